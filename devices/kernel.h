@@ -1,0 +1,27 @@
+// What a kernel is: a function from operands to already allocated outputs. Records (ops/op.h) hold one a device kind.
+#pragma once
+#include <span>
+
+#include "rill/devices/attrs.h"
+#include "rill/tensor/tensor.h"
+
+namespace rill {
+
+using Operands = std::span<const Tensor* const>;
+
+struct KernelArgs {
+  Operands in;                   // any strides, unless the record asks for contiguous ones
+  std::span<Tensor* const> out;  // dense, uninitialised; may share memory with an input where the record allows it
+  AttrsView attrs;
+
+  const Tensor& input(int i) const { return *in[i]; }
+  Tensor& output(int i = 0) const { return *out[i]; }
+  // Pointers to the first element, unchecked: the kernel has looked at the dtype.
+  template <class T>
+  const T* in_data(int i) const { return reinterpret_cast<const T*>(in[i]->rep()->data); }
+  template <class T>
+  T* out_data(int i = 0) const { return reinterpret_cast<T*>(out[i]->mutable_rep()->data); }
+};
+using Kernel = void (*)(const KernelArgs&);
+
+}  // namespace rill

@@ -1,0 +1,56 @@
+// The places where tensors live: which devices there are, the one in force, and their memory.
+#pragma once
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "rill/tensor/tensor.h"
+
+namespace rill {
+
+// Every device of this machine that can be used, cpu:0 first. ref:0, the slow oracle of the tests, comes last.
+std::vector<Device> devices();
+bool has_device(Device d);
+// Where new tensors are made when nothing else says: the innermost WithDevice, else set_default_device's, else gpu:0
+// where there is one, else cpu:0.
+Device default_device();
+// Throws where there is no such device.
+void set_default_device(Device d, Where where = Where::current());
+
+// Scoped placement: tensors made while it lives, on this thread, are made on `d`.
+class WithDevice {
+ public:
+  explicit WithDevice(Device d, Where where = Where::current());
+  ~WithDevice();
+  WithDevice(const WithDevice&) = delete;
+
+ private:
+  Device outer_;
+  bool outer_set_;
+};
+
+// Bytes of tensors' memory on a device. `reserved` counts what the allocator keeps for later as well.
+struct MemoryStats {
+  size_t in_use = 0, peak = 0, reserved = 0;
+  size_t allocations = 0;  // calls so far
+};
+MemoryStats memory_stats(Device d);
+// Sets `peak` back to what is in use now.
+void reset_peak_memory(Device d);
+// Gives the memory that the allocator keeps for later back to the system.
+void release_cached_memory(Device d);
+
+// Calls `sink` with a line for each op that runs: its name, operands and device; nullptr ends it.
+void log_placement(std::function<void(std::string_view)> sink);
+// Reports an op to that sink, if there is one.
+extern bool placement_is_logged;
+void report_placement(std::string_view op, std::span<const Tensor* const> inputs, Device d);
+
+// At least `bytes` bytes on `d`, aligned to 64. Throws where there is no such device or the memory is exhausted.
+Ref<Buffer> allocate(Device d, size_t bytes);
+// An uninitialised dense tensor (strings are made empty).
+Tensor empty_tensor(Spec spec);
+// Copies the elements of `from` (any strides) into the dense tensor `to` of the same shape and dtype, across devices.
+void copy_elements(const Tensor& from, Tensor& to);
+
+}  // namespace rill

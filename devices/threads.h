@@ -1,0 +1,35 @@
+// The one thread pool: OpenMP's, which oneDNN uses too.
+#pragma once
+#include <cstdint>
+
+namespace rill {
+
+// How many threads an op may use; the machine's cores unless set (or OMP_NUM_THREADS says otherwise).
+int num_threads();
+void set_num_threads(int n);
+// With true, results do not depend on the number of threads either: library kernels that split a sum by thread (long
+// contractions, convolution weight gradients) run with one fixed split. Default false: same threads, same bits.
+void set_deterministic(bool on);
+bool deterministic();
+
+// Runs body(begin, end) over [0, n) in pieces of at least `grain`, in parallel when there is more than one piece. The
+// pieces differ with the number of threads, so `body` must give the same result for any split.
+template <class F>
+void parallel_for(int64_t n, int64_t grain, F&& body);
+
+namespace detail {
+void parallel_pieces(int64_t n, int pieces, void (*call)(void*, int64_t, int64_t), void* context);
+int pieces_for(int64_t n, int64_t grain);
+}  // namespace detail
+
+template <class F>
+void parallel_for(int64_t n, int64_t grain, F&& body) {
+  int pieces = detail::pieces_for(n, grain);
+  if (pieces <= 1) {
+    if (n > 0) body(int64_t(0), n);
+    return;
+  }
+  detail::parallel_pieces(n, pieces, [](void* f, int64_t b, int64_t e) { (*static_cast<F*>(f))(b, e); }, (void*)&body);
+}
+
+}  // namespace rill

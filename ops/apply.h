@@ -1,0 +1,95 @@
+// The way of a call: apply() infers, runs (or, while tracing, appends to the graph) and records on the tapes that watch.
+// Public functions (ops.h) are one-liners over it.
+#pragma once
+#include "rill/ops/op.h"
+
+namespace rill {
+
+// Runs `op`. Throws rill::Error, naming the caller's line, where infer rejects the operands or where they lie on
+// different devices (C++ scalars move by themselves).
+Tensors apply(const Op& op, Operands inputs, AttrsView attrs, const Where& where);
+// For the ops with one output; no list is built.
+Tensor apply1(const Op& op, Operands inputs, AttrsView attrs, const Where& where);
+inline Tensor apply1(const Op& op, std::initializer_list<const Tensor*> in, AttrsView attrs, const Where& where) {
+  return apply1(op, Operands(in.begin(), in.size()), attrs, where);
+}
+inline Tensors apply(const Op& op, std::initializer_list<const Tensor*> in, AttrsView attrs, const Where& where) {
+  return apply(op, Operands(in.begin(), in.size()), attrs, where);
+}
+
+// Checks and infers without running: what a graph pass calls.
+OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, const Where& where);
+// Runs the kernel of op for `device` into `out` (dense, allocated); no tape, no trace. What an executable calls.
+void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs);
+// Allocates the outputs (or makes the view) and runs the kernel; no tape, no trace.
+Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs);
+Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs);
+
+// --- Who listens -----------------------------------------------------------------------------------------------------
+
+struct VariableState;
+
+// A tape, seen from here.
+class TapeListener {
+ public:
+  virtual bool watches(const Tensor& t) const = 0;
+  virtual void record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) = 0;
+  // A variable is read: gives the tensor to use, which the tape knows as that variable.
+  virtual Tensor read(VariableState& v, Tensor value) = 0;
+
+ protected:
+  ~TapeListener() = default;
+};
+
+// A trace, seen from here.
+class TraceListener {
+ public:
+  virtual Tensors append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) = 0;
+  virtual Tensor read(VariableState& v) = 0;
+  virtual void assign(VariableState& v, const Tensor& value, const Where& where) = 0;
+  // Throws: a value of the traced function is read (`what` says by which call).
+  [[noreturn]] virtual void fail_read(std::string_view what, const Where& where) = 0;
+  uint32_t serial = 0;
+
+ protected:
+  ~TraceListener() = default;
+};
+
+struct ThreadState {
+  TraceListener* trace = nullptr;
+  SmallVec<TapeListener*, 4> tapes;  // that record now, the outermost first
+};
+extern thread_local constinit ThreadState* thread_state_ptr;  // made on first use
+ThreadState& make_thread_state();
+inline ThreadState& thread_state() { return thread_state_ptr ? *thread_state_ptr : make_thread_state(); }
+
+// False inside a function that is being traced.
+bool executing_eagerly();
+
+// While it lives, no trace sees what this thread runs: constants computed at tracing time.
+class EagerScope {
+ public:
+  EagerScope() : outer_(thread_state().trace) { thread_state().trace = nullptr; }
+  ~EagerScope() { thread_state().trace = outer_; }
+  EagerScope(const EagerScope&) = delete;
+
+ private:
+  TraceListener* outer_;
+};
+
+// --- Name scopes -----------------------------------------------------------------------------------------------------
+
+// While it lives, graph nodes and Variables made on this thread are named "outer/name/...".
+class NameScope {
+ public:
+  explicit NameScope(std::string_view name);
+  ~NameScope();
+  NameScope(const NameScope&) = delete;
+
+ private:
+  size_t outer_length_;
+};
+// "layer1/dense", or "".
+const std::string& current_scope();
+
+}  // namespace rill

@@ -1,0 +1,147 @@
+// Op: one record says all there is to an operation. Dispatch, tests, docs/ops.md, the support matrix and the export
+// tables are derived from the records; nothing about an op is written anywhere else.
+//
+// A record is a constant with static storage, made from an OpSpec in the file of its family (ops/unary.cpp, ...):
+//
+//   const Op tanh_op({.name = "tanh", .doc = "...", .infer = ..., .vjp = ..., .cpu = ..., .ref = ..., .samples = ...});
+//
+// An op's identity is the record's address. Start reading at OpSpec; apply.h runs them.
+#pragma once
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "rill/devices/kernel.h"
+
+namespace rill {
+
+class Op;
+
+// --- Shapes and dtypes of the outputs, and the only place that rejects bad operands ---------------------------------
+
+using OutSpecs = SmallVec<Spec, 2>;
+
+struct InferArgs {
+  const Op& op;
+  std::span<const Spec* const> in;
+  AttrsView attrs;
+  Where where;
+
+  const Spec& operator[](int i) const { return *in[i]; }
+  int count() const { return int(in.size()); }
+  // Throws rill::Error("file:line: [op] message. operands: f32[2,3], f32[4]").
+  [[noreturn]] void reject(std::string message) const;
+};
+using Infer = OutSpecs (*)(const InferArgs&);
+
+// --- Gradients -------------------------------------------------------------------------------------------------------
+
+// What the backward rule of one recorded call gets. Inputs and outputs that the record does not declare in `saves_*`
+// are stand-ins: they have a shape and dtype and no elements.
+struct VjpArgs {
+  const Op& op;
+  AttrsView attrs;
+  std::span<const Tensor> in;
+  std::span<const Tensor> out;
+  std::span<const Tensor> cotangent;  // one an output, of its shape and dtype; zeros where none arrived
+  uint64_t needed = ~uint64_t(0);     // bit i: somebody asks for input i's gradient
+
+  bool needs(int i) const { return i >= 64 || (needed >> i & 1); }
+};
+// One cotangent an input, of the input's shape; an undefined tensor where there is none. Written with the public
+// functions, so that one rule serves eager, traced and higher-order use.
+using Vjp = Tensors (*)(const VjpArgs&);
+
+// For `saves_in` and `saves_out`: bit i saves operand i.
+inline constexpr uint64_t save_none = 0, save_all = ~uint64_t(0);
+constexpr uint64_t save(int i) { return uint64_t(1) << i; }
+
+// --- Tests -----------------------------------------------------------------------------------------------------------
+
+// One call to test an op with. Inputs are f32 (or whatever the op takes); the tests cast them to every dtype of
+// `dtypes`, and turn them into views, empty and zero-dimensional tensors themselves.
+struct Sample {
+  std::vector<Tensor> in;
+  Attrs attrs;
+};
+
+// --- The record ------------------------------------------------------------------------------------------------------
+
+enum class OpKind : uint8_t {
+  elementwise,  // out[i] depends on in[i] alone (after broadcasting); may run in place
+  view,         // no kernel where the strides allow it
+  reduction,
+  library,      // a kernel of its own: contraction, convolution, sort, ...
+  creation      // no tensor inputs
+};
+std::string_view name(OpKind k);
+
+// The dtypes an op's first input may have, as a set.
+using DTypeSet = uint32_t;
+constexpr DTypeSet one_of(std::initializer_list<DType> ds) {
+  DTypeSet s = 0;
+  for (DType d : ds) s |= 1u << int(d);
+  return s;
+}
+constexpr bool contains(DTypeSet s, DType d) { return s >> int(d) & 1; }
+inline constexpr DTypeSet bool_set = one_of({DType::boolean});
+inline constexpr DTypeSet float_set = one_of({DType::f16, DType::bf16, DType::f32, DType::f64});
+inline constexpr DTypeSet complex_set = one_of({DType::c64, DType::c128});
+inline constexpr DTypeSet signed_set = one_of({DType::i8, DType::i16, DType::i32, DType::i64});
+inline constexpr DTypeSet unsigned_set = one_of({DType::u8, DType::u16, DType::u32, DType::u64});
+inline constexpr DTypeSet int_set = signed_set | unsigned_set;
+inline constexpr DTypeSet real_set = float_set | int_set;
+inline constexpr DTypeSet number_set = real_set | complex_set;
+inline constexpr DTypeSet plain_set = number_set | bool_set;  // all but strings
+inline constexpr DTypeSet every_set = plain_set | one_of({DType::string});
+
+// The strided alias of `in` that a view op stands for, of the inferred `out`; an undefined tensor where the strides do
+// not allow one (the input is then made dense first).
+using View = Tensor (*)(const Tensor& in, AttrsView attrs, const Spec& out);
+
+struct ExportNames {
+  std::string_view onnx = "", tensorflow = "";  // empty: written as a composite, or under rill's own name
+};
+
+struct OpSpec {
+  std::string_view name;
+  std::string_view doc;  // one line, with the formula
+  OpKind kind = OpKind::library;
+  DTypeSet dtypes = float_set;
+  int inputs = 1;  // -1: any number
+  int outputs = 1;
+
+  Infer infer = nullptr;
+
+  Vjp vjp = nullptr;
+  uint64_t saves_in = save_none, saves_out = save_none;
+  std::string_view no_gradient = "";  // why there is no vjp; a record has one or the other
+
+  Kernel cpu = nullptr;  // null: the ref kernel, whose memory is the host's too
+  Kernel ref = nullptr;  // plain, slow, obviously right; the oracle. Null only where `view` is set.
+  View view = nullptr;
+  bool wants_contiguous = false;  // inputs are made dense before the kernel runs
+
+  std::vector<Sample> (*samples)() = nullptr;
+  // What the tests allow between cpu and ref: units in the last place of the output's dtype (for f16 and bf16, of
+  // that), and, for ops that add many terms, a bound relative to the sum of magnitudes instead.
+  double max_ulp = 0;
+  double sum_tolerance = 0;
+  std::string_view no_finite_difference = "";  // why the gradient test cannot use them (kinks, random, integers)
+
+  ExportNames exported = {};
+};
+
+class Op : public OpSpec {
+ public:
+  explicit Op(const OpSpec& spec);
+  Op(const Op&) = delete;
+  const Op* next = nullptr;  // the registry is a linked list through the records
+};
+
+// Every record of the library, by name.
+const std::vector<const Op*>& all_ops();
+// The record called `name`, or null.
+const Op* find_op(std::string_view name);
+
+}  // namespace rill

@@ -1,0 +1,57 @@
+// The public functions. Each runs at once, or is traced inside `function`; each throws rill::Error, naming the caller's
+// line, on operands that its op's `infer` rejects. docs/ops.md, printed from the records, has formulas, dtypes, gradients.
+//
+// Unless said otherwise: operands broadcast as in numpy; integers and bools become f32 where the result is not whole;
+// axes may be negative; reductions take {.axis = ..., .keepdims = ...}, an axis, or nothing for all axes.
+#pragma once
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rill/ops/variable.h"
+
+namespace rill {
+
+// An operand of an operator: a Tensor, a Variable or a C++ scalar, and the line it stands on.
+class TensorArg {
+ public:
+  TensorArg(const Tensor& t, Where w = Where::current()) : where(w), tensor_(&t) {}
+  TensorArg(Tensor&& t, Where w = Where::current()) : where(w), temporary(true), tensor_(&t) {}
+  TensorArg(const Variable& v, Where w = Where::current()) : where(w), own_(v.value()), tensor_(&own_) {}
+  template <Scalar S>
+  TensorArg(S s, Where w = Where::current()) : where(w), own_(s), tensor_(&own_) {}
+  TensorArg(const TensorArg&) = delete;
+  const Tensor& operator*() const { return *tensor_; }
+
+  Where where;
+  bool temporary = false;  // dies with the expression, so its buffer may be written
+
+ private:
+  Tensor own_;
+  const Tensor* tensor_;
+};
+
+#define RILL_OPERATOR(symbol) Tensor operator symbol(const TensorArg& a, const TensorArg& b);
+RILL_OPERATOR(+) RILL_OPERATOR(-) RILL_OPERATOR(*) RILL_OPERATOR(/) RILL_OPERATOR(%)
+RILL_OPERATOR(&) RILL_OPERATOR(|) RILL_OPERATOR(^) RILL_OPERATOR(<<) RILL_OPERATOR(>>)
+RILL_OPERATOR(==) RILL_OPERATOR(!=) RILL_OPERATOR(<) RILL_OPERATOR(<=) RILL_OPERATOR(>) RILL_OPERATOR(>=)
+#undef RILL_OPERATOR
+Tensor operator-(const TensorArg& a);
+Tensor operator~(const TensorArg& a);
+Tensor operator!(const TensorArg& a);
+Tensor& operator+=(Tensor& a, const TensorArg& b);
+Tensor& operator-=(Tensor& a, const TensorArg& b);
+Tensor& operator*=(Tensor& a, const TensorArg& b);
+Tensor& operator/=(Tensor& a, const TensorArg& b);
+
+}  // namespace rill
+
+#include "rill/ops/creation.h"
+#include "rill/ops/elementwise.h"
+#include "rill/ops/indexing.h"
+#include "rill/ops/linalg.h"
+#include "rill/ops/nn_ops.h"
+#include "rill/ops/random.h"
+#include "rill/ops/reductions.h"
+#include "rill/ops/shaping.h"

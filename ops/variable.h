@@ -1,0 +1,53 @@
+// Variable: the one mutable thing. A name, a trainable flag and a tensor that assign_* replaces; it converts to Tensor,
+// so every function takes one. Copies share the same state.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "rill/ops/apply.h"
+
+namespace rill {
+
+struct VariableState {
+  std::string name;
+  bool trainable = true;
+  mutable std::mutex mutex;  // guards `value`
+  Tensor value;
+};
+
+struct VariableOptions {
+  std::string name = "Variable";
+  bool trainable = true;
+};
+
+class Variable {
+ public:
+  // Holds `initial` (made strong if it is a C++ scalar). Names are prefixed by the current NameScope.
+  Variable(const Tensor& initial, VariableOptions options);
+  Variable(const Tensor& initial, std::string name = "Variable");
+
+  // The value now. Inside a tape a trainable Variable is watched; inside `function` this is a hidden input.
+  Tensor value() const;
+  operator Tensor() const { return value(); }
+
+  const std::string& name() const { return state_->name; }
+  bool trainable() const { return state_->trainable; }
+  Shape shape() const;
+  DType dtype() const;
+  Device device() const;
+
+  // Replaces the value. `v` broadcasts to the shape and is cast where it is a C++ scalar; throws on any other dtype or
+  // a shape that does not broadcast. Inside `function` the assignment happens at every call.
+  Variable& assign(const Tensor& v, Where where = Where::current());
+  Variable& assign_add(const Tensor& v, Where where = Where::current());
+  Variable& assign_sub(const Tensor& v, Where where = Where::current());
+
+  VariableState& state() const { return *state_; }
+  const std::shared_ptr<VariableState>& shared_state() const { return state_; }
+
+ private:
+  std::shared_ptr<VariableState> state_;
+};
+
+}  // namespace rill

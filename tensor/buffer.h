@@ -1,0 +1,23 @@
+// Buffer: a counted block of one device's memory. Who makes and frees it is the device's allocator (devices/), which
+// this header only points to.
+#pragma once
+#include <atomic>
+#include <cstddef>
+
+#include "rill/tensor/device.h"
+#include "rill/tensor/ref.h"
+
+namespace rill {
+
+struct Buffer {
+  std::atomic<uint32_t> refs{1};
+  Device device;
+  void* data = nullptr;               // aligned to 64 bytes
+  size_t bytes = 0;                   // usable, at least what was asked for
+  void (*release)(Buffer*) = nullptr; // returns the block, this header included, to its allocator
+  void* owner = nullptr;              // for `release`: a free list, a foreign object that lent the memory, ...
+
+  static void destroy(Buffer* b) { b->release(b); }
+};
+
+}  // namespace rill

@@ -1,0 +1,117 @@
+// What a tensor's elements are: the DType enumeration, its facts (size, kind, C++ type) and promotion.
+// Promotion follows JAX's lattice ("type promotion semantics" in its documentation), with one change that numpy users
+// expect: C++ scalars are *weak*, they take the dtype of the tensor beside them.
+#pragma once
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace rill {
+
+enum class DType : uint8_t { boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, c64, c128, string };
+inline constexpr int dtype_count = 16;
+
+// The names users write: zeros({2}, {.dtype = f32}).
+inline constexpr DType boolean = DType::boolean, i8 = DType::i8, i16 = DType::i16, i32 = DType::i32, i64 = DType::i64,
+                       u8 = DType::u8, u16 = DType::u16, u32 = DType::u32, u64 = DType::u64, f16 = DType::f16,
+                       bf16 = DType::bf16, f32 = DType::f32, f64 = DType::f64, c64 = DType::c64, c128 = DType::c128,
+                       string = DType::string;
+
+// IEEE binary16 and bfloat16 as storage: convert to float, compute, convert back (round to nearest even).
+struct Half {
+  uint16_t bits = 0;
+  Half() = default;
+  Half(float value);
+  operator float() const;
+};
+struct BFloat16 {
+  uint16_t bits = 0;
+  BFloat16() = default;
+  BFloat16(float value);
+  operator float() const;
+};
+
+namespace detail {
+struct DTypeInfo {
+  std::string_view name;
+  uint8_t size;   // bytes an element
+  char kind;      // 'b'ool, 'i'nt, 'u'nsigned, 'f'loat, 'c'omplex, 's'tring
+};
+inline constexpr DTypeInfo dtype_info[dtype_count] = {
+    {"bool", 1, 'b'}, {"i8", 1, 'i'},  {"i16", 2, 'i'}, {"i32", 4, 'i'}, {"i64", 8, 'i'},  {"u8", 1, 'u'},
+    {"u16", 2, 'u'},  {"u32", 4, 'u'}, {"u64", 8, 'u'}, {"f16", 2, 'f'}, {"bf16", 2, 'f'}, {"f32", 4, 'f'},
+    {"f64", 8, 'f'},  {"c64", 8, 'c'}, {"c128", 16, 'c'}, {"string", sizeof(std::string), 's'}};
+}  // namespace detail
+
+// "f32", "bool", ... as they appear in messages and files.
+constexpr std::string_view name(DType d) { return detail::dtype_info[int(d)].name; }
+// Bytes one element takes in memory.
+constexpr size_t size_of(DType d) { return detail::dtype_info[int(d)].size; }
+constexpr bool is_bool(DType d) { return d == DType::boolean; }
+constexpr bool is_signed_int(DType d) { return detail::dtype_info[int(d)].kind == 'i'; }
+constexpr bool is_unsigned(DType d) { return detail::dtype_info[int(d)].kind == 'u'; }
+constexpr bool is_integer(DType d) { return is_signed_int(d) || is_unsigned(d); }
+constexpr bool is_floating(DType d) { return detail::dtype_info[int(d)].kind == 'f'; }
+constexpr bool is_complex(DType d) { return detail::dtype_info[int(d)].kind == 'c'; }
+// Floating or complex: what gradients flow through.
+constexpr bool is_differentiable(DType d) { return is_floating(d) || is_complex(d); }
+// The dtype called `text` ("f32", also "float32", "int64", ...). Throws rill::Error for any other text.
+DType parse_dtype(std::string_view text);
+
+// The dtype that an operation on `a` and `b` computes in. A weak operand (a C++ scalar) gives way to a strong one of
+// the same or a higher kind: i32 tensor + 1 is i32, f32 tensor * 2.0 is f32, i32 tensor + 0.5 is f32.
+// Throws rill::Error for string mixed with a number.
+DType promote(DType a, bool a_weak, DType b, bool b_weak);
+inline DType promote(DType a, DType b) { return promote(a, false, b, false); }
+// The dtype that `sqrt`, `mean`, division and their like compute in: floats and complex stay, all else becomes f32.
+constexpr DType to_floating(DType d) { return is_differentiable(d) ? d : DType::f32; }
+// The real dtype behind a complex one: c64 -> f32, c128 -> f64; others unchanged.
+constexpr DType real_of(DType d) { return d == DType::c64 ? DType::f32 : d == DType::c128 ? DType::f64 : d; }
+
+// dtype_of<T>: the DType whose elements are C++ `T`.
+template <class T>
+constexpr DType dtype_of() {
+  using U = std::remove_cvref_t<T>;
+  if constexpr (std::is_same_v<U, bool>) return DType::boolean;
+  else if constexpr (std::is_same_v<U, Half>) return DType::f16;
+  else if constexpr (std::is_same_v<U, BFloat16>) return DType::bf16;
+  else if constexpr (std::is_same_v<U, float>) return DType::f32;
+  else if constexpr (std::is_same_v<U, double>) return DType::f64;
+  else if constexpr (std::is_same_v<U, std::complex<float>>) return DType::c64;
+  else if constexpr (std::is_same_v<U, std::complex<double>>) return DType::c128;
+  else if constexpr (std::is_same_v<U, std::string>) return DType::string;
+  else {
+    static_assert(std::is_integral_v<U>, "no rill dtype holds this C++ type");
+    constexpr int log2 = sizeof(U) == 1 ? 0 : sizeof(U) == 2 ? 1 : sizeof(U) == 4 ? 2 : 3;
+    return DType(int(std::is_signed_v<U> ? DType::i8 : DType::u8) + log2);
+  }
+}
+
+// Calls f with a value-initialised element of the C++ type behind `d`: visit(d, [&](auto zero) { using T = decltype(zero); ... }).
+template <class F>
+decltype(auto) visit_dtype(DType d, F&& f) {
+  switch (d) {
+    case DType::boolean: return f(bool());
+    case DType::i8: return f(int8_t());
+    case DType::i16: return f(int16_t());
+    case DType::i32: return f(int32_t());
+    case DType::i64: return f(int64_t());
+    case DType::u8: return f(uint8_t());
+    case DType::u16: return f(uint16_t());
+    case DType::u32: return f(uint32_t());
+    case DType::u64: return f(uint64_t());
+    case DType::f16: return f(Half());
+    case DType::bf16: return f(BFloat16());
+    case DType::f32: return f(float());
+    case DType::f64: return f(double());
+    case DType::c64: return f(std::complex<float>());
+    case DType::c128: return f(std::complex<double>());
+    case DType::string: break;
+  }
+  return f(std::string());
+}
+
+}  // namespace rill

@@ -1,0 +1,66 @@
+// What may stand between the parentheses of a tensor: a(1, all, slice(1, 3), newaxis, ellipsis, mask, indices).
+#pragma once
+#include <concepts>
+#include <cstdint>
+#include <optional>
+
+#include "rill/tensor/shape.h"
+
+namespace rill {
+
+class Tensor;
+struct ReduceOptions;
+
+inline constexpr std::nullopt_t none = std::nullopt;
+
+// Half open, as in Python: slice(start, stop, step); `none` leaves an end open, negative ends count from the back.
+struct Slice {
+  std::optional<int64_t> start, stop;
+  int64_t step = 1;
+};
+constexpr Slice slice(std::optional<int64_t> stop) { return {none, stop, 1}; }
+constexpr Slice slice(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step = 1) {
+  return {start, stop, step};
+}
+
+// `all` in an index takes the whole axis; as a function, all(x, axis) is true where every element is.
+struct All {
+  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, const ReduceOptions& options) const;
+  Tensor operator()(const Tensor& x, const Axes& axes, bool keepdims = false) const;
+};
+// `any` in a signature is an open size; as a function, any(x, axis) is true where at least one element is.
+struct Any {
+  constexpr operator int64_t() const { return open_size; }
+  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, const ReduceOptions& options) const;
+  Tensor operator()(const Tensor& x, const Axes& axes, bool keepdims = false) const;
+};
+inline constexpr All all{};
+inline constexpr Any any{};
+
+struct NewAxis {};
+struct Ellipsis {};
+inline constexpr NewAxis newaxis{};
+inline constexpr Ellipsis ellipsis{};
+
+// One entry of an index.
+class Index {
+ public:
+  enum class Kind : uint8_t { absent, integer, slice, newaxis, ellipsis, tensor };
+  Index() = default;
+  template <std::integral I>
+  Index(I i) : kind(Kind::integer), start(int64_t(i)) {}
+  Index(All) : kind(Kind::slice) {}
+  Index(const Slice& s) : kind(Kind::slice), start(s.start), stop(s.stop), step(s.step) {}
+  Index(NewAxis) : kind(Kind::newaxis) {}
+  Index(Ellipsis) : kind(Kind::ellipsis) {}
+  Index(const Tensor& t) : kind(Kind::tensor), tensor(&t) {}  // bool mask, or integers
+
+  Kind kind = Kind::absent;
+  std::optional<int64_t> start, stop;  // an integer index is in `start`
+  int64_t step = 1;
+  const Tensor* tensor = nullptr;  // lives as long as the indexing expression
+};
+
+}  // namespace rill

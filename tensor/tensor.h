@@ -1,0 +1,187 @@
+// Tensor: an immutable n-dimensional array, a value as cheap to copy as a pointer.
+//
+// A Tensor points to a TensorRep, which says what it is (Spec: shape, dtype, device), where its elements lie (Buffer,
+// offset, strides) and, while a tape or a trace is at work, under which number those know it. Views share buffers
+// freely because nobody can write through a Tensor; a buffer is written in place only when its count says that nobody
+// else can see it. Start reading at TensorRep; the arithmetic is in ops/ops.h.
+#pragma once
+#include <atomic>
+#include <complex>
+#include <concepts>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rill/tensor/buffer.h"
+#include "rill/tensor/dtype.h"
+#include "rill/tensor/error.h"
+#include "rill/tensor/index.h"
+#include "rill/tensor/shape.h"
+
+namespace rill {
+
+// What an op needs to know of an operand before it sees any element.
+struct Spec {
+  Shape shape;
+  DType dtype = DType::f32;
+  bool weak = false;  // came from a C++ scalar: gives way in promotion
+  Device device;
+  friend bool operator==(const Spec&, const Spec&) = default;
+};
+// "f32[2,3]".
+std::string to_string(const Spec& s);
+
+struct TensorRep {
+  std::atomic<uint32_t> refs{1};
+
+  // Under which number a tape knows this tensor: written once, when the op that makes it is recorded.
+  uint32_t tape = 0;  // the tape's serial number; 0: none
+  uint32_t tape_node = 0;
+  // In a trace: which graph value this stands for. Such a tensor has a spec and no buffer.
+  uint32_t trace = 0;  // the trace's serial number; 0: a real tensor
+  int32_t trace_value = -1;
+
+  uint64_t id = 0;  // never used twice in a process
+  Spec spec;
+  Strides strides;      // in elements
+  char* data = nullptr; // the first element, inside buffer->data
+  Ref<Buffer> buffer;
+
+  static void destroy(TensorRep* r);
+  static void* operator new(size_t bytes);
+  static void operator delete(void* p);
+};
+
+template <class T>
+concept Scalar = std::is_arithmetic_v<T> || std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>> ||
+                 std::same_as<T, Half> || std::same_as<T, BFloat16>;
+
+class IndexedTensor;
+
+class Tensor {
+ public:
+  // An undefined tensor: nothing but assigning to it and defined() is allowed.
+  Tensor() = default;
+  // A weak scalar: shape {}, on the CPU, and it takes the dtype of the tensor it meets.
+  template <Scalar T>
+  Tensor(T value) : Tensor(scalar(&value, dtype_of<T>(), true)) {}
+  explicit Tensor(Ref<TensorRep> rep) : rep_(std::move(rep)) {}
+
+  bool defined() const { return bool(rep_); }
+  const Shape& shape() const { return checked().spec.shape; }
+  // The size of one axis; negative axes count from the back. Throws where there is no such axis.
+  int64_t dim(int axis, Where where = Where::current()) const;
+  DType dtype() const { return checked().spec.dtype; }
+  Device device() const { return checked().spec.device; }
+  int ndim() const { return int(checked().spec.shape.size()); }
+  int64_t size() const { return checked().spec.shape.numel(); }
+  const Spec& spec() const { return checked().spec; }
+  const Strides& strides() const { return checked().strides; }
+  // Whether the elements lie row-major without gaps.
+  bool is_contiguous() const;
+  // Inside `function`, a tensor that stands for a value of the graph and has no elements to read.
+  bool is_symbolic() const { return checked().trace != 0; }
+
+  // The one element as a C++ value (T = float, int64_t, bool, std::string, ...), converted from any numeric dtype.
+  // Throws unless size() == 1, and while tracing.
+  template <class T>
+  T item(Where where = Where::current()) const {
+    T out{};
+    read_item(&out, dtype_of<T>(), where);
+    return out;
+  }
+  // All elements in row-major order, converted to T. Copies from the device where needed. Throws while tracing.
+  template <class T>
+  std::vector<T> to_vector(Where where = Where::current()) const {
+    std::vector<T> out(size_t(size()));
+    if constexpr (std::same_as<T, bool>) {
+      std::vector<char> bytes(out.size());
+      read_all(bytes.data(), DType::boolean, where);
+      for (size_t i = 0; i < out.size(); ++i) out[i] = bytes[i];
+    } else {
+      read_all(out.data(), dtype_of<T>(), where);
+    }
+    return out;
+  }
+  // The elements where they lie, on a host device, dense and of dtype T; throws otherwise (see contiguous(), astype()).
+  template <class T>
+  std::span<const T> data(Where where = Where::current()) const {
+    return {static_cast<const T*>(host_data(dtype_of<T>(), where)), size_t(size())};
+  }
+
+  // The same elements under another shape; one size may be -1. A view where the strides allow it, else a copy.
+  Tensor reshape(const Shape& shape, Where where = Where::current()) const;
+  // Converted to `dtype`, as C++ would; float to bool is `!= 0`. The same tensor where it is that dtype already.
+  Tensor astype(DType dtype, Where where = Where::current()) const;
+  // Copied to `device`; the same tensor where it is there already.
+  Tensor to(Device device, Where where = Where::current()) const;
+  // Dense and row-major: itself, or a copy.
+  Tensor contiguous(Where where = Where::current()) const;
+  // All axes reversed; a view.
+  Tensor T(Where where = Where::current()) const;
+
+  // numpy indexing. Integers, slices, `all`, `newaxis`, `ellipsis` give views; a bool mask or integer tensors copy.
+  // Throws where an index is out of bounds.
+  Tensor operator()(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
+                    Index i7 = {}, Where where = Where::current()) const;
+  // For updates: a.at(0, slice(0, 2)).set(9) is a copy of `a` with that part replaced; `a` itself never changes.
+  // Called on a temporary that nobody else holds, it writes in place.
+  IndexedTensor at(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
+                   Index i7 = {}, Where where = Where::current()) const&;
+  IndexedTensor at(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
+                   Index i7 = {}, Where where = Where::current()) &&;
+
+  // For those who write kernels and passes.
+  const TensorRep* rep() const { return rep_.get(); }
+  TensorRep* mutable_rep() { return rep_.get(); }
+  const Ref<TensorRep>& ref() const { return rep_; }
+  // Whether writing into this tensor's elements could be seen by nobody else.
+  bool exclusive() const { return rep_.unique() && rep_->buffer.unique(); }
+  static Tensor scalar(const void* value, DType dtype, bool weak);
+
+ private:
+  const TensorRep& checked() const {
+    if (!rep_) fail_undefined();
+    return *rep_;
+  }
+  [[noreturn]] static void fail_undefined();
+  void read_item(void* out, DType as, const Where& where) const;
+  void read_all(void* out, DType as, const Where& where) const;
+  const void* host_data(DType as, const Where& where) const;
+
+  Ref<TensorRep> rep_;
+};
+
+using Tensors = SmallVec<Tensor, 4>;
+
+// What a.at(...) returns: a place in a tensor, waiting for what to put there. `value` broadcasts and is cast to the
+// tensor's dtype. Repeated indices: set keeps the last in index order; add, multiply, min and max take every one.
+class IndexedTensor {
+ public:
+  IndexedTensor(Tensor base, std::span<const Index> index, const Where& where);
+  Tensor set(const Tensor& value) &&;
+  Tensor add(const Tensor& value) &&;
+  Tensor multiply(const Tensor& value) &&;
+  Tensor min(const Tensor& value) &&;
+  Tensor max(const Tensor& value) &&;
+  Tensor get() &&;
+
+ private:
+  Tensor base_;
+  SmallVec<Index, 8> index_;
+  Where where_;
+};
+
+// numpy's text: "[[1. 2. 3.]\n [4. 5. 6.]]". Inside a trace, "f32[2,3] <name>".
+std::ostream& operator<<(std::ostream& out, const Tensor& t);
+std::string to_string(const Tensor& t);
+
+// A fresh tensor over `buffer`, dense unless strides are given.
+Tensor make_tensor(Spec spec, Ref<Buffer> buffer);
+Tensor make_view(const Tensor& base, Shape shape, Strides strides, int64_t offset_elements);
+// A tensor with a spec and no elements.
+Tensor make_stand_in(Spec spec);
+
+}  // namespace rill

@@ -1,0 +1,69 @@
+// Graph: what `function` recorded. One append-only vector of nodes in program order; a value is an output of a node.
+// A pass is `Graph pass(const Graph&)` (passes.h); what runs is an Executable made from the graph (executable.h).
+#pragma once
+#include <string>
+#include <vector>
+
+#include "rill/ops/variable.h"
+
+namespace rill {
+
+// Output `index` of node `node`.
+struct ValueId {
+  int32_t node = -1;
+  int32_t index = 0;
+  friend bool operator==(const ValueId&, const ValueId&) = default;
+};
+
+struct Node {
+  enum class Kind : uint8_t { input, constant, op };
+  Kind kind = Kind::op;
+  const Op* op = nullptr;       // for Kind::op
+  std::vector<ValueId> inputs;  // of earlier nodes
+  Attrs attrs;
+  std::vector<Spec> outputs;    // one for inputs and constants
+  Tensor constant;              // for Kind::constant
+  std::string name;             // an input's: "x", "dense/w"; else ""
+  std::string scope;            // "layer1/dense", from NameScope
+  std::string where;            // "train.cpp:41": the user's line
+
+  // "matmul", "input", "constant".
+  std::string_view op_name() const;
+};
+
+// Where a graph input's tensor comes from at each call.
+struct GraphInput {
+  enum class Kind : uint8_t { argument, captured, variable };
+  Kind kind = Kind::argument;
+  int32_t node = -1;                        // its node
+  int argument = -1;                        // which tensor leaf of the call
+  Tensor captured;                          // Kind::captured: a tensor made before the trace
+  std::shared_ptr<VariableState> variable;  // Kind::variable: read at each call
+};
+
+// A variable that the graph assigns, and the value that it gets.
+struct GraphAssign {
+  std::shared_ptr<VariableState> variable;
+  ValueId value;
+};
+
+class Graph {
+ public:
+  std::string name;
+  std::vector<GraphInput> inputs;
+  std::vector<ValueId> outputs;
+  std::vector<GraphAssign> assigns;
+
+  const std::vector<Node>& nodes() const { return nodes_; }
+  // Appends and returns its index; throws where an input is not an earlier value.
+  int32_t append(Node node);
+  const Spec& spec(ValueId v) const { return nodes_[size_t(v.node)].outputs[size_t(v.index)]; }
+
+ private:
+  std::vector<Node> nodes_;
+};
+
+// One line a node: "%3 = matmul(%0, %2) {..} : f32[32,4]  layer1  mlp.cpp:12".
+std::string to_string(const Graph& g);
+
+}  // namespace rill
