@@ -1,0 +1,34 @@
+"""Prints what a run of `meson test` counted: "N passed, N failed, N skipped", and the names of what failed.
+
+usage: count.py BUILD. A Catch2 program counts as its test cases, anything else as one.
+Exits 1 when something failed or nothing ran.
+"""
+import json
+import re
+import sys
+
+passed = failed = skipped = 0
+names = []
+with open(f"{sys.argv[1]}/meson-logs/testlog.json") as log:
+    for line in log:
+        test = json.loads(line)
+        output = test.get("stdout", "")
+        if test["result"] == "SKIP":
+            skipped += 1
+            continue
+        good, bad = (1, 0) if test["result"] in ("OK", "EXPECTEDFAIL") else (0, 1)
+        if match := re.search(r"^All tests passed \(.* in (\d+) test cases?\)", output, re.M):
+            good = int(match.group(1)) if good else 0
+        elif match := re.search(r"^test cases: +(\d+) \|(.*)", output, re.M):
+            counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped)", match.group(2))}
+            good, bad = counts.get("passed", 0), max(bad, counts.get("failed", 0))
+            skipped += counts.get("skipped", 0)
+        passed += good
+        failed += bad
+        if bad:
+            names.append(f"{test['name']}: {test['result'].lower()}")
+
+for name in names:
+    print(f"failed  {name}")
+print(f"{passed} passed, {failed} failed, {skipped} skipped")
+sys.exit(1 if failed or not passed else 0)
