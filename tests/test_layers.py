@@ -1,0 +1,103 @@
+"""The include direction of rill's layers, and that the meson.build files list what is there.
+
+    tensor <- devices <- ops <- autodiff <- trace <- serialize, nn, data
+
+A file includes its own layer and those to its left, and spells every path from the root of an install. The layers on
+the right are siblings: none includes another. Sources must be listed, or they would silently not be compiled; headers
+that a public header reaches must be installed, or users could not compile.
+"""
+import os
+import re
+import sys
+
+ROOT = os.environ.get("RILL_SOURCE_ROOT", os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LEFT = {
+    "tensor": [],
+    "devices": ["tensor"],
+    "ops": ["tensor", "devices"],
+    "autodiff": ["tensor", "devices", "ops"],
+    "trace": ["tensor", "devices", "ops", "autodiff"],
+    "serialize": ["tensor", "devices", "ops", "autodiff", "trace"],
+    "nn": ["tensor", "devices", "ops", "autodiff", "trace"],
+    "data": ["tensor", "devices", "ops", "autodiff", "trace"],
+}
+UMBRELLAS = {"rill.h": "trace", "serialize.h": "serialize", "summary.h": "serialize", "nn.h": "nn", "data.h": "data"}
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
+# Headers of dependencies that no installed header may pull in: <rill/rill.h> has to stay light.
+HEAVY = re.compile(r"^(fmt|hwy|dnnl|oneapi|nlohmann|google/protobuf|omp\.h|zlib\.h)")
+
+faults = []
+
+
+def files(layer, *endings):
+    for folder, _, names in os.walk(f"{ROOT}/{layer}"):
+        for name in sorted(names):
+            if name.endswith(endings):
+                yield os.path.relpath(os.path.join(folder, name), ROOT)
+
+
+def includes(file):
+    with open(f"{ROOT}/{file}", encoding="utf-8") as text:
+        return INCLUDE.findall(text.read())
+
+
+def target(path):
+    """The file that `#include "rill/..."` means, relative to the root, and its layer."""
+    parts = path.split("/")[1:]
+    if len(parts) == 1 and parts[0] in UMBRELLAS:
+        return f"{UMBRELLAS[parts[0]]}/{parts[0]}", UMBRELLAS[parts[0]]
+    return "/".join(parts), parts[0]
+
+
+def listed(file):
+    """Whether a meson.build of the file's own folder, or of one above it, names it."""
+    folder, name = os.path.split(file)
+    while folder:
+        build = f"{ROOT}/{folder}/meson.build"
+        if os.path.exists(build):
+            with open(build, encoding="utf-8") as text:
+                if f"'{os.path.relpath(file, folder)}'" in text.read():
+                    return True
+        folder = os.path.dirname(folder)
+    return False
+
+
+checked = 0
+for layer, allowed in LEFT.items():
+    for file in files(layer, ".h", ".cpp"):
+        for bracket, path in includes(file):
+            checked += 1
+            if path.startswith("rill/"):
+                meant, other = target(path)
+                if other not in LEFT:
+                    faults.append(f"{file}: includes {path}, which is in no layer")
+                elif other != layer and other not in allowed:
+                    faults.append(f"{file}: {layer} must not include {other} ({path})")
+                elif not os.path.exists(f"{ROOT}/{meant}"):
+                    faults.append(f"{file}: includes {path}, which does not exist")
+            elif bracket == '"' and path.split("/")[0] in LEFT:
+                faults.append(f'{file}: write "rill/{path}" for "{path}"')
+    for file in files(layer, ".cpp", ".proto"):
+        if not listed(file):
+            faults.append(f"{file}: no meson.build lists it")
+
+# What users reach from the umbrella headers.
+seen, queue = set(), [f"{layer}/{name}" for name, layer in UMBRELLAS.items() if os.path.exists(f"{ROOT}/{layer}/{name}")]
+while queue:
+    file = queue.pop()
+    if file in seen:
+        continue
+    seen.add(file)
+    if not listed(file):
+        faults.append(f"{file}: public headers reach it, but no install_headers() lists it")
+    for bracket, path in includes(file):
+        if path.startswith("rill/"):
+            meant = target(path)[0]
+            if os.path.exists(f"{ROOT}/{meant}"):
+                queue.append(meant)
+        elif HEAVY.match(path):
+            faults.append(f"{file}: a public header must not include <{path}>")
+
+print(*faults, sep="\n")
+print(f"{checked} includes checked, {len(seen)} public headers, {len(faults)} faults")
+sys.exit(1 if faults or not checked else 0)
