@@ -23,7 +23,10 @@ if not shutil.which(tool):
 
 def run(*command, **more):
     print("+", *command, flush=True)
-    return subprocess.run(command, check=True, text=True, **more)
+    done = subprocess.run(command, text=True, **more)
+    if done.returncode:
+        sys.exit(f"exit status {done.returncode}")
+    return done
 
 
 def find(root, name):
