@@ -44,7 +44,7 @@ with tempfile.TemporaryDirectory() as work:
         packages, library = find(f"{work}/moved", "rill.pc"), find(f"{work}/moved", "librill.so")
 
     if how == "cmake":
-        run("cmake", "-S", here, "-B", f"{work}/b", f"-DCMAKE_PREFIX_PATH={work}/moved",
+        run("cmake", "-G", "Ninja", "-S", here, "-B", f"{work}/b", f"-DCMAKE_PREFIX_PATH={work}/moved",
             f"-DCMAKE_CXX_COMPILER={compiler[-1]}")
         run("cmake", "--build", f"{work}/b")
         run(f"{work}/b/consumer")

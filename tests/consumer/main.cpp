@@ -1,8 +1,8 @@
 // A separate program, as a user of an installed rill would write it: it includes every public header, and its numbers
 // come from both libraries.
-#include <cstdio>
 #include <rill/rill.h>
 #include <rill/tensor/version.h>
+#include <cstdio>
 
 int main() {
   using namespace rill;
