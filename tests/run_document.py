@@ -1,0 +1,58 @@
+"""Compiles and runs the C++ of a document, so that what a reader copies works.
+
+usage: run_document.py FILE.md BUILD COMPILER...
+
+A ```cpp block with `int main` is a program of its own. The others follow one another inside one main(), as a reader
+meets them: later ones use what earlier ones declared, and lines with #include or `using namespace` go to the top. A
+```text block right after a ```cpp block is what that block prints, exactly.
+"""
+import re
+import subprocess
+import sys
+import tempfile
+
+document, build = sys.argv[1:3]
+compiler = sys.argv[3:]
+HEAD = "#include <rill/rill.h>\n#include <iostream>\n"
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+
+
+def run(name, source, expected):
+    with tempfile.TemporaryDirectory() as work:
+        with open(f"{work}/{name}.cpp", "w", encoding="utf-8") as file:
+            file.write(source)
+        command = [*compiler, "-std=c++20", f"-I{build}/include", f"{work}/{name}.cpp", "-o", f"{work}/{name}",
+                   f"-L{build}", f"-Wl,-rpath,{build}", "-lrill", "-Wl,--as-needed", "-lrill_io"]
+        if subprocess.run(command).returncode:
+            sys.exit(f"{document}: {name} does not compile")
+        done = subprocess.run([f"{work}/{name}"], cwd=work, text=True, stdout=subprocess.PIPE, timeout=120)
+    if done.returncode:
+        sys.exit(f"{document}: {name} ends with {done.returncode}\n{done.stdout}")
+    if expected and done.stdout.strip() != expected.strip():
+        sys.exit(f"{document}: {name} prints\n{done.stdout}\nand the document says\n{expected}")
+
+
+with open(document, encoding="utf-8") as file:
+    text = file.read()
+top, body, printed, programs = [], [], "", 0
+for match in FENCE.finditer(text):
+    language, code = match.groups()
+    line = text.count("\n", 0, match.start()) + 2
+    if language == "cpp":
+        output = re.match(r"\s*```text\n(.*?)^```$", text[match.end():], re.M | re.S)
+        place = f'#line {line} "{document}"\n'
+        if re.search(r"\bint main\(", code):
+            programs += 1
+            run(f"program_{line}", place + code, output.group(1) if output else "")
+            continue
+        body.append(place)
+        for row in code.splitlines(keepends=True):
+            (top if re.match(r"#include|using namespace", row) else body).append(row)
+            if row is not body[-1]:
+                body.append("\n")  # keeps the line numbers
+        printed += output.group(1) if output else ""
+if body:
+    programs += 1
+    run("snippets", HEAD + "".join(dict.fromkeys(top)) + "int main() {\n" + "".join(body) + "}\n", printed)
+print(f"{document}: {programs} programs hold")
+sys.exit(0 if programs else 1)
