@@ -1,0 +1,22 @@
+// Which instruction sets vector code is compiled for. Include it before anything of Highway: it trims Highway's
+// own list, so that each source with vector code is compiled at most three times (x86: baseline, AVX2, AVX-512).
+//
+// The rule behind the list: a vector kernel gives the same bits on every instruction set, and fma(a, b, c) is
+// rounded once. So a target without FMA hardware is of no use except as the last resort, where fma() goes
+// through the C library lane by lane: SSSE3 and SSE4 are left out, and so are AVX-512 subsets that change no
+// arithmetic (VBMI2, Zen 4, Sapphire Rapids) and the scalable vectors of SVE, which a struct cannot hold.
+//
+// Sources must be compiled with -ffp-contract=off: the compiler would otherwise fuse a*b+c on the targets that
+// have FMA, and only there. tests/test_math.cpp fails where that flag is missing.
+#pragma once
+
+#ifndef HWY_DISABLED_TARGETS
+#if defined(__x86_64__) || defined(__i386__)
+// Bits of hwy/detect_targets.h: 4 AVX3_SPR, 5 AVX10_2, 6 AVX3_ZEN4, 7 AVX3_DL, 11 SSE4, 12 SSSE3. By number,
+// because Highway 1.0 has no names for some of them.
+#define HWY_DISABLED_TARGETS 0x18F0LL
+#elif defined(__aarch64__)
+// 23 and 24 SVE2_128, 25 SVE_256, 26 SVE2, 27 SVE.
+#define HWY_DISABLED_TARGETS 0xF800000LL
+#endif
+#endif
