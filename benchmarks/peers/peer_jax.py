@@ -1,0 +1,175 @@
+"""JAX's side of the benchmark: everything through jax.jit but the rows that are eager by name. Start at ROWS."""
+
+import os
+import sys
+
+import common
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+if "--start" in sys.argv:
+    (jnp.ones((4, 4)) + jnp.ones((4, 4))).block_until_ready()
+    common.start_main("jax")
+    sys.exit()
+
+rng = np.random.default_rng(0)
+
+
+def randn(*shape):
+    return jnp.asarray(rng.standard_normal(shape, dtype=np.float32))
+
+
+def labels(n, classes):
+    return jnp.asarray(rng.integers(classes, size=n).astype(np.int32))
+
+
+def jitted(f, *args):
+    g = jax.jit(f)
+    return {"jax": lambda: g(*args)}
+
+
+def chain_function(x, y, z):
+    return jnp.tanh(x * y + z) * 0.5 + x
+
+
+def layer_norm(x, g, b):
+    mean = x.mean(-1, keepdims=True)
+    var = jnp.square(x - mean).mean(-1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(var + 1e-5) * g + b
+
+
+def eager(f):
+    a, b = randn(4, 4), randn(4, 4)
+    return {"jax": lambda: f(a, b)}
+
+
+def chain10_backward():
+    x, w, seed = randn(4, 4), randn(4, 4), jnp.ones((4, 4))
+
+    def chain(x):
+        y = x
+        for _ in range(5):
+            y = jnp.tanh(y * w)
+        return y
+
+    return {"jax": lambda: jax.vjp(chain, x)[1](seed)}
+
+
+def conv(x, w):
+    return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+def max_pool(x):
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+
+def cross_entropy(logits, y):
+    return -jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], 1).mean()
+
+
+def training(loss, params, lr):
+    def step(params):
+        value, grads = jax.value_and_grad(loss)(params)
+        return [p - lr * g for p, g in zip(params, grads)], value
+
+    step, state = jax.jit(step, donate_argnums=0), [params]
+
+    def run():
+        state[0], value = step(state[0])
+        return state[0]
+
+    return {"jax": run}
+
+
+def parameters(*shapes):
+    fan_in = lambda s: s[0] if len(s) == 2 else 25 * s[2] if len(s) == 4 else 0
+    return [randn(*s) * fan_in(s) ** -0.5 if fan_in(s) else jnp.zeros(s) for s in shapes]
+
+
+def train_tiny():
+    x, y = randn(16, 8), labels(16, 4)
+    loss = lambda p: cross_entropy(jnp.tanh(x @ p[0] + p[1]) @ p[2] + p[3], y)
+    return training(loss, parameters((8, 16), (16,), (16, 4), (4,)), 0.1)
+
+
+def train_mlp():
+    x, y = randn(128, 784), labels(128, 10)
+
+    def loss(p):
+        h = jax.nn.relu(x @ p[0] + p[1])
+        return cross_entropy(jax.nn.relu(h @ p[2] + p[3]) @ p[4] + p[5], y)
+
+    return training(loss, parameters((784, 512), (512,), (512, 512), (512,), (512, 10), (10,)), 0.01)
+
+
+def train_cnn():
+    x, y = randn(64, 28, 28, 1), labels(64, 10)
+
+    def loss(p):
+        h = max_pool(jax.nn.relu(conv(x, p[0]) + p[1]))
+        h = max_pool(jax.nn.relu(conv(h, p[2]) + p[3]))
+        h = jax.nn.relu(h.reshape(64, -1) @ p[4] + p[5])
+        return cross_entropy(h @ p[6] + p[7], y)
+
+    shapes = ((5, 5, 1, 32), (32,), (5, 5, 32, 64), (64,), (3136, 1024), (1024,), (1024, 10), (10,))
+    return training(loss, parameters(*shapes), 0.01)
+
+
+def train_block():
+    x = randn(8, 128, 256)
+
+    def loss(p):
+        h = layer_norm(x, p[0], p[1]) @ p[2] + p[3]
+        q, k, v = (t.reshape(8, 128, 8, 32) for t in jnp.split(h, 3, -1))
+        a = jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(8, 128, 256)
+        h = x + a @ p[4] + p[5]
+        m = jax.nn.gelu(layer_norm(h, p[6], p[7]) @ p[8] + p[9], approximate=True)
+        return jnp.square(h + m @ p[10] + p[11]).mean()
+
+    params = parameters(
+        (256,), (256,), (256, 768), (768,), (256, 256), (256,), (256,), (256,), (256, 1024), (1024,), (1024, 256), (256,)
+    )
+    params[0], params[6] = jnp.ones(256), jnp.ones(256)
+    return training(loss, params, 0.01)
+
+
+def jacobian():
+    f = lambda v, w1, w2: jnp.tanh(v @ w1) @ w2
+    return jitted(jax.jacrev(f), randn(64), randn(64, 64) / 8, randn(64, 32) / 8)
+
+
+ROWS = {
+    "small_add": lambda: eager(lambda a, b: a + b),
+    "small_matmul": lambda: eager(lambda a, b: a @ b),
+    "chain10_backward": chain10_backward,
+    "call_hit": lambda: jitted(lambda a, b: a + b, randn(4, 4), randn(4, 4)),
+    "chain_4K": lambda: jitted(chain_function, randn(4096), randn(4096), randn(4096)),
+    "chain_16M": lambda: jitted(chain_function, randn(1 << 24), randn(1 << 24), randn(1 << 24)),
+    "softmax": lambda: jitted(lambda x: jax.nn.softmax(x, -1), randn(4096, 1024)),
+    "ln_gelu": lambda: jitted(
+        lambda x, g, b: jax.nn.gelu(layer_norm(x, g, b), approximate=True), randn(4096, 1024), randn(1024), randn(1024)
+    ),
+    "sqsum0": lambda: jitted(lambda m: (m * m).sum(0), randn(4096, 1024)),
+    "matmul_64": lambda: jitted(jnp.matmul, randn(64, 64), randn(64, 64)),
+    "matmul_512": lambda: jitted(jnp.matmul, randn(512, 512), randn(512, 512)),
+    "matmul_2048": lambda: jitted(jnp.matmul, randn(2048, 2048), randn(2048, 2048)),
+    "conv3x3": lambda: jitted(conv, randn(8, 56, 56, 64), randn(3, 3, 64, 64)),
+    "train_tiny": train_tiny,
+    "train_mlp": train_mlp,
+    "train_cnn": train_cnn,
+    "train_block": train_block,
+    "jacobian": jacobian,
+}
+
+if "--first-call" in sys.argv:
+    args = [randn(4096) for _ in range(3)]
+    common.first_call_main(lambda: jax.jit(chain_function)(*args).block_until_ready(), "jax")
+elif "--peak-memory" in sys.argv:
+    step = train_cnn()["jax"]
+    common.peak_memory_main("jax", lambda: jax.block_until_ready(step()))
+else:
+    common.serve(ROWS, jax.block_until_ready)

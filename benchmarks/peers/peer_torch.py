@@ -1,0 +1,228 @@
+"""PyTorch's side of the benchmark: every row eagerly and, where the row is traced, through torch.compile too.
+
+Start at ROWS. Convolutions run in channels_last, oneDNN's own layout, which is the fastest that torch offers on a CPU.
+"""
+
+import os
+import sys
+
+import common
+
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of compilers beside what is timed
+
+import torch
+import torch.nn.functional as F
+
+if "--start" in sys.argv:
+    torch.ones(4, 4) + torch.ones(4, 4)
+    common.start_main("torch")
+    sys.exit()
+
+torch.set_num_threads(common.THREADS)
+torch.manual_seed(0)
+
+
+def compiled(f):
+    return torch.compile(f, fullgraph=True, dynamic=False)
+
+
+def both(f, *args):
+    return {"torch": no_grad(lambda: f(*args)), "torch.compile": no_grad_compiled(f, args)}
+
+
+def no_grad(call):
+    def run():
+        with torch.inference_mode():
+            return call()
+
+    return run
+
+
+def no_grad_compiled(f, args):
+    f = compiled(f)
+
+    def run():
+        with torch.no_grad():
+            return f(*args)
+
+    return run
+
+
+def small(f):
+    a, b = torch.randn(4, 4), torch.randn(4, 4)
+
+    def run():  # one guard around a thousand calls, as a program that infers would have it
+        with torch.inference_mode():
+            for _ in range(1000):
+                f(a, b)
+
+    return {"torch": (run, 1000)}
+
+
+def small_add_taped():
+    a, b = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4)
+    return {"torch": lambda: a + b}
+
+
+def chain10_backward():
+    x, w, seed = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4), torch.ones(4, 4)
+
+    def run():
+        y = x
+        for _ in range(5):
+            y = torch.tanh(y * w)
+        return torch.autograd.grad(y, x, seed)
+
+    return {"torch": run}
+
+
+def call_hit():
+    a, b = torch.randn(4, 4), torch.randn(4, 4)
+    return {"torch.compile": no_grad_compiled(lambda a, b: a + b, (a, b))}
+
+
+def chain_function(x, y, z):
+    return torch.tanh(x * y + z) * 0.5 + x
+
+
+def chain(n):
+    return both(chain_function, torch.randn(n), torch.randn(n), torch.randn(n))
+
+
+def ln_gelu():
+    x, g, b = torch.randn(4096, 1024), torch.randn(1024), torch.randn(1024)
+    return both(lambda x, g, b: F.gelu(F.layer_norm(x, (1024,), g, b), approximate="tanh"), x, g, b)
+
+
+def matmul(n):
+    return both(torch.matmul, torch.randn(n, n), torch.randn(n, n))
+
+
+def conv3x3():
+    x = torch.randn(8, 64, 56, 56).to(memory_format=torch.channels_last)
+    w = torch.randn(64, 64, 3, 3).to(memory_format=torch.channels_last)
+    return both(lambda x, w: F.conv2d(x, w, padding=1), x, w)
+
+
+def jacobian():
+    v, w1, w2 = torch.randn(64), torch.randn(64, 64) / 8, torch.randn(64, 32) / 8
+    return both(torch.func.jacrev(lambda v, w1, w2: torch.tanh(v @ w1) @ w2), v, w1, w2)
+
+
+def training(loss, params, lr):
+    """One SGD step on `params`, with autograd and an in-place update; and the same step compiled as a whole."""
+
+    def eager():
+        value = loss(params)
+        with torch.no_grad():
+            for p, g in zip(params, torch.autograd.grad(value, params)):
+                p.sub_(g, alpha=lr)
+        return value
+
+    own = [p.detach().clone() for p in params]
+
+    @compiled
+    def whole(ps):
+        grads, value = torch.func.grad_and_value(loss)(ps)
+        for p, g in zip(ps, grads):
+            p.sub_(g, alpha=lr)
+        return value
+
+    def run():
+        with torch.no_grad():
+            return whole(own)
+
+    return {"torch": eager, "torch.compile": run}
+
+
+def parameters(*shapes):
+    result = []
+    for shape in shapes:
+        fan_in = shape[0] if len(shape) == 2 else 25 * shape[1] if len(shape) == 4 else 0
+        data = torch.randn(shape) * fan_in**-0.5 if fan_in else torch.zeros(shape)
+        result.append(data.requires_grad_())
+    return result
+
+
+def train_tiny():
+    x, y = torch.randn(16, 8), torch.randint(4, (16,))
+
+    def loss(p):
+        return F.cross_entropy(torch.tanh(x @ p[0] + p[1]) @ p[2] + p[3], y)
+
+    return training(loss, parameters((8, 16), (16,), (16, 4), (4,)), 0.1)
+
+
+def train_mlp():
+    x, y = torch.randn(128, 784), torch.randint(10, (128,))
+
+    def loss(p):
+        h = torch.relu(x @ p[0] + p[1])
+        return F.cross_entropy(torch.relu(h @ p[2] + p[3]) @ p[4] + p[5], y)
+
+    return training(loss, parameters((784, 512), (512,), (512, 512), (512,), (512, 10), (10,)), 0.01)
+
+
+def train_cnn():
+    x, y = torch.randn(64, 1, 28, 28).to(memory_format=torch.channels_last), torch.randint(10, (64,))
+
+    def loss(p):
+        h = F.max_pool2d(torch.relu(F.conv2d(x, p[0], p[1], padding=2)), 2)
+        h = F.max_pool2d(torch.relu(F.conv2d(h, p[2], p[3], padding=2)), 2)
+        h = torch.relu(h.flatten(1) @ p[4] + p[5])
+        return F.cross_entropy(h @ p[6] + p[7], y)
+
+    params = parameters((32, 1, 5, 5), (32,), (64, 32, 5, 5), (64,), (3136, 1024), (1024,), (1024, 10), (10,))
+    for i in (0, 2):
+        params[i].data = params[i].data.to(memory_format=torch.channels_last)
+    return training(loss, params, 0.01)
+
+
+def train_block():
+    x = torch.randn(8, 128, 256)
+
+    def loss(p):
+        h = F.layer_norm(x, (256,), p[0], p[1]) @ p[2] + p[3]
+        q, k, v = (t.reshape(8, 128, 8, 32).transpose(1, 2) for t in h.split(256, -1))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(8, 128, 256)
+        h = x + a @ p[4] + p[5]
+        m = F.gelu(F.layer_norm(h, (256,), p[6], p[7]) @ p[8] + p[9], approximate="tanh")
+        return (h + m @ p[10] + p[11]).square().mean()
+
+    params = parameters(
+        (256,), (256,), (256, 768), (768,), (256, 256), (256,), (256,), (256,), (256, 1024), (1024,), (1024, 256), (256,)
+    )
+    for i in (0, 6):
+        params[i].data.fill_(1)
+    return training(loss, params, 0.01)
+
+
+ROWS = {
+    "small_add": lambda: small(torch.add),
+    "small_add_taped": small_add_taped,
+    "small_matmul": lambda: small(torch.matmul),
+    "chain10_backward": chain10_backward,
+    "call_hit": call_hit,
+    "chain_4K": lambda: chain(4096),
+    "chain_16M": lambda: chain(1 << 24),
+    "softmax": lambda: both(lambda x: torch.softmax(x, -1), torch.randn(4096, 1024)),
+    "ln_gelu": ln_gelu,
+    "sqsum0": lambda: both(lambda m: (m * m).sum(0), torch.randn(4096, 1024)),
+    "matmul_64": lambda: matmul(64),
+    "matmul_512": lambda: matmul(512),
+    "matmul_2048": lambda: matmul(2048),
+    "conv3x3": conv3x3,
+    "train_tiny": train_tiny,
+    "train_mlp": train_mlp,
+    "train_cnn": train_cnn,
+    "train_block": train_block,
+    "jacobian": jacobian,
+}
+
+if "--first-call" in sys.argv:
+    args = [torch.randn(4096) for _ in range(3)]
+    common.first_call_main(lambda: compiled(chain_function)(*args), "torch.compile")
+elif "--peak-memory" in sys.argv:
+    common.peak_memory_main("torch", train_cnn()["torch"])
+else:
+    common.serve(ROWS)
