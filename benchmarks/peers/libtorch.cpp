@@ -1,45 +1,14 @@
 // libtorch's side of the benchmark: what a C++ program pays, without Python between it and the kernels.
-// Answers rows the way peers/common.py does: names on the command line or on standard input, JSON lines on standard output.
-// Start at rows(). libtorch cannot compile from C++, so every row here is eager.
+// Answers rows the way peers/common.py does: names on the command line or on standard input, JSON lines on standard
+// output. Start at rows(). libtorch cannot compile from C++, so every row here is eager.
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <functional>
-#include <iostream>
-#include <map>
-#include <string>
-#include <vector>
 
-namespace F = torch::nn::functional;
+#include "../answer.h"
+
+using bench::Call;
 using torch::Tensor;
-using Call = std::function<void(int)>;  // does the work this many times
-using Clock = std::chrono::steady_clock;
-
-static double seconds_of(const Call& call, int times) {
-  auto start = Clock::now();
-  call(times);
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Median over batches of at least a millisecond, as in common.py.
-static double median_us(const Call& call) {
-  const char* setting = std::getenv("RILL_BENCH_SECONDS");
-  const double budget = setting ? std::atof(setting) : 0.4;
-  call(1);
-  int batch = 1;
-  for (double spent; (spent = seconds_of(call, batch)) < 1e-3 && batch < 1 << 16;)
-    batch = std::max(batch + 1, std::min(batch * 8, static_cast<int>(batch * 1.5e-3 / std::max(spent, 1e-7))));
-  std::vector<double> samples;
-  for (auto end = Clock::now() + std::chrono::duration<double>(budget); Clock::now() < end || samples.size() < 5;)
-    samples.push_back(seconds_of(call, batch));
-  std::nth_element(samples.begin(), samples.begin() + samples.size() / 2, samples.end());
-  return samples[samples.size() / 2] / batch * 1e6;
-}
 
 static Call inference(std::function<Tensor()> f) {
   return [f](int n) {
@@ -123,7 +92,10 @@ static Call train_cnn() {
 
 static std::map<std::string, std::function<Call()>> rows() {
   return {
-      {"small_add", [] { return inference([a = torch::randn({4, 4}), b = torch::randn({4, 4})] { return a + b; }); }},
+      {"small_add",
+       [] {
+         return inference([a = torch::randn({4, 4}), b = torch::randn({4, 4})] { return a + b; });
+       }},
       {"small_add_taped",
        [] {
          Tensor a = torch::randn({4, 4}).requires_grad_(), b = torch::randn({4, 4});
@@ -135,8 +107,14 @@ static std::map<std::string, std::function<Call()>> rows() {
       {"chain10_backward", chain10_backward},
       {"chain_4K", [] { return chain(4096); }},
       {"chain_16M", [] { return chain(1 << 24); }},
-      {"softmax", [] { return inference([m = torch::randn({4096, 1024})] { return torch::softmax(m, -1); }); }},
-      {"sqsum0", [] { return inference([m = torch::randn({4096, 1024})] { return (m * m).sum(0); }); }},
+      {"softmax",
+       [] {
+         return inference([m = torch::randn({4096, 1024})] { return torch::softmax(m, -1); });
+       }},
+      {"sqsum0",
+       [] {
+         return inference([m = torch::randn({4096, 1024})] { return (m * m).sum(0); });
+       }},
       {"matmul_64", [] { return matmul(64); }},
       {"matmul_512", [] { return matmul(512); }},
       {"matmul_2048", [] { return matmul(2048); }},
@@ -147,34 +125,20 @@ static std::map<std::string, std::function<Call()>> rows() {
   };
 }
 
-static long peak_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.rfind("VmHWM:", 0) == 0) return std::atol(line.c_str() + 6) * 1024;
-  return 0;
-}
-
 int main(int argc, char** argv) {
   if (argc > 1 && !std::strcmp(argv[1], "--start")) {
     (torch::ones({4, 4}) + torch::ones({4, 4})).data_ptr<float>();
-    const double us = std::chrono::duration<double, std::micro>(Clock::now().time_since_epoch()).count();
-    std::printf("{\"row\": \"start\", \"peer\": \"libtorch\", \"clock_us\": %.3f}\n", us);
+    std::printf("{\"row\": \"start\", \"peer\": \"libtorch\", \"clock_us\": %.3f}\n", bench::clock_us());
     return 0;
   }
   torch::set_num_threads(2);
   torch::manual_seed(0);
   if (argc > 1 && !std::strcmp(argv[1], "--peak-memory")) {
     train_cnn()(5);
-    std::printf("{\"row\": \"peak_memory\", \"peer\": \"libtorch\", \"bytes\": %ld}\n", peak_bytes());
+    std::printf("{\"row\": \"peak_memory\", \"peer\": \"libtorch\", \"bytes\": %ld}\n", bench::peak_bytes());
     return 0;
   }
-  const auto all = rows();
-  std::string name;
-  for (int i = 1; argc > 1 ? i < argc && (name = argv[i], true) : bool(std::getline(std::cin, name)); ++i) {
-    if (auto row = all.find(name); row != all.end())
-      std::printf("{\"row\": \"%s\", \"peer\": \"libtorch\", \"median_us\": %.6f}\n", name.c_str(),
-                  median_us(row->second()));
-    std::printf("\n");
-    std::fflush(stdout);
-  }
+  bench::Rows answers;
+  for (auto& [name, make] : rows()) answers[name] = [make = make] { return bench::Ways{{"libtorch", make()}}; };
+  bench::serve(answers, argc, argv);
 }

@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+"""Measures the rows of rows.py and prints them as a table: what `./dev bench [--peers] [ROW...]` calls.
+
+  --build DIR    where rill was built (default: build)
+  --peers        measure torch, torch.compile, libtorch, JAX and TensorFlow too (.deps/peers; installed on first use)
+  --rounds N     how often each row goes round all libraries (default 3); the table shows medians over the rounds
+  --markdown     print the table as docs/benchmarks.md has it
+  --show         measure nothing; print what DIR/bench.json holds
+
+Results are merged into DIR/bench.json row by row, so that a run of a few rows refreshes these and keeps the others. A row
+goes round everybody (ours, the limits, each peer, ours again, ...) before the next one starts, for the machine drifts by
+tens of percent within minutes: compare numbers of one row, not of two. Start reading at main.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from peers import setup
+from rows import ROWS
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+CXX = os.environ.get("CXX", "c++")
+ENV = {**os.environ, "OMP_NUM_THREADS": "2", "CCACHE_DISABLE": "1"}
+PROCESS_ROWS = {}  # rows that are not a call in a loop, by name: the function that measures one round
+
+
+class Worker:
+    """A process that answers rows (answer.h and peers/common.py speak the same way). It starts when first asked."""
+
+    def __init__(self, *command):
+        self.command, self.process = [str(c) for c in command], None
+
+    def ask(self, row):
+        if not Path(self.command[0]).exists():
+            return []  # limits is not built for every processor
+        if not self.process:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENV
+            )
+        print(row, file=self.process.stdin, flush=True)
+        answers = []
+        for line in self.process.stdout:
+            if not line.strip():
+                return answers
+            answers.append(json.loads(line))
+        self.process = None
+        return [{"row": row, "peer": Path(self.command[-1]).stem, "error": "the process ended"}]
+
+    def stop(self):
+        if self.process:
+            self.process.stdin.close()
+            self.process.wait(30)
+
+
+# --- Rows that are a call in a loop ----------------------------------------------------------------------------------
+
+
+def ours(build, row):
+    """One round of our own row: Google Benchmark's median of five repetitions."""
+    command = [build / "benchmarks" / "rows", f"--benchmark_filter=^{row}(/.*)?$", "--benchmark_format=json"]
+    command += ["--benchmark_repetitions=5", "--benchmark_min_time=0.08", "--benchmark_report_aggregates_only=true"]
+    # Every kernel is compiled before the timing starts; what waiting for the compiler costs is row first_call.
+    done = subprocess.run(command, env={"RILL_JIT": "wait", **ENV}, capture_output=True, text=True)
+    try:
+        results = json.loads(done.stdout)["benchmarks"]
+    except ValueError:
+        return {"error": (done.stderr.strip().splitlines() or ["no such row"])[-1]}
+    to_us = {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}
+    for r in results:
+        if r.get("error_occurred"):
+            return {"error": r["error_message"]}
+        if r.get("aggregate_name") == "median":
+            return {"median_us": r["real_time"] * to_us[r["time_unit"]]}
+    return {"error": "no such row"}
+
+
+def looped(row, build, workers, peers):
+    answers = [("ours", "rill", ours(build, row.name))]
+    answers += [("limits", a["peer"], a) for a in workers["limits"].ask(row.name)]
+    if row.flops:
+        gemm = workers["limits"].ask("matmul_2048")
+        answers += [("limits", "flops at GEMM peak", {"median_us": a["median_us"] * row.flops / 2 / 2048**3}) for a in gemm]
+    for name in ("libtorch", "torch", "jax", "tf") if peers else ():
+        answers += [("peers", a["peer"], a) for a in workers[name].ask(row.name)]
+    return answers
+
+
+# --- Rows that need a process of their own ---------------------------------------------------------------------------
+
+
+def process_row(f):
+    PROCESS_ROWS[f.__name__] = f
+    return f
+
+
+def peer_script(name):
+    return [setup.PYTHON, HERE / "peers" / f"peer_{name}.py"]
+
+
+def run_json(command, env=ENV):
+    """The last JSON line that a command prints; and the clock just before it started."""
+    before = time.monotonic() * 1e6
+    done = subprocess.run([str(c) for c in command], env=env, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or not lines:
+        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        return {"error": f"{Path(str(command[0])).name}: {last}"[:200]}, before
+    return json.loads(lines[-1]), before
+
+
+@process_row
+def tu_compile(build, peers, first):
+    def timed(flags, source):
+        with tempfile.TemporaryDirectory() as folder:
+            begin = time.monotonic()
+            done = subprocess.run([CXX, *flags, "-c", source, "-o", f"{folder}/it.o"], env=ENV, capture_output=True, text=True)
+            if done.returncode:
+                return {"error": done.stderr.strip().splitlines()[0]}
+            return {"median_us": (time.monotonic() - begin) * 1e6}
+
+    yield "ours", "rill", timed(["-std=c++20", "-O2", f"-I{build}/include"], HERE / "tu_rill.cpp")
+    if peers and first:
+        yield "peers", "libtorch", timed(setup.libtorch_flags()[0], HERE / "peers" / "tu_libtorch.cpp")
+
+
+@process_row
+def start(build, peers, first):
+    def until_result(command):
+        answer, before = run_json(command)
+        return answer if "error" in answer else {"median_us": answer["clock_us"] - before}
+
+    for _ in range(5):
+        yield "ours", "rill", until_result([build / "benchmarks" / "process", "--start"])
+    if peers:
+        yield "peers", "libtorch", until_result([setup.LIBTORCH, "--start"])
+        for name in ("jax", "torch", "tf"):
+            yield "peers", name, until_result([*peer_script(name), "--start"])
+
+
+@process_row
+def first_call(build, peers, first):
+    def fresh(command):  # nothing compiled before may be found on disk
+        with tempfile.TemporaryDirectory() as folder:
+            caches = {k: folder for k in ("XDG_CACHE_HOME", "RILL_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "HOME")}
+            return run_json(command, {**ENV, **caches})[0]
+
+    for _ in range(3):
+        yield "ours", "rill", fresh([build / "benchmarks" / "process", "--first-call"])
+    if peers:
+        yield "peers", "jax", fresh([*peer_script("jax"), "--first-call"])
+        yield "peers", "tf", fresh([*peer_script("tf"), "--first-call"])
+        yield "peers", "tf-xla", fresh([*peer_script("tf"), "--first-call", "--xla"])
+        if first:
+            yield "peers", "torch.compile", fresh([*peer_script("torch"), "--first-call"])
+
+
+@process_row
+def core_size(build, peers, first):
+    def stripped(libraries):
+        with tempfile.TemporaryDirectory() as folder:
+            total = 0
+            for i, library in enumerate(libraries):
+                subprocess.run(["strip", "-o", f"{folder}/{i}", library], check=True)
+                total += os.path.getsize(f"{folder}/{i}")
+            return {"bytes": total} if total else {"error": "nothing built"}
+
+    yield "ours", "rill", stripped([f for f in build.glob("librill*.so") if f.is_file()])
+    if peers and first:
+        yield "peers", "libtorch", {"bytes": (setup.torch_folder() / "lib" / "libtorch_cpu.so").stat().st_size}
+
+
+@process_row
+def peak_memory(build, peers, first):
+    yield "ours", "rill", run_json([build / "benchmarks" / "process", "--peak-memory"], {"RILL_JIT": "wait", **ENV})[0]
+    if peers:
+        yield "peers", "libtorch", run_json([setup.LIBTORCH, "--peak-memory"])[0]
+        for name in ("torch", "jax", "tf"):
+            yield "peers", name, run_json([*peer_script(name), "--peak-memory"])[0]
+
+
+@process_row
+def demo_mnist(build, peers, first):
+    """Ours from start to exit; TensorFlow's training alone, without its imports, which is the harder comparison."""
+    if not first:
+        return
+    data = ROOT / "examples" / "data"
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.monotonic()
+        done = subprocess.run(
+            [build.resolve() / "examples" / "mnist", "--data", data], env=ENV, cwd=folder, capture_output=True, text=True
+        )
+        seconds = time.monotonic() - begin
+    if done.returncode:
+        yield "ours", "rill", {"error": (done.stderr.strip().splitlines() or ["failed"])[-1]}
+    else:
+        yield "ours", "rill", {"median_us": seconds * 1e6}
+    if peers:
+        yield "peers", "tf", run_json([setup.PYTHON, HERE / "peers" / "demo_tf.py", data])[0]
+
+
+# --- From answers to a table -----------------------------------------------------------------------------------------
+
+
+def measure(row, build, workers, peers, rounds):
+    """{"ours": {name: samples}, "limits": ..., "peers": ..., "errors": {name: text}} of one row."""
+    result = {"ours": {}, "limits": {}, "peers": {}, "errors": {}, "when": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())}
+    for i in range(rounds):
+        answers = (
+            PROCESS_ROWS[row.name](build, peers, i == 0)
+            if row.name in PROCESS_ROWS
+            else looped(row, build, workers, peers)
+        )
+        for kind, name, answer in answers:
+            if "error" in answer:
+                result["errors"][name] = answer["error"]
+            else:
+                result[kind].setdefault(name, []).append(answer.get("median_us", answer.get("bytes")))
+        show_progress(row.name, i + 1, rounds)
+    return result
+
+
+def show_progress(name, done, rounds):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{name} {done}/{rounds}", end="" if done < rounds else "\r\033[K", file=sys.stderr, flush=True)
+
+
+def best(samples):
+    """(name, median) of the fastest, or (None, None)."""
+    medians = {name: statistics.median(values) for name, values in samples.items()}
+    name = min(medians, key=medians.get) if medians else None
+    return name, medians.get(name)
+
+
+def summary(row, measured):
+    """What one line of the table says, as data."""
+    _, mine = best(measured["ours"])
+    peer, theirs = best(measured["peers"])
+    limit_name, limit = best(measured["limits"])
+    goal = row.goal
+    if row.of_limit:
+        goal = limit and row.of_limit * limit
+    if row.of_peer:
+        goal = theirs and row.of_peer * theirs
+    return {
+        "row": row.name, "work": row.work, "unit": row.unit, "ours": mine, "best_peer": peer, "peer": theirs,
+        "limit_name": limit_name, "limit": limit, "goal": goal, "times_faster": theirs / mine if mine and theirs else None,
+        "met": mine <= goal if mine and goal else None,
+    }  # fmt: skip
+
+
+def amount(value, unit):
+    if value is None:
+        return "-"
+    if unit == "size":
+        return f"{value / (1 << 20):.3g} MB"
+    for scale, name in ((1e6, "s"), (1e3, "ms")):
+        if value >= scale:
+            return f"{value / scale:.3g} {name}"
+    return f"{value:.3g} us"
+
+
+def cells(row, s):
+    goal = amount(s["goal"], row.unit)
+    if row.of_limit:
+        goal = f"{row.of_limit:g} x limit" + (f" ({goal})" if s["goal"] else "")
+    if row.of_peer:
+        goal = "faster than the peer"
+    return [
+        s["row"],
+        amount(s["ours"], row.unit),
+        f"{amount(s['peer'], row.unit)} {s['best_peer'] or ''}".strip(),
+        amount(s["limit"], row.unit),
+        goal,
+        "-" if s["times_faster"] is None else f"{s['times_faster']:.3g}x",
+        {True: "yes", False: "no", None: "-"}[s["met"]],
+    ]
+
+
+HEAD = ["row", "ours", "best peer", "limit", "goal", "peer / ours", "met"]
+
+
+def table(lines, markdown):
+    lines = [HEAD, *lines]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
+    padded = [[c.ljust(w) for c, w in zip(line, widths)] for line in lines]
+    if not markdown:
+        return "\n".join("  ".join(line).rstrip() for line in padded)
+    padded.insert(1, ["-" * w for w in widths])
+    return "\n".join("| " + " | ".join(line) + " |" for line in padded)
+
+
+def machine():
+    with open("/proc/cpuinfo") as info:
+        model = next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), platform.machine())
+    return f"{model}, {os.cpu_count()} cores"
+
+
+def versions():
+    code = "import importlib.metadata as m\nfor p in ('torch', 'jax', 'tensorflow-cpu'): print(p, m.version(p))"
+    done = subprocess.run([setup.PYTHON, "-c", code], capture_output=True, text=True)
+    return ", ".join(done.stdout.splitlines())
+
+
+def markdown(report, lines):
+    text = ["# Benchmarks", "", "Printed by `./dev bench --peers --markdown`; benchmarks/run.py says how it measures.", ""]
+    text += [f"Machine: {report['machine']}. {report.get('versions', '')}".strip(), "", table(lines, True), ""]
+    text += ["| row | work |", "| --- | --- |"]
+    text += [f"| {row.name} | {row.work} |" for row in ROWS if row.name in report["rows"]]
+    return "\n".join(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="rows of rows.py; all of them without any")
+    parser.add_argument("--build", type=Path, default=Path("build"))
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--show", action="store_true")
+    args = parser.parse_args()
+    unknown = set(args.rows) - {row.name for row in ROWS}
+    if unknown:
+        parser.error(f"no row called {', '.join(sorted(unknown))}; there are {', '.join(row.name for row in ROWS)}")
+    asked = [row for row in ROWS if row.name in args.rows or not args.rows]
+
+    path = args.build / "bench.json"
+    report = json.loads(path.read_text()) if path.exists() else {"rows": {}}
+    if not args.show:
+        if not shutil.which("strip") and any(row.name == "core_size" for row in asked):
+            parser.error("row core_size needs `strip` (Debian: binutils)")
+        if args.peers:
+            setup.ensure()
+            report["versions"] = versions()
+        report["machine"] = machine()
+        workers = {"limits": Worker(args.build / "benchmarks" / "limits"), "libtorch": Worker(setup.LIBTORCH)}
+        workers |= {name: Worker(*peer_script(name)) for name in ("torch", "jax", "tf")}
+        try:
+            for row in asked:
+                measured = measure(row, args.build, workers, args.peers, args.rounds)
+                report["rows"][row.name] = {**summary(row, measured), **measured}
+                path.write_text(json.dumps(report, indent=1) + "\n")
+        finally:
+            for worker in workers.values():
+                worker.stop()
+
+    shown = [row for row in asked if row.name in report["rows"]]
+    results = [summary(row, report["rows"][row.name]) | {"unit": row.unit} for row in shown]
+    lines = [cells(row, s) for row, s in zip(shown, results)]
+    print(markdown(report, lines) if args.markdown else table(lines, False))
+    for row in shown:
+        for name, error in report["rows"][row.name]["errors"].items():
+            print(f"{row.name}: {name}: {error}", file=sys.stderr)
+    met = [s["met"] for s in results]
+    print(f"{met.count(True)} of {len(met)} goals met; all numbers in {path}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
