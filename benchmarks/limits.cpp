@@ -35,10 +35,8 @@ Floats floats(int64_t n) {
 
 template <bool streaming>
 void put(float* to, __m256 v) {
-  if constexpr (streaming)
-    _mm256_stream_ps(to, v);
-  else
-    _mm256_store_ps(to, v);
+  if constexpr (streaming) _mm256_stream_ps(to, v);
+  else _mm256_store_ps(to, v);
 }
 
 // The traffic of a fused elementwise kernel: `loads` arrays in, one out, an addition a load.

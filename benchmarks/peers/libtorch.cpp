@@ -92,10 +92,7 @@ static Call train_cnn() {
 
 static std::map<std::string, std::function<Call()>> rows() {
   return {
-      {"small_add",
-       [] {
-         return inference([a = torch::randn({4, 4}), b = torch::randn({4, 4})] { return a + b; });
-       }},
+      {"small_add", [] { return inference([a = torch::randn({4, 4}), b = torch::randn({4, 4})] { return a + b; }); }},
       {"small_add_taped",
        [] {
          Tensor a = torch::randn({4, 4}).requires_grad_(), b = torch::randn({4, 4});
@@ -107,14 +104,8 @@ static std::map<std::string, std::function<Call()>> rows() {
       {"chain10_backward", chain10_backward},
       {"chain_4K", [] { return chain(4096); }},
       {"chain_16M", [] { return chain(1 << 24); }},
-      {"softmax",
-       [] {
-         return inference([m = torch::randn({4096, 1024})] { return torch::softmax(m, -1); });
-       }},
-      {"sqsum0",
-       [] {
-         return inference([m = torch::randn({4096, 1024})] { return (m * m).sum(0); });
-       }},
+      {"softmax", [] { return inference([m = torch::randn({4096, 1024})] { return torch::softmax(m, -1); }); }},
+      {"sqsum0", [] { return inference([m = torch::randn({4096, 1024})] { return (m * m).sum(0); }); }},
       {"matmul_64", [] { return matmul(64); }},
       {"matmul_512", [] { return matmul(512); }},
       {"matmul_2048", [] { return matmul(2048); }},
