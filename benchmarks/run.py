@@ -62,6 +62,19 @@ class Worker:
             self.process.wait(30)
 
 
+def run(command, **options):
+    """subprocess.run with the output captured; a program that was not built looks like one that failed."""
+    command = [str(c) for c in command]
+    try:
+        return subprocess.run(command, env=options.pop("env", ENV), capture_output=True, text=True, **options)
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(command, 127, "", f"{command[0]} is not built")
+
+
+def last_line(done):
+    return (done.stderr.strip().splitlines() or [f"exit status {done.returncode} and no word"])[-1][:200]
+
+
 # --- Rows that are a call in a loop ----------------------------------------------------------------------------------
 
 
@@ -70,11 +83,10 @@ def ours(build, row):
     command = [build / "benchmarks" / "rows", f"--benchmark_filter=^{row}(/.*)?$", "--benchmark_format=json"]
     command += ["--benchmark_repetitions=5", "--benchmark_min_time=0.08", "--benchmark_report_aggregates_only=true"]
     # Every kernel is compiled before the timing starts; what waiting for the compiler costs is row first_call.
-    done = subprocess.run(command, env={"RILL_JIT": "wait", **ENV}, capture_output=True, text=True)
-    try:
-        results = json.loads(done.stdout)["benchmarks"]
-    except ValueError:
-        return {"error": (done.stderr.strip().splitlines() or ["no such row"])[-1]}
+    done = run(command, env={"RILL_JIT": "wait", **ENV})
+    if done.returncode:
+        return {"error": last_line(done)}
+    results = json.loads(done.stdout)["benchmarks"] if done.stdout else []
     to_us = {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}
     for r in results:
         if r.get("error_occurred"):
@@ -110,11 +122,10 @@ def peer_script(name):
 def run_json(command, env=ENV):
     """The last JSON line that a command prints; and the clock just before it started."""
     before = time.monotonic() * 1e6
-    done = subprocess.run([str(c) for c in command], env=env, capture_output=True, text=True)
+    done = run(command, env=env)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
-        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        return {"error": f"{Path(str(command[0])).name}: {last}"[:200]}, before
+        return {"error": last_line(done)}, before
     return json.loads(lines[-1]), before
 
 
@@ -123,9 +134,9 @@ def tu_compile(build, peers, first):
     def timed(flags, source):
         with tempfile.TemporaryDirectory() as folder:
             begin = time.monotonic()
-            done = subprocess.run([CXX, *flags, "-c", source, "-o", f"{folder}/it.o"], env=ENV, capture_output=True, text=True)
+            done = run([CXX, *flags, "-c", source, "-o", f"{folder}/it.o"])
             if done.returncode:
-                return {"error": done.stderr.strip().splitlines()[0]}
+                return {"error": last_line(done)}
             return {"median_us": (time.monotonic() - begin) * 1e6}
 
     yield "ours", "rill", timed(["-std=c++20", "-O2", f"-I{build}/include"], HERE / "tu_rill.cpp")
@@ -196,12 +207,10 @@ def demo_mnist(build, peers, first):
     data = ROOT / "examples" / "data"
     with tempfile.TemporaryDirectory() as folder:
         begin = time.monotonic()
-        done = subprocess.run(
-            [build.resolve() / "examples" / "mnist", "--data", data], env=ENV, cwd=folder, capture_output=True, text=True
-        )
+        done = run([build.resolve() / "examples" / "mnist", "--data", data], cwd=folder)
         seconds = time.monotonic() - begin
     if done.returncode:
-        yield "ours", "rill", {"error": (done.stderr.strip().splitlines() or ["failed"])[-1]}
+        yield "ours", "rill", {"error": last_line(done)}
     else:
         yield "ours", "rill", {"median_us": seconds * 1e6}
     if peers:
