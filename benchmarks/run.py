@@ -142,6 +142,7 @@ def tu_compile(build, peers, first):
     yield "ours", "rill", timed(["-std=c++20", "-O2", f"-I{build}/include"], HERE / "tu_rill.cpp")
     if peers and first:
         yield "peers", "libtorch", timed(setup.libtorch_flags()[0], HERE / "peers" / "tu_libtorch.cpp")
+        yield "peers", "mlx", timed(["-std=c++20", "-O2", f"-I{setup.package('mlx')}/include"], HERE / "peers" / "tu_mlx.cpp")
 
 
 @process_row
@@ -187,7 +188,8 @@ def core_size(build, peers, first):
 
     yield "ours", "rill", stripped([f for f in build.glob("librill*.so") if f.is_file()])
     if peers and first:
-        yield "peers", "libtorch", {"bytes": (setup.torch_folder() / "lib" / "libtorch_cpu.so").stat().st_size}
+        yield "peers", "libtorch", {"bytes": (setup.package("torch") / "lib" / "libtorch_cpu.so").stat().st_size}
+        yield "peers", "mlx", {"bytes": (setup.package("mlx") / "lib" / "libmlx.so").stat().st_size}
 
 
 @process_row
@@ -315,7 +317,8 @@ def machine():
 
 
 def versions():
-    code = "import importlib.metadata as m\nfor p in ('torch', 'jax', 'tensorflow-cpu'): print(p, m.version(p))"
+    packages = ("torch", "jax", "tensorflow-cpu", "mlx")
+    code = f"import importlib.metadata as m\nfor p in {packages}: print(p, m.version(p))"
     done = subprocess.run([setup.PYTHON, "-c", code], capture_output=True, text=True)
     return ", ".join(done.stdout.splitlines())
 

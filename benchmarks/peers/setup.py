@@ -15,7 +15,7 @@ ROOT = HERE.parent.parent
 VENV = Path(os.environ.get("RILL_PEERS", ROOT / ".deps" / "peers"))
 PYTHON = VENV / "bin" / "python"
 
-PLAIN = ["jax", "tensorflow-cpu==2.21.0"]
+PLAIN = ["jax", "tensorflow-cpu==2.21.0", "mlx[cpu]"]
 TORCH_NEEDS = ["setuptools>=77.0.3", "typing_extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock"]
 TORCH_CUDA = ["nvidia-cufile", "nvidia-cusparselt-cu13", "nvidia-nvshmem-cu13", "nvidia-nccl-cu13"]
 LIBTORCH = VENV / "rill-libtorch"
@@ -30,13 +30,13 @@ def works(*modules):
     return subprocess.run([PYTHON, "-c", code], stderr=subprocess.DEVNULL).returncode == 0
 
 
-def torch_folder():
-    return next((VENV / "lib").glob("python3*/site-packages/torch"))
+def package(name):
+    return next((VENV / "lib").glob(f"python3*/site-packages/{name}"))
 
 
 def libtorch_flags():
     """Compile flags and link flags of a C++ program that uses the wheel's libtorch."""
-    torch = torch_folder()
+    torch = package("torch")
     compile_flags = ["-std=c++20", "-O2", "-w", f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include"]
     link = [f"-L{torch}/lib", f"-Wl,-rpath,{torch}/lib", "-Wl,--no-as-needed", "-ltorch_cpu", "-ltorch", "-lc10"]
     return compile_flags, link

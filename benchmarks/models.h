@@ -1,0 +1,94 @@
+// The models that rows.cpp times and process.cpp weighs: the same shapes, losses and updates as in peers/peer_*.py.
+// Start at training().
+#pragma once
+#include <cmath>
+#include <vector>
+
+#include "rill/rill.h"
+
+namespace bench {
+
+using namespace rill;
+using Parameters = std::vector<Variable>;
+
+// Weights of variance 1 / fan-in; vectors are zeros. A convolution's weights are [height, width, in, out].
+inline Parameters parameters(std::initializer_list<Shape> shapes) {
+  Parameters result;
+  for (const Shape& s : shapes) {
+    if (s.size() == 1) {
+      result.emplace_back(zeros(s));
+      continue;
+    }
+    const int64_t fan_in = s.size() == 2 ? s[0] : s[0] * s[1] * s[2];
+    result.emplace_back(random::normal(s) * float(1 / std::sqrt(double(fan_in))));
+  }
+  return result;
+}
+
+inline Tensor labels(int n, int classes) { return arange(n) % classes; }
+
+// One traced SGD step: the loss, its gradients, the update.
+template <class Loss>
+auto training(Parameters params, float rate, Loss loss) {
+  return function("step", [=](const Tensor& x, const Tensor& y) mutable {
+    GradientTape tape;
+    Tensor value = loss(params, x, y);
+    std::vector<Tensor> grads = tape.gradient(value, params);
+    for (size_t i = 0; i < params.size(); ++i) params[i].assign_sub(rate * grads[i]);
+    return value;
+  });
+}
+
+inline Tensor cross_entropy(const Tensor& logits, const Tensor& y) {
+  return mean(sparse_softmax_cross_entropy(logits, y));
+}
+
+inline Tensor dense(const Tensor& x, const Variable& w, const Variable& b) { return matmul(x, w) + b; }
+
+inline auto train_tiny() {
+  return training(parameters({{8, 16}, {16}, {16, 4}, {4}}), 0.1f,
+                  [](const Parameters& p, const Tensor& x, const Tensor& y) {
+                    return cross_entropy(dense(tanh(dense(x, p[0], p[1])), p[2], p[3]), y);
+                  });
+}
+
+inline auto train_mlp() {
+  return training(parameters({{784, 512}, {512}, {512, 512}, {512}, {512, 10}, {10}}), 0.01f,
+                  [](const Parameters& p, const Tensor& x, const Tensor& y) {
+                    Tensor h = relu(dense(x, p[0], p[1]));
+                    return cross_entropy(dense(relu(dense(h, p[2], p[3])), p[4], p[5]), y);
+                  });
+}
+
+inline auto train_cnn() {
+  return training(
+      parameters({{5, 5, 1, 32}, {32}, {5, 5, 32, 64}, {64}, {3136, 1024}, {1024}, {1024, 10}, {10}}), 0.01f,
+      [](const Parameters& p, const Tensor& x, const Tensor& y) {
+        Tensor h = max_pool(relu(conv(x, p[0]) + p[1]), {2, 2});
+        h = max_pool(relu(conv(h, p[2]) + p[3]), {2, 2});
+        h = relu(dense(h.reshape({64, 3136}), p[4], p[5]));
+        return cross_entropy(dense(h, p[6], p[7]), y);
+      });
+}
+
+// A pre-norm transformer block on x [8, 128, 256] with 8 causal heads.
+inline auto train_block() {
+  Parameters p = parameters({{256}, {256}, {256, 768}, {768}, {256, 256}, {256},
+                             {256}, {256}, {256, 1024}, {1024}, {1024, 256}, {256}});
+  for (int i : {0, 6}) p[i].assign(ones({256}));
+  Tensor mask = where(tril(ones({128, 128})) > 0, zeros({128, 128}), full({128, 128}, -1e9f));
+  return training(p, 0.01f, [mask](const Parameters& p, const Tensor& x, const Tensor&) {
+    Tensor qkv = dense(layer_norm(x, p[0], p[1]), p[2], p[3]).reshape({8, 128, 3, 8, 32});
+    qkv = transpose(qkv, {2, 0, 3, 1, 4});  // [3, batch, head, token, 32]
+    Tensor q = qkv(0), k = qkv(1), v = qkv(2);
+    Tensor weights = softmax(matmul(q, swapaxes(k, -1, -2)) * float(1 / std::sqrt(32.0)) + mask, -1);
+    Tensor mixed = transpose(matmul(weights, v), {0, 2, 1, 3}).reshape({8, 128, 256});
+    Tensor h = x + dense(mixed, p[4], p[5]);
+    Tensor wide = gelu(dense(layer_norm(h, p[6], p[7]), p[8], p[9]), {.approximate = true});
+    return mean(square(h + dense(wide, p[10], p[11])));
+  });
+}
+
+inline Tensor chain(const Tensor& x, const Tensor& y, const Tensor& z) { return tanh(x * y + z) * 0.5f + x; }
+
+}  // namespace bench

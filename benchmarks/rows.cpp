@@ -1,0 +1,150 @@
+// Ours: one Google Benchmark a row, under the row's name in rows.py. peers/ holds the same work in other libraries.
+// Rows say "traced" where the work runs through `function`; whatever its compiler does today is what is timed.
+#include <benchmark/benchmark.h>
+
+#include "models.h"
+
+using namespace rill;
+using benchmark::State;
+
+namespace {
+
+Tensor normal(const Shape& shape) { return random::normal(shape); }
+
+// Times calls of `call`, whose result is kept from being optimised away.
+template <class Call>
+void loop(State& state, Call call) {
+  call();  // traces and compiles
+  for (auto _ : state) {
+    auto result = call();
+    benchmark::DoNotOptimize(result);
+  }
+}
+
+void small_add(State& state) {
+  Tensor a = normal({4, 4}), b = normal({4, 4});
+  loop(state, [&] { return a + b; });
+}
+
+void small_add_taped(State& state) {
+  Tensor a = normal({4, 4}), b = normal({4, 4});
+  while (state.KeepRunningBatch(100)) {  // a tape holds what it recorded: a hundred calls each
+    GradientTape tape;
+    tape.watch(a);
+    for (int i = 0; i < 100; ++i) {
+      Tensor c = a + b;
+      benchmark::DoNotOptimize(c);
+    }
+  }
+}
+
+void small_matmul(State& state) {
+  Tensor a = normal({4, 4}), b = normal({4, 4});
+  loop(state, [&] { return matmul(a, b); });
+}
+
+void chain10_backward(State& state) {
+  Tensor x = normal({4, 4}), w = normal({4, 4});
+  loop(state, [&] {
+    GradientTape tape;
+    tape.watch(x);
+    Tensor y = x;
+    for (int i = 0; i < 5; ++i) y = tanh(y * w);
+    return tape.gradient(y, x);
+  });
+}
+
+void call_hit(State& state) {
+  Tensor a = normal({4, 4}), b = normal({4, 4});
+  auto f = function("add", [](const Tensor& a, const Tensor& b) { return a + b; });
+  loop(state, [&] { return f(a, b); });
+}
+
+void chain(State& state, int64_t n) {
+  Tensor x = normal({n}), y = normal({n}), z = normal({n});
+  auto f = function("chain", bench::chain);
+  loop(state, [&] { return f(x, y, z); });
+}
+
+void softmax_row(State& state) {
+  Tensor x = normal({4096, 1024});
+  auto f = function("softmax", [](const Tensor& x) { return softmax(x, -1); });
+  loop(state, [&] { return f(x); });
+}
+
+void ln_gelu(State& state) {
+  Tensor x = normal({4096, 1024}), g = normal({1024}), b = normal({1024});
+  auto f = function("ln_gelu", [](const Tensor& x, const Tensor& g, const Tensor& b) {
+    return gelu(layer_norm(x, g, b), {.approximate = true});
+  });
+  loop(state, [&] { return f(x, g, b); });
+}
+
+void sqsum0(State& state) {
+  Tensor m = normal({4096, 1024});
+  auto f = function("sqsum0", [](const Tensor& m) { return sum(m * m, 0); });
+  loop(state, [&] { return f(m); });
+}
+
+void matmul_row(State& state, int64_t n) {
+  Tensor a = normal({n, n}), b = normal({n, n});
+  auto f = function("matmul", [](const Tensor& a, const Tensor& b) { return matmul(a, b); });
+  loop(state, [&] { return f(a, b); });
+}
+
+void conv3x3(State& state) {
+  Tensor x = normal({8, 56, 56, 64}), w = normal({3, 3, 64, 64});
+  auto f = function("conv3x3", [](const Tensor& x, const Tensor& w) { return conv(x, w); });
+  loop(state, [&] { return f(x, w); });
+}
+
+template <class Step>
+void train(State& state, Step step, const Tensor& x, const Tensor& y) {
+  loop(state, [&] { return step(x, y); });
+}
+
+void jacobian(State& state) {
+  Tensor v = normal({64}), w1 = normal({64, 64}) * 0.125f, w2 = normal({64, 32}) * 0.125f;
+  auto f = function("jacobian", [](const Tensor& v, const Tensor& w1, const Tensor& w2) {
+    GradientTape tape;
+    tape.watch(v);
+    Tensor y = matmul(tanh(matmul(v, w1)), w2);
+    return tape.jacobian(y, v);
+  });
+  loop(state, [&] { return f(v, w1, w2); });
+}
+
+// Wall time: kernels run on a pool of threads.
+#define ROW(name, ...) BENCHMARK_CAPTURE(run, name, [](State& state) { __VA_ARGS__; })->Name(#name)->UseRealTime()
+
+void run(State& state, void (*row)(State&)) {
+  try {
+    row(state);
+  } catch (const std::exception& error) {
+    state.SkipWithError(error.what());
+  }
+}
+
+ROW(small_add, small_add(state));
+ROW(small_add_taped, small_add_taped(state));
+ROW(small_matmul, small_matmul(state));
+ROW(chain10_backward, chain10_backward(state));
+ROW(call_hit, call_hit(state));
+ROW(chain_4K, chain(state, 4096));
+ROW(chain_16M, chain(state, 1 << 24));
+ROW(softmax, softmax_row(state));
+ROW(ln_gelu, ln_gelu(state));
+ROW(sqsum0, sqsum0(state));
+ROW(matmul_64, matmul_row(state, 64));
+ROW(matmul_512, matmul_row(state, 512));
+ROW(matmul_2048, matmul_row(state, 2048));
+ROW(conv3x3, conv3x3(state));
+ROW(train_tiny, train(state, bench::train_tiny(), normal({16, 8}), bench::labels(16, 4)));
+ROW(train_mlp, train(state, bench::train_mlp(), normal({128, 784}), bench::labels(128, 10)));
+ROW(train_cnn, train(state, bench::train_cnn(), normal({64, 28, 28, 1}), bench::labels(64, 10)));
+ROW(train_block, train(state, bench::train_block(), normal({8, 128, 256}), bench::labels(8, 2)));
+ROW(jacobian, jacobian(state));
+
+}  // namespace
+
+BENCHMARK_MAIN();
