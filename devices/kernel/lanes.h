@@ -9,7 +9,7 @@
 // <hwy/foreach_target.h> before it in a source with dynamic dispatch, and put code that uses it into
 // rill::HWY_NAMESPACE between HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE().
 //
-// The contract. V is a lane type, I its integer lane type (int_t<V>), M its mask (what a comparison gives):
+// The contract. V is a lane type, I its integer lane type (int_t<V>), M its mask (mask_t<V>, what a comparison gives):
 //   scalar_t<V>  the number type of one lane       V(c)  every lane is the number c. Constants are always wrapped:
 //                                                  `x * V(0.5)`, because `x * 0.5` widens where V is float
 //   + - * / unary -         rounded to V, never contracted. Integers wrap. No / for integer Lane<T>
@@ -24,7 +24,8 @@
 //   to_int(x)               float32 -> int32, float64 -> int64, toward zero; any value where it does not fit
 //   to_float(i)             int32 -> float32, int64 -> float64, rounded to nearest even
 //   as_unsigned as_signed   the same bits, other signedness
-//   patch(m, y, F, x...)    where m: F::call(x...) on that lane's numbers, elsewhere y. F is a struct with static
+//   mask_cast<V>(m)         the mask of an integer lane, for V, or the other way
+//   patch(m, y, F(), x...)  where m: F::call(x...) on that lane's numbers, elsewhere y. F is a struct with static
 //                           functions `call`, one for float and one for double, that call nothing target-specific:
 //                           the way to code that is long, scalar and rarely or never needed
 //   load<V>(p) store(v, p)  unaligned; load_n<V>(p, n) and store_n(v, p, n) touch min(n, lanes) numbers only, and the
@@ -42,6 +43,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include <hwy/highway.h>
 
@@ -141,6 +143,8 @@ using scalar_t = typename LaneTraits<V>::Scalar;
 template <class V>
 using int_t = typename LaneTraits<V>::Int;
 
+template <class V>
+using mask_t = decltype(std::declval<V>() < std::declval<V>());
 template <class V>
 concept F32 = std::is_same_v<scalar_t<V>, float>;
 template <class V>

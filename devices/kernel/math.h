@@ -4,7 +4,9 @@
 // Special values are those of C99 and numpy: NaN gives NaN, domain errors give NaN, signs of zero are kept, results
 // that overflow are infinite, denormal arguments and results are right and not flushed. docs/math.md holds the measured
 // error of every function in ulp; tests/test_math.cpp measures it and fails above the bounds given there.
+#include "rill/devices/kernel/math_arc.h"
 #include "rill/devices/kernel/math_exp.h"
 #include "rill/devices/kernel/math_log.h"
+#include "rill/devices/kernel/math_root.h"
 #include "rill/devices/kernel/math_special.h"
 #include "rill/devices/kernel/math_trig.h"

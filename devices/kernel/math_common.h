@@ -31,6 +31,8 @@ struct FormatOf<float> {
   static constexpr float kLog10e = 4.34294492e-1f, kLog10eLow = -1.010305e-8f;
   static constexpr float kLog10Of2 = 3.0103001e-1f, kLog10Of2Low = -1.43209888e-8f;
   static constexpr float kHalfPi = 1.57079637f, kHalfPiLow = -4.37113883e-8f, kHalfPiLower = -1.71512451e-15f;
+  static constexpr float kHuge = 8.507059173023462e37f;           // 2^126
+  static constexpr float kInverseHyperbolicBig = 16384.0f;        // sqrt(x^2 + 1) is x well above
   static constexpr float kTrigMax = 1e5f;                         // sin, cos, tan of more go to the C library
   static constexpr float kExpLow = -104.0f, kExpHigh = 89.0f;     // e^x is 0 and infinity beyond
   static constexpr float kExp2Low = -151.0f, kExp2High = 129.0f;  // 2^x likewise
@@ -54,6 +56,8 @@ struct FormatOf<double> {
   static constexpr double kLog10Of2 = 3.010299956639812e-1, kLog10Of2Low = -2.8037281277851704e-18;
   static constexpr double kHalfPi = 1.5707963267948966, kHalfPiLow = 6.123233995736766e-17,
                           kHalfPiLower = -1.4973849048591698e-33;
+  static constexpr double kHuge = 4.49423283715579e307;  // 2^1022
+  static constexpr double kInverseHyperbolicBig = 268435456.0;
   static constexpr double kTrigMax = 1e9;
   static constexpr double kExpLow = -746.0, kExpHigh = 710.0;
   static constexpr double kExp2Low = -1077.0, kExp2High = 1025.0;

@@ -120,6 +120,32 @@ HWY_INLINE V softplus(V x) {
   return max(x, V(0)) + log1p(exp(-abs(x)));
 }
 
+// asinh x = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))), and log |x| + log 2 for large |x|; as fdlibm's s_asinh.c. All x.
+template <Floating V>
+HWY_INLINE V asinh(V x) {
+  using C = FloatFormat<V>;
+  const V a = abs(x);
+  const auto big = a > V(C::kInverseHyperbolicBig);
+  const V t = select(big, a - V(1), a + a * a / (V(1) + sqrt(fma(a, a, V(1)))));
+  return copysign(log1p(t) + select(big, V(C::kLn2), V(0)), x);
+}
+
+// acosh x = log1p(t + sqrt(t (x + 1))), t = x - 1, and log x + log 2 for large x; as fdlibm's e_acosh.c. NaN below 1.
+template <Floating V>
+HWY_INLINE V acosh(V x) {
+  using C = FloatFormat<V>;
+  const V t = x - V(1);
+  const auto big = x > V(C::kInverseHyperbolicBig);
+  return log1p(select(big, t, t + sqrt(t * (x + V(1))))) + select(big, V(C::kLn2), V(0));
+}
+
+// atanh x = log1p(2 |x| / (1 - |x|)) / 2. NaN where |x| > 1.
+template <Floating V>
+HWY_INLINE V atanh(V x) {
+  const V a = abs(x);
+  return copysign(V(0.5) * log1p((a + a) / (V(1) - a)), x);
+}
+
 // log2 |x| as a sum of two, relative error about 2^-36 and 2^-65: 2 atanh(s) log2(e) + e, s = f / (2 + f), where s, s^2
 // and the first terms are kept as pairs.
 template <class V>

@@ -14,24 +14,11 @@
 #endif
 
 #include "rill/devices/kernel/math_common.h"
+#include "rill/devices/kernel/math_scalar.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
-
-// What patch() calls for huge arguments: float32 through double, so that its error is one rounding.
-struct HugeSin {
-  static float call(float x) { return static_cast<float>(std::sin(static_cast<double>(x))); }
-  static double call(double x) { return std::sin(x); }
-};
-struct HugeCos {
-  static float call(float x) { return static_cast<float>(std::cos(static_cast<double>(x))); }
-  static double call(double x) { return std::cos(x); }
-};
-struct HugeTan {
-  static float call(float x) { return static_cast<float>(std::tan(static_cast<double>(x))); }
-  static double call(double x) { return std::tan(x); }
-};
 
 // The quadrant n in the low bits of an integer, and sin and cos of r.
 template <class V>
@@ -97,7 +84,7 @@ template <Floating V>
 HWY_INLINE V sin(V x) {
   const auto p = sin_cos_parts(x);
   const V y = flip_by_bit_one(select(odd_quadrant<V>(p.n), p.cos, p.sin), p.n);
-  return patch(abs(x) > V(FloatFormat<V>::kTrigMax), select(x == V(0), x, y), HugeSin(), x);
+  return patch(abs(x) > V(FloatFormat<V>::kTrigMax), select(x == V(0), x, y), scalar_math::Sin(), x);
 }
 
 // Cosine. NaN at infinity.
@@ -105,7 +92,7 @@ template <Floating V>
 HWY_INLINE V cos(V x) {
   const auto p = sin_cos_parts(x);
   const V y = flip_by_bit_one(select(odd_quadrant<V>(p.n), p.sin, p.cos), p.n + int_t<V>(1));
-  return patch(abs(x) > V(FloatFormat<V>::kTrigMax), y, HugeCos(), x);
+  return patch(abs(x) > V(FloatFormat<V>::kTrigMax), y, scalar_math::Cos(), x);
 }
 
 // Tangent, as a quotient of the two. NaN at infinity.
@@ -114,7 +101,7 @@ HWY_INLINE V tan(V x) {
   const auto p = sin_cos_parts(x);
   const auto odd = odd_quadrant<V>(p.n);
   const V y = select(odd, -p.cos, p.sin) / select(odd, p.sin, p.cos);
-  return patch(abs(x) > V(FloatFormat<V>::kTrigMax), select(x == V(0), x, y), HugeTan(), x);
+  return patch(abs(x) > V(FloatFormat<V>::kTrigMax), select(x == V(0), x, y), scalar_math::Tan(), x);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,0 +1,98 @@
+// Functions of one number that patch() calls for a lane at a time: arguments too rare, or functions too long, to be
+// worth vector code. They are the same for every instruction set, so they are compiled once and without any of its
+// flags. Each is a struct with `call` for float and for double, which is how lanes.h names such code; float goes
+// through double.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+namespace rill::scalar_math {
+
+// sin, cos and tan of arguments beyond the vector code's reduction.
+struct Sin {
+  static double call(double x) { return std::sin(x); }
+  static float call(float x) { return static_cast<float>(call(static_cast<double>(x))); }
+};
+struct Cos {
+  static double call(double x) { return std::cos(x); }
+  static float call(float x) { return static_cast<float>(call(static_cast<double>(x))); }
+};
+struct Tan {
+  static double call(double x) { return std::tan(x); }
+  static float call(float x) { return static_cast<float>(call(static_cast<double>(x))); }
+};
+
+// log |gamma(x)|. Infinity at 0, -1, -2, ...
+struct Lgamma {
+  static double call(double x) {
+#if defined(__GLIBC__) || defined(__APPLE__)
+    int sign;
+    return ::lgamma_r(x, &sign);  // std::lgamma writes a global
+#else
+    return std::lgamma(x);
+#endif
+  }
+  static float call(float x) { return static_cast<float>(call(static_cast<double>(x))); }
+};
+
+// The logarithmic derivative of gamma. NaN at -1, -2, ..., infinity of the other sign at +-0.
+struct Digamma {
+  static double call(double x) {
+    if (std::isnan(x)) return x;
+    if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
+    if (x > 0) return static_cast<double>(positive(x));
+    if (x == std::floor(x)) return std::numeric_limits<double>::quiet_NaN();
+    // Reflection; the tangent has period 1 in x, and x - floor(x) is exact.
+    constexpr long double pi = 3.14159265358979323846264338328L;
+    const long double y = x;
+    return static_cast<double>(positive(1 - y) - pi / std::tan(pi * (y - std::floor(y))));
+  }
+  static float call(float x) { return static_cast<float>(call(static_cast<double>(x))); }
+
+  // Recurrence up to 16, then the asymptotic series (Abramowitz & Stegun 6.3.18); near its root, where the two cancel,
+  // the Taylor series there.
+  static long double positive(long double x) {
+    const long double d = (x - 1.461632144968362341L) - 2.659542325721328468e-19L;
+    if (std::fabs(d) < 0.02L) {
+      constexpr long double c[] = {-0.0331611264748473592922584L,  0.04880428816414310722509253L,
+                                   -0.07219956125645471092612178L, 0.1078240506912623657571829L,
+                                   -0.1639427054424065275042513L,  0.2584997609556510106244014L,
+                                   -0.4427631689835921060928653L,  0.9676722454476211704274448L};
+      long double y = 0;
+      for (const long double k : c) y = y * d + k;
+      return y * d;
+    }
+    long double sum = 0;
+    for (; x < 16; x += 1) sum -= 1 / x;
+    const long double z = 1 / (x * x);
+    const long double series =
+        z * (1 / 12.0L -
+             z * (1 / 120.0L -
+                  z * (1 / 252.0L - z * (1 / 240.0L - z * (1 / 132.0L - z * (691 / 32760.0L - z * (1 / 12.0L)))))));
+    return sum + (std::log(x) - 1 / (2 * x) - series);
+  }
+};
+
+// The inverse of erf. Infinity at +-1, NaN beyond.
+struct ErfInv {
+  static double call(double x) {
+    const double a = std::fabs(x);
+    if (!(a < 1)) return a == 1 ? std::copysign(std::numeric_limits<double>::infinity(), x) : x - x / 0.0 * 0;
+    if (a < 1e-8) return static_cast<double>(x * 0.886226925452758013649L);
+    // Start from Winitzki's closed form (relative error 2e-3), then Halley's step until it no longer matters:
+    // on erf below 1/2 and on erfc above, where erf has lost the digits.
+    const double w = std::log1p(-a * a);
+    const double b = 4.3307467508 + w / 2;
+    long double y = std::sqrt(std::sqrt(b * b - w * 6.8027210884) - b);
+    for (int step = 0; step < 3; ++step) {
+      const long double f = a < 0.5 ? std::erf(y) - a : (1 - static_cast<long double>(a)) - std::erfc(y);
+      const long double u = f / (1.12837916709551257390L * std::exp(-y * y));
+      y -= u / (1 + y * u);
+    }
+    return std::copysign(static_cast<double>(y), x);
+  }
+  static float call(float x) { return static_cast<float>(call(static_cast<double>(x))); }
+};
+
+}  // namespace rill::scalar_math
