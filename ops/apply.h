@@ -1,6 +1,8 @@
 // The way of a call: apply() infers, runs (or, while tracing, appends to the graph) and records on the tapes that watch.
 // Public functions (ops.h) are one-liners over it.
 #pragma once
+#include <memory>
+
 #include "rill/ops/op.h"
 
 namespace rill {
@@ -34,8 +36,8 @@ class TapeListener {
  public:
   virtual bool watches(const Tensor& t) const = 0;
   virtual void record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) = 0;
-  // A variable is read: gives the tensor to use, which the tape knows as that variable.
-  virtual Tensor read(VariableState& v, Tensor value) = 0;
+  // A trainable variable is read: from now on the tape knows `value`, a fresh alias, as that variable.
+  virtual void watch_variable(VariableState& v, Tensor& value) = 0;
 
  protected:
   ~TapeListener() = default;
@@ -45,8 +47,8 @@ class TapeListener {
 class TraceListener {
  public:
   virtual Tensors append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) = 0;
-  virtual Tensor read(VariableState& v) = 0;
-  virtual void assign(VariableState& v, const Tensor& value, const Where& where) = 0;
+  virtual Tensor read(const std::shared_ptr<VariableState>& v) = 0;
+  virtual void assign(const std::shared_ptr<VariableState>& v, const Tensor& value) = 0;
   // Throws: a value of the traced function is read (`what` says by which call).
   [[noreturn]] virtual void fail_read(std::string_view what, const Where& where) = 0;
   uint32_t serial = 0;

@@ -118,6 +118,7 @@ struct OpSpec {
   std::string_view no_gradient = "";  // why there is no vjp; a record has one or the other
 
   Kernel cpu = nullptr;  // null: the ref kernel, whose memory is the host's too
+  DTypeSet cpu_dtypes = every_set;  // of the first input (an output's, without one); others take the ref kernel
   Kernel ref = nullptr;  // plain, slow, obviously right; the oracle. Null only where `view` is set.
   View view = nullptr;
   bool wants_contiguous = false;  // inputs are made dense before the kernel runs

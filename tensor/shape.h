@@ -31,6 +31,8 @@ class Shape : public Dims {
 
 // "[2,3]"; an open size prints as '?'.
 std::string to_string(const Shape& s);
+// Widens `acc` to the shape that it and `s` broadcast to (numpy's rule); false where they do not.
+bool broadcast_into(Shape& acc, const Shape& s);
 // Row-major strides, in elements, of a dense tensor of this shape.
 Strides contiguous_strides(const Shape& s);
 

@@ -95,7 +95,7 @@ class Tensor {
   // All elements in row-major order, converted to T. Copies from the device where needed. Throws while tracing.
   template <class T>
   std::vector<T> to_vector(Where where = Where::current()) const {
-    std::vector<T> out(size_t(size()));
+    std::vector<T> out(static_cast<size_t>(size()));
     if constexpr (std::same_as<T, bool>) {
       std::vector<char> bytes(out.size());
       read_all(bytes.data(), DType::boolean, where);
@@ -181,6 +181,8 @@ std::string to_string(const Tensor& t);
 // A fresh tensor over `buffer`, dense unless strides are given.
 Tensor make_tensor(Spec spec, Ref<Buffer> buffer);
 Tensor make_view(const Tensor& base, Shape shape, Strides strides, int64_t offset_elements);
+// The same tensor as a new object, unknown to any tape.
+Tensor make_alias(const Tensor& t);
 // A tensor with a spec and no elements.
 Tensor make_stand_in(Spec spec);
 

@@ -1,0 +1,231 @@
+// A caching allocator for the host. A block is a Buffer header followed, 64 bytes on, by its data.
+//
+// Small blocks (up to 64 KiB) come in powers of two from free lists that each thread keeps for itself, so an eager call
+// on small tensors takes no lock and no system call. Large ones come in four steps per power of two from lists behind a
+// mutex; past a few MiB they ask for huge pages, which is what lets a kernel run at memory bandwidth.
+// Bytes in use are counted by thread for small blocks (and added up when asked) and in one atomic for large ones;
+// `peak` follows the large ones exactly and the small ones as of each large allocation.
+#include "rill/devices/host_memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
+
+namespace rill::host_memory {
+
+namespace {
+
+constexpr size_t header_bytes = 64, small_limit = 64 << 10, huge_page = 2 << 20;
+constexpr size_t thread_cache_limit = 256 << 10;  // bytes a size class keeps in one thread
+constexpr size_t global_cache_limit = 512 << 20;  // bytes of large blocks kept for later
+constexpr int small_classes = 11;                 // 64 B .. 64 KiB
+constexpr int host_kinds = 2;
+static_assert(sizeof(Buffer) <= header_bytes);
+
+int small_class(size_t bytes) { return bytes <= 64 ? 0 : int(std::bit_width(bytes - 1)) - 6; }
+constexpr size_t small_bytes(int c) { return size_t(64) << c; }
+size_t large_bytes(size_t bytes) {
+  size_t step = std::bit_floor(bytes) / 4;
+  return (bytes + step - 1) / step * step;
+}
+int kind_index(Device d) { return d.kind() == DeviceKind::ref ? 1 : 0; }
+
+struct FreeBlock { FreeBlock* next; };
+
+struct Counters {
+  std::atomic<int64_t> in_use{0}, allocations{0};
+  // Only the owning thread writes, so a plain load and store do, without a locked instruction.
+  static void add(std::atomic<int64_t>& a, int64_t n) {
+    a.store(a.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+};
+
+struct ThreadHeap {
+  FreeBlock* free[small_classes] = {};
+  size_t kept[small_classes] = {};
+  Counters counters[host_kinds];
+};
+
+struct Global {
+  std::mutex mutex;
+  std::set<ThreadHeap*> heaps;
+  int64_t ended_in_use[host_kinds] = {}, ended_allocations[host_kinds] = {};  // of threads that have ended
+  std::map<size_t, std::vector<void*>> free_large;
+  size_t cached = 0;
+  int64_t large_in_use[host_kinds] = {}, large_allocations[host_kinds] = {}, peak[host_kinds] = {};
+
+  int64_t small_in_use(int k) const {
+    int64_t n = ended_in_use[k];
+    for (ThreadHeap* h : heaps) n += h->counters[k].in_use.load(std::memory_order_relaxed);
+    return n;
+  }
+  int64_t in_use(int k) const { return large_in_use[k] + small_in_use(k); }
+};
+// Never destroyed: buffers may outlive every static object.
+Global& global() {
+  static Global* g = new Global;
+  return *g;
+}
+
+void give_back_to_system(void* block) { std::free(block); }
+
+thread_local constinit ThreadHeap* heap = nullptr;
+thread_local constinit bool heap_ended = false;
+struct HeapOwner {
+  ~HeapOwner() {
+    heap_ended = true;
+    ThreadHeap* h = std::exchange(heap, nullptr);
+    if (!h) return;
+    Global& g = global();
+    std::lock_guard lock(g.mutex);
+    for (int k = 0; k < host_kinds; ++k) {
+      g.ended_in_use[k] += h->counters[k].in_use;
+      g.ended_allocations[k] += h->counters[k].allocations;
+    }
+    g.heaps.erase(h);
+    for (FreeBlock* b : h->free)
+      while (b) { FreeBlock* next = b->next; give_back_to_system(b); b = next; }
+    delete h;
+  }
+};
+thread_local HeapOwner heap_owner;
+
+// Null once this thread's destructors have begun.
+ThreadHeap* thread_heap() {
+  if (heap || heap_ended) return heap;
+  (void)&heap_owner;
+  heap = new ThreadHeap;
+  std::lock_guard lock(global().mutex);
+  global().heaps.insert(heap);
+  return heap;
+}
+
+void release_small(Buffer* b) {
+  int k = kind_index(b->device), c = small_class(b->bytes);
+  size_t bytes = b->bytes;
+  b->~Buffer();
+  ThreadHeap* h = thread_heap();
+  if (!h) {
+    std::lock_guard lock(global().mutex);
+    global().ended_in_use[k] -= int64_t(bytes);
+    give_back_to_system(b);
+    return;
+  }
+  Counters::add(h->counters[k].in_use, -int64_t(bytes));
+  if (h->kept[c] + bytes > thread_cache_limit) return give_back_to_system(b);
+  h->kept[c] += bytes;
+  h->free[c] = new (b) FreeBlock{h->free[c]};
+}
+
+void release_large(Buffer* b) {
+  Global& g = global();
+  size_t bytes = b->bytes;
+  int k = kind_index(b->device);
+  b->~Buffer();
+  std::lock_guard lock(g.mutex);
+  g.large_in_use[k] -= int64_t(bytes);
+  if (g.cached + bytes > global_cache_limit) return give_back_to_system(b);
+  g.cached += bytes;
+  g.free_large[bytes].push_back(b);
+}
+
+void* from_system(size_t bytes, Device d) {
+  size_t total = bytes + header_bytes, align = total >= 2 * huge_page ? huge_page : 64;
+  void* p = std::aligned_alloc(align, (total + align - 1) / align * align);
+  if (!p) fail("allocate", fmt::format("{} cannot give {} bytes: out of memory. free tensors or use smaller ones", to_string(d), bytes));
+  if (align == huge_page) madvise(p, total, MADV_HUGEPAGE);
+  return p;
+}
+
+Buffer* make_header(void* block, Device d, size_t bytes, void (*release)(Buffer*)) {
+  auto* b = new (block) Buffer;
+  b->device = d;
+  b->data = static_cast<char*>(block) + header_bytes;
+  b->bytes = bytes;
+  b->release = release;
+  return b;
+}
+
+Buffer* allocate_large(Device d, size_t wanted) {
+  if (wanted > size_t(1) << 47)
+    fail("allocate", fmt::format("{} cannot give {} bytes: more than the machine can address", to_string(d), wanted));
+  Global& g = global();
+  size_t bytes = large_bytes(wanted);
+  int k = kind_index(d);
+  void* block = nullptr;
+  {
+    std::lock_guard lock(g.mutex);
+    if (auto it = g.free_large.find(bytes); it != g.free_large.end() && !it->second.empty()) {
+      block = it->second.back();
+      it->second.pop_back();
+      g.cached -= bytes;
+    }
+  }
+  if (!block) block = from_system(bytes, d);
+  std::lock_guard lock(g.mutex);
+  g.large_in_use[k] += int64_t(bytes);
+  ++g.large_allocations[k];
+  g.peak[k] = std::max(g.peak[k], g.in_use(k));
+  return make_header(block, d, bytes, release_large);
+}
+
+}  // namespace
+
+Ref<Buffer> allocate(Device d, size_t bytes) {
+  if (bytes > small_limit) return Ref<Buffer>::adopt(allocate_large(d, bytes));
+  int c = small_class(bytes);
+  size_t size = small_bytes(c);
+  ThreadHeap* h = thread_heap();
+  if (!h) return Ref<Buffer>::adopt(allocate_large(d, small_limit + 1));
+  Counters& counters = h->counters[kind_index(d)];
+  Counters::add(counters.in_use, int64_t(size));
+  Counters::add(counters.allocations, 1);
+  void* block = h->free[c];
+  if (block) {
+    h->free[c] = h->free[c]->next;
+    h->kept[c] -= size;
+  } else {
+    block = from_system(size, d);
+  }
+  return Ref<Buffer>::adopt(make_header(block, d, size, release_small));
+}
+
+MemoryStats stats(Device d) {
+  Global& g = global();
+  int k = kind_index(d);
+  std::lock_guard lock(g.mutex);
+  MemoryStats s;
+  int64_t in_use = std::max<int64_t>(0, g.in_use(k));
+  g.peak[k] = std::max(g.peak[k], in_use);
+  s.in_use = size_t(in_use);
+  s.peak = size_t(g.peak[k]);
+  s.reserved = s.in_use + g.cached;
+  int64_t allocations = g.large_allocations[k] + g.ended_allocations[k];
+  for (ThreadHeap* h : g.heaps) allocations += h->counters[k].allocations.load(std::memory_order_relaxed);
+  s.allocations = size_t(allocations);
+  return s;
+}
+
+void reset_peak(Device d) {
+  Global& g = global();
+  std::lock_guard lock(g.mutex);
+  g.peak[kind_index(d)] = g.in_use(kind_index(d));
+}
+
+void release_cached() {
+  Global& g = global();
+  std::lock_guard lock(g.mutex);
+  for (auto& [bytes, blocks] : g.free_large)
+    for (void* b : blocks) give_back_to_system(b);
+  g.free_large.clear();
+  g.cached = 0;
+}
+
+}  // namespace rill::host_memory

@@ -1,0 +1,12 @@
+// Memory of the host devices (cpu:0 and ref:0): a caching allocator whose small blocks never leave their thread.
+#pragma once
+#include "rill/devices/registry.h"
+
+namespace rill::host_memory {
+
+Ref<Buffer> allocate(Device d, size_t bytes);
+MemoryStats stats(Device d);
+void reset_peak(Device d);
+void release_cached();
+
+}  // namespace rill::host_memory

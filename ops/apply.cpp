@@ -1,0 +1,164 @@
+// The way of a call, step by step: check and infer, run or append to a trace, record on tapes.
+#include "rill/ops/apply.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "rill/devices/registry.h"
+
+namespace rill {
+
+// --- Thread state ----------------------------------------------------------------------------------------------------
+
+thread_local constinit ThreadState* thread_state_ptr = nullptr;
+
+ThreadState& make_thread_state() {
+  static thread_local ThreadState state;
+  thread_state_ptr = &state;
+  return state;
+}
+
+bool executing_eagerly() { return thread_state().trace == nullptr; }
+
+namespace {
+thread_local std::string scope_name;
+}
+NameScope::NameScope(std::string_view name) : outer_length_(scope_name.size()) {
+  if (!scope_name.empty()) scope_name += '/';
+  scope_name += name;
+}
+NameScope::~NameScope() { scope_name.resize(outer_length_); }
+const std::string& current_scope() { return scope_name; }
+
+// --- Checks ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+using SpecPointers = SmallVec<const Spec*, 8>;
+
+void check_operands(const Op& op, Operands in, SpecPointers& specs, const Where& where) {
+  specs.reserve(in.size());
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!in[i]->defined())
+      fail(op.name, fmt::format("operand {} is an undefined tensor. assign a value to it first", i), where);
+    specs.push_back(&in[i]->spec());
+  }
+  for (size_t i = 1; i < specs.size(); ++i)
+    if (!(specs[i]->device == specs[0]->device))
+      fail(op.name, fmt::format("operands are on {} and {}. move one with to(\"{}\")", to_string(specs[0]->device),
+                                to_string(specs[i]->device), to_string(specs[0]->device)), where);
+}
+
+void check_dtype(const Op& op, const SpecPointers& specs, AttrsView attrs, const Where& where) {
+  if (specs.empty() || contains(op.dtypes, specs[0]->dtype)) return;
+  std::string allowed;
+  for (int d = 0; d < dtype_count; ++d)
+    if (contains(op.dtypes, DType(d))) allowed += (allowed.empty() ? "" : ", ") + std::string(name(DType(d)));
+  InferArgs{op, specs, attrs, where}.reject(
+      fmt::format("{} is not taken. use one of {} (see astype())", name(specs[0]->dtype), allowed));
+}
+
+[[noreturn]] void fail_leaked(const Op& op, const Where& where) {
+  fail(op.name, "an operand belongs to a function that has finished tracing. return it from that function instead of "
+                "storing it outside", where);
+}
+
+void check_not_leaked(const Op& op, Operands in, const Where& where) {
+  for (const Tensor* t : in)
+    if (t->rep()->trace) fail_leaked(op, where);
+}
+
+Kernel kernel_for(const Op& op, Device device, DType dtype) {
+  // The reference kernels work on the host's memory, so they stand in where the CPU has no kernel of its own.
+  bool own = device.kind() == DeviceKind::cpu && op.cpu && contains(op.cpu_dtypes, dtype);
+  return own ? op.cpu : op.ref;
+}
+
+Tensor dense_copy(const Tensor& t) {
+  Spec spec = t.spec();
+  Tensor out = empty_tensor(std::move(spec));
+  copy_elements(t, out);
+  return out;
+}
+
+Tensor view_of(const Op& op, const Tensor& in, AttrsView attrs, const Spec& out) {
+  Tensor v = op.view(in, attrs, out);
+  return v.defined() ? v : op.view(dense_copy(in), attrs, out);
+}
+
+}  // namespace
+
+OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, const Where& where) {
+  return op.infer(InferArgs{op, in, attrs, where});
+}
+
+// --- Running ---------------------------------------------------------------------------------------------------------
+
+void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs) {
+  Kernel kernel = kernel_for(op, out[0]->device(), in.empty() ? out[0]->dtype() : in[0]->dtype());
+  if (!op.wants_contiguous) return kernel({in, out, attrs});
+  SmallVec<Tensor, 4> copies;
+  SmallVec<const Tensor*, 8> dense(in);
+  copies.reserve(in.size());
+  for (const Tensor*& t : dense)
+    if (!t->is_contiguous()) t = &copies.emplace_back(dense_copy(*t));
+  kernel({dense, out, attrs});
+}
+
+Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {
+  if (placement_is_logged) [[unlikely]] report_placement(op.name, in, specs[0].device);
+  if (op.view) return view_of(op, *in[0], attrs, specs[0]);
+  Tensor out = empty_tensor(specs[0]);
+  Tensor* outs[] = {&out};
+  run_kernel(op, in, outs, attrs);
+  return out;
+}
+
+Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {
+  if (specs.size() == 1) return Tensors{run_op1(op, in, attrs, specs)};
+  if (placement_is_logged) [[unlikely]] report_placement(op.name, in, specs[0].device);
+  Tensors out;
+  SmallVec<Tensor*, 4> pointers;
+  out.reserve(specs.size());
+  for (const Spec& s : specs) out.push_back(empty_tensor(s));
+  for (Tensor& t : out) pointers.push_back(&t);
+  run_kernel(op, in, pointers, attrs);
+  return out;
+}
+
+Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
+  ThreadState& ts = thread_state();
+  SpecPointers specs;
+  check_operands(op, in, specs, where);
+  check_dtype(op, specs, attrs, where);
+  OutSpecs out_specs = infer(op, specs, attrs, where);
+  Tensor out;
+  if (ts.trace) [[unlikely]] {
+    out = std::move(ts.trace->append(op, in, attrs, out_specs, where)[0]);
+  } else {
+    check_not_leaked(op, in, where);
+    out = run_op1(op, in, attrs, out_specs);
+  }
+  for (TapeListener* tape : ts.tapes) tape->record(op, in, {&out, 1}, attrs, where);
+  return out;
+}
+
+Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
+  ThreadState& ts = thread_state();
+  SpecPointers specs;
+  check_operands(op, in, specs, where);
+  check_dtype(op, specs, attrs, where);
+  OutSpecs out_specs = infer(op, specs, attrs, where);
+  Tensors out;
+  if (ts.trace) {
+    out = ts.trace->append(op, in, attrs, out_specs, where);
+  } else {
+    check_not_leaked(op, in, where);
+    out = run_op(op, in, attrs, out_specs);
+  }
+  for (TapeListener* tape : ts.tapes) tape->record(op, in, out, attrs, where);
+  return out;
+}
+
+}  // namespace rill

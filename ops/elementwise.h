@@ -1,0 +1,147 @@
+// Elementwise functions. Included by ops.h. The record of each is in unary.cpp, binary.cpp, compare.cpp or select.cpp;
+// docs/ops.md has formulas and gradients.
+#pragma once
+#include "rill/ops/variable.h"
+
+namespace rill {
+
+// --- One operand; the result has its shape ----------------------------------------------------------------------------
+// RILL_UNARY(name): Tensor name(const Tensor& x, Where where).
+#define RILL_UNARY(name) Tensor name(const Tensor& x, Where where = Where::current());
+// Floating or complex; integers and bools become f32 first.
+RILL_UNARY(exp)
+RILL_UNARY(exp2)
+RILL_UNARY(expm1)
+RILL_UNARY(log)
+RILL_UNARY(log2)
+RILL_UNARY(log10)
+RILL_UNARY(log1p)
+RILL_UNARY(sqrt)
+RILL_UNARY(rsqrt)
+RILL_UNARY(cbrt)
+RILL_UNARY(reciprocal)
+RILL_UNARY(sin)
+RILL_UNARY(cos)
+RILL_UNARY(tan)
+RILL_UNARY(asin)
+RILL_UNARY(acos)
+RILL_UNARY(atan)
+RILL_UNARY(sinh)
+RILL_UNARY(cosh)
+RILL_UNARY(tanh)
+RILL_UNARY(asinh)
+RILL_UNARY(acosh)
+RILL_UNARY(atanh)
+RILL_UNARY(sigmoid)
+RILL_UNARY(softplus)
+RILL_UNARY(erf)
+RILL_UNARY(erfc)
+RILL_UNARY(erfinv)
+RILL_UNARY(lgamma)
+RILL_UNARY(digamma)
+// Any number; the dtype stays.
+RILL_UNARY(negative)
+RILL_UNARY(square)
+RILL_UNARY(sign)
+RILL_UNARY(relu)
+RILL_UNARY(floor)
+RILL_UNARY(ceil)
+RILL_UNARY(trunc)
+RILL_UNARY(round)  // halves to even
+RILL_UNARY(abs)    // of a complex tensor: its real magnitude
+RILL_UNARY(conj)
+RILL_UNARY(real)
+RILL_UNARY(imag)
+RILL_UNARY(angle)
+RILL_UNARY(bitwise_not)  // ints and bools
+// Bool results.
+RILL_UNARY(logical_not)
+RILL_UNARY(isnan)
+RILL_UNARY(isinf)
+RILL_UNARY(isfinite)
+RILL_UNARY(signbit)
+// Composites.
+RILL_UNARY(silu)           // x * sigmoid(x), also called swish
+RILL_UNARY(log_sigmoid)    // -softplus(-x)
+RILL_UNARY(relu6)          // min(relu(x), 6)
+RILL_UNARY(softsign)       // x / (1 + |x|)
+RILL_UNARY(sinc)           // sin(pi x) / (pi x), 1 at 0
+RILL_UNARY(deg2rad)
+RILL_UNARY(rad2deg)
+// The same values; no gradient flows back through it.
+RILL_UNARY(stop_gradient)
+// x itself, as a new tensor.
+RILL_UNARY(identity)
+#undef RILL_UNARY
+
+// The Gaussian error linear unit (Hendrycks, Gimpel 2016): x * Phi(x), or with `approximate` its tanh form
+// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+Tensor gelu(const Tensor& x, bool approximate = true, Where where = Where::current());
+// 0/0 and NaN become `nan`, infinities `posinf` and `neginf` (the dtype's largest by default).
+Tensor nan_to_num(const Tensor& x, double nan = 0.0, Where where = Where::current());
+
+// --- Two operands; they broadcast and are promoted to one dtype -------------------------------------------------------
+#define RILL_BINARY(name) Tensor name(const Tensor& x, const Tensor& y, Where where = Where::current());
+RILL_BINARY(add)
+RILL_BINARY(subtract)
+RILL_BINARY(multiply)
+RILL_BINARY(divide)        // true division: integers become f32
+RILL_BINARY(floor_divide)  // rounds down; an integer divided by 0 gives 0
+RILL_BINARY(remainder)     // x - y * floor(x / y), the sign of y; an integer modulo 0 gives 0
+RILL_BINARY(fmod)          // the sign of x, as C
+RILL_BINARY(power)         // ints stay ints, where a negative exponent gives 0 (but 1 and -1 keep theirs)
+RILL_BINARY(maximum)       // NaN if either is
+RILL_BINARY(minimum)
+RILL_BINARY(fmax)          // the other where one is NaN
+RILL_BINARY(fmin)
+RILL_BINARY(atan2)
+RILL_BINARY(hypot)
+RILL_BINARY(copysign)
+RILL_BINARY(nextafter)
+RILL_BINARY(logaddexp)
+RILL_BINARY(logaddexp2)
+RILL_BINARY(heaviside)
+RILL_BINARY(xlogy)         // 0 where x is 0
+RILL_BINARY(squared_difference)
+RILL_BINARY(bitwise_and)
+RILL_BINARY(bitwise_or)
+RILL_BINARY(bitwise_xor)
+RILL_BINARY(left_shift)    // 0 where y is not in [0, bits)
+RILL_BINARY(right_shift)   // arithmetic where signed
+RILL_BINARY(gcd)
+RILL_BINARY(lcm)
+RILL_BINARY(logical_and)
+RILL_BINARY(logical_or)
+RILL_BINARY(logical_xor)
+RILL_BINARY(equal)
+RILL_BINARY(not_equal)
+RILL_BINARY(less)
+RILL_BINARY(less_equal)
+RILL_BINARY(greater)
+RILL_BINARY(greater_equal)
+// The complex tensor re + i im, of two real ones.
+RILL_BINARY(complex)
+#undef RILL_BINARY
+
+// Elements of `a` where `condition` is true, else of `b`; all three broadcast. Gradients flow to the chosen side only.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = Where::current());
+// minimum(maximum(x, low), high); keeps x's dtype.
+Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where = Where::current());
+// Converted to `dtype`: Tensor::astype as a function.
+Tensor astype(const Tensor& x, DType dtype, Where where = Where::current());
+// The same bits as another dtype of the same size.
+Tensor bitcast(const Tensor& x, DType dtype, Where where = Where::current());
+
+// --- Whole-tensor comparisons, on the host ---------------------------------------------------------------------------
+struct CloseOptions {
+  double rtol = 1e-5, atol = 1e-8;
+  bool equal_nan = false;
+};
+// Whether shapes broadcast and |a - b| <= atol + rtol |b| everywhere.
+bool allclose(const Tensor& a, const Tensor& b, CloseOptions options = {}, Where where = Where::current());
+// The same test elementwise, as a bool tensor.
+Tensor isclose(const Tensor& a, const Tensor& b, CloseOptions options = {}, Where where = Where::current());
+// Whether shapes are equal and all elements are (NaN equals nothing).
+bool array_equal(const Tensor& a, const Tensor& b, Where where = Where::current());
+
+}  // namespace rill

@@ -1,0 +1,120 @@
+#include "rill/ops/elementwise_records.h"
+
+#include <fmt/format.h>
+
+#include "rill/devices/registry.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+
+namespace rill::elementwise {
+
+// --- Inference -------------------------------------------------------------------------------------------------------
+
+OutSpecs infer_same(const InferArgs& args) {
+  OutSpecs out{args[0]};
+  Spec& spec = out[0];
+  for (int i = 1; i < args.count(); ++i) {
+    const Spec& s = args[i];
+    if (s.dtype != spec.dtype)
+      args.reject(fmt::format("operands have different dtypes, {} and {}. convert one with astype()", name(spec.dtype), name(s.dtype)));
+    if (!(s.shape == spec.shape) && !broadcast_into(spec.shape, s.shape))
+      args.reject(fmt::format("shapes {} and {} do not broadcast: axes must be equal or 1, counted from the back",
+                              to_string(args[0].shape), to_string(s.shape)));
+    spec.weak = spec.weak && s.weak;
+  }
+  return out;
+}
+
+OutSpecs infer_bool(const InferArgs& args) {
+  OutSpecs out = infer_same(args);
+  out[0].dtype = DType::boolean;
+  out[0].weak = false;
+  return out;
+}
+
+OutSpecs infer_real(const InferArgs& args) {
+  OutSpecs out = infer_same(args);
+  out[0].dtype = real_of(out[0].dtype);
+  return out;
+}
+
+namespace {
+template <class T>
+struct ComplexPart { using type = double; };
+template <>
+struct ComplexPart<std::complex<float>> { using type = float; };
+}  // namespace
+
+// --- Operands --------------------------------------------------------------------------------------------------------
+
+Tensor as_operand(const Tensor& t, DType dtype, Device device, const Where& where) {
+  if (t.spec().weak && t.ndim() == 0 && !t.is_symbolic() && !(t.dtype() == dtype && t.device() == device) && dtype != DType::string) {
+    // A C++ scalar is a constant: no tape watches it and no op needs to run.
+    Spec spec;
+    spec.dtype = dtype;
+    Tensor out = empty_tensor(std::move(spec));
+    visit_dtype(t.dtype(), [&](auto zero) {
+      using From = decltype(zero);
+      const From x = *reinterpret_cast<const From*>(t.rep()->data);
+      visit_dtype(dtype, [&](auto to) {
+        using To = decltype(to);
+        if constexpr (std::is_constructible_v<To, From>) *reinterpret_cast<To*>(out.mutable_rep()->data) = static_cast<To>(x);
+        else if constexpr (std::is_constructible_v<double, From> && std::is_constructible_v<To, std::complex<float>>)
+          *reinterpret_cast<To*>(out.mutable_rep()->data) = To(static_cast<typename ComplexPart<To>::type>(x));
+      });
+    });
+    return device == out.device() ? out : out.to(device, where);
+  }
+  return t.astype(dtype, where);
+}
+
+Tensor unary(const Op& op, const Tensor& x, bool floating, const Where& where) {
+  if (!floating || !x.defined() || is_differentiable(x.dtype()) || x.dtype() == DType::string) return apply1(op, {&x}, {}, where);
+  Tensor f = as_operand(x, DType::f32, x.device(), where);
+  return apply1(op, {&f}, {}, where);
+}
+
+Tensor binary(const Op& op, const Tensor& x, const Tensor& y, bool floating, const Where& where) {
+  if (!x.defined() || !y.defined()) return apply1(op, {&x, &y}, {}, where);
+  const Spec &a = x.spec(), &b = y.spec();
+  if (a.dtype == b.dtype && a.device == b.device && (!floating || !is_integer(a.dtype))) {
+    if (!(floating && is_bool(a.dtype))) return apply1(op, {&x, &y}, {}, where);
+  }
+  CallerScope caller(where);
+  DType d = promote(a.dtype, a.weak, b.dtype, b.weak);
+  if (floating) d = to_floating(d);
+  Device device = a.weak ? b.device : a.device;
+  Tensor p = as_operand(x, d, device, where), q = as_operand(y, d, device, where);
+  return apply1(op, {&p, &q}, {}, where);
+}
+
+Tensor unbroadcast(const Tensor& cotangent, const Tensor& operand) {
+  return cotangent.shape() == operand.shape() ? cotangent : sum_to(cotangent, operand.shape());
+}
+
+// --- Samples ---------------------------------------------------------------------------------------------------------
+
+std::vector<Sample> make_unary_samples(double lo, double hi) {
+  return {{{samples::uniform({37}, lo, hi)}, {}},
+          {{samples::uniform({3, 5}, lo, hi, 2)}, {}},
+          {{samples::uniform({}, lo, hi, 3)}, {}},
+          {{samples::uniform({0, 4}, lo, hi, 4)}, {}}};
+}
+
+std::vector<Sample> make_binary_samples(double x_lo, double x_hi, double y_lo, double y_hi) {
+  auto pair = [&](Shape x, Shape y) {
+    return Sample{{samples::uniform(x, x_lo, x_hi, 5), samples::uniform(y, y_lo, y_hi, 6)}, {}};
+  };
+  return {pair({37}, {37}), pair({3, 5}, {5}), pair({4, 1}, {1, 6}), pair({}, {7}), pair({2, 3}, {}), pair({}, {}), pair({0, 3}, {3})};
+}
+
+std::vector<Sample> integer_unary_samples() {
+  return {{{samples::integers({37}, 0, 100)}, {}}, {{samples::integers({3, 5}, 0, 2)}, {}}, {{samples::integers({}, 3, 9)}, {}}};
+}
+
+std::vector<Sample> integer_binary_samples() {
+  auto pair = [](Shape x, Shape y) { return Sample{{samples::integers(x, 0, 100), samples::integers(y, 1, 7, DType::i64, 2)}, {}}; };
+  return {pair({37}, {37}), pair({3, 5}, {5}), pair({4, 1}, {1, 6}), pair({}, {7}), pair({2, 3}, {})};
+}
+
+}  // namespace rill::elementwise

@@ -1,0 +1,45 @@
+// The registry: a list through the records themselves, so that a record registers without a central table.
+#include "rill/ops/op.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rill {
+
+namespace {
+constinit const Op* first_op = nullptr;
+}
+
+Op::Op(const OpSpec& spec) : OpSpec(spec), next(first_op) { first_op = this; }
+
+const std::vector<const Op*>& all_ops() {
+  static const std::vector<const Op*> ops = [] {
+    std::vector<const Op*> v;
+    for (const Op* op = first_op; op; op = op->next) v.push_back(op);
+    std::sort(v.begin(), v.end(), [](const Op* a, const Op* b) { return a->name < b->name; });
+    return v;
+  }();
+  return ops;
+}
+
+const Op* find_op(std::string_view name) {
+  const auto& ops = all_ops();
+  auto it = std::lower_bound(ops.begin(), ops.end(), name, [](const Op* op, std::string_view n) { return op->name < n; });
+  return it != ops.end() && (*it)->name == name ? *it : nullptr;
+}
+
+std::string_view name(OpKind k) {
+  constexpr std::string_view names[] = {"elementwise", "view", "reduction", "library", "creation"};
+  return names[int(k)];
+}
+
+void InferArgs::reject(std::string message) const {
+  std::string operands;
+  for (const Spec* s : in) operands += (operands.empty() ? "" : ", ") + to_string(*s);
+  std::string attributes = to_string(attrs);
+  fail(op.name, fmt::format("{}. operands: {}{}{}", message, operands.empty() ? "none" : operands,
+                            attributes.empty() ? "" : "; ", attributes), where);
+}
+
+}  // namespace rill

@@ -1,0 +1,69 @@
+// Reading a tensor's elements from C++: item(), to_vector(), data(). The one way out of rill, so also the place where a
+// trace says no.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "rill/devices/registry.h"
+#include "rill/ops/ops.h"
+
+namespace rill {
+
+namespace {
+void require_readable(const Tensor& t, std::string_view call, const Where& where) {
+  if (!t.is_symbolic()) return;
+  if (TraceListener* trace = thread_state().trace) trace->fail_read(call, where);
+  fail(call, "the tensor belongs to a function that has finished tracing and has no elements. return it from that function", where);
+}
+
+void require_convertible(const Tensor& t, DType as, std::string_view call, const Where& where) {
+  if ((t.dtype() == DType::string) != (as == DType::string))
+    fail(call, fmt::format("{} cannot be read as {}", to_string(t.spec()), name(as)), where);
+}
+
+// Dense, on the host, of dtype `as`; outside any trace or tape.
+Tensor readable(const Tensor& t, DType as, std::string_view call, const Where& where) {
+  require_readable(t, call, where);
+  require_convertible(t, as, call, where);
+  EagerScope eager;
+  return t.to(Device(DeviceKind::cpu, 0)).astype(as).contiguous();
+}
+
+void copy_out(const Tensor& t, void* out) {
+  if (t.dtype() == DType::string) {
+    const auto* from = reinterpret_cast<const std::string*>(t.rep()->data);
+    std::copy_n(from, t.size(), static_cast<std::string*>(out));
+  } else if (t.size()) {
+    std::memcpy(out, t.rep()->data, size_t(t.size()) * size_of(t.dtype()));
+  }
+}
+}  // namespace
+
+void Tensor::read_item(void* out, DType as, const Where& where) const {
+  require_readable(*this, "item", where);
+  if (size() != 1)
+    fail("item", fmt::format("{} has {} elements, and item() reads the one of a tensor that has one. index first, or use to_vector()",
+                             to_string(spec()), size()), where);
+  copy_out(readable(*this, as, "item", where), out);
+}
+
+void Tensor::read_all(void* out, DType as, const Where& where) const { copy_out(readable(*this, as, "to_vector", where), out); }
+
+const void* Tensor::host_data(DType as, const Where& where) const {
+  require_readable(*this, "data", where);
+  if (dtype() != as)
+    fail("data", fmt::format("{} has no elements of {}. convert with astype({})", to_string(spec()), name(as), name(as)), where);
+  if (!is_contiguous()) fail("data", fmt::format("{} is a strided view. call contiguous() first", to_string(spec())), where);
+  return rep()->data;
+}
+
+Tensor Tensor::scalar(const void* value, DType dtype, bool weak) {
+  Spec spec;
+  spec.dtype = dtype;
+  spec.weak = weak;
+  Tensor t = empty_tensor(std::move(spec));
+  std::memcpy(t.mutable_rep()->data, value, size_of(dtype));
+  return t;
+}
+
+}  // namespace rill

@@ -1,0 +1,31 @@
+#include "rill/tensor/shape.h"
+
+namespace rill {
+
+std::string to_string(const Shape& s) {
+  std::string out = "[";
+  for (size_t i = 0; i < s.size(); ++i) {
+    if (i) out += ',';
+    out += s[i] == open_size ? "?" : std::to_string(s[i]);
+  }
+  return out + "]";
+}
+
+bool broadcast_into(Shape& acc, const Shape& s) {
+  while (acc.size() < s.size()) acc.insert(0, 1);
+  for (size_t i = 1; i <= s.size(); ++i) {
+    int64_t &a = acc[acc.size() - i], b = s[s.size() - i];
+    if (a == b || b == 1) continue;
+    if (a != 1) return false;
+    a = b;
+  }
+  return true;
+}
+
+Strides contiguous_strides(const Shape& s) {
+  Strides out(s.size(), 1);
+  for (size_t i = s.size(); i-- > 1;) out[i - 1] = out[i] * s[i];
+  return out;
+}
+
+}  // namespace rill

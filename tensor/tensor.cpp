@@ -1,0 +1,132 @@
+// TensorRep's life, and the members of Tensor that need no op.
+#include "rill/tensor/tensor.h"
+
+#include <fmt/format.h>
+
+#include <new>
+
+namespace rill {
+
+// --- Reps: recycled through a list per thread, since every eager call makes and drops one -----------------------------
+
+namespace {
+struct FreeRep { FreeRep* next; };
+// Plain words, so that reaching them costs no guard; the list is handed back when its thread ends (RepListOwner).
+thread_local constinit FreeRep* free_reps = nullptr;
+thread_local constinit int free_rep_count = 0;
+thread_local constinit bool thread_is_ending = false;
+constexpr int max_free_reps = 4096;
+
+struct RepListOwner {
+  bool engaged = false;
+  ~RepListOwner() {
+    thread_is_ending = true;
+    while (free_reps) {
+      FreeRep* next = free_reps->next;
+      ::operator delete(free_reps);
+      free_reps = next;
+    }
+  }
+};
+thread_local RepListOwner rep_list_owner;
+
+// Ids are handed out to threads in blocks.
+std::atomic<uint64_t> next_id_block{1};
+constexpr uint64_t ids_a_block = 1 << 16;
+thread_local constinit uint64_t next_id = 0, last_id = 0;
+uint64_t new_id() {
+  if (next_id == last_id) {
+    next_id = next_id_block.fetch_add(1, std::memory_order_relaxed) * ids_a_block;
+    last_id = next_id + ids_a_block;
+  }
+  return next_id++;
+}
+}  // namespace
+
+void* TensorRep::operator new(size_t bytes) {
+  if (FreeRep* r = free_reps) {
+    free_reps = r->next;
+    --free_rep_count;
+    return r;
+  }
+  return ::operator new(bytes);
+}
+void TensorRep::operator delete(void* p) {
+  if (free_rep_count < max_free_reps && !thread_is_ending) {
+    if (!free_reps) rep_list_owner.engaged = true;  // makes the thread's destructor run
+    free_reps = new (p) FreeRep{free_reps};
+    ++free_rep_count;
+  } else {
+    ::operator delete(p);
+  }
+}
+void TensorRep::destroy(TensorRep* r) { delete r; }
+
+Tensor make_tensor(Spec spec, Ref<Buffer> buffer) {
+  auto* rep = new TensorRep;
+  rep->id = new_id();
+  rep->strides = contiguous_strides(spec.shape);
+  rep->spec = std::move(spec);
+  rep->data = static_cast<char*>(buffer->data);
+  rep->buffer = std::move(buffer);
+  return Tensor(Ref<TensorRep>::adopt(rep));
+}
+
+Tensor make_view(const Tensor& base, Shape shape, Strides strides, int64_t offset_elements) {
+  auto* rep = new TensorRep;
+  rep->id = new_id();
+  rep->spec = base.spec();
+  rep->spec.shape = std::move(shape);
+  rep->strides = std::move(strides);
+  rep->data = base.rep()->data + offset_elements * int64_t(size_of(base.dtype()));
+  rep->buffer = base.rep()->buffer;
+  return Tensor(Ref<TensorRep>::adopt(rep));
+}
+
+Tensor make_alias(const Tensor& t) {
+  const TensorRep& r = *t.rep();
+  auto* rep = new TensorRep;
+  rep->id = new_id();
+  rep->trace = r.trace;
+  rep->trace_value = r.trace_value;
+  rep->spec = r.spec;
+  rep->strides = r.strides;
+  rep->data = r.data;
+  rep->buffer = r.buffer;
+  return Tensor(Ref<TensorRep>::adopt(rep));
+}
+
+Tensor make_stand_in(Spec spec) {
+  auto* rep = new TensorRep;
+  rep->id = new_id();
+  rep->strides = contiguous_strides(spec.shape);
+  rep->spec = std::move(spec);
+  return Tensor(Ref<TensorRep>::adopt(rep));
+}
+
+// --- Tensor ----------------------------------------------------------------------------------------------------------
+
+void Tensor::fail_undefined() { fail("tensor", "the tensor is undefined. assign a value to it before using it"); }
+
+int64_t Tensor::dim(int axis, Where where) const {
+  int n = ndim(), a = axis < 0 ? axis + n : axis;
+  if (a < 0 || a >= n)
+    fail("dim", fmt::format("axis {} is out of bounds for tensor {} of dimension {}", axis, to_string(spec()), n), where);
+  return shape()[size_t(a)];
+}
+
+bool Tensor::is_contiguous() const {
+  const TensorRep& r = checked();
+  int64_t expected = 1;
+  for (size_t i = r.spec.shape.size(); i-- > 0;) {
+    int64_t n = r.spec.shape[i];
+    if (n == 0) return true;
+    if (n != 1 && r.strides[i] != expected) return false;
+    expected *= n;
+  }
+  return true;
+}
+
+std::string to_string(const Spec& s) { return std::string(name(s.dtype)) + to_string(s.shape); }
+
+}  // namespace rill
