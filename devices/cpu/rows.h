@@ -1,0 +1,187 @@
+// Loops over one row of numbers with vector lanes: the tools of the kernels that normalise rows (softmax.cpp, norm.cpp,
+// losses.cpp). Sums follow one tree, fixed by the row's length alone: neither the number of threads nor the instruction
+// set changes a bit. Read once per instruction set, as devices/kernel/lanes.h says. Start at row_sum.
+
+#if defined(RILL_DEVICES_CPU_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RILL_DEVICES_CPU_ROWS_H_
+#undef RILL_DEVICES_CPU_ROWS_H_
+#else
+#define RILL_DEVICES_CPU_ROWS_H_
+#endif
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "rill/devices/kernel/math.h"
+#include "rill/devices/nn_params.h"
+#include "rill/devices/threads.h"
+
+// A lambda whose body is vector code: f(i, k) handles the k <= lanes numbers from i on.
+#undef RILL_ROW
+#define RILL_ROW HWY_ATTR __attribute__((always_inline))
+#undef RILL_UNROLL
+#ifdef __clang__
+#define RILL_UNROLL _Pragma("unroll")
+#else
+#define RILL_UNROLL _Pragma("GCC unroll 8")
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace rill {
+namespace HWY_NAMESPACE {
+
+// The first k lanes, read or written; all of them when k is the constant lanes<V>().
+template <class V>
+HWY_INLINE V load_k(const scalar_t<V>* p, size_t k) {
+  return k == lanes<V>() ? load<V>(p) : load_n<V>(p, k);
+}
+template <class V>
+HWY_INLINE void store_k(V v, scalar_t<V>* p, size_t k) {
+  if (k == lanes<V>())
+    store(v, p);
+  else
+    store_n(v, p, k);
+}
+// v in the first k lanes, `other` in the rest.
+template <class T>
+HWY_INLINE Lane<T> first_k(Lane<T> v, size_t k, Lane<T> other) {
+  return Lane<T>(hn::IfThenElse(hn::FirstN(typename Lane<T>::Tag(), k), v.raw, other.raw));
+}
+
+// f(i, k) for the whole row.
+template <class V, class F>
+HWY_INLINE void row_each(int64_t n, F f) {
+  constexpr int64_t kL = int64_t(lanes<V>());
+  int64_t i = 0;
+  for (; i + kL <= n; i += kL) f(i, size_t(kL));
+  if (i < n) f(i, size_t(n - i));
+}
+
+// So many lanes add up side by side, as one wide vector or several narrow ones.
+template <class C>
+inline constexpr size_t sum_lanes = 128 / sizeof(C);
+// After so many numbers the lanes are added up, so that the error of a long row does not grow with its length.
+inline constexpr int64_t sum_block = 2048;
+
+template <class V>
+struct LaneSums {
+  using C = scalar_t<V>;
+  static constexpr size_t kL = lanes<V>(), kN = sum_lanes<C> / kL;
+  V acc[kN];
+
+  HWY_INLINE LaneSums() { RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = V(C(0)); }
+  // Pairs of lanes half the width apart, until one is left.
+  HWY_INLINE C total() const {
+    HWY_ALIGN C sums[sum_lanes<C>];
+    RILL_UNROLL for (size_t j = 0; j < kN; ++j) store(acc[j], sums + j * kL);
+    for (size_t width = sum_lanes<C> / 2; width; width /= 2)
+      for (size_t j = 0; j < width; ++j) sums[j] += sums[j + width];
+    return sums[0];
+  }
+};
+
+// The sum of f(i, k)'s first k lanes over the row.
+template <class V, class F>
+HWY_INLINE double row_sum(int64_t n, F f) {
+  using Sums = LaneSums<V>;
+  constexpr int64_t kL = int64_t(Sums::kL), kStep = kL * int64_t(Sums::kN);
+  double total = 0;
+  for (int64_t i = 0; i < n;) {
+    const int64_t end = std::min(n, i + sum_block);
+    Sums sums;
+    for (; i + kStep <= end; i += kStep) {
+      RILL_UNROLL for (size_t j = 0; j < Sums::kN; ++j) {
+        sums.acc[j] = sums.acc[j] + f(i + int64_t(j) * kL, size_t(kL));
+      }
+    }
+    for (size_t j = 0; i < end; ++j, i += kL) {
+      const size_t k = size_t(std::min(kL, end - i));
+      sums.acc[j] = sums.acc[j] + first_k(f(i, k), k, V(scalar_t<V>(0)));
+    }
+    i = end;
+    total += double(sums.total());
+  }
+  return total;
+}
+
+// The largest number of the row; -inf where it is empty. NaN may or may not show: what is computed with it does.
+template <class V>
+HWY_INLINE scalar_t<V> row_max(const scalar_t<V>* x, int64_t n) {
+  using C = scalar_t<V>;
+  constexpr size_t kL = lanes<V>();
+  const V lowest(-std::numeric_limits<C>::infinity());
+  V a = lowest, b = lowest;
+  int64_t i = 0;
+  for (; i + 2 * int64_t(kL) <= n; i += 2 * int64_t(kL)) {
+    a = max(a, load<V>(x + i));
+    b = max(b, load<V>(x + i + kL));
+  }
+  for (; i < n; i += int64_t(kL)) {
+    const size_t k = std::min(kL, size_t(n - i));
+    a = max(a, first_k(load_n<V>(x + i, k), k, lowest));
+  }
+  HWY_ALIGN C lane[kL];
+  store(max(a, b), lane);
+  C m = lane[0];
+  for (size_t j = 1; j < kL; ++j) m = max(m, lane[j]);
+  return m;
+}
+
+// Rows of a dense tensor along one axis, as numbers of type C: in place where they lie so already, else copied out.
+template <class T, class C>
+class RowReader {
+ public:
+  RowReader(const T* data, const AxisView& view) : data_(data), view_(view) {
+    if (!direct()) scratch_.resize(size_t(view.size));
+  }
+  const C* operator()(int64_t row) {
+    if constexpr (std::is_same_v<T, C>) {
+      if (direct()) return data_ + row * view_.size;
+    }
+    const T* from = data_ + row / view_.inner * view_.size * view_.inner + row % view_.inner;
+    for (int64_t i = 0; i < view_.size; ++i) scratch_[size_t(i)] = C(from[i * view_.inner]);
+    return scratch_.data();
+  }
+
+ private:
+  bool direct() const { return std::is_same_v<T, C> && view_.inner == 1; }
+  const T* data_;
+  AxisView view_;
+  std::vector<C> scratch_;
+};
+
+template <class T, class C>
+class RowWriter {
+ public:
+  RowWriter(T* data, const AxisView& view) : data_(data), view_(view) {
+    if (!direct()) scratch_.resize(size_t(view.size));
+  }
+  // Where to put row `row`; flush(row) afterwards.
+  C* operator()(int64_t row) {
+    if constexpr (std::is_same_v<T, C>) {
+      if (direct()) return data_ + row * view_.size;
+    }
+    return scratch_.data();
+  }
+  void flush(int64_t row) {
+    if (direct()) return;
+    T* to = data_ + row / view_.inner * view_.size * view_.inner + row % view_.inner;
+    for (int64_t i = 0; i < view_.size; ++i) to[i * view_.inner] = T(scratch_[size_t(i)]);
+  }
+
+ private:
+  bool direct() const { return std::is_same_v<T, C> && view_.inner == 1; }
+  T* data_;
+  AxisView view_;
+  std::vector<C> scratch_;
+};
+
+// Rows a thread takes at least, so that a piece of work is worth handing over.
+inline int64_t row_grain(int64_t row_size) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, row_size)); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rill
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

@@ -1,0 +1,64 @@
+// Attributes of the ops of neural networks (ops/nn_ops.h), and the names of their kernels on each device. Kernels see
+// dense inputs; what each computes is in the doc line of its record.
+#pragma once
+#include <vector>
+
+#include "rill/devices/kernel.h"
+
+namespace rill {
+
+// Softmax and its like: the axis that is normalised, 0 <= axis < ndim.
+struct SoftmaxParams {
+  int64_t axis = 0;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("axis", s.axis);
+  }
+};
+
+// layer_norm: the first of the axes that are normalised together; batch_norm: the axis of the channels, which keep
+// statistics of their own. Not negative.
+struct NormParams {
+  int64_t axis = 0;
+  double epsilon = 0;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("axis", s.axis), v("epsilon", s.epsilon);
+  }
+};
+
+// A dense tensor seen around one axis: element (o, i, k) lies at (o * size + i) * inner + k.
+struct AxisView {
+  int64_t outer = 1, size = 1, inner = 1;
+  AxisView(const Shape& shape, int64_t axis) {
+    for (int64_t d = 0; d < shape.ndim(); ++d) (d < axis ? outer : d == axis ? size : inner) *= shape[size_t(d)];
+  }
+};
+
+// The dense integer tensor `labels` as numbers. Throws rill::Error in the name of `op`, naming the first label that is
+// not in [0, classes).
+std::vector<int64_t> checked_labels(const Tensor& labels, int64_t classes, std::string_view op);
+
+#define RILL_NN_KERNELS                                      \
+  void softmax(const KernelArgs& args);                      \
+  void softmax_grad(const KernelArgs& args);                 \
+  void log_softmax(const KernelArgs& args);                  \
+  void log_softmax_grad(const KernelArgs& args);             \
+  void layer_norm(const KernelArgs& args);                   \
+  void layer_norm_grad(const KernelArgs& args);              \
+  void batch_norm(const KernelArgs& args);                   \
+  void batch_norm_grad(const KernelArgs& args);              \
+  void softmax_cross_entropy(const KernelArgs& args);        \
+  void softmax_cross_entropy_grad(const KernelArgs& args);   \
+  void sparse_softmax_cross_entropy(const KernelArgs& args); \
+  void sparse_softmax_cross_entropy_grad(const KernelArgs& args);
+
+namespace cpu {
+RILL_NN_KERNELS
+}
+namespace ref {
+RILL_NN_KERNELS
+}
+#undef RILL_NN_KERNELS
+
+}  // namespace rill

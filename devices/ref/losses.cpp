@@ -1,0 +1,108 @@
+// Cross entropy of softmax by its formula, in double (long double for f64), rounded once; and the check of labels that
+// every device's kernel makes first.
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "rill/devices/nn_params.h"
+
+namespace rill {
+
+std::vector<int64_t> checked_labels(const Tensor& labels, int64_t classes, std::string_view op) {
+  std::vector<int64_t> result(size_t(labels.size()));
+  visit_dtype(labels.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>) {
+      const T* data = reinterpret_cast<const T*>(labels.rep()->data);
+      for (size_t i = 0; i < result.size(); ++i) result[i] = int64_t(data[i]);
+    }
+  });
+  for (size_t i = 0; i < result.size(); ++i) {
+    if (result[i] >= 0 && result[i] < classes) continue;
+    fail(op, "label " + std::to_string(result[i]) + " at position " + std::to_string(i) + " is out of range for " +
+                 std::to_string(classes) + " classes. labels lie in [0, " + std::to_string(classes) + ").");
+  }
+  return result;
+}
+
+}  // namespace rill
+
+namespace rill::ref {
+
+namespace {
+
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, long double, double>;
+
+template <class T>
+Wide<T> log_sum_exp(const T* x, int64_t n) {
+  using W = Wide<T>;
+  W top = -std::numeric_limits<W>::infinity(), total = 0;
+  for (int64_t i = 0; i < n; ++i) top = std::max(top, W(x[i]));
+  for (int64_t i = 0; i < n; ++i) total += std::exp(W(x[i]) - top);
+  return top + std::log(total);
+}
+
+// f(row, n, x, dense label probabilities of the row)
+template <class T, class F>
+void each_row(const KernelArgs& args, bool sparse, F f) {
+  const int64_t n = args.input(0).shape().back();
+  const int64_t rows = n ? args.input(0).size() / n : args.output(0).size();
+  const std::vector<int64_t> classes =
+      sparse ? checked_labels(args.input(1), n, "sparse_softmax_cross_entropy") : std::vector<int64_t>();
+  std::vector<T> labels(static_cast<size_t>(n));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < n; ++i)
+      labels[size_t(i)] = sparse ? T(classes[size_t(r)] == i) : args.in_data<T>(1)[r * n + i];
+    f(r, n, args.in_data<T>(0) + r * n, labels);
+  }
+}
+
+template <class T>
+void forward(const KernelArgs& args, bool sparse) {
+  using W = Wide<T>;
+  each_row<T>(args, sparse, [&](int64_t r, int64_t n, const T* x, const std::vector<T>& labels) {
+    const W lse = log_sum_exp(x, n);
+    W loss = 0;
+    // A class that a sparse label excludes adds nothing, even where its logit is infinite.
+    for (int64_t i = 0; i < n; ++i)
+      if (!sparse || labels[size_t(i)] != T(0)) loss += W(labels[size_t(i)]) * (lse - W(x[i]));
+    args.out_data<T>(0)[r] = T(loss);
+    args.out_data<T>(1)[r] = T(lse);
+  });
+}
+
+template <class T>
+void backward(const KernelArgs& args, bool sparse) {
+  using W = Wide<T>;
+  each_row<T>(args, sparse, [&](int64_t r, int64_t n, const T* x, const std::vector<T>& labels) {
+    const W lse = W(args.in_data<T>(2)[r]), g = W(args.in_data<T>(3)[r]), lse_gradient = W(args.in_data<T>(4)[r]);
+    W mass = 0;
+    for (int64_t i = 0; i < n; ++i) mass += W(labels[size_t(i)]);
+    for (int64_t i = 0; i < n; ++i)
+      args.out_data<T>(0)[r * n + i] =
+          T((g * mass + lse_gradient) * std::exp(W(x[i]) - lse) - g * W(labels[size_t(i)]));
+  });
+}
+
+void forward(const KernelArgs& args, bool sparse) {
+  if (args.input(0).dtype() == DType::f64)
+    forward<double>(args, sparse);
+  else
+    forward<float>(args, sparse);
+}
+void backward(const KernelArgs& args, bool sparse) {
+  if (args.input(0).dtype() == DType::f64)
+    backward<double>(args, sparse);
+  else
+    backward<float>(args, sparse);
+}
+
+}  // namespace
+
+void softmax_cross_entropy(const KernelArgs& args) { forward(args, false); }
+void softmax_cross_entropy_grad(const KernelArgs& args) { backward(args, false); }
+void sparse_softmax_cross_entropy(const KernelArgs& args) { forward(args, true); }
+void sparse_softmax_cross_entropy_grad(const KernelArgs& args) { backward(args, true); }
+
+}  // namespace rill::ref

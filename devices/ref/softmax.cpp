@@ -1,0 +1,96 @@
+// softmax, log_softmax and their gradients by their formulas, in double (long double for f64), rounded once.
+#include <cmath>
+#include <limits>
+
+#include "rill/devices/nn_params.h"
+
+namespace rill::ref {
+
+namespace {
+
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, long double, double>;
+
+// One row along the axis, element by element.
+template <class T>
+struct Row {
+  T* data;
+  int64_t step;
+  T& operator[](int64_t i) const { return data[i * step]; }
+};
+
+// body(size, row of each operand: inputs first, then the output) for each row, in the tensors' own dtype.
+template <class F>
+void each_row(const KernelArgs& args, F body) {
+  const AxisView view(args.input(0).shape(), args.attrs.as<SoftmaxParams>().axis);
+  auto run = [&](auto zero) {
+    using T = decltype(zero);
+    const int last = int(args.in.size()) - 1;
+    for (int64_t o = 0; o < view.outer; ++o) {
+      for (int64_t k = 0; k < view.inner; ++k) {
+        const int64_t at = o * view.size * view.inner + k;
+        body(view.size, Row<const T>{args.in_data<T>(0) + at, view.inner},
+             Row<const T>{args.in_data<T>(last) + at, view.inner}, Row<T>{args.out_data<T>() + at, view.inner},
+             Wide<T>());
+      }
+    }
+  };
+  switch (args.input(0).dtype()) {
+    case DType::f16:
+      return run(Half());
+    case DType::bf16:
+      return run(BFloat16());
+    case DType::f64:
+      return run(double());
+    default:
+      return run(float());
+  }
+}
+
+// The maximum and the sum of exp(x - maximum); NaN where an element is.
+template <class W, class T>
+std::pair<W, W> top_and_total(int64_t n, Row<const T> x) {
+  W top = -std::numeric_limits<W>::infinity(), total = 0;
+  for (int64_t i = 0; i < n; ++i) top = std::max(top, W(x[i]));
+  for (int64_t i = 0; i < n; ++i) total += std::exp(W(x[i]) - top);
+  return {top, total};
+}
+
+}  // namespace
+
+void softmax(const KernelArgs& args) {
+  each_row(args, [](int64_t n, auto x, auto, auto y, auto wide) {
+    using W = decltype(wide);
+    auto [top, total] = top_and_total<W>(n, x);
+    for (int64_t i = 0; i < n; ++i) y[i] = std::remove_reference_t<decltype(y[i])>(std::exp(W(x[i]) - top) / total);
+  });
+}
+
+void log_softmax(const KernelArgs& args) {
+  each_row(args, [](int64_t n, auto x, auto, auto y, auto wide) {
+    using W = decltype(wide);
+    auto [top, total] = top_and_total<W>(n, x);
+    for (int64_t i = 0; i < n; ++i) y[i] = std::remove_reference_t<decltype(y[i])>(W(x[i]) - top - std::log(total));
+  });
+}
+
+void softmax_grad(const KernelArgs& args) {
+  each_row(args, [](int64_t n, auto y, auto g, auto dx, auto wide) {
+    using W = decltype(wide);
+    W dot = 0;
+    for (int64_t i = 0; i < n; ++i) dot += W(y[i]) * W(g[i]);
+    for (int64_t i = 0; i < n; ++i) dx[i] = std::remove_reference_t<decltype(dx[i])>(W(y[i]) * (W(g[i]) - dot));
+  });
+}
+
+void log_softmax_grad(const KernelArgs& args) {
+  each_row(args, [](int64_t n, auto y, auto g, auto dx, auto wide) {
+    using W = decltype(wide);
+    W total = 0;
+    for (int64_t i = 0; i < n; ++i) total += W(g[i]);
+    for (int64_t i = 0; i < n; ++i)
+      dx[i] = std::remove_reference_t<decltype(dx[i])>(W(g[i]) - std::exp(W(y[i])) * total);
+  });
+}
+
+}  // namespace rill::ref
