@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The benchmark table cannot rot unseen: every row of benchmarks/rows.py has a program that measures it, every program
+starts, and the runner prints a line for each row asked for. Times are not looked at. Skipped where Google Benchmark is off.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCE, BUILD = Path(os.environ["RILL_SOURCE_ROOT"]), Path(os.environ["RILL_BUILD_ROOT"])
+PROGRAMS = BUILD / "benchmarks"
+sys.path.insert(0, str(SOURCE / "benchmarks"))
+sys.dont_write_bytecode = True
+
+if not (PROGRAMS / "rows").exists():
+    sys.exit(77)
+
+import run  # noqa: E402
+from rows import ROWS  # noqa: E402
+
+
+def output(*command, **options):
+    return subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True, **options).stdout
+
+
+def test_every_row_has_a_program():
+    listed = set(output(PROGRAMS / "rows", "--benchmark_list_tests").split())
+    names = {name.split("/")[0] for name in listed}
+    expected = {row.name for row in ROWS} - set(run.PROCESS_ROWS)
+    assert names == expected, f"rows.cpp and rows.py differ in {sorted(names ^ expected)}"
+
+
+def test_every_row_has_one_goal():
+    for row in ROWS:
+        goals = [g for g in (row.goal, row.of_limit, row.of_peer) if g is not None]
+        assert len(goals) == 1, f"{row.name} has {len(goals)} goals"
+
+
+def test_processes_answer():
+    for mode, key in (("--start", "clock_us"), ("--first-call", "median_us"), ("--peak-memory", "bytes")):
+        answer = run.json.loads(output(PROGRAMS / "process", mode))
+        assert answer[key] > 0, f"process {mode} said {answer}"
+
+
+def test_runner_prints_a_table():
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("benchmarks", "include", "librill.so"):
+            os.symlink(BUILD / name, f"{folder}/{name}")
+        command = [sys.executable, SOURCE / "benchmarks" / "run.py", "--build", folder, "--rounds", "1"]
+        table = output(*command, "small_add", "core_size", env={**os.environ, "RILL_BENCH_SECONDS": "0.01"}).splitlines()
+        assert table[0].split()[:2] == ["row", "ours"], table
+        assert [line.split()[0] for line in table[1:]] == ["small_add", "core_size"], table
+        shown = output(*command, "--show", "small_add").splitlines()
+        assert shown[1].split() == table[1].split()
+
+
+for name, test in list(globals().items()):
+    if name.startswith("test_"):
+        test()
+        print("ok", name)
