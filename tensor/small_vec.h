@@ -97,7 +97,7 @@ class SmallVec {
  private:
   T* inline_data() { return std::launder(reinterpret_cast<T*>(inline_)); }
   bool is_inline() const { return static_cast<const void*>(data_) == static_cast<const void*>(inline_); }
-  void grow(size_t n) {
+  [[gnu::noinline]] void grow(size_t n) {  // rare, and out of line it keeps callers small
     T* bigger = std::allocator<T>().allocate(n);
     for (size_t i = 0; i < size_; ++i) { new (bigger + i) T(std::move(data_[i])); data_[i].~T(); }
     if (!is_inline()) std::allocator<T>().deallocate(data_, capacity_);
