@@ -1,0 +1,38 @@
+// The vector loops of the reductions, one table an instruction set (reduce_loops.cpp). reduce.cpp calls them and decides
+// what is added to what: the loops only combine whole rows, column by column, so the vector width cannot show.
+#pragma once
+#include <cstdint>
+
+namespace rill::cpu {
+
+// A row that reaches these loops has at least so many columns, which is a multiple of every vector's width.
+inline constexpr int64_t min_row_width = 32;
+
+template <class T>
+struct ReduceLoops {
+  // acc[c] = x[0][c] o x[1][c] o ... o x[rows-1][c], in this order, for c < width; rows >= 1 are `stride` apart.
+  void (*block)(const T* x, int64_t stride, int64_t rows, int64_t width, T* acc);
+  // acc[c] = acc[c] o x[c], for any width.
+  void (*merge)(T* acc, const T* x, int64_t width);
+  // Folds 32 lanes into one: lane i takes in lane i+16, then i+8, ..., i+1.
+  T (*fold)(const T* lanes);
+  T identity;
+};
+
+// Sums and products of integers wrap, so the signed type serves both. max and min give NaN where there is one, and
+// order -0 below +0. For bools, as u8: max is `any`, min is `all`.
+struct ReduceTables {
+  ReduceLoops<float> sum_f32, prod_f32, max_f32, min_f32;
+  ReduceLoops<double> sum_f64, prod_f64, max_f64, min_f64;
+  ReduceLoops<int64_t> sum_i64, max_i64, min_i64;
+  ReduceLoops<uint64_t> max_u64, min_u64;
+  ReduceLoops<int32_t> max_i32, min_i32;
+  ReduceLoops<uint32_t> max_u32, min_u32;
+  ReduceLoops<uint8_t> max_u8, min_u8;
+  void (*widen_f16)(const uint16_t* x, int64_t n, float* y);
+  void (*widen_bf16)(const uint16_t* x, int64_t n, float* y);
+};
+// For the machine this runs on.
+const ReduceTables& reduce_tables();
+
+}  // namespace rill::cpu
