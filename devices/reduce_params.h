@@ -10,7 +10,10 @@ struct ReduceParams {
   Dims axes;  // ascending, none negative, none twice; the axes that go away
   bool keepdims = false;
   template <class S, class V>
-  static void fields(S& s, V&& v) { v("axes", s.axes); v("keepdims", s.keepdims); }
+  static void fields(S& s, V&& v) {
+    v("axes", s.axes);
+    v("keepdims", s.keepdims);
+  }
 };
 
 // argmax, argmin.
@@ -18,7 +21,10 @@ struct ArgReduceParams {
   int64_t axis = 0;  // not negative
   bool keepdims = false;
   template <class S, class V>
-  static void fields(S& s, V&& v) { v("axis", s.axis); v("keepdims", s.keepdims); }
+  static void fields(S& s, V&& v) {
+    v("axis", s.axis);
+    v("keepdims", s.keepdims);
+  }
 };
 
 // cumsum, cumprod, cummax, cummin.
@@ -27,7 +33,11 @@ struct CumulativeParams {
   bool exclusive = false;  // out[i] folds what stands before i, and not i itself
   bool reverse = false;    // from the end
   template <class S, class V>
-  static void fields(S& s, V&& v) { v("axis", s.axis); v("exclusive", s.exclusive); v("reverse", s.reverse); }
+  static void fields(S& s, V&& v) {
+    v("axis", s.axis);
+    v("exclusive", s.exclusive);
+    v("reverse", s.reverse);
+  }
 };
 
 // sort, argsort.
@@ -35,7 +45,10 @@ struct SortParams {
   int64_t axis = 0;  // not negative
   bool descending = false;
   template <class S, class V>
-  static void fields(S& s, V&& v) { v("axis", s.axis); v("descending", s.descending); }
+  static void fields(S& s, V&& v) {
+    v("axis", s.axis);
+    v("descending", s.descending);
+  }
 };
 
 struct TopKParams {
@@ -43,38 +56,46 @@ struct TopKParams {
   int64_t axis = 0;     // not negative
   bool largest = true;  // else the smallest
   template <class S, class V>
-  static void fields(S& s, V&& v) { v("k", s.k); v("axis", s.axis); v("largest", s.largest); }
+  static void fields(S& s, V&& v) {
+    v("k", s.k);
+    v("axis", s.axis);
+    v("largest", s.largest);
+  }
 };
 
 struct SearchParams {
   bool right = false;  // after equal elements, else before them
   template <class S, class V>
-  static void fields(S& s, V&& v) { v("right", s.right); }
+  static void fields(S& s, V&& v) {
+    v("right", s.right);
+  }
 };
 
 struct RandomParams {
   Dims shape;
   template <class S, class V>
-  static void fields(S& s, V&& v) { v("shape", s.shape); }
+  static void fields(S& s, V&& v) {
+    v("shape", s.shape);
+  }
 };
 
-#define RILL_DECLARE_KERNELS                   \
-  void reduce_sum(const KernelArgs& args);     \
-  void reduce_prod(const KernelArgs& args);    \
-  void reduce_max(const KernelArgs& args);     \
-  void reduce_min(const KernelArgs& args);     \
-  void reduce_all(const KernelArgs& args);     \
-  void reduce_any(const KernelArgs& args);     \
-  void reduce_argmax(const KernelArgs& args);  \
-  void reduce_argmin(const KernelArgs& args);  \
-  void cumulate_sum(const KernelArgs& args);   \
-  void cumulate_prod(const KernelArgs& args);  \
-  void cumulate_max(const KernelArgs& args);   \
-  void cumulate_min(const KernelArgs& args);   \
-  void sort(const KernelArgs& args);           \
-  void argsort(const KernelArgs& args);        \
-  void topk(const KernelArgs& args);           \
-  void searchsorted(const KernelArgs& args);   \
+#define RILL_DECLARE_KERNELS                  \
+  void reduce_sum(const KernelArgs& args);    \
+  void reduce_prod(const KernelArgs& args);   \
+  void reduce_max(const KernelArgs& args);    \
+  void reduce_min(const KernelArgs& args);    \
+  void reduce_all(const KernelArgs& args);    \
+  void reduce_any(const KernelArgs& args);    \
+  void reduce_argmax(const KernelArgs& args); \
+  void reduce_argmin(const KernelArgs& args); \
+  void cumulate_sum(const KernelArgs& args);  \
+  void cumulate_prod(const KernelArgs& args); \
+  void cumulate_max(const KernelArgs& args);  \
+  void cumulate_min(const KernelArgs& args);  \
+  void sort(const KernelArgs& args);          \
+  void argsort(const KernelArgs& args);       \
+  void topk(const KernelArgs& args);          \
+  void searchsorted(const KernelArgs& args);  \
   void random_bits(const KernelArgs& args);
 
 namespace cpu {

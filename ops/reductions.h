@@ -1,5 +1,15 @@
-// Reductions, arg-reductions, cumulative ops, sorting. Included by ops.h.
+// Reductions, arg-reductions, cumulative ops, sorting, statistics. Included by ops.h.
+//
+// A reduction takes its axes as one axis, a list, or {.axis = ..., .keepdims = ...}; without any it folds all of them.
+// keepdims leaves each folded axis with size 1, so that the result broadcasts against the operand.
+//
+// Rounding: f16 and bf16 are added up in f32. Results depend on the shape and axes alone, not on threads, strides or
+// the instruction set. NaN propagates, except through the functions named nan*.
 #pragma once
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "rill/ops/apply.h"
 
 namespace rill {
@@ -16,5 +26,193 @@ struct ReduceOptions {
   Axes axis = {};
   bool keepdims = false;
 };
+
+#define RILL_REDUCTION(name)                                                                                      \
+  Tensor name(const Tensor& x, const ReduceOptions& options, Where where = Where::current());                     \
+  inline Tensor name(const Tensor& x, Where where = Where::current()) { return name(x, ReduceOptions(), where); } \
+  inline Tensor name(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) {  \
+    return name(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);                                     \
+  }
+
+// --- Folding (reductions.cpp); all(x) and any(x) are in tensor/index.h
+// ---------------------------------------------------
+
+// Bools and integers add up in i64 (unsigned ones in u64), which the result is of; others keep their dtype.
+RILL_REDUCTION(sum)
+RILL_REDUCTION(prod)
+// NaN where there is one. Throws where no element is folded. The gradient is shared equally among equal extremes.
+RILL_REDUCTION(max)
+RILL_REDUCTION(min)
+// Integers and bools give f32; f16 and bf16 are divided before they are rounded. NaN where no element is folded.
+RILL_REDUCTION(mean)
+// x summed down to `shape`, which must broadcast to x's: the reverse of broadcast_to.
+Tensor sum_to(const Tensor& x, const Shape& shape, Where where = Where::current());
+
+// i64 indices of the (first) largest or smallest element along `axis`; without an axis, in the flattened operand. The
+// first NaN counts as the extreme, as in numpy. Throws where there is no element.
+Tensor argmax(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdims = false, Where where = Where::current());
+Tensor argmin(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdims = false, Where where = Where::current());
+
+// --- Statistics (statistics.cpp)
+// ---------------------------------------------------------------------------------------
+
+// Variance: the sum of squared distances to the mean over n - correction (numpy's ddof; 1 for a sample's variance).
+struct VarianceOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  Axes axis = {};
+  bool keepdims = false;
+  double correction = 0;
+};
+#define RILL_VARIANCE(name)                                                                                         \
+  Tensor name(const Tensor& x, const VarianceOptions& options, Where where = Where::current());                     \
+  inline Tensor name(const Tensor& x, Where where = Where::current()) { return name(x, VarianceOptions(), where); } \
+  inline Tensor name(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) {    \
+    return name(x, VarianceOptions{.axis = axes, .keepdims = keepdims}, where);                                     \
+  }
+// Of complex numbers: of their distances, a real tensor.
+RILL_VARIANCE(var)
+// sqrt(var(x)). (Not `std`: with `using namespace rill` that would be ambiguous with the namespace.)
+RILL_VARIANCE(stddev)
+#undef RILL_VARIANCE
+
+// log(sum(exp(x))) without overflow.
+RILL_REDUCTION(logsumexp)
+// How many elements are not zero, i64.
+RILL_REDUCTION(count_nonzero)
+// max(x) - min(x).
+RILL_REDUCTION(ptp)
+// The middle element, or the mean of the two in the middle.
+RILL_REDUCTION(median)
+
+// Those of the same name, as if NaNs were not there. nanmax and nanmin of nothing but NaN are NaN.
+RILL_REDUCTION(nansum)
+RILL_REDUCTION(nanprod)
+RILL_REDUCTION(nanmean)
+RILL_REDUCTION(nanmax)
+RILL_REDUCTION(nanmin)
+RILL_REDUCTION(nanvar)
+RILL_REDUCTION(nanstd)
+
+struct NormOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  double ord = 2;
+  Axes axis = {};
+  bool keepdims = false;
+};
+// The vector norm (sum |x|^ord)^(1/ord); infinity: the largest |x|, -infinity: the smallest, 0: how many are not zero.
+// The default over all axes of a matrix is its Frobenius norm. The gradient at 0 of the 2-norm is 0.
+Tensor norm(const Tensor& x, const NormOptions& options = {}, Where where = Where::current());
+
+struct QuantileOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  Axes axis = {};
+  bool keepdims = false;
+};
+// The value below which a share q in [0, 1] of the elements lies, linear between neighbours. `q` is a scalar or a
+// vector, whose axis then comes first in the result.
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {}, Where where = Where::current());
+// quantile(x, q / 100).
+Tensor percentile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {},
+                  Where where = Where::current());
+
+// sum(x * weights) / sum(weights). `weights` has x's shape, or is a vector along the one axis.
+Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& options = {},
+               Where where = Where::current());
+
+// Covariance matrix of the variables in the rows of `x` (a vector is one variable), over n - correction.
+Tensor cov(const Tensor& x, double correction = 1, Where where = Where::current());
+// The correlations in [-1, 1].
+Tensor corrcoef(const Tensor& x, Where where = Where::current());
+
+// How often each of 0, 1, ..., n-1 stands in the integer vector `x`, where n is at least minlength and one more than
+// the largest element. i64. Throws on a negative element. Inside `function` give `length` (which then is n; elements
+// beyond are left out), since the size of the result may not depend on values there.
+struct BincountOptions {
+  int64_t minlength = 0;
+  std::optional<int64_t> length = {};
+};
+Tensor bincount(const Tensor& x, BincountOptions options = {}, Where where = Where::current());
+// Counts (i64) in `bins` equal bins over [low, high] (default: of min(x) to max(x)), and the bins + 1 edges. Bins are
+// half open, the last is closed. Not inside `function` unless `range` is given.
+struct HistogramOptions {
+  int64_t bins = 10;
+  std::optional<std::pair<double, double>> range = {};
+};
+std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions options = {}, Where where = Where::current());
+
+// --- Cumulative (cumulative.cpp)
+// ---------------------------------------------------------------------------------------
+
+// Without an axis, of the flattened operand. `exclusive`: element i folds those before i (the first is 0, or 1);
+// `reverse`: from the end.
+struct CumulativeOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  std::optional<int64_t> axis = {};
+  bool exclusive = false, reverse = false;
+};
+#define RILL_CUMULATIVE(name)                                                                             \
+  Tensor name(const Tensor& x, const CumulativeOptions& options, Where where = Where::current());         \
+  inline Tensor name(const Tensor& x, std::optional<int64_t> axis = {}, Where where = Where::current()) { \
+    return name(x, CumulativeOptions{.axis = axis}, where);                                               \
+  }
+// dtypes as sum and prod.
+RILL_CUMULATIVE(cumsum)
+RILL_CUMULATIVE(cumprod)
+// The largest, smallest so far. Never `exclusive`: throws.
+RILL_CUMULATIVE(cummax)
+RILL_CUMULATIVE(cummin)
+// log(cumsum(exp(x))) without overflow. Never `exclusive`: throws.
+RILL_CUMULATIVE(cumlogsumexp)
+#undef RILL_CUMULATIVE
+// x[i+1] - x[i] along `axis`, n times over.
+Tensor diff(const Tensor& x, int64_t n = 1, int64_t axis = -1, Where where = Where::current());
+
+// --- Sorting (sorting.cpp)
+// ---------------------------------------------------------------------------------------------
+
+struct SortOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  int64_t axis = -1;
+  bool descending = false;
+};
+// Stable: equal elements keep their order, descending too. NaNs come last, ascending or descending.
+Tensor sort(const Tensor& x, const SortOptions& options, Where where = Where::current());
+inline Tensor sort(const Tensor& x, int64_t axis = -1, Where where = Where::current()) {
+  return sort(x, SortOptions{.axis = axis}, where);
+}
+// The i64 indices along `axis` that sort.
+Tensor argsort(const Tensor& x, const SortOptions& options, Where where = Where::current());
+inline Tensor argsort(const Tensor& x, int64_t axis = -1, Where where = Where::current()) {
+  return argsort(x, SortOptions{.axis = axis}, where);
+}
+
+struct TopKOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  int64_t axis = -1;
+  bool largest = true;
+};
+struct TopK {
+  Tensor values, indices;  // indices: i64
+};
+// The k largest along `axis`, the largest first; of equal ones those that stand first. NaNs count as smaller than all
+// (larger, with .largest = false), so that they come last.
+TopK topk(const Tensor& x, int64_t k, const TopKOptions& options = {}, Where where = Where::current());
+
+// For each of `values` the i64 place in the ascending vector `sorted` that keeps it ascending: before equal elements,
+// or after them where `right`. Both are promoted to one dtype. NaN belongs at the end.
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false, Where where = Where::current());
+// In which of the bins between the ascending `edges` each element lies: searchsorted(edges, x, !right).
+Tensor digitize(const Tensor& x, const Tensor& edges, bool right = false, Where where = Where::current());
+
+struct Unique {
+  Tensor values;   // ascending, each once; NaN once at the end
+  Tensor indices;  // i64: where each first stands in the flattened operand
+  Tensor inverse;  // i64, of the operand's shape: values(inverse) is the operand
+  Tensor counts;   // i64: how often each stands there
+};
+// Not inside `function`: the size depends on values.
+Unique unique(const Tensor& x, Where where = Where::current());
+
+#undef RILL_REDUCTION
 
 }  // namespace rill

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "rill/tensor/error.h"
 #include "rill/tensor/shape.h"
 
 namespace rill {
@@ -25,16 +26,16 @@ constexpr Slice slice(std::optional<int64_t> start, std::optional<int64_t> stop,
 
 // `all` in an index takes the whole axis; as a function, all(x, axis) is true where every element is.
 struct All {
-  Tensor operator()(const Tensor& x) const;
-  Tensor operator()(const Tensor& x, const ReduceOptions& options) const;
-  Tensor operator()(const Tensor& x, const Axes& axes, bool keepdims = false) const;
+  Tensor operator()(const Tensor& x, Where where = Where::current()) const;
+  Tensor operator()(const Tensor& x, const ReduceOptions& options, Where where = Where::current()) const;
+  Tensor operator()(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) const;
 };
 // `any` in a signature is an open size; as a function, any(x, axis) is true where at least one element is.
 struct Any {
   constexpr operator int64_t() const { return open_size; }
-  Tensor operator()(const Tensor& x) const;
-  Tensor operator()(const Tensor& x, const ReduceOptions& options) const;
-  Tensor operator()(const Tensor& x, const Axes& axes, bool keepdims = false) const;
+  Tensor operator()(const Tensor& x, Where where = Where::current()) const;
+  Tensor operator()(const Tensor& x, const ReduceOptions& options, Where where = Where::current()) const;
+  Tensor operator()(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) const;
 };
 inline constexpr All all{};
 inline constexpr Any any{};

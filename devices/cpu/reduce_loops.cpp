@@ -1,5 +1,5 @@
-// The vector loops of the reductions, compiled once for each instruction set. Every loop keeps the order of its rows and
-// never adds two columns, so all instruction sets give the same bits. Start at block().
+// The vector loops of the reductions, compiled once for each instruction set. Every loop keeps the order of its rows
+// and never adds two columns, so all instruction sets give the same bits. Start at block().
 #include "rill/devices/cpu/reduce_loops.h"
 
 #include <algorithm>
@@ -23,12 +23,24 @@ template <class T>
 using Tag = hn::CappedTag<T, 16>;
 
 struct Sum {
-  template <class T> static T identity() { return 0; }
-  template <class D, class V> static HWY_INLINE V combine(D, V a, V b) { return hn::Add(a, b); }
+  template <class T>
+  static T identity() {
+    return 0;
+  }
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V a, V b) {
+    return hn::Add(a, b);
+  }
 };
 struct Prod {
-  template <class T> static T identity() { return 1; }
-  template <class D, class V> static HWY_INLINE V combine(D, V a, V b) { return hn::Mul(a, b); }
+  template <class T>
+  static T identity() {
+    return 1;
+  }
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V a, V b) {
+    return hn::Mul(a, b);
+  }
 };
 
 // IEEE 754-2019 `maximum` (and `minimum`): independent of the order of the operands, which max of numpy is not for
@@ -120,8 +132,8 @@ void merge(T* acc, const T* x, int64_t width) {
 
 template <class R, class T>
 T fold(const T* lanes) {
-  constexpr int per = std::min<int>(16 / sizeof(T), 16);  // one 128-bit vector
-  const hn::CappedTag<T, per> d;
+  const hn::CappedTag<T, 16 / sizeof(T)> d;  // one 128-bit vector
+  constexpr int per = hn::MaxLanes(d);
   const hn::CappedTag<T, 1> one;
   hn::VFromD<decltype(d)> v[32 / per];
   for (int i = 0; i < 32 / per; ++i) v[i] = hn::LoadU(d, lanes + i * per);
@@ -164,13 +176,13 @@ void widen(const uint16_t* x, int64_t n, float* y) {
 const ReduceTables* make_reduce_tables() {
   using Max = Extreme<true>;
   using Min = Extreme<false>;
-  static const ReduceTables tables = {
-      loops<Sum, float>(),    loops<Prod, float>(),   loops<Max, float>(),    loops<Min, float>(),
-      loops<Sum, double>(),   loops<Prod, double>(),  loops<Max, double>(),   loops<Min, double>(),
-      loops<Sum, int64_t>(),  loops<Max, int64_t>(),  loops<Min, int64_t>(),  loops<Max, uint64_t>(),
-      loops<Min, uint64_t>(), loops<Max, int32_t>(),  loops<Min, int32_t>(),  loops<Max, uint32_t>(),
-      loops<Min, uint32_t>(), loops<Max, uint8_t>(),  loops<Min, uint8_t>(),  widen<hwy::float16_t>,
-      widen<hwy::bfloat16_t>};
+  static const ReduceTables tables = {loops<Sum, float>(),    loops<Prod, float>(),   loops<Max, float>(),
+                                      loops<Min, float>(),    loops<Sum, double>(),   loops<Prod, double>(),
+                                      loops<Max, double>(),   loops<Min, double>(),   loops<Sum, int64_t>(),
+                                      loops<Max, int64_t>(),  loops<Min, int64_t>(),  loops<Max, uint64_t>(),
+                                      loops<Min, uint64_t>(), loops<Max, int32_t>(),  loops<Min, int32_t>(),
+                                      loops<Max, uint32_t>(), loops<Min, uint32_t>(), loops<Max, uint8_t>(),
+                                      loops<Min, uint8_t>(),  widen<hwy::float16_t>,  widen<hwy::bfloat16_t>};
   return &tables;
 }
 

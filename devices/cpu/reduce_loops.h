@@ -1,5 +1,5 @@
-// The vector loops of the reductions, one table an instruction set (reduce_loops.cpp). reduce.cpp calls them and decides
-// what is added to what: the loops only combine whole rows, column by column, so the vector width cannot show.
+// The vector loops of the reductions, one table an instruction set (reduce_loops.cpp). reduce.cpp calls them and
+// decides what is added to what: the loops only combine whole rows, column by column, so the vector width cannot show.
 #pragma once
 #include <cstdint>
 

@@ -1,0 +1,91 @@
+// How the reference kernels walk over strided tensors: plainly.
+#pragma once
+#include <complex>
+#include <type_traits>
+
+#include "rill/devices/kernel.h"
+
+namespace rill::ref {
+
+// Calls f(index) for every index of `shape`, the last axis fastest; once, with an empty index, for shape {}.
+template <class F>
+void for_each_index(const Dims& shape, F&& f) {
+  for (int64_t size : shape)
+    if (size == 0) return;
+  Dims index(shape.size(), 0);
+  for (;;) {
+    f(static_cast<const Dims&>(index));
+    size_t axis = shape.size();
+    while (axis > 0 && ++index[axis - 1] == shape[axis - 1]) index[--axis] = 0;
+    if (axis == 0) return;
+  }
+}
+
+// Where an index lies, in elements.
+inline int64_t offset(const Dims& strides, const Dims& index) {
+  int64_t at = 0;
+  for (size_t i = 0; i < index.size(); ++i) at += index[i] * strides[i];
+  return at;
+}
+
+// Calls f(line) for every line of `shape` along `axis`, where `line` is the index of its first element.
+template <class F>
+void for_each_line(const Dims& shape, int64_t axis, F&& f) {
+  Dims starts = shape;
+  starts[axis] = 1;
+  for_each_index(starts, f);
+}
+
+// What a dtype's elements are computed in: one step wider, rounded once at the end.
+template <class T>
+struct WideOf {
+  using type = T;
+};  // integers: their own type, which wraps
+template <>
+struct WideOf<Half> {
+  using type = double;
+};
+template <>
+struct WideOf<BFloat16> {
+  using type = double;
+};
+template <>
+struct WideOf<float> {
+  using type = double;
+};
+template <>
+struct WideOf<double> {
+  using type = long double;
+};
+template <>
+struct WideOf<std::complex<float>> {
+  using type = std::complex<double>;
+};
+template <>
+struct WideOf<std::complex<double>> {
+  using type = std::complex<long double>;
+};
+template <class T>
+using Wide = typename WideOf<T>::type;
+
+template <class T>
+inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
+template <class T>
+Wide<T> widen(const T& x) {
+  if constexpr (is_half_type<T>) return float(x);
+  else return Wide<T>(x);
+}
+template <class T>
+T narrow(const Wide<T>& x) {
+  if constexpr (is_half_type<T>) return T(float(x));
+  else return T(x);
+}
+
+template <class T>
+bool is_nan(const T& x) {
+  if constexpr (is_half_type<T>) return float(x) != float(x);
+  else return x != x;
+}
+
+}  // namespace rill::ref
