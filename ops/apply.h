@@ -31,13 +31,19 @@ Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs
 
 struct VariableState;
 
+// Cotangents of the outputs to cotangents of the inputs (undefined where there is none). Bit i of `needed`: somebody
+// asks for input i's.
+using CustomVjp = std::function<Tensors(std::span<const Tensor> cotangents, uint64_t needed)>;
+
 // A tape, seen from here.
 class TapeListener {
  public:
   virtual bool watches(const Tensor& t) const = 0;
   virtual void record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) = 0;
+  // The same for a computation that brings its own backward rule (custom_gradient, a call of a traced function).
+  virtual void record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vjp, const Where& where) = 0;
   // A trainable variable is read: from now on the tape knows `value`, a fresh alias, as that variable.
-  virtual void watch_variable(VariableState& v, Tensor& value) = 0;
+  virtual void watch_variable(const std::shared_ptr<VariableState>& v, Tensor& value) = 0;
 
  protected:
   ~TapeListener() = default;
@@ -67,6 +73,19 @@ inline ThreadState& thread_state() { return thread_state_ptr ? *thread_state_ptr
 
 // False inside a function that is being traced.
 bool executing_eagerly();
+
+// While it lives, no tape of this thread records.
+class PauseTapes {
+ public:
+  PauseTapes() : outer_(std::move(thread_state().tapes)) { thread_state().tapes.clear(); }
+  ~PauseTapes() { thread_state().tapes = std::move(outer_); }
+  PauseTapes(const PauseTapes&) = delete;
+  // The tapes that pause.
+  std::span<TapeListener* const> tapes() const { return {outer_.data(), outer_.size()}; }
+
+ private:
+  SmallVec<TapeListener*, 4> outer_;
+};
 
 // While it lives, no trace sees what this thread runs: constants computed at tracing time.
 class EagerScope {

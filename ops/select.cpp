@@ -139,10 +139,13 @@ OutSpecs infer_transfer(const InferArgs& args) {
 void transfer(const KernelArgs& args) { copy_elements(args.input(0), args.output()); }
 }  // namespace
 
-extern const Op copy_op, stop_gradient_op, transfer_op;
+extern const Op copy_op, identity_op, stop_gradient_op, transfer_op;
 const Op copy_op({.name = "copy", .doc = "x, dense and in memory of its own", .kind = OpKind::elementwise, .dtypes = every_set, .infer = infer_copy,
                   .vjp = [](const VjpArgs& a) { return Tensors{a.cotangent[0]}; }, .cpu = cpu::copy, .cpu_dtypes = plain_set, .ref = ref::copy,
                   .samples = copy_samples, .exported = {"Identity", "Identity"}});
+const Op identity_op({.name = "identity", .doc = "x, as a new tensor", .kind = OpKind::view, .dtypes = every_set, .infer = infer_copy,
+                      .vjp = [](const VjpArgs& a) { return Tensors{a.cotangent[0]}; }, .view = same_view, .samples = copy_samples,
+                      .exported = {"Identity", "Identity"}});
 const Op stop_gradient_op({.name = "stop_gradient", .doc = "x; no gradient flows back", .kind = OpKind::view, .dtypes = every_set, .infer = infer_copy,
                            .vjp = [](const VjpArgs&) { return Tensors{Tensor()}; }, .view = same_view, .samples = copy_samples,
                            .no_finite_difference = "its gradient is zero by definition", .exported = {"Identity", "StopGradient"}});
@@ -151,7 +154,7 @@ const Op transfer_op({.name = "transfer", .doc = "x on another device", .kind = 
                       .samples = transfer_samples, .exported = {"Identity", "Identity"}});
 
 Tensor stop_gradient(const Tensor& x, Where where) { return apply1(stop_gradient_op, {&x}, {}, where); }
-Tensor identity(const Tensor& x, Where where) { return apply1(copy_op, {&x}, {}, where); }
+Tensor identity(const Tensor& x, Where where) { return apply1(identity_op, {&x}, {}, where); }
 
 Tensor Tensor::contiguous(Where where) const {
   return defined() && (is_symbolic() || is_contiguous()) ? *this : apply1(copy_op, {this}, {}, where);

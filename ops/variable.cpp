@@ -80,7 +80,7 @@ Tensor Variable::value() const {
   // A fresh alias, so that a tape knows this reading as the variable and not as what was once assigned to it.
   t = make_alias(t);
   if (state_->trainable)
-    for (TapeListener* tape : ts.tapes) tape->watch_variable(*state_, t);
+    for (TapeListener* tape : ts.tapes) tape->watch_variable(state_, t);
   return t;
 }
 

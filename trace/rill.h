@@ -1,6 +1,7 @@
 // rill, the whole public API but files (serialize.h), summaries (summary.h), layers (nn.h) and input pipelines (data.h).
 #pragma once
 #include "rill/autodiff/tape.h"
+#include "rill/autodiff/transforms.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"

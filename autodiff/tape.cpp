@@ -1,0 +1,392 @@
+// Recording and the backward walk. Start at Impl::record and Impl::backward; the public members check and delegate.
+#include "rill/autodiff/tape.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+
+#include "rill/autodiff/tape_impl.h"
+#include "rill/ops/ops.h"
+
+namespace rill {
+
+// --- Nodes -----------------------------------------------------------------------------------------------------------
+
+TapeNode NodeMap::find(uint64_t key) const {
+  for (const Item& i : few_)
+    if (i.key == key) return i.node;
+  if (many_.empty()) return 0;
+  auto it = many_.find(key);
+  return it == many_.end() ? 0 : it->second;
+}
+void NodeMap::insert(uint64_t key, TapeNode node) {
+  if (few_.size() < 8) few_.push_back({key, node});
+  else many_.emplace(key, node);
+}
+
+namespace {
+std::atomic<uint32_t> next_serial{1};
+// The entries' storage goes from one tape of a thread to the next.
+thread_local std::vector<TapeEntry> spare_entries;
+
+uint64_t key_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v); }
+}  // namespace
+
+GradientTape::Impl::Impl(TapeOptions o) : options(o), entries(std::move(spare_entries)), serial_(next_serial++) { start_recording(); }
+
+GradientTape::Impl::~Impl() {
+  stop_recording();
+  entries.clear();
+  if (entries.capacity() < 4096) spare_entries = std::move(entries);
+}
+
+void GradientTape::Impl::start_recording() {
+  if (!recording) thread_state().tapes.push_back(this);
+  recording = true;
+}
+void GradientTape::Impl::stop_recording() {
+  if (!recording) return;
+  auto& tapes = thread_state().tapes;
+  for (size_t i = 0; i < tapes.size(); ++i)
+    if (tapes[i] == this) { tapes.erase(i); break; }
+  recording = false;
+}
+void GradientTape::Impl::forget() {
+  entries.clear();
+  tensors_.clear();
+  variables_.clear();
+  alive_.clear();
+  serial_ = next_serial++;  // so that what tensors still carry means nothing
+  next_node_ = 1;
+  used = false;
+}
+
+TapeNode GradientTape::Impl::node_of(const Tensor& t) const {
+  const TensorRep* r = t.rep();
+  if (r->tape == serial_) return r->tape_node;
+  return tensors_.empty() ? 0 : tensors_.find(r->id);
+}
+TapeNode GradientTape::Impl::node_of(const Source& s) const {
+  return s.variable ? variables_.find(key_of(s.variable.get())) : node_of(s.tensor);
+}
+
+void GradientTape::Impl::watch(const Tensor& t) {
+  if (!node_of(t)) tensors_.insert(t.rep()->id, new_node());
+}
+
+void GradientTape::Impl::watch_variable(const std::shared_ptr<VariableState>& v, Tensor& value) {
+  TapeNode node = variables_.find(key_of(v.get()));
+  if (!node) {
+    if (!options.watch_variables) return;
+    node = new_node();
+    variables_.insert(key_of(v.get()), node);
+    alive_.push_back(v);
+  }
+  name_output(value, node);
+}
+
+void GradientTape::Impl::name_output(Tensor& t, TapeNode node) {
+  TensorRep* r = t.mutable_rep();
+  if (r->tape == 0) r->tape = serial_, r->tape_node = node;
+  else tensors_.insert(r->id, node);
+}
+
+// --- Recording -------------------------------------------------------------------------------------------------------
+
+bool GradientTape::Impl::find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) const {
+  bool any_known = false;
+  nodes.reserve(in.size());
+  for (const Tensor* t : in) {
+    nodes.push_back(node_of(*t));
+    any_known |= nodes.back() != 0;
+  }
+  return any_known;
+}
+
+void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) {
+  if (!op.vjp || !is_differentiable(out[0].dtype())) return;
+  SmallVec<TapeNode, 4> nodes;
+  if (!find_inputs(in, nodes)) return;
+  TapeEntry& e = entries.emplace_back();
+  e.op = &op;
+  e.attrs = attrs;
+  e.where = where;
+  e.in_nodes = std::move(nodes);
+  auto kept = [](const Tensor& t, uint64_t saved, size_t i) {
+    return i >= 64 || (saved >> i & 1) ? t : make_stand_in(t.spec());
+  };
+  for (size_t i = 0; i < in.size(); ++i) e.in.push_back(kept(*in[i], op.saves_in, i));
+  e.first_out = next_node_;
+  next_node_ += uint32_t(out.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    name_output(out[i], e.first_out + uint32_t(i));
+    e.out.push_back(kept(out[i], op.saves_out, i));
+  }
+}
+
+void GradientTape::Impl::record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vjp, const Where& where) {
+  SmallVec<TapeNode, 4> nodes;
+  if (!find_inputs(in, nodes)) return;
+  TapeEntry& e = entries.emplace_back();
+  e.where = where;
+  e.custom = vjp;
+  e.in_nodes = std::move(nodes);
+  for (const Tensor* t : in) e.in.push_back(make_stand_in(t->spec()));
+  e.first_out = next_node_;
+  next_node_ += uint32_t(out.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    name_output(out[i], e.first_out + uint32_t(i));
+    e.out.push_back(make_stand_in(out[i].spec()));
+  }
+}
+
+// --- Backward --------------------------------------------------------------------------------------------------------
+
+// Which nodes depend on a source: only their cotangents are worth computing.
+std::vector<char> GradientTape::Impl::nodes_from(std::span<const TapeNode> sources) const {
+  std::vector<char> active(next_node_, 0);
+  for (TapeNode s : sources) active[s] = 1;
+  for (const TapeEntry& e : entries) {
+    bool any_active = false;
+    for (TapeNode n : e.in_nodes) any_active |= active[n] && n;
+    if (any_active)
+      for (size_t i = 0; i < e.out.size(); ++i) active[e.first_out + i] = 1;
+  }
+  return active;
+}
+
+std::vector<char> GradientTape::Impl::nodes_behind(std::span<const TapeNode> targets) const {
+  std::vector<char> behind(next_node_, 0);
+  for (TapeNode t : targets) behind[t] = 1;
+  for (size_t at = entries.size(); at-- > 0;) {
+    const TapeEntry& e = entries[at];
+    bool reached = false;
+    for (size_t i = 0; i < e.out.size(); ++i) reached |= behind[e.first_out + i] != 0;
+    if (reached)
+      for (TapeNode n : e.in_nodes) behind[n] = 1;
+  }
+  return behind;
+}
+
+namespace {
+
+void accumulate(Tensor& sum, Tensor&& term) {
+  if (!sum.defined()) sum = std::move(term);
+  else sum = sum + term;
+}
+
+Tensors input_cotangents(const TapeEntry& e, std::span<const Tensor> cotangents, uint64_t needed) {
+  if (!e.op) return e.custom(cotangents, needed);
+  return e.op->vjp(VjpArgs{*e.op, e.attrs, {e.in.data(), e.in.size()}, {e.out.data(), e.out.size()}, cotangents, needed});
+}
+
+}  // namespace
+
+std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
+                                                 std::span<const TapeNode> sources, bool consume) {
+  std::vector<char> active = nodes_from(sources);
+  std::vector<Tensor> cotangent(next_node_);
+  std::vector<char> is_source(next_node_, 0);
+  for (TapeNode s : sources) is_source[s] = 1;
+  for (size_t i = 0; i < targets.size(); ++i)
+    if (targets[i] && active[targets[i]]) accumulate(cotangent[targets[i]], Tensor(seeds[i]));
+
+  for (size_t at = entries.size(); at-- > 0;) {
+    TapeEntry& e = entries[at];
+    size_t outputs = e.out.size();
+    bool reached = false;
+    for (size_t i = 0; i < outputs; ++i) reached |= cotangent[e.first_out + i].defined();
+    if (reached) {
+      CallerScope caller(e.where);
+      Tensors given;
+      for (size_t i = 0; i < outputs; ++i) {
+        Tensor& c = cotangent[e.first_out + i];
+        given.push_back(c.defined() ? c : zeros(e.out[i].shape(), {.dtype = e.out[i].dtype(), .device = e.out[i].device()}));
+        if (!is_source[e.first_out + i]) c = Tensor();
+      }
+      uint64_t needed = 0;
+      for (size_t i = 0; i < e.in_nodes.size(); ++i)
+        if (i >= 64 || (e.in_nodes[i] && active[e.in_nodes[i]])) needed |= uint64_t(1) << (i & 63);
+      Tensors back = input_cotangents(e, given, needed);
+      for (size_t i = 0; i < e.in_nodes.size() && i < back.size(); ++i)
+        if (TapeNode n = e.in_nodes[i]; n && active[n] && back[i].defined()) accumulate(cotangent[n], std::move(back[i]));
+    }
+    if (consume) entries.pop_back();
+  }
+  std::vector<Tensor> out;
+  for (TapeNode s : sources) out.push_back(s ? cotangent[s] : Tensor());
+  return out;
+}
+
+// --- The public members ----------------------------------------------------------------------------------------------
+
+GradientTape::GradientTape(TapeOptions options) : impl_(std::make_unique<Impl>(options)) {}
+GradientTape::~GradientTape() = default;
+
+void GradientTape::watch(const Tensor& x, Where where) {
+  if (!is_differentiable(x.dtype()))
+    fail("GradientTape.watch", fmt::format("{} cannot be watched: gradients need a floating or complex dtype", to_string(x.spec())), where);
+  impl_->watch(x);
+}
+void GradientTape::watch(const Variable& v, Where) {
+  bool on = std::exchange(impl_->options.watch_variables, true);
+  Tensor value = make_alias(v.value());
+  impl_->watch_variable(v.shared_state(), value);
+  impl_->options.watch_variables = on;
+}
+
+namespace {
+
+std::string describe(const Source& s, size_t position) {
+  if (s.variable) return fmt::format("variable '{}' ({})", s.variable->name, to_string(s.variable->value.spec()));
+  return fmt::format("source {} ({})", position, to_string(s.tensor.spec()));
+}
+
+Spec spec_of(const Source& s) { return s.variable ? s.variable->value.spec() : s.tensor.spec(); }
+
+Tensor seed_for(const Tensor& target, const Tensor& output_gradient, const Where& where) {
+  if (!output_gradient.defined()) return ones_like(target);
+  if (!(output_gradient.shape() == target.shape()))
+    fail("GradientTape.gradient", fmt::format("output_gradient is {} and the target {}: their shapes must be equal",
+                                              to_string(output_gradient.spec()), to_string(target.spec())), where);
+  return output_gradient.astype(target.dtype());
+}
+
+// Resumes recording where a persistent tape was recording before.
+struct Paused {
+  GradientTape::Impl& tape;
+  bool resume;
+  explicit Paused(GradientTape::Impl& t) : tape(t), resume(t.recording && t.options.persistent) { t.stop_recording(); }
+  ~Paused() { if (resume) tape.start_recording(); }
+};
+
+}  // namespace
+
+void GradientTape::gradients(std::span<const Tensor> targets, std::span<const Source> sources, const GradientOptions& options,
+                             const Where& where, std::span<Tensor> out) {
+  Impl& tape = *impl_;
+  if (tape.used)
+    fail("GradientTape.gradient", "this tape was asked for a gradient before and has freed what it held. make it persistent: GradientTape tape({.persistent = true})", where);
+  CallerScope caller(where);
+  Paused paused(tape);
+  std::vector<TapeNode> target_nodes, source_nodes;
+  std::vector<Tensor> seeds;
+  for (const Tensor& t : targets) {
+    if (!is_differentiable(t.dtype()))
+      fail("GradientTape.gradient", fmt::format("the target is {}: gradients need a floating or complex dtype", to_string(t.spec())), where);
+    target_nodes.push_back(tape.node_of(t));
+    seeds.push_back(seed_for(t, options.output_gradient, where));
+  }
+  for (const Source& s : sources) source_nodes.push_back(tape.node_of(s));
+  auto unconnected = [&](size_t i) {
+    fail("GradientTape.gradient", fmt::format("the target does not depend on {}. watch it before it is used, or ask for {{.unconnected = Unconnected::zero}}", describe(sources[i], i)), where);
+  };
+  if (options.unconnected == Unconnected::error) {
+    // Found before anything is freed, so that the tape can be asked again.
+    std::vector<char> behind = tape.nodes_behind(target_nodes);
+    for (size_t i = 0; i < sources.size(); ++i)
+      if (!source_nodes[i] || !behind[source_nodes[i]]) unconnected(i);
+  }
+  std::vector<Tensor> result = tape.backward(target_nodes, seeds, source_nodes, !tape.options.persistent);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (!result[i].defined() && options.unconnected == Unconnected::error) unconnected(i);
+    if (!result[i].defined() && options.unconnected == Unconnected::zero) {
+      Spec s = spec_of(sources[i]);
+      result[i] = zeros(s.shape, {.dtype = s.dtype, .device = s.device});
+    }
+    out[i] = std::move(result[i]);
+  }
+  if (!tape.options.persistent) {
+    tape.forget();
+    tape.used = true;
+  }
+}
+
+Tensor GradientTape::gradient(const Tensor& target, const Source& source, const GradientOptions& options, Where where) {
+  Tensor out;
+  gradients({&target, 1}, {&source, 1}, options, where, {&out, 1});
+  return out;
+}
+std::vector<Tensor> GradientTape::gradient(const Tensor& target, const std::vector<Variable>& sources, const GradientOptions& options, Where where) {
+  return gradient(std::vector<Tensor>{target}, std::vector<Source>(sources.begin(), sources.end()), options, where);
+}
+std::vector<Tensor> GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources, const GradientOptions& options, Where where) {
+  return gradient(std::vector<Tensor>{target}, std::vector<Source>(sources.begin(), sources.end()), options, where);
+}
+std::vector<Tensor> GradientTape::gradient(const std::vector<Tensor>& targets, const std::vector<Source>& sources, const GradientOptions& options, Where where) {
+  std::vector<Tensor> out(sources.size());
+  gradients(targets, sources, options, where, out);
+  return out;
+}
+
+std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, const Source& source, int64_t n,
+                                                const std::function<Tensor(int64_t)>& cotangent,
+                                                const GradientOptions& options, const Where& where) {
+  std::vector<Tensor> rows;
+  bool persistent = std::exchange(impl_->options.persistent, true);
+  {
+    Paused paused(*impl_);
+    for (int64_t i = 0; i < n; ++i) rows.push_back(gradient(target, source, {options.unconnected, cotangent(i)}, where));
+  }
+  impl_->options.persistent = persistent;
+  if (!persistent) {
+    impl_->stop_recording();
+    impl_->forget();
+    impl_->used = true;
+  }
+  return rows;
+}
+
+Tensor GradientTape::jacobian(const Tensor& target, const Source& source, const GradientOptions& options, Where where) {
+  CallerScope caller(where);
+  int64_t n = target.size();
+  Tensor units = eye(n, n, 0, {.dtype = target.dtype(), .device = target.device()});
+  auto rows = gradient_rows(target, source, n, [&](int64_t i) { return units(i).reshape(target.shape()); }, options, where);
+  Shape shape = target.shape();
+  for (int64_t d : spec_of(source).shape) shape.push_back(d);
+  if (rows.empty()) return zeros(shape, {.dtype = target.dtype(), .device = target.device()});
+  return rows[0].defined() ? stack(rows).reshape(shape) : Tensor();
+}
+
+Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source, const GradientOptions& options, Where where) {
+  CallerScope caller(where);
+  if (target.ndim() < 1 || source.ndim() < 1 || target.shape()[0] != source.shape()[0])
+    fail("GradientTape.batch_jacobian", fmt::format("target {} and source {} must share their first axis, the batch", to_string(target.spec()), to_string(source.spec())), where);
+  int64_t batch = target.shape()[0], width = batch ? target.size() / batch : 0;
+  Tensor units = eye(width, width, 0, {.dtype = target.dtype(), .device = target.device()});
+  auto unit = [&](int64_t i) { return broadcast_to(units(i), Shape{batch, width}).reshape(target.shape()); };
+  auto rows = gradient_rows(target, source, width, unit, options, where);
+  Shape shape = target.shape();
+  for (int i = 1; i < source.ndim(); ++i) shape.push_back(source.shape()[size_t(i)]);
+  if (rows.empty()) return zeros(shape, {.dtype = target.dtype(), .device = target.device()});
+  return rows[0].defined() ? stack(rows, 1).reshape(shape) : Tensor();
+}
+
+void GradientTape::stop() { impl_->stop_recording(); }
+
+void GradientTape::reset() {
+  impl_->forget();
+  impl_->start_recording();
+}
+
+size_t GradientTape::size() const { return impl_->entries.size(); }
+
+size_t GradientTape::bytes_held() const {
+  std::set<const Buffer*> seen;
+  size_t bytes = 0;
+  auto count = [&](const Tensors& ts) {
+    for (const Tensor& t : ts)
+      if (const Buffer* b = t.rep()->buffer.get(); b && seen.insert(b).second) bytes += b->bytes;
+  };
+  for (const TapeEntry& e : impl_->entries) count(e.in), count(e.out);
+  return bytes;
+}
+
+StopRecording::StopRecording(GradientTape& tape) : tape_(tape), was_recording_(tape.impl_->recording) { tape.impl_->stop_recording(); }
+StopRecording::~StopRecording() {
+  if (was_recording_) tape_.impl_->start_recording();
+}
+
+}  // namespace rill

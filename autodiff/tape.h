@@ -1,0 +1,119 @@
+// GradientTape: records ops as they run, in program order, and walks them backward for gradients.
+//
+//   Variable w(ones({2}), "w");
+//   GradientTape tape;
+//   Tensor loss = sum(square(w * x));
+//   Tensor dw = tape.gradient(loss, w);
+//
+// A tape records from its making until it is destroyed or, unless persistent, asked for a gradient. It sees the
+// trainable Variables that are read and the tensors that are watched, and what is computed from them. Tapes nest: an
+// inner tape's gradient is recorded by the outer ones, which gives higher orders. Inside `function` a tape records the
+// traced values; around one, the whole call is one entry.
+#pragma once
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rill/ops/variable.h"
+
+namespace rill {
+
+struct TapeOptions {
+  bool persistent = false;       // gradient() may be called again; what the tape holds is kept until it dies
+  bool watch_variables = true;   // trainable Variables are watched when read
+};
+
+// What gradient() does for a source that the target does not depend on.
+enum class Unconnected : uint8_t {
+  error,  // throws, naming the source
+  zero,   // gives zeros of its shape
+  none    // gives an undefined tensor
+};
+
+struct GradientOptions {
+  Unconnected unconnected = Unconnected::error;
+  Tensor output_gradient = {};  // the cotangent to start from, of the target's shape; ones by default
+};
+
+// What a gradient is taken with respect to: a Variable, or a tensor that is watched or was recorded.
+class Source {
+ public:
+  Source(const Tensor& t) : tensor(t) {}
+  Source(const Variable& v) : variable(v.shared_state()) {}
+  Tensor tensor;
+  std::shared_ptr<VariableState> variable;
+};
+
+class GradientTape {
+ public:
+  explicit GradientTape(TapeOptions options = {});
+  ~GradientTape();
+  GradientTape(const GradientTape&) = delete;
+  GradientTape& operator=(const GradientTape&) = delete;
+
+  // From now on, what is computed from `x` is recorded. Throws unless x is floating or complex.
+  void watch(const Tensor& x, Where where = Where::current());
+  void watch(const Variable& v, Where where = Where::current());
+
+  // d sum(target) / d source, of the source's shape and dtype. Throws where the target is not floating or not known to
+  // this tape, where a source is unconnected (see GradientOptions), and where a tape that is not persistent was asked
+  // before.
+  Tensor gradient(const Tensor& target, const Source& source, const GradientOptions& options = {}, Where where = Where::current());
+  // Of several sources in one walk: auto [dw, db] = tape.gradient(loss, w, b).
+  template <class... More>
+    requires(std::convertible_to<const More&, Source> && ...)
+  std::array<Tensor, 2 + sizeof...(More)> gradient(const Tensor& target, const Source& first, const Source& second, const More&... more) {
+    const Source sources[] = {first, second, Source(more)...};
+    std::array<Tensor, 2 + sizeof...(More)> out;
+    gradients({&target, 1}, sources, {}, Where::current(), out);
+    return out;
+  }
+  std::vector<Tensor> gradient(const Tensor& target, const std::vector<Variable>& sources, const GradientOptions& options = {},
+                               Where where = Where::current());
+  std::vector<Tensor> gradient(const Tensor& target, const std::vector<Tensor>& sources, const GradientOptions& options = {},
+                               Where where = Where::current());
+  // Of the sum of several targets.
+  std::vector<Tensor> gradient(const std::vector<Tensor>& targets, const std::vector<Source>& sources,
+                               const GradientOptions& options = {}, Where where = Where::current());
+
+  // d target[i] / d source[j], of shape target.shape + source.shape; one backward walk an element of the target.
+  Tensor jacobian(const Tensor& target, const Source& source, const GradientOptions& options = {}, Where where = Where::current());
+  // For target and source whose first axis is a batch of independent rows: shape [batch] + target row + source row.
+  Tensor batch_jacobian(const Tensor& target, const Tensor& source, const GradientOptions& options = {}, Where where = Where::current());
+
+  // Ends recording; gradients may still be asked for.
+  void stop();
+  // Forgets everything recorded and watched, and records again.
+  void reset();
+  // Bytes of the distinct buffers that the tape keeps for its backward walk.
+  size_t bytes_held() const;
+  // Number of recorded ops.
+  size_t size() const;
+
+  class Impl;
+
+ private:
+  friend class StopRecording;
+  void gradients(std::span<const Tensor> targets, std::span<const Source> sources, const GradientOptions& options,
+                 const Where& where, std::span<Tensor> out);
+  // Gradients for `n` cotangents of the target, one walk each; then the tape is used up unless persistent.
+  std::vector<Tensor> gradient_rows(const Tensor& target, const Source& source, int64_t n, const std::function<Tensor(int64_t)>& cotangent,
+                                    const GradientOptions& options, const Where& where);
+  std::unique_ptr<Impl> impl_;
+};
+
+// While it lives, `tape` does not record.
+class StopRecording {
+ public:
+  explicit StopRecording(GradientTape& tape);
+  ~StopRecording();
+  StopRecording(const StopRecording&) = delete;
+
+ private:
+  GradientTape& tape_;
+  bool was_recording_;
+};
+
+}  // namespace rill

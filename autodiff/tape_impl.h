@@ -1,0 +1,79 @@
+// GradientTape's inside: the flat list of entries and how tensors are known to it.
+#pragma once
+#include <optional>
+#include <unordered_map>
+
+#include "rill/autodiff/tape.h"
+
+namespace rill {
+
+// A number that stands for a watched or recorded tensor on one tape; 0: not known.
+using TapeNode = uint32_t;
+
+// One recorded op. Operands that the op's record does not save are stand-ins without elements.
+struct TapeEntry {
+  const Op* op = nullptr;  // null: custom
+  Attrs attrs;
+  Tensors in, out;
+  SmallVec<TapeNode, 4> in_nodes;
+  TapeNode first_out = 0;  // outputs have consecutive numbers
+  CustomVjp custom;
+  Where where;
+};
+
+// From a key (tensor id, variable address) to a node: a few in a list, many in a table.
+class NodeMap {
+ public:
+  TapeNode find(uint64_t key) const;
+  void insert(uint64_t key, TapeNode node);
+  bool empty() const { return few_.empty(); }
+  void clear() { few_.clear(), many_.clear(); }
+
+ private:
+  struct Item { uint64_t key; TapeNode node; };
+  SmallVec<Item, 8> few_;
+  std::unordered_map<uint64_t, TapeNode> many_;
+};
+
+class GradientTape::Impl final : public TapeListener {
+ public:
+  explicit Impl(TapeOptions options);
+  ~Impl();
+
+  bool watches(const Tensor& t) const override { return node_of(t) != 0; }
+  void record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) override;
+  void record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vjp, const Where& where) override;
+  void watch_variable(const std::shared_ptr<VariableState>& v, Tensor& value) override;
+
+  void watch(const Tensor& t);
+  TapeNode node_of(const Tensor& t) const;
+  TapeNode node_of(const Source& s) const;
+  void start_recording();
+  void stop_recording();
+  void forget();
+
+  // The backward walk: cotangents of `sources` from those of `targets`. Frees entries as it goes where `consume`.
+  std::vector<Tensor> backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
+                               std::span<const TapeNode> sources, bool consume);
+
+  // Which nodes the targets were computed from.
+  std::vector<char> nodes_behind(std::span<const TapeNode> targets) const;
+
+  TapeOptions options;
+  bool recording = false, used = false;
+  std::vector<TapeEntry> entries;
+
+ private:
+  std::vector<char> nodes_from(std::span<const TapeNode> sources) const;
+  bool find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) const;
+  TapeNode new_node() { return next_node_++; }
+  void name_output(Tensor& t, TapeNode node);
+
+  uint32_t serial_;  // what TensorRep::tape holds for this tape's tensors
+  TapeNode next_node_ = 1;
+  NodeMap tensors_;    // watched ones, and outputs whose rep another tape has signed
+  NodeMap variables_;  // by address
+  std::vector<std::shared_ptr<VariableState>> alive_;
+};
+
+}  // namespace rill

@@ -1,0 +1,128 @@
+// Functions of functions: grad, value_and_grad, vjp, jvp, jacobians, hessian, vmap, custom_gradient, recompute.
+// Each takes a C++ callable from Tensors to a Tensor and gives a callable; they compose: vmap(grad(f)), hessian(f).
+// Derivatives are with respect to the first argument.
+#pragma once
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+#include "rill/autodiff/tape.h"
+
+namespace rill {
+
+namespace detail {
+// `x` as a new tensor, so that what the callable captured of it stays a constant.
+Tensor fresh(const Tensor& x);
+Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tensor& tangent, const Where& where);
+Tensor forward_jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where);
+Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where);
+void require_scalar(std::string_view op, const Tensor& y, const Where& where);
+Tensor run_custom(const std::function<std::pair<Tensor, std::function<Tensors(const Tensor&)>>()>& f,
+                  std::initializer_list<const Tensor*> in, const Where& where);
+Tensor run_recompute(const std::function<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in, const Where& where);
+}  // namespace detail
+
+// value_and_grad(f)(x, rest...) -> {f(x, rest...), its gradient by x}. f must give a scalar.
+template <class F>
+auto value_and_grad(F f, Where where = Where::current()) {
+  return [f = std::move(f), where](const Tensor& x, const auto&... rest) {
+    GradientTape tape({.watch_variables = false});
+    Tensor v = detail::fresh(x);
+    tape.watch(v, where);
+    Tensor y = f(v, rest...);
+    detail::require_scalar("grad", y, where);
+    return std::pair<Tensor, Tensor>(y, tape.gradient(y, v, {.unconnected = Unconnected::zero}, where));
+  };
+}
+
+// grad(f)(x, rest...) -> the gradient by x. f must give a scalar.
+template <class F>
+auto grad(F f, Where where = Where::current()) {
+  return [g = value_and_grad(std::move(f), where)](const Tensor& x, const auto&... rest) { return g(x, rest...).second; };
+}
+
+// vjp(f, x) -> {f(x), a callable from a cotangent of f(x) to one of x, which may be called many times}.
+template <class F>
+auto vjp(F&& f, const Tensor& x, Where where = Where::current()) {
+  auto tape = std::make_shared<GradientTape>(TapeOptions{.persistent = true, .watch_variables = false});
+  Tensor v = detail::fresh(x);
+  tape->watch(v, where);
+  Tensor y = f(v);
+  tape->stop();
+  return std::pair(y, std::function<Tensor(const Tensor&)>([tape, y, v, where](const Tensor& cotangent) {
+    return tape->gradient(y, v, {.unconnected = Unconnected::zero, .output_gradient = cotangent}, where);
+  }));
+}
+
+// jvp(f, x, tangent) -> {f(x), the directional derivative J(x) tangent}: a vjp of the vjp, which is linear in its
+// cotangent.
+template <class F>
+std::pair<Tensor, Tensor> jvp(F&& f, const Tensor& x, const Tensor& tangent, Where where = Where::current()) {
+  GradientTape tape({.persistent = true, .watch_variables = false});
+  Tensor v = detail::fresh(x);
+  tape.watch(v, where);
+  Tensor y = f(v);
+  return {y, detail::jvp_from(y, tape, v, tangent, where)};
+}
+
+// jacrev(f)(x), jacfwd(f)(x) -> the Jacobian, of shape f(x).shape + x.shape, row by row or column by column: choose the
+// one with fewer. They agree up to rounding.
+template <class F>
+auto jacrev(F f, Where where = Where::current()) {
+  return [f = std::move(f), where](const Tensor& x, const auto&... rest) {
+    GradientTape tape({.watch_variables = false});
+    Tensor v = detail::fresh(x);
+    tape.watch(v, where);
+    Tensor y = f(v, rest...);
+    return tape.jacobian(y, v, {.unconnected = Unconnected::zero}, where);
+  };
+}
+template <class F>
+auto jacfwd(F f, Where where = Where::current()) {
+  return [f = std::move(f), where](const Tensor& x, const auto&... rest) {
+    return detail::forward_jacobian([&](const Tensor& v) { return f(v, rest...); }, x, where);
+  };
+}
+// hessian(f)(x) -> second derivatives of a scalar function, of shape x.shape + x.shape.
+template <class F>
+auto hessian(F f, Where where = Where::current()) {
+  return jacrev(grad(std::move(f), where), where);
+}
+
+// vmap(f)(x, more...) -> f of each row x(i), more(i)..., stacked: a loop over the first axis.
+// Throws where the arguments' first axes differ.
+template <class F>
+auto vmap(F f, Where where = Where::current()) {
+  return [f = std::move(f), where](const Tensor& x, const auto&... more) {
+    std::vector<Tensor> rows;
+    for (int64_t i = 0; i < x.dim(0, where); ++i) rows.push_back(f(x(i), more(i)...));
+    return detail::stack_rows(std::move(rows), x, where);
+  };
+}
+
+// A function with a gradient of its own: f(x...) gives {value, rule}, where rule(cotangent) gives the cotangent of x, or
+// Tensors with one an argument. Nothing that f does is recorded.
+template <class F>
+auto custom_gradient(F f, Where where = Where::current()) {
+  return [f = std::move(f), where](const auto&... x) {
+    auto run = [&]() -> std::pair<Tensor, std::function<Tensors(const Tensor&)>> {
+      auto [value, rule] = f(static_cast<const Tensor&>(x)...);
+      return {value, [rule = std::move(rule)](const Tensor& g) { return Tensors(rule(g)); }};
+    };
+    return detail::run_custom(run, {&static_cast<const Tensor&>(x)...}, where);
+  };
+}
+
+// The same function, keeping nothing for the backward walk but its arguments and the variables and watched tensors it
+// reads: it runs again when its gradient is asked for. Time for memory.
+template <class F>
+auto recompute(F f, Where where = Where::current()) {
+  return [f = std::move(f), where](const auto&... x) {
+    auto call = [f](std::span<const Tensor> in) {
+      return [&]<size_t... i>(std::index_sequence<i...>) { return Tensor(f(in[i]...)); }(std::make_index_sequence<sizeof...(x)>());
+    };
+    return detail::run_recompute(call, {static_cast<const Tensor&>(x)...}, where);
+  };
+}
+
+}  // namespace rill
