@@ -1,0 +1,193 @@
+// Making tensors: from C++ values, filled with one number, or counting. Included by ops.h.
+//
+// Where `options` names no dtype, tensor() takes it from the C++ type; zeros, ones, empty, linspace and counting in
+// fractions give f32; counting in whole numbers gives i64. Where it names no device, tensors are made on
+// default_device(). Inside `function`, zeros, ones, full and arange are nodes of the graph; what tensor() makes is a
+// constant that the graph captures.
+#pragma once
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rill/ops/apply.h"
+
+namespace rill {
+
+struct TensorOptions {
+  std::optional<DType> dtype = {};
+  std::optional<Device> device = {};
+};
+
+namespace detail {
+
+template <class T>
+concept Text = std::convertible_to<T, std::string_view>;
+template <class T>
+concept Element = Scalar<T> || Text<T>;
+// How elements wait for their tensor: bools as bytes (vector<bool> has no data()), text as std::string.
+template <class T>
+using Stored = std::conditional_t<Text<T>, std::string, std::conditional_t<std::same_as<T, bool>, unsigned char, T>>;
+template <class T>
+constexpr DType literal_dtype() {
+  if constexpr (Text<T>) return DType::string;
+  else return dtype_of<T>();
+}
+
+// A tensor with a copy of the elements at `data`, which are row-major and of `dtype`.
+Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOptions& options, const Where& where);
+[[noreturn]] void fail_ragged(size_t size, int64_t expected, size_t depth, const Where& where);
+[[noreturn]] void fail_count(size_t count, const Shape& shape, const Where& where);
+
+template <class T>
+void flatten(const T& value, size_t, Shape&, std::vector<Stored<T>>& out, const Where&) {
+  out.emplace_back(value);
+}
+template <class T, class E>
+void flatten(std::initializer_list<T> list, size_t depth, Shape& shape, std::vector<E>& out, const Where& where) {
+  if (shape.size() == depth) shape.push_back(int64_t(list.size()));
+  else if (shape[depth] != int64_t(list.size())) fail_ragged(list.size(), shape[depth], depth, where);
+  for (const T& item : list) flatten(item, depth + 1, shape, out, where);
+}
+template <class E, class List>
+Tensor nested_literal(const List& list, const TensorOptions& options, const Where& where) {
+  Shape shape;
+  std::vector<Stored<E>> out;
+  flatten(list, 0, shape, out, where);
+  return literal(out.data(), literal_dtype<E>(), shape, options, where);
+}
+
+// A C++ number that remembers whether it is whole.
+struct Number {
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Number(T v) : is_whole(std::is_integral_v<T>), whole(int64_t(v)), real(double(v)) {}
+  bool is_whole;
+  int64_t whole;
+  double real;
+};
+
+}  // namespace detail
+
+// From nested lists, up to four deep: tensor({{1.f, 2.f}, {3.f, 4.f}}) is f32[2,2]. float gives f32, double f64, int
+// i32, int64_t i64, bool bool, text string. Throws where lists of one depth differ in length.
+template <detail::Element T>
+Tensor tensor(std::initializer_list<T> v, const TensorOptions& options = {}, Where where = Where::current()) {
+  return detail::nested_literal<T>(v, options, where);
+}
+template <detail::Element T>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> v, const TensorOptions& options = {},
+              Where where = Where::current()) {
+  return detail::nested_literal<T>(v, options, where);
+}
+template <detail::Element T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> v,
+              const TensorOptions& options = {}, Where where = Where::current()) {
+  return detail::nested_literal<T>(v, options, where);
+}
+template <detail::Element T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>> v,
+              const TensorOptions& options = {}, Where where = Where::current()) {
+  return detail::nested_literal<T>(v, options, where);
+}
+// One element, of shape {}: tensor(2.f) is a strong f32, unlike the C++ scalar 2.f, which takes its neighbour's dtype.
+template <detail::Element T>
+Tensor tensor(const T& v, const TensorOptions& options = {}, Where where = Where::current()) {
+  if constexpr (detail::Text<T>) {
+    std::string text(v);
+    return detail::literal(&text, DType::string, {}, options, where);
+  } else {
+    return detail::literal(&v, dtype_of<T>(), {}, options, where);
+  }
+}
+// The elements of `v`, row-major, under `shape`. Throws where their number does not fit.
+template <detail::Element T>
+Tensor tensor(const std::vector<T>& v, const Shape& shape, const TensorOptions& options = {},
+              Where where = Where::current()) {
+  if (int64_t(v.size()) != shape.numel()) detail::fail_count(v.size(), shape, where);
+  if constexpr (std::same_as<T, bool> || !std::same_as<T, detail::Stored<T>>) {
+    std::vector<detail::Stored<T>> stored(v.begin(), v.end());
+    return detail::literal(stored.data(), detail::literal_dtype<T>(), shape, options, where);
+  } else {
+    return detail::literal(v.data(), dtype_of<T>(), shape, options, where);
+  }
+}
+// The elements of `v` as a vector.
+template <detail::Element T>
+Tensor tensor(const std::vector<T>& v, const TensorOptions& options = {}, Where where = Where::current()) {
+  return tensor(v, Shape{int64_t(v.size())}, options, where);
+}
+// A copy of the shape.numel() elements at `data`, row-major.
+template <class T>
+Tensor from_data(const T* data, const Shape& shape, const TensorOptions& options = {}, Where where = Where::current()) {
+  return detail::literal(data, dtype_of<T>(), shape, options, where);
+}
+
+// Every element 0 (false for bool, "" for string).
+Tensor zeros(const Shape& shape, const TensorOptions& options = {}, Where where = Where::current());
+// Every element 1.
+Tensor ones(const Shape& shape, const TensorOptions& options = {}, Where where = Where::current());
+// Elements of any value, to be overwritten; zeros inside `function`.
+Tensor empty(const Shape& shape, const TensorOptions& options = {}, Where where = Where::current());
+// Every element `value`, which broadcasts to `shape`. The dtype is the value's; a C++ double gives f32.
+Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& options = {}, Where where = Where::current());
+// The dtype alone: zeros({2, 3}, i64).
+template <std::same_as<DType> D>
+Tensor zeros(const Shape& shape, D dtype, Where where = Where::current()) {
+  return zeros(shape, TensorOptions{dtype, {}}, where);
+}
+template <std::same_as<DType> D>
+Tensor ones(const Shape& shape, D dtype, Where where = Where::current()) {
+  return ones(shape, TensorOptions{dtype, {}}, where);
+}
+template <std::same_as<DType> D>
+Tensor empty(const Shape& shape, D dtype, Where where = Where::current()) {
+  return empty(shape, TensorOptions{dtype, {}}, where);
+}
+template <std::same_as<DType> D>
+Tensor full(const Shape& shape, const Tensor& value, D dtype, Where where = Where::current()) {
+  return full(shape, value, TensorOptions{dtype, {}}, where);
+}
+// Of the shape, dtype and device of `x`, but for what `options` says.
+Tensor zeros_like(const Tensor& x, const TensorOptions& options = {}, Where where = Where::current());
+Tensor ones_like(const Tensor& x, const TensorOptions& options = {}, Where where = Where::current());
+Tensor empty_like(const Tensor& x, const TensorOptions& options = {}, Where where = Where::current());
+Tensor full_like(const Tensor& x, const Tensor& value, const TensorOptions& options = {},
+                 Where where = Where::current());
+
+// start, start + step, ... up to and without `stop`: i64 where all are whole, f32 otherwise. Throws where step is 0.
+Tensor arange(detail::Number stop, const TensorOptions& options = {}, Where where = Where::current());
+Tensor arange(detail::Number start, detail::Number stop, detail::Number step = 1, const TensorOptions& options = {},
+              Where where = Where::current());
+// Element [.., i, ..] is the index i along `axis`.
+Tensor iota(const Shape& shape, int64_t axis = 0, const TensorOptions& options = {DType::i64, {}},
+            Where where = Where::current());
+template <std::same_as<DType> D>
+Tensor iota(const Shape& shape, int64_t axis, D dtype, Where where = Where::current()) {
+  return iota(shape, axis, TensorOptions{dtype, {}}, where);
+}
+// `count` evenly spaced numbers from start to stop, both included unless `endpoint` is false.
+Tensor linspace(double start, double stop, int64_t count = 50, bool endpoint = true, const TensorOptions& options = {},
+                Where where = Where::current());
+// base to the power of linspace(start, stop, count).
+Tensor logspace(double start, double stop, int64_t count = 50, double base = 10, const TensorOptions& options = {},
+                Where where = Where::current());
+
+// [rows, columns] with ones on diagonal k (above the main one where k > 0). columns = -1: as many as rows.
+Tensor eye(int64_t rows, int64_t columns = -1, int64_t k = 0, const TensorOptions& options = {},
+           Where where = Where::current());
+// eye(n).
+Tensor identity(int64_t n, const TensorOptions& options = {}, Where where = Where::current());
+// [rows, columns] with ones on and below diagonal k.
+Tensor tri(int64_t rows, int64_t columns = -1, int64_t k = 0, const TensorOptions& options = {},
+           Where where = Where::current());
+// `x` [..., m, n] with zeros above (tril) or below (triu) diagonal k.
+Tensor tril(const Tensor& x, int64_t k = 0, Where where = Where::current());
+Tensor triu(const Tensor& x, int64_t k = 0, Where where = Where::current());
+// Coordinates of a grid, one tensor an axis, from vectors. "xy" (as numpy) swaps the first two axes; "ij" does not.
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, std::string_view indexing = "xy",
+                             Where where = Where::current());
+
+}  // namespace rill

@@ -1,0 +1,120 @@
+// The same elements under another shape, cut, joined, repeated or in another order. Included by ops.h.
+//
+// Negative axes count from the back everywhere. What can be a view of the operand's memory is one: reshape (where the
+// strides allow it), transpose, broadcast_to, slices, reverse and what is made from them copy nothing.
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "rill/ops/apply.h"
+
+namespace rill {
+
+// --- Views (views.cpp) -----------------------------------------------------------------------------------------------
+
+// The same elements, row-major, under `shape`, one size of which may be -1 and follows from the others.
+Tensor reshape(const Tensor& x, const Shape& shape, Where where = Where::current());
+// Output axis i is axis axes[i] of `x`; all axes reversed where `axes` is empty.
+Tensor transpose(const Tensor& x, const Axes& axes = {}, Where where = Where::current());
+// `x` repeated along axes of size 1 and new leading axes, as numpy broadcasts.
+Tensor broadcast_to(const Tensor& x, const Shape& shape, Where where = Where::current());
+// x[starts[0]:stops[0]:steps[0], ...] with Python's meaning of negative and too large ends. Lists shorter than x has
+// axes leave the last ones whole; steps may be empty (all 1).
+Tensor strided_slice(const Tensor& x, const Dims& starts, const Dims& stops, const Dims& steps = {},
+                     Where where = Where::current());
+// A copy of `x` with that slice replaced by `value`, which broadcasts to it.
+Tensor update_slice(const Tensor& x, const Tensor& value, const Dims& starts, const Dims& stops, const Dims& steps = {},
+                    Where where = Where::current());
+// The elements start, start + 1, ..., stop - 1 along `axis`.
+Tensor slice_axis(const Tensor& x, int64_t axis, int64_t start, int64_t stop, Where where = Where::current());
+// Dense and row-major: itself, or a copy.
+Tensor contiguous(const Tensor& x, Where where = Where::current());
+
+// The shape that both broadcast to. Throws where there is none.
+Shape broadcast_shapes(const Shape& a, const Shape& b, Where where = Where::current());
+// All broadcast against each other.
+std::vector<Tensor> broadcast_arrays(const std::vector<Tensor>& x, Where where = Where::current());
+// `axis`, made positive. Throws numpy's error, in the name of `op`, where a tensor of `ndim` axes has no such axis.
+int64_t normal_axis(int64_t axis, int64_t ndim, std::string_view op, const Where& where);
+// All of `axes` made positive; throws where one is repeated.
+Dims normal_axes(const Dims& axes, int64_t ndim, std::string_view op, const Where& where);
+
+// --- Axes (shaping.cpp) ----------------------------------------------------------------------------------------------
+
+// Without its axes of size 1, or without those of `axes`, which must be of size 1.
+Tensor squeeze(const Tensor& x, const Axes& axes = {}, Where where = Where::current());
+// With new axes of size 1 at these places of the output.
+Tensor expand_dims(const Tensor& x, const Axes& axes, Where where = Where::current());
+Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Where where = Where::current());
+// Axes `from` moved to the places `to`; the others keep their order.
+Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where = Where::current());
+// One axis in place of axes start..end (both included).
+Tensor flatten(const Tensor& x, int64_t start = 0, int64_t end = -1, Where where = Where::current());
+// reshape(x, {-1}).
+Tensor ravel(const Tensor& x, Where where = Where::current());
+// With at least that many axes: new ones are put where numpy puts them.
+Tensor atleast_1d(const Tensor& x, Where where = Where::current());
+Tensor atleast_2d(const Tensor& x, Where where = Where::current());
+Tensor atleast_3d(const Tensor& x, Where where = Where::current());
+
+// --- Order (shaping.cpp) ---------------------------------------------------------------------------------------------
+
+// Back to front along `axes`, or along all.
+Tensor reverse(const Tensor& x, const Axes& axes = {}, Where where = Where::current());
+// numpy's names: all axes, or those given; the second axis; the first.
+Tensor flip(const Tensor& x, const Axes& axes = {}, Where where = Where::current());
+Tensor fliplr(const Tensor& x, Where where = Where::current());
+Tensor flipud(const Tensor& x, Where where = Where::current());
+// k quarter turns from the first of `axes` towards the second.
+Tensor rot90(const Tensor& x, int64_t k = 1, const Axes& axes = {0, 1}, Where where = Where::current());
+// Moved by `shift` places along each of `axes`, what falls off an end comes back at the other; of the flattened `x`
+// where `axes` is empty. One shift serves all axes.
+Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes = {}, Where where = Where::current());
+
+// --- Repetition (shaping.cpp) ----------------------------------------------------------------------------------------
+
+// `x` laid side by side reps[i] times along axis i.
+Tensor tile(const Tensor& x, const Axes& reps, Where where = Where::current());
+// Each element `times` times along `axis`; of the flattened `x` where there is no axis.
+Tensor repeat(const Tensor& x, int64_t times, std::optional<int64_t> axis = {}, Where where = Where::current());
+// Element i along `axis` times[i] times. Not inside `function`: the size depends on values.
+Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<int64_t> axis = {},
+              Where where = Where::current());
+// [n, h, w, c] to [n, h/block, w/block, block*block*c], and back.
+Tensor space_to_depth(const Tensor& x, int64_t block, Where where = Where::current());
+Tensor depth_to_space(const Tensor& x, int64_t block, Where where = Where::current());
+
+// --- Padding (pad.cpp) -----------------------------------------------------------------------------------------------
+
+// How an axis is padded: lo before, hi after (negative ones cut off), interior between neighbours.
+struct Padding {
+  int64_t lo = 0, hi = 0, interior = 0;
+};
+enum class PadMode : uint8_t { edge, reflect, symmetric, wrap };
+// Padded with `value`, converted to x's dtype. One Padding serves all axes.
+Tensor pad(const Tensor& x, const std::vector<Padding>& widths, const Tensor& value = 0,
+           Where where = Where::current());
+// Padded with the tensor's own elements: numpy's modes of these names.
+Tensor pad(const Tensor& x, const std::vector<Padding>& widths, PadMode mode, Where where = Where::current());
+
+// --- Joining and splitting (concat.cpp) ------------------------------------------------------------------------------
+
+// Joined along `axis`; dtypes are promoted, all other sizes must be equal.
+Tensor concat(const std::vector<Tensor>& x, int64_t axis = 0, Where where = Where::current());
+// Joined along a new axis.
+Tensor stack(const std::vector<Tensor>& x, int64_t axis = 0, Where where = Where::current());
+// numpy's: along the second axis (the first of vectors); the first; the third.
+Tensor hstack(const std::vector<Tensor>& x, Where where = Where::current());
+Tensor vstack(const std::vector<Tensor>& x, Where where = Where::current());
+Tensor dstack(const std::vector<Tensor>& x, Where where = Where::current());
+// `parts` equal parts. Throws where the axis does not divide.
+std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis = 0, Where where = Where::current());
+// Cut before each of `places`: {2, 5} gives [0,2), [2,5) and the rest.
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& places, int64_t axis = 0,
+                          Where where = Where::current());
+// `parts` parts, the first of them one longer where the axis does not divide.
+std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis = 0, Where where = Where::current());
+// The tensors along `axis`, without it.
+std::vector<Tensor> unstack(const Tensor& x, int64_t axis = 0, Where where = Where::current());
+
+}  // namespace rill
