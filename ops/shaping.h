@@ -3,12 +3,20 @@
 // Negative axes count from the back everywhere. What can be a view of the operand's memory is one: reshape (where the
 // strides allow it), transpose, broadcast_to, slices, reverse and what is made from them copy nothing.
 #pragma once
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "rill/ops/apply.h"
 
 namespace rill {
+
+struct SliceAttrs;
+namespace detail {
+// x[window], and a copy of `x` with `value` (broadcast, cast) there.
+Tensor take_window(const Tensor& x, const SliceAttrs& window, const Where& where);
+Tensor update_window(const Tensor& x, const Tensor& value, const SliceAttrs& window, const Where& where);
+}  // namespace detail
 
 // --- Views (views.cpp) -----------------------------------------------------------------------------------------------
 
@@ -77,7 +85,7 @@ Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes = {}, Where whe
 Tensor tile(const Tensor& x, const Axes& reps, Where where = Where::current());
 // Each element `times` times along `axis`; of the flattened `x` where there is no axis.
 Tensor repeat(const Tensor& x, int64_t times, std::optional<int64_t> axis = {}, Where where = Where::current());
-// Element i along `axis` times[i] times. Not inside `function`: the size depends on values.
+// Element i along `axis` times[i] times.
 Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<int64_t> axis = {},
               Where where = Where::current());
 // [n, h, w, c] to [n, h/block, w/block, block*block*c], and back.
@@ -110,8 +118,8 @@ Tensor dstack(const std::vector<Tensor>& x, Where where = Where::current());
 // `parts` equal parts. Throws where the axis does not divide.
 std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis = 0, Where where = Where::current());
 // Cut before each of `places`: {2, 5} gives [0,2), [2,5) and the rest.
-std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& places, int64_t axis = 0,
-                          Where where = Where::current());
+std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places, int64_t axis = 0,
+                             Where where = Where::current());
 // `parts` parts, the first of them one longer where the axis does not divide.
 std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis = 0, Where where = Where::current());
 // The tensors along `axis`, without it.

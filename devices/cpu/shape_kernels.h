@@ -1,0 +1,15 @@
+// The CPU kernels of the ops that make, cut, join and index tensors.
+#pragma once
+#include "rill/devices/kernel.h"
+
+namespace rill::cpu {
+
+void full(const KernelArgs& a);          // pad.cpp
+void copy(const KernelArgs& a);          // concat.cpp
+void concat(const KernelArgs& a);        // concat.cpp
+void update_slice(const KernelArgs& a);  // pad.cpp
+void pad(const KernelArgs& a);           // pad.cpp
+void gather(const KernelArgs& a);        // gather.cpp
+void scatter(const KernelArgs& a);       // gather.cpp
+
+}  // namespace rill::cpu

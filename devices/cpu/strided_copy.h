@@ -1,0 +1,12 @@
+// Copying between strided places in host memory: what contiguous, concat, pad, slices and updates are made of.
+#pragma once
+#include "rill/tensor/tensor.h"
+
+namespace rill::cpu {
+
+// Copies shape.numel() elements of `dtype` from `from` to `to`; strides in elements, of any sign (zero only in `from`).
+// The two must not overlap. Strings are assigned.
+void strided_copy(DType dtype, const Shape& shape, const void* from, const Strides& from_strides, void* to,
+                  const Strides& to_strides);
+
+}  // namespace rill::cpu

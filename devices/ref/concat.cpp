@@ -1,0 +1,38 @@
+// Reference kernels of contiguous and concat.
+#include "rill/devices/ref/iterate.h"
+#include "rill/devices/ref/shape_kernels.h"
+#include "rill/devices/shape_params.h"
+
+namespace rill::ref {
+
+namespace {
+// Puts the elements of `from` into the dense `to`, `shift` places further along `axis`.
+template <class T>
+void place(const Tensor& from, T* to, const Strides& strides, int64_t axis, int64_t shift) {
+  const T* data = reinterpret_cast<const T*>(from.rep()->data);
+  for_each_index(from.shape(), [&](const Dims& index) {
+    Dims at(index);
+    if (shift) at[size_t(axis)] += shift;
+    to[offset(strides, at)] = data[offset(from, index)];
+  });
+}
+}  // namespace
+
+void copy(const KernelArgs& a) {
+  visit_dtype(a.output().dtype(), [&](auto zero) {
+    place(a.input(0), a.out_data<decltype(zero)>(), a.output().strides(), 0, 0);
+  });
+}
+
+void concat(const KernelArgs& a) {
+  int64_t axis = a.attrs.as<ConcatAttrs>().axis;
+  visit_dtype(a.output().dtype(), [&](auto zero) {
+    int64_t shift = 0;
+    for (const Tensor* t : a.in) {
+      place(*t, a.out_data<decltype(zero)>(), a.output().strides(), axis, shift);
+      shift += t->shape()[size_t(axis)];
+    }
+  });
+}
+
+}  // namespace rill::ref

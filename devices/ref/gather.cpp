@@ -1,0 +1,90 @@
+// Reference kernels of gather and scatter: one output (or update) at a time, its place worked out from the definition
+// in shape_params.h.
+#include <algorithm>
+#include <complex>
+
+#include "rill/devices/gather_layout.h"
+#include "rill/devices/ref/iterate.h"
+#include "rill/devices/ref/shape_kernels.h"
+
+namespace rill::ref {
+
+namespace {
+
+// The position in x that belongs to position `out` of gather's output.
+Dims place_of(const GatherLayout& g, const Tensor& x, const Dims& out) {
+  Dims at(size_t(x.ndim()), 0);
+  for (size_t i = 0; i < g.slice_axes.size(); ++i) {
+    size_t axis = size_t(g.slice_axes[i]);
+    at[axis] = out[i < g.at ? i : i + g.index_shape.size()];
+  }
+  Dims index(out.begin() + g.at, out.begin() + g.at + g.index_shape.size());
+  for (size_t i = 0; i < g.attrs.batch_axes.size(); ++i)
+    at[size_t(g.attrs.batch_axes[i])] = index[size_t(g.attrs.batch_dims[i])];
+  for (size_t j = 0; j < g.attrs.axes.size(); ++j) {
+    int64_t i = index_at(*g.indices[j], offset(g.index_strides[j], index)), axis = g.attrs.axes[j];
+    at[size_t(axis)] = checked_index(i, axis, x.shape()[size_t(axis)]);
+  }
+  return at;
+}
+
+// Whole numbers wrap around, which C++ leaves undefined for signed ones.
+template <class T, class F>
+T wrapped(T x, T y, F&& f) {
+  if constexpr (std::is_integral_v<T>) return T(f(uint64_t(x), uint64_t(y)));
+  else return f(x, y);
+}
+
+template <class T>
+T combined(T old, T update, ScatterMode mode) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return update;
+  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return T(combined(float(old), float(update), mode));
+  } else {
+    switch (mode) {
+      case ScatterMode::set: return update;
+      case ScatterMode::add:
+        if constexpr (std::is_same_v<T, bool>) return old || update;
+        else return wrapped(old, update, [](auto x, auto y) { return x + y; });
+      case ScatterMode::multiply:
+        if constexpr (std::is_same_v<T, bool>) return old && update;
+        else return wrapped(old, update, [](auto x, auto y) { return x * y; });
+      default: break;
+    }
+    if constexpr (requires { old < update; }) {
+      if (old != old || update != update) return old != old ? old : update;  // NaN wins
+      return mode == ScatterMode::min ? std::min(old, update) : std::max(old, update);
+    } else {
+      return update;
+    }
+  }
+}
+
+}  // namespace
+
+void gather(const KernelArgs& a) {
+  const Tensor& x = a.input(0);
+  GatherLayout g(x, a.in.subspan(1), a.attrs.as<GatherAttrs>());
+  visit_dtype(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* out = a.out_data<T>();
+    for_each_index(a.output().shape(), [&](const Dims& index) { *out++ = a.in_data<T>(0)[offset(x, place_of(g, x, index))]; });
+  });
+}
+
+void scatter(const KernelArgs& a) {
+  const auto& s = a.attrs.as<ScatterAttrs>();
+  const Tensor &x = a.output(), &updates = a.input(1);
+  GatherLayout g(x, a.in.subspan(2), s.where);
+  if (a.input(0).rep()->data != x.rep()->data) copy({a.in.first(1), a.out, {}});
+  visit_dtype(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for_each_index(updates.shape(), [&](const Dims& index) {
+      T& out = a.out_data<T>()[offset(x, place_of(g, x, index))];
+      out = combined(out, a.in_data<T>(1)[offset(updates, index)], s.mode);
+    });
+  });
+}
+
+}  // namespace rill::ref

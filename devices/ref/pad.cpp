@@ -1,0 +1,41 @@
+// Reference kernels of pad and update_slice.
+#include "rill/devices/ref/iterate.h"
+#include "rill/devices/ref/shape_kernels.h"
+#include "rill/devices/shape_params.h"
+
+namespace rill::ref {
+
+void pad(const KernelArgs& a) {
+  const auto& p = a.attrs.as<PadAttrs>();
+  const Tensor& x = a.input(0);
+  visit_dtype(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* out = a.out_data<T>();
+    std::fill_n(out, a.output().size(), p.value.as<T>());
+    for_each_index(x.shape(), [&](const Dims& index) {
+      Dims at(index);
+      for (size_t i = 0; i < at.size(); ++i) {
+        at[i] = p.lo[i] + index[i] * (p.interior[i] + 1);
+        if (at[i] < 0 || at[i] >= a.output().shape()[i]) return;
+      }
+      out[offset(a.output(), at)] = a.in_data<T>(0)[offset(x, index)];
+    });
+  });
+}
+
+void update_slice(const KernelArgs& a) {
+  const auto& s = a.attrs.as<SliceAttrs>();
+  if (a.input(0).rep()->data != a.output().rep()->data) copy(a);  // else it is updated in place
+  Window w = slice_window(a.output().shape(), a.output().strides(), s);
+  visit_dtype(a.output().dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for_each_index(w.shape, [&](const Dims& index) {
+      Dims kept;
+      for (size_t i = 0; i < index.size(); ++i)
+        if (std::find(s.drop.begin(), s.drop.end(), int64_t(i)) == s.drop.end()) kept.push_back(index[i]);
+      a.out_data<T>()[w.offset + offset(w.strides, index)] = a.in_data<T>(1)[offset(a.input(1), kept)];
+    });
+  });
+}
+
+}  // namespace rill::ref

@@ -1,0 +1,16 @@
+// The reference kernels of the ops that make, cut, join and index tensors.
+#pragma once
+#include "rill/devices/kernel.h"
+
+namespace rill::ref {
+
+void full(const KernelArgs& a);          // iota.cpp
+void iota(const KernelArgs& a);          // iota.cpp
+void copy(const KernelArgs& a);          // concat.cpp
+void concat(const KernelArgs& a);        // concat.cpp
+void update_slice(const KernelArgs& a);  // pad.cpp
+void pad(const KernelArgs& a);           // pad.cpp
+void gather(const KernelArgs& a);        // gather.cpp
+void scatter(const KernelArgs& a);       // gather.cpp
+
+}  // namespace rill::ref

@@ -1,0 +1,292 @@
+// Making tensors. Literals (tensor(), linspace, eye) are computed on the host and captured by a trace as constants;
+// `full` and `iota` are records, so that a trace can fold, fuse or hoist them.
+#include "rill/ops/creation.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "rill/devices/cpu/shape_kernels.h"
+#include "rill/devices/ref/shape_kernels.h"
+#include "rill/devices/registry.h"
+#include "rill/devices/shape_params.h"
+#include "rill/ops/fill.h"
+#include "rill/ops/ops.h"
+
+namespace rill {
+
+// --- full and iota ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+template <class A>
+OutSpecs infer_creation(const InferArgs& a) {
+  const auto& p = a.attrs.as<A>();
+  for (int64_t n : p.shape)
+    if (n < 0) a.reject("negative sizes are not allowed");
+  return {Spec{Shape(p.shape), p.dtype, false, p.device}};
+}
+
+OutSpecs infer_iota(const InferArgs& a) {
+  const auto& p = a.attrs.as<IotaAttrs>();
+  if (p.axis < 0 || p.axis >= int64_t(p.shape.size()))
+    a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", p.axis, p.shape.size()));
+  if (is_bool(p.dtype) || p.dtype == DType::string || is_complex(p.dtype))
+    a.reject(fmt::format("{} does not count. use an integer or floating dtype and astype()", name(p.dtype)));
+  return infer_creation<IotaAttrs>(a);
+}
+
+FillValue number(double v) { return {int64_t(v), v, 0}; }
+
+const Op full_op({.name = "full",
+                  .doc = "A tensor whose elements all are `value`.",
+                  .kind = OpKind::creation,
+                  .dtypes = every_set,
+                  .inputs = 0,
+                  .infer = infer_creation<FullAttrs>,
+                  .no_gradient = "it has no operands",
+                  .cpu = cpu::full,
+                  .ref = ref::full,
+                  .samples = [] {
+                    return std::vector<Sample>{{{}, FullAttrs{{2, 3}, f32, {}, number(0)}},
+                                               {{}, FullAttrs{{}, f64, {}, number(0.1)}},
+                                               {{}, FullAttrs{{5}, i8, {}, number(-3)}},
+                                               {{}, FullAttrs{{2}, boolean, {}, number(1)}},
+                                               {{}, FullAttrs{{3}, bf16, {}, number(1.5)}},
+                                               {{}, FullAttrs{{0, 2}, c64, {}, number(2)}}};
+                  },
+                  .exported = {"ConstantOfShape", "Fill"}});
+
+const Op iota_op({.name = "iota",
+                  .doc = "start + step * i, where i is the index along `axis`.",
+                  .kind = OpKind::creation,
+                  .dtypes = real_set,
+                  .inputs = 0,
+                  .infer = infer_iota,
+                  .no_gradient = "it has no operands",
+                  .ref = ref::iota,
+                  .samples = [] {
+                    return std::vector<Sample>{{{}, IotaAttrs{{5}, 0, i64, {}, {}}},
+                                               {{}, IotaAttrs{{2, 3}, 1, f32, {}, {}}},
+                                               {{}, IotaAttrs{{3, 2}, 0, f64, {}, number(0.5), number(-0.25)}},
+                                               {{}, IotaAttrs{{0}, 0, u8, {}, {}}},
+                                               {{}, IotaAttrs{{4}, 0, i16, {}, number(7), number(-3)}}};
+                  },
+                  .exported = {"Range", "Range"}});
+
+Tensor filled(const Shape& shape, DType dtype, Device device, const FillValue& value, const Where& where) {
+  return apply1(full_op, {}, FullAttrs{shape, dtype, device, value}, where);
+}
+Tensor filled(const Shape& shape, const TensorOptions& o, double value, const Where& where) {
+  return filled(shape, o.dtype.value_or(f32), o.device.value_or(default_device()), number(value), where);
+}
+TensorOptions or_like(const Tensor& x, const TensorOptions& o) {
+  return {o.dtype.value_or(x.dtype()), o.device.value_or(x.device())};
+}
+
+}  // namespace
+
+bool constant_fill(const Tensor& value, DType dtype, FillValue& out) {
+  const Spec& s = value.spec();
+  if (!s.weak || !s.shape.empty() || value.is_symbolic() || value.rep()->tape || dtype == DType::string) return false;
+  if (is_complex(s.dtype)) {
+    auto z = value.item<std::complex<double>>();
+    out = {int64_t(z.real()), z.real(), z.imag()};
+  } else if (is_floating(s.dtype)) {
+    double v = value.item<double>();
+    out = {is_bool(dtype) ? v != 0 : is_integer(dtype) ? int64_t(v) : 0, v, 0};
+  } else {
+    int64_t v = s.dtype == DType::u64 ? int64_t(value.item<uint64_t>()) : value.item<int64_t>();
+    out = {is_bool(dtype) ? v != 0 : v, s.dtype == DType::u64 ? double(uint64_t(v)) : double(v), 0};
+  }
+  return true;
+}
+
+Tensor zeros(const Shape& shape, const TensorOptions& options, Where where) { return filled(shape, options, 0, where); }
+
+Tensor ones(const Shape& shape, const TensorOptions& options, Where where) { return filled(shape, options, 1, where); }
+
+Tensor empty(const Shape& shape, const TensorOptions& options, Where where) {
+  if (thread_state().trace) return zeros(shape, options, where);
+  for (int64_t n : shape)
+    if (n < 0) fail("empty", fmt::format("negative sizes are not allowed: {}", to_string(shape)), where);
+  return empty_tensor({shape, options.dtype.value_or(f32), false, options.device.value_or(default_device())});
+}
+
+Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& options, Where where) {
+  DType own = value.dtype() == f64 && value.spec().weak ? f32 : value.dtype();
+  DType dtype = options.dtype.value_or(own);
+  FillValue constant;
+  if (constant_fill(value, dtype, constant))
+    return filled(shape, dtype, options.device.value_or(default_device()), constant, where);
+  CallerScope caller(where);
+  Tensor v = value.dtype() == dtype ? value : astype(value, dtype);
+  if (options.device && !(*options.device == v.device())) v = v.to(*options.device);
+  return broadcast_to(v, shape);
+}
+
+Tensor zeros_like(const Tensor& x, const TensorOptions& options, Where where) {
+  return zeros(x.shape(), or_like(x, options), where);
+}
+Tensor ones_like(const Tensor& x, const TensorOptions& options, Where where) {
+  return ones(x.shape(), or_like(x, options), where);
+}
+Tensor empty_like(const Tensor& x, const TensorOptions& options, Where where) {
+  return empty(x.shape(), or_like(x, options), where);
+}
+Tensor full_like(const Tensor& x, const Tensor& value, const TensorOptions& options, Where where) {
+  return full(x.shape(), value, or_like(x, options), where);
+}
+
+Tensor iota(const Shape& shape, int64_t axis, const TensorOptions& options, Where where) {
+  IotaAttrs a{shape, normal_axis(axis, shape.ndim(), "iota", where), options.dtype.value_or(i64),
+              options.device.value_or(default_device()), {}};
+  return apply1(iota_op, {}, a, where);
+}
+
+namespace {
+// How many numbers start, start + step, ... lie before stop. Whole numbers are counted in unsigned arithmetic, which
+// the whole range of int64 fits.
+int64_t count_whole(int64_t start, int64_t stop, int64_t step) {
+  if (step > 0 ? start >= stop : start <= stop) return 0;
+  uint64_t distance = step > 0 ? uint64_t(stop) - uint64_t(start) : uint64_t(start) - uint64_t(stop);
+  uint64_t stride = step > 0 ? uint64_t(step) : uint64_t(0) - uint64_t(step);
+  return int64_t((distance - 1) / stride + 1);
+}
+}  // namespace
+
+Tensor arange(detail::Number start, detail::Number stop, detail::Number step, const TensorOptions& options, Where where) {
+  if (step.real == 0) fail("arange", "the step is 0. give a positive or negative one", where);
+  bool whole = start.is_whole && stop.is_whole && step.is_whole;
+  double distance = std::ceil((stop.real - start.real) / step.real);
+  if (!whole && !(distance < 1e15)) fail("arange", fmt::format("from {} to {} by {} has no end", start.real, stop.real, step.real), where);
+  int64_t count = whole ? count_whole(start.whole, stop.whole, step.whole) : std::max<int64_t>(0, int64_t(distance));
+  DType dtype = options.dtype.value_or(whole ? i64 : f32);
+  auto value = [&](const detail::Number& n) { return FillValue{n.is_whole ? n.whole : int64_t(n.real), n.real, 0}; };
+  IotaAttrs a{{count}, 0, dtype, options.device.value_or(default_device()), value(start), value(step)};
+  if (whole || !is_integer(dtype)) return apply1(iota_op, {}, a, where);
+  // Fractions into integers: each is counted, then cut off.
+  CallerScope caller(where);
+  a.dtype = f64;
+  return astype(apply1(iota_op, {}, a, where), dtype);
+}
+
+Tensor arange(detail::Number stop, const TensorOptions& options, Where where) {
+  return arange(0, stop, 1, options, where);
+}
+
+// --- Literals --------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOptions& options, const Where& where) {
+  for (int64_t n : shape)
+    if (n < 0) fail("tensor", fmt::format("negative sizes are not allowed: {}", to_string(shape)), where);
+  Device device = options.device.value_or(default_device());
+  bool on_host = device.kind() == DeviceKind::cpu || device.kind() == DeviceKind::ref;
+  Tensor host = empty_tensor({shape, dtype, false, on_host ? device : Device()});
+  size_t n = size_t(shape.numel());
+  if (dtype == DType::string)
+    std::copy_n(static_cast<const std::string*>(data), n, reinterpret_cast<std::string*>(host.mutable_rep()->data));
+  else if (n)
+    std::memcpy(host.mutable_rep()->data, data, n * size_of(dtype));
+  if (on_host && options.dtype.value_or(dtype) == dtype) return host;
+  EagerScope eager;
+  CallerScope caller(where);
+  if (options.dtype) host = astype(host, *options.dtype);
+  return on_host ? host : host.to(device);
+}
+
+void fail_ragged(size_t size, int64_t expected, size_t depth, const Where& where) {
+  fail("tensor", fmt::format("lists at depth {} have {} and {} elements. make them equally long", depth, expected, size), where);
+}
+void fail_count(size_t count, const Shape& shape, const Where& where) {
+  fail("tensor", fmt::format("{} elements are given for shape {}, which has {}", count, to_string(shape), shape.numel()), where);
+}
+
+}  // namespace detail
+
+namespace {
+
+// `f64` numbers under `options`, f32 unless they say otherwise.
+Tensor computed(const std::vector<double>& v, TensorOptions options, const Where& where) {
+  DType dtype = options.dtype.value_or(f32);
+  options.dtype = dtype;
+  if (dtype != f32) return tensor(v, options, where);
+  return tensor(std::vector<float>(v.begin(), v.end()), options, where);
+}
+
+std::vector<double> spaced(double start, double stop, int64_t count, bool endpoint, std::string_view op, const Where& where) {
+  if (count < 0) fail(op, fmt::format("the number of samples is {}. it must not be negative", count), where);
+  std::vector<double> v(static_cast<size_t>(count));
+  int64_t gaps = endpoint ? count - 1 : count;
+  double step = gaps > 0 ? (stop - start) / double(gaps) : 0;
+  for (int64_t i = 0; i < count; ++i) v[size_t(i)] = start + double(i) * step;
+  if (endpoint && count > 1) v.back() = stop;
+  return v;
+}
+
+// [rows, columns] with ones where keep(column - row).
+template <class F>
+Tensor band(int64_t rows, int64_t columns, const TensorOptions& options, const Where& where, F&& keep) {
+  if (columns == -1) columns = rows;
+  if (rows < 0 || columns < 0)
+    fail("eye", fmt::format("negative sizes are not allowed: {}, {}", rows, columns), where);
+  std::vector<float> v(size_t(rows * columns));
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) v[size_t(i * columns + j)] = keep(j - i);
+  return tensor(v, Shape{rows, columns}, options, where);
+}
+
+// Rows and columns are compared by their numbers, so that inside a trace no constant as large as `x` is captured.
+Tensor triangle(const Tensor& x, int64_t k, bool lower, std::string_view op, const Where& where) {
+  CallerScope caller(where);
+  if (x.ndim() < 2) fail(op, fmt::format("{} has no rows and columns. give it at least 2 axes", to_string(x.spec())), where);
+  int64_t rows = x.dim(-2), columns = x.dim(-1);
+  TensorOptions o{i64, x.device()};
+  Tensor distance = iota({1, columns}, 1, o) - iota({rows, 1}, 0, o);
+  return rill::where(lower ? distance <= k : distance >= k, x, zeros({}, {x.dtype(), x.device()}));
+}
+
+}  // namespace
+
+Tensor linspace(double start, double stop, int64_t count, bool endpoint, const TensorOptions& options, Where where) {
+  return computed(spaced(start, stop, count, endpoint, "linspace", where), options, where);
+}
+
+Tensor logspace(double start, double stop, int64_t count, double base, const TensorOptions& options, Where where) {
+  std::vector<double> v = spaced(start, stop, count, true, "logspace", where);
+  for (double& x : v) x = std::pow(base, x);
+  return computed(v, options, where);
+}
+
+Tensor eye(int64_t rows, int64_t columns, int64_t k, const TensorOptions& options, Where where) {
+  return band(rows, columns, options, where, [k](int64_t d) { return d == k; });
+}
+Tensor identity(int64_t n, const TensorOptions& options, Where where) { return eye(n, n, 0, options, where); }
+Tensor tri(int64_t rows, int64_t columns, int64_t k, const TensorOptions& options, Where where) {
+  return band(rows, columns, options, where, [k](int64_t d) { return d <= k; });
+}
+Tensor tril(const Tensor& x, int64_t k, Where where) { return triangle(x, k, true, "tril", where); }
+Tensor triu(const Tensor& x, int64_t k, Where where) { return triangle(x, k, false, "triu", where); }
+
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, std::string_view indexing, Where where) {
+  CallerScope caller(where);
+  if (indexing != "xy" && indexing != "ij")
+    fail("meshgrid", fmt::format("indexing is \"{}\". use \"xy\" or \"ij\"", indexing), where);
+  size_t n = axes.size();
+  bool swap = indexing == "xy" && n >= 2;
+  auto place = [&](size_t i) { return swap && i < 2 ? 1 - i : i; };
+  Shape shape(n);
+  for (size_t i = 0; i < n; ++i) shape[place(i)] = axes[i].size();
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < n; ++i) {
+    Shape one(n, 1);
+    one[place(i)] = axes[i].size();
+    out.push_back(broadcast_to(reshape(axes[i], one), shape));
+  }
+  return out;
+}
+
+}  // namespace rill
