@@ -1,5 +1,5 @@
-// What the kernels of gather and scatter share: how the axes of the operand, the indices and the output belong together,
-// and the reading and checking of an index.
+// What the kernels of gather and scatter share: how the axes of the operand, the indices and the output belong
+// together, and the reading and checking of an index.
 #pragma once
 #include <fmt/format.h>
 
@@ -59,10 +59,10 @@ struct GatherLayout {
 
   const GatherAttrs& attrs;
   Operands indices;
-  Shape index_shape;                     // all index tensors broadcast to it
-  SmallVec<Strides, 2> index_strides;    // of each, for that shape
-  Dims slice_axes;                       // of x
-  size_t at;                             // how many of those come before the index dimensions in the output
+  Shape index_shape;                   // all index tensors broadcast to it
+  SmallVec<Strides, 2> index_strides;  // of each, for that shape
+  Dims slice_axes;                     // of x
+  size_t at;                           // how many of those come before the index dimensions in the output
 };
 
 }  // namespace rill

@@ -22,12 +22,16 @@ OutSpecs infer_concat(const InferArgs& a) {
   for (int i = 1; i < a.count(); ++i) {
     const Spec& s = a[i];
     if (s.shape.size() != out.shape.size())
-      a.reject(fmt::format("tensor 0 has {} axes and tensor {} has {}. they must have equally many", out.shape.size(), i, s.shape.size()));
-    if (s.dtype != out.dtype) a.reject(fmt::format("tensor 0 is {} and tensor {} is {}", name(out.dtype), i, name(s.dtype)));
+      a.reject(fmt::format("tensor 0 has {} axes and tensor {} has {}. they must have equally many", out.shape.size(),
+                           i, s.shape.size()));
+    if (s.dtype != out.dtype)
+      a.reject(fmt::format("tensor 0 is {} and tensor {} is {}", name(out.dtype), i, name(s.dtype)));
     for (size_t k = 0; k < s.shape.size(); ++k)
       if (int64_t(k) != axis && s.shape[k] != out.shape[k])
-        a.reject(fmt::format("along axis {}, tensor 0 has size {} and tensor {} has size {}. sizes must be equal but along "
-                             "the axis of concatenation, {}", k, out.shape[k], i, s.shape[k], axis));
+        a.reject(
+            fmt::format("along axis {}, tensor 0 has size {} and tensor {} has size {}. sizes must be equal but along "
+                        "the axis of concatenation, {}",
+                        k, out.shape[k], i, s.shape[k], axis));
     out.shape[size_t(axis)] += s.shape[size_t(axis)];
   }
   return {std::move(out)};
@@ -52,13 +56,14 @@ const Op concat_op({.name = "concat",
                     .vjp = vjp_concat,
                     .cpu = cpu::concat,
                     .ref = ref::concat,
-                    .samples = [] {
-                      using samples::uniform;
-                      return std::vector<Sample>{
-                          {{uniform({2, 3}), uniform({1, 3}, -2, 2, 2)}, ConcatAttrs{0}},
-                          {{uniform({2, 1, 2}), uniform({2, 3, 2}, -2, 2, 2), uniform({2, 0, 2})}, ConcatAttrs{1}},
-                          {{uniform({4})}, ConcatAttrs{0}}};
-                    },
+                    .samples =
+                        [] {
+                          using samples::uniform;
+                          return std::vector<Sample>{
+                              {{uniform({2, 3}), uniform({1, 3}, -2, 2, 2)}, ConcatAttrs{0}},
+                              {{uniform({2, 1, 2}), uniform({2, 3, 2}, -2, 2, 2), uniform({2, 0, 2})}, ConcatAttrs{1}},
+                              {{uniform({4})}, ConcatAttrs{0}}};
+                        },
                     .exported = {"Concat", "ConcatV2"}});
 
 // The tensors in one dtype; C++ scalars among them give way.
@@ -103,8 +108,10 @@ Tensor stack(const std::vector<Tensor>& x, int64_t axis, Where where) {
   std::vector<Tensor> out;
   for (const Tensor& t : x) {
     if (!(t.shape() == x[0].shape()))
-      fail("stack", fmt::format("all tensors must have the same shape, and these have {} and {}", to_string(x[0].shape()),
-                                to_string(t.shape())), where);
+      fail("stack",
+           fmt::format("all tensors must have the same shape, and these have {} and {}", to_string(x[0].shape()),
+                       to_string(t.shape())),
+           where);
     out.push_back(expand_dims(t, axis));
   }
   return joined(out, axis, where);
@@ -159,7 +166,10 @@ std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Wh
 std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where where) {
   int64_t n = x.shape()[size_t(normal_axis(axis, x.ndim(), "split", where))];
   if (parts < 1 || n % parts)
-    fail("split", fmt::format("axis {} of {} does not divide into {} equal parts. use array_split()", axis, to_string(x.spec()), parts), where);
+    fail("split",
+         fmt::format("axis {} of {} does not divide into {} equal parts. use array_split()", axis, to_string(x.spec()),
+                     parts),
+         where);
   return array_split(x, parts, axis, where);
 }
 

@@ -48,14 +48,13 @@ const Op full_op({.name = "full",
                   .no_gradient = "it has no operands",
                   .cpu = cpu::full,
                   .ref = ref::full,
-                  .samples = [] {
-                    return std::vector<Sample>{{{}, FullAttrs{{2, 3}, f32, {}, number(0)}},
-                                               {{}, FullAttrs{{}, f64, {}, number(0.1)}},
-                                               {{}, FullAttrs{{5}, i8, {}, number(-3)}},
-                                               {{}, FullAttrs{{2}, boolean, {}, number(1)}},
-                                               {{}, FullAttrs{{3}, bf16, {}, number(1.5)}},
-                                               {{}, FullAttrs{{0, 2}, c64, {}, number(2)}}};
-                  },
+                  .samples =
+                      [] {
+                        return std::vector<Sample>{
+                            {{}, FullAttrs{{2, 3}, f32, {}, number(0)}}, {{}, FullAttrs{{}, f64, {}, number(0.1)}},
+                            {{}, FullAttrs{{5}, i8, {}, number(-3)}},    {{}, FullAttrs{{2}, boolean, {}, number(1)}},
+                            {{}, FullAttrs{{3}, bf16, {}, number(1.5)}}, {{}, FullAttrs{{0, 2}, c64, {}, number(2)}}};
+                      },
                   .exported = {"ConstantOfShape", "Fill"}});
 
 const Op iota_op({.name = "iota",
@@ -66,13 +65,14 @@ const Op iota_op({.name = "iota",
                   .infer = infer_iota,
                   .no_gradient = "it has no operands",
                   .ref = ref::iota,
-                  .samples = [] {
-                    return std::vector<Sample>{{{}, IotaAttrs{{5}, 0, i64, {}, {}}},
-                                               {{}, IotaAttrs{{2, 3}, 1, f32, {}, {}}},
-                                               {{}, IotaAttrs{{3, 2}, 0, f64, {}, number(0.5), number(-0.25)}},
-                                               {{}, IotaAttrs{{0}, 0, u8, {}, {}}},
-                                               {{}, IotaAttrs{{4}, 0, i16, {}, number(7), number(-3)}}};
-                  },
+                  .samples =
+                      [] {
+                        return std::vector<Sample>{{{}, IotaAttrs{{5}, 0, i64, {}, {}}},
+                                                   {{}, IotaAttrs{{2, 3}, 1, f32, {}, {}}},
+                                                   {{}, IotaAttrs{{3, 2}, 0, f64, {}, number(0.5), number(-0.25)}},
+                                                   {{}, IotaAttrs{{0}, 0, u8, {}, {}}},
+                                                   {{}, IotaAttrs{{4}, 0, i16, {}, number(7), number(-3)}}};
+                      },
                   .exported = {"Range", "Range"}});
 
 Tensor filled(const Shape& shape, DType dtype, Device device, const FillValue& value, const Where& where) {
@@ -140,8 +140,11 @@ Tensor full_like(const Tensor& x, const Tensor& value, const TensorOptions& opti
 }
 
 Tensor iota(const Shape& shape, int64_t axis, const TensorOptions& options, Where where) {
-  IotaAttrs a{shape, normal_axis(axis, shape.ndim(), "iota", where), options.dtype.value_or(i64),
-              options.device.value_or(default_device()), {}};
+  IotaAttrs a{shape,
+              normal_axis(axis, shape.ndim(), "iota", where),
+              options.dtype.value_or(i64),
+              options.device.value_or(default_device()),
+              {}};
   return apply1(iota_op, {}, a, where);
 }
 
@@ -156,11 +159,13 @@ int64_t count_whole(int64_t start, int64_t stop, int64_t step) {
 }
 }  // namespace
 
-Tensor arange(detail::Number start, detail::Number stop, detail::Number step, const TensorOptions& options, Where where) {
+Tensor arange(detail::Number start, detail::Number stop, detail::Number step, const TensorOptions& options,
+              Where where) {
   if (step.real == 0) fail("arange", "the step is 0. give a positive or negative one", where);
   bool whole = start.is_whole && stop.is_whole && step.is_whole;
   double distance = std::ceil((stop.real - start.real) / step.real);
-  if (!whole && !(distance < 1e15)) fail("arange", fmt::format("from {} to {} by {} has no end", start.real, stop.real, step.real), where);
+  if (!whole && !(distance < 1e15))
+    fail("arange", fmt::format("from {} to {} by {} has no end", start.real, stop.real, step.real), where);
   int64_t count = whole ? count_whole(start.whole, stop.whole, step.whole) : std::max<int64_t>(0, int64_t(distance));
   DType dtype = options.dtype.value_or(whole ? i64 : f32);
   auto value = [&](const detail::Number& n) { return FillValue{n.is_whole ? n.whole : int64_t(n.real), n.real, 0}; };
@@ -189,8 +194,7 @@ Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOp
   size_t n = size_t(shape.numel());
   if (dtype == DType::string)
     std::copy_n(static_cast<const std::string*>(data), n, reinterpret_cast<std::string*>(host.mutable_rep()->data));
-  else if (n)
-    std::memcpy(host.mutable_rep()->data, data, n * size_of(dtype));
+  else if (n) std::memcpy(host.mutable_rep()->data, data, n * size_of(dtype));
   if (on_host && options.dtype.value_or(dtype) == dtype) return host;
   EagerScope eager;
   CallerScope caller(where);
@@ -199,10 +203,12 @@ Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOp
 }
 
 void fail_ragged(size_t size, int64_t expected, size_t depth, const Where& where) {
-  fail("tensor", fmt::format("lists at depth {} have {} and {} elements. make them equally long", depth, expected, size), where);
+  fail("tensor",
+       fmt::format("lists at depth {} have {} and {} elements. make them equally long", depth, expected, size), where);
 }
 void fail_count(size_t count, const Shape& shape, const Where& where) {
-  fail("tensor", fmt::format("{} elements are given for shape {}, which has {}", count, to_string(shape), shape.numel()), where);
+  fail("tensor",
+       fmt::format("{} elements are given for shape {}, which has {}", count, to_string(shape), shape.numel()), where);
 }
 
 }  // namespace detail
@@ -217,7 +223,8 @@ Tensor computed(const std::vector<double>& v, TensorOptions options, const Where
   return tensor(std::vector<float>(v.begin(), v.end()), options, where);
 }
 
-std::vector<double> spaced(double start, double stop, int64_t count, bool endpoint, std::string_view op, const Where& where) {
+std::vector<double> spaced(double start, double stop, int64_t count, bool endpoint, std::string_view op,
+                           const Where& where) {
   if (count < 0) fail(op, fmt::format("the number of samples is {}. it must not be negative", count), where);
   std::vector<double> v(static_cast<size_t>(count));
   int64_t gaps = endpoint ? count - 1 : count;
@@ -231,8 +238,7 @@ std::vector<double> spaced(double start, double stop, int64_t count, bool endpoi
 template <class F>
 Tensor band(int64_t rows, int64_t columns, const TensorOptions& options, const Where& where, F&& keep) {
   if (columns == -1) columns = rows;
-  if (rows < 0 || columns < 0)
-    fail("eye", fmt::format("negative sizes are not allowed: {}, {}", rows, columns), where);
+  if (rows < 0 || columns < 0) fail("eye", fmt::format("negative sizes are not allowed: {}, {}", rows, columns), where);
   std::vector<float> v(size_t(rows * columns));
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) v[size_t(i * columns + j)] = keep(j - i);
@@ -242,7 +248,8 @@ Tensor band(int64_t rows, int64_t columns, const TensorOptions& options, const W
 // Rows and columns are compared by their numbers, so that inside a trace no constant as large as `x` is captured.
 Tensor triangle(const Tensor& x, int64_t k, bool lower, std::string_view op, const Where& where) {
   CallerScope caller(where);
-  if (x.ndim() < 2) fail(op, fmt::format("{} has no rows and columns. give it at least 2 axes", to_string(x.spec())), where);
+  if (x.ndim() < 2)
+    fail(op, fmt::format("{} has no rows and columns. give it at least 2 axes", to_string(x.spec())), where);
   int64_t rows = x.dim(-2), columns = x.dim(-1);
   TensorOptions o{i64, x.device()};
   Tensor distance = iota({1, columns}, 1, o) - iota({rows, 1}, 0, o);

@@ -23,15 +23,19 @@ Shape gathered_shape(const InferArgs& a, int first, const GatherAttrs& g) {
     a.reject(fmt::format("{} axes are named for {} index tensors", g.axes.size(), a.count() - first));
   Shape places;
   for (int i = first; i < a.count(); ++i) {
-    if (!is_integer(a[i].dtype)) a.reject(fmt::format("indices must be integers, and operand {} is {}", i, name(a[i].dtype)));
+    if (!is_integer(a[i].dtype))
+      a.reject(fmt::format("indices must be integers, and operand {} is {}", i, name(a[i].dtype)));
     places = broadcast_shapes(places, a[i].shape, a.where);
   }
   for (int64_t axis : g.axes)
-    if (axis < 0 || axis >= x.ndim()) a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, x.ndim()));
+    if (axis < 0 || axis >= x.ndim())
+      a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, x.ndim()));
   for (size_t i = 0; i < g.batch_axes.size(); ++i)
     if (places[size_t(g.batch_dims[i])] != x[size_t(g.batch_axes[i])])
-      a.reject(fmt::format("axis {} has size {} and the indices have {} there. sizes must be equal but along the axis "
-                           "that is indexed", g.batch_axes[i], x[size_t(g.batch_axes[i])], places[size_t(g.batch_dims[i])]));
+      a.reject(
+          fmt::format("axis {} has size {} and the indices have {} there. sizes must be equal but along the axis "
+                      "that is indexed",
+                      g.batch_axes[i], x[size_t(g.batch_axes[i])], places[size_t(g.batch_dims[i])]));
   Dims whole = gather_slice_axes(g, x.size());
   Shape out;
   for (size_t i = 0; i < whole.size(); ++i) {
@@ -53,7 +57,8 @@ OutSpecs infer_scatter(const InferArgs& a) {
   Shape shape = gathered_shape(a, 2, s.where);
   if (!(a[1].shape == shape))
     a.reject(fmt::format("the places have shape {} and the updates {}", to_string(shape), to_string(a[1].shape)));
-  if (a[1].dtype != a[0].dtype) a.reject(fmt::format("the updates are {} and the operand is {}", name(a[1].dtype), name(a[0].dtype)));
+  if (a[1].dtype != a[0].dtype)
+    a.reject(fmt::format("the updates are {} and the operand is {}", name(a[1].dtype), name(a[0].dtype)));
   if (is_complex(a[0].dtype) && (s.mode == ScatterMode::min || s.mode == ScatterMode::max))
     a.reject("complex numbers have no order");
   if (a[0].dtype == DType::string && s.mode != ScatterMode::set) a.reject("strings can only be set");
@@ -99,7 +104,8 @@ Tensors vjp_multiply(const VjpArgs& a, const ScatterAttrs& s, const std::vector<
   if (a.needs(0)) out[0] = ct * scatter(ones_like(x), indices, u, s.where, ScatterMode::multiply);
   if (a.needs(1)) {
     Tensor none = zeros({}, {u.dtype(), u.device()}), one = ones({}, {u.dtype(), u.device()}), is_zero = u == none;
-    Tensor zeros_there = gather(scatter(zeros_like(x), indices, astype(is_zero, u.dtype()), s.where, ScatterMode::add), indices, s.where);
+    Tensor zeros_there = gather(scatter(zeros_like(x), indices, astype(is_zero, u.dtype()), s.where, ScatterMode::add),
+                                indices, s.where);
     Tensor rest = scatter(x, indices, where(is_zero, one, u), s.where, ScatterMode::multiply);
     Tensor g = gather(ct * rest, indices, s.where);
     out[1] = where(zeros_there == astype(is_zero, u.dtype()), g / where(is_zero, one, u), none);
@@ -136,25 +142,30 @@ std::vector<Sample> gather_samples() {
 std::vector<Sample> scatter_samples_of(std::initializer_list<ScatterMode> modes) {
   std::vector<Sample> out;
   for (ScatterMode m : modes) {
-    out.push_back({{uniform({5, 3}), uniform({4, 3}, -2, 2, 2), integers({4}, -5, 5)}, ScatterAttrs{{{0}, {}, {}, 0}, m}});
-    out.push_back({{uniform({3, 4}), uniform({3, 6}, -2, 2, 2), integers({6}, 0, 4)}, ScatterAttrs{{{1}, {}, {}, 1}, m}});
-    out.push_back({{uniform({4, 3}), uniform({2}, -2, 2, 2), integers({2}, 0, 4), integers({}, 0, 3)}, ScatterAttrs{{{0, 1}, {}, {}, 0}, m}});
-    out.push_back({{uniform({3, 4}), uniform({3, 2}, -2, 2, 2), integers({3, 2}, 0, 4)}, ScatterAttrs{{{1}, {0}, {0}, 0}, m}});
+    out.push_back(
+        {{uniform({5, 3}), uniform({4, 3}, -2, 2, 2), integers({4}, -5, 5)}, ScatterAttrs{{{0}, {}, {}, 0}, m}});
+    out.push_back(
+        {{uniform({3, 4}), uniform({3, 6}, -2, 2, 2), integers({6}, 0, 4)}, ScatterAttrs{{{1}, {}, {}, 1}, m}});
+    out.push_back({{uniform({4, 3}), uniform({2}, -2, 2, 2), integers({2}, 0, 4), integers({}, 0, 3)},
+                   ScatterAttrs{{{0, 1}, {}, {}, 0}, m}});
+    out.push_back(
+        {{uniform({3, 4}), uniform({3, 2}, -2, 2, 2), integers({3, 2}, 0, 4)}, ScatterAttrs{{{1}, {0}, {0}, 0}, m}});
   }
   return out;
 }
 
-const Op gather_op({.name = "gather",
-                    .doc = "x's elements (or slices) at the places that index tensors name: x[i0, i1, ...] as in numpy.",
-                    .dtypes = every_set,
-                    .inputs = -1,
-                    .infer = infer_gather,
-                    .vjp = vjp_gather,
-                    .saves_in = save_all & ~save(0),
-                    .cpu = cpu::gather,
-                    .ref = ref::gather,
-                    .samples = gather_samples,
-                    .exported = {"Gather", "GatherV2"}});
+const Op gather_op(
+    {.name = "gather",
+     .doc = "x's elements (or slices) at the places that index tensors name: x[i0, i1, ...] as in numpy.",
+     .dtypes = every_set,
+     .inputs = -1,
+     .infer = infer_gather,
+     .vjp = vjp_gather,
+     .saves_in = save_all & ~save(0),
+     .cpu = cpu::gather,
+     .ref = ref::gather,
+     .samples = gather_samples,
+     .exported = {"Gather", "GatherV2"}});
 
 }  // namespace
 
@@ -170,19 +181,20 @@ const Op scatter_op({.name = "scatter",
                      .samples = [] { return scatter_samples_of({ScatterMode::set, ScatterMode::add}); },
                      .exported = {"ScatterND", "TensorScatterUpdate"}});
 
-const Op scatter_reduce_op({.name = "scatter_reduce",
-                            .doc = "A copy of x whose places named by index tensors are multiplied by updates, or lowered "
-                                   "(min) or raised (max) to them.",
-                            .dtypes = plain_set,
-                            .inputs = -1,
-                            .infer = infer_scatter,
-                            .vjp = vjp_scatter_reduce,
-                            .saves_in = save_all,
-                            .saves_out = save(0),
-                            .cpu = cpu::scatter,
-                            .ref = ref::scatter,
-                            .samples = [] { return scatter_samples_of({ScatterMode::multiply, ScatterMode::min, ScatterMode::max}); },
-                            .exported = {"ScatterND", "TensorScatterMax"}});
+const Op scatter_reduce_op(
+    {.name = "scatter_reduce",
+     .doc = "A copy of x whose places named by index tensors are multiplied by updates, or lowered "
+            "(min) or raised (max) to them.",
+     .dtypes = plain_set,
+     .inputs = -1,
+     .infer = infer_scatter,
+     .vjp = vjp_scatter_reduce,
+     .saves_in = save_all,
+     .saves_out = save(0),
+     .cpu = cpu::scatter,
+     .ref = ref::scatter,
+     .samples = [] { return scatter_samples_of({ScatterMode::multiply, ScatterMode::min, ScatterMode::max}); },
+     .exported = {"ScatterND", "TensorScatterMax"}});
 
 // --- Public ----------------------------------------------------------------------------------------------------------
 
@@ -193,7 +205,8 @@ Tensor gather(const Tensor& x, const std::vector<Tensor>& indices, const GatherA
   return apply1(gather_op, in, attrs, where);
 }
 
-Tensor detail::scatter_updates(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates, const GatherAttrs& attrs) {
+Tensor detail::scatter_updates(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates,
+                               const GatherAttrs& attrs) {
   SmallVec<const Spec*, 8> specs{&x.spec()};
   for (const Tensor& t : indices) specs.push_back(&t.spec());
   Shape shape = infer(gather_op, specs, attrs, Where::current())[0].shape;
@@ -221,7 +234,9 @@ namespace {
 // Index tensors of x's shape but along `axis`: all other axes go along with them.
 GatherAttrs along(const Tensor& x, const Tensor& indices, int64_t axis, std::string_view op, const Where& where) {
   if (indices.ndim() != x.ndim())
-    fail(op, fmt::format("the indices have {} axes and the operand {}. give them equally many", indices.ndim(), x.ndim()), where);
+    fail(op,
+         fmt::format("the indices have {} axes and the operand {}. give them equally many", indices.ndim(), x.ndim()),
+         where);
   GatherAttrs g{{normal_axis(axis, x.ndim(), op, where)}, {}, {}, 0};
   for (int64_t i = 0; i < x.ndim(); ++i) {
     if (i == g.axes[0]) continue;
@@ -244,7 +259,8 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis, Whe
   return gather(x, {spread(indices, x.shape(), g.axes[0])}, g, where);
 }
 
-Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& values, int64_t axis, ScatterMode mode, Where where) {
+Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& values, int64_t axis, ScatterMode mode,
+                      Where where) {
   CallerScope caller(where);
   GatherAttrs g = along(x, indices, axis, "put_along_axis", where);
   return scatter(x, {spread(indices, x.shape(), g.axes[0])}, values, g, mode, where);
@@ -253,7 +269,9 @@ Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& valu
 Tensor gather_nd(const Tensor& x, const Tensor& indices, Where where) {
   CallerScope caller(where);
   if (indices.ndim() == 0 || indices.dim(-1) < 1 || indices.dim(-1) > x.ndim())
-    fail("gather_nd", fmt::format("the last axis of the indices {} must have 1 to {} elements", to_string(indices.spec()), x.ndim()), where);
+    fail("gather_nd",
+         fmt::format("the last axis of the indices {} must have 1 to {} elements", to_string(indices.spec()), x.ndim()),
+         where);
   std::vector<Tensor> columns = unstack(indices, -1);
   GatherAttrs g;
   for (size_t i = 0; i < columns.size(); ++i) g.axes.push_back(int64_t(i));
@@ -263,10 +281,13 @@ Tensor gather_nd(const Tensor& x, const Tensor& indices, Where where) {
 Tensor segment_sum(const Tensor& updates, const Tensor& ids, int64_t segments, Where where) {
   CallerScope caller(where);
   if (ids.ndim() != 1 || updates.ndim() < 1 || ids.dim(0) != updates.dim(0))
-    fail("segment_sum", fmt::format("{} needs one id a row, and the ids are {}", to_string(updates.spec()), to_string(ids.spec())), where);
+    fail("segment_sum",
+         fmt::format("{} needs one id a row, and the ids are {}", to_string(updates.spec()), to_string(ids.spec())),
+         where);
   Shape shape(updates.shape());
   shape[0] = segments;
-  return scatter(zeros(shape, {updates.dtype(), updates.device()}), {ids}, updates, GatherAttrs{{0}, {}, {}, 0}, ScatterMode::add, where);
+  return scatter(zeros(shape, {updates.dtype(), updates.device()}), {ids}, updates, GatherAttrs{{0}, {}, {}, 0},
+                 ScatterMode::add, where);
 }
 
 }  // namespace rill

@@ -13,11 +13,11 @@ namespace rill {
 namespace {
 
 struct Plan {
-  SliceAttrs window;           // of the operand, integers dropped
-  bool whole = true;           // the window is all of it
-  Shape window_shape;          // of the window
-  Shape shape;                 // of the window, with new axes and the axes of a mask merged; what gather sees
-  std::vector<Tensor> index;   // index tensors (masks as flat ones), and which axes of `shape` they belong to
+  SliceAttrs window;          // of the operand, integers dropped
+  bool whole = true;          // the window is all of it
+  Shape window_shape;         // of the window
+  Shape shape;                // of the window, with new axes and the axes of a mask merged; what gather sees
+  std::vector<Tensor> index;  // index tensors (masks as flat ones), and which axes of `shape` they belong to
   GatherAttrs gather;
   const Tensor* mask = nullptr;  // the only advanced entry is this mask, over the axes of the window from mask_axis on
   size_t mask_axis = 0;
@@ -42,8 +42,10 @@ size_t axes_taken(const Index& i) {
 }
 
 [[noreturn]] void fail_unknown_mask(const Where& where) {
-  fail("index", "how many elements a mask picks depends on values, which are not known while a function is traced. use "
-                "where(mask, x, y), or at(mask).set(scalar), which keep the shape", where);
+  fail("index",
+       "how many elements a mask picks depends on values, which are not known while a function is traced. use "
+       "where(mask, x, y), or at(mask).set(scalar), which keep the shape",
+       where);
 }
 
 // Where the true elements of `mask` are, counted in row-major order.
@@ -84,7 +86,9 @@ class Planner {
     }
     if (ellipses > 1) fail("index", "an index can only have a single ellipsis", where_);
     if (taken > size_t(x_.ndim()))
-      fail("index", fmt::format("too many indices for tensor: tensor is {}-dimensional, but {} were indexed", x_.ndim(), taken), where_);
+      fail("index",
+           fmt::format("too many indices for tensor: tensor is {}-dimensional, but {} were indexed", x_.ndim(), taken),
+           where_);
     hidden_ = size_t(x_.ndim()) - taken;
   }
 
@@ -92,7 +96,10 @@ class Planner {
     switch (i.kind) {
       case Index::Kind::integer: add_integer(*i.start); break;
       case Index::Kind::slice: add_slice(i); break;
-      case Index::Kind::newaxis: plan_.shape.push_back(1); ++slices_; break;
+      case Index::Kind::newaxis:
+        plan_.shape.push_back(1);
+        ++slices_;
+        break;
       case Index::Kind::ellipsis:
         for (; hidden_ > 0; --hidden_) add_slice({});
         break;
@@ -131,7 +138,8 @@ class Planner {
 
   void add_slice(const Index& s) {
     if (s.step == 0) fail("index", "slice step cannot be zero", where_);
-    int64_t start = s.start.value_or(s.step > 0 ? 0 : slice_max), stop = s.stop.value_or(s.step > 0 ? slice_max : slice_min);
+    int64_t start = s.start.value_or(s.step > 0 ? 0 : slice_max),
+            stop = s.stop.value_or(s.step > 0 ? slice_max : slice_min);
     int64_t count = slice_range(start, stop, s.step, axis_size()).count;
     push_window(start, stop, s.step, count);
     plan_.window_shape.push_back(count);
@@ -141,7 +149,9 @@ class Planner {
 
   void add_indices(const Tensor& t) {
     if (!is_integer(t.dtype()))
-      fail("index", fmt::format("{} cannot index. tensors used as indices must be of integer or bool type", to_string(t.spec())), where_);
+      fail("index",
+           fmt::format("{} cannot index. tensors used as indices must be of integer or bool type", to_string(t.spec())),
+           where_);
     add_index(t, axis_size());
     plan_.window_shape.push_back(axis_size());
     push_window(0, slice_max, 1, axis_size());
@@ -157,8 +167,11 @@ class Planner {
     if (mask.ndim() == 0) fail("index", "a mask of no axes cannot index. use where()", where_);
     for (size_t i = 0; i < mask.shape().size(); ++i)
       if (mask.shape()[i] != x_.shape()[axis_ + i])
-        fail("index", fmt::format("boolean index did not match indexed tensor along axis {}; size of axis is {} but size "
-                                  "of corresponding boolean axis is {}", axis_ + i, x_.shape()[axis_ + i], mask.shape()[i]), where_);
+        fail("index",
+             fmt::format("boolean index did not match indexed tensor along axis {}; size of axis is {} but size "
+                         "of corresponding boolean axis is {}",
+                         axis_ + i, x_.shape()[axis_ + i], mask.shape()[i]),
+             where_);
     plan_.mask_axis = plan_.window_shape.size();
     plan_.mask_values_unknown = mask.is_symbolic();
     add_index(mask.is_symbolic() ? Tensor() : flat_nonzero(mask, where_), mask.size());
@@ -180,8 +193,8 @@ class Planner {
   const Tensor& x_;
   const Where& where_;
   Plan plan_;
-  size_t axis_ = 0;    // of x_, the next to be indexed
-  size_t hidden_ = 0;  // axes that no entry names
+  size_t axis_ = 0;                          // of x_, the next to be indexed
+  size_t hidden_ = 0;                        // axes that no entry names
   int64_t slices_ = 0, first_advanced_ = 0;  // axes of the result that come from slices and new axes so far
   bool seen_advanced_ = false, last_kind_advanced_ = false, run_ended_ = false, split_run_ = false;
 };
@@ -234,7 +247,7 @@ Tensor set_window(Tensor base, const Plan& p, const Tensor& value, const Where& 
   Tensor v = value.dtype() == base.dtype() ? value : astype(value, base.dtype());
   if (!(v.shape() == p.shape)) v = broadcast_to(v, p.shape);
   v = shaped(v, p.window_shape, where);
-  if (p.whole) return contiguous(v);
+  if (p.whole) return v.contiguous(where);
   const Tensor* rest[] = {&v};
   return run_update(update_slice_op, std::move(base), rest, p.window, where);
 }
@@ -257,7 +270,8 @@ Tensor put(Tensor base, std::span<const Index> index, const Tensor& value, Scatt
   CallerScope caller(where);
   Plan p = Planner(base, index, where).take();
   if (p.index.empty()) {
-    Tensor v = mode == ScatterMode::set ? value : combine(shaped(window_of(base, p, where), p.shape, where), value, mode);
+    Tensor v =
+        mode == ScatterMode::set ? value : combine(shaped(window_of(base, p, where), p.shape, where), value, mode);
     return set_window(std::move(base), p, v, where);
   }
   Tensor w;
@@ -277,16 +291,19 @@ Tensor put(Tensor base, std::span<const Index> index, const Tensor& value, Scatt
 
 // --- Members of Tensor -----------------------------------------------------------------------------------------------
 
-Tensor Tensor::operator()(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7, Where where) const {
+Tensor Tensor::operator()(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7,
+                          Where where) const {
   const Index index[] = {i0, i1, i2, i3, i4, i5, i6, i7};
   return get(*this, index, where);
 }
 
-IndexedTensor Tensor::at(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7, Where where) const& {
+IndexedTensor Tensor::at(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7,
+                         Where where) const& {
   const Index index[] = {i0, i1, i2, i3, i4, i5, i6, i7};
   return IndexedTensor(*this, index, where);
 }
-IndexedTensor Tensor::at(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7, Where where) && {
+IndexedTensor Tensor::at(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7,
+                         Where where) && {
   const Index index[] = {i0, i1, i2, i3, i4, i5, i6, i7};
   return IndexedTensor(std::move(*this), index, where);
 }
@@ -296,7 +313,9 @@ IndexedTensor::IndexedTensor(Tensor base, std::span<const Index> index, const Wh
 
 Tensor IndexedTensor::set(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::set, where_); }
 Tensor IndexedTensor::add(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::add, where_); }
-Tensor IndexedTensor::multiply(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::multiply, where_); }
+Tensor IndexedTensor::multiply(const Tensor& v) && {
+  return put(std::move(base_), index_, v, ScatterMode::multiply, where_);
+}
 Tensor IndexedTensor::min(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::min, where_); }
 Tensor IndexedTensor::max(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::max, where_); }
 Tensor IndexedTensor::get() && { return rill::get(base_, index_, where_); }
@@ -307,8 +326,10 @@ namespace {
 // [count, ndim], row-major, as C++ numbers.
 std::vector<int64_t> places(const Tensor& x, std::string_view op, const Where& where) {
   if (x.is_symbolic())
-    fail(op, "how many elements are not zero is not known while a function is traced. use where(mask, x, y), which keeps "
-             "the shape", where);
+    fail(op,
+         "how many elements are not zero is not known while a function is traced. use where(mask, x, y), which keeps "
+         "the shape",
+         where);
   EagerScope eager;
   std::vector<int64_t> out;
   Dims index(size_t(x.ndim()), 0);
@@ -341,7 +362,8 @@ std::vector<Tensor> nonzero(const Tensor& x, Where where) {
 
 Tensor boolean_mask(const Tensor& x, const Tensor& mask, int64_t axis, Where where) {
   axis = normal_axis(axis, std::max(x.ndim(), 1), "boolean_mask", where);
-  if (!is_bool(mask.dtype())) fail("boolean_mask", fmt::format("the mask is {}. compare to make it bool", to_string(mask.spec())), where);
+  if (!is_bool(mask.dtype()))
+    fail("boolean_mask", fmt::format("the mask is {}. compare to make it bool", to_string(mask.spec())), where);
   SmallVec<Index, 8> index;
   for (int64_t i = 0; i < axis; ++i) index.push_back(Index(all));
   index.push_back(Index(mask));

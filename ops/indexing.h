@@ -1,4 +1,5 @@
-// Picking elements by index tensors, and putting them back. Included by ops.h; a(...) and a.at(...) are Tensor's members.
+// Picking elements by index tensors, and putting them back. Included by ops.h; a(...) and a.at(...) are Tensor's
+// members.
 //
 // Index tensors are of any integer dtype; negative indices count from the back, and one that is out of bounds throws
 // when the op runs. Places that are written by several updates: `set` keeps the last in row-major order of the indices,

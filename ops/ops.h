@@ -47,5 +47,8 @@ Tensor& operator/=(Tensor& a, const TensorArg& b);
 
 }  // namespace rill
 
+#include "rill/ops/creation.h"
 #include "rill/ops/elementwise.h"
+#include "rill/ops/indexing.h"
 #include "rill/ops/reductions.h"
+#include "rill/ops/shaping.h"

@@ -19,9 +19,12 @@ OutSpecs infer_pad(const InferArgs& a) {
     a.reject(fmt::format("widths are given for {} axes. give one, or one for each axis", p.lo.size()));
   Shape out;
   for (size_t i = 0; i < in.size(); ++i) {
-    if (p.interior[i] < 0) a.reject(fmt::format("the interior padding of axis {} is {}. it must not be negative", i, p.interior[i]));
+    if (p.interior[i] < 0)
+      a.reject(fmt::format("the interior padding of axis {} is {}. it must not be negative", i, p.interior[i]));
     int64_t n = p.lo[i] + p.hi[i] + in[i] + std::max<int64_t>(in[i] - 1, 0) * p.interior[i];
-    if (n < 0) a.reject(fmt::format("padding axis {} of size {} by {} and {} leaves a negative size", i, in[i], p.lo[i], p.hi[i]));
+    if (n < 0)
+      a.reject(
+          fmt::format("padding axis {} of size {} by {} and {} leaves a negative size", i, in[i], p.lo[i], p.hi[i]));
     out.push_back(n);
   }
   return {Spec{std::move(out), a[0].dtype, false, a[0].device}};
@@ -56,15 +59,16 @@ std::vector<Sample> pad_samples() {
           {{uniform({0, 2})}, PadAttrs{{1, 0}, {1, 0}, {3, 0}, f32, half}}};
 }
 
-const Op pad_op({.name = "pad",
-                 .doc = "`value` before (lo), after (hi) and between (interior) the elements; negative lo and hi cut off.",
-                 .dtypes = every_set,
-                 .infer = infer_pad,
-                 .vjp = vjp_pad,
-                 .cpu = cpu::pad,
-                 .ref = ref::pad,
-                 .samples = pad_samples,
-                 .exported = {"Pad", "PadV2"}});
+const Op pad_op(
+    {.name = "pad",
+     .doc = "`value` before (lo), after (hi) and between (interior) the elements; negative lo and hi cut off.",
+     .dtypes = every_set,
+     .infer = infer_pad,
+     .vjp = vjp_pad,
+     .cpu = cpu::pad,
+     .ref = ref::pad,
+     .samples = pad_samples,
+     .exported = {"Pad", "PadV2"}});
 
 std::vector<Padding> for_each_axis(const std::vector<Padding>& widths, int ndim) {
   return widths.size() == 1 ? std::vector<Padding>(size_t(ndim), widths[0]) : widths;
@@ -98,7 +102,8 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, const Tensor& va
   if (constant_fill(value, x.dtype(), constant)) return pad_constant(x, widths, constant, where);
   // A value known only as a tensor is chosen wherever a padded mask says that no element came.
   CallerScope caller(where);
-  if (!value.shape().empty()) fail("pad", fmt::format("the value has shape {}. give one number", to_string(value.shape())), where);
+  if (!value.shape().empty())
+    fail("pad", fmt::format("the value has shape {}. give one number", to_string(value.shape())), where);
   Tensor there = pad_constant(ones_like(x, {boolean, {}}), widths, {}, where);
   return rill::where(there, pad_constant(x, widths, {}, where), astype(value, x.dtype()));
 }
@@ -107,8 +112,10 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, PadMode mode, Wh
   CallerScope caller(where);
   std::vector<Padding> each = for_each_axis(widths, x.ndim());
   if (each.size() != size_t(x.ndim()))
-    fail("pad", fmt::format("widths are given for {} axes and {} has {}. give one, or one for each axis", each.size(),
-                            to_string(x.spec()), x.ndim()), where);
+    fail("pad",
+         fmt::format("widths are given for {} axes and {} has {}. give one, or one for each axis", each.size(),
+                     to_string(x.spec()), x.ndim()),
+         where);
   Tensor out = x;
   for (size_t axis = 0; axis < each.size(); ++axis) {
     const Padding& w = each[axis];
@@ -116,7 +123,9 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, PadMode mode, Wh
     if (w.lo < 0 || w.hi < 0 || w.interior)
       fail("pad", "widths of these modes cannot be negative or between elements. pad with a number instead", where);
     if (w.lo == 0 && w.hi == 0) continue;
-    if (n == 0) fail("pad", fmt::format("cannot extend empty axis {} with its own elements. pad with a number instead", axis), where);
+    if (n == 0)
+      fail("pad", fmt::format("cannot extend empty axis {} with its own elements. pad with a number instead", axis),
+           where);
     std::vector<int64_t> from;
     for (int64_t i = -w.lo; i < n + w.hi; ++i) from.push_back(source_of(i, n, mode));
     out = take(out, tensor(from, {i64, x.device()}), int64_t(axis));

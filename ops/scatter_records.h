@@ -14,7 +14,8 @@ inline const Op& scatter_record(ScatterMode mode) {
   return mode == ScatterMode::set || mode == ScatterMode::add ? scatter_op : scatter_reduce_op;
 }
 // `updates` cast to x's dtype and broadcast to the shape that gather would give.
-Tensor scatter_updates(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates, const GatherAttrs& attrs);
+Tensor scatter_updates(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates,
+                       const GatherAttrs& attrs);
 }  // namespace detail
 
 }  // namespace rill

@@ -131,7 +131,9 @@ Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes, Where where) {
     return reshape(roll(ravel(x), shift, 0), x.shape());
   }
   if (shift.size() != axes.size() && shift.size() != 1)
-    fail("roll", fmt::format("{} shifts are given for {} axes. give one, or one for each axis", shift.size(), axes.size()), where);
+    fail("roll",
+         fmt::format("{} shifts are given for {} axes. give one, or one for each axis", shift.size(), axes.size()),
+         where);
   Tensor out = x;
   for (size_t i = 0; i < axes.size(); ++i) {
     int64_t axis = normal_axis(axes[i], x.ndim(), "roll", where), n = x.shape()[size_t(axis)];
@@ -175,10 +177,12 @@ Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<
   if (!axis) return repeat(ravel(x), times, 0);
   int64_t a = normal_axis(*axis, x.ndim(), "repeat", where), n = x.shape()[size_t(a)];
   if (int64_t(times.size()) != n)
-    fail("repeat", fmt::format("{} numbers of repetitions are given for axis {} of size {}", times.size(), a, n), where);
+    fail("repeat", fmt::format("{} numbers of repetitions are given for axis {} of size {}", times.size(), a, n),
+         where);
   std::vector<int64_t> from;
   for (int64_t i = 0; i < n; ++i) {
-    if (times[size_t(i)] < 0) fail("repeat", fmt::format("a number of repetitions is {}. it must not be negative", times[size_t(i)]), where);
+    if (times[size_t(i)] < 0)
+      fail("repeat", fmt::format("a number of repetitions is {}. it must not be negative", times[size_t(i)]), where);
     from.insert(from.end(), size_t(times[size_t(i)]), i);
   }
   return take(x, tensor(from, {i64, x.device()}), a);
@@ -198,7 +202,8 @@ Tensor space_to_depth(const Tensor& x, int64_t block, Where where) {
   require_image(x, block, "space_to_depth", where);
   const Shape& s = x.shape();
   if (s[1] % block || s[2] % block)
-    fail("space_to_depth", fmt::format("height and width of {} are not multiples of {}", to_string(x.spec()), block), where);
+    fail("space_to_depth", fmt::format("height and width of {} are not multiples of {}", to_string(x.spec()), block),
+         where);
   int64_t h = s[1] / block, w = s[2] / block;
   Tensor blocks = transpose(reshape(x, {s[0], h, block, w, block, s[3]}), {0, 1, 3, 2, 4, 5});
   return reshape(blocks, {s[0], h, w, block * block * s[3]});
@@ -209,7 +214,8 @@ Tensor depth_to_space(const Tensor& x, int64_t block, Where where) {
   require_image(x, block, "depth_to_space", where);
   const Shape& s = x.shape();
   if (s[3] % (block * block))
-    fail("depth_to_space", fmt::format("the channels of {} are not a multiple of {}", to_string(x.spec()), block * block), where);
+    fail("depth_to_space",
+         fmt::format("the channels of {} are not a multiple of {}", to_string(x.spec()), block * block), where);
   int64_t c = s[3] / (block * block);
   Tensor pixels = transpose(reshape(x, {s[0], s[1], s[2], block, block, c}), {0, 1, 3, 2, 4, 5});
   return reshape(pixels, {s[0], s[1] * block, s[2] * block, c});

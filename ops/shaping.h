@@ -35,8 +35,6 @@ Tensor update_slice(const Tensor& x, const Tensor& value, const Dims& starts, co
                     Where where = Where::current());
 // The elements start, start + 1, ..., stop - 1 along `axis`.
 Tensor slice_axis(const Tensor& x, int64_t axis, int64_t start, int64_t stop, Where where = Where::current());
-// Dense and row-major: itself, or a copy.
-Tensor contiguous(const Tensor& x, Where where = Where::current());
 
 // The shape that both broadcast to. Throws where there is none.
 Shape broadcast_shapes(const Shape& a, const Shape& b, Where where = Where::current());

@@ -66,7 +66,10 @@ bool reshaped_strides(const Shape& from, const Strides& strides, const Shape& to
   if (to.numel() == 0) return true;
   size_t i = 0, j = 0;
   while (j < to.size()) {
-    if (to[j] == 1) { ++j; continue; }
+    if (to[j] == 1) {
+      ++j;
+      continue;
+    }
     while (from[i] == 1) ++i;
     size_t i0 = i, j0 = j;
     int64_t ni = from[i++], nj = to[j++];
@@ -104,14 +107,15 @@ const Op reshape_op({.name = "reshape",
                      .infer = infer_reshape,
                      .vjp = [](const VjpArgs& a) -> Tensors { return {reshape(a.cotangent[0], a.in[0].shape())}; },
                      .view = view_reshape,
-                     .samples = [] {
-                       using samples::uniform;
-                       return std::vector<Sample>{{{uniform({2, 6})}, ShapeAttrs{{3, 4}}},
-                                                  {{uniform({2, 3, 4})}, ShapeAttrs{{-1, 4}}},
-                                                  {{uniform({4})}, ShapeAttrs{{2, 1, 2}}},
-                                                  {{uniform({1, 1})}, ShapeAttrs{{}}},
-                                                  {{uniform({0, 3})}, ShapeAttrs{{3, 0}}}};
-                     },
+                     .samples =
+                         [] {
+                           using samples::uniform;
+                           return std::vector<Sample>{{{uniform({2, 6})}, ShapeAttrs{{3, 4}}},
+                                                      {{uniform({2, 3, 4})}, ShapeAttrs{{-1, 4}}},
+                                                      {{uniform({4})}, ShapeAttrs{{2, 1, 2}}},
+                                                      {{uniform({1, 1})}, ShapeAttrs{{}}},
+                                                      {{uniform({0, 3})}, ShapeAttrs{{3, 0}}}};
+                         },
                      .exported = {"Reshape", "Reshape"}});
 
 // --- transpose -------------------------------------------------------------------------------------------------------
@@ -119,11 +123,13 @@ const Op reshape_op({.name = "reshape",
 OutSpecs infer_transpose(const InferArgs& a) {
   const Dims& axes = a.attrs.as<TransposeAttrs>().axes;
   int64_t ndim = a[0].shape.ndim();
-  if (int64_t(axes.size()) != ndim) a.reject(fmt::format("{} axes are given for {}. name each once", axes.size(), ndim));
+  if (int64_t(axes.size()) != ndim)
+    a.reject(fmt::format("{} axes are given for {}. name each once", axes.size(), ndim));
   Shape shape;
   uint64_t seen = 0;
   for (int64_t axis : axes) {
-    if (axis < 0 || axis >= ndim) a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, ndim));
+    if (axis < 0 || axis >= ndim)
+      a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, ndim));
     if (seen >> axis & 1) a.reject(fmt::format("axis {} is repeated", axis));
     seen |= uint64_t(1) << axis;
     shape.push_back(a[0].shape[size_t(axis)]);
@@ -151,13 +157,14 @@ const Op transpose_op({.name = "transpose",
                        .infer = infer_transpose,
                        .vjp = vjp_transpose,
                        .view = view_transpose,
-                       .samples = [] {
-                         using samples::uniform;
-                         return std::vector<Sample>{{{uniform({2, 3})}, TransposeAttrs{{1, 0}}},
-                                                    {{uniform({2, 3, 4})}, TransposeAttrs{{2, 0, 1}}},
-                                                    {{uniform({})}, TransposeAttrs{{}}},
-                                                    {{uniform({2, 0, 3, 1})}, TransposeAttrs{{3, 1, 0, 2}}}};
-                       },
+                       .samples =
+                           [] {
+                             using samples::uniform;
+                             return std::vector<Sample>{{{uniform({2, 3})}, TransposeAttrs{{1, 0}}},
+                                                        {{uniform({2, 3, 4})}, TransposeAttrs{{2, 0, 1}}},
+                                                        {{uniform({})}, TransposeAttrs{{}}},
+                                                        {{uniform({2, 0, 3, 1})}, TransposeAttrs{{3, 1, 0, 2}}}};
+                           },
                        .exported = {"Transpose", "Transpose"}});
 
 // --- broadcast_to ----------------------------------------------------------------------------------------------------
@@ -192,13 +199,14 @@ const Op broadcast_to_op({.name = "broadcast_to",
                           .infer = infer_broadcast,
                           .vjp = [](const VjpArgs& a) -> Tensors { return {sum_to(a.cotangent[0], a.in[0].shape())}; },
                           .view = view_broadcast,
-                          .samples = [] {
-                            using samples::uniform;
-                            return std::vector<Sample>{{{uniform({3})}, ShapeAttrs{{2, 3}}},
-                                                       {{uniform({2, 1})}, ShapeAttrs{{2, 3}}},
-                                                       {{uniform({})}, ShapeAttrs{{2, 2}}},
-                                                       {{uniform({1, 3, 1})}, ShapeAttrs{{4, 2, 3, 0}}}};
-                          },
+                          .samples =
+                              [] {
+                                using samples::uniform;
+                                return std::vector<Sample>{{{uniform({3})}, ShapeAttrs{{2, 3}}},
+                                                           {{uniform({2, 1})}, ShapeAttrs{{2, 3}}},
+                                                           {{uniform({})}, ShapeAttrs{{2, 2}}},
+                                                           {{uniform({1, 3, 1})}, ShapeAttrs{{4, 2, 3, 0}}}};
+                              },
                           .exported = {"Expand", "BroadcastTo"}});
 
 // --- strided_slice ---------------------------------------------------------------------------------------------------
@@ -220,7 +228,8 @@ Window checked_window(const InferArgs& a, const SliceAttrs& s) {
   Window w = slice_window(in, contiguous_strides(in), s);
   for (int64_t axis : s.drop)
     if (w.shape[size_t(axis)] != 1)
-      a.reject(fmt::format("index {} is out of bounds for axis {} of size {}", s.starts[size_t(axis)], axis, in[size_t(axis)]));
+      a.reject(fmt::format("index {} is out of bounds for axis {} of size {}", s.starts[size_t(axis)], axis,
+                           in[size_t(axis)]));
   return w;
 }
 
@@ -313,32 +322,18 @@ const Op update_slice_op({.name = "update_slice",
                           .vjp = vjp_update,
                           .cpu = cpu::update_slice,
                           .ref = ref::update_slice,
-                          .samples = [] {
-                            using samples::uniform;
-                            return std::vector<Sample>{
-                                {{uniform({5}), uniform({3}, -2, 2, 2)}, SliceAttrs{{1}, {4}, {1}, {}}},
-                                {{uniform({3, 4}), uniform({2}, -2, 2, 2)}, SliceAttrs{{1, 3}, {2, slice_min}, {1, -2}, {0}}},
-                                {{uniform({2, 2}), uniform({0, 2})}, SliceAttrs{{1, 0}, {1, 2}, {1, 1}, {}}}};
-                          },
+                          .samples =
+                              [] {
+                                using samples::uniform;
+                                return std::vector<Sample>{
+                                    {{uniform({5}), uniform({3}, -2, 2, 2)}, SliceAttrs{{1}, {4}, {1}, {}}},
+                                    {{uniform({3, 4}), uniform({2}, -2, 2, 2)},
+                                     SliceAttrs{{1, 3}, {2, slice_min}, {1, -2}, {0}}},
+                                    {{uniform({2, 2}), uniform({0, 2})}, SliceAttrs{{1, 0}, {1, 2}, {1, 1}, {}}}};
+                              },
                           .exported = {"", "TensorStridedSliceUpdate"}});
 
-// --- contiguous ------------------------------------------------------------------------------------------------------
-
 namespace {
-
-const Op contiguous_op({.name = "contiguous",
-                        .doc = "The same elements, dense and row-major.",
-                        .dtypes = every_set,
-                        .infer = [](const InferArgs& a) -> OutSpecs { return {like(a[0], a[0].shape)}; },
-                        .vjp = [](const VjpArgs& a) -> Tensors { return {a.cotangent[0]}; },
-                        .cpu = cpu::copy,
-                        .ref = ref::copy,
-                        .samples = [] {
-                          using samples::uniform;
-                          Tensor x = uniform({3, 4});
-                          return std::vector<Sample>{{{x}, {}}, {{make_view(x, {4, 3}, {1, 4}, 0)}, {}}, {{uniform({})}, {}}};
-                        },
-                        .exported = {"Identity", "Identity"}});
 
 SliceAttrs slice_attrs(const Tensor& x, const Dims& starts, const Dims& stops, const Dims& steps) {
   SliceAttrs s{starts, stops, steps, {}};
@@ -386,11 +381,6 @@ Tensor slice_axis(const Tensor& x, int64_t axis, int64_t start, int64_t stop, Wh
   return apply1(strided_slice_op, {&x}, s, where);
 }
 
-Tensor contiguous(const Tensor& x, Where where) {
-  if (x.is_symbolic() || x.is_contiguous()) return x;
-  return apply1(contiguous_op, {&x}, {}, where);
-}
-
 namespace detail {
 
 Tensor take_window(const Tensor& x, const SliceAttrs& s, const Where& where) {
@@ -412,8 +402,11 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, Where where) {
   for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
     int64_t m = a[a.size() - i], n = b[b.size() - i];
     if (m != n && m != 1 && n != 1)
-      fail("broadcast", fmt::format("shapes {} and {} do not broadcast: {} != {}. sizes must be equal, or 1, counted "
-                                    "from the last axis", to_string(a), to_string(b), m, n), where);
+      fail("broadcast",
+           fmt::format("shapes {} and {} do not broadcast: {} != {}. sizes must be equal, or 1, counted "
+                       "from the last axis",
+                       to_string(a), to_string(b), m, n),
+           where);
     out[out.size() - i] = m == 1 ? n : m;
   }
   return out;
@@ -431,7 +424,6 @@ std::vector<Tensor> broadcast_arrays(const std::vector<Tensor>& x, Where where) 
 // --- Members of Tensor -----------------------------------------------------------------------------------------------
 
 Tensor Tensor::reshape(const Shape& shape, Where where) const { return rill::reshape(*this, shape, where); }
-Tensor Tensor::contiguous(Where where) const { return rill::contiguous(*this, where); }
 Tensor Tensor::T(Where where) const { return transpose(*this, {}, where); }
 
 }  // namespace rill

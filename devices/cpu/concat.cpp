@@ -1,14 +1,9 @@
-// CPU kernels of contiguous and concat: strided copies into the output.
+// CPU kernel of concat: strided copies into the output.
 #include "rill/devices/cpu/shape_kernels.h"
 #include "rill/devices/cpu/strided_copy.h"
 #include "rill/devices/shape_params.h"
 
 namespace rill::cpu {
-
-void copy(const KernelArgs& a) {
-  const Tensor& x = a.input(0);
-  strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), a.out_data<char>(), a.output().strides());
-}
 
 void concat(const KernelArgs& a) {
   size_t axis = size_t(a.attrs.as<ConcatAttrs>().axis);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rill/devices/cpu/shape_kernels.h"
+#include "rill/devices/cpu/strided_copy.h"
 #include "rill/devices/gather_layout.h"
 #include "rill/devices/threads.h"
 
@@ -52,7 +53,8 @@ void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size,
       i += i < 0 ? size : 0;
       if (uint64_t(i) >= uint64_t(size)) [[unlikely]] {
         int64_t seen = bad.load();
-        while (p < seen && !bad.compare_exchange_weak(seen, p)) {}
+        while (p < seen && !bad.compare_exchange_weak(seen, p)) {
+        }
         return;
       }
       places[size_t(p)] += i * stride;
@@ -110,20 +112,21 @@ struct Tables {
 
 template <class T>
 void gather_typed(const Tables& t, const T* x, T* out) {
-  parallel_for(t.n_before * t.n_places, std::max<int64_t>(1, grain / std::max<int64_t>(1, t.n_after)), [&](int64_t b, int64_t e) {
-    int64_t i = b / t.n_places, j = b % t.n_places;
-    for (T* to = out + b * t.n_after; b < e; ++b, to += t.n_after) {
-      const T* from = x + t.before[size_t(i)] + t.places[size_t(j)];
-      if (t.n_after == 1) *to = *from;
-      else if (t.after_dense) std::copy_n(from, t.n_after, to);
-      else
-        for (int64_t k = 0; k < t.n_after; ++k) to[k] = from[t.after[size_t(k)]];
-      if (++j == t.n_places) {
-        j = 0;
-        ++i;
-      }
-    }
-  });
+  parallel_for(t.n_before * t.n_places, std::max<int64_t>(1, grain / std::max<int64_t>(1, t.n_after)),
+               [&](int64_t b, int64_t e) {
+                 int64_t i = b / t.n_places, j = b % t.n_places;
+                 for (T* to = out + b * t.n_after; b < e; ++b, to += t.n_after) {
+                   const T* from = x + t.before[size_t(i)] + t.places[size_t(j)];
+                   if (t.n_after == 1) *to = *from;
+                   else if (t.after_dense) std::copy_n(from, t.n_after, to);
+                   else
+                     for (int64_t k = 0; k < t.n_after; ++k) to[k] = from[t.after[size_t(k)]];
+                   if (++j == t.n_places) {
+                     j = 0;
+                     ++i;
+                   }
+                 }
+               });
 }
 
 // Whole numbers wrap around, which C++ leaves undefined for signed ones.
@@ -206,7 +209,9 @@ void scatter(const KernelArgs& a) {
   const auto& s = a.attrs.as<ScatterAttrs>();
   const Tensor &updates = a.input(1), &out = a.output();
   Tables t(GatherLayout(out, a.in.subspan(2), s.where), out);
-  if (a.input(0).rep()->data != out.rep()->data) copy({a.in.first(1), a.out, {}});
+  const Tensor& x = a.input(0);
+  if (x.rep()->data != out.rep()->data)  // else it is updated in place
+    strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), a.out_data<char>(), out.strides());
   Offsets walk;
   if (!updates.is_contiguous()) walk = offsets_of(updates.shape(), updates.strides());
   visit_dtype(out.dtype(), [&](auto zero) {

@@ -36,7 +36,9 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-void full(const KernelArgs& a) { fill(a.output().dtype(), a.out_data<char>(), a.output().size(), a.attrs.as<FullAttrs>().value); }
+void full(const KernelArgs& a) {
+  fill(a.output().dtype(), a.out_data<char>(), a.output().size(), a.attrs.as<FullAttrs>().value);
+}
 
 void pad(const KernelArgs& a) {
   const auto& p = a.attrs.as<PadAttrs>();
@@ -57,12 +59,15 @@ void pad(const KernelArgs& a) {
   }
   if (shape.numel() < out.size()) fill(x.dtype(), a.out_data<char>(), out.size(), p.value);
   int64_t bytes = int64_t(size_of(x.dtype()));
-  strided_copy(x.dtype(), shape, x.rep()->data + from * bytes, x.strides(), a.out_data<char>() + to * bytes, to_strides);
+  strided_copy(x.dtype(), shape, x.rep()->data + from * bytes, x.strides(), a.out_data<char>() + to * bytes,
+               to_strides);
 }
 
 void update_slice(const KernelArgs& a) {
   const auto& s = a.attrs.as<SliceAttrs>();
-  if (a.input(0).rep()->data != a.output().rep()->data) copy(a);  // else it is updated in place
+  const Tensor& x = a.input(0);
+  if (x.rep()->data != a.output().rep()->data)  // else it is updated in place
+    strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), a.out_data<char>(), a.output().strides());
   const Tensor& value = a.input(1);
   Window w = slice_window(a.output().shape(), a.output().strides(), s);
   Strides strides(w.shape.size(), 0);  // of the value, with the dropped axes

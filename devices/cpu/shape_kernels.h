@@ -5,7 +5,6 @@
 namespace rill::cpu {
 
 void full(const KernelArgs& a);          // pad.cpp
-void copy(const KernelArgs& a);          // concat.cpp
 void concat(const KernelArgs& a);        // concat.cpp
 void update_slice(const KernelArgs& a);  // pad.cpp
 void pad(const KernelArgs& a);           // pad.cpp

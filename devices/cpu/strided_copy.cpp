@@ -28,13 +28,13 @@ AxisList merged_axes(const Shape& shape, const Strides& from, const Strides& to)
   AxisList axes;
   for (size_t i = 0; i < shape.size(); ++i)
     if (shape[i] != 1) axes.push_back({shape[i], from[i], to[i]});
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
   AxisList out;
   for (const Axis& a : axes) {
     if (!out.empty() && out.back().from == a.from * a.size && out.back().to == a.to * a.size)
       out.back() = {out.back().size * a.size, a.from, a.to};
-    else
-      out.push_back(a);
+    else out.push_back(a);
   }
   if (out.empty()) out.push_back({1, 1, 1});
   return out;

@@ -1,4 +1,4 @@
-// Reference kernels of contiguous and concat.
+// Reference kernel of concat.
 #include "rill/devices/ref/iterate.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/shape_params.h"
@@ -12,17 +12,11 @@ void place(const Tensor& from, T* to, const Strides& strides, int64_t axis, int6
   const T* data = reinterpret_cast<const T*>(from.rep()->data);
   for_each_index(from.shape(), [&](const Dims& index) {
     Dims at(index);
-    if (shift) at[size_t(axis)] += shift;
-    to[offset(strides, at)] = data[offset(from, index)];
+    at[size_t(axis)] += shift;
+    to[offset(strides, at)] = data[offset(from.strides(), index)];
   });
 }
 }  // namespace
-
-void copy(const KernelArgs& a) {
-  visit_dtype(a.output().dtype(), [&](auto zero) {
-    place(a.input(0), a.out_data<decltype(zero)>(), a.output().strides(), 0, 0);
-  });
-}
 
 void concat(const KernelArgs& a) {
   int64_t axis = a.attrs.as<ConcatAttrs>().axis;

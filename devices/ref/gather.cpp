@@ -6,6 +6,7 @@
 #include "rill/devices/gather_layout.h"
 #include "rill/devices/ref/iterate.h"
 #include "rill/devices/ref/shape_kernels.h"
+#include "rill/devices/registry.h"
 
 namespace rill::ref {
 
@@ -69,7 +70,8 @@ void gather(const KernelArgs& a) {
   visit_dtype(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* out = a.out_data<T>();
-    for_each_index(a.output().shape(), [&](const Dims& index) { *out++ = a.in_data<T>(0)[offset(x, place_of(g, x, index))]; });
+    for_each_index(a.output().shape(),
+                   [&](const Dims& index) { *out++ = a.in_data<T>(0)[offset(x.strides(), place_of(g, x, index))]; });
   });
 }
 
@@ -77,12 +79,12 @@ void scatter(const KernelArgs& a) {
   const auto& s = a.attrs.as<ScatterAttrs>();
   const Tensor &x = a.output(), &updates = a.input(1);
   GatherLayout g(x, a.in.subspan(2), s.where);
-  if (a.input(0).rep()->data != x.rep()->data) copy({a.in.first(1), a.out, {}});
+  if (a.input(0).rep()->data != x.rep()->data) copy_elements(a.input(0), a.output());
   visit_dtype(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     for_each_index(updates.shape(), [&](const Dims& index) {
-      T& out = a.out_data<T>()[offset(x, place_of(g, x, index))];
-      out = combined(out, a.in_data<T>(1)[offset(updates, index)], s.mode);
+      T& out = a.out_data<T>()[offset(x.strides(), place_of(g, x, index))];
+      out = combined(out, a.in_data<T>(1)[offset(updates.strides(), index)], s.mode);
     });
   });
 }

@@ -1,6 +1,7 @@
 // Reference kernels of pad and update_slice.
 #include "rill/devices/ref/iterate.h"
 #include "rill/devices/ref/shape_kernels.h"
+#include "rill/devices/registry.h"
 #include "rill/devices/shape_params.h"
 
 namespace rill::ref {
@@ -18,14 +19,15 @@ void pad(const KernelArgs& a) {
         at[i] = p.lo[i] + index[i] * (p.interior[i] + 1);
         if (at[i] < 0 || at[i] >= a.output().shape()[i]) return;
       }
-      out[offset(a.output(), at)] = a.in_data<T>(0)[offset(x, index)];
+      out[offset(a.output().strides(), at)] = a.in_data<T>(0)[offset(x.strides(), index)];
     });
   });
 }
 
 void update_slice(const KernelArgs& a) {
   const auto& s = a.attrs.as<SliceAttrs>();
-  if (a.input(0).rep()->data != a.output().rep()->data) copy(a);  // else it is updated in place
+  if (a.input(0).rep()->data != a.output().rep()->data)
+    copy_elements(a.input(0), a.output());  // else it is updated in place
   Window w = slice_window(a.output().shape(), a.output().strides(), s);
   visit_dtype(a.output().dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -33,7 +35,7 @@ void update_slice(const KernelArgs& a) {
       Dims kept;
       for (size_t i = 0; i < index.size(); ++i)
         if (std::find(s.drop.begin(), s.drop.end(), int64_t(i)) == s.drop.end()) kept.push_back(index[i]);
-      a.out_data<T>()[w.offset + offset(w.strides, index)] = a.in_data<T>(1)[offset(a.input(1), kept)];
+      a.out_data<T>()[w.offset + offset(w.strides, index)] = a.in_data<T>(1)[offset(a.input(1).strides(), kept)];
     });
   });
 }

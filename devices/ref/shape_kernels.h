@@ -6,7 +6,6 @@ namespace rill::ref {
 
 void full(const KernelArgs& a);          // iota.cpp
 void iota(const KernelArgs& a);          // iota.cpp
-void copy(const KernelArgs& a);          // concat.cpp
 void concat(const KernelArgs& a);        // concat.cpp
 void update_slice(const KernelArgs& a);  // pad.cpp
 void pad(const KernelArgs& a);           // pad.cpp
