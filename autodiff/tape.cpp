@@ -203,7 +203,8 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
       Tensors given;
       for (size_t i = 0; i < outputs; ++i) {
         Tensor& c = cotangent[e.first_out + i];
-        given.push_back(c.defined() ? c : zeros(e.out[i].shape(), {.dtype = e.out[i].dtype(), .device = e.out[i].device()}));
+        // A record's rule gets zeros where no cotangent arrived; a custom one is told.
+        given.push_back(c.defined() || !e.op ? c : zeros(e.out[i].shape(), {.dtype = e.out[i].dtype(), .device = e.out[i].device()}));
         if (!is_source[e.first_out + i]) c = Tensor();
       }
       uint64_t needed = 0;
@@ -273,11 +274,14 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
   Paused paused(tape);
   std::vector<TapeNode> target_nodes, source_nodes;
   std::vector<Tensor> seeds;
-  for (const Tensor& t : targets) {
+  if (!options.output_gradients.empty() && options.output_gradients.size() != targets.size())
+    fail("GradientTape.gradient", fmt::format("{} output_gradients for {} targets. give one each", options.output_gradients.size(), targets.size()), where);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const Tensor& t = targets[i];
     if (!is_differentiable(t.dtype()))
       fail("GradientTape.gradient", fmt::format("the target is {}: gradients need a floating or complex dtype", to_string(t.spec())), where);
     target_nodes.push_back(tape.node_of(t));
-    seeds.push_back(seed_for(t, options.output_gradient, where));
+    seeds.push_back(seed_for(t, options.output_gradients.empty() ? options.output_gradient : options.output_gradients[i], where));
   }
   for (const Source& s : sources) source_nodes.push_back(tape.node_of(s));
   auto unconnected = [&](size_t i) {
@@ -328,7 +332,7 @@ std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, const Sour
   bool persistent = std::exchange(impl_->options.persistent, true);
   {
     Paused paused(*impl_);
-    for (int64_t i = 0; i < n; ++i) rows.push_back(gradient(target, source, {options.unconnected, cotangent(i)}, where));
+    for (int64_t i = 0; i < n; ++i) rows.push_back(gradient(target, source, {options.unconnected, cotangent(i), {}}, where));
   }
   impl_->options.persistent = persistent;
   if (!persistent) {

@@ -35,6 +35,7 @@ enum class Unconnected : uint8_t {
 struct GradientOptions {
   Unconnected unconnected = Unconnected::error;
   Tensor output_gradient = {};  // the cotangent to start from, of the target's shape; ones by default
+  std::vector<Tensor> output_gradients = {};  // the same for several targets, one each
 };
 
 // What a gradient is taken with respect to: a Variable, or a tensor that is watched or was recorded.

@@ -144,7 +144,7 @@ Tensor run_recompute(const std::function<Tensor(std::span<const Tensor>)>& f, st
       else tape.watch(c.tensor);
     }
     Tensor y = f(arguments);
-    std::vector<Tensor> g = tape.gradient(std::vector<Tensor>{y}, sources, {Unconnected::none, cotangents[0]}, where);
+    std::vector<Tensor> g = tape.gradient(std::vector<Tensor>{y}, sources, {Unconnected::none, cotangents[0], {}}, where);
     return Tensors(g.begin(), g.end());
   };
   auto& tapes = thread_state().tapes;

@@ -69,12 +69,6 @@ void check_not_leaked(const Op& op, Operands in, const Where& where) {
     if (t->rep()->trace) fail_leaked(op, where);
 }
 
-Kernel kernel_for(const Op& op, Device device, DType dtype) {
-  // The reference kernels work on the host's memory, so they stand in where the CPU has no kernel of its own.
-  bool own = device.kind() == DeviceKind::cpu && op.cpu && contains(op.cpu_dtypes, dtype);
-  return own ? op.cpu : op.ref;
-}
-
 Tensor dense_copy(const Tensor& t) {
   Spec spec = t.spec();
   Tensor out = empty_tensor(std::move(spec));
@@ -94,6 +88,12 @@ OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, c
 }
 
 // --- Running ---------------------------------------------------------------------------------------------------------
+
+Kernel kernel_for(const Op& op, Device device, DType dtype) {
+  // The reference kernels work on the host's memory, so they stand in where the CPU has no kernel of its own.
+  bool own = device.kind() == DeviceKind::cpu && op.cpu && contains(op.cpu_dtypes, dtype);
+  return own ? op.cpu : op.ref;
+}
 
 void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs) {
   Kernel kernel = kernel_for(op, out[0]->device(), in.empty() ? out[0]->dtype() : in[0]->dtype());

@@ -21,7 +21,9 @@ inline Tensors apply(const Op& op, std::initializer_list<const Tensor*> in, Attr
 
 // Checks and infers without running: what a graph pass calls.
 OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, const Where& where);
-// Runs the kernel of op for `device` into `out` (dense, allocated); no tape, no trace. What an executable calls.
+// The kernel that runs op on `device` for a first input (or, without inputs, an output) of `dtype`.
+Kernel kernel_for(const Op& op, Device device, DType dtype);
+// Runs that kernel into `out` (dense, allocated); no tape, no trace. What an executable calls.
 void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs);
 // Allocates the outputs (or makes the view) and runs the kernel; no tape, no trace.
 Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs);
@@ -32,7 +34,7 @@ Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs
 struct VariableState;
 
 // Cotangents of the outputs to cotangents of the inputs (undefined where there is none). Bit i of `needed`: somebody
-// asks for input i's.
+// asks for input i's. A cotangent that did not arrive is an undefined tensor (there is always one that did).
 using CustomVjp = std::function<Tensors(std::span<const Tensor> cotangents, uint64_t needed)>;
 
 // A tape, seen from here.

@@ -1,0 +1,133 @@
+#include "rill/trace/executable.h"
+
+#include "rill/devices/registry.h"
+#include "rill/trace/layout.h"
+
+namespace rill {
+
+// What one running call needs: the arena, a tensor for each value, and the operand lists of each instruction.
+struct Executable::Frame {
+  Ref<Buffer> arena;
+  std::vector<Tensor> values;
+  struct Operands_ { std::vector<const Tensor*> in; std::vector<Tensor*> out; };
+  std::vector<Operands_> operands;
+};
+
+Executable::~Executable() = default;
+
+Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_)) {
+  Layouts layouts;
+  for (const Node& n : graph_.nodes()) {
+    size_t first = plan_.first[size_t(&n - graph_.nodes().data())];
+    const ValuePlace& place = plan_.places[first];
+    layouts.append(n);
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const ValuePlace& p = plan_.places[first + k];
+      bool fixed = p.kind == ValuePlace::Kind::arena || p.kind == ValuePlace::Kind::constant || (p.kind == ValuePlace::Kind::view && p.fixed_view);
+      if (!fixed) moving_.push_back(uint32_t(first + k));
+    }
+    if (n.kind != Node::Kind::op || (place.kind == ValuePlace::Kind::view && place.fixed_view)) continue;
+    Instruction i;
+    i.op = n.op;
+    i.node = &n;
+    i.is_view = place.kind == ValuePlace::Kind::view;
+    bool dense = true;
+    for (ValueId v : n.inputs) {
+      i.in.push_back(uint32_t(plan_.number(v)));
+      dense &= layouts.of(v).defined() && layouts.of(v).is_contiguous();
+    }
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      i.out.push_back(uint32_t(first + k));
+      i.makes_outputs |= plan_.places[first + k].kind == ValuePlace::Kind::output;
+    }
+    DType dtype = n.inputs.empty() ? n.outputs[0].dtype : graph_.spec(n.inputs[0]).dtype;
+    if (!i.is_view && (dense || !n.op->wants_contiguous)) i.kernel = kernel_for(*n.op, n.outputs[0].device, dtype);
+    instructions_.push_back(std::move(i));
+  }
+}
+
+size_t Executable::kernel_count() const {
+  size_t n = 0;
+  for (const Instruction& i : instructions_) n += !i.is_view;
+  return n;
+}
+
+std::unique_ptr<Executable::Frame> Executable::make_frame() const {
+  auto f = std::make_unique<Frame>();
+  f->values.resize(plan_.places.size());
+  for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+    const Node& n = graph_.nodes()[i];
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      size_t number = plan_.first[i] + k;
+      const ValuePlace& p = plan_.places[number];
+      Tensor& t = f->values[number];
+      if (p.kind == ValuePlace::Kind::constant) {
+        t = n.constant;
+      } else if (p.kind == ValuePlace::Kind::arena) {
+        if (!f->arena) f->arena = allocate(n.outputs[k].device, plan_.arena_bytes);
+        t = make_tensor(n.outputs[k], f->arena);
+        t.mutable_rep()->data += p.offset;
+      } else if (p.kind == ValuePlace::Kind::view && p.fixed_view) {
+        t = n.op->view(f->values[plan_.number(n.inputs[0])], n.attrs, n.outputs[k]);
+      }
+    }
+  }
+  for (const Instruction& i : instructions_) {
+    auto& o = f->operands.emplace_back();
+    for (uint32_t v : i.in) o.in.push_back(&f->values[v]);
+    for (uint32_t v : i.out) o.out.push_back(&f->values[v]);
+  }
+  return f;
+}
+
+void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
+  auto& o = f.operands[at];
+  const Node& n = *i.node;
+  if (placement_is_logged) [[unlikely]] report_placement(i.op->name, o.in, n.outputs[0].device);
+  if (i.is_view) {
+    *o.out[0] = run_op1(*i.op, o.in, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
+    return;
+  }
+  if (i.makes_outputs)
+    for (size_t k = 0; k < i.out.size(); ++k)
+      if (plan_.places[i.out[k]].kind == ValuePlace::Kind::output) *o.out[k] = empty_tensor(n.outputs[k]);
+  if (i.kernel) i.kernel({o.in, o.out, n.attrs});
+  else run_kernel(*i.op, o.in, o.out, n.attrs);
+}
+
+void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) const {
+  std::unique_ptr<Frame> frame;
+  {
+    std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      frame = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (!frame) frame = make_frame();
+  // Gives the frame back, holding none of this call's tensors, also where a kernel throws.
+  struct Return {
+    const Executable& e;
+    std::unique_ptr<Frame>& frame;
+    ~Return() {
+      for (uint32_t v : e.moving_) frame->values[v] = Tensor();
+      std::lock_guard lock(e.mutex_);
+      e.idle_.push_back(std::move(frame));
+    }
+  } give_back{*this, frame};
+
+  for (size_t k = 0; k < graph_.inputs.size(); ++k) frame->values[plan_.first[size_t(graph_.inputs[k].node)]] = inputs[k];
+  for (size_t at = 0; at < instructions_.size(); ++at) execute(instructions_[at], at, *frame);
+
+  size_t r = 0;
+  auto take = [&](ValueId v) {
+    const Tensor& t = frame->values[plan_.number(v)];
+    ValuePlace::Kind kind = plan_.places[plan_.number(v)].kind;
+    // An input or constant that is returned becomes a new tensor, so that tapes can tell them apart.
+    results[r++] = kind == ValuePlace::Kind::output ? t : make_alias(t);
+  };
+  for (ValueId v : graph_.outputs) take(v);
+  for (const GraphAssign& a : graph_.assigns) take(a.value);
+}
+
+}  // namespace rill

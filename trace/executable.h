@@ -1,0 +1,52 @@
+// Executable: a graph ready to run. A flat list of instructions with resolved kernels over a frame of tensors whose
+// places are planned; a replay allocates what it returns and nothing else, and never goes through apply().
+#pragma once
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "rill/trace/graph.h"
+#include "rill/trace/memory_plan.h"
+
+namespace rill {
+
+class Executable {
+ public:
+  // `g` must have been through optimize().
+  explicit Executable(Graph g);
+  ~Executable();
+
+  // `inputs`: one a graph input, of its shape, dtype and device, with any strides. `results`: the outputs, then the
+  // assigned values. Any number of threads may run at once.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> results) const;
+
+  const Graph& graph() const { return graph_; }
+  const MemoryPlan& plan() const { return plan_; }
+  size_t result_count() const { return graph_.outputs.size() + graph_.assigns.size(); }
+  // Kernels that a replay runs.
+  size_t kernel_count() const;
+
+ private:
+  struct Instruction {
+    const Op* op = nullptr;
+    Kernel kernel = nullptr;       // null: go through run_kernel, which makes operands dense, or a view
+    const Node* node = nullptr;
+    SmallVec<uint32_t, 4> in, out; // value numbers
+    bool makes_outputs = false;    // its outputs are allocated at each call
+    bool is_view = false;
+  };
+  struct Frame;
+
+  std::unique_ptr<Frame> make_frame() const;
+  void execute(const Instruction& i, size_t at, Frame& f) const;
+
+  Graph graph_;
+  MemoryPlan plan_;
+  std::vector<Instruction> instructions_;
+  std::vector<uint32_t> moving_;  // values that a call sets and must drop afterwards
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Frame>> idle_;
+};
+
+}  // namespace rill

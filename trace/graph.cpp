@@ -1,0 +1,52 @@
+#include "rill/trace/graph.h"
+
+#include <fmt/format.h>
+
+namespace rill {
+
+std::string_view Node::op_name() const {
+  return kind == Kind::op ? op->name : kind == Kind::input ? "input" : "constant";
+}
+
+int32_t Graph::append(Node node) {
+  for (ValueId v : node.inputs)
+    if (v.node < 0 || size_t(v.node) >= nodes_.size() || size_t(v.index) >= nodes_[size_t(v.node)].outputs.size())
+      fail("Graph.append", fmt::format("node '{}' takes value %{}.{}, which no earlier node gives", node.op_name(), v.node, v.index));
+  nodes_.push_back(std::move(node));
+  return int32_t(nodes_.size()) - 1;
+}
+
+namespace {
+std::string print_value(const Graph& g, ValueId v) {
+  return g.nodes()[size_t(v.node)].outputs.size() == 1 ? fmt::format("%{}", v.node) : fmt::format("%{}.{}", v.node, v.index);
+}
+
+std::string print_node(const Graph& g, size_t i) {
+  const Node& n = g.nodes()[i];
+  std::string line = fmt::format("%{} = {}(", i, n.op_name());
+  for (size_t k = 0; k < n.inputs.size(); ++k) line += (k ? ", " : "") + print_value(g, n.inputs[k]);
+  if (n.kind == Node::Kind::input) line += n.name;
+  if (n.kind == Node::Kind::constant && n.constant.size() == 1 && n.constant.dtype() != DType::string) {
+    EagerScope eager;
+    line += to_string(n.constant);
+  }
+  line += ")";
+  if (std::string a = to_string(n.attrs); !a.empty()) line += " {" + a + "}";
+  line += " :";
+  for (const Spec& s : n.outputs) line += " " + to_string(s);
+  if (!n.scope.empty()) line += "  " + n.scope;
+  if (!n.where.empty()) line += "  " + n.where;
+  return line;
+}
+}  // namespace
+
+std::string to_string(const Graph& g) {
+  std::string text = g.name + ":\n";
+  for (size_t i = 0; i < g.nodes().size(); ++i) text += "  " + print_node(g, i) + "\n";
+  text += "  return";
+  for (size_t i = 0; i < g.outputs.size(); ++i) text += (i ? ", " : " ") + print_value(g, g.outputs[i]);
+  for (const GraphAssign& a : g.assigns) text += fmt::format("\n  {} <- {}", a.variable->name, print_value(g, a.value));
+  return text + "\n";
+}
+
+}  // namespace rill

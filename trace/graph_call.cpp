@@ -1,0 +1,225 @@
+// How a traced call is differentiated: Pullback traces the graph again under a tape, then the tape's backward walk after
+// it, into one joint graph, and cuts that in two where the backward begins.
+#include "rill/trace/graph_call.h"
+
+#include <algorithm>
+#include <map>
+
+#include "rill/autodiff/tape.h"
+#include "rill/ops/ops.h"
+#include "rill/trace/passes.h"
+#include "rill/trace/tracer.h"
+
+namespace rill {
+
+GraphCall::GraphCall(Graph traced) : executable_(optimize(std::move(traced))) {}
+
+std::vector<Tensor> GraphCall::run(std::span<const Tensor> inputs) const {
+  std::vector<Tensor> results(executable_.result_count());
+  executable_.run(inputs, results);
+  return results;
+}
+
+namespace {
+
+bool any_tape_watches(std::span<const Tensor> inputs) {
+  for (TapeListener* tape : thread_state().tapes)
+    for (const Tensor& t : inputs)
+      if (tape->watches(t)) return true;
+  return false;
+}
+
+std::vector<const Tensor*> pointers(std::span<const Tensor> ts) {
+  std::vector<const Tensor*> p;
+  for (const Tensor& t : ts) p.push_back(&t);
+  return p;
+}
+
+}  // namespace
+
+std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs) {
+  std::vector<std::vector<Tensor>> values(g.nodes().size());
+  for (size_t k = 0; k < g.inputs.size(); ++k) values[size_t(g.inputs[k].node)] = {inputs[k]};
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.nodes()[i];
+    if (n.kind == Node::Kind::constant) values[i] = {n.constant};
+    if (n.kind != Node::Kind::op) continue;
+    NameScope scope(n.scope);
+    SmallVec<const Tensor*, 8> in;
+    for (ValueId v : n.inputs) in.push_back(&values[size_t(v.node)][size_t(v.index)]);
+    Tensors out = apply(*n.op, Operands(in.data(), in.size()), n.attrs, Where::current());
+    values[i].assign(out.begin(), out.end());
+  }
+  std::vector<Tensor> results;
+  for (ValueId v : g.outputs) results.push_back(values[size_t(v.node)][size_t(v.index)]);
+  for (const GraphAssign& a : g.assigns) results.push_back(values[size_t(a.value.node)][size_t(a.value.index)]);
+  return results;
+}
+
+// --- The pullback ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Copies part of a joint graph into one of its own.
+class Cutter {
+ public:
+  Cutter(const Graph& joint, std::string name) : joint_(joint) { part_.name = std::move(name); }
+
+  ValueId add_input(ValueId v, std::string name) {
+    Node n;
+    n.kind = Node::Kind::input;
+    n.outputs = {joint_.spec(v)};
+    n.name = std::move(name);
+    GraphInput in;
+    in.argument = int(part_.inputs.size());
+    in.node = part_.append(std::move(n));
+    part_.inputs.push_back(in);
+    return map_[key(v)] = {in.node, 0};
+  }
+  bool has(ValueId v) const { return map_.count(key(v)) != 0; }
+  void add_node(int32_t i) {
+    Node n = joint_.nodes()[size_t(i)];
+    for (ValueId& v : n.inputs) v = map_.at(key(v));
+    int32_t at = part_.append(n);
+    for (int32_t k = 0; k < int32_t(n.outputs.size()); ++k) map_[key({i, k})] = {at, k};
+  }
+  void add_output(ValueId v) { part_.outputs.push_back(map_.at(key(v))); }
+  Graph finish() { return std::move(part_); }
+
+ private:
+  static int64_t key(ValueId v) { return int64_t(v.node) << 32 | v.index; }
+  const Graph& joint_;
+  Graph part_;
+  std::map<int64_t, ValueId> map_;
+};
+
+}  // namespace
+
+const GraphCall::Pullback& GraphCall::pullback() {
+  std::call_once(pullback_once_, [this] {
+    const Graph& g = graph();
+    auto p = std::make_unique<Pullback>();
+    Tracer tracer(g.name);
+    std::vector<Tensor> inputs, results, cotangents, targets, gradients;
+    std::vector<Source> sources;
+    std::vector<ValueId> input_values, cotangent_values, result_values, gradient_values;
+    int32_t forward_end;
+    {
+      GradientTape tape({.persistent = true});
+      for (size_t k = 0; k < g.inputs.size(); ++k) {
+        const Node& n = g.nodes()[size_t(g.inputs[k].node)];
+        inputs.push_back(tracer.add_argument(n.outputs[0], n.name));
+        input_values.push_back(tracer.value_of(inputs.back(), g.name));
+        if (!is_differentiable(n.outputs[0].dtype)) continue;
+        tape.watch(inputs.back());
+        sources.emplace_back(inputs.back());
+        p->inputs.push_back(int(k));
+      }
+      results = interpret(g, inputs);
+      for (const Tensor& r : results) result_values.push_back(tracer.value_of(r, g.name));
+      forward_end = int32_t(tracer.size());
+      for (size_t k = 0; k < results.size(); ++k) {
+        if (!is_differentiable(results[k].dtype())) continue;
+        cotangents.push_back(tracer.add_argument(results[k].spec(), "cotangent"));
+        cotangent_values.push_back(tracer.value_of(cotangents.back(), g.name));
+        targets.push_back(results[k]);
+        p->results.push_back(int(k));
+      }
+      gradients = tape.gradient(targets, sources, {.unconnected = Unconnected::zero, .output_gradients = cotangents});
+    }
+    for (const Tensor& t : gradients) gradient_values.push_back(tracer.value_of(t, g.name));
+    Graph joint = tracer.finish();
+
+    Cutter forward(joint, g.name), backward(joint, g.name + "_backward");
+    for (size_t k = 0; k < input_values.size(); ++k) forward.add_input(input_values[k], joint.nodes()[size_t(input_values[k].node)].name);
+    for (int32_t i = 0; i < forward_end; ++i)
+      if (joint.nodes()[size_t(i)].kind != Node::Kind::input) forward.add_node(i);
+    for (ValueId v : result_values) forward.add_output(v);
+
+    // What the backward part reads of the forward one becomes a residual; constants are copied.
+    auto need = [&](ValueId v) {
+      if (backward.has(v) || v.node >= forward_end) return;
+      if (joint.nodes()[size_t(v.node)].kind == Node::Kind::constant) return backward.add_node(v.node);
+      backward.add_input(v, "residual");
+      forward.add_output(v);
+    };
+    std::vector<char> live(joint.nodes().size(), 0);
+    for (ValueId v : gradient_values) live[size_t(v.node)] = 1;
+    for (size_t i = joint.nodes().size(); i-- > size_t(forward_end);)
+      if (live[i])
+        for (ValueId v : joint.nodes()[i].inputs) live[size_t(v.node)] = 1;
+    for (size_t i = size_t(forward_end); i < joint.nodes().size(); ++i)
+      if (live[i])
+        for (ValueId v : joint.nodes()[i].inputs) need(v);
+    for (ValueId v : gradient_values) need(v);
+    for (ValueId v : cotangent_values) backward.add_input(v, "cotangent");
+    for (size_t i = size_t(forward_end); i < joint.nodes().size(); ++i)
+      if (live[i] && joint.nodes()[i].kind != Node::Kind::input) backward.add_node(int32_t(i));
+    for (ValueId v : gradient_values) backward.add_output(v);
+
+    p->forward = std::make_shared<GraphCall>(forward.finish());
+    p->backward = std::make_shared<GraphCall>(backward.finish());
+    pullback_ = std::move(p);
+  });
+  return *pullback_;
+}
+
+// --- Calling ---------------------------------------------------------------------------------------------------------
+
+std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where& where) {
+  if (!any_tape_watches(inputs)) return run(inputs);
+  const Pullback& p = pullback();
+  size_t results = executable_.result_count();
+  std::vector<Tensor> all = p.forward->run(inputs);
+  CustomVjp vjp = vjp_of_call({inputs.begin(), inputs.end()}, all);
+  std::vector<const Tensor*> in = pointers(inputs);
+  for (TapeListener* tape : thread_state().tapes) tape->record_custom(in, all, vjp, where);
+  all.resize(results);
+  return all;
+}
+
+CustomVjp GraphCall::vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor> all) {
+  auto self = shared_from_this();
+  size_t results = executable_.result_count();
+  // Stand-ins keep the shapes of the results; the residuals are kept whole.
+  std::vector<Spec> specs;
+  for (size_t k = 0; k < results; ++k) specs.push_back(all[k].spec());
+  std::vector<Tensor> residuals(all.begin() + long(results), all.end());
+  return [self, inputs = std::move(inputs), residuals = std::move(residuals), specs = std::move(specs), results](
+             std::span<const Tensor> cotangents, uint64_t) {
+    const Pullback& p = self->pullback();
+    Tensors back;
+    for (size_t k = 0; k < inputs.size(); ++k) back.push_back(Tensor());
+    bool through_residuals = false;
+    for (size_t k = results; k < cotangents.size(); ++k) through_residuals |= cotangents[k].defined();
+    std::vector<Tensor> arguments, gradients;
+    if (through_residuals) {
+      // Only under an outer tape: the residuals have cotangents of their own, so the forward part with all its results is
+      // differentiated as a call itself.
+      GradientTape tape({.persistent = false, .watch_variables = false});
+      std::vector<Tensor> fresh;
+      std::vector<Source> sources;
+      for (const Tensor& t : inputs) {
+        fresh.push_back(identity(t));
+        if (is_differentiable(t.dtype())) tape.watch(fresh.back());
+      }
+      for (int k : p.inputs) sources.emplace_back(fresh[size_t(k)]);
+      std::vector<Tensor> again = p.forward->call(fresh, Where::current()), targets, seeds;
+      for (size_t k = 0; k < cotangents.size(); ++k)
+        if (cotangents[k].defined()) targets.push_back(again[k]), seeds.push_back(cotangents[k]);
+      gradients = tape.gradient(targets, sources, {.unconnected = Unconnected::none, .output_gradients = seeds});
+    } else {
+      arguments = residuals;
+      for (int k : p.results) {
+        const Tensor& c = cotangents[size_t(k)];
+        const Spec& s = specs[size_t(k)];
+        arguments.push_back(c.defined() ? c : zeros(s.shape, {.dtype = s.dtype, .device = s.device}));
+      }
+      gradients = p.backward->call(arguments, Where::current());
+    }
+    for (size_t k = 0; k < p.inputs.size(); ++k) back[size_t(p.inputs[k])] = gradients[k];
+    return back;
+  };
+}
+
+}  // namespace rill

@@ -1,0 +1,43 @@
+// GraphCall: a traced graph as something to call and to differentiate. On a tape a call is one entry; its backward is
+// another GraphCall, traced from the graph's own ops, so any order of derivative is compiled too.
+#pragma once
+#include <memory>
+#include <mutex>
+
+#include "rill/trace/executable.h"
+
+namespace rill {
+
+class GraphCall : public std::enable_shared_from_this<GraphCall> {
+ public:
+  explicit GraphCall(Graph traced);
+
+  // Runs on one tensor a graph input; gives the outputs, then the values of the assigned variables. Tapes of this thread
+  // that watch an input record the call.
+  std::vector<Tensor> call(std::span<const Tensor> inputs, const Where& where);
+
+  const Executable& executable() const { return executable_; }
+  const Graph& graph() const { return executable_.graph(); }
+
+ private:
+  // The graph with what its backward needs as further outputs (residuals), and that backward: from the residuals and a
+  // cotangent for each differentiable result to a cotangent for each differentiable input.
+  struct Pullback {
+    std::shared_ptr<GraphCall> forward, backward;
+    std::vector<int> inputs;                // backward output k belongs to this input; -1 never occurs
+    std::vector<int> results;               // cotangent k belongs to this result
+  };
+  const Pullback& pullback();
+  std::vector<Tensor> run(std::span<const Tensor> inputs) const;
+  CustomVjp vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor> all_results);
+
+  Executable executable_;
+  std::once_flag pullback_once_;
+  std::unique_ptr<Pullback> pullback_;
+};
+
+// Runs the nodes of `g` again through the public way of a call, on `inputs` (one a graph input); gives its results.
+// While tracing, this inlines the graph.
+std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs);
+
+}  // namespace rill

@@ -1,0 +1,23 @@
+// Layouts: the strides of a graph's values, worked out without running it. Op outputs are dense, views follow from
+// their record's `view`; what is a view of a graph input is unknown, since callers may pass strided tensors.
+#pragma once
+#include <vector>
+
+#include "rill/trace/graph.h"
+
+namespace rill {
+
+class Layouts {
+ public:
+  // Whether view op `n`, next in line, cannot alias its input and so needs it dense first. False where that is unknown.
+  bool needs_copy(const Node& n) const;
+  // Takes the next node of the graph.
+  void append(const Node& n);
+  // A stand-in with the value's strides; undefined where unknown. Its data pointer is offset from base_of's.
+  const Tensor& of(ValueId v) const { return tensors_[size_t(v.node)][size_t(v.index)]; }
+
+ private:
+  std::vector<std::vector<Tensor>> tensors_;
+};
+
+}  // namespace rill

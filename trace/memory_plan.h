@@ -1,0 +1,37 @@
+// Where the values of a graph live while it runs. Values that leave the call (outputs, assigned variables) get buffers of
+// their own at each call; all others share one arena, at offsets worked out here from when each is last read. Elementwise
+// results take over an operand's memory where nobody reads it afterwards.
+#pragma once
+#include <vector>
+
+#include "rill/trace/graph.h"
+
+namespace rill {
+
+struct ValuePlace {
+  enum class Kind : uint8_t {
+    input,     // given by the caller
+    constant,  // in the graph
+    arena,     // at `offset` in the arena
+    output,    // allocated at each call
+    view       // an alias of another value, made at each call because its base moves
+  };
+  Kind kind = Kind::arena;
+  size_t offset = 0;
+  // A view of an arena value or a constant: made once, with the frame, and not at each call.
+  bool fixed_view = false;
+};
+
+struct MemoryPlan {
+  std::vector<ValuePlace> places;  // by value number
+  std::vector<size_t> first;       // the number of a node's first value
+  size_t arena_bytes = 0;
+  size_t unshared_bytes = 0;       // what the arena would take if no memory were used twice
+  int in_place = 0;                // results that took over an operand's memory
+
+  size_t number(ValueId v) const { return first[size_t(v.node)] + size_t(v.index); }
+};
+
+MemoryPlan plan_memory(const Graph& g);
+
+}  // namespace rill

@@ -1,0 +1,31 @@
+// The passes between a traced graph and its executable. A pass is `Graph pass(const Graph&)`; `pipeline` is the whole
+// list, in order. Inputs, outputs and assignments keep their number and order through every pass.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "rill/trace/graph.h"
+
+namespace rill {
+
+struct Pass {
+  std::string_view name;
+  Graph (*run)(const Graph&);
+};
+
+// Drops what no output and no assignment depends on; graph inputs stay.
+Graph eliminate_dead_code(const Graph& g);
+// Runs, once and now, what depends on constants alone and gives at most 1 MiB.
+Graph fold_constants(const Graph& g);
+// Computes equal expressions (same op, attributes and operands) once.
+Graph share_common_subexpressions(const Graph& g);
+// Makes operands dense by an explicit copy where a view op cannot alias their layout, so that the memory plan sees it.
+Graph insert_copies(const Graph& g);
+
+std::span<const Pass> pipeline();
+// All of them; in debug builds each result is verified. RILL_LOG=passes prints a line a pass.
+Graph optimize(Graph g);
+// Throws rill::Error where a node takes a later value, or where infer disagrees with its recorded outputs.
+void verify(const Graph& g);
+
+}  // namespace rill

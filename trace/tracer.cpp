@@ -1,0 +1,136 @@
+#include "rill/trace/tracer.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "rill/ops/ops.h"
+
+namespace rill {
+
+namespace {
+std::atomic<uint32_t> next_trace_serial{1};
+}
+
+Tracer::Tracer(std::string name) : outer_(thread_state().trace) {
+  graph_.name = std::move(name);
+  serial = next_trace_serial++;
+  first_id_ = make_stand_in(Spec{}).rep()->id;
+  thread_state().trace = this;
+}
+
+Tracer::~Tracer() {
+  if (thread_state().trace == this) thread_state().trace = outer_;
+}
+
+Tensor Tracer::stand_for(ValueId v) {
+  Tensor t = make_stand_in(graph_.spec(v));
+  t.mutable_rep()->trace = serial;
+  t.mutable_rep()->trace_value = int32_t(values_.size());
+  values_.push_back(v);
+  return t;
+}
+
+Tensor Tracer::add_argument(const Spec& spec, std::string name) {
+  GraphInput input;
+  input.kind = GraphInput::Kind::argument;
+  input.argument = 0;
+  for (const GraphInput& i : graph_.inputs) input.argument += i.kind == GraphInput::Kind::argument;
+  Node node;
+  node.kind = Node::Kind::input;
+  node.outputs = {spec};
+  node.name = std::move(name);
+  input.node = graph_.append(std::move(node));
+  graph_.inputs.push_back(input);
+  return stand_for({input.node, 0});
+}
+
+ValueId Tracer::capture(const Tensor& t) {
+  if (auto it = captured_.find(t.rep()->id); it != captured_.end()) return it->second;
+  Node node;
+  node.outputs = {t.spec()};
+  // A C++ scalar, or a tensor that the function itself made, is a constant; any other is looked at anew at each call.
+  bool constant = t.rep()->id >= first_id_ || (t.spec().weak && t.ndim() == 0);
+  node.kind = constant ? Node::Kind::constant : Node::Kind::input;
+  node.scope = current_scope();
+  if (constant) node.constant = t;
+  else node.name = fmt::format("captured_{}", captured_.size());
+  ValueId v{graph_.append(std::move(node)), 0};
+  if (!constant) {
+    GraphInput input;
+    input.kind = GraphInput::Kind::captured;
+    input.node = v.node;
+    input.captured = t;
+    graph_.inputs.push_back(input);
+  }
+  captured_.emplace(t.rep()->id, v);
+  keep_.push_back(t);
+  return v;
+}
+
+ValueId Tracer::value_of(const Tensor& t, std::string_view user) {
+  const TensorRep* r = t.rep();
+  if (r->trace == serial) return values_[size_t(r->trace_value)];
+  if (r->trace)
+    fail(user, fmt::format("a tensor of another traced function, {}, is used inside '{}'. pass it as an argument, or return it from its own function", to_string(t.spec()), graph_.name));
+  return capture(t);
+}
+
+Tensors Tracer::append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
+  Node node;
+  node.op = &op;
+  for (const Tensor* t : in) node.inputs.push_back(value_of(*t, op.name));
+  node.attrs = attrs;
+  node.outputs.assign(specs.begin(), specs.end());
+  node.scope = current_scope();
+  node.where = to_string(caller_or(where));
+  int32_t at = graph_.append(std::move(node));
+  Tensors out;
+  for (size_t i = 0; i < specs.size(); ++i) out.push_back(stand_for({at, int32_t(i)}));
+  return out;
+}
+
+Tracer::VariableValue& Tracer::variable(const std::shared_ptr<VariableState>& v) {
+  for (VariableValue& known : variables_)
+    if (known.variable == v) return known;
+  Spec spec;
+  {
+    std::lock_guard lock(v->mutex);
+    spec = v->value.spec();
+  }
+  Node node;
+  node.kind = Node::Kind::input;
+  node.outputs = {spec};
+  node.name = v->name;
+  node.scope = current_scope();
+  GraphInput input;
+  input.kind = GraphInput::Kind::variable;
+  input.variable = v;
+  input.node = graph_.append(std::move(node));
+  graph_.inputs.push_back(input);
+  return variables_.emplace_back(VariableValue{v, stand_for({input.node, 0}), false});
+}
+
+Tensor Tracer::read(const std::shared_ptr<VariableState>& v) { return variable(v).now; }
+
+void Tracer::assign(const std::shared_ptr<VariableState>& v, const Tensor& value) {
+  Tensor now = stand_for(value_of(value, "assign"));
+  VariableValue& known = variable(v);
+  known.now = now;
+  known.assigned = true;
+}
+
+void Tracer::fail_read(std::string_view what, const Where& where) {
+  fail(graph_.name, fmt::format("{}() reads a tensor's value inside the traced function '{}', where it has none yet. choose with "
+                                "where() or cond(), loop with while_loop() or scan(), look at values with print(), or return the tensor", what, graph_.name), where);
+}
+
+void Tracer::add_output(const Tensor& t) { graph_.outputs.push_back(value_of(t, "return")); }
+
+Graph Tracer::finish() {
+  for (const VariableValue& v : variables_)
+    if (v.assigned) graph_.assigns.push_back({v.variable, value_of(v.now, "assign")});
+  return std::move(graph_);
+}
+
+}  // namespace rill

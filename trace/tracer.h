@@ -1,0 +1,51 @@
+// Tracer: turns the ops that a C++ function calls into a Graph. While one is installed on a thread, apply() appends to it
+// instead of running; tensors then stand for graph values.
+#pragma once
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rill/trace/graph.h"
+
+namespace rill {
+
+class Tracer final : public TraceListener {
+ public:
+  // Installs itself on this thread; `name` is the function's, for messages. Outer tapes pause, and see the whole call.
+  explicit Tracer(std::string name);
+  ~Tracer();
+  Tracer(const Tracer&) = delete;
+
+  // A new graph input of this spec, and the tensor that stands for it.
+  Tensor add_argument(const Spec& spec, std::string name);
+  // The tensors are what the function gives.
+  void add_output(const Tensor& t);
+  // The graph, complete; nothing may be traced afterwards.
+  Graph finish();
+  // Number of nodes so far.
+  size_t size() const { return graph_.nodes().size(); }
+  // The value that a tensor stands for; a tensor with elements becomes a captured input or a constant.
+  ValueId value_of(const Tensor& t, std::string_view user);
+
+  Tensors append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
+  Tensor read(const std::shared_ptr<VariableState>& v) override;
+  void assign(const std::shared_ptr<VariableState>& v, const Tensor& value) override;
+  [[noreturn]] void fail_read(std::string_view what, const Where& where) override;
+
+ private:
+  Tensor stand_for(ValueId v);
+  ValueId capture(const Tensor& t);
+
+  Graph graph_;
+  std::vector<ValueId> values_;                          // by TensorRep::trace_value
+  std::unordered_map<uint64_t, ValueId> captured_;       // by tensor id
+  std::vector<Tensor> keep_;                             // so that no captured id is used again
+  struct VariableValue { std::shared_ptr<VariableState> variable; Tensor now; bool assigned; };
+  std::vector<VariableValue> variables_;
+  VariableValue& variable(const std::shared_ptr<VariableState>& v);
+  uint64_t first_id_;  // tensors with this id or a later one were made during the trace
+  TraceListener* outer_;
+  PauseTapes pause_;
+};
+
+}  // namespace rill
