@@ -413,21 +413,43 @@ template <class T>
 HWY_INLINE Lane<T> sqrt(Lane<T> x) {
   return Lane<T>(hn::Sqrt(x.raw));
 }
+
+// To the nearest integer, ties to even. The last-resort target spells it out, because Highway's own loses signs of zero
+// there: adding and taking away 2^23 (2^52) rounds, and larger numbers are integers.
+template <class T>
+HWY_INLINE Lane<T> round_even(Lane<T> x) {
+  if constexpr (HWY_NATIVE_FMA) {
+    return Lane<T>(hn::Round(x.raw));
+  } else {
+    const Lane<T> shift(1 / std::numeric_limits<T>::epsilon());
+    const Lane<T> a = abs(x);
+    return copysign(select(a < shift, (a + shift) - shift, a), x);
+  }
+}
 template <class T>
 HWY_INLINE Lane<T> floor(Lane<T> x) {
-  return Lane<T>(hn::Floor(x.raw));
+  if constexpr (HWY_NATIVE_FMA) {
+    return Lane<T>(hn::Floor(x.raw));
+  } else {
+    const Lane<T> r = round_even(x);
+    return copysign(select(r > x, r - Lane<T>(1), r), x);
+  }
 }
 template <class T>
 HWY_INLINE Lane<T> ceil(Lane<T> x) {
-  return Lane<T>(hn::Ceil(x.raw));
+  if constexpr (HWY_NATIVE_FMA) {
+    return Lane<T>(hn::Ceil(x.raw));
+  } else {
+    return -floor(-x);
+  }
 }
 template <class T>
 HWY_INLINE Lane<T> trunc(Lane<T> x) {
-  return Lane<T>(hn::Trunc(x.raw));
-}
-template <class T>
-HWY_INLINE Lane<T> round_even(Lane<T> x) {
-  return Lane<T>(hn::Round(x.raw));
+  if constexpr (HWY_NATIVE_FMA) {
+    return Lane<T>(hn::Trunc(x.raw));
+  } else {
+    return copysign(floor(abs(x)), x);
+  }
 }
 HWY_INLINE float sqrt(float x) { return __builtin_sqrtf(x); }
 HWY_INLINE double sqrt(double x) { return __builtin_sqrt(x); }

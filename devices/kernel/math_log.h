@@ -136,7 +136,8 @@ HWY_INLINE V acosh(V x) {
   using C = FloatFormat<V>;
   const V t = x - V(1);
   const auto big = x > V(C::kInverseHyperbolicBig);
-  return log1p(select(big, t, t + sqrt(t * (x + V(1))))) + select(big, V(C::kLn2), V(0));
+  const V y = log1p(select(big, t, t + sqrt(t * (x + V(1))))) + select(big, V(C::kLn2), V(0));
+  return select(x < V(1), V(kNaN<V>), y);
 }
 
 // atanh x = log1p(2 |x| / (1 - |x|)) / 2. NaN where |x| > 1.

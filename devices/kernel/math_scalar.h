@@ -53,12 +53,14 @@ struct Digamma {
   // Recurrence up to 16, then the asymptotic series (Abramowitz & Stegun 6.3.18); near its root, where the two cancel,
   // the Taylor series there.
   static long double positive(long double x) {
-    const long double d = (x - 1.461632144968362341L) - 2.659542325721328468e-19L;
+    const long double d =
+        (x - 0x1.762d86356be3fp+0L) - 9.549995429965697715184199e-17L;  // the root is the sum of these
     if (std::fabs(d) < 0.02L) {
-      constexpr long double c[] = {-0.0331611264748473592922584L,  0.04880428816414310722509253L,
-                                   -0.07219956125645471092612178L, 0.1078240506912623657571829L,
-                                   -0.1639427054424065275042513L,  0.2584997609556510106244014L,
-                                   -0.4427631689835921060928653L,  0.9676722454476211704274448L};
+      constexpr long double c[] = {
+          0.01053879161661217538812405L, -0.01542476590494895913880032L, 0.02259764823221810465962483L,
+          -0.0331611264748473592922584L, 0.04880428816414310722509253L,  -0.07219956125645471092612178L,
+          0.1078240506912623657571829L,  -0.1639427054424065275042513L,  0.2584997609556510106244014L,
+          -0.4427631689835921060928653L, 0.9676722454476211704274448L};
       long double y = 0;
       for (const long double k : c) y = y * d + k;
       return y * d;
