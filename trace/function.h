@@ -1,0 +1,208 @@
+// function: wraps a C++ callable so that it is traced once for each signature of its arguments and replayed afterwards.
+//
+//   auto step = function("step", [&](const Tensor& x) { return sum(tanh(x * w)); });
+//   Tensor y = step(x);   // traced the first time, replayed for every x of the same shape and dtype
+//
+// A replay gives the same bits as calling the callable. C++ side effects happen at tracing only. Variables are read and
+// assigned at every call. Calls inside another traced function are inlined; a tape around a call records it as one.
+// Start reading at FunctionCore, which is all but the types of arguments and results.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rill/trace/export.h"
+#include "rill/trace/graph.h"
+#include "rill/trace/tree.h"
+
+namespace rill {
+
+// What a tensor argument must be: spec(f32, {any, 8}, "x"). A size `any` fits every size; each concrete size gets a trace of
+// its own. The name appears in graphs and exported models.
+struct ArgSpec {
+  Spec spec;
+  std::string name;
+};
+inline ArgSpec spec(DType dtype, const Shape& shape, std::string name = "", Device device = {}) {
+  return {Spec{shape, dtype, false, device}, std::move(name)};
+}
+
+struct FunctionOptions {
+  std::vector<ArgSpec> signature = {};  // one a tensor among the arguments, in order; empty: anything goes
+  int max_traces = 64;                  // the least recently used trace goes when there are more
+};
+
+class GraphCall;
+
+// The untyped part of a Function: its cache of traces, and calling one.
+class FunctionCore {
+ public:
+  // Runs the user's callable on the walked arguments (whose tensors stand for graph values by now) and reports the
+  // tensors of its result, in walking order.
+  class Body {
+   public:
+    virtual void walk_arguments(LeafVisitor& v) = 0;
+    // Calls the callable; keeps its result as the prototype of every later result of this trace.
+    virtual void run() = 0;
+    virtual void walk_prototype(LeafVisitor& v) = 0;
+    virtual std::shared_ptr<void> take_prototype() = 0;
+
+   protected:
+    ~Body() = default;
+  };
+  struct Trace;
+
+  FunctionCore(std::string name, FunctionOptions options);
+  ~FunctionCore();
+
+  // Finds or makes the trace for the body's arguments and runs it. Gives the result tensors; `prototype` says what to
+  // put them into.
+  std::vector<Tensor> call(Body& body, std::shared_ptr<const void>& prototype, const Where& where);
+  Graph trace_graph(Body& body, const Where& where);
+  // Runs the body eagerly and the trace, and compares bits: results and assigned variables.
+  bool verify(Body& body, const Where& where);
+
+  const std::string& name() const { return name_; }
+  int trace_count() const;
+  std::string explain() const;
+
+  // Inlining: guards against a function that calls itself while it is traced.
+  class Inline {
+   public:
+    Inline(FunctionCore& core, const Where& where);
+    ~Inline();
+    Inline(const Inline&) = delete;
+  };
+
+ private:
+  struct Key;
+  std::shared_ptr<Trace> find(const Key& key);
+  std::shared_ptr<Trace> make(Body& body, Key key, const Where& where);
+  Graph trace(Body& body, const Where& where) const;
+  void check_signature(const std::vector<Tensor>& leaves, const Where& where) const;
+  void warn_about_retracing(const Trace& latest);
+
+  std::string name_;
+  FunctionOptions options_;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+namespace detail {
+
+template <class F>
+struct Callable : Callable<decltype(&F::operator())> {};
+template <class R, class... A>
+struct Callable<R (*)(A...)> { using Result = R; using Arguments = std::tuple<std::decay_t<A>...>; template <template <class...> class T> using Apply = T<R, A...>; };
+template <class C, class R, class... A>
+struct Callable<R (C::*)(A...)> : Callable<R (*)(A...)> {};
+template <class C, class R, class... A>
+struct Callable<R (C::*)(A...) const> : Callable<R (*)(A...)> {};
+
+// An argument of graph(): a tensor's spec where the callable takes a Tensor, else the value.
+template <class A>
+using GraphArgument = std::conditional_t<std::is_same_v<std::decay_t<A>, Tensor>, ArgSpec, std::decay_t<A>>;
+inline Tensor from_graph_argument(const ArgSpec& s) { return make_stand_in(s.spec); }
+template <class T>
+T from_graph_argument(T value) { return value; }
+
+template <class R, class... A>
+class TypedBody final : public FunctionCore::Body {
+ public:
+  TypedBody(const std::function<R(A...)>& f, std::tuple<std::decay_t<A>...> args) : f_(f), args_(std::move(args)) {}
+  void walk_arguments(LeafVisitor& v) override { walk(args_, v); }
+  void run() override {
+    if constexpr (std::is_void_v<R>) std::apply([&](auto&... a) { f_(static_cast<A>(a)...); }, args_);
+    else result_ = std::make_shared<std::decay_t<R>>(std::apply([&](auto&... a) { return f_(static_cast<A>(a)...); }, args_));
+  }
+  void walk_prototype(LeafVisitor& v) override {
+    if constexpr (!std::is_void_v<R>) walk(*result_, v);
+  }
+  std::shared_ptr<void> take_prototype() override {
+    if constexpr (std::is_void_v<R>) return nullptr;
+    else return std::move(result_);
+  }
+
+ private:
+  using Stored = std::conditional_t<std::is_void_v<R>, int, std::decay_t<R>>;
+  const std::function<R(A...)>& f_;
+  std::tuple<std::decay_t<A>...> args_;
+  std::shared_ptr<Stored> result_;
+};
+
+// Puts tensors into a copy of a result.
+class FillResult final : public LeafVisitor {
+ public:
+  explicit FillResult(std::vector<Tensor>& from) : from_(from) {}
+  void tensor(Tensor& t) override { t = std::move(from_[next_++]); }
+  void constant(const void*, size_t) override {}
+  void structure(size_t) override {}
+
+ private:
+  std::vector<Tensor>& from_;
+  size_t next_ = 0;
+};
+
+}  // namespace detail
+
+template <class R, class... A>
+class Function {
+ public:
+  Function(std::string name, std::function<R(A...)> f, FunctionOptions options)
+      : f_(std::move(f)), core_(std::make_shared<FunctionCore>(std::move(name), std::move(options))) {}
+
+  // Traces, or replays. Throws what the callable throws; an argument that does not fit the signature is an error.
+  R operator()(A... args, Where where = Where::current()) const { return call(where, static_cast<A>(args)...); }
+
+  // How many times the callable has been traced.
+  int trace_count() const { return core_->trace_count(); }
+  // The traces with their keys, why each was made, and what was compiled; for people to read.
+  std::string explain() const { return core_->explain(); }
+  // The graph of a call on such arguments, without running it: spec() for each Tensor parameter, values for the others.
+  Graph graph(detail::GraphArgument<A>... args, Where where = Where::current()) const {
+    detail::TypedBody<R, A...> body(f_, {detail::from_graph_argument(std::move(args))...});
+    return core_->trace_graph(body, where);
+  }
+  // Whether the traced call gives the same bits as the callable run eagerly, in results and assigned Variables (which are
+  // left as one call leaves them).
+  bool verify(A... args, Where where = Where::current()) const {
+    detail::TypedBody<R, A...> body(f_, {static_cast<A>(args)...});
+    return core_->verify(body, where);
+  }
+  const std::string& name() const { return core_->name(); }
+
+ private:
+  R call(const Where& where, A... args) const {
+    if (!executing_eagerly()) {
+      FunctionCore::Inline guard(*core_, where);
+      NameScope scope(core_->name());
+      return f_(static_cast<A>(args)...);
+    }
+    detail::TypedBody<R, A...> body(f_, {static_cast<A>(args)...});
+    std::shared_ptr<const void> prototype;
+    std::vector<Tensor> tensors = core_->call(body, prototype, where);
+    if constexpr (std::is_same_v<R, Tensor>) {
+      return std::move(tensors[0]);
+    } else if constexpr (!std::is_void_v<R>) {
+      std::decay_t<R> result = *static_cast<const std::decay_t<R>*>(prototype.get());
+      detail::FillResult fill(tensors);
+      walk(result, fill);
+      return result;
+    }
+  }
+
+  std::function<R(A...)> f_;
+  std::shared_ptr<FunctionCore> core_;
+};
+
+// function("name", callable[, {.signature = ..., .max_traces = ...}]). The callable's parameters must have types (no
+// `auto`): they are what the cache key is made of. Copies of a Function share their traces.
+template <class F>
+auto function(std::string name, F f, FunctionOptions options = {}) {
+  static_assert(requires { typename detail::Callable<F>::Result; },
+                "function() takes a callable whose parameters have types: write [](const Tensor& x) instead of [](auto x)");
+  return typename detail::Callable<F>::template Apply<Function>(std::move(name), std::move(f), std::move(options));
+}
+
+}  // namespace rill
