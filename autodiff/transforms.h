@@ -19,6 +19,8 @@ Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where)
 void require_scalar(std::string_view op, const Tensor& y, const Where& where);
 Tensor run_custom(const std::function<std::pair<Tensor, std::function<Tensors(const Tensor&)>>()>& f,
                   std::initializer_list<const Tensor*> in, const Where& where);
+inline Tensors as_list(Tensor t) { return Tensors{std::move(t)}; }
+inline Tensors as_list(Tensors t) { return t; }
 Tensor run_recompute(const std::function<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in, const Where& where);
 }  // namespace detail
 
@@ -107,7 +109,7 @@ auto custom_gradient(F f, Where where = Where::current()) {
   return [f = std::move(f), where](const auto&... x) {
     auto run = [&]() -> std::pair<Tensor, std::function<Tensors(const Tensor&)>> {
       auto [value, rule] = f(static_cast<const Tensor&>(x)...);
-      return {value, [rule = std::move(rule)](const Tensor& g) { return Tensors(rule(g)); }};
+      return {value, [rule = std::move(rule)](const Tensor& g) { return detail::as_list(rule(g)); }};
     };
     return detail::run_custom(run, {&static_cast<const Tensor&>(x)...}, where);
   };

@@ -65,7 +65,6 @@ Variable::Variable(const Tensor& initial, VariableOptions options) : state_(std:
   state_->value = make_tensor(std::move(spec), value.rep()->buffer);
   if (state_->value.rep()->data != value.rep()->data) state_->value.mutable_rep()->data = value.rep()->data;
 }
-Variable::Variable(const Tensor& initial, std::string name) : Variable(initial, VariableOptions{std::move(name)}) {}
 
 Tensor Variable::value() const {
   ThreadState& ts = thread_state();

@@ -25,7 +25,9 @@ class Variable {
  public:
   // Holds `initial` (made strong if it is a C++ scalar). Names are prefixed by the current NameScope.
   Variable(const Tensor& initial, VariableOptions options);
-  Variable(const Tensor& initial, std::string name = "Variable");
+  explicit Variable(const Tensor& initial) : Variable(initial, VariableOptions{}) {}
+  template <std::convertible_to<std::string_view> S>
+  Variable(const Tensor& initial, const S& name) : Variable(initial, VariableOptions{std::string(name)}) {}
 
   // The value now. Inside a tape a trainable Variable is watched; inside `function` this is a hidden input.
   Tensor value() const;
