@@ -1,0 +1,3 @@
+// Input: files of data as tensors.
+#pragma once
+#include "rill/data/idx.h"
