@@ -5,4 +5,5 @@
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
+#include "rill/trace/export.h"
 #include "rill/trace/function.h"

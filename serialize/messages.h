@@ -1,0 +1,28 @@
+// TensorFlow's messages made from rill's things: shapes, dtypes, tensors, graphs, events. Only the sources of this
+// folder include it, for it brings protobuf's headers.
+#pragma once
+#include <string>
+
+#include "event.pb.h"
+#include "graph.pb.h"
+#include "rill/trace/graph.h"
+
+namespace rill {
+
+proto::DataType to_proto(DType dtype);
+// Open sizes become -1, TensorFlow's unknown.
+proto::TensorShapeProto to_proto(const Shape& shape);
+// With its elements, which are copied to the host. Throws on a symbolic tensor.
+proto::TensorProto to_proto(const Tensor& t);
+// In graph_def.cpp.
+proto::GraphDef to_proto(const Graph& g);
+
+// An event of this moment, still without content.
+proto::Event event_now(int64_t step);
+// The first event of every file, encoded.
+std::string version_event();
+
+// The encoded message, the same bytes for the same message (protobuf writes maps in any order unless told not to).
+std::string bytes_of(const google::protobuf::MessageLite& message);
+
+}  // namespace rill

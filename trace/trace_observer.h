@@ -1,0 +1,21 @@
+// Who hears of new traces: `function` tells every observer of each graph that it records, so that what writes them down
+// (serialize/summary.cpp) stays out of the tracer.
+#pragma once
+#include <functional>
+
+#include "rill/trace/graph.h"
+
+namespace rill {
+
+// Called on the thread that traced, after the trace has ended. What it throws reaches the caller of the function.
+using TraceObserver = std::function<void(const Graph&)>;
+
+// Adds an observer and returns the number by which it is removed. Both are safe from any thread; an observer that
+// another thread is running while it is removed finishes that run.
+int add_trace_observer(TraceObserver observer);
+void remove_trace_observer(int number);
+
+// Tells every observer, in the order in which they were added. One relaxed load where there is none.
+void notify_traced(const Graph& g);
+
+}  // namespace rill
