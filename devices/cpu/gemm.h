@@ -1,0 +1,28 @@
+// C = A B on the CPU: rill's own register-tiled kernels (gemm_tiles.cpp, Highway) and oneDNN's behind one description.
+//
+// The own kernels serve what oneDNN does not: matrices so small that its 2 to 4 us a call would dominate, f64, and
+// set_deterministic(true), where no element's sum may depend on the number of threads. Every element of C is summed in
+// order of k, in blocks whose borders depend on the sizes alone. gemm.cpp chooses.
+#pragma once
+#include <cstdint>
+
+namespace rill::cpu {
+
+// One product of matrices: C[m,n] = sum_k A[m,k] B[k,n]. Strides are in elements and may be anything; C is dense.
+struct Gemm {
+  int64_t m, n, k;
+  int64_t a_m, a_k;  // A's strides along m and k
+  int64_t b_k, b_n;  // B's strides along k and n
+};
+
+// The widest B (k * n elements) that gemm_small takes where b_n != 1: it packs B on the stack.
+inline constexpr int64_t small_gemm_pack = 64 * 64;
+
+// On the calling thread, without heap use: for products that take a few microseconds at most.
+void gemm_small(const Gemm& g, const float* a, const float* b, float* c);
+void gemm_small(const Gemm& g, const double* a, const double* b, double* c);
+// Any size: packs blocks of A and B for the caches and uses every thread.
+void gemm_blocked(const Gemm& g, const float* a, const float* b, float* c);
+void gemm_blocked(const Gemm& g, const double* a, const double* b, double* c);
+
+}  // namespace rill::cpu

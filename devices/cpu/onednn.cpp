@@ -1,0 +1,135 @@
+// The cache of oneDNN calls; see onednn.h.
+#include "rill/devices/cpu/onednn.h"
+
+#ifdef RILL_HAVE_ONEDNN
+#include <algorithm>
+#include <list>
+#include <unordered_map>
+
+#include "rill/devices/registry.h"
+#include "rill/tensor/error.h"
+
+namespace rill::cpu::onednn {
+namespace {
+
+constexpr size_t cache_capacity = 512;  // calls a thread; one holds a few KB
+
+struct KeyHash {
+  size_t operator()(const Key* k) const { return k->hash(); }
+};
+struct KeyEqual {
+  bool operator()(const Key* a, const Key* b) const { return *a == *b; }
+};
+
+struct Cache {
+  struct Entry {
+    Key key;
+    Call call;
+  };
+  std::list<Entry> entries;  // the last used first
+  std::unordered_map<const Key*, std::list<Entry>::iterator, KeyHash, KeyEqual> index;
+};
+
+Cache& cache() {
+  static thread_local Cache c;
+  return c;
+}
+
+dnnl_stream_t stream() {
+  static thread_local dnnl::stream s(engine());
+  return s.get();
+}
+
+void check(dnnl_status_t status) {
+  if (status != dnnl_success) fail("oneDNN", "a primitive failed with status " + std::to_string(int(status)));
+}
+
+}  // namespace
+
+size_t Key::hash() const {
+  uint64_t h = count_;
+  for (size_t i = 0; i < count_; ++i) {
+    h = (h ^ uint64_t(words_[i])) * 0x9E3779B97F4A7C15u;
+    h ^= h >> 29;
+  }
+  return size_t(h);
+}
+
+bool operator==(const Key& a, const Key& b) {
+  return a.count_ == b.count_ && std::equal(a.words_.begin(), a.words_.begin() + a.count_, b.words_.begin());
+}
+
+const dnnl::engine& engine() {
+  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  return e;
+}
+
+dnnl::memory::data_type data_type(DType d) {
+  using type = dnnl::memory::data_type;
+  return d == DType::bf16 ? type::bf16 : d == DType::f16 ? type::f16 : type::f32;
+}
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+int Call::add_memory(const dnnl::memory::desc& desc, int slot) {
+  memories_.emplace_back(desc, engine(), nullptr);
+  const dnnl_memory_t m = memories_.back().get();
+  if (slot >= 0) {
+    slots_.emplace_back(m, slot);
+  } else {
+    temporaries_.push_back({m, temporary_bytes_});
+    temporary_bytes_ += (desc.get_size() + 63) / 64 * 64;
+  }
+  return int(memories_.size()) - 1;
+}
+
+void Call::add_step(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
+                    std::initializer_list<std::pair<int, int>> args) {
+  Step step{std::move(primitive), {}};
+  for (auto [arg, memory] : args) step.args.push_back({arg, memories_[size_t(memory)].get()});
+  if (scratchpad.get_size() > 0)
+    step.args.push_back({DNNL_ARG_SCRATCHPAD, memories_[size_t(add_memory(scratchpad, -1))].get()});
+  steps_.push_back(std::move(step));
+}
+
+void Call::run(std::initializer_list<const void*> slots) {
+  for (auto [memory, slot] : slots_) check(dnnl_memory_set_data_handle(memory, const_cast<void*>(slots.begin()[slot])));
+  Ref<Buffer> space;
+  if (temporary_bytes_ > 0) {
+    space = allocate(Device(), temporary_bytes_);
+    for (const Temporary& t : temporaries_)
+      check(dnnl_memory_set_data_handle(t.memory, static_cast<char*>(space->data) + t.offset));
+  }
+  for (const Step& s : steps_)
+    check(dnnl_primitive_execute(s.primitive.get(), stream(), int(s.args.size()), s.args.data()));
+}
+
+Call& find_call(const Key& key, Call (*build)(const void*), const void* context) {
+  Cache& c = cache();
+  if (!c.entries.empty() && c.entries.front().key == key) return c.entries.front().call;
+  if (auto found = c.index.find(&key); found != c.index.end()) {
+    c.entries.splice(c.entries.begin(), c.entries, found->second);
+    return found->second->call;
+  }
+  Call call;
+  try {
+    call = build(context);
+  } catch (const dnnl::error& e) {
+    if (e.status != dnnl_unimplemented && e.status != dnnl_invalid_arguments) throw;
+    call = Call();
+  }
+  if (c.entries.size() >= cache_capacity) {
+    c.index.erase(&c.entries.back().key);
+    c.entries.pop_back();
+  }
+  c.entries.push_front({key, std::move(call)});
+  c.index.emplace(&c.entries.front().key, c.entries.begin());
+  return c.entries.front().call;
+}
+
+}  // namespace rill::cpu::onednn
+#endif

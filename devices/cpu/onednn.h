@@ -1,0 +1,76 @@
+// oneDNN, called with as little overhead as it allows: primitives, memory objects and argument lists are made once a
+// thread for each key (operation, sizes, strides, number of threads) and kept in a bounded cache, so that a repeated
+// call costs a look-up, a few pointers and dnnl_primitive_execute. Start at find_call().
+#pragma once
+#ifdef RILL_HAVE_ONEDNN
+#include <array>
+#include <dnnl.hpp>
+#include <initializer_list>
+#include <vector>
+
+#include "rill/tensor/buffer.h"
+#include "rill/tensor/dtype.h"
+#include "rill/tensor/shape.h"
+
+namespace rill::cpu::onednn {
+
+// What a primitive was made for, as a list of numbers; the first says which operation.
+class Key {
+ public:
+  explicit Key(int64_t operation) { add(operation); }
+  void add(int64_t v) { words_[count_++] = v; }
+  template <class List>
+  void add_all(const List& list) {
+    for (int64_t v : list) add(v);
+  }
+  size_t hash() const;
+  friend bool operator==(const Key& a, const Key& b);
+
+ private:
+  std::array<int64_t, 48> words_;  // room for a convolution with three spatial axes
+  size_t count_ = 0;
+};
+
+// A list of primitives that run one after another, their operands bound to slots: slot i is the i-th pointer given to
+// run(). What a step passes to the next lies in temporary memory that is taken from the allocator for each run.
+class Call {
+ public:
+  Call() = default;
+  Call(Call&&) = default;
+  Call& operator=(Call&&) = default;
+
+  // A memory object of the caller's slot `slot`, or (slot < 0) of temporary memory.
+  int add_memory(const dnnl::memory::desc& desc, int slot);
+  // A step; `args` pairs DNNL_ARG_* with what add_memory returned.
+  void add_step(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
+                std::initializer_list<std::pair<int, int>> args);
+  // Whether oneDNN has an implementation: a call without steps says that it has not.
+  bool supported() const { return !steps_.empty(); }
+  void run(std::initializer_list<const void*> slots);
+
+ private:
+  struct Step {
+    dnnl::primitive primitive;
+    std::vector<dnnl_exec_arg_t> args;
+  };
+  struct Temporary {
+    dnnl_memory_t memory;
+    size_t offset;
+  };
+  std::vector<Step> steps_;
+  std::vector<dnnl::memory> memories_;                // keeps alive what the rest points to
+  std::vector<std::pair<dnnl_memory_t, int>> slots_;  // memory object, slot
+  std::vector<Temporary> temporaries_;
+  size_t temporary_bytes_ = 0;
+};
+
+// This thread's call for `key`; made by build(context) the first time, or again where it had to leave the full cache.
+// build may throw dnnl::error: the call is then unsupported, and remembered as that.
+Call& find_call(const Key& key, Call (*build)(const void* context), const void* context);
+
+const dnnl::engine& engine();
+dnnl::memory::data_type data_type(DType d);  // f32, bf16, f16
+dnnl::primitive_attr user_scratchpad();
+
+}  // namespace rill::cpu::onednn
+#endif

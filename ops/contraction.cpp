@@ -1,0 +1,239 @@
+// dot_general, the one record behind every product of matrices, and matmul. Start at infer_dot_general; einsum and the
+// rest of the family are in linalg.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rill/ops/linalg.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+
+namespace rill {
+namespace {
+
+bool has_axis(const Dims& axes, int64_t a) { return std::find(axes.begin(), axes.end(), a) != axes.end(); }
+
+// The axes of an operand that are neither contracted nor batches.
+Dims free_axes(int ndim, const Dims& batch, const Dims& contract) {
+  Dims out;
+  for (int64_t a = 0; a < ndim; ++a)
+    if (!has_axis(batch, a) && !has_axis(contract, a)) out.push_back(a);
+  return out;
+}
+
+void check_axes(const InferArgs& args, const char* side, int ndim, const Dims& batch, const Dims& contract) {
+  uint64_t seen = 0;
+  for (const Dims* axes : {&batch, &contract})
+    for (int64_t a : *axes) {
+      if (a < 0 || a >= ndim)
+        args.reject(fmt::format("axis {} is out of bounds for the {} operand of dimension {}", a, side, ndim));
+      if (seen >> a & 1) args.reject(fmt::format("axis {} of the {} operand is named twice", a, side));
+      seen |= uint64_t(1) << a;
+    }
+}
+
+void check_sizes(const InferArgs& args, const char* what, const Dims& lhs, const Dims& rhs) {
+  if (lhs.size() != rhs.size())
+    args.reject(
+        fmt::format("{} {} axes on the left and {} on the right; they come in pairs", lhs.size(), what, rhs.size()));
+  for (size_t i = 0; i < lhs.size(); ++i) {
+    const int64_t n = args[0].shape[size_t(lhs[i])], m = args[1].shape[size_t(rhs[i])];
+    if (n != m)
+      args.reject(fmt::format("{} axis {} of the left operand and axis {} of the right differ in size: {} != {}", what,
+                              lhs[i], rhs[i], n, m));
+  }
+}
+
+OutSpecs infer_dot_general(const InferArgs& args) {
+  const ContractionParams& p = args.attrs.as<ContractionParams>();
+  const Spec &a = args[0], &b = args[1];
+  if (a.dtype != b.dtype) args.reject("operands differ in dtype; convert one with astype()");
+  check_axes(args, "left", a.shape.ndim(), p.lhs_batch, p.lhs_contract);
+  check_axes(args, "right", b.shape.ndim(), p.rhs_batch, p.rhs_contract);
+  check_sizes(args, "contracted", p.lhs_contract, p.rhs_contract);
+  check_sizes(args, "batch", p.lhs_batch, p.rhs_batch);
+  OutSpecs out;
+  Spec& spec = out.emplace_back();
+  spec.dtype = a.dtype;
+  spec.device = a.device;
+  for (int64_t axis : p.lhs_batch) spec.shape.push_back(a.shape[size_t(axis)]);
+  for (int64_t axis = 0; axis < a.shape.ndim(); ++axis)
+    if (!has_axis(p.lhs_batch, axis) && !has_axis(p.lhs_contract, axis)) spec.shape.push_back(a.shape[size_t(axis)]);
+  for (int64_t axis = 0; axis < b.shape.ndim(); ++axis)
+    if (!has_axis(p.rhs_batch, axis) && !has_axis(p.rhs_contract, axis)) spec.shape.push_back(b.shape[size_t(axis)]);
+  return out;
+}
+
+// `count` axes from `first`.
+Dims run_of(int64_t first, size_t count) {
+  Dims out;
+  for (size_t i = 0; i < count; ++i) out.push_back(first + int64_t(i));
+  return out;
+}
+
+// Puts the axes of `x`, which come in the order batch, then `rest`, to the places that those lists name.
+Tensor place_axes(const Tensor& x, const Dims& batch, const Dims& first, const Dims& second) {
+  Dims from = batch;
+  for (const Dims* axes : {&first, &second})
+    for (int64_t a : *axes) from.push_back(a);
+  Axes order(size_t(x.ndim()), 0);
+  bool same = true;
+  for (size_t i = 0; i < from.size(); ++i) {
+    order[size_t(from[i])] = int64_t(i);
+    same = same && from[i] == int64_t(i);
+  }
+  return same ? x : transpose(x, order);
+}
+
+// The cotangent's axes are batch, a's free, b's free. a's gradient contracts it with b over b's free axes, b's with a
+// over a's free axes, in the order that leaves the axes of a plain matmul where they belong.
+Tensors vjp_dot_general(const VjpArgs& args) {
+  const ContractionParams& p = args.attrs.as<ContractionParams>();
+  const Tensor &a = args.in[0], &b = args.in[1], &g = args.cotangent[0];
+  const Dims a_free = free_axes(a.ndim(), p.lhs_batch, p.lhs_contract);
+  const Dims b_free = free_axes(b.ndim(), p.rhs_batch, p.rhs_contract);
+  const size_t batch = p.lhs_batch.size();
+  const Dims g_batch = run_of(0, batch), g_a = run_of(int64_t(batch), a_free.size()),
+             g_b = run_of(int64_t(batch + a_free.size()), b_free.size());
+  Tensors out(2);
+  if (args.needs(0)) {
+    // [batch, a_free, b's contracted axes in order of their place in b]
+    const Tensor ga = dot_general(g, conj(b), {g_b, b_free, g_batch, p.rhs_batch});
+    Dims pairs;  // the axis of `a` behind each of those
+    for (int64_t axis = 0; axis < b.ndim(); ++axis)
+      for (size_t i = 0; i < p.rhs_contract.size(); ++i)
+        if (p.rhs_contract[i] == axis) pairs.push_back(p.lhs_contract[i]);
+    out[0] = place_axes(ga, p.lhs_batch, a_free, pairs);
+  }
+  if (args.needs(1)) {
+    // [batch, a's contracted axes in order of their place in a, b_free]
+    const Tensor gb = dot_general(conj(a), g, {a_free, g_a, p.lhs_batch, g_batch});
+    Dims pairs;
+    for (int64_t axis = 0; axis < a.ndim(); ++axis)
+      for (size_t i = 0; i < p.lhs_contract.size(); ++i)
+        if (p.lhs_contract[i] == axis) pairs.push_back(p.rhs_contract[i]);
+    out[1] = place_axes(gb, p.rhs_batch, pairs, b_free);
+  }
+  return out;
+}
+
+std::vector<Sample> samples_dot_general() {
+  using samples::uniform;
+  const ContractionParams plain{{1}, {0}, {}, {}};
+  return {
+      {{uniform({3, 4}), uniform({4, 5}, -2, 2, 2)}, plain},
+      {{uniform({70, 50}), uniform({50, 65}, -2, 2, 2)}, plain},
+      {{uniform({1, 7}), uniform({7, 1}, -2, 2, 2)}, plain},
+      {{uniform({6}), uniform({6}, -2, 2, 2)}, ContractionParams{{0}, {0}, {}, {}}},
+      {{uniform({2, 3}), uniform({4}, -2, 2, 2)}, ContractionParams{{}, {}, {}, {}}},
+      {{uniform({2, 3, 4}), uniform({2, 4, 5}, -2, 2, 2)}, ContractionParams{{2}, {1}, {0}, {0}}},
+      {{uniform({4, 2, 3}), uniform({5, 3, 2}, -2, 2, 2)}, ContractionParams{{2, 1}, {1, 2}, {}, {}}},
+      {{uniform({3, 2, 4, 5}), uniform({4, 6, 2, 5}, -2, 2, 2)}, ContractionParams{{3}, {3}, {1, 2}, {2, 0}}},
+      {{uniform({3, 0}), uniform({0, 2}, -2, 2, 2)}, plain},
+      {{uniform({0, 3}), uniform({3, 2}, -2, 2, 2)}, plain},
+  };
+}
+
+}  // namespace
+
+extern const Op dot_general_op;
+const Op dot_general_op({
+    .name = "dot_general",
+    .doc = "out[batch, i, j] = sum_k a[batch, i, k] b[batch, k, j] over the named axes, wherever they stand",
+    .kind = OpKind::library,
+    .dtypes = plain_set,
+    .inputs = 2,
+    .infer = infer_dot_general,
+    .vjp = vjp_dot_general,
+    .saves_in = save_all,
+    .cpu = cpu::dot_general,
+    .ref = ref::dot_general,
+    .samples = samples_dot_general,
+    .sum_tolerance = 1e-6,
+    .exported = {.onnx = "Einsum", .tensorflow = "Einsum"},
+});
+
+namespace {
+
+// Both operands in the dtype that their product has.
+struct Promoted {
+  Promoted(const Tensor& a, const Tensor& b, const Where& where) : a_(&a), b_(&b) {
+    if (a.dtype() == b.dtype()) return;
+    const DType d = promote(a.dtype(), a.spec().weak, b.dtype(), b.spec().weak);
+    if (a.dtype() != d) a_ = &(own_a_ = astype(a, d, where));
+    if (b.dtype() != d) b_ = &(own_b_ = astype(b, d, where));
+  }
+  const Tensor& a() const { return *a_; }
+  const Tensor& b() const { return *b_; }
+
+ private:
+  const Tensor *a_, *b_;
+  Tensor own_a_, own_b_;
+};
+
+Dims positive(const Dims& axes, int ndim) {
+  Dims out = axes;
+  for (int64_t& a : out)
+    if (a < 0) a += ndim;
+  return out;
+}
+
+[[noreturn]] void reject_matmul(const Tensor& a, const Tensor& b, std::string message, const Where& where) {
+  fail("matmul", message + ". operands: " + to_string(a.spec()) + ", " + to_string(b.spec()), where);
+}
+
+const ContractionParams& matrix_axes() {
+  static const ContractionParams p{{1}, {0}, {}, {}};
+  return p;
+}
+
+// Both with the same leading axes: batches of matrices.
+Tensor matmul_batched(const Tensor& a, const Tensor& b, const Where& where) {
+  const size_t na = size_t(a.ndim()) - 2, nb = size_t(b.ndim()) - 2, n = std::max(na, nb);
+  Shape sa, sb;
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t x = i + na < n ? 1 : a.shape()[i + na - n], y = i + nb < n ? 1 : b.shape()[i + nb - n];
+    if (x != y && x != 1 && y != 1)
+      reject_matmul(a, b, fmt::format("leading axes do not broadcast: {} != {}", x, y), where);
+    sa.push_back(x == 1 ? y : x);
+  }
+  sb = sa;
+  for (size_t i = 0; i < 2; ++i) {
+    sa.push_back(a.shape()[na + i]);
+    sb.push_back(b.shape()[nb + i]);
+  }
+  const Tensor x = sa == a.shape() ? a : broadcast_to(a, sa, where),
+               y = sb == b.shape() ? b : broadcast_to(b, sb, where);
+  const Dims batch = run_of(0, n);
+  return apply1(dot_general_op, {&x, &y}, ContractionParams{{int64_t(n) + 1}, {int64_t(n)}, batch, batch}, where);
+}
+
+}  // namespace
+
+Tensor dot_general(const Tensor& a, const Tensor& b, const ContractionParams& axes, Where where) {
+  const Promoted p(a, b, where);
+  return apply1(dot_general_op, {&p.a(), &p.b()},
+                ContractionParams{positive(axes.lhs_contract, a.ndim()), positive(axes.rhs_contract, b.ndim()),
+                                  positive(axes.lhs_batch, a.ndim()), positive(axes.rhs_batch, b.ndim())},
+                where);
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b, Where where) {
+  const int na = a.ndim(), nb = b.ndim();
+  if (na == 0 || nb == 0) reject_matmul(a, b, "a 0-d operand is not a matrix; multiply by it with *", where);
+  const int64_t k = a.shape()[size_t(na - 1)], kb = b.shape()[size_t(nb == 1 ? 0 : nb - 2)];
+  if (k != kb)
+    reject_matmul(a, b,
+                  fmt::format("the last axis of the left operand must have the size of the right's {} axis: {} != {}",
+                              nb == 1 ? "only" : "last but one", k, kb),
+                  where);
+  const Promoted p(a, b, where);
+  if (na == 2 && nb == 2) return apply1(dot_general_op, {&p.a(), &p.b()}, matrix_axes(), where);
+  // Without batch axes on the right, or with a vector on the left, no batch needs pairing.
+  if (nb <= 2 || na == 1)
+    return apply1(dot_general_op, {&p.a(), &p.b()}, ContractionParams{{na - 1}, {nb == 1 ? 0 : nb - 2}, {}, {}}, where);
+  CallerScope caller(where);
+  return matmul_batched(p.a(), p.b(), where);
+}
+
+}  // namespace rill
