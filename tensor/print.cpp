@@ -138,6 +138,7 @@ class FloatFormat {
       return fmt::format("{:>{}}", s, left_ + right_ + 1);
     }
     Decimal d = decimal(v);
+    if (scientific_) d = parse_scientific(fmt::format("{:.{}e}", v, fraction_));  // numpy fills up with digits, not zeros
     Sides s = sides(d);
     if (!scientific_) return fmt::format("{:>{}}.{:<{}}", s.whole, left_, s.fraction, right_);
     return fmt::format("{:>{}}.{:0<{}}e{}", s.whole, left_, s.fraction, fraction_, exponent_text(d, exponent_digits_));
