@@ -25,6 +25,8 @@ W load_wide(DType d, const char* p) {
   });
 }
 template Real load_wide<Real>(DType, const char*);
+template double load_wide<double>(DType, const char*);
+template float load_wide<float>(DType, const char*);
 template Complex load_wide<Complex>(DType, const char*);
 template int64_t load_wide<int64_t>(DType, const char*);
 template uint64_t load_wide<uint64_t>(DType, const char*);
@@ -71,6 +73,8 @@ void store_wide(DType d, char* p, W value) {
   });
 }
 template void store_wide<Real>(DType, char*, Real);
+template void store_wide<double>(DType, char*, double);
+template void store_wide<float>(DType, char*, float);
 template void store_wide<Complex>(DType, char*, Complex);
 template void store_wide<int64_t>(DType, char*, int64_t);
 template void store_wide<uint64_t>(DType, char*, uint64_t);
