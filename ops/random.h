@@ -1,0 +1,102 @@
+// Random numbers. Included by ops.h.
+//
+// All come from Philox4x32-10, which makes the words of a draw in any order: the same bits on one thread or many, on
+// every device. A draw takes its key from `.key`, or else from the one generator of the process, which counts draws.
+// That generator is a Variable: inside `function` it is a hidden input and output, so that eager and traced calls go
+// through the same sequence. It starts as after seed(0): a program draws the same numbers at every run unless it seeds.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "rill/ops/variable.h"
+
+namespace rill::random {
+
+// Restarts the process's generator.
+void seed(uint64_t n);
+
+// Names a stream of random numbers. The same key gives the same numbers every time, so draw with a key once, and make
+// more with split() or fold_in().
+class Key {
+ public:
+  explicit Key(uint64_t seed);
+  // From what value() gave: u64[2], {seed, draw}.
+  explicit Key(const Tensor& value);
+  const Tensor& value() const { return value_; }
+  // n keys, independent of this one and of each other.
+  std::vector<Key> split(int64_t n = 2, Where where = Where::current()) const;
+  // The key that this one and `data` (an integer: a step, a rank) determine.
+  Key fold_in(const Tensor& data, Where where = Where::current()) const;
+
+ private:
+  Tensor value_;
+};
+
+// What every draw can be told. dtype defaults to f32 (bits: u32, randint: i64), device to default_device().
+struct RandomOptions {
+  std::optional<DType> dtype = {};
+  std::optional<Key> key = {};
+  std::optional<Device> device = {};
+};
+
+// u32 or u64, every bit fair.
+Tensor bits(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
+
+struct UniformOptions {
+  double low = 0, high = 1;
+  std::optional<DType> dtype = {};
+  std::optional<Key> key = {};
+  std::optional<Device> device = {};
+};
+// In [low, high), never `high`, from 24 random bits (f64: 53). Throws unless low < high.
+Tensor uniform(const Shape& shape, const UniformOptions& options = {}, Where where = Where::current());
+
+struct NormalOptions {
+  double mean = 0, stddev = 1;
+  std::optional<DType> dtype = {};
+  std::optional<Key> key = {};
+  std::optional<Device> device = {};
+};
+// Gaussian. Complex: variance stddev^2, half of it in each part.
+Tensor normal(const Shape& shape, const NormalOptions& options = {}, Where where = Where::current());
+
+struct TruncatedNormalOptions {
+  double mean = 0, stddev = 1;
+  double low = -2, high = 2;  // in standard deviations from the mean
+  std::optional<DType> dtype = {};
+  std::optional<Key> key = {};
+  std::optional<Device> device = {};
+};
+// Gaussian, given that it lies within the limits.
+Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& options = {}, Where where = Where::current());
+
+// Whole numbers in [low, high). Throws unless low < high and both fit the dtype.
+Tensor randint(int64_t low, int64_t high, const Shape& shape, const RandomOptions& options = {},
+               Where where = Where::current());
+// true with probability p, which broadcasts to `shape`.
+Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
+// Density exp(-x), x > 0.
+Tensor exponential(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
+// -log(-log(u)): the largest of many.
+Tensor gumbel(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
+// Density exp(-|x|) / 2.
+Tensor laplace(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
+
+// i64 indices along the last axis of `logits` with probability softmax(logits): of shape `leading` + the other axes.
+Tensor categorical(const Tensor& logits, const Shape& leading = {}, const RandomOptions& options = {},
+                   Where where = Where::current());
+// 0 ... n-1 in random order, i64.
+Tensor permutation(int64_t n, const RandomOptions& options = {}, Where where = Where::current());
+// The slices of `x` along `axis` in random order.
+Tensor shuffle(const Tensor& x, int64_t axis = 0, const RandomOptions& options = {}, Where where = Where::current());
+
+struct ChoiceOptions {
+  bool replace = true;
+  std::optional<Tensor> p = {};  // probabilities, a vector; equal where absent
+  std::optional<Key> key = {};
+};
+// Elements of the vector `x` (slices along axis 0 otherwise), drawn with or without putting back. Throws where there
+// are too few to draw without putting back.
+Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& options = {}, Where where = Where::current());
+
+}  // namespace rill::random
