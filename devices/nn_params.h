@@ -27,6 +27,15 @@ struct NormParams {
   }
 };
 
+// One step of Adam.
+struct AdamParams {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("beta1", s.beta1), v("beta2", s.beta2), v("epsilon", s.epsilon);
+  }
+};
+
 // A dense tensor seen around one axis: element (o, i, k) lies at (o * size + i) * inner + k.
 struct AxisView {
   int64_t outer = 1, size = 1, inner = 1;
@@ -39,19 +48,20 @@ struct AxisView {
 // not in [0, classes).
 std::vector<int64_t> checked_labels(const Tensor& labels, int64_t classes, std::string_view op);
 
-#define RILL_NN_KERNELS                                      \
-  void softmax(const KernelArgs& args);                      \
-  void softmax_grad(const KernelArgs& args);                 \
-  void log_softmax(const KernelArgs& args);                  \
-  void log_softmax_grad(const KernelArgs& args);             \
-  void layer_norm(const KernelArgs& args);                   \
-  void layer_norm_grad(const KernelArgs& args);              \
-  void batch_norm(const KernelArgs& args);                   \
-  void batch_norm_grad(const KernelArgs& args);              \
-  void softmax_cross_entropy(const KernelArgs& args);        \
-  void softmax_cross_entropy_grad(const KernelArgs& args);   \
-  void sparse_softmax_cross_entropy(const KernelArgs& args); \
-  void sparse_softmax_cross_entropy_grad(const KernelArgs& args);
+#define RILL_NN_KERNELS                                                \
+  void softmax(const KernelArgs& args);                                \
+  void softmax_grad(const KernelArgs& args);                           \
+  void log_softmax(const KernelArgs& args);                            \
+  void log_softmax_grad(const KernelArgs& args);                       \
+  void layer_norm(const KernelArgs& args);                             \
+  void layer_norm_grad(const KernelArgs& args);                        \
+  void batch_norm(const KernelArgs& args);                             \
+  void batch_norm_grad(const KernelArgs& args);                        \
+  void softmax_cross_entropy(const KernelArgs& args);                  \
+  void softmax_cross_entropy_grad(const KernelArgs& args);             \
+  void sparse_softmax_cross_entropy(const KernelArgs& args);           \
+  void sparse_softmax_cross_entropy_grad(const KernelArgs& args);      \
+  void adam_update(const KernelArgs& args);
 
 namespace cpu {
 RILL_NN_KERNELS

@@ -20,7 +20,7 @@ std::vector<int64_t> checked_labels(const Tensor& labels, int64_t classes, std::
   for (size_t i = 0; i < result.size(); ++i) {
     if (result[i] >= 0 && result[i] < classes) continue;
     fail(op, "label " + std::to_string(result[i]) + " at position " + std::to_string(i) + " is out of range for " +
-                 std::to_string(classes) + " classes. labels lie in [0, " + std::to_string(classes) + ").");
+                 std::to_string(classes) + " classes. labels lie in [0, " + std::to_string(classes) + ")");
   }
   return result;
 }
