@@ -1,0 +1,175 @@
+// Cumulative ops: the records of cumsum, cumprod, cummax and cummin, and what is made of them.
+#include <fmt/core.h>
+
+#include "rill/devices/reduce_params.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+
+namespace rill {
+namespace {
+
+Spec same_shape(const InferArgs& args, DType dtype) {
+  const int64_t axis = args.attrs.as<CumulativeParams>().axis, ndim = args[0].shape.ndim();
+  if (axis < 0 || axis >= ndim)
+    args.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, ndim));
+  return {args[0].shape, dtype, false, args[0].device};
+}
+OutSpecs infer_accumulate(const InferArgs& args) {
+  const DType d = args[0].dtype;
+  return {same_shape(args, is_unsigned(d) ? DType::u64 : is_integer(d) || is_bool(d) ? DType::i64 : d)};
+}
+OutSpecs infer_extreme(const InferArgs& args) {
+  if (args.attrs.as<CumulativeParams>().exclusive)
+    args.reject("there is no exclusive form: the extreme of no element has no value");
+  return {same_shape(args, args[0].dtype)};
+}
+
+CumulativeOptions options_of(const VjpArgs& args, bool backwards) {
+  const auto& p = args.attrs.as<CumulativeParams>();
+  return {.axis = p.axis, .exclusive = p.exclusive, .reverse = p.reverse != backwards};
+}
+
+Tensors cumsum_vjp(const VjpArgs& args) { return {cumsum(args.cotangent[0], options_of(args, true))}; }
+
+// d y[k] / d x[i] is y[k] / x[i], but where x[i] is the line's first zero: there it is y[k] without that factor. Behind
+// the first zero all of y is 0, and so is the gradient.
+Tensors cumprod_vjp(const VjpArgs& args) {
+  const Tensor &x = args.in[0], &ct = args.cotangent[0];
+  const auto conjugate = [](const Tensor& t) { return is_complex(t.dtype()) ? conj(t) : t; };
+  const CumulativeOptions forward = options_of(args, false), backward = options_of(args, true);
+  const Tensor zero = x == 0;
+  const Tensor first = zero & (cumsum(zero, {.axis = forward.axis, .reverse = forward.reverse}) == 1);
+  const Tensor without = cumprod(where(first, 1, x), forward);
+  const Tensor divided = cumsum(ct * conjugate(args.out[0]), backward) / conjugate(where(zero, 1, x));
+  return {where(first, cumsum(ct * conjugate(without), backward), divided)};
+}
+
+// The cotangent goes to where the extreme stands: the last place so far at which x equals it.
+Tensors extreme_vjp(const VjpArgs& args) {
+  const Tensor& x = args.in[0];
+  const auto& p = args.attrs.as<CumulativeParams>();
+  const Tensor place = iota(x.shape(), p.axis, {DType::i64, x.device()});
+  const Tensor hit = x == args.out[0];
+  const Tensor from = p.reverse ? cummin(where(hit, place, x.shape()[size_t(p.axis)] - 1), options_of(args, false))
+                                : cummax(where(hit, place, 0), options_of(args, false));
+  return {put_along_axis(zeros_like(args.cotangent[0]), from, args.cotangent[0], p.axis, ScatterMode::add)};
+}
+
+std::vector<Sample> accumulate_samples() {
+  const auto one = [](Tensor x, int64_t axis, bool exclusive = false, bool reverse = false) {
+    return Sample{{std::move(x)}, CumulativeParams{axis, exclusive, reverse}};
+  };
+  return {one(samples::uniform({1}), 0),
+          one(samples::uniform({17}), 0),
+          one(samples::uniform({3, 5}), 0, true),
+          one(samples::uniform({3, 5}), 1, false, true),
+          one(samples::uniform({2, 4, 3}), 1, true, true),
+          one(samples::values({2, 0, 3, 0.5, 0, -1, 4, 1}, {2, 4}), 1),
+          one(samples::values({2, 0, 3, 0.5, 0, -1, 4, 1}, {4, 2}), 0, true, true)};
+}
+std::vector<Sample> extreme_samples() {
+  const auto one = [](Tensor x, int64_t axis, bool reverse = false) {
+    return Sample{{std::move(x)}, CumulativeParams{axis, false, reverse}};
+  };
+  return {one(samples::distinct({1}), 0), one(samples::distinct({17}), 0), one(samples::distinct({3, 5}), 0, true),
+          one(samples::distinct({2, 4, 3}), 1)};
+}
+
+const Op cumsum_op({.name = "cumsum",
+                    .doc = "y[i] = x[0] + ... + x[i] along the axis; exclusive: without x[i]; reverse: from the end",
+                    .dtypes = plain_set,
+                    .infer = infer_accumulate,
+                    .vjp = cumsum_vjp,
+                    .cpu = cpu::cumulate_sum,
+                    .ref = ref::cumulate_sum,
+                    .wants_contiguous = true,
+                    .samples = accumulate_samples,
+                    .sum_tolerance = 2,
+                    .exported = {"CumSum", "Cumsum"}});
+
+const Op cumprod_op({.name = "cumprod",
+                     .doc = "y[i] = x[0] * ... * x[i] along the axis; exclusive: without x[i]; reverse: from the end",
+                     .dtypes = plain_set,
+                     .infer = infer_accumulate,
+                     .vjp = cumprod_vjp,
+                     .saves_in = save(0),
+                     .saves_out = save(0),
+                     .cpu = cpu::cumulate_prod,
+                     .ref = ref::cumulate_prod,
+                     .wants_contiguous = true,
+                     .samples = accumulate_samples,
+                     .max_ulp = 32,
+                     .exported = {"", "Cumprod"}});
+
+const Op cummax_op({.name = "cummax",
+                    .doc = "y[i] = largest of x[0], ..., x[i] along the axis; reverse: from the end",
+                    .dtypes = real_set | bool_set,
+                    .infer = infer_extreme,
+                    .vjp = extreme_vjp,
+                    .saves_in = save(0),
+                    .saves_out = save(0),
+                    .cpu = cpu::cumulate_max,
+                    .ref = ref::cumulate_max,
+                    .wants_contiguous = true,
+                    .samples = extreme_samples});
+
+const Op cummin_op({.name = "cummin",
+                    .doc = "y[i] = smallest of x[0], ..., x[i] along the axis; reverse: from the end",
+                    .dtypes = real_set | bool_set,
+                    .infer = infer_extreme,
+                    .vjp = extreme_vjp,
+                    .saves_in = save(0),
+                    .saves_out = save(0),
+                    .cpu = cpu::cumulate_min,
+                    .ref = ref::cumulate_min,
+                    .wants_contiguous = true,
+                    .samples = extreme_samples});
+
+Tensor cumulate(const Op& op, const Tensor& x, const CumulativeOptions& o, const Where& where) {
+  CallerScope caller(where);
+  const Tensor line = o.axis ? x : reshape(x, {x.size()});
+  const int64_t axis = o.axis ? normal_axis(*o.axis, x.ndim(), op.name, where) : 0;
+  return apply1(op, {&line}, CumulativeParams{axis, o.exclusive, o.reverse}, where);
+}
+
+}  // namespace
+
+#define RILL_DEFINE(name) \
+  Tensor name(const Tensor& x, const CumulativeOptions& options, Where where) { return cumulate(name##_op, x, options, where); }
+RILL_DEFINE(cumsum)
+RILL_DEFINE(cumprod)
+RILL_DEFINE(cummax)
+RILL_DEFINE(cummin)
+#undef RILL_DEFINE
+
+Tensor cumlogsumexp(const Tensor& x, const CumulativeOptions& o, Where where) {
+  CallerScope caller(where);
+  if (o.exclusive) fail("cumlogsumexp", "there is no exclusive form: the logarithm of an empty sum is -inf", where);
+  const Tensor line = o.axis ? x : reshape(x, {x.size()});
+  const int64_t axis = o.axis ? normal_axis(*o.axis, x.ndim(), "cumlogsumexp", where) : 0;
+  const int64_t n = line.shape()[size_t(axis)];
+  // logaddexp over distances 1, 2, 4, ...: each step folds in the same number of elements again, none of which can
+  // overflow, as exp of a difference to one common maximum could.
+  Tensor y = o.reverse ? reverse(line, axis) : line;
+  if (!is_floating(y.dtype())) y = astype(y, DType::f32);
+  for (int64_t reach = 1; reach < n; reach *= 2) {
+    const Tensor folded = logaddexp(slice_axis(y, axis, reach, n), slice_axis(y, axis, 0, n - reach));
+    y = concat({slice_axis(y, axis, 0, reach), folded}, axis);
+  }
+  return o.reverse ? reverse(y, axis) : y;
+}
+
+Tensor diff(const Tensor& x, int64_t n, int64_t axis, Where where) {
+  CallerScope caller(where);
+  if (n < 0) fail("diff", fmt::format("order must be non-negative but got {}", n), where);
+  axis = normal_axis(axis, x.ndim(), "diff", where);
+  Tensor y = x;
+  for (; n > 0 && y.shape()[size_t(axis)] > 0; --n) {
+    const int64_t size = y.shape()[size_t(axis)];
+    const Tensor next = slice_axis(y, axis, 1, size), last = slice_axis(y, axis, 0, size - 1);
+    y = is_bool(y.dtype()) ? next != last : next - last;
+  }
+  return y;
+}
+
+}  // namespace rill
