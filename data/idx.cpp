@@ -26,7 +26,8 @@ struct File {
 std::string read_bytes(const File& file) {
   errno = 0;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.path.c_str(), "rb"), std::fclose);
-  if (!in) file.reject(std::string("cannot be opened: ") + std::strerror(errno) + ". expected an IDX file, plain or .gz");
+  if (!in)
+    file.reject(std::string("cannot be opened: ") + std::strerror(errno) + ". expected an IDX file, plain or .gz");
   std::string bytes;
   char block[1 << 16];
   while (size_t n = std::fread(block, 1, sizeof block, in.get())) bytes.append(block, n);
@@ -61,8 +62,8 @@ std::string unzip(const File& file, std::string& packed) {
       file.reject("is truncated: its gzip stream stops after " + std::to_string(bytes.size()) +
                   " bytes of content. fetch it again");
     } else if (status != Z_OK) {
-      file.reject(std::string("is corrupt: ") + (stream.msg ? stream.msg : "its gzip stream cannot be read") + " after " +
-                  std::to_string(bytes.size()) + " bytes of content. fetch it again");
+      file.reject(std::string("is corrupt: ") + (stream.msg ? stream.msg : "its gzip stream cannot be read") +
+                  " after " + std::to_string(bytes.size()) + " bytes of content. fetch it again");
     }
   }
 }
@@ -148,9 +149,12 @@ File find(const std::string& folder, const std::string& name, const Where& where
   std::string plain = folder.empty() ? name : folder + "/" + name;
   if (exists(plain + ".gz")) return {plain + ".gz", "load_mnist", where};
   if (exists(plain)) return {plain, "load_mnist", where};
-  fail("load_mnist", "'" + plain + ".gz': no such file, with or without .gz. expected the four MNIST files "
-       "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte in '" +
-       folder + "'", where);
+  fail("load_mnist",
+       "'" + plain +
+           ".gz': no such file, with or without .gz. expected the four MNIST files "
+           "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte in '" +
+           folder + "'",
+       where);
 }
 
 struct Set {

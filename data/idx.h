@@ -7,9 +7,9 @@
 
 namespace rill::data {
 
-// The one array of an IDX file, gzipped or plain, on the CPU: u8, i8, i16, i32, f32 or f64, of any number of dimensions.
-// Throws rill::Error, naming the file and what was expected, where it is missing, is no IDX file, is truncated, has
-// bytes left over, or is a gzip file that is damaged.
+// The one array of an IDX file, gzipped or plain, on the CPU: u8, i8, i16, i32, f32 or f64, of any number of
+// dimensions. Throws rill::Error, naming the file and what was expected, where it is missing, is no IDX file, is
+// truncated, has bytes left over, or is a gzip file that is damaged.
 Tensor read_idx(const std::string& path, Where where = Where::current());
 
 struct Mnist {

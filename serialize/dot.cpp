@@ -75,8 +75,8 @@ std::string to_dot(const Graph& g) {
   for (size_t i = 0; i < g.outputs.size(); ++i)
     root.lines.push_back(fmt::format("out{} [label={}, fillcolor=\"#d9f2d9\"];", i, quoted(names.outputs[i].label)));
   for (size_t i = 0; i < g.assigns.size(); ++i)
-    descend(root, names.assigns[i].scope).lines.push_back(
-        fmt::format("assign{} [label={}, fillcolor=\"#fff3c4\"];", i, quoted(names.assigns[i].label)));
+    descend(root, names.assigns[i].scope)
+        .lines.push_back(fmt::format("assign{} [label={}, fillcolor=\"#fff3c4\"];", i, quoted(names.assigns[i].label)));
 
   std::string out = fmt::format("digraph {} {{\n", quoted(g.name.empty() ? "graph" : g.name));
   out += "  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11];\n";

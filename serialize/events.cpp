@@ -78,8 +78,10 @@ std::vector<std::string> read_records(const std::string& path, Where where) {
   std::vector<std::string> records;
   auto check = [&](std::string_view bytes, std::string_view sum, const char* what) {
     if (masked_crc(bytes) == get<uint32_t>(sum)) return;
-    fail("read_records", "'" + path + "': the checksum of the " + what + " of record " + std::to_string(records.size()) +
-                             " is wrong. the file is damaged, or not a record file", where);
+    fail("read_records",
+         "'" + path + "': the checksum of the " + what + " of record " + std::to_string(records.size()) +
+             " is wrong. the file is damaged, or not a record file",
+         where);
   };
   while (rest.size() >= 12) {
     check(rest.substr(0, 8), rest.substr(8), "length");

@@ -19,15 +19,15 @@ uint32_t crc32c(std::string_view bytes);
 // `bytes` as one record.
 std::string record(std::string_view bytes);
 
-// The records of a file. A last record that is cut short, as when its writer was killed, is left out; throws rill::Error,
-// naming the record, where a checksum is wrong.
+// The records of a file. A last record that is cut short, as when its writer was killed, is left out; throws
+// rill::Error, naming the record, where a checksum is wrong.
 std::vector<std::string> read_records(const std::string& path, Where where = Where::current());
 
 // "events.out.tfevents.<seconds>.<host>.<process>.<count>": sorts by time, and no two are alike on one machine.
 std::string event_file_name();
 
-// An event file of its own in a folder, made when constructed. Each event goes out in one system call, so that a program
-// that is killed leaves whole events behind, and a viewer sees them at once.
+// An event file of its own in a folder, made when constructed. Each event goes out in one system call, so that a
+// program that is killed leaves whole events behind, and a viewer sees them at once.
 class EventFile {
  public:
   // Makes `folder` where it is missing. Throws rill::Error, under the name of `op`, where the file cannot be made.

@@ -36,8 +36,10 @@ void export_graph(const Graph& g, const std::string& path, Where where) {
   if (extension == ".dot" || extension == ".gv") return write_file(path, to_dot(g), op, where);
   if (extension == ".json") return write_file(path, to_model_explorer(g), op, where);
   if (extension == ".pb") return write_file(path, to_graph_def(g), op, where);
-  fail(op, "'" + path + "': no format is known by '" + extension +
-               "'. use .dot or .gv (Graphviz), .json (Model Explorer), .pb (GraphDef) or a folder (TensorBoard)", where);
+  fail(op,
+       "'" + path + "': no format is known by '" + extension +
+           "'. use .dot or .gv (Graphviz), .json (Model Explorer), .pb (GraphDef) or a folder (TensorBoard)",
+       where);
 }
 
 }  // namespace rill

@@ -1,5 +1,6 @@
 // GraphDef: one NodeDef a node, named scope/op as TensorFlow does, so that TensorBoard groups by scope. Inputs are
-// Placeholder, variables VariableV2, constants Const, outputs _Retval, assigned variables Assign. Start at to_proto(const Graph&).
+// Placeholder, variables VariableV2, constants Const, outputs _Retval, assigned variables Assign. Start at
+// to_proto(const Graph&).
 
 #include <fmt/format.h>
 
@@ -63,7 +64,8 @@ void fill(proto::NodeDef& p, const Node& node, const NodeName& name, const Graph
   auto& attrs = *p.mutable_attr();
   for (const auto& [key, value] : node.attrs.list()) set(attrs[key], value);
   set_outputs(p, node.outputs);
-  if (!node.outputs.empty()) attrs[node.kind == Node::Kind::op ? "T" : "dtype"].set_type(to_proto(node.outputs[0].dtype));
+  if (!node.outputs.empty())
+    attrs[node.kind == Node::Kind::op ? "T" : "dtype"].set_type(to_proto(node.outputs[0].dtype));
   if (node.kind == Node::Kind::input && !node.outputs.empty())
     *attrs["shape"].mutable_shape() = to_proto(node.outputs[0].shape);
   if (node.kind == Node::Kind::constant && is_short(node.constant))

@@ -8,9 +8,7 @@
 namespace rill {
 namespace {
 
-bool is_letter_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
+bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
 
 // The parts between slashes, empty ones left out.
 std::vector<std::string> parts_of(std::string_view path) {
@@ -50,7 +48,8 @@ class Namer {
 };
 
 std::string name_of(const Node& node, const GraphInput* input) {
-  if (node.kind != Node::Kind::input || !node.name.empty()) return node.name.empty() ? std::string(node.op_name()) : node.name;
+  if (node.kind != Node::Kind::input || !node.name.empty())
+    return node.name.empty() ? std::string(node.op_name()) : node.name;
   if (!input) return "input";
   if (input->kind == GraphInput::Kind::variable && input->variable) return input->variable->name;
   return input->kind == GraphInput::Kind::captured ? "captured" : "input";
@@ -85,7 +84,9 @@ std::string to_string(const AttrValue& value) {
     std::string operator()(double d) const { return fmt::format("{}", d); }
     std::string operator()(const std::string& s) const { return s; }
     std::string operator()(DType d) const { return std::string(name(d)); }
-    std::string operator()(const Dims& d) const { return to_string(Shape(d)); }
+    std::string operator()(const Dims& d) const {
+      return fmt::format("[{}]", fmt::join(d, ","));
+    }  // a Shape would print -1 as ?
   };
   return std::visit(Text(), value);
 }

@@ -10,14 +10,15 @@ namespace rill {
 struct NodeName {
   std::string scope;  // "layer1/dense", or ""
   std::string label;  // "matmul", an input's "x"; not unique
-  std::string id;     // unique in the graph: "layer1/dense/matmul_1". Letters, digits and _ . - / alone, as TensorFlow asks
+  std::string
+      id;  // unique in the graph: "layer1/dense/matmul_1". Letters, digits and _ . - / alone, as TensorFlow asks
 };
 
 struct GraphNames {
-  std::vector<NodeName> nodes;                  // one a node
-  std::vector<NodeName> outputs;                // one an output of the graph
-  std::vector<NodeName> assigns;                // one a variable that the graph assigns
-  std::vector<const GraphInput*> input_of;      // the node's entry in Graph::inputs, or null
+  std::vector<NodeName> nodes;              // one a node
+  std::vector<NodeName> outputs;            // one an output of the graph
+  std::vector<NodeName> assigns;            // one a variable that the graph assigns
+  std::vector<const GraphInput*> input_of;  // the node's entry in Graph::inputs, or null
 };
 GraphNames name_graph(const Graph& g);
 

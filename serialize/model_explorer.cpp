@@ -13,7 +13,10 @@ using Json = nlohmann::ordered_json;
 Json pair(const std::string& key, const std::string& value) { return {{"key", key}, {"value", value}}; }
 
 Json start_node(const NodeName& name) {
-  return {{"id", name.id}, {"label", name.label}, {"namespace", name.scope}, {"attrs", Json::array()},
+  return {{"id", name.id},
+          {"label", name.label},
+          {"namespace", name.scope},
+          {"attrs", Json::array()},
           {"incomingEdges", Json::array()}};
 }
 

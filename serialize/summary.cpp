@@ -29,9 +29,13 @@ proto::Event value_event(const std::string& tag, int64_t step, const char* plugi
 
 void check_real(const char* what, const Tensor& t, const Where& where) {
   if (!t.is_symbolic() && (is_floating(t.dtype()) || is_integer(t.dtype()) || is_bool(t.dtype()))) return;
-  fail(op, std::string(what) + (t.is_symbolic() ? " cannot be written while a function is traced; return the value and "
-                                                  "write it outside. operand: "
-                                                : " takes a real dtype. operand: ") + to_string(t.spec()), where);
+  fail(op,
+       std::string(what) +
+           (t.is_symbolic() ? " cannot be written while a function is traced; return the value and "
+                              "write it outside. operand: "
+                            : " takes a real dtype. operand: ") +
+           to_string(t.spec()),
+       where);
 }
 
 // [buckets,3]: left edge, right edge, count. All zeros without values; all in the last bucket where they are equal.
@@ -85,7 +89,8 @@ proto::TensorProto image_tensor(const Tensor& images, int max_images) {
   return p;
 }
 
-// --- What was traced ----------------------------------------------------------------------------------------------------
+// --- What was traced
+// ----------------------------------------------------------------------------------------------------
 
 struct Recording {
   std::mutex mutex;
@@ -105,8 +110,10 @@ std::vector<Graph> take_traces(const Where& where) {
   std::lock_guard lock(r.mutex);
   if (!r.observer) fail(who, "nothing is being recorded. call summary::trace_on() before the functions", where);
   if (r.graphs.empty())
-    fail(who, "no function was traced since summary::trace_on(). a function is traced at its first call with new dtypes "
-              "or shapes; call trace_on() before that", where);
+    fail(who,
+         "no function was traced since summary::trace_on(). a function is traced at its first call with new dtypes "
+         "or shapes; call trace_on() before that",
+         where);
   remove_trace_observer(std::exchange(r.observer, 0));
   return std::exchange(r.graphs, {});
 }
@@ -124,8 +131,10 @@ proto::Event traces_event(const std::vector<Graph>& traced, const std::string& n
   p.set_dtype(proto::DT_STRING);
   p.mutable_tensor_shape();
   p.add_string_val(bytes_of(run));
-  proto::Event event = value_event(name, step, "graph_run_metadata_graph", proto::DATA_CLASS_BLOB_SEQUENCE, std::move(p));
-  event.mutable_summary()->mutable_value(0)->mutable_metadata()->mutable_plugin_data()->set_content("1");  // its version
+  proto::Event event =
+      value_event(name, step, "graph_run_metadata_graph", proto::DATA_CLASS_BLOB_SEQUENCE, std::move(p));
+  event.mutable_summary()->mutable_value(0)->mutable_metadata()->mutable_plugin_data()->set_content(
+      "1");  // its version
   return event;
 }
 
@@ -153,7 +162,8 @@ void Writer::scalar(const std::string& tag, const Tensor& value, int64_t step, W
   CallerScope caller(where);
   check_real("scalar", value, where);
   if (value.size() != 1)
-    fail(op, "scalar takes one element. operand: " + to_string(value.spec()) + ". reduce it first, e.g. with mean()", where);
+    fail(op, "scalar takes one element. operand: " + to_string(value.spec()) + ". reduce it first, e.g. with mean()",
+         where);
   proto::TensorProto p;
   p.set_dtype(proto::DT_FLOAT);
   p.mutable_tensor_shape();  // present and without sizes: a scalar
@@ -175,7 +185,8 @@ void Writer::image(const std::string& tag, const Tensor& images, int64_t step, I
   Tensor batch = images.ndim() == 3 ? images.reshape({1, images.dim(0), images.dim(1), images.dim(2)}) : images;
   bool good = batch.ndim() == 4 && batch.dim(1) > 0 && batch.dim(2) > 0 && batch.dim(3) >= 1 && batch.dim(3) <= 4;
   if (!good || !(is_floating(batch.dtype()) || batch.dtype() == DType::u8))
-    fail(op, "image takes u8 or floating [n,h,w,c] or [h,w,c] with 1 to 4 channels. operand: " + to_string(images.spec()),
+    fail(op,
+         "image takes u8 or floating [n,h,w,c] or [h,w,c] with 1 to 4 channels. operand: " + to_string(images.spec()),
          where);
   proto::TensorProto p = image_tensor(batch, std::max(options.max_images, 0));
   impl_->append(value_event(tag, step, "images", proto::DATA_CLASS_BLOB_SEQUENCE, std::move(p)), where);

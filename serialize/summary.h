@@ -27,8 +27,8 @@ class Writer {
 
   // One number, kept as f32. `value` has one element of any real dtype.
   void scalar(const std::string& tag, const Tensor& value, int64_t step, Where where = Where::current());
-  // How the elements of `values` (any shape, any real dtype) are distributed: `buckets` of equal width from the smallest
-  // to the largest; NaN and infinities are left out.
+  // How the elements of `values` (any shape, any real dtype) are distributed: `buckets` of equal width from the
+  // smallest to the largest; NaN and infinities are left out.
   void histogram(const std::string& tag, const Tensor& values, int64_t step, int buckets = 30,
                  Where where = Where::current());
   // Images [n,h,w,c] or [h,w,c], c = 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA. u8 is taken as it is; floats from 0 to 1
@@ -57,9 +57,9 @@ class Writer {
 void trace_on();
 // Stops that and drops what was kept.
 void trace_off();
-// Writes what was traced since trace_on() as graph `name` into an event file in `folder`, and stops. A function that had
-// its trace before is not traced again, so it is not there. Throws rill::Error where trace_on() was not called or where
-// nothing was traced since.
+// Writes what was traced since trace_on() as graph `name` into an event file in `folder`, and stops. A function that
+// had its trace before is not traced again, so it is not there. Throws rill::Error where trace_on() was not called or
+// where nothing was traced since.
 void trace_export(const std::string& folder, const std::string& name, int64_t step, Where where = Where::current());
 
 }  // namespace rill::summary

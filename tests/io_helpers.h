@@ -17,7 +17,8 @@ class Folder {
  public:
   Folder() {
     static int count = 0;
-    path_ = std::filesystem::temp_directory_path() / ("rill-test-" + std::to_string(getpid()) + "-" + std::to_string(count++));
+    path_ = std::filesystem::temp_directory_path() /
+            ("rill-test-" + std::to_string(getpid()) + "-" + std::to_string(count++));
     std::filesystem::create_directories(path_);
   }
   ~Folder() { std::filesystem::remove_all(path_); }
@@ -28,7 +29,8 @@ class Folder {
   // The names in it, or in a folder in it, sorted.
   std::vector<std::string> names(const std::string& inside = "") const {
     std::vector<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator(path_ / inside)) all.push_back(entry.path().filename().string());
+    for (const auto& entry : std::filesystem::directory_iterator(path_ / inside))
+      all.push_back(entry.path().filename().string());
     std::sort(all.begin(), all.end());
     return all;
   }
@@ -96,7 +98,11 @@ inline const rill::Op& test_op(const char* name) {
 // assigned. Two nodes have the same name.
 inline rill::Graph small_graph() {
   using namespace rill;
-  auto spec = [](Shape s) { Spec p; p.shape = std::move(s); return p; };
+  auto spec = [](Shape s) {
+    Spec p;
+    p.shape = std::move(s);
+    return p;
+  };
   auto node = [&](Node::Kind kind, std::vector<ValueId> in, std::vector<Spec> out) {
     Node n;
     n.kind = kind;

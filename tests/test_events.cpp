@@ -34,9 +34,16 @@ Value value_of(const Wire& event) {
   Wire value = event.message(5).message(1);
   Wire metadata = value.message(9), tensor = value.message(8);
   std::vector<int64_t> shape;
-  for (size_t i = 0; i < tensor.message(2).count(2); ++i) shape.push_back(int64_t(tensor.message(2).message(2, i).number(1)));
-  return {value.bytes(1), metadata.message(1).bytes(1), metadata.message(1).bytes(2), metadata.number(4),
-          tensor.number(1), event.number(2), shape, tensor};
+  for (size_t i = 0; i < tensor.message(2).count(2); ++i)
+    shape.push_back(int64_t(tensor.message(2).message(2, i).number(1)));
+  return {value.bytes(1),
+          metadata.message(1).bytes(1),
+          metadata.message(1).bytes(2),
+          metadata.number(4),
+          tensor.number(1),
+          event.number(2),
+          shape,
+          tensor};
 }
 
 // [k,3] of the histogram that `values` give.
@@ -139,7 +146,7 @@ TEST_CASE("Images are PNG files behind their width and height") {
   std::string png = v.tensor.bytes(8, 2);
   CHECK(png.substr(0, 8) == "\x89PNG\r\n\x1a\n");
   CHECK(png.substr(12, 14) == std::string("IHDR\0\0\0\3\0\0\0\2\x08\0", 14));  // 3 wide, 2 high, 8 bits, grey
-  CHECK(value_of(events[1]).tensor.bytes(8, 2)[25] == 6);                       // RGBA
+  CHECK(value_of(events[1]).tensor.bytes(8, 2)[25] == 6);                      // RGBA
   CHECK(value_of(events[2]).shape == std::vector<int64_t>{4});
 
   CHECK(has(message_of([&] { log.image("bad", make_f32({2, 2}, {0, 0, 0, 0}), 0); }), "f32[2,2]"));

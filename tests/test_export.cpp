@@ -37,7 +37,7 @@ std::vector<int64_t> sizes(const Wire& shape) {
 
 void check_graph_def(const std::string& bytes) {
   Wire graph(bytes);
-  CHECK(graph.count(1) == 7 + 2 + 1);  // nodes, outputs, the assignment
+  CHECK(graph.count(1) == 7 + 2 + 1);     // nodes, outputs, the assignment
   CHECK(graph.message(4).number(1) > 0);  // a producer version
 
   Wire x = node_by_name(graph, "x");

@@ -1,5 +1,5 @@
-// export_graph: what was traced, as a file that a viewer opens. Declared here, with the graph, so that rill.h brings it;
-// defined in librill_io (serialize/export_graph.cpp), which alone loads protobuf and JSON.
+// export_graph: what was traced, as a file that a viewer opens. Declared here, with the graph, so that rill.h brings
+// it; defined in librill_io (serialize/export_graph.cpp), which alone loads protobuf and JSON.
 //
 // Both libraries are on the link line that rill.pc, the CMake package and rill_dep give, under --as-needed: a program
 // that calls export_graph loads librill_io, one that does not never sees it. That is why nothing is opened at run time

@@ -5,7 +5,8 @@ namespace rill {
 
 void export_graph(const Graph&, const std::string& path, Where where) {
   fail("export_graph",
-       "'" + path + "' cannot be written: this build of rill has no io feature. install protobuf, protoc, nlohmann_json " +
+       "'" + path +
+           "' cannot be written: this build of rill has no io feature. install protobuf, protoc, nlohmann_json " +
            "and libpng with their headers and build again with -Dio=enabled",
        where);
 }
