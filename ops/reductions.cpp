@@ -293,10 +293,7 @@ RILL_DEFINE(min)
   Tensor Class::operator()(const Tensor& x, const ReduceOptions& options, Where where) const {             \
     return reduce(name##_op, x, options, where);                                                           \
   }                                                                                                        \
-  Tensor Class::operator()(const Tensor& x, Where where) const { return reduce(name##_op, x, {}, where); } \
-  Tensor Class::operator()(const Tensor& x, const Axes& axes, bool keepdims, Where where) const {          \
-    return reduce(name##_op, x, {.axis = axes, .keepdims = keepdims}, where);                              \
-  }
+  Tensor Class::operator()(const Tensor& x, Where where) const { return reduce(name##_op, x, {}, where); }
 RILL_DEFINE(All, all)
 RILL_DEFINE(Any, any)
 #undef RILL_DEFINE

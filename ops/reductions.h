@@ -27,15 +27,26 @@ struct ReduceOptions {
   bool keepdims = false;
 };
 
+// Functions of axes are templates so that they lose to {.axis = ...} where g++ 12 finds that braces could mean either.
 #define RILL_REDUCTION(name)                                                                                      \
   Tensor name(const Tensor& x, const ReduceOptions& options, Where where = Where::current());                     \
   inline Tensor name(const Tensor& x, Where where = Where::current()) { return name(x, ReduceOptions(), where); } \
-  inline Tensor name(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) {  \
+  template <int = 0>                                                                                              \
+  Tensor name(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) {         \
     return name(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);                                     \
   }
 
 // --- Folding (reductions.cpp); all(x) and any(x) are in tensor/index.h
 // ---------------------------------------------------
+
+template <int>
+Tensor All::operator()(const Tensor& x, const Axes& axes, bool keepdims, Where where) const {
+  return (*this)(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);
+}
+template <int>
+Tensor Any::operator()(const Tensor& x, const Axes& axes, bool keepdims, Where where) const {
+  return (*this)(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);
+}
 
 // Bools and integers add up in i64 (unsigned ones in u64), which the result is of; others keep their dtype.
 RILL_REDUCTION(sum)
@@ -66,7 +77,8 @@ struct VarianceOptions {
 #define RILL_VARIANCE(name)                                                                                         \
   Tensor name(const Tensor& x, const VarianceOptions& options, Where where = Where::current());                     \
   inline Tensor name(const Tensor& x, Where where = Where::current()) { return name(x, VarianceOptions(), where); } \
-  inline Tensor name(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) {    \
+  template <int = 0>                                                                                                \
+  Tensor name(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) {           \
     return name(x, VarianceOptions{.axis = axes, .keepdims = keepdims}, where);                                     \
   }
 // Of complex numbers: of their distances, a real tensor.

@@ -28,6 +28,7 @@ constexpr Slice slice(std::optional<int64_t> start, std::optional<int64_t> stop,
 struct All {
   Tensor operator()(const Tensor& x, Where where = Where::current()) const;
   Tensor operator()(const Tensor& x, const ReduceOptions& options, Where where = Where::current()) const;
+  template <int = 0>  // see RILL_REDUCTION in ops/reductions.h
   Tensor operator()(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) const;
 };
 // `any` in a signature is an open size; as a function, any(x, axis) is true where at least one element is.
@@ -35,6 +36,7 @@ struct Any {
   constexpr operator int64_t() const { return open_size; }
   Tensor operator()(const Tensor& x, Where where = Where::current()) const;
   Tensor operator()(const Tensor& x, const ReduceOptions& options, Where where = Where::current()) const;
+  template <int = 0>  // see RILL_REDUCTION in ops/reductions.h
   Tensor operator()(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) const;
 };
 inline constexpr All all{};
