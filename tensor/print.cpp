@@ -138,7 +138,8 @@ class FloatFormat {
       return fmt::format("{:>{}}", s, left_ + right_ + 1);
     }
     Decimal d = decimal(v);
-    if (scientific_) d = parse_scientific(fmt::format("{:.{}e}", v, fraction_));  // numpy fills up with digits, not zeros
+    if (scientific_)
+      d = parse_scientific(fmt::format("{:.{}e}", v, fraction_));  // numpy fills up with digits, not zeros
     Sides s = sides(d);
     if (!scientific_) return fmt::format("{:>{}}.{:<{}}", s.whole, left_, s.fraction, right_);
     return fmt::format("{:>{}}.{:0<{}}e{}", s.whole, left_, s.fraction, fraction_, exponent_text(d, exponent_digits_));
@@ -271,10 +272,8 @@ Word complex_words(const Tensor& t, bool summary) {
 
 Word words_of(const Tensor& t, bool summary) {
   DType d = t.dtype();
-  if (is_bool(d))
-    return [all = t.to_vector<bool>()](size_t i) { return std::string(all[i] ? " True" : "False"); };
-  if (d == DType::string)
-    return [all = t.to_vector<std::string>()](size_t i) { return quoted(all[i]); };
+  if (is_bool(d)) return [all = t.to_vector<bool>()](size_t i) { return std::string(all[i] ? " True" : "False"); };
+  if (d == DType::string) return [all = t.to_vector<std::string>()](size_t i) { return quoted(all[i]); };
   if (is_complex(d)) return complex_words(t, summary);
   if (is_floating(d)) return float_words(t, summary);
   return is_unsigned(d) ? integer_words<uint64_t>(t, summary) : integer_words<int64_t>(t, summary);

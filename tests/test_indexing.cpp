@@ -63,7 +63,7 @@ TEST_CASE("masks pick what is true, in order") {
   CHECK(text(a(tensor({false, true}))) == "[[4. 5. 6.]]");
   CHECK(text(a(all, tensor({true, false, true}))) == "[[1. 3.]\n [4. 6.]]");
   CHECK(text(a(tensor({true, true}), tensor({0, 2}))) == "[1. 6.]");  // a[[True,True],[0,2]]
-  CHECK(x(x(0) > 100).shape() == Shape{0});
+  CHECK(x(0)(x(0) > 100).shape() == Shape{0});
   CHECK(text(x(0, x(0) % 5 == 0)) == "[ 0  5 10]");
   CHECK(text(boolean_mask(a, tensor({true, false, true}), 1)) == "[[1. 3.]\n [4. 6.]]");
   CHECK(text(nonzero(tensor({{0, 3}, {4, 0}}))[1]) == "[1 0]");
@@ -157,7 +157,8 @@ TEST_CASE("gradients flow to what was picked and to what was put") {
   CHECK(gradient([&] { return x.at(0, i).max(u); }, u) == "[0. 2.]");
   CHECK(gradient([&] { return x.at(0, i).max(tensor({2.f, 1.f})); }, x) == "[[1. 1. 3.]\n [4. 5. 6.]]");  // shared
   CHECK(gradient([&] { return x.at(all, slice(none, none, 2)).set(u); }, u) == "[5. 9.]");
-  CHECK(gradient([&] { return broadcast_to(x(tensor({0, 0}), 1), {3, 2}).T(); }, x) == "[[ 0. 21.  0.]\n [ 0.  0.  0.]]");
+  CHECK(gradient([&] { return broadcast_to(x(tensor({0, 0}), 1), {3, 2}).T(); }, x) ==
+        "[[ 0. 21.  0.]\n [ 0.  0.  0.]]");
 }
 
 TEST_CASE("errors say what numpy says") {
@@ -165,15 +166,19 @@ TEST_CASE("errors say what numpy says") {
   CHECK(has(message_of([&] { a(5); }), "test_indexing.cpp:"));
   CHECK(has(message_of([&] { a(5); }), "index 5 is out of bounds for axis 0 of size 2"));
   CHECK(has(message_of([&] { a(0, -4); }), "index -4 is out of bounds for axis 1 of size 3"));
-  CHECK(has(message_of([&] { a(0, 0, 0); }), "too many indices for tensor: tensor is 2-dimensional, but 3 were indexed"));
+  CHECK(
+      has(message_of([&] { a(0, 0, 0); }), "too many indices for tensor: tensor is 2-dimensional, but 3 were indexed"));
   CHECK(has(message_of([&] { a(ellipsis, ellipsis); }), "an index can only have a single ellipsis"));
   CHECK(has(message_of([&] { a(slice(0, 1, 0)); }), "slice step cannot be zero"));
   CHECK(has(message_of([&] { take(a, tensor({0, 3}), 1); }), "index 3 is out of bounds for axis 1 of size 3"));
   CHECK(has(message_of([&] { take(a, tensor({0, 3}), 1); }), "test_indexing.cpp:"));
   CHECK(has(message_of([&] { a.at(tensor({-3})).set(1); }), "index -3 is out of bounds for axis 0 of size 2"));
-  CHECK(has(message_of([&] { take(a.to("ref:0"), tensor({2}).to("ref:0"), 0); }), "index 2 is out of bounds for axis 0 of size 2"));
+  CHECK(has(message_of([&] { take(a.to("ref:0"), tensor({2}).to("ref:0"), 0); }),
+            "index 2 is out of bounds for axis 0 of size 2"));
   CHECK(has(message_of([&] { a(tensor({0.5f})); }), "must be of integer or bool type"));
-  CHECK(has(message_of([&] { a(tensor({true, false, true})); }), "boolean index did not match indexed tensor along axis 0; size of axis is 2 but size of corresponding boolean axis is 3"));
+  CHECK(has(message_of([&] { a(tensor({true, false, true})); }),
+            "boolean index did not match indexed tensor along axis 0; size of axis is 2 but size of corresponding "
+            "boolean axis is 3"));
   CHECK(has(message_of([&] { x(tensor({0, 1}), tensor({0, 1, 2})); }), "do not broadcast"));
   CHECK(has(message_of([&] { a.at(0).set(tensor({1.f, 2.f})); }), "does not broadcast to [3]"));
   CHECK(has(message_of([&] { take_along_axis(a, tensor({0}), 0); }), "1 axes"));
