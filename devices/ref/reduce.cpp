@@ -24,6 +24,13 @@ void for_each_element(const KernelArgs& args, F&& f) {
   });
 }
 
+// Rounds a sum to its output's type, once; the pairs of types that no record allows are nothing.
+template <class O, class A>
+void store(O& out, const A& sum) {
+  if constexpr (is_half_type<O> && std::is_convertible_v<A, float>) out = O(float(sum));
+  else if constexpr (std::is_constructible_v<O, A> && !is_half_type<O>) out = O(sum);
+}
+
 template <class T, class A, class F>
 void fold(const KernelArgs& args, A identity, F&& combine) {
   std::vector<A> sums(size_t(args.output().size()), identity);
@@ -31,10 +38,7 @@ void fold(const KernelArgs& args, A identity, F&& combine) {
   visit_dtype(args.output().dtype(), [&](auto zero) {
     using O = decltype(zero);
     O* out = args.out_data<O>();
-    for (size_t i = 0; i < sums.size(); ++i) {
-      if constexpr (is_half_type<O> && std::is_convertible_v<A, float>) out[i] = O(float(sums[i]));
-      else if constexpr (std::is_constructible_v<O, A> && !is_half_type<O>) out[i] = O(sums[i]);
-    }
+    for (size_t i = 0; i < sums.size(); ++i) store(out[i], sums[i]);
   });
 }
 
