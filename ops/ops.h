@@ -47,6 +47,7 @@ Tensor& operator/=(Tensor& a, const TensorArg& b);
 
 }  // namespace rill
 
+#include "rill/ops/conv.h"
 #include "rill/ops/creation.h"
 #include "rill/ops/elementwise.h"
 #include "rill/ops/indexing.h"

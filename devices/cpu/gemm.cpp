@@ -7,6 +7,7 @@
 
 #include "rill/devices/contraction_params.h"
 #include "rill/devices/cpu/onednn.h"
+#include "rill/devices/cpu/through_f32.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 
@@ -171,7 +172,7 @@ bool gemm_onednn(DType dtype, int64_t batch, int64_t a_batch, int64_t b_batch, c
                  const void* b, void* c) {
   onednn::Key key(1);
   key.add_all(std::initializer_list<int64_t>{int64_t(dtype), batch, a_batch, b_batch, g.m, g.n, g.k, g.a_m, g.a_k,
-                                             g.b_k, g.b_n, num_threads()});
+                                             g.b_k, g.b_n});
   const MatmulContext context{dtype, batch, a_batch, b_batch, g};
   onednn::Call& call = onednn::find_call(key, build_matmul, &context);
   if (!call.supported()) return false;
@@ -222,43 +223,6 @@ bool run_onednn(DType dtype, int64_t batch, const Gemm& g, const Side& a, const 
   return true;
 }
 
-void convert(const Tensor& from, Tensor& to) {
-  const bool widen = to.dtype() == DType::f32;
-  const DType half = widen ? from.dtype() : to.dtype();
-  auto run = [&]<class H>(H) {
-    const void* source = from.rep()->data;
-    void* target = to.mutable_rep()->data;
-    parallel_for(from.size(), 32768, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        if (widen) static_cast<float*>(target)[i] = static_cast<const H*>(source)[i];
-        else static_cast<H*>(target)[i] = H(static_cast<const float*>(source)[i]);
-    });
-  };
-  if (half == DType::bf16) run(BFloat16());
-  else run(Half());
-}
-
-Tensor widened(const Tensor& x) {
-  Tensor dense = x;
-  if (!x.is_contiguous()) {
-    dense = empty_tensor(x.spec());
-    copy_elements(x, dense);
-  }
-  Tensor wide = empty_tensor(Spec{x.shape(), DType::f32, false, x.device()});
-  convert(dense, wide);
-  return wide;
-}
-
-// f16 and bf16 where oneDNN has no kernel for them: the sum in f32, rounded once.
-void through_f32(const KernelArgs& args) {
-  Tensor a = widened(args.input(0)), b = widened(args.input(1));
-  Tensor c = empty_tensor(Spec{args.output().shape(), DType::f32, false, args.output().device()});
-  const Tensor* in[] = {&a, &b};
-  Tensor* out[] = {&c};
-  dot_general(KernelArgs{in, out, args.attrs});
-  convert(c, args.output());
-}
-
 // 2-D f32 without batch axes, small: the eager call whose cost is all overhead.
 bool small_plain(const KernelArgs& args, const ContractionParams& p) {
   const TensorRep &a = *args.in[0]->rep(), &b = *args.in[1]->rep();
@@ -294,7 +258,7 @@ void dot_general(const KernelArgs& args) {
 
   // Which kernel.
   if (half) {
-    if (deterministic() || !run_onednn(dtype, batch, g, a, b, c)) through_f32(args);
+    if (deterministic() || !run_onednn(dtype, batch, g, a, b, c)) through_f32(args, dot_general);
   } else if (dtype == DType::f32) {
     if (is_small(g) || deterministic() || !run_onednn(dtype, batch, g, a, b, c))
       own_float(batch, g, a, b, static_cast<float*>(c));

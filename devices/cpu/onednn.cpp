@@ -2,6 +2,8 @@
 #include "rill/devices/cpu/onednn.h"
 
 #ifdef RILL_HAVE_ONEDNN
+#include <omp.h>
+
 #include <algorithm>
 #include <list>
 #include <unordered_map>
@@ -108,7 +110,8 @@ void Call::run(std::initializer_list<const void*> slots) {
     check(dnnl_primitive_execute(s.primitive.get(), stream(), int(s.args.size()), s.args.data()));
 }
 
-Call& find_call(const Key& key, Call (*build)(const void*), const void* context) {
+Call& find_call(Key key, Call (*build)(const void*), const void* context) {
+  key.add(omp_get_max_threads());  // a primitive divides its work when it is made
   Cache& c = cache();
   if (!c.entries.empty() && c.entries.front().key == key) return c.entries.front().call;
   if (auto found = c.index.find(&key); found != c.index.end()) {

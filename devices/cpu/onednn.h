@@ -66,7 +66,7 @@ class Call {
 
 // This thread's call for `key`; made by build(context) the first time, or again where it had to leave the full cache.
 // build may throw dnnl::error: the call is then unsupported, and remembered as that.
-Call& find_call(const Key& key, Call (*build)(const void* context), const void* context);
+Call& find_call(Key key, Call (*build)(const void* context), const void* context);
 
 const dnnl::engine& engine();
 dnnl::memory::data_type data_type(DType d);  // f32, bf16, f16

@@ -1,0 +1,13 @@
+// From what users write about strides and padding to one number an axis of space; for conv.cpp and pool.cpp.
+#pragma once
+#include "rill/ops/conv.h"
+
+namespace rill {
+
+// `list` for `n` axes: as it is, its one entry for all of them, or `otherwise` where it is empty.
+Dims for_each_axis(const Dims& list, size_t n, int64_t otherwise, std::string_view op, std::string_view what,
+                   const Where& where);
+void resolve_padding(const SpacePadding& padding, const Dims& in, const Dims& window, const Dims& strides,
+                     const Dims& dilation, Dims& lo, Dims& hi, std::string_view op, const Where& where);
+
+}  // namespace rill
