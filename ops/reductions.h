@@ -36,9 +36,9 @@ struct ReduceOptions {
     return name(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);                                     \
   }
 
-// --- Folding (reductions.cpp); all(x) and any(x) are in tensor/index.h
-// ---------------------------------------------------
+// --- Folding (reductions.cpp) ------------------------------------------------------------------------------------------
 
+// all(x) and any(x) are objects, see tensor/index.h.
 template <int>
 Tensor All::operator()(const Tensor& x, const Axes& axes, bool keepdims, Where where) const {
   return (*this)(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);
@@ -64,8 +64,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape, Where where = Where::current(
 Tensor argmax(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdims = false, Where where = Where::current());
 Tensor argmin(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdims = false, Where where = Where::current());
 
-// --- Statistics (statistics.cpp)
-// ---------------------------------------------------------------------------------------
+// --- Statistics (statistics.cpp) -------------------------------------------------------------------------------------
 
 // Variance: the sum of squared distances to the mean over n - correction (numpy's ddof; 1 for a sample's variance).
 struct VarianceOptions {
@@ -85,7 +84,6 @@ struct VarianceOptions {
 RILL_VARIANCE(var)
 // sqrt(var(x)). (Not `std`: with `using namespace rill` that would be ambiguous with the namespace.)
 RILL_VARIANCE(stddev)
-#undef RILL_VARIANCE
 
 // log(sum(exp(x))) without overflow.
 RILL_REDUCTION(logsumexp)
@@ -102,8 +100,9 @@ RILL_REDUCTION(nanprod)
 RILL_REDUCTION(nanmean)
 RILL_REDUCTION(nanmax)
 RILL_REDUCTION(nanmin)
-RILL_REDUCTION(nanvar)
-RILL_REDUCTION(nanstd)
+RILL_VARIANCE(nanvar)
+RILL_VARIANCE(nanstd)
+#undef RILL_VARIANCE
 
 struct NormOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
@@ -152,8 +151,7 @@ struct HistogramOptions {
 };
 std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions options = {}, Where where = Where::current());
 
-// --- Cumulative (cumulative.cpp)
-// ---------------------------------------------------------------------------------------
+// --- Cumulative (cumulative.cpp) -------------------------------------------------------------------------------------
 
 // Without an axis, of the flattened operand. `exclusive`: element i folds those before i (the first is 0, or 1);
 // `reverse`: from the end.
@@ -179,8 +177,7 @@ RILL_CUMULATIVE(cumlogsumexp)
 // x[i+1] - x[i] along `axis`, n times over.
 Tensor diff(const Tensor& x, int64_t n = 1, int64_t axis = -1, Where where = Where::current());
 
-// --- Sorting (sorting.cpp)
-// ---------------------------------------------------------------------------------------------
+// --- Sorting (sorting.cpp) -------------------------------------------------------------------------------------------
 
 struct SortOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
