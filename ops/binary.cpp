@@ -65,6 +65,7 @@ RILL_SCALAR2(add, numbers, wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a
 RILL_SCALAR2(subtract, numbers, wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a - b; }))
 RILL_SCALAR2(multiply, numbers, wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a * b; }))
 RILL_SCALAR2(divide, floats, x / y)
+RILL_SCALAR2(multiply_no_nan, floats, select(y == V(0), V(0), x * y))
 RILL_SCALAR2(maximum, any_kind, max(x, y))
 RILL_SCALAR2(minimum, any_kind, min(x, y))
 RILL_SCALAR2(atan2, floats, atan2(x, y))
@@ -165,8 +166,21 @@ RILL_ARITHMETIC(multiply, bitwise_and, .doc = "x * y; of bools, and", .dtypes = 
             .ref = REF2(ref::numbers, x * y), .vjp = VJP2(g * conj(y), g * conj(x)), .saves_in = save_both,
             .samples = REAL_SAMPLES, .exported = {"Mul", "Mul"})
 RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cpu = cpu::scalar_kernel<"divide">,
-            .ref = REF2(ref::floats | ref::complexes, x / y), .vjp = VJP2(g / conj(y), -g * conj(x / (y * y))),
+            .ref = REF2(ref::floats | ref::complexes, x / y), .vjp = VJP2(multiply_no_nan(reciprocal(conj(y)), g), multiply_no_nan(-conj(x / (y * y)), g)),
             .saves_in = save_both, .samples = (binary_samples<-300, 300, 50, 300>), .exported = {"Div", "RealDiv"})
+// What chain rules multiply by: where no cotangent arrives, an infinite derivative does not matter. That is how the dead
+// branch of a where() cannot poison a gradient with NaN.
+extern const Op multiply_no_nan_op;
+const Op multiply_no_nan_op(spec_of({.name = "multiply_no_nan", .doc = "x * y, and 0 where y is 0 whatever x is", .dtypes = float_set,
+                                     .cpu = cpu::scalar_kernel<"multiply_no_nan">,
+                                     .ref = REF2(ref::floats, y == 0 ? 0 : x * y),
+                                     .vjp = VJP2(multiply_no_nan(y, g), multiply_no_nan(x, g)), .saves_in = save_both,
+                                     .samples = REAL_SAMPLES, .exported = {"", "MulNoNan"}}));
+Tensor multiply_no_nan(const Tensor& x, const Tensor& y, Where where) {
+  bool is_complex_pair = x.defined() && y.defined() && (is_complex(x.dtype()) || is_complex(y.dtype()));
+  return is_complex_pair ? multiply(x, y, where) : binary(multiply_no_nan_op, x, y, true, where);
+}
+
 RILL_BINARY(maximum, false, .doc = "the larger; NaN if either is", .dtypes = real_set | bool_set,
             .cpu = cpu::scalar_kernel<"maximum">, .ref = REF2(ref::any_kind & ~ref::complexes, x != x ? x : y != y || x <= y ? y : x),
             .vjp = VJP2(chosen(g, x > y, x == y), chosen(g, y > x, x == y)), .saves_in = save_both,
@@ -201,11 +215,11 @@ RILL_BINARY(power, false, .doc = "x^y; of integers, an integer that wraps", .dty
             .vjp = [](const VjpArgs& a) {
               const Tensor &x = a.in[0], &y = a.in[1], &z = a.out[0], &g = a.cotangent[0];
               if (is_complex(x.dtype())) return both(a, [&] { return g * conj(y * power(x, y - 1)); }, [&] { return g * conj(z * log(x)); });
-              return both(a, [&] { return g * power_by_x(x, y); }, [&] { return g * power_by_y(x, z); });
+              return both(a, [&] { return multiply_no_nan(power_by_x(x, y), g); }, [&] { return multiply_no_nan(power_by_y(x, z), g); });
             },
             .saves_in = save_both, .saves_out = save(0), .samples = (binary_samples<20, 300, -200, 300>), .max_ulp = 4, .exported = {"Pow", "Pow"})
 RILL_BINARY(atan2, true, .doc = "the angle of the point (y, x), in (-pi, pi]", .dtypes = float_set, .cpu = cpu::scalar_kernel<"atan2">,
-            .ref = REF2(ref::floats, std::atan2(x, y)), .vjp = VJP2(g * y / (x * x + y * y), -g * x / (x * x + y * y)),
+            .ref = REF2(ref::floats, std::atan2(x, y)), .vjp = VJP2(multiply_no_nan(y / (x * x + y * y), g), multiply_no_nan(-x / (x * x + y * y), g)),
             .saves_in = save_both, .samples = REAL_SAMPLES, .max_ulp = 4, .exported = {"", "Atan2"})
 RILL_BINARY(copysign, true, .doc = "|x| with the sign of y", .dtypes = float_set, .cpu = cpu::scalar_kernel<"copysign">,
             .ref = REF2(ref::floats, std::copysign(x, y)), .vjp = VJP2(g * sign(x) * copysign(ones_like(g), y), zeros_like(g)),

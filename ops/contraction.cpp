@@ -138,7 +138,7 @@ std::vector<Sample> samples_dot_general() {
 
 extern const Op dot_general_op;
 const Op dot_general_op({
-    .name = "dot_general",
+    .name = "matmul",
     .doc = "out[batch, i, j] = sum_k a[batch, i, k] b[batch, k, j] over the named axes, wherever they stand",
     .kind = OpKind::library,
     .dtypes = plain_set,

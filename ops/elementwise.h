@@ -85,6 +85,7 @@ Tensor nan_to_num(const Tensor& x, double nan = 0.0, Where where = Where::curren
 RILL_BINARY(add)
 RILL_BINARY(subtract)
 RILL_BINARY(multiply)
+RILL_BINARY(multiply_no_nan)  // x * y, and 0 where y is 0 even if x is infinite or NaN
 RILL_BINARY(divide)        // true division: integers become f32
 RILL_BINARY(floor_divide)  // rounds down; an integer divided by 0 gives 0
 RILL_BINARY(remainder)     // x - y * floor(x / y), the sign of y; an integer modulo 0 gives 0

@@ -99,8 +99,9 @@ OpSpec spec_of(const Unary& u) {
 constexpr DTypeSet analytic_set = float_set | complex_set;
 constexpr unsigned analytic = ref::floats | ref::complexes;
 
-// The cotangent times the conjugate of the derivative: conj() is the identity on reals.
-Tensor chain(const VjpArgs& a, const Tensor& derivative) { return a.cotangent[0] * conj(derivative); }
+// The cotangent times the conjugate of the derivative (conj() is the identity on reals); 0 where no cotangent arrives,
+// also where the derivative is infinite.
+Tensor chain(const VjpArgs& a, const Tensor& derivative) { return multiply_no_nan(conj(derivative), a.cotangent[0]); }
 
 }  // namespace
 
