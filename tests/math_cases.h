@@ -79,9 +79,9 @@ double through(double x) {
   F(log2, std::log2, std::log2, 0.25, 4, 1.0, 1.0, "exact at powers of two")                                       \
   F(log10, std::log10, std::log10, 0.25, 4, 1.0, 1.0, "")                                                          \
   F(log1p, std::log1p, std::log1p, -0.75, 3, 1.6, 1.5, "")                                                         \
-  F(sin, std::sin, std::sin, -100, 100, 1.0, 1.0, "abs(x) > 1e5 (f32), 1e9 (f64): C library")                      \
-  F(cos, std::cos, std::cos, -100, 100, 1.0, 1.0, "as sin")                                                        \
-  F(tan, std::tan, std::tan, -100, 100, 2.5, 2.5, "as sin")                                                        \
+  F(sin, std::sin, std::sin, -100, 100, 1.6, 1.0, "abs(x) > 1e5 (f32), 1e9 (f64): C library")                      \
+  F(cos, std::cos, std::cos, -100, 100, 1.6, 1.0, "as sin")                                                        \
+  F(tan, std::tan, std::tan, -100, 100, 3.1, 2.5, "as sin")                                                        \
   F(asin, std::asin, std::asin, -1, 1, 1.3, 1.3, "")                                                               \
   F(acos, std::acos, std::acos, -1, 1, 0.9, 0.9, "")                                                               \
   F(atan, std::atan, std::atan, -4, 4, 2.0, 2.0, "")                                                               \

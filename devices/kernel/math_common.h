@@ -92,7 +92,8 @@ HWY_INLINE V polynomial(V x, double c, More... more) {
 template <class V>
 HWY_INLINE V power_of_two(int_t<V> n, int offset) {
   using C = FloatFormat<V>;
-  return from_bits(shl<C::kMantissaBits>(n + int_t<V>(C::kBias + offset)));
+  // Unsigned, because n is anything where the argument was NaN, and plain signed integers must not wrap.
+  return from_bits(as_signed(shl<C::kMantissaBits>(as_unsigned(n) + as_unsigned(int_t<V>(C::kBias + offset)))));
 }
 
 // y 2^n for |n| up to twice the exponent range, in two steps of which only the second may round. n / 2 is taken without
@@ -102,7 +103,8 @@ HWY_INLINE V scale(V y, int_t<V> n) {
   using C = FloatFormat<V>;
   using I = int_t<V>;
   const I half = as_signed(shr<1>(as_unsigned(n + I(4 * C::kBias)))) - I(2 * C::kBias);
-  return y * power_of_two<V>(half, 0) * power_of_two<V>(n - half, 0);
+  const I rest = as_signed(as_unsigned(n) - as_unsigned(half));
+  return y * power_of_two<V>(half, 0) * power_of_two<V>(rest, 0);
 }
 
 // P(r) with 2^r - 1 = r P(r) on |r| <= 1/2: minimax, relative error 2^-26 and 2^-54.

@@ -28,12 +28,13 @@ HWY_INLINE LogParts<V> log_parts(V x) {
   using C = FloatFormat<V>;
   using I = int_t<V>;
   const auto denormal = x < V(C::kMinNormal);
-  const I i = bits(select(denormal, x * V(C::kDenormalScale), x));
+  const auto i = as_unsigned(bits(select(denormal, x * V(C::kDenormalScale), x)));
   const I one = I(scalar_t<I>(C::kBias) << C::kMantissaBits);
   // The biased exponent, as an integer and (placed in the low bits of 2^23 or 2^52) as a number.
-  const I k = as_signed(shr<C::kMantissaBits>(as_unsigned(i + (one - I(C::kSqrtHalfBits)))));
-  const V e = from_bits(k | bits(V(C::kShiftOne))) - V(C::kShiftOne + C::kBias);
-  return {e - select(denormal, V(C::kDenormalExponent), V(0)), from_bits(i - shl<C::kMantissaBits>(k) + one)};
+  const auto k = shr<C::kMantissaBits>(i + as_unsigned(one - I(C::kSqrtHalfBits)));
+  const V e = from_bits(as_signed(k) | bits(V(C::kShiftOne))) - V(C::kShiftOne + C::kBias);
+  const V m = from_bits(as_signed(i - shl<C::kMantissaBits>(k) + as_unsigned(one)));
+  return {e - select(denormal, V(C::kDenormalExponent), V(0)), m};
 }
 
 // log(1 + f) - f, for the f above.

@@ -1,10 +1,10 @@
 // Circular functions: sin cos tan. Part of math.h.
 //
-// x = n pi/2 + r, |r| <= pi/4, by Cody & Waite's reduction with pi/2 as a sum of three numbers and fma, which leaves r
-// as a pair (high + low) good to its last bit for |x| <= 1e5 (float32) and 1e9 (float64). Larger arguments are rare:
-// they go lane by lane to the C library, which reduces by as many bits of 2/pi as it takes (Payne & Hanek). The
-// polynomials on |r| <= pi/4 have the form of fdlibm's k_sin.c and k_cos.c with minimax coefficients (Remez):
-// relative error 2^-28 and 2^-33 (float32), 2^-58 and 2^-64 (float64).
+// x = n pi/2 + r, |r| <= pi/4, by Cody & Waite's reduction with pi/2 as a sum of three numbers and fma, good for |x| <=
+// 1e5 (float32) and 1e9 (float64). Larger arguments are rare: they go lane by lane to the C library, which reduces by
+// as many bits of 2/pi as it takes (Payne & Hanek). float32 takes r rounded once; float64 as a pair, high + low, good
+// to its last bit. The polynomials on |r| <= pi/4 have the form of fdlibm's k_sin.c and k_cos.c with minimax
+// coefficients (Remez): relative error 2^-28 and 2^-33 (float32), 2^-58 and 2^-64 (float64).
 
 #if defined(RILL_DEVICES_KERNEL_MATH_TRIG_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RILL_DEVICES_KERNEL_MATH_TRIG_H_
@@ -27,35 +27,21 @@ struct SinCosParts {
   V sin, cos;
 };
 
-template <class V>
-HWY_INLINE V sin_kernel(V r, V r_low) {
+template <F32 V>
+HWY_INLINE SinCosParts<V> sin_cos_parts(V x) {
+  using C = FloatFormat<V>;
+  const V t = fma(x, V(6.3661977236758138e-1), V(C::kShifter));
+  const V n = t - V(C::kShifter);
+  V r = fma(n, V(-C::kHalfPi), x);  // exact
+  r = fma(n, V(-C::kHalfPiLow), r);
+  r = fma(n, V(-C::kHalfPiLower), r);
   const V z = r * r;
-  V s;
-  if constexpr (F64<V>) {
-    s = polynomial(z, 1.5895433214897693e-10, -2.5050734388180636e-8, 2.7557313538509084e-6, -1.984126982935852e-4,
-                   8.3333333333218407e-3, -1.666666666666663e-1);
-  } else {
-    s = polynomial(z, -1.95182845e-4, 8.33218917e-3, -1.66666552e-1);
-  }
-  return r + fma(z * r, s, r_low);
+  const V s = polynomial(z, -1.95182845e-4, 8.33218917e-3, -1.66666552e-1);
+  const V c = polynomial(z, 2.44323273e-5, -1.38873095e-3, 4.16666456e-2, -0.5, 1);
+  return {bits(t), fma(z * r, s, r), c};
 }
 
-template <class V>
-HWY_INLINE V cos_kernel(V r, V r_low) {
-  const V z = r * r;
-  V c;
-  if constexpr (F64<V>) {
-    c = polynomial(z, -1.1358732904537177e-11, 2.0875705116956938e-9, -2.7557314215309092e-7, 2.4801587288997499e-5,
-                   -1.3888888888873338e-3, 4.1666666666666595e-2);
-  } else {
-    c = polynomial(z, 2.44323273e-5, -1.38873095e-3, 4.16666456e-2);
-  }
-  const V h = V(0.5) * z;
-  const V w = V(1) - h;
-  return w + (((V(1) - w) - h) + fma(z * z, c, -r * r_low));
-}
-
-template <class V>
+template <F64 V>
 HWY_INLINE SinCosParts<V> sin_cos_parts(V x) {
   using C = FloatFormat<V>;
   const V t = fma(x, V(6.3661977236758138e-1), V(C::kShifter));
@@ -64,7 +50,15 @@ HWY_INLINE SinCosParts<V> sin_cos_parts(V x) {
   const auto p = two_product(n, V(-C::kHalfPiLow));
   const auto r = two_sum(a, p.high);
   const V low = r.low + fma(n, V(-C::kHalfPiLower), p.low);
-  return {bits(t), sin_kernel(r.high, low), cos_kernel(r.high, low)};
+
+  const V z = r.high * r.high;
+  const V s = polynomial(z, 1.5895433214897693e-10, -2.5050734388180636e-8, 2.7557313538509084e-6,
+                         -1.984126982935852e-4, 8.3333333333218407e-3, -1.666666666666663e-1);
+  const V c = polynomial(z, -1.1358732904537177e-11, 2.0875705116956938e-9, -2.7557314215309092e-7,
+                         2.4801587288997499e-5, -1.3888888888873338e-3, 4.1666666666666595e-2);
+  const V h = V(0.5) * z;
+  const V w = V(1) - h;
+  return {bits(t), r.high + fma(z * r.high, s, low), w + (((V(1) - w) - h) + fma(z * z, c, -r.high * low))};
 }
 
 // The bit of n that says whether sin and cos change places, and a sign for bit 1 of n.
@@ -91,7 +85,7 @@ HWY_INLINE V sin(V x) {
 template <Floating V>
 HWY_INLINE V cos(V x) {
   const auto p = sin_cos_parts(x);
-  const V y = flip_by_bit_one(select(odd_quadrant<V>(p.n), p.sin, p.cos), p.n + int_t<V>(1));
+  const V y = flip_by_bit_one(select(odd_quadrant<V>(p.n), p.sin, p.cos), p.n ^ shl<1>(p.n));
   return patch(abs(x) > V(FloatFormat<V>::kTrigMax), y, scalar_math::Cos(), x);
 }
 

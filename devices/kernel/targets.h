@@ -20,3 +20,20 @@
 #define HWY_DISABLED_TARGETS 0xF800000LL
 #endif
 #endif
+
+// Under a sanitizer, only the plainest target, and functions that are always inlined bring no checks of their own: each
+// is a line or two, and with checks on every reference a source takes minutes to compile. What they are inlined into
+// is checked, and so are its loads and stores.
+#if defined(__SANITIZE_ADDRESS__)
+#define RILL_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define RILL_SANITIZED 1
+#endif
+#endif
+#ifdef RILL_SANITIZED
+#define HWY_COMPILE_ONLY_STATIC
+#include <hwy/base.h>
+#undef HWY_INLINE
+#define HWY_INLINE inline __attribute__((always_inline, no_sanitize("address"), no_sanitize("undefined")))
+#endif
