@@ -149,7 +149,7 @@ const Op dot_general_op({
     .cpu = cpu::dot_general,
     .ref = ref::dot_general,
     .samples = samples_dot_general,
-    .sum_tolerance = 1e-6,
+    .sum_tolerance = 8,
     .exported = {.onnx = "Einsum", .tensorflow = "Einsum"},
 });
 

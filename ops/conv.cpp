@@ -219,7 +219,7 @@ const Op conv_op({
     .ref = ref::conv,
     .wants_contiguous = true,
     .samples = samples_conv,
-    .sum_tolerance = 1e-6,
+    .sum_tolerance = 8,
     .exported = {.onnx = "Conv", .tensorflow = "Conv2D"},
 });
 const Op conv_grad_input_op({
@@ -235,7 +235,7 @@ const Op conv_grad_input_op({
     .ref = ref::conv_grad_input,
     .wants_contiguous = true,
     .samples = samples_grad_input,
-    .sum_tolerance = 1e-6,
+    .sum_tolerance = 8,
     .exported = {.onnx = "ConvTranspose", .tensorflow = "Conv2DBackpropInput"},
 });
 const Op conv_grad_weight_op({
@@ -251,7 +251,7 @@ const Op conv_grad_weight_op({
     .ref = ref::conv_grad_weight,
     .wants_contiguous = true,
     .samples = samples_grad_weight,
-    .sum_tolerance = 1e-6,
+    .sum_tolerance = 8,
     .exported = {.tensorflow = "Conv2DBackpropFilter"},
 });
 

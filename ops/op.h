@@ -124,8 +124,8 @@ struct OpSpec {
   bool wants_contiguous = false;  // inputs are made dense before the kernel runs
 
   std::vector<Sample> (*samples)() = nullptr;
-  // What the tests allow between cpu and ref: units in the last place of the output's dtype (for f16 and bf16, of
-  // that), and, for ops that add many terms, a bound relative to the sum of magnitudes instead.
+  // What the tests allow between cpu and ref, in units in the last place of the output's dtype; and, for ops that add many
+  // terms, in epsilons of that dtype times the sum of the terms' magnitudes instead.
   double max_ulp = 0;
   double sum_tolerance = 0;
   std::string_view no_finite_difference = "";  // why the gradient test cannot use them (kinks, random, integers)

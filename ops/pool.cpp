@@ -169,7 +169,7 @@ const Op max_pool_grad_op({
     .ref = ref::max_pool_grad,
     .wants_contiguous = true,
     .samples = samples_max_grad,
-    .sum_tolerance = 1e-6,
+    .sum_tolerance = 8,
     .exported = {.tensorflow = "MaxPoolGrad"},
 });
 const Op max_pool_pick_op({
@@ -197,7 +197,7 @@ const Op avg_pool_op({
     .ref = ref::avg_pool,
     .wants_contiguous = true,
     .samples = samples_pool,
-    .sum_tolerance = 1e-6,
+    .sum_tolerance = 8,
     .exported = {.onnx = "AveragePool", .tensorflow = "AvgPool"},
 });
 const Op avg_pool_grad_op({
@@ -211,7 +211,7 @@ const Op avg_pool_grad_op({
     .ref = ref::avg_pool_grad,
     .wants_contiguous = true,
     .samples = samples_avg_grad,
-    .sum_tolerance = 1e-6,
+    .sum_tolerance = 8,
     .exported = {.tensorflow = "AvgPoolGrad"},
 });
 

@@ -1,0 +1,357 @@
+// Tests made from the op records: each op's samples, in each dtype it takes, against the reference kernels, against
+// finite differences, traced against eager, through views, at special values and with operands it must reject.
+// An op that lacks what its record must say fails here; so a new record is tested by being written.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "rill/ops/samples.h"
+#include "rill/rill.h"
+#include "tests/catch.h"
+
+using namespace rill;
+
+namespace {
+
+using Inputs = std::vector<Tensor>;
+
+std::vector<const Tensor*> pointers(const Inputs& in) {
+  std::vector<const Tensor*> p;
+  for (const Tensor& t : in) p.push_back(&t);
+  return p;
+}
+
+std::string describe(const Op& op, const Inputs& in, const Attrs& attrs) {
+  std::string s = std::string(op.name) + "(";
+  for (const Tensor& t : in) s += to_string(t.spec()) + " ";
+  return s + to_string(attrs) + ")";
+}
+
+Inputs run(const Op& op, const Inputs& in, const Attrs& attrs) {
+  auto p = pointers(in);
+  Tensors out = apply(op, Operands(p), attrs, Where::current());
+  return {out.begin(), out.end()};
+}
+
+// Runs one device's kernel on dense host tensors.
+Inputs run_on(Device device, const Op& op, const Inputs& in, const Attrs& attrs) {
+  std::vector<const Spec*> specs;
+  for (const Tensor& t : in) specs.push_back(&t.spec());
+  OutSpecs out_specs = infer(op, specs, attrs, Where::current());
+  Inputs out;
+  std::vector<Tensor*> out_pointers;
+  for (const Spec& s : out_specs) out.push_back(empty_tensor(s));
+  for (Tensor& t : out) out_pointers.push_back(&t);
+  DType d = in.empty() ? out[0].dtype() : in[0].dtype();
+  auto p = pointers(in);
+  kernel_for(op, device, d)({p, out_pointers, attrs});
+  return out;
+}
+
+// The dtype that a sample is about: its first float operand's, else its first operand's. Operands of it are cast.
+DType main_dtype(const Sample& s) {
+  for (const Tensor& t : s.in)
+    if (t.dtype() == f32) return f32;
+  return s.in.empty() ? f32 : s.in[0].dtype();
+}
+
+// The sample in another dtype, or nothing where the op does not take it.
+std::optional<Inputs> in_dtype(const Op& op, const Sample& s, DType d) {
+  DType main = main_dtype(s);
+  Inputs out;
+  for (const Tensor& t : s.in) out.push_back(t.dtype() == main ? t.astype(d) : t);
+  if (!out.empty() && !contains(op.dtypes, out[0].dtype())) return std::nullopt;
+  std::vector<const Spec*> specs;
+  for (const Tensor& t : out) specs.push_back(&t.spec());
+  try {
+    infer(op, specs, s.attrs, Where::current());
+  } catch (const Error&) {
+    if (d == main) throw;
+    return std::nullopt;  // the op has narrower rules for its other operands
+  }
+  return out;
+}
+
+double epsilon(DType d) {
+  switch (real_of(d)) {
+    case DType::f16: return 0x1p-10;
+    case DType::bf16: return 0x1p-7;
+    case DType::f32: return 0x1p-23;
+    case DType::f64: return 0x1p-52;
+    default: return 0;
+  }
+}
+double smallest(DType d) { return real_of(d) == f16 ? 0x1p-24 : real_of(d) == f64 ? 0x1p-1074 : real_of(d) == bf16 ? 0x1p-133 : 0x1p-149; }
+
+// One unit in the last place of `d` at `x`.
+double ulp_at(double x, DType d) {
+  if (x == 0 || !std::isfinite(x)) return smallest(d);
+  return std::max(smallest(d), std::ldexp(epsilon(d), std::ilogb(x)));
+}
+
+// The parts of a tensor as doubles: real and imaginary ones in turn.
+std::vector<double> numbers(const Tensor& t) {
+  if (!is_complex(t.dtype())) return t.astype(f64).to_vector<double>();
+  std::vector<double> out;
+  for (std::complex<double> z : t.to_vector<std::complex<double>>()) out.push_back(z.real()), out.push_back(z.imag());
+  return out;
+}
+
+void check_close(const Op& op, const Tensor& got, const Tensor& want, const Tensor& magnitude, const std::string& what) {
+  REQUIRE(got.shape() == want.shape());
+  REQUIRE(got.dtype() == want.dtype());
+  if (got.dtype() == DType::string) {
+    CHECK(got.to_vector<std::string>() == want.to_vector<std::string>());
+    return;
+  }
+  auto a = numbers(got), b = numbers(want), m = magnitude.defined() ? numbers(magnitude) : b;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if ((std::isnan(a[i]) && std::isnan(b[i])) || a[i] == b[i]) continue;
+    double allowed = 0;
+    if (is_differentiable(got.dtype())) {
+      allowed = op.max_ulp * ulp_at(b[i], got.dtype());
+      // Half precision is computed in f32 and rounded once more.
+      if (got.dtype() == f16 || got.dtype() == bf16) allowed = std::max(allowed, ulp_at(b[i], got.dtype()));
+      if (op.sum_tolerance) allowed += op.sum_tolerance * epsilon(got.dtype()) * std::abs(m[i]) + smallest(got.dtype());
+    }
+    if (std::abs(a[i] - b[i]) <= allowed) continue;
+    INFO(what << " element " << i << ": cpu " << a[i] << ", ref " << b[i] << ", off by " << std::abs(a[i] - b[i]) / ulp_at(b[i], got.dtype()) << " ulp");
+    CHECK(std::abs(a[i] - b[i]) <= allowed);
+    return;
+  }
+}
+
+Inputs magnitudes(const Inputs& in) {
+  Inputs out;
+  for (const Tensor& t : in) out.push_back(is_floating(t.dtype()) ? abs(t) : t);
+  return out;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
+  if (a.dtype() == DType::string) return a.to_vector<std::string>() == b.to_vector<std::string>();
+  Tensor x = a.contiguous(), y = b.contiguous();
+  return x.size() == 0 || std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
+}
+
+// The same elements, laid out with gaps and backward along the first axis.
+Tensor strided(const Tensor& t) {
+  if (t.ndim() == 0 || t.size() == 0 || t.dtype() == DType::string) return t;
+  Tensor padded = concat({t, t}, -1);
+  Tensor flipped = flip(padded, 0).contiguous();
+  Tensor view = flip(flipped, 0);
+  return slice_axis(view, -1, 0, t.shape().back());
+}
+
+template <class F>
+void for_each_op(F&& f) {
+  for (const Op* op : all_ops()) {
+    INFO(op->name);
+    f(*op);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every record says all there is to an op") {
+  CHECK(all_ops().size() > 70);
+  for_each_op([](const Op& op) {
+    CHECK(!op.name.empty());
+    CHECK(!op.doc.empty());
+    CHECK(op.infer != nullptr);
+    CHECK((op.ref != nullptr) != (op.view != nullptr));
+    CHECK((op.vjp != nullptr) != !op.no_gradient.empty());
+    REQUIRE(op.samples != nullptr);
+    CHECK(!op.samples().empty());
+    CHECK(find_op(op.name) == &op);
+  });
+}
+
+TEST_CASE("cpu kernels agree with the reference kernels in every dtype") {
+  std::map<std::string_view, int> covered;
+  for_each_op([&](const Op& op) {
+    if (op.view) return;
+    for (const Sample& s : op.samples())
+      for (int d = 0; d < dtype_count; ++d) {
+        if (DType(d) == DType::string && main_dtype(s) != DType::string) continue;
+        if (s.in.empty() && DType(d) != f32) continue;
+        auto in = in_dtype(op, s, DType(d));
+        if (!in) continue;
+        for (Tensor& t : *in) t = t.contiguous();
+        INFO(describe(op, *in, s.attrs));
+        Inputs cpu = run_on("cpu:0", op, *in, s.attrs), ref = run_on("ref:0", op, *in, s.attrs), sizes;
+        if (op.sum_tolerance) sizes = run_on("ref:0", op, magnitudes(*in), s.attrs);
+        for (size_t i = 0; i < cpu.size(); ++i)
+          check_close(op, cpu[i], ref[i], sizes.empty() ? Tensor() : sizes[i], describe(op, *in, s.attrs));
+        ++covered[op.name];
+      }
+    CHECK(covered[op.name] > 0);
+  });
+}
+
+TEST_CASE("special values") {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> odd = {0.0, -0.0, 1, -1, 0.5, -2, inf, -inf, nan, 1e-40, -1e-40, 3e38, -3e38, 88, -104, 1e-8};
+  for_each_op([&](const Op& op) {
+    if (op.kind != OpKind::elementwise || op.view || !contains(op.dtypes, f32) || op.inputs > 2) return;
+    const Sample sample = op.samples()[0];
+    int n = int(odd.size());
+    Inputs in;
+    if (op.inputs == 1) in = {samples::values(odd, {n})};
+    else in = {broadcast_to(samples::values(odd, {n, 1}), {n, n}).contiguous(), broadcast_to(samples::values(odd, {n}), {n, n}).contiguous()};
+    for (DType d : {f32, f64}) {
+      for (Tensor& t : in) t = t.astype(d);
+      if (!contains(op.dtypes, d)) continue;
+      Tensor cpu, ref;
+      try {
+        cpu = run_on("cpu:0", op, in, sample.attrs)[0], ref = run_on("ref:0", op, in, sample.attrs)[0];
+      } catch (const Error&) { continue; }
+      check_close(op, cpu, ref, Tensor(), describe(op, in, sample.attrs));
+      if (!is_floating(cpu.dtype()) || op.max_ulp == 0) continue;
+      auto a = numbers(cpu), b = numbers(ref);
+      for (size_t i = 0; i < a.size(); ++i)
+        if (a[i] == 0 && b[i] == 0) {
+          INFO(op.name << " element " << i << " sign of zero");
+          CHECK(std::signbit(a[i]) == std::signbit(b[i]));
+        }
+    }
+  });
+}
+
+TEST_CASE("views and broadcast operands give the same bits as dense ones") {
+  for_each_op([](const Op& op) {
+    for (const Sample& s : op.samples()) {
+      if (s.in.empty()) continue;
+      Inputs views;
+      for (const Tensor& t : s.in) views.push_back(strided(t));
+      INFO(describe(op, s.in, s.attrs));
+      Inputs a = run(op, s.in, s.attrs), b = run(op, views, s.attrs);
+      for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i], b[i]));
+    }
+  });
+}
+
+TEST_CASE("traced equals eager bit for bit") {
+  for_each_op([](const Op& op) {
+    for (const Sample& s : op.samples()) {
+      auto f = function(std::string(op.name), [&](std::vector<Tensor> in) { return run(op, in, s.attrs); });
+      INFO(describe(op, s.in, s.attrs));
+      CHECK(f.verify(s.in));
+    }
+  });
+}
+
+namespace {
+
+bool has_gradient(const Op& op, const Sample& s) {
+  return op.vjp && op.no_finite_difference.empty() && main_dtype(s) == f32 && in_dtype(op, s, f64);
+}
+
+// sum(outputs * weights), over the differentiable outputs.
+Tensor weighted(const Op& op, const Inputs& in, const Attrs& attrs, uint64_t seed) {
+  Tensor total = tensor(0.0);
+  for (const Tensor& y : run(op, in, attrs))
+    if (is_differentiable(y.dtype())) total = total + sum(y.astype(f64) * samples::uniform(y.shape(), 0.5, 1.5, seed++).astype(f64));
+  return total;
+}
+
+Inputs moved(const Inputs& in, const Inputs& direction, double h) {
+  Inputs out;
+  for (size_t i = 0; i < in.size(); ++i) out.push_back(direction[i].defined() ? in[i] + h * direction[i] : in[i]);
+  return out;
+}
+
+Inputs directions(const Inputs& in, uint64_t seed) {
+  Inputs out;
+  for (const Tensor& t : in) out.push_back(t.dtype() == f64 ? samples::uniform(t.shape(), -1, 1, seed++).astype(f64) : Tensor());
+  return out;
+}
+
+// The derivative of `f` along `direction` by the tape.
+template <class F>
+Tensor slope(F&& f, const Inputs& in, const Inputs& direction) {
+  GradientTape tape;
+  Inputs watched;
+  std::vector<Source> sources;
+  for (const Tensor& t : in) {
+    watched.push_back(identity(t));
+    if (t.dtype() == f64) tape.watch(watched.back()), sources.emplace_back(watched.back());
+  }
+  auto g = tape.gradient(std::vector<Tensor>{f(watched)}, sources, {.unconnected = Unconnected::zero});
+  Tensor total = tensor(0.0);
+  size_t k = 0;
+  for (size_t i = 0; i < in.size(); ++i)
+    if (in[i].dtype() == f64) total = total + sum(g[k++] * direction[i]);
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("gradients agree with finite differences, first and second order") {
+  int checked = 0;
+  for_each_op([&](const Op& op) {
+    for (const Sample& s : op.samples()) {
+      if (!has_gradient(op, s)) continue;
+      Inputs in = *in_dtype(op, s, f64), d1 = directions(in, 11), d2 = directions(in, 23);
+      auto f = [&](const Inputs& x) { return weighted(op, x, s.attrs, 7); };
+      auto g = [&](const Inputs& x) { return slope(f, x, d1); };
+      INFO(describe(op, in, s.attrs));
+      constexpr double h = 1e-5;
+      double first = g(in).item<double>(), first_fd = (f(moved(in, d1, h)).item<double>() - f(moved(in, d1, -h)).item<double>()) / (2 * h);
+      CHECK(first == Approx(first_fd).epsilon(1e-6).margin(1e-6));
+      double second = slope(g, in, d2).item<double>(), second_fd = (g(moved(in, d2, h)).item<double>() - g(moved(in, d2, -h)).item<double>()) / (2 * h);
+      CHECK(second == Approx(second_fd).epsilon(1e-5).margin(1e-5));
+      ++checked;
+    }
+  });
+  CHECK(checked > 150);
+}
+
+TEST_CASE("gradients in f32, traced and through views, equal eager ones bit for bit") {
+  for_each_op([](const Op& op) {
+    const auto all_samples = op.samples();
+    for (size_t k = 0; k < all_samples.size() && k < 3; ++k) {
+      const Sample& s = all_samples[k];
+      if (!op.vjp || main_dtype(s) != f32 || s.in.empty()) continue;
+      auto gradient = function(std::string(op.name), [&](std::vector<Tensor> in) {
+        GradientTape tape;
+        std::vector<Source> sources;
+        for (Tensor& t : in)
+          if (is_differentiable(t.dtype())) tape.watch(t), sources.emplace_back(t);
+        std::vector<Tensor> targets;
+        for (const Tensor& y : run(op, in, s.attrs))
+          if (is_differentiable(y.dtype())) targets.push_back(y);
+        return targets.empty() ? std::vector<Tensor>() : tape.gradient(targets, sources, {.unconnected = Unconnected::zero});
+      });
+      INFO(describe(op, s.in, s.attrs));
+      CHECK(gradient.verify(s.in));
+    }
+  });
+}
+
+TEST_CASE("operands that an op does not take are rejected with its name") {
+  for_each_op([](const Op& op) {
+    const Sample s = op.samples()[0];
+    if (s.in.empty()) return;
+    for (int d = 0; d < dtype_count; ++d) {
+      if (contains(op.dtypes, DType(d))) continue;
+      Inputs in = s.in;
+      Spec spec = in[0].spec();
+      spec.dtype = DType(d);
+      in[0] = empty_tensor(spec);
+      std::string message;
+      try {
+        run(op, in, s.attrs);
+      } catch (const Error& e) { message = e.what(); }
+      INFO("dtype " << name(DType(d)) << ": " << message);
+      CHECK(message.find(op.name) != message.npos);
+      CHECK(message.find("test_ops.cpp") != message.npos);
+    }
+    Inputs undefined = s.in;
+    undefined[0] = Tensor();
+    CHECK_THROWS_AS(run(op, undefined, s.attrs), Error);
+  });
+}
