@@ -1,0 +1,263 @@
+// Reductions, cumulative ops, sorting and statistics against numpy 2.4 (expressions in the comments): what the records'
+// own tests cannot say, such as composites, corner cases, messages, and that sums do not depend on threads or strides.
+#include <cmath>
+#include <cstring>
+
+#include "catch.h"
+#include "rill/autodiff/tape.h"
+#include "rill/devices/threads.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+
+using namespace rill;
+
+namespace {
+std::string text(const Tensor& t) { return to_string(t); }
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+bool has(const std::string& s, std::string_view part) { return s.find(part) != std::string::npos; }
+bool near(const Tensor& t, const std::vector<double>& expected, double rtol = 1e-6) {
+  const std::vector<double> v = t.to_vector<double>();
+  if (v.size() != expected.size()) return false;
+  for (size_t i = 0; i < v.size(); ++i) {
+    if (std::isnan(expected[i]) ? !std::isnan(v[i]) : !(v[i] == expected[i] || std::abs(v[i] - expected[i]) <= rtol * std::abs(expected[i]))) {
+      UNSCOPED_INFO("element " << i << " is " << v[i] << ", expected " << expected[i]);
+      return false;
+    }
+  }
+  return true;
+}
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.contiguous().rep()->data, b.contiguous().rep()->data, size_t(a.size()) * size_of(a.dtype())) == 0;
+}
+template <class F>
+Tensor gradient(const F& f, const Tensor& x) {
+  GradientTape tape;
+  tape.watch(x);
+  return tape.gradient(f(x), x);
+}
+const double nan = std::nan(""), inf = HUGE_VAL;
+// a = np.array([[7,2,9,4],[1,8,3,6],[5,5,0,2]], float)
+Tensor a34() { return tensor({{7., 2., 9., 4.}, {1., 8., 3., 6.}, {5., 5., 0., 2.}}); }
+// x = np.array([[3,1,2],[nan,5,4]], np.float32)
+Tensor with_nan() { return tensor({{3.f, 1.f, 2.f}, {float(nan), 5.f, 4.f}}); }
+}  // namespace
+
+TEST_CASE("dtypes of sums are numpy's") {
+  CHECK(sum(tensor({200, 100}, {.dtype = u8})).dtype() == u64);
+  CHECK(sum(tensor({200, 100}, {.dtype = u8})).item<int>() == 300);
+  CHECK(prod(tensor({100, 100, 100}, {.dtype = i8})).item<int64_t>() == 1000000);
+  CHECK(sum(tensor({true, true})).dtype() == i64);
+  CHECK(sum(tensor({1, 2})).dtype() == i64);
+  CHECK(mean(tensor({1, 2})).dtype() == f32);
+  CHECK(mean(tensor({1, 2})).item<double>() == 1.5);
+  // Neither the sum nor the quotient may overflow on the way: 2000 * 60 > 65504.
+  CHECK(mean(full({2000}, 60.f, f16)).item<float>() == 60.f);
+  CHECK(mean(full({2000}, 60.f, f16)).dtype() == f16);
+  // np.sum([1+2j, 3-1j]), np.prod
+  const Tensor z = complex(tensor({1.f, 3.f}), tensor({2.f, -1.f}));
+  CHECK(sum(z).item<std::complex<float>>() == std::complex<float>(4, 1));
+  CHECK(prod(z).item<std::complex<float>>() == std::complex<float>(5, 5));
+}
+
+TEST_CASE("reductions of nothing") {
+  CHECK(sum(zeros({0})).item<float>() == 0.f);
+  CHECK(prod(zeros({0})).item<float>() == 1.f);
+  CHECK(all(zeros({0})).item<bool>());
+  CHECK_FALSE(any(zeros({0})).item<bool>());
+  CHECK(std::isnan(mean(zeros({0})).item<float>()));
+  CHECK(logsumexp(zeros({0})).item<double>() == -inf);
+  CHECK(array_equal(sum(zeros({0, 3}), 0), zeros({3})));
+  CHECK(sum(zeros({0, 3}), 1).shape() == Shape{0});
+  CHECK(max(zeros({0, 3}), 1).shape() == Shape{0});
+  CHECK(has(message_of([] { max(zeros({0})); }), "zero-size array to reduction operation max which has no identity"));
+  CHECK(has(message_of([] { argmin(zeros({0})); }), "attempt to get argmin of an empty sequence"));
+  CHECK_FALSE(std::signbit(sum(tensor({-0.f, -0.f})).item<float>()));  // np.sum([-0., -0.]) is 0.0
+  CHECK_FALSE(std::signbit(sum(full({64}, -0.f)).item<float>()));
+}
+
+TEST_CASE("axes") {
+  const Tensor x = reshape(arange(24), {2, 3, 4});
+  CHECK(text(sum(x, {0, 2})) == "[ 60  92 124]");
+  CHECK(text(sum(x, {2, 0})) == "[ 60  92 124]");
+  CHECK(text(sum(x, {.axis = {-1}, .keepdims = true})) == "[[[ 6]\n  [22]\n  [38]]\n\n [[54]\n  [70]\n  [86]]]");
+  CHECK(sum(x, 1, true).shape() == Shape{2, 1, 4});
+  CHECK(text(all(x > 0, 0)) == "[[False  True  True  True]\n [ True  True  True  True]\n [ True  True  True  True]]");
+  CHECK(text(any(x > 22, {1, 2})) == "[False  True]");
+  CHECK(has(message_of([&] { sum(x, 3); }), "axis 3 is out of bounds for array of dimension 3"));
+  CHECK(has(message_of([&] { sum(x, {0, -3}); }), "test_reductions.cpp:"));
+  CHECK(array_equal(sum_to(ones({2, 3, 4}), {3, 1}), full({3, 1}, 8.f)));
+  CHECK(array_equal(sum_to(ones({2, 3}), {}), tensor(6.f)));
+  CHECK(has(message_of([] { sum_to(ones({2, 3}), {2}); }), "[2] does not broadcast to [2,3]"));
+}
+
+TEST_CASE("a sum is the same whatever the threads and strides, and close to the exact one") {
+  const int threads = num_threads();
+  for (const Shape& shape : {Shape{300000}, Shape{3, 70001}, Shape{70001, 3}, Shape{40, 33, 50}, Shape{600, 700}}) {
+    for (const Axes& axes : {Axes{}, Axes{0}, Axes{-1}}) {
+      const Tensor x = samples::uniform(shape), turned = transpose(transpose(x).contiguous());
+      for (const auto& f : {sum, prod, max}) {
+        set_num_threads(1);
+        const Tensor one = f(x, {.axis = axes}, Where::current());
+        set_num_threads(4);
+        CHECK(same_bits(one, f(x, {.axis = axes}, Where::current())));
+        CHECK(same_bits(one, f(turned, {.axis = axes}, Where::current())));
+      }
+      const std::vector<double> rounded = sum(x, {.axis = axes}).to_vector<double>(),
+                                exact = sum(x.astype(f64), {.axis = axes}).to_vector<double>(),
+                                size = sum(abs(x), {.axis = axes}).to_vector<double>();
+      for (size_t i = 0; i < exact.size(); ++i) CHECK(std::abs(rounded[i] - exact[i]) <= 4 * 0x1p-24 * size[i]);
+    }
+  }
+  set_num_threads(threads);
+}
+
+TEST_CASE("extremes: NaN wins, the first of equals counts") {
+  CHECK(std::isnan(max(with_nan()).item<float>()));
+  CHECK(near(min(with_nan(), 0), {nan, 1, 2}));
+  CHECK(argmax(with_nan()).item<int64_t>() == 3);
+  CHECK(text(argmin(with_nan(), 1)) == "[1 0]");
+  CHECK(argmax(tensor({1.f, 3.f, 3.f})).item<int64_t>() == 1);
+  CHECK(argmax(tensor({false, true, true})).item<int64_t>() == 1);
+  CHECK(argmax(a34(), {}, true).shape() == Shape{1, 1});
+  CHECK(argmax(a34(), 1, true).shape() == Shape{3, 1});
+  CHECK(std::signbit(min(tensor({0.f, -0.f})).item<float>()));
+  CHECK_FALSE(std::signbit(max(tensor({-0.f, 0.f})).item<float>()));
+  for (int64_t at : {0, 1023, 1024, 2047, 2050}) {  // over the ends of the pieces that are searched
+    const Tensor x = zeros({2051}).at(at).set(1).at(2050).set(1);
+    CHECK(argmax(x).item<int64_t>() == at);
+    CHECK(argmin(-x).item<int64_t>() == at);
+    CHECK(argmax(x.at(at).set(float(nan))).item<int64_t>() == at);
+  }
+}
+
+TEST_CASE("gradients at zeros and ties") {
+  CHECK(near(gradient([](const Tensor& x) { return prod(x); }, tensor({2., 0., 3.})), {0, 6, 0}));
+  CHECK(near(gradient([](const Tensor& x) { return prod(x); }, tensor({2., 0., 0.})), {0, 0, 0}));
+  CHECK(near(gradient([](const Tensor& x) { return max(x); }, tensor({1., 3., 3.})), {0, 0.5, 0.5}));
+  CHECK(near(gradient([](const Tensor& x) { return norm(x); }, zeros({2}, f64)), {0, 0}));
+  // d/dx sum(w * cumprod(x)) by hand: x = [2, 0, 3, 0], w = [1, 2, 3, 4].
+  const Tensor w = tensor({1., 2., 3., 4.});
+  CHECK(near(gradient([&](const Tensor& x) { return sum(w * cumprod(x)); }, tensor({2., 0., 3., 0.})), {1, 22, 0, 0}));
+  CHECK(near(gradient([&](const Tensor& x) { return sum(w * cummax(x)); }, tensor({2., 1., 3., 0.})), {3, 0, 7, 0}));
+  CHECK(near(gradient([&](const Tensor& x) { return sum(w * sort(x)); }, tensor({3., 1., 4., 2.})), {3, 1, 4, 2}));
+  CHECK(near(gradient([](const Tensor& x) { return sum(topk(x, 2).values); }, tensor({3., 1., 4., 2.})), {1, 0, 1, 0}));
+}
+
+TEST_CASE("variance, norms, averages") {
+  CHECK(near(var(a34()), {7.388888888888889}));                                                  // np.var(a)
+  CHECK(near(var(a34(), 0), {6.222222222, 6, 14, 2.666666667}));                                 // np.var(a, axis=0)
+  CHECK(near(var(a34(), {.axis = 1, .correction = 1}), {9.666666667, 9.666666667, 6}));          // ddof=1
+  CHECK(near(stddev(a34(), 1), {2.692582404, 2.692582404, 2.121320344}));                        // np.std(a, axis=1)
+  CHECK(std::isnan(var(tensor({1.f}), {.correction = 1}).item<float>()));
+  CHECK(near(norm(a34()), {17.72004514666935}));                                                 // np.linalg.norm(a)
+  CHECK(near(norm(a34(), {.axis = 1}), {12.247448714, 10.488088482, 7.348469228}));
+  const std::vector<std::pair<double, double>> norms = {{1, 22}, {3, 10.458643063511966}, {inf, 9}, {-inf, 2}, {0, 4}};
+  for (auto [ord, expected] : norms) CHECK(near(norm(a34()(0), {.ord = ord}), {expected}));      // norm(a[0], ord)
+  CHECK(near(norm(tensor({300.f, 400.f}, {.dtype = f16})), {500}));                              // 300^2 > 65504
+  CHECK(near(average(a34(), tensor({1., 2., 3.}), {.axis = 0}), {4, 5.5, 2.5, 3.666666667}));
+  CHECK(has(message_of([] { average(a34(), ones({2})); }), "weights"));
+  CHECK(near(ptp(a34(), 1), {7, 7, 5}));
+  CHECK(near(cov(a34()(slice(2))), {9.666666667, -8.333333333, -8.333333333, 9.666666667}));     // np.cov(a[:2])
+  CHECK(near(cov(a34()(0)), {9.666666666666666}));
+  CHECK(near(corrcoef(a34()(slice(2))), {1, -0.862068966, -0.862068966, 1}));
+  CHECK(text(count_nonzero(a34(), 0)) == "[3 3 2 3]");
+}
+
+TEST_CASE("logsumexp neither overflows nor loses infinities") {
+  CHECK(near(logsumexp(a34(), 1), {9.13364336, 8.13364336, 5.721017673}));  // np.logaddexp.reduce(a, axis=1)
+  CHECK(near(logsumexp(tensor({1000., 1000.})), {1000.6931471805599}));
+  CHECK(logsumexp(tensor({-inf, -inf})).item<double>() == -inf);
+  CHECK(logsumexp(tensor({inf, 0.})).item<double>() == inf);
+  CHECK(near(gradient([](const Tensor& x) { return logsumexp(x); }, tensor({1000., 1000.})), {0.5, 0.5}));
+  CHECK(near(cumlogsumexp(tensor({1000., 1001., 999.})), {1000, 1001.313261688, 1001.407605964}));
+}
+
+TEST_CASE("medians and quantiles") {
+  CHECK(near(median(a34()), {4.5}));
+  CHECK(near(median(a34(), 0), {5, 5, 3, 4}));
+  CHECK(near(median(a34(), 1), {5.5, 4.5, 3.5}));
+  CHECK(std::isnan(median(with_nan()).item<float>()));
+  CHECK(median(tensor({inf, inf})).item<double>() == inf);
+  CHECK(near(quantile(a34(), 0.3), {2.3}));
+  CHECK(near(quantile(a34(), tensor({0.1, 0.5, 0.9}), {.axis = 1}), {2.6, 1.6, 0.6, 5.5, 4.5, 3.5, 8.4, 7.4, 5.0}));
+  CHECK(near(percentile(a34(), 25, {.axis = 0}), {3, 3.5, 1.5, 3}));
+  CHECK(quantile(a34(), 0.5, {.axis = 1, .keepdims = true}).shape() == Shape{3, 1});
+  CHECK(near(quantile(with_nan(), 0.5, {.axis = 1}), {2, nan}));
+  CHECK(has(message_of([] { quantile(a34(), 1.5); }), "Quantiles must be in the range [0, 1]"));
+}
+
+TEST_CASE("without NaNs") {
+  CHECK(near(nansum(with_nan(), 0), {3, 6, 6}));
+  CHECK(near(nanmean(with_nan(), 1), {2, 4.5}));
+  CHECK(near(nanmax(with_nan()), {5}));
+  CHECK(near(nanmin(with_nan(), 0), {3, 1, 2}));
+  CHECK(near(nanvar(with_nan()), {2}));
+  CHECK(near(nanstd(with_nan(), {.axis = 1, .correction = 1}), {1, 0.70710677}));
+  CHECK(near(nanprod(with_nan()), {120}));
+  CHECK(near(nanmax(tensor({nan, nan})), {nan}));
+}
+
+TEST_CASE("cumulative") {
+  CHECK(text(cumsum(tensor({{1, 2}, {3, 4}}))) == "[ 1  3  6 10]");
+  CHECK(text(cumsum(tensor({{1, 2}, {3, 4}}), 0)) == "[[1 2]\n [4 6]]");
+  CHECK(text(cumsum(tensor({1, 2, 3}), {.exclusive = true})) == "[0 1 3]");
+  CHECK(text(cumsum(tensor({1, 2, 3}), {.exclusive = true, .reverse = true})) == "[5 3 0]");
+  CHECK(text(cumprod(tensor({1, 2, 3}), {.reverse = true})) == "[6 6 3]");
+  CHECK(near(cummax(tensor({1., 3., nan, 2.})), {1, 3, nan, nan}));
+  CHECK(text(cummin(tensor({3, 1, 2}), {.reverse = true})) == "[1 1 2]");
+  CHECK(has(message_of([] { cummax(tensor({1, 2}), {.exclusive = true}); }), "no exclusive form"));
+  CHECK(text(diff(tensor({1, 4, 9, 16}), 2)) == "[2 2]");
+  CHECK(cumsum(zeros({0, 2}), 0).shape() == Shape{0, 2});
+}
+
+TEST_CASE("sorting is stable and puts NaN last") {
+  CHECK(text(argsort(tensor({3., 1., nan, 2.}))) == "[1 3 0 2]");
+  CHECK(text(argsort(tensor({3., 1., nan, 2.}), {.descending = true})) == "[0 3 1 2]");
+  CHECK(text(argsort(tensor({1., 0., -0., 1.}))) == "[1 2 0 3]");
+  CHECK(text(argsort(tensor({1, 0, 0, 1}), {.descending = true})) == "[0 3 1 2]");
+  CHECK(text(sort(tensor({{3, 1}, {2, 4}}), 0)) == "[[2 1]\n [3 4]]");
+  CHECK(text(sort(tensor({200, 3}, {.dtype = u8}))) == "[  3 200]");
+  CHECK(text(sort(tensor({-1, 5, -128, 127}, {.dtype = i8}), {.descending = true})) == "[ 127    5   -1 -128]");
+  CHECK(near(sort(tensor({inf, -inf, 0., nan, -1.})), {-inf, -1, 0, inf, nan}));
+  for (DType d : {f16, bf16, f32, f64, i16, i64}) {
+    const Tensor x = (samples::uniform({3000}) * 100).astype(d), y = sort(x);
+    CHECK(all(y(slice(1, none)) >= y(slice(0, -1))).item<bool>());
+    CHECK(array_equal(y, take(x, argsort(x))));
+    CHECK(array_equal(sort(x, {.descending = true}), reverse(y)));
+  }
+  TopK best = topk(tensor({{3., nan, 5.}, {2., 2., 1.}}), 2);
+  CHECK(text(best.values) == "[[5. 3.]\n [2. 2.]]");
+  CHECK(text(best.indices) == "[[2 0]\n [0 1]]");
+  CHECK(has(message_of([] { topk(ones({3}), 4); }), "k is 4, and axis 0 has 3 elements"));
+}
+
+TEST_CASE("searching and counting") {
+  CHECK(text(searchsorted(tensor({1., 2., 2., 3.}), tensor({2., 0., 4., nan}))) == "[1 0 4 4]");
+  CHECK(text(searchsorted(tensor({1, 2, 2, 3}), tensor({2, 0, 4}), true)) == "[3 0 4]");
+  CHECK(text(digitize(tensor({0.5, 1., 2.5}), tensor({0., 1., 2.}))) == "[1 2 3]");
+  CHECK(text(digitize(tensor({0.5, 1., 2.5}), tensor({0., 1., 2.}), true)) == "[1 1 3]");
+  const Unique u = unique(tensor({3, 1, 2, 3, 1}));  // np.unique with return_index, return_inverse, return_counts
+  CHECK(text(u.values) == "[1 2 3]");
+  CHECK(text(u.indices) == "[1 2 0]");
+  CHECK(text(u.inverse) == "[2 0 1 2 0]");
+  CHECK(text(u.counts) == "[2 1 2]");
+  CHECK(unique(tensor({nan, 1., nan})).values.size() == 2);
+  CHECK(unique(zeros({0})).counts.shape() == Shape{0});
+  CHECK(text(bincount(tensor({1, 3, 1, 0}))) == "[1 2 0 1]");
+  CHECK(text(bincount(tensor({1, 3, 1, 0}), {.length = 2})) == "[1 2]");
+  CHECK(text(bincount(tensor({1}), {.minlength = 4})) == "[0 1 0 0]");
+  CHECK(has(message_of([] { bincount(tensor({-1})); }), "no negative elements"));
+  auto [counts, edges] = histogram(tensor({1., 2., 1., 4., 3.5, 2.}), {.bins = 3});
+  CHECK(text(counts) == "[2 2 2]");
+  CHECK(near(edges, {1, 2, 3, 4}));
+  CHECK(text(histogram(tensor({0., 0.5, 1., 2., nan}), {.bins = 4, .range = {{0., 1.}}}).first) == "[1 0 1 1]");
+}
