@@ -134,8 +134,10 @@ Tensor cumulate(const Op& op, const Tensor& x, const CumulativeOptions& o, const
 
 }  // namespace
 
-#define RILL_DEFINE(name) \
-  Tensor name(const Tensor& x, const CumulativeOptions& options, Where where) { return cumulate(name##_op, x, options, where); }
+#define RILL_DEFINE(name)                                                       \
+  Tensor name(const Tensor& x, const CumulativeOptions& options, Where where) { \
+    return cumulate(name##_op, x, options, where);                              \
+  }
 RILL_DEFINE(cumsum)
 RILL_DEFINE(cumprod)
 RILL_DEFINE(cummax)

@@ -30,7 +30,8 @@ std::vector<Sample> bits_samples() {
   const auto one = [](uint64_t seed, uint64_t draw, Dims shape) {
     return Sample{{key_tensor(seed, draw)}, RandomParams{std::move(shape)}};
   };
-  return {one(0, 0, {}), one(1, 2, {1}), one(~uint64_t(0), uint64_t(1) << 40, {7}), one(3, 4, {5, 67}), one(5, 0, {4, 0})};
+  return {one(0, 0, {}), one(1, 2, {1}), one(~uint64_t(0), uint64_t(1) << 40, {7}), one(3, 4, {5, 67}),
+          one(5, 0, {4, 0})};
 }
 
 const Op random_bits_op({.name = "random_bits",
@@ -42,7 +43,8 @@ const Op random_bits_op({.name = "random_bits",
                          .ref = ref::random_bits,
                          .samples = bits_samples});
 
-// --- Keys --------------------------------------------------------------------------------------------------------------
+// --- Keys
+// --------------------------------------------------------------------------------------------------------------
 
 // The generator of the process: its Variable is never destroyed, since draws may outlive main().
 struct Generator {
@@ -87,7 +89,8 @@ Tensor derive(const Tensor& key, uint64_t tag, int64_t n, const Where& where) {
   return join_words(apply1(random_bits_op, {&tagged}, RandomParams{Shape{n, 2}}, where));
 }
 
-// --- From bits to numbers ----------------------------------------------------------------------------------------------
+// --- From bits to numbers
+// ----------------------------------------------------------------------------------------------
 
 bool is_double(DType d) { return d == DType::f64 || d == DType::c128; }
 DType float_or_fail(std::optional<DType> dtype, std::string_view op, const Where& where, bool complex_too = false) {
@@ -111,8 +114,7 @@ Tensor open_unit(const Shape& shape, DType d, const RandomOptions& options, cons
 }
 // The same spread over (-1, 1), one bit more, symmetric and never 0.
 Tensor open_signed(const Shape& shape, DType d, const RandomOptions& options, const Where& where) {
-  if (is_double(d))
-    return (astype(draw64(shape, options, where) >> 11, DType::f64) - (0x1p52 - 0.5)) * 0x1p-52;
+  if (is_double(d)) return (astype(draw64(shape, options, where) >> 11, DType::f64) - (0x1p52 - 0.5)) * 0x1p-52;
   return (astype(draw(shape, options, where) >> 8, DType::f32) - (0x1p23f - 0.5f)) * 0x1p-23;
 }
 
@@ -160,7 +162,8 @@ Key::Key(const Tensor& value) : value_(value) {
 std::vector<Key> Key::split(int64_t n, Where where) const {
   CallerScope caller(where);
   if (n < 0) fail("random::Key::split", fmt::format("cannot split into {} keys", n), where);
-  const Tensor seeds = derive(value_, split_tag, n, where), zero = zeros({}, {.dtype = DType::u64, .device = seeds.device()});
+  const Tensor seeds = derive(value_, split_tag, n, where),
+               zero = zeros({}, {.dtype = DType::u64, .device = seeds.device()});
   std::vector<Key> keys;
   for (int64_t i = 0; i < n; ++i) keys.push_back(Key(stack({seeds(i), zero})));
   return keys;
@@ -190,7 +193,8 @@ Tensor uniform(const Shape& shape, const UniformOptions& o, Where where) {
   const DType d = float_or_fail(o.dtype, "random::uniform", where);
   const double top = below(o.high, d), span = o.high - o.low;
   if (!(o.low <= top) || !std::isfinite(is_double(d) ? span : float(span)))
-    fail("random::uniform", fmt::format("there is no {} in [{}, {}), or it is too wide", name(d), o.low, o.high), where);
+    fail("random::uniform", fmt::format("there is no {} in [{}, {}), or it is too wide", name(d), o.low, o.high),
+         where);
   const Tensor u = half_open_unit(shape, d, {{}, o.key, o.device}, where);
   if (o.low == 0 && o.high == 1 && d == work_dtype(d)) return u;
   return minimum(astype(scaled(u, span, o.low), d), top);  // rounding may have reached `high`
@@ -244,7 +248,8 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, const RandomOption
 Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   if (broadcast_shapes(p.shape(), shape, where) != shape)
-    fail("random::bernoulli", fmt::format("p {} does not broadcast to {}", to_string(p.spec()), to_string(shape)), where);
+    fail("random::bernoulli", fmt::format("p {} does not broadcast to {}", to_string(p.spec()), to_string(shape)),
+         where);
   const DType work = p.spec().weak ? DType::f32 : work_dtype(p.dtype());
   const Tensor hit = half_open_unit(shape, work, {{}, o.key, o.device}, where) < p;
   return astype(hit, o.dtype.value_or(DType::boolean));
@@ -299,8 +304,10 @@ Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& o, Where
   if (o.p && o.p->shape() != Shape{n})
     fail("random::choice", fmt::format("p must have shape [{}]. got {}", n, to_string(o.p->spec())), where);
   if (count > 0 && (n == 0 || (!o.replace && count > n)))
-    fail("random::choice", fmt::format("cannot draw {} of {} elements{}", count, n,
-                                       n == 0 ? "" : " without putting back. pass .replace = true"), where);
+    fail("random::choice",
+         fmt::format("cannot draw {} of {} elements{}", count, n,
+                     n == 0 ? "" : " without putting back. pass .replace = true"),
+         where);
   const RandomOptions options = {{}, o.key, x.device()};
   Tensor index;
   if (o.replace && !o.p) {

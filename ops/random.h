@@ -74,7 +74,8 @@ Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& option
 Tensor randint(int64_t low, int64_t high, const Shape& shape, const RandomOptions& options = {},
                Where where = Where::current());
 // true with probability p, which broadcasts to `shape`.
-Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
+Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& options = {},
+                 Where where = Where::current());
 // Density exp(-x), x > 0.
 Tensor exponential(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
 // -log(-log(u)): the largest of many.

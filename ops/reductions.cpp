@@ -289,10 +289,10 @@ RILL_DEFINE(max)
 RILL_DEFINE(min)
 #undef RILL_DEFINE
 
-#define RILL_DEFINE(Class, name)                                                                           \
-  Tensor Class::operator()(const Tensor& x, const ReduceOptions& options, Where where) const {             \
-    return reduce(name##_op, x, options, where);                                                           \
-  }                                                                                                        \
+#define RILL_DEFINE(Class, name)                                                               \
+  Tensor Class::operator()(const Tensor& x, const ReduceOptions& options, Where where) const { \
+    return reduce(name##_op, x, options, where);                                               \
+  }                                                                                            \
   Tensor Class::operator()(const Tensor& x, Where where) const { return reduce(name##_op, x, {}, where); }
 RILL_DEFINE(All, all)
 RILL_DEFINE(Any, any)

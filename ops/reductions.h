@@ -36,7 +36,8 @@ struct ReduceOptions {
     return name(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);                                     \
   }
 
-// --- Folding (reductions.cpp) ------------------------------------------------------------------------------------------
+// --- Folding (reductions.cpp)
+// ------------------------------------------------------------------------------------------
 
 // all(x) and any(x) are objects, see tensor/index.h.
 template <int>

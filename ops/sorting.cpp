@@ -54,9 +54,8 @@ std::vector<Sample> sort_samples() {
   const auto one = [](Tensor x, int64_t axis, bool descending = false) {
     return Sample{{std::move(x)}, SortParams{axis, descending}};
   };
-  return {one(samples::distinct({1}), 0),    one(samples::distinct({17}), 0, true),
-          one(samples::distinct({5, 6}), 0), one(samples::distinct({5, 6}), 1),
-          one(samples::distinct({2, 3, 4}), 1, true)};
+  return {one(samples::distinct({1}), 0), one(samples::distinct({17}), 0, true), one(samples::distinct({5, 6}), 0),
+          one(samples::distinct({5, 6}), 1), one(samples::distinct({2, 3, 4}), 1, true)};
 }
 std::vector<Sample> argsort_samples() {
   std::vector<Sample> s = sort_samples();
@@ -154,8 +153,8 @@ Tensor digitize(const Tensor& x, const Tensor& edges, bool right, Where where) {
 Unique unique(const Tensor& x, Where where) {
   CallerScope caller(where);
   if (!executing_eagerly())
-    fail("unique", "the size of the result depends on values, which a traced function does not have yet. call it outside",
-         where);
+    fail("unique",
+         "the size of the result depends on values, which a traced function does not have yet. call it outside", where);
   const int64_t n = x.size();
   const Tensor flat = reshape(x, {n}), order = argsort(flat), sorted = take(flat, order, 0);
   // Where a new value starts: at the front, and where neighbours differ (NaN does not differ from NaN).

@@ -47,9 +47,7 @@ Tensor safe_sqrt(const Tensor& x) {
 
 bool has_nan(DType d) { return is_differentiable(d); }
 Tensor nan_mask(const Tensor& x) { return is_complex(x.dtype()) ? isnan(real(x)) | isnan(imag(x)) : isnan(x); }
-Tensor without_nan(const Tensor& x, double instead) {
-  return has_nan(x.dtype()) ? where(nan_mask(x), instead, x) : x;
-}
+Tensor without_nan(const Tensor& x, double instead) { return has_nan(x.dtype()) ? where(nan_mask(x), instead, x) : x; }
 
 // The folded axes as one last axis.
 Tensor rows_of(const Tensor& x, const Axes& axes) {
@@ -116,7 +114,8 @@ Tensor norm(const Tensor& x, const NormOptions& o, Where where) {
   return done(power(fold(sum, power(size, o.ord), axes, o.keepdims), 1 / o.ord));
 }
 
-// --- Quantiles ---------------------------------------------------------------------------------------------------------
+// --- Quantiles
+// ---------------------------------------------------------------------------------------------------------
 
 Tensor median(const Tensor& x, const ReduceOptions& o, Where where) {
   CallerScope caller(where);
@@ -177,7 +176,8 @@ Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& o, W
     if (axes.size() != 1 || weights.shape() != Shape{x.shape()[size_t(axes[0])]})
       fail("average",
            fmt::format("weights must have the operand's shape, or be a vector along its one axis. operands: {}, {}",
-                       to_string(x.spec()), to_string(weights.spec())), where);
+                       to_string(x.spec()), to_string(weights.spec())),
+           where);
     Shape shape(Dims(x.shape().size(), 1));
     shape[size_t(axes[0])] = weights.size();
     share = broadcast_to(reshape(share, shape), x.shape());
@@ -185,7 +185,8 @@ Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& o, W
   return from_work(fold(sum, w * share, axes, o.keepdims) / fold(sum, share, axes, o.keepdims), x.dtype());
 }
 
-// --- Without NaNs ------------------------------------------------------------------------------------------------------
+// --- Without NaNs
+// ------------------------------------------------------------------------------------------------------
 
 Tensor nansum(const Tensor& x, const ReduceOptions& o, Where where) {
   CallerScope caller(where);
@@ -235,7 +236,8 @@ Tensor nanstd(const Tensor& x, const VarianceOptions& o, Where where) {
   return sqrt(nanvar(x, o));
 }
 
-// --- Covariance --------------------------------------------------------------------------------------------------------
+// --- Covariance
+// --------------------------------------------------------------------------------------------------------
 
 Tensor cov(const Tensor& x, double correction, Where where) {
   CallerScope caller(where);
@@ -251,12 +253,12 @@ Tensor cov(const Tensor& x, double correction, Where where) {
 Tensor corrcoef(const Tensor& x, Where where) {
   CallerScope caller(where);
   const Tensor c = cov(x, 0), deviation = stddev(to_work(x), {.axis = -1});
-  const Tensor y = x.ndim() == 1 ? c / square(deviation)
-                                 : c / (expand_dims(deviation, 1) * expand_dims(deviation, 0));
+  const Tensor y = x.ndim() == 1 ? c / square(deviation) : c / (expand_dims(deviation, 1) * expand_dims(deviation, 0));
   return is_complex(y.dtype()) ? y : clip(y, -1, 1);
 }
 
-// --- Counts ------------------------------------------------------------------------------------------------------------
+// --- Counts
+// ------------------------------------------------------------------------------------------------------------
 
 namespace {
 // How often each of 0 ... n-1 stands in the integers `ids`; others are left out.
@@ -273,12 +275,13 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
     fail("bincount", fmt::format("takes a vector of integers. got {}", to_string(x.spec())), where);
   if (o.length) return count_ids(x, *o.length);
   if (!executing_eagerly())
-    fail("bincount", "the size of the result depends on values, which a traced function does not have yet. pass .length",
-         where);
+    fail("bincount",
+         "the size of the result depends on values, which a traced function does not have yet. pass .length", where);
   int64_t n = o.minlength;
   if (x.size() > 0) {
     if (min(x).item<int64_t>() < 0)
-      fail("bincount", fmt::format("'list' argument must have no negative elements. got {}", min(x).item<int64_t>()), where);
+      fail("bincount", fmt::format("'list' argument must have no negative elements. got {}", min(x).item<int64_t>()),
+           where);
     n = std::max(n, max(x).item<int64_t>() + 1);
   }
   return count_ids(x, n);

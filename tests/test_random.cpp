@@ -133,7 +133,8 @@ TEST_CASE("integers and coins") {
   CHECK(die.dtype() == i64);
   const std::vector<int64_t> counts = bincount(die).to_vector<int64_t>();
   REQUIRE(counts.size() == 7);
-  for (int i = 1; i < 7; ++i) CHECK(std::abs(double(counts[size_t(i)]) - double(n) / 6) < 5 * std::sqrt(double(n) * 5 / 36));
+  for (int i = 1; i < 7; ++i)
+    CHECK(std::abs(double(counts[size_t(i)]) - double(n) / 6) < 5 * std::sqrt(double(n) * 5 / 36));
   CHECK(counts[0] == 0);
   // Through the path of ranges beyond 32 bits, whose thirds are equally likely.
   const int64_t wide = int64_t(3) << 60;
@@ -177,6 +178,7 @@ TEST_CASE("order and choice") {
   const Tensor w = random::choice(arange(3), {n}, {.p = weights, .key = random::Key(20)});
   CHECK(number(min(w)) == 1);
   CHECK(mean_is((w == 2).astype(f32), 0.75, 0.433));
-  CHECK(array_equal(sort(random::choice(arange(3), {2}, {.replace = false, .p = weights})), tensor({int64_t{1}, int64_t{2}})));
+  CHECK(array_equal(sort(random::choice(arange(3), {2}, {.replace = false, .p = weights})),
+                    tensor({int64_t{1}, int64_t{2}})));
   CHECK(has(message_of([] { random::choice(arange(3), {4}, {.replace = false}); }), "cannot draw 4 of 3"));
 }

@@ -27,7 +27,9 @@ bool near(const Tensor& t, const std::vector<double>& expected, double rtol = 1e
   const std::vector<double> v = t.to_vector<double>();
   if (v.size() != expected.size()) return false;
   for (size_t i = 0; i < v.size(); ++i) {
-    if (std::isnan(expected[i]) ? !std::isnan(v[i]) : !(v[i] == expected[i] || std::abs(v[i] - expected[i]) <= rtol * std::abs(expected[i]))) {
+    if (std::isnan(expected[i])
+            ? !std::isnan(v[i])
+            : !(v[i] == expected[i] || std::abs(v[i] - expected[i]) <= rtol * std::abs(expected[i]))) {
       UNSCOPED_INFO("element " << i << " is " << v[i] << ", expected " << expected[i]);
       return false;
     }
@@ -36,7 +38,8 @@ bool near(const Tensor& t, const std::vector<double>& expected, double rtol = 1e
 }
 bool same_bits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.contiguous().rep()->data, b.contiguous().rep()->data, size_t(a.size()) * size_of(a.dtype())) == 0;
+         std::memcmp(a.contiguous().rep()->data, b.contiguous().rep()->data, size_t(a.size()) * size_of(a.dtype())) ==
+             0;
 }
 template <class F>
 Tensor gradient(const F& f, const Tensor& x) {
@@ -153,20 +156,20 @@ TEST_CASE("gradients at zeros and ties") {
 }
 
 TEST_CASE("variance, norms, averages") {
-  CHECK(near(var(a34()), {7.388888888888889}));                                                  // np.var(a)
-  CHECK(near(var(a34(), 0), {6.222222222, 6, 14, 2.666666667}));                                 // np.var(a, axis=0)
-  CHECK(near(var(a34(), {.axis = 1, .correction = 1}), {9.666666667, 9.666666667, 6}));          // ddof=1
-  CHECK(near(stddev(a34(), 1), {2.692582404, 2.692582404, 2.121320344}));                        // np.std(a, axis=1)
+  CHECK(near(var(a34()), {7.388888888888889}));                                          // np.var(a)
+  CHECK(near(var(a34(), 0), {6.222222222, 6, 14, 2.666666667}));                         // np.var(a, axis=0)
+  CHECK(near(var(a34(), {.axis = 1, .correction = 1}), {9.666666667, 9.666666667, 6}));  // ddof=1
+  CHECK(near(stddev(a34(), 1), {2.692582404, 2.692582404, 2.121320344}));                // np.std(a, axis=1)
   CHECK(std::isnan(var(tensor({1.f}), {.correction = 1}).item<float>()));
-  CHECK(near(norm(a34()), {17.72004514666935}));                                                 // np.linalg.norm(a)
+  CHECK(near(norm(a34()), {17.72004514666935}));  // np.linalg.norm(a)
   CHECK(near(norm(a34(), {.axis = 1}), {12.247448714, 10.488088482, 7.348469228}));
   const std::vector<std::pair<double, double>> norms = {{1, 22}, {3, 10.458643063511966}, {inf, 9}, {-inf, 2}, {0, 4}};
-  for (auto [ord, expected] : norms) CHECK(near(norm(a34()(0), {.ord = ord}), {expected}));      // norm(a[0], ord)
-  CHECK(near(norm(tensor({300.f, 400.f}, {.dtype = f16})), {500}));                              // 300^2 > 65504
+  for (auto [ord, expected] : norms) CHECK(near(norm(a34()(0), {.ord = ord}), {expected}));  // norm(a[0], ord)
+  CHECK(near(norm(tensor({300.f, 400.f}, {.dtype = f16})), {500}));                          // 300^2 > 65504
   CHECK(near(average(a34(), tensor({1., 2., 3.}), {.axis = 0}), {4, 5.5, 2.5, 3.666666667}));
   CHECK(has(message_of([] { average(a34(), ones({2})); }), "weights"));
   CHECK(near(ptp(a34(), 1), {7, 7, 5}));
-  CHECK(near(cov(a34()(slice(2))), {9.666666667, -8.333333333, -8.333333333, 9.666666667}));     // np.cov(a[:2])
+  CHECK(near(cov(a34()(slice(2))), {9.666666667, -8.333333333, -8.333333333, 9.666666667}));  // np.cov(a[:2])
   CHECK(near(cov(a34()(0)), {9.666666666666666}));
   CHECK(near(corrcoef(a34()(slice(2))), {1, -0.862068966, -0.862068966, 1}));
   CHECK(text(count_nonzero(a34(), 0)) == "[3 3 2 3]");

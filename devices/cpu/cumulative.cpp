@@ -37,11 +37,15 @@ O narrow(const A& x) {
 
 struct Plus {
   template <class A>
-  static A combine(const A& a, const A& b) { return a + b; }
+  static A combine(const A& a, const A& b) {
+    return a + b;
+  }
 };
 struct Times {
   template <class A>
-  static A combine(const A& a, const A& b) { return a * b; }
+  static A combine(const A& a, const A& b) {
+    return a * b;
+  }
 };
 // Of zeros of either sign the one that came first stays.
 template <bool largest>
@@ -55,7 +59,8 @@ struct Extreme {
 
 // `columns` neighbouring lines of n elements, `inner` apart. T is read, A accumulates, O is written.
 template <class R, class A, class T, class O>
-void scan(const T* x, O* y, int64_t n, int64_t inner, int64_t columns, bool exclusive, bool reverse, const A& identity) {
+void scan(const T* x, O* y, int64_t n, int64_t inner, int64_t columns, bool exclusive, bool reverse,
+          const A& identity) {
   constexpr int64_t strip = 64;
   const int64_t step = reverse ? -inner : inner, start = reverse ? (n - 1) * inner : 0;
   for (int64_t c = 0; c < columns; c += strip) {
@@ -111,8 +116,8 @@ void extreme(const KernelArgs& args) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T> || std::is_floating_point_v<T>) {
       using L = std::numeric_limits<T>;
-      const T least = largest ? (L::has_infinity ? -L::infinity() : L::lowest())
-                              : (L::has_infinity ? L::infinity() : L::max());
+      const T least =
+          largest ? (L::has_infinity ? -L::infinity() : L::lowest()) : (L::has_infinity ? L::infinity() : L::max());
       scan_all<Extreme<largest>, T, T, T>(args, least);
     } else if constexpr (is_half_type<T>) {
       using L = std::numeric_limits<float>;

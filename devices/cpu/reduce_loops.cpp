@@ -147,9 +147,42 @@ T fold(const T* lanes) {
   return rest[0];
 }
 
+// The first n of 32 lanes from x, the identity in the others.
+template <class R, class T>
+HWY_INLINE void load_padded(const T* x, int64_t n, T* lanes) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  const Tag<T> d;
+  constexpr int64_t per = hn::MaxLanes(Tag<T>());
+  const auto identity = hn::Set(d, R::template identity<T>());
+  for (int64_t i = 0; i < min_row_width; i += per) {  // masked loads do not touch what they leave out
+    const auto mask = hn::FirstN(d, size_t(std::clamp<int64_t>(n - i, 0, per)));
+    hn::StoreU(hn::IfThenElse(mask, hn::MaskedLoad(mask, d, x + i), identity), d, lanes + i);
+  }
+#else
+  std::fill(std::copy(x, x + n, lanes), lanes + min_row_width, R::template identity<T>());
+#endif
+}
+
+template <class R, class T>
+void lines(const T* x, int64_t stride, int64_t rows, int64_t n, T* out) {
+  const Tag<T> d;
+  constexpr int64_t per = hn::MaxLanes(Tag<T>());
+  const int64_t whole = n / min_row_width, rest = n % min_row_width;
+  HWY_ALIGN T acc[min_row_width], padded[min_row_width];
+  for (int64_t r = 0; r < rows; ++r, x += stride) {
+    if (whole > 0) block<R>(x, min_row_width, whole, min_row_width, acc);
+    if (rest > 0) {
+      load_padded<R>(x + n - rest, rest, whole > 0 ? padded : acc);
+      for (int64_t i = 0; whole > 0 && i < min_row_width; i += per)
+        hn::StoreU(R::combine(d, hn::LoadU(d, acc + i), hn::LoadU(d, padded + i)), d, acc + i);
+    }
+    out[r] = fold<R>(static_cast<const T*>(acc));
+  }
+}
+
 template <class R, class T>
 ReduceLoops<T> loops() {
-  return {block<R, T>, merge<R, T>, fold<R, T>, R::template identity<T>()};
+  return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, R::template identity<T>()};
 }
 
 template <class Half>

@@ -16,6 +16,8 @@ struct ReduceLoops {
   void (*merge)(T* acc, const T* x, int64_t width);
   // Folds 32 lanes into one: lane i takes in lane i+16, then i+8, ..., i+1.
   T (*fold)(const T* lanes);
+  // out[r] = the whole tree over the dense row x[r * stride ...] of `n` elements, 1 <= n <= 1024 (one block), r < rows.
+  void (*lines)(const T* x, int64_t stride, int64_t rows, int64_t n, T* out);
   T identity;
 };
 

@@ -1,8 +1,8 @@
 // Sorting on the CPU, over dense operands seen as [outer, n, inner]; lines run in parallel.
 //
-// An element becomes an unsigned key whose order is the order asked for: bit tricks put signed numbers and floats right,
-// equal zeros and NaNs get one key, and NaN's key is the largest either way. Each key travels with its index, so equal
-// keys keep their order. Long lines are sorted by radix, digit after digit; short ones by comparison.
+// An element becomes an unsigned key whose order is the order asked for: bit tricks put signed numbers and floats
+// right, equal zeros and NaNs get one key, and NaN's key is the largest either way. Each key travels with its index, so
+// equal keys keep their order. Long lines are sorted by radix, digit after digit; short ones by comparison.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -170,7 +170,8 @@ void searchsorted(const KernelArgs& args) {
       parallel_for(args.input(1).size(), 1 << 12, [&](int64_t from, int64_t to) {
         for (int64_t i = from; i < to; ++i)
           out[i] = (right ? std::upper_bound(begin, end, values[i], is_less<T>)
-                          : std::lower_bound(begin, end, values[i], is_less<T>)) - begin;
+                          : std::lower_bound(begin, end, values[i], is_less<T>)) -
+                   begin;
       });
     }
   });

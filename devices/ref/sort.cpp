@@ -3,8 +3,8 @@
 #include <numeric>
 #include <vector>
 
-#include "rill/devices/ref/iterate.h"
 #include "rill/devices/reduce_params.h"
+#include "rill/devices/ref/iterate.h"
 
 namespace rill::ref {
 namespace {
@@ -31,9 +31,8 @@ void for_each_order(const KernelArgs& args, int64_t axis, bool descending, F&& f
         const T* line = args.in_data<T>(0) + offset(x.strides(), index);
         std::vector<int64_t> order(static_cast<size_t>(n));
         std::iota(order.begin(), order.end(), int64_t(0));
-        std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-          return before(line[a * step], line[b * step], descending);
-        });
+        std::stable_sort(order.begin(), order.end(),
+                         [&](int64_t a, int64_t b) { return before(line[a * step], line[b * step], descending); });
         f(index, order, [&](int64_t i) { return line[i * step]; });
       });
     }
