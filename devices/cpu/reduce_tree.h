@@ -4,12 +4,10 @@
 // not enter. The rule (a fused kernel that wants the same bits follows it too): drop axes of size 1, then take the
 // groups of neighbouring reduced axes from the innermost outwards. One group is a matrix [m, k] for each index of the
 // axes before it: its m elements fold, for each of the k indices of the axes behind it, so:
-//   1. Rows are dealt to `lanes` = 32 accumulators (k = 1), or the largest power of two <= 64/k of them, or one: a
-//   "super
+//   1. Rows are dealt to `lanes` accumulators: 32 where k = 1, else the largest power of two <= 64/k, else one. A "super
 //      row" is `lanes` rows, padded at the end with the identity.
 //   2. Every block of 32 super rows is folded from the first to the last.
-//   3. Blocks are folded in pairs, pairs of pairs, and so on, from the left; what is left over at the end, from the
-//   right.
+//   3. Blocks are folded in pairs, pairs of pairs, and so on, from the left; what is left over, from the right.
 //   4. The lanes are folded: i takes in i + lanes/2, then i + lanes/4, ... , i + 1.
 // So a sum of n numbers carries an error of about (32 + log2 n) roundings at worst.
 //
@@ -38,20 +36,20 @@ struct Axis {
 };
 using AxisList = SmallVec<Axis, 6>;
 
-int64_t count(const AxisList& axes) {
+inline int64_t count(const AxisList& axes) {
   int64_t n = 1;
   for (const Axis& a : axes) n *= a.size;
   return n;
 }
 
 // Appends an axis, joined to the one before it where both together are one run.
-void join(AxisList& axes, Axis a) {
+inline void join(AxisList& axes, Axis a) {
   if (!axes.empty() && axes.back().stride == a.size * a.stride) axes.back() = {axes.back().size * a.size, a.stride};
   else axes.push_back(a);
 }
 
 // Where element `index` (row-major over `axes`) lies.
-int64_t offset_of(const AxisList& axes, int64_t index) {
+inline int64_t offset_of(const AxisList& axes, int64_t index) {
   if (axes.size() == 1) return index * axes[0].stride;
   int64_t offset = 0;
   for (size_t i = axes.size(); i-- > 0; index /= axes[i].size) offset += index % axes[i].size * axes[i].stride;
