@@ -169,7 +169,7 @@ const Op max_pool_grad_op({
     .ref = ref::max_pool_grad,
     .wants_contiguous = true,
     .samples = samples_max_grad,
-    .sum_tolerance = 8,
+    .max_ulp = 4,
     .exported = {.tensorflow = "MaxPoolGrad"},
 });
 const Op max_pool_pick_op({

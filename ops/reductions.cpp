@@ -82,6 +82,7 @@ Tensors prod_vjp(const VjpArgs& args) {
 
 Tensors extreme_vjp(const VjpArgs& args) {
   const Tensor& x = args.in[0];
+  if (args.attrs.as<ReduceParams>().axes.empty()) return {args.cotangent[0]};  // nothing is folded
   const Tensor hit = astype(x == keep(args, args.out[0]), x.dtype());
   const Tensor share =
       keep(args, args.cotangent[0]) / sum(hit, {.axis = Axes(args.attrs.as<ReduceParams>().axes), .keepdims = true});

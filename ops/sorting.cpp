@@ -73,8 +73,8 @@ std::vector<Sample> topk_samples() {
           one(samples::distinct({5, 6}), 2, 0, false), one(samples::distinct({5, 6}), 6, 1, true)};
 }
 std::vector<Sample> search_samples() {
-  const Tensor edges = samples::values({-1.5, -0.5, -0.5, 0, 1, 1, 2}, {7});
-  const Tensor values = samples::values({-2, -0.5, 0, 0.25, 1, 2, 3, -1.5}, {2, 4});
+  const Tensor edges = samples::values({0, 1, 1, 3, 5, 5, 8}, {7});
+  const Tensor values = samples::values({0, 0.5, 1, 2, 3, 5, 9, 4}, {2, 4});
   return {{{edges, values}, SearchParams{false}},
           {{edges, values}, SearchParams{true}},
           {{samples::values({}, {0}), values}, SearchParams{false}}};

@@ -129,10 +129,10 @@ RILL_FLOAT_UNARY(log, "natural logarithm", analytic_set, analytic, std::log(x), 
 RILL_FLOAT_UNARY(log2, "base-2 logarithm", float_set, ref::floats, std::log2(x), 1 / (x * ln2), IN, SAMPLES(10, 500), 3, "", "")
 RILL_FLOAT_UNARY(log10, "base-10 logarithm", float_set, ref::floats, std::log10(x), 1 / (x * ln10), IN, SAMPLES(10, 500), 3, "", "")
 RILL_FLOAT_UNARY(log1p, "log(1 + x), accurate near 0", float_set, ref::floats, std::log1p(x), 1 / (1 + x), IN, SAMPLES(-50, 300), 3, "", "Log1p")
-RILL_FLOAT_UNARY(sqrt, "square root", analytic_set, analytic, std::sqrt(x), 0.5 / y, OUT, SAMPLES(10, 500), 0.5, "Sqrt", "Sqrt")
+RILL_FLOAT_UNARY(sqrt, "square root", analytic_set, analytic, std::sqrt(x), 0.5 / y, OUT, SAMPLES(10, 500), 1, "Sqrt", "Sqrt")
 RILL_FLOAT_UNARY(rsqrt, "1 / sqrt(x)", analytic_set, analytic, decltype(x)(1) / std::sqrt(x), -0.5 * y * y * y, OUT, SAMPLES(10, 500), 2, "", "Rsqrt")
 RILL_FLOAT_UNARY(cbrt, "cube root", float_set, ref::floats, std::cbrt(x), 1 / (3 * y * y), OUT, SAMPLES(10, 500), 3, "", "")
-RILL_FLOAT_UNARY(reciprocal, "1 / x", analytic_set, analytic, decltype(x)(1) / x, -(y * y), OUT, SAMPLES(10, 500), 0.5, "Reciprocal", "Reciprocal")
+RILL_FLOAT_UNARY(reciprocal, "1 / x", analytic_set, analytic, decltype(x)(1) / x, -(y * y), OUT, SAMPLES(10, 500), 1, "Reciprocal", "Reciprocal")
 RILL_FLOAT_UNARY(sin, "sine of radians", analytic_set, analytic, std::sin(x), cos(x), IN, SAMPLES(-300, 300), 2, "Sin", "Sin")
 RILL_FLOAT_UNARY(cos, "cosine of radians", analytic_set, analytic, std::cos(x), -sin(x), IN, SAMPLES(-300, 300), 2, "Cos", "Cos")
 RILL_FLOAT_UNARY(tan, "tangent of radians", analytic_set, analytic, std::tan(x), 1 + y * y, OUT, SAMPLES(-130, 130), 4, "Tan", "Tan")
@@ -155,9 +155,10 @@ namespace {
 // Newton steps on erf from a double-precision start (Giles, Approximating the erfinv function, 2010, for the start's idea).
 long double erfinv_reference(long double x) {
   if (!(x > -1 && x < 1)) return x == 1 ? INFINITY : x == -1 ? -INFINITY : NAN;
+  if (x == 0) return x;
   long double w = -std::log((1 - x) * (1 + x)), y = w < 5 ? x * 0.9L : std::copysign(std::sqrt(w), x);
   for (int i = 0; i < 60; ++i) {
-    long double e = x < 0 ? -(std::erfc(-y) - (1 + x)) : std::erfc(y) - (1 - x);
+    long double e = std::fabs(x) < 0.5L ? x - std::erf(y) : x < 0 ? -(std::erfc(-y) - (1 + x)) : std::erfc(y) - (1 - x);
     y += e * 0.886226925452758013649L * std::exp(y * y);
   }
   return y;
@@ -193,21 +194,21 @@ RILL_FLOAT_UNARY(digamma, "derivative of lgamma", float_set, ref::floats, digamm
 
 // --- Ops that keep the dtype -----------------------------------------------------------------------------------------
 
-#define RILL_KEEP(fn, doc_text, set, kinds, reference, saves, gradient, why_no_gradient, onnx_name, tf_name)      \
+#define RILL_KEEP(fn, doc_text, set, kinds, reference, saves, gradient, why_no_gradient, sample_fn, onnx_name, tf_name)      \
   extern const Op fn##_op;                                                                                      \
   const Op fn##_op(spec_of({.name = #fn, .doc = doc_text, .dtypes = set, .cpu = cpu::scalar_kernel<#fn>,               \
                             .ref = ref::scalar_kernel<[](auto x) { return reference; }, kinds>, .vjp = gradient,        \
-                            saves, .samples = SAMPLES(-300, 300), .max_ulp = 0.5, \
+                            saves, .samples = sample_fn, .max_ulp = 0.5, \
                             .exported = {onnx_name, tf_name}, .no_gradient = why_no_gradient}));                        \
   Tensor fn(const Tensor& x, Where where) { return unary(fn##_op, x, false, where); }
 #define VJP(expr) [](const VjpArgs& a) { [[maybe_unused]] const Tensor &x = a.in[0], &y = a.out[0], &g = a.cotangent[0]; return Tensors{expr}; }
 #define NONE .saves_in = save_none
 
-RILL_KEEP(negative, "-x", number_set, ref::numbers, -x, NONE, VJP(-g), "", "Neg", "Neg")
-RILL_KEEP(square, "x * x", number_set, ref::numbers, x * x, IN, VJP(g * conj(2 * x)), "", "", "Square")
-RILL_KEEP(sign, "-1, 0 or 1; NaN stays", real_set, ref::reals, (x > 0 ? decltype(x)(1) : x < 0 ? decltype(x)(-1) : x), NONE, VJP(zeros_like(g)), "", "Sign", "Sign")
-RILL_KEEP(relu, "max(x, 0); NaN stays", real_set, ref::reals, (x <= 0 ? decltype(x)(0) : x), OUT, VJP(where(y > 0, g, 0)), "", "Relu", "Relu")
-RILL_KEEP(bitwise_not, "~x", int_set | bool_set, (ref::ints | ref::bools), decltype(x)(x ^ decltype(x)(-1)), NONE, nullptr, "integers", "BitwiseNot", "Invert")
+RILL_KEEP(negative, "-x", number_set, ref::numbers, -x, NONE, VJP(-g), "", SAMPLES(-300, 300), "Neg", "Neg")
+RILL_KEEP(square, "x * x", number_set, ref::numbers, x * x, IN, VJP(g * conj(2 * x)), "", SAMPLES(-300, 300), "", "Square")
+RILL_KEEP(sign, "-1, 0 or 1; NaN stays", real_set, ref::reals, (x > 0 ? decltype(x)(1) : x < 0 ? decltype(x)(-1) : x), NONE, VJP(zeros_like(g)), "", SAMPLES(-300, 300), "Sign", "Sign")
+RILL_KEEP(relu, "max(x, 0); NaN stays", real_set, ref::reals, (x <= 0 ? decltype(x)(0) : x), OUT, VJP(where(y > 0, g, 0)), "", SAMPLES(-300, 300), "Relu", "Relu")
+RILL_KEEP(bitwise_not, "~x", int_set | bool_set, (ref::ints | ref::bools), decltype(x)(x ^ decltype(x)(-1)), NONE, nullptr, "integers", integer_unary_samples, "BitwiseNot", "Invert")
 
 // Rounding leaves integers as they are.
 #define RILL_ROUNDING(fn, doc_text, reference, onnx_name, tf_name)                                                     \
