@@ -48,19 +48,19 @@ struct AxisView {
 // not in [0, classes).
 std::vector<int64_t> checked_labels(const Tensor& labels, int64_t classes, std::string_view op);
 
-#define RILL_NN_KERNELS                                                \
-  void softmax(const KernelArgs& args);                                \
-  void softmax_grad(const KernelArgs& args);                           \
-  void log_softmax(const KernelArgs& args);                            \
-  void log_softmax_grad(const KernelArgs& args);                       \
-  void layer_norm(const KernelArgs& args);                             \
-  void layer_norm_grad(const KernelArgs& args);                        \
-  void batch_norm(const KernelArgs& args);                             \
-  void batch_norm_grad(const KernelArgs& args);                        \
-  void softmax_cross_entropy(const KernelArgs& args);                  \
-  void softmax_cross_entropy_grad(const KernelArgs& args);             \
-  void sparse_softmax_cross_entropy(const KernelArgs& args);           \
-  void sparse_softmax_cross_entropy_grad(const KernelArgs& args);      \
+#define RILL_NN_KERNELS                                           \
+  void softmax(const KernelArgs& args);                           \
+  void softmax_grad(const KernelArgs& args);                      \
+  void log_softmax(const KernelArgs& args);                       \
+  void log_softmax_grad(const KernelArgs& args);                  \
+  void layer_norm(const KernelArgs& args);                        \
+  void layer_norm_grad(const KernelArgs& args);                   \
+  void batch_norm(const KernelArgs& args);                        \
+  void batch_norm_grad(const KernelArgs& args);                   \
+  void softmax_cross_entropy(const KernelArgs& args);             \
+  void softmax_cross_entropy_grad(const KernelArgs& args);        \
+  void sparse_softmax_cross_entropy(const KernelArgs& args);      \
+  void sparse_softmax_cross_entropy_grad(const KernelArgs& args); \
   void adam_update(const KernelArgs& args);
 
 namespace cpu {

@@ -51,6 +51,7 @@ Tensor& operator/=(Tensor& a, const TensorArg& b);
 #include "rill/ops/creation.h"
 #include "rill/ops/elementwise.h"
 #include "rill/ops/indexing.h"
+#include "rill/ops/nn_ops.h"
 #include "rill/ops/linalg.h"
 #include "rill/ops/random.h"
 #include "rill/ops/reductions.h"

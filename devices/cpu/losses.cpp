@@ -97,28 +97,20 @@ void sparse_grad_rows(const KernelArgs& args) {
 }
 
 void dense_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    dense_rows<double>(args);
-  else
-    dense_rows<float>(args);
+  if (args.input(0).dtype() == DType::f64) dense_rows<double>(args);
+  else dense_rows<float>(args);
 }
 void dense_grad_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    dense_grad_rows<double>(args);
-  else
-    dense_grad_rows<float>(args);
+  if (args.input(0).dtype() == DType::f64) dense_grad_rows<double>(args);
+  else dense_grad_rows<float>(args);
 }
 void sparse_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    sparse_rows<double>(args);
-  else
-    sparse_rows<float>(args);
+  if (args.input(0).dtype() == DType::f64) sparse_rows<double>(args);
+  else sparse_rows<float>(args);
 }
 void sparse_grad_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    sparse_grad_rows<double>(args);
-  else
-    sparse_grad_rows<float>(args);
+  if (args.input(0).dtype() == DType::f64) sparse_grad_rows<double>(args);
+  else sparse_grad_rows<float>(args);
 }
 
 }  // namespace HWY_NAMESPACE

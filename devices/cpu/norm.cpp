@@ -340,47 +340,35 @@ void batch_norm_grad_planes(const KernelArgs& args, const AxisView& view) {
 // ----------------------------------------------------------------------------------------------------
 
 void layer_norm_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    layer_norm_rows<double>(args);
-  else
-    layer_norm_rows<float>(args);
+  if (args.input(0).dtype() == DType::f64) layer_norm_rows<double>(args);
+  else layer_norm_rows<float>(args);
 }
 void layer_norm_grad_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    layer_norm_grad_rows<double>(args);
-  else
-    layer_norm_grad_rows<float>(args);
+  if (args.input(0).dtype() == DType::f64) layer_norm_grad_rows<double>(args);
+  else layer_norm_grad_rows<float>(args);
 }
 
 template <class C>
 void batch_norm_of(const KernelArgs& args) {
   const AxisView view(args.input(0).shape(), args.attrs.as<NormParams>().axis);
   if (view.size == 0) return;
-  if (view.inner == 1)
-    batch_norm_columns<C>(args, view.outer, view.size);
-  else
-    batch_norm_planes<C>(args, view);
+  if (view.inner == 1) batch_norm_columns<C>(args, view.outer, view.size);
+  else batch_norm_planes<C>(args, view);
 }
 template <class C>
 void batch_norm_grad_of(const KernelArgs& args) {
   const AxisView view(args.input(0).shape(), args.attrs.as<NormParams>().axis);
   if (view.size == 0) return;
-  if (view.inner == 1)
-    batch_norm_grad_columns<C>(args, view.outer, view.size);
-  else
-    batch_norm_grad_planes<C>(args, view);
+  if (view.inner == 1) batch_norm_grad_columns<C>(args, view.outer, view.size);
+  else batch_norm_grad_planes<C>(args, view);
 }
 void batch_norm_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    batch_norm_of<double>(args);
-  else
-    batch_norm_of<float>(args);
+  if (args.input(0).dtype() == DType::f64) batch_norm_of<double>(args);
+  else batch_norm_of<float>(args);
 }
 void batch_norm_grad_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    batch_norm_grad_of<double>(args);
-  else
-    batch_norm_grad_of<float>(args);
+  if (args.input(0).dtype() == DType::f64) batch_norm_grad_of<double>(args);
+  else batch_norm_grad_of<float>(args);
 }
 
 }  // namespace HWY_NAMESPACE

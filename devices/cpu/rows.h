@@ -38,10 +38,8 @@ HWY_INLINE V load_k(const scalar_t<V>* p, size_t k) {
 }
 template <class V>
 HWY_INLINE void store_k(V v, scalar_t<V>* p, size_t k) {
-  if (k == lanes<V>())
-    store(v, p);
-  else
-    store_n(v, p, k);
+  if (k == lanes<V>()) store(v, p);
+  else store_n(v, p, k);
 }
 // v in the first k lanes, `other` in the rest.
 template <class T>

@@ -83,14 +83,10 @@ void each_row(const KernelArgs& args) {
 template <template <class> class Row>
 void each_row(const KernelArgs& args) {
   switch (args.input(0).dtype()) {
-    case DType::f16:
-      return each_row<Row, Half, float>(args);
-    case DType::bf16:
-      return each_row<Row, BFloat16, float>(args);
-    case DType::f64:
-      return each_row<Row, double, double>(args);
-    default:
-      return each_row<Row, float, float>(args);
+    case DType::f16: return each_row<Row, Half, float>(args);
+    case DType::bf16: return each_row<Row, BFloat16, float>(args);
+    case DType::f64: return each_row<Row, double, double>(args);
+    default: return each_row<Row, float, float>(args);
   }
 }
 

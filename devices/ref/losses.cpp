@@ -86,16 +86,12 @@ void backward(const KernelArgs& args, bool sparse) {
 }
 
 void forward(const KernelArgs& args, bool sparse) {
-  if (args.input(0).dtype() == DType::f64)
-    forward<double>(args, sparse);
-  else
-    forward<float>(args, sparse);
+  if (args.input(0).dtype() == DType::f64) forward<double>(args, sparse);
+  else forward<float>(args, sparse);
 }
 void backward(const KernelArgs& args, bool sparse) {
-  if (args.input(0).dtype() == DType::f64)
-    backward<double>(args, sparse);
-  else
-    backward<float>(args, sparse);
+  if (args.input(0).dtype() == DType::f64) backward<double>(args, sparse);
+  else backward<float>(args, sparse);
 }
 
 }  // namespace

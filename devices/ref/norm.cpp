@@ -93,28 +93,20 @@ void backward(const KernelArgs& args, const Groups& groups) {
 }  // namespace
 
 void layer_norm(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    forward<double>(args, Groups::rows(args));
-  else
-    forward<float>(args, Groups::rows(args));
+  if (args.input(0).dtype() == DType::f64) forward<double>(args, Groups::rows(args));
+  else forward<float>(args, Groups::rows(args));
 }
 void layer_norm_grad(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    backward<double>(args, Groups::rows(args));
-  else
-    backward<float>(args, Groups::rows(args));
+  if (args.input(0).dtype() == DType::f64) backward<double>(args, Groups::rows(args));
+  else backward<float>(args, Groups::rows(args));
 }
 void batch_norm(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    forward<double>(args, Groups::channels(args));
-  else
-    forward<float>(args, Groups::channels(args));
+  if (args.input(0).dtype() == DType::f64) forward<double>(args, Groups::channels(args));
+  else forward<float>(args, Groups::channels(args));
 }
 void batch_norm_grad(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64)
-    backward<double>(args, Groups::channels(args));
-  else
-    backward<float>(args, Groups::channels(args));
+  if (args.input(0).dtype() == DType::f64) backward<double>(args, Groups::channels(args));
+  else backward<float>(args, Groups::channels(args));
 }
 
 }  // namespace rill::ref

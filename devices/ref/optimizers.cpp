@@ -16,7 +16,8 @@ void adam(const KernelArgs& args) {
     const W g = W(args.in_data<T>(3)[i]);
     const W m = beta1 * W(args.in_data<T>(1)[i]) + (1 - beta1) * g;
     const W v = beta2 * W(args.in_data<T>(2)[i]) + (1 - beta2) * g * g;
-    args.out_data<T>(0)[i] = T((1 - decay) * W(args.in_data<T>(0)[i]) - rate * m / (std::sqrt(v) * correction + epsilon));
+    args.out_data<T>(0)[i] =
+        T((1 - decay) * W(args.in_data<T>(0)[i]) - rate * m / (std::sqrt(v) * correction + epsilon));
     args.out_data<T>(1)[i] = T(m);
     args.out_data<T>(2)[i] = T(v);
   }

@@ -36,14 +36,10 @@ void each_row(const KernelArgs& args, F body) {
     }
   };
   switch (args.input(0).dtype()) {
-    case DType::f16:
-      return run(Half());
-    case DType::bf16:
-      return run(BFloat16());
-    case DType::f64:
-      return run(double());
-    default:
-      return run(float());
+    case DType::f16: return run(Half());
+    case DType::bf16: return run(BFloat16());
+    case DType::f64: return run(double());
+    default: return run(float());
   }
 }
 

@@ -1,0 +1,168 @@
+// Layers: each names its scope, calls a function or two and adds its bias.
+#include "rill/nn/layers.h"
+
+namespace rill::nn {
+
+namespace {
+
+// A Variable of layer `layer`, made for real even while a function is traced: its first value is no part of the graph.
+Variable make_variable(const std::string& layer, const std::string& name, const Initializer& initializer,
+                       const Shape& shape, bool is_trainable = true) {
+  EagerScope eager;
+  NameScope scope(layer);
+  return Variable(initializer(shape), VariableOptions{.name = name, .trainable = is_trainable});
+}
+
+Tensor finish(const Tensor& y, const std::optional<Variable>& bias, Activation activation, const Where& where) {
+  const Tensor biased = bias ? add(y, *bias, where) : y;
+  return activation ? activation(biased, where) : biased;
+}
+
+std::vector<Variable> with_bias(const Variable& kernel, const std::optional<Variable>& bias) {
+  return bias ? std::vector<Variable>{kernel, *bias} : std::vector<Variable>{kernel};
+}
+
+// {height, width} of a window given as one number or two.
+Dims both(const Dims& window, std::string_view op) {
+  if (window.size() == 1) return {window[0], window[0]};
+  if (window.size() != 2) fail(op, "a window has 1 or 2 sizes but " + std::to_string(window.size()) + " are given");
+  return window;
+}
+
+}  // namespace
+
+std::vector<Variable> trainable(const std::vector<Variable>& variables) {
+  std::vector<Variable> result;
+  for (const Variable& v : variables)
+    if (v.trainable()) result.push_back(v);
+  return result;
+}
+
+// --- Dense -----------------------------------------------------------------------------------------------------------
+
+Dense::Dense(int64_t in, int64_t out, const DenseOptions& options)
+    : name(options.name),
+      kernel(make_variable(name, "kernel", options.kernel_initializer, {in, out})),
+      activation(options.activation) {
+  if (options.use_bias) bias = make_variable(name, "bias", options.bias_initializer, {out});
+}
+
+Tensor Dense::operator()(const Tensor& x, Mode, Where where) const {
+  CallerScope caller(where);
+  NameScope scope(name);
+  return finish(matmul(x, kernel), bias, activation, where);
+}
+
+std::vector<Variable> Dense::variables() const { return with_bias(kernel, bias); }
+
+// --- Convolution and pooling -----------------------------------------------------------------------------------------
+
+Conv2D::Conv2D(int64_t in, int64_t out, const Dims& window, const Conv2DOptions& o)
+    : name(o.name),
+      kernel(make_variable(name, "kernel", o.kernel_initializer,
+                           {both(window, "Conv2D")[0], both(window, "Conv2D")[1], in / o.groups, out})),
+      activation(o.activation),
+      options{.strides = o.strides, .padding = o.padding, .dilation = o.dilation, .groups = o.groups} {
+  if (o.use_bias) bias = make_variable(name, "bias", o.bias_initializer, {out});
+}
+
+Tensor Conv2D::operator()(const Tensor& x, Mode, Where where) const {
+  CallerScope caller(where);
+  NameScope scope(name);
+  return finish(conv2d(x, kernel, options), bias, activation, where);
+}
+
+std::vector<Variable> Conv2D::variables() const { return with_bias(kernel, bias); }
+
+MaxPool2D::MaxPool2D(const Dims& window, const Pool2DOptions& options)
+    : window(both(window, "MaxPool2D")), options(options) {}
+
+Tensor MaxPool2D::operator()(const Tensor& x, Mode, Where where) const {
+  NameScope scope(options.name);
+  return max_pool(x, window, {.strides = options.strides, .padding = options.padding}, where);
+}
+
+AvgPool2D::AvgPool2D(const Dims& window, const Pool2DOptions& options)
+    : window(both(window, "AvgPool2D")), options(options) {}
+
+Tensor AvgPool2D::operator()(const Tensor& x, Mode, Where where) const {
+  NameScope scope(options.name);
+  return avg_pool(x, window, {.strides = options.strides, .padding = options.padding}, where);
+}
+
+// --- Without parameters ----------------------------------------------------------------------------------------------
+
+Dropout::Dropout(double rate, std::string name) : rate(rate), name(std::move(name)) {}
+
+Tensor Dropout::operator()(const Tensor& x, Mode mode, Where where) const {
+  NameScope scope(name);
+  return dropout(x, rate, {.training = mode == Mode::training}, where);
+}
+
+Tensor Flatten::operator()(const Tensor& x, Mode, Where where) const { return flatten(x, 1, -1, where); }
+
+// --- Normalisation ---------------------------------------------------------------------------------------------------
+
+BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options)
+    : options(options),
+      scale(make_variable(options.name, "scale", constant(1), {channels})),
+      offset(make_variable(options.name, "offset", constant(0), {channels})),
+      mean(make_variable(options.name, "mean", constant(0), {channels}, false)),
+      variance(make_variable(options.name, "variance", constant(1), {channels}, false)) {}
+
+Tensor BatchNorm::operator()(const Tensor& x, Mode mode, Where where) const {
+  CallerScope caller(where);
+  NameScope scope(options.name);
+  const NormalizeOptions how{options.axis, options.epsilon};
+  if (mode == Mode::inference) return batch_norm_inference(x, scale, offset, mean, variance, how);
+  const rill::BatchNorm batch = batch_norm(x, scale, offset, how);
+  Variable moving_mean = mean, moving_variance = variance;
+  const double step = 1 - options.momentum;
+  moving_mean.assign_add(step * (stop_gradient(batch.mean) - moving_mean));
+  moving_variance.assign_add(step * (stop_gradient(batch.variance) - moving_variance));
+  return batch.y;
+}
+
+std::vector<Variable> BatchNorm::variables() const { return {scale, offset, mean, variance}; }
+
+LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options)
+    : options(options),
+      scale(make_variable(options.name, "scale", constant(1), shape)),
+      offset(make_variable(options.name, "offset", constant(0), shape)) {}
+
+Tensor LayerNorm::operator()(const Tensor& x, Mode, Where where) const {
+  NameScope scope(options.name);
+  return layer_norm(x, scale, offset, {-int64_t(scale.shape().size()), options.epsilon}, where);
+}
+
+std::vector<Variable> LayerNorm::variables() const { return {scale, offset}; }
+
+// --- Embedding -------------------------------------------------------------------------------------------------------
+
+Embedding::Embedding(int64_t count, int64_t size, const EmbeddingOptions& options)
+    : name(options.name), table(make_variable(name, "table", options.initializer, {count, size})) {}
+
+Tensor Embedding::operator()(const Tensor& ids, Mode, Where where) const {
+  NameScope scope(name);
+  return embedding_lookup(table, ids, where);
+}
+
+std::vector<Variable> Embedding::variables() const { return {table}; }
+
+// --- Sequential ------------------------------------------------------------------------------------------------------
+
+Tensor Sequential::operator()(const Tensor& x, Mode mode, Where where) const {
+  CallerScope caller(where);
+  Tensor y = x;
+  for (const Any& layer : layers_) y = layer.call(y, mode, where);
+  return y;
+}
+
+std::vector<Variable> Sequential::variables() const {
+  std::vector<Variable> result;
+  for (const Any& layer : layers_)
+    for (const Variable& v : layer.variables()) result.push_back(v);
+  return result;
+}
+
+}  // namespace rill::nn

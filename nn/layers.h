@@ -1,0 +1,228 @@
+// Layers: Variables and what is computed with them. A layer is a plain value whose copies share their Variables; it is
+// called with a tensor and, where it matters (Dropout, BatchNorm), the mode. Its `name` is the NameScope of its
+// Variables and of its nodes in a traced graph.
+//
+// Whatever has `Tensor operator()(const Tensor&, Mode, Where) const` and `std::vector<Variable> variables() const` is a
+// layer and may stand in a Sequential; so may a function of a tensor, such as relu.
+#pragma once
+#include <concepts>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rill/nn/initializers.h"
+#include "rill/ops/ops.h"
+
+namespace rill::nn {
+
+enum class Mode : uint8_t { inference, training };
+
+// An elementwise function that a layer ends with: relu, tanh, sigmoid, ...
+using Activation = Tensor (*)(const Tensor&, Where);
+
+// Those that an optimizer changes.
+std::vector<Variable> trainable(const std::vector<Variable>& variables);
+
+// --- Dense -----------------------------------------------------------------------------------------------------------
+
+struct DenseOptions {
+  Activation activation = nullptr;
+  bool use_bias = true;
+  Initializer kernel_initializer = glorot_uniform;
+  Initializer bias_initializer = constant(0);
+  std::string name = "dense";
+};
+// activation(x kernel + bias): [..., in] to [..., out].
+class Dense {
+ public:
+  Dense(int64_t in, int64_t out, const DenseOptions& options = {});
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const;
+
+  std::string name;
+  Variable kernel;               // [in, out]
+  std::optional<Variable> bias;  // [out]
+  Activation activation;
+};
+
+// --- Convolution and pooling of [batch, height, width, channels]
+// -------------------------------------------------------
+
+struct Conv2DOptions {
+  Dims strides = {1};
+  SpacePadding padding = "VALID";
+  Dims dilation = {1};
+  int64_t groups = 1;
+  Activation activation = nullptr;
+  bool use_bias = true;
+  Initializer kernel_initializer = glorot_uniform;
+  Initializer bias_initializer = constant(0);
+  std::string name = "conv";
+};
+// activation(conv(x, kernel) + bias), with `out` channels. `window` is {height, width}, or one number for both.
+class Conv2D {
+ public:
+  Conv2D(int64_t in, int64_t out, const Dims& window, const Conv2DOptions& options = {});
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const;
+
+  std::string name;
+  Variable kernel;               // [height, width, in / groups, out]
+  std::optional<Variable> bias;  // [out]
+  Activation activation;
+  ConvOptions options;
+};
+
+struct Pool2DOptions {
+  Dims strides = {};  // empty: the window's
+  SpacePadding padding = "VALID";
+  std::string name = "pool";
+};
+class MaxPool2D {
+ public:
+  explicit MaxPool2D(const Dims& window, const Pool2DOptions& options = {});
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const { return {}; }
+
+  Dims window;
+  Pool2DOptions options;
+};
+class AvgPool2D {
+ public:
+  explicit AvgPool2D(const Dims& window, const Pool2DOptions& options = {});
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const { return {}; }
+
+  Dims window;
+  Pool2DOptions options;
+};
+
+// --- Without parameters
+// ------------------------------------------------------------------------------------------------
+
+// Sets a share of the elements to 0 while training; see dropout().
+class Dropout {
+ public:
+  explicit Dropout(double rate, std::string name = "dropout");
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const { return {}; }
+
+  double rate;
+  std::string name;
+};
+
+// [batch, ...] to [batch, all the rest].
+class Flatten {
+ public:
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const { return {}; }
+};
+
+// --- Normalisation
+// -----------------------------------------------------------------------------------------------------
+
+struct BatchNormOptions {
+  int64_t axis = -1;
+  double momentum = 0.99;  // of the moving statistics
+  double epsilon = 1e-3;
+  std::string name = "batch_norm";
+};
+// Training: normalises with the batch's statistics and moves its own towards them. Inference: normalises with its own.
+class BatchNorm {
+ public:
+  explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const;
+
+  BatchNormOptions options;
+  Variable scale, offset;   // [channels]
+  Variable mean, variance;  // [channels], not trainable
+};
+
+struct LayerNormOptions {
+  double epsilon = 1e-5;
+  std::string name = "layer_norm";
+};
+// Over the trailing axes, whose sizes are `shape`.
+class LayerNorm {
+ public:
+  explicit LayerNorm(const Shape& shape, const LayerNormOptions& options = {});
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const;
+
+  LayerNormOptions options;
+  Variable scale, offset;
+};
+
+// --- Embedding
+// ---------------------------------------------------------------------------------------------------------
+
+struct EmbeddingOptions {
+  Initializer initializer = uniform(-0.05, 0.05);
+  std::string name = "embedding";
+};
+// Integers [...] in [0, count) to rows [..., size].
+class Embedding {
+ public:
+  Embedding(int64_t count, int64_t size, const EmbeddingOptions& options = {});
+  Tensor operator()(const Tensor& ids, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const;
+
+  std::string name;
+  Variable table;  // [count, size]
+};
+
+// --- Sequential
+// --------------------------------------------------------------------------------------------------------
+
+template <class L>
+concept Layer = requires(const L& layer, const Tensor& x, Where where) {
+  { layer(x, Mode::training, where) } -> std::convertible_to<Tensor>;
+  { layer.variables() } -> std::convertible_to<std::vector<Variable>>;
+};
+template <class F>
+concept TensorFunction = std::is_invocable_r_v<Tensor, const F&, const Tensor&, Where> ||
+                         std::is_invocable_r_v<Tensor, const F&, const Tensor&>;
+
+// One layer after another: Sequential(Conv2D(...), MaxPool2D({2}), Flatten(), relu, Dense(...)).
+class Sequential {
+ public:
+  Sequential() = default;
+  template <class First, class... More>
+    requires(!std::same_as<std::remove_cvref_t<First>, Sequential> || sizeof...(More) > 0)
+  explicit Sequential(First first, More... more) {
+    add(std::move(first));
+    (add(std::move(more)), ...);
+  }
+  template <class L>
+    requires(Layer<L> || TensorFunction<L>)
+  Sequential& add(L layer) {
+    if constexpr (Layer<L>) {
+      layers_.push_back({[layer](const Tensor& x, Mode mode, Where where) { return layer(x, mode, where); },
+                         [layer] { return layer.variables(); }});
+    } else {
+      layers_.push_back({[layer](const Tensor& x, Mode, [[maybe_unused]] Where where) -> Tensor {
+                           if constexpr (std::is_invocable_v<const L&, const Tensor&, Where>) return layer(x, where);
+                           else return layer(x);
+                         },
+                         [] { return std::vector<Variable>(); }});
+    }
+    return *this;
+  }
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  // Of all layers, in order.
+  std::vector<Variable> variables() const;
+  // Those that an optimizer changes.
+  std::vector<Variable> parameters() const { return trainable(variables()); }
+  size_t size() const { return layers_.size(); }
+
+ private:
+  struct Any {
+    std::function<Tensor(const Tensor&, Mode, Where)> call;
+    std::function<std::vector<Variable>()> variables;
+  };
+  std::vector<Any> layers_;
+};
+
+}  // namespace rill::nn

@@ -1,0 +1,15 @@
+// Layers, initializers and optimizers. They are built on the public headers alone: a layer of your own needs no more
+// than these have.
+//
+//   nn::Sequential model(nn::Dense(784, 128, {.activation = relu, .name = "hidden"}), nn::Dense(128, 10, {.name =
+//   "logits"})); nn::Adam adam({.learning_rate = 1e-3}); auto step = function("step", [&](const Tensor& x, const
+//   Tensor& labels) {
+//     GradientTape tape;
+//     Tensor loss = mean(sparse_softmax_cross_entropy(model(x, nn::Mode::training), labels));
+//     adam.apply_gradients(tape.gradient(loss, model.parameters()), model.parameters());
+//     return loss;
+//   });
+#pragma once
+#include "rill/nn/initializers.h"
+#include "rill/nn/layers.h"
+#include "rill/nn/optimizers.h"

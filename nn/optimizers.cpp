@@ -1,0 +1,183 @@
+// Optimizers: what they share (the count of steps, slots, checks) and one update rule each.
+#include "rill/nn/optimizers.h"
+
+#include <cmath>
+
+namespace rill::nn {
+
+// --- Learning rates --------------------------------------------------------------------------------------------------
+
+LearningRate::LearningRate(double rate) {
+  EagerScope eager;
+  rate_.emplace_back(full({}, rate, {.dtype = f64}), VariableOptions{.name = "learning_rate", .trainable = false});
+}
+LearningRate::LearningRate(const Variable& rate) : rate_{rate} {}
+LearningRate::LearningRate(Schedule schedule) : schedule_(std::move(schedule)) {}
+
+Tensor LearningRate::at(const Tensor& step) const {
+  return astype(rate_.empty() ? schedule_(step) : rate_[0].value(), f64);
+}
+
+LearningRate& LearningRate::assign(double rate, Where where) {
+  if (rate_.empty())
+    fail("LearningRate::assign", "the learning rate follows a schedule, which cannot be assigned", where);
+  rate_[0].assign(rate, where);
+  return *this;
+}
+
+Schedule exponential_decay(double initial, double steps, double factor) {
+  return [=](const Tensor& step) { return initial * exp(step * (std::log(factor) / steps)); };
+}
+
+Schedule cosine_decay(double initial, double steps, double alpha, double warmup) {
+  return [=](const Tensor& step) {
+    const Tensor done = clip((step - warmup) / std::max(1.0, steps - warmup), 0, 1);
+    const Tensor decayed = initial * (alpha + (1 - alpha) * 0.5 * (1 + cos(done * 3.14159265358979323846)));
+    return warmup > 0 ? where(step < warmup, initial * step / warmup, decayed) : decayed;
+  };
+}
+
+Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> values) {
+  if (values.size() != boundaries.size() + 1)
+    fail("piecewise_constant", std::to_string(values.size()) + " values for " + std::to_string(boundaries.size()) +
+                                   " boundaries. give one value more than boundaries");
+  return [=](const Tensor& step) {
+    Tensor rate = full_like(step, values[0]);
+    for (size_t i = 0; i < boundaries.size(); ++i) rate = where(step >= boundaries[i], values[i + 1], rate);
+    return rate;
+  };
+}
+
+// --- What all share --------------------------------------------------------------------------------------------------
+
+namespace {
+
+Variable hidden_variable(const Tensor& initial, const std::string& name) {
+  return Variable(initial, VariableOptions{.name = name, .trainable = false});
+}
+
+// The dtype in which an update is computed and remembered.
+DType wide_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
+
+// `variable` -= `change`, which may be of a wider dtype.
+void subtract_from(Variable variable, const Tensor& change) {
+  variable.assign(astype(astype(variable.value(), change.dtype()) - change, variable.dtype()));
+}
+
+Variable counter(const std::string& optimizer) {
+  EagerScope eager;
+  return hidden_variable(zeros({}, {.dtype = i64}), optimizer + "/iterations");
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::string name, LearningRate rate)
+    : learning_rate(std::move(rate)), name_(std::move(name)), iterations_(counter(name_)) {}
+
+void Optimizer::apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables,
+                                Where where) {
+  CallerScope caller(where);
+  NameScope scope(name_);
+  if (gradients.size() != variables.size())
+    fail("apply_gradients",
+         std::to_string(gradients.size()) + " gradients for " + std::to_string(variables.size()) +
+             " variables. the two lists must go together",
+         where);
+  for (size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined() && gradients[i].shape() != variables[i].shape())
+      fail("apply_gradients",
+           "the gradient of '" + variables[i].name() + "' is of shape " + to_string(gradients[i].shape()) +
+               " but the variable is of shape " + to_string(variables[i].shape()),
+           where);
+  const Tensor step = astype(iterations_.value(), f64);
+  begin_step(step, learning_rate.at(step));
+  for (size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined()) update(variables[i], astype(gradients[i], wide_dtype(gradients[i].dtype())));
+  iterations_.assign_add(tensor(int64_t{1}, {.device = iterations_.device()}));
+}
+
+Variable& Optimizer::slot(const Variable& variable, const std::string& name) {
+  std::vector<size_t>& places = places_[&variable.state()];
+  for (size_t i : places)
+    if (slots_[i].name == name) return slots_[i].variable;
+  EagerScope eager;  // its first value is no part of a graph that is being traced
+  places.push_back(slots_.size());
+  slots_.push_back({variable.shared_state(), name,
+                    hidden_variable(zeros(variable.shape(), {wide_dtype(variable.dtype()), variable.device()}),
+                                    variable.name() + "/" + name)});
+  return slots_.back().variable;
+}
+
+std::vector<Variable> Optimizer::variables() const {
+  std::vector<Variable> result{iterations_};
+  for (const Slot& s : slots_) result.push_back(s.variable);
+  return result;
+}
+
+// --- SGD -------------------------------------------------------------------------------------------------------------
+
+SGD::SGD(const SGDOptions& options) : Optimizer("sgd", options.learning_rate), options_(options) {}
+
+void SGD::begin_step(const Tensor&, const Tensor& rate) { rate_ = rate; }
+
+void SGD::update(const Variable& variable, const Tensor& gradient) {
+  const Tensor rate = astype(rate_, gradient.dtype());
+  Tensor g = gradient;
+  if (options_.weight_decay != 0) g = g + options_.weight_decay * astype(variable.value(), g.dtype());
+  if (options_.momentum != 0) {
+    Variable& velocity = slot(variable, "velocity");
+    const Tensor next = options_.momentum * velocity + g;
+    velocity.assign(next);
+    g = options_.nesterov ? g + options_.momentum * next : next;
+  }
+  subtract_from(variable, rate * g);
+}
+
+// --- Adam ------------------------------------------------------------------------------------------------------------
+
+Adam::Adam(const AdamOptions& options) : Adam("adam", options, 0) {}
+Adam::Adam(std::string name, const AdamOptions& options, double weight_decay)
+    : Optimizer(std::move(name), options.learning_rate),
+      params_{options.beta1, options.beta2, options.epsilon},
+      weight_decay_(weight_decay) {}
+
+AdamW::AdamW(const AdamWOptions& o) : Adam("adamw", {o.learning_rate, o.beta1, o.beta2, o.epsilon}, o.weight_decay) {}
+
+// 1 - beta^t for t = step + 1, without the cancellation that the formula as written would suffer at small t.
+void Adam::begin_step(const Tensor& step, const Tensor& rate) {
+  auto one_less_power = [&](double beta) { return -expm1((step + 1) * std::log(beta)); };
+  rate_ = rate / one_less_power(params_.beta1);
+  correction_ = rsqrt(one_less_power(params_.beta2));
+  decay_ = rate * weight_decay_;
+}
+
+void Adam::update(const Variable& variable, const Tensor& gradient) {
+  const DType dtype = gradient.dtype();
+  Variable m = slot(variable, "m"), v = slot(variable, "v"), value = variable;
+  const AdamUpdate next = adam_update(astype(value.value(), dtype), m, v, gradient, astype(rate_, dtype),
+                                      astype(correction_, dtype), astype(decay_, dtype), params_);
+  value.assign(astype(next.value, value.dtype()));
+  m.assign(next.m);
+  v.assign(next.v);
+}
+
+// --- RMSprop ---------------------------------------------------------------------------------------------------------
+
+RMSprop::RMSprop(const RMSpropOptions& options) : Optimizer("rmsprop", options.learning_rate), options_(options) {}
+
+void RMSprop::begin_step(const Tensor&, const Tensor& rate) { rate_ = rate; }
+
+void RMSprop::update(const Variable& variable, const Tensor& gradient) {
+  Variable squares = slot(variable, "mean_square");
+  const Tensor next = options_.rho * squares + (1 - options_.rho) * square(gradient);
+  squares.assign(next);
+  Tensor change = astype(rate_, gradient.dtype()) * gradient / (sqrt(next) + options_.epsilon);
+  if (options_.momentum != 0) {
+    Variable velocity = slot(variable, "velocity");
+    change = options_.momentum * velocity + change;
+    velocity.assign(change);
+  }
+  subtract_from(variable, change);
+}
+
+}  // namespace rill::nn

@@ -1,0 +1,146 @@
+// Optimizers. apply_gradients() is written with public ops and keeps all it remembers (the count of steps, momenta) in
+// Variables, so that a step that is traced by `function` remembers from call to call.
+#pragma once
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rill/ops/ops.h"
+
+namespace rill::nn {
+
+// The learning rate at step 0, 1, 2, ... (an f64 scalar tensor): written with public functions.
+using Schedule = std::function<Tensor(const Tensor& step)>;
+
+// A number, kept in a Variable so that assign() changes it even in a traced step; or such a Variable; or a schedule.
+class LearningRate {
+ public:
+  LearningRate(double rate);
+  LearningRate(const Variable& rate);
+  LearningRate(Schedule schedule);
+  // An f64 scalar.
+  Tensor at(const Tensor& step) const;
+  // Of a rate that is no schedule. Throws otherwise.
+  LearningRate& assign(double rate, Where where = Where::current());
+
+ private:
+  std::vector<Variable> rate_;  // none or one
+  Schedule schedule_;
+};
+
+// initial * factor^(step / steps).
+Schedule exponential_decay(double initial, double steps, double factor);
+// From `initial` along half a cosine to initial * alpha at `steps`, after `warmup` steps that rise from 0 in a line.
+Schedule cosine_decay(double initial, double steps, double alpha = 0, double warmup = 0);
+// values[i] from step boundaries[i-1] on. Throws unless there is one value more than boundaries.
+Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> values);
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  // One step: changes each variable by its gradient. An undefined gradient leaves its variable alone. Throws where the
+  // lists differ in length or a gradient is not of its variable's shape.
+  void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables,
+                       Where where = Where::current());
+  // How many steps were made: i64.
+  const Variable& iterations() const { return iterations_; }
+  // The count of steps and what is remembered of each parameter so far, for checkpoints.
+  std::vector<Variable> variables() const;
+
+  LearningRate learning_rate;
+
+ protected:
+  Optimizer(std::string name, LearningRate rate);
+  // Called once a step before the variables' updates: `step` counts from 0.
+  virtual void begin_step(const Tensor& step, const Tensor& rate) = 0;
+  virtual void update(const Variable& variable, const Tensor& gradient) = 0;
+  // What is remembered of `variable` under `name`: zeros of its shape at first.
+  Variable& slot(const Variable& variable, const std::string& name);
+
+ private:
+  std::string name_;
+  Variable iterations_;
+  struct Slot {
+    std::shared_ptr<VariableState> of;
+    std::string name;
+    Variable variable;
+  };
+  std::vector<Slot> slots_;
+  std::unordered_map<const VariableState*, std::vector<size_t>> places_;
+};
+
+struct SGDOptions {
+  LearningRate learning_rate = 0.01;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;  // times the parameter, added to its gradient
+};
+// v = momentum v + g; w -= rate v, or rate (g + momentum v) with Nesterov's momentum (Sutskever et al., 2013).
+class SGD : public Optimizer {
+ public:
+  explicit SGD(const SGDOptions& options = {});
+
+ protected:
+  void begin_step(const Tensor& step, const Tensor& rate) override;
+  void update(const Variable& variable, const Tensor& gradient) override;
+
+ private:
+  SGDOptions options_;
+  Tensor rate_;
+};
+
+struct AdamOptions {
+  LearningRate learning_rate = 0.001;
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = 1e-8;
+};
+// Kingma, Ba: Adam, a method for stochastic optimization, 2015, Algorithm 1. See adam_update().
+class Adam : public Optimizer {
+ public:
+  explicit Adam(const AdamOptions& options = {});
+
+ protected:
+  Adam(std::string name, const AdamOptions& options, double weight_decay);
+  void begin_step(const Tensor& step, const Tensor& rate) override;
+  void update(const Variable& variable, const Tensor& gradient) override;
+
+ private:
+  AdamParams params_;
+  double weight_decay_;
+  Tensor rate_, correction_, decay_;
+};
+
+struct AdamWOptions {
+  LearningRate learning_rate = 0.001;
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;  // times the learning rate, the share by which a parameter shrinks each step
+};
+// Loshchilov, Hutter: Decoupled weight decay regularization, 2019.
+class AdamW : public Adam {
+ public:
+  explicit AdamW(const AdamWOptions& options = {});
+};
+
+struct RMSpropOptions {
+  LearningRate learning_rate = 0.001;
+  double rho = 0.9;
+  double momentum = 0;
+  double epsilon = 1e-8;
+};
+// s = rho s + (1 - rho) g^2; w -= rate g / (sqrt(s) + epsilon) (Hinton's lecture 6e, 2012).
+class RMSprop : public Optimizer {
+ public:
+  explicit RMSprop(const RMSpropOptions& options = {});
+
+ protected:
+  void begin_step(const Tensor& step, const Tensor& rate) override;
+  void update(const Variable& variable, const Tensor& gradient) override;
+
+ private:
+  RMSpropOptions options_;
+  Tensor rate_;
+};
+
+}  // namespace rill::nn

@@ -1,0 +1,254 @@
+// Losses. The two cross entropies of softmax have records: forward reads the logits once and writes two numbers a row,
+// the loss and log(sum(exp(logits))); backward makes the probabilities again from the latter. The rest is composed.
+#include "rill/devices/nn_params.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+
+namespace rill {
+
+namespace {
+
+// --- Shapes ----------------------------------------------------------------------------------------------------------
+
+Shape without_last(const Shape& s) { return Shape(s.begin(), s.end() - 1); }
+
+// Checks logits and labels; the spec of a number a row.
+Spec infer_row(const InferArgs& args, bool sparse) {
+  if (args[0].shape.empty()) args.reject("logits have no axis of classes");
+  Spec row = args[0];
+  row.shape = without_last(args[0].shape);
+  row.weak = false;
+  if (sparse) {
+    if (!is_integer(args[1].dtype))
+      args.reject("labels are " + std::string(name(args[1].dtype)) +
+                  " but must be integers, the numbers of classes. for probabilities use softmax_cross_entropy()");
+    if (args[1].shape != row.shape)
+      args.reject("labels are of shape " + to_string(args[1].shape) + " but must be of shape " + to_string(row.shape) +
+                  ", that of logits without its last axis");
+  } else if (args[1].shape != args[0].shape || args[1].dtype != args[0].dtype) {
+    args.reject(
+        "labels must be of the shape and dtype of logits. for numbers of classes use "
+        "sparse_softmax_cross_entropy()");
+  }
+  return row;
+}
+
+template <bool sparse>
+OutSpecs infer_loss(const InferArgs& args) {
+  const Spec row = infer_row(args, sparse);
+  return {row, row};
+}
+
+// logits, labels, lse, and the cotangents of loss and lse
+template <bool sparse>
+OutSpecs infer_loss_grad(const InferArgs& args) {
+  const Spec row = infer_row(args, sparse);
+  for (int i = 2; i < 5; ++i)
+    if (args[i].shape != row.shape || args[i].dtype != row.dtype)
+      args.reject("operand " + std::to_string(i) + " must be " + to_string(row));
+  Spec out = args[0];
+  out.weak = false;
+  return {out};
+}
+
+// --- Gradients -------------------------------------------------------------------------------------------------------
+
+Tensor column(const Tensor& t) { return expand_dims(t, -1); }
+Tensor row_sum(const Tensor& t) { return sum(t, -1); }
+
+extern const Op dense_grad_op, sparse_grad_op;
+
+Tensors dense_vjp(const VjpArgs& a) {
+  const Tensor &x = a.in[0], &labels = a.in[1], &lse = a.out[1], &g = a.cotangent[0];
+  Tensor to_labels;
+  if (a.needs(1)) to_labels = column(g) * (column(lse) - x);
+  return {apply1(dense_grad_op, {&x, &labels, &lse, &g, &a.cotangent[1]}, a.attrs, Where::current()), to_labels};
+}
+
+Tensors sparse_vjp(const VjpArgs& a) {
+  return {apply1(sparse_grad_op, {&a.in[0], &a.in[1], &a.out[1], &a.cotangent[0], &a.cotangent[1]}, a.attrs,
+                 Where::current()),
+          Tensor()};
+}
+
+// Of dx = (g sum(labels) + l) p - g labels, where p = exp(x - lse) and l is the cotangent of lse.
+Tensors dense_grad_vjp(const VjpArgs& a) {
+  const Tensor &x = a.in[0], &labels = a.in[1], &lse = a.in[2], &g = a.in[3], &l = a.in[4], &c = a.cotangent[0];
+  const Tensor mass = row_sum(labels), cp = c * exp(x - column(lse)), cp_sum = row_sum(cp);
+  const Tensor to_x = column(g * mass + l) * cp;
+  return {to_x, column(g) * (column(cp_sum) - c), -row_sum(to_x), mass * cp_sum - row_sum(c * labels), cp_sum};
+}
+
+// Of dx = (g + l) p - g onehot(labels).
+Tensors sparse_grad_vjp(const VjpArgs& a) {
+  const Tensor &x = a.in[0], &labels = a.in[1], &lse = a.in[2], &g = a.in[3], &l = a.in[4], &c = a.cotangent[0];
+  const Tensor cp = c * exp(x - column(lse)), cp_sum = row_sum(cp), to_x = column(g + l) * cp;
+  const Tensor chosen = squeeze(take_along_axis(c, column(labels), -1), -1);
+  return {to_x, Tensor(), -row_sum(to_x), cp_sum - chosen, cp_sum};
+}
+
+// --- Samples ---------------------------------------------------------------------------------------------------------
+
+std::vector<Sample> dense_samples() {
+  auto sample = [](const Shape& shape) {
+    return Sample{{samples::uniform(shape, -4, 4), samples::uniform(shape, 0, 0.5, 2)}, {}};
+  };
+  return {sample({4, 5}), sample({2, 3, 7}), sample({33}), sample({3, 1}), sample({0, 4})};
+}
+std::vector<Sample> sparse_samples() {
+  auto sample = [](const Shape& shape, DType dtype) {
+    return Sample{{samples::uniform(shape, -4, 4), samples::integers(without_last(shape), 0, shape.back(), dtype)}, {}};
+  };
+  return {sample({4, 5}, DType::i64), sample({2, 3, 7}, DType::u8), sample({33}, DType::i32),
+          sample({3, 1}, DType::i64), sample({0, 4}, DType::i64)};
+}
+std::vector<Sample> with_cotangents(std::vector<Sample> samples) {
+  for (Sample& s : samples) {
+    const Shape rows = without_last(s.in[0].shape());
+    s.in.push_back(samples::uniform(rows, 3, 5, 3));
+    s.in.push_back(samples::uniform(rows, -1, 1, 4));
+    s.in.push_back(samples::uniform(rows, -1, 1, 5));
+  }
+  return samples;
+}
+
+// --- Records ---------------------------------------------------------------------------------------------------------
+
+constexpr DTypeSet loss_set = one_of({DType::f32, DType::f64});
+
+const Op dense_op({
+    .name = "softmax_cross_entropy",
+    .doc = "sum_i labels_i (lse - logits_i) over the last axis, where lse = log(sum_i exp(logits_i)); outputs the loss "
+           "and lse",
+    .dtypes = loss_set,
+    .inputs = 2,
+    .outputs = 2,
+    .infer = infer_loss<false>,
+    .vjp = dense_vjp,
+    .saves_in = save(0) | save(1),
+    .saves_out = save(1),
+    .cpu = cpu::softmax_cross_entropy,
+    .ref = ref::softmax_cross_entropy,
+    .wants_contiguous = true,
+    .samples = dense_samples,
+    .sum_tolerance = 1e-6,
+    .exported = {"", "SoftmaxCrossEntropyWithLogits"},
+});
+
+const Op dense_grad_op({
+    .name = "softmax_cross_entropy_grad",
+    .doc = "(g sum(labels) + l) exp(logits - lse) - g labels, for the cotangents g of the loss and l of lse",
+    .dtypes = loss_set,
+    .inputs = 5,
+    .infer = infer_loss_grad<false>,
+    .vjp = dense_grad_vjp,
+    .saves_in = save_all,
+    .cpu = cpu::softmax_cross_entropy_grad,
+    .ref = ref::softmax_cross_entropy_grad,
+    .wants_contiguous = true,
+    .samples = [] { return with_cotangents(dense_samples()); },
+    .sum_tolerance = 1e-6,
+});
+
+const Op sparse_op({
+    .name = "sparse_softmax_cross_entropy",
+    .doc = "lse - logits[label] over the last axis, where lse = log(sum_i exp(logits_i)); outputs the loss and lse",
+    .dtypes = loss_set,
+    .inputs = 2,
+    .outputs = 2,
+    .infer = infer_loss<true>,
+    .vjp = sparse_vjp,
+    .saves_in = save(0) | save(1),
+    .saves_out = save(1),
+    .cpu = cpu::sparse_softmax_cross_entropy,
+    .ref = ref::sparse_softmax_cross_entropy,
+    .wants_contiguous = true,
+    .samples = sparse_samples,
+    .sum_tolerance = 1e-6,
+    .exported = {"SoftmaxCrossEntropyLoss", "SparseSoftmaxCrossEntropyWithLogits"},
+});
+
+const Op sparse_grad_op({
+    .name = "sparse_softmax_cross_entropy_grad",
+    .doc = "(g + l) exp(logits - lse), less g at the label, for the cotangents g of the loss and l of lse",
+    .dtypes = loss_set,
+    .inputs = 5,
+    .infer = infer_loss_grad<true>,
+    .vjp = sparse_grad_vjp,
+    .saves_in = save_all,
+    .cpu = cpu::sparse_softmax_cross_entropy_grad,
+    .ref = ref::sparse_softmax_cross_entropy_grad,
+    .wants_contiguous = true,
+    .samples = [] { return with_cotangents(sparse_samples()); },
+    .sum_tolerance = 1e-6,
+});
+
+// The dtype that a loss is computed in: f64 stays, all else takes f32.
+DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
+// The tensors of a regression, of one floating dtype. Throws unless their shapes are equal: broadcasting {n} against
+// {n, 1} is the classic way to train on n * n errors unawares.
+Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view op, const Where& where) {
+  if (prediction.shape() != target.shape())
+    fail(op,
+         "prediction is of shape " + to_string(prediction.shape()) + " and target of shape " +
+             to_string(target.shape()) + ". both must have one shape (see reshape())",
+         where);
+  return astype(prediction, to_floating(prediction.dtype())) - target;
+}
+
+}  // namespace
+
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
+  CallerScope caller(where);
+  const DType wide = wide_dtype(logits);
+  const Tensor x = astype(logits, wide, where), y = astype(labels, wide, where);
+  return astype(apply(dense_op, {&x, &y}, {}, where)[0], to_floating(logits.dtype()), where);
+}
+
+Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
+  CallerScope caller(where);
+  const Tensor x = astype(logits, wide_dtype(logits), where);
+  return astype(apply(sparse_op, {&x, &labels}, {}, where)[0], to_floating(logits.dtype()), where);
+}
+
+// Both terms are positive, so that nothing cancels, and smooth, so that the gradient at 0 is right as well.
+Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
+  CallerScope caller(where);
+  const Tensor x = astype(logits, to_floating(logits.dtype())), y = astype(labels, x.dtype());
+  return y * softplus(-x) + (1 - y) * softplus(x);
+}
+
+Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, Where where) {
+  CallerScope caller(where);
+  return mean(square(error_of(prediction, target, "mean_squared_error", where)));
+}
+
+Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, Where where) {
+  CallerScope caller(where);
+  return mean(abs(error_of(prediction, target, "mean_absolute_error", where)));
+}
+
+Tensor huber_loss(const Tensor& prediction, const Tensor& target, double delta, Where where) {
+  CallerScope caller(where);
+  if (!(delta > 0)) fail("huber_loss", "delta is " + std::to_string(delta) + " but must be positive", where);
+  const Tensor size = abs(error_of(prediction, target, "huber_loss", where)), inside = minimum(size, delta);
+  return inside * (size - 0.5 * inside);
+}
+
+Tensor hinge_loss(const Tensor& prediction, const Tensor& labels, Where where) {
+  CallerScope caller(where);
+  return relu(1 - labels * astype(prediction, to_floating(prediction.dtype())));
+}
+
+Tensor kl_divergence(const Tensor& p, const Tensor& log_q, Where where) {
+  CallerScope caller(where);
+  return sum(xlogy(p, p) - p * log_q, -1);
+}
+
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, Where where) {
+  CallerScope caller(where);
+  return sum(l2_normalize(a, axis) * l2_normalize(b, axis), Axes(axis));
+}
+
+}  // namespace rill

@@ -1,0 +1,129 @@
+// Activations, dropout, one_hot, embeddings and clipping of gradients, composed of public functions.
+#include <cmath>
+
+#include "rill/ops/ops.h"
+
+namespace rill {
+
+namespace {
+Tensor as_floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
+
+// alpha (exp(x / width) - 1) where x < 0, else 0. The exponent never meets a positive x, where it would overflow and
+// poison the gradient.
+Tensor negative_part(const Tensor& x, double alpha, double width) { return alpha * expm1(minimum(x, 0) / width); }
+}  // namespace
+
+// --- Activations -----------------------------------------------------------------------------------------------------
+
+Tensor leaky_relu(const Tensor& x, double slope, Where where) {
+  CallerScope caller(where);
+  const Tensor f = as_floating(x);
+  return rill::where(f > 0, f, slope * f);
+}
+
+Tensor elu(const Tensor& x, double alpha, Where where) {
+  CallerScope caller(where);
+  const Tensor f = as_floating(x);
+  return rill::where(f > 0, f, negative_part(f, alpha, 1));
+}
+
+Tensor celu(const Tensor& x, double alpha, Where where) {
+  CallerScope caller(where);
+  if (alpha == 0) fail("celu", "alpha must not be 0", where);
+  const Tensor f = as_floating(x);
+  return rill::where(f > 0, f, negative_part(f, alpha, alpha));
+}
+
+Tensor selu(const Tensor& x, Where where) { return 1.0507009873554804934 * elu(x, 1.6732632423543772848, where); }
+
+Tensor mish(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  const Tensor f = as_floating(x);
+  return f * tanh(softplus(f));
+}
+
+Tensor hard_tanh(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return clip(as_floating(x), -1, 1);
+}
+
+Tensor hard_sigmoid(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return relu6(as_floating(x) + 3) / 6;
+}
+
+Tensor hard_swish(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return as_floating(x) * hard_sigmoid(x);
+}
+
+Tensor glu(const Tensor& x, int64_t axis, Where where) {
+  CallerScope caller(where);
+  const std::vector<Tensor> halves = split(as_floating(x), 2, axis);
+  return halves[0] * sigmoid(halves[1]);
+}
+
+// --- Dropout, labels, tables -----------------------------------------------------------------------------------------
+
+Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options, Where where) {
+  CallerScope caller(where);
+  if (!(rate >= 0 && rate < 1))
+    fail("dropout", "rate is " + std::to_string(rate) + " but must be at least 0 and less than 1", where);
+  const Tensor f = as_floating(x);
+  if (!options.training || rate == 0) return f;
+  // An element stays where 32 random bits, as a whole number, are not below rate * 2^32.
+  const Tensor bits = random::bits(x.shape(), {.key = options.key, .device = x.device()});
+  const Tensor threshold = tensor(uint32_t(std::min(rate * 0x1p32, 0x1p32 - 1)), {.device = x.device()});
+  return rill::where(bits >= threshold, f * (1 / (1 - rate)), 0);
+}
+
+Tensor one_hot(const Tensor& indices, int64_t depth, const OneHotOptions& options, Where where) {
+  CallerScope caller(where);
+  if (!is_integer(indices.dtype()))
+    fail("one_hot", "indices are " + std::string(name(indices.dtype())) + " but must be integers", where);
+  if (depth < 0) fail("one_hot", "depth is " + std::to_string(depth) + " but must not be negative", where);
+  const int64_t axis = normal_axis(options.axis, indices.ndim() + 1, "one_hot", where);
+  Shape places(size_t(indices.ndim() + 1), 1);
+  places[size_t(axis)] = depth;
+  const Tensor numbers = arange(depth, {.device = indices.device()});
+  const Tensor hit = expand_dims(astype(indices, DType::i64), Axes(axis)) == reshape(numbers, places);
+  if (options.on == 1 && options.off == 0) return astype(hit, options.dtype);
+  const TensorOptions made{options.dtype, indices.device()};
+  return rill::where(hit, full({}, options.on, made), full({}, options.off, made));
+}
+
+Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where) {
+  CallerScope caller(where);
+  return take(table, ids, 0);
+}
+
+// --- Gradients that are too long -------------------------------------------------------------------------------------
+
+Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes, Where where) {
+  CallerScope caller(where);
+  const Tensor f = as_floating(x), norm = sqrt(sum(square(f), axes, true));
+  return f * (max_norm / maximum(norm, max_norm));
+}
+
+Tensor global_norm(const std::vector<Tensor>& tensors, Where where) {
+  CallerScope caller(where);
+  Tensor total;
+  for (const Tensor& t : tensors) {
+    if (!t.defined()) continue;
+    const Tensor squares = sum(square(as_floating(t)));
+    total = total.defined() ? total + squares : squares;
+  }
+  if (!total.defined()) fail("global_norm", "there is no tensor in the list", where);
+  return sqrt(total);
+}
+
+ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, double max_norm, Where where) {
+  CallerScope caller(where);
+  ClippedGradients result{gradients, global_norm(gradients, where)};
+  const Tensor factor = max_norm / maximum(result.norm, max_norm);
+  for (Tensor& g : result.gradients)
+    if (g.defined()) g = g * astype(factor, to_floating(g.dtype()));
+  return result;
+}
+
+}  // namespace rill

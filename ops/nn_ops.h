@@ -1,0 +1,151 @@
+// What neural networks are made of besides contractions and convolutions: activations, normalisation, losses, dropout.
+// Included by ops.h. Records are in softmax.cpp, norm.cpp and losses.cpp; the rest, in nn_ops.cpp, is composed of
+// public functions. relu, sigmoid, tanh, softplus, gelu, silu and their like are elementwise functions (elementwise.h).
+//
+// Integers and bools become f32. f16 and bf16 are computed in f32 and rounded once.
+#pragma once
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "rill/devices/nn_params.h"
+#include "rill/ops/random.h"
+#include "rill/ops/variable.h"
+
+namespace rill {
+
+// --- Softmax (softmax.cpp) -------------------------------------------------------------------------------------------
+
+// exp(x - max) / sum(exp(x - max)) along `axis`; the numbers along it are positive and add up to 1. A row that is -inf
+// everywhere, or has NaN or +inf, gives NaN. Throws for a tensor without axes.
+Tensor softmax(const Tensor& x, int64_t axis = -1, Where where = Where::current());
+// log(softmax(x)), exact where softmax itself would round to 0 or 1.
+Tensor log_softmax(const Tensor& x, int64_t axis = -1, Where where = Where::current());
+
+// --- Normalisation (norm.cpp) ----------------------------------------------------------------------------------------
+
+struct NormalizeOptions {
+  int64_t axis = -1;
+  double epsilon = 1e-5;
+};
+// (x - mean) / sqrt(variance + epsilon) * scale + offset, with mean and variance over the axes from `axis` on. scale
+// and offset have the sizes of those axes (Ba, Kiros, Hinton: Layer Normalization, 2016). Throws where they do not.
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const NormalizeOptions& options = {},
+                  Where where = Where::current());
+// The same with scale 1 and offset 0.
+Tensor layer_norm(const Tensor& x, const NormalizeOptions& options = {}, Where where = Where::current());
+
+struct BatchNorm {
+  Tensor y;
+  Tensor mean, variance;  // of each channel over the batch; the variance is the biased one
+};
+// For training: the same with mean and variance of each channel (the axis `axis`) over all other axes. scale and offset
+// are of shape {channels} (Ioffe, Szegedy: Batch Normalization, 2015).
+BatchNorm batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const NormalizeOptions& options = {},
+                     Where where = Where::current());
+// For inference: the same with a mean and variance that are given, of shape {channels}.
+Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& offset, const Tensor& mean,
+                            const Tensor& variance, const NormalizeOptions& options = {},
+                            Where where = Where::current());
+
+struct Moments {
+  Tensor mean, variance;
+};
+// Mean and biased variance over `axes`, or over all.
+Moments moments(const Tensor& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
+// x / sqrt(max(sum(x^2), epsilon)) along `axis`.
+Tensor l2_normalize(const Tensor& x, int64_t axis = -1, double epsilon = 1e-12, Where where = Where::current());
+
+// --- Losses (losses.cpp) ---------------------------------------------------------------------------------------------
+// Those named after a mean give a scalar; the others a loss an example or an element, to take the mean() of.
+
+// -sum(labels * log_softmax(logits)) over the last axis. `labels` are probabilities, of the shape of `logits`; the
+// result has that shape without its last axis.
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where = Where::current());
+// The same for labels that are class numbers: integers, of the shape of `logits` without its last axis. Throws, naming
+// it, where a label is not in [0, classes).
+Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where = Where::current());
+// -labels log(sigmoid(logits)) - (1 - labels) log(1 - sigmoid(logits)), element by element, for labels in [0, 1].
+Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, Where where = Where::current());
+// The mean of (prediction - target)^2, and of |prediction - target|, over all elements: a scalar.
+Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, Where where = Where::current());
+Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, Where where = Where::current());
+// Element by element: e^2 / 2 where the error |e| <= delta, else delta (|e| - delta / 2) (Huber, 1964).
+Tensor huber_loss(const Tensor& prediction, const Tensor& target, double delta = 1.0, Where where = Where::current());
+// max(0, 1 - labels * prediction) element by element, for labels of -1 and 1.
+Tensor hinge_loss(const Tensor& prediction, const Tensor& labels, Where where = Where::current());
+// sum(p (log(p) - log_q)) over the last axis, for probabilities p and log probabilities log_q; 0 log(0) is 0.
+Tensor kl_divergence(const Tensor& p, const Tensor& log_q, Where where = Where::current());
+// sum(a b) / (|a| |b|) along `axis`.
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis = -1, Where where = Where::current());
+
+// --- Activations, element by element (nn_ops.cpp) --------------------------------------------------------------------
+
+// x where x > 0, else slope * x.
+Tensor leaky_relu(const Tensor& x, double slope = 0.01, Where where = Where::current());
+// x where x > 0, else alpha (exp(x) - 1) (Clevert et al., 2015).
+Tensor elu(const Tensor& x, double alpha = 1.0, Where where = Where::current());
+// x where x > 0, else alpha (exp(x / alpha) - 1) (Barron, 2017).
+Tensor celu(const Tensor& x, double alpha = 1.0, Where where = Where::current());
+// 1.0507 elu(x, 1.6733), which keeps mean 0 and variance 1 (Klambauer et al., 2017).
+Tensor selu(const Tensor& x, Where where = Where::current());
+// x tanh(softplus(x)) (Misra, 2019).
+Tensor mish(const Tensor& x, Where where = Where::current());
+// clip(x, -1, 1).
+Tensor hard_tanh(const Tensor& x, Where where = Where::current());
+// relu6(x + 3) / 6.
+Tensor hard_sigmoid(const Tensor& x, Where where = Where::current());
+// x hard_sigmoid(x) (Howard et al.: Searching for MobileNetV3, 2019).
+Tensor hard_swish(const Tensor& x, Where where = Where::current());
+// The first half of `axis` times sigmoid of the second (Dauphin et al., 2016). Throws where the size is odd.
+Tensor glu(const Tensor& x, int64_t axis = -1, Where where = Where::current());
+
+// --- Dropout, labels, tables (nn_ops.cpp) ----------------------------------------------------------------------------
+
+struct DropoutOptions {
+  bool training = true;
+  std::optional<random::Key> key = {};  // else the global generator's next
+};
+// Each element 0 with probability `rate`, else times 1 / (1 - rate); x itself where not training or rate is 0.
+// Throws unless 0 <= rate < 1.
+Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options = {}, Where where = Where::current());
+
+struct OneHotOptions {
+  int64_t axis = -1;  // where the new axis stands in the result
+  double on = 1, off = 0;
+  DType dtype = DType::f32;
+};
+// A new axis of size `depth` with `on` at the place that each of `indices` names, `off` elsewhere; an index that is not
+// in [0, depth) gives a row of `off`. Throws unless `indices` are integers.
+Tensor one_hot(const Tensor& indices, int64_t depth, const OneHotOptions& options = {}, Where where = Where::current());
+// The rows of `table` that `ids` name: shape ids.shape + table.shape[1:]. Throws unless `ids` are integers.
+Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where = Where::current());
+
+// --- Steps of optimizers (optimizers.cpp); nn::Adam is what most programs want
+// ------------------------------------------
+
+struct AdamUpdate {
+  Tensor value, m, v;
+};
+// One step of Adam on a parameter and its two moments: see docs/ops.md. `rate`, `correction` and `decay` are of shape
+// {}; all operands are of one dtype, f32 or f64.
+AdamUpdate adam_update(const Tensor& value, const Tensor& m, const Tensor& v, const Tensor& gradient,
+                       const Tensor& rate, const Tensor& correction, const Tensor& decay, const AdamParams& params = {},
+                       Where where = Where::current());
+
+// --- Gradients that are too long (nn_ops.cpp)
+// --------------------------------------------------------------------------
+
+// x, scaled down so that its norm over `axes` (or all) is at most max_norm.
+Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes = {}, Where where = Where::current());
+// The square root of the sum of all squares; undefined tensors count as zeros. Throws where there is no tensor.
+Tensor global_norm(const std::vector<Tensor>& tensors, Where where = Where::current());
+struct ClippedGradients {
+  std::vector<Tensor> gradients;
+  Tensor norm;  // before clipping
+};
+// All scaled by one factor so that their global norm is at most max_norm (Pascanu et al., 2012).
+ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, double max_norm,
+                                     Where where = Where::current());
+
+}  // namespace rill

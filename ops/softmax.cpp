@@ -1,0 +1,132 @@
+// softmax and log_softmax. Each has a record of its own for its gradient, so that the backward pass reads and writes
+// memory once; the gradients' own rules are composed of public functions.
+#include "rill/devices/nn_params.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+
+namespace rill {
+
+namespace {
+
+OutSpecs infer_softmax(const InferArgs& args) {
+  const int64_t axis = args.attrs.as<SoftmaxParams>().axis, ndim = args[0].shape.ndim();
+  if (axis < 0 || axis >= ndim)
+    args.reject("axis " + std::to_string(axis) + " is out of bounds for array of dimension " + std::to_string(ndim) +
+                ". a row to normalise needs an axis");
+  Spec out = args[0];
+  out.weak = false;
+  return {out};
+}
+
+// The operands of a gradient: the op's result, and the cotangent.
+OutSpecs infer_softmax_grad(const InferArgs& args) {
+  OutSpecs out = infer_softmax(args);
+  if (args[1].shape != args[0].shape || args[1].dtype != args[0].dtype)
+    args.reject("the cotangent is not of the result's shape and dtype");
+  return out;
+}
+
+std::vector<Sample> softmax_samples() {
+  return {{{samples::uniform({3, 7})}, SoftmaxParams{1}},          {{samples::uniform({3, 7})}, SoftmaxParams{0}},
+          {{samples::uniform({2, 5, 3})}, SoftmaxParams{1}},       {{samples::uniform({40}, -6, 6)}, SoftmaxParams{0}},
+          {{samples::uniform({2, 131}, -9, 9)}, SoftmaxParams{1}}, {{samples::uniform({4, 1})}, SoftmaxParams{1}},
+          {{samples::uniform({0, 3})}, SoftmaxParams{1}},          {{samples::uniform({3, 0})}, SoftmaxParams{1}}};
+}
+
+std::vector<Sample> grad_samples(double lo, double hi) {
+  auto sample = [&](const Shape& shape, int64_t axis) {
+    return Sample{{samples::uniform(shape, lo, hi), samples::uniform(shape, -2, 2, 2)}, SoftmaxParams{axis}};
+  };
+  return {sample({3, 7}, 1), sample({3, 7}, 0), sample({2, 5, 3}, 1), sample({2, 131}, 1), sample({0, 3}, 1)};
+}
+
+extern const Op softmax_grad_op, log_softmax_grad_op;
+
+// dx = y (g - sum(g y)). A symmetric matrix takes g to dx, so it takes the second cotangent back as well.
+const Op softmax_op({
+    .name = "softmax",
+    .doc = "softmax(x)_i = exp(x_i - max(x)) / sum_j exp(x_j - max(x)), along one axis",
+    .infer = infer_softmax,
+    .vjp =
+        [](const VjpArgs& a) {
+          return Tensors{apply1(softmax_grad_op, {&a.out[0], &a.cotangent[0]}, a.attrs, Where::current())};
+        },
+    .saves_out = save(0),
+    .cpu = cpu::softmax,
+    .ref = ref::softmax,
+    .wants_contiguous = true,
+    .samples = softmax_samples,
+    .max_ulp = 16,
+    .exported = {"Softmax", "Softmax"},
+});
+
+const Op softmax_grad_op({
+    .name = "softmax_grad",
+    .doc = "y_i (g_i - sum_j g_j y_j), the gradient of softmax from its result y and the cotangent g",
+    .inputs = 2,
+    .infer = infer_softmax_grad,
+    .vjp =
+        [](const VjpArgs& a) {
+          const Tensor &y = a.in[0], &g = a.in[1], &c = a.cotangent[0];
+          const Axes axis(a.attrs.as<SoftmaxParams>().axis);
+          Tensor dy;
+          if (a.needs(0)) dy = c * (g - sum(g * y, axis, true)) - g * sum(c * y, axis, true);
+          return Tensors{dy, apply1(softmax_grad_op, {&y, &c}, a.attrs, Where::current())};
+        },
+    .saves_in = save(0) | save(1),
+    .cpu = cpu::softmax_grad,
+    .ref = ref::softmax_grad,
+    .wants_contiguous = true,
+    .samples = [] { return grad_samples(0.05, 0.4); },
+    .sum_tolerance = 4e-7,
+});
+
+const Op log_softmax_op({
+    .name = "log_softmax",
+    .doc = "log_softmax(x)_i = x_i - max(x) - log(sum_j exp(x_j - max(x))), along one axis",
+    .infer = infer_softmax,
+    .vjp =
+        [](const VjpArgs& a) {
+          return Tensors{apply1(log_softmax_grad_op, {&a.out[0], &a.cotangent[0]}, a.attrs, Where::current())};
+        },
+    .saves_out = save(0),
+    .cpu = cpu::log_softmax,
+    .ref = ref::log_softmax,
+    .wants_contiguous = true,
+    .samples = softmax_samples,
+    .max_ulp = 16,
+    .exported = {"LogSoftmax", "LogSoftmax"},
+});
+
+const Op log_softmax_grad_op({
+    .name = "log_softmax_grad",
+    .doc = "g_i - exp(y_i) sum_j g_j, the gradient of log_softmax from its result y and the cotangent g",
+    .inputs = 2,
+    .infer = infer_softmax_grad,
+    .vjp =
+        [](const VjpArgs& a) {
+          const Tensor &y = a.in[0], &g = a.in[1], &c = a.cotangent[0];
+          const Axes axis(a.attrs.as<SoftmaxParams>().axis);
+          Tensor cp = c * exp(y);
+          return Tensors{-cp * sum(g, axis, true), c - sum(cp, axis, true)};
+        },
+    .saves_in = save(0) | save(1),
+    .cpu = cpu::log_softmax_grad,
+    .ref = ref::log_softmax_grad,
+    .wants_contiguous = true,
+    .samples = [] { return grad_samples(-4, -1); },
+    .sum_tolerance = 4e-7,
+});
+
+Tensor along_axis(const Op& op, const Tensor& x, int64_t axis, const Where& where) {
+  CallerScope caller(where);
+  const Tensor floating = astype(x, to_floating(x.dtype()), where);
+  return apply1(op, {&floating}, SoftmaxParams{normal_axis(axis, x.ndim(), op.name, where)}, where);
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int64_t axis, Where where) { return along_axis(softmax_op, x, axis, where); }
+Tensor log_softmax(const Tensor& x, int64_t axis, Where where) { return along_axis(log_softmax_op, x, axis, where); }
+
+}  // namespace rill

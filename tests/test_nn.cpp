@@ -1,0 +1,189 @@
+// Layers and optimizers: numbers from numpy, what a traced step remembers, names, messages.
+#include <cmath>
+
+#include "catch.h"
+#include "rill/nn.h"
+#include "rill/rill.h"
+
+using namespace rill;
+
+namespace {
+
+template <class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
+
+// Where four steps lead from (1, -2) down w0^2 + w1^2/4 + w1/2, by hand in numpy for each rule below.
+Tensor after_four_steps(nn::Optimizer& optimizer) {
+  Variable w(tensor({1., -2.}), "w");
+  const Tensor curvature = tensor({1., .25}), slope = tensor({0., .5});
+  for (int i = 0; i < 4; ++i) {
+    GradientTape tape;
+    const Tensor loss = sum(square(w) * curvature + w * slope);
+    optimizer.apply_gradients({tape.gradient(loss, w)}, {w});
+  }
+  CHECK(optimizer.iterations().value().item<int64_t>() == 4);
+  return w;
+}
+bool near(const Tensor& actual, double first, double second) {
+  return allclose(actual, tensor({first, second}), {.rtol = 1e-9, .atol = 1e-12});
+}
+
+// y = 2x, through a layer of the user's own.
+struct Doubled {
+  Variable unused{tensor(1.f), "unused"};
+  Tensor operator()(const Tensor& x, nn::Mode, Where) const { return x * 2; }
+  std::vector<Variable> variables() const { return {unused}; }
+};
+
+nn::Sequential small_model() {
+  random::seed(5);
+  return nn::Sequential(nn::Conv2D(1, 4, {3}, {.padding = "SAME", .activation = relu}), nn::MaxPool2D({2}),
+                        nn::BatchNorm(4), nn::Flatten(), nn::Dense(16, 8, {.activation = tanh, .name = "hidden"}),
+                        nn::LayerNorm({8}), nn::Dropout(0.2), nn::Dense(8, 3, {.name = "logits"}));
+}
+
+// Five steps of training from one seed; everything that changes.
+std::vector<Tensor> train(bool traced) {
+  const nn::Sequential model = small_model();
+  nn::Adam adam({.learning_rate = 0.01});
+  auto step = [&](const Tensor& x, const Tensor& labels) {
+    GradientTape tape;
+    const Tensor loss = mean(sparse_softmax_cross_entropy(model(x, nn::Mode::training), labels));
+    adam.apply_gradients(tape.gradient(loss, model.parameters()), model.parameters());
+    return loss;
+  };
+  auto compiled = function("step", step);
+  std::vector<Tensor> result;
+  for (int i = 0; i < 5; ++i) {
+    const Tensor x = random::normal({6, 4, 4, 1}), labels = random::randint(0, 3, {6});
+    result.push_back(traced ? compiled(x, labels) : step(x, labels));
+  }
+  if (traced) CHECK(compiled.trace_count() == 1);
+  for (const Variable& v : model.variables()) result.push_back(v);
+  for (const Variable& v : adam.variables()) result.push_back(v);
+  result.push_back(model(ones({1, 4, 4, 1})));
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("optimizers follow their formulas") {
+  nn::SGD sgd({.learning_rate = 0.1}), momentum({.learning_rate = 0.1, .momentum = 0.9});
+  nn::SGD nesterov({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01});
+  nn::Adam adam({.learning_rate = 0.1});
+  nn::AdamW adamw({.learning_rate = 0.1, .weight_decay = 0.05});
+  nn::RMSprop rmsprop({.learning_rate = 0.01}), moving({.learning_rate = 0.01, .momentum = 0.9});
+  CHECK(near(after_four_steps(sgd), 0.4096, -1.81450625));
+  CHECK(near(after_four_steps(momentum), -0.3086, -1.58129375));
+  CHECK(near(after_four_steps(nesterov), -0.3271512915, -1.4547168841));
+  CHECK(near(after_four_steps(adam), 0.6039390606, -1.6039390669));
+  CHECK(near(after_four_steps(adamw), 0.5873511048, -1.5678179411));
+  CHECK(near(after_four_steps(rmsprop), 0.9105434566, -1.9105434598));
+  CHECK(near(after_four_steps(moving), 0.7794994560, -1.7794994646));
+}
+
+TEST_CASE("a traced step of training is the eager one, bit for bit, and remembers from call to call") {
+  const std::vector<Tensor> eager = train(false), traced = train(true);
+  REQUIRE(eager.size() == traced.size());
+  for (size_t i = 0; i < eager.size(); ++i) CHECK(array_equal(eager[i], traced[i]));
+}
+
+TEST_CASE("the learning rate of a traced step can be assigned") {
+  Variable w(zeros({2}), "w");
+  nn::SGD sgd({.learning_rate = 1});
+  auto step = function("step", [&](const Tensor& g) { sgd.apply_gradients({g}, {w}); });
+  step(ones({2}));
+  sgd.learning_rate.assign(0.5);
+  step(ones({2}));
+  CHECK(array_equal(w, tensor({-1.5f, -1.5f})));
+  CHECK(step.trace_count() == 1);
+}
+
+TEST_CASE("schedules follow the count of steps") {
+  auto at = [](const nn::Schedule& s, double step) { return s(tensor(step)).item<double>(); };
+  CHECK(at(nn::exponential_decay(2, 10, 0.5), 20) == Approx(0.5));
+  CHECK(at(nn::cosine_decay(2, 10), 5) == Approx(1));
+  CHECK(at(nn::cosine_decay(2, 10, 0.1), 50) == Approx(0.2));
+  CHECK(at(nn::cosine_decay(2, 12, 0, 2), 1) == Approx(1));
+  CHECK(at(nn::piecewise_constant({3, 6}, {1, 0.5, 0.25}), 2) == 1);
+  CHECK(at(nn::piecewise_constant({3, 6}, {1, 0.5, 0.25}), 6) == 0.25);
+  CHECK_THROWS_AS(nn::piecewise_constant({3}, {1}), Error);
+  Variable w(zeros({1}), "w");
+  nn::SGD sgd({.learning_rate = nn::piecewise_constant({1}, {1, 10})});
+  for (int i = 0; i < 3; ++i) sgd.apply_gradients({ones({1})}, {w});
+  CHECK(w.value().item<float>() == -21.f);
+  CHECK(has(message_of([&] { sgd.learning_rate.assign(1); }), "schedule"));
+}
+
+TEST_CASE("apply_gradients says what does not fit") {
+  Variable w(zeros({2}), "w");
+  nn::Adam adam;
+  CHECK(has(message_of([&] { adam.apply_gradients({}, {w}); }), "0 gradients for 1 variables"));
+  const std::string message = message_of([&] { adam.apply_gradients({ones({3})}, {w}); });
+  CHECK(has(message, "'w'"));
+  CHECK(has(message, "[3]"));
+  CHECK(has(message, "test_nn.cpp:"));
+  adam.apply_gradients({Tensor()}, {w});
+  CHECK(array_equal(w, zeros({2})));
+}
+
+TEST_CASE("layers compute what their names say") {
+  const nn::Dense dense(3, 2, {.bias_initializer = nn::constant(1), .name = "d"});
+  const Tensor x = random::normal({4, 5, 3});
+  CHECK(allclose(dense(x), matmul(x, dense.kernel) + 1));
+  CHECK(dense.kernel.name() == "d/kernel");
+  CHECK(nn::Dense(3, 2, {.use_bias = false}).variables().size() == 1);
+  const nn::Conv2D conv(2, 6, {3, 5}, {.strides = {2}, .padding = "SAME", .activation = relu});
+  CHECK(conv(ones({1, 8, 8, 2})).shape() == Shape{1, 4, 4, 6});
+  CHECK(conv.kernel.shape() == Shape{3, 5, 2, 6});
+  CHECK(nn::AvgPool2D({2})(ones({1, 4, 4, 2})).shape() == Shape{1, 2, 2, 2});
+  CHECK(array_equal(nn::Dropout(0.5)(x), x));
+  CHECK(!array_equal(nn::Dropout(0.5)(x, nn::Mode::training), x));
+  const nn::Embedding table(10, 4);
+  CHECK(array_equal(table(tensor({{3, 3}, {0, 9}}))(1, 1), table.table.value()(9)));
+  const nn::LayerNorm norm({5, 3});
+  CHECK(allclose(norm(x), layer_norm(x, {.axis = 1})));
+}
+
+TEST_CASE("batch_norm moves its statistics while training, and uses them after") {
+  const nn::BatchNorm norm(2, {.momentum = 0.5, .epsilon = 0});
+  const Tensor x = tensor({{1.f, 10.f}, {3.f, 30.f}});
+  CHECK(allclose(norm(x), x));
+  CHECK(allclose(norm(x, nn::Mode::training), tensor({{-1.f, -1.f}, {1.f, 1.f}})));
+  CHECK(allclose(norm.mean, tensor({1.f, 10.f})));
+  CHECK(allclose(norm.variance, tensor({1.f, 50.5f})));
+  CHECK(allclose(norm(x), (x - norm.mean) / sqrt(Tensor(norm.variance))));
+  CHECK(nn::trainable(norm.variables()).size() == 2);
+}
+
+TEST_CASE("a Sequential takes layers, functions and layers of the user's own") {
+  const nn::Sequential model(nn::Dense(2, 3), relu, Doubled(), [](const Tensor& x) { return x + 1; });
+  const Tensor x = tensor({{1.f, -2.f}}), kernel = model.parameters()[0];
+  CHECK(allclose(model(x), relu(matmul(x, kernel)) * 2 + 1));
+  CHECK(model.parameters().size() == 3);
+  const nn::Sequential nested(nn::Sequential(model).add(nn::Dense(3, 1)));
+  CHECK(nested(x).shape() == Shape{1, 1});
+  CHECK(has(message_of([&] { model(ones({1, 3})); }), "test_nn.cpp:"));
+}
+
+TEST_CASE("initializers have the spread that they promise") {
+  random::seed(1);
+  CHECK(nn::fans_of({5, 5, 3, 8}).in == 75);
+  CHECK(nn::fans_of({5, 5, 3, 8}).out == 200);
+  const Shape shape{300, 500};
+  auto deviation = [](const Tensor& t) { return std::sqrt(mean(square(t)).item<double>()); };
+  CHECK(deviation(nn::glorot_uniform(shape)) == Approx(std::sqrt(2.0 / 800)).epsilon(0.01));
+  CHECK(deviation(nn::glorot_normal(shape)) == Approx(std::sqrt(2.0 / 800)).epsilon(0.01));
+  CHECK(deviation(nn::he_normal(shape)) == Approx(std::sqrt(2.0 / 300)).epsilon(0.01));
+  CHECK(deviation(nn::he_uniform(shape)) == Approx(std::sqrt(2.0 / 300)).epsilon(0.01));
+  CHECK(deviation(nn::lecun_normal(shape)) == Approx(std::sqrt(1.0 / 300)).epsilon(0.01));
+  CHECK(max(abs(nn::glorot_uniform(shape))).item<double>() <= std::sqrt(6.0 / 800));
+}
