@@ -66,6 +66,9 @@ RILL_SCALAR2(subtract, numbers, wrapping(x, y, [](auto a, auto b) HWY_ATTR { ret
 RILL_SCALAR2(multiply, numbers, wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a * b; }))
 RILL_SCALAR2(divide, floats, x / y)
 RILL_SCALAR2(multiply_no_nan, floats, select(y == V(0), V(0), x * y))
+RILL_SCALAR2(tanh_grad, floats, select(y == V(0), V(0), (V(1) - x * x) * y))
+RILL_SCALAR2(sigmoid_grad, floats, select(y == V(0), V(0), x * (V(1) - x) * y))
+RILL_SCALAR2(relu_grad, floats, select(x > V(0), y, V(0)))
 RILL_SCALAR2(maximum, any_kind, max(x, y))
 RILL_SCALAR2(minimum, any_kind, min(x, y))
 RILL_SCALAR2(atan2, floats, atan2(x, y))
@@ -168,6 +171,18 @@ RILL_ARITHMETIC(multiply, bitwise_and, .doc = "x * y; of bools, and", .dtypes = 
 RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cpu = cpu::scalar_kernel<"divide">,
             .ref = REF2(ref::floats | ref::complexes, x / y), .vjp = VJP2(multiply_no_nan(reciprocal(conj(y)), g), multiply_no_nan(-conj(x / (y * y)), g)),
             .saves_in = save_both, .samples = (binary_samples<-300, 300, 50, 300>), .exported = {"Div", "RealDiv"})
+// Backward rules that a training step runs often, in one pass over memory; x is the forward result, y its cotangent.
+#define RILL_GRAD(fn, doc_text, reference, dx, dy, onnx_name, tf_name)                                                       \
+  extern const Op fn##_op;                                                                                                    \
+  const Op fn##_op(spec_of({.name = #fn, .doc = doc_text, .dtypes = float_set, .cpu = cpu::scalar_kernel<#fn>,                \
+                            .ref = REF2(ref::floats, reference), .vjp = VJP2(dx, dy), .saves_in = save_both,                   \
+                            .samples = (binary_samples<-90, 90, -300, 300>), .max_ulp = 8, .exported = {onnx_name, tf_name}}));
+RILL_GRAD(tanh_grad, "(1 - x * x) * y, and 0 where y is 0", (y == 0 ? 0 : (1 - x * x) * y), multiply_no_nan(-2 * x * y, g),
+          multiply_no_nan(1 - x * x, g), "", "TanhGrad")
+RILL_GRAD(sigmoid_grad, "x * (1 - x) * y, and 0 where y is 0", (y == 0 ? 0 : x * (1 - x) * y), multiply_no_nan((1 - 2 * x) * y, g),
+          multiply_no_nan(x * (1 - x), g), "", "SigmoidGrad")
+RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like(g), where(x > 0, g, 0), "", "ReluGrad")
+
 // What chain rules multiply by: where no cotangent arrives, an infinite derivative does not matter. That is how the dead
 // branch of a where() cannot poison a gradient with NaN.
 extern const Op multiply_no_nan_op;

@@ -124,7 +124,8 @@ std::vector<Sample> samples_pool() {
 }
 std::vector<Sample> samples_max_grad() {
   std::vector<Sample> out;
-  for (const Case& c : cases()) out.push_back({{samples::distinct(c.x), samples::uniform(result_shape(c))}, c.p});
+  // Positive x: the tests take magnitudes, which must not move the maxima.
+  for (const Case& c : cases()) out.push_back({{samples::distinct(c.x, 0, 4), samples::uniform(result_shape(c))}, c.p});
   return out;
 }
 std::vector<Sample> samples_max_pick() {
@@ -169,7 +170,7 @@ const Op max_pool_grad_op({
     .ref = ref::max_pool_grad,
     .wants_contiguous = true,
     .samples = samples_max_grad,
-    .max_ulp = 4,
+    .sum_tolerance = 8,
     .exported = {.tensorflow = "MaxPoolGrad"},
 });
 const Op max_pool_pick_op({

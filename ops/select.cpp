@@ -112,7 +112,8 @@ const Op cast_op({.name = "cast", .doc = "x as another dtype, as C++ converts; t
                   .vjp = [](const VjpArgs& a) {
                     return Tensors{is_differentiable(a.in[0].dtype()) ? astype(a.cotangent[0], a.in[0].dtype()) : Tensor()};
                   },
-                  .cpu = cpu::cast, .ref = ref::cast, .samples = cast_samples, .exported = {"Cast", "Cast"}});
+                  .cpu = cpu::cast, .ref = ref::cast, .samples = cast_samples,
+                  .no_finite_difference = "narrower dtypes round the steps away", .exported = {"Cast", "Cast"}});
 const Op bitcast_op({.name = "bitcast", .doc = "the same bits as another dtype of the same size", .kind = OpKind::elementwise,
                      .dtypes = number_set, .infer = infer_bitcast, .no_gradient = "bits", .ref = copy_bits,
                      .samples = bitcast_samples, .exported = {"", "Bitcast"}});

@@ -99,20 +99,24 @@ OpSpec spec_of(const Unary& u) {
 constexpr DTypeSet analytic_set = float_set | complex_set;
 constexpr unsigned analytic = ref::floats | ref::complexes;
 
+}  // namespace
+extern const Op tanh_grad_op, sigmoid_grad_op, relu_grad_op;  // binary.cpp
+namespace {
+
 // The cotangent times the conjugate of the derivative (conj() is the identity on reals); 0 where no cotangent arrives,
 // also where the derivative is infinite.
 Tensor chain(const VjpArgs& a, const Tensor& derivative) { return multiply_no_nan(conj(derivative), a.cotangent[0]); }
 
 }  // namespace
 
-// RILL_FLOAT_UNARY(name, doc, dtypes, kinds, reference(x), derivative by x = in and y = out, what it saves, samples, ulp, onnx, tf)
+// RILL_FLOAT_UNARY(name, doc, dtypes, kinds, reference(x), cotangent of x = in from y = out, what it saves, samples, ulp, onnx, tf)
 #define RILL_FLOAT_UNARY(fn, doc_text, set, kinds, reference, derivative, saves, sample_fn, ulp, onnx_name, tf_name) \
   extern const Op fn##_op;                                                                                         \
   const Op fn##_op(spec_of({.name = #fn, .doc = doc_text, .dtypes = set, .cpu = cpu::scalar_kernel<#fn>,                  \
                             .ref = ref::scalar_kernel<[](auto x) { using std::abs; return reference; }, kinds>,            \
                             .vjp = [](const VjpArgs& a) {                                                                  \
                               [[maybe_unused]] const Tensor &x = a.in[0], &y = a.out[0];                                   \
-                              return Tensors{chain(a, derivative)};                                                        \
+                              return Tensors{derivative};                                                        \
                             },                                                                                             \
                             saves, .samples = sample_fn, .max_ulp = ulp,            \
                             .exported = {onnx_name, tf_name}}));                                                           \
@@ -122,34 +126,34 @@ Tensor chain(const VjpArgs& a, const Tensor& derivative) { return multiply_no_na
 #define OUT .saves_out = save(0)
 #define SAMPLES(lo, hi) (unary_samples<lo, hi>)
 
-RILL_FLOAT_UNARY(exp, "e^x", analytic_set, analytic, std::exp(x), y, OUT, SAMPLES(-300, 300), 2, "Exp", "Exp")
-RILL_FLOAT_UNARY(exp2, "2^x", float_set, ref::floats, std::exp2(x), y * ln2, OUT, SAMPLES(-300, 300), 2, "", "")
-RILL_FLOAT_UNARY(expm1, "e^x - 1, accurate near 0", float_set, ref::floats, std::expm1(x), y + 1, OUT, SAMPLES(-200, 200), 3, "", "Expm1")
-RILL_FLOAT_UNARY(log, "natural logarithm", analytic_set, analytic, std::log(x), 1 / x, IN, SAMPLES(10, 500), 2, "Log", "Log")
-RILL_FLOAT_UNARY(log2, "base-2 logarithm", float_set, ref::floats, std::log2(x), 1 / (x * ln2), IN, SAMPLES(10, 500), 3, "", "")
-RILL_FLOAT_UNARY(log10, "base-10 logarithm", float_set, ref::floats, std::log10(x), 1 / (x * ln10), IN, SAMPLES(10, 500), 3, "", "")
-RILL_FLOAT_UNARY(log1p, "log(1 + x), accurate near 0", float_set, ref::floats, std::log1p(x), 1 / (1 + x), IN, SAMPLES(-50, 300), 3, "", "Log1p")
-RILL_FLOAT_UNARY(sqrt, "square root", analytic_set, analytic, std::sqrt(x), 0.5 / y, OUT, SAMPLES(10, 500), 1, "Sqrt", "Sqrt")
-RILL_FLOAT_UNARY(rsqrt, "1 / sqrt(x)", analytic_set, analytic, decltype(x)(1) / std::sqrt(x), -0.5 * y * y * y, OUT, SAMPLES(10, 500), 2, "", "Rsqrt")
-RILL_FLOAT_UNARY(cbrt, "cube root", float_set, ref::floats, std::cbrt(x), 1 / (3 * y * y), OUT, SAMPLES(10, 500), 3, "", "")
-RILL_FLOAT_UNARY(reciprocal, "1 / x", analytic_set, analytic, decltype(x)(1) / x, -(y * y), OUT, SAMPLES(10, 500), 1, "Reciprocal", "Reciprocal")
-RILL_FLOAT_UNARY(sin, "sine of radians", analytic_set, analytic, std::sin(x), cos(x), IN, SAMPLES(-300, 300), 2, "Sin", "Sin")
-RILL_FLOAT_UNARY(cos, "cosine of radians", analytic_set, analytic, std::cos(x), -sin(x), IN, SAMPLES(-300, 300), 2, "Cos", "Cos")
-RILL_FLOAT_UNARY(tan, "tangent of radians", analytic_set, analytic, std::tan(x), 1 + y * y, OUT, SAMPLES(-130, 130), 4, "Tan", "Tan")
-RILL_FLOAT_UNARY(asin, "inverse sine", analytic_set, analytic, std::asin(x), rsqrt(1 - x * x), IN, SAMPLES(-90, 90), 4, "Asin", "Asin")
-RILL_FLOAT_UNARY(acos, "inverse cosine", analytic_set, analytic, std::acos(x), -rsqrt(1 - x * x), IN, SAMPLES(-90, 90), 4, "Acos", "Acos")
-RILL_FLOAT_UNARY(atan, "inverse tangent", analytic_set, analytic, std::atan(x), 1 / (1 + x * x), IN, SAMPLES(-300, 300), 4, "Atan", "Atan")
-RILL_FLOAT_UNARY(sinh, "hyperbolic sine", analytic_set, analytic, std::sinh(x), cosh(x), IN, SAMPLES(-200, 200), 4, "Sinh", "Sinh")
-RILL_FLOAT_UNARY(cosh, "hyperbolic cosine", analytic_set, analytic, std::cosh(x), sinh(x), IN, SAMPLES(-200, 200), 4, "Cosh", "Cosh")
-RILL_FLOAT_UNARY(tanh, "hyperbolic tangent", analytic_set, analytic, std::tanh(x), 1 - y * y, OUT, SAMPLES(-300, 300), 5, "Tanh", "Tanh")
-RILL_FLOAT_UNARY(asinh, "inverse hyperbolic sine", analytic_set, analytic, std::asinh(x), rsqrt(x * x + 1), IN, SAMPLES(-300, 300), 4, "Asinh", "Asinh")
-RILL_FLOAT_UNARY(acosh, "inverse hyperbolic cosine", analytic_set, analytic, std::acosh(x), 1 / (sqrt(x - 1) * sqrt(x + 1)), IN, SAMPLES(120, 500), 4, "Acosh", "Acosh")
-RILL_FLOAT_UNARY(atanh, "inverse hyperbolic tangent", analytic_set, analytic, std::atanh(x), 1 / (1 - x * x), IN, SAMPLES(-90, 90), 4, "Atanh", "Atanh")
-RILL_FLOAT_UNARY(sigmoid, "1 / (1 + e^-x)", float_set, ref::floats, x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)), y * (1 - y), OUT, SAMPLES(-300, 300), 4, "Sigmoid", "Sigmoid")
-RILL_FLOAT_UNARY(softplus, "log(1 + e^x), without overflow", float_set, ref::floats, (x > 0 ? x : 0) + std::log1p(std::exp(-abs(x))), sigmoid(x), IN, SAMPLES(-300, 300), 4, "Softplus", "Softplus")
-RILL_FLOAT_UNARY(erf, "error function, 2/sqrt(pi) times the integral of e^-t^2 from 0 to x", float_set, ref::floats, std::erf(x), two_over_sqrt_pi * exp(-(x * x)), IN, SAMPLES(-200, 200), 4, "Erf", "Erf")
-RILL_FLOAT_UNARY(erfc, "1 - erf(x), accurate for large x", float_set, ref::floats, std::erfc(x), -two_over_sqrt_pi * exp(-(x * x)), IN, SAMPLES(-200, 200), 4, "", "Erfc")
-RILL_FLOAT_UNARY(lgamma, "logarithm of |Gamma(x)|", float_set, ref::floats, std::lgamma(x), digamma(x), IN, SAMPLES(260, 800), 4, "", "Lgamma")
+RILL_FLOAT_UNARY(exp, "e^x", analytic_set, analytic, std::exp(x), chain(a, y), OUT, SAMPLES(-300, 300), 2, "Exp", "Exp")
+RILL_FLOAT_UNARY(exp2, "2^x", float_set, ref::floats, std::exp2(x), chain(a, y * ln2), OUT, SAMPLES(-300, 300), 2, "", "")
+RILL_FLOAT_UNARY(expm1, "e^x - 1, accurate near 0", float_set, ref::floats, std::expm1(x), chain(a, y + 1), OUT, SAMPLES(-200, 200), 3, "", "Expm1")
+RILL_FLOAT_UNARY(log, "natural logarithm", analytic_set, analytic, std::log(x), chain(a, 1 / x), IN, SAMPLES(10, 500), 2, "Log", "Log")
+RILL_FLOAT_UNARY(log2, "base-2 logarithm", float_set, ref::floats, std::log2(x), chain(a, 1 / (x * ln2)), IN, SAMPLES(10, 500), 3, "", "")
+RILL_FLOAT_UNARY(log10, "base-10 logarithm", float_set, ref::floats, std::log10(x), chain(a, 1 / (x * ln10)), IN, SAMPLES(10, 500), 3, "", "")
+RILL_FLOAT_UNARY(log1p, "log(1 + x), accurate near 0", float_set, ref::floats, std::log1p(x), chain(a, 1 / (1 + x)), IN, SAMPLES(-50, 300), 3, "", "Log1p")
+RILL_FLOAT_UNARY(sqrt, "square root", analytic_set, analytic, std::sqrt(x), chain(a, 0.5 / y), OUT, SAMPLES(10, 500), 1, "Sqrt", "Sqrt")
+RILL_FLOAT_UNARY(rsqrt, "1 / sqrt(x)", analytic_set, analytic, decltype(x)(1) / std::sqrt(x), chain(a, -0.5 * y * y * y), OUT, SAMPLES(10, 500), 2, "", "Rsqrt")
+RILL_FLOAT_UNARY(cbrt, "cube root", float_set, ref::floats, std::cbrt(x), chain(a, 1 / (3 * y * y)), OUT, SAMPLES(10, 500), 3, "", "")
+RILL_FLOAT_UNARY(reciprocal, "1 / x", analytic_set, analytic, decltype(x)(1) / x, chain(a, -(y * y)), OUT, SAMPLES(10, 500), 1, "Reciprocal", "Reciprocal")
+RILL_FLOAT_UNARY(sin, "sine of radians", analytic_set, analytic, std::sin(x), chain(a, cos(x)), IN, SAMPLES(-300, 300), 2, "Sin", "Sin")
+RILL_FLOAT_UNARY(cos, "cosine of radians", analytic_set, analytic, std::cos(x), chain(a, -sin(x)), IN, SAMPLES(-300, 300), 2, "Cos", "Cos")
+RILL_FLOAT_UNARY(tan, "tangent of radians", analytic_set, analytic, std::tan(x), chain(a, 1 + y * y), OUT, SAMPLES(-130, 130), 4, "Tan", "Tan")
+RILL_FLOAT_UNARY(asin, "inverse sine", analytic_set, analytic, std::asin(x), chain(a, rsqrt(1 - x * x)), IN, SAMPLES(-90, 90), 4, "Asin", "Asin")
+RILL_FLOAT_UNARY(acos, "inverse cosine", analytic_set, analytic, std::acos(x), chain(a, -rsqrt(1 - x * x)), IN, SAMPLES(-90, 90), 4, "Acos", "Acos")
+RILL_FLOAT_UNARY(atan, "inverse tangent", analytic_set, analytic, std::atan(x), chain(a, 1 / (1 + x * x)), IN, SAMPLES(-300, 300), 4, "Atan", "Atan")
+RILL_FLOAT_UNARY(sinh, "hyperbolic sine", analytic_set, analytic, std::sinh(x), chain(a, cosh(x)), IN, SAMPLES(-200, 200), 4, "Sinh", "Sinh")
+RILL_FLOAT_UNARY(cosh, "hyperbolic cosine", analytic_set, analytic, std::cosh(x), chain(a, sinh(x)), IN, SAMPLES(-200, 200), 4, "Cosh", "Cosh")
+RILL_FLOAT_UNARY(tanh, "hyperbolic tangent", analytic_set, analytic, std::tanh(x), is_complex(y.dtype()) ? chain(a, 1 - y * y) : apply1(tanh_grad_op, {&y, &a.cotangent[0]}, {}, Where::current()), OUT, SAMPLES(-300, 300), 5, "Tanh", "Tanh")
+RILL_FLOAT_UNARY(asinh, "inverse hyperbolic sine", analytic_set, analytic, std::asinh(x), chain(a, rsqrt(x * x + 1)), IN, SAMPLES(-300, 300), 4, "Asinh", "Asinh")
+RILL_FLOAT_UNARY(acosh, "inverse hyperbolic cosine", analytic_set, analytic, std::acosh(x), chain(a, 1 / (sqrt(x - 1) * sqrt(x + 1))), IN, SAMPLES(120, 500), 4, "Acosh", "Acosh")
+RILL_FLOAT_UNARY(atanh, "inverse hyperbolic tangent", analytic_set, analytic, std::atanh(x), chain(a, 1 / (1 - x * x)), IN, SAMPLES(-90, 90), 4, "Atanh", "Atanh")
+RILL_FLOAT_UNARY(sigmoid, "1 / (1 + e^-x)", float_set, ref::floats, x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)), apply1(sigmoid_grad_op, {&y, &a.cotangent[0]}, {}, Where::current()), OUT, SAMPLES(-300, 300), 4, "Sigmoid", "Sigmoid")
+RILL_FLOAT_UNARY(softplus, "log(1 + e^x), without overflow", float_set, ref::floats, (x > 0 ? x : 0) + std::log1p(std::exp(-abs(x))), chain(a, sigmoid(x)), IN, SAMPLES(-300, 300), 4, "Softplus", "Softplus")
+RILL_FLOAT_UNARY(erf, "error function, 2/sqrt(pi) times the integral of e^-t^2 from 0 to x", float_set, ref::floats, std::erf(x), chain(a, two_over_sqrt_pi * exp(-(x * x))), IN, SAMPLES(-200, 200), 4, "Erf", "Erf")
+RILL_FLOAT_UNARY(erfc, "1 - erf(x), accurate for large x", float_set, ref::floats, std::erfc(x), chain(a, -two_over_sqrt_pi * exp(-(x * x))), IN, SAMPLES(-200, 200), 4, "", "Erfc")
+RILL_FLOAT_UNARY(lgamma, "logarithm of |Gamma(x)|", float_set, ref::floats, std::lgamma(x), chain(a, digamma(x)), IN, SAMPLES(260, 800), 4, "", "Lgamma")
 
 namespace {
 // Newton steps on erf from a double-precision start (Giles, Approximating the erfinv function, 2010, for the start's idea).
@@ -187,8 +191,8 @@ Tensor trigamma(const Tensor& x) {
 }
 }  // namespace
 
-RILL_FLOAT_UNARY(erfinv, "inverse of erf, for x in [-1, 1]", float_set, ref::floats, erfinv_reference(x), exp(y * y) / two_over_sqrt_pi, OUT, SAMPLES(-90, 90), 4, "", "Erfinv")
-RILL_FLOAT_UNARY(digamma, "derivative of lgamma", float_set, ref::floats, digamma_reference(x), trigamma(x), IN, SAMPLES(200, 800), 4, "", "Digamma")
+RILL_FLOAT_UNARY(erfinv, "inverse of erf, for x in [-1, 1]", float_set, ref::floats, erfinv_reference(x), chain(a, exp(y * y) / two_over_sqrt_pi), OUT, SAMPLES(-90, 90), 4, "", "Erfinv")
+RILL_FLOAT_UNARY(digamma, "derivative of lgamma", float_set, ref::floats, digamma_reference(x), chain(a, trigamma(x)), IN, SAMPLES(200, 800), 4, "", "Digamma")
 
 #undef RILL_FLOAT_UNARY
 
@@ -207,7 +211,7 @@ RILL_FLOAT_UNARY(digamma, "derivative of lgamma", float_set, ref::floats, digamm
 RILL_KEEP(negative, "-x", number_set, ref::numbers, -x, NONE, VJP(-g), "", SAMPLES(-300, 300), "Neg", "Neg")
 RILL_KEEP(square, "x * x", number_set, ref::numbers, x * x, IN, VJP(g * conj(2 * x)), "", SAMPLES(-300, 300), "", "Square")
 RILL_KEEP(sign, "-1, 0 or 1; NaN stays", real_set, ref::reals, (x > 0 ? decltype(x)(1) : x < 0 ? decltype(x)(-1) : x), NONE, VJP(zeros_like(g)), "", SAMPLES(-300, 300), "Sign", "Sign")
-RILL_KEEP(relu, "max(x, 0); NaN stays", real_set, ref::reals, (x <= 0 ? decltype(x)(0) : x), OUT, VJP(where(y > 0, g, 0)), "", SAMPLES(-300, 300), "Relu", "Relu")
+RILL_KEEP(relu, "max(x, 0); NaN stays", real_set, ref::reals, (x <= 0 ? decltype(x)(0) : x), OUT, VJP(is_floating(y.dtype()) ? apply1(relu_grad_op, {&y, &g}, {}, Where::current()) : where(y > 0, g, 0)), "", SAMPLES(-300, 300), "Relu", "Relu")
 RILL_KEEP(bitwise_not, "~x", int_set | bool_set, (ref::ints | ref::bools), decltype(x)(x ^ decltype(x)(-1)), NONE, nullptr, "integers", integer_unary_samples, "BitwiseNot", "Invert")
 
 // Rounding leaves integers as they are.
