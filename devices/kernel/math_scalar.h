@@ -80,7 +80,8 @@ struct Digamma {
 struct ErfInv {
   static double call(double x) {
     const double a = std::fabs(x);
-    if (!(a < 1)) return a == 1 ? std::copysign(std::numeric_limits<double>::infinity(), x) : x - x / 0.0 * 0;
+    if (a == 1) return std::copysign(std::numeric_limits<double>::infinity(), x);
+    if (!(a < 1)) return std::numeric_limits<double>::quiet_NaN();
     if (a < 1e-8) return static_cast<double>(x * 0.886226925452758013649L);
     // Start from Winitzki's closed form (relative error 2e-3), then Halley's step until it no longer matters:
     // on erf below 1/2 and on erfc above, where erf has lost the digits.
