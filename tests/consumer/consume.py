@@ -47,9 +47,15 @@ with tempfile.TemporaryDirectory() as work:
         run("cmake", "-G", "Ninja", "-S", here, "-B", f"{work}/b", f"-DCMAKE_PREFIX_PATH={work}/moved",
             f"-DCMAKE_CXX_COMPILER={compiler[-1]}")
         run("cmake", "--build", f"{work}/b")
-        run(f"{work}/b/consumer")
+        program = f"{work}/b/consumer"
     else:
         flags = run("pkg-config", "--cflags", "--libs", "rill", stdout=subprocess.PIPE,
                     env={**os.environ, "PKG_CONFIG_PATH": packages}).stdout.split()
-        run(*compiler, f"{here}/main.cpp", "-o", f"{work}/consumer", *flags, f"-Wl,-rpath,{library}")
-        run(f"{work}/consumer")
+        program = f"{work}/consumer"
+        run(*compiler, f"{here}/main.cpp", "-o", program, *flags, f"-Wl,-rpath,{library}")
+
+    graph = f"{work}/graph.dot"
+    run(program, *([graph] if os.path.exists(f"{library}/librill_io.so") else []),
+        env={name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"})  # meson's tests set it
+    if os.path.exists(f"{library}/librill_io.so") and not os.path.exists(graph):
+        sys.exit("the graph was not written")
