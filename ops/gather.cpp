@@ -59,8 +59,6 @@ OutSpecs infer_scatter(const InferArgs& a) {
     a.reject(fmt::format("the places have shape {} and the updates {}", to_string(shape), to_string(a[1].shape)));
   if (a[1].dtype != a[0].dtype)
     a.reject(fmt::format("the updates are {} and the operand is {}", name(a[1].dtype), name(a[0].dtype)));
-  if (is_complex(a[0].dtype) && (s.mode == ScatterMode::min || s.mode == ScatterMode::max))
-    a.reject("complex numbers have no order");
   if (a[0].dtype == DType::string && s.mode != ScatterMode::set) a.reject("strings can only be set");
   return {Spec{a[0].shape, a[0].dtype, false, a[0].device}};
 }
@@ -185,7 +183,7 @@ const Op scatter_reduce_op(
     {.name = "scatter_reduce",
      .doc = "A copy of x whose places named by index tensors are multiplied by updates, or lowered "
             "(min) or raised (max) to them.",
-     .dtypes = plain_set,
+     .dtypes = real_set | bool_set,
      .inputs = -1,
      .infer = infer_scatter,
      .vjp = vjp_scatter_reduce,
