@@ -131,7 +131,7 @@ const Op dense_op({
     .ref = ref::softmax_cross_entropy,
     .wants_contiguous = true,
     .samples = dense_samples,
-    .sum_tolerance = 1e-6,
+    .norm_tolerance = 16,
     .exported = {"", "SoftmaxCrossEntropyWithLogits"},
 });
 
@@ -147,7 +147,7 @@ const Op dense_grad_op({
     .ref = ref::softmax_cross_entropy_grad,
     .wants_contiguous = true,
     .samples = [] { return with_cotangents(dense_samples()); },
-    .sum_tolerance = 1e-6,
+    .norm_tolerance = 16,
 });
 
 const Op sparse_op({
@@ -164,7 +164,7 @@ const Op sparse_op({
     .ref = ref::sparse_softmax_cross_entropy,
     .wants_contiguous = true,
     .samples = sparse_samples,
-    .sum_tolerance = 1e-6,
+    .norm_tolerance = 16,
     .exported = {"SoftmaxCrossEntropyLoss", "SparseSoftmaxCrossEntropyWithLogits"},
 });
 
@@ -180,7 +180,7 @@ const Op sparse_grad_op({
     .ref = ref::sparse_softmax_cross_entropy_grad,
     .wants_contiguous = true,
     .samples = [] { return with_cotangents(sparse_samples()); },
-    .sum_tolerance = 1e-6,
+    .norm_tolerance = 16,
 });
 
 // The dtype that a loss is computed in: f64 stays, all else takes f32.

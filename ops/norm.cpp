@@ -199,7 +199,7 @@ const Op layer_norm_op({
     .ref = ref::layer_norm,
     .wants_contiguous = true,
     .samples = layer_norm_samples,
-    .sum_tolerance = 2e-6,
+    .norm_tolerance = 16,
     .exported = {"LayerNormalization", ""},
 });
 
@@ -217,7 +217,7 @@ const Op layer_norm_grad_op({
     .ref = ref::layer_norm_grad,
     .wants_contiguous = true,
     .samples = layer_norm_grad_samples,
-    .sum_tolerance = 2e-6,
+    .norm_tolerance = 16,
 });
 
 const Op batch_norm_op({
@@ -235,7 +235,7 @@ const Op batch_norm_op({
     .ref = ref::batch_norm,
     .wants_contiguous = true,
     .samples = batch_norm_samples,
-    .sum_tolerance = 2e-6,
+    .norm_tolerance = 16,
     .exported = {"BatchNormalization", "FusedBatchNormV3"},
 });
 
@@ -253,7 +253,7 @@ const Op batch_norm_grad_op({
     .ref = ref::batch_norm_grad,
     .wants_contiguous = true,
     .samples = batch_norm_grad_samples,
-    .sum_tolerance = 2e-6,
+    .norm_tolerance = 16,
 });
 
 // The dtype that statistics of `x` are computed in.

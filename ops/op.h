@@ -124,10 +124,12 @@ struct OpSpec {
   bool wants_contiguous = false;  // inputs are made dense before the kernel runs
 
   std::vector<Sample> (*samples)() = nullptr;
-  // What the tests allow between cpu and ref, in units in the last place of the output's dtype; and, for ops that add many
-  // terms, in epsilons of that dtype times the sum of the terms' magnitudes instead.
+  // What the tests allow between cpu and ref, in units in the last place of the output's dtype; for ops that add many terms,
+  // in epsilons of that dtype times the sum of the terms' magnitudes; for ops that add and subtract (x - mean(x)), in
+  // epsilons times the largest magnitude in the output.
   double max_ulp = 0;
   double sum_tolerance = 0;
+  double norm_tolerance = 0;
   std::string_view no_finite_difference = "";  // why the gradient test cannot use them (kinks, random, integers)
 
   ExportNames exported = {};

@@ -78,7 +78,7 @@ const Op softmax_grad_op({
     .ref = ref::softmax_grad,
     .wants_contiguous = true,
     .samples = [] { return grad_samples(0.05, 0.4); },
-    .sum_tolerance = 4e-7,
+    .norm_tolerance = 16,
 });
 
 const Op log_softmax_op({
@@ -115,7 +115,7 @@ const Op log_softmax_grad_op({
     .ref = ref::log_softmax_grad,
     .wants_contiguous = true,
     .samples = [] { return grad_samples(-4, -1); },
-    .sum_tolerance = 4e-7,
+    .norm_tolerance = 16,
 });
 
 Tensor along_axis(const Op& op, const Tensor& x, int64_t axis, const Where& where) {

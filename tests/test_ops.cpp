@@ -111,6 +111,9 @@ void check_close(const Op& op, const Tensor& got, const Tensor& want, const Tens
     return;
   }
   auto a = numbers(got), b = numbers(want), m = magnitude.defined() ? numbers(magnitude) : b;
+  double largest = 0;
+  for (double x : b)
+    if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
   for (size_t i = 0; i < a.size(); ++i) {
     if ((std::isnan(a[i]) && std::isnan(b[i])) || a[i] == b[i]) continue;
     double allowed = 0;
@@ -118,6 +121,7 @@ void check_close(const Op& op, const Tensor& got, const Tensor& want, const Tens
       allowed = op.max_ulp * ulp_at(b[i], got.dtype());
       // Half precision is computed in f32 and rounded once more.
       if (got.dtype() == f16 || got.dtype() == bf16) allowed = std::max(allowed, ulp_at(b[i], got.dtype()));
+      allowed += op.norm_tolerance * epsilon(got.dtype()) * largest;
       if (op.sum_tolerance) allowed += op.sum_tolerance * epsilon(got.dtype()) * std::abs(m[i]) + smallest(got.dtype());
     }
     if (std::abs(a[i] - b[i]) <= allowed) continue;
