@@ -66,8 +66,8 @@ RILL_SCALAR2(subtract, numbers, wrapping(x, y, [](auto a, auto b) HWY_ATTR { ret
 RILL_SCALAR2(multiply, numbers, wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a * b; }))
 RILL_SCALAR2(divide, floats, x / y)
 RILL_SCALAR2(multiply_no_nan, floats, select(y == V(0), V(0), x * y))
-RILL_SCALAR2(tanh_grad, floats, select(y == V(0), V(0), (V(1) - x * x) * y))
-RILL_SCALAR2(sigmoid_grad, floats, select(y == V(0), V(0), x * (V(1) - x) * y))
+RILL_SCALAR2(tanh_grad, floats, select(y == V(0), V(0), y - x * y * x))
+RILL_SCALAR2(sigmoid_grad, floats, select(y == V(0), V(0), x * y - x * y * x))
 RILL_SCALAR2(relu_grad, floats, select(x > V(0), y, V(0)))
 RILL_SCALAR2(maximum, any_kind, max(x, y))
 RILL_SCALAR2(minimum, any_kind, min(x, y))
@@ -176,10 +176,10 @@ RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cp
   extern const Op fn##_op;                                                                                                    \
   const Op fn##_op(spec_of({.name = #fn, .doc = doc_text, .dtypes = float_set, .cpu = cpu::scalar_kernel<#fn>,                \
                             .ref = REF2(ref::floats, reference), .vjp = VJP2(dx, dy), .saves_in = save_both,                   \
-                            .samples = (binary_samples<-90, 90, -300, 300>), .max_ulp = 8, .exported = {onnx_name, tf_name}}));
-RILL_GRAD(tanh_grad, "(1 - x * x) * y, and 0 where y is 0", (y == 0 ? 0 : (1 - x * x) * y), multiply_no_nan(-2 * x * y, g),
+                            .samples = (binary_samples<-90, 90, -300, 300>), .max_ulp = 16, .exported = {onnx_name, tf_name}}));
+RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x), multiply_no_nan(-2 * x * y, g),
           multiply_no_nan(1 - x * x, g), "", "TanhGrad")
-RILL_GRAD(sigmoid_grad, "x * (1 - x) * y, and 0 where y is 0", (y == 0 ? 0 : x * (1 - x) * y), multiply_no_nan((1 - 2 * x) * y, g),
+RILL_GRAD(sigmoid_grad, "x * y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : x * y - x * y * x), multiply_no_nan((1 - 2 * x) * y, g),
           multiply_no_nan(x * (1 - x), g), "", "SigmoidGrad")
 RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like(g), where(x > 0, g, 0), "", "ReluGrad")
 
