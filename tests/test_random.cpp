@@ -8,6 +8,7 @@
 #include "rill/devices/philox.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
+#include "rill/trace/function.h"
 
 using namespace rill;
 
@@ -181,4 +182,28 @@ TEST_CASE("order and choice") {
   CHECK(array_equal(sort(random::choice(arange(3), {2}, {.replace = false, .p = weights})),
                     tensor({int64_t{1}, int64_t{2}})));
   CHECK(has(message_of([] { random::choice(arange(3), {4}, {.replace = false}); }), "cannot draw 4 of 3"));
+}
+
+TEST_CASE("traced draws go through the same sequence as eager ones") {
+  const auto draws = [](const Tensor& scale) {
+    const Tensor first = random::normal({5}) * scale;
+    return first + random::uniform({5}) + random::permutation(5) + random::randint(0, 100, {5});
+  };
+  auto traced = function("draws", draws);
+  const Tensor one = tensor(1.f);
+  random::seed(11);
+  const Tensor a = draws(one), b = draws(one), c = draws(one);
+  random::seed(11);
+  CHECK(array_equal(traced(one), a));
+  CHECK(array_equal(draws(one), b));
+  CHECK(array_equal(traced(one), c));
+  CHECK(traced.trace_count() == 1);
+  // A key may be an argument as well.
+  auto keyed = function("keyed", [](const Tensor& k) {
+    const random::Key key(k);
+    return random::normal({3}, {.key = key.split()[1]}) + random::normal({3}, {.key = key.fold_in(4)});
+  });
+  const random::Key key(5);
+  CHECK(array_equal(keyed(key.value()),
+                    random::normal({3}, {.key = key.split()[1]}) + random::normal({3}, {.key = key.fold_in(4)})));
 }
