@@ -127,6 +127,49 @@ TEST_CASE("a sum is the same whatever the threads and strides, and close to the 
   set_num_threads(threads);
 }
 
+namespace {
+// The rule of devices/cpu/reduce_tree.h, plainly, for a dense [m, k] operand: column c of the result.
+float sum_by_the_rule(const std::vector<float>& x, int64_t m, int64_t k, int64_t c) {
+  int64_t lanes = k == 1 ? 32 : 1;
+  while (k > 1 && lanes * 2 * k <= 64) lanes *= 2;
+  std::vector<std::vector<float>> stack;
+  std::vector<int64_t> blocks;  // how many each entry of the stack folds
+  const auto join = [&] {
+    for (int64_t i = 0; i < lanes; ++i) stack[stack.size() - 2][size_t(i)] += stack.back()[size_t(i)];
+    stack.pop_back();
+    blocks.pop_back();
+  };
+  for (int64_t first = 0; first < m; first += 32 * lanes) {
+    std::vector<float> acc(static_cast<size_t>(lanes), 0.f);
+    for (int64_t row = first; row < std::min(m, first + 32 * lanes); ++row)
+      acc[size_t(row % lanes)] += x[size_t(row * k + c)];
+    stack.push_back(acc);
+    blocks.push_back(1);
+    while (blocks.size() > 1 && blocks[blocks.size() - 2] == blocks.back()) {
+      const int64_t together = 2 * blocks.back();
+      join();
+      blocks.back() = together;
+    }
+  }
+  while (stack.size() > 1) join();
+  for (int64_t half = lanes / 2; half > 0; half /= 2)
+    for (int64_t i = 0; i < half; ++i) stack[0][size_t(i)] += stack[0][size_t(i + half)];
+  return stack[0][0];
+}
+}  // namespace
+
+TEST_CASE("sums follow the rule that reduce_tree.h states, so that every machine gives the same bits") {
+  for (int k : {1, 2, 3, 10, 16, 17, 33, 64, 65, 600})
+    for (int m : {1, 5, 31, 32, 33, 1000, 1024, 1025, 2049, 7000, 200000 / k}) {
+      const Tensor x = samples::uniform({m, k});
+      const std::vector<float> elements = x.to_vector<float>(), sums = sum(x, 0).to_vector<float>();
+      int64_t wrong = 0;
+      for (int64_t c = 0; c < k; ++c) wrong += sums[size_t(c)] != sum_by_the_rule(elements, m, k, c);
+      INFO("m " << m << ", k " << k);
+      CHECK(wrong == 0);
+    }
+}
+
 TEST_CASE("extremes: NaN wins, the first of equals counts") {
   CHECK(std::isnan(max(with_nan()).item<float>()));
   CHECK(near(min(with_nan(), 0), {NaN, 1, 2}));
