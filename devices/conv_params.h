@@ -70,7 +70,7 @@ Sliding sliding(const PoolParams& p, const Shape& x);
 SpaceStrides activation_strides(const Tensor& x, Layout l);
 SpaceStrides weight_strides(const Tensor& w, Layout l);
 
-#define RILL_CONV_KERNELS                    \
+#define RILL_CONV_KERNELS                        \
   void conv(const KernelArgs& args);             \
   void conv_grad_input(const KernelArgs& args);  \
   void conv_grad_weight(const KernelArgs& args); \

@@ -48,9 +48,10 @@ Dims out_space(const InferArgs& args, const ConvParams& p, const Dims& in, const
     if (kernel[i] < 1) args.reject(fmt::format("the kernel has size {} along axis {} of space", kernel[i], i));
     const int64_t n = window_count(in[i], kernel[i], p.strides[i], p.pads_lo[i], p.pads_hi[i], p.dilation[i]);
     if (n < 1)
-      args.reject(fmt::format("a kernel of {} (dilation {}) does not fit axis {} of space: {} elements with {} of padding; "
-                              "pad more",
-                              kernel[i], p.dilation[i], i, in[i], p.pads_lo[i] + p.pads_hi[i]));
+      args.reject(
+          fmt::format("a kernel of {} (dilation {}) does not fit axis {} of space: {} elements with {} of padding; "
+                      "pad more",
+                      kernel[i], p.dilation[i], i, in[i], p.pads_lo[i] + p.pads_hi[i]));
     out.push_back(n);
   }
   return out;
@@ -124,7 +125,8 @@ ConvParams with_sizes(ConvParams p, const Dims& sizes) {
   return p;
 }
 
-// --- Gradients. With L = sum x w g, each record is the derivative of L by one factor, linear in the other two. ----------
+// --- Gradients. With L = sum x w g, each record is the derivative of L by one factor, linear in the other two.
+// ----------
 
 Tensor run_conv(const Tensor& x, const Tensor& w, const ConvParams& p);
 
@@ -155,7 +157,8 @@ Tensors vjp_grad_weight(const VjpArgs& args) {
   return out;
 }
 
-// --- Samples: the convolutions to test; the gradients' samples are made from them. -------------------------------------
+// --- Samples: the convolutions to test; the gradients' samples are made from them.
+// -------------------------------------
 
 struct Case {
   Shape x, w;
@@ -191,15 +194,15 @@ std::vector<Sample> samples_conv() {
 std::vector<Sample> samples_grad_input() {
   std::vector<Sample> out;
   for (const Case& c : cases())
-    out.push_back({{samples::uniform(result_shape(c)), samples::uniform(c.w, -1, 1, 2)},
-                   with_sizes(c.p, space_of(c.p, c.x))});
+    out.push_back(
+        {{samples::uniform(result_shape(c)), samples::uniform(c.w, -1, 1, 2)}, with_sizes(c.p, space_of(c.p, c.x))});
   return out;
 }
 std::vector<Sample> samples_grad_weight() {
   std::vector<Sample> out;
   for (const Case& c : cases())
-    out.push_back({{samples::uniform(c.x), samples::uniform(result_shape(c), -1, 1, 2)},
-                   with_sizes(c.p, kernel_of(c.p, c.w))});
+    out.push_back(
+        {{samples::uniform(c.x), samples::uniform(result_shape(c), -1, 1, 2)}, with_sizes(c.p, kernel_of(c.p, c.w))});
   return out;
 }
 
@@ -208,7 +211,8 @@ std::vector<Sample> samples_grad_weight() {
 extern const Op conv_op, conv_grad_input_op, conv_grad_weight_op;
 const Op conv_op({
     .name = "conv",
-    .doc = "out[n, p, o] = sum_kc x[n, p * stride - pad + k * dilation, c] w[k, c, o], c over the channels of o's group",
+    .doc =
+        "out[n, p, o] = sum_kc x[n, p * stride - pad + k * dilation, c] w[k, c, o], c over the channels of o's group",
     .kind = OpKind::library,
     .dtypes = float_set,
     .inputs = 2,
@@ -263,8 +267,10 @@ Tensor run_conv(const Tensor& x, const Tensor& w, const ConvParams& p) {
 
 size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
   if (x.ndim() < 3 || x.ndim() > 5)
-    fail(op, fmt::format("the input must have a batch axis, 1 to 3 axes of space and channels, not {} axes. operands: {}",
-                         x.ndim(), to_string(x.spec())), where);
+    fail(op,
+         fmt::format("the input must have a batch axis, 1 to 3 axes of space and channels, not {} axes. operands: {}",
+                     x.ndim(), to_string(x.spec())),
+         where);
   return size_t(x.ndim()) - 2;
 }
 
@@ -272,15 +278,17 @@ Tensor conv_as(std::string_view op, const Tensor& x, const Tensor& w, const Conv
   CallerScope caller(where);
   const size_t n = space_count(x, op, where);
   if (w.ndim() != x.ndim())
-    fail(op, fmt::format("weights for {} axes of space must have {} axes, not {}. operands: {}, {}", n, n + 2, w.ndim(),
-                         to_string(x.spec()), to_string(w.spec())), where);
+    fail(op,
+         fmt::format("weights for {} axes of space must have {} axes, not {}. operands: {}, {}", n, n + 2, w.ndim(),
+                     to_string(x.spec()), to_string(w.spec())),
+         where);
   ConvParams p;
   p.strides = for_each_axis(o.strides, n, 1, op, "strides", where);
   p.dilation = for_each_axis(o.dilation, n, 1, op, "dilation", where);
   p.groups = o.groups;
   p.layout = o.layout;
-  resolve_padding(o.padding, space_of(p, x.shape()), kernel_of(p, w.shape()), p.strides, p.dilation, p.pads_lo, p.pads_hi,
-                  op, where);
+  resolve_padding(o.padding, space_of(p, x.shape()), kernel_of(p, w.shape()), p.strides, p.dilation, p.pads_lo,
+                  p.pads_hi, op, where);
   const DType d = promote(x.dtype(), x.spec().weak, w.dtype(), w.spec().weak);
   const Tensor a = astype(x, d), b = astype(w, d);
   return apply1(conv_op, {&a, &b}, p, where);
@@ -289,8 +297,10 @@ Tensor conv_as(std::string_view op, const Tensor& x, const Tensor& w, const Conv
 Tensor conv_nd(int n, const Tensor& x, const Tensor& w, const ConvOptions& o, const Where& where) {
   const std::string op = fmt::format("conv{}d", n);
   if (x.ndim() != n + 2)
-    fail(op, fmt::format("the input must have {} axes, not {}. operands: {}, {}", n + 2, x.ndim(), to_string(x.spec()),
-                         to_string(w.spec())), where);
+    fail(op,
+         fmt::format("the input must have {} axes, not {}. operands: {}, {}", n + 2, x.ndim(), to_string(x.spec()),
+                     to_string(w.spec())),
+         where);
   return conv_as(op, x, w, o, where);
 }
 

@@ -32,7 +32,7 @@ class SpacePadding {
 };
 
 struct ConvOptions {
-  Dims strides = {};   // one an axis of space, or one for all; empty: 1
+  Dims strides = {};  // one an axis of space, or one for all; empty: 1
   SpacePadding padding = "VALID";
   Dims dilation = {};  // steps between the kernel's elements; empty: 1
   int64_t groups = 1;  // channels in groups that do not see each other
@@ -47,7 +47,8 @@ Tensor conv1d(const Tensor& x, const Tensor& w, const ConvOptions& options = {},
 Tensor conv2d(const Tensor& x, const Tensor& w, const ConvOptions& options = {}, Where where = Where::current());
 Tensor conv3d(const Tensor& x, const Tensor& w, const ConvOptions& options = {}, Where where = Where::current());
 // Each channel with kernels of its own: nhwc weights [space..., 1, in * multiplier]; options.groups is set here.
-Tensor depthwise_conv(const Tensor& x, const Tensor& w, const ConvOptions& options = {}, Where where = Where::current());
+Tensor depthwise_conv(const Tensor& x, const Tensor& w, const ConvOptions& options = {},
+                      Where where = Where::current());
 
 struct ConvTransposeOptions {
   Dims strides = {};
@@ -75,8 +76,8 @@ struct PoolOptions {
   Layout layout = Layout::nhwc;
   bool count_include_pad = false;  // averages: divide by the whole window even where it hangs over the edge
 };
-// The largest element of each window; padding is never chosen, NaN wins. `window` has one entry an axis of space, or one
-// for all. Real numbers. The gradient goes to the first of equal elements.
+// The largest element of each window; padding is never chosen, NaN wins. `window` has one entry an axis of space, or
+// one for all. Real numbers. The gradient goes to the first of equal elements.
 Tensor max_pool(const Tensor& x, const Dims& window, const PoolOptions& options = {}, Where where = Where::current());
 // The mean of each window. Floating dtypes.
 Tensor avg_pool(const Tensor& x, const Dims& window, const PoolOptions& options = {}, Where where = Where::current());
@@ -86,9 +87,11 @@ Tensor global_max_pool(const Tensor& x, Layout layout = Layout::nhwc, bool keepd
                        Where where = Where::current());
 Tensor global_avg_pool(const Tensor& x, Layout layout = Layout::nhwc, bool keepdims = false,
                        Where where = Where::current());
-// Windows from floor(i * in / out) to ceil((i + 1) * in / out), so that space has the sizes `out` (one an axis of space,
-// or one for all) whatever it had before.
-Tensor adaptive_max_pool(const Tensor& x, const Dims& out, Layout layout = Layout::nhwc, Where where = Where::current());
-Tensor adaptive_avg_pool(const Tensor& x, const Dims& out, Layout layout = Layout::nhwc, Where where = Where::current());
+// Windows from floor(i * in / out) to ceil((i + 1) * in / out), so that space has the sizes `out` (one an axis of
+// space, or one for all) whatever it had before.
+Tensor adaptive_max_pool(const Tensor& x, const Dims& out, Layout layout = Layout::nhwc,
+                         Where where = Where::current());
+Tensor adaptive_avg_pool(const Tensor& x, const Dims& out, Layout layout = Layout::nhwc,
+                         Where where = Where::current());
 
 }  // namespace rill

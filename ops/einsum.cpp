@@ -60,8 +60,8 @@ class Equation {
     const size_t dots = part.find("...");
     const int letters = int(part.size()) - (dots == part.npos ? 0 : 3);
     if (letters > t.ndim() || (dots == part.npos && letters < t.ndim()))
-      reject(fmt::format("operand {} has {} axes and \"{}\" names {}; \"...\" stands for axes without a name", i, t.ndim(),
-                         part, letters));
+      reject(fmt::format("operand {} has {} axes and \"{}\" names {}; \"...\" stands for axes without a name", i,
+                         t.ndim(), part, letters));
     return dots == part.npos ? 0 : t.ndim() - letters;
   }
 
@@ -137,8 +137,7 @@ void simplify(Term& x, const std::vector<Term>& terms, const Labels& output) {
   for (size_t i = 0; i < x.labels.size(); ++i) {
     if (x.labels[i] < ellipsis_label || x.t.shape()[i] != 1) continue;
     bool elsewhere = false;
-    for (const Term& other : terms)
-      elsewhere = elsewhere || (&other != &x && has(other.labels, x.labels[i]));
+    for (const Term& other : terms) elsewhere = elsewhere || (&other != &x && has(other.labels, x.labels[i]));
     if (!elsewhere) continue;
     x.t = squeeze(x.t, int64_t(i));
     x.labels.erase(x.labels.begin() + int64_t(i));

@@ -94,11 +94,14 @@ const Op diagonal_op({
 }
 
 // The contraction of one axis of each; the checks are in the name of `op`.
-Tensor contract(std::string_view op, const Tensor& a, const Tensor& b, int64_t a_axis, int64_t b_axis, const Where& where) {
+Tensor contract(std::string_view op, const Tensor& a, const Tensor& b, int64_t a_axis, int64_t b_axis,
+                const Where& where) {
   const int64_t n = a.shape()[size_t(a_axis)], m = b.shape()[size_t(b_axis)];
   if (n != m)
-    reject(op, fmt::format("axis {} of the left operand and axis {} of the right differ in size: {} != {}", a_axis, b_axis,
-                           n, m), a, b, where);
+    reject(op,
+           fmt::format("axis {} of the left operand and axis {} of the right differ in size: {} != {}", a_axis, b_axis,
+                       n, m),
+           a, b, where);
   return dot_general(a, b, {{a_axis}, {b_axis}, {}, {}}, where);
 }
 
@@ -106,8 +109,10 @@ Tensor contract(std::string_view op, const Tensor& a, const Tensor& b, int64_t a
 
 Tensor diagonal(const Tensor& x, int offset, int axis1, int axis2, Where where) {
   if (x.ndim() < 2)
-    fail("diagonal", fmt::format("an operand of at least two axes is needed. operands: {}", to_string(x.spec())), where);
-  const int64_t a = normal_axis(axis1, x.ndim(), "diagonal", where), b = normal_axis(axis2, x.ndim(), "diagonal", where);
+    fail("diagonal", fmt::format("an operand of at least two axes is needed. operands: {}", to_string(x.spec())),
+         where);
+  const int64_t a = normal_axis(axis1, x.ndim(), "diagonal", where),
+                b = normal_axis(axis2, x.ndim(), "diagonal", where);
   return apply1(diagonal_op, {&x}, DiagonalAttrs{offset, a, b}, where);
 }
 
@@ -115,7 +120,8 @@ Tensor diag(const Tensor& x, int offset, Where where) {
   CallerScope caller(where);
   if (x.ndim() == 2) return diagonal(x, offset, 0, 1, where);
   if (x.ndim() != 1)
-    fail("diag", fmt::format("the operand must have one axis or two, not {}. operands: {}", x.ndim(), to_string(x.spec())),
+    fail("diag",
+         fmt::format("the operand must have one axis or two, not {}. operands: {}", x.ndim(), to_string(x.spec())),
          where);
   const int64_t n = x.shape()[0] + (offset < 0 ? -offset : offset);
   return embed_diagonal(x, n, n, offset);
@@ -128,8 +134,8 @@ Tensor trace(const Tensor& x, int offset, int axis1, int axis2, Where where) {
 
 Tensor matrix_transpose(const Tensor& x, Where where) {
   if (x.ndim() < 2)
-    fail("matrix_transpose", fmt::format("an operand of at least two axes is needed. operands: {}", to_string(x.spec())),
-         where);
+    fail("matrix_transpose",
+         fmt::format("an operand of at least two axes is needed. operands: {}", to_string(x.spec())), where);
   CallerScope caller(where);
   return swapaxes(x, -1, -2, where);
 }
@@ -154,8 +160,10 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& a_axes, const Axe
   for (size_t i = 0; i < left.size(); ++i) {
     const int64_t n = a.shape()[size_t(left[i])], m = b.shape()[size_t(right[i])];
     if (n != m)
-      reject("tensordot", fmt::format("axis {} of the left operand and axis {} of the right differ in size: {} != {}",
-                                      left[i], right[i], n, m), a, b, where);
+      reject("tensordot",
+             fmt::format("axis {} of the left operand and axis {} of the right differ in size: {} != {}", left[i],
+                         right[i], n, m),
+             a, b, where);
   }
   return dot_general(a, b, {left, right, {}, {}}, where);
 }

@@ -23,7 +23,8 @@ Dims for_each_axis(const Dims& list, size_t n, int64_t otherwise, std::string_vi
                    const Where& where) {
   if (list.size() == n) return list;
   if (list.size() > 1)
-    fail(op, fmt::format("{} has {} entries for {} axes of space; give one for each, or one for all", what, list.size(), n),
+    fail(op,
+         fmt::format("{} has {} entries for {} axes of space; give one for each, or one for all", what, list.size(), n),
          where);
   return Dims(n, list.empty() ? otherwise : list[0]);
 }

@@ -1,5 +1,5 @@
-// Pooling: max_pool with the two linear maps of its gradients (scatter to, and pick from, the places of the maxima), and
-// avg_pool with its own. Composites at the end.
+// Pooling: max_pool with the two linear maps of its gradients (scatter to, and pick from, the places of the maxima),
+// and avg_pool with its own. Composites at the end.
 #include <fmt/format.h>
 
 #include "rill/ops/conv.h"
@@ -45,8 +45,8 @@ Shape out_shape(const InferArgs& args, const PoolParams& p, int64_t batch, int64
   for (size_t i = 0; i < in.size(); ++i) {
     const int64_t n = window_count(in[i], p.window[i], p.strides[i], p.pads_lo[i], p.pads_hi[i], 1);
     if (n < 1 || in[i] < 1)
-      args.reject(fmt::format("a window of {} does not fit axis {} of space: {} elements with {} of padding", p.window[i],
-                              i, in[i], p.pads_lo[i] + p.pads_hi[i]));
+      args.reject(fmt::format("a window of {} does not fit axis {} of space: {} elements with {} of padding",
+                              p.window[i], i, in[i], p.pads_lo[i] + p.pads_hi[i]));
     out.push_back(n);
   }
   return activation(p.layout, batch, c, out);
@@ -239,8 +239,10 @@ Tensors vjp_avg_pool_grad(const VjpArgs& args) {
 
 size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
   if (x.ndim() < 3 || x.ndim() > 5)
-    fail(op, fmt::format("the input must have a batch axis, 1 to 3 axes of space and channels, not {} axes. operands: {}",
-                         x.ndim(), to_string(x.spec())), where);
+    fail(op,
+         fmt::format("the input must have a batch axis, 1 to 3 axes of space and channels, not {} axes. operands: {}",
+                     x.ndim(), to_string(x.spec())),
+         where);
   return size_t(x.ndim()) - 2;
 }
 
@@ -251,8 +253,8 @@ Tensor pool(const Op& op, const Tensor& x, const Dims& window, const PoolOptions
   p.strides = o.strides.empty() ? p.window : for_each_axis(o.strides, n, 1, op.name, "strides", where);
   p.layout = o.layout;
   p.count_include_pad = o.count_include_pad;
-  resolve_padding(o.padding, space_of(p.layout, x.shape()), p.window, p.strides, Dims(n, 1), p.pads_lo, p.pads_hi, op.name,
-                  where);
+  resolve_padding(o.padding, space_of(p.layout, x.shape()), p.window, p.strides, Dims(n, 1), p.pads_lo, p.pads_hi,
+                  op.name, where);
   return apply1(op, {&x}, p, where);
 }
 
@@ -288,8 +290,9 @@ Tensor adaptive_pool(const Op& op, const Tensor& x, const Dims& out, Layout layo
   for (size_t i = 0; i < n; ++i) {
     const int64_t in = x.shape()[space_axis(layout, i)];
     if (sizes[i] < 1 || in < 1)
-      fail(op.name, fmt::format("axis {} of space has {} elements and is to have {}; both must be at least 1", i, in,
-                                sizes[i]), where);
+      fail(op.name,
+           fmt::format("axis {} of space has {} elements and is to have {}; both must be at least 1", i, in, sizes[i]),
+           where);
     y = adaptive_axis(op, y, i, sizes[i], layout, where);
   }
   return y;

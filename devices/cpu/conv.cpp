@@ -57,7 +57,8 @@ Descriptions describe(const Problem& q) {
   const Sliding& s = q.s;
   const memory::data_type type = onednn::data_type(q.dtype);
   const bool nhwc = q.p->layout == Layout::nhwc, grouped = s.groups > 1;
-  const memory::dims x = list({s.batch, s.in_channels}, q.space(s.in)), y = list({s.batch, s.out_channels}, q.space(s.out));
+  const memory::dims x = list({s.batch, s.in_channels}, q.space(s.in)),
+                     y = list({s.batch, s.out_channels}, q.space(s.out));
   const int64_t in = s.in_channels / s.groups, out = s.out_channels / s.groups;
   const memory::dims w = grouped ? list({s.groups, out, in}, q.space(s.window)) : list({out, in}, q.space(s.window));
   std::vector<size_t> activation{0}, weight;
@@ -73,8 +74,12 @@ Descriptions describe(const Problem& q) {
     for (size_t i = 0; i < first + q.n; ++i) weight.push_back(i);
   }
   const auto any = memory::format_tag::any;
-  return {{x, type, strides_in(x, activation)}, {w, type, strides_in(w, weight)}, {y, type, strides_in(y, activation)},
-          {x, type, any}, {w, type, any}, {y, type, any}};
+  return {{x, type, strides_in(x, activation)},
+          {w, type, strides_in(w, weight)},
+          {y, type, strides_in(y, activation)},
+          {x, type, any},
+          {w, type, any},
+          {y, type, any}};
 }
 
 // A primitive descriptor of the three kinds, seen alike.
@@ -97,20 +102,22 @@ Chosen choose(const Problem& q, const Descriptions& d, bool plain) {
   const auto direct = algorithm::convolution_direct;
   const primitive_attr attr = onednn::user_scratchpad();
   const engine& e = onednn::engine();
-  const convolution_forward::primitive_desc forward(e, prop_kind::forward_training, direct, x, w, y, strides, dilation, lo,
-                                                    hi, attr);
+  const convolution_forward::primitive_desc forward(e, prop_kind::forward_training, direct, x, w, y, strides, dilation,
+                                                    lo, hi, attr);
   auto chosen = [](const auto& pd, memory::desc px, memory::desc pw, memory::desc py, primitive made) {
     return Chosen{px, pw, py, pd.scratchpad_desc(), made, std::strstr(pd.impl_info_str(), "ref") == pd.impl_info_str()};
   };
   switch (q.which) {
     case Which::forward:
-      return chosen(forward, forward.src_desc(), forward.weights_desc(), forward.dst_desc(), convolution_forward(forward));
+      return chosen(forward, forward.src_desc(), forward.weights_desc(), forward.dst_desc(),
+                    convolution_forward(forward));
     case Which::input: {
       const convolution_backward_data::primitive_desc pd(e, direct, x, w, y, strides, dilation, lo, hi, forward, attr);
       return chosen(pd, pd.diff_src_desc(), pd.weights_desc(), pd.diff_dst_desc(), convolution_backward_data(pd));
     }
     default: {
-      const convolution_backward_weights::primitive_desc pd(e, direct, x, w, y, strides, dilation, lo, hi, forward, attr);
+      const convolution_backward_weights::primitive_desc pd(e, direct, x, w, y, strides, dilation, lo, hi, forward,
+                                                            attr);
       return chosen(pd, pd.src_desc(), pd.diff_weights_desc(), pd.diff_dst_desc(), convolution_backward_weights(pd));
     }
   }
@@ -133,7 +140,8 @@ onednn::Call build(const void* context) {
     const memory::desc *user, *wanted;
     int arg;
   };
-  const bool forward = q.which == Which::forward, to_input = q.which == Which::input, to_weight = q.which == Which::weight;
+  const bool forward = q.which == Which::forward, to_input = q.which == Which::input,
+             to_weight = q.which == Which::weight;
   const Operand x{&d.x, &c.x, to_input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC},
       w{&d.w, &c.w, to_weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS},
       y{&d.y, &c.y, forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST};
@@ -219,13 +227,14 @@ void run(const KernelArgs& args, Which which, Kernel self, Kernel plain) {
   }
   if (out.dtype() == DType::f64) return plain(args);
   const ConvParams& p = args.attrs.as<ConvParams>();
-  const Shape &x = which == Which::input ? out.shape() : a.shape(), &w = which == Which::weight ? out.shape() : b.shape();
+  const Shape &x = which == Which::input ? out.shape() : a.shape(),
+              &w = which == Which::weight ? out.shape() : b.shape();
   const Problem q{which, out.dtype(), &p, sliding(p, x, w), p.strides.size()};
   bool done = false;
   if (which == Which::weight && deterministic()) {
     if (out.dtype() == DType::f32)
-      done = weight_in_pieces(q, args.in_data<float>(0), args.in_data<float>(1), args.out_data<float>(), a.size(), b.size(),
-                              out.size());
+      done = weight_in_pieces(q, args.in_data<float>(0), args.in_data<float>(1), args.out_data<float>(), a.size(),
+                              b.size(), out.size());
   } else if (onednn::Call& call = find(q); call.supported()) {
     call.run({a.rep()->data, b.rep()->data, out.mutable_rep()->data});
     done = true;

@@ -31,8 +31,7 @@ struct Plane {
           auto each = [&](auto&& g) {
             for (int64_t p = lo[0]; p < hi[0]; ++p)
               for (int64_t q = lo[1]; q < hi[1]; ++q)
-                for (int64_t r = lo[2]; r < hi[2]; ++r)
-                  g(from + p * x.space[0] + q * x.space[1] + r * x.space[2]);
+                for (int64_t r = lo[2]; r < hi[2]; ++r) g(from + p * x.space[0] + q * x.space[1] + r * x.space[2]);
           };
           f(each, to + i * y.space[0] + j * y.space[1] + k * y.space[2],
             (hi[0] - lo[0]) * (hi[1] - lo[1]) * (hi[2] - lo[2]));
@@ -73,9 +72,7 @@ void for_real(DType d, F&& f) {
   });
 }
 
-int64_t divisor(const PoolParams& p, int64_t inside) {
-  return p.count_include_pad ? Shape(p.window).numel() : inside;
-}
+int64_t divisor(const PoolParams& p, int64_t inside) { return p.count_include_pad ? Shape(p.window).numel() : inside; }
 
 bool fits_rows(const KernelArgs& args) {
   return args.output().dtype() == DType::f32 && args.attrs.as<PoolParams>().layout == Layout::nhwc;
@@ -121,7 +118,8 @@ void max_pool_pick(const KernelArgs& args) {
   for_real(args.output().dtype(), [&]<class T>(T) {
     const T *x = args.in_data<T>(0), *from = args.in_data<T>(1);
     with_planes<T>(args, args.input(0), args.output(), [&](const Plane& planes, int64_t plane) {
-      planes.each_window(plane, [&](auto& each, int64_t at, int64_t) { args.out_data<T>()[at] = from[largest(x, each)]; });
+      planes.each_window(plane,
+                         [&](auto& each, int64_t at, int64_t) { args.out_data<T>()[at] = from[largest(x, each)]; });
     });
   });
 }

@@ -166,7 +166,8 @@ void MaxPoolGrad(const PoolJob& job) {
   const Sliding& s = job.s;
   const int64_t channels = s.in_channels;
   bool tiles = true;
-  for (int a = 0; a < 3; ++a) tiles = tiles && s.stride[a] == s.window[a] && s.lo[a] == 0 && s.out[a] * s.stride[a] == s.in[a];
+  for (int a = 0; a < 3; ++a)
+    tiles = tiles && s.stride[a] == s.window[a] && s.lo[a] == 0 && s.out[a] * s.stride[a] == s.in[a];
   each_image(s, tiles, [&](int64_t n, int64_t begin, int64_t end) HWY_ATTR {
     Windows w(s);
     const float* x = job.x + n * in_size(s) * channels;

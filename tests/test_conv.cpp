@@ -1,0 +1,261 @@
+// Convolution and pooling against a plain loop of this file over strides, dilations, groups, paddings and both layouts,
+// against numbers worked out by hand, and what composites and messages say. The records' own tests (test_ops) compare
+// the devices and check gradients against finite differences.
+#include <cmath>
+
+#include "catch.h"
+#include "rill/autodiff/tape.h"
+#include "rill/devices/threads.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+
+using namespace rill;
+
+namespace {
+std::string text(const Tensor& t) { return to_string(t); }
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+bool has(const std::string& s, std::string_view part) { return s.find(part) != std::string::npos; }
+
+struct Case {
+  int64_t batch, height, width, in, out, kernel_h, kernel_w;
+  Dims strides, dilation;
+  int64_t lo, hi, groups;
+};
+
+// 2-d convolution of NHWC with HWIO, in doubles.
+std::vector<double> by_hand(const Case& k, const std::vector<double>& x, const std::vector<double>& w, int64_t& oh,
+                            int64_t& ow) {
+  oh = (k.height + k.lo + k.hi - (k.kernel_h - 1) * k.dilation[0] - 1) / k.strides[0] + 1;
+  ow = (k.width + k.lo + k.hi - (k.kernel_w - 1) * k.dilation[1] - 1) / k.strides[1] + 1;
+  const int64_t in_group = k.in / k.groups, out_group = k.out / k.groups;
+  std::vector<double> y;
+  for (int64_t n = 0; n < k.batch; ++n)
+    for (int64_t p = 0; p < oh; ++p)
+      for (int64_t q = 0; q < ow; ++q)
+        for (int64_t o = 0; o < k.out; ++o) {
+          double sum = 0;
+          for (int64_t i = 0; i < k.kernel_h; ++i)
+            for (int64_t j = 0; j < k.kernel_w; ++j)
+              for (int64_t c = 0; c < in_group; ++c) {
+                const int64_t h = p * k.strides[0] - k.lo + i * k.dilation[0],
+                              v = q * k.strides[1] - k.lo + j * k.dilation[1];
+                if (h < 0 || h >= k.height || v < 0 || v >= k.width) continue;
+                sum += x[size_t(((n * k.height + h) * k.width + v) * k.in + o / out_group * in_group + c)] *
+                       w[size_t(((i * k.kernel_w + j) * in_group + c) * k.out + o)];
+              }
+          y.push_back(sum);
+        }
+  return y;
+}
+
+const std::vector<Case> cases = {
+    {2, 8, 9, 3, 4, 3, 3, {1, 1}, {1, 1}, 0, 0, 1},   {2, 8, 9, 3, 5, 3, 2, {2, 1}, {1, 1}, 1, 1, 1},
+    {1, 11, 10, 4, 6, 3, 3, {1, 2}, {2, 1}, 2, 1, 1}, {1, 11, 12, 4, 6, 2, 3, {3, 2}, {2, 3}, 2, 0, 2},
+    {2, 7, 7, 16, 32, 3, 3, {2, 2}, {1, 1}, 1, 1, 1}, {1, 6, 6, 16, 16, 3, 3, {1, 1}, {1, 1}, 1, 1, 16},
+    {1, 6, 6, 8, 16, 3, 3, {2, 2}, {1, 1}, 0, 1, 8},  {3, 14, 14, 1, 32, 5, 5, {1, 1}, {1, 1}, 2, 2, 1},
+    {1, 5, 5, 2, 3, 1, 1, {2, 2}, {1, 1}, 0, 0, 1},   {1, 9, 9, 6, 9, 3, 3, {1, 1}, {1, 1}, 4, 3, 3},
+};
+
+// The three records on one case and device, all as NHWC and HWIO.
+struct Results {
+  Tensor y, gx, gw;
+};
+Results run(const Case& k, const Tensor& x, const Tensor& w, const Tensor& g, Layout layout) {
+  ConvParams p{k.strides, {k.lo, k.lo}, {k.hi, k.hi}, k.dilation, k.groups, layout, {}};
+  const bool nchw = layout == Layout::nchw;
+  auto in = [&](const Tensor& t) { return nchw ? transpose(t, {0, 3, 1, 2}) : t; };
+  auto out = [&](const Tensor& t) { return nchw ? transpose(t, {0, 2, 3, 1}) : t; };
+  const Tensor wl = nchw ? transpose(w, {3, 2, 0, 1}) : w;
+  Results r;
+  r.y = out(conv(in(x), wl,
+                 {.strides = k.strides,
+                  .padding = {{k.lo, k.hi}, {k.lo, k.hi}},
+                  .dilation = k.dilation,
+                  .groups = k.groups,
+                  .layout = layout}));
+  if (!g.defined()) return r;
+  p.sizes = {k.height, k.width};
+  r.gx = out(conv_grad_input(in(g), wl, p));
+  p.sizes = {k.kernel_h, k.kernel_w};
+  r.gw = conv_grad_weight(in(x), in(g), p);
+  if (nchw) r.gw = transpose(r.gw, {2, 3, 1, 0});
+  return r;
+}
+}  // namespace
+
+TEST_CASE("conv is the sum that its documentation says") {
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& k = cases[i];
+    const Tensor x = samples::uniform({k.batch, k.height, k.width, k.in}),
+                 w = samples::uniform({k.kernel_h, k.kernel_w, k.in / k.groups, k.out}, -1, 1, 2);
+    int64_t oh, ow;
+    const auto expected = by_hand(k, x.to_vector<double>(), w.to_vector<double>(), oh, ow);
+    const Tensor y = tensor(expected, {k.batch, oh, ow, k.out});
+    const double terms = double(k.kernel_h * k.kernel_w * (k.in / k.groups));
+    for (Layout layout : {Layout::nhwc, Layout::nchw}) {
+      INFO("case " << i << " layout " << name(layout));
+      const Tensor got = run(k, x, w, Tensor(), layout).y;
+      REQUIRE(got.shape() == y.shape());
+      CHECK(max(abs(got.astype(f64) - y)).item<double>() < 2e-7 * terms);
+      CHECK(max(abs(run(k, x.astype(f64), w.astype(f64), Tensor(), layout).y - y)).item<double>() < 1e-14 * terms);
+    }
+  }
+}
+
+TEST_CASE("the three records are one trilinear form") {
+  // <g, conv(x, w)> = <grad_input(g, w), x> = <grad_weight(x, g), w>.
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& k = cases[i];
+    const Tensor x = samples::uniform({k.batch, k.height, k.width, k.in}),
+                 w = samples::uniform({k.kernel_h, k.kernel_w, k.in / k.groups, k.out}, -1, 1, 2);
+    for (Layout layout : {Layout::nhwc, Layout::nchw})
+      for (bool fixed : {false, true}) {
+        INFO("case " << i << " layout " << name(layout) << (fixed ? " deterministic" : ""));
+        set_deterministic(fixed);
+        const Shape s = run(k, x, w, Tensor(), layout).y.shape();
+        const Tensor g = samples::uniform(s, -1, 1, 3);
+        const Results r = run(k, x, w, g, layout);
+        set_deterministic(false);
+        auto pair = [](const Tensor& a, const Tensor& b) { return sum(a.astype(f64) * b.astype(f64)).item<double>(); };
+        const double scale = sum(abs(g) * abs(r.y)).item<double>();
+        CHECK(std::abs(pair(g, r.y) - pair(r.gx, x)) < 1e-6 * scale);
+        CHECK(std::abs(pair(g, r.y) - pair(r.gw, w)) < 1e-6 * scale);
+      }
+  }
+}
+
+TEST_CASE("set_deterministic makes weight gradients independent of the number of threads") {
+  const Tensor x = samples::uniform({19, 8, 8, 3}), g = samples::uniform({19, 8, 8, 16}, -1, 1, 2);
+  const ConvParams p{{1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, Layout::nhwc, {3, 3}};
+  const int before = num_threads();
+  set_deterministic(true);
+  set_num_threads(1);
+  const auto one = conv_grad_weight(x, g, p).to_vector<float>();
+  set_num_threads(2);
+  const auto two = conv_grad_weight(x, g, p).to_vector<float>();
+  set_num_threads(before);
+  set_deterministic(false);
+  CHECK(one == two);
+}
+
+TEST_CASE("one axis of space: numbers by hand, and the ways to pad") {
+  const Tensor x = tensor({{{1.f}, {2.f}, {3.f}, {4.f}, {5.f}}}), w = tensor({{{1.f}}, {{10.f}}, {{100.f}}});
+  auto line = [](const Tensor& t) { return text(ravel(t)); };
+  CHECK(line(conv(x, w)) == "[321. 432. 543.]");  // numpy.correlate(x, w)
+  CHECK(line(conv(x, w, {.padding = "SAME"})) == "[210. 321. 432. 543.  54.]");
+  CHECK(line(conv(x, w, {.strides = {2}, .padding = "SAME"})) == "[210. 432.  54.]");
+  CHECK(line(conv(x, w, {.padding = 2})) == "[100. 210. 321. 432. 543.  54.   5.]");
+  CHECK(line(conv(x, w, {.padding = {{0, 1}}})) == "[321. 432. 543.  54.]");
+  CHECK(line(conv(x, w, {.dilation = {2}})) == "[531.]");
+  CHECK(line(conv1d(x.astype(bf16), w)) == "[321. 432. 543.]");
+  CHECK(conv(x.astype(bf16), w.astype(bf16)).dtype() == bf16);
+  // TensorFlow puts the odd zero of "SAME" at the end.
+  const Tensor w2 = tensor({{{1.f}}, {{10.f}}});
+  CHECK(line(conv(x, w2, {.padding = "SAME"})) == "[21. 32. 43. 54.  5.]");
+}
+
+TEST_CASE("conv_transpose spreads each element over a window") {
+  const Tensor x = tensor({{{1.f}, {2.f}, {3.f}}}), w = tensor({{{1.f}}, {{10.f}}, {{100.f}}});
+  auto line = [](const Tensor& t) { return text(ravel(t)); };
+  CHECK(line(conv_transpose(x, w)) == "[  1.  12. 123. 230. 300.]");  // numpy.convolve(x, w)
+  CHECK(line(conv_transpose(x, w, {.strides = {2}})) == "[  1.  10. 102.  20. 203.  30. 300.]");
+  CHECK(line(conv_transpose(x, w, {.strides = {2}, .padding = 1, .output_padding = {1}})) ==
+        "[ 10. 102.  20. 203.  30. 300.]");
+  CHECK(conv_transpose(zeros({2, 5, 7, 3}), zeros({3, 3, 4, 3}), {.strides = {2}, .padding = "SAME"}).shape() ==
+        Shape{2, 10, 14, 4});
+  CHECK(conv_transpose(zeros({2, 6, 5, 7}), zeros({6, 2, 3, 3}), {.groups = 2, .layout = Layout::nchw}).shape() ==
+        Shape{2, 4, 7, 9});
+}
+
+TEST_CASE("depthwise_conv gives each channel kernels of its own") {
+  const Tensor x = tensor({{{1.f, 10.f}, {2.f, 20.f}}}), w = tensor({{{1.f, 2.f, 3.f, 4.f}}, {{1.f, 1.f, 1.f, 1.f}}});
+  CHECK(text(ravel(depthwise_conv(x, w))) == "[ 3.  4. 50. 60.]");
+}
+
+TEST_CASE("no images, and three axes of space") {
+  CHECK(conv(zeros({0, 5, 5, 2}), ones({3, 3, 2, 4})).shape() == Shape{0, 3, 3, 4});
+  CHECK(conv3d(ones({1, 3, 3, 3, 2}), ones({2, 2, 2, 2, 1}))(0, 1, 1, 1, 0).item<float>() == 16.f);
+  const ConvParams p{{1}, {0}, {0}, {1}, 1, Layout::nhwc, {2}};
+  CHECK(text(ravel(conv_grad_weight(zeros({0, 3, 1}), zeros({0, 2, 2}), p))) == "[0. 0. 0. 0.]");
+  CHECK(max_pool(zeros({0, 4, 4, 3}), {2}).shape() == Shape{0, 2, 2, 3});
+}
+
+TEST_CASE("pooling: numbers by hand") {
+  const Tensor x = reshape(tensor({1.f, 5.f, 2.f, 0.f, 4.f, 3.f, 9.f, 7.f, 8.f, 6.f, -1.f, -2.f}), {1, 3, 4, 1});
+  auto grid = [](const Tensor& t) { return text(squeeze(t)); };
+  CHECK(grid(max_pool(x, {2, 2})) == "[5. 9.]");
+  CHECK(grid(max_pool(x, {2}, {.strides = {1}})) == "[[5. 9. 9.]\n [8. 9. 9.]]");
+  CHECK(grid(max_pool(x, {2}, {.padding = "SAME"})) == "[[ 5.  9.]\n [ 8. -1.]]");
+  CHECK(grid(avg_pool(x, {2}, {.padding = "SAME"})) == "[[ 3.25  4.5 ]\n [ 7.   -1.5 ]]");
+  CHECK(grid(avg_pool(x, {2}, {.padding = "SAME", .count_include_pad = true})) == "[[ 3.25  4.5 ]\n [ 3.5  -0.75]]");
+  CHECK(grid(max_pool(transpose(x, {0, 3, 1, 2}), {2}, {.layout = Layout::nchw})) == "[5. 9.]");
+  CHECK(grid(max_pool(x.astype(i32), {2})) == "[5 9]");
+  CHECK(text(global_max_pool(x)) == "[[9.]]");
+  CHECK(text(global_avg_pool(x)) == "[[3.5]]");
+  CHECK(global_avg_pool(zeros({2, 3, 4, 5}), Layout::nchw, true).shape() == Shape{2, 3, 1, 1});
+  // numpy: x[0:2].max, x[1:3].max along rows; columns in halves.
+  CHECK(grid(adaptive_max_pool(x, {2, 2})) == "[[5. 9.]\n [8. 9.]]");
+  CHECK(grid(adaptive_avg_pool(x, {3, 1})) == "[2.   5.75 2.75]");
+  CHECK(grid(adaptive_avg_pool(x, {1, 3})) == "[4.5 4.  2.5]");
+}
+
+TEST_CASE("max_pool: NaN wins, and the first of equals gets the gradient") {
+  const float nan = std::nanf("");
+  const Tensor x = tensor({{{1.f}, {nan}, {2.f}, {2.f}}});
+  for (Layout layout : {Layout::nhwc, Layout::nchw}) {
+    const Tensor y = layout == Layout::nhwc ? x : transpose(x, {0, 2, 1});
+    GradientTape tape;
+    tape.watch(y);
+    const Tensor pooled = max_pool(y, {2}, {.layout = layout});
+    CHECK(text(ravel(pooled)) == "[nan  2.]");
+    CHECK(text(ravel(tape.gradient(sum(pooled), y))) == "[0. 1. 1. 0.]");
+  }
+}
+
+TEST_CASE("gradients flow through options, and again") {
+  const Tensor x = samples::uniform({2, 6, 6, 2}), w = samples::uniform({3, 3, 2, 3}, -1, 1, 2);
+  GradientTape outer;
+  outer.watch(x);
+  outer.watch(w);
+  Tensor norm;
+  {
+    GradientTape inner;
+    inner.watch(x);
+    const Tensor y = max_pool(conv(x, w, {.strides = {1}, .padding = "SAME"}), {2});
+    norm = sum(square(inner.gradient(sum(square(y)), x)));
+  }
+  const auto g = outer.gradient(norm, x, w);
+  // Both are quadratic in x and quartic in w: x . d/dx = 2 f, w . d/dw = 4 f (Euler).
+  const double f = norm.item<double>();
+  CHECK(sum(g[0] * x).item<double>() == Approx(2 * f).epsilon(1e-4));
+  CHECK(sum(g[1] * w).item<double>() == Approx(4 * f).epsilon(1e-4));
+}
+
+TEST_CASE("messages name the function, the rule and the operands") {
+  const Tensor x = zeros({2, 6, 6, 3});
+  const std::string m = message_of([&] { conv(x, zeros({3, 3, 4, 5})); });
+  CHECK(has(m, "test_conv.cpp:"));
+  CHECK(has(m, "[conv] the input has 3 channels, the weights take 4 in each of 1 group(s): 3 != 4"));
+  CHECK(has(m, "f32[2,6,6,3]"));
+  CHECK(has(message_of([&] { conv(x, zeros({7, 7, 3, 5})); }), "does not fit axis 0 of space: 6 elements"));
+  CHECK(
+      has(message_of([&] { conv(x, zeros({3, 3, 1, 5}), {.groups = 3}); }), "5 output channels do not divide into 3"));
+  CHECK(has(message_of([&] { conv(x, zeros({3, 3, 3})); }), "must have 4 axes, not 3"));
+  CHECK(has(message_of([&] { conv1d(x, zeros({3, 3, 3, 3})); }), "[conv1d]"));
+  CHECK(has(message_of([&] { conv(x, zeros({3, 3, 3, 1}), {.strides = {1, 1, 1}}); }), "strides has 3 entries for 2"));
+  CHECK(has(message_of([&] { conv(x, zeros({3, 3, 3, 1}), {.strides = {0}}); }), "at least 1"));
+  CHECK(has(message_of([&] { conv(x, zeros({3, 3, 3, 1}), {.padding = "same"}); }), "neither \"SAME\" nor \"VALID\""));
+  CHECK(has(message_of([&] { max_pool(x, {2}, {.padding = 2}); }), "must be less than the window 2"));
+  CHECK(has(message_of([&] { max_pool(x, {7}); }), "[max_pool] a window of 7 does not fit"));
+  CHECK(has(message_of([&] { avg_pool(x.astype(i32), {2}); }), "[avg_pool]"));
+  CHECK(has(message_of([&] { conv_transpose(x, zeros({3, 3, 4, 3}), {.output_padding = {1}}); }),
+            "less than the stride"));
+}
