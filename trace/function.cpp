@@ -204,9 +204,10 @@ std::shared_ptr<FunctionCore::Trace> FunctionCore::make(Body& body, Key key, con
   }
   for (Tensor& leaf : key.leaves) leaf = make_stand_in(leaf.spec());
   t->key = std::move(key);
+  t->last_used = ++s.clock;
   s.traces.push_back(t);
   if (s.traces.size() > size_t(std::max(1, options_.max_traces)))
-    s.traces.erase(std::min_element(s.traces.begin(), s.traces.end(), [](auto& a, auto& b) { return a->last_used < b->last_used && a->last_used; }));
+    s.traces.erase(std::min_element(s.traces.begin(), s.traces.end(), [](auto& a, auto& b) { return a->last_used < b->last_used; }));
   warn_about_retracing(*t);
   return t;
 }

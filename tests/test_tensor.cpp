@@ -1,0 +1,152 @@
+// What a tensor is: dtypes and promotion, half precision, devices' names, value semantics, memory, errors.
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "catch.h"
+#include "rill/rill.h"
+
+using namespace rill;
+
+namespace {
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) { return e.what(); }
+  return "";
+}
+bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
+}  // namespace
+
+TEST_CASE("half precision converts as IEEE says") {
+  // Every finite half survives the way to float and back.
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    Half h;
+    h.bits = uint16_t(bits);
+    float f = h;
+    if (f != f) {
+      CHECK(float(Half(f)) != float(Half(f)));
+      continue;
+    }
+    REQUIRE(Half(f).bits == bits);
+  }
+  CHECK(float(Half(65504.f)) == 65504.f);
+  CHECK(std::isinf(float(Half(65520.f))));     // halfway to 2^16 rounds to even: infinity
+  CHECK(float(Half(65519.f)) == 65504.f);
+  CHECK(float(Half(1 + 0x1p-11f)) == 1.f);     // a tie goes to even
+  CHECK(float(Half(1 + 0x3p-11f)) == 1 + 0x1p-9f);
+  CHECK(float(Half(0x1p-24f)) == 0x1p-24f);    // the least denormal
+  CHECK(float(Half(0x1p-25f)) == 0.f);
+  CHECK(float(BFloat16(1 + 0x1p-8f)) == 1.f);
+  CHECK(float(BFloat16(1 + 0x3p-8f)) == 1 + 0x1p-6f);
+  CHECK(std::isinf(float(BFloat16(std::numeric_limits<float>::max()))));
+}
+
+TEST_CASE("promotion is JAX's table, with C++ scalars weak") {
+  CHECK(promote(i32, f16) == f16);
+  CHECK(promote(i64, f32) == f32);
+  CHECK(promote(f16, bf16) == f32);
+  CHECK(promote(u8, i8) == i16);
+  CHECK(promote(u32, i32) == i64);
+  CHECK(promote(u64, i64) == f32);
+  CHECK(promote(boolean, u8) == u8);
+  CHECK(promote(f64, c64) == c128);
+  CHECK(promote(f32, c64) == c64);
+  for (int a = 0; a < dtype_count - 1; ++a)
+    for (int b = 0; b < dtype_count - 1; ++b) CHECK(promote(DType(a), DType(b)) == promote(DType(b), DType(a)));
+  CHECK((zeros({2}, bf16) * 2.0).dtype() == bf16);
+  CHECK((zeros({2}, i8) + 1).dtype() == i8);
+  CHECK((zeros({2}, i32) * 0.5).dtype() == f32);
+  CHECK((zeros({2}, boolean) + 1).dtype() == i64);
+  CHECK((zeros({2}, f64) * 0.1)(0).item<double>() == 0);
+  CHECK((ones({1}, f64) * 0.1).item<double>() == 0.1);  // the scalar keeps its precision
+  CHECK((Tensor(2) + Tensor(0.5)).item<double>() == 2.5);
+  CHECK(has(message_of([] { tensor({"a"}) + tensor({1}); }), "string"));
+}
+
+TEST_CASE("devices are named in rill's and TensorFlow's ways") {
+  CHECK(Device("cpu") == Device("cpu:0"));
+  CHECK(Device("/device:CPU:0") == Device("cpu:0"));
+  CHECK(Device("/job:x/task:0/device:GPU:1") == Device("gpu:1"));
+  CHECK(to_string(Device("REF:0")) == "ref:0");
+  CHECK(has(message_of([] { Device("tpu:0"); }), "tpu:0"));
+  CHECK(has(message_of([] { Device("cpu:x"); }), "cpu:x"));
+  CHECK(has(message_of([] { zeros({2}, {.device = "gpu:7"}); }), "gpu:7"));
+}
+
+TEST_CASE("the reference device runs the same program") {
+  WithDevice on("ref:0");
+  Tensor x = arange(6).astype(f32).reshape({2, 3});
+  CHECK(x.device() == Device("ref:0"));
+  Tensor y = softmax(matmul(x, x.T()) * 0.1, -1);
+  CHECK(y.device() == Device("ref:0"));
+  CHECK(allclose(sum(y, -1), ones({2})));
+  std::string m = message_of([&] { x + ones({3}, {.device = "cpu:0"}); });
+  CHECK(has(m, "ref:0"));
+  CHECK(has(m, "cpu:0"));
+}
+
+TEST_CASE("tensors are values: updates never show through") {
+  Tensor a = zeros({3}), b = a, view = a(slice(0, 2));
+  Tensor c = a.at(0).set(5);
+  CHECK(array_equal(b, zeros({3})));
+  CHECK(array_equal(view, zeros({2})));
+  CHECK(array_equal(c, tensor({5.f, 0.f, 0.f})));
+  a += 1;
+  CHECK(array_equal(b, zeros({3})));
+  Variable v(b, "v");
+  Tensor before = v;
+  v.assign_add(ones({3}));
+  CHECK(array_equal(before, zeros({3})));
+  CHECK(array_equal(b, zeros({3})));
+  CHECK(array_equal(v, ones({3})));
+}
+
+TEST_CASE("a variable updates in place when nobody else holds its value") {
+  Variable v(zeros({100000}), "v");
+  const char* data = v.value().rep()->data;
+  v.assign_add(ones({100000}));
+  CHECK(v.value().rep()->data == data);
+  CHECK(has(message_of([&] { v.assign(ones({3})); }), "v"));
+  CHECK(has(message_of([&] { v.assign(ones({100000}, f64)); }), "f64"));
+  CHECK(has(message_of([&] { v.assign(ones({3})); }), "test_tensor.cpp"));
+}
+
+TEST_CASE("memory is counted, reused and given back") {
+  Device cpu("cpu:0");
+  { Tensor warm = zeros({1 << 20}); }
+  MemoryStats before = memory_stats(cpu);
+  for (int i = 0; i < 10; ++i) Tensor t = zeros({1 << 20});
+  MemoryStats after = memory_stats(cpu);
+  CHECK(after.in_use == before.in_use);
+  CHECK(after.reserved == before.reserved);  // the same block, ten times
+  CHECK(after.allocations == before.allocations + 10);
+  release_cached_memory(cpu);
+  CHECK(memory_stats(cpu).reserved < after.reserved);
+  CHECK(has(message_of([] { zeros({int64_t(1) << 60}); }), "bytes"));
+}
+
+TEST_CASE("tensors may be dropped on another thread than made them") {
+  MemoryStats before = memory_stats("cpu:0");
+  std::vector<Tensor> made;
+  std::thread maker([&] {
+    for (int i = 0; i < 1000; ++i) made.push_back(ones({8}) + i);
+  });
+  maker.join();
+  CHECK(made[999](0).item<float>() == 1000);
+  made.clear();
+  made.shrink_to_fit();
+  CHECK(memory_stats("cpu:0").in_use == before.in_use);
+}
+
+TEST_CASE("errors name the op, the operands, the rule and the caller's line") {
+  std::string m = message_of([] { ones({2, 3}) + ones({4}); });
+  CHECK(has(m, "test_tensor.cpp:"));
+  CHECK(has(m, "[add]"));
+  CHECK(has(m, "f32[2,3]"));
+  CHECK(has(m, "broadcast"));
+  CHECK(has(message_of([] { mean(ones({2}), 3); }), "test_tensor.cpp:"));  // a composite
+  CHECK(has(message_of([] { Tensor().shape(); }), "undefined"));
+  CHECK(has(message_of([] { ones({2}) + Tensor(); }), "undefined"));
+}
