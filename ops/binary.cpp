@@ -114,6 +114,7 @@ struct Binary {
   DTypeSet cpu_dtypes = plain_set & ~complex_set;
   Infer infer = infer_same;
   std::string_view no_gradient = "";
+  std::string_view no_special_values = "";
 };
 
 OpSpec spec_of(const Binary& b) {
@@ -121,7 +122,7 @@ OpSpec spec_of(const Binary& b) {
   s.name = b.name, s.doc = b.doc, s.kind = OpKind::elementwise, s.dtypes = b.dtypes, s.inputs = 2, s.infer = b.infer;
   s.vjp = b.vjp, s.saves_in = b.saves_in, s.saves_out = b.saves_out, s.no_gradient = b.no_gradient;
   s.cpu = b.cpu, s.cpu_dtypes = b.cpu_dtypes, s.ref = b.ref, s.samples = b.samples, s.max_ulp = b.max_ulp;
-  s.exported = b.exported;
+  s.exported = b.exported, s.no_special_values = b.no_special_values;
   return s;
 }
 
@@ -176,7 +177,8 @@ RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cp
   extern const Op fn##_op;                                                                                                    \
   const Op fn##_op(spec_of({.name = #fn, .doc = doc_text, .dtypes = float_set, .cpu = cpu::scalar_kernel<#fn>,                \
                             .ref = REF2(ref::floats, reference), .vjp = VJP2(dx, dy), .saves_in = save_both,                   \
-                            .samples = (binary_samples<-90, 90, -300, 300>), .max_ulp = 16, .exported = {onnx_name, tf_name}}));
+                            .samples = (binary_samples<-90, 90, -300, 300>), .max_ulp = 16, .exported = {onnx_name, tf_name},                           \
+                            .no_special_values = "x is a result of the forward op, within its range"}));
 RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x), multiply_no_nan(-2 * x * y, g),
           multiply_no_nan(1 - x * x, g), "", "TanhGrad")
 RILL_GRAD(sigmoid_grad, "x * y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : x * y - x * y * x), multiply_no_nan((1 - 2 * x) * y, g),

@@ -132,6 +132,7 @@ struct OpSpec {
   double norm_tolerance = 0;
   std::string_view no_finite_difference = "";  // why the gradient test cannot use them (kinks, random, integers)
 
+  std::string_view no_special_values = "";  // why the tests keep infinities and huge numbers from it
   ExportNames exported = {};
 };
 
