@@ -84,7 +84,7 @@ inline auto train_block() {
     Tensor weights = softmax(matmul(q, swapaxes(k, -1, -2)) * float(1 / std::sqrt(32.0)) + mask, -1);
     Tensor mixed = transpose(matmul(weights, v), {0, 2, 1, 3}).reshape({8, 128, 256});
     Tensor h = x + dense(mixed, p[4], p[5]);
-    Tensor wide = gelu(dense(layer_norm(h, p[6], p[7]), p[8], p[9]), {.approximate = true});
+    Tensor wide = gelu(dense(layer_norm(h, p[6], p[7]), p[8], p[9]));
     return mean(square(h + dense(wide, p[10], p[11])));
   });
 }
