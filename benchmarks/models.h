@@ -64,8 +64,8 @@ inline auto train_cnn() {
   return training(
       parameters({{5, 5, 1, 32}, {32}, {5, 5, 32, 64}, {64}, {3136, 1024}, {1024}, {1024, 10}, {10}}), 0.01f,
       [](const Parameters& p, const Tensor& x, const Tensor& y) {
-        Tensor h = max_pool(relu(conv(x, p[0]) + p[1]), {2, 2});
-        h = max_pool(relu(conv(h, p[2]) + p[3]), {2, 2});
+        Tensor h = max_pool(relu(conv(x, p[0], {.padding = "SAME"}) + p[1]), {2, 2});
+        h = max_pool(relu(conv(h, p[2], {.padding = "SAME"}) + p[3]), {2, 2});
         h = relu(dense(h.reshape({64, 3136}), p[4], p[5]));
         return cross_entropy(dense(h, p[6], p[7]), y);
       });

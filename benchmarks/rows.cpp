@@ -94,7 +94,7 @@ void matmul_row(State& state, int64_t n) {
 
 void conv3x3(State& state) {
   Tensor x = normal({8, 56, 56, 64}), w = normal({3, 3, 64, 64});
-  auto f = function("conv3x3", [](const Tensor& x, const Tensor& w) { return conv(x, w); });
+  auto f = function("conv3x3", [](const Tensor& x, const Tensor& w) { return conv(x, w, {.padding = "SAME"}); });
   loop(state, [&] { return f(x, w); });
 }
 
