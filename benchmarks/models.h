@@ -61,20 +61,19 @@ inline auto train_mlp() {
 }
 
 inline auto train_cnn() {
-  return training(
-      parameters({{5, 5, 1, 32}, {32}, {5, 5, 32, 64}, {64}, {3136, 1024}, {1024}, {1024, 10}, {10}}), 0.01f,
-      [](const Parameters& p, const Tensor& x, const Tensor& y) {
-        Tensor h = max_pool(relu(conv(x, p[0], {.padding = "SAME"}) + p[1]), {2, 2});
-        h = max_pool(relu(conv(h, p[2], {.padding = "SAME"}) + p[3]), {2, 2});
-        h = relu(dense(h.reshape({64, 3136}), p[4], p[5]));
-        return cross_entropy(dense(h, p[6], p[7]), y);
-      });
+  return training(parameters({{5, 5, 1, 32}, {32}, {5, 5, 32, 64}, {64}, {3136, 1024}, {1024}, {1024, 10}, {10}}),
+                  0.01f, [](const Parameters& p, const Tensor& x, const Tensor& y) {
+                    Tensor h = max_pool(relu(conv(x, p[0], {.padding = "SAME"}) + p[1]), {2, 2});
+                    h = max_pool(relu(conv(h, p[2], {.padding = "SAME"}) + p[3]), {2, 2});
+                    h = relu(dense(h.reshape({64, 3136}), p[4], p[5]));
+                    return cross_entropy(dense(h, p[6], p[7]), y);
+                  });
 }
 
 // A pre-norm transformer block on x [8, 128, 256] with 8 causal heads.
 inline auto train_block() {
-  Parameters p = parameters({{256}, {256}, {256, 768}, {768}, {256, 256}, {256},
-                             {256}, {256}, {256, 1024}, {1024}, {1024, 256}, {256}});
+  Parameters p = parameters(
+      {{256}, {256}, {256, 768}, {768}, {256, 256}, {256}, {256}, {256}, {256, 1024}, {1024}, {1024, 256}, {256}});
   for (int i : {0, 6}) p[i].assign(ones({256}));
   Tensor mask = where(tril(ones({128, 128})) > 0, zeros({128, 128}), full({128, 128}, -1e9f));
   return training(p, 0.01f, [mask](const Parameters& p, const Tensor& x, const Tensor&) {

@@ -74,9 +74,8 @@ void softmax_row(State& state) {
 
 void ln_gelu(State& state) {
   Tensor x = normal({4096, 1024}), g = normal({1024}), b = normal({1024});
-  auto f = function("ln_gelu", [](const Tensor& x, const Tensor& g, const Tensor& b) {
-    return gelu(layer_norm(x, g, b));
-  });
+  auto f =
+      function("ln_gelu", [](const Tensor& x, const Tensor& g, const Tensor& b) { return gelu(layer_norm(x, g, b)); });
   loop(state, [&] { return f(x, g, b); });
 }
 
