@@ -195,7 +195,7 @@ Tensor uniform(const Shape& shape, const UniformOptions& o, Where where) {
   if (!(o.low <= top) || !std::isfinite(is_double(d) ? span : float(span)))
     fail("random::uniform", fmt::format("there is no {} in [{}, {}), or it is too wide", name(d), o.low, o.high),
          where);
-  const Tensor u = half_open_unit(shape, d, {{}, o.key, o.device}, where);
+  Tensor u = half_open_unit(shape, d, {{}, o.key, o.device}, where);
   if (o.low == 0 && o.high == 1 && d == work_dtype(d)) return u;
   return minimum(astype(scaled(u, span, o.low), d), top);  // rounding may have reached `high`
 }

@@ -101,7 +101,7 @@ void visit_sortable(const KernelArgs& args, F&& f) {
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using T = Moved<decltype(zero)>;
     if constexpr (std::is_arithmetic_v<T> || is_half_type<T>) {
-      if (sizeof(KeyOf<T>) == 8 || args.input(0).size() > int64_t(~uint32_t(0))) f(T(), uint64_t());
+      if (sizeof(KeyOf<T>) == 8 || args.input(0).size() > int64_t(0xFFFFFFFF)) f(T(), uint64_t());
       else f(T(), uint32_t());
     }
   });
