@@ -1,0 +1,95 @@
+"""What viewers make of the files that rill writes: the program tests/api/viewers.cpp runs, then each viewer that is
+installed reads what it wrote. Graphviz: `dot`; TensorBoard and Model Explorer: their Python packages (`pip install
+tensorboard ai-edge-model-explorer`). Skipped where there is none.
+"""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.environ.get("RILL_BUILD_ROOT", "build")
+checked = []
+
+
+def graphviz(out):
+    if not shutil.which("dot"):
+        return
+    svg = subprocess.run(["dot", "-Tsvg", f"{out}/mlp.dot"], capture_output=True, text=True, check=True)
+    assert not svg.stderr, svg.stderr
+    for text in ("layer1", "layer2", "loss", "f32[32,8]", "f32[32,16]"):
+        assert f">{text}</text>" in svg.stdout, f"{text} is not in the picture"
+    checked.append("Graphviz")
+
+
+def tensorboard(out):
+    try:
+        from tensorboard.backend.event_processing import event_accumulator
+        from tensorboard.compat.proto import config_pb2, graph_pb2
+        from tensorboard.util import tensor_util
+    except ImportError:
+        return
+
+    def load(folder):
+        events = event_accumulator.EventAccumulator(f"{out}/logs/{folder}", size_guidance={"tensors": 0})
+        events.Reload()
+        return events
+
+    graph = load("mlp").Graph()
+    names = {node.name for node in graph.node}
+    assert {"layer1/w", "layer2/b", "output"} <= names, names
+    assert any(node.op == "Softmax" and node.name.startswith("layer2/") for node in graph.node), names
+    for node in graph.node:
+        for source in node.input:
+            assert source.split(":")[0] in names, f"{node.name} reads {source}, which is not there"
+    with open(f"{out}/mlp.pb", "rb") as file:
+        assert graph_pb2.GraphDef.FromString(file.read()) == graph
+
+    train = load("train")
+    losses = [tensor_util.make_ndarray(e.tensor_proto).item() for e in train.Tensors("loss")]
+    assert len(losses) == 20 and losses[-1] < losses[0], losses
+    assert [e.step for e in train.Tensors("loss")] == list(range(20))
+    histogram = tensor_util.make_ndarray(train.Tensors("layer1/w")[0].tensor_proto)
+    assert histogram.shape == (30, 3) and histogram[:, 2].sum() == 8 * 16, histogram
+    assert (histogram[1:, 0] == histogram[:-1, 1]).all(), "the buckets leave gaps"
+    image = train.Tensors("digits")[0].tensor_proto.string_val
+    assert list(image[:2]) == [b"28", b"28"] and len(image) == 4, image[:2]
+    assert train.Tensors("note")[0].tensor_proto.string_val[0] == b"**bold** words"
+    run = config_pb2.RunMetadata.FromString(train.Tensors("step")[0].tensor_proto.string_val[0])
+    traced = run.function_graphs[-1].pre_optimization_graph
+    assert {"Assign", "VariableV2"} <= {node.op for node in traced.node}
+    plugins = {tag: train.SummaryMetadata(tag).plugin_data.plugin_name for tag in train.Tags()["tensors"]}
+    assert plugins == {"loss": "scalars", "layer1/w": "histograms", "digits": "images", "note": "text",
+                       "step": "graph_run_metadata_graph"}, plugins
+    checked.append("TensorBoard")
+
+
+def model_explorer(out):
+    try:
+        from model_explorer import graph_builder
+    except ImportError:
+        return
+    # The viewer's own classes say which keys it reads.
+    with open(f"{out}/mlp.json", encoding="utf-8") as file:
+        graph = json.load(file)["graphs"][0]
+    known = {"id", "nodes"}
+    assert known <= set(graph_builder.Graph.__dataclass_fields__)
+    for node in graph["nodes"]:
+        assert set(node) <= set(graph_builder.GraphNode.__dataclass_fields__), node
+        for edge in node["incomingEdges"]:
+            assert set(edge) <= set(graph_builder.IncomingEdge.__dataclass_fields__), edge
+        for output in node.get("outputsMetadata", []):
+            assert set(output) <= set(graph_builder.MetadataItem.__dataclass_fields__), output
+    assert {node["namespace"] for node in graph["nodes"]} >= {"layer1", "layer2", "loss"}
+    checked.append("Model Explorer")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    subprocess.run([os.path.abspath(f"{BUILD}/tests/api_viewers")], cwd=folder, check=True)
+    assert glob.glob(f"{folder}/viewers/logs/mlp/events.out.tfevents.*")
+    for viewer in (graphviz, tensorboard, model_explorer):
+        viewer(f"{folder}/viewers")
+print("read by:", ", ".join(checked) or "no viewer is installed")
+sys.exit(0 if checked else 77)
