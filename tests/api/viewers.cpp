@@ -13,19 +13,21 @@ int main() {
   Variable w1(random::normal({8, 16}) * 0.1f, "layer1/w"), b1(zeros({16}), "layer1/b");
   Variable w2(random::normal({16, 4}) * 0.1f, "layer2/w"), b2(zeros({4}), "layer2/b");
 
-  auto mlp = function("mlp", [&](const Tensor& x, const Tensor& labels) {
-    Tensor hidden, probabilities;
-    {
-      NameScope layer("layer1");
-      hidden = maximum(matmul(x, w1) + b1, 0);
-    }
-    {
-      NameScope layer("layer2");
-      probabilities = softmax(matmul(hidden, w2) + b2, -1);
-    }
-    NameScope layer("loss");
-    return -mean(sum(labels * log(probabilities), -1));
-  }, {.signature = {spec(f32, {32, 8}, "x"), spec(f32, {32, 4}, "labels")}});
+  auto mlp = function("mlp",
+                      [&](const Tensor& x, const Tensor& labels) {
+                        Tensor hidden, probabilities;
+                        {
+                          NameScope layer("layer1");
+                          hidden = maximum(matmul(x, w1) + b1, 0);
+                        }
+                        {
+                          NameScope layer("layer2");
+                          probabilities = softmax(matmul(hidden, w2) + b2, -1);
+                        }
+                        NameScope layer("loss");
+                        return -mean(sum(labels * log(probabilities), -1));
+                      },
+                      {.signature = {spec(f32, {32, 8}, "x"), spec(f32, {32, 4}, "labels")}});
   Graph g = mlp.graph(spec(f32, {32, 8}), spec(f32, {32, 4}));
   export_graph(g, "viewers/mlp.dot");
   export_graph(g, "viewers/mlp.json");
