@@ -34,7 +34,9 @@ thread_local std::vector<TapeEntry> spare_entries;
 uint64_t key_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v); }
 }  // namespace
 
-GradientTape::Impl::Impl(TapeOptions o) : options(o), entries(std::move(spare_entries)), serial_(next_serial++) { start_recording(); }
+GradientTape::Impl::Impl(TapeOptions o) : options(o), entries(std::move(spare_entries)), serial_(next_serial++) {
+  start_recording();
+}
 
 GradientTape::Impl::~Impl() {
   stop_recording();
@@ -50,7 +52,10 @@ void GradientTape::Impl::stop_recording() {
   if (!recording) return;
   auto& tapes = thread_state().tapes;
   for (size_t i = 0; i < tapes.size(); ++i)
-    if (tapes[i] == this) { tapes.erase(i); break; }
+    if (tapes[i] == this) {
+      tapes.erase(i);
+      break;
+    }
   recording = false;
 }
 void GradientTape::Impl::forget() {
@@ -179,7 +184,8 @@ void accumulate(Tensor& sum, Tensor&& term) {
 
 Tensors input_cotangents(const TapeEntry& e, std::span<const Tensor> cotangents, uint64_t needed) {
   if (!e.op) return e.custom(cotangents, needed);
-  return e.op->vjp(VjpArgs{*e.op, e.attrs, {e.in.data(), e.in.size()}, {e.out.data(), e.out.size()}, cotangents, needed});
+  return e.op->vjp(
+      VjpArgs{*e.op, e.attrs, {e.in.data(), e.in.size()}, {e.out.data(), e.out.size()}, cotangents, needed});
 }
 
 }  // namespace
@@ -204,7 +210,9 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
       for (size_t i = 0; i < outputs; ++i) {
         Tensor& c = cotangent[e.first_out + i];
         // A record's rule gets zeros where no cotangent arrived; a custom one is told.
-        given.push_back(c.defined() || !e.op ? c : zeros(e.out[i].shape(), {.dtype = e.out[i].dtype(), .device = e.out[i].device()}));
+        given.push_back(c.defined() || !e.op
+                            ? c
+                            : zeros(e.out[i].shape(), {.dtype = e.out[i].dtype(), .device = e.out[i].device()}));
         if (!is_source[e.first_out + i]) c = Tensor();
       }
       uint64_t needed = 0;
@@ -212,7 +220,8 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
         if (i >= 64 || (e.in_nodes[i] && active[e.in_nodes[i]])) needed |= uint64_t(1) << (i & 63);
       Tensors back = input_cotangents(e, given, needed);
       for (size_t i = 0; i < e.in_nodes.size() && i < back.size(); ++i)
-        if (TapeNode n = e.in_nodes[i]; n && active[n] && back[i].defined()) accumulate(cotangent[n], std::move(back[i]));
+        if (TapeNode n = e.in_nodes[i]; n && active[n] && back[i].defined())
+          accumulate(cotangent[n], std::move(back[i]));
     }
     if (consume) entries.pop_back();
   }
@@ -228,7 +237,8 @@ GradientTape::~GradientTape() = default;
 
 void GradientTape::watch(const Tensor& x, Where where) {
   if (!is_differentiable(x.dtype()))
-    fail("GradientTape.watch", fmt::format("{} cannot be watched: gradients need a floating or complex dtype", to_string(x.spec())), where);
+    fail("GradientTape.watch",
+         fmt::format("{} cannot be watched: gradients need a floating or complex dtype", to_string(x.spec())), where);
   impl_->watch(x);
 }
 void GradientTape::watch(const Variable& v, Where) {
@@ -250,8 +260,10 @@ Spec spec_of(const Source& s) { return s.variable ? s.variable->value.spec() : s
 Tensor seed_for(const Tensor& target, const Tensor& output_gradient, const Where& where) {
   if (!output_gradient.defined()) return ones_like(target);
   if (!(output_gradient.shape() == target.shape()))
-    fail("GradientTape.gradient", fmt::format("output_gradient is {} and the target {}: their shapes must be equal",
-                                              to_string(output_gradient.spec()), to_string(target.spec())), where);
+    fail("GradientTape.gradient",
+         fmt::format("output_gradient is {} and the target {}: their shapes must be equal",
+                     to_string(output_gradient.spec()), to_string(target.spec())),
+         where);
   return output_gradient.astype(target.dtype());
 }
 
@@ -260,32 +272,46 @@ struct Paused {
   GradientTape::Impl& tape;
   bool resume;
   explicit Paused(GradientTape::Impl& t) : tape(t), resume(t.recording && t.options.persistent) { t.stop_recording(); }
-  ~Paused() { if (resume) tape.start_recording(); }
+  ~Paused() {
+    if (resume) tape.start_recording();
+  }
 };
 
 }  // namespace
 
-void GradientTape::gradients(std::span<const Tensor> targets, std::span<const Source> sources, const GradientOptions& options,
-                             const Where& where, std::span<Tensor> out) {
+void GradientTape::gradients(std::span<const Tensor> targets, std::span<const Source> sources,
+                             const GradientOptions& options, const Where& where, std::span<Tensor> out) {
   Impl& tape = *impl_;
   if (tape.used)
-    fail("GradientTape.gradient", "this tape was asked for a gradient before and has freed what it held. make it persistent: GradientTape tape({.persistent = true})", where);
+    fail("GradientTape.gradient",
+         "this tape was asked for a gradient before and has freed what it held. make it persistent: GradientTape "
+         "tape({.persistent = true})",
+         where);
   CallerScope caller(where);
   Paused paused(tape);
   std::vector<TapeNode> target_nodes, source_nodes;
   std::vector<Tensor> seeds;
   if (!options.output_gradients.empty() && options.output_gradients.size() != targets.size())
-    fail("GradientTape.gradient", fmt::format("{} output_gradients for {} targets. give one each", options.output_gradients.size(), targets.size()), where);
+    fail("GradientTape.gradient",
+         fmt::format("{} output_gradients for {} targets. give one each", options.output_gradients.size(),
+                     targets.size()),
+         where);
   for (size_t i = 0; i < targets.size(); ++i) {
     const Tensor& t = targets[i];
     if (!is_differentiable(t.dtype()))
-      fail("GradientTape.gradient", fmt::format("the target is {}: gradients need a floating or complex dtype", to_string(t.spec())), where);
+      fail("GradientTape.gradient",
+           fmt::format("the target is {}: gradients need a floating or complex dtype", to_string(t.spec())), where);
     target_nodes.push_back(tape.node_of(t));
-    seeds.push_back(seed_for(t, options.output_gradients.empty() ? options.output_gradient : options.output_gradients[i], where));
+    seeds.push_back(
+        seed_for(t, options.output_gradients.empty() ? options.output_gradient : options.output_gradients[i], where));
   }
   for (const Source& s : sources) source_nodes.push_back(tape.node_of(s));
   auto unconnected = [&](size_t i) {
-    fail("GradientTape.gradient", fmt::format("the target does not depend on {}. watch it before it is used, or ask for {{.unconnected = Unconnected::zero}}", describe(sources[i], i)), where);
+    fail("GradientTape.gradient",
+         fmt::format("the target does not depend on {}. watch it before it is used, or ask for {{.unconnected = "
+                     "Unconnected::zero}}",
+                     describe(sources[i], i)),
+         where);
   };
   if (options.unconnected == Unconnected::error) {
     // Found before anything is freed, so that the tape can be asked again.
@@ -313,13 +339,16 @@ Tensor GradientTape::gradient(const Tensor& target, const Source& source, const 
   gradients({&target, 1}, {&source, 1}, options, where, {&out, 1});
   return out;
 }
-std::vector<Tensor> GradientTape::gradient(const Tensor& target, const std::vector<Variable>& sources, const GradientOptions& options, Where where) {
+std::vector<Tensor> GradientTape::gradient(const Tensor& target, const std::vector<Variable>& sources,
+                                           const GradientOptions& options, Where where) {
   return gradient(std::vector<Tensor>{target}, std::vector<Source>(sources.begin(), sources.end()), options, where);
 }
-std::vector<Tensor> GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources, const GradientOptions& options, Where where) {
+std::vector<Tensor> GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources,
+                                           const GradientOptions& options, Where where) {
   return gradient(std::vector<Tensor>{target}, std::vector<Source>(sources.begin(), sources.end()), options, where);
 }
-std::vector<Tensor> GradientTape::gradient(const std::vector<Tensor>& targets, const std::vector<Source>& sources, const GradientOptions& options, Where where) {
+std::vector<Tensor> GradientTape::gradient(const std::vector<Tensor>& targets, const std::vector<Source>& sources,
+                                           const GradientOptions& options, Where where) {
   std::vector<Tensor> out(sources.size());
   gradients(targets, sources, options, where, out);
   return out;
@@ -332,7 +361,8 @@ std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, const Sour
   bool persistent = std::exchange(impl_->options.persistent, true);
   {
     Paused paused(*impl_);
-    for (int64_t i = 0; i < n; ++i) rows.push_back(gradient(target, source, {options.unconnected, cotangent(i), {}}, where));
+    for (int64_t i = 0; i < n; ++i)
+      rows.push_back(gradient(target, source, {options.unconnected, cotangent(i), {}}, where));
   }
   impl_->options.persistent = persistent;
   if (!persistent) {
@@ -347,17 +377,22 @@ Tensor GradientTape::jacobian(const Tensor& target, const Source& source, const 
   CallerScope caller(where);
   int64_t n = target.size();
   Tensor units = eye(n, n, 0, {.dtype = target.dtype(), .device = target.device()});
-  auto rows = gradient_rows(target, source, n, [&](int64_t i) { return units(i).reshape(target.shape()); }, options, where);
+  auto rows =
+      gradient_rows(target, source, n, [&](int64_t i) { return units(i).reshape(target.shape()); }, options, where);
   Shape shape = target.shape();
   for (int64_t d : spec_of(source).shape) shape.push_back(d);
   if (rows.empty()) return zeros(shape, {.dtype = target.dtype(), .device = target.device()});
   return rows[0].defined() ? stack(rows).reshape(shape) : Tensor();
 }
 
-Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source, const GradientOptions& options, Where where) {
+Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source, const GradientOptions& options,
+                                    Where where) {
   CallerScope caller(where);
   if (target.ndim() < 1 || source.ndim() < 1 || target.shape()[0] != source.shape()[0])
-    fail("GradientTape.batch_jacobian", fmt::format("target {} and source {} must share their first axis, the batch", to_string(target.spec()), to_string(source.spec())), where);
+    fail("GradientTape.batch_jacobian",
+         fmt::format("target {} and source {} must share their first axis, the batch", to_string(target.spec()),
+                     to_string(source.spec())),
+         where);
   int64_t batch = target.shape()[0], width = batch ? target.size() / batch : 0;
   Tensor units = eye(width, width, 0, {.dtype = target.dtype(), .device = target.device()});
   auto unit = [&](int64_t i) { return broadcast_to(units(i), Shape{batch, width}).reshape(target.shape()); };
@@ -388,7 +423,9 @@ size_t GradientTape::bytes_held() const {
   return bytes;
 }
 
-StopRecording::StopRecording(GradientTape& tape) : tape_(tape), was_recording_(tape.impl_->recording) { tape.impl_->stop_recording(); }
+StopRecording::StopRecording(GradientTape& tape) : tape_(tape), was_recording_(tape.impl_->recording) {
+  tape.impl_->stop_recording();
+}
 StopRecording::~StopRecording() {
   if (was_recording_) tape_.impl_->start_recording();
 }

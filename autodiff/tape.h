@@ -21,8 +21,8 @@
 namespace rill {
 
 struct TapeOptions {
-  bool persistent = false;       // gradient() may be called again; what the tape holds is kept until it dies
-  bool watch_variables = true;   // trainable Variables are watched when read
+  bool persistent = false;      // gradient() may be called again; what the tape holds is kept until it dies
+  bool watch_variables = true;  // trainable Variables are watched when read
 };
 
 // What gradient() does for a source that the target does not depend on.
@@ -34,7 +34,7 @@ enum class Unconnected : uint8_t {
 
 struct GradientOptions {
   Unconnected unconnected = Unconnected::error;
-  Tensor output_gradient = {};  // the cotangent to start from, of the target's shape; ones by default
+  Tensor output_gradient = {};                // the cotangent to start from, of the target's shape; ones by default
   std::vector<Tensor> output_gradients = {};  // the same for several targets, one each
 };
 
@@ -61,28 +61,32 @@ class GradientTape {
   // d sum(target) / d source, of the source's shape and dtype. Throws where the target is not floating or not known to
   // this tape, where a source is unconnected (see GradientOptions), and where a tape that is not persistent was asked
   // before.
-  Tensor gradient(const Tensor& target, const Source& source, const GradientOptions& options = {}, Where where = Where::current());
+  Tensor gradient(const Tensor& target, const Source& source, const GradientOptions& options = {},
+                  Where where = Where::current());
   // Of several sources in one walk: auto [dw, db] = tape.gradient(loss, w, b).
   template <class... More>
     requires(std::convertible_to<const More&, Source> && ...)
-  std::array<Tensor, 2 + sizeof...(More)> gradient(const Tensor& target, const Source& first, const Source& second, const More&... more) {
+  std::array<Tensor, 2 + sizeof...(More)> gradient(const Tensor& target, const Source& first, const Source& second,
+                                                   const More&... more) {
     const Source sources[] = {first, second, Source(more)...};
     std::array<Tensor, 2 + sizeof...(More)> out;
     gradients({&target, 1}, sources, {}, Where::current(), out);
     return out;
   }
-  std::vector<Tensor> gradient(const Tensor& target, const std::vector<Variable>& sources, const GradientOptions& options = {},
-                               Where where = Where::current());
-  std::vector<Tensor> gradient(const Tensor& target, const std::vector<Tensor>& sources, const GradientOptions& options = {},
-                               Where where = Where::current());
+  std::vector<Tensor> gradient(const Tensor& target, const std::vector<Variable>& sources,
+                               const GradientOptions& options = {}, Where where = Where::current());
+  std::vector<Tensor> gradient(const Tensor& target, const std::vector<Tensor>& sources,
+                               const GradientOptions& options = {}, Where where = Where::current());
   // Of the sum of several targets.
   std::vector<Tensor> gradient(const std::vector<Tensor>& targets, const std::vector<Source>& sources,
                                const GradientOptions& options = {}, Where where = Where::current());
 
   // d target[i] / d source[j], of shape target.shape + source.shape; one backward walk an element of the target.
-  Tensor jacobian(const Tensor& target, const Source& source, const GradientOptions& options = {}, Where where = Where::current());
+  Tensor jacobian(const Tensor& target, const Source& source, const GradientOptions& options = {},
+                  Where where = Where::current());
   // For target and source whose first axis is a batch of independent rows: shape [batch] + target row + source row.
-  Tensor batch_jacobian(const Tensor& target, const Tensor& source, const GradientOptions& options = {}, Where where = Where::current());
+  Tensor batch_jacobian(const Tensor& target, const Tensor& source, const GradientOptions& options = {},
+                        Where where = Where::current());
 
   // Ends recording; gradients may still be asked for.
   void stop();
@@ -100,8 +104,9 @@ class GradientTape {
   void gradients(std::span<const Tensor> targets, std::span<const Source> sources, const GradientOptions& options,
                  const Where& where, std::span<Tensor> out);
   // Gradients for `n` cotangents of the target, one walk each; then the tape is used up unless persistent.
-  std::vector<Tensor> gradient_rows(const Tensor& target, const Source& source, int64_t n, const std::function<Tensor(int64_t)>& cotangent,
-                                    const GradientOptions& options, const Where& where);
+  std::vector<Tensor> gradient_rows(const Tensor& target, const Source& source, int64_t n,
+                                    const std::function<Tensor(int64_t)>& cotangent, const GradientOptions& options,
+                                    const Where& where);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -30,7 +30,10 @@ class NodeMap {
   void clear() { few_.clear(), many_.clear(); }
 
  private:
-  struct Item { uint64_t key; TapeNode node; };
+  struct Item {
+    uint64_t key;
+    TapeNode node;
+  };
   SmallVec<Item, 8> few_;
   std::unordered_map<uint64_t, TapeNode> many_;
 };

@@ -11,7 +11,10 @@ Tensor fresh(const Tensor& x) { return identity(x); }
 
 void require_scalar(std::string_view op, const Tensor& y, const Where& where) {
   if (y.size() != 1)
-    fail(op, fmt::format("the function gives {}, and a gradient needs one number. sum() it, or use jacrev()", to_string(y.spec())), where);
+    fail(op,
+         fmt::format("the function gives {}, and a gradient needs one number. sum() it, or use jacrev()",
+                     to_string(y.spec())),
+         where);
 }
 
 Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where) {
@@ -23,7 +26,10 @@ Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where)
 Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tensor& tangent, const Where& where) {
   CallerScope caller(where);
   if (!(tangent.shape() == x.shape()))
-    fail("jvp", fmt::format("the tangent is {} and x {}: their shapes must be equal", to_string(tangent.spec()), to_string(x.spec())), where);
+    fail("jvp",
+         fmt::format("the tangent is {} and x {}: their shapes must be equal", to_string(tangent.spec()),
+                     to_string(x.spec())),
+         where);
   GradientTape second({.watch_variables = false});
   Tensor u = fresh(zeros_like(y));
   second.watch(u);
@@ -49,7 +55,8 @@ Tensor forward_jacobian(const std::function<Tensor(const Tensor&)>& f, const Ten
 // --- custom_gradient -------------------------------------------------------------------------------------------------
 
 namespace {
-void record_on(std::span<TapeListener* const> tapes, Operands in, Tensor& out, const CustomVjp& vjp, const Where& where) {
+void record_on(std::span<TapeListener* const> tapes, Operands in, Tensor& out, const CustomVjp& vjp,
+               const Where& where) {
   for (TapeListener* tape : tapes) tape->record_custom(in, {&out, 1}, vjp, where);
 }
 }  // namespace
@@ -114,7 +121,8 @@ class CaptureFinder final : public TapeListener {
 
 }  // namespace
 
-Tensor run_recompute(const std::function<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in, const Where& where) {
+Tensor run_recompute(const std::function<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in,
+                     const Where& where) {
   Tensor out;
   std::vector<Captured> captured;
   {
@@ -144,7 +152,8 @@ Tensor run_recompute(const std::function<Tensor(std::span<const Tensor>)>& f, st
       else tape.watch(c.tensor);
     }
     Tensor y = f(arguments);
-    std::vector<Tensor> g = tape.gradient(std::vector<Tensor>{y}, sources, {Unconnected::none, cotangents[0], {}}, where);
+    std::vector<Tensor> g =
+        tape.gradient(std::vector<Tensor>{y}, sources, {Unconnected::none, cotangents[0], {}}, where);
     return Tensors(g.begin(), g.end());
   };
   auto& tapes = thread_state().tapes;

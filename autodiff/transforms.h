@@ -21,7 +21,8 @@ Tensor run_custom(const std::function<std::pair<Tensor, std::function<Tensors(co
                   std::initializer_list<const Tensor*> in, const Where& where);
 inline Tensors as_list(Tensor t) { return Tensors{std::move(t)}; }
 inline Tensors as_list(Tensors t) { return t; }
-Tensor run_recompute(const std::function<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in, const Where& where);
+Tensor run_recompute(const std::function<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in,
+                     const Where& where);
 }  // namespace detail
 
 // value_and_grad(f)(x, rest...) -> {f(x, rest...), its gradient by x}. f must give a scalar.
@@ -40,7 +41,8 @@ auto value_and_grad(F f, Where where = Where::current()) {
 // grad(f)(x, rest...) -> the gradient by x. f must give a scalar.
 template <class F>
 auto grad(F f, Where where = Where::current()) {
-  return [g = value_and_grad(std::move(f), where)](const Tensor& x, const auto&... rest) { return g(x, rest...).second; };
+  return
+      [g = value_and_grad(std::move(f), where)](const Tensor& x, const auto&... rest) { return g(x, rest...).second; };
 }
 
 // vjp(f, x) -> {f(x), a callable from a cotangent of f(x) to one of x, which may be called many times}.
@@ -52,8 +54,9 @@ auto vjp(F&& f, const Tensor& x, Where where = Where::current()) {
   Tensor y = f(v);
   tape->stop();
   return std::pair(y, std::function<Tensor(const Tensor&)>([tape, y, v, where](const Tensor& cotangent) {
-    return tape->gradient(y, v, {.unconnected = Unconnected::zero, .output_gradient = cotangent}, where);
-  }));
+                     return tape->gradient(y, v, {.unconnected = Unconnected::zero, .output_gradient = cotangent},
+                                           where);
+                   }));
 }
 
 // jvp(f, x, tangent) -> {f(x), the directional derivative J(x) tangent}: a vjp of the vjp, which is linear in its
@@ -102,8 +105,8 @@ auto vmap(F f, Where where = Where::current()) {
   };
 }
 
-// A function with a gradient of its own: f(x...) gives {value, rule}, where rule(cotangent) gives the cotangent of x, or
-// Tensors with one an argument. Nothing that f does is recorded.
+// A function with a gradient of its own: f(x...) gives {value, rule}, where rule(cotangent) gives the cotangent of x,
+// or Tensors with one an argument. Nothing that f does is recorded.
 template <class F>
 auto custom_gradient(F f, Where where = Where::current()) {
   return [f = std::move(f), where](const auto&... x) {
@@ -121,7 +124,9 @@ template <class F>
 auto recompute(F f, Where where = Where::current()) {
   return [f = std::move(f), where](const auto&... x) {
     auto call = [f](std::span<const Tensor> in) {
-      return [&]<size_t... i>(std::index_sequence<i...>) { return Tensor(f(in[i]...)); }(std::make_index_sequence<sizeof...(x)>());
+      return [&]<size_t... i>(std::index_sequence<i...>) {
+        return Tensor(f(in[i]...));
+      }(std::make_index_sequence<sizeof...(x)>());
     };
     return detail::run_recompute(call, {static_cast<const Tensor&>(x)...}, where);
   };

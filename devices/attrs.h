@@ -44,7 +44,8 @@ template <class A>
 inline constexpr AttrsType attrs_type = {
     [](const void* p) {
       AttrList list;
-      A::fields(*static_cast<const A*>(p), [&](const char* name, const auto& f) { list.emplace_back(name, to_attr_value(f)); });
+      A::fields(*static_cast<const A*>(p),
+                [&](const char* name, const auto& f) { list.emplace_back(name, to_attr_value(f)); });
       return list;
     },
     [](const void* p) -> std::shared_ptr<const void> { return std::make_shared<const A>(*static_cast<const A*>(p)); }};
@@ -60,7 +61,9 @@ class AttrsView {
 
   // The struct itself; `A` must be what it was made from.
   template <class A>
-  const A& as() const { return *static_cast<const A*>(data); }
+  const A& as() const {
+    return *static_cast<const A*>(data);
+  }
   // The fields by name; empty where the op has none.
   AttrList list() const { return type ? type->list(data) : AttrList(); }
 
@@ -77,7 +80,9 @@ class Attrs {
   Attrs(const A& a) : Attrs(AttrsView(a)) {}
   operator AttrsView() const { return {type_, data_.get()}; }
   template <class A>
-  const A& as() const { return *static_cast<const A*>(data_.get()); }
+  const A& as() const {
+    return *static_cast<const A*>(data_.get());
+  }
   AttrList list() const { return AttrsView(*this).list(); }
 
  private:

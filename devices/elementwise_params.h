@@ -7,13 +7,17 @@ namespace rill {
 struct CastAttrs {
   DType dtype = DType::f32;
   template <class S, class V>
-  static void fields(S& s, V&& v) { v("dtype", s.dtype); }
+  static void fields(S& s, V&& v) {
+    v("dtype", s.dtype);
+  }
 };
 
 struct TransferAttrs {
   std::string device;
   template <class S, class V>
-  static void fields(S& s, V&& v) { v("device", s.device); }
+  static void fields(S& s, V&& v) {
+    v("device", s.device);
+  }
 };
 
 }  // namespace rill

@@ -37,7 +37,9 @@ size_t large_bytes(size_t bytes) {
 }
 int kind_index(Device d) { return d.kind() == DeviceKind::ref ? 1 : 0; }
 
-struct FreeBlock { FreeBlock* next; };
+struct FreeBlock {
+  FreeBlock* next;
+};
 
 struct Counters {
   std::atomic<int64_t> in_use{0}, allocations{0};
@@ -91,7 +93,11 @@ struct HeapOwner {
     }
     g.heaps.erase(h);
     for (FreeBlock* b : h->free)
-      while (b) { FreeBlock* next = b->next; give_back_to_system(b); b = next; }
+      while (b) {
+        FreeBlock* next = b->next;
+        give_back_to_system(b);
+        b = next;
+      }
     delete h;
   }
 };
@@ -139,7 +145,9 @@ void release_large(Buffer* b) {
 void* from_system(size_t bytes, Device d) {
   size_t total = bytes + header_bytes, align = total >= 2 * huge_page ? huge_page : 64;
   void* p = std::aligned_alloc(align, (total + align - 1) / align * align);
-  if (!p) fail("allocate", fmt::format("{} cannot give {} bytes: out of memory. free tensors or use smaller ones", to_string(d), bytes));
+  if (!p)
+    fail("allocate",
+         fmt::format("{} cannot give {} bytes: out of memory. free tensors or use smaller ones", to_string(d), bytes));
   if (align == huge_page) madvise(p, total, MADV_HUGEPAGE);
   return p;
 }

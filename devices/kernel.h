@@ -18,9 +18,13 @@ struct KernelArgs {
   Tensor& output(int i = 0) const { return *out[i]; }
   // Pointers to the first element, unchecked: the kernel has looked at the dtype.
   template <class T>
-  const T* in_data(int i) const { return reinterpret_cast<const T*>(in[i]->rep()->data); }
+  const T* in_data(int i) const {
+    return reinterpret_cast<const T*>(in[i]->rep()->data);
+  }
   template <class T>
-  T* out_data(int i = 0) const { return reinterpret_cast<T*>(out[i]->mutable_rep()->data); }
+  T* out_data(int i = 0) const {
+    return reinterpret_cast<T*>(out[i]->mutable_rep()->data);
+  }
 };
 using Kernel = void (*)(const KernelArgs&);
 

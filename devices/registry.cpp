@@ -15,9 +15,7 @@ namespace rill {
 
 std::vector<Device> devices() { return {Device(DeviceKind::cpu, 0), Device(DeviceKind::ref, 0)}; }
 
-bool has_device(Device d) {
-  return d.index() == 0 && (d.kind() == DeviceKind::cpu || d.kind() == DeviceKind::ref);
-}
+bool has_device(Device d) { return d.index() == 0 && (d.kind() == DeviceKind::cpu || d.kind() == DeviceKind::ref); }
 
 namespace {
 void require_device(Device d, const Where& where) {
@@ -108,7 +106,10 @@ template <class T>
 void copy_strided(const TensorRep& from, T* to) {
   const Shape& shape = from.spec.shape;
   int n = shape.ndim();
-  if (n == 0) { *to = *reinterpret_cast<const T*>(from.data); return; }
+  if (n == 0) {
+    *to = *reinterpret_cast<const T*>(from.data);
+    return;
+  }
   int64_t inner = shape[size_t(n - 1)], step = from.strides[size_t(n - 1)];
   Dims index(size_t(n), 0);
   const T* base = reinterpret_cast<const T*>(from.data);
@@ -119,7 +120,9 @@ void copy_strided(const TensorRep& from, T* to) {
     for (int i = n - 2; i >= 0 && ++index[size_t(i)] == shape[size_t(i)]; --i) index[size_t(i)] = 0;
   }
 }
-struct Bytes16 { uint64_t a, b; };
+struct Bytes16 {
+  uint64_t a, b;
+};
 }  // namespace
 
 void copy_elements(const Tensor& from, Tensor& to) {

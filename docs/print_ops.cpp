@@ -10,9 +10,13 @@ using namespace rill;
 namespace {
 
 std::string dtypes(DTypeSet set) {
-  struct Named { std::string_view name; DTypeSet set; };
-  static constexpr Named groups[] = {{"any", every_set}, {"all but strings", plain_set}, {"numbers", number_set}, {"reals", real_set},
-                                     {"ints", int_set}, {"floats", float_set}, {"complex", complex_set}};
+  struct Named {
+    std::string_view name;
+    DTypeSet set;
+  };
+  static constexpr Named groups[] = {
+      {"any", every_set}, {"all but strings", plain_set}, {"numbers", number_set}, {"reals", real_set},
+      {"ints", int_set},  {"floats", float_set},          {"complex", complex_set}};
   std::string out;
   for (const Named& g : groups)
     if ((set & g.set) == g.set) {
@@ -44,14 +48,20 @@ int main() {
   const auto& ops = all_ops();
   int differentiable = 0;
   for (const Op* op : ops) differentiable += op->vjp != nullptr;
-  fmt::print("# Operations\n\nPrinted from the op records by `./dev docs`; do not edit. {} records, {} of them differentiable. Everything else in the\n"
-             "public headers is a composite of these.\n\n", ops.size(), differentiable);
+  fmt::print(
+      "# Operations\n\nPrinted from the op records by `./dev docs`; do not edit. {} records, {} of them "
+      "differentiable. Everything else in the\n"
+      "public headers is a composite of these.\n\n",
+      ops.size(), differentiable);
   for (OpKind kind : {OpKind::elementwise, OpKind::view, OpKind::reduction, OpKind::library, OpKind::creation}) {
-    fmt::print("## {}\n\n| op | what it gives | first operand | gradient | cpu:0 | cpu:0 against ref:0 | ONNX | TensorFlow |\n|---|---|---|---|---|---|---|---|\n", name(kind));
+    fmt::print(
+        "## {}\n\n| op | what it gives | first operand | gradient | cpu:0 | cpu:0 against ref:0 | ONNX | TensorFlow "
+        "|\n|---|---|---|---|---|---|---|---|\n",
+        name(kind));
     for (const Op* op : ops)
       if (op->kind == kind)
-        fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} |\n", op->name, escaped(op->doc), dtypes(op->dtypes), gradient(*op), cpu(*op),
-                   tolerance(*op), op->exported.onnx, op->exported.tensorflow);
+        fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} |\n", op->name, escaped(op->doc), dtypes(op->dtypes),
+                   gradient(*op), cpu(*op), tolerance(*op), op->exported.onnx, op->exported.tensorflow);
     fmt::print("\n");
   }
 }

@@ -46,8 +46,10 @@ void check_operands(const Op& op, Operands in, SpecPointers& specs, const Where&
   }
   for (size_t i = 1; i < specs.size(); ++i)
     if (!(specs[i]->device == specs[0]->device))
-      fail(op.name, fmt::format("operands are on {} and {}. move one with to(\"{}\")", to_string(specs[0]->device),
-                                to_string(specs[i]->device), to_string(specs[0]->device)), where);
+      fail(op.name,
+           fmt::format("operands are on {} and {}. move one with to(\"{}\")", to_string(specs[0]->device),
+                       to_string(specs[i]->device), to_string(specs[0]->device)),
+           where);
 }
 
 void check_dtype(const Op& op, const SpecPointers& specs, AttrsView attrs, const Where& where) {
@@ -60,8 +62,10 @@ void check_dtype(const Op& op, const SpecPointers& specs, AttrsView attrs, const
 }
 
 [[noreturn]] void fail_leaked(const Op& op, const Where& where) {
-  fail(op.name, "an operand belongs to a function that has finished tracing. return it from that function instead of "
-                "storing it outside", where);
+  fail(op.name,
+       "an operand belongs to a function that has finished tracing. return it from that function instead of "
+       "storing it outside",
+       where);
 }
 
 void check_not_leaked(const Op& op, Operands in, const Where& where) {
@@ -107,7 +111,8 @@ void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsVi
 }
 
 Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {
-  if (placement_is_logged) [[unlikely]] report_placement(op.name, in, specs[0].device);
+  if (placement_is_logged) [[unlikely]]
+    report_placement(op.name, in, specs[0].device);
   if (op.view) return view_of(op, *in[0], attrs, specs[0]);
   Tensor out = empty_tensor(specs[0]);
   Tensor* outs[] = {&out};
@@ -117,7 +122,8 @@ Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs
 
 Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {
   if (specs.size() == 1) return Tensors{run_op1(op, in, attrs, specs)};
-  if (placement_is_logged) [[unlikely]] report_placement(op.name, in, specs[0].device);
+  if (placement_is_logged) [[unlikely]]
+    report_placement(op.name, in, specs[0].device);
   Tensors out;
   SmallVec<Tensor*, 4> pointers;
   out.reserve(specs.size());

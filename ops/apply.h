@@ -1,5 +1,5 @@
-// The way of a call: apply() infers, runs (or, while tracing, appends to the graph) and records on the tapes that watch.
-// Public functions (ops.h) are one-liners over it.
+// The way of a call: apply() infers, runs (or, while tracing, appends to the graph) and records on the tapes that
+// watch. Public functions (ops.h) are one-liners over it.
 #pragma once
 #include <memory>
 

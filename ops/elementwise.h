@@ -5,8 +5,9 @@
 
 namespace rill {
 
-// --- One operand; the result has its shape ----------------------------------------------------------------------------
-// RILL_UNARY(name): Tensor name(const Tensor& x, Where where).
+// --- One operand; the result has its shape
+// ---------------------------------------------------------------------------- RILL_UNARY(name): Tensor name(const
+// Tensor& x, Where where).
 #define RILL_UNARY(name) Tensor name(const Tensor& x, Where where = Where::current());
 // Floating or complex; integers and bools become f32 first.
 RILL_UNARY(exp)
@@ -61,11 +62,11 @@ RILL_UNARY(isinf)
 RILL_UNARY(isfinite)
 RILL_UNARY(signbit)
 // Composites.
-RILL_UNARY(silu)           // x * sigmoid(x), also called swish
-RILL_UNARY(log_sigmoid)    // -softplus(-x)
-RILL_UNARY(relu6)          // min(relu(x), 6)
-RILL_UNARY(softsign)       // x / (1 + |x|)
-RILL_UNARY(sinc)           // sin(pi x) / (pi x), 1 at 0
+RILL_UNARY(silu)         // x * sigmoid(x), also called swish
+RILL_UNARY(log_sigmoid)  // -softplus(-x)
+RILL_UNARY(relu6)        // min(relu(x), 6)
+RILL_UNARY(softsign)     // x / (1 + |x|)
+RILL_UNARY(sinc)         // sin(pi x) / (pi x), 1 at 0
 RILL_UNARY(deg2rad)
 RILL_UNARY(rad2deg)
 // The same values; no gradient flows back through it.
@@ -80,20 +81,21 @@ Tensor gelu(const Tensor& x, bool approximate = true, Where where = Where::curre
 // 0/0 and NaN become `nan`, infinities `posinf` and `neginf` (the dtype's largest by default).
 Tensor nan_to_num(const Tensor& x, double nan = 0.0, Where where = Where::current());
 
-// --- Two operands; they broadcast and are promoted to one dtype -------------------------------------------------------
+// --- Two operands; they broadcast and are promoted to one dtype
+// -------------------------------------------------------
 #define RILL_BINARY(name) Tensor name(const Tensor& x, const Tensor& y, Where where = Where::current());
 RILL_BINARY(add)
 RILL_BINARY(subtract)
 RILL_BINARY(multiply)
 RILL_BINARY(multiply_no_nan)  // x * y, and 0 where y is 0 even if x is infinite or NaN
-RILL_BINARY(divide)        // true division: integers become f32
-RILL_BINARY(floor_divide)  // rounds down; an integer divided by 0 gives 0
-RILL_BINARY(remainder)     // x - y * floor(x / y), the sign of y; an integer modulo 0 gives 0
-RILL_BINARY(fmod)          // the sign of x, as C
-RILL_BINARY(power)         // ints stay ints, where a negative exponent gives 0 (but 1 and -1 keep theirs)
-RILL_BINARY(maximum)       // NaN if either is
+RILL_BINARY(divide)           // true division: integers become f32
+RILL_BINARY(floor_divide)     // rounds down; an integer divided by 0 gives 0
+RILL_BINARY(remainder)        // x - y * floor(x / y), the sign of y; an integer modulo 0 gives 0
+RILL_BINARY(fmod)             // the sign of x, as C
+RILL_BINARY(power)            // ints stay ints, where a negative exponent gives 0 (but 1 and -1 keep theirs)
+RILL_BINARY(maximum)          // NaN if either is
 RILL_BINARY(minimum)
-RILL_BINARY(fmax)          // the other where one is NaN
+RILL_BINARY(fmax)  // the other where one is NaN
 RILL_BINARY(fmin)
 RILL_BINARY(atan2)
 RILL_BINARY(hypot)
@@ -102,13 +104,13 @@ RILL_BINARY(nextafter)
 RILL_BINARY(logaddexp)
 RILL_BINARY(logaddexp2)
 RILL_BINARY(heaviside)
-RILL_BINARY(xlogy)         // 0 where x is 0
+RILL_BINARY(xlogy)  // 0 where x is 0
 RILL_BINARY(squared_difference)
 RILL_BINARY(bitwise_and)
 RILL_BINARY(bitwise_or)
 RILL_BINARY(bitwise_xor)
-RILL_BINARY(left_shift)    // 0 where y is not in [0, bits)
-RILL_BINARY(right_shift)   // arithmetic where signed
+RILL_BINARY(left_shift)   // 0 where y is not in [0, bits)
+RILL_BINARY(right_shift)  // arithmetic where signed
 RILL_BINARY(gcd)
 RILL_BINARY(lcm)
 RILL_BINARY(logical_and)

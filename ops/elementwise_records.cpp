@@ -16,7 +16,8 @@ OutSpecs infer_same(const InferArgs& args) {
   for (int i = 1; i < args.count(); ++i) {
     const Spec& s = args[i];
     if (s.dtype != spec.dtype)
-      args.reject(fmt::format("operands have different dtypes, {} and {}. convert one with astype()", name(spec.dtype), name(s.dtype)));
+      args.reject(fmt::format("operands have different dtypes, {} and {}. convert one with astype()", name(spec.dtype),
+                              name(s.dtype)));
     if (!(s.shape == spec.shape) && !broadcast_into(spec.shape, s.shape))
       args.reject(fmt::format("shapes {} and {} do not broadcast: axes must be equal or 1, counted from the back",
                               to_string(args[0].shape), to_string(s.shape)));
@@ -40,15 +41,20 @@ OutSpecs infer_real(const InferArgs& args) {
 
 namespace {
 template <class T>
-struct ComplexPart { using type = double; };
+struct ComplexPart {
+  using type = double;
+};
 template <>
-struct ComplexPart<std::complex<float>> { using type = float; };
+struct ComplexPart<std::complex<float>> {
+  using type = float;
+};
 }  // namespace
 
 // --- Operands --------------------------------------------------------------------------------------------------------
 
 Tensor as_operand(const Tensor& t, DType dtype, Device device, const Where& where) {
-  if (t.spec().weak && t.ndim() == 0 && !t.is_symbolic() && !(t.dtype() == dtype && t.device() == device) && dtype != DType::string) {
+  if (t.spec().weak && t.ndim() == 0 && !t.is_symbolic() && !(t.dtype() == dtype && t.device() == device) &&
+      dtype != DType::string) {
     // A C++ scalar is a constant: no tape watches it and no op needs to run.
     Spec spec;
     spec.dtype = dtype;
@@ -58,7 +64,8 @@ Tensor as_operand(const Tensor& t, DType dtype, Device device, const Where& wher
       const From x = *reinterpret_cast<const From*>(t.rep()->data);
       visit_dtype(dtype, [&](auto to) {
         using To = decltype(to);
-        if constexpr (std::is_constructible_v<To, From>) *reinterpret_cast<To*>(out.mutable_rep()->data) = static_cast<To>(x);
+        if constexpr (std::is_constructible_v<To, From>)
+          *reinterpret_cast<To*>(out.mutable_rep()->data) = static_cast<To>(x);
         else if constexpr (std::is_constructible_v<double, From> && std::is_constructible_v<To, std::complex<float>>)
           *reinterpret_cast<To*>(out.mutable_rep()->data) = To(static_cast<typename ComplexPart<To>::type>(x));
       });
@@ -69,7 +76,8 @@ Tensor as_operand(const Tensor& t, DType dtype, Device device, const Where& wher
 }
 
 Tensor unary(const Op& op, const Tensor& x, bool floating, const Where& where) {
-  if (!floating || !x.defined() || is_differentiable(x.dtype()) || x.dtype() == DType::string) return apply1(op, {&x}, {}, where);
+  if (!floating || !x.defined() || is_differentiable(x.dtype()) || x.dtype() == DType::string)
+    return apply1(op, {&x}, {}, where);
   Tensor f = as_operand(x, DType::f32, x.device(), where);
   return apply1(op, {&f}, {}, where);
 }
@@ -105,15 +113,20 @@ std::vector<Sample> make_binary_samples(double x_lo, double x_hi, double y_lo, d
   auto pair = [&](Shape x, Shape y) {
     return Sample{{samples::uniform(x, x_lo, x_hi, 5), samples::uniform(y, y_lo, y_hi, 6)}, {}};
   };
-  return {pair({37}, {37}), pair({3, 5}, {5}), pair({4, 1}, {1, 6}), pair({}, {7}), pair({2, 3}, {}), pair({}, {}), pair({0, 3}, {3})};
+  return {pair({37}, {37}), pair({3, 5}, {5}), pair({4, 1}, {1, 6}), pair({}, {7}),
+          pair({2, 3}, {}), pair({}, {}),      pair({0, 3}, {3})};
 }
 
 std::vector<Sample> integer_unary_samples() {
-  return {{{samples::integers({37}, 0, 100)}, {}}, {{samples::integers({3, 5}, 0, 2)}, {}}, {{samples::integers({}, 3, 9)}, {}}};
+  return {{{samples::integers({37}, 0, 100)}, {}},
+          {{samples::integers({3, 5}, 0, 2)}, {}},
+          {{samples::integers({}, 3, 9)}, {}}};
 }
 
 std::vector<Sample> integer_binary_samples() {
-  auto pair = [](Shape x, Shape y) { return Sample{{samples::integers(x, 0, 100), samples::integers(y, 1, 7, DType::i64, 2)}, {}}; };
+  auto pair = [](Shape x, Shape y) {
+    return Sample{{samples::integers(x, 0, 100), samples::integers(y, 1, 7, DType::i64, 2)}, {}};
+  };
   return {pair({37}, {37}), pair({3, 5}, {5}), pair({4, 1}, {1, 6}), pair({}, {7}), pair({2, 3}, {})};
 }
 

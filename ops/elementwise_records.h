@@ -31,9 +31,13 @@ std::vector<Sample> make_unary_samples(double lo, double hi);
 std::vector<Sample> make_binary_samples(double x_lo, double x_hi, double y_lo, double y_hi);
 
 template <int lo, int hi>
-std::vector<Sample> unary_samples() { return make_unary_samples(lo / 100.0, hi / 100.0); }
+std::vector<Sample> unary_samples() {
+  return make_unary_samples(lo / 100.0, hi / 100.0);
+}
 template <int x_lo, int x_hi, int y_lo, int y_hi>
-std::vector<Sample> binary_samples() { return make_binary_samples(x_lo / 100.0, x_hi / 100.0, y_lo / 100.0, y_hi / 100.0); }
+std::vector<Sample> binary_samples() {
+  return make_binary_samples(x_lo / 100.0, x_hi / 100.0, y_lo / 100.0, y_hi / 100.0);
+}
 
 // Cotangent of an operand that may have been broadcast: summed back to its shape.
 Tensor unbroadcast(const Tensor& cotangent, const Tensor& operand);

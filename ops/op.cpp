@@ -25,7 +25,8 @@ const std::vector<const Op*>& all_ops() {
 
 const Op* find_op(std::string_view name) {
   const auto& ops = all_ops();
-  auto it = std::lower_bound(ops.begin(), ops.end(), name, [](const Op* op, std::string_view n) { return op->name < n; });
+  auto it =
+      std::lower_bound(ops.begin(), ops.end(), name, [](const Op* op, std::string_view n) { return op->name < n; });
   return it != ops.end() && (*it)->name == name ? *it : nullptr;
 }
 
@@ -38,8 +39,10 @@ void InferArgs::reject(std::string message) const {
   std::string operands;
   for (const Spec* s : in) operands += (operands.empty() ? "" : ", ") + to_string(*s);
   std::string attributes = to_string(attrs);
-  fail(op.name, fmt::format("{}. operands: {}{}{}", message, operands.empty() ? "none" : operands,
-                            attributes.empty() ? "" : "; ", attributes), where);
+  fail(op.name,
+       fmt::format("{}. operands: {}{}{}", message, operands.empty() ? "none" : operands,
+                   attributes.empty() ? "" : "; ", attributes),
+       where);
 }
 
 }  // namespace rill

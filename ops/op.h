@@ -71,8 +71,8 @@ enum class OpKind : uint8_t {
   elementwise,  // out[i] depends on in[i] alone (after broadcasting); may run in place
   view,         // no kernel where the strides allow it
   reduction,
-  library,      // a kernel of its own: contraction, convolution, sort, ...
-  creation      // no tensor inputs
+  library,  // a kernel of its own: contraction, convolution, sort, ...
+  creation  // no tensor inputs
 };
 std::string_view name(OpKind k);
 
@@ -117,16 +117,16 @@ struct OpSpec {
   uint64_t saves_in = save_none, saves_out = save_none;
   std::string_view no_gradient = "";  // why there is no vjp; a record has one or the other
 
-  Kernel cpu = nullptr;  // null: the ref kernel, whose memory is the host's too
+  Kernel cpu = nullptr;             // null: the ref kernel, whose memory is the host's too
   DTypeSet cpu_dtypes = every_set;  // of the first input (an output's, without one); others take the ref kernel
-  Kernel ref = nullptr;  // plain, slow, obviously right; the oracle. Null only where `view` is set.
+  Kernel ref = nullptr;             // plain, slow, obviously right; the oracle. Null only where `view` is set.
   View view = nullptr;
   bool wants_contiguous = false;  // inputs are made dense before the kernel runs
 
   std::vector<Sample> (*samples)() = nullptr;
-  // What the tests allow between cpu and ref, in units in the last place of the output's dtype; for ops that add many terms,
-  // in epsilons of that dtype times the sum of the terms' magnitudes; for ops that add and subtract (x - mean(x)), in
-  // epsilons times the largest magnitude in the output.
+  // What the tests allow between cpu and ref, in units in the last place of the output's dtype; for ops that add many
+  // terms, in epsilons of that dtype times the sum of the terms' magnitudes; for ops that add and subtract (x -
+  // mean(x)), in epsilons times the largest magnitude in the output.
   double max_ulp = 0;
   double sum_tolerance = 0;
   double norm_tolerance = 0;

@@ -1,5 +1,6 @@
 // The public functions. Each runs at once, or is traced inside `function`; each throws rill::Error, naming the caller's
-// line, on operands that its op's `infer` rejects. docs/ops.md, printed from the records, has formulas, dtypes, gradients.
+// line, on operands that its op's `infer` rejects. docs/ops.md, printed from the records, has formulas, dtypes,
+// gradients.
 //
 // Unless said otherwise: operands broadcast as in numpy; integers and bools become f32 where the result is not whole;
 // axes may be negative; reductions take {.axis = ..., .keepdims = ...}, an axis, or nothing for all axes.
@@ -33,11 +34,13 @@ class TensorArg {
 };
 
 #define RILL_OPERATOR(symbol) Tensor operator symbol(const TensorArg& a, const TensorArg& b);
-RILL_OPERATOR(+) RILL_OPERATOR(-) RILL_OPERATOR(*) RILL_OPERATOR(/) RILL_OPERATOR(%)
-RILL_OPERATOR(&) RILL_OPERATOR(|) RILL_OPERATOR(^) RILL_OPERATOR(<<) RILL_OPERATOR(>>)
-RILL_OPERATOR(==) RILL_OPERATOR(!=) RILL_OPERATOR(<) RILL_OPERATOR(<=) RILL_OPERATOR(>) RILL_OPERATOR(>=)
+RILL_OPERATOR(+)
+RILL_OPERATOR(-) RILL_OPERATOR(*) RILL_OPERATOR(/) RILL_OPERATOR(%) RILL_OPERATOR(&) RILL_OPERATOR(|) RILL_OPERATOR(^)
+    RILL_OPERATOR(<<) RILL_OPERATOR(>>) RILL_OPERATOR(==) RILL_OPERATOR(!=) RILL_OPERATOR(<) RILL_OPERATOR(<=)
+        RILL_OPERATOR(>) RILL_OPERATOR(>=)
 #undef RILL_OPERATOR
-Tensor operator-(const TensorArg& a);
+            Tensor
+            operator-(const TensorArg& a);
 Tensor operator~(const TensorArg& a);
 Tensor operator!(const TensorArg& a);
 Tensor& operator+=(Tensor& a, const TensorArg& b);
@@ -51,8 +54,8 @@ Tensor& operator/=(Tensor& a, const TensorArg& b);
 #include "rill/ops/creation.h"
 #include "rill/ops/elementwise.h"
 #include "rill/ops/indexing.h"
-#include "rill/ops/nn_ops.h"
 #include "rill/ops/linalg.h"
+#include "rill/ops/nn_ops.h"
 #include "rill/ops/random.h"
 #include "rill/ops/reductions.h"
 #include "rill/ops/shaping.h"

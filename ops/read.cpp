@@ -13,7 +13,9 @@ namespace {
 void require_readable(const Tensor& t, std::string_view call, const Where& where) {
   if (!t.is_symbolic()) return;
   if (TraceListener* trace = thread_state().trace) trace->fail_read(call, where);
-  fail(call, "the tensor belongs to a function that has finished tracing and has no elements. return it from that function", where);
+  fail(call,
+       "the tensor belongs to a function that has finished tracing and has no elements. return it from that function",
+       where);
 }
 
 void require_convertible(const Tensor& t, DType as, std::string_view call, const Where& where) {
@@ -42,18 +44,26 @@ void copy_out(const Tensor& t, void* out) {
 void Tensor::read_item(void* out, DType as, const Where& where) const {
   require_readable(*this, "item", where);
   if (size() != 1)
-    fail("item", fmt::format("{} has {} elements, and item() reads the one of a tensor that has one. index first, or use to_vector()",
-                             to_string(spec()), size()), where);
+    fail("item",
+         fmt::format(
+             "{} has {} elements, and item() reads the one of a tensor that has one. index first, or use to_vector()",
+             to_string(spec()), size()),
+         where);
   copy_out(readable(*this, as, "item", where), out);
 }
 
-void Tensor::read_all(void* out, DType as, const Where& where) const { copy_out(readable(*this, as, "to_vector", where), out); }
+void Tensor::read_all(void* out, DType as, const Where& where) const {
+  copy_out(readable(*this, as, "to_vector", where), out);
+}
 
 const void* Tensor::host_data(DType as, const Where& where) const {
   require_readable(*this, "data", where);
   if (dtype() != as)
-    fail("data", fmt::format("{} has no elements of {}. convert with astype({})", to_string(spec()), name(as), name(as)), where);
-  if (!is_contiguous()) fail("data", fmt::format("{} is a strided view. call contiguous() first", to_string(spec())), where);
+    fail("data",
+         fmt::format("{} has no elements of {}. convert with astype({})", to_string(spec()), name(as), name(as)),
+         where);
+  if (!is_contiguous())
+    fail("data", fmt::format("{} is a strided view. call contiguous() first", to_string(spec())), where);
   return rep()->data;
 }
 

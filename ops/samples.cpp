@@ -62,7 +62,8 @@ Tensor distinct(const Shape& shape, double lo, double hi, uint64_t seed) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   for (int64_t i = n; i-- > 1;) std::swap(order[size_t(i)], order[next(state) % uint64_t(i + 1)]);
-  return fill(shape, DType::f32, [&](int64_t i) { return float(lo + (hi - lo) * (double(order[size_t(i)]) + 0.5) / double(n)); });
+  return fill(shape, DType::f32,
+              [&](int64_t i) { return float(lo + (hi - lo) * (double(order[size_t(i)]) + 0.5) / double(n)); });
 }
 
 Tensor values(std::vector<double> v, const Shape& shape, DType dtype) {

@@ -20,14 +20,18 @@ Tensor fitted(const VariableState& v, const Spec& spec, const Tensor& value, std
   Tensor t = value;
   if (t.spec().weak || t.dtype() == spec.dtype) t = t.astype(spec.dtype);
   else
-    fail(op, fmt::format("variable '{}' is {} and the value is {}: dtypes differ. convert the value with astype({})", v.name,
-                         to_string(spec), to_string(t.spec()), name(spec.dtype)), where);
+    fail(op,
+         fmt::format("variable '{}' is {} and the value is {}: dtypes differ. convert the value with astype({})",
+                     v.name, to_string(spec), to_string(t.spec()), name(spec.dtype)),
+         where);
   if (t.shape() == spec.shape) return t;
   try {
     return broadcast_to(t, spec.shape);
   } catch (const Error&) {
-    fail(op, fmt::format("variable '{}' is {} and the value is {}: the value does not broadcast to the variable's shape",
-                         v.name, to_string(spec), to_string(t.spec())), where);
+    fail(op,
+         fmt::format("variable '{}' is {} and the value is {}: the value does not broadcast to the variable's shape",
+                     v.name, to_string(spec), to_string(t.spec())),
+         where);
   }
 }
 
@@ -57,7 +61,9 @@ Variable::Variable(const Tensor& initial, VariableOptions options) : state_(std:
   state_->trainable = options.trainable;
   EagerScope eager;
   if (initial.is_symbolic())
-    fail("Variable", fmt::format("'{}' is made inside a traced function from a traced value. make Variables outside, once", state_->name));
+    fail("Variable",
+         fmt::format("'{}' is made inside a traced function from a traced value. make Variables outside, once",
+                     state_->name));
   Tensor value = initial.contiguous();
   // A value of its own: a scalar loses its weakness, and in-place updates never meet the caller's tensor.
   Spec spec = value.spec();

@@ -12,10 +12,10 @@ namespace rill {
 struct Buffer {
   std::atomic<uint32_t> refs{1};
   Device device;
-  void* data = nullptr;               // aligned to 64 bytes
-  size_t bytes = 0;                   // usable, at least what was asked for
-  void (*release)(Buffer*) = nullptr; // returns the block, this header included, to its allocator
-  void* owner = nullptr;              // for `release`: a free list, a foreign object that lent the memory, ...
+  void* data = nullptr;                // aligned to 64 bytes
+  size_t bytes = 0;                    // usable, at least what was asked for
+  void (*release)(Buffer*) = nullptr;  // returns the block, this header included, to its allocator
+  void* owner = nullptr;               // for `release`: a free list, a foreign object that lent the memory, ...
 
   static void destroy(Buffer* b) { b->release(b); }
 };

@@ -22,13 +22,20 @@ bool parse(std::string_view text, DeviceKind& kind, int& index) {
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return char(std::tolower(c)); });
   size_t colon = lower.find(':');
   std::string head = lower.substr(0, colon), number = colon == lower.npos ? "0" : lower.substr(colon + 1);
-  if (number.empty() || number.size() > 3 || !std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; }))
+  if (number.empty() || number.size() > 3 ||
+      !std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; }))
     return false;
   index = std::stoi(number);
   if (index > 255) return false;
   for (int k = 0; k < device_kind_count; ++k)
-    if (head == kind_names[k]) { kind = DeviceKind(k); return true; }
-  if (head == "cuda") { kind = DeviceKind::gpu; return true; }
+    if (head == kind_names[k]) {
+      kind = DeviceKind(k);
+      return true;
+    }
+  if (head == "cuda") {
+    kind = DeviceKind::gpu;
+    return true;
+  }
   return false;
 }
 }  // namespace

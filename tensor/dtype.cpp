@@ -18,16 +18,19 @@ BFloat16::BFloat16(float value) {
 }
 BFloat16::operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
 
-// --- binary16: sign, 5 bits of exponent (bias 15), 10 of fraction -----------------------------------------------------
+// --- binary16: sign, 5 bits of exponent (bias 15), 10 of fraction
+// -----------------------------------------------------
 
 Half::Half(float value) {
   uint32_t u = std::bit_cast<uint32_t>(value);
   uint16_t sign = uint16_t(u >> 16 & 0x8000);
   u &= 0x7fffffff;
-  if (u > 0x7f800000) bits = uint16_t(sign | 0x7e00 | (u >> 13 & 0x3ff));                      // NaN
-  else if (u >= 0x47800000) bits = uint16_t(sign | 0x7c00);                                     // 2^16 and more: infinity
+  if (u > 0x7f800000) bits = uint16_t(sign | 0x7e00 | (u >> 13 & 0x3ff));  // NaN
+  else if (u >= 0x47800000) bits = uint16_t(sign | 0x7c00);                // 2^16 and more: infinity
   else if (u >= 0x38800000) bits = uint16_t(sign | ((u - 0x38000000 + 0xfff + (u >> 13 & 1)) >> 13));
-  else bits = uint16_t(sign | (std::bit_cast<uint32_t>(std::bit_cast<float>(u) + 0.5f) - 0x3f000000));  // denormal: the adder rounds
+  else
+    bits = uint16_t(
+        sign | (std::bit_cast<uint32_t>(std::bit_cast<float>(u) + 0.5f) - 0x3f000000));  // denormal: the adder rounds
 }
 Half::operator float() const {
   uint32_t sign = uint32_t(bits & 0x8000) << 16, rest = bits & 0x7fff;
@@ -40,18 +43,23 @@ Half::operator float() const {
 // --- Names -----------------------------------------------------------------------------------------------------------
 
 DType parse_dtype(std::string_view text) {
-  struct Alias { std::string_view text; DType dtype; };
+  struct Alias {
+    std::string_view text;
+    DType dtype;
+  };
   static constexpr Alias aliases[] = {
-      {"int8", DType::i8},       {"int16", DType::i16},      {"int32", DType::i32},     {"int64", DType::i64},
-      {"uint8", DType::u8},      {"uint16", DType::u16},     {"uint32", DType::u32},    {"uint64", DType::u64},
-      {"float16", DType::f16},   {"bfloat16", DType::bf16},  {"float32", DType::f32},   {"float64", DType::f64},
-      {"complex64", DType::c64}, {"complex128", DType::c128}, {"half", DType::f16},     {"float", DType::f32},
+      {"int8", DType::i8},       {"int16", DType::i16},       {"int32", DType::i32},   {"int64", DType::i64},
+      {"uint8", DType::u8},      {"uint16", DType::u16},      {"uint32", DType::u32},  {"uint64", DType::u64},
+      {"float16", DType::f16},   {"bfloat16", DType::bf16},   {"float32", DType::f32}, {"float64", DType::f64},
+      {"complex64", DType::c64}, {"complex128", DType::c128}, {"half", DType::f16},    {"float", DType::f32},
       {"double", DType::f64},    {"boolean", DType::boolean}};
   for (int i = 0; i < dtype_count; ++i)
     if (name(DType(i)) == text) return DType(i);
   for (const Alias& a : aliases)
     if (a.text == text) return a.dtype;
-  fail("dtype", fmt::format("'{}' names no dtype. use one of bool, i8..i64, u8..u64, f16, bf16, f32, f64, c64, c128, string", text));
+  fail("dtype",
+       fmt::format("'{}' names no dtype. use one of bool, i8..i64, u8..u64, f16, bf16, f32, f64, c64, c128, string",
+                   text));
 }
 
 // --- Promotion -------------------------------------------------------------------------------------------------------
@@ -74,7 +82,7 @@ DType promote_strong(DType a, DType b) {
   if (rb == 0) return b;
   if (rb == 1) return ra == 0 ? b : promote_integers(a, b);
   if (rb == 2) {
-    if (ra < 2) return b;  // an integer never widens a float
+    if (ra < 2) return b;                             // an integer never widens a float
     if (size_of(a) == size_of(b)) return DType::f32;  // f16 with bf16
     return size_of(a) > size_of(b) ? a : b;
   }

@@ -37,12 +37,13 @@ struct BFloat16 {
 namespace detail {
 struct DTypeInfo {
   std::string_view name;
-  uint8_t size;   // bytes an element
-  char kind;      // 'b'ool, 'i'nt, 'u'nsigned, 'f'loat, 'c'omplex, 's'tring
+  uint8_t size;  // bytes an element
+  char kind;     // 'b'ool, 'i'nt, 'u'nsigned, 'f'loat, 'c'omplex, 's'tring
 };
 inline constexpr DTypeInfo dtype_info[dtype_count] = {
-    {"bool", 1, 'b'}, {"i8", 1, 'i'},  {"i16", 2, 'i'}, {"i32", 4, 'i'}, {"i64", 8, 'i'},  {"u8", 1, 'u'},
-    {"u16", 2, 'u'},  {"u32", 4, 'u'}, {"u64", 8, 'u'}, {"f16", 2, 'f'}, {"bf16", 2, 'f'}, {"f32", 4, 'f'},
+    {"bool", 1, 'b'}, {"i8", 1, 'i'},  {"i16", 2, 'i'},   {"i32", 4, 'i'},
+    {"i64", 8, 'i'},  {"u8", 1, 'u'},  {"u16", 2, 'u'},   {"u32", 4, 'u'},
+    {"u64", 8, 'u'},  {"f16", 2, 'f'}, {"bf16", 2, 'f'},  {"f32", 4, 'f'},
     {"f64", 8, 'f'},  {"c64", 8, 'c'}, {"c128", 16, 'c'}, {"string", sizeof(std::string), 's'}};
 }  // namespace detail
 
@@ -90,7 +91,8 @@ constexpr DType dtype_of() {
   }
 }
 
-// Calls f with a value-initialised element of the C++ type behind `d`: visit(d, [&](auto zero) { using T = decltype(zero); ... }).
+// Calls f with a value-initialised element of the C++ type behind `d`: visit(d, [&](auto zero) { using T =
+// decltype(zero); ... }).
 template <class F>
 decltype(auto) visit_dtype(DType d, F&& f) {
   switch (d) {

@@ -10,11 +10,23 @@ class Ref {
   Ref() = default;
   Ref(std::nullptr_t) {}
   // Takes over the one reference that a freshly made object starts with.
-  static Ref adopt(T* p) { Ref r; r.p_ = p; return r; }
-  static Ref share(T* p) { if (p) p->refs.fetch_add(1, std::memory_order_relaxed); return adopt(p); }
-  Ref(const Ref& o) : p_(o.p_) { if (p_) p_->refs.fetch_add(1, std::memory_order_relaxed); }
+  static Ref adopt(T* p) {
+    Ref r;
+    r.p_ = p;
+    return r;
+  }
+  static Ref share(T* p) {
+    if (p) p->refs.fetch_add(1, std::memory_order_relaxed);
+    return adopt(p);
+  }
+  Ref(const Ref& o) : p_(o.p_) {
+    if (p_) p_->refs.fetch_add(1, std::memory_order_relaxed);
+  }
   Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
-  Ref& operator=(Ref o) noexcept { std::swap(p_, o.p_); return *this; }
+  Ref& operator=(Ref o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
   ~Ref() { reset(); }
   void reset() {
     T* p = std::exchange(p_, nullptr);

@@ -32,11 +32,20 @@ class SmallVec {
   SmallVec(const SmallVec& o) : SmallVec() { copy_from(o); }
   SmallVec(SmallVec&& o) noexcept : SmallVec() { move_from(o); }
   SmallVec& operator=(const SmallVec& o) {
-    if (this != &o) { clear(); copy_from(o); }
+    if (this != &o) {
+      clear();
+      copy_from(o);
+    }
     return *this;
   }
   SmallVec& operator=(SmallVec&& o) noexcept {
-    if (this != &o) { release(); data_ = inline_data(); capacity_ = N; size_ = 0; move_from(o); }
+    if (this != &o) {
+      release();
+      data_ = inline_data();
+      capacity_ = N;
+      size_ = 0;
+      move_from(o);
+    }
     return *this;
   }
   ~SmallVec() { release(); }
@@ -73,7 +82,9 @@ class SmallVec {
   void push_back(const T& v) { emplace_back(v); }
   void push_back(T&& v) { emplace_back(std::move(v)); }
   void pop_back() { data_[--size_].~T(); }
-  void clear() { while (size_) pop_back(); }
+  void clear() {
+    while (size_) pop_back();
+  }
   void resize(size_t n, const T& value = T()) {
     reserve(n);
     while (size_ > n) pop_back();
@@ -99,7 +110,10 @@ class SmallVec {
   bool is_inline() const { return static_cast<const void*>(data_) == static_cast<const void*>(inline_); }
   [[gnu::noinline]] void grow(size_t n) {  // rare, and out of line it keeps callers small
     T* bigger = std::allocator<T>().allocate(n);
-    for (size_t i = 0; i < size_; ++i) { new (bigger + i) T(std::move(data_[i])); data_[i].~T(); }
+    for (size_t i = 0; i < size_; ++i) {
+      new (bigger + i) T(std::move(data_[i]));
+      data_[i].~T();
+    }
     if (!is_inline()) std::allocator<T>().deallocate(data_, capacity_);
     data_ = bigger;
     capacity_ = uint32_t(n);
@@ -111,7 +125,10 @@ class SmallVec {
   }
   void move_from(SmallVec& o) noexcept {
     if (o.is_inline()) {
-      for (size_t i = 0; i < o.size_; ++i) { new (data_ + i) T(std::move(o.data_[i])); o.data_[i].~T(); }
+      for (size_t i = 0; i < o.size_; ++i) {
+        new (data_ + i) T(std::move(o.data_[i]));
+        o.data_[i].~T();
+      }
       size_ = std::exchange(o.size_, 0);
     } else {
       data_ = std::exchange(o.data_, o.inline_data());

@@ -7,10 +7,13 @@
 
 namespace rill {
 
-// --- Reps: recycled through a list per thread, since every eager call makes and drops one -----------------------------
+// --- Reps: recycled through a list per thread, since every eager call makes and drops one
+// -----------------------------
 
 namespace {
-struct FreeRep { FreeRep* next; };
+struct FreeRep {
+  FreeRep* next;
+};
 // Plain words, so that reaching them costs no guard; the list is handed back when its thread ends (RepListOwner).
 thread_local constinit FreeRep* free_reps = nullptr;
 thread_local constinit int free_rep_count = 0;
@@ -111,7 +114,8 @@ void Tensor::fail_undefined() { fail("tensor", "the tensor is undefined. assign 
 int64_t Tensor::dim(int axis, Where where) const {
   int n = ndim(), a = axis < 0 ? axis + n : axis;
   if (a < 0 || a >= n)
-    fail("dim", fmt::format("axis {} is out of bounds for tensor {} of dimension {}", axis, to_string(spec()), n), where);
+    fail("dim", fmt::format("axis {} is out of bounds for tensor {} of dimension {}", axis, to_string(spec()), n),
+         where);
   return shape()[size_t(a)];
 }
 

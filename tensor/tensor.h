@@ -45,8 +45,8 @@ struct TensorRep {
 
   uint64_t id = 0;  // never used twice in a process
   Spec spec;
-  Strides strides;      // in elements
-  char* data = nullptr; // the first element, inside buffer->data
+  Strides strides;       // in elements
+  char* data = nullptr;  // the first element, inside buffer->data
   Ref<Buffer> buffer;
 
   static void destroy(TensorRep* r);
@@ -55,8 +55,8 @@ struct TensorRep {
 };
 
 template <class T>
-concept Scalar = std::is_arithmetic_v<T> || std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>> ||
-                 std::same_as<T, Half> || std::same_as<T, BFloat16>;
+concept Scalar = std::is_arithmetic_v<T> || std::same_as<T, std::complex<float>> ||
+                 std::same_as<T, std::complex<double>> || std::same_as<T, Half> || std::same_as<T, BFloat16>;
 
 class IndexedTensor;
 

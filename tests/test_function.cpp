@@ -14,7 +14,9 @@ template <class F>
 std::string message_of(F&& f) {
   try {
     f();
-  } catch (const Error& e) { return e.what(); }
+  } catch (const Error& e) {
+    return e.what();
+  }
   return "";
 }
 bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
@@ -134,7 +136,8 @@ TEST_CASE("a function under a tape: arguments, captured tensors, variables, seco
   auto traced = gradients(f), plain = gradients(eager);
   for (int i = 0; i < 3; ++i) CHECK(array_equal(traced[size_t(i)], plain[size_t(i)]));
   CHECK(allclose(hessian(f)(x), hessian(eager)(x)));
-  CHECK(allclose(grad([&](const Tensor& v) { return sum(grad(f)(v)); })(x), grad([&](const Tensor& v) { return sum(grad(eager)(v)); })(x)));
+  CHECK(allclose(grad([&](const Tensor& v) { return sum(grad(f)(v)); })(x),
+                 grad([&](const Tensor& v) { return sum(grad(eager)(v)); })(x)));
   CHECK(f.trace_count() == 1);
 }
 
@@ -165,7 +168,10 @@ TEST_CASE("a trace that throws leaves nothing behind") {
 
 TEST_CASE("a traced tensor kept outside is an error that says so") {
   Tensor leaked;
-  auto f = function("f", [&](const Tensor& x) { leaked = x * 2; return leaked; });
+  auto f = function("f", [&](const Tensor& x) {
+    leaked = x * 2;
+    return leaked;
+  });
   f(ones({2}));
   CHECK(has(message_of([&] { leaked + 1; }), "finished tracing"));
   CHECK(has(message_of([&] { leaked.item<float>(); }), "finished tracing"));

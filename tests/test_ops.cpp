@@ -8,9 +8,9 @@
 #include <limits>
 #include <map>
 
+#include "catch.h"
 #include "rill/ops/samples.h"
 #include "rill/rill.h"
-#include "catch.h"
 
 using namespace rill;
 
@@ -76,7 +76,9 @@ std::optional<Inputs> in_dtype(const Op& op, const Sample& s, DType d) {
 }
 
 // What `op` gives for a product of such magnitudes has cancelling signs in the complex plane: add the parts up.
-Tensor summed_parts(const Tensor& t) { return is_complex(t.dtype()) ? complex(abs(real(t)) + abs(imag(t)), abs(real(t)) + abs(imag(t))) : t; }
+Tensor summed_parts(const Tensor& t) {
+  return is_complex(t.dtype()) ? complex(abs(real(t)) + abs(imag(t)), abs(real(t)) + abs(imag(t))) : t;
+}
 
 double epsilon(DType d) {
   switch (real_of(d)) {
@@ -87,7 +89,9 @@ double epsilon(DType d) {
     default: return 0;
   }
 }
-double smallest(DType d) { return real_of(d) == f16 ? 0x1p-24 : real_of(d) == f64 ? 0x1p-1074 : real_of(d) == bf16 ? 0x1p-133 : 0x1p-149; }
+double smallest(DType d) {
+  return real_of(d) == f16 ? 0x1p-24 : real_of(d) == f64 ? 0x1p-1074 : real_of(d) == bf16 ? 0x1p-133 : 0x1p-149;
+}
 
 // One unit in the last place of `d` at `x`.
 double ulp_at(double x, DType d) {
@@ -103,7 +107,8 @@ std::vector<double> numbers(const Tensor& t) {
   return out;
 }
 
-void check_close(const Op& op, const Tensor& got, const Tensor& want, const Tensor& magnitude, const std::string& what) {
+void check_close(const Op& op, const Tensor& got, const Tensor& want, const Tensor& magnitude,
+                 const std::string& what) {
   REQUIRE(got.shape() == want.shape());
   REQUIRE(got.dtype() == want.dtype());
   if (got.dtype() == DType::string) {
@@ -125,7 +130,8 @@ void check_close(const Op& op, const Tensor& got, const Tensor& want, const Tens
       if (op.sum_tolerance) allowed += op.sum_tolerance * epsilon(got.dtype()) * std::abs(m[i]) + smallest(got.dtype());
     }
     if (std::abs(a[i] - b[i]) <= allowed) continue;
-    INFO(what << " element " << i << ": cpu " << a[i] << ", ref " << b[i] << ", off by " << std::abs(a[i] - b[i]) / ulp_at(b[i], got.dtype()) << " ulp");
+    INFO(what << " element " << i << ": cpu " << a[i] << ", ref " << b[i] << ", off by "
+              << std::abs(a[i] - b[i]) / ulp_at(b[i], got.dtype()) << " ulp");
     CHECK(std::abs(a[i] - b[i]) <= allowed);
     return;
   }
@@ -195,7 +201,8 @@ TEST_CASE("cpu kernels agree with the reference kernels in every dtype") {
         Inputs cpu = run_on("cpu:0", op, *in, s.attrs), ref = run_on("ref:0", op, *in, s.attrs), sizes;
         if (op.sum_tolerance) sizes = run_on("ref:0", op, magnitudes(*in), s.attrs);
         for (size_t i = 0; i < cpu.size(); ++i)
-          check_close(op, cpu[i], ref[i], sizes.empty() ? Tensor() : summed_parts(sizes[i]), describe(op, *in, s.attrs));
+          check_close(op, cpu[i], ref[i], sizes.empty() ? Tensor() : summed_parts(sizes[i]),
+                      describe(op, *in, s.attrs));
         ++covered[op.name];
       }
     CHECK(covered[op.name] > 0);
@@ -204,21 +211,28 @@ TEST_CASE("cpu kernels agree with the reference kernels in every dtype") {
 
 TEST_CASE("special values") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<double> odd = {0.0, -0.0, 1, -1, 0.5, -2, inf, -inf, nan, 1e-40, -1e-40, 3e38, -3e38, 88, -104, 1e-8};
+  const std::vector<double> odd = {0.0, -0.0,  1,      -1,   0.5,   -2, inf,  -inf,
+                                   nan, 1e-40, -1e-40, 3e38, -3e38, 88, -104, 1e-8};
   for_each_op([&](const Op& op) {
-    if (op.kind != OpKind::elementwise || op.view || !contains(op.dtypes, f32) || op.inputs > 2 || !op.no_special_values.empty()) return;
+    if (op.kind != OpKind::elementwise || op.view || !contains(op.dtypes, f32) || op.inputs > 2 ||
+        !op.no_special_values.empty())
+      return;
     const Sample sample = op.samples()[0];
     int n = int(odd.size());
     Inputs in;
     if (op.inputs == 1) in = {samples::values(odd, {n})};
-    else in = {broadcast_to(samples::values(odd, {n, 1}), {n, n}).contiguous(), broadcast_to(samples::values(odd, {n}), {n, n}).contiguous()};
+    else
+      in = {broadcast_to(samples::values(odd, {n, 1}), {n, n}).contiguous(),
+            broadcast_to(samples::values(odd, {n}), {n, n}).contiguous()};
     for (DType d : {f32, f64}) {
       for (Tensor& t : in) t = t.astype(d);
       if (!contains(op.dtypes, d)) continue;
       Tensor cpu, ref;
       try {
         cpu = run_on("cpu:0", op, in, sample.attrs)[0], ref = run_on("ref:0", op, in, sample.attrs)[0];
-      } catch (const Error&) { continue; }
+      } catch (const Error&) {
+        continue;
+      }
       check_close(op, cpu, ref, Tensor(), describe(op, in, sample.attrs));
       if (!is_floating(cpu.dtype()) || op.max_ulp == 0) continue;
       auto a = numbers(cpu), b = numbers(ref);
@@ -264,7 +278,8 @@ bool has_gradient(const Op& op, const Sample& s) {
 Tensor weighted(const Op& op, const Inputs& in, const Attrs& attrs, uint64_t seed) {
   Tensor total = tensor(0.0);
   for (const Tensor& y : run(op, in, attrs))
-    if (is_differentiable(y.dtype())) total = total + sum(y.astype(f64) * samples::uniform(y.shape(), 0.5, 1.5, seed++).astype(f64));
+    if (is_differentiable(y.dtype()))
+      total = total + sum(y.astype(f64) * samples::uniform(y.shape(), 0.5, 1.5, seed++).astype(f64));
   return total;
 }
 
@@ -276,7 +291,8 @@ Inputs moved(const Inputs& in, const Inputs& direction, double h) {
 
 Inputs directions(const Inputs& in, uint64_t seed) {
   Inputs out;
-  for (const Tensor& t : in) out.push_back(t.dtype() == f64 ? samples::uniform(t.shape(), -1, 1, seed++).astype(f64) : Tensor());
+  for (const Tensor& t : in)
+    out.push_back(t.dtype() == f64 ? samples::uniform(t.shape(), -1, 1, seed++).astype(f64) : Tensor());
   return out;
 }
 
@@ -310,9 +326,11 @@ TEST_CASE("gradients agree with finite differences, first and second order") {
       auto g = [&](const Inputs& x) { return slope(f, x, d1); };
       INFO(describe(op, in, s.attrs));
       constexpr double h = 1e-5;
-      double first = g(in).item<double>(), first_fd = (f(moved(in, d1, h)).item<double>() - f(moved(in, d1, -h)).item<double>()) / (2 * h);
+      double first = g(in).item<double>(),
+             first_fd = (f(moved(in, d1, h)).item<double>() - f(moved(in, d1, -h)).item<double>()) / (2 * h);
       CHECK(first == Approx(first_fd).epsilon(1e-6).margin(1e-6));
-      double second = slope(g, in, d2).item<double>(), second_fd = (g(moved(in, d2, h)).item<double>() - g(moved(in, d2, -h)).item<double>()) / (2 * h);
+      double second = slope(g, in, d2).item<double>(),
+             second_fd = (g(moved(in, d2, h)).item<double>() - g(moved(in, d2, -h)).item<double>()) / (2 * h);
       CHECK(second == Approx(second_fd).epsilon(1e-5).margin(1e-5));
       ++checked;
     }
@@ -334,7 +352,8 @@ TEST_CASE("gradients in f32, traced and through views, equal eager ones bit for 
         std::vector<Tensor> targets;
         for (const Tensor& y : run(op, in, s.attrs))
           if (is_differentiable(y.dtype())) targets.push_back(y);
-        return targets.empty() ? std::vector<Tensor>() : tape.gradient(targets, sources, {.unconnected = Unconnected::zero});
+        return targets.empty() ? std::vector<Tensor>()
+                               : tape.gradient(targets, sources, {.unconnected = Unconnected::zero});
       });
       INFO(describe(op, s.in, s.attrs));
       CHECK(gradient.verify(s.in));
@@ -355,7 +374,9 @@ TEST_CASE("operands that an op does not take are rejected with its name") {
       std::string message;
       try {
         run(op, in, s.attrs);
-      } catch (const Error& e) { message = e.what(); }
+      } catch (const Error& e) {
+        message = e.what();
+      }
       INFO("dtype " << name(DType(d)) << ": " << message);
       CHECK(message.find(op.name) != message.npos);
       CHECK(message.find("test_ops.cpp") != message.npos);

@@ -9,7 +9,9 @@ template <class F>
 std::string message_of(F&& f) {
   try {
     f();
-  } catch (const Error& e) { return e.what(); }
+  } catch (const Error& e) {
+    return e.what();
+  }
   return "";
 }
 bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
@@ -19,11 +21,11 @@ TEST_CASE("a tape keeps what its ops declare and nothing else") {
   Tensor x = random::normal({1000});
   GradientTape tape({.persistent = true});
   tape.watch(x);
-  Tensor y = x + 1;          // addition needs no operand
+  Tensor y = x + 1;  // addition needs no operand
   Tensor z = sum(y + y);
   CHECK(tape.size() == 3);
   CHECK(tape.bytes_held() == 0);
-  Tensor e = exp(x);         // its result
+  Tensor e = exp(x);  // its result
   CHECK(tape.bytes_held() >= 4000);
   CHECK(tape.bytes_held() < 8000);
   CHECK(array_equal(tape.gradient(z, x), full({1000}, 2.f)));
@@ -40,7 +42,10 @@ TEST_CASE("what nobody watches is not recorded") {
   CHECK(tape.size() == 0);
   Tensor b = x * a;
   CHECK(tape.size() == 1);
-  { StopRecording stop(tape); Tensor c = x * x; }
+  {
+    StopRecording stop(tape);
+    Tensor c = x * x;
+  }
   CHECK(tape.size() == 1);
   CHECK(array_equal(tape.gradient(b, x), full({2}, 3.f)));
 }

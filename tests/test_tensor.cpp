@@ -13,7 +13,9 @@ template <class F>
 std::string message_of(F&& f) {
   try {
     f();
-  } catch (const Error& e) { return e.what(); }
+  } catch (const Error& e) {
+    return e.what();
+  }
   return "";
 }
 bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
@@ -32,11 +34,11 @@ TEST_CASE("half precision converts as IEEE says") {
     REQUIRE(Half(f).bits == bits);
   }
   CHECK(float(Half(65504.f)) == 65504.f);
-  CHECK(std::isinf(float(Half(65520.f))));     // halfway to 2^16 rounds to even: infinity
+  CHECK(std::isinf(float(Half(65520.f))));  // halfway to 2^16 rounds to even: infinity
   CHECK(float(Half(65519.f)) == 65504.f);
-  CHECK(float(Half(1 + 0x1p-11f)) == 1.f);     // a tie goes to even
+  CHECK(float(Half(1 + 0x1p-11f)) == 1.f);  // a tie goes to even
   CHECK(float(Half(1 + 0x3p-11f)) == 1 + 0x1p-9f);
-  CHECK(float(Half(0x1p-24f)) == 0x1p-24f);    // the least denormal
+  CHECK(float(Half(0x1p-24f)) == 0x1p-24f);  // the least denormal
   CHECK(float(Half(0x1p-25f)) == 0.f);
   CHECK(float(BFloat16(1 + 0x1p-8f)) == 1.f);
   CHECK(float(BFloat16(1 + 0x3p-8f)) == 1 + 0x1p-6f);
@@ -115,7 +117,9 @@ TEST_CASE("a variable updates in place when nobody else holds its value") {
 
 TEST_CASE("memory is counted, reused and given back") {
   Device cpu("cpu:0");
-  { Tensor warm = zeros({1 << 20}); }
+  {
+    Tensor warm = zeros({1 << 20});
+  }
   MemoryStats before = memory_stats(cpu);
   for (int i = 0; i < 10; ++i) Tensor t = zeros({1 << 20});
   MemoryStats after = memory_stats(cpu);

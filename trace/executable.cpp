@@ -9,7 +9,10 @@ namespace rill {
 struct Executable::Frame {
   Ref<Buffer> arena;
   std::vector<Tensor> values;
-  struct Operands_ { std::vector<const Tensor*> in; std::vector<Tensor*> out; };
+  struct Operands_ {
+    std::vector<const Tensor*> in;
+    std::vector<Tensor*> out;
+  };
   std::vector<Operands_> operands;
 };
 
@@ -23,7 +26,8 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
     layouts.append(n);
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       const ValuePlace& p = plan_.places[first + k];
-      bool fixed = p.kind == ValuePlace::Kind::arena || p.kind == ValuePlace::Kind::constant || (p.kind == ValuePlace::Kind::view && p.fixed_view);
+      bool fixed = p.kind == ValuePlace::Kind::arena || p.kind == ValuePlace::Kind::constant ||
+                   (p.kind == ValuePlace::Kind::view && p.fixed_view);
       if (!fixed) moving_.push_back(uint32_t(first + k));
     }
     if (n.kind != Node::Kind::op || (place.kind == ValuePlace::Kind::view && place.fixed_view)) continue;
@@ -83,7 +87,8 @@ std::unique_ptr<Executable::Frame> Executable::make_frame() const {
 void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
   auto& o = f.operands[at];
   const Node& n = *i.node;
-  if (placement_is_logged) [[unlikely]] report_placement(i.op->name, o.in, n.outputs[0].device);
+  if (placement_is_logged) [[unlikely]]
+    report_placement(i.op->name, o.in, n.outputs[0].device);
   if (i.is_view) {
     *o.out[0] = run_op1(*i.op, o.in, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
     return;
@@ -116,7 +121,8 @@ void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) 
     }
   } give_back{*this, frame};
 
-  for (size_t k = 0; k < graph_.inputs.size(); ++k) frame->values[plan_.first[size_t(graph_.inputs[k].node)]] = inputs[k];
+  for (size_t k = 0; k < graph_.inputs.size(); ++k)
+    frame->values[plan_.first[size_t(graph_.inputs[k].node)]] = inputs[k];
   for (size_t at = 0; at < instructions_.size(); ++at) execute(instructions_[at], at, *frame);
 
   size_t r = 0;

@@ -30,10 +30,10 @@ class Executable {
  private:
   struct Instruction {
     const Op* op = nullptr;
-    Kernel kernel = nullptr;       // null: go through run_kernel, which makes operands dense, or a view
+    Kernel kernel = nullptr;  // null: go through run_kernel, which makes operands dense, or a view
     const Node* node = nullptr;
-    SmallVec<uint32_t, 4> in, out; // value numbers
-    bool makes_outputs = false;    // its outputs are allocated at each call
+    SmallVec<uint32_t, 4> in, out;  // value numbers
+    bool makes_outputs = false;     // its outputs are allocated at each call
     bool is_view = false;
   };
   struct Frame;

@@ -1,5 +1,5 @@
-// FunctionCore: the cache of traces. A call walks its arguments into a Key, finds the trace that was made for it (the last
-// one used is tried first), gathers the graph's inputs and runs it.
+// FunctionCore: the cache of traces. A call walks its arguments into a Key, finds the trace that was made for it (the
+// last one used is tried first), gathers the graph's inputs and runs it.
 #include "rill/trace/function.h"
 
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ namespace rill {
 // What makes two calls use one trace: the tensors' specs, the structure around them, the C++ values, and where
 // new tensors go.
 struct FunctionCore::Key {
-  std::vector<Tensor> leaves;   // this call's tensors; their specs are the key
-  std::string constants;        // C++ values and container sizes, as bytes
+  std::vector<Tensor> leaves;                          // this call's tensors; their specs are the key
+  std::string constants;                               // C++ values and container sizes, as bytes
   std::vector<std::pair<size_t, size_t>> constant_at;  // where each value lies in `constants`
   Device device;
 
@@ -78,7 +78,8 @@ class MakeArguments final : public LeafVisitor {
  public:
   MakeArguments(Tracer& tracer, const std::vector<ArgSpec>& signature) : tracer_(tracer), signature_(signature) {}
   void tensor(Tensor& t) override {
-    std::string name = next_ < signature_.size() && !signature_[next_].name.empty() ? signature_[next_].name : fmt::format("arg{}", next_);
+    std::string name = next_ < signature_.size() && !signature_[next_].name.empty() ? signature_[next_].name
+                                                                                    : fmt::format("arg{}", next_);
     ++next_;
     t = tracer_.add_argument(t.spec(), std::move(name));
   }
@@ -133,7 +134,11 @@ FunctionCore::Inline::Inline(FunctionCore& core, const Where& where) {
   if (std::find(being_traced.begin(), being_traced.end(), &core) != being_traced.end()) {
     std::string cycle;
     for (const FunctionCore* f : being_traced) cycle += f->name() + " -> ";
-    fail(core.name(), fmt::format("the function calls itself while it is traced ({}{}), which never ends. use while_loop() or a C++ loop", cycle, core.name()), where);
+    fail(core.name(),
+         fmt::format(
+             "the function calls itself while it is traced ({}{}), which never ends. use while_loop() or a C++ loop",
+             cycle, core.name()),
+         where);
   }
   being_traced.push_back(&core);
 }
@@ -162,13 +167,18 @@ std::string difference(const std::vector<Tensor>& now, const std::vector<Tensor>
   for (size_t i = 0; i < now.size(); ++i)
     if (!(now[i].spec() == before[i].spec())) {
       std::string weak = now[i].spec().weak != before[i].spec().weak ? " (one is a C++ scalar)" : "";
-      return fmt::format("tensor argument {} was {} and is {}{}", i, to_string(before[i].spec()), to_string(now[i].spec()), weak);
+      return fmt::format("tensor argument {} was {} and is {}{}", i, to_string(before[i].spec()),
+                         to_string(now[i].spec()), weak);
     }
   return constants_differ ? "a C++ argument has another value" : "the default device differs";
 }
 
 std::string print_constant(const char* bytes, size_t n) {
-  if (n == sizeof(int)) { int v; std::memcpy(&v, bytes, n); return fmt::format("{}", v); }
+  if (n == sizeof(int)) {
+    int v;
+    std::memcpy(&v, bytes, n);
+    return fmt::format("{}", v);
+  }
   if (n == sizeof(double)) {
     double d;
     int64_t i;
@@ -198,7 +208,8 @@ std::shared_ptr<FunctionCore::Trace> FunctionCore::make(Body& body, Key key, con
       for (size_t i = 0; i < key.constant_at.size(); ++i) {
         auto [at, n] = key.constant_at[i];
         if (std::memcmp(&key.constants[at], &s.latest->key.constants[at], n) == 0) continue;
-        t->reason = fmt::format("C++ argument {} was {} and is {}", i, print_constant(&s.latest->key.constants[at], n), print_constant(&key.constants[at], n));
+        t->reason = fmt::format("C++ argument {} was {} and is {}", i, print_constant(&s.latest->key.constants[at], n),
+                                print_constant(&key.constants[at], n));
         break;
       }
   }
@@ -207,7 +218,8 @@ std::shared_ptr<FunctionCore::Trace> FunctionCore::make(Body& body, Key key, con
   t->last_used = ++s.clock;
   s.traces.push_back(t);
   if (s.traces.size() > size_t(std::max(1, options_.max_traces)))
-    s.traces.erase(std::min_element(s.traces.begin(), s.traces.end(), [](auto& a, auto& b) { return a->last_used < b->last_used; }));
+    s.traces.erase(std::min_element(s.traces.begin(), s.traces.end(),
+                                    [](auto& a, auto& b) { return a->last_used < b->last_used; }));
   warn_about_retracing(*t);
   return t;
 }
@@ -217,7 +229,8 @@ void FunctionCore::warn_about_retracing(const Trace& latest) {
   if (state_->traced < many || state_->warned) return;
   state_->warned = true;
   std::fprintf(stderr,
-               "rill: warning: function '%s' has been traced %d times; the last time because %s. Tracing is slow. Pass a changing C++ "
+               "rill: warning: function '%s' has been traced %d times; the last time because %s. Tracing is slow. Pass "
+               "a changing C++ "
                "value as a tensor, and give a size that changes as `any` in a signature.\n",
                name_.c_str(), state_->traced, latest.reason.c_str());
 }
@@ -238,10 +251,14 @@ void FunctionCore::check_signature(const std::vector<Tensor>& leaves, const Wher
   for (size_t i = 0; fits && i < leaves.size(); ++i) {
     const Spec &want = options_.signature[i].spec, &have = leaves[i].spec();
     fits = want.dtype == have.dtype && want.shape.size() == have.shape.size();
-    for (size_t d = 0; fits && d < want.shape.size(); ++d) fits = want.shape[d] == open_size || want.shape[d] == have.shape[d];
+    for (size_t d = 0; fits && d < want.shape.size(); ++d)
+      fits = want.shape[d] == open_size || want.shape[d] == have.shape[d];
   }
   if (!fits)
-    fail(name_, fmt::format("the arguments {} do not fit the signature ({}). convert them, or leave sizes open with `any`", print_specs(leaves), wanted), where);
+    fail(name_,
+         fmt::format("the arguments {} do not fit the signature ({}). convert them, or leave sizes open with `any`",
+                     print_specs(leaves), wanted),
+         where);
 }
 
 // --- Calling ---------------------------------------------------------------------------------------------------------
@@ -320,8 +337,10 @@ std::string FunctionCore::explain() const {
   for (const auto& t : state_->traces) {
     const Executable& e = t->graph->executable();
     text += fmt::format("  trace {} for {}: {}\n", t->number, print_specs(t->key.leaves), t->reason);
-    text += fmt::format("    {} nodes traced, {} kept, {} kernels; arena {} bytes ({} without sharing), {} results in place\n",
-                        t->traced_nodes, e.graph().nodes().size(), e.kernel_count(), e.plan().arena_bytes, e.plan().unshared_bytes, e.plan().in_place);
+    text += fmt::format(
+        "    {} nodes traced, {} kept, {} kernels; arena {} bytes ({} without sharing), {} results in place\n",
+        t->traced_nodes, e.graph().nodes().size(), e.kernel_count(), e.plan().arena_bytes, e.plan().unshared_bytes,
+        e.plan().in_place);
   }
   return text;
 }
@@ -358,6 +377,7 @@ bool FunctionCore::verify(Body& body, const Where& where) {
     void tensor(Tensor& t) override { t = from_[next_++]; }
     void constant(const void*, size_t) override {}
     void structure(size_t) override {}
+
    private:
     std::vector<Tensor>& from_;
     size_t next_ = 0;

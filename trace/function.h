@@ -18,8 +18,8 @@
 
 namespace rill {
 
-// What a tensor argument must be: spec(f32, {any, 8}, "x"). A size `any` fits every size; each concrete size gets a trace of
-// its own. The name appears in graphs and exported models.
+// What a tensor argument must be: spec(f32, {any, 8}, "x"). A size `any` fits every size; each concrete size gets a
+// trace of its own. The name appears in graphs and exported models.
 struct ArgSpec {
   Spec spec;
   std::string name;
@@ -94,7 +94,12 @@ namespace detail {
 template <class F>
 struct Callable : Callable<decltype(&F::operator())> {};
 template <class R, class... A>
-struct Callable<R (*)(A...)> { using Result = R; using Arguments = std::tuple<std::decay_t<A>...>; template <template <class...> class T> using Apply = T<R, A...>; };
+struct Callable<R (*)(A...)> {
+  using Result = R;
+  using Arguments = std::tuple<std::decay_t<A>...>;
+  template <template <class...> class T>
+  using Apply = T<R, A...>;
+};
 template <class C, class R, class... A>
 struct Callable<R (C::*)(A...)> : Callable<R (*)(A...)> {};
 template <class C, class R, class... A>
@@ -105,7 +110,9 @@ template <class A>
 using GraphArgument = std::conditional_t<std::is_same_v<std::decay_t<A>, Tensor>, ArgSpec, std::decay_t<A>>;
 inline Tensor from_graph_argument(const ArgSpec& s) { return make_stand_in(s.spec); }
 template <class T>
-T from_graph_argument(T value) { return value; }
+T from_graph_argument(T value) {
+  return value;
+}
 
 template <class R, class... A>
 class TypedBody final : public FunctionCore::Body {
@@ -114,7 +121,9 @@ class TypedBody final : public FunctionCore::Body {
   void walk_arguments(LeafVisitor& v) override { walk(args_, v); }
   void run() override {
     if constexpr (std::is_void_v<R>) std::apply([&](auto&... a) { f_(static_cast<A>(a)...); }, args_);
-    else result_ = std::make_shared<std::decay_t<R>>(std::apply([&](auto&... a) { return f_(static_cast<A>(a)...); }, args_));
+    else
+      result_ =
+          std::make_shared<std::decay_t<R>>(std::apply([&](auto&... a) { return f_(static_cast<A>(a)...); }, args_));
   }
   void walk_prototype(LeafVisitor& v) override {
     if constexpr (!std::is_void_v<R>) walk(*result_, v);
@@ -164,8 +173,8 @@ class Function {
     detail::TypedBody<R, A...> body(f_, {detail::from_graph_argument(std::move(args))...});
     return core_->trace_graph(body, where);
   }
-  // Whether the traced call gives the same bits as the callable run eagerly, in results and assigned Variables (which are
-  // left as one call leaves them).
+  // Whether the traced call gives the same bits as the callable run eagerly, in results and assigned Variables (which
+  // are left as one call leaves them).
   bool verify(A... args, Where where = Where::current()) const {
     detail::TypedBody<R, A...> body(f_, {static_cast<A>(args)...});
     return core_->verify(body, where);
@@ -200,8 +209,9 @@ class Function {
 // `auto`): they are what the cache key is made of. Copies of a Function share their traces.
 template <class F>
 auto function(std::string name, F f, FunctionOptions options = {}) {
-  static_assert(requires { typename detail::Callable<F>::Result; },
-                "function() takes a callable whose parameters have types: write [](const Tensor& x) instead of [](auto x)");
+  static_assert(
+      requires { typename detail::Callable<F>::Result; },
+      "function() takes a callable whose parameters have types: write [](const Tensor& x) instead of [](auto x)");
   return typename detail::Callable<F>::template Apply<Function>(std::move(name), std::move(f), std::move(options));
 }
 

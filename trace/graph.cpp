@@ -11,14 +11,16 @@ std::string_view Node::op_name() const {
 int32_t Graph::append(Node node) {
   for (ValueId v : node.inputs)
     if (v.node < 0 || size_t(v.node) >= nodes_.size() || size_t(v.index) >= nodes_[size_t(v.node)].outputs.size())
-      fail("Graph.append", fmt::format("node '{}' takes value %{}.{}, which no earlier node gives", node.op_name(), v.node, v.index));
+      fail("Graph.append",
+           fmt::format("node '{}' takes value %{}.{}, which no earlier node gives", node.op_name(), v.node, v.index));
   nodes_.push_back(std::move(node));
   return int32_t(nodes_.size()) - 1;
 }
 
 namespace {
 std::string print_value(const Graph& g, ValueId v) {
-  return g.nodes()[size_t(v.node)].outputs.size() == 1 ? fmt::format("%{}", v.node) : fmt::format("%{}.{}", v.node, v.index);
+  return g.nodes()[size_t(v.node)].outputs.size() == 1 ? fmt::format("%{}", v.node)
+                                                       : fmt::format("%{}.{}", v.node, v.index);
 }
 
 std::string print_node(const Graph& g, size_t i) {

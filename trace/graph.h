@@ -21,11 +21,11 @@ struct Node {
   const Op* op = nullptr;       // for Kind::op
   std::vector<ValueId> inputs;  // of earlier nodes
   Attrs attrs;
-  std::vector<Spec> outputs;    // one for inputs and constants
-  Tensor constant;              // for Kind::constant
-  std::string name;             // an input's: "x", "dense/w"; else ""
-  std::string scope;            // "layer1/dense", from NameScope
-  std::string where;            // "train.cpp:41": the user's line
+  std::vector<Spec> outputs;  // one for inputs and constants
+  Tensor constant;            // for Kind::constant
+  std::string name;           // an input's: "x", "dense/w"; else ""
+  std::string scope;          // "layer1/dense", from NameScope
+  std::string where;          // "train.cpp:41": the user's line
 
   // "matmul", "input", "constant".
   std::string_view op_name() const;

@@ -1,5 +1,5 @@
-// How a traced call is differentiated: Pullback traces the graph again under a tape, then the tape's backward walk after
-// it, into one joint graph, and cuts that in two where the backward begins.
+// How a traced call is differentiated: Pullback traces the graph again under a tape, then the tape's backward walk
+// after it, into one joint graph, and cuts that in two where the backward begins.
 #include "rill/trace/graph_call.h"
 
 #include <algorithm>
@@ -131,7 +131,8 @@ const GraphCall::Pullback& GraphCall::pullback() {
     Graph joint = tracer.finish();
 
     Cutter forward(joint, g.name), backward(joint, g.name + "_backward");
-    for (size_t k = 0; k < input_values.size(); ++k) forward.add_input(input_values[k], joint.nodes()[size_t(input_values[k].node)].name);
+    for (size_t k = 0; k < input_values.size(); ++k)
+      forward.add_input(input_values[k], joint.nodes()[size_t(input_values[k].node)].name);
     for (int32_t i = 0; i < forward_end; ++i)
       if (joint.nodes()[size_t(i)].kind != Node::Kind::input) forward.add_node(i);
     for (ValueId v : result_values) forward.add_output(v);
@@ -194,8 +195,8 @@ CustomVjp GraphCall::vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor>
     for (size_t k = results; k < cotangents.size(); ++k) through_residuals |= cotangents[k].defined();
     std::vector<Tensor> arguments, gradients;
     if (through_residuals) {
-      // Only under an outer tape: the residuals have cotangents of their own, so the forward part with all its results is
-      // differentiated as a call itself.
+      // Only under an outer tape: the residuals have cotangents of their own, so the forward part with all its results
+      // is differentiated as a call itself.
       GradientTape tape({.persistent = false, .watch_variables = false});
       std::vector<Tensor> fresh;
       std::vector<Source> sources;

@@ -12,8 +12,8 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
  public:
   explicit GraphCall(Graph traced);
 
-  // Runs on one tensor a graph input; gives the outputs, then the values of the assigned variables. Tapes of this thread
-  // that watch an input record the call.
+  // Runs on one tensor a graph input; gives the outputs, then the values of the assigned variables. Tapes of this
+  // thread that watch an input record the call.
   std::vector<Tensor> call(std::span<const Tensor> inputs, const Where& where);
 
   const Executable& executable() const { return executable_; }
@@ -24,8 +24,8 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   // cotangent for each differentiable result to a cotangent for each differentiable input.
   struct Pullback {
     std::shared_ptr<GraphCall> forward, backward;
-    std::vector<int> inputs;                // backward output k belongs to this input; -1 never occurs
-    std::vector<int> results;               // cotangent k belongs to this result
+    std::vector<int> inputs;   // backward output k belongs to this input; -1 never occurs
+    std::vector<int> results;  // cotangent k belongs to this result
   };
   const Pullback& pullback();
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;

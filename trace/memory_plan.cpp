@@ -13,9 +13,9 @@ constexpr size_t alignment = 64;
 // Memory that one or several values (views of each other, results that took it over) live in.
 struct Storage {
   size_t bytes = 0;
-  int first = 0, last = 0;  // nodes
-  bool leaves = false;      // outlives the call, or is not the plan's to place
-  bool placed_here = false; // made by an op of this graph
+  int first = 0, last = 0;   // nodes
+  bool leaves = false;       // outlives the call, or is not the plan's to place
+  bool placed_here = false;  // made by an op of this graph
   size_t offset = 0;
 };
 
@@ -59,7 +59,8 @@ class Planner {
         storage_of_[number] = storage_of(n.inputs[0]);
         continue;
       }
-      bool here = n.kind == Node::Kind::op && s.dtype != DType::string && s.device == g_.nodes()[first_op()].outputs[0].device;
+      bool here =
+          n.kind == Node::Kind::op && s.dtype != DType::string && s.device == g_.nodes()[first_op()].outputs[0].device;
       storage_of_[number] = new_storage(size_t(s.shape.numel()) * size_of(s.dtype), i, here);
     }
   }
@@ -93,7 +94,8 @@ class Planner {
   void share_in_place() {
     for (int i = 0; i < int(g_.nodes().size()); ++i) {
       const Node& n = g_.nodes()[size_t(i)];
-      if (n.kind != Node::Kind::op || n.op->kind != OpKind::elementwise || n.op->view || n.outputs.size() != 1) continue;
+      if (n.kind != Node::Kind::op || n.op->kind != OpKind::elementwise || n.op->view || n.outputs.size() != 1)
+        continue;
       int mine = storage_of_[plan_.first[size_t(i)]];
       if (storages_[size_t(mine)].leaves) continue;
       for (ValueId v : n.inputs) {
@@ -109,8 +111,8 @@ class Planner {
     }
   }
 
-  // The largest first, each at the lowest offset that no storage alive at the same time takes (greedy by size; Pisarchyk
-  // and Lee, Efficient memory management for deep neural net inference, 2020).
+  // The largest first, each at the lowest offset that no storage alive at the same time takes (greedy by size;
+  // Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020).
   void place() {
     std::vector<Storage*> order;
     for (Storage& s : storages_)
@@ -126,7 +128,9 @@ class Planner {
       }
       s->offset = at;
       plan_.arena_bytes = std::max(plan_.arena_bytes, at + s->bytes);
-      placed.insert(std::upper_bound(placed.begin(), placed.end(), s, [](Storage* a, Storage* b) { return a->offset < b->offset; }), s);
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), s,
+                                     [](Storage* a, Storage* b) { return a->offset < b->offset; }),
+                    s);
     }
   }
 

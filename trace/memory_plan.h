@@ -1,6 +1,6 @@
-// Where the values of a graph live while it runs. Values that leave the call (outputs, assigned variables) get buffers of
-// their own at each call; all others share one arena, at offsets worked out here from when each is last read. Elementwise
-// results take over an operand's memory where nobody reads it afterwards.
+// Where the values of a graph live while it runs. Values that leave the call (outputs, assigned variables) get buffers
+// of their own at each call; all others share one arena, at offsets worked out here from when each is last read.
+// Elementwise results take over an operand's memory where nobody reads it afterwards.
 #pragma once
 #include <vector>
 
@@ -26,8 +26,8 @@ struct MemoryPlan {
   std::vector<ValuePlace> places;  // by value number
   std::vector<size_t> first;       // the number of a node's first value
   size_t arena_bytes = 0;
-  size_t unshared_bytes = 0;       // what the arena would take if no memory were used twice
-  int in_place = 0;                // results that took over an operand's memory
+  size_t unshared_bytes = 0;  // what the arena would take if no memory were used twice
+  int in_place = 0;           // results that took over an operand's memory
 
   size_t number(ValueId v) const { return first[size_t(v.node)] + size_t(v.index); }
 };

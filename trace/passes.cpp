@@ -124,8 +124,8 @@ namespace {
 size_t mix(size_t h, size_t v) { return (h ^ v) * 0x9e3779b97f4a7c15u + (h >> 31); }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.spec() == b.spec() && a.dtype() != DType::string && a.size() <= 64 && a.is_contiguous() && b.is_contiguous() &&
-         std::memcmp(a.rep()->data, b.rep()->data, size_t(a.size()) * size_of(a.dtype())) == 0;
+  return a.spec() == b.spec() && a.dtype() != DType::string && a.size() <= 64 && a.is_contiguous() &&
+         b.is_contiguous() && std::memcmp(a.rep()->data, b.rep()->data, size_t(a.size()) * size_of(a.dtype())) == 0;
 }
 size_t key_of(const Node& n) {
   size_t h = mix(size_t(n.kind), reinterpret_cast<uintptr_t>(n.op));
@@ -207,14 +207,18 @@ void verify(const Graph& g) {
     const Node& n = g.nodes()[i];
     SmallVec<const Spec*, 8> in;
     for (ValueId v : n.inputs) {
-      if (v.node < 0 || size_t(v.node) >= i) fail("verify", fmt::format("{}: node %{} takes %{}, which comes later", g.name, i, v.node));
+      if (v.node < 0 || size_t(v.node) >= i)
+        fail("verify", fmt::format("{}: node %{} takes %{}, which comes later", g.name, i, v.node));
       in.push_back(&g.spec(v));
     }
     if (n.kind != Node::Kind::op) continue;
     OutSpecs out = infer(*n.op, {in.data(), in.size()}, n.attrs, Where::current());
     bool equal = out.size() == n.outputs.size();
-    for (size_t k = 0; equal && k < out.size(); ++k) equal = out[k].shape == n.outputs[k].shape && out[k].dtype == n.outputs[k].dtype;
-    if (!equal) fail("verify", fmt::format("{}: node %{} = {} gives other shapes or dtypes than recorded", g.name, i, n.op_name()));
+    for (size_t k = 0; equal && k < out.size(); ++k)
+      equal = out[k].shape == n.outputs[k].shape && out[k].dtype == n.outputs[k].dtype;
+    if (!equal)
+      fail("verify",
+           fmt::format("{}: node %{} = {} gives other shapes or dtypes than recorded", g.name, i, n.op_name()));
   }
 }
 
@@ -225,8 +229,11 @@ Graph optimize(Graph g) {
     Graph next = pass.run(g);
     if (log) {
       double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-      std::string change = next.nodes().size() == g.nodes().size() ? "unchanged" : fmt::format("{} -> {} nodes", g.nodes().size(), next.nodes().size());
-      std::fprintf(stderr, "rill: %s: %.*s (%s) %.0f us\n", g.name.c_str(), int(pass.name.size()), pass.name.data(), change.c_str(), us);
+      std::string change = next.nodes().size() == g.nodes().size()
+                               ? "unchanged"
+                               : fmt::format("{} -> {} nodes", g.nodes().size(), next.nodes().size());
+      std::fprintf(stderr, "rill: %s: %.*s (%s) %.0f us\n", g.name.c_str(), int(pass.name.size()), pass.name.data(),
+                   change.c_str(), us);
     }
     g = std::move(next);
 #ifndef NDEBUG

@@ -1,4 +1,5 @@
-// rill, the whole public API but files (serialize.h), summaries (summary.h), layers (nn.h) and input pipelines (data.h).
+// rill, the whole public API but files (serialize.h), summaries (summary.h), layers (nn.h) and input pipelines
+// (data.h).
 #pragma once
 #include "rill/autodiff/tape.h"
 #include "rill/autodiff/transforms.h"

@@ -72,7 +72,9 @@ ValueId Tracer::value_of(const Tensor& t, std::string_view user) {
   const TensorRep* r = t.rep();
   if (r->trace == serial) return values_[size_t(r->trace_value)];
   if (r->trace)
-    fail(user, fmt::format("a tensor of another traced function, {}, is used inside '{}'. pass it as an argument, or return it from its own function", to_string(t.spec()), graph_.name));
+    fail(user, fmt::format("a tensor of another traced function, {}, is used inside '{}'. pass it as an argument, or "
+                           "return it from its own function",
+                           to_string(t.spec()), graph_.name));
   return capture(t);
 }
 
@@ -121,8 +123,12 @@ void Tracer::assign(const std::shared_ptr<VariableState>& v, const Tensor& value
 }
 
 void Tracer::fail_read(std::string_view what, const Where& where) {
-  fail(graph_.name, fmt::format("{}() reads a tensor's value inside the traced function '{}', where it has none yet. choose with "
-                                "where() or cond(), loop with while_loop() or scan(), look at values with print(), or return the tensor", what, graph_.name), where);
+  fail(graph_.name,
+       fmt::format(
+           "{}() reads a tensor's value inside the traced function '{}', where it has none yet. choose with "
+           "where() or cond(), loop with while_loop() or scan(), look at values with print(), or return the tensor",
+           what, graph_.name),
+       where);
 }
 
 void Tracer::add_output(const Tensor& t) { graph_.outputs.push_back(value_of(t, "return")); }

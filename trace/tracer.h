@@ -1,5 +1,5 @@
-// Tracer: turns the ops that a C++ function calls into a Graph. While one is installed on a thread, apply() appends to it
-// instead of running; tensors then stand for graph values.
+// Tracer: turns the ops that a C++ function calls into a Graph. While one is installed on a thread, apply() appends to
+// it instead of running; tensors then stand for graph values.
 #pragma once
 #include <string>
 #include <unordered_map>
@@ -37,10 +37,14 @@ class Tracer final : public TraceListener {
   ValueId capture(const Tensor& t);
 
   Graph graph_;
-  std::vector<ValueId> values_;                          // by TensorRep::trace_value
-  std::unordered_map<uint64_t, ValueId> captured_;       // by tensor id
-  std::vector<Tensor> keep_;                             // so that no captured id is used again
-  struct VariableValue { std::shared_ptr<VariableState> variable; Tensor now; bool assigned; };
+  std::vector<ValueId> values_;                     // by TensorRep::trace_value
+  std::unordered_map<uint64_t, ValueId> captured_;  // by tensor id
+  std::vector<Tensor> keep_;                        // so that no captured id is used again
+  struct VariableValue {
+    std::shared_ptr<VariableState> variable;
+    Tensor now;
+    bool assigned;
+  };
   std::vector<VariableValue> variables_;
   VariableValue& variable(const std::shared_ptr<VariableState>& v);
   uint64_t first_id_;  // tensors with this id or a later one were made during the trace

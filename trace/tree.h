@@ -1,8 +1,9 @@
 // Arguments and results of traced functions: C++ values with tensors inside. walk() visits the leaves of a value in
 // order; tensors are what changes from call to call, everything else is part of the cache key.
 //
-// A value may be a Tensor, a Variable, an arithmetic type, an enum, a string, an std::optional, vector, array, map, pair or
-// tuple of such, or a struct of the user's with `template <class W> void walk(W&& w) { w(a, b, c); }` naming its fields.
+// A value may be a Tensor, a Variable, an arithmetic type, an enum, a string, an std::optional, vector, array, map,
+// pair or tuple of such, or a struct of the user's with `template <class W> void walk(W&& w) { w(a, b, c); }` naming
+// its fields.
 #pragma once
 #include <array>
 #include <cstring>
@@ -36,7 +37,10 @@ inline constexpr bool is_a<Of<A...>, Of> = true;
 template <class T>
 concept Walkable = requires(T& t) { t.walk([](auto&...) {}); };
 template <class T>
-concept MapLike = requires { typename T::key_type; typename T::mapped_type; };
+concept MapLike = requires {
+  typename T::key_type;
+  typename T::mapped_type;
+};
 template <class T>
 concept TupleLike = requires { std::tuple_size<T>::value; };
 }  // namespace detail
@@ -48,7 +52,8 @@ void walk(T& value, LeafVisitor& v) {
   } else if constexpr (std::is_same_v<T, Variable>) {
     const void* identity = value.shared_state().get();  // a variable is looked up at each call by the graph itself
     v.constant(&identity, sizeof identity);
-  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, DType> || std::is_same_v<T, Device>) {
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, DType> ||
+                       std::is_same_v<T, Device>) {
     v.constant(&value, sizeof value);
   } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
     std::string_view s = value;
@@ -82,7 +87,8 @@ void walk(T& value, LeafVisitor& v) {
   } else if constexpr (detail::Walkable<T>) {
     value.walk([&](auto&... field) { (walk(field, v), ...); });
   } else {
-    static_assert(std::is_same_v<T, void>, "a traced function cannot take or give this type: see rill/trace/tree.h for those it can");
+    static_assert(std::is_same_v<T, void>,
+                  "a traced function cannot take or give this type: see rill/trace/tree.h for those it can");
   }
 }
 

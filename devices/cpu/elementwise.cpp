@@ -31,7 +31,8 @@ template <class To, class From>
 To convert(From x) {
   if constexpr (std::is_same_v<To, std::string> || std::is_same_v<From, std::string>) return To();  // rejected by infer
   else if constexpr (requires { typename From::value_type; }) {
-    if constexpr (requires { typename To::value_type; }) return To(typename To::value_type(x.real()), typename To::value_type(x.imag()));
+    if constexpr (requires { typename To::value_type; })
+      return To(typename To::value_type(x.real()), typename To::value_type(x.imag()));
     else if constexpr (std::is_same_v<To, bool>) return x.real() != 0 || x.imag() != 0;
     else return convert<To>(x.real());
   } else if constexpr (requires { typename To::value_type; }) {
@@ -150,7 +151,8 @@ void pack(const char* from, int64_t stride, size_t element, void* to, int64_t n)
 }
 
 // A row of an operand as a dense run of the loop's dtype, in place where it is one already.
-const void* dense_row(const char* p, int64_t stride, int64_t n, DType dtype, DType as, std::byte* room, std::byte* more_room) {
+const void* dense_row(const char* p, int64_t stride, int64_t n, DType dtype, DType as, std::byte* room,
+                      std::byte* more_room) {
   size_t element = size_of(dtype);
   if (stride != int64_t(element) && n > 1) {
     pack(p, stride, element, room, n);
@@ -185,7 +187,8 @@ void run_row(Loop loop, const KernelArgs& args, const Space& s, char* const* p, 
     run.out = result == out_dtype ? static_cast<void*>(out) : room[inputs][0];
     loop(run);
     if (run.n == 1 && n > 1)  // every element is the same
-      for (int64_t i = 1; i < n; ++i) std::memcpy(static_cast<char*>(run.out) + i * int64_t(size_of(result)), run.out, size_of(result));
+      for (int64_t i = 1; i < n; ++i)
+        std::memcpy(static_cast<char*>(run.out) + i * int64_t(size_of(result)), run.out, size_of(result));
     if (result != out_dtype) convert_run(result, run.out, out_dtype, out, size_t(n));
   }
 }

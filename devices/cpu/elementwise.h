@@ -1,6 +1,6 @@
-// Elementwise ops on the CPU. An op's arithmetic is written once, as a functor over lanes (devices/kernel/lanes.h), in the
-// file of its record; scalar_loops-inl.h turns it into loops over dense runs, once for each dtype and instruction set.
-// This header has the table those loops go into, and the driver that brings any operands (strided, broadcast, half
+// Elementwise ops on the CPU. An op's arithmetic is written once, as a functor over lanes (devices/kernel/lanes.h), in
+// the file of its record; scalar_loops-inl.h turns it into loops over dense runs, once for each dtype and instruction
+// set. This header has the table those loops go into, and the driver that brings any operands (strided, broadcast, half
 // precision) into dense runs and shares the work between threads.
 #pragma once
 #include <algorithm>

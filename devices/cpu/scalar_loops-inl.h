@@ -13,9 +13,9 @@
 //   #if HWY_ONCE
 //   ... the records: .cpu = cpu::scalar_kernel<"tanh">
 //   #endif
-#include "rill/devices/kernel/targets.h"
 #include "rill/devices/cpu/elementwise.h"
 #include "rill/devices/kernel/math.h"
+#include "rill/devices/kernel/targets.h"
 
 #if defined(RILL_DEVICES_CPU_SCALAR_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RILL_DEVICES_CPU_SCALAR_LOOPS_INL_H_
@@ -34,16 +34,34 @@ using cpu::Run;
 using cpu::ScalarLoops;
 
 // Which dtypes get loops; `f` ones in full vectors, the others number by number (the compiler vectorises those).
-enum Kinds : unsigned { floats = 1, signed_ints = 2, unsigned_ints = 4, bools = 8, ints = 6, numbers = 7, any_kind = 15 };
+enum Kinds : unsigned {
+  floats = 1,
+  signed_ints = 2,
+  unsigned_ints = 4,
+  bools = 8,
+  ints = 6,
+  numbers = 7,
+  any_kind = 15
+};
 
 // Lanes for a run of T: vectors for floats, plain numbers otherwise.
 template <class T>
-struct LanesFor { using type = T; };
-template <> struct LanesFor<float> { using type = Lane<float>; };
-template <> struct LanesFor<double> { using type = Lane<double>; };
+struct LanesFor {
+  using type = T;
+};
+template <>
+struct LanesFor<float> {
+  using type = Lane<float>;
+};
+template <>
+struct LanesFor<double> {
+  using type = Lane<double>;
+};
 
 template <class T>
-HWY_INLINE void store_result(Lane<T> v, T* out, size_t n) { store_n(v, out, n); }
+HWY_INLINE void store_result(Lane<T> v, T* out, size_t n) {
+  store_n(v, out, n);
+}
 template <class T>
 HWY_INLINE void store_result(LaneMask<T> m, bool* out, size_t n) {
   T wide[Lane<T>::kLanes];
@@ -51,7 +69,9 @@ HWY_INLINE void store_result(LaneMask<T> m, bool* out, size_t n) {
   for (size_t i = 0; i < n; ++i) out[i] = wide[i] != 0;
 }
 template <class T>
-HWY_INLINE void store_full(Lane<T> v, T* out) { store(v, out); }
+HWY_INLINE void store_full(Lane<T> v, T* out) {
+  store(v, out);
+}
 template <class T>
 HWY_INLINE void store_full(LaneMask<T> m, bool* out) {
   T wide[Lane<T>::kLanes];
@@ -59,9 +79,17 @@ HWY_INLINE void store_full(LaneMask<T> m, bool* out) {
   for (size_t i = 0; i < Lane<T>::kLanes; ++i) out[i] = wide[i] != 0;
 }
 template <class R>
-struct ResultOf { using type = R; };
-template <class T> struct ResultOf<Lane<T>> { using type = T; };
-template <class T> struct ResultOf<LaneMask<T>> { using type = bool; };
+struct ResultOf {
+  using type = R;
+};
+template <class T>
+struct ResultOf<Lane<T>> {
+  using type = T;
+};
+template <class T>
+struct ResultOf<LaneMask<T>> {
+  using type = bool;
+};
 
 // Calls F on vectors i..i+lanes, then on what is left. `get(k, i, n)` loads operand k.
 template <class F, class T, int Inputs, unsigned Uniform>
@@ -111,8 +139,7 @@ HWY_INLINE void any_loop(const Run& run) {
 template <class F, class T, int Inputs>
 void loop(const Run& run) {
   if constexpr (Inputs == 1) return any_loop<F, T, 1, 0>(run);
-  else
-    switch (run.uniform & 3) {
+  else switch (run.uniform & 3) {
       case 1: return any_loop<F, T, 2, 1>(run);
       case 2: return any_loop<F, T, 2, 2>(run);
       default: return any_loop<F, T, 2, 0>(run);
@@ -123,7 +150,8 @@ template <class F, int Inputs, unsigned kinds>
 constexpr LoopTable make_table() {
   LoopTable t;
   auto set = [&](DType d, Loop l) { t.loop[int(d)] = l; };
-  if constexpr ((kinds & floats) != 0) set(DType::f32, loop<F, float, Inputs>), set(DType::f64, loop<F, double, Inputs>);
+  if constexpr ((kinds & floats) != 0)
+    set(DType::f32, loop<F, float, Inputs>), set(DType::f64, loop<F, double, Inputs>);
   if constexpr ((kinds & signed_ints) != 0) {
     set(DType::i8, loop<F, int8_t, Inputs>), set(DType::i16, loop<F, int16_t, Inputs>);
     set(DType::i32, loop<F, int32_t, Inputs>), set(DType::i64, loop<F, int64_t, Inputs>);
@@ -148,12 +176,14 @@ HWY_AFTER_NAMESPACE();
 // Defines an op's arithmetic on lanes x (and y): RILL_SCALAR(tanh, floats, tanh(x)), RILL_SCALAR2(add, numbers, x + y).
 #define RILL_SCALAR(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, 1, (V x), __VA_ARGS__)
 #define RILL_SCALAR2(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, 2, (V x, V y), __VA_ARGS__)
-#define RILL_SCALAR_IMPL(name, kinds, inputs, params, ...)                                              \
-  struct name##_scalar {                                                                                \
-    template <class V>                                                                                  \
-    HWY_INLINE auto operator() params const { return __VA_ARGS__; }                                     \
-  };                                                                                                    \
-  static constexpr LoopTable name##_table = make_table<name##_scalar, inputs, kinds>();                 \
+#define RILL_SCALAR_IMPL(name, kinds, inputs, params, ...)                              \
+  struct name##_scalar {                                                                \
+    template <class V>                                                                  \
+    HWY_INLINE auto operator() params const {                                           \
+      return __VA_ARGS__;                                                               \
+    }                                                                                   \
+  };                                                                                    \
+  static constexpr LoopTable name##_table = make_table<name##_scalar, inputs, kinds>(); \
   static const Offer name##_offer(cpu::scalar_loops<#name>, &name##_table);
 #endif
 

@@ -59,7 +59,8 @@ void store_wide(DType d, char* p, W value) {
     if constexpr (!std::is_same_v<T, std::string>) {
       T v{};
       if constexpr (std::is_same_v<W, Complex>) {
-        if constexpr (requires { typename T::value_type; }) v = T(typename T::value_type(value.real()), typename T::value_type(value.imag()));
+        if constexpr (requires { typename T::value_type; })
+          v = T(typename T::value_type(value.real()), typename T::value_type(value.imag()));
         else v = T(double(value.real()));
       } else if constexpr (requires { typename T::value_type; }) {
         v = T(typename T::value_type(value));
@@ -101,38 +102,46 @@ void for_each_element(const KernelArgs& args, void (*body)(void*, const char* co
 }
 
 namespace {
-struct CastTypes { DType from, to; };
-}
+struct CastTypes {
+  DType from, to;
+};
+}  // namespace
 
 void cast(const KernelArgs& args) {
   CastTypes types{args.input(0).dtype(), args.output().dtype()};
-  for_each_element(args, [](void* context, const char* const* p, char* q) {
-    auto [from, to] = *static_cast<CastTypes*>(context);
-    if (from == DType::string) *reinterpret_cast<std::string*>(q) = *reinterpret_cast<const std::string*>(p[0]);
-    else if (is_complex(from)) {
-      if (to == DType::boolean) store_wide(to, q, load_wide<bool>(from, p[0]));
-      else store_wide(to, q, load_wide<Complex>(from, p[0]));
-    } else if (is_floating(from)) {
-      Real x = load_wide<Real>(from, p[0]);
-      if (to == DType::boolean) store_wide(to, q, x != 0);
-      else if (!is_integer(to)) store_wide(to, q, x);
-      else if (to == DType::u64 && x >= 0x1p63L) store_wide(to, q, x >= 0x1p64L ? UINT64_MAX : uint64_t(x));
-      else store_wide(to, q, !(x > -0x1p63L) ? INT64_MIN : x >= 0x1p63L ? INT64_MAX : int64_t(x));
-    } else if (is_unsigned(from) || is_bool(from)) {
-      store_wide(to, q, load_wide<uint64_t>(from, p[0]));
-    } else {
-      store_wide(to, q, load_wide<int64_t>(from, p[0]));
-    }
-  }, &types);
+  for_each_element(
+      args,
+      [](void* context, const char* const* p, char* q) {
+        auto [from, to] = *static_cast<CastTypes*>(context);
+        if (from == DType::string) *reinterpret_cast<std::string*>(q) = *reinterpret_cast<const std::string*>(p[0]);
+        else if (is_complex(from)) {
+          if (to == DType::boolean) store_wide(to, q, load_wide<bool>(from, p[0]));
+          else store_wide(to, q, load_wide<Complex>(from, p[0]));
+        } else if (is_floating(from)) {
+          Real x = load_wide<Real>(from, p[0]);
+          if (to == DType::boolean) store_wide(to, q, x != 0);
+          else if (!is_integer(to)) store_wide(to, q, x);
+          else if (to == DType::u64 && x >= 0x1p63L) store_wide(to, q, x >= 0x1p64L ? UINT64_MAX : uint64_t(x));
+          else store_wide(to, q, !(x > -0x1p63L) ? INT64_MIN : x >= 0x1p63L ? INT64_MAX : int64_t(x));
+        } else if (is_unsigned(from) || is_bool(from)) {
+          store_wide(to, q, load_wide<uint64_t>(from, p[0]));
+        } else {
+          store_wide(to, q, load_wide<int64_t>(from, p[0]));
+        }
+      },
+      &types);
 }
 
 void copy(const KernelArgs& args) { cast(args); }
 
 void select(const KernelArgs& args) {
   size_t bytes = size_of(args.output().dtype());
-  for_each_element(args, [](void* context, const char* const* p, char* q) {
-    std::memcpy(q, *p[0] ? p[1] : p[2], *static_cast<size_t*>(context));
-  }, &bytes);
+  for_each_element(
+      args,
+      [](void* context, const char* const* p, char* q) {
+        std::memcpy(q, *p[0] ? p[1] : p[2], *static_cast<size_t*>(context));
+      },
+      &bytes);
 }
 
 }  // namespace rill::ref

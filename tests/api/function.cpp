@@ -6,21 +6,30 @@ using namespace rill;
 int main() {
   {  // Traced once per dtype and shape; plain C++ side effects happen at tracing only.
     int traces = 0;
-    auto f = function("scaled_sum", [&](const Tensor& x, const Tensor& y) { ++traces; EXPECT(!executing_eagerly()); return sum(tanh(x * y) + 1); });
+    auto f = function("scaled_sum", [&](const Tensor& x, const Tensor& y) {
+      ++traces;
+      EXPECT(!executing_eagerly());
+      return sum(tanh(x * y) + 1);
+    });
     EXPECT(executing_eagerly());
     Tensor x = random::normal({2, 3}), y = random::normal({2, 3});
     Tensor eager = sum(tanh(x * y) + 1);
-    EXPECT(array_equal(f(x, y), eager) && array_equal(f(y, x), eager) && traces == 1);   // bit for bit
+    EXPECT(array_equal(f(x, y), eager) && array_equal(f(y, x), eager) && traces == 1);  // bit for bit
     f(ones({4}), ones({4}));
     EXPECT(traces == 2);
     f(x.astype(f64), y.astype(f64));
     EXPECT(traces == 3 && f.trace_count() == 3);
-    std::string why = f.explain();                    // which argument changed, from what to what
+    std::string why = f.explain();  // which argument changed, from what to what
     EXPECT(has(why, "f32[2,3]") && has(why, "f32[4]") && has(why, "f64[2,3]"));
   }
   {  // A C++ value is part of the key; structures of tensors pass through.
-    auto power = function("power", [](const Tensor& x, int n) { Tensor r = x; while (--n) r = r * x; return r; });
-    EXPECT(power(tensor(2.f), 3).item<float>() == 8.f && power(tensor(2.f), 4).item<float>() == 16.f && power.trace_count() == 2);
+    auto power = function("power", [](const Tensor& x, int n) {
+      Tensor r = x;
+      while (--n) r = r * x;
+      return r;
+    });
+    EXPECT(power(tensor(2.f), 3).item<float>() == 8.f && power(tensor(2.f), 4).item<float>() == 16.f &&
+           power.trace_count() == 2);
     auto many = function("many", [](std::vector<Tensor> v) { return std::pair(v[0] + v[1], v[0] * v[1]); });
     auto [s, p] = many({tensor(2.f), tensor(5.f)});
     EXPECT(s.item<float>() == 7.f && p.item<float>() == 10.f);
@@ -47,12 +56,15 @@ int main() {
     EXPECT(has(m, "bad") && has(m, "cond") && has(m, "function.cpp:"));
   }
   {  // What was traced can be read, checked against eager, and exported for a viewer without running.
-    auto mlp = function("mlp", [](const Tensor& x, const Tensor& w) { NameScope scope("layer1"); return relu(matmul(x, w)); });
+    auto mlp = function("mlp", [](const Tensor& x, const Tensor& w) {
+      NameScope scope("layer1");
+      return relu(matmul(x, w));
+    });
     Graph g = mlp.graph(spec(f32, {32, 8}), spec(f32, {8, 4}));
     EXPECT(g.nodes().size() >= 2 && has(to_string(g), "layer1") && has(to_string(g), "f32[32,4]"));
-    export_graph(g, "mlp.json");      // Model Explorer
-    export_graph(g, "mlp.dot");       // Graphviz
-    export_graph(g, "logs/mlp");      // TensorBoard
-    EXPECT(mlp.verify(ones({32, 8}), ones({8, 4})));   // traced == eager, bit for bit
+    export_graph(g, "mlp.json");                      // Model Explorer
+    export_graph(g, "mlp.dot");                       // Graphviz
+    export_graph(g, "logs/mlp");                      // TensorBoard
+    EXPECT(mlp.verify(ones({32, 8}), ones({8, 4})));  // traced == eager, bit for bit
   }
 }
