@@ -36,12 +36,14 @@ class TensorArg {
 #define RILL_OPERATOR(symbol) Tensor operator symbol(const TensorArg& a, const TensorArg& b);
 RILL_OPERATOR(+)
 RILL_OPERATOR(-)
-RILL_OPERATOR(*) RILL_OPERATOR(/) RILL_OPERATOR(%) RILL_OPERATOR(&) RILL_OPERATOR(|) RILL_OPERATOR(^) RILL_OPERATOR(<<)
-    RILL_OPERATOR(>>) RILL_OPERATOR(==) RILL_OPERATOR(!=) RILL_OPERATOR(<) RILL_OPERATOR(<=) RILL_OPERATOR(>)
-        RILL_OPERATOR(>=)
+RILL_OPERATOR(*)
+RILL_OPERATOR(/)
+RILL_OPERATOR(%)
+RILL_OPERATOR(&) RILL_OPERATOR(|) RILL_OPERATOR(^) RILL_OPERATOR(<<) RILL_OPERATOR(>>) RILL_OPERATOR(==)
+    RILL_OPERATOR(!=) RILL_OPERATOR(<) RILL_OPERATOR(<=) RILL_OPERATOR(>) RILL_OPERATOR(>=)
 #undef RILL_OPERATOR
-            Tensor
-            operator-(const TensorArg& a);
+        Tensor
+        operator-(const TensorArg& a);
 Tensor operator~(const TensorArg& a);
 Tensor operator!(const TensorArg& a);
 Tensor& operator+=(Tensor& a, const TensorArg& b);
