@@ -483,19 +483,18 @@ Tensor squared_difference(const Tensor& x, const Tensor& y, Where where) {
 
 // --- Operators -------------------------------------------------------------------------------------------------------
 
+// clang-format off
 #define RILL_OPERATOR(symbol, fn) \
   Tensor operator symbol(const TensorArg& a, const TensorArg& b) { return fn(*a, *b, a.where); }
-RILL_OPERATOR(+, add)
-RILL_OPERATOR(-, subtract)
-RILL_OPERATOR(*, multiply)
-RILL_OPERATOR(/, divide)
-RILL_OPERATOR(%, remainder)
-RILL_OPERATOR(&, bitwise_and) RILL_OPERATOR(|, bitwise_or) RILL_OPERATOR(^, bitwise_xor) RILL_OPERATOR(<<, left_shift)
-    RILL_OPERATOR(>>, right_shift) RILL_OPERATOR(==, equal) RILL_OPERATOR(!=, not_equal) RILL_OPERATOR(<, less)
-        RILL_OPERATOR(<=, less_equal) RILL_OPERATOR(>, greater) RILL_OPERATOR(>=, greater_equal)
+RILL_OPERATOR(+, add) RILL_OPERATOR(-, subtract) RILL_OPERATOR(*, multiply) RILL_OPERATOR(/, divide)
+RILL_OPERATOR(%, remainder) RILL_OPERATOR(&, bitwise_and) RILL_OPERATOR(|, bitwise_or) RILL_OPERATOR(^, bitwise_xor)
+RILL_OPERATOR(<<, left_shift) RILL_OPERATOR(>>, right_shift)
+RILL_OPERATOR(==, equal) RILL_OPERATOR(!=, not_equal) RILL_OPERATOR(<, less) RILL_OPERATOR(<=, less_equal)
+RILL_OPERATOR(>, greater) RILL_OPERATOR(>=, greater_equal)
+// clang-format on
 #undef RILL_OPERATOR
-            Tensor
-            operator-(const TensorArg& a) {
+                Tensor
+                operator-(const TensorArg& a) {
   return negative(*a, a.where);
 }
 Tensor operator~(const TensorArg& a) { return bitwise_not(*a, a.where); }

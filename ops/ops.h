@@ -33,17 +33,15 @@ class TensorArg {
   const Tensor* tensor_;
 };
 
+// clang-format off
 #define RILL_OPERATOR(symbol) Tensor operator symbol(const TensorArg& a, const TensorArg& b);
-RILL_OPERATOR(+)
-RILL_OPERATOR(-)
-RILL_OPERATOR(*)
-RILL_OPERATOR(/)
-RILL_OPERATOR(%)
-RILL_OPERATOR(&) RILL_OPERATOR(|) RILL_OPERATOR(^) RILL_OPERATOR(<<) RILL_OPERATOR(>>) RILL_OPERATOR(==)
-    RILL_OPERATOR(!=) RILL_OPERATOR(<) RILL_OPERATOR(<=) RILL_OPERATOR(>) RILL_OPERATOR(>=)
+RILL_OPERATOR(+) RILL_OPERATOR(-) RILL_OPERATOR(*) RILL_OPERATOR(/) RILL_OPERATOR(%)
+RILL_OPERATOR(&) RILL_OPERATOR(|) RILL_OPERATOR(^) RILL_OPERATOR(<<) RILL_OPERATOR(>>)
+RILL_OPERATOR(==) RILL_OPERATOR(!=) RILL_OPERATOR(<) RILL_OPERATOR(<=) RILL_OPERATOR(>) RILL_OPERATOR(>=)
+// clang-format on
 #undef RILL_OPERATOR
-        Tensor
-        operator-(const TensorArg& a);
+            Tensor
+            operator-(const TensorArg& a);
 Tensor operator~(const TensorArg& a);
 Tensor operator!(const TensorArg& a);
 Tensor& operator+=(Tensor& a, const TensorArg& b);
