@@ -191,10 +191,10 @@ void blocked(const Gemm& g, const T* a, const T* b, T* c) {
   });
 }
 
-void SmallF32(const Gemm& g, const float* a, const float* b, float* c) { small(g, a, b, c); }
-void SmallF64(const Gemm& g, const double* a, const double* b, double* c) { small(g, a, b, c); }
-void BlockedF32(const Gemm& g, const float* a, const float* b, float* c) { blocked(g, a, b, c); }
-void BlockedF64(const Gemm& g, const double* a, const double* b, double* c) { blocked(g, a, b, c); }
+void small_f32(const Gemm& g, const float* a, const float* b, float* c) { small(g, a, b, c); }
+void small_f64(const Gemm& g, const double* a, const double* b, double* c) { small(g, a, b, c); }
+void blocked_f32(const Gemm& g, const float* a, const float* b, float* c) { blocked(g, a, b, c); }
+void blocked_f64(const Gemm& g, const double* a, const double* b, double* c) { blocked(g, a, b, c); }
 
 }  // namespace rill::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -202,19 +202,21 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rill::cpu {
 
-HWY_EXPORT(SmallF32);
-HWY_EXPORT(SmallF64);
-HWY_EXPORT(BlockedF32);
-HWY_EXPORT(BlockedF64);
-void gemm_small(const Gemm& g, const float* a, const float* b, float* c) { HWY_DYNAMIC_DISPATCH(SmallF32)(g, a, b, c); }
+HWY_EXPORT(small_f32);
+HWY_EXPORT(small_f64);
+HWY_EXPORT(blocked_f32);
+HWY_EXPORT(blocked_f64);
+void gemm_small(const Gemm& g, const float* a, const float* b, float* c) {
+  HWY_DYNAMIC_DISPATCH(small_f32)(g, a, b, c);
+}
 void gemm_small(const Gemm& g, const double* a, const double* b, double* c) {
-  HWY_DYNAMIC_DISPATCH(SmallF64)(g, a, b, c);
+  HWY_DYNAMIC_DISPATCH(small_f64)(g, a, b, c);
 }
 void gemm_blocked(const Gemm& g, const float* a, const float* b, float* c) {
-  HWY_DYNAMIC_DISPATCH(BlockedF32)(g, a, b, c);
+  HWY_DYNAMIC_DISPATCH(blocked_f32)(g, a, b, c);
 }
 void gemm_blocked(const Gemm& g, const double* a, const double* b, double* c) {
-  HWY_DYNAMIC_DISPATCH(BlockedF64)(g, a, b, c);
+  HWY_DYNAMIC_DISPATCH(blocked_f64)(g, a, b, c);
 }
 
 }  // namespace rill::cpu

@@ -112,7 +112,7 @@ HWY_INLINE void each_vector(int64_t channels, F&& f) {
   for (int64_t c = 0; c < channels; c += lanes) f(c, size_t(std::min(lanes, channels - c)));
 }
 
-void MaxPool(const PoolJob& job) {
+void max_kernel(const PoolJob& job) {
   const Sliding& s = job.s;
   const int64_t channels = s.in_channels;
   each_image(s, true, [&](int64_t n, int64_t begin, int64_t end) HWY_ATTR {
@@ -136,7 +136,7 @@ void MaxPool(const PoolJob& job) {
   });
 }
 
-void MaxPoolPick(const PoolJob& job) {
+void max_pick_kernel(const PoolJob& job) {
   const Sliding& s = job.s;
   const int64_t channels = s.in_channels;
   each_image(s, true, [&](int64_t n, int64_t begin, int64_t end) HWY_ATTR {
@@ -162,7 +162,7 @@ void MaxPoolPick(const PoolJob& job) {
 }
 
 // Windows that tile the input exactly write each element once; others add to zeros, one image a thread.
-void MaxPoolGrad(const PoolJob& job) {
+void max_grad_kernel(const PoolJob& job) {
   const Sliding& s = job.s;
   const int64_t channels = s.in_channels;
   bool tiles = true;
@@ -192,7 +192,7 @@ void MaxPoolGrad(const PoolJob& job) {
   });
 }
 
-void AvgPool(const PoolJob& job) {
+void avg_kernel(const PoolJob& job) {
   const Sliding& s = job.s;
   const int64_t channels = s.in_channels;
   each_image(s, true, [&](int64_t n, int64_t begin, int64_t end) HWY_ATTR {
@@ -211,7 +211,7 @@ void AvgPool(const PoolJob& job) {
   });
 }
 
-void AvgPoolGrad(const PoolJob& job) {
+void avg_grad_kernel(const PoolJob& job) {
   const Sliding& s = job.s;
   const int64_t channels = s.in_channels;
   each_image(s, false, [&](int64_t n, int64_t begin, int64_t end) HWY_ATTR {
@@ -238,15 +238,15 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace rill::cpu {
-HWY_EXPORT(MaxPool);
-HWY_EXPORT(MaxPoolPick);
-HWY_EXPORT(MaxPoolGrad);
-HWY_EXPORT(AvgPool);
-HWY_EXPORT(AvgPoolGrad);
-void max_pool_rows(const PoolJob& job) { HWY_DYNAMIC_DISPATCH(MaxPool)(job); }
-void max_pool_pick_rows(const PoolJob& job) { HWY_DYNAMIC_DISPATCH(MaxPoolPick)(job); }
-void max_pool_grad_rows(const PoolJob& job) { HWY_DYNAMIC_DISPATCH(MaxPoolGrad)(job); }
-void avg_pool_rows(const PoolJob& job) { HWY_DYNAMIC_DISPATCH(AvgPool)(job); }
-void avg_pool_grad_rows(const PoolJob& job) { HWY_DYNAMIC_DISPATCH(AvgPoolGrad)(job); }
+HWY_EXPORT(max_kernel);
+HWY_EXPORT(max_pick_kernel);
+HWY_EXPORT(max_grad_kernel);
+HWY_EXPORT(avg_kernel);
+HWY_EXPORT(avg_grad_kernel);
+void max_pool_rows(const PoolJob& job) { HWY_DYNAMIC_DISPATCH(max_kernel)(job); }
+void max_pool_pick_rows(const PoolJob& job) { HWY_DYNAMIC_DISPATCH(max_pick_kernel)(job); }
+void max_pool_grad_rows(const PoolJob& job) { HWY_DYNAMIC_DISPATCH(max_grad_kernel)(job); }
+void avg_pool_rows(const PoolJob& job) { HWY_DYNAMIC_DISPATCH(avg_kernel)(job); }
+void avg_pool_grad_rows(const PoolJob& job) { HWY_DYNAMIC_DISPATCH(avg_grad_kernel)(job); }
 }  // namespace rill::cpu
 #endif
