@@ -68,7 +68,8 @@ std::vector<Tensor> indices_of(const VjpArgs& a, size_t first) { return {a.in.be
 Tensors vjp_gather(const VjpArgs& a) {
   Tensors out(a.in.size());
   Tensor nothing = zeros(a.in[0].shape(), {a.cotangent[0].dtype(), a.cotangent[0].device()});
-  out[0] = scatter(nothing, indices_of(a, 1), a.cotangent[0], a.attrs.as<GatherAttrs>(), ScatterMode::add);
+  out[0] = detail::scatter_into(std::move(nothing), indices_of(a, 1), a.cotangent[0], a.attrs.as<GatherAttrs>(),
+                                ScatterMode::add, Where::current());
   return out;
 }
 
@@ -212,13 +213,35 @@ Tensor detail::scatter_updates(const Tensor& x, const std::vector<Tensor>& indic
   return u.shape() == shape ? u : broadcast_to(u, shape);
 }
 
+Tensor detail::run_update(const Op& op, Tensor base, std::span<const Tensor* const> rest, AttrsView attrs,
+                          const Where& where) {
+  const ThreadState& ts = thread_state();
+  SmallVec<const Tensor*, 8> in{&base};
+  for (const Tensor* t : rest) in.push_back(t);
+  bool seen = ts.trace || !ts.tapes.empty() || base.is_symbolic() || base.rep()->tape || !base.exclusive() ||
+              !base.is_contiguous();
+  for (const Tensor* t : rest) seen = seen || t->is_symbolic() || !(t->device() == base.device());
+  if (seen || base.spec().weak) return apply1(op, in, attrs, where);
+  SmallVec<const Spec*, 8> specs;
+  for (const Tensor* t : in) specs.push_back(&t->spec());
+  infer(op, specs, attrs, where);
+  Tensor* out[] = {&base};
+  run_kernel(op, in, out, attrs);
+  return make_alias(base);  // another value, so another id
+}
+
+Tensor detail::scatter_into(Tensor base, const std::vector<Tensor>& indices, const Tensor& updates,
+                            const GatherAttrs& attrs, ScatterMode mode, const Where& where) {
+  CallerScope caller(where);
+  Tensor u = detail::scatter_updates(base, indices, updates, attrs);
+  SmallVec<const Tensor*, 8> rest{&u};
+  for (const Tensor& t : indices) rest.push_back(&t);
+  return detail::run_update(detail::scatter_record(mode), std::move(base), rest, ScatterAttrs{attrs, mode}, where);
+}
+
 Tensor scatter(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates, const GatherAttrs& attrs,
                ScatterMode mode, Where where) {
-  CallerScope caller(where);
-  Tensor u = detail::scatter_updates(x, indices, updates, attrs);
-  SmallVec<const Tensor*, 8> in{&x, &u};
-  for (const Tensor& t : indices) in.push_back(&t);
-  return apply1(detail::scatter_record(mode), in, ScatterAttrs{attrs, mode}, where);
+  return detail::scatter_into(x, indices, updates, attrs, mode, where);
 }
 
 Tensor take(const Tensor& x, const Tensor& indices, std::optional<int64_t> axis, Where where) {
@@ -284,8 +307,8 @@ Tensor segment_sum(const Tensor& updates, const Tensor& ids, int64_t segments, W
          where);
   Shape shape(updates.shape());
   shape[0] = segments;
-  return scatter(zeros(shape, {updates.dtype(), updates.device()}), {ids}, updates, GatherAttrs{{0}, {}, {}, 0},
-                 ScatterMode::add, where);
+  return detail::scatter_into(zeros(shape, {updates.dtype(), updates.device()}), {ids}, updates,
+                              GatherAttrs{{0}, {}, {}, 0}, ScatterMode::add, where);
 }
 
 }  // namespace rill

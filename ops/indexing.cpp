@@ -227,36 +227,17 @@ Tensor combine(const Tensor& old, const Tensor& value, ScatterMode mode) {
   return v;
 }
 
-// Runs a record whose output may be its first operand, in place where nobody else could see the difference.
-Tensor run_update(const Op& op, Tensor base, std::span<const Tensor* const> rest, AttrsView attrs, const Where& where) {
-  const ThreadState& ts = thread_state();
-  SmallVec<const Tensor*, 8> in{&base};
-  for (const Tensor* t : rest) in.push_back(t);
-  bool seen = ts.trace || !ts.tapes.empty() || base.is_symbolic() || !base.exclusive() || !base.is_contiguous();
-  for (const Tensor* t : rest) seen = seen || t->is_symbolic() || !(t->device() == base.device());
-  if (seen || base.spec().weak) return apply1(op, in, attrs, where);
-  SmallVec<const Spec*, 8> specs;
-  for (const Tensor* t : in) specs.push_back(&t->spec());
-  infer(op, specs, attrs, where);
-  Tensor* out[] = {&base};
-  run_kernel(op, in, out, attrs);
-  return base;
-}
-
 Tensor set_window(Tensor base, const Plan& p, const Tensor& value, const Where& where) {
   Tensor v = value.dtype() == base.dtype() ? value : astype(value, base.dtype());
   if (!(v.shape() == p.shape)) v = broadcast_to(v, p.shape);
   v = shaped(v, p.window_shape, where);
   if (p.whole) return v.contiguous(where);
   const Tensor* rest[] = {&v};
-  return run_update(update_slice_op, std::move(base), rest, p.window, where);
+  return detail::run_update(update_slice_op, std::move(base), rest, p.window, where);
 }
 
 Tensor scatter_into(Tensor base, const Plan& p, const Tensor& value, ScatterMode mode, const Where& where) {
-  Tensor u = detail::scatter_updates(base, p.index, value, p.gather);
-  SmallVec<const Tensor*, 4> rest{&u};
-  for (const Tensor& t : p.index) rest.push_back(&t);
-  return run_update(detail::scatter_record(mode), std::move(base), rest, ScatterAttrs{p.gather, mode}, where);
+  return detail::scatter_into(std::move(base), p.index, value, p.gather, mode, where);
 }
 
 // A mask and one number keep the shape, so no indices are needed: a where() does it, in a trace too.
