@@ -125,7 +125,7 @@ inline Window slice_window(const Shape& shape, const Strides& strides, const Sli
   for (size_t i = 0; i < shape.size(); ++i) {
     SliceRange r = slice_range(a.starts[i], a.stops[i], a.steps[i], shape[i]);
     w.shape.push_back(r.count);
-    w.strides.push_back(strides[i] * a.steps[i]);
+    w.strides.push_back(r.count > 1 ? strides[i] * a.steps[i] : strides[i]);  // a huge step must not overflow
     if (r.count > 0) w.offset += r.first * strides[i];
   }
   return w;
