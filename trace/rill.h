@@ -6,5 +6,6 @@
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/stream.h"
 #include "rill/trace/export.h"
 #include "rill/trace/function.h"
