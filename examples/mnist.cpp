@@ -28,13 +28,14 @@ struct Settings {
 };
 
 nn::Sequential make_model(int64_t height, int64_t width) {
-  // Convolutions without padding take 4 off each side of an image, pools halve what is left.
-  const int64_t rows = ((height - 4) / 2 - 4) / 2, columns = ((width - 4) / 2 - 4) / 2;
-  return nn::Sequential(
-      nn::Conv2D(1, 32, {5}, {.activation = relu, .name = "conv1"}), nn::MaxPool2D({2}, {.name = "pool1"}),
-      nn::Conv2D(32, 64, {5}, {.activation = relu, .name = "conv2"}), nn::MaxPool2D({2}, {.name = "pool2"}),
-      nn::Flatten(), nn::Dense(rows * columns * 64, 1024, {.activation = relu, .name = "hidden"}), nn::Dropout(0.4),
-      nn::Dense(1024, 10, {.name = "logits"}));
+  // Padded convolutions keep the size of an image, pools halve it.
+  const int64_t pixels = (height / 4) * (width / 4);
+  return nn::Sequential(nn::Conv2D(1, 32, {5}, {.padding = "SAME", .activation = relu, .name = "conv1"}),
+                        nn::MaxPool2D({2}, {.name = "pool1"}),
+                        nn::Conv2D(32, 64, {5}, {.padding = "SAME", .activation = relu, .name = "conv2"}),
+                        nn::MaxPool2D({2}, {.name = "pool2"}), nn::Flatten(),
+                        nn::Dense(pixels * 64, 1024, {.activation = relu, .name = "hidden"}), nn::Dropout(0.4),
+                        nn::Dense(1024, 10, {.name = "logits"}));
 }
 
 // u8[n,height,width], 0 to 255, to f32[n,height,width,1], 0 to 1.
