@@ -110,6 +110,12 @@ bool GradientTape::Impl::find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) 
   return any_known;
 }
 
+// Operands and results mostly look alike, so one stand-in serves many places.
+const Tensor& GradientTape::Impl::stand_in(const Spec& spec) {
+  if (!stand_in_.defined() || !(stand_in_.spec() == spec)) stand_in_ = make_stand_in(spec);
+  return stand_in_;
+}
+
 void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) {
   if (!op.vjp || !is_differentiable(out[0].dtype())) return;
   SmallVec<TapeNode, 4> nodes;
@@ -119,8 +125,8 @@ void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out
   e.attrs = attrs;
   e.where = where;
   e.in_nodes = std::move(nodes);
-  auto kept = [](const Tensor& t, uint64_t saved, size_t i) {
-    return i >= 64 || (saved >> i & 1) ? t : make_stand_in(t.spec());
+  auto kept = [this](const Tensor& t, uint64_t saved, size_t i) {
+    return i >= 64 || (saved >> i & 1) ? t : stand_in(t.spec());
   };
   for (size_t i = 0; i < in.size(); ++i) e.in.push_back(kept(*in[i], op.saves_in, i));
   e.first_out = next_node_;
@@ -138,12 +144,12 @@ void GradientTape::Impl::record_custom(Operands in, std::span<Tensor> out, const
   e.where = where;
   e.custom = vjp;
   e.in_nodes = std::move(nodes);
-  for (const Tensor* t : in) e.in.push_back(make_stand_in(t->spec()));
+  for (const Tensor* t : in) e.in.push_back(stand_in(t->spec()));
   e.first_out = next_node_;
   next_node_ += uint32_t(out.size());
   for (size_t i = 0; i < out.size(); ++i) {
     name_output(out[i], e.first_out + uint32_t(i));
-    e.out.push_back(make_stand_in(out[i].spec()));
+    e.out.push_back(stand_in(out[i].spec()));
   }
 }
 

@@ -71,9 +71,11 @@ class GradientTape::Impl final : public TapeListener {
   bool find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) const;
   TapeNode new_node() { return next_node_++; }
   void name_output(Tensor& t, TapeNode node);
+  const Tensor& stand_in(const Spec& spec);
 
   uint32_t serial_;  // what TensorRep::tape holds for this tape's tensors
   TapeNode next_node_ = 1;
+  Tensor stand_in_;  // the last one made
   NodeMap tensors_;    // watched ones, and outputs whose rep another tape has signed
   NodeMap variables_;  // by address
   std::vector<std::shared_ptr<VariableState>> alive_;
