@@ -75,7 +75,7 @@ class GradientTape::Impl final : public TapeListener {
 
   uint32_t serial_;  // what TensorRep::tape holds for this tape's tensors
   TapeNode next_node_ = 1;
-  Tensor stand_in_;  // the last one made
+  Tensor stand_in_;    // the last one made
   NodeMap tensors_;    // watched ones, and outputs whose rep another tape has signed
   NodeMap variables_;  // by address
   std::vector<std::shared_ptr<VariableState>> alive_;
