@@ -217,7 +217,7 @@ Tensor cross(const Tensor& a, const Tensor& b, int axis, Where where) {
     return unstack(x, at);
   };
   const std::vector<Tensor> u = parts(a), v = parts(b);
-  const Tensor z = u[0] * v[1] - u[1] * v[0];
+  Tensor z = u[0] * v[1] - u[1] * v[0];
   if (u.size() == 2 && v.size() == 2) return z;
   // A missing third element is 0.
   Tensor x, y;

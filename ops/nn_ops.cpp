@@ -69,7 +69,7 @@ Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options, Wher
   CallerScope caller(where);
   if (!(rate >= 0 && rate < 1))
     fail("dropout", "rate is " + std::to_string(rate) + " but must be at least 0 and less than 1", where);
-  const Tensor f = as_floating(x);
+  Tensor f = as_floating(x);
   if (!options.training || rate == 0) return f;
   // An element stays where 32 random bits, as a whole number, are not below rate * 2^32.
   const Tensor bits = random::bits(x.shape(), {.key = options.key, .device = x.device()});

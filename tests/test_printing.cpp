@@ -205,7 +205,8 @@ TEST_CASE("bf16, views and other types of rill print too") {
   CHECK(text(tensor({0.1f, 1.f, 3.140625f}, {.dtype = bf16})) == "[0.1  1.   3.14]");
   CHECK(text(transpose(tensor({{1, 2}, {3, 4}}))) == "[[1 3]\n [2 4]]");
   CHECK(fmt::format("{} {} {} {}", tensor({1, 2}), Shape{2, 3}, f32, Device("cpu:0")) == "[1 2] [2,3] f32 cpu:0");
-  CHECK(text(Shape{2, 3}) + text(bf16) + text(Device("cpu:0")) + text(Spec{{4}, i64}) == "[2,3]bf16cpu:0i64[4]");
+  CHECK(text(Shape{2, 3}) + text(bf16) + text(Device("cpu:0")) + text(Spec{{4}, i64, false, Device()}) ==
+        "[2,3]bf16cpu:0i64[4]");
   CHECK(fmt::format("{:>8}|", Shape{2}) == "     [2]|");
   CHECK(text(Tensor()) == "undefined");
 }

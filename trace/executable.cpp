@@ -9,11 +9,11 @@ namespace rill {
 struct Executable::Frame {
   Ref<Buffer> arena;
   std::vector<Tensor> values;
-  struct Operands_ {
+  struct OperandLists {
     std::vector<const Tensor*> in;
     std::vector<Tensor*> out;
   };
-  std::vector<Operands_> operands;
+  std::vector<OperandLists> operands;
 };
 
 Executable::~Executable() = default;
