@@ -88,13 +88,12 @@ Graph eliminate_dead_code(const Graph& g) {
 // --- Constant folding ------------------------------------------------------------------------------------------------
 
 namespace {
-bool foldable(const Graph& g, const Rewriter& r, const Node& n) {
+bool foldable(const Rewriter& r, const Node& n) {
   if (n.kind != Node::Kind::op) return false;
   for (ValueId v : n.inputs)
     if (r.result().nodes()[size_t(r[v].node)].kind != Node::Kind::constant) return false;
   int64_t bytes = 0;
   for (const Spec& s : n.outputs) bytes += s.shape.numel() * int64_t(size_of(s.dtype));
-  (void)g;
   return bytes <= fold_limit;
 }
 }  // namespace
@@ -104,7 +103,7 @@ Graph fold_constants(const Graph& g) {
   Rewriter r(g);
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     const Node& n = g.nodes()[i];
-    if (!foldable(g, r, n)) {
+    if (!foldable(r, n)) {
       r.copy(i);
       continue;
     }
