@@ -1,0 +1,23 @@
+// From a kernel to machine code. Compiled kernels are kept in memory and on disk ($XDG_CACHE_HOME/rill), by the hash of
+// their text, the processor and the compiler's version; one that is found there never loads LLVM. What compiles is
+// librill_llvm.so (devices/llvm), opened on first need: a program that never traces never pays for it.
+#pragma once
+#include <string>
+
+#include "rill/devices/kernel/ir.h"
+
+namespace rill::kernel {
+
+struct Compiled {
+  RowFunction run = nullptr;
+  enum class From : uint8_t { memory, disk, compiler } from = From::memory;
+  double milliseconds = 0;  // that this call took
+};
+
+// The machine code of `k`, which lives as long as the process. Any thread may call; equal kernels compile once.
+// Throws rill::Error where there is no compiler (no_compiler_reason() says why) or LLVM fails.
+Compiled compile(const Kernel& k);
+// "" where kernels can be compiled, else why not: "librill_llvm.so is not installed", "RILL_JIT=off".
+std::string no_compiler_reason();
+
+}  // namespace rill::kernel
