@@ -6,16 +6,30 @@
 #include <hwy/targets.h>
 
 #include <cstring>
+#include <utility>
 
+#include "rill/devices/kernel/convert.h"
 #include "rill/devices/threads.h"
 
 namespace rill::cpu {
 
-void ScalarLoops::offer(long long target, const LoopTable* table) {
+namespace {
+const ScalarLoops* all_loops = nullptr;  // a list through next_
+}
+
+void ScalarLoops::offer(long long target, const LoopTable* table, Kernel kernel, const RecordTable* records) {
   static const long long supported = hwy::SupportedTargets();
+  if (!kernel_) kernel_ = kernel, next_ = std::exchange(all_loops, this);
+  if (records) records_ = records;
   if (!(supported & target) || (table_ && target_ <= target)) return;
   table_ = table;
   target_ = target;
+}
+
+Record record_of(Kernel kernel, DType dtype) {
+  for (const ScalarLoops* l = all_loops; l; l = l->next_)
+    if (l->kernel_ == kernel) return l->records_ ? l->records_->record[int(dtype)] : nullptr;
+  return nullptr;
 }
 
 namespace {
@@ -24,37 +38,6 @@ constexpr int64_t grain = 16 << 10;  // elements a thread should have at least
 constexpr int64_t block = 512;       // elements packed or converted at a time; three of f64 stay in the L1 cache
 
 bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
-
-// --- Converting ------------------------------------------------------------------------------------------------------
-
-template <class To, class From>
-To convert(From x) {
-  if constexpr (std::is_same_v<To, std::string> || std::is_same_v<From, std::string>) return To();  // rejected by infer
-  else if constexpr (requires { typename From::value_type; }) {
-    if constexpr (requires { typename To::value_type; })
-      return To(typename To::value_type(x.real()), typename To::value_type(x.imag()));
-    else if constexpr (std::is_same_v<To, bool>) return x.real() != 0 || x.imag() != 0;
-    else return convert<To>(x.real());
-  } else if constexpr (requires { typename To::value_type; }) {
-    return To(typename To::value_type(x));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return x != From(0);
-  } else if constexpr ((std::is_same_v<From, Half> || std::is_same_v<From, BFloat16>) && std::is_integral_v<To>) {
-    return convert<To>(float(x));
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    // Out of range is undefined in C++; go through i64 and wrap, saturating what i64 cannot hold (NaN gives its least).
-    if (!(x > From(-9.2233720368547758e18))) return To(INT64_MIN);
-    if (x >= From(9.2233720368547758e18)) {
-      if constexpr (std::is_same_v<To, uint64_t>) return x >= From(1.8446744073709552e19) ? UINT64_MAX : To(x);
-      return To(INT64_MAX);
-    }
-    return To(int64_t(x));
-  } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
-    return To(float(x));
-  } else {
-    return To(x);
-  }
-}
 
 }  // namespace
 
@@ -67,7 +50,7 @@ void convert_run(DType from, const void* in, DType to, void* out, size_t n) {
       To* b = static_cast<To*>(out);
       if constexpr (std::is_same_v<From, std::string> && std::is_same_v<To, std::string>) std::copy_n(a, n, b);
       else
-        for (size_t i = 0; i < n; ++i) b[i] = convert<To>(a[i]);
+        for (size_t i = 0; i < n; ++i) b[i] = convert_number<To>(a[i]);
     });
   });
 }

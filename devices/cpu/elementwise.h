@@ -27,17 +27,35 @@ struct LoopTable {
   Loop loop[dtype_count] = {};
 };
 
+// Appends the op's arithmetic on the values `in` to the kernel that is being recorded (devices/kernel/record.h); gives
+// the result.
+using Record = int32_t (*)(const int32_t* in);
+
+// The same by dtype, null where the arithmetic cannot be recorded (it is no straight line).
+struct RecordTable {
+  Record record[dtype_count] = {};
+};
+
 // The best table that this machine can run. Filled while static objects are made, once for each instruction set.
 class ScalarLoops {
  public:
-  // `target` is Highway's number of the instruction set; smaller is better.
-  void offer(long long target, const LoopTable* table);
+  // `target` is Highway's number of the instruction set; smaller is better. `kernel` is the op's, by which
+  // record_of() finds these loops; `records` is null but for one of the instruction sets.
+  void offer(long long target, const LoopTable* table, Kernel kernel, const RecordTable* records);
   Loop operator[](DType d) const { return table_ ? table_->loop[int(d)] : nullptr; }
 
  private:
+  friend Record record_of(Kernel kernel, DType dtype);
   const LoopTable* table_ = nullptr;
   long long target_ = 0;
+  Kernel kernel_ = nullptr;
+  const RecordTable* records_ = nullptr;
+  const ScalarLoops* next_ = nullptr;
 };
+
+// How to record the elementwise op with this cpu kernel on operands of `dtype` (f32 for f16 and bf16, whose results are
+// then rounded); null where it cannot be.
+Record record_of(Kernel kernel, DType dtype);
 
 // A string as a template argument: scalar_kernel<"tanh">.
 template <size_t N>

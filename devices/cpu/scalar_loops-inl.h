@@ -15,6 +15,7 @@
 //   #endif
 #include "rill/devices/cpu/elementwise.h"
 #include "rill/devices/kernel/math.h"
+#include "rill/devices/kernel/record.h"
 #include "rill/devices/kernel/targets.h"
 
 #if defined(RILL_DEVICES_CPU_SCALAR_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -30,6 +31,7 @@ namespace HWY_NAMESPACE {
 
 using cpu::Loop;
 using cpu::LoopTable;
+using cpu::RecordTable;
 using cpu::Run;
 using cpu::ScalarLoops;
 
@@ -41,7 +43,8 @@ enum Kinds : unsigned {
   bools = 8,
   ints = 6,
   numbers = 7,
-  any_kind = 15
+  any_kind = 15,
+  branching_ints = 16  // the arithmetic of integers is no straight line, so that a kernel cannot record it
 };
 
 // Lanes for a run of T: vectors for floats, plain numbers otherwise.
@@ -164,8 +167,43 @@ constexpr LoopTable make_table() {
   return t;
 }
 
+// F on recording lanes, once for all instruction sets.
+template <class F, class T, int Inputs>
+int32_t record(const int32_t* in) {
+  using V = kernel::Rec<T>;
+  if constexpr (Inputs == 1) return F()(V::of(in[0])).id;
+  else return F()(V::of(in[0]), V::of(in[1])).id;
+}
+
+template <class F, int Inputs, unsigned kinds>
+const RecordTable* record_table() {
+  if constexpr (HWY_TARGET == HWY_STATIC_TARGET) {
+    static constexpr RecordTable records = [] {
+      RecordTable t;
+      auto set = [&](DType d, cpu::Record r) { t.record[int(d)] = r; };
+      if constexpr ((kinds & floats) != 0)
+        set(DType::f32, record<F, float, Inputs>), set(DType::f64, record<F, double, Inputs>);
+      if constexpr ((kinds & signed_ints) != 0 && (kinds & branching_ints) == 0) {
+        set(DType::i8, record<F, int8_t, Inputs>), set(DType::i16, record<F, int16_t, Inputs>);
+        set(DType::i32, record<F, int32_t, Inputs>), set(DType::i64, record<F, int64_t, Inputs>);
+      }
+      if constexpr ((kinds & unsigned_ints) != 0 && (kinds & branching_ints) == 0) {
+        set(DType::u8, record<F, uint8_t, Inputs>), set(DType::u16, record<F, uint16_t, Inputs>);
+        set(DType::u32, record<F, uint32_t, Inputs>), set(DType::u64, record<F, uint64_t, Inputs>);
+      }
+      if constexpr ((kinds & bools) != 0) set(DType::boolean, record<F, bool, Inputs>);
+      return t;
+    }();
+    return &records;
+  } else {
+    return nullptr;
+  }
+}
+
 struct Offer {
-  Offer(ScalarLoops& loops, const LoopTable* table) { loops.offer(HWY_TARGET, table); }
+  Offer(ScalarLoops& loops, const LoopTable* table, Kernel kernel, const RecordTable* records) {
+    loops.offer(HWY_TARGET, table, kernel, records);
+  }
 };
 
 }  // namespace HWY_NAMESPACE
@@ -176,15 +214,16 @@ HWY_AFTER_NAMESPACE();
 // Defines an op's arithmetic on lanes x (and y): RILL_SCALAR(tanh, floats, tanh(x)), RILL_SCALAR2(add, numbers, x + y).
 #define RILL_SCALAR(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, 1, (V x), __VA_ARGS__)
 #define RILL_SCALAR2(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, 2, (V x, V y), __VA_ARGS__)
-#define RILL_SCALAR_IMPL(name, kinds, inputs, params, ...)                              \
-  struct name##_scalar {                                                                \
-    template <class V>                                                                  \
-    HWY_INLINE auto operator() params const {                                           \
-      return __VA_ARGS__;                                                               \
-    }                                                                                   \
-  };                                                                                    \
-  static constexpr LoopTable name##_table = make_table<name##_scalar, inputs, kinds>(); \
-  static const Offer name##_offer(cpu::scalar_loops<#name>, &name##_table);
+#define RILL_SCALAR_IMPL(name, kinds, inputs, params, ...)                                            \
+  struct name##_scalar {                                                                              \
+    template <class V>                                                                                \
+    HWY_INLINE auto operator() params const {                                                         \
+      return __VA_ARGS__;                                                                             \
+    }                                                                                                 \
+  };                                                                                                  \
+  static constexpr LoopTable name##_table = make_table<name##_scalar, inputs, kinds>();               \
+  static const Offer name##_offer(cpu::scalar_loops<#name>, &name##_table, cpu::scalar_kernel<#name>, \
+                                  record_table<name##_scalar, inputs, kinds>());
 #endif
 
 #endif  // toggle

@@ -1,0 +1,42 @@
+// How a cast converts one number: the eager kernel, the interpreter of kernels and the compiled ones agree on it.
+#pragma once
+#include <complex>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "rill/tensor/dtype.h"
+
+namespace rill {
+
+// As C++ converts, but defined everywhere: to bool is != 0; complex to real drops the imaginary part; a float outside
+// of an integer's range goes through i64, which saturates (NaN gives its least value) and then wraps.
+template <class To, class From>
+To convert_number(From x) {
+  if constexpr (std::is_same_v<To, std::string> || std::is_same_v<From, std::string>) return To();  // rejected by infer
+  else if constexpr (requires { typename From::value_type; }) {
+    if constexpr (requires { typename To::value_type; })
+      return To(typename To::value_type(x.real()), typename To::value_type(x.imag()));
+    else if constexpr (std::is_same_v<To, bool>) return x.real() != 0 || x.imag() != 0;
+    else return convert_number<To>(x.real());
+  } else if constexpr (requires { typename To::value_type; }) {
+    return To(typename To::value_type(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != From(0);
+  } else if constexpr ((std::is_same_v<From, Half> || std::is_same_v<From, BFloat16>) && std::is_integral_v<To>) {
+    return convert_number<To>(float(x));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    if (!(x > From(-9.2233720368547758e18))) return To(INT64_MIN);
+    if (x >= From(9.2233720368547758e18)) {
+      if constexpr (std::is_same_v<To, uint64_t>) return x >= From(1.8446744073709552e19) ? UINT64_MAX : To(x);
+      return To(INT64_MAX);
+    }
+    return To(int64_t(x));
+  } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
+    return To(float(x));
+  } else {
+    return To(x);
+  }
+}
+
+}  // namespace rill

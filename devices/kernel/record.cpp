@@ -1,0 +1,43 @@
+#include "rill/devices/kernel/record.h"
+
+namespace rill::kernel {
+
+namespace {
+// Whether every value of `narrow` is one of `wide` too, so that going there and back changes nothing.
+bool embeds(DType narrow, DType wide) {
+  const bool half = narrow == DType::f16 || narrow == DType::bf16;
+  if (half) return wide == DType::f32 || wide == DType::f64;
+  return narrow == DType::f32 && wide == DType::f64;
+}
+}  // namespace
+
+Recorder*& Recording::current() {
+  thread_local Recorder* recorder = nullptr;
+  return recorder;
+}
+
+size_t Recorder::Hash::operator()(const Inst& i) const {
+  size_t h = size_t(i.code) * 31 + size_t(i.type);
+  for (int32_t v : i.in) h = (h ^ size_t(uint32_t(v))) * 0x9e3779b97f4a7c15u + (h >> 29);
+  return (h ^ i.imm) * 0x9e3779b97f4a7c15u;
+}
+
+int32_t Recorder::add(const Inst& i) {
+  auto [at, is_new] = known_.try_emplace(i, int32_t(kernel.body.size()));
+  if (is_new) kernel.body.push_back(i);
+  return at->second;
+}
+
+int32_t Recorder::convert(int32_t value, DType to) {
+  const Inst& i = kernel.body[size_t(value)];
+  if (i.type == to) return value;
+  if (i.code == Code::convert && type(i.in[0]) == to && embeds(to, i.type)) return i.in[0];
+  return add({Code::convert, to, {value, -1, -1}, 0});
+}
+
+int32_t Recorder::input(const Input& in) {
+  kernel.inputs.push_back(in);
+  return add({Code::input, in.dtype, {}, kernel.inputs.size() - 1});
+}
+
+}  // namespace rill::kernel
