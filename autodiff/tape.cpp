@@ -9,6 +9,7 @@
 
 #include "rill/autodiff/tape_impl.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/variable_state.h"
 
 namespace rill {
 
@@ -361,7 +362,7 @@ std::vector<Tensor> GradientTape::gradient(const std::vector<Tensor>& targets, c
 }
 
 std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, const Source& source, int64_t n,
-                                                const std::function<Tensor(int64_t)>& cotangent,
+                                                const Callback<Tensor(int64_t)>& cotangent,
                                                 const GradientOptions& options, const Where& where) {
   std::vector<Tensor> rows;
   bool persistent = std::exchange(impl_->options.persistent, true);

@@ -105,7 +105,7 @@ class GradientTape {
                  const Where& where, std::span<Tensor> out);
   // Gradients for `n` cotangents of the target, one walk each; then the tape is used up unless persistent.
   std::vector<Tensor> gradient_rows(const Tensor& target, const Source& source, int64_t n,
-                                    const std::function<Tensor(int64_t)>& cotangent, const GradientOptions& options,
+                                    const Callback<Tensor(int64_t)>& cotangent, const GradientOptions& options,
                                     const Where& where);
   std::unique_ptr<Impl> impl_;
 };

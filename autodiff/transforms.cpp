@@ -37,7 +37,7 @@ Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tens
   return second.gradient(g, u, {.unconnected = Unconnected::zero, .output_gradient = tangent});
 }
 
-Tensor forward_jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where) {
+Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where) {
   CallerScope caller(where);
   GradientTape tape({.persistent = true, .watch_variables = false});
   Tensor v = fresh(x);
@@ -61,10 +61,10 @@ void record_on(std::span<TapeListener* const> tapes, Operands in, Tensor& out, c
 }
 }  // namespace
 
-Tensor run_custom(const std::function<std::pair<Tensor, std::function<Tensors(const Tensor&)>>()>& f,
+Tensor run_custom(const Callback<std::pair<Tensor, Callback<Tensors(const Tensor&)>>()>& f,
                   std::initializer_list<const Tensor*> in, const Where& where) {
   Tensor out;
-  std::function<Tensors(const Tensor&)> rule;
+  Callback<Tensors(const Tensor&)> rule;
   {
     PauseTapes pause;
     std::tie(out, rule) = f();
@@ -121,8 +121,7 @@ class CaptureFinder final : public TapeListener {
 
 }  // namespace
 
-Tensor run_recompute(const std::function<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in,
-                     const Where& where) {
+Tensor run_recompute(const Callback<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in, const Where& where) {
   Tensor out;
   std::vector<Captured> captured;
   {

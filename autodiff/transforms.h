@@ -2,7 +2,6 @@
 // Each takes a C++ callable from Tensors to a Tensor and gives a callable; they compose: vmap(grad(f)), hessian(f).
 // Derivatives are with respect to the first argument.
 #pragma once
-#include <functional>
 #include <type_traits>
 #include <utility>
 
@@ -14,15 +13,14 @@ namespace detail {
 // `x` as a new tensor, so that what the callable captured of it stays a constant.
 Tensor fresh(const Tensor& x);
 Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tensor& tangent, const Where& where);
-Tensor forward_jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where);
+Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where);
 Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where);
 void require_scalar(std::string_view op, const Tensor& y, const Where& where);
-Tensor run_custom(const std::function<std::pair<Tensor, std::function<Tensors(const Tensor&)>>()>& f,
+Tensor run_custom(const Callback<std::pair<Tensor, Callback<Tensors(const Tensor&)>>()>& f,
                   std::initializer_list<const Tensor*> in, const Where& where);
 inline Tensors as_list(Tensor t) { return Tensors{std::move(t)}; }
 inline Tensors as_list(Tensors t) { return t; }
-Tensor run_recompute(const std::function<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in,
-                     const Where& where);
+Tensor run_recompute(const Callback<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in, const Where& where);
 }  // namespace detail
 
 // value_and_grad(f)(x, rest...) -> {f(x, rest...), its gradient by x}. f must give a scalar.
@@ -53,7 +51,7 @@ auto vjp(F&& f, const Tensor& x, Where where = Where::current()) {
   tape->watch(v, where);
   Tensor y = f(v);
   tape->stop();
-  return std::pair(y, std::function<Tensor(const Tensor&)>([tape, y, v, where](const Tensor& cotangent) {
+  return std::pair(y, Callback<Tensor(const Tensor&)>([tape, y, v, where](const Tensor& cotangent) {
                      return tape->gradient(y, v, {.unconnected = Unconnected::zero, .output_gradient = cotangent},
                                            where);
                    }));
@@ -110,7 +108,7 @@ auto vmap(F f, Where where = Where::current()) {
 template <class F>
 auto custom_gradient(F f, Where where = Where::current()) {
   return [f = std::move(f), where](const auto&... x) {
-    auto run = [&]() -> std::pair<Tensor, std::function<Tensors(const Tensor&)>> {
+    auto run = [&]() -> std::pair<Tensor, Callback<Tensors(const Tensor&)>> {
       auto [value, rule] = f(static_cast<const Tensor&>(x)...);
       return {value, [rule = std::move(rule)](const Tensor& g) { return detail::as_list(rule(g)); }};
     };

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <numeric>

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <functional>
 
+#include "rill/devices/attr_list.h"
+
 namespace rill {
 
 namespace {
@@ -48,10 +50,25 @@ std::string print(const AttrValue& v) {
 }
 }  // namespace
 
+AttrList list_of(const AttrsView& a) {
+  class Collect final : public AttrVisitor {
+   public:
+    void field(const char* name, bool v) override { list.emplace_back(name, v); }
+    void field(const char* name, int64_t v) override { list.emplace_back(name, v); }
+    void field(const char* name, double v) override { list.emplace_back(name, v); }
+    void field(const char* name, std::string_view v) override { list.emplace_back(name, std::string(v)); }
+    void field(const char* name, DType v) override { list.emplace_back(name, v); }
+    void field(const char* name, const Dims& v) override { list.emplace_back(name, v); }
+    AttrList list;
+  } collect;
+  a.visit(collect);
+  return std::move(collect.list);
+}
+
 bool operator==(const AttrsView& a, const AttrsView& b) {
   if (a.type != b.type) return false;
   if (a.data == b.data) return true;
-  AttrList x = a.list(), y = b.list();
+  AttrList x = list_of(a), y = list_of(b);
   if (x.size() != y.size()) return false;
   for (size_t i = 0; i < x.size(); ++i)
     if (!same(x[i].second, y[i].second)) return false;
@@ -60,13 +77,13 @@ bool operator==(const AttrsView& a, const AttrsView& b) {
 
 size_t hash(const AttrsView& a) {
   size_t h = 0;
-  for (const auto& [key, value] : a.list()) h = mix(h, hash_value(value));
+  for (const auto& [key, value] : list_of(a)) h = mix(h, hash_value(value));
   return h;
 }
 
 std::string to_string(const AttrsView& a) {
   std::string out;
-  for (const auto& [key, value] : a.list()) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", key, print(value));
+  for (const auto& [key, value] : list_of(a)) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", key, print(value));
   return out;
 }
 

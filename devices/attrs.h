@@ -13,42 +13,116 @@
 #pragma once
 #include <memory>
 #include <string>
-#include <utility>
-#include <variant>
-#include <vector>
+#include <string_view>
+#include <type_traits>
 
 #include "rill/tensor/dtype.h"
 #include "rill/tensor/shape.h"
 
 namespace rill {
 
-using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Dims>;
-using AttrList = std::vector<std::pair<std::string, AttrValue>>;
+// One number of any dtype: what `full` and `pad` fill with. Compared and printed as text, so that -0.0 and 0.0 differ
+// and NaN equals itself, as a cache key needs.
+struct FillValue {
+  int64_t whole = 0;  // for integers and bool; u64 by its bits
+  double real = 0, imag = 0;
+
+  // The number that `whole` holds when read as `dtype`, or real and imag: "7", "0.1", "nan", "1+2i".
+  std::string text(DType dtype) const;
+  // The number as a C++ value.
+  template <class T>
+  T as() const {
+    if constexpr (std::is_same_v<T, bool>) return whole != 0;
+    else if constexpr (std::is_integral_v<T>) return T(whole);
+    else if constexpr (detail::ComplexOf<T, float>) return {float(real), float(imag)};
+    else if constexpr (detail::ComplexOf<T, double>) return {real, imag};
+    else if constexpr (std::is_same_v<T, std::string>) return {};
+    else if constexpr (std::is_same_v<T, double>) return real;
+    else return T(float(real));
+  }
+};
+
+// A FillValue among the fields of a struct, with the dtype that it is read as.
+template <class V>
+struct FillField {
+  V& value;
+  DType dtype;
+};
+template <class V>
+FillField<V> fill_field(V& value, DType dtype) {
+  return {value, dtype};
+}
+
+// Looks at each field.
+class AttrVisitor {
+ public:
+  virtual void field(const char* name, bool value) = 0;
+  virtual void field(const char* name, int64_t value) = 0;
+  virtual void field(const char* name, double value) = 0;
+  virtual void field(const char* name, std::string_view value) = 0;
+  virtual void field(const char* name, DType value) = 0;
+  virtual void field(const char* name, const Dims& value) = 0;
+
+ protected:
+  ~AttrVisitor() = default;
+};
+
+// May change the fields that hold whole numbers: sizes, positions and what is made from them.
+class AttrRewriter {
+ public:
+  virtual void field(const char* name, int64_t& value) = 0;
+  virtual void field(const char* name, Dims& value) = 0;
+  virtual void field(const char* name, FillValue& value, DType dtype) = 0;
+
+ protected:
+  ~AttrRewriter() = default;
+};
 
 struct AttrsType {
-  AttrList (*list)(const void*);
-  std::shared_ptr<const void> (*clone)(const void*);
+  void (*visit)(const void*, AttrVisitor&);
+  std::shared_ptr<void> (*clone)(const void*);
+  void (*rewrite)(void*, AttrRewriter&);
 };
 
 namespace detail {
 template <class F>
-AttrValue to_attr_value(const F& field) {
-  if constexpr (std::is_enum_v<F> && !std::is_same_v<F, DType>) return std::string(name(field));  // by ADL
-  else if constexpr (std::is_same_v<F, bool> || std::is_same_v<F, DType>) return field;
-  else if constexpr (std::is_integral_v<F>) return int64_t(field);
-  else if constexpr (std::is_floating_point_v<F>) return double(field);
-  else if constexpr (std::is_base_of_v<Dims, F>) return Dims(field);
-  else return std::string(field);
+inline constexpr bool is_whole = std::is_integral_v<F> && !std::is_same_v<F, bool>;
+
+template <class F>
+void visit_attr(AttrVisitor& v, const char* key, const F& field) {
+  if constexpr (requires { field.value.text(field.dtype); })
+    v.field(key, std::string_view(field.value.text(field.dtype)));
+  else if constexpr (std::is_same_v<F, bool> || std::is_same_v<F, DType>) v.field(key, field);
+  else if constexpr (std::is_enum_v<F>) v.field(key, std::string_view(name(field)));  // by ADL
+  else if constexpr (is_whole<F>) v.field(key, int64_t(field));
+  else if constexpr (std::is_floating_point_v<F>) v.field(key, double(field));
+  else if constexpr (std::is_base_of_v<Dims, F>) v.field(key, static_cast<const Dims&>(field));
+  else v.field(key, std::string_view(field));
 }
+
+template <class F>
+void rewrite_attr(AttrRewriter& r, const char* key, F&& field) {
+  using T = std::remove_cvref_t<F>;
+  if constexpr (requires { field.value.text(field.dtype); }) {
+    r.field(key, field.value, field.dtype);
+  } else if constexpr (is_whole<T>) {
+    int64_t value = int64_t(field);
+    r.field(key, value);
+    field = T(value);
+  } else if constexpr (std::is_base_of_v<Dims, T>) {
+    r.field(key, static_cast<Dims&>(field));
+  }
+}
+
 template <class A>
 inline constexpr AttrsType attrs_type = {
-    [](const void* p) {
-      AttrList list;
-      A::fields(*static_cast<const A*>(p),
-                [&](const char* name, const auto& f) { list.emplace_back(name, to_attr_value(f)); });
-      return list;
+    [](const void* p, AttrVisitor& v) {
+      A::fields(*static_cast<const A*>(p), [&](const char* key, const auto& f) { visit_attr(v, key, f); });
     },
-    [](const void* p) -> std::shared_ptr<const void> { return std::make_shared<const A>(*static_cast<const A*>(p)); }};
+    [](const void* p) -> std::shared_ptr<void> { return std::make_shared<A>(*static_cast<const A*>(p)); },
+    [](void* p, AttrRewriter& r) {
+      A::fields(*static_cast<A*>(p), [&](const char* key, auto&& f) { rewrite_attr(r, key, f); });
+    }};
 }  // namespace detail
 
 class AttrsView {
@@ -64,8 +138,10 @@ class AttrsView {
   const A& as() const {
     return *static_cast<const A*>(data);
   }
-  // The fields by name; empty where the op has none.
-  AttrList list() const { return type ? type->list(data) : AttrList(); }
+  // Shows the fields in order; none where the op has no attributes. attr_list.h gives them as a list.
+  void visit(AttrVisitor& v) const {
+    if (type) type->visit(data, v);
+  }
 
   const AttrsType* type = nullptr;
   const void* data = nullptr;
@@ -83,11 +159,16 @@ class Attrs {
   const A& as() const {
     return *static_cast<const A*>(data_.get());
   }
-  AttrList list() const { return AttrsView(*this).list(); }
+  // A copy that `r` has changed.
+  Attrs rewritten(AttrRewriter& r) const {
+    Attrs copy{AttrsView(*this)};
+    if (type_) type_->rewrite(copy.data_.get(), r);
+    return copy;
+  }
 
  private:
   const AttrsType* type_ = nullptr;
-  std::shared_ptr<const void> data_;
+  std::shared_ptr<void> data_;  // never changed once others may see it
 };
 
 bool operator==(const AttrsView& a, const AttrsView& b);

@@ -3,6 +3,8 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rill/devices/kernel.h"
 #include "rill/devices/shape_params.h"
 

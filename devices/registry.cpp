@@ -148,10 +148,10 @@ void copy_elements(const Tensor& from, Tensor& to) {
 bool placement_is_logged = false;
 namespace {
 std::mutex log_mutex;
-std::function<void(std::string_view)> log_sink;
+Callback<void(std::string_view)> log_sink;
 }  // namespace
 
-void log_placement(std::function<void(std::string_view)> sink) {
+void log_placement(Callback<void(std::string_view)> sink) {
   std::lock_guard lock(log_mutex);
   log_sink = std::move(sink);
   placement_is_logged = bool(log_sink);

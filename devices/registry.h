@@ -1,9 +1,9 @@
 // The places where tensors live: which devices there are, the one in force, and their memory.
 #pragma once
-#include <functional>
 #include <string_view>
 #include <vector>
 
+#include "rill/tensor/callback.h"
 #include "rill/tensor/tensor.h"
 
 namespace rill {
@@ -41,7 +41,7 @@ void reset_peak_memory(Device d);
 void release_cached_memory(Device d);
 
 // Calls `sink` with a line for each op that runs: its name, operands and device; nullptr ends it.
-void log_placement(std::function<void(std::string_view)> sink);
+void log_placement(Callback<void(std::string_view)> sink);
 // Reports an op to that sink, if there is one.
 extern bool placement_is_logged;
 void report_placement(std::string_view op, std::span<const Tensor* const> inputs, Device d);

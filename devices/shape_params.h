@@ -7,30 +7,10 @@
 #include <string>
 
 #include "rill/devices/attrs.h"
+#include "rill/devices/gather_params.h"
 #include "rill/tensor/device.h"
 
 namespace rill {
-
-// One number of any dtype: what `full` and `pad` fill with. Compared and printed as text, so that -0.0 and 0.0 differ
-// and NaN equals itself, as a cache key needs.
-struct FillValue {
-  int64_t whole = 0;  // for integers and bool; u64 by its bits
-  double real = 0, imag = 0;
-
-  // The number that `whole` holds when read as `dtype`, or real and imag: "7", "0.1", "nan", "1+2i".
-  std::string text(DType dtype) const;
-  // The number as a C++ value.
-  template <class T>
-  T as() const {
-    if constexpr (std::is_same_v<T, bool>) return whole != 0;
-    else if constexpr (std::is_integral_v<T>) return T(whole);
-    else if constexpr (std::is_same_v<T, std::complex<float>>) return {float(real), float(imag)};
-    else if constexpr (std::is_same_v<T, std::complex<double>>) return {real, imag};
-    else if constexpr (std::is_same_v<T, std::string>) return {};
-    else if constexpr (std::is_same_v<T, double>) return real;
-    else return T(float(real));
-  }
-};
 
 struct FullAttrs {
   Dims shape;
@@ -42,7 +22,7 @@ struct FullAttrs {
     v("shape", s.shape);
     v("dtype", s.dtype);
     v("device", to_string(s.device));
-    v("value", s.value.text(s.dtype));
+    v("value", fill_field(s.value, s.dtype));
   }
 };
 
@@ -59,8 +39,8 @@ struct IotaAttrs {
     v("axis", s.axis);
     v("dtype", s.dtype);
     v("device", to_string(s.device));
-    v("start", s.start.text(s.dtype));
-    v("step", s.step.text(s.dtype));
+    v("start", fill_field(s.start, s.dtype));
+    v("step", fill_field(s.step, s.dtype));
   }
 };
 
@@ -141,7 +121,7 @@ struct PadAttrs {
     v("lo", s.lo);
     v("hi", s.hi);
     v("interior", s.interior);
-    v("value", s.value.text(s.dtype));
+    v("value", fill_field(s.value, s.dtype));
   }
 };
 
@@ -150,38 +130,6 @@ struct ConcatAttrs {
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("axis", s.axis);
-  }
-};
-
-// gather: index tensor j, all of one shape B after broadcasting, picks along axis axes[j]; along axis batch_axes[i] the
-// element taken is the position along B's dimension batch_dims[i]. The other axes are taken whole. The output's shape
-// is B with the first `at` of those other axes before it and the rest behind it.
-struct GatherAttrs {
-  Dims axes, batch_axes, batch_dims;
-  int64_t at = 0;
-  template <class S, class V>
-  static void fields(S& s, V&& v) {
-    v("axes", s.axes);
-    v("batch_axes", s.batch_axes);
-    v("batch_dims", s.batch_dims);
-    v("at", s.at);
-  }
-};
-
-enum class ScatterMode : uint8_t { set, add, multiply, min, max };
-inline std::string_view name(ScatterMode m) {
-  constexpr std::string_view names[] = {"set", "add", "multiply", "min", "max"};
-  return names[int(m)];
-}
-
-// scatter: the places are those that `where` would gather from.
-struct ScatterAttrs {
-  GatherAttrs where;
-  ScatterMode mode = ScatterMode::set;
-  template <class S, class V>
-  static void fields(S& s, V&& v) {
-    GatherAttrs::fields(s.where, v);
-    v("mode", s.mode);
   }
 };
 

@@ -1,6 +1,7 @@
 // Initializers: every one is a mean and a range or a deviation.
 #include "rill/nn/initializers.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "rill/ops/ops.h"

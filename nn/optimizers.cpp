@@ -1,6 +1,7 @@
 // Optimizers: what they share (the count of steps, slots, checks) and one update rule each.
 #include "rill/nn/optimizers.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace rill::nn {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "rill/ops/op.h"
+#include "rill/tensor/callback.h"
 
 namespace rill {
 
@@ -35,7 +36,7 @@ struct VariableState;
 
 // Cotangents of the outputs to cotangents of the inputs (undefined where there is none). Bit i of `needed`: somebody
 // asks for input i's. A cotangent that did not arrive is an undefined tensor (there is always one that did).
-using CustomVjp = std::function<Tensors(std::span<const Tensor> cotangents, uint64_t needed)>;
+using CustomVjp = Callback<Tensors(std::span<const Tensor> cotangents, uint64_t needed)>;
 
 // A tape, seen from here.
 class TapeListener {

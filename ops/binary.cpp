@@ -95,6 +95,7 @@ HWY_AFTER_NAMESPACE();
 #include "rill/devices/ref/elementwise.h"
 #include "rill/ops/elementwise_records.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill {
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -13,6 +14,7 @@
 #include "rill/devices/shape_params.h"
 #include "rill/ops/fill.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill {
 

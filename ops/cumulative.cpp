@@ -1,6 +1,7 @@
 // Cumulative ops: the records of cumsum, cumprod, cummax and cummin, and what is made of them.
 #include <fmt/core.h>
 
+#include "rill/devices/gather_params.h"
 #include "rill/devices/reduce_params.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"

@@ -5,6 +5,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::elementwise {
 

@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "rill/devices/gather_params.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/scatter_records.h"
 

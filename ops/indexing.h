@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "rill/devices/shape_params.h"
+#include "rill/devices/gather_params.h"
 #include "rill/ops/apply.h"
 
 namespace rill {

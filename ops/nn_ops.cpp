@@ -1,4 +1,5 @@
 // Activations, dropout, one_hot, embeddings and clipping of gradients, composed of public functions.
+#include <algorithm>
 #include <cmath>
 
 #include "rill/ops/ops.h"

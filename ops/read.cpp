@@ -2,6 +2,7 @@
 // trace says no.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "rill/devices/registry.h"

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "rill/devices/registry.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::samples {
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rill/devices/shape_params.h"
 #include "rill/ops/ops.h"
 

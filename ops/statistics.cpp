@@ -1,6 +1,7 @@
 // Reductions that are composites of public functions: variance, logsumexp, norms, quantiles, the nan* family, counts.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

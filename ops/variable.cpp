@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "rill/ops/ops.h"
+#include "rill/ops/variable_state.h"
 
 namespace rill {
 
@@ -89,6 +90,8 @@ Tensor Variable::value() const {
   return t;
 }
 
+const std::string& Variable::name() const { return state_->name; }
+bool Variable::trainable() const { return state_->trainable; }
 Shape Variable::shape() const { return spec_of(*state_).shape; }
 DType Variable::dtype() const { return spec_of(*state_).dtype; }
 Device Variable::device() const { return spec_of(*state_).device; }

@@ -2,19 +2,11 @@
 // so every function takes one. Copies share the same state.
 #pragma once
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "rill/ops/apply.h"
 
 namespace rill {
-
-struct VariableState {
-  std::string name;
-  bool trainable = true;
-  mutable std::mutex mutex;  // guards `value`
-  Tensor value;
-};
 
 struct VariableOptions {
   std::string name = "Variable";
@@ -33,8 +25,8 @@ class Variable {
   Tensor value() const;
   operator Tensor() const { return value(); }
 
-  const std::string& name() const { return state_->name; }
-  bool trainable() const { return state_->trainable; }
+  const std::string& name() const;
+  bool trainable() const;
   Shape shape() const;
   DType dtype() const;
   Device device() const;

@@ -2,6 +2,7 @@
 // write that mirrors the last. Each record's `view` says when strides can express it; the dispatcher copies otherwise.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "rill/devices/cpu/shape_kernels.h"

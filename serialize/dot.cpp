@@ -1,8 +1,10 @@
 // Graphviz: the graph top to bottom, each name scope a cluster. Start at to_dot.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
+#include "rill/devices/attr_list.h"
 #include "rill/serialize/graph_formats.h"
 #include "rill/serialize/graph_names.h"
 
@@ -53,7 +55,7 @@ const char* colour_of(const Node& node, const GraphInput* input) {
 
 std::string line_of(const Node& node, const NodeName& name, const GraphInput* input, size_t index) {
   std::string label = name.label;
-  for (const auto& [key, value] : node.attrs.list()) label += "\n" + key + "=" + to_string(value);
+  for (const auto& [key, value] : list_of(node.attrs)) label += "\n" + key + "=" + to_string(value);
   if (node.kind == Node::Kind::constant && is_short(node.constant) && node.constant.size() == 1)
     label += "\n" + to_string(node.constant);
   std::string tip = name.id + (input ? "\n" + to_string(*input) : "") + (node.where.empty() ? "" : "\n" + node.where);

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "rill/devices/attr_list.h"
 #include "rill/serialize/graph_formats.h"
 #include "rill/serialize/graph_names.h"
 #include "rill/serialize/messages.h"
@@ -62,7 +65,7 @@ void fill(proto::NodeDef& p, const Node& node, const NodeName& name, const Graph
   p.set_op(op_of(node, input));
   for (const ValueId& from : node.inputs) p.add_input(value_name(names, from));
   auto& attrs = *p.mutable_attr();
-  for (const auto& [key, value] : node.attrs.list()) set(attrs[key], value);
+  for (const auto& [key, value] : list_of(node.attrs)) set(attrs[key], value);
   set_outputs(p, node.outputs);
   if (!node.outputs.empty())
     attrs[node.kind == Node::Kind::op ? "T" : "dtype"].set_type(to_proto(node.outputs[0].dtype));

@@ -3,7 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
+
+#include "rill/devices/attr_list.h"
+#include "rill/ops/variable_state.h"
 
 namespace rill {
 namespace {

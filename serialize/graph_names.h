@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "rill/devices/attr_list.h"
 #include "rill/trace/graph.h"
 
 namespace rill {

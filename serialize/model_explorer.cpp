@@ -2,6 +2,8 @@
 // namespaces are the name scopes, and the shape of an output is what the viewer can show on edges.
 #include <nlohmann/json.hpp>
 
+#include "rill/devices/attr_list.h"
+#include "rill/ops/variable_state.h"
 #include "rill/serialize/graph_formats.h"
 #include "rill/serialize/graph_names.h"
 
@@ -42,7 +44,7 @@ Json to_json(const Node& node, const NodeName& name, const GraphNames& names, co
   Json& attrs = json["attrs"];
   attrs.push_back(pair("op", std::string(node.op_name())));
   if (input) attrs.push_back(pair("kind", to_string(*input)));
-  for (const auto& [key, value] : node.attrs.list()) attrs.push_back(pair(key, to_string(value)));
+  for (const auto& [key, value] : list_of(node.attrs)) attrs.push_back(pair(key, to_string(value)));
   if (node.kind == Node::Kind::constant && is_short(node.constant))
     attrs.push_back(pair("value", to_string(node.constant)));
   if (!node.outputs.empty()) attrs.push_back(pair("device", to_string(node.outputs[0].device)));

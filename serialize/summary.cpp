@@ -2,6 +2,7 @@
 // (the formats are those of tensorboard's plugins/*/summary_v2.py). Start at Writer::scalar.
 #include "rill/summary.h"
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 

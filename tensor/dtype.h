@@ -2,7 +2,7 @@
 // Promotion follows JAX's lattice ("type promotion semantics" in its documentation), with one change that numpy users
 // expect: C++ scalars are *weak*, they take the dtype of the tensor beside them.
 #pragma once
-#include <complex>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -72,6 +72,15 @@ constexpr DType to_floating(DType d) { return is_differentiable(d) ? d : DType::
 // The real dtype behind a complex one: c64 -> f32, c128 -> f64; others unchanged.
 constexpr DType real_of(DType d) { return d == DType::c64 ? DType::f32 : d == DType::c128 ? DType::f64 : d; }
 
+namespace detail {
+// std::complex<Real>, known by its shape, so that <complex> is compiled only where a program includes it.
+template <class T, class Real>
+concept ComplexOf = sizeof(T) == 2 * sizeof(Real) && std::is_same_v<typename T::value_type, Real> && requires(T z) {
+  { z.real() } -> std::same_as<Real>;
+  { z.imag() } -> std::same_as<Real>;
+};
+}  // namespace detail
+
 // dtype_of<T>: the DType whose elements are C++ `T`.
 template <class T>
 constexpr DType dtype_of() {
@@ -81,39 +90,14 @@ constexpr DType dtype_of() {
   else if constexpr (std::is_same_v<U, BFloat16>) return DType::bf16;
   else if constexpr (std::is_same_v<U, float>) return DType::f32;
   else if constexpr (std::is_same_v<U, double>) return DType::f64;
-  else if constexpr (std::is_same_v<U, std::complex<float>>) return DType::c64;
-  else if constexpr (std::is_same_v<U, std::complex<double>>) return DType::c128;
+  else if constexpr (detail::ComplexOf<U, float>) return DType::c64;
+  else if constexpr (detail::ComplexOf<U, double>) return DType::c128;
   else if constexpr (std::is_same_v<U, std::string>) return DType::string;
   else {
     static_assert(std::is_integral_v<U>, "no rill dtype holds this C++ type");
     constexpr int log2 = sizeof(U) == 1 ? 0 : sizeof(U) == 2 ? 1 : sizeof(U) == 4 ? 2 : 3;
     return DType(int(std::is_signed_v<U> ? DType::i8 : DType::u8) + log2);
   }
-}
-
-// Calls f with a value-initialised element of the C++ type behind `d`: visit(d, [&](auto zero) { using T =
-// decltype(zero); ... }).
-template <class F>
-decltype(auto) visit_dtype(DType d, F&& f) {
-  switch (d) {
-    case DType::boolean: return f(bool());
-    case DType::i8: return f(int8_t());
-    case DType::i16: return f(int16_t());
-    case DType::i32: return f(int32_t());
-    case DType::i64: return f(int64_t());
-    case DType::u8: return f(uint8_t());
-    case DType::u16: return f(uint16_t());
-    case DType::u32: return f(uint32_t());
-    case DType::u64: return f(uint64_t());
-    case DType::f16: return f(Half());
-    case DType::bf16: return f(BFloat16());
-    case DType::f32: return f(float());
-    case DType::f64: return f(double());
-    case DType::c64: return f(std::complex<float>());
-    case DType::c128: return f(std::complex<double>());
-    case DType::string: break;
-  }
-  return f(std::string());
 }
 
 }  // namespace rill

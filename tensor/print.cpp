@@ -3,12 +3,14 @@
 // their dtype, and layout() puts brackets and line breaks between them. Start at to_string(Tensor), at the end.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <functional>
 #include <ostream>
 
 #include "rill/tensor/tensor.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill {
 

@@ -6,7 +6,6 @@
 // else can see it. Start reading at TensorRep; the arithmetic is in ops/ops.h.
 #pragma once
 #include <atomic>
-#include <complex>
 #include <concepts>
 #include <initializer_list>
 #include <iosfwd>
@@ -55,8 +54,8 @@ struct TensorRep {
 };
 
 template <class T>
-concept Scalar = std::is_arithmetic_v<T> || std::same_as<T, std::complex<float>> ||
-                 std::same_as<T, std::complex<double>> || std::same_as<T, Half> || std::same_as<T, BFloat16>;
+concept Scalar = std::is_arithmetic_v<T> || detail::ComplexOf<T, float> || detail::ComplexOf<T, double> ||
+                 std::same_as<T, Half> || std::same_as<T, BFloat16>;
 
 class IndexedTensor;
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "rill/devices/registry.h"
+#include "rill/ops/variable_state.h"
 #include "rill/trace/graph.h"
 
 // A new folder, gone with everything in it when the test ends.

@@ -1,4 +1,6 @@
 // export_graph: each format is read back. What the viewers make of them is in test_viewers.py.
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "catch.h"

@@ -1,4 +1,5 @@
 // Traced functions: what is traced when, what a replay costs, what it gives, and the mistakes that JITs invite.
+#include <functional>
 #include <map>
 #include <thread>
 

@@ -8,6 +8,7 @@
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
+#include "rill/tensor/visit_dtype.h"
 
 using namespace rill;
 

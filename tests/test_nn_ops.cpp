@@ -1,6 +1,7 @@
 // What the records of softmax, norms and losses cannot say of themselves: numbers from numpy, messages, derivatives of
 // the public functions to the second order, the same bits on one thread and on several.
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "catch.h"

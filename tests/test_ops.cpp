@@ -3,6 +3,7 @@
 // An op that lacks what its record must say fails here; so a new record is tested by being written.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "catch.h"
 #include "rill/ops/samples.h"
 #include "rill/rill.h"
+#include "rill/tensor/visit_dtype.h"
 
 using namespace rill;
 

@@ -9,6 +9,7 @@
 #include "rill/ops/ops.h"
 #include "rill/tensor/fmt.h"
 #include "rill/tensor/stream.h"
+#include "rill/tensor/visit_dtype.h"
 
 using namespace rill;
 

@@ -1,5 +1,6 @@
 // Reductions, cumulative ops, sorting and statistics against numpy 2.4 (expressions in the comments): what the records'
 // own tests cannot say, such as composites, corner cases, messages, and that sums do not depend on threads or strides.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -8,6 +9,7 @@
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
+#include "rill/tensor/visit_dtype.h"
 
 using namespace rill;
 

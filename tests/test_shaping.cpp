@@ -4,6 +4,7 @@
 #include "rill/autodiff/tape.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/visit_dtype.h"
 
 using namespace rill;
 

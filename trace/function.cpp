@@ -12,6 +12,7 @@
 
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/variable_state.h"
 #include "rill/trace/graph_call.h"
 #include "rill/trace/passes.h"
 #include "rill/trace/trace_observer.h"

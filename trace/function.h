@@ -7,9 +7,9 @@
 // assigned at every call. Calls inside another traced function are inlined; a tape around a call records it as one.
 // Start reading at FunctionCore, which is all but the types of arguments and results.
 #pragma once
-#include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "rill/trace/export.h"
@@ -117,7 +117,7 @@ T from_graph_argument(T value) {
 template <class R, class... A>
 class TypedBody final : public FunctionCore::Body {
  public:
-  TypedBody(const std::function<R(A...)>& f, std::tuple<std::decay_t<A>...> args) : f_(f), args_(std::move(args)) {}
+  TypedBody(const Callback<R(A...)>& f, std::tuple<std::decay_t<A>...> args) : f_(f), args_(std::move(args)) {}
   void walk_arguments(LeafVisitor& v) override { walk(args_, v); }
   void run() override {
     if constexpr (std::is_void_v<R>) std::apply([&](auto&... a) { f_(static_cast<A>(a)...); }, args_);
@@ -135,7 +135,7 @@ class TypedBody final : public FunctionCore::Body {
 
  private:
   using Stored = std::conditional_t<std::is_void_v<R>, int, std::decay_t<R>>;
-  const std::function<R(A...)>& f_;
+  const Callback<R(A...)>& f_;
   std::tuple<std::decay_t<A>...> args_;
   std::shared_ptr<Stored> result_;
 };
@@ -158,7 +158,7 @@ class FillResult final : public LeafVisitor {
 template <class R, class... A>
 class Function {
  public:
-  Function(std::string name, std::function<R(A...)> f, FunctionOptions options)
+  Function(std::string name, Callback<R(A...)> f, FunctionOptions options)
       : f_(std::move(f)), core_(std::make_shared<FunctionCore>(std::move(name), std::move(options))) {}
 
   // Traces, or replays. Throws what the callable throws; an argument that does not fit the signature is an error.
@@ -201,7 +201,7 @@ class Function {
     }
   }
 
-  std::function<R(A...)> f_;
+  Callback<R(A...)> f_;
   std::shared_ptr<FunctionCore> core_;
 };
 

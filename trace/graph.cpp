@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "rill/ops/variable_state.h"
+
 namespace rill {
 
 std::string_view Node::op_name() const {

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "rill/ops/ops.h"
+#include "rill/ops/variable_state.h"
 
 namespace rill {
 

@@ -8,6 +8,7 @@
 #include "rill/devices/cpu/reduce_loops.h"
 #include "rill/devices/reduce_params.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
 namespace {

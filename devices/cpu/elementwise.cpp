@@ -5,11 +5,13 @@
 
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "rill/devices/kernel/convert.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
 

@@ -13,7 +13,9 @@
 #include "rill/devices/cpu/shape_kernels.h"
 #include "rill/devices/cpu/strided_copy.h"
 #include "rill/devices/gather_layout.h"
+#include "rill/devices/gather_params.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
 

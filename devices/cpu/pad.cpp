@@ -1,10 +1,12 @@
 // CPU kernels that fill: full, and pad and update_slice, which fill or copy first and then put a strided part in.
+#include <algorithm>
 #include <cstring>
 
 #include "rill/devices/cpu/shape_kernels.h"
 #include "rill/devices/cpu/strided_copy.h"
 #include "rill/devices/shape_params.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
 

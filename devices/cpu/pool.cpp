@@ -5,6 +5,7 @@
 #include "rill/devices/cpu/pool.h"
 #include "rill/devices/cpu/through_f32.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
 namespace {

@@ -1,10 +1,12 @@
 // Reductions on the CPU: sum, prod, max, min, all, any. Which element is added to which is fixed by the shape and the
 // axes alone; threads, instruction sets and strides do not enter (reduce_tree.h has the rule). Here: which groups of
 // axes fold in which order, which dtype accumulates in which, and the kernels. Start at fold().
+#include <algorithm>
 #include <complex>
 
 #include "rill/devices/cpu/reduce_tree.h"
 #include "rill/devices/reduce_params.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
 namespace {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "rill/devices/contraction_params.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {
 namespace {

@@ -1,6 +1,7 @@
 // Cumulative ops by the book.
 #include "rill/devices/reduce_params.h"
 #include "rill/devices/ref/iterate.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {
 namespace {

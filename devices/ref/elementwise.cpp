@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "rill/tensor/visit_dtype.h"
+
 namespace rill::ref {
 
 template <class W>

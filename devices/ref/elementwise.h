@@ -5,6 +5,7 @@
 #include <complex>
 
 #include "rill/devices/kernel.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {
 

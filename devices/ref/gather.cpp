@@ -7,6 +7,7 @@
 #include "rill/devices/ref/iterate.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/registry.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {
 

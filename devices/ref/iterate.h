@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "rill/devices/kernel.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {
 

@@ -1,10 +1,12 @@
 // Cross entropy of softmax by its formula, in double (long double for f64), rounded once; and the check of labels that
 // every device's kernel makes first.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "rill/devices/nn_params.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill {
 

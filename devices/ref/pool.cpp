@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "rill/devices/conv_params.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {
 namespace {

@@ -1,4 +1,5 @@
 // softmax, log_softmax and their gradients by their formulas, in double (long double for f64), rounded once.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

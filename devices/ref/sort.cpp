@@ -5,6 +5,7 @@
 
 #include "rill/devices/reduce_params.h"
 #include "rill/devices/ref/iterate.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {
 namespace {
