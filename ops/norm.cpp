@@ -3,6 +3,7 @@
 // flow through all three.
 #include "rill/devices/nn_params.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/record_row.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
@@ -182,6 +183,23 @@ std::vector<Sample> batch_norm_grad_samples() {
 // --- Records ---------------------------------------------------------------------------------------------------------
 
 constexpr DTypeSet norm_set = one_of({DType::f32, DType::f64});
+int layer_norm_row(const Spec& x, AttrsView attrs) { return int(x.shape.ndim() - attrs.as<NormParams>().axis); }
+
+// The arithmetic of devices/cpu/norm.cpp, for fused kernels.
+namespace row {
+
+using namespace kernel_math;
+
+template <class T>
+std::vector<int32_t> layer_norm(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), scale(a.lane<T>(1)), offset(a.lane<T>(2)), n(T(a.n));
+  Rec<T> mean = reduce_sum(x) / n, d = x - mean, variance = reduce_sum(d * d) / n;
+  Rec<T> reciprocal_deviation = Rec<T>(1) / sqrt(variance + Rec<T>(T(a.attrs.as<NormParams>().epsilon)));
+  return {(d * reciprocal_deviation * scale + offset).id, mean.id, variance.id};
+}
+
+}  // namespace row
+
 extern const Op layer_norm_grad_op, batch_norm_grad_op;
 
 const Op layer_norm_op({
@@ -198,6 +216,8 @@ const Op layer_norm_op({
     .cpu = cpu::layer_norm,
     .ref = ref::layer_norm,
     .wants_contiguous = true,
+    .row_rank = layer_norm_row,
+    .record_row = RILL_RECORD_ROW(row::layer_norm),
     .samples = layer_norm_samples,
     .norm_tolerance = 16,
     .exported = {"LayerNormalization", ""},

@@ -11,7 +11,9 @@ namespace {
 constinit const Op* first_op = nullptr;
 }
 
-Op::Op(const OpSpec& spec) : OpSpec(spec), next(first_op) { first_op = this; }
+Op::Op(const OpSpec& spec) : OpSpec(spec), next(first_op) {
+  if (listed) first_op = this;
+}
 
 const std::vector<const Op*>& all_ops() {
   static const std::vector<const Op*> ops = [] {

@@ -16,6 +16,11 @@
 namespace rill {
 
 class Op;
+namespace kernel {
+class Recorder;
+template <class T>
+struct Rec;
+}  // namespace kernel
 
 // --- Shapes and dtypes of the outputs, and the only place that rejects bad operands ---------------------------------
 
@@ -99,6 +104,20 @@ inline constexpr DTypeSet every_set = plain_set | one_of({DType::string});
 // not allow one (the input is then made dense first).
 using View = Tensor (*)(const Tensor& in, AttrsView attrs, const Spec& out);
 
+// --- Row kernels -----------------------------------------------------------------------------------------------------
+
+// What a record's `record_row` gets: the operands as values of the kernel that is being recorded
+// (devices/kernel/record.h has the lanes), of type f32 or f64, each one of the row's `n` points or one for the row.
+struct RowArgs {
+  kernel::Recorder& recorder;
+  std::span<const int32_t> in;
+  AttrsView attrs;
+  int64_t n;
+
+  template <class T>
+  kernel::Rec<T> lane(int i) const;  // in record.h's terms; include it
+};
+
 struct ExportNames {
   std::string_view onnx = "", tensorflow = "";  // empty: written as a composite, or under rill's own name
 };
@@ -123,6 +142,11 @@ struct OpSpec {
   View view = nullptr;
   bool wants_contiguous = false;  // inputs are made dense before the kernel runs
 
+  // For ops that compute whole rows, the same arithmetic once more on recording lanes, so that a fused kernel can hold
+  // it: how many of the first operand's last axes make a row (0: not these operands), and the outputs' values.
+  int (*row_rank)(const Spec& in, AttrsView attrs) = nullptr;
+  std::vector<int32_t> (*record_row)(const RowArgs& args) = nullptr;
+
   std::vector<Sample> (*samples)() = nullptr;
   // What the tests allow between cpu and ref, in units in the last place of the output's dtype; for ops that add many
   // terms, in epsilons of that dtype times the sum of the terms' magnitudes; for ops that add and subtract (x -
@@ -134,6 +158,7 @@ struct OpSpec {
 
   std::string_view no_special_values = "";  // why the tests keep infinities and huge numbers from it
   ExportNames exported = {};
+  bool listed = true;  // false for what only passes make: no part of all_ops()
 };
 
 class Op : public OpSpec {

@@ -2,6 +2,7 @@
 // memory once; the gradients' own rules are composed of public functions.
 #include "rill/devices/nn_params.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/record_row.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
@@ -40,6 +41,39 @@ std::vector<Sample> grad_samples(double lo, double hi) {
   return {sample({3, 7}, 1), sample({3, 7}, 0), sample({2, 5, 3}, 1), sample({2, 131}, 1), sample({0, 3}, 1)};
 }
 
+int last_axis_row(const Spec& x, AttrsView attrs) {
+  return attrs.as<SoftmaxParams>().axis + 1 == x.shape.ndim() ? 1 : 0;
+}
+
+// The arithmetic of devices/cpu/softmax.cpp, for fused kernels; `record_as` picks the number type.
+namespace row {
+
+using namespace kernel_math;
+
+template <class T>
+std::vector<int32_t> softmax(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), e = exp(x - reduce_max(x));
+  return {(e * (Rec<T>(1) / reduce_sum(e))).id};
+}
+template <class T>
+std::vector<int32_t> log_softmax(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), top = reduce_max(x);
+  Rec<T> log_total = narrow<T>(log(widen(reduce_sum(exp(x - top)))));
+  return {(x - top - log_total).id};
+}
+template <class T>
+std::vector<int32_t> softmax_grad(const RowArgs& a) {
+  Rec<T> y(a.lane<T>(0)), g(a.lane<T>(1));
+  return {(y * (g - reduce_sum(y * g))).id};
+}
+template <class T>
+std::vector<int32_t> log_softmax_grad(const RowArgs& a) {
+  Rec<T> y(a.lane<T>(0)), g(a.lane<T>(1));
+  return {(g - exp(y) * reduce_sum(g)).id};
+}
+
+}  // namespace row
+
 extern const Op softmax_grad_op, log_softmax_grad_op;
 
 // dx = y (g - sum(g y)). A symmetric matrix takes g to dx, so it takes the second cotangent back as well.
@@ -55,6 +89,8 @@ const Op softmax_op({
     .cpu = cpu::softmax,
     .ref = ref::softmax,
     .wants_contiguous = true,
+    .row_rank = last_axis_row,
+    .record_row = RILL_RECORD_ROW(row::softmax),
     .samples = softmax_samples,
     .max_ulp = 16,
     .exported = {"Softmax", "Softmax"},
@@ -77,6 +113,8 @@ const Op softmax_grad_op({
     .cpu = cpu::softmax_grad,
     .ref = ref::softmax_grad,
     .wants_contiguous = true,
+    .row_rank = last_axis_row,
+    .record_row = RILL_RECORD_ROW(row::softmax_grad),
     .samples = [] { return grad_samples(0.05, 0.4); },
     .norm_tolerance = 16,
 });
@@ -93,6 +131,8 @@ const Op log_softmax_op({
     .cpu = cpu::log_softmax,
     .ref = ref::log_softmax,
     .wants_contiguous = true,
+    .row_rank = last_axis_row,
+    .record_row = RILL_RECORD_ROW(row::log_softmax),
     .samples = softmax_samples,
     .max_ulp = 16,
     .exported = {"LogSoftmax", "LogSoftmax"},
@@ -114,6 +154,8 @@ const Op log_softmax_grad_op({
     .cpu = cpu::log_softmax_grad,
     .ref = ref::log_softmax_grad,
     .wants_contiguous = true,
+    .row_rank = last_axis_row,
+    .record_row = RILL_RECORD_ROW(row::log_softmax_grad),
     .samples = [] { return grad_samples(-4, -1); },
     .norm_tolerance = 16,
 });

@@ -22,7 +22,8 @@ struct LogSum {
     using V = Lane<C>;
     top = row_max<V>(x, n);
     const V t(top);
-    log_total = C(log(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return exp(load_k<V>(x + i, k) - t); })));
+    log_total =
+        C(log(double(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return exp(load_k<V>(x + i, k) - t); }))));
   }
 };
 

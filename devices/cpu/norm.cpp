@@ -54,14 +54,14 @@ void layer_norm_rows(const KernelArgs& args) {
     for (int64_t r = begin; r < end; ++r) {
       const C* x = args.in_data<C>(0) + r * n;
       C* y = args.out_data<C>(0) + r * n;
-      const C mean = C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(x + i, k); }) / double(n));
+      const C mean = C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(x + i, k); }) / C(n));
       const V m(mean);
       const C variance = C(row_sum<V>(n,
                                       [&](int64_t i, size_t k) RILL_ROW {
                                         const V d = load_k<V>(x + i, k) - m;
                                         return d * d;
                                       }) /
-                           double(n));
+                           C(n));
       const V rstd(reciprocal_deviation(variance, params.epsilon));
       row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW {
         const V h = (load_k<V>(x + i, k) - m) * rstd;
@@ -85,7 +85,7 @@ HWY_INLINE void layer_norm_grad_row(const KernelArgs& args, int64_t row, int64_t
   const V m(args.in_data<C>(2)[row]), r(rstd);
   const C w_mean =
       C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(g + i, k) * load_k<V>(scale + i, k); }) /
-        double(n));
+        C(n));
   const C wh_mean = C(row_sum<V>(n,
                                  [&](int64_t i, size_t k) RILL_ROW {
                                    const V gi = load_k<V>(g + i, k), gh = gi * ((load_k<V>(x + i, k) - m) * r);
@@ -93,7 +93,7 @@ HWY_INLINE void layer_norm_grad_row(const KernelArgs& args, int64_t row, int64_t
                                    store_k(load_k<V>(offset_sum + i, k) + gi, offset_sum + i, k);
                                    return gh * load_k<V>(scale + i, k);
                                  }) /
-                      double(n));
+                      C(n));
   const V slope(C(2) * args.in_data<C>(6)[row] / C(n) - rstd * rstd * wh_mean);
   const V constant(args.in_data<C>(5)[row] / C(n) - rstd * w_mean);
   row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW {

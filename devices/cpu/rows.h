@@ -56,51 +56,70 @@ HWY_INLINE void row_each(int64_t n, F f) {
   if (i < n) f(i, size_t(n - i));
 }
 
-// So many lanes add up side by side, as one wide vector or several narrow ones.
-template <class C>
-inline constexpr size_t sum_lanes = 128 / sizeof(C);
-// After so many numbers the lanes are added up, so that the error of a long row does not grow with its length.
-inline constexpr int64_t sum_block = 2048;
+// The sums of rows follow the tree of the reductions (reduce_tree.h, with k = 1), as kernels do (devices/kernel/ir.h):
+// 32 lanes, blocks of 1024 numbers, folded in pairs; so a row kernel that is recorded and compiled gives the same bits.
+inline constexpr size_t sum_lanes = 32;
+inline constexpr int64_t sum_block = 1024;
 
 template <class V>
 struct LaneSums {
   using C = scalar_t<V>;
-  static constexpr size_t kL = lanes<V>(), kN = sum_lanes<C> / kL;
+  static constexpr size_t kL = lanes<V>(), kN = sum_lanes / kL;
   V acc[kN];
 
   HWY_INLINE LaneSums() { RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = V(C(0)); }
+  HWY_INLINE void save(C* to) const { RILL_UNROLL for (size_t j = 0; j < kN; ++j) store(acc[j], to + j * kL); }
+  HWY_INLINE void add(const C* from) {
+    RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = acc[j] + load<V>(from + j * kL);
+  }
   // Pairs of lanes half the width apart, until one is left.
   HWY_INLINE C total() const {
-    HWY_ALIGN C sums[sum_lanes<C>];
-    RILL_UNROLL for (size_t j = 0; j < kN; ++j) store(acc[j], sums + j * kL);
-    for (size_t width = sum_lanes<C> / 2; width; width /= 2)
+    HWY_ALIGN C sums[sum_lanes];
+    save(sums);
+    for (size_t width = sum_lanes / 2; width; width /= 2)
       for (size_t j = 0; j < width; ++j) sums[j] += sums[j + width];
     return sums[0];
   }
 };
 
+// The lanes' sums of f(i, k)'s first k lanes over [begin, end), a block of the row.
+template <class V, class F>
+HWY_INLINE LaneSums<V> block_sums(int64_t begin, int64_t end, F f) {
+  using Sums = LaneSums<V>;
+  constexpr int64_t kL = int64_t(Sums::kL), kStep = int64_t(sum_lanes);
+  Sums sums;
+  int64_t i = begin;
+  for (; i + kStep <= end; i += kStep) {
+    RILL_UNROLL for (size_t j = 0; j < Sums::kN; ++j) {
+      sums.acc[j] = sums.acc[j] + f(i + int64_t(j) * kL, size_t(kL));
+    }
+  }
+  for (size_t j = 0; i < end; ++j, i += kL) {
+    const size_t k = size_t(std::min(kL, end - i));
+    sums.acc[j] = sums.acc[j] + first_k(f(i, k), k, V(scalar_t<V>(0)));
+  }
+  return sums;
+}
+
 // The sum of f(i, k)'s first k lanes over the row.
 template <class V, class F>
-HWY_INLINE double row_sum(int64_t n, F f) {
-  using Sums = LaneSums<V>;
-  constexpr int64_t kL = int64_t(Sums::kL), kStep = kL * int64_t(Sums::kN);
-  double total = 0;
-  for (int64_t i = 0; i < n;) {
-    const int64_t end = std::min(n, i + sum_block);
-    Sums sums;
-    for (; i + kStep <= end; i += kStep) {
-      RILL_UNROLL for (size_t j = 0; j < Sums::kN; ++j) {
-        sums.acc[j] = sums.acc[j] + f(i + int64_t(j) * kL, size_t(kL));
-      }
-    }
-    for (size_t j = 0; i < end; ++j, i += kL) {
-      const size_t k = size_t(std::min(kL, end - i));
-      sums.acc[j] = sums.acc[j] + first_k(f(i, k), k, V(scalar_t<V>(0)));
-    }
-    i = end;
-    total += double(sums.total());
+HWY_INLINE scalar_t<V> row_sum(int64_t n, F f) {
+  LaneSums<V> sums = block_sums<V>(0, std::min(n, sum_block), f);
+  if (n <= sum_block) return sums.total();
+  std::vector<LaneSums<V>> stack;  // of blocks, and of pairs of blocks
+  HWY_ALIGN scalar_t<V> lanes[sum_lanes];
+  const auto merge = [&]() RILL_ROW {
+    stack.back().save(lanes);
+    stack.pop_back();
+    stack.back().add(lanes);
+  };
+  for (int64_t block = 0, begin = 0; begin < n; ++block, begin += sum_block) {
+    if (block > 0) sums = block_sums<V>(begin, std::min(n, begin + sum_block), f);
+    stack.push_back(sums);
+    for (int64_t done = block + 1; done % 2 == 0; done /= 2) merge();
   }
-  return total;
+  while (stack.size() > 1) merge();
+  return stack[0].total();
 }
 
 // The largest number of the row; -inf where it is empty. NaN may or may not show: what is computed with it does.

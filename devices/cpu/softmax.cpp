@@ -18,12 +18,12 @@ struct SoftmaxRow {
   using V = Lane<C>;
   static HWY_INLINE void run(const C* x, C* y, int64_t n) {
     const V top(row_max<V>(x, n));
-    const double total = row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW {
+    const C total = row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW {
       const V e = exp(load_k<V>(x + i, k) - top);
       store_k(e, y + i, k);
       return e;
     });
-    const V scale(C(1 / total));
+    const V scale(C(1) / total);
     row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW { store_k(load_k<V>(y + i, k) * scale, y + i, k); });
   }
 };
@@ -33,8 +33,8 @@ struct LogSoftmaxRow {
   using V = Lane<C>;
   static HWY_INLINE void run(const C* x, C* y, int64_t n) {
     const V top(row_max<V>(x, n));
-    const double total = row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return exp(load_k<V>(x + i, k) - top); });
-    const V log_total(C(log(total)));
+    const C total = row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return exp(load_k<V>(x + i, k) - top); });
+    const V log_total = V(C(log(double(total))));
     row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW { store_k(load_k<V>(x + i, k) - top - log_total, y + i, k); });
   }
 };
@@ -43,8 +43,7 @@ template <class C>
 struct SoftmaxGradRow {
   using V = Lane<C>;
   static HWY_INLINE void run(const C* y, const C* g, C* dx, int64_t n) {
-    const V dot(
-        C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(y + i, k) * load_k<V>(g + i, k); })));
+    const V dot(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(y + i, k) * load_k<V>(g + i, k); }));
     row_each<V>(n, [&](int64_t i, size_t k)
                        RILL_ROW { store_k(load_k<V>(y + i, k) * (load_k<V>(g + i, k) - dot), dx + i, k); });
   }
@@ -54,7 +53,7 @@ template <class C>
 struct LogSoftmaxGradRow {
   using V = Lane<C>;
   static HWY_INLINE void run(const C* y, const C* g, C* dx, int64_t n) {
-    const V total(C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(g + i, k); })));
+    const V total(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(g + i, k); }));
     row_each<V>(n, [&](int64_t i, size_t k)
                        RILL_ROW { store_k(load_k<V>(g + i, k) - exp(load_k<V>(y + i, k)) * total, dx + i, k); });
   }

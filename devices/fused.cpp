@@ -1,0 +1,113 @@
+#include "rill/devices/fused.h"
+
+#include <algorithm>
+
+#include "rill/devices/kernel/schedule.h"
+
+namespace rill {
+
+namespace {
+
+// Byte strides of kernel operand `k` along each axis of the space, for operands whose strides `strides(operand, axis)`
+// gives in elements.
+template <class F>
+std::vector<int64_t> strides_of(const FusedKernel& f, size_t k, F&& strides) {
+  std::vector<int64_t> s(f.space.size(), 0);
+  if (k >= f.inputs.size()) {  // an output: dense, without the row axes where it is one a row
+    const kernel::Output& out = f.kernel.outputs[k - f.inputs.size()];
+    int64_t stride = int64_t(size_of(out.dtype));
+    size_t end = f.space.size() - (out.per_row ? size_t(f.row_axes) : 0);
+    for (size_t i = end; i-- > 0; stride *= f.space[i]) s[i] = stride;
+    return s;
+  }
+  const FusedKernel::Access& a = f.inputs[k];
+  if (a.operand < 0) return a.steps;
+  const int64_t element = int64_t(size_of(f.kernel.inputs[k].dtype));
+  for (size_t i = 0; i < s.size(); ++i)
+    if (a.axes[i] >= 0) s[i] = element * strides(a.operand, a.axes[i]);
+  return s;
+}
+
+// Axes [begin, end) of the space, neighbours joined where every operand walks them as one.
+struct Joined {
+  std::vector<int64_t> size;
+  std::vector<std::vector<int64_t>> stride;  // by axis, then by operand
+};
+Joined join(const std::vector<int64_t>& space, const std::vector<std::vector<int64_t>>& strides, size_t begin,
+            size_t end) {
+  Joined j;
+  for (size_t i = begin; i < end; ++i) {
+    std::vector<int64_t> here;
+    for (const auto& s : strides) here.push_back(s[i]);
+    bool joins = !j.size.empty();
+    for (size_t k = 0; joins && k < here.size(); ++k) joins = j.stride.back()[k] == here[k] * space[i];
+    if (joins) j.size.back() *= space[i], j.stride.back() = here;
+    else j.size.push_back(space[i]), j.stride.push_back(here);
+  }
+  return j;
+}
+
+template <class F>
+FusedLayout make_layout(const FusedKernel& f, F&& element_strides) {
+  std::vector<std::vector<int64_t>> strides;
+  const size_t operands = f.inputs.size() + f.outputs.size();
+  for (size_t k = 0; k < operands; ++k) strides.push_back(strides_of(f, k, element_strides));
+  FusedLayout l;
+  const size_t split = f.space.size() - size_t(f.row_axes);
+  Joined outer = join(f.space, strides, 0, split), row = join(f.space, strides, split, f.space.size());
+  l.row_stride.assign(operands, 0);
+  l.no_stride.assign(operands, 0);
+  if (f.row_axes == 0 && !outer.size.empty()) {  // a map's row is its innermost axis
+    l.n = outer.size.back();
+    l.row_stride = outer.stride.back();
+    outer.size.pop_back();
+    outer.stride.pop_back();
+  } else if (f.row_axes > 0) {
+    l.n = row.size.back();
+    l.row_stride = row.stride.back();
+    l.joined = row.size.size() == 1;
+  }
+  for (size_t k = 0; k < f.inputs.size(); ++k)
+    l.packs |= f.kernel.inputs[k].kind == kernel::Input::Kind::dense &&
+               l.row_stride[k] != int64_t(size_of(f.kernel.inputs[k].dtype));
+  if (l.n == 1) l.packs = false;  // one point lies dense anyhow
+  l.outer = std::move(outer.size);
+  l.outer_stride = std::move(outer.stride);
+  for (int64_t s : l.outer) l.rows *= s;
+  return l;
+}
+
+// Nanoseconds a point, roughly: what instructions and memory cost with wide vectors.
+double point_cost(const kernel::Kernel& k) {
+  double cost = 0;
+  for (const kernel::Inst& i : k.body) {
+    using kernel::Code;
+    cost += i.code == Code::patch ? 0.05 : i.code == Code::div || i.code == Code::sqrt ? 0.08 : 0.015;
+  }
+  return cost + 0.12 * double(k.inputs.size() + k.outputs.size());
+}
+
+}  // namespace
+
+void FusedKernel::complete(std::span<const Spec* const> operands) {
+  scratch_slots = kernel::schedule(kernel).slots;
+  grain_points = int64_t(6000 / point_cost(kernel));  // about 6 us, twice what handing over work costs
+  layout = make_layout(*this, [&](int operand, int axis) {
+    const Shape& shape = operands[size_t(operand)]->shape;
+    int64_t stride = 1;
+    for (size_t i = shape.size(); i-- > size_t(axis) + 1;) stride *= shape[i];
+    return stride;
+  });
+}
+
+FusedLayout FusedKernel::layout_of(Operands in) const {
+  return make_layout(*this, [&](int operand, int axis) { return in[size_t(operand)]->strides()[size_t(axis)]; });
+}
+
+std::string FusedKernel::ops() const {
+  std::string s;
+  for (const std::string& op : fused) s += (s.empty() ? "" : ", ") + op;
+  return s;
+}
+
+}  // namespace rill

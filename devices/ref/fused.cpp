@@ -1,0 +1,38 @@
+// Fused kernels through the interpreter, one row after another.
+#include "rill/devices/fused.h"
+
+#include <algorithm>
+
+#include "rill/devices/kernel/interpret.h"
+
+namespace rill::ref {
+
+void run_fused(const KernelArgs& args) {
+  const FusedKernel& f = *args.attrs.as<FusedParams>().fused;
+  std::vector<Tensor> dense;
+  for (const Tensor* t : args.in) dense.push_back(t->contiguous());
+  // Each kernel input as a dense row of its own, element by element.
+  const FusedLayout& l = f.layout;
+  const size_t inputs = f.inputs.size(), operands = inputs + f.outputs.size();
+  std::vector<std::vector<char>> rows(inputs);
+  for (int64_t row = 0; row < l.rows; ++row) {
+    std::vector<char*> p;
+    for (const FusedKernel::Access& a : f.inputs)
+      p.push_back(a.operand < 0 ? nullptr : dense[size_t(a.operand)].rep()->data);
+    for (Tensor* t : args.out) p.push_back(t->mutable_rep()->data);
+    int64_t rest = row;
+    for (size_t i = l.outer.size(); i-- > 0; rest /= l.outer[i])
+      for (size_t k = 0; k < operands; ++k) p[k] += rest % l.outer[i] * l.outer_stride[i][k];
+    for (size_t k = 0; k < inputs; ++k) {
+      if (f.kernel.inputs[k].kind != kernel::Input::Kind::dense) continue;
+      const size_t element = size_of(f.kernel.inputs[k].dtype);
+      rows[k].resize(size_t(l.n) * element);
+      for (int64_t i = 0; i < l.n; ++i)
+        std::copy_n(p[k] + i * l.row_stride[k], element, rows[k].data() + size_t(i) * element);
+      p[k] = rows[k].data();
+    }
+    kernel::interpret(f.kernel, p.data(), l.no_stride.data(), 1, l.n);
+  }
+}
+
+}  // namespace rill::ref

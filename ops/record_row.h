@@ -1,0 +1,34 @@
+// For the records of row kernels (softmax, layer_norm): math on recording lanes, and the choice of their number type.
+// Include it in the record's file alone.
+#pragma once
+#include "rill/devices/kernel/targets.h"
+
+#define HWY_COMPILE_ONLY_STATIC
+#include "rill/devices/kernel/math.h"
+#include "rill/devices/kernel/record.h"
+#include "rill/ops/op.h"
+
+namespace rill {
+
+template <class T>
+kernel::Rec<T> RowArgs::lane(int i) const {
+  return kernel::Rec<T>::of(in[size_t(i)]);
+}
+
+namespace kernel_math {
+using namespace kernel;
+using namespace HWY_NAMESPACE;
+
+inline Rec<double> widen(Rec<double> x) { return x; }
+inline Rec<double> widen(Rec<float> x) { return Rec<double>::of(Recording::current()->convert(x.id, DType::f64)); }
+template <class T>
+Rec<T> narrow(Rec<double> x) {
+  return Rec<T>::of(Recording::current()->convert(x.id, dtype_of<T>()));
+}
+}  // namespace kernel_math
+
+// `function<float>` or `function<double>`, by the first operand.
+#define RILL_RECORD_ROW(function) \
+  [](const RowArgs& a) { return a.recorder.type(a.in[0]) == DType::f64 ? function<double>(a) : function<float>(a); }
+
+}  // namespace rill

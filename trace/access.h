@@ -1,0 +1,23 @@
+// Which element of memory a graph value's element is: fusion looks through views that only repeat elements or regroup
+// axes of size one, so that those cost nothing and stop nothing.
+#pragma once
+#include <vector>
+
+#include "rill/trace/graph.h"
+
+namespace rill {
+
+// Value `base` as seen through views: its axis i is axis axes[i] of the value seen; -1 where its size is 1.
+struct Source {
+  ValueId base;
+  std::vector<int> axes;
+};
+Source source_of(const Graph& g, ValueId v);
+
+// Whether the op is such a view: broadcast_to, reshape that keeps the axes longer than one, identity.
+bool is_transparent(const Graph& g, const Node& n);
+
+// The sizes of a shape without those that are 1.
+std::vector<int64_t> long_sizes(const Shape& s);
+
+}  // namespace rill

@@ -1,0 +1,211 @@
+#include "rill/trace/fusion_groups.h"
+
+#include <algorithm>
+
+#include "rill/devices/cpu/elementwise.h"
+#include "rill/devices/reduce_params.h"
+#include "rill/devices/registry.h"
+
+namespace rill {
+
+extern const Op where_op, cast_op, copy_op;
+
+namespace {
+
+constexpr size_t largest_group = 400;  // nodes: beyond, compiling takes longer than it saves
+// A fold of so few rows keeps only one thread busy where each is so long; the library's reduction splits it.
+constexpr int64_t few_rows = 8, long_row = 1 << 16;
+
+bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
+bool can_hold(DType d) { return d != DType::string && !is_complex(d); }
+
+std::vector<bool> reduced_axes(const Shape& in, const Node& n) {
+  std::vector<bool> reduced(in.size(), false);
+  for (int64_t a : n.attrs.as<ReduceParams>().axes) reduced[size_t(a)] = true;
+  return reduced;
+}
+
+// How many of the input's long axes a reduction folds, if they are the last ones; else 0.
+int folded_axes(const Graph& g, const Node& n) {
+  const Shape& in = g.spec(n.inputs[0]).shape;
+  std::vector<bool> reduced = reduced_axes(in, n);
+  int folded = 0;
+  bool kept = false;
+  int64_t rows = 1, length = 1;
+  for (size_t i = in.size(); i-- > 0;) {
+    if (in[i] == 1) continue;
+    if (reduced[i] && kept) return 0;
+    if (reduced[i]) ++folded, length *= in[i];
+    else kept = true, rows *= in[i];
+  }
+  return length == 0 || (rows < few_rows && length > long_row) ? 0 : folded;
+}
+
+bool is_fold(const Node& n) {
+  return n.op->cpu == cpu::reduce_sum || n.op->cpu == cpu::reduce_prod || n.op->cpu == cpu::reduce_max ||
+         n.op->cpu == cpu::reduce_min;
+}
+
+// The long axes that make a row of a row op, or 0.
+int row_op_axes(const Graph& g, const Node& n) {
+  const Spec& x = g.spec(n.inputs[0]);
+  int rank = n.op->row_rank(x, n.attrs), folded = 0;
+  for (int i = 0; i < rank; ++i) folded += x.shape[x.shape.size() - 1 - size_t(i)] != 1;
+  return x.shape.numel() == 0 ? 0 : folded;
+}
+
+}  // namespace
+
+Form form_of(const Graph& g, const Node& n) {
+  if (n.kind != Node::Kind::op || n.op->view) return Form::none;
+  for (const Spec& s : n.outputs)
+    if (!can_hold(s.dtype) || s.device.kind() != DeviceKind::cpu) return Form::none;
+  for (ValueId v : n.inputs)
+    if (!can_hold(g.spec(v).dtype)) return Form::none;
+  if (n.inputs.empty()) return Form::none;
+  if (n.op == &where_op || n.op == &cast_op || n.op == &copy_op) return Form::map;
+  const DType first = g.spec(n.inputs[0]).dtype;
+  if (n.op->kind == OpKind::elementwise && n.outputs.size() == 1) {
+    const DType d = g.spec(n.inputs.back()).dtype;
+    return cpu::record_of(n.op->cpu, is_half(d) ? DType::f32 : d) ? Form::map : Form::none;
+  }
+  if (is_fold(n)) return is_floating(first) && folded_axes(g, n) > 0 ? Form::fold : Form::none;
+  if (n.op->record_row) return row_op_axes(g, n) > 0 ? Form::row : Form::none;
+  return Form::none;
+}
+
+bool is_row_level(const FusionGroup& group, const Node& n, size_t output) {
+  return group.row_axes > 0 && long_sizes(n.outputs[output].shape) != group.space;
+}
+
+std::vector<int> operand_axes(const Graph& g, const Node& n, size_t i) {
+  // Operands are aligned at the back of the shape that the member runs over, whose long axes are the space's first.
+  const Shape& operand = g.spec(n.inputs[i]).shape;
+  const Shape& over = form_of(g, n) == Form::map ? n.outputs[0].shape : g.spec(n.inputs[0]).shape;
+  std::vector<int> space_axis;
+  int next = 0;
+  for (int64_t size : over) space_axis.push_back(size == 1 ? -1 : next++);
+  std::vector<int> axes(operand.size(), -1);
+  for (size_t a = 0; a < operand.size(); ++a)
+    if (operand[a] != 1) axes[a] = space_axis[a + over.size() - operand.size()];
+  return axes;
+}
+
+namespace {
+
+class Grouper {
+ public:
+  explicit Grouper(const Graph& g) : g_(g), group_(g.nodes().size(), -1) {}
+
+  std::vector<FusionGroup> run() {
+    for (int32_t i = 0; i < int32_t(g_.nodes().size()); ++i) {
+      const Node& n = g_.nodes()[size_t(i)];
+      const Form form = form_of(g_, n);
+      if (form == Form::none) continue;
+      FusionGroup own;
+      own.nodes = {i};
+      own.space = long_sizes(form == Form::map ? n.outputs[0].shape : g_.spec(n.inputs[0]).shape);
+      own.row_axes = form == Form::fold ? folded_axes(g_, n) : form == Form::row ? row_op_axes(g_, n) : 0;
+      group_[size_t(i)] = int(groups_.size());
+      groups_.push_back(std::move(own));
+      for (ValueId v : n.inputs) {
+        const int from = group_[size_t(source_of(g_, v).base.node)];
+        if (from >= 0) merge(from, group_[size_t(i)]);
+      }
+    }
+    std::vector<FusionGroup> result;
+    for (FusionGroup& group : groups_)
+      if (group.nodes.size() > 1) result.push_back(std::move(group));
+    return result;
+  }
+
+ private:
+  // The merged group, or one without nodes where the index spaces do not go together.
+  FusionGroup together(const FusionGroup& a, const FusionGroup& b) const {
+    FusionGroup m;
+    auto rows_of = [](const FusionGroup& outer, const FusionGroup& inner) {
+      return inner.row_axes > 0 && outer.row_axes == 0 &&
+             std::vector<int64_t>(inner.space.begin(), inner.space.end() - inner.row_axes) == outer.space;
+    };
+    if (a.space == b.space) {
+      if (a.row_axes && b.row_axes && a.row_axes != b.row_axes) return m;
+      m.space = a.space, m.row_axes = std::max(a.row_axes, b.row_axes);
+    } else if (rows_of(a, b)) {
+      m.space = b.space, m.row_axes = b.row_axes;
+    } else if (rows_of(b, a)) {
+      m.space = a.space, m.row_axes = a.row_axes;
+    } else {
+      return m;
+    }
+    std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), std::back_inserter(m.nodes));
+    return m;
+  }
+
+  bool contains(const FusionGroup& m, int32_t node) const {
+    return std::binary_search(m.nodes.begin(), m.nodes.end(), node);
+  }
+
+  // Whether every operand lies in the space as a kernel can read it, and every value made inside where it is made.
+  bool accesses_fit(const FusionGroup& m) const {
+    const int split = int(m.space.size()) - m.row_axes;
+    for (int32_t i : m.nodes) {
+      const Node& n = g_.nodes()[size_t(i)];
+      for (size_t j = 0; j < n.inputs.size(); ++j) {
+        const Source s = source_of(g_, n.inputs[j]);
+        const std::vector<int> to_space = operand_axes(g_, n, j);
+        const bool inside = contains(m, s.base.node);
+        int next = 0, in_row = 0;
+        for (int axis : s.axes) {
+          if (axis < 0) continue;
+          const int at = to_space[size_t(axis)];
+          if (at < 0 || (inside && at != next++)) return false;
+          in_row += at >= split;
+        }
+        if (m.row_axes > 0 && in_row != 0 && in_row != m.row_axes) return false;
+      }
+    }
+    return true;
+  }
+
+  // Whether something outside of the group depends on it and feeds it. Groups count as one: what feeds a member of
+  // another group feeds all of it.
+  bool makes_cycle(const FusionGroup& m) const {
+    std::vector<int32_t> stack;
+    std::vector<char> seen(g_.nodes().size(), 0);
+    auto visit = [&](int32_t i) {
+      if (!seen[size_t(i)]) seen[size_t(i)] = 1, stack.push_back(i);
+    };
+    for (int32_t i : m.nodes)
+      for (ValueId v : g_.nodes()[size_t(i)].inputs)  // the kernel reads through transparent views
+        if (int32_t base = source_of(g_, v).base.node; !contains(m, base)) visit(base);
+    while (!stack.empty()) {
+      const int32_t i = stack.back();
+      stack.pop_back();
+      if (contains(m, i)) return true;
+      for (ValueId v : g_.nodes()[size_t(i)].inputs) visit(v.node);
+      if (const int other = group_[size_t(i)]; other >= 0)
+        for (int32_t k : groups_[size_t(other)].nodes) visit(k);
+    }
+    return false;
+  }
+
+  void merge(int from, int to) {
+    if (from == to) return;
+    FusionGroup &a = groups_[size_t(from)], &b = groups_[size_t(to)];
+    FusionGroup m = together(a, b);
+    if (m.nodes.empty() || m.nodes.size() > largest_group || !accesses_fit(m) || makes_cycle(m)) return;
+    for (int32_t i : m.nodes) group_[size_t(i)] = from;
+    a = std::move(m);
+    b.nodes.clear();
+  }
+
+  const Graph& g_;
+  std::vector<int> group_;  // by node
+  std::vector<FusionGroup> groups_;
+};
+
+}  // namespace
+
+std::vector<FusionGroup> find_groups(const Graph& g) { return Grouper(g).run(); }
+
+}  // namespace rill

@@ -1,0 +1,34 @@
+// Which nodes of a graph become one kernel. Every node that a kernel can hold starts as a group of its own; groups that
+// share an index space and are joined by an edge merge, as long as no path leaves the merged group and comes back.
+// Start at find_groups().
+#pragma once
+#include "rill/trace/access.h"
+
+namespace rill {
+
+// How a kernel computes a node.
+enum class Form : uint8_t {
+  none,  // not at all
+  map,   // point by point
+  fold,  // a reduction over the row
+  row    // an op's own row program: softmax, layer_norm
+};
+
+struct FusionGroup {
+  std::vector<int32_t> nodes;  // ascending
+  std::vector<int64_t> space;  // sizes, none of them 1
+  int row_axes = 0;            // the last so many are folded over; 0: no member folds
+};
+
+// The groups of two nodes and more.
+std::vector<FusionGroup> find_groups(const Graph& g);
+
+// --- What lowering needs too -----------------------------------------------------------------------------------------
+
+Form form_of(const Graph& g, const Node& n);
+// Whether a member of a group has one value a row (an output; `n` itself may fold whole rows).
+bool is_row_level(const FusionGroup& group, const Node& n, size_t output);
+// The axis of the group's space that each axis of operand `i` of member `n` is; -1 for axes of size 1.
+std::vector<int> operand_axes(const Graph& g, const Node& n, size_t i);
+
+}  // namespace rill

@@ -1,0 +1,139 @@
+#include "rill/trace/lower.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "rill/devices/cpu/elementwise.h"
+#include "rill/devices/elementwise_params.h"
+#include "rill/devices/kernel/record.h"
+#include "rill/devices/reduce_params.h"
+#include "rill/tensor/error.h"
+
+namespace rill {
+
+extern const Op where_op, cast_op, copy_op;
+
+namespace {
+
+using kernel::Code;
+using kernel::Input;
+
+bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
+
+class Lowering {
+ public:
+  Lowering(const Graph& g, const FusionGroup& group) : g_(g), group_(group), fused_(std::make_shared<FusedKernel>()) {}
+
+  Lowered run(const std::vector<std::vector<bool>>& read_outside) {
+    kernel::Recording recording(recorder_);
+    fused_->space = group_.space;
+    fused_->row_axes = group_.row_axes;
+    for (int32_t i : group_.nodes) {
+      const Node& n = g_.nodes()[size_t(i)];
+      std::vector<int32_t> results = lower(n);
+      for (size_t k = 0; k < results.size(); ++k) {
+        values_[key({i, int32_t(k)})] = recorder_.convert(results[k], n.outputs[k].dtype);
+        if (read_outside[size_t(i)][k]) add_output({i, int32_t(k)});
+      }
+      fused_->fused.emplace_back(n.op->name);
+    }
+    fused_->kernel = std::move(recorder_.kernel);
+    kernel::verify(fused_->kernel);
+    std::vector<const Spec*> specs;
+    for (ValueId v : lowered_.inputs) specs.push_back(&g_.spec(v));
+    fused_->complete(specs);
+    lowered_.kernel = fused_;
+    return std::move(lowered_);
+  }
+
+ private:
+  static int64_t key(ValueId v) { return int64_t(v.node) << 32 | v.index; }
+
+  // f16 and bf16 are computed in f32.
+  int32_t widened(int32_t value) {
+    return is_half(recorder_.type(value)) ? recorder_.convert(value, DType::f32) : value;
+  }
+
+  std::vector<int32_t> lower(const Node& n) {
+    std::vector<int32_t> in;
+    for (size_t i = 0; i < n.inputs.size(); ++i) in.push_back(operand(n, i));
+    if (n.op == &copy_op || n.op == &cast_op) return {in[0]};
+    for (int32_t& v : in) v = widened(v);
+    if (n.op == &where_op) return {recorder_.add({Code::select, recorder_.type(in[1]), {in[0], in[1], in[2]}, 0})};
+    if (n.op->record_row) return n.op->record_row({recorder_, in, n.attrs, row_length()});
+    if (form_of(g_, n) == Form::fold) return {recorder_.add({fold_code(n), recorder_.type(in[0]), {in[0], -1, -1}, 0})};
+    return {cpu::record_of(n.op->cpu, recorder_.type(in.back()))(in.data())};
+  }
+
+  static Code fold_code(const Node& n) {
+    if (n.op->cpu == cpu::reduce_sum) return Code::reduce_sum;
+    if (n.op->cpu == cpu::reduce_prod) return Code::reduce_prod;
+    return n.op->cpu == cpu::reduce_max ? Code::reduce_max : Code::reduce_min;
+  }
+
+  int64_t row_length() const {
+    int64_t n = 1;
+    for (size_t i = group_.space.size() - size_t(group_.row_axes); i < group_.space.size(); ++i) n *= group_.space[i];
+    return n;
+  }
+
+  int32_t operand(const Node& n, size_t i) {
+    const Source s = source_of(g_, n.inputs[i]);
+    if (auto made = values_.find(key(s.base)); made != values_.end()) return made->second;
+    const Node& base = g_.nodes()[size_t(s.base.node)];
+    if (base.kind == Node::Kind::constant && base.constant.size() == 1) return constant(base.constant);
+    const std::vector<int> to_space = operand_axes(g_, n, i);
+    std::vector<int> axes(group_.space.size(), -1);
+    for (size_t a = 0; a < s.axes.size(); ++a)
+      if (s.axes[a] >= 0) axes[size_t(to_space[size_t(s.axes[a])])] = int(a);
+    return external(s.base, std::move(axes));
+  }
+
+  int32_t constant(const Tensor& t) {
+    uint64_t bits = 0;
+    Tensor wide = is_half(t.dtype()) ? t.astype(DType::f32) : t;
+    std::memcpy(&bits, wide.rep()->data, size_of(wide.dtype()));
+    return recorder_.constant(wide.dtype(), bits);
+  }
+
+  // The kernel input that reads a value from outside along these axes.
+  int32_t external(ValueId v, std::vector<int> axes) {
+    for (size_t k = 0; k < fused_->inputs.size(); ++k)
+      if (lowered_.inputs[size_t(fused_->inputs[k].operand)] == v && fused_->inputs[k].axes == axes)
+        return input_values_[k];
+    // It moves along the row, or not: of a map the row is the last axis, at least.
+    const size_t row = std::max<size_t>(size_t(group_.row_axes), group_.space.empty() ? 0 : 1);
+    const bool moves = std::any_of(axes.end() - long(row), axes.end(), [](int a) { return a >= 0; });
+    auto at = std::find(lowered_.inputs.begin(), lowered_.inputs.end(), v);
+    const int operand = int(at - lowered_.inputs.begin());
+    if (at == lowered_.inputs.end()) lowered_.inputs.push_back(v);
+    fused_->inputs.push_back({operand, std::move(axes), {}});
+    input_values_.push_back(recorder_.input({g_.spec(v).dtype, moves ? Input::Kind::dense : Input::Kind::uniform}));
+    return input_values_.back();
+  }
+
+  void add_output(ValueId v) {
+    const Node& n = g_.nodes()[size_t(v.node)];
+    const bool per_row = group_.space.empty() || is_row_level(group_, n, size_t(v.index));
+    recorder_.kernel.outputs.push_back({values_[key(v)], n.outputs[size_t(v.index)].dtype, per_row});
+    fused_->outputs.push_back(n.outputs[size_t(v.index)]);
+    lowered_.outputs.push_back(v);
+  }
+
+  const Graph& g_;
+  const FusionGroup& group_;
+  std::shared_ptr<FusedKernel> fused_;
+  kernel::Recorder recorder_;
+  Lowered lowered_;
+  std::map<int64_t, int32_t> values_;  // graph value to kernel value
+  std::vector<int32_t> input_values_;  // by kernel input
+};
+
+}  // namespace
+
+Lowered lower(const Graph& g, const FusionGroup& group, const std::vector<std::vector<bool>>& read_outside) {
+  return Lowering(g, group).run(read_outside);
+}
+
+}  // namespace rill
