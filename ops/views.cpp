@@ -101,6 +101,8 @@ Tensor view_reshape(const Tensor& in, AttrsView, const Spec& out) {
   return strong_view(in, out.shape, std::move(strides));
 }
 
+}  // namespace
+extern const Op reshape_op;
 const Op reshape_op({.name = "reshape",
                      .doc = "The same elements in row-major order under another shape; one size may be -1.",
                      .kind = OpKind::view,
@@ -118,6 +120,7 @@ const Op reshape_op({.name = "reshape",
                                                       {{uniform({0, 3})}, ShapeAttrs{{3, 0}}}};
                          },
                      .exported = {"Reshape", "Reshape"}});
+namespace {
 
 // --- transpose -------------------------------------------------------------------------------------------------------
 
@@ -193,6 +196,8 @@ Tensor view_broadcast(const Tensor& in, AttrsView, const Spec& out) {
   return strong_view(in, out.shape, std::move(strides));
 }
 
+}  // namespace
+extern const Op broadcast_to_op;
 const Op broadcast_to_op({.name = "broadcast_to",
                           .doc = "Repeated along axes of size 1 and new leading axes, as numpy broadcasts.",
                           .kind = OpKind::view,
@@ -209,6 +214,7 @@ const Op broadcast_to_op({.name = "broadcast_to",
                                                            {{uniform({1, 3, 1})}, ShapeAttrs{{4, 2, 3, 0}}}};
                               },
                           .exported = {"Expand", "BroadcastTo"}});
+namespace {
 
 // --- strided_slice ---------------------------------------------------------------------------------------------------
 

@@ -69,8 +69,12 @@ struct LaneSums {
 
   HWY_INLINE LaneSums() { RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = V(C(0)); }
   HWY_INLINE void save(C* to) const { RILL_UNROLL for (size_t j = 0; j < kN; ++j) store(acc[j], to + j * kL); }
+  // The sums at `from`, of what stands before, and these.
   HWY_INLINE void add(const C* from) {
-    RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = acc[j] + load<V>(from + j * kL);
+    RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = rill::HWY_NAMESPACE::load<V>(from + j * kL) + acc[j];
+  }
+  HWY_INLINE void load(const C* from) {
+    RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = rill::HWY_NAMESPACE::load<V>(from + j * kL);
   }
   // Pairs of lanes half the width apart, until one is left.
   HWY_INLINE C total() const {
@@ -104,22 +108,19 @@ HWY_INLINE LaneSums<V> block_sums(int64_t begin, int64_t end, F f) {
 // The sum of f(i, k)'s first k lanes over the row.
 template <class V, class F>
 HWY_INLINE scalar_t<V> row_sum(int64_t n, F f) {
+  using C = scalar_t<V>;
   LaneSums<V> sums = block_sums<V>(0, std::min(n, sum_block), f);
   if (n <= sum_block) return sums.total();
-  std::vector<LaneSums<V>> stack;  // of blocks, and of pairs of blocks
-  HWY_ALIGN scalar_t<V> lanes[sum_lanes];
-  const auto merge = [&]() RILL_ROW {
-    stack.back().save(lanes);
-    stack.pop_back();
-    stack.back().add(lanes);
-  };
+  HWY_ALIGN C stack[48][sum_lanes];  // of blocks, and of pairs of blocks
+  int depth = 0;
+  const auto merge = [&]() RILL_ROW { sums.add(stack[--depth]); };
   for (int64_t block = 0, begin = 0; begin < n; ++block, begin += sum_block) {
     if (block > 0) sums = block_sums<V>(begin, std::min(n, begin + sum_block), f);
-    stack.push_back(sums);
     for (int64_t done = block + 1; done % 2 == 0; done /= 2) merge();
+    sums.save(stack[depth++]);
   }
-  while (stack.size() > 1) merge();
-  return stack[0].total();
+  for (sums.load(stack[--depth]); depth > 0;) merge();
+  return sums.total();
 }
 
 // The largest number of the row; -inf where it is empty. NaN may or may not show: what is computed with it does.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "rill/devices/kernel/convert.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill::kernel {
 

@@ -1,0 +1,112 @@
+// Fusion: which nodes become one kernel, and that the kernel's bits are those of the ops one by one.
+#include <cstring>
+
+#include "catch.h"
+#include "rill/rill.h"
+#include "rill/trace/executable.h"
+#include "rill/trace/fusion.h"
+#include "rill/trace/passes.h"
+
+using namespace rill;
+
+namespace {
+
+bool same(const Tensor& a, const Tensor& b) {
+  Tensor x = a.contiguous(), y = b.contiguous();
+  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return false;
+  if (is_floating(x.dtype())) {
+    Tensor both_nan = logical_and(isnan(x), isnan(y));
+    x = where(both_nan, 0, x), y = where(both_nan, 0, y);
+  }
+  return std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
+}
+
+// Traces f on tensors like these, fuses without compiling, and compares with the ops one by one. Gives the number of
+// kernels.
+template <class F>
+size_t fused_kernels(F f, const std::vector<Tensor>& in) {
+  auto traced = function("f", [&](const std::vector<Tensor>& v) { return f(v); });
+  Graph g = optimize(traced.graph(in));
+  Executable plain(g), fused(eliminate_dead_code(fuse(g, nullptr)));
+  INFO(to_string(fused.graph()));
+  std::vector<Tensor> a(plain.result_count()), b(a.size());
+  std::vector<Tensor> inputs;
+  for (const GraphInput& i : g.inputs)
+    inputs.push_back(i.kind == GraphInput::Kind::argument ? in[size_t(i.argument)] : i.captured);
+  plain.run(inputs, a);
+  fused.run(inputs, b);
+  for (size_t k = 0; k < a.size(); ++k) CHECK(same(a[k], b[k]));
+  return fused.kernel_count();
+}
+
+Tensor normal(const Shape& s, DType d = f32) {
+  return random::normal(s, {.dtype = d, .key = random::Key(uint64_t(s.numel()))});
+}
+
+}  // namespace
+
+TEST_CASE("elementwise chains are one kernel") {
+  auto chain = [](const std::vector<Tensor>& v) { return tanh(v[0] * v[1] + v[2]) * 0.5f + v[0]; };
+  for (DType d : {f32, f64, f16, bf16})
+    CHECK(fused_kernels(chain, {normal({37}, d), normal({37}, d), normal({37}, d)}) == 1);
+  CHECK(fused_kernels(chain, {normal({4, 5, 6}), normal({6}), normal({5, 1})}) == 1);
+  CHECK(fused_kernels(chain, {normal({}), normal({}), normal({})}) == 1);
+  CHECK(fused_kernels(chain, {normal({0, 3}), normal({3}), normal({})}) == 1);
+  // Strided operands, and two results of one chain.
+  CHECK(fused_kernels([](const std::vector<Tensor>& v) { return exp(transpose(v[0])) * v[1] + 1; },
+                      {normal({3, 7}), normal({7, 3})}) == 1);
+  CHECK(fused_kernels(
+            [](const std::vector<Tensor>& v) {
+              Tensor a = v[0] * v[1];
+              return std::vector<Tensor>{a, exp(a), a > 0};
+            },
+            {normal({50}), normal({50})}) == 1);
+}
+
+TEST_CASE("casts, choices and views fuse") {
+  CHECK(fused_kernels(
+            [](const std::vector<Tensor>& v) {
+              Tensor i = (v[0] * 100.0f).astype(i32);
+              return where(i > 3, v[0], -v[0]).astype(f64) + broadcast_to(v[1], {4, 5});
+            },
+            {normal({4, 5}), normal({5})}) == 1);
+  CHECK(fused_kernels([](const std::vector<Tensor>& v) { return exp(reshape(v[0] * 2.0f, {3, 1, 4})) - 1; },
+                      {normal({3, 4})}) == 1);
+}
+
+TEST_CASE("row kernels take in what surrounds them") {
+  for (int64_t n : {2, 33, 1000, 1500}) {
+    INFO("rows of " << n);
+    CHECK(fused_kernels([](const std::vector<Tensor>& v) { return softmax(v[0] * 0.125f + v[1], -1); },
+                        {normal({5, n}), normal({5, n})}) == 1);
+    CHECK(fused_kernels([](const std::vector<Tensor>& v) { return gelu(layer_norm(v[0], v[1], v[2])); },
+                        {normal({5, n}), normal({n}), normal({n})}) == 1);
+    CHECK(fused_kernels([](const std::vector<Tensor>& v) { return -sum(log_softmax(v[0]) * v[1], 1); },
+                        {normal({5, n}), normal({5, n})}) == 1);
+    CHECK(fused_kernels(
+              [](const std::vector<Tensor>& v) {
+                Tensor d = v[0] - mean(v[0], 1, true);
+                return d / sqrt(mean(square(d), 1, true) + 1e-5f);
+              },
+              {normal({9, n})}) == 1);
+    CHECK(fused_kernels([](const std::vector<Tensor>& v) { return max(abs(v[0]), {1, 2}) + v[1] * 2; },
+                        {normal({9, 3, n}), normal({9})}) == 1);
+  }
+}
+
+TEST_CASE("what a kernel cannot hold stays outside") {
+  // The matrix product needs exp(x), and tanh its result: two kernels around it.
+  CHECK(fused_kernels(
+            [](const std::vector<Tensor>& v) {
+              Tensor e = exp(v[0]) + 1;
+              return tanh(matmul(e, v[1])) * e;
+            },
+            {normal({6, 6}), normal({6, 6})}) == 3);
+  // A row's sum used as a column is another space.
+  CHECK(fused_kernels(
+            [](const std::vector<Tensor>& v) {
+              Tensor s = sum(v[0] * 2, 1);
+              return v[0] + s;
+            },
+            {normal({6, 6})}) == 2);
+}
