@@ -24,7 +24,7 @@ LEFT = {
 UMBRELLAS = {"rill.h": "trace", "serialize.h": "serialize", "summary.h": "serialize", "nn.h": "nn", "data.h": "data"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 # Headers of dependencies that no installed header may pull in: <rill/rill.h> has to stay light.
-HEAVY = re.compile(r"^(fmt|hwy|dnnl|oneapi|nlohmann|google/protobuf|omp\.h|zlib\.h)")
+HEAVY = re.compile(r"^(fmt|llvm-c|hwy|dnnl|oneapi|nlohmann|google/protobuf|omp\.h|zlib\.h)")
 
 faults = []
 

@@ -1,0 +1,213 @@
+// Kernels in memory, on disk, or made by librill_llvm.so, looked for in this order. Start at compile().
+#include "rill/devices/kernel/compiler.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+#include "rill/devices/kernel/cache.h"
+#include "rill/devices/kernel/object.h"
+#include "rill/devices/llvm/compile.h"
+#include "rill/tensor/error.h"
+
+namespace rill::kernel {
+
+extern const char* const llvm_version;  // of this build, from Meson; "" where it has none
+
+namespace {
+
+std::string version() { return fmt::format(RILL_VERSION " LLVM {}", llvm_version); }
+
+bool environment_has(const char* name, const char* word) {
+  const char* value = std::getenv(name);
+  return value && std::strstr(value, word);
+}
+
+// --- The compiler's library ------------------------------------------------------------------------------------------
+
+// Where librill_llvm.so is: beside this library, or in rill/ below; "" where it is not.
+std::string library_path(struct stat& s) {
+  Dl_info here;
+  if (dladdr(reinterpret_cast<const void*>(&library_path), &here) == 0 || !here.dli_fname) return "";
+  std::string folder = here.dli_fname;
+  const size_t slash = folder.rfind('/');
+  folder = slash == std::string::npos ? "." : folder.substr(0, slash);
+  for (const char* name : {"/librill_llvm.so", "/rill/librill_llvm.so"})
+    if (stat((folder + name).c_str(), &s) == 0) return folder + name;
+  return "";
+}
+
+struct Library {
+  std::string path;    // "" where it is not
+  std::string reason;  // why kernels cannot be compiled, or ""
+  std::string stamp;   // tells builds of it apart: a kernel that another one compiled is not used
+};
+
+const Library& library() {
+  static const Library found = [] {
+    Library l;
+    struct stat s{};
+    const char* jit = std::getenv("RILL_JIT");
+    if (jit && std::strcmp(jit, "off") == 0) l.reason = "RILL_JIT=off";
+    else if (*llvm_version == '\0') l.reason = "this build has no LLVM";
+    else if (l.path = library_path(s); l.path.empty()) l.reason = "librill_llvm.so is not installed";
+    l.stamp = fmt::format("{} {} {}.{}", version(), s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
+    return l;
+  }();
+  return found;
+}
+
+// Set while the program ends: LLVM's own clean-up must not meet a compilation.
+std::atomic<bool> ending = false;
+std::mutex compiling;
+
+LlvmCompile open_library() {
+  void* handle = dlopen(library().path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!handle) throw Error(fmt::format("[kernel] {} cannot be opened: {}", library().path, dlerror()));
+  const void* its = dlsym(handle, "rill_llvm_version");
+  if (!its || std::strcmp(static_cast<const char*>(its), version().c_str()) != 0)
+    throw Error(fmt::format("[kernel] {} is of another version of rill", library().path));
+  // Registered after LLVM's libraries were opened, so it runs before their clean-up.
+  std::atexit([] {
+    ending = true;
+    const std::lock_guard wait(compiling);
+  });
+  return reinterpret_cast<LlvmCompile>(dlsym(handle, "rill_llvm_compile"));
+}
+
+std::string run_compiler(const Kernel& k, const std::string& name) {
+  const std::lock_guard hold(compiling);
+  static const LlvmCompile compile_object = open_library();
+  if (ending) throw Error("[kernel] the program is ending");
+  const char* dump = std::getenv("RILL_DUMP");
+  std::string object, text;
+  if (!compile_object(k, "", dump != nullptr, object, text))
+    throw Error(fmt::format("[kernel] LLVM: {}\n{}", text, to_string(k)));
+  if (dump) {
+    std::ofstream(fmt::format("{}/{}.ll", dump, name)) << text;
+    std::ofstream(fmt::format("{}/{}.o", dump, name), std::ios::binary) << object;
+  }
+  return object;
+}
+
+// --- Keys ------------------------------------------------------------------------------------------------------------
+
+// What code for this processor depends on: its model, and what it and the system can do.
+std::string processor() {
+  std::string s;
+#if defined(__x86_64__)
+  const auto add = [&](unsigned leaf, unsigned sub) {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (!__get_cpuid_count(leaf, sub, &a, &b, &c, &d)) return 0u;
+    if (leaf == 1) b = 0;  // of the core, not the model
+    s += fmt::format("{:x}.{:x}.{:x}.{:x} ", a, b, c, d);
+    return c;
+  };
+  const unsigned features = add(1, 0);
+  add(7, 0), add(7, 1), add(0x80000001, 0);
+  if (features & bit_OSXSAVE) {
+    unsigned low, high;  // which registers the system saves
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    s += fmt::format("{:x}", low);
+  }
+#elif defined(__aarch64__)
+  s = fmt::format("{:x}.{:x}", getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
+#endif
+  return s;
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+RowFunction load(const std::string& object) {
+  return reinterpret_cast<RowFunction>(load_object(object, "rill_kernel"));
+}
+
+// --- The cache in memory ---------------------------------------------------------------------------------------------
+
+struct Entry {
+  std::mutex lock;  // held while compiling: others wait for the same kernel here, and only here
+  RowFunction run = nullptr;
+  std::string fault;
+};
+
+Entry& entry_for(const std::string& text) {
+  static std::mutex lock;
+  static auto& entries = *new std::unordered_map<std::string, std::unique_ptr<Entry>>();  // outlives every thread
+  const std::lock_guard hold(lock);
+  std::unique_ptr<Entry>& e = entries[text];
+  if (!e) e = std::make_unique<Entry>();
+  return *e;
+}
+
+// From the disk, or the compiler; says which.
+Compiled::From obtain(const Kernel& k, const std::string& text, RowFunction& run) {
+  static std::mutex lock;
+  static DiskCache& disk = *new DiskCache(DiskCache::default_folder());
+  static const std::string& target = *new std::string(processor());
+  const std::string key = fmt::format("{}\n{}\n{}", text, target, library().stamp);
+  if (const std::string object = disk.find(key); !object.empty()) {
+    try {
+      run = load(object);
+      return Compiled::From::disk;
+    } catch (const Error&) {  // whole, and yet no good: compiled again
+    }
+  }
+  const std::string object = run_compiler(k, fmt::format("{:016x}", std::hash<std::string>()(text)));
+  run = load(object);
+  const std::lock_guard hold(lock);
+  disk.store(key, object);
+  return Compiled::From::compiler;
+}
+
+void log(const std::string& text, const Compiled& c, const std::string& fault) {
+  static const char* const from[] = {"in memory", "found on disk", "compiled"};
+  const std::string how = fault.empty() ? from[int(c.from)] : "failed (" + fault + ")";
+  fmt::print(stderr, "rill: kernel {}, {:.2f} ms\n{}", how, c.milliseconds, text);
+}
+
+}  // namespace
+
+std::string no_compiler_reason() { return library().reason; }
+
+Compiled compile(const Kernel& k) {
+  const auto start = std::chrono::steady_clock::now();
+  if (!library().reason.empty()) throw Error("[kernel] kernels cannot be compiled: " + library().reason);
+  static const bool logs = environment_has("RILL_LOG", "kernels");
+  const std::string text = to_string(k);
+  Entry& entry = entry_for(text);
+  Compiled c;
+  const std::lock_guard hold(entry.lock);
+  if (!entry.run && entry.fault.empty()) {
+    try {
+      c.from = obtain(k, text, entry.run);
+    } catch (const Error& e) {
+      entry.fault = e.what();
+    }
+    c.milliseconds = milliseconds_since(start);
+    if (logs) log(text, c, entry.fault);
+  }
+  if (!entry.fault.empty()) throw Error(entry.fault);
+  c.run = entry.run;
+  c.milliseconds = milliseconds_since(start);
+  return c;
+}
+
+}  // namespace rill::kernel

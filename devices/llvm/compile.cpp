@@ -1,0 +1,63 @@
+#include "rill/devices/llvm/compile.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Core.h>
+
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+
+#include "rill/devices/llvm/emitter.h"
+
+namespace rill::kernel {
+namespace {
+
+// LLVM's objects of one compilation.
+struct Workshop {
+  LLVMContextRef context = LLVMContextCreate();
+  LLVMModuleRef module = LLVMModuleCreateWithNameInContext("rill", context);
+  ~Workshop() {
+    LLVMDisposeModule(module);
+    LLVMContextDispose(context);
+  }
+};
+
+std::string text_of(char* text) {
+  std::string s = text;
+  LLVMDisposeMessage(text);
+  return s;
+}
+
+void compile_kernel(const Kernel& k, const char* cpu, bool want_ir, std::string& object, std::string& text) {
+  // One at a time: the machine is shared, and compiling has a thread of its own.
+  static std::mutex lock;
+  const std::lock_guard hold(lock);
+  const Machine& machine = machine_for(cpu);
+  Workshop shop;
+  LLVMSetTarget(shop.module, machine.triple.c_str());
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine.target);
+  LLVMSetModuleDataLayout(shop.module, layout);
+  LLVMDisposeTargetData(layout);
+  Emitter(k, shop.module, machine).run();
+  if (want_ir) text = text_of(LLVMPrintModuleToString(shop.module));
+  char* fault = nullptr;
+  if (LLVMVerifyModule(shop.module, LLVMReturnStatusAction, &fault)) throw std::runtime_error(text_of(fault));
+  LLVMDisposeMessage(fault);
+  object = object_of(machine, shop.module);
+}
+
+}  // namespace
+}  // namespace rill::kernel
+
+const char rill_llvm_version[] = RILL_VERSION " LLVM " RILL_LLVM_VERSION;
+
+bool rill_llvm_compile(const rill::kernel::Kernel& k, const char* cpu, bool want_ir, std::string& object,
+                       std::string& text) {
+  try {
+    rill::kernel::compile_kernel(k, cpu, want_ir, object, text);
+    return true;
+  } catch (const std::exception& e) {
+    text = e.what();
+    return false;
+  }
+}

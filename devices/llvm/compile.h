@@ -1,0 +1,23 @@
+// What librill_llvm.so exports to librill, which opens it on first need (devices/kernel/compiler.cpp): one function
+// from a kernel to the bytes of an object file. Inside, start at compile.cpp: emitter.h makes LLVM's IR of the kernel
+// (loops; ops.h does the arithmetic, fold.h the reductions), machine.h turns that into code for this processor.
+#pragma once
+#include <string>
+
+#include "rill/devices/kernel/ir.h"
+
+extern "C" {
+
+// Both libraries must come from one build; librill compares this with its own.
+extern const char rill_llvm_version[];
+
+// The relocatable ELF object of a verified kernel, whose function "rill_kernel" is a kernel::RowFunction. `cpu` is ""
+// for this processor, or one that tests name: x86-64, x86-64-v3. False where LLVM fails: then `text` says why; else it
+// is LLVM's IR where `want_ir`. Any thread may call.
+bool rill_llvm_compile(const rill::kernel::Kernel& k, const char* cpu, bool want_ir, std::string& object,
+                       std::string& text);
+}
+
+namespace rill::kernel {
+using LlvmCompile = decltype(&rill_llvm_compile);
+}

@@ -1,0 +1,310 @@
+#include "rill/devices/llvm/emitter.h"
+
+#include <algorithm>
+
+namespace rill::kernel {
+
+namespace {
+
+// How many points a vector holds: as many as fill the widest register with numbers of the size that most instructions
+// have. Wider ones then take several registers, narrower ones a part of one.
+int choose_lanes(const Kernel& k, const Schedule& s, const Machine& m) {
+  int count[4] = {};
+  for (size_t n = 0; n < k.body.size(); ++n) {
+    if (s.row_level[n] || k.body[n].type == DType::boolean) continue;
+    int log2 = 0;
+    while ((1 << log2) < int(size_of(k.body[n].type))) ++log2;
+    // Numbers of one and two bytes are rarely worked with: they are widened first.
+    ++count[log2];
+  }
+  int best = 2;
+  for (int i : {2, 3, 1, 0})
+    if (count[i] > count[best]) best = i;
+  return std::clamp(m.vector_bytes >> best, 4, Fold::all);
+}
+
+}  // namespace
+
+Emitter::Emitter(const Kernel& k, LLVMModuleRef module, const Machine& machine)
+    : k_(k), s_(schedule(k)), o_(module, machine), lanes_(choose_lanes(k, s_, machine)) {}
+
+void Emitter::begin_function() {
+  const Type pointer = LLVMPointerTypeInContext(o_.context, 0), i64 = o_.integer(64);
+  Type parameters[] = {pointer, pointer, i64, i64, pointer, pointer};
+  Type type = LLVMFunctionType(LLVMVoidTypeInContext(o_.context), parameters, 6, false);
+  function_ = LLVMAddFunction(o_.module, "rill_kernel", type);
+  const auto attribute = [&](const char* name, const char* value) {
+    LLVMAddAttributeAtIndex(function_, LLVMAttributeIndex(LLVMAttributeFunctionIndex),
+                            LLVMCreateStringAttribute(o_.context, name, unsigned(std::char_traits<char>::length(name)),
+                                                      value, unsigned(std::char_traits<char>::length(value))));
+  };
+  const unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);  // no tables for unwinding
+  LLVMAddAttributeAtIndex(function_, LLVMAttributeIndex(LLVMAttributeFunctionIndex),
+                          LLVMCreateEnumAttribute(o_.context, nounwind, 0));
+  if (o_.machine.vector_bytes == 64) {
+    attribute("prefer-vector-width", "512");  // some processors' defaults would halve our vectors
+    attribute("min-legal-vector-width", "512");
+  }
+  allocas_ = LLVMAppendBasicBlockInContext(o_.context, function_, "");
+  enter(o_, LLVMAppendBasicBlockInContext(o_.context, function_, ""));
+  n_ = LLVMGetParam(function_, 3);
+  if (s_.slots > 0) {  // Schedule::slot_bytes
+    Value bytes = LLVMBuildAdd(o_.b, LLVMBuildMul(o_.b, n_, o_.i64(8), ""), o_.i64(511 + 512), "");
+    slot_bytes_ = LLVMBuildAnd(o_.b, bytes, o_.i64(-512), "");
+  }
+}
+
+void Emitter::run() {
+  begin_function();
+  Block first = LLVMGetInsertBlock(o_.b);
+  Loop rows(o_, o_.i64(0), LLVMGetParam(function_, 2), o_.i64(1));
+  row(rows.i);
+  rows.next();
+  if (k_.streaming && o_.machine.x86) o_.intrinsic("llvm.x86.sse.sfence", {}, {});
+  LLVMBuildRetVoid(o_.b);
+  enter(o_, allocas_);
+  LLVMBuildBr(o_.b, first);
+}
+
+Value Emitter::local(Type t) {
+  Block here = LLVMGetInsertBlock(o_.b);
+  enter(o_, allocas_);
+  Value p = LLVMBuildAlloca(o_.b, t, "");
+  LLVMSetAlignment(p, 64);
+  enter(o_, here);
+  return p;
+}
+
+// --- One row ---------------------------------------------------------------------------------------------------------
+
+void Emitter::row(Value r) {
+  const Type pointer = LLVMPointerTypeInContext(o_.context, 0);
+  pointers_.clear();
+  rows_.assign(k_.body.size(), nullptr);
+  for (size_t j = 0; j < k_.inputs.size() + k_.outputs.size(); ++j) {
+    Value at = o_.i64(int64_t(8 * j));
+    Value stride = LLVMBuildLoad2(o_.b, o_.integer(64),
+                                  LLVMBuildGEP2(o_.b, o_.integer(8), LLVMGetParam(function_, 1), &at, 1, ""), "");
+    Value base = LLVMBuildGEP2(o_.b, o_.integer(8), LLVMGetParam(function_, 0), &at, 1, "");
+    Value offset = LLVMBuildMul(o_.b, r, stride, "");
+    if (j < k_.inputs.size() && k_.inputs[j].kind == Input::Kind::counter) {
+      pointers_.push_back(LLVMBuildAdd(o_.b, LLVMBuildLoad2(o_.b, o_.integer(64), base, ""), offset, ""));
+    } else {
+      base = LLVMBuildLoad2(o_.b, pointer, base, "");
+      pointers_.push_back(LLVMBuildGEP2(o_.b, o_.integer(8), base, &offset, 1, ""));
+    }
+  }
+  for (const Pass& p : s_.passes) pass(p);
+  for (int32_t out : s_.row_outputs) {
+    const Output& o = k_.outputs[size_t(out)];
+    LLVMBuildStore(o_.b, o_.to_memory(o.dtype, rows_[size_t(o.value)], 1), pointers_[k_.inputs.size() + size_t(out)]);
+  }
+}
+
+void Emitter::row_value(int32_t n) {
+  const Inst& i = k_.body[size_t(n)];
+  if (i.code == Code::input) {
+    Value v = LLVMBuildLoad2(o_.b, o_.memory_type(i.type, 1), pointers_[size_t(i.imm)], "");
+    rows_[size_t(n)] = o_.from_memory(i.type, v, 1);
+    return;
+  }
+  Value in[3] = {};
+  for (int j = 0; j < operand_count(i.code); ++j) in[j] = rows_[size_t(i.in[j])];
+  rows_[size_t(n)] = i.code == Code::patch ? patched(i, in, nullptr, 1)
+                                           : o_.compute(i, operand_count(i.code) ? type_of(i.in[0]) : i.type, in, 1);
+}
+
+// --- One pass over the points of a row -------------------------------------------------------------------------------
+
+void Emitter::pass(const Pass& p) {
+  for (int32_t n : p.row) row_value(n);
+  if (p.folded.empty() && p.stored.empty() && p.kept.empty()) return;
+  splats_.assign(k_.body.size(), nullptr);  // made here, ahead of the loops
+  const auto want = [&](int32_t n) {
+    if (is_row(n) && !splats_[size_t(n)]) splats_[size_t(n)] = o_.splat(rows_[size_t(n)], lanes_);
+  };
+  for (int32_t n : p.elements)
+    for (int j = 0; j < operand_count(k_.body[size_t(n)].code); ++j) want(k_.body[size_t(n)].in[j]);
+  for (int32_t f : p.folded) want(k_.body[size_t(f)].in[0]);
+  for (int32_t out : p.stored) want(k_.outputs[size_t(out)].value);
+  if (p.folded.empty()) map(p);
+  else reduce(p);
+}
+
+// How often the loop's body is written out: short ones several times, so that their steps overlap.
+int Emitter::copies(const Pass& p) const {
+  const size_t length = p.elements.size();
+  int c = length <= 12 ? 4 : length <= 30 ? 2 : 1;
+  return p.folded.empty() ? c : std::min(c, Fold::all / lanes_);
+}
+
+void Emitter::map(const Pass& p) {
+  const int many = copies(p);
+  Value step = o_.i64(int64_t(lanes_) * many);
+  Value whole = LLVMBuildAnd(o_.b, n_, o_.i64(-int64_t(lanes_) * many), "");
+  Loop main(o_, o_.i64(0), whole, step);
+  std::vector<Values> v(size_t(many), Values(k_.body.size(), nullptr));
+  std::vector<Points> at;
+  for (int c = 0; c < many; ++c) at.push_back({LLVMBuildAdd(o_.b, main.i, o_.i64(int64_t(c) * lanes_), "")});
+  // All is read before anything is written: then the copies do not wait for one another.
+  for (int c = 0; c < many; ++c) read(p, at[size_t(c)], v[size_t(c)]);
+  for (int c = 0; c < many; ++c) compute(p, at[size_t(c)], v[size_t(c)]);
+  for (int c = 0; c < many; ++c) write(p, at[size_t(c)], v[size_t(c)]);
+  main.next();
+  Loop rest(o_, whole, n_, o_.i64(lanes_));
+  Points some = masked(rest.i, LLVMBuildSub(o_.b, n_, rest.i, ""));
+  Values w(k_.body.size(), nullptr);
+  read(p, some, w);
+  compute(p, some, w);
+  write(p, some, w);
+  rest.next();
+}
+
+// --- Reductions ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+Values flat(const std::vector<Values>& groups) {
+  Values all;
+  for (const Values& g : groups) all.insert(all.end(), g.begin(), g.end());
+  return all;
+}
+
+// The vectors of fold `f` in a list of all folds' vectors; each has as many.
+Values part(const Values& all, size_t f, const Fold& fold) {
+  const auto from = all.begin() + std::ptrdiff_t(f * size_t(fold.vectors()));
+  return Values(from, from + fold.vectors());
+}
+
+}  // namespace
+
+// Blocks of 1024 points, whose folds are merged in pairs, pairs of pairs, ... : block number k (from 0) is followed by
+// as many merges as k + 1 has trailing zero bits, and before it the stack holds as many subtrees as k has one bits. A
+// row of one block does without the stack.
+void Emitter::reduce(const Pass& p) {
+  std::vector<Fold> folds;
+  Values stacks;
+  std::vector<Values> start;
+  for (int32_t f : p.folded) {
+    folds.push_back({k_.body[size_t(f)].code, type_of(f), lanes_});
+    stacks.push_back(local(folds.back().stack_type(o_)));
+    start.push_back(folds.back().identity(o_));
+  }
+  const auto each = [&](auto&& action) {
+    for (size_t f = 0; f < folds.size(); ++f) action(folds[f], stacks[f], f);
+  };
+  const auto depth_before = [&](Value k) { return o_.intrinsic("llvm.ctpop", {o_.integer(64)}, {k}); };
+
+  Value one_block = LLVMBuildICmp(o_.b, LLVMIntSLE, n_, o_.i64(Fold::block), "");
+  Block quick = new_block(o_), done = new_block(o_);
+  Loop blocks(o_, o_.i64(0), n_, o_.i64(Fold::block));
+  Value end = LLVMBuildAdd(o_.b, blocks.i, o_.i64(Fold::block), "");
+  end = o_.select(LLVMBuildICmp(o_.b, LLVMIntSLT, end, n_, ""), end, n_);
+  const Values folded = flat(fold_block(p, folds, blocks.i, end));
+  Block push = new_block(o_);
+  Block from_block = LLVMGetInsertBlock(o_.b);
+  LLVMBuildCondBr(o_.b, one_block, done, push);
+  enter(o_, push);
+  Value k = LLVMBuildLShr(o_.b, blocks.i, o_.i64(10), "");
+  Value depth = depth_before(k);
+  each([&](const Fold& fold, Value stack, size_t f) { fold.store(o_, stack, depth, part(folded, f, fold)); });
+  Value next = LLVMBuildAdd(o_.b, k, o_.i64(1), "");
+  Value merges = o_.intrinsic("llvm.cttz", {o_.integer(64)}, {next, LLVMConstInt(o_.integer(1), 1, false)});
+  Loop merging(o_, o_.i64(0), merges, o_.i64(1));
+  Value below = LLVMBuildSub(o_.b, LLVMBuildSub(o_.b, depth, o_.i64(1), ""), merging.i, "");
+  each([&](const Fold& fold, Value stack, size_t) { fold.merge(o_, stack, below); });
+  merging.next();
+  blocks.next();
+
+  // What is left on the stack, from the right; nothing of an empty row.
+  Block some = new_block(o_);
+  Block from_loop = LLVMGetInsertBlock(o_.b);
+  LLVMBuildCondBr(o_.b, LLVMBuildICmp(o_.b, LLVMIntEQ, n_, o_.i64(0), ""), quick, some);
+  enter(o_, quick);
+  LLVMBuildBr(o_.b, done);
+  enter(o_, some);
+  (void)from_loop;
+  Value count = LLVMBuildLShr(o_.b, LLVMBuildAdd(o_.b, n_, o_.i64(Fold::block - 1), ""), o_.i64(10), "");
+  Value held = depth_before(count);
+  Loop last(o_, o_.i64(1), held, o_.i64(1));
+  below = LLVMBuildSub(o_.b, LLVMBuildSub(o_.b, held, o_.i64(1), ""), last.i, "");
+  each([&](const Fold& fold, Value stack, size_t) { fold.merge(o_, stack, below); });
+  last.next();
+  std::vector<Values> of_stack;
+  each([&](const Fold& fold, Value stack, size_t) { of_stack.push_back(fold.load(o_, stack, o_.i64(0))); });
+  Block from_stack = LLVMGetInsertBlock(o_.b);
+  LLVMBuildBr(o_.b, done);
+
+  enter(o_, done);
+  const Values empty = flat(start), slow = flat(of_stack);
+  Values all;
+  for (size_t i = 0; i < folded.size(); ++i) {
+    Value phi = LLVMBuildPhi(o_.b, LLVMTypeOf(folded[i]), "");
+    Value values[] = {folded[i], empty[i], slow[i]};
+    Block from[] = {from_block, quick, from_stack};
+    LLVMAddIncoming(phi, values, from, 3);
+    all.push_back(phi);
+  }
+  each([&](const Fold& fold, Value, size_t f) { rows_[size_t(p.folded[f])] = fold.finish(o_, part(all, f, fold)); });
+}
+
+// Points [begin, end), at most 1024 from a multiple of that, folded from the identity on.
+std::vector<Values> Emitter::fold_block(const Pass& p, const std::vector<Fold>& folds, Value begin, Value end) {
+  std::vector<Values> start;
+  for (const Fold& f : folds) start.push_back(f.identity(o_));
+  const int many = copies(p);
+  Value whole = LLVMBuildAnd(o_.b, end, o_.i64(-Fold::all), "");
+  Loop main(o_, begin, whole, o_.i64(int64_t(lanes_) * many), flat(start));
+  std::vector<Values> v(size_t(many), Values(k_.body.size(), nullptr));
+  std::vector<Points> at;
+  for (int c = 0; c < many; ++c) at.push_back({LLVMBuildAdd(o_.b, main.i, o_.i64(int64_t(c) * lanes_), "")});
+  for (int c = 0; c < many; ++c) read(p, at[size_t(c)], v[size_t(c)]);
+  for (int c = 0; c < many; ++c) compute(p, at[size_t(c)], v[size_t(c)]);
+  std::vector<Values> acc;
+  for (size_t f = 0; f < folds.size(); ++f) acc.push_back(part(main.carried, f, folds[f]));
+  for (int c = 0; c < many; ++c) {
+    write(p, at[size_t(c)], v[size_t(c)]);
+    for (size_t f = 0; f < folds.size(); ++f)
+      acc[f] = folds[f].step(o_, acc[f], element(v[size_t(c)], k_.body[size_t(p.folded[f])].in[0]), nullptr);
+  }
+  main.next(flat(acc));
+  const Values all = fold_rest(p, folds, main.carried, whole, end);
+  acc.clear();
+  for (size_t f = 0; f < folds.size(); ++f) acc.push_back(part(all, f, folds[f]));
+  return acc;
+}
+
+// The last, incomplete 32 points, if any: each vector has its turn, those without points do nothing.
+Values Emitter::fold_rest(const Pass& p, const std::vector<Fold>& folds, const Values& start, Value whole, Value end) {
+  Value stop = LLVMBuildAnd(o_.b, LLVMBuildAdd(o_.b, end, o_.i64(Fold::all - 1), ""), o_.i64(-Fold::all), "");
+  Loop rest(o_, whole, stop, o_.i64(lanes_), start);
+  Values idle;  // moved on
+  for (size_t f = 0; f < folds.size(); ++f) {
+    Values turn = part(rest.carried, f, folds[f]);
+    std::rotate(turn.begin(), turn.begin() + 1, turn.end());
+    idle.insert(idle.end(), turn.begin(), turn.end());
+  }
+  Block work = new_block(o_), joined = new_block(o_), from = LLVMGetInsertBlock(o_.b);
+  LLVMBuildCondBr(o_.b, LLVMBuildICmp(o_.b, LLVMIntSLT, rest.i, end, ""), work, joined);
+  enter(o_, work);
+  Points some = masked(rest.i, LLVMBuildSub(o_.b, end, rest.i, ""));
+  Values v(k_.body.size(), nullptr);
+  read(p, some, v);
+  compute(p, some, v);
+  write(p, some, v);
+  Values busy;
+  for (size_t f = 0; f < folds.size(); ++f) {
+    const Values acc =
+        folds[f].step(o_, part(rest.carried, f, folds[f]), element(v, k_.body[size_t(p.folded[f])].in[0]), some.mask);
+    busy.insert(busy.end(), acc.begin(), acc.end());
+  }
+  Block worked = LLVMGetInsertBlock(o_.b);
+  LLVMBuildBr(o_.b, joined);
+  enter(o_, joined);
+  Values next;
+  for (size_t i = 0; i < idle.size(); ++i) next.push_back(join(o_, idle[i], from, busy[i], worked));
+  rest.next(next);
+  return rest.carried;
+}
+
+}  // namespace rill::kernel

@@ -1,0 +1,64 @@
+// The function of one kernel in LLVM's IR: a loop over rows; in it, for each pass of the schedule, the row-level
+// instructions as scalars, then loops over the row's points, a vector of them at a time and at the end one whose
+// lanes are masked. Start at Emitter::run().
+#pragma once
+#include <vector>
+
+#include "rill/devices/kernel/schedule.h"
+#include "rill/devices/llvm/fold.h"
+#include "rill/devices/llvm/loop.h"
+#include "rill/devices/llvm/ops.h"
+
+namespace rill::kernel {
+
+class Emitter {
+ public:
+  Emitter(const Kernel& k, LLVMModuleRef module, const Machine& machine);
+  void run();
+
+ private:
+  // The points that a stretch of straight code computes: `lanes_` from `i` on, those of `mask` alone where it is set
+  // (then `left` of them, from the first).
+  struct Points {
+    Value i, mask = nullptr, left = nullptr;
+  };
+
+  void begin_function();
+  void row(Value r);
+  void row_value(int32_t n);
+  void store_row_outputs();
+  void pass(const Pass& p);
+  void map(const Pass& p);
+  void reduce(const Pass& p);
+  std::vector<Values> fold_block(const Pass& p, const std::vector<Fold>& folds, Value begin, Value end);
+  Values fold_rest(const Pass& p, const std::vector<Fold>& folds, const Values& start, Value whole, Value end);
+
+  Points masked(Value i, Value left);
+  void read(const Pass& p, const Points& at, Values& v);
+  void compute(const Pass& p, const Points& at, Values& v);
+  void write(const Pass& p, const Points& at, const Values& v);
+  Value element(const Values& v, int32_t n) const { return v[size_t(n)] ? v[size_t(n)] : splats_[size_t(n)]; }
+  Value patched(const Inst& i, const Value* in, Value mask, int lanes);
+
+  Value load(DType d, Value address, const Points& at);
+  void store(DType d, Value v, Value address, const Points& at, bool streaming);
+  Value address(Value base, Value i, DType d);
+  Value scratch_row(int32_t slot);
+  Value local(Type t);  // memory in the function's frame
+  int copies(const Pass& p) const;
+  DType type_of(int32_t n) const { return k_.body[size_t(n)].type; }
+  bool is_row(int32_t n) const { return s_.row_level[size_t(n)]; }
+
+  const Kernel& k_;
+  Schedule s_;
+  Ops o_;
+  int lanes_;
+  Value function_ = nullptr;
+  Block allocas_ = nullptr;  // the first block: frame memory alone
+  Value n_ = nullptr, slot_bytes_ = nullptr;
+  Values pointers_;  // by operand: where this row lies; a counter's first number
+  Values rows_;      // by instruction: row-level values of this row
+  Values splats_;    // by instruction: the same as vectors, in this pass
+};
+
+}  // namespace rill::kernel

@@ -1,0 +1,99 @@
+#include "rill/devices/llvm/machine.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <llvm/Config/llvm-config.h>
+
+#include <map>
+#include <stdexcept>
+
+namespace rill::kernel {
+
+namespace {
+
+#if LLVM_VERSION_MAJOR >= 18
+constexpr const char* passes = "function(early-cse,instcombine<no-verify-fixpoint>)";
+#else
+constexpr const char* passes = "function(early-cse,instcombine)";
+#endif
+
+// A string of LLVM's, which frees it.
+std::string take(char* text) {
+  std::string s = text ? text : "";
+  LLVMDisposeMessage(text);
+  return s;
+}
+
+bool has(const std::string& features, const char* name) {
+  return ("," + features + ",").find(std::string(",+") + name + ",") != std::string::npos;
+}
+
+Machine make(const std::string& cpu) {
+#if defined(__x86_64__)
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+#elif defined(__aarch64__)
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
+#endif
+  Machine m;
+  m.triple = take(LLVMGetDefaultTargetTriple());
+  std::string name = cpu, features;
+  if (cpu.empty()) {
+    name = take(LLVMGetHostCPUName());
+    features = take(LLVMGetHostCPUFeatures());
+  }
+#if defined(__x86_64__)
+  m.x86 = true;
+  const bool v3 = cpu == "x86-64-v3";
+  if (v3 || (has(features, "avx2") && has(features, "fma"))) m.vector_bytes = 32;
+  m.masks =
+      has(features, "avx512f") && has(features, "avx512vl") && has(features, "avx512bw") && has(features, "avx512dq");
+  if (m.masks) m.vector_bytes = 64;
+  m.halves = v3 || has(features, "f16c");
+#endif
+  LLVMTargetRef target = nullptr;
+  char* error = nullptr;
+  if (LLVMGetTargetFromTriple(m.triple.c_str(), &target, &error)) throw std::runtime_error(take(error));
+  // Position-independent: the code lies wherever the loader finds room, and reaches its constants relative to itself.
+  m.target = LLVMCreateTargetMachine(target, m.triple.c_str(), name.c_str(), features.c_str(), LLVMCodeGenLevelDefault,
+                                     LLVMRelocPIC, LLVMCodeModelDefault);
+  if (!m.target) throw std::runtime_error("LLVM has no code generator for " + m.triple);
+  return m;
+}
+
+}  // namespace
+
+const Machine& machine_for(const std::string& cpu) {
+  static std::map<std::string, Machine> machines;  // the caller holds the lock of compile.cpp
+  auto it = machines.find(cpu);
+  if (it == machines.end()) it = machines.emplace(cpu, make(cpu)).first;
+  return it->second;
+}
+
+std::string object_of(const Machine& machine, LLVMModuleRef module) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef fault = LLVMRunPasses(module, passes, machine.target, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (fault) {
+    char* text = LLVMGetErrorMessage(fault);
+    std::string message = text;
+    LLVMDisposeErrorMessage(text);
+    throw std::runtime_error(message);
+  }
+  char* error = nullptr;
+  LLVMMemoryBufferRef buffer = nullptr;
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine.target, module, LLVMObjectFile, &error, &buffer))
+    throw std::runtime_error(take(error));
+  std::string object(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  LLVMDisposeMemoryBuffer(buffer);
+  return object;
+}
+
+}  // namespace rill::kernel

@@ -1,0 +1,24 @@
+// The processor that kernels are compiled for, and what of it an emitter must know.
+#pragma once
+#include <llvm-c/TargetMachine.h>
+
+#include <string>
+
+namespace rill::kernel {
+
+struct Machine {
+  LLVMTargetMachineRef target = nullptr;
+  std::string triple;
+  int vector_bytes = 16;  // of its widest registers
+  bool masks = false;     // masked loads and stores of every type are instructions (AVX-512)
+  bool halves = true;     // f16 <-> f32 are instructions
+  bool x86 = false;
+};
+
+// The machine called `cpu` ("": the one this runs on); made once each, it lives on. Throws std::runtime_error.
+const Machine& machine_for(const std::string& cpu);
+
+// Optimises the module and translates it. Throws std::runtime_error.
+std::string object_of(const Machine& machine, LLVMModuleRef module);
+
+}  // namespace rill::kernel

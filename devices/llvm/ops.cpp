@@ -1,0 +1,229 @@
+#include "rill/devices/llvm/ops.h"
+
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+namespace rill::kernel {
+
+Ops::Ops(LLVMModuleRef m, const Machine& target)
+    : module(m), context(LLVMGetModuleContext(m)), b(LLVMCreateBuilderInContext(context)), machine(target) {}
+
+// --- Types and constants ---------------------------------------------------------------------------------------------
+
+Type Ops::element(DType d) const {
+  if (d == DType::f32) return LLVMFloatTypeInContext(context);
+  if (d == DType::f64) return LLVMDoubleTypeInContext(context);
+  return integer(bits_of(d));
+}
+
+Value Ops::constant(DType d, uint64_t bits, int lanes) const {
+  if (d == DType::boolean) bits = (bits & 0xff) != 0;
+  if (bits_of(d) < 64) bits &= (uint64_t(1) << bits_of(d)) - 1;
+  Value one = LLVMConstInt(integer(bits_of(d)), bits, false);
+  if (is_float(d)) one = LLVMConstBitCast(one, element(d));
+  if (lanes == 1) return one;
+  std::vector<Value> all(size_t(lanes), one);
+  return LLVMConstVector(all.data(), unsigned(lanes));
+}
+
+Value Ops::number(Type t, double value, int lanes) const {
+  std::vector<Value> all(size_t(lanes), LLVMConstReal(t, value));
+  return lanes == 1 ? all[0] : LLVMConstVector(all.data(), unsigned(lanes));
+}
+
+Value Ops::splat(Value scalar, int lanes) {
+  if (lanes == 1) return scalar;
+  if (LLVMIsConstant(scalar)) {
+    std::vector<Value> all(size_t(lanes), scalar);
+    return LLVMConstVector(all.data(), unsigned(lanes));
+  }
+  Type t = wide(LLVMTypeOf(scalar), lanes);
+  Value v = LLVMBuildInsertElement(b, LLVMGetPoison(t), scalar, i64(0), "");
+  return LLVMBuildShuffleVector(b, v, LLVMGetPoison(t), LLVMConstNull(wide(integer(32), lanes)), "");
+}
+
+Value Ops::intrinsic(const char* name, std::initializer_list<Type> overloads, std::initializer_list<Value> args) {
+  const unsigned id = LLVMLookupIntrinsicID(name, std::strlen(name));
+  if (id == 0) throw std::runtime_error(std::string("this LLVM has no ") + name);
+  Type* types = const_cast<Type*>(overloads.begin());
+  Value* values = const_cast<Value*>(args.begin());
+  Type function = LLVMIntrinsicGetType(context, id, types, overloads.size());
+  return LLVMBuildCall2(b, function, LLVMGetIntrinsicDeclaration(module, id, types, overloads.size()), values,
+                        unsigned(args.size()), "");
+}
+
+Value Ops::to_memory(DType d, Value v, int lanes) {
+  return d == DType::boolean ? LLVMBuildZExt(b, v, memory_type(d, lanes), "") : v;
+}
+Value Ops::from_memory(DType d, Value v, int lanes) {
+  return d == DType::boolean ? LLVMBuildICmp(b, LLVMIntNE, v, LLVMConstNull(memory_type(d, lanes)), "") : v;
+}
+
+// --- Arithmetic ------------------------------------------------------------------------------------------------------
+
+Value Ops::compare(Code c, DType d, Value x, Value y) {
+  const int at = int(c) - int(Code::eq);  // eq ne lt le gt ge
+  static constexpr LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT,
+                                               LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
+  static constexpr LLVMIntPredicate with_sign[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT,
+                                                   LLVMIntSLE, LLVMIntSGT, LLVMIntSGE};
+  static constexpr LLVMIntPredicate without[] = {LLVMIntEQ, LLVMIntNE, LLVMIntULT, LLVMIntULE, LLVMIntUGT, LLVMIntUGE};
+  if (is_float(d)) return LLVMBuildFCmp(b, real[at], x, y, "");
+  return LLVMBuildICmp(b, (is_signed_int(d) ? with_sign : without)[at], x, y, "");
+}
+
+Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
+  const bool real = is_float(d);
+  switch (c) {
+    case Code::add: return real ? LLVMBuildFAdd(b, x, y, "") : LLVMBuildAdd(b, x, y, "");
+    case Code::sub: return real ? LLVMBuildFSub(b, x, y, "") : LLVMBuildSub(b, x, y, "");
+    case Code::mul: return real ? LLVMBuildFMul(b, x, y, "") : LLVMBuildMul(b, x, y, "");
+    case Code::div: return LLVMBuildFDiv(b, x, y, "");
+    case Code::copysign: return intrinsic("llvm.copysign", {type(d, lanes)}, {x, y});
+    case Code::mul_high: {
+      Type twice = wide(integer(64), lanes);
+      Value product = LLVMBuildMul(b, LLVMBuildZExt(b, x, twice, ""), LLVMBuildZExt(b, y, twice, ""), "");
+      return LLVMBuildTrunc(b, LLVMBuildLShr(b, product, constant(DType::i64, 32, lanes), ""), type(d, lanes), "");
+    }
+    case Code::min:
+    case Code::max: {
+      // The inner select is one instruction of x86.
+      Value y_or_x = select(compare(c == Code::min ? Code::lt : Code::gt, d, x, y), x, y);
+      return real ? select(LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), x, y_or_x) : y_or_x;
+    }
+    default: break;
+  }
+  Type bits = wide(integer(bits_of(d)), lanes);  // bit_and, bit_or, bit_xor
+  Value p = real ? LLVMBuildBitCast(b, x, bits, "") : x, q = real ? LLVMBuildBitCast(b, y, bits, "") : y;
+  Value r = c == Code::bit_and  ? LLVMBuildAnd(b, p, q, "")
+            : c == Code::bit_or ? LLVMBuildOr(b, p, q, "")
+                                : LLVMBuildXor(b, p, q, "");
+  return real ? LLVMBuildBitCast(b, r, type(d, lanes), "") : r;
+}
+
+Value Ops::one(const Inst& i, DType from, Value x, int lanes) {
+  const Type t = type(i.type, lanes);
+  const bool real = is_float(i.type);
+  switch (i.code) {
+    case Code::neg: return real ? LLVMBuildFNeg(b, x, "") : LLVMBuildNeg(b, x, "");
+    case Code::bit_not: return LLVMBuildNot(b, x, "");
+    case Code::abs:
+      if (real) return intrinsic("llvm.fabs", {t}, {x});
+      return is_signed_int(i.type) ? intrinsic("llvm.abs", {t}, {x, LLVMConstInt(integer(1), 0, false)}) : x;
+    case Code::sqrt: return intrinsic("llvm.sqrt", {t}, {x});
+    case Code::floor: return intrinsic("llvm.floor", {t}, {x});
+    case Code::ceil: return intrinsic("llvm.ceil", {t}, {x});
+    case Code::trunc: return intrinsic("llvm.trunc", {t}, {x});
+    case Code::round_even: return intrinsic("llvm.rint", {t}, {x});
+    case Code::bitcast: return LLVMBuildBitCast(b, to_memory(from, x, lanes), memory_type(i.type, lanes), "");
+    case Code::convert: return convert(from, i.type, x, lanes);
+    // Frozen: of a number that does not fit LLVM makes poison, which could spread; any bits will do.
+    case Code::to_int: return LLVMBuildFreeze(b, LLVMBuildFPToSI(b, x, t, ""), "");
+    case Code::to_float: return LLVMBuildSIToFP(b, x, t, "");
+    case Code::shl: return LLVMBuildShl(b, x, constant(i.type, i.imm, lanes), "");
+    default:
+      return is_signed_int(i.type) ? LLVMBuildAShr(b, x, constant(i.type, i.imm, lanes), "")
+                                   : LLVMBuildLShr(b, x, constant(i.type, i.imm, lanes), "");
+  }
+}
+
+Value Ops::compute(const Inst& i, DType from, const Value* in, int lanes) {
+  if (i.code == Code::constant) return constant(i.type, i.imm, lanes);
+  if (i.code >= Code::eq && i.code <= Code::ge) return compare(i.code, from, in[0], in[1]);
+  switch (operand_count(i.code)) {
+    case 1: {
+      Value y = one(i, from, in[0], lanes);
+      return i.code == Code::bitcast ? from_memory(i.type, y, lanes) : y;
+    }
+    case 2: return two(i.code, i.type, in[0], in[1], lanes);
+    default: break;
+  }
+  if (i.code == Code::select) return select(in[0], in[1], in[2]);
+  if (i.code == Code::fma) return intrinsic("llvm.fma", {type(i.type, lanes)}, {in[0], in[1], in[2]});
+  Value y = select(compare(Code::lt, i.type, in[2], in[0]), in[2], in[0]);  // clamp
+  return select(compare(Code::gt, i.type, in[1], y), in[1], y);
+}
+
+// --- Conversions: convert_number (devices/kernel/convert.h), lane by lane --------------------------------------------
+
+Value Ops::widen(DType from, Value x, int lanes) {
+  const Type i32 = wide(integer(32), lanes), f32 = type(DType::f32, lanes);
+  const auto c = [&](uint32_t v) { return constant(DType::u32, v, lanes); };
+  Value u = LLVMBuildZExt(b, x, i32, "");
+  if (from == DType::bf16) return LLVMBuildBitCast(b, LLVMBuildShl(b, u, c(16), ""), f32, "");
+  if (machine.halves) {
+    Type half = wide(LLVMHalfTypeInContext(context), lanes);
+    return LLVMBuildFPExt(b, LLVMBuildBitCast(b, x, half, ""), f32, "");
+  }
+  Value sign = LLVMBuildShl(b, LLVMBuildAnd(b, u, c(0x8000), ""), c(16), "");
+  Value rest = LLVMBuildAnd(b, u, c(0x7fff), "");
+  Value moved = LLVMBuildShl(b, rest, c(13), "");
+  Value normal = LLVMBuildAdd(b, moved, c(0x38000000), "");
+  Value special = LLVMBuildOr(b, moved, c(0x7f800000), "");  // infinity and NaN
+  Value small = LLVMBuildFMul(b, LLVMBuildUIToFP(b, rest, f32, ""), number(element(DType::f32), 0x1p-24, lanes), "");
+  Value y = select(LLVMBuildICmp(b, LLVMIntUGE, rest, c(0x7c00), ""), special, normal);
+  y = select(LLVMBuildICmp(b, LLVMIntULT, rest, c(0x400), ""), LLVMBuildBitCast(b, small, i32, ""), y);
+  return LLVMBuildBitCast(b, LLVMBuildOr(b, sign, y, ""), f32, "");
+}
+
+Value Ops::narrow(DType to, Value x, int lanes) {
+  const Type i16 = wide(integer(16), lanes), i32 = wide(integer(32), lanes), f32 = type(DType::f32, lanes);
+  const auto c = [&](uint32_t v) { return constant(DType::u32, v, lanes); };
+  const auto shr = [&](Value v, uint32_t by) { return LLVMBuildLShr(b, v, c(by), ""); };
+  if (to == DType::f16 && machine.halves) {
+    Type half = wide(LLVMHalfTypeInContext(context), lanes);
+    return LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, x, half, ""), i16, "");
+  }
+  Value all = LLVMBuildBitCast(b, x, i32, "");
+  if (to == DType::bf16) {
+    Value odd = LLVMBuildAnd(b, shr(all, 16), c(1), "");
+    Value rounded = shr(LLVMBuildAdd(b, LLVMBuildAdd(b, all, c(0x7fff), ""), odd, ""), 16);
+    Value nan = LLVMBuildOr(b, shr(all, 16), c(0x40), "");
+    return LLVMBuildTrunc(b, select(LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), nan, rounded), i16, "");
+  }
+  Value sign = LLVMBuildAnd(b, shr(all, 16), c(0x8000), "");  // as Half(float) of tensor/dtype.cpp
+  Value u = LLVMBuildAnd(b, all, c(0x7fffffff), "");
+  Value odd = LLVMBuildAnd(b, shr(u, 13), c(1), "");
+  Value normal = shr(LLVMBuildAdd(b, LLVMBuildAdd(b, u, c(0xfffu - 0x38000000u), ""), odd, ""), 13);
+  Value moved = LLVMBuildFAdd(b, LLVMBuildBitCast(b, u, f32, ""), number(element(DType::f32), 0.5, lanes), "");
+  Value small = LLVMBuildSub(b, LLVMBuildBitCast(b, moved, i32, ""), c(0x3f000000), "");
+  Value y = select(LLVMBuildICmp(b, LLVMIntUGE, u, c(0x38800000), ""), normal, small);
+  y = select(LLVMBuildICmp(b, LLVMIntUGE, u, c(0x47800000), ""), c(0x7c00), y);
+  y = select(LLVMBuildICmp(b, LLVMIntUGT, u, c(0x7f800000), ""), c(0x7e00), y);
+  return LLVMBuildTrunc(b, LLVMBuildOr(b, sign, y, ""), i16, "");
+}
+
+Value Ops::to_integer(DType from, DType to, Value x, int lanes) {
+  const auto c = [&](double v) { return number(element(from), v, lanes); };
+  const Type wide64 = wide(integer(64), lanes);
+  Value above = LLVMBuildFCmp(b, LLVMRealOGE, x, c(0x1p63), "");
+  Value y = select(above, constant(DType::i64, INT64_MAX, lanes), LLVMBuildFPToSI(b, x, wide64, ""));
+  if (to == DType::u64) {
+    Value great = select(LLVMBuildFCmp(b, LLVMRealOGE, x, c(0x1p64), ""), constant(DType::u64, UINT64_MAX, lanes),
+                         LLVMBuildFPToUI(b, x, wide64, ""));
+    y = select(above, great, y);
+  }
+  Value inside = LLVMBuildFCmp(b, LLVMRealOGT, x, c(-0x1p63), "");
+  return LLVMBuildTrunc(b, select(inside, y, constant(DType::i64, uint64_t(INT64_MIN), lanes)), type(to, lanes), "");
+}
+
+Value Ops::convert(DType from, DType to, Value x, int lanes) {
+  const Type t = type(to, lanes);
+  if (from == to) return x;
+  if (is_half(from)) return convert(DType::f32, to, widen(from, x, lanes), lanes);
+  if (to == DType::boolean)
+    return is_float(from) ? LLVMBuildFCmp(b, LLVMRealUNE, x, LLVMConstNull(type(from, lanes)), "")
+                          : LLVMBuildICmp(b, LLVMIntNE, x, LLVMConstNull(type(from, lanes)), "");
+  if (is_half(to)) return narrow(to, convert(from, DType::f32, x, lanes), lanes);
+  if (is_float(from)) {
+    if (!is_float(to)) return to_integer(from, to, x, lanes);
+    return to == DType::f64 ? LLVMBuildFPExt(b, x, t, "") : LLVMBuildFPTrunc(b, x, t, "");
+  }
+  if (is_float(to)) return is_signed_int(from) ? LLVMBuildSIToFP(b, x, t, "") : LLVMBuildUIToFP(b, x, t, "");
+  if (bits_of(to) < bits_of(from)) return LLVMBuildTrunc(b, x, t, "");
+  if (bits_of(to) == bits_of(from)) return x;
+  return is_signed_int(from) ? LLVMBuildSExt(b, x, t, "") : LLVMBuildZExt(b, x, t, "");
+}
+
+}  // namespace rill::kernel
