@@ -11,6 +11,7 @@
 #include "rill/devices/kernel/interpret.h"
 #include "rill/devices/kernel/schedule.h"
 #include "rill/rill.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace kernel_test {
 

@@ -336,12 +336,9 @@ std::string FunctionCore::explain() const {
   std::lock_guard lock(state_->mutex);
   std::string text = fmt::format("function '{}': {} trace{}\n", name_, state_->traced, state_->traced == 1 ? "" : "s");
   for (const auto& t : state_->traces) {
-    const Executable& e = t->graph->executable();
     text += fmt::format("  trace {} for {}: {}\n", t->number, print_specs(t->key.leaves), t->reason);
-    text += fmt::format(
-        "    {} nodes traced, {} kept, {} kernels; arena {} bytes ({} without sharing), {} results in place\n",
-        t->traced_nodes, e.graph().nodes().size(), e.kernel_count(), e.plan().arena_bytes, e.plan().unshared_bytes,
-        e.plan().in_place);
+    text += fmt::format("    {} nodes traced, {} kept\n", t->traced_nodes, t->graph->graph().nodes().size());
+    text += t->graph->tiers().describe("    ");
   }
   return text;
 }

@@ -12,11 +12,12 @@
 
 namespace rill {
 
-GraphCall::GraphCall(Graph traced) : executable_(optimize(std::move(traced))) {}
+GraphCall::GraphCall(Graph traced) : tiers_(Tiers::make(std::move(traced))) {}
 
 std::vector<Tensor> GraphCall::run(std::span<const Tensor> inputs) const {
-  std::vector<Tensor> results(executable_.result_count());
-  executable_.run(inputs, results);
+  const Executable& e = tiers_->now();
+  std::vector<Tensor> results(e.result_count());
+  e.run(inputs, results);
   return results;
 }
 
@@ -170,7 +171,7 @@ const GraphCall::Pullback& GraphCall::pullback() {
 std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where& where) {
   if (!any_tape_watches(inputs)) return run(inputs);
   const Pullback& p = pullback();
-  size_t results = executable_.result_count();
+  size_t results = executable().result_count();
   std::vector<Tensor> all = p.forward->run(inputs);
   CustomVjp vjp = vjp_of_call({inputs.begin(), inputs.end()}, all);
   std::vector<const Tensor*> in = pointers(inputs);
@@ -181,7 +182,7 @@ std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where&
 
 CustomVjp GraphCall::vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor> all) {
   auto self = shared_from_this();
-  size_t results = executable_.result_count();
+  size_t results = executable().result_count();
   // Stand-ins keep the shapes of the results; the residuals are kept whole.
   std::vector<Spec> specs;
   for (size_t k = 0; k < results; ++k) specs.push_back(all[k].spec());

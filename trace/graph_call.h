@@ -4,7 +4,7 @@
 #include <memory>
 #include <mutex>
 
-#include "rill/trace/executable.h"
+#include "rill/trace/tiers.h"
 
 namespace rill {
 
@@ -16,8 +16,9 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   // thread that watch an input record the call.
   std::vector<Tensor> call(std::span<const Tensor> inputs, const Where& where);
 
-  const Executable& executable() const { return executable_; }
-  const Graph& graph() const { return executable_.graph(); }
+  const Tiers& tiers() const { return *tiers_; }
+  const Executable& executable() const { return tiers_->now(); }
+  const Graph& graph() const { return tiers_->eager().graph(); }
 
  private:
   // The graph with what its backward needs as further outputs (residuals), and that backward: from the residuals and a
@@ -31,7 +32,7 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
   CustomVjp vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor> all_results);
 
-  Executable executable_;
+  std::shared_ptr<Tiers> tiers_;
   std::once_flag pullback_once_;
   std::unique_ptr<Pullback> pullback_;
 };

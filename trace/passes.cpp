@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "rill/ops/ops.h"
+#include "rill/trace/fusion.h"
 #include "rill/trace/layout.h"
 
 namespace rill {
@@ -221,9 +222,10 @@ void verify(const Graph& g) {
   }
 }
 
-Graph optimize(Graph g) {
+namespace {
+Graph run_passes(std::span<const Pass> passes, Graph g) {
   static const bool log = std::getenv("RILL_LOG") && std::strstr(std::getenv("RILL_LOG"), "passes");
-  for (const Pass& pass : pipeline()) {
+  for (const Pass& pass : passes) {
     auto start = std::chrono::steady_clock::now();
     Graph next = pass.run(g);
     if (log) {
@@ -240,6 +242,17 @@ Graph optimize(Graph g) {
 #endif
   }
   return g;
+}
+}  // namespace
+
+Graph optimize(Graph g) { return run_passes(pipeline(), std::move(g)); }
+
+Graph compile_graph(const Graph& g) {
+  static constexpr Pass passes[] = {
+      {"fusion", [](const Graph& g) { return fuse(g, kernel::compile); }},
+      {"dead code", eliminate_dead_code},
+  };
+  return run_passes(passes, g);
 }
 
 }  // namespace rill

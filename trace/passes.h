@@ -25,6 +25,8 @@ Graph insert_copies(const Graph& g);
 std::span<const Pass> pipeline();
 // All of them; in debug builds each result is verified. RILL_LOG=passes prints a line a pass.
 Graph optimize(Graph g);
+// The passes after those, for the compiled tier: fusion, with each kernel compiled. Throws where there is no compiler.
+Graph compile_graph(const Graph& g);
 // Throws rill::Error where a node takes a later value, or where infer disagrees with its recorded outputs.
 void verify(const Graph& g);
 

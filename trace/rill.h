@@ -9,3 +9,4 @@
 #include "rill/tensor/stream.h"
 #include "rill/trace/export.h"
 #include "rill/trace/function.h"
+#include "rill/trace/jit.h"

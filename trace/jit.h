@@ -1,0 +1,20 @@
+// When traced functions are compiled. A first call runs at once on the eager kernels, while fused kernels are compiled
+// on a background thread; later calls take those as soon as they are ready. Both give the same bits, so nobody can
+// tell.
+#pragma once
+
+namespace rill::jit {
+
+enum class Mode {
+  off,     // never compile: traced functions run on the eager kernels
+  tiered,  // compile in the background (the default)
+  wait     // compile before the first call returns: for benchmarks and tests
+};
+// As the environment's RILL_JIT says ("off", "wait"), until set_mode().
+Mode mode();
+// For traces made from now on, by any thread.
+void set_mode(Mode m);
+// Returns when every trace made so far has its compiled kernels, or was found to have none.
+void wait();
+
+}  // namespace rill::jit

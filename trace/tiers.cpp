@@ -1,0 +1,157 @@
+// The background thread (Worker) takes one graph after another. A graph that its function has dropped meanwhile is
+// skipped, and at the end of the process what still waits is dropped.
+#include "rill/trace/tiers.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "rill/devices/kernel/compiler.h"
+#include "rill/trace/fusion.h"
+#include "rill/trace/jit.h"
+#include "rill/trace/passes.h"
+
+namespace rill {
+
+namespace {
+
+class Worker {
+ public:
+  using Job = std::function<void()>;
+
+  ~Worker() {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+      jobs_.clear();
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  void add(Job job) {
+    std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    jobs_.push_back(std::move(job));
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return jobs_.empty() && !busy_; });
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+      if (stop_) return;
+      Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      job();
+      job = {};
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  bool busy_ = false, stop_ = false;
+  std::thread thread_;
+};
+
+// Made after what compiling needs (the memory cache of kernels), so that it ends before that does.
+Worker& worker() {
+  static const std::string compiler_first = kernel::no_compiler_reason();
+  static Worker w;
+  return w;
+}
+
+std::atomic<jit::Mode>& mode_now() {
+  static std::atomic<jit::Mode> mode = [] {
+    const char* text = std::getenv("RILL_JIT");
+    if (text && std::strcmp(text, "off") == 0) return jit::Mode::off;
+    return text && std::strcmp(text, "wait") == 0 ? jit::Mode::wait : jit::Mode::tiered;
+  }();
+  return mode;
+}
+
+}  // namespace
+
+namespace jit {
+Mode mode() { return mode_now(); }
+void set_mode(Mode m) { mode_now() = m; }
+void wait() { worker().wait(); }
+}  // namespace jit
+
+std::shared_ptr<Tiers> Tiers::make(Graph traced) {
+  auto tiers = std::make_shared<Tiers>(optimize(std::move(traced)));
+  const std::string no_compiler = jit::mode() == jit::Mode::off ? "compiling is off" : kernel::no_compiler_reason();
+  if (!no_compiler.empty()) {
+    tiers->why_eager_ = no_compiler;
+    tiers->done_ = true;
+  } else if (jit::mode() == jit::Mode::wait) {
+    tiers->compile();
+  } else {
+    worker().add([job = std::weak_ptr<Tiers>(tiers)] {
+      if (auto tiers = job.lock()) tiers->compile();
+    });
+  }
+  return tiers;
+}
+
+void Tiers::compile() {
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    Graph fused = compile_graph(eager_.graph());
+    bool any = false;
+    for (const Node& n : fused.nodes()) any |= n.op == &fused_op;
+    if (any) compiled_ = std::make_unique<const Executable>(std::move(fused));
+    else why_eager_ = "nothing to fuse";
+  } catch (const std::exception& e) {
+    why_eager_ = e.what();
+  }
+  milliseconds_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  ready_.store(compiled_.get(), std::memory_order_release);
+  done_.store(true, std::memory_order_release);
+}
+
+std::string Tiers::state() const {
+  if (!done_.load(std::memory_order_acquire)) return "compiling";
+  return why_eager_.empty() ? "compiled" : "eager kernels: " + why_eager_;
+}
+
+std::string Tiers::describe(std::string_view indent) const {
+  const Executable& e = now();
+  std::string text = fmt::format("{}{}", indent, state());
+  if (milliseconds_ > 0) text += fmt::format(" in {:.1f} ms", milliseconds_);
+  text += fmt::format(", {} kernels; arena {} bytes ({} without sharing), {} results in place\n", e.kernel_count(),
+                      e.plan().arena_bytes, e.plan().unshared_bytes, e.plan().in_place);
+  for (const Node& n : e.graph().nodes()) {
+    if (n.kind != Node::Kind::op || n.op->view) continue;
+    std::string outputs;
+    for (const Spec& s : n.outputs) outputs += (outputs.empty() ? "" : ", ") + to_string(s);
+    if (n.op != &fused_op) {
+      text += fmt::format("{}  {} -> {}\n", indent, n.op->name, outputs);
+      continue;
+    }
+    const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
+    constexpr std::string_view from[] = {"from memory", "from the disk cache", "compiled"};
+    text += fmt::format("{}  fused({}) -> {}; {} instructions, {} in {:.1f} ms\n", indent, f.ops(), outputs,
+                        f.kernel.body.size(), from[int(f.code.from)], f.code.milliseconds);
+  }
+  return text;
+}
+
+}  // namespace rill
