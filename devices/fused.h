@@ -3,6 +3,7 @@
 // by the interpreter.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,11 +35,19 @@ struct FusedKernel {
     std::vector<int64_t> steps;
   };
 
+  // A reduction over other axes than the last, or over few long rows: the kernel's first output is not stored but
+  // folded over these axes of the space, by the tree of the eager reductions.
+  struct Fold {
+    kernel::Code code;          // reduce_*
+    std::vector<bool> reduced;  // by axis of the space
+  };
+
   kernel::Kernel kernel;
+  std::optional<Fold> fold;
   std::vector<int64_t> space;  // sizes, none of them 1
   int row_axes = 0;            // the last so many make the row that the kernel folds; 0: it folds nothing
   std::vector<Access> inputs;
-  std::vector<Spec> outputs;       // dense; a per-row output lacks the row axes
+  std::vector<Spec> outputs;       // dense; a per-row output lacks the row axes, the folded one what is reduced
   std::vector<std::string> fused;  // the ops in it, in program order
   int64_t scratch_slots = 0;
   int64_t grain_points = 1;  // points worth a thread

@@ -110,3 +110,23 @@ TEST_CASE("what a kernel cannot hold stays outside") {
             },
             {normal({6, 6})}) == 2);
 }
+
+TEST_CASE("reductions over other axes take in what makes their operand") {
+  for (DType d : {f32, f64, f16}) {
+    CHECK(fused_kernels([](const std::vector<Tensor>& v) { return sum(v[0] * v[0], 0); }, {normal({70, 100}, d)}) == 1);
+    CHECK(fused_kernels([](const std::vector<Tensor>& v) { return max(v[0] + v[1], {0, 2}); },
+                        {normal({5, 33, 7}, d), normal({7}, d)}) == 1);
+  }
+  CHECK(fused_kernels([](const std::vector<Tensor>& v) { return mean(square(v[0])); }, {normal({300, 400})}) == 2);
+  for (Shape s : {Shape{3, 5}, Shape{2100, 3}, Shape{40, 700}, Shape{1300, 64}})
+    CHECK(fused_kernels(
+              [](const std::vector<Tensor>& v) {
+                Tensor g = where(v[0] > 0, v[1], 0.0f);  // a relu's gradient, for the weights and for the bias
+                return std::vector<Tensor>{g, sum(g, 0)};
+              },
+              {normal(s), normal(s)}) == 1);
+  CHECK(fused_kernels([](const std::vector<Tensor>& v) { return sum(v[0] * v[1] + v[2], {0, 1}); },
+                      {normal({6, 50, 40}), normal({40}), normal({50, 1})}) == 1);
+  CHECK(fused_kernels([](const std::vector<Tensor>& v) { return sum(exp(transpose(v[0])), 0); }, {normal({60, 50})}) ==
+        1);
+}

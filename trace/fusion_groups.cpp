@@ -69,7 +69,10 @@ Form form_of(const Graph& g, const Node& n) {
     const DType d = g.spec(n.inputs.back()).dtype;
     return cpu::record_of(n.op->cpu, is_half(d) ? DType::f32 : d) ? Form::map : Form::none;
   }
-  if (is_fold(n)) return is_floating(first) && folded_axes(g, n) > 0 ? Form::fold : Form::none;
+  if (is_fold(n)) {
+    if (!is_floating(first) || g.spec(n.inputs[0]).shape.numel() == n.outputs[0].shape.numel()) return Form::none;
+    return folded_axes(g, n) > 0 ? Form::fold : Form::tail;
+  }
   if (n.op->record_row) return row_op_axes(g, n) > 0 ? Form::row : Form::none;
   return Form::none;
 }
@@ -106,6 +109,7 @@ class Grouper {
       own.nodes = {i};
       own.space = long_sizes(form == Form::map ? n.outputs[0].shape : g_.spec(n.inputs[0]).shape);
       own.row_axes = form == Form::fold ? folded_axes(g_, n) : form == Form::row ? row_op_axes(g_, n) : 0;
+      own.tail = form == Form::tail ? i : -1;
       group_[size_t(i)] = int(groups_.size());
       groups_.push_back(std::move(own));
       for (ValueId v : n.inputs) {
@@ -123,6 +127,8 @@ class Grouper {
   // The merged group, or one without nodes where the index spaces do not go together.
   FusionGroup together(const FusionGroup& a, const FusionGroup& b) const {
     FusionGroup m;
+    if ((a.tail >= 0 || b.tail >= 0) && (a.row_axes || b.row_axes || (a.tail >= 0 && b.tail >= 0))) return m;
+    m.tail = std::max(a.tail, b.tail);
     auto rows_of = [](const FusionGroup& outer, const FusionGroup& inner) {
       return inner.row_axes > 0 && outer.row_axes == 0 &&
              std::vector<int64_t>(inner.space.begin(), inner.space.end() - inner.row_axes) == outer.space;
@@ -154,6 +160,7 @@ class Grouper {
         const Source s = source_of(g_, n.inputs[j]);
         const std::vector<int> to_space = operand_axes(g_, n, j);
         const bool inside = contains(m, s.base.node);
+        if (s.base.node == m.tail) return false;  // it is there only when all points are folded
         int next = 0, in_row = 0;
         for (int axis : s.axes) {
           if (axis < 0) continue;

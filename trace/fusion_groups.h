@@ -11,13 +11,15 @@ enum class Form : uint8_t {
   none,  // not at all
   map,   // point by point
   fold,  // a reduction over the row
-  row    // an op's own row program: softmax, layer_norm
+  row,   // an op's own row program: softmax, layer_norm
+  tail   // any other reduction: folds what a map kernel gives, tile by tile, and ends its group
 };
 
 struct FusionGroup {
   std::vector<int32_t> nodes;  // ascending
   std::vector<int64_t> space;  // sizes, none of them 1
   int row_axes = 0;            // the last so many are folded over; 0: no member folds
+  int32_t tail = -1;           // the member of that form, if any; then row_axes is 0
 };
 
 // The groups of two nodes and more.

@@ -29,14 +29,19 @@ class Lowering {
     kernel::Recording recording(recorder_);
     fused_->space = group_.space;
     fused_->row_axes = group_.row_axes;
+    if (group_.tail >= 0) reserve_tail();
     for (int32_t i : group_.nodes) {
       const Node& n = g_.nodes()[size_t(i)];
+      fused_->fused.emplace_back(n.op->name);
+      if (i == group_.tail) {
+        lower_tail(n);
+        continue;
+      }
       std::vector<int32_t> results = lower(n);
       for (size_t k = 0; k < results.size(); ++k) {
         values_[key({i, int32_t(k)})] = recorder_.convert(results[k], n.outputs[k].dtype);
         if (read_outside[size_t(i)][k]) add_output({i, int32_t(k)});
       }
-      fused_->fused.emplace_back(n.op->name);
     }
     fused_->kernel = std::move(recorder_.kernel);
     kernel::verify(fused_->kernel);
@@ -53,6 +58,23 @@ class Lowering {
   // f16 and bf16 are computed in f32.
   int32_t widened(int32_t value) {
     return is_half(recorder_.type(value)) ? recorder_.convert(value, DType::f32) : value;
+  }
+
+  // The folded output is the first.
+  void reserve_tail() {
+    recorder_.kernel.outputs.push_back({});
+    fused_->outputs.push_back(g_.nodes()[size_t(group_.tail)].outputs[0]);
+    lowered_.outputs.push_back({group_.tail, 0});
+  }
+
+  void lower_tail(const Node& n) {
+    const int32_t value = widened(operand(n, 0));
+    recorder_.kernel.outputs[0] = {value, recorder_.type(value), false};
+    FusedKernel::Fold fold{fold_code(n), std::vector<bool>(group_.space.size(), false)};
+    const std::vector<int> to_space = operand_axes(g_, n, 0);
+    for (int64_t axis : n.attrs.as<ReduceParams>().axes)
+      if (to_space[size_t(axis)] >= 0) fold.reduced[size_t(to_space[size_t(axis)])] = true;
+    fused_->fold = std::move(fold);
   }
 
   std::vector<int32_t> lower(const Node& n) {

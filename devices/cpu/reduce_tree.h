@@ -13,7 +13,7 @@
 // So a sum of n numbers carries an error of about (32 + log2 n) roundings at worst.
 //
 // Start at run_stage(), which folds one group; reduce_loops.cpp has the vector loops, reduce.cpp the kernels. Included
-// by reduce.cpp alone.
+// by reduce_fold.h alone.
 #pragma once
 #include <algorithm>
 #include <cstdlib>
@@ -94,22 +94,31 @@ T* scratch(int64_t n) {
   return memory.get();
 }
 
+// Where elements come from that lie nowhere: `rows` runs of `width` neighbouring points, the first from point `first`
+// on, the others `step` points apart, into the dense `to`.
+template <class T>
+struct Produce {
+  void (*run)(const void* context, int64_t first, int64_t rows, int64_t step, int64_t width, T* to);
+  const void* context;
+};
+
 // What of a stage does not change from task to task.
 template <class T>
 struct Plan {
   const Stage& stage;
   const ReduceLoops<T>& loops;
   const char* data;
-  int64_t element;  // bytes
-  Read<T> read;     // null: the elements are of type T already
+  int64_t element;            // bytes
+  Read<T> read;               // null: the elements are of type T already
+  const Produce<T>* produce;  // or null: the elements are at `data`
   int64_t m, k, lanes, supers, blocks, strips, strip_width;
   bool direct;  // rows can be used where they lie; else blocks are packed first
   bool turned;  // the columns are what lies dense
   int64_t row_stride = 0;
   int64_t packed = 1;  // blocks packed at once
 
-  Plan(const Stage& s, const ReduceLoops<T>& l, const char* d, int64_t e, Read<T> r)
-      : stage(s), loops(l), data(d), element(e), read(r), m(count(s.m)), k(count(s.k)) {
+  Plan(const Stage& s, const ReduceLoops<T>& l, const char* d, int64_t e, Read<T> r, const Produce<T>* p)
+      : stage(s), loops(l), data(d), element(e), read(r), produce(p), m(count(s.m)), k(count(s.k)) {
     lanes = 1;
     if (k == 1) lanes = 32;
     else
@@ -119,7 +128,7 @@ struct Plan {
     cut_columns(strip_columns);
     row_stride = s.m.size() == 1 ? s.m[0].stride : k;
     const bool dense_row = s.k.empty() || (s.k.size() == 1 && s.k[0].stride == 1);
-    direct = !read && dense_row && s.m.size() <= 1 && (lanes == 1 || row_stride == k);
+    direct = !read && !produce && dense_row && s.m.size() <= 1 && (lanes == 1 || row_stride == k);
     turned = s.k.size() == 1 && s.m.size() == 1 && std::abs(s.m[0].stride) < std::abs(s.k[0].stride);
     if (!turned || lanes > 1) return;
     packed = 16;  // few columns, and a long piece of each: a page of memory is left when it is used up
@@ -215,6 +224,29 @@ void fold_direct(const Plan<T>& plan, const char* base, int64_t b, int64_t strip
   if (whole > 0) plan.loops.merge(acc, padded, width);
 }
 
+// Step 2 for one block whose elements are computed: a few super rows at a time, which stay in the first cache. What is
+// folded so far is the first row of the next few, so that the order is that of the whole block. `tile` has room for
+// rows_per_block super rows.
+template <class T>
+void fold_produced(const Plan<T>& plan, int64_t base, int64_t b, int64_t strip, T* tile, T* acc) {
+  const int64_t width = plan.width(strip), column = strip * plan.strip_width, columns = std::min(width, plan.k);
+  const int64_t first = b * rows_per_block, end = std::min(first + rows_per_block, plan.supers);
+  const int64_t fit = 4096 / width;
+  const int64_t few = fit >= rows_per_block ? rows_per_block : std::clamp<int64_t>(fit, 1, rows_per_block - 1);
+  for (int64_t super = first; super < end; super += few) {
+    const int64_t supers = std::min(few, end - super), row = super * plan.lanes;
+    const int64_t rows = std::min(supers * plan.lanes, plan.m - row);
+    T* to = tile + (super > first ? width : 0);
+    if (super > first) std::memcpy(tile, acc, size_t(width) * sizeof(T));
+    const int64_t at = base + offset_of(plan.stage.m, row);
+    const auto& produce = *plan.produce;
+    if (plan.k == 1) produce.run(produce.context, at, 1, 0, rows, to);
+    else produce.run(produce.context, at + column, rows, plan.row_stride, columns, to);
+    std::fill(to + rows * columns, to + supers * width, plan.loops.identity);
+    plan.loops.block(tile, width, supers + (super > first ? 1 : 0), width, acc);
+  }
+}
+
 // Step 3 over blocks [begin, end), where `begin` is a multiple of a power of two >= end - begin, so that the part is a
 // subtree of the whole.
 template <class T>
@@ -234,6 +266,8 @@ void fold_blocks(const Plan<T>& plan, int64_t outer, int64_t strip, int64_t begi
     T* top = stack + depth++ * width;
     if (plan.direct) {
       fold_direct(plan, base, b, strip, tile, top);
+    } else if (plan.produce) {
+      fold_produced(plan, offset_of(plan.stage.outer, outer), b, strip, tile, top);
     } else {
       const int64_t at = (b - begin) % plan.packed;
       if (at == 0) pack_blocks(plan, base, b, std::min(b + plan.packed, end), strip, tile);
@@ -326,15 +360,15 @@ void run_columns(const Plan<T>& plan, T* out) {
 
 // Runs a stage whose source and m are not empty into the dense `out`.
 template <class T>
-void run_stage(const Stage& stage, const ReduceLoops<T>& loops, const char* data, int64_t element, Read<T> read,
-               T* out) {
-  if (!read && stage.k.empty() && stage.outer.size() <= 1 && stage.m.size() == 1 && stage.m[0].stride == 1 &&
-      stage.m[0].size <= longest_line) {
+void run_stage(const Stage& stage, const ReduceLoops<T>& loops, const char* data, int64_t element, Read<T> read, T* out,
+               const Produce<T>* produce) {
+  if (!produce && !read && stage.k.empty() && stage.outer.size() <= 1 && stage.m.size() == 1 &&
+      stage.m[0].stride == 1 && stage.m[0].size <= longest_line) {
     const int64_t rows = count(stage.outer), stride = stage.outer.empty() ? 0 : stage.outer[0].stride;
     return run_lines(loops, reinterpret_cast<const T*>(data), stride, rows, stage.m[0].size, out);
   }
-  const Plan<T> plan(stage, loops, data, element, read);
-  if (!read && !plan.direct && plan.k == 1 && stage.m.size() == 1 && !stage.outer.empty() &&
+  const Plan<T> plan(stage, loops, data, element, read, produce);
+  if (!produce && !read && !plan.direct && plan.k == 1 && stage.m.size() == 1 && !stage.outer.empty() &&
       stage.outer.back().stride == 1 && stage.outer.back().size >= min_row_width)
     return run_columns(plan, out);
   const int64_t tasks = count(stage.outer) * plan.strips;

@@ -4,11 +4,35 @@
 #include <algorithm>
 
 #include "rill/devices/kernel/interpret.h"
+#include "rill/devices/reduce_params.h"
+#include "rill/devices/registry.h"
 
 namespace rill::ref {
 
+namespace {
+
+// Folds the points that stand in `all`, a tensor of the space's shape, as the eager reduction does.
+void fold(const FusedKernel& f, const Tensor& all, Tensor& out) {
+  ReduceParams params;
+  for (size_t i = 0; i < f.space.size(); ++i)
+    if (f.fold->reduced[i]) params.axes.push_back(int64_t(i));
+  const Tensor* in[] = {&all};
+  Tensor* to[] = {&out};
+  const KernelArgs args{in, to, params};
+  switch (f.fold->code) {
+    case kernel::Code::reduce_sum: return cpu::reduce_sum(args);
+    case kernel::Code::reduce_prod: return cpu::reduce_prod(args);
+    case kernel::Code::reduce_max: return cpu::reduce_max(args);
+    default: return cpu::reduce_min(args);
+  }
+}
+
+}  // namespace
+
 void run_fused(const KernelArgs& args) {
   const FusedKernel& f = *args.attrs.as<FusedParams>().fused;
+  Tensor all;
+  if (f.fold) all = empty_tensor(Spec{Shape(f.space.begin(), f.space.end()), f.kernel.outputs[0].dtype, false, {}});
   std::vector<Tensor> dense;
   for (const Tensor* t : args.in) dense.push_back(t->contiguous());
   // Each kernel input as a dense row of its own, element by element.
@@ -20,6 +44,7 @@ void run_fused(const KernelArgs& args) {
     for (const FusedKernel::Access& a : f.inputs)
       p.push_back(a.operand < 0 ? nullptr : dense[size_t(a.operand)].rep()->data);
     for (Tensor* t : args.out) p.push_back(t->mutable_rep()->data);
+    if (f.fold) p[inputs] = all.mutable_rep()->data;
     int64_t rest = row;
     for (size_t i = l.outer.size(); i-- > 0; rest /= l.outer[i])
       for (size_t k = 0; k < operands; ++k) p[k] += rest % l.outer[i] * l.outer_stride[i][k];
@@ -33,6 +58,7 @@ void run_fused(const KernelArgs& args) {
     }
     kernel::interpret(f.kernel, p.data(), l.no_stride.data(), 1, l.n);
   }
+  if (f.fold) fold(f, all, args.output());
 }
 
 }  // namespace rill::ref
