@@ -19,6 +19,8 @@ namespace {
 using kernel::Code;
 using kernel::Input;
 
+constexpr int64_t streamed_bytes = 12 << 20;  // a good part of a last-level cache
+
 bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 
 class Lowering {
@@ -48,6 +50,7 @@ class Lowering {
     std::vector<const Spec*> specs;
     for (ValueId v : lowered_.inputs) specs.push_back(&g_.spec(v));
     fused_->complete(specs);
+    fused_->kernel.streaming = can_stream();
     lowered_.kernel = fused_;
     return std::move(lowered_);
   }
@@ -58,6 +61,20 @@ class Lowering {
   // f16 and bf16 are computed in f32.
   int32_t widened(int32_t value) {
     return is_half(recorder_.type(value)) ? recorder_.convert(value, DType::f32) : value;
+  }
+
+  // Results that are too large to be found in a cache by whoever reads them next go past the caches: memory then need
+  // not be read before it is written. Rows must begin at cache lines.
+  bool can_stream() const {
+    int64_t bytes = 0;
+    bool aligned = true;
+    for (const kernel::Output& o : fused_->kernel.outputs) {
+      if (o.per_row) continue;
+      const int64_t element = int64_t(size_of(o.dtype));
+      bytes += element * fused_->layout.n * fused_->layout.rows;
+      aligned &= fused_->layout.rows == 1 || element * fused_->layout.n % 64 == 0;
+    }
+    return !fused_->fold && aligned && bytes >= streamed_bytes;
   }
 
   // The folded output is the first.

@@ -43,7 +43,7 @@ void run_fused(const KernelArgs& args) {
   for (Tensor* t : args.out) base.push_back(t->mutable_rep()->data);
   if (dense) return run_layout({f, f.layout, std::move(base)}, args);
   const FusedLayout layout = f.layout_of(args.in);
-  if (layout.joined) return run_layout({f, layout, std::move(base)}, args);
+  if (layout.joined && !f.kernel.streaming) return run_layout({f, layout, std::move(base)}, args);
   std::vector<Tensor> copies;
   std::vector<const Tensor*> in;
   for (const Tensor* t : args.in) copies.push_back(t->contiguous());
