@@ -33,8 +33,7 @@ class Callback<R(A...)> {
   };
   template <class F>
   struct Holder : Held {
-    template <class G>
-    explicit Holder(G&& g) : Held{&run, &free}, f(std::forward<G>(g)) {}
+    explicit Holder(F g) : Held{&run, &free}, f(std::move(g)) {}
     static R run(Held* h, A&&... a) { return static_cast<Holder*>(h)->f(std::forward<A>(a)...); }
     static void free(Held* h) { delete static_cast<Holder*>(h); }
     F f;

@@ -34,6 +34,11 @@ using Unsigned = std::make_unsigned_t<std::conditional_t<std::is_same_v<T, bool>
 template <class T>
 constexpr bool is_float = std::is_floating_point_v<T>;
 template <class T>
+bool is_nan(T x) {
+  if constexpr (is_float<T>) return std::isnan(x);
+  else return false;
+}
+template <class T>
 constexpr bool is_int = std::is_integral_v<T> && !std::is_same_v<T, bool>;
 
 // Integers wrap: computed unsigned, and narrow ones in 64 bits, where promotion to int cannot overflow.
@@ -55,8 +60,8 @@ T two(Code c, T a, T b) {
     case Code::add: return wrapping(a, b, [](auto x, auto y) { return x + y; });
     case Code::sub: return wrapping(a, b, [](auto x, auto y) { return x - y; });
     case Code::mul: return wrapping(a, b, [](auto x, auto y) { return x * y; });
-    case Code::min: return (a != a) | (a < b) ? a : b;
-    case Code::max: return (a != a) | (a > b) ? a : b;
+    case Code::min: return is_nan(a) || a < b ? a : b;
+    case Code::max: return is_nan(a) || a > b ? a : b;
     case Code::bit_and:
     case Code::bit_or:
     case Code::bit_xor: return bitwise(c, a, b);
@@ -141,7 +146,7 @@ T combine(Code c, T a, T b) {
   if (c == Code::reduce_sum) return two(Code::add, a, b);
   if (c == Code::reduce_prod) return two(Code::mul, a, b);
   const bool largest = c == Code::reduce_max;
-  if (a != a) return a;
+  if (is_nan(a)) return a;
   if (a == b) return bitwise(largest ? Code::bit_and : Code::bit_or, a, b);  // tells apart zeros only
   return (largest ? a > b : a < b) ? a : b;
 }
