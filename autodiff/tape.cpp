@@ -117,8 +117,16 @@ const Tensor& GradientTape::Impl::stand_in(const Spec& spec) {
   return stand_in_;
 }
 
+namespace {
+bool any_differentiable(std::span<const Tensor> ts) {
+  for (const Tensor& t : ts)
+    if (is_differentiable(t.dtype())) return true;
+  return false;
+}
+}  // namespace
+
 void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) {
-  if (!op.vjp || !is_differentiable(out[0].dtype())) return;
+  if (!op.vjp || !any_differentiable(out)) return;
   SmallVec<TapeNode, 4> nodes;
   if (!find_inputs(in, nodes)) return;
   TapeEntry& e = entries.emplace_back();
@@ -216,8 +224,8 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
       Tensors given;
       for (size_t i = 0; i < outputs; ++i) {
         Tensor& c = cotangent[e.first_out + i];
-        // A record's rule gets zeros where no cotangent arrived; a custom one is told.
-        given.push_back(c.defined() || !e.op
+        // A record's rule gets zeros where no cotangent arrived; a custom one is told, and so is control flow.
+        given.push_back(c.defined() || !e.op || e.op->call
                             ? c
                             : zeros(e.out[i].shape(), {.dtype = e.out[i].dtype(), .device = e.out[i].device()}));
         if (!is_source[e.first_out + i]) c = Tensor();

@@ -25,7 +25,7 @@ namespace {
 thread_local std::string scope_name;
 }
 NameScope::NameScope(std::string_view name) : outer_length_(scope_name.size()) {
-  if (!scope_name.empty()) scope_name += '/';
+  if (!scope_name.empty() && !name.empty()) scope_name += '/';
   scope_name += name;
 }
 NameScope::~NameScope() { scope_name.resize(outer_length_); }
@@ -44,7 +44,7 @@ void check_operands(const Op& op, Operands in, SpecPointers& specs, const Where&
       fail(op.name, fmt::format("operand {} is an undefined tensor. assign a value to it first", i), where);
     specs.push_back(&in[i]->spec());
   }
-  for (size_t i = 1; i < specs.size(); ++i)
+  for (size_t i = 1; i < specs.size() && !op.call; ++i)
     if (!(specs[i]->device == specs[0]->device))
       fail(op.name,
            fmt::format("operands are on {} and {}. move one with to(\"{}\")", to_string(specs[0]->device),
@@ -121,6 +121,7 @@ Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs
 }
 
 Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {
+  if (op.call) return op.call(in, attrs);
   if (specs.size() == 1) return Tensors{run_op1(op, in, attrs, specs)};
   if (placement_is_logged) [[unlikely]]
     report_placement(op.name, in, specs[0].device);

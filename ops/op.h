@@ -8,7 +8,9 @@
 // An op's identity is the record's address. Start reading at OpSpec; apply.h runs them.
 #pragma once
 #include <functional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rill/devices/kernel.h"
@@ -21,6 +23,7 @@ class Recorder;
 template <class T>
 struct Rec;
 }  // namespace kernel
+class Graph;  // trace/graph.h
 
 // --- Shapes and dtypes of the outputs, and the only place that rejects bad operands ---------------------------------
 
@@ -48,7 +51,8 @@ struct VjpArgs {
   AttrsView attrs;
   std::span<const Tensor> in;
   std::span<const Tensor> out;
-  std::span<const Tensor> cotangent;  // one an output, of its shape and dtype; zeros where none arrived
+  // One an output, of its shape and dtype. Where none arrived: zeros, or, for an op with `call`, an undefined tensor.
+  std::span<const Tensor> cotangent;
   uint64_t needed = ~uint64_t(0);     // bit i: somebody asks for input i's gradient
 
   bool needs(int i) const { return i >= 64 || (needed >> i & 1); }
@@ -146,6 +150,14 @@ struct OpSpec {
   // it: how many of the first operand's last axes make a row (0: not these operands), and the outputs' values.
   int (*row_rank)(const Spec& in, AttrsView attrs) = nullptr;
   std::vector<int32_t> (*record_row)(const RowArgs& args) = nullptr;
+
+  // Instead of kernels, for control flow and effects: gives the outputs itself, with any strides and perhaps aliases of
+  // operands. Operands may lie on different devices.
+  Tensors (*call)(Operands in, AttrsView attrs) = nullptr;
+  // Does something besides giving outputs: runs at every call, in program order, and is never dropped, merged, folded.
+  bool effect = false;
+  // The graphs that `call` runs, each with its role ("then", "body").
+  std::vector<std::pair<std::string, const Graph*>> (*graphs)(AttrsView attrs) = nullptr;
 
   std::vector<Sample> (*samples)() = nullptr;
   // What the tests allow between cpu and ref, in units in the last place of the output's dtype; for ops that add many

@@ -53,6 +53,7 @@ Tensor& operator/=(Tensor& a, const TensorArg& b);
 
 #include "rill/ops/conv.h"
 #include "rill/ops/creation.h"
+#include "rill/ops/effects.h"
 #include "rill/ops/elementwise.h"
 #include "rill/ops/indexing.h"
 #include "rill/ops/linalg.h"

@@ -21,6 +21,9 @@ class Variable {
   template <std::convertible_to<std::string_view> S>
   Variable(const Tensor& initial, const S& name) : Variable(initial, VariableOptions{std::string(name)}) {}
 
+  // The variable that `state` belongs to.
+  explicit Variable(std::shared_ptr<VariableState> state) : state_(std::move(state)) {}
+
   // The value now. Inside a tape a trainable Variable is watched; inside `function` this is a hidden input.
   Tensor value() const;
   operator Tensor() const { return value(); }

@@ -32,7 +32,24 @@ Where caller_or(const Where& where);
 // "file.cpp:12", the file without its folders.
 std::string to_string(const Where& where);
 
+// While one of these lives, `place` ("file.cpp:12") is the caller's place, whatever CallerScope says: a graph's nodes
+// are run through the public functions again. `place` must outlive it; an empty one changes nothing.
+class ReplayScope {
+ public:
+  explicit ReplayScope(const std::string& place);
+  ~ReplayScope();
+  ReplayScope(const ReplayScope&) = delete;
+
+ private:
+  const std::string* outer_;
+};
+// The caller's place as text: the innermost ReplayScope's, else caller_or(where).
+std::string place_of(const Where& where);
+
 // Throws Error("file.cpp:12: [op] message"). `where` gives way to the outermost CallerScope.
 [[noreturn]] void fail(std::string_view op, std::string message, const Where& where = Where::current());
+// Throws `e` again with `place` in place of its own. One that was placed so before stays as it is: the innermost graph
+// knows the line.
+[[noreturn]] void fail_at(const std::string& place, const Error& e);
 
 }  // namespace rill

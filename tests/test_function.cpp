@@ -225,3 +225,16 @@ TEST_CASE("graphs read well and carry the user's lines") {
   CHECK(has(text, "layer1"));
   CHECK(has(text, "test_function.cpp:"));
 }
+
+TEST_CASE("an error at a replay names the user's line") {
+  auto f = function("pick", [](const Tensor& x, const Tensor& i) { return sum(take(x, i, 0) * x(0)); });
+  Tensor x = ones({3}), good = tensor({0, 2}), bad = tensor({0, 7});
+  f(x, good);
+  int line = __LINE__ - 3;
+  std::string m = message_of([&] { f(x, bad); });
+  CHECK(has(m, "index 7 is out of bounds"));
+  CHECK(has(m, "test_function.cpp:" + std::to_string(line)));
+  GradientTape tape;  // the forward half that a tape asks for knows the line too
+  tape.watch(x);
+  CHECK(has(message_of([&] { f(x, bad); }), "test_function.cpp:" + std::to_string(line)));
+}

@@ -22,7 +22,6 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
   Layouts layouts;
   for (const Node& n : graph_.nodes()) {
     size_t first = plan_.first[size_t(&n - graph_.nodes().data())];
-    const ValuePlace& place = plan_.places[first];
     layouts.append(n);
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       const ValuePlace& p = plan_.places[first + k];
@@ -30,11 +29,11 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
                    (p.kind == ValuePlace::Kind::view && p.fixed_view);
       if (!fixed) moving_.push_back(uint32_t(first + k));
     }
-    if (n.kind != Node::Kind::op || (place.kind == ValuePlace::Kind::view && place.fixed_view)) continue;
+    if (n.kind != Node::Kind::op || (n.op->view && plan_.places[first].fixed_view)) continue;
     Instruction i;
     i.op = n.op;
     i.node = &n;
-    i.is_view = place.kind == ValuePlace::Kind::view;
+    i.is_view = n.op->view != nullptr;
     bool dense = true;
     for (ValueId v : n.inputs) {
       i.in.push_back(uint32_t(plan_.number(v)));
@@ -43,6 +42,10 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       i.out.push_back(uint32_t(first + k));
       i.makes_outputs |= plan_.places[first + k].kind == ValuePlace::Kind::output;
+    }
+    if (n.op->call) {
+      instructions_.push_back(std::move(i));
+      continue;
     }
     DType dtype = n.inputs.empty() ? n.outputs[0].dtype : graph_.spec(n.inputs[0]).dtype;
     if (!i.is_view && (dense || !n.op->wants_contiguous)) i.kernel = kernel_for(*n.op, n.outputs[0].device, dtype);
@@ -87,6 +90,11 @@ std::unique_ptr<Executable::Frame> Executable::make_frame() const {
 void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
   auto& o = f.operands[at];
   const Node& n = *i.node;
+  if (i.op->call) {
+    Tensors results = i.op->call(o.in, n.attrs);
+    for (size_t k = 0; k < o.out.size(); ++k) *o.out[k] = std::move(results[k]);
+    return;
+  }
   if (placement_is_logged) [[unlikely]]
     report_placement(i.op->name, o.in, n.outputs[0].device);
   if (i.is_view) {
@@ -123,7 +131,12 @@ void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) 
 
   for (size_t k = 0; k < graph_.inputs.size(); ++k)
     frame->values[plan_.first[size_t(graph_.inputs[k].node)]] = inputs[k];
-  for (size_t at = 0; at < instructions_.size(); ++at) execute(instructions_[at], at, *frame);
+  size_t at = 0;
+  try {
+    for (; at < instructions_.size(); ++at) execute(instructions_[at], at, *frame);
+  } catch (const Error& e) {
+    fail_at(instructions_[at].node->where, e);  // names the user's line
+  }
 
   size_t r = 0;
   auto take = [&](ValueId v) {

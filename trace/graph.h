@@ -15,6 +15,8 @@ struct ValueId {
   friend bool operator==(const ValueId&, const ValueId&) = default;
 };
 
+class Graph;
+
 struct Node {
   enum class Kind : uint8_t { input, constant, op };
   Kind kind = Kind::op;
@@ -30,6 +32,12 @@ struct Node {
   // "matmul", "input", "constant".
   std::string_view op_name() const;
 };
+
+// Whether the node, or a node of a graph inside it, does something besides giving values: prints, asserts. Such nodes
+// run at every call, in program order.
+bool has_effect(const Node& n);
+// The graphs inside a control-flow node, each with its role ("then", "body").
+std::vector<std::pair<std::string, const Graph*>> inner_graphs(const Node& n);
 
 // Where a graph input's tensor comes from at each call.
 struct GraphInput {
@@ -63,7 +71,10 @@ class Graph {
   std::vector<Node> nodes_;
 };
 
-// One line a node: "%3 = matmul(%0, %2) {..} : f32[32,4]  layer1  mlp.cpp:12".
+// For each node with an effect the one before it, after which it runs: its control dependency. -1 for all others.
+std::vector<int32_t> control_dependencies(const Graph& g);
+
+// One line a node, the graphs inside it indented below: "%3 = matmul(%0, %2) {..} : f32[32,4]  layer1  mlp.cpp:12".
 std::string to_string(const Graph& g);
 
 }  // namespace rill

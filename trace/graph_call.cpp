@@ -46,6 +46,7 @@ std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs) {
     if (n.kind == Node::Kind::constant) values[i] = {n.constant};
     if (n.kind != Node::Kind::op) continue;
     NameScope scope(n.scope);
+    ReplayScope place(n.where);
     SmallVec<const Tensor*, 8> in;
     for (ValueId v : n.inputs) in.push_back(&values[size_t(v.node)][size_t(v.index)]);
     Tensors out = apply(*n.op, Operands(in.data(), in.size()), n.attrs, Where::current());
@@ -148,7 +149,7 @@ const GraphCall::Pullback& GraphCall::pullback() {
     std::vector<char> live(joint.nodes().size(), 0);
     for (ValueId v : gradient_values) live[size_t(v.node)] = 1;
     for (size_t i = joint.nodes().size(); i-- > size_t(forward_end);)
-      if (live[i])
+      if (live[i] |= has_effect(joint.nodes()[i]))
         for (ValueId v : joint.nodes()[i].inputs) live[size_t(v.node)] = 1;
     for (size_t i = size_t(forward_end); i < joint.nodes().size(); ++i)
       if (live[i])

@@ -13,6 +13,8 @@ void Layouts::append(const Node& n) {
   std::vector<Tensor>& out = tensors_.emplace_back();
   if (n.kind == Node::Kind::input) {
     out.emplace_back();
+  } else if (n.kind == Node::Kind::op && n.op->call) {
+    out.resize(n.outputs.size());  // may be any alias
   } else if (n.kind == Node::Kind::constant) {
     out.push_back(n.constant);
   } else if (n.op->view) {

@@ -51,6 +51,9 @@ class Planner {
   void visit(int i) {
     const Node& n = g_.nodes()[size_t(i)];
     for (ValueId v : n.inputs) storages_[size_t(storage_of(v))].last = i;
+    bool calls = n.kind == Node::Kind::op && n.op->call;
+    if (calls)  // its results may be aliases of what it takes, so that must outlive the node
+      for (ValueId v : n.inputs) storages_[size_t(storage_of(v))].leaves = true;
     layouts_.append(n);
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       const Spec& s = n.outputs[k];
@@ -60,14 +63,14 @@ class Planner {
         continue;
       }
       bool here =
-          n.kind == Node::Kind::op && s.dtype != DType::string && s.device == g_.nodes()[first_op()].outputs[0].device;
+          n.kind == Node::Kind::op && !calls && s.dtype != DType::string && s.device == g_.nodes()[first_op()].outputs[0].device;
       storage_of_[number] = new_storage(size_t(s.shape.numel()) * size_of(s.dtype), i, here);
     }
   }
 
   size_t first_op() const {
     for (size_t i = 0; i < g_.nodes().size(); ++i)
-      if (g_.nodes()[i].kind == Node::Kind::op) return i;
+      if (g_.nodes()[i].kind == Node::Kind::op && !g_.nodes()[i].op->call) return i;
     return 0;
   }
 

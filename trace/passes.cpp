@@ -78,7 +78,7 @@ Graph eliminate_dead_code(const Graph& g) {
   for (const GraphAssign& a : g.assigns) live[size_t(a.value.node)] = 1;
   for (const GraphInput& in : g.inputs) live[size_t(in.node)] = 1;
   for (size_t i = g.nodes().size(); i-- > 0;)
-    if (live[i])
+    if (live[i] |= has_effect(g.nodes()[i]))
       for (ValueId v : g.nodes()[i].inputs) live[size_t(v.node)] = 1;
   Rewriter r(g);
   for (size_t i = 0; i < g.nodes().size(); ++i)
@@ -90,7 +90,7 @@ Graph eliminate_dead_code(const Graph& g) {
 
 namespace {
 bool foldable(const Rewriter& r, const Node& n) {
-  if (n.kind != Node::Kind::op) return false;
+  if (n.kind != Node::Kind::op || n.op->call) return false;
   for (ValueId v : n.inputs)
     if (r.result().nodes()[size_t(r[v].node)].kind != Node::Kind::constant) return false;
   int64_t bytes = 0;
@@ -146,7 +146,8 @@ Graph share_common_subexpressions(const Graph& g) {
     Node n = g.nodes()[i];
     for (ValueId& v : n.inputs) v = r[v];
     int32_t twin = -1;
-    if (n.kind != Node::Kind::input) {
+    bool unique = n.kind == Node::Kind::input || has_effect(n);
+    if (!unique) {
       auto [first, last] = seen.equal_range(key_of(n));
       for (; first != last && twin < 0; ++first)
         if (same(n, r.result().nodes()[size_t(first->second)])) twin = first->second;
@@ -158,9 +159,8 @@ Graph share_common_subexpressions(const Graph& g) {
       continue;
     }
     size_t key = key_of(n);
-    bool is_input = n.kind == Node::Kind::input;
     r.put(i, std::move(n));
-    if (!is_input) seen.emplace(key, int32_t(r.result().nodes().size()) - 1);
+    if (!unique) seen.emplace(key, int32_t(r.result().nodes().size()) - 1);
   }
   return r.finish();
 }

@@ -86,7 +86,7 @@ Tensors Tracer::append(const Op& op, Operands in, AttrsView attrs, const OutSpec
   node.attrs = attrs;
   node.outputs.assign(specs.begin(), specs.end());
   node.scope = current_scope();
-  node.where = to_string(caller_or(where));
+  node.where = place_of(where);
   int32_t at = graph_.append(std::move(node));
   Tensors out;
   for (size_t i = 0; i < specs.size(); ++i) out.push_back(stand_for({at, int32_t(i)}));

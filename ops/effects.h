@@ -1,0 +1,39 @@
+// What is done rather than computed: print and assert_that. Eagerly they happen at once; inside `function` at every
+// call, in program order among themselves and with the values that Variables have at that point. Included by ops.h.
+#pragma once
+#include <concepts>
+#include <string>
+#include <vector>
+
+#include "rill/ops/apply.h"
+
+namespace rill {
+
+namespace detail {
+// A text and the line on which it stands: a list of any length follows, after which no default argument can.
+struct TextArg {
+  template <std::convertible_to<std::string> S>
+  TextArg(const S& s, Where w = Where::current()) : text(s), where(w) {}
+  std::string text;
+  Where where;
+};
+void print(const TextArg& format, const std::vector<Tensor>& values);
+void assert_that(const Tensor& pred, const TextArg& message, const std::vector<Tensor>& values);
+}  // namespace detail
+
+// Writes a line to stderr: `format` with each "{}" replaced by the next tensor, as operator<< writes it; "{{" and "}}"
+// stand for braces. print("step {}: loss {}", step, loss). Throws where the number of "{}" differs from that of the
+// tensors.
+template <std::convertible_to<Tensor>... T>
+void print(const detail::TextArg& format, const T&... values) {
+  detail::print(format, {Tensor(values)...});
+}
+
+// Throws rill::Error, naming this line, the message and the values, unless `pred`, a bool scalar, holds:
+// assert_that(all(isfinite(loss)), "the loss is finite", loss). A traced call that fails assigns no Variable.
+template <std::convertible_to<Tensor>... T>
+void assert_that(const Tensor& pred, const detail::TextArg& message, const T&... values) {
+  detail::assert_that(pred, message, {Tensor(values)...});
+}
+
+}  // namespace rill
