@@ -52,8 +52,7 @@ OutSpecs infer_print(const InferArgs& args) {
 Tensors call_print(Operands in, AttrsView attrs) {
   std::string line;
   size_t next = 0;
-  walk_format(
-      attrs.as<PrintAttrs>().format, [&](char c) { line += c; }, [&] { line += to_string(*in[next++]); });
+  walk_format(attrs.as<PrintAttrs>().format, [&](char c) { line += c; }, [&] { line += to_string(*in[next++]); });
   line += '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);  // in one piece, so that threads' lines stay whole
   return {};

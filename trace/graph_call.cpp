@@ -7,6 +7,7 @@
 
 #include "rill/autodiff/tape.h"
 #include "rill/ops/ops.h"
+#include "rill/trace/control_nodes.h"
 #include "rill/trace/passes.h"
 #include "rill/trace/tracer.h"
 
@@ -43,13 +44,15 @@ std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs) {
   for (size_t k = 0; k < g.inputs.size(); ++k) values[size_t(g.inputs[k].node)] = {inputs[k]};
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     const Node& n = g.nodes()[i];
-    if (n.kind == Node::Kind::constant) values[i] = {n.constant};
+    if (n.kind == Node::Kind::constant) values[i] = {make_alias(n.constant)};  // new, so a constant of this trace
     if (n.kind != Node::Kind::op) continue;
     NameScope scope(n.scope);
     ReplayScope place(n.where);
     SmallVec<const Tensor*, 8> in;
     for (ValueId v : n.inputs) in.push_back(&values[size_t(v.node)][size_t(v.index)]);
-    Tensors out = apply(*n.op, Operands(in.data(), in.size()), n.attrs, Where::current());
+    Operands operands(in.data(), in.size());
+    Tensors out = n.op->graphs ? apply_control(*n.op, operands, n.attrs.as<ControlAttrs>(), Where::current())
+                               : apply(*n.op, operands, n.attrs, Where::current());
     values[i].assign(out.begin(), out.end());
   }
   std::vector<Tensor> results;

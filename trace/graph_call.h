@@ -16,6 +16,9 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   // thread that watch an input record the call.
   std::vector<Tensor> call(std::span<const Tensor> inputs, const Where& where);
 
+  // The same for callers without tapes.
+  std::vector<Tensor> run(std::span<const Tensor> inputs) const;
+
   const Tiers& tiers() const { return *tiers_; }
   const Executable& executable() const { return tiers_->now(); }
   const Graph& graph() const { return tiers_->eager().graph(); }
@@ -29,7 +32,6 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
     std::vector<int> results;  // cotangent k belongs to this result
   };
   const Pullback& pullback();
-  std::vector<Tensor> run(std::span<const Tensor> inputs) const;
   CustomVjp vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor> all_results);
 
   std::shared_ptr<Tiers> tiers_;

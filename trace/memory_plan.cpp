@@ -62,8 +62,8 @@ class Planner {
         storage_of_[number] = storage_of(n.inputs[0]);
         continue;
       }
-      bool here =
-          n.kind == Node::Kind::op && !calls && s.dtype != DType::string && s.device == g_.nodes()[first_op()].outputs[0].device;
+      bool here = n.kind == Node::Kind::op && !calls && s.dtype != DType::string &&
+                  s.device == g_.nodes()[first_op()].outputs[0].device;
       storage_of_[number] = new_storage(size_t(s.shape.numel()) * size_of(s.dtype), i, here);
     }
   }

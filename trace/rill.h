@@ -7,6 +7,7 @@
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/stream.h"
+#include "rill/trace/control_flow.h"
 #include "rill/trace/export.h"
 #include "rill/trace/function.h"
 #include "rill/trace/jit.h"

@@ -13,7 +13,8 @@ namespace {
 std::atomic<uint32_t> next_trace_serial{1};
 }
 
-Tracer::Tracer(std::string name) : outer_(thread_state().trace) {
+Tracer::Tracer(std::string name, Nesting nesting) : outer_(thread_state().trace) {
+  if (nesting == Nesting::inside) parent_ = static_cast<const Tracer*>(outer_);
   graph_.name = std::move(name);
   serial = next_trace_serial++;
   first_id_ = make_stand_in(Spec{}).rep()->id;
@@ -51,7 +52,7 @@ ValueId Tracer::capture(const Tensor& t) {
   Node node;
   node.outputs = {t.spec()};
   // A C++ scalar, or a tensor that the function itself made, is a constant; any other is looked at anew at each call.
-  bool constant = t.rep()->id >= first_id_ || (t.spec().weak && t.ndim() == 0);
+  bool constant = !t.is_symbolic() && (t.rep()->id >= first_id_ || (t.spec().weak && t.ndim() == 0));
   node.kind = constant ? Node::Kind::constant : Node::Kind::input;
   node.scope = current_scope();
   if (constant) node.constant = t;
@@ -69,12 +70,18 @@ ValueId Tracer::capture(const Tensor& t) {
   return v;
 }
 
+bool Tracer::is_of_parents(const Tensor& t) const {
+  for (const Tracer* p = parent_; p; p = p->parent_)
+    if (t.rep()->trace == p->serial) return true;
+  return false;
+}
+
 ValueId Tracer::value_of(const Tensor& t, std::string_view user) {
   const TensorRep* r = t.rep();
   if (r->trace == serial) return values_[size_t(r->trace_value)];
-  if (r->trace)
-    fail(user, fmt::format("a tensor of another traced function, {}, is used inside '{}'. pass it as an argument, or "
-                           "return it from its own function",
+  if (r->trace && !is_of_parents(t))
+    fail(user, fmt::format("a tensor of another traced function, branch or loop body, {}, is used inside '{}'. pass it "
+                           "as an argument, or return it from where it was made",
                            to_string(t.spec()), graph_.name));
   return capture(t);
 }

@@ -11,8 +11,12 @@ namespace rill {
 
 class Tracer final : public TraceListener {
  public:
+  // A trace of its own, or one inside the trace of this thread (a branch, a loop's body), which may read that one's
+  // tensors: they become captured inputs.
+  enum class Nesting : uint8_t { alone, inside };
+
   // Installs itself on this thread; `name` is the function's, for messages. Outer tapes pause, and see the whole call.
-  explicit Tracer(std::string name);
+  explicit Tracer(std::string name, Nesting nesting = Nesting::alone);
   ~Tracer();
   Tracer(const Tracer&) = delete;
 
@@ -22,6 +26,7 @@ class Tracer final : public TraceListener {
   void add_output(const Tensor& t);
   // The graph, complete; nothing may be traced afterwards.
   Graph finish();
+  const std::string& name() const { return graph_.name; }
   // Number of nodes so far.
   size_t size() const { return graph_.nodes().size(); }
   // The value that a tensor stands for; a tensor with elements becomes a captured input or a constant.
@@ -35,6 +40,7 @@ class Tracer final : public TraceListener {
  private:
   Tensor stand_for(ValueId v);
   ValueId capture(const Tensor& t);
+  bool is_of_parents(const Tensor& t) const;
 
   Graph graph_;
   std::vector<ValueId> values_;                     // by TensorRep::trace_value
@@ -49,6 +55,7 @@ class Tracer final : public TraceListener {
   VariableValue& variable(const std::shared_ptr<VariableState>& v);
   uint64_t first_id_;  // tensors with this id or a later one were made during the trace
   TraceListener* outer_;
+  const Tracer* parent_ = nullptr;  // whose tensors may be read
   PauseTapes pause_;
 };
 
