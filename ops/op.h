@@ -7,7 +7,6 @@
 //
 // An op's identity is the record's address. Start reading at OpSpec; apply.h runs them.
 #pragma once
-#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,7 +52,7 @@ struct VjpArgs {
   std::span<const Tensor> out;
   // One an output, of its shape and dtype. Where none arrived: zeros, or, for an op with `call`, an undefined tensor.
   std::span<const Tensor> cotangent;
-  uint64_t needed = ~uint64_t(0);     // bit i: somebody asks for input i's gradient
+  uint64_t needed = ~uint64_t(0);  // bit i: somebody asks for input i's gradient
 
   bool needs(int i) const { return i >= 64 || (needed >> i & 1); }
 };

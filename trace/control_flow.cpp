@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "rill/ops/variable_state.h"
 #include "rill/trace/control_nodes.h"
 #include "rill/trace/tracer.h"
 

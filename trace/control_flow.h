@@ -8,7 +8,6 @@
 // tensor that it holds; a C++ scalar loses its weakness.
 #pragma once
 #include <array>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "rill/ops/ops.h"
+#include "rill/tensor/callback.h"
 #include "rill/trace/tree.h"
 
 namespace rill {
@@ -101,11 +101,11 @@ T refill(T like, std::span<const Tensor> tensors) {
 }
 
 // Callables and results without their types; control_flow.cpp does the rest with them.
-using FlatFn = std::function<Flat(std::span<const Tensor>)>;
+using FlatFn = Callback<Flat(std::span<const Tensor>)>;
 struct FlatStep {
   Flat carried, y;
 };
-using FlatStepFn = std::function<FlatStep(std::span<const Tensor>)>;
+using FlatStepFn = Callback<FlatStep(std::span<const Tensor>)>;
 enum class Choice : uint8_t { cond, switch_case };
 
 std::vector<Tensor> run_choice(Choice kind, const Tensor& which, std::span<const FlatFn> branches, const Where& where);
@@ -120,11 +120,11 @@ auto given(R result) {
 }
 
 template <class R, size_t n>
-auto choose(Choice kind, const Tensor& which, const std::array<std::function<R()>, n>& few,
-            const std::vector<std::function<R()>>& many, const Where& where) {
+auto choose(Choice kind, const Tensor& which, const std::array<Callback<R()>, n>& few,
+            const std::vector<Callback<R()>>& many, const Where& where) {
   std::optional<R> like;
   std::vector<FlatFn> flat;
-  auto add = [&](const std::function<R()>& branch) {
+  auto add = [&](const Callback<R()>& branch) {
     flat.push_back([&](std::span<const Tensor>) {
       R result = branch();
       if (!like) like = result;
@@ -183,8 +183,8 @@ auto cond(const Tensor& pred, Then&& then_fn, Else&& else_fn, Where where = Wher
   using R = decltype(detail::invoke_plain(then_fn));
   static_assert(std::is_same_v<R, decltype(detail::invoke_plain(else_fn))>,
                 "the branches of cond() must give the same C++ type");
-  std::array<std::function<R()>, 2> branches{[&] { return detail::invoke_plain(then_fn); },
-                                             [&] { return detail::invoke_plain(else_fn); }};
+  std::array<Callback<R()>, 2> branches{[&] { return detail::invoke_plain(then_fn); },
+                                        [&] { return detail::invoke_plain(else_fn); }};
   return detail::choose<R, 2>(detail::Choice::cond, pred, branches, {}, where);
 }
 
@@ -192,10 +192,10 @@ auto cond(const Tensor& pred, Then&& then_fn, Else&& else_fn, Where where = Wher
 // `otherwise` the last branch serves as that. switch_case(i, {[&] { return x; }, [&] { return -x; }}). Branches that
 // give something else than a Tensor say what: switch_case<std::pair<Tensor, Tensor>>(...). As cond() otherwise.
 template <class R = Tensor>
-auto switch_case(const Tensor& index, const std::vector<std::function<std::type_identity_t<R>()>>& branches,
-                 std::function<std::type_identity_t<R>()> otherwise = nullptr, Where where = Where::current()) {
+auto switch_case(const Tensor& index, const std::vector<Callback<std::type_identity_t<R>()>>& branches,
+                 Callback<std::type_identity_t<R>()> otherwise = nullptr, Where where = Where::current()) {
   using P = detail::Plain<R>;
-  std::vector<std::function<P()>> all;
+  std::vector<Callback<P()>> all;
   for (const auto& b : branches) all.push_back([&b] { return detail::invoke_plain(b); });
   if (otherwise) all.push_back([&] { return detail::invoke_plain(otherwise); });
   return detail::choose<P, 0>(detail::Choice::switch_case, index, {}, all, where);

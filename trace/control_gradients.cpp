@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+
 #include "rill/autodiff/tape.h"
 #include "rill/ops/ops.h"
 #include "rill/trace/control_nodes.h"
