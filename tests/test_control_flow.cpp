@@ -86,3 +86,210 @@ TEST_CASE("a traced print runs once a call under a tape, too") {
   });
   CHECK(text == "v [1. 2.]\n");
 }
+
+// --- Values ----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("cond: captures, structures, Variables, nothing given, nested") {
+  Tensor big = random::normal({3, 4});
+  Variable n(tensor(0.f), "n");
+  auto f = function("f", [&](const Tensor& x) {
+    auto [a, b] = cond(
+        sum(x) > 0,
+        [&] {
+          n.assign_add(1);
+          return std::pair(x * big, std::vector<Tensor>{big, n});
+        },
+        [&] {
+          n.assign_sub(2);
+          return std::pair(tanh(x - big), std::vector<Tensor>{exp(x), n + 1});
+        });
+    cond(any(x > 1), [&] { n.assign(n * 10); }, [&] {});
+    Tensor c = cond(
+        x(0, 0) > 0, [&] { return cond(x(0, 1) > 0, [&] { return x; }, [&] { return -x; }); }, [&] { return x * 2; });
+    return std::tuple(a, b, c, Tensor(n));
+  });
+  for (float scale : {1.f, -1.f, 3.f, -3.f}) {
+    Tensor x = scale * random::uniform({3, 4});
+    CHECK(f.verify(x));
+    CHECK(f.verify(x.contiguous()));
+  }
+  CHECK(f.trace_count() == 1);
+}
+
+TEST_CASE("cond converts an integer beside a float, and a loop a whole float: both or an error") {
+  auto halve = [](const Tensor& start) {
+    return while_loop(
+        [](const Tensor& n) { return n > 1; },
+        [](const Tensor& n) { return cond(n % 2 == 0, [&] { return n / 2; }, [&] { return 3 * n + 1; }); }, start);
+  };
+  auto traced = function("halve", halve);
+  CHECK(traced.verify(tensor(int64_t{27})));
+  CHECK(traced(tensor(int64_t{27})).dtype() == i64);
+  auto third = [](const Tensor& start) {
+    return while_loop([](const Tensor& n) { return n > 1; }, [](const Tensor& n) { return n / 3; }, start);
+  };
+  CHECK(third(tensor(9)).item<int>() == 1);
+  CHECK(has(message_of([&] { third(tensor(10)); }), "carried value 0 is whole"));
+  std::string m = message_of([&] { function("third", third)(tensor(10)); });
+  CHECK(has(m, "carried value 0 is whole"));
+  CHECK(has(m, "test_control_flow.cpp:" + std::to_string(__LINE__ - 6)));
+}
+
+TEST_CASE("switch_case") {
+  auto f = function("f", [](const Tensor& i, const Tensor& x) {
+    Tensor a = switch_case(i, {[&] { return x; }, [&] { return x * x; }, [&] { return -x; }});
+    Tensor b = switch_case(i, {[&] { return x + 1; }}, [&] { return x - 1; });
+    auto c =
+        switch_case<std::pair<Tensor, Tensor>>(i, {[&] { return std::pair(x, a); }, [&] { return std::pair(b, x); }});
+    return std::tuple(a, b, c);
+  });
+  Tensor x = tensor({2.f, 3.f});
+  for (int i : {-1, 0, 1, 2, 3}) CHECK(f.verify(tensor(i), x));
+  auto at = [&](int i) { return std::get<0>(f(tensor(i), x)); };
+  CHECK(array_equal(at(0), x));
+  CHECK(array_equal(at(1), x * x));
+  CHECK(array_equal(at(7), -x));
+  CHECK(array_equal(std::get<1>(f(tensor(5), x)), x - 1));
+  CHECK(has(message_of([&] { switch_case(tensor(0.f), {[&] { return x; }}); }), "integer scalar"));
+}
+
+TEST_CASE("while_loop: steps, structures, bounds") {
+  auto power = [](const Tensor& x, const Tensor& times) {
+    return while_loop([](const Tensor&, const Tensor& k) { return k > 0; },
+                      [&](const Tensor& y, const Tensor& k) { return std::pair(tanh(y * x), k - 1); }, ones_like(x),
+                      times);
+  };
+  auto f = function("power", power);
+  Tensor x = random::normal({5});
+  for (int64_t k : {0, 1, 2, 9}) {
+    CHECK(f.verify(x, tensor(k)));
+    CHECK(std::get<1>(f(x, tensor(k))).item<int64_t>() == 0);
+  }
+  CHECK(array_equal(std::get<0>(f(x, tensor(int64_t{0}))), ones({5})));
+  CHECK(f.trace_count() == 1);
+
+  auto bounded = function("bounded", [](const Tensor& limit) {
+    return while_loop([&](const Tensor& k) { return k < limit; }, [](const Tensor& k) { return k + 1; }, 0,
+                      {.max_steps = 4});
+  });
+  CHECK(bounded(tensor(3)).item<int>() == 3);
+  CHECK(bounded(tensor(9)).item<int>() == 4);
+  CHECK(bounded.verify(tensor(9)));
+
+  using State = std::vector<Tensor>;
+  auto swap = function("swap", [](const Tensor& a, const Tensor& b) {
+    return while_loop([](const State& s) { return sum(s[2]) < 5; },
+                      [](const State& s) { return State{s[1], s[0], s[2] + 1}; }, State{a, b, tensor(0)});
+  });
+  CHECK(swap.verify(x, x * 2));
+  CHECK(array_equal(swap(x, x * 2)[0], x * 2));
+}
+
+TEST_CASE("what a loop carries is moved from step to step, not copied") {
+  auto f = function("f", [](const Tensor& x) {
+    return while_loop([](const Tensor&, const Tensor& k) { return k < 100; },
+                      [](const Tensor& y, const Tensor& k) { return std::pair(y, k + 1); }, x, 0);
+  });
+  Tensor x = random::normal({1000});
+  CHECK(std::get<0>(f(x)).rep()->data == x.rep()->data);
+}
+
+TEST_CASE("Variables and random draws in loops and branches") {
+  Variable total(tensor(0.f), "total"), count(tensor(0), "count");
+  auto f = function("f", [&](const Tensor& xs, const Tensor& limit) {
+    Tensor first = random::normal({2});
+    while_loop(
+        [&](const Tensor& k) {
+          count.assign_add(1);
+          return k < limit;
+        },
+        [&](const Tensor& k) {
+          total.assign_add(sum(xs) * sum(random::uniform({3})));
+          return k + 1;
+        },
+        0);
+    auto [last, ys] = scan(
+        [&](const Tensor& c, const Tensor& x) {
+          total.assign(total + x);
+          return std::pair(c + random::normal({2}), Tensor(total));
+        },
+        zeros({2}), xs);
+    cond(total.value() > 0, [&] { total.assign_add(sum(random::normal({1}))); }, [&] { count.assign(7); });
+    return std::tuple(first, last, ys, random::normal({2}), Tensor(total), Tensor(count));
+  });
+  Tensor xs = tensor({1.f, -2.f, 3.f});
+  for (int limit : {0, 1, 3}) CHECK(f.verify(xs, tensor(limit)));
+  CHECK(f.verify(-xs, tensor(2)));
+  CHECK(f.trace_count() == 1);
+}
+
+TEST_CASE("scan: reverse, structures, lengths") {
+  struct State {
+    Tensor h, c;
+    template <class W>
+    void walk(W&& w) {
+      w(h, c);
+    }
+  };
+  Tensor w = random::normal({3, 3});
+  auto cell = [&](const Tensor& xs, const Tensor& mask, bool reverse) {
+    auto [end, ys] = scan(
+        [&](const State& s, const std::pair<Tensor, Tensor>& x) {
+          Tensor h = tanh(matmul(s.h, w) + x.first) * x.second;
+          return std::pair(State{h, s.c + h}, std::vector<Tensor>{h, sum(s.c)});
+        },
+        State{zeros({3}), ones({3})}, std::pair(xs, mask), {.reverse = reverse});
+    return std::tuple(end.h, end.c, ys);
+  };
+  auto f = function("f", cell);
+  for (bool reverse : {false, true})
+    for (int64_t n : {1, 2, 7}) CHECK(f.verify(random::normal({n, 3}), random::uniform({n}), reverse));
+  CHECK(f.verify(random::normal({3, 4}).T(), ones({4}), false));
+  // No rows: the ys have the shapes that they would have, and no element.
+  CHECK(f.verify(zeros({0, 3}), zeros({0}), false));
+  auto [h, c, ys] = f(zeros({0, 3}), zeros({0}), true);
+  CHECK(array_equal(h, zeros({3})));
+  CHECK(ys[0].shape() == Shape{0, 3});
+  CHECK(ys[1].shape() == Shape{0});
+
+  auto counted = function("counted", [](const Tensor& x) {
+    return scan([](const Tensor& k) { return std::pair(k * 2, k); }, x, {.length = 4});
+  });
+  auto [end, powers] = counted(tensor(1));
+  CHECK(end.item<int>() == 16);
+  CHECK(array_equal(powers, tensor({1, 2, 4, 8})));
+  CHECK(counted.verify(tensor(3)));
+
+  auto backward = scan([](const Tensor& s, const Tensor& x) { return std::pair(s + x, s); }, 0.f,
+                       tensor({1.f, 2.f, 4.f}), {.reverse = true});
+  CHECK(array_equal(backward.second, tensor({6.f, 4.f, 0.f})));
+}
+
+TEST_CASE("effects in bodies run in order, at each step") {
+  auto run = [](const Tensor& n) {
+    print("start");
+    Tensor end = while_loop(
+        [](const Tensor& k) {
+          print("{}?", k);
+          return k < 3;
+        },
+        [&](const Tensor& k) {
+          cond(k == 1, [&] { print("one of {}", n); }, [&] { print("not one"); });
+          assert_that(k < n, "k stays below n", k, n);
+          return k + 1;
+        },
+        0);
+    scan([](const Tensor& c, const Tensor& x) { return print("x {}", x), std::pair(c, x); }, 0, tensor({5, 6}));
+    print("end");
+    return end;
+  };
+  auto f = function("f", run);
+  std::string eager = stderr_of([&] { run(tensor(3)); });
+  CHECK(eager == "start\n0?\nnot one\n1?\none of 3\n2?\nnot one\n3?\nx 5\nx 6\nend\n");
+  CHECK(stderr_of([&] { f(tensor(3)); }) == eager);
+  CHECK(stderr_of([&] { f(tensor(3)); }) == eager);
+  std::string m;
+  CHECK(stderr_of([&] { m = message_of([&] { f(tensor(2)); }); }) ==
+        stderr_of([&] { message_of([&] { run(tensor(2)); }); }));
+  CHECK(has(m, "k stays below n. values: 2, 2"));
+}

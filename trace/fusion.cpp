@@ -93,6 +93,7 @@ class Condenser {
   void connect() {
     waiting_.assign(g_.nodes().size(), 0);
     readers_.resize(g_.nodes().size());
+    const std::vector<int32_t> after = control_dependencies(g_);
     for (int32_t i = 0; i < int32_t(g_.nodes().size()); ++i) {
       if (group_of_[size_t(i)] == dropped) {
         waiting_[size_t(i)] = -1;
@@ -101,6 +102,7 @@ class Condenser {
       if (unit_of(i) != i) continue;
       auto wait_for = [&](int32_t node) { readers_[size_t(unit_of(node))].push_back(i), ++waiting_[size_t(i)]; };
       for (ValueId v : inputs_of(i)) wait_for(v.node);
+      if (after[size_t(i)] >= 0) wait_for(after[size_t(i)]);
     }
   }
 

@@ -98,7 +98,7 @@ namespace {
 
 class Grouper {
  public:
-  explicit Grouper(const Graph& g) : g_(g), group_(g.nodes().size(), -1) {}
+  explicit Grouper(const Graph& g) : g_(g), after_(control_dependencies(g)), group_(g.nodes().size(), -1) {}
 
   std::vector<FusionGroup> run() {
     for (int32_t i = 0; i < int32_t(g_.nodes().size()); ++i) {
@@ -190,6 +190,7 @@ class Grouper {
       stack.pop_back();
       if (contains(m, i)) return true;
       for (ValueId v : g_.nodes()[size_t(i)].inputs) visit(v.node);
+      if (after_[size_t(i)] >= 0) visit(after_[size_t(i)]);
       if (const int other = group_[size_t(i)]; other >= 0)
         for (int32_t k : groups_[size_t(other)].nodes) visit(k);
     }
@@ -207,7 +208,8 @@ class Grouper {
   }
 
   const Graph& g_;
-  std::vector<int> group_;  // by node
+  const std::vector<int32_t> after_;  // control dependencies
+  std::vector<int> group_;            // by node
   std::vector<FusionGroup> groups_;
 };
 
