@@ -21,6 +21,14 @@ std::string message_of(F&& f) {
 }
 bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
+struct State {
+  Tensor h, c;
+  template <class W>
+  void walk(W&& w) {
+    w(h, c);
+  }
+};
+
 // What `f` writes to stderr.
 template <class F>
 std::string stderr_of(F&& f) {
@@ -176,10 +184,10 @@ TEST_CASE("while_loop: steps, structures, bounds") {
   CHECK(bounded(tensor(9)).item<int>() == 4);
   CHECK(bounded.verify(tensor(9)));
 
-  using State = std::vector<Tensor>;
+  using List = std::vector<Tensor>;
   auto swap = function("swap", [](const Tensor& a, const Tensor& b) {
-    return while_loop([](const State& s) { return sum(s[2]) < 5; },
-                      [](const State& s) { return State{s[1], s[0], s[2] + 1}; }, State{a, b, tensor(0)});
+    return while_loop([](const List& s) { return sum(s[2]) < 5; },
+                      [](const List& s) { return List{s[1], s[0], s[2] + 1}; }, List{a, b, tensor(0)});
   });
   CHECK(swap.verify(x, x * 2));
   CHECK(array_equal(swap(x, x * 2)[0], x * 2));
@@ -224,13 +232,6 @@ TEST_CASE("Variables and random draws in loops and branches") {
 }
 
 TEST_CASE("scan: reverse, structures, lengths") {
-  struct State {
-    Tensor h, c;
-    template <class W>
-    void walk(W&& w) {
-      w(h, c);
-    }
-  };
   Tensor w = random::normal({3, 3});
   auto cell = [&](const Tensor& xs, const Tensor& mask, bool reverse) {
     auto [end, ys] = scan(
