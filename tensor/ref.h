@@ -38,6 +38,8 @@ class Ref {
   explicit operator bool() const { return p_ != nullptr; }
   // Whether nobody else holds the object.
   bool unique() const { return p_ && p_->refs.load(std::memory_order_acquire) == 1; }
+  // How many hold it; another thread may change that at any time, unless they are known.
+  auto holders() const { return p_->refs.load(std::memory_order_acquire); }
   friend bool operator==(const Ref& a, const Ref& b) { return a.p_ == b.p_; }
 
  private:

@@ -130,3 +130,34 @@ TEST_CASE("reductions over other axes take in what makes their operand") {
   CHECK(fused_kernels([](const std::vector<Tensor>& v) { return sum(exp(transpose(v[0])), 0); }, {normal({60, 50})}) ==
         1);
 }
+
+TEST_CASE("a variable's new value is written over the old one where nobody else holds that") {
+  jit::set_mode(jit::Mode::wait);
+  for (bool fused : {true, false}) {
+    Variable w(ones({1000}), "w");
+    auto step = function("step", [&](const Tensor& g) {
+      if (fused) w.assign_sub(0.5f * g);
+      else w.assign_sub(g);
+      return sum(g);
+    });
+    step(ones({1000}));
+    const void* before = Tensor(w).rep()->data;
+    step(ones({1000}));
+    CHECK(Tensor(w).rep()->data == before);
+    CHECK(array_equal(w, full({1000}, fused ? 0.0f : -1.0f)));
+    Tensor held = w;  // now somebody looks
+    step(ones({1000}));
+    CHECK(array_equal(held, full({1000}, fused ? 0.0f : -1.0f)));
+    CHECK(array_equal(w, full({1000}, fused ? -0.5f : -2.0f)));
+    CHECK(Tensor(w).rep()->data != held.rep()->data);
+    // An error leaves the variable as it was.
+    auto bad = function("bad", [&](const Tensor& g, const Tensor& index) {
+      w.assign_sub(g * 2.0f);
+      return take(g, index, 0);
+    });
+    Tensor value = Tensor(w) + 0.0f;
+    CHECK_THROWS_AS(bad(ones({1000}), tensor({int64_t{5000}})), Error);
+    CHECK(array_equal(w, value));
+  }
+  jit::set_mode(jit::Mode::tiered);
+}

@@ -87,6 +87,19 @@ std::unique_ptr<Executable::Frame> Executable::make_frame() const {
   return f;
 }
 
+namespace {
+// Whether the caller's list of inputs and the frame are all that holds the tensor, so that its memory may be written.
+bool held_by_caller_alone(const Tensor& t) {
+  return t.ref().holders() == 2 && t.rep()->buffer.unique() && t.is_contiguous();
+}
+}  // namespace
+
+void Executable::retire() const {
+  std::lock_guard lock(mutex_);
+  retired_ = true;
+  idle_.clear();
+}
+
 void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
   auto& o = f.operands[at];
   const Node& n = *i.node;
@@ -102,8 +115,12 @@ void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
     return;
   }
   if (i.makes_outputs)
-    for (size_t k = 0; k < i.out.size(); ++k)
-      if (plan_.places[i.out[k]].kind == ValuePlace::Kind::output) *o.out[k] = empty_tensor(n.outputs[k]);
+    for (size_t k = 0; k < i.out.size(); ++k) {
+      const ValuePlace& p = plan_.places[i.out[k]];
+      if (p.kind != ValuePlace::Kind::output) continue;
+      const bool over = p.over >= 0 && held_by_caller_alone(f.values[size_t(p.over)]);
+      *o.out[k] = over ? make_alias(f.values[size_t(p.over)]) : empty_tensor(n.outputs[k]);
+    }
   if (i.kernel) i.kernel({o.in, o.out, n.attrs});
   else run_kernel(*i.op, o.in, o.out, n.attrs);
 }
@@ -125,7 +142,7 @@ void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) 
     ~Return() {
       for (uint32_t v : e.moving_) frame->values[v] = Tensor();
       std::lock_guard lock(e.mutex_);
-      e.idle_.push_back(std::move(frame));
+      if (!e.retired_) e.idle_.push_back(std::move(frame));
     }
   } give_back{*this, frame};
 

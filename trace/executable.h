@@ -19,11 +19,14 @@ class Executable {
 
   // `inputs`: one a graph input, of its shape, dtype and device, with any strides. `results`: the outputs, then the
   // assigned values. Any number of threads may run at once.
+  // An assigned value takes its variable's memory where `inputs` alone holds the old value.
   void run(std::span<const Tensor> inputs, std::span<Tensor> results) const;
 
   const Graph& graph() const { return graph_; }
   const MemoryPlan& plan() const { return plan_; }
   size_t result_count() const { return graph_.outputs.size() + graph_.assigns.size(); }
+  // Frees the memory that it keeps for its next calls, and keeps none from now on: another executable has taken over.
+  void retire() const;
   // Kernels that a replay runs.
   size_t kernel_count() const;
 
@@ -47,6 +50,7 @@ class Executable {
   std::vector<uint32_t> moving_;  // values that a call sets and must drop afterwards
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Frame>> idle_;
+  mutable bool retired_ = false;
 };
 
 }  // namespace rill

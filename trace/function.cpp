@@ -266,37 +266,85 @@ void FunctionCore::check_signature(const std::vector<Tensor>& leaves, const Wher
 
 namespace {
 
-// The tensors that the graph runs on, in its order: arguments, captured tensors, variables as they are now.
-std::vector<Tensor> gather_inputs(const Graph& g, const std::vector<Tensor>& arguments) {
-  std::vector<Tensor> in;
-  in.reserve(g.inputs.size());
+// The variables that a call reads and assigns, locked for as long as it runs: their values move into the call's inputs,
+// so that new ones can be written in place, and back where the call throws.
+class Updates {
+ public:
+  Updates(const Graph& g, std::vector<Tensor>& inputs) : inputs_(inputs) {
+    if (!thread_state().tapes.empty()) return;  // a tape keeps the old values
+    for (const GraphAssign& a : g.assigns) held_.push_back({a.variable.get()});
+    std::sort(held_.begin(), held_.end(), [](auto& a, auto& b) { return a.state < b.state; });  // as all threads do
+    for (Held& h : held_) h.state->mutex.lock();
+  }
+  ~Updates() {
+    for (Held& h : held_) {
+      if (h.input >= 0) h.state->value = std::move(inputs_[size_t(h.input)]);
+      h.state->mutex.unlock();
+    }
+  }
+  Updates(const Updates&) = delete;
+
+  bool holds(const VariableState& v) const { return find(v) != held_.size(); }
+  // The variable's value, for the call's next input.
+  Tensor take(VariableState& v) {
+    held_[find(v)].input = int(inputs_.size());
+    return std::move(v.value);
+  }
+  void set(VariableState& v, Tensor value) {
+    held_[find(v)].input = -1;
+    v.value = std::move(value);
+  }
+
+ private:
+  struct Held {
+    VariableState* state;
+    int input = -1;  // where its value is, while it is not in the variable
+  };
+  size_t find(const VariableState& v) const {
+    size_t i = 0;
+    while (i < held_.size() && held_[i].state != &v) ++i;
+    return i;
+  }
+  std::vector<Held> held_;
+  std::vector<Tensor>& inputs_;
+};
+
+// The value of a variable as a call reads it now, known to the tapes.
+Tensor read_variable(const std::shared_ptr<VariableState>& v) {
+  std::unique_lock lock(v->mutex);
+  Tensor value = v->value;
+  lock.unlock();
   auto& tapes = thread_state().tapes;
+  if (tapes.empty()) return value;
+  value = make_alias(value);
+  if (v->trainable)
+    for (TapeListener* tape : tapes) tape->watch_variable(v, value);
+  return value;
+}
+
+// The tensors that the graph runs on, in its order: arguments, captured tensors, variables as they are now.
+void gather_inputs(const Graph& g, const std::vector<Tensor>& arguments, Updates& updates, std::vector<Tensor>& in) {
+  in.reserve(g.inputs.size());
   for (const GraphInput& i : g.inputs) {
     switch (i.kind) {
       case GraphInput::Kind::argument: in.push_back(arguments[size_t(i.argument)]); break;
       case GraphInput::Kind::captured: in.push_back(i.captured); break;
-      case GraphInput::Kind::variable: {
-        std::unique_lock lock(i.variable->mutex);
-        Tensor value = i.variable->value;
-        lock.unlock();
-        if (!tapes.empty()) {
-          value = make_alias(value);
-          if (i.variable->trainable)
-            for (TapeListener* tape : tapes) tape->watch_variable(i.variable, value);
-        }
-        in.push_back(std::move(value));
-      }
+      case GraphInput::Kind::variable:
+        in.push_back(updates.holds(*i.variable) ? updates.take(*i.variable) : read_variable(i.variable));
     }
   }
-  return in;
 }
 
-void assign_variables(const Graph& g, std::vector<Tensor>& results) {
+void assign_variables(const Graph& g, std::vector<Tensor>& results, Updates& updates) {
   for (size_t k = 0; k < g.assigns.size(); ++k) {
     VariableState& v = *g.assigns[k].variable;
     Tensor value = make_alias(results[g.outputs.size() + k].contiguous());
-    std::lock_guard lock(v.mutex);
-    v.value = std::move(value);
+    if (updates.holds(v)) {
+      updates.set(v, std::move(value));
+    } else {
+      std::lock_guard lock(v.mutex);
+      v.value = std::move(value);
+    }
   }
   results.resize(g.outputs.size());
 }
@@ -320,10 +368,12 @@ std::vector<Tensor> FunctionCore::call(Body& body, std::shared_ptr<const void>& 
   }
   prototype = t->prototype;
   const Graph& g = t->graph->graph();
-  std::vector<Tensor> in = gather_inputs(g, arguments);
+  std::vector<Tensor> in;
+  Updates updates(g, in);
+  gather_inputs(g, arguments, updates, in);
   std::vector<Tensor> results = t->graph->call(in, where);
   in.clear();  // so that a variable's old value has no holder left
-  assign_variables(g, results);
+  assign_variables(g, results, updates);
   return results;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rill/trace/fusion.h"
 #include "rill/trace/layout.h"
 
 namespace rill {
@@ -29,7 +30,9 @@ class Planner {
     find_leaving();
     share_in_place();
     place();
-    return write();
+    write();
+    update_variables();
+    return std::move(plan_);
   }
 
  private:
@@ -81,37 +84,98 @@ class Planner {
     for (const GraphAssign& a : g_.assigns) storages_[size_t(storage_of(a.value))].leaves = true;
   }
 
-  // Whether the result of node i may be written over its operand v.
-  bool may_overwrite(int i, ValueId v) const {
+  // Whether output `k` of node i may be written over its operand v, which nothing reads afterwards.
+  bool may_overwrite(int i, size_t k, ValueId v) const {
     const Node& n = g_.nodes()[size_t(i)];
     const Storage& s = storages_[size_t(storage_of(v))];
-    const Spec &in = g_.spec(v), &out = n.outputs[0];
-    if (s.leaves || s.last != i || !(in.shape == out.shape) || size_of(in.dtype) != size_of(out.dtype)) return false;
-    const Tensor& layout = layouts_.of(v);
-    if (!layout.defined() || !layout.is_contiguous()) return false;
+    if (s.last != i || !writes_point_by_point(n, k, v)) return false;
     for (ValueId other : n.inputs)
       if (!(other == v) && storage_of(other) == storage_of(v)) return false;
     return true;
   }
 
+  // Whether the node reads each element of v just before it writes that element of output `k`.
+  bool writes_point_by_point(const Node& n, size_t k, ValueId v) const {
+    const Spec &in = g_.spec(v), &out = n.outputs[k];
+    if (!(in.shape == out.shape) || size_of(in.dtype) != size_of(out.dtype)) return false;
+    if (n.op != &fused_op) return n.op->kind == OpKind::elementwise && !n.op->view && n.outputs.size() == 1;
+    const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
+    if (f.fold || f.row_axes > 0) return false;  // those read rows again, or write tiles
+    for (const FusedKernel::Access& a : f.inputs)
+      if (a.operand >= 0 && n.inputs[size_t(a.operand)] == v)
+        for (size_t i = 0, moves = 0; i < a.axes.size(); ++i) {
+          while (moves < in.shape.size() && in.shape[moves] == 1) ++moves;
+          if (a.axes[i] != int(moves++)) return false;
+        }
+    return true;
+  }
+
+  bool lies_dense(ValueId v) const {
+    const Tensor& layout = layouts_.of(v);
+    return layout.defined() && layout.is_contiguous();
+  }
+
   void share_in_place() {
     for (int i = 0; i < int(g_.nodes().size()); ++i) {
       const Node& n = g_.nodes()[size_t(i)];
-      if (n.kind != Node::Kind::op || n.op->kind != OpKind::elementwise || n.op->view || n.outputs.size() != 1)
-        continue;
-      int mine = storage_of_[plan_.first[size_t(i)]];
-      if (storages_[size_t(mine)].leaves) continue;
-      for (ValueId v : n.inputs) {
-        if (!may_overwrite(i, v)) continue;
-        int taken = storage_of(v);
-        storages_[size_t(taken)].last = storages_[size_t(mine)].last;
-        for (int& s : storage_of_)
-          if (s == mine) s = taken;
-        storages_[size_t(mine)].placed_here = false;
-        ++plan_.in_place;
-        break;
+      if (n.kind != Node::Kind::op || n.op->call) continue;
+      for (size_t k = 0; k < n.outputs.size(); ++k) {
+        const int mine = storage_of_[plan_.first[size_t(i)] + k];
+        if (storages_[size_t(mine)].leaves || storages_[size_t(mine)].first != i) continue;
+        for (ValueId v : n.inputs)
+          if (!storages_[size_t(storage_of(v))].leaves && lies_dense(v) && may_overwrite(i, k, v)) {
+            take_over(mine, storage_of(v));
+            break;
+          }
       }
     }
+  }
+
+  // Storage `taken` serves what `mine` was for, too.
+  void take_over(int mine, int taken) {
+    storages_[size_t(taken)].last = storages_[size_t(mine)].last;
+    for (int& s : storage_of_)
+      if (s == mine) s = taken;
+    storages_[size_t(mine)].placed_here = false;
+    ++plan_.in_place;
+  }
+
+  // A variable's new value may be written over the old one: by a node that reads it last, when no result is an alias of
+  // it, and when nothing that could still throw comes after, which would leave the variable changed.
+  void update_variables() {
+    for (const GraphAssign& a : g_.assigns) {
+      ValuePlace& p = plan_.places[plan_.number(a.value)];
+      if (p.kind != ValuePlace::Kind::output) continue;
+      for (const GraphInput& in : g_.inputs) {
+        const ValueId old{in.node, 0};
+        if (in.variable != a.variable || leaves_as_result(old) || may_throw_after(a.value.node)) continue;
+        const Node& n = g_.nodes()[size_t(a.value.node)];
+        if (std::find(n.inputs.begin(), n.inputs.end(), old) != n.inputs.end() &&
+            may_overwrite(a.value.node, size_t(a.value.index), old))
+          p.over = int32_t(plan_.number(old));
+      }
+    }
+  }
+
+  bool leaves_as_result(ValueId v) const {
+    auto same = [&](ValueId result) { return storage_of(result) == storage_of(v); };
+    for (ValueId result : g_.outputs)
+      if (same(result)) return true;
+    for (const GraphAssign& a : g_.assigns)
+      if (same(a.value)) return true;
+    for (const Node& n : g_.nodes())
+      if (n.kind == Node::Kind::op && n.op->call)
+        for (ValueId in : n.inputs)
+          if (same(in)) return true;
+    return false;
+  }
+
+  bool may_throw_after(int node) const {
+    for (size_t i = size_t(node) + 1; i < g_.nodes().size(); ++i) {
+      const Node& n = g_.nodes()[i];
+      if (n.kind == Node::Kind::op && n.op != &fused_op && n.op->kind == OpKind::library) return true;
+    }
+    return false;
   }
 
   // The largest first, each at the lowest offset that no storage alive at the same time takes (greedy by size;
@@ -137,7 +201,7 @@ class Planner {
     }
   }
 
-  MemoryPlan write() {
+  void write() {
     for (size_t i = 0; i < g_.nodes().size(); ++i) {
       const Node& n = g_.nodes()[i];
       for (size_t k = 0; k < n.outputs.size(); ++k) {
@@ -150,7 +214,6 @@ class Planner {
         else p.kind = s.leaves ? ValuePlace::Kind::output : ValuePlace::Kind::arena;
       }
     }
-    return std::move(plan_);
   }
 
   // A view of a value that stays where it is can be made once, with the executable's frame.

@@ -20,6 +20,9 @@ struct ValuePlace {
   size_t offset = 0;
   // A view of an arena value or a constant: made once, with the frame, and not at each call.
   bool fixed_view = false;
+  // Of an output that is assigned to a variable: the number of the graph input that holds the variable's old value,
+  // whose memory it may take where nobody else holds that at the call; else -1.
+  int32_t over = -1;
 };
 
 struct MemoryPlan {

@@ -124,6 +124,7 @@ void Tiers::compile() {
   }
   milliseconds_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   ready_.store(compiled_.get(), std::memory_order_release);
+  if (compiled_) eager_.retire();
   done_.store(true, std::memory_order_release);
 }
 
