@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "rill/devices/kernel/compiler.h"
+#include "rill/devices/registry.h"
 #include "rill/trace/fusion.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/passes.h"
@@ -124,7 +125,10 @@ void Tiers::compile() {
   }
   milliseconds_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   ready_.store(compiled_.get(), std::memory_order_release);
-  if (compiled_) eager_.retire();
+  if (compiled_) {
+    eager_.retire();
+    if (eager_.plan().arena_bytes > (1 << 20)) release_cached_memory(eager_.graph().nodes()[0].outputs[0].device);
+  }
   done_.store(true, std::memory_order_release);
 }
 
