@@ -10,18 +10,22 @@ namespace {
 
 // Byte strides of kernel operand `k` along each axis of the space, for operands whose strides `strides(operand, axis)`
 // gives in elements.
+std::vector<int64_t> dense_strides(const FusedKernel& f, size_t axes, DType dtype) {
+  std::vector<int64_t> s(f.space.size(), 0);
+  int64_t stride = int64_t(size_of(dtype));
+  for (size_t i = axes; i-- > 0; stride *= f.space[i]) s[i] = stride;
+  return s;
+}
 template <class F>
 std::vector<int64_t> strides_of(const FusedKernel& f, size_t k, F&& strides) {
-  std::vector<int64_t> s(f.space.size(), 0);
-  if (k >= f.inputs.size()) {  // an output: dense, without the row axes where it is one a row
+  if (k >= f.inputs.size()) {  // without the row axes where it is one a row
     const kernel::Output& out = f.kernel.outputs[k - f.inputs.size()];
-    int64_t stride = int64_t(size_of(out.dtype));
-    size_t end = f.space.size() - (out.per_row ? size_t(f.row_axes) : 0);
-    for (size_t i = end; i-- > 0; stride *= f.space[i]) s[i] = stride;
-    return s;
+    return dense_strides(f, f.space.size() - (out.per_row ? size_t(f.row_axes) : 0), out.dtype);
   }
   const FusedKernel::Access& a = f.inputs[k];
   if (a.operand < 0) return a.steps;
+  if (a.random) return dense_strides(f, f.space.size(), f.kernel.inputs[k].dtype);
+  std::vector<int64_t> s(f.space.size(), 0);
   const int64_t element = int64_t(size_of(f.kernel.inputs[k].dtype));
   for (size_t i = 0; i < s.size(); ++i)
     if (a.axes[i] >= 0) s[i] = element * strides(a.operand, a.axes[i]);
@@ -71,6 +75,7 @@ FusedLayout make_layout(const FusedKernel& f, F&& element_strides) {
     l.packs |= f.kernel.inputs[k].kind == kernel::Input::Kind::dense &&
                l.row_stride[k] != int64_t(size_of(f.kernel.inputs[k].dtype));
   if (l.n == 1) l.packs = false;  // one point lies dense anyhow
+  for (const FusedKernel::Access& a : f.inputs) l.packs |= a.random;
   l.outer = std::move(outer.size);
   l.outer_stride = std::move(outer.stride);
   for (int64_t s : l.outer) l.rows *= s;

@@ -22,17 +22,19 @@ struct FusedLayout {
   std::vector<std::vector<int64_t>> outer_stride;  // by axis of `outer`, then by operand
   std::vector<int64_t> row_stride;                 // by operand: from point to point
   std::vector<int64_t> no_stride;                  // zeros, by operand
-  bool packs = false;  // a dense input does not lie dense along the row: it is copied together first
+  bool packs = false;  // a dense input is not there as such: it is copied together first, or made (random words)
   bool joined = true;  // false: the row axes of an operand are no single run, so that it must be made dense
 };
 
 struct FusedKernel {
   // A kernel input: operand `operand` of the node, whose axis for axis i of the space is axes[i]; -1 where it does not
-  // move. A counter has no operand (-1); its value moves by steps[i] along axis i.
+  // move. A counter has no operand (-1); its value moves by steps[i] along axis i. With `random`, the operand is a key,
+  // and the input is the words that random_bits makes of it for the whole space, made row by row where they are used.
   struct Access {
     int operand = -1;
     std::vector<int> axes;
     std::vector<int64_t> steps;
+    bool random = false;
   };
 
   // A reduction over other axes than the last, or over few long rows: the kernel's first output is not stored but

@@ -100,7 +100,9 @@ struct RandomParams {
 
 namespace cpu {
 RILL_DECLARE_KERNELS
-}
+// Words [first, first + n) of what random_bits makes of the key {seed, draw}.
+void random_words(uint64_t seed, uint64_t draw, uint64_t first, int64_t n, uint32_t* out);
+}  // namespace cpu
 namespace ref {
 RILL_DECLARE_KERNELS
 }

@@ -94,6 +94,23 @@ TEST_CASE("row kernels take in what surrounds them") {
   }
 }
 
+TEST_CASE("random words are made inside the kernel that uses them") {
+  for (Shape s : {Shape{7}, Shape{33, 70}, Shape{5, 4, 3}, Shape{5000}}) {
+    CHECK(fused_kernels(
+              [](const std::vector<Tensor>& v) { return dropout(relu(v[0]), 0.4, {.key = random::Key(3)}) * 2.0f; },
+              {normal(s)}) == 1);
+    CHECK(fused_kernels(
+              [&](const std::vector<Tensor>& v) {
+                return v[0] + random::uniform(s, {.low = -1, .key = random::Key(4)}) +
+                       random::normal(s, {.key = random::Key(5)});
+              },
+              {normal(s)}) == 1);
+    CHECK(
+        fused_kernels([](const std::vector<Tensor>& v) { return sum(dropout(v[0], 0.5, {.key = random::Key(6)}), 0); },
+                      {normal(s)}) == 1);
+  }
+}
+
 TEST_CASE("what a kernel cannot hold stays outside") {
   // The matrix product needs exp(x), and tanh its result: two kernels around it.
   CHECK(fused_kernels(

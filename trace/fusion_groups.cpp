@@ -8,7 +8,7 @@
 
 namespace rill {
 
-extern const Op where_op, cast_op, copy_op;
+extern const Op where_op, cast_op, copy_op, left_shift_op, right_shift_op;
 
 namespace {
 
@@ -56,6 +56,15 @@ int row_op_axes(const Graph& g, const Node& n) {
 
 }  // namespace
 
+int64_t shift_of(const Graph& g, const Node& n) {
+  if (n.op != &left_shift_op && n.op != &right_shift_op) return -1;
+  const Node& by = g.nodes()[size_t(source_of(g, n.inputs[1]).base.node)];
+  if (by.kind != Node::Kind::constant || by.constant.size() != 1) return -1;
+  EagerScope eager;
+  const double bits = by.constant.reshape({}).astype(DType::f64).item<double>();
+  return bits >= 0 && bits < 8.0 * double(size_of(n.outputs[0].dtype)) ? int64_t(bits) : -1;
+}
+
 Form form_of(const Graph& g, const Node& n) {
   if (n.kind != Node::Kind::op || n.op->view) return Form::none;
   for (const Spec& s : n.outputs)
@@ -64,6 +73,8 @@ Form form_of(const Graph& g, const Node& n) {
     if (!can_hold(g.spec(v).dtype)) return Form::none;
   if (n.inputs.empty()) return Form::none;
   if (n.op == &where_op || n.op == &cast_op || n.op == &copy_op) return Form::map;
+  if (n.op->cpu == cpu::random_bits) return Form::make;
+  if (shift_of(g, n) >= 0) return Form::map;
   const DType first = g.spec(n.inputs[0]).dtype;
   if (n.op->kind == OpKind::elementwise && n.outputs.size() == 1) {
     const DType d = g.spec(n.inputs.back()).dtype;
@@ -84,7 +95,7 @@ bool is_row_level(const FusionGroup& group, const Node& n, size_t output) {
 std::vector<int> operand_axes(const Graph& g, const Node& n, size_t i) {
   // Operands are aligned at the back of the shape that the member runs over, whose long axes are the space's first.
   const Shape& operand = g.spec(n.inputs[i]).shape;
-  const Shape& over = form_of(g, n) == Form::map ? n.outputs[0].shape : g.spec(n.inputs[0]).shape;
+  const Shape& over = form_of(g, n) <= Form::make ? n.outputs[0].shape : g.spec(n.inputs[0]).shape;
   std::vector<int> space_axis;
   int next = 0;
   for (int64_t size : over) space_axis.push_back(size == 1 ? -1 : next++);
@@ -107,9 +118,10 @@ class Grouper {
       if (form == Form::none) continue;
       FusionGroup own;
       own.nodes = {i};
-      own.space = long_sizes(form == Form::map ? n.outputs[0].shape : g_.spec(n.inputs[0]).shape);
+      own.space = long_sizes(form <= Form::make ? n.outputs[0].shape : g_.spec(n.inputs[0]).shape);
       own.row_axes = form == Form::fold ? folded_axes(g_, n) : form == Form::row ? row_op_axes(g_, n) : 0;
       own.tail = form == Form::tail ? i : -1;
+      own.makes = form == Form::make;
       group_[size_t(i)] = int(groups_.size());
       groups_.push_back(std::move(own));
       for (ValueId v : n.inputs) {
@@ -129,8 +141,9 @@ class Grouper {
     FusionGroup m;
     if ((a.tail >= 0 || b.tail >= 0) && (a.row_axes || b.row_axes || (a.tail >= 0 && b.tail >= 0))) return m;
     m.tail = std::max(a.tail, b.tail);
+    m.makes = a.makes || b.makes;
     auto rows_of = [](const FusionGroup& outer, const FusionGroup& inner) {
-      return inner.row_axes > 0 && outer.row_axes == 0 &&
+      return inner.row_axes > 0 && outer.row_axes == 0 && !outer.makes &&
              std::vector<int64_t>(inner.space.begin(), inner.space.end() - inner.row_axes) == outer.space;
     };
     if (a.space == b.space) {
@@ -160,6 +173,10 @@ class Grouper {
         const Source s = source_of(g_, n.inputs[j]);
         const std::vector<int> to_space = operand_axes(g_, n, j);
         const bool inside = contains(m, s.base.node);
+        if (form_of(g_, n) == Form::make) {  // its operand is a key, and no point of the space
+          if (inside) return false;
+          continue;
+        }
         if (s.base.node == m.tail) return false;  // it is there only when all points are folded
         int next = 0, in_row = 0;
         for (int axis : s.axes) {

@@ -10,6 +10,7 @@ namespace rill {
 enum class Form : uint8_t {
   none,  // not at all
   map,   // point by point
+  make,  // random words, made where they are used
   fold,  // a reduction over the row
   row,   // an op's own row program: softmax, layer_norm
   tail   // any other reduction: folds what a map kernel gives, tile by tile, and ends its group
@@ -20,6 +21,7 @@ struct FusionGroup {
   std::vector<int64_t> space;  // sizes, none of them 1
   int row_axes = 0;            // the last so many are folded over; 0: no member folds
   int32_t tail = -1;           // the member of that form, if any; then row_axes is 0
+  bool makes = false;          // whether a member is of that form: its points are those of the space
 };
 
 // The groups of two nodes and more.
@@ -28,6 +30,8 @@ std::vector<FusionGroup> find_groups(const Graph& g);
 // --- What lowering needs too -----------------------------------------------------------------------------------------
 
 Form form_of(const Graph& g, const Node& n);
+// For a shift by a number that is the same everywhere and less than the width: that number, else -1.
+int64_t shift_of(const Graph& g, const Node& n);
 // Whether a member of a group has one value a row (an output; `n` itself may fold whole rows).
 bool is_row_level(const FusionGroup& group, const Node& n, size_t output);
 // The axis of the group's space that each axis of operand `i` of member `n` is; -1 for axes of size 1.

@@ -12,7 +12,7 @@
 
 namespace rill {
 
-extern const Op where_op, cast_op, copy_op;
+extern const Op where_op, cast_op, copy_op, left_shift_op;
 
 namespace {
 
@@ -95,6 +95,12 @@ class Lowering {
   }
 
   std::vector<int32_t> lower(const Node& n) {
+    if (form_of(g_, n) == Form::make) return {random_words(n)};
+    if (const int64_t bits = shift_of(g_, n); bits >= 0) {
+      const int32_t x = operand(n, 0);
+      return {recorder_.add(
+          {n.op == &left_shift_op ? Code::shl : Code::shr, recorder_.type(x), {x, -1, -1}, uint64_t(bits)})};
+    }
     std::vector<int32_t> in;
     for (size_t i = 0; i < n.inputs.size(); ++i) in.push_back(operand(n, i));
     if (n.op == &copy_op || n.op == &cast_op) return {in[0]};
@@ -136,18 +142,32 @@ class Lowering {
     return recorder_.constant(wide.dtype(), bits);
   }
 
+  int32_t random_words(const Node& n) {
+    std::vector<int> axes;
+    for (size_t i = 0; i < group_.space.size(); ++i) axes.push_back(int(i));
+    fused_->inputs.push_back({operand_number(n.inputs[0]), std::move(axes), {}, true});
+    input_values_.push_back(recorder_.input({DType::u32, Input::Kind::dense}));
+    return input_values_.back();
+  }
+
+  // Which operand of the fused node a value from outside is.
+  int operand_number(ValueId v) {
+    auto at = std::find(lowered_.inputs.begin(), lowered_.inputs.end(), v);
+    const int number = int(at - lowered_.inputs.begin());
+    if (at == lowered_.inputs.end()) lowered_.inputs.push_back(v);
+    return number;
+  }
+
   // The kernel input that reads a value from outside along these axes.
   int32_t external(ValueId v, std::vector<int> axes) {
     for (size_t k = 0; k < fused_->inputs.size(); ++k)
-      if (lowered_.inputs[size_t(fused_->inputs[k].operand)] == v && fused_->inputs[k].axes == axes)
+      if (!fused_->inputs[k].random && lowered_.inputs[size_t(fused_->inputs[k].operand)] == v &&
+          fused_->inputs[k].axes == axes)
         return input_values_[k];
     // It moves along the row, or not: of a map the row is the last axis, at least.
     const size_t row = std::max<size_t>(size_t(group_.row_axes), group_.space.empty() ? 0 : 1);
     const bool moves = std::any_of(axes.end() - long(row), axes.end(), [](int a) { return a >= 0; });
-    auto at = std::find(lowered_.inputs.begin(), lowered_.inputs.end(), v);
-    const int operand = int(at - lowered_.inputs.begin());
-    if (at == lowered_.inputs.end()) lowered_.inputs.push_back(v);
-    fused_->inputs.push_back({operand, std::move(axes), {}});
+    fused_->inputs.push_back({operand_number(v), std::move(axes), {}});
     input_values_.push_back(recorder_.input({g_.spec(v).dtype, moves ? Input::Kind::dense : Input::Kind::uniform}));
     return input_values_.back();
   }

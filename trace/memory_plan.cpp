@@ -101,12 +101,14 @@ class Planner {
     if (n.op != &fused_op) return n.op->kind == OpKind::elementwise && !n.op->view && n.outputs.size() == 1;
     const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
     if (f.fold || f.row_axes > 0) return false;  // those read rows again, or write tiles
-    for (const FusedKernel::Access& a : f.inputs)
-      if (a.operand >= 0 && n.inputs[size_t(a.operand)] == v)
-        for (size_t i = 0, moves = 0; i < a.axes.size(); ++i) {
-          while (moves < in.shape.size() && in.shape[moves] == 1) ++moves;
-          if (a.axes[i] != int(moves++)) return false;
-        }
+    for (const FusedKernel::Access& a : f.inputs) {
+      if (a.operand < 0 || !(n.inputs[size_t(a.operand)] == v)) continue;
+      if (a.random) return false;
+      for (size_t i = 0, moves = 0; i < a.axes.size(); ++i) {
+        while (moves < in.shape.size() && in.shape[moves] == 1) ++moves;
+        if (a.axes[i] != int(moves++)) return false;
+      }
+    }
     return true;
   }
 

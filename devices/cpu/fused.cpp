@@ -42,8 +42,10 @@ void run_fused(const KernelArgs& args) {
     base.push_back(a.operand < 0 ? nullptr : args.in[a.operand]->rep()->data);
   for (Tensor* t : args.out) base.push_back(t->mutable_rep()->data);
   if (dense) return run_layout({f, f.layout, std::move(base)}, args);
+  bool random = false;  // keys are read as they lie when dense
+  for (const FusedKernel::Access& a : f.inputs) random |= a.random;
   const FusedLayout layout = f.layout_of(args.in);
-  if (layout.joined && !f.kernel.streaming) return run_layout({f, layout, std::move(base)}, args);
+  if (layout.joined && !f.kernel.streaming && !random) return run_layout({f, layout, std::move(base)}, args);
   std::vector<Tensor> copies;
   std::vector<const Tensor*> in;
   for (const Tensor* t : args.in) copies.push_back(t->contiguous());

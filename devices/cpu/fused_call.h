@@ -7,6 +7,7 @@
 #include "rill/devices/fused.h"
 #include "rill/devices/kernel/interpret.h"
 #include "rill/devices/kernel/schedule.h"
+#include "rill/devices/reduce_params.h"
 
 namespace rill::cpu {
 namespace {
@@ -109,30 +110,44 @@ struct Call {
 
   bool is_packed(size_t k) const {
     return k < f.inputs.size() && f.kernel.inputs[k].kind == kernel::Input::Kind::dense &&
-           l.row_stride[k] != int64_t(size_of(f.kernel.inputs[k].dtype));
+           (f.inputs[k].random || l.row_stride[k] != int64_t(size_of(f.kernel.inputs[k].dtype)));
   }
 
+  // Points [first, last) of rows [begin, end), pieces of them that stay in the first cache where the kernel allows it.
   void packed_rows(int64_t begin, int64_t end, int64_t first, int64_t last) const {
-    const int64_t n = last - first, slot = kernel::Schedule::slot_bytes(n);
+    constexpr int64_t small = 2048;
+    const int64_t piece = f.row_axes > 0 ? last - first : std::min(small, last - first);
+    const int64_t slot = kernel::Schedule::slot_bytes(piece);
     int64_t packed = 0;
     for (size_t k = 0; k < base.size(); ++k) packed += is_packed(k);
-    char* room = scratch(scratch_bytes(n) + packed * slot);
+    char* room = scratch(scratch_bytes(piece) + packed * slot);
     Pointers p(base.size());
-    for (int64_t row = begin; row < end; ++row) {
-      locate(row, p);
-      char* to = room + scratch_bytes(n);
-      for (size_t k = 0; k < base.size(); ++k) {
-        if (!is_packed(k)) {
-          p[k] += first * l.row_stride[k];
-          continue;
+    for (int64_t row = begin; row < end; ++row)
+      for (int64_t at = first; at < last; at += piece) {
+        locate(row, p);
+        const int64_t n = std::min(piece, last - at);
+        char* to = room + scratch_bytes(piece);
+        for (size_t k = 0; k < base.size(); ++k) {
+          if (int(k) == redirected) {
+            p[k] = target + (at - first) * int64_t(size_of(f.kernel.outputs[k - f.inputs.size()].dtype));
+          } else if (!is_packed(k)) {
+            p[k] += at * l.row_stride[k];
+          } else {
+            if (f.inputs[k].random) random_words(base[k], row * l.n + at, n, to);
+            else pack(p[k] + at * l.row_stride[k], l.row_stride[k], size_of(f.kernel.inputs[k].dtype), to, n);
+            p[k] = to;
+            to += slot;
+          }
         }
-        pack(p[k] + first * l.row_stride[k], l.row_stride[k], size_of(f.kernel.inputs[k].dtype), to, n);
-        p[k] = to;
-        to += slot;
+        run(p.data(), l.no_stride.data(), 1, n, room);
       }
-      if (redirected >= 0) p[size_t(redirected)] = target;
-      run(p.data(), l.no_stride.data(), 1, n, room);
-    }
+  }
+
+  static void random_words(const char* key, int64_t first, int64_t n, char* to) {
+    uint64_t seed, draw;
+    std::memcpy(&seed, key, sizeof seed);
+    std::memcpy(&draw, key + sizeof seed, sizeof draw);
+    cpu::random_words(seed, draw, uint64_t(first), n, reinterpret_cast<uint32_t*>(to));
   }
 
   static void pack(const char* from, int64_t stride, size_t element, char* to, int64_t n) {

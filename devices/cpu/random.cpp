@@ -66,20 +66,30 @@ namespace rill::cpu {
 
 HWY_EXPORT(philox_blocks);
 
+void random_words(uint64_t seed, uint64_t draw, uint64_t first, int64_t n, uint32_t* out) {
+  const auto make = HWY_DYNAMIC_DISPATCH(philox_blocks);
+  const auto some = [&](uint64_t word, int64_t count) {  // of one block
+    const philox::Counter words = philox::block_of(seed, draw, word / 4);
+    out = std::copy_n(words.begin() + long(word % 4), count, out);
+  };
+  const uint64_t end = first + uint64_t(n);
+  if (first % 4 != 0 && first < end) {
+    const int64_t count = std::min<int64_t>(4 - int64_t(first % 4), n);
+    some(first, count);
+    first += uint64_t(count);
+  }
+  const int64_t made = make(seed, draw, first / 4, int64_t(end - first) / 4, out);
+  out += 4 * made;
+  for (first += uint64_t(4 * made); first < end; first += 4) some(first, std::min<int64_t>(4, int64_t(end - first)));
+}
+
 void random_bits(const KernelArgs& args) {
   const Tensor& key = args.input(0);
   const uint64_t seed = args.in_data<uint64_t>(0)[0], draw = args.in_data<uint64_t>(0)[key.strides()[0]];
   const int64_t n = args.output().size();
   uint32_t* out = args.out_data<uint32_t>();
-  const auto make = HWY_DYNAMIC_DISPATCH(philox_blocks);
   parallel_for((n + 3) / 4, 1 << 13, [&](int64_t begin, int64_t end) {
-    const int64_t whole = std::min(end, n / 4);
-    int64_t i = begin;
-    if (whole > begin) i += make(seed, draw, uint64_t(begin), whole - begin, out + 4 * begin);
-    for (; i < end; ++i) {
-      const philox::Counter words = philox::block_of(seed, draw, uint64_t(i));
-      std::copy_n(words.begin(), std::min<int64_t>(4, n - 4 * i), out + 4 * i);
-    }
+    random_words(seed, draw, uint64_t(4 * begin), std::min(4 * end, n) - 4 * begin, out + 4 * begin);
   });
 }
 

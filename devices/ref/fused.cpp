@@ -52,8 +52,12 @@ void run_fused(const KernelArgs& args) {
       if (f.kernel.inputs[k].kind != kernel::Input::Kind::dense) continue;
       const size_t element = size_of(f.kernel.inputs[k].dtype);
       rows[k].resize(size_t(l.n) * element);
-      for (int64_t i = 0; i < l.n; ++i)
-        std::copy_n(p[k] + i * l.row_stride[k], element, rows[k].data() + size_t(i) * element);
+      if (f.inputs[k].random) {
+        const uint64_t* key = dense[size_t(f.inputs[k].operand)].data<uint64_t>().data();
+        cpu::random_words(key[0], key[1], uint64_t(row * l.n), l.n, reinterpret_cast<uint32_t*>(rows[k].data()));
+      } else
+        for (int64_t i = 0; i < l.n; ++i)
+          std::copy_n(p[k] + i * l.row_stride[k], element, rows[k].data() + size_t(i) * element);
       p[k] = rows[k].data();
     }
     kernel::interpret(f.kernel, p.data(), l.no_stride.data(), 1, l.n);
