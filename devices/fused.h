@@ -44,6 +44,9 @@ struct FusedKernel {
     std::vector<bool> reduced;  // by axis of the space
   };
 
+  // Counters start here, so that no null pointer is moved: kernels take it away again.
+  static constexpr int64_t counter_base = 4096;
+
   kernel::Kernel kernel;
   std::optional<Fold> fold;
   std::vector<int64_t> space;  // sizes, none of them 1

@@ -111,6 +111,21 @@ TEST_CASE("random words are made inside the kernel that uses them") {
   }
 }
 
+TEST_CASE("counting fuses") {
+  CHECK(fused_kernels(
+            [](const std::vector<Tensor>& v) {  // a causal mask over scores, 1 MiB and more so that it is not folded
+              Tensor i = expand_dims(arange(600), {1}), j = expand_dims(arange(600), {0});
+              return softmax(where(broadcast_to(i, {600, 600}) >= broadcast_to(j, {600, 600}), v[0], -1e9f));
+            },
+            {normal({600, 600})}) <= 4);
+  for (DType d : {f32, f64, f16, i32, u8, i64})
+    CHECK(
+        fused_kernels([&](const std::vector<Tensor>& v) { return v[0].astype(d) + arange(0, 300000, 1, {.dtype = d}); },
+                      {normal({300000})}) == 1);
+  CHECK(fused_kernels([&](const std::vector<Tensor>& v) { return v[0] * linspace(-1, 1, 400000); },
+                      {normal({400000})}) <= 2);
+}
+
 TEST_CASE("what a kernel cannot hold stays outside") {
   // The matrix product needs exp(x), and tanh its result: two kernels around it.
   CHECK(fused_kernels(

@@ -4,6 +4,7 @@
 
 #include "rill/devices/cpu/elementwise.h"
 #include "rill/devices/reduce_params.h"
+#include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/registry.h"
 
 namespace rill {
@@ -71,6 +72,7 @@ Form form_of(const Graph& g, const Node& n) {
     if (!can_hold(s.dtype) || s.device.kind() != DeviceKind::cpu) return Form::none;
   for (ValueId v : n.inputs)
     if (!can_hold(g.spec(v).dtype)) return Form::none;
+  if (n.op->ref == ref::iota) return Form::make;
   if (n.inputs.empty()) return Form::none;
   if (n.op == &where_op || n.op == &cast_op || n.op == &copy_op) return Form::map;
   if (n.op->cpu == cpu::random_bits) return Form::make;
@@ -169,6 +171,7 @@ class Grouper {
     const int split = int(m.space.size()) - m.row_axes;
     for (int32_t i : m.nodes) {
       const Node& n = g_.nodes()[size_t(i)];
+      if (n.op->ref == ref::iota && m.row_axes > 1) return false;  // it may count along a part of the row
       for (size_t j = 0; j < n.inputs.size(); ++j) {
         const Source s = source_of(g_, n.inputs[j]);
         const std::vector<int> to_space = operand_axes(g_, n, j);

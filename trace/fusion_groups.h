@@ -10,7 +10,7 @@ namespace rill {
 enum class Form : uint8_t {
   none,  // not at all
   map,   // point by point
-  make,  // random words, made where they are used
+  make,  // random words and counts, made where they are used
   fold,  // a reduction over the row
   row,   // an op's own row program: softmax, layer_norm
   tail   // any other reduction: folds what a map kernel gives, tile by tile, and ends its group
@@ -21,7 +21,7 @@ struct FusionGroup {
   std::vector<int64_t> space;  // sizes, none of them 1
   int row_axes = 0;            // the last so many are folded over; 0: no member folds
   int32_t tail = -1;           // the member of that form, if any; then row_axes is 0
-  bool makes = false;          // whether a member is of that form: its points are those of the space
+  bool makes = false;          // whether a member is of that form: its points are the space's
 };
 
 // The groups of two nodes and more.

@@ -8,6 +8,7 @@
 #include "rill/devices/elementwise_params.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/reduce_params.h"
+#include "rill/devices/shape_params.h"
 #include "rill/tensor/error.h"
 
 namespace rill {
@@ -95,7 +96,7 @@ class Lowering {
   }
 
   std::vector<int32_t> lower(const Node& n) {
-    if (form_of(g_, n) == Form::make) return {random_words(n)};
+    if (form_of(g_, n) == Form::make) return {n.inputs.empty() ? count(n) : random_words(n)};
     if (const int64_t bits = shift_of(g_, n); bits >= 0) {
       const int32_t x = operand(n, 0);
       return {recorder_.add(
@@ -150,6 +151,25 @@ class Lowering {
     return input_values_.back();
   }
 
+  // start + step * i, as ref/iota.cpp counts: whole numbers in i64, others in f64 and rounded once.
+  int32_t count(const Node& n) {
+    const IotaAttrs& a = n.attrs.as<IotaAttrs>();
+    const Shape& shape = n.outputs[0].shape;
+    std::vector<int64_t> steps(group_.space.size(), 0);
+    size_t axis = 0;
+    for (int64_t i = 0; i < a.axis; ++i) axis += shape[size_t(i)] != 1;
+    if (shape[size_t(a.axis)] != 1) steps[axis] = 1;
+    const bool along_row = !steps.empty() && steps.back() != 0;
+    fused_->inputs.push_back({-1, std::vector<int>(steps.size(), -1), std::move(steps)});
+    input_values_.push_back(recorder_.input({DType::i64, along_row ? Input::Kind::counter : Input::Kind::coordinate}));
+    using Whole = kernel::Rec<int64_t>;
+    const Whole i = Whole::of(input_values_.back()) - Whole(FusedKernel::counter_base);
+    if (is_integer(a.dtype)) return (Whole(a.start.whole) + Whole(a.step.whole) * i).id;
+    using Real = kernel::Rec<double>;
+    const Real x = Real(a.start.real) + Real(a.step.real) * Real::of(recorder_.convert(i.id, DType::f64));
+    return a.dtype == DType::f64 ? x.id : recorder_.convert(x.id, DType::f32);
+  }
+
   // Which operand of the fused node a value from outside is.
   int operand_number(ValueId v) {
     auto at = std::find(lowered_.inputs.begin(), lowered_.inputs.end(), v);
@@ -161,8 +181,8 @@ class Lowering {
   // The kernel input that reads a value from outside along these axes.
   int32_t external(ValueId v, std::vector<int> axes) {
     for (size_t k = 0; k < fused_->inputs.size(); ++k)
-      if (!fused_->inputs[k].random && lowered_.inputs[size_t(fused_->inputs[k].operand)] == v &&
-          fused_->inputs[k].axes == axes)
+      if (!fused_->inputs[k].random && fused_->inputs[k].operand >= 0 &&
+          lowered_.inputs[size_t(fused_->inputs[k].operand)] == v && fused_->inputs[k].axes == axes)
         return input_values_[k];
     // It moves along the row, or not: of a map the row is the last axis, at least.
     const size_t row = std::max<size_t>(size_t(group_.row_axes), group_.space.empty() ? 0 : 1);

@@ -241,7 +241,7 @@ std::vector<uint64_t> evaluate(const Kernel& k, const Inst& i, const Values& v, 
         y[p] = i.imm;
       } else if (i.code == Code::input) {
         const char* at = operands[i.imm];
-        if (k.inputs[size_t(i.imm)].kind == Input::Kind::counter) y[p] = uint64_t(reinterpret_cast<uintptr_t>(at)) + p;
+        if (is_number(k.inputs[size_t(i.imm)].kind)) y[p] = uint64_t(reinterpret_cast<uintptr_t>(at)) + p;
         else std::memcpy(&y[p], at + p * sizeof(T), sizeof(T));
         if (std::is_same_v<T, bool>) y[p] = y[p] != 0;
       } else {

@@ -37,7 +37,7 @@ constexpr PatchF32 patch_f32 = patch_numbers<F, float>;
 template <class F>
 constexpr PatchF64 patch_f64 = patch_numbers<F, double>;
 
-constexpr std::string_view input_kinds[] = {"dense", "uniform", "counter"};
+constexpr std::string_view input_kinds[] = {"dense", "uniform", "counter", "coordinate"};
 
 bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 bool is_float(DType d) { return d == DType::f32 || d == DType::f64; }
@@ -67,7 +67,7 @@ std::vector<bool> row_level(const Kernel& k) {
   std::vector<bool> row;
   for (const Inst& i : k.body) {
     bool level = true;
-    if (i.code == Code::input) level = k.inputs[size_t(i.imm)].kind == Input::Kind::uniform;
+    if (i.code == Code::input) level = is_row_level(k.inputs[size_t(i.imm)].kind);
     else if (!is_reduction(i.code))
       for (int j = 0; j < operand_count(i.code); ++j) level = level && row[size_t(i.in[j])];
     row.push_back(level);
@@ -154,7 +154,7 @@ std::string_view type_fault(const Kernel& k, const Inst& i) {
 void verify(const Kernel& k) {
   auto reject = [&](std::string what) { fail("kernel", fmt::format("{}\n{}", what, to_string(k))); };
   for (const Input& i : k.inputs)
-    if (i.kind == Input::Kind::counter && i.dtype != DType::i64) reject("a counter is i64");
+    if (is_number(i.kind) && i.dtype != DType::i64) reject("counters and coordinates are i64");
   for (size_t n = 0; n < k.body.size(); ++n) {
     const Inst& i = k.body[n];
     for (int j = 0; j < operand_count(i.code); ++j)

@@ -104,14 +104,19 @@ struct Inst {
 
 struct Input {
   enum class Kind : uint8_t {
-    dense,    // point i is the i-th element
-    uniform,  // one element for the whole row
-    counter   // no memory: the operand's pointer, as a number (i64), plus i
+    dense,      // point i is the i-th element
+    uniform,    // one element for the whole row
+    counter,    // no memory: the operand's pointer, as a number (i64), plus i
+    coordinate  // the same without i: one number for the whole row
   };
   DType dtype;
   Kind kind = Kind::dense;
   friend bool operator==(const Input&, const Input&) = default;
 };
+
+constexpr bool is_row_level(Input::Kind k) { return k == Input::Kind::uniform || k == Input::Kind::coordinate; }
+// Whether it is the operand's pointer itself that counts.
+constexpr bool is_number(Input::Kind k) { return k == Input::Kind::counter || k == Input::Kind::coordinate; }
 
 struct Output {
   int32_t value;

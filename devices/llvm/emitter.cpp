@@ -87,7 +87,7 @@ void Emitter::row(Value r) {
                                   LLVMBuildGEP2(o_.b, o_.integer(8), LLVMGetParam(function_, 1), &at, 1, ""), "");
     Value base = LLVMBuildGEP2(o_.b, o_.integer(8), LLVMGetParam(function_, 0), &at, 1, "");
     Value offset = LLVMBuildMul(o_.b, r, stride, "");
-    if (j < k_.inputs.size() && k_.inputs[j].kind == Input::Kind::counter) {
+    if (j < k_.inputs.size() && is_number(k_.inputs[j].kind)) {
       pointers_.push_back(LLVMBuildAdd(o_.b, LLVMBuildLoad2(o_.b, o_.integer(64), base, ""), offset, ""));
     } else {
       base = LLVMBuildLoad2(o_.b, pointer, base, "");
@@ -103,6 +103,10 @@ void Emitter::row(Value r) {
 
 void Emitter::row_value(int32_t n) {
   const Inst& i = k_.body[size_t(n)];
+  if (i.code == Code::input && k_.inputs[size_t(i.imm)].kind == Input::Kind::coordinate) {
+    rows_[size_t(n)] = pointers_[size_t(i.imm)];
+    return;
+  }
   if (i.code == Code::input) {
     Value v = LLVMBuildLoad2(o_.b, o_.memory_type(i.type, 1), pointers_[size_t(i.imm)], "");
     rows_[size_t(n)] = o_.from_memory(i.type, v, 1);
