@@ -32,6 +32,7 @@ class Condenser {
  public:
   Condenser(const Graph& g, kernel::Compiled (*compile)(const kernel::Kernel&))
       : g_(g), compile_(compile), groups_(find_groups(g)), group_of_(g.nodes().size(), -1), map_(g.nodes().size()) {
+    recompute(g, groups_);
     for (size_t k = 0; k < groups_.size(); ++k)
       for (int32_t i : groups_[k].nodes) group_of_[size_t(i)] = int(k);
     find_readers();
@@ -70,13 +71,21 @@ class Condenser {
       if (is_transparent(g_, n) && !read_outside_[i][0]) continue;  // only groups read it, through it
       needed[i] = true;
       for (ValueId v : n.inputs) {
-        const int32_t base = source_of(g_, v).base.node;
         if (group_of_[i] < 0) read(v);
-        else if (group_of_[size_t(base)] != group_of_[i]) read(source_of(g_, v).base);
+        else read_from(groups_[size_t(group_of_[i])], v);
       }
     }
+    for (const FusionGroup& group : groups_)
+      for (int32_t i : group.again)
+        for (ValueId v : g_.nodes()[size_t(i)].inputs) read_from(group, v);
     for (size_t i = 0; i < needed.size(); ++i)
       if (!needed[i]) group_of_[i] = dropped;
+  }
+
+  // A node of the group reads v.
+  void read_from(const FusionGroup& group, ValueId v) {
+    const ValueId base = source_of(g_, v).base;
+    if (!group.holds(base.node)) read_outside_[size_t(base.node)][size_t(base.index)] = true;
   }
 
   // The first node of a node's group: what stands for it.
@@ -116,6 +125,7 @@ class Condenser {
   }
 
   void emit_group(const FusionGroup& group, const Lowered& lowered) {
+    if (lowered.outputs.empty()) return;  // others compute again all that it was for
     if (compile_) lowered.kernel->code = compile_(lowered.kernel->kernel);
     const Node& last = g_.nodes()[size_t(group.nodes.back())];
     Node n;

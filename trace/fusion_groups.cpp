@@ -107,6 +107,46 @@ std::vector<int> operand_axes(const Graph& g, const Node& n, size_t i) {
   return axes;
 }
 
+bool FusionGroup::holds(int32_t node) const {
+  return std::binary_search(nodes.begin(), nodes.end(), node) || std::binary_search(again.begin(), again.end(), node);
+}
+
+namespace {
+
+// Whether member `i` reads its operands as a kernel can.
+bool accesses_fit(const Graph& g, const FusionGroup& m, int32_t i) {
+  const int split = int(m.space.size()) - m.row_axes;
+  const Node& n = g.nodes()[size_t(i)];
+  if (n.op->ref == ref::iota && m.row_axes > 1) return false;  // it may count along a part of the row
+  for (size_t j = 0; j < n.inputs.size(); ++j) {
+    const Source s = source_of(g, n.inputs[j]);
+    const std::vector<int> to_space = operand_axes(g, n, j);
+    const bool inside = m.holds(s.base.node);
+    if (form_of(g, n) == Form::make) {  // its operand is a key, and no point of the space
+      if (inside) return false;
+      continue;
+    }
+    if (s.base.node == m.tail) return false;  // it is there only when all points are folded
+    int next = 0, in_row = 0;
+    for (int axis : s.axes) {
+      if (axis < 0) continue;
+      const int at = to_space[size_t(axis)];
+      if (at < 0 || (inside && at != next++)) return false;
+      in_row += at >= split;
+    }
+    if (m.row_axes > 0 && in_row != 0 && in_row != m.row_axes) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool accesses_fit(const Graph& g, const FusionGroup& group) {
+  auto fits = [&](int32_t i) { return accesses_fit(g, group, i); };
+  return std::all_of(group.nodes.begin(), group.nodes.end(), fits) &&
+         std::all_of(group.again.begin(), group.again.end(), fits);
+}
+
 namespace {
 
 class Grouper {
@@ -162,38 +202,6 @@ class Grouper {
     return m;
   }
 
-  bool contains(const FusionGroup& m, int32_t node) const {
-    return std::binary_search(m.nodes.begin(), m.nodes.end(), node);
-  }
-
-  // Whether every operand lies in the space as a kernel can read it, and every value made inside where it is made.
-  bool accesses_fit(const FusionGroup& m) const {
-    const int split = int(m.space.size()) - m.row_axes;
-    for (int32_t i : m.nodes) {
-      const Node& n = g_.nodes()[size_t(i)];
-      if (n.op->ref == ref::iota && m.row_axes > 1) return false;  // it may count along a part of the row
-      for (size_t j = 0; j < n.inputs.size(); ++j) {
-        const Source s = source_of(g_, n.inputs[j]);
-        const std::vector<int> to_space = operand_axes(g_, n, j);
-        const bool inside = contains(m, s.base.node);
-        if (form_of(g_, n) == Form::make) {  // its operand is a key, and no point of the space
-          if (inside) return false;
-          continue;
-        }
-        if (s.base.node == m.tail) return false;  // it is there only when all points are folded
-        int next = 0, in_row = 0;
-        for (int axis : s.axes) {
-          if (axis < 0) continue;
-          const int at = to_space[size_t(axis)];
-          if (at < 0 || (inside && at != next++)) return false;
-          in_row += at >= split;
-        }
-        if (m.row_axes > 0 && in_row != 0 && in_row != m.row_axes) return false;
-      }
-    }
-    return true;
-  }
-
   // Whether something outside of the group depends on it and feeds it. Groups count as one: what feeds a member of
   // another group feeds all of it.
   bool makes_cycle(const FusionGroup& m) const {
@@ -204,11 +212,11 @@ class Grouper {
     };
     for (int32_t i : m.nodes)
       for (ValueId v : g_.nodes()[size_t(i)].inputs)  // the kernel reads through transparent views
-        if (int32_t base = source_of(g_, v).base.node; !contains(m, base)) visit(base);
+        if (int32_t base = source_of(g_, v).base.node; !m.holds(base)) visit(base);
     while (!stack.empty()) {
       const int32_t i = stack.back();
       stack.pop_back();
-      if (contains(m, i)) return true;
+      if (m.holds(i)) return true;
       for (ValueId v : g_.nodes()[size_t(i)].inputs) visit(v.node);
       if (after_[size_t(i)] >= 0) visit(after_[size_t(i)]);
       if (const int other = group_[size_t(i)]; other >= 0)
@@ -221,7 +229,7 @@ class Grouper {
     if (from == to) return;
     FusionGroup &a = groups_[size_t(from)], &b = groups_[size_t(to)];
     FusionGroup m = together(a, b);
-    if (m.nodes.empty() || m.nodes.size() > largest_group || !accesses_fit(m) || makes_cycle(m)) return;
+    if (m.nodes.empty() || m.nodes.size() > largest_group || !accesses_fit(g_, m) || makes_cycle(m)) return;
     for (int32_t i : m.nodes) group_[size_t(i)] = from;
     a = std::move(m);
     b.nodes.clear();

@@ -18,18 +18,28 @@ enum class Form : uint8_t {
 
 struct FusionGroup {
   std::vector<int32_t> nodes;  // ascending
+  std::vector<int32_t> again;  // nodes of other groups that this one computes too, ascending: see recompute()
   std::vector<int64_t> space;  // sizes, none of them 1
   int row_axes = 0;            // the last so many are folded over; 0: no member folds
   int32_t tail = -1;           // the member of that form, if any; then row_axes is 0
   bool makes = false;          // whether a member is of that form: its points are the space's
+
+  bool holds(int32_t node) const;
 };
 
 // The groups of two nodes and more.
 std::vector<FusionGroup> find_groups(const Graph& g);
+// Fills `again`: what a group reads from another one, made there by cheap arithmetic and stored for its sake alone, is
+// computed again where that moves less memory. So gelu's gradient reads gelu's operand and tanh, and not every step
+// between. (recompute.cpp)
+void recompute(const Graph& g, std::vector<FusionGroup>& groups);
 
 // --- What lowering needs too -----------------------------------------------------------------------------------------
 
 Form form_of(const Graph& g, const Node& n);
+// Whether every operand of the group's nodes lies in the space as a kernel can read it, and every value made inside
+// where it is made.
+bool accesses_fit(const Graph& g, const FusionGroup& group);
 // For a shift by a number that is the same everywhere and less than the width: that number, else -1.
 int64_t shift_of(const Graph& g, const Node& n);
 // Whether a member of a group has one value a row (an output; `n` itself may fold whole rows).

@@ -33,7 +33,10 @@ class Lowering {
     fused_->space = group_.space;
     fused_->row_axes = group_.row_axes;
     if (group_.tail >= 0) reserve_tail();
-    for (int32_t i : group_.nodes) {
+    std::vector<int32_t> nodes;
+    std::merge(group_.nodes.begin(), group_.nodes.end(), group_.again.begin(), group_.again.end(),
+               std::back_inserter(nodes));
+    for (int32_t i : nodes) {
       const Node& n = g_.nodes()[size_t(i)];
       fused_->fused.emplace_back(n.op->name);
       if (i == group_.tail) {
@@ -43,7 +46,8 @@ class Lowering {
       std::vector<int32_t> results = lower(n);
       for (size_t k = 0; k < results.size(); ++k) {
         values_[key({i, int32_t(k)})] = recorder_.convert(results[k], n.outputs[k].dtype);
-        if (read_outside[size_t(i)][k]) add_output({i, int32_t(k)});
+        if (read_outside[size_t(i)][k] && !std::binary_search(group_.again.begin(), group_.again.end(), i))
+          add_output({i, int32_t(k)});
       }
     }
     fused_->kernel = std::move(recorder_.kernel);
