@@ -372,6 +372,7 @@ std::vector<Tensor> GradientTape::gradient(const std::vector<Tensor>& targets, c
 std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, const Source& source, int64_t n,
                                                 const Callback<Tensor(int64_t)>& cotangent,
                                                 const GradientOptions& options, const Where& where) {
+  require_closed("GradientTape.jacobian", n, "there is a backward walk for each element of the target", where);
   std::vector<Tensor> rows;
   bool persistent = std::exchange(impl_->options.persistent, true);
   {

@@ -67,10 +67,11 @@ class AttrVisitor {
   ~AttrVisitor() = default;
 };
 
-// May change the fields that hold whole numbers: sizes, positions and what is made from them.
+// May change the fields that hold numbers: sizes, positions and what is made from them.
 class AttrRewriter {
  public:
   virtual void field(const char* name, int64_t& value) = 0;
+  virtual void field(const char* name, double& value) = 0;
   virtual void field(const char* name, Dims& value) = 0;
   virtual void field(const char* name, FillValue& value, DType dtype) = 0;
 
@@ -107,6 +108,10 @@ void rewrite_attr(AttrRewriter& r, const char* key, F&& field) {
     r.field(key, field.value, field.dtype);
   } else if constexpr (is_whole<T>) {
     int64_t value = int64_t(field);
+    r.field(key, value);
+    field = T(value);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    double value = double(field);
     r.field(key, value);
     field = T(value);
   } else if constexpr (std::is_base_of_v<Dims, T>) {

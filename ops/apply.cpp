@@ -21,6 +21,10 @@ ThreadState& make_thread_state() {
 
 bool executing_eagerly() { return thread_state().trace == nullptr; }
 
+void require_closed(std::string_view op, int64_t size, std::string_view why, const Where& where) {
+  if (may_be_open(size)) fail(op, fmt::format("{}, and a size of the signature is open (`any`)", why), where);
+}
+
 namespace {
 thread_local std::string scope_name;
 }

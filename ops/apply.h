@@ -68,6 +68,7 @@ class TraceListener {
 
 struct ThreadState {
   TraceListener* trace = nullptr;
+  bool open_sizes = false;  // the trace has sizes that a signature leaves open, with large numbers standing for them
   SmallVec<TapeListener*, 4> tapes;  // that record now, the outermost first
 };
 extern thread_local constinit ThreadState* thread_state_ptr;  // made on first use
@@ -76,6 +77,14 @@ inline ThreadState& thread_state() { return thread_state_ptr ? *thread_state_ptr
 
 // False inside a function that is being traced.
 bool executing_eagerly();
+
+// Whether `size` may be one that the signature of the function being traced leaves open: what is done then must not
+// depend on more of it than a formula can say. Tells so of some large sizes that are not.
+inline bool may_be_open(int64_t size) {
+  return thread_state().trace && thread_state().open_sizes && (size > 4096 || size < -4096);
+}
+// Throws where it may be: `why` is a clause, "the padding depends on ...".
+void require_closed(std::string_view op, int64_t size, std::string_view why, const Where& where);
 
 // While it lives, no tape of this thread records.
 class PauseTapes {

@@ -175,6 +175,7 @@ std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where wh
 
 std::vector<Tensor> unstack(const Tensor& x, int64_t axis, Where where) {
   axis = normal_axis(axis, x.ndim(), "unstack", where);
+  require_closed("unstack", x.shape()[size_t(axis)], "it gives a tensor for each place of the axis", where);
   std::vector<Tensor> out;
   SliceAttrs s{Dims(size_t(x.ndim()), 0), Dims(size_t(x.ndim()), slice_max), Dims(size_t(x.ndim()), 1), {axis}};
   for (int64_t i = 0, n = x.shape()[size_t(axis)]; i < n; ++i) {

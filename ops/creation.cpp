@@ -237,10 +237,21 @@ std::vector<double> spaced(double start, double stop, int64_t count, bool endpoi
 }
 
 // [rows, columns] with ones where keep(column - row).
+// How far right of the main diagonal each place of a matrix lies.
+Tensor diagonal_distance(int64_t rows, int64_t columns, Device device) {
+  TensorOptions o{i64, device};
+  return iota({1, columns}, 1, o) - iota({rows, 1}, 0, o);
+}
+
 template <class F>
 Tensor band(int64_t rows, int64_t columns, const TensorOptions& options, const Where& where, F&& keep) {
   if (columns == -1) columns = rows;
   if (rows < 0 || columns < 0) fail("eye", fmt::format("negative sizes are not allowed: {}, {}", rows, columns), where);
+  if (!executing_eagerly()) {  // no constant as large as the matrix in a graph, and sizes that may be open
+    CallerScope caller(where);
+    return astype(keep(diagonal_distance(rows, columns, options.device.value_or(default_device()))),
+                  options.dtype.value_or(f32));
+  }
   std::vector<float> v(size_t(rows * columns));
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) v[size_t(i * columns + j)] = keep(j - i);
@@ -252,9 +263,7 @@ Tensor triangle(const Tensor& x, int64_t k, bool lower, std::string_view op, con
   CallerScope caller(where);
   if (x.ndim() < 2)
     fail(op, fmt::format("{} has no rows and columns. give it at least 2 axes", to_string(x.spec())), where);
-  int64_t rows = x.dim(-2), columns = x.dim(-1);
-  TensorOptions o{i64, x.device()};
-  Tensor distance = iota({1, columns}, 1, o) - iota({rows, 1}, 0, o);
+  Tensor distance = diagonal_distance(x.dim(-2), x.dim(-1), x.device());
   return rill::where(lower ? distance <= k : distance >= k, x, zeros({}, {x.dtype(), x.device()}));
 }
 
@@ -271,11 +280,11 @@ Tensor logspace(double start, double stop, int64_t count, double base, const Ten
 }
 
 Tensor eye(int64_t rows, int64_t columns, int64_t k, const TensorOptions& options, Where where) {
-  return band(rows, columns, options, where, [k](int64_t d) { return d == k; });
+  return band(rows, columns, options, where, [k](const auto& d) { return d == k; });
 }
 Tensor identity(int64_t n, const TensorOptions& options, Where where) { return eye(n, n, 0, options, where); }
 Tensor tri(int64_t rows, int64_t columns, int64_t k, const TensorOptions& options, Where where) {
-  return band(rows, columns, options, where, [k](int64_t d) { return d <= k; });
+  return band(rows, columns, options, where, [k](const auto& d) { return d <= k; });
 }
 Tensor tril(const Tensor& x, int64_t k, Where where) { return triangle(x, k, true, "tril", where); }
 Tensor triu(const Tensor& x, int64_t k, Where where) { return triangle(x, k, false, "triu", where); }

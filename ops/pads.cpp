@@ -39,6 +39,7 @@ void resolve_padding(const SpacePadding& padding, const Dims& in, const Dims& wi
       case SpacePadding::Kind::valid: break;
       case SpacePadding::Kind::same: {
         if (strides[i] < 1) break;  // rejected later, by the op
+        if (strides[i] > 1) require_closed(op, in[i], "SAME padding depends on what the stride leaves over", where);
         const int64_t out = (in[i] + strides[i] - 1) / strides[i];
         const int64_t total = std::max<int64_t>(0, (out - 1) * strides[i] + (window[i] - 1) * dilation[i] + 1 - in[i]);
         lo[i] = total / 2;

@@ -18,6 +18,7 @@ Tensor squeeze(const Tensor& x, const Axes& axes, Where where) {
   for (int i = 0; i < x.ndim(); ++i) {
     int64_t n = x.shape()[size_t(i)];
     bool named = std::find(drop.begin(), drop.end(), i) != drop.end();
+    if (axes.empty()) require_closed("squeeze", n, "without axes the shape depends on which sizes are 1", where);
     if (named && n != 1)
       fail("squeeze", fmt::format("cannot squeeze axis {} of {}: its size is not 1", i, to_string(x.spec())), where);
     if (!named && (n != 1 || !axes.empty())) shape.push_back(n);

@@ -18,8 +18,10 @@
 
 namespace rill {
 
-// What a tensor argument must be: spec(f32, {any, 8}, "x"). A size `any` fits every size; each concrete size gets a
-// trace of its own. The name appears in graphs and exported models.
+// What a tensor argument must be: spec(f32, {any, 8}, "x"). A size `any` fits every size, and one trace serves them
+// all: the callable runs once, and each concrete size gets a plan of its own (instantiate.h says how, and what a
+// callable must not do: sizes that it reads are good for shapes, indices and factors, not for an `if`). The name
+// appears in graphs and exported models.
 struct ArgSpec {
   Spec spec;
   std::string name;
@@ -30,10 +32,13 @@ inline ArgSpec spec(DType dtype, const Shape& shape, std::string name = "", Devi
 
 struct FunctionOptions {
   std::vector<ArgSpec> signature = {};  // one a tensor among the arguments, in order; empty: anything goes
-  int max_traces = 64;                  // the least recently used trace goes when there are more
+  int max_traces = 64;                  // the least recently used trace goes when there are more; plans of one as well
+  bool relax_shapes = false;            // a size that has changed for the third time is left open, as `any` would
 };
 
 class GraphCall;
+class OpenPattern;
+struct FunctionKey;
 
 // The untyped part of a Function: its cache of traces, and calling one.
 class FunctionCore {
@@ -52,6 +57,7 @@ class FunctionCore {
     ~Body() = default;
   };
   struct Trace;
+  struct Instance;
 
   FunctionCore(std::string name, FunctionOptions options);
   ~FunctionCore();
@@ -59,7 +65,8 @@ class FunctionCore {
   // Finds or makes the trace for the body's arguments and runs it. Gives the result tensors; `prototype` says what to
   // put them into.
   std::vector<Tensor> call(Body& body, std::shared_ptr<const void>& prototype, const Where& where);
-  Graph trace_graph(Body& body, const Where& where);
+  // `names`: one a tensor among the arguments, or "".
+  Graph trace_graph(Body& body, std::vector<std::string> names, const Where& where);
   // Runs the body eagerly and the trace, and compares bits: results and assigned variables.
   bool verify(Body& body, const Where& where);
 
@@ -76,12 +83,18 @@ class FunctionCore {
   };
 
  private:
-  struct Key;
-  std::shared_ptr<Trace> find(const Key& key);
-  std::shared_ptr<Trace> make(Body& body, Key key, const Where& where);
-  Graph trace(Body& body, const Where& where) const;
+  std::shared_ptr<Instance> find(const FunctionKey& key);
+  std::shared_ptr<Instance> make(Body& body, const FunctionKey& key, const Where& where);
+  std::shared_ptr<Trace> make_trace(Body& body, const FunctionKey& key, OpenPattern open, const Where& where);
+  std::shared_ptr<Instance> make_instance(Trace& t, const FunctionKey& key);
+  std::shared_ptr<Instance> keep(const std::shared_ptr<Trace>& t, std::shared_ptr<Instance> instance,
+                                 const Where& where);
+  std::vector<OpenPattern> wanted_patterns(const FunctionKey& key);
+  void refuse(const FunctionKey& key, const std::vector<OpenPattern>& tried, Trace& own, const std::string& reason);
+  Graph trace(Body& body, const std::vector<std::string>& names, const OpenPattern& open, const Where& where);
+  std::vector<std::string> argument_names() const;
   void check_signature(const std::vector<Tensor>& leaves, const Where& where) const;
-  void warn_about_retracing(const Trace& latest);
+  void warn_about_retracing(const Trace& latest, const Where& where);
 
   std::string name_;
   FunctionOptions options_;
@@ -112,6 +125,23 @@ inline Tensor from_graph_argument(const ArgSpec& s) { return make_stand_in(s.spe
 template <class T>
 T from_graph_argument(T value) {
   return value;
+}
+
+// The names of the tensors in an argument of graph(), one a tensor.
+inline void note_names(std::vector<std::string>& names, ArgSpec& a) { names.push_back(a.name); }
+template <class T>
+void note_names(std::vector<std::string>& names, T& value) {
+  class Count final : public LeafVisitor {
+   public:
+    explicit Count(std::vector<std::string>& names) : names_(names) {}
+    void tensor(Tensor&) override { names_.emplace_back(); }
+    void constant(const void*, size_t) override {}
+    void structure(size_t) override {}
+
+   private:
+    std::vector<std::string>& names_;
+  } count(names);
+  walk(value, count);
 }
 
 template <class R, class... A>
@@ -170,8 +200,10 @@ class Function {
   std::string explain() const { return core_->explain(); }
   // The graph of a call on such arguments, without running it: spec() for each Tensor parameter, values for the others.
   Graph graph(detail::GraphArgument<A>... args, Where where = Where::current()) const {
+    std::vector<std::string> names;
+    (detail::note_names(names, args), ...);
     detail::TypedBody<R, A...> body(f_, {detail::from_graph_argument(std::move(args))...});
-    return core_->trace_graph(body, where);
+    return core_->trace_graph(body, std::move(names), where);
   }
   // Whether the traced call gives the same bits as the callable run eagerly, in results and assigned Variables (which
   // are left as one call leaves them).

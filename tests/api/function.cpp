@@ -34,6 +34,17 @@ int main() {
     auto [s, p] = many({tensor(2.f), tensor(5.f)});
     EXPECT(s.item<float>() == 7.f && p.item<float>() == 10.f);
   }
+  {  // Unknown sizes: one trace serves every batch.
+    int traces = 0;
+    auto f = function("rows",
+                      [&](const Tensor& x) {
+                        ++traces;
+                        return mean(square(x), 1);
+                      },
+                      {.signature = {spec(f32, {any, 8})}});
+    for (int n : {1, 7, 64}) EXPECT(f(ones({n, 8})).shape() == Shape{n});
+    EXPECT(traces == 1 && has(message_of([&] { f(ones({3, 9})); }), "f32[?,8]"));
+  }
   {  // Variables are read and written at every call, in program order; a tape works inside and around.
     Variable w(tensor({1.f, 2.f}), "w");
     auto step = function("step", [&](const Tensor& x) {

@@ -1,0 +1,282 @@
+// Open sizes: one trace serves every concrete size, with the bits of eager, gradients included; what cannot stay open
+// is traced by itself and still right.
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "catch.h"
+#include "rill/rill.h"
+#include "rill/trace/instantiate.h"
+
+using namespace rill;
+
+namespace {
+
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
+
+Tensor data(const Shape& shape, uint64_t seed = 1) { return random::normal(shape, {.key = random::Key(seed)}); }
+
+// Equal shapes, dtypes and bits.
+bool same(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  Tensor x = a.contiguous(), y = b.contiguous();
+  return x.size() == 0 || std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
+}
+
+using Body = std::function<Tensor(const Tensor&)>;
+struct Case {
+  std::string name;
+  Shape shape;  // with `any` where a size is open
+  Body body;
+  int64_t least = 0;  // the smallest size that the op takes
+};
+
+Shape with_size(Shape s, int64_t n) {
+  for (int64_t& d : s)
+    if (d == open_size) d = n;
+  return s;
+}
+
+// Values and gradients of every size, with one trace.
+void check_open(const Case& c) {
+  INFO(c.name);
+  int traces = 0;
+  auto f = function(c.name,
+                    [&](const Tensor& x) {
+                      ++traces;
+                      return c.body(x);
+                    },
+                    {.signature = {spec(f32, c.shape, "x")}});
+  auto g = function(c.name + "_gradient",
+                    [&](const Tensor& x) {
+                      GradientTape tape;
+                      tape.watch(x);
+                      Tensor y = c.body(x);
+                      return tape.gradient(sum(y * y), x, {.unconnected = Unconnected::zero});
+                    },
+                    {.signature = {spec(f32, c.shape, "x")}});
+  auto eager_gradient = [&](const Tensor& x, const Body& body) {
+    GradientTape tape;
+    tape.watch(x);
+    Tensor y = body(x);
+    return tape.gradient(sum(y * y), x, {.unconnected = Unconnected::zero});
+  };
+  for (int64_t n : {7, 64, 2, 1, 0, 7}) {
+    if (n < c.least) continue;
+    INFO("size " << n);
+    Tensor x = data(with_size(c.shape, n)), want = c.body(x), y = f(x);
+    REQUIRE(y.shape() == want.shape());
+    CHECK(same(y, want));
+    if (!is_floating(want.dtype())) continue;
+    Tensor want_gradient = eager_gradient(x, c.body);
+    CHECK(same(g(x), want_gradient));
+    CHECK(same(eager_gradient(x, f), want_gradient));
+  }
+  CHECK(traces == 1);
+  CHECK(f.trace_count() == 1);
+  CHECK(g.trace_count() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("one trace for every size: elementwise, reductions, normalisation") {
+  Tensor w = data({8}, 2);
+  for (const Case& c : std::vector<Case>{
+           {"chain", {any, 8}, [=](const Tensor& x) { return tanh(x * w + 1) / 2; }},
+           {"sum", {any, 8}, [](const Tensor& x) { return sum(x, 0); }},
+           {"mean of all", {any, 8}, [](const Tensor& x) { return mean(x); }},
+           {"mean of rows", {any, 8}, [](const Tensor& x) { return mean(square(x), 1); }},
+           {"mean of columns", {any, 8}, [](const Tensor& x) { return mean(square(x), 0); }},
+           {"divide by n", {any, 8}, [](const Tensor& x) { return sum(x, 0) / x.dim(0); }, 1},
+           {"times 1.0 / n", {any, 8}, [](const Tensor& x) { return x * (1.0 / double(x.dim(0))); }, 1},
+           {"times 1.f / n", {any, 8}, [](const Tensor& x) { return x * (1.f / float(x.dim(0))); }, 1},
+           {"by sqrt(n)", {any, 8}, [](const Tensor& x) { return x / std::sqrt(double(x.dim(0))); }, 1},
+           {"softmax of rows", {any, 8}, [](const Tensor& x) { return softmax(x, -1); }},
+           {"softmax of columns", {any, 8}, [](const Tensor& x) { return softmax(x, 0); }, 1},
+           {"layer_norm", {any, 8}, [=](const Tensor& x) { return layer_norm(x, w, w); }},
+           {"max", {any, 8}, [](const Tensor& x) { return max(x, 1); }},
+           {"cumsum", {any, 8}, [](const Tensor& x) { return cumsum(x, {.axis = 0}); }},
+       })
+    check_open(c);
+}
+
+TEST_CASE("one trace for every size: shapes") {
+  for (const Case& c : std::vector<Case>{
+           {"flatten", {any, 4, 2}, [](const Tensor& x) { return reshape(x, {-1}) * 2; }},
+           {"reshape by sizes", {any, 4, 2}, [](const Tensor& x) { return reshape(x, {x.dim(0) * 4, 2}) * 2; }},
+           {"reshape, open last", {2, any, 4}, [](const Tensor& x) { return reshape(x, {2, x.dim(1) * 4}) * 2; }},
+           {"transpose", {any, 4}, [](const Tensor& x) { return transpose(x) * 2; }},
+           {"concat", {any, 4}, [](const Tensor& x) { return concat({x, x * 2, ones({3, 4})}, 0); }},
+           {"pad", {any, 4}, [](const Tensor& x) { return pad(x, {{1, 2}, {0, 1}}); }},
+           {"drop the last", {any, 4}, [](const Tensor& x) { return x(slice(0, -1)) * 2; }, 1},
+           {"drop the first", {any, 4}, [](const Tensor& x) { return x(slice(1, none)) * 2; }, 1},
+           {"the last row", {any, 4}, [](const Tensor& x) { return x(-1) * 2; }, 1},
+           {"the row n - 1", {any, 4}, [](const Tensor& x) { return x(x.dim(0) - 1) * 2; }, 1},
+           {"the first half", {any, 4}, [](const Tensor& x) { return x(slice(0, x.dim(0) / 2)) * 2; }},
+           {"reverse", {any, 4}, [](const Tensor& x) { return reverse(x, 0) * 2; }},
+           {"broadcast_to", {4}, [](const Tensor& x) { return broadcast_to(x, {3, 4}); }},
+           {"broadcast to n", {any, 4}, [](const Tensor& x) { return broadcast_to(ones({4}), x.shape()) * x; }},
+           {"arange", {any}, [](const Tensor& x) { return x * arange(x.dim(0)); }},
+           {"arange backward", {any}, [](const Tensor& x) { return x * arange(x.dim(0) - 1, -1, -1); }, 1},
+           {"eye", {any, any}, [](const Tensor& x) { return x * eye(x.dim(0)); }},
+           {"full of n", {any}, [](const Tensor& x) { return x + full({x.dim(0)}, x.dim(0)); }},
+           {"tril", {any, 4}, [](const Tensor& x) { return tril(x); }},
+           {"stack", {any, 4}, [](const Tensor& x) { return stack({x, x + 1}, 1); }},
+           {"repeat", {any, 4}, [](const Tensor& x) { return tile(x, {2, 1}); }},
+       })
+    if (c.name != "eye") check_open(c);
+}
+
+TEST_CASE("one trace for every size: contractions, convolutions, indices") {
+  Tensor w = data({8, 5}, 2), filter = data({3, 3, 2, 4}, 3), rows = tensor({2, 0, 1}).astype(i64);
+  for (const Case& c : std::vector<Case>{
+           {"matmul", {any, 8}, [=](const Tensor& x) { return matmul(x, w); }},
+           {"gram", {any, 8}, [](const Tensor& x) { return matmul(transpose(x), x); }},
+           {"outer gram", {any, 8}, [](const Tensor& x) { return matmul(x, transpose(x)); }},
+           {"batched matmul", {any, 3, 8}, [=](const Tensor& x) { return matmul(x, w); }},
+           {"convolution", {any, 6, 6, 2}, [=](const Tensor& x) { return conv(x, filter); }, 1},
+           {"convolution, SAME",
+            {any, 6, 6, 2},
+            [=](const Tensor& x) { return conv(x, filter, {.padding = "SAME"}); },
+            1},
+           {"pool", {any, 6, 6, 2}, [](const Tensor& x) { return max_pool(x, {2, 2}); }, 1},
+           {"take columns", {any, 8}, [=](const Tensor& x) { return take(x, rows, 1); }},
+           {"sort", {any, 8}, [](const Tensor& x) { return sort(x, 1); }},
+           {"one_hot", {any, 8}, [](const Tensor& x) { return one_hot(argmax(x, 1), 8); }},
+           {"split", {any, 8}, [](const Tensor& x) { return split(x, 2, 1)[1] * 2; }},
+           {"variance", {any, 8}, [](const Tensor& x) { return var(x, {.axis = 1}); }},
+       })
+    check_open(c);
+}
+
+TEST_CASE("a model: images and labels of one open batch, and a variable that is trained") {
+  Variable w(data({8, 3}, 4), "w"), twin(w.value(), "twin");
+  int traces = 0;
+  auto body = [&](Variable v, const Tensor& x, const Tensor& labels) {
+    ++traces;
+    GradientTape tape;
+    Tensor loss = mean(sparse_softmax_cross_entropy(matmul(x, v), labels));
+    v.assign_sub(0.5f * tape.gradient(loss, v));
+    return loss;
+  };
+  auto step = function("step", [&](const Tensor& x, const Tensor& labels) { return body(w, x, labels); },
+                       {.signature = {spec(f32, {any, 8}, "x"), spec(i64, {any}, "labels")}});
+  for (int64_t n : {7, 64, 2, 1, 3}) {
+    Tensor x = data({n, 8}, 5), labels = arange(n) % 3;
+    int before = traces;
+    Tensor loss = step(x, labels);
+    CHECK(same(loss, body(twin, x, labels)));
+    CHECK(same(w.value(), twin.value()));
+    CHECK(traces - before == (n == 7 ? 2 : 1));  // eager, and the first time the trace
+  }
+  CHECK(step.trace_count() == 1);
+  std::string why = message_of([&] { step(data({4, 8}), arange(5)); });
+  CHECK(has(why, "f32[4"));
+  CHECK(has(why, "i64[5]"));
+}
+
+TEST_CASE("sizes that are one in the first call may part later") {
+  auto f = function("join", [](const Tensor& a, const Tensor& b) { return concat({a, b}); },
+                    {.signature = {spec(f32, {any}), spec(f32, {any})}});
+  CHECK(f(ones({3}), ones({3})).shape() == Shape{6});
+  CHECK(f(ones({4}), ones({4})).shape() == Shape{8});
+  CHECK(f.trace_count() == 1);
+  CHECK(f(ones({3}), ones({5})).shape() == Shape{8});
+  CHECK(f(ones({1}), ones({7})).shape() == Shape{8});
+  CHECK(f.trace_count() == 2);
+  auto g =
+      function("matrix", [](const Tensor& x) { return sum(x, 0) / x.dim(1); }, {.signature = {spec(f32, {any, any})}});
+  CHECK(same(g(ones({4, 4})), ones({4})));
+  CHECK(same(g(ones({2, 8})), full({8}, 0.25f)));
+  CHECK(g.trace_count() == 1);
+}
+
+TEST_CASE("what cannot stay open is traced for its size, and right") {
+  Tensor filter = data({3, 3, 2, 4}, 3);
+  auto strided =
+      function("strided", [=](const Tensor& x) { return conv(x, filter, {.strides = {2}, .padding = "SAME"}); },
+               {.signature = {spec(f32, {1, any, any, 2})}});
+  auto rolled = function("rolled", [](const Tensor& x) { return roll(x, 5, 0); }, {.signature = {spec(f32, {any})}});
+  auto thirds =
+      function("thirds", [](const Tensor& x) { return array_split(x, 3)[1]; }, {.signature = {spec(f32, {any})}});
+  auto halves = function("every second",
+                         [](const Tensor& x) {
+                           GradientTape tape;
+                           tape.watch(x);
+                           return tape.gradient(sum(square(x(slice(none, none, 2)))), x);
+                         },
+                         {.signature = {spec(f32, {any})}});
+  auto squeezed =
+      function("squeezed", [](const Tensor& x) { return squeeze(x); }, {.signature = {spec(f32, {any, 1})}});
+  for (int64_t n : {6, 7, 3, 9}) {
+    Tensor image = data({1, n, n, 2}), x = data({n});
+    CHECK(same(strided(image), conv(image, filter, {.strides = {2}, .padding = "SAME"})));
+    CHECK(same(rolled(x), roll(x, 5, 0)));
+    CHECK(same(thirds(x), array_split(x, 3)[1]));
+    CHECK(same(halves(x), where(arange(n) % 2 == 0, 2 * x, zeros({n}))));
+    CHECK(squeezed(data({n, 1})).shape() == Shape{n});
+  }
+  CHECK(squeezed(data({1, 1})).shape() == Shape{});
+  CHECK(has(strided.explain(), "SAME padding"));
+}
+
+TEST_CASE("arguments that do not fit the signature") {
+  auto f = function("rows", [](const Tensor& x) { return mean(square(x), 1); }, {.signature = {spec(f32, {any, 8})}});
+  std::string why = message_of([&] { f(ones({3, 9})); });
+  CHECK(has(why, "f32[?,8]"));
+  CHECK(has(why, "f32[3,9]"));
+}
+
+TEST_CASE("explain lists the sizes, and graph() shows them open") {
+  auto f = function("rows", [](const Tensor& x) { return reshape(x, {x.dim(0) * 8}) + 1; },
+                    {.signature = {spec(f32, {any, 8}, "x")}});
+  f(ones({3, 8}));
+  f(ones({5, 8}));
+  std::string text = f.explain();
+  CHECK(has(text, "1 trace\n"));
+  CHECK(has(text, "(f32[?,8])"));
+  CHECK(has(text, "sizes (f32[3,8])"));
+  CHECK(has(text, "sizes (f32[5,8])"));
+  std::string graph = to_string(f.graph(spec(f32, {any, 8})));
+  CHECK(has(graph, "f32[?,8]"));
+  CHECK(has(graph, "shape=[?]"));
+  CHECK(has(graph, "input(x)"));
+}
+
+TEST_CASE("relax_shapes leaves a size open when it has changed for the third time") {
+  int traces = 0;
+  auto f = function("relaxed",
+                    [&](const Tensor& x) {
+                      ++traces;
+                      return mean(x * 2, 0);
+                    },
+                    {.relax_shapes = true});
+  for (int64_t n = 1; n <= 12; ++n) CHECK(same(f(full({n, 4}, 3.f)), full({4}, 6.f)));
+  CHECK(traces == 4);
+  CHECK(f.trace_count() == 4);
+  CHECK(has(f.explain(), "f32[?,4]"));
+  f(ones({3, 5}));
+  CHECK(traces == 5);
+}
+
+TEST_CASE("the plans of one trace are bounded") {
+  int traces = 0;
+  auto f = function("bounded",
+                    [&](const Tensor& x) {
+                      ++traces;
+                      return x + 1;
+                    },
+                    {.signature = {spec(f32, {any})}, .max_traces = 4});
+  for (int64_t round = 0; round < 2; ++round)
+    for (int64_t n = 1; n <= 20; ++n) CHECK(f(zeros({n})).shape() == Shape{n});
+  CHECK(traces == 1);
+}
