@@ -94,9 +94,18 @@ double point_cost(const kernel::Kernel& k) {
 
 }  // namespace
 
+void Grain::guess(double nanoseconds_a_point) {
+  points_ = std::max<int64_t>(1, int64_t(6000 / nanoseconds_a_point));  // 6 us: twice what handing over work costs
+}
+
+void Grain::saw(double nanoseconds_a_point) {
+  const int64_t now = int64_t(6000 / std::max(nanoseconds_a_point, 1e-3));
+  if (left_.fetch_sub(1, std::memory_order_relaxed) == 4 || now > points()) points_ = std::max<int64_t>(1, now);
+}
+
 void FusedKernel::complete(std::span<const Spec* const> operands) {
   scratch_slots = kernel::schedule(kernel).slots;
-  grain_points = int64_t(6000 / point_cost(kernel));  // about 6 us, twice what handing over work costs
+  grain.guess(point_cost(kernel));
   layout = make_layout(*this, [&](int operand, int axis) {
     const Shape& shape = operands[size_t(operand)]->shape;
     int64_t stride = 1;

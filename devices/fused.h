@@ -2,6 +2,7 @@
 // operands lie in its index space. Fusion (trace/fusion.h) makes them, cpu/fused.cpp runs them compiled, ref/fused.cpp
 // by the interpreter.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,21 @@ struct FusedLayout {
   std::vector<int64_t> no_stride;                  // zeros, by operand
   bool packs = false;  // a dense input is not there as such: it is copied together first, or made (random words)
   bool joined = true;  // false: the row axes of an operand are no single run, so that it must be made dense
+};
+
+// How many points are worth a thread, from what a point was seen to cost. It decides how work is shared, never the
+// result.
+class Grain {
+ public:
+  int64_t points() const { return points_.load(std::memory_order_relaxed); }
+  void guess(double nanoseconds_a_point);
+  // Whether to time the next run of so many points, and what it took: the first few are, and the fastest counts.
+  bool wants(int64_t points) const { return points >= 4096 && left_.load(std::memory_order_relaxed) > 0; }
+  void saw(double nanoseconds_a_point);
+
+ private:
+  std::atomic<int64_t> points_{1};
+  std::atomic<int> left_{4};
 };
 
 struct FusedKernel {
@@ -55,11 +71,11 @@ struct FusedKernel {
   std::vector<Spec> outputs;       // dense; a per-row output lacks the row axes, the folded one what is reduced
   std::vector<std::string> fused;  // the ops in it, in program order
   int64_t scratch_slots = 0;
-  int64_t grain_points = 1;  // points worth a thread
+  mutable Grain grain;
   FusedLayout layout;        // where all operands are dense
   kernel::Compiled code;     // without a function, the interpreter runs it
 
-  // Fills what follows from the rest: layout, scratch_slots, grain_points. `operands`: the node's input specs.
+  // Fills what follows from the rest: layout, scratch_slots, a first grain. `operands`: the node's input specs.
   void complete(std::span<const Spec* const> operands);
   // The layout for these operands.
   FusedLayout layout_of(Operands in) const;

@@ -1,5 +1,7 @@
 // Running fused kernels: rows of the index space are shared between threads, and each compiled function gets as many of
 // them at once as lie evenly. Inputs that do not lie as the kernel reads them are copied together, row by row.
+#include <chrono>
+
 #include "rill/devices/cpu/fused_call.h"
 #include "rill/devices/cpu/fused_fold.h"
 #include "rill/devices/threads.h"
@@ -10,25 +12,37 @@ namespace {
 
 constexpr int64_t piece_alignment = 64;  // points: so that pieces of a row begin at cache lines
 
-void run_layout(const Call& call, const KernelArgs& args) {
+void run_points(const Call& call, int64_t grain) {
   const FusedKernel& f = call.f;
   const FusedLayout& l = call.l;
-  if (f.fold) return fold_fused(f, l, {call.base.data(), call.base.size()}, args.output());
-  if (l.rows == 0 || (l.n == 0 && f.row_axes == 0)) return;
   const int64_t points = l.rows * l.n;
-  if (points <= f.grain_points) return call.rows(0, l.rows);
-  if (f.row_axes > 0 || l.n <= f.grain_points) {  // whole rows
-    return parallel_for(l.rows, std::max<int64_t>(1, f.grain_points / std::max<int64_t>(1, l.n)),
+  if (points <= grain) return call.rows(0, l.rows);
+  if (f.row_axes > 0 || l.n <= grain) {  // whole rows
+    return parallel_for(l.rows, std::max<int64_t>(1, grain / std::max<int64_t>(1, l.n)),
                         [&](int64_t begin, int64_t end) { call.rows(begin, end); });
   }
   const int64_t units = (l.n + piece_alignment - 1) / piece_alignment;  // of a row
-  parallel_for(l.rows * units, std::max<int64_t>(1, f.grain_points / piece_alignment), [&](int64_t begin, int64_t end) {
+  parallel_for(l.rows * units, std::max<int64_t>(1, grain / piece_alignment), [&](int64_t begin, int64_t end) {
     for (int64_t u = begin; u < end;) {
       const int64_t row = u / units, last = std::min(end, (row + 1) * units);
       call.part_of_row(row, u % units * piece_alignment, std::min(l.n, (last - row * units) * piece_alignment));
       u = last;
     }
   });
+}
+
+void run_layout(const Call& call, const KernelArgs& args) {
+  const FusedKernel& f = call.f;
+  const FusedLayout& l = call.l;
+  if (f.fold) return fold_fused(f, l, {call.base.data(), call.base.size()}, args.output());
+  if (l.rows == 0 || (l.n == 0 && f.row_axes == 0)) return;
+  const int64_t points = l.rows * l.n, grain = f.grain.points();
+  if (!f.grain.wants(points)) return run_points(call, grain);
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  run_points(call, grain);
+  const double took = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+  f.grain.saw(took * detail::pieces_for(points, grain) / double(points));
 }
 
 }  // namespace

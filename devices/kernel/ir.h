@@ -10,7 +10,7 @@
 //   lanes.h, operation by operation: floats round to nearest even, each operation by itself, nothing contracted or
 //   reassociated; NaN propagates, its payload and sign are not defined; denormals are kept; integers wrap.
 // * Types are dtypes. `boolean` is a mask: true or false, stored as a byte 1 or 0 and read as byte != 0. f16 and bf16
-//   occur in inputs, outputs and convert alone: legalize widens everything else to f32.
+//   occur in inputs, outputs and convert alone: lowering (trace/lower.cpp) widens everything else to f32.
 // * A reduction over the row follows the tree of the eager reductions (devices/cpu/reduce_tree.h, with k = 1): 32
 // lanes,
 //   point i in lane i % 32, missing points of the last 32 are the identity; blocks of 1024 points fold from the first
