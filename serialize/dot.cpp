@@ -7,6 +7,7 @@
 #include "rill/devices/attr_list.h"
 #include "rill/serialize/graph_formats.h"
 #include "rill/serialize/graph_names.h"
+#include "rill/trace/control_view.h"
 
 namespace rill {
 namespace {
@@ -69,7 +70,9 @@ std::string edge(const Graph& g, ValueId from, const std::string& to) {
 
 }  // namespace
 
-std::string to_dot(const Graph& g) {
+std::string to_dot(const Graph& traced) {
+  const SpreadGraph spread = spread_out(traced);
+  const Graph& g = spread.graph;
   GraphNames names = name_graph(g);
   Scope root;
   for (size_t i = 0; i < g.nodes().size(); ++i)
@@ -88,6 +91,8 @@ std::string to_dot(const Graph& g) {
   write(root, "  ", clusters, out);
   for (size_t i = 0; i < g.nodes().size(); ++i)
     for (const ValueId& input : g.nodes()[i].inputs) out += edge(g, input, fmt::format("n{}", i));
+  for (size_t i = 0; i < spread.after.size(); ++i)
+    if (spread.after[i] >= 0) out += fmt::format("  n{} -> n{} [style=dashed];\n", spread.after[i], i);
   for (size_t i = 0; i < g.outputs.size(); ++i) out += edge(g, g.outputs[i], fmt::format("out{}", i));
   for (size_t i = 0; i < g.assigns.size(); ++i) out += edge(g, g.assigns[i].value, fmt::format("assign{}", i));
   return out + "}\n";

@@ -10,6 +10,7 @@
 #include "rill/serialize/graph_formats.h"
 #include "rill/serialize/graph_names.h"
 #include "rill/serialize/messages.h"
+#include "rill/trace/control_view.h"
 
 namespace rill {
 namespace {
@@ -25,6 +26,7 @@ std::string device_path(Device d) {
 
 std::string op_of(const Node& node, const GraphInput* input) {
   if (node.kind == Node::Kind::constant) return "Const";
+  if (node.kind == Node::Kind::input && !node.inputs.empty()) return "Identity";  // of a graph inside a node
   if (node.kind == Node::Kind::input)
     return input && input->kind == GraphInput::Kind::variable ? "VariableV2" : "Placeholder";
   return std::string(node.op->exported.tensorflow.empty() ? node.op->name : node.op->exported.tensorflow);
@@ -85,12 +87,17 @@ int32_t node_of(const Graph& g, const std::shared_ptr<VariableState>& variable) 
 
 }  // namespace
 
-proto::GraphDef to_proto(const Graph& g) {
+proto::GraphDef to_proto(const Graph& traced) {
+  const SpreadGraph spread = spread_out(traced);
+  const Graph& g = spread.graph;
   GraphNames names = name_graph(g);
   proto::GraphDef def;
   def.mutable_versions()->set_producer(1);
-  for (size_t i = 0; i < g.nodes().size(); ++i)
-    fill(*def.add_node(), g.nodes()[i], names.nodes[i], names, names.input_of[i]);
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    proto::NodeDef& p = *def.add_node();
+    fill(p, g.nodes()[i], names.nodes[i], names, names.input_of[i]);
+    if (spread.after[i] >= 0) p.add_input("^" + names.nodes[size_t(spread.after[i])].id);
+  }
   for (size_t i = 0; i < g.outputs.size(); ++i) {
     proto::NodeDef& p = *def.add_node();
     p.set_name(names.outputs[i].id);

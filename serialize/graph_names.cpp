@@ -69,8 +69,10 @@ GraphNames name_graph(const Graph& g) {
     if (input.node >= 0 && size_t(input.node) < names.input_of.size()) names.input_of[size_t(input.node)] = &input;
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     const Node& node = g.nodes()[i];
-    // An input's name is a path of its own; the scope in which it was first read says nothing about it.
-    names.nodes.push_back(unique(node.kind == Node::Kind::input ? "" : node.scope, name_of(node, names.input_of[i])));
+    // An input's name is a path of its own; the scope in which it was first read says nothing about it. Inputs of a
+    // graph inside a node have an operand.
+    const bool own_path = node.kind == Node::Kind::input && node.inputs.empty();
+    names.nodes.push_back(unique(own_path ? "" : node.scope, name_of(node, names.input_of[i])));
   }
   for (size_t i = 0; i < g.outputs.size(); ++i) names.outputs.push_back(unique("", "output"));
   for (const GraphAssign& a : g.assigns) {

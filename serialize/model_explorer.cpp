@@ -6,6 +6,7 @@
 #include "rill/ops/variable_state.h"
 #include "rill/serialize/graph_formats.h"
 #include "rill/serialize/graph_names.h"
+#include "rill/trace/control_view.h"
 
 namespace rill {
 namespace {
@@ -39,7 +40,7 @@ Json outputs_of(const Node& node) {
   return all;
 }
 
-Json to_json(const Node& node, const NodeName& name, const GraphNames& names, const GraphInput* input) {
+Json to_json(const Node& node, const NodeName& name, const GraphNames& names, const GraphInput* input, int32_t after) {
   Json json = start_node(name);
   Json& attrs = json["attrs"];
   attrs.push_back(pair("op", std::string(node.op_name())));
@@ -50,17 +51,24 @@ Json to_json(const Node& node, const NodeName& name, const GraphNames& names, co
   if (!node.outputs.empty()) attrs.push_back(pair("device", to_string(node.outputs[0].device)));
   if (!node.where.empty()) attrs.push_back(pair("source", node.where));
   for (const ValueId& from : node.inputs) add_edge(json, names, from);
+  if (after >= 0) {
+    attrs.push_back(pair("runs after", names.nodes[size_t(after)].id));
+    add_edge(json, names, {after, 0});
+    json["incomingEdges"].back()["sourceNodeOutputId"] = "control";
+  }
   json["outputsMetadata"] = outputs_of(node);
   return json;
 }
 
 }  // namespace
 
-std::string to_model_explorer(const Graph& g) {
+std::string to_model_explorer(const Graph& traced) {
+  const SpreadGraph spread = spread_out(traced);
+  const Graph& g = spread.graph;
   GraphNames names = name_graph(g);
   Json nodes = Json::array();
   for (size_t i = 0; i < g.nodes().size(); ++i)
-    nodes.push_back(to_json(g.nodes()[i], names.nodes[i], names, names.input_of[i]));
+    nodes.push_back(to_json(g.nodes()[i], names.nodes[i], names, names.input_of[i], spread.after[i]));
   for (size_t i = 0; i < g.outputs.size(); ++i) {
     nodes.push_back(start_node(names.outputs[i]));
     add_edge(nodes.back(), names, g.outputs[i]);

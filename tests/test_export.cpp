@@ -5,6 +5,7 @@
 
 #include "catch.h"
 #include "io_helpers.h"
+#include "rill/rill.h"
 #include "rill/serialize.h"
 #include "wire.h"
 
@@ -219,6 +220,46 @@ TEST_CASE("Strange names stay apart and legal") {
   auto json = nlohmann::json::parse(to_model_explorer(g));
   CHECK(json.at("graphs").at(0).at("nodes").at(0).at("label") == "a b");
   CHECK(has(to_dot(g), "label=\"a b\""));
+}
+
+TEST_CASE("Control flow is nested below its node; effects show their order") {
+  auto f = function("f", [](const Tensor& x) {
+    NameScope scope("layer");
+    print("x {}", x);
+    Tensor y = cond(sum(x) > 0, [&] { return tanh(x); }, [&] { return -x; });
+    auto [end, ys] = scan(
+        [&](const Tensor& c, const Tensor& r) {
+          print("c {}", c);
+          return std::pair(c + r, cond(c > 0, [&] { return exp(c * r); }, [&] { return r; }));
+        },
+        0.f, y);
+    return ys;
+  });
+  Graph g = f.graph(spec(f32, {3}));
+  auto json = nlohmann::json::parse(to_model_explorer(g)).at("graphs").at(0);
+  auto tanh_node = node_by_id(json, "layer/cond_1/then/tanh");
+  REQUIRE(!tanh_node.is_null());
+  CHECK(tanh_node.at("namespace") == "layer/cond_1/then");
+  CHECK(!node_by_id(json, "layer/scan_2/body/cond_3/then/exp").is_null());
+  CHECK(value_of(node_by_id(json, "layer/scan").at("attrs"), "runs after") == "layer/print");
+  std::vector<std::string> ids;
+  for (const auto& node : json.at("nodes")) ids.push_back(node.at("id"));
+  for (const auto& node : json.at("nodes"))
+    for (const auto& edge : node.at("incomingEdges"))
+      CHECK(std::count(ids.begin(), ids.end(), edge.at("sourceNodeId").get<std::string>()) == 1);
+
+  std::string dot = to_dot(g);
+  CHECK(has(dot, "label=\"then\";"));
+  CHECK(has(dot, "label=\"scan_2\";"));
+  CHECK(has(dot, "style=dashed"));
+
+  Wire graph(to_graph_def(g));
+  Wire branch = node_by_name(graph, "layer/cond_1/then/tanh");
+  CHECK(branch.bytes(2) == "Tanh");
+  CHECK(node_by_name(graph, branch.bytes(3)).bytes(2) == "Identity");
+  CHECK(node_by_name(graph, "layer/cond").bytes(2) == "If");
+  Wire scanned = node_by_name(graph, "layer/scan");
+  CHECK(scanned.bytes(3, scanned.count(3) - 1) == "^layer/print");
 }
 
 TEST_CASE("An empty graph is a graph") {

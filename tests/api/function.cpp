@@ -61,6 +61,25 @@ int main() {
     Tensor y = model(ones({2}));
     EXPECT(allclose(tape.gradient(y, w), 2 * Tensor(w)));
   }
+  {  // Control flow that depends on data is written with functions, and runs eagerly too.
+    auto collatz = [](const Tensor& start) {
+      return while_loop([](const Tensor& n, const Tensor&) { return n != 1; },
+                        [](const Tensor& n, const Tensor& steps) {
+                          return std::tuple(
+                              cond(n % 2 == 0, [&] { return n / 2; }, [&] { return 3 * n + 1; }), steps + 1);
+                        },
+                        start, tensor(int64_t{0}));
+    };
+    auto [one, eager] = collatz(tensor(int64_t{27}));
+    auto [uno, traced] = function("collatz", collatz)(tensor(int64_t{27}));
+    EXPECT(eager.item<int64_t>() == 111 && traced.item<int64_t>() == 111);
+    auto cumulative = function("cumulative", [](const Tensor& xs) {
+      return scan([](const Tensor& carry, const Tensor& x) { return std::pair(carry + x, carry * x); }, tensor(0.f),
+                  xs);
+    });
+    auto [last, ys] = cumulative(tensor({1.f, 2.f, 3.f}));
+    EXPECT(last.item<float>() == 6.f && array_equal(ys, tensor({0.f, 2.f, 9.f})));
+  }
   {  // Reading a value while tracing is an error that says what to write instead.
     auto bad = function("bad", [](const Tensor& x) { return x.item<float>() > 0 ? x : -x; });
     std::string m = message_of([&] { bad(tensor(1.f)); });
