@@ -35,11 +35,11 @@ std::string escaped(std::string_view text) {
 }
 
 std::string gradient(const Op& op) { return op.vjp ? "yes" : fmt::format("no: {}", op.no_gradient); }
-std::string cpu(const Op& op) { return op.view ? "view" : op.cpu ? "own" : "reference"; }
+std::string cpu(const Op& op) { return op.call ? "none" : op.view ? "view" : op.cpu ? "own" : "reference"; }
 std::string tolerance(const Op& op) {
   if (op.sum_tolerance) return fmt::format("{} eps of the sum", op.sum_tolerance);
   if (op.norm_tolerance) return fmt::format("{} eps of the largest", op.norm_tolerance);
-  return op.view ? "exact" : fmt::format("{} ulp", op.max_ulp);
+  return op.view || op.call ? "exact" : fmt::format("{} ulp", op.max_ulp);
 }
 
 }  // namespace
