@@ -13,6 +13,7 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 
 #if defined(__x86_64__)
@@ -73,9 +74,10 @@ const Library& library() {
   return found;
 }
 
-// Set while the program ends: LLVM's own clean-up must not meet a compilation.
+// LLVM's own clean-up, as the program ends, must not meet a compilation.
 std::atomic<bool> ending = false;
 std::mutex compiling;
+std::atomic<std::thread::id> compiling_thread;  // which may itself end the program: LLVM does on errors of its own
 
 LlvmCompile open_library() {
   void* handle = dlopen(library().path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -86,7 +88,7 @@ LlvmCompile open_library() {
   // Registered after LLVM's libraries were opened, so it runs before their clean-up.
   std::atexit([] {
     ending = true;
-    const std::lock_guard wait(compiling);
+    if (compiling_thread != std::this_thread::get_id()) const std::lock_guard wait(compiling);
   });
   return reinterpret_cast<LlvmCompile>(dlsym(handle, "rill_llvm_compile"));
 }
@@ -97,8 +99,10 @@ std::string run_compiler(const Kernel& k, const std::string& name) {
   if (ending) throw Error("[kernel] the program is ending");
   const char* dump = std::getenv("RILL_DUMP");
   std::string object, text;
-  if (!compile_object(k, "", dump != nullptr, object, text))
-    throw Error(fmt::format("[kernel] LLVM: {}\n{}", text, to_string(k)));
+  compiling_thread = std::this_thread::get_id();
+  const bool good = compile_object(k, "", dump != nullptr, object, text);
+  compiling_thread = std::thread::id();
+  if (!good) throw Error(fmt::format("[kernel] LLVM: {}\n{}", text, to_string(k)));
   if (dump) {
     std::ofstream(fmt::format("{}/{}.ll", dump, name)) << text;
     std::ofstream(fmt::format("{}/{}.o", dump, name), std::ios::binary) << object;

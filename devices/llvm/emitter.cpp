@@ -174,120 +174,122 @@ Values flat(const std::vector<Values>& groups) {
   return all;
 }
 
-// The vectors of fold `f` in a list of all folds' vectors; each has as many.
-Values part(const Values& all, size_t f, const Fold& fold) {
-  const auto from = all.begin() + std::ptrdiff_t(f * size_t(fold.vectors()));
-  return Values(from, from + fold.vectors());
+// The same as each fold's own.
+std::vector<Values> grouped(const Values& all, const std::vector<Fold>& folds) {
+  std::vector<Values> groups;
+  auto at = all.begin();
+  for (const Fold& f : folds) groups.emplace_back(at, at + f.vectors()), at += f.vectors();
+  return groups;
 }
 
 }  // namespace
 
-// Blocks of 1024 points, whose folds are merged in pairs, pairs of pairs, ... : block number k (from 0) is followed by
-// as many merges as k + 1 has trailing zero bits, and before it the stack holds as many subtrees as k has one bits. A
-// row of one block does without the stack.
+// Blocks of 1024 points, whose folds are merged in pairs, pairs of pairs, ... : block number k (from 0) finds as many
+// subtrees on the stack as k has one bits, and is followed by as many merges as k + 1 has trailing zero bits; the last
+// one by as many as leave one subtree. A row of one block, and folds whose order does not show, do without the stack.
 void Emitter::reduce(const Pass& p) {
   std::vector<Fold> folds;
-  Values stacks;
-  std::vector<Values> start;
+  bool ordered = false;
   for (int32_t f : p.folded) {
     folds.push_back({k_.body[size_t(f)].code, type_of(f), lanes_});
-    stacks.push_back(local(folds.back().stack_type(o_)));
-    start.push_back(folds.back().identity(o_));
+    ordered = ordered || folds.back().ordered();
   }
-  const auto each = [&](auto&& action) {
-    for (size_t f = 0; f < folds.size(); ++f) action(folds[f], stacks[f], f);
-  };
-  const auto depth_before = [&](Value k) { return o_.intrinsic("llvm.ctpop", {o_.integer(64)}, {k}); };
+  const std::vector<Values> all = ordered ? fold_blocks(p, folds) : fold_run(p, folds, o_.i64(0), n_);
+  for (size_t f = 0; f < folds.size(); ++f) rows_[size_t(p.folded[f])] = folds[f].finish(o_, all[f]);
+}
 
+std::vector<Values> Emitter::fold_blocks(const Pass& p, const std::vector<Fold>& folds) {
+  Values stacks;
+  for (const Fold& f : folds) stacks.push_back(f.ordered() ? local(f.stack_type(o_)) : nullptr);
+  const auto smaller = [&](Value a, Value b) { return o_.select(LLVMBuildICmp(o_.b, LLVMIntSLT, a, b, ""), a, b); };
+  Values start;  // of what needs no stack: carried through all blocks
+  for (const Fold& f : folds)
+    if (!f.ordered()) {
+      const Values identity = f.identity(o_);
+      start.insert(start.end(), identity.begin(), identity.end());
+    }
   Value one_block = LLVMBuildICmp(o_.b, LLVMIntSLE, n_, o_.i64(Fold::block), "");
-  Block quick = new_block(o_), done = new_block(o_);
-  Loop blocks(o_, o_.i64(0), n_, o_.i64(Fold::block));
-  Value end = LLVMBuildAdd(o_.b, blocks.i, o_.i64(Fold::block), "");
-  end = o_.select(LLVMBuildICmp(o_.b, LLVMIntSLT, end, n_, ""), end, n_);
-  const Values folded = flat(fold_block(p, folds, blocks.i, end));
-  Block push = new_block(o_);
-  Block from_block = LLVMGetInsertBlock(o_.b);
+  Value length = o_.select(LLVMBuildICmp(o_.b, LLVMIntSGT, n_, o_.i64(1), ""), n_, o_.i64(1));  // an empty row: a turn
+  Block done = new_block(o_);
+  Loop blocks(o_, o_.i64(0), length, o_.i64(Fold::block), start);
+  Value next = LLVMBuildAdd(o_.b, blocks.i, o_.i64(Fold::block), "");
+  const std::vector<Values> folded = fold_run(p, folds, blocks.i, smaller(next, n_), &blocks.carried);
+  Block push = new_block(o_), from_block = LLVMGetInsertBlock(o_.b);
   LLVMBuildCondBr(o_.b, one_block, done, push);
   enter(o_, push);
   Value k = LLVMBuildLShr(o_.b, blocks.i, o_.i64(10), "");
-  Value depth = depth_before(k);
-  each([&](const Fold& fold, Value stack, size_t f) { fold.store(o_, stack, depth, part(folded, f, fold)); });
-  Value next = LLVMBuildAdd(o_.b, k, o_.i64(1), "");
-  Value merges = o_.intrinsic("llvm.cttz", {o_.integer(64)}, {next, LLVMConstInt(o_.integer(1), 1, false)});
-  Loop merging(o_, o_.i64(0), merges, o_.i64(1));
-  Value below = LLVMBuildSub(o_.b, LLVMBuildSub(o_.b, depth, o_.i64(1), ""), merging.i, "");
-  each([&](const Fold& fold, Value stack, size_t) { fold.merge(o_, stack, below); });
+  Value depth = o_.intrinsic("llvm.ctpop", {o_.integer(64)}, {k});
+  Value merges = o_.intrinsic("llvm.cttz", {o_.integer(64)},
+                              {LLVMBuildAdd(o_.b, k, o_.i64(1), ""), LLVMConstInt(o_.integer(1), 1, false)});
+  merges = o_.select(LLVMBuildICmp(o_.b, LLVMIntSGE, next, n_, ""), depth, merges);
+  Values carried;
+  for (size_t f = 0; f < folds.size(); ++f) {
+    if (folds[f].ordered()) folds[f].store(o_, stacks[f], depth, folded[f]);
+    else carried.insert(carried.end(), folded[f].begin(), folded[f].end());
+  }
+  Loop merging(o_, o_.i64(1), LLVMBuildAdd(o_.b, merges, o_.i64(1), ""), o_.i64(1));
+  Value below = LLVMBuildSub(o_.b, depth, merging.i, "");
+  for (size_t f = 0; f < folds.size(); ++f)
+    if (folds[f].ordered()) folds[f].merge(o_, stacks[f], below);
   merging.next();
-  blocks.next();
+  blocks.next(carried);
 
-  // What is left on the stack, from the right; nothing of an empty row.
-  Block some = new_block(o_);
-  Block from_loop = LLVMGetInsertBlock(o_.b);
-  LLVMBuildCondBr(o_.b, LLVMBuildICmp(o_.b, LLVMIntEQ, n_, o_.i64(0), ""), quick, some);
-  enter(o_, quick);
-  LLVMBuildBr(o_.b, done);
-  enter(o_, some);
-  (void)from_loop;
-  Value count = LLVMBuildLShr(o_.b, LLVMBuildAdd(o_.b, n_, o_.i64(Fold::block - 1), ""), o_.i64(10), "");
-  Value held = depth_before(count);
-  Loop last(o_, o_.i64(1), held, o_.i64(1));
-  below = LLVMBuildSub(o_.b, LLVMBuildSub(o_.b, held, o_.i64(1), ""), last.i, "");
-  each([&](const Fold& fold, Value stack, size_t) { fold.merge(o_, stack, below); });
-  last.next();
-  std::vector<Values> of_stack;
-  each([&](const Fold& fold, Value stack, size_t) { of_stack.push_back(fold.load(o_, stack, o_.i64(0))); });
+  Values last;  // of a row of several blocks
+  auto at = blocks.carried.begin();
+  for (size_t f = 0; f < folds.size(); ++f) {
+    const Values acc =
+        folds[f].ordered() ? folds[f].load(o_, stacks[f], o_.i64(0)) : Values(at, at + folds[f].vectors());
+    if (!folds[f].ordered()) at += folds[f].vectors();
+    last.insert(last.end(), acc.begin(), acc.end());
+  }
   Block from_stack = LLVMGetInsertBlock(o_.b);
   LLVMBuildBr(o_.b, done);
-
   enter(o_, done);
-  const Values empty = flat(start), slow = flat(of_stack);
+  const Values quick = flat(folded);
   Values all;
-  for (size_t i = 0; i < folded.size(); ++i) {
-    Value phi = LLVMBuildPhi(o_.b, LLVMTypeOf(folded[i]), "");
-    Value values[] = {folded[i], empty[i], slow[i]};
-    Block from[] = {from_block, quick, from_stack};
-    LLVMAddIncoming(phi, values, from, 3);
-    all.push_back(phi);
-  }
-  each([&](const Fold& fold, Value, size_t f) { rows_[size_t(p.folded[f])] = fold.finish(o_, part(all, f, fold)); });
+  for (size_t i = 0; i < quick.size(); ++i) all.push_back(join(o_, quick[i], from_block, last[i], from_stack));
+  return grouped(all, folds);
 }
 
-// Points [begin, end), at most 1024 from a multiple of that, folded from the identity on.
-std::vector<Values> Emitter::fold_block(const Pass& p, const std::vector<Fold>& folds, Value begin, Value end) {
-  std::vector<Values> start;
-  for (const Fold& f : folds) start.push_back(f.identity(o_));
+// Points [begin, end) folded: from the identity on, or, folds whose order does not show, from `carried` on. All but
+// the end of a row is a multiple of 32.
+std::vector<Values> Emitter::fold_run(const Pass& p, const std::vector<Fold>& folds, Value begin, Value end,
+                                      const Values* carried) {
+  Values start;
+  size_t at_carried = 0;
+  for (const Fold& f : folds) {
+    if (carried && !f.ordered()) {
+      const auto from = carried->begin() + std::ptrdiff_t(at_carried);
+      start.insert(start.end(), from, from + f.vectors());
+      at_carried += size_t(f.vectors());
+    } else {
+      const Values identity = f.identity(o_);
+      start.insert(start.end(), identity.begin(), identity.end());
+    }
+  }
   const int many = copies(p);
   Value whole = LLVMBuildAnd(o_.b, end, o_.i64(-Fold::all), "");
-  Loop main(o_, begin, whole, o_.i64(int64_t(lanes_) * many), flat(start));
+  Loop main(o_, begin, whole, o_.i64(int64_t(lanes_) * many), start);
   std::vector<Values> v(size_t(many), Values(k_.body.size(), nullptr));
   std::vector<Points> at;
   for (int c = 0; c < many; ++c) at.push_back({LLVMBuildAdd(o_.b, main.i, o_.i64(int64_t(c) * lanes_), "")});
   for (int c = 0; c < many; ++c) read(p, at[size_t(c)], v[size_t(c)]);
   for (int c = 0; c < many; ++c) compute(p, at[size_t(c)], v[size_t(c)]);
-  std::vector<Values> acc;
-  for (size_t f = 0; f < folds.size(); ++f) acc.push_back(part(main.carried, f, folds[f]));
+  std::vector<Values> acc = grouped(main.carried, folds);
   for (int c = 0; c < many; ++c) {
     write(p, at[size_t(c)], v[size_t(c)]);
     for (size_t f = 0; f < folds.size(); ++f)
       acc[f] = folds[f].step(o_, acc[f], element(v[size_t(c)], k_.body[size_t(p.folded[f])].in[0]), nullptr);
   }
   main.next(flat(acc));
-  const Values all = fold_rest(p, folds, main.carried, whole, end);
-  acc.clear();
-  for (size_t f = 0; f < folds.size(); ++f) acc.push_back(part(all, f, folds[f]));
-  return acc;
+  return grouped(fold_rest(p, folds, main.carried, whole, end), folds);
 }
 
 // The last, incomplete 32 points, if any: each vector has its turn, those without points do nothing.
 Values Emitter::fold_rest(const Pass& p, const std::vector<Fold>& folds, const Values& start, Value whole, Value end) {
   Value stop = LLVMBuildAnd(o_.b, LLVMBuildAdd(o_.b, end, o_.i64(Fold::all - 1), ""), o_.i64(-Fold::all), "");
   Loop rest(o_, whole, stop, o_.i64(lanes_), start);
-  Values idle;  // moved on
-  for (size_t f = 0; f < folds.size(); ++f) {
-    Values turn = part(rest.carried, f, folds[f]);
-    std::rotate(turn.begin(), turn.begin() + 1, turn.end());
-    idle.insert(idle.end(), turn.begin(), turn.end());
-  }
+  const std::vector<Values> acc = grouped(rest.carried, folds);
   Block work = new_block(o_), joined = new_block(o_), from = LLVMGetInsertBlock(o_.b);
   LLVMBuildCondBr(o_.b, LLVMBuildICmp(o_.b, LLVMIntSLT, rest.i, end, ""), work, joined);
   enter(o_, work);
@@ -296,17 +298,17 @@ Values Emitter::fold_rest(const Pass& p, const std::vector<Fold>& folds, const V
   read(p, some, v);
   compute(p, some, v);
   write(p, some, v);
-  Values busy;
+  std::vector<Values> idle, busy;
   for (size_t f = 0; f < folds.size(); ++f) {
-    const Values acc =
-        folds[f].step(o_, part(rest.carried, f, folds[f]), element(v, k_.body[size_t(p.folded[f])].in[0]), some.mask);
-    busy.insert(busy.end(), acc.begin(), acc.end());
+    idle.push_back(folds[f].turn(acc[f]));
+    busy.push_back(folds[f].step(o_, acc[f], element(v, k_.body[size_t(p.folded[f])].in[0]), some.mask));
   }
   Block worked = LLVMGetInsertBlock(o_.b);
   LLVMBuildBr(o_.b, joined);
   enter(o_, joined);
+  const Values a = flat(idle), b = flat(busy);
   Values next;
-  for (size_t i = 0; i < idle.size(); ++i) next.push_back(join(o_, idle[i], from, busy[i], worked));
+  for (size_t i = 0; i < a.size(); ++i) next.push_back(join(o_, a[i], from, b[i], worked));
   rest.next(next);
   return rest.carried;
 }

@@ -30,7 +30,9 @@ class Emitter {
   void pass(const Pass& p);
   void map(const Pass& p);
   void reduce(const Pass& p);
-  std::vector<Values> fold_block(const Pass& p, const std::vector<Fold>& folds, Value begin, Value end);
+  std::vector<Values> fold_blocks(const Pass& p, const std::vector<Fold>& folds);
+  std::vector<Values> fold_run(const Pass& p, const std::vector<Fold>& folds, Value begin, Value end,
+                               const Values* carried = nullptr);
   Values fold_rest(const Pass& p, const std::vector<Fold>& folds, const Values& start, Value whole, Value end);
 
   Points masked(Value i, Value left);

@@ -1,27 +1,25 @@
 #include "rill/devices/llvm/fold.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace rill::kernel {
 
-Value Fold::combine(Ops& o, Value a, Value b, int width) const {
-  const bool real = is_float(type);
+Value Fold::combine(Ops& o, Value a, Value b) const {
+  const bool real = is_float(type), largest = code == Code::reduce_max;
   if (code == Code::reduce_sum) return real ? LLVMBuildFAdd(o.b, a, b, "") : LLVMBuildAdd(o.b, a, b, "");
   if (code == Code::reduce_prod) return real ? LLVMBuildFMul(o.b, a, b, "") : LLVMBuildMul(o.b, a, b, "");
-  const bool largest = code == Code::reduce_max;
-  if (!real) {
-    const LLVMIntPredicate wins =
-        is_signed_int(type) ? (largest ? LLVMIntSGT : LLVMIntSLT) : (largest ? LLVMIntUGT : LLVMIntULT);
-    return o.select(LLVMBuildICmp(o.b, wins, a, b, ""), a, b);
-  }
-  // IEEE's maximum. Not llvm.maximum: some releases have no code for it.
-  const Type bits = o.wide(o.integer(bits_of(type)), width);
-  Value p = LLVMBuildBitCast(o.b, a, bits, ""), q = LLVMBuildBitCast(o.b, b, bits, "");
-  Value of_equals = largest ? LLVMBuildAnd(o.b, p, q, "") : LLVMBuildOr(o.b, p, q, "");  // tells apart zeros only
-  Value greater = o.select(LLVMBuildFCmp(o.b, largest ? LLVMRealOGT : LLVMRealOLT, a, b, ""), a, b);
-  Value y = o.select(LLVMBuildFCmp(o.b, LLVMRealOEQ, a, b, ""),
-                     LLVMBuildBitCast(o.b, of_equals, o.type(type, width), ""), greater);
-  return o.select(LLVMBuildFCmp(o.b, LLVMRealUNO, a, a, ""), a, y);
+  if (real) return o.select(LLVMBuildFCmp(o.b, largest ? LLVMRealOGT : LLVMRealOLT, b, a, ""), b, a);
+  const LLVMIntPredicate wins =
+      is_signed_int(type) ? (largest ? LLVMIntSGT : LLVMIntSLT) : (largest ? LLVMIntUGT : LLVMIntULT);
+  return o.select(LLVMBuildICmp(o.b, wins, a, b, ""), a, b);
+}
+
+Value Fold::last_nan(Ops& o, Value a, Value b) const {
+  return o.select(LLVMBuildFCmp(o.b, LLVMRealUNO, b, b, ""), b, a);
+}
+Value Fold::join_bits(Ops& o, Value a, Value b) const {
+  return code == Code::reduce_max ? LLVMBuildAnd(o.b, a, b, "") : LLVMBuildOr(o.b, a, b, "");
 }
 
 Values Fold::identity(Ops& o) const {
@@ -38,34 +36,61 @@ Values Fold::identity(Ops& o) const {
     const uint64_t least = is_signed_int(type) ? top : 0;
     one = o.constant(type, code == Code::reduce_max ? least : ~least, 1);
   }
-  return Values(size_t(vectors()), o.splat(one, lanes));
+  Values start(size_t(turns()), o.splat(one, lanes));
+  if (!extreme()) return start;
+  start.resize(size_t(2 * turns()), LLVMConstNull(o.type(type, lanes)));
+  const Type bits = o.wide(o.integer(bits_of(type)), lanes);
+  start.resize(size_t(vectors()), code == Code::reduce_max ? LLVMConstAllOnes(bits) : LLVMConstNull(bits));
+  return start;
 }
 
-Values Fold::step(Ops& o, const Values& acc, Value x, Value mask) const {
-  Value y = combine(o, acc[0], x, lanes);
-  if (mask) y = o.select(mask, y, acc[0]);
-  Values next(acc.begin() + 1, acc.end());
-  next.push_back(y);
+Values Fold::turn(const Values& acc) const {
+  Values next = acc;
+  for (auto first = next.begin(); first != next.end(); first += turns()) std::rotate(first, first + 1, first + turns());
   return next;
 }
 
-Value Fold::finish(Ops& o, Values acc) const {
-  for (size_t half = acc.size() / 2; half > 0; half /= 2)
-    for (size_t i = 0; i < half; ++i) acc[i] = combine(o, acc[i], acc[i + half], lanes);
-  Value y = acc[0];
-  for (int half = lanes / 2; half > 0; half /= 2) {
-    const auto part = [&](int first) {
-      Values index;
-      for (int i = 0; i < half; ++i) index.push_back(LLVMConstInt(o.integer(32), uint64_t(first + i), false));
-      if (half == 1) return LLVMBuildExtractElement(o.b, y, index[0], "");
-      return LLVMBuildShuffleVector(o.b, y, LLVMGetPoison(LLVMTypeOf(y)), LLVMConstVector(index.data(), unsigned(half)),
-                                    "");
-    };
-    Value low = part(0), high = part(half);
-    y = combine(o, low, high, half);
+Values Fold::step(Ops& o, const Values& acc, Value x, Value mask) const {
+  const auto where = [&](Value y, Value old) { return mask ? o.select(mask, y, old) : y; };
+  Values next = acc;
+  next[0] = where(combine(o, acc[0], x), acc[0]);
+  if (extreme()) {
+    Value &nan = next[size_t(turns())], &bits = next[size_t(2 * turns())];
+    nan = where(last_nan(o, nan, x), nan);
+    bits = where(join_bits(o, bits, LLVMBuildBitCast(o.b, x, LLVMTypeOf(bits), "")), bits);
   }
-  if (code == Code::reduce_sum && is_float(type)) y = LLVMBuildFAdd(o.b, y, LLVMConstNull(o.type(type, 1)), "");
-  return y;
+  return turn(next);
+}
+
+Value Fold::finish(Ops& o, const Values& acc) const {
+  // All lanes as one, by `join`: half with half.
+  const auto down = [&](Values v, auto&& join) {
+    for (size_t half = v.size() / 2; half > 0; half /= 2)
+      for (size_t i = 0; i < half; ++i) v[i] = join(v[i], v[i + half]);
+    Value y = v[0];
+    for (int half = lanes / 2; half > 0; half /= 2) {
+      const auto part = [&](int first) {
+        Values index;
+        for (int i = 0; i < half; ++i) index.push_back(LLVMConstInt(o.integer(32), uint64_t(first + i), false));
+        if (half == 1) return LLVMBuildExtractElement(o.b, y, index[0], "");
+        return LLVMBuildShuffleVector(o.b, y, LLVMGetPoison(LLVMTypeOf(y)),
+                                      LLVMConstVector(index.data(), unsigned(half)), "");
+      };
+      Value low = part(0), high = part(half);
+      y = join(low, high);
+    }
+    return y;
+  };
+  const auto group = [&](int g) { return Values(acc.begin() + g * turns(), acc.begin() + (g + 1) * turns()); };
+  Value y = down(group(0), [&](Value a, Value b) { return combine(o, a, b); });
+  if (code == Code::reduce_sum && is_float(type)) return LLVMBuildFAdd(o.b, y, LLVMConstNull(o.type(type, 1)), "");
+  if (!extreme()) return y;
+  Value nan = down(group(1), [&](Value a, Value b) { return last_nan(o, a, b); });
+  Value bits = down(group(2), [&](Value a, Value b) { return join_bits(o, a, b); });
+  Value sign = LLVMBuildAnd(o.b, bits, LLVMConstInt(LLVMTypeOf(bits), uint64_t(1) << (bits_of(type) - 1), false), "");
+  y = o.select(LLVMBuildFCmp(o.b, LLVMRealOEQ, y, LLVMConstNull(LLVMTypeOf(y)), ""),
+               LLVMBuildBitCast(o.b, sign, LLVMTypeOf(y), ""), y);
+  return last_nan(o, y, nan);
 }
 
 Value Fold::place(Ops& o, Value stack, Value at, int vector) const {
@@ -88,7 +113,7 @@ void Fold::store(Ops& o, Value stack, Value at, const Values& acc) const {
 
 void Fold::merge(Ops& o, Value stack, Value below) const {
   Values a = load(o, stack, below), b = load(o, stack, LLVMBuildAdd(o.b, below, o.i64(1), ""));
-  for (size_t v = 0; v < a.size(); ++v) a[v] = combine(o, a[v], b[v], lanes);
+  for (size_t v = 0; v < a.size(); ++v) a[v] = combine(o, a[v], b[v]);
   store(o, stack, below, a);
 }
 
