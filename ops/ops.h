@@ -51,6 +51,7 @@ Tensor& operator/=(Tensor& a, const TensorArg& b);
 
 }  // namespace rill
 
+#include "rill/ops/attention.h"
 #include "rill/ops/conv.h"
 #include "rill/ops/creation.h"
 #include "rill/ops/effects.h"

@@ -1,0 +1,389 @@
+// The records of attention and its gradient, for separate operands and for packed ones. Kernels are tiled; what is rare
+// (second order, the gradient of a mask) is composed of public functions and does store queries by keys: start at
+// Composed. Outputs beside the result are the logarithms of each query's sum of exponentials, which the gradient needs.
+#include "rill/ops/attention.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+
+namespace rill {
+
+namespace {
+
+DType sum_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
+
+Spec spec_of(const Spec& like, Shape shape, DType dtype) { return Spec{std::move(shape), dtype, false, like.device}; }
+
+Shape with_last(Shape s, int64_t size) {
+  s.back() = size;
+  return s;
+}
+
+// --- Operands --------------------------------------------------------------------------------------------------------
+
+void check_qkv(const InferArgs& args) {
+  const Shape &q = args[0].shape, &k = args[1].shape, &v = args[2].shape;
+  const size_t n = q.size();
+  if (n < 2) args.reject("q needs at least the axes [queries, d]");
+  for (int i : {1, 2}) {
+    if (args[i].shape.size() != n) args.reject("q, k and v differ in their number of axes");
+    if (args[i].dtype != args[0].dtype) args.reject("q, k and v differ in dtype; convert one with astype()");
+  }
+  for (size_t a = 0; a + 2 < n; ++a) {
+    const bool heads = a + 3 == n;
+    if (k[a] != v[a]) args.reject(fmt::format("axis {} of k and v differs: {} != {}", a, k[a], v[a]));
+    if (!heads && q[a] != k[a]) args.reject(fmt::format("axis {} of q and k differs: {} != {}", a, q[a], k[a]));
+    if (heads && (k[a] == 0 ? q[a] != 0 : q[a] % k[a] != 0))
+      args.reject(fmt::format("the {} heads of q are not a multiple of the {} of k", q[a], k[a]));
+  }
+  if (q[n - 1] != k[n - 1]) args.reject(fmt::format("q has width {}, k has {}", q[n - 1], k[n - 1]));
+  if (k[n - 2] != v[n - 2]) args.reject(fmt::format("there are {} keys and {} values", k[n - 2], v[n - 2]));
+}
+
+void check_mask(const InferArgs& args, int i) {
+  if (args.count() <= i) return;
+  Shape scores = with_last(args[0].shape, args[1].shape[args[1].shape.size() - 2]);
+  if (args[i].shape != scores)
+    args.reject(fmt::format("the mask is {}, the scores are {}", to_string(args[i].shape), to_string(scores)));
+  if (args[i].dtype != DType::boolean && args[i].dtype != args[0].dtype)
+    args.reject("the mask is neither bool nor of q's dtype");
+}
+
+void check_is(const InferArgs& args, int i, std::string_view what, const Shape& shape, DType dtype) {
+  if (args[i].shape != shape || args[i].dtype != dtype)
+    args.reject(fmt::format("{} must be {}{}", what, name(dtype), to_string(shape)));
+}
+
+void check_count(const InferArgs& args, int least, int most) {
+  if (args.count() < least || args.count() > most)
+    args.reject(fmt::format("{} operands, but it takes {} to {}", args.count(), least, most));
+}
+
+// q, k, v[, mask] -> result, log_sums
+OutSpecs infer_attention(const InferArgs& args) {
+  check_count(args, 3, 4);
+  check_qkv(args);
+  check_mask(args, 3);
+  return {spec_of(args[0], with_last(args[0].shape, args[2].shape.back()), args[0].dtype),
+          spec_of(args[0], with_last(args[0].shape, 1), sum_dtype(args[0].dtype))};
+}
+
+// q, k, v, log_sums, delta, cotangent[, mask] -> gradients of q, k, v
+OutSpecs infer_attention_grad(const InferArgs& args) {
+  check_count(args, 6, 7);
+  check_qkv(args);
+  const Shape sums = with_last(args[0].shape, 1);
+  check_is(args, 3, "log_sums", sums, sum_dtype(args[0].dtype));
+  check_is(args, 4, "delta", sums, sum_dtype(args[0].dtype));
+  check_is(args, 5, "the cotangent", with_last(args[0].shape, args[2].shape.back()), args[0].dtype);
+  check_mask(args, 6);
+  OutSpecs out;
+  for (int i = 0; i < 3; ++i) out.push_back(spec_of(args[i], args[i].shape, args[i].dtype));
+  return out;
+}
+
+struct PackedShapes {
+  Shape result, sums;  // [..., tokens, heads, d], [..., heads, tokens, 1]
+};
+PackedShapes packed_shapes(const InferArgs& args) {
+  const Shape& x = args[0].shape;
+  const size_t n = x.size();
+  if (n < 4 || x[n - 3] != 3)
+    args.reject(fmt::format("qkv must be [..., tokens, 3, heads, d], but it is {}", to_string(x)));
+  PackedShapes s;
+  s.result = s.sums = Shape(x.begin(), x.begin() + (n - 4));
+  for (int64_t d : {x[n - 4], x[n - 2], x[n - 1]}) s.result.push_back(d);
+  for (int64_t d : {x[n - 2], x[n - 4], int64_t(1)}) s.sums.push_back(d);
+  return s;
+}
+
+// qkv -> result, log_sums
+OutSpecs infer_self_attention(const InferArgs& args) {
+  const PackedShapes s = packed_shapes(args);
+  return {spec_of(args[0], s.result, args[0].dtype), spec_of(args[0], s.sums, sum_dtype(args[0].dtype))};
+}
+
+// qkv, log_sums, delta, cotangent -> gradient of qkv
+OutSpecs infer_self_attention_grad(const InferArgs& args) {
+  const PackedShapes s = packed_shapes(args);
+  check_is(args, 1, "log_sums", s.sums, sum_dtype(args[0].dtype));
+  check_is(args, 2, "delta", s.sums, sum_dtype(args[0].dtype));
+  check_is(args, 3, "the cotangent", s.result, args[0].dtype);
+  return {spec_of(args[0], args[0].shape, args[0].dtype)};
+}
+
+// --- Composed of public functions ------------------------------------------------------------------------------------
+
+// The gradient's own terms, in f32 at least, with keys and values repeated for the heads that share them:
+//   P = exp(scale q k^T + mask - log_sums)     D = P (g v^T - delta)
+//   dq = scale D k     dk = scale D^T q     dv = P^T g
+struct Composed {
+  Tensor q, k, v, g, probability, difference;  // difference: g v^T - delta
+  double scale;
+  Shape key_shape, value_shape;
+
+  Composed(const AttentionParams& a, const Tensor& q_, const Tensor& k_, const Tensor& v_, const Tensor& log_sums,
+           const Tensor& delta, const Tensor& g_, const Tensor& mask)
+      : scale(a.scale), key_shape(k_.shape()), value_shape(v_.shape()) {
+    const DType wide = sum_dtype(q_.dtype());
+    q = astype(q_, wide), g = astype(g_, wide);
+    k = repeated(astype(k_, wide)), v = repeated(astype(v_, wide));
+    Tensor scores = matmul(q, swapaxes(k, -1, -2)) * a.scale;
+    const double inf = std::numeric_limits<double>::infinity();
+    if (mask.defined())
+      scores = mask.dtype() == DType::boolean ? where(mask, scores, -inf) : scores + astype(mask, wide);
+    const int64_t queries = scores.dim(-2), keys = scores.dim(-1);
+    if (a.causal) {
+      Tensor i = iota({queries, keys}, 0), j = iota({queries, keys}, 1);
+      scores = where(j <= i + (keys - queries), scores, -inf);
+    }
+    probability = exp(scores - log_sums);
+    difference = matmul(g, swapaxes(v, -1, -2)) - delta;
+  }
+
+  Tensor repeated(const Tensor& x) const {
+    if (x.ndim() < 3 || x.dim(-3) == q.dim(-3)) return x;
+    return repeat(x, q.dim(-3) / x.dim(-3), -3);
+  }
+  // The sum over the heads that share what has this shape.
+  static Tensor shared(const Tensor& x, const Shape& shape) {
+    if (x.shape() == shape) return x;
+    Shape split = shape;
+    const size_t heads = shape.size() - 3;
+    split.insert(heads + 1, x.shape()[heads] / shape[heads]);
+    return sum(reshape(x, split), Axes(int64_t(heads) + 1));
+  }
+};
+
+// The cotangents of attention_grad's operands, from those of its results: a of dq, b of dk, c of dv. With
+// X = scale (a k^T + q b^T) and W = P (X (g v^T - delta) + g c^T), differentiated by hand.
+Tensors attention_grad_vjp(const VjpArgs& args) {
+  const bool masked = args.in.size() > 6;
+  const Composed x(args.attrs.as<AttentionParams>(), args.in[0], args.in[1], args.in[2], args.in[3], args.in[4],
+                   args.in[5], masked ? args.in[6] : Tensor());
+  const DType wide = sum_dtype(args.in[0].dtype());
+  const Tensor a = astype(args.cotangent[0], wide), b = x.repeated(astype(args.cotangent[1], wide)),
+               c = x.repeated(astype(args.cotangent[2], wide));
+  auto turned = [](const Tensor& t) { return swapaxes(t, -1, -2); };
+  const Tensor to_d = (matmul(a, turned(x.k)) + matmul(x.q, turned(b))) * x.scale;
+  const Tensor y = x.probability * to_d, d = x.probability * x.difference;
+  const Tensor w = y * x.difference + x.probability * matmul(x.g, turned(c));
+  Tensors out{(matmul(w, x.k) + matmul(d, b)) * x.scale,
+              Composed::shared((matmul(turned(w), x.q) + matmul(turned(d), a)) * x.scale, x.key_shape),
+              Composed::shared(matmul(turned(y), x.g), x.value_shape),
+              -sum(w, Axes(-1), true),
+              -sum(y, Axes(-1), true),
+              matmul(y, x.v) + matmul(x.probability, c)};
+  if (masked) out.push_back(args.in[6].dtype() == DType::boolean ? Tensor() : w);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (out[i].defined()) out[i] = astype(out[i], args.in[i].dtype());
+  return out;
+}
+
+// sum(g result) of each query, less what arrives at its log_sum: the whole second half of softmax's gradient.
+Tensor delta_of(const Tensor& g, const Tensor& result, const Tensor& to_log_sums) {
+  const DType wide = to_log_sums.dtype();
+  return sum(astype(g, wide) * astype(result, wide), Axes(-1), true) - to_log_sums;
+}
+
+extern const Op attention_grad_op, self_attention_grad_op;
+
+Tensors attention_vjp(const VjpArgs& args) {
+  const bool masked = args.in.size() > 3;
+  const Tensor &g = args.cotangent[0], delta = delta_of(g, args.out[0], args.cotangent[1]);
+  SmallVec<const Tensor*, 8> operands{&args.in[0], &args.in[1], &args.in[2], &args.out[1], &delta, &g};
+  if (masked) operands.push_back(&args.in[3]);
+  Tensors out = apply(attention_grad_op, Operands(operands.data(), operands.size()), args.attrs, Where::current());
+  if (!masked) return out;
+  if (args.in[3].dtype() == DType::boolean || !args.needs(3)) {
+    out.push_back(Tensor());
+  } else {
+    const Composed x(args.attrs.as<AttentionParams>(), args.in[0], args.in[1], args.in[2], args.out[1], delta, g,
+                     args.in[3]);
+    out.push_back(astype(x.probability * x.difference, args.in[3].dtype()));
+  }
+  return out;
+}
+
+// [..., tokens, heads, d] and [..., heads, tokens, d], either way.
+Tensor heads_swapped(const Tensor& t) { return swapaxes(t, -2, -3); }
+// Part 0, 1 or 2 of qkv, [..., heads, tokens, d].
+Tensor part_of(const Tensor& qkv, int64_t i) { return heads_swapped(squeeze(slice_axis(qkv, -3, i, i + 1), Axes(-3))); }
+
+Tensors self_attention_vjp(const VjpArgs& args) {
+  const Tensor delta = delta_of(heads_swapped(args.cotangent[0]), heads_swapped(args.out[0]), args.cotangent[1]);
+  return {apply1(self_attention_grad_op, {&args.in[0], &args.out[1], &delta, &args.cotangent[0]}, args.attrs,
+                 Where::current())};
+}
+
+Tensor packed(const Tensor& q, const Tensor& k, const Tensor& v) {
+  return stack({heads_swapped(q), heads_swapped(k), heads_swapped(v)}, -3);
+}
+
+// By way of attention_grad's rule.
+Tensors self_attention_grad_vjp(const VjpArgs& args) {
+  const Tensor &x = args.in[0], &c = args.cotangent[0];
+  const Tensor in[] = {part_of(x, 0), part_of(x, 1), part_of(x, 2), args.in[1], args.in[2], heads_swapped(args.in[3])};
+  const Tensor cotangent[] = {part_of(c, 0), part_of(c, 1), part_of(c, 2)};
+  const Tensors r = attention_grad_vjp({args.op, args.attrs, in, {}, cotangent});
+  return {packed(r[0], r[1], r[2]), r[3], r[4], heads_swapped(r[5])};
+}
+
+// --- Samples ---------------------------------------------------------------------------------------------------------
+
+using samples::uniform;
+
+struct Sizes {
+  Shape q, k, v;
+};
+std::vector<Sizes> sizes() {
+  return {{{5, 4}, {5, 4}, {5, 4}},
+          {{2, 3, 7, 4}, {2, 3, 7, 4}, {2, 3, 7, 5}},
+          {{2, 4, 3, 2}, {2, 2, 6, 2}, {2, 2, 6, 3}},  // grouped heads
+          {{1, 67, 8}, {1, 70, 8}, {1, 70, 8}},        // more than a tile
+          {{2, 0, 3}, {2, 4, 3}, {2, 4, 3}},
+          {{2, 3, 3}, {2, 0, 3}, {2, 0, 3}}};
+}
+Shape scores_shape(const Sizes& s) { return with_last(s.q, s.k[s.k.size() - 2]); }
+// Every third key hidden, and all keys from every fifth query.
+Tensor hidden(const Shape& shape) {
+  std::vector<double> seen;
+  const int64_t keys = shape.back();
+  for (int64_t i = 0; i < shape.numel(); ++i) seen.push_back(i % keys % 3 != 1 && i / keys % 5 != 3);
+  return samples::values(seen, shape, DType::boolean);
+}
+
+std::vector<Sample> with_masks(std::vector<Tensor> (*inputs)(const Sizes&)) {
+  std::vector<Sample> all;
+  int n = 0;
+  for (const Sizes& s : sizes()) {
+    std::vector<Tensor> in = inputs(s);
+    all.push_back({in, AttentionParams{0.5, n++ % 2 == 0}});
+    in.push_back(n % 2 ? hidden(scores_shape(s)) : uniform(scores_shape(s), -2, 2, 7));
+    all.push_back({in, AttentionParams{0.7, n % 3 == 0}});
+  }
+  return all;
+}
+
+std::vector<Sample> attention_samples() {
+  return with_masks(
+      [](const Sizes& s) { return std::vector<Tensor>{uniform(s.q), uniform(s.k, -2, 2, 2), uniform(s.v, -2, 2, 3)}; });
+}
+std::vector<Sample> attention_grad_samples() {
+  return with_masks([](const Sizes& s) {
+    const Shape sums = with_last(s.q, 1);
+    return std::vector<Tensor>{
+        uniform(s.q),           uniform(s.k, -2, 2, 2),  uniform(s.v, -2, 2, 3),
+        uniform(sums, 2, 3, 4), uniform(sums, -1, 1, 5), uniform(with_last(s.q, s.v.back()), -1, 1, 6)};
+  });
+}
+std::vector<Shape> packed_sizes() { return {{5, 3, 2, 4}, {2, 7, 3, 1, 3}, {70, 3, 2, 8}, {0, 3, 2, 2}}; }
+std::vector<Sample> self_attention_samples() {
+  std::vector<Sample> all;
+  for (const Shape& s : packed_sizes()) all.push_back({{uniform(s)}, AttentionParams{0.6, all.size() % 2 == 0}});
+  return all;
+}
+std::vector<Sample> self_attention_grad_samples() {
+  std::vector<Sample> all;
+  for (const Shape& s : packed_sizes()) {
+    Shape result = s, sums = s;
+    result.erase(s.size() - 3);
+    sums = result;
+    std::swap(sums[sums.size() - 3], sums[sums.size() - 2]);
+    sums.back() = 1;
+    all.push_back({{uniform(s), uniform(sums, 2, 3, 4), uniform(sums, -1, 1, 5), uniform(result, -1, 1, 6)},
+                   AttentionParams{0.6, all.size() % 2 == 0}});
+  }
+  return all;
+}
+
+// --- Records ---------------------------------------------------------------------------------------------------------
+
+const Op attention_op({
+    .name = "attention",
+    .doc = "softmax(scale q k^T + mask) v over the keys, and log(sum(exp(scores))) of each query; operands q, k, v[, "
+           "mask]",
+    .inputs = -1,
+    .outputs = 2,
+    .infer = infer_attention,
+    .vjp = attention_vjp,
+    .saves_in = save_all,
+    .saves_out = save_all,
+    .cpu = cpu::attention,
+    .ref = ref::attention,
+    .samples = attention_samples,
+    .norm_tolerance = 32,
+});
+
+const Op attention_grad_op({
+    .name = "attention_grad",
+    .doc = "gradients of attention for q, k, v, from q, k, v, log_sums, delta and the cotangent[, mask]: with P = "
+           "exp(scores - log_sums), D = P (g v^T - delta): scale D k, scale D^T q, P^T g",
+    .inputs = -1,
+    .outputs = 3,
+    .infer = infer_attention_grad,
+    .vjp = attention_grad_vjp,
+    .saves_in = save_all,
+    .cpu = cpu::attention_grad,
+    .ref = ref::attention_grad,
+    .samples = attention_grad_samples,
+    .norm_tolerance = 32,
+});
+
+const Op self_attention_op({
+    .name = "self_attention",
+    .doc = "attention of q, k and v packed as [..., tokens, 3, heads, d], and log(sum(exp(scores))) of each query",
+    .outputs = 2,
+    .infer = infer_self_attention,
+    .vjp = self_attention_vjp,
+    .saves_in = save_all,
+    .saves_out = save_all,
+    .cpu = cpu::self_attention,
+    .ref = ref::self_attention,
+    .samples = self_attention_samples,
+    .norm_tolerance = 32,
+});
+
+const Op self_attention_grad_op({
+    .name = "self_attention_grad",
+    .doc = "the gradient of self_attention, from qkv, log_sums, delta and the cotangent: see attention_grad",
+    .inputs = 4,
+    .infer = infer_self_attention_grad,
+    .vjp = self_attention_grad_vjp,
+    .saves_in = save_all,
+    .cpu = cpu::self_attention_grad,
+    .ref = ref::self_attention_grad,
+    .samples = self_attention_grad_samples,
+    .norm_tolerance = 32,
+});
+
+double scale_for(const std::optional<double>& scale, const Tensor& x) {
+  return scale ? *scale : 1 / std::sqrt(double(std::max<int64_t>(1, x.shape().empty() ? 1 : x.shape().back())));
+}
+
+}  // namespace
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, Where where) {
+  CallerScope caller(where);
+  const DType d = to_floating(
+      promote(promote(q.dtype(), q.spec().weak, k.dtype(), k.spec().weak), false, v.dtype(), v.spec().weak));
+  const Tensor a = astype(q, d), b = astype(k, d), c = astype(v, d);
+  const AttentionParams params{scale_for(options.scale, a), options.causal};
+  if (!options.mask.defined()) return apply(attention_op, {&a, &b, &c}, params, where)[0];
+  const DType m = options.mask.dtype();
+  Tensor mask = m == DType::boolean ? options.mask : astype(options.mask, d);
+  if (a.ndim() >= 2 && b.ndim() >= 2) mask = broadcast_to(mask, with_last(a.shape(), b.dim(-2)));
+  return apply(attention_op, {&a, &b, &c, &mask}, params, where)[0];
+}
+
+Tensor self_attention(const Tensor& qkv, const SelfAttentionOptions& options, Where where) {
+  CallerScope caller(where);
+  const Tensor x = astype(qkv, to_floating(qkv.dtype()));
+  return apply(self_attention_op, {&x}, AttentionParams{scale_for(options.scale, x), options.causal}, where)[0];
+}
+
+}  // namespace rill
