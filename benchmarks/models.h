@@ -75,13 +75,9 @@ inline auto train_block() {
   Parameters p = parameters(
       {{256}, {256}, {256, 768}, {768}, {256, 256}, {256}, {256}, {256}, {256, 1024}, {1024}, {1024, 256}, {256}});
   for (int i : {0, 6}) p[i].assign(ones({256}));
-  Tensor mask = where(tril(ones({128, 128})) > 0, zeros({128, 128}), full({128, 128}, -1e9f));
-  return training(p, 0.01f, [mask](const Parameters& p, const Tensor& x, const Tensor&) {
+  return training(p, 0.01f, [](const Parameters& p, const Tensor& x, const Tensor&) {
     Tensor qkv = dense(layer_norm(x, p[0], p[1]), p[2], p[3]).reshape({8, 128, 3, 8, 32});
-    qkv = transpose(qkv, {2, 0, 3, 1, 4});  // [3, batch, head, token, 32]
-    Tensor q = qkv(0), k = qkv(1), v = qkv(2);
-    Tensor weights = softmax(matmul(q, swapaxes(k, -1, -2)) * float(1 / std::sqrt(32.0)) + mask, -1);
-    Tensor mixed = transpose(matmul(weights, v), {0, 2, 1, 3}).reshape({8, 128, 256});
+    Tensor mixed = self_attention(qkv, {.causal = true}).reshape({8, 128, 256});
     Tensor h = x + dense(mixed, p[4], p[5]);
     Tensor wide = gelu(dense(layer_norm(h, p[6], p[7]), p[8], p[9]));
     return mean(square(h + dense(wide, p[10], p[11])));

@@ -1,6 +1,7 @@
 // The records of attention and its gradient, for separate operands and for packed ones. Kernels are tiled; what is rare
 // (second order, the gradient of a mask) is composed of public functions and does store queries by keys: start at
-// Composed. Outputs beside the result are the logarithms of each query's sum of exponentials, which the gradient needs.
+// Composed. Outputs beside the result are the logarithms of each query's sum of exponentials,
+// which the gradient needs; 0 where a query sees no key.
 #include "rill/ops/attention.h"
 
 #include <fmt/format.h>

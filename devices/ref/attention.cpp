@@ -119,7 +119,7 @@ void forward(const Operands<T>& x, const Matrices<T>& y, Sum<T>* log_sums) {
         for (int64_t j = 0; j < x.keys; ++j) sum += s[size_t(j)] * widen(x.v(b / x.group, j, c));
         y(b, i, c) = narrow<T>(total == 0 ? W(0) : sum / total);
       }
-      log_sums[b * x.queries + i] = Sum<T>(total == 0 ? inf : top + std::log(total));
+      log_sums[b * x.queries + i] = Sum<T>(total == 0 ? W(0) : top + std::log(total));
     }
 }
 
