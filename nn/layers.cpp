@@ -149,6 +149,48 @@ Tensor Embedding::operator()(const Tensor& ids, Mode, Where where) const {
 
 std::vector<Variable> Embedding::variables() const { return {table}; }
 
+// --- Attention -------------------------------------------------------------------------------------------------------
+
+namespace {
+Dense projection(const MultiHeadAttentionOptions& o, int64_t in, int64_t out, const std::string& name) {
+  NameScope scope(o.name);
+  DenseOptions options;
+  options.use_bias = o.use_bias;
+  options.kernel_initializer = o.kernel_initializer;
+  options.name = name;
+  return Dense(in, out, options);
+}
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads_, const MultiHeadAttentionOptions& o, Where where)
+    : name(o.name),
+      heads(heads_),
+      causal(o.causal),
+      qkv(projection(o, width, 3 * width, "qkv")),
+      output(projection(o, width, width, "output")) {
+  if (heads < 1 || width % heads != 0)
+    fail("MultiHeadAttention",
+         "a width of " + std::to_string(width) + " does not divide into " + std::to_string(heads) + " heads", where);
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& x, Mode mode, Where where) const {
+  CallerScope caller(where);
+  NameScope scope(name);
+  Shape packed = x.shape();
+  const int64_t width = packed.back();
+  packed.back() = 3;
+  packed.push_back(heads);
+  packed.push_back(width / heads);
+  const Tensor mixed = self_attention(reshape(qkv(x, mode, where), packed), {.causal = causal}, where);
+  return output(reshape(mixed, x.shape()), mode, where);
+}
+
+std::vector<Variable> MultiHeadAttention::variables() const {
+  std::vector<Variable> all = qkv.variables();
+  for (const Variable& v : output.variables()) all.push_back(v);
+  return all;
+}
+
 // --- Sequential ------------------------------------------------------------------------------------------------------
 
 Tensor Sequential::operator()(const Tensor& x, Mode mode, Where where) const {

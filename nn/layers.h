@@ -173,6 +173,30 @@ class Embedding {
   Variable table;  // [count, size]
 };
 
+// --- Attention
+// ---------------------------------------------------------------------------------------------------------
+
+struct MultiHeadAttentionOptions {
+  bool causal = false;
+  bool use_bias = true;
+  Initializer kernel_initializer = glorot_uniform;
+  std::string name = "attention";
+};
+// Self-attention of [..., tokens, width] with `heads` heads of width / heads numbers: one projection to queries, keys
+// and values, self_attention(), one projection back. Throws where the width does not divide.
+class MultiHeadAttention {
+ public:
+  MultiHeadAttention(int64_t width, int64_t heads, const MultiHeadAttentionOptions& options = {},
+                     Where where = Where::current());
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const;
+
+  std::string name;
+  int64_t heads;
+  bool causal;
+  Dense qkv, output;  // width to [3, heads, width / heads]; width to width
+};
+
 // --- Sequential
 // --------------------------------------------------------------------------------------------------------
 

@@ -187,3 +187,17 @@ TEST_CASE("initializers have the spread that they promise") {
   CHECK(deviation(nn::lecun_normal(shape)) == Approx(std::sqrt(1.0 / 300)).epsilon(0.01));
   CHECK(max(abs(nn::glorot_uniform(shape))).item<double>() <= std::sqrt(6.0 / 800));
 }
+
+TEST_CASE("MultiHeadAttention is two projections around self_attention") {
+  nn::MultiHeadAttention layer(12, 3, {.causal = true});
+  CHECK(layer.variables().size() == 4);
+  CHECK(layer.variables()[0].name() == "attention/qkv/kernel");
+  const Tensor x = random::normal({2, 5, 12});
+  const Tensor q = layer.qkv(x).reshape({2, 5, 3, 3, 4});
+  CHECK(allclose(layer(x), layer.output(self_attention(q, {.causal = true}).reshape({2, 5, 12}))));
+  // No token sees a later one.
+  Tensor changed = x;
+  changed = changed.at(all, 4).set(9);
+  CHECK(allclose(slice_axis(layer(x), 1, 0, 4), slice_axis(layer(changed), 1, 0, 4)));
+  CHECK(has(message_of([] { nn::MultiHeadAttention(10, 3); }), "10 does not divide into 3 heads"));
+}

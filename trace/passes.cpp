@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "rill/ops/ops.h"
+#include "rill/trace/epilogues.h"
 #include "rill/trace/fusion.h"
 #include "rill/trace/layout.h"
 
@@ -249,6 +250,7 @@ Graph optimize(Graph g) { return run_passes(pipeline(), std::move(g)); }
 
 Graph compile_graph(const Graph& g) {
   static constexpr Pass passes[] = {
+      {"library epilogues", fuse_epilogues},
       {"fusion", [](const Graph& g) { return fuse(g, kernel::compile); }},
       {"dead code", eliminate_dead_code},
   };

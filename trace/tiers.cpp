@@ -15,6 +15,7 @@
 
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/registry.h"
+#include "rill/trace/epilogues.h"
 #include "rill/trace/fusion.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/passes.h"
@@ -117,7 +118,7 @@ void Tiers::compile() {
   try {
     Graph fused = compile_graph(eager_.graph());
     bool any = false;
-    for (const Node& n : fused.nodes()) any |= n.op == &fused_op;
+    for (const Node& n : fused.nodes()) any |= n.op == &fused_op || n.op == &epilogue_op;
     if (any) compiled_ = std::make_unique<const Executable>(std::move(fused));
     else why_eager_ = "nothing to fuse";
   } catch (const std::exception& e) {
@@ -147,6 +148,10 @@ std::string Tiers::describe(std::string_view indent) const {
     if (n.kind != Node::Kind::op || n.op->view) continue;
     std::string outputs;
     for (const Spec& s : n.outputs) outputs += (outputs.empty() ? "" : ", ") + to_string(s);
+    if (n.op == &epilogue_op) {
+      text += fmt::format("{}  {} in one -> {}\n", indent, epilogue_ops(n), outputs);
+      continue;
+    }
     if (n.op != &fused_op) {
       text += fmt::format("{}  {} -> {}\n", indent, n.op->name, outputs);
       continue;

@@ -5,6 +5,7 @@
 // primitive asks for: beside plain weights it falls back to a reference kernel, 300 times slower. Start at run().
 #include <cstring>
 
+#include "rill/devices/contraction_tail.h"
 #include "rill/devices/conv_params.h"
 #include "rill/devices/cpu/onednn.h"
 #include "rill/devices/cpu/through_f32.h"
@@ -28,6 +29,7 @@ struct Problem {
   const ConvParams* p;
   Sliding s;
   size_t n;  // axes of space
+  std::span<const TailStep> tail = {};
 
   Dims space(const int64_t (&of)[3]) const { return Dims(of + 3 - n, of + 3); }
 };
@@ -100,7 +102,7 @@ Chosen choose(const Problem& q, const Descriptions& d, bool plain) {
     hi.push_back(q.p->pads_hi[i]);
   }
   const auto direct = algorithm::convolution_direct;
-  const primitive_attr attr = onednn::user_scratchpad();
+  const primitive_attr attr = onednn::with_tail(q.tail, d.y, 1);
   const engine& e = onednn::engine();
   const convolution_forward::primitive_desc forward(e, prop_kind::forward_training, direct, x, w, y, strides, dilation,
                                                     lo, hi, attr);
@@ -134,7 +136,10 @@ onednn::Call build(const void* context) {
   const Descriptions d = describe(q);
   Chosen c;
   if (q.p->layout == Layout::nhwc) c = choose(q, d, true);
-  if (q.p->layout == Layout::nchw || c.slow) c = choose(q, d, false);
+  if (q.p->layout == Layout::nchw || c.slow) {
+    if (!q.tail.empty()) return {};  // its operands lie as the user's result does
+    c = choose(q, d, false);
+  }
 
   struct Operand {
     const memory::desc *user, *wanted;
@@ -160,7 +165,11 @@ onednn::Call build(const void* context) {
   const int result = call.add_memory(*out->user, 2);
   const bool direct = *out->user == *out->wanted;
   const int target = direct ? result : call.add_memory(*out->wanted, -1);
-  call.add_step(c.primitive, c.scratchpad, {{in[0]->arg, bound[0]}, {in[1]->arg, bound[1]}, {out->arg, target}});
+  std::vector<std::pair<int, int>> args{{in[0]->arg, bound[0]}, {in[1]->arg, bound[1]}, {out->arg, target}};
+  for (size_t i = 0; i < q.tail.size(); ++i)
+    args.emplace_back(onednn::tail_arg(q.tail, i),
+                      call.add_memory(onednn::tail_operand(q.tail[i].spread, d.y, 1), 3 + int(i)));
+  call.add_step(c.primitive, c.scratchpad, args);
   if (!direct) add_reorder(call, *out->wanted, target, *out->user, result);
   return call;
 }
@@ -171,6 +180,7 @@ onednn::Call& find(const Problem& q) {
                                              q.s.in_channels, q.s.out_channels, q.s.groups});
   for (const auto* sizes : {&q.s.in, &q.s.window, &q.s.out, &q.s.stride, &q.s.lo, &q.s.dilation}) key.add_all(*sizes);
   key.add_all(q.p->pads_hi);
+  for (const TailStep& step : q.tail) key.add(int64_t(step.kind) * 4 + int64_t(step.spread));
   return onednn::find_call(key, build, &q);
 }
 
@@ -250,11 +260,27 @@ void conv(const KernelArgs& args) { run(args, Which::forward, conv, ref::conv); 
 void conv_grad_input(const KernelArgs& args) { run(args, Which::input, conv_grad_input, ref::conv_grad_input); }
 void conv_grad_weight(const KernelArgs& args) { run(args, Which::weight, conv_grad_weight, ref::conv_grad_weight); }
 
+bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
+  Tensor& out = args.output();
+  const Tensor &a = args.input(0), &b = args.input(1);
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  if (out.dtype() != DType::f32 || out.size() == 0 || a.size() == 0 || b.size() == 0 || p.layout != Layout::nhwc)
+    return false;
+  const Problem q{Which::forward, out.dtype(), &p, sliding(p, a.shape(), b.shape()), p.strides.size(), steps};
+  onednn::Call& call = find(q);
+  if (!call.supported()) return false;
+  SmallVec<const void*, 8> slots{a.rep()->data, b.rep()->data, out.mutable_rep()->data};
+  for (size_t i = 0; i < steps.size(); ++i) slots.push_back(args.input(int(i) + 2).rep()->data);
+  call.run(slots);
+  return true;
+}
+
 }  // namespace rill::cpu
 
 #else
 
 namespace rill::cpu {
+bool conv_with_tail(const KernelArgs&, std::span<const TailStep>) { return false; }
 void conv(const KernelArgs& args) { ref::conv(args); }
 void conv_grad_input(const KernelArgs& args) { ref::conv_grad_input(args); }
 void conv_grad_weight(const KernelArgs& args) { ref::conv_grad_weight(args); }

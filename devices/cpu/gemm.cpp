@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "rill/devices/contraction_params.h"
+#include "rill/devices/contraction_tail.h"
 #include "rill/devices/cpu/onednn.h"
 #include "rill/devices/cpu/through_f32.h"
 #include "rill/devices/registry.h"
@@ -148,6 +149,7 @@ struct MatmulContext {
   DType dtype;
   int64_t batch, a_batch, b_batch;
   Gemm g;
+  std::span<const TailStep> tail = {};
 };
 onednn::Call build_matmul(const void* p) {
   using namespace dnnl;
@@ -163,22 +165,32 @@ onednn::Call build_matmul(const void* p) {
   };
   const memory::desc a = desc(g.m, g.k, g.a_m, g.a_k, x.a_batch), b = desc(g.k, g.n, g.b_k, g.b_n, x.b_batch),
                      c = desc(g.m, g.n, g.n, 1, g.m * g.n);
-  const matmul::primitive_desc pd(onednn::engine(), a, b, c, onednn::user_scratchpad());
+  const matmul::primitive_desc pd(onednn::engine(), a, b, c, onednn::with_tail(x.tail, c, 1));
   onednn::Call call;
   const int ma = call.add_memory(a, 0), mb = call.add_memory(b, 1), mc = call.add_memory(c, 2);
-  call.add_step(matmul(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}});
+  std::vector<std::pair<int, int>> args{{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}};
+  for (size_t i = 0; i < x.tail.size(); ++i)
+    args.emplace_back(onednn::tail_arg(x.tail, i),
+                      call.add_memory(onednn::tail_operand(x.tail[i].spread, c, 1), 3 + int(i)));
+  call.add_step(matmul(pd), pd.scratchpad_desc(), args);
   return call;
 }
-bool gemm_onednn(DType dtype, int64_t batch, int64_t a_batch, int64_t b_batch, const Gemm& g, const void* a,
-                 const void* b, void* c) {
+// slots: a, b, c and the tail's operands.
+bool gemm_onednn(const MatmulContext& context, std::span<const void* const> slots) {
+  const auto& [dtype, batch, a_batch, b_batch, g, tail] = context;
   onednn::Key key(1);
   key.add_all(std::initializer_list<int64_t>{int64_t(dtype), batch, a_batch, b_batch, g.m, g.n, g.k, g.a_m, g.a_k,
                                              g.b_k, g.b_n});
-  const MatmulContext context{dtype, batch, a_batch, b_batch, g};
+  for (const TailStep& s : tail) key.add(int64_t(s.kind) * 4 + int64_t(s.spread));
   onednn::Call& call = onednn::find_call(key, build_matmul, &context);
   if (!call.supported()) return false;
-  call.run({a, b, c});
+  call.run(slots);
   return true;
+}
+bool gemm_onednn(DType dtype, int64_t batch, int64_t a_batch, int64_t b_batch, const Gemm& g, const void* a,
+                 const void* b, void* c) {
+  const void* const slots[] = {a, b, c};
+  return gemm_onednn({dtype, batch, a_batch, b_batch, g}, slots);
 }
 #else
 bool gemm_onednn(DType, int64_t, int64_t, int64_t, const Gemm&, const void*, const void*, void*) { return false; }
@@ -275,5 +287,23 @@ void dot_general(const KernelArgs& args) {
     });
   }
 }
+
+#ifdef RILL_HAVE_ONEDNN
+bool dot_general_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
+  const ContractionParams& p = args.attrs.as<ContractionParams>();
+  Tensor& out = args.output();
+  if (out.dtype() != DType::f32 || out.size() == 0 || deterministic() || !p.lhs_batch.empty()) return false;
+  const Side a = look_at(args.input(0), p.lhs_batch, p.lhs_contract, true);
+  const Side b = look_at(args.input(1), p.rhs_batch, p.rhs_contract, true);
+  const Gemm g{a.free.size,       b.free.size,       a.contract.size, a.free.stride,
+               a.contract.stride, b.contract.stride, b.free.stride};
+  if (g.k == 0 || is_small(g)) return false;
+  SmallVec<const void*, 8> slots{a.data, b.data, out.mutable_rep()->data};
+  for (size_t i = 0; i < steps.size(); ++i) slots.push_back(args.input(int(i) + 2).rep()->data);
+  return gemm_onednn({DType::f32, 1, 0, 0, g, steps}, slots);
+}
+#else
+bool dot_general_with_tail(const KernelArgs&, std::span<const TailStep>) { return false; }
+#endif
 
 }  // namespace rill::cpu

@@ -77,6 +77,38 @@ dnnl::primitive_attr user_scratchpad() {
   return attr;
 }
 
+dnnl::memory::desc tail_operand(TailStep::Spread spread, const dnnl::memory::desc& result, int channel_axis) {
+  if (spread == TailStep::Spread::full) return result;
+  dnnl::memory::dims sizes(result.get_dims().size(), 1), strides(sizes.size(), 1);
+  if (spread == TailStep::Spread::row) {
+    sizes[size_t(channel_axis)] = result.get_dims()[size_t(channel_axis)];
+    for (size_t i = 0; i < sizes.size(); ++i) strides[i] = int(i) == channel_axis ? 1 : sizes[size_t(channel_axis)];
+  }
+  return dnnl::memory::desc(sizes, result.get_data_type(), strides);
+}
+
+dnnl::primitive_attr with_tail(std::span<const TailStep> steps, const dnnl::memory::desc& result, int channel_axis) {
+  using dnnl::algorithm;
+  dnnl::post_ops ops;
+  for (const TailStep& s : steps) {
+    const algorithm a = s.kind == TailStep::Kind::multiply   ? algorithm::binary_mul
+                        : s.kind == TailStep::Kind::subtract ? algorithm::binary_sub
+                                                             : algorithm::binary_add;
+    // t - x is -x + t; -0 keeps the sign of a zero where it is added by an fma.
+    if (s.kind == TailStep::Kind::subtract_from) ops.append_eltwise(algorithm::eltwise_linear, -1.0f, -0.0f);
+    ops.append_binary(a, tail_operand(s.spread, result, channel_axis));
+  }
+  dnnl::primitive_attr attr = user_scratchpad();
+  attr.set_post_ops(ops);
+  return attr;
+}
+
+int tail_arg(std::span<const TailStep> steps, size_t i) {
+  int place = 0;
+  for (size_t k = 0; k <= i; ++k) place += steps[k].kind == TailStep::Kind::subtract_from ? 2 : 1;
+  return DNNL_ARG_ATTR_MULTIPLE_POST_OP(place - 1) | DNNL_ARG_SRC_1;
+}
+
 int Call::add_memory(const dnnl::memory::desc& desc, int slot) {
   memories_.emplace_back(desc, engine(), nullptr);
   const dnnl_memory_t m = memories_.back().get();
@@ -90,7 +122,7 @@ int Call::add_memory(const dnnl::memory::desc& desc, int slot) {
 }
 
 void Call::add_step(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
-                    std::initializer_list<std::pair<int, int>> args) {
+                    const std::vector<std::pair<int, int>>& args) {
   Step step{std::move(primitive), {}};
   for (auto [arg, memory] : args) step.args.push_back({arg, memories_[size_t(memory)].get()});
   if (scratchpad.get_size() > 0)
@@ -98,8 +130,8 @@ void Call::add_step(dnnl::primitive primitive, const dnnl::memory::desc& scratch
   steps_.push_back(std::move(step));
 }
 
-void Call::run(std::initializer_list<const void*> slots) {
-  for (auto [memory, slot] : slots_) check(dnnl_memory_set_data_handle(memory, const_cast<void*>(slots.begin()[slot])));
+void Call::run(std::span<const void* const> slots) {
+  for (auto [memory, slot] : slots_) check(dnnl_memory_set_data_handle(memory, const_cast<void*>(slots[size_t(slot)])));
   Ref<Buffer> space;
   if (temporary_bytes_ > 0) {
     space = allocate(Device(), temporary_bytes_);

@@ -6,8 +6,10 @@
 #include <array>
 #include <dnnl.hpp>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
+#include "rill/devices/contraction_tail.h"
 #include "rill/tensor/buffer.h"
 #include "rill/tensor/dtype.h"
 #include "rill/tensor/shape.h"
@@ -43,10 +45,11 @@ class Call {
   int add_memory(const dnnl::memory::desc& desc, int slot);
   // A step; `args` pairs DNNL_ARG_* with what add_memory returned.
   void add_step(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
-                std::initializer_list<std::pair<int, int>> args);
+                const std::vector<std::pair<int, int>>& args);
   // Whether oneDNN has an implementation: a call without steps says that it has not.
   bool supported() const { return !steps_.empty(); }
-  void run(std::initializer_list<const void*> slots);
+  void run(std::span<const void* const> slots);
+  void run(std::initializer_list<const void*> slots) { run(std::span(slots.begin(), slots.size())); }
 
  private:
   struct Step {
@@ -71,6 +74,13 @@ Call& find_call(Key key, Call (*build)(const void* context), const void* context
 const dnnl::engine& engine();
 dnnl::memory::data_type data_type(DType d);  // f32, bf16, f16
 dnnl::primitive_attr user_scratchpad();
+
+// The same with a tail. `result`: the sizes of the result, its channels at `channel_axis`; operand i of the tail then
+// goes into argument tail_arg(i), as tail_operand describes it.
+dnnl::primitive_attr with_tail(std::span<const TailStep> steps, const dnnl::memory::desc& result, int channel_axis);
+dnnl::memory::desc tail_operand(TailStep::Spread spread, const dnnl::memory::desc& result, int channel_axis);
+// The place of step i among oneDNN's own, where one of ours may take two.
+int tail_arg(std::span<const TailStep> steps, size_t i);
 
 }  // namespace rill::cpu::onednn
 #endif

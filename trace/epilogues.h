@@ -1,0 +1,18 @@
+// Library epilogues: what follows a product of matrices or a convolution element by element (a bias, a residual, a
+// scaled gradient taken from a weight, an activation) becomes part of the kernel that makes the product, and is done
+// before the product leaves the cache. Only where that gives the same bits as the ops run in turn.
+#pragma once
+#include "rill/trace/graph.h"
+
+namespace rill {
+
+// The record of such nodes. Operands: the product's two, then one for each step that has one.
+extern const Op epilogue_op;
+
+// A chain is taken up as long as nobody else reads what is between. f32 on the CPU; others stay as they are.
+Graph fuse_epilogues(const Graph& g);
+
+// "matmul, add, relu" of such a node.
+std::string epilogue_ops(const Node& n);
+
+}  // namespace rill
