@@ -185,17 +185,17 @@ Tensors attention_grad_vjp(const VjpArgs& args) {
   return out;
 }
 
-// sum(g result) of each query, less what arrives at its log_sum: the whole second half of softmax's gradient.
-Tensor delta_of(const Tensor& g, const Tensor& result, const Tensor& to_log_sums) {
-  const DType wide = to_log_sums.dtype();
-  return sum(astype(g, wide) * astype(result, wide), Axes(-1), true) - to_log_sums;
+// sum(g result) of each query; less what arrives at its log_sum, delta: the whole second half of softmax's gradient.
+Tensor sum_of_products(const Tensor& g, const Tensor& result, DType wide) {
+  return sum(astype(g, wide) * astype(result, wide), Axes(-1), true);
 }
 
 extern const Op attention_grad_op, self_attention_grad_op;
 
 Tensors attention_vjp(const VjpArgs& args) {
   const bool masked = args.in.size() > 3;
-  const Tensor &g = args.cotangent[0], delta = delta_of(g, args.out[0], args.cotangent[1]);
+  const Tensor &g = args.cotangent[0], &to_sums = args.cotangent[1];
+  const Tensor delta = sum_of_products(g, args.out[0], to_sums.dtype()) - to_sums;
   SmallVec<const Tensor*, 8> operands{&args.in[0], &args.in[1], &args.in[2], &args.out[1], &delta, &g};
   if (masked) operands.push_back(&args.in[3]);
   Tensors out = apply(attention_grad_op, Operands(operands.data(), operands.size()), args.attrs, Where::current());
@@ -216,9 +216,9 @@ Tensor heads_swapped(const Tensor& t) { return swapaxes(t, -2, -3); }
 Tensor part_of(const Tensor& qkv, int64_t i) { return heads_swapped(squeeze(slice_axis(qkv, -3, i, i + 1), Axes(-3))); }
 
 Tensors self_attention_vjp(const VjpArgs& args) {
-  const Tensor delta = delta_of(heads_swapped(args.cotangent[0]), heads_swapped(args.out[0]), args.cotangent[1]);
-  return {apply1(self_attention_grad_op, {&args.in[0], &args.out[1], &delta, &args.cotangent[0]}, args.attrs,
-                 Where::current())};
+  const Tensor &g = args.cotangent[0], &to_sums = args.cotangent[1];
+  const Tensor delta = heads_swapped(sum_of_products(g, args.out[0], to_sums.dtype())) - to_sums;
+  return {apply1(self_attention_grad_op, {&args.in[0], &args.out[1], &delta, &g}, args.attrs, Where::current())};
 }
 
 Tensor packed(const Tensor& q, const Tensor& k, const Tensor& v) {

@@ -14,67 +14,11 @@
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/attention.cpp"
 #include <hwy/foreach_target.h>
 
-#include "rill/devices/cpu/rows.h"
+#include "rill/devices/cpu/attention_tiles.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
-
-constexpr int64_t block_q = 32, block_k = 64;
-
-// --- Products of small matrices --------------------------------------------------------------------------------------
-
-// So many rows of two vectors each are summed in registers.
-constexpr int tile_rows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
-
-// A matrix to take numbers from, one at a time.
-template <class T>
-struct Factor {
-  const T* data;
-  int64_t row, column;
-};
-
-template <int R, class T>
-HWY_NOINLINE void product_tile(int64_t depth, Factor<T> a, const T* b, int64_t b_row, T* c, int64_t c_row) {
-  using V = Lane<T>;
-  constexpr int64_t kL = int64_t(lanes<V>());
-  V sum[R][2];
-  RILL_UNROLL for (int r = 0; r < R; ++r) {
-    sum[r][0] = load<V>(c + r * c_row);
-    sum[r][1] = load<V>(c + r * c_row + kL);
-  }
-  for (int64_t i = 0; i < depth; ++i, b += b_row, a.data += a.column) {
-    const V left = load<V>(b), right = load<V>(b + kL);
-    RILL_UNROLL for (int r = 0; r < R; ++r) {
-      const V x(a.data[r * a.row]);
-      sum[r][0] = fma(x, left, sum[r][0]);
-      sum[r][1] = fma(x, right, sum[r][1]);
-    }
-  }
-  RILL_UNROLL for (int r = 0; r < R; ++r) {
-    store(sum[r][0], c + r * c_row);
-    store(sum[r][1], c + r * c_row + kL);
-  }
-}
-
-// C[rows, columns] += A[rows, depth] B[depth, columns]; `columns` is a multiple of block_q.
-template <class T>
-void add_product(int64_t rows, int64_t columns, int64_t depth, Factor<T> a, const T* b, int64_t b_row, T* c,
-                 int64_t c_row) {
-  constexpr int64_t kStep = 2 * int64_t(lanes<Lane<T>>());
-  static_assert(block_q % kStep == 0);
-  for (int64_t j = 0; j < columns; j += kStep) {
-    Factor<T> part = a;
-    int64_t i = 0;
-    auto run = [&]<int R>() HWY_ATTR {
-      for (; i + R <= rows; i += R, part.data += R * a.row)
-        product_tile<R>(depth, part, b + j, b_row, c + i * c_row + j, c_row);
-    };
-    run.template operator()<tile_rows>();
-    run.template operator()<4>();
-    run.template operator()<1>();
-  }
-}
 
 // --- What is to be computed ------------------------------------------------------------------------------------------
 
@@ -108,46 +52,6 @@ struct Problem {
   // Numbers multiplied for a block of queries, for choosing how much work a thread should get at least.
   int64_t work() const { return block_q * keys * (width + value_width); }
 };
-
-constexpr int64_t padded(int64_t n) { return (n + block_q - 1) / block_q * block_q; }
-
-// to[c][i] = from[i][c] * scale for `n` rows; the lanes past n are 0. Four rows at a time: a quarter of the cache lines
-// to write to.
-template <class T>
-HWY_NOINLINE void transpose_in(const T* __restrict from, int64_t row, int64_t n, int64_t columns, T scale,
-                               T* __restrict to) {
-  if (n < block_q) std::fill(to, to + columns * block_q, T(0));
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    const T *r0 = from + i * row, *r1 = r0 + row, *r2 = r1 + row, *r3 = r2 + row;
-    for (int64_t c = 0; c < columns; ++c) {
-      T* column = to + c * block_q + i;
-      column[0] = r0[c] * scale, column[1] = r1[c] * scale, column[2] = r2[c] * scale, column[3] = r3[c] * scale;
-    }
-  }
-  for (; i < n; ++i)
-    for (int64_t c = 0; c < columns; ++c) to[c * block_q + i] = from[i * row + c] * scale;
-}
-
-// to[i][c] = from[c][i] * factor[i] for `n` rows.
-template <class T>
-HWY_NOINLINE void transpose_out(const T* __restrict from, const T* __restrict factor, int64_t n, int64_t columns,
-                                T* __restrict to, int64_t row) {
-  for (int64_t i = 0; i < n; ++i) {
-    const T x = factor[i];
-    for (int64_t c = 0; c < columns; ++c) to[i * row + c] = from[c * block_q + i] * x;
-  }
-}
-
-// to[i][c] = from[i][c] * scale; the columns past `columns` are 0.
-template <class T>
-void copy_in(const T* from, int64_t row, int64_t n, int64_t columns, T scale, T* to) {
-  const int64_t width = padded(columns);
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t c = 0; c < columns; ++c) to[i * width + c] = from[i * row + c] * scale;
-    std::fill(to + i * width + columns, to + (i + 1) * width, T(0));
-  }
-}
 
 template <class T, class M>
 void add_mask(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0, int64_t keys, T* s) {
