@@ -12,8 +12,8 @@ struct TailStep {
   // do, so that a tail gives the bits of the ops run one after another.
   enum class Kind : uint8_t { add, subtract, subtract_from, multiply };
   // How the operand lies: one number; a number for each of the result's last axes' elements (a bias); the result's
-  // shape.
-  enum class Spread : uint8_t { scalar, row, full };
+  // shape; the result's shape and memory, which is then written over.
+  enum class Spread : uint8_t { scalar, row, full, own };
   Kind kind = Kind::add;
   Spread spread = Spread::full;
 };

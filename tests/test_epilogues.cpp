@@ -91,6 +91,29 @@ TEST_CASE("a weight less its scaled gradient is one kernel, from transposed oper
   });
 }
 
+TEST_CASE("what a product is taken from may be written over") {
+  each_size([](int64_t m, int64_t n, int64_t k) {
+    if (m * n < 4096 || m * n * k < 1 << 18) return;
+    auto step = [](const Inputs& v) { return v[2] - matmul(v[0], v[1]) * v[3]; };
+    const Inputs in{normal({m, k}), normal({k, n}), normal({m, n}, 2), normal({})};
+    const Graph g = fuse_epilogues(optimize(function("step", step).graph(in)));
+    const Node& node = g.nodes()[size_t(g.outputs[0].node)];
+    REQUIRE(node.op == &epilogue_op);
+    Tensor weight = in[2] + 0;
+    Tensor* const out[] = {&weight};
+    std::vector<const Tensor*> operands;
+    for (ValueId v : node.inputs)
+      for (const GraphInput& i : g.inputs)
+        if (i.node == v.node) operands.push_back(i.argument == 2 ? &weight : &in[size_t(i.argument)]);
+    REQUIRE(operands.size() == 4);
+    for (size_t i = 0; i < operands.size(); ++i)
+      CHECK(epilogue_may_overwrite(node, node.inputs[i]) == (operands[i] == &weight));
+    const Tensor expected = step(in);
+    run_kernel(*node.op, operands, out, node.attrs);
+    CHECK(same(weight, expected));
+  });
+}
+
 TEST_CASE("products with more axes, and a tail that is read twice") {
   const Inputs in{normal({8, 32, 64}), normal({64, 96}), normal({96}), normal({8, 32, 96})};
   CHECK(kernels([](const Inputs& v) { return v[3] + (matmul(v[0], v[1]) + v[2]); }, in) == 1);

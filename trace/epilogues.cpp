@@ -61,8 +61,17 @@ OutSpecs infer_epilogue(const InferArgs& args) {
   return infer(*p.product, args.in.first(2), p.attrs, args.where);
 }
 
-// The ops one after another, all in the output's memory.
-void run_in_turn(const EpilogueParams& p, const KernelArgs& args) {
+// The ops one after another, all in the output's memory, of which an operand may be.
+void run_in_turn(const EpilogueParams& p, const KernelArgs& given) {
+  SmallVec<const Tensor*, 8> in(given.in.begin(), given.in.end());
+  Tensor kept;
+  for (const Tensor*& t : in)
+    if (t->rep()->data == given.output().rep()->data) {
+      kept = empty_tensor(t->spec());
+      copy_elements(*t, kept);
+      t = &kept;
+    }
+  const KernelArgs args{Operands(in.data(), in.size()), given.out, given.attrs};
   run_kernel(*p.product, args.in.first(2), args.out, p.attrs);
   Tensor* const out = &args.output();
   for (size_t i = 0; i < p.steps.size(); ++i) {
@@ -89,9 +98,12 @@ void run_epilogue(const KernelArgs& args) {
     copy_elements(t, copy);
     in.push_back(&copy);
   }
+  std::vector<TailStep> steps = p.steps;
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (in[i + 2]->rep()->data == args.output().rep()->data) steps[i].spread = TailStep::Spread::own;
   const KernelArgs dense{Operands(in.data(), in.size()), args.out, p.attrs};
   const bool done =
-      p.product == &conv_op ? cpu::conv_with_tail(dense, p.steps) : cpu::dot_general_with_tail(dense, p.steps);
+      p.product == &conv_op ? cpu::conv_with_tail(dense, steps) : cpu::dot_general_with_tail(dense, steps);
   if (!done) run_in_turn(p, args);
   if (!p.activation) return;
   const Tensor* const x[] = {&args.output()};
@@ -118,6 +130,21 @@ const Op epilogue_op({.name = "epilogue",
                       .cpu = run_epilogue,
                       .ref = run_epilogue_plainly,
                       .listed = false});
+
+bool epilogue_may_overwrite(const Node& n, ValueId v) {
+  const EpilogueParams& p = n.attrs.as<EpilogueParams>();
+  int places = 0;
+  bool added = false;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    if (!(n.inputs[i] == v)) continue;
+    ++places;
+    if (i < 2) continue;
+    const TailStep& s = p.steps[i - 2];
+    added = s.spread == TailStep::Spread::full &&
+            (s.kind == TailStep::Kind::add || s.kind == TailStep::Kind::subtract_from);
+  }
+  return places == 1 && added;
+}
 
 std::string epilogue_ops(const Node& n) { return n.attrs.as<EpilogueParams>().ops(); }
 

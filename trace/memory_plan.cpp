@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rill/trace/epilogues.h"
 #include "rill/trace/fusion.h"
 #include "rill/trace/layout.h"
 
@@ -98,6 +99,7 @@ class Planner {
   bool writes_point_by_point(const Node& n, size_t k, ValueId v) const {
     const Spec &in = g_.spec(v), &out = n.outputs[k];
     if (!(in.shape == out.shape) || size_of(in.dtype) != size_of(out.dtype)) return false;
+    if (n.op == &epilogue_op) return epilogue_may_overwrite(n, v);
     if (n.op != &fused_op) return n.op->kind == OpKind::elementwise && !n.op->view && n.outputs.size() == 1;
     const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
     if (f.fold || f.row_axes > 0) return false;  // those read rows again, or write tiles
@@ -175,7 +177,8 @@ class Planner {
   bool may_throw_after(int node) const {
     for (size_t i = size_t(node) + 1; i < g_.nodes().size(); ++i) {
       const Node& n = g_.nodes()[i];
-      if (n.kind == Node::Kind::op && n.op != &fused_op && n.op->kind == OpKind::library) return true;
+      if (n.kind == Node::Kind::op && n.op != &fused_op && n.op != &epilogue_op && n.op->kind == OpKind::library)
+        return true;
     }
     return false;
   }

@@ -167,8 +167,9 @@ onednn::Call build(const void* context) {
   const int target = direct ? result : call.add_memory(*out->wanted, -1);
   std::vector<std::pair<int, int>> args{{in[0]->arg, bound[0]}, {in[1]->arg, bound[1]}, {out->arg, target}};
   for (size_t i = 0; i < q.tail.size(); ++i)
-    args.emplace_back(onednn::tail_arg(q.tail, i),
-                      call.add_memory(onednn::tail_operand(q.tail[i].spread, d.y, 1), 3 + int(i)));
+    if (q.tail[i].spread != TailStep::Spread::own)
+      args.emplace_back(onednn::tail_arg(q.tail, i),
+                        call.add_memory(onednn::tail_operand(q.tail[i].spread, d.y, 1), 3 + int(i)));
   call.add_step(c.primitive, c.scratchpad, args);
   if (!direct) add_reorder(call, *out->wanted, target, *out->user, result);
   return call;

@@ -78,7 +78,7 @@ dnnl::primitive_attr user_scratchpad() {
 }
 
 dnnl::memory::desc tail_operand(TailStep::Spread spread, const dnnl::memory::desc& result, int channel_axis) {
-  if (spread == TailStep::Spread::full) return result;
+  if (spread == TailStep::Spread::full || spread == TailStep::Spread::own) return result;
   dnnl::memory::dims sizes(result.get_dims().size(), 1), strides(sizes.size(), 1);
   if (spread == TailStep::Spread::row) {
     sizes[size_t(channel_axis)] = result.get_dims()[size_t(channel_axis)];
@@ -96,7 +96,8 @@ dnnl::primitive_attr with_tail(std::span<const TailStep> steps, const dnnl::memo
                                                              : algorithm::binary_add;
     // t - x is -x + t; -0 keeps the sign of a zero where it is added by an fma.
     if (s.kind == TailStep::Kind::subtract_from) ops.append_eltwise(algorithm::eltwise_linear, -1.0f, -0.0f);
-    ops.append_binary(a, tail_operand(s.spread, result, channel_axis));
+    if (s.spread == TailStep::Spread::own) ops.append_sum(1.0f);
+    else ops.append_binary(a, tail_operand(s.spread, result, channel_axis));
   }
   dnnl::primitive_attr attr = user_scratchpad();
   attr.set_post_ops(ops);
