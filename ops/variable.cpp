@@ -9,7 +9,7 @@
 
 namespace rill {
 
-extern const Op add_op, subtract_op;
+extern const Op add_op, bitwise_or_op, subtract_op;
 
 namespace {
 std::string scoped_name(const std::string& name) {
@@ -114,7 +114,7 @@ Variable& Variable::assign_add(const Tensor& delta, Where where) {
   CallerScope caller(where);
   Tensor t = fitted(*state_, spec_of(*state_), delta, "assign_add", where);
   if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) + t);
-  else update(*state_, add_op, t);
+  else update(*state_, is_bool(t.dtype()) ? bitwise_or_op : add_op, t);  // as operator+ does
   return *this;
 }
 
@@ -122,6 +122,7 @@ Variable& Variable::assign_sub(const Tensor& delta, Where where) {
   CallerScope caller(where);
   Tensor t = fitted(*state_, spec_of(*state_), delta, "assign_sub", where);
   if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) - t);
+  else if (is_bool(t.dtype())) subtract(t, t, where);  // throws
   else update(*state_, subtract_op, t);
   return *this;
 }

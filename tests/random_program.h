@@ -199,7 +199,8 @@ class Maker {
     } else if (kind == 8) {
       p_.variables.emplace_back(numbers(s, d), "v" + std::to_string(p_.variables.size()));
       p_.initial.push_back(p_.variables.back().value());
-      add("variable() " + p_.variables.back().name(), {}, [v = p_.variables.back()](auto&, auto&) { return v.value(); });
+      add("variable() " + p_.variables.back().name(), {},
+          [v = p_.variables.back()](auto&, auto&) { return v.value(); });
     } else {
       random::Key key(rng_());
       if (is_floating(d))
@@ -217,10 +218,20 @@ class Maker {
   void add_step() {
     const int a = operand(), b = operand();
     switch (below(20)) {
-      case 0: case 1: case 2: case 3: case 4: return add_unary(a);
-      case 5: case 6: case 7: case 8: case 9: return add_binary(a, b);
-      case 10: case 11: return add_reduction(a);
-      case 12: case 13: return add_view(a);
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+      case 4: return add_unary(a);
+      case 5:
+      case 6:
+      case 7:
+      case 8:
+      case 9: return add_binary(a, b);
+      case 10:
+      case 11: return add_reduction(a);
+      case 12:
+      case 13: return add_view(a);
       case 14: return add_row(a, b);
       case 15: return add_choice(a, b);
       case 16: return add_cast(a);
@@ -237,14 +248,16 @@ class Maker {
     };
 #define RILL_OP(name) {#name, [](const Tensor& x, Where w) { return rill::name(x, w); }}
     static const std::vector<Unary> smooth = {
-        RILL_OP(exp), RILL_OP(expm1), RILL_OP(log), RILL_OP(log1p), RILL_OP(sqrt), RILL_OP(rsqrt), RILL_OP(sin),
-        RILL_OP(cos), RILL_OP(tanh), RILL_OP(sigmoid), RILL_OP(softplus), RILL_OP(erf), RILL_OP(negative),
-        RILL_OP(square), RILL_OP(relu), RILL_OP(abs), RILL_OP(silu), RILL_OP(reciprocal), RILL_OP(atan), RILL_OP(asinh),
-        RILL_OP(sinh), RILL_OP(cbrt), RILL_OP(exp2), RILL_OP(stop_gradient), RILL_OP(identity), RILL_OP(relu6)};
+        RILL_OP(exp),      RILL_OP(expm1),  RILL_OP(log),  RILL_OP(log1p),   RILL_OP(sqrt),     RILL_OP(rsqrt),
+        RILL_OP(sin),      RILL_OP(cos),    RILL_OP(tanh), RILL_OP(sigmoid), RILL_OP(softplus), RILL_OP(erf),
+        RILL_OP(negative), RILL_OP(square), RILL_OP(relu), RILL_OP(abs),     RILL_OP(silu),     RILL_OP(reciprocal),
+        RILL_OP(atan),     RILL_OP(asinh),  RILL_OP(sinh), RILL_OP(cbrt),    RILL_OP(exp2),     RILL_OP(stop_gradient),
+        RILL_OP(identity), RILL_OP(relu6)};
     static const std::vector<Unary> others = {
-        RILL_OP(sign), RILL_OP(floor), RILL_OP(ceil), RILL_OP(trunc), RILL_OP(round), RILL_OP(isnan), RILL_OP(isinf),
-        RILL_OP(isfinite), RILL_OP(logical_not), RILL_OP(bitwise_not), RILL_OP(signbit), RILL_OP(lgamma),
-        RILL_OP(log2), RILL_OP(erfinv), RILL_OP(tan), RILL_OP(asin), RILL_OP(acosh), RILL_OP(digamma)};
+        RILL_OP(sign),    RILL_OP(floor),  RILL_OP(ceil),     RILL_OP(trunc),       RILL_OP(round),
+        RILL_OP(isnan),   RILL_OP(isinf),  RILL_OP(isfinite), RILL_OP(logical_not), RILL_OP(bitwise_not),
+        RILL_OP(signbit), RILL_OP(lgamma), RILL_OP(log2),     RILL_OP(erfinv),      RILL_OP(tan),
+        RILL_OP(asin),    RILL_OP(acosh),  RILL_OP(digamma)};
     if (chance(8)) return add("gelu", a, [](const Tensor& x) { return gelu(x); });
     const Unary& u = pick(chance(3) ? others : smooth);
     add(u.name, a, [f = u.f](const Tensor& x) { return f(x, Where::current()); });
@@ -256,15 +269,16 @@ class Maker {
       Tensor (*f)(const Tensor&, const Tensor&, Where);
     };
 #define RILL_OP2(name) {#name, [](const Tensor& x, const Tensor& y, Where w) { return rill::name(x, y, w); }}
-    static const std::vector<Binary> smooth = {RILL_OP2(add), RILL_OP2(add), RILL_OP2(subtract), RILL_OP2(multiply),
-                                               RILL_OP2(multiply), RILL_OP2(divide), RILL_OP2(maximum),
-                                               RILL_OP2(minimum), RILL_OP2(squared_difference), RILL_OP2(logaddexp),
-                                               RILL_OP2(hypot), RILL_OP2(atan2)};
+    static const std::vector<Binary> smooth = {RILL_OP2(add),       RILL_OP2(add),      RILL_OP2(subtract),
+                                               RILL_OP2(multiply),  RILL_OP2(multiply), RILL_OP2(divide),
+                                               RILL_OP2(maximum),   RILL_OP2(minimum),  RILL_OP2(squared_difference),
+                                               RILL_OP2(logaddexp), RILL_OP2(hypot),    RILL_OP2(atan2)};
     static const std::vector<Binary> others = {
-        RILL_OP2(less), RILL_OP2(greater_equal), RILL_OP2(equal), RILL_OP2(not_equal), RILL_OP2(floor_divide),
-        RILL_OP2(remainder), RILL_OP2(fmod), RILL_OP2(power), RILL_OP2(bitwise_and), RILL_OP2(bitwise_xor),
-        RILL_OP2(left_shift), RILL_OP2(right_shift), RILL_OP2(logical_and), RILL_OP2(logical_or), RILL_OP2(copysign),
-        RILL_OP2(fmax), RILL_OP2(heaviside), RILL_OP2(xlogy), RILL_OP2(nextafter), RILL_OP2(multiply_no_nan)};
+        RILL_OP2(less),         RILL_OP2(greater_equal), RILL_OP2(equal),      RILL_OP2(not_equal),
+        RILL_OP2(floor_divide), RILL_OP2(remainder),     RILL_OP2(fmod),       RILL_OP2(power),
+        RILL_OP2(bitwise_and),  RILL_OP2(bitwise_xor),   RILL_OP2(left_shift), RILL_OP2(right_shift),
+        RILL_OP2(logical_and),  RILL_OP2(logical_or),    RILL_OP2(copysign),   RILL_OP2(fmax),
+        RILL_OP2(heaviside),    RILL_OP2(xlogy),         RILL_OP2(nextafter),  RILL_OP2(multiply_no_nan)};
     if (chance(4)) {
       const double c = pick(std::vector<double>{0, 1, 2, 0.5, -1, 3, 1e-3});
       if (chance(2)) return add("times()", {a}, [c](auto&, auto& v) { return v[0] * c; });
@@ -286,7 +300,8 @@ class Maker {
   void add_reduction(int a) {
     const ReduceOptions o{.axis = random_axes(value(a)), .keepdims = chance(2)};
     switch (below(7)) {
-      case 0: case 1: return add("sum", a, [o](const Tensor& x) { return sum(x, o); });
+      case 0:
+      case 1: return add("sum", a, [o](const Tensor& x) { return sum(x, o); });
       case 2: return add("mean", a, [o](const Tensor& x) { return mean(x, o); });
       case 3: return add("max", a, [o](const Tensor& x) { return max(x, o); });
       case 4: return add("min", a, [o](const Tensor& x) { return min(x, o); });
@@ -342,8 +357,9 @@ class Maker {
   }
 
   void add_cast(int a) {
-    const DType d = pick(differentiable_ ? std::vector<DType>{f32, f64, f16, bf16}
-                                         : std::vector<DType>{f32, f64, f16, bf16, i32, i64, i8, u8, u16, u64, boolean});
+    const DType d =
+        pick(differentiable_ ? std::vector<DType>{f32, f64, f16, bf16}
+                             : std::vector<DType>{f32, f64, f16, bf16, i32, i64, i8, u8, u16, u64, boolean});
     add("astype", a, [d](const Tensor& x) { return astype(x, d); });
   }
 
@@ -357,10 +373,7 @@ class Maker {
     switch (below(5)) {
       case 0: return add("concat", a, b, [axis](const Tensor& x, const Tensor& y) { return concat({x, y}, axis); });
       case 1: return add("cumsum", a, [axis](const Tensor& x) { return cumsum(x, axis); });
-      case 2:
-        return add("take", a, [axis](const Tensor& x) {
-          return take(x, tensor<int64_t>({0, -1, 0}), axis);
-        });
+      case 2: return add("take", a, [axis](const Tensor& x) { return take(x, tensor<int64_t>({0, -1, 0}), axis); });
       case 3: {
         random::Key key(rng_());
         return add("dropout", a, [key](const Tensor& x) { return dropout(x, 0.3, {.key = key}); });

@@ -1,6 +1,6 @@
-// Random programs (random_program.h): eager, traced on the eager kernels, fused and interpreted, fused and compiled, all
-// with the same bits, gradients included. RILL_RANDOM_SEED=n starts at another seed, RILL_RANDOM_COUNT=n runs so many;
-// a failure prints the seed of its program, and the smallest part of it that still fails.
+// Random programs (random_program.h): eager, traced on the eager kernels, fused and interpreted, fused and compiled,
+// all with the same bits, gradients included. RILL_RANDOM_SEED=n starts at another seed, RILL_RANDOM_COUNT=n runs so
+// many; a failure prints the seed of its program, and the smallest part of it that still fails.
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -110,6 +110,13 @@ std::string difference(const Program& p, Ask ask, How how) {
     for (size_t i = 0; i < eager.size(); ++i)
       if (!same(eager[i], got[i])) {
         std::string text = "value " + std::to_string(i) + " of " + std::to_string(eager.size());
+        if (eager[i].shape() == got[i].shape())
+          for (int64_t k = 0; k < eager[i].size(); ++k) {
+            Tensor a = eager[i].reshape({-1})(k), b = got[i].reshape({-1})(k);
+            if (same(a, b)) continue;
+            text += ", first at " + std::to_string(k) + ": " + to_string(a) + " and " + to_string(b);
+            break;
+          }
         if (eager[i].size() <= 64) text += "\neager " + to_string(eager[i]) + "\ngot   " + to_string(got[i]);
         return text;
       }
@@ -132,7 +139,8 @@ void check(uint64_t seed, bool differentiable, Ask ask, How how, const Program& 
   }
   FAIL_CHECK("seed " << seed << (differentiable ? " (differentiable)" : "") << ", " << how_names[int(how)] << ", "
                      << ask_names[int(ask)] << ": " << wrong << "\n"
-                     << print(least));
+                     << print(least) << "of\n"
+                     << print(p));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 namespace rill {
 
-GraphCall::GraphCall(Graph traced) : tiers_(Tiers::make(std::move(traced))) {}
+GraphCall::GraphCall(Graph traced) : traced_(eliminate_dead_code(traced)), tiers_(Tiers::make(std::move(traced))) {}
 
 std::vector<Tensor> GraphCall::run(std::span<const Tensor> inputs) const {
   const Executable& e = tiers_->now();
@@ -102,7 +102,7 @@ class Cutter {
 
 const GraphCall::Pullback& GraphCall::pullback() {
   std::call_once(pullback_once_, [this] {
-    const Graph& g = graph();
+    const Graph& g = traced_;
     auto p = std::make_unique<Pullback>();
     Tracer tracer(g.name);
     std::vector<Tensor> inputs, results, cotangents, targets, gradients;

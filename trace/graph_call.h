@@ -34,6 +34,9 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   const Pullback& pullback();
   CustomVjp vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor> all_results);
 
+  // As it was traced, but for dead code. The backward walk follows this one: it rounds as the eager one does, where a
+  // common subexpression's cotangents would be added before they are, say, cast.
+  Graph traced_;
   std::shared_ptr<Tiers> tiers_;
   std::once_flag pullback_once_;
   std::unique_ptr<Pullback> pullback_;
