@@ -1,7 +1,5 @@
 // The known ways in which a JIT goes wrong, one case each. Most run on both tiers: the eager kernels, and compiled
 // ones.
-#include <sys/wait.h>
-
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +9,7 @@
 #include <thread>
 
 #include "catch.h"
+#include "child.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/rill.h"
 #include "rill/trace/jit.h"
@@ -46,19 +45,6 @@ struct Tier {
 
 Tensor normal(const Shape& s, uint64_t key = 1) { return random::normal(s, {.key = random::Key(key)}); }
 Tensor chain(const Tensor& x, const Tensor& y) { return tanh(x * y + 1) * 0.5f - x; }
-
-// Runs a hidden test case of this program in a process of its own, with settings in its environment; gives its exit
-// status and what it wrote.
-int child(const std::string& settings, const std::string& test, std::string& output) {
-  std::string line = settings + " /proc/" + std::to_string(getpid()) + "/exe '" + test + "' 2>&1";
-  FILE* pipe = popen(line.c_str(), "r");
-  REQUIRE(pipe);
-  char buffer[4096];
-  output.clear();
-  while (size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) output.append(buffer, n);
-  int status = pclose(pipe);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
 
 }  // namespace
 

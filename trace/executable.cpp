@@ -1,5 +1,8 @@
 #include "rill/trace/executable.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "rill/devices/registry.h"
 #include "rill/trace/layout.h"
 
@@ -125,7 +128,8 @@ void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
   else run_kernel(*i.op, o.in, o.out, n.attrs);
 }
 
-void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) const {
+template <class F>
+void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_one) const {
   std::unique_ptr<Frame> frame;
   {
     std::lock_guard lock(mutex_);
@@ -150,7 +154,7 @@ void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) 
     frame->values[plan_.first[size_t(graph_.inputs[k].node)]] = inputs[k];
   size_t at = 0;
   try {
-    for (; at < instructions_.size(); ++at) execute(instructions_[at], at, *frame);
+    for (; at < instructions_.size(); ++at) execute_one(instructions_[at], at, *frame);
   } catch (const Error& e) {
     fail_at(instructions_[at].node->where, e);  // names the user's line
   }
@@ -164,6 +168,42 @@ void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) 
   };
   for (ValueId v : graph_.outputs) take(v);
   for (const GraphAssign& a : graph_.assigns) take(a.value);
+}
+
+void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) const {
+  replay(inputs, results, [this](const Instruction& i, size_t at, Frame& f) { execute(i, at, f); });
+}
+
+namespace {
+// Of the elements that there are in memory: a broadcast operand's axes count once.
+int64_t bytes_in_memory(const Tensor& t) {
+  int64_t n = int64_t(size_of(t.dtype()));
+  for (int k = 0; k < t.ndim(); ++k)
+    if (t.strides()[size_t(k)] != 0 || t.shape()[size_t(k)] == 0) n *= t.shape()[size_t(k)];
+  return n;
+}
+}  // namespace
+
+void Executable::run_timed(std::span<const Tensor> inputs, std::span<Tensor> results,
+                           std::vector<Timing>& timings) const {
+  using Clock = std::chrono::steady_clock;
+  timings.clear();
+  const auto begin = Clock::now();
+  replay(inputs, results, [&](const Instruction& i, size_t at, Frame& f) {
+    const auto start = Clock::now();
+    execute(i, at, f);
+    const auto end = Clock::now();
+    if (i.is_view) return;
+    Timing t;
+    t.node = int32_t(i.node - graph_.nodes().data());
+    t.start = std::chrono::duration<double>(start - begin).count();
+    t.seconds = std::chrono::duration<double>(end - start).count();
+    for (size_t k = 0; k < i.in.size(); ++k)
+      if (std::find(i.in.begin(), i.in.begin() + k, i.in[k]) == i.in.begin() + k)
+        t.bytes_read += bytes_in_memory(*f.operands[at].in[k]);
+    for (const Tensor* out : f.operands[at].out) t.bytes_written += bytes_in_memory(*out);
+    timings.push_back(t);
+  });
 }
 
 }  // namespace rill

@@ -22,6 +22,14 @@ class Executable {
   // An assigned value takes its variable's memory where `inputs` alone holds the old value.
   void run(std::span<const Tensor> inputs, std::span<Tensor> results) const;
 
+  // The same with the clock read around each kernel, for profile(). `timings`: one a kernel, in order.
+  struct Timing {
+    int32_t node = -1;                          // in graph()
+    double start = 0, seconds = 0;              // since the call began, and for how long
+    int64_t bytes_read = 0, bytes_written = 0;  // of the tensors that it took (each once) and made
+  };
+  void run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, std::vector<Timing>& timings) const;
+
   const Graph& graph() const { return graph_; }
   const MemoryPlan& plan() const { return plan_; }
   size_t result_count() const { return graph_.outputs.size() + graph_.assigns.size(); }
@@ -43,6 +51,9 @@ class Executable {
 
   std::unique_ptr<Frame> make_frame() const;
   void execute(const Instruction& i, size_t at, Frame& f) const;
+  // run(), with execute_one(instruction, its number, frame) for each instruction.
+  template <class F>
+  void replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_one) const;
 
   Graph graph_;
   MemoryPlan plan_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -224,19 +225,30 @@ void verify(const Graph& g) {
 }
 
 namespace {
+// A line on stderr: what a pass did to a graph, and below it the kernels that it fused.
+void log_pass(const Pass& pass, const Graph& before, const Graph& after, double us) {
+  const size_t from = before.nodes().size(), to = after.nodes().size();
+  std::string change = from != to                              ? fmt::format("{} -> {} nodes", from, to)
+                       : to_string(before) == to_string(after) ? "unchanged"
+                                                               : fmt::format("{} nodes, other ones", to);
+  std::string text = fmt::format("rill: {}: {} ({}) {:.0f} us\n", after.name, pass.name, change, us);
+  auto fused = [](const Node& n) { return n.kind == Node::Kind::op && n.op == &fused_op; };
+  if (std::none_of(before.nodes().begin(), before.nodes().end(), fused))
+    for (const Node& n : after.nodes())
+      if (fused(n))
+        text += fmt::format("rill: {}:   fused({}) -> {}\n", after.name, n.attrs.as<FusedParams>().fused->ops(),
+                            to_string(n.outputs[0]));
+  std::fputs(text.c_str(), stderr);  // at once: other threads log too
+}
+
 Graph run_passes(std::span<const Pass> passes, Graph g) {
   static const bool log = std::getenv("RILL_LOG") && std::strstr(std::getenv("RILL_LOG"), "passes");
   for (const Pass& pass : passes) {
     auto start = std::chrono::steady_clock::now();
     Graph next = pass.run(g);
-    if (log) {
-      double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-      std::string change = next.nodes().size() == g.nodes().size()
-                               ? "unchanged"
-                               : fmt::format("{} -> {} nodes", g.nodes().size(), next.nodes().size());
-      std::fprintf(stderr, "rill: %s: %.*s (%s) %.0f us\n", g.name.c_str(), int(pass.name.size()), pass.name.data(),
-                   change.c_str(), us);
-    }
+    if (log)
+      log_pass(pass, g, next,
+               std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
     g = std::move(next);
 #ifndef NDEBUG
     verify(g);

@@ -11,3 +11,4 @@
 #include "rill/trace/export.h"
 #include "rill/trace/function.h"
 #include "rill/trace/jit.h"
+#include "rill/trace/profile.h"

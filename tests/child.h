@@ -1,0 +1,22 @@
+// For tests of what a process does: settings in its environment, its end, what it writes.
+#pragma once
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "catch.h"
+
+// Runs a hidden test case of this program in a process of its own, with settings in its environment; gives its exit
+// status and what it wrote.
+inline int child(const std::string& settings, const std::string& test, std::string& output) {
+  std::string line = settings + " /proc/" + std::to_string(getpid()) + "/exe '" + test + "' 2>&1";
+  FILE* pipe = popen(line.c_str(), "r");
+  REQUIRE(pipe);
+  char buffer[4096];
+  output.clear();
+  while (size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) output.append(buffer, n);
+  int status = pclose(pipe);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

@@ -1,0 +1,175 @@
+// Which kernels known patterns become: how many, and their text, kept in tests/golden. A change of the text is seen
+// here first; where it is meant, RILL_UPDATE_GOLDEN=1 build/tests/test_kernels writes the files anew, and the diff is
+// for the reader of the commit.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "../benchmarks/models.h"
+#include "catch.h"
+#include "child.h"
+#include "rill/nn.h"
+#include "rill/rill.h"
+#include "rill/trace/executable.h"
+#include "rill/trace/fusion.h"
+#include "rill/trace/jit.h"
+#include "rill/trace/passes.h"
+
+using namespace rill;
+
+namespace {
+
+bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
+
+Graph fused_graph(const Graph& traced) { return eliminate_dead_code(fuse(optimize(traced), nullptr)); }
+
+template <class F>
+Graph fused_graph(F f, const std::vector<Spec>& in) {
+  auto traced = function("f", [&](const std::vector<Tensor>& v) { return f(v); });
+  std::vector<Tensor> arguments;
+  for (const Spec& s : in) arguments.push_back(zeros(s.shape, s.dtype));
+  return fused_graph(traced.graph(arguments));
+}
+
+size_t kernels(const Graph& g) { return Executable(g).kernel_count(); }
+
+std::filesystem::path golden_folder() {
+  if (const char* root = std::getenv("RILL_SOURCE_ROOT")) return std::filesystem::path(root) / "tests/golden";
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../../tests/golden";  // build/tests/test_*
+}
+
+// Compares the text of all fused kernels, or writes it.
+void check_golden(const std::string& name, const Graph& g) {
+  std::string text;
+  for (const Node& n : g.nodes())
+    if (n.op == &fused_op) {
+      const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
+      text += "fused(" + f.ops() + ")\n" + kernel::to_string(f.kernel) + "\n";
+    }
+  const std::filesystem::path path = golden_folder() / (name + ".txt");
+  if (std::getenv("RILL_UPDATE_GOLDEN")) {
+    std::ofstream(path) << text;
+    return;
+  }
+  std::ifstream file(path);
+  std::ostringstream wanted;
+  wanted << file.rdbuf();
+  INFO(path << "; RILL_UPDATE_GOLDEN=1 build/tests/test_kernels writes it anew");
+  CHECK(text == wanted.str());
+}
+
+using V = std::vector<Tensor>;
+Spec of(const Shape& s, DType d = f32) { return {s, d, false, {}}; }
+
+}  // namespace
+
+TEST_CASE("golden: an elementwise chain, in f32 and f16") {
+  auto chain = [](const V& v) { return bench::chain(v[0], v[1], v[2]); };
+  for (DType d : {f32, f16}) {
+    Graph g = fused_graph(chain, {of({4096}, d), of({4096}, d), of({4096}, d)});
+    CHECK(kernels(g) == 1);
+    check_golden("chain_" + std::string(name(d)), g);
+  }
+}
+
+TEST_CASE("golden: softmax, log_softmax, cross entropy") {
+  Graph g = fused_graph([](const V& v) { return softmax(v[0] * 0.125f, -1); }, {of({64, 1000})});
+  CHECK(kernels(g) == 1);
+  check_golden("softmax", g);
+  CHECK(kernels(fused_graph([](const V& v) { return -sum(log_softmax(v[0]) * v[1], 1); },
+                            {of({64, 10}), of({64, 10})})) == 1);
+}
+
+TEST_CASE("golden: layer_norm and gelu") {
+  Graph g =
+      fused_graph([](const V& v) { return gelu(layer_norm(v[0], v[1], v[2])); }, {of({32, 768}), of({768}), of({768})});
+  CHECK(kernels(g) == 1);
+  check_golden("layer_norm_gelu", g);
+}
+
+TEST_CASE("golden: the gradient of relu with the bias gradient") {
+  Graph g = fused_graph(
+      [](const V& v) {
+        Tensor d = where(v[0] > 0, v[1], 0.0f);
+        return V{d, sum(d, 0)};
+      },
+      {of({256, 512}), of({256, 512})});
+  CHECK(kernels(g) == 1);
+  check_golden("relu_grad_bias", g);
+}
+
+TEST_CASE("golden: dropout") {
+  Graph g = fused_graph([](const V& v) { return dropout(relu(v[0]), 0.25, {.key = random::Key(1)}) * 2.0f; },
+                        {of({64, 100})});
+  CHECK(kernels(g) == 1);
+  check_golden("dropout", g);
+}
+
+TEST_CASE("kernel counts: steps of optimizers") {
+  // One parameter's update is one kernel; beyond that the step counter and the rates, which are scalars.
+  auto count = [](auto optimizer) {
+    Variable w(ones({1000}), "w");
+    auto step = function("step", [&](const Tensor& g) { optimizer.apply_gradients({g}, {w}); });
+    step(ones({1000}));  // makes the slots
+    Graph graph = fused_graph(step.graph(spec(f32, {1000})));
+    size_t large = 0;
+    for (const Node& n : graph.nodes())
+      if (n.kind == Node::Kind::op && !n.op->view) large += n.outputs[0].shape.numel() == 1000;
+    return std::pair(large, kernels(graph));
+  };
+  CHECK(count(nn::SGD({.learning_rate = 0.1})).first == 1);
+  CHECK(count(nn::SGD({.learning_rate = 0.1, .momentum = 0.9})).first == 1);
+  CHECK(count(nn::SGD({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01})).first == 1);
+  CHECK(count(nn::Adam()).first == 1);
+  CHECK(count(nn::AdamW()).first == 1);
+  CHECK(count(nn::RMSprop()).first == 1);
+  CHECK(count(nn::SGD({.learning_rate = 0.1})).second <= 3);
+  CHECK(count(nn::Adam()).second <= 6);
+}
+
+TEST_CASE("kernel counts: training steps") {
+  // Each stands at what it is, so that losing a fusion shows here.
+  auto count = [](auto model, const Spec& x, const Spec& y) {
+    auto step = model();
+    Graph g = fused_graph(step.graph(ArgSpec{x, ""}, ArgSpec{y, ""}));
+    INFO(to_string(g));
+    return kernels(g);
+  };
+  CHECK(count(bench::train_tiny, of({16, 8}), of({16}, i64)) <= 14);
+  CHECK(count(bench::train_mlp, of({128, 784}), of({128}, i64)) <= 22);
+}
+
+TEST_CASE("kernel counts: what a call runs") {
+  if (!kernel::no_compiler_reason().empty()) return;
+  jit::Mode before = jit::mode();
+  jit::set_mode(jit::Mode::wait);
+  auto f = function("f", [](const Tensor& x) { return softmax(x * 2 + 1, -1); });
+  f(ones({4, 5}));
+  jit::set_mode(before);
+  CHECK(has(f.explain(), "compiled"));
+  CHECK(has(f.explain(), " 1 kernels"));
+}
+
+TEST_CASE("child: some passes do something", "[.]") {
+  jit::set_mode(jit::Mode::wait);
+  auto f = function("logged", [](const Tensor& x) {
+    Tensor unused = exp(x);
+    return tanh(x) * tanh(x) + 1;
+  });
+  f(ones({4}));
+}
+
+TEST_CASE("RILL_LOG=passes: a line a pass, what did nothing says so, fused kernels are named") {
+  std::string out;
+  CHECK(child("RILL_LOG=passes", "child: some passes do something", out) == 0);
+  INFO(out);
+  CHECK(has(out, "rill: logged: dead code (6 -> 5 nodes)"));
+  CHECK(has(out, "rill: logged: constant folding (unchanged)"));
+  CHECK(has(out, "rill: logged: common subexpressions (5 -> 4 nodes)"));
+  CHECK(has(out, "rill: logged: copies for views (unchanged)"));
+  if (kernel::no_compiler_reason().empty()) {
+    CHECK(has(out, "rill: logged: fusion (4 -> 2 nodes)"));
+    CHECK(has(out, "rill: logged:   fused(tanh, multiply, add) -> f32[4]"));
+  }
+}

@@ -1,0 +1,190 @@
+// profile() and memory_plan(): what they say of functions whose work is known, and what export_profile writes.
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "catch.h"
+#include "io_helpers.h"
+#include "rill/rill.h"
+#include "rill/serialize/events.h"
+#include "wire.h"
+
+using namespace rill;
+
+namespace {
+
+const MachineLimits limits{.bytes_per_second = 1e10, .flops_per_second = 1e11};
+
+auto model(const Variable& w) {
+  return function("model", [w](const Tensor& x) {
+    NameScope scope("layer1");
+    Tensor h = matmul(x, w);
+    return tanh(h * 2) + 1;
+  });
+}
+Tensor normal(const Shape& s) { return random::normal(s, {.key = random::Key(1)}); }
+
+const KernelProfile& kernel_named(const Profile& p, std::string_view part) {
+  for (const KernelProfile& k : p.kernels)
+    if (has(k.name, part)) return k;
+  throw std::runtime_error("no kernel " + std::string(part) + " in\n" + to_string(p));
+}
+
+}  // namespace
+
+TEST_CASE("profile: time, bytes, operations, scope and line of each kernel") {
+  Variable w(normal({64, 32}), "w");
+  Profile p = profile(model(w), {.runs = 3, .limits = limits}, normal({16, 64}));
+  CHECK(p.function == "model");
+  CHECK(p.runs == 3);
+  const KernelProfile& product = kernel_named(p, "matmul");
+  CHECK(product.flops == 2.0 * 16 * 64 * 32);
+  CHECK(product.bytes_read == 4 * (16 * 64 + 64 * 32));
+  CHECK(product.bytes_written == 4 * 16 * 32);
+  CHECK(product.calls == 3);
+  CHECK(product.scope == "layer1");
+  CHECK(has(product.where, "test_profile.cpp:"));
+  CHECK(product.seconds > 0);
+  const double least = std::max(double(product.bytes_read + product.bytes_written) / 1e10, product.flops / 1e11);
+  CHECK(product.percent_of_limit == Approx(100 * least * 3 / product.seconds));
+  CHECK_FALSE(product.compute_bound);
+  const KernelProfile& rest = kernel_named(p, "tanh");
+  CHECK(rest.flops == 0);
+  CHECK(rest.output == "f32[16,32]");
+  double in_kernels = 0;
+  for (const KernelProfile& k : p.kernels) {
+    in_kernels += k.seconds;
+    CHECK(k.start + k.last <= p.seconds);
+  }
+  CHECK(in_kernels <= p.seconds);
+  const std::string text = to_string(p);
+  for (const char* part : {"profile of 'model'", "matmul", "tanh", "layer1", "test_profile.cpp", "10.0 GB/s"})
+    CHECK(has(text, part));
+  std::ostringstream stream;
+  stream << p;
+  CHECK(stream.str() == text);
+}
+
+TEST_CASE("profile: Variables and the random sequence stay as they are") {
+  Variable w(full({100}, 2.f), "w");
+  auto step = function("step", [&](const Tensor& x) {
+    w.assign_sub(x * random::uniform({100}));
+    return sum(w * w);
+  });
+  random::seed(3);
+  Tensor before = w;
+  profile(step, {.runs = 2, .limits = limits}, ones({100}));
+  CHECK(array_equal(w, before));
+  Tensor drawn = random::uniform({4});
+  random::seed(3);
+  CHECK(array_equal(drawn, random::uniform({4})));
+  CHECK(has(message_of([&] { profile(step, {.runs = 0}, ones({100})); }), "runs"));
+}
+
+TEST_CASE("profile: broadcast operands and one read twice count once; convolutions have operations") {
+  auto f = function("f", [](const Tensor& x, const Tensor& filter) {
+    return std::pair(conv(x, filter, {.padding = "SAME"}), cumsum(broadcast_to(x(0, 0, 0), {10, 3}), 0));
+  });
+  Profile p = profile(f, {.runs = 1, .limits = limits}, normal({2, 8, 8, 3}), normal({3, 3, 3, 5}));
+  CHECK(kernel_named(p, "conv").flops == 2.0 * (2 * 8 * 8 * 5) * (3 * 3 * 3));
+  CHECK(kernel_named(p, "cumsum").bytes_read == 4 * 3);
+}
+
+TEST_CASE("profile: the limits of this machine are measured once") {
+  const MachineLimits a = measured_limits(), b = measured_limits();
+  CHECK(a.bytes_per_second == b.bytes_per_second);
+  CHECK(a.bytes_per_second > 1e8);
+  CHECK(a.flops_per_second > 1e8);
+}
+
+TEST_CASE("memory_plan: the peak and what takes it") {
+  auto f = function("f", [](const Tensor& x, const Tensor& w) {
+    Tensor wide = matmul(x, w);                     // 100 x 1000
+    Tensor other = matmul(wide, transpose(w)) * 2;  // 100 x 50
+    return sum(other, 0) + 1;
+  });
+  Tensor x = normal({100, 50}), w = normal({50, 1000});
+  MemoryUse m = memory_plan(f, x, w);
+  CHECK(m.function == "f");
+  CHECK(m.input_bytes == 4 * (100 * 50 + 50 * 1000));
+  CHECK(m.result_bytes == 4 * 50);
+  CHECK(m.peak_bytes == m.arena_bytes + m.result_bytes);
+  CHECK(m.arena_bytes >= 4 * (100 * 1000 + 100 * 50));  // a product and what it is made of
+  CHECK(m.arena_bytes <= m.unshared_bytes);
+  REQUIRE(m.values.size() >= 2);
+  CHECK(m.values[0].op == "matmul");
+  CHECK(m.values[0].bytes == 4 * 100 * 1000);
+  CHECK(to_string(m.values[0].spec) == "f32[100,1000]");
+  CHECK(has(m.values[0].where, "test_profile.cpp:"));
+  size_t alive = 0;
+  for (const MemoryUse::Value& v : m.values) alive += v.bytes;
+  CHECK(alive <= m.peak_bytes);
+  const std::string text = to_string(m);
+  for (const char* part : {"memory of 'f'", "matmul -> f32[100,1000]", "most is alive at"}) CHECK(has(text, part));
+}
+
+TEST_CASE("export_profile: Chrome's trace events") {
+  Folder folder;
+  Variable w(normal({64, 32}), "w");
+  Profile p = profile(model(w), {.runs = 2, .limits = limits}, normal({16, 64}));
+  export_profile(p, folder / "trace.json");
+  auto json = nlohmann::json::parse(contents(folder / "trace.json"));
+  size_t kernels = 0;
+  double end = 0;
+  for (const auto& event : json.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    const KernelProfile& k = p.kernels[kernels++];
+    CHECK(event.at("name") == k.name);
+    CHECK(event.at("ts").get<double>() >= end);  // one after the other
+    end = event.at("ts").get<double>() + event.at("dur").get<double>();
+    CHECK(event.at("args").at("scope") == k.scope);
+    CHECK(event.at("args").at("bytes_read") == k.bytes_read);
+  }
+  CHECK(kernels == p.kernels.size());
+}
+
+TEST_CASE("export_profile: node data on Model Explorer's graph") {
+  Folder folder;
+  Variable w(normal({64, 32}), "w");
+  Profile p = profile(model(w), {.runs = 2, .limits = limits}, normal({16, 64}));
+  export_graph(p.graph, folder / "model.json");
+  export_profile(p, folder / "model.nodes.json");
+  auto graph = nlohmann::json::parse(contents(folder / "model.json")).at("graphs").at(0);
+  auto data = nlohmann::json::parse(contents(folder / "model.nodes.json")).at(graph.at("id").get<std::string>());
+  CHECK(data.at("results").size() == p.kernels.size());
+  for (const auto& [id, result] : data.at("results").items()) {
+    bool found = false;
+    for (const auto& node : graph.at("nodes")) found |= node.at("id") == id;
+    CHECK(found);
+    CHECK(result.at("value").get<double>() > 0);
+  }
+  CHECK(data.at("gradient").size() == 2);
+}
+
+TEST_CASE("export_profile: RunMetadata in an event file") {
+  Folder folder;
+  Variable w(normal({64, 32}), "w");
+  Profile p = profile(model(w), {.runs = 2, .limits = limits}, normal({16, 64}));
+  export_profile(p, folder / "logs");
+  const auto files = folder.names("logs");
+  REQUIRE(files.size() == 1);
+  const auto events = read_records(folder / ("logs/" + files[0]));
+  REQUIRE(events.size() == 3);
+  Wire value = Wire(events[2]).message(5).message(1);
+  CHECK(value.bytes(1) == "model");
+  CHECK(value.message(9).message(1).bytes(1) == "graph_run_metadata");
+  CHECK(value.message(9).message(1).bytes(2) == "1");
+  Wire run(value.message(8).bytes(8));
+  Wire device = run.message(1).message(1);
+  CHECK(device.bytes(1) == "/device:CPU:0");
+  CHECK(device.count(2) == p.kernels.size());
+  // Every node named is one of the graph's.
+  Wire graph = run.message(4).message(2);
+  for (size_t i = 0; i < device.count(2); ++i) {
+    bool found = false;
+    for (size_t k = 0; k < graph.count(1); ++k) found |= graph.message(1, k).bytes(1) == device.message(2, i).bytes(1);
+    CHECK(found);
+    CHECK(device.message(2, i).number(5) >= 1);
+  }
+  CHECK(has(message_of([&] { export_profile(p, folder / "x.svg"); }), ".svg"));
+}

@@ -1,0 +1,305 @@
+#include "rill/trace/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <ostream>
+
+#include "rill/devices/contraction_params.h"
+#include "rill/devices/conv_params.h"
+#include "rill/devices/fused.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/variable_state.h"
+#include "rill/trace/fusion.h"
+#include "rill/trace/jit.h"
+#include "rill/trace/tiers.h"
+
+namespace rill {
+
+extern const Op dot_general_op, conv_op, conv_grad_input_op, conv_grad_weight_op;
+
+// --- The machine -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+template <class F>
+double best_seconds(F&& f) {
+  double best = 1e30;
+  for (int i = 0; i < 6; ++i) {
+    const auto start = Clock::now();
+    f();
+    best = std::min(best, seconds_since(start));
+  }
+  return best;
+}
+
+}  // namespace
+
+MachineLimits measured_limits() {
+  static const MachineLimits limits = [] {
+    EagerScope eager;
+    MachineLimits m;
+    constexpr int64_t n = 16 << 20, side = 1024;
+    Tensor x = ones({n}), a = ones({side, side});
+    m.bytes_per_second = 2.0 * n * sizeof(float) / best_seconds([&] { negative(x); });
+    m.flops_per_second = 2.0 * side * side * side / best_seconds([&] { matmul(a, a); });
+    return m;
+  }();
+  return limits;
+}
+
+// --- Running ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Multiplications and additions; 0 where not known.
+double flops_of(const Graph& g, const Node& n) {
+  auto size = [](const Spec& s) { return double(s.shape.numel()); };
+  if (n.op == &dot_general_op) {
+    const Shape& lhs = g.spec(n.inputs[0]).shape;
+    double k = 1;
+    for (int64_t axis : n.attrs.as<ContractionParams>().lhs_contract) k *= double(lhs[size_t(axis)]);
+    return 2 * k * size(n.outputs[0]);
+  }
+  // Every product of an element of the convolution's output with the weights that give one of its channels.
+  auto conv = [&](const Spec& out, const Spec& weights) {
+    const bool last = n.attrs.as<ConvParams>().layout == Layout::nhwc;
+    const int64_t channels = last ? weights.shape.back() : weights.shape[0];
+    return channels == 0 ? 0 : 2 * size(out) * size(weights) / double(channels);
+  };
+  if (n.op == &conv_op) return conv(n.outputs[0], g.spec(n.inputs[1]));
+  if (n.op == &conv_grad_input_op) return conv(g.spec(n.inputs[0]), g.spec(n.inputs[1]));
+  if (n.op == &conv_grad_weight_op) return conv(g.spec(n.inputs[1]), n.outputs[0]);
+  return 0;
+}
+
+std::string name_of(const Node& n) {
+  return n.op == &fused_op ? n.attrs.as<FusedParams>().fused->ops() : std::string(n.op_name());
+}
+
+std::string outputs_of(const Node& n) {
+  std::string s;
+  for (const Spec& spec : n.outputs) s += (s.empty() ? "" : ", ") + to_string(spec);
+  return s;
+}
+
+// What the graph runs on. A Variable's value is copied for each run, so that an assignment that writes in place does so
+// here too, and the Variable stays as it is.
+std::vector<Tensor> fresh_inputs(const Graph& g, const std::vector<Tensor>& arguments) {
+  std::vector<Tensor> in;
+  for (const GraphInput& i : g.inputs) {
+    if (i.kind == GraphInput::Kind::argument) {
+      in.push_back(arguments[size_t(i.argument)]);
+    } else if (i.kind == GraphInput::Kind::captured) {
+      in.push_back(i.captured);
+    } else {
+      std::lock_guard lock(i.variable->mutex);
+      const Tensor value = i.variable->value.contiguous();
+      Tensor copy = make_tensor(value.spec(), allocate(value.device(), size_t(value.size()) * size_of(value.dtype())));
+      std::memcpy(copy.mutable_rep()->data, value.rep()->data, size_t(value.size()) * size_of(value.dtype()));
+      in.push_back(std::move(copy));
+    }
+  }
+  return in;
+}
+
+void weigh(KernelProfile& k, const MachineLimits& limits) {
+  const double memory = double(k.bytes_read + k.bytes_written) / limits.bytes_per_second;
+  const double compute = k.flops / limits.flops_per_second;
+  k.compute_bound = compute > memory;
+  if (k.seconds > 0) k.percent_of_limit = 100 * std::max(memory, compute) * double(k.calls) / k.seconds;
+}
+
+// The tier that calls have once everything is compiled.
+std::shared_ptr<Tiers> compiled(Graph traced) {
+  std::shared_ptr<Tiers> tiers = Tiers::make(std::move(traced));
+  jit::wait();
+  return tiers;
+}
+
+}  // namespace
+
+namespace detail {
+
+Profile profile_graph(Graph traced, const std::vector<Tensor>& arguments, const ProfileOptions& options) {
+  if (options.runs < 1) fail("profile", fmt::format("runs is {}. give at least 1", options.runs));
+  EagerScope eager;
+  Profile p;
+  p.limits = options.limits;
+  if (p.limits.bytes_per_second <= 0) p.limits.bytes_per_second = measured_limits().bytes_per_second;
+  if (p.limits.flops_per_second <= 0) p.limits.flops_per_second = measured_limits().flops_per_second;
+  p.runs = options.runs;
+
+  const std::shared_ptr<Tiers> tiers = compiled(std::move(traced));
+  const Executable& e = tiers->now();
+  p.graph = e.graph();
+  p.function = p.graph.name;
+  p.state = tiers->state();
+  std::vector<Executable::Timing> timings;
+  for (int run = -1; run < options.runs; ++run) {
+    std::vector<Tensor> in = fresh_inputs(p.graph, arguments), results(e.result_count());
+    const auto start = Clock::now();
+    e.run_timed(in, results, timings);
+    if (run < 0) continue;
+    p.seconds += seconds_since(start);
+    p.kernels.resize(timings.size());
+    for (size_t i = 0; i < timings.size(); ++i) {
+      KernelProfile& k = p.kernels[i];
+      const Executable::Timing& t = timings[i];
+      k.node = t.node;
+      k.calls += 1, k.seconds += t.seconds;
+      k.start = t.start, k.last = t.seconds;
+      k.bytes_read = t.bytes_read, k.bytes_written = t.bytes_written;
+    }
+  }
+  for (KernelProfile& k : p.kernels) {
+    const Node& n = p.graph.nodes()[size_t(k.node)];
+    k.name = name_of(n), k.output = outputs_of(n), k.scope = n.scope, k.where = n.where;
+    k.flops = flops_of(p.graph, n);
+    weigh(k, p.limits);
+  }
+  return p;
+}
+
+}  // namespace detail
+
+std::string to_string(const Profile& p) {
+  double in_kernels = 0;
+  for (const KernelProfile& k : p.kernels) in_kernels += k.seconds;
+  const double runs = std::max(1, p.runs);
+  std::string text =
+      fmt::format("profile of '{}' ({}): {} kernels, {:.1f} us a run, {:.1f} of them in kernels; mean of {} runs\n",
+                  p.function, p.state, p.kernels.size(), 1e6 * p.seconds / runs, 1e6 * in_kernels / runs, p.runs);
+  text += fmt::format("limits: {:.1f} GB/s, {:.1f} GFLOP/s\n", p.limits.bytes_per_second / 1e9,
+                      p.limits.flops_per_second / 1e9);
+  text += fmt::format("{:>10} {:>6} {:>10} {:>10} {:>9}  {:<14} {}\n", "us a call", "share", "KB read", "KB written",
+                      "MFLOP", "% of limit", "kernel");
+  std::vector<const KernelProfile*> order;
+  for (const KernelProfile& k : p.kernels) order.push_back(&k);
+  std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->seconds > b->seconds; });
+  for (const KernelProfile* k : order) {
+    std::string at = k->scope.empty() || k->where.empty() ? k->scope + k->where : k->scope + ", " + k->where;
+    text += fmt::format("{:>10.2f} {:>5.1f}% {:>10.1f} {:>10.1f} {:>9}  {:>5.1f} {:<8} {} -> {}{}\n",
+                        1e6 * k->seconds / double(std::max<int64_t>(1, k->calls)),
+                        in_kernels > 0 ? 100 * k->seconds / in_kernels : 0, double(k->bytes_read) / 1e3,
+                        double(k->bytes_written) / 1e3, k->flops > 0 ? fmt::format("{:.2f}", k->flops / 1e6) : "",
+                        k->percent_of_limit, k->compute_bound ? "compute" : "memory", k->name, k->output,
+                        at.empty() ? "" : "  (" + at + ")");
+  }
+  return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const Profile& p) { return out << to_string(p); }
+
+// --- Memory ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// When the memory of each value is in use: from the node that makes it to the last one that reads it or a view of it.
+struct Lives {
+  struct Life {
+    int first = 0, last = 0;
+  };
+  std::vector<Life> of;       // by value number
+  std::vector<size_t> owner;  // the value whose memory it is: its own number, or a view's base
+
+  Lives(const Graph& g, const MemoryPlan& plan) {
+    const int end = int(g.nodes().size());
+    for (int i = 0; i < end; ++i) {
+      const Node& n = g.nodes()[size_t(i)];
+      for (ValueId v : n.inputs) extend(owner[plan.number(v)], i);
+      for (size_t k = 0; k < n.outputs.size(); ++k) {
+        const bool view = n.kind == Node::Kind::op && n.op->view;
+        owner.push_back(view ? owner[plan.number(n.inputs[0])] : owner.size());
+        of.push_back({i, i});
+      }
+    }
+    for (ValueId v : g.outputs) extend(owner[plan.number(v)], end);
+    for (const GraphAssign& a : g.assigns) extend(owner[plan.number(a.value)], end);
+  }
+  void extend(size_t value, int to) { of[value].last = std::max(of[value].last, to); }
+};
+
+size_t bytes_of(const Spec& s) { return size_t(s.shape.numel()) * size_of(s.dtype); }
+
+// The values that are alive at node `at` and have memory of the call's own, each memory once.
+std::vector<MemoryUse::Value> alive(const Graph& g, const MemoryPlan& plan, const Lives& lives, int at) {
+  std::vector<MemoryUse::Value> found;
+  std::vector<size_t> offsets;
+  for (int i = at; i >= 0; --i) {  // of two in one place the later one is the one that is there
+    const Node& n = g.nodes()[size_t(i)];
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const size_t number = plan.first[size_t(i)] + k;
+      const ValuePlace& place = plan.places[number];
+      const bool arena = place.kind == ValuePlace::Kind::arena;
+      if ((!arena && place.kind != ValuePlace::Kind::output) || lives.of[number].last < at) continue;
+      if (arena && std::find(offsets.begin(), offsets.end(), place.offset) != offsets.end()) continue;
+      if (arena) offsets.push_back(place.offset);
+      found.push_back({name_of(n), n.outputs[k], bytes_of(n.outputs[k]), !arena, n.scope, n.where});
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.bytes > b.bytes; });
+  return found;
+}
+
+}  // namespace
+
+namespace detail {
+
+MemoryUse memory_use(Graph traced) {
+  EagerScope eager;
+  const std::shared_ptr<Tiers> tiers = compiled(std::move(traced));
+  const Graph& g = tiers->now().graph();
+  const MemoryPlan& plan = tiers->now().plan();
+  MemoryUse m;
+  m.function = g.name;
+  m.arena_bytes = plan.arena_bytes, m.unshared_bytes = plan.unshared_bytes, m.in_place = plan.in_place;
+  for (const Node& n : g.nodes()) {
+    const size_t first = plan.first[size_t(&n - g.nodes().data())];
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const ValuePlace::Kind kind = plan.places[first + k].kind;
+      if (kind == ValuePlace::Kind::input) m.input_bytes += bytes_of(n.outputs[k]);
+      if (kind == ValuePlace::Kind::constant) m.constant_bytes += bytes_of(n.outputs[k]);
+      if (kind == ValuePlace::Kind::output) m.result_bytes += bytes_of(n.outputs[k]);
+    }
+  }
+  m.peak_bytes = m.arena_bytes + m.result_bytes;
+  const Lives lives(g, plan);
+  size_t most = 0;
+  for (int i = 0; i < int(g.nodes().size()); ++i) {
+    if (g.nodes()[size_t(i)].kind != Node::Kind::op) continue;
+    std::vector<MemoryUse::Value> values = alive(g, plan, lives, i);
+    const size_t bytes = std::accumulate(values.begin(), values.end(), size_t(0),
+                                         [](size_t sum, const MemoryUse::Value& v) { return sum + v.bytes; });
+    if (bytes <= most) continue;
+    most = bytes, m.values = std::move(values), m.busiest = name_of(g.nodes()[size_t(i)]);
+  }
+  return m;
+}
+
+}  // namespace detail
+
+std::string to_string(const MemoryUse& m) {
+  std::string text = fmt::format(
+      "memory of '{}': {} bytes at most: arena {} ({} without sharing, {} results in place), results {}; given: inputs "
+      "{}, constants {}\n",
+      m.function, m.peak_bytes, m.arena_bytes, m.unshared_bytes, m.in_place, m.result_bytes, m.input_bytes,
+      m.constant_bytes);
+  if (!m.values.empty()) text += fmt::format("most is alive at {}:\n", m.busiest);
+  for (const MemoryUse::Value& v : m.values) {
+    std::string at = v.scope.empty() || v.where.empty() ? v.scope + v.where : v.scope + ", " + v.where;
+    text += fmt::format("  {:>12} bytes  {} -> {}{}{}\n", v.bytes, v.op, to_string(v.spec),
+                        v.leaves ? ", a result" : "", at.empty() ? "" : "  (" + at + ")");
+  }
+  return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const MemoryUse& m) { return out << to_string(m); }
+
+}  // namespace rill
