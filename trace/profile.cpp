@@ -11,6 +11,7 @@
 #include "rill/devices/contraction_params.h"
 #include "rill/devices/conv_params.h"
 #include "rill/devices/fused.h"
+#include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/variable_state.h"
 #include "rill/trace/fusion.h"
