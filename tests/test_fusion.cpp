@@ -126,6 +126,16 @@ TEST_CASE("counting fuses") {
                       {normal({400000})}) <= 2);
 }
 
+TEST_CASE("random numbers of any shape fuse, one alone as well") {
+  for (Shape s : {Shape{}, Shape{1}, Shape{1, 1}, Shape{7}, Shape{1, 9, 1}, Shape{3, 40}, Shape{0, 4}})
+    fused_kernels(
+        [&](const std::vector<Tensor>& v) {
+          Tensor x = random::normal(s, {.key = random::Key(7)});
+          return std::vector<Tensor>{tanh(x * 2) + v[0], x, sum(x)};
+        },
+        {normal({1})});
+}
+
 TEST_CASE("what a kernel cannot hold stays outside") {
   // The matrix product needs exp(x), and tanh its result: two kernels around it.
   CHECK(fused_kernels(

@@ -100,9 +100,9 @@ TEST_CASE("golden: the gradient of relu with the bias gradient") {
 }
 
 TEST_CASE("golden: dropout") {
-  Graph g = fused_graph([](const V& v) { return dropout(relu(v[0]), 0.25, {.key = random::Key(1)}) * 2.0f; },
-                        {of({64, 100})});
-  CHECK(kernels(g) == 1);
+  // Its random words are made in the kernel; the other two are the generator's own step and the key that it gives.
+  Graph g = fused_graph([](const V& v) { return dropout(relu(v[0]), 0.25) * 2.0f; }, {of({64, 100})});
+  CHECK(kernels(g) <= 3);
   check_golden("dropout", g);
 }
 
@@ -136,8 +136,8 @@ TEST_CASE("kernel counts: training steps") {
     INFO(to_string(g));
     return kernels(g);
   };
-  CHECK(count(bench::train_tiny, of({16, 8}), of({16}, i64)) <= 14);
-  CHECK(count(bench::train_mlp, of({128, 784}), of({128}, i64)) <= 22);
+  CHECK(count(bench::train_tiny, of({16, 8}), of({16}, i64)) <= 16);
+  CHECK(count(bench::train_mlp, of({128, 784}), of({128}, i64)) <= 23);
 }
 
 TEST_CASE("kernel counts: what a call runs") {
@@ -164,12 +164,12 @@ TEST_CASE("RILL_LOG=passes: a line a pass, what did nothing says so, fused kerne
   std::string out;
   CHECK(child("RILL_LOG=passes", "child: some passes do something", out) == 0);
   INFO(out);
-  CHECK(has(out, "rill: logged: dead code (6 -> 5 nodes)"));
+  CHECK(has(out, "rill: logged: dead code (7 -> 6 nodes)"));
   CHECK(has(out, "rill: logged: constant folding (unchanged)"));
-  CHECK(has(out, "rill: logged: common subexpressions (5 -> 4 nodes)"));
+  CHECK(has(out, "rill: logged: common subexpressions (6 -> 5 nodes)"));
   CHECK(has(out, "rill: logged: copies for views (unchanged)"));
   if (kernel::no_compiler_reason().empty()) {
-    CHECK(has(out, "rill: logged: fusion (4 -> 2 nodes)"));
+    CHECK(has(out, "rill: logged: fusion (5 -> 3 nodes)"));
     CHECK(has(out, "rill: logged:   fused(tanh, multiply, add) -> f32[4]"));
   }
 }

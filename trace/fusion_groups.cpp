@@ -75,7 +75,8 @@ Form form_of(const Graph& g, const Node& n) {
   if (n.op->ref == ref::iota) return Form::make;
   if (n.inputs.empty()) return Form::none;
   if (n.op == &where_op || n.op == &cast_op || n.op == &copy_op) return Form::map;
-  if (n.op->cpu == cpu::random_bits) return Form::make;
+  if (n.op->cpu == cpu::random_bits)  // one word alone is no row to fill
+    return n.outputs[0].shape.numel() == 1 ? Form::none : Form::make;
   if (shift_of(g, n) >= 0) return Form::map;
   const DType first = g.spec(n.inputs[0]).dtype;
   if (n.op->kind == OpKind::elementwise && n.outputs.size() == 1) {
@@ -120,12 +121,12 @@ bool accesses_fit(const Graph& g, const FusionGroup& m, int32_t i) {
   if (n.op->ref == ref::iota && m.row_axes > 1) return false;  // it may count along a part of the row
   for (size_t j = 0; j < n.inputs.size(); ++j) {
     const Source s = source_of(g, n.inputs[j]);
-    const std::vector<int> to_space = operand_axes(g, n, j);
     const bool inside = m.holds(s.base.node);
     if (form_of(g, n) == Form::make) {  // its operand is a key, and no point of the space
       if (inside) return false;
       continue;
     }
+    const std::vector<int> to_space = operand_axes(g, n, j);
     if (s.base.node == m.tail) return false;  // it is there only when all points are folded
     int next = 0, in_row = 0;
     for (int axis : s.axes) {
