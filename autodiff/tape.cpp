@@ -198,7 +198,7 @@ void accumulate(Tensor& sum, Tensor&& term) {
 }
 
 Tensors input_cotangents(const TapeEntry& e, std::span<const Tensor> cotangents, uint64_t needed) {
-  if (!e.op) return e.custom(cotangents, needed);
+  if (!e.op) return e.custom.rule(cotangents, needed);
   return e.op->vjp(
       VjpArgs{*e.op, e.attrs, {e.in.data(), e.in.size()}, {e.out.data(), e.out.size()}, cotangents, needed});
 }
@@ -431,11 +431,11 @@ size_t GradientTape::size() const { return impl_->entries.size(); }
 size_t GradientTape::bytes_held() const {
   std::set<const Buffer*> seen;
   size_t bytes = 0;
-  auto count = [&](const Tensors& ts) {
+  auto count = [&](const auto& ts) {
     for (const Tensor& t : ts)
       if (const Buffer* b = t.rep()->buffer.get(); b && seen.insert(b).second) bytes += b->bytes;
   };
-  for (const TapeEntry& e : impl_->entries) count(e.in), count(e.out);
+  for (const TapeEntry& e : impl_->entries) count(e.in), count(e.out), count(e.custom.keeps);
   return bytes;
 }
 

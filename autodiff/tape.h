@@ -92,7 +92,8 @@ class GradientTape {
   void stop();
   // Forgets everything recorded and watched, and records again.
   void reset();
-  // Bytes of the distinct buffers that the tape keeps for its backward walk.
+  // Bytes of the distinct buffers that the tape keeps for its backward walk: operands and results that rules need,
+  // what recompute() and calls of traced functions keep. What the rule of a custom_gradient captures is not seen.
   size_t bytes_held() const;
   // Number of recorded ops.
   size_t size() const;

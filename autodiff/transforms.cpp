@@ -79,7 +79,7 @@ Tensor run_custom(const Callback<std::pair<Tensor, Callback<Tensors(const Tensor
     return back;
   };
   auto& tapes = thread_state().tapes;
-  record_on({tapes.data(), tapes.size()}, {in.begin(), in.size()}, out, vjp, where);
+  record_on({tapes.data(), tapes.size()}, {in.begin(), in.size()}, out, {vjp}, where);
   return out;
 }
 
@@ -157,7 +157,9 @@ Tensor run_recompute(const Callback<Tensor(std::span<const Tensor>)>& f, std::ve
     return Tensors(g.begin(), g.end());
   };
   auto& tapes = thread_state().tapes;
-  record_on({tapes.data(), tapes.size()}, {inputs.data(), inputs.size()}, out, vjp, where);
+  std::vector<Tensor> keeps = in;
+  for (const Captured& c : captured) keeps.push_back(c.tensor);
+  record_on({tapes.data(), tapes.size()}, {inputs.data(), inputs.size()}, out, {vjp, std::move(keeps)}, where);
   return out;
 }
 

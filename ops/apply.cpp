@@ -138,12 +138,18 @@ Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs
   return out;
 }
 
-Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
-  ThreadState& ts = thread_state();
+namespace {
+inline OutSpecs checked_outputs(const Op& op, Operands in, AttrsView attrs, const Where& where) {
   SpecPointers specs;
   check_operands(op, in, specs, where);
   check_dtype(op, specs, attrs, where);
-  OutSpecs out_specs = infer(op, specs, attrs, where);
+  return infer(op, specs, attrs, where);
+}
+}  // namespace
+
+Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
+  ThreadState& ts = thread_state();
+  OutSpecs out_specs = checked_outputs(op, in, attrs, where);
   Tensor out;
   if (ts.trace) [[unlikely]] {
     out = std::move(ts.trace->append(op, in, attrs, out_specs, where)[0]);
@@ -157,10 +163,7 @@ Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
 
 Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
   ThreadState& ts = thread_state();
-  SpecPointers specs;
-  check_operands(op, in, specs, where);
-  check_dtype(op, specs, attrs, where);
-  OutSpecs out_specs = infer(op, specs, attrs, where);
+  OutSpecs out_specs = checked_outputs(op, in, attrs, where);
   Tensors out;
   if (ts.trace) {
     out = ts.trace->append(op, in, attrs, out_specs, where);

@@ -2,6 +2,7 @@
 // watch. Public functions (ops.h) are one-liners over it.
 #pragma once
 #include <memory>
+#include <vector>
 
 #include "rill/ops/op.h"
 #include "rill/tensor/callback.h"
@@ -36,7 +37,11 @@ struct VariableState;
 
 // Cotangents of the outputs to cotangents of the inputs (undefined where there is none). Bit i of `needed`: somebody
 // asks for input i's. A cotangent that did not arrive is an undefined tensor (there is always one that did).
-using CustomVjp = Callback<Tensors(std::span<const Tensor> cotangents, uint64_t needed)>;
+struct CustomVjp {
+  using Rule = Callback<Tensors(std::span<const Tensor> cotangents, uint64_t needed)>;
+  Rule rule;
+  std::vector<Tensor> keeps = {};  // what the rule holds for the backward walk, so that a tape can count it
+};
 
 // A tape, seen from here.
 class TapeListener {

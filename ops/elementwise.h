@@ -146,5 +146,7 @@ bool allclose(const Tensor& a, const Tensor& b, CloseOptions options = {}, Where
 Tensor isclose(const Tensor& a, const Tensor& b, CloseOptions options = {}, Where where = Where::current());
 // Whether shapes are equal and all elements are (NaN equals nothing).
 bool array_equal(const Tensor& a, const Tensor& b, Where where = Where::current());
+// Whether shapes, dtypes and the bits of all elements are equal: -0.0 is not 0.0, and a NaN is itself.
+bool same_bits(const Tensor& a, const Tensor& b);
 
 }  // namespace rill

@@ -77,4 +77,12 @@ Tensor Tensor::scalar(const void* value, DType dtype, bool weak) {
   return t;
 }
 
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  if (a.dtype() == DType::string) return a.to_vector<std::string>() == b.to_vector<std::string>();
+  Tensor x = readable(a, a.dtype(), "same_bits", Where::current());
+  Tensor y = readable(b, b.dtype(), "same_bits", Where::current());
+  return x.size() == 0 || std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
+}
+
 }  // namespace rill

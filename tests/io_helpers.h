@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "messages.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/variable_state.h"
 #include "rill/trace/graph.h"
@@ -49,16 +50,6 @@ inline std::string contents(const std::string& path) {
 }
 inline void put_file(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), std::streamsize(bytes.size()));
-}
-inline bool has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
-// The message of the rill::Error that `f` throws, or "" if it throws none.
-inline std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const rill::Error& e) {
-    return e.what();
-  }
-  return "";
 }
 
 // An f32 tensor with these elements.

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "catch.h"
+#include "messages.h"
 #include "rill/ops/samples.h"
 #include "rill/rill.h"
 #include "rill/trace/passes.h"
@@ -12,17 +13,6 @@
 using namespace rill;
 
 namespace {
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
 struct State {
   Tensor h, c;

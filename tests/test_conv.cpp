@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "catch.h"
+#include "messages.h"
 #include "rill/autodiff/tape.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
@@ -13,16 +14,6 @@ using namespace rill;
 
 namespace {
 std::string text(const Tensor& t) { return to_string(t); }
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool has(const std::string& s, std::string_view part) { return s.find(part) != std::string::npos; }
 
 struct Case {
   int64_t batch, height, width, in, out, kernel_h, kernel_w;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "catch.h"
+#include "messages.h"
 #include "rill/rill.h"
 #include "rill/trace/executable.h"
 #include "rill/trace/passes.h"
@@ -11,16 +12,6 @@
 using namespace rill;
 
 namespace {
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
 size_t count(const Graph& g, std::string_view op) {
   size_t n = 0;
@@ -237,4 +228,12 @@ TEST_CASE("an error at a replay names the user's line") {
   GradientTape tape;  // the forward half that a tape asks for knows the line too
   tape.watch(x);
   CHECK(has(message_of([&] { f(x, bad); }), "test_function.cpp:" + std::to_string(line)));
+}
+
+TEST_CASE("names given to graph() and to a signature are the inputs' names") {
+  auto f = function("f", [](const Tensor& x, std::vector<Tensor> more, const Tensor& y) { return x + more[0] + y; });
+  Graph g = f.graph(spec(f32, {2}, "left"), {ones({2})}, spec(f32, {2}, "right"));
+  CHECK(g.nodes()[0].name == "left");
+  CHECK(g.nodes()[1].name == "arg1");
+  CHECK(g.nodes()[2].name == "right");
 }

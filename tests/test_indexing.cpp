@@ -1,5 +1,6 @@
 // a(...), a.at(...) and the functions that pick by index tensors, against numpy 2.4 (expressions in the comments).
 #include "catch.h"
+#include "messages.h"
 #include "rill/autodiff/tape.h"
 #include "rill/ops/ops.h"
 
@@ -7,16 +8,6 @@ using namespace rill;
 
 namespace {
 std::string text(const Tensor& t) { return to_string(t); }
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool has(const std::string& s, std::string_view part) { return s.find(part) != std::string::npos; }
 Tensor a23() { return tensor({{1.f, 2.f, 3.f}, {4.f, 5.f, 6.f}}); }
 Tensor x234() { return reshape(arange(24), {2, 3, 4}); }
 }  // namespace

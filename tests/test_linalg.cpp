@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "catch.h"
+#include "messages.h"
 #include "rill/autodiff/tape.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
@@ -14,16 +15,6 @@ using namespace rill;
 
 namespace {
 std::string text(const Tensor& t) { return to_string(t); }
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool has(const std::string& s, std::string_view part) { return s.find(part) != std::string::npos; }
 const Tensor a = reshape(arange(6), {2, 3}), b = arange(3), c = reshape(arange(24), {2, 3, 4}),
              s = reshape(arange(9), {3, 3}) * 2 - 5, h = reshape(arange(12), {2, 2, 3});
 

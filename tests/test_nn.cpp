@@ -2,23 +2,13 @@
 #include <cmath>
 
 #include "catch.h"
+#include "messages.h"
 #include "rill/nn.h"
 #include "rill/rill.h"
 
 using namespace rill;
 
 namespace {
-
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
 // Where four steps lead from (1, -2) down w0^2 + w1^2/4 + w1/2, by hand in numpy for each rule below.
 Tensor after_four_steps(nn::Optimizer& optimizer) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "catch.h"
+#include "messages.h"
 #include "rill/rill.h"
 
 using namespace rill;
@@ -22,17 +23,6 @@ bool near(const Tensor& actual, const std::vector<double>& expected, double tole
   }
   return true;
 }
-
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
 // x = [[1, 2, 3], [-1, 0, 4]] and rows of probabilities, as in numpy.
 Tensor x23() { return tensor({{1., 2., 3.}, {-1., 0., 4.}}); }

@@ -148,13 +148,6 @@ Inputs magnitudes(const Inputs& in) {
   return out;
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
-  if (a.dtype() == DType::string) return a.to_vector<std::string>() == b.to_vector<std::string>();
-  Tensor x = a.contiguous(), y = b.contiguous();
-  return x.size() == 0 || std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
-}
-
 // The same elements, laid out with gaps and backward along the first axis.
 Tensor strided(const Tensor& t) {
   if (t.ndim() == 0 || t.size() == 0 || t.dtype() == DType::string) return t;

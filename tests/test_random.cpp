@@ -5,6 +5,7 @@
 #include <set>
 
 #include "catch.h"
+#include "messages.h"
 #include "rill/devices/philox.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
@@ -13,16 +14,6 @@
 using namespace rill;
 
 namespace {
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool has(const std::string& s, std::string_view part) { return s.find(part) != std::string::npos; }
 double number(const Tensor& t) { return t.item<double>(); }
 // Within five standard errors of what is expected of the mean of n samples.
 bool mean_is(const Tensor& x, double expected, double deviation) {

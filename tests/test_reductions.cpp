@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "catch.h"
+#include "messages.h"
 #include "rill/autodiff/tape.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"
@@ -15,17 +16,7 @@ using namespace rill;
 
 namespace {
 std::string text(const Tensor& t) { return to_string(t); }
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 using Fold = Tensor (*)(const Tensor&, const ReduceOptions&, Where);
-bool has(const std::string& s, std::string_view part) { return s.find(part) != std::string::npos; }
 bool near(const Tensor& t, const std::vector<double>& expected, double rtol = 1e-6) {
   const std::vector<double> v = t.to_vector<double>();
   if (v.size() != expected.size()) return false;
@@ -38,11 +29,6 @@ bool near(const Tensor& t, const std::vector<double>& expected, double rtol = 1e
     }
   }
   return true;
-}
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.contiguous().rep()->data, b.contiguous().rep()->data, size_t(a.size()) * size_of(a.dtype())) ==
-             0;
 }
 template <class F>
 Tensor gradient(const F& f, const Tensor& x) {

@@ -1,6 +1,7 @@
 // Creation, shapes, padding and joining against numpy 2.4: each literal is what str() of the numpy function of the same
 // name gave. The records' own tests (test_ops) cover kernels, gradients and views.
 #include "catch.h"
+#include "messages.h"
 #include "rill/autodiff/tape.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
@@ -10,16 +11,6 @@ using namespace rill;
 
 namespace {
 std::string text(const Tensor& t) { return to_string(t); }
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool has(const std::string& s, std::string_view part) { return s.find(part) != std::string::npos; }
 const Tensor a = reshape(arange(6), {2, 3}), b = arange(3), x = reshape(arange(24), {2, 3, 4});
 }  // namespace
 

@@ -1,21 +1,11 @@
 // The tape beyond what the records' own tests show: what it keeps, who it watches, nesting, custom rules.
 #include "catch.h"
+#include "messages.h"
 #include "rill/rill.h"
 
 using namespace rill;
 
-namespace {
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("a tape keeps what its ops declare and nothing else") {
   Tensor x = random::normal({1000});
@@ -150,4 +140,19 @@ TEST_CASE("gradients need floating targets and scalars where one number is meant
   CHECK(has(message_of([&] { tape.watch(i); }), "i64[3]"));
   CHECK(has(message_of([&] { tape.gradient(i, i); }), "i64[3]"));
   CHECK(has(message_of([&] { grad([](const Tensor& v) { return v; })(ones({2})); }), "sum()"));
+}
+
+TEST_CASE("bytes_held counts what recompute and calls of traced functions keep") {
+  Tensor x = random::normal({64, 64});
+  auto held = [&](auto f) {
+    GradientTape tape;
+    tape.watch(x);
+    Tensor y = f(x);
+    return tape.bytes_held();
+  };
+  const size_t matrix = 64 * 64 * sizeof(float);
+  CHECK(held(recompute([](const Tensor& v) { return sum(exp(sin(v))); })) == matrix);  // its argument
+  auto traced = function("traced", [](const Tensor& v) { return sum(exp(sin(v))); });
+  CHECK(held(traced) >= matrix);
+  CHECK(held(traced) <= 4 * matrix);
 }

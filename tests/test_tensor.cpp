@@ -4,22 +4,12 @@
 #include <thread>
 
 #include "catch.h"
+#include "messages.h"
 #include "rill/rill.h"
 
 using namespace rill;
 
-namespace {
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("half precision converts as IEEE says") {
   // Every finite half survives the way to float and back.

@@ -530,13 +530,6 @@ std::string FunctionCore::explain() const {
 // --- verify ----------------------------------------------------------------------------------------------------------
 
 namespace {
-bool same_bits(const Tensor& a, const Tensor& b) {
-  if (!(a.shape() == b.shape()) || a.dtype() != b.dtype()) return false;
-  if (a.dtype() == DType::string) return a.to_vector<std::string>() == b.to_vector<std::string>();
-  Tensor x = a.contiguous(), y = b.contiguous();
-  return x.size() == 0 || std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
-}
-
 std::vector<std::pair<std::shared_ptr<VariableState>, Tensor>> variables_of(const Graph& g) {
   std::vector<std::pair<std::shared_ptr<VariableState>, Tensor>> all;
   for (const GraphInput& i : g.inputs)

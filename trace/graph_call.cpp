@@ -191,8 +191,10 @@ CustomVjp GraphCall::vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor>
   std::vector<Spec> specs;
   for (size_t k = 0; k < results; ++k) specs.push_back(all[k].spec());
   std::vector<Tensor> residuals(all.begin() + long(results), all.end());
-  return [self, inputs = std::move(inputs), residuals = std::move(residuals), specs = std::move(specs), results](
-             std::span<const Tensor> cotangents, uint64_t) {
+  std::vector<Tensor> keeps = inputs;
+  keeps.insert(keeps.end(), residuals.begin(), residuals.end());
+  auto rule = [self, inputs = std::move(inputs), residuals = std::move(residuals), specs = std::move(specs), results](
+                  std::span<const Tensor> cotangents, uint64_t) {
     const Pullback& p = self->pullback();
     Tensors back;
     for (size_t k = 0; k < inputs.size(); ++k) back.push_back(Tensor());
@@ -226,6 +228,7 @@ CustomVjp GraphCall::vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor>
     for (size_t k = 0; k < p.inputs.size(); ++k) back[size_t(p.inputs[k])] = gradients[k];
     return back;
   };
+  return {std::move(rule), std::move(keeps)};
 }
 
 }  // namespace rill

@@ -125,10 +125,6 @@ Graph fold_constants(const Graph& g) {
 namespace {
 size_t mix(size_t h, size_t v) { return (h ^ v) * 0x9e3779b97f4a7c15u + (h >> 31); }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.spec() == b.spec() && a.dtype() != DType::string && a.size() <= 64 && a.is_contiguous() &&
-         b.is_contiguous() && std::memcmp(a.rep()->data, b.rep()->data, size_t(a.size()) * size_of(a.dtype())) == 0;
-}
 size_t key_of(const Node& n) {
   size_t h = mix(size_t(n.kind), reinterpret_cast<uintptr_t>(n.op));
   for (ValueId v : n.inputs) h = mix(h, size_t(v.node) * 8 + size_t(v.index));
@@ -137,7 +133,9 @@ size_t key_of(const Node& n) {
 }
 bool same(const Node& a, const Node& b) {
   if (a.kind != b.kind || a.op != b.op || !(a.inputs == b.inputs)) return false;
-  return a.kind == Node::Kind::constant ? same_bits(a.constant, b.constant) : AttrsView(a.attrs) == AttrsView(b.attrs);
+  return a.kind == Node::Kind::constant
+             ? a.constant.spec() == b.constant.spec() && a.constant.size() <= 64 && same_bits(a.constant, b.constant)
+             : AttrsView(a.attrs) == AttrsView(b.attrs);
 }
 }  // namespace
 
