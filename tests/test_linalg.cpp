@@ -24,7 +24,6 @@ double error_of(const Tensor& x, const Tensor& y) {
   const Tensor bound = matmul(abs(x).astype(f64), abs(y).astype(f64));
   return max(abs(matmul(x, y).astype(f64) - exact) / bound).item<double>();
 }
-bool same_bits(const Tensor& x, const Tensor& y) { return x.to_vector<double>() == y.to_vector<double>(); }
 }  // namespace
 
 TEST_CASE("matmul follows numpy") {
