@@ -8,6 +8,7 @@
 #include "messages.h"
 #include "rill/ops/samples.h"
 #include "rill/rill.h"
+#include "rill/trace/jit.h"
 #include "rill/trace/passes.h"
 
 using namespace rill;
@@ -537,4 +538,66 @@ TEST_CASE("graphs show what is inside and in which order effects run; passes kee
     ++chained;
   }
   CHECK(chained == 3);
+}
+
+TEST_CASE("fusion keeps the order of effects") {
+  jit::Mode before = jit::mode();
+  jit::set_mode(jit::Mode::wait);
+  auto body = [](const Tensor& x, const Tensor& w) {
+    Tensor a = tanh(x), s = a * 2;
+    print("a {}", a);         // belongs to a kernel that waits for c,
+    Tensor c = matmul(x, w);  // which is made later,
+    print("x {}", x);         // and must still come before this
+    Tensor y = s + c + sin(a);
+    assert_that(all(y == y), "y has no NaN", y);
+    print("y {}", y);
+    return y * a;
+  };
+  auto f = function("f", body);
+  Tensor x = tensor({0.f, 1.f}), w = eye(2);
+  std::string eager = stderr_of([&] { body(x, w); });
+  for (int i = 0; i < 3; ++i) CHECK(stderr_of([&] { f(x, w); }) == eager);
+  CHECK(has(eager, "x [0. 1.]\ny"));
+  jit::set_mode(before);
+}
+
+TEST_CASE("open sizes go through control flow") {
+  int traces = 0;
+  auto f = function("f",
+                    [&](const Tensor& xs) {
+                      ++traces;
+                      auto [total, ys] = scan([](const Tensor& c, const Tensor& r) { return std::pair(c + r, c * r); },
+                                              zeros({3}), xs);
+                      Tensor y = cond(sum(xs) > 0, [&] { return tanh(xs) + ys; }, [&] { return xs * 2; });
+                      Tensor z = while_loop([](const Tensor& v) { return sum(v * v) < 40; },
+                                            [](const Tensor& v) { return v * 2; }, y, {.max_steps = 12});
+                      return std::tuple(total, z);
+                    },
+                    {.signature = {spec(f32, {any, 3})}});
+  for (int64_t n : {4, 1, 9}) {
+    Tensor xs = random::normal({n, 3});
+    CHECK(std::get<1>(f(xs)).shape() == Shape{n, 3});
+    CHECK(f.verify(xs));
+  }
+  CHECK(f.trace_count() == 1);
+}
+
+TEST_CASE("ways to call: options by name, scalars and Variables carried, six values, branches that give nothing") {
+  Variable v(tensor(2.f), "v");
+  auto f = function("f", [&](const Tensor& n) {
+    auto [a, b] = while_loop([&](const Tensor& i, const Tensor&) { return i < n; },
+                             [](const Tensor& i, const Tensor& x) { return std::pair(i + 1, x * 2); }, 0, v,
+                             WhileOptions{.max_steps = 3});
+    auto six = while_loop([](const Tensor& i, const auto&...) { return i < 2; },
+                          [](const Tensor& i, const Tensor& p, const Tensor& q, const Tensor& r, const Tensor& s,
+                             const Tensor& t) { return std::tuple(i + 1, q, r, s, t, p); },
+                          0, 1, 2, 3, 4, 5, {.max_steps = 9});
+    switch_case<void>(n, {[&] { v.assign_add(1); }, [&] { v.assign_add(2); }}, [&] { v.assign(0.5f); });
+    return std::tuple(a, b, std::get<1>(six), Tensor(v));
+  });
+  for (int n : {0, 1, 5}) CHECK(f.verify(tensor(n)));
+  auto [a, b, third, now] = f(tensor(5));
+  CHECK(a.item<int>() == 3);
+  CHECK(third.item<int>() == 3);
+  CHECK(now.item<float>() == 0.5f);
 }
