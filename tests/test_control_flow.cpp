@@ -1,12 +1,11 @@
 // Control flow on data and effects in order: traced must equal eager bit for bit, in values, Variables, prints, errors.
+// Gradients are in test_control_gradients.cpp.
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 
 #include "catch.h"
 #include "messages.h"
-#include "rill/ops/samples.h"
 #include "rill/rill.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/passes.h"
@@ -287,165 +286,6 @@ TEST_CASE("effects in bodies run in order, at each step") {
   CHECK(stderr_of([&] { m = message_of([&] { f(tensor(2)); }); }) ==
         stderr_of([&] { message_of([&] { run(tensor(2)); }); }));
   CHECK(has(m, "k stays below n. values: 2, 2"));
-}
-
-// --- Gradients -------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// Gradients of sum(f(x...)) by every argument: eagerly, through a traced call, and with the tape traced too; and the
-// directional second derivative, likewise.
-template <class F>
-void check_gradients(F f, std::vector<Tensor> at) {
-  auto first = [&](auto&& g) {
-    return [&at, g](const std::vector<Tensor>& x) {
-      GradientTape tape({.watch_variables = false});
-      std::vector<Tensor> v;
-      for (const Tensor& t : x) tape.watch(v.emplace_back(identity(t)));
-      return tape.gradient(g(v), v, {.unconnected = Unconnected::zero});
-    };
-  };
-  auto second = [&](auto&& g) {
-    return [g](const std::vector<Tensor>& x) {
-      GradientTape tape({.watch_variables = false});
-      std::vector<Tensor> v;
-      for (const Tensor& t : x) tape.watch(v.emplace_back(identity(t)));
-      Tensor total = tensor(0.0);
-      for (const Tensor& d : g(v)) total = total + sum(sin(d + 1));
-      return tape.gradient(total, v, {.unconnected = Unconnected::zero});
-    };
-  };
-  auto traced = function("f", [f](std::vector<Tensor> x) { return f(x); });
-  auto eager1 = first(f), inside1 = first(f);
-  std::vector<Tensor> want = eager1(at), around = first(traced)(at);
-  std::vector<Tensor> inside = function("g", [&](std::vector<Tensor> x) { return inside1(x); })(at);
-  std::vector<Tensor> want2 = second(eager1)(at), around2 = second(first(traced))(at);
-  std::vector<Tensor> inside2 = function("h", [&](std::vector<Tensor> x) { return second(inside1)(x); })(at);
-  constexpr double h = 1e-6;
-  for (size_t i = 0; i < at.size(); ++i) {
-    INFO("argument " << i);
-    CHECK(allclose(around[i], want[i], {.rtol = 1e-12, .atol = 1e-14}));
-    CHECK(allclose(inside[i], want[i], {.rtol = 1e-12, .atol = 1e-14}));
-    CHECK(allclose(around2[i], want2[i], {.rtol = 1e-11, .atol = 1e-13}));
-    CHECK(allclose(inside2[i], want2[i], {.rtol = 1e-11, .atol = 1e-13}));
-    Tensor d = samples::uniform(at[i].shape(), -1, 1, 3).astype(f64);
-    auto moved = [&](double by) {
-      std::vector<Tensor> x = at;
-      x[i] = x[i] + by * d;
-      return x;
-    };
-    double slope = sum(want[i] * d).template item<double>();
-    double fd = (f(moved(h)) - f(moved(-h))).template item<double>() / (2 * h);
-    CHECK(std::abs(slope - fd) <= 1e-6 * (1 + std::abs(fd)));
-  }
-}
-
-}  // namespace
-
-TEST_CASE("gradients of cond and switch_case") {
-  auto f = [](const std::vector<Tensor>& x) {
-    Tensor y = cond(sum(x[0]) > 0, [&] { return x[0] * tanh(x[1]) * x[0]; }, [&] { return exp(x[1]); });
-    auto [a, b] = cond(y(0) > 0, [&] { return std::pair(sin(y), x[1]); }, [&] { return std::pair(y, cos(x[0] * y)); });
-    Tensor c = switch_case(argmax(x[1]), {[&] { return a * b; }, [&] { return a + x[0]; }, [&] { return x[1]; }});
-    return sum(c * c * a);
-  };
-  for (int seed : {1, 2, 3, 4}) {
-    random::seed(uint64_t(seed));
-    check_gradients(f, {random::normal({3}, {.dtype = f64}), random::normal({3}, {.dtype = f64})});
-  }
-}
-
-TEST_CASE("gradients of scan: carry, rows, constants") {
-  for (bool reverse : {false, true}) {
-    auto f = [&](const std::vector<Tensor>& x) {
-      Tensor w = x[2];
-      auto [end, ys] = scan(
-          [&](const std::pair<Tensor, Tensor>& s, const Tensor& row) {
-            Tensor h = tanh(matmul(w, s.first) + row * row + sum(w));
-            return std::pair(std::pair(h, s.second + 1), std::pair(h * row, w(0)));
-          },
-          std::pair(x[0], tensor(0)), x[1], {.reverse = reverse});
-      return sum(square(end.first)) + sum(ys.first * sin(ys.first)) + sum(ys.second * x[1]) +
-             0.5 * astype(end.second, f64);
-    };
-    random::seed(7);
-    for (int64_t n : {1, 4})
-      check_gradients(f, {random::normal({2}, {.dtype = f64}), random::normal({n, 2}, {.dtype = f64}),
-                          random::normal({2, 2}, {.dtype = f64})});
-  }
-}
-
-TEST_CASE("gradients of while_loop") {
-  auto f = [](const std::vector<Tensor>& x) {
-    auto [y, k] = while_loop([&](const Tensor& v, const Tensor&) { return sum(v * v) < 50; },
-                             [&](const Tensor& v, const Tensor& i) {
-                               return std::pair(v * (1.2 + 0.1 * square(x[1])) + 0.1 * sin(v * x[1]), i + 1);
-                             },
-                             x[0], 0, {.max_steps = 30});
-    return sum(y * x[1]) + sum(cos(y)) + 0 * astype(k, f64);
-  };
-  random::seed(5);
-  check_gradients(f, {random::normal({3}, {.dtype = f64}), random::normal({3}, {.dtype = f64})});
-  check_gradients(f, {full({3}, 100.0, {.dtype = f64}), random::normal({3}, {.dtype = f64})});  // no step at all
-}
-
-TEST_CASE("gradients through nested control flow") {
-  auto f = [](const std::vector<Tensor>& x) {
-    auto [end, ys] = scan(
-        [&](const Tensor& c, const Tensor& row) {
-          Tensor grown = while_loop([&](const Tensor& v) { return sum(v * v) < 3; },
-                                    [&](const Tensor& v) { return v * 1.5 + x[1]; }, c + row, {.max_steps = 10});
-          Tensor y = cond(sum(grown) > 2, [&] { return sin(grown) * x[1]; }, [&] { return grown * row; });
-          return std::pair(0.3 * y, y);
-        },
-        zeros({2}, {.dtype = f64}), x[0]);
-    return sum(end * end) + sum(ys);
-  };
-  random::seed(9);
-  check_gradients(f, {random::normal({4, 2}, {.dtype = f64}), 0.5 + random::uniform({2}, {.dtype = f64})});
-}
-
-TEST_CASE("Variables under tapes: read and assigned in bodies, tapes in bodies") {
-  Variable w(tensor({0.5, -1.0}), "w");
-  auto loss = [&](const Tensor& xs) {
-    auto [end, ys] = scan([&](const Tensor& c, const Tensor& x) { return std::pair(tanh(c * w + x), c * x); },
-                          zeros({2}, {.dtype = f64}), xs);
-    return sum(ys) + sum(cond(sum(xs) > 0, [&] { return end * w; }, [&] { return end; }));
-  };
-  Tensor xs = random::normal({5, 2}, {.dtype = f64});
-  auto traced = function("loss", loss);
-  auto gradient = [&](auto&& f) {
-    GradientTape tape;
-    return tape.gradient(f(xs), w);
-  };
-  CHECK(allclose(gradient(traced), gradient(loss), {.rtol = 1e-12}));
-  // A whole training loop as one node.
-  auto train = [&](const Tensor& steps) {
-    while_loop([&](const Tensor& k) { return k < steps; },
-               [&](const Tensor& k) {
-                 GradientTape tape;
-                 Tensor l = sum(square(w - xs(0)));
-                 w.assign_sub(0.1 * tape.gradient(l, w));
-                 return k + 1;
-               },
-               0);
-    return Tensor(w);
-  };
-  auto f = function("train", train);
-  CHECK(f.verify(tensor(10)));
-  CHECK(allclose(f(tensor(100)), xs(0)));
-}
-
-TEST_CASE("a traced gradient of an unbounded loop is an error that says so; an eager one is not") {
-  auto f = [](const Tensor& x) {
-    return while_loop([](const Tensor& v) { return v < 10; }, [](const Tensor& v) { return v * v; }, x);
-  };
-  Tensor x = tensor(2.0);
-  CHECK(grad(f)(x).item<double>() == 4 * 8);
-  std::string m = message_of([&] { function("g", [&](const Tensor& v) { return grad(f)(v); })(x); });
-  CHECK(has(m, "max_steps"));
-  CHECK(has(m, "test_control_flow.cpp:" + std::to_string(__LINE__ - 6)));
-  CHECK(has(message_of([&] { grad(function("f", f))(x); }), "max_steps"));
 }
 
 // --- Errors ----------------------------------------------------------------------------------------------------------
