@@ -443,6 +443,19 @@ TEST_CASE("gradients of a call round as eager ones, where the trace shares a sub
   CHECK(same(gradient_of(f), gradient_of(body)));
 }
 
+TEST_CASE("re-entrance: the backward of a call compiles while its own trace is open; half-precision constants") {
+  Tier tier(jit::Mode::wait);
+  auto body = [](const Tensor& x) { return tanh(x * 0.3) + 1.5; };
+  auto f = function("f", [&](const Tensor& x) { return body(x); });
+  Tensor x = normal({7}).astype(bf16);
+  auto gradient_of = [&](auto&& g) {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(g(x), x);
+  };
+  CHECK(same(gradient_of(f), gradient_of(body)));
+}
+
 TEST_CASE("re-entrance: a function in the backward of a call of itself") {
   ON_BOTH_TIERS();
   auto f = function("f", [](const Tensor& x) { return chain(x, x); });

@@ -114,6 +114,7 @@ std::shared_ptr<Tiers> Tiers::make(Graph traced) {
 }
 
 void Tiers::compile() {
+  EagerScope eager;  // what lowering computes is no part of a trace that may be going on
   const auto start = std::chrono::steady_clock::now();
   try {
     Graph fused = compile_graph(eager_.graph());
