@@ -88,6 +88,9 @@ TEST_CASE("a weight less its scaled gradient is one kernel, from transposed oper
     auto step = [](const Inputs& v) { return v[2] - 0.01f * matmul(transpose(v[0]), v[1]); };
     CHECK(kernels(step, in) == 1);
     CHECK(kernels([](const Inputs& v) { return matmul(v[3], transpose(v[4])) + v[2]; }, in) == 1);
+    // A constant between whose sign turns, and no subtraction from an operand is left.
+    const Graph g = fuse_epilogues(optimize(function("step", step).graph(in)));
+    CHECK(epilogue_ops(g.nodes()[size_t(g.outputs[0].node)]) == "matmul, multiply, add");
   });
 }
 

@@ -13,7 +13,7 @@
 
 namespace rill {
 
-extern const Op dot_general_op, conv_op, add_op, subtract_op, multiply_op;
+extern const Op dot_general_op, conv_op, add_op, subtract_op, multiply_op, negative_op;
 
 namespace {
 
@@ -173,6 +173,7 @@ struct Chain {
   std::vector<int32_t> nodes;  // the product, then the steps
   EpilogueParams params;
   std::vector<ValueId> operands;  // of the steps
+  std::vector<size_t> negated;    // places in `operands` of constants whose sign turns
 };
 
 class Finder {
@@ -183,7 +184,7 @@ class Finder {
     std::vector<Chain> chains;
     for (int32_t i = 0; i < int32_t(g_.nodes().size()); ++i) {
       if (taken_[size_t(i)] || !is_product(g_.nodes()[size_t(i)])) continue;
-      Chain c{{i}, {g_.nodes()[size_t(i)].op, g_.nodes()[size_t(i)].attrs, {}, nullptr}, {}};
+      Chain c{{i}, {g_.nodes()[size_t(i)].op, g_.nodes()[size_t(i)].attrs, {}, nullptr}, {}, {}};
       while (take_step(c)) continue;
       take_activation(c);
       if (c.nodes.size() == 1) continue;
@@ -256,6 +257,13 @@ class Finder {
     if (t.dtype != DType::f32 || !(t.device == product.outputs[0].device) ||
         !spread_of(t.shape, product.outputs[0].shape, row_axes(product), step.spread))
       return false;
+    // t - x c is t + x (-c), bit for bit, and oneDNN has no subtraction from an operand: it would take two steps.
+    if (step.kind == TailStep::Kind::subtract_from && !c.operands.empty() &&
+        c.params.steps.back().kind == TailStep::Kind::multiply &&
+        g_.nodes()[size_t(c.operands.back().node)].kind == Node::Kind::constant) {
+      step.kind = TailStep::Kind::add;
+      c.negated.push_back(c.operands.size() - 1);
+    }
     c.params.steps.push_back(step);
     c.operands.push_back(other);
     c.nodes.push_back(uses_[size_t(c.nodes.back())].node);
@@ -278,6 +286,17 @@ class Finder {
   std::vector<Use> uses_;
   std::vector<bool> taken_;
 };
+
+// The constant with its sign turned.
+Node negated(Node constant) {
+  const Tensor& x = constant.constant;
+  Tensor y = empty_tensor(x.spec());
+  const Tensor* const in[] = {&x};
+  Tensor* const out[] = {&y};
+  run_kernel(negative_op, in, out, {});
+  constant.constant = y;
+  return constant;
+}
 
 }  // namespace
 
@@ -305,6 +324,8 @@ Graph fuse_epilogues(const Graph& g) {
       n.attrs = c->params;
     }
     for (ValueId& v : n.inputs) v = moved(v);
+    if (const Chain* c = ends[i])
+      for (size_t k : c->negated) n.inputs[k + 2] = {to.append(negated(g.nodes()[size_t(c->operands[k].node)])), 0};
     map[i] = to.append(std::move(n));
   }
   to.inputs = g.inputs;
