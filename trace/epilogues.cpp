@@ -146,6 +146,15 @@ bool epilogue_may_overwrite(const Node& n, ValueId v) {
   return places == 1 && added;
 }
 
+Node epilogue_product(const Node& n) {
+  const EpilogueParams& p = n.attrs.as<EpilogueParams>();
+  Node product = n;
+  product.op = p.product;
+  product.attrs = p.attrs;
+  product.inputs.resize(2);
+  return product;
+}
+
 std::string epilogue_ops(const Node& n) { return n.attrs.as<EpilogueParams>().ops(); }
 
 // --- Finding them ----------------------------------------------------------------------------------------------------

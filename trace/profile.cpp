@@ -14,6 +14,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/variable_state.h"
+#include "rill/trace/epilogues.h"
 #include "rill/trace/fusion.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/tiers.h"
@@ -62,6 +63,7 @@ namespace {
 // Multiplications and additions; 0 where not known.
 double flops_of(const Graph& g, const Node& n) {
   auto size = [](const Spec& s) { return double(s.shape.numel()); };
+  if (n.op == &epilogue_op) return flops_of(g, epilogue_product(n));
   if (n.op == &dot_general_op) {
     const Shape& lhs = g.spec(n.inputs[0]).shape;
     double k = 1;
@@ -81,6 +83,7 @@ double flops_of(const Graph& g, const Node& n) {
 }
 
 std::string name_of(const Node& n) {
+  if (n.op == &epilogue_op) return epilogue_ops(n);
   return n.op == &fused_op ? n.attrs.as<FusedParams>().fused->ops() : std::string(n.op_name());
 }
 
