@@ -2,7 +2,7 @@
 // the running maximum and sum are Milakov and Gimelshein's, Online normalizer calculation for softmax, 2018).
 //
 // A tile has block_q queries in the lanes and up to block_k keys in its rows. So the softmax runs down the rows, lane
-// by lane, without a sum across lanes; keys and values are read where they lie, a number at a time; and a sum's order
+// by lane, without a sum across lanes; keys and values are read by rows, a number at a time; and a sum's order
 // depends on the sizes alone, not on the number of threads or the width of a vector. Start at forward_block.
 #include "rill/devices/attention_params.h"
 #include "rill/devices/cpu/through_f32.h"
@@ -66,12 +66,26 @@ void add_mask(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0,
     }
 }
 
+// Rows [first, first + n) of a matrix, dense: rows that lie a power of two apart would push each other out of the
+// cache.
+template <class T>
+Factor<T> dense_rows(const Matrices<const T>& m, int64_t matrix, int64_t first, int64_t n, int64_t columns, T* space) {
+  const T* from = m.at(matrix) + first * m.row();
+  if (m.row() == columns) return {from, columns, 1};
+  copy_in(from, m.row(), n, columns, T(1), space);
+  return {space, padded(columns), 1};
+}
+template <class T>
+Factor<T> turned(Factor<T> f) {
+  return {f.data, f.column, f.row};
+}
+
 // s[j][i]: the score of key j0 + j for query i0 + i, from the queries' columns, already scaled. -inf where not seen.
 template <class T>
-void scores(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0, int64_t keys, const T* columns, T* s) {
+void scores(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0, int64_t keys, Factor<T> k,
+            const T* columns, T* s) {
   std::fill(s, s + keys * block_q, T(0));
-  add_product(keys, block_q, p.width, Factor<T>{p.k.at(b / p.group) + j0 * p.k.row(), p.k.row(), 1}, columns, block_q,
-              s, block_q);
+  add_product(keys, block_q, p.width, k, columns, block_q, s, block_q);
   if (p.mask.tensor) {
     if (p.mask.tensor->dtype() == DType::boolean) add_mask<T, bool>(p, b, i0, n, j0, keys, s);
     else add_mask<T, T>(p, b, i0, n, j0, keys, s);
@@ -87,7 +101,7 @@ void scores(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0, i
 
 template <class T>
 int64_t forward_scratch(const Problem<T>& p) {
-  return (p.width + p.value_width + block_k + 2) * block_q;
+  return (p.width + p.value_width + block_k + 2) * block_q + (padded(p.width) + padded(p.value_width)) * block_k;
 }
 
 // The scores become exponentials of their distance to the greatest so far; what was summed before is faded to match.
@@ -118,17 +132,19 @@ template <class T>
 void forward_block(const Problem<T>& p, int64_t b, int64_t i0, const Matrices<T>& out, T* log_sums, T* scratch) {
   const int64_t n = std::min(block_q, p.queries - i0);
   T *columns = scratch, *s = columns + p.width * block_q, *o = s + block_k * block_q,
-    *top = o + p.value_width * block_q, *total = top + block_q;
+    *top = o + p.value_width * block_q, *total = top + block_q, *k_rows = total + block_q,
+    *v_rows = k_rows + padded(p.width) * block_k;
   transpose_in(p.q.at(b) + i0 * p.q.row(), p.q.row(), n, p.width, p.scale, columns);
   std::fill(top, top + block_q, -std::numeric_limits<T>::infinity());
   std::fill(total, total + block_q, T(0));
   std::fill(o, o + p.value_width * block_q, T(0));
   for (int64_t j0 = 0, seen = p.seen(i0 + n); j0 < seen; j0 += block_k) {
     const int64_t keys = std::min(block_k, seen - j0);
-    scores(p, b, i0, n, j0, keys, columns, s);
+    const Factor<T> k = dense_rows(p.k, b / p.group, j0, keys, p.width, k_rows),
+                    v = dense_rows(p.v, b / p.group, j0, keys, p.value_width, v_rows);
+    scores(p, b, i0, n, j0, keys, k, columns, s);
     fold_in(keys, p.value_width, s, top, total, o);
-    add_product(p.value_width, block_q, keys, Factor<T>{p.v.at(b / p.group) + j0 * p.v.row(), 1, p.v.row()}, s, block_q,
-                o, block_q);
+    add_product(p.value_width, block_q, keys, turned(v), s, block_q, o, block_q);
   }
   for (int64_t i = 0; i < n; ++i) {
     const bool nothing = total[i] == 0;
@@ -164,7 +180,7 @@ struct Gradients {
 
 template <class T>
 struct GradientScratch {
-  T *columns, *g_columns, *rows, *g_rows, *p, *d, *dq, *log_sums, *delta;
+  T *columns, *g_columns, *rows, *g_rows, *k_rows, *v_rows, *p, *d, *dq, *log_sums, *delta;
   Ref<Buffer> space;
 
   explicit GradientScratch(const Problem<T>& x) {
@@ -172,12 +188,14 @@ struct GradientScratch {
                              x.value_width * block_q,
                              padded(x.width) * block_q,
                              padded(x.value_width) * block_q,
+                             padded(x.width) * block_k,
+                             padded(x.value_width) * block_k,
                              block_k * block_q,
                              block_k * block_q,
                              x.width * block_q,
                              block_q,
                              block_q};
-    T** const parts[] = {&columns, &g_columns, &rows, &g_rows, &p, &d, &dq, &log_sums, &delta};
+    T** const parts[] = {&columns, &g_columns, &rows, &g_rows, &k_rows, &v_rows, &p, &d, &dq, &log_sums, &delta};
     int64_t total = 0;
     for (int64_t n : sizes) total += n;
     space = allocate(Device(), size_t(total) * sizeof(T));
@@ -223,14 +241,13 @@ void backward_block(const Problem<T>& p, const Gradients<T>& out, int64_t b, int
   std::fill(w.dq, w.dq + p.width * block_q, T(0));
   for (int64_t j0 = first; j0 < last; j0 += block_k) {
     const int64_t keys = std::min(block_k, last - j0);
-    scores(p, b, i0, n, j0, keys, w.columns, w.p);
+    const Factor<T> k = dense_rows(p.k, b / p.group, j0, keys, p.width, w.k_rows),
+                    v = dense_rows(p.v, b / p.group, j0, keys, p.value_width, w.v_rows);
+    scores(p, b, i0, n, j0, keys, k, w.columns, w.p);
     std::fill(w.d, w.d + keys * block_q, T(0));
-    add_product(keys, block_q, p.value_width, Factor<T>{p.v.at(b / p.group) + j0 * p.v.row(), p.v.row(), 1},
-                w.g_columns, block_q, w.d, block_q);
+    add_product(keys, block_q, p.value_width, v, w.g_columns, block_q, w.d, block_q);
     score_gradients(keys, w);
-    if (to_q)
-      add_product(p.width, block_q, keys, Factor<T>{p.k.at(b / p.group) + j0 * p.k.row(), 1, p.k.row()}, w.d, block_q,
-                  w.dq, block_q);
+    if (to_q) add_product(p.width, block_q, keys, turned(k), w.d, block_q, w.dq, block_q);
     if (!dk) continue;
     const int64_t width = padded(p.width), value_width = padded(p.value_width);
     add_product(keys, width, n, Factor<T>{w.d, block_q, 1}, w.rows, width, dk + (j0 - first) * width, width);
