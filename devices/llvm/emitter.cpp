@@ -135,7 +135,9 @@ void Emitter::pass(const Pass& p) {
   else reduce(p);
 }
 
-// How often the loop's body is written out: short ones several times, so that their steps overlap.
+// How often the loop's body is written out: short ones several times, so that their steps overlap. Two copies of longer
+// ones gain nothing (exp, tanh(x*y+z)*0.5+x on 4096 floats), and writing a long one out once, always masked, saves a
+// third of LLVM's time and costs 5 % of every run (ten tanh).
 int Emitter::copies(const Pass& p) const {
   const size_t length = p.elements.size();
   int c = length <= 12 ? 4 : length <= 30 ? 2 : 1;

@@ -13,6 +13,10 @@ namespace rill::kernel {
 
 namespace {
 
+// What was tried on softmax rows of 1024, compiled in 13 ms, at 0.44 ns a number: without instcombine, or without any
+// pass, 0.51 ns and no less time, as code generation is nine tenths of it (a third of that selects instructions, an
+// eighth reduces loops' strength). Its lower optimisation level is neither faster nor slower. Without strength
+// reduction it takes 15 % less, but that switch is one for all of the process.
 #if LLVM_VERSION_MAJOR >= 18
 constexpr const char* passes = "function(early-cse,instcombine<no-verify-fixpoint>)";
 #else
