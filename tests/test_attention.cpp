@@ -25,11 +25,6 @@ Tensor causal_mask(int64_t queries, int64_t keys) {
 bool close(const Tensor& a, const Tensor& b, double tolerance = 2e-5) {
   return a.shape() == b.shape() && max(abs(a - b)).item<double>() <= tolerance;
 }
-bool same_bits(const Tensor& a, const Tensor& b) {
-  const Tensor x = a.contiguous(), y = b.contiguous();
-  return x.spec() == y.spec() && std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
-}
-
 std::vector<Tensor> with_gradients(const std::vector<Tensor>& in, auto f) {
   GradientTape tape;
   std::vector<Source> sources;

@@ -9,6 +9,7 @@
 #include "../benchmarks/models.h"
 #include "catch.h"
 #include "child.h"
+#include "messages.h"
 #include "rill/nn.h"
 #include "rill/rill.h"
 #include "rill/trace/executable.h"
@@ -19,8 +20,6 @@
 using namespace rill;
 
 namespace {
-
-bool has(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
 
 Graph fused_graph(const Graph& traced) { return eliminate_dead_code(fuse(optimize(traced), nullptr)); }
 

@@ -3,6 +3,8 @@
 #include "rill/trace/tiers.h"
 
 #include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -28,7 +30,9 @@ class Worker {
  public:
   using Job = std::function<void()>;
 
-  ~Worker() {
+  ~Worker() { end(); }
+  // Drops what waits and finishes what runs; takes nothing more.
+  void end() {
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
@@ -39,6 +43,7 @@ class Worker {
   }
   void add(Job job) {
     std::lock_guard lock(mutex_);
+    if (stop_) return;
     if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
     jobs_.push_back(std::move(job));
     changed_.notify_all();
@@ -80,6 +85,15 @@ Worker& worker() {
   return w;
 }
 
+// LLVM makes static objects while it compiles; they end before ours, which are older, and a compile that still runs
+// would find them gone. What is local to the main thread ends before all static objects, so that is where to wait.
+struct EndWithMain {
+  bool is_main = syscall(SYS_gettid) == getpid();
+  ~EndWithMain() {
+    if (is_main) worker().end();
+  }
+};
+
 std::atomic<jit::Mode>& mode_now() {
   static std::atomic<jit::Mode> mode = [] {
     const char* text = std::getenv("RILL_JIT");
@@ -106,6 +120,9 @@ std::shared_ptr<Tiers> Tiers::make(Graph traced) {
   } else if (jit::mode() == jit::Mode::wait) {
     tiers->compile();
   } else {
+    worker();  // made before what waits for it
+    static thread_local EndWithMain end;
+    static_cast<void>(end);
     worker().add([job = std::weak_ptr<Tiers>(tiers)] {
       if (auto tiers = job.lock()) tiers->compile();
     });
