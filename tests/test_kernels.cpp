@@ -47,7 +47,7 @@ void check_golden(const std::string& name, const Graph& g) {
       text += "fused(" + f.ops() + ")\n" + kernel::to_string(f.kernel) + "\n";
     }
   const std::filesystem::path path = golden_folder() / (name + ".txt");
-  if (std::getenv("RILL_UPDATE_GOLDEN")) {
+  if (const char* update = std::getenv("RILL_UPDATE_GOLDEN"); update && *update) {
     std::ofstream(path) << text;
     return;
   }

@@ -90,6 +90,14 @@ TEST_CASE("profile: broadcast operands and one read twice count once; convolutio
   CHECK(kernel_named(p, "cumsum").bytes_read == 4 * 3);
 }
 
+TEST_CASE("profile: a product with a bias and an activation is one kernel with the product's operations") {
+  Tensor w = normal({64, 32}), b = normal({32});
+  auto f = function("f", [&](const Tensor& x) { return relu(matmul(x, w) + b); });
+  Profile p = profile(f, {.runs = 1, .limits = limits}, normal({16, 64}));
+  CHECK(kernel_named(p, "matmul").flops == 2.0 * 16 * 64 * 32);
+  if (p.state == "compiled" && p.kernels.size() == 1) CHECK(p.kernels[0].name == "matmul, add, relu");
+}
+
 TEST_CASE("profile: the limits of this machine are measured once") {
   const MachineLimits a = measured_limits(), b = measured_limits();
   CHECK(a.bytes_per_second == b.bytes_per_second);
