@@ -149,13 +149,13 @@ TEST_CASE("writers and readers in threads and processes, some of them killed") {
     return 0;
   };
   std::vector<pid_t> children;
-  for (int c = 0; c < 4; ++c) {
+  for (int c = 0; c < 2; ++c) {
     children.push_back(fork());
     if (children.back() == 0) _exit(work(1 << 20));
   }
   int faults[3] = {};
   std::vector<std::thread> threads;
-  for (int& f : faults) threads.emplace_back([&] { f = work(50); });
+  for (int& f : faults) threads.emplace_back([&] { f = work(20); });
   for (std::thread& t : threads) t.join();
   for (pid_t child : children) {
     kill(child, SIGKILL);
