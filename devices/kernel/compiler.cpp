@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -79,24 +80,34 @@ std::atomic<bool> ending = false;
 std::mutex compiling;
 std::atomic<std::thread::id> compiling_thread;  // which may itself end the program: LLVM does on errors of its own
 
+// No compilation begins after it, and none is at work.
+void end_compiling() {
+  ending = true;
+  if (compiling_thread != std::this_thread::get_id()) const std::lock_guard wait(compiling);
+}
+
+// A program may end while another thread is still opening LLVM, whose clean-up it would then run at once, before
+// anything registered earlier. The main thread's own objects go before all that.
+struct EndOfProgram {
+  ~EndOfProgram() {
+    if (getpid() == gettid()) end_compiling();
+  }
+};
+
 LlvmCompile open_library() {
   void* handle = dlopen(library().path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle) throw Error(fmt::format("[kernel] {} cannot be opened: {}", library().path, dlerror()));
   const void* its = dlsym(handle, "rill_llvm_version");
   if (!its || std::strcmp(static_cast<const char*>(its), version().c_str()) != 0)
     throw Error(fmt::format("[kernel] {} is of another version of rill", library().path));
-  // Registered after LLVM's libraries were opened, so it runs before their clean-up.
-  std::atexit([] {
-    ending = true;
-    if (compiling_thread != std::this_thread::get_id()) const std::lock_guard wait(compiling);
-  });
+  std::atexit(end_compiling);  // registered after LLVM's libraries were opened, so it runs before their clean-up
   return reinterpret_cast<LlvmCompile>(dlsym(handle, "rill_llvm_compile"));
 }
 
 std::string run_compiler(const Kernel& k, const std::string& name) {
   const std::lock_guard hold(compiling);
-  static const LlvmCompile compile_object = open_library();
   if (ending) throw Error("[kernel] the program is ending");
+  static const LlvmCompile compile_object = open_library();
   const char* dump = std::getenv("RILL_DUMP");
   std::string object, text;
   compiling_thread = std::this_thread::get_id();
@@ -189,7 +200,11 @@ void log(const std::string& text, const Compiled& c, const std::string& fault) {
 
 }  // namespace
 
-std::string no_compiler_reason() { return library().reason; }
+std::string no_compiler_reason() {
+  static thread_local const EndOfProgram end;
+  (void)end;
+  return library().reason;
+}
 
 Compiled compile(const Kernel& k) {
   const auto start = std::chrono::steady_clock::now();
