@@ -62,6 +62,9 @@ struct FusedKernel {
 
   // Counters start here, so that no null pointer is moved: kernels take it away again.
   static constexpr int64_t counter_base = 4096;
+  static char* counter_start() {
+    return reinterpret_cast<char*>(counter_base);  // NOLINT(performance-no-int-to-ptr): a number, never read through
+  }
 
   kernel::Kernel kernel;
   std::optional<Fold> fold;
@@ -72,8 +75,8 @@ struct FusedKernel {
   std::vector<std::string> fused;  // the ops in it, in program order
   int64_t scratch_slots = 0;
   mutable Grain grain;
-  FusedLayout layout;        // where all operands are dense
-  kernel::Compiled code;     // without a function, the interpreter runs it
+  FusedLayout layout;     // where all operands are dense
+  kernel::Compiled code;  // without a function, the interpreter runs it
 
   // Fills what follows from the rest: layout, scratch_slots, a first grain. `operands`: the node's input specs.
   void complete(std::span<const Spec* const> operands);

@@ -53,8 +53,7 @@ void run_fused(const KernelArgs& args) {
   for (const Tensor* t : args.in) dense &= t->is_contiguous();
   Pointers base;
   for (const FusedKernel::Access& a : f.inputs)
-    base.push_back(a.operand < 0 ? reinterpret_cast<char*>(FusedKernel::counter_base)
-                                 : args.in[a.operand]->rep()->data);
+    base.push_back(a.operand < 0 ? FusedKernel::counter_start() : args.in[a.operand]->rep()->data);
   for (Tensor* t : args.out) base.push_back(t->mutable_rep()->data);
   if (dense) return run_layout({f, f.layout, std::move(base)}, args);
   bool random = false;  // keys are read as they lie when dense

@@ -75,8 +75,9 @@ const dnnl::engine& engine();
 dnnl::memory::data_type data_type(DType d);  // f32, bf16, f16
 dnnl::primitive_attr user_scratchpad();
 
-// The same with a tail, at most one of whose operands lies in the result's memory and is added. `result`: the sizes of the result, its channels at `channel_axis`; operand i of the tail then
-// goes into argument tail_arg(i), as tail_operand describes it.
+// The same with a tail, at most one of whose operands lies in the result's memory and is added. `result`: the sizes of
+// the result, its channels at `channel_axis`; operand i of the tail then goes into argument tail_arg(i), as
+// tail_operand describes it.
 dnnl::primitive_attr with_tail(std::span<const TailStep> steps, const dnnl::memory::desc& result, int channel_axis);
 dnnl::memory::desc tail_operand(TailStep::Spread spread, const dnnl::memory::desc& result, int channel_axis);
 // The place of step i among oneDNN's own, where one of ours may take two.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "rill/devices/kernel/targets.h"
+#include "rill/tensor/dtype.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/reduce_loops.cpp"
@@ -185,23 +186,22 @@ ReduceLoops<T> loops() {
   return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, R::template identity<T>()};
 }
 
-template <class Half>
+// Storage is rill's Half or BFloat16, Number Highway's.
+template <class Storage, class Number>
 void widen(const uint16_t* x, int64_t n, float* y) {
+  int64_t i = 0;
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86  // elsewhere Highway emulates f16 without NaN and infinity
   const Tag<float> d;
-  const hn::Rebind<Half, decltype(d)> narrow;
+  const hn::Rebind<Number, decltype(d)> narrow;
   const hn::Rebind<uint16_t, decltype(d)> raw;
   const int64_t lanes = hn::Lanes(d);
-  const auto some = [&](const uint16_t* from, float* to) {
-    hn::StoreU(hn::PromoteTo(d, hn::BitCast(narrow, hn::LoadU(raw, from))), d, to);
-  };
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) some(x + i, y + i);
-  if (i == n) return;
-  uint16_t from[16] = {};
-  float to[16];
-  std::copy(x + i, x + n, from);
-  some(from, to);
-  std::copy(to, to + (n - i), y + i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::PromoteTo(d, hn::BitCast(narrow, hn::LoadU(raw, x + i))), d, y + i);
+#endif
+  for (; i < n; ++i) {
+    Storage one;
+    one.bits = x[i];
+    y[i] = float(one);
+  }
 }
 
 }  // namespace
@@ -209,13 +209,14 @@ void widen(const uint16_t* x, int64_t n, float* y) {
 const ReduceTables* make_reduce_tables() {
   using Max = Extreme<true>;
   using Min = Extreme<false>;
-  static const ReduceTables tables = {loops<Sum, float>(),    loops<Prod, float>(),   loops<Max, float>(),
-                                      loops<Min, float>(),    loops<Sum, double>(),   loops<Prod, double>(),
-                                      loops<Max, double>(),   loops<Min, double>(),   loops<Sum, int64_t>(),
-                                      loops<Max, int64_t>(),  loops<Min, int64_t>(),  loops<Max, uint64_t>(),
-                                      loops<Min, uint64_t>(), loops<Max, int32_t>(),  loops<Min, int32_t>(),
-                                      loops<Max, uint32_t>(), loops<Min, uint32_t>(), loops<Max, uint8_t>(),
-                                      loops<Min, uint8_t>(),  widen<hwy::float16_t>,  widen<hwy::bfloat16_t>};
+  static const ReduceTables tables = {
+      loops<Sum, float>(),    loops<Prod, float>(),        loops<Max, float>(),
+      loops<Min, float>(),    loops<Sum, double>(),        loops<Prod, double>(),
+      loops<Max, double>(),   loops<Min, double>(),        loops<Sum, int64_t>(),
+      loops<Max, int64_t>(),  loops<Min, int64_t>(),       loops<Max, uint64_t>(),
+      loops<Min, uint64_t>(), loops<Max, int32_t>(),       loops<Min, int32_t>(),
+      loops<Max, uint32_t>(), loops<Min, uint32_t>(),      loops<Max, uint8_t>(),
+      loops<Min, uint8_t>(),  widen<Half, hwy::float16_t>, widen<BFloat16, hwy::bfloat16_t>};
   return &tables;
 }
 

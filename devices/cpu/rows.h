@@ -113,13 +113,13 @@ HWY_INLINE scalar_t<V> row_sum(int64_t n, F f) {
   if (n <= sum_block) return sums.total();
   HWY_ALIGN C stack[48][sum_lanes];  // of blocks, and of pairs of blocks
   int depth = 0;
-  const auto merge = [&]() RILL_ROW { sums.add(stack[--depth]); };
   for (int64_t block = 0, begin = 0; begin < n; ++block, begin += sum_block) {
     if (block > 0) sums = block_sums<V>(begin, std::min(n, begin + sum_block), f);
-    for (int64_t done = block + 1; done % 2 == 0; done /= 2) merge();
+    for (int64_t done = block + 1; done % 2 == 0; done /= 2) sums.add(stack[--depth]);
     sums.save(stack[depth++]);
   }
-  for (sums.load(stack[--depth]); depth > 0;) merge();
+  sums.load(stack[--depth]);
+  while (depth > 0) sums.add(stack[--depth]);
   return sums.total();
 }
 

@@ -42,8 +42,7 @@ void run_fused(const KernelArgs& args) {
   for (int64_t row = 0; row < l.rows; ++row) {
     std::vector<char*> p;
     for (const FusedKernel::Access& a : f.inputs)
-      p.push_back(a.operand < 0 ? reinterpret_cast<char*>(FusedKernel::counter_base)
-                                : dense[size_t(a.operand)].rep()->data);
+      p.push_back(a.operand < 0 ? FusedKernel::counter_start() : dense[size_t(a.operand)].rep()->data);
     for (Tensor* t : args.out) p.push_back(t->mutable_rep()->data);
     if (f.fold) p[inputs] = all.mutable_rep()->data;
     int64_t rest = row;
