@@ -35,7 +35,7 @@ class Spreader {
         if (g.inputs[k].node == int32_t(i)) n.inputs = {operands[k]};
       if (!scope.empty()) {
         std::string own = n.scope.starts_with(outer) ? n.scope.substr(outer.size()) : n.scope;
-        n.scope = scope + (own.empty() || own[0] == '/' ? "" : "/") + own;
+        n.scope = fmt::format("{}{}{}", scope, own.empty() || own[0] == '/' ? "" : "/", own);
       }
       add_inner(n, g.nodes()[i].scope);
       now.push_back(all_.graph.append(std::move(n)));

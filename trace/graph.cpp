@@ -75,7 +75,7 @@ std::string print_graph(const Graph& g, const std::string& indent) {
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     text += indent + print_node(g, i, after[i]);
     for (const auto& [role, inner] : inner_graphs(g.nodes()[i]))
-      text += indent + "  " + role + ":\n" + print_graph(*inner, indent + "    ");
+      text += fmt::format("{}  {}:\n{}", indent, role, print_graph(*inner, indent + "    "));
   }
   text += indent + "return";
   for (size_t i = 0; i < g.outputs.size(); ++i) text += (i ? ", " : " ") + print_value(g, g.outputs[i]);

@@ -151,9 +151,11 @@ const GraphCall::Pullback& GraphCall::pullback() {
     };
     std::vector<char> live(joint.nodes().size(), 0);
     for (ValueId v : gradient_values) live[size_t(v.node)] = 1;
-    for (size_t i = joint.nodes().size(); i-- > size_t(forward_end);)
-      if ((live[i] |= has_effect(joint.nodes()[i])))
+    for (size_t i = joint.nodes().size(); i-- > size_t(forward_end);) {
+      live[i] |= has_effect(joint.nodes()[i]);
+      if (live[i])
         for (ValueId v : joint.nodes()[i].inputs) live[size_t(v.node)] = 1;
+    }
     for (size_t i = size_t(forward_end); i < joint.nodes().size(); ++i)
       if (live[i])
         for (ValueId v : joint.nodes()[i].inputs) need(v);

@@ -79,9 +79,11 @@ Graph eliminate_dead_code(const Graph& g) {
   for (ValueId v : g.outputs) live[size_t(v.node)] = 1;
   for (const GraphAssign& a : g.assigns) live[size_t(a.value.node)] = 1;
   for (const GraphInput& in : g.inputs) live[size_t(in.node)] = 1;
-  for (size_t i = g.nodes().size(); i-- > 0;)
-    if ((live[i] |= has_effect(g.nodes()[i])))
+  for (size_t i = g.nodes().size(); i-- > 0;) {
+    live[i] |= has_effect(g.nodes()[i]);
+    if (live[i])
       for (ValueId v : g.nodes()[i].inputs) live[size_t(v.node)] = 1;
+  }
   Rewriter r(g);
   for (size_t i = 0; i < g.nodes().size(); ++i)
     if (live[i]) r.copy(i);

@@ -99,8 +99,8 @@ MemoryUse memory_use(Graph traced);
 
 inline ArgSpec graph_argument(const Tensor& t) { return {t.spec(), ""}; }
 template <class T>
-const T& graph_argument(const T& value) {
-  return value;
+const T& graph_argument(const T& value) {  // which outlives the call that it is an argument of
+  return value;                            // NOLINT(bugprone-return-const-ref-from-parameter)
 }
 
 class ArgumentTensors final : public LeafVisitor {

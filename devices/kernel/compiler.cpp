@@ -182,7 +182,8 @@ Compiled::From obtain(const Kernel& k, const std::string& text, RowFunction& run
     try {
       run = load(object);
       return Compiled::From::disk;
-    } catch (const Error&) {  // whole, and yet no good: compiled again
+    } catch (const Error&) {
+      run = nullptr;  // whole, and yet no good: compiled again
     }
   }
   const std::string object = run_compiler(k, fmt::format("{:016x}", std::hash<std::string>()(text)));

@@ -38,7 +38,7 @@ Values Fold::identity(Ops& o) const {
   }
   Values start(size_t(turns()), o.splat(one, lanes));
   if (!extreme()) return start;
-  start.resize(size_t(2 * turns()), LLVMConstNull(o.type(type, lanes)));
+  start.resize(2 * size_t(turns()), LLVMConstNull(o.type(type, lanes)));
   const Type bits = o.wide(o.integer(bits_of(type)), lanes);
   start.resize(size_t(vectors()), code == Code::reduce_max ? LLVMConstAllOnes(bits) : LLVMConstNull(bits));
   return start;
@@ -55,7 +55,7 @@ Values Fold::step(Ops& o, const Values& acc, Value x, Value mask) const {
   Values next = acc;
   next[0] = where(combine(o, acc[0], x), acc[0]);
   if (extreme()) {
-    Value &nan = next[size_t(turns())], &bits = next[size_t(2 * turns())];
+    Value &nan = next[size_t(turns())], &bits = next[2 * size_t(turns())];
     nan = where(last_nan(o, nan, x), nan);
     bits = where(join_bits(o, bits, LLVMBuildBitCast(o.b, x, LLVMTypeOf(bits), "")), bits);
   }
