@@ -1,6 +1,5 @@
 // Library epilogues: which ops join a product's kernel, and that the bits are those of the ops one by one, for every
 // kind of step, many sizes, layouts, numbers of threads and special values.
-#include <cstring>
 #include <limits>
 
 #include "catch.h"
@@ -8,22 +7,13 @@
 #include "rill/trace/epilogues.h"
 #include "rill/trace/executable.h"
 #include "rill/trace/passes.h"
+#include "same.h"
 
 using namespace rill;
 
 namespace {
 
 using Inputs = std::vector<Tensor>;
-
-bool same(const Tensor& a, const Tensor& b) {
-  Tensor x = a.contiguous(), y = b.contiguous();
-  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return false;
-  if (is_floating(x.dtype())) {
-    Tensor both_nan = logical_and(isnan(x), isnan(y));
-    x = where(both_nan, 0, x), y = where(both_nan, 0, y);
-  }
-  return std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
-}
 
 // Traces f, runs it with and without the pass, compares bits; gives the number of kernels with it.
 template <class F>

@@ -1,25 +1,14 @@
 // Fusion: which nodes become one kernel, and that the kernel's bits are those of the ops one by one.
-#include <cstring>
-
 #include "catch.h"
 #include "rill/rill.h"
 #include "rill/trace/executable.h"
 #include "rill/trace/fusion.h"
 #include "rill/trace/passes.h"
+#include "same.h"
 
 using namespace rill;
 
 namespace {
-
-bool same(const Tensor& a, const Tensor& b) {
-  Tensor x = a.contiguous(), y = b.contiguous();
-  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return false;
-  if (is_floating(x.dtype())) {
-    Tensor both_nan = logical_and(isnan(x), isnan(y));
-    x = where(both_nan, 0, x), y = where(both_nan, 0, y);
-  }
-  return std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
-}
 
 // Traces f on tensors like these, fuses without compiling, and compares with the ops one by one. Gives the number of
 // kernels.

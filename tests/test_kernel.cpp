@@ -1,7 +1,6 @@
 // The kernel IR: what is recorded from the ops' own arithmetic gives the eager kernels' bits through the interpreter,
 // and the printed form, the checks and the schedule of kernels are as ir.h says.
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "catch.h"
@@ -10,6 +9,7 @@
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/kernel/schedule.h"
 #include "rill/rill.h"
+#include "same.h"
 
 using namespace rill;
 using kernel::Code;
@@ -20,16 +20,6 @@ using kernel::Recording;
 using kernel::Schedule;
 
 namespace {
-
-// Equal bits, but for NaN, whose payload and sign are nobody's promise.
-bool same(const Tensor& a, const Tensor& b) {
-  if (is_floating(a.dtype())) {
-    Tensor both_nan = logical_and(isnan(a), isnan(b));
-    Tensor x = where(both_nan, 0, a), y = where(both_nan, 0, b);
-    return std::memcmp(x.rep()->data, y.rep()->data, size_t(a.size()) * size_of(a.dtype())) == 0;
-  }
-  return std::memcmp(a.rep()->data, b.rep()->data, size_t(a.size()) * size_of(a.dtype())) == 0;
-}
 
 constexpr int points = 1000;
 

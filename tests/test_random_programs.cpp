@@ -2,7 +2,6 @@
 // all with the same bits, gradients included. RILL_RANDOM_SEED=n starts at another seed, RILL_RANDOM_COUNT=n runs so
 // many; a failure prints the seed of its program, and the smallest part of it that still fails.
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 
 #include "catch.h"
@@ -11,6 +10,7 @@
 #include "rill/trace/fusion.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/passes.h"
+#include "same.h"
 
 using namespace random_program;
 
@@ -19,18 +19,6 @@ namespace {
 uint64_t setting(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
-// Bits, but for the payload and sign of NaNs.
-bool same(const Tensor& a, const Tensor& b) {
-  Tensor x = a.contiguous(), y = b.contiguous();
-  if (x.shape() != y.shape() || x.dtype() != y.dtype()) return false;
-  const size_t bytes = size_t(x.size()) * size_of(x.dtype());
-  if (bytes == 0 || std::memcmp(x.rep()->data, y.rep()->data, bytes) == 0) return true;
-  if (!is_floating(x.dtype())) return false;
-  Tensor both_nan = logical_and(isnan(x), isnan(y));
-  x = where(both_nan, zeros_like(x), x), y = where(both_nan, zeros_like(y), y);
-  return std::memcmp(x.rep()->data, y.rep()->data, bytes) == 0;
 }
 
 using Values = std::vector<Tensor>;
