@@ -1,5 +1,6 @@
-// The records of elementwise ops with one operand. Each op is one RILL_SCALAR line (its arithmetic, see
-// devices/cpu/scalar_loops-inl.h) and one record below it in the second half.
+// The records of elementwise ops with one operand that keep the dtype, round, or answer a question; the float functions
+// are in exponentials.cpp, trigonometry.cpp and special_functions.cpp. Each op is one RILL_SCALAR line (its arithmetic,
+// see devices/cpu/scalar_loops-inl.h) and one record below it in the second half.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/ops/unary.cpp"
 #include <hwy/foreach_target.h>
@@ -8,37 +9,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
-
-RILL_SCALAR(exp, floats, exp(x))
-RILL_SCALAR(exp2, floats, exp2(x))
-RILL_SCALAR(expm1, floats, expm1(x))
-RILL_SCALAR(log, floats, log(x))
-RILL_SCALAR(log2, floats, log2(x))
-RILL_SCALAR(log10, floats, log10(x))
-RILL_SCALAR(log1p, floats, log1p(x))
-RILL_SCALAR(sqrt, floats, sqrt(x))
-RILL_SCALAR(rsqrt, floats, V(1) / sqrt(x))
-RILL_SCALAR(cbrt, floats, cbrt(x))
-RILL_SCALAR(reciprocal, floats, V(1) / x)
-RILL_SCALAR(sin, floats, sin(x))
-RILL_SCALAR(cos, floats, cos(x))
-RILL_SCALAR(tan, floats, tan(x))
-RILL_SCALAR(asin, floats, asin(x))
-RILL_SCALAR(acos, floats, acos(x))
-RILL_SCALAR(atan, floats, atan(x))
-RILL_SCALAR(sinh, floats, sinh(x))
-RILL_SCALAR(cosh, floats, cosh(x))
-RILL_SCALAR(tanh, floats, tanh(x))
-RILL_SCALAR(asinh, floats, asinh(x))
-RILL_SCALAR(acosh, floats, acosh(x))
-RILL_SCALAR(atanh, floats, atanh(x))
-RILL_SCALAR(sigmoid, floats, sigmoid(x))
-RILL_SCALAR(softplus, floats, softplus(x))
-RILL_SCALAR(erf, floats, erf(x))
-RILL_SCALAR(erfc, floats, erfc(x))
-RILL_SCALAR(erfinv, floats, erfinv(x))
-RILL_SCALAR(lgamma, floats, lgamma(x))
-RILL_SCALAR(digamma, floats, digamma(x))
 
 RILL_SCALAR(negative, numbers, V(-x))
 RILL_SCALAR(square, numbers, V(x* x))
@@ -60,191 +30,13 @@ RILL_SCALAR(signbit, floats, copysign(V(1), x) < V(0))
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "rill/devices/ref/elementwise.h"
-#include "rill/ops/elementwise_records.h"
-#include "rill/ops/ops.h"
+#include "rill/ops/unary_records.h"
 
 namespace rill {
 
-namespace {
-
 using namespace elementwise;
-constexpr double two_over_sqrt_pi = 1.12837916709551257390, ln2 = 0.69314718055994530942, ln10 = 2.30258509299404568402;
 
-// The fields that most records share; the rest is set by name.
-struct Unary {
-  std::string_view name, doc;
-  DTypeSet dtypes;
-  Kernel cpu, ref;
-  Vjp vjp;
-  uint64_t saves_in = save_none, saves_out = save_none;
-  std::vector<Sample> (*samples)();
-  double max_ulp = 4;
-  ExportNames exported = {};
-  Infer infer = infer_same;
-  std::string_view no_gradient = "";
-  std::string_view no_finite_difference = "";
-};
-
-OpSpec spec_of(const Unary& u) {
-  OpSpec s;
-  s.name = u.name, s.doc = u.doc, s.kind = OpKind::elementwise, s.dtypes = u.dtypes, s.infer = u.infer;
-  s.vjp = u.vjp, s.saves_in = u.saves_in, s.saves_out = u.saves_out, s.no_gradient = u.no_gradient;
-  s.cpu = u.cpu, s.ref = u.ref, s.samples = u.samples, s.max_ulp = u.max_ulp, s.exported = u.exported;
-  s.cpu_dtypes = plain_set & ~complex_set;  // complex numbers take the reference loops
-  s.no_finite_difference = u.no_finite_difference;
-  return s;
-}
-
-constexpr DTypeSet analytic_set = float_set | complex_set;
-constexpr unsigned analytic = ref::floats | ref::complexes;
-
-}  // namespace
-extern const Op tanh_grad_op, sigmoid_grad_op, relu_grad_op;  // binary.cpp
-namespace {
-
-// The cotangent times the conjugate of the derivative (conj() is the identity on reals); 0 where no cotangent arrives,
-// also where the derivative is infinite.
-Tensor chain(const VjpArgs& a, const Tensor& derivative) { return multiply_no_nan(conj(derivative), a.cotangent[0]); }
-
-}  // namespace
-
-// RILL_FLOAT_UNARY(name, doc, dtypes, kinds, reference(x), cotangent of x = in from y = out, what it saves, samples,
-// ulp, onnx, tf)
-#define RILL_FLOAT_UNARY(fn, doc_text, set, kinds, reference, derivative, saves, sample_fn, ulp, onnx_name, tf_name) \
-  extern const Op fn##_op;                                                                                           \
-  const Op fn##_op(spec_of({.name = #fn,                                                                             \
-                            .doc = doc_text,                                                                         \
-                            .dtypes = set,                                                                           \
-                            .cpu = cpu::scalar_kernel<#fn>,                                                          \
-                            .ref = ref::scalar_kernel<[](auto x) {                                                   \
-                              using std::abs;                                                                        \
-                              return reference;                                                                      \
-                            },                                                                                       \
-                                                      kinds>,                                                        \
-                            .vjp =                                                                                   \
-                                [](const VjpArgs& a) {                                                               \
-                                  [[maybe_unused]] const Tensor &x = a.in[0], &y = a.out[0];                         \
-                                  return Tensors{derivative};                                                        \
-                                },                                                                                   \
-                            saves,                                                                                   \
-                            .samples = sample_fn,                                                                    \
-                            .max_ulp = ulp,                                                                          \
-                            .exported = {onnx_name, tf_name}}));                                                     \
-  Tensor fn(const Tensor& x, Where where) { return unary(fn##_op, x, true, where); }
-
-#define IN .saves_in = save(0)
-#define OUT .saves_out = save(0)
-#define SAMPLES(lo, hi) (unary_samples<lo, hi>)
-
-RILL_FLOAT_UNARY(exp, "e^x", analytic_set, analytic, std::exp(x), chain(a, y), OUT, SAMPLES(-300, 300), 2, "Exp", "Exp")
-RILL_FLOAT_UNARY(exp2, "2^x", float_set, ref::floats, std::exp2(x), chain(a, y* ln2), OUT, SAMPLES(-300, 300), 2, "",
-                 "")
-RILL_FLOAT_UNARY(expm1, "e^x - 1, accurate near 0", float_set, ref::floats, std::expm1(x), chain(a, y + 1), OUT,
-                 SAMPLES(-200, 200), 3, "", "Expm1")
-RILL_FLOAT_UNARY(log, "natural logarithm", analytic_set, analytic, std::log(x), chain(a, 1 / x), IN, SAMPLES(10, 500),
-                 2, "Log", "Log")
-RILL_FLOAT_UNARY(log2, "base-2 logarithm", float_set, ref::floats, std::log2(x), chain(a, 1 / (x * ln2)), IN,
-                 SAMPLES(10, 500), 3, "", "")
-RILL_FLOAT_UNARY(log10, "base-10 logarithm", float_set, ref::floats, std::log10(x), chain(a, 1 / (x * ln10)), IN,
-                 SAMPLES(10, 500), 3, "", "")
-RILL_FLOAT_UNARY(log1p, "log(1 + x), accurate near 0", float_set, ref::floats, std::log1p(x), chain(a, 1 / (1 + x)), IN,
-                 SAMPLES(-50, 300), 3, "", "Log1p")
-RILL_FLOAT_UNARY(sqrt, "square root", analytic_set, analytic, std::sqrt(x), chain(a, 0.5 / y), OUT, SAMPLES(10, 500), 1,
-                 "Sqrt", "Sqrt")
-RILL_FLOAT_UNARY(rsqrt, "1 / sqrt(x)", analytic_set, analytic, decltype(x)(1) / std::sqrt(x),
-                 chain(a, -0.5 * y * y * y), OUT, SAMPLES(10, 500), 2, "", "Rsqrt")
-RILL_FLOAT_UNARY(cbrt, "cube root", float_set, ref::floats, std::cbrt(x), chain(a, 1 / (3 * y * y)), OUT,
-                 SAMPLES(10, 500), 3, "", "")
-RILL_FLOAT_UNARY(reciprocal, "1 / x", analytic_set, analytic, decltype(x)(1) / x, chain(a, -(y* y)), OUT,
-                 SAMPLES(10, 500), 1, "Reciprocal", "Reciprocal")
-RILL_FLOAT_UNARY(sin, "sine of radians", analytic_set, analytic, std::sin(x), chain(a, cos(x)), IN, SAMPLES(-300, 300),
-                 2, "Sin", "Sin")
-RILL_FLOAT_UNARY(cos, "cosine of radians", analytic_set, analytic, std::cos(x), chain(a, -sin(x)), IN,
-                 SAMPLES(-300, 300), 2, "Cos", "Cos")
-RILL_FLOAT_UNARY(tan, "tangent of radians", analytic_set, analytic, std::tan(x), chain(a, 1 + y * y), OUT,
-                 SAMPLES(-130, 130), 4, "Tan", "Tan")
-RILL_FLOAT_UNARY(asin, "inverse sine", analytic_set, analytic, std::asin(x), chain(a, rsqrt(1 - x * x)), IN,
-                 SAMPLES(-90, 90), 4, "Asin", "Asin")
-RILL_FLOAT_UNARY(acos, "inverse cosine", analytic_set, analytic, std::acos(x), chain(a, -rsqrt(1 - x * x)), IN,
-                 SAMPLES(-90, 90), 4, "Acos", "Acos")
-RILL_FLOAT_UNARY(atan, "inverse tangent", analytic_set, analytic, std::atan(x), chain(a, 1 / (1 + x * x)), IN,
-                 SAMPLES(-300, 300), 4, "Atan", "Atan")
-RILL_FLOAT_UNARY(sinh, "hyperbolic sine", analytic_set, analytic, std::sinh(x), chain(a, cosh(x)), IN,
-                 SAMPLES(-200, 200), 4, "Sinh", "Sinh")
-RILL_FLOAT_UNARY(cosh, "hyperbolic cosine", analytic_set, analytic, std::cosh(x), chain(a, sinh(x)), IN,
-                 SAMPLES(-200, 200), 4, "Cosh", "Cosh")
-RILL_FLOAT_UNARY(tanh, "hyperbolic tangent", analytic_set, analytic, std::tanh(x),
-                 is_complex(y.dtype()) ? chain(a, 1 - y * y)
-                                       : apply1(tanh_grad_op, {&y, &a.cotangent[0]}, {}, Where::current()),
-                 OUT, SAMPLES(-300, 300), 5, "Tanh", "Tanh")
-RILL_FLOAT_UNARY(asinh, "inverse hyperbolic sine", analytic_set, analytic, std::asinh(x), chain(a, rsqrt(x* x + 1)), IN,
-                 SAMPLES(-300, 300), 4, "Asinh", "Asinh")
-RILL_FLOAT_UNARY(acosh, "inverse hyperbolic cosine", analytic_set, analytic, std::acosh(x),
-                 chain(a, 1 / (sqrt(x - 1) * sqrt(x + 1))), IN, SAMPLES(120, 500), 4, "Acosh", "Acosh")
-RILL_FLOAT_UNARY(atanh, "inverse hyperbolic tangent", analytic_set, analytic, std::atanh(x), chain(a, 1 / (1 - x * x)),
-                 IN, SAMPLES(-90, 90), 4, "Atanh", "Atanh")
-RILL_FLOAT_UNARY(sigmoid, "1 / (1 + e^-x)", float_set, ref::floats,
-                 x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)),
-                 apply1(sigmoid_grad_op, {&y, &a.cotangent[0]}, {}, Where::current()), OUT, SAMPLES(-300, 300), 4,
-                 "Sigmoid", "Sigmoid")
-RILL_FLOAT_UNARY(softplus, "log(1 + e^x), without overflow", float_set, ref::floats,
-                 (x > 0 ? x : 0) + std::log1p(std::exp(-abs(x))), chain(a, sigmoid(x)), IN, SAMPLES(-300, 300), 4,
-                 "Softplus", "Softplus")
-RILL_FLOAT_UNARY(erf, "error function, 2/sqrt(pi) times the integral of e^-t^2 from 0 to x", float_set, ref::floats,
-                 std::erf(x), chain(a, two_over_sqrt_pi* exp(-(x* x))), IN, SAMPLES(-200, 200), 4, "Erf", "Erf")
-RILL_FLOAT_UNARY(erfc, "1 - erf(x), accurate for large x", float_set, ref::floats, std::erfc(x),
-                 chain(a, -two_over_sqrt_pi* exp(-(x* x))), IN, SAMPLES(-200, 200), 4, "", "Erfc")
-RILL_FLOAT_UNARY(lgamma, "logarithm of |Gamma(x)|", float_set, ref::floats, std::lgamma(x), chain(a, digamma(x)), IN,
-                 SAMPLES(260, 800), 4, "", "Lgamma")
-
-namespace {
-// Newton steps on erf from a double-precision start (Giles, Approximating the erfinv function, 2010, for the start's
-// idea).
-long double erfinv_reference(long double x) {
-  if (!(x > -1 && x < 1)) return x == 1 ? INFINITY : x == -1 ? -INFINITY : NAN;
-  if (x == 0) return x;
-  long double w = -std::log((1 - x) * (1 + x)), y = w < 5 ? x * 0.9L : std::copysign(std::sqrt(w), x);
-  for (int i = 0; i < 60; ++i) {
-    long double e = std::fabs(x) < 0.5L ? x - std::erf(y) : x < 0 ? -(std::erfc(-y) - (1 + x)) : std::erfc(y) - (1 - x);
-    y += e * 0.886226925452758013649L * std::exp(y * y);
-  }
-  return y;
-}
-// Recurrence up to x >= 20, then the asymptotic series (Abramowitz and Stegun 6.3.5, 6.3.18); reflection below 0
-// (6.3.7).
-long double digamma_reference(long double x) {
-  constexpr long double pi = 3.14159265358979323846264338327950288L;
-  if (x == 0) return std::copysign((long double)INFINITY, -x);
-  if (std::isinf(x)) return x > 0 ? x : NAN;
-  if (x < 0) return std::floor(x) == x ? NAN : digamma_reference(1 - x) - pi / std::tan(pi * (x - std::floor(x)));
-  long double shift = 0;
-  for (; x < 20; x += 1) shift -= 1 / x;
-  long double i = 1 / (x * x);
-  return shift + std::log(x) - 0.5L / x -
-         i * (1 / 12.0L -
-              i * (1 / 120.0L -
-                   i * (1 / 252.0L - i * (1 / 240.0L - i * (1 / 132.0L - i * (691 / 32760.0L - i / 12.0L))))));
-}
-// The derivative of digamma by the same scheme on public functions (A&S 6.4.6, 6.4.12), for x > 0; reflected below.
-Tensor trigamma(const Tensor& x) {
-  Tensor positive = x > 0, z = where(positive, x, 1 - x), sum = zeros_like(z);
-  for (int i = 0; i < 8; ++i) sum = sum + 1 / square(z), z = z + 1;
-  Tensor i = 1 / square(z);
-  Tensor series =
-      1 / z + i * 0.5 + i / z * (1 / 6.0 - i * (1 / 30.0 - i * (1 / 42.0 - i * (1 / 30.0 - i * (5 / 66.0)))));
-  Tensor value = sum + series;
-  constexpr double pi = 3.14159265358979323846;
-  return where(positive, value, square(pi / sin(pi * x)) - value);
-}
-}  // namespace
-
-RILL_FLOAT_UNARY(erfinv, "inverse of erf, for x in [-1, 1]", float_set, ref::floats, erfinv_reference(x),
-                 chain(a, exp(y* y) / two_over_sqrt_pi), OUT, SAMPLES(-90, 90), 4, "", "Erfinv")
-RILL_FLOAT_UNARY(digamma, "derivative of lgamma", float_set, ref::floats, digamma_reference(x), chain(a, trigamma(x)),
-                 IN, SAMPLES(200, 800), 4, "", "Digamma")
-
-#undef RILL_FLOAT_UNARY
+extern const Op relu_grad_op;  // arithmetic.cpp
 
 // --- Ops that keep the dtype -----------------------------------------------------------------------------------------
 

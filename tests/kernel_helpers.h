@@ -259,12 +259,15 @@ class Generator {
   void bits() {
     static constexpr DType ints[] = {i8, u8, i16, u16, i32, u32, i64, u64};
     const DType t = ints[below(r_, 8)];
-    switch (below(r_, 8)) {
+    switch (below(r_, 11)) {
       case 0: add(Code::shl, t, {of(t)}, r_() % (8 * size_of(t))); break;
       case 1: add(Code::shr, t, {of(t)}, r_() % (8 * size_of(t))); break;
       case 2: add(Code::bit_or, t, {of(t), of(t)}); break;
       case 3: add(Code::bit_xor, t, {of(t), of(t)}); break;
       case 4: add(Code::mul_high, u32, {of(u32), of(u32)}); break;
+      case 8: add(Code::quotient, t, {of(t), of(t)}); break;
+      case 9: add(Code::shift_left, t, {of(t), of(t)}); break;
+      case 10: add(Code::shift_right, t, {of(t), of(t)}); break;
       case 5: add(Code::bitcast, below(r_, 2) ? i32 : u32, {number(of(f32))}); break;
       case 6: add(Code::bitcast, f64, {of(below(r_, 2) ? i64 : u64)}); break;
       default: {

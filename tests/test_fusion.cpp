@@ -83,6 +83,17 @@ TEST_CASE("row kernels take in what surrounds them") {
   }
 }
 
+TEST_CASE("integer division, powers and shifts fuse") {
+  auto f = [](const std::vector<Tensor>& v) {
+    return floor_divide(v[0], v[1]) + (v[0] % v[1]) * power(v[1], v[0]) - (v[0] << v[1]) + (v[0] >> v[1]);
+  };
+  for (DType d : {i8, u8, i16, u16, i32, u32, i64, u64}) {
+    Tensor x = random::bits({300}, {.key = random::Key(7)}).astype(d),
+           y = arange(-150, 150).astype(d);  // zeros, -1 and shifts out of range among them
+    CHECK(fused_kernels(f, {x, y}) == 1);
+  }
+}
+
 TEST_CASE("random words are made inside the kernel that uses them") {
   for (Shape s : {Shape{7}, Shape{33, 70}, Shape{5, 4, 3}, Shape{5000}}) {
     CHECK(fused_kernels(

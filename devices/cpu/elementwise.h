@@ -31,7 +31,7 @@ struct LoopTable {
 // the result.
 using Record = int32_t (*)(const int32_t* in);
 
-// The same by dtype, null where the arithmetic cannot be recorded (it is no straight line).
+// The same by dtype, null where there are no loops.
 struct RecordTable {
   Record record[dtype_count] = {};
 };

@@ -43,8 +43,7 @@ enum Kinds : unsigned {
   bools = 8,
   ints = 6,
   numbers = 7,
-  any_kind = 15,
-  branching_ints = 16  // the arithmetic of integers is no straight line, so that a kernel cannot record it
+  any_kind = 15
 };
 
 // Lanes for a run of T: vectors for floats, plain numbers otherwise.
@@ -60,6 +59,26 @@ template <>
 struct LanesFor<double> {
   using type = Lane<double>;
 };
+
+// Sums, differences and products for any lanes. Integers wrap: as numbers they are computed unsigned, where C++ defines
+// it.
+template <class V, class F>
+HWY_INLINE V wrapping(V x, V y, F f) {
+  if constexpr (std::is_integral_v<V>) return V(f(uint64_t(x), uint64_t(y)));
+  else return f(x, y);
+}
+template <class V>
+HWY_INLINE V plus(V x, V y) {
+  return wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a + b; });
+}
+template <class V>
+HWY_INLINE V minus(V x, V y) {
+  return wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a - b; });
+}
+template <class V>
+HWY_INLINE V times(V x, V y) {
+  return wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a * b; });
+}
 
 template <class T>
 HWY_INLINE void store_result(Lane<T> v, T* out, size_t n) {
@@ -183,11 +202,11 @@ const RecordTable* record_table() {
       auto set = [&](DType d, cpu::Record r) { t.record[int(d)] = r; };
       if constexpr ((kinds & floats) != 0)
         set(DType::f32, record<F, float, Inputs>), set(DType::f64, record<F, double, Inputs>);
-      if constexpr ((kinds & signed_ints) != 0 && (kinds & branching_ints) == 0) {
+      if constexpr ((kinds & signed_ints) != 0) {
         set(DType::i8, record<F, int8_t, Inputs>), set(DType::i16, record<F, int16_t, Inputs>);
         set(DType::i32, record<F, int32_t, Inputs>), set(DType::i64, record<F, int64_t, Inputs>);
       }
-      if constexpr ((kinds & unsigned_ints) != 0 && (kinds & branching_ints) == 0) {
+      if constexpr ((kinds & unsigned_ints) != 0) {
         set(DType::u8, record<F, uint8_t, Inputs>), set(DType::u16, record<F, uint16_t, Inputs>);
         set(DType::u32, record<F, uint32_t, Inputs>), set(DType::u64, record<F, uint64_t, Inputs>);
       }

@@ -55,6 +55,19 @@ T bitwise(Code c, T a, T b) {
 }
 
 template <class T>
+T two_integers(Code c, T a, T b) {
+  const bool in_range = uint64_t(b) < 8 * sizeof(T);
+  switch (c) {
+    case Code::quotient:
+      if (b == T(0)) return T(0);
+      return std::is_signed_v<T> && b == T(-1) ? T(0 - uint64_t(a)) : T(a / b);
+    case Code::shift_left: return in_range ? T(uint64_t(a) << b) : T(0);
+    case Code::shift_right: return in_range ? T(a >> b) : T(a < T(0) ? -1 : 0);
+    default: return T(uint64_t(a) * uint64_t(b) >> 32);  // mul_high
+  }
+}
+
+template <class T>
 T two(Code c, T a, T b) {
   switch (c) {
     case Code::add: return wrapping(a, b, [](auto x, auto y) { return x + y; });
@@ -68,7 +81,7 @@ T two(Code c, T a, T b) {
     default: break;
   }
   if constexpr (is_float<T>) return c == Code::div ? a / b : std::copysign(a, b);
-  else return T(uint64_t(a) * uint64_t(b) >> 32);  // mul_high
+  else return two_integers(c, a, b);
 }
 
 template <class T>

@@ -50,7 +50,10 @@ enum class Code : uint8_t {
   min,  // NaN if either is NaN, of zeros of either sign b: (a != a) | (a < b) ? a : b
   max,  // (a != a) | (a > b) ? a : b
   copysign,
-  mul_high,  // u32: the upper half of the 64-bit product
+  mul_high,     // u32: the upper half of the 64-bit product
+  quotient,     // integers: toward zero; 0 where b is 0
+  shift_left,   // integers; 0 where b is not in [0, bits)
+  shift_right,  // integers, arithmetic where signed; where b is not in [0, bits) all bits are the sign's, or 0
   // op a
   neg,
   bit_not,

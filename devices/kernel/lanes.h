@@ -14,6 +14,8 @@
 //                                                  `x * V(0.5)`, because `x * 0.5` widens where V is float
 //   + - * / unary -         rounded to V, never contracted. Integers wrap. No / for integer Lane<T>
 //   & | ^ ~ shl<k> shr<k>   integers; shr is arithmetic where signed, 0 <= k < width
+//   quotient shift_left shift_right  integer numbers: division toward zero, 0 where the divisor is 0; shifts by any
+//                           number, as if by as many single ones (negative: as if by very many)
 //   == != < <= > >=         give M; false with NaN, but != true.    M: & | ^ !
 //   select(m, a, b)         m ? a : b, lane by lane; both sides are evaluated
 //   fma(a, b, c)            a*b+c rounded once, on every target
@@ -362,6 +364,22 @@ HWY_INLINE T shl(T x) {
 template <int k, Number T>
 HWY_INLINE T shr(T x) {
   return static_cast<T>(x >> k);
+}
+
+template <Number T>
+HWY_INLINE T quotient(T x, T y) {
+  if (y == T(0)) return T(0);
+  if constexpr (std::is_signed_v<T>)
+    if (y == T(-1)) return T(0 - uint64_t(x));  // the least number has no negative
+  return T(x / y);
+}
+template <Number T>
+HWY_INLINE T shift_left(T x, T n) {
+  return uint64_t(n) < 8 * sizeof(T) ? T(uint64_t(x) << n) : T(0);
+}
+template <Number T>
+HWY_INLINE T shift_right(T x, T n) {
+  return uint64_t(n) < 8 * sizeof(T) ? T(x >> n) : T(x < T(0) ? -1 : 0);
 }
 
 HWY_INLINE Lane<int32_t> to_int(Lane<float> x) {

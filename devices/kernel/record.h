@@ -101,6 +101,9 @@ RILL_RECORD_2(>=, ge, bool)
 RILL_RECORD_F2(min, min)
 RILL_RECORD_F2(max, max)
 RILL_RECORD_F2(copysign, copysign)
+RILL_RECORD_F2(quotient, quotient)
+RILL_RECORD_F2(shift_left, shift_left)
+RILL_RECORD_F2(shift_right, shift_right)
 #undef RILL_RECORD_F2
 
 #define RILL_RECORD_F1(name, code)           \

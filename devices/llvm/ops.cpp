@@ -73,6 +73,26 @@ Value Ops::compare(Code c, DType d, Value x, Value y) {
   return LLVMBuildICmp(b, (is_signed_int(d) ? with_sign : without)[at], x, y, "");
 }
 
+// LLVM defines division neither by 0 nor of the least number by -1.
+Value Ops::quotient(DType d, Value x, Value y, int lanes) {
+  const Value zero = constant(d, 0, lanes), one = constant(d, 1, lanes),
+              none = LLVMBuildICmp(b, LLVMIntEQ, y, zero, "");
+  if (!is_signed_int(d)) return select(none, zero, LLVMBuildUDiv(b, x, select(none, one, y), ""));
+  const Value negates = LLVMBuildICmp(b, LLVMIntEQ, y, LLVMConstAllOnes(type(d, lanes)), "");
+  const Value q = LLVMBuildSDiv(b, x, select(LLVMBuildOr(b, none, negates, ""), one, y), "");
+  return select(none, zero, select(negates, LLVMBuildNeg(b, x, ""), q));
+}
+
+// Nor shifts by as many bits as there are, or more.
+Value Ops::shift(Code c, DType d, Value x, Value y, int lanes) {
+  const uint64_t bits = uint64_t(bits_of(d));
+  const Value fits = LLVMBuildICmp(b, LLVMIntULT, y, constant(d, bits, lanes), "");
+  const Value by = select(fits, y, constant(d, bits - 1, lanes)), zero = constant(d, 0, lanes);
+  if (c == Code::shift_left) return select(fits, LLVMBuildShl(b, x, by, ""), zero);
+  if (is_signed_int(d)) return LLVMBuildAShr(b, x, by, "");
+  return select(fits, LLVMBuildLShr(b, x, by, ""), zero);
+}
+
 Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
   const bool real = is_float(d);
   switch (c) {
@@ -86,6 +106,9 @@ Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
       Value product = LLVMBuildMul(b, LLVMBuildZExt(b, x, twice, ""), LLVMBuildZExt(b, y, twice, ""), "");
       return LLVMBuildTrunc(b, LLVMBuildLShr(b, product, constant(DType::i64, 32, lanes), ""), type(d, lanes), "");
     }
+    case Code::quotient: return quotient(d, x, y, lanes);
+    case Code::shift_left:
+    case Code::shift_right: return shift(c, d, x, y, lanes);
     case Code::min:
     case Code::max: {
       // The inner select is one instruction of x86.

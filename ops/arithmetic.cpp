@@ -1,0 +1,183 @@
+// Arithmetic with two operands, and the backward rules that are ops. Laid out as unary.cpp.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "rill/ops/arithmetic.cpp"
+#include <hwy/foreach_target.h>
+#include "rill/devices/cpu/scalar_loops-inl.h"
+#include "rill/devices/kernel/targets.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rill::HWY_NAMESPACE {
+
+// By squaring. Of a negative exponent, 1 / x^-n rounded toward zero: 0 but for x of 1 and -1.
+template <class V>
+HWY_INLINE V integer_power(V x, V n) {
+  using T = scalar_t<V>;
+  const V one(T(1)), zero(T(0));
+  V result = one, square = x, left = n;
+  for (size_t bit = 0; bit < 8 * sizeof(T); ++bit) {
+    if constexpr (std::is_integral_v<V>)
+      if (left == zero) break;  // the rest would change nothing
+    result = select((left & one) != zero, times(result, square), result);
+    square = times(square, square);
+    left = shr<1>(left);
+  }
+  if constexpr (std::is_signed_v<T>) {
+    const V minus_one(T(-1)), of_minus_one = select(V(n & one) != zero, minus_one, one);
+    result = select(n < zero, select(x == one, one, select(x == minus_one, of_minus_one, zero)), result);
+  }
+  return result;
+}
+template <class V>
+HWY_INLINE V power_lanes(V x, V y) {
+  if constexpr (std::is_integral_v<scalar_t<V>>) return integer_power(x, y);
+  else return pow(x, y);
+}
+
+RILL_SCALAR2(add, numbers, plus(x, y))
+RILL_SCALAR2(subtract, numbers, minus(x, y))
+RILL_SCALAR2(multiply, numbers, times(x, y))
+RILL_SCALAR2(divide, floats, x / y)
+RILL_SCALAR2(multiply_no_nan, floats, select(y == V(0), V(0), x* y))
+RILL_SCALAR2(tanh_grad, floats, select(y == V(0), V(0), y - x * y * x))
+RILL_SCALAR2(sigmoid_grad, floats, select(y == V(0), V(0), x* y - x * y * x))
+RILL_SCALAR2(relu_grad, floats, select(x > V(0), y, V(0)))
+RILL_SCALAR2(atan2, floats, atan2(x, y))
+RILL_SCALAR2(copysign, floats, copysign(x, y))
+RILL_SCALAR2(power, numbers, power_lanes(x, y))
+
+}  // namespace rill::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "rill/ops/binary_records.h"
+
+namespace rill {
+
+using namespace elementwise;
+
+// Of two bools the result is bool, as in numpy: by the op `bools`.
+#define RILL_ARITHMETIC(fn, bools, ...)                                                           \
+  extern const Op fn##_op;                                                                        \
+  const Op fn##_op(spec_of({.name = #fn, __VA_ARGS__}));                                          \
+  Tensor fn(const Tensor& x, const Tensor& y, Where where) {                                      \
+    if (x.defined() && y.defined() && x.dtype() == DType::boolean && y.dtype() == DType::boolean) \
+      return bools(x, y, where);                                                                  \
+    return binary(fn##_op, x, y, false, where);                                                   \
+  }
+
+RILL_ARITHMETIC(add, bitwise_or, .doc = "x + y; of bools, or", .dtypes = number_set, .cpu = cpu::scalar_kernel<"add">,
+                .ref = REF2(ref::numbers, x + y), .vjp = VJP2(g, g), .samples = REAL_SAMPLES,
+                .exported = {"Add", "AddV2"})
+RILL_BINARY(subtract, false, .doc = "x - y", .dtypes = number_set, .cpu = cpu::scalar_kernel<"subtract">,
+            .ref = REF2(ref::numbers, x - y), .vjp = VJP2(g, -g), .samples = REAL_SAMPLES, .exported = {"Sub", "Sub"})
+RILL_ARITHMETIC(multiply, bitwise_and, .doc = "x * y; of bools, and", .dtypes = number_set,
+                .cpu = cpu::scalar_kernel<"multiply">, .ref = REF2(ref::numbers, x* y),
+                .vjp = VJP2(g * conj(y), g* conj(x)), .saves_in = save_both, .samples = REAL_SAMPLES,
+                .exported = {"Mul", "Mul"})
+RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cpu = cpu::scalar_kernel<"divide">,
+            .ref = REF2(ref::floats | ref::complexes, x / y),
+            .vjp = VJP2(multiply_no_nan(reciprocal(conj(y)), g), multiply_no_nan(-conj(x / (y * y)), g)),
+            .saves_in = save_both, .samples = (binary_samples<-300, 300, 50, 300>), .exported = {"Div", "RealDiv"})
+// Backward rules that a training step runs often, in one pass over memory; x is the forward result, y its cotangent.
+#define RILL_GRAD(fn, doc_text, reference, dx, dy, onnx_name, tf_name)       \
+  extern const Op fn##_op;                                                   \
+  const Op fn##_op(spec_of({.name = #fn,                                     \
+                            .doc = doc_text,                                 \
+                            .dtypes = float_set,                             \
+                            .cpu = cpu::scalar_kernel<#fn>,                  \
+                            .ref = REF2(ref::floats, reference),             \
+                            .vjp = VJP2(dx, dy),                             \
+                            .saves_in = save_both,                           \
+                            .samples = (binary_samples<-90, 90, -300, 300>), \
+                            .max_ulp = 16,                                   \
+                            .exported = {onnx_name, tf_name},                \
+                            .no_special_values = "x is a result of the forward op, within its range"}));
+RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x), multiply_no_nan(-2 * x * y, g),
+          multiply_no_nan(1 - x * x, g), "", "TanhGrad")
+RILL_GRAD(sigmoid_grad, "x * y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : x * y - x * y * x),
+          multiply_no_nan((1 - 2 * x) * y, g), multiply_no_nan(x * (1 - x), g), "", "SigmoidGrad")
+RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like(g), where(x > 0, g, 0), "", "ReluGrad")
+
+// What chain rules multiply by: where no cotangent arrives, an infinite derivative does not matter. That is how the
+// dead branch of a where() cannot poison a gradient with NaN.
+extern const Op multiply_no_nan_op;
+const Op multiply_no_nan_op(spec_of({.name = "multiply_no_nan",
+                                     .doc = "x * y, and 0 where y is 0 whatever x is",
+                                     .dtypes = float_set,
+                                     .cpu = cpu::scalar_kernel<"multiply_no_nan">,
+                                     .ref = REF2(ref::floats, y == 0 ? 0 : x * y),
+                                     .vjp = VJP2(multiply_no_nan(y, g), multiply_no_nan(x, g)),
+                                     .saves_in = save_both,
+                                     .samples = REAL_SAMPLES,
+                                     .exported = {"", "MulNoNan"}}));
+Tensor multiply_no_nan(const Tensor& x, const Tensor& y, Where where) {
+  bool is_complex_pair = x.defined() && y.defined() && (is_complex(x.dtype()) || is_complex(y.dtype()));
+  return is_complex_pair ? multiply(x, y, where) : binary(multiply_no_nan_op, x, y, true, where);
+}
+
+namespace {
+template <class X>
+X reference_power(X x, X y) {
+  if constexpr (std::is_integral_v<X>) {
+    if constexpr (std::is_signed_v<X>)
+      if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
+    X r = 1;
+    // Wraps modulo 2^64, so powers past 64 factors of an even base are 0; odd ones cycle: square and multiply.
+    for (uint64_t e = uint64_t(y), b = uint64_t(x); e; e >>= 1, b *= b)
+      if (e & 1) r = X(uint64_t(r) * b);
+    return r;
+  } else {
+    return std::pow(x, y);
+  }
+}
+// x^(y-1) y where y is not 0, else 0, so that 0^0 has no NaN gradient.
+Tensor power_by_x(const Tensor& x, const Tensor& y) { return where(y == 0, 0, y * power(x, where(y == 0, 1, y - 1))); }
+// x^y log x where x > 0; where x is 0 the limit is 0; for x < 0 there is no real derivative: 0, as JAX.
+Tensor power_by_y(const Tensor& x, const Tensor& z) { return where(x > 0, z * log(where(x > 0, x, 1)), 0); }
+}  // namespace
+RILL_BINARY(
+    power, false, .doc = "x^y; of integers, an integer that wraps", .dtypes = real_set | complex_set,
+    .cpu = cpu::scalar_kernel<"power">, .ref = REF2(ref::numbers, reference_power(x, y)),
+    .vjp =
+        [](const VjpArgs& a) {
+          const Tensor &x = a.in[0], &y = a.in[1], &z = a.out[0], &g = a.cotangent[0];
+          if (is_complex(x.dtype()))
+            return both(a, [&] { return g * conj(y * power(x, y - 1)); }, [&] { return g * conj(z * log(x)); });
+          return both(
+              a, [&] { return multiply_no_nan(power_by_x(x, y), g); },
+              [&] { return multiply_no_nan(power_by_y(x, z), g); });
+        },
+    .saves_in = save_both, .saves_out = save(0), .samples = (binary_samples<20, 300, -200, 300>), .max_ulp = 4,
+    .exported = {"Pow", "Pow"})
+RILL_BINARY(atan2, true, .doc = "the angle of the point (y, x), in (-pi, pi]", .dtypes = float_set,
+            .cpu = cpu::scalar_kernel<"atan2">, .ref = REF2(ref::floats, std::atan2(x, y)),
+            .vjp = VJP2(multiply_no_nan(y / (x * x + y * y), g), multiply_no_nan(-x / (x * x + y * y), g)),
+            .saves_in = save_both, .samples = REAL_SAMPLES, .max_ulp = 4, .exported = {"", "Atan2"})
+RILL_BINARY(copysign, true, .doc = "|x| with the sign of y", .dtypes = float_set, .cpu = cpu::scalar_kernel<"copysign">,
+            .ref = REF2(ref::floats, std::copysign(x, y)),
+            .vjp = VJP2(g * sign(x) * copysign(ones_like(g), y), zeros_like(g)), .saves_in = save_both,
+            .samples = REAL_SAMPLES, .max_ulp = 0)
+RILL_BINARY(fmod, false, .doc = "x - y trunc(x / y): the sign of x; an integer modulo 0 gives 0", .dtypes = real_set,
+            .cpu = nullptr,
+            .ref = REF2(ref::reals,
+                        [&] {
+                          using X = decltype(x);
+                          if constexpr (!std::is_integral_v<X>) return std::fmod(x, y);
+                          else if constexpr (std::is_signed_v<X>) return y == 0 || y == -1 ? X(0) : X(x % y);
+                          else return y == 0 ? X(0) : X(x % y);
+                        }()),
+            .vjp = VJP2(g, -g* trunc(x / y)), .saves_in = save_both, .samples = (binary_samples<-300, 300, 50, 200>),
+            .max_ulp = 0, .exported = {"Mod", "Mod"})
+RILL_BINARY(
+    nextafter, true, .doc = "the next number after x toward y", .dtypes = one_of({f32, f64}), .cpu = nullptr,
+    .ref =
+        [](const KernelArgs& args) {
+          // In the operands' own type: a wider one has other neighbours.
+          if (args.output().dtype() == f32)
+            return ref::detail::compute<float, [](float x, float y) { return std::nextafter(x, y); }, 2>(args);
+          ref::detail::compute<double, [](double x, double y) { return std::nextafter(x, y); }, 2>(args);
+        },
+    .samples = REAL_SAMPLES, .max_ulp = 0, .no_gradient = "a step of one unit in the last place")
+
+}  // namespace rill
+#endif  // HWY_ONCE
