@@ -8,11 +8,13 @@
 namespace rill {
 
 using Operands = std::span<const Tensor* const>;
+struct Packed;
 
 struct KernelArgs {
   Operands in;                   // any strides, unless the record asks for contiguous ones
   std::span<Tensor* const> out;  // dense, uninitialised; may share memory with an input where the record allows it
   AttrsView attrs;
+  Packed* packed = nullptr;  // where operand 1 never changes: room for it in another layout (packed.h)
 
   const Tensor& input(int i) const { return *in[i]; }
   Tensor& output(int i = 0) const { return *out[i]; }

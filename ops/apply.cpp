@@ -103,15 +103,15 @@ Kernel kernel_for(const Op& op, Device device, DType dtype) {
   return own ? op.cpu : op.ref;
 }
 
-void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs) {
+void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs, Packed* packed) {
   Kernel kernel = kernel_for(op, out[0]->device(), in.empty() ? out[0]->dtype() : in[0]->dtype());
-  if (!op.wants_contiguous) return kernel({in, out, attrs});
+  if (!op.wants_contiguous) return kernel({in, out, attrs, packed});
   SmallVec<Tensor, 4> copies;
   SmallVec<const Tensor*, 8> dense(in);
   copies.reserve(in.size());
   for (const Tensor*& t : dense)
     if (!t->is_contiguous()) t = &copies.emplace_back(dense_copy(*t));
-  kernel({dense, out, attrs});
+  kernel({dense, out, attrs, packed});
 }
 
 Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {

@@ -26,7 +26,7 @@ OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, c
 // The kernel that runs op on `device` for a first input (or, without inputs, an output) of `dtype`.
 Kernel kernel_for(const Op& op, Device device, DType dtype);
 // Runs that kernel into `out` (dense, allocated); no tape, no trace. What an executable calls.
-void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs);
+void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs, Packed* packed = nullptr);
 // Allocates the outputs (or makes the view) and runs the kernel; no tape, no trace.
 Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs);
 Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs);

@@ -148,6 +148,7 @@ const Op dot_general_op({
     .saves_in = save_all,
     .cpu = cpu::dot_general,
     .ref = ref::dot_general,
+    .packs = true,
     .samples = samples_dot_general,
     .sum_tolerance = 8,
     .exported = {.onnx = "Einsum", .tensorflow = "Einsum"},

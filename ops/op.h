@@ -144,6 +144,7 @@ struct OpSpec {
   Kernel ref = nullptr;             // plain, slow, obviously right; the oracle. Null only where `view` is set.
   View view = nullptr;
   bool wants_contiguous = false;  // inputs are made dense before the kernel runs
+  bool packs = false;             // the kernel makes use of KernelArgs::packed
 
   // For ops that compute whole rows, the same arithmetic once more on recording lanes, so that a fused kernel can hold
   // it: how many of the first operand's last axes make a row (0: not these operands), and the outputs' values.

@@ -101,7 +101,7 @@ void run_epilogue(const KernelArgs& args) {
   std::vector<TailStep> steps = p.steps;
   for (size_t i = 0; i < steps.size(); ++i)
     if (in[i + 2]->rep()->data == args.output().rep()->data) steps[i].spread = TailStep::Spread::own;
-  const KernelArgs dense{Operands(in.data(), in.size()), args.out, p.attrs};
+  const KernelArgs dense{Operands(in.data(), in.size()), args.out, p.attrs, args.packed};
   const bool done =
       p.product == &conv_op ? cpu::conv_with_tail(dense, steps) : cpu::dot_general_with_tail(dense, steps);
   if (!done) run_in_turn(p, args);
@@ -129,6 +129,7 @@ const Op epilogue_op({.name = "epilogue",
                       .no_gradient = "made after differentiation",
                       .cpu = run_epilogue,
                       .ref = run_epilogue_plainly,
+                      .packs = true,
                       .listed = false});
 
 bool epilogue_may_overwrite(const Node& n, ValueId v) {

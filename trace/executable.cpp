@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "rill/devices/packed.h"
 #include "rill/devices/registry.h"
 #include "rill/trace/layout.h"
 
@@ -23,6 +24,7 @@ Executable::~Executable() = default;
 
 Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_)) {
   Layouts layouts;
+  const std::vector<bool> constant = constant_nodes();
   for (const Node& n : graph_.nodes()) {
     size_t first = plan_.first[size_t(&n - graph_.nodes().data())];
     layouts.append(n);
@@ -50,10 +52,22 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
       instructions_.push_back(std::move(i));
       continue;
     }
+    if (n.op->packs && constant[size_t(n.inputs[1].node)]) i.packed = std::make_unique<Packed>();
     DType dtype = n.inputs.empty() ? n.outputs[0].dtype : graph_.spec(n.inputs[0]).dtype;
     if (!i.is_view && (dense || !n.op->wants_contiguous)) i.kernel = kernel_for(*n.op, n.outputs[0].device, dtype);
     instructions_.push_back(std::move(i));
   }
+}
+
+std::vector<bool> Executable::constant_nodes() const {
+  std::vector<bool> constant(graph_.nodes().size());
+  for (const GraphInput& i : graph_.inputs) constant[size_t(i.node)] = i.kind == GraphInput::Kind::captured;
+  for (size_t k = 0; k < constant.size(); ++k) {
+    const Node& n = graph_.nodes()[k];
+    if (n.kind == Node::Kind::constant) constant[k] = true;
+    else if (n.kind == Node::Kind::op) constant[k] = n.op->view && constant[size_t(n.inputs[0].node)];
+  }
+  return constant;
 }
 
 size_t Executable::kernel_count() const {
@@ -101,6 +115,8 @@ void Executable::retire() const {
   std::lock_guard lock(mutex_);
   retired_ = true;
   idle_.clear();
+  for (const Instruction& i : instructions_)
+    if (i.packed) i.packed->clear();
 }
 
 void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
@@ -124,8 +140,8 @@ void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
       const bool over = p.over >= 0 && held_by_caller_alone(f.values[size_t(p.over)]);
       *o.out[k] = over ? make_alias(f.values[size_t(p.over)]) : empty_tensor(n.outputs[k]);
     }
-  if (i.kernel) i.kernel({o.in, o.out, n.attrs});
-  else run_kernel(*i.op, o.in, o.out, n.attrs);
+  if (i.kernel) i.kernel({o.in, o.out, n.attrs, i.packed.get()});
+  else run_kernel(*i.op, o.in, o.out, n.attrs, i.packed.get());
 }
 
 template <class F>

@@ -46,9 +46,12 @@ class Executable {
     SmallVec<uint32_t, 4> in, out;  // value numbers
     bool makes_outputs = false;     // its outputs are allocated at each call
     bool is_view = false;
+    std::unique_ptr<Packed> packed;  // where the kernel may keep its constant operand packed
   };
   struct Frame;
 
+  // For each node, whether its outputs are the same at every call: constants, captured tensors, views of these.
+  std::vector<bool> constant_nodes() const;
   std::unique_ptr<Frame> make_frame() const;
   void execute(const Instruction& i, size_t at, Frame& f) const;
   // run(), with execute_one(instruction, its number, frame) for each instruction.

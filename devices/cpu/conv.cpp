@@ -30,6 +30,7 @@ struct Problem {
   Sliding s;
   size_t n;  // axes of space
   std::span<const TailStep> tail = {};
+  bool packs_weight = false;  // the weights are an operand that was reordered once
 
   Dims space(const int64_t (&of)[3]) const { return Dims(of + 3 - n, of + 3); }
 };
@@ -156,6 +157,10 @@ onednn::Call build(const void* context) {
   onednn::Call call;
   int bound[2];
   for (int i = 0; i < 2; ++i) {
+    if (q.packs_weight && in[i] == &w) {
+      bound[i] = call.add_packed_memory(d.w, c.w, i);
+      continue;
+    }
     bound[i] = call.add_memory(*in[i]->user, i);
     if (*in[i]->user == *in[i]->wanted) continue;
     const int reordered = call.add_memory(*in[i]->wanted, -1);
@@ -182,7 +187,16 @@ onednn::Call& find(const Problem& q) {
   for (const auto* sizes : {&q.s.in, &q.s.window, &q.s.out, &q.s.stride, &q.s.lo, &q.s.dilation}) key.add_all(*sizes);
   key.add_all(q.p->pads_hi);
   for (const TailStep& step : q.tail) key.add(int64_t(step.kind) * 4 + int64_t(step.spread));
+  key.add(q.packs_weight);
   return onednn::find_call(key, build, &q);
+}
+
+// The weights are operand 1 of the forward and of the input's gradient.
+bool run_packed(Problem q, std::span<const void* const> slots, const KernelArgs& args) {
+  if (!args.packed || q.which == Which::weight) return false;
+  q.packs_weight = true;
+  onednn::Call& call = find(q);
+  return call.supported() && call.run_packed(slots, args.input(1), *args.packed);
 }
 
 // Convolution weight gradients sum over the batch, which oneDNN divides among its threads. Here the batch is cut into
@@ -246,9 +260,13 @@ void run(const KernelArgs& args, Which which, Kernel self, Kernel plain) {
     if (out.dtype() == DType::f32)
       done = weight_in_pieces(q, args.in_data<float>(0), args.in_data<float>(1), args.out_data<float>(), a.size(),
                               b.size(), out.size());
-  } else if (onednn::Call& call = find(q); call.supported()) {
-    call.run({a.rep()->data, b.rep()->data, out.mutable_rep()->data});
-    done = true;
+  } else {
+    const void* const slots[] = {a.rep()->data, b.rep()->data, out.mutable_rep()->data};
+    done = run_packed(q, slots, args);
+    if (onednn::Call* call = done ? nullptr : &find(q); call && call->supported()) {
+      call->run(slots);
+      done = true;
+    }
   }
   if (done) return;
   if (out.dtype() == DType::f32) plain(args);
@@ -268,10 +286,11 @@ bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
   if (out.dtype() != DType::f32 || out.size() == 0 || a.size() == 0 || b.size() == 0 || p.layout != Layout::nhwc)
     return false;
   const Problem q{Which::forward, out.dtype(), &p, sliding(p, a.shape(), b.shape()), p.strides.size(), steps};
-  onednn::Call& call = find(q);
-  if (!call.supported()) return false;
   SmallVec<const void*, 8> slots{a.rep()->data, b.rep()->data, out.mutable_rep()->data};
   for (size_t i = 0; i < steps.size(); ++i) slots.push_back(args.input(int(i) + 2).rep()->data);
+  if (run_packed(q, slots, args)) return true;
+  onednn::Call& call = find(q);
+  if (!call.supported()) return false;
   call.run(slots);
   return true;
 }

@@ -150,6 +150,7 @@ struct MatmulContext {
   int64_t batch, a_batch, b_batch;
   Gemm g;
   std::span<const TailStep> tail = {};
+  bool packs_b = false;  // b in a layout of oneDNN's choice
 };
 onednn::Call build_matmul(const void* p) {
   using namespace dnnl;
@@ -165,10 +166,13 @@ onednn::Call build_matmul(const void* p) {
   };
   const memory::desc a = desc(g.m, g.k, g.a_m, g.a_k, x.a_batch), b = desc(g.k, g.n, g.b_k, g.b_n, x.b_batch),
                      c = desc(g.m, g.n, g.n, 1, g.m * g.n);
-  const matmul::primitive_desc pd(onednn::engine(), a, b, c, onednn::with_tail(x.tail, c, 1));
+  const memory::desc any_b(b.get_dims(), type, memory::format_tag::any);
+  const matmul::primitive_desc pd(onednn::engine(), a, x.packs_b ? any_b : b, c, onednn::with_tail(x.tail, c, 1));
   onednn::Call call;
   if (!x.tail.empty() && std::strstr(pd.impl_info_str(), "ref") == pd.impl_info_str()) return call;
-  const int ma = call.add_memory(a, 0), mb = call.add_memory(b, 1), mc = call.add_memory(c, 2);
+  const int ma = call.add_memory(a, 0),
+            mb = x.packs_b ? call.add_packed_memory(b, pd.weights_desc(), 1) : call.add_memory(b, 1),
+            mc = call.add_memory(c, 2);
   std::vector<std::pair<int, int>> args{{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}};
   for (size_t i = 0; i < x.tail.size(); ++i)
     if (x.tail[i].spread != TailStep::Spread::own)
@@ -177,14 +181,17 @@ onednn::Call build_matmul(const void* p) {
   call.add_step(matmul(pd), pd.scratchpad_desc(), args);
   return call;
 }
-// slots: a, b, c and the tail's operands.
-bool gemm_onednn(const MatmulContext& context, std::span<const void* const> slots) {
-  const auto& [dtype, batch, a_batch, b_batch, g, tail] = context;
+onednn::Call& find(const MatmulContext& context) {
+  const auto& [dtype, batch, a_batch, b_batch, g, tail, packs_b] = context;
   onednn::Key key(1);
   key.add_all(std::initializer_list<int64_t>{int64_t(dtype), batch, a_batch, b_batch, g.m, g.n, g.k, g.a_m, g.a_k,
-                                             g.b_k, g.b_n});
+                                             g.b_k, g.b_n, packs_b});
   for (const TailStep& s : tail) key.add(int64_t(s.kind) * 4 + int64_t(s.spread));
-  onednn::Call& call = onednn::find_call(key, build_matmul, &context);
+  return onednn::find_call(key, build_matmul, &context);
+}
+// slots: a, b, c and the tail's operands.
+bool gemm_onednn(const MatmulContext& context, std::span<const void* const> slots) {
+  onednn::Call& call = find(context);
   if (!call.supported()) return false;
   call.run(slots);
   return true;
@@ -193,6 +200,13 @@ bool gemm_onednn(DType dtype, int64_t batch, int64_t a_batch, int64_t b_batch, c
                  const void* b, void* c) {
   const void* const slots[] = {a, b, c};
   return gemm_onednn({dtype, batch, a_batch, b_batch, g}, slots);
+}
+// One product whose b never changes.
+bool gemm_packed(MatmulContext context, std::span<const void* const> slots, const KernelArgs& args) {
+  if (!args.packed) return false;
+  context.packs_b = true;
+  onednn::Call& call = find(context);
+  return call.supported() && call.run_packed(slots, args.input(1), *args.packed);
 }
 #else
 bool gemm_onednn(DType, int64_t, int64_t, int64_t, const Gemm&, const void*, const void*, void*) { return false; }
@@ -226,7 +240,12 @@ void own_float(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c)
   }
 }
 
-bool run_onednn(DType dtype, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c) {
+bool run_onednn(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c) {
+  const DType dtype = args.output().dtype();
+#ifdef RILL_HAVE_ONEDNN
+  const void* const slots[] = {a.data, b.data, c};
+  if (batch == 1 && gemm_packed({dtype, 1, 0, 0, g}, slots, args)) return true;
+#endif
   int64_t a_stride, b_stride;
   if (a.batch_stride(a_stride) && b.batch_stride(b_stride) && (a_stride != 0 || b_stride != 0 || batch == 1))
     return gemm_onednn(dtype, batch, a_stride, b_stride, g, a.data, b.data, c);
@@ -273,9 +292,9 @@ void dot_general(const KernelArgs& args) {
 
   // Which kernel.
   if (half) {
-    if (deterministic() || !run_onednn(dtype, batch, g, a, b, c)) through_f32(args, dot_general);
+    if (deterministic() || !run_onednn(args, batch, g, a, b, c)) through_f32(args, dot_general);
   } else if (dtype == DType::f32) {
-    if (is_small(g) || deterministic() || !run_onednn(dtype, batch, g, a, b, c))
+    if (is_small(g) || deterministic() || !run_onednn(args, batch, g, a, b, c))
       own_float(batch, g, a, b, static_cast<float*>(c));
   } else if (dtype == DType::f64) {
     own_float(batch, g, a, b, static_cast<double*>(c));
@@ -302,7 +321,8 @@ bool dot_general_with_tail(const KernelArgs& args, std::span<const TailStep> ste
   if (g.k == 0 || is_small(g)) return false;
   SmallVec<const void*, 8> slots{a.data, b.data, out.mutable_rep()->data};
   for (size_t i = 0; i < steps.size(); ++i) slots.push_back(args.input(int(i) + 2).rep()->data);
-  return gemm_onednn({DType::f32, 1, 0, 0, g, steps}, slots);
+  const MatmulContext context{DType::f32, 1, 0, 0, g, steps};
+  return gemm_packed(context, slots, args) || gemm_onednn(context, slots);
 }
 #else
 bool dot_general_with_tail(const KernelArgs&, std::span<const TailStep>) { return false; }

@@ -122,6 +122,11 @@ int Call::add_memory(const dnnl::memory::desc& desc, int slot) {
   return int(memories_.size()) - 1;
 }
 
+int Call::add_packed_memory(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted, int slot) {
+  packed_ = {plain, wanted, slot};
+  return add_memory(wanted, slot);
+}
+
 void Call::add_step(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
                     const std::vector<std::pair<int, int>>& args) {
   Step step{std::move(primitive), {}};
@@ -141,6 +146,37 @@ void Call::run(std::span<const void* const> slots) {
   }
   for (const Step& s : steps_)
     check(dnnl_primitive_execute(s.primitive.get(), stream(), int(s.args.size()), s.args.data()));
+}
+
+namespace {
+// What Packed::made holds here. It keeps the operand, so that its memory cannot become another tensor's.
+struct PackedOperand {
+  Tensor operand;
+  const void* data;  // the plain one's
+  dnnl::memory::desc layout;
+  Ref<Buffer> buffer;
+};
+
+std::shared_ptr<const PackedOperand> pack(const Tensor& operand, const void* data, const dnnl::memory::desc& from,
+                                          const dnnl::memory::desc& to) {
+  Ref<Buffer> buffer = allocate(Device(), to.get_size());
+  dnnl::memory plain(from, engine(), const_cast<void*>(data)), packed(to, engine(), buffer->data);
+  dnnl::stream s(engine());
+  dnnl::reorder(plain, packed).execute(s, plain, packed);
+  s.wait();
+  return std::make_shared<PackedOperand>(PackedOperand{operand, data, to, std::move(buffer)});
+}
+}  // namespace
+
+bool Call::run_packed(std::span<const void* const> slots, const Tensor& operand, Packed& packed) {
+  SmallVec<const void*, 8> given(slots.begin(), slots.end());
+  const void*& slot = given[size_t(packed_.slot)];
+  const auto made = std::static_pointer_cast<const PackedOperand>(
+      packed.get([&] { return pack(operand, slot, packed_.plain, packed_.wanted); }));
+  if (made->data != slot || made->layout != packed_.wanted) return false;
+  slot = made->buffer->data;
+  run(given);
+  return true;
 }
 
 Call& find_call(Key key, Call (*build)(const void*), const void* context) {

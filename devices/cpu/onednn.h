@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "rill/devices/contraction_tail.h"
+#include "rill/devices/packed.h"
 #include "rill/tensor/buffer.h"
 #include "rill/tensor/dtype.h"
 #include "rill/tensor/shape.h"
+#include "rill/tensor/tensor.h"
 
 namespace rill::cpu::onednn {
 
@@ -46,12 +48,21 @@ class Call {
   // A step; `args` pairs DNNL_ARG_* with what add_memory returned.
   void add_step(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
                 const std::vector<std::pair<int, int>>& args);
+  // Slot `slot` takes an operand in a layout of oneDNN's choice, made from one that lies as `plain`: see run_packed().
+  int add_packed_memory(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted, int slot);
   // Whether oneDNN has an implementation: a call without steps says that it has not.
   bool supported() const { return !steps_.empty(); }
   void run(std::span<const void* const> slots);
   void run(std::initializer_list<const void*> slots) { run(std::span(slots.begin(), slots.size())); }
+  // The same, where slots[i] of the packed slot is the plain operand, that of `operand`: packs it at the first run and
+  // keeps it in `packed`. False, having done nothing, where another layout or operand is kept there.
+  bool run_packed(std::span<const void* const> slots, const Tensor& operand, Packed& packed);
 
  private:
+  struct PackedSlot {
+    dnnl::memory::desc plain, wanted;
+    int slot = -1;
+  };
   struct Step {
     dnnl::primitive primitive;
     std::vector<dnnl_exec_arg_t> args;
@@ -64,6 +75,7 @@ class Call {
   std::vector<dnnl::memory> memories_;                // keeps alive what the rest points to
   std::vector<std::pair<dnnl_memory_t, int>> slots_;  // memory object, slot
   std::vector<Temporary> temporaries_;
+  PackedSlot packed_;
   size_t temporary_bytes_ = 0;
 };
 

@@ -1,0 +1,87 @@
+// Weights that never change are brought into the layout of the library's kernels once, at the first call: the bits stay
+// those of eager, and nothing but outputs is allocated from then on.
+#include <thread>
+
+#include "catch.h"
+#include "rill/rill.h"
+#include "same.h"
+
+using namespace rill;
+
+namespace {
+
+Tensor normal(const Shape& s, DType d = f32) {
+  return random::normal(s, {.dtype = d, .key = random::Key(uint64_t(s.numel()))});
+}
+
+// Calls f five times, through the change of tiers, and compares each with eager.
+template <class F>
+void same_as_eager(F f, const Tensor& x) {
+  auto traced = function("f", f);
+  for (int call = 0; call < 5; ++call) {
+    INFO("call " << call);
+    CHECK(same(traced(x), f(x)));
+    if (call == 1) jit::wait();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a product with constant weights has the bits of eager") {
+  struct Sizes {
+    int64_t m, k, n;
+  };
+  for (auto [m, k, n] : {Sizes{1, 512, 512}, {8, 300, 77}, {33, 2000, 65}, {128, 784, 512}, {100, 64, 1000}}) {
+    INFO(m << "x" << k << "x" << n);
+    const Tensor w = normal({k, n}), v = normal({n, k}), bias = normal({n});
+    same_as_eager([&](const Tensor& x) { return matmul(x, w); }, normal({m, k}));
+    same_as_eager([&](const Tensor& x) { return matmul(x, transpose(v)); }, normal({m, k}));
+    same_as_eager([&](const Tensor& x) { return relu(matmul(x, w) + bias); }, normal({m, k}));
+    same_as_eager([&](const Tensor& x) { return matmul(x, slice_axis(w, 0, 0, k)); }, normal({3, m, k}));
+  }
+  for (DType d : {f16, bf16}) {
+    const Tensor w = normal({200, 300}, d);
+    same_as_eager([&](const Tensor& x) { return matmul(x, w); }, normal({64, 200}, d));
+  }
+}
+
+TEST_CASE("a convolution with constant weights has the bits of eager") {
+  const Tensor w = normal({3, 3, 16, 32}), bias = normal({32});
+  same_as_eager([&](const Tensor& x) { return conv2d(x, w); }, normal({2, 14, 14, 16}));
+  same_as_eager([&](const Tensor& x) { return relu(conv2d(x, w) + bias); }, normal({2, 14, 14, 16}));
+  auto gradient = [&](const Tensor& x) {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(sum(square(conv2d(x, w))), x);
+  };
+  same_as_eager(gradient, normal({2, 14, 14, 16}));
+}
+
+TEST_CASE("the packed weights are made once, and go with the function") {
+  const Tensor w = normal({512, 512}), x = normal({8, 512});
+  jit::set_mode(jit::Mode::wait);
+  const size_t before = memory_stats(Device()).in_use;
+  {
+    auto f = function("f", [&](const Tensor& t) { return matmul(t, w) * 2.0f; });
+    f(x);
+    const size_t bytes = memory_stats(Device()).in_use;
+    CHECK(bytes - before >= 512 * 512 * 4);
+    for (int i = 0; i < 10; ++i) f(x);
+    CHECK(memory_stats(Device()).in_use == bytes);
+  }
+  CHECK(memory_stats(Device()).in_use == before);
+  jit::set_mode(jit::Mode::tiered);
+}
+
+TEST_CASE("many threads share packed weights") {
+  const Tensor w = normal({256, 256}), x = normal({16, 256}), expected = matmul(x, w);
+  auto f = function("f", [&](const Tensor& t) { return matmul(t, w); });
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int call = 0; call < 20; ++call) wrong += !same(f(x), expected);
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(wrong == 0);
+}
