@@ -309,7 +309,7 @@ Tensor argmin(const Tensor& x, std::optional<int64_t> axis, bool keepdims, Where
 Tensor mean(const Tensor& x, const ReduceOptions& options, Where where) {
   CallerScope caller(where);
   const DType out = to_floating(x.dtype());
-  const DType in = out == DType::f16 || out == DType::bf16 ? DType::f32 : out;  // sums may leave the range of f16
+  const DType in = is_half(out) ? DType::f32 : out;  // sums may leave the range of f16
   const Dims axes = fold_axes(x, options.axis, "mean", where);
   double n = 1;
   for (int64_t axis : axes) n *= double(x.shape()[size_t(axis)]);

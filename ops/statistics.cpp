@@ -13,7 +13,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // f16 and bf16 are squared, exponentiated, ... in f32, whose range holds the results; integers become f32.
-DType work_dtype(DType d) { return d == DType::f16 || d == DType::bf16 ? DType::f32 : to_floating(d); }
+DType work_dtype(DType d) { return is_half(d) ? DType::f32 : to_floating(d); }
 Tensor to_work(const Tensor& x) { return astype(x, work_dtype(x.dtype())); }
 // The result for an operand of dtype `of`.
 Tensor from_work(const Tensor& y, DType of) { return astype(y, is_floating(of) ? of : y.dtype()); }

@@ -33,6 +33,8 @@ struct BFloat16 {
   BFloat16(float value);
   operator float() const;
 };
+template <class T>
+inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
 namespace detail {
 struct DTypeInfo {
@@ -56,6 +58,8 @@ constexpr bool is_signed_int(DType d) { return detail::dtype_info[int(d)].kind =
 constexpr bool is_unsigned(DType d) { return detail::dtype_info[int(d)].kind == 'u'; }
 constexpr bool is_integer(DType d) { return is_signed_int(d) || is_unsigned(d); }
 constexpr bool is_floating(DType d) { return detail::dtype_info[int(d)].kind == 'f'; }
+// f16 or bf16: stored, and computed in f32.
+constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 constexpr bool is_complex(DType d) { return detail::dtype_info[int(d)].kind == 'c'; }
 // Floating or complex: what gradients flow through.
 constexpr bool is_differentiable(DType d) { return is_floating(d) || is_complex(d); }

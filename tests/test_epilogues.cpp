@@ -3,11 +3,9 @@
 #include <limits>
 
 #include "catch.h"
+#include "pass_helpers.h"
 #include "rill/rill.h"
 #include "rill/trace/epilogues.h"
-#include "rill/trace/executable.h"
-#include "rill/trace/passes.h"
-#include "same.h"
 
 using namespace rill;
 
@@ -15,20 +13,9 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-// Traces f, runs it with and without the pass, compares bits; gives the number of kernels with it.
 template <class F>
 size_t kernels(F f, const Inputs& in) {
-  auto traced = function("f", [&](const Inputs& v) { return f(v); });
-  Graph g = optimize(traced.graph(in));
-  Executable plain(g), joined(fuse_epilogues(g));
-  INFO(to_string(joined.graph()));
-  std::vector<Tensor> a(plain.result_count()), b(a.size()), inputs;
-  for (const GraphInput& i : g.inputs)
-    inputs.push_back(i.kind == GraphInput::Kind::argument ? in[size_t(i.argument)] : i.captured);
-  plain.run(inputs, a);
-  joined.run(inputs, b);
-  for (size_t k = 0; k < a.size(); ++k) CHECK(same(a[k], b[k]));
-  return joined.kernel_count();
+  return kernels_after(fuse_epilogues, f, in);
 }
 
 Tensor normal(const Shape& s, uint64_t seed = 1) {

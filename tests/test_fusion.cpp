@@ -1,31 +1,17 @@
 // Fusion: which nodes become one kernel, and that the kernel's bits are those of the ops one by one.
 #include "catch.h"
+#include "pass_helpers.h"
 #include "rill/rill.h"
-#include "rill/trace/executable.h"
 #include "rill/trace/fusion.h"
-#include "rill/trace/passes.h"
-#include "same.h"
 
 using namespace rill;
 
 namespace {
 
-// Traces f on tensors like these, fuses without compiling, and compares with the ops one by one. Gives the number of
-// kernels.
+// Without compiling: the kernels are interpreted.
 template <class F>
 size_t fused_kernels(F f, const std::vector<Tensor>& in) {
-  auto traced = function("f", [&](const std::vector<Tensor>& v) { return f(v); });
-  Graph g = optimize(traced.graph(in));
-  Executable plain(g), fused(eliminate_dead_code(fuse(g, nullptr)));
-  INFO(to_string(fused.graph()));
-  std::vector<Tensor> a(plain.result_count()), b(a.size());
-  std::vector<Tensor> inputs;
-  for (const GraphInput& i : g.inputs)
-    inputs.push_back(i.kind == GraphInput::Kind::argument ? in[size_t(i.argument)] : i.captured);
-  plain.run(inputs, a);
-  fused.run(inputs, b);
-  for (size_t k = 0; k < a.size(); ++k) CHECK(same(a[k], b[k]));
-  return fused.kernel_count();
+  return kernels_after([](const Graph& g) { return eliminate_dead_code(fuse(g, nullptr)); }, f, in);
 }
 
 Tensor normal(const Shape& s, DType d = f32) {

@@ -17,7 +17,6 @@ constexpr size_t largest_group = 400;  // nodes: beyond, compiling takes longer 
 // A fold of so few rows keeps only one thread busy where each is so long; the library's reduction splits it.
 constexpr int64_t few_rows = 8, long_row = 1 << 16;
 
-bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 bool can_hold(DType d) { return d != DType::string && !is_complex(d); }
 
 std::vector<bool> reduced_axes(const Shape& in, const Node& n) {

@@ -22,8 +22,6 @@ using kernel::Input;
 
 constexpr int64_t streamed_bytes = 40 << 20;  // more than most last-level caches hold
 
-bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
-
 class Lowering {
  public:
   Lowering(const Graph& g, const FusionGroup& group) : g_(g), group_(group), fused_(std::make_shared<FusedKernel>()) {}

@@ -16,7 +16,7 @@ constexpr int cheap = 6;  // instructions; about what loading and storing a numb
 int cost_of(const Graph& g, const Node& n) {
   if (form_of(g, n) != Form::map) return cheap + 1;
   const DType last = g.spec(n.inputs.back()).dtype;
-  const DType d = last == DType::f16 || last == DType::bf16 ? DType::f32 : last;
+  const DType d = is_half(last) ? DType::f32 : last;
   const cpu::Record record = n.op->cpu ? cpu::record_of(n.op->cpu, d) : nullptr;
   if (!record) return 1;  // where, cast, copy, shifts
   kernel::Recorder r;

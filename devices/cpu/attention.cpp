@@ -428,12 +428,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rill::cpu {
 
-#define RILL_KERNEL(name)                                             \
-  HWY_EXPORT(name##_tiles);                                           \
-  void name(const KernelArgs& args) {                                 \
-    const DType d = args.input(0).dtype();                            \
-    if (d == DType::f16 || d == DType::bf16) through_f32(args, name); \
-    else HWY_DYNAMIC_DISPATCH(name##_tiles)(args);                    \
+#define RILL_KERNEL(name)                          \
+  HWY_EXPORT(name##_tiles);                        \
+  void name(const KernelArgs& args) {              \
+    const DType d = args.input(0).dtype();         \
+    if (is_half(d)) through_f32(args, name);       \
+    else HWY_DYNAMIC_DISPATCH(name##_tiles)(args); \
   }
 RILL_KERNEL(attention)
 RILL_KERNEL(attention_grad)

@@ -15,9 +15,6 @@ namespace {
 
 constexpr int64_t parallel_grain = 1 << 15;  // elements worth a thread
 
-template <class T>
-inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
-
 // What T accumulates in.
 template <class T>
 using Wide = std::conditional_t<

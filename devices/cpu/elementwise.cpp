@@ -39,8 +39,6 @@ namespace {
 constexpr int64_t grain = 16 << 10;  // elements a thread should have at least
 constexpr int64_t block = 512;       // elements packed or converted at a time; three of f64 stay in the L1 cache
 
-bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
-
 }  // namespace
 
 void convert_run(DType from, const void* in, DType to, void* out, size_t n) {

@@ -278,7 +278,7 @@ void dot_general(const KernelArgs& args) {
   Tensor& out = args.output();
   if (out.size() == 0) return;
   const DType dtype = out.dtype();
-  const bool half = dtype == DType::f16 || dtype == DType::bf16;
+  const bool half = is_half(dtype);
   const Side a = look_at(args.input(0), p.lhs_batch, p.lhs_contract, half || dtype == DType::f32);
   const Side b = look_at(args.input(1), p.rhs_batch, p.rhs_contract, half || dtype == DType::f32);
   const Gemm g{a.free.size,       b.free.size,       a.contract.size, a.free.stride,

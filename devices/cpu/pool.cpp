@@ -78,9 +78,6 @@ int64_t divisor(const PoolParams& p, int64_t inside) { return p.count_include_pa
 bool fits_rows(const KernelArgs& args) {
   return args.output().dtype() == DType::f32 && args.attrs.as<PoolParams>().layout == Layout::nhwc;
 }
-bool is_half(const KernelArgs& args) {
-  return args.output().dtype() == DType::f16 || args.output().dtype() == DType::bf16;
-}
 PoolJob job(const KernelArgs& args, const Tensor& x) {
   const PoolParams& p = args.attrs.as<PoolParams>();
   return {sliding(p, x.shape()), p.count_include_pad, args.in_data<float>(0),
@@ -91,7 +88,7 @@ PoolJob job(const KernelArgs& args, const Tensor& x) {
 
 void max_pool(const KernelArgs& args) {
   if (fits_rows(args)) return max_pool_rows(job(args, args.input(0)));
-  if (is_half(args)) return through_f32(args, max_pool);
+  if (is_half(args.output().dtype())) return through_f32(args, max_pool);
   for_real(args.output().dtype(), [&]<class T>(T) {
     const T* x = args.in_data<T>(0);
     with_planes<T>(args, args.input(0), args.output(), [&](const Plane& planes, int64_t plane) {
@@ -102,7 +99,7 @@ void max_pool(const KernelArgs& args) {
 
 void max_pool_grad(const KernelArgs& args) {
   if (fits_rows(args)) return max_pool_grad_rows(job(args, args.input(0)));
-  if (is_half(args)) return through_f32(args, max_pool_grad);
+  if (is_half(args.output().dtype())) return through_f32(args, max_pool_grad);
   for_real(args.output().dtype(), [&]<class T>(T) {
     const T *x = args.in_data<T>(0), *g = args.in_data<T>(1);
     T* out = args.out_data<T>();
@@ -115,7 +112,7 @@ void max_pool_grad(const KernelArgs& args) {
 
 void max_pool_pick(const KernelArgs& args) {
   if (fits_rows(args)) return max_pool_pick_rows(job(args, args.input(0)));
-  if (is_half(args)) return through_f32(args, max_pool_pick);
+  if (is_half(args.output().dtype())) return through_f32(args, max_pool_pick);
   for_real(args.output().dtype(), [&]<class T>(T) {
     const T *x = args.in_data<T>(0), *from = args.in_data<T>(1);
     with_planes<T>(args, args.input(0), args.output(), [&](const Plane& planes, int64_t plane) {
@@ -127,7 +124,7 @@ void max_pool_pick(const KernelArgs& args) {
 
 void avg_pool(const KernelArgs& args) {
   if (fits_rows(args)) return avg_pool_rows(job(args, args.input(0)));
-  if (is_half(args)) return through_f32(args, avg_pool);
+  if (is_half(args.output().dtype())) return through_f32(args, avg_pool);
   const PoolParams& p = args.attrs.as<PoolParams>();
   for_real(args.output().dtype(), [&]<class T>(T) {
     const T* x = args.in_data<T>(0);
@@ -143,7 +140,7 @@ void avg_pool(const KernelArgs& args) {
 
 void avg_pool_grad(const KernelArgs& args) {
   if (fits_rows(args)) return avg_pool_grad_rows(job(args, args.output()));
-  if (is_half(args)) return through_f32(args, avg_pool_grad);
+  if (is_half(args.output().dtype())) return through_f32(args, avg_pool_grad);
   const PoolParams& p = args.attrs.as<PoolParams>();
   for_real(args.output().dtype(), [&]<class T>(T) {
     const T* g = args.in_data<T>(0);

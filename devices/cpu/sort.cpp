@@ -18,8 +18,6 @@ namespace {
 
 constexpr int64_t parallel_grain = 1 << 13;  // elements worth a thread
 
-template <class T>
-inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 // bools are moved as bytes.
 template <class T>
 using Moved = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;

@@ -7,8 +7,6 @@
 namespace rill::cpu {
 namespace {
 
-bool is_half(const Tensor& t) { return t.dtype() == DType::f16 || t.dtype() == DType::bf16; }
-
 // Between f32 and f16 or bf16, both dense.
 void convert(const Tensor& from, Tensor& to) {
   const bool widen = to.dtype() == DType::f32;
@@ -26,7 +24,7 @@ void convert(const Tensor& from, Tensor& to) {
 }
 
 Tensor widened(const Tensor& x) {
-  if (!is_half(x)) return x;
+  if (!is_half(x.dtype())) return x;
   Tensor dense = x;
   if (!x.is_contiguous()) {
     dense = empty_tensor(x.spec());
@@ -43,14 +41,14 @@ void through_f32(const KernelArgs& args, Kernel kernel) {
   Tensors in, out;
   for (const Tensor* t : args.in) in.push_back(widened(*t));
   for (const Tensor* t : args.out)
-    out.push_back(is_half(*t) ? empty_tensor(Spec{t->shape(), DType::f32, false, t->device()}) : *t);
+    out.push_back(is_half(t->dtype()) ? empty_tensor(Spec{t->shape(), DType::f32, false, t->device()}) : *t);
   SmallVec<const Tensor*, 4> in_pointers;
   SmallVec<Tensor*, 4> out_pointers;
   for (const Tensor& t : in) in_pointers.push_back(&t);
   for (Tensor& t : out) out_pointers.push_back(&t);
   kernel(KernelArgs{in_pointers, {out_pointers.data(), out_pointers.size()}, args.attrs});
   for (size_t i = 0; i < out.size(); ++i)
-    if (is_half(*args.out[i])) convert(out[i], *args.out[i]);
+    if (is_half(args.out[i]->dtype())) convert(out[i], *args.out[i]);
 }
 
 }  // namespace rill::cpu

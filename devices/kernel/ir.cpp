@@ -40,7 +40,6 @@ constexpr PatchF64 patch_f64 = patch_numbers<F, double>;
 
 constexpr std::string_view input_kinds[] = {"dense", "uniform", "counter", "coordinate"};
 
-bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 bool is_float(DType d) { return d == DType::f32 || d == DType::f64; }
 
 }  // namespace

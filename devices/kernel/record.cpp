@@ -5,7 +5,7 @@ namespace rill::kernel {
 namespace {
 // Whether every value of `narrow` is one of `wide` too, so that going there and back changes nothing.
 bool embeds(DType narrow, DType wide) {
-  const bool half = narrow == DType::f16 || narrow == DType::bf16;
+  const bool half = is_half(narrow);
   if (half) return wide == DType::f32 || wide == DType::f64;
   return narrow == DType::f32 && wide == DType::f64;
 }

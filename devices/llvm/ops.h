@@ -58,7 +58,6 @@ class Ops {
   Value to_integer(DType from, DType to, Value x, int lanes);
 };
 
-constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 constexpr bool is_float(DType d) { return d == DType::f32 || d == DType::f64; }
 constexpr int bits_of(DType d) { return d == DType::boolean ? 1 : int(8 * size_of(d)); }
 
