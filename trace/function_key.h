@@ -34,6 +34,19 @@ class ReadKey final : public LeafVisitor {
   FunctionKey& key_;
 };
 
+// Puts the tensors of a key back where they were read.
+class PutBack final : public LeafVisitor {
+ public:
+  explicit PutBack(const std::vector<Tensor>& from) : from_(from) {}
+  void tensor(Tensor& t) override { t = from_[next_++]; }
+  void constant(const void*, size_t) override {}
+  void structure(size_t) override {}
+
+ private:
+  const std::vector<Tensor>& from_;
+  size_t next_ = 0;
+};
+
 // "(f32[2,3], i32[])".
 std::string print_specs(const std::vector<Tensor>& leaves);
 // "tensor argument 0 (x) was f32[2,3] and is f32[4,3]": the first thing in which `now` differs from `before`.

@@ -1,0 +1,52 @@
+// What a FunctionCore keeps: its traces, and for each what was made ready to run. function.cpp looks them up,
+// function_traces.cpp makes them.
+#pragma once
+#include <mutex>
+
+#include "rill/trace/function.h"
+#include "rill/trace/function_key.h"
+#include "rill/trace/graph_call.h"
+#include "rill/trace/open_pattern.h"
+
+namespace rill {
+
+// One traced graph made ready to run, for the sizes that its trace leaves open (none in most traces).
+struct FunctionCore::Instance {
+  SmallVec<int64_t, 4> sizes;  // of each stand-in
+  std::shared_ptr<GraphCall> graph;
+  std::shared_ptr<void> prototype;
+  uint64_t last_used = 0;
+};
+
+struct FunctionCore::Trace {
+  FunctionKey key;  // its leaves are stand-ins
+  int number = 0;
+  std::string reason;
+  size_t traced_nodes = 0;
+  uint64_t last_used = 0;
+  std::vector<std::shared_ptr<Instance>> instances;  // one, where no size is open
+  // Where sizes are open:
+  OpenPattern open;
+  Graph traced;  // with stand-ins
+  std::shared_ptr<void> prototype;
+
+  // Whether a call with such arguments can use this trace; `sizes` are then those of the open ones.
+  bool serves(const FunctionKey& k, SmallVec<int64_t, 4>& sizes) const {
+    if (open.empty()) return key.matches(k);
+    return key.matches_but_sizes(k) && open.fits(key.leaves, k.leaves, sizes);
+  }
+};
+
+struct FunctionCore::State {
+  std::mutex mutex;              // guards what follows; never held while a callable or a pass runs
+  std::recursive_mutex tracing;  // one thread traces at a time; those whose trace is there do not wait for it
+  std::vector<std::shared_ptr<Trace>> traces;
+  std::shared_ptr<Trace> latest;
+  std::vector<OpenHistory> histories;           // which sizes have changed, where relax_shapes asks
+  std::vector<std::shared_ptr<Trace>> refused;  // open patterns that could not be traced; `reason` says why
+  int traced = 0;
+  uint64_t clock = 0;
+  bool warned = false, warned_refusal = false;
+};
+
+}  // namespace rill
