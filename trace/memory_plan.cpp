@@ -1,6 +1,8 @@
 #include "rill/trace/memory_plan.h"
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
 
 #include "rill/trace/epilogues.h"
 #include "rill/trace/fusion.h"
@@ -19,6 +21,8 @@ struct Storage {
   bool leaves = false;       // outlives the call, or is not the plan's to place
   bool placed_here = false;  // made by an op of this graph
   size_t offset = 0;
+  int given = 0;  // how often it is a result, or goes to an op that may give an alias of it
+  int into = -1;  // the storage that took over its values; -1: it has them itself
 };
 
 class Planner {
@@ -54,44 +58,55 @@ class Planner {
 
   void visit(int i) {
     const Node& n = g_.nodes()[size_t(i)];
-    for (ValueId v : n.inputs) storages_[size_t(storage_of(v))].last = i;
+    for (ValueId v : n.inputs) storage_of(v).last = i;
     bool calls = n.kind == Node::Kind::op && n.op->call;
     if (calls)  // its results may be aliases of what it takes, so that must outlive the node
-      for (ValueId v : n.inputs) storages_[size_t(storage_of(v))].leaves = true;
+      for (ValueId v : n.inputs) give(v);
+    if (n.kind == Node::Kind::op && n.op->kind == OpKind::library && n.op != &fused_op && n.op != &epilogue_op)
+      last_library_ = i;
+    if (n.kind == Node::Kind::op && !calls && !device_) device_ = n.outputs[0].device;
     layouts_.append(n);
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       const Spec& s = n.outputs[k];
       size_t number = plan_.first[size_t(i)] + k;
       if (n.kind == Node::Kind::op && n.op->view) {
-        storage_of_[number] = storage_of(n.inputs[0]);
+        storage_of_[number] = number_of_storage(plan_.number(n.inputs[0]));
         continue;
       }
-      bool here = n.kind == Node::Kind::op && !calls && s.dtype != DType::string &&
-                  s.device == g_.nodes()[first_op()].outputs[0].device;
+      bool here = n.kind == Node::Kind::op && !calls && s.dtype != DType::string && s.device == *device_;
       storage_of_[number] = new_storage(size_t(s.shape.numel()) * size_of(s.dtype), i, here);
     }
   }
 
-  size_t first_op() const {
-    for (size_t i = 0; i < g_.nodes().size(); ++i)
-      if (g_.nodes()[i].kind == Node::Kind::op && !g_.nodes()[i].op->call) return i;
-    return 0;
+  // Of a value, by its number. Follows what was taken over, and shortens the way for the next time.
+  int number_of_storage(size_t value) {
+    int& s = storage_of_[value];
+    while (storages_[size_t(s)].into >= 0) {
+      const int into = storages_[size_t(s)].into, next = storages_[size_t(into)].into;
+      if (next >= 0) storages_[size_t(s)].into = next;
+      s = into;
+    }
+    return s;
+  }
+  Storage& storage_of(ValueId v) { return storages_[size_t(number_of_storage(plan_.number(v)))]; }
+
+  void give(ValueId v) {
+    storage_of(v).leaves = true;
+    ++storage_of(v).given;
   }
 
-  int storage_of(ValueId v) const { return storage_of_[plan_.number(v)]; }
-
   void find_leaving() {
-    for (ValueId v : g_.outputs) storages_[size_t(storage_of(v))].leaves = true;
-    for (const GraphAssign& a : g_.assigns) storages_[size_t(storage_of(a.value))].leaves = true;
+    for (ValueId v : g_.outputs) give(v);
+    for (const GraphAssign& a : g_.assigns) give(a.value);
   }
 
   // Whether output `k` of node i may be written over its operand v, which nothing reads afterwards.
-  bool may_overwrite(int i, size_t k, ValueId v) const {
+  bool may_overwrite(int i, size_t k, ValueId v) {
     const Node& n = g_.nodes()[size_t(i)];
-    const Storage& s = storages_[size_t(storage_of(v))];
+    const Storage& s = storage_of(v);
     if (s.last != i || !writes_point_by_point(n, k, v)) return false;
     for (ValueId other : n.inputs)
-      if (!(other == v) && storage_of(other) == storage_of(v)) return false;
+      if (!(other == v) && &storage_of(other) == &s) return false;
     return true;
   }
 
@@ -125,10 +140,11 @@ class Planner {
       if (n.kind != Node::Kind::op || n.op->call) continue;
       for (size_t k = 0; k < n.outputs.size(); ++k) {
         const int mine = storage_of_[plan_.first[size_t(i)] + k];
-        if (storages_[size_t(mine)].leaves || storages_[size_t(mine)].first != i) continue;
+        const Storage& own = storages_[size_t(mine)];
+        if (own.leaves || own.first != i || own.last == i) continue;
         for (ValueId v : n.inputs)
-          if (!storages_[size_t(storage_of(v))].leaves && lies_dense(v) && may_overwrite(i, k, v)) {
-            take_over(mine, storage_of(v));
+          if (!storage_of(v).leaves && lies_dense(v) && may_overwrite(i, k, v)) {
+            take_over(mine, number_of_storage(plan_.number(v)));
             break;
           }
       }
@@ -138,8 +154,7 @@ class Planner {
   // Storage `taken` serves what `mine` was for, too.
   void take_over(int mine, int taken) {
     storages_[size_t(taken)].last = storages_[size_t(mine)].last;
-    for (int& s : storage_of_)
-      if (s == mine) s = taken;
+    storages_[size_t(mine)].into = taken;
     storages_[size_t(mine)].placed_here = false;
     ++plan_.in_place;
   }
@@ -147,40 +162,22 @@ class Planner {
   // A variable's new value may be written over the old one: by a node that reads it last, when no result is an alias of
   // it, and when nothing that could still throw comes after, which would leave the variable changed.
   void update_variables() {
+    std::unordered_map<const VariableState*, ValueId> values;
+    for (const GraphInput& in : g_.inputs)
+      if (in.variable) values[in.variable.get()] = {in.node, 0};
     for (const GraphAssign& a : g_.assigns) {
       ValuePlace& p = plan_.places[plan_.number(a.value)];
-      if (p.kind != ValuePlace::Kind::output) continue;
-      for (const GraphInput& in : g_.inputs) {
-        const ValueId old{in.node, 0};
-        if (in.variable != a.variable || leaves_as_result(old) || may_throw_after(a.value.node)) continue;
-        const Node& n = g_.nodes()[size_t(a.value.node)];
-        if (std::find(n.inputs.begin(), n.inputs.end(), old) != n.inputs.end() &&
-            may_overwrite(a.value.node, size_t(a.value.index), old))
-          p.over = int32_t(plan_.number(old));
-      }
+      const auto old = values.find(a.variable.get());
+      if (p.kind != ValuePlace::Kind::output || old == values.end()) continue;
+      if (storage_of(old->second).given == 0 && a.value.node >= last_library_ && reads(a.value.node, old->second) &&
+          may_overwrite(a.value.node, size_t(a.value.index), old->second))
+        p.over = int32_t(plan_.number(old->second));
     }
   }
 
-  bool leaves_as_result(ValueId v) const {
-    auto same = [&](ValueId result) { return storage_of(result) == storage_of(v); };
-    for (ValueId result : g_.outputs)
-      if (same(result)) return true;
-    for (const GraphAssign& a : g_.assigns)
-      if (same(a.value)) return true;
-    for (const Node& n : g_.nodes())
-      if (n.kind == Node::Kind::op && n.op->call)
-        for (ValueId in : n.inputs)
-          if (same(in)) return true;
-    return false;
-  }
-
-  bool may_throw_after(int node) const {
-    for (size_t i = size_t(node) + 1; i < g_.nodes().size(); ++i) {
-      const Node& n = g_.nodes()[i];
-      if (n.kind == Node::Kind::op && n.op != &fused_op && n.op != &epilogue_op && n.op->kind == OpKind::library)
-        return true;
-    }
-    return false;
+  bool reads(int i, ValueId v) const {
+    const std::vector<ValueId>& in = g_.nodes()[size_t(i)].inputs;
+    return std::find(in.begin(), in.end(), v) != in.end();
   }
 
   // The largest first, each at the lowest offset that no storage alive at the same time takes (greedy by size;
@@ -211,7 +208,7 @@ class Planner {
       const Node& n = g_.nodes()[i];
       for (size_t k = 0; k < n.outputs.size(); ++k) {
         ValuePlace& p = plan_.places[plan_.first[i] + k];
-        const Storage& s = storages_[size_t(storage_of_[plan_.first[i] + k])];
+        const Storage& s = storages_[size_t(number_of_storage(plan_.first[i] + k))];
         p.offset = s.offset;
         if (n.kind == Node::Kind::input) p.kind = ValuePlace::Kind::input;
         else if (n.kind == Node::Kind::constant) p.kind = ValuePlace::Kind::constant;
@@ -232,8 +229,10 @@ class Planner {
   const Graph& g_;
   MemoryPlan plan_;
   Layouts layouts_;
-  std::vector<int> storage_of_;  // by value number
+  std::vector<int> storage_of_;  // by value number; number_of_storage() says what became of that one
   std::vector<Storage> storages_;
+  std::optional<Device> device_;  // of the first op
+  int last_library_ = -1;         // the last node that may throw
 };
 
 }  // namespace
