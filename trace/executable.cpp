@@ -105,9 +105,12 @@ std::unique_ptr<Executable::Frame> Executable::make_frame() const {
 }
 
 namespace {
-// Whether the caller's list of inputs and the frame are all that holds the tensor, so that its memory may be written.
-bool held_by_caller_alone(const Tensor& t) {
-  return t.ref().holders() == 2 && t.rep()->buffer.unique() && t.is_contiguous();
+// Whether the caller's list of inputs and the frame are all that holds the tensor, so that its memory may be written;
+// and whether it is a buffer's own, not a small part of a large one, which the result would keep from being freed.
+bool may_take_memory_of(const Tensor& t) {
+  const Buffer& b = *t.rep()->buffer;
+  return t.ref().holders() == 2 && t.rep()->buffer.unique() && t.is_contiguous() && t.rep()->data == b.data &&
+         b.bytes <= 64 + 2 * size_t(t.size()) * size_of(t.dtype());
 }
 }  // namespace
 
@@ -137,8 +140,8 @@ void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
     for (size_t k = 0; k < i.out.size(); ++k) {
       const ValuePlace& p = plan_.places[i.out[k]];
       if (p.kind != ValuePlace::Kind::output) continue;
-      const bool over = p.over >= 0 && held_by_caller_alone(f.values[size_t(p.over)]);
-      *o.out[k] = over ? make_alias(f.values[size_t(p.over)]) : empty_tensor(n.outputs[k]);
+      const bool over = p.over >= 0 && may_take_memory_of(f.values[size_t(p.over)]);
+      *o.out[k] = over ? make_tensor(n.outputs[k], f.values[size_t(p.over)].rep()->buffer) : empty_tensor(n.outputs[k]);
     }
   if (i.kernel) i.kernel({o.in, o.out, n.attrs, i.packed.get()});
   else run_kernel(*i.op, o.in, o.out, n.attrs, i.packed.get());

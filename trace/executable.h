@@ -19,7 +19,7 @@ class Executable {
 
   // `inputs`: one a graph input, of its shape, dtype and device, with any strides. `results`: the outputs, then the
   // assigned values. Any number of threads may run at once.
-  // An assigned value takes its variable's memory where `inputs` alone holds the old value.
+  // Results may take the memory of inputs that `inputs` alone holds (ValuePlace::over): their elements are gone then.
   void run(std::span<const Tensor> inputs, std::span<Tensor> results) const;
 
   // The same with the clock read around each kernel, for profile(). `timings`: one a kernel, in order.

@@ -121,12 +121,13 @@ Tensor read_variable(const std::shared_ptr<VariableState>& v) {
   return value;
 }
 
-// The tensors that the graph runs on, in its order: arguments, captured tensors, variables as they are now.
-void gather_inputs(const Graph& g, const std::vector<Tensor>& arguments, Updates& updates, std::vector<Tensor>& in) {
+// The tensors that the graph runs on, in its order: arguments, captured tensors, variables as they are now. Arguments
+// move, each being one input: what the caller has given up has no other holder then.
+void gather_inputs(const Graph& g, std::vector<Tensor>& arguments, Updates& updates, std::vector<Tensor>& in) {
   in.reserve(g.inputs.size());
   for (const GraphInput& i : g.inputs) {
     switch (i.kind) {
-      case GraphInput::Kind::argument: in.push_back(arguments[size_t(i.argument)]); break;
+      case GraphInput::Kind::argument: in.push_back(std::move(arguments[size_t(i.argument)])); break;
       case GraphInput::Kind::captured: in.push_back(i.captured); break;
       case GraphInput::Kind::variable:
         in.push_back(updates.holds(*i.variable) ? updates.take(*i.variable) : read_variable(i.variable));
@@ -168,7 +169,7 @@ std::vector<Tensor> FunctionCore::call(Body& body, std::shared_ptr<const void>& 
   Updates updates(g, in);
   gather_inputs(g, key.leaves, updates, in);
   std::vector<Tensor> results = hit->graph->call(in, where);
-  in.clear();  // so that a variable's old value has no holder left
+  in.clear();  // so that what results were written over has no other holder left
   assign_variables(g, results, updates);
   return results;
 }
@@ -221,12 +222,13 @@ bool FunctionCore::verify(Body& body, const Where& where) {
   FunctionKey key;
   ReadKey read(key);
   body.walk_arguments(read);
-  Graph g = trace(body, argument_names(), {}, where);  // for its variables; leaves symbolic arguments behind
-  auto before = variables_of(g);
   auto put_back = [&] {
     PutBack p(key.leaves);
     body.walk_arguments(p);
   };
+  put_back();
+  Graph g = trace(body, argument_names(), {}, where);  // for its variables; leaves symbolic arguments behind
+  auto before = variables_of(g);
   put_back();
   body.run();
   CollectTensors eager;

@@ -170,6 +170,12 @@ class TypedBody final : public FunctionCore::Body {
   std::shared_ptr<Stored> result_;
 };
 
+// How a call takes an argument: by value, so that what the caller gives up arrives as such; references that the
+// callable may write through stay what they are.
+template <class A>
+using Given = std::conditional_t<std::is_lvalue_reference_v<A> && !std::is_const_v<std::remove_reference_t<A>>, A,
+                                 std::decay_t<A>>;
+
 // Puts tensors into a copy of a result.
 class FillResult final : public LeafVisitor {
  public:
@@ -192,7 +198,15 @@ class Function {
       : f_(std::move(f)), core_(std::make_shared<FunctionCore>(std::move(name), std::move(options))) {}
 
   // Traces, or replays. Throws what the callable throws; an argument that does not fit the signature is an error.
-  R operator()(A... args, Where where = Where::current()) const { return call(where, static_cast<A>(args)...); }
+  // An argument that is given up (a temporary, or std::move(x)) may lend its memory to a result, where nobody else
+  // holds the tensor, or a view of it, and no tape records the call.
+  R operator()(detail::Given<A>... args, Where where = Where::current()) const {
+    if (executing_eagerly())
+      return call(where, detail::TypedBody<R, A...>(f_, {std::forward<detail::Given<A>>(args)...}));
+    FunctionCore::Inline guard(*core_, where);
+    NameScope scope(core_->name());
+    return f_(std::forward<A>(args)...);
+  }
 
   // How many times the callable has been traced.
   int trace_count() const { return core_->trace_count(); }
@@ -214,13 +228,7 @@ class Function {
   const std::string& name() const { return core_->name(); }
 
  private:
-  R call(const Where& where, A... args) const {
-    if (!executing_eagerly()) {
-      FunctionCore::Inline guard(*core_, where);
-      NameScope scope(core_->name());
-      return f_(static_cast<A>(args)...);
-    }
-    detail::TypedBody<R, A...> body(f_, {static_cast<A>(args)...});
+  R call(const Where& where, detail::TypedBody<R, A...> body) const {
     std::shared_ptr<const void> prototype;
     std::vector<Tensor> tensors = core_->call(body, prototype, where);
     if constexpr (std::is_same_v<R, Tensor>) {

@@ -22,11 +22,12 @@ struct FunctionKey {
   bool matches(const FunctionKey& o) const;
 };
 
-// Collects the key of a call, by walk().
+// Collects the key of a call, by walk(). The tensors move out of the arguments, so that the key alone holds what the
+// caller has given up; PutBack gives them back to those who need them there.
 class ReadKey final : public LeafVisitor {
  public:
   explicit ReadKey(FunctionKey& key) : key_(key) {}
-  void tensor(Tensor& t) override { key_.leaves.push_back(t); }
+  void tensor(Tensor& t) override { key_.leaves.push_back(std::move(t)); }
   void constant(const void* bytes, size_t n) override;
   void structure(size_t n) override;
 
@@ -34,7 +35,7 @@ class ReadKey final : public LeafVisitor {
   FunctionKey& key_;
 };
 
-// Puts the tensors of a key back where they were read.
+// Puts the tensors of a key back into the arguments.
 class PutBack final : public LeafVisitor {
  public:
   explicit PutBack(const std::vector<Tensor>& from) : from_(from) {}

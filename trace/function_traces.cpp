@@ -109,6 +109,8 @@ Graph FunctionCore::trace_graph(Body& body, std::vector<std::string> names, cons
   body.walk_arguments(read);
   for (size_t i = 0; i < names.size() && i < options_.signature.size(); ++i)
     if (names[i].empty()) names[i] = options_.signature[i].name;
+  PutBack put_back(key.leaves);
+  body.walk_arguments(put_back);
   OpenPattern open = OpenPattern::of_open_sizes(key.leaves);
   Graph g = eliminate_dead_code(trace(body, names, open, where));
   return open.empty() ? g : with_open_sizes(g, open.stand_ins());

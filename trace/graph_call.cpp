@@ -178,8 +178,9 @@ std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where&
   if (!any_tape_watches(inputs)) return run(inputs);
   const Pullback& p = pullback();
   size_t results = executable().result_count();
+  std::vector<Tensor> kept(inputs.begin(), inputs.end());  // before the call, so that nothing is written over them
   std::vector<Tensor> all = p.forward->run(inputs);
-  CustomVjp vjp = vjp_of_call({inputs.begin(), inputs.end()}, all);
+  CustomVjp vjp = vjp_of_call(std::move(kept), all);
   std::vector<const Tensor*> in = pointers(inputs);
   for (TapeListener* tape : thread_state().tapes) tape->record_custom(in, all, vjp, where);
   all.resize(results);

@@ -13,7 +13,7 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   explicit GraphCall(Graph traced);
 
   // Runs on one tensor a graph input; gives the outputs, then the values of the assigned variables. Tapes of this
-  // thread that watch an input record the call.
+  // thread that watch an input record the call; else results may take the memory of tensors that `inputs` alone holds.
   std::vector<Tensor> call(std::span<const Tensor> inputs, const Where& where);
 
   // The same for callers without tapes.

@@ -22,8 +22,11 @@ struct Storage {
   bool placed_here = false;  // made by an op of this graph
   size_t offset = 0;
   int given = 0;  // how often it is a result, or goes to an op that may give an alias of it
+  int views = 0;  // how many views of it a call makes
   int into = -1;  // the storage that took over its values; -1: it has them itself
 };
+
+size_t bytes_of(const Spec& s) { return size_t(s.shape.numel()) * size_of(s.dtype); }
 
 class Planner {
  public:
@@ -37,6 +40,7 @@ class Planner {
     place();
     write();
     update_variables();
+    use_arguments();
     return std::move(plan_);
   }
 
@@ -71,10 +75,11 @@ class Planner {
       size_t number = plan_.first[size_t(i)] + k;
       if (n.kind == Node::Kind::op && n.op->view) {
         storage_of_[number] = number_of_storage(plan_.number(n.inputs[0]));
+        ++storage_of(n.inputs[0]).views;
         continue;
       }
       bool here = n.kind == Node::Kind::op && !calls && s.dtype != DType::string && s.device == *device_;
-      storage_of_[number] = new_storage(size_t(s.shape.numel()) * size_of(s.dtype), i, here);
+      storage_of_[number] = new_storage(bytes_of(s), i, here);
     }
   }
 
@@ -172,6 +177,34 @@ class Planner {
       if (storage_of(old->second).given == 0 && a.value.node >= last_library_ && reads(a.value.node, old->second) &&
           may_overwrite(a.value.node, size_t(a.value.index), old->second))
         p.over = int32_t(plan_.number(old->second));
+    }
+  }
+
+  // An argument's memory may serve a value that leaves, of as many bytes, once nothing reads the argument any more:
+  // from the node that reads it last, where that goes point by point, else from the next one.
+  void use_arguments() {
+    std::unordered_multimap<size_t, ValueId> free;  // by bytes
+    for (const GraphInput& in : g_.inputs) {
+      const ValueId v{in.node, 0};
+      const Spec& s = g_.spec(v);
+      if (in.kind == GraphInput::Kind::argument && s.dtype != DType::string && device_ && s.device == *device_ &&
+          storage_of(v).given == 0 && storage_of(v).views == 0)
+        free.emplace(bytes_of(s), v);
+    }
+    for (int i = 0; i < int(g_.nodes().size()) && !free.empty(); ++i) {
+      const Node& n = g_.nodes()[size_t(i)];
+      if (n.kind != Node::Kind::op || n.op->call || n.op->view) continue;
+      for (size_t k = 0; k < n.outputs.size(); ++k) {
+        ValuePlace& p = plan_.places[plan_.first[size_t(i)] + k];
+        if (p.kind != ValuePlace::Kind::output || p.over >= 0 || n.outputs[k].dtype == DType::string) continue;
+        const auto [begin, end] = free.equal_range(bytes_of(n.outputs[k]));
+        const auto found = std::find_if(begin, end, [&](const auto& entry) {
+          return storage_of(entry.second).last < i || (reads(i, entry.second) && may_overwrite(i, k, entry.second));
+        });
+        if (found == end) continue;
+        p.over = int32_t(plan_.number(found->second));
+        free.erase(found);
+      }
     }
   }
 

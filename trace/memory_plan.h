@@ -1,6 +1,7 @@
 // Where the values of a graph live while it runs. Values that leave the call (outputs, assigned variables) get buffers
 // of their own at each call; all others share one arena, at offsets worked out here from when each is last read.
-// Elementwise results take over an operand's memory where nobody reads it afterwards.
+// Elementwise results take over an operand's memory where nobody reads it afterwards. A value that leaves may take the
+// memory of an input that only the call holds: a variable's old value, or an argument that the caller has given up.
 #pragma once
 #include <vector>
 
@@ -20,8 +21,8 @@ struct ValuePlace {
   size_t offset = 0;
   // A view of an arena value or a constant: made once, with the frame, and not at each call.
   bool fixed_view = false;
-  // Of an output that is assigned to a variable: the number of the graph input that holds the variable's old value,
-  // whose memory it may take where nobody else holds that at the call; else -1.
+  // Of an output: the number of the graph input whose memory it takes at calls that alone hold that input's tensor;
+  // else -1. A variable's old value for the one that is assigned to it, or an argument. Each input serves once.
   int32_t over = -1;
 };
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 #include <ostream>
+#include <set>
 
 #include "rill/devices/contraction_params.h"
 #include "rill/devices/conv_params.h"
@@ -264,6 +265,9 @@ MemoryUse memory_use(Graph traced) {
   MemoryUse m;
   m.function = g.name;
   m.arena_bytes = plan.arena_bytes, m.unshared_bytes = plan.unshared_bytes, m.in_place = plan.in_place;
+  std::set<size_t> variables;  // the values that are theirs
+  for (const GraphInput& in : g.inputs)
+    if (in.variable) variables.insert(plan.number({in.node, 0}));
   for (const Node& n : g.nodes()) {
     const size_t first = plan.first[size_t(&n - g.nodes().data())];
     for (size_t k = 0; k < n.outputs.size(); ++k) {
@@ -271,6 +275,8 @@ MemoryUse memory_use(Graph traced) {
       if (kind == ValuePlace::Kind::input) m.input_bytes += bytes_of(n.outputs[k]);
       if (kind == ValuePlace::Kind::constant) m.constant_bytes += bytes_of(n.outputs[k]);
       if (kind == ValuePlace::Kind::output) m.result_bytes += bytes_of(n.outputs[k]);
+      if (const int32_t over = plan.places[first + k].over; over >= 0)
+        (variables.contains(size_t(over)) ? m.over_variables : m.over_arguments) += bytes_of(n.outputs[k]);
     }
   }
   m.peak_bytes = m.arena_bytes + m.result_bytes;
@@ -291,10 +297,10 @@ MemoryUse memory_use(Graph traced) {
 
 std::string to_string(const MemoryUse& m) {
   std::string text = fmt::format(
-      "memory of '{}': {} bytes at most: arena {} ({} without sharing, {} results in place), results {}; given: inputs "
-      "{}, constants {}\n",
-      m.function, m.peak_bytes, m.arena_bytes, m.unshared_bytes, m.in_place, m.result_bytes, m.input_bytes,
-      m.constant_bytes);
+      "memory of '{}': {} bytes at most: arena {} ({} without sharing, {} results in place), results {} ({} over "
+      "Variables' old values, {} over arguments that are given up); given: inputs {}, constants {}\n",
+      m.function, m.peak_bytes, m.arena_bytes, m.unshared_bytes, m.in_place, m.result_bytes, m.over_variables,
+      m.over_arguments, m.input_bytes, m.constant_bytes);
   if (!m.values.empty()) text += fmt::format("most is alive at {}:\n", m.busiest);
   for (const MemoryUse::Value& v : m.values) {
     std::string at = v.scope.empty() || v.where.empty() ? v.scope + v.where : v.scope + ", " + v.where;

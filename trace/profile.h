@@ -83,6 +83,8 @@ struct MemoryUse {
   size_t arena_bytes = 0;     // kept from call to call
   size_t unshared_bytes = 0;  // what the arena would be if no memory served twice
   size_t result_bytes = 0;    // of outputs and assigned values
+  size_t over_variables = 0;  // of these: written over Variables' old values, where nobody else holds them
+  size_t over_arguments = 0;  // and over arguments, where the caller gives them up: f(std::move(x))
   size_t input_bytes = 0;     // arguments, captured tensors and Variables, which are there already
   size_t constant_bytes = 0;
   int in_place = 0;           // results written over an operand
