@@ -26,10 +26,12 @@ std::string to_chrome_trace(const Profile& p) {
   Json events = Json::array();
   events.push_back({{"name", "process_name"}, {"ph", "M"}, {"pid", 1}, {"tid", 1}, {"args", {{"name", "rill"}}}});
   events.push_back({{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", 1}, {"args", {{"name", p.function}}}});
-  for (const KernelProfile& k : p.kernels) {
+  for (const Profile::Span& span : p.spans) {
+    const KernelProfile& k = p.kernels[size_t(span.kernel)];
     Json args = {{"output", k.output},
                  {"scope", k.scope},
                  {"source", k.where},
+                 {"inside", k.inside},
                  {"calls", k.calls},
                  {"mean_us", k.calls ? 1e6 * k.seconds / double(k.calls) : 0.0},
                  {"bytes_read", k.bytes_read},
@@ -40,8 +42,8 @@ std::string to_chrome_trace(const Profile& p) {
     events.push_back({{"name", k.name},
                       {"cat", "kernel"},
                       {"ph", "X"},
-                      {"ts", 1e6 * k.start},
-                      {"dur", 1e6 * k.last},
+                      {"ts", 1e6 * span.start},
+                      {"dur", 1e6 * span.seconds},
                       {"pid", 1},
                       {"tid", 1},
                       {"args", std::move(args)}});
@@ -53,7 +55,8 @@ std::string to_node_data(const Profile& p) {
   const GraphNames names = name_graph(p.graph);
   Json results = Json::object();
   for (const KernelProfile& k : p.kernels)
-    results[names.nodes[size_t(k.node)].id] = {{"value", k.calls ? 1e6 * k.seconds / double(k.calls) : 0.0}};
+    if (k.depth == 0)
+      results[names.nodes[size_t(k.node)].id] = {{"value", k.calls ? 1e6 * k.seconds / double(k.calls) : 0.0}};
   Json gradient = Json::array();
   gradient.push_back({{"stop", 0}, {"bgColor", "#fff5d6"}});
   gradient.push_back({{"stop", 1}, {"bgColor", "#e8603c"}});
@@ -71,7 +74,10 @@ proto::RunMetadata run_metadata(const Profile& p) {
   const int64_t now =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   std::map<std::string, proto::DeviceStepStats*> devices;
+  std::vector<double> start(p.kernels.size());
+  for (const Profile::Span& span : p.spans) start[size_t(span.kernel)] = span.start;
   for (const KernelProfile& k : p.kernels) {
+    if (k.depth > 0) continue;  // in the time of the node that holds it
     const Node& n = p.graph.nodes()[size_t(k.node)];
     const std::string device = n.outputs.empty() ? "cpu:0" : to_string(n.outputs[0].device);
     proto::DeviceStepStats*& of_device = devices[device];
@@ -80,7 +86,7 @@ proto::RunMetadata run_metadata(const Profile& p) {
       of_device->set_device("/device:CPU:" + device.substr(device.find(':') + 1));
     }
     proto::NodeExecStats& s = *of_device->add_node_stats();
-    const int64_t begin = now + nanoseconds(k.start);
+    const int64_t begin = now + nanoseconds(start[size_t(&k - p.kernels.data())]);
     const int64_t length = nanoseconds(k.calls ? k.seconds / double(k.calls) : 0);
     s.set_node_name(names.nodes[size_t(k.node)].id);
     s.set_timeline_label(k.name);

@@ -159,6 +159,25 @@ TEST_CASE("child: some passes do something", "[.]") {
   f(ones({4}));
 }
 
+TEST_CASE("child: a loop with a kernel", "[.]") {
+  jit::set_mode(jit::Mode::wait);
+  auto f = function("looped", [](const Tensor& x) {
+    return scan([](const Tensor& c, const Tensor& row) { return std::pair(tanh(c * row) + 1, c); }, ones({3}), x);
+  });
+  f(ones({2, 3}));
+}
+
+TEST_CASE("RILL_LOG=kernels: what each graph was compiled into, those inside control flow by their names") {
+  std::string out;
+  CHECK(child("RILL_LOG=kernels", "child: a loop with a kernel", out) == 0);
+  INFO(out);
+  if (!kernel::no_compiler_reason().empty()) return;
+  CHECK(has(out, "rill: looped/body: compiled in "));
+  CHECK(has(out, "  fused(multiply, tanh, add) -> f32[3]; "));
+  CHECK(has(out, "rill: looped: eager kernels: nothing to fuse"));
+  CHECK(has(out, "  scan -> f32[3], f32[2,3]"));
+}
+
 TEST_CASE("RILL_LOG=passes: a line a pass, what did nothing says so, fused kernels are named") {
   std::string out;
   CHECK(child("RILL_LOG=passes", "child: some passes do something", out) == 0);

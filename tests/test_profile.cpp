@@ -52,9 +52,11 @@ TEST_CASE("profile: time, bytes, operations, scope and line of each kernel") {
   CHECK(rest.flops == 0);
   CHECK(rest.output == "f32[16,32]");
   double in_kernels = 0;
-  for (const KernelProfile& k : p.kernels) {
-    in_kernels += k.seconds;
-    CHECK(k.start + k.last <= p.seconds);
+  for (const KernelProfile& k : p.kernels) in_kernels += k.seconds;
+  REQUIRE(p.spans.size() == p.kernels.size());
+  for (size_t i = 0; i < p.spans.size(); ++i) {
+    CHECK(p.spans[i].kernel == int(i));
+    CHECK(p.spans[i].start + p.spans[i].seconds <= p.seconds);
   }
   CHECK(in_kernels <= p.seconds);
   const std::string text = to_string(p);
@@ -96,6 +98,94 @@ TEST_CASE("profile: a product with a bias and an activation is one kernel with t
   Profile p = profile(f, {.runs = 1, .limits = limits}, normal({16, 64}));
   CHECK(kernel_named(p, "matmul").flops == 2.0 * 16 * 64 * 32);
   if (p.state == "compiled" && p.kernels.size() == 1) CHECK(p.kernels[0].name == "matmul, add, relu");
+}
+
+TEST_CASE("profile: kernels inside control flow are listed, counted and timed") {
+  Folder folder;
+  auto f = function("f", [](const Tensor& x) {
+    auto [last, all] = scan(
+        [](const Tensor& c, const Tensor& row) {
+          Tensor next = cond(sum(c) > 0, [&] { return tanh(c * row) + 1; }, [&] { return c - row; });
+          return std::pair(next, matmul(reshape(next, {1, 8}), reshape(row, {8, 1})));
+        },
+        ones({8}), x);
+    return exp(last) + sum(all);
+  });
+  Profile p = profile(f, {.runs = 3, .limits = limits}, abs(normal({5, 8})));
+  const KernelProfile &loop = kernel_named(p, "scan"), &product = kernel_named(p, "matmul");
+  const KernelProfile &choice = kernel_named(p, "cond"), &taken = kernel_named(p, "tanh");
+  CHECK(loop.depth == 0);
+  CHECK(loop.calls == 3);
+  CHECK(loop.inside == "");
+  CHECK(product.depth == 1);
+  CHECK(product.calls == 3 * 5);
+  CHECK(product.flops == 2.0 * 8);
+  CHECK(product.inside == "scan body");
+  CHECK(product.node == loop.node);
+  CHECK(choice.calls == 3 * 5);
+  CHECK(taken.inside == "scan body, cond then");
+  CHECK(taken.depth == 2);
+  CHECK(taken.calls == 3 * 5);
+  CHECK(taken.node == loop.node);
+  CHECK(has(taken.where, "test_profile.cpp:"));
+  size_t not_taken = 0;
+  double inside = 0;
+  for (const KernelProfile& k : p.kernels) {
+    not_taken += k.inside == "scan body, cond else" && k.calls == 0;
+    if (k.depth == 1) inside += k.seconds;
+  }
+  CHECK(not_taken > 0);
+  CHECK(inside > 0);
+  CHECK(inside <= loop.seconds);
+  CHECK(loop.percent_of_limit == 0);
+  CHECK(product.percent_of_limit > 0);
+  const std::string text = to_string(p);
+  CHECK(has(text, "       scan -> "));
+  CHECK(has(text, "         matmul -> "));
+  CHECK(has(text, "           cond -> ") == false);
+  CHECK(has(text, "         cond -> "));
+  CHECK(text.find("scan ->") < text.find("matmul ->"));
+  CHECK_FALSE(has(text, "subtract"));  // never ran
+
+  // On the time line what is inside lies within what holds it.
+  export_profile(p, folder / "trace.json");
+  std::vector<std::pair<double, double>> open;
+  size_t matmuls = 0;
+  for (const auto& event : nlohmann::json::parse(contents(folder / "trace.json")).at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    const double start = event.at("ts"), end = start + event.at("dur").get<double>();
+    while (!open.empty() && open.back().second <= start) open.pop_back();
+    if (!open.empty()) CHECK(end <= open.back().second + 1e-3);
+    const auto inside = event.at("args").at("inside").get<std::string>();
+    CHECK(open.empty() == inside.empty());
+    open.emplace_back(start, end);
+    matmuls += event.at("name") == "matmul";
+  }
+  CHECK(matmuls == 5);
+  // Viewers of the graph show the node that holds them.
+  export_profile(p, folder / "nodes.nodes.json");
+  auto data = nlohmann::json::parse(contents(folder / "nodes.nodes.json")).at("f");
+  size_t outside = 0;
+  for (const KernelProfile& k : p.kernels) outside += k.depth == 0;
+  CHECK(data.at("results").size() == outside);
+}
+
+TEST_CASE("explain lists the kernels of graphs inside control flow") {
+  auto f = function("f", [](const Tensor& x) {
+    return while_loop(
+        [](const Tensor& v) { return sum(v) < 100; },
+        [](const Tensor& v) { return cond(v(0) > 3, [&] { return exp(v) * 2; }, [&] { return v * 2 + 1; }); }, x);
+  });
+  f(ones({4}));
+  jit::wait();
+  const std::string text = f.explain();
+  for (const char* part :
+       {"      while_loop -> f32[4]\n", "\n        body: ", "            then: ", "            else: "})
+    CHECK(has(text, part));
+  auto never = function(
+      "never", [](const Tensor& x) { return cond(x > 0, [&] { return exp(x) * 2; }, [&] { return x * 2 + 1; }); });
+  never(tensor(1.f));
+  CHECK(has(never.explain(), "        else: has not run\n"));
 }
 
 TEST_CASE("profile: the limits of this machine are measured once") {

@@ -89,8 +89,7 @@ void check_carried(std::string_view op, const Flat& before, Flat& after, const W
 
 Graph trace_inner(const std::string& role, const std::vector<Spec>& arguments, std::string_view argument_name,
                   const FlatFn& fn) {
-  const auto* outer = static_cast<const Tracer*>(thread_state().trace);
-  Tracer tracer(outer ? outer->name() + "/" + role : role, Tracer::Nesting::inside);
+  Tracer tracer(inner_name(role), Tracer::Nesting::inside);
   std::vector<Tensor> in;
   for (const Spec& s : arguments) in.push_back(tracer.add_argument(s, fmt::format("{}{}", argument_name, in.size())));
   for (const Tensor& t : fn(in).tensors) tracer.add_output(t);

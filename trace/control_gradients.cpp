@@ -44,7 +44,7 @@ Graph without_effects(const Graph& g) {
 // A graph's inputs and results as tensors of a trace, under a tape that watches some of the inputs.
 class Again {
  public:
-  explicit Again(std::string name) : tracer_(std::move(name), Tracer::Nesting::inside) {}
+  explicit Again(const std::string& role) : tracer_(inner_name(role), Tracer::Nesting::inside) {}
 
   Tensor argument(const Spec& s, std::string name) { return tracer_.add_argument(s, std::move(name)); }
   // Cotangents of `sources`, where `targets` have `seeds`; gives nothing of what they do not depend on but zeros.

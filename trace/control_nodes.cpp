@@ -9,6 +9,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
 #include "rill/trace/control_gradients.h"
+#include "rill/trace/tracer.h"
 
 namespace rill {
 
@@ -19,8 +20,25 @@ std::atomic<int64_t> next_number{1};
 InnerGraph::InnerGraph(std::string r, Graph g) : role(std::move(r)), graph(std::move(g)), number(next_number++) {}
 
 std::vector<Tensor> InnerGraph::run(std::span<const Tensor> in) const {
-  std::call_once(once_, [this] { compiled_ = std::make_shared<GraphCall>(graph); });
-  return compiled_->run(in);
+  const GraphCall& ready = call();
+  const Executable::Note* note = Executable::note_now();
+  if (!note) return ready.run(in);
+  std::vector<Tensor> results(ready.executable().result_count());
+  ready.executable().run_timed(in, results, *note);
+  return results;
+}
+
+const GraphCall& InnerGraph::call() const {
+  std::call_once(once_, [this] {
+    call_ = std::make_shared<GraphCall>(graph);
+    made_.store(call_.get(), std::memory_order_release);
+  });
+  return *call_;
+}
+
+std::string inner_name(const std::string& role) {
+  const auto* outer = static_cast<const Tracer*>(thread_state().trace);
+  return outer ? outer->name() + "/" + role : role;
 }
 
 std::string ControlAttrs::names() const {

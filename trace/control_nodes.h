@@ -3,6 +3,7 @@
 // A node's attributes hold graphs, whose inputs are the node's operands in order. What a graph reads from outside is an
 // operand; Variables that it assigns are operands and outputs. Start at ControlAttrs; control_flow.cpp makes them.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,6 +18,10 @@ class InnerGraph {
  public:
   InnerGraph(std::string role, Graph graph);
   std::vector<Tensor> run(std::span<const Tensor> in) const;
+  // The graph ready to run: made at the first run, or here.
+  const GraphCall& call() const;
+  // The same, or null where it has not been made.
+  const GraphCall* if_made() const { return made_.load(std::memory_order_acquire); }
 
   const std::string role;  // "then", "body"
   const Graph graph;
@@ -24,8 +29,12 @@ class InnerGraph {
 
  private:
   mutable std::once_flag once_;
-  mutable std::shared_ptr<GraphCall> compiled_;
+  mutable std::shared_ptr<GraphCall> call_;
+  mutable std::atomic<const GraphCall*> made_{nullptr};
 };
+
+// "step/body": the name of a graph inside the one that is being traced.
+std::string inner_name(const std::string& role);
 
 // What every control-flow node holds.
 //   cond, switch_case  operands: which, then each graph's inputs.  One graph a branch; outputs are the branch's.

@@ -1,7 +1,7 @@
 #include "rill/trace/executable.h"
 
 #include <algorithm>
-#include <chrono>
+#include <utility>
 
 #include "rill/devices/packed.h"
 #include "rill/devices/registry.h"
@@ -203,25 +203,30 @@ int64_t bytes_in_memory(const Tensor& t) {
 }
 }  // namespace
 
-void Executable::run_timed(std::span<const Tensor> inputs, std::span<Tensor> results,
-                           std::vector<Timing>& timings) const {
+namespace {
+thread_local const Executable::Note* noting = nullptr;
+}
+const Executable::Note* Executable::note_now() { return noting; }
+
+void Executable::run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, const Note& note) const {
   using Clock = std::chrono::steady_clock;
-  timings.clear();
-  const auto begin = Clock::now();
+  struct Noting {
+    const Note* outer;
+    ~Noting() { noting = outer; }
+  } scope{std::exchange(noting, &note)};
   replay(inputs, results, [&](const Instruction& i, size_t at, Frame& f) {
-    const auto start = Clock::now();
-    execute(i, at, f);
-    const auto end = Clock::now();
-    if (i.is_view) return;
     Timing t;
+    t.graph = &graph_;
     t.node = int32_t(i.node - graph_.nodes().data());
-    t.start = std::chrono::duration<double>(start - begin).count();
-    t.seconds = std::chrono::duration<double>(end - start).count();
+    t.start = Clock::now();
+    execute(i, at, f);
+    t.seconds = std::chrono::duration<double>(Clock::now() - t.start).count();
+    if (i.is_view) return;
     for (size_t k = 0; k < i.in.size(); ++k)
       if (std::find(i.in.begin(), i.in.begin() + k, i.in[k]) == i.in.begin() + k)
         t.bytes_read += bytes_in_memory(*f.operands[at].in[k]);
     for (const Tensor* out : f.operands[at].out) t.bytes_written += bytes_in_memory(*out);
-    timings.push_back(t);
+    note(t);
   });
 }
 

@@ -1,6 +1,8 @@
 // Executable: a graph ready to run. A flat list of instructions with resolved kernels over a frame of tensors whose
 // places are planned; a replay allocates what it returns and nothing else, and never goes through apply().
 #pragma once
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -22,13 +24,19 @@ class Executable {
   // Results may take the memory of inputs that `inputs` alone holds (ValuePlace::over): their elements are gone then.
   void run(std::span<const Tensor> inputs, std::span<Tensor> results) const;
 
-  // The same with the clock read around each kernel, for profile(). `timings`: one a kernel, in order.
+  // The same with the clock read around each kernel, for profile(): tells of each once it has run, and of those in the
+  // graphs that nodes hold.
   struct Timing {
-    int32_t node = -1;                          // in graph()
-    double start = 0, seconds = 0;              // since the call began, and for how long
+    const Graph* graph = nullptr;  // graph() of the executable that ran it
+    int32_t node = -1;             // in there
+    std::chrono::steady_clock::time_point start;
+    double seconds = 0;
     int64_t bytes_read = 0, bytes_written = 0;  // of the tensors that it took (each once) and made
   };
-  void run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, std::vector<Timing>& timings) const;
+  using Note = std::function<void(const Timing&)>;
+  void run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, const Note& note) const;
+  // Whom a run_timed() that is at work on this thread tells; null where none is.
+  static const Note* note_now();
 
   const Graph& graph() const { return graph_; }
   const MemoryPlan& plan() const { return plan_; }

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <ostream>
 #include <set>
+#include <unordered_map>
 
 #include "rill/devices/contraction_params.h"
 #include "rill/devices/conv_params.h"
@@ -15,6 +16,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/variable_state.h"
+#include "rill/trace/control_nodes.h"
 #include "rill/trace/epilogues.h"
 #include "rill/trace/fusion.h"
 #include "rill/trace/jit.h"
@@ -118,15 +120,74 @@ void weigh(KernelProfile& k, const MachineLimits& limits) {
   const double memory = double(k.bytes_read + k.bytes_written) / limits.bytes_per_second;
   const double compute = k.flops / limits.flops_per_second;
   k.compute_bound = compute > memory;
-  if (k.seconds > 0) k.percent_of_limit = 100 * std::max(memory, compute) * double(k.calls) / k.seconds;
+  if (k.calls > 0 && k.seconds > 0) k.percent_of_limit = 100 * std::max(memory, compute) * double(k.calls) / k.seconds;
 }
 
-// The tier that calls have once everything is compiled.
+void make_inner(const Graph& g) {
+  for (const Node& n : g.nodes())
+    if (n.kind == Node::Kind::op && n.op->graphs)
+      for (const auto& inner : n.attrs.as<ControlAttrs>().graphs) make_inner(inner->call().graph());
+}
+
+// The tier that calls have once everything is compiled, also the graphs inside nodes.
 std::shared_ptr<Tiers> compiled(Graph traced) {
   std::shared_ptr<Tiers> tiers = Tiers::make(std::move(traced));
+  make_inner(tiers->eager().graph());
   jit::wait();
   return tiers;
 }
+
+// Lists the kernels of an executable and of the graphs inside its nodes, then adds up what they take.
+class Times {
+ public:
+  explicit Times(Profile& p) : p_(p) {}
+
+  // `around`: the kernel whose node holds `g`, or none.
+  void list(const Graph& g, const KernelProfile* around, const std::string& role) {
+    std::vector<int>& numbers = kernels_[&g];
+    numbers.assign(g.nodes().size(), -1);
+    for (size_t i = 0; i < g.nodes().size(); ++i) {
+      const Node& n = g.nodes()[i];
+      if (n.kind != Node::Kind::op || n.op->view) continue;
+      numbers[i] = int(p_.kernels.size());
+      KernelProfile k;
+      k.name = name_of(n), k.output = outputs_of(n), k.scope = n.scope, k.where = n.where;
+      k.node = around ? around->node : int32_t(i);
+      if (around) {
+        k.inside = fmt::format("{}{}{} {}", around->inside, around->depth ? ", " : "", around->name, role);
+        k.depth = around->depth + 1;
+      }
+      k.flops = flops_of(g, n);
+      p_.kernels.push_back(k);
+      holds_others_.push_back(n.op->graphs != nullptr);
+      if (n.op->graphs)
+        for (const auto& inner : n.attrs.as<ControlAttrs>().graphs)
+          list(inner->call().executable().graph(), &k, inner->role);
+    }
+  }
+
+  // Until the next one, spans are of a run that began at `start`.
+  void begin(Clock::time_point start) { start_ = start, p_.spans.clear(); }
+  void note(const Executable::Timing& t) {
+    const int number = kernels_.at(t.graph)[size_t(t.node)];
+    KernelProfile& k = p_.kernels[size_t(number)];
+    ++k.calls;
+    k.seconds += t.seconds;
+    k.bytes_read = t.bytes_read, k.bytes_written = t.bytes_written;
+    if (k.depth == 0 || p_.spans.size() < 100'000)
+      p_.spans.push_back({number, std::chrono::duration<double>(t.start - start_).count(), t.seconds});
+  }
+  void weigh_all() {
+    for (size_t i = 0; i < p_.kernels.size(); ++i)
+      if (!holds_others_[i]) weigh(p_.kernels[i], p_.limits);
+  }
+
+ private:
+  Profile& p_;
+  std::unordered_map<const Graph*, std::vector<int>> kernels_;  // by node: its number in the profile; -1: none
+  std::vector<bool> holds_others_;                              // by number: control flow
+  Clock::time_point start_;
+};
 
 }  // namespace
 
@@ -146,58 +207,71 @@ Profile profile_graph(Graph traced, const std::vector<Tensor>& arguments, const 
   p.graph = e.graph();
   p.function = p.graph.name;
   p.state = tiers->state();
-  std::vector<Executable::Timing> timings;
+  Times times(p);
+  times.list(e.graph(), nullptr, "");
   for (int run = -1; run < options.runs; ++run) {
     std::vector<Tensor> in = fresh_inputs(p.graph, arguments), results(e.result_count());
     const auto start = Clock::now();
-    e.run_timed(in, results, timings);
-    if (run < 0) continue;
-    p.seconds += seconds_since(start);
-    p.kernels.resize(timings.size());
-    for (size_t i = 0; i < timings.size(); ++i) {
-      KernelProfile& k = p.kernels[i];
-      const Executable::Timing& t = timings[i];
-      k.node = t.node;
-      k.calls += 1, k.seconds += t.seconds;
-      k.start = t.start, k.last = t.seconds;
-      k.bytes_read = t.bytes_read, k.bytes_written = t.bytes_written;
-    }
+    times.begin(start);
+    e.run_timed(in, results, [&](const Executable::Timing& t) {
+      if (run >= 0) times.note(t);
+    });
+    if (run >= 0) p.seconds += seconds_since(start);
   }
-  for (KernelProfile& k : p.kernels) {
-    const Node& n = p.graph.nodes()[size_t(k.node)];
-    k.name = name_of(n), k.output = outputs_of(n), k.scope = n.scope, k.where = n.where;
-    k.flops = flops_of(p.graph, n);
-    weigh(k, p.limits);
-  }
+  std::sort(p.spans.begin(), p.spans.end(), [](auto& a, auto& b) {
+    return a.start != b.start ? a.start < b.start : a.seconds > b.seconds;  // control flow before what is inside
+  });
+  times.weigh_all();
   return p;
 }
 
 }  // namespace detail
 
+namespace {
+
+using Kernels = std::vector<KernelProfile>::const_iterator;
+
+std::string line_of(const KernelProfile& k, double runs, double in_kernels) {
+  const std::string at = k.scope.empty() || k.where.empty() ? k.scope + k.where : k.scope + ", " + k.where;
+  const std::string limit = k.percent_of_limit > 0
+                                ? fmt::format("{:>5.1f} {}", k.percent_of_limit, k.compute_bound ? "compute" : "memory")
+                                : "";
+  return fmt::format("{:>10.2f} {:>6g} {:>5.1f}% {:>10.1f} {:>10.1f} {:>9}  {:<14} {:{}}{} -> {}{}\n",
+                     1e6 * k.seconds / double(k.calls), double(k.calls) / runs,
+                     in_kernels > 0 ? 100 * k.seconds / in_kernels : 0, double(k.bytes_read) / 1e3,
+                     double(k.bytes_written) / 1e3, k.flops > 0 ? fmt::format("{:.2f}", k.flops / 1e6) : "", limit, "",
+                     2 * k.depth, k.name, k.output, at.empty() ? "" : "  (" + at + ")");
+}
+
+// The kernels of one depth in the range, the longest first, each with what is inside it.
+std::string lines_of(Kernels begin, Kernels end, double runs, double in_kernels) {
+  std::vector<std::pair<Kernels, Kernels>> parts;  // a kernel, and where the next one of its depth is
+  for (Kernels k = begin; k != end;) {
+    const Kernels next = std::find_if(k + 1, end, [&](const KernelProfile& o) { return o.depth <= k->depth; });
+    if (k->calls > 0) parts.emplace_back(k, next);
+    k = next;
+  }
+  std::stable_sort(parts.begin(), parts.end(), [](auto& a, auto& b) { return a.first->seconds > b.first->seconds; });
+  std::string text;
+  for (const auto& [k, next] : parts) text += line_of(*k, runs, in_kernels) + lines_of(k + 1, next, runs, in_kernels);
+  return text;
+}
+
+}  // namespace
+
 std::string to_string(const Profile& p) {
   double in_kernels = 0;
-  for (const KernelProfile& k : p.kernels) in_kernels += k.seconds;
+  for (const KernelProfile& k : p.kernels)
+    if (k.depth == 0) in_kernels += k.seconds;
   const double runs = std::max(1, p.runs);
   std::string text =
       fmt::format("profile of '{}' ({}): {} kernels, {:.1f} us a run, {:.1f} of them in kernels; mean of {} runs\n",
                   p.function, p.state, p.kernels.size(), 1e6 * p.seconds / runs, 1e6 * in_kernels / runs, p.runs);
   text += fmt::format("limits: {:.1f} GB/s, {:.1f} GFLOP/s\n", p.limits.bytes_per_second / 1e9,
                       p.limits.flops_per_second / 1e9);
-  text += fmt::format("{:>10} {:>6} {:>10} {:>10} {:>9}  {:<14} {}\n", "us a call", "share", "KB read", "KB written",
-                      "MFLOP", "% of limit", "kernel");
-  std::vector<const KernelProfile*> order;
-  for (const KernelProfile& k : p.kernels) order.push_back(&k);
-  std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->seconds > b->seconds; });
-  for (const KernelProfile* k : order) {
-    std::string at = k->scope.empty() || k->where.empty() ? k->scope + k->where : k->scope + ", " + k->where;
-    text += fmt::format("{:>10.2f} {:>5.1f}% {:>10.1f} {:>10.1f} {:>9}  {:>5.1f} {:<8} {} -> {}{}\n",
-                        1e6 * k->seconds / double(std::max<int64_t>(1, k->calls)),
-                        in_kernels > 0 ? 100 * k->seconds / in_kernels : 0, double(k->bytes_read) / 1e3,
-                        double(k->bytes_written) / 1e3, k->flops > 0 ? fmt::format("{:.2f}", k->flops / 1e6) : "",
-                        k->percent_of_limit, k->compute_bound ? "compute" : "memory", k->name, k->output,
-                        at.empty() ? "" : "  (" + at + ")");
-  }
-  return text;
+  text += fmt::format("{:>10} {:>6} {:>6} {:>10} {:>10} {:>9}  {:<14} {}\n", "us a call", "calls", "share", "KB read",
+                      "KB written", "MFLOP", "% of limit", "kernel");
+  return text + lines_of(p.kernels.begin(), p.kernels.end(), runs, in_kernels);
 }
 
 std::ostream& operator<<(std::ostream& out, const Profile& p) { return out << to_string(p); }

@@ -29,39 +29,49 @@ struct ProfileOptions {
 };
 
 struct KernelProfile {
-  std::string name;    // the op, or the ops that were fused: "multiply, add, tanh"
-  std::string output;  // "f32[32,4]"
-  std::string scope;   // from NameScope
-  std::string where;   // the user's line, of the last op in it
-  int32_t node = -1;   // in Profile::graph
-  int64_t calls = 0;
-  double seconds = 0;         // of all calls
-  int64_t bytes_read = 0;     // a call: each operand once, however often its elements are read
+  std::string name;        // the op, or the ops that were fused: "multiply, add, tanh"
+  std::string output;      // "f32[32,4]"
+  std::string scope;       // from NameScope
+  std::string where;       // the user's line, of the last op in it
+  int32_t node = -1;       // in Profile::graph; of a kernel inside control flow, the node that holds it
+  std::string inside;      // "scan body", "scan body, cond then": the control flow around it, from the outside; else ""
+  int depth = 0;           // how many of these there are
+  int64_t calls = 0;       // in all runs; 0 of a branch that was not taken
+  double seconds = 0;      // of all calls; of control flow, with the kernels inside
+  int64_t bytes_read = 0;  // a call: each operand once, however often its elements are read
   int64_t bytes_written = 0;  // a call
   double flops = 0;           // a call; 0 where not known. Known of matrix products and convolutions
-  // Of the machine's memory or compute limit, whichever this kernel meets first. Above 100 where data stays in caches.
+  // Of the machine's memory or compute limit, whichever this kernel meets first. Above 100 where data stays in caches;
+  // 0 of control flow.
   double percent_of_limit = 0;
   bool compute_bound = false;  // which of the two
-  double start = 0, last = 0;  // seconds: where the last run had it, and how long
 };
 
 struct Profile {
+  // That a kernel ran, in the last run.
+  struct Span {
+    int kernel = -1;  // in `kernels`
+    double start = 0, seconds = 0;
+  };
   std::string function;
   std::string state;  // "compiled", or "eager kernels: " and why
   int runs = 0;
   double seconds = 0;  // of all runs, with what lies between the kernels
   MachineLimits limits;
-  std::vector<KernelProfile> kernels;  // in program order; views are none
+  std::vector<KernelProfile> kernels;  // in program order, those inside control flow behind it; views are none
+  std::vector<Span> spans;             // by start; of those inside control flow not more than 100 000
   Graph graph;                         // what ran
 };
-// A table, the longest kernel first.
+// A table, the longest kernel first; what is inside control flow stands indented below it.
 std::string to_string(const Profile& p);
 std::ostream& operator<<(std::ostream& out, const Profile& p);
 
 // Writes a profile in the format that `path` asks for:
 //
 //   trace.json       Chrome's trace events: the last run on a time line, for ui.perfetto.dev
-//   mlp.nodes.json   node data for Model Explorer: microseconds on the nodes of export_graph(profile.graph, "mlp.json")
+//   mlp.nodes.json   node data for Model Explorer: microseconds on the nodes of export_graph(profile.graph,
+//   "mlp.json"),
+//                    control flow with all that is inside
 //   logs/mlp         (no extension, or a folder that exists) a folder that TensorBoard reads: graph and RunMetadata,
 //                    for "compute time" in its graph view
 //

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -17,6 +18,7 @@
 
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/registry.h"
+#include "rill/trace/control_nodes.h"
 #include "rill/trace/epilogues.h"
 #include "rill/trace/fusion.h"
 #include "rill/trace/jit.h"
@@ -149,6 +151,9 @@ void Tiers::compile() {
     if (eager_.plan().arena_bytes > (1 << 20)) release_cached_memory(eager_.graph().nodes()[0].outputs[0].device);
   }
   done_.store(true, std::memory_order_release);
+  static const char* const wanted = std::getenv("RILL_LOG");
+  if (wanted && std::strstr(wanted, "kernels"))
+    std::fputs(describe("", fmt::format("rill: {}: ", eager_.graph().name)).c_str(), stderr);
 }
 
 std::string Tiers::state() const {
@@ -156,10 +161,22 @@ std::string Tiers::state() const {
   return why_eager_.empty() ? "compiled" : "eager kernels: " + why_eager_;
 }
 
-std::string Tiers::describe(std::string_view indent) const {
+namespace {
+std::string describe_inner(const Node& n, const std::string& indent) {
+  std::string text;
+  for (const auto& inner : n.attrs.as<ControlAttrs>().graphs) {
+    const GraphCall* call = inner->if_made();
+    text += call ? call->tiers().describe(indent, inner->role + ": ")
+                 : fmt::format("{}{}: has not run\n", indent, inner->role);
+  }
+  return text;
+}
+}  // namespace
+
+std::string Tiers::describe(const std::string& indent, const std::string& name) const {
   const Executable& e = now();
-  std::string text = fmt::format("{}{}", indent, state());
-  if (milliseconds_ > 0) text += fmt::format(" in {:.1f} ms", milliseconds_);
+  std::string text = indent + name + state();
+  if (done_.load(std::memory_order_acquire) && milliseconds_ > 0) text += fmt::format(" in {:.1f} ms", milliseconds_);
   text += fmt::format(", {} kernels; arena {} bytes ({} without sharing), {} results in place\n", e.kernel_count(),
                       e.plan().arena_bytes, e.plan().unshared_bytes, e.plan().in_place);
   for (const Node& n : e.graph().nodes()) {
@@ -171,7 +188,8 @@ std::string Tiers::describe(std::string_view indent) const {
       continue;
     }
     if (n.op != &fused_op) {
-      text += fmt::format("{}  {} -> {}\n", indent, n.op->name, outputs);
+      text += fmt::format("{}  {}{}{}\n", indent, n.op->name, outputs.empty() ? "" : " -> ", outputs);
+      if (n.op->graphs) text += describe_inner(n, indent + "    ");
       continue;
     }
     const FusedKernel& f = *n.attrs.as<FusedParams>().fused;

@@ -25,8 +25,9 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   }
   // Whether that is compiled, or why not: "compiled", "compiling", "eager kernels: RILL_JIT=off".
   std::string state() const;
-  // Lines for explain(): the state, what compiling took, the memory plan, each kernel and what fused into it.
-  std::string describe(std::string_view indent) const;
+  // Lines for explain(), the first behind `name`: the state, what compiling took, the memory plan, each kernel and what
+  // fused into it, and the same of the graphs inside nodes.
+  std::string describe(const std::string& indent, const std::string& name = "") const;
 
  private:
   void compile();
