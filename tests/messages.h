@@ -1,5 +1,8 @@
-// What an error says: for the tests that read messages.
+// What an error says, and what goes to stderr: for the tests that read messages.
 #pragma once
+#include <unistd.h>
+
+#include <cstdio>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -15,3 +18,21 @@ std::string message_of(F&& f) {
   return "";
 }
 inline bool has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+
+// What `f` writes to stderr.
+template <class F>
+std::string stderr_of(F&& f) {
+  std::fflush(stderr);
+  std::FILE* file = std::tmpfile();
+  int kept = dup(2);
+  dup2(fileno(file), 2);
+  f();
+  std::fflush(stderr);
+  dup2(kept, 2);
+  close(kept);
+  std::rewind(file);
+  std::string text;
+  for (int c; (c = std::fgetc(file)) != EOF;) text += char(c);
+  std::fclose(file);
+  return text;
+}

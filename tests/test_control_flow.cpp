@@ -22,24 +22,6 @@ struct State {
   }
 };
 
-// What `f` writes to stderr.
-template <class F>
-std::string stderr_of(F&& f) {
-  std::fflush(stderr);
-  std::FILE* file = std::tmpfile();
-  int kept = dup(2);
-  dup2(fileno(file), 2);
-  f();
-  std::fflush(stderr);
-  dup2(kept, 2);
-  close(kept);
-  std::rewind(file);
-  std::string text;
-  for (int c; (c = std::fgetc(file)) != EOF;) text += char(c);
-  std::fclose(file);
-  return text;
-}
-
 }  // namespace
 
 TEST_CASE("print and assert_that, eager and traced, at every call") {

@@ -165,3 +165,75 @@ TEST_CASE("a traced gradient of an unbounded loop is an error that says so; an e
   CHECK(has(m, "test_control_gradients.cpp:" + std::to_string(__LINE__ - 6)));
   CHECK(has(message_of([&] { grad(function("f", f))(x); }), "max_steps"));
 }
+
+TEST_CASE("an unbounded loop that no gradient flows through needs no bound") {
+  auto grow = [](const Tensor& x) {
+    return while_loop([](const Tensor& v) { return v < 10; }, [](const Tensor& v) { return v * v; }, x);
+  };
+  Tensor x = tensor(2.0), w = tensor(3.0);
+  // The loop's result is one of two, and the other one is differentiated.
+  auto two = function("two", [&](const Tensor& v) { return std::pair(grow(v), v * v * v); });
+  {
+    GradientTape tape({.persistent = true});
+    tape.watch(x);
+    auto [grown, cube] = two(x);
+    CHECK(grown.item<double>() == 16);
+    CHECK(tape.gradient(cube, x).item<double>() == 12);
+    CHECK(has(message_of([&, g = grown] { tape.gradient(g, x); }), "max_steps"));
+  }
+  // The tape does not watch what goes through the loop.
+  auto scaled = function("scaled", [&](const Tensor& v, const Tensor& k) { return grow(v) * k; });
+  {
+    GradientTape tape;
+    tape.watch(w);
+    CHECK(tape.gradient(scaled(x, w), w).item<double>() == 16);
+  }
+  {
+    GradientTape tape;
+    tape.watch(x);
+    CHECK(has(message_of([&] { tape.gradient(scaled(x, w), x); }), "max_steps"));
+  }
+  // In the body of another loop.
+  auto rows = function("rows", [&](const Tensor& v) {
+    return scan([&](const Tensor& c, const Tensor& row) { return std::pair(c * row, grow(row)); }, tensor(1.0), v);
+  });
+  Tensor xs = tensor({2.0, 3.0});
+  GradientTape tape({.persistent = true});
+  tape.watch(xs);
+  auto [product, grown] = rows(xs);
+  CHECK(tape.gradient(product, xs).to_vector<double>() == std::vector<double>{3, 2});
+  CHECK(has(message_of([&, g = grown] { tape.gradient(g, xs); }), "max_steps"));
+}
+
+TEST_CASE("a tape around a call takes the gradients that somebody may ask for, and no others") {
+  auto f = function("f", [](const Tensor& a, const Tensor& b) { return sum(tanh(matmul(a, b))); });
+  Tensor a = random::normal({5, 4}, {.key = random::Key(1)}), b = random::normal({4, 3}, {.key = random::Key(2)});
+  auto eager = [&](const Tensor& u, const Tensor& v) { return sum(tanh(matmul(u, v))); };
+  auto both = [&](auto&& g, bool of_a, bool of_b) {
+    GradientTape tape({.persistent = true});
+    Tensor u = a * 1, v = b * 1;
+    if (of_a) tape.watch(u);
+    if (of_b) tape.watch(v);
+    Tensor y = g(u, v);
+    return std::pair(of_a ? tape.gradient(y, u) : y, of_b ? tape.gradient(y, v) : y);
+  };
+  for (int k : {1, 2, 3, 2, 1}) {
+    const auto traced = both(f, k & 1, k & 2), plain = both(eager, k & 1, k & 2);
+    CHECK(same_bits(traced.first, plain.first));
+    CHECK(same_bits(traced.second, plain.second));
+  }
+}
+
+TEST_CASE("what a call prints is printed once, also where a second order runs its forward part again") {
+  auto f = function("f", [](const Tensor& v) {
+    print("v {}", v);
+    Tensor c = cond(v > 0, [&] { return print("positive"), exp(v); }, [&] { return v * 1; });
+    assert_that(v > 0, "positive", v);
+    return c * v * v;
+  });
+  const std::string text = stderr_of([&] {
+    auto second = grad([&](const Tensor& x) { return grad([&](const Tensor& v) { return f(v); })(x); });
+    CHECK(allclose(second(tensor(2.0)), exp(tensor(2.0)) * 14));  // e^x (x^2 + 4x + 2)
+  });
+  CHECK(text == "v 2.0\npositive\n");
+}

@@ -14,9 +14,7 @@
 #include "rill/trace/tracer.h"
 
 namespace rill {
-namespace {
 
-// The graph without what prints or asserts, here and in its inner graphs: a backward walk repeats values, not effects.
 Graph without_effects(const Graph& g) {
   bool any = false;
   for (const Node& n : g.nodes()) any |= has_effect(n);
@@ -40,6 +38,8 @@ Graph without_effects(const Graph& g) {
   for (ValueId v : g.outputs) out.outputs.push_back({now[size_t(v.node)], v.index});
   return out;
 }
+
+namespace {
 
 // A graph's inputs and results as tensors of a trace, under a tape that watches some of the inputs.
 class Again {
@@ -266,14 +266,60 @@ Tensors vjp_of_scan(const VjpArgs& a) {
   return back;
 }
 
+namespace {
+
+struct LoopPlace {
+  std::string place;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("place", s.place);
+  }
+};
+
+[[noreturn]] void fail_unbounded(const std::string& place) {
+  fail("while_loop",
+       fmt::format("the gradient of the loop at {} is asked for in a traced function, where all its steps "
+                   "must be kept and their number has no bound. give one: WhileOptions{{.max_steps = ...}}",
+                   place));
+}
+
+OutSpecs infer_nothing(const InferArgs&) { return {}; }
+
+Tensors call_unbounded(Operands in, AttrsView attrs) {
+  for (const Tensor* t : in)
+    if (any(*t != 0).item<bool>()) fail_unbounded(attrs.as<LoopPlace>().place);
+  return {};
+}
+
+const Op unbounded_op({.name = "no_gradient",
+                       .doc = "fails unless all operands are zeros: what flows back into a loop without a bound",
+                       .dtypes = every_set,
+                       .inputs = -1,
+                       .outputs = 0,
+                       .infer = infer_nothing,
+                       .no_gradient = "it gives nothing",
+                       .call = call_unbounded,
+                       .effect = true,
+                       .listed = false});
+
+// The steps of such a loop are not kept. Who traces a gradient that may never be asked for gets an error only at a call
+// where one arrives.
+Tensors vjp_of_unbounded(const VjpArgs& a) {
+  const std::string& place = a.attrs.as<ControlAttrs>().place;
+  const auto* trace = static_cast<const Tracer*>(thread_state().trace);
+  if (!trace || !trace->speculative()) fail_unbounded(place);
+  SmallVec<const Tensor*, 8> arrived;
+  for (const Tensor& t : a.cotangent)
+    if (t.defined()) arrived.push_back(&t);
+  apply(unbounded_op, Operands(arrived.data(), arrived.size()), LoopPlace{place}, Where::current());
+  return none_for(a.in);
+}
+
+}  // namespace
+
 Tensors vjp_of_while(const VjpArgs& a) {
   const ControlAttrs& s = a.attrs.as<ControlAttrs>();
-  if (s.length < 0)
-    fail("while_loop",
-         fmt::format(
-             "the gradient of the loop at {} is asked for in a traced function, where all its steps must be kept "
-             "and their number has no bound. give one: WhileOptions{{.max_steps = ...}}",
-             s.place));
+  if (s.length < 0) return vjp_of_unbounded(a);
   size_t carried = size_t(s.carried);
   Graph body = without_effects(s.graphs[0]->graph);
   body.outputs.erase(body.outputs.begin());  // whether to go on

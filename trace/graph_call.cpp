@@ -7,6 +7,7 @@
 
 #include "rill/autodiff/tape.h"
 #include "rill/ops/ops.h"
+#include "rill/trace/control_gradients.h"
 #include "rill/trace/control_nodes.h"
 #include "rill/trace/passes.h"
 #include "rill/trace/tracer.h"
@@ -24,11 +25,16 @@ std::vector<Tensor> GraphCall::run(std::span<const Tensor> inputs) const {
 
 namespace {
 
-bool any_tape_watches(std::span<const Tensor> inputs) {
+// The inputs that a tape may ask the gradient of; empty where there are none.
+std::vector<bool> watched(std::span<const Tensor> inputs) {
+  std::vector<bool> found;
   for (TapeListener* tape : thread_state().tapes)
-    for (const Tensor& t : inputs)
-      if (tape->watches(t)) return true;
-  return false;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (!is_differentiable(inputs[k].dtype()) || !tape->watches(inputs[k])) continue;
+      found.resize(inputs.size());
+      found[k] = true;
+    }
+  return found;
 }
 
 std::vector<const Tensor*> pointers(std::span<const Tensor> ts) {
@@ -100,94 +106,103 @@ class Cutter {
 
 }  // namespace
 
-const GraphCall::Pullback& GraphCall::pullback() {
-  std::call_once(pullback_once_, [this] {
-    const Graph& g = traced_;
-    auto p = std::make_unique<Pullback>();
-    Tracer tracer(g.name);
-    std::vector<Tensor> inputs, results, cotangents, targets, gradients;
-    std::vector<Source> sources;
-    std::vector<ValueId> input_values, cotangent_values, result_values, gradient_values;
-    int32_t forward_end;
-    {
-      GradientTape tape({.persistent = true});
-      for (size_t k = 0; k < g.inputs.size(); ++k) {
-        const Node& n = g.nodes()[size_t(g.inputs[k].node)];
-        inputs.push_back(tracer.add_argument(n.outputs[0], n.name));
-        input_values.push_back(tracer.value_of(inputs.back(), g.name));
-        if (!is_differentiable(n.outputs[0].dtype)) continue;
-        tape.watch(inputs.back());
-        sources.emplace_back(inputs.back());
-        p->inputs.push_back(int(k));
-      }
-      results = interpret(g, inputs);
-      for (const Tensor& r : results) result_values.push_back(tracer.value_of(r, g.name));
-      forward_end = int32_t(tracer.size());
-      for (size_t k = 0; k < results.size(); ++k) {
-        if (!is_differentiable(results[k].dtype())) continue;
-        cotangents.push_back(tracer.add_argument(results[k].spec(), "cotangent"));
-        cotangent_values.push_back(tracer.value_of(cotangents.back(), g.name));
-        targets.push_back(results[k]);
-        p->results.push_back(int(k));
-      }
-      gradients = tape.gradient(targets, sources, {.unconnected = Unconnected::zero, .output_gradients = cotangents});
+const GraphCall::Pullback& GraphCall::pullback(const Wanted& wanted) {
+  std::lock_guard lock(pullback_mutex_);
+  std::unique_ptr<Pullback>& p = pullbacks_[wanted];
+  if (!p) p = make_pullback(wanted);
+  return *p;
+}
+
+std::unique_ptr<GraphCall::Pullback> GraphCall::make_pullback(const Wanted& wanted) const {
+  const Graph& g = traced_;
+  auto p = std::make_unique<Pullback>();
+  Tracer tracer(g.name);
+  tracer.set_speculative();
+  std::vector<Tensor> inputs, results, cotangents, targets, gradients;
+  std::vector<Source> sources;
+  std::vector<ValueId> input_values, cotangent_values, result_values, gradient_values;
+  int32_t forward_end;
+  {
+    GradientTape tape({.persistent = true});
+    for (size_t k = 0; k < g.inputs.size(); ++k) {
+      const Node& n = g.nodes()[size_t(g.inputs[k].node)];
+      inputs.push_back(tracer.add_argument(n.outputs[0], n.name));
+      input_values.push_back(tracer.value_of(inputs.back(), g.name));
+      if (!wanted[k]) continue;
+      tape.watch(inputs.back());
+      sources.emplace_back(inputs.back());
+      p->inputs.push_back(int(k));
     }
-    for (const Tensor& t : gradients) gradient_values.push_back(tracer.value_of(t, g.name));
-    Graph joint = tracer.finish();
-
-    Cutter forward(joint, g.name), backward(joint, g.name + "_backward");
-    for (size_t k = 0; k < input_values.size(); ++k)
-      forward.add_input(input_values[k], joint.nodes()[size_t(input_values[k].node)].name);
-    for (int32_t i = 0; i < forward_end; ++i)
-      if (joint.nodes()[size_t(i)].kind != Node::Kind::input) forward.add_node(i);
-    for (ValueId v : result_values) forward.add_output(v);
-
-    // What the backward part reads of the forward one becomes a residual; constants are copied.
-    auto need = [&](ValueId v) {
-      if (backward.has(v) || v.node >= forward_end) return;
-      if (joint.nodes()[size_t(v.node)].kind == Node::Kind::constant) return backward.add_node(v.node);
-      backward.add_input(v, "residual");
-      forward.add_output(v);
-    };
-    std::vector<char> live(joint.nodes().size(), 0);
-    for (ValueId v : gradient_values) live[size_t(v.node)] = 1;
-    for (size_t i = joint.nodes().size(); i-- > size_t(forward_end);) {
-      live[i] |= has_effect(joint.nodes()[i]);
-      if (live[i])
-        for (ValueId v : joint.nodes()[i].inputs) live[size_t(v.node)] = 1;
+    results = interpret(g, inputs);
+    for (const Tensor& r : results) result_values.push_back(tracer.value_of(r, g.name));
+    forward_end = int32_t(tracer.size());
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (!is_differentiable(results[k].dtype())) continue;
+      cotangents.push_back(tracer.add_argument(results[k].spec(), "cotangent"));
+      cotangent_values.push_back(tracer.value_of(cotangents.back(), g.name));
+      targets.push_back(results[k]);
+      p->results.push_back(int(k));
     }
-    for (size_t i = size_t(forward_end); i < joint.nodes().size(); ++i)
-      if (live[i])
-        for (ValueId v : joint.nodes()[i].inputs) need(v);
-    for (ValueId v : gradient_values) need(v);
-    for (ValueId v : cotangent_values) backward.add_input(v, "cotangent");
-    for (size_t i = size_t(forward_end); i < joint.nodes().size(); ++i)
-      if (live[i] && joint.nodes()[i].kind != Node::Kind::input) backward.add_node(int32_t(i));
-    for (ValueId v : gradient_values) backward.add_output(v);
+    gradients = tape.gradient(targets, sources, {.unconnected = Unconnected::zero, .output_gradients = cotangents});
+  }
+  for (const Tensor& t : gradients) gradient_values.push_back(tracer.value_of(t, g.name));
+  Graph joint = tracer.finish();
 
-    p->forward = std::make_shared<GraphCall>(forward.finish());
-    p->backward = std::make_shared<GraphCall>(backward.finish());
-    pullback_ = std::move(p);
-  });
-  return *pullback_;
+  Cutter forward(joint, g.name), backward(joint, g.name + "_backward");
+  for (size_t k = 0; k < input_values.size(); ++k)
+    forward.add_input(input_values[k], joint.nodes()[size_t(input_values[k].node)].name);
+  for (int32_t i = 0; i < forward_end; ++i)
+    if (joint.nodes()[size_t(i)].kind != Node::Kind::input) forward.add_node(i);
+  for (ValueId v : result_values) forward.add_output(v);
+
+  // What the backward part reads of the forward one becomes a residual; constants are copied.
+  auto need = [&](ValueId v) {
+    if (backward.has(v) || v.node >= forward_end) return;
+    if (joint.nodes()[size_t(v.node)].kind == Node::Kind::constant) return backward.add_node(v.node);
+    backward.add_input(v, "residual");
+    forward.add_output(v);
+  };
+  std::vector<char> live(joint.nodes().size(), 0);
+  for (ValueId v : gradient_values) live[size_t(v.node)] = 1;
+  for (size_t i = joint.nodes().size(); i-- > size_t(forward_end);) {
+    live[i] |= has_effect(joint.nodes()[i]);
+    if (live[i])
+      for (ValueId v : joint.nodes()[i].inputs) live[size_t(v.node)] = 1;
+  }
+  for (size_t i = size_t(forward_end); i < joint.nodes().size(); ++i)
+    if (live[i])
+      for (ValueId v : joint.nodes()[i].inputs) need(v);
+  for (ValueId v : gradient_values) need(v);
+  for (ValueId v : cotangent_values) backward.add_input(v, "cotangent");
+  for (size_t i = size_t(forward_end); i < joint.nodes().size(); ++i)
+    if (live[i] && joint.nodes()[i].kind != Node::Kind::input) backward.add_node(int32_t(i));
+  for (ValueId v : gradient_values) backward.add_output(v);
+
+  const Graph forward_graph = forward.finish();
+  p->forward = std::make_shared<GraphCall>(forward_graph);
+  const bool effects = std::any_of(forward_graph.nodes().begin(), forward_graph.nodes().end(), has_effect);
+  p->silent = effects ? std::make_shared<GraphCall>(without_effects(forward_graph)) : p->forward;
+  p->backward = std::make_shared<GraphCall>(backward.finish());
+  return p;
 }
 
 // --- Calling ---------------------------------------------------------------------------------------------------------
 
 std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where& where) {
-  if (!any_tape_watches(inputs)) return run(inputs);
-  const Pullback& p = pullback();
+  const Wanted wanted = watched(inputs);
+  if (wanted.empty()) return run(inputs);
+  const Pullback& p = pullback(wanted);
   size_t results = executable().result_count();
   std::vector<Tensor> kept(inputs.begin(), inputs.end());  // before the call, so that nothing is written over them
   std::vector<Tensor> all = p.forward->run(inputs);
-  CustomVjp vjp = vjp_of_call(std::move(kept), all);
+  CustomVjp vjp = vjp_of_call(p, std::move(kept), all);
   std::vector<const Tensor*> in = pointers(inputs);
   for (TapeListener* tape : thread_state().tapes) tape->record_custom(in, all, vjp, where);
   all.resize(results);
   return all;
 }
 
-CustomVjp GraphCall::vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor> all) {
+CustomVjp GraphCall::vjp_of_call(const Pullback& p, std::vector<Tensor> inputs, std::vector<Tensor> all) {
   auto self = shared_from_this();
   size_t results = executable().result_count();
   // Stand-ins keep the shapes of the results; the residuals are kept whole.
@@ -196,9 +211,8 @@ CustomVjp GraphCall::vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor>
   std::vector<Tensor> residuals(all.begin() + long(results), all.end());
   std::vector<Tensor> keeps = inputs;
   keeps.insert(keeps.end(), residuals.begin(), residuals.end());
-  auto rule = [self, inputs = std::move(inputs), residuals = std::move(residuals), specs = std::move(specs), results](
-                  std::span<const Tensor> cotangents, uint64_t) {
-    const Pullback& p = self->pullback();
+  auto rule = [self, &p, inputs = std::move(inputs), residuals = std::move(residuals), specs = std::move(specs),
+               results](std::span<const Tensor> cotangents, uint64_t) {
     Tensors back;
     for (size_t k = 0; k < inputs.size(); ++k) back.push_back(Tensor());
     bool through_residuals = false;
@@ -210,12 +224,12 @@ CustomVjp GraphCall::vjp_of_call(std::vector<Tensor> inputs, std::vector<Tensor>
       GradientTape tape({.persistent = false, .watch_variables = false});
       std::vector<Tensor> fresh;
       std::vector<Source> sources;
-      for (const Tensor& t : inputs) {
-        fresh.push_back(identity(t));
-        if (is_differentiable(t.dtype())) tape.watch(fresh.back());
+      for (const Tensor& t : inputs) fresh.push_back(identity(t));
+      for (int k : p.inputs) {
+        tape.watch(fresh[size_t(k)]);
+        sources.emplace_back(fresh[size_t(k)]);
       }
-      for (int k : p.inputs) sources.emplace_back(fresh[size_t(k)]);
-      std::vector<Tensor> again = p.forward->call(fresh, Where::current()), targets, seeds;
+      std::vector<Tensor> again = p.silent->call(fresh, Where::current()), targets, seeds;
       for (size_t k = 0; k < cotangents.size(); ++k)
         if (cotangents[k].defined()) targets.push_back(again[k]), seeds.push_back(cotangents[k]);
       gradients = tape.gradient(targets, sources, {.unconnected = Unconnected::none, .output_gradients = seeds});

@@ -18,6 +18,10 @@ class Tracer final : public TraceListener {
   // Installs itself on this thread; `name` is the function's, for messages. Outer tapes pause, and see the whole call.
   explicit Tracer(std::string name, Nesting nesting = Nesting::alone);
   ~Tracer();
+  // A trace that differentiates more than anybody may ask for: whatever needs a gradient that cannot be had says so at
+  // the call where one flows. So do the traces inside.
+  void set_speculative() { speculative_ = true; }
+  bool speculative() const { return speculative_ || (parent_ && parent_->speculative()); }
   Tracer(const Tracer&) = delete;
 
   // A new graph input of this spec, and the tensor that stands for it.
@@ -56,6 +60,7 @@ class Tracer final : public TraceListener {
   uint64_t first_id_;  // tensors with this id or a later one were made during the trace
   TraceListener* outer_;
   const Tracer* parent_ = nullptr;  // whose tensors may be read
+  bool speculative_ = false;
   PauseTapes pause_;
 };
 
