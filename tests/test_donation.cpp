@@ -203,9 +203,8 @@ TEST_CASE("loops write what they carry in place") {
   const auto [y, steps] = f(x);
   CHECK(same_bits(y, expected));
   CHECK(same_bits(x, original));
-  // The first steps leave the operands alone; later ones allocate neither what is carried nor the count.
-  CHECK(allocations() - before < 3 * 50);
-  std::printf("loop: %zu allocations\n", allocations() - before);
+  // The first step leaves the operands alone; later ones allocate whether to go on, and nothing of what is carried.
+  CHECK(allocations() - before <= 55);
   // Carried values that change places, and one that stays.
   auto swap = [](const Tensor& a, const Tensor& b, const Tensor& c) {
     return scan(
