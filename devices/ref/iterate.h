@@ -1,21 +1,22 @@
-// How the reference kernels walk over strided tensors: plainly.
+// How the reference kernels walk over strided tensors: plainly, and by callbacks, so that each walk is compiled once
+// and not for every dtype again.
 #pragma once
 #include <complex>
 #include <type_traits>
 
 #include "rill/devices/kernel.h"
+#include "rill/tensor/callback.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {
 
 // Calls f(index) for every index of `shape`, the last axis fastest; once, with an empty index, for shape {}.
-template <class F>
-void for_each_index(const Dims& shape, F&& f) {
+inline void for_each_index(const Dims& shape, const Callback<void(const Dims&)>& f) {
   for (int64_t size : shape)
     if (size == 0) return;
   Dims index(shape.size(), 0);
   for (;;) {
-    f(static_cast<const Dims&>(index));
+    f(index);
     size_t axis = shape.size();
     while (axis > 0 && ++index[axis - 1] == shape[axis - 1]) index[--axis] = 0;
     if (axis == 0) return;
@@ -30,8 +31,7 @@ inline int64_t offset(const Dims& strides, const Dims& index) {
 }
 
 // Calls f(line) for every line of `shape` along `axis`, where `line` is the index of its first element.
-template <class F>
-void for_each_line(const Dims& shape, int64_t axis, F&& f) {
+inline void for_each_line(const Dims& shape, int64_t axis, const Callback<void(const Dims&)>& f) {
   Dims starts = shape;
   starts[axis] = 1;
   for_each_index(starts, f);

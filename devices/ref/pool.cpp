@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "rill/devices/conv_params.h"
+#include "rill/tensor/callback.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {
@@ -10,8 +11,8 @@ namespace {
 
 // Calls f(inside, at) for every window: the offsets, in an input-shaped tensor, of its elements that are not padding,
 // and its own offset in an output-shaped one.
-template <class F>
-void each_window(const Sliding& s, const SpaceStrides& sx, const SpaceStrides& sy, F&& f) {
+void each_window(const Sliding& s, const SpaceStrides& sx, const SpaceStrides& sy,
+                 const Callback<void(const std::vector<int64_t>&, int64_t)>& f) {
   int64_t p[3];
   for (int64_t n = 0; n < s.batch; ++n)
     for (int64_t c = 0; c < s.in_channels; ++c)

@@ -32,15 +32,20 @@ void store(O& out, const A& sum) {
   else if constexpr (std::is_constructible_v<O, A> && !is_half_type<O>) out = O(sum);
 }
 
-template <class T, class A, class F>
-void fold(const KernelArgs& args, A identity, F&& combine) {
-  std::vector<A> sums(size_t(args.output().size()), identity);
-  for_each_element<T>(args, [&](int64_t out, const T& x) { combine(sums[size_t(out)], x); });
+template <class A>
+void store_all(const KernelArgs& args, const std::vector<A>& sums) {
   visit_dtype(args.output().dtype(), [&](auto zero) {
     using O = decltype(zero);
     O* out = args.out_data<O>();
     for (size_t i = 0; i < sums.size(); ++i) store(out[i], sums[i]);
   });
+}
+
+template <class T, class A, class F>
+void fold(const KernelArgs& args, A identity, F&& combine) {
+  std::vector<A> sums(size_t(args.output().size()), identity);
+  for_each_element<T>(args, [&](int64_t out, const T& x) { combine(sums[size_t(out)], x); });
+  store_all(args, sums);
 }
 
 // Integers and bools fold in 64 bits, where signed and unsigned wrap to the same bits.

@@ -18,6 +18,16 @@ bool before(const T& a, const T& b, bool descending) {
   return descending ? widen(b) < widen(a) : widen(a) < widen(b);
 }
 
+// The positions 0 ... n-1 of the numbers line[i * step], sorted.
+template <class T>
+std::vector<int64_t> sorted_positions(const T* line, int64_t n, int64_t step, bool descending) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), int64_t(0));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return before(line[a * step], line[b * step], descending); });
+  return order;
+}
+
 // Calls f(index, order, element) for every line, where order lists the line's positions sorted, `index` is of its
 // first element, and element(i) reads position i.
 template <class F>
@@ -30,11 +40,7 @@ void for_each_order(const KernelArgs& args, int64_t axis, bool descending, F&& f
       if (n == 0) return;
       for_each_line(x.shape(), axis, [&](const Dims& index) {
         const T* line = args.in_data<T>(0) + offset(x.strides(), index);
-        std::vector<int64_t> order(static_cast<size_t>(n));
-        std::iota(order.begin(), order.end(), int64_t(0));
-        std::stable_sort(order.begin(), order.end(),
-                         [&](int64_t a, int64_t b) { return before(line[a * step], line[b * step], descending); });
-        f(index, order, [&](int64_t i) { return line[i * step]; });
+        f(index, sorted_positions(line, n, step, descending), [&](int64_t i) { return line[i * step]; });
       });
     }
   });
