@@ -6,6 +6,7 @@ A ```cpp block with `int main` is a program of its own. The others follow one an
 meets them: later ones use what earlier ones declared, and lines with #include or `using namespace` go to the top. A
 ```text block right after a ```cpp block is what that block prints, exactly.
 """
+import glob
 import re
 import subprocess
 import sys
@@ -13,6 +14,9 @@ import tempfile
 
 document, build = sys.argv[1:3]
 compiler = sys.argv[3:]
+LIBRARIES = ["-lrill"]
+if glob.glob(f"{build}/librill_io.so*"):
+    LIBRARIES += ["-Wl,--as-needed", "-lrill_io"]
 HEAD = "#include <rill/rill.h>\n#include <iostream>\n"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
@@ -22,7 +26,7 @@ def run(name, source, expected):
         with open(f"{work}/{name}.cpp", "w", encoding="utf-8") as file:
             file.write(source)
         command = [*compiler, "-std=c++20", f"-I{build}/include", f"{work}/{name}.cpp", "-o", f"{work}/{name}",
-                   f"-L{build}", f"-Wl,-rpath,{build}", "-lrill", "-Wl,--as-needed", "-lrill_io"]
+                   f"-L{build}", f"-Wl,-rpath,{build}", *LIBRARIES]
         if subprocess.run(command).returncode:
             sys.exit(f"{document}: {name} does not compile")
         done = subprocess.run([f"{work}/{name}"], cwd=work, text=True, stdout=subprocess.PIPE, timeout=120)
