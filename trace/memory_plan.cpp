@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "rill/trace/arena.h"
 #include "rill/trace/epilogues.h"
 #include "rill/trace/fusion.h"
 #include "rill/trace/layout.h"
@@ -213,27 +214,15 @@ class Planner {
     return std::find(in.begin(), in.end(), v) != in.end();
   }
 
-  // The largest first, each at the lowest offset that no storage alive at the same time takes (greedy by size;
-  // Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020).
+  // The largest first.
   void place() {
     std::vector<Storage*> order;
     for (Storage& s : storages_)
       if (s.placed_here && !s.leaves) order.push_back(&s), plan_.unshared_bytes += s.bytes;
     std::stable_sort(order.begin(), order.end(), [](Storage* a, Storage* b) { return a->bytes > b->bytes; });
-    std::vector<Storage*> placed;  // by offset
-    for (Storage* s : order) {
-      size_t at = 0;
-      for (Storage* p : placed) {
-        if (p->last < s->first || s->last < p->first) continue;
-        if (at + s->bytes <= p->offset) break;
-        at = std::max(at, p->offset + p->bytes);
-      }
-      s->offset = at;
-      plan_.arena_bytes = std::max(plan_.arena_bytes, at + s->bytes);
-      placed.insert(std::upper_bound(placed.begin(), placed.end(), s,
-                                     [](Storage* a, Storage* b) { return a->offset < b->offset; }),
-                    s);
-    }
+    Arena arena(int(g_.nodes().size()));
+    for (Storage* s : order) s->offset = arena.put(s->bytes, s->first, s->last);
+    plan_.arena_bytes = arena.bytes();
   }
 
   void write() {
