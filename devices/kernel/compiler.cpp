@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -85,14 +84,6 @@ void end_compiling() {
   ending = true;
   if (compiling_thread != std::this_thread::get_id()) const std::lock_guard wait(compiling);
 }
-
-// A program may end while another thread is still opening LLVM, whose clean-up it would then run at once, before
-// anything registered earlier. The main thread's own objects go before all that.
-struct EndOfProgram {
-  ~EndOfProgram() {
-    if (getpid() == gettid()) end_compiling();
-  }
-};
 
 LlvmCompile open_library() {
   void* handle = dlopen(library().path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -201,11 +192,7 @@ void log(const std::string& text, const Compiled& c, const std::string& fault) {
 
 }  // namespace
 
-std::string no_compiler_reason() {
-  static thread_local const EndOfProgram end;
-  (void)end;
-  return library().reason;
-}
+std::string no_compiler_reason() { return library().reason; }
 
 Compiled compile(const Kernel& k) {
   const auto start = std::chrono::steady_clock::now();
