@@ -70,9 +70,6 @@ template <class T>
 using Wide = typename WideOf<T>::type;
 
 template <class T>
-inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
-
-template <class T>
 Wide<T> widen(const T& x) {
   if constexpr (is_half_type<T>) return float(x);
   else return Wide<T>(x);
