@@ -63,12 +63,18 @@ def tensorboard(out):
     plugins = {tag: train.SummaryMetadata(tag).plugin_data.plugin_name for tag in train.Tags()["tensors"]}
     assert plugins == {"loss": "scalars", "layer1/w": "histograms", "digits": "images", "note": "text",
                        "step": "graph_run_metadata_graph"}, plugins
+
+    profile = load("profile")
+    run = config_pb2.RunMetadata.FromString(profile.Tensors("step")[0].tensor_proto.string_val[0])
+    timed = [stats for device in run.step_stats.dev_stats for stats in device.node_stats]
+    assert timed and {stats.node_name for stats in timed} <= {node.name for node in profile.Graph().node}
+    assert all(stats.op_end_rel_micros > 0 for stats in timed)
     checked.append("TensorBoard")
 
 
 def model_explorer(out):
     try:
-        from model_explorer import graph_builder
+        from model_explorer import graph_builder, node_data_builder
     except ImportError:
         return
     # The viewer's own classes say which keys it reads.
@@ -83,13 +89,31 @@ def model_explorer(out):
         for output in node.get("outputsMetadata", []):
             assert set(output) <= set(graph_builder.MetadataItem.__dataclass_fields__), output
     assert {node["namespace"] for node in graph["nodes"]} >= {"layer1", "layer2", "loss"}
+
+    with open(f"{out}/step.json", encoding="utf-8") as file:
+        graph = json.load(file)["graphs"][0]
+    with open(f"{out}/step.nodes.json", encoding="utf-8") as file:
+        data = json.load(file)[graph["id"]]
+    assert set(data) <= set(node_data_builder.GraphNodeData.__dataclass_fields__), set(data)
+    assert data["results"] and set(data["results"]) <= {node["id"] for node in graph["nodes"]}
+    for result in data["results"].values():
+        assert set(result) <= set(node_data_builder.NodeDataResult.__dataclass_fields__), result
+        assert result["value"] > 0
     checked.append("Model Explorer")
+
+
+def perfetto(out):
+    """Chrome's trace event format: complete events, in microseconds."""
+    with open(f"{out}/trace.json", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    spans = [event for event in events if event["ph"] == "X"]
+    assert spans and all(event["dur"] >= 0 and event["ts"] >= 0 and event["name"] for event in spans)
 
 
 with tempfile.TemporaryDirectory() as folder:
     subprocess.run([os.path.abspath(f"{BUILD}/tests/api_viewers")], cwd=folder, check=True)
     assert glob.glob(f"{folder}/viewers/logs/mlp/events.out.tfevents.*")
-    for viewer in (graphviz, tensorboard, model_explorer):
+    for viewer in (graphviz, tensorboard, model_explorer, perfetto):
         viewer(f"{folder}/viewers")
 print("read by:", ", ".join(checked) or "no viewer is installed")
 sys.exit(0 if checked else 77)

@@ -69,9 +69,8 @@ std::ostream& operator<<(std::ostream& out, const Profile& p);
 // Writes a profile in the format that `path` asks for:
 //
 //   trace.json       Chrome's trace events: the last run on a time line, for ui.perfetto.dev
-//   mlp.nodes.json   node data for Model Explorer: microseconds on the nodes of export_graph(profile.graph,
-//   "mlp.json"),
-//                    control flow with all that is inside
+//   mlp.nodes.json   node data for Model Explorer: microseconds on the nodes that export_graph(profile.graph,
+//                    "mlp.json") writes, control flow with all that is inside
 //   logs/mlp         (no extension, or a folder that exists) a folder that TensorBoard reads: graph and RunMetadata,
 //                    for "compute time" in its graph view
 //

@@ -58,4 +58,11 @@ int main() {
   log.text("note", "**bold** words", 0);
   log.graph(g);
   log.flush();
+
+  // Where the time goes, on the same graphs.
+  Profile p = profile(step, x, labels);
+  export_graph(p.graph, "viewers/step.json");
+  export_profile(p, "viewers/step.nodes.json");
+  export_profile(p, "viewers/trace.json");
+  export_profile(p, "viewers/logs/profile");
 }
