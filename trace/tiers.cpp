@@ -89,6 +89,8 @@ Worker& worker() {
 
 // LLVM makes static objects while it compiles; they end before ours, which are older, and a compile that still runs
 // would find them gone. What is local to the main thread ends before all static objects, so that is where to wait.
+// A static LLVM is safe without this (exit.cpp). With a shared one, a program can still crash at its end, while a
+// kernel is being compiled, where only other threads than the main one have traced.
 struct EndWithMain {
   bool is_main = syscall(SYS_gettid) == getpid();
   ~EndWithMain() {
