@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "rill/devices/kernel/schedule.h"
+#include "rill/devices/nn_params.h"
+#include "rill/tensor/error.h"
 
 namespace rill {
 
@@ -18,9 +20,11 @@ std::vector<int64_t> dense_strides(const FusedKernel& f, size_t axes, DType dtyp
 }
 template <class F>
 std::vector<int64_t> strides_of(const FusedKernel& f, size_t k, F&& strides) {
-  if (k >= f.inputs.size()) {  // without the row axes where it is one a row
+  if (k >= f.inputs.size()) {  // without the row axes where it is one a row, without the others where rows are added
     const kernel::Output& out = f.kernel.outputs[k - f.inputs.size()];
-    return dense_strides(f, f.space.size() - (out.per_row ? size_t(f.row_axes) : 0), out.dtype);
+    std::vector<int64_t> s = dense_strides(f, f.space.size() - (out.per_row ? size_t(f.row_axes) : 0), out.dtype);
+    if (out.added) std::fill(s.begin(), s.end() - f.row_axes, 0);
+    return s;
   }
   const FusedKernel::Access& a = f.inputs[k];
   if (a.operand < 0) return a.steps;
@@ -104,6 +108,7 @@ void Grain::saw(double nanoseconds_a_point) {
 }
 
 void FusedKernel::complete(std::span<const Spec* const> operands) {
+  for (const kernel::Output& o : kernel.outputs) sums_rows = sums_rows || o.added;
   scratch_slots = kernel::schedule(kernel).slots;
   grain.guess(point_cost(kernel));
   layout = make_layout(*this, [&](int operand, int axis) {
@@ -116,6 +121,14 @@ void FusedKernel::complete(std::span<const Spec* const> operands) {
 
 FusedLayout FusedKernel::layout_of(Operands in) const {
   return make_layout(*this, [&](int operand, int axis) { return in[size_t(operand)]->strides()[size_t(axis)]; });
+}
+
+void FusedKernel::check(Operands in) const {
+  for (const Check& c : checks) try {
+      check_labels(in[size_t(c.operand)]->contiguous(), c.classes, c.op);
+    } catch (const Error& e) {
+      fail_at(c.place, e);
+    }
 }
 
 std::string FusedKernel::ops() const {

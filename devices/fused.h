@@ -60,6 +60,14 @@ struct FusedKernel {
     std::vector<bool> reduced;  // by axis of the space
   };
 
+  // Labels: numbers of an operand that must lie in [0, classes). They are looked at ahead of the kernel, and one that
+  // does not is an error of `op`, called at `place`.
+  struct Check {
+    int operand;
+    int64_t classes;
+    std::string op, place;
+  };
+
   // Counters start here, so that no null pointer is moved: kernels take it away again.
   static constexpr int64_t counter_base = 4096;
   static char* counter_start() {
@@ -70,18 +78,24 @@ struct FusedKernel {
   std::optional<Fold> fold;
   std::vector<int64_t> space;  // sizes, none of them 1
   int row_axes = 0;            // the last so many make the row that the kernel folds; 0: it folds nothing
+  bool sums_rows = false;      // an output is added: the sum of all rows (cpu/fused_sums.cpp)
+  std::vector<Check> checks;
   std::vector<Access> inputs;
-  std::vector<Spec> outputs;       // dense; a per-row output lacks the row axes, the folded one what is reduced
+  // Dense; a per-row output lacks the row axes, one that is added the others, the folded one what is reduced.
+  std::vector<Spec> outputs;
   std::vector<std::string> fused;  // the ops in it, in program order
   int64_t scratch_slots = 0;
   mutable Grain grain;
   FusedLayout layout;     // where all operands are dense
   kernel::Compiled code;  // without a function, the interpreter runs it
 
-  // Fills what follows from the rest: layout, scratch_slots, a first grain. `operands`: the node's input specs.
+  // Fills what follows from the rest: sums_rows, layout, scratch_slots, a first grain. `operands`: the node's input
+  // specs.
   void complete(std::span<const Spec* const> operands);
   // The layout for these operands.
   FusedLayout layout_of(Operands in) const;
+  // Throws what `checks` find.
+  void check(Operands in) const;
   // "multiply, add, tanh".
   std::string ops() const;
 };

@@ -45,7 +45,8 @@ struct AxisView {
 };
 
 // The dense integer tensor `labels` as numbers. Throws rill::Error in the name of `op`, naming the first label that is
-// not in [0, classes).
+// not in [0, classes); check_labels() does this alone.
+void check_labels(const Tensor& labels, int64_t classes, std::string_view op);
 std::vector<int64_t> checked_labels(const Tensor& labels, int64_t classes, std::string_view op);
 
 #define RILL_NN_KERNELS                                           \

@@ -2,6 +2,7 @@
 // the loss and log(sum(exp(logits))); backward makes the probabilities again from the latter. The rest is composed.
 #include "rill/devices/nn_params.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/record_row.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
@@ -114,13 +115,58 @@ std::vector<Sample> with_cotangents(std::vector<Sample> samples) {
 
 // --- Records ---------------------------------------------------------------------------------------------------------
 
-constexpr DTypeSet loss_set = one_of({DType::f32, DType::f64});
+// The arithmetic of devices/cpu/losses.cpp, for fused kernels.
+namespace row {
 
-const Op dense_op({
+using namespace kernel_math;
+
+template <class T>
+struct LogSum {
+  Rec<T> top, log_total;
+  explicit LogSum(Rec<T> x) : top(reduce_max(x)), log_total(narrow<T>(log(widen(reduce_sum(exp(x - top)))))) {}
+  int32_t lse() const { return (top + log_total).id; }
+};
+
+template <class T>
+std::vector<int32_t> dense(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), labels(a.lane<T>(1));
+  const LogSum<T> s(x);
+  return {reduce_sum(labels * ((s.top - x) + s.log_total)).id, s.lse()};
+}
+template <class T>
+std::vector<int32_t> dense_grad(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), labels(a.lane<T>(1)), lse(a.lane<T>(2)), g(a.lane<T>(3)), l(a.lane<T>(4));
+  Rec<T> to_p = g * reduce_sum(labels) + l;
+  return {(to_p * exp(x - lse) - g * labels).id};
+}
+template <class T>
+std::vector<int32_t> sparse(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), chosen = reduce_sum(select(at_label<T>(a, 1), x, Rec<T>(0)));  // all others add zeros
+  const LogSum<T> s(x);
+  return {((s.top - chosen) + s.log_total).id, s.lse()};
+}
+template <class T>
+std::vector<int32_t> sparse_grad(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), lse(a.lane<T>(2)), g(a.lane<T>(3)), l(a.lane<T>(4));
+  Rec<T> to_x = (g + l) * exp(x - lse);
+  return {(to_x - select(at_label<T>(a, 1), g, Rec<T>(0))).id};
+}
+
+}  // namespace row
+
+// What the four have in common.
+OpSpec loss(OpSpec s) {
+  s.dtypes = one_of({DType::f32, DType::f64});
+  s.wants_contiguous = true;
+  s.row_rank = [](const Spec&, AttrsView) { return 1; };
+  s.norm_tolerance = 16;
+  return s;
+}
+
+const Op dense_op(loss({
     .name = "softmax_cross_entropy",
     .doc = "sum_i labels_i (lse - logits_i) over the last axis, where lse = log(sum_i exp(logits_i)); outputs the loss "
            "and lse",
-    .dtypes = loss_set,
     .inputs = 2,
     .outputs = 2,
     .infer = infer_loss<false>,
@@ -129,31 +175,28 @@ const Op dense_op({
     .saves_out = save(1),
     .cpu = cpu::softmax_cross_entropy,
     .ref = ref::softmax_cross_entropy,
-    .wants_contiguous = true,
+    .record_row = RILL_RECORD_ROW(row::dense),
     .samples = dense_samples,
-    .norm_tolerance = 16,
     .exported = {"", "SoftmaxCrossEntropyWithLogits"},
-});
+}));
 
-const Op dense_grad_op({
+const Op dense_grad_op(loss({
     .name = "softmax_cross_entropy_grad",
     .doc = "(g sum(labels) + l) exp(logits - lse) - g labels, for the cotangents g of the loss and l of lse",
-    .dtypes = loss_set,
     .inputs = 5,
     .infer = infer_loss_grad<false>,
     .vjp = dense_grad_vjp,
     .saves_in = save_all,
     .cpu = cpu::softmax_cross_entropy_grad,
     .ref = ref::softmax_cross_entropy_grad,
-    .wants_contiguous = true,
+    .record_row = RILL_RECORD_ROW(row::dense_grad),
+    .row_numbers = save(2) | save(3) | save(4),
     .samples = [] { return with_cotangents(dense_samples()); },
-    .norm_tolerance = 16,
-});
+}));
 
-const Op sparse_op({
+const Op sparse_op(loss({
     .name = "sparse_softmax_cross_entropy",
     .doc = "lse - logits[label] over the last axis, where lse = log(sum_i exp(logits_i)); outputs the loss and lse",
-    .dtypes = loss_set,
     .inputs = 2,
     .outputs = 2,
     .infer = infer_loss<true>,
@@ -162,26 +205,27 @@ const Op sparse_op({
     .saves_out = save(1),
     .cpu = cpu::sparse_softmax_cross_entropy,
     .ref = ref::sparse_softmax_cross_entropy,
-    .wants_contiguous = true,
+    .record_row = RILL_RECORD_ROW(row::sparse),
+    .row_numbers = save(1),
+    .row_label = 1,
     .samples = sparse_samples,
-    .norm_tolerance = 16,
     .exported = {"SoftmaxCrossEntropyLoss", "SparseSoftmaxCrossEntropyWithLogits"},
-});
+}));
 
-const Op sparse_grad_op({
+const Op sparse_grad_op(loss({
     .name = "sparse_softmax_cross_entropy_grad",
     .doc = "(g + l) exp(logits - lse), less g at the label, for the cotangents g of the loss and l of lse",
-    .dtypes = loss_set,
     .inputs = 5,
     .infer = infer_loss_grad<true>,
     .vjp = sparse_grad_vjp,
     .saves_in = save_all,
     .cpu = cpu::sparse_softmax_cross_entropy_grad,
     .ref = ref::sparse_softmax_cross_entropy_grad,
-    .wants_contiguous = true,
+    .record_row = RILL_RECORD_ROW(row::sparse_grad),
+    .row_numbers = save(1) | save(2) | save(3) | save(4),
+    .row_label = 1,
     .samples = [] { return with_cotangents(sparse_samples()); },
-    .norm_tolerance = 16,
-});
+}));
 
 // The dtype that a loss is computed in: f64 stays, all else takes f32.
 DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }

@@ -7,6 +7,7 @@
 //
 // An op's identity is the record's address. Start reading at OpSpec; apply.h runs them.
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -110,12 +111,13 @@ using View = Tensor (*)(const Tensor& in, AttrsView attrs, const Spec& out);
 // --- Row kernels -----------------------------------------------------------------------------------------------------
 
 // What a record's `record_row` gets: the operands as values of the kernel that is being recorded
-// (devices/kernel/record.h has the lanes), of type f32 or f64, each one of the row's `n` points or one for the row.
+// (devices/kernel/record.h has the lanes), floats as f32 or f64, each one of the row's `n` points or one for the row.
 struct RowArgs {
   kernel::Recorder& recorder;
   std::span<const int32_t> in;
   AttrsView attrs;
   int64_t n;
+  const std::function<int32_t()>& point;  // which point of its row it is, from 0 on, as i64
 
   template <class T>
   kernel::Rec<T> lane(int i) const;  // in record.h's terms; include it
@@ -150,6 +152,9 @@ struct OpSpec {
   // it: how many of the first operand's last axes make a row (0: not these operands), and the outputs' values.
   int (*row_rank)(const Spec& in, AttrsView attrs) = nullptr;
   std::vector<int32_t> (*record_row)(const RowArgs& args) = nullptr;
+  uint64_t row_numbers = save_none;  // bit i: operand i has one number a row, and its shape lacks the row's axes
+  uint64_t row_sums = save_none;     // bit k: output k is the sum of its values over all rows
+  int row_label = -1;                // this operand names a point of each row: it is checked ahead of the kernel
 
   // Instead of kernels, for control flow and effects: gives the outputs itself, with any strides and perhaps aliases of
   // operands. Operands may lie on different devices.

@@ -1,5 +1,5 @@
-// For the records of row kernels (softmax, layer_norm): math on recording lanes, and the choice of their number type.
-// Include it in the record's file alone.
+// For the records of row kernels (softmax, layer_norm, cross entropy): math on recording lanes, and the choice of their
+// number type. Include it in the record's file alone.
 #pragma once
 #include "rill/devices/kernel/targets.h"
 
@@ -24,6 +24,13 @@ inline Rec<double> widen(Rec<float> x) { return Rec<double>::of(Recording::curre
 template <class T>
 Rec<T> narrow(Rec<double> x) {
   return Rec<T>::of(Recording::current()->convert(x.id, dtype_of<T>()));
+}
+// Where the point is the one that operand `i`, a number of each row, names.
+template <class T>
+RecMask at_label(const RowArgs& a, int i) {
+  using Whole = typename Rec<T>::Int;  // as wide as the row's numbers, so that a vector holds as many
+  auto whole = [&](int32_t v) { return Whole::of(a.recorder.convert(v, dtype_of<typename Whole::Scalar>())); };
+  return whole(a.point()) == whole(a.in[size_t(i)]);
 }
 }  // namespace kernel_math
 

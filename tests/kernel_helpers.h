@@ -128,8 +128,8 @@ inline bool agrees(const Kernel& k, RowFunction run, int64_t rows, int64_t n, ui
     if (k.streaming && !o.per_row) row = (row + 63) / 64 * 64;
     for (int copy = 0; copy < 2; ++copy) memory.push_back(std::make_unique<Memory>(size_t(rows * row), k.streaming));
     expected.push_back(memory[memory.size() - 2]->data()), actual.push_back(memory.back()->data());
-    strides.push_back(row);
-    for (size_t j = 0; in_place && !o.per_row && j < k.inputs.size(); ++j) {
+    strides.push_back(o.added && below(r, 2) ? 0 : row);  // all rows add to one, or each to its own
+    for (size_t j = 0; in_place && !o.per_row && !o.added && j < k.inputs.size(); ++j) {
       if (taken[j] || k.inputs[j].kind != Input::Kind::dense || size_of(k.inputs[j].dtype) != size_of(o.dtype))
         continue;
       taken[j] = 1;
@@ -168,6 +168,8 @@ class Generator {
     for (int i = 0; i < outputs; ++i) {
       const int32_t v = i == 0 ? int32_t(k_.body.size()) - 1 : any();
       k_.outputs.push_back({v, type(v), row[size_t(v)] && below(r_, 2) == 0});
+      Output& o = k_.outputs.back();
+      o.added = !o.per_row && (o.dtype == f32 || o.dtype == f64) && below(r_, 3) == 0;
     }
     k_.streaming = below(r_, 6) == 0;
     return k_;

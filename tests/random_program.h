@@ -339,10 +339,22 @@ class Maker {
 
   void add_row(int a, int b) {
     const int64_t axis = chance(4) && value(a).ndim() ? below(value(a).ndim()) : -1;
-    switch (below(4)) {
+    switch (below(7)) {
       case 0: return add("softmax", a, [axis](const Tensor& x) { return softmax(x, axis); });
       case 1: return add("log_softmax", a, [axis](const Tensor& x) { return log_softmax(x, axis); });
       case 2: return add("layer_norm", a, [](const Tensor& x) { return layer_norm(x); });
+      case 3:
+        return add("cross_entropy", a, b, [](const Tensor& x, const Tensor& y) { return softmax_cross_entropy(x, y); });
+      case 4:
+        return add("sparse_cross_entropy", a, b,
+                   [](const Tensor& x, const Tensor& y) { return sparse_softmax_cross_entropy(x, argmax(y, -1)); });
+      case 5:
+        return add("layer_norm3", a, b, [](const Tensor& x, const Tensor& y) {
+          const Tensor z = x + y;
+          if (z.ndim() < 2) return z;
+          const Shape rows(z.shape().end() - 2, z.shape().end());
+          return layer_norm(z, full(rows, 2, z.dtype()), zeros(rows, z.dtype()), {.axis = -2});
+        });
       default:
         return add("layer_norm2", a, b, [](const Tensor& x, const Tensor& y) {
           return layer_norm(x, reshape(y, {-1})(slice(0, x.dim(-1))), zeros({x.dim(-1)}, x.dtype()));

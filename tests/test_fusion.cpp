@@ -1,5 +1,6 @@
 // Fusion: which nodes become one kernel, and that the kernel's bits are those of the ops one by one.
 #include "catch.h"
+#include "messages.h"
 #include "pass_helpers.h"
 #include "rill/rill.h"
 #include "rill/trace/fusion.h"
@@ -78,6 +79,135 @@ TEST_CASE("integer division, powers and shifts fuse") {
            y = arange(-150, 150).astype(d);  // zeros, -1 and shifts out of range among them
     CHECK(fused_kernels(f, {x, y}) == 1);
   }
+}
+
+namespace {
+
+// The loss and its gradients; the last operand is none that is differentiated.
+template <class F>
+std::vector<Tensor> with_gradients(F loss_of, const std::vector<Tensor>& v) {
+  GradientTape tape;
+  std::vector<Source> sources;
+  for (size_t i = 0; i + 1 < v.size(); ++i) tape.watch(v[i]), sources.emplace_back(v[i]);
+  std::vector<Tensor> results{loss_of(v)};
+  for (const Tensor& g : tape.gradient(results[0], sources)) results.push_back(g);
+  return results;
+}
+
+Tensor classes(int64_t rows, int64_t n) { return random::randint(0, n, {rows}, {.key = random::Key(9)}); }
+
+}  // namespace
+
+TEST_CASE("cross entropy is a row kernel, forward and backward in one, the gradient of a bias included") {
+  auto sparse = [](const std::vector<Tensor>& v) { return mean(sparse_softmax_cross_entropy(v[0] + v[1], v[2])); };
+  auto dense = [](const std::vector<Tensor>& v) { return mean(softmax_cross_entropy(v[0] + v[1], v[2])); };
+  for (DType d : {f32, f64, bf16})
+    for (int64_t rows : {3, 70})
+      for (int64_t n : {2, 5, 33, 1500}) {
+        INFO(rows << " rows of " << n << " " << name(d));
+        const Tensor x = normal({rows, n}, d), b = normal({n}, d), labels = classes(rows, n);
+        // The mean over the batch is the second.
+        CHECK(fused_kernels(sparse, {x, b, labels}) == 2);
+        CHECK(fused_kernels(dense, {x, b, softmax(normal({rows, n}, d))}) == 2);
+        CHECK(fused_kernels([&](auto& v) { return with_gradients(sparse, v); }, {x, b, labels}) == 2);
+        CHECK(fused_kernels([&](auto& v) { return with_gradients(dense, v); }, {x, b, softmax(x)}) == 2);
+      }
+  // Sequences; labels of any integer dtype and layout.
+  const Tensor labels = random::randint(0, 30, {7, 4}, {.dtype = u8, .key = random::Key(9)});
+  CHECK(
+      fused_kernels(
+          [](const std::vector<Tensor>& v) { return mean(sparse_softmax_cross_entropy(v[0] * 2.0f, transpose(v[1]))); },
+          {normal({4, 7, 30}), labels}) == 2);
+}
+
+TEST_CASE("cross entropy of numbers that are none, and of infinite ones") {
+  const float inf = INFINITY, nan = NAN;
+  const Tensor x = tensor({{1, nan, 2}, {inf, 0, 1}, {-inf, -inf, -inf}, {-inf, 3, 4}, {inf, inf, 1}, {-0.f, 0, -0.f}});
+  for (int64_t label : {0, 1, 2}) {
+    const Tensor labels = full({6}, label, i64);
+    for (bool sparse : {true, false})
+      fused_kernels(
+          [&](const std::vector<Tensor>& v) {
+            return with_gradients(
+                [&](const std::vector<Tensor>& w) {
+                  return sparse ? sparse_softmax_cross_entropy(w[0] * 1.5f, w[1])
+                                : softmax_cross_entropy(w[0] * 1.5f, one_hot(w[1], 3));
+                },
+                v);
+          },
+          {x, labels});
+  }
+}
+
+TEST_CASE("a label that is no class is the same error on every tier") {
+  const Tensor x = normal({4, 3}), wrong = tensor<int64_t>({0, 2, 3, 1}), negative = tensor<int64_t>({0, 2, 2, -1});
+  auto f = [](const Tensor& x, const Tensor& labels) { return sparse_softmax_cross_entropy(x * 2, labels) * 3; };
+  auto gradient = [&](const Tensor& x, const Tensor& labels) {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(f(x, labels), x);
+  };
+  auto check = [&](auto body) {
+    for (jit::Mode mode : {jit::Mode::off, jit::Mode::wait}) {
+      jit::set_mode(mode);
+      auto traced = function("traced", body);
+      CHECK(same(traced(x, classes(4, 3)), body(x, classes(4, 3))));
+      for (const Tensor& labels : {wrong, negative}) {
+        const std::string eager = message_of([&] { body(x, labels); });
+        CHECK(has(eager, "test_fusion.cpp:"));
+        CHECK(has(eager, "is out of range for 3 classes"));
+        CHECK(message_of([&] { traced(x, labels); }) == eager);
+      }
+    }
+    jit::set_mode(jit::Mode::tiered);
+  };
+  check(f);
+  check(gradient);
+}
+
+TEST_CASE("layer_norm and its gradients are one kernel with what surrounds them") {
+  auto forward = [](const std::vector<Tensor>& v) { return gelu(layer_norm(v[0], v[1], v[2])) * v[3]; };
+  auto residual = [](const std::vector<Tensor>& v) { return layer_norm(v[0] + v[3], v[1] * 2, v[2]) + v[3]; };
+  for (DType d : {f32, f64, f16})
+    for (int64_t rows : {1, 5, 70})
+      for (int64_t n : {2, 20, 33, 1500}) {
+        INFO(rows << " rows of " << n << " " << name(d));
+        const std::vector<Tensor> in{normal({rows, n}, d), normal({n}, d), normal({n}, d), normal({rows, n}, d)};
+        CHECK(fused_kernels(forward, in) == 1);
+        CHECK(fused_kernels([&](auto& v) { return with_gradients(forward, v); }, in) <= (d == f16 ? 5 : 1));
+        CHECK(fused_kernels([&](auto& v) { return with_gradients(residual, v); }, in) <= 4);
+      }
+}
+
+TEST_CASE("sums over rows lie beside what a row kernel gives, on any number of threads") {
+  auto f = [](const std::vector<Tensor>& v) {
+    Tensor y = softmax(v[0] * v[1]), z = y * v[0];
+    return std::vector<Tensor>{y, sum(y, 0), sum(z, 0), sum(z, 1)};
+  };
+  const int threads = num_threads();
+  for (int t : {1, 2, 3, 8}) {
+    set_num_threads(t);
+    for (Shape s : {Shape{2, 3}, Shape{33, 2}, Shape{70, 20}, Shape{300, 40}, Shape{2100, 6}, Shape{40, 1100}}) {
+      INFO(to_string(s) << " on " << t << " threads");
+      CHECK(fused_kernels(f, {normal(s), normal({s[1]})}) == 1);
+    }
+  }
+  set_num_threads(threads);
+  // A transposed operand, rows of two axes, and a sum that others read.
+  CHECK(fused_kernels([](const std::vector<Tensor>& v) { return sum(softmax(transpose(v[0]) * 2.0f), 0); },
+                      {normal({30, 50})}) == 1);
+  CHECK(fused_kernels(
+            [](const std::vector<Tensor>& v) {
+              Tensor y = v[0] / sqrt(sum(square(v[0]), {1, 2}, true));
+              return std::vector<Tensor>{y, sum(y, 0)};
+            },
+            {normal({9, 3, 40})}) == 1);
+  CHECK(fused_kernels(
+            [](const std::vector<Tensor>& v) {
+              Tensor y = softmax(v[0] * 2.0f), s = sum(y, 0);
+              return y - s * 0.5f;
+            },
+            {normal({20, 20})}) == 2);
 }
 
 TEST_CASE("random words are made inside the kernel that uses them") {

@@ -80,6 +80,38 @@ TEST_CASE("golden: softmax, log_softmax, cross entropy") {
                             {of({64, 10}), of({64, 10})})) == 1);
 }
 
+TEST_CASE("golden: mean cross entropy with the gradients of logits and bias") {
+  // One kernel for both directions, one for the mean over the batch.
+  Graph g = fused_graph(
+      [](const V& v) {
+        GradientTape tape;
+        tape.watch(v[0]);
+        tape.watch(v[1]);
+        Tensor loss = mean(sparse_softmax_cross_entropy(v[0] + v[1], v[2]));
+        V result = tape.gradient(loss, {v[0], v[1]});
+        result.push_back(loss);
+        return result;
+      },
+      {of({64, 1000}), of({1000}), of({64}, i64)});
+  CHECK(kernels(g) == 2);
+  check_golden("cross_entropy", g);
+}
+
+TEST_CASE("golden: layer_norm's gradients, between a scaled cotangent and a residual") {
+  Graph g = fused_graph(
+      [](const V& v) {
+        GradientTape tape;
+        for (int i : {0, 1, 2}) tape.watch(v[size_t(i)]);
+        Tensor y = layer_norm(v[0], v[1], v[2]);
+        V result = tape.gradient(y, {v[0], v[1], v[2]}, {.output_gradient = v[3] * 0.5f});
+        result[0] = result[0] + v[3];
+        return result;
+      },
+      {of({64, 768}), of({768}), of({768}), of({64, 768})});
+  CHECK(kernels(g) == 1);
+  check_golden("layer_norm_gradient", g);
+}
+
 TEST_CASE("golden: layer_norm and gelu") {
   Graph g =
       fused_graph([](const V& v) { return gelu(layer_norm(v[0], v[1], v[2])); }, {of({32, 768}), of({768}), of({768})});

@@ -16,6 +16,7 @@ namespace {
 constexpr size_t largest_group = 400;  // nodes: beyond, compiling takes longer than it saves
 // A fold of so few rows keeps only one thread busy where each is so long; the library's reduction splits it.
 constexpr int64_t few_rows = 8, long_row = 1 << 16;
+constexpr int64_t longest_sum = 1 << 16;  // points of rows that are summed: each thread keeps several such rows
 
 bool can_hold(DType d) { return d != DType::string && !is_complex(d); }
 
@@ -51,6 +52,11 @@ int row_op_axes(const Graph& g, const Node& n) {
   const Spec& x = g.spec(n.inputs[0]);
   int rank = n.op->row_rank(x, n.attrs), folded = 0;
   for (int i = 0; i < rank; ++i) folded += x.shape[x.shape.size() - 1 - size_t(i)] != 1;
+  if (n.op->row_sums) {
+    int64_t length = 1;
+    for (int i = 0; i < rank; ++i) length *= x.shape[x.shape.size() - 1 - size_t(i)];
+    if (length > longest_sum) return 0;
+  }
   return x.shape.numel() == 0 ? 0 : folded;
 }
 
@@ -90,12 +96,19 @@ Form form_of(const Graph& g, const Node& n) {
   return Form::none;
 }
 
+bool is_row_sum(const Graph& g, const FusionGroup& group, ValueId v) {
+  const Node& n = g.nodes()[size_t(v.node)];
+  return std::binary_search(group.sums.begin(), group.sums.end(), v.node) ||
+         (n.kind == Node::Kind::op && n.op->row_sums >> v.index & 1);
+}
+
 bool is_row_level(const FusionGroup& group, const Node& n, size_t output) {
   return group.row_axes > 0 && long_sizes(n.outputs[output].shape) != group.space;
 }
 
 std::vector<int> operand_axes(const Graph& g, const Node& n, size_t i) {
-  // Operands are aligned at the back of the shape that the member runs over, whose long axes are the space's first.
+  // Operands are aligned at the back of the shape that the member runs over, whose long axes are the space's first; or,
+  // where they have one number a row, at its front.
   const Shape& operand = g.spec(n.inputs[i]).shape;
   const Shape& over = form_of(g, n) <= Form::make ? n.outputs[0].shape : g.spec(n.inputs[0]).shape;
   std::vector<int> space_axis;
@@ -103,7 +116,8 @@ std::vector<int> operand_axes(const Graph& g, const Node& n, size_t i) {
   for (int64_t size : over) space_axis.push_back(size == 1 ? -1 : next++);
   std::vector<int> axes(operand.size(), -1);
   for (size_t a = 0; a < operand.size(); ++a)
-    if (operand[a] != 1) axes[a] = space_axis[a + over.size() - operand.size()];
+    if (operand[a] != 1)
+      axes[a] = space_axis[a + (i < 64 && n.op->row_numbers >> i & 1 ? 0 : over.size() - operand.size())];
   return axes;
 }
 
@@ -126,7 +140,11 @@ bool accesses_fit(const Graph& g, const FusionGroup& m, int32_t i) {
       continue;
     }
     const std::vector<int> to_space = operand_axes(g, n, j);
-    if (s.base.node == m.tail) return false;  // it is there only when all points are folded
+    // These are there only when all points are folded.
+    if (s.base.node == m.tail || (inside && is_row_sum(g, m, s.base))) return false;
+    // Labels are checked ahead of the kernel, as they lie.
+    if (int(j) == n.op->row_label && (inside || g.spec(s.base).shape.numel() != g.spec(n.inputs[j]).shape.numel()))
+      return false;
     int next = 0, in_row = 0;
     for (int axis : s.axes) {
       if (axis < 0) continue;
@@ -139,11 +157,20 @@ bool accesses_fit(const Graph& g, const FusionGroup& m, int32_t i) {
   return true;
 }
 
+// Whether all sums of rows accumulate in one dtype.
+bool sums_fit(const Graph& g, const FusionGroup& group) {
+  bool wide = false, narrow = false;
+  for (int32_t i : group.sums) (g.spec(g.nodes()[size_t(i)].inputs[0]).dtype == DType::f64 ? wide : narrow) = true;
+  for (int32_t i : group.nodes)
+    if (const Node& n = g.nodes()[size_t(i)]; n.op->row_sums) (n.outputs[0].dtype == DType::f64 ? wide : narrow) = true;
+  return !(wide && narrow);
+}
+
 }  // namespace
 
 bool accesses_fit(const Graph& g, const FusionGroup& group) {
   auto fits = [&](int32_t i) { return accesses_fit(g, group, i); };
-  return std::all_of(group.nodes.begin(), group.nodes.end(), fits) &&
+  return sums_fit(g, group) && std::all_of(group.nodes.begin(), group.nodes.end(), fits) &&
          std::all_of(group.again.begin(), group.again.end(), fits);
 }
 
@@ -181,8 +208,6 @@ class Grouper {
   // The merged group, or one without nodes where the index spaces do not go together.
   FusionGroup together(const FusionGroup& a, const FusionGroup& b) const {
     FusionGroup m;
-    if ((a.tail >= 0 || b.tail >= 0) && (a.row_axes || b.row_axes || (a.tail >= 0 && b.tail >= 0))) return m;
-    m.tail = std::max(a.tail, b.tail);
     m.makes = a.makes || b.makes;
     auto rows_of = [](const FusionGroup& outer, const FusionGroup& inner) {
       return inner.row_axes > 0 && outer.row_axes == 0 && !outer.makes &&
@@ -198,8 +223,32 @@ class Grouper {
     } else {
       return m;
     }
+    std::merge(a.sums.begin(), a.sums.end(), b.sums.begin(), b.sums.end(), std::back_inserter(m.sums));
+    for (int32_t tail : {a.tail, b.tail}) {
+      if (tail < 0) continue;
+      if (m.row_axes == 0 && m.tail < 0) m.tail = tail;
+      else if (sums_rows(tail, m)) m.sums.insert(std::upper_bound(m.sums.begin(), m.sums.end(), tail), tail);
+      else return m;
+    }
     std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), std::back_inserter(m.nodes));
     return m;
+  }
+
+  // Whether the node, a tail, sums all rows of the group's space.
+  bool sums_rows(int32_t tail, const FusionGroup& group) const {
+    const Node& n = g_.nodes()[size_t(tail)];
+    const Shape& in = g_.spec(n.inputs[0]).shape;
+    if (group.row_axes == 0 || n.op->cpu != cpu::reduce_sum || long_sizes(in) != group.space) return false;
+    const std::vector<bool> reduced = reduced_axes(in, n);
+    size_t outer = group.space.size() - size_t(group.row_axes);
+    int64_t length = 1;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (in[i] == 1) continue;
+      if (reduced[i] != (outer > 0)) return false;
+      if (outer > 0) --outer;
+      else length *= in[i];
+    }
+    return length <= longest_sum;
   }
 
   // Whether something outside of the group depends on it and feeds it. Groups count as one: what feeds a member of

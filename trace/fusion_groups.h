@@ -13,7 +13,7 @@ enum class Form : uint8_t {
   make,  // random words and counts, made where they are used
   fold,  // a reduction over the row
   row,   // an op's own row program: softmax, layer_norm
-  tail   // any other reduction: folds what a map kernel gives, tile by tile, and ends its group
+  tail  // any other reduction: folds what a map kernel gives, tile by tile, and ends its group; or sums a kernel's rows
 };
 
 struct FusionGroup {
@@ -21,7 +21,8 @@ struct FusionGroup {
   std::vector<int32_t> again;  // nodes of other groups that this one computes too, ascending: see recompute()
   std::vector<int64_t> space;  // sizes, none of them 1
   int row_axes = 0;            // the last so many are folded over; 0: no member folds
-  int32_t tail = -1;           // the member of that form, if any; then row_axes is 0
+  int32_t tail = -1;           // the member of that form, if any, where row_axes is 0
+  std::vector<int32_t> sums;   // members of that form that sum all rows, where it is not: they lie beside other outputs
   bool makes = false;          // whether a member is of that form: its points are the space's
 
   bool holds(int32_t node) const;
@@ -42,6 +43,8 @@ Form form_of(const Graph& g, const Node& n);
 bool accesses_fit(const Graph& g, const FusionGroup& group);
 // For a shift by a number that is the same everywhere and less than the width: that number, else -1.
 int64_t shift_of(const Graph& g, const Node& n);
+// Whether a member's output is the sum of all rows, so that it is there only when all rows are done.
+bool is_row_sum(const Graph& g, const FusionGroup& group, ValueId v);
 // Whether a member of a group has one value a row (an output; `n` itself may fold whole rows).
 bool is_row_level(const FusionGroup& group, const Node& n, size_t output);
 // The axis of the group's space that each axis of operand `i` of member `n` is; -1 for axes of size 1.

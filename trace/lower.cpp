@@ -41,11 +41,20 @@ class Lowering {
         lower_tail(n);
         continue;
       }
+      if (std::binary_search(group_.sums.begin(), group_.sums.end(), i)) {
+        if (read_outside[size_t(i)][0]) add_sum({i, 0}, operand(n, 0));
+        continue;
+      }
       std::vector<int32_t> results = lower(n);
       for (size_t k = 0; k < results.size(); ++k) {
-        values_[key({i, int32_t(k)})] = recorder_.convert(results[k], n.outputs[k].dtype);
-        if (read_outside[size_t(i)][k] && !std::binary_search(group_.again.begin(), group_.again.end(), i))
-          add_output({i, int32_t(k)});
+        const ValueId v{i, int32_t(k)};
+        const bool read = read_outside[size_t(i)][k];
+        if (is_row_sum(g_, group_, v)) {
+          if (read) add_sum(v, results[k]);
+          continue;
+        }
+        values_[key(v)] = recorder_.convert(results[k], n.outputs[k].dtype);
+        if (read && !std::binary_search(group_.again.begin(), group_.again.end(), i)) add_output(v);
       }
     }
     fused_->kernel = std::move(recorder_.kernel);
@@ -72,7 +81,7 @@ class Lowering {
     int64_t bytes = 0;
     bool aligned = true;
     for (const kernel::Output& o : fused_->kernel.outputs) {
-      if (o.per_row) continue;
+      if (o.per_row || o.added) continue;
       const int64_t element = int64_t(size_of(o.dtype));
       bytes += element * fused_->layout.n * fused_->layout.rows;
       aligned &= fused_->layout.rows == 1 || element * fused_->layout.n % 64 == 0;
@@ -109,7 +118,10 @@ class Lowering {
     if (n.op == &copy_op || n.op == &cast_op) return {in[0]};
     for (int32_t& v : in) v = widened(v);
     if (n.op == &where_op) return {recorder_.add({Code::select, recorder_.type(in[1]), {in[0], in[1], in[2]}, 0})};
-    if (n.op->record_row) return n.op->record_row({recorder_, in, n.attrs, row_length()});
+    if (n.op->record_row) {
+      if (n.op->row_label >= 0) add_check(n);
+      return n.op->record_row({recorder_, in, n.attrs, row_length(), [this] { return point_of_row(); }});
+    }
     if (form_of(g_, n) == Form::fold) return {recorder_.add({fold_code(n), recorder_.type(in[0]), {in[0], -1, -1}, 0})};
     return {cpu::record_of(n.op->cpu, recorder_.type(in.back()))(in.data())};
   }
@@ -172,6 +184,28 @@ class Lowering {
     return a.dtype == DType::f64 ? x.id : recorder_.convert(x.id, DType::f32);
   }
 
+  // Which point of its row it is.
+  int32_t point_of_row() {
+    if (point_ >= 0) return point_;
+    std::vector<int64_t> steps(group_.space.size(), 0);
+    int64_t step = 1;
+    for (size_t i = steps.size(); i-- > steps.size() - size_t(group_.row_axes); step *= group_.space[i])
+      steps[i] = step;
+    fused_->inputs.push_back({-1, std::vector<int>(steps.size(), -1), std::move(steps)});
+    input_values_.push_back(recorder_.input({DType::i64, Input::Kind::counter}));
+    using Whole = kernel::Rec<int64_t>;
+    return point_ = (Whole::of(input_values_.back()) - Whole(FusedKernel::counter_base)).id;
+  }
+
+  // The labels of `n`, a row op, lie outside: see accesses_fit().
+  void add_check(const Node& n) {
+    const int operand = operand_number(source_of(g_, n.inputs[size_t(n.op->row_label)]).base);
+    const int64_t classes = g_.spec(n.inputs[0]).shape.back();
+    for (const FusedKernel::Check& c : fused_->checks)
+      if (c.operand == operand && c.classes == classes) return;
+    fused_->checks.push_back({operand, classes, std::string(n.op->name), n.where});
+  }
+
   // Which operand of the fused node a value from outside is.
   int operand_number(ValueId v) {
     auto at = std::find(lowered_.inputs.begin(), lowered_.inputs.end(), v);
@@ -202,10 +236,19 @@ class Lowering {
     lowered_.outputs.push_back(v);
   }
 
+  // The kernel adds up the rows of `value`, in f32 or f64.
+  void add_sum(ValueId v, int32_t value) {
+    value = widened(value);
+    recorder_.kernel.outputs.push_back({value, recorder_.type(value), false, true});
+    fused_->outputs.push_back(g_.spec(v));
+    lowered_.outputs.push_back(v);
+  }
+
   const Graph& g_;
   const FusionGroup& group_;
   std::shared_ptr<FusedKernel> fused_;
   kernel::Recorder recorder_;
+  int32_t point_ = -1;  // point_of_row()
   Lowered lowered_;
   std::map<int64_t, int32_t> values_;  // graph value to kernel value
   std::vector<int32_t> input_values_;  // by kernel input

@@ -27,6 +27,12 @@ struct Storage {
   int into = -1;  // the storage that took over its values; -1: it has them itself
 };
 
+// Whether running the op may find fault with its operands' numbers.
+bool may_throw(const Node& n) {
+  if (n.op == &fused_op) return !n.attrs.as<FusedParams>().fused->checks.empty();
+  return n.op->kind == OpKind::library && n.op != &epilogue_op;
+}
+
 size_t bytes_of(const Spec& s) { return size_t(s.shape.numel()) * size_of(s.dtype); }
 
 class Planner {
@@ -67,8 +73,7 @@ class Planner {
     bool calls = n.kind == Node::Kind::op && n.op->call;
     if (calls)  // its results may be aliases of what it takes, so that must outlive the node
       for (ValueId v : n.inputs) give(v);
-    if (n.kind == Node::Kind::op && n.op->kind == OpKind::library && n.op != &fused_op && n.op != &epilogue_op)
-      last_library_ = i;
+    if (n.kind == Node::Kind::op && may_throw(n)) last_throwing_ = i;
     if (n.kind == Node::Kind::op && !calls && !device_) device_ = n.outputs[0].device;
     layouts_.append(n);
     for (size_t k = 0; k < n.outputs.size(); ++k) {
@@ -175,7 +180,7 @@ class Planner {
       ValuePlace& p = plan_.places[plan_.number(a.value)];
       const auto old = values.find(a.variable.get());
       if (p.kind != ValuePlace::Kind::output || old == values.end()) continue;
-      if (storage_of(old->second).given == 0 && a.value.node >= last_library_ && reads(a.value.node, old->second) &&
+      if (storage_of(old->second).given == 0 && a.value.node >= last_throwing_ && reads(a.value.node, old->second) &&
           may_overwrite(a.value.node, size_t(a.value.index), old->second))
         p.over = int32_t(plan_.number(old->second));
     }
@@ -254,7 +259,7 @@ class Planner {
   std::vector<int> storage_of_;  // by value number; number_of_storage() says what became of that one
   std::vector<Storage> storages_;
   std::optional<Device> device_;  // of the first op
-  int last_library_ = -1;         // the last node that may throw
+  int last_throwing_ = -1;        // the last node that may throw
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "rill/devices/cpu/fused_call.h"
 #include "rill/devices/cpu/fused_fold.h"
+#include "rill/devices/cpu/fused_sums.h"
 #include "rill/devices/threads.h"
 
 namespace rill::cpu {
@@ -12,10 +13,11 @@ namespace {
 
 constexpr int64_t piece_alignment = 64;  // points: so that pieces of a row begin at cache lines
 
-void run_points(const Call& call, int64_t grain) {
+void run_points(const Call& call, const KernelArgs& args, int64_t grain) {
   const FusedKernel& f = call.f;
   const FusedLayout& l = call.l;
   const int64_t points = l.rows * l.n;
+  if (f.sums_rows) return sum_fused(f, l, {call.base.data(), call.base.size()}, args.out, grain);
   if (points <= grain) return call.rows(0, l.rows);
   if (f.row_axes > 0 || l.n <= grain) {  // whole rows
     return parallel_for(l.rows, std::max<int64_t>(1, grain / std::max<int64_t>(1, l.n)),
@@ -35,19 +37,17 @@ void run_layout(const Call& call, const KernelArgs& args) {
   const FusedKernel& f = call.f;
   const FusedLayout& l = call.l;
   if (f.fold) return fold_fused(f, l, {call.base.data(), call.base.size()}, args.output());
-  if (l.rows == 0 || (l.n == 0 && f.row_axes == 0)) return;
+  if (!f.sums_rows && (l.rows == 0 || (l.n == 0 && f.row_axes == 0))) return;
   const int64_t points = l.rows * l.n, grain = f.grain.points();
-  if (!f.grain.wants(points)) return run_points(call, grain);
+  if (!f.grain.wants(points)) return run_points(call, args, grain);
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
-  run_points(call, grain);
+  run_points(call, args, grain);
   const double took = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
   f.grain.saw(took * detail::pieces_for(points, grain) / double(points));
 }
 
-}  // namespace
-
-void run_fused(const KernelArgs& args) {
+void run_checked(const KernelArgs& args) {
   const FusedKernel& f = *args.attrs.as<FusedParams>().fused;
   bool dense = true;
   for (const Tensor* t : args.in) dense &= t->is_contiguous();
@@ -64,7 +64,14 @@ void run_fused(const KernelArgs& args) {
   std::vector<const Tensor*> in;
   for (const Tensor* t : args.in) copies.push_back(t->contiguous());
   for (const Tensor& t : copies) in.push_back(&t);
-  run_fused({in, args.out, args.attrs});
+  run_checked({in, args.out, args.attrs});
+}
+
+}  // namespace
+
+void run_fused(const KernelArgs& args) {
+  args.attrs.as<FusedParams>().fused->check(args.in);
+  run_checked(args);
 }
 
 }  // namespace rill::cpu

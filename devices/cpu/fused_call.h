@@ -1,5 +1,6 @@
 // One call of a fused kernel: where its operands lie, and rows or parts of rows of it through the compiled function.
-// Included by fused.cpp, which runs whole index spaces, and fused_fold.cpp, which folds what the kernel gives.
+// Included by fused.cpp, which runs whole index spaces, fused_fold.cpp, which folds what the kernel gives, and
+// fused_sums.cpp, for which the kernel adds up rows.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -32,10 +33,22 @@ struct Call {
   Pointers base;
   int redirected = -1;  // this operand lies at `target`, whatever the point
   char* target = nullptr;
+  // Outputs that are added have accumulators for `wrap` rows side by side at `base`, `first_row`'s first; then it
+  // starts over.
+  int64_t first_row = 0, wrap = 1;
+
+  bool is_added(size_t k) const { return k >= f.inputs.size() && f.kernel.outputs[k - f.inputs.size()].added; }
+  // Where such an output lies for row `row`, from where the first of them does.
+  int64_t accumulator(size_t k, int64_t row) const {
+    return (row - first_row) % wrap * l.n * int64_t(size_of(f.kernel.outputs[k - f.inputs.size()].dtype));
+  }
 
   // Where each operand's row `row` begins, and the index along the innermost outer axis.
   int64_t locate(int64_t row, Pointers& p) const {
     for (size_t k = 0; k < base.size(); ++k) p[k] = base[k];
+    if (wrap > 1)
+      for (size_t k = f.inputs.size(); k < base.size(); ++k)
+        if (is_added(k)) p[k] += accumulator(k, row);
     int64_t innermost = 0;
     for (size_t i = l.outer.size(); i-- > 0; row /= l.outer[i]) {
       const int64_t index = row % l.outer[i];
@@ -57,11 +70,16 @@ struct Call {
     if (l.packs) return packed_rows(begin, end, 0, l.n);
     Pointers p(base.size());
     char* room = scratch(scratch_bytes(l.n));
-    const int64_t* stride = (l.outer.empty() ? l.no_stride : l.outer_stride.back()).data();
+    const std::vector<int64_t>& even = l.outer.empty() ? l.no_stride : l.outer_stride.back();
+    SmallVec<int64_t, 16> stride(even.begin(), even.end());
+    if (wrap > 1)
+      for (size_t k = f.inputs.size(); k < base.size(); ++k)
+        if (is_added(k)) stride[k] = accumulator(k, first_row + 1);
     for (int64_t row = begin; row < end;) {
       const int64_t first = locate(row, p);
-      const int64_t count = l.outer.empty() ? 1 : std::min(end - row, l.outer.back() - first);
-      run(p.data(), stride, count, l.n, room);
+      int64_t count = l.outer.empty() ? 1 : std::min(end - row, l.outer.back() - first);
+      if (wrap > 1) count = std::min(count, wrap - (row - first_row) % wrap);
+      run(p.data(), stride.data(), count, l.n, room);
       row += count;
     }
   }

@@ -1,5 +1,6 @@
 // layer_norm and batch_norm (training), and their gradients, in float and double. Rows are read into cache once; sums
-// over rows are split into pieces that depend on the shape alone, so that the number of threads changes no bit.
+// over rows follow the tree of the reductions (row_sums.h), or are split into pieces that depend on the shape alone:
+// the number of threads changes no bit.
 //
 // With x's mean m and variance v over n numbers, r = 1/sqrt(v + epsilon) and h = (x - m) r:
 //   y  = h scale + offset
@@ -10,6 +11,7 @@
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/norm.cpp"
 #include <hwy/foreach_target.h>
 
+#include "rill/devices/cpu/row_sums.h"
 #include "rill/devices/cpu/rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -73,7 +75,7 @@ void layer_norm_rows(const KernelArgs& args) {
   });
 }
 
-// One row's dx, and what it adds to the piece's sums for scale and offset.
+// One row's dx, and what it adds to the sums for scale and offset.
 template <class C>
 HWY_INLINE void layer_norm_grad_row(const KernelArgs& args, int64_t row, int64_t n, C* scale_sum, C* offset_sum) {
   using V = Lane<C>;
@@ -105,16 +107,11 @@ HWY_INLINE void layer_norm_grad_row(const KernelArgs& args, int64_t row, int64_t
 template <class C>
 void layer_norm_grad_rows(const KernelArgs& args) {
   const int64_t n = args.input(1).size(), rows = args.input(2).size();
-  const Pieces pieces(rows, n);
-  std::vector<C> sums(size_t(pieces.count * 2 * n), C(0));
-  parallel_for(pieces.count, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p) {
-      C* own = sums.data() + p * 2 * n;
-      for (int64_t r = pieces.begin(p); r < pieces.begin(p + 1); ++r) layer_norm_grad_row(args, r, n, own, own + n);
-    }
-  });
-  add_pieces(sums.data(), pieces.count, 2 * n, args.out_data<C>(1), n);
-  add_pieces(sums.data() + n, pieces.count, 2 * n, args.out_data<C>(2), n);
+  C* const sums[] = {args.out_data<C>(1), args.out_data<C>(2)};
+  const auto add = [&](int64_t begin, int64_t end, const cpu::RowSums<C>& to) {
+    for (int64_t r = begin; r < end; ++r) layer_norm_grad_row(args, r, n, to.at(0, r - begin), to.at(1, r - begin));
+  };
+  cpu::sum_rows(rows, n, 2, row_grain(n), sums, add);
 }
 
 // --- batch_norm, channels last: x is [rows, channels]

@@ -13,7 +13,7 @@
 // So a sum of n numbers carries an error of about (32 + log2 n) roundings at worst.
 //
 // Start at run_stage(), which folds one group; reduce_loops.cpp has the vector loops, reduce.cpp the kernels. Included
-// by reduce_fold.h alone.
+// by reduce_fold.h and row_sums.h alone.
 #pragma once
 #include <algorithm>
 #include <cstdlib>
@@ -102,6 +102,14 @@ struct Produce {
   const void* context;
 };
 
+// Step 1 for k columns.
+inline int64_t lanes_of(int64_t k) {
+  if (k == 1) return 32;
+  int64_t lanes = 1;
+  while (lanes * 2 * k <= 64) lanes *= 2;
+  return lanes;
+}
+
 // What of a stage does not change from task to task.
 template <class T>
 struct Plan {
@@ -119,10 +127,7 @@ struct Plan {
 
   Plan(const Stage& s, const ReduceLoops<T>& l, const char* d, int64_t e, Read<T> r, const Produce<T>* p)
       : stage(s), loops(l), data(d), element(e), read(r), produce(p), m(count(s.m)), k(count(s.k)) {
-    lanes = 1;
-    if (k == 1) lanes = 32;
-    else
-      while (lanes * 2 * k <= 64) lanes *= 2;
+    lanes = lanes_of(k);
     supers = (m + lanes - 1) / lanes;
     blocks = (supers + rows_per_block - 1) / rows_per_block;
     cut_columns(strip_columns);

@@ -275,6 +275,15 @@ std::vector<uint64_t> evaluate(const Kernel& k, const Inst& i, const Values& v, 
   return y;
 }
 
+// What lies at `at` and the number with the bits `x`.
+uint64_t sum_of(DType d, const char* at, uint64_t x) {
+  const auto sum = [&](auto there) {
+    std::memcpy(&there, at, sizeof there);
+    return to_bits(there + from_bits<decltype(there)>(x));
+  };
+  return d == DType::f64 ? sum(double()) : sum(float());
+}
+
 void interpret_row(const Kernel& k, const std::vector<bool>& row, char* const* operands, int64_t n) {
   Values values;
   for (size_t i = 0; i < k.body.size(); ++i)
@@ -284,8 +293,11 @@ void interpret_row(const Kernel& k, const std::vector<bool>& row, char* const* o
     const std::vector<uint64_t>& v = values[size_t(out.value)];
     char* to = operands[k.inputs.size() + o];
     const size_t element = size_of(out.dtype);
-    for (size_t p = 0; p < (out.per_row ? 1 : size_t(n)); ++p)
-      std::memcpy(to + p * element, &v[v.size() == 1 ? 0 : p], element);
+    for (size_t p = 0; p < (out.per_row ? 1 : size_t(n)); ++p) {
+      uint64_t x = v[v.size() == 1 ? 0 : p];
+      if (out.added) x = sum_of(out.dtype, to + p * element, x);
+      std::memcpy(to + p * element, &x, element);
+    }
   }
 }
 

@@ -92,7 +92,9 @@ std::string to_string(const Kernel& k) {
   }
   for (size_t i = 0; i < k.outputs.size(); ++i)
     fmt::format_to(out, "out {}: {} %{}{}\n", i, name(k.outputs[i].dtype), k.outputs[i].value,
-                   k.outputs[i].per_row ? " per row" : "");
+                   k.outputs[i].per_row ? " per row"
+                   : k.outputs[i].added ? " added"
+                                        : "");
   return s;
 }
 
@@ -176,6 +178,7 @@ void verify(const Kernel& k) {
     if (o.value < 0 || size_t(o.value) >= k.body.size()) reject(fmt::format("an output is %{}", o.value));
     if (o.dtype != k.body[size_t(o.value)].type) reject(fmt::format("output %{} has another dtype", o.value));
     if (o.per_row && !row[size_t(o.value)]) reject(fmt::format("output %{} is not of the row level", o.value));
+    if (o.added && (o.per_row || !is_float(o.dtype))) reject(fmt::format("output %{} cannot be added", o.value));
   }
 }
 

@@ -125,6 +125,9 @@ struct Output {
   int32_t value;
   DType dtype;           // as `value`'s, f16 and bf16 included
   bool per_row = false;  // one element a row: `value` is of the row level
+  // Of f32 or f64, an element a point: it is added to what lies there. Without a stride between rows these are sums
+  // over rows, row after row.
+  bool added = false;
   friend bool operator==(const Output&, const Output&) = default;
 };
 
@@ -132,8 +135,8 @@ struct Kernel {
   std::vector<Input> inputs;
   std::vector<Inst> body;
   std::vector<Output> outputs;
-  // Whole vectors of dense outputs go past the caches, since nobody will read them soon. Their rows then begin at
-  // multiples of 64 bytes.
+  // Whole vectors of dense outputs go past the caches, since nobody will read them soon, but for those that are added.
+  // Their rows then begin at multiples of 64 bytes.
   bool streaming = false;
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
@@ -144,7 +147,7 @@ std::vector<bool> row_level(const Kernel& k);
 // caches.
 std::string to_string(const Kernel& k);
 // Throws rill::Error where an operand is not an earlier instruction, types do not fit the code, an input or output does
-// not exist, or an output marked per_row is not of the row level.
+// not exist, an output marked per_row is not of the row level, or one marked added is, or is no f32 or f64.
 void verify(const Kernel& k);
 
 // A compiled kernel. `operands`: the inputs' then the outputs' addresses for the first row; `row_strides`: bytes (of a

@@ -93,8 +93,9 @@ void Emitter::write(const Pass& p, const Points& at, const Values& v) {
     store(type_of(n), v[size_t(n)], address(scratch_row(s_.slot[size_t(n)]), at.i, type_of(n)), {at.i}, false);
   for (int32_t out : p.stored) {
     const Output& o = k_.outputs[size_t(out)];
-    store(o.dtype, element(v, o.value), address(pointers_[k_.inputs.size() + size_t(out)], at.i, o.dtype), at,
-          k_.streaming);
+    Value to = address(pointers_[k_.inputs.size() + size_t(out)], at.i, o.dtype), x = element(v, o.value);
+    if (o.added) x = LLVMBuildFAdd(o_.b, load(o.dtype, to, at), x, "");
+    store(o.dtype, x, to, at, k_.streaming && !o.added);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "rill/devices/fused.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "rill/devices/kernel/interpret.h"
 #include "rill/devices/reduce_params.h"
@@ -10,6 +11,15 @@
 namespace rill::ref {
 
 namespace {
+
+// The sum of all rows, which stand in `rows`, as the eager reduction gives it.
+void sum_rows(const Tensor& rows, Tensor& out) {
+  ReduceParams params;
+  params.axes.push_back(0);
+  const Tensor* in[] = {&rows};
+  Tensor* to[] = {&out};
+  cpu::reduce_sum({in, to, params});
+}
 
 // Folds the points that stand in `all`, a tensor of the space's shape, as the eager reduction does.
 void fold(const FusedKernel& f, const Tensor& all, Tensor& out) {
@@ -31,6 +41,7 @@ void fold(const FusedKernel& f, const Tensor& all, Tensor& out) {
 
 void run_fused(const KernelArgs& args) {
   const FusedKernel& f = *args.attrs.as<FusedParams>().fused;
+  f.check(args.in);
   Tensor all;
   if (f.fold) all = empty_tensor(Spec{Shape(f.space.begin(), f.space.end()), f.kernel.outputs[0].dtype, false, {}});
   std::vector<Tensor> dense;
@@ -38,6 +49,12 @@ void run_fused(const KernelArgs& args) {
   // Each kernel input as a dense row of its own, element by element.
   const FusedLayout& l = f.layout;
   const size_t inputs = f.inputs.size(), operands = inputs + f.outputs.size();
+  std::vector<Tensor> added(f.outputs.size());  // rows that are summed, each by itself
+  for (size_t o = 0; o < added.size(); ++o)
+    if (const kernel::Output& out = f.kernel.outputs[o]; out.added) {
+      added[o] = empty_tensor(Spec{{l.rows, l.n}, out.dtype, false, {}});
+      std::memset(added[o].mutable_rep()->data, 0, size_t(l.rows * l.n) * size_of(out.dtype));
+    }
   std::vector<std::vector<char>> rows(inputs);
   for (int64_t row = 0; row < l.rows; ++row) {
     std::vector<char*> p;
@@ -45,6 +62,9 @@ void run_fused(const KernelArgs& args) {
       p.push_back(a.operand < 0 ? FusedKernel::counter_start() : dense[size_t(a.operand)].rep()->data);
     for (Tensor* t : args.out) p.push_back(t->mutable_rep()->data);
     if (f.fold) p[inputs] = all.mutable_rep()->data;
+    for (size_t o = 0; o < added.size(); ++o)
+      if (added[o].defined())
+        p[inputs + o] = added[o].mutable_rep()->data + row * l.n * int64_t(size_of(added[o].dtype()));
     int64_t rest = row;
     for (size_t i = l.outer.size(); i-- > 0; rest /= l.outer[i])
       for (size_t k = 0; k < operands; ++k) p[k] += rest % l.outer[i] * l.outer_stride[i][k];
@@ -63,6 +83,8 @@ void run_fused(const KernelArgs& args) {
     kernel::interpret(f.kernel, p.data(), l.no_stride.data(), 1, l.n);
   }
   if (f.fold) fold(f, all, args.output());
+  for (size_t o = 0; o < added.size(); ++o)
+    if (added[o].defined()) sum_rows(added[o], *args.out[o]);
 }
 
 }  // namespace rill::ref

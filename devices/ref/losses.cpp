@@ -10,20 +10,32 @@
 
 namespace rill {
 
-std::vector<int64_t> checked_labels(const Tensor& labels, int64_t classes, std::string_view op) {
-  std::vector<int64_t> result(size_t(labels.size()));
+namespace {
+// f(i, label) for each.
+template <class F>
+void each_label(const Tensor& labels, F f) {
   visit_dtype(labels.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T>) {
       const T* data = reinterpret_cast<const T*>(labels.rep()->data);
-      for (size_t i = 0; i < result.size(); ++i) result[i] = int64_t(data[i]);
+      for (int64_t i = 0; i < labels.size(); ++i) f(i, int64_t(data[i]));
     }
   });
-  for (size_t i = 0; i < result.size(); ++i) {
-    if (result[i] >= 0 && result[i] < classes) continue;
-    fail(op, "label " + std::to_string(result[i]) + " at position " + std::to_string(i) + " is out of range for " +
+}
+}  // namespace
+
+void check_labels(const Tensor& labels, int64_t classes, std::string_view op) {
+  each_label(labels, [&](int64_t i, int64_t label) {
+    if (label >= 0 && label < classes) return;
+    fail(op, "label " + std::to_string(label) + " at position " + std::to_string(i) + " is out of range for " +
                  std::to_string(classes) + " classes. labels lie in [0, " + std::to_string(classes) + ")");
-  }
+  });
+}
+
+std::vector<int64_t> checked_labels(const Tensor& labels, int64_t classes, std::string_view op) {
+  check_labels(labels, classes, op);
+  std::vector<int64_t> result(size_t(labels.size()));
+  each_label(labels, [&](int64_t i, int64_t label) { result[size_t(i)] = label; });
   return result;
 }
 

@@ -1,0 +1,12 @@
+// Running fused kernels that sum rows; for fused.cpp.
+#pragma once
+#include "rill/devices/fused.h"
+
+namespace rill::cpu {
+
+// `base`: where the kernel's operands lie, but for the outputs that are added: those are made of sums, in `out`.
+// `grain`: points worth a thread.
+void sum_fused(const FusedKernel& f, const FusedLayout& layout, std::span<char* const> base,
+               std::span<Tensor* const> out, int64_t grain);
+
+}  // namespace rill::cpu
