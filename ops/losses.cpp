@@ -141,7 +141,7 @@ std::vector<int32_t> dense_grad(const RowArgs& a) {
 }
 template <class T>
 std::vector<int32_t> sparse(const RowArgs& a) {
-  Rec<T> x(a.lane<T>(0)), chosen = reduce_sum(select(at_label<T>(a, 1), x, Rec<T>(0)));  // all others add zeros
+  Rec<T> x(a.lane<T>(0)), chosen = reduce_sum(select(at_label<T>(a, 1), x, Rec<T>(T(-0.0))));  // which changes no sum
   const LogSum<T> s(x);
   return {((s.top - chosen) + s.log_total).id, s.lse()};
 }
@@ -149,7 +149,7 @@ template <class T>
 std::vector<int32_t> sparse_grad(const RowArgs& a) {
   Rec<T> x(a.lane<T>(0)), lse(a.lane<T>(2)), g(a.lane<T>(3)), l(a.lane<T>(4));
   Rec<T> to_x = (g + l) * exp(x - lse);
-  return {(to_x - select(at_label<T>(a, 1), g, Rec<T>(0))).id};
+  return {select(at_label<T>(a, 1), to_x - g, to_x).id};
 }
 
 }  // namespace row

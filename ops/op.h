@@ -117,7 +117,12 @@ struct RowArgs {
   std::span<const int32_t> in;
   AttrsView attrs;
   int64_t n;
-  const std::function<int32_t()>& point;  // which point of its row it is, from 0 on, as i64
+  // Which point of its row it is: `counter`, an i64, is `first` at the row's first one.
+  struct Point {
+    int32_t counter;
+    int64_t first;
+  };
+  const std::function<Point()>& point;
 
   template <class T>
   kernel::Rec<T> lane(int i) const;  // in record.h's terms; include it

@@ -30,7 +30,8 @@ template <class T>
 RecMask at_label(const RowArgs& a, int i) {
   using Whole = typename Rec<T>::Int;  // as wide as the row's numbers, so that a vector holds as many
   auto whole = [&](int32_t v) { return Whole::of(a.recorder.convert(v, dtype_of<typename Whole::Scalar>())); };
-  return whole(a.point()) == whole(a.in[size_t(i)]);
+  const RowArgs::Point point = a.point();
+  return whole(point.counter) == whole(a.in[size_t(i)]) + Whole(typename Whole::Scalar(point.first));
 }
 }  // namespace kernel_math
 

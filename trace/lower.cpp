@@ -185,16 +185,15 @@ class Lowering {
   }
 
   // Which point of its row it is.
-  int32_t point_of_row() {
-    if (point_ >= 0) return point_;
+  RowArgs::Point point_of_row() {
+    if (point_ >= 0) return {point_, FusedKernel::counter_base};
     std::vector<int64_t> steps(group_.space.size(), 0);
     int64_t step = 1;
     for (size_t i = steps.size(); i-- > steps.size() - size_t(group_.row_axes); step *= group_.space[i])
       steps[i] = step;
     fused_->inputs.push_back({-1, std::vector<int>(steps.size(), -1), std::move(steps)});
     input_values_.push_back(recorder_.input({DType::i64, Input::Kind::counter}));
-    using Whole = kernel::Rec<int64_t>;
-    return point_ = (Whole::of(input_values_.back()) - Whole(FusedKernel::counter_base)).id;
+    return {point_ = input_values_.back(), FusedKernel::counter_base};
   }
 
   // The labels of `n`, a row op, lie outside: see accesses_fit().

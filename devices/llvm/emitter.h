@@ -39,6 +39,11 @@ class Emitter {
   void read(const Pass& p, const Points& at, Values& v);
   void compute(const Pass& p, const Points& at, Values& v);
   void write(const Pass& p, const Points& at, const Values& v);
+  Value counted(Value first, int bits);
+  bool is_counter(int32_t n) const {
+    const Inst& i = k_.body[size_t(n)];
+    return i.code == Code::input && k_.inputs[size_t(i.imm)].kind == Input::Kind::counter;
+  }
   Value element(const Values& v, int32_t n) const { return v[size_t(n)] ? v[size_t(n)] : splats_[size_t(n)]; }
   Value patched(const Inst& i, const Value* in, Value mask, int lanes);
 

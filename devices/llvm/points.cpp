@@ -67,6 +67,13 @@ void Emitter::store(DType d, Value value, Value p, const Points& at, bool stream
   }
 }
 
+// first, first + 1, ...
+Value Emitter::counted(Value first, int bits) {
+  Values lane;
+  for (int j = 0; j < lanes_; ++j) lane.push_back(LLVMConstInt(o_.integer(bits), uint64_t(j), false));
+  return LLVMBuildAdd(o_.b, o_.splat(first, lanes_), LLVMConstVector(lane.data(), unsigned(lanes_)), "");
+}
+
 void Emitter::read(const Pass& p, const Points& at, Values& v) {
   for (int32_t n : p.elements) {
     const Inst& i = k_.body[size_t(n)];
@@ -76,10 +83,7 @@ void Emitter::read(const Pass& p, const Points& at, Values& v) {
       v[size_t(n)] = load(i.type, address(base, at.i, i.type), at);
       continue;
     }
-    Values lane;
-    for (int j = 0; j < lanes_; ++j) lane.push_back(o_.i64(j));
-    Value first = o_.splat(LLVMBuildAdd(o_.b, base, at.i, ""), lanes_);
-    v[size_t(n)] = LLVMBuildAdd(o_.b, first, LLVMConstVector(lane.data(), unsigned(lanes_)), "");
+    v[size_t(n)] = counted(LLVMBuildAdd(o_.b, base, at.i, ""), 64);
   }
   // A slot of scratch has room for whole vectors.
   for (int32_t n : p.restored) {
@@ -105,6 +109,11 @@ void Emitter::compute(const Pass& p, const Points& at, Values& v) {
   for (int32_t n : p.elements) {
     const Inst& i = k_.body[size_t(n)];
     if (i.code == Code::input) continue;
+    if (i.code == Code::convert && i.type == DType::i32 && is_counter(i.in[0])) {  // half the vectors
+      Value first = LLVMBuildAdd(o_.b, pointers_[size_t(k_.body[size_t(i.in[0])].imm)], at.i, "");
+      v[size_t(n)] = counted(LLVMBuildTrunc(o_.b, first, o_.integer(32), ""), 32);
+      continue;
+    }
     Value in[3] = {};
     for (int j = 0; j < operand_count(i.code); ++j) in[j] = element(v, i.in[j]);
     v[size_t(n)] = i.code == Code::patch ? patched(i, in, at.mask, lanes_)
