@@ -67,8 +67,7 @@ class RowSummer {
     const Ref<Buffer> memory = allocate(Device(), size_t(pieces * room) * sizeof(T));
     T* const parts = reinterpret_cast<T*>(memory->data);
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p)
-        fold_blocks(p * size, std::min(blocks_, (p + 1) * size), parts + p * room);
+      for (int64_t p = begin; p < end; ++p) fold_blocks(p * size, std::min(blocks_, (p + 1) * size), parts + p * room);
     });
     parallel_for(width_, std::max<int64_t>(512, parallel_grain / pieces), [&](int64_t begin, int64_t end) {
       SmallVec<T*, 64> stack(64);  // the upper levels of the tree
