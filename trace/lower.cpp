@@ -57,7 +57,7 @@ class Lowering {
         if (read && !std::binary_search(group_.again.begin(), group_.again.end(), i)) add_output(v);
       }
     }
-    fused_->kernel = std::move(recorder_.kernel);
+    fused_->kernel = recorder_.finish();
     kernel::verify(fused_->kernel);
     std::vector<const Spec*> specs;
     for (ValueId v : lowered_.inputs) specs.push_back(&g_.spec(v));

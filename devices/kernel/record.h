@@ -22,6 +22,9 @@ class Recorder {
   int32_t input(const Input& input);
 
   DType type(int32_t value) const { return kernel.body[size_t(value)].type; }
+  // The kernel, its instructions in an order that the outputs alone decide: compilers differ in which argument of a
+  // call they evaluate, and so record, first. What no output needs is left out.
+  Kernel finish();
   Kernel kernel;
 
  private:
