@@ -1,4 +1,4 @@
-"""The include direction of rill's layers, and that the meson.build files list what is there.
+"""The include direction of rill's layers, that the meson.build files list what is there, and that types have one name.
 
     tensor <- devices <- ops <- autodiff <- trace <- serialize, nn, data
 
@@ -81,6 +81,21 @@ for layer, allowed in LEFT.items():
         if not listed(file):
             faults.append(f"{file}: no meson.build lists it")
 
+# No two types of one name outside anonymous namespaces: the linker would take the members of either for both.
+types = {}
+for layer in LEFT:
+    for file in files(layer, ".h", ".cpp"):
+        inside = []
+        with open(f"{ROOT}/{file}", encoding="utf-8") as text:
+            for line in text:
+                if opened := re.match(r"namespace ?([\w:]*) \{", line):
+                    inside.append(opened[1])
+                elif line.startswith("}  // namespace"):
+                    inside.pop()
+                elif "" not in inside and (found := re.match(r"(?:struct|class|union) (\w+)(?: final)?(?: :[^;]*)? \{", line)):
+                    types.setdefault("::".join([*inside, found[1]]), []).append(file)
+faults += [f"{name}: a type in each of {', '.join(places)}" for name, places in types.items() if len(places) > 1]
+
 # What users reach from the umbrella headers.
 seen, queue = set(), [f"{layer}/{name}" for name, layer in UMBRELLAS.items() if os.path.exists(f"{ROOT}/{layer}/{name}")]
 while queue:
@@ -99,5 +114,5 @@ while queue:
             faults.append(f"{file}: a public header must not include <{path}>")
 
 print(*faults, sep="\n")
-print(f"{checked} includes checked, {len(seen)} public headers, {len(faults)} faults")
-sys.exit(1 if faults or not checked else 0)
+print(f"{checked} includes checked, {len(types)} types, {len(seen)} public headers, {len(faults)} faults")
+sys.exit(1 if faults or not checked or not types else 0)

@@ -38,8 +38,8 @@ std::vector<int> through(const Node& view, const Shape& from, const Shape& to) {
 
 }  // namespace
 
-Source source_of(const Graph& g, ValueId v) {
-  Source s{v, {}};
+Access access_of(const Graph& g, ValueId v) {
+  Access s{v, {}};
   const Shape& shape = g.spec(v).shape;
   for (size_t i = 0; i < shape.size(); ++i) s.axes.push_back(shape[i] == 1 ? -1 : int(i));
   while (is_transparent(g, g.nodes()[size_t(s.base.node)])) {

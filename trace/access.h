@@ -8,11 +8,11 @@
 namespace rill {
 
 // Value `base` as seen through views: its axis i is axis axes[i] of the value seen; -1 where its size is 1.
-struct Source {
+struct Access {
   ValueId base;
   std::vector<int> axes;
 };
-Source source_of(const Graph& g, ValueId v);
+Access access_of(const Graph& g, ValueId v);
 
 // Whether the op is such a view: broadcast_to, reshape that keeps the axes longer than one, identity.
 bool is_transparent(const Graph& g, const Node& n);

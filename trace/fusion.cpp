@@ -84,7 +84,7 @@ class Condenser {
 
   // A node of the group reads v.
   void read_from(const FusionGroup& group, ValueId v) {
-    const ValueId base = source_of(g_, v).base;
+    const ValueId base = access_of(g_, v).base;
     if (!group.holds(base.node)) read_outside_[size_t(base.node)][size_t(base.index)] = true;
   }
 

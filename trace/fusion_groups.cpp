@@ -64,7 +64,7 @@ int row_op_axes(const Graph& g, const Node& n) {
 
 int64_t shift_of(const Graph& g, const Node& n) {
   if (n.op != &left_shift_op && n.op != &right_shift_op) return -1;
-  const Node& by = g.nodes()[size_t(source_of(g, n.inputs[1]).base.node)];
+  const Node& by = g.nodes()[size_t(access_of(g, n.inputs[1]).base.node)];
   if (by.kind != Node::Kind::constant || by.constant.size() != 1) return -1;
   EagerScope eager;
   const double bits = by.constant.reshape({}).astype(DType::f64).item<double>();
@@ -133,7 +133,7 @@ bool accesses_fit(const Graph& g, const FusionGroup& m, int32_t i) {
   const Node& n = g.nodes()[size_t(i)];
   if (n.op->ref == ref::iota && m.row_axes > 1) return false;  // it may count along a part of the row
   for (size_t j = 0; j < n.inputs.size(); ++j) {
-    const Source s = source_of(g, n.inputs[j]);
+    const Access s = access_of(g, n.inputs[j]);
     const bool inside = m.holds(s.base.node);
     if (form_of(g, n) == Form::make) {  // its operand is a key, and no point of the space
       if (inside) return false;
@@ -194,7 +194,7 @@ class Grouper {
       group_[size_t(i)] = int(groups_.size());
       groups_.push_back(std::move(own));
       for (ValueId v : n.inputs) {
-        const int from = group_[size_t(source_of(g_, v).base.node)];
+        const int from = group_[size_t(access_of(g_, v).base.node)];
         if (from >= 0) merge(from, group_[size_t(i)]);
       }
     }
@@ -261,7 +261,7 @@ class Grouper {
     };
     for (int32_t i : m.nodes)
       for (ValueId v : g_.nodes()[size_t(i)].inputs)  // the kernel reads through transparent views
-        if (int32_t base = source_of(g_, v).base.node; !m.holds(base)) visit(base);
+        if (int32_t base = access_of(g_, v).base.node; !m.holds(base)) visit(base);
     while (!stack.empty()) {
       const int32_t i = stack.back();
       stack.pop_back();

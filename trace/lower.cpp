@@ -139,7 +139,7 @@ class Lowering {
   }
 
   int32_t operand(const Node& n, size_t i) {
-    const Source s = source_of(g_, n.inputs[i]);
+    const Access s = access_of(g_, n.inputs[i]);
     if (auto made = values_.find(key(s.base)); made != values_.end()) return made->second;
     const Node& base = g_.nodes()[size_t(s.base.node)];
     if (base.kind == Node::Kind::constant && base.constant.size() == 1) return constant(base.constant);
@@ -198,7 +198,7 @@ class Lowering {
 
   // The labels of `n`, a row op, lie outside: see accesses_fit().
   void add_check(const Node& n) {
-    const int operand = operand_number(source_of(g_, n.inputs[size_t(n.op->row_label)]).base);
+    const int operand = operand_number(access_of(g_, n.inputs[size_t(n.op->row_label)]).base);
     const int64_t classes = g_.spec(n.inputs[0]).shape.back();
     for (const FusedKernel::Check& c : fused_->checks)
       if (c.operand == operand && c.classes == classes) return;

@@ -39,10 +39,10 @@ class Recomputer {
     for (int32_t i = 0; i < int32_t(g.nodes().size()); ++i)
       for (ValueId v : g.nodes()[size_t(i)].inputs) {
         if (is_transparent(g, g.nodes()[size_t(i)])) continue;  // those who read it through this are found themselves
-        readers_[size_t(source_of(g, v).base.node)].insert(group_of_[size_t(i)]);
+        readers_[size_t(access_of(g, v).base.node)].insert(group_of_[size_t(i)]);
       }
-    for (ValueId v : g.outputs) readers_[size_t(source_of(g, v).base.node)].insert(-1);
-    for (const GraphAssign& a : g.assigns) readers_[size_t(source_of(g, a.value).base.node)].insert(-1);
+    for (ValueId v : g.outputs) readers_[size_t(access_of(g, v).base.node)].insert(-1);
+    for (const GraphAssign& a : g.assigns) readers_[size_t(access_of(g, a.value).base.node)].insert(-1);
   }
 
   void run() {
@@ -73,7 +73,7 @@ class Recomputer {
     int64_t saved = 0;
     for (int32_t i : group.nodes)
       for (ValueId v : g_.nodes()[size_t(i)].inputs) {
-        const ValueId base = source_of(g_, v).base;
+        const ValueId base = access_of(g_, v).base;
         if (group.holds(base.node) || !reads.insert({base.node, base.index}).second) continue;
         if (stored_for(base.node, k)) pending.push_back(base.node), saved += 2 * bytes(base);
       }
@@ -83,7 +83,7 @@ class Recomputer {
       pending.pop_back();
       if (!again.insert(i).second) continue;
       for (ValueId v : g_.nodes()[size_t(i)].inputs) {
-        const ValueId base = source_of(g_, v).base;
+        const ValueId base = access_of(g_, v).base;
         if (group.holds(base.node)) return;
         if (stored_for(base.node, k)) pending.push_back(base.node);
         else leaves.insert({base.node, base.index});

@@ -16,7 +16,7 @@ struct FoldAxis {
 using FoldAxes = SmallVec<FoldAxis, 8>;
 
 // The innermost group of reduced axes as a stage; `axes` becomes those that remain, as a dense tensor's.
-Stage next_stage(FoldAxes& axes) {
+inline Stage next_stage(FoldAxes& axes) {
   size_t end = axes.size();
   while (!axes[end - 1].reduced) --end;
   size_t begin = end;
@@ -30,7 +30,7 @@ Stage next_stage(FoldAxes& axes) {
   return stage;
 }
 
-bool any_reduced(const FoldAxes& axes) {
+inline bool any_reduced(const FoldAxes& axes) {
   return std::any_of(axes.begin(), axes.end(), [](const FoldAxis& a) { return a.reduced; });
 }
 
