@@ -3,7 +3,9 @@
 #pragma once
 #include "rill/devices/kernel/targets.h"
 
+#ifndef HWY_COMPILE_ONLY_STATIC
 #define HWY_COMPILE_ONLY_STATIC
+#endif
 #include "rill/devices/kernel/math.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/ops/op.h"

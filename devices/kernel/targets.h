@@ -32,7 +32,9 @@
 #endif
 #endif
 #ifdef RILL_SANITIZED
+#ifndef HWY_COMPILE_ONLY_STATIC
 #define HWY_COMPILE_ONLY_STATIC
+#endif
 #include <hwy/base.h>
 #undef HWY_INLINE
 #define HWY_INLINE inline __attribute__((always_inline, no_sanitize("address"), no_sanitize("undefined")))
