@@ -1,6 +1,7 @@
 // Which kernels known patterns become: how many, and their text, kept in tests/golden. A change of the text is seen
 // here first; where it is meant, RILL_UPDATE_GOLDEN=1 build/tests/test_kernels writes the files anew, and the diff is
 // for the reader of the commit.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -38,13 +39,27 @@ std::filesystem::path golden_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "../../tests/golden";  // build/tests/test_*
 }
 
+// "multiply, add" as "add, multiply": in which order the operands of one expression are traced is the compiler's
+// choice.
+std::string in_order(const std::string& names) {
+  std::vector<std::string> list;
+  for (size_t at = 0, end = 0; end != std::string::npos; at = end + 2) {
+    end = names.find(", ", at);
+    list.push_back(names.substr(at, end == std::string::npos ? end : end - at));
+  }
+  std::sort(list.begin(), list.end());
+  std::string text = list[0];
+  for (size_t i = 1; i < list.size(); ++i) text += ", " + list[i];
+  return text;
+}
+
 // Compares the text of all fused kernels, or writes it.
 void check_golden(const std::string& name, const Graph& g) {
   std::string text;
   for (const Node& n : g.nodes())
     if (n.op == &fused_op) {
       const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
-      text += "fused(" + f.ops() + ")\n" + kernel::to_string(f.kernel) + "\n";
+      text += "fused(" + in_order(f.ops()) + ")\n" + kernel::to_string(f.kernel) + "\n";
     }
   const std::filesystem::path path = golden_folder() / (name + ".txt");
   if (const char* update = std::getenv("RILL_UPDATE_GOLDEN"); update && *update) {
