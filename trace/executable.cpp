@@ -201,11 +201,10 @@ int64_t bytes_in_memory(const Tensor& t) {
     if (t.strides()[size_t(k)] != 0 || t.shape()[size_t(k)] == 0) n *= t.shape()[size_t(k)];
   return n;
 }
+
+thread_local const Executable::Note* noting = nullptr;
 }  // namespace
 
-namespace {
-thread_local const Executable::Note* noting = nullptr;
-}
 const Executable::Note* Executable::note_now() { return noting; }
 
 void Executable::run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, const Note& note) const {

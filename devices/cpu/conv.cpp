@@ -191,12 +191,19 @@ onednn::Call& find(const Problem& q) {
   return onednn::find_call(key, build, &q);
 }
 
-// The weights are operand 1 of the forward and of the input's gradient.
-bool run_packed(Problem q, std::span<const void* const> slots, const KernelArgs& args) {
-  if (!args.packed || q.which == Which::weight) return false;
-  q.packs_weight = true;
+// Slots: the kernel's two operands, its output, the tail's operands. False, having done nothing, where oneDNN has no
+// implementation. Weights that never change are packed: operand 1 of the forward and of the input's gradient.
+bool run_onednn(const Problem& q, std::span<const void* const> slots, const KernelArgs& args) {
+  if (args.packed && q.which != Which::weight) {
+    Problem packing = q;
+    packing.packs_weight = true;
+    onednn::Call& call = find(packing);
+    if (call.supported() && call.run_packed(slots, args.input(1), *args.packed)) return true;
+  }
   onednn::Call& call = find(q);
-  return call.supported() && call.run_packed(slots, args.input(1), *args.packed);
+  if (!call.supported()) return false;
+  call.run(slots);
+  return true;
 }
 
 // Convolution weight gradients sum over the batch, which oneDNN divides among its threads. Here the batch is cut into
@@ -262,11 +269,7 @@ void run(const KernelArgs& args, Which which, Kernel self, Kernel plain) {
                               b.size(), out.size());
   } else {
     const void* const slots[] = {a.rep()->data, b.rep()->data, out.mutable_rep()->data};
-    done = run_packed(q, slots, args);
-    if (onednn::Call* call = done ? nullptr : &find(q); call && call->supported()) {
-      call->run(slots);
-      done = true;
-    }
+    done = run_onednn(q, slots, args);
   }
   if (done) return;
   if (out.dtype() == DType::f32) plain(args);
@@ -288,11 +291,7 @@ bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
   const Problem q{Which::forward, out.dtype(), &p, sliding(p, a.shape(), b.shape()), p.strides.size(), steps};
   SmallVec<const void*, 8> slots{a.rep()->data, b.rep()->data, out.mutable_rep()->data};
   for (size_t i = 0; i < steps.size(); ++i) slots.push_back(args.input(int(i) + 2).rep()->data);
-  if (run_packed(q, slots, args)) return true;
-  onednn::Call& call = find(q);
-  if (!call.supported()) return false;
-  call.run(slots);
-  return true;
+  return run_onednn(q, slots, args);
 }
 
 }  // namespace rill::cpu

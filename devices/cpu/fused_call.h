@@ -71,15 +71,17 @@ struct Call {
     Pointers p(base.size());
     char* room = scratch(scratch_bytes(l.n));
     const std::vector<int64_t>& even = l.outer.empty() ? l.no_stride : l.outer_stride.back();
-    SmallVec<int64_t, 16> stride(even.begin(), even.end());
-    if (wrap > 1)
-      for (size_t k = f.inputs.size(); k < base.size(); ++k)
-        if (is_added(k)) stride[k] = accumulator(k, first_row + 1);
+    const int64_t* stride = even.data();
+    SmallVec<int64_t, 16> adding;
+    if (wrap > 1) {
+      for (size_t k = 0; k < base.size(); ++k) adding.push_back(is_added(k) ? accumulator(k, first_row + 1) : even[k]);
+      stride = adding.data();
+    }
     for (int64_t row = begin; row < end;) {
       const int64_t first = locate(row, p);
       int64_t count = l.outer.empty() ? 1 : std::min(end - row, l.outer.back() - first);
       if (wrap > 1) count = std::min(count, wrap - (row - first_row) % wrap);
-      run(p.data(), stride.data(), count, l.n, room);
+      run(p.data(), stride, count, l.n, room);
       row += count;
     }
   }
