@@ -9,7 +9,7 @@
 
 namespace rill {
 
-extern const Op where_op, cast_op, copy_op, left_shift_op, right_shift_op;
+extern const Op where_op, cast_op, copy_op;
 
 namespace {
 
@@ -62,15 +62,6 @@ int row_op_axes(const Graph& g, const Node& n) {
 
 }  // namespace
 
-int64_t shift_of(const Graph& g, const Node& n) {
-  if (n.op != &left_shift_op && n.op != &right_shift_op) return -1;
-  const Node& by = g.nodes()[size_t(access_of(g, n.inputs[1]).base.node)];
-  if (by.kind != Node::Kind::constant || by.constant.size() != 1) return -1;
-  EagerScope eager;
-  const double bits = by.constant.reshape({}).astype(DType::f64).item<double>();
-  return bits >= 0 && bits < 8.0 * double(size_of(n.outputs[0].dtype)) ? int64_t(bits) : -1;
-}
-
 Form form_of(const Graph& g, const Node& n) {
   if (n.kind != Node::Kind::op || n.op->view) return Form::none;
   for (const Spec& s : n.outputs)
@@ -82,7 +73,6 @@ Form form_of(const Graph& g, const Node& n) {
   if (n.op == &where_op || n.op == &cast_op || n.op == &copy_op) return Form::map;
   if (n.op->cpu == cpu::random_bits)  // one word alone is no row to fill
     return n.outputs[0].shape.numel() == 1 ? Form::none : Form::make;
-  if (shift_of(g, n) >= 0) return Form::map;
   const DType first = g.spec(n.inputs[0]).dtype;
   if (n.op->kind == OpKind::elementwise && n.outputs.size() == 1) {
     const DType d = g.spec(n.inputs.back()).dtype;

@@ -41,8 +41,6 @@ Form form_of(const Graph& g, const Node& n);
 // Whether every operand of the group's nodes lies in the space as a kernel can read it, and every value made inside
 // where it is made.
 bool accesses_fit(const Graph& g, const FusionGroup& group);
-// For a shift by a number that is the same everywhere and less than the width: that number, else -1.
-int64_t shift_of(const Graph& g, const Node& n);
 // Whether a member's output is the sum of all rows, so that it is there only when all rows are done.
 bool is_row_sum(const Graph& g, const FusionGroup& group, ValueId v);
 // Whether a member of a group has one value a row (an output; `n` itself may fold whole rows).

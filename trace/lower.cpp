@@ -13,7 +13,7 @@
 
 namespace rill {
 
-extern const Op where_op, cast_op, copy_op, left_shift_op;
+extern const Op where_op, cast_op, copy_op;
 
 namespace {
 
@@ -108,11 +108,6 @@ class Lowering {
 
   std::vector<int32_t> lower(const Node& n) {
     if (form_of(g_, n) == Form::make) return {n.inputs.empty() ? count(n) : random_words(n)};
-    if (const int64_t bits = shift_of(g_, n); bits >= 0) {
-      const int32_t x = operand(n, 0);
-      return {recorder_.add(
-          {n.op == &left_shift_op ? Code::shl : Code::shr, recorder_.type(x), {x, -1, -1}, uint64_t(bits)})};
-    }
     std::vector<int32_t> in;
     for (size_t i = 0; i < n.inputs.size(); ++i) in.push_back(operand(n, i));
     if (n.op == &copy_op || n.op == &cast_op) return {in[0]};
