@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "rill/ops/variable.h"
+#include "rill/tensor/callback.h"
 
 namespace rill {
 

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "rill/autodiff/tape.h"
+#include "rill/ops/apply.h"
 
 namespace rill {
 

@@ -1,6 +1,8 @@
 // Layers: each names its scope, calls a function or two and adds its bias.
 #include "rill/nn/layers.h"
 
+#include "rill/ops/apply.h"
+
 namespace rill::nn {
 
 namespace {

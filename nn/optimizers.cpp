@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rill/ops/apply.h"
+
 namespace rill::nn {
 
 // --- Learning rates --------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rill/ops/op.h"
+#include "rill/ops/scopes.h"
 #include "rill/tensor/callback.h"
 
 namespace rill {
@@ -80,16 +81,11 @@ extern thread_local constinit ThreadState* thread_state_ptr;  // made on first u
 ThreadState& make_thread_state();
 inline ThreadState& thread_state() { return thread_state_ptr ? *thread_state_ptr : make_thread_state(); }
 
-// False inside a function that is being traced.
-bool executing_eagerly();
-
 // Whether `size` may be one that the signature of the function being traced leaves open: what is done then must not
 // depend on more of it than a formula can say. Tells so of some large sizes that are not.
 inline bool may_be_open(int64_t size) {
   return thread_state().trace && thread_state().open_sizes && (size > 4096 || size < -4096);
 }
-// Throws where it may be: `why` is a clause, "the padding depends on ...".
-void require_closed(std::string_view op, int64_t size, std::string_view why, const Where& where);
 
 // While it lives, no tape of this thread records.
 class PauseTapes {
@@ -114,20 +110,5 @@ class EagerScope {
  private:
   TraceListener* outer_;
 };
-
-// --- Name scopes -----------------------------------------------------------------------------------------------------
-
-// While it lives, graph nodes and Variables made on this thread are named "outer/name/...".
-class NameScope {
- public:
-  explicit NameScope(std::string_view name);
-  ~NameScope();
-  NameScope(const NameScope&) = delete;
-
- private:
-  size_t outer_length_;
-};
-// "layer1/dense", or "".
-const std::string& current_scope();
 
 }  // namespace rill

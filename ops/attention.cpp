@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "rill/devices/attention_params.h"
-#include "rill/ops/apply.h"
+#include "rill/tensor/tensor.h"
 
 namespace rill {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rill/ops/apply.h"
 #include "rill/ops/linalg.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"

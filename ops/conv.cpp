@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/pads.h"
 #include "rill/ops/samples.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "rill/devices/conv_params.h"
-#include "rill/ops/apply.h"
+#include "rill/tensor/tensor.h"
 
 namespace rill {
 

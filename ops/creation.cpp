@@ -12,6 +12,7 @@
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/shape_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/fill.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/visit_dtype.h"

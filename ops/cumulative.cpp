@@ -3,6 +3,7 @@
 
 #include "rill/devices/gather_params.h"
 #include "rill/devices/reduce_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 
 namespace rill {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rill/ops/apply.h"
+#include "rill/tensor/tensor.h"
 
 namespace rill {
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "rill/devices/registry.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 #include "rill/tensor/visit_dtype.h"

@@ -1,7 +1,7 @@
 // What the records of elementwise ops share: inference, promotion, samples. For ops/*.cpp only.
 #pragma once
+#include "rill/ops/apply.h"
 #include "rill/ops/elementwise.h"
-#include "rill/ops/op.h"
 
 namespace rill::elementwise {
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "rill/devices/gather_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/scatter_records.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "rill/devices/gather_params.h"
-#include "rill/ops/apply.h"
+#include "rill/tensor/tensor.h"
 
 namespace rill {
 

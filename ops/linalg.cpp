@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 

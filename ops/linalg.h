@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "rill/devices/contraction_params.h"
-#include "rill/ops/apply.h"
+#include "rill/tensor/tensor.h"
 
 namespace rill {
 

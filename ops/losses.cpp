@@ -1,6 +1,7 @@
 // Losses. The two cross entropies of softmax have records: forward reads the logits once and writes two numbers a row,
 // the loss and log(sum(exp(logits))); backward makes the probabilities again from the latter. The rest is composed.
 #include "rill/devices/nn_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/record_row.h"
 #include "rill/ops/samples.h"

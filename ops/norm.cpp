@@ -2,6 +2,7 @@
 // offset. Mean and variance are outputs as well, which the backward pass needs and batch_norm's users want; gradients
 // flow through all three.
 #include "rill/devices/nn_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/record_row.h"
 #include "rill/ops/samples.h"

@@ -7,13 +7,13 @@
 //
 // An op's identity is the record's address. Start reading at OpSpec; apply.h runs them.
 #pragma once
-#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "rill/devices/kernel.h"
+#include "rill/tensor/callback.h"
 
 namespace rill {
 
@@ -122,7 +122,7 @@ struct RowArgs {
     int32_t counter;
     int64_t first;
   };
-  const std::function<Point()>& point;
+  const Callback<Point()>& point;
 
   template <class T>
   kernel::Rec<T> lane(int i) const;  // in record.h's terms; include it

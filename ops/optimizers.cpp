@@ -1,5 +1,6 @@
 // The step of an optimizer as one op, where composed functions would read and write large parameters many times over.
 #include "rill/devices/nn_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "rill/ops/scopes.h"
+
 namespace rill {
 
 SpacePadding::SpacePadding(std::string_view text) {

@@ -2,6 +2,7 @@
 // and avg_pool with its own. Composites at the end.
 #include <fmt/format.h>
 
+#include "rill/ops/apply.h"
 #include "rill/ops/conv.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/pads.h"

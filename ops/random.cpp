@@ -11,6 +11,7 @@
 
 #include "rill/devices/reduce_params.h"
 #include "rill/devices/registry.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 
 namespace rill::random {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "rill/devices/registry.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 
 namespace rill {

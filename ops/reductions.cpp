@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "rill/devices/reduce_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 

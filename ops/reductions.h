@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "rill/ops/apply.h"
+#include "rill/tensor/tensor.h"
 
 namespace rill {
 

@@ -6,6 +6,7 @@
 #include "rill/devices/elementwise_params.h"
 #include "rill/devices/ref/elementwise.h"
 #include "rill/devices/registry.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/elementwise_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"

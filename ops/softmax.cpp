@@ -1,6 +1,7 @@
 // softmax and log_softmax. Each has a record of its own for its gradient, so that the backward pass reads and writes
 // memory once; the gradients' own rules are composed of public functions.
 #include "rill/devices/nn_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/record_row.h"
 #include "rill/ops/samples.h"

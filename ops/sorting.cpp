@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "rill/devices/reduce_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 

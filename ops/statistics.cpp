@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 
 namespace rill {

@@ -4,9 +4,12 @@
 #include <memory>
 #include <string>
 
-#include "rill/ops/apply.h"
+#include "rill/ops/scopes.h"
+#include "rill/tensor/tensor.h"
 
 namespace rill {
+
+struct VariableState;  // variable_state.h
 
 struct VariableOptions {
   std::string name = "Variable";

@@ -8,6 +8,7 @@
 #include "rill/devices/cpu/shape_kernels.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/shape_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/scatter_records.h"

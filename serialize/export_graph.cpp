@@ -1,5 +1,6 @@
 // export_graph: which format a path asks for, and its bytes on the disk. The formats are in dot.cpp, model_explorer.cpp
 // and graph_def.cpp.
+#include "rill/ops/apply.h"
 #include "rill/trace/export.h"
 
 #include <filesystem>

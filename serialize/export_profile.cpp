@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rill/ops/apply.h"
 #include "rill/serialize/events.h"
 #include "rill/serialize/files.h"
 #include "rill/serialize/graph_names.h"

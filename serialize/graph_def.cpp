@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "rill/devices/attr_list.h"
+#include "rill/ops/op.h"
 #include "rill/serialize/graph_formats.h"
 #include "rill/serialize/graph_names.h"
 #include "rill/serialize/messages.h"

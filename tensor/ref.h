@@ -1,5 +1,6 @@
 // Ref<T>: a counted pointer to an object that carries its own atomic count `refs` and a static `destroy(T*)`.
 #pragma once
+#include <atomic>
 #include <utility>
 
 namespace rill {

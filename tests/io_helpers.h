@@ -12,6 +12,7 @@
 
 #include "messages.h"
 #include "rill/devices/registry.h"
+#include "rill/ops/op.h"
 #include "rill/ops/variable_state.h"
 #include "rill/trace/graph.h"
 

@@ -237,15 +237,25 @@ class Generator {
   }
   void floats() {
     static constexpr Code codes[] = {Code::div,   Code::copysign,   Code::sqrt, Code::floor, Code::ceil,
-                                     Code::trunc, Code::round_even, Code::fma,  Code::patch};
+                                     Code::trunc, Code::round_even, Code::fma,  Code::patch, Code::scale};
     const DType t = below(r_, 3) ? f32 : f64;
-    const Code c = codes[below(r_, 9)];
+    const Code c = codes[below(r_, 10)];
     const int32_t a = of(t), b = of(t), d = of(t);
     if (c == Code::patch) add(c, t, {of(boolean), a, b}, uint64_t(below(r_, kernel::patch_count)));
     else if (c == Code::fma) add(c, t, {a, b, d});
+    else if (c == Code::scale) scale(t, a, number(b));
     else if (c == Code::copysign) add(c, t, {a, number(b)});
     else if (c == Code::div) add(c, t, {a, b});
     else add(c, t, {a});
+  }
+  // 2^x for a whole x, times a number near 1.
+  void scale(DType t, int32_t a, int32_t x) {
+    const auto c = [&](double v) {
+      return add(Code::convert, t, {add(Code::constant, f64, {}, __builtin_bit_cast(uint64_t, v))});
+    };
+    const double most = t == f32 ? 160 : 1100;
+    const int32_t near_one = add(Code::clamp, t, {a, c(0.5), c(2)}), whole = add(Code::round_even, t, {x});
+    add(Code::scale, t, {near_one, add(Code::clamp, t, {whole, c(-most), c(most)})});
   }
   void choice() {
     static constexpr Code compare[] = {Code::eq, Code::ne, Code::lt, Code::le, Code::gt, Code::ge};

@@ -12,6 +12,7 @@
 #include "child.h"
 #include "messages.h"
 #include "rill/devices/kernel/compiler.h"
+#include "rill/ops/apply.h"
 #include "rill/rill.h"
 #include "rill/trace/jit.h"
 

@@ -295,6 +295,34 @@ TEST_CASE("reductions over other axes take in what makes their operand") {
         1);
 }
 
+TEST_CASE("many rows are added up by the kernel that makes them") {
+  const int threads = num_threads();
+  for (int t : {1, 2, 8}) {
+    set_num_threads(t);
+    for (DType d : {f32, f64, f16})
+      CHECK(fused_kernels(
+                [](const std::vector<Tensor>& v) {
+                  Tensor y = v[0] * v[1] + v[2];
+                  return std::vector<Tensor>{y, sum(y, 0, true)};
+                },
+                {normal({2100, 130}, d), normal({130}, d), normal({2100, 1}, d)}) == 1);
+  }
+  set_num_threads(threads);
+  CHECK(fused_kernels([](const std::vector<Tensor>& v) { return sum(v[0] * v[0], {0, 1}); }, {normal({9, 300, 128})}) ==
+        1);
+  CHECK(fused_kernels([](const std::vector<Tensor>& v) { return sum(exp(transpose(v[0])), 0); },
+                      {normal({140, 2050})}) == 1);
+  CHECK(fused_kernels([](const std::vector<Tensor>& v) { return sum(dropout(v[0], 0.5, {.key = random::Key(6)}), 0); },
+                      {normal({2050, 129})}) == 1);
+  CHECK(fused_kernels(
+            [](const std::vector<Tensor>& v) {
+              return sum(v[0] * arange(128).astype(f32) + reshape(arange(2048), {2048, 1}).astype(f32), 0);
+            },
+            {normal({2048, 128})}) == 1);
+  Tensor zeros_below = -zeros({2048, 128});  // the sum of negative zeros is +0
+  CHECK(fused_kernels([](const std::vector<Tensor>& v) { return sum(v[0] * 1.0f, 0); }, {zeros_below}) == 1);
+}
+
 TEST_CASE("a variable's new value is written over the old one where nobody else holds that") {
   jit::set_mode(jit::Mode::wait);
   for (bool fused : {true, false}) {

@@ -8,6 +8,7 @@
 #include "rill/devices/kernel/interpret.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/kernel/schedule.h"
+#include "rill/ops/apply.h"
 #include "rill/rill.h"
 #include "same.h"
 

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "catch.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/samples.h"
 #include "rill/rill.h"
 #include "rill/tensor/visit_dtype.h"

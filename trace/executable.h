@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "rill/ops/apply.h"
 #include "rill/trace/graph.h"
 #include "rill/trace/memory_plan.h"
 

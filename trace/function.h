@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "rill/tensor/callback.h"
 #include "rill/trace/export.h"
 #include "rill/trace/graph.h"
 #include "rill/trace/tree.h"

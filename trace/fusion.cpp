@@ -2,6 +2,7 @@
 
 #include <queue>
 
+#include "rill/ops/op.h"
 #include "rill/trace/lower.h"
 
 namespace rill {

@@ -6,6 +6,7 @@
 #include "rill/devices/reduce_params.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/registry.h"
+#include "rill/ops/op.h"
 
 namespace rill {
 

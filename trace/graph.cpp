@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "rill/ops/apply.h"
 #include "rill/ops/variable_state.h"
 
 namespace rill {

@@ -4,9 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "rill/devices/attrs.h"
 #include "rill/ops/variable.h"
 
 namespace rill {
+
+class Op;  // ops/op.h
 
 // Output `index` of node `node`.
 struct ValueId {

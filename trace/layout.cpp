@@ -1,5 +1,7 @@
 #include "rill/trace/layout.h"
 
+#include "rill/ops/op.h"
+
 namespace rill {
 
 bool Layouts::needs_copy(const Node& n) const {

@@ -9,6 +9,7 @@
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/reduce_params.h"
 #include "rill/devices/shape_params.h"
+#include "rill/ops/op.h"
 #include "rill/tensor/error.h"
 
 namespace rill {
@@ -21,6 +22,11 @@ using kernel::Code;
 using kernel::Input;
 
 constexpr int64_t streamed_bytes = 40 << 20;  // more than most last-level caches hold
+
+// A sum over all axes but the last is added up by the kernel itself, row by row, where so many rows are of such a
+// length: memory is then read from its beginning to its end (sum(m * m, 0) of 4096x1024: 0.4 ms, not 0.9). Fewer rows
+// are folded tile by tile, which keeps more threads busy; shorter rows also, which takes several at a time.
+constexpr int64_t many_rows = 2048, shortest_added = 128, longest_added = 8192;
 
 class Lowering {
  public:
@@ -103,7 +109,23 @@ class Lowering {
     const std::vector<int> to_space = operand_axes(g_, n, 0);
     for (int64_t axis : n.attrs.as<ReduceParams>().axes)
       if (to_space[size_t(axis)] >= 0) fold.reduced[size_t(to_space[size_t(axis)])] = true;
-    fused_->fold = std::move(fold);
+    if (adds_rows(fold)) {
+      recorder_.kernel.outputs[0].added = true;
+      fused_->row_axes = 1;
+    } else {
+      fused_->fold = std::move(fold);
+    }
+  }
+
+  bool adds_rows(const FusedKernel::Fold& fold) const {
+    const int64_t length = group_.space.back();
+    int64_t rows = 1;
+    for (size_t i = 0; i + 1 < group_.space.size(); ++i) {
+      if (!fold.reduced[i]) return false;
+      rows *= group_.space[i];
+    }
+    return fold.code == Code::reduce_sum && !fold.reduced.back() && rows >= many_rows && length >= shortest_added &&
+           length <= longest_added;
   }
 
   std::vector<int32_t> lower(const Node& n) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "rill/ops/op.h"
 #include "rill/trace/arena.h"
 #include "rill/trace/epilogues.h"
 #include "rill/trace/fusion.h"

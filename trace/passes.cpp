@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/trace/epilogues.h"
 #include "rill/trace/fusion.h"

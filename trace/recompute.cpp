@@ -4,6 +4,7 @@
 
 #include "rill/devices/cpu/elementwise.h"
 #include "rill/devices/kernel/record.h"
+#include "rill/ops/op.h"
 #include "rill/trace/fusion_groups.h"
 
 namespace rill {

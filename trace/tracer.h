@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "rill/ops/apply.h"
 #include "rill/trace/graph.h"
 
 namespace rill {

@@ -41,6 +41,13 @@ HWY_INLINE void store_k(V v, scalar_t<V>* p, size_t k) {
   if (k == lanes<V>()) store(v, p);
   else store_n(v, p, k);
 }
+// Asks for the line of the next row, of what is read and of what is written: while a pass computes, memory is idle, and
+// the next row's first pass would wait for it. Processors do not look that far ahead by themselves.
+template <class C>
+HWY_INLINE void fetch_next_row(const C* read, C* write, int64_t n) {
+  __builtin_prefetch(read + n, 0, 3);
+  __builtin_prefetch(write + n, 1, 3);
+}
 // v in the first k lanes, `other` in the rest.
 template <class T>
 HWY_INLINE Lane<T> first_k(Lane<T> v, size_t k, Lane<T> other) {

@@ -19,6 +19,7 @@ struct SoftmaxRow {
   static HWY_INLINE void run(const C* x, C* y, int64_t n) {
     const V top(row_max<V>(x, n));
     const C total = row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW {
+      fetch_next_row(x + i, y + i, n);
       const V e = exp(load_k<V>(x + i, k) - top);
       store_k(e, y + i, k);
       return e;

@@ -80,8 +80,9 @@ T two(Code c, T a, T b) {
     case Code::bit_xor: return bitwise(c, a, b);
     default: break;
   }
-  if constexpr (is_float<T>) return c == Code::div ? a / b : std::copysign(a, b);
-  else return two_integers(c, a, b);
+  if constexpr (!is_float<T>) return two_integers(c, a, b);
+  else if (c == Code::scale) return std::abs(b) < T(1 << 20) ? std::scalbn(a, int(b)) : a * b;
+  else return c == Code::div ? a / b : std::copysign(a, b);
 }
 
 template <class T>

@@ -17,14 +17,14 @@ struct CodeInfo {
   int operands;
 };
 constexpr CodeInfo info[] = {
-    {"input", 0},      {"constant", 0},   {"add", 2},        {"sub", 2},         {"mul", 2},        {"div", 2},
-    {"and", 2},        {"or", 2},         {"xor", 2},        {"eq", 2},          {"ne", 2},         {"lt", 2},
-    {"le", 2},         {"gt", 2},         {"ge", 2},         {"min", 2},         {"max", 2},        {"copysign", 2},
-    {"mul_high", 2},   {"quotient", 2},   {"shift_left", 2}, {"shift_right", 2}, {"neg", 1},        {"not", 1},
-    {"abs", 1},        {"sqrt", 1},       {"floor", 1},      {"ceil", 1},        {"trunc", 1},      {"round_even", 1},
-    {"bitcast", 1},    {"convert", 1},    {"to_int", 1},     {"to_float", 1},    {"shl", 1},        {"shr", 1},
-    {"select", 3},     {"fma", 3},        {"clamp", 3},      {"patch", 3},       {"reduce_sum", 1}, {"reduce_prod", 1},
-    {"reduce_max", 1}, {"reduce_min", 1},
+    {"input", 0},       {"constant", 0},   {"add", 2},        {"sub", 2},        {"mul", 2},         {"div", 2},
+    {"and", 2},         {"or", 2},         {"xor", 2},        {"eq", 2},         {"ne", 2},          {"lt", 2},
+    {"le", 2},          {"gt", 2},         {"ge", 2},         {"min", 2},        {"max", 2},         {"copysign", 2},
+    {"scale", 2},       {"mul_high", 2},   {"quotient", 2},   {"shift_left", 2}, {"shift_right", 2}, {"neg", 1},
+    {"not", 1},         {"abs", 1},        {"sqrt", 1},       {"floor", 1},      {"ceil", 1},        {"trunc", 1},
+    {"round_even", 1},  {"bitcast", 1},    {"convert", 1},    {"to_int", 1},     {"to_float", 1},    {"shl", 1},
+    {"shr", 1},         {"select", 3},     {"fma", 3},        {"clamp", 3},      {"patch", 3},       {"reduce_sum", 1},
+    {"reduce_prod", 1}, {"reduce_max", 1}, {"reduce_min", 1},
 };
 static_assert(std::size(info) == code_count);
 
@@ -132,6 +132,7 @@ std::string_view type_fault(const Kernel& k, const Inst& i) {
                  : "takes i32 to f32, i64 to f64";
     case Code::div:
     case Code::copysign:
+    case Code::scale:
     case Code::sqrt:
     case Code::floor:
     case Code::ceil:

@@ -50,6 +50,8 @@ enum class Code : uint8_t {
   min,  // NaN if either is NaN, of zeros of either sign b: (a != a) | (a < b) ? a : b
   max,  // (a != a) | (a > b) ? a : b
   copysign,
+  scale,        // a 2^b, rounded once, for a in [1/2, 2] or NaN and a whole number b of at most twice the type's
+                // exponents; else any value
   mul_high,     // u32: the upper half of the 64-bit product
   quotient,     // integers: toward zero; 0 where b is 0
   shift_left,   // integers; 0 where b is not in [0, bits)

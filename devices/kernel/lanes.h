@@ -22,6 +22,8 @@
 //   min max                 NaN if either is NaN (as numpy). Of zeros of either sign, b
 //   clamp(x, lo, hi)        x where NaN; lo and hi must not be
 //   abs sqrt floor ceil trunc round_even copysign(magnitude, sign) isnan
+//   scale_once(x, n)        x 2^n rounded once, n a whole number. Only where that is one instruction (and on lanes
+//                           that record): scale() of math_common.h, which is there for all, makes use of it
 //   bits(x) from_bits(i)    the bit pattern of a float as I and back
 //   to_int(x)               float32 -> int32, float64 -> int64, toward zero; any value where it does not fit
 //   to_float(i)             int32 -> float32, int64 -> float64, rounded to nearest even
@@ -399,6 +401,15 @@ HWY_INLINE double to_float(int64_t x) { return static_cast<double>(x); }
 
 // ---------------------------------------------------------------------------------------------------------------
 // Arithmetic that hardware rounds once
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+HWY_INLINE Lane<float> scale_once(Lane<float> x, Lane<float> n) {
+  return Lane<float>(Lane<float>::Raw{_mm512_scalef_ps(x.raw.raw, n.raw.raw)});
+}
+HWY_INLINE Lane<double> scale_once(Lane<double> x, Lane<double> n) {
+  return Lane<double>(Lane<double>::Raw{_mm512_scalef_pd(x.raw.raw, n.raw.raw)});
+}
+#endif
 
 HWY_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 HWY_INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }

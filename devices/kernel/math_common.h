@@ -96,15 +96,21 @@ HWY_INLINE V power_of_two(int_t<V> n, int offset) {
   return from_bits(as_signed(shl<C::kMantissaBits>(as_unsigned(n) + as_unsigned(int_t<V>(C::kBias + offset)))));
 }
 
-// y 2^n for |n| up to twice the exponent range, in two steps of which only the second may round. n / 2 is taken without
-// sign, because vectors before AVX-512 have no arithmetic shift of 64 bits.
+// y 2^n for a normal y near 1 and a whole number n of at most twice the exponent range. Without an instruction for it,
+// in two steps of which only the second may round. n / 2 is taken without sign, because vectors before AVX-512 have no
+// arithmetic shift of 64 bits.
 template <class V>
-HWY_INLINE V scale(V y, int_t<V> n) {
-  using C = FloatFormat<V>;
-  using I = int_t<V>;
-  const I half = as_signed(shr<1>(as_unsigned(n + I(4 * C::kBias)))) - I(2 * C::kBias);
-  const I rest = as_signed(as_unsigned(n) - as_unsigned(half));
-  return y * power_of_two<V>(half, 0) * power_of_two<V>(rest, 0);
+HWY_INLINE V scale(V y, V n) {
+  if constexpr (requires { scale_once(y, n); }) {
+    return scale_once(y, n);
+  } else {
+    using C = FloatFormat<V>;
+    using I = int_t<V>;
+    const I whole = as_signed(as_unsigned(bits(n + V(C::kShifter))) - as_unsigned(bits(V(C::kShifter))));
+    const I half = as_signed(shr<1>(as_unsigned(whole) + as_unsigned(I(4 * C::kBias)))) - I(2 * C::kBias);
+    const I rest = as_signed(as_unsigned(whole) - as_unsigned(half));
+    return y * power_of_two<V>(half, 0) * power_of_two<V>(rest, 0);
+  }
 }
 
 // P(r) with 2^r - 1 = r P(r) on |r| <= 1/2: minimax, relative error 2^-26 and 2^-54.

@@ -18,9 +18,10 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// e^x = 2^n (1 + p).
+// e^x = 2^n (1 + p); n as a number of either kind.
 template <class V>
 struct ExpParts {
+  V whole;
   int_t<V> n;
   V p;
 };
@@ -49,7 +50,7 @@ HWY_INLINE ExpParts<V> exp_parts(V x) {
   const V n = t - V(C::kShifter);
   V r = fma(n, V(-C::kLn2), x);
   r = fma(n, V(-C::kLn2Low), r);
-  return {bits(t) - bits(V(C::kShifter)), expm1_kernel<fine>(r)};
+  return {n, bits(t) - bits(V(C::kShifter)), expm1_kernel<fine>(r)};
 }
 
 // e^x. All x.
@@ -57,7 +58,7 @@ template <Floating V>
 HWY_INLINE V exp(V x) {
   using C = FloatFormat<V>;
   const auto e = exp_parts<false>(clamp(x, V(C::kExpLow), V(C::kExpHigh)));
-  return scale(V(1) + e.p, e.n);
+  return scale(V(1) + e.p, e.whole);
 }
 
 // 2^x. All x; exact where x is an integer. 2^x - 1 = r P(r) on |r| <= 1/2, minimax.
@@ -65,8 +66,8 @@ template <Floating V>
 HWY_INLINE V exp2(V x) {
   using C = FloatFormat<V>;
   const V y = clamp(x, V(C::kExp2Low), V(C::kExp2High));
-  const V t = y + V(C::kShifter);
-  return scale(fma(y - (t - V(C::kShifter)), exp2_kernel(y - (t - V(C::kShifter))), V(1)), bits(t));
+  const V n = (y + V(C::kShifter)) - V(C::kShifter);
+  return scale(fma(y - n, exp2_kernel(y - n), V(1)), n);
 }
 
 // e^x - 1. All x.
@@ -93,9 +94,10 @@ HWY_INLINE V tanh(V x) {
   using C = FloatFormat<V>;
   const V a = abs(x);
   const V y = select(a > V(C::kTanhOne), V(C::kTanhOne), a);
-  const V t = fma(y, V(2 * C::kLog2e), V(C::kShifter));
-  const V r = fma(t - V(C::kShifter), V(-C::kLn2), y + y);
-  const V s = power_of_two<V>(bits(t), 0);  // only the low bits of t survive the shift
+  constexpr auto shifter = C::kShifter + C::kBias;  // so that n comes as an exponent has it
+  const V t = fma(y, V(2 * C::kLog2e), V(shifter));
+  const V r = fma(t - V(shifter), V(-C::kLn2), y + y);
+  const V s = from_bits(shl<C::kMantissaBits>(bits(t)));  // only the low bits of t survive the shift
   const V m = fma(s, expm1_kernel<false>(r), s - V(1));
   return copysign(m / (m + V(2)), x);
 }

@@ -196,9 +196,9 @@ HWY_INLINE V pow(V x, V y) {
   const V high = clamp(t, V(C::kExp2Low), V(C::kExp2High));
   const auto in_range = high == t;
   const V low = select(in_range, fma(y, l.low, fma(y, l.high, -t)), V(0));
-  const V n = high + V(C::kShifter);
-  const V r = (high - (n - V(C::kShifter))) + low;
-  V z = scale(fma(r, exp2_kernel(r), V(1)), bits(n) - bits(V(C::kShifter)));
+  const V n = (high + V(C::kShifter)) - V(C::kShifter);
+  const V r = (high - n) + low;
+  V z = scale(fma(r, exp2_kernel(r), V(1)), n);
 
   const V half = V(0.5) * y;
   const auto integer = round_even(y) == y;

@@ -41,7 +41,7 @@ HWY_INLINE V erfc_kernel(V a) {
                    1.64057255e-1, -1.66030049e-1, -9.27641168e-2, 1.27697837);
   }
   const V y = c / fma(a, V(2), V(1));
-  return scale(fma(y, p, y), e.n);
+  return scale(fma(y, p, y), e.whole);
 }
 
 // erf(a) where it is small, 0 <= a < 0.9 in float32 and 1 in float64: a + a P(a^2), minimax, relative error 2^-30 and

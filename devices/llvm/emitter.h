@@ -47,6 +47,9 @@ class Emitter {
   Value element(const Values& v, int32_t n) const { return v[size_t(n)] ? v[size_t(n)] : splats_[size_t(n)]; }
   Value patched(const Inst& i, const Value* in, Value mask, int lanes);
 
+  void choose_fetches();
+  void fetch_next_row(const Pass& p, const std::vector<Points>& at);
+
   Value load(DType d, Value address, const Points& at);
   void store(DType d, Value v, Value address, const Points& at, bool streaming);
   Value address(Value base, Value i, DType d);
@@ -63,7 +66,10 @@ class Emitter {
   Value function_ = nullptr;
   Block allocas_ = nullptr;  // the first block: frame memory alone
   Value n_ = nullptr, slot_bytes_ = nullptr;
+  const Pass* fetching_ = nullptr;  // the pass that asks for the next row's lines, of these operands
+  std::vector<size_t> fetched_;
   Values pointers_;  // by operand: where this row lies; a counter's first number
+  Values next_row_;  // of fetched_: where the next row lies
   Values rows_;      // by instruction: row-level values of this row
   Values splats_;    // by instruction: the same as vectors, in this pass
 };

@@ -1,7 +1,9 @@
 #include "rill/devices/llvm/ops.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace rill::kernel {
@@ -93,6 +95,30 @@ Value Ops::shift(Code c, DType d, Value x, Value y, int lanes) {
   return select(fits, LLVMBuildLShr(b, x, by, ""), zero);
 }
 
+// One instruction of AVX-512. Elsewhere in two steps, as scale() of devices/kernel/math_common.h.
+Value Ops::scale(DType d, Value x, Value n, int lanes) {
+  const bool wide64 = d == DType::f64;
+  if (const int width = lanes * bits_of(d); machine.masks && (width == 128 || width == 256 || width == 512)) {
+    const std::string name =
+        std::string("llvm.x86.avx512.mask.scalef.") + (wide64 ? "pd." : "ps.") + std::to_string(width);
+    const Value all = LLVMConstAllOnes(integer(std::max(lanes, 8))),
+                current_rounding = LLVMConstInt(integer(32), 4, false);
+    if (width == 512) return intrinsic(name.c_str(), {}, {x, n, x, all, current_rounding});
+    return intrinsic(name.c_str(), {}, {x, n, x, all});
+  }
+  const DType whole = wide64 ? DType::i64 : DType::i32;
+  const uint64_t bias = wide64 ? 1023 : 127, mantissa = wide64 ? 52 : 23;
+  const auto c = [&](uint64_t v) { return constant(whole, v, lanes); };
+  const Value shifter = number(element(d), wide64 ? 0x1.8p52 : 0x1.8p23, lanes);  // brings n into the low bits
+  const auto raw = [&](Value v) { return LLVMBuildBitCast(b, v, type(whole, lanes), ""); };
+  const Value i = LLVMBuildSub(b, raw(LLVMBuildFAdd(b, n, shifter, "")), raw(shifter), "");
+  const Value half = LLVMBuildSub(b, LLVMBuildLShr(b, LLVMBuildAdd(b, i, c(4 * bias), ""), c(1), ""), c(2 * bias), "");
+  const auto power = [&](Value k) {
+    return LLVMBuildBitCast(b, LLVMBuildShl(b, LLVMBuildAdd(b, k, c(bias), ""), c(mantissa), ""), type(d, lanes), "");
+  };
+  return LLVMBuildFMul(b, LLVMBuildFMul(b, x, power(half), ""), power(LLVMBuildSub(b, i, half, "")), "");
+}
+
 Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
   const bool real = is_float(d);
   switch (c) {
@@ -107,6 +133,7 @@ Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
       return LLVMBuildTrunc(b, LLVMBuildLShr(b, product, constant(DType::i64, 32, lanes), ""), type(d, lanes), "");
     }
     case Code::quotient: return quotient(d, x, y, lanes);
+    case Code::scale: return scale(d, x, y, lanes);
     case Code::shift_left:
     case Code::shift_right: return shift(c, d, x, y, lanes);
     case Code::min:

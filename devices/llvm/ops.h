@@ -52,6 +52,7 @@ class Ops {
   Value two(Code c, DType d, Value x, Value y, int lanes);
   Value quotient(DType d, Value x, Value y, int lanes);
   Value shift(Code c, DType d, Value x, Value y, int lanes);
+  Value scale(DType d, Value x, Value n, int lanes);
   Value one(const Inst& i, DType from, Value x, int lanes);
   Value widen(DType from, Value x, int lanes);  // f16, bf16 -> f32
   Value narrow(DType to, Value x, int lanes);   // f32 -> f16, bf16

@@ -67,6 +67,21 @@ void Emitter::store(DType d, Value value, Value p, const Points& at, bool stream
   }
 }
 
+// A request a line of 64 bytes, for the points that these have below them in the next row.
+void Emitter::fetch_next_row(const Pass& p, const std::vector<Points>& at) {
+  if (&p != fetching_) return;
+  for (size_t f = 0; f < fetched_.size(); ++f) {
+    const bool written = fetched_[f] >= k_.inputs.size();
+    const DType d = written ? k_.outputs[fetched_[f] - k_.inputs.size()].dtype : k_.inputs[fetched_[f]].dtype;
+    for (size_t c = 0; c < at.size(); ++c) {
+      if (c * size_t(lanes_) * size_of(d) % 64 != 0) continue;
+      const Value where = address(next_row_[f], at[c].i, d);
+      const auto number = [&](uint64_t v) { return LLVMConstInt(o_.integer(32), v, false); };
+      o_.intrinsic("llvm.prefetch", {LLVMTypeOf(where)}, {where, number(written), number(3), number(1)});
+    }
+  }
+}
+
 // first, first + 1, ...
 Value Emitter::counted(Value first, int bits) {
   Values lane;
