@@ -82,7 +82,7 @@ void GradientTape::Impl::watch(const Tensor& t) {
   if (!node_of(t)) tensors_.insert(t.rep()->id, new_node());
 }
 
-void GradientTape::Impl::watch_variable(const std::shared_ptr<VariableState>& v, Tensor& value) {
+void GradientTape::Impl::watch_variable(const Shared<VariableState>& v, Tensor& value) {
   TapeNode node = variables_.find(key_of(v.get()));
   if (!node) {
     if (!options.watch_variables) return;
@@ -247,8 +247,8 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
 
 // --- The public members ----------------------------------------------------------------------------------------------
 
-GradientTape::GradientTape(TapeOptions options) : impl_(std::make_unique<Impl>(options)) {}
-GradientTape::~GradientTape() = default;
+GradientTape::GradientTape(TapeOptions options) : impl_(new Impl(options)) {}
+GradientTape::~GradientTape() { delete impl_; }
 
 void GradientTape::watch(const Tensor& x, Where where) {
   if (!is_differentiable(x.dtype()))

@@ -11,7 +11,6 @@
 // traced values; around one, the whole call is one entry.
 #pragma once
 #include <array>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,7 +44,7 @@ class Source {
   Source(const Tensor& t) : tensor(t) {}
   Source(const Variable& v) : variable(v.shared_state()) {}
   Tensor tensor;
-  std::shared_ptr<VariableState> variable;
+  Shared<VariableState> variable;
 };
 
 class GradientTape {
@@ -109,7 +108,7 @@ class GradientTape {
   std::vector<Tensor> gradient_rows(const Tensor& target, const Source& source, int64_t n,
                                     const Callback<Tensor(int64_t)>& cotangent, const GradientOptions& options,
                                     const Where& where);
-  std::unique_ptr<Impl> impl_;
+  Impl* const impl_;  // its own
 };
 
 // While it lives, `tape` does not record.

@@ -47,7 +47,7 @@ class GradientTape::Impl final : public TapeListener {
   bool watches(const Tensor& t) const override { return node_of(t) != 0; }
   void record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) override;
   void record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vjp, const Where& where) override;
-  void watch_variable(const std::shared_ptr<VariableState>& v, Tensor& value) override;
+  void watch_variable(const Shared<VariableState>& v, Tensor& value) override;
 
   void watch(const Tensor& t);
   TapeNode node_of(const Tensor& t) const;
@@ -79,7 +79,7 @@ class GradientTape::Impl final : public TapeListener {
   Tensor stand_in_;    // the last one made
   NodeMap tensors_;    // watched ones, and outputs whose rep another tape has signed
   NodeMap variables_;  // by address
-  std::vector<std::shared_ptr<VariableState>> alive_;
+  std::vector<Shared<VariableState>> alive_;
 };
 
 }  // namespace rill

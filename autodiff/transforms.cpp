@@ -90,7 +90,7 @@ namespace {
 // Something that the function reads from outside and a tape knows: a watched tensor, or a variable.
 struct Captured {
   Tensor tensor;
-  std::shared_ptr<VariableState> variable;
+  Shared<VariableState> variable;
 };
 
 // Listens in place of the outer tapes and notes what of theirs the function reads.
@@ -100,7 +100,7 @@ class CaptureFinder final : public TapeListener {
   bool watches(const Tensor&) const override { return false; }
   void record(const Op&, Operands in, std::span<Tensor>, AttrsView, const Where&) override { note(in); }
   void record_custom(Operands in, std::span<Tensor>, const CustomVjp&, const Where&) override { note(in); }
-  void watch_variable(const std::shared_ptr<VariableState>& v, Tensor& value) override {
+  void watch_variable(const Shared<VariableState>& v, Tensor& value) override {
     for (const Captured& c : captured)
       if (c.variable == v) return;
     for (TapeListener* tape : outer_) tape->watch_variable(v, value);

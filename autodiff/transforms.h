@@ -46,7 +46,7 @@ auto grad(F f, Where where = Where::current()) {
 // vjp(f, x) -> {f(x), a callable from a cotangent of f(x) to one of x, which may be called many times}.
 template <class F>
 auto vjp(F&& f, const Tensor& x, Where where = Where::current()) {
-  auto tape = std::make_shared<GradientTape>(TapeOptions{.persistent = true, .watch_variables = false});
+  auto tape = Shared<GradientTape>::make(TapeOptions{.persistent = true, .watch_variables = false});
   Tensor v = detail::fresh(x);
   tape->watch(v, where);
   Tensor y = f(v);

@@ -11,13 +11,13 @@
 // AttrsView points to one on the caller's stack, so that an eager call allocates nothing; Attrs owns a copy, for tapes
 // and graphs.
 #pragma once
-#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
 #include "rill/tensor/dtype.h"
 #include "rill/tensor/shape.h"
+#include "rill/tensor/shared.h"
 
 namespace rill {
 
@@ -81,7 +81,7 @@ class AttrRewriter {
 
 struct AttrsType {
   void (*visit)(const void*, AttrVisitor&);
-  std::shared_ptr<void> (*clone)(const void*);
+  Shared<void> (*clone)(const void*);
   void (*rewrite)(void*, AttrRewriter&);
 };
 
@@ -124,7 +124,7 @@ inline constexpr AttrsType attrs_type = {
     [](const void* p, AttrVisitor& v) {
       A::fields(*static_cast<const A*>(p), [&](const char* key, const auto& f) { visit_attr(v, key, f); });
     },
-    [](const void* p) -> std::shared_ptr<void> { return std::make_shared<A>(*static_cast<const A*>(p)); },
+    [](const void* p) -> Shared<void> { return Shared<A>::make(*static_cast<const A*>(p)); },
     [](void* p, AttrRewriter& r) {
       A::fields(*static_cast<A*>(p), [&](const char* key, auto&& f) { rewrite_attr(r, key, f); });
     }};
@@ -173,7 +173,7 @@ class Attrs {
 
  private:
   const AttrsType* type_ = nullptr;
-  std::shared_ptr<void> data_;  // never changed once others may see it
+  Shared<void> data_;  // never changed once others may see it
 };
 
 bool operator==(const AttrsView& a, const AttrsView& b);

@@ -62,7 +62,7 @@ class Optimizer {
   std::string name_;
   Variable iterations_;
   struct Slot {
-    std::shared_ptr<VariableState> of;
+    Shared<VariableState> of;
     std::string name;
     Variable variable;
   };

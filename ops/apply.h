@@ -1,7 +1,6 @@
 // The way of a call: apply() infers, runs (or, while tracing, appends to the graph) and records on the tapes that
 // watch. Public functions (ops.h) are one-liners over it.
 #pragma once
-#include <memory>
 #include <vector>
 
 #include "rill/ops/op.h"
@@ -52,7 +51,7 @@ class TapeListener {
   // The same for a computation that brings its own backward rule (custom_gradient, a call of a traced function).
   virtual void record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vjp, const Where& where) = 0;
   // A trainable variable is read: from now on the tape knows `value`, a fresh alias, as that variable.
-  virtual void watch_variable(const std::shared_ptr<VariableState>& v, Tensor& value) = 0;
+  virtual void watch_variable(const Shared<VariableState>& v, Tensor& value) = 0;
 
  protected:
   ~TapeListener() = default;
@@ -62,8 +61,8 @@ class TapeListener {
 class TraceListener {
  public:
   virtual Tensors append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) = 0;
-  virtual Tensor read(const std::shared_ptr<VariableState>& v) = 0;
-  virtual void assign(const std::shared_ptr<VariableState>& v, const Tensor& value) = 0;
+  virtual Tensor read(const Shared<VariableState>& v) = 0;
+  virtual void assign(const Shared<VariableState>& v, const Tensor& value) = 0;
   // Throws: a value of the traced function is read (`what` says by which call).
   [[noreturn]] virtual void fail_read(std::string_view what, const Where& where) = 0;
   uint32_t serial = 0;

@@ -6,7 +6,6 @@
 // constant that the graph captures.
 #pragma once
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>

@@ -58,7 +58,7 @@ void update(VariableState& v, const Op& op, const Tensor& delta) {
 }
 }  // namespace
 
-Variable::Variable(const Tensor& initial, VariableOptions options) : state_(std::make_shared<VariableState>()) {
+Variable::Variable(const Tensor& initial, VariableOptions options) : state_(Shared<VariableState>::make()) {
   state_->name = scoped_name(options.name);
   state_->trainable = options.trainable;
   EagerScope eager;

@@ -1,10 +1,10 @@
 // Variable: the one mutable thing. A name, a trainable flag and a tensor that assign_* replaces; it converts to Tensor,
 // so every function takes one. Copies share the same state.
 #pragma once
-#include <memory>
 #include <string>
 
 #include "rill/ops/scopes.h"
+#include "rill/tensor/shared.h"
 #include "rill/tensor/tensor.h"
 
 namespace rill {
@@ -25,7 +25,7 @@ class Variable {
   Variable(const Tensor& initial, const S& name) : Variable(initial, VariableOptions{std::string(name)}) {}
 
   // The variable that `state` belongs to.
-  explicit Variable(std::shared_ptr<VariableState> state) : state_(std::move(state)) {}
+  explicit Variable(Shared<VariableState> state) : state_(std::move(state)) {}
 
   // The value now. Inside a tape a trainable Variable is watched; inside `function` this is a hidden input.
   Tensor value() const;
@@ -44,10 +44,10 @@ class Variable {
   Variable& assign_sub(const Tensor& v, Where where = Where::current());
 
   VariableState& state() const { return *state_; }
-  const std::shared_ptr<VariableState>& shared_state() const { return state_; }
+  const Shared<VariableState>& shared_state() const { return state_; }
 
  private:
-  std::shared_ptr<VariableState> state_;
+  Shared<VariableState> state_;
 };
 
 }  // namespace rill

@@ -80,7 +80,7 @@ void fill(proto::NodeDef& p, const Node& node, const NodeName& name, const Graph
 }
 
 // The node of the variable, or -1 where the graph writes it and never reads it.
-int32_t node_of(const Graph& g, const std::shared_ptr<VariableState>& variable) {
+int32_t node_of(const Graph& g, const Shared<VariableState>& variable) {
   for (const GraphInput& input : g.inputs)
     if (input.kind == GraphInput::Kind::variable && input.variable == variable) return input.node;
   return -1;

@@ -1,7 +1,6 @@
 // Buffer: a counted block of one device's memory. Who makes and frees it is the device's allocator (devices/), which
 // this header only points to.
 #pragma once
-#include <atomic>
 #include <cstddef>
 
 #include "rill/tensor/device.h"
@@ -10,7 +9,7 @@
 namespace rill {
 
 struct Buffer {
-  std::atomic<uint32_t> refs{1};
+  Count refs;
   Device device;
   void* data = nullptr;                // aligned to 64 bytes
   size_t bytes = 0;                    // usable, at least what was asked for

@@ -1,11 +1,10 @@
 // Callback<R(A...)>: any callable of that signature behind one type. What std::function does, without <functional>,
 // which alone would take a tenth of a second of every file that includes rill.h. Copies share the callable.
 #pragma once
-#include <atomic>
 #include <type_traits>
 #include <utility>
 
-#include "rill/tensor/ref.h"
+#include "rill/tensor/shared.h"
 
 namespace rill {
 
@@ -19,26 +18,18 @@ class Callback<R(A...)> {
   Callback(std::nullptr_t) {}
   template <class F>
     requires(!std::is_same_v<std::remove_cvref_t<F>, Callback> && std::is_invocable_r_v<R, std::decay_t<F>&, A...>)
-  Callback(F&& f) : held_(Ref<Held>::adopt(new Holder<std::decay_t<F>>(std::forward<F>(f)))) {}
+  Callback(F&& f) : call_(&run<std::decay_t<F>>), f_(Shared<std::decay_t<F>>::make(std::forward<F>(f))) {}
 
-  R operator()(A... a) const { return held_->call(held_.get(), std::forward<A>(a)...); }
-  explicit operator bool() const { return bool(held_); }
+  R operator()(A... a) const { return call_(f_.get(), std::forward<A>(a)...); }
+  explicit operator bool() const { return bool(f_); }
 
  private:
-  struct Held {
-    R (*call)(Held*, A&&...);
-    void (*drop)(Held*);
-    std::atomic<uint32_t> refs{1};
-    static void destroy(Held* h) { h->drop(h); }
-  };
   template <class F>
-  struct Holder : Held {
-    explicit Holder(F g) : Held{&run, &free}, f(std::move(g)) {}
-    static R run(Held* h, A&&... a) { return static_cast<Holder*>(h)->f(std::forward<A>(a)...); }
-    static void free(Held* h) { delete static_cast<Holder*>(h); }
-    F f;
-  };
-  Ref<Held> held_;
+  static R run(void* f, A&&... a) {
+    return (*static_cast<F*>(f))(std::forward<A>(a)...);
+  }
+  R (*call_)(void*, A&&...) = nullptr;
+  Shared<void> f_;
 };
 
 }  // namespace rill

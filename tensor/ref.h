@@ -1,9 +1,24 @@
-// Ref<T>: a counted pointer to an object that carries its own atomic count `refs` and a static `destroy(T*)`.
+// Ref<T>: a counted pointer to an object that carries its own count, `Count refs`, and a static `destroy(T*)`.
 #pragma once
-#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace rill {
+
+// How many hold an object, its maker first; threads share it. (std::atomic<uint32_t> without <atomic>, which every file
+// that includes rill.h would pay for.)
+class Count {
+ public:
+  void up() { __atomic_fetch_add(&n_, 1, __ATOMIC_RELAXED); }
+  // Whether that was the last one. The sole owner needs no locked instruction: nobody else can raise a count that only
+  // it holds.
+  bool down() { return now() == 1 || __atomic_fetch_sub(&n_, 1, __ATOMIC_ACQ_REL) == 1; }
+  uint32_t now() const { return __atomic_load_n(&n_, __ATOMIC_ACQUIRE); }
+
+ private:
+  uint32_t n_ = 1;
+};
 
 template <class T>
 class Ref {
@@ -17,11 +32,11 @@ class Ref {
     return r;
   }
   static Ref share(T* p) {
-    if (p) p->refs.fetch_add(1, std::memory_order_relaxed);
+    if (p) p->refs.up();
     return adopt(p);
   }
   Ref(const Ref& o) : p_(o.p_) {
-    if (p_) p_->refs.fetch_add(1, std::memory_order_relaxed);
+    if (p_) p_->refs.up();
   }
   Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
   Ref& operator=(Ref o) noexcept {
@@ -31,23 +46,19 @@ class Ref {
   ~Ref() { reset(); }
   void reset() {
     T* p = std::exchange(p_, nullptr);
-    if (p && drop(p)) T::destroy(p);
+    if (p && p->refs.down()) T::destroy(p);
   }
   T* get() const { return p_; }
   T* operator->() const { return p_; }
   T& operator*() const { return *p_; }
   explicit operator bool() const { return p_ != nullptr; }
   // Whether nobody else holds the object.
-  bool unique() const { return p_ && p_->refs.load(std::memory_order_acquire) == 1; }
+  bool unique() const { return p_ && p_->refs.now() == 1; }
   // How many hold it; another thread may change that at any time, unless they are known.
-  auto holders() const { return p_->refs.load(std::memory_order_acquire); }
+  uint32_t holders() const { return p_->refs.now(); }
   friend bool operator==(const Ref& a, const Ref& b) { return a.p_ == b.p_; }
 
  private:
-  // The sole owner needs no locked instruction: nobody else can raise a count that only it holds.
-  static bool drop(T* p) {
-    return p->refs.load(std::memory_order_acquire) == 1 || p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
-  }
   T* p_ = nullptr;
 };
 

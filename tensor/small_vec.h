@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
-#include <memory>
 #include <new>
 #include <span>
 #include <type_traits>
@@ -15,6 +14,7 @@ namespace rill {
 template <class T, size_t N>
 class SmallVec {
  public:
+  static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
   using value_type = T;
   using iterator = T*;
   using const_iterator = const T*;
@@ -109,12 +109,12 @@ class SmallVec {
   T* inline_data() { return std::launder(reinterpret_cast<T*>(inline_)); }
   bool is_inline() const { return static_cast<const void*>(data_) == static_cast<const void*>(inline_); }
   [[gnu::noinline]] void grow(size_t n) {  // rare, and out of line it keeps callers small
-    T* bigger = std::allocator<T>().allocate(n);
+    T* bigger = static_cast<T*>(::operator new(n * sizeof(T)));
     for (size_t i = 0; i < size_; ++i) {
       new (bigger + i) T(std::move(data_[i]));
       data_[i].~T();
     }
-    if (!is_inline()) std::allocator<T>().deallocate(data_, capacity_);
+    if (!is_inline()) ::operator delete(data_);
     data_ = bigger;
     capacity_ = uint32_t(n);
   }
@@ -138,7 +138,7 @@ class SmallVec {
   }
   void release() noexcept {
     for (size_t i = 0; i < size_; ++i) data_[i].~T();
-    if (!is_inline()) std::allocator<T>().deallocate(data_, capacity_);
+    if (!is_inline()) ::operator delete(data_);
   }
 
   T* data_;

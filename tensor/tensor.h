@@ -5,7 +5,6 @@
 // freely because nobody can write through a Tensor; a buffer is written in place only when its count says that nobody
 // else can see it. Start reading at TensorRep; the arithmetic is in ops/ops.h.
 #pragma once
-#include <atomic>
 #include <concepts>
 #include <initializer_list>
 #include <iosfwd>
@@ -33,7 +32,7 @@ struct Spec {
 std::string to_string(const Spec& s);
 
 struct TensorRep {
-  std::atomic<uint32_t> refs{1};
+  Count refs;
 
   // Under which number a tape knows this tensor: written once, when the op that makes it is recorded.
   uint32_t tape = 0;  // the tape's serial number; 0: none

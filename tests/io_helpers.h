@@ -111,7 +111,7 @@ inline rill::Graph small_graph() {
     n.scope = scope;
     return n;
   };
-  auto variable = std::make_shared<VariableState>();
+  auto variable = Shared<VariableState>::make();
   variable->name = "layer1/w";
   Graph g;
   g.name = "small \"net\"";

@@ -9,7 +9,7 @@
 
 using namespace rill;
 
-namespace {}  // namespace
+
 
 TEST_CASE("half precision converts as IEEE says") {
   // Every finite half survives the way to float and back.
@@ -143,4 +143,27 @@ TEST_CASE("errors name the op, the operands, the rule and the caller's line") {
   CHECK(has(message_of([] { mean(ones({2}), 3); }), "test_tensor.cpp:"));  // a composite
   CHECK(has(message_of([] { Tensor().shape(); }), "undefined"));
   CHECK(has(message_of([] { ones({2}) + Tensor(); }), "undefined"));
+}
+
+TEST_CASE("Shared counts who holds an object, of a complete type or not, and destroys it once") {
+  struct Noted {
+    explicit Noted(int& d) : died(d) {}
+    ~Noted() { ++died; }
+    int& died;
+  };
+  int died = 0;
+  Shared<Noted> a = Shared<Noted>::make(died), b = a;
+  Shared<const void> untyped = b;
+  CHECK(a == b);
+  CHECK(untyped.get() == a.get());
+  Shared<Noted> moved = std::move(b);
+  CHECK(!b);
+  a = nullptr;
+  moved = Shared<Noted>(moved);
+  CHECK(&moved->died == &died);
+  moved = Shared<Noted>();
+  CHECK(died == 0);
+  untyped = nullptr;
+  CHECK(died == 1);
+  CHECK(!Shared<void>());
 }

@@ -106,7 +106,7 @@ std::vector<Spec> specs_of(std::span<const Tensor> tensors) {
 struct Slot {
   GraphInput::Kind kind;
   int argument = -1;
-  std::shared_ptr<VariableState> variable;
+  Shared<VariableState> variable;
   Tensor tensor;  // the operand; for an argument, what has its spec
   std::string name;
   bool assigned = false;
@@ -154,7 +154,7 @@ struct Outside {
       if (s.is(in)) return;
     captured.push_back({in.kind, -1, nullptr, in.captured, g.nodes()[size_t(in.node)].name, false});
   }
-  static Slot& add_variable(Slots& slots, const std::shared_ptr<VariableState>& v) {
+  static Slot& add_variable(Slots& slots, const Shared<VariableState>& v) {
     for (Slot& s : slots)
       if (s.variable == v) return s;
     return slots.emplace_back(Slot{GraphInput::Kind::variable, -1, v, Tensor(), v->name, false});

@@ -15,16 +15,16 @@
 namespace rill {
 
 FunctionCore::FunctionCore(std::string name, FunctionOptions options)
-    : name_(std::move(name)), options_(std::move(options)), state_(std::make_unique<State>()) {}
-FunctionCore::~FunctionCore() = default;
+    : name_(std::move(name)), options_(std::move(options)), state_(new State) {}
+FunctionCore::~FunctionCore() { delete state_; }
 
 // --- The cache -------------------------------------------------------------------------------------------------------
 
 // Called with the mutex held.
-std::shared_ptr<FunctionCore::Instance> FunctionCore::find(const FunctionKey& key) {
+Shared<FunctionCore::Instance> FunctionCore::find(const FunctionKey& key) {
   State& s = *state_;
   SmallVec<int64_t, 4> sizes;
-  auto look = [&](const std::shared_ptr<Trace>& t) -> std::shared_ptr<Instance> {
+  auto look = [&](const Shared<Trace>& t) -> Shared<Instance> {
     if (!t->serves(key, sizes)) return nullptr;
     for (const auto& i : t->instances)
       if (i->sizes == sizes) {
@@ -109,7 +109,7 @@ class Updates {
 };
 
 // The value of a variable as a call reads it now, known to the tapes.
-Tensor read_variable(const std::shared_ptr<VariableState>& v) {
+Tensor read_variable(const Shared<VariableState>& v) {
   std::unique_lock lock(v->mutex);
   Tensor value = v->value;
   lock.unlock();
@@ -151,13 +151,13 @@ void assign_variables(const Graph& g, std::vector<Tensor>& results, Updates& upd
 
 }  // namespace
 
-std::vector<Tensor> FunctionCore::call(Body& body, std::shared_ptr<const void>& prototype, const Where& where) {
+std::vector<Tensor> FunctionCore::call(Body& body, Shared<const void>& prototype, const Where& where) {
   FunctionKey key;
   ReadKey read(key);
   body.walk_arguments(read);
   key.device = default_device();
   check_signature(key.leaves, where);
-  std::shared_ptr<Instance> hit;
+  Shared<Instance> hit;
   {
     std::lock_guard lock(state_->mutex);
     hit = find(key);
@@ -209,8 +209,8 @@ class CollectTensors final : public LeafVisitor {
   std::vector<Tensor> tensors;
 };
 
-std::vector<std::pair<std::shared_ptr<VariableState>, Tensor>> variables_of(const Graph& g) {
-  std::vector<std::pair<std::shared_ptr<VariableState>, Tensor>> all;
+std::vector<std::pair<Shared<VariableState>, Tensor>> variables_of(const Graph& g) {
+  std::vector<std::pair<Shared<VariableState>, Tensor>> all;
   for (const GraphInput& i : g.inputs)
     if (i.variable) all.emplace_back(i.variable, i.variable->value);
   for (const GraphAssign& a : g.assigns) all.emplace_back(a.variable, a.variable->value);
@@ -236,7 +236,7 @@ bool FunctionCore::verify(Body& body, const Where& where) {
   std::vector<Tensor> eager_variables;
   for (auto& [v, value] : before) eager_variables.push_back(v->value);
   for (auto& [v, value] : before) v->value = value;
-  std::shared_ptr<const void> prototype;
+  Shared<const void> prototype;
   put_back();
   std::vector<Tensor> traced = call(body, prototype, where);
   bool equal = traced.size() == eager.tensors.size();

@@ -7,7 +7,6 @@
 // assigned at every call. Calls inside another traced function are inlined; a tape around a call records it as one.
 // Start reading at FunctionCore, which is all but the types of arguments and results.
 #pragma once
-#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -52,7 +51,7 @@ class FunctionCore {
     // Calls the callable; keeps its result as the prototype of every later result of this trace.
     virtual void run() = 0;
     virtual void walk_prototype(LeafVisitor& v) = 0;
-    virtual std::shared_ptr<void> take_prototype() = 0;
+    virtual Shared<void> take_prototype() = 0;
 
    protected:
     ~Body() = default;
@@ -65,7 +64,7 @@ class FunctionCore {
 
   // Finds or makes the trace for the body's arguments and runs it. Gives the result tensors; `prototype` says what to
   // put them into.
-  std::vector<Tensor> call(Body& body, std::shared_ptr<const void>& prototype, const Where& where);
+  std::vector<Tensor> call(Body& body, Shared<const void>& prototype, const Where& where);
   // `names`: one a tensor among the arguments, or "".
   Graph trace_graph(Body& body, std::vector<std::string> names, const Where& where);
   // Runs the body eagerly and the trace, and compares bits: results and assigned variables.
@@ -84,12 +83,11 @@ class FunctionCore {
   };
 
  private:
-  std::shared_ptr<Instance> find(const FunctionKey& key);
-  std::shared_ptr<Instance> make(Body& body, const FunctionKey& key, const Where& where);
-  std::shared_ptr<Trace> make_trace(Body& body, const FunctionKey& key, OpenPattern open, const Where& where);
-  std::shared_ptr<Instance> make_instance(Trace& t, const FunctionKey& key);
-  std::shared_ptr<Instance> keep(const std::shared_ptr<Trace>& t, std::shared_ptr<Instance> instance,
-                                 const Where& where);
+  Shared<Instance> find(const FunctionKey& key);
+  Shared<Instance> make(Body& body, const FunctionKey& key, const Where& where);
+  Shared<Trace> make_trace(Body& body, const FunctionKey& key, OpenPattern open, const Where& where);
+  Shared<Instance> make_instance(Trace& t, const FunctionKey& key);
+  Shared<Instance> keep(const Shared<Trace>& t, Shared<Instance> instance, const Where& where);
   std::vector<OpenPattern> wanted_patterns(const FunctionKey& key);
   void refuse(const FunctionKey& key, const std::vector<OpenPattern>& tried, Trace& own, const std::string& reason);
   Graph trace(Body& body, const std::vector<std::string>& names, const OpenPattern& open, const Where& where);
@@ -100,7 +98,7 @@ class FunctionCore {
   std::string name_;
   FunctionOptions options_;
   struct State;
-  std::unique_ptr<State> state_;
+  State* const state_;  // its own
 };
 
 namespace detail {
@@ -153,13 +151,12 @@ class TypedBody final : public FunctionCore::Body {
   void run() override {
     if constexpr (std::is_void_v<R>) std::apply([&](auto&... a) { f_(static_cast<A>(a)...); }, args_);
     else
-      result_ =
-          std::make_shared<std::decay_t<R>>(std::apply([&](auto&... a) { return f_(static_cast<A>(a)...); }, args_));
+      result_ = Shared<std::decay_t<R>>::make(std::apply([&](auto&... a) { return f_(static_cast<A>(a)...); }, args_));
   }
   void walk_prototype(LeafVisitor& v) override {
     if constexpr (!std::is_void_v<R>) walk(*result_, v);
   }
-  std::shared_ptr<void> take_prototype() override {
+  Shared<void> take_prototype() override {
     if constexpr (std::is_void_v<R>) return nullptr;
     else return std::move(result_);
   }
@@ -168,7 +165,7 @@ class TypedBody final : public FunctionCore::Body {
   using Stored = std::conditional_t<std::is_void_v<R>, int, std::decay_t<R>>;
   const Callback<R(A...)>& f_;
   std::tuple<std::decay_t<A>...> args_;
-  std::shared_ptr<Stored> result_;
+  Shared<Stored> result_;
 };
 
 // How a call takes an argument: by value, so that what the caller gives up arrives as such; references that the
@@ -196,7 +193,7 @@ template <class R, class... A>
 class Function {
  public:
   Function(std::string name, Callback<R(A...)> f, FunctionOptions options)
-      : f_(std::move(f)), core_(std::make_shared<FunctionCore>(std::move(name), std::move(options))) {}
+      : f_(std::move(f)), core_(Shared<FunctionCore>::make(std::move(name), std::move(options))) {}
 
   // Traces, or replays. Throws what the callable throws; an argument that does not fit the signature is an error.
   // An argument that is given up (a temporary, or std::move(x)) may lend its memory to a result, where nobody else
@@ -230,7 +227,7 @@ class Function {
 
  private:
   R call(const Where& where, detail::TypedBody<R, A...> body) const {
-    std::shared_ptr<const void> prototype;
+    Shared<const void> prototype;
     std::vector<Tensor> tensors = core_->call(body, prototype, where);
     if constexpr (std::is_same_v<R, Tensor>) {
       return std::move(tensors[0]);
@@ -243,7 +240,7 @@ class Function {
   }
 
   Callback<R(A...)> f_;
-  std::shared_ptr<FunctionCore> core_;
+  Shared<FunctionCore> core_;
 };
 
 // function("name", callable[, {.signature = ..., .max_traces = ...}]). The callable's parameters must have types (no

@@ -14,7 +14,7 @@ namespace rill {
 struct FunctionCore::Instance {
   SmallVec<int64_t, 4> sizes;  // of each stand-in
   std::shared_ptr<GraphCall> graph;
-  std::shared_ptr<void> prototype;
+  Shared<void> prototype;
   uint64_t last_used = 0;
 };
 
@@ -24,11 +24,11 @@ struct FunctionCore::Trace {
   std::string reason;
   size_t traced_nodes = 0;
   uint64_t last_used = 0;
-  std::vector<std::shared_ptr<Instance>> instances;  // one, where no size is open
+  std::vector<Shared<Instance>> instances;  // one, where no size is open
   // Where sizes are open:
   OpenPattern open;
   Graph traced;  // with stand-ins
-  std::shared_ptr<void> prototype;
+  Shared<void> prototype;
 
   // Whether a call with such arguments can use this trace; `sizes` are then those of the open ones.
   bool serves(const FunctionKey& k, SmallVec<int64_t, 4>& sizes) const {
@@ -40,10 +40,10 @@ struct FunctionCore::Trace {
 struct FunctionCore::State {
   std::mutex mutex;              // guards what follows; never held while a callable or a pass runs
   std::recursive_mutex tracing;  // one thread traces at a time; those whose trace is there do not wait for it
-  std::vector<std::shared_ptr<Trace>> traces;
-  std::shared_ptr<Trace> latest;
-  std::vector<OpenHistory> histories;           // which sizes have changed, where relax_shapes asks
-  std::vector<std::shared_ptr<Trace>> refused;  // open patterns that could not be traced; `reason` says why
+  std::vector<Shared<Trace>> traces;
+  Shared<Trace> latest;
+  std::vector<OpenHistory> histories;  // which sizes have changed, where relax_shapes asks
+  std::vector<Shared<Trace>> refused;  // open patterns that could not be traced; `reason` says why
   int traced = 0;
   uint64_t clock = 0;
   bool warned = false, warned_refusal = false;

@@ -126,7 +126,7 @@ std::vector<std::string> FunctionCore::argument_names() const {
 
 namespace {
 template <class Entry>
-void drop_least_used(std::vector<std::shared_ptr<Entry>>& entries, int most) {
+void drop_least_used(std::vector<Shared<Entry>>& entries, int most) {
   if (entries.size() > size_t(std::max(1, most)))
     entries.erase(
         std::min_element(entries.begin(), entries.end(), [](auto& a, auto& b) { return a->last_used < b->last_used; }));
@@ -134,11 +134,11 @@ void drop_least_used(std::vector<std::shared_ptr<Entry>>& entries, int most) {
 }  // namespace
 
 // A trace for this call and all that its pattern covers. An entry is made only after everything has succeeded.
-std::shared_ptr<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionKey& key, OpenPattern open,
-                                                              const Where& where) {
+Shared<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionKey& key, OpenPattern open,
+                                                     const Where& where) {
   PutBack put_back(key.leaves);
   body.walk_arguments(put_back);
-  auto t = std::make_shared<Trace>();
+  auto t = Shared<Trace>::make();
   Graph graph = trace(body, argument_names(), open, where);
   t->prototype = body.take_prototype();
   t->traced_nodes = graph.nodes().size();
@@ -149,8 +149,8 @@ std::shared_ptr<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const 
   return t;
 }
 
-std::shared_ptr<FunctionCore::Instance> FunctionCore::make_instance(Trace& t, const FunctionKey& key) {
-  auto instance = std::make_shared<Instance>();
+Shared<FunctionCore::Instance> FunctionCore::make_instance(Trace& t, const FunctionKey& key) {
+  auto instance = Shared<Instance>::make();
   if (t.open.empty()) {
     instance->graph = std::make_shared<GraphCall>(std::move(t.traced));
     t.traced = Graph();
@@ -165,8 +165,8 @@ std::shared_ptr<FunctionCore::Instance> FunctionCore::make_instance(Trace& t, co
   return instance;
 }
 
-std::shared_ptr<FunctionCore::Instance> FunctionCore::keep(const std::shared_ptr<Trace>& t,
-                                                           std::shared_ptr<Instance> instance, const Where& where) {
+Shared<FunctionCore::Instance> FunctionCore::keep(const Shared<Trace>& t, Shared<Instance> instance,
+                                                  const Where& where) {
   State& s = *state_;
   std::lock_guard lock(s.mutex);
   if (t->instances.empty()) {
@@ -189,11 +189,11 @@ std::shared_ptr<FunctionCore::Instance> FunctionCore::keep(const std::shared_ptr
 
 // The way of a call that finds nothing: an open trace made ready for these sizes, a new open trace, or a trace of these
 // sizes alone.
-std::shared_ptr<FunctionCore::Instance> FunctionCore::make(Body& body, const FunctionKey& key, const Where& where) {
+Shared<FunctionCore::Instance> FunctionCore::make(Body& body, const FunctionKey& key, const Where& where) {
   State& s = *state_;
   std::lock_guard one_at_a_time(s.tracing);
   std::string reason;  // why these sizes need a trace of their own
-  std::vector<std::shared_ptr<Trace>> candidates;
+  std::vector<Shared<Trace>> candidates;
   std::vector<OpenPattern> patterns;
   {
     std::lock_guard lock(s.mutex);
@@ -254,7 +254,7 @@ void FunctionCore::refuse(const FunctionKey& key, const std::vector<OpenPattern>
   std::lock_guard lock(s.mutex);
   own.reason = "its sizes could not stay open: " + reason;
   for (const OpenPattern& open : tried) {
-    auto t = std::make_shared<Trace>();
+    auto t = Shared<Trace>::make();
     t->key = key;
     for (Tensor& leaf : t->key.leaves) leaf = make_stand_in(leaf.spec());
     t->open = open;

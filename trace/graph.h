@@ -46,15 +46,15 @@ std::vector<std::pair<std::string, const Graph*>> inner_graphs(const Node& n);
 struct GraphInput {
   enum class Kind : uint8_t { argument, captured, variable };
   Kind kind = Kind::argument;
-  int32_t node = -1;                        // its node
-  int argument = -1;                        // which tensor leaf of the call
-  Tensor captured;                          // Kind::captured: a tensor made before the trace
-  std::shared_ptr<VariableState> variable;  // Kind::variable: read at each call
+  int32_t node = -1;               // its node
+  int argument = -1;               // which tensor leaf of the call
+  Tensor captured;                 // Kind::captured: a tensor made before the trace
+  Shared<VariableState> variable;  // Kind::variable: read at each call
 };
 
 // A variable that the graph assigns, and the value that it gets.
 struct GraphAssign {
-  std::shared_ptr<VariableState> variable;
+  Shared<VariableState> variable;
   ValueId value;
 };
 

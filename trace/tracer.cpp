@@ -100,7 +100,7 @@ Tensors Tracer::append(const Op& op, Operands in, AttrsView attrs, const OutSpec
   return out;
 }
 
-Tracer::VariableValue& Tracer::variable(const std::shared_ptr<VariableState>& v) {
+Tracer::VariableValue& Tracer::variable(const Shared<VariableState>& v) {
   for (VariableValue& known : variables_)
     if (known.variable == v) return known;
   Spec spec;
@@ -121,9 +121,9 @@ Tracer::VariableValue& Tracer::variable(const std::shared_ptr<VariableState>& v)
   return variables_.emplace_back(VariableValue{v, stand_for({input.node, 0}), false});
 }
 
-Tensor Tracer::read(const std::shared_ptr<VariableState>& v) { return variable(v).now; }
+Tensor Tracer::read(const Shared<VariableState>& v) { return variable(v).now; }
 
-void Tracer::assign(const std::shared_ptr<VariableState>& v, const Tensor& value) {
+void Tracer::assign(const Shared<VariableState>& v, const Tensor& value) {
   Tensor now = stand_for(value_of(value, "assign"));
   VariableValue& known = variable(v);
   known.now = now;

@@ -38,8 +38,8 @@ class Tracer final : public TraceListener {
   ValueId value_of(const Tensor& t, std::string_view user);
 
   Tensors append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
-  Tensor read(const std::shared_ptr<VariableState>& v) override;
-  void assign(const std::shared_ptr<VariableState>& v, const Tensor& value) override;
+  Tensor read(const Shared<VariableState>& v) override;
+  void assign(const Shared<VariableState>& v, const Tensor& value) override;
   [[noreturn]] void fail_read(std::string_view what, const Where& where) override;
 
  private:
@@ -52,12 +52,12 @@ class Tracer final : public TraceListener {
   std::unordered_map<uint64_t, ValueId> captured_;  // by tensor id
   std::vector<Tensor> keep_;                        // so that no captured id is used again
   struct VariableValue {
-    std::shared_ptr<VariableState> variable;
+    Shared<VariableState> variable;
     Tensor now;
     bool assigned;
   };
   std::vector<VariableValue> variables_;
-  VariableValue& variable(const std::shared_ptr<VariableState>& v);
+  VariableValue& variable(const Shared<VariableState>& v);
   uint64_t first_id_;  // tensors with this id or a later one were made during the trace
   TraceListener* outer_;
   const Tracer* parent_ = nullptr;  // whose tensors may be read
