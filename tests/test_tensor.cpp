@@ -9,8 +9,6 @@
 
 using namespace rill;
 
-
-
 TEST_CASE("half precision converts as IEEE says") {
   // Every finite half survives the way to float and back.
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {

@@ -212,11 +212,14 @@ bool gemm_packed(MatmulContext context, std::span<const void* const> slots, cons
 bool gemm_onednn(DType, int64_t, int64_t, int64_t, const Gemm&, const void*, const void*, void*) { return false; }
 #endif
 
-// Below this many multiplications the own kernel beats oneDNN's cost of a call (measured: 32^3 0.6 us against 1.6,
-// 64^3 4.7 against 3.6).
-constexpr int64_t small_gemm_flops = 44 * 44 * 44;
+// Where the own kernel is the faster one: up to so many multiplications (measured on two cores: 32^3 0.9 us,
+// oneDNN 2.2; 64^3 4.3, oneDNN 5.8; 128^3 is even), and for few rows, which read each number of b once, so that packing
+// it first as oneDNN does cannot pay (4x1024x1024 53 us, oneDNN 108). Larger products stay with oneDNN, for its
+// post-ops.
+constexpr int64_t small_gemm_flops = 72 * 72 * 72;
 bool is_small(const Gemm& g) {
-  return g.m * g.n * g.k <= small_gemm_flops && (g.b_n == 1 || g.n == 1 || g.k * g.n <= small_gemm_pack);
+  const bool dense = g.b_n == 1 || g.n == 1;
+  return (g.m * g.n * g.k <= small_gemm_flops && (dense || g.k * g.n <= small_gemm_pack)) || (dense && g.m <= few_rows);
 }
 
 // A batch whose matrices are all small, or a type that only the own kernels know.

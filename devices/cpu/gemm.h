@@ -1,8 +1,8 @@
 // C = A B on the CPU: rill's own register-tiled kernels (gemm_tiles.cpp, Highway) and oneDNN's behind one description.
 //
-// The own kernels serve what oneDNN does not: matrices so small that its 2 to 4 us a call would dominate, f64, and
-// set_deterministic(true), where no element's sum may depend on the number of threads. Every element of C is summed in
-// order of k, in blocks whose borders depend on the sizes alone. gemm.cpp chooses.
+// The own kernels serve what oneDNN does not: matrices so small that its 2 to 4 us a call would dominate, A of few
+// rows, f64, and set_deterministic(true), where no element's sum may depend on the number of threads. Every element of
+// C is summed in order of k, in blocks whose borders depend on the sizes alone. gemm.cpp chooses.
 #pragma once
 #include <cstdint>
 
@@ -17,8 +17,11 @@ struct Gemm {
 
 // The widest B (k * n elements) that gemm_small takes where b_n != 1: it packs B on the stack.
 inline constexpr int64_t small_gemm_pack = 64 * 64;
+// The rows of C that it computes at once, reading B once for them.
+inline constexpr int64_t few_rows = 6;
 
-// On the calling thread, without heap use: for products that take a few microseconds at most.
+// Without heap use, and B where it lies: for products of a few microseconds, and of few rows. Threads share the rows,
+// or the columns where there are few rows.
 void gemm_small(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_small(const Gemm& g, const double* a, const double* b, double* c);
 // Any size: packs blocks of A and B for the caches and uses every thread.

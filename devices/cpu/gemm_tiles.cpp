@@ -27,7 +27,7 @@ namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // A tile holds up to 6 rows; with 32 vector registers 4 vectors a row (24 sums, 4 of B, 1 of A), with 16 two.
-constexpr int tile_rows = 6;
+constexpr int tile_rows = few_rows;
 constexpr int tile_vectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 
 // Whether masked loads and stores of 4 and 8 byte lanes leave the other lanes' memory alone.
@@ -144,9 +144,21 @@ void small(const Gemm& g, const T* a, const T* b, T* c) {
     b = packed;
     b_k = g.n;
   }
-  const int64_t width = strip_width<T>();
-  for (int64_t j = 0; j < g.n; j += width)
-    strip(g.m, std::min(width, g.n - j), a, g.a_m, g.a_k, b + j, b_k, c + j, g.n, g.k, false);
+  if (g.m == 0 || g.n == 0) return;
+  constexpr int64_t worth_a_thread = 1 << 16;  // multiplications, which take as long as handing work over
+  const int64_t width = strip_width<T>(), strips = (g.n + width - 1) / width;
+  const auto part = [&](int64_t i, int64_t end, int64_t j, int64_t last) {
+    for (; j < last; j += width)
+      strip(end - i, std::min(width, last - j), a + i * g.a_m, g.a_m, g.a_k, b + j, b_k, c + i * g.n + j, g.n, g.k,
+            false);
+  };
+  if (g.m >= 2 * tile_rows * num_threads() || strips < num_threads()) {
+    parallel_for(g.m, std::max<int64_t>(tile_rows, worth_a_thread / (g.n * (g.k + 1))),
+                 [&](int64_t begin, int64_t end) { part(begin, end, 0, g.n); });
+  } else {
+    parallel_for(strips, 1 + worth_a_thread / (g.m * (g.k + 1) * width),
+                 [&](int64_t begin, int64_t end) { part(0, g.m, begin * width, std::min(g.n, end * width)); });
+  }
 }
 
 // A block of C, [rows, columns], over all of k: B's block is packed into strips, A's into groups of tile_rows rows.
