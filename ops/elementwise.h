@@ -76,9 +76,10 @@ RILL_UNARY(stop_gradient)
 RILL_UNARY(identity)
 #undef RILL_UNARY
 
-// The Gaussian error linear unit (Hendrycks, Gimpel 2016): x * Phi(x), or with `approximate` its tanh form
-// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
-Tensor gelu(const Tensor& x, bool approximate = true, Where where = Where::current());
+// The Gaussian error linear unit (Hendrycks, Gimpel 2016): x * Phi(x), or with `approximate`, as by default, its tanh
+// form 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+Tensor gelu(const Tensor& x, Where where = Where::current());
+Tensor gelu(const Tensor& x, bool approximate, Where where = Where::current());
 // 0/0 and NaN become `nan`, infinities `posinf` and `neginf` (the dtype's largest by default).
 Tensor nan_to_num(const Tensor& x, double nan = 0.0, Where where = Where::current());
 

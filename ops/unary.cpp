@@ -241,8 +241,7 @@ Tensor sinc(const Tensor& x, Where where) {
 }
 Tensor gelu(const Tensor& x, bool approximate, Where where) {
   CallerScope caller(where);
-  if (!approximate) return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
-  return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+  return approximate ? gelu(x, where) : 0.5 * x * (1 + erf(x * 0.70710678118654752440));
 }
 Tensor nan_to_num(const Tensor& x, double nan, Where where) {
   CallerScope caller(where);

@@ -66,6 +66,7 @@ void layer_norm_rows(const KernelArgs& args) {
                            C(n));
       const V rstd(reciprocal_deviation(variance, params.epsilon));
       row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW {
+        fetch_next_row(x + i, y + i, n);
         const V h = (load_k<V>(x + i, k) - m) * rstd;
         store_k(h * load_k<V>(scale + i, k) + load_k<V>(offset + i, k), y + i, k);
       });

@@ -46,7 +46,11 @@ HWY_INLINE void store_k(V v, scalar_t<V>* p, size_t k) {
 template <class C>
 HWY_INLINE void fetch_next_row(const C* read, C* write, int64_t n) {
   __builtin_prefetch(read + n, 0, 3);
+#if HWY_ARCH_X86  // of which compilers make a request to read, where they are not told that there is an other one
+  asm volatile("prefetchw %0" : : "m"(write[n]));
+#else
   __builtin_prefetch(write + n, 1, 3);
+#endif
 }
 // v in the first k lanes, `other` in the rest.
 template <class T>
@@ -134,20 +138,20 @@ HWY_INLINE scalar_t<V> row_sum(int64_t n, F f) {
 template <class V>
 HWY_INLINE scalar_t<V> row_max(const scalar_t<V>* x, int64_t n) {
   using C = scalar_t<V>;
-  constexpr size_t kL = lanes<V>();
+  constexpr size_t kL = lanes<V>(), kN = 4;
+  const auto larger = [](V a, V b) HWY_ATTR { return V(hn::Max(a.raw, b.raw)); };
   const V lowest(-std::numeric_limits<C>::infinity());
-  V a = lowest, b = lowest;
+  V top[kN] = {lowest, lowest, lowest, lowest};
   int64_t i = 0;
-  for (; i + 2 * int64_t(kL) <= n; i += 2 * int64_t(kL)) {
-    a = max(a, load<V>(x + i));
-    b = max(b, load<V>(x + i + kL));
+  for (; i + int64_t(kN * kL) <= n; i += int64_t(kN * kL)) {
+    RILL_UNROLL for (size_t j = 0; j < kN; ++j) top[j] = larger(top[j], load<V>(x + i + int64_t(j * kL)));
   }
   for (; i < n; i += int64_t(kL)) {
     const size_t k = std::min(kL, size_t(n - i));
-    a = max(a, first_k(load_n<V>(x + i, k), k, lowest));
+    top[0] = larger(top[0], first_k(load_n<V>(x + i, k), k, lowest));
   }
   HWY_ALIGN C lane[kL];
-  store(max(a, b), lane);
+  store(larger(larger(top[0], top[1]), larger(top[2], top[3])), lane);
   C m = lane[0];
   for (size_t j = 1; j < kL; ++j) m = max(m, lane[j]);
   return m;

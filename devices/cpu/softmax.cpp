@@ -34,7 +34,10 @@ struct LogSoftmaxRow {
   using V = Lane<C>;
   static HWY_INLINE void run(const C* x, C* y, int64_t n) {
     const V top(row_max<V>(x, n));
-    const C total = row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return exp(load_k<V>(x + i, k) - top); });
+    const C total = row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW {
+      fetch_next_row(x + i, y + i, n);
+      return exp(load_k<V>(x + i, k) - top);
+    });
     const V log_total = V(C(log(double(total))));
     row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW { store_k(load_k<V>(x + i, k) - top - log_total, y + i, k); });
   }
