@@ -119,8 +119,18 @@ void FusedKernel::complete(std::span<const Spec* const> operands) {
   });
 }
 
-FusedLayout FusedKernel::layout_of(Operands in) const {
-  return make_layout(*this, [&](int operand, int axis) { return in[size_t(operand)]->strides()[size_t(axis)]; });
+const FusedLayout& FusedKernel::layout_of(Operands in, FusedLayout& room) const {
+  const StridedLayout* known = strided.load(std::memory_order_acquire);
+  bool fits = known;
+  for (size_t k = 0; fits && k < in.size(); ++k) fits = in[k]->strides() == known->strides[k];
+  if (fits) return known->layout;
+  room = make_layout(*this, [&](int operand, int axis) { return in[size_t(operand)]->strides()[size_t(axis)]; });
+  if (known) return room;
+  auto made = std::make_unique<StridedLayout>();
+  for (const Tensor* t : in) made->strides.push_back(t->strides());
+  made->layout = room;
+  if (strided.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) return made.release()->layout;
+  return room;
 }
 
 void FusedKernel::check(Operands in) const {

@@ -42,7 +42,17 @@ class Grain {
   std::atomic<int> left_{4};
 };
 
+// The layout for operands with such strides: the first such that a kernel met, which is mostly the only one.
+struct StridedLayout {
+  std::vector<Strides> strides;  // by operand
+  FusedLayout layout;
+};
+
 struct FusedKernel {
+  FusedKernel() = default;
+  FusedKernel(const FusedKernel&) = delete;
+  ~FusedKernel() { delete strided.load(std::memory_order_acquire); }
+
   // A kernel input: operand `operand` of the node, whose axis for axis i of the space is axes[i]; -1 where it does not
   // move. A counter has no operand (-1); its value moves by steps[i] along axis i. With `random`, the operand is a key,
   // and the input is the words that random_bits makes of it for the whole space, made row by row where they are used.
@@ -86,14 +96,15 @@ struct FusedKernel {
   std::vector<std::string> fused;  // the ops in it, in program order
   int64_t scratch_slots = 0;
   mutable Grain grain;
-  FusedLayout layout;     // where all operands are dense
+  FusedLayout layout;  // where all operands are dense
+  mutable std::atomic<const StridedLayout*> strided{nullptr};
   kernel::Compiled code;  // without a function, the interpreter runs it
 
   // Fills what follows from the rest: sums_rows, layout, scratch_slots, a first grain. `operands`: the node's input
   // specs.
   void complete(std::span<const Spec* const> operands);
-  // The layout for these operands.
-  FusedLayout layout_of(Operands in) const;
+  // The layout for these operands, kept here or made into `room`.
+  const FusedLayout& layout_of(Operands in, FusedLayout& room) const;
   // Throws what `checks` find.
   void check(Operands in) const;
   // "multiply, add, tanh".

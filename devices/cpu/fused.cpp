@@ -58,7 +58,8 @@ void run_checked(const KernelArgs& args) {
   if (dense) return run_layout({f, f.layout, std::move(base)}, args);
   bool random = false;  // keys are read as they lie when dense
   for (const FusedKernel::Access& a : f.inputs) random |= a.random;
-  const FusedLayout layout = f.layout_of(args.in);
+  FusedLayout room;
+  const FusedLayout& layout = f.layout_of(args.in, room);
   if (layout.joined && !f.kernel.streaming && !random) return run_layout({f, layout, std::move(base)}, args);
   std::vector<Tensor> copies;
   std::vector<const Tensor*> in;

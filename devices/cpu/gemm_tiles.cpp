@@ -152,7 +152,9 @@ void small(const Gemm& g, const T* a, const T* b, T* c) {
       strip(end - i, std::min(width, last - j), a + i * g.a_m, g.a_m, g.a_k, b + j, b_k, c + i * g.n + j, g.n, g.k,
             false);
   };
-  if (g.m >= 2 * tile_rows * num_threads() || strips < num_threads()) {
+  if (g.m * g.n * g.k < 2 * worth_a_thread) {
+    part(0, g.m, 0, g.n);
+  } else if (g.m >= 2 * tile_rows * num_threads() || strips < num_threads()) {
     parallel_for(g.m, std::max<int64_t>(tile_rows, worth_a_thread / (g.n * (g.k + 1))),
                  [&](int64_t begin, int64_t end) { part(begin, end, 0, g.n); });
   } else {
