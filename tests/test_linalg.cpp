@@ -148,6 +148,9 @@ TEST_CASE("every size finds a kernel that is right") {
                          {130, 257, 67},
                          {1, 500, 70},
                          {70, 500, 1},
+                         {70, 71, 72},
+                         {6, 700, 130},
+                         {3, 64, 1000},
                          {150, 300, 600}}) {
     INFO("m " << m << " k " << k << " n " << n);
     const Tensor x = samples::uniform({m, k}), y = samples::uniform({k, n}, -1, 1, 2);
@@ -190,6 +193,22 @@ TEST_CASE("set_deterministic makes long sums independent of the number of thread
   set_num_threads(before);
   set_deterministic(false);
   CHECK(same_bits(one, two));
+}
+
+TEST_CASE("threads share small products and those of few rows, and change no bit") {
+  const int before = num_threads();
+  for (auto [m, k, n] :
+       {std::array<int64_t, 3>{64, 64, 64}, {70, 50, 80}, {5, 700, 900}, {2, 300, 4001}, {72, 72, 72}}) {
+    INFO("m " << m << " k " << k << " n " << n);
+    const Tensor x = samples::uniform({m, k}), y = samples::uniform({k, n}, -1, 1, 2);
+    set_num_threads(1);
+    const Tensor one = matmul(x, y);
+    for (int t : {2, 3, 8}) {
+      set_num_threads(t);
+      CHECK(same_bits(matmul(x, y), one));
+    }
+  }
+  set_num_threads(before);
 }
 
 TEST_CASE("complex: products and the conjugate in vdot and in gradients") {

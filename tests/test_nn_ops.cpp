@@ -136,6 +136,24 @@ TEST_CASE("activations have numpy's values") {
   CHECK(near(hard_tanh(z), {-1, -1, -.5, 0, .5, 1}));
   CHECK(near(hard_sigmoid(z), {0, 0.333333333, 0.416666667, 0.5, 0.583333333, 1}, 1e-8));
   CHECK(near(hard_swish(z), {0, -0.333333333, -0.208333333, 0, 0.291666667, 4}, 1e-8));
+  const Tensor wide = tensor({-infinity, -30., -5., -3., -1., -.5, 0., .5, 4., infinity});
+  const std::vector<double> gelus = {0,
+                                     0,
+                                     -2.29179619663e-7,
+                                     -3.637392081773e-3,
+                                     -.1588080093917,
+                                     -.1542859901749,
+                                     0,
+                                     .3457140098251,
+                                     3.999929754052,
+                                     infinity};
+  CHECK(near(gelu(wide), gelus, 1e-12));
+  CHECK(near(gelu(wide.astype(f32)), gelus, 1e-7));
+  CHECK(near(gelu(tensor({-5.})) / gelus[2], {1}, 1e-11));  // no cancellation
+  CHECK(near(gelu(tensor({-5.}).astype(f32)) / gelus[2], {1}, 1e-5));
+  CHECK(near(gelu(z, true) - gelu(z, false), {0, 0, 0, 0, 0, 0}, 5e-4));
+  CHECK(near(grad([](const Tensor& v) { return sum(gelu(v)); })(tensor({-infinity, -1e20, 0., 1e20, infinity})),
+             {0, 0, .5, 1, 1}));
   CHECK(near(glu(z), {-1.5, -0.622459331, -0.491006895}, 1e-8));
   // No overflow behind the branch that is not taken.
   CHECK(near(grad([](const Tensor& v) { return sum(elu(v)); })(tensor({1000., -1000.})), {1, 0}));
