@@ -40,6 +40,7 @@ RILL_SCALAR2(divide, floats, x / y)
 RILL_SCALAR2(multiply_no_nan, floats, select(y == V(0), V(0), x* y))
 RILL_SCALAR2(tanh_grad, floats, select(y == V(0), V(0), y - x * y * x))
 RILL_SCALAR2(sigmoid_grad, floats, select(y == V(0), V(0), x* y - x * y * x))
+RILL_SCALAR2(gelu_grad, floats, select(y == V(0), V(0), gelu_slope(x) * y))
 RILL_SCALAR2(relu_grad, floats, select(x > V(0), y, V(0)))
 RILL_SCALAR2(atan2, floats, atan2(x, y))
 RILL_SCALAR2(copysign, floats, copysign(x, y))
@@ -78,24 +79,44 @@ RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cp
             .ref = REF2(ref::floats | ref::complexes, x / y),
             .vjp = VJP2(multiply_no_nan(reciprocal(conj(y)), g), multiply_no_nan(-conj(x / (y * y)), g)),
             .saves_in = save_both, .samples = (binary_samples<-300, 300, 50, 300>), .exported = {"Div", "RealDiv"})
-// Backward rules that a training step runs often, in one pass over memory; x is the forward result, y its cotangent.
-#define RILL_GRAD(fn, doc_text, reference, dx, dy, onnx_name, tf_name)       \
-  extern const Op fn##_op;                                                   \
-  const Op fn##_op(spec_of({.name = #fn,                                     \
-                            .doc = doc_text,                                 \
-                            .dtypes = float_set,                             \
-                            .cpu = cpu::scalar_kernel<#fn>,                  \
-                            .ref = REF2(ref::floats, reference),             \
-                            .vjp = VJP2(dx, dy),                             \
-                            .saves_in = save_both,                           \
-                            .samples = (binary_samples<-90, 90, -300, 300>), \
-                            .max_ulp = 16,                                   \
-                            .exported = {onnx_name, tf_name},                \
-                            .no_special_values = "x is a result of the forward op, within its range"}));
+namespace {
+long double gelu_slope_reference(long double x) {
+  if (std::abs(x) > 100) return x > 0;
+  constexpr long double c1 = 1.59576912160573071176L, c3 = c1 * 0.044715L;
+  const long double e = std::exp(-(c1 * x + c3 * x * x * x)), s = 1 / (1 + e);
+  return s + x * (c1 + 3 * c3 * x * x) * (e * s) * s;
+}
+// Far out it is 0, and what gives it must be finite.
+Tensor gelu_curvature(const Tensor& operand) {
+  constexpr double c1 = 1.59576912160573071176, c3 = 0.0713548162726002487763;
+  Tensor x = clip(operand, -10, 10), s = sigmoid(x * (c1 + c3 * x * x)), slope = c1 + 3 * c3 * x * x;
+  return s * (1 - s) * (2 * slope + x * (slope * slope * (1 - 2 * s) + 6 * c3 * x));
+}
+}  // namespace
+
+// Backward rules that a training step runs often, in one pass over memory; x is the forward result (of gelu and relu,
+// its operand), y its cotangent.
+#define RILL_GRAD(fn, doc_text, reference, dx, dy, onnx_name, tf_name, ...) \
+  extern const Op fn##_op;                                                  \
+  const Op fn##_op(                                                         \
+      spec_of({.name = #fn,                                                 \
+               .doc = doc_text,                                             \
+               .dtypes = float_set,                                         \
+               .cpu = cpu::scalar_kernel<#fn>,                              \
+               .ref = REF2(ref::floats, reference),                         \
+               .vjp = VJP2(dx, dy),                                         \
+               .saves_in = save_both,                                       \
+               .samples = (binary_samples<-90, 90, -300, 300>),             \
+               .max_ulp = 16,                                               \
+               .exported = {onnx_name, tf_name},                            \
+               .no_special_values = "x is within the range of the forward op" __VA_OPT__(, ) __VA_ARGS__}));
 RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x), multiply_no_nan(-2 * x * y, g),
           multiply_no_nan(1 - x * x, g), "", "TanhGrad")
 RILL_GRAD(sigmoid_grad, "x * y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : x * y - x * y * x),
           multiply_no_nan((1 - 2 * x) * y, g), multiply_no_nan(x * (1 - x), g), "", "SigmoidGrad")
+RILL_GRAD(gelu_grad, "y times the derivative of gelu at x, and 0 where y is 0",
+          (y == 0 ? 0 : gelu_slope_reference(x) * y), multiply_no_nan(gelu_curvature(x) * y, g),
+          apply1(gelu_grad_op, {&x, &g}, {}, Where::current()), "", "", .norm_tolerance = 4)
 RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like(g), where(x > 0, g, 0), "", "ReluGrad")
 
 // What chain rules multiply by: where no cotangent arrives, an infinite derivative does not matter. That is how the

@@ -19,6 +19,7 @@ struct Binary {
   Infer infer = infer_same;
   std::string_view no_gradient = "";
   std::string_view no_special_values = "";
+  double norm_tolerance = 0;
 };
 
 inline OpSpec spec_of(const Binary& b) {
@@ -27,6 +28,7 @@ inline OpSpec spec_of(const Binary& b) {
   s.vjp = b.vjp, s.saves_in = b.saves_in, s.saves_out = b.saves_out, s.no_gradient = b.no_gradient;
   s.cpu = b.cpu, s.cpu_dtypes = b.cpu_dtypes, s.ref = b.ref, s.samples = b.samples, s.max_ulp = b.max_ulp;
   s.exported = b.exported, s.no_special_values = b.no_special_values;
+  s.norm_tolerance = b.norm_tolerance;
   return s;
 }
 

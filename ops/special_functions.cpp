@@ -8,17 +8,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
-// x (1 + tanh(v / 2)) / 2 is x / (1 + e^-v), v = 2 sqrt(2/pi) (x + 0.044715 x^3): without the cancellation of 1 + tanh,
-// and fewer steps. Below `least` all is -0, in the numerator too, which keeps infinity / infinity out.
-template <Floating V>
-HWY_INLINE V gelu(V x) {
-  constexpr auto c1 = scalar_t<V>(-1.5957691216057307117597842397375274738),
-                 c3 = scalar_t<V>(-0.0713548162726002487763);
-  constexpr auto least = scalar_t<V>(F64<V> ? -32 : -16);
-  const V a = clamp(x, V(least), V(kInfinity<V>));
-  return a / (V(1) + exp(a * fma(a * a, V(c3), V(c1))));
-}
-
 RILL_SCALAR(sigmoid, floats, sigmoid(x))
 RILL_SCALAR(gelu, floats, gelu(x))
 RILL_SCALAR(softplus, floats, softplus(x))
@@ -38,7 +27,7 @@ namespace rill {
 
 using namespace elementwise;
 
-extern const Op sigmoid_grad_op;  // arithmetic.cpp
+extern const Op sigmoid_grad_op, gelu_grad_op;  // arithmetic.cpp
 
 namespace {
 constexpr double two_over_sqrt_pi = 1.12837916709551257390;
@@ -53,21 +42,13 @@ RILL_FLOAT_UNARY(softplus, "log(1 + e^x), without overflow", float_set, ref::flo
                  "Softplus", "Softplus")
 
 namespace {
-constexpr double gelu_c1 = 1.59576912160573071176,
-                 gelu_c3 = 0.0713548162726002487763;  // 2 sqrt(2/pi), 0.044715 times that
-
 long double gelu_reference(long double x) {
-  if (x < -100) return -0.0L;
-  return x / (1 + std::exp(-x * (1.59576912160573071176L + 0.044715L * 1.59576912160573071176L * x * x)));
-}
-// s + x s (1 - s) v', with s = sigmoid(v). Far out it is 0 or 1, and what gives it must be finite.
-Tensor gelu_derivative(const Tensor& x) {
-  Tensor z = clip(x, -32, 32), square = z * z, s = sigmoid(z * (gelu_c1 + gelu_c3 * square));
-  return s + z * s * (1 - s) * (gelu_c1 + 3 * gelu_c3 * square);
+  return x < -100 ? -0.0L : x / (1 + std::exp(-1.59576912160573071176L * (x + 0.044715L * x * x * x)));
 }
 }  // namespace
 RILL_FLOAT_UNARY(gelu, "x / (1 + e^-v), v = 2 sqrt(2/pi) (x + 0.044715 x^3): the tanh form of x Phi(x)", float_set,
-                 ref::floats, gelu_reference(x), chain(a, gelu_derivative(x)), IN, SAMPLES(-300, 300), 16, "", "")
+                 ref::floats, gelu_reference(x), apply1(gelu_grad_op, {&x, &a.cotangent[0]}, {}, Where::current()), IN,
+                 SAMPLES(-300, 300), 16, "", "")
 RILL_FLOAT_UNARY(erf, "error function, 2/sqrt(pi) times the integral of e^-t^2 from 0 to x", float_set, ref::floats,
                  std::erf(x), chain(a, two_over_sqrt_pi* exp(-(x* x))), IN, SAMPLES(-200, 200), 4, "Erf", "Erf")
 RILL_FLOAT_UNARY(erfc, "1 - erf(x), accurate for large x", float_set, ref::floats, std::erfc(x),

@@ -26,7 +26,7 @@ constexpr int64_t streamed_bytes = 40 << 20;  // more than most last-level cache
 // A sum over all axes but the last is added up by the kernel itself, row by row, where so many rows are of such a
 // length: memory is then read from its beginning to its end (sum(m * m, 0) of 4096x1024: 0.4 ms, not 0.9). Fewer rows
 // are folded tile by tile, which keeps more threads busy; shorter rows also, which takes several at a time.
-constexpr int64_t many_rows = 2048, shortest_added = 128, longest_added = 8192;
+constexpr int64_t many_rows = 1024, shortest_added = 128, longest_added = 8192;
 
 class Lowering {
  public:

@@ -26,20 +26,25 @@ struct ExpParts {
   V p;
 };
 
-// The polynomial p(r) above; `fine` takes one more term, for where p itself is the result.
+// The polynomial p(r) above; `fine` takes one more term, for where p itself is the result. Even and odd powers apart:
+// as many steps as Horner's rule has for all, and half as many that wait for one another.
 template <bool fine, class V>
 HWY_INLINE V expm1_kernel(V r) {
-  V q;
+  const V s = r * r;
+  V even, odd;
   if constexpr (F64<V>) {
-    q = polynomial(r, 2.0888457902208923e-9, 2.510812508742171e-8, 2.7557331446849543e-7, 2.7557246403289458e-6,
-                   2.4801587297404822e-5, 1.9841269884679719e-4, 1.388888888887782e-3, 8.3333333333217834e-3,
-                   4.1666666666666699e-2, 1.6666666666666677e-1, 0.5);
+    even = polynomial(s, 2.0888457902208923e-9, 2.7557331446849543e-7, 2.4801587297404822e-5, 1.388888888887782e-3,
+                      4.1666666666666699e-2, 0.5);
+    odd = polynomial(s, 2.510812508742171e-8, 2.7557246403289458e-6, 1.9841269884679719e-4, 8.3333333333217834e-3,
+                     1.6666666666666677e-1);
   } else if constexpr (fine) {
-    q = polynomial(r, 1.97762798e-4, 1.39320444e-3, 8.33353214e-3, 4.16664965e-2, 1.66666657e-1, 0.5);
+    even = polynomial(s, 1.39320444e-3, 4.16664965e-2, 0.5);
+    odd = polynomial(s, 1.97762798e-4, 8.33353214e-3, 1.66666657e-1);
   } else {
-    q = polynomial(r, 1.38357084e-3, 8.36712215e-3, 4.16677557e-2, 1.6666539e-1, 4.9999997e-1);
+    even = polynomial(s, 1.38357084e-3, 4.16677557e-2, 4.9999997e-1);
+    odd = polynomial(s, 8.36712215e-3, 1.6666539e-1);
   }
-  return fma(r * r, q, r);
+  return fma(s, fma(odd, r, even), r);
 }
 
 // For |x| < 2000. n may lie outside of what an exponent holds: the caller clamps x or scales in two steps.

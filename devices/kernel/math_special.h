@@ -44,6 +44,29 @@ HWY_INLINE V erfc_kernel(V a) {
   return scale(fma(y, p, y), e.whole);
 }
 
+// x (1 + tanh(v/2)) / 2 as x / (1 + e^-v), v = 2 sqrt(2/pi) (x + 0.044715 x^3): fewer steps, and none of the
+// cancellation in 1 + tanh. All x; far below 0 the numerator is bounded, which keeps infinity / infinity out.
+template <class V>
+constexpr auto kGeluLinear = scalar_t<V>(1.5957691216057307117597842397375274738);  // of v: 2 sqrt(2/pi)
+template <class V>
+constexpr auto kGeluCubic = scalar_t<V>(0.0713548162726002487763387522798635);  // that times 0.044715
+
+template <Floating V>
+HWY_INLINE V gelu(V x) {
+  const V a = clamp(x, V(scalar_t<V>(F64<V> ? -32 : -16)), V(kInfinity<V>));
+  return a / (V(1) + exp(a * fma(a * a, V(-kGeluCubic<V>), V(-kGeluLinear<V>))));
+}
+
+// The derivative of gelu: s + x v' s (1 - s) with s = 1 / (1 + e) and 1 - s = e s, e = e^-v. All x; beyond the bounds
+// it is 0 or 1, and e is finite within them.
+template <Floating V>
+HWY_INLINE V gelu_slope(V x) {
+  constexpr auto bound = scalar_t<V>(F64<V> ? 21 : 10);
+  const V a = clamp(x, V(-bound), V(bound)), q = a * a;
+  const V e = exp(a * fma(q, V(-kGeluCubic<V>), V(-kGeluLinear<V>))), s = V(1) / (V(1) + e);
+  return fma(a * fma(q, V(3 * kGeluCubic<V>), V(kGeluLinear<V>)), (e * s) * s, s);
+}
+
 // erf(a) where it is small, 0 <= a < 0.9 in float32 and 1 in float64: a + a P(a^2), minimax, relative error 2^-30 and
 // 2^-56.
 template <class V>
