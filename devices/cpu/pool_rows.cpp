@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "rill/devices/threads.h"
+#include "rill/tensor/small_vec.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/pool_rows.cpp"
@@ -21,27 +22,53 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// The part of a window that lies inside the input, one window at a time.
+// The part of a window that lies inside the input, one window at a time, from window `first` of the flattened output
+// space on.
 struct Windows {
   const Sliding& s;
-  int64_t lo[3], hi[3];  // positions in the input, [lo, hi)
+  int64_t lo[3], hi[3];          // positions in the input, [lo, hi)
+  int64_t at[3];                 // in the output space
+  int64_t base = 0;              // offset of the window's first element
+  bool whole = false;            // it lies inside
+  SmallVec<int64_t, 16> offset;  // of its elements, from the first
 
-  explicit Windows(const Sliding& sliding) : s(sliding) {}
-  // Window `p` of the flattened output space; false where none of it is inside.
-  void go_to(int64_t p) {
-    for (int a = 3; a-- > 0; p /= s.out[a]) {
-      const int64_t start = p % s.out[a] * s.stride[a] - s.lo[a];
-      lo[a] = std::max<int64_t>(start, 0);
-      hi[a] = std::min(start + s.window[a], s.in[a]);
+  Windows(const Sliding& sliding, int64_t first) : s(sliding) {
+    for (int a = 3; a-- > 0; first /= s.out[a]) at[a] = first % s.out[a];
+    for (int64_t i = 0; i < s.window[0]; ++i)
+      for (int64_t j = 0; j < s.window[1]; ++j)
+        for (int64_t k = 0; k < s.window[2]; ++k) offset.push_back((i * s.in[1] + j) * s.in[2] + k);
+    look();
+  }
+  void next() {
+    for (int a = 3; a-- > 0;) {
+      if (++at[a] < s.out[a]) break;
+      at[a] = 0;
     }
+    look();
   }
   int64_t inside() const { return (hi[0] - lo[0]) * (hi[1] - lo[1]) * (hi[2] - lo[2]); }
   // f(offset in channels' rows of the input) for every element inside, row-major.
   template <class F>
   HWY_INLINE void each(F&& f) const {
+    if (whole) {
+      for (int64_t o : offset) f(base + o);
+      return;
+    }
     for (int64_t i = lo[0]; i < hi[0]; ++i)
       for (int64_t j = lo[1]; j < hi[1]; ++j)
         for (int64_t k = lo[2]; k < hi[2]; ++k) f((i * s.in[1] + j) * s.in[2] + k);
+  }
+
+ private:
+  void look() {
+    whole = true;
+    for (int a = 0; a < 3; ++a) {
+      const int64_t start = at[a] * s.stride[a] - s.lo[a], end = start + s.window[a];
+      lo[a] = std::max<int64_t>(start, 0);
+      hi[a] = std::min(end, s.in[a]);
+      whole = whole && lo[a] == start && hi[a] == end;
+    }
+    base = (lo[0] * s.in[1] + lo[1]) * s.in[2] + lo[2];
   }
 };
 
@@ -116,10 +143,9 @@ void max_kernel(const PoolJob& job) {
   const Sliding& s = job.s;
   const int64_t channels = s.in_channels;
   each_image(s, true, [&](int64_t n, int64_t begin, int64_t end) HWY_ATTR {
-    Windows w(s);
+    Windows w(s, begin);
     const float* x = job.x + n * in_size(s) * channels;
-    for (int64_t p = begin; p < end; ++p) {
-      w.go_to(p);
+    for (int64_t p = begin; p < end; ++p, w.next()) {
       float* out = job.out + (n * out_size(s) + p) * channels;
       each_vector(channels, [&](int64_t c, size_t count) HWY_ATTR {
         const D d;
@@ -140,11 +166,10 @@ void max_pick_kernel(const PoolJob& job) {
   const Sliding& s = job.s;
   const int64_t channels = s.in_channels;
   each_image(s, true, [&](int64_t n, int64_t begin, int64_t end) HWY_ATTR {
-    Windows w(s);
+    Windows w(s, begin);
     const float* x = job.x + n * in_size(s) * channels;
     const float* from = job.y + n * in_size(s) * channels;
-    for (int64_t p = begin; p < end; ++p) {
-      w.go_to(p);
+    for (int64_t p = begin; p < end; ++p, w.next()) {
       float* out = job.out + (n * out_size(s) + p) * channels;
       each_vector(channels, [&](int64_t c, size_t count) HWY_ATTR {
         const D d;
@@ -169,12 +194,11 @@ void max_grad_kernel(const PoolJob& job) {
   for (int a = 0; a < 3; ++a)
     tiles = tiles && s.stride[a] == s.window[a] && s.lo[a] == 0 && s.out[a] * s.stride[a] == s.in[a];
   each_image(s, tiles, [&](int64_t n, int64_t begin, int64_t end) HWY_ATTR {
-    Windows w(s);
+    Windows w(s, begin);
     const float* x = job.x + n * in_size(s) * channels;
     float* out = job.out + n * in_size(s) * channels;
     if (!tiles) std::memset(out, 0, size_t(in_size(s) * channels) * sizeof(float));
-    for (int64_t p = begin; p < end; ++p) {
-      w.go_to(p);
+    for (int64_t p = begin; p < end; ++p, w.next()) {
       const float* cotangent = job.y + (n * out_size(s) + p) * channels;
       each_vector(channels, [&](int64_t c, size_t count) HWY_ATTR {
         const D d;
@@ -196,10 +220,9 @@ void avg_kernel(const PoolJob& job) {
   const Sliding& s = job.s;
   const int64_t channels = s.in_channels;
   each_image(s, true, [&](int64_t n, int64_t begin, int64_t end) HWY_ATTR {
-    Windows w(s);
+    Windows w(s, begin);
     const float* x = job.x + n * in_size(s) * channels;
-    for (int64_t p = begin; p < end; ++p) {
-      w.go_to(p);
+    for (int64_t p = begin; p < end; ++p, w.next()) {
       const float divisor = float(job.count_include_pad ? window_size(s) : w.inside());
       float* out = job.out + (n * out_size(s) + p) * channels;
       each_vector(channels, [&](int64_t c, size_t count) HWY_ATTR {
@@ -215,11 +238,10 @@ void avg_grad_kernel(const PoolJob& job) {
   const Sliding& s = job.s;
   const int64_t channels = s.in_channels;
   each_image(s, false, [&](int64_t n, int64_t begin, int64_t end) HWY_ATTR {
-    Windows w(s);
+    Windows w(s, begin);
     float* out = job.out + n * in_size(s) * channels;
     std::memset(out, 0, size_t(in_size(s) * channels) * sizeof(float));
-    for (int64_t p = begin; p < end; ++p) {
-      w.go_to(p);
+    for (int64_t p = begin; p < end; ++p, w.next()) {
       const float divisor = float(job.count_include_pad ? window_size(s) : w.inside());
       const float* cotangent = job.y + (n * out_size(s) + p) * channels;
       each_vector(channels, [&](int64_t c, size_t count) HWY_ATTR {
