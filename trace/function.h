@@ -61,6 +61,7 @@ class FunctionCore {
 
   FunctionCore(std::string name, FunctionOptions options);
   ~FunctionCore();
+  FunctionCore(const FunctionCore&) = delete;
 
   // Finds or makes the trace for the body's arguments and runs it. Gives the result tensors; `prototype` says what to
   // put them into.

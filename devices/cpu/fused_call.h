@@ -101,6 +101,7 @@ struct Call {
   void tile(int64_t first, int64_t rows, int64_t step, int64_t width, size_t output, char* to, int64_t element) const {
     const size_t out = f.inputs.size() + output;
     const bool one_row = l.rows == 1, row_by_row = l.n == width && step == width && first % width == 0;
+    // Runs that follow one another are one run, which spares the kernel an end, perhaps all it does, with masks.
     if (one_row && step == width && rows > 1) return tile(first, 1, 0, rows * width, output, to, element);
     if (!l.packs && (one_row || row_by_row) && rows > 1) {  // the runs lie evenly in every operand
       const int64_t row = first / l.n, at = first % l.n;

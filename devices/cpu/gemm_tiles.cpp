@@ -144,7 +144,6 @@ void small(const Gemm& g, const T* a, const T* b, T* c) {
     b = packed;
     b_k = g.n;
   }
-  if (g.m == 0 || g.n == 0) return;
   constexpr int64_t worth_a_thread = 1 << 16;  // multiplications, which take as long as handing work over
   const int64_t width = strip_width<T>(), strips = (g.n + width - 1) / width;
   const auto part = [&](int64_t i, int64_t end, int64_t j, int64_t last) {
@@ -155,10 +154,10 @@ void small(const Gemm& g, const T* a, const T* b, T* c) {
   if (g.m * g.n * g.k < 2 * worth_a_thread) {
     part(0, g.m, 0, g.n);
   } else if (g.m >= 2 * tile_rows * num_threads() || strips < num_threads()) {
-    parallel_for(g.m, std::max<int64_t>(tile_rows, worth_a_thread / (g.n * (g.k + 1))),
+    parallel_for(g.m, std::max<int64_t>(tile_rows, worth_a_thread / (g.n * g.k)),
                  [&](int64_t begin, int64_t end) { part(begin, end, 0, g.n); });
   } else {
-    parallel_for(strips, 1 + worth_a_thread / (g.m * (g.k + 1) * width),
+    parallel_for(strips, 1 + worth_a_thread / (g.m * g.k * width),
                  [&](int64_t begin, int64_t end) { part(0, g.m, begin * width, std::min(g.n, end * width)); });
   }
 }
