@@ -8,3 +8,8 @@ using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
 #endif
+#include <string>
+
+// Says that the test case that runs now cannot test what its name says, and why: it counts as skipped, not as passed
+// (count.py), and CI fails on a skip that it does not expect.
+void skip_case(const std::string& reason);

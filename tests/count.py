@@ -1,6 +1,7 @@
-"""Prints what a run of `meson test` counted: "N passed, N failed, N skipped", and the names of what failed.
+"""Prints what a run of `meson test` counted: "N passed, N failed, N skipped", and the names of what failed or was skipped.
 
-usage: count.py BUILD. A Catch2 program counts as its test cases, anything else as one.
+usage: count.py BUILD. A Catch2 program counts as its test cases, anything else as one. A test case that says that it
+cannot run here (skip_case of catch.h) counts as skipped.
 Exits 1 when something failed or nothing ran.
 """
 import json
@@ -9,7 +10,7 @@ import re
 import sys
 
 passed = failed = skipped = 0
-names = []
+names, skips = [], []
 log = pathlib.Path(sys.argv[1], "meson-logs/testlog.json")
 if log.exists():
     for line in log.read_text().splitlines():
@@ -17,6 +18,7 @@ if log.exists():
         output = test.get("stdout", "")
         if test["result"] == "SKIP":
             skipped += 1
+            skips.append(f"{test['name']}: {output.strip().splitlines()[-1] if output.strip() else ''}")
             continue
         good, bad = (1, 0) if test["result"] in ("OK", "EXPECTEDFAIL") else (0, 1)
         if match := re.search(r"^All tests passed \(.* in (\d+) test cases?\)", output, re.M):
@@ -25,11 +27,17 @@ if log.exists():
             counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped)", match.group(2))}
             good, bad = counts.get("passed", 0), max(bad, counts.get("failed", 0))
             skipped += counts.get("skipped", 0)
+        said = re.findall(r"^skipped: (.+)$", output, re.M)
+        skips += [f"{test['name']}: {what}" for what in said]
+        skipped += len(said)
+        good -= min(good, len(said))
         passed += good
         failed += bad
         if bad:
             names.append(f"{test['name']}: {test['result'].lower()}")
 
+for name in skips:
+    print(f"skipped  {name}")
 for name in names:
     print(f"failed  {name}")
 print(f"{passed} passed, {failed} failed, {skipped} skipped")

@@ -13,6 +13,7 @@
 
 #include "catch.h"
 #include "kernel_helpers.h"
+#include "needs.h"
 #include "rill/devices/kernel/cache.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/kernel/object.h"
@@ -34,12 +35,6 @@ struct Folder {
   }
   ~Folder() { fs::remove_all(path); }
 };
-
-bool available() {
-  if (kernel::no_compiler_reason().empty()) return true;
-  WARN("skipped: " + kernel::no_compiler_reason());
-  return false;
-}
 
 std::string read_file(const std::string& path) {
   std::ifstream f(path, std::ios::binary);
@@ -181,7 +176,7 @@ TEST_CASE("beyond its size the files least recently written go") {
 }
 
 TEST_CASE("a kernel on disk runs without the compiler; a damaged one is compiled again") {
-  if (!available()) return;
+  if (!has_compiler()) return;
   Folder folder;
   const Kernel k = scaled(0x40400000);
   const auto compiled_from = [&](Compiled::From expected) {
@@ -201,7 +196,7 @@ TEST_CASE("a kernel on disk runs without the compiler; a damaged one is compiled
 }
 
 TEST_CASE("damaged object files are errors, never crashes") {
-  if (!available()) return;
+  if (!has_compiler()) return;
   Folder folder;
   const int status = in_child([&] {
     setenv("RILL_CACHE_DIR", "", 1);

@@ -9,6 +9,7 @@
 
 #include "catch.h"
 #include "kernel_helpers.h"
+#include "needs.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/kernel/object.h"
 #include "rill/devices/llvm/compile.h"
@@ -21,12 +22,6 @@ namespace {
 
 // What is compiled here is not left in the user's cache.
 const bool no_disk = [] { return setenv("RILL_CACHE_DIR", "/dev/null", 1) == 0; }();
-
-bool available() {
-  if (kernel::no_compiler_reason().empty()) return true;
-  WARN("skipped: " + kernel::no_compiler_reason());
-  return false;
-}
 
 constexpr int64_t sizes[] = {0, 1, 15, 16, 17, 31, 32, 33, 100, 1024, 1025, 5000};
 constexpr int64_t row_counts[] = {0, 1, 3};
@@ -52,7 +47,7 @@ Inst inst(Code c, DType t, std::vector<int32_t> in, uint64_t imm = 0) {
 }  // namespace
 
 TEST_CASE("an elementwise kernel, at every row size, in place too") {
-  if (!available()) return;
+  if (!has_compiler()) return;
   for (DType d : {f32, f64, i32, i64, u8}) {
     Kernel k;
     k.inputs = {{d}, {d}, {d, Input::Kind::uniform}};
@@ -66,7 +61,7 @@ TEST_CASE("an elementwise kernel, at every row size, in place too") {
 }
 
 TEST_CASE("reductions, alone, after and before elementwise work") {
-  if (!available()) return;
+  if (!has_compiler()) return;
   for (DType d : {f32, f64, i32, i64, u32, i8})
     for (Code c : {Code::reduce_sum, Code::reduce_prod, Code::reduce_max, Code::reduce_min}) {
       Kernel k;
@@ -81,7 +76,7 @@ TEST_CASE("reductions, alone, after and before elementwise work") {
 }
 
 TEST_CASE("sums of zeros, maxima of zeros of both signs and of NaN") {
-  if (!available()) return;
+  if (!has_compiler()) return;
   for (Code c : {Code::reduce_sum, Code::reduce_prod, Code::reduce_max, Code::reduce_min}) {
     Kernel k;
     k.inputs = {{f32}};
@@ -106,7 +101,7 @@ TEST_CASE("sums of zeros, maxima of zeros of both signs and of NaN") {
 }
 
 TEST_CASE("softmax and variance: passes, values kept and read again") {
-  if (!available()) return;
+  if (!has_compiler()) return;
   Kernel k;
   k.inputs = {{f32}, {bf16}};
   k.body = {inst(Code::input, f32, {}, 0), inst(Code::input, bf16, {}, 1),   inst(Code::convert, f32, {1}),
@@ -119,7 +114,7 @@ TEST_CASE("softmax and variance: passes, values kept and read again") {
 }
 
 TEST_CASE("conversions between all types, of ordinary and of extreme numbers") {
-  if (!available()) return;
+  if (!has_compiler()) return;
   const DType all[] = {boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64};
   for (DType from : all) {
     Kernel k;
@@ -136,7 +131,7 @@ TEST_CASE("conversions between all types, of ordinary and of extreme numbers") {
 }
 
 TEST_CASE("random kernels give the interpreter's bits") {
-  if (!available()) return;
+  if (!has_compiler()) return;
   const char* setting = std::getenv("RILL_RANDOM_KERNELS");  // how many; by default few enough for every run
   const int count = setting ? std::atoi(setting) : 300;
   for (int seed = 0; seed < count; ++seed) {
@@ -154,7 +149,7 @@ TEST_CASE("random kernels give the interpreter's bits") {
 }
 
 TEST_CASE("code for older processors gives the same bits") {
-  if (!available()) return;
+  if (!has_compiler()) return;
 #if defined(__x86_64__)
   Dl_info here;
   REQUIRE(dladdr(reinterpret_cast<const void*>(&kernel::compile), &here));
@@ -179,7 +174,7 @@ TEST_CASE("code for older processors gives the same bits") {
 }
 
 TEST_CASE("equal kernels are compiled once, by whichever thread comes first") {
-  if (!available()) return;
+  if (!has_compiler()) return;
   Kernel k;
   k.inputs = {{f32}};
   k.body = {inst(Code::input, f32, {}, 0), inst(Code::constant, f32, {}, 0x40490fdb), inst(Code::mul, f32, {0, 1})};

@@ -11,6 +11,7 @@
 #include "catch.h"
 #include "child.h"
 #include "messages.h"
+#include "needs.h"
 #include "rill/nn.h"
 #include "rill/rill.h"
 #include "rill/trace/executable.h"
@@ -187,7 +188,7 @@ TEST_CASE("kernel counts: training steps") {
 }
 
 TEST_CASE("kernel counts: what a call runs") {
-  if (!kernel::no_compiler_reason().empty()) return;
+  if (!has_compiler()) return;
   jit::Mode before = jit::mode();
   jit::set_mode(jit::Mode::wait);
   auto f = function("f", [](const Tensor& x) { return softmax(x * 2 + 1, -1); });
@@ -218,7 +219,7 @@ TEST_CASE("RILL_LOG=kernels: what each graph was compiled into, those inside con
   std::string out;
   CHECK(child("RILL_LOG=kernels", "child: a loop with a kernel", out) == 0);
   INFO(out);
-  if (!kernel::no_compiler_reason().empty()) return;
+  if (!has_compiler()) return;
   CHECK(has(out, "rill: looped/body: compiled in "));
   CHECK(has(out, "  fused(multiply, tanh, add) -> f32[3]; "));
   CHECK(has(out, "rill: looped: eager kernels: nothing to fuse"));
@@ -233,7 +234,7 @@ TEST_CASE("RILL_LOG=passes: a line a pass, what did nothing says so, fused kerne
   CHECK(has(out, "rill: logged: constant folding (unchanged)"));
   CHECK(has(out, "rill: logged: common subexpressions (6 -> 5 nodes)"));
   CHECK(has(out, "rill: logged: copies for views (unchanged)"));
-  if (kernel::no_compiler_reason().empty()) {
+  if (has_compiler()) {
     CHECK(has(out, "rill: logged: fusion (5 -> 3 nodes)"));
     CHECK(has(out, "rill: logged:   fused(tanh, multiply, add) -> f32[4]"));
   }

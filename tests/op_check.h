@@ -1,0 +1,122 @@
+// Comparing kernels with their reference: one device's kernel alone, and the error that an op's record allows.
+#pragma once
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rill/ops/apply.h"
+#include "rill/rill.h"
+
+namespace op_check {
+
+using namespace rill;
+using Inputs = std::vector<Tensor>;
+
+inline std::vector<const Tensor*> pointers(const Inputs& in) {
+  std::vector<const Tensor*> p;
+  for (const Tensor& t : in) p.push_back(&t);
+  return p;
+}
+
+inline std::string describe(const Op& op, const Inputs& in, const Attrs& attrs) {
+  std::string s = std::string(op.name) + "(";
+  for (const Tensor& t : in) s += to_string(t.spec()) + " ";
+  return s + to_string(attrs) + ")";
+}
+
+inline Inputs run(const Op& op, const Inputs& in, const Attrs& attrs, Where where = Where::current()) {
+  auto p = pointers(in);
+  Tensors out = apply(op, Operands(p), attrs, where);
+  return {out.begin(), out.end()};
+}
+
+// Runs one device's kernel on dense host tensors.
+inline Inputs run_on(Device device, const Op& op, const Inputs& in, const Attrs& attrs) {
+  std::vector<const Spec*> specs;
+  for (const Tensor& t : in) specs.push_back(&t.spec());
+  OutSpecs out_specs = infer(op, specs, attrs, Where::current());
+  Inputs out;
+  std::vector<Tensor*> out_pointers;
+  for (const Spec& s : out_specs) out.push_back(empty_tensor(s));
+  for (Tensor& t : out) out_pointers.push_back(&t);
+  DType d = in.empty() ? out[0].dtype() : in[0].dtype();
+  auto p = pointers(in);
+  kernel_for(op, device, d)({p, out_pointers, attrs});
+  return out;
+}
+
+// What `op` gives for a product of such magnitudes has cancelling signs in the complex plane: add the parts up.
+inline Tensor summed_parts(const Tensor& t) {
+  return is_complex(t.dtype()) ? complex(abs(real(t)) + abs(imag(t)), abs(real(t)) + abs(imag(t))) : t;
+}
+
+inline double epsilon(DType d) {
+  switch (real_of(d)) {
+    case DType::f16: return 0x1p-10;
+    case DType::bf16: return 0x1p-7;
+    case DType::f32: return 0x1p-23;
+    case DType::f64: return 0x1p-52;
+    default: return 0;
+  }
+}
+inline double smallest(DType d) {
+  return real_of(d) == f16 ? 0x1p-24 : real_of(d) == f64 ? 0x1p-1074 : real_of(d) == bf16 ? 0x1p-133 : 0x1p-149;
+}
+
+// One unit in the last place of `d` at `x`.
+inline double ulp_at(double x, DType d) {
+  if (x == 0 || !std::isfinite(x)) return smallest(d);
+  return std::max(smallest(d), std::ldexp(epsilon(d), std::ilogb(x)));
+}
+
+// The parts of a tensor as doubles: real and imaginary ones in turn.
+inline std::vector<double> numbers(const Tensor& t) {
+  if (!is_complex(t.dtype())) return t.astype(f64).to_vector<double>();
+  std::vector<double> out;
+  for (std::complex<double> z : t.to_vector<std::complex<double>>()) out.push_back(z.real()), out.push_back(z.imag());
+  return out;
+}
+
+// How `got` differs from `want` beyond what the record allows, or "". `magnitude`: what the op gives for the operands'
+// magnitudes, where the allowance goes by the sum of the terms.
+inline std::string mismatch(const Op& op, const Tensor& got, const Tensor& want, const Tensor& magnitude) {
+  if (!(got.shape() == want.shape()) || got.dtype() != want.dtype())
+    return to_string(got.spec()) + " where " + to_string(want.spec()) + " is right";
+  if (got.dtype() == DType::string)
+    return got.to_vector<std::string>() == want.to_vector<std::string>() ? "" : "other strings";
+  auto a = numbers(got), b = numbers(want), m = magnitude.defined() ? numbers(magnitude) : b;
+  double largest = 0;
+  for (double x : b)
+    if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+  for (size_t i = 0; i < a.size(); ++i) {
+    if ((std::isnan(a[i]) && std::isnan(b[i])) || a[i] == b[i]) continue;
+    double allowed = 0;
+    if (is_differentiable(got.dtype())) {
+      allowed = op.max_ulp * ulp_at(b[i], got.dtype());
+      // Half precision is computed in f32 and rounded once more.
+      if (got.dtype() == f16 || got.dtype() == bf16) allowed = std::max(allowed, ulp_at(b[i], got.dtype()));
+      allowed += op.norm_tolerance * epsilon(got.dtype()) * largest;
+      if (op.sum_tolerance) allowed += op.sum_tolerance * epsilon(got.dtype()) * std::abs(m[i]) + smallest(got.dtype());
+    }
+    if (!(std::abs(a[i] - b[i]) <= allowed))
+      return fmt::format("element {}: {}, reference {}, off by {} ulp", i, a[i], b[i],
+                         std::abs(a[i] - b[i]) / ulp_at(b[i], got.dtype()));
+  }
+  return "";
+}
+
+inline Inputs magnitudes(const Inputs& in) {
+  Inputs out;
+  for (const Tensor& t : in) {
+    if (is_complex(t.dtype())) out.push_back((abs(real(t)) + abs(imag(t))) * complex(1.0f, 1.0f).astype(t.dtype()));
+    else out.push_back(is_floating(t.dtype()) ? abs(t) : t);
+  }
+  return out;
+}
+
+}  // namespace op_check
