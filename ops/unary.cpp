@@ -241,7 +241,11 @@ Tensor sinc(const Tensor& x, Where where) {
 }
 Tensor gelu(const Tensor& x, bool approximate, Where where) {
   CallerScope caller(where);
-  return approximate ? gelu(x, where) : 0.5 * x * (1 + erf(x * 0.70710678118654752440));
+  if (approximate) return gelu(x, where);
+  // erfc keeps its digits far to the left, where 1 + erf has none. f16 and bf16 would lose them between the steps.
+  const DType d = to_floating(x.dtype());
+  const Tensor f = astype(x, is_half(d) ? f32 : d);
+  return astype(multiply_no_nan(f, 0.5 * erfc(f * -0.70710678118654752440)), d);
 }
 Tensor nan_to_num(const Tensor& x, double nan, Where where) {
   CallerScope caller(where);
