@@ -288,7 +288,7 @@ Tensor adaptive_pool(const Op& op, const Tensor& x, const Dims& out, Layout layo
   const size_t n = space_count(x, op.name, where);
   const Dims sizes = for_each_axis(out, n, 1, op.name, "out", where);
   Tensor y = x;
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t i = n; i-- > 0;) {  // the last axis first: of equal elements the first in row-major order wins
     const int64_t in = x.shape()[space_axis(layout, i)];
     if (sizes[i] < 1 || in < 1)
       fail(op.name,
