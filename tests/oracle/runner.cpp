@@ -1,0 +1,328 @@
+// Compares rill with its judges: each case (cases.h) eager, on ref:0, traced, and compiled; its gradients by a tape
+// inside a traced function and by one around it. Values are held to what the judge says, traced ones to eager bits.
+//
+//   runner CASES.gz... [--compile N] [--only NAME] [--cover]
+//
+// --compile N compiles the traces of every N-th case (0: of none); --only takes one function's cases; --cover fails
+// where more public functions have no case than tests/oracle/without_case.txt says, or fewer, so that it may only fall.
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <set>
+
+#include "../same.h"
+#include "cases.h"
+
+namespace oracle {
+
+using namespace rill;
+
+namespace {
+
+// --- Comparing with what is expected
+// --------------------------------------------------------------------------------------
+
+struct Precision {
+  double epsilon, smallest, largest;
+};
+Precision precision(DType d) {
+  switch (real_of(d)) {
+    case DType::f16: return {0x1p-10, 0x1p-24, 65504};
+    case DType::bf16: return {0x1p-7, 0x1p-133, 0x1.fep127};
+    case DType::f32: return {0x1p-23, 0x1p-149, 0x1.fffffep127};
+    default: return {0x1p-52, 0x1p-1074, 0x1.fffffffffffffp1023};
+  }
+}
+
+double ulp_at(double x, const Precision& p) {
+  if (x == 0 || !std::isfinite(x)) return p.smallest;
+  return std::max(p.smallest, std::ldexp(p.epsilon, std::ilogb(x)));
+}
+
+// Real parts, or real and imaginary ones in turn.
+std::vector<double> numbers(const Tensor& t) {
+  if (!is_complex(t.dtype())) return t.astype(f64).to_vector<double>();
+  std::vector<double> re = real(t).astype(f64).to_vector<double>(), im = imag(t).astype(f64).to_vector<double>(), out;
+  for (size_t i = 0; i < re.size(); ++i) out.push_back(re[i]), out.push_back(im[i]);
+  return out;
+}
+
+bool close(double got, double want, double unit, const Expected& e, double absolute, const Precision& p) {
+  if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want);
+  if (got == want) return e.exact || absolute > 0 || want != 0 || std::signbit(got) == std::signbit(want);
+  if (e.exact) return false;
+  // Where the judge rounds to infinity, the largest number may be a unit away.
+  if (std::isinf(want) && !std::isinf(got))
+    return e.ulp > 0 && std::abs(got) >= p.largest * (1 - e.ulp * p.epsilon) && (got > 0) == (want > 0);
+  if (std::isinf(got) && !std::isinf(want))
+    return e.ulp > 0 && std::abs(want) >= p.largest * (1 - e.ulp * p.epsilon) && (got > 0) == (want > 0);
+  return std::abs(got - want) <= e.ulp * unit + absolute;
+}
+
+std::string element(const Tensor& t, int64_t i) { return to_string(t.reshape({-1})(i)); }
+
+// "" where it is as expected.
+std::string difference(const Tensor& got, const Expected& e) {
+  const Tensor& want = e.value;
+  if (got.dtype() != want.dtype() || got.shape() != want.shape())
+    return "gives " + to_string(got.spec()) + ", not " + to_string(want.spec());
+  if (!is_differentiable(want.dtype()) && e.exact) {
+    if (same_bits(got, want)) return "";
+    Tensor differs = got != want;
+    const int64_t i = argmax(differs).item<int64_t>();
+    return "element " + std::to_string(i) + " is " + element(got, i) + ", not " + element(want, i);
+  }
+  const Precision p = precision(want.dtype());
+  const std::vector<double> a = numbers(got), b = numbers(want),
+                            off = e.exact ? std::vector<double>{0} : e.abs.to_vector<double>();
+  const size_t parts = is_complex(want.dtype()) ? 2 : 1;
+  std::string text;
+  double worst = -1;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double size =
+        parts == 2 && std::isfinite(b[i ^ 1]) && std::isfinite(b[i]) ? std::hypot(b[i], b[i ^ 1]) : b[i];
+    const double unit = ulp_at(size, p), absolute = off.size() == 1 ? off[0] : off[i / parts];
+    const bool ok = close(a[i], b[i], unit, e, absolute, p) &&
+                    !(e.exact && a[i] == 0 && b[i] == 0 && std::signbit(a[i]) != std::signbit(b[i]));
+    if (ok) continue;
+    const double units = std::isfinite(a[i] - b[i]) ? std::abs(a[i] - b[i]) / unit : HUGE_VAL;
+    if (units <= worst) continue;
+    worst = units;
+    std::ostringstream out;
+    out.precision(17);
+    out << "element " << i / parts << " is " << a[i] << ", not " << b[i] << ": off by " << units << " ulp, " << e.ulp
+        << " ulp";
+    if (absolute > 0) out << " + " << absolute;
+    text = out.str() + " are allowed";
+  }
+  return text;
+}
+
+std::string difference(const Values& got, const std::vector<Expected>& want) {
+  if (got.size() != want.size()) return std::to_string(got.size()) + " results, not " + std::to_string(want.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    if (std::string d = difference(got[i].to("cpu:0"), want[i]); !d.empty())
+      return (got.size() > 1 ? "result " + std::to_string(i) + " " : "") + d;
+  return "";
+}
+
+std::string difference(const Values& got, const Values& eager) {
+  if (got.size() != eager.size()) return "another number of results than eager";
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (same(got[i], eager[i])) continue;
+    if (is_complex(got[i].dtype()) && got[i].dtype() == eager[i].dtype() && same(real(got[i]), real(eager[i])) &&
+        same(imag(got[i]), imag(eager[i])))
+      continue;
+    return "result " + std::to_string(i) + " has other bits than eager: " + to_string(got[i]) + " and " +
+           to_string(eager[i]);
+  }
+  return "";
+}
+
+// --- One case
+// -----------------------------------------------------------------------------------------------------------
+
+// The gradients of the operands that the case has some for.
+Values gradients(const Case& c, const std::function<Values(const Values&)>& call, const Values& in) {
+  GradientTape tape;
+  std::vector<Source> sources;
+  for (size_t i = 0; i < in.size(); ++i)
+    if (c.gradients[i]) tape.watch(in[i]), sources.emplace_back(in[i]);
+  Values out = call(in), targets, cotangents;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (c.cotangents[i].defined()) targets.push_back(out[i]), cotangents.push_back(c.cotangents[i]);
+  return tape.gradient(targets, sources, {.unconnected = Unconnected::zero, .output_gradients = cotangents});
+}
+
+class Checker {
+ public:
+  Checker(const Entry& entry, const Case& c) : entry_(entry), case_(c) {}
+
+  // Faults, each with how the case was run. `compile`: also with compiled kernels.
+  std::vector<std::string> run(bool compile) {
+    const Values eager = attempt("eager", [&] { return call(case_.in); });
+    if (!faults_.empty()) return faults_;
+    expect("eager", difference(eager, case_.out));
+    if (entry_.traces) {
+      attempt("on ref:0", [&] { return on_reference(); });
+      for (bool c : {false, true})
+        if (c <= compile) traced(eager, c);
+    }
+    if (!case_.gradients.empty()) check_gradients(compile);
+    return faults_;
+  }
+
+ private:
+  Values call(const Values& in) const { return entry_.call(Call(in, case_.options)); }
+
+  Values attempt(const std::string& how, const std::function<Values()>& f) {
+    try {
+      return f();
+    } catch (const std::exception& e) {
+      faults_.push_back(how + ": throws " + e.what());
+      return {};
+    }
+  }
+  void expect(const std::string& how, const std::string& difference) {
+    if (!difference.empty()) faults_.push_back(how + ": " + difference);
+  }
+
+  Values on_reference() {
+    WithDevice device("ref:0");
+    Values in;
+    for (const Tensor& t : case_.in) in.push_back(t.spec().weak ? t : t.to("ref:0"));
+    Values out = call(in);
+    expect("on ref:0", difference(out, case_.out));
+    return out;
+  }
+
+  void traced(const Values& eager, bool compile) {
+    const std::string how = compile ? "compiled" : "traced";
+    jit::set_mode(compile ? jit::Mode::wait : jit::Mode::off);
+    attempt(how, [&] {
+      auto f = function("case", [&](const Values& in) { return call(in); });
+      Values out = f(case_.in);
+      expect(how, difference(out, eager));
+      if (compile) expect("called again", difference(f(case_.in), eager));
+      return out;
+    });
+  }
+
+  void check_gradients(bool compile) {
+    auto eagerly = [&](const Values& in) { return call(in); };
+    const Values eager = attempt("gradient", [&] { return gradients(case_, eagerly, case_.in); });
+    if (eager.empty()) return;
+    std::vector<Expected> want;
+    for (const auto& g : case_.gradients)
+      if (g) want.push_back(*g);
+    expect("gradient", difference(eager, want));
+    if (!entry_.traces) return;
+    for (bool c : {false, true}) {
+      if (c > compile) break;
+      const std::string how = c ? "gradient, compiled" : "gradient, traced";
+      jit::set_mode(c ? jit::Mode::wait : jit::Mode::off);
+      attempt(how, [&] {
+        auto inside = function("gradient", [&](const Values& in) { return gradients(case_, eagerly, in); });
+        expect(how + ", tape inside", difference(inside(case_.in), eager));
+        auto f = function("case", [&](const Values& in) { return call(in); });
+        Values around = gradients(case_, [&](const Values& in) { return f(in); }, case_.in);
+        expect(how + ", tape around", difference(around, eager));
+        return around;
+      });
+    }
+  }
+
+  const Entry& entry_;
+  const Case& case_;
+  std::vector<std::string> faults_;
+};
+
+std::string describe(const Case& c) {
+  std::string text = c.fn + "(";
+  for (size_t i = 0; i < c.in.size(); ++i) text += (i > 0 ? ", " : "") + to_string(c.in[i].spec());
+  return text + ")" + (c.options.empty() ? "" : " " + c.options.dump());
+}
+
+// --- All cases
+// ----------------------------------------------------------------------------------------------------------
+
+struct Settings {
+  std::vector<std::string> files;
+  int compile = 8;
+  std::string only;
+  bool cover = false, verbose = false;
+};
+
+Settings settings(int argc, char** argv) {
+  Settings s;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const char* next = i + 1 < argc ? argv[i + 1] : "";
+    if (word == "--compile") s.compile = std::atoi(next), ++i;
+    else if (word == "--only") s.only = next, ++i;
+    else if (word == "--cover") s.cover = true;
+    else if (word == "--verbose") s.verbose = true;
+    else s.files.push_back(word);
+  }
+  return s;
+}
+
+struct Counts {
+  std::set<std::string> functions;
+  int cases = 0, gradients = 0, compiled = 0, faulty = 0;
+  std::map<std::string, int> faults;  // of each function
+};
+
+void run_case(const Case& c, const Table& table, const Settings& s, Counts& n) {
+  auto entry = table.find(c.fn);
+  std::vector<std::string> faults;
+  const bool compile = s.compile > 0 && n.cases % s.compile == 0;
+  if (entry == table.end()) faults = {"the runner has no function of this name"};
+  else faults = Checker(entry->second, c).run(compile);
+  n.functions.insert(c.fn);
+  ++n.cases, n.compiled += compile;
+  for (const auto& g : c.gradients) n.gradients += g.has_value();
+  if (faults.empty()) return;
+  ++n.faulty;
+  if (++n.faults[c.fn] > 3 && !s.verbose) return;
+  std::cout << "FAILED " << describe(c) << "\n";
+  if (s.verbose)
+    for (const Tensor& t : c.in) std::cout << "    operand " << to_string(t) << "\n";
+  for (const std::string& f : faults) std::cout << "    " << f << "\n";
+}
+
+// Whether the number of functions without a case is the one that is committed.
+bool check_cover(const Counts& n, const Settings& s) {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string source = root ? root : ".";
+  std::vector<std::string> without;
+  for (const std::string& f : public_functions(source))
+    if (!n.functions.contains(f)) without.push_back(f);
+  std::cout << without.size() << " public functions without a case:";
+  for (const std::string& f : without) std::cout << " " << f;
+  std::cout << "\n"
+            << n.functions.size() << " functions, " << n.cases << " cases, " << n.gradients << " gradients compared; "
+            << without.size() << " public functions without a case\n";
+  if (!s.cover) return true;
+  size_t allowed = 0;
+  std::ifstream(source + "/tests/oracle/without_case.txt") >> allowed;
+  if (without.size() > allowed)
+    std::cout << "without_case.txt allows " << allowed << ": a new function needs cases in generate.py\n";
+  if (without.size() < allowed)
+    std::cout << "without_case.txt still says " << allowed << ": write the smaller number there\n";
+  return without.size() == allowed;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  const Settings s = settings(argc, argv);
+  Table table;
+  add_elementwise(table), add_reductions(table), add_shapes(table), add_networks(table), add_programs(table);
+  Counts n;
+  const auto began = std::chrono::steady_clock::now();
+  for (const std::string& path : s.files) {
+    const CaseFile file = read_cases(path);
+    std::cout << path << ": " << file.cases.size() << " cases, " << file.versions << "\n";
+    for (const Case& c : file.cases)
+      if (s.only.empty() || c.fn == s.only) run_case(c, table, s, n);
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  for (const auto& [fn, count] : n.faults) std::cout << fn << ": " << count << " cases failed\n";
+  const bool covered = check_cover(n, s);
+  std::cout << n.compiled << " cases compiled too; " << n.faulty << " cases failed; " << seconds << " s\n";
+  return n.faulty == 0 && n.cases > 0 && covered ? 0 : 1;
+}
+
+}  // namespace oracle
+
+int main(int argc, char** argv) {
+  try {
+    return oracle::run(argc, argv);
+  } catch (const std::exception& e) {
+    std::cerr << e.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,257 @@
+// What the cases of convolutions, pooling, normalisation, losses, activations, attention, layers and optimizers call.
+#include <memory>
+
+#include "cases.h"
+
+namespace oracle {
+
+using namespace rill;
+
+static Layout layout(const Call& c) { return c.text("layout") == "nchw" ? Layout::nchw : Layout::nhwc; }
+
+// "SAME", "VALID", one number, or pairs.
+static SpacePadding padding(const Call& c) {
+  if (!c.has("padding")) return "VALID";
+  const json& p = c.options["padding"];
+  if (p.is_string()) return SpacePadding(std::string_view(p.get_ref<const std::string&>()));
+  if (p.is_number()) return int(p);
+  SpacePadding out({{0, 0}});
+  out.lo.clear(), out.hi.clear();
+  for (const json& pair : p) out.lo.push_back(pair.at(0)), out.hi.push_back(pair.at(1));
+  return out;
+}
+
+static ConvOptions conv_options(const Call& c) {
+  return {c.dims("strides"), padding(c), c.dims("dilation"), c.integer("groups", 1), layout(c)};
+}
+static ConvParams conv_params(const Call& c) {
+  return {c.dims("strides"),      c.dims("pads_lo"), c.dims("pads_hi"), c.dims("dilation"),
+          c.integer("groups", 1), layout(c),         c.dims("sizes")};
+}
+static PoolOptions pool_options(const Call& c) {
+  return {c.dims("strides"), padding(c), layout(c), c.flag("count_include_pad")};
+}
+
+static void add_convolutions(Table& t) {
+  t["conv"] = {[](const Call& c) -> Values { return {conv(c[0], c[1], conv_options(c))}; }};
+  t["conv1d"] = {[](const Call& c) -> Values { return {conv1d(c[0], c[1], conv_options(c))}; }};
+  t["conv2d"] = {[](const Call& c) -> Values { return {conv2d(c[0], c[1], conv_options(c))}; }};
+  t["conv3d"] = {[](const Call& c) -> Values { return {conv3d(c[0], c[1], conv_options(c))}; }};
+  t["depthwise_conv"] = {[](const Call& c) -> Values { return {depthwise_conv(c[0], c[1], conv_options(c))}; }};
+  t["conv_transpose"] = {[](const Call& c) -> Values {
+    return {conv_transpose(c[0], c[1],
+                           {c.dims("strides"), padding(c), c.dims("dilation"), c.integer("groups", 1), layout(c),
+                            c.dims("output_padding")})};
+  }};
+  t["conv_grad_input"] = {[](const Call& c) -> Values { return {conv_grad_input(c[0], c[1], conv_params(c))}; }};
+  t["conv_grad_weight"] = {[](const Call& c) -> Values { return {conv_grad_weight(c[0], c[1], conv_params(c))}; }};
+  t["max_pool"] = {[](const Call& c) -> Values { return {max_pool(c[0], c.dims("window"), pool_options(c))}; }};
+  t["avg_pool"] = {[](const Call& c) -> Values { return {avg_pool(c[0], c.dims("window"), pool_options(c))}; }};
+  t["global_max_pool"] = {
+      [](const Call& c) -> Values { return {global_max_pool(c[0], layout(c), c.flag("keepdims"))}; }};
+  t["global_avg_pool"] = {
+      [](const Call& c) -> Values { return {global_avg_pool(c[0], layout(c), c.flag("keepdims"))}; }};
+  t["adaptive_max_pool"] = {
+      [](const Call& c) -> Values { return {adaptive_max_pool(c[0], c.dims("out"), layout(c))}; }};
+  t["adaptive_avg_pool"] = {
+      [](const Call& c) -> Values { return {adaptive_avg_pool(c[0], c.dims("out"), layout(c))}; }};
+}
+
+static NormalizeOptions normalize_options(const Call& c) { return {c.integer("axis", -1), c.number("epsilon", 1e-5)}; }
+
+static void add_normalisation(Table& t) {
+  t["softmax"] = {[](const Call& c) -> Values { return {softmax(c[0], c.integer("axis", -1))}; }};
+  t["log_softmax"] = {[](const Call& c) -> Values { return {log_softmax(c[0], c.integer("axis", -1))}; }};
+  t["layer_norm"] = {[](const Call& c) -> Values {
+    if (c.in.size() == 1) return {layer_norm(c[0], normalize_options(c))};
+    return {layer_norm(c[0], c[1], c[2], normalize_options(c))};
+  }};
+  t["batch_norm"] = {[](const Call& c) -> Values {
+    BatchNorm b = batch_norm(c[0], c[1], c[2], normalize_options(c));
+    return {b.y, b.mean, b.variance};
+  }};
+  t["batch_norm_inference"] = {[](const Call& c) -> Values {
+    return {batch_norm_inference(c[0], c[1], c[2], c[3], c[4], normalize_options(c))};
+  }};
+  t["moments"] = {[](const Call& c) -> Values {
+    Moments m = moments(c[0], c.axes(), c.flag("keepdims"));
+    return {m.mean, m.variance};
+  }};
+  t["l2_normalize"] = {
+      [](const Call& c) -> Values { return {l2_normalize(c[0], c.integer("axis", -1), c.number("epsilon", 1e-12))}; }};
+}
+
+#define RILL_ONE(name) t[#name] = {[](const Call& c) -> Values { return {name(c[0])}; }};
+#define RILL_TWO(name) t[#name] = {[](const Call& c) -> Values { return {name(c[0], c[1])}; }};
+
+static void add_losses(Table& t) {
+  // clang-format off
+  RILL_TWO(softmax_cross_entropy) RILL_TWO(sparse_softmax_cross_entropy) RILL_TWO(sigmoid_cross_entropy)
+  RILL_TWO(mean_squared_error) RILL_TWO(mean_absolute_error) RILL_TWO(hinge_loss) RILL_TWO(kl_divergence)
+  RILL_ONE(selu) RILL_ONE(mish) RILL_ONE(hard_tanh) RILL_ONE(hard_sigmoid) RILL_ONE(hard_swish)
+      // clang-format on
+      t["huber_loss"] = {[](const Call& c) -> Values { return {huber_loss(c[0], c[1], c.number("delta", 1))}; }};
+  t["cosine_similarity"] = {
+      [](const Call& c) -> Values { return {cosine_similarity(c[0], c[1], c.integer("axis", -1))}; }};
+  t["leaky_relu"] = {[](const Call& c) -> Values { return {leaky_relu(c[0], c.number("slope", 0.01))}; }};
+  t["elu"] = {[](const Call& c) -> Values { return {elu(c[0], c.number("alpha", 1))}; }};
+  t["celu"] = {[](const Call& c) -> Values { return {celu(c[0], c.number("alpha", 1))}; }};
+  t["glu"] = {[](const Call& c) -> Values { return {glu(c[0], c.integer("axis", -1))}; }};
+}
+
+static void add_tables(Table& t) {
+  t["one_hot"] = {[](const Call& c) -> Values {
+    return {one_hot(c[0], c.integer("depth", 1),
+                    {c.integer("axis", -1), c.number("on", 1), c.number("off", 0), c.dtype().value_or(f32)})};
+  }};
+  t["embedding_lookup"] = {[](const Call& c) -> Values { return {embedding_lookup(c[0], c[1])}; }};
+  t["clip_by_norm"] = {[](const Call& c) -> Values { return {clip_by_norm(c[0], c.number("max_norm", 1), c.axes())}; }};
+  t["global_norm"] = {[](const Call& c) -> Values { return {global_norm(c.in)}; }};
+  t["clip_by_global_norm"] = {[](const Call& c) -> Values {
+    ClippedGradients g = clip_by_global_norm(c.in, c.number("max_norm", 1));
+    g.gradients.push_back(g.norm);
+    return g.gradients;
+  }};
+  t["adam_update"] = {[](const Call& c) -> Values {
+    AdamUpdate u = adam_update(c[0], c[1], c[2], c[3], c[4], c[5], c[6],
+                               {c.number("beta1", 0.9), c.number("beta2", 0.999), c.number("epsilon", 1e-8)});
+    return {u.value, u.m, u.v};
+  }};
+  t["dropout"] = {
+      [](const Call& c) -> Values { return {dropout(c[0], c.number("rate", 0), {.training = c.flag("training")})}; }};
+}
+
+static std::optional<double> scale(const Call& c) {
+  return c.has("scale") ? std::optional(c.number("scale", 1)) : std::nullopt;
+}
+
+static void add_attention(Table& t) {
+  t["attention"] = {[](const Call& c) -> Values {
+    return {attention(c[0], c[1], c[2],
+                      {.causal = c.flag("causal"), .mask = c.in.size() > 3 ? c[3] : Tensor(), .scale = scale(c)})};
+  }};
+  t["self_attention"] = {
+      [](const Call& c) -> Values { return {self_attention(c[0], {.causal = c.flag("causal"), .scale = scale(c)})}; }};
+}
+
+// --- Layers: their Variables are set to the operands behind the first
+// ---------------------------------------------------
+
+template <class L>
+static Values run_layer(const L& layer, const Call& c) {
+  std::vector<Variable> variables = layer.variables();
+  for (size_t i = 0; i < variables.size(); ++i) variables[i].assign(c[i + 1]);
+  const auto mode = c.flag("training") ? nn::Mode::training : nn::Mode::inference;
+  auto traced = function("layer", [&](const Tensor& x) { return layer(x, mode); });
+  Values out{c.flag("trace") ? traced(c[0]) : layer(c[0], mode)};
+  if (c.flag("state"))
+    for (const Variable& v : variables) out.push_back(v.value());
+  return out;
+}
+
+static void add_layers(Table& t) {
+  t["nn::Dense"] = {
+      [](const Call& c) {
+        return run_layer(
+            nn::Dense(c[1].dim(0), c[1].dim(1), {.activation = c.flag("relu") ? nn::Activation(relu) : nullptr}), c);
+      },
+      false};
+  t["nn::Conv2D"] = {
+      [](const Call& c) {
+        const Tensor& k = c[1];
+        return run_layer(
+            nn::Conv2D(k.dim(2) * c.integer("groups", 1), k.dim(3), {k.dim(0), k.dim(1)},
+                       {.strides = c.dims("strides"), .padding = padding(c), .groups = c.integer("groups", 1)}),
+            c);
+      },
+      false};
+  t["nn::MaxPool2D"] = {
+      [](const Call& c) {
+        return run_layer(nn::MaxPool2D(c.dims("window"), {.strides = c.dims("strides"), .padding = padding(c)}), c);
+      },
+      false};
+  t["nn::AvgPool2D"] = {
+      [](const Call& c) {
+        return run_layer(nn::AvgPool2D(c.dims("window"), {.strides = c.dims("strides"), .padding = padding(c)}), c);
+      },
+      false};
+  t["nn::Dropout"] = {[](const Call& c) { return run_layer(nn::Dropout(c.number("rate", 0)), c); }, false};
+  t["nn::Flatten"] = {[](const Call& c) { return run_layer(nn::Flatten(), c); }, false};
+  t["nn::BatchNorm"] = {
+      [](const Call& c) { return run_layer(nn::BatchNorm(c[1].dim(0), {.momentum = c.number("momentum", 0.99)}), c); },
+      false};
+  t["nn::LayerNorm"] = {[](const Call& c) { return run_layer(nn::LayerNorm(c[1].shape()), c); }, false};
+  t["nn::Embedding"] = {[](const Call& c) { return run_layer(nn::Embedding(c[1].dim(0), c[1].dim(1)), c); }, false};
+  t["nn::MultiHeadAttention"] = {
+      [](const Call& c) {
+        return run_layer(nn::MultiHeadAttention(c[0].dim(-1), c.integer("heads", 1), {.causal = c.flag("causal")}), c);
+      },
+      false};
+  t["nn::Sequential"] = {
+      [](const Call& c) {
+        return run_layer(nn::Sequential(nn::Dense(c[1].dim(0), c[1].dim(1)), relu, nn::Dense(c[3].dim(0), c[3].dim(1))),
+                         c);
+      },
+      false};
+}
+
+// --- Optimizers: a parameter, and rows of gradients; the parameter after each step
+// ---------------------------------------
+
+static nn::LearningRate rate(const Call& c) {
+  const std::vector<double> n = c.numbers("schedule");
+  const std::string kind = c.text("kind");
+  if (kind == "exponential") return nn::exponential_decay(n.at(0), n.at(1), n.at(2));
+  if (kind == "cosine") return nn::cosine_decay(n.at(0), n.at(1), n.at(2), n.at(3));
+  if (kind == "piecewise") return nn::piecewise_constant(c.numbers("boundaries"), n);
+  return c.number("learning_rate", 0.01);
+}
+
+static Values run_optimizer(nn::Optimizer& optimizer, const Call& c) {
+  Variable w(c[0]);
+  auto step = [&](const Tensor& g) {
+    optimizer.apply_gradients({g}, {w});
+    return w.value();
+  };
+  auto traced = function("step", [&](const Tensor& g) { return step(g); });
+  Values path;
+  for (int64_t i = 0; i < c[1].dim(0); ++i) path.push_back(c.flag("trace") ? traced(c[1](i)) : step(c[1](i)));
+  return {stack(path)};
+}
+
+static void add_optimizers(Table& t) {
+  t["nn::SGD"] = {[](const Call& c) {
+                    nn::SGD o({rate(c), c.number("momentum", 0), c.flag("nesterov"), c.number("weight_decay", 0)});
+                    return run_optimizer(o, c);
+                  },
+                  false};
+  t["nn::Adam"] = {[](const Call& c) {
+                     nn::Adam o({rate(c), c.number("beta1", 0.9), c.number("beta2", 0.999), c.number("epsilon", 1e-8)});
+                     return run_optimizer(o, c);
+                   },
+                   false};
+  t["nn::AdamW"] = {[](const Call& c) {
+                      nn::AdamW o({rate(c), c.number("beta1", 0.9), c.number("beta2", 0.999), c.number("epsilon", 1e-8),
+                                   c.number("weight_decay", 0.01)});
+                      return run_optimizer(o, c);
+                    },
+                    false};
+  t["nn::RMSprop"] = {
+      [](const Call& c) {
+        nn::RMSprop o({rate(c), c.number("rho", 0.9), c.number("momentum", 0), c.number("epsilon", 1e-8)});
+        return run_optimizer(o, c);
+      },
+      false};
+}
+
+void add_networks(Table& t) {
+  add_convolutions(t);
+  add_normalisation(t);
+  add_losses(t);
+  add_tables(t);
+  add_attention(t);
+  add_layers(t);
+  add_optimizers(t);
+}
+
+}  // namespace oracle

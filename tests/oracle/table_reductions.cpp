@@ -1,0 +1,91 @@
+// What the cases of reductions, statistics, cumulative functions and sorting call.
+#include "cases.h"
+
+namespace oracle {
+
+using namespace rill;
+
+static ReduceOptions reduce_options(const Call& c) { return {.axis = c.axes(), .keepdims = c.flag("keepdims")}; }
+static VarianceOptions variance_options(const Call& c) {
+  return {.axis = c.axes(), .keepdims = c.flag("keepdims"), .correction = c.number("correction", 0)};
+}
+
+#define RILL_FOLD(name) t[#name] = {[](const Call& c) -> Values { return {name(c[0], reduce_options(c))}; }};
+#define RILL_SPREAD(name) t[#name] = {[](const Call& c) -> Values { return {name(c[0], variance_options(c))}; }};
+
+static void add_folds(Table& t) {
+  // clang-format off
+  RILL_FOLD(sum) RILL_FOLD(prod) RILL_FOLD(max) RILL_FOLD(min) RILL_FOLD(mean) RILL_FOLD(all) RILL_FOLD(any)
+  RILL_FOLD(logsumexp) RILL_FOLD(count_nonzero) RILL_FOLD(ptp) RILL_FOLD(median) RILL_FOLD(nansum) RILL_FOLD(nanprod)
+  RILL_FOLD(nanmean) RILL_FOLD(nanmax) RILL_FOLD(nanmin)
+  RILL_SPREAD(var) RILL_SPREAD(stddev) RILL_SPREAD(nanvar) RILL_SPREAD(nanstd)
+      // clang-format on
+      t["sum_to"] = {[](const Call& c) -> Values { return {sum_to(c[0], c.dims("shape"))}; }};
+  t["argmax"] = {[](const Call& c) -> Values { return {argmax(c[0], c.axis(), c.flag("keepdims"))}; }};
+  t["argmin"] = {[](const Call& c) -> Values { return {argmin(c[0], c.axis(), c.flag("keepdims"))}; }};
+}
+
+static void add_statistics(Table& t) {
+  t["norm"] = {[](const Call& c) -> Values {
+    return {norm(c[0], NormOptions{.ord = c.number("ord", 2), .axis = c.axes(), .keepdims = c.flag("keepdims")})};
+  }};
+  t["quantile"] = {[](const Call& c) -> Values {
+    return {quantile(c[0], c[1], QuantileOptions{.axis = c.axes(), .keepdims = c.flag("keepdims")})};
+  }};
+  t["percentile"] = {[](const Call& c) -> Values {
+    return {percentile(c[0], c[1], QuantileOptions{.axis = c.axes(), .keepdims = c.flag("keepdims")})};
+  }};
+  t["average"] = {[](const Call& c) -> Values { return {average(c[0], c[1], reduce_options(c))}; }};
+  t["cov"] = {[](const Call& c) -> Values { return {cov(c[0], c.number("correction", 1))}; }};
+  t["corrcoef"] = {[](const Call& c) -> Values { return {corrcoef(c[0])}; }};
+  t["bincount"] = {[](const Call& c) -> Values {
+                     return {bincount(c[0], {.minlength = c.integer("minlength", 0), .length = c.axis("length")})};
+                   },
+                   false};
+  t["histogram"] = {[](const Call& c) -> Values {
+                      HistogramOptions options{.bins = c.integer("bins", 10)};
+                      if (c.has("range")) options.range = {c.numbers("range").at(0), c.numbers("range").at(1)};
+                      auto [counts, edges] = histogram(c[0], options);
+                      return {counts, edges};
+                    },
+                    false};
+}
+
+#define RILL_RUNNING(name)                                                                                           \
+  t[#name] = {[](const Call& c) -> Values {                                                                          \
+    return {name(                                                                                                    \
+        c[0], CumulativeOptions{.axis = c.axis(), .exclusive = c.flag("exclusive"), .reverse = c.flag("reverse")})}; \
+  }};
+
+static void add_order(Table& t) {
+  // clang-format off
+  RILL_RUNNING(cumsum) RILL_RUNNING(cumprod) RILL_RUNNING(cummax) RILL_RUNNING(cummin) RILL_RUNNING(cumlogsumexp)
+      // clang-format on
+      t["diff"] = {[](const Call& c) -> Values { return {diff(c[0], c.integer("n", 1), c.integer("axis", -1))}; }};
+  t["sort"] = {[](const Call& c) -> Values {
+    return {sort(c[0], SortOptions{.axis = c.integer("axis", -1), .descending = c.flag("descending")})};
+  }};
+  t["argsort"] = {[](const Call& c) -> Values {
+    return {argsort(c[0], SortOptions{.axis = c.integer("axis", -1), .descending = c.flag("descending")})};
+  }};
+  t["topk"] = {[](const Call& c) -> Values {
+    TopK k =
+        topk(c[0], c.integer("k", 1), TopKOptions{.axis = c.integer("axis", -1), .largest = c.flag("largest", true)});
+    return {k.values, k.indices};
+  }};
+  t["searchsorted"] = {[](const Call& c) -> Values { return {searchsorted(c[0], c[1], c.flag("right"))}; }};
+  t["digitize"] = {[](const Call& c) -> Values { return {digitize(c[0], c[1], c.flag("right"))}; }};
+  t["unique"] = {[](const Call& c) -> Values {
+                   Unique u = unique(c[0]);
+                   return {u.values, u.indices, u.inverse, u.counts};
+                 },
+                 false};
+}
+
+void add_reductions(Table& t) {
+  add_folds(t);
+  add_statistics(t);
+  add_order(t);
+}
+
+}  // namespace oracle
