@@ -50,11 +50,28 @@ RILL_SCALAR2(power, numbers, power_lanes(x, y))
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "rill/devices/ref/complex_math.h"
 #include "rill/ops/binary_records.h"
 
 namespace rill {
 
 using namespace elementwise;
+
+namespace {
+template <class X>
+X reference_sum(X x, X y) {
+  return ref::wrapped(x, y, [](auto a, auto b) { return a + b; });
+}
+template <class X>
+X reference_difference(X x, X y) {
+  return ref::wrapped(x, y, [](auto a, auto b) { return a - b; });
+}
+template <class X>
+X reference_product(X x, X y) {
+  if constexpr (std::is_integral_v<X>) return X(uint64_t(x) * uint64_t(y));
+  else return ref::math::multiply(x, y);
+}
+}  // namespace
 
 // Of two bools the result is bool, as in numpy: by the op `bools`.
 #define RILL_ARITHMETIC(fn, bools, ...)                                                           \
@@ -67,16 +84,17 @@ using namespace elementwise;
   }
 
 RILL_ARITHMETIC(add, bitwise_or, .doc = "x + y; of bools, or", .dtypes = number_set, .cpu = cpu::scalar_kernel<"add">,
-                .ref = REF2(ref::numbers, x + y), .vjp = VJP2(g, g), .samples = REAL_SAMPLES,
+                .ref = REF2(ref::numbers, reference_sum(x, y)), .vjp = VJP2(g, g), .samples = REAL_SAMPLES,
                 .exported = {"Add", "AddV2"})
 RILL_BINARY(subtract, false, .doc = "x - y", .dtypes = number_set, .cpu = cpu::scalar_kernel<"subtract">,
-            .ref = REF2(ref::numbers, x - y), .vjp = VJP2(g, -g), .samples = REAL_SAMPLES, .exported = {"Sub", "Sub"})
+            .ref = REF2(ref::numbers, reference_difference(x, y)), .vjp = VJP2(g, -g), .samples = REAL_SAMPLES,
+            .exported = {"Sub", "Sub"})
 RILL_ARITHMETIC(multiply, bitwise_and, .doc = "x * y; of bools, and", .dtypes = number_set,
-                .cpu = cpu::scalar_kernel<"multiply">, .ref = REF2(ref::numbers, x* y),
+                .cpu = cpu::scalar_kernel<"multiply">, .ref = REF2(ref::numbers, reference_product(x, y)),
                 .vjp = VJP2(g * conj(y), g* conj(x)), .saves_in = save_both, .samples = REAL_SAMPLES,
                 .exported = {"Mul", "Mul"})
 RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cpu = cpu::scalar_kernel<"divide">,
-            .ref = REF2(ref::floats | ref::complexes, x / y),
+            .ref = REF2(ref::floats | ref::complexes, ref::math::divide(x, y)),
             .vjp = VJP2(multiply_no_nan(reciprocal(conj(y)), g), multiply_no_nan(-conj(x / (y * y)), g)),
             .saves_in = save_both, .samples = (binary_samples<-300, 300, 50, 300>), .exported = {"Div", "RealDiv"})
 namespace {
@@ -148,7 +166,7 @@ X reference_power(X x, X y) {
       if (e & 1) r = X(uint64_t(r) * b);
     return r;
   } else {
-    return std::pow(x, y);
+    return ref::math::power(x, y);
   }
 }
 // x^(y-1) y where y is not 0, else 0, so that 0^0 has no NaN gradient.
@@ -156,20 +174,29 @@ Tensor power_by_x(const Tensor& x, const Tensor& y) { return where(y == 0, 0, y 
 // x^y log x where x > 0; where x is 0 the limit is 0; for x < 0 there is no real derivative: 0, as JAX.
 Tensor power_by_y(const Tensor& x, const Tensor& z) { return where(x > 0, z * log(where(x > 0, x, 1)), 0); }
 }  // namespace
-RILL_BINARY(
-    power, false, .doc = "x^y; of integers, an integer that wraps", .dtypes = real_set | complex_set,
-    .cpu = cpu::scalar_kernel<"power">, .ref = REF2(ref::numbers, reference_power(x, y)),
-    .vjp =
-        [](const VjpArgs& a) {
-          const Tensor &x = a.in[0], &y = a.in[1], &z = a.out[0], &g = a.cotangent[0];
-          if (is_complex(x.dtype()))
-            return both(a, [&] { return g * conj(y * power(x, y - 1)); }, [&] { return g * conj(z * log(x)); });
-          return both(
-              a, [&] { return multiply_no_nan(power_by_x(x, y), g); },
-              [&] { return multiply_no_nan(power_by_y(x, z), g); });
-        },
-    .saves_in = save_both, .saves_out = save(0), .samples = (binary_samples<20, 300, -200, 300>), .max_ulp = 4,
-    .exported = {"Pow", "Pow"})
+extern const Op power_op;
+const Op power_op(spec_of({.name = "power",
+                           .doc = "x^y; of integers, an integer that wraps",
+                           .dtypes = real_set | complex_set,
+                           .cpu = cpu::scalar_kernel<"power">,
+                           .ref = REF2(ref::numbers, reference_power(x, y)),
+                           .vjp =
+                               [](const VjpArgs& a) {
+                                 const Tensor &x = a.in[0], &y = a.in[1], &z = a.out[0], &g = a.cotangent[0];
+                                 if (is_complex(x.dtype()))
+                                   return both(
+                                       a, [&] { return g * conj(y * power(x, y - 1)); },
+                                       [&] { return g * conj(z * log(x)); });
+                                 return both(
+                                     a, [&] { return multiply_no_nan(power_by_x(x, y), g); },
+                                     [&] { return multiply_no_nan(power_by_y(x, z), g); });
+                               },
+                           .saves_in = save_both,
+                           .saves_out = save(0),
+                           .samples = (binary_samples<20, 300, -200, 300>),
+                           .max_ulp = 4,
+                           .exported = {"Pow", "Pow"}}));
+Tensor power(const Tensor& x, const Tensor& y, Where where) { return binary_counted(power_op, x, y, where); }
 RILL_BINARY(atan2, true, .doc = "the angle of the point (y, x), in (-pi, pi]", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"atan2">, .ref = REF2(ref::floats, std::atan2(x, y)),
             .vjp = VJP2(multiply_no_nan(y / (x * x + y * y), g), multiply_no_nan(-x / (x * x + y * y), g)),
@@ -178,27 +205,39 @@ RILL_BINARY(copysign, true, .doc = "|x| with the sign of y", .dtypes = float_set
             .ref = REF2(ref::floats, std::copysign(x, y)),
             .vjp = VJP2(g * sign(x) * copysign(ones_like(g), y), zeros_like(g)), .saves_in = save_both,
             .samples = REAL_SAMPLES, .max_ulp = 0)
-RILL_BINARY(fmod, false, .doc = "x - y trunc(x / y): the sign of x; an integer modulo 0 gives 0", .dtypes = real_set,
-            .cpu = nullptr,
-            .ref = REF2(ref::reals,
-                        [&] {
-                          using X = decltype(x);
-                          if constexpr (!std::is_integral_v<X>) return std::fmod(x, y);
-                          else if constexpr (std::is_signed_v<X>) return y == 0 || y == -1 ? X(0) : X(x % y);
-                          else return y == 0 ? X(0) : X(x % y);
-                        }()),
-            .vjp = VJP2(g, -g* trunc(x / y)), .saves_in = save_both, .samples = (binary_samples<-300, 300, 50, 200>),
-            .max_ulp = 0, .exported = {"Mod", "Mod"})
-RILL_BINARY(
-    nextafter, true, .doc = "the next number after x toward y", .dtypes = one_of({f32, f64}), .cpu = nullptr,
-    .ref =
-        [](const KernelArgs& args) {
-          // In the operands' own type: a wider one has other neighbours.
-          if (args.output().dtype() == f32)
-            return ref::detail::compute<float, [](float x, float y) { return std::nextafter(x, y); }, 2>(args);
-          ref::detail::compute<double, [](double x, double y) { return std::nextafter(x, y); }, 2>(args);
-        },
-    .samples = REAL_SAMPLES, .max_ulp = 0, .no_gradient = "a step of one unit in the last place")
+namespace {
+// One step through the bits of a half, which are ordered as its magnitudes are.
+template <class H>
+H half_nextafter(H x, H y) {
+  const float a = x, b = y;
+  if (a != a || b != b) return H(a + b);
+  if (a == b) return y;
+  if (a == 0) x.bits = std::signbit(b) ? 0x8001 : 1;
+  else x.bits = uint16_t((a < b) == (a > 0) ? x.bits + 1 : x.bits - 1);
+  return x;
+}
+// In the operands' own type: a wider one has other neighbours.
+void step_to_next(const KernelArgs& args) {
+  const DType d = args.output().dtype();
+  const auto run = [&](auto zero) {
+    using X = decltype(zero);
+    ref::detail::compute<double,
+                         [](double x, double y) {
+                           if constexpr (is_half_type<X>)
+                             return double(float(half_nextafter(X(float(x)), X(float(y)))));
+                           else return double(std::nextafter(X(x), X(y)));
+                         },
+                         2>(args);
+  };
+  if (d == f16) run(Half());
+  else if (d == bf16) run(BFloat16());
+  else if (d == f32) run(float());
+  else run(double());
+}
+}  // namespace
+RILL_BINARY(nextafter, true, .doc = "the next number after x toward y", .dtypes = float_set, .cpu = nullptr,
+            .ref = step_to_next, .samples = REAL_SAMPLES, .max_ulp = 0,
+            .no_gradient = "a step of one unit in the last place")
 
 }  // namespace rill
 #endif  // HWY_ONCE

@@ -1,11 +1,14 @@
 // Functions of two operands that are made of other ops, and the operators of tensors. The records are in
 // arithmetic.cpp, integers.cpp and comparisons.cpp.
 #include <limits>
+#include <utility>
 
 #include "rill/ops/elementwise_records.h"
 #include "rill/ops/ops.h"
 
 namespace rill {
+
+using elementwise::as_operand;
 
 namespace {
 Tensor truth(const Tensor& x) { return is_bool(x.dtype()) ? x : x != 0; }
@@ -30,34 +33,47 @@ Tensor fmin(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
   return rill::where(isnan(x), y, rill::where(isnan(y), x, minimum(x, y)));
 }
+namespace {
+// Both operands as one floating dtype, for functions that would else compute in integers first and wrap.
+std::pair<Tensor, Tensor> floating_pair(std::string_view op, const Tensor& x, const Tensor& y, const Where& where) {
+  const DType d = to_floating(promote(x.dtype(), x.spec().weak, y.dtype(), y.spec().weak));
+  const Device device = x.spec().weak ? y.device() : x.device();
+  return {as_operand(op, x, d, device, where), as_operand(op, y, d, device, where)};
+}
+}  // namespace
 Tensor hypot(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
+  const auto [p0, q0] = floating_pair("hypot", x, y, where);
   // Scaled by the larger, so that squares neither overflow nor vanish.
-  Tensor a = abs(x), b = abs(y), big = stop_gradient(maximum(a, b));
-  Tensor safe = rill::where(logical_or(big == 0, isinf(big)), 1, big), p = x / safe, q = y / safe;
+  Tensor a = abs(p0), b = abs(q0), big = stop_gradient(maximum(a, b));
+  Tensor safe = rill::where(logical_or(big == 0, isinf(big)), 1, big), p = p0 / safe, q = q0 / safe;
   Tensor sum = p * p + q * q, positive = sum > 0;
   Tensor root = rill::where(positive, sqrt(rill::where(positive, sum, 1)), 0);
   return rill::where(logical_or(isinf(a), isinf(b)), std::numeric_limits<double>::infinity(), safe * root);
 }
 Tensor logaddexp(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
-  Tensor d = x - y, larger = maximum(x, y);
-  return rill::where(isnan(d), x + y,
+  const auto [a, b] = floating_pair("logaddexp", x, y, where);
+  Tensor d = a - b, larger = maximum(a, b);
+  return rill::where(isnan(d), a + b,
                      larger + log1p(exp(-abs(d))));  // d is NaN for equal infinities: their sum is right
 }
 Tensor logaddexp2(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
-  Tensor d = x - y, larger = maximum(x, y);
-  return rill::where(isnan(d), x + y, larger + 1.4426950408889634074 * log1p(exp2(-abs(d))));
+  const auto [a, b] = floating_pair("logaddexp2", x, y, where);
+  Tensor d = a - b, larger = maximum(a, b);
+  return rill::where(isnan(d), a + b, larger + 1.4426950408889634074 * log1p(exp2(-abs(d))));
 }
 Tensor heaviside(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
-  return rill::where(isnan(x), x, rill::where(x < 0, 0, rill::where(x > 0, 1, y)));
+  const auto [a, b] = floating_pair("heaviside", x, y, where);
+  return rill::where(isnan(a), a, rill::where(a < 0, 0, rill::where(a > 0, 1, b)));
 }
 Tensor xlogy(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
-  Tensor zero = logical_and(x == 0, !isnan(y));
-  return rill::where(zero, 0, x * log(rill::where(zero, 1, y)));
+  const auto [a, b] = floating_pair("xlogy", x, y, where);
+  Tensor zero = logical_and(a == 0, !isnan(b));
+  return rill::where(zero, 0, a * log(rill::where(zero, 1, b)));
 }
 Tensor squared_difference(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);

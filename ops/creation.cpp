@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "rill/devices/cpu/shape_kernels.h"
 #include "rill/devices/ref/shape_kernels.h"
@@ -114,7 +115,9 @@ Tensor empty(const Shape& shape, const TensorOptions& options, Where where) {
   if (thread_state().trace) return zeros(shape, options, where);
   for (int64_t n : shape)
     if (n < 0) fail("empty", fmt::format("negative sizes are not allowed: {}", to_string(shape)), where);
-  return empty_tensor({shape, options.dtype.value_or(f32), false, options.device.value_or(default_device())});
+  const DType dtype = options.dtype.value_or(f32);
+  if (is_bool(dtype)) return zeros(shape, options, where);  // kernels count on bytes of 0 and 1
+  return empty_tensor({shape, dtype, false, options.device.value_or(default_device())});
 }
 
 Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& options, Where where) {
@@ -198,6 +201,8 @@ Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOp
   if (dtype == DType::string)
     std::copy_n(static_cast<const std::string*>(data), n, reinterpret_cast<std::string*>(host.mutable_rep()->data));
   else if (n) std::memcpy(host.mutable_rep()->data, data, n * size_of(dtype));
+  if (is_bool(dtype))  // whatever the caller's memory holds: kernels count on 0 and 1
+    for (char& c : std::span(host.mutable_rep()->data, n)) c = c != 0;
   if (on_host && options.dtype.value_or(dtype) == dtype) return host;
   EagerScope eager;
   CallerScope caller(where);

@@ -1,6 +1,6 @@
 // Elementwise functions. Included by ops.h. The record of each is in the file of its family: unary.cpp,
-// exponentials.cpp, trigonometry.cpp, special_functions.cpp, arithmetic.cpp, integers.cpp, comparisons.cpp or
-// select.cpp; docs/ops.md has formulas and gradients.
+// exponentials.cpp, trigonometry.cpp, special_functions.cpp, arithmetic.cpp, division.cpp, integers.cpp,
+// comparisons.cpp or select.cpp; docs/ops.md has formulas and gradients.
 #pragma once
 #include "rill/ops/variable.h"
 

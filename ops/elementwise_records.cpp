@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "rill/devices/kernel/convert.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
@@ -41,46 +44,70 @@ OutSpecs infer_real(const InferArgs& args) {
   return out;
 }
 
-namespace {
-template <class T>
-struct ComplexPart {
-  using type = double;
-};
-template <>
-struct ComplexPart<std::complex<float>> {
-  using type = float;
-};
-}  // namespace
-
 // --- Operands --------------------------------------------------------------------------------------------------------
 
-Tensor as_operand(const Tensor& t, DType dtype, Device device, const Where& where) {
-  if (t.spec().weak && t.ndim() == 0 && !t.is_symbolic() && !(t.dtype() == dtype && t.device() == device) &&
-      dtype != DType::string) {
-    // A C++ scalar is a constant: no tape watches it and no op needs to run.
-    Spec spec;
-    spec.dtype = dtype;
-    Tensor out = empty_tensor(std::move(spec));
-    visit_dtype(t.dtype(), [&](auto zero) {
-      using From = decltype(zero);
-      const From x = *reinterpret_cast<const From*>(t.rep()->data);
-      visit_dtype(dtype, [&](auto to) {
-        using To = decltype(to);
-        if constexpr (std::is_constructible_v<To, From>)
-          *reinterpret_cast<To*>(out.mutable_rep()->data) = static_cast<To>(x);
-        else if constexpr (std::is_constructible_v<double, From> && std::is_constructible_v<To, std::complex<float>>)
-          *reinterpret_cast<To*>(out.mutable_rep()->data) = To(static_cast<typename ComplexPart<To>::type>(x));
-      });
+namespace {
+// A C++ scalar is a constant: no tape watches it and no op needs to run.
+bool is_constant(const Tensor& t) { return t.spec().weak && t.ndim() == 0 && !t.is_symbolic(); }
+
+// Calls f with the value of such a scalar of an integer dtype.
+template <class F>
+void visit_whole(const Tensor& t, F&& f) {
+  visit_dtype(t.dtype(), [&](auto zero) {
+    using From = decltype(zero);
+    if constexpr (std::is_integral_v<From> && !std::is_same_v<From, bool>)
+      f(*reinterpret_cast<const From*>(t.rep()->data));
+  });
+}
+
+[[noreturn]] void fail_overflow(std::string_view op, const Tensor& t, DType dtype, const Where& where) {
+  std::string value;
+  visit_whole(t, [&](auto x) { value = fmt::format("{}", x); });
+  fail(
+      op,
+      fmt::format("the C++ integer {} does not fit the {} of the tensor beside it. convert that with astype(), or make "
+                  "a tensor of the integer",
+                  value, name(dtype)),
+      where);
+}
+}  // namespace
+
+bool overflows(const Tensor& t, DType dtype) {
+  bool does = false;
+  if (!is_constant(t) || !is_integer(dtype)) return false;
+  visit_whole(t, [&](auto x) {
+    visit_dtype(dtype, [&](auto zero) {
+      using To = decltype(zero);
+      if constexpr (std::is_integral_v<To> && !std::is_same_v<To, bool>) does = !std::in_range<To>(x);
     });
-    return device == out.device() ? out : out.to(device, where);
-  }
-  return t.astype(dtype, where);
+  });
+  return does;
+}
+
+Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where) {
+  if (!is_constant(t) || (t.dtype() == dtype && t.device() == device) || dtype == DType::string)
+    return t.astype(dtype, where);
+  if (overflows(t, dtype)) fail_overflow(op, t, dtype, where);
+  Spec spec;
+  spec.dtype = dtype;
+  Tensor out = empty_tensor(std::move(spec));
+  visit_dtype(t.dtype(), [&](auto zero) {
+    const auto x = *reinterpret_cast<const decltype(zero)*>(t.rep()->data);
+    visit_dtype(dtype, [&](auto to) {
+      *reinterpret_cast<decltype(to)*>(out.mutable_rep()->data) = convert_number<decltype(to)>(x);
+    });
+  });
+  return device == out.device() ? out : out.to(device, where);
+}
+
+Tensor as_floating(const Tensor& x, const Where& where) {
+  if (!x.defined() || is_differentiable(x.dtype()) || x.dtype() == DType::string) return x;
+  return as_operand("", x, DType::f32, x.device(), where);
 }
 
 Tensor unary(const Op& op, const Tensor& x, bool floating, const Where& where) {
-  if (!floating || !x.defined() || is_differentiable(x.dtype()) || x.dtype() == DType::string)
-    return apply1(op, {&x}, {}, where);
-  Tensor f = as_operand(x, DType::f32, x.device(), where);
+  if (!floating || !x.defined() || is_differentiable(x.dtype())) return apply1(op, {&x}, {}, where);
+  const Tensor f = as_floating(x, where);
   return apply1(op, {&f}, {}, where);
 }
 
@@ -94,8 +121,20 @@ Tensor binary(const Op& op, const Tensor& x, const Tensor& y, bool floating, con
   DType d = promote(a.dtype, a.weak, b.dtype, b.weak);
   if (floating) d = to_floating(d);
   Device device = a.weak ? b.device : a.device;
-  Tensor p = as_operand(x, d, device, where), q = as_operand(y, d, device, where);
+  Tensor p = as_operand(op.name, x, d, device, where), q = as_operand(op.name, y, d, device, where);
   return apply1(op, {&p, &q}, {}, where);
+}
+
+namespace {
+bool is_bool_tensor(const Tensor& x) { return x.defined() && is_bool(x.dtype()); }
+}  // namespace
+Tensor unary_counted(const Op& op, const Tensor& x, const Where& where) {
+  return unary(op, is_bool_tensor(x) ? x.astype(DType::i8, where) : x, false, where);
+}
+Tensor binary_counted(const Op& op, const Tensor& x, const Tensor& y, const Where& where) {
+  if (!is_bool_tensor(x) || !is_bool_tensor(y)) return binary(op, x, y, false, where);
+  CallerScope caller(where);
+  return binary(op, x.astype(DType::i8), y.astype(DType::i8), false, where);
 }
 
 Tensor unbroadcast(const Tensor& cotangent, const Tensor& operand) {

@@ -12,11 +12,19 @@ OutSpecs infer_bool(const InferArgs& args);
 // The same, with the real dtype behind a complex one.
 OutSpecs infer_real(const InferArgs& args);
 
+// Whether `t` is a C++ integer that `dtype`, an integer's, cannot hold: as an operand it would wrap.
+bool overflows(const Tensor& t, DType dtype);
 // A scalar or tensor as `dtype` on `device`, for an operand of an elementwise op: C++ scalars move, tensors do not.
-Tensor as_operand(const Tensor& t, DType dtype, Device device, const Where& where);
+// Throws, as numpy does, where a C++ integer overflows(); `op` is for the message.
+Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where);
 // apply1 after promotion. With `floating`, integers become f32.
 Tensor unary(const Op& op, const Tensor& x, bool floating, const Where& where);
 Tensor binary(const Op& op, const Tensor& x, const Tensor& y, bool floating, const Where& where);
+// x as a floating (or complex) tensor, as functions of floats take it; f32 for integers and bools.
+Tensor as_floating(const Tensor& x, const Where& where);
+// For functions of integers: two bools (or one) are of i8 there, as in numpy.
+Tensor unary_counted(const Op& op, const Tensor& x, const Where& where);
+Tensor binary_counted(const Op& op, const Tensor& x, const Tensor& y, const Where& where);
 
 // Samples for an op that is defined on [lo, hi]: a vector, a matrix, a scalar, an empty tensor.
 template <int lo_hundredths, int hi_hundredths>

@@ -24,6 +24,7 @@ RILL_SCALAR(reciprocal, floats, V(1) / x)
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "rill/devices/ref/complex_math.h"
 #include "rill/ops/unary_records.h"
 
 namespace rill {
@@ -35,25 +36,25 @@ constexpr double ln2 = 0.69314718055994530942, ln10 = 2.30258509299404568402;
 }
 
 RILL_FLOAT_UNARY(exp, "e^x", analytic_set, analytic, std::exp(x), chain(a, y), OUT, SAMPLES(-300, 300), 2, "Exp", "Exp")
-RILL_FLOAT_UNARY(exp2, "2^x", float_set, ref::floats, std::exp2(x), chain(a, y* ln2), OUT, SAMPLES(-300, 300), 2, "",
-                 "")
-RILL_FLOAT_UNARY(expm1, "e^x - 1, accurate near 0", float_set, ref::floats, std::expm1(x), chain(a, y + 1), OUT,
+RILL_FLOAT_UNARY(exp2, "2^x", analytic_set, analytic, ref::math::exp2(x), chain(a, y* ln2), OUT, SAMPLES(-300, 300), 2,
+                 "", "")
+RILL_FLOAT_UNARY(expm1, "e^x - 1, accurate near 0", analytic_set, analytic, ref::math::expm1(x), chain(a, y + 1), OUT,
                  SAMPLES(-200, 200), 3, "", "Expm1")
 RILL_FLOAT_UNARY(log, "natural logarithm", analytic_set, analytic, std::log(x), chain(a, 1 / x), IN, SAMPLES(10, 500),
                  2, "Log", "Log")
-RILL_FLOAT_UNARY(log2, "base-2 logarithm", float_set, ref::floats, std::log2(x), chain(a, 1 / (x * ln2)), IN,
+RILL_FLOAT_UNARY(log2, "base-2 logarithm", analytic_set, analytic, ref::math::log2(x), chain(a, 1 / (x * ln2)), IN,
                  SAMPLES(10, 500), 3, "", "")
-RILL_FLOAT_UNARY(log10, "base-10 logarithm", float_set, ref::floats, std::log10(x), chain(a, 1 / (x * ln10)), IN,
+RILL_FLOAT_UNARY(log10, "base-10 logarithm", analytic_set, analytic, ref::math::log10(x), chain(a, 1 / (x * ln10)), IN,
                  SAMPLES(10, 500), 3, "", "")
-RILL_FLOAT_UNARY(log1p, "log(1 + x), accurate near 0", float_set, ref::floats, std::log1p(x), chain(a, 1 / (1 + x)), IN,
-                 SAMPLES(-50, 300), 3, "", "Log1p")
+RILL_FLOAT_UNARY(log1p, "log(1 + x), accurate near 0", analytic_set, analytic, ref::math::log1p(x),
+                 chain(a, 1 / (1 + x)), IN, SAMPLES(-50, 300), 3, "", "Log1p")
 RILL_FLOAT_UNARY(sqrt, "square root", analytic_set, analytic, std::sqrt(x), chain(a, 0.5 / y), OUT, SAMPLES(10, 500), 1,
                  "Sqrt", "Sqrt")
-RILL_FLOAT_UNARY(rsqrt, "1 / sqrt(x)", analytic_set, analytic, decltype(x)(1) / std::sqrt(x),
+RILL_FLOAT_UNARY(rsqrt, "1 / sqrt(x)", analytic_set, analytic, ref::math::divide(decltype(x)(1), std::sqrt(x)),
                  chain(a, -0.5 * y * y * y), OUT, SAMPLES(10, 500), 2, "", "Rsqrt")
 RILL_FLOAT_UNARY(cbrt, "cube root", float_set, ref::floats, std::cbrt(x), chain(a, 1 / (3 * y * y)), OUT,
                  SAMPLES(10, 500), 3, "", "")
-RILL_FLOAT_UNARY(reciprocal, "1 / x", analytic_set, analytic, decltype(x)(1) / x, chain(a, -(y* y)), OUT,
+RILL_FLOAT_UNARY(reciprocal, "1 / x", analytic_set, analytic, ref::math::reciprocal(x), chain(a, -(y* y)), OUT,
                  SAMPLES(10, 500), 1, "Reciprocal", "Reciprocal")
 
 }  // namespace rill

@@ -61,8 +61,9 @@ Tensor embed_diagonal(const Tensor& x, int64_t rows, int64_t columns, int64_t k)
   std::vector<Padding> widths(size_t(x.ndim()), Padding{});
   widths.back().hi = length - n;
   const Tensor line = expand_dims(n == length ? x : pad(x, widths), k >= 0 ? -1 : -2);
-  const Tensor on = equal(iota({rows, columns}, 0) + k, iota({rows, columns}, 1));
-  return where(on, line, Tensor(0));
+  const TensorOptions places{DType::i64, x.device()};
+  const Tensor on = equal(iota({rows, columns}, 0, places) + k, iota({rows, columns}, 1, places));
+  return where(on, line, zeros({}, {line.dtype(), line.device()}));  // no C++ 0: with a bool that would give i64
 }
 
 Tensors vjp_diagonal(const VjpArgs& args) {

@@ -71,14 +71,24 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
          where);
   DType d = promote(a.dtype(), a.spec().weak, b.dtype(), b.spec().weak);
   Device device = condition.spec().weak ? (a.spec().weak ? b.device() : a.device()) : condition.device();
-  Tensor c = is_bool(condition.dtype()) ? as_operand(condition, DType::boolean, device, where) : condition != 0;
-  Tensor x = as_operand(a, d, device, where), y = as_operand(b, d, device, where);
+  Tensor c =
+      is_bool(condition.dtype()) ? as_operand("where", condition, DType::boolean, device, where) : condition != 0;
+  Tensor x = as_operand("where", a, d, device, where), y = as_operand("where", b, d, device, where);
   return apply1(where_op, {&c, &x, &y}, {}, where);
 }
 
+namespace {
+// Whether the C++ integer `bound` lies below (or above) all that x's dtype holds, so that it bounds nothing.
+bool bounds_nothing(const Tensor& x, const Tensor& bound, bool below) {
+  if (!x.defined() || !bound.defined() || x.spec().weak || !overflows(bound, x.dtype())) return false;
+  return below == (is_signed_int(bound.dtype()) && bound.item<int64_t>() < 0);
+}
+}  // namespace
+
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where) {
   CallerScope caller(where);
-  return minimum(maximum(x, low), high);
+  const Tensor raised = bounds_nothing(x, low, true) ? x : maximum(x, low);
+  return bounds_nothing(x, high, false) ? raised : minimum(raised, high);
 }
 
 // --- cast and bitcast ------------------------------------------------------------------------------------------------
@@ -262,9 +272,7 @@ Tensor complex(const Tensor& x, const Tensor& y, Where where) { return binary(co
 
 Tensor isclose(const Tensor& a, const Tensor& b, CloseOptions o, Where where) {
   CallerScope caller(where);
-  if (!is_differentiable(a.dtype()) && !is_differentiable(b.dtype()) && a.dtype() != DType::string &&
-      is_bool(a.dtype()))
-    return a == b;
+  if (is_bool(a.dtype()) && is_bool(b.dtype())) return a == b;
   DType d = promote(a.dtype(), a.spec().weak, b.dtype(), b.spec().weak);
   DType wide = is_complex(d) ? DType::c128 : DType::f64;  // so that tolerances mean the same for every dtype
   Tensor x = astype(a, wide), y = astype(b, wide);

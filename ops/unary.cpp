@@ -10,8 +10,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
-RILL_SCALAR(negative, numbers, V(-x))
-RILL_SCALAR(square, numbers, V(x* x))
+// As minus() of scalar_loops-inl.h, but of a float 0 it is -0.
+template <class V>
+HWY_INLINE V negated(V x) {
+  if constexpr (std::is_integral_v<V>) return minus(V(0), x);
+  else return -x;
+}
+
+RILL_SCALAR(negative, numbers, negated(x))
+RILL_SCALAR(square, numbers, times(x, x))
 RILL_SCALAR(abs, numbers, abs(x))
 RILL_SCALAR(sign, numbers, select(x > V(0), V(1), select(x < V(0), V(-1), x)))
 RILL_SCALAR(relu, numbers, select(x <= V(0), V(0), x))
@@ -30,6 +37,7 @@ RILL_SCALAR(signbit, floats, copysign(V(1), x) < V(0))
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "rill/devices/ref/complex_math.h"
 #include "rill/ops/unary_records.h"
 
 namespace rill {
@@ -62,14 +70,28 @@ extern const Op relu_grad_op;  // arithmetic.cpp
   }
 #define NONE .saves_in = save_none
 
-RILL_KEEP(negative, "-x", number_set, ref::numbers, -x, NONE, VJP(-g), "", SAMPLES(-300, 300), "Neg", "Neg")
-RILL_KEEP(square, "x * x", number_set, ref::numbers, x* x, IN, VJP(g* conj(2 * x)), "", SAMPLES(-300, 300), "",
-          "Square")
-RILL_KEEP(sign, "-1, 0 or 1; NaN stays", real_set, ref::reals,
-          (x > 0   ? decltype(x)(1)
-           : x < 0 ? decltype(x)(-1)
-                   : x),
-          NONE, VJP(zeros_like(g)), "", SAMPLES(-300, 300), "Sign", "Sign")
+namespace {
+// Integers wrap: computed unsigned.
+template <class X>
+X reference_negative(X x) {
+  if constexpr (std::is_integral_v<X>) return X(0 - uint64_t(x));
+  else return -x;
+}
+template <class X>
+X reference_sign(X x) {
+  return x > 0 ? X(1) : x < 0 ? X(-1) : x;
+}
+template <class X>
+X reference_square(X x) {
+  if constexpr (std::is_integral_v<X>) return X(uint64_t(x) * uint64_t(x));
+  else return ref::math::multiply(x, x);
+}
+}  // namespace
+
+RILL_KEEP(negative, "-x", number_set, ref::numbers, reference_negative(x), NONE, VJP(-g), "", SAMPLES(-300, 300), "Neg",
+          "Neg")
+RILL_KEEP(square, "x * x", number_set, ref::numbers, reference_square(x), IN, VJP(g* conj(2 * x)), "",
+          SAMPLES(-300, 300), "", "Square")
 RILL_KEEP(relu, "max(x, 0); NaN stays", real_set, ref::reals, (x <= 0 ? decltype(x)(0) : x), OUT,
           VJP(is_floating(y.dtype()) ? apply1(relu_grad_op, {&y, &g}, {}, Where::current()) : where(y > 0, g, 0)), "",
           SAMPLES(-300, 300), "Relu", "Relu")
@@ -142,7 +164,7 @@ const Op abs_op(spec_of({.name = "abs",
                          .ref = ref::scalar_kernel<[](auto x) {
                            using X = decltype(x);
                            if constexpr (std::is_unsigned_v<X>) return x;
-                           else if constexpr (std::is_integral_v<X>) return X(x < 0 ? -x : x);
+                           else if constexpr (std::is_integral_v<X>) return x < 0 ? reference_negative(x) : x;
                            else return std::abs(x);
                          },
                                                    ref::numbers>,
@@ -202,6 +224,27 @@ Tensor real(const Tensor& x, Where where) {
 Tensor imag(const Tensor& x, Where where) {
   return x.defined() && !is_complex(x.dtype()) ? zeros_like(x) : unary(imag_op, x, false, where);
 }
+extern const Op sign_op;
+const Op sign_op(spec_of({.name = "sign",
+                          .doc = "-1, 0 or 1; NaN stays",
+                          .dtypes = real_set,
+                          .cpu = cpu::scalar_kernel<"sign">,
+                          .ref = ref::scalar_kernel<[](auto x) { return reference_sign(x); }, ref::reals>,
+                          .vjp = VJP(zeros_like(g)),
+                          .saves_in = save_none,
+                          .samples = SAMPLES(-300, 300),
+                          .max_ulp = 0.5,
+                          .exported = {"Sign", "Sign"}}));
+Tensor sign(const Tensor& x, Where where) {
+  if (!x.defined() || !is_complex(x.dtype())) return unary(sign_op, x, false, where);
+  CallerScope caller(where);
+  // x / |x|, as numpy: 0 of 0, the direction of the one infinite part, NaN where both are infinite.
+  const Tensor a = real(x), b = imag(x), size = abs(x), far = isinf(size);
+  const Tensor divisor =
+      rill::where(logical_and(isinf(a), isinf(b)), std::nan(""), rill::where(logical_or(far, size == 0), 1, size));
+  const auto part = [&](const Tensor& p) { return rill::where(far, sign(rill::where(isinf(p), p, 0)), p) / divisor; };
+  return complex(part(a), part(b));
+}
 Tensor angle(const Tensor& x, Where where) {
   CallerScope caller(where);
   if (is_complex(x.dtype())) return atan2(imag(x), real(x));
@@ -216,7 +259,7 @@ Tensor silu(const Tensor& x, Where where) {
 }
 Tensor log_sigmoid(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return -softplus(-x);
+  return -softplus(-as_floating(x, where));
 }
 Tensor relu6(const Tensor& x, Where where) {
   CallerScope caller(where);
@@ -224,7 +267,8 @@ Tensor relu6(const Tensor& x, Where where) {
 }
 Tensor softsign(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return x / (1 + abs(x));
+  const Tensor f = as_floating(x, where);
+  return f / (1 + abs(f));
 }
 Tensor deg2rad(const Tensor& x, Where where) {
   CallerScope caller(where);
@@ -249,6 +293,7 @@ Tensor gelu(const Tensor& x, bool approximate, Where where) {
 }
 Tensor nan_to_num(const Tensor& x, double nan, Where where) {
   CallerScope caller(where);
+  if (is_complex(x.dtype())) return complex(nan_to_num(real(x), nan), nan_to_num(imag(x), nan));
   if (!is_floating(x.dtype())) return x;
   double largest = x.dtype() == f64    ? 1.7976931348623157e308
                    : x.dtype() == f16  ? 65504.0

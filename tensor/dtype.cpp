@@ -71,8 +71,8 @@ DType promote_integers(DType a, DType b) {
   if (is_unsigned(a) == is_unsigned(b)) return size_of(a) >= size_of(b) ? a : b;
   DType s = is_unsigned(a) ? b : a, u = is_unsigned(a) ? a : b;
   if (size_of(u) < size_of(s)) return s;
-  // A signed type that holds both, or, past 64 bits, the default float (as JAX).
-  return size_of(u) == 1 ? DType::i16 : size_of(u) == 2 ? DType::i32 : size_of(u) == 4 ? DType::i64 : DType::f32;
+  // A signed type that holds both; past 64 bits there is none, and f64 keeps most of their digits (as numpy and JAX).
+  return size_of(u) == 1 ? DType::i16 : size_of(u) == 2 ? DType::i32 : size_of(u) == 4 ? DType::i64 : DType::f64;
 }
 
 DType promote_strong(DType a, DType b) {

@@ -39,7 +39,7 @@ TEST_CASE("promotion is JAX's table, with C++ scalars weak") {
   CHECK(promote(f16, bf16) == f32);
   CHECK(promote(u8, i8) == i16);
   CHECK(promote(u32, i32) == i64);
-  CHECK(promote(u64, i64) == f32);
+  CHECK(promote(u64, i64) == f64);  // as numpy, and JAX with 64 bits
   CHECK(promote(boolean, u8) == u8);
   CHECK(promote(f64, c64) == c128);
   CHECK(promote(f32, c64) == c64);

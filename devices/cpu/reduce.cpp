@@ -49,8 +49,10 @@ void fold_as(const KernelArgs& args, const ReduceLoops<T>& loops) {
   const DType out = args.output().dtype();
   const bool same = out == dtype_of<T>() || (std::is_integral_v<T> && sizeof(T) == 8 && size_of(out) == 8) ||
                     (std::is_same_v<T, uint8_t> && is_bool(out));
-  const bool plain = std::is_same_v<S, T> || (std::is_integral_v<S> && std::is_integral_v<T> &&
-                                              sizeof(S) == sizeof(T) && (!as_truth || std::is_same_v<S, bool>));
+  // Truths are read as 0 or 1, which only bools are already.
+  const bool plain =
+      as_truth ? std::is_same_v<S, bool>
+               : std::is_same_v<S, T> || (std::is_integral_v<S> && std::is_integral_v<T> && sizeof(S) == sizeof(T));
   if (plain && same && fold_rows(args, loops)) return;
   fold<T>(fold_axes(args), loops, args.in_data<char>(0), sizeof(S), plain ? nullptr : Read<T>(read<S, T, as_truth>),
           args.out_data<char>(), out, same);

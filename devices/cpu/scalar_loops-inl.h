@@ -231,9 +231,12 @@ HWY_AFTER_NAMESPACE();
 
 #ifndef RILL_SCALAR
 // Defines an op's arithmetic on lanes x (and y): RILL_SCALAR(tanh, floats, tanh(x)), RILL_SCALAR2(add, numbers, x + y).
-#define RILL_SCALAR(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, 1, (V x), __VA_ARGS__)
-#define RILL_SCALAR2(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, 2, (V x, V y), __VA_ARGS__)
-#define RILL_SCALAR_IMPL(name, kinds, inputs, params, ...)                                            \
+#define RILL_SCALAR(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, kinds, 1, (V x), __VA_ARGS__)
+#define RILL_SCALAR2(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, kinds, 2, (V x, V y), __VA_ARGS__)
+// The same where kernels can hold the arithmetic of `recorded` kinds alone: the others stay kernels of their own.
+#define RILL_SCALAR2_RECORDED(name, kinds, recorded, ...) \
+  RILL_SCALAR_IMPL(name, kinds, recorded, 2, (V x, V y), __VA_ARGS__)
+#define RILL_SCALAR_IMPL(name, kinds, recorded, inputs, params, ...)                                  \
   struct name##_scalar {                                                                              \
     template <class V>                                                                                \
     HWY_INLINE auto operator() params const {                                                         \
@@ -242,7 +245,7 @@ HWY_AFTER_NAMESPACE();
   };                                                                                                  \
   static constexpr LoopTable name##_table = make_table<name##_scalar, inputs, kinds>();               \
   static const Offer name##_offer(cpu::scalar_loops<#name>, &name##_table, cpu::scalar_kernel<#name>, \
-                                  record_table<name##_scalar, inputs, kinds>());
+                                  record_table<name##_scalar, inputs, recorded>());
 #endif
 
 #endif  // toggle

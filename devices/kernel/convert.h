@@ -1,5 +1,7 @@
 // How a cast converts one number: the eager kernel, the interpreter of kernels and the compiled ones agree on it.
 #pragma once
+#include <bit>
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <string>
@@ -9,8 +11,19 @@
 
 namespace rill {
 
+// The float that a wider number becomes on its way to a half. Where it does not fit, its last bit is made odd, so that
+// the half's own rounding sees on which side of a tie the number lay: the two round as one.
+inline float halfway_float(double x) {
+  const float f = float(x);
+  uint32_t u = std::bit_cast<uint32_t>(f);
+  const bool inexact = double(f) < x || double(f) > x;
+  if (inexact && (u & 1) == 0) u = std::fabs(double(f)) < std::fabs(x) ? u + 1 : u - 1;
+  return std::bit_cast<float>(u);
+}
+
 // As C++ converts, but defined everywhere: to bool is != 0; complex to real drops the imaginary part; a float outside
-// of an integer's range goes through i64, which saturates (NaN gives its least value) and then wraps.
+// of an integer's range goes through i64, which saturates (NaN gives its least value) and then wraps. Halves are
+// rounded once, by way of the above from f64 and integers of 32 and 64 bits.
 template <class To, class From>
 To convert_number(From x) {
   if constexpr (std::is_same_v<To, std::string> || std::is_same_v<From, std::string>) return To();  // rejected by infer
@@ -21,10 +34,10 @@ To convert_number(From x) {
     else return convert_number<To>(x.real());
   } else if constexpr (requires { typename To::value_type; }) {
     return To(typename To::value_type(x));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return x != From(0);
   } else if constexpr ((std::is_same_v<From, Half> || std::is_same_v<From, BFloat16>) && std::is_integral_v<To>) {
     return convert_number<To>(float(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != From(0);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     if (!(x > From(-9.2233720368547758e18))) return To(INT64_MIN);
     if (x >= From(9.2233720368547758e18)) {
@@ -33,7 +46,9 @@ To convert_number(From x) {
     }
     return To(int64_t(x));
   } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
-    return To(float(x));
+    if constexpr (std::is_same_v<From, double> || (std::is_integral_v<From> && sizeof(From) >= 4))
+      return To(halfway_float(double(x)));
+    else return To(float(x));
   } else {
     return To(x);
   }

@@ -258,6 +258,19 @@ Value Ops::to_integer(DType from, DType to, Value x, int lanes) {
   return LLVMBuildTrunc(b, select(inside, y, constant(DType::i64, uint64_t(INT64_MIN), lanes)), type(to, lanes), "");
 }
 
+Value Ops::halfway_float(Value x, int lanes) {
+  const auto c = [&](uint32_t v) { return constant(DType::u32, v, lanes); };
+  const Type f64 = type(DType::f64, lanes);
+  const Value f = LLVMBuildFPTrunc(b, x, type(DType::f32, lanes), ""), back = LLVMBuildFPExt(b, f, f64, "");
+  const auto magnitude = [&](Value v) { return intrinsic("llvm.fabs", {f64}, {v}); };
+  const Value u = LLVMBuildBitCast(b, f, wide(integer(32), lanes), "");
+  const Value away = LLVMBuildFCmp(b, LLVMRealOLT, magnitude(back), magnitude(x), "");
+  const Value moved = select(away, LLVMBuildAdd(b, u, c(1), ""), LLVMBuildSub(b, u, c(1), ""));
+  const Value even = LLVMBuildICmp(b, LLVMIntEQ, LLVMBuildAnd(b, u, c(1), ""), c(0), "");
+  const Value moves = LLVMBuildAnd(b, even, LLVMBuildFCmp(b, LLVMRealONE, back, x, ""), "");
+  return LLVMBuildBitCast(b, select(moves, moved, u), type(DType::f32, lanes), "");
+}
+
 Value Ops::convert(DType from, DType to, Value x, int lanes) {
   const Type t = type(to, lanes);
   if (from == to) return x;
@@ -265,6 +278,8 @@ Value Ops::convert(DType from, DType to, Value x, int lanes) {
   if (to == DType::boolean)
     return is_float(from) ? LLVMBuildFCmp(b, LLVMRealUNE, x, LLVMConstNull(type(from, lanes)), "")
                           : LLVMBuildICmp(b, LLVMIntNE, x, LLVMConstNull(type(from, lanes)), "");
+  if (is_half(to) && (from == DType::f64 || (!is_float(from) && bits_of(from) >= 32)))
+    return narrow(to, halfway_float(convert(from, DType::f64, x, lanes), lanes), lanes);
   if (is_half(to)) return narrow(to, convert(from, DType::f32, x, lanes), lanes);
   if (is_float(from)) {
     if (!is_float(to)) return to_integer(from, to, x, lanes);

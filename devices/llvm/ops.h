@@ -56,6 +56,7 @@ class Ops {
   Value one(const Inst& i, DType from, Value x, int lanes);
   Value widen(DType from, Value x, int lanes);  // f16, bf16 -> f32
   Value narrow(DType to, Value x, int lanes);   // f32 -> f16, bf16
+  Value halfway_float(Value x, int lanes);      // f64 -> f32, as convert.h's
   Value to_integer(DType from, DType to, Value x, int lanes);
 };
 

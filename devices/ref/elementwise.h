@@ -24,6 +24,13 @@ void store_wide(DType d, char* p, W value);
 void for_each_element(const KernelArgs& args, void (*body)(void* context, const char* const* in, char* out),
                       void* context);
 
+// Whole numbers wrap around, which C++ leaves undefined for signed ones: f computes them unsigned.
+template <class T, class F>
+T wrapped(T x, T y, F&& f) {
+  if constexpr (std::is_integral_v<T>) return T(f(uint64_t(x), uint64_t(y)));
+  else return f(x, y);
+}
+
 namespace detail {
 template <class W, auto F, int Inputs>
 void compute(const KernelArgs& args) {

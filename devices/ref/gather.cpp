@@ -4,6 +4,7 @@
 #include <complex>
 
 #include "rill/devices/gather_layout.h"
+#include "rill/devices/ref/elementwise.h"
 #include "rill/devices/ref/iterate.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/registry.h"
@@ -28,13 +29,6 @@ Dims place_of(const GatherLayout& g, const Tensor& x, const Dims& out) {
     at[size_t(axis)] = checked_index(i, axis, x.shape()[size_t(axis)]);
   }
   return at;
-}
-
-// Whole numbers wrap around, which C++ leaves undefined for signed ones.
-template <class T, class F>
-T wrapped(T x, T y, F&& f) {
-  if constexpr (std::is_integral_v<T>) return T(f(uint64_t(x), uint64_t(y)));
-  else return f(x, y);
 }
 
 template <class T>

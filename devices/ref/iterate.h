@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "rill/devices/kernel.h"
+#include "rill/devices/kernel/convert.h"
 #include "rill/tensor/callback.h"
 #include "rill/tensor/visit_dtype.h"
 
@@ -76,7 +77,7 @@ Wide<T> widen(const T& x) {
 }
 template <class T>
 T narrow(const Wide<T>& x) {
-  if constexpr (is_half_type<T>) return T(float(x));
+  if constexpr (is_half_type<T>) return convert_number<T>(x);
   else return T(x);
 }
 

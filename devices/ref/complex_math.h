@@ -1,0 +1,37 @@
+// Complex arithmetic as numpy defines it, in the reference kernels' widest type. The C++ library's own follows C99's
+// Annex G, which finds infinities in products and quotients where numpy, torch and XLA give NaN, and has no 0^0, exp2,
+// log2, expm1 or log1p. Each function is there for real numbers too, so that one definition of an op serves both.
+#pragma once
+#include <cmath>
+#include <complex>
+
+#include "rill/devices/ref/elementwise.h"
+
+namespace rill::ref::math {
+
+inline Real multiply(Real x, Real y) { return x * y; }
+inline Real divide(Real x, Real y) { return x / y; }
+inline Real reciprocal(Real x) { return 1 / x; }
+inline Real power(Real x, Real y) { return std::pow(x, y); }
+inline Real exp2(Real x) { return std::exp2(x); }
+inline Real expm1(Real x) { return std::expm1(x); }
+inline Real log2(Real x) { return std::log2(x); }
+inline Real log10(Real x) { return std::log10(x); }
+inline Real log1p(Real x) { return std::log1p(x); }
+
+// (a + bi)(c + di) = (ac - bd) + (ad + bc)i, whatever a, b, c and d are.
+Complex multiply(Complex x, Complex y);
+// Smith's algorithm ("Algorithm 116: Complex division", 1962): nothing overflows on the way.
+Complex divide(Complex x, Complex y);
+Complex reciprocal(Complex x);
+// 1 where y is 0; of a zero x, 0 where the real part of y is positive, else NaN; small whole exponents by squaring.
+Complex power(Complex x, Complex y);
+Complex exp2(Complex x);
+// Accurate near 0: the real part is expm1(a) cos(b) - 2 sin^2(b/2).
+Complex expm1(Complex x);
+Complex log2(Complex x);
+Complex log10(Complex x);
+// Accurate near 0, and wherever |1 + x| is near 1.
+Complex log1p(Complex x);
+
+}  // namespace rill::ref::math
