@@ -5,6 +5,7 @@
 #include "catch.h"
 #include "rill/rill.h"
 #include "rill/trace/arena.h"
+#include "rill/trace/jit.h"
 #include "rill/trace/memory_plan.h"
 #include "rill/trace/passes.h"
 
@@ -86,4 +87,117 @@ TEST_CASE("long chains share two places, what is kept is packed, in-place chains
   });
   CHECK(in_place.arena_bytes == 256);
   CHECK(in_place.in_place == n - 2);
+}
+
+namespace {
+
+// Whether f gives eager's bits on each tier, again and again: as ops, and compiled.
+template <class F>
+bool right_in_each_tier(F f, const Tensor& x) {
+  bool right = true;
+  for (jit::Mode mode : {jit::Mode::off, jit::Mode::wait}) {
+    jit::set_mode(mode);
+    auto traced = function("f", f);
+    for (int call = 0; call < 2; ++call) right = right && traced.verify(x) && same_bits(traced(x), f(x));
+  }
+  jit::set_mode(jit::Mode::tiered);
+  return right;
+}
+
+Tensor normal(const Shape& shape) { return random::normal(shape, {.key = random::Key(uint64_t(shape.numel()))}); }
+
+}  // namespace
+
+TEST_CASE("a result does not take the place of an operand that begins inside its storage") {
+  const int64_t n = 1 << 16;
+  const Tensor x = normal({n}), m = normal({64, 96});
+  CHECK(right_in_each_tier([](const Tensor& t) { return cumsum(exp(tanh(t)(slice(1, none)))); }, x));
+  CHECK(right_in_each_tier([](const Tensor& t) { return cumsum(exp(cumsum(t)(slice(1, none)) * 0.001f)); }, x));
+  CHECK(right_in_each_tier([](const Tensor& t) { return sort(exp(sort(tanh(t))(slice(1, none)))); }, x));
+  // A slice that begins where the storage does, one from the middle, a slice of a slice.
+  CHECK(right_in_each_tier([](const Tensor& t) { return sort(exp(sort(t)(slice(none, -7)))); }, x));
+  CHECK(right_in_each_tier([](const Tensor& t) { return sort(exp(sort(t)(slice(100, 30000)))); }, x));
+  CHECK(right_in_each_tier([](const Tensor& t) { return sort(exp(sort(t)(slice(5, none))(slice(11, -3)))); }, x));
+  // Reversed, strided, and what is dense again.
+  CHECK(right_in_each_tier([](const Tensor& t) { return cumsum(exp(flip(sort(t), 0))); }, x));
+  CHECK(right_in_each_tier([](const Tensor& t) { return sort(exp(sort(t)(slice(3, none, 2)))); }, x));
+  CHECK(right_in_each_tier([](const Tensor& t) { return sort(exp(flip(flip(sort(t), 0)(slice(9, none)), 0))); }, x));
+  // Another shape of a slice; rows, blocks and columns of a matrix; its transpose's.
+  CHECK(right_in_each_tier([](const Tensor& t) { return cumsum(exp(sort(t)(slice(6, -10)).reshape({-1, 4})), 0); }, x));
+  CHECK(right_in_each_tier([](const Tensor& t) { return cumsum(tanh(sort(t, 1)(3)), 0); }, m));
+  CHECK(right_in_each_tier([](const Tensor& t) { return cumsum(tanh(sort(t, 1)(slice(2, 9))), 0); }, m));
+  CHECK(right_in_each_tier([](const Tensor& t) { return cumsum(tanh(sort(t, 1)(all, slice(1, 5))), 0); }, m));
+  CHECK(right_in_each_tier([](const Tensor& t) { return cumsum(tanh(transpose(sort(t, 1))(slice(2, 9))), 0); }, m));
+  CHECK(right_in_each_tier([](const Tensor& t) { return cumsum(tanh(sort(t, 1).reshape({-1})(slice(96, none))), 0); },
+                           m));
+  // Several ops in a row, each on a part of what the one before made.
+  CHECK(right_in_each_tier(
+      [](Tensor t) {
+        for (int i = 0; i < 6; ++i) t = cumsum(tanh(sort(t)(slice(1 + i, none))));
+        return t;
+      },
+      x));
+  CHECK(right_in_each_tier(
+      [](const Tensor& t) {
+        const Tensor s = sort(t);
+        return cumsum(exp(s(slice(1, none)))) - cumsum(exp(s(slice(none, -1))));
+      },
+      x));
+}
+
+TEST_CASE("a slice that is added to a product is no place for the sum") {
+  const Tensor w = normal({96, 128}), x = normal({64, 96});
+  // The residual: rows of a taller matrix, that begin inside it.
+  for (int64_t first : {0, 1, 8})
+    CHECK(right_in_each_tier(
+        [&](const Tensor& t) {
+          const Tensor tall = sort(concat({matmul(t, w), matmul(t, w)}, 0), 1);
+          return cumsum(matmul(t * 2, w) + tall(slice(first, first + 64)), 0);
+        },
+        x));
+  CHECK(right_in_each_tier(
+      [&](const Tensor& t) {
+        const Tensor tall = sort(concat({matmul(t, w), matmul(t, w)}, 0), 1);
+        return cumsum(tall(slice(3, 67)) - matmul(t * 2, w) * 0.5f, 0);
+      },
+      x));
+  const Tensor k = normal({3, 3, 16, 32}), image = normal({2, 14, 14, 16});
+  CHECK(right_in_each_tier(
+      [&](const Tensor& t) {
+        const Tensor y = conv2d(t, k);
+        return cumsum(conv2d(t * 2, k) + sort(concat({y, y}, 0), 3)(slice(1, 3)), 0);
+      },
+      image));
+}
+
+TEST_CASE("Variables, arguments that are given up and loops: nothing is laid into a part") {
+  const int64_t n = 1 << 14;
+  const Tensor x = normal({n});
+  for (jit::Mode mode : {jit::Mode::off, jit::Mode::wait}) {
+    jit::set_mode(mode);
+    Variable v(normal({n}), "v");
+    auto update = function("update", [&](const Tensor& t) {
+      const Tensor s = sort(concat({v.value(), t}, 0))(slice(5, 5 + n));
+      v.assign(s * 0.5f + v.value());
+      return cumsum(exp(s));
+    });
+    for (int call = 0; call < 3; ++call) CHECK(update.verify(x));
+
+    auto given = [](const Tensor& t) { return cumsum(exp(t(slice(1, none)))) * cumsum(tanh(t)(slice(1, none))); };
+    auto traced = function("given", given);
+    for (int call = 0; call < 3; ++call) CHECK(same_bits(traced(x * 0.5f), given(x * 0.5f)));
+
+    auto loop = [](const Tensor& t) {
+      return scan(
+                 [](const Tensor& s, const Tensor& row) {
+                   const Tensor tail = sort(concat({s, s * row}, 0))(slice(3, 3 + s.dim(0)));
+                   return std::pair(tail * 0.5f + s, cumsum(tanh(tail)));
+                 },
+                 t, arange(0, 5, 1, {.dtype = f32}))
+          .second;
+    };
+    auto traced_loop = function("loop", loop);
+    for (int call = 0; call < 3; ++call) CHECK(same_bits(traced_loop(x), loop(x)));
+  }
+  jit::set_mode(jit::Mode::tiered);
 }

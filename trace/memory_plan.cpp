@@ -141,9 +141,18 @@ class Planner {
     return true;
   }
 
-  bool lies_dense(ValueId v) const {
+  // Whether v is dense and begins where its storage does: what takes its place is laid from there on. A slice need not.
+  bool begins_storage(ValueId v) const {
     const Tensor& layout = layouts_.of(v);
-    return layout.defined() && layout.is_contiguous();
+    return layout.defined() && layout.is_contiguous() && layout.rep()->data == layouts_.of(base_of(v)).rep()->data;
+  }
+
+  // The value that v is a view of, through any number of views.
+  ValueId base_of(ValueId v) const {
+    for (const Node* n = &g_.nodes()[size_t(v.node)]; n->kind == Node::Kind::op && n->op->view;
+         n = &g_.nodes()[size_t(v.node)])
+      v = n->inputs[0];
+    return v;
   }
 
   void share_in_place() {
@@ -155,7 +164,7 @@ class Planner {
         const Storage& own = storages_[size_t(mine)];
         if (own.leaves || own.first != i || own.last == i) continue;
         for (ValueId v : n.inputs)
-          if (!storage_of(v).leaves && lies_dense(v) && may_overwrite(i, k, v)) {
+          if (!storage_of(v).leaves && begins_storage(v) && may_overwrite(i, k, v)) {
             take_over(mine, number_of_storage(plan_.number(v)));
             break;
           }
