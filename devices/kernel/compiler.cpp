@@ -11,8 +11,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <list>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 
@@ -142,43 +144,67 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-RowFunction load(const std::string& object) {
-  return reinterpret_cast<RowFunction>(load_object(object, "rill_kernel"));
-}
+using Code = std::shared_ptr<const void>;
+
+Code load(const std::string& object) { return load_code(object, "rill_kernel"); }
 
 // --- The cache in memory ---------------------------------------------------------------------------------------------
 
 struct Entry {
+  std::string text;
   std::mutex lock;  // held while compiling: others wait for the same kernel here, and only here
-  RowFunction run = nullptr;
+  Code code;
   std::string fault;
 };
 
-Entry& entry_for(const std::string& text) {
-  static std::mutex lock;
-  static auto& entries = *new std::unordered_map<std::string, std::unique_ptr<Entry>>();  // outlives every thread
-  const std::lock_guard hold(lock);
-  std::unique_ptr<Entry>& e = entries[text];
-  if (!e) e = std::make_unique<Entry>();
-  return *e;
+// Bounded, since there may be a kernel for each number that a program puts into its functions. A kernel that leaves the
+// table stays in memory for those who run it.
+class Table {
+ public:
+  std::shared_ptr<Entry> entry_for(const std::string& text) {
+    const std::lock_guard hold(lock_);
+    if (const auto found = index_.find(text); found != index_.end()) {
+      entries_.splice(entries_.begin(), entries_, found->second);
+      return entries_.front();
+    }
+    auto entry = std::make_shared<Entry>();
+    entry->text = text;
+    entries_.push_front(entry);
+    index_.emplace(entry->text, entries_.begin());
+    if (entries_.size() > most_kernels) {
+      index_.erase(entries_.back()->text);
+      entries_.pop_back();
+    }
+    return entry;
+  }
+
+ private:
+  std::mutex lock_;
+  std::list<std::shared_ptr<Entry>> entries_;  // the last used first
+  std::unordered_map<std::string_view, std::list<std::shared_ptr<Entry>>::iterator> index_;
+};
+
+Table& table() {
+  static Table& t = *new Table;  // outlives every thread
+  return t;
 }
 
 // From the disk, or the compiler; says which.
-Compiled::From obtain(const Kernel& k, const std::string& text, RowFunction& run) {
+Compiled::From obtain(const Kernel& k, const std::string& text, Code& code) {
   static std::mutex lock;
   static DiskCache& disk = *new DiskCache(DiskCache::default_folder());
   static const std::string& target = *new std::string(processor());
   const std::string key = fmt::format("{}\n{}\n{}", text, target, library().stamp);
   if (const std::string object = disk.find(key); !object.empty()) {
     try {
-      run = load(object);
+      code = load(object);
       return Compiled::From::disk;
     } catch (const Error&) {
-      run = nullptr;  // whole, and yet no good: compiled again
+      // Whole, and yet no good: compiled again.
     }
   }
   const std::string object = run_compiler(k, fmt::format("{:016x}", std::hash<std::string>()(text)));
-  run = load(object);
+  code = load(object);
   const std::lock_guard hold(lock);
   disk.store(key, object);
   return Compiled::From::compiler;
@@ -199,20 +225,21 @@ Compiled compile(const Kernel& k) {
   if (!library().reason.empty()) throw Error("[kernel] kernels cannot be compiled: " + library().reason);
   static const bool logs = environment_has("RILL_LOG", "kernels");
   const std::string text = to_string(k);
-  Entry& entry = entry_for(text);
+  const std::shared_ptr<Entry> entry = table().entry_for(text);
   Compiled c;
-  const std::lock_guard hold(entry.lock);
-  if (!entry.run && entry.fault.empty()) {
+  const std::lock_guard hold(entry->lock);
+  if (!entry->code && entry->fault.empty()) {
     try {
-      c.from = obtain(k, text, entry.run);
+      c.from = obtain(k, text, entry->code);
     } catch (const Error& e) {
-      entry.fault = e.what();
+      entry->fault = e.what();
     }
     c.milliseconds = milliseconds_since(start);
-    if (logs) log(text, c, entry.fault);
+    if (logs) log(text, c, entry->fault);
   }
-  if (!entry.fault.empty()) throw Error(entry.fault);
-  c.run = entry.run;
+  if (!entry->fault.empty()) throw Error(entry->fault);
+  c.code = entry->code;
+  c.run = reinterpret_cast<RowFunction>(const_cast<void*>(c.code.get()));
   c.milliseconds = milliseconds_since(start);
   return c;
 }

@@ -1,6 +1,6 @@
 // Sections that a program needs at run time are laid one after another into one mapping, code and constants alike;
 // behind them lies a stub (a jump through a 64-bit address) for each function of the C library that is called, since
-// those may be too far for a call instruction. Start at load_object().
+// those may be too far for a call instruction. Start at load_code().
 #include "rill/devices/kernel/object.h"
 
 #include <elf.h>
@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "rill/tensor/error.h"
@@ -208,7 +209,7 @@ class Loader {
     if (memory_) munmap(memory_, bytes_);
   }
 
-  void* load(std::string_view function) {
+  std::shared_ptr<void> load(std::string_view function) {
     uint64_t entry = absent;
     for (const Elf64_Sym& s : symbols_)
       if (file_.text(symbol_names_, s.st_name) == function) entry = offset_of(s);
@@ -218,9 +219,8 @@ class Loader {
       if (s.sh_type == SHT_RELA && s.sh_info < place_.size() && place_[s.sh_info] != absent) relocate_section(s);
     if (mprotect(memory_, bytes_, PROT_READ | PROT_EXEC) != 0) reject("was refused by the system as code");
     __builtin___clear_cache(memory_, memory_ + bytes_);
-    void* address = memory_ + entry;
-    memory_ = nullptr;  // it stays
-    return address;
+    const std::shared_ptr<void> mapping(std::exchange(memory_, nullptr), [n = bytes_](void* p) { munmap(p, n); });
+    return {mapping, static_cast<char*>(mapping.get()) + entry};
   }
 
  private:
@@ -308,6 +308,10 @@ class Loader {
 
 }  // namespace
 
-void* load_object(std::string_view file, std::string_view name) { return Loader(file).load(name); }
+std::shared_ptr<void> load_code(std::string_view file, std::string_view name) { return Loader(file).load(name); }
+
+void* load_object(std::string_view file, std::string_view name) {
+  return (new std::shared_ptr<void>(load_code(file, name)))->get();
+}
 
 }  // namespace rill::kernel

@@ -1,13 +1,16 @@
 // A small loader of object files: it makes the code that LLVM emitted runnable, whether it came from LLVM just now or
 // from a file of last week, in a few microseconds and without LLVM.
 #pragma once
+#include <memory>
 #include <string_view>
 
 namespace rill::kernel {
 
-// The address of function `name` of a relocatable ELF64 object for this processor; its code and constants then stay for
-// the life of the process. Every offset in the file is checked: a file that is damaged, or that asks for what this
-// loader does not know, throws rill::Error.
+// The address of function `name` of a relocatable ELF64 object for this processor; its code and constants stay as long
+// as a copy of the pointer does. Every offset in the file is checked: a file that is damaged, or that asks for what
+// this loader does not know, throws rill::Error.
+std::shared_ptr<void> load_code(std::string_view file, std::string_view name);
+// The same for the life of the process.
 void* load_object(std::string_view file, std::string_view name);
 
 }  // namespace rill::kernel
