@@ -1,5 +1,6 @@
 // Packed: room for what a kernel makes once of an operand whose elements never change, such as weights in the layout
-// that a library wants. An executable keeps one beside each instruction that has such an operand.
+// that a library wants. An executable keeps one beside each instruction that has such an operand; what it points to may
+// be shared with others that read the same elements.
 #pragma once
 #include <memory>
 #include <mutex>

@@ -73,6 +73,24 @@ TEST_CASE("the packed weights are made once, and go with the function") {
   jit::set_mode(jit::Mode::tiered);
 }
 
+TEST_CASE("traces that read the same weights share what is packed") {
+  const Tensor w = normal({512, 512}), other = w + 0;
+  jit::set_mode(jit::Mode::wait);
+  auto f = function("f", [&](const Tensor& t, int k) { return matmul(t, w) * float(k) + matmul(tanh(t), w); });
+  const Tensor x = normal({8, 512});
+  const size_t before = memory_stats(Device()).in_use;
+  f(x, 1);
+  const size_t one = memory_stats(Device()).in_use - before;
+  CHECK(one >= 512 * 512 * 4);
+  CHECK(one < 2 * 512 * 512 * 4);  // two products, one packed copy
+  for (int k = 2; k < 10; ++k) CHECK(same(f(x, k), matmul(x, w) * float(k) + matmul(tanh(x), w)));
+  CHECK(memory_stats(Device()).in_use - before < one + 512 * 512 * 4);
+  // Equal elements elsewhere, and another layout of the same, are other operands.
+  auto g = function("g", [&](const Tensor& t) { return matmul(t, other) + matmul(t, transpose(w)); });
+  CHECK(same(g(x), matmul(x, other) + matmul(x, transpose(w))));
+  jit::set_mode(jit::Mode::tiered);
+}
+
 TEST_CASE("many threads share packed weights") {
   const Tensor w = normal({256, 256}), x = normal({16, 256}), expected = matmul(x, w);
   auto f = function("f", [&](const Tensor& t) { return matmul(t, w); });
