@@ -104,10 +104,13 @@ Variable& Optimizer::slot(const Variable& variable, const std::string& name) {
   for (size_t i : places)
     if (slots_[i].name == name) return slots_[i].variable;
   EagerScope eager;  // its first value is no part of a graph that is being traced
-  places.push_back(slots_.size());
-  slots_.push_back({variable.shared_state(), name,
-                    hidden_variable(zeros(variable.shape(), {wide_dtype(variable.dtype()), variable.device()}),
-                                    variable.name() + "/" + name)});
+  Slot made{variable.shared_state(), name,
+            hidden_variable(zeros(variable.shape(), {wide_dtype(variable.dtype()), variable.device()}),
+                            variable.name() + "/" + name)};
+  // A place only once the slot is there, and room for it before: each of these may run out of memory.
+  places.reserve(places.size() + 1);
+  slots_.push_back(std::move(made));
+  places.push_back(slots_.size() - 1);
   return slots_.back().variable;
 }
 

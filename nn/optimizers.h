@@ -1,6 +1,7 @@
 // Optimizers. apply_gradients() is written with public ops and keeps all it remembers (the count of steps, momenta) in
 // Variables, so that a step that is traced by `function` remembers from call to call.
 #pragma once
+#include <deque>
 #include <functional>
 #include <string>
 #include <unordered_map>
@@ -66,7 +67,7 @@ class Optimizer {
     std::string name;
     Variable variable;
   };
-  std::vector<Slot> slots_;
+  std::deque<Slot> slots_;  // stay where they are, since slot() gives references
   std::unordered_map<const VariableState*, std::vector<size_t>> places_;
 };
 
