@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <mutex>
 
 #include "rill/devices/host_memory.h"
@@ -25,7 +28,7 @@ void require_device(Device d, const Where& where) {
   fail("device", fmt::format("there is no {} here. this machine has {}", to_string(d), there), where);
 }
 
-Device process_default;
+std::atomic<Device> process_default{Device()};
 struct Placement {
   Device device;
   bool set = false;
@@ -33,10 +36,10 @@ struct Placement {
 thread_local constinit Placement scoped;
 }  // namespace
 
-Device default_device() { return scoped.set ? scoped.device : process_default; }
+Device default_device() { return scoped.set ? scoped.device : process_default.load(std::memory_order_relaxed); }
 void set_default_device(Device d, Where where) {
   require_device(d, where);
-  process_default = d;
+  process_default.store(d, std::memory_order_relaxed);
 }
 
 WithDevice::WithDevice(Device d, Where where) : outer_(scoped.device), outer_set_(scoped.set) {
@@ -145,24 +148,68 @@ void copy_elements(const Tensor& from, Tensor& to) {
 
 // --- Placement log ---------------------------------------------------------------------------------------------------
 
-bool placement_is_logged = false;
+bool detail::placement_log = false;
 namespace {
-std::mutex log_mutex;
-Callback<void(std::string_view)> log_sink;
+
+// No lock is held while the sink runs, which may do anything, such as wait for a function that another thread traces.
+struct PlacementLog {
+  std::mutex mutex;
+  std::condition_variable changed;
+  Callback<void(std::string_view)> sink;
+  std::deque<std::string> lines;  // for the thread that is in the sink
+  bool busy = false;              // a thread is in it
+};
+
+// Never destroyed: a thread may still run ops while the process ends.
+PlacementLog& placement() {
+  static PlacementLog* log = new PlacementLog;
+  return *log;
+}
+
+thread_local constinit bool in_sink = false;
+
+// What a thread in the sink leaves behind, also where the sink throws.
+struct LeaveSink {
+  PlacementLog& log;
+  std::unique_lock<std::mutex>& lock;
+  ~LeaveSink() {
+    if (!lock.owns_lock()) lock.lock();
+    in_sink = log.busy = false;
+    log.changed.notify_all();
+  }
+};
+
 }  // namespace
 
 void log_placement(Callback<void(std::string_view)> sink) {
-  std::lock_guard lock(log_mutex);
-  log_sink = std::move(sink);
-  placement_is_logged = bool(log_sink);
+  PlacementLog& log = placement();
+  std::unique_lock lock(log.mutex);
+  if (!in_sink) log.changed.wait(lock, [&] { return !log.busy; });
+  log.lines.clear();
+  std::swap(log.sink, sink);
+  __atomic_store_n(&detail::placement_log, bool(log.sink), __ATOMIC_RELAXED);
 }
 
 void report_placement(std::string_view op, std::span<const Tensor* const> inputs, Device d) {
+  if (in_sink) return;
   std::string line = fmt::format("{}: {}(", to_string(d), op);
   for (size_t i = 0; i < inputs.size(); ++i) line += (i ? ", " : "") + to_string(inputs[i]->spec());
   line += ")\n";
-  std::lock_guard lock(log_mutex);
-  if (log_sink) log_sink(line);
+  PlacementLog& log = placement();
+  std::unique_lock lock(log.mutex);
+  log.lines.push_back(std::move(line));
+  if (log.busy) return;
+  in_sink = log.busy = true;
+  LeaveSink leave{log, lock};
+  while (log.sink && !log.lines.empty()) {
+    const std::string next = std::move(log.lines.front());
+    log.lines.pop_front();
+    const Callback<void(std::string_view)> sink = log.sink;  // it may put another in its place
+    lock.unlock();
+    sink(next);
+    lock.lock();
+  }
+  log.lines.clear();
 }
 
 }  // namespace rill

@@ -40,10 +40,15 @@ void reset_peak_memory(Device d);
 // Gives the memory that the allocator keeps for later back to the system.
 void release_cached_memory(Device d);
 
-// Calls `sink` with a line for each op that runs: its name, operands and device; nullptr ends it.
+// Calls `sink` with a line for each op that runs: its name, operands and device; nullptr ends it, and returns when no
+// thread is in the sink any more. One thread at a time is in it; lines of others that come meanwhile are kept for that
+// one. The sink may run ops itself, of which it is not told, but not read a Variable that a call is about to assign.
 void log_placement(Callback<void(std::string_view)> sink);
 // Reports an op to that sink, if there is one.
-extern bool placement_is_logged;
+namespace detail {
+extern bool placement_log;
+}
+inline bool placement_is_logged() { return __atomic_load_n(&detail::placement_log, __ATOMIC_RELAXED); }
 void report_placement(std::string_view op, std::span<const Tensor* const> inputs, Device d);
 
 // At least `bytes` bytes on `d`, aligned to 64. Throws where there is no such device or the memory is exhausted.

@@ -115,7 +115,7 @@ void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsVi
 }
 
 Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {
-  if (placement_is_logged) [[unlikely]]
+  if (placement_is_logged()) [[unlikely]]
     report_placement(op.name, in, specs[0].device);
   if (op.view) return view_of(op, *in[0], attrs, specs[0]);
   Tensor out = empty_tensor(specs[0]);
@@ -127,7 +127,7 @@ Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs
 Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {
   if (op.call) return op.call(in, attrs);
   if (specs.size() == 1) return Tensors{run_op1(op, in, attrs, specs)};
-  if (placement_is_logged) [[unlikely]]
+  if (placement_is_logged()) [[unlikely]]
     report_placement(op.name, in, specs[0].device);
   Tensors out;
   SmallVec<Tensor*, 4> pointers;

@@ -18,6 +18,7 @@ struct Executable::Frame {
     std::vector<Tensor*> out;
   };
   std::vector<OperandLists> operands;
+  std::unique_ptr<Frame> next;  // of the idle ones: a frame goes back without an allocation, which could fail
 };
 
 Executable::~Executable() = default;
@@ -46,7 +47,8 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
     }
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       i.out.push_back(uint32_t(first + k));
-      i.makes_outputs |= plan_.places[first + k].kind == ValuePlace::Kind::output;
+      if (!n.op->call && plan_.places[first + k].kind == ValuePlace::Kind::output)
+        outputs_.push_back({uint32_t(first + k), &n, k});
     }
     if (n.op->call) {
       instructions_.push_back(std::move(i));
@@ -117,9 +119,23 @@ bool may_take_memory_of(const Tensor& t) {
 void Executable::retire() const {
   std::lock_guard lock(mutex_);
   retired_ = true;
-  idle_.clear();
+  idle_ = nullptr;
   for (const Instruction& i : instructions_)
     if (i.packed) i.packed->clear();
+}
+
+// All at once, before anything is written over an input: an allocation that fails leaves Variables as they are.
+void Executable::make_outputs(Frame& f) const {
+  for (const Output& o : outputs_) {
+    const Spec& spec = o.node->outputs[o.index];
+    const int32_t over = plan_.places[o.value].over;
+    const bool takes = over >= 0 && may_take_memory_of(f.values[size_t(over)]);
+    try {
+      f.values[o.value] = takes ? make_tensor(spec, f.values[size_t(over)].rep()->buffer) : empty_tensor(spec);
+    } catch (const Error& e) {
+      fail_at(o.node->where, e);  // names the user's line
+    }
+  }
 }
 
 void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
@@ -130,19 +146,12 @@ void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
     for (size_t k = 0; k < o.out.size(); ++k) *o.out[k] = std::move(results[k]);
     return;
   }
-  if (placement_is_logged) [[unlikely]]
+  if (placement_is_logged()) [[unlikely]]
     report_placement(i.op->name, o.in, n.outputs[0].device);
   if (i.is_view) {
     *o.out[0] = run_op1(*i.op, o.in, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
     return;
   }
-  if (i.makes_outputs)
-    for (size_t k = 0; k < i.out.size(); ++k) {
-      const ValuePlace& p = plan_.places[i.out[k]];
-      if (p.kind != ValuePlace::Kind::output) continue;
-      const bool over = p.over >= 0 && may_take_memory_of(f.values[size_t(p.over)]);
-      *o.out[k] = over ? make_tensor(n.outputs[k], f.values[size_t(p.over)].rep()->buffer) : empty_tensor(n.outputs[k]);
-    }
   if (i.kernel) i.kernel({o.in, o.out, n.attrs, i.packed.get()});
   else run_kernel(*i.op, o.in, o.out, n.attrs, i.packed.get());
 }
@@ -152,9 +161,9 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
   std::unique_ptr<Frame> frame;
   {
     std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      frame = std::move(idle_.back());
-      idle_.pop_back();
+    if (idle_) {
+      frame = std::move(idle_);
+      idle_ = std::move(frame->next);
     }
   }
   if (!frame) frame = make_frame();
@@ -165,12 +174,15 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
     ~Return() {
       for (uint32_t v : e.moving_) frame->values[v] = Tensor();
       std::lock_guard lock(e.mutex_);
-      if (!e.retired_) e.idle_.push_back(std::move(frame));
+      if (e.retired_) return;
+      frame->next = std::move(e.idle_);
+      e.idle_ = std::move(frame);
     }
   } give_back{*this, frame};
 
   for (size_t k = 0; k < graph_.inputs.size(); ++k)
     frame->values[plan_.first[size_t(graph_.inputs[k].node)]] = inputs[k];
+  make_outputs(*frame);
   size_t at = 0;
   try {
     for (; at < instructions_.size(); ++at) execute_one(instructions_[at], at, *frame);

@@ -53,7 +53,6 @@ class Executable {
     Kernel kernel = nullptr;  // null: go through run_kernel, which makes operands dense, or a view
     const Node* node = nullptr;
     SmallVec<uint32_t, 4> in, out;  // value numbers
-    bool makes_outputs = false;     // its outputs are allocated at each call
     bool is_view = false;
     std::unique_ptr<Packed> packed;  // where the kernel may keep its constant operand packed
   };
@@ -62,6 +61,7 @@ class Executable {
   // For each node, whether its outputs are the same at every call: constants, captured tensors, views of these.
   std::vector<bool> constant_nodes() const;
   std::unique_ptr<Frame> make_frame() const;
+  void make_outputs(Frame& f) const;
   void execute(const Instruction& i, size_t at, Frame& f) const;
   // run(), with execute_one(instruction, its number, frame) for each instruction.
   template <class F>
@@ -71,8 +71,14 @@ class Executable {
   MemoryPlan plan_;
   std::vector<Instruction> instructions_;
   std::vector<uint32_t> moving_;  // values that a call sets and must drop afterwards
+  struct Output {
+    uint32_t value;
+    const Node* node;
+    size_t index;  // among the node's
+  };
+  std::vector<Output> outputs_;  // what is allocated at each call
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Frame>> idle_;
+  mutable std::unique_ptr<Frame> idle_;  // a list
   mutable bool retired_ = false;
 };
 
