@@ -266,11 +266,11 @@ void GradientTape::watch(const Variable& v, Where) {
 namespace {
 
 std::string describe(const Source& s, size_t position) {
-  if (s.variable) return fmt::format("variable '{}' ({})", s.variable->name, to_string(s.variable->value.spec()));
+  if (s.variable) return fmt::format("variable '{}' ({})", s.variable->name, to_string(s.variable->spec));
   return fmt::format("source {} ({})", position, to_string(s.tensor.spec()));
 }
 
-Spec spec_of(const Source& s) { return s.variable ? s.variable->value.spec() : s.tensor.spec(); }
+Spec spec_of(const Source& s) { return s.variable ? s.variable->spec : s.tensor.spec(); }
 
 Tensor seed_for(const Tensor& target, const Tensor& output_gradient, const Where& where) {
   if (!output_gradient.defined()) return ones_like(target);

@@ -6,13 +6,13 @@
 
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <numbers>
 
 #include "rill/devices/reduce_params.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/variable_state.h"
 
 namespace rill::random {
 namespace {
@@ -50,18 +50,19 @@ const Op random_bits_op({.name = "random_bits",
 // The generator of the process: its Variable is never destroyed, since draws may outlive main().
 struct Generator {
   Variable state;
-  Tensor step;       // {0, 1}
-  std::mutex mutex;  // eager draws on several threads take different keys
+  Tensor step;  // {0, 1}
 };
 Generator& generator() {
   static Generator* g = new Generator{
-      Variable(key_tensor(0, 0), VariableOptions{.name = "random/state", .trainable = false}), key_tensor(0, 1), {}};
+      Variable(key_tensor(0, 0), VariableOptions{.name = "random/state", .trainable = false}), key_tensor(0, 1)};
   return *g;
 }
 
+// A key that no other draw has, on whichever thread: eager draws read and count in one, a traced call holds the state
+// for as long as it runs.
 Tensor next_key() {
   Generator& g = generator();
-  std::lock_guard lock(g.mutex);
+  if (executing_eagerly()) return take_and_add(g.state.state(), g.step);
   Tensor key = g.state.value();
   g.state.assign_add(g.step);
   return key;

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+
+#include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/variable_state.h"
@@ -17,72 +20,124 @@ std::string scoped_name(const std::string& name) {
   return current_scope().empty() ? name : current_scope() + "/" + name;
 }
 
-// What is stored: strong, of the variable's dtype and shape.
-Tensor fitted(const VariableState& v, const Spec& spec, const Tensor& value, std::string_view op, const Where& where) {
+// What is stored: strong, of the variable's dtype and shape, on its device.
+Tensor fitted(const VariableState& v, const Tensor& value, std::string_view op, const Where& where) {
   Tensor t = value;
-  if (t.spec().weak || t.dtype() == spec.dtype) t = t.astype(spec.dtype);
+  if (t.spec().weak || t.dtype() == v.spec.dtype) t = t.astype(v.spec.dtype);
   else
     fail(op,
          fmt::format("variable '{}' is {} and the value is {}: dtypes differ. convert the value with astype({})",
-                     v.name, to_string(spec), to_string(t.spec()), name(spec.dtype)),
+                     v.name, to_string(v.spec), to_string(t.spec()), name(v.spec.dtype)),
          where);
-  if (t.shape() == spec.shape) return t;
+  if (!(t.device() == v.spec.device)) t = t.to(v.spec.device);
+  if (t.shape() == v.spec.shape) return t;
   try {
-    return broadcast_to(t, spec.shape);
+    return broadcast_to(t, v.spec.shape);
   } catch (const Error&) {
     fail(op,
          fmt::format("variable '{}' is {} and the value is {}: the value does not broadcast to the variable's shape",
-                     v.name, to_string(spec), to_string(t.spec())),
+                     v.name, to_string(v.spec), to_string(t.spec())),
          where);
   }
 }
 
-Spec spec_of(const VariableState& v) {
-  std::lock_guard lock(v.mutex);
-  return v.value.spec();
+// value + delta or the like, in a tensor of its own.
+Tensor updated(const VariableState& v, const Op& op, const Tensor& delta) {
+  Tensor to = empty_tensor(v.spec);
+  const Tensor* in[] = {&v.value, &delta};
+  Tensor* out[] = {&to};
+  run_kernel(op, in, out, {});
+  return to;
 }
 
 bool in_place_possible(const Tensor& t) { return t.exclusive() && t.is_contiguous() && t.dtype() != DType::string; }
 
+void report(const VariableState& v, const Op& op, const Tensor& delta) {
+  const Tensor value = make_stand_in(v.spec);
+  const Tensor* in[] = {&value, &delta};
+  report_placement(op.name, in, v.spec.device);
+}
+
 // value = op(value, delta), in value's own buffer where nobody else can see it.
 void update(VariableState& v, const Op& op, const Tensor& delta) {
-  std::lock_guard lock(v.mutex);
-  const Tensor* in[] = {&v.value, &delta};
+  if (placement_is_logged()) [[unlikely]]
+    report(v, op, delta);  // before the lock: whoever is told may read the variable
+  std::lock_guard lock(v);
   if (in_place_possible(v.value)) {
+    const Tensor* in[] = {&v.value, &delta};
     Tensor* out[] = {&v.value};
     run_kernel(op, in, out, {});
   } else {
-    Spec spec = v.value.spec();
-    v.value = run_op1(op, in, {}, OutSpecs{spec});
+    v.value = updated(v, op, delta);
   }
 }
-}  // namespace
 
-Variable::Variable(const Tensor& initial, VariableOptions options) : state_(Shared<VariableState>::make()) {
-  state_->name = scoped_name(options.name);
-  state_->trainable = options.trainable;
+// A value of its own for a new variable: a scalar loses its weakness, and in-place updates never meet the caller's
+// tensor.
+Tensor strong(const Tensor& t) {
+  Spec spec = t.spec();
+  spec.weak = false;
+  Tensor own = make_tensor(std::move(spec), t.rep()->buffer);
+  own.mutable_rep()->data = t.rep()->data;
+  return own;
+}
+
+std::atomic<uint64_t> next_id{1};
+
+Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& options) {
+  const std::string name = scoped_name(options.name);
   EagerScope eager;
   if (initial.is_symbolic())
     fail("Variable",
-         fmt::format("'{}' is made inside a traced function from a traced value. make Variables outside, once",
-                     state_->name));
-  Tensor value = initial.contiguous();
-  // A value of its own: a scalar loses its weakness, and in-place updates never meet the caller's tensor.
-  Spec spec = value.spec();
-  spec.weak = false;
-  state_->value = make_tensor(std::move(spec), value.rep()->buffer);
-  if (state_->value.rep()->data != value.rep()->data) state_->value.mutable_rep()->data = value.rep()->data;
+         fmt::format("'{}' is made inside a traced function from a traced value. make Variables outside, once", name));
+  auto state = Shared<VariableState>::make();
+  state->name = name;
+  state->trainable = options.trainable;
+  state->value = strong(initial.contiguous());
+  state->spec = state->value.spec();
+  return state;
 }
+
+}  // namespace
+
+// --- The state, as threads share it ----------------------------------------------------------------------------------
+
+VariableState::VariableState() : id(next_id++) {}
+
+void VariableState::lock() {
+  const void* me = &thread_state();
+  if (holder_.load(std::memory_order_relaxed) == me)
+    fail("Variable", fmt::format("'{}' is read or assigned by what a call that assigns it runs meanwhile, such as the "
+                                 "sink of log_placement(). do that before the call, or after it",
+                                 name));
+  mutex_.lock();
+  holder_.store(me, std::memory_order_relaxed);
+}
+
+void VariableState::unlock() {
+  holder_.store(nullptr, std::memory_order_relaxed);
+  mutex_.unlock();
+}
+
+Tensor value_of(VariableState& v) {
+  std::lock_guard lock(v);
+  return v.value;
+}
+
+Tensor take_and_add(VariableState& v, const Tensor& delta) {
+  std::lock_guard lock(v);
+  Tensor next = updated(v, add_op, delta);
+  std::swap(v.value, next);
+  return next;
+}
+
+// --- Variable --------------------------------------------------------------------------------------------------------
+
+Variable::Variable(const Tensor& initial, VariableOptions options) : state_(new_state(initial, options)) {}
 
 Tensor Variable::value() const {
   ThreadState& ts = thread_state();
-  Tensor t;
-  if (ts.trace) {
-    t = ts.trace->read(state_);
-  } else {
-    std::lock_guard lock(state_->mutex);
-    t = state_->value;
-  }
+  Tensor t = ts.trace ? ts.trace->read(state_) : value_of(*state_);
   if (ts.tapes.empty()) return t;
   // A fresh alias, so that a tape knows this reading as the variable and not as what was once assigned to it.
   t = make_alias(t);
@@ -93,27 +148,27 @@ Tensor Variable::value() const {
 
 const std::string& Variable::name() const { return state_->name; }
 bool Variable::trainable() const { return state_->trainable; }
-Shape Variable::shape() const { return spec_of(*state_).shape; }
-DType Variable::dtype() const { return spec_of(*state_).dtype; }
-Device Variable::device() const { return spec_of(*state_).device; }
+Shape Variable::shape() const { return state_->spec.shape; }
+DType Variable::dtype() const { return state_->spec.dtype; }
+Device Variable::device() const { return state_->spec.device; }
 
 Variable& Variable::assign(const Tensor& value, Where where) {
   CallerScope caller(where);
-  Tensor t = fitted(*state_, spec_of(*state_), value, "assign", where);
+  Tensor t = fitted(*state_, value, "assign", where);
   ThreadState& ts = thread_state();
   if (ts.trace) {
     ts.trace->assign(state_, t);
   } else {
     t = make_alias(t.contiguous());
-    std::lock_guard lock(state_->mutex);
-    state_->value = std::move(t);
+    std::lock_guard lock(*state_);
+    std::swap(state_->value, t);  // the old one goes when the lock has
   }
   return *this;
 }
 
 Variable& Variable::assign_add(const Tensor& delta, Where where) {
   CallerScope caller(where);
-  Tensor t = fitted(*state_, spec_of(*state_), delta, "assign_add", where);
+  Tensor t = fitted(*state_, delta, "assign_add", where);
   if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) + t);
   else update(*state_, is_bool(t.dtype()) ? bitwise_or_op : add_op, t);  // as operator+ does
   return *this;
@@ -121,7 +176,7 @@ Variable& Variable::assign_add(const Tensor& delta, Where where) {
 
 Variable& Variable::assign_sub(const Tensor& delta, Where where) {
   CallerScope caller(where);
-  Tensor t = fitted(*state_, spec_of(*state_), delta, "assign_sub", where);
+  Tensor t = fitted(*state_, delta, "assign_sub", where);
   if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) - t);
   else if (is_bool(t.dtype())) subtract(t, t, where);  // throws
   else update(*state_, subtract_op, t);

@@ -1,5 +1,11 @@
-// What a Variable points to: apart from variable.h because it needs <mutex>, which no user of a Variable does.
+// What a Variable points to, and how threads share it: apart from variable.h because it needs <mutex>, which no user of
+// a Variable does.
+//
+// A value is replaced, never changed under a reader's eyes (in place only where nobody else holds it), and is read and
+// replaced under the variable's lock. Who needs several variables at once locks them in the order of their addresses,
+// as a traced call does (variable_set.h), so that no two threads wait for each other.
 #pragma once
+#include <atomic>
 #include <mutex>
 #include <string>
 
@@ -8,10 +14,28 @@
 namespace rill {
 
 struct VariableState {
+  VariableState();
+
+  // All but `value` is settled when the variable is made, and needs no lock.
   std::string name;
   bool trainable = true;
-  mutable std::mutex mutex;  // guards `value`
-  Tensor value;
+  const uint64_t id;  // never used twice in a process
+  Spec spec;          // of every value that it holds
+  Tensor value;       // to be touched under the lock only
+
+  // The lock. A thread that holds it already would wait for itself: it gets an error instead. (It can come back here
+  // where a call that holds the variable runs a callback of the user's.)
+  void lock();
+  void unlock();
+
+ private:
+  std::mutex mutex_;
+  std::atomic<const void*> holder_{nullptr};
 };
+
+// The value now.
+Tensor value_of(VariableState& v);
+// The value, to which `delta` is added before anybody else sees it: what each caller gets is its own.
+Tensor take_and_add(VariableState& v, const Tensor& delta);
 
 }  // namespace rill

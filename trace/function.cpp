@@ -9,7 +9,6 @@
 
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
-#include "rill/ops/variable_state.h"
 #include "rill/trace/function_state.h"
 
 namespace rill {
@@ -61,92 +60,26 @@ void FunctionCore::check_signature(const std::vector<Tensor>& leaves, const Wher
          where);
 }
 
+void detail::fail_written() {
+  fail("function",
+       "the callable writes to an argument that it takes by reference, which no later call would do. take it by value "
+       "or by const reference, and return what is new; keep what changes from call to call in a Variable");
+}
+
 // --- Calling ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// The variables that a call reads and assigns, locked for as long as it runs: their values move into the call's inputs,
-// so that new ones can be written in place, and back where the call throws.
-class Updates {
- public:
-  Updates(const Graph& g, std::vector<Tensor>& inputs) : inputs_(inputs) {
-    if (!thread_state().tapes.empty()) return;  // a tape keeps the old values
-    for (const GraphAssign& a : g.assigns) held_.push_back({a.variable.get()});
-    std::sort(held_.begin(), held_.end(), [](auto& a, auto& b) { return a.state < b.state; });  // as all threads do
-    for (Held& h : held_) h.state->mutex.lock();
+// The tensors that the graph runs on, in its order: arguments and captured tensors; those of variables are left to
+// VariableCall. Arguments move, each being one input: what the caller has given up has no other holder then.
+std::vector<Tensor> gather_inputs(const Graph& g, std::vector<Tensor>& arguments) {
+  std::vector<Tensor> in(g.inputs.size());
+  for (size_t k = 0; k < in.size(); ++k) {
+    const GraphInput& i = g.inputs[k];
+    if (i.kind == GraphInput::Kind::argument) in[k] = std::move(arguments[size_t(i.argument)]);
+    else if (i.kind == GraphInput::Kind::captured) in[k] = i.captured;
   }
-  ~Updates() {
-    for (Held& h : held_) {
-      if (h.input >= 0) h.state->value = std::move(inputs_[size_t(h.input)]);
-      h.state->mutex.unlock();
-    }
-  }
-  Updates(const Updates&) = delete;
-
-  bool holds(const VariableState& v) const { return find(v) != held_.size(); }
-  // The variable's value, for the call's next input.
-  Tensor take(VariableState& v) {
-    held_[find(v)].input = int(inputs_.size());
-    return std::move(v.value);
-  }
-  void set(VariableState& v, Tensor value) {
-    held_[find(v)].input = -1;
-    v.value = std::move(value);
-  }
-
- private:
-  struct Held {
-    VariableState* state;
-    int input = -1;  // where its value is, while it is not in the variable
-  };
-  size_t find(const VariableState& v) const {
-    size_t i = 0;
-    while (i < held_.size() && held_[i].state != &v) ++i;
-    return i;
-  }
-  std::vector<Held> held_;
-  std::vector<Tensor>& inputs_;
-};
-
-// The value of a variable as a call reads it now, known to the tapes.
-Tensor read_variable(const Shared<VariableState>& v) {
-  std::unique_lock lock(v->mutex);
-  Tensor value = v->value;
-  lock.unlock();
-  auto& tapes = thread_state().tapes;
-  if (tapes.empty()) return value;
-  value = make_alias(value);
-  if (v->trainable)
-    for (TapeListener* tape : tapes) tape->watch_variable(v, value);
-  return value;
-}
-
-// The tensors that the graph runs on, in its order: arguments, captured tensors, variables as they are now. Arguments
-// move, each being one input: what the caller has given up has no other holder then.
-void gather_inputs(const Graph& g, std::vector<Tensor>& arguments, Updates& updates, std::vector<Tensor>& in) {
-  in.reserve(g.inputs.size());
-  for (const GraphInput& i : g.inputs) {
-    switch (i.kind) {
-      case GraphInput::Kind::argument: in.push_back(std::move(arguments[size_t(i.argument)])); break;
-      case GraphInput::Kind::captured: in.push_back(i.captured); break;
-      case GraphInput::Kind::variable:
-        in.push_back(updates.holds(*i.variable) ? updates.take(*i.variable) : read_variable(i.variable));
-    }
-  }
-}
-
-void assign_variables(const Graph& g, std::vector<Tensor>& results, Updates& updates) {
-  for (size_t k = 0; k < g.assigns.size(); ++k) {
-    VariableState& v = *g.assigns[k].variable;
-    Tensor value = make_alias(results[g.outputs.size() + k].contiguous());
-    if (updates.holds(v)) {
-      updates.set(v, std::move(value));
-    } else {
-      std::lock_guard lock(v.mutex);
-      v.value = std::move(value);
-    }
-  }
-  results.resize(g.outputs.size());
+  return in;
 }
 
 }  // namespace
@@ -165,12 +98,12 @@ std::vector<Tensor> FunctionCore::call(Body& body, Shared<const void>& prototype
   if (!hit) hit = make(body, key, where);
   prototype = hit->prototype;
   const Graph& g = hit->graph->graph();
-  std::vector<Tensor> in;
-  Updates updates(g, in);
-  gather_inputs(g, key.leaves, updates, in);
+  std::vector<Tensor> in = gather_inputs(g, key.leaves);
+  VariableCall variables(hit->variables, in);
+  variables.read();
   std::vector<Tensor> results = hit->graph->call(in, where);
-  in.clear();  // so that what results were written over has no other holder left
-  assign_variables(g, results, updates);
+  variables.assign(std::span(results).subspan(g.outputs.size()));
+  results.resize(g.outputs.size());
   return results;
 }
 
@@ -209,12 +142,9 @@ class CollectTensors final : public LeafVisitor {
   std::vector<Tensor> tensors;
 };
 
-std::vector<std::pair<Shared<VariableState>, Tensor>> variables_of(const Graph& g) {
-  std::vector<std::pair<Shared<VariableState>, Tensor>> all;
-  for (const GraphInput& i : g.inputs)
-    if (i.variable) all.emplace_back(i.variable, i.variable->value);
-  for (const GraphAssign& a : g.assigns) all.emplace_back(a.variable, a.variable->value);
-  return all;
+bool same_bits_all(std::span<const Tensor> a, std::span<const Tensor> b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](const Tensor& x, const Tensor& y) { return same_bits(x, y); });
 }
 }  // namespace
 
@@ -228,21 +158,18 @@ bool FunctionCore::verify(Body& body, const Where& where) {
   };
   put_back();
   Graph g = trace(body, argument_names(), {}, where);  // for its variables; leaves symbolic arguments behind
-  auto before = variables_of(g);
+  const VariableSet variables(g);
+  const std::vector<Tensor> before = variables.values();
   put_back();
   body.run();
   CollectTensors eager;
   body.walk_prototype(eager);
-  std::vector<Tensor> eager_variables;
-  for (auto& [v, value] : before) eager_variables.push_back(v->value);
-  for (auto& [v, value] : before) v->value = value;
+  const std::vector<Tensor> after_eager = variables.values();
+  variables.set(before);
   Shared<const void> prototype;
   put_back();
   std::vector<Tensor> traced = call(body, prototype, where);
-  bool equal = traced.size() == eager.tensors.size();
-  for (size_t i = 0; equal && i < traced.size(); ++i) equal = same_bits(traced[i], eager.tensors[i]);
-  for (size_t i = 0; equal && i < before.size(); ++i) equal = same_bits(before[i].first->value, eager_variables[i]);
-  return equal;
+  return same_bits_all(traced, eager.tensors) && same_bits_all(variables.values(), after_eager);
 }
 
 }  // namespace rill

@@ -144,15 +144,19 @@ void note_names(std::vector<std::string>& names, T& value) {
   walk(value, count);
 }
 
+[[noreturn]] void fail_written();
+
 template <class R, class... A>
 class TypedBody final : public FunctionCore::Body {
  public:
   TypedBody(const Callback<R(A...)>& f, std::tuple<std::decay_t<A>...> args) : f_(f), args_(std::move(args)) {}
   void walk_arguments(LeafVisitor& v) override { walk(args_, v); }
   void run() override {
+    const std::string before = references();
     if constexpr (std::is_void_v<R>) std::apply([&](auto&... a) { f_(static_cast<A>(a)...); }, args_);
     else
       result_ = Shared<std::decay_t<R>>::make(std::apply([&](auto&... a) { return f_(static_cast<A>(a)...); }, args_));
+    if (references() != before) fail_written();
   }
   void walk_prototype(LeafVisitor& v) override {
     if constexpr (!std::is_void_v<R>) walk(*result_, v);
@@ -163,6 +167,20 @@ class TypedBody final : public FunctionCore::Body {
   }
 
  private:
+  // What the callable could write to, and the caller would never see: it takes copies.
+  std::string references() {
+    Contents now;
+    std::apply(
+        [&](auto&... a) {
+          auto look = [&]<class P>(std::type_identity<P>, auto& value) {
+            if constexpr (is_writable<P>) walk(value, now);
+          };
+          (look(std::type_identity<A>(), a), ...);
+        },
+        args_);
+    return std::move(now.bytes);
+  }
+
   using Stored = std::conditional_t<std::is_void_v<R>, int, std::decay_t<R>>;
   const Callback<R(A...)>& f_;
   std::tuple<std::decay_t<A>...> args_;
@@ -172,8 +190,7 @@ class TypedBody final : public FunctionCore::Body {
 // How a call takes an argument: by value, so that what the caller gives up arrives as such; references that the
 // callable may write through stay what they are.
 template <class A>
-using Given = std::conditional_t<std::is_lvalue_reference_v<A> && !std::is_const_v<std::remove_reference_t<A>>, A,
-                                 std::decay_t<A>>;
+using Given = std::conditional_t<is_writable<A>, A, std::decay_t<A>>;
 
 // Puts tensors into a copy of a result.
 class FillResult final : public LeafVisitor {
@@ -192,6 +209,10 @@ class FillResult final : public LeafVisitor {
 
 template <class R, class... A>
 class Function {
+  static_assert(((!detail::is_writable<A> || !detail::holds_values<std::decay_t<A>>) && ...),
+                "a traced function cannot write to what it is given, such as a Tensor&: take it by value or by const "
+                "reference, and return what is new");
+
  public:
   Function(std::string name, Callback<R(A...)> f, FunctionOptions options)
       : f_(std::move(f)), core_(Shared<FunctionCore>::make(std::move(name), std::move(options))) {}

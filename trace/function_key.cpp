@@ -5,9 +5,12 @@
 #include <cmath>
 #include <cstring>
 
+#include "rill/ops/variable_state.h"
 #include "rill/trace/function.h"
 
 namespace rill {
+
+uint64_t detail::identity_of(const Variable& v) { return v.state().id; }
 
 bool FunctionKey::matches_but_sizes(const FunctionKey& o) const {
   if (leaves.size() != o.leaves.size() || !(device == o.device) || constants != o.constants) return false;

@@ -7,6 +7,7 @@
 #include "rill/trace/function_key.h"
 #include "rill/trace/graph_call.h"
 #include "rill/trace/open_pattern.h"
+#include "rill/trace/variable_set.h"
 
 namespace rill {
 
@@ -14,6 +15,7 @@ namespace rill {
 struct FunctionCore::Instance {
   SmallVec<int64_t, 4> sizes;  // of each stand-in
   std::shared_ptr<GraphCall> graph;
+  VariableSet variables;  // of the graph
   Shared<void> prototype;
   uint64_t last_used = 0;
 };

@@ -161,6 +161,7 @@ Shared<FunctionCore::Instance> FunctionCore::make_instance(Trace& t, const Funct
     for (size_t i = 0; i < stand_ins.size(); ++i) sizes.push_back({stand_ins[i], instance->sizes[i]});
     instance->graph = std::make_shared<GraphCall>(instantiate(t.traced, sizes));
   }
+  instance->variables = VariableSet(instance->graph->graph());
   instance->prototype = t.prototype;
   return instance;
 }

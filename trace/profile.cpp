@@ -106,8 +106,7 @@ std::vector<Tensor> fresh_inputs(const Graph& g, const std::vector<Tensor>& argu
     } else if (i.kind == GraphInput::Kind::captured) {
       in.push_back(i.captured);
     } else {
-      std::lock_guard lock(i.variable->mutex);
-      const Tensor value = i.variable->value.contiguous();
+      const Tensor value = value_of(*i.variable).contiguous();
       Tensor copy = make_tensor(value.spec(), allocate(value.device(), size_t(value.size()) * size_of(value.dtype())));
       std::memcpy(copy.mutable_rep()->data, value.rep()->data, size_t(value.size()) * size_of(value.dtype()));
       in.push_back(std::move(copy));

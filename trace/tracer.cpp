@@ -103,14 +103,9 @@ Tensors Tracer::append(const Op& op, Operands in, AttrsView attrs, const OutSpec
 Tracer::VariableValue& Tracer::variable(const Shared<VariableState>& v) {
   for (VariableValue& known : variables_)
     if (known.variable == v) return known;
-  Spec spec;
-  {
-    std::lock_guard lock(v->mutex);
-    spec = v->value.spec();
-  }
   Node node;
   node.kind = Node::Kind::input;
-  node.outputs = {spec};
+  node.outputs = {v->spec};
   node.name = v->name;
   node.scope = current_scope();
   GraphInput input;

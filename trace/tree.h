@@ -30,6 +30,7 @@ class LeafVisitor {
 };
 
 namespace detail {
+uint64_t identity_of(const Variable& v);  // never used twice in a process, as an address is
 template <class T, template <class...> class Of>
 inline constexpr bool is_a = false;
 template <template <class...> class Of, class... A>
@@ -50,7 +51,7 @@ void walk(T& value, LeafVisitor& v) {
   if constexpr (std::is_same_v<T, Tensor>) {
     v.tensor(value);
   } else if constexpr (std::is_same_v<T, Variable>) {
-    const void* identity = value.shared_state().get();  // a variable is looked up at each call by the graph itself
+    const uint64_t identity = detail::identity_of(value);  // the graph itself looks up the value at each call
     v.constant(&identity, sizeof identity);
   } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, DType> ||
                        std::is_same_v<T, Device>) {
@@ -91,5 +92,41 @@ void walk(T& value, LeafVisitor& v) {
                   "a traced function cannot take or give this type: see rill/trace/tree.h for those it can");
   }
 }
+
+namespace detail {
+
+// What a value holds, to see whether a callable has written to it.
+class Contents final : public LeafVisitor {
+ public:
+  void tensor(Tensor& t) override {
+    const uint64_t id = t.defined() ? t.rep()->id : 0;
+    constant(&id, sizeof id);
+  }
+  void constant(const void* value, size_t n) override { bytes.append(static_cast<const char*>(value), n); }
+  void structure(size_t n) override { constant(&n, sizeof n); }
+  std::string bytes;
+};
+
+// Whether T is made of tensors and C++ values, which a reference to it would be there to change. A Variable is changed
+// through a copy as well; structs of the user's may hold either.
+template <class T>
+inline constexpr bool holds_values = !std::is_same_v<T, Variable> && !Walkable<T>;
+template <class T>
+  requires(is_a<T, std::optional> || is_a<T, std::vector>)
+inline constexpr bool holds_values<T> = holds_values<typename T::value_type>;
+template <MapLike T>
+inline constexpr bool holds_values<T> = holds_values<typename T::mapped_type>;
+template <class... T>
+inline constexpr bool holds_values<std::tuple<T...>> = (holds_values<T> || ...);
+template <class T, class U>
+inline constexpr bool holds_values<std::pair<T, U>> = holds_values<T> || holds_values<U>;
+template <class T, size_t n>
+inline constexpr bool holds_values<std::array<T, n>> = holds_values<T>;
+
+// Whether a callable could write through a parameter of type A.
+template <class A>
+inline constexpr bool is_writable = std::is_lvalue_reference_v<A> && !std::is_const_v<std::remove_reference_t<A>>;
+
+}  // namespace detail
 
 }  // namespace rill
