@@ -86,6 +86,7 @@ void VariableCall::read() {
 }
 
 void VariableCall::assign(std::span<Tensor> values) {
+  if (values.empty()) return;
   // A tape may know a result by its tensor, and the caller may have it too: the variable's is another.
   for (Tensor& t : values)
     if (!moved_ || !t.ref().unique() || !t.is_contiguous()) t = make_alias(t.contiguous());
