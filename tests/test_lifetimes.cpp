@@ -7,6 +7,7 @@
 
 #include "catch.h"
 #include "messages.h"
+#include "needs.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/nn/nn.h"
 #include "rill/rill.h"
@@ -43,7 +44,7 @@ Tensor normal(const Shape& shape) { return random::normal(shape, {.key = random:
 }  // namespace
 
 TEST_CASE("kernels that nobody runs leave memory; those that somebody runs stay right") {
-  if (!kernel::no_compiler_reason().empty()) return;
+  if (!has_compiler()) return;
   const Tiered mode(jit::Mode::wait);
   const Tensor x = normal({100});
   auto kept = function("kept", [](const Tensor& t) { return tanh(t * 1.25) + 3; });
