@@ -83,8 +83,9 @@ inline std::vector<double> numbers(const Tensor& t) {
 }
 
 // How `got` differs from `want` beyond what the record allows, or "". `magnitude`: what the op gives for the operands'
-// magnitudes, where the allowance goes by the sum of the terms.
-inline std::string mismatch(const Op& op, const Tensor& got, const Tensor& want, const Tensor& magnitude) {
+// magnitudes, where the allowance goes by the sum of the terms. `ignored`: an error that is always allowed.
+inline std::string mismatch(const Op& op, const Tensor& got, const Tensor& want, const Tensor& magnitude,
+                            double ignored = 0) {
   if (!(got.shape() == want.shape()) || got.dtype() != want.dtype())
     return to_string(got.spec()) + " where " + to_string(want.spec()) + " is right";
   if (got.dtype() == DType::string)
@@ -95,9 +96,9 @@ inline std::string mismatch(const Op& op, const Tensor& got, const Tensor& want,
     if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
   for (size_t i = 0; i < a.size(); ++i) {
     if ((std::isnan(a[i]) && std::isnan(b[i])) || a[i] == b[i]) continue;
-    double allowed = 0;
+    double allowed = ignored;
     if (is_differentiable(got.dtype())) {
-      allowed = op.max_ulp * ulp_at(b[i], got.dtype());
+      allowed += op.max_ulp * ulp_at(b[i], got.dtype());
       // Half precision is computed in f32 and rounded once more.
       if (got.dtype() == f16 || got.dtype() == bf16) allowed = std::max(allowed, ulp_at(b[i], got.dtype()));
       allowed += op.norm_tolerance * epsilon(got.dtype()) * largest;

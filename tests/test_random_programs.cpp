@@ -1,11 +1,20 @@
-// Random programs (random_program.h): eager, traced on the eager kernels, fused and interpreted, fused and compiled,
-// all with the same bits, gradients included. RILL_RANDOM_SEED=n starts at another seed, RILL_RANDOM_COUNT=n runs so
-// many; a failure prints the seed of its program, and the smallest part of it that still fails.
+// Random programs (random_program.h) under every way of running them, all with the same bits: eager, traced on eager
+// kernels, fused and interpreted, fused and compiled, with sizes left open, on two threads at once; results, assigned
+// variables, and gradients by tapes inside and around. Two judges that are not rill's fast kernels: each op of a
+// program on the reference kernels, and finite differences.
+//
+// RILL_RANDOM_SEED=n starts at another seed, RILL_RANDOM_COUNT=n runs so many, each in all ways where
+// RILL_RANDOM_THOROUGH is set (`./dev soak` does). A failure prints its seed and the smallest part of the program that
+// still fails, as C++.
 #include <cstdlib>
 #include <iostream>
+#include <map>
+#include <thread>
 
 #include "catch.h"
-#include "random_program.h"
+#include "needs.h"
+#include "op_check.h"
+#include "random_steps.h"
 #include "rill/trace/executable.h"
 #include "rill/trace/fusion.h"
 #include "rill/trace/jit.h"
@@ -20,15 +29,26 @@ uint64_t setting(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
+const bool thorough = std::getenv("RILL_RANDOM_THOROUGH") != nullptr;
 
-using Values = std::vector<Tensor>;
+// What was compared, printed at the end.
+struct Counts {
+  std::map<std::string, int64_t> of;
+  ~Counts() {
+    std::string text = "random programs:";
+    for (const auto& [what, n] : of) text += fmt::format(" {} {};", n, what);
+    std::cout << text << "\n";
+  }
+} counts;
+
 enum class Ask { results, gradients_inside, gradients_around };
-enum class How { eager, traced, interpreted, compiled };
-const char* const how_names[] = {"eager", "traced on eager kernels", "fused, interpreted", "fused, compiled"};
+enum class How { eager, traced, interpreted, compiled, open, threads };
+const char* const how_names[] = {"eager",    "traced on eager kernels", "fused and interpreted",
+                                 "compiled", "with open sizes",         "on two threads"};
 const char* const ask_names[] = {"results", "gradients, tape inside", "gradients, tape around"};
 
-std::vector<Tensor> floats_of(const Values& v) {
-  std::vector<Tensor> f;
+Values floats_of(const Values& v) {
+  Values f;
   for (const Tensor& t : v)
     if (is_floating(t.dtype())) f.push_back(t);
   return f;
@@ -46,112 +66,306 @@ Values gradients(const Program& p, F&& call, const Values& arguments) {
   Values results = call(arguments), targets = floats_of(results);
   // A target that no source leads to would be an error: all get a zero that comes from the first.
   Tensor zero = multiply_no_nan(sum(floats_of(arguments)[0]), 0);
-  std::vector<Tensor> known;
+  Values known;
   for (const Tensor& t : targets) known.push_back(t + zero.astype(t.dtype()));
   Values g = tape.gradient(known, sources, {.unconnected = Unconnected::zero});
   results.insert(results.end(), g.begin(), g.end());
   return results;
 }
 
-// What the program gives, and what its variables hold afterwards.
-Values answer(const Program& p, Ask ask, How how, int calls = 1) {
-  auto body = [&](const Values& args) {
-    return ask == Ask::gradients_inside ? gradients(p, [&](const Values& a) { return p(a); }, args) : p(args);
+using Body = std::function<Values(const Values&)>;
+Body body_of(const Program& p, Ask ask) {
+  return [&p, ask](const Values& args) {
+    return ask == Ask::gradients_inside ? gradients(
+                                              p, [&](const Values& a) { return p(a); }, args)
+                                        : p(args);
   };
-  Values out;
-  auto with_variables = [&] {
-    for (const Variable& v : p.variables) out.push_back(v.value());
-  };
-  if (how == How::interpreted) {
-    auto f = function("program", [&](const Values& args) { return body(args); });
-    Graph g = optimize(f.graph(p.arguments));
-    Executable e(eliminate_dead_code(fuse(g, nullptr)));
-    p.rewind();
-    Values in;
-    for (const GraphInput& i : g.inputs)
-      in.push_back(i.kind == GraphInput::Kind::argument   ? p.arguments[size_t(i.argument)]
-                   : i.kind == GraphInput::Kind::captured ? i.captured
-                                                          : i.variable->value);
-    out.resize(e.result_count());
-    e.run(in, out);
-    for (size_t k = 0; k < g.assigns.size(); ++k) g.assigns[k].variable->value = out[g.outputs.size() + k].contiguous();
-    out.resize(g.outputs.size());
-    with_variables();
-    return out;
-  }
-  jit::set_mode(how == How::compiled ? jit::Mode::wait : jit::Mode::off);
+}
+
+void add_variables(const Program& p, Values& out) {
+  for (const Variable& v : p.variables) out.push_back(v.value());
+}
+
+// --- The ways --------------------------------------------------------------------------------------------------------
+
+Values run_interpreted(const Program& p, const Body& body) {
   auto f = function("program", [&](const Values& args) { return body(args); });
-  for (int i = 0; i < calls; ++i) {
-    p.rewind();
-    auto call = [&](const Values& a) { return how == How::eager ? body(a) : f(a); };
-    out = ask == Ask::gradients_around ? gradients(p, call, p.arguments) : call(p.arguments);
-  }
-  with_variables();
+  Graph g = optimize(f.graph(p.arguments));
+  Executable e(eliminate_dead_code(fuse(g, nullptr)));
+  p.rewind();
+  Values in, out;
+  for (const GraphInput& i : g.inputs)
+    in.push_back(i.kind == GraphInput::Kind::argument   ? p.arguments[size_t(i.argument)]
+                 : i.kind == GraphInput::Kind::captured ? i.captured
+                                                        : i.variable->value);
+  out.resize(e.result_count());
+  e.run(in, out);
+  for (size_t k = 0; k < g.assigns.size(); ++k) g.assigns[k].variable->value = out[g.outputs.size() + k].contiguous();
+  out.resize(g.outputs.size());
+  add_variables(p, out);
   return out;
+}
+
+// What the program gives, and what its variables hold afterwards.
+Values answer(const Program& p, Ask ask, How how) {
+  const Body body = body_of(p, ask);
+  if (how == How::interpreted) return run_interpreted(p, body);
+  jit::set_mode(how == How::compiled || how == How::threads ? jit::Mode::wait : jit::Mode::off);
+  auto f = function("program", [&](const Values& args) { return body(args); });
+  Values out;
+  auto once = [&](Values& to) {
+    auto call = [&](const Values& a) { return how == How::eager ? body(a) : f(a); };
+    to = ask == Ask::gradients_around ? gradients(p, call, p.arguments) : call(p.arguments);
+  };
+  for (int i = 0; i < (how == How::eager ? 1 : 2); ++i) p.rewind(), once(out);
+  if (how == How::threads) {
+    Values other;
+    std::thread second([&] {
+      for (int i = 0; i < 3; ++i) once(other);
+    });
+    for (int i = 0; i < 3; ++i) once(out);
+    second.join();
+    for (size_t i = 0; i < out.size(); ++i)
+      if (!same(out[i], other[i])) out[i] = other[i];
+  }
+  add_variables(p, out);
+  return out;
+}
+
+std::string difference(const Values& want, const Values& got) {
+  if (want.size() != got.size()) return "another number of results";
+  for (size_t i = 0; i < want.size(); ++i)
+    if (!same(want[i], got[i])) {
+      std::string text = fmt::format("value {} of {}", i, want.size());
+      if (want[i].shape() == got[i].shape() && want[i].size() <= 100000)
+        for (int64_t k = 0; k < want[i].size(); ++k) {
+          Tensor a = want[i].reshape({-1})(k), b = got[i].reshape({-1})(k);
+          if (same(a, b)) continue;
+          return text + fmt::format(", first at {}: {} where {} is right", k, to_string(b), to_string(a));
+        }
+      return text;
+    }
+  return "";
 }
 
 // "" where all is equal.
 std::string difference(const Program& p, Ask ask, How how) {
   try {
-    Values eager = answer(p, ask, How::eager), got = answer(p, ask, how, how == How::interpreted ? 1 : 2);
-    if (eager.size() != got.size()) return "another number of results";
-    for (size_t i = 0; i < eager.size(); ++i)
-      if (!same(eager[i], got[i])) {
-        std::string text = "value " + std::to_string(i) + " of " + std::to_string(eager.size());
-        if (eager[i].shape() == got[i].shape())
-          for (int64_t k = 0; k < eager[i].size(); ++k) {
-            Tensor a = eager[i].reshape({-1})(k), b = got[i].reshape({-1})(k);
-            if (same(a, b)) continue;
-            text += ", first at " + std::to_string(k) + ": " + to_string(a) + " and " + to_string(b);
-            break;
-          }
-        if (eager[i].size() <= 64) text += "\neager " + to_string(eager[i]) + "\ngot   " + to_string(got[i]);
-        return text;
-      }
+    return difference(answer(p, ask, How::eager), answer(p, ask, how));
   } catch (const std::exception& e) {
     return std::string("it throws: ") + e.what();
+  }
+}
+
+// --- Open sizes ------------------------------------------------------------------------------------------------------
+
+// The tensor with size `from` along any axis made `to`.
+Tensor resized(Tensor t, int64_t from, int64_t to) {
+  for (int i = 0; i < t.ndim(); ++i)
+    if (t.dim(i) == from) t = take(t, remainder(arange(to), from), i);
+  return t;
+}
+
+// One function whose arguments' sizes are all open, called with several sizes: those that eager code takes.
+std::string difference_with_open_sizes(const Program& p, Ask ask) {
+  const Body body = body_of(p, ask == Ask::gradients_around ? Ask::results : ask);
+  auto call = [&](const Body& f, const Values& args) {
+    p.rewind();
+    Values out = ask == Ask::gradients_around ? gradients(p, f, args) : f(args);
+    add_variables(p, out);
+    return out;
+  };
+  FunctionOptions options;
+  for (const Tensor& t : p.arguments) {
+    Shape open = t.shape();
+    for (auto& d : open) d = any;
+    options.signature.push_back(spec(t.dtype(), open));
+  }
+  jit::set_mode(jit::Mode::off);
+  auto f = function(
+      "program", [&](const Values& args) { return body(args); }, options);
+  std::vector<Values> calls{p.arguments};
+  for (const auto& d : p.arguments[0].shape())
+    for (int64_t to : {1, 2, 3, 7})
+      if (int64_t(d) > 0) {
+        calls.emplace_back();
+        for (const Tensor& t : p.arguments) calls.back().push_back(resized(t, d, to));
+      }
+  calls.push_back(p.arguments);
+  for (const Values& args : calls) {
+    Values want;
+    try {
+      want = call(body, args);
+    } catch (const Error&) {
+      continue;  // these sizes do not fit together
+    }
+    try {
+      ++counts.of["calls with open sizes"];
+      if (std::string d = difference(want, call([&](const Values& a) { return f(a); }, args)); !d.empty()) {
+        for (const Tensor& t : args) d += " " + to_string(t.spec());
+        return d;
+      }
+    } catch (const std::exception& e) {
+      return std::string("it throws: ") + e.what();
+    }
   }
   return "";
 }
 
-void check(uint64_t seed, bool differentiable, Ask ask, How how, const Program& p) {
-  std::string wrong = difference(p, ask, how);
-  if (wrong.empty()) return;
-  Program least = p;
-  for (size_t i = 0; i < p.steps.size(); ++i) {
-    Program part = slice_of(p, int(i));
-    if (std::string d = difference(part, ask, how); !d.empty()) {
-      least = part, wrong = d;
-      break;
+// --- Judges outside the fast kernels ---------------------------------------------------------------------------------
+
+// What one rounding of the largest operand is: a result far below that (gelu(-12) is 1e-32) may be off by more units in
+// the last place than its record says of ordinary numbers.
+double rounding_of(const Values& operands) {
+  double largest = 0;
+  for (const Tensor& t : operands)
+    if (is_floating(t.dtype()))
+      for (double x : t.astype(f64).to_vector<double>())
+        if (std::isfinite(x)) largest = std::max(largest, std::abs(x) * op_check::epsilon(t.dtype()));
+  return largest;
+}
+
+// Each node of the program's graph on the reference kernels, with the operands that the program has there.
+std::string difference_from_reference(const Program& p) {
+  p.rewind();
+  Graph g = function("program", [&](const Values& args) { return p(args); }).graph(p.arguments);
+  std::vector<Values> values(g.nodes().size());
+  for (const GraphInput& i : g.inputs)
+    values[size_t(i.node)] = {i.kind == GraphInput::Kind::argument   ? p.arguments[size_t(i.argument)]
+                              : i.kind == GraphInput::Kind::captured ? i.captured
+                                                                     : i.variable->value};
+  for (size_t k = 0; k < g.nodes().size(); ++k) {
+    const Node& n = g.nodes()[k];
+    if (n.kind == Node::Kind::constant) values[k] = {n.constant};
+    if (n.kind != Node::Kind::op) continue;
+    Values in;
+    for (ValueId v : n.inputs) in.push_back(values[size_t(v.node)][size_t(v.index)]);
+    values[k] = op_check::run(*n.op, in, n.attrs);
+    if (n.op->call || n.op->view || !n.op->ref) continue;
+    for (Tensor& t : in) t = t.contiguous();
+    const Values ref = op_check::run_on("ref:0", *n.op, in, n.attrs);
+    Values magnitudes;
+    if (n.op->sum_tolerance) magnitudes = op_check::run_on("ref:0", *n.op, op_check::magnitudes(in), n.attrs);
+    for (size_t i = 0; i < ref.size(); ++i) {
+      ++counts.of["ops on reference kernels"];
+      const Tensor m = magnitudes.empty() ? Tensor() : op_check::summed_parts(magnitudes[i]);
+      if (std::string d = op_check::mismatch(*n.op, values[k][i], ref[i], m, rounding_of(in)); !d.empty())
+        return op_check::describe(*n.op, in, n.attrs) + ": " + d;
     }
   }
-  FAIL_CHECK("seed " << seed << (differentiable ? " (differentiable)" : "") << ", " << how_names[int(how)] << ", "
-                     << ask_names[int(ask)] << ": " << wrong << "\n"
-                     << print(least) << "of\n"
-                     << print(p));
+  return "";
+}
+
+// The derivative of the results' sum along a random direction, by the tape and by central differences, in f64. Two step
+// sizes must agree, else the function is too curved, or not a number, near the arguments.
+std::string difference_from_slope(const Program& p) {
+  Values direction, g;
+  auto total = [&](const Values& args) {
+    double t = 0;
+    p.rewind();
+    for (const Tensor& y : floats_of(p(args))) t += sum(y.astype(f64)).item<double>();
+    return t;
+  };
+  auto at = [&](double h) {
+    Values args;
+    for (size_t i = 0; i < p.arguments.size(); ++i) args.push_back(p.arguments[i] + h * direction[i]);
+    return total(args);
+  };
+  for (const Tensor& t : p.arguments)
+    direction.push_back(random::uniform(t.shape(), {.dtype = f64, .key = random::Key(9)}));
+  auto slope = [&](double h) { return (at(h) - at(-h)) / (2 * h); };
+  const double rough = slope(2e-5), fine = slope(1e-5);
+  if (!std::isfinite(fine) || std::abs(rough - fine) > 1e-7 * (1 + std::abs(fine))) return "";
+  p.rewind();
+  g = gradients(
+      p, [&](const Values& a) { return p(a); }, p.arguments);
+  g.erase(g.begin(), g.begin() + int64_t(p.outputs.size()));
+  double tape = 0;
+  for (size_t i = 0; i < p.arguments.size(); ++i) tape += sum(g[i] * direction[i]).item<double>();
+  ++counts.of["slopes by finite differences"];
+  if (std::abs(tape - fine) <= 1e-5 * (1 + std::abs(fine))) return "";
+  return fmt::format("the slope is {} by the tape and {} by finite differences", tape, fine);
+}
+
+// --- Checking --------------------------------------------------------------------------------------------------------
+
+template <class Difference>
+void check(uint64_t seed, const Program& p, const std::string& what, Difference difference) {
+  ++counts.of["comparisons"];
+  std::string wrong = difference(p);
+  if (wrong.empty()) return;
+  const Program least = minimise(p, [&](const Program& part) {
+    std::string d = difference(part);
+    if (!d.empty()) wrong = d;
+    return !d.empty();
+  });
+  FAIL_CHECK("seed " << seed << ", " << what << ": " << wrong << "\n" << print(least));
+}
+
+void check(uint64_t seed, const Program& p, Ask ask, How how) {
+  if (how == How::compiled && !has_compiler()) return;
+  check(seed, p, std::string(how_names[int(how)]) + ", " + ask_names[int(ask)], [&](const Program& part) {
+    if (ask != Ask::results && floats_of(part.arguments).empty()) return std::string();
+    return how == How::open ? difference_with_open_sizes(part, ask) : difference(part, ask, how);
+  });
+}
+
+// Whether it is this seed's turn for what is done for one program in n.
+bool turn(uint64_t seed, uint64_t n, uint64_t which = 0) { return thorough || seed % n == which; }
+
+bool is_pure(const Program& p) {
+  return !p.any_step([](const Step& s) { return s.draws || s.effect; });
 }
 
 }  // namespace
 
 TEST_CASE("random programs: results and assigned variables") {
-  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = setting("RILL_RANDOM_COUNT", 2000);
+  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = setting("RILL_RANDOM_COUNT", 1000);
   for (uint64_t seed = first; seed < first + count; ++seed) {
-    Program p = make_program(seed, false);
-    check(seed, false, Ask::results, How::traced, p);
-    check(seed, false, Ask::results, How::interpreted, p);
-    if (seed % 4 == 0) check(seed, false, Ask::results, How::compiled, p);
+    const Program p = make_program(seed, Kind::any);
+    ++counts.of["programs"];
+    check(seed, p, Ask::results, How::traced);
+    check(seed, p, Ask::results, How::interpreted);
+    if (turn(seed, 4)) check(seed, p, Ask::results, How::compiled);
+    if (turn(seed, 4, 1)) check(seed, p, Ask::results, How::open);
+    if (turn(seed, 8, 3) && is_pure(p)) check(seed, p, Ask::results, How::threads);
+    if (turn(seed, 2)) check(seed, p, "against the reference kernels", difference_from_reference);
   }
 }
 
 TEST_CASE("random programs: gradients") {
   const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = setting("RILL_RANDOM_COUNT", 1000) / 2;
   for (uint64_t seed = first; seed < first + count; ++seed) {
-    Program p = make_program(seed, true);
+    const Program p = make_program(seed, Kind::differentiable);
     if (floats_of(p.arguments).empty() || p.aliased) continue;
-    check(seed, true, Ask::gradients_inside, How::traced, p);
-    check(seed, true, Ask::gradients_inside, How::interpreted, p);
-    check(seed, true, Ask::gradients_around, How::traced, p);
-    if (seed % 4 == 0) check(seed, true, Ask::gradients_around, How::compiled, p);
-    if (seed % 4 == 2) check(seed, true, Ask::gradients_inside, How::compiled, p);
+    ++counts.of["programs with gradients"];
+    check(seed, p, Ask::gradients_inside, How::traced);
+    check(seed, p, Ask::gradients_inside, How::interpreted);
+    check(seed, p, Ask::gradients_around, How::traced);
+    if (turn(seed, 4)) check(seed, p, Ask::gradients_around, How::compiled);
+    if (turn(seed, 4, 2)) check(seed, p, Ask::gradients_inside, How::compiled);
+    if (turn(seed, 8, 1)) check(seed, p, Ask::gradients_inside, How::open);
+    if (turn(seed, 8, 5)) check(seed, p, Ask::gradients_around, How::open);
+  }
+}
+
+TEST_CASE("random programs: large operands") {
+  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = (setting("RILL_RANDOM_COUNT", 1000) + 49) / 50;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const Program p = make_program(seed, Kind::large);
+    ++counts.of["programs with large operands"];
+    check(seed, p, Ask::results, How::traced);
+    check(seed, p, Ask::results, How::compiled);
+    if (floats_of(p.arguments).empty() || p.aliased) continue;
+    check(seed, p, Ask::gradients_inside, How::compiled);
+    check(seed, p, Ask::gradients_around, turn(seed, 2) ? How::compiled : How::traced);
+  }
+}
+
+TEST_CASE("random programs: slopes") {
+  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = setting("RILL_RANDOM_COUNT", 1000);
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const Program p = make_program(seed, Kind::smooth);
+    if (!p.aliased) check(seed, p, "against finite differences", difference_from_slope);
   }
 }
