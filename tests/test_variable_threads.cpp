@@ -47,24 +47,41 @@ void in_a_child(const std::string& test) {
 
 Variable number(double value, const char* name) { return Variable(tensor(value), name); }
 
+// Variables that a callable reads between two others, so that a thread is likely to lose the processor there.
+class Between {
+ public:
+  Between() {
+    for (int i = 0; i < 300; ++i) all_.push_back(number(0, "between"));
+  }
+  Tensor read(Tensor x) const {
+    for (const Variable& v : all_) x = x + v;
+    return x;
+  }
+
+ private:
+  std::vector<Variable> all_;
+};
+
 }  // namespace
 
 // --- Waiting ---------------------------------------------------------------------------------------------------------
 
 TEST_CASE("crossing calls", "[.]") {
+  jit::set_mode(jit::Mode::wait);  // fast calls, which are mostly about their Variables
   for (bool tape_around : {false, true}) {
     Variable a = number(0, "a"), b = number(0, "b");
+    const Between between;
     auto first = function("first", [&](const Tensor& x) {
-      a.assign(a + b * 0 + x);
+      a.assign(between.read(a + x) + b * 0);
       return a + b;
     });
     auto second = function("second", [&](const Tensor& x) {
-      b.assign(b + a * 0 + x);
+      b.assign(between.read(b + x) + a * 0);
       return a + b;
     });
     auto read = function("read", [&](const Tensor& x) { return b + a + x; });
     const Tensor one = tensor(1.0);
-    constexpr int calls = 3000;
+    constexpr int calls = 15000;
     at_once(4, [&](int i) {
       for (int k = 0; k < calls; ++k) {
         std::optional<GradientTape> tape;
@@ -155,30 +172,36 @@ TEST_CASE("a sink of the placement log may run ops") { in_a_child("a sink that r
 // --- Whole sets ------------------------------------------------------------------------------------------------------
 
 TEST_CASE("a call sees all that another call assigned, or none of it") {
-  Variable a(zeros({64}), "a"), b(zeros({64}), "b"), c(zeros({64}), "c");
+  Variable a(zeros({64}, {.dtype = f64}), "a"), b(a.value(), "b"), c(a.value(), "c");
+  const Between between;
   auto write = function("write", [&](const Tensor& x) {
     c.assign(x);
     a.assign(x);
     b.assign(x);
   });
-  auto read = function("read", [&](const Tensor& x) { return sum(abs(a - b) + abs(b - c)) + sum(x); });
-  auto read_and_count = function("count", [&](const Tensor& x) {
-    const Tensor wrong = sum(abs(a - b) + abs(b - c));
+  auto difference = [&](const Tensor& x) {
+    const Tensor y = between.read(a - c + x);
+    return sum(abs(y) + abs(b - c));
+  };
+  auto read = function("read", difference);
+  auto read_and_assign = function("read_and_assign", [&](const Tensor& x) {
+    const Tensor wrong = difference(x);
     c.assign(c + 0);
-    return wrong + sum(x);
+    return wrong;
   });
   std::atomic<bool> done{false};
   std::atomic<int> torn{0};
-  const Tensor none = zeros({1});
+  const Tensor none = zeros({1}, {.dtype = f64});
+  read(none), read_and_assign(none);
   at_once(4, [&](int i) {
     if (i == 0) {
-      for (int k = 0; k < 5000; ++k) write(full({64}, float(k)));
+      for (int k = 0; k < 20000; ++k) write(full({64}, k, {.dtype = f64}));
       done = true;
     } else {
       for (int k = 0; !done || k < 2000; ++k) {
         std::optional<GradientTape> tape;
         if (k % 3 == 0) tape.emplace();
-        torn += (i == 1 ? read_and_count(none) : read(none)).item<float>() != 0;
+        torn += (i == 1 ? read_and_assign(none) : read(none)).item<double>() != 0;
       }
     }
   });
@@ -188,15 +211,17 @@ TEST_CASE("a call sees all that another call assigned, or none of it") {
 TEST_CASE("what is assigned earlier is seen no later") {
   // Eager assignments come one by one: a call between them sees the first, but never the second without the first.
   Variable a = number(0, "a"), b = number(0, "b");
+  const Between between;
   for (bool a_first : {true, false}) {
     a.assign(0.0), b.assign(0.0);
     Variable &first = a_first ? a : b, &second = a_first ? b : a;
-    auto read = function("read", [&](const Tensor& x) { return first - second + x; });
+    auto read = function("read", [&](const Tensor& x) { return between.read(first + x) - second; });
+    read(tensor(0.0));
     std::atomic<bool> done{false};
     std::atomic<int> wrong{0};
     at_once(3, [&](int i) {
       if (i == 0) {
-        for (int k = 1; k <= 5000; ++k) first.assign(double(k)), second.assign(double(k));
+        for (int k = 1; k <= 150000; ++k) first.assign(double(k)), second.assign(double(k));
         done = true;
       } else {
         while (!done) wrong += read(tensor(0.0)).item<double>() < 0;
@@ -209,7 +234,7 @@ TEST_CASE("what is assigned earlier is seen no later") {
 TEST_CASE("what calls move between Variables is neither lost nor made") {
   constexpr int accounts = 4;
   std::vector<Variable> account;
-  for (int i = 0; i < accounts; ++i) account.push_back(Variable(full({3}, 100.f, {.dtype = f64}), "account"));
+  for (int i = 0; i < accounts; ++i) account.push_back(Variable(full({300}, 100.f, {.dtype = f64}), "account"));
   auto move = function("move", [&](const Tensor& x, int from, int to) {
     account[size_t(from)].assign_sub(x);
     account[size_t(to)].assign_add(x);
@@ -221,46 +246,47 @@ TEST_CASE("what calls move between Variables is neither lost nor made") {
   });
   std::atomic<int> wrong{0};
   at_once(4, [&](int i) {
-    for (int k = 0; k < 1500; ++k) {
+    for (int k = 0; k < 5000; ++k) {
       std::optional<GradientTape> tape;
       if (k % 4 == 0) tape.emplace();
       const int from = (i + k) % accounts, to = (from + 1 + k % (accounts - 1)) % accounts;
-      move(ones({3}, {.dtype = f64}), from, to);
-      if (k % 5 == 0) wrong += !array_equal(total(zeros({3}, {.dtype = f64})), full({3}, 400.0, {.dtype = f64}));
+      move(ones({300}, {.dtype = f64}), from, to);
+      if (k % 5 == 0) wrong += !array_equal(total(zeros({300}, {.dtype = f64})), full({300}, 400.0, {.dtype = f64}));
     }
   });
   CHECK(wrong == 0);
 }
 
 TEST_CASE("counting on many threads, eager, traced and under tapes, loses nothing") {
-  Variable n = number(0, "n");
+  const Tensor one = ones({1000});
+  Variable n(one * 0, "n");
   auto count = function("count", [&](const Tensor& x) {
     n.assign_add(x);
-    return x;
+    return tanh(x);
   });
+  constexpr int calls = 10000;
   at_once(4, [&](int i) {
-    for (int k = 0; k < 2000; ++k) {
+    for (int k = 0; k < calls; ++k) {
       std::optional<GradientTape> tape;
-      if (i == 2) tape.emplace();
-      if (i == 0) n.assign_add(1.0);
-      else count(tensor(1.0));
+      if (i >= 2) tape.emplace();
+      if (i == 0) n.assign_add(1);
+      else count(one);
     }
   });
-  CHECK(n.value().item<double>() == 8000);
+  CHECK(array_equal(n, one * 4 * calls));
 }
 
 // --- Random keys -----------------------------------------------------------------------------------------------------
 
 TEST_CASE("no two draws share a key, whoever draws") {
-  auto traced = function("draw", [](const Tensor& x) { return random::bits({}, {.dtype = u64}) + x; });
-  auto twice = function("twice", [](const Tensor& x) {
-    return stack({random::bits({}, {.dtype = u64}), random::bits({}, {.dtype = u64})}) + x;
-  });
+  auto one = [] { return random::bits({4096}, {.dtype = u64})(0); };
+  auto traced = function("draw", [&](const Tensor& x) { return one() + x; });
+  auto twice = function("twice", [&](const Tensor& x) { return stack({one(), one()}) + x; });
   const Tensor zero = zeros({}, {.dtype = u64});
-  constexpr int draws = 1500;
+  constexpr int draws = 3000;
   random::seed(11);
   std::multiset<uint64_t> expected;
-  for (int k = 0; k < 5 * draws; ++k) expected.insert(random::bits({}, {.dtype = u64}).item<uint64_t>());
+  for (int k = 0; k < 5 * draws; ++k) expected.insert(one().item<uint64_t>());
   for (bool compiled : {false, true}) {
     if (compiled) jit::wait();
     random::seed(11);
@@ -268,14 +294,15 @@ TEST_CASE("no two draws share a key, whoever draws") {
     at_once(4, [&](int i) {
       for (int k = 0; k < draws; ++k) {
         std::optional<GradientTape> tape;
-        if (i == 2) tape.emplace();
-        Tensor words = i == 0 ? random::bits({}, {.dtype = u64}) : i == 3 ? twice(zero) : traced(zero);
+        if (i >= 2) tape.emplace();
+        const Tensor words = i == 0 ? one() : i == 3 ? twice(zero) : traced(zero);
         for (uint64_t w : words.to_vector<uint64_t>()) seen[size_t(i)].push_back(w);
       }
     });
     std::multiset<uint64_t> all;
     for (const auto& s : seen) all.insert(s.begin(), s.end());
-    CHECK(all == expected);  // every key once, none left out
+    const bool each_key_once = all == expected;
+    CHECK(each_key_once);
   }
 }
 
