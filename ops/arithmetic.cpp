@@ -43,7 +43,7 @@ RILL_SCALAR2(sigmoid_grad, floats, select(y == V(0), V(0), x* y - x * y * x))
 RILL_SCALAR2(gelu_grad, floats, select(y == V(0), V(0), gelu_slope(x) * y))
 RILL_SCALAR2(relu_grad, floats, select(x > V(0), y, V(0)))
 RILL_SCALAR2(atan2, floats, atan2(x, y))
-RILL_SCALAR2(copysign, floats, copysign(x, y))
+RILL_SCALAR2(copysign, floats, copysign(x, select(isnan(y), V(1), y)))  // as signbit
 RILL_SCALAR2(power, numbers, power_lanes(x, y))
 
 }  // namespace rill::HWY_NAMESPACE
@@ -201,8 +201,9 @@ RILL_BINARY(atan2, true, .doc = "the angle of the point (y, x), in (-pi, pi]", .
             .cpu = cpu::scalar_kernel<"atan2">, .ref = REF2(ref::floats, std::atan2(x, y)),
             .vjp = VJP2(multiply_no_nan(y / (x * x + y * y), g), multiply_no_nan(-x / (x * x + y * y), g)),
             .saves_in = save_both, .samples = REAL_SAMPLES, .max_ulp = 4, .exported = {"", "Atan2"})
-RILL_BINARY(copysign, true, .doc = "|x| with the sign of y", .dtypes = float_set, .cpu = cpu::scalar_kernel<"copysign">,
-            .ref = REF2(ref::floats, std::copysign(x, y)),
+RILL_BINARY(copysign, true, .doc = "|x| with the sign of y; a NaN counts as positive", .dtypes = float_set,
+            .cpu = cpu::scalar_kernel<"copysign">,
+            .ref = REF2(ref::floats, std::copysign(x, y == y ? y : decltype(y)(1))),
             .vjp = VJP2(g * sign(x) * copysign(ones_like(g), y), zeros_like(g)), .saves_in = save_both,
             .samples = REAL_SAMPLES, .max_ulp = 0)
 namespace {

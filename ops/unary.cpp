@@ -31,7 +31,7 @@ RILL_SCALAR(logical_not, any_kind, x == V(0))
 RILL_SCALAR(isnan, floats, isnan(x))
 RILL_SCALAR(isinf, floats, abs(x) == V(std::numeric_limits<scalar_t<V>>::infinity()))
 RILL_SCALAR(isfinite, floats, abs(x) < V(std::numeric_limits<scalar_t<V>>::infinity()))
-RILL_SCALAR(signbit, floats, copysign(V(1), x) < V(0))
+RILL_SCALAR(signbit, floats, copysign(V(1), select(isnan(x), V(1), x)) < V(0))
 
 }  // namespace rill::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -144,8 +144,10 @@ RILL_TEST(isinf, "true where x is infinite", float_set | complex_set, analytic,
           (std::isinf(std::real(x)) || std::isinf(std::imag(x))), "IsInf", "IsInf")
 RILL_TEST(isfinite, "true where x is neither NaN nor infinite", float_set | complex_set, analytic,
           (std::isfinite(std::real(x)) && std::isfinite(std::imag(x))), "", "IsFinite")
-RILL_TEST(signbit, "true where the sign bit is set, -0.0 and negative NaN included", float_set, ref::floats,
-          std::signbit(x), "", "")
+// Which sign a NaN has that arithmetic made depends on the processor and on the order of operands, so nobody gets to
+// see it: the ops that look at signs take every NaN for positive. Eager and traced code agree thereby.
+RILL_TEST(signbit, "true where the sign bit is set, -0.0 included; a NaN counts as positive", float_set, ref::floats,
+          x == x && std::signbit(x), "", "")
 #undef RILL_TEST
 
 Tensor logical_not(const Tensor& x, Where where) { return unary(logical_not_op, x, false, where); }

@@ -61,7 +61,7 @@ T random_number(Rng& r) {
   else {
     static const double special[] = {0.0, -0.0,  INFINITY, -INFINITY, NAN,           1,
                                      -1,  1e-40, 3e38,     1e6,       -2147483648.0, 1e300};
-    if (below(r, 12) == 0) return T(float(special[below(r, 12)]));
+    if (below(r, 4) == 0) return T(float(special[below(r, 12)]));
     const double u = double(r() >> 11) * 0x1p-53 * 2 - 1;
     return T(float(below(r, 4) ? u * 4 : std::ldexp(u, below(r, 80) - 40)));
   }

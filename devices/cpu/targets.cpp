@@ -6,6 +6,8 @@
 #undef HWY_SHARED_DEFINE  // else the declarations below would ask for default visibility
 #include <hwy/targets.h>
 
+#include "rill/devices/kernel/isa.h"
+
 #if HWY_ARCH_X86
 
 namespace hwy {
@@ -19,6 +21,8 @@ int64_t detect() {
 #ifdef HWY_SSE2  // newer than Debian 12's Highway
   targets |= HWY_SSE2;
 #endif
+  const std::string_view limit = rill::isa_limit();
+  if (limit == "baseline") return targets;
   const auto add = [&targets](int64_t target, bool has) {
     if (has) targets |= target;
     return has;

@@ -25,6 +25,7 @@
 #endif
 
 #include "rill/devices/kernel/cache.h"
+#include "rill/devices/kernel/isa.h"
 #include "rill/devices/kernel/object.h"
 #include "rill/devices/llvm/compile.h"
 #include "rill/tensor/error.h"
@@ -97,6 +98,11 @@ LlvmCompile open_library() {
   return reinterpret_cast<LlvmCompile>(dlsym(handle, "rill_llvm_compile"));
 }
 
+// As rill_llvm_compile() names it.
+const char* wanted_processor() {
+  return isa_limit() == "avx2" ? "x86-64-v3" : isa_limit() == "baseline" ? "x86-64" : "";
+}
+
 std::string run_compiler(const Kernel& k, const std::string& name) {
   const std::lock_guard hold(compiling);
   if (ending) throw Error("[kernel] the program is ending");
@@ -104,7 +110,7 @@ std::string run_compiler(const Kernel& k, const std::string& name) {
   const char* dump = std::getenv("RILL_DUMP");
   std::string object, text;
   compiling_thread = std::this_thread::get_id();
-  const bool good = compile_object(k, "", dump != nullptr, object, text);
+  const bool good = compile_object(k, wanted_processor(), dump != nullptr, object, text);
   compiling_thread = std::thread::id();
   if (!good) throw Error(fmt::format("[kernel] LLVM: {}\n{}", text, to_string(k)));
   if (dump) {
@@ -118,7 +124,7 @@ std::string run_compiler(const Kernel& k, const std::string& name) {
 
 // What code for this processor depends on: its model, and what it and the system can do.
 std::string processor() {
-  std::string s;
+  std::string s = wanted_processor();
 #if defined(__x86_64__)
   const auto add = [&](unsigned leaf, unsigned sub) {
     unsigned a = 0, b = 0, c = 0, d = 0;

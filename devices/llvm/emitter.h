@@ -45,6 +45,7 @@ class Emitter {
     return i.code == Code::input && k_.inputs[size_t(i.imm)].kind == Input::Kind::counter;
   }
   Value element(const Values& v, int32_t n) const { return v[size_t(n)] ? v[size_t(n)] : splats_[size_t(n)]; }
+  Value half_arithmetic(const Inst& i, const Values& v);
   Value patched(const Inst& i, const Value* in, Value mask, int lanes);
 
   void choose_fetches();

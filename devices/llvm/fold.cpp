@@ -9,7 +9,7 @@ Value Fold::combine(Ops& o, Value a, Value b) const {
   const bool real = is_float(type), largest = code == Code::reduce_max;
   if (code == Code::reduce_sum) return real ? LLVMBuildFAdd(o.b, a, b, "") : LLVMBuildAdd(o.b, a, b, "");
   if (code == Code::reduce_prod) return real ? LLVMBuildFMul(o.b, a, b, "") : LLVMBuildMul(o.b, a, b, "");
-  if (real) return o.select(LLVMBuildFCmp(o.b, largest ? LLVMRealOGT : LLVMRealOLT, b, a, ""), b, a);
+  if (real) return o.better(largest, type, b, a);
   const LLVMIntPredicate wins =
       is_signed_int(type) ? (largest ? LLVMIntSGT : LLVMIntSLT) : (largest ? LLVMIntUGT : LLVMIntULT);
   return o.select(LLVMBuildICmp(o.b, wins, a, b, ""), a, b);

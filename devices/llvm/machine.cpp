@@ -4,7 +4,6 @@
 #include <llvm-c/Error.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
-#include <llvm/Config/llvm-config.h>
 
 #include <map>
 #include <stdexcept>
@@ -13,15 +12,17 @@ namespace rill::kernel {
 
 namespace {
 
-// What was tried on softmax rows of 1024, compiled in 13 ms, at 0.44 ns a number: without instcombine, or without any
-// pass, 0.51 ns and no less time, as code generation is nine tenths of it (a third of that selects instructions, an
-// eighth reduces loops' strength). Its lower optimisation level is neither faster nor slower. Without strength
-// reduction it takes 15 % less, but that switch is one for all of the process.
-#if LLVM_VERSION_MAJOR >= 18
-constexpr const char* passes = "function(early-cse,instcombine<no-verify-fixpoint>)";
-#else
-constexpr const char* passes = "function(early-cse,instcombine)";
-#endif
+// Every rewrite must keep bits, NaN and zeros of both signs included. InstCombine does not: it makes
+// `fcmp ugt x, 0` of "|x| > 0, or NaN" (LLVM 19) and takes the maximum of a maximum for one though both let NaN through
+// in other places. So nothing runs that makes new floating-point instructions of old ones: EarlyCSE drops repeated and
+// dead instructions, and replaces one by an operand or a constant where that is what it always gives. What InstCombine
+// was good for, the emitter does itself (Emitter::half_arithmetic). tests/test_elementwise_bits.cpp looks at all of it.
+//
+// What was tried on 14 kernels (softmax, layer_norm + gelu, tanh(x*y+z)*0.5+x, ...): without any pass up to 14 %
+// slower, with InstCombine no faster. No list takes less time to compile, as code generation is nine tenths of it (a
+// third of that selects instructions, an eighth reduces loops' strength). Its lower optimisation level is neither
+// faster nor slower. Without strength reduction it takes 15 % less, but that switch is one for all of the process.
+constexpr const char* passes = "function(early-cse)";
 
 // A string of LLVM's, which frees it.
 std::string take(char* text) {
@@ -61,6 +62,7 @@ Machine make(const std::string& cpu) {
       has(features, "avx512f") && has(features, "avx512vl") && has(features, "avx512bw") && has(features, "avx512dq");
   if (m.masks) m.vector_bytes = 64;
   m.halves = v3 || has(features, "f16c");
+  m.half_arithmetic = m.masks && has(features, "avx512fp16");
 #endif
   LLVMTargetRef target = nullptr;
   char* error = nullptr;

@@ -9,9 +9,10 @@ namespace rill::kernel {
 struct Machine {
   LLVMTargetMachineRef target = nullptr;
   std::string triple;
-  int vector_bytes = 16;  // of its widest registers
-  bool masks = false;     // masked loads and stores of every type are instructions (AVX-512)
-  bool halves = true;     // f16 <-> f32 are instructions
+  int vector_bytes = 16;         // of its widest registers
+  bool masks = false;            // masked loads and stores of every type are instructions (AVX-512)
+  bool halves = true;            // f16 <-> f32 are instructions
+  bool half_arithmetic = false;  // so are sums, products and quotients of f16
   bool x86 = false;
 };
 

@@ -95,6 +95,35 @@ Value Ops::shift(Code c, DType d, Value x, Value y, int lanes) {
   return select(fits, LLVMBuildLShr(b, x, by, ""), zero);
 }
 
+// x86 has an instruction for it. It is asked for by name: LLVM joins comparisons and selections with their neighbours,
+// and has been wrong about NaN in that (see `passes` in machine.cpp), but takes a processor's own instruction as it is.
+Value Ops::better(bool largest, DType d, Value x, Value y) {
+  const Type t = LLVMTypeOf(x);
+  const int lanes = LLVMGetTypeKind(t) == LLVMVectorTypeKind ? int(LLVMGetVectorSize(t)) : 1;
+  const int bits = lanes * bits_of(d), widest = 8 * machine.vector_bytes;
+  if (!machine.x86 || !is_float(d) || bits < 128) return select(compare(largest ? Code::gt : Code::lt, d, x, y), x, y);
+  if (bits > widest) {  // several registers
+    const auto part = [&](int first) {
+      const Value at = lane_numbers(first, lanes / 2), none = LLVMGetPoison(t);
+      return better(largest, d, LLVMBuildShuffleVector(b, x, none, at, ""), LLVMBuildShuffleVector(b, y, none, at, ""));
+    };
+    const Value low = part(0), high = part(lanes / 2);
+    return LLVMBuildShuffleVector(b, low, high, lane_numbers(0, lanes), "");
+  }
+  const char letter = d == DType::f64 ? 'd' : 's';
+  const char* set = bits == 512 ? "avx512" : bits == 256 ? "avx" : d == DType::f64 ? "sse2" : "sse";
+  std::string name = std::string("llvm.x86.") + set + (largest ? ".max.p" : ".min.p") + letter;
+  if (bits > 128) name += "." + std::to_string(bits);
+  if (bits == 512) return intrinsic(name.c_str(), {}, {x, y, LLVMConstInt(integer(32), 4, false)});  // 4: no rounding
+  return intrinsic(name.c_str(), {}, {x, y});
+}
+
+Value Ops::lane_numbers(int first, int lanes) const {
+  std::vector<Value> index;
+  for (int i = 0; i < lanes; ++i) index.push_back(LLVMConstInt(integer(32), uint64_t(first + i), false));
+  return LLVMConstVector(index.data(), unsigned(lanes));
+}
+
 // One instruction of AVX-512. Elsewhere in two steps, as scale() of devices/kernel/math_common.h.
 Value Ops::scale(DType d, Value x, Value n, int lanes) {
   const bool wide64 = d == DType::f64;
@@ -138,9 +167,8 @@ Value Ops::two(Code c, DType d, Value x, Value y, int lanes) {
     case Code::shift_right: return shift(c, d, x, y, lanes);
     case Code::min:
     case Code::max: {
-      // The inner select is one instruction of x86.
-      Value y_or_x = select(compare(c == Code::min ? Code::lt : Code::gt, d, x, y), x, y);
-      return real ? select(LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), x, y_or_x) : y_or_x;
+      const Value beaten = better(c == Code::max, d, x, y);
+      return real ? select(LLVMBuildFCmp(b, LLVMRealUNO, x, x, ""), x, beaten) : beaten;
     }
     default: break;
   }
@@ -191,8 +219,7 @@ Value Ops::compute(const Inst& i, DType from, const Value* in, int lanes) {
   }
   if (i.code == Code::select) return select(in[0], in[1], in[2]);
   if (i.code == Code::fma) return intrinsic("llvm.fma", {type(i.type, lanes)}, {in[0], in[1], in[2]});
-  Value y = select(compare(Code::lt, i.type, in[2], in[0]), in[2], in[0]);  // clamp
-  return select(compare(Code::gt, i.type, in[1], y), in[1], y);
+  return better(true, i.type, in[1], better(false, i.type, in[2], in[0]));  // clamp
 }
 
 // --- Conversions: convert_number (devices/kernel/convert.h), lane by lane --------------------------------------------
@@ -215,6 +242,17 @@ Value Ops::widen(DType from, Value x, int lanes) {
   Value y = select(LLVMBuildICmp(b, LLVMIntUGE, rest, c(0x7c00), ""), special, normal);
   y = select(LLVMBuildICmp(b, LLVMIntULT, rest, c(0x400), ""), LLVMBuildBitCast(b, small, i32, ""), y);
   return LLVMBuildBitCast(b, LLVMBuildOr(b, sign, y, ""), f32, "");
+}
+
+// f32 has more than twice the bits of f16: rounding to it first changes nothing.
+Value Ops::half_arithmetic(Code c, Value x, Value y) {
+  const Type t = LLVMTypeOf(x), half = wide(LLVMHalfTypeInContext(context), int(LLVMGetVectorSize(t)));
+  const Value p = LLVMBuildBitCast(b, x, half, ""), q = LLVMBuildBitCast(b, y, half, "");
+  const Value z = c == Code::add   ? LLVMBuildFAdd(b, p, q, "")
+                  : c == Code::sub ? LLVMBuildFSub(b, p, q, "")
+                  : c == Code::mul ? LLVMBuildFMul(b, p, q, "")
+                                   : LLVMBuildFDiv(b, p, q, "");
+  return LLVMBuildBitCast(b, z, t, "");
 }
 
 Value Ops::narrow(DType to, Value x, int lanes) {

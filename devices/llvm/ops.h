@@ -34,6 +34,10 @@ class Ops {
   Value compute(const Inst& i, DType from, const Value* in, int lanes);
   Value convert(DType from, DType to, Value x, int lanes);
   Value splat(Value scalar, int lanes);
+  // x where it is greater than y (or, unless `largest`, less), else y: so y where either is NaN, and of zeros.
+  Value better(bool largest, DType d, Value x, Value y);
+  // i16s that hold halves: x op y in their own arithmetic (add, sub, mul, div), where the machine has it.
+  Value half_arithmetic(Code c, Value x, Value y);
   Value select(Value m, Value a, Value b) { return LLVMBuildSelect(b_(), m, a, b, ""); }
   Value intrinsic(const char* name, std::initializer_list<Type> overloads, std::initializer_list<Value> args);
   // A number of the type that memory holds, from one that a value has, and back: they differ for boolean.
@@ -53,6 +57,7 @@ class Ops {
   Value quotient(DType d, Value x, Value y, int lanes);
   Value shift(Code c, DType d, Value x, Value y, int lanes);
   Value scale(DType d, Value x, Value n, int lanes);
+  Value lane_numbers(int first, int lanes) const;  // as a shuffle takes them
   Value one(const Inst& i, DType from, Value x, int lanes);
   Value widen(DType from, Value x, int lanes);  // f16, bf16 -> f32
   Value narrow(DType to, Value x, int lanes);   // f32 -> f16, bf16

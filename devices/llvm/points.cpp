@@ -129,11 +129,29 @@ void Emitter::compute(const Pass& p, const Points& at, Values& v) {
       v[size_t(n)] = counted(LLVMBuildTrunc(o_.b, first, o_.integer(32), ""), 32);
       continue;
     }
+    if (Value y = half_arithmetic(i, v)) {
+      v[size_t(n)] = y;
+      continue;
+    }
     Value in[3] = {};
     for (int j = 0; j < operand_count(i.code); ++j) in[j] = element(v, i.in[j]);
     v[size_t(n)] = i.code == Code::patch ? patched(i, in, at.mask, lanes_)
                                          : o_.compute(i, operand_count(i.code) ? type_of(i.in[0]) : i.type, in, lanes_);
   }
+}
+
+// Where `i` rounds to f16 what an operation gives of two widened f16: the same in one instruction, if the machine has
+// it. Nobody reads the wider result then, as a rule, and LLVM drops it.
+Value Emitter::half_arithmetic(const Inst& i, const Values& v) {
+  if (!o_.machine.half_arithmetic || i.code != Code::convert || i.type != DType::f16) return nullptr;
+  const Inst& wide = k_.body[size_t(i.in[0])];
+  if (wide.type != DType::f32 || wide.code < Code::add || wide.code > Code::div) return nullptr;
+  const auto half = [&](int32_t n) -> Value {
+    const Inst& from = k_.body[size_t(n)];
+    return from.code == Code::convert && type_of(from.in[0]) == DType::f16 ? v[size_t(from.in[0])] : nullptr;
+  };
+  const Value x = half(wide.in[0]), y = half(wide.in[1]);
+  return x && y ? o_.half_arithmetic(wide.code, x, y) : nullptr;
 }
 
 // Where any lane asks for it, all go through memory to the scalar function, which looks at the flags.

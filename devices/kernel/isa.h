@@ -1,0 +1,15 @@
+// Which instruction sets rill may use: all that the processor has, or, for tests of what other processors would
+// compute, no more than the environment's RILL_ISA says: "avx2", or "baseline" for what every x86-64 has. Eager kernels
+// (devices/cpu/targets.cpp) and compiled ones (compiler.cpp) obey it; oneDNN has a variable of its own.
+#pragma once
+#include <cstdlib>
+#include <string_view>
+
+namespace rill {
+
+inline std::string_view isa_limit() {
+  const char* text = std::getenv("RILL_ISA");
+  return text ? text : "";
+}
+
+}  // namespace rill
