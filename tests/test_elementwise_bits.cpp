@@ -281,7 +281,7 @@ TEST_CASE("every elementwise record is called") {
 
 TEST_CASE("every elementwise op after every other: compiled code gives eager's bits") {
   if (!has_compiler()) return;
-  const size_t share = setting("RILL_PAIR_SHARE", 4);
+  const size_t share = setting("RILL_PAIR_SHARE", 200);
   int pairs = 0;
   std::string wrong;
   for (DType d : {f32, f64, f16, bf16})
@@ -442,7 +442,7 @@ void compare_chains(uint64_t first, uint64_t count, std::string& wrong) {
 
 TEST_CASE("random elementwise chains") {
   if (!has_compiler()) return;
-  const uint64_t first = setting("RILL_CHAIN_SEED", 1), count = setting("RILL_CHAIN_COUNT", 2000);
+  const uint64_t first = setting("RILL_CHAIN_SEED", 1), count = setting("RILL_CHAIN_COUNT", 400);
   constexpr uint64_t at_once = 8000;  // in one process, which keeps every kernel that it has compiled
   std::string wrong;
   if (count <= at_once) {
