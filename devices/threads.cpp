@@ -1,27 +1,66 @@
-// Sizes of parallel work, over OpenMP.
+// Sizes of parallel work, over OpenMP or std::thread: the one file that knows which.
 #include "rill/devices/threads.h"
 
-#include <omp.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <mutex>
+
+#ifdef RILL_STD_THREADS
+#include <system_error>
+#include <thread>
+#include <vector>
+#else
+#include <omp.h>
+#endif
 
 namespace rill {
 
 namespace {
 std::atomic<bool> deterministic_{false};
 std::atomic<int> threads_{0};
+std::atomic<bool> in_parallel_once{false};  // a pool may have been started in this process
+std::atomic<bool> serial_child{false};
+thread_local constinit bool one_thread = false;  // inside a piece, or a ForceOneThread lives
+
+// OpenMP's number is one for each thread. rill's is the one that the first thread to ask finds.
+int default_threads() {
+#ifdef RILL_STD_THREADS
+  static const int n = std::max(1, int(std::thread::hardware_concurrency()));
+#else
+  static const int n = omp_get_max_threads();
+#endif
+  return n;
+}
+
+bool inside_region() {
+#ifdef RILL_STD_THREADS
+  return one_thread;
+#else
+  return one_thread || omp_in_parallel();
+#endif
+}
+
+// A pool is about to be used: a child of fork() will have its data and none of its threads.
+void note_parallel() {
+  if (in_parallel_once.load(std::memory_order_relaxed)) return;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pthread_atfork(nullptr, nullptr, [] { serial_child = true; });
+    in_parallel_once = true;
+  });
+}
 }  // namespace
 
 int num_threads() {
+  if (serial_child.load(std::memory_order_relaxed)) [[unlikely]]
+    return 1;
   int n = threads_.load(std::memory_order_relaxed);
-  return n ? n : omp_get_max_threads();
+  return n ? n : default_threads();
 }
-void set_num_threads(int n) {
-  threads_ = std::max(1, n);
-  omp_set_num_threads(std::max(1, n));  // what oneDNN reads
-}
+void set_num_threads(int n) { threads_ = std::max(1, n); }
 void set_deterministic(bool on) { deterministic_ = on; }
 bool deterministic() { return deterministic_.load(std::memory_order_relaxed); }
 
@@ -29,22 +68,75 @@ namespace detail {
 
 int pieces_for(int64_t n, int64_t grain) {
   if (n <= grain) return 1;
-  if (omp_in_parallel()) return 1;
-  return int(std::min<int64_t>(num_threads(), (n + grain - 1) / grain));
+  if (inside_region()) return 1;
+  return int(std::min<int64_t>(num_threads(), (n - 1) / grain + 1));
 }
 
-void parallel_pieces(int64_t n, int pieces, void (*call)(void*, int64_t, int64_t), void* context) {
-  std::exception_ptr error;  // an exception must not leave an OpenMP region
-#pragma omp parallel for num_threads(pieces) schedule(static, 1)
-  for (int p = 0; p < pieces; ++p) {
+ForceOneThread::ForceOneThread() : outer_(one_thread) { one_thread = true; }
+ForceOneThread::~ForceOneThread() { one_thread = outer_; }
+
+#ifdef RILL_STD_THREADS
+LibraryThreads::LibraryThreads() : outer_(1), count_(1) {}
+LibraryThreads::~LibraryThreads() = default;
+#else
+LibraryThreads::LibraryThreads() : outer_(omp_get_max_threads()), count_(one_thread ? 1 : num_threads()) {
+  if (count_ > 1) note_parallel();
+  if (outer_ != count_) omp_set_num_threads(count_);
+}
+LibraryThreads::~LibraryThreads() {
+  if (outer_ != count_) omp_set_num_threads(outer_);
+}
+#endif
+
+namespace {
+// n * p / pieces, where n * p may be too large.
+int64_t begin_of(int64_t n, int p, int pieces) { return n / pieces * p + n % pieces * p / pieces; }
+
+// One exception of those that leave the pieces; it must not leave the region itself.
+class FirstError {
+ public:
+  template <class F>
+  void guard(F&& f) {
     try {
-      call(context, n * p / pieces, n * (p + 1) / pieces);
+      const ForceOneThread piece;
+      f();
     } catch (...) {
-#pragma omp critical(rill_parallel_error)
-      if (!error) error = std::current_exception();
+      const std::lock_guard hold(mutex_);
+      if (!error_) error_ = std::current_exception();
     }
   }
-  if (error) std::rethrow_exception(error);
+  void rethrow() {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+}  // namespace
+
+void parallel_pieces(int64_t n, int pieces, void (*call)(void*, int64_t, int64_t), void* context) {
+  note_parallel();
+  FirstError error;
+  const auto run = [&](int p) {
+    error.guard([&] { call(context, begin_of(n, p, pieces), begin_of(n, p + 1, pieces)); });
+  };
+#ifdef RILL_STD_THREADS
+  std::vector<std::thread> others;
+  others.reserve(size_t(pieces));
+  int next = 1;
+  try {
+    for (; next < pieces; ++next) others.emplace_back(run, next);
+  } catch (const std::system_error&) {  // no more threads: this one does the rest
+  }
+  run(0);
+  for (; next < pieces; ++next) run(next);
+  for (std::thread& t : others) t.join();
+#else
+#pragma omp parallel for num_threads(pieces) schedule(static, 1)
+  for (int p = 0; p < pieces; ++p) run(p);
+#endif
+  error.rethrow();
 }
 
 }  // namespace detail

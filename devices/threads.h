@@ -1,10 +1,14 @@
-// The one thread pool: OpenMP's, which oneDNN uses too.
+// Parallel work: pieces of an index range on OpenMP's thread pool, which oneDNN uses too, or, in a build with
+// -Dthreads=std, on threads of the standard library, which ThreadSanitizer can follow. Everything of rill's that runs
+// in parallel goes through parallel_for().
 #pragma once
 #include <cstdint>
 
 namespace rill {
 
-// How many threads an op may use; the machine's cores unless set (or OMP_NUM_THREADS says otherwise).
+// How many threads an op may use, whichever thread calls it: the machine's cores unless set (or OMP_NUM_THREADS says
+// otherwise). Always 1 in a child of fork() whose parent has run anything in parallel: the pool's threads do not live
+// on in the child, and OpenMP would wait for them.
 int num_threads();
 void set_num_threads(int n);
 // With true, results do not depend on the number of threads either: library kernels that split a sum by thread (long
@@ -20,6 +24,28 @@ void parallel_for(int64_t n, int64_t grain, F&& body);
 namespace detail {
 void parallel_pieces(int64_t n, int pieces, void (*call)(void*, int64_t, int64_t), void* context);
 int pieces_for(int64_t n, int64_t grain);
+
+// While one of these lives, a library with parallel regions of its own that is called from this thread (oneDNN) uses
+// count() threads: num_threads(), or one inside a piece and where a ForceOneThread lives.
+class LibraryThreads {
+ public:
+  LibraryThreads();
+  ~LibraryThreads();
+  LibraryThreads(const LibraryThreads&) = delete;
+  int count() const { return count_; }
+
+ private:
+  int outer_, count_;
+};
+class ForceOneThread {
+ public:
+  ForceOneThread();
+  ~ForceOneThread();
+  ForceOneThread(const ForceOneThread&) = delete;
+
+ private:
+  bool outer_;
+};
 }  // namespace detail
 
 template <class F>

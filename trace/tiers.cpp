@@ -3,6 +3,7 @@
 #include "rill/trace/tiers.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "rill/devices/kernel/compiler.h"
@@ -55,6 +57,24 @@ class Worker {
     changed_.wait(lock, [this] { return jobs_.empty() && !busy_; });
   }
 
+  // Around a fork(): the child gets what the thread was doing and not the thread, so it must be doing nothing, and the
+  // child must forget it. What still waits there is compiled when the child traces again.
+  void before_fork() {
+    mutex_.lock();
+    if (thread_.get_id() == std::this_thread::get_id()) return;
+    std::unique_lock lock(mutex_, std::adopt_lock);
+    changed_.wait(lock, [this] { return !busy_; });
+    lock.release();
+  }
+  void after_fork(bool child) {
+    if (child) {
+      new (&changed_) std::condition_variable;
+      new (&thread_) std::thread;
+      busy_ = false;
+    }
+    mutex_.unlock();
+  }
+
  private:
   void work() {
     std::unique_lock lock(mutex_);
@@ -84,6 +104,9 @@ class Worker {
 Worker& worker() {
   static const std::string compiler_first = kernel::no_compiler_reason();
   static Worker w;
+  static const int handled = pthread_atfork([] { worker().before_fork(); }, [] { worker().after_fork(false); },
+                                            [] { worker().after_fork(true); });
+  static_cast<void>(handled);
   return w;
 }
 

@@ -13,8 +13,6 @@
 #include "rill/devices/threads.h"
 
 #ifdef RILL_HAVE_ONEDNN
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 
@@ -211,16 +209,6 @@ bool run_onednn(const Problem& q, std::span<const void* const> slots, const Kern
 // Costs memory for the pieces' gradients and, where the batch has fewer pieces than there are threads, idle threads.
 constexpr int64_t fixed_pieces = 16;
 
-class OneThread {  // for oneDNN, on this thread
- public:
-  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-
- private:
-  int before_;
-};
-
 bool weight_in_pieces(const Problem& whole, const float* x, const float* g, float* w, int64_t x_size, int64_t g_size,
                       int64_t w_size) {
   const int64_t batch = whole.s.batch, pieces = std::min(batch, fixed_pieces);
@@ -228,7 +216,7 @@ bool weight_in_pieces(const Problem& whole, const float* x, const float* g, floa
   float* parts = static_cast<float*>(space->data);
   std::atomic<bool> supported{true};
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-    const OneThread guard;
+    const detail::ForceOneThread guard;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t from = batch * i / pieces, to = batch * (i + 1) / pieces;
       Problem q = whole;

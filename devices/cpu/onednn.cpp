@@ -2,13 +2,12 @@
 #include "rill/devices/cpu/onednn.h"
 
 #ifdef RILL_HAVE_ONEDNN
-#include <omp.h>
-
 #include <algorithm>
 #include <list>
 #include <unordered_map>
 
 #include "rill/devices/registry.h"
+#include "rill/devices/threads.h"
 #include "rill/tensor/error.h"
 
 namespace rill::cpu::onednn {
@@ -42,24 +41,23 @@ dnnl_stream_t stream() {
   return s.get();
 }
 
+// Who called the op adds its name and operands (ops/run_errors.h).
 void check(dnnl_status_t status) {
-  if (status != dnnl_success) fail("oneDNN", "a primitive failed with status " + std::to_string(int(status)));
+  if (status != dnnl_success) throw dnnl::error(status, "a primitive of oneDNN failed");
 }
 
 }  // namespace
 
 size_t Key::hash() const {
-  uint64_t h = count_;
-  for (size_t i = 0; i < count_; ++i) {
-    h = (h ^ uint64_t(words_[i])) * 0x9E3779B97F4A7C15u;
+  uint64_t h = words_.size();
+  for (int64_t word : words_) {
+    h = (h ^ uint64_t(word)) * 0x9E3779B97F4A7C15u;
     h ^= h >> 29;
   }
   return size_t(h);
 }
 
-bool operator==(const Key& a, const Key& b) {
-  return a.count_ == b.count_ && std::equal(a.words_.begin(), a.words_.begin() + a.count_, b.words_.begin());
-}
+bool operator==(const Key& a, const Key& b) { return a.words_ == b.words_; }
 
 const dnnl::engine& engine() {
   static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
@@ -144,6 +142,7 @@ void Call::run(std::span<const void* const> slots) {
     for (const Temporary& t : temporaries_)
       check(dnnl_memory_set_data_handle(t.memory, static_cast<char*>(space->data) + t.offset));
   }
+  const detail::LibraryThreads threads;
   for (const Step& s : steps_)
     check(dnnl_primitive_execute(s.primitive.get(), stream(), int(s.args.size()), s.args.data()));
 }
@@ -161,6 +160,7 @@ using SharedOperand = std::shared_ptr<const PackedOperand>;
 SharedOperand pack(const Tensor& operand, const void* data, const dnnl::memory::desc& from,
                    const dnnl::memory::desc& to) {
   Ref<Buffer> buffer = allocate(Device(), to.get_size());
+  const detail::LibraryThreads threads;
   dnnl::memory plain(from, engine(), const_cast<void*>(data)), packed(to, engine(), buffer->data);
   dnnl::stream s(engine());
   dnnl::reorder(plain, packed).execute(s, plain, packed);
@@ -211,7 +211,8 @@ bool Call::run_packed(std::span<const void* const> slots, const Tensor& operand,
 }
 
 Call& find_call(Key key, Call (*build)(const void*), const void* context) {
-  key.add(omp_get_max_threads());  // a primitive divides its work when it is made
+  const detail::LibraryThreads threads;
+  key.add(threads.count());  // a primitive divides its work when it is made
   Cache& c = cache();
   if (!c.entries.empty() && c.entries.front().key == key) return c.entries.front().call;
   if (auto found = c.index.find(&key); found != c.index.end()) {

@@ -3,7 +3,6 @@
 // call costs a look-up, a few pointers and dnnl_primitive_execute. Start at find_call().
 #pragma once
 #ifdef RILL_HAVE_ONEDNN
-#include <array>
 #include <dnnl.hpp>
 #include <initializer_list>
 #include <span>
@@ -22,7 +21,7 @@ namespace rill::cpu::onednn {
 class Key {
  public:
   explicit Key(int64_t operation) { add(operation); }
-  void add(int64_t v) { words_[count_++] = v; }
+  void add(int64_t v) { words_.push_back(v); }
   template <class List>
   void add_all(const List& list) {
     for (int64_t v : list) add(v);
@@ -31,8 +30,7 @@ class Key {
   friend bool operator==(const Key& a, const Key& b);
 
  private:
-  std::array<int64_t, 48> words_;  // room for a convolution with three spatial axes
-  size_t count_ = 0;
+  SmallVec<int64_t, 48> words_;  // room for a convolution with three spatial axes
 };
 
 // A list of primitives that run one after another, their operands bound to slots: slot i is the i-th pointer given to

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -88,12 +89,24 @@ void end_compiling() {
   if (compiling_thread != std::this_thread::get_id()) const std::lock_guard wait(compiling);
 }
 
+// A fork() waits for the compilation that is at work: LLVM's state is whole then, and the child can end.
+void guard_forks() {
+  constexpr auto begin = [] {
+    if (compiling_thread != std::this_thread::get_id()) compiling.lock();
+  };
+  constexpr auto end = [] {
+    if (compiling_thread != std::this_thread::get_id()) compiling.unlock();
+  };
+  pthread_atfork(begin, end, end);
+}
+
 LlvmCompile open_library() {
   void* handle = dlopen(library().path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!handle) throw Error(fmt::format("[kernel] {} cannot be opened: {}", library().path, dlerror()));
   const void* its = dlsym(handle, "rill_llvm_version");
   if (!its || std::strcmp(static_cast<const char*>(its), version().c_str()) != 0)
     throw Error(fmt::format("[kernel] {} is of another version of rill", library().path));
+  guard_forks();
   std::atexit(end_compiling);  // registered after LLVM's libraries were opened, so it runs before their clean-up
   return reinterpret_cast<LlvmCompile>(dlsym(handle, "rill_llvm_compile"));
 }

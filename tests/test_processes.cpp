@@ -1,0 +1,154 @@
+// Threads and processes around the library: one number of threads for all, children of fork(), blocks that threads
+// hand each other, and what sanitizers are shown.
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catch.h"
+#include "rill/rill.h"
+
+using namespace rill;
+
+namespace {
+
+// The exit status of a child that runs `f` and then ends as a program does; -1 where it had not after 30 seconds.
+template <class F>
+int status_of_child(F&& f) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    alarm(60);
+    std::exit(f() ? 0 : 1);
+  }
+  for (int tries = 0; tries < 3000; ++tries) {
+    int status = 0;
+    if (waitpid(pid, &status, WNOHANG) == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  return -1;
+}
+
+int threads_of_this_process() {
+  int n = 0;
+  DIR* dir = opendir("/proc/self/task");
+  while (const dirent* entry = readdir(dir)) n += entry->d_name[0] != '.';
+  closedir(dir);
+  return n;
+}
+
+// Work that many threads share: rill's loops, its own products, and the library's.
+Tensor parallel_work() {
+  const Tensor x = reshape(cos(arange(0, 1 << 20, 1, {f32, {}})), {1024, 1024});
+  const Tensor y = matmul(x(slice(256)), x), image = reshape(x, {4, 64, 64, 64});
+  return sum(exp(x)) + sum(y) + sum(conv2d(image, ones({3, 3, 64, 16})));
+}
+Tensor traced_work() {
+  const auto f = function("work", [](const Tensor& x) { return sum(tanh(x) * 2 + sin(x), 0); });
+  Tensor out = f(ones({64, 64}));
+  for (int i = 0; i < 3; ++i) out = f(ones({64, 64}) * i);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a child of fork() works on and ends, after parallel work and compiling") {
+  parallel_work();
+  traced_work();
+  const Tensor traced = traced_work();
+  const float want = parallel_work().item<float>();
+  for (int round = 0; round < 3; ++round) {
+    CHECK(status_of_child([&] {
+            return num_threads() == 1 && std::abs(parallel_work().item<float>() - want) <= 1e-3f * std::abs(want) &&
+                   array_equal(traced_work(), traced);
+          }) == 0);
+    CHECK(status_of_child([] { return true; }) == 0);  // and one that does nothing
+    CHECK(status_of_child([] {                         // and one whose work is on a thread of its own
+            bool good = false;
+            std::thread([&] { good = parallel_work().defined() && traced_work().defined(); }).join();
+            jit::wait();
+            return good;
+          }) == 0);
+    traced_work();  // compiles while the next child is made
+  }
+  CHECK(num_threads() >= 1);
+  CHECK(parallel_work().item<float>() == want);
+}
+
+TEST_CASE("a thread other than the first may fork") {
+  parallel_work();
+  int status = 1;
+  std::thread([&] {
+    parallel_work();
+    status = status_of_child([] { return parallel_work().defined() && traced_work().defined(); });
+  }).join();
+  CHECK(status == 0);
+}
+
+TEST_CASE("the number of threads is the library's, whichever thread sets it and whichever asks") {
+  const int before = num_threads();
+  std::thread([] { set_num_threads(3); }).join();
+  CHECK(num_threads() == 3);
+  std::thread([] { CHECK(num_threads() == 3); }).join();
+  set_num_threads(0);
+  CHECK(num_threads() == 1);
+  set_num_threads(before);
+}
+
+// Run in a process of its own, which has no pool yet.
+TEST_CASE("one thread means one, on every thread", "[.one_thread]") {
+  set_num_threads(1);
+  const int before = threads_of_this_process();
+  int during = 0;
+  std::thread([&] {
+    parallel_work();
+    during = threads_of_this_process() - 1;
+  }).join();
+  CHECK(during == before);
+}
+TEST_CASE("set_num_threads(1) on one thread holds for oneDNN on another") {
+  const std::string self = "/proc/" + std::to_string(getpid()) + "/exe";
+  CHECK(std::system((self + " '[.one_thread]' >/dev/null").c_str()) == 0);
+}
+
+TEST_CASE("an exception of one piece comes out, and the next call is right") {
+  for (int round = 0; round < 3; ++round) {
+    CHECK_THROWS_AS(parallel_for(1 << 20, 1,
+                                 [](int64_t begin, int64_t) {
+                                   if (begin == 0) throw Error("a piece");
+                                 }),
+                    Error);
+    std::vector<char> seen(1 << 20, 0);
+    parallel_for(1 << 20, 1 << 10, [&](int64_t b, int64_t e) {
+      for (; b < e; ++b) seen[size_t(b)] = 1;
+    });
+    CHECK(std::count(seen.begin(), seen.end(), 1) == 1 << 20);
+  }
+}
+
+TEST_CASE("a full cache of blocks gives up the oldest, not the newest") {
+#ifndef RILL_SANITIZED  // whose buffers are never kept
+  release_cached_memory("cpu:0");
+  const auto reserved = [] { return memory_stats("cpu:0").reserved - memory_stats("cpu:0").in_use; };
+  for (int i = 0; i < 12; ++i) empty({(64 << 20) + i * (16 << 20)}, u8);  // each of another size, 1.7 GB in all
+  CHECK(reserved() <= size_t(512) << 20);
+  CHECK(reserved() > 0);
+  const void* address = nullptr;
+  {
+    const Tensor t = empty({300 << 20}, u8);
+    address = t.rep()->data;
+  }
+  CHECK(empty({300 << 20}, u8).rep()->data == address);  // the newest was kept
+  release_cached_memory("cpu:0");
+  CHECK(reserved() == 0);
+#endif
+}
