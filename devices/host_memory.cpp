@@ -2,23 +2,32 @@
 //
 // Small blocks (up to 64 KiB) come in powers of two from free lists that each thread keeps for itself, so an eager call
 // on small tensors takes no lock and no system call. Large ones come in four steps per power of two from lists behind a
-// mutex; past a few MiB they ask for huge pages, which is what lets a kernel run at memory bandwidth.
+// mutex, which give up the oldest block where they hold too much; past a few MiB they ask for huge pages, which is what
+// lets a kernel run at memory bandwidth. Giving a block back takes no memory: the lists are made of the blocks.
 // Bytes in use are counted by thread for small blocks (and added up when asked) and in one atomic for large ones;
 // `peak` follows the large ones exactly and the small ones as of each large allocation.
+// In a build under sanitizers each buffer is a block of its own, as long as was asked for and not kept when it is given
+// back, so that they see what is read and written beside it or too late.
 #include "rill/devices/host_memory.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstdlib>
-#include <map>
 #include <mutex>
-#include <set>
+#include <new>
+
+#include "rill/tensor/limits.h"
 
 namespace rill::host_memory {
+
+OutOfMemory::OutOfMemory(std::string why)
+    : Error(fmt::format("{}: [allocate] {}", place_of(Where::current()), why)), reason(std::move(why)) {}
 
 namespace {
 
@@ -26,7 +35,13 @@ constexpr size_t header_bytes = 64, small_limit = 64 << 10, huge_page = 2 << 20;
 constexpr size_t thread_cache_limit = 256 << 10;  // bytes a size class keeps in one thread
 constexpr size_t global_cache_limit = 512 << 20;  // bytes of large blocks kept for later
 constexpr int small_classes = 11;                 // 64 B .. 64 KiB
+constexpr int large_classes = 4 * 48;             // four steps for each power of two
 constexpr int host_kinds = 2;
+#ifdef RILL_SANITIZED
+constexpr bool keeps_blocks = false;
+#else
+constexpr bool keeps_blocks = true;
+#endif
 static_assert(sizeof(Buffer) <= header_bytes);
 
 int small_class(size_t bytes) { return bytes <= 64 ? 0 : int(std::bit_width(bytes - 1)) - 6; }
@@ -35,6 +50,11 @@ size_t large_bytes(size_t bytes) {
   size_t step = std::bit_floor(bytes) / 4;
   return (bytes + step - 1) / step * step;
 }
+size_t large_class(size_t rounded) {
+  const size_t power = size_t(std::bit_width(rounded)) - 1;
+  return power * 4 + (rounded - (size_t(1) << power)) / ((size_t(1) << power) / 4);
+}
+void give_back_to_system(void* block) { std::free(block); }
 int kind_index(Device d) { return d.kind() == DeviceKind::ref ? 1 : 0; }
 
 struct FreeBlock {
@@ -53,30 +73,87 @@ struct ThreadHeap {
   FreeBlock* free[small_classes] = {};
   size_t kept[small_classes] = {};
   Counters counters[host_kinds];
+  ThreadHeap *next = nullptr, *previous = nullptr;  // of all threads'
+};
+
+// Large blocks kept for later, each in the list of its size and in that of all, the newest first.
+class LargeCache {
+ public:
+  size_t bytes() const { return bytes_; }
+  void* take(size_t bytes) {
+    Block* b = of_size_[large_class(bytes)];
+    if (b) remove(b);
+    return b;
+  }
+  void put(void* block, size_t bytes) {
+    if (bytes > global_cache_limit) return give_back_to_system(block);
+    while (bytes_ + bytes > global_cache_limit) evict();
+    Block*& first = of_size_[large_class(bytes)];
+    auto* b = new (block) Block{bytes, first, nullptr, newest_, nullptr};
+    if (first) first->same_newer = b;
+    if (newest_) newest_->newer = b;
+    else oldest_ = b;
+    first = newest_ = b;
+    bytes_ += bytes;
+  }
+  void clear() {
+    while (oldest_) evict();
+  }
+
+ private:
+  struct Block {
+    size_t bytes;
+    Block *same_older, *same_newer, *older, *newer;
+  };
+  void remove(Block* b) {
+    (b->same_newer ? b->same_newer->same_older : of_size_[large_class(b->bytes)]) = b->same_older;
+    if (b->same_older) b->same_older->same_newer = b->same_newer;
+    (b->newer ? b->newer->older : newest_) = b->older;
+    (b->older ? b->older->newer : oldest_) = b->newer;
+    bytes_ -= b->bytes;
+  }
+  void evict() {
+    Block* b = oldest_;
+    remove(b);
+    give_back_to_system(b);
+  }
+
+  std::array<Block*, large_classes> of_size_{};
+  Block *newest_ = nullptr, *oldest_ = nullptr;
+  size_t bytes_ = 0;
 };
 
 struct Global {
   std::mutex mutex;
-  std::set<ThreadHeap*> heaps;
+  ThreadHeap* heaps = nullptr;
   int64_t ended_in_use[host_kinds] = {}, ended_allocations[host_kinds] = {};  // of threads that have ended
-  std::map<size_t, std::vector<void*>> free_large;
-  size_t cached = 0;
+  LargeCache cache;
   int64_t large_in_use[host_kinds] = {}, large_allocations[host_kinds] = {}, peak[host_kinds] = {};
 
   int64_t small_in_use(int k) const {
     int64_t n = ended_in_use[k];
-    for (ThreadHeap* h : heaps) n += h->counters[k].in_use.load(std::memory_order_relaxed);
+    for (ThreadHeap* h = heaps; h; h = h->next) n += h->counters[k].in_use.load(std::memory_order_relaxed);
     return n;
   }
   int64_t in_use(int k) const { return large_in_use[k] + small_in_use(k); }
+  void add(ThreadHeap* h) {
+    h->next = heaps;
+    if (heaps) heaps->previous = h;
+    heaps = h;
+  }
+  void remove(ThreadHeap* h) {
+    (h->previous ? h->previous->next : heaps) = h->next;
+    if (h->next) h->next->previous = h->previous;
+  }
 };
-// Never destroyed: buffers may outlive every static object.
+// Never destroyed: buffers may outlive every static object. A child of fork() finds it unlocked.
 Global& global() {
-  static Global* g = new Global;
+  static Global* g = [] {
+    pthread_atfork([] { global().mutex.lock(); }, [] { global().mutex.unlock(); }, [] { global().mutex.unlock(); });
+    return new Global;
+  }();
   return *g;
 }
-
-void give_back_to_system(void* block) { std::free(block); }
 
 thread_local constinit ThreadHeap* heap = nullptr;
 thread_local constinit bool heap_ended = false;
@@ -91,7 +168,7 @@ struct HeapOwner {
       g.ended_in_use[k] += h->counters[k].in_use;
       g.ended_allocations[k] += h->counters[k].allocations;
     }
-    g.heaps.erase(h);
+    g.remove(h);
     for (FreeBlock* b : h->free)
       while (b) {
         FreeBlock* next = b->next;
@@ -103,14 +180,16 @@ struct HeapOwner {
 };
 thread_local HeapOwner heap_owner;
 
-// Null once this thread's destructors have begun.
+// Null once this thread's destructors have begun, or where there is no memory for one.
 ThreadHeap* thread_heap() {
   if (heap || heap_ended) return heap;
+  auto* h = new (std::nothrow) ThreadHeap;
+  if (!h) return nullptr;
   (void)&heap_owner;
-  heap = new ThreadHeap;
+  heap = h;
   std::lock_guard lock(global().mutex);
-  global().heaps.insert(heap);
-  return heap;
+  global().add(h);
+  return h;
 }
 
 void release_small(Buffer* b) {
@@ -125,7 +204,7 @@ void release_small(Buffer* b) {
     return;
   }
   Counters::add(h->counters[k].in_use, -int64_t(bytes));
-  if (h->kept[c] + bytes > thread_cache_limit) return give_back_to_system(b);
+  if (!keeps_blocks || h->kept[c] + bytes > thread_cache_limit) return give_back_to_system(b);
   h->kept[c] += bytes;
   h->free[c] = new (b) FreeBlock{h->free[c]};
 }
@@ -137,17 +216,21 @@ void release_large(Buffer* b) {
   b->~Buffer();
   std::lock_guard lock(g.mutex);
   g.large_in_use[k] -= int64_t(bytes);
-  if (g.cached + bytes > global_cache_limit) return give_back_to_system(b);
-  g.cached += bytes;
-  g.free_large[bytes].push_back(b);
+  if (keeps_blocks) g.cache.put(b, bytes);
+  else give_back_to_system(b);
 }
 
-void* from_system(size_t bytes, Device d) {
-  size_t total = bytes + header_bytes, align = total >= 2 * huge_page ? huge_page : 64;
-  void* p = std::aligned_alloc(align, (total + align - 1) / align * align);
-  if (!p)
-    fail("allocate",
-         fmt::format("{} cannot give {} bytes: out of memory. free tensors or use smaller ones", to_string(d), bytes));
+// A block with room for `bytes` (of which a sanitized build gives the `wanted` alone).
+void* from_system(size_t bytes, size_t wanted, Device d) {
+  size_t total = (keeps_blocks ? bytes : wanted) + header_bytes, align = total >= 2 * huge_page ? huge_page : 64;
+  if (keeps_blocks) total = (total + align - 1) / align * align;
+  void* p = nullptr;
+  if (posix_memalign(&p, align, total) != 0) {
+    release_cached();  // this thread's small blocks stay: they are few
+    if (posix_memalign(&p, align, total) != 0)
+      throw OutOfMemory(fmt::format("{} cannot give {} bytes: out of memory. free tensors or use smaller ones",
+                                    to_string(d), wanted));
+  }
   if (align == huge_page) madvise(p, total, MADV_HUGEPAGE);
   return p;
 }
@@ -162,21 +245,17 @@ Buffer* make_header(void* block, Device d, size_t bytes, void (*release)(Buffer*
 }
 
 Buffer* allocate_large(Device d, size_t wanted) {
-  if (wanted > size_t(1) << 47)
-    fail("allocate", fmt::format("{} cannot give {} bytes: more than the machine can address", to_string(d), wanted));
+  if (wanted > size_t(max_tensor_bytes))
+    throw OutOfMemory(fmt::format("{} cannot give {} bytes: more than the machine can address", to_string(d), wanted));
   Global& g = global();
   size_t bytes = large_bytes(wanted);
   int k = kind_index(d);
   void* block = nullptr;
   {
     std::lock_guard lock(g.mutex);
-    if (auto it = g.free_large.find(bytes); it != g.free_large.end() && !it->second.empty()) {
-      block = it->second.back();
-      it->second.pop_back();
-      g.cached -= bytes;
-    }
+    block = g.cache.take(bytes);
   }
-  if (!block) block = from_system(bytes, d);
+  if (!block) block = from_system(bytes, wanted, d);
   std::lock_guard lock(g.mutex);
   g.large_in_use[k] += int64_t(bytes);
   ++g.large_allocations[k];
@@ -191,17 +270,17 @@ Ref<Buffer> allocate(Device d, size_t bytes) {
   int c = small_class(bytes);
   size_t size = small_bytes(c);
   ThreadHeap* h = thread_heap();
-  if (!h) return Ref<Buffer>::adopt(allocate_large(d, small_limit + 1));
-  Counters& counters = h->counters[kind_index(d)];
-  Counters::add(counters.in_use, int64_t(size));
-  Counters::add(counters.allocations, 1);
+  if (!h) return Ref<Buffer>::adopt(allocate_large(d, std::max(bytes, small_limit + 1)));
   void* block = h->free[c];
   if (block) {
     h->free[c] = h->free[c]->next;
     h->kept[c] -= size;
   } else {
-    block = from_system(size, d);
+    block = from_system(size, bytes, d);
   }
+  Counters& counters = h->counters[kind_index(d)];
+  Counters::add(counters.in_use, int64_t(size));
+  Counters::add(counters.allocations, 1);
   return Ref<Buffer>::adopt(make_header(block, d, size, release_small));
 }
 
@@ -214,9 +293,10 @@ MemoryStats stats(Device d) {
   g.peak[k] = std::max(g.peak[k], in_use);
   s.in_use = size_t(in_use);
   s.peak = size_t(g.peak[k]);
-  s.reserved = s.in_use + g.cached;
+  s.reserved = s.in_use + g.cache.bytes();
   int64_t allocations = g.large_allocations[k] + g.ended_allocations[k];
-  for (ThreadHeap* h : g.heaps) allocations += h->counters[k].allocations.load(std::memory_order_relaxed);
+  for (ThreadHeap* h = g.heaps; h; h = h->next)
+    allocations += h->counters[k].allocations.load(std::memory_order_relaxed);
   s.allocations = size_t(allocations);
   return s;
 }
@@ -230,10 +310,7 @@ void reset_peak(Device d) {
 void release_cached() {
   Global& g = global();
   std::lock_guard lock(g.mutex);
-  for (auto& [bytes, blocks] : g.free_large)
-    for (void* b : blocks) give_back_to_system(b);
-  g.free_large.clear();
-  g.cached = 0;
+  g.cache.clear();
 }
 
 }  // namespace rill::host_memory

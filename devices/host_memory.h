@@ -4,6 +4,12 @@
 
 namespace rill::host_memory {
 
+// Thrown by allocate(); what calls an op adds the op's name and operands to the reason.
+struct OutOfMemory : Error {
+  explicit OutOfMemory(std::string why);
+  std::string reason;
+};
+
 Ref<Buffer> allocate(Device d, size_t bytes);
 MemoryStats stats(Device d);
 void reset_peak(Device d);

@@ -19,7 +19,11 @@ struct FreeRep {
 thread_local constinit FreeRep* free_reps = nullptr;
 thread_local constinit int free_rep_count = 0;
 thread_local constinit bool thread_is_ending = false;
+#ifdef RILL_SANITIZED
+constexpr int max_free_reps = 0;  // sanitizers see what uses a rep too late
+#else
 constexpr int max_free_reps = 4096;
+#endif
 
 struct RepListOwner {
   bool engaged = false;

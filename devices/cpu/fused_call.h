@@ -20,7 +20,12 @@ struct Free {
 char* scratch(int64_t bytes) {
   thread_local std::unique_ptr<char, Free> memory;
   thread_local int64_t size = 0;
-  if (size < bytes) memory.reset(static_cast<char*>(::operator new(size_t(size = bytes), std::align_val_t(64))));
+  if (size < bytes) {
+    memory.reset();
+    size = 0;  // until there is more: the next line may throw
+    memory.reset(static_cast<char*>(::operator new(size_t(bytes), std::align_val_t(64))));
+    size = bytes;
+  }
   return memory.get();
 }
 

@@ -90,7 +90,12 @@ template <class T>
 T* scratch(int64_t n) {
   thread_local std::unique_ptr<T[]> memory;
   thread_local int64_t size = 0;
-  if (size < n) memory = std::make_unique_for_overwrite<T[]>(size_t(size = n));
+  if (size < n) {
+    memory.reset();
+    size = 0;  // until there is more: the next line may throw
+    memory = std::make_unique_for_overwrite<T[]>(size_t(n));
+    size = n;
+  }
   return memory.get();
 }
 
@@ -106,7 +111,7 @@ struct Produce {
 inline int64_t lanes_of(int64_t k) {
   if (k == 1) return 32;
   int64_t lanes = 1;
-  while (lanes * 2 * k <= 64) lanes *= 2;
+  while (k > 0 && lanes * 2 * k <= 64) lanes *= 2;
   return lanes;
 }
 
