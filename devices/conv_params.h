@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "rill/devices/kernel.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 
@@ -56,8 +57,11 @@ struct SpaceStrides {
   int64_t outer, inner, space[3];
 };
 
+// The largest stride, distance between a kernel's elements, padding and window: more would leave int64 behind.
+inline constexpr int64_t largest_step = (int64_t(1) << 31) - 1;
+
 inline int64_t window_count(int64_t in, int64_t window, int64_t stride, int64_t lo, int64_t hi, int64_t dilation) {
-  const int64_t room = in + lo + hi - ((window - 1) * dilation + 1);
+  const int64_t room = in + lo + hi - 1 - std::min(multiply_sizes(window - 1, dilation), max_tensor_bytes * 4);
   return room < 0 ? 0 : room / stride + 1;
 }
 // The index of axis `i` of space in an activation; in weights.

@@ -91,7 +91,8 @@ constexpr SliceRange slice_range(int64_t start, int64_t stop, int64_t step, int6
   }
   int64_t first = start < 0 ? std::max<int64_t>(start + n, -1) : std::min(start, n - 1);
   int64_t last = stop < 0 ? std::max<int64_t>(stop + n, -1) : std::min(stop, n - 1);
-  return {first, first > last ? (first - last - 1) / -step + 1 : 0};
+  uint64_t stride = uint64_t(0) - uint64_t(step);  // the step may be the smallest number of all
+  return {first, first > last ? int64_t(uint64_t(first - last - 1) / stride) + 1 : 0};
 }
 
 // What a slice of a tensor is in memory: where it begins (in elements, from the tensor's first) and how it goes on.

@@ -5,7 +5,10 @@
 
 #include <bit>
 
+#include "rill/devices/host_memory.h"
 #include "rill/devices/registry.h"
+#include "rill/ops/run_errors.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 
@@ -29,6 +32,7 @@ namespace {
 thread_local std::string scope_name;
 }
 NameScope::NameScope(std::string_view name) : outer_length_(scope_name.size()) {
+  scope_name.reserve(outer_length_ + 1 + name.size());  // where it throws, nothing has changed
   if (!scope_name.empty() && !name.empty()) scope_name += '/';
   scope_name += name;
 }
@@ -92,7 +96,12 @@ Tensor view_of(const Op& op, const Tensor& in, AttrsView attrs, const Spec& out)
 }  // namespace
 
 OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, const Where& where) {
-  return op.infer(InferArgs{op, in, attrs, where});
+  const InferArgs args{op, in, attrs, where};
+  OutSpecs out = op.infer(args);
+  for (const Spec& s : out)
+    if (!has_sound_size(s) && !thread_state().open_sizes) [[unlikely]]  // not of stand-ins, which are huge
+      args.reject(describe_size(s));
+  return out;
 }
 
 // --- Running ---------------------------------------------------------------------------------------------------------
@@ -138,6 +147,24 @@ Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs
   return out;
 }
 
+void fail_running(const Op& op, Operands in, const Where& where) {
+  std::string fault;
+  try {
+    throw;
+  } catch (const host_memory::OutOfMemory& e) {
+    fault = e.reason;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    fault = "out of memory";
+  } catch (const std::exception& e) {
+    fault = fmt::format("the kernel could not run: {}", e.what());
+  }
+  std::string operands;
+  for (const Tensor* t : in) operands += (operands.empty() ? "" : ", ") + to_string(t->spec());
+  fail(op.name, fmt::format("{}. operands: {}", fault, operands.empty() ? "none" : operands), where);
+}
+
 namespace {
 inline OutSpecs checked_outputs(const Op& op, Operands in, AttrsView attrs, const Where& where) {
   SpecPointers specs;
@@ -155,7 +182,11 @@ Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
     out = std::move(ts.trace->append(op, in, attrs, out_specs, where)[0]);
   } else {
     check_not_leaked(op, in, where);
-    out = run_op1(op, in, attrs, out_specs);
+    try {
+      out = run_op1(op, in, attrs, out_specs);
+    } catch (...) {
+      fail_running(op, in, where);
+    }
   }
   for (TapeListener* tape : ts.tapes) tape->record(op, in, {&out, 1}, attrs, where);
   return out;
@@ -169,7 +200,11 @@ Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
     out = ts.trace->append(op, in, attrs, out_specs, where);
   } else {
     check_not_leaked(op, in, where);
-    out = run_op(op, in, attrs, out_specs);
+    try {
+      out = run_op(op, in, attrs, out_specs);
+    } catch (...) {
+      fail_running(op, in, where);
+    }
   }
   for (TapeListener* tape : ts.tapes) tape->record(op, in, out, attrs, where);
   return out;

@@ -7,6 +7,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 
@@ -153,6 +154,7 @@ std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places
 
 std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Where where) {
   if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
+  require_few_tensors("split", parts, where);
   axis = normal_axis(axis, x.ndim(), "split", where);
   int64_t n = x.shape()[size_t(axis)], start = 0;
   std::vector<Tensor> out;
@@ -177,6 +179,7 @@ std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where wh
 std::vector<Tensor> unstack(const Tensor& x, int64_t axis, Where where) {
   axis = normal_axis(axis, x.ndim(), "unstack", where);
   require_closed("unstack", x.shape()[size_t(axis)], "it gives a tensor for each place of the axis", where);
+  require_few_tensors("unstack", x.shape()[size_t(axis)], where);
   std::vector<Tensor> out;
   SliceAttrs s{Dims(size_t(x.ndim()), 0), Dims(size_t(x.ndim()), slice_max), Dims(size_t(x.ndim()), 1), {axis}};
   for (int64_t i = 0, n = x.shape()[size_t(axis)]; i < n; ++i) {

@@ -8,6 +8,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/pads.h"
 #include "rill/ops/samples.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 namespace {
@@ -22,6 +23,11 @@ void check_params(const InferArgs& args, const ConvParams& p, bool with_sizes) {
   for (size_t i = 0; i < n; ++i) {
     if (p.strides[i] < 1 || p.dilation[i] < 1) args.reject("strides and dilation must be at least 1");
     if (p.pads_lo[i] < 0 || p.pads_hi[i] < 0) args.reject("padding must not be negative");
+    for (int64_t step : {p.strides[i], p.dilation[i], p.pads_lo[i], p.pads_hi[i]})
+      if (step > largest_step)
+        args.reject(fmt::format("strides, dilation and padding are at most {}, not {}", largest_step, step));
+    if (with_sizes && (p.sizes[i] < 0 || p.sizes[i] > max_tensor_bytes))
+      args.reject(fmt::format("a size is {}", p.sizes[i]));
   }
   if (p.groups < 1) args.reject("groups must be at least 1");
   for (int i = 0; i < 2; ++i)
@@ -344,15 +350,23 @@ Tensor conv_transpose(const Tensor& x, const Tensor& w, const ConvTransposeOptio
   const Dims extra = for_each_axis(o.output_padding, n, 0, op, "output_padding", where);
   // The sizes of the input of the convolution that this reverses.
   if (o.padding.kind == SpacePadding::Kind::same) {
-    for (size_t i = 0; i < n; ++i) p.sizes.push_back(in[i] * p.strides[i]);
+    for (size_t i = 0; i < n; ++i) p.sizes.push_back(multiply_sizes(in[i], p.strides[i]));
+    for (int64_t size : p.sizes)
+      if (size > max_tensor_bytes) fail(op, fmt::format("a size of the result would be {}", size), where);
     resolve_padding(o.padding, p.sizes, kernel, p.strides, p.dilation, p.pads_lo, p.pads_hi, op, where);
   } else {
     resolve_padding(o.padding, in, kernel, p.strides, p.dilation, p.pads_lo, p.pads_hi, op, where);
     for (size_t i = 0; i < n; ++i) {
       if (extra[i] < 0 || extra[i] >= p.strides[i])
         fail(op, fmt::format("output_padding {} must be less than the stride {}", extra[i], p.strides[i]), where);
-      p.sizes.push_back((in[i] - 1) * p.strides[i] + (kernel[i] - 1) * p.dilation[i] + 1 - p.pads_lo[i] - p.pads_hi[i] +
-                        extra[i]);
+      if (std::max(p.pads_lo[i], p.pads_hi[i]) > largest_step || std::min(p.pads_lo[i], p.pads_hi[i]) < 0)
+        fail(op, fmt::format("padding is between 0 and {}, not {} and {}", largest_step, p.pads_lo[i], p.pads_hi[i]),
+             where);
+      // Saturating, and then too large for any tensor.
+      p.sizes.push_back(
+          std::min(add_sizes(multiply_sizes(in[i] - 1, p.strides[i]), multiply_sizes(kernel[i] - 1, p.dilation[i])),
+                   max_tensor_bytes * 4) +
+          1 - p.pads_lo[i] - p.pads_hi[i] + extra[i]);
     }
   }
   const DType d = promote(x.dtype(), x.spec().weak, w.dtype(), w.spec().weak);

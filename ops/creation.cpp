@@ -8,14 +8,17 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "rill/devices/cpu/shape_kernels.h"
+#include "rill/devices/host_memory.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/shape_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/fill.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/limits.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill {
@@ -27,8 +30,6 @@ namespace {
 template <class A>
 OutSpecs infer_creation(const InferArgs& a) {
   const auto& p = a.attrs.as<A>();
-  for (int64_t n : p.shape)
-    if (n < 0) a.reject("negative sizes are not allowed");
   return {Spec{Shape(p.shape), p.dtype, false, p.device}};
 }
 
@@ -91,6 +92,17 @@ TensorOptions or_like(const Tensor& x, const TensorOptions& o) {
 
 }  // namespace
 
+namespace {
+Tensor uninitialised(std::string_view op, Spec spec, const Where& where) {
+  require_sound_size(op, spec, where);
+  try {
+    return empty_tensor(std::move(spec));
+  } catch (const host_memory::OutOfMemory& e) {
+    fail(op, e.reason, where);
+  }
+}
+}  // namespace
+
 bool constant_fill(const Tensor& value, DType dtype, FillValue& out) {
   const Spec& s = value.spec();
   if (!s.weak || !s.shape.empty() || value.is_symbolic() || value.rep()->tape || dtype == DType::string) return false;
@@ -113,11 +125,9 @@ Tensor ones(const Shape& shape, const TensorOptions& options, Where where) { ret
 
 Tensor empty(const Shape& shape, const TensorOptions& options, Where where) {
   if (thread_state().trace) return zeros(shape, options, where);
-  for (int64_t n : shape)
-    if (n < 0) fail("empty", fmt::format("negative sizes are not allowed: {}", to_string(shape)), where);
   const DType dtype = options.dtype.value_or(f32);
   if (is_bool(dtype)) return zeros(shape, options, where);  // kernels count on bytes of 0 and 1
-  return empty_tensor({shape, dtype, false, options.device.value_or(default_device())});
+  return uninitialised("empty", {shape, dtype, false, options.device.value_or(default_device())}, where);
 }
 
 Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& options, Where where) {
@@ -161,7 +171,7 @@ int64_t count_whole(int64_t start, int64_t stop, int64_t step) {
   if (step > 0 ? start >= stop : start <= stop) return 0;
   uint64_t distance = step > 0 ? uint64_t(stop) - uint64_t(start) : uint64_t(start) - uint64_t(stop);
   uint64_t stride = step > 0 ? uint64_t(step) : uint64_t(0) - uint64_t(step);
-  return int64_t((distance - 1) / stride + 1);
+  return int64_t(std::min((distance - 1) / stride, uint64_t(INT64_MAX) - 1)) + 1;  // too many are too many
 }
 }  // namespace
 
@@ -172,7 +182,7 @@ Tensor arange(detail::Number start, detail::Number stop, detail::Number step, co
   double distance = std::ceil((stop.real - start.real) / step.real);
   if (!whole && !(distance < 1e15))
     fail("arange", fmt::format("from {} to {} by {} has no end", start.real, stop.real, step.real), where);
-  int64_t count = whole ? count_whole(start.whole, stop.whole, step.whole) : std::max<int64_t>(0, int64_t(distance));
+  int64_t count = whole ? count_whole(start.whole, stop.whole, step.whole) : int64_t(std::max(0.0, distance));
   DType dtype = options.dtype.value_or(whole ? i64 : f32);
   auto value = [&](const detail::Number& n) { return FillValue{n.is_whole ? n.whole : int64_t(n.real), n.real, 0}; };
   IotaAttrs a{{count}, 0, dtype, options.device.value_or(default_device()), value(start), value(step)};
@@ -192,8 +202,7 @@ Tensor arange(detail::Number stop, const TensorOptions& options, Where where) {
 namespace detail {
 
 Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOptions& options, const Where& where) {
-  for (int64_t n : shape)
-    if (n < 0) fail("tensor", fmt::format("negative sizes are not allowed: {}", to_string(shape)), where);
+  require_sound_size("tensor", Spec{shape, dtype, false, {}}, where);
   Device device = options.device.value_or(default_device());
   bool on_host = device.kind() == DeviceKind::cpu || device.kind() == DeviceKind::ref;
   Tensor host = empty_tensor({shape, dtype, false, on_host ? device : Device()});
@@ -223,23 +232,31 @@ void fail_count(size_t count, const Shape& shape, const Where& where) {
 
 namespace {
 
-// `f64` numbers under `options`, f32 unless they say otherwise.
-Tensor computed(const std::vector<double>& v, TensorOptions options, const Where& where) {
-  DType dtype = options.dtype.value_or(f32);
-  options.dtype = dtype;
-  if (dtype != f32) return tensor(v, options, where);
-  return tensor(std::vector<float>(v.begin(), v.end()), options, where);
+// A tensor whose T elements `fill` writes, under `options`: what is too large is refused before there is any.
+template <class T, class F>
+Tensor computed(std::string_view op, const Shape& shape, const TensorOptions& options, const Where& where, F&& fill) {
+  EagerScope eager;
+  CallerScope caller(where);
+  Tensor t = uninitialised(op, {shape, dtype_of<T>(), false, options.device.value_or(default_device())}, where);
+  fill(reinterpret_cast<T*>(t.mutable_rep()->data));
+  return options.dtype.value_or(t.dtype()) == t.dtype() ? t : astype(t, *options.dtype);
 }
 
-std::vector<double> spaced(double start, double stop, int64_t count, bool endpoint, std::string_view op,
-                           const Where& where) {
+// `count` numbers map(start), ..., map(stop), counted in double; f32 unless `options` say otherwise.
+template <class F>
+Tensor spaced(std::string_view op, double start, double stop, int64_t count, bool endpoint,
+              const TensorOptions& options, const Where& where, F&& map) {
   if (count < 0) fail(op, fmt::format("the number of samples is {}. it must not be negative", count), where);
-  std::vector<double> v(static_cast<size_t>(count));
-  int64_t gaps = endpoint ? count - 1 : count;
-  double step = gaps > 0 ? (stop - start) / double(gaps) : 0;
-  for (int64_t i = 0; i < count; ++i) v[size_t(i)] = start + double(i) * step;
-  if (endpoint && count > 1) v.back() = stop;
-  return v;
+  const auto fill = [&](auto* v) {
+    int64_t gaps = endpoint ? count - 1 : count;
+    double step = gaps > 0 ? (stop - start) / double(gaps) : 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const bool last = endpoint && count > 1 && i + 1 == count;
+      v[i] = std::remove_cvref_t<decltype(*v)>(map(last ? stop : start + double(i) * step));
+    }
+  };
+  if (options.dtype.value_or(f32) == f32) return computed<float>(op, {count}, options, where, fill);
+  return computed<double>(op, {count}, options, where, fill);
 }
 
 // [rows, columns] with ones where keep(column - row).
@@ -258,10 +275,10 @@ Tensor band(int64_t rows, int64_t columns, const TensorOptions& options, const W
     return astype(keep(diagonal_distance(rows, columns, options.device.value_or(default_device()))),
                   options.dtype.value_or(f32));
   }
-  std::vector<float> v(size_t(rows * columns));
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < columns; ++j) v[size_t(i * columns + j)] = keep(j - i);
-  return tensor(v, Shape{rows, columns}, options, where);
+  return computed<float>("eye", {rows, columns}, options, where, [&](float* v) {
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j) *v++ = keep(j - i);
+  });
 }
 
 // Rows and columns are compared by their numbers, so that inside a trace no constant as large as `x` is captured.
@@ -276,13 +293,11 @@ Tensor triangle(const Tensor& x, int64_t k, bool lower, std::string_view op, con
 }  // namespace
 
 Tensor linspace(double start, double stop, int64_t count, bool endpoint, const TensorOptions& options, Where where) {
-  return computed(spaced(start, stop, count, endpoint, "linspace", where), options, where);
+  return spaced("linspace", start, stop, count, endpoint, options, where, [](double x) { return x; });
 }
 
 Tensor logspace(double start, double stop, int64_t count, double base, const TensorOptions& options, Where where) {
-  std::vector<double> v = spaced(start, stop, count, true, "logspace", where);
-  for (double& x : v) x = std::pow(base, x);
-  return computed(v, options, where);
+  return spaced("logspace", start, stop, count, true, options, where, [base](double x) { return std::pow(base, x); });
 }
 
 Tensor eye(int64_t rows, int64_t columns, int64_t k, const TensorOptions& options, Where where) {

@@ -3,6 +3,7 @@
 // arrange the attributes, which devices/shape_params.h explains.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "rill/devices/cpu/shape_kernels.h"
@@ -10,12 +11,42 @@
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/run_errors.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/scatter_records.h"
 
 namespace rill {
 
 namespace {
+
+// Each axis of x is indexed once at most, or goes along with a dimension of the places.
+void require_axes(const InferArgs& a, const GatherAttrs& g, const Shape& places) {
+  const Shape& x = a[0].shape;
+  Dims seen;
+  const auto see = [&](int64_t axis) {
+    if (axis < 0 || axis >= x.ndim())
+      a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, x.ndim()));
+    if (std::find(seen.begin(), seen.end(), axis) != seen.end()) a.reject(fmt::format("axis {} is repeated", axis));
+    seen.push_back(axis);
+  };
+  for (int64_t axis : g.axes) see(axis);
+  for (int64_t axis : g.batch_axes) see(axis);
+  if (g.batch_axes.size() != g.batch_dims.size())
+    a.reject(fmt::format("{} batch axes are named and {} batch dimensions. name equally many", g.batch_axes.size(),
+                         g.batch_dims.size()));
+  for (size_t i = 0; i < g.batch_axes.size(); ++i) {
+    const int64_t dim = g.batch_dims[i];
+    if (dim < 0 || dim >= places.ndim())
+      a.reject(fmt::format("batch dimension {} is out of bounds for indices of dimension {}", dim, places.ndim()));
+    if (std::find(g.batch_dims.begin(), g.batch_dims.begin() + i, dim) != g.batch_dims.begin() + i)
+      a.reject(fmt::format("batch dimension {} is repeated", dim));
+    if (places[size_t(dim)] != x[size_t(g.batch_axes[i])])
+      a.reject(
+          fmt::format("axis {} has size {} and the indices have {} there. sizes must be equal but along the axis "
+                      "that is indexed",
+                      g.batch_axes[i], x[size_t(g.batch_axes[i])], places[size_t(dim)]));
+  }
+}
 
 // The shape of gather's output, for `x` and the index tensors from operand `first` on.
 Shape gathered_shape(const InferArgs& a, int first, const GatherAttrs& g) {
@@ -28,16 +59,10 @@ Shape gathered_shape(const InferArgs& a, int first, const GatherAttrs& g) {
       a.reject(fmt::format("indices must be integers, and operand {} is {}", i, name(a[i].dtype)));
     places = broadcast_shapes(places, a[i].shape, a.where);
   }
-  for (int64_t axis : g.axes)
-    if (axis < 0 || axis >= x.ndim())
-      a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, x.ndim()));
-  for (size_t i = 0; i < g.batch_axes.size(); ++i)
-    if (places[size_t(g.batch_dims[i])] != x[size_t(g.batch_axes[i])])
-      a.reject(
-          fmt::format("axis {} has size {} and the indices have {} there. sizes must be equal but along the axis "
-                      "that is indexed",
-                      g.batch_axes[i], x[size_t(g.batch_axes[i])], places[size_t(g.batch_dims[i])]));
+  require_axes(a, g, places);
   Dims whole = gather_slice_axes(g, x.size());
+  if (g.at < 0 || g.at > int64_t(whole.size()))
+    a.reject(fmt::format("the places cannot come behind {} axes: {} are taken whole", g.at, whole.size()));
   Shape out;
   for (size_t i = 0; i < whole.size(); ++i) {
     if (int64_t(i) == g.at)
@@ -227,7 +252,11 @@ Tensor detail::run_update(const Op& op, Tensor base, std::span<const Tensor* con
   for (const Tensor* t : in) specs.push_back(&t->spec());
   infer(op, specs, attrs, where);
   Tensor* out[] = {&base};
-  run_kernel(op, in, out, attrs);
+  try {
+    run_kernel(op, in, out, attrs);
+  } catch (...) {
+    fail_running(op, in, where);
+  }
   return make_alias(base);  // another value, so another id
 }
 

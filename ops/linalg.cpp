@@ -125,7 +125,7 @@ Tensor diag(const Tensor& x, int offset, Where where) {
     fail("diag",
          fmt::format("the operand must have one axis or two, not {}. operands: {}", x.ndim(), to_string(x.spec())),
          where);
-  const int64_t n = x.shape()[0] + (offset < 0 ? -offset : offset);
+  const int64_t n = x.shape()[0] + std::abs(int64_t(offset));
   return embed_diagonal(x, n, n, offset);
 }
 

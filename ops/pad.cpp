@@ -8,6 +8,7 @@
 #include "rill/ops/fill.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 
@@ -22,7 +23,10 @@ OutSpecs infer_pad(const InferArgs& a) {
   for (size_t i = 0; i < in.size(); ++i) {
     if (p.interior[i] < 0)
       a.reject(fmt::format("the interior padding of axis {} is {}. it must not be negative", i, p.interior[i]));
-    int64_t n = p.lo[i] + p.hi[i] + in[i] + std::max<int64_t>(in[i] - 1, 0) * p.interior[i];
+    for (int64_t width : {p.lo[i], p.hi[i], p.interior[i]})
+      if (width < -max_tensor_bytes || width > max_tensor_bytes)
+        a.reject(fmt::format("padding axis {} by {} is more than any tensor holds", i, width));
+    int64_t n = add_sizes(p.lo[i] + p.hi[i] + in[i], multiply_sizes(std::max<int64_t>(in[i] - 1, 0), p.interior[i]));
     if (n < 0)
       a.reject(
           fmt::format("padding axis {} of size {} by {} and {} leaves a negative size", i, in[i], p.lo[i], p.hi[i]));
@@ -127,9 +131,15 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, PadMode mode, Wh
     if (n == 0)
       fail("pad", fmt::format("cannot extend empty axis {} with its own elements. pad with a number instead", axis),
            where);
-    std::vector<int64_t> from;
-    for (int64_t i = -w.lo; i < n + w.hi; ++i) from.push_back(source_of(i, n, mode));
-    out = take(out, tensor(from, {i64, x.device()}), int64_t(axis));
+    const int64_t count = add_sizes(n, add_sizes(w.lo, w.hi));
+    Tensor from;
+    {
+      EagerScope eager;
+      from = empty({count}, {i64, x.device()}, where);
+      auto* at = reinterpret_cast<int64_t*>(from.mutable_rep()->data);
+      for (int64_t i = 0; i < count; ++i) at[i] = source_of(i - w.lo, n, mode);
+    }
+    out = take(out, from, int64_t(axis));
   }
   return out;
 }

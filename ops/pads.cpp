@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "rill/ops/scopes.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 
@@ -36,6 +37,9 @@ void resolve_padding(const SpacePadding& padding, const Dims& in, const Dims& wi
   const size_t n = in.size();
   if (padding.kind == SpacePadding::Kind::each && padding.lo.size() != n)
     fail(op, fmt::format("padding has {} pairs for {} axes of space", padding.lo.size(), n), where);
+  for (const Dims* list : {&strides, &dilation})
+    for (int64_t step : *list)
+      if (step > largest_step) fail(op, fmt::format("a step of {} is more than {}", step, largest_step), where);
   lo = hi = Dims(n, 0);
   for (size_t i = 0; i < n; ++i) switch (padding.kind) {
       case SpacePadding::Kind::valid: break;
@@ -43,7 +47,8 @@ void resolve_padding(const SpacePadding& padding, const Dims& in, const Dims& wi
         if (strides[i] < 1) break;  // rejected later, by the op
         if (strides[i] > 1) require_closed(op, in[i], "SAME padding depends on what the stride leaves over", where);
         const int64_t out = (in[i] + strides[i] - 1) / strides[i];
-        const int64_t total = std::max<int64_t>(0, (out - 1) * strides[i] + (window[i] - 1) * dilation[i] + 1 - in[i]);
+        const int64_t total = std::max<int64_t>(
+            0, add_sizes((out - 1) * strides[i] - in[i] + 1, multiply_sizes(window[i] - 1, dilation[i])));
         lo[i] = total / 2;
         hi[i] = total - lo[i];
         break;

@@ -7,6 +7,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/pads.h"
 #include "rill/ops/samples.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 namespace {
@@ -33,6 +34,10 @@ void check_params(const InferArgs& args, const PoolParams& p, bool with_sizes) {
   if (p.sizes.size() != (with_sizes ? n : 0)) args.reject(fmt::format("`sizes` needs an entry for each of {} axes", n));
   for (size_t i = 0; i < n; ++i) {
     if (p.window[i] < 1 || p.strides[i] < 1) args.reject("window and strides must be at least 1");
+    if (p.strides[i] > largest_step || p.window[i] > max_tensor_bytes)
+      args.reject(fmt::format("strides are at most {}, and windows {}", largest_step, max_tensor_bytes));
+    if (with_sizes && (p.sizes[i] < 0 || p.sizes[i] > max_tensor_bytes))
+      args.reject(fmt::format("a size is {}", p.sizes[i]));
     if (p.pads_lo[i] < 0 || p.pads_hi[i] < 0 || p.pads_lo[i] >= p.window[i] || p.pads_hi[i] >= p.window[i])
       args.reject(fmt::format("padding {},{} of axis {} of space must be less than the window {}", p.pads_lo[i],
                               p.pads_hi[i], i, p.window[i]));
@@ -275,6 +280,7 @@ Tensor adaptive_axis(const Op& op, Tensor x, size_t axis, int64_t out, Layout la
     window[axis] = in / out;
     return pool(op, x, window, {.layout = layout}, where);
   }
+  require_few_tensors(op.name, out, Where::current());
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < out; ++i) {
     const int64_t from = i * in / out, to = ((i + 1) * in + out - 1) / out;

@@ -13,6 +13,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/variable_state.h"
+#include "rill/tensor/limits.h"
 
 namespace rill::random {
 namespace {
@@ -164,6 +165,7 @@ Key::Key(const Tensor& value) : value_(value) {
 std::vector<Key> Key::split(int64_t n, Where where) const {
   CallerScope caller(where);
   if (n < 0) fail("random::Key::split", fmt::format("cannot split into {} keys", n), where);
+  require_few_tensors("random::Key::split", n, where);
   const Tensor seeds = derive(value_, split_tag, n, where),
                zero = zeros({}, {.dtype = DType::u64, .device = seeds.device()});
   std::vector<Key> keys;
@@ -302,6 +304,7 @@ Tensor shuffle(const Tensor& x, int64_t axis, const RandomOptions& o, Where wher
 Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& o, Where where) {
   CallerScope caller(where);
   if (x.ndim() == 0) fail("random::choice", "draws from a vector: a scalar has nothing to choose from", where);
+  require_sound_size("random::choice", Spec{shape, x.dtype(), false, {}}, where);
   const int64_t n = x.shape()[0], count = shape.numel();
   if (o.p && o.p->shape() != Shape{n})
     fail("random::choice", fmt::format("p must have shape [{}]. got {}", n, to_string(o.p->spec())), where);

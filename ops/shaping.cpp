@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "rill/devices/shape_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 
@@ -159,9 +161,10 @@ Tensor tile(const Tensor& x, const Axes& reps, Where where) {
     if (times < 0) fail("tile", fmt::format("a number of repetitions is {}. it must not be negative", times), where);
     for (int64_t s : {int64_t(1), size}) split.push_back(s);
     for (int64_t s : {times, size}) wide.push_back(s);
-    joined.push_back(times * size);
   }
-  return reshape(broadcast_to(reshape(x, split), wide), joined);
+  Tensor repeated = broadcast_to(reshape(x, split), wide);  // what is too large goes no further
+  for (size_t i = 0; i < n; ++i) joined.push_back(wide[2 * i] * wide[2 * i + 1]);
+  return reshape(repeated, joined);
 }
 
 Tensor repeat(const Tensor& x, int64_t times, std::optional<int64_t> axis, Where where) {
@@ -171,8 +174,9 @@ Tensor repeat(const Tensor& x, int64_t times, std::optional<int64_t> axis, Where
   int64_t a = normal_axis(*axis, x.ndim(), "repeat", where);
   Shape wide(x.shape()), joined(x.shape());
   wide.insert(size_t(a) + 1, times);
+  Tensor repeated = broadcast_to(expand_dims(x, a + 1), wide);  // what is too large goes no further
   joined[size_t(a)] *= times;
-  return reshape(broadcast_to(expand_dims(x, a + 1), wide), joined);
+  return reshape(repeated, joined);
 }
 
 Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<int64_t> axis, Where where) {
@@ -182,13 +186,19 @@ Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<
   if (int64_t(times.size()) != n)
     fail("repeat", fmt::format("{} numbers of repetitions are given for axis {} of size {}", times.size(), a, n),
          where);
-  std::vector<int64_t> from;
-  for (int64_t i = 0; i < n; ++i) {
-    if (times[size_t(i)] < 0)
-      fail("repeat", fmt::format("a number of repetitions is {}. it must not be negative", times[size_t(i)]), where);
-    from.insert(from.end(), size_t(times[size_t(i)]), i);
+  int64_t count = 0;
+  for (int64_t t : times) {
+    if (t < 0) fail("repeat", fmt::format("a number of repetitions is {}. it must not be negative", t), where);
+    count = add_sizes(count, t);
   }
-  return take(x, tensor(from, {i64, x.device()}), a);
+  Tensor from;
+  {
+    EagerScope eager;
+    from = empty({count}, {i64, x.device()});
+    auto* at = reinterpret_cast<int64_t*>(from.mutable_rep()->data);
+    for (int64_t i = 0; i < n; ++i) at = std::fill_n(at, times[size_t(i)], i);
+  }
+  return take(x, from, a);
 }
 
 // --- Blocks of images ------------------------------------------------------------------------------------------------
@@ -197,6 +207,7 @@ namespace {
 void require_image(const Tensor& x, int64_t block, std::string_view op, const Where& where) {
   if (x.ndim() != 4) fail(op, fmt::format("{} is not [n, h, w, c]", to_string(x.spec())), where);
   if (block < 1) fail(op, fmt::format("the block size is {}. it must be 1 or more", block), where);
+  if (block > 1 << 15) fail(op, fmt::format("the block size {} is too large", block), where);
 }
 }  // namespace
 

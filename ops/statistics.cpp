@@ -7,6 +7,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 namespace {
@@ -284,7 +285,7 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
     if (min(x).item<int64_t>() < 0)
       fail("bincount", fmt::format("'list' argument must have no negative elements. got {}", min(x).item<int64_t>()),
            where);
-    n = std::max(n, max(x).item<int64_t>() + 1);
+    n = std::max(n, add_sizes(max(x).item<int64_t>(), 1));
   }
   return count_ids(x, n);
 }
@@ -292,6 +293,7 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
 std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions o, Where where) {
   CallerScope caller(where);
   if (o.bins < 1) fail("histogram", fmt::format("`bins` must be positive. got {}", o.bins), where);
+  require_few_numbers("histogram", o.bins, where);
   if (!o.range && !executing_eagerly())
     fail("histogram", "the edges depend on values, which a traced function does not have yet. pass .range", where);
   const Tensor flat = reshape(to_work(x), {x.size()});

@@ -12,6 +12,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/scatter_records.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 
@@ -48,7 +49,7 @@ OutSpecs infer_reshape(const InferArgs& a) {
   Shape shape(a.attrs.as<ShapeAttrs>().shape);
   int64_t known = 1, open = -1;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] >= 0) known *= shape[i];
+    if (shape[i] >= 0) known = multiply_sizes(known, shape[i]);
     else if (shape[i] != -1) a.reject(fmt::format("a size is {}. sizes are zero or more, or one -1", shape[i]));
     else if (open >= 0) a.reject("only one size can be -1");
     else open = int64_t(i);
@@ -226,13 +227,17 @@ Shape without(const Shape& shape, const Dims& drop) {
   return out;
 }
 
+std::string describe_step(int64_t step) {
+  return step == 0 ? "slice step cannot be zero" : fmt::format("slice step {} is too large", step);
+}
+
 Window checked_window(const InferArgs& a, const SliceAttrs& s) {
   const Shape& in = a[0].shape;
   if (s.starts.size() != in.size() || s.stops.size() != in.size() || s.steps.size() != in.size())
     a.reject(fmt::format("{} starts, {} stops and {} steps are given for {} axes", s.starts.size(), s.stops.size(),
                          s.steps.size(), in.size()));
   for (int64_t step : s.steps)
-    if (step == 0 || step == slice_min) a.reject("slice step cannot be zero");
+    if (step == 0 || step == slice_min) a.reject(describe_step(step));
   Window w = slice_window(in, contiguous_strides(in), s);
   for (int64_t axis : s.drop)
     if (w.shape[size_t(axis)] != 1)
@@ -397,6 +402,8 @@ Tensor take_window(const Tensor& x, const SliceAttrs& s, const Where& where) {
 
 Tensor update_window(const Tensor& x, const Tensor& value, const SliceAttrs& s, const Where& where) {
   CallerScope caller(where);
+  for (int64_t step : s.steps)
+    if (step == 0) fail("update_slice", describe_step(step), where);
   Shape place = without(window_shape(x.shape(), s), s.drop);
   Tensor v = value.dtype() == x.dtype() ? value : astype(value, x.dtype());
   if (!(v.shape() == place)) v = broadcast_to(v, place);

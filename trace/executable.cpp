@@ -5,6 +5,7 @@
 
 #include "rill/devices/packed.h"
 #include "rill/devices/registry.h"
+#include "rill/ops/run_errors.h"
 #include "rill/trace/layout.h"
 
 namespace rill {
@@ -152,8 +153,12 @@ void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
     *o.out[0] = run_op1(*i.op, o.in, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
     return;
   }
-  if (i.kernel) i.kernel({o.in, o.out, n.attrs, i.packed.get()});
-  else run_kernel(*i.op, o.in, o.out, n.attrs, i.packed.get());
+  try {
+    if (i.kernel) i.kernel({o.in, o.out, n.attrs, i.packed.get()});
+    else run_kernel(*i.op, o.in, o.out, n.attrs, i.packed.get());
+  } catch (...) {
+    fail_running(*i.op, o.in, Where::current());
+  }
 }
 
 template <class F>

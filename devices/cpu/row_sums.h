@@ -36,7 +36,8 @@ class RowSummer {
   void run(int64_t grain, T* const* out) {
     if (m_ == 0)
       for (int s = 0; s < sums_; ++s) std::fill_n(out[s], k_, T(0));
-    if (m_ == 0 || k_ == 0) return;
+    if (m_ == 0) return;
+    if (k_ == 0) return add_(0, m_, RowSums<T>{nullptr, 0, 0, 1});  // rows of nothing, which may have other results
     const int64_t threads = detail::pieces_for(m_, grain);
     if (2 * blocks_ <= threads && m_ * k_ >= worth_keeping) row_by_row(grain, out);
     else by_blocks(threads, out);

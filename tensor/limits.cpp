@@ -1,0 +1,34 @@
+#include "rill/tensor/limits.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace rill {
+
+std::string describe_size(const Spec& s) {
+  if (s.shape.ndim() > max_tensor_axes)
+    return fmt::format("a tensor would have {} axes, and may have {} at most", s.shape.ndim(), max_tensor_axes);
+  double bytes = double(size_of(s.dtype));
+  for (int64_t n : s.shape) {
+    if (n < 0) return fmt::format("negative sizes are not allowed: [{}]", fmt::join(s.shape, ","));
+    bytes *= double(std::max<int64_t>(n, 1));
+  }
+  return fmt::format("{} would take {} bytes, and a tensor may have {} (2^47) at most. use smaller sizes", to_string(s),
+                     bytes < 0x1p63 ? fmt::format("{}", int64_t(bytes)) : fmt::format("{:.3g}", bytes),
+                     max_tensor_bytes);
+}
+
+void require_sound_size(std::string_view op, const Spec& s, const Where& where) {
+  if (!has_sound_size(s)) [[unlikely]]
+    fail(op, describe_size(s), where);
+}
+
+void require_few_numbers(std::string_view op, int64_t count, const Where& where) {
+  require_sound_size(op, Spec{Shape{count}, DType::f64, false, {}}, where);
+}
+void require_few_tensors(std::string_view op, int64_t count, const Where& where) {
+  if (count > max_tensors)
+    fail(op, fmt::format("it would give {} tensors, and may give {} at most", count, max_tensors), where);
+}
+
+}  // namespace rill

@@ -1,0 +1,47 @@
+// How large a tensor may be: checked once, where the specs of an op's results are accepted (infer() in ops/apply.cpp)
+// and where tensors are made of numbers that the user hands over. What lies behind those may multiply sizes, strides
+// and bytes without a thought.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "rill/tensor/tensor.h"
+
+namespace rill {
+
+// The bytes of a dense tensor, more than a process can address. It holds for views as well (a broadcast one has fewer
+// bytes than elements), and for tensors without elements, whose sizes of 0 count as 1: offsets stay in range as well.
+inline constexpr int64_t max_tensor_bytes = int64_t(1) << 47;
+inline constexpr int max_tensor_axes = 64;
+// The longest list of tensors that one call makes of one.
+inline constexpr int64_t max_tensors = int64_t(1) << 22;
+
+// Whether all sizes are zero or more and the tensor keeps to those limits.
+inline bool has_sound_size(const Spec& s) {
+  int64_t bytes = int64_t(size_of(s.dtype));
+  for (int64_t n : s.shape)
+    if (n < 0 || __builtin_mul_overflow(bytes, std::max<int64_t>(n, 1), &bytes)) return false;
+  return bytes <= max_tensor_bytes && s.shape.ndim() <= max_tensor_axes;
+}
+// What is wrong with one that has not.
+std::string describe_size(const Spec& s);
+// Throws where it has not.
+void require_sound_size(std::string_view op, const Spec& s, const Where& where);
+// Throws where `count` numbers or tensors are more than max_tensor_bytes, or max_tensors, allow.
+void require_few_numbers(std::string_view op, int64_t count, const Where& where);
+void require_few_tensors(std::string_view op, int64_t count, const Where& where);
+
+// Saturating: what is too large stays too large to be accepted, and what it is multiplied by 0 is 0.
+constexpr int64_t multiply_sizes(int64_t a, int64_t b) {
+  int64_t product = 0;
+  if (!__builtin_mul_overflow(a, b, &product)) return product;
+  return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
+}
+constexpr int64_t add_sizes(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? INT64_MIN : INT64_MAX;
+}
+
+}  // namespace rill

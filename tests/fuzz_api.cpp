@@ -1,0 +1,455 @@
+// Calls random public functions with random arguments, eagerly, under tapes and traced, and holds that bad input is
+// never a crash, a hang, or an exception other than rill::Error. Made to be built with sanitizers; says how many
+// functions and calls there were.
+//
+//   RILL_FUZZ_COUNT   how many calls (a million by hand: some minutes)
+//   RILL_FUZZ_SEED    which
+//   RILL_FUZZ_FIRST   the first one; what a failure prints, rounded down to a thousand, runs it again
+//
+// A new public function is a line in `functions`; a new type of argument a make<T>() in fuzz_api.h.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <complex>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <tuple>
+
+#include "fuzz_api.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define RILL_ADDRESS_SANITIZER 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define RILL_ADDRESS_SANITIZER 1
+#endif
+
+// --- Memory has an end: absurd requests fail here and not in the kernel
+// --------------------------------------------------
+
+namespace {
+constexpr size_t largest_allocation = size_t(256) << 20;
+void* allocate_or_throw(size_t bytes) {
+  void* p = bytes <= largest_allocation ? std::malloc(bytes ? bytes : 1) : nullptr;
+  if (!p) throw std::bad_alloc();
+  return p;
+}
+}  // namespace
+void* operator new(size_t bytes) { return allocate_or_throw(bytes); }
+void* operator new[](size_t bytes) { return allocate_or_throw(bytes); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+void operator delete[](void* p, size_t) noexcept { std::free(p); }
+
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1:max_allocation_size_mb=256"; }
+
+namespace fuzz {
+namespace {
+
+// --- What calls give
+// ---------------------------------------------------------------------------------------------------
+
+using Results = std::vector<Tensor>;
+
+void add(Results& out, const Tensor& t) { out.push_back(t); }
+void add(Results& out, const std::vector<Tensor>& list) { out.insert(out.end(), list.begin(), list.end()); }
+void add(Results& out, const std::pair<Tensor, Tensor>& p) { out.insert(out.end(), {p.first, p.second}); }
+void add(Results& out, const TopK& t) { out.insert(out.end(), {t.values, t.indices}); }
+void add(Results& out, const Unique& u) { out.insert(out.end(), {u.values, u.indices, u.inverse, u.counts}); }
+void add(Results& out, const BatchNorm& b) { out.insert(out.end(), {b.y, b.mean, b.variance}); }
+void add(Results& out, const Moments& m) { out.insert(out.end(), {m.mean, m.variance}); }
+void add(Results& out, const AdamUpdate& u) { out.insert(out.end(), {u.value, u.m, u.v}); }
+void add(Results& out, const ClippedGradients& g) { add(out, g.gradients), add(out, g.norm); }
+void add(Results& out, const std::vector<random::Key>& keys) {
+  if (!keys.empty()) out.push_back(keys.back().value());
+}
+void add(Results& out, const random::Key& key) { out.push_back(key.value()); }
+void add(Results&, const auto&) {}
+
+template <class... A, class F>
+Results call(Arguments& a, F&& f) {
+  const std::tuple<A...> args{a.make<A>()...};
+  Results out;
+  add(out, std::apply(f, args));
+  return out;
+}
+
+struct Function {
+  const char* name;
+  Results (*run)(Arguments&);
+};
+#define RUN(name, expression, ...) \
+  {name, [](Arguments& a) { return call<__VA_ARGS__>(a, [](const auto&... x) { return expression; }); }}
+#define FN(name, ...) RUN(#name, name(x...), __VA_ARGS__)
+#define UNARY(name) FN(name, Tensor)
+#define BINARY(name) FN(name, Tensor, Tensor)
+#define REDUCTION(name) FN(name, Tensor, ReduceOptions)
+#define OPERATOR(symbol) \
+  {"operator" #symbol,   \
+   [](Arguments& a) { return call<Tensor, Tensor>(a, [](const Tensor& x, const Tensor& y) { return x symbol y; }); }}
+
+using Key = random::Key;
+using Where = rill::Where;
+using List = std::vector<Tensor>;
+using Numbers = std::vector<int64_t>;
+using MaybeInt = std::optional<int64_t>;
+
+// A layer made and called with the rest of the arguments.
+Tensor sgd_step(const Variable& v, const Tensor& g, double rate, double momentum) {
+  nn::SGD sgd({.learning_rate = rate, .momentum = momentum});
+  sgd.apply_gradients({g}, {v});
+  return v.value();
+}
+
+const Function functions[] = {
+    UNARY(exp), UNARY(exp2), UNARY(expm1), UNARY(log), UNARY(log2), UNARY(log10), UNARY(log1p), UNARY(sqrt),
+    UNARY(rsqrt), UNARY(cbrt), UNARY(reciprocal), UNARY(sin), UNARY(cos), UNARY(tan), UNARY(asin), UNARY(acos),
+    UNARY(atan), UNARY(sinh), UNARY(cosh), UNARY(tanh), UNARY(asinh), UNARY(acosh), UNARY(atanh), UNARY(sigmoid),
+    UNARY(softplus), UNARY(erf), UNARY(erfc), UNARY(erfinv), UNARY(lgamma), UNARY(digamma), UNARY(negative),
+    UNARY(square), UNARY(sign), UNARY(relu), UNARY(floor), UNARY(ceil), UNARY(trunc), UNARY(round), UNARY(abs),
+    UNARY(conj), UNARY(real), UNARY(imag), UNARY(angle), UNARY(bitwise_not), UNARY(logical_not), UNARY(isnan),
+    UNARY(isinf), UNARY(isfinite), UNARY(signbit), UNARY(silu), UNARY(log_sigmoid), UNARY(relu6), UNARY(softsign),
+    UNARY(sinc), UNARY(deg2rad), UNARY(rad2deg), UNARY(stop_gradient), UNARY(identity), FN(gelu, Tensor, bool),
+    FN(nan_to_num, Tensor, double), BINARY(add), BINARY(subtract), BINARY(multiply), BINARY(multiply_no_nan),
+    BINARY(divide), BINARY(floor_divide), BINARY(remainder), BINARY(fmod), BINARY(power), BINARY(maximum),
+    BINARY(minimum), BINARY(fmax), BINARY(fmin), BINARY(atan2), BINARY(hypot), BINARY(copysign), BINARY(nextafter),
+    BINARY(logaddexp), BINARY(logaddexp2), BINARY(heaviside), BINARY(xlogy), BINARY(squared_difference),
+    BINARY(bitwise_and), BINARY(bitwise_or), BINARY(bitwise_xor), BINARY(left_shift), BINARY(right_shift), BINARY(gcd),
+    BINARY(lcm), BINARY(logical_and), BINARY(logical_or), BINARY(logical_xor), BINARY(equal), BINARY(not_equal),
+    BINARY(less), BINARY(less_equal), BINARY(greater), BINARY(greater_equal), BINARY(complex), OPERATOR(+), OPERATOR(-),
+    OPERATOR(*), OPERATOR(/), OPERATOR(%), OPERATOR(&), OPERATOR(|), OPERATOR(^), OPERATOR(<<), OPERATOR(>>),
+    OPERATOR(==), OPERATOR(<), FN(rill::where, Tensor, Tensor, Tensor), FN(clip, Tensor, Tensor, Tensor),
+    FN(astype, Tensor, DType), FN(bitcast, Tensor, DType), FN(allclose, Tensor, Tensor, CloseOptions),
+    FN(isclose, Tensor, Tensor, CloseOptions), BINARY(array_equal), BINARY(same_bits),
+
+    FN(reshape, Tensor, Shape), FN(transpose, Tensor, Axes), FN(broadcast_to, Tensor, Shape),
+    FN(strided_slice, Tensor, Dims, Dims, Dims), FN(update_slice, Tensor, Tensor, Dims, Dims, Dims),
+    FN(slice_axis, Tensor, int64_t, int64_t, int64_t), FN(broadcast_shapes, Shape, Shape), FN(broadcast_arrays, List),
+    FN(squeeze, Tensor, Axes), FN(expand_dims, Tensor, Axes), FN(swapaxes, Tensor, int64_t, int64_t),
+    FN(moveaxis, Tensor, Axes, Axes), FN(flatten, Tensor, int64_t, int64_t), UNARY(ravel), UNARY(atleast_1d),
+    UNARY(atleast_2d), UNARY(atleast_3d), FN(reverse, Tensor, Axes), FN(flip, Tensor, Axes), UNARY(fliplr),
+    UNARY(flipud), FN(rot90, Tensor, int64_t, Axes), FN(roll, Tensor, Axes, Axes), FN(tile, Tensor, Axes),
+    FN(repeat, Tensor, int64_t, MaybeInt), FN(repeat, Tensor, Numbers, MaybeInt), FN(space_to_depth, Tensor, int64_t),
+    FN(depth_to_space, Tensor, int64_t), FN(pad, Tensor, std::vector<Padding>, Tensor),
+    FN(pad, Tensor, std::vector<Padding>, PadMode), FN(concat, List, int64_t), FN(stack, List, int64_t),
+    FN(hstack, List), FN(vstack, List), FN(dstack, List), FN(split, Tensor, int64_t, int64_t),
+    FN(split_at, Tensor, Numbers, int64_t), FN(array_split, Tensor, int64_t, int64_t), FN(unstack, Tensor, int64_t),
+
+    FN(zeros, Shape, TensorOptions), FN(ones, Shape, TensorOptions), FN(full, Shape, Tensor, TensorOptions),
+    RUN("empty", zeros_like(empty(x...)), Shape, TensorOptions), FN(zeros_like, Tensor, TensorOptions),
+    FN(ones_like, Tensor, TensorOptions), FN(full_like, Tensor, Tensor, TensorOptions),
+    FN(arange, rill::detail::Number, rill::detail::Number, rill::detail::Number, TensorOptions),
+    FN(iota, Shape, int64_t, TensorOptions), FN(linspace, double, double, int64_t, bool, TensorOptions),
+    FN(logspace, double, double, int64_t, double, TensorOptions), FN(eye, int64_t, int64_t, int64_t, TensorOptions),
+    FN(tri, int64_t, int64_t, int64_t, TensorOptions), FN(tril, Tensor, int64_t), FN(triu, Tensor, int64_t),
+    FN(meshgrid, List), RUN("tensor", tensor(std::vector<float>{1, 2}, x...), Shape, TensorOptions),
+
+    REDUCTION(sum), REDUCTION(prod), REDUCTION(max), REDUCTION(min), REDUCTION(mean), REDUCTION(rill::all),
+    REDUCTION(rill::any), FN(sum_to, Tensor, Shape), FN(argmax, Tensor, MaybeInt, bool),
+    FN(argmin, Tensor, MaybeInt, bool), FN(var, Tensor, VarianceOptions), FN(stddev, Tensor, VarianceOptions),
+    REDUCTION(logsumexp), REDUCTION(count_nonzero), REDUCTION(ptp), REDUCTION(median), REDUCTION(nansum),
+    REDUCTION(nanprod), REDUCTION(nanmean), REDUCTION(nanmax), REDUCTION(nanmin), FN(nanvar, Tensor, VarianceOptions),
+    FN(nanstd, Tensor, VarianceOptions), FN(norm, Tensor, NormOptions), FN(quantile, Tensor, Tensor, QuantileOptions),
+    FN(percentile, Tensor, Tensor, QuantileOptions), FN(average, Tensor, Tensor, ReduceOptions),
+    FN(cov, Tensor, double), UNARY(corrcoef), FN(bincount, Tensor, BincountOptions),
+    FN(histogram, Tensor, HistogramOptions), FN(cumsum, Tensor, CumulativeOptions),
+    FN(cumprod, Tensor, CumulativeOptions), FN(cummax, Tensor, CumulativeOptions), FN(cummin, Tensor, CumulativeOptions),
+    FN(cumlogsumexp, Tensor, CumulativeOptions), FN(diff, Tensor, int64_t, int64_t), FN(sort, Tensor, SortOptions),
+    FN(argsort, Tensor, SortOptions), FN(topk, Tensor, int64_t, TopKOptions), FN(searchsorted, Tensor, Tensor, bool),
+    FN(digitize, Tensor, Tensor, bool), UNARY(unique),
+
+    FN(gather, Tensor, List, GatherAttrs), FN(scatter, Tensor, List, Tensor, GatherAttrs, ScatterMode),
+    FN(take, Tensor, Tensor, MaybeInt), FN(take_along_axis, Tensor, Tensor, int64_t),
+    FN(put_along_axis, Tensor, Tensor, Tensor, int64_t, ScatterMode), BINARY(gather_nd),
+    FN(segment_sum, Tensor, Tensor, int64_t), UNARY(nonzero), UNARY(argwhere), FN(boolean_mask, Tensor, Tensor, int64_t),
+    {"operator()",
+     [](Arguments& a) {
+       return call<Tensor, Index, Index, Index>(
+           a, [](const Tensor& t, const Index& i, const Index& j, const Index& k) { return t(i, j, k); });
+     }},
+    {"at().set()",
+     [](Arguments& a) {
+       return call<Tensor, Tensor, Index, Index, ScatterMode>(
+           a,
+           [](const Tensor& t, const Tensor& v, const Index& i, const Index& j, ScatterMode m) {
+             auto place = t.at(i, j);
+             return m == ScatterMode::set        ? std::move(place).set(v)
+                    : m == ScatterMode::add      ? std::move(place).add(v)
+                    : m == ScatterMode::multiply ? std::move(place).multiply(v)
+                    : m == ScatterMode::min      ? std::move(place).min(v)
+                                                 : std::move(place).max(v);
+           });
+     }},
+
+    FN(dot_general, Tensor, Tensor, ContractionParams), BINARY(matmul), FN(einsum, std::string, List),
+    FN(tensordot, Tensor, Tensor, int), FN(tensordot, Tensor, Tensor, Axes, Axes), BINARY(dot), BINARY(vdot),
+    BINARY(inner), BINARY(outer), BINARY(kron), FN(cross, Tensor, Tensor, int), FN(diagonal, Tensor, int, int, int),
+    FN(diag, Tensor, int), FN(trace, Tensor, int, int, int), UNARY(matrix_transpose),
+
+    FN(softmax, Tensor, int64_t), FN(log_softmax, Tensor, int64_t),
+    FN(layer_norm, Tensor, Tensor, Tensor, NormalizeOptions), FN(layer_norm, Tensor, NormalizeOptions),
+    FN(batch_norm, Tensor, Tensor, Tensor, NormalizeOptions),
+    FN(batch_norm_inference, Tensor, Tensor, Tensor, Tensor, Tensor, NormalizeOptions), FN(moments, Tensor, Axes, bool),
+    FN(l2_normalize, Tensor, int64_t, double), BINARY(softmax_cross_entropy), BINARY(sparse_softmax_cross_entropy),
+    BINARY(sigmoid_cross_entropy), BINARY(mean_squared_error), BINARY(mean_absolute_error),
+    FN(huber_loss, Tensor, Tensor, double), BINARY(hinge_loss), BINARY(kl_divergence),
+    FN(cosine_similarity, Tensor, Tensor, int64_t), FN(leaky_relu, Tensor, double), FN(elu, Tensor, double),
+    FN(celu, Tensor, double), UNARY(selu), UNARY(mish), UNARY(hard_tanh), UNARY(hard_sigmoid), UNARY(hard_swish),
+    FN(glu, Tensor, int64_t), FN(dropout, Tensor, double, DropoutOptions),
+    FN(one_hot, Tensor, int64_t, OneHotOptions), BINARY(embedding_lookup),
+    FN(adam_update, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, AdamParams),
+    FN(clip_by_norm, Tensor, double, Axes), FN(global_norm, List), FN(clip_by_global_norm, List, double),
+
+    FN(conv, Tensor, Tensor, ConvOptions), FN(conv1d, Tensor, Tensor, ConvOptions),
+    FN(conv2d, Tensor, Tensor, ConvOptions), FN(conv3d, Tensor, Tensor, ConvOptions),
+    FN(depthwise_conv, Tensor, Tensor, ConvOptions), FN(conv_transpose, Tensor, Tensor, ConvTransposeOptions),
+    FN(conv_grad_input, Tensor, Tensor, ConvParams), FN(conv_grad_weight, Tensor, Tensor, ConvParams),
+    FN(max_pool, Tensor, Dims, PoolOptions), FN(avg_pool, Tensor, Dims, PoolOptions),
+    FN(global_max_pool, Tensor, Layout, bool), FN(global_avg_pool, Tensor, Layout, bool),
+    FN(adaptive_max_pool, Tensor, Dims, Layout), FN(adaptive_avg_pool, Tensor, Dims, Layout),
+    FN(attention, Tensor, Tensor, Tensor, AttentionOptions), FN(self_attention, Tensor, SelfAttentionOptions),
+
+    FN(random::bits, Shape, random::RandomOptions), FN(random::uniform, Shape, random::UniformOptions),
+    FN(random::normal, Shape, random::NormalOptions), FN(random::truncated_normal, Shape, random::TruncatedNormalOptions),
+    FN(random::randint, int64_t, int64_t, Shape, random::RandomOptions),
+    FN(random::bernoulli, Tensor, Shape, random::RandomOptions), FN(random::exponential, Shape, random::RandomOptions),
+    FN(random::gumbel, Shape, random::RandomOptions), FN(random::laplace, Shape, random::RandomOptions),
+    FN(random::categorical, Tensor, Shape, random::RandomOptions), FN(random::permutation, int64_t, random::RandomOptions),
+    FN(random::shuffle, Tensor, int64_t, random::RandomOptions), FN(random::choice, Tensor, Shape, random::ChoiceOptions),
+    {"Key::split", [](Arguments& a) { return call<Key, int64_t>(a, [](const Key& k, int64_t n) { return k.split(n); }); }},
+    {"Key::fold_in",
+     [](Arguments& a) { return call<Key, Tensor>(a, [](const Key& k, const Tensor& t) { return k.fold_in(t); }); }},
+
+    {"Tensor members",
+     [](Arguments& a) {
+       return call<Tensor, int, DType, Device>(
+           a,
+           [](const Tensor& t, int axis, DType dtype, Device device) {
+             static_cast<void>(t.dim(axis));
+             static_cast<void>(t.item<double>());
+             return t.T().contiguous().astype(dtype).to(device);
+           });
+     }},
+    {"data()", [](Arguments& a) {
+       return call<Tensor>(a, [](const Tensor& t) { return tensor(double(t.data<float>().size())); });
+     }},
+    {"Variable::assign",
+     [](Arguments& a) {
+       return call<Variable, Tensor, int>(
+           a,
+           [](Variable v, const Tensor& t, int how) {
+             how == 0 ? v.assign(t) : how > 0 ? v.assign_add(t) : v.assign_sub(t);
+             return v.value();
+           });
+     }},
+    FN(sgd_step, Variable, Tensor, double, double),
+    {"Dense",
+     [](Arguments& a) {
+       return call<int64_t, int64_t, Tensor>(
+           a, [](int64_t in, int64_t out, const Tensor& t) { return nn::Dense(in, out)(t, nn::Mode::training); });
+     }},
+    {"Conv2D",
+     [](Arguments& a) {
+       return call<int64_t, int64_t, Dims, Dims, Tensor>(
+           a, [](int64_t in, int64_t out, const Dims& window, const Dims& strides,
+                 const Tensor& t) { return nn::Conv2D(in, out, window, {.strides = strides})(t); });
+     }},
+    {"Embedding",
+     [](Arguments& a) {
+       return call<int64_t, int64_t, Tensor>(
+           a, [](int64_t count, int64_t size, const Tensor& t) { return nn::Embedding(count, size)(t); });
+     }},
+    {"LayerNorm", [](Arguments& a) {
+       return call<Shape, Tensor>(a, [](const Shape& s, const Tensor& t) { return nn::LayerNorm(s)(t); });
+     }},
+    {"BatchNorm",
+     [](Arguments& a) {
+       return call<int64_t, Tensor, nn::Mode>(
+           a, [](int64_t n, const Tensor& t, nn::Mode mode) { return nn::BatchNorm(n)(t, mode); });
+     }},
+    {"MultiHeadAttention",
+     [](Arguments& a) {
+       return call<int64_t, int64_t, Tensor>(
+           a, [](int64_t width, int64_t heads, const Tensor& t) { return nn::MultiHeadAttention(width, heads)(t); });
+     }},
+    FN(nn::glorot_uniform, Shape), FN(nn::he_normal, Shape), FN(nn::lecun_normal, Shape),
+    {"jacrev", [](Arguments& a) {
+       return call<Tensor>(a, [](const Tensor& t) { return jacrev([](const Tensor& x) { return sin(x); })(t); }); }},
+    {"jacfwd", [](Arguments& a) {
+       return call<Tensor>(a, [](const Tensor& t) { return jacfwd([](const Tensor& x) { return x * x; })(t); }); }},
+    {"hessian", [](Arguments& a) {
+       return call<Tensor>(a, [](const Tensor& t) { return hessian([](const Tensor& x) { return sum(x * x); })(t); }); }},
+    {"jvp", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a, [](const Tensor& t, const Tensor& d) { return jvp([](const Tensor& x) { return tanh(x); }, t, d); }); }},
+    {"vjp", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a,
+           [](const Tensor& t, const Tensor& d) { return vjp([](const Tensor& x) { return tanh(x); }, t).second(d); }); }},
+    {"vmap", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a, [](const Tensor& t,
+                 const Tensor& d) { return vmap([](const Tensor& x, const Tensor& y) { return x + sum(y); })(t, d); }); }},
+    {"recompute", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a, [](const Tensor& t,
+                 const Tensor& d) { return recompute([](const Tensor& x, const Tensor& y) { return x * y; })(t, d); }); }},
+    {"cond", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a, [](const Tensor& p, const Tensor& t) { return cond(p, [&] { return t * 2; }, [&] { return t - 1; }); }); }},
+    {"switch_case", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a, [](const Tensor& i, const Tensor& t) { return switch_case(i, {[&] { return t; }, [&] { return -t; }}); }); }},
+    {"while_loop", [](Arguments& a) {
+       return call<Tensor, int64_t>(
+           a,
+           [](const Tensor& t, int64_t n) {
+             return while_loop([](const Tensor& x) { return sum(x) < 100; }, [](const Tensor& x) { return x * 2; }, t,
+                               {.max_steps = std::min<int64_t>(n, 20)});
+           }); }},
+    {"scan", [](Arguments& a) {
+       return call<Tensor, Tensor, bool>(
+           a,
+           [](const Tensor& c, const Tensor& xs, bool reverse) {
+             return scan([](const Tensor& s, const Tensor& x) { return std::pair(s + x, s * x); }, c, xs,
+                         {.reverse = reverse});
+           }); }},
+};
+
+// --- One call
+// ------------------------------------------------------------------------------------------------------------
+
+void read(const Tensor& t) {
+  if (!t.defined() || t.is_symbolic()) return;
+  if (t.size() <= 1 << 16) {
+    if (t.dtype() == DType::string) t.to_vector<std::string>();
+    else if (is_complex(t.dtype())) t.to_vector<std::complex<double>>();
+    else t.to_vector<double>();
+    return;
+  }
+  Tensor last = t;  // of a view, perhaps, of more elements than there is memory
+  while (last.ndim() > 0) last = last(-1);
+  if (is_floating(last.dtype())) last.item<double>();
+}
+
+void differentiate(Arguments& a, GradientTape& tape, const Results& results) {
+  if (a.watched.empty()) return;
+  for (const Tensor& y : results) {
+    if (!y.defined() || !is_floating(y.dtype()) || y.size() > 1 << 16) continue;
+    for (const Tensor& g : tape.gradient(y, a.watched, {.unconnected = Unconnected::none})) read(g);
+    return;  // what the tape holds is gone
+  }
+}
+
+Results run(const Function& f, Arguments& a) {
+  switch (a.below(8)) {
+    case 0:
+    case 1: {
+      GradientTape tape;
+      a.tape = &tape;
+      Results out = f.run(a);
+      differentiate(a, tape, out);
+      return out;
+    }
+    case 2: {
+      GradientTape outer;
+      GradientTape tape;
+      a.tape = &tape;
+      Results out = f.run(a);
+      for (const Tensor& x : a.watched) outer.watch(x);
+      differentiate(a, tape, out);
+      return out;
+    }
+    case 3: {
+      const Arguments before = a;
+      const auto traced = function("fuzz", [&]() -> Results {
+        Arguments same = before;
+        return f.run(same);
+      });
+      Results out = traced();
+      return traced();
+    }
+    default: return f.run(a);
+  }
+}
+
+// --- All of them
+// ---------------------------------------------------------------------------------------------------------
+
+int64_t number = 0;
+const char* name_now = "";
+void report(const char* what) {
+  std::fprintf(stderr, "fuzz_api: call %lld of %s: %s\n", static_cast<long long>(number), name_now, what);
+}
+
+int64_t setting(const char* name, int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::atoll(text) : otherwise;
+}
+
+int fuzz_all() {
+  const int64_t first = setting("RILL_FUZZ_FIRST", 0), count = setting("RILL_FUZZ_COUNT", 20000);
+  const uint64_t seed = uint64_t(setting("RILL_FUZZ_SEED", 1));
+  constexpr int64_t n = int64_t(std::size(functions));
+  std::vector<int64_t> accepted(static_cast<size_t>(n), 0);
+  int64_t errors = 0, wrong = 0;
+  for (number = first; number < first + count; ++number) {
+    if (number % 1000 == 0 || number == first) {  // a call depends on those since, and on no others
+      Arguments::pool().clear();
+      random::seed(seed);
+    }
+    Arguments a(seed * 1'000'000'007u + uint64_t(number));
+    const size_t which = size_t(a.below(n));
+    name_now = functions[which].name;
+    alarm(120);
+    try {
+      const Results results = run(functions[which], a);
+      ++accepted[which];
+      for (const Tensor& t : results) read(t);
+      for (const Tensor& t : results) a.remember(t);
+    } catch (const Error&) {
+      ++errors;
+    } catch (const std::exception& e) {
+      ++wrong;
+      report(e.what());
+    }
+  }
+  int64_t never = 0;
+  for (size_t i = 0; i < accepted.size(); ++i) {
+    if (accepted[i]) continue;
+    ++never;
+    std::printf("never accepted: %s\n", functions[i].name);
+  }
+  std::printf(
+      "%lld functions (%lld of them never accepted a call), %lld calls: %lld refused with rill::Error, %lld wrong\n",
+      static_cast<long long>(n), static_cast<long long>(never), static_cast<long long>(count),
+      static_cast<long long>(errors), static_cast<long long>(wrong));
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace fuzz
+
+#ifdef RILL_ADDRESS_SANITIZER
+extern "C" void __sanitizer_set_death_callback(void (*)());
+#endif
+
+int main() {
+#ifdef RILL_ADDRESS_SANITIZER
+  __sanitizer_set_death_callback([] { fuzz::report("killed by a sanitizer"); });
+#else
+  const rlimit room{rlim_t(8) << 30, rlim_t(8) << 30};
+  setrlimit(RLIMIT_AS, &room);
+#endif
+  for (int signal : {SIGALRM, SIGABRT, SIGFPE})
+    std::signal(signal, [](int s) {
+      fuzz::report(s == SIGALRM ? "does not end" : "killed by a signal");
+      _exit(3);
+    });
+  rill::jit::set_mode(rill::jit::Mode::off);
+  return fuzz::fuzz_all();
+}
