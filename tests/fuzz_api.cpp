@@ -204,6 +204,17 @@ const Function functions[] = {
     FN(adam_update, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, AdamParams),
     FN(clip_by_norm, Tensor, double, Axes), FN(global_norm, List), FN(clip_by_global_norm, List, double),
 
+    {"conv of an image",
+     [](Arguments& a) {
+       return call<Image, ConvOptions>(a, [](const Image& i, const ConvOptions& o) { return conv(i.x, i.w, o); });
+     }},
+    {"conv_transpose of an image",
+     [](Arguments& a) {
+       return call<Image, ConvTransposeOptions>(
+           a, [](const Image& i, const ConvTransposeOptions& o) { return conv_transpose(i.x, i.w, o); });
+     }},
+    FN(max_pool, Image, Dims, PoolOptions), FN(avg_pool, Image, Dims, PoolOptions),
+    FN(adaptive_avg_pool, Image, Dims, Layout), FN(space_to_depth, Image, int64_t), FN(depth_to_space, Image, int64_t),
     FN(conv, Tensor, Tensor, ConvOptions), FN(conv1d, Tensor, Tensor, ConvOptions),
     FN(conv2d, Tensor, Tensor, ConvOptions), FN(conv3d, Tensor, Tensor, ConvOptions),
     FN(depthwise_conv, Tensor, Tensor, ConvOptions), FN(conv_transpose, Tensor, Tensor, ConvTransposeOptions),

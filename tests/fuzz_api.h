@@ -192,11 +192,11 @@ inline Tensor Arguments::one_tensor() {
     Shape shape = last_.shape();
     if (one_in(3) && shape.size() > 1) shape.erase(0);
     if (one_in(4) && !shape.empty()) shape[size_t(below(int64_t(shape.size())))] = 1;
-    const DType dtype = one_in(5) ? make<DType>() : last_.dtype();
+    const DType dtype = one_in(5) ? make<DType>() : one_in(6) ? DType::i64 : last_.dtype();
     Tensor t = fresh_tensor(shape, dtype);
     return t.device() == last_.device() || one_in(20) ? t : t.to(last_.device());
   }
-  if (pool().empty() || one_in(4)) return fresh_tensor(small_shape(), make<DType>());
+  if (pool().empty() || one_in(4)) return fresh_tensor(small_shape(), one_in(5) ? DType::i64 : make<DType>());
   Tensor t = pool()[size_t(below(int64_t(pool().size())))];
   if (one_in(6) && t.ndim() > 1) t = transpose(t);
   if (one_in(6) && t.ndim() > 0) t = reverse(t);
@@ -227,6 +227,27 @@ inline std::vector<Tensor> Arguments::make<std::vector<Tensor>>() {
 template <>
 inline Variable Arguments::make<Variable>() {
   return Variable(make<Tensor>(), VariableOptions{.name = "v", .trainable = !one_in(5)});
+}
+
+// An image, or several, and a kernel that often fits it.
+struct Image {
+  Tensor x, w;
+  operator const Tensor&() const { return x; }
+};
+template <>
+inline Image Arguments::make<Image>() {
+  const int64_t space = 1 + below(3), channels = 1 + below(4);
+  Shape x{1 + below(2)}, w;
+  for (int64_t i = 0; i < space; ++i) x.push_back(below(6)), w.push_back(1 + below(3));
+  x.push_back(channels);
+  w.push_back(one_in(4) ? 1 : channels);
+  w.push_back(1 + below(5));
+  const DType d = one_in(3) ? make<DType>() : DType::f32;
+  Image image{fresh_tensor(x, d), fresh_tensor(w, d)};
+  if (tape && is_floating(d)) {
+    for (const Tensor* t : {&image.x, &image.w}) tape->watch(*t), watched.push_back(*t);
+  }
+  return image;
 }
 
 // --- Options ---------------------------------------------------------------------------------------------------------

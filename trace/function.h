@@ -172,7 +172,7 @@ class TypedBody final : public FunctionCore::Body {
     Contents now;
     std::apply(
         [&](auto&... a) {
-          auto look = [&]<class P>(std::type_identity<P>, auto& value) {
+          [[maybe_unused]] auto look = [&]<class P>(std::type_identity<P>, auto& value) {
             if constexpr (is_writable<P>) walk(value, now);
           };
           (look(std::type_identity<A>(), a), ...);
