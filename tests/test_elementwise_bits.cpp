@@ -228,6 +228,22 @@ TEST_CASE("the sign of what any op gives, NaN included") {
   CHECK_FALSE(signbit(sqrt(tensor(-1.f))).item<bool>());
 }
 
+TEST_CASE("sums, differences, products and quotients of halves: each number with many others") {
+  if (!has_compiler()) return;
+  const Tensor i = arange(0, 65536);
+  for (DType d : {f16, bf16})
+    for (int64_t k : {1, 3, 101, 1023, 4099, 21845, 32769, 54321}) {
+      const Tensor x = bitcast(i.astype(u16), d), y = bitcast((i * k + 77).astype(u16), d);
+      const Both r = run_both(
+          [](const Values& v) {
+            return Values{v[0] + v[1], v[0] - v[1], v[0] * v[1], v[0] / v[1], v[0] * v[1] + v[0]};
+          },
+          {x, y});
+      INFO(name(d) << ", " << k);
+      for (size_t n = 0; n < r.eager.size(); ++n) CHECK(first_difference(r.eager[n], r.compiled[n]) < 0);
+    }
+}
+
 // --- Pairs -----------------------------------------------------------------------------------------------------------
 
 namespace {

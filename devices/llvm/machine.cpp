@@ -12,11 +12,13 @@ namespace rill::kernel {
 
 namespace {
 
-// Every rewrite must keep bits, NaN and zeros of both signs included. InstCombine does not: it makes
-// `fcmp ugt x, 0` of "|x| > 0, or NaN" (LLVM 19) and takes the maximum of a maximum for one though both let NaN through
-// in other places. So nothing runs that makes new floating-point instructions of old ones: EarlyCSE drops repeated and
-// dead instructions, and replaces one by an operand or a constant where that is what it always gives. What InstCombine
-// was good for, the emitter does itself (Emitter::half_arithmetic). tests/test_elementwise_bits.cpp looks at all of it.
+// Every rewrite must keep bits, NaN and zeros of both signs included. InstCombine's do not: of "|x| > 0, or |x| is NaN"
+// it makes "x > 0, or NaN" (LLVM 19), and of a selection among what another one selected, a maximum of a maximum, which
+// at NaN and at zeros is another number (LLVM 16, 19). So nothing runs that makes new arithmetic of old: EarlyCSE drops
+// repeated and dead instructions, and replaces one by an operand or a constant where it always gives that. Code
+// generation, which cannot be left out, then meets maxima and minima as the processor's own instructions (Ops::better).
+// What InstCombine was good for, the emitter does itself (Emitter::half_arithmetic).
+// tests/test_elementwise_bits.cpp looks at all of it.
 //
 // What was tried on 14 kernels (softmax, layer_norm + gelu, tanh(x*y+z)*0.5+x, ...): without any pass up to 14 %
 // slower, with InstCombine no faster. No list takes less time to compile, as code generation is nine tenths of it (a
