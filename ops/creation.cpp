@@ -12,6 +12,7 @@
 
 #include "rill/devices/cpu/shape_kernels.h"
 #include "rill/devices/host_memory.h"
+#include "rill/devices/kernel/convert.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/shape_params.h"
@@ -111,7 +112,9 @@ bool constant_fill(const Tensor& value, DType dtype, FillValue& out) {
     out = {int64_t(z.real()), z.real(), z.imag()};
   } else if (is_floating(s.dtype)) {
     double v = value.item<double>();
-    out = {is_bool(dtype) ? v != 0 : is_integer(dtype) ? int64_t(v) : 0, v, 0};
+    // The whole number as a cast makes it, so that what does not fit is the same in both.
+    const int64_t whole = dtype == DType::u64 ? int64_t(convert_number<uint64_t>(v)) : convert_number<int64_t>(v);
+    out = {is_bool(dtype) ? v != 0 : is_integer(dtype) ? whole : 0, v, 0};
   } else {
     int64_t v = s.dtype == DType::u64 ? int64_t(value.item<uint64_t>()) : value.item<int64_t>();
     out = {is_bool(dtype) ? v != 0 : v, s.dtype == DType::u64 ? double(uint64_t(v)) : double(v), 0};
@@ -134,6 +137,7 @@ Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& option
   DType own = value.dtype() == f64 && value.spec().weak ? f32 : value.dtype();
   DType dtype = options.dtype.value_or(own);
   FillValue constant;
+  check_fits("full", value, dtype, where);
   if (constant_fill(value, dtype, constant))
     return filled(shape, dtype, options.device.value_or(default_device()), constant, where);
   CallerScope caller(where);
@@ -250,6 +254,8 @@ Tensor spaced(std::string_view op, double start, double stop, int64_t count, boo
   const auto fill = [&](auto* v) {
     int64_t gaps = endpoint ? count - 1 : count;
     double step = gaps > 0 ? (stop - start) / double(gaps) : 0;
+    if (std::isinf(step) && std::isfinite(start) && std::isfinite(stop))  // only their distance has no double
+      step = stop / double(gaps) - start / double(gaps);
     for (int64_t i = 0; i < count; ++i) {
       const bool last = endpoint && count > 1 && i + 1 == count;
       v[i] = std::remove_cvref_t<decltype(*v)>(map(last ? stop : start + double(i) * step));
@@ -293,7 +299,9 @@ Tensor triangle(const Tensor& x, int64_t k, bool lower, std::string_view op, con
 }  // namespace
 
 Tensor linspace(double start, double stop, int64_t count, bool endpoint, const TensorOptions& options, Where where) {
-  return spaced("linspace", start, stop, count, endpoint, options, where, [](double x) { return x; });
+  const bool whole = options.dtype && is_integer(*options.dtype);  // then rounded down, as numpy's
+  return spaced("linspace", start, stop, count, endpoint, options, where,
+                [whole](double x) { return whole ? std::floor(x) : x; });
 }
 
 Tensor logspace(double start, double stop, int64_t count, double base, const TensorOptions& options, Where where) {

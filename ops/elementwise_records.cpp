@@ -7,6 +7,7 @@
 #include "rill/devices/kernel/convert.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/fill.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 #include "rill/tensor/visit_dtype.h"
@@ -60,16 +61,6 @@ void visit_whole(const Tensor& t, F&& f) {
   });
 }
 
-[[noreturn]] void fail_overflow(std::string_view op, const Tensor& t, DType dtype, const Where& where) {
-  std::string value;
-  visit_whole(t, [&](auto x) { value = fmt::format("{}", x); });
-  fail(
-      op,
-      fmt::format("the C++ integer {} does not fit the {} of the tensor beside it. convert that with astype(), or make "
-                  "a tensor of the integer",
-                  value, name(dtype)),
-      where);
-}
 }  // namespace
 
 bool overflows(const Tensor& t, DType dtype) {
@@ -87,7 +78,7 @@ bool overflows(const Tensor& t, DType dtype) {
 Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where) {
   if (!is_constant(t) || (t.dtype() == dtype && t.device() == device) || dtype == DType::string)
     return t.astype(dtype, where);
-  if (overflows(t, dtype)) fail_overflow(op, t, dtype, where);
+  check_fits(op, t, dtype, where);
   Spec spec;
   spec.dtype = dtype;
   Tensor out = empty_tensor(std::move(spec));
@@ -172,3 +163,18 @@ std::vector<Sample> integer_binary_samples() {
 }
 
 }  // namespace rill::elementwise
+
+namespace rill {
+
+void check_fits(std::string_view op, const Tensor& value, DType dtype, const Where& where) {
+  if (!elementwise::overflows(value, dtype)) return;
+  std::string number;
+  elementwise::visit_whole(value, [&](auto x) { number = fmt::format("{}", x); });
+  fail(op,
+       fmt::format("the C++ integer {} does not fit the {} that it has to become. convert the other operand with "
+                   "astype(), or make a tensor of the integer",
+                   number, name(dtype)),
+       where);
+}
+
+}  // namespace rill

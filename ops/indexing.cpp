@@ -9,6 +9,7 @@
 
 #include "rill/devices/gather_params.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/fill.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/scatter_records.h"
 
@@ -253,6 +254,7 @@ Tensor masked(const Tensor& window, const Plan& p, const Tensor& value, ScatterM
 
 Tensor put(Tensor base, std::span<const Index> index, const Tensor& value, ScatterMode mode, const Where& where) {
   CallerScope caller(where);
+  check_fits("at", value, base.dtype(), where);
   Plan p = Planner(base, index, where).take();
   if (p.index.empty()) {
     Tensor v =

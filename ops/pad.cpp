@@ -104,6 +104,7 @@ int64_t source_of(int64_t i, int64_t n, PadMode mode) {
 
 Tensor pad(const Tensor& x, const std::vector<Padding>& widths, const Tensor& value, Where where) {
   FillValue constant;
+  check_fits("pad", value, x.dtype(), where);
   if (constant_fill(value, x.dtype(), constant)) return pad_constant(x, widths, constant, where);
   // A value known only as a tensor is chosen wherever a padded mask says that no element came.
   CallerScope caller(where);

@@ -3,6 +3,7 @@
 
 #include "rill/devices/reduce_params.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/elementwise_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 
@@ -142,7 +143,9 @@ TopK topk(const Tensor& x, int64_t k, const TopKOptions& o, Where where) {
 
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Where where) {
   CallerScope caller(where);
-  const DType d = promote(sorted.dtype(), sorted.spec().weak, values.dtype(), values.spec().weak);
+  // A C++ integer that the vector's dtype does not hold is searched for as what it is.
+  const bool fits = !elementwise::overflows(values, sorted.dtype());
+  const DType d = promote(sorted.dtype(), sorted.spec().weak, values.dtype(), values.spec().weak && fits);
   const Tensor a = astype(sorted, d), v = astype(values, d);
   return apply1(searchsorted_op, {&a, &v}, SearchParams{right}, where);
 }

@@ -20,7 +20,7 @@ HWY_INLINE V negated(V x) {
 RILL_SCALAR(negative, numbers, negated(x))
 RILL_SCALAR(square, numbers, times(x, x))
 RILL_SCALAR(abs, numbers, abs(x))
-RILL_SCALAR(sign, numbers, select(x > V(0), V(1), select(x < V(0), V(-1), x)))
+RILL_SCALAR(sign, numbers, select(x > V(0), V(1), select(x < V(0), V(-1), plus(x, V(0)))))  // NaN stays, -0 is 0
 RILL_SCALAR(relu, numbers, select(x <= V(0), V(0), x))
 RILL_SCALAR(floor, floats, floor(x))
 RILL_SCALAR(ceil, floats, ceil(x))
@@ -79,7 +79,7 @@ X reference_negative(X x) {
 }
 template <class X>
 X reference_sign(X x) {
-  return x > 0 ? X(1) : x < 0 ? X(-1) : x;
+  return x > 0 ? X(1) : x < 0 ? X(-1) : x == 0 ? X(0) : x;
 }
 template <class X>
 X reference_square(X x) {
@@ -90,8 +90,6 @@ X reference_square(X x) {
 
 RILL_KEEP(negative, "-x", number_set, ref::numbers, reference_negative(x), NONE, VJP(-g), "", SAMPLES(-300, 300), "Neg",
           "Neg")
-RILL_KEEP(square, "x * x", number_set, ref::numbers, reference_square(x), IN, VJP(g* conj(2 * x)), "",
-          SAMPLES(-300, 300), "", "Square")
 RILL_KEEP(relu, "max(x, 0); NaN stays", real_set, ref::reals, (x <= 0 ? decltype(x)(0) : x), OUT,
           VJP(is_floating(y.dtype()) ? apply1(relu_grad_op, {&y, &g}, {}, Where::current()) : where(y > 0, g, 0)), "",
           SAMPLES(-300, 300), "Relu", "Relu")
@@ -226,9 +224,20 @@ Tensor real(const Tensor& x, Where where) {
 Tensor imag(const Tensor& x, Where where) {
   return x.defined() && !is_complex(x.dtype()) ? zeros_like(x) : unary(imag_op, x, false, where);
 }
-extern const Op sign_op;
+extern const Op square_op, sign_op;
+const Op square_op(spec_of({.name = "square",
+                            .doc = "x * x",
+                            .dtypes = number_set,
+                            .cpu = cpu::scalar_kernel<"square">,
+                            .ref = ref::scalar_kernel<[](auto x) { return reference_square(x); }, ref::numbers>,
+                            .vjp = VJP(g * conj(2 * x)),
+                            .saves_in = save(0),
+                            .samples = SAMPLES(-300, 300),
+                            .max_ulp = 0.5,
+                            .exported = {"", "Square"}}));
+Tensor square(const Tensor& x, Where where) { return unary_counted(square_op, x, where); }
 const Op sign_op(spec_of({.name = "sign",
-                          .doc = "-1, 0 or 1; NaN stays",
+                          .doc = "-1, 0 or 1; of -0 it is 0; NaN stays",
                           .dtypes = real_set,
                           .cpu = cpu::scalar_kernel<"sign">,
                           .ref = ref::scalar_kernel<[](auto x) { return reference_sign(x); }, ref::reals>,

@@ -37,6 +37,8 @@ TEST_CASE("any and all give bools of 0 and 1, whatever they are made of") {
         CHECK(allclose(t * 0.5, full(t.shape(), 0.5, {f32, device})));
       }
     }
+  CHECK(clean(any(full({3, 100000}, 2, u8), 1)));
+  CHECK(clean(all(full({100000, 3}, 2, u8), 0)));
   const Tensor two = tensor({2}, {.dtype = u8});
   CHECK(any(two).item<int>() == 1);
   CHECK((any(two) - 0.5).item<double>() == 0.5);  // np.any([2]) - 0.5
@@ -82,7 +84,7 @@ TEST_CASE("bools stay bools where numpy's do, and count as i8 where numpy's do")
   CHECK(diag(t).dtype() == boolean);  // np.diag([True, False])
   CHECK(array_equal(diag(t), tensor({{true, false}, {false, false}})));
   CHECK(diag(t, 1).dtype() == boolean);
-  for (const Tensor& y : {power(t, t), floor_divide(t, t), remainder(t, t), fmod(t, t), left_shift(t, t)})
+  for (const Tensor& y : {square(t), power(t, t), floor_divide(t, t), remainder(t, t), fmod(t, t), left_shift(t, t)})
     CHECK(y.dtype() == i8);
   CHECK(floor_divide(t, tensor({2, 2}, {.dtype = u64})).dtype() == u64);
   CHECK(close(NEARLY((Values{t}), log_sigmoid(v[0])), {-0.3132616877555847, -0.6931471824645996}));
@@ -164,6 +166,26 @@ TEST_CASE("a C++ integer that does not fit is an error, not another number") {
   CHECK(holds(EVERYWHERE(Values{u}, clip(v[0], 10, 300)), {10, 200}));
   CHECK(clip(u, -1, 300).dtype() == u8);
   CHECK(has(message_of([&] { clip(u, 300, 400); }), "does not fit"));
+}
+
+TEST_CASE("C++ integers are checked wherever they become elements") {
+  const Tensor u = tensor({1, 3, 5, 100}, {.dtype = u8});
+  for (const std::string& m :
+       {message_of([&] { full({2}, 300, {.dtype = u8}); }), message_of([&] { full({2}, -1, {.dtype = u64}); }),
+        message_of([&] { u.at(0).set(300); }), message_of([&] { u.at(tensor({0, 1})).add(-1); }),
+        message_of([&] { pad(u, {{1, 1}}, 256); })}) {
+    INFO(m);
+    CHECK(has(m, "does not fit"));
+    CHECK(has(m, "test_dtypes.cpp"));
+  }
+  CHECK(searchsorted(u, 300).item<int>() == 4);  // np.searchsorted(u, 300)
+  CHECK(searchsorted(u, -1).item<int>() == 0);
+  // Of a double it is a cast: np.full(2, 300.7, np.uint8)
+  CHECK(full({1}, 300.7, {.dtype = u8}).item<int>() == 44);
+  for (double x : {NaN, 1e30, -1e30, 1e19})
+    for (DType d : {i8, i32, i64, u8, u64}) CHECK(same_bits(full({1}, x, {.dtype = d}), tensor({x}).astype(d)));
+  CHECK(holds(linspace(-1, 0, 4, true, {.dtype = i32}), {-1, -1, -1, 0}));  // np.linspace(-1, 0, 4, dtype=np.int32)
+  CHECK(holds(linspace(-1e308, 1e308, 3, true, {.dtype = f64}), {-1e308, 0, 1e308}));
 }
 
 // --- Integers --------------------------------------------------------------------------------------------------------
@@ -249,6 +271,19 @@ TEST_CASE("floats outside of an integer's range become what the documentation sa
         std::vector<int64_t>{300, -1, 3000000000, INT64_MAX, least, least, 0, 2});
   CHECK(EVERYWHERE(x, v[0].astype(u64)).to_vector<uint64_t>() ==
         std::vector<uint64_t>{300, UINT64_MAX, 3000000000, UINT64_MAX, uint64_t(1) << 63, uint64_t(1) << 63, 0, 2});
+}
+
+TEST_CASE("signs of zero and NaN") {
+  for (DType d : {f16, bf16, f32, f64}) {
+    const Values x{tensor({-0.0, 0.0, NaN, -2.0, inf, -inf}).astype(d)};
+    CHECK(holds(EVERYWHERE(x, sign(v[0])), {0, 0, NaN, -1, 1, -1}));  // np.sign
+    CHECK(holds(EVERYWHERE(x, -v[0]), {0, -0.0, NaN, 2, -inf, inf}));
+    CHECK(holds(EVERYWHERE(x, abs(v[0])), {0, 0, NaN, 2, inf, inf}));
+    CHECK(holds(EVERYWHERE(x, copysign(ones_like(v[0]), v[0]))(slice(3, none)), {-1, 1, -1}));
+    CHECK(holds(EVERYWHERE((Values{tensor({0.5, 1.5, 2.5, -0.5, -0.2, NaN, inf}).astype(d)}), round(v[0])),
+                {0, 2, 2, -0.0, -0.0, NaN, inf}));
+    CHECK(holds(EVERYWHERE((Values{tensor({NaN, -0.0, 3.0}).astype(d)}), clip(v[0], 2, 1)), {NaN, 1, 1}));
+  }
 }
 
 TEST_CASE("nextafter takes halves") {
