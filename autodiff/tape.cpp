@@ -113,7 +113,8 @@ bool GradientTape::Impl::find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) 
 
 // Operands and results mostly look alike, so one stand-in serves many places.
 const Tensor& GradientTape::Impl::stand_in(const Spec& spec) {
-  if (!stand_in_.defined() || !(stand_in_.spec() == spec)) stand_in_ = make_stand_in(spec);
+  // Where sizes are open, equal numbers may be different sizes.
+  if (!stand_in_.defined() || thread_state().open_sizes || !(stand_in_.spec() == spec)) stand_in_ = make_stand_in(spec);
   return stand_in_;
 }
 
@@ -372,7 +373,6 @@ std::vector<Tensor> GradientTape::gradient(const std::vector<Tensor>& targets, c
 std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, const Source& source, int64_t n,
                                                 const Callback<Tensor(int64_t)>& cotangent,
                                                 const GradientOptions& options, const Where& where) {
-  require_closed("GradientTape.jacobian", n, "there is a backward walk for each element of the target", where);
   std::vector<Tensor> rows;
   bool persistent = std::exchange(impl_->options.persistent, true);
   {
@@ -409,7 +409,7 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source, 
          fmt::format("target {} and source {} must share their first axis, the batch", to_string(target.spec()),
                      to_string(source.spec())),
          where);
-  int64_t batch = target.shape()[0], width = batch ? target.size() / batch : 0;
+  const Dim batch = target.shape()[0], width = batch ? target.size() / batch : Dim(0);
   Tensor units = eye(width, width, 0, {.dtype = target.dtype(), .device = target.device()});
   auto unit = [&](int64_t i) { return broadcast_to(units(i), Shape{batch, width}).reshape(target.shape()); };
   auto rows = gradient_rows(target, source, width, unit, options, where);

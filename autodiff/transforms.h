@@ -98,7 +98,6 @@ template <class F>
 auto vmap(F f, Where where = Where::current()) {
   return [f = std::move(f), where](const Tensor& x, const auto&... more) {
     std::vector<Tensor> rows;
-    require_closed("vmap", x.dim(0, where), "it loops over the first axis", where);
     for (int64_t i = 0; i < x.dim(0, where); ++i) rows.push_back(f(x(i), more(i)...));
     return detail::stack_rows(std::move(rows), x, where);
   };

@@ -24,7 +24,7 @@ namespace rill {
 // One number of any dtype: what `full` and `pad` fill with. Compared and printed as text, so that -0.0 and 0.0 differ
 // and NaN equals itself, as a cache key needs.
 struct FillValue {
-  int64_t whole = 0;  // for integers and bool; u64 by its bits
+  Dim whole = 0;  // for integers and bool; u64 by its bits. Where it is open, real is its value
   double real = 0, imag = 0;
 
   // The number that `whole` holds when read as `dtype`, or real and imag: "7", "0.1", "nan", "1+2i".
@@ -67,11 +67,10 @@ class AttrVisitor {
   ~AttrVisitor() = default;
 };
 
-// May change the fields that hold numbers: sizes, positions and what is made from them.
+// May change the fields that can hold sizes, positions and what is made from them.
 class AttrRewriter {
  public:
-  virtual void field(const char* name, int64_t& value) = 0;
-  virtual void field(const char* name, double& value) = 0;
+  virtual void field(const char* name, Dim& value) = 0;
   virtual void field(const char* name, Dims& value) = 0;
   virtual void field(const char* name, FillValue& value, DType dtype) = 0;
 
@@ -95,7 +94,7 @@ void visit_attr(AttrVisitor& v, const char* key, const F& field) {
     v.field(key, std::string_view(field.value.text(field.dtype)));
   else if constexpr (std::is_same_v<F, bool> || std::is_same_v<F, DType>) v.field(key, field);
   else if constexpr (std::is_enum_v<F>) v.field(key, std::string_view(name(field)));  // by ADL
-  else if constexpr (is_whole<F>) v.field(key, int64_t(field));
+  else if constexpr (is_whole<F> || std::is_same_v<F, Dim>) v.field(key, int64_t(field));
   else if constexpr (std::is_floating_point_v<F>) v.field(key, double(field));
   else if constexpr (std::is_base_of_v<Dims, F>) v.field(key, static_cast<const Dims&>(field));
   else v.field(key, std::string_view(field));
@@ -106,14 +105,8 @@ void rewrite_attr(AttrRewriter& r, const char* key, F&& field) {
   using T = std::remove_cvref_t<F>;
   if constexpr (requires { field.value.text(field.dtype); }) {
     r.field(key, field.value, field.dtype);
-  } else if constexpr (is_whole<T>) {
-    int64_t value = int64_t(field);
-    r.field(key, value);
-    field = T(value);
-  } else if constexpr (std::is_floating_point_v<T>) {
-    double value = double(field);
-    r.field(key, value);
-    field = T(value);
+  } else if constexpr (std::is_same_v<T, Dim>) {
+    r.field(key, field);
   } else if constexpr (std::is_base_of_v<Dims, T>) {
     r.field(key, static_cast<Dims&>(field));
   }

@@ -114,9 +114,9 @@ void copy_strided(const TensorRep& from, T* to) {
     return;
   }
   int64_t inner = shape[size_t(n - 1)], step = from.strides[size_t(n - 1)];
-  Dims index(size_t(n), 0);
+  Ints index(size_t(n), 0);
   const T* base = reinterpret_cast<const T*>(from.data);
-  for (int64_t row = 0, rows = inner ? shape.numel() / inner : 0; row < rows; ++row) {
+  for (int64_t row = 0, rows = inner ? int64_t(shape.numel()) / inner : 0; row < rows; ++row) {
     int64_t offset = 0;
     for (int i = 0; i + 1 < n; ++i) offset += index[size_t(i)] * from.strides[size_t(i)];
     for (int64_t j = 0; j < inner; ++j) *to++ = base[offset + j * step];

@@ -17,12 +17,14 @@ struct FullAttrs {
   DType dtype = DType::f32;
   Device device;
   FillValue value;
+  bool weak = false;  // a size, which gives way in promotion like any C++ number
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("shape", s.shape);
     v("dtype", s.dtype);
     v("device", to_string(s.device));
     v("value", fill_field(s.value, s.dtype));
+    if (s.weak) v("weak", s.weak);
   }
 };
 
@@ -81,18 +83,20 @@ struct SliceAttrs {
 
 // Which elements of an axis of size `n` a slice takes: first, first + step, ..., `count` of them.
 struct SliceRange {
-  int64_t first, count;
+  Dim first, count;
 };
-constexpr SliceRange slice_range(int64_t start, int64_t stop, int64_t step, int64_t n) {
-  if (step > 0) {
-    int64_t first = start < 0 ? std::max<int64_t>(start + n, 0) : std::min(start, n);
-    int64_t last = stop < 0 ? std::max<int64_t>(stop + n, 0) : std::min(stop, n);
-    return {first, last > first ? (last - first - 1) / step + 1 : 0};
-  }
-  int64_t first = start < 0 ? std::max<int64_t>(start + n, -1) : std::min(start, n - 1);
-  int64_t last = stop < 0 ? std::max<int64_t>(stop + n, -1) : std::min(stop, n - 1);
-  uint64_t stride = uint64_t(0) - uint64_t(step);  // the step may be the smallest number of all
-  return {first, first > last ? int64_t(uint64_t(first - last - 1) / stride) + 1 : 0};
+constexpr SliceRange slice_range(Dim start, Dim stop, int64_t step, Dim n) {
+  const Dim least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
+  auto place = [&](Dim end) {
+    if (!end.is_open() && end == slice_max) return most;
+    if (!end.is_open() && end == slice_min) return least;
+    return end < 0 ? larger(end + n, least) : smaller(end, most);
+  };
+  const Dim first = place(start), last = place(stop), distance = step > 0 ? last - first : first - last;
+  if (step == 1 || step == -1) return {first, larger(distance, 0)};  // without a test, as one trace for all sizes needs
+  if (step == slice_min) return {first, distance > 0 ? 1 : 0};       // which has no opposite
+  const int64_t stride = step > 0 ? step : -step;
+  return {first, distance > 0 ? (distance - 1) / stride + 1 : Dim(0)};
 }
 
 // What a slice of a tensor is in memory: where it begins (in elements, from the tensor's first) and how it goes on.
@@ -106,8 +110,8 @@ inline Window slice_window(const Shape& shape, const Strides& strides, const Sli
   for (size_t i = 0; i < shape.size(); ++i) {
     SliceRange r = slice_range(a.starts[i], a.stops[i], a.steps[i], shape[i]);
     w.shape.push_back(r.count);
-    w.strides.push_back(r.count > 1 ? strides[i] * a.steps[i] : strides[i]);  // a huge step must not overflow
-    if (r.count > 0) w.offset += r.first * strides[i];
+    w.strides.push_back(r.count > 1 ? strides[i] * int64_t(a.steps[i]) : strides[i]);  // a huge step must not overflow
+    if (r.count > 0) w.offset += int64_t(r.first) * strides[i];
   }
   return w;
 }

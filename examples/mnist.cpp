@@ -55,7 +55,7 @@ std::vector<int64_t> predict_all(const Predict& predict, const Tensor& images) {
   std::vector<int64_t> classes;
   constexpr int64_t batch = 500;
   for (int64_t i = 0; i < images.dim(0); i += batch) {
-    const Tensor part = images(slice(i, std::min(i + batch, images.dim(0))));
+    const Tensor part = images(slice(i, std::min<int64_t>(i + batch, images.dim(0))));
     for (int64_t c : predict(part).to_vector<int64_t>()) classes.push_back(c);
   }
   return classes;

@@ -8,6 +8,7 @@
 #include "rill/devices/host_memory.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/run_errors.h"
+#include "rill/tensor/dim_table.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
@@ -23,10 +24,6 @@ ThreadState& make_thread_state() {
 }
 
 bool executing_eagerly() { return thread_state().trace == nullptr; }
-
-void require_closed(std::string_view op, int64_t size, std::string_view why, const Where& where) {
-  if (may_be_open(size)) fail(op, fmt::format("{}, and a size of the signature is open (`any`)", why), where);
-}
 
 namespace {
 thread_local std::string scope_name;
@@ -99,7 +96,7 @@ OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, c
   const InferArgs args{op, in, attrs, where};
   OutSpecs out = op.infer(args);
   for (const Spec& s : out)
-    if (!has_sound_size(s) && !thread_state().open_sizes) [[unlikely]]  // not of stand-ins, which are huge
+    if (!has_sound_size(s)) [[unlikely]]
       args.reject(describe_size(s));
   return out;
 }
@@ -170,6 +167,10 @@ inline OutSpecs checked_outputs(const Op& op, Operands in, AttrsView attrs, cons
   SpecPointers specs;
   check_operands(op, in, specs, where);
   check_dtype(op, specs, attrs, where);
+  if (thread_state().open_sizes && thread_state().trace) [[unlikely]] {
+    InferDims again_for_each_size(*OpenDims::now());
+    return infer(op, specs, attrs, where);
+  }
   return infer(op, specs, attrs, where);
 }
 }  // namespace

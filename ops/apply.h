@@ -63,6 +63,8 @@ class TraceListener {
   virtual Tensors append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) = 0;
   virtual Tensor read(const Shared<VariableState>& v) = 0;
   virtual void assign(const Shared<VariableState>& v, const Tensor& value) = 0;
+  // Whether `t` is the output of a node of `op`; then `attrs` are the node's.
+  virtual bool made_by(const Tensor& t, const Op& op, AttrsView& attrs) const = 0;
   // Throws: a value of the traced function is read (`what` says by which call).
   [[noreturn]] virtual void fail_read(std::string_view what, const Where& where) = 0;
   uint32_t serial = 0;
@@ -73,18 +75,12 @@ class TraceListener {
 
 struct ThreadState {
   TraceListener* trace = nullptr;
-  bool open_sizes = false;  // the trace has sizes that a signature leaves open, with large numbers standing for them
+  bool open_sizes = false;           // the trace has sizes that a signature leaves open (OpenDims::now())
   SmallVec<TapeListener*, 4> tapes;  // that record now, the outermost first
 };
 extern thread_local constinit ThreadState* thread_state_ptr;  // made on first use
 ThreadState& make_thread_state();
 inline ThreadState& thread_state() { return thread_state_ptr ? *thread_state_ptr : make_thread_state(); }
-
-// Whether `size` may be one that the signature of the function being traced leaves open: what is done then must not
-// depend on more of it than a formula can say. Tells so of some large sizes that are not.
-inline bool may_be_open(int64_t size) {
-  return thread_state().trace && thread_state().open_sizes && (size > 4096 || size < -4096);
-}
 
 // While it lives, no tape of this thread records.
 class PauseTapes {

@@ -98,8 +98,8 @@ PackedShapes packed_shapes(const InferArgs& args) {
     args.reject(fmt::format("qkv must be [..., tokens, 3, heads, d], but it is {}", to_string(x)));
   PackedShapes s;
   s.result = s.sums = Shape(x.begin(), x.begin() + (n - 4));
-  for (int64_t d : {x[n - 4], x[n - 2], x[n - 1]}) s.result.push_back(d);
-  for (int64_t d : {x[n - 2], x[n - 4], int64_t(1)}) s.sums.push_back(d);
+  for (Dim d : {x[n - 4], x[n - 2], x[n - 1]}) s.result.push_back(d);
+  for (Dim d : {x[n - 2], x[n - 4], Dim(1)}) s.sums.push_back(d);
   return s;
 }
 
@@ -138,7 +138,7 @@ struct Composed {
     const double inf = std::numeric_limits<double>::infinity();
     if (mask.defined())
       scores = mask.dtype() == DType::boolean ? where(mask, scores, -inf) : scores + astype(mask, wide);
-    const int64_t queries = scores.dim(-2), keys = scores.dim(-1);
+    const Dim queries = scores.dim(-2), keys = scores.dim(-1);
     if (a.causal) {
       Tensor i = iota({queries, keys}, 0), j = iota({queries, keys}, 1);
       scores = where(j <= i + (keys - queries), scores, -inf);
@@ -364,7 +364,7 @@ const Op self_attention_grad_op({
 });
 
 double scale_for(const std::optional<double>& scale, const Tensor& x) {
-  return scale ? *scale : 1 / std::sqrt(double(std::max<int64_t>(1, x.shape().empty() ? 1 : x.shape().back())));
+  return scale ? *scale : 1 / std::sqrt(double(std::max<int64_t>(1, x.shape().empty() ? Dim(1) : x.shape().back())));
 }
 
 }  // namespace

@@ -40,10 +40,11 @@ OutSpecs infer_concat(const InferArgs& a) {
 }
 
 Tensors vjp_concat(const VjpArgs& a) {
-  int64_t axis = a.attrs.as<ConcatAttrs>().axis, start = 0;
+  int64_t axis = a.attrs.as<ConcatAttrs>().axis;
+  Dim start = 0;
   Tensors out(a.in.size());
   for (size_t i = 0; i < a.in.size(); ++i) {
-    int64_t n = a.in[i].shape()[size_t(axis)];
+    const Dim n = a.in[i].shape()[size_t(axis)];
     if (a.needs(int(i))) out[i] = slice_axis(a.cotangent[0], axis, start, start + n);
     start += n;
   }
@@ -156,10 +157,10 @@ std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Wh
   if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
   require_few_tensors("split", parts, where);
   axis = normal_axis(axis, x.ndim(), "split", where);
-  int64_t n = x.shape()[size_t(axis)], start = 0;
+  Dim n = x.shape()[size_t(axis)], start = 0;
   std::vector<Tensor> out;
   for (int64_t i = 0; i < parts; ++i) {
-    int64_t stop = start + n / parts + (i < n % parts);
+    const Dim stop = start + n / parts + (i < n % parts);
     out.push_back(slice_axis(x, axis, start, stop, where));
     start = stop;
   }
@@ -167,8 +168,8 @@ std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Wh
 }
 
 std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where where) {
-  int64_t n = x.shape()[size_t(normal_axis(axis, x.ndim(), "split", where))];
-  if (parts < 1 || n % parts)
+  const Dim n = x.shape()[size_t(normal_axis(axis, x.ndim(), "split", where))];
+  if (parts < 1 || n % parts != 0)
     fail("split",
          fmt::format("axis {} of {} does not divide into {} equal parts. use array_split()", axis, to_string(x.spec()),
                      parts),
@@ -178,7 +179,6 @@ std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where wh
 
 std::vector<Tensor> unstack(const Tensor& x, int64_t axis, Where where) {
   axis = normal_axis(axis, x.ndim(), "unstack", where);
-  require_closed("unstack", x.shape()[size_t(axis)], "it gives a tensor for each place of the axis", where);
   require_few_tensors("unstack", x.shape()[size_t(axis)], where);
   std::vector<Tensor> out;
   SliceAttrs s{Dims(size_t(x.ndim()), 0), Dims(size_t(x.ndim()), slice_max), Dims(size_t(x.ndim()), 1), {axis}};

@@ -175,7 +175,7 @@ struct Promoted {
 
 Dims positive(const Dims& axes, int ndim) {
   Dims out = axes;
-  for (int64_t& a : out)
+  for (Dim& a : out)
     if (a < 0) a += ndim;
   return out;
 }
@@ -194,7 +194,7 @@ Tensor matmul_batched(const Tensor& a, const Tensor& b, const Where& where) {
   const size_t na = size_t(a.ndim()) - 2, nb = size_t(b.ndim()) - 2, n = std::max(na, nb);
   Shape sa, sb;
   for (size_t i = 0; i < n; ++i) {
-    const int64_t x = i + na < n ? 1 : a.shape()[i + na - n], y = i + nb < n ? 1 : b.shape()[i + nb - n];
+    const Dim x = i + na < n ? Dim(1) : a.shape()[i + na - n], y = i + nb < n ? Dim(1) : b.shape()[i + nb - n];
     if (x != y && x != 1 && y != 1)
       reject_matmul(a, b, fmt::format("leading axes do not broadcast: {} != {}", x, y), where);
     sa.push_back(x == 1 ? y : x);
@@ -223,7 +223,7 @@ Tensor dot_general(const Tensor& a, const Tensor& b, const ContractionParams& ax
 Tensor matmul(const Tensor& a, const Tensor& b, Where where) {
   const int na = a.ndim(), nb = b.ndim();
   if (na == 0 || nb == 0) reject_matmul(a, b, "a 0-d operand is not a matrix; multiply by it with *", where);
-  const int64_t k = a.shape()[size_t(na - 1)], kb = b.shape()[size_t(nb == 1 ? 0 : nb - 2)];
+  const Dim k = a.shape()[size_t(na - 1)], kb = b.shape()[size_t(nb == 1 ? 0 : nb - 2)];
   if (k != kb)
     reject_matmul(a, b,
                   fmt::format("the last axis of the left operand must have the size of the right's {} axis: {} != {}",

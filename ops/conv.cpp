@@ -351,7 +351,7 @@ Tensor conv_transpose(const Tensor& x, const Tensor& w, const ConvTransposeOptio
   // The sizes of the input of the convolution that this reverses.
   if (o.padding.kind == SpacePadding::Kind::same) {
     for (size_t i = 0; i < n; ++i) p.sizes.push_back(multiply_sizes(in[i], p.strides[i]));
-    for (int64_t size : p.sizes)
+    for (Dim size : p.sizes)
       if (size > max_tensor_bytes) fail(op, fmt::format("a size of the result would be {}", size), where);
     resolve_padding(o.padding, p.sizes, kernel, p.strides, p.dilation, p.pads_lo, p.pads_hi, op, where);
   } else {
@@ -364,8 +364,8 @@ Tensor conv_transpose(const Tensor& x, const Tensor& w, const ConvTransposeOptio
              where);
       // Saturating, and then too large for any tensor.
       p.sizes.push_back(
-          std::min(add_sizes(multiply_sizes(in[i] - 1, p.strides[i]), multiply_sizes(kernel[i] - 1, p.dilation[i])),
-                   max_tensor_bytes * 4) +
+          smaller(add_sizes(multiply_sizes(in[i] - 1, p.strides[i]), multiply_sizes(kernel[i] - 1, p.dilation[i])),
+                  max_tensor_bytes * 4) +
           1 - p.pads_lo[i] - p.pads_hi[i] + extra[i]);
     }
   }

@@ -34,6 +34,12 @@ OutSpecs infer_creation(const InferArgs& a) {
   return {Spec{Shape(p.shape), p.dtype, false, p.device}};
 }
 
+OutSpecs infer_full(const InferArgs& a) {
+  OutSpecs out = infer_creation<FullAttrs>(a);
+  out[0].weak = a.attrs.as<FullAttrs>().weak;
+  return out;
+}
+
 OutSpecs infer_iota(const InferArgs& a) {
   const auto& p = a.attrs.as<IotaAttrs>();
   if (p.axis < 0 || p.axis >= int64_t(p.shape.size()))
@@ -50,7 +56,7 @@ const Op full_op({.name = "full",
                   .kind = OpKind::creation,
                   .dtypes = every_set,
                   .inputs = 0,
-                  .infer = infer_creation<FullAttrs>,
+                  .infer = infer_full,
                   .no_gradient = "it has no operands",
                   .cpu = cpu::full,
                   .ref = ref::full,
@@ -103,9 +109,39 @@ Tensor uninitialised(std::string_view op, Spec spec, const Where& where) {
   }
 }
 }  // namespace
+bool is_open_size(const Tensor& value, Dim& out) {
+  const ThreadState& ts = thread_state();
+  AttrsView attrs;
+  if (!ts.open_sizes || !ts.trace || !value.spec().weak || !value.is_symbolic()) return false;
+  if (!ts.trace->made_by(value, full_op, attrs)) return false;
+  out = attrs.as<FullAttrs>().value.whole;
+  return out.is_open();
+}
+
+Tensor size_tensor(Dim size, DType dtype, Device device, bool weak, const Where& where) {
+  FillValue value{is_bool(dtype) ? Dim(size != 0) : size, double(size.hint()), 0};
+  return apply1(full_op, {}, FullAttrs{{}, dtype, device, value, weak}, where);
+}
+
+Tensor::Tensor(Dim size) {
+  if (size.is_open() && thread_state().trace) [[unlikely]] {
+    *this = size_tensor(size, DType::i64, Device(), true, Where::current());
+  } else {
+    int64_t n = size;
+    *this = scalar(&n, DType::i64, true);
+  }
+}
+
+Tensor size_of(const Tensor& x, int axis, Where where) {
+  return size_tensor(x.dim(axis, where), DType::i64, Device(), false, where);
+}
 
 bool constant_fill(const Tensor& value, DType dtype, FillValue& out) {
   const Spec& s = value.spec();
+  if (Dim open; is_open_size(value, open)) {
+    out = {is_bool(dtype) ? Dim(open != 0) : open, double(open.hint()), 0};
+    return true;
+  }
   if (!s.weak || !s.shape.empty() || value.is_symbolic() || value.rep()->tape || dtype == DType::string) return false;
   if (is_complex(s.dtype)) {
     auto z = value.item<std::complex<double>>();
@@ -171,7 +207,11 @@ Tensor iota(const Shape& shape, int64_t axis, const TensorOptions& options, Wher
 namespace {
 // How many numbers start, start + step, ... lie before stop. Whole numbers are counted in unsigned arithmetic, which
 // the whole range of int64 fits.
-int64_t count_whole(int64_t start, int64_t stop, int64_t step) {
+Dim count_whole(Dim start, Dim stop, Dim step) {
+  if (start.is_open() || stop.is_open()) {  // by arithmetic alone, so that one trace serves all sizes
+    const Dim distance = step > 0 ? stop - start : start - stop, stride = step > 0 ? step : -step;
+    return (larger(distance, 0) + stride - 1) / stride;
+  }
   if (step > 0 ? start >= stop : start <= stop) return 0;
   uint64_t distance = step > 0 ? uint64_t(stop) - uint64_t(start) : uint64_t(start) - uint64_t(stop);
   uint64_t stride = step > 0 ? uint64_t(step) : uint64_t(0) - uint64_t(step);
@@ -181,14 +221,16 @@ int64_t count_whole(int64_t start, int64_t stop, int64_t step) {
 
 Tensor arange(detail::Number start, detail::Number stop, detail::Number step, const TensorOptions& options,
               Where where) {
-  if (step.real == 0) fail("arange", "the step is 0. give a positive or negative one", where);
+  if (step.real() == 0) fail("arange", "the step is 0. give a positive or negative one", where);
   bool whole = start.is_whole && stop.is_whole && step.is_whole;
-  double distance = std::ceil((stop.real - start.real) / step.real);
+  double distance = whole ? 0 : std::ceil((stop.real() - start.real()) / step.real());
   if (!whole && !(distance < 1e15))
-    fail("arange", fmt::format("from {} to {} by {} has no end", start.real, stop.real, step.real), where);
-  int64_t count = whole ? count_whole(start.whole, stop.whole, step.whole) : int64_t(std::max(0.0, distance));
+    fail("arange", fmt::format("from {} to {} by {} has no end", start.real(), stop.real(), step.real()), where);
+  Dim count = whole ? count_whole(start.whole, stop.whole, step.whole) : Dim(int64_t(std::max(0.0, distance)));
   DType dtype = options.dtype.value_or(whole ? i64 : f32);
-  auto value = [&](const detail::Number& n) { return FillValue{n.is_whole ? n.whole : int64_t(n.real), n.real, 0}; };
+  auto value = [&](const detail::Number& n) {
+    return n.is_whole ? FillValue{n.whole, double(n.whole.hint()), 0} : FillValue{int64_t(n.fraction), n.fraction, 0};
+  };
   IotaAttrs a{{count}, 0, dtype, options.device.value_or(default_device()), value(start), value(step)};
   if (whole || !is_integer(dtype)) return apply1(iota_op, {}, a, where);
   // Fractions into integers: each is counted, then cut off.
@@ -267,14 +309,14 @@ Tensor spaced(std::string_view op, double start, double stop, int64_t count, boo
 
 // [rows, columns] with ones where keep(column - row).
 // How far right of the main diagonal each place of a matrix lies.
-Tensor diagonal_distance(int64_t rows, int64_t columns, Device device) {
+Tensor diagonal_distance(Dim rows, Dim columns, Device device) {
   TensorOptions o{i64, device};
   return iota({1, columns}, 1, o) - iota({rows, 1}, 0, o);
 }
 
 template <class F>
-Tensor band(int64_t rows, int64_t columns, const TensorOptions& options, const Where& where, F&& keep) {
-  if (columns == -1) columns = rows;
+Tensor band(Dim rows, Dim columns, const TensorOptions& options, const Where& where, F&& keep) {
+  if (!columns.is_open() && columns == -1) columns = rows;
   if (rows < 0 || columns < 0) fail("eye", fmt::format("negative sizes are not allowed: {}, {}", rows, columns), where);
   if (!executing_eagerly()) {  // no constant as large as the matrix in a graph, and sizes that may be open
     CallerScope caller(where);
@@ -308,11 +350,11 @@ Tensor logspace(double start, double stop, int64_t count, double base, const Ten
   return spaced("logspace", start, stop, count, true, options, where, [base](double x) { return std::pow(base, x); });
 }
 
-Tensor eye(int64_t rows, int64_t columns, int64_t k, const TensorOptions& options, Where where) {
+Tensor eye(Dim rows, Dim columns, int64_t k, const TensorOptions& options, Where where) {
   return band(rows, columns, options, where, [k](const auto& d) { return d == k; });
 }
-Tensor identity(int64_t n, const TensorOptions& options, Where where) { return eye(n, n, 0, options, where); }
-Tensor tri(int64_t rows, int64_t columns, int64_t k, const TensorOptions& options, Where where) {
+Tensor identity(Dim n, const TensorOptions& options, Where where) { return eye(n, n, 0, options, where); }
+Tensor tri(Dim rows, Dim columns, int64_t k, const TensorOptions& options, Where where) {
   return band(rows, columns, options, where, [k](const auto& d) { return d <= k; });
 }
 Tensor tril(const Tensor& x, int64_t k, Where where) { return triangle(x, k, true, "tril", where); }

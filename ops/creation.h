@@ -25,13 +25,16 @@ namespace detail {
 template <class T>
 concept Text = std::convertible_to<T, std::string_view>;
 template <class T>
-concept Element = Scalar<T> || Text<T>;
+concept Element = Scalar<T> || Text<T> || std::same_as<T, Dim>;
 // How elements wait for their tensor: bools as bytes (vector<bool> has no data()), text as std::string.
 template <class T>
-using Stored = std::conditional_t<Text<T>, std::string, std::conditional_t<std::same_as<T, bool>, unsigned char, T>>;
+using Stored = std::conditional_t<
+    Text<T>, std::string,
+    std::conditional_t<std::same_as<T, bool>, unsigned char, std::conditional_t<std::same_as<T, Dim>, int64_t, T>>>;
 template <class T>
 constexpr DType literal_dtype() {
   if constexpr (Text<T>) return DType::string;
+  else if constexpr (std::same_as<T, Dim>) return DType::i64;
   else return dtype_of<T>();
 }
 
@@ -62,10 +65,12 @@ Tensor nested_literal(const List& list, const TensorOptions& options, const Wher
 struct Number {
   template <class T>
     requires std::is_arithmetic_v<T>
-  Number(T v) : is_whole(std::is_integral_v<T>), whole(int64_t(v)), real(double(v)) {}
+  Number(T v) : is_whole(std::is_integral_v<T>), whole(int64_t(v)), fraction(double(v)) {}
+  Number(Dim v) : is_whole(true), whole(v), fraction(0) {}
+  double real() const { return is_whole ? double(whole) : fraction; }
   bool is_whole;
-  int64_t whole;
-  double real;
+  Dim whole;
+  double fraction;  // the number, where it is not whole
 };
 
 }  // namespace detail
@@ -97,6 +102,8 @@ Tensor tensor(const T& v, const TensorOptions& options = {}, Where where = Where
   if constexpr (detail::Text<T>) {
     std::string text(v);
     return detail::literal(&text, DType::string, {}, options, where);
+  } else if constexpr (std::same_as<T, Dim>) {
+    return tensor(int64_t(v), options, where);
   } else {
     return detail::literal(&v, dtype_of<T>(), {}, options, where);
   }
@@ -156,6 +163,10 @@ Tensor empty_like(const Tensor& x, const TensorOptions& options = {}, Where wher
 Tensor full_like(const Tensor& x, const Tensor& value, const TensorOptions& options = {},
                  Where where = Where::current());
 
+// The size of `x` along `axis` as an i64 tensor of shape {}, the same as tensor(x.dim(axis)). Inside a function whose
+// signature leaves that size open it is a value of the graph: one trace is right for every size. Not differentiable.
+Tensor size_of(const Tensor& x, int axis, Where where = Where::current());
+
 // start, start + step, ... up to and without `stop`: i64 where all are whole, f32 otherwise. Throws where step is 0.
 Tensor arange(detail::Number stop, const TensorOptions& options = {}, Where where = Where::current());
 Tensor arange(detail::Number start, detail::Number stop, detail::Number step = 1, const TensorOptions& options = {},
@@ -175,12 +186,12 @@ Tensor logspace(double start, double stop, int64_t count = 50, double base = 10,
                 Where where = Where::current());
 
 // [rows, columns] with ones on diagonal k (above the main one where k > 0). columns = -1: as many as rows.
-Tensor eye(int64_t rows, int64_t columns = -1, int64_t k = 0, const TensorOptions& options = {},
+Tensor eye(Dim rows, Dim columns = -1, int64_t k = 0, const TensorOptions& options = {},
            Where where = Where::current());
 // eye(n).
-Tensor identity(int64_t n, const TensorOptions& options = {}, Where where = Where::current());
+Tensor identity(Dim n, const TensorOptions& options = {}, Where where = Where::current());
 // [rows, columns] with ones on and below diagonal k.
-Tensor tri(int64_t rows, int64_t columns = -1, int64_t k = 0, const TensorOptions& options = {},
+Tensor tri(Dim rows, Dim columns = -1, int64_t k = 0, const TensorOptions& options = {},
            Where where = Where::current());
 // `x` [..., m, n] with zeros above (tril) or below (triu) diagonal k.
 Tensor tril(const Tensor& x, int64_t k = 0, Where where = Where::current());

@@ -151,7 +151,7 @@ Tensor cumlogsumexp(const Tensor& x, const CumulativeOptions& o, Where where) {
   if (o.exclusive) fail("cumlogsumexp", "there is no exclusive form: the logarithm of an empty sum is -inf", where);
   const Tensor line = o.axis ? x : reshape(x, {x.size()});
   const int64_t axis = o.axis ? normal_axis(*o.axis, x.ndim(), "cumlogsumexp", where) : 0;
-  const int64_t n = line.shape()[size_t(axis)];
+  const Dim n = line.shape()[size_t(axis)];
   // logaddexp over distances 1, 2, 4, ...: each step folds in the same number of elements again, none of which can
   // overflow, as exp of a difference to one common maximum could.
   Tensor y = o.reverse ? reverse(line, axis) : line;
@@ -169,7 +169,7 @@ Tensor diff(const Tensor& x, int64_t n, int64_t axis, Where where) {
   axis = normal_axis(axis, x.ndim(), "diff", where);
   Tensor y = x;
   for (; n > 0 && y.shape()[size_t(axis)] > 0; --n) {
-    const int64_t size = y.shape()[size_t(axis)];
+    const Dim size = y.shape()[size_t(axis)];
     const Tensor next = slice_axis(y, axis, 1, size), last = slice_axis(y, axis, 0, size - 1);
     y = is_bool(y.dtype()) ? next != last : next - last;
   }

@@ -102,11 +102,11 @@ class Equation {
   }
 
   void check_sizes() const {
-    std::vector<std::pair<int, int64_t>> sizes;  // label, size
+    std::vector<std::pair<int, Dim>> sizes;  // label, size
     for (size_t i = 0; i < terms.size(); ++i)
       for (size_t a = 0; a < terms[i].labels.size(); ++a) {
         const int l = terms[i].labels[a];
-        const int64_t n = terms[i].t.shape()[a];
+        const Dim n = terms[i].t.shape()[a];
         auto known = std::find_if(sizes.begin(), sizes.end(), [&](const auto& s) { return s.first == l; });
         if (known == sizes.end()) sizes.emplace_back(l, n);
         else if (l >= ellipsis_label && known->second == 1) known->second = n;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <utility>
 
 #include "rill/devices/kernel/convert.h"
@@ -65,6 +66,15 @@ void visit_whole(const Tensor& t, F&& f) {
 
 bool overflows(const Tensor& t, DType dtype) {
   bool does = false;
+  if (Dim size; is_integer(dtype) && is_open_size(t, size)) {
+    visit_dtype(dtype, [&](auto zero) {
+      using To = decltype(zero);
+      if constexpr (std::is_integral_v<To> && sizeof(To) < sizeof(int64_t))
+        does = size < std::numeric_limits<To>::min() || size > std::numeric_limits<To>::max();
+      else does = is_unsigned(dtype) && size < 0;
+    });
+    return does;
+  }
   if (!is_constant(t) || !is_integer(dtype)) return false;
   visit_whole(t, [&](auto x) {
     visit_dtype(dtype, [&](auto zero) {
@@ -76,9 +86,12 @@ bool overflows(const Tensor& t, DType dtype) {
 }
 
 Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where) {
-  if (!is_constant(t) || (t.dtype() == dtype && t.device() == device) || dtype == DType::string)
+  Dim size;
+  const bool open = is_open_size(t, size);
+  if (!(open || is_constant(t)) || (t.dtype() == dtype && t.device() == device) || dtype == DType::string)
     return t.astype(dtype, where);
   check_fits(op, t, dtype, where);
+  if (open) return size_tensor(size, dtype, device, false, where);  // as the C++ number would be converted
   Spec spec;
   spec.dtype = dtype;
   Tensor out = empty_tensor(std::move(spec));
@@ -169,7 +182,8 @@ namespace rill {
 void check_fits(std::string_view op, const Tensor& value, DType dtype, const Where& where) {
   if (!elementwise::overflows(value, dtype)) return;
   std::string number;
-  elementwise::visit_whole(value, [&](auto x) { number = fmt::format("{}", x); });
+  if (Dim size; is_open_size(value, size)) number = fmt::format("{}", size);
+  else elementwise::visit_whole(value, [&](auto x) { number = fmt::format("{}", x); });
   fail(op,
        fmt::format("the C++ integer {} does not fit the {} that it has to become. convert the other operand with "
                    "astype(), or make a tensor of the integer",

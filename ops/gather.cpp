@@ -66,11 +66,11 @@ Shape gathered_shape(const InferArgs& a, int first, const GatherAttrs& g) {
   Shape out;
   for (size_t i = 0; i < whole.size(); ++i) {
     if (int64_t(i) == g.at)
-      for (int64_t n : places) out.push_back(n);
+      for (Dim n : places) out.push_back(n);
     out.push_back(x[size_t(whole[i])]);
   }
   if (g.at == int64_t(whole.size()))
-    for (int64_t n : places) out.push_back(n);
+    for (Dim n : places) out.push_back(n);
   return out;
 }
 
@@ -329,7 +329,7 @@ Tensor gather_nd(const Tensor& x, const Tensor& indices, Where where) {
   return gather(x, columns, g, where);
 }
 
-Tensor segment_sum(const Tensor& updates, const Tensor& ids, int64_t segments, Where where) {
+Tensor segment_sum(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
   CallerScope caller(where);
   if (ids.ndim() != 1 || updates.ndim() < 1 || ids.dim(0) != updates.dim(0))
     fail("segment_sum",

@@ -121,17 +121,22 @@ class Planner {
     seen_advanced_ = last_kind_advanced_ = true;
   }
 
-  int64_t axis_size() const { return x_.shape()[axis_]; }
-  void push_window(int64_t start, int64_t stop, int64_t step, int64_t count) {
+  // Whether they are equal whatever the open sizes are.
+  static bool surely_equal(Dim a, Dim b) {
+    if (a.is_open() || b.is_open()) return a.is_open() && b.is_open() && a.number() == b.number();
+    return a == b;
+  }
+  Dim axis_size() const { return x_.shape()[axis_]; }
+  void push_window(Dim start, Dim stop, int64_t step, Dim count) {
     plan_.window.starts.push_back(start);
     plan_.window.stops.push_back(stop);
     plan_.window.steps.push_back(step);
-    plan_.whole = plan_.whole && start == 0 && step == 1 && count == axis_size();
+    plan_.whole = plan_.whole && surely_equal(start, 0) && step == 1 && surely_equal(count, axis_size());
     ++axis_;
   }
 
-  void add_integer(int64_t i) {
-    int64_t n = axis_size();
+  void add_integer(Dim i) {
+    const Dim n = axis_size();
     if (i < -n || i >= n)
       fail("index", fmt::format("index {} is out of bounds for axis {} of size {}", i, axis_, n), where_);
     see_advanced();
@@ -143,9 +148,9 @@ class Planner {
 
   void add_slice(const Index& s) {
     if (s.step == 0) fail("index", "slice step cannot be zero", where_);
-    int64_t start = s.start.value_or(s.step > 0 ? 0 : slice_max),
-            stop = s.stop.value_or(s.step > 0 ? slice_max : slice_min);
-    int64_t count = slice_range(start, stop, s.step, axis_size()).count;
+    const Dim start = s.start.value_or(s.step > 0 ? 0 : slice_max),
+              stop = s.stop.value_or(s.step > 0 ? slice_max : slice_min);
+    const Dim count = slice_range(start, stop, s.step, axis_size()).count;
     push_window(start, stop, s.step, count);
     plan_.window_shape.push_back(count);
     plan_.shape.push_back(count);
@@ -161,7 +166,7 @@ class Planner {
     plan_.window_shape.push_back(axis_size());
     push_window(0, slice_max, 1, axis_size());
   }
-  void add_index(const Tensor& t, int64_t size) {
+  void add_index(const Tensor& t, Dim size) {
     see_advanced();
     plan_.gather.axes.push_back(int64_t(plan_.shape.size()));
     plan_.shape.push_back(size);

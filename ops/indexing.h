@@ -34,7 +34,7 @@ Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& valu
 Tensor gather_nd(const Tensor& x, const Tensor& indices, Where where = Where::current());
 // `updates` [n, ...] added up into `segments` rows: row s is the sum of those i with ids[i] == s. Ids may be in any
 // order; each must be in [0, segments).
-Tensor segment_sum(const Tensor& updates, const Tensor& ids, int64_t segments, Where where = Where::current());
+Tensor segment_sum(const Tensor& updates, const Tensor& ids, Dim segments, Where where = Where::current());
 
 // Where `x` is not zero: one i64 vector an axis. Not inside `function`: the size depends on values.
 std::vector<Tensor> nonzero(const Tensor& x, Where where = Where::current());

@@ -56,8 +56,8 @@ Tensor view_diagonal(const Tensor& x, AttrsView attrs, const Spec& out) {
 }
 
 // [..., n] on diagonal `k` of zeros [..., rows, columns].
-Tensor embed_diagonal(const Tensor& x, int64_t rows, int64_t columns, int64_t k) {
-  const int64_t n = x.shape().back(), length = k >= 0 ? rows : columns;
+Tensor embed_diagonal(const Tensor& x, Dim rows, Dim columns, int64_t k) {
+  const Dim n = x.shape().back(), length = k >= 0 ? rows : columns;
   std::vector<Padding> widths(size_t(x.ndim()), Padding{});
   widths.back().hi = length - n;
   const Tensor line = expand_dims(n == length ? x : pad(x, widths), k >= 0 ? -1 : -2);
@@ -98,7 +98,7 @@ const Op diagonal_op({
 // The contraction of one axis of each; the checks are in the name of `op`.
 Tensor contract(std::string_view op, const Tensor& a, const Tensor& b, int64_t a_axis, int64_t b_axis,
                 const Where& where) {
-  const int64_t n = a.shape()[size_t(a_axis)], m = b.shape()[size_t(b_axis)];
+  const Dim n = a.shape()[size_t(a_axis)], m = b.shape()[size_t(b_axis)];
   if (n != m)
     reject(op,
            fmt::format("axis {} of the left operand and axis {} of the right differ in size: {} != {}", a_axis, b_axis,
@@ -125,7 +125,7 @@ Tensor diag(const Tensor& x, int offset, Where where) {
     fail("diag",
          fmt::format("the operand must have one axis or two, not {}. operands: {}", x.ndim(), to_string(x.spec())),
          where);
-  const int64_t n = x.shape()[0] + std::abs(int64_t(offset));
+  const Dim n = x.shape()[0] + std::abs(int64_t(offset));
   return embed_diagonal(x, n, n, offset);
 }
 
@@ -160,7 +160,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& a_axes, const Axe
   if (left.size() != right.size())
     reject("tensordot", fmt::format("{} axes on the left and {} on the right", left.size(), right.size()), a, b, where);
   for (size_t i = 0; i < left.size(); ++i) {
-    const int64_t n = a.shape()[size_t(left[i])], m = b.shape()[size_t(right[i])];
+    const Dim n = a.shape()[size_t(left[i])], m = b.shape()[size_t(right[i])];
     if (n != m)
       reject("tensordot",
              fmt::format("axis {} of the left operand and axis {} of the right differ in size: {} != {}", left[i],
@@ -200,7 +200,7 @@ Tensor kron(const Tensor& a, const Tensor& b, Where where) {
   Shape left, right, out;
   for (size_t i = 0; i < n; ++i) {
     const size_t before_a = n - size_t(a.ndim()), before_b = n - size_t(b.ndim());
-    const int64_t p = i < before_a ? 1 : a.shape()[i - before_a], q = i < before_b ? 1 : b.shape()[i - before_b];
+    const Dim p = i < before_a ? Dim(1) : a.shape()[i - before_a], q = i < before_b ? Dim(1) : b.shape()[i - before_b];
     left.push_back(p);
     left.push_back(1);
     right.push_back(1);
@@ -213,7 +213,8 @@ Tensor kron(const Tensor& a, const Tensor& b, Where where) {
 Tensor cross(const Tensor& a, const Tensor& b, int axis, Where where) {
   CallerScope caller(where);
   auto parts = [&](const Tensor& x) {
-    const int64_t at = normal_axis(axis, x.ndim(), "cross", where), n = x.shape()[size_t(at)];
+    const int64_t at = normal_axis(axis, x.ndim(), "cross", where);
+    const Dim n = x.shape()[size_t(at)];
     if (n != 2 && n != 3)
       reject("cross", fmt::format("vectors must have 2 or 3 elements along axis {}, not {}", axis, n), a, b, where);
     return unstack(x, at);

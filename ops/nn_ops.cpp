@@ -78,11 +78,11 @@ Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options, Wher
   return rill::where(bits >= threshold, f * (1 / (1 - rate)), 0);
 }
 
-Tensor one_hot(const Tensor& indices, int64_t depth, const OneHotOptions& options, Where where) {
+Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options, Where where) {
   CallerScope caller(where);
   if (!is_integer(indices.dtype()))
     fail("one_hot", "indices are " + std::string(name(indices.dtype())) + " but must be integers", where);
-  if (depth < 0) fail("one_hot", "depth is " + std::to_string(depth) + " but must not be negative", where);
+  if (depth < 0) fail("one_hot", "depth is " + std::to_string(int64_t(depth)) + " but must not be negative", where);
   const int64_t axis = normal_axis(options.axis, indices.ndim() + 1, "one_hot", where);
   Shape places(size_t(indices.ndim() + 1), 1);
   places[size_t(axis)] = depth;

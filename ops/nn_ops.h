@@ -117,7 +117,7 @@ struct OneHotOptions {
 };
 // A new axis of size `depth` with `on` at the place that each of `indices` names, `off` elsewhere; an index that is not
 // in [0, depth) gives a row of `off`. Throws unless `indices` are integers.
-Tensor one_hot(const Tensor& indices, int64_t depth, const OneHotOptions& options = {}, Where where = Where::current());
+Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options = {}, Where where = Where::current());
 // The rows of `table` that `ids` name: shape ids.shape + table.shape[1:]. Throws unless `ids` are integers.
 Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where = Where::current());
 

@@ -23,7 +23,7 @@ NormShapes layer_norm_shapes(const InferArgs& args) {
   for (int64_t d = 0; d < x.ndim(); ++d) {
     const bool normalised = d >= args.attrs.as<NormParams>().axis;
     if (normalised) s.parameter.push_back(x[size_t(d)]);
-    s.statistics.push_back(normalised ? 1 : x[size_t(d)]);
+    s.statistics.push_back(normalised ? Dim(1) : x[size_t(d)]);
   }
   return s;
 }
@@ -97,8 +97,8 @@ NormAxes layer_norm_axes(const Shape& x, int64_t axis) {
   NormAxes r;
   for (int64_t d = 0; d < x.ndim(); ++d) {
     (d < axis ? r.shared : r.group).push_back(d);
-    r.statistics.push_back(d < axis ? x[size_t(d)] : 1);
-    r.parameter.push_back(d < axis ? 1 : x[size_t(d)]);
+    r.statistics.push_back(d < axis ? x[size_t(d)] : Dim(1));
+    r.parameter.push_back(d < axis ? Dim(1) : x[size_t(d)]);
   }
   return r;
 }
@@ -107,7 +107,7 @@ NormAxes batch_norm_axes(const Shape& x, int64_t axis) {
   NormAxes r;
   for (int64_t d = 0; d < x.ndim(); ++d) {
     if (d != axis) r.group.push_back(d), r.shared.push_back(d);
-    r.statistics.push_back(d == axis ? x[size_t(d)] : 1);
+    r.statistics.push_back(d == axis ? x[size_t(d)] : Dim(1));
   }
   r.parameter = r.statistics;
   return r;
@@ -129,8 +129,8 @@ Tensors norm_grad_vjp(const VjpArgs& a) {
   const Tensor &x = a.in[0], &g = a.in[4], &c = a.cotangent[0];
   const Tensor scale = parameter(a.in[1]), mean = stat(a.in[2]), variance = stat(a.in[3]), gv = stat(a.in[6]);
   const Tensor cs = parameter(a.cotangent[1]), co = parameter(a.cotangent[2]);
-  double n = 1;
-  for (int64_t d : axes.group) n *= double(x.shape()[size_t(d)]);
+  Dim n = 1;
+  for (int64_t d : axes.group) n *= x.shape()[size_t(d)];
   auto mean_of = [&](const Tensor& t) { return sum_over(t, axes.group) / n; };
 
   const Tensor r = rsqrt(variance + params.epsilon), d = x - mean, h = d * r, w = g * scale, e = r * c;
@@ -138,7 +138,7 @@ Tensors norm_grad_vjp(const VjpArgs& a) {
   const Tensor to_w = e - mean_of(e) - h * eh;
   const Tensor to_h = g * cs - e * wh - w * eh;
   const Tensor to_r = sum_over(c * (w - mean_of(w) - h * wh) + to_h * d, axes.group);
-  const Tensor to_x = to_h * r + (2 / n) * gv * c;
+  const Tensor to_x = to_h * r + (2 / double(n)) * gv * c;
   Tensors result{to_x,
                  sum_over(to_w * g, axes.shared),
                  -sum_over(to_x, axes.group),

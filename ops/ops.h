@@ -22,6 +22,7 @@ class TensorArg {
   TensorArg(const Variable& v, Where w = Where::current()) : where(w), own_(v.value()), tensor_(&own_) {}
   template <Scalar S>
   TensorArg(S s, Where w = Where::current()) : where(w), own_(s), tensor_(&own_) {}
+  TensorArg(Dim size, Where w = Where::current()) : where(w), own_(size), tensor_(&own_) {}
   TensorArg(const TensorArg&) = delete;
   const Tensor& operator*() const { return *tensor_; }
 

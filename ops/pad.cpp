@@ -43,11 +43,11 @@ Tensors vjp_pad(const VjpArgs& a) {
   Dims starts, stops, steps;
   bool cut = false;
   for (size_t i = 0; i < in.size(); ++i) {
-    restore[i] = {std::max<int64_t>(-p.lo[i], 0), std::max<int64_t>(-p.hi[i], 0), 0};
-    cut = cut || restore[i].lo || restore[i].hi;
-    int64_t start = std::max<int64_t>(p.lo[i], 0), step = p.interior[i] + 1;
+    restore[i] = {larger(-p.lo[i], 0), larger(-p.hi[i], 0), 0};
+    cut = cut || p.lo[i] < 0 || p.hi[i] < 0;
+    const Dim start = larger(p.lo[i], 0), step = p.interior[i] + 1;
     starts.push_back(start);
-    stops.push_back(in[i] ? start + (in[i] - 1) * step + 1 : start);
+    stops.push_back(larger(start + (in[i] - 1) * step + 1, start));
     steps.push_back(step);
   }
   return {strided_slice(cut ? pad(a.cotangent[0], restore) : a.cotangent[0], starts, stops, steps)};

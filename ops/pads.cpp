@@ -29,7 +29,7 @@ Dims for_each_axis(const Dims& list, size_t n, int64_t otherwise, std::string_vi
     fail(op,
          fmt::format("{} has {} entries for {} axes of space; give one for each, or one for all", what, list.size(), n),
          where);
-  return Dims(n, list.empty() ? otherwise : list[0]);
+  return Dims(n, list.empty() ? Dim(otherwise) : list[0]);
 }
 
 void resolve_padding(const SpacePadding& padding, const Dims& in, const Dims& window, const Dims& strides,
@@ -45,10 +45,9 @@ void resolve_padding(const SpacePadding& padding, const Dims& in, const Dims& wi
       case SpacePadding::Kind::valid: break;
       case SpacePadding::Kind::same: {
         if (strides[i] < 1) break;  // rejected later, by the op
-        if (strides[i] > 1) require_closed(op, in[i], "SAME padding depends on what the stride leaves over", where);
-        const int64_t out = (in[i] + strides[i] - 1) / strides[i];
-        const int64_t total = std::max<int64_t>(
-            0, add_sizes((out - 1) * strides[i] - in[i] + 1, multiply_sizes(window[i] - 1, dilation[i])));
+        const Dim out = (in[i] + strides[i] - 1) / strides[i];
+        const Dim total =
+            larger(0, add_sizes((out - 1) * strides[i] - in[i] + 1, multiply_sizes(window[i] - 1, dilation[i])));
         lo[i] = total / 2;
         hi[i] = total - lo[i];
         break;

@@ -274,7 +274,8 @@ Tensor global_pool(const Op& op, const Tensor& x, Layout layout, bool keepdims, 
 // One axis after the other: equal windows at equal distances are one pool; else a pool of each window, side by side.
 Tensor adaptive_axis(const Op& op, Tensor x, size_t axis, int64_t out, Layout layout, const Where& where) {
   const size_t n = size_t(x.ndim()) - 2;
-  const int64_t at = int64_t(space_axis(layout, axis)), in = x.shape()[size_t(at)];
+  const int64_t at = int64_t(space_axis(layout, axis));
+  const Dim in = x.shape()[size_t(at)];
   Dims window(n, 1);
   if (in % out == 0) {
     window[axis] = in / out;
@@ -283,7 +284,7 @@ Tensor adaptive_axis(const Op& op, Tensor x, size_t axis, int64_t out, Layout la
   require_few_tensors(op.name, out, Where::current());
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < out; ++i) {
-    const int64_t from = i * in / out, to = ((i + 1) * in + out - 1) / out;
+    const Dim from = i * in / out, to = ((i + 1) * in + out - 1) / out;
     window[axis] = to - from;
     parts.push_back(pool(op, slice_axis(x, at, from, to), window, {.layout = layout}, where));
   }
@@ -295,7 +296,7 @@ Tensor adaptive_pool(const Op& op, const Tensor& x, const Dims& out, Layout layo
   const Dims sizes = for_each_axis(out, n, 1, op.name, "out", where);
   Tensor y = x;
   for (size_t i = n; i-- > 0;) {  // the last axis first: of equal elements the first in row-major order wins
-    const int64_t in = x.shape()[space_axis(layout, i)];
+    const Dim in = x.shape()[space_axis(layout, i)];
     if (sizes[i] < 1 || in < 1)
       fail(op.name,
            fmt::format("axis {} of space has {} elements and is to have {}; both must be at least 1", i, in, sizes[i]),

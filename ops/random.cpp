@@ -282,14 +282,14 @@ Tensor categorical(const Tensor& logits, const Shape& leading, const RandomOptio
   CallerScope caller(where);
   if (logits.ndim() == 0) fail("random::categorical", "logits need an axis to choose along", where);
   Shape shape = leading;
-  for (int64_t size : logits.shape()) shape.push_back(size);
+  for (Dim size : logits.shape()) shape.push_back(size);
   // The Gumbel trick: the largest of logits plus noise falls on each index with its probability.
   const DType d = is_floating(logits.dtype()) ? work_dtype(logits.dtype()) : DType::f32;
   const Tensor y = argmax(logits + gumbel(shape, {d, o.key, o.device ? o.device : logits.device()}), -1);
   return astype(y, o.dtype.value_or(DType::i64));
 }
 
-Tensor permutation(int64_t n, const RandomOptions& o, Where where) {
+Tensor permutation(Dim n, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   if (n < 0) fail("random::permutation", fmt::format("n must not be negative: {}", n), where);
   return astype(argsort(draw64({n}, {{}, o.key, o.device}, where)), o.dtype.value_or(DType::i64));
@@ -297,7 +297,7 @@ Tensor permutation(int64_t n, const RandomOptions& o, Where where) {
 
 Tensor shuffle(const Tensor& x, int64_t axis, const RandomOptions& o, Where where) {
   CallerScope caller(where);
-  const int64_t n = x.shape()[size_t(normal_axis(axis, x.ndim(), "random::shuffle", where))];
+  const Dim n = x.shape()[size_t(normal_axis(axis, x.ndim(), "random::shuffle", where))];
   return take(x, permutation(n, {{}, o.key, x.device()}), axis);
 }
 
@@ -305,7 +305,7 @@ Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& o, Where
   CallerScope caller(where);
   if (x.ndim() == 0) fail("random::choice", "draws from a vector: a scalar has nothing to choose from", where);
   require_sound_size("random::choice", Spec{shape, x.dtype(), false, {}}, where);
-  const int64_t n = x.shape()[0], count = shape.numel();
+  const Dim n = x.shape()[0], count = shape.numel();
   if (o.p && o.p->shape() != Shape{n})
     fail("random::choice", fmt::format("p must have shape [{}]. got {}", n, to_string(o.p->spec())), where);
   if (count > 0 && (n == 0 || (!o.replace && count > n)))

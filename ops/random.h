@@ -87,7 +87,7 @@ Tensor laplace(const Shape& shape, const RandomOptions& options = {}, Where wher
 Tensor categorical(const Tensor& logits, const Shape& leading = {}, const RandomOptions& options = {},
                    Where where = Where::current());
 // 0 ... n-1 in random order, i64.
-Tensor permutation(int64_t n, const RandomOptions& options = {}, Where where = Where::current());
+Tensor permutation(Dim n, const RandomOptions& options = {}, Where where = Where::current());
 // The slices of `x` along `axis` in random order.
 Tensor shuffle(const Tensor& x, int64_t axis = 0, const RandomOptions& options = {}, Where where = Where::current());
 

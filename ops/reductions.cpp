@@ -71,7 +71,7 @@ Tensors prod_vjp(const VjpArgs& args) {
   for (size_t i = 0; i < axes.size(); ++i) last.push_back(int64_t(i) - int64_t(axes.size()));
   const Tensor moved = moveaxis(x, Axes(axes), last);
   Shape flat(moved.shape().begin(), moved.shape().end() - axes.size());
-  int64_t folded = 1;
+  Dim folded = 1;
   for (int64_t axis : axes) folded *= x.shape()[size_t(axis)];
   flat.push_back(folded);
   const Tensor rows = reshape(moved, flat);
@@ -312,8 +312,8 @@ Tensor mean(const Tensor& x, const ReduceOptions& options, Where where) {
   const DType out = to_floating(x.dtype());
   const DType in = is_half(out) ? DType::f32 : out;  // sums may leave the range of f16
   const Dims axes = fold_axes(x, options.axis, "mean", where);
-  double n = 1;
-  for (int64_t axis : axes) n *= double(x.shape()[size_t(axis)]);
+  Dim n = 1;
+  for (int64_t axis : axes) n *= x.shape()[size_t(axis)];
   const Tensor wide = in == x.dtype() ? x : astype(x, in);
   const Tensor y = divide(apply1(sum_op, {&wide}, ReduceParams{axes, options.keepdims}, where), n);
   return in == out ? y : astype(y, out);
@@ -325,7 +325,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape, Where where) {
   const int extra = x.ndim() - shape.ndim();
   Axes axes;
   for (int i = 0; i < x.ndim(); ++i) {
-    const int64_t size = x.shape()[size_t(i)], wanted = i < extra ? 1 : shape[size_t(i - extra)];
+    const Dim size = x.shape()[size_t(i)], wanted = i < extra ? Dim(1) : shape[size_t(i - extra)];
     if (wanted != size && wanted != 1) break;
     if (i < extra || size != wanted) axes.push_back(i);
     if (i + 1 == x.ndim() && extra >= 0) {

@@ -8,6 +8,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/elementwise_records.h"
+#include "rill/ops/fill.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 
@@ -81,6 +82,7 @@ namespace {
 // Whether the C++ integer `bound` lies below (or above) all that x's dtype holds, so that it bounds nothing.
 bool bounds_nothing(const Tensor& x, const Tensor& bound, bool below) {
   if (!x.defined() || !bound.defined() || x.spec().weak || !overflows(bound, x.dtype())) return false;
+  if (Dim size; is_open_size(bound, size)) return below == (size < 0);
   return below == (is_signed_int(bound.dtype()) && bound.item<int64_t>() < 0);
 }
 }  // namespace

@@ -18,9 +18,8 @@ Tensor squeeze(const Tensor& x, const Axes& axes, Where where) {
   Dims drop = normal_axes(axes, x.ndim(), "squeeze", where);
   Shape shape;
   for (int i = 0; i < x.ndim(); ++i) {
-    int64_t n = x.shape()[size_t(i)];
+    Dim n = x.shape()[size_t(i)];
     bool named = std::find(drop.begin(), drop.end(), i) != drop.end();
-    if (axes.empty()) require_closed("squeeze", n, "without axes the shape depends on which sizes are 1", where);
     if (named && n != 1)
       fail("squeeze", fmt::format("cannot squeeze axis {} of {}: its size is not 1", i, to_string(x.spec())), where);
     if (!named && (n != 1 || !axes.empty())) shape.push_back(n);
@@ -34,7 +33,7 @@ Tensor expand_dims(const Tensor& x, const Axes& axes, Where where) {
   Shape shape;
   size_t from = 0;
   for (int64_t i = 0; i < ndim; ++i)
-    shape.push_back(std::find(added.begin(), added.end(), i) != added.end() ? 1 : x.shape()[from++]);
+    shape.push_back(std::find(added.begin(), added.end(), i) != added.end() ? Dim(1) : x.shape()[from++]);
   return reshape(x, shape, where);
 }
 
@@ -53,7 +52,7 @@ Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where) 
   Axes order(size_t(x.ndim()), -1);
   for (size_t i = 0; i < source.size(); ++i) order[size_t(target[i])] = source[i];
   int64_t next = 0;
-  for (int64_t& place : order) {
+  for (Dim& place : order) {
     if (place >= 0) continue;
     while (std::find(source.begin(), source.end(), next) != source.end()) ++next;
     place = next++;
@@ -68,7 +67,7 @@ Tensor flatten(const Tensor& x, int64_t start, int64_t end, Where where) {
   if (start > end) fail("flatten", fmt::format("axis {} comes after axis {}", start, end), where);
   Shape shape;
   for (int64_t i = 0; i < x.ndim(); ++i) {
-    int64_t n = x.shape()[size_t(i)];
+    const Dim n = x.shape()[size_t(i)];
     if (i > start && i <= end) shape.back() *= n;
     else shape.push_back(n);
   }
@@ -141,10 +140,11 @@ Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes, Where where) {
          where);
   Tensor out = x;
   for (size_t i = 0; i < axes.size(); ++i) {
-    int64_t axis = normal_axis(axes[i], x.ndim(), "roll", where), n = x.shape()[size_t(axis)];
+    const int64_t axis = normal_axis(axes[i], x.ndim(), "roll", where);
+    const Dim n = x.shape()[size_t(axis)];
     if (n == 0) continue;
-    int64_t by = (shift[shift.size() == 1 ? 0 : i] % n + n) % n;
-    if (by) out = concat({slice_axis(out, axis, n - by, n), slice_axis(out, axis, 0, n - by)}, axis);
+    const Dim by = (shift[shift.size() == 1 ? 0 : i] % n + n) % n;
+    if (by != 0) out = concat({slice_axis(out, axis, n - by, n), slice_axis(out, axis, 0, n - by)}, axis);
   }
   return out;
 }
@@ -156,18 +156,18 @@ Tensor tile(const Tensor& x, const Axes& reps, Where where) {
   size_t n = std::max(size_t(x.ndim()), reps.size());
   Shape split, wide, joined;  // [1, n0, 1, n1, ..], [r0, n0, r1, n1, ..], [r0 * n0, r1 * n1, ..]
   for (size_t i = 0; i < n; ++i) {
-    int64_t size = i + size_t(x.ndim()) >= n ? x.shape()[i + size_t(x.ndim()) - n] : 1;
-    int64_t times = i + reps.size() >= n ? reps[i + reps.size() - n] : 1;
+    Dim size = i + size_t(x.ndim()) >= n ? x.shape()[i + size_t(x.ndim()) - n] : Dim(1);
+    Dim times = i + reps.size() >= n ? reps[i + reps.size() - n] : Dim(1);
     if (times < 0) fail("tile", fmt::format("a number of repetitions is {}. it must not be negative", times), where);
-    for (int64_t s : {int64_t(1), size}) split.push_back(s);
-    for (int64_t s : {times, size}) wide.push_back(s);
+    for (Dim s : {Dim(1), size}) split.push_back(s);
+    for (Dim s : {times, size}) wide.push_back(s);
   }
   Tensor repeated = broadcast_to(reshape(x, split), wide);  // what is too large goes no further
   for (size_t i = 0; i < n; ++i) joined.push_back(wide[2 * i] * wide[2 * i + 1]);
   return reshape(repeated, joined);
 }
 
-Tensor repeat(const Tensor& x, int64_t times, std::optional<int64_t> axis, Where where) {
+Tensor repeat(const Tensor& x, Dim times, std::optional<int64_t> axis, Where where) {
   CallerScope caller(where);
   if (times < 0) fail("repeat", fmt::format("the number of repetitions is {}. it must not be negative", times), where);
   if (!axis) return repeat(ravel(x), times, 0);
@@ -215,10 +215,10 @@ Tensor space_to_depth(const Tensor& x, int64_t block, Where where) {
   CallerScope caller(where);
   require_image(x, block, "space_to_depth", where);
   const Shape& s = x.shape();
-  if (s[1] % block || s[2] % block)
+  if (s[1] % block != 0 || s[2] % block != 0)
     fail("space_to_depth", fmt::format("height and width of {} are not multiples of {}", to_string(x.spec()), block),
          where);
-  int64_t h = s[1] / block, w = s[2] / block;
+  const Dim h = s[1] / block, w = s[2] / block;
   Tensor blocks = transpose(reshape(x, {s[0], h, block, w, block, s[3]}), {0, 1, 3, 2, 4, 5});
   return reshape(blocks, {s[0], h, w, block * block * s[3]});
 }
@@ -227,10 +227,10 @@ Tensor depth_to_space(const Tensor& x, int64_t block, Where where) {
   CallerScope caller(where);
   require_image(x, block, "depth_to_space", where);
   const Shape& s = x.shape();
-  if (s[3] % (block * block))
+  if (s[3] % (block * block) != 0)
     fail("depth_to_space",
          fmt::format("the channels of {} are not a multiple of {}", to_string(x.spec()), block * block), where);
-  int64_t c = s[3] / (block * block);
+  const Dim c = s[3] / (block * block);
   Tensor pixels = transpose(reshape(x, {s[0], s[1], s[2], block, block, c}), {0, 1, 3, 2, 4, 5});
   return reshape(pixels, {s[0], s[1] * block, s[2] * block, c});
 }

@@ -34,7 +34,7 @@ Tensor strided_slice(const Tensor& x, const Dims& starts, const Dims& stops, con
 Tensor update_slice(const Tensor& x, const Tensor& value, const Dims& starts, const Dims& stops, const Dims& steps = {},
                     Where where = Where::current());
 // The elements start, start + 1, ..., stop - 1 along `axis`.
-Tensor slice_axis(const Tensor& x, int64_t axis, int64_t start, int64_t stop, Where where = Where::current());
+Tensor slice_axis(const Tensor& x, int64_t axis, Dim start, Dim stop, Where where = Where::current());
 
 // The shape that both broadcast to. Throws where there is none.
 Shape broadcast_shapes(const Shape& a, const Shape& b, Where where = Where::current());
@@ -82,7 +82,7 @@ Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes = {}, Where whe
 // `x` laid side by side reps[i] times along axis i.
 Tensor tile(const Tensor& x, const Axes& reps, Where where = Where::current());
 // Each element `times` times along `axis`; of the flattened `x` where there is no axis.
-Tensor repeat(const Tensor& x, int64_t times, std::optional<int64_t> axis = {}, Where where = Where::current());
+Tensor repeat(const Tensor& x, Dim times, std::optional<int64_t> axis = {}, Where where = Where::current());
 // Element i along `axis` times[i] times.
 Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<int64_t> axis = {},
               Where where = Where::current());
@@ -94,7 +94,8 @@ Tensor depth_to_space(const Tensor& x, int64_t block, Where where = Where::curre
 
 // How an axis is padded: lo before, hi after (negative ones cut off), interior between neighbours.
 struct Padding {
-  int64_t lo = 0, hi = 0, interior = 0;
+  Dim lo = 0, hi = 0;
+  int64_t interior = 0;
 };
 enum class PadMode : uint8_t { edge, reflect, symmetric, wrap };
 // Padded with `value`, converted to x's dtype. One Padding serves all axes.

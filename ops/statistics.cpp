@@ -27,10 +27,15 @@ Axes every_axis(const Tensor& x, const Axes& axes, std::string_view op, const Wh
   for (int i = 0; i < x.ndim(); ++i) all_axes.push_back(i);
   return all_axes;
 }
-int64_t folded_count(const Tensor& x, const Axes& axes) {
-  int64_t n = 1;
+Dim folded_count(const Tensor& x, const Axes& axes) {
+  Dim n = 1;
   for (int64_t axis : axes) n *= x.shape()[size_t(axis)];
   return n;
+}
+// What a sum of `n` squares is divided by: whole corrections leave an open size open.
+Tensor degrees_left(Dim n, double correction) {
+  if (correction == std::floor(correction) && std::abs(correction) < 1e9) return larger(0, n - int64_t(correction));
+  return std::max(0.0, double(n) - correction);
 }
 // sum, max, ... over `axes`, which is empty for "none" here, not for "all".
 using Fold = Tensor (*)(const Tensor&, const ReduceOptions&, Where);
@@ -73,8 +78,7 @@ Tensor var(const Tensor& x, const VarianceOptions& o, Where where) {
   const Tensor w = to_work(x);
   const Axes axes = every_axis(x, o.axis, "var", where);
   const Tensor squares = magnitude_squared(w - fold(mean, w, axes, true));
-  const double n = std::max(0.0, double(folded_count(x, axes)) - o.correction);
-  return from_work(fold(sum, squares, axes, o.keepdims) / n, x.dtype());
+  return from_work(fold(sum, squares, axes, o.keepdims) / degrees_left(folded_count(x, axes), o.correction), x.dtype());
 }
 
 Tensor stddev(const Tensor& x, const VarianceOptions& o, Where where) {
@@ -123,12 +127,12 @@ Tensor norm(const Tensor& x, const NormOptions& o, Where where) {
 Tensor median(const Tensor& x, const ReduceOptions& o, Where where) {
   CallerScope caller(where);
   const Axes axes = every_axis(x, o.axis, "median", where);
-  const int64_t n = folded_count(x, axes);
+  const Dim n = folded_count(x, axes);
   const Shape result = fold(sum, x, axes, o.keepdims).shape();
   if (n == 0) return full(result, std::nan(""), {work_dtype(x.dtype()), x.device()});
   const Tensor rows = sort(rows_of(x, axes));
   const Tensor low = slice_axis(rows, -1, (n - 1) / 2, (n - 1) / 2 + 1), high = slice_axis(rows, -1, n / 2, n / 2 + 1);
-  Tensor y = n % 2 ? to_work(low) : (to_work(low) + to_work(high)) / 2;
+  Tensor y = n % 2 != 0 ? to_work(low) : (to_work(low) + to_work(high)) / 2;
   if (has_nan(x.dtype())) {
     const Tensor last = slice_axis(rows, -1, n - 1, n);  // where NaNs are
     y = rill::where(isnan(last), last, y);
@@ -139,7 +143,7 @@ Tensor median(const Tensor& x, const ReduceOptions& o, Where where) {
 Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
   CallerScope caller(where);
   const Axes axes = every_axis(x, o.axis, "quantile", where);
-  const int64_t n = folded_count(x, axes);
+  const Dim n = folded_count(x, axes);
   if (n == 0) fail("quantile", fmt::format("there is no element to choose from in {}", to_string(x.spec())), where);
   if (q.ndim() > 1) fail("quantile", fmt::format("q must be a scalar or a vector. got {}", to_string(q.spec())), where);
   if (!q.is_symbolic()) {
@@ -148,7 +152,7 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Wher
       if (!(share >= 0 && share <= 1)) fail("quantile", "Quantiles must be in the range [0, 1]", where);
   }
   const Tensor rows = sort(rows_of(x, axes));
-  const Tensor place = astype(q, DType::f64) * double(n - 1), below = floor(place);
+  const Tensor place = astype(q, DType::f64) * (n - 1), below = floor(place);
   const Tensor index = astype(below, DType::i64);
   const Tensor low = to_work(take(rows, index, -1)), high = to_work(take(rows, minimum(index + 1, n - 1), -1));
   const Tensor t = astype(place - below, low.dtype()), gap = high - low;
@@ -249,7 +253,7 @@ Tensor cov(const Tensor& x, double correction, Where where) {
   const Tensor rows = to_work(x.ndim() == 1 ? reshape(x, {1, x.size()}) : x);
   const Tensor d = rows - mean(rows, {.axis = 1, .keepdims = true});
   const Tensor turned = transpose(is_complex(d.dtype()) ? conj(d) : d);
-  const Tensor c = matmul(d, turned) / std::max(0.0, double(rows.shape()[1]) - correction);
+  const Tensor c = matmul(d, turned) / degrees_left(rows.shape()[1], correction);
   return from_work(x.ndim() == 1 ? reshape(c, {}) : c, x.dtype());
 }
 
@@ -265,7 +269,7 @@ Tensor corrcoef(const Tensor& x, Where where) {
 
 namespace {
 // How often each of 0 ... n-1 stands in the integers `ids`; others are left out.
-Tensor count_ids(const Tensor& ids, int64_t n) {
+Tensor count_ids(const Tensor& ids, Dim n) {
   const Tensor wide = astype(ids, DType::i64);
   const Tensor bin = where((wide >= 0) & (wide < n), wide, n);
   return slice_axis(segment_sum(ones_like(bin), bin, n + 1), 0, 0, n);

@@ -220,10 +220,11 @@ namespace {
 
 // --- strided_slice ---------------------------------------------------------------------------------------------------
 
-Shape without(const Shape& shape, const Dims& drop) {
-  Shape out;
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (std::find(drop.begin(), drop.end(), int64_t(i)) == drop.end()) out.push_back(shape[i]);
+template <class List>
+List without(const List& list, const Dims& drop) {
+  List out;
+  for (size_t i = 0; i < list.size(); ++i)
+    if (std::find(drop.begin(), drop.end(), int64_t(i)) == drop.end()) out.push_back(list[i]);
   return out;
 }
 
@@ -254,12 +255,16 @@ OutSpecs infer_slice(const InferArgs& a) {
 Tensor view_slice(const Tensor& in, AttrsView attrs, const Spec& out) {
   const auto& s = attrs.as<SliceAttrs>();
   Window w = slice_window(in.shape(), in.strides(), s);
-  Strides strides = s.drop.empty() ? w.strides : Strides(without(w.strides, s.drop));
+  Strides strides = s.drop.empty() ? w.strides : without(w.strides, s.drop);
   return strong_view(in, out.shape, std::move(strides), w.offset);
 }
 
 // The sizes of the slice with its dropped axes.
-Shape window_shape(const Shape& in, const SliceAttrs& s) { return slice_window(in, Strides(in.size(), 0), s).shape; }
+Shape window_shape(const Shape& in, const SliceAttrs& s) {
+  Shape shape;
+  for (size_t i = 0; i < in.size(); ++i) shape.push_back(slice_range(s.starts[i], s.stops[i], s.steps[i], in[i]).count);
+  return shape;
+}
 
 // Zeros around and between the cotangent's elements, which were `step` apart.
 Tensors vjp_slice(const VjpArgs& a) {
@@ -267,15 +272,16 @@ Tensors vjp_slice(const VjpArgs& a) {
   const Shape& in = a.in[0].shape();
   Shape full = window_shape(in, s);
   Tensor ct = s.drop.empty() ? a.cotangent[0] : reshape(a.cotangent[0], full);
-  if (full.numel() == 0) return {zeros(in, {a.in[0].dtype(), a.in[0].device()})};
+  const bool dense = std::all_of(s.steps.begin(), s.steps.end(), [](int64_t step) { return step == 1 || step == -1; });
+  if (!dense && full.numel() == 0) return {zeros(in, {a.in[0].dtype(), a.in[0].device()})};
   Axes backwards;
   std::vector<Padding> widths(in.size());
   for (size_t i = 0; i < in.size(); ++i) {
-    SliceRange r = slice_range(s.starts[i], s.stops[i], s.steps[i], in[i]);
-    int64_t step = std::abs(s.steps[i]), last = r.first + (r.count - 1) * s.steps[i];
+    const SliceRange r = slice_range(s.starts[i], s.stops[i], s.steps[i], in[i]);
+    const int64_t step = std::abs(int64_t(s.steps[i]));
+    const Dim reach = (r.count - 1) * step, low = s.steps[i] < 0 ? r.first - reach : r.first;
     if (s.steps[i] < 0) backwards.push_back(int64_t(i));
-    int64_t low = std::min(r.first, last), high = std::max(r.first, last);
-    widths[i] = {low, in[i] - 1 - high, r.count > 1 ? step - 1 : 0};
+    widths[i] = {low, in[i] - 1 - (low + reach), step > 1 && r.count > 1 ? step - 1 : 0};
   }
   if (!backwards.empty()) ct = reverse(ct, backwards);
   return {pad(ct, widths)};
@@ -386,7 +392,7 @@ Tensor update_slice(const Tensor& x, const Tensor& value, const Dims& starts, co
   return detail::update_window(x, value, slice_attrs(x, starts, stops, steps), where);
 }
 
-Tensor slice_axis(const Tensor& x, int64_t axis, int64_t start, int64_t stop, Where where) {
+Tensor slice_axis(const Tensor& x, int64_t axis, Dim start, Dim stop, Where where) {
   SliceAttrs s = slice_attrs(x, {}, {}, {});
   size_t a = size_t(normal_axis(axis, x.ndim(), "slice", where));
   s.starts[a] = start;
@@ -415,7 +421,7 @@ Tensor update_window(const Tensor& x, const Tensor& value, const SliceAttrs& s, 
 Shape broadcast_shapes(const Shape& a, const Shape& b, Where where) {
   Shape out(a.size() > b.size() ? a : b);
   for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
-    int64_t m = a[a.size() - i], n = b[b.size() - i];
+    const Dim m = a[a.size() - i], n = b[b.size() - i];
     if (m != n && m != 1 && n != 1)
       fail("broadcast",
            fmt::format("shapes {} and {} do not broadcast: {} != {}. sizes must be equal, or 1, counted "

@@ -16,11 +16,11 @@ inline constexpr std::nullopt_t none = std::nullopt;
 
 // Half open, as in Python: slice(start, stop, step); `none` leaves an end open, negative ends count from the back.
 struct Slice {
-  std::optional<int64_t> start, stop;
+  std::optional<Dim> start, stop;
   int64_t step = 1;
 };
-constexpr Slice slice(std::optional<int64_t> stop) { return {none, stop, 1}; }
-constexpr Slice slice(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step = 1) {
+constexpr Slice slice(std::optional<Dim> stop) { return {none, stop, 1}; }
+constexpr Slice slice(std::optional<Dim> start, std::optional<Dim> stop, int64_t step = 1) {
   return {start, stop, step};
 }
 
@@ -34,6 +34,7 @@ struct All {
 // `any` in a signature is an open size; as a function, any(x, axis) is true where at least one element is.
 struct Any {
   constexpr operator int64_t() const { return open_size; }
+  constexpr operator Dim() const { return open_size; }
   Tensor operator()(const Tensor& x, Where where = Where::current()) const;
   Tensor operator()(const Tensor& x, const ReduceOptions& options, Where where = Where::current()) const;
   template <int = 0>  // see RILL_REDUCTION in ops/reductions.h
@@ -53,7 +54,8 @@ class Index {
   enum class Kind : uint8_t { absent, integer, slice, newaxis, ellipsis, tensor };
   Index() = default;
   template <std::integral I>
-  Index(I i) : kind(Kind::integer), start(int64_t(i)) {}
+  Index(I i) : kind(Kind::integer), start(Dim(i)) {}
+  Index(Dim i) : kind(Kind::integer), start(i) {}
   Index(All) : kind(Kind::slice) {}
   Index(const Slice& s) : kind(Kind::slice), start(s.start), stop(s.stop), step(s.step) {}
   Index(NewAxis) : kind(Kind::newaxis) {}
@@ -61,7 +63,7 @@ class Index {
   Index(const Tensor& t) : kind(Kind::tensor), tensor(&t) {}  // bool mask, or integers
 
   Kind kind = Kind::absent;
-  std::optional<int64_t> start, stop;  // an integer index is in `start`
+  std::optional<Dim> start, stop;  // an integer index is in `start`
   int64_t step = 1;
   const Tensor* tensor = nullptr;  // lives as long as the indexing expression
 };

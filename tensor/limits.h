@@ -3,6 +3,7 @@
 // and bytes without a thought.
 #pragma once
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <string>
 
@@ -20,8 +21,9 @@ inline constexpr int64_t max_tensors = int64_t(1) << 22;
 // Whether all sizes are zero or more and the tensor keeps to those limits.
 inline bool has_sound_size(const Spec& s) {
   int64_t bytes = int64_t(size_of(s.dtype));
-  for (int64_t n : s.shape)
-    if (n < 0 || __builtin_mul_overflow(bytes, std::max<int64_t>(n, 1), &bytes)) return false;
+  for (Dim d : s.shape)  // of a trace, for the sizes that it is made with; infer() checks others
+    if (const int64_t n = d.hint(); n < 0 || __builtin_mul_overflow(bytes, std::max<int64_t>(n, 1), &bytes))
+      return false;
   return bytes <= max_tensor_bytes && s.shape.ndim() <= max_tensor_axes;
 }
 // What is wrong with one that has not.
@@ -42,6 +44,18 @@ constexpr int64_t add_sizes(int64_t a, int64_t b) {
   int64_t sum = 0;
   if (!__builtin_add_overflow(a, b, &sum)) return sum;
   return a < 0 ? INT64_MIN : INT64_MAX;
+}
+
+// Of open sizes, which stay open.
+template <class A, class B>
+  requires(std::same_as<A, Dim> || std::same_as<B, Dim>)
+constexpr Dim multiply_sizes(A a, B b) {
+  return Dim(a).is_open() || Dim(b).is_open() ? Dim(a) * b : Dim(multiply_sizes(int64_t(a), int64_t(b)));
+}
+template <class A, class B>
+  requires(std::same_as<A, Dim> || std::same_as<B, Dim>)
+constexpr Dim add_sizes(A a, B b) {
+  return Dim(a).is_open() || Dim(b).is_open() ? Dim(a) + b : Dim(add_sizes(int64_t(a), int64_t(b)));
 }
 
 }  // namespace rill

@@ -14,10 +14,10 @@ std::string to_string(const Shape& s) {
 bool broadcast_into(Shape& acc, const Shape& s) {
   while (acc.size() < s.size()) acc.insert(0, 1);
   for (size_t i = 1; i <= s.size(); ++i) {
-    int64_t &a = acc[acc.size() - i], b = s[s.size() - i];
-    if (a == b || b == 1) continue;
-    if (a != 1) return false;
-    a = b;
+    Dim &a = acc[acc.size() - i], b = s[s.size() - i];
+    if (b == 1) continue;
+    if (a == 1) a = b;  // where both are 1 too, so that an open size stays one
+    else if (a != b) return false;
   }
   return true;
 }

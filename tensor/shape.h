@@ -1,8 +1,9 @@
-// Shapes, strides and axes: short lists of int64, kept inside the object up to six of them.
+// Shapes, strides and axes: short lists of numbers, kept inside the object up to six of them.
 #pragma once
 #include <cstdint>
 #include <string>
 
+#include "rill/tensor/dim.h"
 #include "rill/tensor/small_vec.h"
 
 namespace rill {
@@ -10,8 +11,9 @@ namespace rill {
 // A size that a signature leaves open; users write `any` (index.h): spec(f32, {any, 8}). Printed as '?'.
 inline constexpr int64_t open_size = -1;
 
-using Dims = SmallVec<int64_t, 6>;
-using Strides = Dims;  // in elements, may be zero (broadcast) or negative (reversed)
+using Dims = SmallVec<Dim, 6>;      // sizes, positions and what is made from them
+using Ints = SmallVec<int64_t, 6>;  // plain numbers: indices into memory, counters
+using Strides = Ints;               // in elements, may be zero (broadcast) or negative (reversed)
 
 // The size along each axis; {} is a scalar. Sizes are zero or more, or open_size in a signature.
 class Shape : public Dims {
@@ -21,9 +23,9 @@ class Shape : public Dims {
   Shape(const Dims& d) : Dims(d) {}
   Shape(Dims&& d) noexcept : Dims(std::move(d)) {}
   // Number of elements, the product of the sizes; 1 for {}.
-  int64_t numel() const {
-    int64_t n = 1;
-    for (int64_t d : *this) n *= d;
+  Dim numel() const {
+    Dim n = 1;
+    for (Dim d : *this) n *= d;
     return n;
   }
   int ndim() const { return int(size()); }
@@ -43,6 +45,7 @@ class Axes : public Dims {
   Axes() = default;
   Axes(int64_t axis) : Dims({axis}) {}
   Axes(int axis) : Dims({int64_t(axis)}) {}
+  Axes(Dim axis) : Dims({axis}) {}
   Axes(const Dims& d) : Dims(d) {}
 };
 

@@ -65,18 +65,24 @@ class Tensor {
   // A weak scalar: shape {}, on the CPU, and it takes the dtype of the tensor it meets.
   template <Scalar T>
   Tensor(T value) : Tensor(scalar(&value, dtype_of<T>(), true)) {}
+  // A size as a weak scalar; while its trace is open, a value that is right for every size.
+  Tensor(Dim size);
   explicit Tensor(Ref<TensorRep> rep) : rep_(std::move(rep)) {}
 
   bool defined() const { return bool(rep_); }
   const Shape& shape() const { return checked().spec.shape; }
   // The size of one axis; negative axes count from the back. Throws where there is no such axis.
-  int64_t dim(int axis, Where where = Where::current()) const;
+  Dim dim(int axis, Where where = Where::current()) const;
   DType dtype() const { return checked().spec.dtype; }
   Device device() const { return checked().spec.device; }
   int ndim() const { return int(checked().spec.shape.size()); }
-  int64_t size() const { return checked().spec.shape.numel(); }
+  Dim size() const { return checked().spec.shape.numel(); }
   const Spec& spec() const { return checked().spec; }
-  const Strides& strides() const { return checked().strides; }
+  const Strides& strides() const {
+    if (checked().trace) [[unlikely]]
+      look_at_sizes();
+    return rep_->strides;
+  }
   // Whether the elements lie row-major without gaps.
   bool is_contiguous() const;
   // Inside `function`, a tensor that stands for a value of the graph and has no elements to read.
@@ -145,6 +151,7 @@ class Tensor {
     return *rep_;
   }
   [[noreturn]] static void fail_undefined();
+  void look_at_sizes() const;
   void read_item(void* out, DType as, const Where& where) const;
   void read_all(void* out, DType as, const Where& where) const;
   const void* host_data(DType as, const Where& where) const;

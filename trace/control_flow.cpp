@@ -363,8 +363,8 @@ std::vector<Tensor> run_while(const Flat& init, const FlatFn& cond_fn, const Fla
 
 namespace {
 
-int64_t length_of(const Flat& xs, const ScanOptions& options, const Where& where) {
-  std::optional<int64_t> n = options.length;
+Dim length_of(const Flat& xs, const ScanOptions& options, const Where& where) {
+  std::optional<Dim> n = options.length;
   if (n && *n < 0) fail("scan", fmt::format("the length is {} and must not be negative", *n), where);
   for (size_t k = 0; k < xs.tensors.size(); ++k) {
     const Spec& s = xs.tensors[k].spec();
@@ -407,7 +407,7 @@ ScanBody trace_step(const Flat& init, const Flat& xs, const FlatStepFn& fn, cons
   return {std::move(g), ys};
 }
 
-Spec stacked_spec(const Spec& y, int64_t n) {
+Spec stacked_spec(const Spec& y, Dim n) {
   Spec s = y;
   s.shape.insert(0, n);
   return s;
@@ -415,7 +415,7 @@ Spec stacked_spec(const Spec& y, int64_t n) {
 
 using ScanResult = std::pair<std::vector<Tensor>, std::vector<Tensor>>;
 
-ScanResult trace_scan(const Flat& init, const Flat& xs, int64_t n, const FlatStepFn& fn, const ScanOptions& options,
+ScanResult trace_scan(const Flat& init, const Flat& xs, Dim n, const FlatStepFn& fn, const ScanOptions& options,
                       const Where& where) {
   ScanBody body = trace_step(init, xs, fn, where);
   Outside outside({&body.graph, 1});
@@ -444,7 +444,7 @@ ScanResult trace_scan(const Flat& init, const Flat& xs, int64_t n, const FlatSte
 
 std::pair<std::vector<Tensor>, std::vector<Tensor>> run_scan(const Flat& init, const Flat& xs, const FlatStepFn& fn,
                                                              const ScanOptions& options, const Where& where) {
-  int64_t n = length_of(xs, options, where);
+  const Dim n = length_of(xs, options, where);
   if (!executing_eagerly()) return trace_scan(init, xs, n, fn, options, where);
   ScanResult out{init.tensors, {}};
   if (n == 0) {
@@ -458,7 +458,7 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> run_scan(const Flat& init, c
   std::vector<std::vector<Tensor>> rows;  // of each y
   Flat now = init;
   for (int64_t step = 0; step < n; ++step) {
-    int64_t i = options.reverse ? n - 1 - step : step;
+    int64_t i = options.reverse ? int64_t(n) - 1 - step : step;
     std::vector<Tensor> in = now.tensors;
     for (const Tensor& t : xs.tensors) in.push_back(t(i));
     FlatStep next = fn(in);

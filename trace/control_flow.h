@@ -29,8 +29,8 @@ struct WhileOptions {
 };
 
 struct ScanOptions {
-  bool reverse = false;                // from the last row to the first; row i of ys still belongs to row i of xs
-  std::optional<int64_t> length = {};  // the number of steps; where there are xs it must be theirs
+  bool reverse = false;            // from the last row to the first; row i of ys still belongs to row i of xs
+  std::optional<Dim> length = {};  // the number of steps; where there are xs it must be theirs
 };
 
 namespace detail {

@@ -137,7 +137,7 @@ struct Loop {
   std::span<const Tensor> carried_bar, y_bar, saved_bar;  // cotangents; undefined where none arrived
   std::span<const Tensor> saved;                          // carried before each step, stacked
   Tensor count;                                           // steps, where the number is known at run time only
-  int64_t length;
+  Dim length;
   bool reverse;
 };
 

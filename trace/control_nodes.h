@@ -46,7 +46,7 @@ struct ControlAttrs {
   std::vector<std::shared_ptr<const InnerGraph>> graphs;
   std::vector<Spec> outputs;
   int carried = 0, scanned = 0;  // how many operands are carried and scanned over
-  int64_t length = -1;           // scan: rows; while_loop: at most so many steps, -1: without end
+  Dim length = -1;               // scan: rows; while_loop: at most so many steps, -1: without end
   bool reverse = false;          // scan: from the last row to the first
   bool counted = false;  // scan: only the first `steps` rows, a number known at run time; other rows of ys are 0
   bool saves = false;    // keeps what a gradient needs: carried before each step

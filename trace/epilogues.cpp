@@ -234,9 +234,9 @@ class Finder {
     if (shape.size() > result.size()) return false;
     for (size_t i = 0; i < result.size(); ++i) {
       const size_t missing = result.size() - shape.size();
-      const int64_t size = i < missing ? 1 : shape[i - missing];
+      const int64_t size = i < missing ? Dim(1) : shape[i - missing];
       const bool in_row = i + row_axes >= result.size();
-      if (size != (in_row ? result[i] : 1)) return false;
+      if (size != (in_row ? result[i] : Dim(1))) return false;
     }
     return true;
   }

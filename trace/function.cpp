@@ -22,7 +22,7 @@ FunctionCore::~FunctionCore() { delete state_; }
 // Called with the mutex held.
 Shared<FunctionCore::Instance> FunctionCore::find(const FunctionKey& key) {
   State& s = *state_;
-  SmallVec<int64_t, 4> sizes;
+  OpenPattern::Sizes sizes;
   auto look = [&](const Shared<Trace>& t) -> Shared<Instance> {
     if (!t->serves(key, sizes)) return nullptr;
     for (const auto& i : t->instances)
@@ -117,11 +117,14 @@ std::string FunctionCore::explain() const {
   std::string text = fmt::format("function '{}': {} trace{}\n", name_, state_->traced, state_->traced == 1 ? "" : "s");
   for (const auto& t : state_->traces) {
     text += fmt::format("  trace {} for {}: {}\n", t->number, print_specs(t->key.leaves), t->reason);
+    if (t->dims)
+      for (const DimTable::Guard& g : t->dims->guards()) text += "   only where " + t->dims->text(g) + "\n";
     for (const auto& i : t->instances) {
       if (!t->open.empty()) {
         std::vector<Tensor> leaves;
         for (size_t k = 0; k < t->key.leaves.size(); ++k)
-          leaves.push_back(make_stand_in(t->open.with_sizes(t->key.leaves[k].spec(), k, i->sizes)));
+          leaves.push_back(
+              make_stand_in(t->open.with_sizes(t->key.leaves[k].spec(), k, Dims(i->sizes.begin(), i->sizes.end()))));
         text += fmt::format("   sizes {}:\n", print_specs(leaves));
       }
       text += fmt::format("    {} nodes traced, {} kept\n", t->traced_nodes, i->graph->graph().nodes().size());
@@ -157,7 +160,8 @@ bool FunctionCore::verify(Body& body, const Where& where) {
     body.walk_arguments(p);
   };
   put_back();
-  Graph g = trace(body, argument_names(), {}, where);  // for its variables; leaves symbolic arguments behind
+  // For its variables; leaves symbolic arguments behind.
+  Graph g = trace(body, argument_names(), {}, nullptr, {}, where);
   const VariableSet variables(g);
   const std::vector<Tensor> before = variables.values();
   put_back();

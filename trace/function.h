@@ -18,10 +18,11 @@
 
 namespace rill {
 
-// What a tensor argument must be: spec(f32, {any, 8}, "x"). A size `any` fits every size, and one trace serves them
-// all: the callable runs once, and each concrete size gets a plan of its own (instantiate.h says how, and what a
-// callable must not do: sizes that it reads are good for shapes, indices and factors, not for an `if`). The name
-// appears in graphs and exported models.
+// What a tensor argument must be: spec(f32, {any, 8}, "x"). A size `any` fits every size, and one trace serves as many
+// as it can: each concrete size gets a plan of its own from it (instantiate.h says how). Sizes that the callable reads
+// are Dims, and arithmetic on them, shapes, indices and factors stay right for every size; where it looks at the number
+// (an `if`, a loop, a double), the trace serves only the sizes for which it would see the same. The name appears in
+// graphs and exported models.
 struct ArgSpec {
   Spec spec;
   std::string name;
@@ -38,6 +39,7 @@ struct FunctionOptions {
 
 class GraphCall;
 class OpenPattern;
+class DimTable;
 struct FunctionKey;
 
 // The untyped part of a Function: its cache of traces, and calling one.
@@ -86,12 +88,15 @@ class FunctionCore {
  private:
   Shared<Instance> find(const FunctionKey& key);
   Shared<Instance> make(Body& body, const FunctionKey& key, const Where& where);
-  Shared<Trace> make_trace(Body& body, const FunctionKey& key, OpenPattern open, const Where& where);
+  Shared<Trace> make_trace(Body& body, const FunctionKey& key, const OpenPattern& open, const Where& where);
   Shared<Instance> make_instance(Trace& t, const FunctionKey& key);
   Shared<Instance> keep(const Shared<Trace>& t, Shared<Instance> instance, const Where& where);
-  std::vector<OpenPattern> wanted_patterns(const FunctionKey& key);
-  void refuse(const FunctionKey& key, const std::vector<OpenPattern>& tried, Trace& own, const std::string& reason);
-  Graph trace(Body& body, const std::vector<std::string>& names, const OpenPattern& open, const Where& where);
+  OpenPattern wanted_pattern(const FunctionKey& key);
+  void refuse(const FunctionKey& key, const OpenPattern& tried, const std::string& reason);
+  void warn_about_guards(const std::string& reason);
+  // With `dims`, the sizes of `open` are open, and have these values.
+  Graph trace(Body& body, const std::vector<std::string>& names, const OpenPattern& open, DimTable* dims,
+              std::span<const int64_t> sizes, const Where& where);
   std::vector<std::string> argument_names() const;
   void check_signature(const std::vector<Tensor>& leaves, const Where& where) const;
   void warn_about_retracing(const Trace& latest, const Where& where);

@@ -13,7 +13,7 @@ namespace rill {
 
 // One traced graph made ready to run, for the sizes that its trace leaves open (none in most traces).
 struct FunctionCore::Instance {
-  SmallVec<int64_t, 4> sizes;  // of each stand-in
+  OpenPattern::Sizes sizes;
   std::shared_ptr<GraphCall> graph;
   VariableSet variables;  // of the graph
   Shared<void> prototype;
@@ -29,11 +29,12 @@ struct FunctionCore::Trace {
   std::vector<Shared<Instance>> instances;  // one, where no size is open
   // Where sizes are open:
   OpenPattern open;
-  Graph traced;  // with stand-ins
+  Graph traced;
+  std::shared_ptr<DimTable> dims;  // what its sizes are
   Shared<void> prototype;
 
   // Whether a call with such arguments can use this trace; `sizes` are then those of the open ones.
-  bool serves(const FunctionKey& k, SmallVec<int64_t, 4>& sizes) const {
+  bool serves(const FunctionKey& k, OpenPattern::Sizes& sizes) const {
     if (open.empty()) return key.matches(k);
     return key.matches_but_sizes(k) && open.fits(key.leaves, k.leaves, sizes);
   }

@@ -40,11 +40,12 @@ namespace {
 // Puts symbolic tensors in the place of the arguments'.
 class MakeArguments final : public LeafVisitor {
  public:
-  MakeArguments(Tracer& tracer, const std::vector<std::string>& names, const OpenPattern& open)
-      : tracer_(tracer), names_(names), open_(open) {}
+  MakeArguments(Tracer& tracer, const std::vector<std::string>& names, const OpenPattern& open,
+                const std::vector<Dim>& sizes)
+      : tracer_(tracer), names_(names), open_(open), sizes_(sizes) {}
   void tensor(Tensor& t) override {
     std::string name = next_ < names_.size() && !names_[next_].empty() ? names_[next_] : fmt::format("arg{}", next_);
-    t = tracer_.add_argument(open_.with_stand_ins(t.spec(), next_), std::move(name));
+    t = tracer_.add_argument(sizes_.empty() ? t.spec() : open_.with_sizes(t.spec(), next_, sizes_), std::move(name));
     ++next_;
   }
   void constant(const void*, size_t) override {}
@@ -54,51 +55,47 @@ class MakeArguments final : public LeafVisitor {
   Tracer& tracer_;
   const std::vector<std::string>& names_;
   const OpenPattern& open_;
+  const std::vector<Dim>& sizes_;
   size_t next_ = 0;
 };
 
 class AddOutputs final : public LeafVisitor {
  public:
-  AddOutputs(Tracer& tracer, const OpenPattern& open) : tracer_(tracer), stand_ins_(open.stand_ins()) {}
+  explicit AddOutputs(Tracer& tracer) : tracer_(tracer) {}
   void tensor(Tensor& t) override {
     tracer_.add_output(t);
     t = Tensor();  // the prototype keeps no trace alive
   }
-  void constant(const void* bytes, size_t n) override {
-    int64_t value = 0;
-    if (stand_ins_.empty() || (n != 4 && n != 8)) return;
-    std::memcpy(&value, bytes, n);
-    if (is_made_from(value, stand_ins_))
-      fail("return", "a C++ number made from an open size is given back. read it from the shape of a tensor instead");
-  }
+  void constant(const void*, size_t) override {}
   void structure(size_t) override {}
 
  private:
   Tracer& tracer_;
-  std::vector<int64_t> stand_ins_;
 };
 
-// The trace of this thread has open sizes, or has none, while this lives.
+// The trace of this thread has the open sizes of `dims`, or has none, while this lives.
 class OpenScope {
  public:
-  explicit OpenScope(bool open) : outer_(std::exchange(thread_state().open_sizes, open)) {}
+  explicit OpenScope(DimTable* dims) : dims_(dims), outer_(std::exchange(thread_state().open_sizes, dims != nullptr)) {}
   ~OpenScope() { thread_state().open_sizes = outer_; }
   OpenScope(const OpenScope&) = delete;
 
  private:
+  OpenDims dims_;
   bool outer_;
 };
 }  // namespace
 
-Graph FunctionCore::trace(Body& body, const std::vector<std::string>& names, const OpenPattern& open,
-                          const Where& where) {
+Graph FunctionCore::trace(Body& body, const std::vector<std::string>& names, const OpenPattern& open, DimTable* dims,
+                          std::span<const int64_t> sizes, const Where& where) {
   Inline guard(*this, where);
-  OpenScope scope(!open.empty());
+  OpenScope scope(dims);
   Tracer tracer(name_);
-  MakeArguments make(tracer, names, open);
+  const std::vector<Dim> symbols = dims ? open.symbols(*dims, sizes, names) : std::vector<Dim>();
+  MakeArguments make(tracer, names, open, symbols);
   body.walk_arguments(make);
   body.run();
-  AddOutputs outputs(tracer, open);
+  AddOutputs outputs(tracer);
   body.walk_prototype(outputs);
   return tracer.finish();
 }
@@ -109,11 +106,24 @@ Graph FunctionCore::trace_graph(Body& body, std::vector<std::string> names, cons
   body.walk_arguments(read);
   for (size_t i = 0; i < names.size() && i < options_.signature.size(); ++i)
     if (names[i].empty()) names[i] = options_.signature[i].name;
-  PutBack put_back(key.leaves);
-  body.walk_arguments(put_back);
-  OpenPattern open = OpenPattern::of_open_sizes(key.leaves);
-  Graph g = eliminate_dead_code(trace(body, names, open, where));
-  return open.empty() ? g : with_open_sizes(g, open.stand_ins());
+  const OpenPattern open = OpenPattern::of_open_sizes(key.leaves);
+  auto trace_with = [&](DimTable* dims, const OpenPattern::Sizes& sizes) {
+    PutBack put_back(key.leaves);
+    body.walk_arguments(put_back);
+    return eliminate_dead_code(trace(body, names, open, dims, sizes, where));
+  };
+  if (open.empty()) return trace_with(nullptr, {});
+  // There is no call to take sizes from: different ones, or equal ones where the callable wants those (a batch of
+  // images, and its labels).
+  OpenPattern::Sizes different, equal(open.count(), 8);
+  for (size_t i = 0; i < open.count(); ++i) different.push_back(8 + int64_t(i));
+  DimTable first, second;
+  try {
+    return with_open_sizes(trace_with(&first, different));
+  } catch (const Error&) {
+    if (open.count() == 1) throw;
+  }
+  return with_open_sizes(trace_with(&second, equal));
 }
 
 std::vector<std::string> FunctionCore::argument_names() const {
@@ -134,17 +144,18 @@ void drop_least_used(std::vector<Shared<Entry>>& entries, int most) {
 }  // namespace
 
 // A trace for this call and all that its pattern covers. An entry is made only after everything has succeeded.
-Shared<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionKey& key, OpenPattern open,
+Shared<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionKey& key, const OpenPattern& open,
                                                      const Where& where) {
   PutBack put_back(key.leaves);
   body.walk_arguments(put_back);
   auto t = Shared<Trace>::make();
-  Graph graph = trace(body, argument_names(), open, where);
+  if (!open.empty()) t->dims = std::make_shared<DimTable>();
+  Graph graph = trace(body, argument_names(), open, t->dims.get(), open.sizes_of(key.leaves), where);
   t->prototype = body.take_prototype();
   t->traced_nodes = graph.nodes().size();
   t->key = key;
   for (size_t i = 0; i < key.leaves.size(); ++i) t->key.leaves[i] = make_stand_in(key.leaves[i].spec());
-  t->open = std::move(open);
+  t->open = open;
   t->traced = std::move(graph);
   return t;
 }
@@ -156,10 +167,7 @@ Shared<FunctionCore::Instance> FunctionCore::make_instance(Trace& t, const Funct
     t.traced = Graph();
   } else {
     t.serves(key, instance->sizes);
-    std::vector<int64_t> stand_ins = t.open.stand_ins();
-    std::vector<OpenSize> sizes;
-    for (size_t i = 0; i < stand_ins.size(); ++i) sizes.push_back({stand_ins[i], instance->sizes[i]});
-    instance->graph = std::make_shared<GraphCall>(instantiate(t.traced, sizes));
+    instance->graph = std::make_shared<GraphCall>(instantiate(t.traced, *t.dims, instance->sizes));
   }
   instance->variables = VariableSet(instance->graph->graph());
   instance->prototype = t.prototype;
@@ -195,44 +203,44 @@ Shared<FunctionCore::Instance> FunctionCore::make(Body& body, const FunctionKey&
   std::lock_guard one_at_a_time(s.tracing);
   std::string reason;  // why these sizes need a trace of their own
   std::vector<Shared<Trace>> candidates;
-  std::vector<OpenPattern> patterns;
+  OpenPattern open;
   {
     std::lock_guard lock(s.mutex);
     if (auto hit = find(key)) return hit;  // another thread made it meanwhile
-    SmallVec<int64_t, 4> sizes;
+    OpenPattern::Sizes sizes;
     for (const auto& t : s.traces)
       if (!t->open.empty() && t->serves(key, sizes)) candidates.push_back(t);
-    patterns = wanted_patterns(key);
+    open = wanted_pattern(key);
     for (const auto& t : s.refused)
-      if (!patterns.empty() && t->serves(key, sizes)) {
+      if (!open.empty() && t->serves(key, sizes)) {
         reason = t->reason;
-        patterns.clear();
+        open = OpenPattern();
       }
   }
   for (const auto& t : candidates) try {
       return keep(t, make_instance(*t, key), where);
     } catch (const NotOpen& e) {
       reason = e.what();
-      patterns.clear();
     }
-  for (OpenPattern& open : patterns) try {
-      auto t = make_trace(body, key, open, where);
-      auto instance = make_instance(*t, key);
-      notify_traced(instance->graph->graph());
-      return keep(t, std::move(instance), where);
-    } catch (const std::exception& e) {  // what the callable itself throws, it throws again below
+  if (!reason.empty()) warn_about_guards(reason);
+  auto kept = [&](const OpenPattern& pattern) {
+    auto t = make_trace(body, key, pattern, where);
+    auto instance = make_instance(*t, key);
+    if (!reason.empty()) t->reason = "the sizes are others: " + reason;
+    notify_traced(instance->graph->graph());
+    return keep(t, std::move(instance), where);
+  };
+  if (!open.empty()) try {
+      return kept(open);
+    } catch (const NotOpen& e) {
       reason = e.what();
+      refuse(key, open, reason);
     }
-  auto t = make_trace(body, key, {}, where);
-  auto instance = make_instance(*t, key);
-  if (!reason.empty()) refuse(key, patterns, *t, reason);
-  notify_traced(instance->graph->graph());
-  return keep(t, std::move(instance), where);
+  return kept({});
 }
 
-// Which sizes to leave open for such a call, the most likely way first; none where nothing says so.
-std::vector<OpenPattern> FunctionCore::wanted_patterns(const FunctionKey& key) {
-  std::vector<OpenPattern> patterns;
+// Which sizes to leave open for such a call.
+OpenPattern FunctionCore::wanted_pattern(const FunctionKey& key) {
   OpenPattern::Mask mask;
   if (!options_.signature.empty()) {
     for (const ArgSpec& a : options_.signature) {
@@ -242,30 +250,30 @@ std::vector<OpenPattern> FunctionCore::wanted_patterns(const FunctionKey& key) {
   } else if (options_.relax_shapes) {
     mask = sizes_that_change(state_->histories, key);
   }
-  for (auto merge : {OpenPattern::Merge::across_arguments, OpenPattern::Merge::all}) {
-    OpenPattern p(mask, key.leaves, merge);
-    if (!p.empty() && (patterns.empty() || !(p == patterns.back()))) patterns.push_back(std::move(p));
-  }
-  return patterns;
+  return OpenPattern(std::move(mask));
 }
 
-void FunctionCore::refuse(const FunctionKey& key, const std::vector<OpenPattern>& tried, Trace& own,
-                          const std::string& reason) {
-  State& s = *state_;
-  std::lock_guard lock(s.mutex);
-  own.reason = "its sizes could not stay open: " + reason;
-  for (const OpenPattern& open : tried) {
-    auto t = Shared<Trace>::make();
-    t->key = key;
-    for (Tensor& leaf : t->key.leaves) leaf = make_stand_in(leaf.spec());
-    t->open = open;
-    t->reason = reason;
-    s.refused.push_back(std::move(t));
+// The pattern cannot be had even for the sizes that were traced.
+void FunctionCore::refuse(const FunctionKey& key, const OpenPattern& tried, const std::string& reason) {
+  auto t = Shared<Trace>::make();
+  t->key = key;
+  for (Tensor& leaf : t->key.leaves) leaf = make_stand_in(leaf.spec());
+  t->open = tried;
+  t->reason = reason;
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->refused.push_back(std::move(t));
   }
-  if (s.warned_refusal) return;
-  s.warned_refusal = true;
-  std::fprintf(stderr, "rill: warning: function '%s' cannot keep its sizes open, and is traced for each: %s\n",
-               name_.c_str(), reason.c_str());
+  warn_about_guards(reason);
+}
+
+void FunctionCore::warn_about_guards(const std::string& reason) {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (std::exchange(state_->warned_refusal, true)) return;
+  }
+  std::fprintf(stderr, "rill: warning: function '%s' is traced again for other sizes: %s\n", name_.c_str(),
+               reason.c_str());
 }
 
 void FunctionCore::warn_about_retracing(const Trace& latest, const Where& where) {

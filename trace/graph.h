@@ -61,6 +61,7 @@ struct GraphAssign {
 class Graph {
  public:
   std::string name;
+  uint32_t trace = 0;  // the serial number of the trace that made it, by which open sizes name its values
   std::vector<GraphInput> inputs;
   std::vector<ValueId> outputs;
   std::vector<GraphAssign> assigns;

@@ -1,76 +1,63 @@
 #include "rill/trace/open_pattern.h"
 
-#include "rill/trace/instantiate.h"
+#include <fmt/format.h>
 
 namespace rill {
 
-OpenPattern::OpenPattern(const Mask& mask, const std::vector<Tensor>& leaves, Merge merge) {
-  struct Known {
-    size_t leaf;
-    int64_t size;
-    int number;
-  };
-  std::vector<Known> known;
-  for (size_t i = 0; i < mask.size() && i < leaves.size(); ++i) {
-    number_.emplace_back(mask[i].size(), -1);
-    for (size_t d = 0; d < mask[i].size(); ++d) {
-      if (!mask[i][d]) continue;
-      int64_t size = leaves[i].shape()[d];
-      int& number = number_.back()[d];
-      for (const Known& k : known)
-        if (number < 0 && k.size == size && (k.leaf != i || merge == Merge::all)) number = k.number;
-      if (number < 0) number = count_++;
-      known.push_back({i, size, number});
-    }
+OpenPattern::OpenPattern(Mask mask) : mask_(std::move(mask)) {
+  for (const auto& leaf : mask_) {
+    first_.push_back(count_);
+    for (char open : leaf) count_ += size_t(open != 0);
   }
 }
 
 OpenPattern OpenPattern::of_open_sizes(const std::vector<Tensor>& leaves) {
-  OpenPattern p;
+  Mask mask;
   for (const Tensor& t : leaves) {
-    p.number_.emplace_back();
-    for (int64_t d : t.shape()) p.number_.back().push_back(d == open_size ? p.count_++ : -1);
+    mask.emplace_back();
+    for (int64_t d : t.shape()) mask.back().push_back(d == open_size);
   }
-  return p;
+  return OpenPattern(std::move(mask));
 }
 
-bool OpenPattern::fits(const std::vector<Tensor>& traced, const std::vector<Tensor>& now,
-                       SmallVec<int64_t, 4>& sizes) const {
+bool OpenPattern::fits(const std::vector<Tensor>& traced, const std::vector<Tensor>& now, Sizes& sizes) const {
   sizes.clear();
-  sizes.resize(size_t(count_), -1);
   for (size_t i = 0; i < now.size(); ++i) {
     const Shape &was = traced[i].shape(), &is = now[i].shape();
     for (size_t d = 0; d < is.size(); ++d) {
-      int number = i < number_.size() ? number_[i][d] : -1;
-      if (number < 0) {
-        if (is[d] != was[d]) return false;
-      } else {
-        int64_t& size = sizes[size_t(number)];
-        if (size >= 0 && size != is[d]) return false;
-        size = is[d];
-      }
+      if (open(i, d)) sizes.push_back(is[d]);
+      else if (is[d] != was[d]) return false;
     }
   }
   return true;
 }
 
-std::vector<int64_t> OpenPattern::stand_ins() const {
-  std::vector<int64_t> all;
-  for (int i = 0; i < count_; ++i) all.push_back(stand_in_size(size_t(i)));
-  return all;
+OpenPattern::Sizes OpenPattern::sizes_of(const std::vector<Tensor>& leaves) const {
+  Sizes sizes;
+  fits(leaves, leaves, sizes);
+  return sizes;
 }
 
-Spec OpenPattern::with_sizes(Spec s, size_t leaf, std::span<const int64_t> sizes) const {
-  if (leaf < number_.size())
-    for (size_t d = 0; d < s.shape.size(); ++d)
-      if (int number = number_[leaf][d]; number >= 0) s.shape[d] = sizes[size_t(number)];
+Spec OpenPattern::with_sizes(Spec s, size_t leaf, std::span<const Dim> sizes) const {
+  size_t next = leaf < first_.size() ? first_[leaf] : 0;
+  for (size_t d = 0; d < s.shape.size(); ++d)
+    if (open(leaf, d)) s.shape[d] = sizes[next++];
   return s;
 }
-Spec OpenPattern::with_stand_ins(Spec s, size_t leaf) const {
-  return empty() ? s : with_sizes(std::move(s), leaf, stand_ins());
-}
 Spec OpenPattern::with_open_sizes(Spec s, size_t leaf) const {
-  return with_sizes(std::move(s), leaf, std::vector<int64_t>(size_t(count_), open_size));
+  return with_sizes(std::move(s), leaf, std::vector<Dim>(count_, open_size));
+}
+
+std::vector<Dim> OpenPattern::symbols(DimTable& table, std::span<const int64_t> sizes,
+                                      const std::vector<std::string>& names) const {
+  std::vector<Dim> all;
+  for (size_t i = 0; i < mask_.size(); ++i)
+    for (size_t d = 0; d < mask_[i].size(); ++d) {
+      if (!mask_[i][d]) continue;
+      std::string name = i < names.size() && !names[i].empty() ? names[i] : fmt::format("arg{}", i);
+      all.push_back(table.add_symbol(sizes[all.size()], fmt::format("{}.dim({})", name, d)));
+    }
+  return all;
 }
 
 OpenPattern::Mask sizes_that_change(std::vector<OpenHistory>& histories, const FunctionKey& key) {

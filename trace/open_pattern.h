@@ -1,7 +1,8 @@
-// Which sizes of a function's arguments are open in a trace, and which of them are one and the same.
+// Which sizes of a function's arguments are open in a trace, each one by itself.
 #pragma once
 #include <vector>
 
+#include "rill/tensor/dim_table.h"
 #include "rill/trace/function_key.h"
 
 namespace rill {
@@ -9,34 +10,36 @@ namespace rill {
 class OpenPattern {
  public:
   using Mask = std::vector<std::vector<char>>;  // for each tensor and axis: whether its size is open
-
-  // Two open sizes that are equal in a call may be one (the images and the labels of a batch) or equal by chance, and
-  // only the callable knows. One stand-in lets it combine them, and serves the calls in which they are equal.
-  enum class Merge : uint8_t {
-    across_arguments,  // equal sizes of different tensors are one; those of one tensor (a square matrix) are not
-    all
-  };
+  using Sizes = SmallVec<int64_t, 4>;           // one an open size, in order
 
   OpenPattern() = default;
-  OpenPattern(const Mask& mask, const std::vector<Tensor>& leaves, Merge merge);
-  // Of specs that have `open_size` where a size is open, each a size of its own.
+  explicit OpenPattern(Mask mask);
+  // Of specs that have `open_size` where a size is open.
   static OpenPattern of_open_sizes(const std::vector<Tensor>& leaves);
 
+  size_t count() const { return count_; }
   bool empty() const { return count_ == 0; }
-  friend bool operator==(const OpenPattern&, const OpenPattern&) = default;
 
   // Whether tensors of such shapes (and equal rank, dtype, ...) can use the trace of `traced`: equal but for the open
-  // sizes, and those that are one are equal. `sizes` gets one size a stand-in.
-  bool fits(const std::vector<Tensor>& traced, const std::vector<Tensor>& now, SmallVec<int64_t, 4>& sizes) const;
+  // sizes, which `sizes` gets.
+  bool fits(const std::vector<Tensor>& traced, const std::vector<Tensor>& now, Sizes& sizes) const;
+  // The open sizes of such a call.
+  Sizes sizes_of(const std::vector<Tensor>& leaves) const;
 
-  std::vector<int64_t> stand_ins() const;
-  Spec with_stand_ins(Spec s, size_t leaf) const;
+  // `s` of tensor `leaf`, with other sizes, one an open one.
+  Spec with_sizes(Spec s, size_t leaf, std::span<const Dim> sizes) const;
   Spec with_open_sizes(Spec s, size_t leaf) const;
-  Spec with_sizes(Spec s, size_t leaf, std::span<const int64_t> sizes) const;
+  // The open sizes as symbols of `table`, with the values of a call; `names` of the tensors, or "".
+  std::vector<Dim> symbols(DimTable& table, std::span<const int64_t> sizes,
+                           const std::vector<std::string>& names) const;
 
  private:
-  std::vector<std::vector<int>> number_;  // of the stand-in of each tensor's axis; -1: not open
-  int count_ = 0;
+  bool open(size_t leaf, size_t axis) const {
+    return leaf < mask_.size() && axis < mask_[leaf].size() && mask_[leaf][axis];
+  }
+  Mask mask_;
+  std::vector<size_t> first_;  // for each tensor, how many open sizes those before it have
+  size_t count_ = 0;
 };
 
 // What relax_shapes remembers of calls that differ in sizes alone: how often each has changed.

@@ -6,6 +6,7 @@
 
 #include "rill/ops/ops.h"
 #include "rill/ops/variable_state.h"
+#include "rill/tensor/dim_table.h"
 
 namespace rill {
 
@@ -16,7 +17,7 @@ std::atomic<uint32_t> next_trace_serial{1};
 Tracer::Tracer(std::string name, Nesting nesting) : outer_(thread_state().trace) {
   if (nesting == Nesting::inside) parent_ = static_cast<const Tracer*>(outer_);
   graph_.name = std::move(name);
-  serial = next_trace_serial++;
+  graph_.trace = serial = next_trace_serial++;
   first_id_ = make_stand_in(Spec{}).rep()->id;
   thread_state().trace = this;
 }
@@ -86,12 +87,25 @@ ValueId Tracer::value_of(const Tensor& t, std::string_view user) {
   return capture(t);
 }
 
+// Sizes that the infer rule took over from operands and attributes know what they are, and its constants stay what they
+// are. What it may have computed from open ones is found by running it again.
+void Tracer::name_sizes(Node& node) const {
+  DimTable* dims = OpenDims::now();
+  if (!dims || !dims->computed()) return;
+  const auto at = int32_t(graph_.nodes().size());
+  for (size_t k = 0; k < node.outputs.size(); ++k)
+    for (size_t axis = 0; axis < node.outputs[k].shape.size(); ++axis)
+      if (Dim& d = node.outputs[k].shape[axis]; !d.is_open())
+        d = dims->size_at({serial, at, int32_t(k), int32_t(axis)}, d.hint());
+}
+
 Tensors Tracer::append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
   Node node;
   node.op = &op;
   for (const Tensor* t : in) node.inputs.push_back(value_of(*t, op.name));
   node.attrs = attrs;
   node.outputs.assign(specs.begin(), specs.end());
+  if (thread_state().open_sizes) name_sizes(node);
   node.scope = current_scope();
   node.where = place_of(where);
   int32_t at = graph_.append(std::move(node));
@@ -123,6 +137,14 @@ void Tracer::assign(const Shared<VariableState>& v, const Tensor& value) {
   VariableValue& known = variable(v);
   known.now = now;
   known.assigned = true;
+}
+
+bool Tracer::made_by(const Tensor& t, const Op& op, AttrsView& attrs) const {
+  if (t.rep()->trace != serial) return parent_ && parent_->made_by(t, op, attrs);
+  const Node& n = graph_.nodes()[size_t(values_[size_t(t.rep()->trace_value)].node)];
+  if (n.op != &op) return false;
+  attrs = n.attrs;
+  return true;
 }
 
 void Tracer::fail_read(std::string_view what, const Where& where) {

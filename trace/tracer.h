@@ -40,9 +40,11 @@ class Tracer final : public TraceListener {
   Tensors append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
   Tensor read(const Shared<VariableState>& v) override;
   void assign(const Shared<VariableState>& v, const Tensor& value) override;
+  bool made_by(const Tensor& t, const Op& op, AttrsView& attrs) const override;
   [[noreturn]] void fail_read(std::string_view what, const Where& where) override;
 
  private:
+  void name_sizes(Node& node) const;
   Tensor stand_for(ValueId v);
   ValueId capture(const Tensor& t);
   bool is_of_parents(const Tensor& t) const;

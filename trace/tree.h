@@ -56,6 +56,10 @@ void walk(T& value, LeafVisitor& v) {
   } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, DType> ||
                        std::is_same_v<T, Device>) {
     v.constant(&value, sizeof value);
+  } else if constexpr (std::is_same_v<T, Dim>) {
+    int64_t n = value;  // in a result it is a number, which a trace remembers to have given
+    value = n;
+    v.constant(&n, sizeof n);
   } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
     std::string_view s = value;
     v.structure(s.size());
@@ -81,7 +85,7 @@ void walk(T& value, LeafVisitor& v) {
     std::apply([&](auto&... x) { (walk(x, v), ...); }, value);
   } else if constexpr (std::is_base_of_v<Dims, T>) {
     v.structure(value.size());
-    for (int64_t d : value) v.constant(&d, sizeof d);
+    for (Dim& d : value) walk(d, v);
   } else if constexpr (std::is_same_v<T, Tensors>) {
     v.structure(value.size());
     for (Tensor& t : value) v.tensor(t);

@@ -63,8 +63,8 @@ constexpr int max_operands = max_scalar_inputs + 1;
 
 // The index space of a call, outer axes first, with each operand's byte strides (0 along broadcast axes).
 struct Space {
-  Dims size;
-  Dims stride[max_operands];  // the inputs, then the output
+  Ints size;
+  Ints stride[max_operands];  // the inputs, then the output
   int operands = 0;
 };
 

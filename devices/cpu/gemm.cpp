@@ -47,7 +47,7 @@ Dims free_axes(int ndim, const Dims& batch, const Dims& contract) {
 struct Side {
   Tensor copy;  // keeps a copy alive
   const char* data = nullptr;
-  Dims batch_sizes, batch_strides;
+  Ints batch_sizes, batch_strides;
   Group free, contract;
 
   // The element offset of matrix b, counted in row-major order of the batch axes.

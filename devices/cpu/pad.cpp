@@ -53,7 +53,7 @@ void pad(const KernelArgs& a) {
     int64_t step = p.interior[i] + 1;
     int64_t first = p.lo[i] < 0 ? ceil_div(-p.lo[i], step) : 0;
     int64_t room = out.shape()[i] - p.lo[i];
-    int64_t end = room <= 0 ? 0 : std::min(x.shape()[i], ceil_div(room, step));
+    int64_t end = room <= 0 ? 0 : std::min<int64_t>(x.shape()[i], ceil_div(room, step));
     shape.push_back(std::max<int64_t>(0, end - first));
     to_strides.push_back(out.strides()[i] * step);
     from += first * x.strides()[i];

@@ -73,7 +73,9 @@ void for_real(DType d, F&& f) {
   });
 }
 
-int64_t divisor(const PoolParams& p, int64_t inside) { return p.count_include_pad ? Shape(p.window).numel() : inside; }
+int64_t divisor(const PoolParams& p, int64_t inside) {
+  return p.count_include_pad ? int64_t(Shape(p.window).numel()) : inside;
+}
 
 bool fits_rows(const KernelArgs& args) {
   return args.output().dtype() == DType::f32 && args.attrs.as<PoolParams>().layout == Layout::nhwc;

@@ -44,7 +44,7 @@ Operands<T> separate(const KernelArgs& args, size_t mask) {
   const size_t n = q.size();
   int64_t heads = 1;
   for (size_t i = 0; i + 2 < n; ++i) heads *= q[i];
-  const int64_t group = n > 2 && k[n - 3] > 0 ? q[n - 3] / k[n - 3] : 1;
+  const int64_t group = n > 2 && k[n - 3] > 0 ? q[n - 3] / k[n - 3] : Dim(1);
   return {heads,
           group,
           q[n - 2],

@@ -11,8 +11,8 @@ namespace {
 template <class T>
 void place(const Tensor& from, T* to, const Strides& strides, int64_t axis, int64_t shift) {
   const T* data = reinterpret_cast<const T*>(from.rep()->data);
-  for_each_index(from.shape(), [&](const Dims& index) {
-    Dims at(index);
+  for_each_index(from.shape(), [&](const Ints& index) {
+    Ints at(index);
     at[size_t(axis)] += shift;
     to[offset(strides, at)] = data[offset(from.strides(), index)];
   });

@@ -16,7 +16,7 @@ void for_each_step(const KernelArgs& args, Start&& start) {
   const Strides to = contiguous_strides(x.shape());
   const int64_t n = x.shape()[axis];
   if (n == 0) return;
-  for_each_line(x.shape(), p.axis, [&](Dims index) {
+  for_each_line(x.shape(), p.axis, [&](Ints index) {
     auto step = start();
     for (int64_t i = 0; i < n; ++i) {
       index[axis] = p.reverse ? n - 1 - i : i;

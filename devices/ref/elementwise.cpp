@@ -87,7 +87,7 @@ void for_each_element(const KernelArgs& args, void (*body)(void*, const char* co
   Tensor& out = args.output();
   const Shape& shape = out.shape();
   int n = shape.ndim();
-  Dims index(size_t(n), 0);
+  Ints index(size_t(n), 0);
   char* q = out.mutable_rep()->data;
   for (int64_t i = 0, total = shape.numel(); i < total; ++i, q += size_of(out.dtype())) {
     const char* p[4] = {};

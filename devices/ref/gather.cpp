@@ -15,13 +15,13 @@ namespace rill::ref {
 namespace {
 
 // The position in x that belongs to position `out` of gather's output.
-Dims place_of(const GatherLayout& g, const Tensor& x, const Dims& out) {
-  Dims at(size_t(x.ndim()), 0);
+Ints place_of(const GatherLayout& g, const Tensor& x, const Ints& out) {
+  Ints at(size_t(x.ndim()), 0);
   for (size_t i = 0; i < g.slice_axes.size(); ++i) {
     size_t axis = size_t(g.slice_axes[i]);
     at[axis] = out[i < g.at ? i : i + g.index_shape.size()];
   }
-  Dims index(out.begin() + g.at, out.begin() + g.at + g.index_shape.size());
+  Ints index(out.begin() + g.at, out.begin() + g.at + g.index_shape.size());
   for (size_t i = 0; i < g.attrs.batch_axes.size(); ++i)
     at[size_t(g.attrs.batch_axes[i])] = index[size_t(g.attrs.batch_dims[i])];
   for (size_t j = 0; j < g.attrs.axes.size(); ++j) {
@@ -66,7 +66,7 @@ void gather(const KernelArgs& a) {
     using T = decltype(zero);
     T* out = a.out_data<T>();
     for_each_index(a.output().shape(),
-                   [&](const Dims& index) { *out++ = a.in_data<T>(0)[offset(x.strides(), place_of(g, x, index))]; });
+                   [&](const Ints& index) { *out++ = a.in_data<T>(0)[offset(x.strides(), place_of(g, x, index))]; });
   });
 }
 
@@ -77,7 +77,7 @@ void scatter(const KernelArgs& a) {
   if (a.input(0).rep()->data != x.rep()->data) copy_elements(a.input(0), a.output());
   visit_dtype(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    for_each_index(updates.shape(), [&](const Dims& index) {
+    for_each_index(updates.shape(), [&](const Ints& index) {
       T& out = a.out_data<T>()[offset(x.strides(), place_of(g, x, index))];
       out = combined(out, a.in_data<T>(1)[offset(updates.strides(), index)], s.mode);
     });

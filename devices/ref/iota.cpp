@@ -29,7 +29,7 @@ void iota(const KernelArgs& a) {
   visit_dtype(a.output().dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* out = a.out_data<T>();
-    for_each_index(a.output().shape(), [&](const Dims& index) { *out++ = count<T>(p, index[size_t(p.axis)]); });
+    for_each_index(a.output().shape(), [&](const Ints& index) { *out++ = count<T>(p, index[size_t(p.axis)]); });
   });
 }
 

@@ -12,27 +12,28 @@
 namespace rill::ref {
 
 // Calls f(index) for every index of `shape`, the last axis fastest; once, with an empty index, for shape {}.
-inline void for_each_index(const Dims& shape, const Callback<void(const Dims&)>& f) {
-  for (int64_t size : shape)
+inline void for_each_index(const Dims& shape, const Callback<void(const Ints&)>& f) {
+  const Ints sizes(shape.begin(), shape.end());
+  for (int64_t size : sizes)
     if (size == 0) return;
-  Dims index(shape.size(), 0);
+  Ints index(sizes.size(), 0);
   for (;;) {
     f(index);
-    size_t axis = shape.size();
-    while (axis > 0 && ++index[axis - 1] == shape[axis - 1]) index[--axis] = 0;
+    size_t axis = sizes.size();
+    while (axis > 0 && ++index[axis - 1] == sizes[axis - 1]) index[--axis] = 0;
     if (axis == 0) return;
   }
 }
 
 // Where an index lies, in elements.
-inline int64_t offset(const Dims& strides, const Dims& index) {
+inline int64_t offset(const Strides& strides, const Ints& index) {
   int64_t at = 0;
   for (size_t i = 0; i < index.size(); ++i) at += index[i] * strides[i];
   return at;
 }
 
 // Calls f(line) for every line of `shape` along `axis`, where `line` is the index of its first element.
-inline void for_each_line(const Dims& shape, int64_t axis, const Callback<void(const Dims&)>& f) {
+inline void for_each_line(const Dims& shape, int64_t axis, const Callback<void(const Ints&)>& f) {
   Dims starts = shape;
   starts[axis] = 1;
   for_each_index(starts, f);

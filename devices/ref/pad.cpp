@@ -16,8 +16,8 @@ void pad(const KernelArgs& a) {
     using T = decltype(zero);
     T* out = a.out_data<T>();
     std::fill_n(out, a.output().size(), p.value.as<T>());
-    for_each_index(x.shape(), [&](const Dims& index) {
-      Dims at(index);
+    for_each_index(x.shape(), [&](const Ints& index) {
+      Ints at(index);
       for (size_t i = 0; i < at.size(); ++i) {
         at[i] = p.lo[i] + index[i] * (p.interior[i] + 1);
         if (at[i] < 0 || at[i] >= a.output().shape()[i]) return;
@@ -34,8 +34,8 @@ void update_slice(const KernelArgs& a) {
   Window w = slice_window(a.output().shape(), a.output().strides(), s);
   visit_dtype(a.output().dtype(), [&](auto zero) {
     using T = decltype(zero);
-    for_each_index(w.shape, [&](const Dims& index) {
-      Dims kept;
+    for_each_index(w.shape, [&](const Ints& index) {
+      Ints kept;
       for (size_t i = 0; i < index.size(); ++i)
         if (std::find(s.drop.begin(), s.drop.end(), int64_t(i)) == s.drop.end()) kept.push_back(index[i]);
       a.out_data<T>()[w.offset + offset(w.strides, index)] = a.in_data<T>(1)[offset(a.input(1).strides(), kept)];

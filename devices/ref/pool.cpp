@@ -74,7 +74,7 @@ using Wide = std::conditional_t<std::is_same_v<T, double>, long double, double>;
 
 // How many elements an average divides by.
 int64_t divisor(const PoolParams& p, const std::vector<int64_t>& inside) {
-  return p.count_include_pad ? Shape(p.window).numel() : int64_t(inside.size());
+  return p.count_include_pad ? int64_t(Shape(p.window).numel()) : int64_t(inside.size());
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ void for_each_element(const KernelArgs& args, F&& f) {
   for (int64_t axis : axes) kept[axis] = 1;
   const Strides to = contiguous_strides(kept);
   const T* data = args.in_data<T>(0);
-  for_each_index(x.shape(), [&](const Dims& index) {
-    Dims out = index;
+  for_each_index(x.shape(), [&](const Ints& index) {
+    Ints out = index;
     for (int64_t axis : axes) out[axis] = 0;
     f(offset(to, out), data[offset(x.strides(), index)]);
   });
@@ -92,7 +92,7 @@ void arg_extreme(const KernelArgs& args, bool largest) {
     if constexpr (std::is_arithmetic_v<T> || is_half_type<T>) {
       const T* data = args.in_data<T>(0);
       int64_t* out = args.out_data<int64_t>();
-      for_each_line(x.shape(), int64_t(axis), [&](Dims index) {
+      for_each_line(x.shape(), int64_t(axis), [&](Ints index) {
         int64_t best = 0;
         const T* line = data + offset(x.strides(), index);
         for (int64_t i = 1; i < x.shape()[axis]; ++i) {

@@ -38,7 +38,7 @@ void for_each_order(const KernelArgs& args, int64_t axis, bool descending, F&& f
     using T = decltype(zero);
     if constexpr (std::is_arithmetic_v<T> || is_half_type<T>) {
       if (n == 0) return;
-      for_each_line(x.shape(), axis, [&](const Dims& index) {
+      for_each_line(x.shape(), axis, [&](const Ints& index) {
         const T* line = args.in_data<T>(0) + offset(x.strides(), index);
         f(index, sorted_positions(line, n, step, descending), [&](int64_t i) { return line[i * step]; });
       });
@@ -51,7 +51,7 @@ void for_each_order(const KernelArgs& args, int64_t axis, bool descending, F&& f
 void sort(const KernelArgs& args) {
   const auto& p = args.attrs.as<SortParams>();
   const Strides to = contiguous_strides(args.output().shape());
-  for_each_order(args, p.axis, p.descending, [&](const Dims& index, const std::vector<int64_t>& order, auto element) {
+  for_each_order(args, p.axis, p.descending, [&](const Ints& index, const std::vector<int64_t>& order, auto element) {
     auto* out = args.out_data<decltype(element(0))>() + offset(to, index);
     for (size_t i = 0; i < order.size(); ++i) out[int64_t(i) * to[size_t(p.axis)]] = element(order[i]);
   });
@@ -60,7 +60,7 @@ void sort(const KernelArgs& args) {
 void argsort(const KernelArgs& args) {
   const auto& p = args.attrs.as<SortParams>();
   const Strides to = contiguous_strides(args.output().shape());
-  for_each_order(args, p.axis, p.descending, [&](const Dims& index, const std::vector<int64_t>& order, auto) {
+  for_each_order(args, p.axis, p.descending, [&](const Ints& index, const std::vector<int64_t>& order, auto) {
     int64_t* out = args.out_data<int64_t>() + offset(to, index);
     for (size_t i = 0; i < order.size(); ++i) out[int64_t(i) * to[size_t(p.axis)]] = order[i];
   });
@@ -69,7 +69,7 @@ void argsort(const KernelArgs& args) {
 void topk(const KernelArgs& args) {
   const auto& p = args.attrs.as<TopKParams>();
   const Strides to = contiguous_strides(args.output().shape());
-  for_each_order(args, p.axis, p.largest, [&](const Dims& index, const std::vector<int64_t>& order, auto element) {
+  for_each_order(args, p.axis, p.largest, [&](const Ints& index, const std::vector<int64_t>& order, auto element) {
     auto* values = args.out_data<decltype(element(0))>(0) + offset(to, index);
     int64_t* indices = args.out_data<int64_t>(1) + offset(to, index);
     for (int64_t i = 0; i < p.k; ++i) {
@@ -86,7 +86,7 @@ void searchsorted(const KernelArgs& args) {
     using T = decltype(zero);
     if constexpr (std::is_arithmetic_v<T> || is_half_type<T>) {
       int64_t* out = args.out_data<int64_t>();
-      for_each_index(values.shape(), [&](const Dims& index) {
+      for_each_index(values.shape(), [&](const Ints& index) {
         const T& v = args.in_data<T>(1)[offset(values.strides(), index)];
         int64_t at = 0;
         for (; at < sorted.size(); ++at) {

@@ -158,6 +158,13 @@ def bits(cases):
         cases.add("random::seed", [], {"shape": [10], "key": seed}, words(seed, 0, 10), "u32")
 
 
+# --- Sizes -------------------------------------------------------------------------------------------------------------
+
+def sizes(cases):
+    for axis in [0, 1, -1]:
+        cases.add("size_of", [cases.normals((3, 0, 2), grad=False)], {"axis": axis}, [3, 0, 2][axis], "i64")
+
+
 def add_all(cases):
-    for family in [transforms, control_flow, draws, initializers, bits]:
+    for family in [transforms, control_flow, draws, initializers, bits, sizes]:
         family(cases)

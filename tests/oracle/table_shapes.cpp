@@ -21,6 +21,7 @@ static void add_creation(Table& t) {
   t["ones"] = {[](const Call& c) -> Values { return {ones(c.dims("shape"), made(c))}; }};
   t["empty"] = {[](const Call& c) -> Values { return {zeros_like(empty(c.dims("shape"), made(c)))}; }};
   t["full"] = {[](const Call& c) -> Values { return {full(c.dims("shape"), c[0], made(c))}; }};
+  t["size_of"] = {[](const Call& c) -> Values { return {size_of(c[0], int(c.integer("axis", 0)))}; }};
   t["zeros_like"] = {[](const Call& c) -> Values { return {zeros_like(c[0], made(c))}; }};
   t["ones_like"] = {[](const Call& c) -> Values { return {ones_like(c[0], made(c))}; }};
   t["empty_like"] = {[](const Call& c) -> Values { return {zeros_like(empty_like(c[0], made(c)))}; }};

@@ -1,0 +1,137 @@
+// Dim: a size, or a number that C++ made from sizes, which knows what it is.
+//
+// Outside of a trace with open sizes a Dim is a plain int64_t. While a function whose signature leaves sizes open is
+// traced, the sizes that it reads are the true ones of the call at hand, and each names, beside its value, the
+// expression that it is: "size 0 of argument 0", "that times 4". Arithmetic on Dims gives Dims that go on knowing. Who
+// looks at the number itself (converts it to an int64_t, compares it, loops up to it) makes the trace remember what was
+// seen; the trace then serves the sizes for which the same would be seen, and others get a trace of their own. So one
+// trace may serve many sizes, and none can be wrong. dim_table.h has the expressions.
+#pragma once
+#include <concepts>
+#include <cstdint>
+#include <iosfwd>
+#include <limits>
+
+namespace rill {
+
+class Dim {
+ public:
+  constexpr Dim() = default;
+  template <std::integral I>
+  constexpr Dim(I n) : bits_(int64_t(n)) {
+    // What would look like an open number is far below any size; it stays one that every check rejects.
+    if constexpr (sizeof(I) == sizeof(int64_t))
+      if (is_open()) [[unlikely]]
+        bits_ = std::numeric_limits<int64_t>::min();
+  }
+  // The number. A trace with open sizes remembers that it was looked at.
+  constexpr operator int64_t() const {
+    if (is_open()) [[unlikely]]
+      return look();
+    return bits_;
+  }
+
+  // Whether this is an expression of open sizes.
+  constexpr bool is_open() const { return uint64_t(bits_) >> 61 == 5; }
+  // The value in the call that is traced, seen by nobody: for what is made anew for each size (infer rules).
+  constexpr int64_t hint() const { return is_open() ? int64_t(uint64_t(bits_) << tag_bits) >> tag_bits : bits_; }
+
+  // For dim_table.cpp: a number of expressions, and whether a value fits beside it.
+  static constexpr uint32_t last_number = (1u << 19) - 1;
+  static constexpr bool fits(int64_t value) { return int64_t(uint64_t(value) << tag_bits) >> tag_bits == value; }
+  static constexpr Dim open(uint32_t number, int64_t value) {
+    Dim d;
+    d.bits_ = int64_t(uint64_t(5) << 61 | uint64_t(number) << value_bits | uint64_t(value) << tag_bits >> tag_bits);
+    return d;
+  }
+  constexpr uint32_t number() const { return uint32_t(uint64_t(bits_) >> value_bits) & last_number; }
+
+  enum class Op : uint8_t { add, subtract, multiply, divide, remainder, smaller, larger };
+  enum class Test : uint8_t { equal, less, less_equal };
+
+  // How {fmt} prints it.
+  friend constexpr int64_t format_as(Dim d) { return d; }
+
+  // Integer arithmetic as C++ has it.
+#define RILL_DIM_OPERATOR(symbol, name)                \
+  friend constexpr Dim operator symbol(Dim a, Dim b) { \
+    if (a.is_open() || b.is_open()) [[unlikely]]       \
+      return compute(Op::name, a, b);                  \
+    return a.bits_ symbol b.bits_;                     \
+  }                                                    \
+  template <std::integral I>                           \
+  friend constexpr Dim operator symbol(Dim a, I b) {   \
+    return a symbol Dim(b);                            \
+  }                                                    \
+  template <std::integral I>                           \
+  friend constexpr Dim operator symbol(I a, Dim b) {   \
+    return Dim(a) symbol b;                            \
+  }                                                    \
+  constexpr Dim& operator symbol##=(Dim b) { return *this = *this symbol b; }
+  RILL_DIM_OPERATOR(+, add)
+  RILL_DIM_OPERATOR(-, subtract)
+  RILL_DIM_OPERATOR(*, multiply)
+  RILL_DIM_OPERATOR(/, divide)
+  RILL_DIM_OPERATOR(%, remainder)
+#undef RILL_DIM_OPERATOR
+  constexpr Dim operator-() const { return 0 - *this; }
+  constexpr Dim operator+() const { return *this; }
+  constexpr Dim& operator++() { return *this += 1; }
+  constexpr Dim& operator--() { return *this -= 1; }
+  constexpr Dim operator++(int) {
+    Dim before = *this;
+    *this += 1;
+    return before;
+  }
+  constexpr Dim operator--(int) {
+    Dim before = *this;
+    *this -= 1;
+    return before;
+  }
+  // The smaller and the larger of two; std::min and std::max compare, so that their outcome becomes part of the trace.
+  friend constexpr Dim smaller(Dim a, Dim b) {
+    if (a.is_open() || b.is_open()) [[unlikely]]
+      return compute(Op::smaller, a, b);
+    return a.bits_ < b.bits_ ? a : b;
+  }
+  friend constexpr Dim larger(Dim a, Dim b) {
+    if (a.is_open() || b.is_open()) [[unlikely]]
+      return compute(Op::larger, a, b);
+    return a.bits_ < b.bits_ ? b : a;
+  }
+
+  // A trace remembers the outcome.
+#define RILL_DIM_TEST(symbol, test)                     \
+  friend constexpr bool operator symbol(Dim a, Dim b) { \
+    if (a.is_open() || b.is_open()) [[unlikely]]        \
+      return test;                                      \
+    return a.bits_ symbol b.bits_;                      \
+  }                                                     \
+  template <std::integral I>                            \
+  friend constexpr bool operator symbol(Dim a, I b) {   \
+    return a symbol Dim(b);                             \
+  }                                                     \
+  template <std::integral I>                            \
+  friend constexpr bool operator symbol(I a, Dim b) {   \
+    return Dim(a) symbol b;                             \
+  }
+  RILL_DIM_TEST(==, decide(Test::equal, a, b))
+  RILL_DIM_TEST(!=, !decide(Test::equal, a, b))
+  RILL_DIM_TEST(<, decide(Test::less, a, b))
+  RILL_DIM_TEST(<=, decide(Test::less_equal, a, b))
+  RILL_DIM_TEST(>, decide(Test::less, b, a))
+  RILL_DIM_TEST(>=, decide(Test::less_equal, b, a))
+#undef RILL_DIM_TEST
+
+ private:
+  static constexpr int value_bits = 42, tag_bits = 64 - value_bits;
+  int64_t look() const;
+  static Dim compute(Op op, Dim a, Dim b);
+  static bool decide(Test test, Dim a, Dim b);
+
+  // The number; or, where the three highest bits are 101, the number of an expression (19 bits) and its value (42).
+  int64_t bits_ = 0;
+};
+std::ostream& operator<<(std::ostream& out, Dim d);
+
+}  // namespace rill

@@ -1,0 +1,197 @@
+#include "rill/tensor/dim_table.h"
+
+#include <algorithm>
+#include <atomic>
+#include <ostream>
+#include <utility>
+
+#include "rill/tensor/error.h"
+
+namespace rill {
+
+namespace {
+
+thread_local constinit DimTable* open_dims = nullptr;
+std::atomic<uint32_t> next_number{0};
+
+// C++'s arithmetic; none where it has no result.
+std::optional<int64_t> arithmetic(Dim::Op op, int64_t a, int64_t b) {
+  int64_t r = 0;
+  switch (op) {
+    case Dim::Op::add: return __builtin_add_overflow(a, b, &r) ? std::nullopt : std::optional(r);
+    case Dim::Op::subtract: return __builtin_sub_overflow(a, b, &r) ? std::nullopt : std::optional(r);
+    case Dim::Op::multiply: return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional(r);
+    case Dim::Op::divide:
+      if (b == -1) return arithmetic(Dim::Op::subtract, 0, a);
+      return b == 0 ? std::nullopt : std::optional(a / b);
+    case Dim::Op::remainder:
+      if (b == -1) return 0;
+      return b == 0 ? std::nullopt : std::optional(a % b);
+    case Dim::Op::smaller: return std::min(a, b);
+    case Dim::Op::larger: return std::max(a, b);
+  }
+  return std::nullopt;
+}
+
+// The same where there is no trace: as the processor has it.
+int64_t plain(Dim::Op op, int64_t a, int64_t b) {
+  switch (op) {
+    case Dim::Op::add: return int64_t(uint64_t(a) + uint64_t(b));
+    case Dim::Op::subtract: return int64_t(uint64_t(a) - uint64_t(b));
+    case Dim::Op::multiply: return int64_t(uint64_t(a) * uint64_t(b));
+    case Dim::Op::divide: return a / b;
+    case Dim::Op::remainder: return a % b;
+    case Dim::Op::smaller: return std::min(a, b);
+    case Dim::Op::larger: return std::max(a, b);
+  }
+  return 0;
+}
+
+bool outcome(Dim::Test test, int64_t a, int64_t b) {
+  return test == Dim::Test::equal ? a == b : test == Dim::Test::less ? a < b : a <= b;
+}
+
+// What a Dim is, for the maps.
+std::string key(Dim d) { return d.is_open() ? "#" + std::to_string(d.number()) : std::to_string(d.hint()); }
+
+}  // namespace
+
+// --- Dim -------------------------------------------------------------------------------------------------------------
+
+int64_t Dim::look() const { return open_dims ? open_dims->look(*this) : hint(); }
+Dim Dim::compute(Op op, Dim a, Dim b) {
+  return open_dims ? open_dims->compute(op, a, b) : Dim(plain(op, a.hint(), b.hint()));
+}
+bool Dim::decide(Test test, Dim a, Dim b) {
+  return open_dims ? open_dims->decide(test, a, b) : outcome(test, a.hint(), b.hint());
+}
+
+std::ostream& operator<<(std::ostream& out, Dim d) { return out << int64_t(d); }
+
+OpenDims::OpenDims(DimTable* table) : outer_(std::exchange(open_dims, table)) {}
+OpenDims::~OpenDims() { open_dims = outer_; }
+DimTable* OpenDims::now() { return open_dims; }
+
+// --- Expressions -----------------------------------------------------------------------------------------------------
+
+Dim DimTable::add(Expression e, int64_t value) {
+  uint32_t number = ++next_number & Dim::last_number;
+  if (!Dim::fits(value) || index_.count(number)) return value;
+  index_.emplace(number, uint32_t(expressions_.size()));
+  expressions_.push_back(std::move(e));
+  return Dim::open(number, value);
+}
+
+Dim DimTable::add_symbol(int64_t value, std::string name) {
+  Expression e{Kind::symbol};
+  e.symbol = symbols_++;
+  e.name = std::move(name);
+  return add(std::move(e), value);
+}
+
+Dim DimTable::size_at(const Place& place, int64_t value) {
+  Expression e{Kind::place};
+  e.place = place;
+  return add(std::move(e), value);
+}
+
+Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
+  if (inferring_) {
+    computed_ = true;
+    return plain(op, a.hint(), b.hint());
+  }
+  if (!knows(a)) a = a.hint();
+  if (!knows(b)) b = b.hint();
+  std::optional<int64_t> value = arithmetic(op, a.hint(), b.hint());
+  if (!value || !Dim::fits(*value) || (!a.is_open() && !b.is_open())) return plain(op, look(a), look(b));
+  using enum Dim::Op;
+  auto is = [](Dim d, int64_t n) { return !d.is_open() && d.hint() == n; };
+  if (((op == add || op == subtract) && is(b, 0)) || ((op == multiply || op == divide) && is(b, 1))) return a;
+  if ((op == add && is(a, 0)) || (op == multiply && is(a, 1))) return b;
+  std::string what = key(a) + "," + std::to_string(int(op)) + "," + key(b);
+  if (auto it = known_.find(what); it != known_.end()) return it->second;
+  Expression e{Kind::computed};
+  e.op = op, e.a = a, e.b = b;
+  Dim result = this->add(std::move(e), *value);
+  if (!result.is_open()) return plain(op, look(a), look(b));
+  return known_.emplace(std::move(what), result).first->second;
+}
+
+// --- Guards ----------------------------------------------------------------------------------------------------------
+
+void DimTable::guard(Dim::Test test, Dim a, Dim b, bool was) {
+  std::string what = key(a) + "," + std::to_string(int(test)) + "," + key(b);
+  if (!seen_.emplace(std::move(what), was).second) return;
+  Where where = caller_or(Where());
+  guards_.push_back({test, a, b, was, where.line() ? to_string(where) : std::string()});
+}
+
+int64_t DimTable::look(Dim d) {
+  if (inferring_) computed_ = true;
+  else if (knows(d)) guard(Dim::Test::equal, d, d.hint(), true);
+  return d.hint();
+}
+
+bool DimTable::decide(Dim::Test test, Dim a, Dim b) {
+  bool was = outcome(test, a.hint(), b.hint());
+  if (inferring_) return was;
+  if (!knows(a)) a = a.hint();
+  if (!knows(b)) b = b.hint();
+  bool same = a.is_open() && b.is_open() && a.number() == b.number();
+  if (!same && (a.is_open() || b.is_open())) guard(test, a, b, was);
+  return was;
+}
+
+// --- Text ------------------------------------------------------------------------------------------------------------
+
+std::string DimTable::text(Dim d) const {
+  if (!knows(d)) return std::to_string(d.hint());
+  const Expression& e = at(d);
+  if (e.kind == Kind::symbol) return e.name;
+  if (e.kind == Kind::place)
+    return "size " + std::to_string(e.place.axis) + " of %" + std::to_string(e.place.node) +
+           (e.place.output ? "." + std::to_string(e.place.output) : "");
+  std::string a = text(e.a), b = text(e.b);
+  if (e.op == Dim::Op::smaller) return "smaller(" + a + ", " + b + ")";
+  if (e.op == Dim::Op::larger) return "larger(" + a + ", " + b + ")";
+  auto bracketed = [&](Dim x, const std::string& s) {
+    return knows(x) && at(x).kind == Kind::computed ? "(" + s + ")" : s;
+  };
+  const char* symbols[] = {" + ", " - ", " * ", " / ", " % "};
+  return bracketed(e.a, a) + symbols[int(e.op)] + bracketed(e.b, b);
+}
+
+std::string DimTable::text(const Guard& g) const {
+  const char* holds[] = {" == ", " < ", " <= "};
+  const char* fails[] = {" != ", " >= ", " > "};
+  std::string s = text(g.a) + (g.outcome ? holds : fails)[int(g.test)] + text(g.b);
+  return g.place.empty() ? s : s + " (" + g.place + ")";
+}
+
+// --- Other sizes -----------------------------------------------------------------------------------------------------
+
+std::optional<int64_t> DimValues::compute(const DimTable::Expression& e) {
+  switch (e.kind) {
+    case DimTable::Kind::symbol: return sizes_[size_t(e.symbol)];
+    case DimTable::Kind::place: return size_at_(e.place);
+    case DimTable::Kind::computed: break;
+  }
+  std::optional<int64_t> a = of(e.a), b = of(e.b);
+  if (!a || !b) return std::nullopt;
+  return arithmetic(e.op, *a, *b);
+}
+
+std::optional<int64_t> DimValues::of(Dim d) {
+  if (!table_.knows(d)) return d.hint();
+  if (auto it = known_.find(d.number()); it != known_.end()) return it->second;
+  std::optional<int64_t> value = compute(table_.at(d));
+  if (value) known_.emplace(d.number(), *value);
+  return value;
+}
+
+bool DimValues::holds(const DimTable::Guard& g) {
+  std::optional<int64_t> a = of(g.a), b = of(g.b);
+  return a && b && outcome(g.test, *a, *b) == g.outcome;
+}
+
+}  // namespace rill

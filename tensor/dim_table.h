@@ -1,0 +1,129 @@
+// DimTable: what one trace with open sizes knows of them: the expressions that its Dims are numbers of, and the guards,
+// which say what the callable saw when it looked at a number. DimValues computes both anew for other sizes.
+//
+// A table is installed on a thread while the callable runs (OpenDims). Infer rules run again for each size, so what
+// they look at needs no guard (InferDims). Numbers of expressions are never used twice in a process (until half a
+// million have been), so a Dim that outlived its trace is what any C++ number is to a trace: a constant.
+#pragma once
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rill/tensor/callback.h"
+#include "rill/tensor/shape.h"
+
+namespace rill {
+
+class DimTable {
+ public:
+  // One size of a value of a graph: of output `output` of node `node` of the trace with that serial number.
+  struct Place {
+    uint32_t trace = 0;
+    int32_t node = 0, output = 0, axis = 0;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  struct Guard {
+    Dim::Test test;
+    Dim a, b;
+    bool outcome;
+    std::string place;  // the user's line, where it is known
+  };
+
+  DimTable() = default;
+  DimTable(const DimTable&) = delete;
+
+  // A size that is open; `name` says which ("x.dim(0)").
+  Dim add_symbol(int64_t value, std::string name);
+  // A size that an infer rule has computed, and computes again for other sizes.
+  Dim size_at(const Place& place, int64_t value);
+
+  // What an infer rule did since InferDims began: whether it computed with an open number, or looked at one.
+  bool computed() const { return computed_; }
+  bool knows(Dim d) const { return d.is_open() && index_.count(d.number()) != 0; }
+  const std::vector<Guard>& guards() const { return guards_; }
+  // "(x.dim(0) - 1) / 2".
+  std::string text(Dim d) const;
+  // "x.dim(0) == 4 (train.cpp:12)".
+  std::string text(const Guard& g) const;
+
+ private:
+  friend class Dim;
+  friend class DimValues;
+  friend class InferDims;
+  enum class Kind : uint8_t { symbol, place, computed };
+  struct Expression {
+    Kind kind;
+    Dim::Op op = Dim::Op::add;
+    Dim a{}, b{};  // what is computed with
+    int32_t symbol = 0;
+    Place place{};
+    std::string name = {};
+  };
+
+  int64_t look(Dim d);
+  Dim compute(Dim::Op op, Dim a, Dim b);
+  bool decide(Dim::Test test, Dim a, Dim b);
+  Dim add(Expression e, int64_t value);
+  void guard(Dim::Test test, Dim a, Dim b, bool outcome);
+  const Expression& at(Dim d) const { return expressions_[index_.at(d.number())]; }
+
+  std::vector<Expression> expressions_;
+  std::unordered_map<uint32_t, uint32_t> index_;  // from the number in a Dim
+  std::unordered_map<std::string, Dim> known_;    // computed ones, by what they are
+  std::unordered_map<std::string, bool> seen_;    // guards
+  std::vector<Guard> guards_;
+  int symbols_ = 0;
+  bool inferring_ = false, computed_ = false;
+};
+
+// The table of this thread's trace is `table` while this lives; none where that is null.
+class OpenDims {
+ public:
+  explicit OpenDims(DimTable* table);
+  ~OpenDims();
+  OpenDims(const OpenDims&) = delete;
+  // The table of this thread, or null.
+  static DimTable* now();
+
+ private:
+  DimTable* outer_;
+};
+
+// While this lives, an infer rule runs: nothing that it looks at is remembered.
+class InferDims {
+ public:
+  explicit InferDims(DimTable& table) : table_(table), outer_(table.inferring_) {
+    table.inferring_ = true;
+    if (!outer_) table.computed_ = false;
+  }
+  ~InferDims() { table_.inferring_ = outer_; }
+  InferDims(const InferDims&) = delete;
+
+ private:
+  DimTable& table_;
+  bool outer_;
+};
+
+// The expressions of a table for other sizes.
+class DimValues {
+ public:
+  using SizeAt = Callback<std::optional<int64_t>(const DimTable::Place&)>;
+  // `sizes`: of the symbols, in the order in which they were added. `size_at` gives sizes that infer rules compute.
+  DimValues(const DimTable& table, std::span<const int64_t> sizes, SizeAt size_at)
+      : table_(table), sizes_(sizes.begin(), sizes.end()), size_at_(std::move(size_at)) {}
+
+  // None where it cannot be told, or cannot be computed (a division by zero).
+  std::optional<int64_t> of(Dim d);
+  // Whether it comes out as it was seen.
+  bool holds(const DimTable::Guard& g);
+
+ private:
+  std::optional<int64_t> compute(const DimTable::Expression& e);
+  const DimTable& table_;
+  std::vector<int64_t> sizes_;
+  SizeAt size_at_;
+  std::unordered_map<uint32_t, int64_t> known_;
+};
+
+}  // namespace rill
