@@ -327,6 +327,57 @@ TEST_CASE("Dim computes as int64_t does") {
   CHECK(Dim(-(int64_t(1) << 62) - 5) < -1);  // never taken for an expression
 }
 
+namespace {
+// An arithmetic expression over n and m, drawn from a seed: the same one whatever they are.
+class Drawn {
+ public:
+  Drawn(uint64_t seed, Dim n, Dim m) : state_(seed * 2 + 1), n_(n), m_(m) {}
+  int below(int k) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return int(state_ >> 33) % k;
+  }
+  Dim number(int depth = 3) {
+    if (depth == 0 || below(5) == 0) return below(3) == 0 ? Dim(below(9) - 4) : below(2) ? n_ : m_;
+    const Dim a = number(depth - 1), b = number(depth - 1);
+    switch (below(7)) {
+      case 0: return a + b;
+      case 1: return a - b;
+      case 2: return a * (b % 100);
+      case 3: return a / (b % 7 + 7);
+      case 4: return a % (b % 7 + 7);
+      case 5: return smaller(a, b);
+      default: return larger(a, -b);
+    }
+  }
+
+ private:
+  uint64_t state_;
+  Dim n_, m_;
+};
+}  // namespace
+
+TEST_CASE("drawn programs over sizes") {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    INFO("seed " << seed);
+    auto body = [seed](const Tensor& x) {
+      Drawn d(seed, x.dim(0), x.dim(1));
+      Tensor y = x * d.number() + d.number();
+      y = y(slice(larger(d.number() % 3, 0), none), slice(none, larger(d.number() % 5, 0) + 1));
+      if (d.below(2) && d.number() < d.number()) y = y / 2;
+      if (d.below(3) == 0 && d.number() % 2 == 0) y = y + 1;
+      if (d.below(4) == 0) y = y * double(d.number());
+      return concat(
+          {reshape(y, {-1}), arange(larger(d.number() % 20, 0)).astype(f32), full({x.dim(0)}, d.number(), f32)});
+    };
+    auto f = function("drawn", body, {.signature = {spec(f32, {any, any})}});
+    for (auto [n, m] : {std::pair(4, 5), {5, 4}, {3, 3}, {1, 2}, {2, 1}, {0, 3}, {12, 7}, {4, 5}}) {
+      INFO("sizes " << n << " and " << m);
+      const Tensor x = data({n, m});
+      REQUIRE(same_bits(f(x), body(x)));
+    }
+  }
+}
+
 TEST_CASE("explain names the sizes that were looked at") {
   auto f = function("looks", [](const Tensor& x) { return x.dim(0) > 6 ? x * 2 : x; },
                     {.signature = {spec(f32, {any}, "x")}});
