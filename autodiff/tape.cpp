@@ -8,6 +8,7 @@
 #include <set>
 
 #include "rill/autodiff/tape_impl.h"
+#include "rill/autodiff/transforms.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/variable_state.h"
 
@@ -82,15 +83,15 @@ void GradientTape::Impl::watch(const Tensor& t) {
   if (!node_of(t)) tensors_.insert(t.rep()->id, new_node());
 }
 
+void GradientTape::Impl::watch(const Shared<VariableState>& v) {
+  if (variables_.find(key_of(v.get()))) return;
+  variables_.insert(key_of(v.get()), new_node());
+  alive_.push_back(v);
+}
+
 void GradientTape::Impl::watch_variable(const Shared<VariableState>& v, Tensor& value) {
-  TapeNode node = variables_.find(key_of(v.get()));
-  if (!node) {
-    if (!options.watch_variables) return;
-    node = new_node();
-    variables_.insert(key_of(v.get()), node);
-    alive_.push_back(v);
-  }
-  name_output(value, node);
+  if (options.watch_variables && v->trainable) watch(v);
+  if (TapeNode node = variables_.find(key_of(v.get()))) name_output(value, node);
 }
 
 void GradientTape::Impl::name_output(Tensor& t, TapeNode node) {
@@ -127,6 +128,10 @@ bool any_differentiable(std::span<const Tensor> ts) {
 }  // namespace
 
 void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) {
+  if (&op == &known_as_op) {
+    if (TapeNode node = node_of(*in[1])) name_output(out[0], node);
+    return;
+  }
   if (!op.vjp || !any_differentiable(out)) return;
   SmallVec<TapeNode, 4> nodes;
   if (!find_inputs(in, nodes)) return;
@@ -198,13 +203,45 @@ void accumulate(Tensor& sum, Tensor&& term) {
   else sum = sum + term;
 }
 
-Tensors input_cotangents(const TapeEntry& e, std::span<const Tensor> cotangents, uint64_t needed) {
-  if (!e.op) return e.custom.rule(cotangents, needed);
-  return e.op->vjp(
-      VjpArgs{*e.op, e.attrs, {e.in.data(), e.in.size()}, {e.out.data(), e.out.size()}, cotangents, needed});
+// By input: the first one with the same number.
+SmallVec<int32_t, 8> first_alike(const SmallVec<TapeNode, 4>& nodes) {
+  SmallVec<int32_t, 8> first;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    size_t k = i;
+    for (size_t j = 0; j < i && k == i && nodes[i]; ++j)
+      if (nodes[j] == nodes[i]) k = j;
+    first.push_back(int32_t(k));
+  }
+  return first;
 }
 
 }  // namespace
+
+void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::span<const char> active,
+                              std::vector<Tensor>& cotangent) {
+  auto wanted = [&](size_t i) { return e.in_nodes[i] && active[e.in_nodes[i]]; };
+  uint64_t needed = 0;
+  for (size_t i = 0; i < e.in_nodes.size(); ++i)
+    if (i >= 64 || wanted(i)) needed |= uint64_t(1) << (i & 63);
+  Tensors sums, back;
+  SmallVec<int32_t, 8> first;
+  CotangentSums arrived;
+  const bool adds = !e.op || e.op->call;
+  if (adds) {
+    first = first_alike(e.in_nodes);
+    for (size_t i = 0; i < e.in_nodes.size(); ++i)
+      sums.push_back(wanted(i) && first[i] == int32_t(i) ? std::move(cotangent[e.in_nodes[i]]) : Tensor());
+    arrived = {{sums.data(), sums.size()}, {first.data(), first.size()}};
+  }
+  if (!e.op) e.custom.rule(given, needed, arrived);
+  else
+    back = e.op->vjp(
+        VjpArgs{*e.op, e.attrs, {e.in.data(), e.in.size()}, {e.out.data(), e.out.size()}, given, needed, arrived});
+  for (size_t i = 0; adds && i < e.in_nodes.size(); ++i)
+    if (wanted(i) && sums[i].defined()) accumulate(cotangent[e.in_nodes[i]], std::move(sums[i]));
+  for (size_t i = 0; i < e.in_nodes.size() && i < back.size(); ++i)
+    if (wanted(i) && back[i].defined()) accumulate(cotangent[e.in_nodes[i]], std::move(back[i]));
+}
 
 std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
                                                  std::span<const TapeNode> sources, bool consume) {
@@ -231,13 +268,7 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
                             : zeros(e.out[i].shape(), {.dtype = e.out[i].dtype(), .device = e.out[i].device()}));
         if (!is_source[e.first_out + i]) c = Tensor();
       }
-      uint64_t needed = 0;
-      for (size_t i = 0; i < e.in_nodes.size(); ++i)
-        if (i >= 64 || (e.in_nodes[i] && active[e.in_nodes[i]])) needed |= uint64_t(1) << (i & 63);
-      Tensors back = input_cotangents(e, given, needed);
-      for (size_t i = 0; i < e.in_nodes.size() && i < back.size(); ++i)
-        if (TapeNode n = e.in_nodes[i]; n && active[n] && back[i].defined())
-          accumulate(cotangent[n], std::move(back[i]));
+      pull(e, given, active, cotangent);
     }
     if (consume) entries.pop_back();
   }
@@ -248,20 +279,25 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
 
 // --- The public members ----------------------------------------------------------------------------------------------
 
+using detail::require_defined;
+
 GradientTape::GradientTape(TapeOptions options) : impl_(new Impl(options)) {}
 GradientTape::~GradientTape() { delete impl_; }
 
 void GradientTape::watch(const Tensor& x, Where where) {
+  require_defined("GradientTape.watch", x, "what is watched", where);
   if (!is_differentiable(x.dtype()))
     fail("GradientTape.watch",
          fmt::format("{} cannot be watched: gradients need a floating or complex dtype", to_string(x.spec())), where);
   impl_->watch(x);
 }
-void GradientTape::watch(const Variable& v, Where) {
-  bool on = std::exchange(impl_->options.watch_variables, true);
-  Tensor value = make_alias(v.value());
-  impl_->watch_variable(v.shared_state(), value);
-  impl_->options.watch_variables = on;
+void GradientTape::watch(const Variable& v, Where where) {
+  if (!is_differentiable(v.dtype()))
+    fail("GradientTape.watch",
+         fmt::format("variable '{}' ({}) cannot be watched: gradients need a floating or complex dtype", v.name(),
+                     name(v.dtype())),
+         where);
+  impl_->watch(v.shared_state());
 }
 
 namespace {
@@ -283,13 +319,25 @@ Tensor seed_for(const Tensor& target, const Tensor& output_gradient, const Where
   return output_gradient.astype(target.dtype());
 }
 
-// Resumes recording where a persistent tape was recording before.
+// Resumes recording where a tape was recording before and was not used up.
 struct Paused {
   GradientTape::Impl& tape;
-  bool resume;
-  explicit Paused(GradientTape::Impl& t) : tape(t), resume(t.recording && t.options.persistent) { t.stop_recording(); }
+  bool recorded;
+  explicit Paused(GradientTape::Impl& t) : tape(t), recorded(t.recording) { t.stop_recording(); }
   ~Paused() {
-    if (resume) tape.start_recording();
+    if (recorded && !tape.used) tape.start_recording();
+  }
+};
+
+// A walk that frees what it passes: whatever happens on its way, the tape is used up at its end.
+struct Consumed {
+  GradientTape::Impl& tape;
+  bool on;
+  ~Consumed() {
+    if (!on) return;
+    tape.stop_recording();
+    tape.forget();
+    tape.used = true;
   }
 };
 
@@ -314,6 +362,8 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
          where);
   for (size_t i = 0; i < targets.size(); ++i) {
     const Tensor& t = targets[i];
+    require_defined("GradientTape.gradient", t, targets.size() == 1 ? "the target" : fmt::format("target {}", i),
+                    where);
     if (!is_differentiable(t.dtype()))
       fail("GradientTape.gradient",
            fmt::format("the target is {}: gradients need a floating or complex dtype", to_string(t.spec())), where);
@@ -321,7 +371,11 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
     seeds.push_back(
         seed_for(t, options.output_gradients.empty() ? options.output_gradient : options.output_gradients[i], where));
   }
-  for (const Source& s : sources) source_nodes.push_back(tape.node_of(s));
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (!sources[i].variable)
+      require_defined("GradientTape.gradient", sources[i].tensor, fmt::format("source {}", i), where);
+    source_nodes.push_back(tape.node_of(sources[i]));
+  }
   auto unconnected = [&](size_t i) {
     fail("GradientTape.gradient",
          fmt::format("the target does not depend on {}. watch it before it is used, or ask for {{.unconnected = "
@@ -335,7 +389,8 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
     for (size_t i = 0; i < sources.size(); ++i)
       if (!source_nodes[i] || !behind[source_nodes[i]]) unconnected(i);
   }
-  std::vector<Tensor> result = tape.backward(target_nodes, seeds, source_nodes, !tape.options.persistent);
+  Consumed consumed{tape, !tape.options.persistent};
+  std::vector<Tensor> result = tape.backward(target_nodes, seeds, source_nodes, consumed.on);
   for (size_t i = 0; i < sources.size(); ++i) {
     if (!result[i].defined() && options.unconnected == Unconnected::error) unconnected(i);
     if (!result[i].defined() && options.unconnected == Unconnected::zero) {
@@ -343,10 +398,6 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
       result[i] = zeros(s.shape, {.dtype = s.dtype, .device = s.device});
     }
     out[i] = std::move(result[i]);
-  }
-  if (!tape.options.persistent) {
-    tape.forget();
-    tape.used = true;
   }
 }
 
@@ -374,23 +425,23 @@ std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, const Sour
                                                 const Callback<Tensor(int64_t)>& cotangent,
                                                 const GradientOptions& options, const Where& where) {
   std::vector<Tensor> rows;
-  bool persistent = std::exchange(impl_->options.persistent, true);
+  struct Persistent {  // for the time of the walks; one that throws leaves the tape whole
+    bool& now;
+    bool before = std::exchange(now, true);
+    ~Persistent() { now = before; }
+  } persistent{impl_->options.persistent};
   {
     Paused paused(*impl_);
     for (int64_t i = 0; i < n; ++i)
       rows.push_back(gradient(target, source, {options.unconnected, cotangent(i), {}}, where));
   }
-  impl_->options.persistent = persistent;
-  if (!persistent) {
-    impl_->stop_recording();
-    impl_->forget();
-    impl_->used = true;
-  }
+  Consumed{*impl_, !persistent.before};
   return rows;
 }
 
 Tensor GradientTape::jacobian(const Tensor& target, const Source& source, const GradientOptions& options, Where where) {
   CallerScope caller(where);
+  require_defined("GradientTape.jacobian", target, "the target", where);
   int64_t n = target.size();
   Tensor units = eye(n, n, 0, {.dtype = target.dtype(), .device = target.device()});
   auto rows =
@@ -404,6 +455,8 @@ Tensor GradientTape::jacobian(const Tensor& target, const Source& source, const 
 Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source, const GradientOptions& options,
                                     Where where) {
   CallerScope caller(where);
+  require_defined("GradientTape.batch_jacobian", target, "the target", where);
+  require_defined("GradientTape.batch_jacobian", source, "the source", where);
   if (target.ndim() < 1 || source.ndim() < 1 || target.shape()[0] != source.shape()[0])
     fail("GradientTape.batch_jacobian",
          fmt::format("target {} and source {} must share their first axis, the batch", to_string(target.spec()),

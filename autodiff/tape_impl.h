@@ -50,6 +50,7 @@ class GradientTape::Impl final : public TapeListener {
   void watch_variable(const Shared<VariableState>& v, Tensor& value) override;
 
   void watch(const Tensor& t);
+  void watch(const Shared<VariableState>& v);
   TapeNode node_of(const Tensor& t) const;
   TapeNode node_of(const Source& s) const;
   void start_recording();
@@ -70,6 +71,8 @@ class GradientTape::Impl final : public TapeListener {
  private:
   std::vector<char> nodes_from(std::span<const TapeNode> sources) const;
   bool find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) const;
+  // The cotangents that an entry's rule gives, added to those that have arrived.
+  void pull(TapeEntry& e, std::span<const Tensor> given, std::span<const char> active, std::vector<Tensor>& cotangent);
   TapeNode new_node() { return next_node_++; }
   void name_output(Tensor& t, TapeNode node);
   const Tensor& stand_in(const Spec& spec);

@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "rill/autodiff/tape_impl.h"
 #include "rill/ops/ops.h"
 
 namespace rill::detail {
 
 Tensor fresh(const Tensor& x) { return identity(x); }
+
+void require_defined(std::string_view op, const Tensor& t, std::string_view what, const Where& where) {
+  if (!t.defined()) fail(op, fmt::format("{} is an undefined tensor. assign a value to it first", what), where);
+}
 
 void require_scalar(std::string_view op, const Tensor& y, const Where& where) {
   if (y.size() != 1)
@@ -55,110 +61,62 @@ Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& 
 // --- custom_gradient -------------------------------------------------------------------------------------------------
 
 namespace {
-void record_on(std::span<TapeListener* const> tapes, Operands in, Tensor& out, const CustomVjp& vjp,
-               const Where& where) {
-  for (TapeListener* tape : tapes) tape->record_custom(in, {&out, 1}, vjp, where);
+
+// What the rule gives, one cotangent an argument, of the argument's shape and dtype.
+Tensors checked(Tensors back, std::span<const Spec> arguments, const Where& where) {
+  if (back.size() != arguments.size())
+    fail("custom_gradient", fmt::format("the rule gave {} cotangents for {} arguments", back.size(), arguments.size()),
+         where);
+  for (size_t k = 0; k < back.size(); ++k) {
+    Tensor& t = back[k];
+    const Spec& s = arguments[k];
+    if (!t.defined()) continue;
+    if (t.spec().weak && t.ndim() == 0) t = broadcast_to(t.astype(s.dtype), s.shape);
+    if (!(t.shape() == s.shape) || !is_differentiable(t.dtype()))
+      fail(
+          "custom_gradient",
+          fmt::format("the rule gave {} for argument {}, {}: a cotangent has the shape of its argument, and a floating "
+                      "or complex dtype",
+                      to_string(t.spec()), k, to_string(s)),
+          where);
+    if (!is_differentiable(s.dtype)) t = Tensor();
+    else if (t.dtype() != s.dtype) t = t.astype(s.dtype);
+  }
+  return back;
 }
+
 }  // namespace
 
-Tensor run_custom(const Callback<std::pair<Tensor, Callback<Tensors(const Tensor&)>>()>& f,
-                  std::initializer_list<const Tensor*> in, const Where& where) {
-  Tensor out;
-  Callback<Tensors(const Tensor&)> rule;
-  {
-    PauseTapes pause;
-    std::tie(out, rule) = f();
+Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::initializer_list<const Tensor*> in,
+                  const Where& where) {
+  std::vector<Spec> arguments;
+  for (const Tensor* t : in) {
+    require_defined("custom_gradient", *t, "an argument", where);
+    arguments.push_back(t->spec());
   }
-  out = make_alias(out);  // the value may be an argument, which tapes know already
-  size_t count = in.size();
-  auto vjp = [rule, count, where](std::span<const Tensor> cotangents, uint64_t) {
+  ThreadState& ts = thread_state();
+  Tensor value;
+  GradientRule own;
+  {
+    // One tape never asks for the gradient of what the rule computes, and need not know what that is made of. Of
+    // several, each may record the backward walk of another.
+    std::optional<PauseTapes> pause;
+    if (ts.tapes.size() < 2) pause.emplace();
+    std::tie(value, own) = f();
+  }
+  require_defined("custom_gradient", value, "the value", where);
+  GradientRule rule = [own, arguments, where](const Tensor& g) { return checked(own(g), arguments, where); };
+  const Operands operands(in.begin(), in.size());
+  if (ts.trace) return ts.trace->append_rule(value, operands, rule, where);
+  Tensor out = make_alias(value);  // it may be an argument, which tapes know already
+  auto vjp = [rule](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
     Tensors back = rule(cotangents[0]);
-    if (back.size() != count)
-      fail("custom_gradient", fmt::format("the rule gave {} cotangents for {} arguments", back.size(), count), where);
-    return back;
+    for (size_t k = 0; k < back.size(); ++k) {
+      Tensor& sum = sums.of[size_t(sums.first[k])];
+      if (back[k].defined()) sum = sum.defined() ? sum + back[k] : back[k];
+    }
   };
-  auto& tapes = thread_state().tapes;
-  record_on({tapes.data(), tapes.size()}, {in.begin(), in.size()}, out, {vjp}, where);
-  return out;
-}
-
-// --- recompute -------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// Something that the function reads from outside and a tape knows: a watched tensor, or a variable.
-struct Captured {
-  Tensor tensor;
-  Shared<VariableState> variable;
-};
-
-// Listens in place of the outer tapes and notes what of theirs the function reads.
-class CaptureFinder final : public TapeListener {
- public:
-  explicit CaptureFinder(std::span<TapeListener* const> outer) : outer_(outer) {}
-  bool watches(const Tensor&) const override { return false; }
-  void record(const Op&, Operands in, std::span<Tensor>, AttrsView, const Where&) override { note(in); }
-  void record_custom(Operands in, std::span<Tensor>, const CustomVjp&, const Where&) override { note(in); }
-  void watch_variable(const Shared<VariableState>& v, Tensor& value) override {
-    for (const Captured& c : captured)
-      if (c.variable == v) return;
-    for (TapeListener* tape : outer_) tape->watch_variable(v, value);
-    captured.push_back({value, v});
-  }
-  std::vector<Captured> captured;
-
- private:
-  void note(Operands in) {
-    for (const Tensor* t : in) {
-      bool is_new = false;
-      for (TapeListener* tape : outer_) is_new |= tape->watches(*t);
-      for (const Captured& c : captured) is_new &= c.tensor.rep() != t->rep();
-      if (is_new) captured.push_back({*t, nullptr});
-    }
-  }
-  std::span<TapeListener* const> outer_;
-};
-
-}  // namespace
-
-Tensor run_recompute(const Callback<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in, const Where& where) {
-  Tensor out;
-  std::vector<Captured> captured;
-  {
-    PauseTapes pause;
-    CaptureFinder finder(pause.tapes());
-    if (!pause.tapes().empty()) thread_state().tapes.push_back(&finder);
-    std::vector<Tensor> arguments;
-    for (const Tensor& t : in) arguments.push_back(make_alias(t));  // not the outer tapes' own: they are inputs below
-    out = make_alias(f(arguments));
-    captured = std::move(finder.captured);
-  }
-  SmallVec<const Tensor*, 4> inputs;
-  for (const Tensor& t : in) inputs.push_back(&t);
-  for (const Captured& c : captured) inputs.push_back(&c.tensor);
-  auto vjp = [f, in, captured, where](std::span<const Tensor> cotangents, uint64_t) {
-    GradientTape tape;
-    std::vector<Tensor> arguments;
-    std::vector<Source> sources;
-    for (const Tensor& t : in) {
-      arguments.push_back(identity(t));
-      if (is_differentiable(t.dtype())) tape.watch(arguments.back());
-      sources.emplace_back(arguments.back());
-    }
-    for (const Captured& c : captured) {
-      sources.emplace_back(c.tensor);
-      if (c.variable) sources.back().variable = c.variable;
-      else tape.watch(c.tensor);
-    }
-    Tensor y = f(arguments);
-    std::vector<Tensor> g =
-        tape.gradient(std::vector<Tensor>{y}, sources, {Unconnected::none, cotangents[0], {}}, where);
-    return Tensors(g.begin(), g.end());
-  };
-  auto& tapes = thread_state().tapes;
-  std::vector<Tensor> keeps = in;
-  for (const Captured& c : captured) keeps.push_back(c.tensor);
-  record_on({tapes.data(), tapes.size()}, {inputs.data(), inputs.size()}, out, {vjp, std::move(keeps)}, where);
+  for (TapeListener* tape : ts.tapes) tape->record_custom(operands, {&out, 1}, {vjp}, where);
   return out;
 }
 

@@ -15,9 +15,11 @@ Tensor fresh(const Tensor& x);
 Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tensor& tangent, const Where& where);
 Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where);
 Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where);
+void require_defined(std::string_view op, const Tensor& t, std::string_view what, const Where& where);
 void require_scalar(std::string_view op, const Tensor& y, const Where& where);
-Tensor run_custom(const Callback<std::pair<Tensor, Callback<Tensors(const Tensor&)>>()>& f,
-                  std::initializer_list<const Tensor*> in, const Where& where);
+using GradientRule = Callback<Tensors(const Tensor& cotangent)>;
+Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::initializer_list<const Tensor*> in,
+                  const Where& where);
 inline Tensors as_list(Tensor t) { return Tensors{std::move(t)}; }
 inline Tensors as_list(Tensors t) { return t; }
 Tensor run_recompute(const Callback<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in, const Where& where);
@@ -52,6 +54,7 @@ auto vjp(F&& f, const Tensor& x, Where where = Where::current()) {
   Tensor y = f(v);
   tape->stop();
   return std::pair(y, Callback<Tensor(const Tensor&)>([tape, y, v, where](const Tensor& cotangent) {
+                     detail::require_defined("vjp", cotangent, "the cotangent", where);
                      return tape->gradient(y, v, {.unconnected = Unconnected::zero, .output_gradient = cotangent},
                                            where);
                    }));
@@ -104,11 +107,13 @@ auto vmap(F f, Where where = Where::current()) {
 }
 
 // A function with a gradient of its own: f(x...) gives {value, rule}, where rule(cotangent) gives the cotangent of x,
-// or Tensors with one an argument. Nothing that f does is recorded.
+// or Tensors with one an argument (an undefined one: no gradient). A first derivative sees nothing of what f does. A
+// second one differentiates the rule: by the cotangent, by what it captured from outside, and by the values that f
+// computed for it, each as the op that it is. While tracing, the rule is called once, to see its ops.
 template <class F>
 auto custom_gradient(F f, Where where = Where::current()) {
   return [f = std::move(f), where](const auto&... x) {
-    auto run = [&]() -> std::pair<Tensor, Callback<Tensors(const Tensor&)>> {
+    auto run = [&]() -> std::pair<Tensor, detail::GradientRule> {
       auto [value, rule] = f(static_cast<const Tensor&>(x)...);
       return {value, [rule = std::move(rule)](const Tensor& g) { return detail::as_list(rule(g)); }};
     };
@@ -117,7 +122,9 @@ auto custom_gradient(F f, Where where = Where::current()) {
 }
 
 // The same function, keeping nothing for the backward walk but its arguments and the variables and watched tensors it
-// reads: it runs again when its gradient is asked for. Time for memory.
+// reads: it runs again when its gradient is asked for. Time for memory. The second run reads what the first one read,
+// the state of the random generator included, and assigns, prints and asserts nothing. Inside `function`, where the
+// graph's plan says what is kept, and where several tapes record, it is f itself.
 template <class F>
 auto recompute(F f, Where where = Where::current()) {
   return [f = std::move(f), where](const auto&... x) {

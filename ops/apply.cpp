@@ -25,6 +25,14 @@ ThreadState& make_thread_state() {
 
 bool executing_eagerly() { return thread_state().trace == nullptr; }
 
+bool is_constant_scalar(const Tensor& t) {
+  if (!t.spec().weak || t.ndim() != 0 || t.is_symbolic() || t.rep()->tape) return false;
+  const ThreadState& ts = thread_state();
+  for (const TapeListener* tape : ts.tapes)
+    if (tape->watches(t)) return false;
+  return !ts.trace || ts.trace->is_constant(t);
+}
+
 namespace {
 thread_local std::string scope_name;
 }

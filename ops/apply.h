@@ -35,10 +35,10 @@ Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs
 
 struct VariableState;
 
-// Cotangents of the outputs to cotangents of the inputs (undefined where there is none). Bit i of `needed`: somebody
-// asks for input i's. A cotangent that did not arrive is an undefined tensor (there is always one that did).
+// From cotangents of the outputs: adds those of the inputs to `sums`. Bit i of `needed`: somebody asks for input i's.
+// A cotangent that did not arrive is an undefined tensor (there is always one that did).
 struct CustomVjp {
-  using Rule = Callback<Tensors(std::span<const Tensor> cotangents, uint64_t needed)>;
+  using Rule = Callback<void(std::span<const Tensor> cotangents, uint64_t needed, const CotangentSums& sums)>;
   Rule rule;
   std::vector<Tensor> keeps = {};  // what the rule holds for the backward walk, so that a tape can count it
 };
@@ -50,12 +50,15 @@ class TapeListener {
   virtual void record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) = 0;
   // The same for a computation that brings its own backward rule (custom_gradient, a call of a traced function).
   virtual void record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vjp, const Where& where) = 0;
-  // A trainable variable is read: from now on the tape knows `value`, a fresh alias, as that variable.
+  // A variable is read: where the tape watches it, it knows `value`, a fresh alias, as that variable from now on.
   virtual void watch_variable(const Shared<VariableState>& v, Tensor& value) = 0;
 
  protected:
   ~TapeListener() = default;
 };
+
+// What custom_gradient brings: from the cotangent of the value to one an argument.
+using GradientRule = Callback<Tensors(const Tensor& cotangent)>;
 
 // A trace, seen from here.
 class TraceListener {
@@ -65,6 +68,10 @@ class TraceListener {
   virtual void assign(const Shared<VariableState>& v, const Tensor& value) = 0;
   // Whether `t` is the output of a node of `op`; then `attrs` are the node's.
   virtual bool made_by(const Tensor& t, const Op& op, AttrsView& attrs) const = 0;
+  // `value`, computed from `in`, as a tensor whose gradient is what the rule says.
+  virtual Tensor append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) = 0;
+  // Whether `t`, which has elements, is made by what is traced and watched by nobody: the same at each call.
+  virtual bool is_constant(const Tensor& t) const = 0;
   // Throws: a value of the traced function is read (`what` says by which call).
   [[noreturn]] virtual void fail_read(std::string_view what, const Where& where) = 0;
   uint32_t serial = 0;
@@ -72,6 +79,13 @@ class TraceListener {
  protected:
   ~TraceListener() = default;
 };
+
+// `value` as a new tensor that every tape takes for `other`: another value of the same Variable, say.
+Tensor known_as(const Tensor& value, const Tensor& other, const Where& where);
+extern const Op known_as_op;
+
+// Whether `t` is a C++ scalar that no tape can ask a gradient of: other ops may take its value as it is.
+bool is_constant_scalar(const Tensor& t);
 
 struct ThreadState {
   TraceListener* trace = nullptr;

@@ -142,7 +142,7 @@ bool constant_fill(const Tensor& value, DType dtype, FillValue& out) {
     out = {is_bool(dtype) ? Dim(open != 0) : open, double(open.hint()), 0};
     return true;
   }
-  if (!s.weak || !s.shape.empty() || value.is_symbolic() || value.rep()->tape || dtype == DType::string) return false;
+  if (dtype == DType::string || !is_constant_scalar(value)) return false;
   if (is_complex(s.dtype)) {
     auto z = value.item<std::complex<double>>();
     out = {int64_t(z.real()), z.real(), z.imag()};

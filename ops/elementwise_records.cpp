@@ -49,8 +49,7 @@ OutSpecs infer_real(const InferArgs& args) {
 // --- Operands --------------------------------------------------------------------------------------------------------
 
 namespace {
-// A C++ scalar is a constant: no tape watches it and no op needs to run.
-bool is_constant(const Tensor& t) { return t.spec().weak && t.ndim() == 0 && !t.is_symbolic(); }
+bool is_scalar(const Tensor& t) { return t.spec().weak && t.ndim() == 0 && !t.is_symbolic(); }
 
 // Calls f with the value of such a scalar of an integer dtype.
 template <class F>
@@ -75,7 +74,7 @@ bool overflows(const Tensor& t, DType dtype) {
     });
     return does;
   }
-  if (!is_constant(t) || !is_integer(dtype)) return false;
+  if (!is_scalar(t) || !is_integer(dtype)) return false;
   visit_whole(t, [&](auto x) {
     visit_dtype(dtype, [&](auto zero) {
       using To = decltype(zero);
@@ -86,12 +85,15 @@ bool overflows(const Tensor& t, DType dtype) {
 }
 
 Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where) {
-  Dim size;
-  const bool open = is_open_size(t, size);
-  if (!(open || is_constant(t)) || (t.dtype() == dtype && t.device() == device) || dtype == DType::string)
-    return t.astype(dtype, where);
+  if ((t.dtype() == dtype && t.device() == device) || dtype == DType::string) return t.astype(dtype, where);
   check_fits(op, t, dtype, where);
-  if (open) return size_tensor(size, dtype, device, false, where);  // as the C++ number would be converted
+  // As the C++ number would be converted:
+  if (Dim size; is_open_size(t, size)) return size_tensor(size, dtype, device, false, where);
+  if (!is_constant_scalar(t)) {
+    const Tensor out = t.astype(dtype, where);
+    return t.spec().weak && t.ndim() == 0 ? out.to(device, where) : out;  // C++ scalars move by themselves
+  }
+  // No op needs to run.
   Spec spec;
   spec.dtype = dtype;
   Tensor out = empty_tensor(std::move(spec));

@@ -44,6 +44,13 @@ using Infer = OutSpecs (*)(const InferArgs&);
 
 // --- Gradients -------------------------------------------------------------------------------------------------------
 
+// A backward walk's sums of cotangents, as far as they have come when it reaches a call. A rule that stands for many
+// ops adds its terms to them itself, in the order of a walk over those ops, so that it rounds as that would.
+struct CotangentSums {
+  std::span<Tensor> of;            // by operand; undefined where nothing has arrived
+  std::span<const int32_t> first;  // by operand: the first that the tape takes for the same tensor; its sum is for both
+};
+
 // What the backward rule of one recorded call gets. Inputs and outputs that the record does not declare in `saves_*`
 // are stand-ins: they have a shape and dtype and no elements.
 struct VjpArgs {
@@ -54,6 +61,7 @@ struct VjpArgs {
   // One an output, of its shape and dtype. Where none arrived: zeros, or, for an op with `call`, an undefined tensor.
   std::span<const Tensor> cotangent;
   uint64_t needed = ~uint64_t(0);  // bit i: somebody asks for input i's gradient
+  CotangentSums sums = {};         // for an op with `call`, which may add to them and give nothing
 
   bool needs(int i) const { return i >= 64 || (needed >> i & 1); }
 };
@@ -166,6 +174,8 @@ struct OpSpec {
   Tensors (*call)(Operands in, AttrsView attrs) = nullptr;
   // Does something besides giving outputs: runs at every call, in program order, and is never dropped, merged, folded.
   bool effect = false;
+  // Only says something to tapes: what it computes is its first operand.
+  bool marker = false;
   // The graphs that `call` runs, each with its role ("then", "body").
   std::vector<std::pair<std::string, const Graph*>> (*graphs)(AttrsView attrs) = nullptr;
 

@@ -13,6 +13,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/variable_state.h"
+#include "rill/ops/variable_watcher.h"
 #include "rill/tensor/limits.h"
 
 namespace rill::random {
@@ -63,7 +64,10 @@ Generator& generator() {
 // for as long as it runs.
 Tensor next_key() {
   Generator& g = generator();
-  if (executing_eagerly()) return take_and_add(g.state.state(), g.step);
+  if (executing_eagerly()) {
+    const Tensor key = repeating() ? Tensor() : take_and_add(g.state.state(), g.step);
+    return variable_watcher ? variable_watcher->read(g.state.shared_state(), key) : key;
+  }
   Tensor key = g.state.value();
   g.state.assign_add(g.step);
   return key;

@@ -10,10 +10,37 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/variable_state.h"
+#include "rill/ops/variable_watcher.h"
 
 namespace rill {
 
 extern const Op add_op, bitwise_or_op, subtract_op;
+
+thread_local constinit VariableWatcher* variable_watcher = nullptr;
+
+// --- Two tensors that are one to a tape ------------------------------------------------------------------------------
+
+namespace {
+OutSpecs infer_first(const InferArgs& args) { return OutSpecs{args[0]}; }
+}  // namespace
+
+const Op known_as_op({.name = "known_as",
+                      .doc = "x, which tapes take for the second operand: an assigned Variable, read again",
+                      .kind = OpKind::view,
+                      .dtypes = every_set,
+                      .inputs = 2,
+                      .infer = infer_first,
+                      .no_gradient = "a tape gives its result the number of the second operand",
+                      .view = [](const Tensor& in, AttrsView, const Spec&) { return make_alias(in); },
+                      .marker = true,
+                      .exported = {"Identity", "Identity"},
+                      .listed = false});
+
+Tensor known_as(const Tensor& value, const Tensor& other, const Where& where) {
+  return apply1(known_as_op, {&value, &other}, {}, where);
+}
+
+// --- Variables -------------------------------------------------------------------------------------------------------
 
 namespace {
 std::string scoped_name(const std::string& name) {
@@ -138,11 +165,12 @@ Variable::Variable(const Tensor& initial, VariableOptions options) : state_(new_
 Tensor Variable::value() const {
   ThreadState& ts = thread_state();
   Tensor t = ts.trace ? ts.trace->read(state_) : value_of(*state_);
+  if (variable_watcher && !ts.trace) [[unlikely]]
+    t = variable_watcher->read(state_, t);
   if (ts.tapes.empty()) return t;
   // A fresh alias, so that a tape knows this reading as the variable and not as what was once assigned to it.
   t = make_alias(t);
-  if (state_->trainable)
-    for (TapeListener* tape : ts.tapes) tape->watch_variable(state_, t);
+  for (TapeListener* tape : ts.tapes) tape->watch_variable(state_, t);
   return t;
 }
 
@@ -158,7 +186,7 @@ Variable& Variable::assign(const Tensor& value, Where where) {
   ThreadState& ts = thread_state();
   if (ts.trace) {
     ts.trace->assign(state_, t);
-  } else {
+  } else if (!repeating()) {
     t = make_alias(t.contiguous());
     std::lock_guard lock(*state_);
     std::swap(state_->value, t);  // the old one goes when the lock has
@@ -170,7 +198,7 @@ Variable& Variable::assign_add(const Tensor& delta, Where where) {
   CallerScope caller(where);
   Tensor t = fitted(*state_, delta, "assign_add", where);
   if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) + t);
-  else update(*state_, is_bool(t.dtype()) ? bitwise_or_op : add_op, t);  // as operator+ does
+  else if (!repeating()) update(*state_, is_bool(t.dtype()) ? bitwise_or_op : add_op, t);  // as operator+ does
   return *this;
 }
 
@@ -179,7 +207,7 @@ Variable& Variable::assign_sub(const Tensor& delta, Where where) {
   Tensor t = fitted(*state_, delta, "assign_sub", where);
   if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) - t);
   else if (is_bool(t.dtype())) subtract(t, t, where);  // throws
-  else update(*state_, subtract_op, t);
+  else if (!repeating()) update(*state_, subtract_op, t);
   return *this;
 }
 

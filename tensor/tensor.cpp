@@ -1,6 +1,8 @@
 // TensorRep's life, and the members of Tensor that need no op.
 #include "rill/tensor/tensor.h"
 
+#include "rill/tensor/id_mark.h"
+
 #include <fmt/format.h>
 
 #include <atomic>
@@ -42,14 +44,33 @@ thread_local RepListOwner rep_list_owner;
 std::atomic<uint64_t> next_id_block{1};
 constexpr uint64_t ids_a_block = 1 << 16;
 thread_local constinit uint64_t next_id = 0, last_id = 0;
+// For IdMark: how many there are on this thread, and the blocks taken while there are any.
+thread_local constinit int marks = 0;
+std::vector<uint64_t>& blocks_since_mark() {
+  static thread_local std::vector<uint64_t> blocks;
+  return blocks;
+}
 uint64_t new_id() {
   if (next_id == last_id) {
     next_id = next_id_block.fetch_add(1, std::memory_order_relaxed) * ids_a_block;
     last_id = next_id + ids_a_block;
+    if (marks) blocks_since_mark().push_back(next_id);
   }
   return next_id++;
 }
 }  // namespace
+
+IdMark::IdMark() : first_(next_id), last_(last_id), later_(blocks_since_mark().size()) { ++marks; }
+IdMark::~IdMark() {
+  if (--marks == 0) blocks_since_mark().clear();
+}
+bool IdMark::made_since(uint64_t id) const {
+  if (id >= first_ && id < last_) return true;
+  const std::vector<uint64_t>& blocks = blocks_since_mark();
+  for (size_t i = later_; i < blocks.size(); ++i)
+    if (id >= blocks[i] && id < blocks[i] + ids_a_block) return true;
+  return false;
+}
 
 void* TensorRep::operator new(size_t bytes) {
   if (FreeRep* r = free_reps) {

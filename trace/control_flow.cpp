@@ -215,6 +215,19 @@ std::vector<Tensor> append_node(const Op& op, std::span<const Tensor> first, con
 
 }  // namespace
 
+namespace {
+
+// What goes into a loop's step and comes out of a choice or a step, as tensors of their own to the tapes, as they are
+// where this is a node: cotangents are then added in the same order.
+std::vector<Tensor> apart(std::vector<Tensor> tensors, const Where& where) {
+  if (!thread_state().tapes.empty())
+    for (Tensor& t : tensors)
+      if (is_differentiable(t.dtype())) t = identity(t, where);
+  return tensors;
+}
+
+}  // namespace
+
 // --- Choices ---------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -306,7 +319,7 @@ std::vector<Tensor> run_choice(Choice kind, const Tensor& which, std::span<const
   if (!executing_eagerly()) return trace_choice(kind, which, branches, where);
   int64_t last = int64_t(branches.size()) - 1;
   int64_t i = kind == Choice::cond ? (which.item<bool>(where) ? 0 : 1) : which.item<int64_t>(where);
-  return branches[size_t(i < 0 || i > last ? last : i)]({}).tensors;
+  return apart(branches[size_t(i < 0 || i > last ? last : i)]({}).tensors, where);
 }
 
 // --- while_loop ------------------------------------------------------------------------------------------------------
@@ -349,11 +362,13 @@ std::vector<Tensor> run_while(const Flat& init, const FlatFn& cond_fn, const Fla
   Tensor go_on = checked_pred("while_loop", cond_fn(init.tensors).tensors[0], where);
   if (!executing_eagerly()) return trace_while(init, go_on, cond_fn, body_fn, options, where);
   Flat now = init;
+  now.tensors = apart(std::move(now.tensors), where);
   int64_t limit = options.max_steps.value_or(-1);
   for (int64_t step = 0; step != limit && go_on.item<bool>(where); ++step) {
     Flat next = body_fn(now.tensors);
     check_carried("while_loop", init, next, where);
     now = std::move(next);
+    now.tensors = apart(std::move(now.tensors), where);
     go_on = checked_pred("while_loop", cond_fn(now.tensors).tensors[0], where);
   }
   return std::move(now.tensors);
@@ -457,12 +472,15 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> run_scan(const Flat& init, c
   }
   std::vector<std::vector<Tensor>> rows;  // of each y
   Flat now = init;
+  now.tensors = apart(std::move(now.tensors), where);
   for (int64_t step = 0; step < n; ++step) {
     int64_t i = options.reverse ? int64_t(n) - 1 - step : step;
     std::vector<Tensor> in = now.tensors;
     for (const Tensor& t : xs.tensors) in.push_back(t(i));
     FlatStep next = fn(in);
     check_carried("scan", init, next.carried, where);
+    next.carried.tensors = apart(std::move(next.carried.tensors), where);
+    next.y.tensors = apart(std::move(next.y.tensors), where);
     rows.resize(next.y.tensors.size(), std::vector<Tensor>(size_t(n)));
     for (size_t k = 0; k < rows.size(); ++k) rows[k][size_t(i)] = next.y.tensors[k];
     now = std::move(next.carried);

@@ -9,11 +9,19 @@
 
 #include "rill/autodiff/tape.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/variable_state.h"
 #include "rill/trace/control_nodes.h"
 #include "rill/trace/passes.h"
 #include "rill/trace/tracer.h"
 
 namespace rill {
+
+void drop_effects(Node& n) {
+  if (!has_effect(n)) return;
+  ControlAttrs attrs = n.attrs.as<ControlAttrs>();
+  for (auto& inner : attrs.graphs) inner = std::make_shared<InnerGraph>(inner->role, without_effects(inner->graph));
+  n.attrs = attrs;
+}
 
 Graph without_effects(const Graph& g) {
   bool any = false;
@@ -25,17 +33,15 @@ Graph without_effects(const Graph& g) {
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     Node n = g.nodes()[i];
     if (n.kind == Node::Kind::op && n.op->effect) continue;
-    if (has_effect(n)) {
-      ControlAttrs attrs = n.attrs.as<ControlAttrs>();
-      for (auto& inner : attrs.graphs) inner = std::make_shared<InnerGraph>(inner->role, without_effects(inner->graph));
-      n.attrs = attrs;
-    }
+    drop_effects(n);
     for (ValueId& v : n.inputs) v.node = now[size_t(v.node)];
     now[i] = out.append(std::move(n));
   }
   out.inputs = g.inputs;
   for (GraphInput& in : out.inputs) in.node = now[size_t(in.node)];
   for (ValueId v : g.outputs) out.outputs.push_back({now[size_t(v.node)], v.index});
+  out.assigns = g.assigns;
+  for (GraphAssign& a : out.assigns) a.value.node = now[size_t(a.value.node)];
   return out;
 }
 
@@ -47,8 +53,10 @@ class Again {
   explicit Again(const std::string& role) : tracer_(inner_name(role), Tracer::Nesting::inside) {}
 
   Tensor argument(const Spec& s, std::string name) { return tracer_.add_argument(s, std::move(name)); }
-  // Cotangents of `sources`, where `targets` have `seeds`; gives nothing of what they do not depend on but zeros.
-  std::vector<Tensor> gradient(const Graph& g, const std::vector<Tensor>& inputs, const std::vector<size_t>& sources,
+  // Cotangents of `sources`, where `targets` have `seeds`; gives nothing of what they do not depend on but zeros. Input
+  // i counts as the same tensor as input alike[i].
+  std::vector<Tensor> gradient(const Graph& g, std::vector<Tensor>& inputs, const std::vector<size_t>& sources,
+                               const std::vector<size_t>& alike,
                                const std::function<void(const std::vector<Tensor>& results)>& choose_targets) {
     GradientTape tape({.watch_variables = false});
     std::vector<Source> wanted;
@@ -56,16 +64,30 @@ class Again {
       tape.watch(inputs[k]);
       wanted.emplace_back(inputs[k]);
     }
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (alike[k] != k) take_for(inputs[k], inputs[alike[k]]);
     choose_targets(interpret(g, inputs));
     return tape.gradient(targets, wanted, {.unconnected = Unconnected::zero, .output_gradients = seeds});
   }
+  void seed(const Tensor& target, const Tensor& cotangent) {
+    targets.push_back(target);
+    seeds.push_back(cotangent);
+  }
   void output(const Tensor& t) { tracer_.add_output(t); }
-  Graph finish() { return eliminate_dead_code(tracer_.finish()); }
-
-  std::vector<Tensor> targets, seeds;
+  Graph finish() {
+    Graph g = eliminate_dead_code(tracer_.finish());
+    for (const GraphInput& in : g.inputs)
+      if (in.kind == GraphInput::Kind::variable)
+        fail("custom_gradient",
+             fmt::format("a rule inside cond(), while_loop() or scan() assigns variable '{}'{}", in.variable->name,
+                         in.variable->name == "random/state" ? ", which is a random draw. give the draw a random::Key"
+                                                             : ". assign it outside the rule"));
+    return g;
+  }
 
  private:
   Tracer tracer_;
+  std::vector<Tensor> targets, seeds;
 };
 
 bool wants_gradient(const VjpArgs& a, size_t operand) {
@@ -93,36 +115,56 @@ Tensors apply_to(const Op& op, const std::vector<Tensor>& operands, ControlAttrs
 
 // --- Branches --------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// What a backward walk brings to a choice, by number of the operand or result.
+struct BranchArrivals {
+  std::vector<size_t> sources, results, sums, alike;
+};
+
+// A branch's backward graph: (operands, cotangents, sums) -> sums with the branch's own terms added.
+std::shared_ptr<const InnerGraph> backward_branch(const InnerGraph& branch, std::span<const Tensor> in,
+                                                  const BranchArrivals& arrived) {
+  Again again(branch.role + "_backward");
+  std::vector<Tensor> inputs, cotangents, sums;
+  for (const Tensor& t : in) inputs.push_back(again.argument(t.spec(), "operand"));
+  const Graph g = without_effects(branch.graph);
+  for (size_t k : arrived.results) cotangents.push_back(again.argument(g.spec(g.outputs[k]), "cotangent"));
+  for (size_t k : arrived.sums) sums.push_back(again.argument(in[k].spec(), "sum"));
+  std::vector<Tensor> gradients =
+      again.gradient(g, inputs, arrived.sources, arrived.alike, [&](const std::vector<Tensor>& results) {
+        for (size_t i = 0; i < sums.size(); ++i) again.seed(inputs[arrived.sums[i]], sums[i]);
+        for (size_t i = cotangents.size(); i-- > 0;) again.seed(results[arrived.results[i]], cotangents[i]);
+      });
+  for (const Tensor& t : gradients) again.output(t);
+  return std::make_shared<InnerGraph>(branch.role + "_backward", again.finish());
+}
+
+}  // namespace
+
 Tensors vjp_of_branches(const VjpArgs& a) {
   const ControlAttrs& forward = a.attrs.as<ControlAttrs>();
   std::span<const Tensor> in = a.in.subspan(1);
-  std::vector<size_t> sources, arrived;
-  for (size_t k = 0; k < in.size(); ++k)
-    if (wants_gradient(a, k + 1)) sources.push_back(k);
+  BranchArrivals arrived;
+  for (size_t k = 0; k < in.size(); ++k) {
+    arrived.alike.push_back(size_t(a.sums.first[k + 1]) - 1);
+    if (wants_gradient(a, k + 1) && arrived.alike[k] == k) arrived.sources.push_back(k);
+    if (a.sums.of[k + 1].defined()) arrived.sums.push_back(k);
+  }
   for (size_t k = 0; k < a.cotangent.size(); ++k)
-    if (a.cotangent[k].defined()) arrived.push_back(k);
+    if (a.cotangent[k].defined()) arrived.results.push_back(k);
 
   ControlAttrs backward;
-  for (const auto& branch : forward.graphs) {
-    Again again(branch->role + "_backward");
-    std::vector<Tensor> inputs;
-    for (const Tensor& t : in) inputs.push_back(again.argument(t.spec(), "operand"));
-    for (size_t k : arrived) again.seeds.push_back(again.argument(a.cotangent[k].spec(), "cotangent"));
-    std::vector<Tensor> gradients =
-        again.gradient(without_effects(branch->graph), inputs, sources, [&](const std::vector<Tensor>& results) {
-          for (size_t k : arrived) again.targets.push_back(results[k]);
-        });
-    for (const Tensor& t : gradients) again.output(t);
-    backward.graphs.push_back(std::make_shared<InnerGraph>(branch->role + "_backward", again.finish()));
-  }
-  for (size_t k : sources) backward.outputs.push_back(in[k].spec());
+  for (const auto& branch : forward.graphs) backward.graphs.push_back(backward_branch(*branch, in, arrived));
+  for (size_t k : arrived.sources) backward.outputs.push_back(in[k].spec());
   backward.place = forward.place;
 
   std::vector<Tensor> operands(a.in.begin(), a.in.end());
-  for (size_t k : arrived) operands.push_back(a.cotangent[k]);
-  Tensors gradients = apply_to(a.op, operands, std::move(backward)), back = none_for(a.in);
-  for (size_t k = 0; k < sources.size(); ++k) back[sources[k] + 1] = gradients[k];
-  return back;
+  for (size_t k : arrived.results) operands.push_back(a.cotangent[k]);
+  for (size_t k : arrived.sums) operands.push_back(a.sums.of[k + 1]);
+  Tensors gradients = apply_to(a.op, operands, std::move(backward));
+  for (size_t k = 0; k < arrived.sources.size(); ++k) a.sums.of[arrived.sources[k] + 1] = gradients[k];
+  return {};
 }
 
 // --- Loops -----------------------------------------------------------------------------------------------------------
@@ -139,6 +181,14 @@ struct Loop {
   Tensor count;                                           // steps, where the number is known at run time only
   Dim length;
   bool reverse;
+  std::span<const int32_t> first;  // by operand of the node, the first one that the tape takes for the same tensor
+  size_t offset;                   // of `operands` among those of the node
+  // The constant that stands for constant k, and itself: what is summed up for one tensor is one sum.
+  size_t alike(size_t k) const {
+    for (size_t j = carried + scanned; j < k; ++j)
+      if (first[j + offset] == first[k + offset]) return j;
+    return k;
+  }
 };
 
 Spec row_spec(const Tensor& stacked) {
@@ -166,7 +216,7 @@ BackwardScan choose(const Loop& l, const std::function<bool(size_t)>& wanted) {
   for (size_t k = 0; k < l.scanned; ++k)
     if (wanted(l.carried + k)) b.rows.push_back(l.carried + k);
   for (size_t k = 0; k < l.constants; ++k)
-    if (wanted(l.carried + l.scanned + k)) b.constants.push_back(l.carried + l.scanned + k);
+    if (const size_t at = l.carried + l.scanned + k; wanted(at) && l.alike(at) == at) b.constants.push_back(at);
   for (size_t k = 0; k < l.y_bar.size(); ++k)
     if (l.y_bar[k].defined()) b.y_arrived.push_back(k);
   for (size_t k = 0; k < l.saved_bar.size(); ++k)
@@ -191,23 +241,24 @@ Graph backward_step(const Loop& l, const BackwardScan& b) {
   std::vector<size_t> sources = b.carried;
   sources.insert(sources.end(), b.constants.begin(), b.constants.end());
   sources.insert(sources.end(), b.rows.begin(), b.rows.end());
-  auto seed = [&](const Tensor& target, const Tensor& cotangent) {
-    again.targets.push_back(target);
-    again.seeds.push_back(cotangent);
-  };
-  std::vector<Tensor> gradients = again.gradient(*l.body, inputs, sources, [&](const std::vector<Tensor>& results) {
+  std::vector<size_t> alike;
+  for (size_t k = 0; k < inputs.size(); ++k) alike.push_back(k < l.carried + l.scanned ? k : l.alike(k));
+  auto choose_targets = [&](const std::vector<Tensor>& results) {
     // Sums go on where the step before left them, in the order in which an eager backward walk adds.
-    for (size_t k = 0; k < b.constants.size(); ++k) seed(inputs[b.constants[k]], constants_bar[k]);
-    for (size_t k = 0; k < b.saved_arrived.size(); ++k) seed(inputs[b.saved_arrived[k]], saved_bar[k]);
-    for (size_t k = 0; k < b.carried.size(); ++k) seed(results[b.carried[k]], carried_bar[k]);
-    for (size_t k = 0; k < b.y_arrived.size(); ++k) seed(results[l.carried + b.y_arrived[k]], y_bar[k]);
-  });
+    for (size_t k = 0; k < b.constants.size(); ++k) again.seed(inputs[b.constants[k]], constants_bar[k]);
+    for (size_t k = 0; k < b.saved_arrived.size(); ++k) again.seed(inputs[b.saved_arrived[k]], saved_bar[k]);
+    for (size_t k = b.y_arrived.size(); k-- > 0;) again.seed(results[l.carried + b.y_arrived[k]], y_bar[k]);
+    for (size_t k = b.carried.size(); k-- > 0;) again.seed(results[b.carried[k]], carried_bar[k]);
+  };
+  std::vector<Tensor> gradients = again.gradient(*l.body, inputs, sources, alike, choose_targets);
   for (const Tensor& t : gradients) again.output(t);
   return again.finish();
 }
 
-// The backward scan of a loop; gives a cotangent for each operand of it.
-std::vector<Tensor> backward_scan(const Loop& l, const std::function<bool(size_t)>& wanted, const std::string& place) {
+// The backward scan of a loop: adds to the sums of the node's operands.
+void backward_scan(const Loop& l, const std::function<bool(size_t)>& wanted, std::span<Tensor> sums,
+                   const std::string& place) {
+  auto sum_of = [&](size_t k) -> Tensor& { return sums[size_t(l.first[k + l.offset])]; };
   BackwardScan b = choose(l, wanted);
   ControlAttrs attrs;
   attrs.graphs = {std::make_shared<InnerGraph>("body_backward", backward_step(l, b))};
@@ -220,7 +271,7 @@ std::vector<Tensor> backward_scan(const Loop& l, const std::function<bool(size_t
   if (attrs.counted) operands.push_back(l.count);
   for (size_t k : b.carried)
     operands.push_back(l.carried_bar[k].defined() ? l.carried_bar[k] : start_of_sum(l.operands[k].spec()));
-  for (size_t k : b.constants) operands.push_back(start_of_sum(l.operands[k].spec()));
+  for (size_t k : b.constants) operands.push_back(sum_of(k).defined() ? sum_of(k) : start_of_sum(l.operands[k].spec()));
   attrs.carried = int(b.carried.size() + b.constants.size());
   operands.insert(operands.end(), l.saved.begin(), l.saved.end());
   operands.insert(operands.end(), l.operands.begin() + long(l.carried),
@@ -236,9 +287,15 @@ std::vector<Tensor> backward_scan(const Loop& l, const std::function<bool(size_t
   for (size_t k : order) attrs.outputs.push_back(l.operands[k].spec());
 
   Tensors gradients = apply_to(scan_op, operands, std::move(attrs));
-  std::vector<Tensor> back(l.operands.size());
-  for (size_t k = 0; k < order.size(); ++k) back[order[k]] = gradients[k];
-  return back;
+  auto add = [&](size_t k, const Tensor& term) {
+    if (wanted(k)) sum_of(k) = sum_of(k).defined() ? sum_of(k) + term : term;
+  };
+  const size_t constants = b.carried.size(), rows = constants + b.constants.size();
+  for (size_t i = 0; i < b.constants.size(); ++i) sum_of(b.constants[i]) = gradients[constants + i];
+  // Eagerly each row's cotangent is added to zeros elsewhere, which turns negative zeros positive.
+  for (size_t i = 0; i < b.rows.size(); ++i)
+    add(b.rows[i], l.length > 1 && !l.count.defined() ? gradients[rows + i] + 0 : gradients[rows + i]);
+  for (size_t i = b.carried.size(); i-- > 0;) add(b.carried[i], gradients[i]);
 }
 
 }  // namespace
@@ -259,63 +316,72 @@ Tensors vjp_of_scan(const VjpArgs& a) {
          .saved = a.out.subspan(carried + ys),
          .count = s.counted ? a.in[0] : Tensor(),
          .length = s.length,
-         .reverse = s.reverse};
-  std::vector<Tensor> gradients = backward_scan(l, [&](size_t k) { return wants_gradient(a, first + k); }, s.place);
-  Tensors back = none_for(a.in);
-  for (size_t k = 0; k < gradients.size(); ++k) back[first + k] = gradients[k];
-  return back;
+         .reverse = s.reverse,
+         .first = a.sums.first,
+         .offset = first};
+  backward_scan(l, [&](size_t k) { return wants_gradient(a, first + k); }, a.sums.of, s.place);
+  return {};
 }
 
 namespace {
 
-struct LoopPlace {
-  std::string place;
+struct Refusal {
+  std::string message;
+  bool zeros_pass;  // where all operands, cotangents, are zeros
   template <class S, class V>
   static void fields(S& s, V&& v) {
-    v("place", s.place);
+    v("message", s.message);
+    v("zeros_pass", s.zeros_pass);
   }
 };
 
-[[noreturn]] void fail_unbounded(const std::string& place) {
-  fail("while_loop",
-       fmt::format("the gradient of the loop at {} is asked for in a traced function, where all its steps "
-                   "must be kept and their number has no bound. give one: WhileOptions{{.max_steps = ...}}",
-                   place));
-}
-
 OutSpecs infer_nothing(const InferArgs&) { return {}; }
 
-Tensors call_unbounded(Operands in, AttrsView attrs) {
-  for (const Tensor* t : in)
-    if (any(*t != 0).item<bool>()) fail_unbounded(attrs.as<LoopPlace>().place);
+Tensors call_refusal(Operands in, AttrsView attrs) {
+  const Refusal& r = attrs.as<Refusal>();
+  bool zeros = r.zeros_pass;
+  for (const Tensor* t : in) zeros = zeros && !any(*t != 0).item<bool>();
+  if (!zeros) throw Error(r.message);
   return {};
 }
 
-const Op unbounded_op({.name = "no_gradient",
-                       .doc = "fails unless all operands are zeros: what flows back into a loop without a bound",
-                       .dtypes = every_set,
-                       .inputs = -1,
-                       .outputs = 0,
-                       .infer = infer_nothing,
-                       .no_gradient = "it gives nothing",
-                       .call = call_unbounded,
-                       .effect = true,
-                       .listed = false});
+const Op refusal_op({.name = "no_gradient",
+                     .doc = "fails where a gradient flows back that cannot be had",
+                     .dtypes = every_set,
+                     .inputs = -1,
+                     .outputs = 0,
+                     .infer = infer_nothing,
+                     .no_gradient = "it gives nothing",
+                     .call = call_refusal,
+                     .effect = true,
+                     .listed = false});
 
-// The steps of such a loop are not kept. Who traces a gradient that may never be asked for gets an error only at a call
-// where one arrives.
-Tensors vjp_of_unbounded(const VjpArgs& a) {
-  const std::string& place = a.attrs.as<ControlAttrs>().place;
+// Who traces a gradient that may never be asked for gets the error only at a call where one is.
+void refuse(const Refusal& r, std::span<const Tensor> cotangents) {
   const auto* trace = static_cast<const Tracer*>(thread_state().trace);
-  if (!trace || !trace->speculative()) fail_unbounded(place);
+  if (!trace || !trace->speculative()) throw Error(r.message);
   SmallVec<const Tensor*, 8> arrived;
-  for (const Tensor& t : a.cotangent)
+  for (const Tensor& t : cotangents)
     if (t.defined()) arrived.push_back(&t);
-  apply(unbounded_op, Operands(arrived.data(), arrived.size()), LoopPlace{place}, Where::current());
+  apply(refusal_op, Operands(arrived.data(), arrived.size()), r, Where::current());
+}
+
+// The steps of such a loop are not kept.
+Tensors vjp_of_unbounded(const VjpArgs& a) {
+  try {
+    fail("while_loop",
+         fmt::format("the gradient of the loop at {} is asked for in a traced function, where all its steps "
+                     "must be kept and their number has no bound. give one: WhileOptions{{.max_steps = ...}}",
+                     a.attrs.as<ControlAttrs>().place));
+  } catch (const Error& e) {
+    refuse({e.what(), true}, a.cotangent);
+  }
   return none_for(a.in);
 }
 
 }  // namespace
+
+void refuse_gradient(const std::string& message) { refuse({message, false}, {}); }
 
 Tensors vjp_of_while(const VjpArgs& a) {
   const ControlAttrs& s = a.attrs.as<ControlAttrs>();
@@ -334,11 +400,11 @@ Tensors vjp_of_while(const VjpArgs& a) {
          .saved = a.out.subspan(carried + 1),
          .count = a.out[carried],
          .length = s.length,
-         .reverse = false};
-  std::vector<Tensor> gradients = backward_scan(l, [&](size_t k) { return wants_gradient(a, 1 + k); }, s.place);
-  Tensors back = none_for(a.in);
-  for (size_t k = 0; k < gradients.size(); ++k) back[1 + k] = gradients[k];
-  return back;
+         .reverse = false,
+         .first = a.sums.first,
+         .offset = 1};
+  backward_scan(l, [&](size_t k) { return wants_gradient(a, 1 + k); }, a.sums.of, s.place);
+  return {};
 }
 
 }  // namespace rill

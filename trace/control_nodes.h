@@ -42,15 +42,19 @@ std::string inner_name(const std::string& role);
 //                      Outputs: carried; where `saves`, the number of steps and, stacked, carried before each step.
 //   scan               operands: [steps if counted], carried, xs, constants. Graph: (carried, x, constants) ->
 //                      (carried, y). Outputs: carried, ys; where `saves`, stacked, carried before each step.
+//   custom_gradient    operands: the value, the arguments (`carried` of them), what the rule reads. Graph: (cotangent,
+//                      what it reads) -> cotangents of the arguments that `gives` names. Output: the value.
 struct ControlAttrs {
   std::vector<std::shared_ptr<const InnerGraph>> graphs;
   std::vector<Spec> outputs;
   int carried = 0, scanned = 0;  // how many operands are carried and scanned over
   Dim length = -1;               // scan: rows; while_loop: at most so many steps, -1: without end
   bool reverse = false;          // scan: from the last row to the first
-  bool counted = false;  // scan: only the first `steps` rows, a number known at run time; other rows of ys are 0
-  bool saves = false;    // keeps what a gradient needs: carried before each step
-  std::string place;     // the user's line
+  bool counted = false;         // scan: only the first `steps` rows, a number known at run time; other rows of ys are 0
+  bool saves = false;           // keeps what a gradient needs: carried before each step
+  std::string place;            // the user's line
+  std::vector<int> gives = {};  // custom_gradient: which argument each result of the graph belongs to
+  std::string fault = {};       // custom_gradient: why there is no graph, for who asks for a gradient
 
   // "then#3,else#4".
   std::string names() const;

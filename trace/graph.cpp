@@ -17,7 +17,7 @@ std::vector<std::pair<std::string, const Graph*>> inner_graphs(const Node& n) {
 }
 
 bool has_effect(const Node& n) {
-  if (n.kind != Node::Kind::op || !n.op->call) return false;
+  if (n.kind != Node::Kind::op || !n.op->call || n.op->marker) return false;
   if (n.op->effect) return true;
   for (const auto& [role, inner] : inner_graphs(n))
     for (const Node& m : inner->nodes())

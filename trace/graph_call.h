@@ -1,6 +1,7 @@
 // GraphCall: a traced graph as something to call and to differentiate. On a tape a call is one entry; its backward is
 // another GraphCall, traced from the graph's own ops, so any order of derivative is compiled too.
 #pragma once
+#include <compare>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,29 +26,42 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   const Graph& graph() const { return tiers_->eager().graph(); }
 
  private:
-  // The graph with what its backward needs as further outputs (residuals), and that backward: from the residuals and a
-  // cotangent for each differentiable result to a cotangent for each wanted input.
-  struct Pullback {
-    std::shared_ptr<GraphCall> forward, backward;
-    std::shared_ptr<GraphCall> silent;  // the forward part without effects, for who runs it again
-    std::vector<int> inputs;            // backward output k belongs to this input; -1 never occurs
-    std::vector<int> results;           // cotangent k belongs to this result
+  // Which inputs somebody may ask the gradient of.
+  using Wanted = std::vector<bool>;
+  // What a backward walk brings to a call: which results' cotangents, which inputs' sums so far, and which inputs it
+  // takes for the same tensor (by input, the first of them). Each way has a backward graph of its own, so that nothing
+  // is added which an eager walk would not add.
+  struct Arrived {
+    std::vector<bool> results, sums;
+    std::vector<int32_t> first;
+    auto operator<=>(const Arrived&) const = default;
   };
-  using Wanted = std::vector<bool>;  // by input: whether somebody may ask for its gradient
-  const Pullback& pullback(const Wanted& wanted);
-  std::unique_ptr<Pullback> make_pullback(const Wanted& wanted) const;
-  CustomVjp vjp_of_call(const Pullback& p, std::vector<Tensor> inputs, std::vector<Tensor> all_results);
+  struct Joint;
+  struct Backward;
+  struct Pullback;
+  Pullback& pullback(const Wanted& wanted);
+  Backward& backward(Pullback& p, const Arrived& arrived);
+  Joint differentiate(const Wanted& wanted, const Arrived& arrived) const;
+  CustomVjp vjp_of_call(Pullback& p, std::vector<Tensor> inputs, std::vector<Tensor> all, std::vector<int> fresh);
+  // The same graph without what prints and asserts.
+  const std::shared_ptr<GraphCall>& silent();
+  // Gives results that are an input, or an earlier result, that tensor; gives the numbers of all others.
+  std::vector<int> name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results) const;
 
   // As it was traced, but for dead code. The backward walk follows this one: it rounds as the eager one does, where a
   // common subexpression's cotangents would be added before they are, say, cast.
   Graph traced_;
   std::shared_ptr<Tiers> tiers_;
-  std::mutex pullback_mutex_;
-  std::map<Wanted, std::unique_ptr<Pullback>> pullbacks_;
+  std::mutex mutex_;  // guards what follows
+  std::map<Wanted, std::shared_ptr<Pullback>> pullbacks_;
+  std::shared_ptr<GraphCall> silent_;
 };
 
 // Runs the nodes of `g` again through the public way of a call, on `inputs` (one a graph input); gives its results.
 // While tracing, this inlines the graph.
 std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs);
+
+// From now on the innermost tape takes `t`, which it has not seen, for `other`; the trace notes nothing.
+void take_for(Tensor& t, const Tensor& other);
 
 }  // namespace rill

@@ -91,6 +91,18 @@ Graph eliminate_dead_code(const Graph& g) {
   return r.finish();
 }
 
+// --- Markers ---------------------------------------------------------------------------------------------------------
+
+Graph drop_markers(const Graph& g) {
+  Rewriter r(g);
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.nodes()[i];
+    if (n.kind == Node::Kind::op && n.op->marker) r.replace(i, {r[n.inputs[0]]});
+    else r.copy(i);
+  }
+  return r.finish();
+}
+
 // --- Constant folding ------------------------------------------------------------------------------------------------
 
 namespace {
@@ -196,6 +208,7 @@ Graph insert_copies(const Graph& g) {
 
 std::span<const Pass> pipeline() {
   static constexpr Pass passes[] = {
+      {"markers", drop_markers},
       {"dead code", eliminate_dead_code},
       {"constant folding", fold_constants},
       {"common subexpressions", share_common_subexpressions},

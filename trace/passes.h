@@ -15,6 +15,8 @@ struct Pass {
 
 // Drops what no output and no assignment depends on; graph inputs stay.
 Graph eliminate_dead_code(const Graph& g);
+// Puts the first operand in the place of what only tapes look at.
+Graph drop_markers(const Graph& g);
 // Runs, once and now, what depends on constants alone and gives at most 1 MiB.
 Graph fold_constants(const Graph& g);
 // Computes equal expressions (same op, attributes and operands) once.

@@ -18,7 +18,6 @@ Tracer::Tracer(std::string name, Nesting nesting) : outer_(thread_state().trace)
   if (nesting == Nesting::inside) parent_ = static_cast<const Tracer*>(outer_);
   graph_.name = std::move(name);
   graph_.trace = serial = next_trace_serial++;
-  first_id_ = make_stand_in(Spec{}).rep()->id;
   thread_state().trace = this;
 }
 
@@ -52,8 +51,8 @@ ValueId Tracer::capture(const Tensor& t) {
   if (auto it = captured_.find(t.rep()->id); it != captured_.end()) return it->second;
   Node node;
   node.outputs = {t.spec()};
-  // A C++ scalar, or a tensor that the function itself made, is a constant; any other is looked at anew at each call.
-  bool constant = !t.is_symbolic() && (t.rep()->id >= first_id_ || (t.spec().weak && t.ndim() == 0));
+  // What the function itself made is a constant; any other tensor is looked at anew at each call.
+  bool constant = !t.is_symbolic() && is_constant(t);
   node.kind = constant ? Node::Kind::constant : Node::Kind::input;
   node.scope = current_scope();
   if (constant) node.constant = t;
@@ -69,6 +68,16 @@ ValueId Tracer::capture(const Tensor& t) {
   captured_.emplace(t.rep()->id, v);
   keep_.push_back(t);
   return v;
+}
+
+bool Tracer::is_constant(const Tensor& t) const {
+  // A C++ scalar of the trace outside is one here too, so that a branch that reads it needs no operand.
+  const bool scalar = t.spec().weak && t.ndim() == 0;
+  bool made = start_.made_since(t.rep()->id);
+  for (const Tracer* p = parent_; p && scalar; p = p->parent_) made = made || p->start_.made_since(t.rep()->id);
+  for (const Tracer* p = this; p && made; p = p->parent_)
+    for (const TapeListener* tape : p->pause_.tapes()) made = made && !tape->watches(t);
+  return made;
 }
 
 bool Tracer::is_of_parents(const Tensor& t) const {
@@ -127,16 +136,28 @@ Tracer::VariableValue& Tracer::variable(const Shared<VariableState>& v) {
   input.variable = v;
   input.node = graph_.append(std::move(node));
   graph_.inputs.push_back(input);
-  return variables_.emplace_back(VariableValue{v, stand_for({input.node, 0}), false});
+  return variables_.emplace_back(VariableValue{v, {input.node, 0}, stand_for({input.node, 0}), {}, false});
 }
 
-Tensor Tracer::read(const Shared<VariableState>& v) { return variable(v).now; }
+Tensor Tracer::read(const Shared<VariableState>& v) {
+  VariableValue& known = variable(v);
+  if (!known.fresh) return known.now;
+  known.fresh = false;
+  if (!is_differentiable(known.now.dtype())) return known.now;
+  // A tape takes every reading for the variable itself, never for what was assigned.
+  Node node;
+  node.op = &known_as_op;
+  node.inputs = {value_of(known.now, "assign"), known.input};
+  node.outputs = {known.now.spec()};
+  node.scope = current_scope();
+  return known.now = stand_for({graph_.append(std::move(node)), 0});
+}
 
 void Tracer::assign(const Shared<VariableState>& v, const Tensor& value) {
   Tensor now = stand_for(value_of(value, "assign"));
   VariableValue& known = variable(v);
-  known.now = now;
-  known.assigned = true;
+  known.now = known.assigned = now;
+  known.fresh = true;
 }
 
 bool Tracer::made_by(const Tensor& t, const Op& op, AttrsView& attrs) const {
@@ -160,7 +181,7 @@ void Tracer::add_output(const Tensor& t) { graph_.outputs.push_back(value_of(t, 
 
 Graph Tracer::finish() {
   for (const VariableValue& v : variables_)
-    if (v.assigned) graph_.assigns.push_back({v.variable, value_of(v.now, "assign")});
+    if (v.assigned.defined()) graph_.assigns.push_back({v.variable, value_of(v.assigned, "assign")});
   return std::move(graph_);
 }
 

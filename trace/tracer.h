@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rill/ops/apply.h"
+#include "rill/tensor/id_mark.h"
 #include "rill/trace/graph.h"
 
 namespace rill {
@@ -41,6 +42,8 @@ class Tracer final : public TraceListener {
   Tensor read(const Shared<VariableState>& v) override;
   void assign(const Shared<VariableState>& v, const Tensor& value) override;
   bool made_by(const Tensor& t, const Op& op, AttrsView& attrs) const override;
+  Tensor append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) override;
+  bool is_constant(const Tensor& t) const override;
   [[noreturn]] void fail_read(std::string_view what, const Where& where) override;
 
  private:
@@ -55,12 +58,14 @@ class Tracer final : public TraceListener {
   std::vector<Tensor> keep_;                        // so that no captured id is used again
   struct VariableValue {
     Shared<VariableState> variable;
-    Tensor now;
-    bool assigned;
+    ValueId input;
+    Tensor now;       // what a reading gives
+    Tensor assigned;  // the value to give it; undefined: none
+    bool fresh;       // was assigned and not read since
   };
   std::vector<VariableValue> variables_;
   VariableValue& variable(const Shared<VariableState>& v);
-  uint64_t first_id_;  // tensors with this id or a later one were made during the trace
+  IdMark start_;
   TraceListener* outer_;
   const Tracer* parent_ = nullptr;  // whose tensors may be read
   bool speculative_ = false;

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/variable_watcher.h"
 
 namespace rill {
 
@@ -65,9 +66,14 @@ void VariableSet::set(std::span<const Tensor> values) const {
 void VariableCall::read() {
   const auto& members = set_.members();
   if (members.empty()) return;
+  if (repeating()) {
+    for (const VariableSet::Member& m : members)
+      if (m.input >= 0) inputs_[size_t(m.input)] = variable_watcher->read(m.state, Tensor());
+    return show_tapes();
+  }
   for (; locked_ < members.size(); ++locked_) members[locked_].state->lock();
   auto& tapes = thread_state().tapes;
-  moved_ = tapes.empty();
+  moved_ = tapes.empty() && !variable_watcher;
   for (const VariableSet::Member& m : members) {
     if (m.input < 0) continue;
     Tensor& in = inputs_[size_t(m.input)];
@@ -75,18 +81,25 @@ void VariableCall::read() {
     else in = m.state->value;
   }
   unlock(false);
+  if (variable_watcher)
+    for (const VariableSet::Member& m : members)
+      if (m.input >= 0) inputs_[size_t(m.input)] = variable_watcher->read(m.state, inputs_[size_t(m.input)]);
+  show_tapes();
+}
+
+void VariableCall::show_tapes() {
+  auto& tapes = thread_state().tapes;
   if (tapes.empty()) return;
-  for (const VariableSet::Member& m : members) {
+  for (const VariableSet::Member& m : set_.members()) {
     if (m.input < 0) continue;
     Tensor& in = inputs_[size_t(m.input)];
     in = make_alias(in);
-    if (m.state->trainable)
-      for (TapeListener* tape : tapes) tape->watch_variable(m.state, in);
+    for (TapeListener* tape : tapes) tape->watch_variable(m.state, in);
   }
 }
 
 void VariableCall::assign(std::span<Tensor> values) {
-  if (values.empty()) return;
+  if (values.empty() || repeating()) return;
   // A tape may know a result by its tensor, and the caller may have it too: the variable's is another.
   for (Tensor& t : values)
     if (!moved_ || !t.ref().unique() || !t.is_contiguous()) t = make_alias(t.contiguous());

@@ -51,6 +51,7 @@ class VariableCall {
   void assign(std::span<Tensor> values);
 
  private:
+  void show_tapes();  // which variable each input is
   void unlock(bool assigned_too);
 
   const VariableSet& set_;

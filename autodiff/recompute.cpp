@@ -1,0 +1,192 @@
+// recompute: the function runs under a listener that notes what of the tape's it reads; its backward rule runs it
+// again, under a tape of its own and with the values that its Variables had, so that both runs give the same bits.
+#include <map>
+
+#include "rill/autodiff/transforms.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/variable_state.h"
+#include "rill/ops/variable_watcher.h"
+
+namespace rill::detail {
+
+namespace {
+
+// Something that the function reads from outside and a tape knows: a watched tensor, or a variable.
+struct Captured {
+  Tensor tensor;
+  Shared<VariableState> variable;
+};
+
+// Listens in place of the outer tape and notes what of that one's the function reads.
+class CaptureFinder final : public TapeListener {
+ public:
+  explicit CaptureFinder(std::span<TapeListener* const> outer) : outer_(outer) {}
+  bool watches(const Tensor& t) const override {
+    for (const TapeListener* tape : outer_)
+      if (tape->watches(t)) return true;
+    return false;
+  }
+  void record(const Op&, Operands in, std::span<Tensor>, AttrsView, const Where&) override { note(in); }
+  void record_custom(Operands in, std::span<Tensor>, const CustomVjp&, const Where&) override { note(in); }
+  void watch_variable(const Shared<VariableState>& v, Tensor& value) override {
+    for (const Captured& c : captured)
+      if (c.variable == v) return;
+    for (TapeListener* tape : outer_) tape->watch_variable(v, value);
+    if (watches(value)) captured.push_back({value, v});
+  }
+  void note(Operands in) {
+    for (const Tensor* t : in) {
+      bool is_new = watches(*t);
+      for (const Captured& c : captured) is_new &= c.tensor.rep() != t->rep();
+      if (is_new) captured.push_back({*t, nullptr});
+    }
+  }
+  std::vector<Captured> captured;
+
+ private:
+  std::span<TapeListener* const> outer_;
+};
+
+// Answers for the Variables of this thread while it lives.
+class WatcherScope : public VariableWatcher {
+ public:
+  WatcherScope() : outer_(std::exchange(variable_watcher, this)) {}
+  ~WatcherScope() { variable_watcher = outer_; }
+  WatcherScope(const WatcherScope&) = delete;
+
+ protected:
+  VariableWatcher* const outer_;
+};
+
+// Every value that was read, in order, by variable.
+using Readings = std::map<const VariableState*, std::vector<Tensor>>;
+
+class NoteReadings final : public WatcherScope {
+ public:
+  Tensor read(const Shared<VariableState>& v, const Tensor& now) override {
+    const Tensor value = outer_ ? outer_->read(v, now) : now;
+    readings[v.get()].push_back(value);
+    alive.push_back(v);
+    return value;
+  }
+  bool repeats() const override { return outer_ && outer_->repeats(); }
+  Readings readings;
+  std::vector<Shared<VariableState>> alive;  // so that no address is used again
+};
+
+class RepeatReadings final : public WatcherScope {
+ public:
+  RepeatReadings(const Readings& readings, const Where& where) : readings_(readings), where_(where) {}
+  Tensor read(const Shared<VariableState>& v, const Tensor&) override {
+    const auto at = readings_.find(v.get());
+    const size_t next = next_[v.get()]++;
+    if (at == readings_.end() || next >= at->second.size())
+      fail("recompute",
+           "the function reads variable '" + v->name +
+               "' more often than when it ran first. it must do the same each time",
+           where_);
+    return at->second[next];
+  }
+  bool repeats() const override { return true; }
+
+ private:
+  const Readings& readings_;
+  const Where where_;
+  std::map<const VariableState*, size_t> next_;
+};
+
+using Function = Callback<Tensor(std::span<const Tensor>)>;
+
+// What the backward rule holds.
+struct Run {
+  Function f;
+  std::vector<Tensor> arguments;
+  std::vector<Captured> captured;
+  Readings readings;
+  std::vector<Shared<VariableState>> alive;
+  Where where;
+};
+
+// The arguments and then what was captured, as the tape of the second run knows them.
+std::vector<Tensor> watch_again(const Run& run, GradientTape& tape, std::span<const int32_t> first) {
+  const size_t n = run.arguments.size();
+  TapeListener& listener = *thread_state().tapes.back();
+  std::vector<Tensor> known;
+  std::map<int32_t, Shared<VariableState>> variable_of;  // by the first of those that are one tensor
+  for (const Tensor& t : run.arguments) known.push_back(known_as(t, t, run.where));
+  for (size_t k = 0; k < run.captured.size(); ++k) {
+    const Captured& c = run.captured[k];
+    known.push_back(c.variable ? make_alias(c.tensor) : c.tensor);
+    if (!c.variable) continue;
+    tape.watch(Variable(c.variable));
+    variable_of[first[n + k]] = c.variable;
+  }
+  for (size_t k = 0; k < known.size(); ++k) {
+    if (!is_differentiable(known[k].dtype())) continue;
+    const Tensor* pair[] = {&known[k], &known[size_t(first[k])]};
+    if (auto v = variable_of.find(first[k]); v != variable_of.end()) listener.watch_variable(v->second, known[k]);
+    else if (first[k] == int32_t(k)) tape.watch(known[k], run.where);
+    else listener.record(known_as_op, pair, {&known[k], 1}, {}, run.where);
+  }
+  return known;
+}
+
+void run_again(const Run& run, const Tensor& cotangent, const CotangentSums& sums) {
+  GradientTape tape;
+  const std::vector<Tensor> known = watch_again(run, tape, sums.first);
+  std::vector<Tensor> targets, seeds;
+  std::vector<Source> sources;
+  for (size_t k = 0; k < known.size(); ++k) {
+    sources.emplace_back(known[k]);
+    if (sums.of[k].defined()) targets.push_back(known[k]), seeds.push_back(sums.of[k]);
+  }
+  {
+    RepeatReadings repeat(run.readings, run.where);
+    targets.push_back(run.f(std::span(known).first(run.arguments.size())));
+  }
+  seeds.push_back(cotangent);
+  const std::vector<Tensor> g =
+      tape.gradient(targets, sources, {.unconnected = Unconnected::none, .output_gradients = seeds}, run.where);
+  for (size_t k = 0; k < known.size(); ++k)
+    if (sums.first[k] == int32_t(k)) sums.of[k] = g[k];
+}
+
+}  // namespace
+
+Tensor run_recompute(const Function& f, std::vector<Tensor> in, const Where& where) {
+  for (size_t k = 0; k < in.size(); ++k) require_defined("recompute", in[k], "argument " + std::to_string(k), where);
+  ThreadState& ts = thread_state();
+  if (ts.trace || ts.tapes.size() != 1) return f(in);
+  auto run = Shared<Run>::make(Run{f, in, {}, {}, {}, where});
+  Tensor out;
+  {
+    PauseTapes pause;
+    CaptureFinder finder(pause.tapes());
+    ts.tapes.push_back(&finder);
+    std::vector<Tensor> arguments;
+    for (const Tensor& t : in) arguments.push_back(make_alias(t));  // not the tape's own: they are inputs below
+    NoteReadings notes;
+    out = f(arguments);
+    require_defined("recompute", out, "the result", where);
+    for (size_t k = 0; k < in.size(); ++k)
+      if (out.rep() == arguments[k].rep()) return in[k];
+    if (finder.watches(out)) return out;
+    run->captured = std::move(finder.captured);
+    run->readings = std::move(notes.readings);
+    run->alive = std::move(notes.alive);
+  }
+  SmallVec<const Tensor*, 8> inputs;
+  std::vector<Tensor> keeps = in;
+  for (const Tensor& t : run->arguments) inputs.push_back(&t);
+  for (const Captured& c : run->captured) inputs.push_back(&c.tensor), keeps.push_back(c.tensor);
+  for (const auto& [v, values] : run->readings) keeps.insert(keeps.end(), values.begin(), values.end());
+  auto vjp = [run](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
+    run_again(*run, cotangents[0], sums);
+  };
+  out = make_alias(out);
+  ts.tapes[0]->record_custom({inputs.data(), inputs.size()}, {&out, 1}, {vjp, std::move(keeps)}, where);
+  return out;
+}
+
+}  // namespace rill::detail

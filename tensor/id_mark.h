@@ -1,0 +1,23 @@
+// Which tensors a thread has made since a moment. Ids of tensors come in blocks for each thread, so that a later id
+// alone says nothing: another thread may have made that tensor long before.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace rill {
+
+// Lives on the stack of the thread that it speaks of.
+class IdMark {
+ public:
+  IdMark();
+  ~IdMark();
+  IdMark(const IdMark&) = delete;
+  // Whether this thread has made the tensor with this id since the mark was made.
+  bool made_since(uint64_t id) const;
+
+ private:
+  uint64_t first_, last_;  // what was left of the thread's block
+  size_t later_;           // where the blocks begin that it has taken since
+};
+
+}  // namespace rill
