@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "rill/devices/registry.h"
+#include "rill/tensor/limits.h"
 
 namespace rill::data {
 namespace {
@@ -121,17 +122,9 @@ Tensor read(const File& file, uint32_t magic, const char* what) {
   rest.remove_prefix(4);
   if (rest.size() < 4 * ndim)
     file.reject("is truncated: it ends within its sizes. expected " + std::to_string(ndim) + " of them, 4 bytes each");
-  // With an axis of size 0 there are no bytes to hold the other sizes to, so the whole product is kept below 2^62.
-  constexpr uint64_t most = uint64_t(1) << 62;
-  uint64_t room = most / size_of(spec.dtype);
-  bool too_big = false;
-  for (size_t i = 0; i < ndim; ++i, rest.remove_prefix(4)) {
-    uint64_t size = big_endian(rest);
-    spec.shape.push_back(int64_t(size));
-    too_big = too_big || size > room;
-    if (size) room /= size;
-  }
-  uint64_t expected = too_big ? most : uint64_t(spec.shape.numel()) * size_of(spec.dtype);
+  for (size_t i = 0; i < ndim; ++i, rest.remove_prefix(4)) spec.shape.push_back(int64_t(big_endian(rest)));
+  const bool too_big = !has_sound_size(spec);
+  uint64_t expected = too_big ? uint64_t(-1) : uint64_t(spec.shape.numel()) * size_of(spec.dtype);
   if (rest.size() != expected)
     file.reject((rest.size() < expected ? "is truncated: " : "has bytes left over: ") + std::to_string(rest.size()) +
                 " bytes of elements. expected " + (too_big ? "far more" : std::to_string(expected)) + " for " +

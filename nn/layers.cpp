@@ -2,6 +2,7 @@
 #include "rill/nn/layers.h"
 
 #include "rill/ops/apply.h"
+#include "rill/tensor/limits.h"
 
 namespace rill::nn {
 
@@ -10,6 +11,7 @@ namespace {
 // A Variable of layer `layer`, made for real even while a function is traced: its first value is no part of the graph.
 Variable make_variable(const std::string& layer, const std::string& name, const Initializer& initializer,
                        const Shape& shape, bool is_trainable = true) {
+  if (!initializer) fail(layer, "the initializer of " + name + " is empty");
   EagerScope eager;
   NameScope scope(layer);
   return Variable(initializer(shape), VariableOptions{.name = name, .trainable = is_trainable});
@@ -59,10 +61,17 @@ std::vector<Variable> Dense::variables() const { return with_bias(kernel, bias);
 
 // --- Convolution and pooling -----------------------------------------------------------------------------------------
 
+namespace {
+int64_t checked_groups(int64_t groups) {
+  if (groups < 1) fail("Conv2D", "the number of groups is " + std::to_string(groups) + ". it must be 1 or more");
+  return groups;
+}
+}  // namespace
+
 Conv2D::Conv2D(int64_t in, int64_t out, const Dims& window, const Conv2DOptions& o)
     : name(o.name),
       kernel(make_variable(name, "kernel", o.kernel_initializer,
-                           {both(window, "Conv2D")[0], both(window, "Conv2D")[1], in / o.groups, out})),
+                           {both(window, "Conv2D")[0], both(window, "Conv2D")[1], in / checked_groups(o.groups), out})),
       activation(o.activation),
       options{.strides = o.strides, .padding = o.padding, .dilation = o.dilation, .groups = o.groups} {
   if (o.use_bias) bias = make_variable(name, "bias", o.bias_initializer, {out});
@@ -162,22 +171,26 @@ Dense projection(const MultiHeadAttentionOptions& o, int64_t in, int64_t out, co
   options.name = name;
   return Dense(in, out, options);
 }
+int64_t checked_heads(int64_t width, int64_t heads, const Where& where) {
+  if (heads < 1 || width % heads != 0)
+    fail("MultiHeadAttention",
+         "a width of " + std::to_string(width) + " does not divide into " + std::to_string(heads) + " heads", where);
+  require_sound_size("MultiHeadAttention", Spec{Shape{width, width, 3}, f32, false, {}}, where);
+  return heads;
+}
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads_, const MultiHeadAttentionOptions& o, Where where)
     : name(o.name),
-      heads(heads_),
+      heads(checked_heads(width, heads_, where)),
       causal(o.causal),
       qkv(projection(o, width, 3 * width, "qkv")),
-      output(projection(o, width, width, "output")) {
-  if (heads < 1 || width % heads != 0)
-    fail("MultiHeadAttention",
-         "a width of " + std::to_string(width) + " does not divide into " + std::to_string(heads) + " heads", where);
-}
+      output(projection(o, width, width, "output")) {}
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, Mode mode, Where where) const {
   CallerScope caller(where);
   NameScope scope(name);
+  if (x.ndim() < 2) fail("MultiHeadAttention", to_string(x.spec()) + " is not [..., tokens, width]", where);
   Shape packed = x.shape();
   const int64_t width = packed.back();
   packed.back() = 3;

@@ -15,7 +15,9 @@ LearningRate::LearningRate(double rate) {
   rate_.emplace_back(full({}, rate, {.dtype = f64}), VariableOptions{.name = "learning_rate", .trainable = false});
 }
 LearningRate::LearningRate(const Variable& rate) : rate_{rate} {}
-LearningRate::LearningRate(Schedule schedule) : schedule_(std::move(schedule)) {}
+LearningRate::LearningRate(Schedule schedule) : schedule_(std::move(schedule)) {
+  if (!schedule_) fail("LearningRate", "the schedule is empty");
+}
 
 Tensor LearningRate::at(const Tensor& step) const {
   return astype(rate_.empty() ? schedule_(step) : rate_[0].value(), f64);

@@ -153,6 +153,7 @@ Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs
 }
 
 void fail_running(const Op& op, Operands in, const Where& where) {
+  if (op.call) throw;  // what a callable of the user's throws stays what it is
   std::string fault;
   try {
     throw;

@@ -47,6 +47,8 @@ void operator delete[](void* p, size_t) noexcept { std::free(p); }
 
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1:max_allocation_size_mb=256"; }
 
+extern "C" const char* __ubsan_default_options() { return "halt_on_error=1:print_stacktrace=1"; }
+
 namespace fuzz {
 namespace {
 
@@ -450,17 +452,18 @@ extern "C" void __sanitizer_set_death_callback(void (*)());
 #endif
 
 int main() {
+  const auto die = [](int signal) {
+    fuzz::report(signal == SIGALRM ? "does not end" : "killed by a signal");
+    _exit(3);
+  };
+  std::signal(SIGALRM, die);
 #ifdef RILL_ADDRESS_SANITIZER
   __sanitizer_set_death_callback([] { fuzz::report("killed by a sanitizer"); });
 #else
   const rlimit room{rlim_t(8) << 30, rlim_t(8) << 30};
   setrlimit(RLIMIT_AS, &room);
+  for (int signal : {SIGABRT, SIGFPE, SIGSEGV}) std::signal(signal, die);
 #endif
-  for (int signal : {SIGALRM, SIGABRT, SIGFPE})
-    std::signal(signal, [](int s) {
-      fuzz::report(s == SIGALRM ? "does not end" : "killed by a signal");
-      _exit(3);
-    });
   rill::jit::set_mode(rill::jit::Mode::off);
   return fuzz::fuzz_all();
 }
