@@ -188,8 +188,12 @@ Tensor logspace(double start, double stop, int64_t count = 50, double base = 10,
 // [rows, columns] with ones on diagonal k (above the main one where k > 0). columns = -1: as many as rows.
 Tensor eye(Dim rows, Dim columns = -1, int64_t k = 0, const TensorOptions& options = {},
            Where where = Where::current());
-// eye(n).
+// eye(n). A plain integer means this too, and not the elementwise identity of a scalar.
 Tensor identity(Dim n, const TensorOptions& options = {}, Where where = Where::current());
+template <std::integral I>
+Tensor identity(I n, const TensorOptions& options = {}, Where where = Where::current()) {
+  return identity(Dim(n), options, where);
+}
 // [rows, columns] with ones on and below diagonal k.
 Tensor tri(Dim rows, Dim columns = -1, int64_t k = 0, const TensorOptions& options = {},
            Where where = Where::current());
