@@ -32,7 +32,8 @@ Tensor laid_out(const Tensor& dense, const std::string& layout) {
   if (layout == "sliced") return repeat(dense, 2, -1)(ellipsis, slice(1, none, 2));
   if (layout == "offset") return concat({dense, dense}, 0)(slice(dense.dim(0), none));
   if (layout == "repeated") return broadcast_to(dense(slice(0, 1)).contiguous(), dense.shape());
-  if (layout == "weak") return Tensor(dense.item<double>());
+  if (layout == "weak")
+    return is_floating(dense.dtype()) ? Tensor(dense.item<double>()) : Tensor(dense.item<int64_t>());
   return dense;
 }
 

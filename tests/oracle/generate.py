@@ -3,6 +3,7 @@
 Fixed cases are committed (cases.gz: --seed 0 --share 0.4); CI makes fresh ones with another seed (./dev oracle). A family is a function
 of a file beside this one that adds cases to a judge.Cases; known_differences.py says which are left out, and why.
 """
+
 import argparse
 import collections
 import warnings
@@ -11,22 +12,45 @@ import numpy
 import scipy
 import torch
 
+import binary
+import edges
 import elementwise
+import indexing
+import large
 import networks
+import ordering
 import products
 import programs
 import reductions
 import shapes
+import training
+import varied
 from judge import Cases
 from known_differences import is_known
 
-FAMILIES = [elementwise, reductions, shapes, products, networks, programs]
+FAMILIES = [
+    elementwise,
+    binary,
+    reductions,
+    ordering,
+    shapes,
+    indexing,
+    products,
+    networks,
+    training,
+    programs,
+    edges,
+    varied,
+    large,
+]
 
 
 def sample(cases, share, rng):
     seen, kept = set(), []
     for c in cases:
         kind = c["fn"], *(t[0] for t in c["in"])
+        if share < 1 and sum(int(numpy.prod(t[1])) for t in c["in"]) > 4000:
+            continue
         if kind not in seen or rng.random() < share:
             kept.append(c)
         seen.add(kind)
@@ -37,7 +61,12 @@ def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("out")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--share", type=float, default=1.0, help="how many cases to keep, beside one of each function and dtype")
+    options.add_argument(
+        "--share",
+        type=float,
+        default=1.0,
+        help="below 1: so many of the small cases, beside one of each function and dtype",
+    )
     options = options.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
@@ -48,10 +77,14 @@ def main():
     left_out = collections.Counter(reason for c in cases.cases if (reason := is_known(c)))
     cases.cases = [c for c in cases.cases if not is_known(c)]
     cases.cases = sample(cases.cases, options.share, numpy.random.default_rng(options.seed))
-    cases.write(options.out, {"numpy": numpy.__version__, "scipy": scipy.__version__, "torch": torch.__version__.split("+")[0]})
+    cases.write(
+        options.out, {"numpy": numpy.__version__, "scipy": scipy.__version__, "torch": torch.__version__.split("+")[0]}
+    )
     functions = {c["fn"] for c in cases.cases}
     gradients = sum(g is not None for c in cases.cases for g in c.get("grad", []))
-    print(f"{options.out}: seed {options.seed}, {len(functions)} functions, {len(cases.cases)} cases, {gradients} gradients")
+    print(
+        f"{options.out}: seed {options.seed}, {len(functions)} functions, {len(cases.cases)} cases, {gradients} gradients"
+    )
     for reason, n in left_out.items():
         print(f"  {n} left out: {reason}")
 

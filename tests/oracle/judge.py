@@ -4,6 +4,7 @@ A value is computed in more digits than rill has (x86's long double, or float64 
 as they are after rounding, then rounded once to the dtype of the result. A gradient is torch's, in float64.
 cases.h describes the file.
 """
+
 import gzip
 import json
 import struct
@@ -15,10 +16,28 @@ WIDE, WIDE_COMPLEX = np.longdouble, np.clongdouble
 EPSILON = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23, "f64": 2.0**-52, "c64": 2.0**-23, "c128": 2.0**-52}
 SMALLEST = {"f16": 2.0**-24, "bf16": 2.0**-133, "f32": 2.0**-149, "f64": 5e-324}
 NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126, "f64": 2.0**-1022}
-LARGEST = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127"), "f32": float.fromhex("0x1.fffffep127"), "f64": 1.7976931348623157e308}
-STORED = {"bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
-          "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64,
-          "c64": np.complex64, "c128": np.complex128}
+LARGEST = {
+    "f16": 65504.0,
+    "bf16": float.fromhex("0x1.fep127"),
+    "f32": float.fromhex("0x1.fffffep127"),
+    "f64": 1.7976931348623157e308,
+}
+STORED = {
+    "bool": np.bool_,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "u32": np.uint32,
+    "u64": np.uint64,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "c64": np.complex64,
+    "c128": np.complex128,
+}
 FLOATS = ["f16", "bf16", "f32", "f64"]
 INTS = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]
 COMPLEX = ["c64", "c128"]
@@ -114,7 +133,11 @@ class Ulp:
             tolerance = np.nan_to_num(scale.astype(np.float64), nan=0, posinf=0) * self.eps * EPSILON[dtype]
             real = {"c64": "f32", "c128": "f64"}.get(dtype, dtype)
             tolerance = tolerance + SMALLEST[real] * self.eps
-            out["abs"] = float(tolerance) if tolerance.ndim == 0 else add(np.broadcast_to(rounded_up(tolerance), np.shape(values)), "f32")
+            out["abs"] = (
+                float(tolerance)
+                if tolerance.ndim == 0
+                else add(np.broadcast_to(rounded_up(tolerance), np.shape(values)), "f32")
+            )
         return out
 
 
@@ -144,6 +167,17 @@ def of_largest(eps):
     return Ulp(0, eps, largest)
 
 
+def at_least_one(eps):
+    return Ulp(0, eps, lambda values: max(1, largest(values)))
+
+
+def of_terms(eps):
+    """Gradients that are sums of cotangents times slopes, which may cancel."""
+    return lambda cotangents: Ulp(
+        4, eps, lambda values: max([largest(values)] + [largest(c.wide) for c in cotangents if c is not None])
+    )
+
+
 def moved_tensors(x, blob, to, places):
     """A case, or a part of one, whose tensors lie in the blob `to`: cases that are left out leave nothing behind."""
     if isinstance(x, dict):
@@ -153,12 +187,16 @@ def moved_tensors(x, blob, to, places):
     if not (len(x) == 4 and isinstance(x[0], str)):
         return [moved_tensors(v, blob, to, places) for v in x]
     dtype, shape, at, layout = x
-    if at not in places:
+    size = int(np.prod(shape)) * (2 if dtype == "bf16" else np.dtype(STORED[dtype]).itemsize)
+    if (at, size) not in places:
         to += b"\0" * (-len(to) % 16)
-        places[at] = len(to)
-        size = int(np.prod(shape)) * (2 if dtype == "bf16" else np.dtype(STORED[dtype]).itemsize)
+        places[at, size] = len(to)
         to += blob[at : at + size]
-    return [dtype, shape, places[at], layout]
+    return [dtype, shape, places[at, size], layout]
+
+
+# Without a second order: what gives tensors whose size depends on values, and what torch derives less exactly.
+ONCE = {"boolean_mask", "index by mask", "digamma", "gradient of"}
 
 
 class Cases:
@@ -218,7 +256,9 @@ class Cases:
         return tuple(int(n) for n in self.rng.integers(1, size + 1, int(self.rng.integers(least, most + 1))))
 
     # --- Cases ---
-    def add(self, fn, operands, options, values, dtypes, tolerance=EXACT, torch_fn=None, grad_tolerance=None, cotangent=None):
+    def add(
+        self, fn, operands, options, values, dtypes, tolerance=EXACT, torch_fn=None, grad_tolerance=None, cotangent=None
+    ):
         """A case whose results are `values` (one array or a list) of `dtypes`; gradients where torch_fn gives them.
 
         torch_fn takes float64 tensors and gives the results, or a list of them.
@@ -226,11 +266,50 @@ class Cases:
         values = values if isinstance(values, list) else [values]
         dtypes = dtypes if isinstance(dtypes, list) else [dtypes] * len(values)
         tolerances = tolerance if isinstance(tolerance, list) else [tolerance] * len(values)
-        case = {"fn": fn, "in": [self.tensor(o.stored, o.dtype, o.layout) for o in operands], "opt": options,
-                "out": [self.expected(v, d, t) for v, d, t in zip(values, dtypes, tolerances)]}
+        case = {
+            "fn": fn,
+            "in": [self.tensor(o.stored, o.dtype, o.layout) for o in operands],
+            "opt": options,
+            "out": [self.expected(v, d, t) for v, d, t in zip(values, dtypes, tolerances)],
+        }
         if torch_fn is not None and any(o.grad for o in operands) and any(is_float(d) for d in dtypes):
-            case |= self.gradients(operands, torch_fn, dtypes, grad_tolerance or of_largest(16), cotangent)
-        self.cases.append(case)
+            case |= self.gradients(operands, torch_fn, dtypes, grad_tolerance or of_terms(16), cotangent)
+            self.cases.append(case)
+            if self.rng.random() < 0.1 and fn not in ONCE and not fn.startswith("nn::"):
+                self.second_order(fn, operands, options, torch_fn, dtypes)
+        else:
+            self.cases.append(case)
+
+    def second_order(self, fn, operands, options, torch_fn, dtypes):
+        """The gradient of the sum of the first result by the first operand that has one, as a function with gradients."""
+        by = next(i for i, o in enumerate(operands) if o.grad)
+        if dtypes[0] not in ("f32", "f64"):
+            return
+
+        def slope(*x):
+            y = torch_fn(*x)
+            y = y[0] if isinstance(y, (list, tuple)) else y
+            x = x[by] if x[by].requires_grad else None
+            return torch.autograd.grad((y * y).sum(), x, create_graph=True)[0]
+
+        try:
+            inputs = [o.torch().requires_grad_(o.grad) for o in operands]
+            values = slope(*inputs).detach().numpy()
+            more = self.gradients(operands, slope, [operands[by].dtype], at_least_one(512), None)
+        except RuntimeError:
+            return  # torch has no second derivative, or the first does not depend on the operand
+        if not np.all(np.isfinite(values)):
+            return
+        out = self.expected(values, operands[by].dtype, at_least_one(128))
+        self.cases.append(
+            {
+                "fn": "gradient of",
+                "in": [self.tensor(o.stored, o.dtype, o.layout) for o in operands],
+                "opt": {"of": fn, "by": by, "opt": options},
+                "out": [out],
+            }
+            | more
+        )
 
     def by_torch(self, fn, operands, options, torch_fn, dtype, tolerance, **more):
         """A case whose values are torch's too."""
@@ -243,8 +322,21 @@ class Cases:
         inputs = [o.torch().requires_grad_(o.grad) for o in operands]
         out = torch_fn(*inputs)
         out = list(out) if isinstance(out, (list, tuple)) else [out]
-        cotangents = [Operand(self.rng.uniform(0.5, 2, tuple(t.shape)) * self.rng.choice([-1, 1]) if cotangent is None else cotangent, d)
-                      if is_float(d) else None for t, d in zip(out, dtypes)]
+        cotangents = [
+            (
+                Operand(
+                    (
+                        self.rng.uniform(0.5, 2, tuple(t.shape)) * self.rng.choice([-1, 1])
+                        if cotangent is None
+                        else cotangent
+                    ),
+                    d,
+                )
+                if is_float(d)
+                else None
+            )
+            for t, d in zip(out, dtypes)
+        ]
         total = sum((t * c.torch()).sum() for t, c in zip(out, cotangents) if c is not None)
         wanted = [i for i, o in enumerate(operands) if o.grad]
         if total.requires_grad:
@@ -259,9 +351,12 @@ class Cases:
         return {"cot": [None if c is None else self.tensor(c.stored, c.dtype) for c in cotangents], "grad": grads}
 
     def write(self, path, versions):
+        level = 9 if len(self.cases) < 8000 else 1
         blob, places = bytearray(), {}
         cases = [moved_tensors(c, self.blob, blob, places) for c in self.cases]
-        text = json.dumps({"versions": versions, "seed": self.seed, "cases": cases}, separators=(",", ":"), allow_nan=False).encode()
+        text = json.dumps(
+            {"versions": versions, "seed": self.seed, "cases": cases}, separators=(",", ":"), allow_nan=False
+        ).encode()
         with open(path, "wb") as file:  # without a time and a name: the same cases give the same file
-            with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=9, mtime=0) as packed:
+            with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=level, mtime=0) as packed:
                 packed.write(b"rill oracle 1\n" + struct.pack("<Q", len(text)) + text + bytes(blob))

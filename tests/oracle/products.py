@@ -1,27 +1,51 @@
 """Cases of matrix products, convolutions and pooling: values and gradients by torch in float64, in numpy where it has them."""
+
 import numpy as np
 import torch
 
-from judge import COMPLEX, EQUAL, EXACT, FLOATS, Operand, Ulp, is_complex, is_float, largest, of_largest, promote
+from judge import COMPLEX, EXACT, FLOATS, Operand, Ulp, is_complex, is_float, largest
 
 F = torch.nn.functional
 
 
-def product(cases, fn, operands, options, torch_fn, dtype=None, grad=True):
+def product(cases, fn, operands, options, torch_fn, dtype=None, slope=None):
     """A case of sums of products: held against the sum of their magnitudes."""
     dtype = dtype or operands[0].dtype
-    t = [o.torch() if is_float(o.dtype) or is_complex(o.dtype) else torch.tensor(o.stored.astype(np.int64)) for o in operands]
+    t = [
+        o.torch() if is_float(o.dtype) or is_complex(o.dtype) else torch.tensor(o.stored.astype(np.int64))
+        for o in operands
+    ]
     with torch.no_grad():
         value = torch_fn(*t).numpy()
         magnitude = torch_fn(*[a.abs() for a in t]).numpy() if is_float(dtype) or is_complex(dtype) else None
     exact = not is_float(dtype) and not is_complex(dtype)
-    cases.add(fn, operands, options, value, dtype, EXACT if exact else Ulp(1, 10, magnitude), torch_fn if grad and is_float(dtype) else None)
+    cases.add(
+        fn,
+        operands,
+        options,
+        value,
+        dtype,
+        EXACT if exact else Ulp(1, 10, magnitude),
+        torch_fn if is_float(dtype) else None,
+        slope,
+    )
 
 
 def matrices(cases):
     for dtype in FLOATS + ["i32", "i64", "u8"] + COMPLEX:
-        pairs = [((3, 4), (4, 5)), ((4,), (4,)), ((4,), (4, 3)), ((2, 4), (4,)), ((2, 3, 4), (4, 2)), ((2, 1, 3, 4), (5, 4, 2)), ((1, 1), (1, 1)), ((3, 0), (0, 2)),
-                 ((0, 3), (3, 2)), ((2, 3), (5, 3, 4)), ((17, 9), (9, 20))]
+        pairs = [
+            ((3, 4), (4, 5)),
+            ((4,), (4,)),
+            ((4,), (4, 3)),
+            ((2, 4), (4,)),
+            ((2, 3, 4), (4, 2)),
+            ((2, 1, 3, 4), (5, 4, 2)),
+            ((1, 1), (1, 1)),
+            ((3, 0), (0, 2)),
+            ((0, 3), (3, 2)),
+            ((2, 3), (5, 3, 4)),
+            ((17, 9), (9, 20)),
+        ]
         for a, b in pairs:
             x, y = cases.any(a, dtype), cases.any(b, dtype)
             product(cases, "matmul", [x, y], {}, torch.matmul)
@@ -32,27 +56,83 @@ def matrices(cases):
                 y = cases.any(a[-1:] if len(a) > 1 else a, dtype)
                 product(cases, "inner", [x, y], {}, torch.inner)
             product(cases, "outer", [x, y], {}, lambda x, y: torch.outer(x.reshape(-1), y.reshape(-1)))
-        product(cases, "vdot", [cases.any((2, 3), dtype), cases.any((2, 3), dtype)], {}, lambda x, y: (x.conj().reshape(-1) * y.reshape(-1)).sum())
+        product(
+            cases,
+            "vdot",
+            [cases.any((2, 3), dtype), cases.any((2, 3), dtype)],
+            {},
+            lambda x, y: (x.conj().reshape(-1) * y.reshape(-1)).sum(),
+        )
         x, y = cases.any((2, 3, 4), dtype), cases.any((4, 3, 5), dtype)
-        product(cases, "tensordot", [x, y], {"a_axes": [1, 2], "b_axes": [1, 0]}, lambda x, y: torch.tensordot(x, y, ([1, 2], [1, 0])))
+        product(
+            cases,
+            "tensordot",
+            [x, y],
+            {"a_axes": [1, 2], "b_axes": [1, 0]},
+            lambda x, y: torch.tensordot(x, y, ([1, 2], [1, 0])),
+        )
         product(cases, "tensordot", [x, y], {"axes": 1}, lambda x, y: torch.tensordot(x, y, 1))
         product(cases, "tensordot", [x, cases.any((3, 4, 2), dtype)], {}, lambda x, y: torch.tensordot(x, y, 2))
-        product(cases, "tensordot", [cases.any((2,), dtype), cases.any((3,), dtype)], {"axes": 0}, lambda x, y: torch.tensordot(x, y, 0))
+        product(
+            cases,
+            "tensordot",
+            [cases.any((2,), dtype), cases.any((3,), dtype)],
+            {"axes": 0},
+            lambda x, y: torch.tensordot(x, y, 0),
+        )
         z = cases.any((5, 3, 2), dtype)
-        product(cases, "dot_general", [x, z], {"lhs_contract": [1], "rhs_contract": [1], "lhs_batch": [0], "rhs_batch": [2]}, lambda x, z: torch.einsum("bij,kib->bjk", x, z))
-        product(cases, "dot_general", [x, z], {"lhs_contract": [], "rhs_contract": [], "lhs_batch": [1], "rhs_batch": [-2]}, lambda x, z: torch.einsum("abc,dbe->bacde", x, z))
-        product(cases, "kron", [cases.any((2, 3), dtype), cases.any((3, 2), dtype)], {}, lambda x, y: torch.kron(x.contiguous(), y.contiguous()))
-        product(cases, "kron", [cases.any((2,), dtype), cases.any((2, 2), dtype)], {}, lambda x, y: torch.kron(x.contiguous(), y.contiguous()))
+        product(
+            cases,
+            "dot_general",
+            [x, z],
+            {"lhs_contract": [1], "rhs_contract": [1], "lhs_batch": [0], "rhs_batch": [2]},
+            lambda x, z: torch.einsum("bij,kib->bjk", x, z),
+        )
+        product(
+            cases,
+            "dot_general",
+            [x, z],
+            {"lhs_contract": [], "rhs_contract": [], "lhs_batch": [1], "rhs_batch": [-2]},
+            lambda x, z: torch.einsum("abc,dbe->bacde", x, z),
+        )
+        product(
+            cases,
+            "kron",
+            [cases.any((2, 3), dtype), cases.any((3, 2), dtype)],
+            {},
+            lambda x, y: torch.kron(x.contiguous(), y.contiguous()),
+        )
+        product(
+            cases,
+            "kron",
+            [cases.any((2,), dtype), cases.any((2, 2), dtype)],
+            {},
+            lambda x, y: torch.kron(x.contiguous(), y.contiguous()),
+        )
         for shape, axis in [((2, 3), -1), ((3, 4), 0), ((3,), -1)]:
             x, y = cases.any(shape, dtype), cases.any(shape, dtype)
-            value = cross(x.wide if dtype[0] != "u" and (is_float(dtype) or is_complex(dtype)) else x.stored, y.wide if is_float(dtype) or is_complex(dtype) else y.stored, axis)
+            value = cross(
+                x.wide if dtype[0] != "u" and (is_float(dtype) or is_complex(dtype)) else x.stored,
+                y.wide if is_float(dtype) or is_complex(dtype) else y.stored,
+                axis,
+            )
             exact = not is_float(dtype) and not is_complex(dtype)
-            cases.add("cross", [x, y], {"axis": axis}, value, dtype, EXACT if exact else Ulp(1, 6, largest), (lambda x, y: torch.linalg.cross(x, y, dim=axis)) if is_float(dtype) else None)
+            cases.add(
+                "cross",
+                [x, y],
+                {"axis": axis},
+                value,
+                dtype,
+                EXACT if exact else Ulp(1, 6, largest),
+                (lambda x, y: torch.linalg.cross(x, y, dim=axis)) if is_float(dtype) else None,
+            )
 
 
 def cross(x, y, axis):
     x, y = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)
-    return np.moveaxis(np.stack([x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]]), 0, axis)
+    return np.moveaxis(
+        np.stack([x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]]), 0, axis
+    )
 
 
 def numpy_dot(x, y):
@@ -60,12 +140,36 @@ def numpy_dot(x, y):
 
 
 def einsums(cases):
-    plans = [("ij,jk->ik", (3, 4), (4, 2)), ("ij,jk", (3, 4), (4, 2)), ("ii->i", (3, 3)), ("ii", (4, 4)), ("ij->ji", (2, 3)), ("ij->", (2, 3)), ("ij->i", (2, 3)), ("i,j->ij", (3,), (2,)),
-             ("bij,bjk->bik", (2, 3, 4), (2, 4, 2)), ("...ij,...jk->...ik", (2, 3, 4), (4, 2)), ("...i->...", (2, 3)), ("ijk,kl,l->ij", (2, 3, 4), (4, 5), (5,)), ("ba,cb->ca", (3, 2), (4, 3)),
-             ("i,i->", (4,), (4,)), ("iij->j", (3, 3, 2)), ("ij,ij->ij", (2, 3), (2, 3)), ("a,ab,abc->abc", (2,), (2, 3), (2, 3, 2)), ("...,...->...", (3, 1), (1, 2)), ("ij,kj->ik", (3, 0), (2, 0))]
+    plans = [
+        ("ij,jk->ik", (3, 4), (4, 2)),
+        ("ij,jk", (3, 4), (4, 2)),
+        ("ii->i", (3, 3)),
+        ("ii", (4, 4)),
+        ("ij->ji", (2, 3)),
+        ("ij->", (2, 3)),
+        ("ij->i", (2, 3)),
+        ("i,j->ij", (3,), (2,)),
+        ("bij,bjk->bik", (2, 3, 4), (2, 4, 2)),
+        ("...ij,...jk->...ik", (2, 3, 4), (4, 2)),
+        ("...i->...", (2, 3)),
+        ("ijk,kl,l->ij", (2, 3, 4), (4, 5), (5,)),
+        ("ba,cb->ca", (3, 2), (4, 3)),
+        ("i,i->", (4,), (4,)),
+        ("iij->j", (3, 3, 2)),
+        ("ij,ij->ij", (2, 3), (2, 3)),
+        ("a,ab,abc->abc", (2,), (2, 3), (2, 3, 2)),
+        ("...,...->...", (3, 1), (1, 2)),
+        ("ij,kj->ik", (3, 0), (2, 0)),
+    ]
     for dtype in ["f32", "f64", "i32", "c64", "f16"]:
         for equation, *shapes in plans:
-            product(cases, "einsum", [cases.any(s, dtype) for s in shapes], {"equation": equation}, lambda *t: torch.einsum(equation, *t))
+            product(
+                cases,
+                "einsum",
+                [cases.any(s, dtype) for s in shapes],
+                {"equation": equation},
+                lambda *t: torch.einsum(equation, *t),
+            )
 
 
 def diagonals(cases):
@@ -75,17 +179,40 @@ def diagonals(cases):
         t = is_float(dtype)
         for offset, a, b in [(0, 0, 1), (1, 0, 2), (-1, 1, 2), (2, -1, 0), (7, 0, 1)]:
             o = {"offset": offset, "axis1": a, "axis2": b}
-            cases.add("diagonal", [x], o, np.diagonal(w, offset, a, b), dtype, EXACT, (lambda x: torch.diagonal(x, offset, a, b)) if t else None)
+            cases.add(
+                "diagonal",
+                [x],
+                o,
+                np.diagonal(w, offset, a, b),
+                dtype,
+                EXACT,
+                (lambda x: torch.diagonal(x, offset, a, b)) if t else None,
+            )
             if offset != 7:
                 value = np.trace(w, offset, a, b)
-                cases.add("trace", [x], o, value, "i64" if dtype in ("i32", "bool") else dtype, Ulp(2, 6, largest(w)) if t or dtype == "c64" else EXACT,
-                          (lambda x: torch.diagonal(x, offset, a, b).sum(-1)) if t else None)
+                cases.add(
+                    "trace",
+                    [x],
+                    o,
+                    value,
+                    "i64" if dtype in ("i32", "bool") else dtype,
+                    Ulp(2, 6, largest(w)) if t or dtype == "c64" else EXACT,
+                    (lambda x: torch.diagonal(x, offset, a, b).sum(-1)) if t else None,
+                )
         cases.add("matrix_transpose", [x], {}, np.swapaxes(w, -1, -2), dtype, EXACT, (lambda x: x.mT) if t else None)
         for shape in [(4,), (3, 5), (0,)]:
             y = cases.any(shape, dtype)
             v = y.wide if t or is_complex(dtype) else y.stored
             for offset in [0, 1, -2]:
-                cases.add("diag", [y], {"offset": offset}, np.diag(v, offset), dtype, EXACT, (lambda y: torch.diag(y, offset)) if t else None)
+                cases.add(
+                    "diag",
+                    [y],
+                    {"offset": offset},
+                    np.diag(v, offset),
+                    dtype,
+                    EXACT,
+                    (lambda y: torch.diag(y, offset)) if t else None,
+                )
 
 
 # --- Convolutions -------------------------------------------------------------------------------------------------------
@@ -133,8 +260,16 @@ def convolve(x, w, pads, strides, dilation, groups):
 def conv_plans(cases, n):
     sizes = {1: (9,), 2: (7, 6), 3: (4, 5, 4)}[n]
     window = {1: (3,), 2: (3, 2), 3: (2, 3, 2)}[n]
-    for strides, padding, dilation, groups in [([], "VALID", [], 1), ([2], "SAME", [], 1), ([1], 1, [2], 1), ([2] * n, [[1, 2]] * n, [1] * n, 2), ([3], "SAME", [1], 4), ([1], "SAME", [2], 1),
-                                               ([2], [[0, 3]] * n, [], 1), ([], "VALID", [], 2)]:
+    for strides, padding, dilation, groups in [
+        ([], "VALID", [], 1),
+        ([2], "SAME", [], 1),
+        ([1], 1, [2], 1),
+        ([2] * n, [[1, 2]] * n, [1] * n, 2),
+        ([3], "SAME", [1], 4),
+        ([1], "SAME", [2], 1),
+        ([2], [[0, 3]] * n, [], 1),
+        ([], "VALID", [], 2),
+    ]:
         yield sizes, window, strides, padding, dilation, groups
 
 
@@ -147,7 +282,13 @@ def convolutions(cases):
         for padding in ["SAME", "VALID"]:
             x, w = cases.normals((2, 5, 6, 3), dtype), cases.normals((3, 3, 1, 6), dtype)
             pads = pads_of(padding, (5, 6), (3, 3), (1, 1), (1, 1))
-            product(cases, "depthwise_conv", [x, w], {"padding": padding}, lambda x, w: channels_last(convolve(channels_first(x), weights_first(w), pads, 1, 1, 3)))
+            product(
+                cases,
+                "depthwise_conv",
+                [x, w],
+                {"padding": padding},
+                lambda x, w: channels_last(convolve(channels_first(x), weights_first(w), pads, 1, 1, 3)),
+            )
 
 
 def spread(values, n):
@@ -169,10 +310,29 @@ def one_conv(cases, dtype, n, sizes, window, strides, padding, dilation, groups,
     if dtype in ("f32", "f64"):
         with torch.no_grad():
             out = f(x.torch(), w.torch())
-        params = {"strides": s, "pads_lo": [p[0] for p in pads], "pads_hi": [p[1] for p in pads], "dilation": d, "groups": groups, "layout": layout}
+        params = {
+            "strides": s,
+            "pads_lo": [p[0] for p in pads],
+            "pads_hi": [p[1] for p in pads],
+            "dilation": d,
+            "groups": groups,
+            "layout": layout,
+        }
         g = cases.normals(tuple(out.shape), dtype)
-        product(cases, "conv_grad_input", [g, w], params | {"sizes": list(sizes)}, lambda g, w: torch.func.vjp(lambda v: f(v, w), x.torch())[1](g)[0])
-        product(cases, "conv_grad_weight", [x, g], params | {"sizes": list(window)}, lambda x, g: torch.func.vjp(lambda v: f(x, v), w.torch())[1](g)[0])
+        product(
+            cases,
+            "conv_grad_input",
+            [g, w],
+            params | {"sizes": list(sizes)},
+            lambda g, w: torch.func.vjp(lambda v: f(v, w), x.torch())[1](g)[0],
+        )
+        product(
+            cases,
+            "conv_grad_weight",
+            [x, g],
+            params | {"sizes": list(window)},
+            lambda x, g: torch.func.vjp(lambda v: f(x, v), w.torch())[1](g)[0],
+        )
     transposed_conv(cases, dtype, n, {1: (5,), 2: (4, 3), 3: (2, 3, 2)}[n], window, s, padding, d, groups, layout)
 
 
@@ -189,7 +349,9 @@ def transposed_conv(cases, dtype, n, sizes, window, s, padding, d, groups, layou
         pads = pads_of(padding, sizes, window, s, d)
         out = [(a - 1) * t + w - sum(p) + e for a, t, w, p, e in zip(sizes, s, k, pads, extra)]
     outer, inner = 4 if groups > 1 else 2, 4
-    o = {"strides": s, "padding": padding, "dilation": d, "groups": groups, "layout": layout} | ({"output_padding": extra} if any(extra) else {})
+    o = {"strides": s, "padding": padding, "dilation": d, "groups": groups, "layout": layout} | (
+        {"output_padding": extra} if any(extra) else {}
+    )
     x = cases.normals((1, inner, *sizes) if first else (1, *sizes, inner), dtype)
     w = cases.normals((inner, outer // groups, *window) if first else (*window, outer // groups, inner), dtype)
     last = (lambda y: y) if first else channels_last
@@ -202,10 +364,12 @@ def transposed_conv(cases, dtype, n, sizes, window, s, padding, d, groups, layou
         for axis, (a, p) in enumerate(zip(out, pads)):
             full = full.narrow(axis + 2, p[0], a)
         return last(full)
+
     product(cases, "conv_transpose", [x, w], o, f)
 
 
 # --- Pooling ------------------------------------------------------------------------------------------------------------
+
 
 def windows_of(x, window, strides, pads, value):
     """[batch, channels, out..., elements of a window] of a channels-first tensor."""
@@ -240,7 +404,13 @@ def adaptive_max(x, to):
 def pools(cases):
     for dtype in FLOATS:
         for n, sizes in [(1, (9,)), (2, (6, 7)), (3, (4, 3, 5))]:
-            for window, strides, padding, count in [([2], [], "VALID", False), ([3] * n, [2], "SAME", False), ([2] * n, [1] * n, [[1, 0]] * n, True), ([3], [2], 1, True), ([2], [3], "SAME", False)]:
+            for window, strides, padding, count in [
+                ([2], [], "VALID", False),
+                ([3] * n, [2], "SAME", False),
+                ([2] * n, [1] * n, [[1, 0]] * n, True),
+                ([3], [2], 1, True),
+                ([2], [3], "SAME", False),
+            ]:
                 for layout in ["nhwc", "nchw"]:
                     first = layout == "nchw"
                     x = cases.normals((2, 3, *sizes) if first else (2, *sizes, 3), dtype)
@@ -248,13 +418,28 @@ def pools(cases):
                     pads = pads_of(padding, sizes, k, s, [1] * n)
                     o = {"window": window, "strides": strides, "padding": padding, "layout": layout}
                     into, out = ((lambda x: x), (lambda x: x)) if first else (channels_first, channels_last)
-                    cases.by_torch("max_pool", [x], o, lambda x: out(first_of_largest(windows_of(into(x), k, s, pads, -np.inf))), dtype, EXACT)
+                    cases.by_torch(
+                        "max_pool",
+                        [x],
+                        o,
+                        lambda x: out(first_of_largest(windows_of(into(x), k, s, pads, -np.inf))),
+                        dtype,
+                        EXACT,
+                    )
 
                     def mean(x):
                         v = windows_of(into(x), k, s, pads, 0.0)
                         number = windows_of(torch.ones_like(into(x)), k, s, pads, 1.0 if count else 0.0).sum(-1)
                         return out(v.sum(-1) / number)
-                    cases.by_torch("avg_pool", [x], o | ({"count_include_pad": True} if count else {}), mean, dtype, Ulp(2, 4, largest))
+
+                    cases.by_torch(
+                        "avg_pool",
+                        [x],
+                        o | ({"count_include_pad": True} if count else {}),
+                        mean,
+                        dtype,
+                        Ulp(2, 4, largest),
+                    )
             for layout in ["nhwc", "nchw"]:
                 first = layout == "nchw"
                 x = cases.normals((2, 3, *sizes) if first else (2, *sizes, 3), dtype)
@@ -262,14 +447,25 @@ def pools(cases):
                 into, out = ((lambda x: x), (lambda x: x)) if first else (channels_first, channels_last)
                 for keepdims in [False, True]:
                     o = {"layout": layout} | ({"keepdims": True} if keepdims else {})
-                    cases.by_torch("global_max_pool", [x], o, lambda x: most_of_space(x, into, keepdims, out), dtype, EXACT)
-                    cases.by_torch("global_avg_pool", [x], o, lambda x: torch.mean(x, space, keepdim=keepdims), dtype, Ulp(2, 6, largest))
+                    cases.by_torch(
+                        "global_max_pool", [x], o, lambda x: most_of_space(x, into, keepdims, out), dtype, EXACT
+                    )
+                    cases.by_torch(
+                        "global_avg_pool",
+                        [x],
+                        o,
+                        lambda x: torch.mean(x, space, keepdim=keepdims),
+                        dtype,
+                        Ulp(2, 6, largest),
+                    )
                 for sizes_out in [[1], [2] * n, [3]]:
                     o = {"out": sizes_out, "layout": layout}
                     to = spread(sizes_out, n)
                     mean_of = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}[n]
                     cases.by_torch("adaptive_max_pool", [x], o, lambda x: out(adaptive_max(into(x), to)), dtype, EXACT)
-                    cases.by_torch("adaptive_avg_pool", [x], o, lambda x: out(mean_of(into(x), to)), dtype, Ulp(2, 6, largest))
+                    cases.by_torch(
+                        "adaptive_avg_pool", [x], o, lambda x: out(mean_of(into(x), to)), dtype, Ulp(2, 6, largest)
+                    )
     for dtype in ["i32", "u8"]:
         x = cases.ints((1, 4, 4, 2), dtype, 0, 50)
         cases.add("max_pool", [x], {"window": [2]}, x.stored.reshape(1, 2, 2, 2, 2, 2).max((2, 4)), dtype)

@@ -1,12 +1,13 @@
 """Cases of functional transforms, control flow and random draws: the programs of table_programs.cpp in torch; what
 distributions say by scipy, whose counts and quantiles a draw of many must meet within six standard deviations."""
+
 import math
 
 import numpy as np
 import scipy.stats
 import torch
 
-from judge import EXACT, Operand, Ulp, Within, largest, of_largest
+from judge import EXACT, Operand, Ulp, Within, at_least_one, largest
 
 F = torch.nn.functional
 
@@ -20,7 +21,7 @@ def scalar_program(x):
 
 
 def transforms(cases):
-    near, slope = Ulp(8, 16, largest), of_largest(64)
+    near, slope = Ulp(8, 16, largest), at_least_one(64)
     for dtype in ["f32", "f64"]:
         for n in [1, 4]:
             x, g = cases.normals((n,), dtype, layout=""), cases.normals((n,), dtype, layout="", grad=False)
@@ -42,11 +43,19 @@ def transforms(cases):
 
 
 def control_flow(cases):
-    near, slope = Ulp(8, 16, largest), of_largest(64)
+    near, slope = Ulp(8, 16, largest), at_least_one(64)
     for dtype in ["f32", "f64"]:
         for offset in [-1.0, 1.0]:
             x, y = Operand(cases.rng.uniform(0.1, 2, (3,)) * offset, dtype), cases.normals((3,), dtype)
-            cases.by_torch("cond", [x, y], {}, lambda x, y: torch.tanh(x) * y if x.sum() > 0 else x - y, dtype, near, grad_tolerance=slope)
+            cases.by_torch(
+                "cond",
+                [x, y],
+                {},
+                lambda x, y: torch.tanh(x) * y if x.sum() > 0 else x - y,
+                dtype,
+                near,
+                grad_tolerance=slope,
+            )
         for which in [-1, 0, 1, 2, 9]:
             at = Operand(np.array(which), "i64")
             f = [torch.sin, lambda x: x * x, lambda x: -x][which if 0 <= which < 3 else 2]
@@ -57,14 +66,17 @@ def control_flow(cases):
             while x.abs().sum() > 0.5 and n < 20:
                 x, n = torch.sin(x) * 0.7, n + 1
             return [x * 1, torch.tensor(n)]
+
         cases.by_torch("while_loop", [x], {}, loop, [dtype, "i64"], [near, EXACT], grad_tolerance=slope)
         for reverse in [False, True]:
+
             def scan(h, xs):
                 ys = []
                 for x in xs.flip(0) if reverse else xs:
                     h = torch.tanh(h * 0.5 + x)
                     ys.append(h * x)
                 return [h, torch.stack(ys[::-1] if reverse else ys)]
+
             h, xs = cases.normals((2,), dtype), cases.normals((5, 2), dtype)
             cases.by_torch("scan", [h, xs], {"reverse": reverse}, scan, dtype, near, grad_tolerance=slope)
 
@@ -80,14 +92,26 @@ def quantiles(cases, fn, options, distribution, slack=0.0):
     want = distribution.ppf(q)
     off = SIGMAS * np.sqrt(q * (1 - q) / DRAWS) / distribution.pdf(want) + slack
     mean = SIGMAS * distribution.std() / math.sqrt(DRAWS) + slack
-    o = {"shape": [DRAWS // 100, 100], "q": SHARES, "key": int(cases.rng.integers(1, 10**6)), "kind": fn.removeprefix("random::")} | options
+    o = {
+        "shape": [DRAWS // 100, 100],
+        "q": SHARES,
+        "key": int(cases.rng.integers(1, 10**6)),
+        "kind": fn.removeprefix("random::"),
+    } | options
     cases.add(fn, [], o, [want, np.array(distribution.mean())], "f64", [Within(off), Within(mean)])
 
 
 def counts(cases, fn, operands, options, shares):
     shares = np.array(shares)
-    o = {"shape": [DRAWS], "length": len(shares), "key": int(cases.rng.integers(1, 10**6)), "kind": fn.removeprefix("random::")} | options
-    cases.add(fn, operands, o, np.round(shares * DRAWS), "i64", Within(SIGMAS * np.sqrt(shares * (1 - shares) * DRAWS) + 1))
+    o = {
+        "shape": [DRAWS],
+        "length": len(shares),
+        "key": int(cases.rng.integers(1, 10**6)),
+        "kind": fn.removeprefix("random::"),
+    } | options
+    cases.add(
+        fn, operands, o, np.round(shares * DRAWS), "i64", Within(SIGMAS * np.sqrt(shares * (1 - shares) * DRAWS) + 1)
+    )
 
 
 def draws(cases):
@@ -100,7 +124,12 @@ def draws(cases):
         if slack:
             continue
         quantiles(cases, "random::truncated_normal", {"dtype": dtype}, d.truncnorm(-2, 2))
-        quantiles(cases, "random::truncated_normal", {"dtype": dtype, "low": 0.5, "high": 3.0, "mean": 1.0, "stddev": 2.0}, d.truncnorm(0.5, 3, 1, 2))
+        quantiles(
+            cases,
+            "random::truncated_normal",
+            {"dtype": dtype, "low": 0.5, "high": 3.0, "mean": 1.0, "stddev": 2.0},
+            d.truncnorm(0.5, 3, 1, 2),
+        )
         quantiles(cases, "random::exponential", {"dtype": dtype}, d.expon())
         quantiles(cases, "random::gumbel", {"dtype": dtype}, d.gumbel_r())
         quantiles(cases, "random::laplace", {"dtype": dtype}, d.laplace())
@@ -109,31 +138,61 @@ def draws(cases):
     for p in [0.0, 0.25, 0.9, 1.0]:
         counts(cases, "random::bernoulli", [Operand(np.array(p), "f64", grad=False)], {}, [1 - p, p])
     logits = np.array([0.5, -1, 2, 0])
-    counts(cases, "random::categorical", [Operand(logits, "f64", grad=False)], {"length": 4}, np.exp(logits) / np.exp(logits).sum())
+    counts(
+        cases,
+        "random::categorical",
+        [Operand(logits, "f64", grad=False)],
+        {"length": 4},
+        np.exp(logits) / np.exp(logits).sum(),
+    )
     four = Operand(np.arange(4), "i64")
     counts(cases, "random::choice", [four], {}, [0.25] * 4)
-    counts(cases, "random::choice", [four, Operand(np.array([0.1, 0.2, 0.3, 0.4]), "f64", grad=False)], {}, [0.1, 0.2, 0.3, 0.4])
-    cases.add("random::choice", [Operand(np.arange(50), "i64")], {"kind": "choice", "shape": [50], "replace": False, "length": 50}, np.ones(50), "i64")
+    counts(
+        cases,
+        "random::choice",
+        [four, Operand(np.array([0.1, 0.2, 0.3, 0.4]), "f64", grad=False)],
+        {},
+        [0.1, 0.2, 0.3, 0.4],
+    )
+    cases.add(
+        "random::choice",
+        [Operand(np.arange(50), "i64")],
+        {"kind": "choice", "shape": [50], "replace": False, "length": 50},
+        np.ones(50),
+        "i64",
+    )
     cases.add("random::permutation", [], {"kind": "permutation", "n": 37, "key": 5}, np.arange(37), "i64")
-    x = cases.normals((9, 4), grad=False)
+    cases.normals((9, 4), grad=False)
     for axis in [0, 1]:
         rows = Operand(np.sort(np.tile(np.arange(5.0), (5, 1)), axis), "f32", grad=False)
-        cases.add("random::shuffle", [rows], {"kind": "shuffle", "axis": axis, "key": 3}, np.sort(rows.wide, axis), "f32")
+        cases.add(
+            "random::shuffle", [rows], {"kind": "shuffle", "axis": axis, "key": 3}, np.sort(rows.wide, axis), "f32"
+        )
 
 
 def initializers(cases):
     d = scipy.stats
     for shape in [[200, 300], [3, 3, 40, 50]]:
         inner, outer = np.prod(shape[:-1]), np.prod(shape[:-2]) * shape[-1]
-        uniform, normal = lambda v: d.uniform(-math.sqrt(3 * v), 2 * math.sqrt(3 * v)), lambda v: d.norm(0, math.sqrt(v))
-        for fn, distribution in [("glorot_uniform", uniform(2 / (inner + outer))), ("glorot_normal", normal(2 / (inner + outer))), ("he_uniform", uniform(2 / inner)),
-                                 ("he_normal", normal(2 / inner)), ("lecun_uniform", uniform(1 / inner)), ("lecun_normal", normal(1 / inner)),
-                                 ("uniform", d.uniform(-0.5, 2)), ("normal", d.norm(1, 2))]:
+        uniform, normal = lambda v: d.uniform(-math.sqrt(3 * v), 2 * math.sqrt(3 * v)), lambda v: d.norm(
+            0, math.sqrt(v)
+        )
+        for fn, distribution in [
+            ("glorot_uniform", uniform(2 / (inner + outer))),
+            ("glorot_normal", normal(2 / (inner + outer))),
+            ("he_uniform", uniform(2 / inner)),
+            ("he_normal", normal(2 / inner)),
+            ("lecun_uniform", uniform(1 / inner)),
+            ("lecun_normal", normal(1 / inner)),
+            ("uniform", d.uniform(-0.5, 2)),
+            ("normal", d.norm(1, 2)),
+        ]:
             quantiles(cases, "nn::" + fn, {"shape": shape}, distribution)
     cases.add("nn::constant", [], {"value": 2.5, "shape": [2, 3]}, np.full((2, 3), 2.5), "f32")
 
 
 # --- Philox4x32-10 (Salmon et al.: Parallel random numbers: as easy as 1, 2, 3, 2011), written from the paper --------------
+
 
 def philox(counter, key):
     for _ in range(10):
@@ -154,11 +213,14 @@ def words(seed, draw, n):
 def bits(cases):
     assert philox([0] * 4, [0, 0]) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]  # the authors' own test vector
     for seed in [0, 1, 12345, int(cases.rng.integers(2**62))]:
-        cases.add("random::bits", [], {"shape": [3, 7], "key": seed, "kind": "bits"}, words(seed, 0, 21).reshape(3, 7), "u32")
+        cases.add(
+            "random::bits", [], {"shape": [3, 7], "key": seed, "kind": "bits"}, words(seed, 0, 21).reshape(3, 7), "u32"
+        )
         cases.add("random::seed", [], {"shape": [10], "key": seed}, words(seed, 0, 10), "u32")
 
 
 # --- Sizes -------------------------------------------------------------------------------------------------------------
+
 
 def sizes(cases):
     for axis in [0, 1, -1]:

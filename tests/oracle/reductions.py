@@ -1,13 +1,23 @@
 """Cases of reductions, statistics, cumulative functions, sorting and searching: values by numpy, gradients by torch."""
+
 import math
 
 import numpy as np
 import scipy.special
 import torch
 
-from judge import COMPLEX, EXACT, FLOATS, INTS, WIDE, Operand, Ulp, is_complex, is_float, largest, of_largest, to_floating
+from judge import COMPLEX, EXACT, FLOATS, INTS, WIDE, Operand, Ulp, is_complex, is_float, largest, to_floating
 
-SHAPES = [((6,), None), ((3, 4), 0), ((3, 4), -1), ((2, 3, 4), [0, 2]), ((2, 3, 4), [-2]), ((2, 1, 3), None), ((), None), ((2, 3, 4), [2, 0, 1])]
+SHAPES = [
+    ((6,), None),
+    ((3, 4), 0),
+    ((3, 4), -1),
+    ((2, 3, 4), [0, 2]),
+    ((2, 3, 4), [-2]),
+    ((2, 1, 3), None),
+    ((), None),
+    ((2, 3, 4), [2, 0, 1]),
+]
 EMPTY = [((0,), None), ((3, 0), 1), ((3, 0), 0), ((0, 2), [0])]
 
 
@@ -45,7 +55,11 @@ def flat_axes(x, axis, keepdims, q):
 
 
 def restore(y, x, axis, keepdims):
-    return y.reshape([1 if i in [a % x.ndim for a in torch_axes(x, axis)] else n for i, n in enumerate(x.shape)]) if keepdims else y
+    return (
+        y.reshape([1 if i in [a % x.ndim for a in torch_axes(x, axis)] else n for i, n in enumerate(x.shape)])
+        if keepdims
+        else y
+    )
 
 
 def sums(cases):
@@ -55,7 +69,9 @@ def sums(cases):
             x = cases.any(shape, dtype)
             o, a = options_of(axis, keepdims), axes(axis)
             wide = x.wide if dtype not in INTS + ["bool"] else x.stored
-            magnitude = np.sum(np.abs(np.asarray(wide, WIDE if not is_complex(dtype) else None)), axis=a, keepdims=keepdims)
+            magnitude = np.sum(
+                np.abs(np.asarray(wide, WIDE if not is_complex(dtype) else None)), axis=a, keepdims=keepdims
+            )
             near = EXACT if dtype in INTS + ["bool"] else Ulp(1, 8, magnitude)
             real = is_float(dtype)
             sum_t = (lambda x: torch.sum(x, torch_axes(x, axis), keepdim=keepdims)) if real else None
@@ -63,15 +79,35 @@ def sums(cases):
             if x.stored.size:
                 mean = np.mean(wide.astype(WIDE) if not is_complex(dtype) else wide, axis=a, keepdims=keepdims)
                 count = max(1, x.stored.size / max(1, np.size(mean)))
-                cases.add("mean", [x], o, mean, to_floating(dtype), Ulp(2, 8, magnitude / count),
-                          (lambda x: torch.mean(x, torch_axes(x, axis), keepdim=keepdims)) if real else None)
+                cases.add(
+                    "mean",
+                    [x],
+                    o,
+                    mean,
+                    to_floating(dtype),
+                    Ulp(2, 8, magnitude / count),
+                    (lambda x: torch.mean(x, torch_axes(x, axis), keepdim=keepdims)) if real else None,
+                )
             if not is_complex(dtype):
                 y = cases.floats(shape, dtype, 0.5, 2) if real else x
                 w = y.wide if real else y.stored
-                cases.add("prod", [y], o, np.prod(w, axis=a, keepdims=keepdims), folded(dtype), Ulp(40) if real else EXACT,
-                          (lambda x: torch_prod(x, axis, keepdims)) if real and len(shape) and 0 not in shape else None)
+                cases.add(
+                    "prod",
+                    [y],
+                    o,
+                    np.prod(w, axis=a, keepdims=keepdims),
+                    folded(dtype),
+                    Ulp(40) if real else EXACT,
+                    (lambda x: torch_prod(x, axis, keepdims)) if real and len(shape) and 0 not in shape else None,
+                )
             for name, f in [("all", np.all), ("any", np.any), ("count_nonzero", np.count_nonzero)]:
-                cases.add(name, [x], o, np.asarray(f(wide, axis=a, keepdims=keepdims)), "i64" if name == "count_nonzero" else "bool")
+                cases.add(
+                    name,
+                    [x],
+                    o,
+                    np.asarray(f(wide, axis=a, keepdims=keepdims)),
+                    "i64" if name == "count_nonzero" else "bool",
+                )
 
 
 def zero_products(cases):
@@ -82,7 +118,9 @@ def zero_products(cases):
             values[zeros, 1] = 0
             x = Operand(values, dtype)
             cases.add("prod", [x], {"axis": 0}, np.prod(x.wide, axis=0), dtype, Ulp(40), lambda x: torch.prod(x, 0))
-            cases.add("cumprod", [x], {"axis": 0}, np.cumprod(x.wide, axis=0), dtype, Ulp(40), lambda x: torch.cumprod(x, 0))
+            cases.add(
+                "cumprod", [x], {"axis": 0}, np.cumprod(x.wide, axis=0), dtype, Ulp(40), lambda x: torch.cumprod(x, 0)
+            )
 
 
 def extremes(cases):
@@ -94,16 +132,43 @@ def extremes(cases):
             wide = x.wide if is_float(dtype) else x.stored
             real = is_float(dtype)
             for name, f, t in [("max", np.max, torch.amax), ("min", np.min, torch.amin)]:
-                cases.add(name, [x], o, f(wide, axis=a, keepdims=keepdims), dtype, EXACT,
-                          (lambda x, t=t: t(x, torch_axes(x, axis), keepdim=keepdims)) if real else None)
+                cases.add(
+                    name,
+                    [x],
+                    o,
+                    f(wide, axis=a, keepdims=keepdims),
+                    dtype,
+                    EXACT,
+                    (lambda x, t=t: t(x, torch_axes(x, axis), keepdim=keepdims)) if real else None,
+                )
             if dtype != "bool":
-                cases.add("ptp", [x], o, np.max(wide, axis=a, keepdims=keepdims) - np.min(wide, axis=a, keepdims=keepdims), dtype, Ulp(1) if real else EXACT,
-                          (lambda x: torch.amax(x, torch_axes(x, axis), keepdim=keepdims) - torch.amin(x, torch_axes(x, axis), keepdim=keepdims)) if real else None)
+                cases.add(
+                    "ptp",
+                    [x],
+                    o,
+                    np.max(wide, axis=a, keepdims=keepdims) - np.min(wide, axis=a, keepdims=keepdims),
+                    dtype,
+                    Ulp(1) if real else EXACT,
+                    (
+                        (
+                            lambda x: torch.amax(x, torch_axes(x, axis), keepdim=keepdims)
+                            - torch.amin(x, torch_axes(x, axis), keepdim=keepdims)
+                        )
+                        if real
+                        else None
+                    ),
+                )
             if axis is None or isinstance(axis, int):
                 for name, f in [("argmax", np.argmax), ("argmin", np.argmin)]:
                     cases.add(name, [x], o, np.asarray(f(wide, axis=axis, keepdims=keepdims)), "i64")
         if is_float(dtype):
-            for values in [[1, math.nan, 3, math.nan], [math.inf, -math.inf, 0, 1], [-0.0, 0.0, -0.0, 0.0], [2, 2, 1, 2], [math.nan] * 4]:
+            for values in [
+                [1, math.nan, 3, math.nan],
+                [math.inf, -math.inf, 0, 1],
+                [-0.0, 0.0, -0.0, 0.0],
+                [2, 2, 1, 2],
+                [math.nan] * 4,
+            ]:
                 x = Operand(np.array(values), dtype, grad=not np.any(~np.isfinite(values)))
                 for name, f, t in [("max", np.max, torch.amax), ("min", np.min, torch.amin)]:
                     if values[1] != 0:
@@ -149,9 +214,18 @@ def logsumexps(cases):
             top = np.max(wide, axis=a, keepdims=True)
             value = np.log(np.sum(np.exp(wide - top), axis=a, keepdims=True)) + top
             value = value if keepdims else np.squeeze(value, axis=tuple(range(wide.ndim)) if a is None else a)
-            cases.add("logsumexp", [x], options_of(axis, keepdims), value, dtype, Ulp(4, 4, largest(wide)),
-                      lambda x: torch.logsumexp(x, torch_axes(x, axis), keepdim=keepdims))
-        x = Operand(np.array([[1, math.inf, 2], [-math.inf] * 3, [math.nan, 1, 2], [1000, 1001, 999]]), dtype, grad=False)
+            cases.add(
+                "logsumexp",
+                [x],
+                options_of(axis, keepdims),
+                value,
+                dtype,
+                Ulp(4, 4, largest(wide)),
+                lambda x: torch.logsumexp(x, torch_axes(x, axis), keepdim=keepdims),
+            )
+        x = Operand(
+            np.array([[1, math.inf, 2], [-math.inf] * 3, [math.nan, 1, 2], [1000, 1001, 999]]), dtype, grad=False
+        )
         value = scipy.special.logsumexp(x.wide.astype(np.float64), axis=1)
         cases.add("logsumexp", [x], {"axis": 1}, value, dtype, Ulp(6))
 
@@ -169,23 +243,51 @@ def nan_reductions(cases):
             o, a = options_of(axis, keepdims), axes(axis)
             pick = lambda x: torch.where(torch.isnan(x), 0.0, x)
             near = Ulp(1, 8, largest)
-            cases.add("nansum", [x], o, np.nansum(x.wide, axis=a, keepdims=keepdims), dtype, near, lambda x: torch.sum(pick(x), torch_axes(x, axis), keepdim=keepdims))
+            cases.add(
+                "nansum",
+                [x],
+                o,
+                np.nansum(x.wide, axis=a, keepdims=keepdims),
+                dtype,
+                near,
+                lambda x: torch.sum(pick(x), torch_axes(x, axis), keepdim=keepdims),
+            )
             cases.add("nanprod", [x], o, np.nanprod(x.wide, axis=a, keepdims=keepdims), dtype, Ulp(40))
             cases.add("nanmean", [x], o, np.nanmean(x.wide, axis=a, keepdims=keepdims), dtype, near)
             cases.add("nanmax", [x], o, np.nanmax(x.wide, axis=a, keepdims=keepdims), dtype)
             cases.add("nanmin", [x], o, np.nanmin(x.wide, axis=a, keepdims=keepdims), dtype)
             for correction in [0, 1]:
                 c = o | ({"correction": correction} if correction else {})
-                cases.add("nanvar", [x], c, np.nanvar(x.wide, axis=a, keepdims=keepdims, ddof=correction), dtype, Ulp(2, 8, largest))
-                cases.add("nanstd", [x], c, np.nanstd(x.wide, axis=a, keepdims=keepdims, ddof=correction), dtype, Ulp(2, 8, largest))
+                cases.add(
+                    "nanvar",
+                    [x],
+                    c,
+                    np.nanvar(x.wide, axis=a, keepdims=keepdims, ddof=correction),
+                    dtype,
+                    Ulp(2, 8, largest),
+                )
+                cases.add(
+                    "nanstd",
+                    [x],
+                    c,
+                    np.nanstd(x.wide, axis=a, keepdims=keepdims, ddof=correction),
+                    dtype,
+                    Ulp(2, 8, largest),
+                )
     for dtype in ["f32", "f64"]:  # gradients, where every row has three numbers
         values = cases.rng.normal(size=(4, 5))
         values[np.arange(4), [0, 2, 4, 1]] = values[np.arange(4), [1, 3, 0, 2]] = math.nan
         x = Operand(values, dtype)
         keep = ~torch.isnan(x.torch())
         rows = lambda x: x[keep].reshape(4, 3)
-        for name, f in [("nanmean", lambda r: r.mean(1)), ("nanvar", lambda r: r.var(1, correction=0)), ("nanstd", lambda r: r.std(1, correction=0)),
-                        ("nanmax", lambda r: r.amax(1)), ("nanmin", lambda r: r.amin(1)), ("nanprod", lambda r: r.prod(1))]:
+        for name, f in [
+            ("nanmean", lambda r: r.mean(1)),
+            ("nanvar", lambda r: r.var(1, correction=0)),
+            ("nanstd", lambda r: r.std(1, correction=0)),
+            ("nanmax", lambda r: r.amax(1)),
+            ("nanmin", lambda r: r.amin(1)),
+            ("nanprod", lambda r: r.prod(1)),
+        ]:
             cases.by_torch(name, [x], {"axis": 1}, lambda x, f=f: f(rows(x)), dtype, Ulp(8, 8, largest))
 
 
@@ -197,14 +299,37 @@ def norms(cases):
                 x = cases.normals(shape, dtype)
                 a = tuple(range(len(shape))) if axis is None else axes(axis)
                 m = np.abs(x.wide)
-                value = (np.max(m, axis=a, keepdims=keepdims) if order == math.inf else np.min(m, axis=a, keepdims=keepdims) if order == -math.inf
-                         else np.sum(m != 0, axis=a, keepdims=keepdims) if order == 0 else np.sum(m ** WIDE(order), axis=a, keepdims=keepdims) ** (1 / WIDE(order)))
-                o = options_of(axis, keepdims) | ({} if order == 2 else {"ord": order if math.isfinite(order) else str(order)})
-                cases.add("norm", [x], o, value, dtype, Ulp(12), lambda x: torch.linalg.vector_norm(x, order, torch_axes(x, axis), keepdim=keepdims))
+                value = (
+                    np.max(m, axis=a, keepdims=keepdims)
+                    if order == math.inf
+                    else (
+                        np.min(m, axis=a, keepdims=keepdims)
+                        if order == -math.inf
+                        else (
+                            np.sum(m != 0, axis=a, keepdims=keepdims)
+                            if order == 0
+                            else np.sum(m ** WIDE(order), axis=a, keepdims=keepdims) ** (1 / WIDE(order))
+                        )
+                    )
+                )
+                o = options_of(axis, keepdims) | (
+                    {} if order == 2 else {"ord": order if math.isfinite(order) else str(order)}
+                )
+                cases.add(
+                    "norm",
+                    [x],
+                    o,
+                    value,
+                    dtype,
+                    Ulp(12),
+                    lambda x: torch.linalg.vector_norm(x, order, torch_axes(x, axis), keepdim=keepdims),
+                )
     for dtype in ["f32", "f64"]:
         for order in [1, 2, 3]:
             x = Operand(np.zeros(4), dtype)
-            cases.add("norm", [x], {"ord": order}, np.array(0.0), dtype, EXACT, lambda x: torch.linalg.vector_norm(x, order))
+            cases.add(
+                "norm", [x], {"ord": order}, np.array(0.0), dtype, EXACT, lambda x: torch.linalg.vector_norm(x, order)
+            )
     x = cases.any((3, 2), "c64")
     cases.add("norm", [x], {}, np.sqrt(np.sum(np.abs(x.wide) ** 2)), "f32", Ulp(6))
 
@@ -216,13 +341,37 @@ def quantiles(cases):
             x = cases.normals(shape, dtype)
             o, a = options_of(axis, keepdims), axes(axis)
             near = Ulp(2, 4, largest(x.wide))
-            cases.add("median", [x], o, np.median(x.wide, axis=a, keepdims=keepdims), dtype, Ulp(1), lambda x: torch_quantile(x, torch.tensor(0.5, dtype=torch.float64), axis, keepdims))
+            cases.add(
+                "median",
+                [x],
+                o,
+                np.median(x.wide, axis=a, keepdims=keepdims),
+                dtype,
+                Ulp(1),
+                lambda x: torch_quantile(x, torch.tensor(0.5, dtype=torch.float64), axis, keepdims),
+            )
             for q in [0.25, 0.0, 1.0, [0.1, 0.5, 0.9]]:
                 share = Operand(np.array(q), dtype, grad=False)
-                cases.add("quantile", [x, share], o, np.quantile(x.wide.astype(np.float64), share.wide.astype(np.float64), axis=a, keepdims=keepdims), dtype, near,
-                          lambda x, q: torch_quantile(x, q, axis, keepdims))
+                cases.add(
+                    "quantile",
+                    [x, share],
+                    o,
+                    np.quantile(x.wide.astype(np.float64), share.wide.astype(np.float64), axis=a, keepdims=keepdims),
+                    dtype,
+                    near,
+                    lambda x, q: torch_quantile(x, q, axis, keepdims),
+                )
                 percent = Operand(np.array(q) * 100, dtype, grad=False)
-                cases.add("percentile", [x, percent], o, np.percentile(x.wide.astype(np.float64), percent.wide.astype(np.float64), axis=a, keepdims=keepdims), dtype, Ulp(2, 8, largest(x.wide)))
+                cases.add(
+                    "percentile",
+                    [x, percent],
+                    o,
+                    np.percentile(
+                        x.wide.astype(np.float64), percent.wide.astype(np.float64), axis=a, keepdims=keepdims
+                    ),
+                    dtype,
+                    Ulp(2, 8, largest(x.wide)),
+                )
         x = Operand(np.array([[1, 2, math.nan, 4], [4, 3, 2, 1]]), dtype, grad=False)
         cases.add("median", [x], {"axis": 1}, np.median(x.wide, axis=1), dtype)
 
@@ -241,15 +390,56 @@ def statistics(cases):
         x, w = cases.normals((3, 4), dtype), cases.floats((3, 4), dtype, 0.2, 2)
         v = cases.floats((4,), dtype, 0.2, 2)
         near = Ulp(4, 12, largest)
-        cases.add("average", [x, w], {}, np.average(x.wide, weights=w.wide), dtype, near, lambda x, w: (x * w).sum() / w.sum())
-        cases.add("average", [x, w], {"axis": 0}, np.average(x.wide, weights=w.wide, axis=0), dtype, near, lambda x, w: (x * w).sum(0) / w.sum(0))
-        cases.add("average", [x, v], {"axis": 1}, np.average(x.wide, weights=v.wide, axis=1), dtype, near, lambda x, v: (x * v).sum(1) / v.sum())
-        cases.add("average", [x, v], {"axis": -1, "keepdims": True}, np.average(x.wide, weights=v.wide, axis=-1, keepdims=True), dtype, near)
+        cases.add(
+            "average", [x, w], {}, np.average(x.wide, weights=w.wide), dtype, near, lambda x, w: (x * w).sum() / w.sum()
+        )
+        cases.add(
+            "average",
+            [x, w],
+            {"axis": 0},
+            np.average(x.wide, weights=w.wide, axis=0),
+            dtype,
+            near,
+            lambda x, w: (x * w).sum(0) / w.sum(0),
+        )
+        cases.add(
+            "average",
+            [x, v],
+            {"axis": 1},
+            np.average(x.wide, weights=v.wide, axis=1),
+            dtype,
+            near,
+            lambda x, v: (x * v).sum(1) / v.sum(),
+        )
+        cases.add(
+            "average",
+            [x, v],
+            {"axis": -1, "keepdims": True},
+            np.average(x.wide, weights=v.wide, axis=-1, keepdims=True),
+            dtype,
+            near,
+        )
         for shape in [(3, 6), (5,), (2, 4), (1, 6)]:
             y = cases.normals(shape, dtype)
             for c in [1, 0]:
-                cases.add("cov", [y], {} if c == 1 else {"correction": 0}, np.cov(y.wide.astype(np.float64), ddof=c), dtype, Ulp(4, 12, largest), lambda y, c=c: torch.cov(y, correction=c))
-            cases.add("corrcoef", [y], {}, np.corrcoef(y.wide.astype(np.float64)), dtype, Ulp(4, 12, largest), lambda y: torch.corrcoef(y))
+                cases.add(
+                    "cov",
+                    [y],
+                    {} if c == 1 else {"correction": 0},
+                    np.cov(y.wide.astype(np.float64), ddof=c),
+                    dtype,
+                    Ulp(4, 12, largest),
+                    lambda y, c=c: torch.cov(y, correction=c),
+                )
+            cases.add(
+                "corrcoef",
+                [y],
+                {},
+                np.corrcoef(y.wide.astype(np.float64)),
+                dtype,
+                Ulp(4, 12, largest),
+                lambda y: torch.corrcoef(y),
+            )
     for dtype in ["i32", "u8", "i64"]:
         x = cases.ints((30,), dtype, 0, 7)
         cases.add("bincount", [x], {}, np.bincount(x.stored), "i64")
@@ -259,113 +449,10 @@ def statistics(cases):
     for dtype in ["f32", "f64"]:
         x = cases.normals((60,), dtype, grad=False)
         for o in [{}, {"bins": 7}, {"bins": 5, "range": [-1.0, 1.5]}]:
-            counts, edges = np.histogram(x.wide.astype(np.float64), bins=o.get("bins", 10), range=tuple(o["range"]) if "range" in o else None)
+            counts, edges = np.histogram(
+                x.wide.astype(np.float64), bins=o.get("bins", 10), range=tuple(o["range"]) if "range" in o else None
+            )
             cases.add("histogram", [x], o, [counts, edges], ["i64", dtype], [EXACT, Ulp(2, 4, largest)])
-
-
-def running(cases):
-    pairs = [("cumsum", np.cumsum, torch.cumsum), ("cumprod", np.cumprod, torch.cumprod)]
-    for dtype in FLOATS + ["i32", "u8", "i64", "bool"]:
-        for shape, axis in [((7,), None), ((3, 5), 0), ((3, 5), -1), ((2, 3, 4), 1), ((3, 4), None), ((0, 3), 0), ((3, 1), 1), ((), None)]:
-            real = is_float(dtype)
-            x = cases.floats(shape, dtype, 0.5, 1.5) if real else cases.ints(shape, dtype, 0, 4)
-            w = x.wide if real else x.stored.astype(np.uint64 if dtype[0] == "u" else np.int64)
-            w, a = (w.ravel(), 0) if axis is None else (w, axis)
-            for name, f, t in pairs:
-                for mode in [{}, {"reverse": True}, {"exclusive": True}, {"reverse": True, "exclusive": True}]:
-                    value, tf = run(f, w, a, mode, 0 if name == "cumsum" else 1), torch_run(t, axis, mode, 0.0 if name == "cumsum" else 1.0)
-                    cases.add(name, [x], ({} if axis is None else {"axis": axis}) | mode, value, folded(dtype),
-                              EXACT if not real else Ulp(40) if name == "cumprod" else Ulp(1, 2, np.sum(np.abs(w)) if w.size else 0), tf if real else None)
-            if dtype == "bool":
-                continue
-            x = cases.any(shape, dtype)
-            w = x.wide if real else x.stored
-            w = w.ravel() if axis is None else w
-            for mode in [{}, {"reverse": True}]:
-                o = ({} if axis is None else {"axis": axis}) | mode
-                for name, f, t in [("cummax", np.maximum.accumulate, lambda x, d: torch.cummax(x, d).values), ("cummin", np.minimum.accumulate, lambda x, d: torch.cummin(x, d).values)]:
-                    cases.add(name, [x], o, run(f, w, a, mode, 0), dtype, EXACT, torch_run(t, axis, mode, 0) if real and w.size else None)
-                if real and w.size:
-                    cases.add("cumlogsumexp", [x], o, run(lambda v, axis: np.logaddexp.accumulate(v, axis), w, a, mode, 0), dtype, Ulp(4, 12, largest(w)), torch_run(torch.logcumsumexp, axis, mode, 0))
-        if dtype != "bool":
-            x = cases.any((4, 6), dtype)
-            w = x.wide if real else x.stored
-            for n, axis in [(1, -1), (2, 0), (3, 1), (0, 1)]:
-                cases.add("diff", [x], {"n": n, "axis": axis}, np.diff(w, n=n, axis=axis), dtype, Ulp(1, 8, largest(w)) if real else EXACT, (lambda x: torch.diff(x, n, axis)) if real else None)
-
-
-def run(f, w, axis, mode, start):
-    if w.ndim == 0:
-        w = w.reshape(1)
-    if mode.get("reverse"):
-        return np.flip(run(f, np.flip(w, axis), axis, {k: v for k, v in mode.items() if k != "reverse"}, start), axis)
-    if mode.get("exclusive"):
-        w = np.moveaxis(w, axis, 0)
-        w = np.concatenate([np.full_like(w[:1], start), w[:-1]])
-        w = np.moveaxis(w, 0, axis)
-    return f(w, axis=axis)
-
-
-def torch_run(f, axis, mode, start):
-    def g(x):
-        x, a = (x.reshape(-1), 0) if axis is None else (x, axis)
-        if mode.get("reverse"):
-            x = x.flip(a)
-        if mode.get("exclusive"):
-            first = torch.full_like(x.narrow(a, 0, min(1, x.shape[a])), start)
-            x = torch.cat([first, x.narrow(a, 0, max(0, x.shape[a] - 1))], a)
-        y = f(x, a)
-        return y.flip(a) if mode.get("reverse") else y
-    return g
-
-
-def orders(cases):
-    for dtype in FLOATS + INTS + ["bool"]:
-        for shape, axis in [((9,), -1), ((4, 5), 0), ((4, 5), 1), ((2, 3, 4), 1), ((0,), 0), ((3, 1), 1)]:
-            real = is_float(dtype)
-            x = cases.normals(shape, dtype) if real else cases.ints(shape, dtype, -3, 4)
-            w = x.wide if real else x.stored
-            if real and w.size > 5 and cases.rng.integers(2):
-                values = w.astype(np.float64).copy()
-                values.flat[1] = values.flat[4] = math.nan
-                values.flat[2], values.flat[3] = -math.inf, math.inf
-                x = Operand(values, dtype, x.layout, grad=False)
-                w = x.wide
-            for descending in [False, True]:
-                o = {"axis": axis} | ({"descending": True} if descending else {})
-                key = w.astype(WIDE)
-                key = np.where(np.isnan(key), math.inf, -key if descending else key)
-                late = np.isnan(w.astype(WIDE))
-                at = np.lexsort((np.broadcast_to(key, w.shape), late), axis=axis) if w.size else np.zeros(shape, np.int64)
-                cases.add("argsort", [x], o, at, "i64")
-                cases.add("sort", [x], o, np.take_along_axis(w, at, axis), dtype, EXACT,
-                          (lambda x: torch.sort(x, axis, descending=descending).values) if real and not np.any(late) else None)
-                if w.size:
-                    k = int(cases.rng.integers(1, shape[axis] + 1))
-                    first = np.take(at, np.arange(k), axis)
-                    cases.add("topk", [x], {"k": k, "axis": axis} | ({} if descending else {"largest": False}), [np.take_along_axis(w, first, axis), first], [dtype, "i64"], EXACT,
-                              (lambda x: [torch.gather(x, axis, torch.tensor(first)), torch.tensor(first)]) if real and not np.any(late) else None)
-
-
-def searches(cases):
-    for dtype in FLOATS + INTS:
-        real = is_float(dtype)
-        s = np.sort(cases.normals((9,), dtype, layout="").wide if real else cases.ints((9,), dtype, -4, 5).stored)
-        edges, x = Operand(s, dtype, grad=False), cases.any((3, 4), dtype, grad=False)
-        x = Operand(np.where(np.arange(12).reshape(3, 4) % 3 == 0, s[3], x.wide if real else x.stored), dtype, grad=False)
-        w = x.wide if real else x.stored
-        for right in [False, True]:
-            o = {"right": True} if right else {}
-            cases.add("searchsorted", [edges, x], o, np.searchsorted(s, w, side="right" if right else "left"), "i64")
-            unique = np.unique(s)
-            cases.add("digitize", [x, Operand(unique, dtype, grad=False)], o, np.digitize(w.astype(np.float64), unique.astype(np.float64), right=right), "i64")
-        for shape in [(12,), (3, 4), (0,), ()]:
-            x = cases.ints(shape, dtype, 0, 4) if not real else Operand(cases.rng.integers(-2, 3, shape) / 2, dtype, grad=False)
-            values, at, inverse, counts = np.unique(x.wide if real else x.stored, return_index=True, return_inverse=True, return_counts=True)
-            cases.add("unique", [x], {}, [values, at, inverse.reshape(shape), counts], [dtype, "i64", "i64", "i64"])
-    x = Operand(np.array([math.nan, 1, math.inf, math.nan, 1, -math.inf]), "f32", grad=False)
-    values, at, inverse, counts = np.unique(x.wide, return_index=True, return_inverse=True, return_counts=True)
-    cases.add("unique", [x], {}, [values, at, inverse, counts], ["f32", "i64", "i64", "i64"])
 
 
 def sums_to(cases):
@@ -376,11 +463,29 @@ def sums_to(cases):
             lead = len(shape) - len(to)
             a = tuple(range(lead)) + tuple(i + lead for i, n in enumerate(to) if n == 1 and shape[i + lead] != 1)
             y = np.sum(w, axis=a, keepdims=True).reshape(to) if a else w
-            cases.add("sum_to", [x], {"shape": list(to)}, y, dtype, Ulp(1, 8, np.sum(np.abs(w))) if is_float(dtype) else EXACT,
-                      (lambda x: (x.sum(a, keepdim=True) if a else x * 1).reshape(to)) if is_float(dtype) else None)
+            cases.add(
+                "sum_to",
+                [x],
+                {"shape": list(to)},
+                y,
+                dtype,
+                Ulp(1, 8, np.sum(np.abs(w))) if is_float(dtype) else EXACT,
+                (lambda x: (x.sum(a, keepdim=True) if a else x * 1).reshape(to)) if is_float(dtype) else None,
+            )
 
 
 def add_all(cases):
     with np.errstate(all="ignore"):
-        for family in [sums, zero_products, extremes, spreads, logsumexps, nan_reductions, norms, quantiles, statistics, running, orders, searches, sums_to]:
+        for family in [
+            sums,
+            zero_products,
+            extremes,
+            spreads,
+            logsumexps,
+            nan_reductions,
+            norms,
+            quantiles,
+            statistics,
+            sums_to,
+        ]:
             family(cases)

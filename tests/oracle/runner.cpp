@@ -249,6 +249,17 @@ Settings settings(int argc, char** argv) {
   return s;
 }
 
+// Second order: the gradient of the sum of the squares of a function's first result.
+void add_gradients(Table& table) {
+  table["gradient of"] = {[&table](const Call& c) -> Values {
+    const Tensor& x = c[size_t(c.integer("by", 0))];
+    GradientTape tape;
+    tape.watch(x);
+    const Values y = table.at(c.text("of")).call(Call(c.in, c.options.at("opt")));
+    return {tape.gradient(sum(square(y.at(0))), x, {.unconnected = Unconnected::zero})};
+  }};
+}
+
 struct Counts {
   std::set<std::string> functions;
   int cases = 0, gradients = 0, compiled = 0, faulty = 0;
@@ -300,7 +311,8 @@ bool check_cover(const Counts& n, const Settings& s) {
 int run(int argc, char** argv) {
   const Settings s = settings(argc, argv);
   Table table;
-  add_elementwise(table), add_reductions(table), add_shapes(table), add_networks(table), add_programs(table);
+  add_elementwise(table), add_reductions(table), add_shapes(table), add_networks(table), add_programs(table),
+      add_gradients(table);
   Counts n;
   const auto began = std::chrono::steady_clock::now();
   for (const std::string& path : s.files) {

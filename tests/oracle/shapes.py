@@ -1,10 +1,11 @@
 """Cases of creation, shaping, joining, padding and indexing: numpy moves the same elements; gradients by torch."""
+
 import math
 
 import numpy as np
 import torch
 
-from judge import COMPLEX, EXACT, FLOATS, INTS, WIDE, Operand, Ulp, is_float, largest, promote
+from judge import COMPLEX, EXACT, FLOATS, INTS, WIDE, Operand, Ulp, is_float, promote
 
 SOME = ["f32", "f64", "f16", "bf16", "i32", "i64", "u8", "bool", "c64"]
 
@@ -55,29 +56,83 @@ def counting(cases):
         o = {"stop": stop} | ({} if start is None else {"start": start, "step": step})
         for dtype in ["", "i32", "f32", "f64", "u8", "f16", "bf16"]:
             if dtype != "u8" or (start or 0) >= 0:
-                cases.add("arange", [], o | ({"dtype": dtype} if dtype else {}), np.arange(start or 0, stop, step), dtype or "i64")
-    for start, stop, step in [(0.0, 1.0, 0.1), (0.5, 3.0, 0.25), (1.0, -1.0, -0.3), (1.0, 0.0, 0.5), (0.0, 1.0, 0.3333333)]:
+                cases.add(
+                    "arange",
+                    [],
+                    o | ({"dtype": dtype} if dtype else {}),
+                    np.arange(start or 0, stop, step),
+                    dtype or "i64",
+                )
+    for start, stop, step in [
+        (0.0, 1.0, 0.1),
+        (0.5, 3.0, 0.25),
+        (1.0, -1.0, -0.3),
+        (1.0, 0.0, 0.5),
+        (0.0, 1.0, 0.3333333),
+    ]:
         for dtype in ["", "f64"]:
-            cases.add("arange", [], {"start": start, "stop": stop, "step": step} | ({"dtype": dtype} if dtype else {}), np.arange(start, stop, step), dtype or "f32", Ulp(1, 2, max(abs(start), abs(stop))))
-    for start, stop, count in [(0, 1, 5), (-3.5, 2.25, 11), (1, 1, 3), (2, 7, 1), (5, -5, 4), (0, 1, 0), (0, 1e30, 3), (0, 0.1, 7)]:
+            cases.add(
+                "arange",
+                [],
+                {"start": start, "stop": stop, "step": step} | ({"dtype": dtype} if dtype else {}),
+                np.arange(start, stop, step),
+                dtype or "f32",
+                Ulp(1, 2, max(abs(start), abs(stop))),
+            )
+    for start, stop, count in [
+        (0, 1, 5),
+        (-3.5, 2.25, 11),
+        (1, 1, 3),
+        (2, 7, 1),
+        (5, -5, 4),
+        (0, 1, 0),
+        (0, 1e30, 3),
+        (0, 0.1, 7),
+    ]:
         for endpoint in [True, False]:
             for dtype in ["", "f64", "f16"]:
                 if dtype != "f16" or stop < 1e4:
-                    o = {"start": start, "stop": stop, "count": count, "endpoint": endpoint} | ({"dtype": dtype} if dtype else {})
-                    cases.add("linspace", [], o, np.linspace(WIDE(start), WIDE(stop), count, endpoint), dtype or "f32", Ulp(1, 2, max(abs(start), abs(stop))))
+                    o = {"start": start, "stop": stop, "count": count, "endpoint": endpoint} | (
+                        {"dtype": dtype} if dtype else {}
+                    )
+                    cases.add(
+                        "linspace",
+                        [],
+                        o,
+                        np.linspace(WIDE(start), WIDE(stop), count, endpoint),
+                        dtype or "f32",
+                        Ulp(1, 2, max(abs(start), abs(stop))),
+                    )
     for start, stop, count, base in [(0, 2, 5, 10), (-1, 1, 4, 2), (0, 3, 3, math.e)]:
         for dtype in ["", "f64"]:
             o = {"start": start, "stop": stop, "count": count, "base": base} | ({"dtype": dtype} if dtype else {})
-            cases.add("logspace", [], o, WIDE(base) ** np.linspace(WIDE(start), WIDE(stop), count), dtype or "f32", Ulp(24))
+            cases.add(
+                "logspace", [], o, WIDE(base) ** np.linspace(WIDE(start), WIDE(stop), count), dtype or "f32", Ulp(24)
+            )
     for shape, axis in [((4,), 0), ((2, 3), 1), ((2, 3), -2), ((0, 2), 1)]:
         for dtype in ["", "f32", "i32", "u8"]:
-            at = np.broadcast_to(np.arange(shape[axis]).reshape([-1 if i == axis % len(shape) else 1 for i in range(len(shape))]), shape)
-            cases.add("iota", [], {"shape": list(shape), "axis": axis} | ({"dtype": dtype} if dtype else {}), at, dtype or "i64")
+            at = np.broadcast_to(
+                np.arange(shape[axis]).reshape([-1 if i == axis % len(shape) else 1 for i in range(len(shape))]), shape
+            )
+            cases.add(
+                "iota",
+                [],
+                {"shape": list(shape), "axis": axis} | ({"dtype": dtype} if dtype else {}),
+                at,
+                dtype or "i64",
+            )
     for indexing in ["xy", "ij"]:
         for sizes in [(3,), (2, 3), (2, 3, 4)]:
             x = [cases.normals((n,)) for n in sizes]
-            cases.add("meshgrid", x, {"indexing": indexing}, list(np.meshgrid(*[v.wide for v in x], indexing=indexing)), "f32", EXACT,
-                      lambda *x: list(torch.meshgrid(*x, indexing=indexing)))
+            cases.add(
+                "meshgrid",
+                x,
+                {"indexing": indexing},
+                list(np.meshgrid(*[v.wide for v in x], indexing=indexing)),
+                "f32",
+                EXACT,
+                lambda *x: list(torch.meshgrid(*x, indexing=indexing)),
+            )
     for dtype in ["f64", "f32", "i32"]:
         v = [float(n) for n in cases.rng.integers(-9, 9, 6)]
         for fn in ["tensor", "from_data"]:
@@ -91,11 +146,31 @@ def views(cases):
         for shape in [[6, 4], [-1], [3, -1, 2], [24, 1], [1, 2, 3, 4]]:
             moved(cases, "reshape", x, {"shape": shape}, w.reshape(shape), lambda x: x.reshape(shape))
         for axes in [[], [0, 2, 1], [2, 0, 1], [-1, 0, 1]]:
-            moved(cases, "transpose", x, {"axes": axes}, np.transpose(w, axes or None), lambda x: x.permute(axes or [2, 1, 0]))
+            moved(
+                cases,
+                "transpose",
+                x,
+                {"axes": axes},
+                np.transpose(w, axes or None),
+                lambda x: x.permute(axes or [2, 1, 0]),
+            )
         y = cases.any((3, 1), dtype)
         for shape in [[3, 4], [2, 3, 5], [3, 1], [3, 0]]:
-            moved(cases, "broadcast_to", y, {"shape": shape}, np.broadcast_to(elements(y), shape), lambda y: y.broadcast_to(shape))
-        for starts, stops, steps in [([0, 1], [2, 3], [1, 1]), ([1], [2], []), ([-1, 0, 3], [-9, 3, 0], [-1, 2, -2]), ([0, 0, 1], [9, -1, 4], [1, 1, 2]), ([1, 1, 1], [1, 9, 0], [1, 1, 1])]:
+            moved(
+                cases,
+                "broadcast_to",
+                y,
+                {"shape": shape},
+                np.broadcast_to(elements(y), shape),
+                lambda y: y.broadcast_to(shape),
+            )
+        for starts, stops, steps in [
+            ([0, 1], [2, 3], [1, 1]),
+            ([1], [2], []),
+            ([-1, 0, 3], [-9, 3, 0], [-1, 2, -2]),
+            ([0, 0, 1], [9, -1, 4], [1, 1, 2]),
+            ([1, 1, 1], [1, 9, 0], [1, 1, 1]),
+        ]:
             at = tuple(slice(a, b, s) for a, b, s in zip(starts, stops, steps or [1] * len(starts)))
             o = {"starts": starts, "stops": stops, "steps": steps}
             # numpy reads a stop of -1 with a negative step as the last element, too: these lists have none.
@@ -109,7 +184,14 @@ def views(cases):
         z = cases.any((1, 3, 1, 2), dtype)
         v = elements(z)
         for axes in [[], [0], [2], [0, 2], [-2]]:
-            moved(cases, "squeeze", z, {"axes": axes}, np.squeeze(v, tuple(axes) or None), lambda z: z.squeeze(axes) if axes else z.squeeze())
+            moved(
+                cases,
+                "squeeze",
+                z,
+                {"axes": axes},
+                np.squeeze(v, tuple(axes) or None),
+                lambda z: z.squeeze(axes) if axes else z.squeeze(),
+            )
         for axes in [[0], [-1], [0, 2], [1, -1]]:
             new = np.expand_dims(v, tuple(axes))
             moved(cases, "expand_dims", z, {"axes": axes}, new, lambda z: z.reshape(new.shape))
@@ -118,14 +200,23 @@ def views(cases):
         for a, b in [(0, -1), ([0, 1], [-1, -2]), ([2, 0], [0, 1])]:
             moved(cases, "moveaxis", x, {"from": a, "to": b}, np.moveaxis(w, a, b), lambda x: torch.movedim(x, a, b))
         for start, end in [(0, -1), (1, 2), (0, 1), (1, 1)]:
-            moved(cases, "flatten", x, {"start": start, "end": end}, w.reshape(torch.zeros(2, 3, 4).flatten(start, end).shape), lambda x: x.flatten(start, end))
+            moved(
+                cases,
+                "flatten",
+                x,
+                {"start": start, "end": end},
+                w.reshape(torch.zeros(2, 3, 4).flatten(start, end).shape),
+                lambda x: x.flatten(start, end),
+            )
         moved(cases, "ravel", x, {}, w.ravel(), lambda x: x.reshape(-1))
         for shape in [(), (3,), (2, 3), (2, 1, 3)]:
             y = cases.any(shape, dtype)
             for fn, f in [("atleast_1d", np.atleast_1d), ("atleast_2d", np.atleast_2d), ("atleast_3d", np.atleast_3d)]:
                 want = f(elements(y))
                 moved(cases, fn, y, {}, want, lambda y: y.reshape(want.shape))
-        cases.add("broadcast_arrays", [x, y := cases.any((3, 1), dtype)], {}, list(np.broadcast_arrays(w, elements(y))), dtype)
+        cases.add(
+            "broadcast_arrays", [x, y := cases.any((3, 1), dtype)], {}, list(np.broadcast_arrays(w, elements(y))), dtype
+        )
     for a, b in [([2, 1], [3]), ([], [4, 5]), ([1, 0], [3, 1])]:
         cases.add("broadcast_shapes", [], {"a": a, "b": b}, np.array(np.broadcast_shapes(a, b)), "i64")
 
@@ -135,6 +226,7 @@ def updated(places):
         flat = x.reshape(-1).clone()
         flat[torch.tensor(places).reshape(-1)] = value.broadcast_to(places.shape).reshape(-1)
         return flat.reshape(x.shape)
+
     return f
 
 
@@ -144,27 +236,70 @@ def orders(cases):
         w = elements(x)
         for fn in ["reverse", "flip"]:
             for axes in [[], [0], [-1], [0, 2]]:
-                moved(cases, fn, x, {"axes": axes}, np.flip(w, tuple(axes) or None), lambda x: x.flip(axes or [0, 1, 2]))
+                moved(
+                    cases, fn, x, {"axes": axes}, np.flip(w, tuple(axes) or None), lambda x: x.flip(axes or [0, 1, 2])
+                )
         moved(cases, "fliplr", x, {}, np.fliplr(w), lambda x: x.fliplr())
         moved(cases, "flipud", x, {}, np.flipud(w), lambda x: x.flipud())
         for k in [-1, 0, 1, 2, 3, 7]:
             for axes in [None, [1, 2], [2, 0]]:
-                moved(cases, "rot90", x, {"k": k} | ({"axes": axes} if axes else {}), np.rot90(w, k, axes or (0, 1)), lambda x: torch.rot90(x, k, axes or [0, 1]))
+                moved(
+                    cases,
+                    "rot90",
+                    x,
+                    {"k": k} | ({"axes": axes} if axes else {}),
+                    np.rot90(w, k, axes or (0, 1)),
+                    lambda x: torch.rot90(x, k, axes or [0, 1]),
+                )
         for shift, axes in [(2, []), (-1, [0]), ([1, -5], [0, 1]), (3, [-1]), (1, [0, 2]), ([1, 2], [1, 1]), (100, [])]:
             np_axes = tuple(axes) if axes else None
-            moved(cases, "roll", x, {"shift": shift, "axes": axes}, np.roll(w, shift, np_axes),
-                  lambda x: torch.roll(x, shift if isinstance(shift, (int, list)) and (not axes or isinstance(shift, list)) else [shift] * len(axes), axes or None))
+            moved(
+                cases,
+                "roll",
+                x,
+                {"shift": shift, "axes": axes},
+                np.roll(w, shift, np_axes),
+                lambda x: torch.roll(
+                    x,
+                    (
+                        shift
+                        if isinstance(shift, (int, list)) and (not axes or isinstance(shift, list))
+                        else [shift] * len(axes)
+                    ),
+                    axes or None,
+                ),
+            )
         for reps in [2, [2], [1, 3, 2], [2, 1, 1, 2], [0, 1, 1], []]:
             r = [reps] if isinstance(reps, int) else reps
             moved(cases, "tile", x, {"reps": reps}, np.tile(w, reps), lambda x: x.tile(r) if r else x * 1)
         for times, axis in [(2, None), (3, 1), (0, 0), ([1, 0, 2], 0), ([2, 1], -1), (1, -1)]:
-            moved(cases, "repeat", x, {"times": times} | ({} if axis is None else {"axis": axis}), np.repeat(w, times, axis),
-                  lambda x: torch.repeat_interleave(x, times if isinstance(times, int) else torch.tensor(times), axis))
+            moved(
+                cases,
+                "repeat",
+                x,
+                {"times": times} | ({} if axis is None else {"axis": axis}),
+                np.repeat(w, times, axis),
+                lambda x: torch.repeat_interleave(x, times if isinstance(times, int) else torch.tensor(times), axis),
+            )
         image = cases.any((2, 4, 6, 3), dtype)
         block = image_blocks(elements(image), 2)
-        moved(cases, "space_to_depth", image, {"block": 2}, block, lambda i: i.reshape(2, 2, 2, 3, 2, 3).permute(0, 1, 3, 2, 4, 5).reshape(2, 2, 3, 12))
+        moved(
+            cases,
+            "space_to_depth",
+            image,
+            {"block": 2},
+            block,
+            lambda i: i.reshape(2, 2, 2, 3, 2, 3).permute(0, 1, 3, 2, 4, 5).reshape(2, 2, 3, 12),
+        )
         deep = Operand(block, dtype)
-        moved(cases, "depth_to_space", deep, {"block": 2}, elements(image), lambda i: i.reshape(2, 2, 3, 2, 2, 3).permute(0, 1, 3, 2, 4, 5).reshape(2, 4, 6, 3))
+        moved(
+            cases,
+            "depth_to_space",
+            deep,
+            {"block": 2},
+            elements(image),
+            lambda i: i.reshape(2, 2, 3, 2, 2, 3).permute(0, 1, 3, 2, 4, 5).reshape(2, 4, 6, 3),
+        )
 
 
 def image_blocks(w, b):
@@ -179,8 +314,14 @@ def padded(w, widths, value):
         n = len(w)
         inner = np.full((n + max(0, n - 1) * interior,) + w.shape[1:], value, w.dtype)
         inner[:: interior + 1] = w
-        inner = np.concatenate([np.full((max(0, lo),) + w.shape[1:], value, w.dtype), inner, np.full((max(0, hi),) + w.shape[1:], value, w.dtype)])
-        inner = inner[max(0, -lo): len(inner) - max(0, -hi)]
+        inner = np.concatenate(
+            [
+                np.full((max(0, lo),) + w.shape[1:], value, w.dtype),
+                inner,
+                np.full((max(0, hi),) + w.shape[1:], value, w.dtype),
+            ]
+        )
+        inner = inner[max(0, -lo) : len(inner) - max(0, -hi)]
         w = np.moveaxis(inner, 0, axis)
     return w
 
@@ -190,17 +331,45 @@ def pads(cases):
         x = cases.any((3, 4), dtype)
         w = elements(x)
         places = np.arange(1, 13).reshape(3, 4)
-        for widths in [[[1, 2, 0], [0, 1, 0]], [[0, 0, 2], [1, 0, 1]], [[-1, 1, 0], [2, -2, 0]], [[1, 1, 0]], [[-1, 0, 1], [0, 0, 0]], [[0, 0, 0], [0, -4, 0]]]:
+        for widths in [
+            [[1, 2, 0], [0, 1, 0]],
+            [[0, 0, 2], [1, 0, 1]],
+            [[-1, 1, 0], [2, -2, 0]],
+            [[1, 1, 0]],
+            [[-1, 0, 1], [0, 0, 0]],
+            [[0, 0, 0], [0, -4, 0]],
+        ]:
             every = widths * 2 if len(widths) == 1 else widths
             at = padded(places, every, 0)
-            moved(cases, "pad", x, {"widths": widths}, padded(w, every, 0), lambda x: torch.cat([torch.zeros(1), x.reshape(-1)])[torch.tensor(at)])
+            moved(
+                cases,
+                "pad",
+                x,
+                {"widths": widths},
+                padded(w, every, 0),
+                lambda x: torch.cat([torch.zeros(1), x.reshape(-1)])[torch.tensor(at)],
+            )
             value = cases.any((), dtype)
-            cases.add("pad", [x, value], {"widths": widths}, padded(w, every, elements(value)), dtype, EXACT,
-                      (lambda x, v: torch.cat([v.reshape(1), x.reshape(-1)])[torch.tensor(at)]) if is_float(dtype) else None)
+            cases.add(
+                "pad",
+                [x, value],
+                {"widths": widths},
+                padded(w, every, elements(value)),
+                dtype,
+                EXACT,
+                (lambda x, v: torch.cat([v.reshape(1), x.reshape(-1)])[torch.tensor(at)]) if is_float(dtype) else None,
+            )
         for mode in ["edge", "reflect", "symmetric", "wrap"]:
             for widths in [[[1, 2, 0], [0, 3, 0]], [[2, 0, 0], [1, 1, 0]], [[5, 7, 0], [9, 4, 0]]]:
                 at = np.pad(places - 1, [p[:2] for p in widths], mode)
-                moved(cases, "pad", x, {"widths": widths, "mode": mode}, np.pad(w, [p[:2] for p in widths], mode), lambda x: x.reshape(-1)[torch.tensor(at)])
+                moved(
+                    cases,
+                    "pad",
+                    x,
+                    {"widths": widths, "mode": mode},
+                    np.pad(w, [p[:2] for p in widths], mode),
+                    lambda x: x.reshape(-1)[torch.tensor(at)],
+                )
 
 
 def joins(cases):
@@ -208,21 +377,62 @@ def joins(cases):
         x, y, z = cases.any((2, 3), dtype), cases.any((2, 3), dtype), cases.any((2, 3), dtype)
         all3, t = [elements(v) for v in (x, y, z)], is_float(dtype)
         for axis in [0, 1, -1]:
-            cases.add("concat", [x, y, z], {"axis": axis}, np.concatenate(all3, axis), dtype, EXACT, (lambda *v: torch.cat(v, axis)) if t else None)
-            cases.add("stack", [x, y, z], {"axis": axis}, np.stack(all3, axis), dtype, EXACT, (lambda *v: torch.stack(v, axis)) if t else None)
+            cases.add(
+                "concat",
+                [x, y, z],
+                {"axis": axis},
+                np.concatenate(all3, axis),
+                dtype,
+                EXACT,
+                (lambda *v: torch.cat(v, axis)) if t else None,
+            )
+            cases.add(
+                "stack",
+                [x, y, z],
+                {"axis": axis},
+                np.stack(all3, axis),
+                dtype,
+                EXACT,
+                (lambda *v: torch.stack(v, axis)) if t else None,
+            )
         cases.add("concat", [x, cases.any((2, 0), dtype), z], {"axis": 1}, np.concatenate([all3[0], all3[2]], 1), dtype)
         for shape in [(), (3,), (2, 3), (2, 3, 2)]:
             v = [cases.any(shape, dtype) for _ in range(2)]
-            for fn, f, g in [("hstack", np.hstack, torch.hstack), ("vstack", np.vstack, torch.vstack), ("dstack", np.dstack, torch.dstack)]:
+            for fn, f, g in [
+                ("hstack", np.hstack, torch.hstack),
+                ("vstack", np.vstack, torch.vstack),
+                ("dstack", np.dstack, torch.dstack),
+            ]:
                 cases.add(fn, v, {}, f([elements(a) for a in v]), dtype, EXACT, (lambda *a, g=g: g(a)) if t else None)
         x = cases.any((6, 5), dtype)
         w = elements(x)
         for parts, axis in [(3, 0), (5, 1), (1, -1), (6, -2)]:
-            moved(cases, "split", x, {"parts": parts, "axis": axis}, np.split(w, parts, axis), lambda x: torch.tensor_split(x, parts, axis))
+            moved(
+                cases,
+                "split",
+                x,
+                {"parts": parts, "axis": axis},
+                np.split(w, parts, axis),
+                lambda x: torch.tensor_split(x, parts, axis),
+            )
         for parts, axis in [(4, 0), (2, 1), (7, 0), (3, -1)]:
-            moved(cases, "array_split", x, {"parts": parts, "axis": axis}, np.array_split(w, parts, axis), lambda x: torch.tensor_split(x, parts, axis))
+            moved(
+                cases,
+                "array_split",
+                x,
+                {"parts": parts, "axis": axis},
+                np.array_split(w, parts, axis),
+                lambda x: torch.tensor_split(x, parts, axis),
+            )
         for places, axis in [([2, 5], 0), ([1], 1), ([0, 3], -1), ([], 0)]:
-            moved(cases, "split_at", x, {"places": places, "axis": axis}, np.split(w, places, axis), lambda x: torch.tensor_split(x, places, axis))
+            moved(
+                cases,
+                "split_at",
+                x,
+                {"places": places, "axis": axis},
+                np.split(w, places, axis),
+                lambda x: torch.tensor_split(x, places, axis),
+            )
         for axis in [0, -1]:
             moved(cases, "unstack", x, {"axis": axis}, list(np.moveaxis(w, axis, 0)), lambda x: torch.unbind(x, axis))
     for a, b in [("i32", "f32"), ("f16", "f32"), ("bool", "i8"), ("f16", "bf16"), ("i32", "u32"), ("f32", "c64")]:
@@ -230,149 +440,7 @@ def joins(cases):
         cases.add("concat", [x, y], {}, np.concatenate([elements(x), elements(y)]), promote(a, b))
 
 
-# --- Indexing -----------------------------------------------------------------------------------------------------------
-
-def by_places(cases, fn, operands, options, index, **more):
-    """A case of picking: `index` maps an array of places to those that are read."""
-    x = operands[0]
-    at = np.asarray(index(np.arange(x.stored.size).reshape(x.shape))).copy()
-    cases.add(fn, operands, options, elements(x).reshape(-1)[at], x.dtype, EXACT,
-              (lambda x, *_: x.reshape(-1)[torch.tensor(at)]) if is_float(x.dtype) and x.grad else None, **more)
-
-
-def picks(cases):
-    for dtype in SOME:
-        x = cases.any((5, 4, 3), dtype)
-        for ids_dtype, axis, shape in [("i64", 0, (3,)), ("i32", 1, (2, 2)), ("u8", -1, ()), ("i64", None, (6,)), ("i16", 0, (0,))]:
-            n = x.stored.size if axis is None else x.shape[axis]
-            ids = Operand(cases.rng.integers(0 if ids_dtype == "u8" else -n, n, shape), ids_dtype)
-            by_places(cases, "take", [x, ids], {} if axis is None else {"axis": axis}, lambda p: np.take(p, ids.stored.astype(np.int64) % n if ids.stored.size else ids.stored.astype(np.int64), axis))
-        ids = Operand(cases.rng.integers(-5, 5, (2, 4, 1)), "i64")
-        by_places(cases, "take_along_axis", [x, ids], {"axis": 0}, lambda p: np.take_along_axis(p, np.broadcast_to(ids.stored, (2, 4, 3)), 0))
-        ids = Operand(cases.rng.integers(0, 3, (5, 4, 2)), "i32")
-        by_places(cases, "take_along_axis", [x, ids], {"axis": -1}, lambda p: np.take_along_axis(p, ids.stored.astype(np.int64), -1))
-        nd = Operand(np.stack([cases.rng.integers(0, 5, (2, 3)), cases.rng.integers(-4, 4, (2, 3))], -1), "i64")
-        by_places(cases, "gather_nd", [x, nd], {}, lambda p: p[nd.stored[..., 0], nd.stored[..., 1]])
-        i, j = Operand(cases.rng.integers(0, 5, (2, 1)), "i64"), Operand(cases.rng.integers(0, 3, (4,)), "i64")
-        by_places(cases, "gather", [x, i, j], {"axes": [0, 2], "at": 0}, lambda p: p[i.stored, :, j.stored])
-        by_places(cases, "gather", [x, i], {"axes": [0], "at": 1}, lambda p: np.moveaxis(p[i.stored], [0, 1, 2, 3], [1, 2, 0, 3]))
-        b = Operand(cases.rng.integers(0, 4, (5, 2)), "i64")
-        by_places(cases, "gather", [x, b], {"axes": [1], "batch_axes": [0], "batch_dims": [0], "at": 0}, lambda p: p[np.arange(5)[:, None], b.stored])
-        mask = cases.ints((5,), "bool")
-        by_places(cases, "boolean_mask", [x, mask], {}, lambda p: p[mask.stored])
-        mask = cases.ints((4, 3), "bool")
-        by_places(cases, "boolean_mask", [x, mask], {"axis": 1}, lambda p: p[:, mask.stored])
-        mask = cases.ints((5, 4, 3), "bool")
-        by_places(cases, "boolean_mask", [x, mask], {}, lambda p: p[mask.stored])
-        sparse = Operand(elements(x) * cases.rng.integers(0, 2, x.shape) if dtype != "bool" else x.stored, dtype, x.layout)
-        cases.add("nonzero", [sparse], {}, list(np.nonzero(elements(sparse))), "i64")
-        cases.add("argwhere", [sparse], {}, np.argwhere(elements(sparse)), "i64")
-        table, ids = cases.any((6, 3), dtype), cases.ints((2, 4), "i32", 0, 6)
-        by_places(cases, "embedding_lookup", [table, ids], {}, lambda p: p[ids.stored])
-
-
-def numpy_index(entries, operands):
-    out = []
-    for e in entries:
-        out.append(operands[e["tensor"]].stored if isinstance(e, dict) else Ellipsis if e == "..." else None if e == "new" else slice(None) if e == "all"
-                   else slice(*e) if isinstance(e, list) else e)
-    return tuple(out)
-
-
-def indices(cases):
-    for dtype in ["f32", "f64", "i32", "bool", "c64", "bf16"]:
-        x = cases.any((4, 5, 3), dtype)
-        i, j = Operand(cases.rng.integers(-4, 4, (2, 1)), "i64"), Operand(cases.rng.integers(0, 3, (3,)), "i32")
-        mask = Operand(np.array([True, False, True, True]), "bool")
-        plans = [[1], [-1, [1, 4, 2]], ["...", 0], ["new", "...", [None, None, -1]], [[3, 0, -2], "all", 1], [{"tensor": 1}], ["all", 2, {"tensor": 2}],
-                 [{"tensor": 1}, "all", {"tensor": 2}], [{"tensor": 1}, [1, None, 2], {"tensor": 2}], ["all", "new", {"tensor": 2}, "..."], [1, "...", "new", {"tensor": 2}],
-                 [{"tensor": 1}, 2, {"tensor": 2}], [[10, 20, 1]], [[-100, 2, 1], [None, -100, -1]]]
-        for plan in plans:
-            operands = [x, i, j]
-            at = numpy_index(plan, operands)
-            by_places(cases, "index", operands, {"index": plan}, lambda p: p[at])
-            shape = elements(x)[at].shape
-            for mode in ["set", "add", "multiply", "min", "max"]:
-                if (dtype == "bool" and mode != "set") or (dtype == "c64" and mode in ("min", "max", "multiply")) or dtype == "bf16" and mode == "add" and i.stored[0] == i.stored[1]:
-                    continue
-                value = cases.any(shape if cases.rng.integers(2) else shape[-1:], dtype)
-                put(cases, x, operands + [value], {"index": plan, "mode": mode}, at, value, mode)
-        for plan in [[{"tensor": 1}], [{"tensor": 1}, "all", 2], [{"tensor": 1}, "...", [1, None, 1]]]:
-            at = numpy_index(plan, [x, mask])
-            by_places(cases, "index by mask", [x, mask], {"index": plan}, lambda p: p[at])
-            value = cases.any((), dtype)
-            put(cases, x, [x, mask, value], {"index": plan, "mode": "set"}, at, value, "set", "index by mask")
-
-
-def put(cases, x, operands, options, at, value, mode, fn="index"):
-    want = elements(x).copy()
-    f = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
-    if mode == "set":
-        want[at] = elements(value)
-    else:
-        f[mode].at(want, at, elements(value))
-    places = np.asarray(np.arange(x.stored.size).reshape(x.shape)[at]).copy()
-    unique = np.unique(places).size == places.size
-    t = updates(places, mode) if is_float(x.dtype) and (unique and mode in ("set", "add") or mode == "add") else None
-    k = EXACT if mode in ("set", "min", "max") or not is_float(x.dtype) and x.dtype not in COMPLEX else Ulp(4, 8, largest(want))
-    cases.add(fn, operands, options, want, x.dtype, k, t)
-
-
-def updates(places, mode):
-    def f(x, *rest):
-        value = rest[-1].broadcast_to(places.shape).reshape(-1)
-        flat, at = x.reshape(-1), torch.tensor(places).reshape(-1)
-        if mode == "add":
-            return flat.index_add(0, at, value).reshape(x.shape)
-        return flat.index_copy(0, at, value).reshape(x.shape)
-    return f
-
-
-def scatters(cases):
-    f = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
-    for dtype in ["f32", "f64", "i32", "f16"]:
-        near = Ulp(4, 8, largest) if is_float(dtype) else EXACT
-        x = cases.any((5, 4), dtype)
-        i = Operand(cases.rng.permutation(5)[:3], "i64")
-        j = Operand(np.stack([cases.rng.permutation(4)[:2] for _ in range(5)]), "i64")
-        for mode in ["set", "add", "multiply", "min", "max"]:
-            v = cases.any((3, 4), dtype)
-            want = elements(x).copy()
-            if mode == "set":
-                want[i.stored] = elements(v)
-            else:
-                f[mode].at(want, i.stored, elements(v))
-            places = np.arange(20).reshape(5, 4)[i.stored].copy()
-            t = (lambda x, v, i: updates(places, mode)(x, v)) if mode in ("set", "add") and is_float(dtype) else None
-            cases.add("scatter", [x, v, i], {"axes": [0], "at": 0, "mode": mode}, want, dtype, EXACT if mode in ("set", "min", "max") else near, t)
-            v = cases.any((5, 2), dtype)
-            want = elements(x).copy()
-            at = (np.arange(5)[:, None], j.stored)
-            if mode == "set":
-                want[at] = elements(v)
-            else:
-                f[mode].at(want, at, elements(v))
-            places = np.arange(20).reshape(5, 4)[at].copy()
-            t = (lambda x, j, v: updates(places, mode)(x, v)) if mode in ("set", "add") and is_float(dtype) else None
-            cases.add("put_along_axis", [x, j, v], {"axis": 1, "mode": mode}, want, dtype, EXACT if mode in ("set", "min", "max") else near, t)
-        rows, ids = cases.any((7, 3), dtype), cases.ints((7,), "i32", 0, 4)
-        want = np.zeros((5, 3), elements(rows).dtype)
-        np.add.at(want, ids.stored, elements(rows))
-        cases.add("segment_sum", [rows, ids], {"segments": 5}, want, dtype, near,
-                  (lambda r, i: torch.zeros(5, 3, dtype=torch.float64).index_add(0, i.long(), r)) if is_float(dtype) else None)
-
-
-def one_hots(cases):
-    for ids_dtype in ["i64", "i32", "u8"]:
-        ids = cases.ints((2, 3), ids_dtype, -1, 6)
-        for axis, dtype in [(-1, "f32"), (0, "f64"), (1, "i32"), (-1, "bool"), (1, "f16")]:
-            hot = np.moveaxis(ids.stored[..., None].astype(np.int64) == np.arange(5), -1, axis)
-            cases.add("one_hot", [ids], {"depth": 5, "axis": axis, "dtype": dtype}, hot, dtype)
-            if dtype not in ("bool", "i32"):
-                cases.add("one_hot", [ids], {"depth": 5, "axis": axis, "dtype": dtype, "on": 2.5, "off": -0.5}, np.where(hot, 2.5, -0.5), dtype)
-
-
 def add_all(cases):
     with np.errstate(all="ignore"):
-        for family in [creation, counting, views, orders, pads, joins, picks, indices, scatters, one_hots]:
+        for family in [creation, counting, views, orders, pads, joins]:
             family(cases)
