@@ -61,7 +61,8 @@ struct SpaceStrides {
 inline constexpr int64_t largest_step = (int64_t(1) << 31) - 1;
 
 inline int64_t window_count(int64_t in, int64_t window, int64_t stride, int64_t lo, int64_t hi, int64_t dilation) {
-  const int64_t room = in + lo + hi - 1 - std::min(multiply_sizes(window - 1, dilation), max_tensor_bytes * 4);
+  const int64_t reach = multiply_sizes(window - 1, dilation), most = max_tensor_bytes * 4;
+  const int64_t room = in + lo + hi - 1 - (reach < most ? reach : most);
   return room < 0 ? 0 : room / stride + 1;
 }
 // The index of axis `i` of space in an activation; in weights.

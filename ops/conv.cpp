@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/pads.h"

@@ -2,7 +2,6 @@
 // and where tensors are made of numbers that the user hands over. What lies behind those may multiply sizes, strides
 // and bytes without a thought.
 #pragma once
-#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <string>
@@ -22,8 +21,7 @@ inline constexpr int64_t max_tensors = int64_t(1) << 22;
 inline bool has_sound_size(const Spec& s) {
   int64_t bytes = int64_t(size_of(s.dtype));
   for (Dim d : s.shape)  // of a trace, for the sizes that it is made with; infer() checks others
-    if (const int64_t n = d.hint(); n < 0 || __builtin_mul_overflow(bytes, std::max<int64_t>(n, 1), &bytes))
-      return false;
+    if (const int64_t n = d.hint(); n < 0 || __builtin_mul_overflow(bytes, n > 1 ? n : 1, &bytes)) return false;
   return bytes <= max_tensor_bytes && s.shape.ndim() <= max_tensor_axes;
 }
 // What is wrong with one that has not.
