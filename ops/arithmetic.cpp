@@ -185,8 +185,8 @@ const Op power_op(spec_of({.name = "power",
                                  const Tensor &x = a.in[0], &y = a.in[1], &z = a.out[0], &g = a.cotangent[0];
                                  if (is_complex(x.dtype()))
                                    return both(
-                                       a, [&] { return g * conj(y * power(x, y - 1)); },
-                                       [&] { return g * conj(z * log(x)); });
+                                       a, [&] { return g * conj(power_by_x(x, y)); },
+                                       [&] { return g * conj(where(x == 0, 0, z * log(where(x == 0, 1, x)))); });
                                  return both(
                                      a, [&] { return multiply_no_nan(power_by_x(x, y), g); },
                                      [&] { return multiply_no_nan(power_by_y(x, z), g); });

@@ -150,6 +150,17 @@ TEST_CASE("complex powers, quotients and reciprocals at infinity, NaN and 0 are 
   CHECK(near(sinc(numbers({0, {inf, 0}, {0, NaN}})), {1, {NaN, NaN}, {NaN, NaN}}));
 }
 
+TEST_CASE("powers of complex zeros have gradients") {
+  GradientTape tape({.persistent = true});
+  const Tensor x = numbers({0, 0, 0, {1, 1}}), y = numbers({0, 1, 2, 2});
+  tape.watch(x);
+  tape.watch(y);
+  const Tensor z = real(power(x, y));
+  CHECK(near(tape.gradient(z, x), {0, 1, 0, {2, -2}}));  // the conjugate of y x^(y-1)
+  const C i2(0, 2);
+  CHECK(near(tape.gradient(z, y), {0, 0, 0, std::conj(i2 * std::log(C(1, 1)))}));
+}
+
 TEST_CASE("exp2, expm1, log1p, log2 and log10 take complex numbers") {
   const Values z{numbers({{1e-10, 2e-10}, {1, 2}, {-3, 4}})};
   CHECK(near(EVERYWHERE(z, exp2(v[0])), {{1.0000000000693148, 1.3862943612159814e-10},
