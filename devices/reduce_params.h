@@ -27,7 +27,7 @@ struct ArgReduceParams {
   }
 };
 
-// cumsum, cumprod, cummax, cummin.
+// cumsum, cumprod, cummax, cummin, recurrence.
 struct CumulativeParams {
   int64_t axis = 0;        // not negative
   bool exclusive = false;  // out[i] folds what stands before i, and not i itself
@@ -92,6 +92,7 @@ struct RandomParams {
   void cumulate_prod(const KernelArgs& args); \
   void cumulate_max(const KernelArgs& args);  \
   void cumulate_min(const KernelArgs& args);  \
+  void recur(const KernelArgs& args);         \
   void sort(const KernelArgs& args);          \
   void argsort(const KernelArgs& args);       \
   void topk(const KernelArgs& args);          \

@@ -38,6 +38,7 @@ RILL_SCALAR2(subtract, numbers, minus(x, y))
 RILL_SCALAR2(multiply, numbers, times(x, y))
 RILL_SCALAR2(divide, floats, x / y)
 RILL_SCALAR2(multiply_no_nan, floats, select(y == V(0), V(0), x* y))
+RILL_SCALAR2(multiply_nonzero, floats, select((x == V(0)) | (y == V(0)), V(0), x* y))
 RILL_SCALAR2(tanh_grad, floats, select(y == V(0), V(0), y - x * y * x))
 RILL_SCALAR2(sigmoid_grad, floats, select(y == V(0), V(0), x* y - x * y * x))
 RILL_SCALAR2(gelu_grad, floats, select(y == V(0), V(0), gelu_slope(x) * y))
@@ -91,11 +92,11 @@ RILL_BINARY(subtract, false, .doc = "x - y", .dtypes = number_set, .cpu = cpu::s
             .exported = {"Sub", "Sub"})
 RILL_ARITHMETIC(multiply, bitwise_and, .doc = "x * y; of bools, and", .dtypes = number_set,
                 .cpu = cpu::scalar_kernel<"multiply">, .ref = REF2(ref::numbers, reference_product(x, y)),
-                .vjp = VJP2(g * conj(y), g* conj(x)), .saves_in = save_both, .samples = REAL_SAMPLES,
-                .exported = {"Mul", "Mul"})
+                .vjp = VJP2(multiply_no_nan(conj(y), g), multiply_no_nan(conj(x), g)), .saves_in = save_both,
+                .samples = REAL_SAMPLES, .exported = {"Mul", "Mul"})
 RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cpu = cpu::scalar_kernel<"divide">,
             .ref = REF2(ref::floats | ref::complexes, ref::math::divide(x, y)),
-            .vjp = VJP2(multiply_no_nan(reciprocal(conj(y)), g), multiply_no_nan(-conj(x / (y * y)), g)),
+            .vjp = VJP2(multiply_no_nan(reciprocal(conj(y)), g), multiply_no_nan(-conj(x / y / y), g)),
             .saves_in = save_both, .samples = (binary_samples<-300, 300, 50, 300>), .exported = {"Div", "RealDiv"})
 namespace {
 long double gelu_slope_reference(long double x) {
@@ -111,6 +112,20 @@ Tensor gelu_curvature(const Tensor& operand) {
   return s * (1 - s) * (2 * slope + x * (slope * slope * (1 - 2 * s) + 6 * c3 * x));
 }
 }  // namespace
+
+extern const Op multiply_nonzero_op;
+const Op multiply_nonzero_op(spec_of({.name = "multiply_nonzero",
+                                      .doc = "x * y, and 0 where either is 0 whatever the other is",
+                                      .dtypes = float_set | complex_set,
+                                      .cpu = cpu::scalar_kernel<"multiply_nonzero">,
+                                      .ref = REF2(ref::floats | ref::complexes,
+                                                  x == decltype(x)(0) || y == decltype(y)(0) ? decltype(x)(0) : x * y),
+                                      .vjp = VJP2(multiply_nonzero(conj(y), g), multiply_nonzero(conj(x), g)),
+                                      .saves_in = save_both,
+                                      .samples = REAL_SAMPLES}));
+Tensor elementwise::multiply_nonzero(const Tensor& x, const Tensor& y) {
+  return apply1(multiply_nonzero_op, {&x, &y}, {}, Where::current());
+}
 
 // Backward rules that a training step runs often, in one pass over memory; x is the forward result (of gelu and relu,
 // its operand), y its cotangent.
@@ -128,12 +143,12 @@ Tensor gelu_curvature(const Tensor& operand) {
                .max_ulp = 16,                                               \
                .exported = {onnx_name, tf_name},                            \
                .no_special_values = "x is within the range of the forward op" __VA_OPT__(, ) __VA_ARGS__}));
-RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x), multiply_no_nan(-2 * x * y, g),
-          multiply_no_nan(1 - x * x, g), "", "TanhGrad")
+RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x),
+          multiply_nonzero(multiply_no_nan(-2 * x, y), g), multiply_no_nan(1 - x * x, g), "", "TanhGrad")
 RILL_GRAD(sigmoid_grad, "x * y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : x * y - x * y * x),
-          multiply_no_nan((1 - 2 * x) * y, g), multiply_no_nan(x * (1 - x), g), "", "SigmoidGrad")
+          multiply_nonzero(multiply_no_nan(1 - 2 * x, y), g), multiply_no_nan(x * (1 - x), g), "", "SigmoidGrad")
 RILL_GRAD(gelu_grad, "y times the derivative of gelu at x, and 0 where y is 0",
-          (y == 0 ? 0 : gelu_slope_reference(x) * y), multiply_no_nan(gelu_curvature(x) * y, g),
+          (y == 0 ? 0 : gelu_slope_reference(x) * y), multiply_nonzero(multiply_no_nan(gelu_curvature(x), y), g),
           apply1(gelu_grad_op, {&x, &g}, {}, Where::current()), "", "", .norm_tolerance = 4)
 RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like(g), where(x > 0, g, 0), "", "ReluGrad")
 
@@ -142,16 +157,16 @@ RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like
 extern const Op multiply_no_nan_op;
 const Op multiply_no_nan_op(spec_of({.name = "multiply_no_nan",
                                      .doc = "x * y, and 0 where y is 0 whatever x is",
-                                     .dtypes = float_set,
+                                     .dtypes = float_set | complex_set,
                                      .cpu = cpu::scalar_kernel<"multiply_no_nan">,
-                                     .ref = REF2(ref::floats, y == 0 ? 0 : x * y),
-                                     .vjp = VJP2(multiply_no_nan(y, g), multiply_no_nan(x, g)),
+                                     .ref = REF2(ref::floats | ref::complexes,
+                                                 y == decltype(y)(0) ? decltype(x)(0) : x * y),
+                                     .vjp = VJP2(multiply_nonzero(conj(y), g), multiply_no_nan(conj(x), g)),
                                      .saves_in = save_both,
                                      .samples = REAL_SAMPLES,
                                      .exported = {"", "MulNoNan"}}));
 Tensor multiply_no_nan(const Tensor& x, const Tensor& y, Where where) {
-  bool is_complex_pair = x.defined() && y.defined() && (is_complex(x.dtype()) || is_complex(y.dtype()));
-  return is_complex_pair ? multiply(x, y, where) : binary(multiply_no_nan_op, x, y, true, where);
+  return binary(multiply_no_nan_op, x, y, true, where);
 }
 
 namespace {
@@ -171,8 +186,12 @@ X reference_power(X x, X y) {
 }
 // x^(y-1) y where y is not 0, else 0, so that 0^0 has no NaN gradient.
 Tensor power_by_x(const Tensor& x, const Tensor& y) { return where(y == 0, 0, y * power(x, where(y == 0, 1, y - 1))); }
-// x^y log x where x > 0; where x is 0 the limit is 0; for x < 0 there is no real derivative: 0, as JAX.
-Tensor power_by_y(const Tensor& x, const Tensor& z) { return where(x > 0, z * log(where(x > 0, x, 1)), 0); }
+// x^y log x where x > 0; where x is 0 the limit, 0 or, of a negative y, -infinity; for x < 0 there is no real
+// derivative: 0, so that whole exponents of negative numbers poison nothing.
+Tensor power_by_y(const Tensor& x, const Tensor& y, const Tensor& z) {
+  const Tensor live = logical_or(x > 0, logical_and(x == 0, y < 0));
+  return where(live, z * log(where(live, x, 1)), 0);
+}
 }  // namespace
 extern const Op power_op;
 const Op power_op(spec_of({.name = "power",
@@ -185,11 +204,14 @@ const Op power_op(spec_of({.name = "power",
                                  const Tensor &x = a.in[0], &y = a.in[1], &z = a.out[0], &g = a.cotangent[0];
                                  if (is_complex(x.dtype()))
                                    return both(
-                                       a, [&] { return g * conj(power_by_x(x, y)); },
-                                       [&] { return g * conj(where(x == 0, 0, z * log(where(x == 0, 1, x)))); });
+                                       a, [&] { return multiply_no_nan(conj(power_by_x(x, y)), g); },
+                                       [&] {
+                                         return multiply_no_nan(
+                                             conj(where(x == 0, 0, z * log(where(x == 0, 1, x)))), g);
+                                       });
                                  return both(
                                      a, [&] { return multiply_no_nan(power_by_x(x, y), g); },
-                                     [&] { return multiply_no_nan(power_by_y(x, z), g); });
+                                     [&] { return multiply_no_nan(power_by_y(x, y, z), g); });
                                },
                            .saves_in = save_both,
                            .saves_out = save(0),
@@ -197,14 +219,21 @@ const Op power_op(spec_of({.name = "power",
                            .max_ulp = 4,
                            .exported = {"Pow", "Pow"}}));
 Tensor power(const Tensor& x, const Tensor& y, Where where) { return binary_counted(power_op, x, y, where); }
+namespace {
+// part / (x^2 + y^2). At the origin, where no direction is, 0, as torch.
+Tensor turn(const Tensor& part, const Tensor& x, const Tensor& y) {
+  const Tensor size = x * x + y * y, origin = size == 0;
+  return where(origin, 0, part / where(origin, 1, size));
+}
+}  // namespace
 RILL_BINARY(atan2, true, .doc = "the angle of the point (y, x), in (-pi, pi]", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"atan2">, .ref = REF2(ref::floats, std::atan2(x, y)),
-            .vjp = VJP2(multiply_no_nan(y / (x * x + y * y), g), multiply_no_nan(-x / (x * x + y * y), g)),
-            .saves_in = save_both, .samples = REAL_SAMPLES, .max_ulp = 4, .exported = {"", "Atan2"})
+            .vjp = VJP2(multiply_no_nan(turn(y, x, y), g), multiply_no_nan(turn(-x, x, y), g)), .saves_in = save_both,
+            .samples = REAL_SAMPLES, .max_ulp = 4, .exported = {"", "Atan2"})
 RILL_BINARY(copysign, true, .doc = "|x| with the sign of y; a NaN counts as positive", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"copysign">,
             .ref = REF2(ref::floats, std::copysign(x, y == y ? y : decltype(y)(1))),
-            .vjp = VJP2(g * sign(x) * copysign(ones_like(g), y), zeros_like(g)), .saves_in = save_both,
+            .vjp = VJP2(multiply_no_nan(sign(x) * copysign(ones_like(g), y), g), zeros_like(g)), .saves_in = save_both,
             .samples = REAL_SAMPLES, .max_ulp = 0)
 namespace {
 // One step through the bits of a half, which are ordered as its magnitudes are.

@@ -1,5 +1,5 @@
 // Functions of two operands that are made of other ops, and the operators of tensors. The records are in
-// arithmetic.cpp, integers.cpp and comparisons.cpp.
+// arithmetic.cpp, integers.cpp, comparisons.cpp and log_sums.cpp.
 #include <limits>
 #include <utility>
 
@@ -51,29 +51,10 @@ Tensor hypot(const Tensor& x, const Tensor& y, Where where) {
   Tensor root = rill::where(positive, sqrt(rill::where(positive, sum, 1)), 0);
   return rill::where(logical_or(isinf(a), isinf(b)), std::numeric_limits<double>::infinity(), safe * root);
 }
-Tensor logaddexp(const Tensor& x, const Tensor& y, Where where) {
-  CallerScope c(where);
-  const auto [a, b] = floating_pair("logaddexp", x, y, where);
-  Tensor d = a - b, larger = maximum(a, b);
-  return rill::where(isnan(d), a + b,
-                     larger + log1p(exp(-abs(d))));  // d is NaN for equal infinities: their sum is right
-}
-Tensor logaddexp2(const Tensor& x, const Tensor& y, Where where) {
-  CallerScope c(where);
-  const auto [a, b] = floating_pair("logaddexp2", x, y, where);
-  Tensor d = a - b, larger = maximum(a, b);
-  return rill::where(isnan(d), a + b, larger + 1.4426950408889634074 * log1p(exp2(-abs(d))));
-}
 Tensor heaviside(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
   const auto [a, b] = floating_pair("heaviside", x, y, where);
   return rill::where(isnan(a), a, rill::where(a < 0, 0, rill::where(a > 0, 1, b)));
-}
-Tensor xlogy(const Tensor& x, const Tensor& y, Where where) {
-  CallerScope c(where);
-  const auto [a, b] = floating_pair("xlogy", x, y, where);
-  Tensor zero = logical_and(a == 0, !isnan(b));
-  return rill::where(zero, 0, a * log(rill::where(zero, 1, b)));
 }
 Tensor squared_difference(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);

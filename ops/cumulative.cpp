@@ -1,13 +1,17 @@
-// Cumulative ops: the records of cumsum, cumprod, cummax and cummin, and what is made of them.
+// Cumulative ops: the records of cumsum, cumprod, cummax, cummin and recurrence, and what is made of them.
 #include <fmt/core.h>
 
 #include "rill/devices/gather_params.h"
 #include "rill/devices/reduce_params.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/elementwise_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
+
+using elementwise::multiply_nonzero;
+
 namespace {
 
 Spec same_shape(const InferArgs& args, DType dtype) {
@@ -19,6 +23,11 @@ Spec same_shape(const InferArgs& args, DType dtype) {
 OutSpecs infer_accumulate(const InferArgs& args) {
   const DType d = args[0].dtype;
   return {same_shape(args, is_unsigned(d) ? DType::u64 : is_integer(d) || is_bool(d) ? DType::i64 : d)};
+}
+OutSpecs infer_recurrence(const InferArgs& args) {
+  if (args[1].shape != args[0].shape || args[1].dtype != args[0].dtype)
+    args.reject("a and b must be of one shape and dtype");
+  return {same_shape(args, args[0].dtype)};
 }
 OutSpecs infer_extreme(const InferArgs& args) {
   if (args.attrs.as<CumulativeParams>().exclusive)
@@ -33,17 +42,38 @@ CumulativeOptions options_of(const VjpArgs& args, bool backwards) {
 
 Tensors cumsum_vjp(const VjpArgs& args) { return {cumsum(args.cotangent[0], options_of(args, true))}; }
 
-// d y[k] / d x[i] is y[k] / x[i], but where x[i] is the line's first zero: there it is y[k] without that factor. Behind
-// the first zero all of y is 0, and so is the gradient.
+// What stands after each element in the order of the walk, or before it; 0 where there is none.
+Tensor neighbour(const Tensor& x, const CumulativeParams& p, bool before) {
+  const int64_t n = x.shape()[size_t(p.axis)];
+  const bool from_left = before != p.reverse;
+  if (n == 0) return x;
+  const Tensor rest = slice_axis(x, p.axis, from_left ? 0 : 1, from_left ? n - 1 : n);
+  const Tensor none = zeros_like(slice_axis(x, p.axis, 0, 1));
+  return from_left ? concat({none, rest}, p.axis) : concat({rest, none}, p.axis);
+}
+
+extern const Op recurrence_op;
+// y[i] = a[i] y[i-1] + b[i] along the axis, from the other end than `p` says.
+Tensor recur_back(const Tensor& a, const Tensor& b, const CumulativeParams& p) {
+  return apply1(recurrence_op, {&a, &b}, CumulativeParams{p.axis, false, !p.reverse}, Where::current());
+}
+
+// y[k] is a product, and d y[k] / d x[i] that of the factors before i, which all k share, and of those between i and k.
+// Nothing is divided by x, so that zeros do no harm, in derivatives of any order.
 Tensors cumprod_vjp(const VjpArgs& args) {
-  const Tensor &x = args.in[0], &ct = args.cotangent[0];
-  const auto conjugate = [](const Tensor& t) { return is_complex(t.dtype()) ? conj(t) : t; };
-  const CumulativeOptions forward = options_of(args, false), backward = options_of(args, true);
-  const Tensor zero = x == 0;
-  const Tensor first = zero & (cumsum(zero, {.axis = forward.axis, .reverse = forward.reverse}) == 1);
-  const Tensor without = cumprod(where(first, 1, x), forward);
-  const Tensor divided = cumsum(ct * conjugate(args.out[0]), backward) / conjugate(where(zero, 1, x));
-  return {where(first, cumsum(ct * conjugate(without), backward), divided)};
+  const auto& p = args.attrs.as<CumulativeParams>();
+  const Tensor x = conj(args.in[0]), &ct = args.cotangent[0];
+  const Tensor before = cumprod(x, {.axis = p.axis, .exclusive = true, .reverse = p.reverse});
+  const Tensor behind =
+      p.exclusive ? neighbour(recur_back(x, ct, p), p, false) : recur_back(neighbour(x, p, false), ct, p);
+  return {multiply_no_nan(before, behind)};
+}
+
+// With t[i] = g[i] + a[i+1] t[i+1], b's gradient is t and a's is t[i] y[i-1].
+Tensors recurrence_vjp(const VjpArgs& args) {
+  const auto& p = args.attrs.as<CumulativeParams>();
+  const Tensor t = recur_back(neighbour(conj(args.in[0]), p, false), args.cotangent[0], p);
+  return {args.needs(0) ? multiply_nonzero(neighbour(conj(args.out[0]), p, true), t) : Tensor(), t};
 }
 
 // The cotangent goes to where the extreme stands: the last place so far at which x equals it.
@@ -68,6 +98,12 @@ std::vector<Sample> accumulate_samples() {
           one(samples::uniform({2, 4, 3}), 1, true, true),
           one(samples::values({2, 0, 3, 0.5, 0, -1, 4, 1}, {2, 4}), 1),
           one(samples::values({2, 0, 3, 0.5, 0, -1, 4, 1}, {4, 2}), 0, true, true)};
+}
+std::vector<Sample> recurrence_samples() {
+  const auto one = [](const Shape& shape, int64_t axis, bool reverse = false) {
+    return Sample{{samples::uniform(shape), samples::uniform(shape, -1, 1, 2)}, CumulativeParams{axis, false, reverse}};
+  };
+  return {one({1}, 0), one({17}, 0, true), one({3, 5}, 0), one({2, 4, 3}, 1, true), one({3, 70}, 0), one({2, 0, 3}, 1)};
 }
 std::vector<Sample> extreme_samples() {
   const auto one = [](Tensor x, int64_t axis, bool reverse = false) {
@@ -95,13 +131,28 @@ const Op cumprod_op({.name = "cumprod",
                      .infer = infer_accumulate,
                      .vjp = cumprod_vjp,
                      .saves_in = save(0),
-                     .saves_out = save(0),
                      .cpu = cpu::cumulate_prod,
                      .ref = ref::cumulate_prod,
                      .wants_contiguous = true,
                      .samples = accumulate_samples,
                      .max_ulp = 32,
                      .exported = {"", "Cumprod"}});
+
+// The gradient of cumprod, and its own.
+const Op recurrence_op({.name = "recurrence",
+                        .doc = "y[i] = a[i] y[i-1] + b[i] along the axis, where 0 times anything is 0; reverse: from "
+                               "the end",
+                        .dtypes = float_set | complex_set,
+                        .inputs = 2,
+                        .infer = infer_recurrence,
+                        .vjp = recurrence_vjp,
+                        .saves_in = save(0),
+                        .saves_out = save(0),
+                        .cpu = cpu::recur,
+                        .ref = ref::recur,
+                        .wants_contiguous = true,
+                        .samples = recurrence_samples,
+                        .sum_tolerance = 4});
 
 const Op cummax_op({.name = "cummax",
                     .doc = "y[i] = largest of x[0], ..., x[i] along the axis; reverse: from the end",

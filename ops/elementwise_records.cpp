@@ -147,6 +147,11 @@ Tensor unbroadcast(const Tensor& cotangent, const Tensor& operand) {
   return cotangent.shape() == operand.shape() ? cotangent : sum_to(cotangent, operand.shape());
 }
 
+Tensor safe_sqrt(const Tensor& x) {
+  const Tensor zero = x == 0;
+  return where(zero, 0, sqrt(where(zero, 1, x)));
+}
+
 // --- Samples ---------------------------------------------------------------------------------------------------------
 
 std::vector<Sample> make_unary_samples(double lo, double hi) {

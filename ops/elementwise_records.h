@@ -47,6 +47,13 @@ std::vector<Sample> binary_samples() {
   return make_binary_samples(x_lo / 100.0, x_hi / 100.0, y_lo / 100.0, y_hi / 100.0);
 }
 
+// sqrt, whose gradient at 0, infinite in itself, is 0: for lengths and deviations, of which 0 is a subgradient there.
+Tensor safe_sqrt(const Tensor& x);
+
+// x * y, and 0 where either is 0. A chain rule's product changes with the derivative x only where a cotangent y
+// arrives; with this one for its own derivatives, infinite cotangents of the second order are stopped elsewhere.
+Tensor multiply_nonzero(const Tensor& x, const Tensor& y);
+
 // Cotangent of an operand that may have been broadcast: summed back to its shape.
 Tensor unbroadcast(const Tensor& cotangent, const Tensor& operand);
 

@@ -52,7 +52,7 @@ RILL_FLOAT_UNARY(sqrt, "square root", analytic_set, analytic, std::sqrt(x), chai
                  "Sqrt", "Sqrt")
 RILL_FLOAT_UNARY(rsqrt, "1 / sqrt(x)", analytic_set, analytic, ref::math::divide(decltype(x)(1), std::sqrt(x)),
                  chain(a, -0.5 * y * y * y), OUT, SAMPLES(10, 500), 2, "", "Rsqrt")
-RILL_FLOAT_UNARY(cbrt, "cube root", float_set, ref::floats, std::cbrt(x), chain(a, 1 / (3 * y * y)), OUT,
+RILL_FLOAT_UNARY(cbrt, "cube root", float_set, ref::floats, std::cbrt(x), chain(a, square(reciprocal(y)) / 3), OUT,
                  SAMPLES(10, 500), 3, "", "")
 RILL_FLOAT_UNARY(reciprocal, "1 / x", analytic_set, analytic, ref::math::reciprocal(x), chain(a, -(y* y)), OUT,
                  SAMPLES(10, 500), 1, "Reciprocal", "Reciprocal")

@@ -1,5 +1,7 @@
-// Losses. The two cross entropies of softmax have records: forward reads the logits once and writes two numbers a row,
-// the loss and log(sum(exp(logits))); backward makes the probabilities again from the latter. The rest is composed.
+// Losses. The two cross entropies of softmax have records: forward reads the logits once and writes three numbers a
+// row, the loss and lse = log(sum(exp(logits))) in two parts, the largest logit and what lse is above it; backward
+// makes the probabilities again from them. (From the rounded lse, logits with an offset of a million would give
+// probabilities with errors of 3 %.) The rest is composed.
 #include "rill/devices/nn_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
@@ -38,14 +40,14 @@ Spec infer_row(const InferArgs& args, bool sparse) {
 template <bool sparse>
 OutSpecs infer_loss(const InferArgs& args) {
   const Spec row = infer_row(args, sparse);
-  return {row, row};
+  return {row, row, row};
 }
 
-// logits, labels, lse, and the cotangents of loss and lse
+// logits, labels, top, lse - top, and the cotangents of loss and lse
 template <bool sparse>
 OutSpecs infer_loss_grad(const InferArgs& args) {
   const Spec row = infer_row(args, sparse);
-  for (int i = 2; i < 5; ++i)
+  for (int i = 2; i < 6; ++i)
     if (args[i].shape != row.shape || args[i].dtype != row.dtype)
       args.reject("operand " + std::to_string(i) + " must be " + to_string(row));
   Spec out = args[0];
@@ -60,33 +62,37 @@ Tensor row_sum(const Tensor& t) { return sum(t, -1); }
 
 extern const Op dense_grad_op, sparse_grad_op;
 
-Tensors dense_vjp(const VjpArgs& a) {
-  const Tensor &x = a.in[0], &labels = a.in[1], &lse = a.out[1], &g = a.cotangent[0];
-  Tensor to_labels;
-  if (a.needs(1)) to_labels = column(g) * (column(lse) - x);
-  return {apply1(dense_grad_op, {&x, &labels, &lse, &g, &a.cotangent[1]}, a.attrs, Where::current()), to_labels};
-}
+// log p = x - lse, with lse in two parts.
+Tensor log_share(const Tensor& x, const Tensor& top, const Tensor& rest) { return (x - column(top)) - column(rest); }
 
-Tensors sparse_vjp(const VjpArgs& a) {
-  return {apply1(sparse_grad_op, {&a.in[0], &a.in[1], &a.out[1], &a.cotangent[0], &a.cotangent[1]}, a.attrs,
-                 Where::current()),
-          Tensor()};
+// The parts of lse are read as a sum, in the gradients below: their cotangents are one number, and that is lse's.
+template <const Op& grad_op>
+Tensor to_logits(const VjpArgs& a) {
+  return apply1(grad_op, {&a.in[0], &a.in[1], &a.out[1], &a.out[2], &a.cotangent[0], &a.cotangent[2]}, a.attrs,
+                Where::current());
 }
+Tensors dense_vjp(const VjpArgs& a) {
+  Tensor to_labels;
+  if (a.needs(1)) to_labels = multiply_no_nan(-log_share(a.in[0], a.out[1], a.out[2]), column(a.cotangent[0]));
+  return {to_logits<dense_grad_op>(a), to_labels};
+}
+Tensors sparse_vjp(const VjpArgs& a) { return {to_logits<sparse_grad_op>(a), Tensor()}; }
 
 // Of dx = (g sum(labels) + l) p - g labels, where p = exp(x - lse) and l is the cotangent of lse.
 Tensors dense_grad_vjp(const VjpArgs& a) {
-  const Tensor &x = a.in[0], &labels = a.in[1], &lse = a.in[2], &g = a.in[3], &l = a.in[4], &c = a.cotangent[0];
-  const Tensor mass = row_sum(labels), cp = c * exp(x - column(lse)), cp_sum = row_sum(cp);
-  const Tensor to_x = column(g * mass + l) * cp;
-  return {to_x, column(g) * (column(cp_sum) - c), -row_sum(to_x), mass * cp_sum - row_sum(c * labels), cp_sum};
+  const Tensor &x = a.in[0], &labels = a.in[1], &g = a.in[4], &l = a.in[5], &c = a.cotangent[0];
+  const Tensor mass = row_sum(labels), cp = multiply_no_nan(exp(log_share(x, a.in[2], a.in[3])), c);
+  const Tensor cp_sum = row_sum(cp), to_x = multiply_no_nan(cp, column(g * mass + l)), to_lse = -row_sum(to_x);
+  return {to_x, column(g) * (column(cp_sum) - c), to_lse, to_lse, mass * cp_sum - row_sum(c * labels), cp_sum};
 }
 
 // Of dx = (g + l) p - g onehot(labels).
 Tensors sparse_grad_vjp(const VjpArgs& a) {
-  const Tensor &x = a.in[0], &labels = a.in[1], &lse = a.in[2], &g = a.in[3], &l = a.in[4], &c = a.cotangent[0];
-  const Tensor cp = c * exp(x - column(lse)), cp_sum = row_sum(cp), to_x = column(g + l) * cp;
+  const Tensor &x = a.in[0], &labels = a.in[1], &g = a.in[4], &l = a.in[5], &c = a.cotangent[0];
+  const Tensor cp = multiply_no_nan(exp(log_share(x, a.in[2], a.in[3])), c), cp_sum = row_sum(cp);
+  const Tensor to_x = multiply_no_nan(cp, column(g + l)), to_lse = -row_sum(to_x);
   const Tensor chosen = squeeze(take_along_axis(c, column(labels), -1), -1);
-  return {to_x, Tensor(), -row_sum(to_x), cp_sum - chosen, cp_sum};
+  return {to_x, Tensor(), to_lse, to_lse, cp_sum - chosen, cp_sum};
 }
 
 // --- Samples ---------------------------------------------------------------------------------------------------------
@@ -108,6 +114,7 @@ std::vector<Sample> with_cotangents(std::vector<Sample> samples) {
   for (Sample& s : samples) {
     const Shape rows = without_last(s.in[0].shape());
     s.in.push_back(samples::uniform(rows, 3, 5, 3));
+    s.in.push_back(samples::uniform(rows, 0, 1, 6));
     s.in.push_back(samples::uniform(rows, -1, 1, 4));
     s.in.push_back(samples::uniform(rows, -1, 1, 5));
   }
@@ -125,31 +132,35 @@ template <class T>
 struct LogSum {
   Rec<T> top, log_total;
   explicit LogSum(Rec<T> x) : top(reduce_max(x)), log_total(narrow<T>(log(widen(reduce_sum(exp(x - top)))))) {}
-  int32_t lse() const { return (top + log_total).id; }
+  std::vector<int32_t> with(Rec<T> loss) const { return {loss.id, top.id, log_total.id}; }
 };
 
 template <class T>
 std::vector<int32_t> dense(const RowArgs& a) {
   Rec<T> x(a.lane<T>(0)), labels(a.lane<T>(1));
   const LogSum<T> s(x);
-  return {reduce_sum(labels * ((s.top - x) + s.log_total)).id, s.lse()};
+  return s.with(reduce_sum(labels * ((s.top - x) + s.log_total)));
+}
+// `to_p` times the probabilities; 0 in a row that no cotangent reaches, whatever its logits are.
+template <class T>
+Rec<T> probability_part(const RowArgs& a, Rec<T> x, Rec<T> to_p) {
+  const Rec<T> top(a.lane<T>(2)), log_total(a.lane<T>(3)), none(T(0));
+  return select(to_p == none, none, to_p * exp((x - top) - log_total));
 }
 template <class T>
 std::vector<int32_t> dense_grad(const RowArgs& a) {
-  Rec<T> x(a.lane<T>(0)), labels(a.lane<T>(1)), lse(a.lane<T>(2)), g(a.lane<T>(3)), l(a.lane<T>(4));
-  Rec<T> to_p = g * reduce_sum(labels) + l;
-  return {(to_p * exp(x - lse) - g * labels).id};
+  Rec<T> x(a.lane<T>(0)), labels(a.lane<T>(1)), g(a.lane<T>(4)), l(a.lane<T>(5));
+  return {(probability_part(a, x, g * reduce_sum(labels) + l) - g * labels).id};
 }
 template <class T>
 std::vector<int32_t> sparse(const RowArgs& a) {
   Rec<T> x(a.lane<T>(0)), chosen = reduce_sum(select(at_label<T>(a, 1), x, Rec<T>(T(-0.0))));  // which changes no sum
   const LogSum<T> s(x);
-  return {((s.top - chosen) + s.log_total).id, s.lse()};
+  return s.with((s.top - chosen) + s.log_total);
 }
 template <class T>
 std::vector<int32_t> sparse_grad(const RowArgs& a) {
-  Rec<T> x(a.lane<T>(0)), lse(a.lane<T>(2)), g(a.lane<T>(3)), l(a.lane<T>(4));
-  Rec<T> to_x = (g + l) * exp(x - lse);
+  Rec<T> x(a.lane<T>(0)), g(a.lane<T>(4)), l(a.lane<T>(5)), to_x = probability_part(a, x, g + l);
   return {select(at_label<T>(a, 1), to_x - g, to_x).id};
 }
 
@@ -164,66 +175,71 @@ OpSpec loss(OpSpec s) {
   return s;
 }
 
+constexpr std::string_view parts_of_lse = "the two parts of lse have a derivative as a sum only";
+
 const Op dense_op(loss({
     .name = "softmax_cross_entropy",
-    .doc = "sum_i labels_i (lse - logits_i) over the last axis, where lse = log(sum_i exp(logits_i)); outputs the loss "
-           "and lse",
+    .doc = "sum_i labels_i (lse - logits_i) over the last axis, where lse = log(sum_i exp(logits_i)); outputs the "
+           "loss, top = max(logits), and lse - top",
     .inputs = 2,
-    .outputs = 2,
+    .outputs = 3,
     .infer = infer_loss<false>,
     .vjp = dense_vjp,
     .saves_in = save(0) | save(1),
-    .saves_out = save(1),
+    .saves_out = save(1) | save(2),
     .cpu = cpu::softmax_cross_entropy,
     .ref = ref::softmax_cross_entropy,
     .record_row = RILL_RECORD_ROW(row::dense),
     .samples = dense_samples,
+    .no_finite_difference = parts_of_lse,
     .exported = {"", "SoftmaxCrossEntropyWithLogits"},
 }));
 
 const Op dense_grad_op(loss({
     .name = "softmax_cross_entropy_grad",
     .doc = "(g sum(labels) + l) exp(logits - lse) - g labels, for the cotangents g of the loss and l of lse",
-    .inputs = 5,
+    .inputs = 6,
     .infer = infer_loss_grad<false>,
     .vjp = dense_grad_vjp,
     .saves_in = save_all,
     .cpu = cpu::softmax_cross_entropy_grad,
     .ref = ref::softmax_cross_entropy_grad,
     .record_row = RILL_RECORD_ROW(row::dense_grad),
-    .row_numbers = save(2) | save(3) | save(4),
+    .row_numbers = save(2) | save(3) | save(4) | save(5),
     .samples = [] { return with_cotangents(dense_samples()); },
 }));
 
 const Op sparse_op(loss({
     .name = "sparse_softmax_cross_entropy",
-    .doc = "lse - logits[label] over the last axis, where lse = log(sum_i exp(logits_i)); outputs the loss and lse",
+    .doc = "lse - logits[label] over the last axis, where lse = log(sum_i exp(logits_i)); outputs the loss, top = "
+           "max(logits), and lse - top",
     .inputs = 2,
-    .outputs = 2,
+    .outputs = 3,
     .infer = infer_loss<true>,
     .vjp = sparse_vjp,
     .saves_in = save(0) | save(1),
-    .saves_out = save(1),
+    .saves_out = save(1) | save(2),
     .cpu = cpu::sparse_softmax_cross_entropy,
     .ref = ref::sparse_softmax_cross_entropy,
     .record_row = RILL_RECORD_ROW(row::sparse),
     .row_numbers = save(1),
     .row_label = 1,
     .samples = sparse_samples,
+    .no_finite_difference = parts_of_lse,
     .exported = {"SoftmaxCrossEntropyLoss", "SparseSoftmaxCrossEntropyWithLogits"},
 }));
 
 const Op sparse_grad_op(loss({
     .name = "sparse_softmax_cross_entropy_grad",
     .doc = "(g + l) exp(logits - lse), less g at the label, for the cotangents g of the loss and l of lse",
-    .inputs = 5,
+    .inputs = 6,
     .infer = infer_loss_grad<true>,
     .vjp = sparse_grad_vjp,
     .saves_in = save_all,
     .cpu = cpu::sparse_softmax_cross_entropy_grad,
     .ref = ref::sparse_softmax_cross_entropy_grad,
     .record_row = RILL_RECORD_ROW(row::sparse_grad),
-    .row_numbers = save(1) | save(2) | save(3) | save(4),
+    .row_numbers = save(1) | save(2) | save(3) | save(4) | save(5),
     .row_label = 1,
     .samples = [] { return with_cotangents(sparse_samples()); },
 }));

@@ -2,16 +2,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rill/ops/elementwise_records.h"
 #include "rill/ops/ops.h"
 
 namespace rill {
 
+using elementwise::safe_sqrt;
+
 namespace {
 Tensor as_floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
 
-// alpha (exp(x / width) - 1) where x < 0, else 0. The exponent never meets a positive x, where it would overflow and
-// poison the gradient.
-Tensor negative_part(const Tensor& x, double alpha, double width) { return alpha * expm1(minimum(x, 0) / width); }
+// x where it is positive, else alpha (exp(x / width) - 1). The exponent never meets a positive x, where it would
+// overflow; at 0 the gradient is that of the exponential, as in torch and JAX, which minimum() would halve.
+Tensor exponential_unit(const Tensor& x, double alpha, double width) {
+  const Tensor positive = x > 0;
+  return where(positive, x, alpha * expm1(where(positive, 0, x) / width));
+}
 }  // namespace
 
 // --- Activations -----------------------------------------------------------------------------------------------------
@@ -24,15 +30,13 @@ Tensor leaky_relu(const Tensor& x, double slope, Where where) {
 
 Tensor elu(const Tensor& x, double alpha, Where where) {
   CallerScope caller(where);
-  const Tensor f = as_floating(x);
-  return rill::where(f > 0, f, negative_part(f, alpha, 1));
+  return exponential_unit(as_floating(x), alpha, 1);
 }
 
 Tensor celu(const Tensor& x, double alpha, Where where) {
   CallerScope caller(where);
   if (alpha == 0) fail("celu", "alpha must not be 0", where);
-  const Tensor f = as_floating(x);
-  return rill::where(f > 0, f, negative_part(f, alpha, alpha));
+  return exponential_unit(as_floating(x), alpha, alpha);
 }
 
 Tensor selu(const Tensor& x, Where where) { return 1.0507009873554804934 * elu(x, 1.6732632423543772848, where); }
@@ -45,7 +49,9 @@ Tensor mish(const Tensor& x, Where where) {
 
 Tensor hard_tanh(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return clip(as_floating(x), -1, 1);
+  // At its bounds, as beyond them, the gradient is 0: that of clip() is half.
+  const Tensor f = as_floating(x);
+  return rill::where(f >= 1, 1, rill::where(f <= -1, -1, f));
 }
 
 Tensor hard_sigmoid(const Tensor& x, Where where) {
@@ -102,7 +108,7 @@ Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where) {
 
 Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes, Where where) {
   CallerScope caller(where);
-  const Tensor f = as_floating(x), norm = sqrt(sum(square(f), axes, true));
+  const Tensor f = as_floating(x), norm = safe_sqrt(sum(square(f), axes, true));
   return f * (max_norm / maximum(norm, max_norm));
 }
 
@@ -115,7 +121,7 @@ Tensor global_norm(const std::vector<Tensor>& tensors, Where where) {
     total = total.defined() ? total + squares : squares;
   }
   if (!total.defined()) fail("global_norm", "there is no tensor in the list", where);
-  return sqrt(total);
+  return safe_sqrt(total);
 }
 
 ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, double max_norm, Where where) {

@@ -78,16 +78,15 @@ Tensors prod_vjp(const VjpArgs& args) {
   Tensor others =
       cumprod(rows, {.axis = -1, .exclusive = true}) * cumprod(rows, {.axis = -1, .exclusive = true, .reverse = true});
   others = moveaxis(reshape(others, moved.shape()), last, Axes(axes));
-  return {keep(args, args.cotangent[0]) * (is_complex(x.dtype()) ? conj(others) : others)};
+  return {multiply_no_nan(conj(others), keep(args, args.cotangent[0]))};
 }
 
 Tensors extreme_vjp(const VjpArgs& args) {
   const Tensor& x = args.in[0];
   if (args.attrs.as<ReduceParams>().axes.empty()) return {args.cotangent[0]};  // nothing is folded
   const Tensor hit = astype(x == keep(args, args.out[0]), x.dtype());
-  const Tensor share =
-      keep(args, args.cotangent[0]) / sum(hit, {.axis = Axes(args.attrs.as<ReduceParams>().axes), .keepdims = true});
-  return {hit * share};
+  const Tensor count = sum(hit, {.axis = Axes(args.attrs.as<ReduceParams>().axes), .keepdims = true});
+  return {hit * multiply_no_nan(1 / count, keep(args, args.cotangent[0]))};  // a NaN is hit nowhere
 }
 
 OutSpecs infer_arg(const InferArgs& args) {

@@ -62,15 +62,20 @@ std::vector<int32_t> log_softmax(const RowArgs& a) {
   Rec<T> log_total = narrow<T>(log(widen(reduce_sum(exp(x - top)))));
   return {(x - top - log_total).id};
 }
+// y g, and 0 where no cotangent g arrives: a row of NaN (of nothing but -inf) that is not used poisons nothing.
+template <class T>
+Rec<T> product(Rec<T> y, Rec<T> g) {
+  return select(g == Rec<T>(0), Rec<T>(0), y * g);
+}
 template <class T>
 std::vector<int32_t> softmax_grad(const RowArgs& a) {
   Rec<T> y(a.lane<T>(0)), g(a.lane<T>(1));
-  return {(y * (g - reduce_sum(y * g))).id};
+  return {product(y, g - reduce_sum(product(y, g))).id};
 }
 template <class T>
 std::vector<int32_t> log_softmax_grad(const RowArgs& a) {
   Rec<T> y(a.lane<T>(0)), g(a.lane<T>(1));
-  return {(g - exp(y) * reduce_sum(g)).id};
+  return {(g - product(exp(y), reduce_sum(g))).id};
 }
 
 }  // namespace row
@@ -107,7 +112,8 @@ const Op softmax_grad_op({
           const Tensor &y = a.in[0], &g = a.in[1], &c = a.cotangent[0];
           const Axes axis(a.attrs.as<SoftmaxParams>().axis);
           Tensor dy;
-          if (a.needs(0)) dy = c * (g - sum(g * y, axis, true)) - g * sum(c * y, axis, true);
+          const auto mean = [&](const Tensor& t) { return sum(multiply_no_nan(y, t), axis, true); };
+          if (a.needs(0)) dy = c * (g - mean(g)) - multiply_no_nan(mean(c), g);
           return Tensors{dy, apply1(softmax_grad_op, {&y, &c}, a.attrs, Where::current())};
         },
     .saves_in = save(0) | save(1),
@@ -148,8 +154,8 @@ const Op log_softmax_grad_op({
         [](const VjpArgs& a) {
           const Tensor &y = a.in[0], &g = a.in[1], &c = a.cotangent[0];
           const Axes axis(a.attrs.as<SoftmaxParams>().axis);
-          Tensor cp = c * exp(y);
-          return Tensors{-cp * sum(g, axis, true), c - sum(cp, axis, true)};
+          const Tensor cp = multiply_no_nan(exp(y), c);
+          return Tensors{-multiply_no_nan(cp, sum(g, axis, true)), c - sum(cp, axis, true)};
         },
     .saves_in = save(0) | save(1),
     .cpu = cpu::log_softmax_grad,

@@ -8,6 +8,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
+// sin(pi x) / (pi x); x less its nearest whole number is exact, and so whole numbers give 0, and 0 itself 1.
+template <class V>
+HWY_INLINE V sinc(V x) {
+  const V pi(scalar_t<V>(3.14159265358979323846264338328)), whole = round_even(x), half = whole * V(scalar_t<V>(0.5));
+  const V s = sin(pi * (x - whole));
+  const V of_whole = select(x == V(0), V(1), V(0));
+  return select(s == V(0), of_whole, select(floor(half) == half, s, -s) / (pi * x));
+}
+
 RILL_SCALAR(sigmoid, floats, sigmoid(x))
 RILL_SCALAR(gelu, floats, gelu(x))
 RILL_SCALAR(softplus, floats, softplus(x))
@@ -16,6 +25,7 @@ RILL_SCALAR(erfc, floats, erfc(x))
 RILL_SCALAR(erfinv, floats, erfinv(x))
 RILL_SCALAR(lgamma, floats, lgamma(x))
 RILL_SCALAR(digamma, floats, digamma(x))
+RILL_SCALAR(sinc, floats, sinc(x))
 
 }  // namespace rill::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -30,7 +40,7 @@ using namespace elementwise;
 extern const Op sigmoid_grad_op, gelu_grad_op;  // arithmetic.cpp
 
 namespace {
-constexpr double two_over_sqrt_pi = 1.12837916709551257390;
+constexpr double two_over_sqrt_pi = 1.12837916709551257390, pi = 3.14159265358979323846;
 }
 
 RILL_FLOAT_UNARY(sigmoid, "1 / (1 + e^-x)", float_set, ref::floats,
@@ -72,10 +82,11 @@ long double erfinv_reference(long double x) {
 // Recurrence up to x >= 20, then the asymptotic series (Abramowitz and Stegun 6.3.5, 6.3.18); reflection below 0
 // (6.3.7).
 long double digamma_reference(long double x) {
-  constexpr long double pi = 3.14159265358979323846264338327950288L;
+  constexpr long double wide_pi = 3.14159265358979323846264338327950288L;
   if (x == 0) return std::copysign((long double)INFINITY, -x);
   if (std::isinf(x)) return x > 0 ? x : NAN;
-  if (x < 0) return std::floor(x) == x ? NAN : digamma_reference(1 - x) - pi / std::tan(pi * (x - std::floor(x)));
+  if (x < 0)
+    return std::floor(x) == x ? NAN : digamma_reference(1 - x) - wide_pi / std::tan(wide_pi * (x - std::round(x)));
   long double shift = 0;
   for (; x < 20; x += 1) shift -= 1 / x;
   long double i = 1 / (x * x);
@@ -84,16 +95,37 @@ long double digamma_reference(long double x) {
               i * (1 / 120.0L -
                    i * (1 / 252.0L - i * (1 / 240.0L - i * (1 / 132.0L - i * (691 / 32760.0L - i / 12.0L))))));
 }
-// The derivative of digamma by the same scheme on public functions (A&S 6.4.6, 6.4.12), for x > 0; reflected below.
+// The derivative of digamma by the same scheme on public functions (A&S 6.4.6, 6.4.12), for x > 0; reflected below,
+// where the sine has period 2 and its square 1.
 Tensor trigamma(const Tensor& x) {
   Tensor positive = x > 0, z = where(positive, x, 1 - x), sum = zeros_like(z);
   for (int i = 0; i < 8; ++i) sum = sum + 1 / square(z), z = z + 1;
   Tensor i = 1 / square(z);
-  Tensor series =
-      1 / z + i * 0.5 + i / z * (1 / 6.0 - i * (1 / 30.0 - i * (1 / 42.0 - i * (1 / 30.0 - i * (5 / 66.0)))));
+  Tensor tail = 1 / 30.0 - i * (5 / 66.0 - i * (691 / 2730.0 - i * (7 / 6.0)));
+  Tensor series = 1 / z + i * 0.5 + i / z * (1 / 6.0 - i * (1 / 30.0 - i * (1 / 42.0 - i * tail)));
   Tensor value = sum + series;
-  constexpr double pi = 3.14159265358979323846;
-  return where(positive, value, square(pi / sin(pi * x)) - value);
+  return where(positive, value, square(pi / sin(pi * (x - stop_gradient(round(x))))) - value);
+}
+
+template <class X>
+X sinc_reference(X x) {
+  constexpr long double wide_pi = 3.14159265358979323846264338327950288L;
+  if (x == X(0)) return 1;
+  if constexpr (requires { x.imag(); }) return std::sin(wide_pi * x) / (wide_pi * x);
+  else return std::nearbyint(x) == x && !std::isinf(x) ? 0 : std::sin(wide_pi * std::remainder(x, 2)) / (wide_pi * x);
+}
+// (cos(pi x) - sinc x) / x, near 0 as a series, the sum over k >= 1 of (-1)^k 2k z^(2k - 1) / (2k + 1)! in z = pi x: so
+// derivatives of every order are right there too.
+Tensor slope_of_sinc(const Tensor& x, const Tensor& y) {
+  const Tensor near = abs(x) < 0.25, z = pi * where(near, x, 0), q = square(z);
+  constexpr int terms = 11;
+  double factorial[2 * terms + 2] = {1};
+  for (int k = 1; k < 2 * terms + 2; ++k) factorial[k] = factorial[k - 1] * k;
+  const auto coefficient = [&](int k) { return (k % 2 ? -2.0 : 2.0) * k / factorial[2 * k + 1]; };
+  const int last = real_of(x.dtype()) == f64 ? terms : 6;
+  Tensor series = q * coefficient(last) + coefficient(last - 1);
+  for (int k = last - 2; k >= 1; --k) series = q * series + coefficient(k);
+  return where(near, pi * z * series, (cos(pi * x) - y) / where(near, 1, x));
 }
 }  // namespace
 
@@ -101,6 +133,10 @@ RILL_FLOAT_UNARY(erfinv, "inverse of erf, for x in [-1, 1]", float_set, ref::flo
                  chain(a, exp(y* y) / two_over_sqrt_pi), OUT, SAMPLES(-90, 90), 4, "", "Erfinv")
 RILL_FLOAT_UNARY(digamma, "derivative of lgamma", float_set, ref::floats, digamma_reference(x), chain(a, trigamma(x)),
                  IN, SAMPLES(200, 800), 4, "", "Digamma")
+#define IN_OUT .saves_in = save(0), .saves_out = save(0)
+RILL_FLOAT_UNARY(sinc, "sin(pi x) / (pi x), 1 at 0", analytic_set, analytic, sinc_reference(x),
+                 chain(a, slope_of_sinc(x, y)), IN_OUT, SAMPLES(-300, 300), 4, "", "")
+#undef IN_OUT
 
 }  // namespace rill
 #endif  // HWY_ONCE

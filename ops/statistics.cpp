@@ -5,11 +5,14 @@
 #include <cmath>
 #include <limits>
 
-#include "rill/ops/apply.h"
+#include "rill/ops/elementwise_records.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
+
+using elementwise::safe_sqrt;
+
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -47,10 +50,11 @@ Tensor fold(Fold f, const Tensor& x, const Axes& axes, bool keepdims) {
 Tensor magnitude_squared(const Tensor& x) {
   return is_complex(x.dtype()) ? square(real(x)) + square(imag(x)) : square(x);
 }
-// Exact at 0, where the gradient of a plain sqrt is infinite.
-Tensor safe_sqrt(const Tensor& x) {
-  const Tensor zero = x == 0;
-  return where(zero, 0, sqrt(where(zero, 1, x)));
+// x^p, where 0 and what it gives (0, or infinity of a negative p) is a constant: the gradient is 0 there, as torch has
+// it, though that of |x|^p itself may be infinite.
+Tensor safe_power(const Tensor& x, double p, double zero, double of_zero) {
+  const Tensor flat = x == zero;
+  return where(flat, of_zero, power(where(flat, 1, x), p));
 }
 
 bool has_nan(DType d) { return is_differentiable(d); }
@@ -83,7 +87,7 @@ Tensor var(const Tensor& x, const VarianceOptions& o, Where where) {
 
 Tensor stddev(const Tensor& x, const VarianceOptions& o, Where where) {
   CallerScope caller(where);
-  return sqrt(var(x, o));
+  return safe_sqrt(var(x, o));
 }
 
 Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Where where) {
@@ -93,7 +97,9 @@ Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Where where) {
   if (folded_count(x, axes) == 0) return from_work(log(fold(sum, exp(w), axes, o.keepdims)), x.dtype());
   const Tensor largest = stop_gradient(fold(max, w, axes, true));
   const Tensor shift = rill::where(isfinite(largest), largest, 0);  // inf - inf would be NaN
-  const Tensor y = log(fold(sum, exp(w - shift), axes, o.keepdims));
+  const Tensor total = fold(sum, exp(w - shift), axes, o.keepdims);
+  const Tensor none = total == 0;  // nothing but -inf, where the gradient is 0
+  const Tensor y = rill::where(none, -infinity, log(rill::where(none, 1, total)));
   return from_work(y + reshape(shift, y.shape()), x.dtype());
 }
 
@@ -118,7 +124,8 @@ Tensor norm(const Tensor& x, const NormOptions& o, Where where) {
   if (o.ord == -infinity) return done(fold(min, size, axes, o.keepdims));
   if (o.ord == 1) return done(fold(sum, size, axes, o.keepdims));
   if (o.ord == 0) return done(fold(sum, astype(size != 0, size.dtype()), axes, o.keepdims));
-  return done(power(fold(sum, power(size, o.ord), axes, o.keepdims), 1 / o.ord));
+  const double of_zero = o.ord > 0 ? 0 : infinity;
+  return done(safe_power(fold(sum, safe_power(size, o.ord, 0, of_zero), axes, o.keepdims), 1 / o.ord, of_zero, 0));
 }
 
 // --- Quantiles
@@ -232,15 +239,16 @@ Tensor nanvar(const Tensor& x, const VarianceOptions& o, Where where) {
   CallerScope caller(where);
   if (!has_nan(x.dtype())) return var(x, o);
   const Tensor w = to_work(x);
-  const Tensor squares = magnitude_squared(w - nanmean(w, {.axis = o.axis, .keepdims = true}));
+  const Tensor missing = nan_mask(w);
+  const Tensor squares = magnitude_squared(rill::where(missing, 0, w - nanmean(w, {.axis = o.axis, .keepdims = true})));
   const ReduceOptions over = {.axis = o.axis, .keepdims = o.keepdims};
-  const Tensor n = astype(sum(logical_not(nan_mask(w)), over), squares.dtype()) - o.correction;
-  return from_work(rill::where(n > 0, nansum(squares, over) / n, std::nan("")), x.dtype());
+  const Tensor n = astype(sum(logical_not(missing), over), squares.dtype()) - o.correction;
+  return from_work(rill::where(n > 0, sum(squares, over) / n, std::nan("")), x.dtype());
 }
 
 Tensor nanstd(const Tensor& x, const VarianceOptions& o, Where where) {
   CallerScope caller(where);
-  return sqrt(nanvar(x, o));
+  return safe_sqrt(nanvar(x, o));
 }
 
 // --- Covariance
@@ -254,14 +262,16 @@ Tensor cov(const Tensor& x, double correction, Where where) {
   const Tensor d = rows - mean(rows, {.axis = 1, .keepdims = true});
   const Tensor turned = transpose(is_complex(d.dtype()) ? conj(d) : d);
   const Tensor c = matmul(d, turned) / degrees_left(rows.shape()[1], correction);
-  return from_work(x.ndim() == 1 ? reshape(c, {}) : c, x.dtype());
+  return from_work(rows.shape()[0] == 1 ? reshape(c, {}) : c, x.dtype());
 }
 
 Tensor corrcoef(const Tensor& x, Where where) {
   CallerScope caller(where);
-  const Tensor c = cov(x, 0), deviation = stddev(to_work(x), {.axis = -1});
-  const Tensor y = x.ndim() == 1 ? c / square(deviation) : c / (expand_dims(deviation, 1) * expand_dims(deviation, 0));
-  return is_complex(y.dtype()) ? y : clip(y, -1, 1);
+  const Tensor c = cov(to_work(x), 0);
+  if (c.ndim() == 0) return from_work(c / c, x.dtype());
+  const Tensor spread = sqrt(real(diagonal(c)));
+  const Tensor y = c / expand_dims(spread, 1) / expand_dims(spread, 0);
+  return from_work(is_complex(y.dtype()) ? y : clip(y, -1, 1), x.dtype());
 }
 
 // --- Counts

@@ -33,15 +33,20 @@ using namespace elementwise;
 
 extern const Op tanh_grad_op;  // arithmetic.cpp
 
+namespace {
+// 1 / sqrt(1 - x^2), without the cancellation near 1.
+Tensor slope_of_asin(const Tensor& x) { return rsqrt((1 - x) * (1 + x)); }
+}  // namespace
+
 RILL_FLOAT_UNARY(sin, "sine of radians", analytic_set, analytic, std::sin(x), chain(a, cos(x)), IN, SAMPLES(-300, 300),
                  2, "Sin", "Sin")
 RILL_FLOAT_UNARY(cos, "cosine of radians", analytic_set, analytic, std::cos(x), chain(a, -sin(x)), IN,
                  SAMPLES(-300, 300), 2, "Cos", "Cos")
 RILL_FLOAT_UNARY(tan, "tangent of radians", analytic_set, analytic, std::tan(x), chain(a, 1 + y * y), OUT,
                  SAMPLES(-130, 130), 4, "Tan", "Tan")
-RILL_FLOAT_UNARY(asin, "inverse sine", analytic_set, analytic, std::asin(x), chain(a, rsqrt(1 - x * x)), IN,
+RILL_FLOAT_UNARY(asin, "inverse sine", analytic_set, analytic, std::asin(x), chain(a, slope_of_asin(x)), IN,
                  SAMPLES(-90, 90), 4, "Asin", "Asin")
-RILL_FLOAT_UNARY(acos, "inverse cosine", analytic_set, analytic, std::acos(x), chain(a, -rsqrt(1 - x * x)), IN,
+RILL_FLOAT_UNARY(acos, "inverse cosine", analytic_set, analytic, std::acos(x), chain(a, -slope_of_asin(x)), IN,
                  SAMPLES(-90, 90), 4, "Acos", "Acos")
 RILL_FLOAT_UNARY(atan, "inverse tangent", analytic_set, analytic, std::atan(x), chain(a, 1 / (1 + x * x)), IN,
                  SAMPLES(-300, 300), 4, "Atan", "Atan")
@@ -56,9 +61,9 @@ RILL_FLOAT_UNARY(tanh, "hyperbolic tangent", analytic_set, analytic, std::tanh(x
 RILL_FLOAT_UNARY(asinh, "inverse hyperbolic sine", analytic_set, analytic, std::asinh(x), chain(a, rsqrt(x* x + 1)), IN,
                  SAMPLES(-300, 300), 4, "Asinh", "Asinh")
 RILL_FLOAT_UNARY(acosh, "inverse hyperbolic cosine", analytic_set, analytic, std::acosh(x),
-                 chain(a, 1 / (sqrt(x - 1) * sqrt(x + 1))), IN, SAMPLES(120, 500), 4, "Acosh", "Acosh")
-RILL_FLOAT_UNARY(atanh, "inverse hyperbolic tangent", analytic_set, analytic, std::atanh(x), chain(a, 1 / (1 - x * x)),
-                 IN, SAMPLES(-90, 90), 4, "Atanh", "Atanh")
+                 chain(a, rsqrt(x - 1) * rsqrt(x + 1)), IN, SAMPLES(120, 500), 4, "Acosh", "Acosh")
+RILL_FLOAT_UNARY(atanh, "inverse hyperbolic tangent", analytic_set, analytic, std::atanh(x),
+                 chain(a, 1 / ((1 - x) * (1 + x))), IN, SAMPLES(-90, 90), 4, "Atanh", "Atanh")
 
 }  // namespace rill
 #endif  // HWY_ONCE

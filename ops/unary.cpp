@@ -171,8 +171,9 @@ const Op abs_op(spec_of({.name = "abs",
                          .vjp =
                              [](const VjpArgs& a) {
                                const Tensor &x = a.in[0], &y = a.out[0], &g = a.cotangent[0];
-                               if (!is_complex(x.dtype())) return Tensors{g * sign(x)};
-                               return Tensors{astype(where(y == 0, 0, g / where(y == 0, 1, y)), x.dtype()) * x};
+                               if (!is_complex(x.dtype())) return Tensors{multiply_no_nan(sign(x), g)};
+                               const Tensor size = astype(where(y == 0, 1, y), x.dtype());
+                               return Tensors{multiply_no_nan(x / size, astype(g, x.dtype()))};
                              },
                          .saves_in = save(0),
                          .saves_out = save(0),
@@ -230,7 +231,7 @@ const Op square_op(spec_of({.name = "square",
                             .dtypes = number_set,
                             .cpu = cpu::scalar_kernel<"square">,
                             .ref = ref::scalar_kernel<[](auto x) { return reference_square(x); }, ref::numbers>,
-                            .vjp = VJP(g * conj(2 * x)),
+                            .vjp = VJP(multiply_no_nan(conj(2 * x), g)),
                             .saves_in = save(0),
                             .samples = SAMPLES(-300, 300),
                             .max_ulp = 0.5,
@@ -259,7 +260,9 @@ Tensor sign(const Tensor& x, Where where) {
 Tensor angle(const Tensor& x, Where where) {
   CallerScope caller(where);
   if (is_complex(x.dtype())) return atan2(imag(x), real(x));
-  return rill::where(x < 0, 3.14159265358979323846, 0.0 * astype(x, to_floating(x.dtype())));
+  // pi or 0 by the sign's bit, as numpy and JAX: -0 points to the left.
+  const Tensor f = astype(x, to_floating(x.dtype()));
+  return rill::where(isnan(f), f, 1.57079632679489661923 - copysign(1.57079632679489661923, f));
 }
 
 // --- Composites ------------------------------------------------------------------------------------------------------
@@ -274,7 +277,8 @@ Tensor log_sigmoid(const Tensor& x, Where where) {
 }
 Tensor relu6(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return minimum(relu(x), 6);
+  // At both bounds the gradient is 0, as beyond them: that of minimum() is half.
+  return rill::where(x >= 6, 6, relu(x));
 }
 Tensor softsign(const Tensor& x, Where where) {
   CallerScope caller(where);
@@ -288,11 +292,6 @@ Tensor deg2rad(const Tensor& x, Where where) {
 Tensor rad2deg(const Tensor& x, Where where) {
   CallerScope caller(where);
   return x * 57.295779513082320877;
-}
-Tensor sinc(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  Tensor z = x * 3.14159265358979323846, safe = rill::where(z == 0, 1, z);
-  return rill::where(z == 0, 1, sin(safe) / safe);
 }
 Tensor gelu(const Tensor& x, bool approximate, Where where) {
   CallerScope caller(where);
@@ -310,7 +309,8 @@ Tensor nan_to_num(const Tensor& x, double nan, Where where) {
                    : x.dtype() == f16  ? 65504.0
                    : x.dtype() == bf16 ? 3.3895313892515355e38
                                        : 3.4028234663852886e38;
-  return clip(rill::where(isnan(x), nan, x), -largest, largest);
+  const Tensor y = rill::where(isnan(x), nan, x);  // clip() would halve the gradient of the largest number
+  return rill::where(y > largest, largest, rill::where(y < -largest, -largest, y));
 }
 
 }  // namespace rill

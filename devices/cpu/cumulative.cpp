@@ -77,8 +77,9 @@ void scan(const T* x, O* y, int64_t n, int64_t inner, int64_t columns, bool excl
   }
 }
 
-template <class R, class A, class T, class O>
-void scan_all(const KernelArgs& args, const A& identity) {
+// Calls scan(offset, n, inner, columns) for runs of neighbouring lines, in parallel.
+template <class F>
+void each_run(const KernelArgs& args, F scan) {
   const Tensor& x = args.input(0);
   const auto& p = args.attrs.as<CumulativeParams>();
   const int64_t n = x.shape()[size_t(p.axis)];
@@ -86,15 +87,21 @@ void scan_all(const KernelArgs& args, const A& identity) {
   for (int i = 0; i < x.ndim(); ++i)
     if (i != p.axis) (i < p.axis ? outer : inner) *= x.shape()[size_t(i)];
   if (n * outer * inner == 0) return;
-  const T* from = args.in_data<T>(0);
-  O* to = args.out_data<O>();
   parallel_for(outer * inner, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end;) {
       const int64_t o = line / inner, c = line % inner, columns = std::min(inner - c, end - line);
-      scan<R, A, T, O>(from + o * n * inner + c, to + o * n * inner + c, n, inner, columns, p.exclusive, p.reverse,
-                       identity);
+      scan(o * n * inner + c, n, inner, columns);
       line += columns;
     }
+  });
+}
+
+template <class R, class A, class T, class O>
+void scan_all(const KernelArgs& args, const A& identity) {
+  const auto& p = args.attrs.as<CumulativeParams>();
+  each_run(args, [&](int64_t at, int64_t n, int64_t inner, int64_t columns) {
+    scan<R, A, T, O>(args.in_data<T>(0) + at, args.out_data<O>() + at, n, inner, columns, p.exclusive, p.reverse,
+                     identity);
   });
 }
 
@@ -106,6 +113,24 @@ void accumulate(const KernelArgs& args, int identity) {
     else if constexpr (std::is_integral_v<T>) scan_all<R, uint64_t, T, uint64_t>(args, uint64_t(identity));
     else scan_all<R, Wide<T>, T, T>(args, Wide<T>(identity));
   });
+}
+
+// y[i] = a[i] y[i-1] + b[i] along `columns` neighbouring lines, as scan() does sums.
+template <class A, class T>
+void recur_lines(const T* a, const T* b, T* y, int64_t n, int64_t inner, int64_t columns, bool reverse) {
+  constexpr int64_t strip = 64;
+  const int64_t step = reverse ? -inner : inner, start = reverse ? (n - 1) * inner : 0;
+  for (int64_t c = 0; c < columns; c += strip) {
+    const int64_t width = std::min(strip, columns - c);
+    A last[strip];
+    std::fill(last, last + width, A(0));
+    for (int64_t r = 0, at = start + c; r < n; ++r, at += step)
+      for (int64_t i = 0; i < width; ++i) {
+        const A carried = last[i] == A(0) ? A(0) : widen<A>(a[at + i]) * last[i];
+        last[i] = carried + widen<A>(b[at + i]);
+        y[at + i] = narrow<T>(last[i]);
+      }
+  }
 }
 
 template <bool largest>
@@ -130,5 +155,16 @@ void cumulate_sum(const KernelArgs& args) { accumulate<Plus>(args, 0); }
 void cumulate_prod(const KernelArgs& args) { accumulate<Times>(args, 1); }
 void cumulate_max(const KernelArgs& args) { extreme<true>(args); }
 void cumulate_min(const KernelArgs& args) { extreme<false>(args); }
+
+void recur(const KernelArgs& args) {
+  visit_dtype(args.input(0).dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!std::is_same_v<T, std::string> && !std::is_integral_v<T>)
+      each_run(args, [&](int64_t at, int64_t n, int64_t inner, int64_t columns) {
+        recur_lines<Wide<T>>(args.in_data<T>(0) + at, args.in_data<T>(1) + at, args.out_data<T>() + at, n, inner,
+                             columns, args.attrs.as<CumulativeParams>().reverse);
+      });
+  });
+}
 
 }  // namespace rill::cpu

@@ -1,6 +1,6 @@
 // Cross entropy of softmax over the last axis, for labels given as probabilities or as class numbers, in float and
-// double. The forward pass reads each row and writes two numbers, the loss and log(sum(exp(x))); the backward pass
-// makes the probabilities again from the latter, which costs less than to store and load them.
+// double. The forward pass reads each row and writes three numbers, the loss and log(sum(exp(x))) in two parts; the
+// backward pass makes the probabilities again from those, which costs less than to store and load them.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -25,6 +25,22 @@ struct LogSum {
     log_total =
         C(log(double(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return exp(load_k<V>(x + i, k) - t); }))));
   }
+
+  void write(const KernelArgs& args, int64_t r) const {
+    args.out_data<C>(1)[r] = top;
+    args.out_data<C>(2)[r] = log_total;
+  }
+};
+
+// The probabilities of row r times `to_p`; 0 in a row that no cotangent reaches, whatever its logits are.
+template <class C>
+struct ProbabilityPart {
+  using V = Lane<C>;
+  V top, log_total, to_p, none{C(0)};
+
+  ProbabilityPart(const KernelArgs& args, int64_t r, C scale)
+      : top(args.in_data<C>(2)[r]), log_total(args.in_data<C>(3)[r]), to_p(scale) {}
+  HWY_INLINE V operator()(V x) const { return select(to_p == none, none, to_p * exp((x - top) - log_total)); }
 };
 
 template <class C>
@@ -40,12 +56,12 @@ void dense_rows(const KernelArgs& args) {
       args.out_data<C>(0)[r] = C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW {
         return load_k<V>(labels + i, k) * ((top - load_k<V>(x + i, k)) + log_total);
       }));
-      args.out_data<C>(1)[r] = lse.top + lse.log_total;
+      lse.write(args, r);
     }
   });
 }
 
-// Inputs: logits, labels, lse, and the cotangents of loss and lse.
+// Inputs: logits, labels, top, log_total, and the cotangents of loss and lse.
 template <class C>
 void dense_grad_rows(const KernelArgs& args) {
   using V = Lane<C>;
@@ -55,12 +71,12 @@ void dense_grad_rows(const KernelArgs& args) {
       const C* x = args.in_data<C>(0) + r * n;
       const C* labels = args.in_data<C>(1) + r * n;
       C* dx = args.out_data<C>(0) + r * n;
-      const C g = args.in_data<C>(3)[r];
+      const C g = args.in_data<C>(4)[r];
       const C mass = C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(labels + i, k); }));
-      const V lse(args.in_data<C>(2)[r]), to_p(g * mass + args.in_data<C>(4)[r]), to_label(g);
+      const ProbabilityPart<C> part(args, r, g * mass + args.in_data<C>(5)[r]);
+      const V to_label(g);
       row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW {
-        const V p = exp(load_k<V>(x + i, k) - lse);
-        store_k(to_p * p - to_label * load_k<V>(labels + i, k), dx + i, k);
+        store_k(part(load_k<V>(x + i, k)) - to_label * load_k<V>(labels + i, k), dx + i, k);
       });
     }
   });
@@ -75,7 +91,7 @@ void sparse_rows(const KernelArgs& args) {
       const C* x = args.in_data<C>(0) + r * n;
       const LogSum<C> lse(x, n);
       args.out_data<C>(0)[r] = (lse.top - x[labels[size_t(r)]]) + lse.log_total;
-      args.out_data<C>(1)[r] = lse.top + lse.log_total;
+      lse.write(args, r);
     }
   });
 }
@@ -89,9 +105,9 @@ void sparse_grad_rows(const KernelArgs& args) {
     for (int64_t r = begin; r < end; ++r) {
       const C* x = args.in_data<C>(0) + r * n;
       C* dx = args.out_data<C>(0) + r * n;
-      const C g = args.in_data<C>(3)[r];
-      const V lse(args.in_data<C>(2)[r]), to_p(g + args.in_data<C>(4)[r]);
-      row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW { store_k(to_p * exp(load_k<V>(x + i, k) - lse), dx + i, k); });
+      const C g = args.in_data<C>(4)[r];
+      const ProbabilityPart<C> part(args, r, g + args.in_data<C>(5)[r]);
+      row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW { store_k(part(load_k<V>(x + i, k)), dx + i, k); });
       dx[labels[size_t(r)]] -= g;
     }
   });

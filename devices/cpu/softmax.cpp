@@ -43,13 +43,20 @@ struct LogSoftmaxRow {
   }
 };
 
+// y g, and 0 where no cotangent g arrives: a row of NaN that is not used poisons nothing.
+template <class V>
+HWY_INLINE V product(V y, V g) {
+  return select(g == V(0), V(0), y * g);
+}
+
 template <class C>
 struct SoftmaxGradRow {
   using V = Lane<C>;
   static HWY_INLINE void run(const C* y, const C* g, C* dx, int64_t n) {
-    const V dot(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(y + i, k) * load_k<V>(g + i, k); }));
+    const V dot(
+        row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return product(load_k<V>(y + i, k), load_k<V>(g + i, k)); }));
     row_each<V>(n, [&](int64_t i, size_t k)
-                       RILL_ROW { store_k(load_k<V>(y + i, k) * (load_k<V>(g + i, k) - dot), dx + i, k); });
+                       RILL_ROW { store_k(product(load_k<V>(y + i, k), load_k<V>(g + i, k) - dot), dx + i, k); });
   }
 };
 
@@ -58,8 +65,9 @@ struct LogSoftmaxGradRow {
   using V = Lane<C>;
   static HWY_INLINE void run(const C* y, const C* g, C* dx, int64_t n) {
     const V total(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(g + i, k); }));
-    row_each<V>(n, [&](int64_t i, size_t k)
-                       RILL_ROW { store_k(load_k<V>(g + i, k) - exp(load_k<V>(y + i, k)) * total, dx + i, k); });
+    row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW {
+      store_k(load_k<V>(g + i, k) - product(exp(load_k<V>(y + i, k)), total), dx + i, k);
+    });
   }
 };
 

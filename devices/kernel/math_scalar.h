@@ -43,10 +43,10 @@ struct Digamma {
     if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
     if (x > 0) return static_cast<double>(positive(x));
     if (x == std::floor(x)) return std::numeric_limits<double>::quiet_NaN();
-    // Reflection; the tangent has period 1 in x, and x - floor(x) is exact.
+    // Reflection; the tangent has period 1 in x, and x - round(x) is exact, also just below 0.
     constexpr long double pi = 3.14159265358979323846264338328L;
     const long double y = x;
-    return static_cast<double>(positive(1 - y) - pi / std::tan(pi * (y - std::floor(y))));
+    return static_cast<double>(positive(1 - y) - pi / std::tan(pi * (y - std::round(y))));
   }
   static float call(float x) { return static_cast<float>(call(static_cast<double>(x))); }
 

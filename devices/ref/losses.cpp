@@ -48,14 +48,19 @@ namespace {
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, long double, double>;
 
+// log(sum(exp(x))) in two parts, the largest x and the rest.
 template <class T>
-Wide<T> log_sum_exp(const T* x, int64_t n) {
+struct LogSum {
   using W = Wide<T>;
-  W top = -std::numeric_limits<W>::infinity(), total = 0;
-  for (int64_t i = 0; i < n; ++i) top = std::max(top, W(x[i]));
-  for (int64_t i = 0; i < n; ++i) total += std::exp(W(x[i]) - top);
-  return top + std::log(total);
-}
+  W top = -std::numeric_limits<W>::infinity(), rest = 0;
+
+  LogSum(const T* x, int64_t n) {
+    W total = 0;
+    for (int64_t i = 0; i < n; ++i) top = std::max(top, W(x[i]));
+    for (int64_t i = 0; i < n; ++i) total += std::exp(W(x[i]) - top);
+    rest = std::log(total);
+  }
+};
 
 // f(row, n, x, dense label probabilities of the row)
 template <class T, class F>
@@ -76,13 +81,14 @@ template <class T>
 void forward(const KernelArgs& args, bool sparse) {
   using W = Wide<T>;
   each_row<T>(args, sparse, [&](int64_t r, int64_t n, const T* x, const std::vector<T>& labels) {
-    const W lse = log_sum_exp(x, n);
+    const LogSum<T> lse(x, n);
     W loss = 0;
     // A class that a sparse label excludes adds nothing, even where its logit is infinite.
     for (int64_t i = 0; i < n; ++i)
-      if (!sparse || labels[size_t(i)] != T(0)) loss += W(labels[size_t(i)]) * (lse - W(x[i]));
+      if (!sparse || labels[size_t(i)] != T(0)) loss += W(labels[size_t(i)]) * ((lse.top - W(x[i])) + lse.rest);
     args.out_data<T>(0)[r] = T(loss);
-    args.out_data<T>(1)[r] = T(lse);
+    args.out_data<T>(1)[r] = T(lse.top);
+    args.out_data<T>(2)[r] = T(lse.rest);
   });
 }
 
@@ -90,12 +96,13 @@ template <class T>
 void backward(const KernelArgs& args, bool sparse) {
   using W = Wide<T>;
   each_row<T>(args, sparse, [&](int64_t r, int64_t n, const T* x, const std::vector<T>& labels) {
-    const W lse = W(args.in_data<T>(2)[r]), g = W(args.in_data<T>(3)[r]), lse_gradient = W(args.in_data<T>(4)[r]);
+    const W lse = W(args.in_data<T>(2)[r]) + W(args.in_data<T>(3)[r]);
+    const W g = W(args.in_data<T>(4)[r]), lse_gradient = W(args.in_data<T>(5)[r]);
     W mass = 0;
     for (int64_t i = 0; i < n; ++i) mass += W(labels[size_t(i)]);
+    const W to_p = g * mass + lse_gradient;
     for (int64_t i = 0; i < n; ++i)
-      args.out_data<T>(0)[r * n + i] =
-          T((g * mass + lse_gradient) * std::exp(W(x[i]) - lse) - g * W(labels[size_t(i)]));
+      args.out_data<T>(0)[r * n + i] = T((to_p == 0 ? 0 : to_p * std::exp(W(x[i]) - lse)) - g * W(labels[size_t(i)]));
   });
 }
 

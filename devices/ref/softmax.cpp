@@ -44,6 +44,12 @@ void each_row(const KernelArgs& args, F body) {
   }
 }
 
+// y g, and 0 where no cotangent g arrives, whatever y is.
+template <class W>
+W product(W y, W g) {
+  return g == 0 ? W(0) : y * g;
+}
+
 // The maximum and the sum of exp(x - maximum); NaN where an element is.
 template <class W, class T>
 std::pair<W, W> top_and_total(int64_t n, Row<const T> x) {
@@ -75,8 +81,8 @@ void softmax_grad(const KernelArgs& args) {
   each_row(args, [](int64_t n, auto y, auto g, auto dx, auto wide) {
     using W = decltype(wide);
     W dot = 0;
-    for (int64_t i = 0; i < n; ++i) dot += W(y[i]) * W(g[i]);
-    for (int64_t i = 0; i < n; ++i) dx[i] = std::remove_reference_t<decltype(dx[i])>(W(y[i]) * (W(g[i]) - dot));
+    for (int64_t i = 0; i < n; ++i) dot += product(W(y[i]), W(g[i]));
+    for (int64_t i = 0; i < n; ++i) dx[i] = std::remove_reference_t<decltype(dx[i])>(product(W(y[i]), W(g[i]) - dot));
   });
 }
 
@@ -86,7 +92,7 @@ void log_softmax_grad(const KernelArgs& args) {
     W total = 0;
     for (int64_t i = 0; i < n; ++i) total += W(g[i]);
     for (int64_t i = 0; i < n; ++i)
-      dx[i] = std::remove_reference_t<decltype(dx[i])>(W(g[i]) - std::exp(W(y[i])) * total);
+      dx[i] = std::remove_reference_t<decltype(dx[i])>(W(g[i]) - product(std::exp(W(y[i])), total));
   });
 }
 
