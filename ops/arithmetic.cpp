@@ -129,28 +129,29 @@ Tensor elementwise::multiply_nonzero(const Tensor& x, const Tensor& y) {
 
 // Backward rules that a training step runs often, in one pass over memory; x is the forward result (of gelu and relu,
 // its operand), y its cotangent.
-#define RILL_GRAD(fn, doc_text, reference, dx, dy, onnx_name, tf_name, ...) \
-  extern const Op fn##_op;                                                  \
-  const Op fn##_op(                                                         \
-      spec_of({.name = #fn,                                                 \
-               .doc = doc_text,                                             \
-               .dtypes = float_set,                                         \
-               .cpu = cpu::scalar_kernel<#fn>,                              \
-               .ref = REF2(ref::floats, reference),                         \
-               .vjp = VJP2(dx, dy),                                         \
-               .saves_in = save_both,                                       \
-               .samples = (binary_samples<-90, 90, -300, 300>),             \
-               .max_ulp = 16,                                               \
-               .exported = {onnx_name, tf_name},                            \
+#define RILL_GRAD(fn, doc_text, reference, dx, dy, ulp, onnx_name, tf_name, ...) \
+  extern const Op fn##_op;                                                       \
+  const Op fn##_op(                                                              \
+      spec_of({.name = #fn,                                                      \
+               .doc = doc_text,                                                  \
+               .dtypes = float_set,                                              \
+               .cpu = cpu::scalar_kernel<#fn>,                                   \
+               .ref = REF2(ref::floats, reference),                              \
+               .vjp = VJP2(dx, dy),                                              \
+               .saves_in = save_both,                                            \
+               .samples = (binary_samples<-90, 90, -300, 300>),                  \
+               .max_ulp = ulp,                                                   \
+               .exported = {onnx_name, tf_name},                                 \
                .no_special_values = "x is within the range of the forward op" __VA_OPT__(, ) __VA_ARGS__}));
 RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x),
-          multiply_nonzero(multiply_no_nan(-2 * x, y), g), multiply_no_nan(1 - x * x, g), "", "TanhGrad")
+          multiply_nonzero(multiply_no_nan(-2 * x, y), g), multiply_no_nan(1 - x * x, g), 5, "", "TanhGrad")
 RILL_GRAD(sigmoid_grad, "x * y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : x * y - x * y * x),
-          multiply_nonzero(multiply_no_nan(1 - 2 * x, y), g), multiply_no_nan(x * (1 - x), g), "", "SigmoidGrad")
+          multiply_nonzero(multiply_no_nan(1 - 2 * x, y), g), multiply_no_nan(x * (1 - x), g), 5, "", "SigmoidGrad")
 RILL_GRAD(gelu_grad, "y times the derivative of gelu at x, and 0 where y is 0",
           (y == 0 ? 0 : gelu_slope_reference(x) * y), multiply_nonzero(multiply_no_nan(gelu_curvature(x), y), g),
-          apply1(gelu_grad_op, {&x, &g}, {}, Where::current()), "", "", .norm_tolerance = 4)
-RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like(g), where(x > 0, g, 0), "", "ReluGrad")
+          apply1(gelu_grad_op, {&x, &g}, {}, Where::current()), 0, "", "", .norm_tolerance = 2)
+RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like(g), where(x > 0, g, 0), 0, "",
+          "ReluGrad")
 
 // What chain rules multiply by: where no cotangent arrives, an infinite derivative does not matter. That is how the
 // dead branch of a where() cannot poison a gradient with NaN.
@@ -216,7 +217,7 @@ const Op power_op(spec_of({.name = "power",
                            .saves_in = save_both,
                            .saves_out = save(0),
                            .samples = (binary_samples<20, 300, -200, 300>),
-                           .max_ulp = 4,
+                           .max_ulp = 2,
                            .exported = {"Pow", "Pow"}}));
 Tensor power(const Tensor& x, const Tensor& y, Where where) { return binary_counted(power_op, x, y, where); }
 namespace {
@@ -229,7 +230,7 @@ Tensor turn(const Tensor& part, const Tensor& x, const Tensor& y) {
 RILL_BINARY(atan2, true, .doc = "the angle of the point (y, x), in (-pi, pi]", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"atan2">, .ref = REF2(ref::floats, std::atan2(x, y)),
             .vjp = VJP2(multiply_no_nan(turn(y, x, y), g), multiply_no_nan(turn(-x, x, y), g)), .saves_in = save_both,
-            .samples = REAL_SAMPLES, .max_ulp = 4, .exported = {"", "Atan2"})
+            .samples = REAL_SAMPLES, .max_ulp = 3, .exported = {"", "Atan2"})
 RILL_BINARY(copysign, true, .doc = "|x| with the sign of y; a NaN counts as positive", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"copysign">,
             .ref = REF2(ref::floats, std::copysign(x, y == y ? y : decltype(y)(1))),

@@ -318,7 +318,7 @@ const Op attention_op({
     .cpu = cpu::attention,
     .ref = ref::attention,
     .samples = attention_samples,
-    .norm_tolerance = 32,
+    .norm_tolerance = 6,
 });
 
 const Op attention_grad_op({
@@ -333,7 +333,7 @@ const Op attention_grad_op({
     .cpu = cpu::attention_grad,
     .ref = ref::attention_grad,
     .samples = attention_grad_samples,
-    .norm_tolerance = 32,
+    .norm_tolerance = 10,
 });
 
 const Op self_attention_op({
@@ -347,7 +347,7 @@ const Op self_attention_op({
     .cpu = cpu::self_attention,
     .ref = ref::self_attention,
     .samples = self_attention_samples,
-    .norm_tolerance = 32,
+    .norm_tolerance = 6,
 });
 
 const Op self_attention_grad_op({
@@ -360,7 +360,7 @@ const Op self_attention_grad_op({
     .cpu = cpu::self_attention_grad,
     .ref = ref::self_attention_grad,
     .samples = self_attention_grad_samples,
-    .norm_tolerance = 32,
+    .norm_tolerance = 10,
 });
 
 double scale_for(const std::optional<double>& scale, const Tensor& x) {

@@ -44,10 +44,10 @@ Tensors cumsum_vjp(const VjpArgs& args) { return {cumsum(args.cotangent[0], opti
 
 // What stands after each element in the order of the walk, or before it; 0 where there is none.
 Tensor neighbour(const Tensor& x, const CumulativeParams& p, bool before) {
-  const int64_t n = x.shape()[size_t(p.axis)];
+  const Dim n = x.shape()[size_t(p.axis)];
   const bool from_left = before != p.reverse;
   if (n == 0) return x;
-  const Tensor rest = slice_axis(x, p.axis, from_left ? 0 : 1, from_left ? n - 1 : n);
+  const Tensor rest = from_left ? slice_axis(x, p.axis, 0, n - 1) : slice_axis(x, p.axis, 1, n);
   const Tensor none = zeros_like(slice_axis(x, p.axis, 0, 1));
   return from_left ? concat({none, rest}, p.axis) : concat({rest, none}, p.axis);
 }
@@ -122,7 +122,7 @@ const Op cumsum_op({.name = "cumsum",
                     .ref = ref::cumulate_sum,
                     .wants_contiguous = true,
                     .samples = accumulate_samples,
-                    .sum_tolerance = 2,
+                    .sum_tolerance = 1,
                     .exported = {"CumSum", "Cumsum"}});
 
 const Op cumprod_op({.name = "cumprod",
@@ -135,7 +135,7 @@ const Op cumprod_op({.name = "cumprod",
                      .ref = ref::cumulate_prod,
                      .wants_contiguous = true,
                      .samples = accumulate_samples,
-                     .max_ulp = 32,
+                     .max_ulp = 1,
                      .exported = {"", "Cumprod"}});
 
 // The gradient of cumprod, and its own.
@@ -152,7 +152,7 @@ const Op recurrence_op({.name = "recurrence",
                         .ref = ref::recur,
                         .wants_contiguous = true,
                         .samples = recurrence_samples,
-                        .sum_tolerance = 4});
+                        .sum_tolerance = 1});
 
 const Op cummax_op({.name = "cummax",
                     .doc = "y[i] = largest of x[0], ..., x[i] along the axis; reverse: from the end",

@@ -43,9 +43,9 @@ RILL_FLOAT_UNARY(expm1, "e^x - 1, accurate near 0", analytic_set, analytic, ref:
 RILL_FLOAT_UNARY(log, "natural logarithm", analytic_set, analytic, std::log(x), chain(a, 1 / x), IN, SAMPLES(10, 500),
                  2, "Log", "Log")
 RILL_FLOAT_UNARY(log2, "base-2 logarithm", analytic_set, analytic, ref::math::log2(x), chain(a, 1 / (x * ln2)), IN,
-                 SAMPLES(10, 500), 3, "", "")
+                 SAMPLES(10, 500), 2, "", "")
 RILL_FLOAT_UNARY(log10, "base-10 logarithm", analytic_set, analytic, ref::math::log10(x), chain(a, 1 / (x * ln10)), IN,
-                 SAMPLES(10, 500), 3, "", "")
+                 SAMPLES(10, 500), 2, "", "")
 RILL_FLOAT_UNARY(log1p, "log(1 + x), accurate near 0", analytic_set, analytic, ref::math::log1p(x),
                  chain(a, 1 / (1 + x)), IN, SAMPLES(-50, 300), 3, "", "Log1p")
 RILL_FLOAT_UNARY(sqrt, "square root", analytic_set, analytic, std::sqrt(x), chain(a, 0.5 / y), OUT, SAMPLES(10, 500), 1,
@@ -53,7 +53,7 @@ RILL_FLOAT_UNARY(sqrt, "square root", analytic_set, analytic, std::sqrt(x), chai
 RILL_FLOAT_UNARY(rsqrt, "1 / sqrt(x)", analytic_set, analytic, ref::math::divide(decltype(x)(1), std::sqrt(x)),
                  chain(a, -0.5 * y * y * y), OUT, SAMPLES(10, 500), 2, "", "Rsqrt")
 RILL_FLOAT_UNARY(cbrt, "cube root", float_set, ref::floats, std::cbrt(x), chain(a, square(reciprocal(y)) / 3), OUT,
-                 SAMPLES(10, 500), 3, "", "")
+                 SAMPLES(10, 500), 2, "", "")
 RILL_FLOAT_UNARY(reciprocal, "1 / x", analytic_set, analytic, ref::math::reciprocal(x), chain(a, -(y* y)), OUT,
                  SAMPLES(10, 500), 1, "Reciprocal", "Reciprocal")
 

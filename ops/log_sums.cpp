@@ -57,12 +57,12 @@ Tensor xlogy_by_y(const Tensor& x, const Tensor& y) { return x / where(logical_a
 RILL_BINARY(logaddexp, true, .doc = "log(e^x + e^y), without overflow", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"logaddexp">, .ref = REF2(ref::floats, log_sum_reference(x, y, 1)),
             .vjp = VJP2(multiply_no_nan(share(x, y, 1), g), multiply_no_nan(share(y, x, 1), g)), .saves_in = save_both,
-            .samples = REAL_SAMPLES, .max_ulp = 4, .exported = {"", ""}, .norm_tolerance = 1)
+            .samples = REAL_SAMPLES, .max_ulp = 2, .exported = {"", ""}, .norm_tolerance = 1)
 RILL_BINARY(logaddexp2, true, .doc = "log2(2^x + 2^y), without overflow", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"logaddexp2">,
             .ref = REF2(ref::floats, log_sum_reference(x, y, 0.693147180559945309417232121458L)),
             .vjp = VJP2(multiply_no_nan(share(x, y, ln2), g), multiply_no_nan(share(y, x, ln2), g)),
-            .saves_in = save_both, .samples = REAL_SAMPLES, .max_ulp = 4, .norm_tolerance = 1)
+            .saves_in = save_both, .samples = REAL_SAMPLES, .max_ulp = 2, .norm_tolerance = 1)
 RILL_BINARY(xlogy, true, .doc = "x log(y), and 0 where x is 0 but y no NaN", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"xlogy">, .ref = REF2(ref::floats, x == 0 && y == y ? 0 : x * std::log(y)),
             .vjp = VJP2(multiply_no_nan(xlogy_by_x(x, y), g), multiply_no_nan(xlogy_by_y(x, y), g)),

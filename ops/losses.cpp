@@ -171,7 +171,7 @@ OpSpec loss(OpSpec s) {
   s.dtypes = one_of({DType::f32, DType::f64});
   s.wants_contiguous = true;
   s.row_rank = [](const Spec&, AttrsView) { return 1; };
-  s.norm_tolerance = 16;
+  s.norm_tolerance = 2;
   return s;
 }
 

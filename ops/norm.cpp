@@ -233,7 +233,7 @@ const Op layer_norm_op({
     .row_rank = layer_norm_row,
     .record_row = RILL_RECORD_ROW(row::layer_norm),
     .samples = layer_norm_samples,
-    .norm_tolerance = 16,
+    .norm_tolerance = 2,
     .exported = {"LayerNormalization", ""},
 });
 
@@ -254,7 +254,7 @@ const Op layer_norm_grad_op({
     .record_row = RILL_RECORD_ROW(row::layer_norm_grad),
     .row_sums = save(1) | save(2),
     .samples = layer_norm_grad_samples,
-    .norm_tolerance = 16,
+    .norm_tolerance = 2,
 });
 
 const Op batch_norm_op({
@@ -272,7 +272,7 @@ const Op batch_norm_op({
     .ref = ref::batch_norm,
     .wants_contiguous = true,
     .samples = batch_norm_samples,
-    .norm_tolerance = 16,
+    .norm_tolerance = 2,
     .exported = {"BatchNormalization", "FusedBatchNormV3"},
 });
 
@@ -290,7 +290,7 @@ const Op batch_norm_grad_op({
     .ref = ref::batch_norm_grad,
     .wants_contiguous = true,
     .samples = batch_norm_grad_samples,
-    .norm_tolerance = 16,
+    .norm_tolerance = 2,
 });
 
 // The dtype that statistics of `x` are computed in.

@@ -45,7 +45,7 @@ const Op adam_op({
     .ref = ref::adam_update,
     .wants_contiguous = true,
     .samples = adam_samples,
-    .max_ulp = 8,
+    .max_ulp = 2,
 });
 
 }  // namespace

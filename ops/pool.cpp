@@ -176,7 +176,7 @@ const Op max_pool_grad_op({
     .ref = ref::max_pool_grad,
     .wants_contiguous = true,
     .samples = samples_max_grad,
-    .sum_tolerance = 8,
+    .sum_tolerance = 2,
     .exported = {.tensorflow = "MaxPoolGrad"},
 });
 const Op max_pool_pick_op({
@@ -204,7 +204,7 @@ const Op avg_pool_op({
     .ref = ref::avg_pool,
     .wants_contiguous = true,
     .samples = samples_pool,
-    .sum_tolerance = 8,
+    .sum_tolerance = 2,
     .exported = {.onnx = "AveragePool", .tensorflow = "AvgPool"},
 });
 const Op avg_pool_grad_op({
@@ -218,7 +218,7 @@ const Op avg_pool_grad_op({
     .ref = ref::avg_pool_grad,
     .wants_contiguous = true,
     .samples = samples_avg_grad,
-    .sum_tolerance = 8,
+    .sum_tolerance = 2,
     .exported = {.tensorflow = "AvgPoolGrad"},
 });
 

@@ -163,7 +163,7 @@ const Op sum_op({.name = "sum",
                  .cpu = cpu::reduce_sum,
                  .ref = ref::reduce_sum,
                  .samples = sum_samples,
-                 .sum_tolerance = 8,
+                 .sum_tolerance = 1,
                  .exported = {"ReduceSum", "Sum"}});
 
 const Op prod_op({.name = "prod",
@@ -176,7 +176,7 @@ const Op prod_op({.name = "prod",
                   .cpu = cpu::reduce_prod,
                   .ref = ref::reduce_prod,
                   .samples = prod_samples,
-                  .max_ulp = 64,
+                  .max_ulp = 4,
                   .exported = {"ReduceProd", "Prod"}});
 
 const Op max_op({.name = "max",

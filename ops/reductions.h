@@ -112,7 +112,7 @@ struct NormOptions {
   bool keepdims = false;
 };
 // The vector norm (sum |x|^ord)^(1/ord); infinity: the largest |x|, -infinity: the smallest, 0: how many are not zero.
-// The default over all axes of a matrix is its Frobenius norm. The gradient at 0 of the 2-norm is 0.
+// The default over all axes of a matrix is its Frobenius norm. The gradient is 0 where the norm, or an |x|, is 0.
 Tensor norm(const Tensor& x, const NormOptions& options = {}, Where where = Where::current());
 
 struct QuantileOptions {
@@ -131,7 +131,7 @@ Tensor percentile(const Tensor& x, const Tensor& q, const QuantileOptions& optio
 Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& options = {},
                Where where = Where::current());
 
-// Covariance matrix of the variables in the rows of `x` (a vector is one variable), over n - correction.
+// Covariance matrix of the variables in the rows of `x`, over n - correction; of a vector, or one row, a number.
 Tensor cov(const Tensor& x, double correction = 1, Where where = Where::current());
 // The correlations in [-1, 1].
 Tensor corrcoef(const Tensor& x, Where where = Where::current());

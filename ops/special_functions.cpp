@@ -48,7 +48,7 @@ RILL_FLOAT_UNARY(sigmoid, "1 / (1 + e^-x)", float_set, ref::floats,
                  apply1(sigmoid_grad_op, {&y, &a.cotangent[0]}, {}, Where::current()), OUT, SAMPLES(-300, 300), 4,
                  "Sigmoid", "Sigmoid")
 RILL_FLOAT_UNARY(softplus, "log(1 + e^x), without overflow", float_set, ref::floats,
-                 (x > 0 ? x : 0) + std::log1p(std::exp(-abs(x))), chain(a, sigmoid(x)), IN, SAMPLES(-300, 300), 4,
+                 (x > 0 ? x : 0) + std::log1p(std::exp(-abs(x))), chain(a, sigmoid(x)), IN, SAMPLES(-300, 300), 3,
                  "Softplus", "Softplus")
 
 namespace {
@@ -58,9 +58,9 @@ long double gelu_reference(long double x) {
 }  // namespace
 RILL_FLOAT_UNARY(gelu, "x / (1 + e^-v), v = 2 sqrt(2/pi) (x + 0.044715 x^3): the tanh form of x Phi(x)", float_set,
                  ref::floats, gelu_reference(x), apply1(gelu_grad_op, {&x, &a.cotangent[0]}, {}, Where::current()), IN,
-                 SAMPLES(-300, 300), 16, "", "")
+                 SAMPLES(-300, 300), 12, "", "")
 RILL_FLOAT_UNARY(erf, "error function, 2/sqrt(pi) times the integral of e^-t^2 from 0 to x", float_set, ref::floats,
-                 std::erf(x), chain(a, two_over_sqrt_pi* exp(-(x* x))), IN, SAMPLES(-200, 200), 4, "Erf", "Erf")
+                 std::erf(x), chain(a, two_over_sqrt_pi* exp(-(x* x))), IN, SAMPLES(-200, 200), 2, "Erf", "Erf")
 RILL_FLOAT_UNARY(erfc, "1 - erf(x), accurate for large x", float_set, ref::floats, std::erfc(x),
                  chain(a, -two_over_sqrt_pi* exp(-(x* x))), IN, SAMPLES(-200, 200), 4, "", "Erfc")
 RILL_FLOAT_UNARY(lgamma, "logarithm of |Gamma(x)|", float_set, ref::floats, std::lgamma(x), chain(a, digamma(x)), IN,
@@ -132,10 +132,10 @@ Tensor slope_of_sinc(const Tensor& x, const Tensor& y) {
 RILL_FLOAT_UNARY(erfinv, "inverse of erf, for x in [-1, 1]", float_set, ref::floats, erfinv_reference(x),
                  chain(a, exp(y* y) / two_over_sqrt_pi), OUT, SAMPLES(-90, 90), 4, "", "Erfinv")
 RILL_FLOAT_UNARY(digamma, "derivative of lgamma", float_set, ref::floats, digamma_reference(x), chain(a, trigamma(x)),
-                 IN, SAMPLES(200, 800), 4, "", "Digamma")
+                 IN, SAMPLES(200, 800), 2, "", "Digamma")
 #define IN_OUT .saves_in = save(0), .saves_out = save(0)
 RILL_FLOAT_UNARY(sinc, "sin(pi x) / (pi x), 1 at 0", analytic_set, analytic, sinc_reference(x),
-                 chain(a, slope_of_sinc(x, y)), IN_OUT, SAMPLES(-300, 300), 4, "", "")
+                 chain(a, slope_of_sinc(x, y)), IN_OUT, SAMPLES(-300, 300), 5, "", "")
 #undef IN_OUT
 
 }  // namespace rill

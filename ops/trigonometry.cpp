@@ -45,25 +45,25 @@ RILL_FLOAT_UNARY(cos, "cosine of radians", analytic_set, analytic, std::cos(x), 
 RILL_FLOAT_UNARY(tan, "tangent of radians", analytic_set, analytic, std::tan(x), chain(a, 1 + y * y), OUT,
                  SAMPLES(-130, 130), 4, "Tan", "Tan")
 RILL_FLOAT_UNARY(asin, "inverse sine", analytic_set, analytic, std::asin(x), chain(a, slope_of_asin(x)), IN,
-                 SAMPLES(-90, 90), 4, "Asin", "Asin")
+                 SAMPLES(-90, 90), 2, "Asin", "Asin")
 RILL_FLOAT_UNARY(acos, "inverse cosine", analytic_set, analytic, std::acos(x), chain(a, -slope_of_asin(x)), IN,
-                 SAMPLES(-90, 90), 4, "Acos", "Acos")
+                 SAMPLES(-90, 90), 2, "Acos", "Acos")
 RILL_FLOAT_UNARY(atan, "inverse tangent", analytic_set, analytic, std::atan(x), chain(a, 1 / (1 + x * x)), IN,
-                 SAMPLES(-300, 300), 4, "Atan", "Atan")
+                 SAMPLES(-300, 300), 3, "Atan", "Atan")
 RILL_FLOAT_UNARY(sinh, "hyperbolic sine", analytic_set, analytic, std::sinh(x), chain(a, cosh(x)), IN,
                  SAMPLES(-200, 200), 4, "Sinh", "Sinh")
 RILL_FLOAT_UNARY(cosh, "hyperbolic cosine", analytic_set, analytic, std::cosh(x), chain(a, sinh(x)), IN,
-                 SAMPLES(-200, 200), 4, "Cosh", "Cosh")
+                 SAMPLES(-200, 200), 3, "Cosh", "Cosh")
 RILL_FLOAT_UNARY(tanh, "hyperbolic tangent", analytic_set, analytic, std::tanh(x),
                  is_complex(y.dtype()) ? chain(a, 1 - y * y)
                                        : apply1(tanh_grad_op, {&y, &a.cotangent[0]}, {}, Where::current()),
-                 OUT, SAMPLES(-300, 300), 5, "Tanh", "Tanh")
+                 OUT, SAMPLES(-300, 300), 4, "Tanh", "Tanh")
 RILL_FLOAT_UNARY(asinh, "inverse hyperbolic sine", analytic_set, analytic, std::asinh(x), chain(a, rsqrt(x* x + 1)), IN,
-                 SAMPLES(-300, 300), 4, "Asinh", "Asinh")
+                 SAMPLES(-300, 300), 3, "Asinh", "Asinh")
 RILL_FLOAT_UNARY(acosh, "inverse hyperbolic cosine", analytic_set, analytic, std::acosh(x),
                  chain(a, rsqrt(x - 1) * rsqrt(x + 1)), IN, SAMPLES(120, 500), 4, "Acosh", "Acosh")
 RILL_FLOAT_UNARY(atanh, "inverse hyperbolic tangent", analytic_set, analytic, std::atanh(x),
-                 chain(a, 1 / ((1 - x) * (1 + x))), IN, SAMPLES(-90, 90), 4, "Atanh", "Atanh")
+                 chain(a, 1 / ((1 - x) * (1 + x))), IN, SAMPLES(-90, 90), 3, "Atanh", "Atanh")
 
 }  // namespace rill
 #endif  // HWY_ONCE

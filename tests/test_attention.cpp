@@ -22,7 +22,7 @@ Tensor causal_mask(int64_t queries, int64_t keys) {
   return where(j <= i + (keys - queries), 0.0f, -1e30f);
 }
 
-bool close(const Tensor& a, const Tensor& b, double tolerance = 2e-5) {
+bool close(const Tensor& a, const Tensor& b, double tolerance = 2e-6) {
   return a.shape() == b.shape() && max(abs(a - b)).item<double>() <= tolerance;
 }
 std::vector<Tensor> with_gradients(const std::vector<Tensor>& in, auto f) {
@@ -48,7 +48,7 @@ TEST_CASE("attention is softmax(scale q k^T + mask) v, with its gradients") {
       auto a = with_gradients({q, k, v}, [&] { return attention(q, k, v, {.causal = causal}); });
       auto b = with_gradients({q, k, v}, [&] { return composed(q, k, v, mask, 1 / std::sqrt(double(width))); });
       INFO(queries << " queries, " << keys << " keys, causal " << causal);
-      for (size_t i = 0; i < a.size(); ++i) CHECK(close(a[i], b[i], 1e-4));
+      for (size_t i = 0; i < a.size(); ++i) CHECK(close(a[i], b[i], 1e-5));
     }
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("attention masks: bool, additive and its gradient, broadcast; hidden q
   Tensor bias = random::normal({3, 40, 50});
   auto a = with_gradients({q, bias}, [&] { return attention(q, k, v, {.mask = bias, .scale = 0.3}); });
   auto b = with_gradients({q, bias}, [&] { return composed(q, k, v, bias, 0.3); });
-  for (size_t i = 0; i < a.size(); ++i) CHECK(close(a[i], b[i], 1e-4));
+  for (size_t i = 0; i < a.size(); ++i) CHECK(close(a[i], b[i], 1e-5));
 
   Tensor none = zeros({40, 50}, dtype_of<bool>());
   auto c = with_gradients({q, k, v}, [&] { return attention(q, k, v, {.mask = none}); });
@@ -74,7 +74,7 @@ TEST_CASE("heads that share keys, and fewer queries than keys") {
   auto a = with_gradients({q, k, v}, [&] { return attention(q, k, v, {.causal = true}); });
   auto b =
       with_gradients({q, k, v}, [&] { return attention(q, repeat(k, 3, -3), repeat(v, 3, -3), {.causal = true}); });
-  for (size_t i = 0; i < a.size(); ++i) CHECK(close(a[i], b[i], 1e-4));
+  for (size_t i = 0; i < a.size(); ++i) CHECK(close(a[i], b[i], 1e-5));
 
   // Decoding: the last query with all keys is the last row of the whole.
   Tensor last = slice_axis(q, -2, 34, 35);

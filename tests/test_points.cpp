@@ -476,8 +476,8 @@ TEST_CASE("norms at 0 and with zeros among their elements") {
   const auto slope_of = [](double ord) {
     return slope([ord](const Tensor& x) { return norm(x, {.ord = ord}); }, {0, 1, 2});
   };
-  CHECK(near(slope_of(0.5), {0, 2.414213562373095, 1.7071067811865472}));  // torch, these five
-  CHECK(near(slope_of(1.5), {0, 0.6392340678652324, 0.9040134034531213}));
+  CHECK(near(slope_of(0.5), {0, 2.414213562373095, 1.7071067811865472}));  // torch and JAX
+  CHECK(near(slope_of(1.5), {0, 0.63923400786523249, 0.9040134034531215}));
   CHECK(near(slope_of(2.5), {0, 0.32065540958866945, 0.9069504581771926}));
   CHECK(near(slope_of(3), {0, 0.2311204247835449, 0.9244816991341795}));
   CHECK(near(slope_of(-1), {0, 0, 0}));
