@@ -49,6 +49,12 @@ std::string scoped_name(const std::string& name) {
 
 // What is stored: strong, of the variable's dtype and shape, on its device.
 Tensor fitted(const VariableState& v, const Tensor& value, std::string_view op, const Where& where) {
+  if (value.is_symbolic() && executing_eagerly())
+    fail(op,
+         fmt::format("the value for variable '{}' belongs to a function that has finished tracing. return it from that "
+                     "function instead of storing it outside",
+                     v.name),
+         where);
   Tensor t = value;
   if (t.spec().weak || t.dtype() == v.spec.dtype) t = t.astype(v.spec.dtype);
   else

@@ -125,6 +125,26 @@ TEST_CASE("what a callable writes to its parameters is refused, not lost") {
   CHECK(by_value(tensor(3.f), s).item<float>() == 7);
 }
 
+TEST_CASE("what a trace leaves behind is refused wherever it could be used") {
+  Tensor leaked;
+  auto f = function("f", [&](const Tensor& x) {
+    leaked = x * 2;
+    return x + 1;
+  });
+  f(ones({3}));
+  Variable v(ones({3}), "v");
+  const auto refused = [](auto use) { return has(message_of(use), "finished tracing"); };
+  CHECK(refused([&] { v.assign(leaked); }));
+  CHECK(refused([&] { v.assign_add(leaked); }));
+  CHECK(refused([&] { v.assign_sub(leaked); }));
+  CHECK(refused([&] { f(leaked); }));
+  CHECK(refused([&] { exp(leaked); }));
+  auto g = function("g", [&](const Tensor& x) { return v * x; });
+  CHECK(refused([&] { g(leaked); }));
+  CHECK(array_equal(v, ones({3})));
+  CHECK(array_equal(f(ones({3})), ones({3}) * 2));
+}
+
 // --- Allocations that fail -------------------------------------------------------------------------------------------
 
 namespace {

@@ -70,6 +70,15 @@ void detail::fail_written() {
 
 namespace {
 
+void check_leaked(const std::string& name, const std::vector<Tensor>& leaves, const Where& where) {
+  for (const Tensor& t : leaves)
+    if (t.is_symbolic()) [[unlikely]]
+      fail(name,
+           "an argument belongs to a function that has finished tracing. return it from that function instead of "
+           "storing it outside",
+           where);
+}
+
 // The tensors that the graph runs on, in its order: arguments and captured tensors; those of variables are left to
 // VariableCall. Arguments move, each being one input: what the caller has given up has no other holder then.
 std::vector<Tensor> gather_inputs(const Graph& g, std::vector<Tensor>& arguments) {
@@ -89,6 +98,7 @@ std::vector<Tensor> FunctionCore::call(Body& body, Shared<const void>& prototype
   ReadKey read(key);
   body.walk_arguments(read);
   key.device = default_device();
+  check_leaked(name_, key.leaves, where);
   check_signature(key.leaves, where);
   Shared<Instance> hit;
   {

@@ -150,9 +150,14 @@ std::shared_ptr<Tiers> Tiers::make(Graph traced) {
     worker();  // made before what waits for it
     static thread_local EndWithMain end;
     static_cast<void>(end);
-    worker().add([job = std::weak_ptr<Tiers>(tiers)] {
-      if (auto tiers = job.lock()) tiers->compile();
-    });
+    try {
+      worker().add([job = std::weak_ptr<Tiers>(tiers)] {
+        if (auto tiers = job.lock()) tiers->compile();
+      });
+    } catch (const std::system_error& e) {
+      tiers->why_eager_ = fmt::format("no thread to compile on could be started ({})", e.what());
+      tiers->done_ = true;
+    }
   }
   return tiers;
 }
