@@ -1,4 +1,7 @@
 // The tape beyond what the records' own tests show: what it keeps, who it watches, nesting, custom rules.
+#include <cmath>
+#include <thread>
+
 #include "catch.h"
 #include "messages.h"
 #include "rill/rill.h"
@@ -155,4 +158,145 @@ TEST_CASE("bytes_held counts what recompute and calls of traced functions keep")
   auto traced = function("traced", [](const Tensor& v) { return sum(exp(sin(v))); });
   CHECK(held(traced) >= matrix);
   CHECK(held(traced) <= 4 * matrix);
+}
+
+TEST_CASE("a watched C++ scalar has a gradient") {
+  const Tensor w = tensor({2.f, 3.f});
+  CHECK(grad([&](const Tensor& t) { return sum(t * w); })(2.0).item<float>() == 5);
+  CHECK(grad([&](const Tensor& t) { return sum(w * t); })(2.f).item<float>() == 5);
+  CHECK(grad([&](const Tensor& t) { return sum(where(w > 2, t, w)); })(2.0).item<float>() == 1);
+  CHECK(grad([&](const Tensor& t) { return sum(maximum(t, w)); })(2.5).item<float>() == 1);
+  CHECK(grad([&](const Tensor& t) { return sum(clip(w, t, 10)); })(2.5).item<float>() == 1);
+  CHECK(grad([&](const Tensor& t) { return sum(power(w, t)); })(1.0).item<float>() ==
+        Approx(2 * std::log(2.0) + 3 * std::log(3.0)));
+  CHECK(grad([&](const Tensor& t) { return sum(full({4}, t)); })(2.0).item<float>() == 4);
+  CHECK(grad([&](const Tensor& t) { return sum(full_like(w, t) * w); })(2.0).item<float>() == 5);
+  CHECK(grad([&](const Tensor& t) { return sum(pad(w, {{1, 2}}, t)); })(2.0).item<float>() == 3);
+  CHECK(grad([&](const Tensor& t) { return sum(concat({w, expand_dims(t, 0)})); })(2.0).item<float>() == 1);
+  CHECK(grad([&](const Tensor& t) { return sum(stack({w(0), t})); })(2.0).item<float>() == 1);
+  CHECK(grad([&](const Tensor& t) { return sum(Tensor(w).at(0).set(t)); })(2.0).item<float>() == 1);
+  CHECK(grad([&](const Tensor& t) { return t * tensor(3.0, {.dtype = f16}); })(2.0).item<float>() == 3);
+  CHECK(grad(grad([&](const Tensor& t) { return sum(t * t * t * w); }))(2.0).item<float>() == 60);
+  CHECK(jvp([&](const Tensor& t) { return t * w; }, 2.0, 1.0).second.to_vector<float>() == std::vector{2.f, 3.f});
+  auto traced = function("f", [&](const Tensor& t) { return sum(t * w); });
+  CHECK(grad([&](const Tensor& t) { return traced(t); })(2.0).item<float>() == 5);
+  // Captured by a traced function, by a branch, and watched within one.
+  const Tensor s = 2.0;
+  GradientTape tape({.persistent = true});
+  tape.watch(s);
+  auto captures = function("g", [&](const Tensor& v) { return sum(s * v); });
+  CHECK(tape.gradient(captures(w), s).item<float>() == 5);
+  auto filled = function("h", [&](const Tensor& v) { return sum(full({2}, s) * v); });
+  CHECK(tape.gradient(filled(w), s).item<float>() == 5);
+  auto branch = function("b", [&](const Tensor& v) {
+    const Tensor two = 2.0;
+    GradientTape inner;
+    inner.watch(two);
+    return inner.gradient(cond(sum(v) > 0, [&] { return sum(two * v); }, [&] { return sum(v); }), two);
+  });
+  CHECK(branch(w).item<float>() == 5);
+}
+
+TEST_CASE("a Variable that is not trainable is watched where one asks for it") {
+  Variable v(tensor({2.f, 3.f}), {.name = "v", .trainable = false}), count(tensor(int64_t(0)));
+  const Tensor x = tensor({5.f, 7.f});
+  auto f = [&](const Tensor& t) { return sum(t * v); };
+  auto traced = function("f", [&](const Tensor& t) { return f(t); });
+  auto inside = function("inside", [&](const Tensor& t) {
+    GradientTape tape;
+    tape.watch(v);
+    return tape.gradient(f(t), v);
+  });
+  auto by_v = [&](auto call) {
+    GradientTape tape;
+    tape.watch(v);
+    return tape.gradient(call(x), v);
+  };
+  CHECK(array_equal(by_v(f), x));
+  CHECK(array_equal(by_v(traced), x));
+  CHECK(array_equal(by_v(recompute(f)), x));
+  CHECK(array_equal(inside(x), x));
+  GradientTape tape({.watch_variables = false});
+  tape.watch(v);
+  CHECK(array_equal(tape.gradient(traced(x), v), x));
+  GradientTape nobody;
+  CHECK(has(message_of([&] { nobody.gradient(f(x), v); }), "variable 'v'"));
+  CHECK(has(message_of([&] { nobody.watch(count); }), "Variable"));
+}
+
+TEST_CASE("a traced function looks anew at a tensor that a younger thread has made") {
+  const Tensor x = tensor({2.f, 3.f});
+  Tensor made;
+  std::thread([&] { made = tensor({5.f, 7.f}); }).join();
+  auto f = function("f", [&](const Tensor& v) { return sum(v * made); });
+  GradientTape tape;
+  tape.watch(made);
+  CHECK(array_equal(tape.gradient(f(x), made), x));
+  // What the function makes itself is a constant, however many tensors it makes.
+  auto makes = function("makes", [&](const Tensor& v) {
+    for (int i = 0; i < 200000; ++i) static_cast<void>(Tensor(1.0));
+    return v * tensor({1.f, 2.f});
+  });
+  size_t captured = 0;
+  for (const GraphInput& in : makes.graph(spec(f32, {2})).inputs) captured += in.kind == GraphInput::Kind::captured;
+  CHECK(captured == 0);
+}
+
+TEST_CASE("reading a Variable that a traced function has assigned is reading the Variable") {
+  const Tensor x = tensor({2.f, 3.f});
+  Variable w(tensor({1.f, 2.f}), "w"), stats(zeros({2}), {.name = "stats", .trainable = false});
+  auto f = [&](const Tensor& v) {
+    w.assign(w * 3);
+    stats.assign(v * 2);
+    return sum(w * v * stats);
+  };
+  auto traced = function("f", [&](const Tensor& v) { return f(v); });
+  auto both = [&](auto call) {
+    w.assign(tensor({1.f, 2.f}));
+    GradientTape tape;
+    tape.watch(x);
+    auto [dx, dw] = tape.gradient(call(x), x, w);
+    return concat({dx, dw});
+  };
+  const Tensor eager = both(f);
+  CHECK(array_equal(eager, concat({3 * tensor({1.f, 2.f}) * 2 * x, 2 * x * x})));
+  CHECK(array_equal(both(traced), eager));
+}
+
+TEST_CASE("a rule that throws leaves a tape that is whole, or used up and says so") {
+  bool wrong = true;
+  auto f = custom_gradient([&](const Tensor& v) {
+    return std::pair(v * 2, [&](const Tensor& g) {
+      if (wrong) throw std::runtime_error("not now");
+      return g * 2;
+    });
+  });
+  const Tensor x = tensor({2.f, 3.f});
+  {
+    wrong = true;
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = sum(exp(f(x)) * x);
+    CHECK(has(message_of([&] { tape.gradient(y, x); }), "not now"));
+    wrong = false;
+    CHECK(has(message_of([&] { tape.gradient(y, x); }), "persistent"));
+    CHECK(has(message_of([&] { tape.gradient(y, x, {.unconnected = Unconnected::zero}); }), "persistent"));
+    tape.reset();
+    tape.watch(x);
+    CHECK(array_equal(tape.gradient(f(x), x), full({2}, 2.f)));
+  }
+  for (bool jacobian : {false, true}) {  // these walk without freeing anything
+    wrong = true;
+    GradientTape tape({.persistent = !jacobian});
+    tape.watch(x);
+    const Tensor y = f(x) * x;
+    CHECK(has(message_of([&] { jacobian ? tape.jacobian(y, x) : tape.gradient(y, x); }), "not now"));
+    wrong = false;
+    CHECK(array_equal(jacobian ? tape.jacobian(y, x) : diag(tape.gradient(y, x)), diag(4 * x)));
+    if (jacobian) CHECK(has(message_of([&] { tape.gradient(y, x); }), "persistent"));
+  }
+  GradientTape tape;  // asked in vain, it goes on recording
+  tape.watch(x);
+  CHECK(!message_of([&] { tape.gradient(tensor({1.f}), x); }).empty());
+  CHECK(array_equal(tape.gradient(x * x, x), 2 * x));
 }

@@ -16,6 +16,8 @@
 
 namespace rill {
 
+extern const Op stop_gradient_op;
+
 void drop_effects(Node& n) {
   if (!has_effect(n)) return;
   ControlAttrs attrs = n.attrs.as<ControlAttrs>();
@@ -100,6 +102,26 @@ Tensors none_for(std::span<const Tensor> in) {
   return back;
 }
 
+// By input of the graph: whether a gradient of its results can flow there. Where none can, nothing is added to a sum,
+// as nothing is eagerly.
+std::vector<bool> connected(const Graph& g) {
+  std::vector<char> live(g.nodes().size(), 0);
+  for (ValueId v : g.outputs) live[size_t(v.node)] |= is_differentiable(g.spec(v).dtype);
+  for (size_t i = g.nodes().size(); i-- > 0;) {
+    const Node& n = g.nodes()[i];
+    if (!live[i] || n.kind != Node::Kind::op || (!n.op->vjp && n.op != &known_as_op) || n.op == &stop_gradient_op)
+      continue;
+    // A marker's first operand is its value, which no gradient flows into.
+    const size_t first = n.op->marker ? 1 : 0;
+    const size_t last = n.op->marker && n.op->graphs ? 1 + size_t(n.attrs.as<ControlAttrs>().carried) : n.inputs.size();
+    for (size_t k = first; k < last; ++k)
+      live[size_t(n.inputs[k].node)] |= is_differentiable(g.spec(n.inputs[k]).dtype);
+  }
+  std::vector<bool> by_input;
+  for (const GraphInput& in : g.inputs) by_input.push_back(live[size_t(in.node)]);
+  return by_input;
+}
+
 SmallVec<const Tensor*, 8> pointers(const std::vector<Tensor>& ts) {
   SmallVec<const Tensor*, 8> p;
   for (const Tensor& t : ts) p.push_back(&t);
@@ -146,11 +168,19 @@ Tensors vjp_of_branches(const VjpArgs& a) {
   const ControlAttrs& forward = a.attrs.as<ControlAttrs>();
   std::span<const Tensor> in = a.in.subspan(1);
   BranchArrivals arrived;
+  std::vector<bool> flows(in.size());  // into an operand or one that is the same tensor
+  for (size_t k = 0; k < in.size(); ++k) arrived.alike.push_back(size_t(a.sums.first[k + 1]) - 1);
+  for (const auto& branch : forward.graphs) {
+    const std::vector<bool> here = connected(branch->graph);
+    for (size_t k = 0; k < in.size(); ++k)
+      if (here[k]) flows[arrived.alike[k]] = true;
+  }
   for (size_t k = 0; k < in.size(); ++k) {
-    arrived.alike.push_back(size_t(a.sums.first[k + 1]) - 1);
-    if (wants_gradient(a, k + 1) && arrived.alike[k] == k) arrived.sources.push_back(k);
+    if (!wants_gradient(a, k + 1) || !flows[k] || arrived.alike[k] != k) continue;
+    arrived.sources.push_back(k);
     if (a.sums.of[k + 1].defined()) arrived.sums.push_back(k);
   }
+  if (arrived.sources.empty()) return {};
   for (size_t k = 0; k < a.cotangent.size(); ++k)
     if (a.cotangent[k].defined()) arrived.results.push_back(k);
 
@@ -211,12 +241,16 @@ Tensor start_of_sum(const Spec& s) { return full(s.shape, -0.0, {.dtype = s.dtyp
 
 BackwardScan choose(const Loop& l, const std::function<bool(size_t)>& wanted) {
   BackwardScan b;
+  const std::vector<bool> flows = connected(*l.body);
   for (size_t k = 0; k < l.carried; ++k)
     if (is_differentiable(l.operands[k].dtype())) b.carried.push_back(k);
   for (size_t k = 0; k < l.scanned; ++k)
-    if (wanted(l.carried + k)) b.rows.push_back(l.carried + k);
-  for (size_t k = 0; k < l.constants; ++k)
-    if (const size_t at = l.carried + l.scanned + k; wanted(at) && l.alike(at) == at) b.constants.push_back(at);
+    if (wanted(l.carried + k) && flows[l.carried + k]) b.rows.push_back(l.carried + k);
+  for (size_t at = l.carried + l.scanned; at < l.operands.size(); ++at) {
+    bool any = false;
+    for (size_t k = at; k < l.operands.size(); ++k) any |= flows[k] && l.alike(k) == at;
+    if (any && wanted(at)) b.constants.push_back(at);
+  }
   for (size_t k = 0; k < l.y_bar.size(); ++k)
     if (l.y_bar[k].defined()) b.y_arrived.push_back(k);
   for (size_t k = 0; k < l.saved_bar.size(); ++k)

@@ -341,6 +341,8 @@ std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::ve
       for (TapeListener* tape : thread_state().tapes)
         tape->record(known_as_op, in, {&results[k], 1}, {}, Where::current());
     } else {
+      // Passes may have made one value of several, or of a result and what others hold.
+      if (!results[k].ref().unique()) results[k] = make_alias(results[k]);
       fresh.push_back(int(k));
     }
   }
