@@ -260,7 +260,7 @@ def slopes_at_points(cases):
             value_at = value(x.wide)
             fine = np.isfinite(value_at)
             x = Operand(points[fine], dtype)
-            near = Ulp(64, 4, 1) if name in ("gelu", "sinc") else Ulp(8, 1, 1e-20)
+            near = Ulp(160, 4, 1) if name in ("gelu", "sinc") else Ulp(8, 1, 1e-20)
             cases.add(
                 name,
                 [x],
@@ -351,7 +351,7 @@ def one_operand(cases):
                     dtype,
                     -8,
                     8,
-                    Ulp(64, 1, 1e-30) if name == "gelu" else Ulp(8, 1, SMALLEST[dtype]),
+                    Ulp(160, 1, 1e-30) if name == "gelu" else Ulp(8, 1, SMALLEST[dtype]),
                     options,
                 )
     complex_parts(cases)

@@ -10,8 +10,8 @@ def name(case):
 
 KNOWN = [
     (
-        "the second derivative of a traced loop runs forward steps again: cotangents meet in another order than in eager",
-        lambda c: c["fn"] == "gradient of" and name(c) in ("scan", "while_loop"),
+        "second order through traced control flow runs forward steps again: cotangents meet in another order than in eager",
+        lambda c: c["fn"] == "gradient of" and name(c) in ("scan", "while_loop", "cond", "switch_case"),
     ),
     (FAULT, lambda c: name(c) in KINKS and "grad" in c),
     (FAULT, lambda c: name(c) in ("digamma", "sinc")),

@@ -107,7 +107,7 @@ def norms(cases):
                 {"axis": axis},
                 batch_norm,
                 [dtype, kept, kept],
-                Ulp(2, 24, largest),
+                at_least_one(24),
                 grad_tolerance=at_least_one(64),
             )
             cases.by_torch(

@@ -254,7 +254,10 @@ def torch_pad(x, pads, value=0.0):
 
 
 def convolve(x, w, pads, strides, dilation, groups):
-    return CONV[w.ndim - 2](torch_pad(x, pads), w, stride=strides, dilation=dilation, groups=groups)
+    # torch's gradient of some small convolutions refuses weights that lie otherwise.
+    return CONV[w.ndim - 2](
+        torch_pad(x, pads).contiguous(), w.contiguous(), stride=strides, dilation=dilation, groups=groups
+    )
 
 
 def conv_plans(cases, n):
@@ -358,7 +361,7 @@ def transposed_conv(cases, dtype, n, sizes, window, s, padding, d, groups, layou
     as_x, as_w = ((lambda x: x), (lambda w: w)) if first else (channels_first, weights_first)
 
     def f(x, w):
-        full = TRANSPOSED[n](as_x(x), as_w(w), stride=s, dilation=d, groups=groups)
+        full = TRANSPOSED[n](as_x(x).contiguous(), as_w(w).contiguous(), stride=s, dilation=d, groups=groups)
         short = [max(0, a + p[0] - b) for a, b, p in zip(out, full.shape[2:], pads)]
         full = F.pad(full, [v for e in reversed(short) for v in (0, e)])
         for axis, (a, p) in enumerate(zip(out, pads)):
