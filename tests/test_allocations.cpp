@@ -104,10 +104,10 @@ long fail_each(bool traced, int warm, long stride) {
     left = -1;
     all_made = !reached;
     static_cast<void>(thrown);  // what is asked for without need may fail in silence
-    const Tensor want = m.expected();
-    const Tensor have = m.run();
-    wrong += !array_equal(want, have);
-    wrong += !array_equal(m.expected(), m.run());
+    for (int again = 0; again < 2; ++again) {
+      const Tensor want = m.expected();
+      wrong += !array_equal(want, m.run());
+    }
   }
   CHECK(wrong == 0);
   return n;
@@ -120,23 +120,6 @@ TEST_CASE("a step whose n-th allocation fails throws, and the next one is right"
   SECTION("eager, a later step") { CHECK(fail_each(false, 2, 1) > 10); }
   SECTION("traced, the first call") { CHECK(fail_each(true, 0, 1) > 100); }
   SECTION("traced, a later call") { CHECK(fail_each(true, 2, 1) > 5); }
-}
-
-TEST_CASE("an allocation that fails inside a library comes out as rill::Error") {
-  const Tensor x = reshape(cos(arange(0, 2048, 1, {f32, {}})), {1, 16, 16, 8});
-  for (int64_t n = 0, channels = 1; channels < 40; ++channels) {  // another primitive each time
-    const Tensor w = ones({3, 3, 8, channels});
-    left = n++ * 3;
-    try {
-      conv2d(x, w, {.padding = "SAME"});
-    } catch (const Error& e) {
-      left = -1;
-      CHECK(std::string(e.what()).find("f32[1,16,16,8]") != std::string::npos);
-    } catch (const std::bad_alloc&) {
-    }
-    left = -1;
-    CHECK(conv2d(x, w, {.padding = "SAME"}).shape() == Shape{1, 16, 16, channels});
-  }
 }
 
 TEST_CASE("an op whose allocation fails gives rill::Error with its name") {

@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <limits>
+#include <vector>
 
 #include "catch.h"
 #include "messages.h"
@@ -223,6 +224,22 @@ TEST_CASE("rows of no elements: results and gradients end") {
         CHECK(gradient_of([](const Tensor& t) { return sparse_softmax_cross_entropy(t, zeros({0}, i32)); }));
       if (shape.size() == 2) CHECK(gradient_of([](const Tensor& t) { return matmul(t, transpose(t)); }));
     }
+}
+
+TEST_CASE("undefined tensors are refused wherever a trace meets them") {
+  const Tensor x = ones({3});
+  CHECK(refused([&] { function("f", [](const Tensor&) { return Tensor(); })(x); }, "undefined"));
+  CHECK(refused([&] { function("f", [](const Tensor& t) { return std::vector<Tensor>{t, Tensor()}; })(x); }));
+  CHECK(refused([&] { function("f", [](const Tensor& t) { return t + 1; })(Tensor()); }));
+  CHECK(refused([&] { function("f", [](const Tensor& t) { return t + Tensor(); })(x); }));
+  const auto both = [&](auto f) {
+    return refused([&] { f(x); }) && refused([&] { function("f", [&](const Tensor& t) { return f(t); })(x); });
+  };
+  CHECK(both([](const Tensor& t) { return grad([](const Tensor&) { return Tensor(); })(t); }));
+  CHECK(refused([&] { Variable v{Tensor()}; }));
+  CHECK(refused([&] { Variable(x).assign(Tensor()); }));
+  CHECK(refused([&] { x(Tensor()); }));
+  CHECK(refused([&] { concat({x, Tensor()}); }));
 }
 
 TEST_CASE("what the kernels throw names the op, its operands and the user's line") {

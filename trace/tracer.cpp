@@ -87,6 +87,8 @@ bool Tracer::is_of_parents(const Tensor& t) const {
 }
 
 ValueId Tracer::value_of(const Tensor& t, std::string_view user) {
+  if (!t.defined())
+    fail(user, fmt::format("an undefined tensor is used in, or given by, '{}'. assign a value to it", graph_.name));
   const TensorRep* r = t.rep();
   if (r->trace == serial) return values_[size_t(r->trace_value)];
   if (r->trace && !is_of_parents(t))
