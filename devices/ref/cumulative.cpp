@@ -33,7 +33,7 @@ void accumulate(const KernelArgs& args, int identity, Combine combine) {
     if constexpr (std::is_same_v<T, std::string>) return;
     else if constexpr (std::is_integral_v<T>)
       for_each_step<T>(args, [&] {
-        return [&, acc = uint64_t(identity)](const Dims&, int64_t at, const T& x) mutable {
+        return [&, acc = uint64_t(identity)](const Ints&, int64_t at, const T& x) mutable {
           const uint64_t next = combine(acc, uint64_t(int64_t(x)));
           args.out_data<uint64_t>()[at] = exclusive ? acc : next;
           acc = next;
@@ -41,7 +41,7 @@ void accumulate(const KernelArgs& args, int identity, Combine combine) {
       });
     else
       for_each_step<T>(args, [&] {
-        return [&, acc = Wide<T>(identity)](const Dims&, int64_t at, const T& x) mutable {
+        return [&, acc = Wide<T>(identity)](const Ints&, int64_t at, const T& x) mutable {
           const Wide<T> next = combine(acc, widen(x));
           args.out_data<T>()[at] = narrow<T>(exclusive ? acc : next);
           acc = next;
@@ -55,7 +55,7 @@ void extreme(const KernelArgs& args, bool largest) {
     using T = decltype(zero);
     if constexpr (std::is_arithmetic_v<T> || is_half_type<T>)
       for_each_step<T>(args, [&] {
-        return [&, first = true, best = T()](const Dims&, int64_t at, const T& x) mutable {
+        return [&, first = true, best = T()](const Ints&, int64_t at, const T& x) mutable {
           if (first || (!is_nan(best) && (is_nan(x) || (largest ? widen(x) > widen(best) : widen(x) < widen(best)))))
             best = x;
           first = false;
@@ -81,7 +81,7 @@ void recur(const KernelArgs& args) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, std::string> && !std::is_integral_v<T>)
       for_each_step<T>(args, [&] {
-        return [&, last = Wide<T>(0)](const Dims& index, int64_t at, const T& a) mutable {
+        return [&, last = Wide<T>(0)](const Ints& index, int64_t at, const T& a) mutable {
           const Wide<T> b = widen(args.in_data<T>(1)[offset(args.input(1).strides(), index)]);
           last = (last == Wide<T>(0) ? Wide<T>(0) : widen(a) * last) + b;
           args.out_data<T>()[at] = narrow<T>(last);
