@@ -468,7 +468,7 @@ TEST_CASE("random elementwise chains") {
       std::string output;
       const std::string settings =
           "RILL_CHAIN_SEED=" + std::to_string(first + done) + " RILL_CHAIN_COUNT=" + std::to_string(some);
-      if (child(settings, "random elementwise chains", output) != 0) wrong += output;
+      if (child(settings, "random elementwise chains", output) != 0) std::cout << output, wrong += output;
       std::cout << "elementwise chains: " << done + some << " of " << count << std::endl;
     }
   }
