@@ -105,11 +105,12 @@ long double gelu_slope_reference(long double x) {
   const long double e = std::exp(-(c1 * x + c3 * x * x * x)), s = 1 / (1 + e);
   return s + x * (c1 + 3 * c3 * x * x) * (e * s) * s;
 }
-// Far out it is 0, and what gives it must be finite.
+// Far out it is 0, and what gives it must be finite. There 1 - s would have lost its digits: it is sigmoid(-v).
 Tensor gelu_curvature(const Tensor& operand) {
   constexpr double c1 = 1.59576912160573071176, c3 = 0.0713548162726002487763;
-  Tensor x = clip(operand, -10, 10), s = sigmoid(x * (c1 + c3 * x * x)), slope = c1 + 3 * c3 * x * x;
-  return s * (1 - s) * (2 * slope + x * (slope * slope * (1 - 2 * s) + 6 * c3 * x));
+  Tensor x = clip(operand, -10, 10), v = x * (c1 + c3 * x * x), slope = c1 + 3 * c3 * x * x;
+  Tensor s = sigmoid(v), rest = sigmoid(-v);
+  return s * rest * (2 * slope + x * (slope * slope * (rest - s) + 6 * c3 * x));
 }
 }  // namespace
 

@@ -136,7 +136,7 @@ Tensor median(const Tensor& x, const ReduceOptions& o, Where where) {
   const Axes axes = every_axis(x, o.axis, "median", where);
   const Dim n = folded_count(x, axes);
   const Shape result = fold(sum, x, axes, o.keepdims).shape();
-  if (n == 0) return full(result, std::nan(""), {work_dtype(x.dtype()), x.device()});
+  if (n == 0) return full(result, std::nan(""), {to_floating(x.dtype()), x.device()});
   const Tensor rows = sort(rows_of(x, axes));
   const Tensor low = slice_axis(rows, -1, (n - 1) / 2, (n - 1) / 2 + 1), high = slice_axis(rows, -1, n / 2, n / 2 + 1);
   Tensor y = n % 2 != 0 ? to_work(low) : (to_work(low) + to_work(high)) / 2;

@@ -17,7 +17,7 @@ static SpacePadding padding(const Call& c) {
   if (p.is_number()) return int(p);
   SpacePadding out({{0, 0}});
   out.lo.clear(), out.hi.clear();
-  for (const json& pair : p) out.lo.push_back(pair.at(0)), out.hi.push_back(pair.at(1));
+  for (const json& pair : p) out.lo.push_back(pair.at(0).get<int64_t>()), out.hi.push_back(pair.at(1).get<int64_t>());
   return out;
 }
 

@@ -147,6 +147,19 @@ void add_programs(Table& t) {
   add_control_flow(t);
   add_draws(t);
   add_initializers(t);
+  t["nn::fans_of"] = {[](const Call& c) -> Values {
+    const nn::Fans fans = nn::fans_of(c.dims("shape"));
+    return {tensor({fans.in, fans.out})};
+  }};
+  t["nn::LearningRate"] = {[](const Call& c) -> Values { return {nn::LearningRate(c.number("rate", 0)).at(c[0])}; },
+                           false};
+  t["normal_axis"] = {[](const Call& c) -> Values {
+    return {tensor(normal_axis(c.integer("axis", 0), c.integer("ndim", 1), "oracle", Where::current()))};
+  }};
+  t["normal_axes"] = {[](const Call& c) -> Values {
+    const Dims d = normal_axes(c.dims("axes"), c.integer("ndim", 1), "oracle", Where::current());
+    return {tensor(std::vector<int64_t>(d.begin(), d.end()))};
+  }};
   t["nn::exponential_decay"] = {[](const Call& c) -> Values {
     const auto n = c.numbers("schedule");
     return {nn::exponential_decay(n.at(0), n.at(1), n.at(2))(c[0])};
