@@ -31,13 +31,13 @@ struct Binary {
 #define RILL_OP(name, ...) {#name, [](const Tensor& x, Where w) { return rill::name(x, w); }, ##__VA_ARGS__}
 inline std::span<const Unary> unary_smooth() {
   static const std::vector<Unary> all = {
-      RILL_OP(exp),       RILL_OP(expm1),      RILL_OP(log),        RILL_OP(log1p),
-      RILL_OP(sqrt),      RILL_OP(rsqrt),      RILL_OP(sin),        RILL_OP(cos),
-      RILL_OP(tanh),      RILL_OP(sigmoid),    RILL_OP(softplus),   RILL_OP(erf),
-      RILL_OP(negative),  RILL_OP(square),     RILL_OP(relu, true), RILL_OP(silu),
-      RILL_OP(abs, true), RILL_OP(reciprocal), RILL_OP(atan),       RILL_OP(asinh),
-      RILL_OP(sinh),      RILL_OP(cbrt),       RILL_OP(exp2),       RILL_OP(stop_gradient, true),
-      RILL_OP(identity),  RILL_OP(relu6, true)};
+      RILL_OP(exp),        RILL_OP(expm1),      RILL_OP(log),        RILL_OP(log1p),
+      RILL_OP(sqrt, true), RILL_OP(rsqrt),      RILL_OP(sin),        RILL_OP(cos),
+      RILL_OP(tanh),       RILL_OP(sigmoid),    RILL_OP(softplus),   RILL_OP(erf),
+      RILL_OP(negative),   RILL_OP(square),     RILL_OP(relu, true), RILL_OP(silu),
+      RILL_OP(abs, true),  RILL_OP(reciprocal), RILL_OP(atan),       RILL_OP(asinh),
+      RILL_OP(sinh),       RILL_OP(cbrt, true), RILL_OP(exp2),       RILL_OP(stop_gradient, true),
+      RILL_OP(identity),   RILL_OP(relu6, true)};
   return all;
 }
 inline std::span<const Unary> unary_others() {

@@ -326,7 +326,8 @@ class Maker {
                    [](const Tensor& x, const Tensor& y) { return softmax_cross_entropy(x, y); });
       case 4:
         return add("sparse_softmax_cross_entropy($0, argmax($1, -1))", a, b,
-                   [](const Tensor& x, const Tensor& y) { return sparse_softmax_cross_entropy(x, argmax(y, -1)); });
+                   [](const Tensor& x, const Tensor& y) { return sparse_softmax_cross_entropy(x, argmax(y, -1)); },
+                   {.kink = true});
       case 5: {
         if (value(a).ndim() < 2) return;
         const Shape& s = value(a).shape();

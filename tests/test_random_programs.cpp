@@ -76,9 +76,7 @@ Values gradients(const Program& p, F&& call, const Values& arguments) {
 using Body = std::function<Values(const Values&)>;
 Body body_of(const Program& p, Ask ask) {
   return [&p, ask](const Values& args) {
-    return ask == Ask::gradients_inside ? gradients(
-                                              p, [&](const Values& a) { return p(a); }, args)
-                                        : p(args);
+    return ask == Ask::gradients_inside ? gradients(p, [&](const Values& a) { return p(a); }, args) : p(args);
   };
 }
 
@@ -182,8 +180,7 @@ std::string difference_with_open_sizes(const Program& p, Ask ask) {
     options.signature.push_back(spec(t.dtype(), open));
   }
   jit::set_mode(jit::Mode::off);
-  auto f = function(
-      "program", [&](const Values& args) { return body(args); }, options);
+  auto f = function("program", [&](const Values& args) { return body(args); }, options);
   std::vector<Values> calls{p.arguments};
   for (const auto& d : p.arguments[0].shape())
     for (int64_t to : {1, 2, 3, 7})
@@ -241,7 +238,8 @@ std::string difference_from_reference(const Program& p) {
     Values in;
     for (ValueId v : n.inputs) in.push_back(values[size_t(v.node)][size_t(v.index)]);
     values[k] = op_check::run(*n.op, in, n.attrs);
-    if (n.op->call || n.op->view || !n.op->ref) continue;
+    // What cancels (x - mean(x)) has an error that depends on the numbers, and is judged by the record's own samples.
+    if (n.op->call || n.op->view || !n.op->ref || n.op->norm_tolerance) continue;
     for (Tensor& t : in) t = t.contiguous();
     const Values ref = op_check::run_on("ref:0", *n.op, in, n.attrs);
     Values magnitudes;
@@ -257,7 +255,7 @@ std::string difference_from_reference(const Program& p) {
 }
 
 // The derivative of the results' sum along a random direction, by the tape and by central differences, in f64. Two step
-// sizes must agree, else the function is too curved, or not a number, near the arguments.
+// sizes must agree, else the function is too curved, too large or not a number near the arguments.
 std::string difference_from_slope(const Program& p) {
   Values direction, g;
   auto total = [&](const Values& args) {
@@ -275,10 +273,11 @@ std::string difference_from_slope(const Program& p) {
     direction.push_back(random::uniform(t.shape(), {.dtype = f64, .key = random::Key(9)}));
   auto slope = [&](double h) { return (at(h) - at(-h)) / (2 * h); };
   const double rough = slope(2e-5), fine = slope(1e-5);
-  if (!std::isfinite(fine) || std::abs(rough - fine) > 1e-7 * (1 + std::abs(fine))) return "";
+  if (!(std::abs(total(p.arguments)) < 1e4) || !std::isfinite(fine) ||
+      std::abs(rough - fine) > 1e-7 * (1 + std::abs(fine)))
+    return "";
   p.rewind();
-  g = gradients(
-      p, [&](const Values& a) { return p(a); }, p.arguments);
+  g = gradients(p, [&](const Values& a) { return p(a); }, p.arguments);
   g.erase(g.begin(), g.begin() + int64_t(p.outputs.size()));
   double tape = 0;
   for (size_t i = 0; i < p.arguments.size(); ++i) tape += sum(g[i] * direction[i]).item<double>();
