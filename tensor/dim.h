@@ -32,7 +32,7 @@ class Dim {
   }
 
   // Whether this is an expression of open sizes.
-  constexpr bool is_open() const { return uint64_t(bits_) >> 61 == 5; }
+  constexpr bool is_open() const { return bits_ < 0 && uint64_t(bits_) >> 61 == 5; }
   // The value in the call that is traced, seen by nobody: for what is made anew for each size (infer rules).
   constexpr int64_t hint() const { return is_open() ? int64_t(uint64_t(bits_) << tag_bits) >> tag_bits : bits_; }
 
@@ -55,7 +55,7 @@ class Dim {
   // Integer arithmetic as C++ has it.
 #define RILL_DIM_OPERATOR(symbol, name)                \
   friend constexpr Dim operator symbol(Dim a, Dim b) { \
-    if (a.is_open() || b.is_open()) [[unlikely]]       \
+    if (any_open(a, b)) [[unlikely]]                   \
       return compute(Op::name, a, b);                  \
     return a.bits_ symbol b.bits_;                     \
   }                                                    \
@@ -90,12 +90,12 @@ class Dim {
   }
   // The smaller and the larger of two; std::min and std::max compare, so that their outcome becomes part of the trace.
   friend constexpr Dim smaller(Dim a, Dim b) {
-    if (a.is_open() || b.is_open()) [[unlikely]]
+    if (any_open(a, b)) [[unlikely]]
       return compute(Op::smaller, a, b);
     return a.bits_ < b.bits_ ? a : b;
   }
   friend constexpr Dim larger(Dim a, Dim b) {
-    if (a.is_open() || b.is_open()) [[unlikely]]
+    if (any_open(a, b)) [[unlikely]]
       return compute(Op::larger, a, b);
     return a.bits_ < b.bits_ ? b : a;
   }
@@ -103,7 +103,7 @@ class Dim {
   // A trace remembers the outcome.
 #define RILL_DIM_TEST(symbol, test)                     \
   friend constexpr bool operator symbol(Dim a, Dim b) { \
-    if (a.is_open() || b.is_open()) [[unlikely]]        \
+    if (any_open(a, b)) [[unlikely]]                    \
       return test;                                      \
     return a.bits_ symbol b.bits_;                      \
   }                                                     \
@@ -115,8 +115,8 @@ class Dim {
   friend constexpr bool operator symbol(I a, Dim b) {   \
     return Dim(a) symbol b;                             \
   }
-  RILL_DIM_TEST(==, decide(Test::equal, a, b))
-  RILL_DIM_TEST(!=, !decide(Test::equal, a, b))
+  RILL_DIM_TEST(==, a.bits_ == b.bits_ || decide(Test::equal, a, b))
+  RILL_DIM_TEST(!=, a.bits_ != b.bits_ && !decide(Test::equal, a, b))
   RILL_DIM_TEST(<, decide(Test::less, a, b))
   RILL_DIM_TEST(<=, decide(Test::less_equal, a, b))
   RILL_DIM_TEST(>, decide(Test::less, b, a))
@@ -124,6 +124,9 @@ class Dim {
 #undef RILL_DIM_TEST
 
  private:
+  // One test for sizes, which are not negative.
+  static constexpr bool any_open(Dim a, Dim b) { return (a.bits_ | b.bits_) < 0 && (a.is_open() || b.is_open()); }
+
   static constexpr int value_bits = 42, tag_bits = 64 - value_bits;
   int64_t look() const;
   static Dim compute(Op op, Dim a, Dim b);
