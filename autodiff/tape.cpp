@@ -37,28 +37,35 @@ uint64_t key_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v);
 }  // namespace
 
 GradientTape::Impl::Impl(TapeOptions o) : options(o), entries(std::move(spare_entries)), serial_(next_serial++) {
+  auto& tapes = thread_state().tapes;
+  for (size_t i = tapes.size(); i-- > 0;)  // the only other tapes there are CaptureFinders
+    if (Impl* left = dynamic_cast<Impl*>(tapes[i]); left && left->abandoned) tapes.erase(i), delete left;
   start_recording();
 }
 
 GradientTape::Impl::~Impl() {
-  stop_recording();
   entries.clear();
   if (entries.capacity() < 4096) spare_entries = std::move(entries);
 }
 
 void GradientTape::Impl::start_recording() {
-  if (!recording) thread_state().tapes.push_back(this);
-  recording = true;
+  if (!listed) thread_state().tapes.push_back(this);
+  recording = listed = true;
 }
 void GradientTape::Impl::stop_recording() {
-  if (!recording) return;
+  recording = false;
   auto& tapes = thread_state().tapes;
-  for (size_t i = 0; i < tapes.size(); ++i)
+  for (size_t i = 0; listed && i < tapes.size(); ++i)
     if (tapes[i] == this) {
       tapes.erase(i);
-      break;
+      listed = false;
     }
-  recording = false;
+}
+void GradientTape::Impl::end() {
+  stop_recording();
+  if (!listed) return delete this;
+  forget();
+  abandoned = true;
 }
 void GradientTape::Impl::forget() {
   entries.clear();
@@ -90,6 +97,7 @@ void GradientTape::Impl::watch(const Shared<VariableState>& v) {
 }
 
 void GradientTape::Impl::watch_variable(const Shared<VariableState>& v, Tensor& value) {
+  if (!recording) return;
   if (options.watch_variables && v->trainable) watch(v);
   if (TapeNode node = variables_.find(key_of(v.get()))) name_output(value, node);
 }
@@ -128,6 +136,7 @@ bool any_differentiable(std::span<const Tensor> ts) {
 }  // namespace
 
 void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) {
+  if (!recording) return;
   if (&op == &known_as_op) {
     if (TapeNode node = node_of(*in[1])) name_output(out[0], node);
     return;
@@ -153,6 +162,7 @@ void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out
 }
 
 void GradientTape::Impl::record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vjp, const Where& where) {
+  if (!recording) return;
   SmallVec<TapeNode, 4> nodes;
   if (!find_inputs(in, nodes)) return;
   TapeEntry& e = entries.emplace_back();
@@ -282,7 +292,7 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
 using detail::require_defined;
 
 GradientTape::GradientTape(TapeOptions options) : impl_(new Impl(options)) {}
-GradientTape::~GradientTape() { delete impl_; }
+GradientTape::~GradientTape() { impl_->end(); }
 
 void GradientTape::watch(const Tensor& x, Where where) {
   require_defined("GradientTape.watch", x, "what is watched", where);

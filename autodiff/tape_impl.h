@@ -55,6 +55,8 @@ class GradientTape::Impl final : public TapeListener {
   TapeNode node_of(const Source& s) const;
   void start_recording();
   void stop_recording();
+  // For the owner's end, instead of delete.
+  void end();
   void forget();
 
   // The backward walk: cotangents of `sources` from those of `targets`. Frees entries as it goes where `consume`.
@@ -66,6 +68,9 @@ class GradientTape::Impl final : public TapeListener {
 
   TapeOptions options;
   bool recording = false, used = false;
+  // On the list of a thread's tapes. A list that is put aside, or another thread's, cannot be touched: the tape then
+  // stays on it without recording, and where its owner goes first it is left behind, for that thread to delete.
+  bool listed = false, abandoned = false;
   std::vector<TapeEntry> entries;
 
  private:

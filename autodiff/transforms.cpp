@@ -23,6 +23,14 @@ void require_scalar(std::string_view op, const Tensor& y, const Where& where) {
          where);
 }
 
+void require_same_rows(const Tensor& x, const Tensor& more, const Where& where) {
+  if (more.dim(0, where) != x.dim(0, where))
+    fail("vmap",
+         fmt::format("the arguments {} and {} differ in their first axis, whose rows go together", to_string(x.spec()),
+                     to_string(more.spec())),
+         where);
+}
+
 Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where) {
   if (rows.empty())
     fail("vmap", fmt::format("{} has no rows, so the shape of a result is unknown", to_string(x.spec())), where);

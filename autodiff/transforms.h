@@ -16,6 +16,7 @@ Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tens
 Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where);
 Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where);
 void require_defined(std::string_view op, const Tensor& t, std::string_view what, const Where& where);
+void require_same_rows(const Tensor& x, const Tensor& more, const Where& where);
 void require_scalar(std::string_view op, const Tensor& y, const Where& where);
 using GradientRule = Callback<Tensors(const Tensor& cotangent)>;
 Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::initializer_list<const Tensor*> in,
@@ -101,6 +102,7 @@ template <class F>
 auto vmap(F f, Where where = Where::current()) {
   return [f = std::move(f), where](const Tensor& x, const auto&... more) {
     std::vector<Tensor> rows;
+    (detail::require_same_rows(x, static_cast<const Tensor&>(more), where), ...);
     for (int64_t i = 0; i < x.dim(0, where); ++i) rows.push_back(f(x(i), more(i)...));
     return detail::stack_rows(std::move(rows), x, where);
   };

@@ -224,6 +224,14 @@ Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& o, Whe
   const DType d = float_or_fail(o.dtype, "random::truncated_normal", where);
   if (!(o.low < o.high))
     fail("random::truncated_normal", fmt::format("low < high does not hold: {} and {}", o.low, o.high), where);
+  constexpr double far = 7;  // beyond, f64 does not resolve the distribution function
+  if (o.low > far || o.high < -far)
+    fail("random::truncated_normal",
+         fmt::format(
+             "the limits {} and {} lie more than {} standard deviations out on one side, where hardly any number "
+             "could be told from another. there the tail is nearly exponential: draw from that",
+             o.low, o.high, far),
+         where);
   // Through the inverse of the distribution function, whose tails f32 does not resolve.
   const DType work = o.low > 0 || o.high < 0 ? DType::f64 : work_dtype(d);
   const double from = std::erf(o.low / std::numbers::sqrt2), to = std::erf(o.high / std::numbers::sqrt2);
@@ -317,6 +325,16 @@ Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& o, Where
          fmt::format("cannot draw {} of {} elements{}", count, n,
                      n == 0 ? "" : " without putting back. pass .replace = true"),
          where);
+  if (o.p && !o.p->is_symbolic() && count > 0) {
+    const Tensor p = astype(*o.p, DType::f64);
+    const int64_t possible = sum(p > 0).item<int64_t>();
+    const bool sound = rill::all(logical_and(isfinite(p), p >= 0)).item<bool>();
+    if (!sound || possible == 0 || (!o.replace && count > possible))
+      fail("random::choice",
+           fmt::format("p must hold probabilities, finite and not negative, {} of them above 0. got {}",
+                       o.replace ? int64_t(1) : int64_t(count), to_string(*o.p)),
+           where);
+  }
   const RandomOptions options = {{}, o.key, x.device()};
   Tensor index;
   if (o.replace && !o.p) {

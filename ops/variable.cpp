@@ -8,6 +8,7 @@
 
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/elementwise_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/variable_state.h"
 #include "rill/ops/variable_watcher.h"
@@ -56,6 +57,12 @@ Tensor fitted(const VariableState& v, const Tensor& value, std::string_view op, 
                      v.name),
          where);
   Tensor t = value;
+  if (is_integer(v.spec.dtype) && elementwise::overflows(t, v.spec.dtype))
+    fail(op,
+         fmt::format("variable '{}' is {}, which cannot hold {}. give it a wider dtype, or convert the value with "
+                     "astype({}), which wraps",
+                     v.name, to_string(v.spec), to_string(t), name(v.spec.dtype)),
+         where);
   if (t.spec().weak || t.dtype() == v.spec.dtype) t = t.astype(v.spec.dtype);
   else
     fail(op,

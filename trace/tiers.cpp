@@ -54,6 +54,8 @@ class Worker {
   }
   void wait() {
     std::unique_lock lock(mutex_);
+    // A child of fork() has what waited and not the thread.
+    if (!stop_ && !thread_.joinable() && !jobs_.empty()) thread_ = std::thread([this] { work(); });
     changed_.wait(lock, [this] { return jobs_.empty() && !busy_; });
   }
 

@@ -67,7 +67,8 @@ def softplus(x):
 
 def sinc(x):
     y = PI * x
-    return np.where(np.abs(x) < 1e-6, 1 - y * y / 6, np.sin(y) / np.where(x == 0, 1, y))
+    sine = np.where(np.isfinite(x) & (x == np.round(x)), 0, np.sin(y))  # PI is rounded
+    return np.where(np.abs(x) < 1e-6, 1 - y * y / 6, sine / np.where(x == 0, 1, y))
 
 
 def gelu_tanh(x):
