@@ -52,12 +52,27 @@ class Dim {
   // How {fmt} prints it.
   friend constexpr int64_t format_as(Dim d) { return d; }
 
-  // Integer arithmetic as C++ has it.
+  // Of plain numbers, as C++ has it, but that what overflows wraps. Throws rill::Error for a division by 0.
+  static constexpr int64_t apply(Op op, int64_t a, int64_t b) {
+    switch (op) {
+      case Op::add: return int64_t(uint64_t(a) + uint64_t(b));
+      case Op::subtract: return int64_t(uint64_t(a) - uint64_t(b));
+      case Op::multiply: return int64_t(uint64_t(a) * uint64_t(b));
+      case Op::divide:
+      case Op::remainder:
+        if (b == 0) fail_division();
+        if (b == -1) return op == Op::divide ? int64_t(0 - uint64_t(a)) : 0;
+        return op == Op::divide ? a / b : a % b;
+      case Op::smaller: return a < b ? a : b;
+      default: return a < b ? b : a;
+    }
+  }
+
 #define RILL_DIM_OPERATOR(symbol, name)                \
   friend constexpr Dim operator symbol(Dim a, Dim b) { \
     if (any_open(a, b)) [[unlikely]]                   \
       return compute(Op::name, a, b);                  \
-    return a.bits_ symbol b.bits_;                     \
+    return apply(Op::name, a.bits_, b.bits_);          \
   }                                                    \
   template <std::integral I>                           \
   friend constexpr Dim operator symbol(Dim a, I b) {   \
@@ -92,12 +107,12 @@ class Dim {
   friend constexpr Dim smaller(Dim a, Dim b) {
     if (any_open(a, b)) [[unlikely]]
       return compute(Op::smaller, a, b);
-    return a.bits_ < b.bits_ ? a : b;
+    return apply(Op::smaller, a.bits_, b.bits_);
   }
   friend constexpr Dim larger(Dim a, Dim b) {
     if (any_open(a, b)) [[unlikely]]
       return compute(Op::larger, a, b);
-    return a.bits_ < b.bits_ ? b : a;
+    return apply(Op::larger, a.bits_, b.bits_);
   }
 
   // A trace remembers the outcome.
@@ -129,6 +144,7 @@ class Dim {
 
   static constexpr int value_bits = 42, tag_bits = 64 - value_bits;
   int64_t look() const;
+  [[noreturn]] static void fail_division();
   static Dim compute(Op op, Dim a, Dim b);
   static bool decide(Test test, Dim a, Dim b);
 

@@ -33,20 +33,6 @@ std::optional<int64_t> arithmetic(Dim::Op op, int64_t a, int64_t b) {
   return std::nullopt;
 }
 
-// The same where there is no trace: as the processor has it.
-int64_t plain(Dim::Op op, int64_t a, int64_t b) {
-  switch (op) {
-    case Dim::Op::add: return int64_t(uint64_t(a) + uint64_t(b));
-    case Dim::Op::subtract: return int64_t(uint64_t(a) - uint64_t(b));
-    case Dim::Op::multiply: return int64_t(uint64_t(a) * uint64_t(b));
-    case Dim::Op::divide: return a / b;
-    case Dim::Op::remainder: return a % b;
-    case Dim::Op::smaller: return std::min(a, b);
-    case Dim::Op::larger: return std::max(a, b);
-  }
-  return 0;
-}
-
 bool outcome(Dim::Test test, int64_t a, int64_t b) {
   return test == Dim::Test::equal ? a == b : test == Dim::Test::less ? a < b : a <= b;
 }
@@ -60,8 +46,9 @@ std::string key(Dim d) { return d.is_open() ? "#" + std::to_string(d.number()) :
 
 int64_t Dim::look() const { return open_dims ? open_dims->look(*this) : hint(); }
 Dim Dim::compute(Op op, Dim a, Dim b) {
-  return open_dims ? open_dims->compute(op, a, b) : Dim(plain(op, a.hint(), b.hint()));
+  return open_dims ? open_dims->compute(op, a, b) : Dim(Dim::apply(op, a.hint(), b.hint()));
 }
+void Dim::fail_division() { fail("Dim", "a number is divided by a size, or a number made from sizes, that is 0"); }
 bool Dim::decide(Test test, Dim a, Dim b) {
   return open_dims ? open_dims->decide(test, a, b) : outcome(test, a.hint(), b.hint());
 }
@@ -98,12 +85,12 @@ Dim DimTable::size_at(const Place& place, int64_t value) {
 Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
   if (inferring_) {
     computed_ = true;
-    return plain(op, a.hint(), b.hint());
+    return Dim::apply(op, a.hint(), b.hint());
   }
   if (!knows(a)) a = a.hint();
   if (!knows(b)) b = b.hint();
   std::optional<int64_t> value = arithmetic(op, a.hint(), b.hint());
-  if (!value || !Dim::fits(*value) || (!a.is_open() && !b.is_open())) return plain(op, look(a), look(b));
+  if (!value || !Dim::fits(*value) || (!a.is_open() && !b.is_open())) return Dim::apply(op, look(a), look(b));
   using enum Dim::Op;
   auto is = [](Dim d, int64_t n) { return !d.is_open() && d.hint() == n; };
   if (((op == add || op == subtract) && is(b, 0)) || ((op == multiply || op == divide) && is(b, 1))) return a;
@@ -113,7 +100,7 @@ Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
   Expression e{Kind::computed};
   e.op = op, e.a = a, e.b = b;
   Dim result = this->add(std::move(e), *value);
-  if (!result.is_open()) return plain(op, look(a), look(b));
+  if (!result.is_open()) return Dim::apply(op, look(a), look(b));
   return known_.emplace(std::move(what), result).first->second;
 }
 

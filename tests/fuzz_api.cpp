@@ -32,14 +32,17 @@
 
 namespace {
 constexpr size_t largest_allocation = size_t(256) << 20;
+void* allocate(size_t bytes) { return bytes <= largest_allocation ? std::malloc(bytes ? bytes : 1) : nullptr; }
 void* allocate_or_throw(size_t bytes) {
-  void* p = bytes <= largest_allocation ? std::malloc(bytes ? bytes : 1) : nullptr;
+  void* p = allocate(bytes);
   if (!p) throw std::bad_alloc();
   return p;
 }
 }  // namespace
 void* operator new(size_t bytes) { return allocate_or_throw(bytes); }
 void* operator new[](size_t bytes) { return allocate_or_throw(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }

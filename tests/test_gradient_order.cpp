@@ -1,7 +1,7 @@
 // Gradients have the bits of eager code wherever the tape stands, because cotangents are added in eager's order: random
 // programs with fan-out, calls in calls, results given twice, arguments given back, captured tensors and Variables that
 // are arguments too, control flow, recompute and custom_gradient, eagerly, with calls traced, with the tape inside a
-// traced function and around one. RILL_RANDOM_SEED=n starts at another seed, RILL_RANDOM_COUNT=n runs so many.
+// traced function and around one. RILL_RANDOM_SEED=n starts at another seed, RILL_ORDER_COUNT=n runs so many.
 #include <cstdlib>
 #include <memory>
 #include <random>
@@ -283,7 +283,7 @@ void check(uint64_t seed, const Block& program, Where_ where, bool second) {
 }  // namespace
 
 TEST_CASE("random programs: cotangents are added in eager's order") {
-  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = setting("RILL_RANDOM_COUNT", 150);
+  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = setting("RILL_ORDER_COUNT", 150);
   for (uint64_t seed = first; seed < first + count; ++seed) {
     jit::set_mode(seed % 32 == 0 ? jit::Mode::wait : jit::Mode::off);
     const Block program = Maker(seed).block(3, seed % 3 ? 1 : 2, seed % 2);

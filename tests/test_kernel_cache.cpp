@@ -216,12 +216,12 @@ TEST_CASE("damaged object files are errors, never crashes") {
   for (const auto& e : fs::directory_iterator(folder.path))
     if (e.path().extension() == ".o") object = read_file(e.path());
   REQUIRE(object.size() > 500);
-  CHECK(kernel::load_object(object, "rill_kernel") != nullptr);
-  CHECK_THROWS_AS(kernel::load_object(object, "another"), Error);
+  CHECK(kernel::load_code(object, "rill_kernel") != nullptr);
+  CHECK_THROWS_AS(kernel::load_code(object, "another"), Error);
   int refused = 0;
   const auto attempt = [&](const std::string& bytes) {
     try {
-      kernel::load_object(bytes, "rill_kernel");
+      kernel::load_code(bytes, "rill_kernel");
     } catch (const Error&) {
       ++refused;
     }

@@ -25,6 +25,8 @@ void* allocate_or_throw(size_t n) {
 }  // namespace
 void* operator new(size_t n) { return allocate_or_throw(n); }
 void* operator new[](size_t n) { return allocate_or_throw(n); }
+void* operator new(size_t n, const std::nothrow_t&) noexcept { return std::malloc(n ? n : 1); }
+void* operator new[](size_t n, const std::nothrow_t&) noexcept { return std::malloc(n ? n : 1); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }

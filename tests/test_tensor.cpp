@@ -115,7 +115,7 @@ TEST_CASE("memory is counted, reused and given back") {
   CHECK(after.reserved == before.reserved);  // the same block, ten times
   CHECK(after.allocations == before.allocations + 10);
   release_cached_memory(cpu);
-  CHECK(memory_stats(cpu).reserved < after.reserved);
+  CHECK((memory_stats(cpu).reserved < after.reserved || after.reserved == 0));  // builds under sanitizers keep nothing
   CHECK(has(message_of([] { zeros({int64_t(1) << 60}); }), "bytes"));
 }
 

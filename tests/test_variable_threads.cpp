@@ -17,6 +17,13 @@ using namespace rill;
 
 namespace {
 
+// Under sanitizers, which take tens of times as long, threads meet less often.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int share = 20;
+#else
+constexpr int share = 1;
+#endif
+
 // Runs f(i) on `threads` threads at once, and rethrows what one of them throws.
 template <class F>
 void at_once(int threads, F f) {
@@ -125,7 +132,7 @@ TEST_CASE("two networks", "[.]") {
     return loss;
   });
   const Tensor real = random::normal({32, 2}, {.key = random::Key(9)});
-  constexpr int steps = 300;
+  constexpr int steps = 300 / share;
   std::atomic<int> bad{0};
   at_once(2, [&](int i) {
     for (int k = 0; k < steps; ++k) bad += !isfinite(i ? critic_step(real) : generator_step(real)).item<bool>();
@@ -195,10 +202,10 @@ TEST_CASE("a call sees all that another call assigned, or none of it") {
   read(none), read_and_assign(none);
   at_once(4, [&](int i) {
     if (i == 0) {
-      for (int k = 0; k < 20000; ++k) write(full({64}, k, {.dtype = f64}));
+      for (int k = 0; k < 20000 / share; ++k) write(full({64}, k, {.dtype = f64}));
       done = true;
     } else {
-      for (int k = 0; !done || k < 2000; ++k) {
+      for (int k = 0; !done || k < 2000 / share; ++k) {
         std::optional<GradientTape> tape;
         if (k % 3 == 0) tape.emplace();
         torn += (i == 1 ? read_and_assign(none) : read(none)).item<double>() != 0;
@@ -246,7 +253,7 @@ TEST_CASE("what calls move between Variables is neither lost nor made") {
   });
   std::atomic<int> wrong{0};
   at_once(4, [&](int i) {
-    for (int k = 0; k < 5000; ++k) {
+    for (int k = 0; k < 5000 / share; ++k) {
       std::optional<GradientTape> tape;
       if (k % 4 == 0) tape.emplace();
       const int from = (i + k) % accounts, to = (from + 1 + k % (accounts - 1)) % accounts;
@@ -283,7 +290,7 @@ TEST_CASE("no two draws share a key, whoever draws") {
   auto traced = function("draw", [&](const Tensor& x) { return one() + x; });
   auto twice = function("twice", [&](const Tensor& x) { return stack({one(), one()}) + x; });
   const Tensor zero = zeros({}, {.dtype = u64});
-  constexpr int draws = 3000;
+  constexpr int draws = 3000 / share;
   random::seed(11);
   std::multiset<uint64_t> expected;
   for (int k = 0; k < 5 * draws; ++k) expected.insert(one().item<uint64_t>());

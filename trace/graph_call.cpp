@@ -310,12 +310,10 @@ GraphCall::Backward& GraphCall::backward(Pullback& p, const Arrived& arrived) {
 }
 // --- Calling ---------------------------------------------------------------------------------------------------------
 
-const std::shared_ptr<GraphCall>& GraphCall::silent() {
+std::shared_ptr<GraphCall> GraphCall::silent() {
+  if (std::none_of(traced_.nodes().begin(), traced_.nodes().end(), has_effect)) return shared_from_this();
   std::lock_guard lock(mutex_);
-  if (!silent_) {
-    const bool effects = std::any_of(traced_.nodes().begin(), traced_.nodes().end(), has_effect);
-    silent_ = effects ? std::make_shared<GraphCall>(without_effects(traced_)) : shared_from_this();
-  }
+  if (!silent_) silent_ = std::make_shared<GraphCall>(without_effects(traced_));
   return silent_;
 }
 

@@ -44,7 +44,7 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   Joint differentiate(const Wanted& wanted, const Arrived& arrived) const;
   CustomVjp vjp_of_call(Pullback& p, std::vector<Tensor> inputs, std::vector<Tensor> all, std::vector<int> fresh);
   // The same graph without what prints and asserts.
-  const std::shared_ptr<GraphCall>& silent();
+  std::shared_ptr<GraphCall> silent();
   // Gives results that are an input, or an earlier result, that tensor; gives the numbers of all others.
   std::vector<int> name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results) const;
 
@@ -54,7 +54,7 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   std::shared_ptr<Tiers> tiers_;
   std::mutex mutex_;  // guards what follows
   std::map<Wanted, std::shared_ptr<Pullback>> pullbacks_;
-  std::shared_ptr<GraphCall> silent_;
+  std::shared_ptr<GraphCall> silent_;  // where it has any of those
 };
 
 // Runs the nodes of `g` again through the public way of a call, on `inputs` (one a graph input); gives its results.

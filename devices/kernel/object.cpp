@@ -310,8 +310,4 @@ class Loader {
 
 std::shared_ptr<void> load_code(std::string_view file, std::string_view name) { return Loader(file).load(name); }
 
-void* load_object(std::string_view file, std::string_view name) {
-  return (new std::shared_ptr<void>(load_code(file, name)))->get();
-}
-
 }  // namespace rill::kernel

@@ -10,7 +10,5 @@ namespace rill::kernel {
 // as a copy of the pointer does. Every offset in the file is checked: a file that is damaged, or that asks for what
 // this loader does not know, throws rill::Error.
 std::shared_ptr<void> load_code(std::string_view file, std::string_view name);
-// The same for the life of the process.
-void* load_object(std::string_view file, std::string_view name);
 
 }  // namespace rill::kernel
