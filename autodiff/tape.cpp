@@ -445,7 +445,7 @@ std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, const Sour
     for (int64_t i = 0; i < n; ++i)
       rows.push_back(gradient(target, source, {options.unconnected, cotangent(i), {}}, where));
   }
-  Consumed{*impl_, !persistent.before};
+  const Consumed consumed{*impl_, !persistent.before};
   return rows;
 }
 

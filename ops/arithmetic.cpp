@@ -208,8 +208,8 @@ const Op power_op(spec_of({.name = "power",
                                    return both(
                                        a, [&] { return multiply_no_nan(conj(power_by_x(x, y)), g); },
                                        [&] {
-                                         return multiply_no_nan(
-                                             conj(where(x == 0, 0, z * log(where(x == 0, 1, x)))), g);
+                                         return multiply_no_nan(conj(where(x == 0, 0, z * log(where(x == 0, 1, x)))),
+                                                                g);
                                        });
                                  return both(
                                      a, [&] { return multiply_no_nan(power_by_x(x, y), g); },

@@ -123,7 +123,8 @@ Tensor tensor(const std::vector<T>& v, const Shape& shape, const TensorOptions& 
 // The elements of `v` as a vector.
 template <detail::Element T>
 Tensor tensor(const std::vector<T>& v, const TensorOptions& options = {}, Where where = Where::current()) {
-  return tensor(v, Shape{int64_t(v.size())}, options, where);
+  const Shape shape = {int64_t(v.size())};
+  return tensor(v, shape, options, where);
 }
 // A copy of the shape.numel() elements at `data`, row-major.
 template <class T>

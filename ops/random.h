@@ -67,7 +67,8 @@ struct TruncatedNormalOptions {
   std::optional<Key> key = {};
   std::optional<Device> device = {};
 };
-// Gaussian, given that it lies within the limits. Throws where both lie more than 7 standard deviations out on one side.
+// Gaussian, given that it lies within the limits. Throws where both lie more than 7 standard deviations out on one
+// side.
 Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& options = {}, Where where = Where::current());
 
 // Whole numbers in [low, high). Throws unless low < high and both fit the dtype.

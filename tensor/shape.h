@@ -43,9 +43,9 @@ class Axes : public Dims {
  public:
   using Dims::Dims;
   Axes() = default;
-  Axes(int64_t axis) : Dims({axis}) {}
-  Axes(int axis) : Dims({int64_t(axis)}) {}
-  Axes(Dim axis) : Dims({axis}) {}
+  Axes(int64_t axis) : Dims(1, Dim(axis)) {}
+  Axes(int axis) : Dims(1, Dim(axis)) {}
+  Axes(Dim axis) : Dims(1, axis) {}
   Axes(const Dims& d) : Dims(d) {}
 };
 

@@ -16,9 +16,10 @@ if log.exists():
     for line in log.read_text().splitlines():
         test = json.loads(line)
         output = test.get("stdout", "")
+        name = test["name"].rsplit(":", 1)[-1]  # without suite and project, which some versions of Meson add
         if test["result"] == "SKIP":
             skipped += 1
-            skips.append(f"{test['name']}: {output.strip().splitlines()[-1] if output.strip() else ''}")
+            skips.append(f"{name}: {output.strip().splitlines()[-1] if output.strip() else ''}")
             continue
         good, bad = (1, 0) if test["result"] in ("OK", "EXPECTEDFAIL") else (0, 1)
         if match := re.search(r"^All tests passed \(.* in (\d+) test cases?\)", output, re.M):
@@ -28,13 +29,13 @@ if log.exists():
             good, bad = counts.get("passed", 0), max(bad, counts.get("failed", 0))
             skipped += counts.get("skipped", 0)
         said = re.findall(r"^skipped: (.+)$", output, re.M)
-        skips += [f"{test['name']}: {what}" for what in said]
+        skips += [f"{name}: {what}" for what in said]
         skipped += len(said)
         good -= min(good, len(said))
         passed += good
         failed += bad
         if bad:
-            names.append(f"{test['name']}: {test['result'].lower()}")
+            names.append(f"{name}: {test['result'].lower()}")
 
 for name in skips:
     print(f"skipped  {name}")

@@ -88,7 +88,7 @@ TEST_CASE("crossing calls", "[.]") {
     });
     auto read = function("read", [&](const Tensor& x) { return b + a + x; });
     const Tensor one = tensor(1.0);
-    constexpr int calls = 15000;
+    constexpr int calls = 15000 / share;
     at_once(4, [&](int i) {
       for (int k = 0; k < calls; ++k) {
         std::optional<GradientTape> tape;

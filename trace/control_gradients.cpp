@@ -69,11 +69,11 @@ class Again {
     for (size_t k = 0; k < inputs.size(); ++k)
       if (alike[k] != k) take_for(inputs[k], inputs[alike[k]]);
     choose_targets(interpret(g, inputs));
-    return tape.gradient(targets, wanted, {.unconnected = Unconnected::zero, .output_gradients = seeds});
+    return tape.gradient(targets_, wanted, {.unconnected = Unconnected::zero, .output_gradients = seeds_});
   }
   void seed(const Tensor& target, const Tensor& cotangent) {
-    targets.push_back(target);
-    seeds.push_back(cotangent);
+    targets_.push_back(target);
+    seeds_.push_back(cotangent);
   }
   void output(const Tensor& t) { tracer_.add_output(t); }
   Graph finish() {
@@ -89,7 +89,7 @@ class Again {
 
  private:
   Tracer tracer_;
-  std::vector<Tensor> targets, seeds;
+  std::vector<Tensor> targets_, seeds_;
 };
 
 bool wants_gradient(const VjpArgs& a, size_t operand) {

@@ -37,7 +37,7 @@ Tensors pull_back(const VjpArgs& a) {
   std::vector<Tensor> inputs;
   for (const GraphInput& in : g.inputs) {
     if (in.kind == GraphInput::Kind::variable) inputs.push_back(Variable(in.variable).value());
-    else inputs.push_back(in.argument == 0 ? a.cotangent[0] : a.in[size_t(c.carried + in.argument)]);
+    else inputs.push_back(in.argument == 0 ? a.cotangent[0] : a.in[size_t(c.carried) + size_t(in.argument)]);
   }
   const std::vector<Tensor> given = interpret(g, inputs);
   for (size_t k = 0; k < c.gives.size(); ++k) back[size_t(c.gives[k]) + 1] = given[k];

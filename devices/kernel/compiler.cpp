@@ -218,8 +218,7 @@ Compiled::From obtain(const Kernel& k, const std::string& text, Code& code) {
     try {
       code = load(object);
       return Compiled::From::disk;
-    } catch (const Error&) {
-      // Whole, and yet no good: compiled again.
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): whole, and yet no good, so it is compiled again
     }
   }
   const std::string object = run_compiler(k, fmt::format("{:016x}", std::hash<std::string>()(text)));

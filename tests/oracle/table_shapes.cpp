@@ -102,7 +102,8 @@ static void add_views(Table& t) {
 
 static std::vector<Padding> paddings(const Call& c) {
   std::vector<Padding> out;
-  for (const json& p : c.options.at("widths")) out.push_back({p.at(0).get<int64_t>(), p.at(1).get<int64_t>(), p.at(2).get<int64_t>()});
+  for (const json& p : c.options.at("widths"))
+    out.push_back({p.at(0).get<int64_t>(), p.at(1).get<int64_t>(), p.at(2).get<int64_t>()});
   return out;
 }
 
