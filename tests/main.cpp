@@ -13,7 +13,7 @@ void skip_case(const std::string& reason) {
 
 // Tests ask for more memory than there is; the address sanitizer then gives none, as the system does.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
-// Children of fork() start threads, and calls hold more locks, one for each Variable, than the search for deadlocks can count.
+// Children of fork() start threads. A call holds a lock for each Variable: more than the search for deadlocks takes.
 extern "C" const char* __tsan_default_options() { return "die_after_fork=0:detect_deadlocks=0"; }
 
 int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }
