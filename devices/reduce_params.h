@@ -5,7 +5,7 @@
 
 namespace rill {
 
-// sum, prod, max, min, all, any.
+// sum, prod, max, min, all, any, norm.
 struct ReduceParams {
   Dims axes;  // ascending, none negative, none twice; the axes that go away
   bool keepdims = false;
@@ -86,6 +86,7 @@ struct RandomParams {
   void reduce_min(const KernelArgs& args);    \
   void reduce_all(const KernelArgs& args);    \
   void reduce_any(const KernelArgs& args);    \
+  void reduce_norm(const KernelArgs& args);   \
   void reduce_argmax(const KernelArgs& args); \
   void reduce_argmin(const KernelArgs& args); \
   void cumulate_sum(const KernelArgs& args);  \

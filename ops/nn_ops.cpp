@@ -2,12 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rill/ops/elementwise_records.h"
-#include "rill/ops/ops.h"
+#include "rill/ops/work_dtype.h"
 
 namespace rill {
-
-using elementwise::safe_sqrt;
 
 namespace {
 Tensor as_floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
@@ -108,20 +105,21 @@ Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where) {
 
 Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes, Where where) {
   CallerScope caller(where);
-  const Tensor f = as_floating(x), norm = safe_sqrt(sum(square(f), axes, true));
-  return f * (max_norm / maximum(norm, max_norm));
+  const Tensor w = to_work(x), length = norm(w, {.axis = axes, .keepdims = true});
+  return from_work(w * (max_norm / maximum(length, max_norm)), x.dtype());
 }
 
 Tensor global_norm(const std::vector<Tensor>& tensors, Where where) {
   CallerScope caller(where);
-  Tensor total;
+  std::vector<Tensor> norms;
+  DType result = DType::boolean;
   for (const Tensor& t : tensors) {
     if (!t.defined()) continue;
-    const Tensor squares = sum(square(as_floating(t)));
-    total = total.defined() ? total + squares : squares;
+    result = promote(result, real_of(to_floating(t.dtype())));
+    norms.push_back(norm(to_work(t)));
   }
-  if (!total.defined()) fail("global_norm", "there is no tensor in the list", where);
-  return safe_sqrt(total);
+  if (norms.empty()) fail("global_norm", "there is no tensor in the list", where);
+  return astype(norms.size() == 1 ? norms[0] : norm(stack(norms)), result);
 }
 
 ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, double max_norm, Where where) {

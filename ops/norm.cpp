@@ -1,11 +1,15 @@
 // layer_norm and batch_norm: the numbers of a group (a row; a channel) get mean 0 and variance 1, then a scale and an
 // offset. Mean and variance are outputs as well, which the backward pass needs and batch_norm's users want; gradients
 // flow through all three.
+#include <algorithm>
+#include <cmath>
+
 #include "rill/devices/nn_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/record_row.h"
 #include "rill/ops/samples.h"
+#include "rill/ops/work_dtype.h"
 
 namespace rill {
 
@@ -294,7 +298,7 @@ const Op batch_norm_grad_op({
 });
 
 // The dtype that statistics of `x` are computed in.
-DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+DType wide_dtype(const Tensor& x) { return work_dtype(x.dtype()); }
 
 NormParams params_of(const NormalizeOptions& options, const Tensor& x, std::string_view op, const Where& where) {
   if (!(options.epsilon >= 0))
@@ -308,6 +312,8 @@ Tensors normalise(const Op& op, const Tensor& x, const Tensor& scale, const Tens
   const Tensor a = astype(x, wide, where), s = astype(scale, wide, where), o = astype(offset, wide, where);
   Tensors out = apply(op, {&a, &s, &o}, params_of(options, x, op.name, where), where);
   out[0] = astype(out[0], result, where);
+  if (!is_differentiable(x.dtype()))
+    for (int i : {1, 2}) out[size_t(i)] = astype(out[size_t(i)], result, where);
   return out;
 }
 
@@ -352,17 +358,17 @@ Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& 
   return astype(astype(x, wide) * reshape(factor, channels) + reshape(shift, channels), to_floating(x.dtype()));
 }
 
-Moments moments(const Tensor& x, const Axes& axes, bool keepdims, Where where) {
-  CallerScope caller(where);
-  const Tensor kept = mean(x, axes, true);
-  const Tensor variance = mean(square(x - kept), axes, keepdims);
-  return {keepdims ? kept : reshape(kept, variance.shape()), variance};
-}
-
 Tensor l2_normalize(const Tensor& x, int64_t axis, double epsilon, Where where) {
   CallerScope caller(where);
-  const Tensor floating = astype(x, to_floating(x.dtype()));
-  return floating * rsqrt(maximum(sum(square(floating), Axes(axis), true), epsilon));
+  const Axes axes{normal_axis(axis, x.ndim(), "l2_normalize", where)};
+  const Tensor w = to_work(x);
+  // First to lengths of about 1, which neither squares nor gradients leave; what they are multiplied by is a constant.
+  const bool wide = real_of(w.dtype()) == DType::f64;
+  const Tensor factor =
+      1 / clip(stop_gradient(euclidean_norm(w, axes, true)), wide ? 0x1p-1020 : 0x1p-124, wide ? 0x1p1020 : 0x1p124);
+  const Tensor near = w * factor;
+  const Tensor length = maximum(euclidean_norm(near, axes, true), std::sqrt(std::max(epsilon, 0.0)) * factor);
+  return from_work(near * (1 / length), x.dtype());
 }
 
 }  // namespace rill

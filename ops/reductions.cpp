@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "rill/devices/reduce_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
+#include "rill/ops/work_dtype.h"
 
 namespace rill {
 namespace {
@@ -48,6 +50,7 @@ OutSpecs infer_reduction(const InferArgs& args, DType dtype) {
 }
 OutSpecs infer_sum(const InferArgs& args) { return infer_reduction(args, sum_dtype(args[0].dtype)); }
 OutSpecs infer_truth(const InferArgs& args) { return infer_reduction(args, DType::boolean); }
+OutSpecs infer_norm(const InferArgs& args) { return infer_reduction(args, real_of(to_floating(args[0].dtype))); }
 OutSpecs infer_extreme(const InferArgs& args) {
   OutSpecs out = infer_reduction(args, args[0].dtype);
   for (int64_t axis : args.attrs.as<ReduceParams>().axes)
@@ -87,6 +90,13 @@ Tensors extreme_vjp(const VjpArgs& args) {
   const Tensor hit = astype(x == keep(args, args.out[0]), x.dtype());
   const Tensor count = sum(hit, {.axis = Axes(args.attrs.as<ReduceParams>().axes), .keepdims = true});
   return {hit * multiply_no_nan(1 / count, keep(args, args.cotangent[0]))};  // a NaN is hit nowhere
+}
+
+// x / |x|, which stays within [-1, 1], times the cotangent. At 0 it is 0, and so are its derivatives.
+Tensors norm_vjp(const VjpArgs& args) {
+  const Tensor length = keep(args, args.out[0]);
+  return {multiply_no_nan(args.in[0] / where(length == 0, std::numeric_limits<double>::infinity(), length),
+                          keep(args, args.cotangent[0]))};
 }
 
 OutSpecs infer_arg(const InferArgs& args) {
@@ -227,6 +237,21 @@ const Op any_op({.name = "any",
                  .samples = truth_samples,
                  .exported = {"", "Any"}});
 
+const Op norm_op({.name = "norm",
+                  .doc = "y = sqrt(sum of |x|^2 over the axes); the squares neither overflow nor vanish",
+                  .kind = OpKind::reduction,
+                  .dtypes = plain_set & ~one_of({DType::f16, DType::bf16}),
+                  .infer = infer_norm,
+                  .vjp = norm_vjp,
+                  .saves_in = save(0),
+                  .saves_out = save(0),
+                  .cpu = cpu::reduce_norm,
+                  .ref = ref::reduce_norm,
+                  .wants_contiguous = true,
+                  .samples = sum_samples,
+                  .max_ulp = 4,
+                  .exported = {"ReduceL2", "EuclideanNorm"}});
+
 const Op argmax_op({.name = "argmax",
                     .doc = "y = index of the first largest x along the axis; of the first NaN where there is one",
                     .kind = OpKind::reduction,
@@ -306,16 +331,23 @@ Tensor argmin(const Tensor& x, std::optional<int64_t> axis, bool keepdims, Where
   return arg_reduce(argmin_op, x, axis, keepdims, where);
 }
 
+// Integers of up to 32 bits add up exactly in 64, without a copy of them; wider ones in f64, as in numpy.
 Tensor mean(const Tensor& x, const ReduceOptions& options, Where where) {
   CallerScope caller(where);
-  const DType out = to_floating(x.dtype());
-  const DType in = is_half(out) ? DType::f32 : out;  // sums may leave the range of f16
   const Dims axes = fold_axes(x, options.axis, "mean", where);
   Dim n = 1;
   for (int64_t axis : axes) n *= x.shape()[size_t(axis)];
-  const Tensor wide = in == x.dtype() ? x : astype(x, in);
-  const Tensor y = divide(apply1(sum_op, {&wide}, ReduceParams{axes, options.keepdims}, where), n);
-  return in == out ? y : astype(y, out);
+  const bool exact = !is_differentiable(x.dtype()) && size_of(x.dtype()) <= 4;
+  const Tensor wide = exact ? x : to_work(x);
+  const Tensor total = apply1(sum_op, {&wide}, ReduceParams{axes, options.keepdims}, where);
+  return from_work(divide(exact ? astype(total, DType::f64) : total, n), x.dtype());
+}
+
+Tensor euclidean_norm(const Tensor& x, const Axes& axes, bool keepdims) {
+  const Tensor wide = is_half(x.dtype()) ? astype(x, DType::f32) : x;
+  Dims ascending(axes.begin(), axes.end());
+  std::sort(ascending.begin(), ascending.end());
+  return from_work(apply1(norm_op, {&wide}, ReduceParams{ascending, keepdims}, Where::current()), x.dtype());
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape, Where where) {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "rill/ops/elementwise_records.h"
-#include "rill/ops/ops.h"
+#include "rill/ops/work_dtype.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
@@ -16,12 +16,6 @@ using elementwise::safe_sqrt;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-// f16 and bf16 are squared, exponentiated, ... in f32, whose range holds the results; integers become f32.
-DType work_dtype(DType d) { return is_half(d) ? DType::f32 : to_floating(d); }
-Tensor to_work(const Tensor& x) { return astype(x, work_dtype(x.dtype())); }
-// The result for an operand of dtype `of`.
-Tensor from_work(const Tensor& y, DType of) { return astype(y, is_floating(of) ? of : y.dtype()); }
 
 // The axes made positive; all where there are none.
 Axes every_axis(const Tensor& x, const Axes& axes, std::string_view op, const Where& where) {
@@ -55,6 +49,22 @@ Tensor magnitude_squared(const Tensor& x) {
 Tensor safe_power(const Tensor& x, double p, double zero, double of_zero) {
   const Tensor flat = x == zero;
   return where(flat, of_zero, power(where(flat, 1, x), p));
+}
+
+// A power of two for each vector of such a size, by which its elements are multiplied so that powers of them stay in
+// range.
+Tensor shrinking(const Tensor& size) {
+  const double least = size.dtype() == DType::f64 ? 0x1p-1020 : 0x1p-124;
+  return exp2(-floor(log2(clip(stop_gradient(size), least, 1 / least))));
+}
+// (sum size^p)^(1/p)
+Tensor general_norm(const Tensor& size, double p, const Axes& axes, bool keepdims) {
+  const double of_zero = p > 0 ? 0 : infinity;
+  if (axes.empty()) return size;
+  if (size.size() == 0) return safe_power(fold(sum, size, axes, keepdims), 1 / p, of_zero, 0);
+  const Tensor factor = shrinking(p > 0 ? fold(max, size, axes, true) : fold(min, size, axes, true));
+  const Tensor total = fold(sum, safe_power(size * factor, p, 0, of_zero), axes, keepdims);
+  return safe_power(total, 1 / p, of_zero, 0) / reshape(factor, total.shape());
 }
 
 bool has_nan(DType d) { return is_differentiable(d); }
@@ -115,17 +125,22 @@ Tensor ptp(const Tensor& x, const ReduceOptions& o, Where where) {
 
 Tensor norm(const Tensor& x, const NormOptions& o, Where where) {
   CallerScope caller(where);
-  const Tensor w = to_work(x);
   const Axes axes = every_axis(x, o.axis, "norm", where);
+  if (o.ord == 2) return euclidean_norm(x, axes, o.keepdims);
+  const Tensor size = abs(to_work(x));
   const auto done = [&](const Tensor& y) { return from_work(y, x.dtype()); };
-  if (o.ord == 2) return done(safe_sqrt(fold(sum, magnitude_squared(w), axes, o.keepdims)));
-  const Tensor size = abs(w);
   if (o.ord == infinity) return done(fold(max, size, axes, o.keepdims));
   if (o.ord == -infinity) return done(fold(min, size, axes, o.keepdims));
   if (o.ord == 1) return done(fold(sum, size, axes, o.keepdims));
   if (o.ord == 0) return done(fold(sum, astype(size != 0, size.dtype()), axes, o.keepdims));
-  const double of_zero = o.ord > 0 ? 0 : infinity;
-  return done(safe_power(fold(sum, safe_power(size, o.ord, 0, of_zero), axes, o.keepdims), 1 / o.ord, of_zero, 0));
+  return done(general_norm(size, o.ord, axes, o.keepdims));
+}
+
+Moments moments(const Tensor& x, const Axes& axes, bool keepdims, Where where) {
+  CallerScope caller(where);
+  const Tensor w = to_work(x), kept = mean(w, axes, true);
+  const Tensor variance = mean(square(w - kept), axes, keepdims);
+  return {from_work(keepdims ? kept : reshape(kept, variance.shape()), x.dtype()), from_work(variance, x.dtype())};
 }
 
 // --- Quantiles
@@ -304,6 +319,21 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
   return count_ids(x, n);
 }
 
+namespace {
+// No bin may be empty because two edges are the same number (as numpy; the range is a few ulps wide then).
+void require_ascending(double low, double high, int64_t bins, const Spec& edges, const Where& where) {
+  const double width = (high - low) / double(bins), size = std::max(std::abs(low), std::abs(high));
+  if (width > 4 * size * (edges.dtype == DType::f64 ? 0x1p-52 : 0x1p-23)) return;
+  EagerScope eager;
+  const Tensor e = linspace(low, high, bins + 1, true, {edges.dtype, edges.device});
+  if (!any(slice_axis(e, 0, 1, bins + 1) <= slice_axis(e, 0, 0, bins)).item<bool>()) return;
+  fail("histogram",
+       fmt::format("[{}, {}] cannot be cut into {} bins: neighbouring edges would be the same {}", low, high, bins,
+                   name(edges.dtype)),
+       where);
+}
+}  // namespace
+
 std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions o, Where where) {
   CallerScope caller(where);
   if (o.bins < 1) fail("histogram", fmt::format("`bins` must be positive. got {}", o.bins), where);
@@ -317,6 +347,7 @@ std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions o, Where w
     fail("histogram", fmt::format("range [{}, {}] is not finite or not ascending", low, high), where);
   if (low == high) low -= 0.5, high += 0.5;
   const Tensor edges = linspace(low, high, o.bins + 1, true, {flat.dtype(), x.device()});
+  require_ascending(low, high, o.bins, edges.spec(), where);
   const Tensor bin = searchsorted(edges, flat, true) - 1;
   const Tensor closed = rill::where(flat == slice_axis(edges, 0, o.bins, o.bins + 1), o.bins - 1, bin);
   return {count_ids(rill::where(isnan(flat), -1, closed), o.bins), edges};

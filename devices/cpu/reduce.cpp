@@ -1,8 +1,11 @@
-// Reductions on the CPU: sum, prod, max, min, all, any. Which element is added to which is fixed by the shape and the
-// axes alone; threads, instruction sets and strides do not enter (reduce_tree.h has the rule). Here: which groups of
-// axes fold in which order, which dtype accumulates in which, and the kernels. Start at fold().
+// Reductions on the CPU: sum, prod, max, min, all, any, norm. Which element is added to which is fixed by the shape and
+// the axes alone; threads, instruction sets and strides do not enter (reduce_tree.h has the rule). Here: which groups
+// of axes fold in which order, which dtype accumulates in which, and the kernels. Start at fold().
 #include <algorithm>
+#include <cmath>
 #include <complex>
+#include <limits>
+#include <vector>
 
 #include "rill/devices/cpu/reduce_fold.h"
 #include "rill/devices/reduce_params.h"
@@ -154,6 +157,120 @@ void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops, uint8_t iden
   });
 }
 }  // namespace
+
+// --- The norm --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Squares of every dtype but f64 lie far within the range of f64. Those of large and of small f64 do not: they are
+// added up apart, scaled by powers of two, where a plain sum shows that there are some (Blue: A portable Fortran
+// program to find the Euclidean norm of a vector, 1978; the constants are those of LAPACK's dnrm2).
+enum class Part { all, large, middle, small };
+constexpr double large_from = 0x1p486, small_below = 0x1p-511, shrink = 0x1p-538, enlarge = 0x1p537;
+// Between these, no square that matters to a sum has lost digits.
+constexpr double least_plain_sum = 0x1p-960, greatest_plain_sum = std::numeric_limits<double>::max();
+
+template <class S, Part part>
+void read_squares(const char* x, int64_t stride, int64_t n, double* y) {
+  const S* p = reinterpret_cast<const S*>(x);
+  const auto square = [](const S& element) {
+    const double v = double(element), size = std::abs(v);
+    const bool is_large = size > large_from, is_small = size < small_below;
+    if constexpr (part == Part::large) return is_large ? (v * shrink) * (v * shrink) : 0.0;
+    if constexpr (part == Part::middle) return is_large || is_small ? 0.0 : v * v;
+    if constexpr (part == Part::small) return is_small ? (v * enlarge) * (v * enlarge) : 0.0;
+    return v * v;
+  };
+  if constexpr (std::is_same_v<S, float>)
+    if (stride == 1) return reduce_tables().square_f32(p, n, y);
+  for (int64_t i = 0; i < n; ++i) y[i] = square(p[i * stride]);
+}
+
+// The common case, dense rows: each in pieces of one size.
+template <class S>
+void sum_square_rows(const S* x, int64_t rows, int64_t n, double* sums) {
+  constexpr int64_t piece = 4096;
+  const auto add = [](const S* from, int64_t stride, int64_t count, int64_t length, double* to) {
+    if constexpr (std::is_same_v<S, float>) reduce_tables().square_rows_f32(from, stride, count, length, to);
+    else reduce_tables().square_rows_f64(from, stride, count, length, to);
+  };
+  if (n <= piece)
+    return parallel_for(rows, std::max<int64_t>(1, parallel_grain / std::max<int64_t>(n, 1)),
+                        [&](int64_t begin, int64_t end) { add(x + begin * n, n, end - begin, n, sums + begin); });
+  const int64_t pieces = (n + piece - 1) / piece;
+  std::vector<double> parts(size_t(rows * pieces));
+  parallel_for(rows * pieces, parallel_grain / piece, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % pieces * piece;
+      add(x + i / pieces * n + first, 0, 1, std::min(piece, n - first), &parts[size_t(i)]);
+    }
+  });
+  fold<double>({{rows, pieces, false}, {pieces, 1, true}}, reduce_tables().sum_f64,
+               reinterpret_cast<const char*>(parts.data()), sizeof(double), nullptr, reinterpret_cast<char*>(sums),
+               DType::f64, true);
+}
+
+template <class S, Part part>
+std::vector<double> sum_squares(const KernelArgs& args, bool complex) {
+  FoldAxes axes = fold_axes(args);
+  if (complex) {  // as a real tensor with one more axis of two
+    for (FoldAxis& a : axes) a.stride *= 2;
+    axes.push_back({2, 1, true});
+  }
+  std::vector<double> sums(size_t(args.output().size()));
+  if constexpr (part == Part::all && std::is_floating_point_v<S>) {
+    int64_t rows = 1, n = 1;
+    bool last = true;  // whether the reduced axes are the last ones
+    for (const FoldAxis& a : axes) {
+      last = last && (a.reduced || n == 1);
+      (a.reduced ? n : rows) *= a.size;
+    }
+    if (last) {
+      sum_square_rows(args.in_data<S>(0), rows, n, sums.data());
+      return sums;
+    }
+  }
+  fold<double>(std::move(axes), reduce_tables().sum_f64, args.in_data<char>(0), sizeof(S), read_squares<S, part>,
+               reinterpret_cast<char*>(sums.data()), DType::f64, true);
+  return sums;
+}
+
+double join_parts(double large, double middle, double small) {
+  if (large > 0) return std::sqrt(large + middle * shrink * shrink) / shrink;
+  if (small > 0) {
+    const double a = std::sqrt(middle), b = std::sqrt(small) / enlarge;
+    return middle > 0 ? std::hypot(a, b) : b;
+  }
+  return std::sqrt(middle);
+}
+
+template <class S>
+void norm_of(const KernelArgs& args, bool complex = false) {
+  std::vector<double> norms = sum_squares<S, Part::all>(args, complex);
+  const bool plain = !std::is_same_v<S, double> || std::all_of(norms.begin(), norms.end(), [](double sum) {
+    return !(sum < least_plain_sum || sum > greatest_plain_sum);
+  });
+  if (plain) {
+    for (double& sum : norms) sum = std::sqrt(sum);
+  } else {
+    const std::vector<double> large = sum_squares<S, Part::large>(args, complex),
+                              middle = sum_squares<S, Part::middle>(args, complex),
+                              small = sum_squares<S, Part::small>(args, complex);
+    for (size_t i = 0; i < norms.size(); ++i) norms[i] = join_parts(large[i], middle[i], small[i]);
+  }
+  write(norms.data(), int64_t(norms.size()), args.output().dtype(), args.out_data<char>());
+}
+
+}  // namespace
+
+void reduce_norm(const KernelArgs& args) {
+  visit_dtype(args.input(0).dtype(), [&](auto zero) {
+    using S = decltype(zero);
+    if constexpr (std::is_same_v<S, std::complex<float>>) norm_of<float>(args, true);
+    else if constexpr (std::is_same_v<S, std::complex<double>>) norm_of<double>(args, true);
+    else if constexpr (std::is_arithmetic_v<S>) norm_of<S>(args);
+  });
+}
 
 void reduce_all(const KernelArgs& args) { fold_truth(args, reduce_tables().min_u8, 1); }
 void reduce_any(const KernelArgs& args) { fold_truth(args, reduce_tables().max_u8, 0); }

@@ -204,6 +204,44 @@ void widen(const uint16_t* x, int64_t n, float* y) {
   }
 }
 
+template <class D, class T>
+HWY_INLINE hn::VFromD<D> load_square(D d, const T* x) {
+  const hn::Rebind<T, D> narrow;
+  hn::VFromD<D> v;
+  if constexpr (std::is_same_v<T, double>) v = hn::LoadU(d, x);
+  else v = hn::PromoteTo(d, hn::LoadU(narrow, x));
+  return hn::Mul(v, v);
+}
+
+template <class T>
+void square_rows(const T* x, int64_t stride, int64_t rows, int64_t n, double* out) {
+  const Tag<double> d;
+  constexpr int64_t per = hn::MaxLanes(Tag<double>()), count = min_row_width / per;
+  const int64_t whole = n / min_row_width * min_row_width;
+  HWY_ALIGN double lanes[min_row_width];
+  for (int64_t r = 0; r < rows; ++r, x += stride) {
+    hn::VFromD<decltype(d)> acc[count];
+    for (auto& a : acc) a = hn::Zero(d);
+    for (int64_t i = 0; i < whole; i += min_row_width)
+      for (int64_t k = 0; k < count; ++k) acc[k] = hn::Add(acc[k], load_square(d, x + i + k * per));
+    if (whole < n) {
+      HWY_ALIGN T padded[min_row_width];
+      load_padded<Sum>(x + whole, n - whole, padded);
+      for (int64_t k = 0; k < count; ++k) acc[k] = hn::Add(acc[k], load_square(d, padded + k * per));
+    }
+    for (int64_t k = 0; k < count; ++k) hn::Store(acc[k], d, lanes + k * per);
+    out[r] = fold<Sum>(static_cast<const double*>(lanes));
+  }
+}
+
+void square_f32(const float* x, int64_t n, double* y) {
+  const Tag<double> d;
+  const int64_t per = hn::Lanes(d);
+  int64_t i = 0;
+  for (; i + per <= n; i += per) hn::StoreU(load_square(d, x + i), d, y + i);
+  for (; i < n; ++i) y[i] = double(x[i]) * double(x[i]);
+}
+
 }  // namespace
 
 const ReduceTables* make_reduce_tables() {
@@ -216,7 +254,8 @@ const ReduceTables* make_reduce_tables() {
       loops<Max, int64_t>(),  loops<Min, int64_t>(),       loops<Max, uint64_t>(),
       loops<Min, uint64_t>(), loops<Max, int32_t>(),       loops<Min, int32_t>(),
       loops<Max, uint32_t>(), loops<Min, uint32_t>(),      loops<Max, uint8_t>(),
-      loops<Min, uint8_t>(),  widen<Half, hwy::float16_t>, widen<BFloat16, hwy::bfloat16_t>};
+      loops<Min, uint8_t>(),  widen<Half, hwy::float16_t>, widen<BFloat16, hwy::bfloat16_t>,
+      square_rows<float>,     square_rows<double>,         square_f32};
   return &tables;
 }
 

@@ -33,6 +33,10 @@ struct ReduceTables {
   ReduceLoops<uint8_t> max_u8, min_u8;
   void (*widen_f16)(const uint16_t* x, int64_t n, float* y);
   void (*widen_bf16)(const uint16_t* x, int64_t n, float* y);
+  // out[r] = the sum of x[r * stride + i]^2 for i < n, r < rows, in 32 lanes that are folded like those of `fold`.
+  void (*square_rows_f32)(const float* x, int64_t stride, int64_t rows, int64_t n, double* out);
+  void (*square_rows_f64)(const double* x, int64_t stride, int64_t rows, int64_t n, double* out);
+  void (*square_f32)(const float* x, int64_t n, double* y);  // y[i] = x[i]^2
 };
 // For the machine this runs on.
 const ReduceTables& reduce_tables();

@@ -140,6 +140,26 @@ void reduce_prod(const KernelArgs& args) {
 
 void reduce_max(const KernelArgs& args) { extreme(args, true); }
 void reduce_min(const KernelArgs& args) { extreme(args, false); }
+// In long double, whose exponents are wide enough for the squares of every dtype.
+void reduce_norm(const KernelArgs& args) {
+  visit_dtype(args.input(0).dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!std::is_same_v<T, std::string>) {
+      std::vector<long double> sums(size_t(args.output().size()));
+      for_each_element<T>(args, [&](int64_t out, const T& x) {
+        if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
+          sums[size_t(out)] += std::norm(std::complex<long double>(x));
+        } else {
+          const auto wide = static_cast<long double>(widen(x));
+          sums[size_t(out)] += wide * wide;
+        }
+      });
+      for (long double& sum : sums) sum = std::sqrt(sum);
+      store_all(args, sums);
+    }
+  });
+}
+
 void reduce_all(const KernelArgs& args) { truths(args, true); }
 void reduce_any(const KernelArgs& args) { truths(args, false); }
 

@@ -1,0 +1,22 @@
+// For composites (statistics, norms): the dtype that they compute in, which is rounded to the result's once, and axes as
+// they want them.
+#pragma once
+#include "rill/ops/ops.h"
+
+namespace rill {
+
+// f16 and bf16 are squared, exponentiated, ... in f32, whose range holds the results; integers, as in numpy, in f64,
+// which holds all of 32 bits, so that neither sums nor differences lose what an f32 would.
+inline DType work_dtype(DType d) {
+  return is_half(d) ? DType::f32 : is_differentiable(d) ? d : DType::f64;
+}
+inline Tensor to_work(const Tensor& x) { return astype(x, work_dtype(x.dtype())); }
+// The result for an operand of dtype `of`: of the same dtype, or real, or, of integers, f32.
+inline Tensor from_work(const Tensor& y, DType of) {
+  return is_floating(of) ? astype(y, of) : is_complex(of) ? y : astype(y, DType::f32);
+}
+
+// sqrt(sum of |x|^2) over `axes` (none: |x|), whose squares neither overflow nor vanish; of integers in f32.
+Tensor euclidean_norm(const Tensor& x, const Axes& axes, bool keepdims);
+
+}  // namespace rill
