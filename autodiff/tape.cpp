@@ -233,24 +233,30 @@ void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::
   uint64_t needed = 0;
   for (size_t i = 0; i < e.in_nodes.size(); ++i)
     if (i >= 64 || wanted(i)) needed |= uint64_t(1) << (i & 63);
-  Tensors sums, back;
-  SmallVec<int32_t, 8> first;
-  CotangentSums arrived;
-  const bool adds = !e.op || e.op->call;
-  if (adds) {
-    first = first_alike(e.in_nodes);
-    for (size_t i = 0; i < e.in_nodes.size(); ++i)
-      sums.push_back(wanted(i) && first[i] == int32_t(i) ? std::move(cotangent[e.in_nodes[i]]) : Tensor());
-    arrived = {{sums.data(), sums.size()}, {first.data(), first.size()}};
+  auto apply_rule = [&](const CotangentSums& sums) {
+    return e.op->vjp(
+        VjpArgs{*e.op, e.attrs, {e.in.data(), e.in.size()}, {e.out.data(), e.out.size()}, given, needed, sums});
+  };
+  auto add = [&](std::span<Tensor> terms) {
+    for (size_t i = 0; i < terms.size() && i < e.in_nodes.size(); ++i)
+      if (terms[i].defined() && wanted(i)) accumulate(cotangent[e.in_nodes[i]], std::move(terms[i]));
+  };
+  if (e.op && !e.op->call) {
+    Tensors back = apply_rule({});
+    return add({back.data(), back.size()});
   }
-  if (!e.op) e.custom.rule(given, needed, arrived);
-  else
-    back = e.op->vjp(
-        VjpArgs{*e.op, e.attrs, {e.in.data(), e.in.size()}, {e.out.data(), e.out.size()}, given, needed, arrived});
-  for (size_t i = 0; adds && i < e.in_nodes.size(); ++i)
-    if (wanted(i) && sums[i].defined()) accumulate(cotangent[e.in_nodes[i]], std::move(sums[i]));
-  for (size_t i = 0; i < e.in_nodes.size() && i < back.size(); ++i)
-    if (wanted(i) && back[i].defined()) accumulate(cotangent[e.in_nodes[i]], std::move(back[i]));
+
+  // Rules that add to the sums themselves, in an order of their own.
+  const SmallVec<int32_t, 8> first = first_alike(e.in_nodes);
+  Tensors sums;
+  for (size_t i = 0; i < e.in_nodes.size(); ++i)
+    sums.push_back(wanted(i) && first[i] == int32_t(i) ? std::move(cotangent[e.in_nodes[i]]) : Tensor());
+  const CotangentSums arrived{{sums.data(), sums.size()}, {first.data(), first.size()}};
+  Tensors back;
+  if (e.op) back = apply_rule(arrived);
+  else e.custom.rule(given, needed, arrived);
+  add({sums.data(), sums.size()});
+  add({back.data(), back.size()});
 }
 
 std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
@@ -372,8 +378,9 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
          where);
   for (size_t i = 0; i < targets.size(); ++i) {
     const Tensor& t = targets[i];
-    require_defined("GradientTape.gradient", t, targets.size() == 1 ? "the target" : fmt::format("target {}", i),
-                    where);
+    if (!t.defined())
+      require_defined("GradientTape.gradient", t, targets.size() == 1 ? "the target" : fmt::format("target {}", i),
+                      where);
     if (!is_differentiable(t.dtype()))
       fail("GradientTape.gradient",
            fmt::format("the target is {}: gradients need a floating or complex dtype", to_string(t.spec())), where);
@@ -382,7 +389,7 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
         seed_for(t, options.output_gradients.empty() ? options.output_gradient : options.output_gradients[i], where));
   }
   for (size_t i = 0; i < sources.size(); ++i) {
-    if (!sources[i].variable)
+    if (!sources[i].variable && !sources[i].tensor.defined())
       require_defined("GradientTape.gradient", sources[i].tensor, fmt::format("source {}", i), where);
     source_nodes.push_back(tape.node_of(sources[i]));
   }

@@ -22,7 +22,8 @@ Dims free_axes(int ndim, const Dims& batch, const Dims& contract) {
   return out;
 }
 
-void check_axes(const InferArgs& args, const char* side, int ndim, const Dims& batch, const Dims& contract) {
+// The axes that are named, a bit each: no tensor has more than 64.
+uint64_t named_axes(const InferArgs& args, const char* side, int ndim, const Dims& batch, const Dims& contract) {
   uint64_t seen = 0;
   for (const Dims* axes : {&batch, &contract})
     for (int64_t a : *axes) {
@@ -31,6 +32,7 @@ void check_axes(const InferArgs& args, const char* side, int ndim, const Dims& b
       if (seen >> a & 1) args.reject(fmt::format("axis {} of the {} operand is named twice", a, side));
       seen |= uint64_t(1) << a;
     }
+  return seen;
 }
 
 void check_sizes(const InferArgs& args, const char* what, const Dims& lhs, const Dims& rhs) {
@@ -49,8 +51,8 @@ OutSpecs infer_dot_general(const InferArgs& args) {
   const ContractionParams& p = args.attrs.as<ContractionParams>();
   const Spec &a = args[0], &b = args[1];
   if (a.dtype != b.dtype) args.reject("operands differ in dtype; convert one with astype()");
-  check_axes(args, "left", a.shape.ndim(), p.lhs_batch, p.lhs_contract);
-  check_axes(args, "right", b.shape.ndim(), p.rhs_batch, p.rhs_contract);
+  const uint64_t of_a = named_axes(args, "left", a.shape.ndim(), p.lhs_batch, p.lhs_contract),
+                 of_b = named_axes(args, "right", b.shape.ndim(), p.rhs_batch, p.rhs_contract);
   check_sizes(args, "contracted", p.lhs_contract, p.rhs_contract);
   check_sizes(args, "batch", p.lhs_batch, p.rhs_batch);
   OutSpecs out;
@@ -58,10 +60,10 @@ OutSpecs infer_dot_general(const InferArgs& args) {
   spec.dtype = a.dtype;
   spec.device = a.device;
   for (int64_t axis : p.lhs_batch) spec.shape.push_back(a.shape[size_t(axis)]);
-  for (int64_t axis = 0; axis < a.shape.ndim(); ++axis)
-    if (!has_axis(p.lhs_batch, axis) && !has_axis(p.lhs_contract, axis)) spec.shape.push_back(a.shape[size_t(axis)]);
-  for (int64_t axis = 0; axis < b.shape.ndim(); ++axis)
-    if (!has_axis(p.rhs_batch, axis) && !has_axis(p.rhs_contract, axis)) spec.shape.push_back(b.shape[size_t(axis)]);
+  for (size_t axis = 0; axis < a.shape.size(); ++axis)
+    if (!(of_a >> axis & 1)) spec.shape.push_back(a.shape[axis]);
+  for (size_t axis = 0; axis < b.shape.size(); ++axis)
+    if (!(of_b >> axis & 1)) spec.shape.push_back(b.shape[axis]);
   return out;
 }
 

@@ -36,6 +36,9 @@ class Dim {
   // The value in the call that is traced, seen by nobody: for what is made anew for each size (infer rules).
   constexpr int64_t hint() const { return is_open() ? int64_t(uint64_t(bits_) << tag_bits) >> tag_bits : bits_; }
 
+  // The number of a Dim that is known not to be open, as the sizes of tensors with elements are.
+  constexpr int64_t plain() const { return bits_; }
+
   // For dim_table.cpp: a number of expressions, and whether a value fits beside it.
   static constexpr uint32_t last_number = (1u << 19) - 1;
   static constexpr bool fits(int64_t value) { return int64_t(uint64_t(value) << tag_bits) >> tag_bits == value; }

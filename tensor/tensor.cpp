@@ -50,12 +50,14 @@ std::vector<uint64_t>& blocks_since_mark() {
   static thread_local std::vector<uint64_t> blocks;
   return blocks;
 }
+[[gnu::noinline]] void begin_id_block() {  // rare, and out of line it keeps new_id small
+  next_id = next_id_block.fetch_add(1, std::memory_order_relaxed) * ids_a_block;
+  last_id = next_id + ids_a_block;
+  if (marks) blocks_since_mark().push_back(next_id);
+}
 uint64_t new_id() {
-  if (next_id == last_id) {
-    next_id = next_id_block.fetch_add(1, std::memory_order_relaxed) * ids_a_block;
-    last_id = next_id + ids_a_block;
-    if (marks) blocks_since_mark().push_back(next_id);
-  }
+  if (next_id == last_id) [[unlikely]]
+    begin_id_block();
   return next_id++;
 }
 }  // namespace
@@ -94,7 +96,9 @@ void TensorRep::destroy(TensorRep* r) { delete r; }
 namespace {
 // A tensor with elements has plain sizes.
 void close(Shape& shape) {
-  for (Dim& d : shape) d = int64_t(d);
+  for (Dim& d : shape)
+    if (d.is_open()) [[unlikely]]
+      d = int64_t(d);
 }
 }  // namespace
 
@@ -165,7 +169,7 @@ bool Tensor::is_contiguous() const {
   if (r.trace) return true;  // as stand-ins are, whatever their sizes
   int64_t expected = 1;
   for (size_t i = r.spec.shape.size(); i-- > 0;) {
-    int64_t n = r.spec.shape[i];
+    const int64_t n = r.spec.shape[i].plain();
     if (n == 0) return true;
     if (n != 1 && r.strides[i] != expected) return false;
     expected *= n;

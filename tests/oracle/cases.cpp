@@ -74,6 +74,7 @@ Case read_case(const json& c, const Reader& reader) {
     out.cotangents.push_back(t.is_null() ? Tensor() : reader.tensor(t));
   for (const json& e : c.value("grad", json::array()))
     out.gradients.push_back(e.is_null() ? std::nullopt : std::optional(reader.expected(e)));
+  out.rounds = c.value("rounds", false);
   return out;
 }
 

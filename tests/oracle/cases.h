@@ -5,7 +5,8 @@
 // (little endian), that text, and the elements of all tensors. The text is
 //   {"versions": {...}, "seed": n, "cases": [case, ...]}
 //   case      {"fn": name, "in": [tensor], "opt": {name: number, list or text}, "out": [expected],
-//              "cot": [tensor or null], "grad": [expected or null]}
+//              "cot": [tensor or null], "grad": [expected or null], "rounds": whether traced gradients may have other
+//              bits than eager ones, and are held to "grad"}
 //   tensor    [dtype, shape, offset of its row-major elements behind the text, layout ("" is dense)]
 //   expected  {"t": tensor}, and how far off an element may be: "ulp" units in its last place plus "abs", a number or a
 //             tensor. Without both it must be equal to the sign of zero; any NaN equals any.
@@ -40,6 +41,7 @@ struct Case {
   std::vector<Expected> out;
   Values cotangents;                               // undefined where the output has none
   std::vector<std::optional<Expected>> gradients;  // one an operand, or none at all
+  bool rounds = false;
 };
 
 struct CaseFile {

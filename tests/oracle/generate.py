@@ -26,7 +26,7 @@ import shapes
 import training
 import varied
 from judge import Cases
-from known_differences import is_known
+from known_differences import is_known, rounds
 
 FAMILIES = [
     elementwise,
@@ -75,7 +75,7 @@ def main():
     for family in FAMILIES:
         family.add_all(cases)
     left_out = collections.Counter(reason for c in cases.cases if (reason := is_known(c)))
-    cases.cases = [c for c in cases.cases if not is_known(c)]
+    cases.cases = [{**c, "rounds": True} if rounds(c) else c for c in cases.cases if not is_known(c)]
     cases.cases = sample(cases.cases, options.share, numpy.random.default_rng(options.seed))
     cases.write(
         options.out, {"numpy": numpy.__version__, "scipy": scipy.__version__, "torch": torch.__version__.split("+")[0]}
