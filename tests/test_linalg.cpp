@@ -164,6 +164,32 @@ TEST_CASE("every size finds a kernel that is right") {
   }
 }
 
+TEST_CASE("a matrix by a vector: one sum for each layout and number of threads") {
+  for (DType d : {f32, f64})
+    for (auto [m, k] : {std::pair<int64_t, int64_t>{1, 1}, {1, 40'000}, {2, 7}, {19, 33}, {100, 3001}, {1003, 517}}) {
+      INFO(name(d) << " " << m << " x " << k);
+      const Tensor x = random::normal({m, k}, {.dtype = d, .key = random::Key(3)}),
+                   v = random::normal({k, 1}, {.dtype = d, .key = random::Key(4)});
+      CHECK(error_of(x, v) < (d == f32 ? 1e-6 : 1e-15));
+      const Tensor want = matmul(x, v), by_columns = transpose(transpose(x).contiguous()),
+                   apart = stack({v, v}, 1)(slice(none, none), 0);
+      CHECK(array_equal(matmul(by_columns, v), want));
+      CHECK(array_equal(matmul(x, apart), want));
+      CHECK(array_equal(matmul(transpose(v), transpose(x)), transpose(want)));
+      CHECK(array_equal(matmul(reshape(apart, {k}), by_columns.T()), reshape(want, {m})));
+      CHECK(array_equal(matmul(stack({x, x}), stack({v, v}))(1), want));
+      const int threads = num_threads();
+      set_num_threads(1);
+      const Tensor alone = matmul(x, v);
+      set_num_threads(threads);
+      CHECK(array_equal(alone, want));
+    }
+  // Halves too, which the library multiplies.
+  const Tensor x = random::normal({300, 200}).astype(bf16), v = random::normal({200, 1}).astype(bf16);
+  CHECK(error_of(x, v) < 0.01);
+  CHECK(error_of(transpose(v), v) < 0.01);
+}
+
 TEST_CASE("batches: broadcast, strided, of many and of large matrices") {
   const Tensor x = samples::uniform({3, 1, 20, 30}), y = samples::uniform({5, 30, 10}, -1, 1, 2);
   CHECK(matmul(x, y).shape() == Shape{3, 5, 20, 10});

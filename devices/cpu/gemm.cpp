@@ -222,6 +222,20 @@ bool is_small(const Gemm& g) {
   return (g.m * g.n * g.k <= small_gemm_flops && (dense || g.k * g.n <= small_gemm_pack)) || (dense && g.m <= few_rows);
 }
 
+// A product with one column is one with one row of the transposed matrices: C lies the same.
+bool is_column(const Gemm& g) { return g.n == 1 && g.m > 1; }
+Gemm transposed(const Gemm& g) { return {g.n, g.m, g.k, g.b_n, g.b_k, g.a_k, g.a_m}; }
+// A vector times a matrix whose columns are dense, or a vector.
+bool is_dots(const Gemm& g) { return g.m == 1 && g.k > 0 && (g.n == 1 || (g.b_k == 1 && g.b_n != 1)); }
+// Whether the product is one for gemm_dots or gemm_small, and done.
+template <class T>
+bool run_small(const Gemm& g, const T* a, const T* b, T* c) {
+  if (is_dots(g)) gemm_dots(g, a, b, c);
+  else if (is_small(g)) gemm_small(g, a, b, c);
+  else return false;
+  return true;
+}
+
 // A batch whose matrices are all small, or a type that only the own kernels know.
 template <class T, class F>
 void each_matrix(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c, bool parallel, F&& product) {
@@ -235,19 +249,21 @@ void each_matrix(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* 
 
 template <class T>
 void own_float(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c) {
-  if (is_small(g)) {
-    each_matrix(batch, g, a, b, c, true, [](auto&&... x) { gemm_small(x...); });
+  if (is_small(g) || is_dots(g)) {
+    each_matrix(batch, g, a, b, c, true, [](auto&&... x) { run_small(x...); });
   } else {
     // Many matrices: one a thread. Few: the threads share each. Either way an element's sum is the same.
     each_matrix(batch, g, a, b, c, batch >= 4 * num_threads(), [](auto&&... x) { gemm_blocked(x...); });
   }
 }
 
-bool run_onednn(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c) {
+// `may_pack`: b is the op's second operand, which may be packed once for all calls.
+bool run_onednn(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c,
+                bool may_pack) {
   const DType dtype = args.output().dtype();
 #ifdef RILL_HAVE_ONEDNN
   const void* const slots[] = {a.data, b.data, c};
-  if (batch == 1 && gemm_packed({dtype, 1, 0, 0, g}, slots, args)) return true;
+  if (may_pack && batch == 1 && gemm_packed({dtype, 1, 0, 0, g}, slots, args)) return true;
 #endif
   int64_t a_stride, b_stride;
   if (a.batch_stride(a_stride) && b.batch_stride(b_stride) && (a_stride != 0 || b_stride != 0 || batch == 1))
@@ -268,9 +284,9 @@ bool small_plain(const KernelArgs& args, const ContractionParams& p) {
     return false;
   const Gemm g{a.spec.shape[0], b.spec.shape[1], a.spec.shape[1], a.strides[0],
                a.strides[1],    b.strides[0],    b.strides[1]};
-  if (!is_small(g)) return false;
-  gemm_small(g, args.in_data<float>(0), args.in_data<float>(1), args.out_data<float>());
-  return true;
+  if (is_column(g))
+    return run_small(transposed(g), args.in_data<float>(1), args.in_data<float>(0), args.out_data<float>());
+  return run_small(g, args.in_data<float>(0), args.in_data<float>(1), args.out_data<float>());
 }
 
 }  // namespace
@@ -282,10 +298,14 @@ void dot_general(const KernelArgs& args) {
   if (out.size() == 0) return;
   const DType dtype = out.dtype();
   const bool half = is_half(dtype);
-  const Side a = look_at(args.input(0), p.lhs_batch, p.lhs_contract, half || dtype == DType::f32);
-  const Side b = look_at(args.input(1), p.rhs_batch, p.rhs_contract, half || dtype == DType::f32);
-  const Gemm g{a.free.size,       b.free.size,       a.contract.size, a.free.stride,
-               a.contract.stride, b.contract.stride, b.free.stride};
+  Side a = look_at(args.input(0), p.lhs_batch, p.lhs_contract, half || dtype == DType::f32);
+  Side b = look_at(args.input(1), p.rhs_batch, p.rhs_contract, half || dtype == DType::f32);
+  Gemm g{a.free.size, b.free.size, a.contract.size, a.free.stride, a.contract.stride, b.contract.stride, b.free.stride};
+  const bool turned = is_column(g);
+  if (turned) {
+    std::swap(a, b);
+    g = transposed(g);
+  }
   void* c = out.mutable_rep()->data;
   if (g.k == 0) {
     std::memset(c, 0, size_t(out.size()) * size_of(dtype));
@@ -295,9 +315,10 @@ void dot_general(const KernelArgs& args) {
 
   // Which kernel.
   if (half) {
-    if (deterministic() || !run_onednn(args, batch, g, a, b, c)) through_f32(args, dot_general);
+    if (deterministic() || g.m * g.n == 1 || !run_onednn(args, batch, g, a, b, c, !turned))
+      through_f32(args, dot_general);
   } else if (dtype == DType::f32) {
-    if (is_small(g) || deterministic() || !run_onednn(args, batch, g, a, b, c))
+    if (turned || is_small(g) || is_dots(g) || deterministic() || !run_onednn(args, batch, g, a, b, c, true))
       own_float(batch, g, a, b, static_cast<float*>(c));
   } else if (dtype == DType::f64) {
     own_float(batch, g, a, b, static_cast<double*>(c));
@@ -321,7 +342,7 @@ bool dot_general_with_tail(const KernelArgs& args, std::span<const TailStep> ste
   const Side b = look_at(args.input(1), p.rhs_batch, p.rhs_contract, true);
   const Gemm g{a.free.size,       b.free.size,       a.contract.size, a.free.stride,
                a.contract.stride, b.contract.stride, b.free.stride};
-  if (g.k == 0 || is_small(g)) return false;
+  if (g.k == 0 || is_small(g) || is_column(g) || is_dots(g)) return false;
   SmallVec<const void*, 8> slots{a.data, b.data, out.mutable_rep()->data};
   for (size_t i = 0; i < steps.size(); ++i) slots.push_back(args.input(int(i) + 2).rep()->data);
   const MatmulContext context{DType::f32, 1, 0, 0, g, steps};

@@ -1,8 +1,9 @@
 // C = A B on the CPU: rill's own register-tiled kernels (gemm_tiles.cpp, Highway) and oneDNN's behind one description.
 //
 // The own kernels serve what oneDNN does not: matrices so small that its 2 to 4 us a call would dominate, A of few
-// rows, f64, and set_deterministic(true), where no element's sum may depend on the number of threads. Every element of
-// C is summed in order of k, in blocks whose borders depend on the sizes alone. gemm.cpp chooses.
+// rows, vectors (gemm_dots.cpp), f64, and set_deterministic(true), where no element's sum may depend on the number of
+// threads. Every element of C is summed in order of k, in blocks whose borders depend on the sizes alone. gemm.cpp
+// chooses.
 #pragma once
 #include <cstdint>
 
@@ -24,6 +25,9 @@ inline constexpr int64_t few_rows = 6;
 // or the columns where there are few rows.
 void gemm_small(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_small(const Gemm& g, const double* a, const double* b, double* c);
+// One row of C (m == 1), where B's columns are dense (b_k == 1) or there is one.
+void gemm_dots(const Gemm& g, const float* a, const float* b, float* c);
+void gemm_dots(const Gemm& g, const double* a, const double* b, double* c);
 // Any size: packs blocks of A and B for the caches and uses every thread.
 void gemm_blocked(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_blocked(const Gemm& g, const double* a, const double* b, double* c);
