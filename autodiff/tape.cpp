@@ -308,7 +308,7 @@ void GradientTape::watch(const Tensor& x, Where where) {
   impl_->watch(x);
 }
 void GradientTape::watch(const Variable& v, Where where) {
-  if (!is_differentiable(v.dtype()))
+  if (!is_differentiable(v.dtype(where)))
     fail("GradientTape.watch",
          fmt::format("variable '{}' ({}) cannot be watched: gradients need a floating or complex dtype", v.name(),
                      name(v.dtype())),
@@ -375,6 +375,14 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
     fail("GradientTape.gradient",
          fmt::format("{} output_gradients for {} targets. give one each", options.output_gradients.size(),
                      targets.size()),
+         where);
+  if (options.output_gradient.defined() && !options.output_gradients.empty())
+    fail("GradientTape.gradient",
+         "output_gradient and output_gradients are both given. give the one for a single target, the other for several",
+         where);
+  if (options.output_gradient.defined() && targets.size() > 1)
+    fail("GradientTape.gradient",
+         fmt::format("output_gradient is given for {} targets. give output_gradients, one each", targets.size()),
          where);
   for (size_t i = 0; i < targets.size(); ++i) {
     const Tensor& t = targets[i];
@@ -456,8 +464,17 @@ std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, const Sour
   return rows;
 }
 
+namespace {
+void refuse_output_gradients(std::string_view op, const GradientOptions& options, const Where& where) {
+  if (options.output_gradient.defined() || !options.output_gradients.empty())
+    fail(op, "an output gradient is given, but a Jacobian has one row for each element of the target. leave it out",
+         where);
+}
+}  // namespace
+
 Tensor GradientTape::jacobian(const Tensor& target, const Source& source, const GradientOptions& options, Where where) {
   CallerScope caller(where);
+  refuse_output_gradients("GradientTape.jacobian", options, where);
   require_defined("GradientTape.jacobian", target, "the target", where);
   int64_t n = target.size();
   Tensor units = eye(n, n, 0, {.dtype = target.dtype(), .device = target.device()});
@@ -472,6 +489,7 @@ Tensor GradientTape::jacobian(const Tensor& target, const Source& source, const 
 Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source, const GradientOptions& options,
                                     Where where) {
   CallerScope caller(where);
+  refuse_output_gradients("GradientTape.batch_jacobian", options, where);
   require_defined("GradientTape.batch_jacobian", target, "the target", where);
   require_defined("GradientTape.batch_jacobian", source, "the source", where);
   if (target.ndim() < 1 || source.ndim() < 1 || target.shape()[0] != source.shape()[0])

@@ -9,13 +9,14 @@
 
 namespace rill::detail {
 
-Tensor fresh(const Tensor& x) { return identity(x); }
+Tensor fresh(const Tensor& x, const Where& where) { return identity(x, where); }
 
 void require_defined(std::string_view op, const Tensor& t, std::string_view what, const Where& where) {
   if (!t.defined()) fail(op, fmt::format("{} is an undefined tensor. assign a value to it first", what), where);
 }
 
 void require_scalar(std::string_view op, const Tensor& y, const Where& where) {
+  require_defined(op, y, "what the function gives", where);
   if (y.size() != 1)
     fail(op,
          fmt::format("the function gives {}, and a gradient needs one number. sum() it, or use jacrev()",
@@ -45,7 +46,7 @@ Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tens
                      to_string(x.spec())),
          where);
   GradientTape second({.watch_variables = false});
-  Tensor u = fresh(zeros_like(y));
+  Tensor u = fresh(zeros_like(y), where);
   second.watch(u);
   Tensor g = tape.gradient(y, x, {.unconnected = Unconnected::zero, .output_gradient = u});
   return second.gradient(g, u, {.unconnected = Unconnected::zero, .output_gradient = tangent});
@@ -54,7 +55,7 @@ Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tens
 Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where) {
   CallerScope caller(where);
   GradientTape tape({.persistent = true, .watch_variables = false});
-  Tensor v = fresh(x);
+  Tensor v = fresh(x, where);
   tape.watch(v);
   Tensor y = f(v);
   Shape shape = y.shape();

@@ -10,8 +10,23 @@
 namespace rill {
 
 namespace detail {
+// f(x...), with the user's line where f is a function that takes one: a traced or a public one. (What takes anything,
+// such as a generic lambda, is not asked.)
+template <class F>
+inline constexpr bool takes_place = requires {
+  typename std::remove_cvref_t<F>::TakesPlace;
+} || (std::is_pointer_v<std::decay_t<F>> && std::is_function_v<std::remove_pointer_t<std::decay_t<F>>>);
+template <class F, class... A>
+decltype(auto) call_at(const Where& where, F&& f, A&&... x) {
+  if constexpr (takes_place<F>) {
+    if constexpr (std::is_invocable_v<F&, A..., Where>) return f(std::forward<A>(x)..., where);
+    else return f(std::forward<A>(x)...);
+  } else {
+    return f(std::forward<A>(x)...);
+  }
+}
 // `x` as a new tensor, so that what the callable captured of it stays a constant.
-Tensor fresh(const Tensor& x);
+Tensor fresh(const Tensor& x, const Where& where);
 Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tensor& tangent, const Where& where);
 Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where);
 Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where);
@@ -29,11 +44,12 @@ Tensor run_recompute(const Callback<Tensor(std::span<const Tensor>)>& f, std::ve
 // value_and_grad(f)(x, rest...) -> {f(x, rest...), its gradient by x}. f must give a scalar.
 template <class F>
 auto value_and_grad(F f, Where where = Where::current()) {
+  detail::require_callable("grad", f, "the function", where);
   return [f = std::move(f), where](const Tensor& x, const auto&... rest) {
     GradientTape tape({.watch_variables = false});
-    Tensor v = detail::fresh(x);
+    Tensor v = detail::fresh(x, where);
     tape.watch(v, where);
-    Tensor y = f(v, rest...);
+    Tensor y = detail::call_at(where, f, v, rest...);
     detail::require_scalar("grad", y, where);
     return std::pair<Tensor, Tensor>(y, tape.gradient(y, v, {.unconnected = Unconnected::zero}, where));
   };
@@ -49,10 +65,11 @@ auto grad(F f, Where where = Where::current()) {
 // vjp(f, x) -> {f(x), a callable from a cotangent of f(x) to one of x, which may be called many times}.
 template <class F>
 auto vjp(F&& f, const Tensor& x, Where where = Where::current()) {
+  detail::require_callable("vjp", f, "the function", where);
   auto tape = Shared<GradientTape>::make(TapeOptions{.persistent = true, .watch_variables = false});
-  Tensor v = detail::fresh(x);
+  Tensor v = detail::fresh(x, where);
   tape->watch(v, where);
-  Tensor y = f(v);
+  Tensor y = detail::call_at(where, f, v);
   tape->stop();
   return std::pair(y, Callback<Tensor(const Tensor&)>([tape, y, v, where](const Tensor& cotangent) {
                      detail::require_defined("vjp", cotangent, "the cotangent", where);
@@ -65,10 +82,11 @@ auto vjp(F&& f, const Tensor& x, Where where = Where::current()) {
 // cotangent.
 template <class F>
 std::pair<Tensor, Tensor> jvp(F&& f, const Tensor& x, const Tensor& tangent, Where where = Where::current()) {
+  detail::require_callable("jvp", f, "the function", where);
   GradientTape tape({.persistent = true, .watch_variables = false});
-  Tensor v = detail::fresh(x);
+  Tensor v = detail::fresh(x, where);
   tape.watch(v, where);
-  Tensor y = f(v);
+  Tensor y = detail::call_at(where, f, v);
   return {y, detail::jvp_from(y, tape, v, tangent, where)};
 }
 
@@ -76,18 +94,20 @@ std::pair<Tensor, Tensor> jvp(F&& f, const Tensor& x, const Tensor& tangent, Whe
 // one with fewer. They agree up to rounding.
 template <class F>
 auto jacrev(F f, Where where = Where::current()) {
+  detail::require_callable("jacrev", f, "the function", where);
   return [f = std::move(f), where](const Tensor& x, const auto&... rest) {
     GradientTape tape({.watch_variables = false});
-    Tensor v = detail::fresh(x);
+    Tensor v = detail::fresh(x, where);
     tape.watch(v, where);
-    Tensor y = f(v, rest...);
+    Tensor y = detail::call_at(where, f, v, rest...);
     return tape.jacobian(y, v, {.unconnected = Unconnected::zero}, where);
   };
 }
 template <class F>
 auto jacfwd(F f, Where where = Where::current()) {
+  detail::require_callable("jacfwd", f, "the function", where);
   return [f = std::move(f), where](const Tensor& x, const auto&... rest) {
-    return detail::forward_jacobian([&](const Tensor& v) { return f(v, rest...); }, x, where);
+    return detail::forward_jacobian([&](const Tensor& v) { return detail::call_at(where, f, v, rest...); }, x, where);
   };
 }
 // hessian(f)(x) -> second derivatives of a scalar function, of shape x.shape + x.shape.
@@ -100,10 +120,11 @@ auto hessian(F f, Where where = Where::current()) {
 // Throws where the arguments' first axes differ.
 template <class F>
 auto vmap(F f, Where where = Where::current()) {
+  detail::require_callable("vmap", f, "the function", where);
   return [f = std::move(f), where](const Tensor& x, const auto&... more) {
     std::vector<Tensor> rows;
     (detail::require_same_rows(x, static_cast<const Tensor&>(more), where), ...);
-    for (int64_t i = 0; i < x.dim(0, where); ++i) rows.push_back(f(x(i), more(i)...));
+    for (int64_t i = 0; i < x.dim(0, where); ++i) rows.push_back(detail::call_at(where, f, x(i), more(i)...));
     return detail::stack_rows(std::move(rows), x, where);
   };
 }
@@ -114,9 +135,11 @@ auto vmap(F f, Where where = Where::current()) {
 // computed for it, each as the op that it is. While tracing, the rule is called once, to see its ops.
 template <class F>
 auto custom_gradient(F f, Where where = Where::current()) {
+  detail::require_callable("custom_gradient", f, "the function", where);
   return [f = std::move(f), where](const auto&... x) {
     auto run = [&]() -> std::pair<Tensor, detail::GradientRule> {
       auto [value, rule] = f(static_cast<const Tensor&>(x)...);
+      detail::require_callable("custom_gradient", rule, "the rule", where);
       return {value, [rule = std::move(rule)](const Tensor& g) { return detail::as_list(rule(g)); }};
     };
     return detail::run_custom(run, {&static_cast<const Tensor&>(x)...}, where);
@@ -129,10 +152,11 @@ auto custom_gradient(F f, Where where = Where::current()) {
 // graph's plan says what is kept, and where several tapes record, it is f itself.
 template <class F>
 auto recompute(F f, Where where = Where::current()) {
+  detail::require_callable("recompute", f, "the function", where);
   return [f = std::move(f), where](const auto&... x) {
-    auto call = [f](std::span<const Tensor> in) {
+    auto call = [f, where](std::span<const Tensor> in) {
       return [&]<size_t... i>(std::index_sequence<i...>) {
-        return Tensor(f(in[i]...));
+        return Tensor(detail::call_at(where, f, in[i]...));
       }(std::make_index_sequence<sizeof...(x)>());
     };
     return detail::run_recompute(call, {static_cast<const Tensor&>(x)...}, where);

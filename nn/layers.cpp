@@ -2,6 +2,7 @@
 #include "rill/nn/layers.h"
 
 #include "rill/ops/apply.h"
+#include "rill/ops/option_checks.h"
 #include "rill/tensor/limits.h"
 
 namespace rill::nn {
@@ -10,11 +11,20 @@ namespace {
 
 // A Variable of layer `layer`, made for real even while a function is traced: its first value is no part of the graph.
 Variable make_variable(const std::string& layer, const std::string& name, const Initializer& initializer,
-                       const Shape& shape, bool is_trainable = true) {
-  if (!initializer) fail(layer, "the initializer of " + name + " is empty");
+                       const Shape& shape, const Where& where, bool is_trainable = true) {
+  CallerScope caller(where);
+  if (!initializer) fail(layer, "the initializer of " + name + " is empty", where);
   EagerScope eager;
   NameScope scope(layer);
-  return Variable(initializer(shape), VariableOptions{.name = name, .trainable = is_trainable});
+  require_sound_size(layer, Spec{shape, f32, false, {}}, where);
+  const Tensor first = initializer(shape);
+  if (!first.defined() || first.shape() != shape)
+    fail(layer,
+         "the initializer of " + name + " gives " +
+             (first.defined() ? to_string(first.spec()) : "an undefined tensor") + ", and its shape must be " +
+             to_string(shape),
+         where);
+  return Variable(first, VariableOptions{.name = name, .trainable = is_trainable});
 }
 
 Tensor finish(const Tensor& y, const std::optional<Variable>& bias, Activation activation, const Where& where) {
@@ -27,10 +37,18 @@ std::vector<Variable> with_bias(const Variable& kernel, const std::optional<Vari
 }
 
 // {height, width} of a window given as one number or two.
-Dims both(const Dims& window, std::string_view op) {
+Dims both(const Dims& window, std::string_view op, const Where& where) {
+  for (int64_t size : window) require_option(size >= 1, op, "a size of the window", size, "1 or more", where);
   if (window.size() == 1) return {window[0], window[0]};
-  if (window.size() != 2) fail(op, "a window has 1 or 2 sizes but " + std::to_string(window.size()) + " are given");
+  if (window.size() != 2)
+    fail(op, "a window has 1 or 2 sizes but " + std::to_string(window.size()) + " are given", where);
   return window;
+}
+
+// Steps, one for all axes of space or one each.
+const Dims& checked_steps(const Dims& steps, std::string_view op, std::string_view option, const Where& where) {
+  for (int64_t step : steps) require_option(step >= 1, op, option, step, "1 or more", where);
+  return steps;
 }
 
 }  // namespace
@@ -44,11 +62,11 @@ std::vector<Variable> trainable(const std::vector<Variable>& variables) {
 
 // --- Dense -----------------------------------------------------------------------------------------------------------
 
-Dense::Dense(int64_t in, int64_t out, const DenseOptions& options)
+Dense::Dense(int64_t in, int64_t out, const DenseOptions& options, Where where)
     : name(options.name),
-      kernel(make_variable(name, "kernel", options.kernel_initializer, {in, out})),
+      kernel(make_variable(name, "kernel", options.kernel_initializer, {in, out}, where)),
       activation(options.activation) {
-  if (options.use_bias) bias = make_variable(name, "bias", options.bias_initializer, {out});
+  if (options.use_bias) bias = make_variable(name, "bias", options.bias_initializer, {out}, where);
 }
 
 Tensor Dense::operator()(const Tensor& x, Mode, Where where) const {
@@ -62,19 +80,29 @@ std::vector<Variable> Dense::variables() const { return with_bias(kernel, bias);
 // --- Convolution and pooling -----------------------------------------------------------------------------------------
 
 namespace {
-int64_t checked_groups(int64_t groups) {
-  if (groups < 1) fail("Conv2D", "the number of groups is " + std::to_string(groups) + ". it must be 1 or more");
+int64_t checked_groups(int64_t groups, int64_t in, int64_t out, const Where& where) {
+  require_option(groups >= 1, "Conv2D", "groups", groups, "1 or more", where);
+  if (in % groups != 0 || out % groups != 0)
+    fail("Conv2D",
+         std::to_string(in) + " channels in and " + std::to_string(out) + " out do not both divide into " +
+             std::to_string(groups) + " groups",
+         where);
   return groups;
 }
 }  // namespace
 
-Conv2D::Conv2D(int64_t in, int64_t out, const Dims& window, const Conv2DOptions& o)
+Conv2D::Conv2D(int64_t in, int64_t out, const Dims& window, const Conv2DOptions& o, Where where)
     : name(o.name),
       kernel(make_variable(name, "kernel", o.kernel_initializer,
-                           {both(window, "Conv2D")[0], both(window, "Conv2D")[1], in / checked_groups(o.groups), out})),
+                           {both(window, "Conv2D", where)[0], both(window, "Conv2D", where)[1],
+                            in / checked_groups(o.groups, in, out, where), out},
+                           where)),
       activation(o.activation),
-      options{.strides = o.strides, .padding = o.padding, .dilation = o.dilation, .groups = o.groups} {
-  if (o.use_bias) bias = make_variable(name, "bias", o.bias_initializer, {out});
+      options{.strides = checked_steps(o.strides, "Conv2D", "a stride", where),
+              .padding = o.padding,
+              .dilation = checked_steps(o.dilation, "Conv2D", "a dilation", where),
+              .groups = o.groups} {
+  if (o.use_bias) bias = make_variable(name, "bias", o.bias_initializer, {out}, where);
 }
 
 Tensor Conv2D::operator()(const Tensor& x, Mode, Where where) const {
@@ -85,16 +113,20 @@ Tensor Conv2D::operator()(const Tensor& x, Mode, Where where) const {
 
 std::vector<Variable> Conv2D::variables() const { return with_bias(kernel, bias); }
 
-MaxPool2D::MaxPool2D(const Dims& window, const Pool2DOptions& options)
-    : window(both(window, "MaxPool2D")), options(options) {}
+MaxPool2D::MaxPool2D(const Dims& window, const Pool2DOptions& options, Where where)
+    : window(both(window, "MaxPool2D", where)), options(options) {
+  checked_steps(options.strides, "MaxPool2D", "a stride", where);
+}
 
 Tensor MaxPool2D::operator()(const Tensor& x, Mode, Where where) const {
   NameScope scope(options.name);
   return max_pool(x, window, {.strides = options.strides, .padding = options.padding}, where);
 }
 
-AvgPool2D::AvgPool2D(const Dims& window, const Pool2DOptions& options)
-    : window(both(window, "AvgPool2D")), options(options) {}
+AvgPool2D::AvgPool2D(const Dims& window, const Pool2DOptions& options, Where where)
+    : window(both(window, "AvgPool2D", where)), options(options) {
+  checked_steps(options.strides, "AvgPool2D", "a stride", where);
+}
 
 Tensor AvgPool2D::operator()(const Tensor& x, Mode, Where where) const {
   NameScope scope(options.name);
@@ -103,7 +135,9 @@ Tensor AvgPool2D::operator()(const Tensor& x, Mode, Where where) const {
 
 // --- Without parameters ----------------------------------------------------------------------------------------------
 
-Dropout::Dropout(double rate, std::string name) : rate(rate), name(std::move(name)) {}
+Dropout::Dropout(double rate, std::string name, Where where) : rate(rate), name(std::move(name)) {
+  require_share("Dropout", "rate", rate, where);
+}
 
 Tensor Dropout::operator()(const Tensor& x, Mode mode, Where where) const {
   NameScope scope(name);
@@ -114,12 +148,16 @@ Tensor Flatten::operator()(const Tensor& x, Mode, Where where) const { return fl
 
 // --- Normalisation ---------------------------------------------------------------------------------------------------
 
-BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options)
+BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options, Where where)
     : options(options),
-      scale(make_variable(options.name, "scale", constant(1), {channels})),
-      offset(make_variable(options.name, "offset", constant(0), {channels})),
-      mean(make_variable(options.name, "mean", constant(0), {channels}, false)),
-      variance(make_variable(options.name, "variance", constant(1), {channels}, false)) {}
+      scale(make_variable(options.name, "scale", constant(1), {channels}, where)),
+      offset(make_variable(options.name, "offset", constant(0), {channels}, where)),
+      mean(make_variable(options.name, "mean", constant(0), {channels}, where, false)),
+      variance(make_variable(options.name, "variance", constant(1), {channels}, where, false)) {
+  require_option(options.momentum >= 0 && options.momentum <= 1, "BatchNorm", "momentum", options.momentum, "in [0, 1]",
+                 where);
+  require_not_negative("BatchNorm", "epsilon", options.epsilon, where);
+}
 
 Tensor BatchNorm::operator()(const Tensor& x, Mode mode, Where where) const {
   CallerScope caller(where);
@@ -136,12 +174,15 @@ Tensor BatchNorm::operator()(const Tensor& x, Mode mode, Where where) const {
 
 std::vector<Variable> BatchNorm::variables() const { return {scale, offset, mean, variance}; }
 
-LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options)
+LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options, Where where)
     : options(options),
-      scale(make_variable(options.name, "scale", constant(1), shape)),
-      offset(make_variable(options.name, "offset", constant(0), shape)) {}
+      scale(make_variable(options.name, "scale", constant(1), shape, where)),
+      offset(make_variable(options.name, "offset", constant(0), shape, where)) {
+  require_not_negative("LayerNorm", "epsilon", options.epsilon, where);
+}
 
 Tensor LayerNorm::operator()(const Tensor& x, Mode, Where where) const {
+  CallerScope caller(where);
   NameScope scope(options.name);
   return layer_norm(x, scale, offset, {-int64_t(scale.shape().size()), options.epsilon}, where);
 }
@@ -150,10 +191,11 @@ std::vector<Variable> LayerNorm::variables() const { return {scale, offset}; }
 
 // --- Embedding -------------------------------------------------------------------------------------------------------
 
-Embedding::Embedding(int64_t count, int64_t size, const EmbeddingOptions& options)
-    : name(options.name), table(make_variable(name, "table", options.initializer, {count, size})) {}
+Embedding::Embedding(int64_t count, int64_t size, const EmbeddingOptions& options, Where where)
+    : name(options.name), table(make_variable(name, "table", options.initializer, {count, size}, where)) {}
 
 Tensor Embedding::operator()(const Tensor& ids, Mode, Where where) const {
+  CallerScope caller(where);
   NameScope scope(name);
   return embedding_lookup(table, ids, where);
 }
@@ -163,13 +205,14 @@ std::vector<Variable> Embedding::variables() const { return {table}; }
 // --- Attention -------------------------------------------------------------------------------------------------------
 
 namespace {
-Dense projection(const MultiHeadAttentionOptions& o, int64_t in, int64_t out, const std::string& name) {
+Dense projection(const MultiHeadAttentionOptions& o, int64_t in, int64_t out, const std::string& name,
+                 const Where& where) {
   NameScope scope(o.name);
   DenseOptions options;
   options.use_bias = o.use_bias;
   options.kernel_initializer = o.kernel_initializer;
   options.name = name;
-  return Dense(in, out, options);
+  return Dense(in, out, options, where);
 }
 int64_t checked_heads(int64_t width, int64_t heads, const Where& where) {
   if (heads < 1 || width % heads != 0)
@@ -184,8 +227,8 @@ MultiHeadAttention::MultiHeadAttention(int64_t width, int64_t heads_, const Mult
     : name(o.name),
       heads(checked_heads(width, heads_, where)),
       causal(o.causal),
-      qkv(projection(o, width, 3 * width, "qkv")),
-      output(projection(o, width, width, "output")) {}
+      qkv(projection(o, width, 3 * width, "qkv", where)),
+      output(projection(o, width, width, "output", where)) {}
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, Mode mode, Where where) const {
   CallerScope caller(where);

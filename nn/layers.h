@@ -3,7 +3,8 @@
 // Variables and of its nodes in a traced graph.
 //
 // Whatever has `Tensor operator()(const Tensor&, Mode, Where) const` and `std::vector<Variable> variables() const` is a
-// layer and may stand in a Sequential; so may a function of a tensor, such as relu.
+// layer and may stand in a Sequential; so may a function of a tensor, such as relu. Constructors throw where sizes or
+// options make no sense.
 #pragma once
 #include <concepts>
 #include <functional>
@@ -13,6 +14,7 @@
 
 #include "rill/nn/initializers.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/callback.h"
 
 namespace rill::nn {
 
@@ -36,7 +38,7 @@ struct DenseOptions {
 // activation(x kernel + bias): [..., in] to [..., out].
 class Dense {
  public:
-  Dense(int64_t in, int64_t out, const DenseOptions& options = {});
+  Dense(int64_t in, int64_t out, const DenseOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
 
@@ -63,7 +65,8 @@ struct Conv2DOptions {
 // activation(conv(x, kernel) + bias), with `out` channels. `window` is {height, width}, or one number for both.
 class Conv2D {
  public:
-  Conv2D(int64_t in, int64_t out, const Dims& window, const Conv2DOptions& options = {});
+  Conv2D(int64_t in, int64_t out, const Dims& window, const Conv2DOptions& options = {},
+         Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
 
@@ -81,7 +84,7 @@ struct Pool2DOptions {
 };
 class MaxPool2D {
  public:
-  explicit MaxPool2D(const Dims& window, const Pool2DOptions& options = {});
+  explicit MaxPool2D(const Dims& window, const Pool2DOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const { return {}; }
 
@@ -90,7 +93,7 @@ class MaxPool2D {
 };
 class AvgPool2D {
  public:
-  explicit AvgPool2D(const Dims& window, const Pool2DOptions& options = {});
+  explicit AvgPool2D(const Dims& window, const Pool2DOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const { return {}; }
 
@@ -104,7 +107,8 @@ class AvgPool2D {
 // Sets a share of the elements to 0 while training; see dropout().
 class Dropout {
  public:
-  explicit Dropout(double rate, std::string name = "dropout");
+  // Throws unless 0 <= rate < 1.
+  explicit Dropout(double rate, std::string name = "dropout", Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const { return {}; }
 
@@ -124,14 +128,14 @@ class Flatten {
 
 struct BatchNormOptions {
   int64_t axis = -1;
-  double momentum = 0.99;  // of the moving statistics
+  double momentum = 0.99;  // of the moving statistics: the share of the old ones, in [0, 1]
   double epsilon = 1e-3;
   std::string name = "batch_norm";
 };
 // Training: normalises with the batch's statistics and moves its own towards them. Inference: normalises with its own.
 class BatchNorm {
  public:
-  explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
+  explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
 
@@ -147,7 +151,7 @@ struct LayerNormOptions {
 // Over the trailing axes, whose sizes are `shape`.
 class LayerNorm {
  public:
-  explicit LayerNorm(const Shape& shape, const LayerNormOptions& options = {});
+  explicit LayerNorm(const Shape& shape, const LayerNormOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
 
@@ -165,7 +169,7 @@ struct EmbeddingOptions {
 // Integers [...] in [0, count) to rows [..., size].
 class Embedding {
  public:
-  Embedding(int64_t count, int64_t size, const EmbeddingOptions& options = {});
+  Embedding(int64_t count, int64_t size, const EmbeddingOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& ids, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
 
@@ -227,6 +231,7 @@ class Sequential {
                          [layer] { return layer.variables(); }});
     } else {
       layers_.push_back({[layer](const Tensor& x, Mode, [[maybe_unused]] Where where) -> Tensor {
+                           detail::require_callable("Sequential", layer, "a layer", where);
                            if constexpr (std::is_invocable_v<const L&, const Tensor&, Where>) return layer(x, where);
                            else return layer(x);
                          },

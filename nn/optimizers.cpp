@@ -3,52 +3,84 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/option_checks.h"
 
 namespace rill::nn {
 
 // --- Learning rates --------------------------------------------------------------------------------------------------
 
-LearningRate::LearningRate(double rate) {
+namespace {
+double checked_rate(double rate, std::string_view op, const Where& where) {
+  require_option(rate >= 0, op, "the learning rate", rate, "0 or more", where);
+  return rate;
+}
+}  // namespace
+
+LearningRate::LearningRate(double rate, Where where) {
+  checked_rate(rate, "LearningRate", where);
   EagerScope eager;
   rate_.emplace_back(full({}, rate, {.dtype = f64}), VariableOptions{.name = "learning_rate", .trainable = false});
 }
 LearningRate::LearningRate(const Variable& rate) : rate_{rate} {}
-LearningRate::LearningRate(Schedule schedule) : schedule_(std::move(schedule)) {
-  if (!schedule_) fail("LearningRate", "the schedule is empty");
+LearningRate::LearningRate(Schedule schedule, Where where) : schedule_(std::move(schedule)) {
+  if (!schedule_) fail("LearningRate", "the schedule is empty", where);
 }
 
-Tensor LearningRate::at(const Tensor& step) const {
-  return astype(rate_.empty() ? schedule_(step) : rate_[0].value(), f64);
+Tensor LearningRate::at(const Tensor& step, Where where) const {
+  if (rate_.empty() && !schedule_) fail("LearningRate", "it was moved from, and holds nothing", where);
+  const Tensor rate = rate_.empty() ? schedule_(step) : rate_[0].value(where);
+  if (!rate.defined() || rate.size() != 1)
+    fail("LearningRate",
+         "the rate is " + (rate.defined() ? to_string(rate.spec()) : "an undefined tensor") + " and must be one number",
+         where);
+  return astype(rate, f64, where);
 }
 
 LearningRate& LearningRate::assign(double rate, Where where) {
   if (rate_.empty())
     fail("LearningRate::assign", "the learning rate follows a schedule, which cannot be assigned", where);
-  rate_[0].assign(rate, where);
+  rate_[0].assign(checked_rate(rate, "LearningRate::assign", where), where);
   return *this;
 }
 
-Schedule exponential_decay(double initial, double steps, double factor) {
+Schedule exponential_decay(double initial, double steps, double factor, Where where) {
+  checked_rate(initial, "exponential_decay", where);
+  require_option(steps > 0, "exponential_decay", "steps", steps, "above 0", where);
+  require_option(factor > 0, "exponential_decay", "factor", factor, "above 0", where);
   return [=](const Tensor& step) { return initial * exp(step * (std::log(factor) / steps)); };
 }
 
-Schedule cosine_decay(double initial, double steps, double alpha, double warmup) {
+Schedule cosine_decay(double initial, double steps, double alpha, double warmup, Where where) {
+  checked_rate(initial, "cosine_decay", where);
+  require_option(steps > 0, "cosine_decay", "steps", steps, "above 0", where);
+  require_not_negative("cosine_decay", "alpha", alpha, where);
+  require_option(warmup >= 0 && warmup <= steps, "cosine_decay", "warmup", warmup, "in [0, steps]", where);
   return [=](const Tensor& step) {
     const Tensor done = clip((step - warmup) / std::max(1.0, steps - warmup), 0, 1);
     const Tensor decayed = initial * (alpha + (1 - alpha) * 0.5 * (1 + cos(done * 3.14159265358979323846)));
-    return warmup > 0 ? where(step < warmup, initial * step / warmup, decayed) : decayed;
+    return warmup > 0 ? rill::where(step < warmup, initial * step / warmup, decayed) : decayed;
   };
 }
 
-Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> values) {
+Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> values, Where where) {
   if (values.size() != boundaries.size() + 1)
-    fail("piecewise_constant", std::to_string(values.size()) + " values for " + std::to_string(boundaries.size()) +
-                                   " boundaries. give one value more than boundaries");
+    fail("piecewise_constant",
+         std::to_string(values.size()) + " values for " + std::to_string(boundaries.size()) +
+             " boundaries. give one value more than boundaries",
+         where);
+  for (double v : values) checked_rate(v, "piecewise_constant", where);
+  for (size_t i = 1; i < boundaries.size(); ++i)
+    if (!(boundaries[i - 1] < boundaries[i]))
+      fail("piecewise_constant",
+           "the boundaries do not ascend: " + std::to_string(boundaries[i]) + " follows " +
+               std::to_string(boundaries[i - 1]),
+           where);
   return [=](const Tensor& step) {
     Tensor rate = full_like(step, values[0]);
-    for (size_t i = 0; i < boundaries.size(); ++i) rate = where(step >= boundaries[i], values[i + 1], rate);
+    for (size_t i = 0; i < boundaries.size(); ++i) rate = rill::where(step >= boundaries[i], values[i + 1], rate);
     return rate;
   };
 }
@@ -67,6 +99,15 @@ DType wide_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 // `variable` -= `change`, which may be of a wider dtype.
 void subtract_from(Variable variable, const Tensor& change) {
   variable.assign(astype(astype(variable.value(), change.dtype()) - change, variable.dtype()));
+}
+
+// A variable that stands in the list twice would be updated twice, with one state for both.
+void require_distinct(const std::vector<Variable>& variables, const Where& where) {
+  std::unordered_set<const VariableState*> seen;
+  for (const Variable& v : variables)
+    if (!seen.insert(&v.state(where)).second)
+      fail("apply_gradients", "variable '" + v.name() + "' stands in the list twice. add its gradients up first",
+           where);
 }
 
 Variable counter(const std::string& optimizer) {
@@ -94,6 +135,7 @@ void Optimizer::apply_gradients(const std::vector<Tensor>& gradients, const std:
            "the gradient of '" + variables[i].name() + "' is of shape " + to_string(gradients[i].shape()) +
                " but the variable is of shape " + to_string(variables[i].shape()),
            where);
+  require_distinct(variables, where);
   const Tensor step = astype(iterations_.value(), f64);
   begin_step(step, learning_rate.at(step));
   for (size_t i = 0; i < gradients.size(); ++i)
@@ -124,7 +166,12 @@ std::vector<Variable> Optimizer::variables() const {
 
 // --- SGD -------------------------------------------------------------------------------------------------------------
 
-SGD::SGD(const SGDOptions& options) : Optimizer("sgd", options.learning_rate), options_(options) {}
+SGD::SGD(const SGDOptions& options, Where where) : Optimizer("sgd", options.learning_rate), options_(options) {
+  require_not_negative("SGD", "momentum", options.momentum, where);
+  require_not_negative("SGD", "weight_decay", options.weight_decay, where);
+  if (options.nesterov && options.momentum == 0)
+    fail("SGD", "nesterov is true and momentum is 0. Nesterov's momentum needs a momentum above 0", where);
+}
 
 void SGD::begin_step(const Tensor&, const Tensor& rate) { rate_ = rate; }
 
@@ -143,13 +190,20 @@ void SGD::update(const Variable& variable, const Tensor& gradient) {
 
 // --- Adam ------------------------------------------------------------------------------------------------------------
 
-Adam::Adam(const AdamOptions& options) : Adam("adam", options, 0) {}
-Adam::Adam(std::string name, const AdamOptions& options, double weight_decay)
+Adam::Adam(const AdamOptions& options, Where where) : Adam("adam", options, 0, where) {}
+Adam::Adam(std::string name, const AdamOptions& options, double weight_decay, const Where& where)
     : Optimizer(std::move(name), options.learning_rate),
       params_{options.beta1, options.beta2, options.epsilon},
-      weight_decay_(weight_decay) {}
+      weight_decay_(weight_decay) {
+  const std::string_view op = weight_decay == 0 ? "Adam" : "AdamW";
+  require_share(op, "beta1", options.beta1, where);
+  require_share(op, "beta2", options.beta2, where);
+  require_not_negative(op, "epsilon", options.epsilon, where);
+  require_not_negative(op, "weight_decay", weight_decay, where);
+}
 
-AdamW::AdamW(const AdamWOptions& o) : Adam("adamw", {o.learning_rate, o.beta1, o.beta2, o.epsilon}, o.weight_decay) {}
+AdamW::AdamW(const AdamWOptions& o, Where where)
+    : Adam("adamw", {o.learning_rate, o.beta1, o.beta2, o.epsilon}, o.weight_decay, where) {}
 
 // 1 - beta^t for t = step + 1, without the cancellation that the formula as written would suffer at small t.
 void Adam::begin_step(const Tensor& step, const Tensor& rate) {
@@ -171,7 +225,12 @@ void Adam::update(const Variable& variable, const Tensor& gradient) {
 
 // --- RMSprop ---------------------------------------------------------------------------------------------------------
 
-RMSprop::RMSprop(const RMSpropOptions& options) : Optimizer("rmsprop", options.learning_rate), options_(options) {}
+RMSprop::RMSprop(const RMSpropOptions& options, Where where)
+    : Optimizer("rmsprop", options.learning_rate), options_(options) {
+  require_share("RMSprop", "rho", options.rho, where);
+  require_not_negative("RMSprop", "momentum", options.momentum, where);
+  require_not_negative("RMSprop", "epsilon", options.epsilon, where);
+}
 
 void RMSprop::begin_step(const Tensor&, const Tensor& rate) { rate_ = rate; }
 

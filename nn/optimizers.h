@@ -1,5 +1,6 @@
 // Optimizers. apply_gradients() is written with public ops and keeps all it remembers (the count of steps, momenta) in
-// Variables, so that a step that is traced by `function` remembers from call to call.
+// Variables, so that a step that is traced by `function` remembers from call to call. Constructors throw where an
+// option makes no sense: a beta or rho outside [0, 1), a negative epsilon, momentum or weight decay.
 #pragma once
 #include <deque>
 #include <functional>
@@ -15,13 +16,14 @@ namespace rill::nn {
 using Schedule = std::function<Tensor(const Tensor& step)>;
 
 // A number, kept in a Variable so that assign() changes it even in a traced step; or such a Variable; or a schedule.
+// A number that is negative or NaN is an error.
 class LearningRate {
  public:
-  LearningRate(double rate);
+  LearningRate(double rate, Where where = Where::current());
   LearningRate(const Variable& rate);
-  LearningRate(Schedule schedule);
+  LearningRate(Schedule schedule, Where where = Where::current());
   // An f64 scalar.
-  Tensor at(const Tensor& step) const;
+  Tensor at(const Tensor& step, Where where = Where::current()) const;
   // Of a rate that is no schedule. Throws otherwise.
   LearningRate& assign(double rate, Where where = Where::current());
 
@@ -31,17 +33,18 @@ class LearningRate {
 };
 
 // initial * factor^(step / steps).
-Schedule exponential_decay(double initial, double steps, double factor);
+Schedule exponential_decay(double initial, double steps, double factor, Where where = Where::current());
 // From `initial` along half a cosine to initial * alpha at `steps`, after `warmup` steps that rise from 0 in a line.
-Schedule cosine_decay(double initial, double steps, double alpha = 0, double warmup = 0);
-// values[i] from step boundaries[i-1] on. Throws unless there is one value more than boundaries.
-Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> values);
+Schedule cosine_decay(double initial, double steps, double alpha = 0, double warmup = 0,
+                      Where where = Where::current());
+// values[i] from step boundaries[i-1] on. Throws unless there is one value more than boundaries, which ascend.
+Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> values, Where where = Where::current());
 
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   // One step: changes each variable by its gradient. An undefined gradient leaves its variable alone. Throws where the
-  // lists differ in length or a gradient is not of its variable's shape.
+  // lists differ in length, a variable stands there twice or a gradient is not of its variable's shape.
   void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables,
                        Where where = Where::current());
   // How many steps were made: i64.
@@ -74,13 +77,13 @@ class Optimizer {
 struct SGDOptions {
   LearningRate learning_rate = 0.01;
   double momentum = 0;
-  bool nesterov = false;
+  bool nesterov = false;    // throws without momentum
   double weight_decay = 0;  // times the parameter, added to its gradient
 };
 // v = momentum v + g; w -= rate v, or rate (g + momentum v) with Nesterov's momentum (Sutskever et al., 2013).
 class SGD : public Optimizer {
  public:
-  explicit SGD(const SGDOptions& options = {});
+  explicit SGD(const SGDOptions& options = {}, Where where = Where::current());
 
  protected:
   void begin_step(const Tensor& step, const Tensor& rate) override;
@@ -99,10 +102,10 @@ struct AdamOptions {
 // Kingma, Ba: Adam, a method for stochastic optimization, 2015, Algorithm 1. See adam_update().
 class Adam : public Optimizer {
  public:
-  explicit Adam(const AdamOptions& options = {});
+  explicit Adam(const AdamOptions& options = {}, Where where = Where::current());
 
  protected:
-  Adam(std::string name, const AdamOptions& options, double weight_decay);
+  Adam(std::string name, const AdamOptions& options, double weight_decay, const Where& where);
   void begin_step(const Tensor& step, const Tensor& rate) override;
   void update(const Variable& variable, const Tensor& gradient) override;
 
@@ -121,7 +124,7 @@ struct AdamWOptions {
 // Loshchilov, Hutter: Decoupled weight decay regularization, 2019.
 class AdamW : public Adam {
  public:
-  explicit AdamW(const AdamWOptions& options = {});
+  explicit AdamW(const AdamWOptions& options = {}, Where where = Where::current());
 };
 
 struct RMSpropOptions {
@@ -133,7 +136,7 @@ struct RMSpropOptions {
 // s = rho s + (1 - rho) g^2; w -= rate g / (sqrt(s) + epsilon) (Hinton's lecture 6e, 2012).
 class RMSprop : public Optimizer {
  public:
-  explicit RMSprop(const RMSpropOptions& options = {});
+  explicit RMSprop(const RMSpropOptions& options = {}, Where where = Where::current());
 
  protected:
   void begin_step(const Tensor& step, const Tensor& rate) override;

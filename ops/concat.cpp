@@ -169,7 +169,8 @@ std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Wh
 
 std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where where) {
   const Dim n = x.shape()[size_t(normal_axis(axis, x.ndim(), "split", where))];
-  if (parts < 1 || n % parts != 0)
+  if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
+  if (n % parts != 0)
     fail("split",
          fmt::format("axis {} of {} does not divide into {} equal parts. use array_split()", axis, to_string(x.spec()),
                      parts),

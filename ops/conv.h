@@ -19,8 +19,8 @@ class SpacePadding {
  public:
   // "VALID": none. "SAME": as many as make out = ceil(in / stride), the odd one at the end, as TensorFlow does. Throws
   // rill::Error for any other text.
-  SpacePadding(const char* kind);
-  SpacePadding(std::string_view kind);
+  SpacePadding(const char* kind, Where where = Where::current());
+  SpacePadding(std::string_view kind, Where where = Where::current());
   // The same number at both ends of every axis.
   SpacePadding(int both) : lo{both}, hi{both}, kind(Kind::all) {}
   // {{lo, hi}, ...}, one pair an axis of space.

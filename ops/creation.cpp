@@ -88,6 +88,7 @@ const Op iota_op({.name = "iota",
                   .exported = {"Range", "Range"}});
 
 Tensor filled(const Shape& shape, DType dtype, Device device, const FillValue& value, const Where& where) {
+  require_dtype("full", dtype, where);
   return apply1(full_op, {}, FullAttrs{shape, dtype, device, value}, where);
 }
 Tensor filled(const Shape& shape, const TensorOptions& o, double value, const Where& where) {
@@ -165,6 +166,7 @@ Tensor ones(const Shape& shape, const TensorOptions& options, Where where) { ret
 Tensor empty(const Shape& shape, const TensorOptions& options, Where where) {
   if (thread_state().trace) return zeros(shape, options, where);
   const DType dtype = options.dtype.value_or(f32);
+  require_dtype("empty", dtype, where);
   if (is_bool(dtype)) return zeros(shape, options, where);  // kernels count on bytes of 0 and 1
   return uninitialised("empty", {shape, dtype, false, options.device.value_or(default_device())}, where);
 }
@@ -173,6 +175,7 @@ Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& option
   DType own = value.dtype() == f64 && value.spec().weak ? f32 : value.dtype();
   DType dtype = options.dtype.value_or(own);
   FillValue constant;
+  require_dtype("full", dtype, where);
   check_fits("full", value, dtype, where);
   if (constant_fill(value, dtype, constant))
     return filled(shape, dtype, options.device.value_or(default_device()), constant, where);
@@ -196,6 +199,7 @@ Tensor full_like(const Tensor& x, const Tensor& value, const TensorOptions& opti
 }
 
 Tensor iota(const Shape& shape, int64_t axis, const TensorOptions& options, Where where) {
+  require_dtype("iota", options.dtype.value_or(i64), where);
   IotaAttrs a{shape,
               normal_axis(axis, shape.ndim(), "iota", where),
               options.dtype.value_or(i64),
@@ -228,6 +232,7 @@ Tensor arange(detail::Number start, detail::Number stop, detail::Number step, co
     fail("arange", fmt::format("from {} to {} by {} has no end", start.real(), stop.real(), step.real()), where);
   Dim count = whole ? count_whole(start.whole, stop.whole, step.whole) : Dim(int64_t(std::max(0.0, distance)));
   DType dtype = options.dtype.value_or(whole ? i64 : f32);
+  require_dtype("arange", dtype, where);
   auto value = [&](const detail::Number& n) {
     return n.is_whole ? FillValue{n.whole, double(n.whole.hint()), 0} : FillValue{int64_t(n.fraction), n.fraction, 0};
   };
@@ -249,6 +254,10 @@ namespace detail {
 
 Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOptions& options, const Where& where) {
   require_sound_size("tensor", Spec{shape, dtype, false, {}}, where);
+  require_dtype("tensor", options.dtype.value_or(dtype), where);
+  if (!data && shape.numel() > 0)
+    fail("from_data", fmt::format("the data is a null pointer, and {} elements are to be copied", shape.numel()),
+         where);
   Device device = options.device.value_or(default_device());
   bool on_host = device.kind() == DeviceKind::cpu || device.kind() == DeviceKind::ref;
   Tensor host = empty_tensor({shape, dtype, false, on_host ? device : Device()});
@@ -270,6 +279,7 @@ void fail_ragged(size_t size, int64_t expected, size_t depth, const Where& where
        fmt::format("lists at depth {} have {} and {} elements. make them equally long", depth, expected, size), where);
 }
 void fail_count(size_t count, const Shape& shape, const Where& where) {
+  require_sound_size("tensor", Spec{shape, f32, false, {}}, where);
   fail("tensor",
        fmt::format("{} elements are given for shape {}, which has {}", count, to_string(shape), shape.numel()), where);
 }

@@ -28,24 +28,35 @@ struct AssertAttrs {
   }
 };
 
-// Walks a format: text(char) for what stands for itself, value() for each "{}". False at a brace that is neither.
+// Walks a format: text(char) for what stands for itself, value() for each "{}". Gives where a brace stands that is
+// neither, or npos.
 template <class Text, class Value>
-bool walk_format(const std::string& format, Text&& text, Value&& value) {
+size_t walk_format(const std::string& format, Text&& text, Value&& value) {
   for (size_t i = 0; i < format.size(); ++i) {
     char c = format[i], next = i + 1 < format.size() ? format[i + 1] : '\0';
     if (c != '{' && c != '}') text(c);
     else if (next == c) text(c), ++i;
     else if (c == '{' && next == '}') value(), ++i;
-    else return false;
+    else return i;
   }
-  return true;
+  return std::string::npos;
+}
+
+std::string fault_at(const std::string& format, size_t brace) {
+  const size_t end = format[brace] == '{' ? format.find_first_of("{}", brace + 1) : std::string::npos;
+  if (end == std::string::npos || format[end] == '{')
+    return "the format has a single brace. write {} for a tensor, {{ or }} for a brace";
+  return fmt::format(
+      "the format has {}, and tensors are written in one way. write {{}} for a tensor, {{{{ or }}}} for a "
+      "brace",
+      format.substr(brace, end - brace + 1));
 }
 
 OutSpecs infer_print(const InferArgs& args) {
   const std::string& format = args.attrs.as<PrintAttrs>().format;
   int places = 0;
-  if (!walk_format(format, [](char) {}, [&] { ++places; }))
-    args.reject("the format has a single brace. write {} for a tensor, {{ or }} for a brace");
+  if (const size_t brace = walk_format(format, [](char) {}, [&] { ++places; }); brace != std::string::npos)
+    args.reject(fault_at(format, brace));
   if (places != args.count())
     args.reject(fmt::format("the format has {} {{}} for {} tensors. give one each", places, args.count()));
   return {};

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rill/ops/option_checks.h"
 #include "rill/ops/work_dtype.h"
 
 namespace rill {
@@ -72,7 +73,7 @@ Tensor glu(const Tensor& x, int64_t axis, Where where) {
 Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options, Where where) {
   CallerScope caller(where);
   if (!(rate >= 0 && rate < 1))
-    fail("dropout", "rate is " + std::to_string(rate) + " but must be at least 0 and less than 1", where);
+    fail("dropout", fmt::format("rate is {} but must be at least 0 and less than 1", rate), where);
   Tensor f = as_floating(x);
   if (!options.training || rate == 0) return f;
   // An element stays where 32 random bits, as a whole number, are not below rate * 2^32.
@@ -103,10 +104,22 @@ Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where) {
 
 // --- Gradients that are too long -------------------------------------------------------------------------------------
 
+namespace {
+void check_max_norm(std::string_view op, double max_norm, const Where& where) {
+  require_option(max_norm >= 0, op, "max_norm", max_norm, "0 or more", where);
+}
+// By what to multiply something of this length. 0 makes zeros of everything, infinity leaves it as it is.
+Tensor shrinking(const Tensor& length, double max_norm) {
+  if (max_norm == 0) return zeros_like(length);
+  return std::isinf(max_norm) ? ones_like(length) : max_norm / maximum(length, max_norm);
+}
+}  // namespace
+
 Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes, Where where) {
   CallerScope caller(where);
+  check_max_norm("clip_by_norm", max_norm, where);
   const Tensor w = to_work(x), length = norm(w, {.axis = axes, .keepdims = true});
-  return from_work(w * (max_norm / maximum(length, max_norm)), x.dtype());
+  return from_work(w * shrinking(length, max_norm), x.dtype());
 }
 
 Tensor global_norm(const std::vector<Tensor>& tensors, Where where) {
@@ -124,8 +137,9 @@ Tensor global_norm(const std::vector<Tensor>& tensors, Where where) {
 
 ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, double max_norm, Where where) {
   CallerScope caller(where);
+  check_max_norm("clip_by_global_norm", max_norm, where);
   ClippedGradients result{gradients, global_norm(gradients, where)};
-  const Tensor factor = max_norm / maximum(result.norm, max_norm);
+  const Tensor factor = shrinking(result.norm, max_norm);
   for (Tensor& g : result.gradients)
     if (g.defined()) g = g * astype(factor, to_floating(g.dtype()));
   return result;

@@ -19,7 +19,7 @@ class TensorArg {
  public:
   TensorArg(const Tensor& t, Where w = Where::current()) : where(w), tensor_(&t) {}
   TensorArg(Tensor&& t, Where w = Where::current()) : where(w), temporary(true), tensor_(&t) {}
-  TensorArg(const Variable& v, Where w = Where::current()) : where(w), own_(v.value()), tensor_(&own_) {}
+  TensorArg(const Variable& v, Where w = Where::current()) : where(w), own_(v.value(w)), tensor_(&own_) {}
   template <Scalar S>
   TensorArg(S s, Where w = Where::current()) : where(w), own_(s), tensor_(&own_) {}
   TensorArg(Dim size, Where w = Where::current()) : where(w), own_(size), tensor_(&own_) {}

@@ -2,6 +2,7 @@
 #include "rill/devices/nn_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
@@ -9,6 +10,10 @@ namespace rill {
 namespace {
 
 OutSpecs infer_adam(const InferArgs& args) {
+  const auto& p = args.attrs.as<AdamParams>();
+  require_share("adam_update", "beta1", p.beta1, args.where);
+  require_share("adam_update", "beta2", p.beta2, args.where);
+  require_not_negative("adam_update", "epsilon", p.epsilon, args.where);
   static constexpr std::string_view names[] = {"value", "m", "v", "gradient", "rate", "correction", "decay"};
   for (int i = 1; i < 7; ++i) {
     const Shape expected = i < 4 ? args[0].shape : Shape();

@@ -10,11 +10,11 @@
 
 namespace rill {
 
-SpacePadding::SpacePadding(std::string_view text) {
+SpacePadding::SpacePadding(std::string_view text, Where where) {
   if (text == "SAME") kind = Kind::same;
-  else if (text != "VALID") fail("padding", fmt::format("\"{}\" is neither \"SAME\" nor \"VALID\"", text));
+  else if (text != "VALID") fail("padding", fmt::format("\"{}\" is neither \"SAME\" nor \"VALID\"", text), where);
 }
-SpacePadding::SpacePadding(const char* text) : SpacePadding(std::string_view(text)) {}
+SpacePadding::SpacePadding(const char* text, Where where) : SpacePadding(std::string_view(text ? text : ""), where) {}
 SpacePadding::SpacePadding(std::initializer_list<std::pair<int64_t, int64_t>> pairs) : kind(Kind::each) {
   for (auto [before, after] : pairs) {
     lo.push_back(before);

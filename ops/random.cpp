@@ -2,7 +2,8 @@
 // traced draw gives what an eager one does. Start at draw().
 #include "rill/ops/random.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <limits>
@@ -12,6 +13,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/variable_state.h"
 #include "rill/ops/variable_watcher.h"
 #include "rill/tensor/limits.h"
@@ -102,6 +104,7 @@ Tensor derive(const Tensor& key, uint64_t tag, int64_t n, const Where& where) {
 bool is_double(DType d) { return d == DType::f64 || d == DType::c128; }
 DType float_or_fail(std::optional<DType> dtype, std::string_view op, const Where& where, bool complex_too = false) {
   const DType d = dtype.value_or(DType::f32);
+  require_dtype(op, d, where);
   if (!is_floating(d) && !(complex_too && is_complex(d)))
     fail(op, fmt::format("cannot draw {}. ask for a floating dtype, or see randint", name(d)), where);
   return d;
@@ -158,12 +161,29 @@ Tensor gaussian(const Shape& shape, DType d, double stddev, const RandomOptions&
 
 }  // namespace
 
+namespace {
+// mean + stddev times what is drawn.
+void check_scale(std::string_view op, double mean, double stddev, const Where& where) {
+  require_finite(op, "mean", mean, where);
+  require_not_negative(op, "stddev", stddev, where);
+}
+
+// Probabilities can be looked at before they are used where they are no part of a trace.
+void check_probabilities(const Tensor& p, const Where& where) {
+  if (p.dtype() == DType::string || is_complex(p.dtype()))
+    fail("random::bernoulli", fmt::format("p is {} and must be real numbers", to_string(p.spec())), where);
+  if (p.is_symbolic() || rill::all(logical_and(p >= 0, p <= 1)).item<bool>()) return;
+  fail("random::bernoulli", fmt::format("p must hold probabilities, in [0, 1]. got {}", to_string(p)), where);
+}
+}  // namespace
+
 void seed(uint64_t n) { generator().state.assign(key_tensor(n, 0)); }
 
 Key::Key(uint64_t seed) : value_(key_tensor(seed, 0)) {}
-Key::Key(const Tensor& value) : value_(value) {
+Key::Key(const Tensor& value, Where where) : value_(value) {
+  if (!value.defined()) fail("random::Key", "the key is an undefined tensor. assign a value to it first", where);
   if (value.dtype() != DType::u64 || value.shape() != Shape{2})
-    fail("random::Key", fmt::format("a key is u64[2], {{seed, draw}}. got {}", to_string(value.spec())));
+    fail("random::Key", fmt::format("a key is u64[2], {{seed, draw}}. got {}", to_string(value.spec())), where);
 }
 
 std::vector<Key> Key::split(int64_t n, Where where) const {
@@ -191,6 +211,7 @@ Key Key::fold_in(const Tensor& data, Where where) const {
 Tensor bits(const Shape& shape, const RandomOptions& options, Where where) {
   CallerScope caller(where);
   const DType d = options.dtype.value_or(DType::u32);
+  require_dtype("random::bits", d, where);
   if (d == DType::u32) return draw(shape, options, where);
   if (d == DType::u64) return draw64(shape, options, where);
   fail("random::bits", fmt::format("makes u32 or u64. got {}", name(d)), where);
@@ -199,6 +220,8 @@ Tensor bits(const Shape& shape, const RandomOptions& options, Where where) {
 Tensor uniform(const Shape& shape, const UniformOptions& o, Where where) {
   CallerScope caller(where);
   const DType d = float_or_fail(o.dtype, "random::uniform", where);
+  if (!(o.low <= o.high))
+    fail("random::uniform", fmt::format("low < high does not hold: {} and {}", o.low, o.high), where);
   const double top = below(o.high, d), span = o.high - o.low;
   if (!(o.low <= top) || !std::isfinite(is_double(d) ? span : float(span)))
     fail("random::uniform", fmt::format("there is no {} in [{}, {}), or it is too wide", name(d), o.low, o.high),
@@ -211,6 +234,7 @@ Tensor uniform(const Shape& shape, const UniformOptions& o, Where where) {
 Tensor normal(const Shape& shape, const NormalOptions& o, Where where) {
   CallerScope caller(where);
   const DType d = float_or_fail(o.dtype, "random::normal", where, true);
+  check_scale("random::normal", o.mean, o.stddev, where);
   const RandomOptions options = {{}, o.key, o.device};
   if (!is_complex(d)) return astype(scaled(gaussian(shape, d, o.stddev, options, where), 1, o.mean), d);
   Shape two = shape;
@@ -222,6 +246,7 @@ Tensor normal(const Shape& shape, const NormalOptions& o, Where where) {
 Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& o, Where where) {
   CallerScope caller(where);
   const DType d = float_or_fail(o.dtype, "random::truncated_normal", where);
+  check_scale("random::truncated_normal", o.mean, o.stddev, where);
   if (!(o.low < o.high))
     fail("random::truncated_normal", fmt::format("low < high does not hold: {} and {}", o.low, o.high), where);
   constexpr double far = 7;  // beyond, f64 does not resolve the distribution function
@@ -243,6 +268,7 @@ Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& o, Whe
 Tensor randint(int64_t low, int64_t high, const Shape& shape, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   const DType d = o.dtype.value_or(DType::i64);
+  require_dtype("random::randint", d, where);
   const int width = int(size_of(d)) * 8;
   if (!is_integer(d)) fail("random::randint", fmt::format("draws integers. got {}", name(d)), where);
   if (low >= high) fail("random::randint", fmt::format("low < high does not hold: {} and {}", low, high), where);
@@ -263,9 +289,10 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, const RandomOption
 
 Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& o, Where where) {
   CallerScope caller(where);
+  check_probabilities(p, where);
   if (broadcast_shapes(p.shape(), shape, where) != shape)
-    fail("random::bernoulli", fmt::format("p {} does not broadcast to {}", to_string(p.spec()), to_string(shape)),
-         where);
+    fail("random::bernoulli",
+         fmt::format("p {} does not broadcast to [{}]", to_string(p.spec()), fmt::join(shape, ",")), where);
   const DType work = p.spec().weak ? DType::f32 : work_dtype(p.dtype());
   const Tensor hit = half_open_unit(shape, work, {{}, o.key, o.device}, where) < p;
   return astype(hit, o.dtype.value_or(DType::boolean));

@@ -21,7 +21,7 @@ class Key {
  public:
   explicit Key(uint64_t seed);
   // From what value() gave: u64[2], {seed, draw}.
-  explicit Key(const Tensor& value);
+  explicit Key(const Tensor& value, Where where = Where::current());
   const Tensor& value() const { return value_; }
   // n keys, independent of this one and of each other.
   std::vector<Key> split(int64_t n = 2, Where where = Where::current()) const;

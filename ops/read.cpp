@@ -13,6 +13,7 @@ namespace rill {
 
 namespace {
 void require_readable(const Tensor& t, std::string_view call, const Where& where) {
+  if (!t.defined()) fail(call, "the tensor is undefined. assign a value to it before using it", where);
   if (!t.is_symbolic()) return;
   if (TraceListener* trace = thread_state().trace) trace->fail_read(call, where);
   fail(call,
@@ -52,6 +53,16 @@ void Tensor::read_item(void* out, DType as, const Where& where) const {
              to_string(spec()), size()),
          where);
   copy_out(readable(*this, as, "item", where), out);
+}
+
+size_t Tensor::readable_size(const Where& where) const {
+  require_readable(*this, "to_vector", where);
+  return size_t(size());
+}
+
+void Tensor::fail_too_many(const Where& where) const {
+  fail("to_vector", fmt::format("{} has {} elements, more than memory holds. index first", to_string(spec()), size()),
+       where);
 }
 
 void Tensor::read_all(void* out, DType as, const Where& where) const {

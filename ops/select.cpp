@@ -162,10 +162,14 @@ const Op bitcast_op({.name = "bitcast",
 
 Tensor Tensor::astype(DType dtype, Where where) const {
   if (defined() && this->dtype() == dtype && !spec().weak) return *this;
+  require_dtype("cast", dtype, where);
   return apply1(cast_op, {this}, CastAttrs{dtype}, where);
 }
 Tensor astype(const Tensor& x, DType dtype, Where where) { return x.astype(dtype, where); }
-Tensor bitcast(const Tensor& x, DType dtype, Where where) { return apply1(bitcast_op, {&x}, CastAttrs{dtype}, where); }
+Tensor bitcast(const Tensor& x, DType dtype, Where where) {
+  require_dtype("bitcast", dtype, where);
+  return apply1(bitcast_op, {&x}, CastAttrs{dtype}, where);
+}
 
 // --- copy, stop_gradient, transfers ----------------------------------------------------------------------------------
 

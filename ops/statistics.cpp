@@ -305,6 +305,11 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
   CallerScope caller(where);
   if (x.ndim() != 1 || !(is_integer(x.dtype()) || is_bool(x.dtype())))
     fail("bincount", fmt::format("takes a vector of integers. got {}", to_string(x.spec())), where);
+  if (o.minlength < 0 || o.length.value_or(0) < 0 || (o.length && *o.length < o.minlength))
+    fail("bincount",
+         fmt::format("minlength is {}{}. both are 0 or more, and length is minlength or more", o.minlength,
+                     o.length ? fmt::format(" and length is {}", *o.length) : ""),
+         where);
   if (o.length) return count_ids(x, *o.length);
   if (!executing_eagerly())
     fail("bincount",
@@ -312,7 +317,7 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
   int64_t n = o.minlength;
   if (x.size() > 0) {
     if (min(x).item<int64_t>() < 0)
-      fail("bincount", fmt::format("'list' argument must have no negative elements. got {}", min(x).item<int64_t>()),
+      fail("bincount", fmt::format("counts integers of 0 and more, and {} is among them", min(x).item<int64_t>()),
            where);
     n = std::max(n, add_sizes(max(x).item<int64_t>(), 1));
   }

@@ -124,12 +124,16 @@ Tensor strong(const Tensor& t) {
 
 std::atomic<uint64_t> next_id{1};
 
-Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& options) {
+Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& options, const Where& where) {
   const std::string name = scoped_name(options.name);
   EagerScope eager;
+  if (!initial.defined())
+    fail("Variable", fmt::format("the first value of '{}' is an undefined tensor. assign a value to it first", name),
+         where);
   if (initial.is_symbolic())
     fail("Variable",
-         fmt::format("'{}' is made inside a traced function from a traced value. make Variables outside, once", name));
+         fmt::format("'{}' is made inside a traced function from a traced value. make Variables outside, once", name),
+         where);
   auto state = Shared<VariableState>::make();
   state->name = name;
   state->trainable = options.trainable;
@@ -173,11 +177,17 @@ Tensor take_and_add(VariableState& v, const Tensor& delta) {
 
 // --- Variable --------------------------------------------------------------------------------------------------------
 
-Variable::Variable(const Tensor& initial, VariableOptions options) : state_(new_state(initial, options)) {}
+Variable::Variable(const Tensor& initial, VariableOptions options, Where where)
+    : state_(new_state(initial, options, where)) {}
 
-Tensor Variable::value() const {
+void Variable::fail_moved(const Where& where) {
+  fail("Variable", "it was moved from, and holds nothing. copy it instead: copies share the same value", where);
+}
+
+Tensor Variable::value(Where where) const {
   ThreadState& ts = thread_state();
-  Tensor t = ts.trace ? ts.trace->read(state_) : value_of(*state_);
+  VariableState& v = state(where);
+  Tensor t = ts.trace ? ts.trace->read(state_) : value_of(v);
   if (variable_watcher && !ts.trace) [[unlikely]]
     t = variable_watcher->read(state_, t);
   if (ts.tapes.empty()) return t;
@@ -187,15 +197,15 @@ Tensor Variable::value() const {
   return t;
 }
 
-const std::string& Variable::name() const { return state_->name; }
-bool Variable::trainable() const { return state_->trainable; }
-Shape Variable::shape() const { return state_->spec.shape; }
-DType Variable::dtype() const { return state_->spec.dtype; }
-Device Variable::device() const { return state_->spec.device; }
+const std::string& Variable::name(Where where) const { return state(where).name; }
+bool Variable::trainable(Where where) const { return state(where).trainable; }
+Shape Variable::shape(Where where) const { return state(where).spec.shape; }
+DType Variable::dtype(Where where) const { return state(where).spec.dtype; }
+Device Variable::device(Where where) const { return state(where).spec.device; }
 
 Variable& Variable::assign(const Tensor& value, Where where) {
   CallerScope caller(where);
-  Tensor t = fitted(*state_, value, "assign", where);
+  Tensor t = fitted(state(where), value, "assign", where);
   ThreadState& ts = thread_state();
   if (ts.trace) {
     ts.trace->assign(state_, t);
@@ -209,7 +219,7 @@ Variable& Variable::assign(const Tensor& value, Where where) {
 
 Variable& Variable::assign_add(const Tensor& delta, Where where) {
   CallerScope caller(where);
-  Tensor t = fitted(*state_, delta, "assign_add", where);
+  Tensor t = fitted(state(where), delta, "assign_add", where);
   if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) + t);
   else if (!repeating()) update(*state_, is_bool(t.dtype()) ? bitwise_or_op : add_op, t);  // as operator+ does
   return *this;
@@ -217,7 +227,7 @@ Variable& Variable::assign_add(const Tensor& delta, Where where) {
 
 Variable& Variable::assign_sub(const Tensor& delta, Where where) {
   CallerScope caller(where);
-  Tensor t = fitted(*state_, delta, "assign_sub", where);
+  Tensor t = fitted(state(where), delta, "assign_sub", where);
   if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) - t);
   else if (is_bool(t.dtype())) subtract(t, t, where);  // throws
   else if (!repeating()) update(*state_, subtract_op, t);

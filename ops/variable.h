@@ -1,5 +1,5 @@
 // Variable: the one mutable thing. A name, a trainable flag and a tensor that assign_* replaces; it converts to Tensor,
-// so every function takes one. Copies share the same state.
+// so every function takes one. Copies share the same state. One that was moved from has none: using it is an error.
 #pragma once
 #include <string>
 
@@ -19,23 +19,25 @@ struct VariableOptions {
 class Variable {
  public:
   // Holds `initial` (made strong if it is a C++ scalar). Names are prefixed by the current NameScope.
-  Variable(const Tensor& initial, VariableOptions options);
-  explicit Variable(const Tensor& initial) : Variable(initial, VariableOptions{}) {}
+  Variable(const Tensor& initial, VariableOptions options, Where where = Where::current());
+  explicit Variable(const Tensor& initial, Where where = Where::current())
+      : Variable(initial, VariableOptions{}, where) {}
   template <std::convertible_to<std::string_view> S>
-  Variable(const Tensor& initial, const S& name) : Variable(initial, VariableOptions{std::string(name)}) {}
+  Variable(const Tensor& initial, const S& name, Where where = Where::current())
+      : Variable(initial, VariableOptions{std::string(name)}, where) {}
 
   // The variable that `state` belongs to.
   explicit Variable(Shared<VariableState> state) : state_(std::move(state)) {}
 
   // The value now. Inside a tape a trainable Variable is watched; inside `function` this is a hidden input.
-  Tensor value() const;
-  operator Tensor() const { return value(); }
+  Tensor value(Where where = Where::current()) const;
+  operator Tensor() const { return value(Where()); }
 
-  const std::string& name() const;
-  bool trainable() const;
-  Shape shape() const;
-  DType dtype() const;
-  Device device() const;
+  const std::string& name(Where where = Where::current()) const;
+  bool trainable(Where where = Where::current()) const;
+  Shape shape(Where where = Where::current()) const;
+  DType dtype(Where where = Where::current()) const;
+  Device device(Where where = Where::current()) const;
 
   // Replaces the value. `v` broadcasts to the shape and is cast where it is a C++ scalar; throws on any other dtype or
   // a shape that does not broadcast. Inside `function` the assignment happens at every call.
@@ -43,10 +45,15 @@ class Variable {
   Variable& assign_add(const Tensor& v, Where where = Where::current());
   Variable& assign_sub(const Tensor& v, Where where = Where::current());
 
-  VariableState& state() const { return *state_; }
+  VariableState& state(Where where = Where::current()) const {
+    if (!state_) fail_moved(where);
+    return *state_;
+  }
   const Shared<VariableState>& shared_state() const { return state_; }
 
  private:
+  [[noreturn]] static void fail_moved(const Where& where);
+
   Shared<VariableState> state_;
 };
 

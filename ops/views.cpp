@@ -1,6 +1,7 @@
 // Ops that make another view of the same memory: reshape, transpose, broadcast_to, strided_slice; and update_slice, the
 // write that mirrors the last. Each record's `view` says when strides can express it; the dispatcher copies otherwise.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -57,8 +58,8 @@ OutSpecs infer_reshape(const InferArgs& a) {
   int64_t n = a[0].shape.numel();
   if (open >= 0 && known != 0 && n % known == 0) shape[size_t(open)] = n / known;
   else if (open >= 0 || known != n)
-    a.reject(fmt::format("cannot reshape {} elements of shape {} into {}", n, to_string(a[0].shape),
-                         to_string(Shape(a.attrs.as<ShapeAttrs>().shape))));
+    a.reject(fmt::format("cannot reshape {} elements of shape {} into [{}]", n, to_string(a[0].shape),
+                         fmt::join(a.attrs.as<ShapeAttrs>().shape, ",")));
   return {like(a[0], std::move(shape))};
 }
 

@@ -43,7 +43,7 @@ bool parse(std::string_view text, DeviceKind& kind, int& index) {
 Device::Device(std::string_view text) {
   int index = 0;
   if (!parse(text, kind_, index))
-    fail("device", fmt::format("'{}' names no device. write cpu:0, gpu:0, ref:0 or /device:CPU:0", text));
+    fail("device", fmt::format("'{}' names no device. write cpu:0, gpu:0, ref:0 or /device:CPU:0", text), Where());
   index_ = uint8_t(index);
 }
 

@@ -48,7 +48,9 @@ int64_t Dim::look() const { return open_dims ? open_dims->look(*this) : hint(); 
 Dim Dim::compute(Op op, Dim a, Dim b) {
   return open_dims ? open_dims->compute(op, a, b) : Dim(Dim::apply(op, a.hint(), b.hint()));
 }
-void Dim::fail_division() { fail("Dim", "a number is divided by a size, or a number made from sizes, that is 0"); }
+void Dim::fail_division() {
+  fail("Dim", "a number is divided by a size, or a number made from sizes, that is 0", Where());
+}
 bool Dim::decide(Test test, Dim a, Dim b) {
   return open_dims ? open_dims->decide(test, a, b) : outcome(test, a.hint(), b.hint());
 }

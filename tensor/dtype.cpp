@@ -59,7 +59,8 @@ DType parse_dtype(std::string_view text) {
     if (a.text == text) return a.dtype;
   fail("dtype",
        fmt::format("'{}' names no dtype. use one of bool, i8..i64, u8..u64, f16, bf16, f32, f64, c64, c128, string",
-                   text));
+                   text),
+       Where());
 }
 
 // --- Promotion -------------------------------------------------------------------------------------------------------
@@ -95,7 +96,8 @@ DType promote_strong(DType a, DType b) {
 DType promote(DType a, bool a_weak, DType b, bool b_weak) {
   if (a == b) return a;
   if (a == DType::string || b == DType::string)
-    fail("promote", fmt::format("{} and {} have no common dtype. convert one with astype()", name(a), name(b)));
+    fail("promote", fmt::format("{} and {} have no common dtype. convert one with astype()", name(a), name(b)),
+         Where());
   if (a_weak == b_weak) return promote_strong(a, b);
   DType weak = a_weak ? a : b, strong = a_weak ? b : a;
   int rw = kind_rank(weak), rs = kind_rank(strong);

@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "rill/tensor/callback.h"
+
 namespace rill {
 
 namespace {
@@ -34,13 +36,22 @@ ReplayScope::~ReplayScope() { replayed = outer_; }
 std::string place_of(const Where& where) { return replayed ? *replayed : to_string(caller_or(where)); }
 
 std::string to_string(const Where& where) {
+  if (where.line() == 0) return "";  // nobody's: Where()
   std::string_view file = where.file_name();
   if (size_t at = file.rfind('/'); at != file.npos) file.remove_prefix(at + 1);
   return fmt::format("{}:{}", file, where.line());
 }
 
 void fail(std::string_view op, std::string message, const Where& where) {
-  throw Error(fmt::format("{}: [{}] {}", place_of(where), op, message));
+  const std::string place = place_of(where);
+  throw Error(fmt::format("{}{}[{}] {}", place, place.empty() ? "" : ": ", op, message));
+}
+
+void detail::fail_empty_callable(std::string_view op, std::string_view what, const Where& where) {
+  fail(op,
+       fmt::format("{} is empty: a null pointer, or a std::function that holds nothing. give one that can be called",
+                   what),
+       where);
 }
 
 void fail_at(const std::string& place, const Error& e) {

@@ -20,6 +20,13 @@ std::string describe_size(const Spec& s) {
                      max_tensor_bytes);
 }
 
+void require_dtype(std::string_view op, DType d, const Where& where) {
+  if (int(d) < dtype_count) return;
+  std::string names;
+  for (int i = 0; i < dtype_count; ++i) names += (i ? ", " : "") + std::string(name(DType(i)));
+  fail(op, fmt::format("DType({}) does not exist. use one of {}", int(d), names), where);
+}
+
 void require_sound_size(std::string_view op, const Spec& s, const Where& where) {
   if (!has_sound_size(s)) [[unlikely]]
     fail(op, describe_size(s), where);

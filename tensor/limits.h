@@ -24,6 +24,8 @@ inline bool has_sound_size(const Spec& s) {
     if (const int64_t n = d.hint(); n < 0 || __builtin_mul_overflow(bytes, n > 1 ? n : 1, &bytes)) return false;
   return bytes <= max_tensor_bytes && s.shape.ndim() <= max_tensor_axes;
 }
+// Throws where `d` is none of the dtypes, which a cast to DType can make.
+void require_dtype(std::string_view op, DType d, const Where& where);
 // What is wrong with one that has not.
 std::string describe_size(const Spec& s);
 // Throws where it has not.

@@ -126,6 +126,7 @@ Tensor make_view(const Tensor& base, Shape shape, Strides strides, int64_t offse
 }
 
 Tensor make_alias(const Tensor& t) {
+  static_cast<void>(t.spec());  // throws where there is none
   const TensorRep& r = *t.rep();
   auto* rep = new TensorRep;
   rep->id = new_id();
@@ -149,9 +150,13 @@ Tensor make_stand_in(Spec spec) {
 
 // --- Tensor ----------------------------------------------------------------------------------------------------------
 
-void Tensor::fail_undefined() { fail("tensor", "the tensor is undefined. assign a value to it before using it"); }
+// Its callers do not know the user's line: the message names it where a CallerScope does, and no line otherwise.
+void Tensor::fail_undefined() {
+  fail("tensor", "the tensor is undefined. assign a value to it before using it", Where());
+}
 
 Dim Tensor::dim(int axis, Where where) const {
+  if (!defined()) fail("dim", "the tensor is undefined. assign a value to it before using it", where);
   int n = ndim(), a = axis < 0 ? axis + n : axis;
   if (a < 0 || a >= n)
     fail("dim", fmt::format("axis {} is out of bounds for tensor {} of dimension {}", axis, to_string(spec()), n),

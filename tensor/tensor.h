@@ -99,9 +99,11 @@ class Tensor {
   // All elements in row-major order, converted to T. Copies from the device where needed. Throws while tracing.
   template <class T>
   std::vector<T> to_vector(Where where = Where::current()) const {
-    std::vector<T> out(static_cast<size_t>(size()));
+    std::vector<T> out;
+    make_room(out, where);
     if constexpr (std::same_as<T, bool>) {
-      std::vector<char> bytes(out.size());
+      std::vector<char> bytes;
+      make_room(bytes, where);
       read_all(bytes.data(), DType::boolean, where);
       for (size_t i = 0; i < out.size(); ++i) out[i] = bytes[i];
     } else {
@@ -152,6 +154,18 @@ class Tensor {
   }
   [[noreturn]] static void fail_undefined();
   void look_at_sizes() const;
+  // For all elements; throws where there are none to read, or more than memory holds.
+  template <class V>
+  void make_room(V& v, const Where& where) const {
+    const size_t n = readable_size(where);
+    try {
+      v.resize(n);
+    } catch (const std::exception&) {
+      fail_too_many(where);
+    }
+  }
+  size_t readable_size(const Where& where) const;
+  [[noreturn]] void fail_too_many(const Where& where) const;
   void read_item(void* out, DType as, const Where& where) const;
   void read_all(void* out, DType as, const Where& where) const;
   const void* host_data(DType as, const Where& where) const;

@@ -1,10 +1,12 @@
 // Mistakes that users made on purpose, and what came of them once: crashes, hangs and silent wrong answers. Each is an
 // error that names the op now, or works.
+#include <functional>
 #include <memory>
 #include <thread>
 
 #include "catch.h"
 #include "messages.h"
+#include "rill/nn/nn.h"
 #include "rill/rill.h"
 
 using namespace rill;
@@ -70,4 +72,123 @@ TEST_CASE("random draws that cannot be made as asked") {
   CHECK(choose({1, 0, 0}, true).empty());
   CHECK(has(message_of([] { random::truncated_normal({4}, {.low = 9, .high = 12}); }), "standard deviations"));
   CHECK(has(message_of([] { random::truncated_normal({4}, {.low = -12, .high = -8}); }), "standard deviations"));
+}
+
+namespace {
+// That `f` throws an error that names this file and `part`.
+template <class F>
+void refuses(F&& f, std::string_view part) {
+  const std::string message = message_of(f);
+  INFO("message: " << message);
+  CHECK(message.starts_with("test_mistakes.cpp:"));
+  CHECK(has(message, part));
+}
+}  // namespace
+
+TEST_CASE("callables that hold nothing") {
+  const Tensor x = tensor({1.f, 2.f}), first = tensor(0);
+  Tensor (*none)() = nullptr;
+  Tensor (*none1)(const Tensor&) = nullptr;
+  const std::function<Tensor()> empty;
+  const std::function<Tensor(const Tensor&)> empty1;
+  const std::function<std::pair<Tensor, Tensor>(const Tensor&, const Tensor&)> empty2;
+  refuses([&] { switch_case(first, {nullptr, nullptr}); }, "[switch_case] a branch is empty");
+  refuses([&] { switch_case(first, {none}); }, "a branch is empty");
+  refuses([&] { switch_case(first, {[&] { return x; }, Callback<Tensor()>(empty)}); }, "a branch is empty");
+  CHECK(same_bits(switch_case(tensor(5), {[&] { return x; }}, Callback<Tensor()>(empty)), x));
+  refuses([&] { cond(tensor(true), none, none); }, "[cond] then_fn is empty");
+  refuses([&] { cond(tensor(true), [&] { return x; }, empty); }, "else_fn is empty");
+  auto small = [](const Tensor& t) { return sum(t) < 10; };
+  refuses([&] { while_loop(small, none1, x); }, "[while_loop] the body is empty");
+  refuses([&] { while_loop(empty1, empty1, x); }, "the condition is empty");
+  refuses([&] { scan(empty2, tensor(0.f), x); }, "[scan]");
+  refuses([&] { function("f", none1); }, "[f] the callable is empty");
+  refuses([&] { Function<Tensor, const Tensor&>("f", empty1, {}); }, "is empty");
+  refuses([&] { grad(none1); }, "[grad]");
+  refuses([&] { vjp(empty1, x); }, "[vjp]");
+  refuses([&] { jvp(empty1, x, x); }, "[jvp]");
+  refuses([&] { jacrev(empty1); }, "[jacrev]");
+  refuses([&] { jacfwd(empty1); }, "[jacfwd]");
+  refuses([&] { vmap(none1); }, "[vmap]");
+  refuses([&] { recompute(empty1); }, "[recompute]");
+  using Rule = std::function<Tensor(const Tensor&)>;
+  auto without_rule = custom_gradient([](const Tensor& t) { return std::pair(t * 2, Rule()); });
+  refuses([&] { without_rule(x); }, "the rule is empty");
+  nn::Sequential model;
+  model.add(none1).add(empty1);
+  refuses([&] { model(x); }, "[Sequential] a layer is empty");
+  Callback<Tensor()> given = [&] { return x; };
+  const Callback<Tensor()> taken = std::move(given);
+  CHECK(same_bits(taken(), x));
+  CHECK(has(message_of([&] { given(); }), "is empty"));  // NOLINT(bugprone-use-after-move)
+}
+
+// NOLINTBEGIN(bugprone-use-after-move): that is what is tried
+TEST_CASE("what was moved from says so") {
+  const Tensor x = tensor({1.f, 2.f, 3.f});
+  Variable moved(x, "w");
+  const Variable kept = std::move(moved);
+  const std::string_view says = "[Variable] it was moved from";
+  refuses([&] { moved.value(); }, says);
+  refuses([&] { moved.name(); }, says);
+  refuses([&] { moved.trainable(); }, says);
+  refuses([&] { moved.shape(); }, says);
+  refuses([&] { moved.dtype(); }, says);
+  refuses([&] { moved.device(); }, says);
+  refuses([&] { moved.assign(x); }, says);
+  refuses([&] { moved.assign_add(x); }, says);
+  refuses([&] { moved.assign_sub(x); }, says);
+  refuses([&] { moved + 1; }, says);
+  refuses([&] { nn::SGD().apply_gradients({x}, {moved}); }, says);
+  refuses([&] { GradientTape().watch(moved); }, says);
+  CHECK(has(message_of([&] { sum(moved); }), says));
+  CHECK(has(message_of([&] { function("f", [&](const Tensor& y) { return y + moved; })(x); }), says));
+  CHECK(has(message_of([&] { nn::trainable({moved}); }), says));
+  auto f = function("f", [](const Tensor& y) { return y + 1; });
+  const auto g = std::move(f);
+  CHECK(same_bits(g(x), x + 1));
+  const std::string_view gone = "[function] the function was moved from";
+  refuses([&] { f(x); }, gone);
+  refuses([&] { f.trace_count(); }, gone);
+  refuses([&] { f.explain(); }, gone);
+  refuses([&] { f.graph(spec(f32, {3})); }, gone);
+  refuses([&] { f.verify(x); }, gone);
+  refuses([&] { f.name(); }, gone);
+  refuses([&] { function("outer", [&](const Tensor& y) { return f(y); })(x); }, gone);
+  nn::Dense layer(3, 2);
+  const nn::Dense its = std::move(layer);
+  refuses([&] { layer(ones({1, 3})); }, says);
+  nn::LearningRate rate(0.1);
+  const nn::LearningRate other = std::move(rate);
+  refuses([&] { rate.at(tensor(1.0)); }, "moved from");
+  nn::Adam optimizer;
+  const nn::Adam copied = std::move(optimizer);  // optimizers are copied, and share their Variables
+  optimizer.apply_gradients({x}, {kept});
+}
+// NOLINTEND(bugprone-use-after-move)
+
+TEST_CASE("undefined tensors where control flow meets them") {
+  const Tensor x = tensor({1.f, 2.f}), none;
+  auto give = [&] { return x; };
+  refuses([&] { cond(none, give, give); }, "[cond] the condition is an undefined tensor");
+  refuses([&] { cond(tensor(true), [&] { return none; }, give); }, "result 0 of then is an undefined tensor");
+  refuses([&] { switch_case(none, {give}); }, "the index is an undefined tensor");
+  refuses([&] { switch_case(tensor(0), {[&] { return none; }}); }, "result 0 of branch_0");
+  auto go_on = [](const Tensor& t) { return sum(t) < 3; };
+  refuses([&] { while_loop(go_on, [](const Tensor& t) { return t; }, none); }, "carried value 0");
+  refuses([&] { while_loop(go_on, [](const Tensor&) { return Tensor(); }, tensor(1)); }, "carried value 0");
+  auto step = [](const Tensor& c, const Tensor&) { return std::pair(c, Tensor()); };
+  refuses([&] { scan(step, tensor(0.f), x); }, "y 0 is an undefined tensor");
+  refuses([&] { scan(step, none, x); }, "carried value 0");
+  refuses([&] { scan(step, tensor(0.f), none); }, "of xs, tensor 0");
+  refuses([&] { function("f", [&](const Tensor& p) { return cond(p, [&] { return none; }, give); })(tensor(true)); },
+          "result 0 of then");
+  refuses([&] { grad([](const Tensor& t) { return sum(t); })(none); }, "undefined");
+  refuses([&] { grad([](const Tensor&) { return Tensor(); })(x); }, "undefined");
+  refuses([&] { none.item<float>(); }, "[item] the tensor is undefined");
+  refuses([&] { none.to_vector<float>(); }, "[to_vector]");
+  refuses([&] { none.data<float>(); }, "[data]");
+  refuses([&] { none.dim(0); }, "[dim]");
+  // Members that do not know the caller's line name none, rather than one inside rill.
+  CHECK(message_of([&] { none.shape(); }).starts_with("[tensor] the tensor is undefined"));
 }

@@ -157,3 +157,16 @@ TEST_CASE("a full cache of blocks gives up the oldest, not the newest") {
   CHECK(reserved() == 0);
 #endif
 }
+
+TEST_CASE("a process ends while a long function is being compiled") {
+  CHECK(status_of_child([] {
+          auto f = function("f", [](const Tensor& x) {
+            Tensor y = x;
+            for (int i = 0; i < 20'000; ++i) y = i % 2 ? tanh(y) : y * 1.01;
+            return y;
+          });
+          const bool whole = f(ones({100})).size() == 100;
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          return whole;
+        }) == 0);
+}

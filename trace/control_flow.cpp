@@ -17,7 +17,7 @@ namespace rill::detail {
 
 void Flattener::tensor(Tensor& t) {
   flat.structure += 't';
-  flat.tensors.push_back(t.spec().weak ? t.astype(t.dtype()) : t);
+  flat.tensors.push_back(t.defined() && t.spec().weak ? t.astype(t.dtype()) : t);
 }
 void Flattener::constant(const void* bytes, size_t n) {
   flat.structure += 'c';
@@ -36,7 +36,16 @@ std::string print_spec(const Spec& s) {
   return s.device == Device() ? to_string(s) : to_string(s) + " on " + to_string(s.device);
 }
 
+// What goes into control flow and comes out of callables has values.
+void require_defined(std::string_view op, const Tensor& t, std::string_view what, size_t k, const Where& where) {
+  if (!t.defined()) fail(op, fmt::format("{} {} is an undefined tensor. assign a value to it first", what, k), where);
+}
+void require_defined(std::string_view op, const Flat& flat, std::string_view what, const Where& where) {
+  for (size_t k = 0; k < flat.tensors.size(); ++k) require_defined(op, flat.tensors[k], what, k, where);
+}
+
 Tensor checked_pred(std::string_view op, const Tensor& pred, const Where& where) {
+  if (!pred.defined()) fail(op, "the condition is an undefined tensor. assign a value to it first", where);
   if (pred.dtype() != DType::boolean || pred.ndim() != 0)
     fail(op,
          fmt::format("the condition is {} and must be a bool scalar. compare something, or reduce with all() or any()",
@@ -63,6 +72,7 @@ Tensor exactly_as(const Tensor& t, DType dtype, const std::string& what, const W
 
 // A carried value must go into the next step as it went into this one.
 void check_carried(std::string_view op, const Flat& before, Flat& after, const Where& where) {
+  require_defined(op, after, "after a step, carried value", where);
   if (before.structure != after.structure)
     fail(
         op,
@@ -243,11 +253,19 @@ std::string print_outputs(const Graph& g) {
   return "(" + text + ")";
 }
 
+void check_results(Choice kind, const Flat& results, const std::string& branch, const Where& where) {
+  for (size_t k = 0; k < results.tensors.size(); ++k)
+    if (!results.tensors[k].defined())
+      fail(kind == Choice::cond ? "cond" : "switch_case",
+           fmt::format("result {} of {} is an undefined tensor. assign a value to it first", k, branch), where);
+}
+
 // A branch as a graph, whose results have these dtypes where they are given.
-Graph trace_branch(const std::string& role, const FlatFn& branch, std::span<const DType> dtypes, std::string& structure,
-                   const Where& where) {
+Graph trace_branch(Choice kind, const std::string& role, const FlatFn& branch, std::span<const DType> dtypes,
+                   std::string& structure, const Where& where) {
   return trace_inner(role, {}, "", [&](std::span<const Tensor> in) {
     Flat flat = branch(in);
+    check_results(kind, flat, role, where);
     for (size_t k = 0; k < dtypes.size(); ++k)
       flat.tensors[k] = exactly_as(flat.tensors[k], dtypes[k], fmt::format("result {} of {}", k, role), where);
     structure = flat.structure;
@@ -287,11 +305,11 @@ std::vector<Tensor> trace_choice(Choice kind, const Tensor& which, std::span<con
   std::vector<Graph> graphs;
   std::vector<std::string> structures(branches.size());
   for (size_t i = 0; i < branches.size(); ++i)
-    graphs.push_back(trace_branch(branch_name(kind, i), branches[i], {}, structures[i], where));
+    graphs.push_back(trace_branch(kind, branch_name(kind, i), branches[i], {}, structures[i], where));
   std::vector<DType> dtypes = common_dtypes(kind, graphs, structures, where);
   for (size_t i = 0; i < branches.size(); ++i)
     if (!gives(graphs[i], dtypes))
-      graphs[i] = trace_branch(branch_name(kind, i), branches[i], dtypes, structures[i], where);
+      graphs[i] = trace_branch(kind, branch_name(kind, i), branches[i], dtypes, structures[i], where);
   Outside outside(graphs);
   Slots operands = outside.captured;
   append(operands, outside.read_only);
@@ -313,13 +331,17 @@ std::vector<Tensor> trace_choice(Choice kind, const Tensor& which, std::span<con
 
 std::vector<Tensor> run_choice(Choice kind, const Tensor& which, std::span<const FlatFn> branches, const Where& where) {
   if (kind == Choice::cond) checked_pred("cond", which, where);
+  if (!which.defined()) fail("switch_case", "the index is an undefined tensor. assign a value to it first", where);
   if (kind == Choice::switch_case && (!is_integer(which.dtype()) || which.ndim() != 0))
     fail("switch_case", fmt::format("the index is {} and must be an integer scalar", to_string(which.spec())), where);
   if (branches.empty()) fail("switch_case", "there are no branches. give one or more", where);
   if (!executing_eagerly()) return trace_choice(kind, which, branches, where);
   int64_t last = int64_t(branches.size()) - 1;
   int64_t i = kind == Choice::cond ? (which.item<bool>(where) ? 0 : 1) : which.item<int64_t>(where);
-  return apart(branches[size_t(i < 0 || i > last ? last : i)]({}).tensors, where);
+  const size_t chosen = size_t(i < 0 || i > last ? last : i);
+  Flat result = branches[chosen]({});
+  check_results(kind, result, branch_name(kind, chosen), where);
+  return apart(std::move(result.tensors), where);
 }
 
 // --- while_loop ------------------------------------------------------------------------------------------------------
@@ -359,6 +381,7 @@ std::vector<Tensor> run_while(const Flat& init, const FlatFn& cond_fn, const Fla
                               const WhileOptions& options, const Where& where) {
   if (options.max_steps && *options.max_steps < 0)
     fail("while_loop", fmt::format("max_steps is {} and must not be negative", *options.max_steps), where);
+  require_defined("while_loop", init, "carried value", where);
   Tensor go_on = checked_pred("while_loop", cond_fn(init.tensors).tensors[0], where);
   if (!executing_eagerly()) return trace_while(init, go_on, cond_fn, body_fn, options, where);
   Flat now = init;
@@ -414,12 +437,22 @@ ScanBody trace_step(const Flat& init, const Flat& xs, const FlatStepFn& fn, cons
   Graph g = trace_inner("body", arguments, "carried", [&](std::span<const Tensor> in) {
     FlatStep step = fn(in);
     check_carried("scan", init, step.carried, where);
+    require_defined("scan", step.y, "y", where);
     ys = step.y.tensors.size();
     Flat all = std::move(step.carried);
     all.tensors.insert(all.tensors.end(), step.y.tensors.begin(), step.y.tensors.end());
     return all;
   });
   return {std::move(g), ys};
+}
+
+// For `n` rows of each of so many ys.
+std::vector<std::vector<Tensor>> room_for_rows(size_t ys, int64_t n, const Where& where) {
+  try {
+    return std::vector<std::vector<Tensor>>(ys, std::vector<Tensor>(ys ? size_t(n) : 0));
+  } catch (const std::exception&) {
+    fail("scan", fmt::format("{} rows of y are more than memory holds", n), where);
+  }
 }
 
 Spec stacked_spec(const Spec& y, Dim n) {
@@ -459,6 +492,8 @@ ScanResult trace_scan(const Flat& init, const Flat& xs, Dim n, const FlatStepFn&
 
 std::pair<std::vector<Tensor>, std::vector<Tensor>> run_scan(const Flat& init, const Flat& xs, const FlatStepFn& fn,
                                                              const ScanOptions& options, const Where& where) {
+  require_defined("scan", init, "carried value", where);
+  require_defined("scan", xs, "of xs, tensor", where);
   const Dim n = length_of(xs, options, where);
   if (!executing_eagerly()) return trace_scan(init, xs, n, fn, options, where);
   ScanResult out{init.tensors, {}};
@@ -479,9 +514,13 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> run_scan(const Flat& init, c
     for (const Tensor& t : xs.tensors) in.push_back(t(i));
     FlatStep next = fn(in);
     check_carried("scan", init, next.carried, where);
+    require_defined("scan", next.y, "y", where);
     next.carried.tensors = apart(std::move(next.carried.tensors), where);
     next.y.tensors = apart(std::move(next.y.tensors), where);
-    rows.resize(next.y.tensors.size(), std::vector<Tensor>(size_t(n)));
+    if (step == 0) rows = room_for_rows(next.y.tensors.size(), n, where);
+    if (next.y.tensors.size() != rows.size())
+      fail("scan", fmt::format("y has {} tensors in one step and {} in another", rows.size(), next.y.tensors.size()),
+           where);
     for (size_t k = 0; k < rows.size(); ++k) rows[k][size_t(i)] = next.y.tensors[k];
     now = std::move(next.carried);
   }

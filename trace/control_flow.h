@@ -156,6 +156,8 @@ State as_state(R&& result) {
 template <class C, class B, class... T>
 auto loop(C& cond_fn, B& body_fn, const WhileOptions& options, const Where& where, std::tuple<T...> init) {
   using State = std::tuple<T...>;
+  require_callable("while_loop", cond_fn, "the condition", where);
+  require_callable("while_loop", body_fn, "the body", where);
   FlatFn go_on = [&](std::span<const Tensor> in) {
     const State state = refill(init, in);
     return flat_of(Tensor(std::apply(cond_fn, state)));
@@ -183,6 +185,8 @@ auto cond(const Tensor& pred, Then&& then_fn, Else&& else_fn, Where where = Wher
   using R = decltype(detail::invoke_plain(then_fn));
   static_assert(std::is_same_v<R, decltype(detail::invoke_plain(else_fn))>,
                 "the branches of cond() must give the same C++ type");
+  detail::require_callable("cond", then_fn, "then_fn", where);
+  detail::require_callable("cond", else_fn, "else_fn", where);
   std::array<Callback<R()>, 2> branches{[&] { return detail::invoke_plain(then_fn); },
                                         [&] { return detail::invoke_plain(else_fn); }};
   return detail::choose<R, 2>(detail::Choice::cond, pred, branches, {}, where);
@@ -196,7 +200,10 @@ auto switch_case(const Tensor& index, const std::vector<Callback<std::type_ident
                  Callback<std::type_identity_t<R>()> otherwise = nullptr, Where where = Where::current()) {
   using P = detail::Plain<R>;
   std::vector<Callback<P()>> all;
-  for (const auto& b : branches) all.push_back([&b] { return detail::invoke_plain(b); });
+  for (const auto& b : branches) {
+    detail::require_callable("switch_case", b, "a branch", where);
+    all.push_back([&b] { return detail::invoke_plain(b); });
+  }
   if (otherwise) all.push_back([&] { return detail::invoke_plain(otherwise); });
   return detail::choose<P, 0>(detail::Choice::switch_case, index, {}, all, where);
 }
@@ -262,6 +269,7 @@ auto scan(F&& fn, const C& init, const X& xs, ScanOptions options = {}, Where wh
   static_assert(detail::TupleLike<R>, "the function of scan() must give a pair {carry, y}");
   static_assert(std::tuple_size_v<R> == 2, "the function of scan() must give a pair {carry, y}");
   using Y = detail::Plain<std::tuple_element_t<1, R>>;
+  detail::require_callable("scan", fn, "the function", where);
   const Carry start = detail::plain(init);
   const Rows rows = detail::plain(xs);
   std::optional<Y> like;
@@ -281,6 +289,7 @@ auto scan(F&& fn, const C& init, const X& xs, ScanOptions options = {}, Where wh
 // The same without xs: fn(carry) -> {carry, y}, options.length times.
 template <class F, class C>
 auto scan(F&& fn, const C& init, ScanOptions options, Where where = Where::current()) {
+  detail::require_callable("scan", fn, "the function", where);
   return scan([&](const detail::Plain<C>& carry, const detail::Nothing&) { return fn(carry); }, init, detail::Nothing(),
               options, where);
 }

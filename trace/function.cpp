@@ -9,12 +9,35 @@
 
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/limits.h"
 #include "rill/trace/function_state.h"
 
 namespace rill {
 
-FunctionCore::FunctionCore(std::string name, FunctionOptions options)
-    : name_(std::move(name)), options_(std::move(options)), state_(new State) {}
+namespace {
+const Spec& checked(std::string_view op, const Spec& s, const Where& where) {
+  require_dtype(op, s.dtype, where);
+  for (Dim size : s.shape)
+    if (size < 0 && size != open_size)
+      fail(op, fmt::format("a size of {} makes no sense. give 0 or more, or `any` for a size that is left open", size),
+           where);
+  return s;
+}
+
+FunctionOptions checked(const std::string& name, FunctionOptions options, const Where& where) {
+  if (options.max_traces < 1)
+    fail(name, fmt::format("max_traces is {}. it must be 1 or more", options.max_traces), where);
+  for (const ArgSpec& a : options.signature) checked(name, a.spec, where);
+  return options;
+}
+}  // namespace
+
+ArgSpec spec(DType dtype, const Shape& shape, std::string name, Device device, Where where) {
+  return {checked("spec", Spec{shape, dtype, false, device}, where), std::move(name)};
+}
+
+FunctionCore::FunctionCore(std::string name, FunctionOptions options, const Where& where)
+    : name_(std::move(name)), options_(checked(name_, std::move(options), where)), state_(new State) {}
 FunctionCore::~FunctionCore() { delete state_; }
 
 // --- The cache -------------------------------------------------------------------------------------------------------
@@ -58,6 +81,10 @@ void FunctionCore::check_signature(const std::vector<Tensor>& leaves, const Wher
          fmt::format("the arguments {} do not fit the signature ({}). convert them, or leave sizes open with `any`",
                      print_specs(leaves), wanted),
          where);
+}
+
+void detail::fail_moved_function(const Where& where) {
+  fail("function", "the function was moved from, and holds nothing. copy it instead: copies share their traces", where);
 }
 
 void detail::fail_written() {

@@ -27,13 +27,13 @@ struct ArgSpec {
   Spec spec;
   std::string name;
 };
-inline ArgSpec spec(DType dtype, const Shape& shape, std::string name = "", Device device = {}) {
-  return {Spec{shape, dtype, false, device}, std::move(name)};
-}
+// Throws where a size is negative and not `any`, or the dtype does not exist.
+ArgSpec spec(DType dtype, const Shape& shape, std::string name = "", Device device = {},
+             Where where = Where::current());
 
 struct FunctionOptions {
   std::vector<ArgSpec> signature = {};  // one a tensor among the arguments, in order; empty: anything goes
-  int max_traces = 64;                  // the least recently used trace goes when there are more; plans of one as well
+  int max_traces = 64;                  // 1 or more: the least recently used goes when there are more; plans of one too
   bool relax_shapes = false;            // a size that has changed for the third time is left open, as `any` would
 };
 
@@ -61,7 +61,7 @@ class FunctionCore {
   struct Trace;
   struct Instance;
 
-  FunctionCore(std::string name, FunctionOptions options);
+  FunctionCore(std::string name, FunctionOptions options, const Where& where);
   ~FunctionCore();
   FunctionCore(const FunctionCore&) = delete;
 
@@ -150,6 +150,7 @@ void note_names(std::vector<std::string>& names, T& value) {
 }
 
 [[noreturn]] void fail_written();
+[[noreturn]] void fail_moved_function(const Where& where);
 
 template <class R, class... A>
 class TypedBody final : public FunctionCore::Body {
@@ -219,40 +220,49 @@ class Function {
                 "reference, and return what is new");
 
  public:
-  Function(std::string name, Callback<R(A...)> f, FunctionOptions options)
-      : f_(std::move(f)), core_(Shared<FunctionCore>::make(std::move(name), std::move(options))) {}
+  using TakesPlace = void;  // calls take the caller's place after the arguments
+
+  Function(std::string name, Callback<R(A...)> f, FunctionOptions options, Where where = Where::current())
+      : f_(std::move(f)), core_(Shared<FunctionCore>::make(std::move(name), std::move(options), where)) {
+    detail::require_callable(core_->name(), f_, "the callable", where);
+  }
 
   // Traces, or replays. Throws what the callable throws; an argument that does not fit the signature is an error.
   // An argument that is given up (a temporary, or std::move(x)) may lend its memory to a result, where nobody else
   // holds the tensor, or a view of it, and no tape records the call.
   R operator()(detail::Given<A>... args, Where where = Where::current()) const {
+    FunctionCore& its = core(where);
     if (executing_eagerly())
       return call(where, detail::TypedBody<R, A...>(f_, {std::forward<detail::Given<A>>(args)...}));
-    FunctionCore::Inline guard(*core_, where);
-    NameScope scope(core_->name());
+    FunctionCore::Inline guard(its, where);
+    NameScope scope(its.name());
     return f_(std::forward<A>(args)...);
   }
 
   // How many times the callable has been traced.
-  int trace_count() const { return core_->trace_count(); }
+  int trace_count(Where where = Where::current()) const { return core(where).trace_count(); }
   // The traces with their keys, why each was made, and what was compiled; for people to read.
-  std::string explain() const { return core_->explain(); }
+  std::string explain(Where where = Where::current()) const { return core(where).explain(); }
   // The graph of a call on such arguments, without running it: spec() for each Tensor parameter, values for the others.
   Graph graph(detail::GraphArgument<A>... args, Where where = Where::current()) const {
     std::vector<std::string> names;
     (detail::note_names(names, args), ...);
     detail::TypedBody<R, A...> body(f_, {detail::from_graph_argument(std::move(args))...});
-    return core_->trace_graph(body, std::move(names), where);
+    return core(where).trace_graph(body, std::move(names), where);
   }
   // Whether the traced call gives the same bits as the callable run eagerly, in results and assigned Variables (which
   // are left as one call leaves them).
   bool verify(A... args, Where where = Where::current()) const {
     detail::TypedBody<R, A...> body(f_, {static_cast<A>(args)...});
-    return core_->verify(body, where);
+    return core(where).verify(body, where);
   }
-  const std::string& name() const { return core_->name(); }
+  const std::string& name(Where where = Where::current()) const { return core(where).name(); }
 
  private:
+  FunctionCore& core(const Where& where) const {
+    if (!core_) detail::fail_moved_function(where);
+    return *core_;
+  }
   R call(const Where& where, detail::TypedBody<R, A...> body) const {
     Shared<const void> prototype;
     std::vector<Tensor> tensors = core_->call(body, prototype, where);
@@ -273,11 +283,12 @@ class Function {
 // function("name", callable[, {.signature = ..., .max_traces = ...}]). The callable's parameters must have types (no
 // `auto`): they are what the cache key is made of. Copies of a Function share their traces.
 template <class F>
-auto function(std::string name, F f, FunctionOptions options = {}) {
+auto function(std::string name, F f, FunctionOptions options = {}, Where where = Where::current()) {
   static_assert(
       requires { typename detail::Callable<F>::Result; },
       "function() takes a callable whose parameters have types: write [](const Tensor& x) instead of [](auto x)");
-  return typename detail::Callable<F>::template Apply<Function>(std::move(name), std::move(f), std::move(options));
+  return
+      typename detail::Callable<F>::template Apply<Function>(std::move(name), std::move(f), std::move(options), where);
 }
 
 }  // namespace rill

@@ -61,9 +61,9 @@ class MakeArguments final : public LeafVisitor {
 
 class AddOutputs final : public LeafVisitor {
  public:
-  explicit AddOutputs(Tracer& tracer) : tracer_(tracer) {}
+  AddOutputs(Tracer& tracer, const Where& where) : tracer_(tracer), where_(where) {}
   void tensor(Tensor& t) override {
-    tracer_.add_output(t);
+    tracer_.add_output(t, where_);
     t = Tensor();  // the prototype keeps no trace alive
   }
   void constant(const void*, size_t) override {}
@@ -71,6 +71,7 @@ class AddOutputs final : public LeafVisitor {
 
  private:
   Tracer& tracer_;
+  const Where& where_;
 };
 
 // The trace of this thread has the open sizes of `dims`, or has none, while this lives.
@@ -95,7 +96,7 @@ Graph FunctionCore::trace(Body& body, const std::vector<std::string>& names, con
   MakeArguments make(tracer, names, open, symbols);
   body.walk_arguments(make);
   body.run();
-  AddOutputs outputs(tracer);
+  AddOutputs outputs(tracer, where);
   body.walk_prototype(outputs);
   return tracer.finish();
 }
@@ -104,6 +105,7 @@ Graph FunctionCore::trace_graph(Body& body, std::vector<std::string> names, cons
   FunctionKey key;
   ReadKey read(key);
   body.walk_arguments(read);
+  check_signature(key.leaves, where);
   for (size_t i = 0; i < names.size() && i < options_.signature.size(); ++i)
     if (names[i].empty()) names[i] = options_.signature[i].name;
   const OpenPattern open = OpenPattern::of_open_sizes(key.leaves);

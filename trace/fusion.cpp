@@ -2,6 +2,7 @@
 
 #include <queue>
 
+#include "rill/devices/kernel/compiler.h"
 #include "rill/ops/op.h"
 #include "rill/trace/lower.h"
 
@@ -37,7 +38,10 @@ class Condenser {
     for (size_t k = 0; k < groups_.size(); ++k)
       for (int32_t i : groups_[k].nodes) group_of_[size_t(i)] = int(k);
     find_readers();
-    for (const FusionGroup& group : groups_) lowered_.push_back(lower(g_, group, read_outside_));
+    for (const FusionGroup& group : groups_) {
+      kernel::throw_if_stopped();
+      lowered_.push_back(lower(g_, group, read_outside_));
+    }
   }
 
   Graph run() {

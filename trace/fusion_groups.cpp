@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rill/devices/cpu/elementwise.h"
+#include "rill/devices/kernel/compiler.h"
 #include "rill/devices/reduce_params.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/registry.h"
@@ -175,6 +176,8 @@ class Grouper {
     for (int32_t i = 0; i < int32_t(g_.nodes().size()); ++i) {
       const Node& n = g_.nodes()[size_t(i)];
       const Form form = form_of(g_, n);
+      kernel::throw_if_stopped();
+      cuts_.push_back(i);
       if (form == Form::none) continue;
       FusionGroup own;
       own.nodes = {i};
@@ -243,12 +246,15 @@ class Grouper {
   }
 
   // Whether something outside of the group depends on it and feeds it. Groups count as one: what feeds a member of
-  // another group feeds all of it.
+  // another group feeds all of it. What lies before the last cut ahead of the group is fed by nothing behind that cut,
+  // so in a long graph the search stays near.
   bool makes_cycle(const FusionGroup& m) const {
+    const auto ahead = std::lower_bound(cuts_.begin(), cuts_.end(), m.nodes.front());
+    const int32_t cut = ahead == cuts_.begin() ? -1 : ahead[-1];
     std::vector<int32_t> stack;
-    std::vector<char> seen(g_.nodes().size(), 0);
+    std::vector<char> seen(size_t(cuts_.back() - cut), 0);
     auto visit = [&](int32_t i) {
-      if (!seen[size_t(i)]) seen[size_t(i)] = 1, stack.push_back(i);
+      if (i > cut && !seen[size_t(i - cut - 1)]) seen[size_t(i - cut - 1)] = 1, stack.push_back(i);
     };
     for (int32_t i : m.nodes)
       for (ValueId v : g_.nodes()[size_t(i)].inputs)  // the kernel reads through transparent views
@@ -271,6 +277,9 @@ class Grouper {
     FusionGroup m = together(a, b);
     if (m.nodes.empty() || m.nodes.size() > largest_group || !accesses_fit(g_, m) || makes_cycle(m)) return;
     for (int32_t i : m.nodes) group_[size_t(i)] = from;
+    const int32_t now = cuts_.back();
+    while (!cuts_.empty() && cuts_.back() >= m.nodes.front()) cuts_.pop_back();
+    cuts_.push_back(now);
     a = std::move(m);
     b.nodes.clear();
   }
@@ -279,6 +288,7 @@ class Grouper {
   const std::vector<int32_t> after_;  // control dependencies
   std::vector<int> group_;            // by node
   std::vector<FusionGroup> groups_;
+  std::vector<int32_t> cuts_;  // nodes that no group has members on both sides of, ascending: the last is this one
 };
 
 }  // namespace

@@ -193,7 +193,7 @@ class Times {
 namespace detail {
 
 Profile profile_graph(Graph traced, const std::vector<Tensor>& arguments, const ProfileOptions& options) {
-  if (options.runs < 1) fail("profile", fmt::format("runs is {}. give at least 1", options.runs));
+  if (options.runs < 1) fail("profile", fmt::format("runs is {}. give at least 1", options.runs), Where());
   EagerScope eager;
   Profile p;
   p.limits = options.limits;

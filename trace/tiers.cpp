@@ -35,8 +35,9 @@ class Worker {
   using Job = std::function<void()>;
 
   ~Worker() { end(); }
-  // Drops what waits and finishes what runs; takes nothing more.
+  // Drops what waits, and what runs once the kernel is there that is being compiled; takes nothing more.
   void end() {
+    kernel::stop_compiling();
     {
       std::lock_guard lock(mutex_);
       stop_ = true;

@@ -86,15 +86,18 @@ bool Tracer::is_of_parents(const Tensor& t) const {
   return false;
 }
 
-ValueId Tracer::value_of(const Tensor& t, std::string_view user) {
+ValueId Tracer::value_of(const Tensor& t, std::string_view user, const Where& where) {
   if (!t.defined())
-    fail(user, fmt::format("an undefined tensor is used in, or given by, '{}'. assign a value to it", graph_.name));
+    fail(user, fmt::format("an undefined tensor is used in, or given by, '{}'. assign a value to it", graph_.name),
+         where);
   const TensorRep* r = t.rep();
   if (r->trace == serial) return values_[size_t(r->trace_value)];
   if (r->trace && !is_of_parents(t))
-    fail(user, fmt::format("a tensor of another traced function, branch or loop body, {}, is used inside '{}'. pass it "
-                           "as an argument, or return it from where it was made",
-                           to_string(t.spec()), graph_.name));
+    fail(user,
+         fmt::format("a tensor of another traced function, branch or loop body, {}, is used inside '{}'. pass it "
+                     "as an argument, or return it from where it was made",
+                     to_string(t.spec()), graph_.name),
+         where);
   return capture(t);
 }
 
@@ -113,7 +116,7 @@ void Tracer::name_sizes(Node& node) const {
 Tensors Tracer::append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
   Node node;
   node.op = &op;
-  for (const Tensor* t : in) node.inputs.push_back(value_of(*t, op.name));
+  for (const Tensor* t : in) node.inputs.push_back(value_of(*t, op.name, where));
   node.attrs = attrs;
   node.outputs.assign(specs.begin(), specs.end());
   if (thread_state().open_sizes) name_sizes(node);
@@ -179,7 +182,7 @@ void Tracer::fail_read(std::string_view what, const Where& where) {
        where);
 }
 
-void Tracer::add_output(const Tensor& t) { graph_.outputs.push_back(value_of(t, "return")); }
+void Tracer::add_output(const Tensor& t, const Where& where) { graph_.outputs.push_back(value_of(t, "return", where)); }
 
 Graph Tracer::finish() {
   for (const VariableValue& v : variables_)

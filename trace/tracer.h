@@ -29,14 +29,15 @@ class Tracer final : public TraceListener {
   // A new graph input of this spec, and the tensor that stands for it.
   Tensor add_argument(const Spec& spec, std::string name);
   // The tensors are what the function gives.
-  void add_output(const Tensor& t);
+  void add_output(const Tensor& t, const Where& where = Where());
   // The graph, complete; nothing may be traced afterwards.
   Graph finish();
   const std::string& name() const { return graph_.name; }
   // Number of nodes so far.
   size_t size() const { return graph_.nodes().size(); }
   // The value that a tensor stands for; a tensor with elements becomes a captured input or a constant.
-  ValueId value_of(const Tensor& t, std::string_view user);
+  // Errors name no line where the caller knows none.
+  ValueId value_of(const Tensor& t, std::string_view user, const Where& where = Where());
 
   Tensors append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
   Tensor read(const Shared<VariableState>& v) override;

@@ -238,9 +238,15 @@ void log(const std::string& text, const Compiled& c, const std::string& fault) {
 
 std::string no_compiler_reason() { return library().reason; }
 
+void stop_compiling() { ending = true; }
+void throw_if_stopped() {
+  if (ending) throw Error("[kernel] the program is ending");
+}
+
 Compiled compile(const Kernel& k) {
   const auto start = std::chrono::steady_clock::now();
   if (!library().reason.empty()) throw Error("[kernel] kernels cannot be compiled: " + library().reason);
+  throw_if_stopped();
   static const bool logs = environment_has("RILL_LOG", "kernels");
   const std::string text = to_string(k);
   const std::shared_ptr<Entry> entry = table().entry_for(text);

@@ -21,6 +21,10 @@ struct Compiled {
 // Throws rill::Error where there is no compiler (no_compiler_reason() says why) or LLVM fails.
 constexpr size_t most_kernels = 512;
 Compiled compile(const Kernel& k);
+// For the end of the program: from now on compile() throws, so that who compiles many kernels stops after this one, as
+// does who asks on the way there.
+void stop_compiling();
+void throw_if_stopped();
 // "" where kernels can be compiled, else why not: "librill_llvm.so is not installed", "RILL_JIT=off".
 std::string no_compiler_reason();
 
