@@ -376,6 +376,8 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
          fmt::format("{} output_gradients for {} targets. give one each", options.output_gradients.size(),
                      targets.size()),
          where);
+  if (options.unconnected > Unconnected::none)
+    fail("GradientTape.gradient", fmt::format("Unconnected({}) does not exist", int(options.unconnected)), where);
   if (options.output_gradient.defined() && !options.output_gradients.empty())
     fail("GradientTape.gradient",
          "output_gradient and output_gradients are both given. give the one for a single target, the other for several",

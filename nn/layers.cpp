@@ -56,7 +56,7 @@ const Dims& checked_steps(const Dims& steps, std::string_view op, std::string_vi
 std::vector<Variable> trainable(const std::vector<Variable>& variables) {
   std::vector<Variable> result;
   for (const Variable& v : variables)
-    if (v.trainable()) result.push_back(v);
+    if (v.trainable(Where())) result.push_back(v);
   return result;
 }
 

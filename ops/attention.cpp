@@ -10,6 +10,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
@@ -375,8 +376,10 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
       promote(promote(q.dtype(), q.spec().weak, k.dtype(), k.spec().weak), false, v.dtype(), v.spec().weak));
   const Tensor a = astype(q, d), b = astype(k, d), c = astype(v, d);
   const AttentionParams params{scale_for(options.scale, a), options.causal};
+  require_finite("attention", "scale", params.scale, where);
   if (!options.mask.defined()) return apply(attention_op, {&a, &b, &c}, params, where)[0];
   const DType m = options.mask.dtype();
+  require_option(m == DType::boolean || is_floating(m), "attention", "the mask", name(m), "bool or floating", where);
   Tensor mask = m == DType::boolean ? options.mask : astype(options.mask, d);
   if (a.ndim() >= 2 && b.ndim() >= 2) mask = broadcast_to(mask, with_last(a.shape(), b.dim(-2)));
   return apply(attention_op, {&a, &b, &c, &mask}, params, where)[0];

@@ -6,6 +6,7 @@
 #include "rill/devices/shape_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 #include "rill/tensor/limits.h"
 
@@ -142,6 +143,7 @@ Tensor dstack(const std::vector<Tensor>& x, Where where) {
 }
 
 std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places, int64_t axis, Where where) {
+  require_operand("split", x, where);
   axis = normal_axis(axis, x.ndim(), "split", where);
   std::vector<Tensor> out;
   int64_t start = 0;
@@ -154,6 +156,7 @@ std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places
 }
 
 std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Where where) {
+  require_operand("array_split", x, where);
   if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
   require_few_tensors("split", parts, where);
   axis = normal_axis(axis, x.ndim(), "split", where);
@@ -168,6 +171,7 @@ std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Wh
 }
 
 std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where where) {
+  require_operand("split", x, where);
   const Dim n = x.shape()[size_t(normal_axis(axis, x.ndim(), "split", where))];
   if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
   if (n % parts != 0)
@@ -179,6 +183,7 @@ std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where wh
 }
 
 std::vector<Tensor> unstack(const Tensor& x, int64_t axis, Where where) {
+  require_operand("unstack", x, where);
   axis = normal_axis(axis, x.ndim(), "unstack", where);
   require_few_tensors("unstack", x.shape()[size_t(axis)], where);
   std::vector<Tensor> out;

@@ -7,6 +7,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/linalg.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
@@ -223,6 +224,8 @@ Tensor dot_general(const Tensor& a, const Tensor& b, const ContractionParams& ax
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, Where where) {
+  require_operand("matmul", a, where);
+  require_operand("matmul", b, where);
   const int na = a.ndim(), nb = b.ndim();
   if (na == 0 || nb == 0) reject_matmul(a, b, "a 0-d operand is not a matrix; multiply by it with *", where);
   const Dim k = a.shape()[size_t(na - 1)], kb = b.shape()[size_t(nb == 1 ? 0 : nb - 2)];

@@ -8,6 +8,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/pads.h"
 #include "rill/ops/samples.h"
 #include "rill/tensor/limits.h"
@@ -32,6 +33,7 @@ void check_params(const InferArgs& args, const ConvParams& p, bool with_sizes) {
       args.reject(fmt::format("a size is {}", p.sizes[i]));
   }
   if (p.groups < 1) args.reject("groups must be at least 1");
+  if (p.layout > Layout::nchw) args.reject(fmt::format("Layout({}) does not exist", int(p.layout)));
   for (int i = 0; i < 2; ++i)
     if (size_t(args[i].shape.ndim()) != n + 2)
       args.reject(fmt::format("operand {} has {} axes; {} axes of space need {}", i, args[i].shape.ndim(), n, n + 2));
@@ -277,6 +279,7 @@ Tensor run_conv(const Tensor& x, const Tensor& w, const ConvParams& p) {
 }
 
 size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
+  require_operand(op, x, where);
   if (x.ndim() < 3 || x.ndim() > 5)
     fail(op,
          fmt::format("the input must have a batch axis, 1 to 3 axes of space and channels, not {} axes. operands: {}",
@@ -288,6 +291,7 @@ size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
 Tensor conv_as(std::string_view op, const Tensor& x, const Tensor& w, const ConvOptions& o, const Where& where) {
   CallerScope caller(where);
   const size_t n = space_count(x, op, where);
+  require_operand(op, w, where);
   if (w.ndim() != x.ndim())
     fail(op,
          fmt::format("weights for {} axes of space must have {} axes, not {}. operands: {}, {}", n, n + 2, w.ndim(),
@@ -307,6 +311,7 @@ Tensor conv_as(std::string_view op, const Tensor& x, const Tensor& w, const Conv
 
 Tensor conv_nd(int n, const Tensor& x, const Tensor& w, const ConvOptions& o, const Where& where) {
   const std::string op = fmt::format("conv{}d", n);
+  require_operand(op, x, where);
   if (x.ndim() != n + 2)
     fail(op,
          fmt::format("the input must have {} axes, not {}. operands: {}, {}", n + 2, x.ndim(), to_string(x.spec()),
@@ -341,6 +346,7 @@ Tensor conv_transpose(const Tensor& x, const Tensor& w, const ConvTransposeOptio
   CallerScope caller(where);
   const std::string_view op = "conv_transpose";
   const size_t n = space_count(x, op, where);
+  require_operand(op, w, where);
   if (w.ndim() != x.ndim())
     fail(op, fmt::format("weights for {} axes of space must have {} axes, not {}", n, n + 2, w.ndim()), where);
   ConvParams p;

@@ -19,6 +19,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/fill.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/tensor/limits.h"
 #include "rill/tensor/visit_dtype.h"
 
@@ -172,6 +173,7 @@ Tensor empty(const Shape& shape, const TensorOptions& options, Where where) {
 }
 
 Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& options, Where where) {
+  require_operand("full", value, where);
   DType own = value.dtype() == f64 && value.spec().weak ? f32 : value.dtype();
   DType dtype = options.dtype.value_or(own);
   FillValue constant;
@@ -186,15 +188,19 @@ Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& option
 }
 
 Tensor zeros_like(const Tensor& x, const TensorOptions& options, Where where) {
+  require_operand("zeros_like", x, where);
   return zeros(x.shape(), or_like(x, options), where);
 }
 Tensor ones_like(const Tensor& x, const TensorOptions& options, Where where) {
+  require_operand("ones_like", x, where);
   return ones(x.shape(), or_like(x, options), where);
 }
 Tensor empty_like(const Tensor& x, const TensorOptions& options, Where where) {
+  require_operand("empty_like", x, where);
   return empty(x.shape(), or_like(x, options), where);
 }
 Tensor full_like(const Tensor& x, const Tensor& value, const TensorOptions& options, Where where) {
+  require_operand("full_like", x, where);
   return full(x.shape(), value, or_like(x, options), where);
 }
 

@@ -8,6 +8,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
@@ -143,6 +144,8 @@ Tensor matrix_transpose(const Tensor& x, Where where) {
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, int axes, Where where) {
+  require_operand("tensordot", a, where);
+  require_operand("tensordot", b, where);
   if (axes < 0 || axes > a.ndim() || axes > b.ndim())
     reject("tensordot", fmt::format("{} axes cannot be contracted", axes), a, b, where);
   Axes left, right;
@@ -154,6 +157,8 @@ Tensor tensordot(const Tensor& a, const Tensor& b, int axes, Where where) {
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& a_axes, const Axes& b_axes, Where where) {
+  require_operand("tensordot", a, where);
+  require_operand("tensordot", b, where);
   CallerScope caller(where);
   const Dims left = normal_axes(a_axes, a.ndim(), "tensordot", where);
   const Dims right = normal_axes(b_axes, b.ndim(), "tensordot", where);

@@ -7,6 +7,7 @@
 #include "rill/devices/nn_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/record_row.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/work_dtype.h"
@@ -360,6 +361,7 @@ Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& 
 
 Tensor l2_normalize(const Tensor& x, int64_t axis, double epsilon, Where where) {
   CallerScope caller(where);
+  require_not_negative("l2_normalize", "epsilon", epsilon, where);
   const Axes axes{normal_axis(axis, x.ndim(), "l2_normalize", where)};
   const Tensor w = to_work(x);
   // First to lengths of about 1, which neither squares nor gradients leave; what they are multiplied by is a constant.

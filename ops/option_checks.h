@@ -1,11 +1,12 @@
-// Options whose values make no sense: one wording for all, which names the option, its value and the rule.
+// Options whose values make no sense, and operands that are no tensors yet: one wording for all, which names the
+// option, its value and the rule.
 #pragma once
 #include <fmt/format.h>
 
 #include <cmath>
 #include <limits>
 
-#include "rill/tensor/error.h"
+#include "rill/tensor/tensor.h"
 
 namespace rill {
 
@@ -23,6 +24,11 @@ inline void require_not_negative(std::string_view op, std::string_view option, d
 // 0 <= value < 1.
 inline void require_share(std::string_view op, std::string_view option, double value, const Where& where) {
   require_option(value >= 0 && value < 1, op, option, value, "at least 0 and less than 1", where);
+}
+// For functions that look at an operand before the dispatcher does.
+inline void require_operand(std::string_view op, const Tensor& x, const Where& where) {
+  if (!x.defined()) [[unlikely]]
+    fail(op, "an operand is an undefined tensor. assign a value to it first", where);
 }
 inline void require_finite(std::string_view op, std::string_view option, double value, const Where& where) {
   require_option(std::isfinite(value), op, option, value, "finite", where);

@@ -7,6 +7,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/fill.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 #include "rill/tensor/limits.h"
 
@@ -103,6 +104,8 @@ int64_t source_of(int64_t i, int64_t n, PadMode mode) {
 }  // namespace
 
 Tensor pad(const Tensor& x, const std::vector<Padding>& widths, const Tensor& value, Where where) {
+  require_operand("pad", x, where);
+  require_operand("pad", value, where);
   FillValue constant;
   check_fits("pad", value, x.dtype(), where);
   if (constant_fill(value, x.dtype(), constant)) return pad_constant(x, widths, constant, where);
@@ -115,6 +118,7 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, const Tensor& va
 }
 
 Tensor pad(const Tensor& x, const std::vector<Padding>& widths, PadMode mode, Where where) {
+  require_operand("pad", x, where);
   CallerScope caller(where);
   std::vector<Padding> each = for_each_axis(widths, x.ndim());
   if (each.size() != size_t(x.ndim()))

@@ -5,6 +5,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/conv.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/pads.h"
 #include "rill/ops/samples.h"
 #include "rill/tensor/limits.h"
@@ -253,8 +254,11 @@ size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
 }
 
 Tensor pool(const Op& op, const Tensor& x, const Dims& window, const PoolOptions& o, const Where& where) {
+  require_operand(op.name, x, where);
   const size_t n = space_count(x, op.name, where);
   PoolParams p;
+  require_option(!window.empty(), op.name, "the window", "empty", "a size for each axis of space, or one for all",
+                 where);
   p.window = for_each_axis(window, n, 1, op.name, "window", where);
   p.strides = o.strides.empty() ? p.window : for_each_axis(o.strides, n, 1, op.name, "strides", where);
   p.layout = o.layout;

@@ -8,6 +8,7 @@
 #include "rill/devices/reduce_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/work_dtype.h"
 
@@ -292,6 +293,7 @@ Dims fold_axes(const Tensor& x, const Axes& axes, std::string_view op, const Whe
 }
 
 Tensor reduce(const Op& op, const Tensor& x, const ReduceOptions& options, const Where& where) {
+  require_operand(op.name, x, where);
   return apply1(op, {&x}, ReduceParams{fold_axes(x, options.axis, op.name, where), options.keepdims}, where);
 }
 
@@ -351,6 +353,7 @@ Tensor euclidean_norm(const Tensor& x, const Axes& axes, bool keepdims) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape, Where where) {
+  require_operand("sum_to", x, where);
   if (x.shape() == shape) return x;
   CallerScope caller(where);
   const int extra = x.ndim() - shape.ndim();

@@ -10,6 +10,7 @@
 #include "rill/ops/elementwise_records.h"
 #include "rill/ops/fill.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
@@ -278,6 +279,8 @@ Tensor complex(const Tensor& x, const Tensor& y, Where where) { return binary(co
 
 Tensor isclose(const Tensor& a, const Tensor& b, CloseOptions o, Where where) {
   CallerScope caller(where);
+  require_option(o.rtol >= 0, "isclose", "rtol", o.rtol, "0 or more", where);
+  require_option(o.atol >= 0, "isclose", "atol", o.atol, "0 or more", where);
   if (is_bool(a.dtype()) && is_bool(b.dtype())) return a == b;
   DType d = promote(a.dtype(), a.spec().weak, b.dtype(), b.spec().weak);
   DType wide = is_complex(d) ? DType::c128 : DType::f64;  // so that tolerances mean the same for every dtype

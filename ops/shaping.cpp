@@ -1,5 +1,6 @@
 // Composites over the views: axes added, removed and moved, order reversed, elements repeated.
 #include "rill/ops/shaping.h"
+#include "rill/ops/option_checks.h"
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@ namespace rill {
 // --- Axes ------------------------------------------------------------------------------------------------------------
 
 Tensor squeeze(const Tensor& x, const Axes& axes, Where where) {
+  require_operand("squeeze", x, where);
   Dims drop = normal_axes(axes, x.ndim(), "squeeze", where);
   Shape shape;
   for (int i = 0; i < x.ndim(); ++i) {
@@ -28,6 +30,7 @@ Tensor squeeze(const Tensor& x, const Axes& axes, Where where) {
 }
 
 Tensor expand_dims(const Tensor& x, const Axes& axes, Where where) {
+  require_operand("expand_dims", x, where);
   int64_t ndim = x.ndim() + int64_t(axes.size());
   Dims added = normal_axes(axes, ndim, "expand_dims", where);
   Shape shape;
@@ -38,6 +41,7 @@ Tensor expand_dims(const Tensor& x, const Axes& axes, Where where) {
 }
 
 Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Where where) {
+  require_operand("swapaxes", x, where);
   Axes order;
   for (int i = 0; i < x.ndim(); ++i) order.push_back(i);
   std::swap(order[size_t(normal_axis(a, x.ndim(), "swapaxes", where))],
@@ -46,6 +50,7 @@ Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Where where) {
 }
 
 Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where) {
+  require_operand("moveaxis", x, where);
   if (from.size() != to.size())
     fail("moveaxis", fmt::format("{} axes cannot move to {} places", from.size(), to.size()), where);
   Dims source = normal_axes(from, x.ndim(), "moveaxis", where), target = normal_axes(to, x.ndim(), "moveaxis", where);
@@ -61,6 +66,7 @@ Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where) 
 }
 
 Tensor flatten(const Tensor& x, int64_t start, int64_t end, Where where) {
+  require_operand("flatten", x, where);
   if (x.ndim() == 0) return reshape(x, {1}, where);
   start = normal_axis(start, x.ndim(), "flatten", where);
   end = normal_axis(end, x.ndim(), "flatten", where);
@@ -104,7 +110,10 @@ Tensor reverse(const Tensor& x, const Axes& axes, Where where) {
   return detail::take_window(x, s, where);
 }
 
-Tensor flip(const Tensor& x, const Axes& axes, Where where) { return reverse(x, axes, where); }
+Tensor flip(const Tensor& x, const Axes& axes, Where where) {
+  require_operand("flip", x, where);
+  return reverse(x, axes, where);
+}
 
 Tensor fliplr(const Tensor& x, Where where) {
   if (x.ndim() < 2) fail("fliplr", fmt::format("{} has no second axis", to_string(x.spec())), where);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "rill/ops/elementwise_records.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/work_dtype.h"
 #include "rill/tensor/limits.h"
 
@@ -126,6 +127,7 @@ Tensor ptp(const Tensor& x, const ReduceOptions& o, Where where) {
 Tensor norm(const Tensor& x, const NormOptions& o, Where where) {
   CallerScope caller(where);
   const Axes axes = every_axis(x, o.axis, "norm", where);
+  require_option(!std::isnan(o.ord), "norm", "ord", o.ord, "a number or infinity", where);
   if (o.ord == 2) return euclidean_norm(x, axes, o.keepdims);
   const Tensor size = abs(to_work(x));
   const auto done = [&](const Tensor& y) { return from_work(y, x.dtype()); };
@@ -317,8 +319,7 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
   int64_t n = o.minlength;
   if (x.size() > 0) {
     if (min(x).item<int64_t>() < 0)
-      fail("bincount", fmt::format("counts integers of 0 and more, and {} is among them", min(x).item<int64_t>()),
-           where);
+      fail("bincount", fmt::format("x must have no negative elements. got {}", min(x).item<int64_t>()), where);
     n = std::max(n, add_sizes(max(x).item<int64_t>(), 1));
   }
   return count_ids(x, n);

@@ -11,6 +11,7 @@
 #include "rill/devices/shape_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/scatter_records.h"
 #include "rill/tensor/limits.h"
@@ -372,6 +373,7 @@ Tensor reshape(const Tensor& x, const Shape& shape, Where where) {
 }
 
 Tensor transpose(const Tensor& x, const Axes& axes, Where where) {
+  require_operand("transpose", x, where);
   TransposeAttrs a;
   if (axes.empty())
     for (int i = x.ndim(); i-- > 0;) a.axes.push_back(i);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "rill/tensor/error.h"
@@ -94,6 +95,8 @@ DType promote_strong(DType a, DType b) {
 }  // namespace
 
 DType promote(DType a, bool a_weak, DType b, bool b_weak) {
+  if (int(std::max(a, b)) >= dtype_count)
+    fail("promote", fmt::format("DType({}) does not exist", int(std::max(a, b))), Where());
   if (a == b) return a;
   if (a == DType::string || b == DType::string)
     fail("promote", fmt::format("{} and {} have no common dtype. convert one with astype()", name(a), name(b)),

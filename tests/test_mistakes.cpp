@@ -192,3 +192,44 @@ TEST_CASE("undefined tensors where control flow meets them") {
   // Members that do not know the caller's line name none, rather than one inside rill.
   CHECK(message_of([&] { none.shape(); }).starts_with("[tensor] the tensor is undefined"));
 }
+
+TEST_CASE("undefined operands are named with the caller's line") {
+  const Tensor none, x = ones({2, 2});
+  refuses([&] { sum(none); }, "[sum] an operand is an undefined tensor");
+  refuses([&] { all(none); }, "undefined");
+  refuses([&] { sort(none); }, "[sort]");
+  refuses([&] { topk(none, 1); }, "[topk]");
+  refuses([&] { matmul(x, none); }, "[matmul]");
+  refuses([&] { tensordot(none, x, 1); }, "[tensordot]");
+  refuses([&] { transpose(none); }, "[transpose]");
+  refuses([&] { squeeze(none); }, "[squeeze]");
+  refuses([&] { expand_dims(none, 0); }, "[expand_dims]");
+  refuses([&] { flatten(none); }, "[flatten]");
+  refuses([&] { flip(none); }, "[flip]");
+  refuses([&] { split(none, 2); }, "[split]");
+  refuses([&] { unstack(none); }, "[unstack]");
+  refuses([&] { pad(none, {{1, 1}}); }, "[pad]");
+  refuses([&] { conv2d(none, x); }, "[conv2d]");
+  refuses([&] { max_pool(none, {2}); }, "[max_pool]");
+  refuses([&] { zeros_like(none); }, "[zeros_like]");
+  refuses([&] { full({2}, none); }, "[full]");
+  refuses([&] { Variable w(none, "w"); }, "'w' is an undefined tensor");
+  refuses([&] { random::Key key(none); }, "[random::Key]");
+}
+
+TEST_CASE("memory that is not there") {
+  const Tensor wide = broadcast_to(ones({1}), {int64_t(1) << 44});
+  refuses([&] { wide.to_vector<float>(); }, "[to_vector]");
+  refuses([&] { wide.to_vector<bool>(); }, "[to_vector]");
+  const float* nothing = nullptr;
+  refuses([&] { from_data(nothing, {3}); }, "[from_data] the data is a null pointer");
+  CHECK(from_data(nothing, {0}).size() == 0);
+  auto step = [](const Tensor& c) { return std::pair(c, c); };
+  refuses([&] { scan(step, tensor(0.f), {.length = int64_t(1) << 62}); }, "[scan]");
+}
+
+TEST_CASE("a traced function inside a transform names the caller's line") {
+  auto f = function("f", [](const Tensor& x) { return sum(x * x); }, {.signature = {spec(f32, {2})}});
+  refuses([&] { grad(f)(ones({3})); }, "signature");
+  refuses([&] { vmap(f)(ones({2, 3})); }, "signature");
+}

@@ -185,7 +185,7 @@ TEST_CASE("counts of a length that cannot be") {
   refuses([&] { bincount(x, {.minlength = -1}); }, "bincount", "minlength is -1");
   refuses([&] { bincount(x, {.length = -2}); }, "length is -2");
   refuses([&] { bincount(x, {.minlength = 5, .length = 3}); }, "minlength is 5 and length is 3");
-  refuses([&] { bincount(tensor({-1, 2})); }, "-1 is among them");
+  refuses([&] { bincount(tensor({-1, 2})); }, "no negative elements. got -1");
   CHECK(bincount(x, {.minlength = 3, .length = 3}).to_vector<int64_t>() == std::vector<int64_t>{1, 2, 0});
   refuses([&] { split(x, 0); }, "number of parts is 0");
 }
@@ -197,4 +197,28 @@ TEST_CASE("formats that print() does not have") {
   refuses([&] { print("{", x); }, "single brace");
   refuses([&] { print("}", x); }, "single brace");
   refuses([&] { print("{ {}", x); }, "single brace");
+}
+
+TEST_CASE("options of convolutions, labels, comparisons and attention") {
+  const Tensor image = ones({1, 4, 4, 2}), weights = ones({2, 2, 2, 2}), x = ones({3}), m = ones({2, 3});
+  refuses([&] { max_pool(image, {}); }, "window", "empty");
+  refuses([&] { conv2d(image, weights, {.layout = Layout(9)}); }, "Layout(9)");
+  refuses([&] { conv2d(image, weights, {.padding = "FULL"}); }, "FULL");
+  const Tensor ids = tensor({0, 1});
+  refuses([&] { one_hot(ids, 3, {.on = 300, .dtype = i8}); }, "one_hot", "on is 300");
+  refuses([&] { one_hot(ids, 3, {.off = -1, .dtype = u8}); }, "off is -1");
+  refuses([&] { one_hot(ids, 3, {.on = nan_value, .dtype = i32}); }, "on is nan");
+  CHECK(one_hot(tensor({1}), 2, {.on = -128, .off = 127, .dtype = i8}).to_vector<int8_t>() ==
+        std::vector<int8_t>{127, -128});
+  refuses([&] { isclose(x, x, {.rtol = -1}); }, "rtol");
+  refuses([&] { allclose(x, x, {.atol = nan_value}); }, "atol");
+  refuses([&] { l2_normalize(x, -1, -1.0); }, "epsilon");
+  refuses([&] { norm(x, {.ord = nan_value}); }, "ord");
+  refuses([&] { attention(m, m, m, {.scale = nan_value}); }, "scale");
+  refuses([&] { attention(m, m, m, {.mask = ones({2, 2}, i32)}); }, "mask", "i32");
+  CHECK(has(message_of([] { promote(DType(77), f32); }), "DType(77)"));
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = sum(x * x);
+  refuses([&] { tape.gradient(y, x, {.unconnected = Unconnected(9)}); }, "Unconnected(9)");
 }

@@ -10,7 +10,7 @@
 
 namespace rill {
 
-uint64_t detail::identity_of(const Variable& v) { return v.state().id; }
+uint64_t detail::identity_of(const Variable& v) { return v.state(Where()).id; }
 
 bool FunctionKey::matches_but_sizes(const FunctionKey& o) const {
   if (leaves.size() != o.leaves.size() || !(device == o.device) || constants != o.constants) return false;

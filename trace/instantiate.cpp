@@ -74,12 +74,13 @@ void Instantiator::make_graphs(Node& n) {
 }
 
 void Instantiator::make_op(Node& n, uint32_t trace, const Graph& g) {
+  const ReplayScope place(n.where);
   Rewrite rewrite(*this);
   if (n.op->graphs) make_graphs(n);
   else n.attrs = n.attrs.rewritten(rewrite);
   SmallVec<const Spec*, 8> in;
   for (ValueId v : n.inputs) in.push_back(&g.spec(v));
-  OutSpecs out = infer(*n.op, {in.data(), in.size()}, n.attrs, Where::current());
+  OutSpecs out = infer(*n.op, {in.data(), in.size()}, n.attrs, Where());
   std::vector<Shape> shapes;
   for (const Spec& s : out) shapes.push_back(s.shape);
   shapes_[key(trace, int32_t(g.nodes().size()))] = std::move(shapes);
@@ -101,6 +102,8 @@ Graph Instantiator::run(const Graph& traced) {
     try {
       if (n.kind == Node::Kind::op) make_op(n, traced.trace, g);
       else settle(n.outputs[0].shape);
+    } catch (const Error& e) {
+      throw NotOpen(e.what());  // names the place and the op
     } catch (const std::exception& e) {
       throw NotOpen(fmt::format("{}{}[{}] {}", n.where, n.where.empty() ? "" : ": ", n.op_name(), e.what()));
     }
