@@ -233,3 +233,21 @@ TEST_CASE("a traced function inside a transform names the caller's line") {
   refuses([&] { grad(f)(ones({3})); }, "signature");
   refuses([&] { vmap(f)(ones({2, 3})); }, "signature");
 }
+
+TEST_CASE("a long chain of functions that are long to compile is several kernels") {
+  jit::wait();
+  const jit::Mode before = jit::mode();
+  jit::set_mode(jit::Mode::wait);
+  auto f = function("f", [](const Tensor& x) {
+    Tensor y = x;
+    for (int i = 0; i < 200; ++i) y = sin(y) + x;
+    return y;
+  });
+  const Tensor x = linspace(-3, 3, 500, true, {.dtype = f64});
+  const bool equal = f.verify(x);
+  jit::set_mode(before);
+  CHECK(equal);
+  const std::string text = f.explain();
+  const size_t at = text.find("eager kernels") == text.npos ? text.find("fused(") : text.npos;
+  if (at != text.npos) CHECK(text.find("fused(", at + 1) != text.npos);
+}

@@ -1,9 +1,11 @@
 #include "rill/trace/fusion_groups.h"
 
 #include <algorithm>
+#include <map>
 
 #include "rill/devices/cpu/elementwise.h"
 #include "rill/devices/kernel/compiler.h"
+#include "rill/devices/kernel/record.h"
 #include "rill/devices/reduce_params.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/registry.h"
@@ -15,7 +17,12 @@ extern const Op where_op, cast_op, copy_op;
 
 namespace {
 
-constexpr size_t largest_group = 400;  // nodes: beyond, compiling takes longer than it saves
+// Nodes and instructions: beyond, compiling takes longer than it saves (time grows with the square, at 4000 it is a
+// second), and a program that ends waits for the kernel at work.
+constexpr size_t largest_group = 400;
+constexpr int largest_kernel = 4000;
+constexpr int patch_cost = 40;  // instructions that compile as long as a patch, a call with all values alive
+constexpr int row_cost = 40;    // about what nodes take that are no maps
 // A fold of so few rows keeps only one thread busy where each is so long; the library's reduction splits it.
 constexpr int64_t few_rows = 8, long_row = 1 << 16;
 constexpr int64_t longest_sum = 1 << 16;  // points of rows that are summed: each thread keeps several such rows
@@ -86,6 +93,19 @@ Form form_of(const Graph& g, const Node& n) {
   }
   if (n.op->record_row) return row_op_axes(g, n) > 0 ? Form::row : Form::none;
   return Form::none;
+}
+
+kernel::Kernel recorded(const Graph& g, const Node& n) {
+  const DType last = g.spec(n.inputs.back()).dtype;
+  const DType d = is_half(last) ? DType::f32 : last;
+  kernel::Recorder r;
+  if (const cpu::Record record = n.op->cpu ? cpu::record_of(n.op->cpu, d) : nullptr) {
+    kernel::Recording recording(r);
+    std::vector<int32_t> in;
+    for (size_t i = 0; i < n.inputs.size(); ++i) in.push_back(r.input({d, kernel::Input::Kind::dense}));
+    record(in.data());
+  }
+  return std::move(r.kernel);
 }
 
 bool is_row_sum(const Graph& g, const FusionGroup& group, ValueId v) {
@@ -185,6 +205,7 @@ class Grouper {
       own.row_axes = form == Form::fold ? folded_axes(g_, n) : form == Form::row ? row_op_axes(g_, n) : 0;
       own.tail = form == Form::tail ? i : -1;
       own.makes = form == Form::make;
+      own.instructions = form == Form::map ? instructions_of(n) : row_cost;
       group_[size_t(i)] = int(groups_.size());
       groups_.push_back(std::move(own));
       for (ValueId v : n.inputs) {
@@ -199,10 +220,20 @@ class Grouper {
   }
 
  private:
+  // Once an op and dtype.
+  int instructions_of(const Node& n) {
+    const auto [at, is_new] = instructions_.try_emplace({n.op, g_.spec(n.inputs.back()).dtype}, 1);
+    if (is_new)
+      for (const kernel::Inst& i : recorded(g_, n).body)
+        at->second += i.code == kernel::Code::patch ? patch_cost : i.code != kernel::Code::input;
+    return at->second;
+  }
+
   // The merged group, or one without nodes where the index spaces do not go together.
   FusionGroup together(const FusionGroup& a, const FusionGroup& b) const {
     FusionGroup m;
     m.makes = a.makes || b.makes;
+    m.instructions = a.instructions + b.instructions;
     auto rows_of = [](const FusionGroup& outer, const FusionGroup& inner) {
       return inner.row_axes > 0 && outer.row_axes == 0 && !outer.makes &&
              std::vector<int64_t>(inner.space.begin(), inner.space.end() - inner.row_axes) == outer.space;
@@ -275,7 +306,9 @@ class Grouper {
     if (from == to) return;
     FusionGroup &a = groups_[size_t(from)], &b = groups_[size_t(to)];
     FusionGroup m = together(a, b);
-    if (m.nodes.empty() || m.nodes.size() > largest_group || !accesses_fit(g_, m) || makes_cycle(m)) return;
+    if (m.nodes.empty() || m.nodes.size() > largest_group || m.instructions > largest_kernel || !accesses_fit(g_, m) ||
+        makes_cycle(m))
+      return;
     for (int32_t i : m.nodes) group_[size_t(i)] = from;
     const int32_t now = cuts_.back();
     while (!cuts_.empty() && cuts_.back() >= m.nodes.front()) cuts_.pop_back();
@@ -288,6 +321,7 @@ class Grouper {
   const std::vector<int32_t> after_;  // control dependencies
   std::vector<int> group_;            // by node
   std::vector<FusionGroup> groups_;
+  std::map<std::pair<const Op*, DType>, int> instructions_;
   std::vector<int32_t> cuts_;  // nodes that no group has members on both sides of, ascending: the last is this one
 };
 

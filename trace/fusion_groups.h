@@ -2,6 +2,7 @@
 // share an index space and are joined by an edge merge, as long as no path leaves the merged group and comes back.
 // Start at find_groups().
 #pragma once
+#include "rill/devices/kernel/ir.h"
 #include "rill/trace/access.h"
 
 namespace rill {
@@ -24,6 +25,7 @@ struct FusionGroup {
   int32_t tail = -1;           // the member of that form, if any, where row_axes is 0
   std::vector<int32_t> sums;   // members of that form that sum all rows, where it is not: they lie beside other outputs
   bool makes = false;          // whether a member is of that form: its points are the space's
+  int instructions = 0;        // that its members take, about
 
   bool holds(int32_t node) const;
 };
@@ -38,6 +40,8 @@ void recompute(const Graph& g, std::vector<FusionGroup>& groups);
 // --- What lowering needs too -----------------------------------------------------------------------------------------
 
 Form form_of(const Graph& g, const Node& n);
+// The kernel of a map node alone; without a body where lowering spells it otherwise (where, cast, copy, shifts).
+kernel::Kernel recorded(const Graph& g, const Node& n);
 // Whether every operand of the group's nodes lies in the space as a kernel can read it, and every value made inside
 // where it is made.
 bool accesses_fit(const Graph& g, const FusionGroup& group);

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <set>
 
-#include "rill/devices/cpu/elementwise.h"
-#include "rill/devices/kernel/record.h"
 #include "rill/ops/op.h"
 #include "rill/trace/fusion_groups.h"
 
@@ -16,17 +14,10 @@ constexpr int cheap = 6;  // instructions; about what loading and storing a numb
 // Instructions that a map node takes, counting slow ones several times.
 int cost_of(const Graph& g, const Node& n) {
   if (form_of(g, n) != Form::map) return cheap + 1;
-  const DType last = g.spec(n.inputs.back()).dtype;
-  const DType d = is_half(last) ? DType::f32 : last;
-  const cpu::Record record = n.op->cpu ? cpu::record_of(n.op->cpu, d) : nullptr;
-  if (!record) return 1;  // where, cast, copy, shifts
-  kernel::Recorder r;
-  kernel::Recording recording(r);
-  std::vector<int32_t> in;
-  for (size_t i = 0; i < n.inputs.size(); ++i) in.push_back(r.input({d, kernel::Input::Kind::dense}));
-  record(in.data());
-  int cost = -int(in.size());
-  for (const kernel::Inst& i : r.kernel.body)
+  const kernel::Kernel k = recorded(g, n);
+  if (k.body.empty()) return 1;  // where, cast, copy, shifts
+  int cost = -int(n.inputs.size());
+  for (const kernel::Inst& i : k.body)
     cost += i.code == kernel::Code::div || i.code == kernel::Code::sqrt ? 4 : i.code != kernel::Code::constant;
   return cost;
 }
