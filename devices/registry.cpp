@@ -51,20 +51,20 @@ WithDevice::~WithDevice() { scoped = {outer_, outer_set_}; }
 // --- Memory ----------------------------------------------------------------------------------------------------------
 
 MemoryStats memory_stats(Device d) {
-  require_device(d, Where::current());
+  require_device(d, Where());
   return host_memory::stats(d);
 }
 void reset_peak_memory(Device d) {
-  require_device(d, Where::current());
+  require_device(d, Where());
   host_memory::reset_peak(d);
 }
 void release_cached_memory(Device d) {
-  require_device(d, Where::current());
+  require_device(d, Where());
   host_memory::release_cached();
 }
 
 Ref<Buffer> allocate(Device d, size_t bytes) {
-  if (!has_device(d)) require_device(d, Where::current());
+  if (!has_device(d)) require_device(d, Where());
   return host_memory::allocate(d, bytes);
 }
 

@@ -159,8 +159,10 @@ void fail_running(const Op& op, Operands in, const Where& where) {
     throw;
   } catch (const host_memory::OutOfMemory& e) {
     fault = e.reason;
-  } catch (const Error&) {
-    throw;
+  } catch (const Error& e) {
+    const std::string place = place_of(where);
+    if (*e.what() != '[' || place.empty()) throw;  // it names a line, or none is known
+    throw Error(fmt::format("{}: {}", place, e.what()));
   } catch (const std::bad_alloc&) {
     fault = "out of memory";
   } catch (const std::exception& e) {

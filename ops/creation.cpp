@@ -259,6 +259,7 @@ Tensor arange(detail::Number stop, const TensorOptions& options, Where where) {
 namespace detail {
 
 Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOptions& options, const Where& where) {
+  CallerScope caller(where);
   require_sound_size("tensor", Spec{shape, dtype, false, {}}, where);
   require_dtype("tensor", options.dtype.value_or(dtype), where);
   if (!data && shape.numel() > 0)
@@ -275,7 +276,6 @@ Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOp
     for (char& c : std::span(host.mutable_rep()->data, n)) c = c != 0;
   if (on_host && options.dtype.value_or(dtype) == dtype) return host;
   EagerScope eager;
-  CallerScope caller(where);
   if (options.dtype) host = astype(host, *options.dtype);
   return on_host ? host : host.to(device);
 }

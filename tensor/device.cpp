@@ -47,6 +47,10 @@ Device::Device(std::string_view text) {
   index_ = uint8_t(index);
 }
 
-std::string to_string(Device d) { return fmt::format("{}:{}", kind_names[int(d.kind())], d.index()); }
+std::string to_string(Device d) {
+  const int kind = int(d.kind());  // which a cast may have made of any number: errors name that
+  return kind < device_kind_count ? fmt::format("{}:{}", kind_names[kind], d.index())
+                                  : fmt::format("DeviceKind({}):{}", kind, d.index());
+}
 
 }  // namespace rill

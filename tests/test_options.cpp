@@ -222,3 +222,12 @@ TEST_CASE("options of convolutions, labels, comparisons and attention") {
   const Tensor y = sum(x * x);
   refuses([&] { tape.gradient(y, x, {.unconnected = Unconnected(9)}); }, "Unconnected(9)");
 }
+
+TEST_CASE("a device of a kind that does not exist") {
+  const Device none(DeviceKind(9), 0);
+  const Tensor x = ones({2});
+  refuses([&] { x.to(none); }, "DeviceKind(9):0");
+  refuses([&] { zeros({2}, {.device = none}); }, "DeviceKind(9):0");
+  refuses([&] { tensor({1, 2}, {.device = none}); }, "DeviceKind(9):0");
+  refuses([&] { random::normal({2}, {.device = none}); }, "DeviceKind(9):0");
+}
