@@ -198,7 +198,8 @@ class Lowering {
     if (is_integer(a.dtype)) return (Whole(a.start.whole) + Whole(a.step.whole) * i).id;
     using Real = kernel::Rec<double>;
     const Real x = Real(a.start.real) + Real(a.step.real) * Real::of(recorder_.convert(i.id, DType::f64));
-    return a.dtype == DType::f64 ? x.id : recorder_.convert(x.id, DType::f32);
+    if (a.dtype == DType::f64) return x.id;
+    return recorder_.convert(is_half(a.dtype) ? recorder_.convert(x.id, a.dtype) : x.id, DType::f32);
   }
 
   // Which point of its row it is.

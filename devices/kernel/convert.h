@@ -21,6 +21,18 @@ inline float halfway_float(double x) {
   return std::bit_cast<float>(u);
 }
 
+// The double that an integer becomes on its way to a half: of more than 53 bits the lowest 11 become one, as above.
+// Ties between halves lie far higher.
+template <class I>
+double halfway_double(I x) {
+  if constexpr (sizeof(I) == 8) {
+    constexpr uint64_t exact = uint64_t(1) << 53, low = 0x7ff;
+    const bool beyond = std::is_signed_v<I> ? uint64_t(x) + exact >= 2 * exact : uint64_t(x) >= exact;
+    if (beyond && (uint64_t(x) & low) != 0) return double(I((uint64_t(x) & ~low) | (low + 1)));
+  }
+  return double(x);
+}
+
 // As C++ converts, but defined everywhere: to bool is != 0; complex to real drops the imaginary part; a float outside
 // of an integer's range goes through i64, which saturates (NaN gives its least value) and then wraps. Halves are
 // rounded once, by way of the above from f64 and integers of 32 and 64 bits.
@@ -46,8 +58,8 @@ To convert_number(From x) {
     }
     return To(int64_t(x));
   } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
-    if constexpr (std::is_same_v<From, double> || (std::is_integral_v<From> && sizeof(From) >= 4))
-      return To(halfway_float(double(x)));
+    if constexpr (std::is_same_v<From, double>) return To(halfway_float(x));
+    else if constexpr (std::is_integral_v<From> && sizeof(From) >= 4) return To(halfway_float(halfway_double(x)));
     else return To(float(x));
   } else {
     return To(x);

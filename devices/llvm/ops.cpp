@@ -309,6 +309,20 @@ Value Ops::halfway_float(Value x, int lanes) {
   return LLVMBuildBitCast(b, select(moves, moved, u), type(DType::f32, lanes), "");
 }
 
+Value Ops::halfway_double(DType from, Value x, int lanes) {
+  if (bits_of(from) == 64) {
+    const auto c = [&](uint64_t v) { return constant(DType::u64, v, lanes); };
+    constexpr uint64_t exact = uint64_t(1) << 53, low = 0x7ff;
+    const Value beyond = is_signed_int(from)
+                             ? LLVMBuildICmp(b, LLVMIntUGE, LLVMBuildAdd(b, x, c(exact), ""), c(2 * exact), "")
+                             : LLVMBuildICmp(b, LLVMIntUGE, x, c(exact), "");
+    const Value inexact = LLVMBuildICmp(b, LLVMIntNE, LLVMBuildAnd(b, x, c(low), ""), c(0), "");
+    const Value odd = LLVMBuildOr(b, LLVMBuildAnd(b, x, c(~low), ""), c(low + 1), "");
+    x = select(LLVMBuildAnd(b, beyond, inexact, ""), odd, x);
+  }
+  return convert(from, DType::f64, x, lanes);
+}
+
 Value Ops::convert(DType from, DType to, Value x, int lanes) {
   const Type t = type(to, lanes);
   if (from == to) return x;
@@ -316,8 +330,9 @@ Value Ops::convert(DType from, DType to, Value x, int lanes) {
   if (to == DType::boolean)
     return is_float(from) ? LLVMBuildFCmp(b, LLVMRealUNE, x, LLVMConstNull(type(from, lanes)), "")
                           : LLVMBuildICmp(b, LLVMIntNE, x, LLVMConstNull(type(from, lanes)), "");
-  if (is_half(to) && (from == DType::f64 || (!is_float(from) && bits_of(from) >= 32)))
-    return narrow(to, halfway_float(convert(from, DType::f64, x, lanes), lanes), lanes);
+  if (is_half(to) && from == DType::f64) return narrow(to, halfway_float(x, lanes), lanes);
+  if (is_half(to) && !is_float(from) && bits_of(from) >= 32)
+    return narrow(to, halfway_float(halfway_double(from, x, lanes), lanes), lanes);
   if (is_half(to)) return narrow(to, convert(from, DType::f32, x, lanes), lanes);
   if (is_float(from)) {
     if (!is_float(to)) return to_integer(from, to, x, lanes);

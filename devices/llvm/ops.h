@@ -59,9 +59,10 @@ class Ops {
   Value scale(DType d, Value x, Value n, int lanes);
   Value lane_numbers(int first, int lanes) const;  // as a shuffle takes them
   Value one(const Inst& i, DType from, Value x, int lanes);
-  Value widen(DType from, Value x, int lanes);  // f16, bf16 -> f32
-  Value narrow(DType to, Value x, int lanes);   // f32 -> f16, bf16
-  Value halfway_float(Value x, int lanes);      // f64 -> f32, as convert.h's
+  Value widen(DType from, Value x, int lanes);           // f16, bf16 -> f32
+  Value narrow(DType to, Value x, int lanes);            // f32 -> f16, bf16
+  Value halfway_float(Value x, int lanes);               // f64 -> f32, as convert.h's
+  Value halfway_double(DType from, Value x, int lanes);  // an integer -> f64, as convert.h's
   Value to_integer(DType from, DType to, Value x, int lanes);
 };
 

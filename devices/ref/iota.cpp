@@ -20,7 +20,7 @@ template <class T>
 T count(const IotaAttrs& p, int64_t i) {
   if constexpr (std::is_integral_v<T>) return T(uint64_t(p.start.whole) + uint64_t(p.step.whole) * uint64_t(i));
   else if constexpr (std::is_same_v<T, std::string>) return {};
-  else return FillValue{0, p.start.real + p.step.real * double(i), 0}.as<T>();
+  else return convert_number<T>(p.start.real + p.step.real * double(i));
 }
 }  // namespace
 
