@@ -17,18 +17,23 @@ inline int64_t checked_index(int64_t i, int64_t axis, int64_t size) {
   return i < 0 ? i + size : i;
 }
 
-// Element `offset` of an integer tensor.
-inline int64_t index_at(const Tensor& t, int64_t offset) {
+// Element `offset` of an integer tensor, as such an index. Of u64 one may be larger than any axis.
+inline int64_t index_at(const Tensor& t, int64_t offset, int64_t axis, int64_t size) {
   const char* p = t.rep()->data;
   switch (t.dtype()) {
-    case DType::i8: return reinterpret_cast<const int8_t*>(p)[offset];
-    case DType::i16: return reinterpret_cast<const int16_t*>(p)[offset];
-    case DType::i32: return reinterpret_cast<const int32_t*>(p)[offset];
-    case DType::u8: return reinterpret_cast<const uint8_t*>(p)[offset];
-    case DType::u16: return reinterpret_cast<const uint16_t*>(p)[offset];
-    case DType::u32: return reinterpret_cast<const uint32_t*>(p)[offset];
-    default: return reinterpret_cast<const int64_t*>(p)[offset];
+    case DType::i8: return checked_index(reinterpret_cast<const int8_t*>(p)[offset], axis, size);
+    case DType::i16: return checked_index(reinterpret_cast<const int16_t*>(p)[offset], axis, size);
+    case DType::i32: return checked_index(reinterpret_cast<const int32_t*>(p)[offset], axis, size);
+    case DType::u8: return checked_index(reinterpret_cast<const uint8_t*>(p)[offset], axis, size);
+    case DType::u16: return checked_index(reinterpret_cast<const uint16_t*>(p)[offset], axis, size);
+    case DType::u32: return checked_index(reinterpret_cast<const uint32_t*>(p)[offset], axis, size);
+    case DType::i64: return checked_index(reinterpret_cast<const int64_t*>(p)[offset], axis, size);
+    default: break;
   }
+  const uint64_t i = reinterpret_cast<const uint64_t*>(p)[offset];
+  if (i >= uint64_t(size))
+    fail("index", fmt::format("index {} is out of bounds for axis {} of size {}", i, axis, size));
+  return int64_t(i);
 }
 
 // The axes of `x` that are taken whole, in order.

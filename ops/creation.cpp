@@ -156,7 +156,9 @@ bool constant_fill(const Tensor& value, DType dtype, FillValue& out) {
   } else {
     int64_t v = s.dtype == DType::u64 ? int64_t(value.item<uint64_t>()) : value.item<int64_t>();
     out = {is_bool(dtype) ? v != 0 : v, s.dtype == DType::u64 ? double(uint64_t(v)) : double(v), 0};
+    if (is_half(dtype)) out.real = s.dtype == DType::u64 ? halfway_double(uint64_t(v)) : halfway_double(v);
   }
+  if (is_half(dtype)) out.real = halfway_float(out.real);  // so that it is rounded once
   return true;
 }
 
@@ -204,6 +206,13 @@ Tensor full_like(const Tensor& x, const Tensor& value, const TensorOptions& opti
   return full(x.shape(), value, or_like(x, options), where);
 }
 
+namespace {
+// The largest number of a dtype that can be a size: of wide ones and of floats none is too large.
+int64_t greatest_below_i64(DType d) {
+  return is_integer(d) && size_of(d) < 8 ? (int64_t(1) << (int(size_of(d)) * 8 - !is_unsigned(d))) - 1 : INT64_MAX;
+}
+}  // namespace
+
 Tensor iota(const Shape& shape, int64_t axis, const TensorOptions& options, Where where) {
   require_dtype("iota", options.dtype.value_or(i64), where);
   IotaAttrs a{shape,
@@ -211,21 +220,51 @@ Tensor iota(const Shape& shape, int64_t axis, const TensorOptions& options, Wher
               options.dtype.value_or(i64),
               options.device.value_or(default_device()),
               {}};
+  // Compared, not read, so that one trace serves all open sizes that fit.
+  if (const int64_t last = greatest_below_i64(a.dtype); last < INT64_MAX && shape[size_t(a.axis)] - 1 > last)
+    fail_unheld("iota", fmt::format("{}", int64_t(shape[size_t(a.axis)]) - 1), a.dtype, where);
   return apply1(iota_op, {}, a, where);
 }
 
 namespace {
-// How many numbers start, start + step, ... lie before stop. Whole numbers are counted in unsigned arithmetic, which
-// the whole range of int64 fits.
-Dim count_whole(Dim start, Dim stop, Dim step) {
-  if (start.is_open() || stop.is_open()) {  // by arithmetic alone, so that one trace serves all sizes
-    const Dim distance = step > 0 ? stop - start : start - stop, stride = step > 0 ? step : -step;
+using Wide = __int128;  // holds all of i64 and u64, and what the arithmetic on a range gives
+Wide exact(const detail::Number& n) { return n.above ? Wide(uint64_t(int64_t(n.whole))) : Wide(int64_t(n.whole)); }
+
+// How many numbers start, start + step, ... lie before stop.
+Dim count_whole(const detail::Number& start, const detail::Number& stop, const detail::Number& step) {
+  if (start.whole.is_open() || stop.whole.is_open()) {  // by arithmetic alone, so that one trace serves all sizes
+    const bool up = step.whole > 0;
+    const Dim distance = up ? stop.whole - start.whole : start.whole - stop.whole,
+              stride = up ? step.whole : -step.whole;
     return (larger(distance, 0) + stride - 1) / stride;
   }
-  if (step > 0 ? start >= stop : start <= stop) return 0;
-  uint64_t distance = step > 0 ? uint64_t(stop) - uint64_t(start) : uint64_t(start) - uint64_t(stop);
-  uint64_t stride = step > 0 ? uint64_t(step) : uint64_t(0) - uint64_t(step);
-  return int64_t(std::min((distance - 1) / stride, uint64_t(INT64_MAX) - 1)) + 1;  // too many are too many
+  const Wide stride = exact(step), distance = stride > 0 ? exact(stop) - exact(start) : exact(start) - exact(stop);
+  if (distance <= 0) return 0;
+  return int64_t(std::min((distance - 1) / (stride > 0 ? stride : -stride) + 1, Wide(INT64_MAX)));  // too many
+}
+
+// Throws where `dtype`, an integer's, does not hold what arange() would count.
+void require_held(const detail::Number& start, const detail::Number& stop, const detail::Number& step, Dim count,
+                  DType dtype, const Where& where) {
+  if (!is_integer(dtype) || (!count.is_open() && count == 0)) return;
+  if (!start.is_whole || !step.is_whole) {
+    for (const double v : {start.real(), start.real() + step.real() * double(count - 1)})
+      if (!holds(dtype, v)) fail_unheld("arange", fmt::format("{}", v), dtype, where);
+    return;
+  }
+  if (start.whole.is_open() || count.is_open() || step.whole.is_open()) {  // compared, not read, as in iota()
+    const int64_t greatest = greatest_below_i64(dtype), least = is_unsigned(dtype) ? 0 : -greatest - 1;
+    for (const Dim v : {start.whole, start.whole + step.whole * (count - 1)})
+      if (greatest < INT64_MAX && (v < least || v > greatest))
+        fail_unheld("arange", fmt::format("{}", int64_t(v)), dtype, where);
+    return;
+  }
+  const Wide last = exact(start) + exact(step) * (int64_t(count) - 1);
+  for (const Wide v : {exact(start), int64_t(count) < INT64_MAX ? last : exact(stop) - 1}) {
+    if (v > Wide(UINT64_MAX)) fail_unheld("arange", fmt::format("{}", double(v)), dtype, where);
+    if (v >= 0 ? !holds(dtype, uint64_t(v)) : !holds(dtype, int64_t(v)))
+      fail_unheld("arange", v >= 0 ? fmt::format("{}", uint64_t(v)) : fmt::format("{}", int64_t(v)), dtype, where);
+  }
 }
 }  // namespace
 
@@ -236,12 +275,14 @@ Tensor arange(detail::Number start, detail::Number stop, detail::Number step, co
   double distance = whole ? 0 : std::ceil((stop.real() - start.real()) / step.real());
   if (!whole && !(distance < 1e15))
     fail("arange", fmt::format("from {} to {} by {} has no end", start.real(), stop.real(), step.real()), where);
-  Dim count = whole ? count_whole(start.whole, stop.whole, step.whole) : Dim(int64_t(std::max(0.0, distance)));
+  Dim count = whole ? count_whole(start, stop, step) : Dim(int64_t(std::max(0.0, distance)));
   DType dtype = options.dtype.value_or(whole ? i64 : f32);
   require_dtype("arange", dtype, where);
   auto value = [&](const detail::Number& n) {
-    return n.is_whole ? FillValue{n.whole, double(n.whole.hint()), 0} : FillValue{int64_t(n.fraction), n.fraction, 0};
+    if (!n.is_whole) return FillValue{0, n.fraction, 0};
+    return FillValue{n.whole, n.above ? n.fraction : double(n.whole.hint()), 0};
   };
+  require_held(start, stop, step, count, dtype, where);
   IotaAttrs a{{count}, 0, dtype, options.device.value_or(default_device()), value(start), value(step)};
   if (whole || !is_integer(dtype)) return apply1(iota_op, {}, a, where);
   // Fractions into integers: each is counted, then cut off.
@@ -255,6 +296,22 @@ Tensor arange(detail::Number stop, const TensorOptions& options, Where where) {
 }
 
 // --- Literals --------------------------------------------------------------------------------------------------------
+
+namespace {
+void require_held(const Tensor& numbers, DType dtype, const Where& where) {
+  if (!is_integer(dtype)) return;
+  visit_dtype(numbers.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+      using Most = std::conditional_t<std::is_floating_point_v<T>, double,
+                                      std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
+      const auto all = std::span(reinterpret_cast<const T*>(numbers.rep()->data), size_t(numbers.size()));
+      for (const T& v : all)
+        if (!holds(dtype, Most(v))) fail_unheld("tensor", fmt::format("{}", Most(v)), dtype, where);
+    }
+  });
+}
+}  // namespace
 
 namespace detail {
 
@@ -276,7 +333,10 @@ Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOp
     for (char& c : std::span(host.mutable_rep()->data, n)) c = c != 0;
   if (on_host && options.dtype.value_or(dtype) == dtype) return host;
   EagerScope eager;
-  if (options.dtype) host = astype(host, *options.dtype);
+  if (options.dtype) {
+    require_held(host, *options.dtype, where);
+    host = astype(host, *options.dtype);
+  }
   return on_host ? host : host.to(device);
 }
 
@@ -316,7 +376,10 @@ Tensor spaced(std::string_view op, double start, double stop, int64_t count, boo
       step = stop / double(gaps) - start / double(gaps);
     for (int64_t i = 0; i < count; ++i) {
       const bool last = endpoint && count > 1 && i + 1 == count;
-      v[i] = std::remove_cvref_t<decltype(*v)>(map(last ? stop : start + double(i) * step));
+      const double number = map(last ? stop : start + double(i) * step);
+      if (options.dtype && !holds(*options.dtype, number))
+        fail_unheld(op, fmt::format("{}", number), *options.dtype, where);
+      v[i] = std::remove_cvref_t<decltype(*v)>(number);
     }
   };
   if (options.dtype.value_or(f32) == f32) return computed<float>(op, {count}, options, where, fill);

@@ -65,18 +65,21 @@ Tensor nested_literal(const List& list, const TensorOptions& options, const Wher
 struct Number {
   template <class T>
     requires std::is_arithmetic_v<T>
-  Number(T v) : is_whole(std::is_integral_v<T>), whole(int64_t(v)), fraction(double(v)) {}
+  Number(T v) : is_whole(std::is_integral_v<T>), fraction(double(v)) {
+    if constexpr (std::is_integral_v<T>) whole = int64_t(v), above = v > T(0) && int64_t(v) < 0;
+  }
   Number(Dim v) : is_whole(true), whole(v), fraction(0) {}
-  double real() const { return is_whole ? double(whole) : fraction; }
-  bool is_whole;
-  Dim whole;
+  double real() const { return is_whole && !above ? double(whole) : fraction; }
+  bool is_whole, above = false;  // above: of a u64 that no i64 holds, whose bits `whole` has
+  Dim whole = 0;
   double fraction;  // the number, where it is not whole
 };
 
 }  // namespace detail
 
 // From nested lists, up to four deep: tensor({{1.f, 2.f}, {3.f, 4.f}}) is f32[2,2]. float gives f32, double f64, int
-// i32, int64_t i64, bool bool, text string. Throws where lists of one depth differ in length.
+// i32, int64_t i64, bool bool, text string. Throws where lists of one depth differ in length, and, as all that makes
+// tensors, where an integer dtype that `options` name does not hold a number: astype() is what wraps.
 template <detail::Element T>
 Tensor tensor(std::initializer_list<T> v, const TensorOptions& options = {}, Where where = Where::current()) {
   return detail::nested_literal<T>(v, options, where);
@@ -168,7 +171,8 @@ Tensor full_like(const Tensor& x, const Tensor& value, const TensorOptions& opti
 // signature leaves that size open it is a value of the graph: one trace is right for every size. Not differentiable.
 Tensor size_of(const Tensor& x, int axis, Where where = Where::current());
 
-// start, start + step, ... up to and without `stop`: i64 where all are whole, f32 otherwise. Throws where step is 0.
+// start, start + step, ... up to and without `stop`: i64 where all are whole, f32 otherwise. Throws where step is 0,
+// and where an integer dtype does not hold the first or the last of them.
 Tensor arange(detail::Number stop, const TensorOptions& options = {}, Where where = Where::current());
 Tensor arange(detail::Number start, detail::Number stop, detail::Number step = 1, const TensorOptions& options = {},
               Where where = Where::current());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -185,6 +186,33 @@ std::vector<Sample> integer_binary_samples() {
 }  // namespace rill::elementwise
 
 namespace rill {
+
+bool holds(DType dtype, double number) {
+  if (!is_integer(dtype)) return true;
+  const double limit = std::ldexp(1, int(size_of(dtype)) * 8 - !is_unsigned(dtype)), whole = std::trunc(number);
+  return whole >= (is_unsigned(dtype) ? 0 : -limit) && whole < limit;
+}
+
+namespace {
+template <class Whole>
+bool holds_whole(DType dtype, Whole number) {
+  bool does = true;
+  visit_dtype(dtype, [&](auto zero) {
+    using To = decltype(zero);
+    if constexpr (std::is_integral_v<To> && !std::is_same_v<To, bool>) does = std::in_range<To>(number);
+  });
+  return does;
+}
+}  // namespace
+bool holds(DType dtype, int64_t number) { return holds_whole(dtype, number); }
+bool holds(DType dtype, uint64_t number) { return holds_whole(dtype, number); }
+
+void fail_unheld(std::string_view op, const std::string& number, DType dtype, const Where& where) {
+  fail(op,
+       fmt::format("{} does not hold the number {}. choose a wider dtype, or convert with astype(), which wraps",
+                   name(dtype), number),
+       where);
+}
 
 void check_fits(std::string_view op, const Tensor& value, DType dtype, const Where& where) {
   if (!elementwise::overflows(value, dtype)) return;

@@ -318,8 +318,10 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
          "the size of the result depends on values, which a traced function does not have yet. pass .length", where);
   int64_t n = o.minlength;
   if (x.size() > 0) {
-    if (min(x).item<int64_t>() < 0)
+    if (!is_unsigned(x.dtype()) && min(x).item<int64_t>() < 0)
       fail("bincount", fmt::format("x must have no negative elements. got {}", min(x).item<int64_t>()), where);
+    if (x.dtype() == DType::u64 && max(x).item<uint64_t>() >= uint64_t(INT64_MAX))
+      fail("bincount", fmt::format("{} is too large an element to count up to", max(x).item<uint64_t>()), where);
     n = std::max(n, add_sizes(max(x).item<int64_t>(), 1));
   }
   return count_ids(x, n);

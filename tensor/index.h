@@ -53,8 +53,8 @@ class Index {
  public:
   enum class Kind : uint8_t { absent, integer, slice, newaxis, ellipsis, tensor };
   Index() = default;
-  template <std::integral I>
-  Index(I i) : kind(Kind::integer), start(Dim(i)) {}
+  template <std::integral I>  // what no i64 holds is beyond any axis
+  Index(I i) : kind(Kind::integer), start(Dim(i > I(0) && int64_t(i) < 0 ? INT64_MAX : int64_t(i))) {}
   Index(Dim i) : kind(Kind::integer), start(i) {}
   Index(All) : kind(Kind::slice) {}
   Index(const Slice& s) : kind(Kind::slice), start(s.start), stop(s.stop), step(s.step) {}

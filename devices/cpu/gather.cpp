@@ -47,12 +47,12 @@ Offsets offsets_of(const Shape& shape, const Strides& strides) {
 template <class I>
 void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size, int64_t stride, Offsets& places) {
   const I* index = reinterpret_cast<const I*>(t.rep()->data);
-  auto read = [&](int64_t p) { return int64_t(index[walk ? (*walk)[size_t(p)] : p]); };
+  auto offset = [&](int64_t p) { return walk ? (*walk)[size_t(p)] : p; };
   std::atomic<int64_t> bad{std::numeric_limits<int64_t>::max()};  // the first one, whoever finds it
   parallel_for(int64_t(places.size()), grain, [&](int64_t b, int64_t e) {
     for (int64_t p = b; p < e; ++p) {
-      int64_t i = read(p);
-      i += i < 0 ? size : 0;
+      int64_t i = int64_t(index[offset(p)]);
+      if constexpr (std::is_signed_v<I>) i += i < 0 ? size : 0;
       if (uint64_t(i) >= uint64_t(size)) [[unlikely]] {
         int64_t seen = bad.load();
         while (p < seen && !bad.compare_exchange_weak(seen, p)) {
@@ -62,7 +62,7 @@ void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size,
       places[size_t(p)] += i * stride;
     }
   });
-  if (bad != std::numeric_limits<int64_t>::max()) checked_index(read(bad), axis, size);
+  if (bad != std::numeric_limits<int64_t>::max()) index_at(t, offset(bad), axis, size);
 }
 
 Offsets places_of(const GatherLayout& g, const Tensor& x) {

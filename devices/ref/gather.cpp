@@ -25,8 +25,8 @@ Ints place_of(const GatherLayout& g, const Tensor& x, const Ints& out) {
   for (size_t i = 0; i < g.attrs.batch_axes.size(); ++i)
     at[size_t(g.attrs.batch_axes[i])] = index[size_t(g.attrs.batch_dims[i])];
   for (size_t j = 0; j < g.attrs.axes.size(); ++j) {
-    int64_t i = index_at(*g.indices[j], offset(g.index_strides[j], index)), axis = g.attrs.axes[j];
-    at[size_t(axis)] = checked_index(i, axis, x.shape()[size_t(axis)]);
+    const int64_t axis = g.attrs.axes[j];
+    at[size_t(axis)] = index_at(*g.indices[j], offset(g.index_strides[j], index), axis, x.shape()[size_t(axis)]);
   }
   return at;
 }

@@ -27,8 +27,9 @@ void each_label(const Tensor& labels, F f) {
 void check_labels(const Tensor& labels, int64_t classes, std::string_view op) {
   each_label(labels, [&](int64_t i, int64_t label) {
     if (label >= 0 && label < classes) return;
-    fail(op, "label " + std::to_string(label) + " at position " + std::to_string(i) + " is out of range for " +
-                 std::to_string(classes) + " classes. labels lie in [0, " + std::to_string(classes) + ")");
+    fail(op, "label " + (labels.dtype() == DType::u64 ? std::to_string(uint64_t(label)) : std::to_string(label)) +
+                 " at position " + std::to_string(i) + " is out of range for " + std::to_string(classes) +
+                 " classes. labels lie in [0, " + std::to_string(classes) + ")");
   });
 }
 
