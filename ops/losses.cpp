@@ -273,11 +273,13 @@ Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, 
   return astype(apply(sparse_op, {&x, &labels}, {}, where)[0], to_floating(logits.dtype()), where);
 }
 
-// Both terms are positive, so that nothing cancels, and smooth, so that the gradient at 0 is right as well.
+// |x| (1 - y or y) + log(1 + exp(-|x|)): both terms are positive, so that nothing cancels, in the gradient with respect
+// to the labels, -x, neither; and both branches are smooth at 0, so that the gradient there is right as well.
 Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
   CallerScope caller(where);
   const Tensor x = astype(logits, to_floating(logits.dtype())), y = astype(labels, x.dtype());
-  return y * softplus(-x) + (1 - y) * softplus(x);
+  const Tensor positive = x > 0, size = rill::where(positive, x, -x);
+  return multiply_no_nan(size, rill::where(positive, 1 - y, y)) + softplus(-size);
 }
 
 Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, Where where) {
@@ -304,7 +306,7 @@ Tensor hinge_loss(const Tensor& prediction, const Tensor& labels, Where where) {
 
 Tensor kl_divergence(const Tensor& p, const Tensor& log_q, Where where) {
   CallerScope caller(where);
-  return sum(xlogy(p, p) - p * log_q, -1);
+  return sum(xlogy(p, p) - multiply_no_nan(log_q, p), -1);
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, Where where) {

@@ -34,8 +34,13 @@ using namespace elementwise;
 extern const Op tanh_grad_op;  // arithmetic.cpp
 
 namespace {
-// 1 / sqrt(1 - x^2), without the cancellation near 1.
-Tensor slope_of_asin(const Tensor& x) { return rsqrt((1 - x) * (1 + x)); }
+// 1 - x^2 as (1 - x) (1 + x), which does not cancel near 1, with the gradient of the square, -2 x: that of the product
+// is (1 - x) - (1 + x), which cancels near 0.
+Tensor one_less_square(const Tensor& x) {
+  const Tensor square = x * x;
+  return stop_gradient((1 - x) * (1 + x)) + (stop_gradient(square) - square);
+}
+Tensor slope_of_asin(const Tensor& x) { return rsqrt(one_less_square(x)); }
 }  // namespace
 
 RILL_FLOAT_UNARY(sin, "sine of radians", analytic_set, analytic, std::sin(x), chain(a, cos(x)), IN, SAMPLES(-300, 300),
@@ -63,7 +68,7 @@ RILL_FLOAT_UNARY(asinh, "inverse hyperbolic sine", analytic_set, analytic, std::
 RILL_FLOAT_UNARY(acosh, "inverse hyperbolic cosine", analytic_set, analytic, std::acosh(x),
                  chain(a, rsqrt(x - 1) * rsqrt(x + 1)), IN, SAMPLES(120, 500), 4, "Acosh", "Acosh")
 RILL_FLOAT_UNARY(atanh, "inverse hyperbolic tangent", analytic_set, analytic, std::atanh(x),
-                 chain(a, 1 / ((1 - x) * (1 + x))), IN, SAMPLES(-90, 90), 3, "Atanh", "Atanh")
+                 chain(a, 1 / one_less_square(x)), IN, SAMPLES(-90, 90), 3, "Atanh", "Atanh")
 
 }  // namespace rill
 #endif  // HWY_ONCE

@@ -126,8 +126,8 @@ void fold_in(int64_t keys, int64_t value_width, T* s, T* top, T* total, T* o) {
   }
 }
 
-// The block of queries from i0 on of matrix b. log_sums: the logarithm of the sum of a query's exponentials; 0 for one
-// that sees no key, whose scores are -inf.
+// The block of queries from i0 on of matrix b. log_sums: the logarithm of the sum of a query's exponentials in two
+// parts, the greatest score and what it is above that; 0 for a query that sees no key, whose scores are -inf.
 template <class T>
 void forward_block(const Problem<T>& p, int64_t b, int64_t i0, const Matrices<T>& out, T* log_sums, T* scratch) {
   const int64_t n = std::min(block_q, p.queries - i0);
@@ -148,7 +148,9 @@ void forward_block(const Problem<T>& p, int64_t b, int64_t i0, const Matrices<T>
   }
   for (int64_t i = 0; i < n; ++i) {
     const bool nothing = total[i] == 0;
-    log_sums[b * p.queries + i0 + i] = nothing ? T(0) : top[i] + log(total[i]);
+    T* parts = log_sums + 2 * (b * p.queries + i0 + i);
+    parts[0] = nothing ? T(0) : top[i];
+    parts[1] = nothing ? T(0) : log(total[i]);
     total[i] = nothing ? T(0) : 1 / total[i];
   }
   transpose_out(o, total, n, p.value_width, out.at(b) + i0 * out.row(), out.row());
@@ -173,14 +175,14 @@ void forward(const Problem<T>& p, const Matrices<T>& out, T* log_sums) {
 //   dV = P^T g     D = P * (g V^T - delta)     dQ = scale D K     dK = scale D^T Q
 template <class T>
 struct Gradients {
-  const T *log_sums, *delta;
+  const T *log_sums, *delta;  // two numbers a query, and one
   Matrices<const T> g;
   Matrices<T> q, k, v;
 };
 
 template <class T>
 struct GradientScratch {
-  T *columns, *g_columns, *rows, *g_rows, *k_rows, *v_rows, *p, *d, *dq, *log_sums, *delta;
+  T *columns, *g_columns, *rows, *g_rows, *k_rows, *v_rows, *p, *d, *dq, *top, *log_total, *delta;
   Ref<Buffer> space;
 
   explicit GradientScratch(const Problem<T>& x) {
@@ -194,8 +196,9 @@ struct GradientScratch {
                              block_k * block_q,
                              x.width * block_q,
                              block_q,
+                             block_q,
                              block_q};
-    T** const parts[] = {&columns, &g_columns, &rows, &g_rows, &k_rows, &v_rows, &p, &d, &dq, &log_sums, &delta};
+    T** const parts[] = {&columns, &g_columns, &rows, &g_rows, &k_rows, &v_rows, &p, &d, &dq, &top, &log_total, &delta};
     int64_t total = 0;
     for (int64_t n : sizes) total += n;
     space = allocate(Device(), size_t(total) * sizeof(T));
@@ -209,10 +212,10 @@ template <class T>
 void score_gradients(int64_t keys, const GradientScratch<T>& w) {
   using V = Lane<T>;
   for (int64_t x = 0; x < block_q; x += int64_t(lanes<V>())) {
-    const V log_sum = load<V>(w.log_sums + x), delta = load<V>(w.delta + x);
+    const V top = load<V>(w.top + x), log_total = load<V>(w.log_total + x), delta = load<V>(w.delta + x);
     for (int64_t j = 0; j < keys; ++j) {
       T *p = w.p + j * block_q + x, *d = w.d + j * block_q + x;
-      const V e = exp(load<V>(p) - log_sum);
+      const V e = exp((load<V>(p) - top) - log_total);
       store(e, p);
       store(e * (load<V>(d) - delta), d);
     }
@@ -235,8 +238,10 @@ void backward_block(const Problem<T>& p, const Gradients<T>& out, int64_t b, int
     copy_in(g, out.g.row(), n, p.value_width, T(1), w.g_rows);
   }
   for (int64_t i = 0; i < block_q; ++i) {
-    w.log_sums[i] = i < n ? out.log_sums[b * p.queries + i0 + i] : std::numeric_limits<T>::infinity();
-    w.delta[i] = i < n ? out.delta[b * p.queries + i0 + i] : T(0);
+    const int64_t query = b * p.queries + i0 + i;
+    w.top[i] = i < n ? out.log_sums[2 * query] : std::numeric_limits<T>::infinity();
+    w.log_total[i] = i < n ? out.log_sums[2 * query + 1] : T(0);
+    w.delta[i] = i < n ? out.delta[query] : T(0);
   }
   std::fill(w.dq, w.dq + p.width * block_q, T(0));
   for (int64_t j0 = first; j0 < last; j0 += block_k) {

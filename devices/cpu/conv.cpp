@@ -237,6 +237,27 @@ bool weight_in_pieces(const Problem& whole, const float* x, const float* g, floa
   return true;
 }
 
+// The gradient of a window's column (row, ...) that meets nothing but padding is 0. oneDNN's brgconv_bwd_w for bf16 on
+// AMX leaves such a column as the memory was.
+void clear_unmet(const Problem& q, Tensor& w) {
+  const Sliding& s = q.s;
+  for (size_t a = 3 - q.n; a < 3; ++a)
+    for (int64_t i = 0; i < s.window[a]; ++i) {
+      bool met = false;
+      for (int64_t o = 0; o < s.out[a] && !met; ++o) {
+        const int64_t at = o * s.stride[a] + i * s.dilation[a] - s.lo[a];
+        met = at >= 0 && at < s.in[a];
+      }
+      if (met) continue;
+      const size_t axis = weight_space_axis(q.p->layout, a + q.n - 3);
+      int64_t outer = 1, inner = int64_t(size_of(w.dtype()));
+      for (size_t d = 0; d < w.shape().size(); ++d)
+        if (d != axis) (d < axis ? outer : inner) *= w.shape()[d];
+      char* data = w.mutable_rep()->data;
+      for (int64_t b = 0; b < outer; ++b) std::memset(data + (b * s.window[a] + i) * inner, 0, size_t(inner));
+    }
+}
+
 void run(const KernelArgs& args, Which which, Kernel self, Kernel plain) {
   Tensor& out = args.output();
   if (out.size() == 0) return;
@@ -259,6 +280,7 @@ void run(const KernelArgs& args, Which which, Kernel self, Kernel plain) {
     const void* const slots[] = {a.rep()->data, b.rep()->data, out.mutable_rep()->data};
     done = run_onednn(q, slots, args);
   }
+  if (done && which == Which::weight) clear_unmet(q, out);
   if (done) return;
   if (out.dtype() == DType::f32) plain(args);
   else through_f32(args, self);

@@ -113,19 +113,22 @@ void forward(const Operands<T>& x, const Matrices<T>& y, Sum<T>* log_sums) {
       std::vector<W> s = scores(x, b, i);
       W top = -inf, total = 0;
       for (W e : s) top = std::max(top, e);
+      top = W(Sum<T>(top));  // as it is stored: the other part is the distance from that
       for (W& e : s) total += e = top == -inf ? W(0) : std::exp(e - top);
       for (int64_t c = 0; c < x.value_width; ++c) {
         W sum = 0;
         for (int64_t j = 0; j < x.keys; ++j) sum += s[size_t(j)] * widen(x.v(b / x.group, j, c));
         y(b, i, c) = narrow<T>(total == 0 ? W(0) : sum / total);
       }
-      log_sums[b * x.queries + i] = Sum<T>(total == 0 ? W(0) : top + std::log(total));
+      Sum<T>* parts = log_sums + 2 * (b * x.queries + i);
+      parts[0] = Sum<T>(total == 0 ? W(0) : top);
+      parts[1] = Sum<T>(total == 0 ? W(0) : std::log(total));
     }
 }
 
 template <class T>
 struct Gradients {
-  Matrices<const Sum<T>> log_sums, delta;  // [queries, 1]
+  Matrices<const Sum<T>> log_sums, delta;  // [queries, 2] and [queries, 1]
   Matrices<const T> g;
   Matrices<T> q, k, v;
 };
@@ -139,7 +142,7 @@ void backward(const Operands<T>& x, const Gradients<T>& out) {
       for (int64_t i = 0; i < x.queries; ++i) {
         std::vector<W> p = scores(x, b, i), dq(size_t(x.width));
         for (int64_t j = 0; j < x.keys; ++j) {
-          const W e = std::exp(p[size_t(j)] - W(out.log_sums(b, i, 0)));
+          const W e = std::exp((p[size_t(j)] - W(out.log_sums(b, i, 0))) - W(out.log_sums(b, i, 1)));
           W dot = 0;
           for (int64_t c = 0; c < x.value_width; ++c) {
             dot += widen(out.g(b, i, c)) * widen(x.v(s, j, c));

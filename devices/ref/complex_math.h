@@ -12,7 +12,12 @@ namespace rill::ref::math {
 inline Real multiply(Real x, Real y) { return x * y; }
 inline Real divide(Real x, Real y) { return x / y; }
 inline Real reciprocal(Real x) { return 1 / x; }
-inline Real power(Real x, Real y) { return std::pow(x, y); }
+// The sign by the parity of a whole exponent: glibc's own of long double is wrong at x = -inf, y = -2^63.
+inline Real power(Real x, Real y) {
+  if (!std::signbit(x) || !std::isfinite(y) || y != std::trunc(y)) return std::pow(x, y);
+  const Real size = std::pow(-x, y);
+  return std::fmod(y, Real(2)) != 0 ? -size : size;
+}
 inline Real exp2(Real x) { return std::exp2(x); }
 inline Real expm1(Real x) { return std::expm1(x); }
 inline Real log2(Real x) { return std::log2(x); }
