@@ -33,6 +33,16 @@ Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where)
 void require_defined(std::string_view op, const Tensor& t, std::string_view what, const Where& where);
 void require_same_rows(const Tensor& x, const Tensor& more, const Where& where);
 void require_scalar(std::string_view op, const Tensor& y, const Where& where);
+// What a transform gives: a callable that takes what F takes.
+template <class F, class Call>
+struct Transform : Call {
+  using TransformOf = F;
+  using Call::operator();
+};
+template <class F, class Call>
+Transform<F, Call> transform_of(Call call) {
+  return {std::move(call)};
+}
 using GradientRule = Callback<Tensors(const Tensor& cotangent)>;
 Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::initializer_list<const Tensor*> in,
                   const Where& where);
@@ -45,21 +55,21 @@ Tensor run_recompute(const Callback<Tensor(std::span<const Tensor>)>& f, std::ve
 template <class F>
 auto value_and_grad(F f, Where where = Where::current()) {
   detail::require_callable("grad", f, "the function", where);
-  return [f = std::move(f), where](const Tensor& x, const auto&... rest) {
+  return detail::transform_of<F>([f = std::move(f), where](const Tensor& x, const auto&... rest) {
     GradientTape tape({.watch_variables = false});
     Tensor v = detail::fresh(x, where);
     tape.watch(v, where);
     Tensor y = detail::call_at(where, f, v, rest...);
     detail::require_scalar("grad", y, where);
     return std::pair<Tensor, Tensor>(y, tape.gradient(y, v, {.unconnected = Unconnected::zero}, where));
-  };
+  });
 }
 
 // grad(f)(x, rest...) -> the gradient by x. f must give a scalar.
 template <class F>
 auto grad(F f, Where where = Where::current()) {
-  return
-      [g = value_and_grad(std::move(f), where)](const Tensor& x, const auto&... rest) { return g(x, rest...).second; };
+  return detail::transform_of<F>(
+      [g = value_and_grad(std::move(f), where)](const Tensor& x, const auto&... rest) { return g(x, rest...).second; });
 }
 
 // vjp(f, x) -> {f(x), a callable from a cotangent of f(x) to one of x, which may be called many times}.
@@ -95,20 +105,20 @@ std::pair<Tensor, Tensor> jvp(F&& f, const Tensor& x, const Tensor& tangent, Whe
 template <class F>
 auto jacrev(F f, Where where = Where::current()) {
   detail::require_callable("jacrev", f, "the function", where);
-  return [f = std::move(f), where](const Tensor& x, const auto&... rest) {
+  return detail::transform_of<F>([f = std::move(f), where](const Tensor& x, const auto&... rest) {
     GradientTape tape({.watch_variables = false});
     Tensor v = detail::fresh(x, where);
     tape.watch(v, where);
     Tensor y = detail::call_at(where, f, v, rest...);
     return tape.jacobian(y, v, {.unconnected = Unconnected::zero}, where);
-  };
+  });
 }
 template <class F>
 auto jacfwd(F f, Where where = Where::current()) {
   detail::require_callable("jacfwd", f, "the function", where);
-  return [f = std::move(f), where](const Tensor& x, const auto&... rest) {
+  return detail::transform_of<F>([f = std::move(f), where](const Tensor& x, const auto&... rest) {
     return detail::forward_jacobian([&](const Tensor& v) { return detail::call_at(where, f, v, rest...); }, x, where);
-  };
+  });
 }
 // hessian(f)(x) -> second derivatives of a scalar function, of shape x.shape + x.shape.
 template <class F>
@@ -121,12 +131,12 @@ auto hessian(F f, Where where = Where::current()) {
 template <class F>
 auto vmap(F f, Where where = Where::current()) {
   detail::require_callable("vmap", f, "the function", where);
-  return [f = std::move(f), where](const Tensor& x, const auto&... more) {
+  return detail::transform_of<F>([f = std::move(f), where](const Tensor& x, const auto&... more) {
     std::vector<Tensor> rows;
     (detail::require_same_rows(x, static_cast<const Tensor&>(more), where), ...);
     for (int64_t i = 0; i < x.dim(0, where); ++i) rows.push_back(detail::call_at(where, f, x(i), more(i)...));
     return detail::stack_rows(std::move(rows), x, where);
-  };
+  });
 }
 
 // A function with a gradient of its own: f(x...) gives {value, rule}, where rule(cotangent) gives the cotangent of x,
@@ -136,14 +146,14 @@ auto vmap(F f, Where where = Where::current()) {
 template <class F>
 auto custom_gradient(F f, Where where = Where::current()) {
   detail::require_callable("custom_gradient", f, "the function", where);
-  return [f = std::move(f), where](const auto&... x) {
+  return detail::transform_of<F>([f = std::move(f), where](const auto&... x) {
     auto run = [&]() -> std::pair<Tensor, detail::GradientRule> {
       auto [value, rule] = f(static_cast<const Tensor&>(x)...);
       detail::require_callable("custom_gradient", rule, "the rule", where);
       return {value, [rule = std::move(rule)](const Tensor& g) { return detail::as_list(rule(g)); }};
     };
     return detail::run_custom(run, {&static_cast<const Tensor&>(x)...}, where);
-  };
+  });
 }
 
 // The same function, keeping nothing for the backward walk but its arguments and the variables and watched tensors it
@@ -153,14 +163,14 @@ auto custom_gradient(F f, Where where = Where::current()) {
 template <class F>
 auto recompute(F f, Where where = Where::current()) {
   detail::require_callable("recompute", f, "the function", where);
-  return [f = std::move(f), where](const auto&... x) {
+  return detail::transform_of<F>([f = std::move(f), where](const auto&... x) {
     auto call = [f, where](std::span<const Tensor> in) {
       return [&]<size_t... i>(std::index_sequence<i...>) {
         return Tensor(detail::call_at(where, f, in[i]...));
       }(std::make_index_sequence<sizeof...(x)>());
     };
     return detail::run_recompute(call, {static_cast<const Tensor&>(x)...}, where);
-  };
+  });
 }
 
 }  // namespace rill

@@ -48,8 +48,7 @@ class Dense {
   Activation activation;
 };
 
-// --- Convolution and pooling of [batch, height, width, channels]
-// -------------------------------------------------------
+// --- Convolution and pooling of [batch, height, width, channels] -----------------------------------------------------
 
 struct Conv2DOptions {
   Dims strides = {1};
@@ -101,8 +100,7 @@ class AvgPool2D {
   Pool2DOptions options;
 };
 
-// --- Without parameters
-// ------------------------------------------------------------------------------------------------
+// --- Without parameters ----------------------------------------------------------------------------------------------
 
 // Sets a share of the elements to 0 while training; see dropout().
 class Dropout {
@@ -123,8 +121,7 @@ class Flatten {
   std::vector<Variable> variables() const { return {}; }
 };
 
-// --- Normalisation
-// -----------------------------------------------------------------------------------------------------
+// --- Normalisation ---------------------------------------------------------------------------------------------------
 
 struct BatchNormOptions {
   int64_t axis = -1;
@@ -159,8 +156,7 @@ class LayerNorm {
   Variable scale, offset;
 };
 
-// --- Embedding
-// ---------------------------------------------------------------------------------------------------------
+// --- Embedding -------------------------------------------------------------------------------------------------------
 
 struct EmbeddingOptions {
   Initializer initializer = uniform(-0.05, 0.05);
@@ -177,8 +173,7 @@ class Embedding {
   Variable table;  // [count, size]
 };
 
-// --- Attention
-// ---------------------------------------------------------------------------------------------------------
+// --- Attention -------------------------------------------------------------------------------------------------------
 
 struct MultiHeadAttentionOptions {
   bool causal = false;
@@ -201,8 +196,7 @@ class MultiHeadAttention {
   Dense qkv, output;  // width to [3, heads, width / heads]; width to width
 };
 
-// --- Sequential
-// --------------------------------------------------------------------------------------------------------
+// --- Sequential ------------------------------------------------------------------------------------------------------
 
 template <class L>
 concept Layer = requires(const L& layer, const Tensor& x, Where where) {

@@ -80,7 +80,7 @@ Tensor place_axes(const Tensor& x, const Dims& batch, const Dims& first, const D
   Dims from = batch;
   for (const Dims* axes : {&first, &second})
     for (int64_t a : *axes) from.push_back(a);
-  Axes order(size_t(x.ndim()), 0);
+  Axes order = Axes::repeat(0, size_t(x.ndim()));
   bool same = true;
   for (size_t i = 0; i < from.size(); ++i) {
     order[size_t(from[i])] = int64_t(i);

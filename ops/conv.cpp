@@ -136,8 +136,7 @@ ConvParams with_sizes(ConvParams p, const Dims& sizes) {
   return p;
 }
 
-// --- Gradients. With L = sum x w g, each record is the derivative of L by one factor, linear in the other two.
-// ----------
+// --- Gradients. With L = sum x w g, each record is the derivative of L by one factor, linear in the other two. -------
 
 Tensor run_conv(const Tensor& x, const Tensor& w, const ConvParams& p);
 
@@ -168,8 +167,7 @@ Tensors vjp_grad_weight(const VjpArgs& args) {
   return out;
 }
 
-// --- Samples: the convolutions to test; the gradients' samples are made from them.
-// -------------------------------------
+// --- Samples: the convolutions to test; the gradients' samples are made from them. -----------------------------------
 
 struct Case {
   Shape x, w;

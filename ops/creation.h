@@ -53,6 +53,12 @@ void flatten(std::initializer_list<T> list, size_t depth, Shape& shape, std::vec
   else if (shape[depth] != int64_t(list.size())) fail_ragged(list.size(), shape[depth], depth, where);
   for (const T& item : list) flatten(item, depth + 1, shape, out, where);
 }
+template <class T, class E>
+void flatten(const std::vector<T>& list, size_t depth, Shape& shape, std::vector<E>& out, const Where& where) {
+  if (shape.size() == depth) shape.push_back(int64_t(list.size()));
+  else if (shape[depth] != int64_t(list.size())) fail_ragged(list.size(), shape[depth], depth, where);
+  for (const T& item : list) flatten(item, depth + 1, shape, out, where);
+}
 template <class E, class List>
 Tensor nested_literal(const List& list, const TensorOptions& options, const Where& where) {
   Shape shape;
@@ -76,6 +82,9 @@ struct Number {
 };
 
 }  // namespace detail
+
+// Where a function takes options, a dtype may stand for {.dtype = ...}: zeros({2, 3}, i64), tensor({1, 2}, f32), eye(4,
+// f64).
 
 // From nested lists, up to four deep: tensor({{1.f, 2.f}, {3.f, 4.f}}) is f32[2,2]. float gives f32, double f64, int
 // i32, int64_t i64, bool bool, text string. Throws where lists of one depth differ in length, and, as all that makes
@@ -129,10 +138,46 @@ Tensor tensor(const std::vector<T>& v, const TensorOptions& options = {}, Where 
   const Shape shape = {int64_t(v.size())};
   return tensor(v, shape, options, where);
 }
+// From vectors of vectors, two or three deep. Throws where those of one depth differ in length.
+template <detail::Element T>
+Tensor tensor(const std::vector<std::vector<T>>& v, const TensorOptions& options = {}, Where where = Where::current()) {
+  return detail::nested_literal<T>(v, options, where);
+}
+template <detail::Element T>
+Tensor tensor(const std::vector<std::vector<std::vector<T>>>& v, const TensorOptions& options = {},
+              Where where = Where::current()) {
+  return detail::nested_literal<T>(v, options, where);
+}
 // A copy of the shape.numel() elements at `data`, row-major.
 template <class T>
 Tensor from_data(const T* data, const Shape& shape, const TensorOptions& options = {}, Where where = Where::current()) {
   return detail::literal(data, dtype_of<T>(), shape, options, where);
+}
+template <detail::Element T, std::same_as<DType> D>
+Tensor tensor(std::initializer_list<T> v, D dtype, Where where = Where::current()) {
+  return tensor(v, TensorOptions{dtype, {}}, where);
+}
+template <detail::Element T, std::same_as<DType> D>
+Tensor tensor(std::initializer_list<std::initializer_list<T>> v, D dtype, Where where = Where::current()) {
+  return tensor(v, TensorOptions{dtype, {}}, where);
+}
+template <detail::Element T, std::same_as<DType> D>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> v, D dtype,
+              Where where = Where::current()) {
+  return tensor(v, TensorOptions{dtype, {}}, where);
+}
+template <detail::Element T, std::same_as<DType> D>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>> v, D dtype,
+              Where where = Where::current()) {
+  return tensor(v, TensorOptions{dtype, {}}, where);
+}
+template <class V, std::same_as<DType> D>
+Tensor tensor(const V& v, D dtype, Where where = Where::current()) {
+  return tensor(v, TensorOptions{dtype, {}}, where);
+}
+template <detail::Element T, std::same_as<DType> D>
+Tensor tensor(const std::vector<T>& v, const Shape& shape, D dtype, Where where = Where::current()) {
+  return tensor(v, shape, TensorOptions{dtype, {}}, where);
 }
 
 // Every element 0 (false for bool, "" for string).
@@ -166,6 +211,22 @@ Tensor ones_like(const Tensor& x, const TensorOptions& options = {}, Where where
 Tensor empty_like(const Tensor& x, const TensorOptions& options = {}, Where where = Where::current());
 Tensor full_like(const Tensor& x, const Tensor& value, const TensorOptions& options = {},
                  Where where = Where::current());
+template <std::same_as<DType> D>
+Tensor zeros_like(const Tensor& x, D dtype, Where where = Where::current()) {
+  return zeros_like(x, TensorOptions{dtype, {}}, where);
+}
+template <std::same_as<DType> D>
+Tensor ones_like(const Tensor& x, D dtype, Where where = Where::current()) {
+  return ones_like(x, TensorOptions{dtype, {}}, where);
+}
+template <std::same_as<DType> D>
+Tensor empty_like(const Tensor& x, D dtype, Where where = Where::current()) {
+  return empty_like(x, TensorOptions{dtype, {}}, where);
+}
+template <std::same_as<DType> D>
+Tensor full_like(const Tensor& x, const Tensor& value, D dtype, Where where = Where::current()) {
+  return full_like(x, value, TensorOptions{dtype, {}}, where);
+}
 
 // The size of `x` along `axis` as an i64 tensor of shape {}, the same as tensor(x.dim(axis)). Inside a function whose
 // signature leaves that size open it is a value of the graph: one trace is right for every size. Not differentiable.
@@ -176,6 +237,18 @@ Tensor size_of(const Tensor& x, int axis, Where where = Where::current());
 Tensor arange(detail::Number stop, const TensorOptions& options = {}, Where where = Where::current());
 Tensor arange(detail::Number start, detail::Number stop, detail::Number step = 1, const TensorOptions& options = {},
               Where where = Where::current());
+template <std::same_as<DType> D>
+Tensor arange(detail::Number stop, D dtype, Where where = Where::current()) {
+  return arange(stop, TensorOptions{dtype, {}}, where);
+}
+template <std::same_as<DType> D>
+Tensor arange(detail::Number start, detail::Number stop, D dtype, Where where = Where::current()) {
+  return arange(start, stop, 1, TensorOptions{dtype, {}}, where);
+}
+template <std::same_as<DType> D>
+Tensor arange(detail::Number start, detail::Number stop, detail::Number step, D dtype, Where where = Where::current()) {
+  return arange(start, stop, step, TensorOptions{dtype, {}}, where);
+}
 // Element [.., i, ..] is the index i along `axis`.
 Tensor iota(const Shape& shape, int64_t axis = 0, const TensorOptions& options = {DType::i64, {}},
             Where where = Where::current());
@@ -186,6 +259,10 @@ Tensor iota(const Shape& shape, int64_t axis, D dtype, Where where = Where::curr
 // `count` evenly spaced numbers from start to stop, both included unless `endpoint` is false.
 Tensor linspace(double start, double stop, int64_t count = 50, bool endpoint = true, const TensorOptions& options = {},
                 Where where = Where::current());
+template <std::same_as<DType> D>
+Tensor linspace(double start, double stop, int64_t count, D dtype, Where where = Where::current()) {
+  return linspace(start, stop, count, true, TensorOptions{dtype, {}}, where);
+}
 // base to the power of linspace(start, stop, count).
 Tensor logspace(double start, double stop, int64_t count = 50, double base = 10, const TensorOptions& options = {},
                 Where where = Where::current());
@@ -193,15 +270,35 @@ Tensor logspace(double start, double stop, int64_t count = 50, double base = 10,
 // [rows, columns] with ones on diagonal k (above the main one where k > 0). columns = -1: as many as rows.
 Tensor eye(Dim rows, Dim columns = -1, int64_t k = 0, const TensorOptions& options = {},
            Where where = Where::current());
+template <std::same_as<DType> D>
+Tensor eye(Dim rows, D dtype, Where where = Where::current()) {
+  return eye(rows, -1, 0, TensorOptions{dtype, {}}, where);
+}
+template <std::same_as<DType> D>
+Tensor eye(Dim rows, Dim columns, D dtype, Where where = Where::current()) {
+  return eye(rows, columns, 0, TensorOptions{dtype, {}}, where);
+}
 // eye(n). A plain integer means this too, and not the elementwise identity of a scalar.
 Tensor identity(Dim n, const TensorOptions& options = {}, Where where = Where::current());
 template <std::integral I>
 Tensor identity(I n, const TensorOptions& options = {}, Where where = Where::current()) {
   return identity(Dim(n), options, where);
 }
+template <std::convertible_to<Dim> N, std::same_as<DType> D>
+Tensor identity(N n, D dtype, Where where = Where::current()) {
+  return identity(Dim(n), TensorOptions{dtype, {}}, where);
+}
 // [rows, columns] with ones on and below diagonal k.
 Tensor tri(Dim rows, Dim columns = -1, int64_t k = 0, const TensorOptions& options = {},
            Where where = Where::current());
+template <std::same_as<DType> D>
+Tensor tri(Dim rows, D dtype, Where where = Where::current()) {
+  return tri(rows, -1, 0, TensorOptions{dtype, {}}, where);
+}
+template <std::same_as<DType> D>
+Tensor tri(Dim rows, Dim columns, D dtype, Where where = Where::current()) {
+  return tri(rows, columns, 0, TensorOptions{dtype, {}}, where);
+}
 // `x` [..., m, n] with zeros above (tril) or below (triu) diagonal k.
 Tensor tril(const Tensor& x, int64_t k = 0, Where where = Where::current());
 Tensor triu(const Tensor& x, int64_t k = 0, Where where = Where::current());

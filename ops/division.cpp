@@ -104,8 +104,7 @@ using namespace elementwise;
 
 namespace {
 
-// --- By the book, in the operands' own type: what a quotient rounds to depends on it
-// -----------------------------------
+// --- By the book, in the operands' own type: what a quotient rounds to depends on it ---------------------------------
 
 template <class X>
 X floor_quotient(X x, X y) {

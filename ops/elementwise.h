@@ -6,9 +6,7 @@
 
 namespace rill {
 
-// --- One operand; the result has its shape
-// ---------------------------------------------------------------------------- RILL_UNARY(name): Tensor name(const
-// Tensor& x, Where where).
+// --- One operand; the result has its shape ---------------------------------------------------------------------------
 #define RILL_UNARY(name) Tensor name(const Tensor& x, Where where = Where::current());
 // Floating or complex; integers and bools become f32 first.
 RILL_UNARY(exp)
@@ -83,8 +81,7 @@ Tensor gelu(const Tensor& x, bool approximate, Where where = Where::current());
 // 0/0 and NaN become `nan`, infinities `posinf` and `neginf` (the dtype's largest by default).
 Tensor nan_to_num(const Tensor& x, double nan = 0.0, Where where = Where::current());
 
-// --- Two operands; they broadcast and are promoted to one dtype
-// -------------------------------------------------------
+// --- Two operands; they broadcast and are promoted to one dtype ------------------------------------------------------
 #define RILL_BINARY(name) Tensor name(const Tensor& x, const Tensor& y, Where where = Where::current());
 RILL_BINARY(add)
 RILL_BINARY(subtract)
@@ -127,6 +124,9 @@ RILL_BINARY(greater_equal)
 // The complex tensor re + i im, of two real ones.
 RILL_BINARY(complex)
 #undef RILL_BINARY
+
+// power() under the name that C gave it.
+inline Tensor pow(const Tensor& x, const Tensor& y, Where where = Where::current()) { return power(x, y, where); }
 
 // Elements of `a` where `condition` is true, else of `b`; all three broadcast. Gradients flow to the chosen side only.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = Where::current());

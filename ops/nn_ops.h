@@ -121,8 +121,7 @@ Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options = 
 // The rows of `table` that `ids` name: shape ids.shape + table.shape[1:]. Throws unless `ids` are integers.
 Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where = Where::current());
 
-// --- Steps of optimizers (optimizers.cpp); nn::Adam is what most programs want
-// ------------------------------------------
+// --- Steps of optimizers (optimizers.cpp); nn::Adam is what most programs want ---------------------------------------
 
 struct AdamUpdate {
   Tensor value, m, v;
@@ -133,8 +132,7 @@ AdamUpdate adam_update(const Tensor& value, const Tensor& m, const Tensor& v, co
                        const Tensor& rate, const Tensor& correction, const Tensor& decay, const AdamParams& params = {},
                        Where where = Where::current());
 
-// --- Gradients that are too long (nn_ops.cpp)
-// --------------------------------------------------------------------------
+// --- Gradients that are too long (nn_ops.cpp) ------------------------------------------------------------------------
 
 // x, scaled down so that its norm over `axes` (or all) is at most max_norm.
 Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes = {}, Where where = Where::current());

@@ -48,8 +48,7 @@ const Op random_bits_op({.name = "random_bits",
                          .ref = ref::random_bits,
                          .samples = bits_samples});
 
-// --- Keys
-// --------------------------------------------------------------------------------------------------------------
+// --- Keys ------------------------------------------------------------------------------------------------------------
 
 // The generator of the process: its Variable is never destroyed, since draws may outlive main().
 struct Generator {
@@ -98,8 +97,7 @@ Tensor derive(const Tensor& key, uint64_t tag, int64_t n, const Where& where) {
   return join_words(apply1(random_bits_op, {&tagged}, RandomParams{Shape{n, 2}}, where));
 }
 
-// --- From bits to numbers
-// ----------------------------------------------------------------------------------------------
+// --- From bits to numbers --------------------------------------------------------------------------------------------
 
 bool is_double(DType d) { return d == DType::f64 || d == DType::c128; }
 DType float_or_fail(std::optional<DType> dtype, std::string_view op, const Where& where, bool complex_too = false) {

@@ -108,8 +108,7 @@ OutSpecs infer_arg(const InferArgs& args) {
   return {Spec{reduced_shape(args[0].shape, {p.axis}, p.keepdims), DType::i64, false, args[0].device}};
 }
 
-// --- Samples
-// -----------------------------------------------------------------------------------------------------------
+// --- Samples ---------------------------------------------------------------------------------------------------------
 
 std::vector<Sample> reduction_samples(Tensor (*make)(const Shape&)) {
   const auto one = [&](Shape shape, Dims axes, bool keepdims = false) {
@@ -160,8 +159,7 @@ std::vector<Sample> arg_samples() {
           one(samples::integers({9, 6}, 0, 2, DType::boolean), 0)};
 }
 
-// --- Records
-// -----------------------------------------------------------------------------------------------------------
+// --- Records ---------------------------------------------------------------------------------------------------------
 
 constexpr std::string_view not_smooth = "integers and bools have no gradient";
 
@@ -277,8 +275,7 @@ const Op argmin_op({.name = "argmin",
                     .samples = arg_samples,
                     .exported = {"ArgMin", "ArgMin"}});
 
-// --- Calling them
-// ------------------------------------------------------------------------------------------------------
+// --- Calling them ----------------------------------------------------------------------------------------------------
 
 // Axes as the records want them: positive and ascending, all where none are named.
 Dims fold_axes(const Tensor& x, const Axes& axes, std::string_view op, const Where& where) {

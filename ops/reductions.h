@@ -36,8 +36,7 @@ struct ReduceOptions {
     return name(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);                                     \
   }
 
-// --- Folding (reductions.cpp)
-// ------------------------------------------------------------------------------------------
+// --- Folding (reductions.cpp) ----------------------------------------------------------------------------------------
 
 // all(x) and any(x) are objects, see tensor/index.h.
 template <int>
@@ -55,6 +54,16 @@ RILL_REDUCTION(prod)
 // NaN where there is one. Throws where no element is folded. The gradient is shared equally among equal extremes.
 RILL_REDUCTION(max)
 RILL_REDUCTION(min)
+template <std::same_as<Tensor> T>
+Tensor max(const Tensor&, const T&) {
+  static_assert(!sizeof(T), "max(x, axes) folds one tensor; the larger elements of two are maximum(x, y)");
+  return {};
+}
+template <std::same_as<Tensor> T>
+Tensor min(const Tensor&, const T&) {
+  static_assert(!sizeof(T), "min(x, axes) folds one tensor; the smaller elements of two are minimum(x, y)");
+  return {};
+}
 // Integers and bools give f32; f16 and bf16 are divided before they are rounded. NaN where no element is folded.
 RILL_REDUCTION(mean)
 // x summed down to `shape`, which must broadcast to x's: the reverse of broadcast_to.

@@ -54,7 +54,7 @@ Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where) 
   if (from.size() != to.size())
     fail("moveaxis", fmt::format("{} axes cannot move to {} places", from.size(), to.size()), where);
   Dims source = normal_axes(from, x.ndim(), "moveaxis", where), target = normal_axes(to, x.ndim(), "moveaxis", where);
-  Axes order(size_t(x.ndim()), -1);
+  Axes order = Axes::repeat(-1, size_t(x.ndim()));
   for (size_t i = 0; i < source.size(); ++i) order[size_t(target[i])] = source[i];
   int64_t next = 0;
   for (Dim& place : order) {

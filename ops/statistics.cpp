@@ -145,8 +145,7 @@ Moments moments(const Tensor& x, const Axes& axes, bool keepdims, Where where) {
   return {from_work(keepdims ? kept : reshape(kept, variance.shape()), x.dtype()), from_work(variance, x.dtype())};
 }
 
-// --- Quantiles
-// ---------------------------------------------------------------------------------------------------------
+// --- Quantiles -------------------------------------------------------------------------------------------------------
 
 Tensor median(const Tensor& x, const ReduceOptions& o, Where where) {
   CallerScope caller(where);
@@ -216,8 +215,7 @@ Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& o, W
   return from_work(fold(sum, w * share, axes, o.keepdims) / fold(sum, share, axes, o.keepdims), x.dtype());
 }
 
-// --- Without NaNs
-// ------------------------------------------------------------------------------------------------------
+// --- Without NaNs ----------------------------------------------------------------------------------------------------
 
 Tensor nansum(const Tensor& x, const ReduceOptions& o, Where where) {
   CallerScope caller(where);
@@ -268,8 +266,7 @@ Tensor nanstd(const Tensor& x, const VarianceOptions& o, Where where) {
   return safe_sqrt(nanvar(x, o));
 }
 
-// --- Covariance
-// --------------------------------------------------------------------------------------------------------
+// --- Covariance ------------------------------------------------------------------------------------------------------
 
 Tensor cov(const Tensor& x, double correction, Where where) {
   CallerScope caller(where);
@@ -291,8 +288,7 @@ Tensor corrcoef(const Tensor& x, Where where) {
   return from_work(is_complex(y.dtype()) ? y : clip(y, -1, 1), x.dtype());
 }
 
-// --- Counts
-// ------------------------------------------------------------------------------------------------------------
+// --- Counts ----------------------------------------------------------------------------------------------------------
 
 namespace {
 // How often each of 0 ... n-1 stands in the integers `ids`; others are left out.

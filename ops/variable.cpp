@@ -122,7 +122,7 @@ Tensor strong(const Tensor& t) {
   return own;
 }
 
-std::atomic<uint64_t> next_id{1};
+std::atomic<uint64_t> last_id{0};
 
 Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& options, const Where& where) {
   const std::string name = scoped_name(options.name);
@@ -134,7 +134,7 @@ Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& op
     fail("Variable",
          fmt::format("'{}' is made inside a traced function from a traced value. make Variables outside, once", name),
          where);
-  auto state = Shared<VariableState>::make();
+  auto state = Shared<VariableState>::make(where);
   state->name = name;
   state->trainable = options.trainable;
   state->value = strong(initial.contiguous());
@@ -146,7 +146,8 @@ Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& op
 
 // --- The state, as threads share it ----------------------------------------------------------------------------------
 
-VariableState::VariableState() : id(next_id++) {}
+VariableState::VariableState(const Where& where) : id(++last_id), made(caller_or(where)) {}
+uint64_t VariableState::next_id() { return last_id + 1; }
 
 void VariableState::lock() {
   const void* me = &thread_state();

@@ -14,12 +14,15 @@
 namespace rill {
 
 struct VariableState {
-  VariableState();
+  explicit VariableState(const Where& made);
+  // The id of the next one to be made.
+  static uint64_t next_id();
 
   // All but `value` is settled when the variable is made, and needs no lock.
   std::string name;
   bool trainable = true;
   const uint64_t id;  // never used twice in a process
+  const Where made;   // the user's line
   Spec spec;          // of every value that it holds
   Tensor value;       // to be touched under the lock only
 

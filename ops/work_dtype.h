@@ -1,5 +1,5 @@
-// For composites (statistics, norms): the dtype that they compute in, which is rounded to the result's once, and axes as
-// they want them.
+// For composites (statistics, norms): the dtype that they compute in, which is rounded to the result's once, and axes
+// as they want them.
 #pragma once
 #include "rill/ops/ops.h"
 
@@ -7,9 +7,7 @@ namespace rill {
 
 // f16 and bf16 are squared, exponentiated, ... in f32, whose range holds the results; integers, as in numpy, in f64,
 // which holds all of 32 bits, so that neither sums nor differences lose what an f32 would.
-inline DType work_dtype(DType d) {
-  return is_half(d) ? DType::f32 : is_differentiable(d) ? d : DType::f64;
-}
+inline DType work_dtype(DType d) { return is_half(d) ? DType::f32 : is_differentiable(d) ? d : DType::f64; }
 inline Tensor to_work(const Tensor& x) { return astype(x, work_dtype(x.dtype())); }
 // The result for an operand of dtype `of`: of the same dtype, or real, or, of integers, f32.
 inline Tensor from_work(const Tensor& y, DType of) {

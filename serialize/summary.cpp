@@ -90,8 +90,7 @@ proto::TensorProto image_tensor(const Tensor& images, int max_images) {
   return p;
 }
 
-// --- What was traced
-// ----------------------------------------------------------------------------------------------------
+// --- What was traced -------------------------------------------------------------------------------------------------
 
 struct Recording {
   std::mutex mutex;

@@ -51,7 +51,12 @@ class Callback<R(A...)> {
 
   R operator()(A... a) const { return call_(f_.get(), std::forward<A>(a)...); }
   explicit operator bool() const { return bool(f_); }
-  friend bool operator==(const Callback& c, std::nullptr_t) { return !c.f_; }
+  // For a Callback alone, not for what converts to one.
+  template <class C>
+    requires std::is_same_v<C, Callback>
+  friend bool operator==(const C& c, std::nullptr_t) {
+    return !c.f_;
+  }
 
  private:
   template <class F>

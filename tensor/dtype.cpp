@@ -19,8 +19,7 @@ BFloat16::BFloat16(float value) {
 }
 BFloat16::operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
 
-// --- binary16: sign, 5 bits of exponent (bias 15), 10 of fraction
-// -----------------------------------------------------
+// --- binary16: sign, 5 bits of exponent (bias 15), 10 of fraction ----------------------------------------------------
 
 Half::Half(float value) {
   uint32_t u = std::bit_cast<uint32_t>(value);

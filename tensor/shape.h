@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "rill/tensor/dim.h"
 #include "rill/tensor/small_vec.h"
@@ -22,6 +23,8 @@ class Shape : public Dims {
   Shape() = default;
   Shape(const Dims& d) : Dims(d) {}
   Shape(Dims&& d) noexcept : Dims(std::move(d)) {}
+  template <std::integral I>
+  Shape(const std::vector<I>& sizes) : Dims(sizes.begin(), sizes.end()) {}
   // Number of elements, the product of the sizes; 1 for {}.
   Dim numel() const {
     Dim n = 1;
@@ -38,15 +41,24 @@ bool broadcast_into(Shape& acc, const Shape& s);
 // Row-major strides, in elements, of a dense tensor of this shape.
 Strides contiguous_strides(const Shape& s);
 
+template <class T>
+concept is_axis = std::same_as<T, Dim> || (std::integral<T> && !std::same_as<T, bool>);
+
 // One or several axes, as numpy takes them: 0, -1, {0, 2}. Empty means "all" where an op says so.
 class Axes : public Dims {
  public:
-  using Dims::Dims;
   Axes() = default;
-  Axes(int64_t axis) : Dims(1, Dim(axis)) {}
-  Axes(int axis) : Dims(1, Dim(axis)) {}
-  Axes(Dim axis) : Dims(1, axis) {}
+  // Not from an initializer_list: g++ 12 would take the unknown name in sum(x, {.keepdim = true}) for an axis. Nor from
+  // a bool, which would be axis 0 or 1.
+  template <class... I>
+    requires(sizeof...(I) > 0 && (is_axis<I> && ...))
+  Axes(I... axes) {
+    reserve(sizeof...(I));
+    (push_back(Dim(axes)), ...);
+  }
   Axes(const Dims& d) : Dims(d) {}
+  explicit Axes(std::span<const Dim> axes) : Dims(axes) {}
+  static Axes repeat(Dim axis, size_t count) { return Dims(count, axis); }
 };
 
 }  // namespace rill

@@ -10,8 +10,7 @@
 
 namespace rill {
 
-// --- Reps: recycled through a list per thread, since every eager call makes and drops one
-// -----------------------------
+// --- Reps: recycled through a list per thread, since every eager call makes and drops one ----------------------------
 
 namespace {
 struct FreeRep {

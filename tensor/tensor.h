@@ -62,6 +62,15 @@ class Tensor {
  public:
   // An undefined tensor: nothing but assigning to it and defined() is allowed.
   Tensor() = default;
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  template <class T>
+  void operator=(const T&) && {
+    static_assert(!sizeof(T),
+                  "assigning to x(i) changes nothing, for tensors never change: write x = x.at(i).set(value)");
+  }
   // A weak scalar: shape {}, on the CPU, and it takes the dtype of the tensor it meets.
   template <Scalar T>
   Tensor(T value) : Tensor(scalar(&value, dtype_of<T>(), true)) {}
@@ -113,9 +122,12 @@ class Tensor {
   }
   // The elements where they lie, on a host device, dense and of dtype T; throws otherwise (see contiguous(), astype()).
   template <class T>
-  std::span<const T> data(Where where = Where::current()) const {
+  std::span<const T> data(Where where = Where::current()) const& {
     return {static_cast<const T*>(host_data(dtype_of<T>(), where)), size_t(size())};
   }
+  // The elements of a temporary are gone at the end of the statement: give the tensor a name first.
+  template <class T>
+  std::span<const T> data(Where where = Where::current()) const&& = delete;
 
   // The same elements under another shape; one size may be -1. A view where the strides allow it, else a copy.
   Tensor reshape(const Shape& shape, Where where = Where::current()) const;
@@ -180,12 +192,12 @@ using Tensors = SmallVec<Tensor, 4>;
 class IndexedTensor {
  public:
   IndexedTensor(Tensor base, std::span<const Index> index, const Where& where);
-  Tensor set(const Tensor& value) &&;
-  Tensor add(const Tensor& value) &&;
-  Tensor multiply(const Tensor& value) &&;
-  Tensor min(const Tensor& value) &&;
-  Tensor max(const Tensor& value) &&;
-  Tensor get() &&;
+  [[nodiscard]] Tensor set(const Tensor& value) &&;
+  [[nodiscard]] Tensor add(const Tensor& value) &&;
+  [[nodiscard]] Tensor multiply(const Tensor& value) &&;
+  [[nodiscard]] Tensor min(const Tensor& value) &&;
+  [[nodiscard]] Tensor max(const Tensor& value) &&;
+  [[nodiscard]] Tensor get() &&;
 
  private:
   Tensor base_;

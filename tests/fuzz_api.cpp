@@ -27,8 +27,7 @@
 #define RILL_ADDRESS_SANITIZER 1
 #endif
 
-// --- Memory has an end: absurd requests fail here and not in the kernel
-// --------------------------------------------------
+// --- Memory has an end: absurd requests fail here and not in the kernel ----------------------------------------------
 
 namespace {
 constexpr size_t largest_allocation = size_t(256) << 20;
@@ -55,8 +54,7 @@ extern "C" const char* __ubsan_default_options() { return "halt_on_error=1:print
 namespace fuzz {
 namespace {
 
-// --- What calls give
-// ---------------------------------------------------------------------------------------------------
+// --- What calls give -------------------------------------------------------------------------------------------------
 
 using Results = std::vector<Tensor>;
 
@@ -336,8 +334,7 @@ const Function functions[] = {
            }); }},
 };
 
-// --- One call
-// ------------------------------------------------------------------------------------------------------------
+// --- One call --------------------------------------------------------------------------------------------------------
 
 void read(const Tensor& t) {
   if (!t.defined() || t.is_symbolic()) return;
@@ -393,8 +390,7 @@ Results run(const Function& f, Arguments& a) {
   }
 }
 
-// --- All of them
-// ---------------------------------------------------------------------------------------------------------
+// --- All of them -----------------------------------------------------------------------------------------------------
 
 int64_t number = 0;
 const char* name_now = "";

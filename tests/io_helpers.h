@@ -111,7 +111,7 @@ inline rill::Graph small_graph() {
     n.scope = scope;
     return n;
   };
-  auto variable = Shared<VariableState>::make();
+  auto variable = Shared<VariableState>::make(Where());
   variable->name = "layer1/w";
   Graph g;
   g.name = "small \"net\"";

@@ -11,8 +11,7 @@
 #include "rill/nn.h"
 #include "rill/rill.h"
 
-// --- Allocations of this thread that can fail
-// --------------------------------------------------------------------------
+// --- Allocations of this thread that can fail ------------------------------------------------------------------------
 
 namespace {
 thread_local long left = -1;  // until one fails; less than 0: none does
@@ -48,8 +47,7 @@ extern "C" int posix_memalign(void** p, size_t alignment, size_t bytes) {
   return *p ? 0 : ENOMEM;
 }
 
-// --- The steps
-// -----------------------------------------------------------------------------------------------------------
+// --- The steps -------------------------------------------------------------------------------------------------------
 
 using namespace rill;
 

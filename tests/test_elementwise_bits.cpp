@@ -79,8 +79,7 @@ uint64_t mixed(uint64_t a, uint64_t b) {
 
 }  // namespace
 
-// --- Programs that compiled code once got wrong
-// -------------------------------------------------------------------------
+// --- Programs that compiled code once got wrong ----------------------------------------------------------------------
 
 namespace {
 

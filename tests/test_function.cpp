@@ -1,6 +1,7 @@
 // Traced functions: what is traced when, what a replay costs, what it gives, and the mistakes that JITs invite.
 #include <functional>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "catch.h"
@@ -236,4 +237,60 @@ TEST_CASE("names given to graph() and to a signature are the inputs' names") {
   CHECK(g.nodes()[0].name == "left");
   CHECK(g.nodes()[1].name == "arg1");
   CHECK(g.nodes()[2].name == "right");
+}
+
+TEST_CASE("transforms and public functions can be traced") {
+  const Tensor x = tensor({-1.f, 2.f}), y = tensor({3.f, 4.f});
+  auto loss = [](const Tensor& v) { return sum(v * v); };
+  auto both = [](const Tensor& v, const Tensor& w) { return sum(v * w); };
+  CHECK(same_bits(function("g", grad(loss))(x), 2 * x));
+  CHECK(same_bits(function("g2", grad(both))(x, y), y));
+  CHECK(function("v", value_and_grad(loss))(x).first.item<float>() == 5);
+  CHECK(same_bits(function("h", hessian(loss))(x), 2 * eye(2)));
+  CHECK(same_bits(function("m", vmap(both))(stack({x, y}), stack({y, x})), tensor({5.f, 5.f})));
+  CHECK(same_bits(function("mg", vmap(grad(loss)))(stack({x, y})), 2 * stack({x, y})));
+  CHECK(same_bits(function("r", recompute(loss))(x), tensor(5.f)));
+  CHECK(same_bits(function("i", grad(function("inner", loss)))(x), 2 * x));
+  CHECK(same_bits(function("any", grad([](const auto& v) { return sum(v); }))(x), ones({2})));
+  auto traced_relu = function("relu", relu);
+  CHECK(same_bits(traced_relu(x), relu(x)));
+  traced_relu(y);
+  CHECK(traced_relu.trace_count() == 1);
+  CHECK(same_bits(function("max", maximum)(x, y), y));
+}
+
+TEST_CASE("a traced function has a type for members of classes") {
+  struct Model {
+    Function<Tensor(Tensor)> call;
+    Function<Tensor(const Tensor&, int)> scaled;
+  } model;
+  const Tensor x = ones({2});
+  CHECK(has(message_of([&] { model.call(x); }), "[function] the function holds no callable"));
+  auto twice = function("twice", [](const Tensor& v) { return v * 2; });
+  model.call = twice;
+  CHECK(same_bits(model.call(x), 2 * x));
+  CHECK(same_bits(twice(x), 2 * x));
+  CHECK(model.call.trace_count() == 1);  // the traces are shared
+  model.scaled = function("scaled", [](const Tensor& v, int n) { return v * n; });
+  CHECK(same_bits(model.scaled(x, 3), 3 * x));
+}
+
+TEST_CASE("a Variable that each call makes is refused; one that is made once is not") {
+  const Tensor x = ones({2});
+  auto lost = function("lost", [](const Tensor& v) {
+    Variable count(tensor(1.f), "count");
+    count.assign_add(1.f);
+    return v * count;
+  });
+  const std::string message = message_of([&] { lost(x); });
+  CHECK(has(message, "variable 'count' is made in each call of the traced function 'lost'"));
+  CHECK(has(message, "test_function.cpp"));
+  std::optional<Variable> kept;
+  auto once = function("once", [&](const Tensor& v) {
+    if (!kept) kept.emplace(tensor(1.f), "kept");
+    kept->assign_add(1.f);
+    return v * *kept;
+  });
+  CHECK(same_bits(once(x), tensor({2.f, 2.f})));
+  CHECK(same_bits(once(x), tensor({3.f, 3.f})));
 }

@@ -103,7 +103,7 @@ TEST_CASE("callables that hold nothing") {
   refuses([&] { while_loop(empty1, empty1, x); }, "the condition is empty");
   refuses([&] { scan(empty2, tensor(0.f), x); }, "[scan]");
   refuses([&] { function("f", none1); }, "[f] the callable is empty");
-  refuses([&] { Function<Tensor, const Tensor&>("f", empty1, {}); }, "is empty");
+  refuses([&] { Function<Tensor(const Tensor&)>("f", empty1, {}); }, "is empty");
   refuses([&] { grad(none1); }, "[grad]");
   refuses([&] { vjp(empty1, x); }, "[vjp]");
   refuses([&] { jvp(empty1, x, x); }, "[jvp]");
@@ -147,7 +147,7 @@ TEST_CASE("what was moved from says so") {
   auto f = function("f", [](const Tensor& y) { return y + 1; });
   const auto g = std::move(f);
   CHECK(same_bits(g(x), x + 1));
-  const std::string_view gone = "[function] the function was moved from";
+  const std::string_view gone = "[function] the function holds no callable: it was moved from";
   refuses([&] { f(x); }, gone);
   refuses([&] { f.trace_count(); }, gone);
   refuses([&] { f.explain(); }, gone);

@@ -165,3 +165,36 @@ TEST_CASE("Shared counts who holds an object, of a complete type or not, and des
   CHECK(died == 1);
   CHECK(!Shared<void>());
 }
+
+TEST_CASE("a dtype may stand for the options") {
+  CHECK(to_string(tensor({1, 2}, f32)) == "[1. 2.]");
+  CHECK(tensor({{1, 2}, {3, 4}}, f64).dtype() == f64);
+  CHECK(tensor(3, f16).dtype() == f16);
+  CHECK(tensor(std::vector<int>{1, 2}, f32).dtype() == f32);
+  CHECK(tensor(std::vector<int>{1, 2}, {2, 1}, f32).spec() == Spec{{2, 1}, f32, false, {}});
+  CHECK(same_bits(eye(2, f64), tensor({{1.0, 0.0}, {0.0, 1.0}})));
+  CHECK(eye(2, 3, i32).spec() == Spec{{2, 3}, i32, false, {}});
+  CHECK(tri(2, f64).dtype() == f64);
+  CHECK(tri(2, 3, f64).shape() == Shape{2, 3});
+  CHECK(identity(3, f64).dtype() == f64);
+  CHECK(same_bits(arange(3, f32), tensor({0.f, 1.f, 2.f})));
+  CHECK(same_bits(arange(1, 3, f32), tensor({1.f, 2.f})));
+  CHECK(same_bits(arange(1, 6, 2, f64), tensor({1.0, 3.0, 5.0})));
+  CHECK(same_bits(linspace(0, 1, 3, f64), tensor({0.0, 0.5, 1.0})));
+  const Tensor x = ones({2});
+  CHECK(zeros_like(x, i64).dtype() == i64);
+  CHECK(ones_like(x, i64).dtype() == i64);
+  CHECK(empty_like(x, i64).dtype() == i64);
+  CHECK(same_bits(full_like(x, 3, i64), tensor({int64_t{3}, int64_t{3}})));
+}
+
+TEST_CASE("tensors and shapes from vectors") {
+  const std::vector<int64_t> sizes{2, 3};
+  CHECK(zeros(sizes).shape() == Shape{2, 3});
+  CHECK(ones({6}).reshape(std::vector<int>{3, 2}).shape() == Shape{3, 2});
+  CHECK(same_bits(tensor(std::vector<std::vector<float>>{{1, 2}, {3, 4}}), tensor({{1.f, 2.f}, {3.f, 4.f}})));
+  CHECK(tensor(std::vector<std::vector<std::vector<int>>>{{{1}}, {{2}}}, f64).spec() ==
+        Spec{{2, 1, 1}, f64, false, {}});
+  CHECK(tensor(std::vector<std::vector<bool>>{{true, false}}).dtype() == DType::boolean);
+  CHECK_THROWS_AS(tensor(std::vector<std::vector<int>>{{1, 2}, {3}}), Error);
+}

@@ -84,7 +84,10 @@ void FunctionCore::check_signature(const std::vector<Tensor>& leaves, const Wher
 }
 
 void detail::fail_moved_function(const Where& where) {
-  fail("function", "the function was moved from, and holds nothing. copy it instead: copies share their traces", where);
+  fail("function",
+       "the function holds no callable: it was moved from, or made without one. assign what function(...) gives, or a "
+       "copy, which shares the traces",
+       where);
 }
 
 void detail::fail_written() {

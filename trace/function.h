@@ -109,15 +109,49 @@ class FunctionCore {
 
 namespace detail {
 
-template <class F>
-struct Callable : Callable<decltype(&F::operator())> {};
 template <class R, class... A>
-struct Callable<R (*)(A...)> {
-  using Result = R;
+struct CallSignature {
+  using Type = R(A...);
   using Arguments = std::tuple<std::decay_t<A>...>;
-  template <template <class...> class T>
-  using Apply = T<R, A...>;
 };
+// R(A...), where a last Where, the caller's place that public functions take, is left out.
+template <class... A>
+struct Kept {};
+template <class R, class K, class... A>
+struct WithoutPlace;
+template <class R, class... K>
+struct WithoutPlace<R, Kept<K...>> : CallSignature<R, K...> {};
+template <class R, class... K>
+struct WithoutPlace<R, Kept<K...>, Where> : CallSignature<R, K...> {};
+template <class R, class... K, class A, class... Rest>
+  requires(sizeof...(Rest) > 0 || !std::is_same_v<A, Where>)
+struct WithoutPlace<R, Kept<K...>, A, Rest...> : WithoutPlace<R, Kept<K..., A>, Rest...> {};
+
+// What a callable takes and gives, as `Type` and `Arguments`; nothing for one whose parameters have no types.
+template <class F>
+struct Callable {};
+template <class R, class... A>
+struct Callable<R (*)(A...)> : WithoutPlace<R, Kept<>, A...> {};
+template <class F>
+  requires requires { &F::operator(); }
+struct Callable<F> : Callable<decltype(&F::operator())> {};
+// grad(f), vmap(f) and their like take what f takes; one tensor where that is not known.
+template <class F, class Arguments>
+struct Taking;
+template <class F, class... A>
+struct Taking<F, std::tuple<A...>> : CallSignature<std::invoke_result_t<const F&, const A&...>, const A&...> {};
+template <class F>
+struct ArgumentsOf {
+  using Type = std::tuple<Tensor>;
+};
+template <class F>
+  requires requires { typename Callable<F>::Arguments; }
+struct ArgumentsOf<F> {
+  using Type = typename Callable<F>::Arguments;
+};
+template <class F>
+  requires requires { typename F::TransformOf; }
+struct Callable<F> : Taking<F, typename ArgumentsOf<typename F::TransformOf>::Type> {};
 template <class C, class R, class... A>
 struct Callable<R (C::*)(A...)> : Callable<R (*)(A...)> {};
 template <class C, class R, class... A>
@@ -213,8 +247,12 @@ class FillResult final : public LeafVisitor {
 
 }  // namespace detail
 
+// The type of a traced function, by what it takes and gives: Function<Tensor(Tensor)>, as a member of a class, say. One
+// that is made without a callable holds none until it is assigned, and cannot be called.
+template <class Signature>
+class Function;
 template <class R, class... A>
-class Function {
+class Function<R(A...)> {
   static_assert(((!detail::is_writable<A> || !detail::holds_values<std::decay_t<A>>) && ...),
                 "a traced function cannot write to what it is given, such as a Tensor&: take it by value or by const "
                 "reference, and return what is new");
@@ -222,6 +260,13 @@ class Function {
  public:
   using TakesPlace = void;  // calls take the caller's place after the arguments
 
+  Function() = default;
+  // One that takes its arguments otherwise, Tensor for const Tensor& say, shares the traces of `other`.
+  template <class... B>
+    requires(sizeof...(A) == sizeof...(B) && !std::is_same_v<R(A...), R(B...)> &&
+             (std::is_same_v<std::decay_t<A>, std::decay_t<B>> && ...))
+  Function(const Function<R(B...)>& other)
+      : f_([f = other.f_](A... args) -> R { return f(std::forward<A>(args)...); }), core_(other.core_) {}
   Function(std::string name, Callback<R(A...)> f, FunctionOptions options, Where where = Where::current())
       : f_(std::move(f)), core_(Shared<FunctionCore>::make(std::move(name), std::move(options), where)) {
     detail::require_callable(core_->name(), f_, "the callable", where);
@@ -276,19 +321,35 @@ class Function {
     }
   }
 
+  template <class Signature>
+  friend class Function;
   Callback<R(A...)> f_;
   Shared<FunctionCore> core_;
 };
+
+namespace detail {
+template <class F, class R, class... A>
+Function<R(A...)> make_function(R (*)(A...), std::string name, F f, FunctionOptions options, const Where& where) {
+  if constexpr (std::is_invocable_v<F&, A...>) {
+    return {std::move(name), std::move(f), std::move(options), where};
+  } else {  // a public function, which takes the caller's place as well
+    require_callable(name, f, "the callable", where);
+    return {std::move(name), [f, where](A... args) -> R { return f(std::forward<A>(args)..., where); },
+            std::move(options), where};
+  }
+}
+}  // namespace detail
 
 // function("name", callable[, {.signature = ..., .max_traces = ...}]). The callable's parameters must have types (no
 // `auto`): they are what the cache key is made of. Copies of a Function share their traces.
 template <class F>
 auto function(std::string name, F f, FunctionOptions options = {}, Where where = Where::current()) {
   static_assert(
-      requires { typename detail::Callable<F>::Result; },
-      "function() takes a callable whose parameters have types: write [](const Tensor& x) instead of [](auto x)");
-  return
-      typename detail::Callable<F>::template Apply<Function>(std::move(name), std::move(f), std::move(options), where);
+      requires { typename detail::Callable<F>::Type; },
+      "function() takes a callable whose parameters have types: write [](const Tensor& x) instead of [](auto x), and "
+      "wrap an overloaded function in a lambda");
+  return detail::make_function(static_cast<typename detail::Callable<F>::Type*>(nullptr), std::move(name), std::move(f),
+                               std::move(options), where);
 }
 
 }  // namespace rill

@@ -127,7 +127,7 @@ class ArgumentTensors final : public LeafVisitor {
 // Runs f's traced form `options.runs` times on these arguments, with the clock read around each kernel, once its
 // kernels are compiled. Variables stay as they are; what a function prints is printed. Throws what tracing throws.
 template <class R, class... A>
-Profile profile(const Function<R, A...>& f, const ProfileOptions& options, std::type_identity_t<A>... args) {
+Profile profile(const Function<R(A...)>& f, const ProfileOptions& options, std::type_identity_t<A>... args) {
   std::tuple<std::decay_t<A>...> values(std::move(args)...);
   Graph g = std::apply([&](auto&... a) { return f.graph(detail::graph_argument(a)...); }, values);
   detail::ArgumentTensors arguments;
@@ -135,14 +135,14 @@ Profile profile(const Function<R, A...>& f, const ProfileOptions& options, std::
   return detail::profile_graph(std::move(g), arguments.tensors, options);
 }
 template <class R, class... A>
-Profile profile(const Function<R, A...>& f, std::type_identity_t<A>... args) {
+Profile profile(const Function<R(A...)>& f, std::type_identity_t<A>... args) {
   return profile(f, ProfileOptions(), std::move(args)...);
 }
 
 // The memory of a call on such arguments, worked out without running it, for the kernels that a call has once they are
 // compiled.
 template <class R, class... A>
-MemoryUse memory_plan(const Function<R, A...>& f, const std::type_identity_t<A>&... args) {
+MemoryUse memory_plan(const Function<R(A...)>& f, const std::type_identity_t<A>&... args) {
   return detail::memory_use(f.graph(detail::graph_argument(args)...));
 }
 

@@ -14,7 +14,8 @@ namespace {
 std::atomic<uint32_t> next_trace_serial{1};
 }
 
-Tracer::Tracer(std::string name, Nesting nesting) : outer_(thread_state().trace) {
+Tracer::Tracer(std::string name, Nesting nesting)
+    : first_variable_(VariableState::next_id()), outer_(thread_state().trace) {
   if (nesting == Nesting::inside) parent_ = static_cast<const Tracer*>(outer_);
   graph_.name = std::move(name);
   graph_.trace = serial = next_trace_serial++;
@@ -184,7 +185,22 @@ void Tracer::fail_read(std::string_view what, const Where& where) {
 
 void Tracer::add_output(const Tensor& t, const Where& where) { graph_.outputs.push_back(value_of(t, "return", where)); }
 
+// Eager code makes such a variable anew at each call, where a replay would go on with the one of the trace.
+void Tracer::refuse_lost_variables() const {
+  constexpr uint32_t own = 2;  // in variables_ and in the graph's inputs
+  for (const VariableValue& v : variables_)
+    if (v.variable->id >= first_variable_ && v.variable.holders() == own)
+      fail(
+          "function",
+          fmt::format("variable '{}' is made in each call of the traced function '{}', and gone when the call ends; a "
+                      "replay would keep the first one. make it, or its layer, outside of the function, or once, where "
+                      "the next call finds it",
+                      v.variable->name, graph_.name),
+          v.variable->made);
+}
+
 Graph Tracer::finish() {
+  refuse_lost_variables();
   for (const VariableValue& v : variables_)
     if (v.assigned.defined()) graph_.assigns.push_back({v.variable, value_of(v.assigned, "assign")});
   return std::move(graph_);

@@ -65,6 +65,8 @@ class Tracer final : public TraceListener {
     bool fresh;       // was assigned and not read since
   };
   std::vector<VariableValue> variables_;
+  void refuse_lost_variables() const;
+  const uint64_t first_variable_;  // ids from here on are of Variables that were made since
   VariableValue& variable(const Shared<VariableState>& v);
   IdMark start_;
   TraceListener* outer_;

@@ -37,8 +37,7 @@ HWY_INLINE T multiply_add(T a, T b, T sum) {
   return hn::GetLane(hn::MulAdd(hn::Set(d, a), hn::Set(d, b), hn::Set(d, sum)));
 }
 
-// --- One column: a dot product in running sums
-// ------------------------------------------------------------------------
+// --- One column: a dot product in running sums -----------------------------------------------------------------------
 
 constexpr int64_t sums_bytes = 128, block_k = 8192;
 
@@ -80,8 +79,7 @@ T dot(const T* a, const T* b, int64_t k) {
   return sum;
 }
 
-// --- Several columns: a sum a lane
-// ------------------------------------------------------------------------------------
+// --- Several columns: a sum a lane -----------------------------------------------------------------------------------
 
 #if HWY_TARGET != HWY_SCALAR
 // rows[r][i] -> rows[i][r], in 16 bytes a row.

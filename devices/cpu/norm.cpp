@@ -115,8 +115,7 @@ void layer_norm_grad_rows(const KernelArgs& args) {
   cpu::sum_rows(rows, n, 2, row_grain(n), sums, add);
 }
 
-// --- batch_norm, channels last: x is [rows, channels]
-// -----------------------------------------------------------------
+// --- batch_norm, channels last: x is [rows, channels] ----------------------------------------------------------------
 
 // Mean and sum of squared deviations of each channel over some rows; merged as Chan, Golub and LeVeque do ("Updating
 // Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
@@ -263,8 +262,7 @@ void batch_norm_grad_columns(const KernelArgs& args, int64_t rows, int64_t chann
   });
 }
 
-// --- batch_norm, another axis: x is [outer, channels, inner]
-// ------------------------------------------------------------
+// --- batch_norm, another axis: x is [outer, channels, inner] ---------------------------------------------------------
 
 // f(pointer offset) for each run of numbers of one channel.
 template <class F>
@@ -334,8 +332,7 @@ void batch_norm_grad_planes(const KernelArgs& args, const AxisView& view) {
   });
 }
 
-// --- For each dtype
-// ----------------------------------------------------------------------------------------------------
+// --- For each dtype --------------------------------------------------------------------------------------------------
 
 void layer_norm_any(const KernelArgs& args) {
   if (args.input(0).dtype() == DType::f64) layer_norm_rows<double>(args);

@@ -36,6 +36,7 @@ BINARY = {
     "remainder": (np.remainder, torch.remainder, 0.5, 9, 0),
     "fmod": (np.fmod, torch.fmod, 0.5, 9, 0),
     "power": (np.power, torch.pow, 0.2, 4, 4),
+    "pow": (np.power, torch.pow, 0.2, 4, 4),
     "floor_divide": (np.floor_divide, None, 0.5, 9, 0),
     "heaviside": (np.heaviside, None, -2, 2, 0),
 }
@@ -73,7 +74,7 @@ def two_operands(cases):
             s = special(dtype)[::2] if dtype in ("f16", "f64") else special(dtype)[1::2]
             s = np.concatenate([s, [0.0, math.inf, -math.inf, math.nan]])
             x, y = Operand(s[:, None], dtype, grad=False), Operand(s[None, :], dtype, grad=False)
-            if name not in ("power", "remainder", "fmod", "floor_divide"):  # their own list below
+            if name not in ("power", "pow", "remainder", "fmod", "floor_divide"):  # their own list below
                 sizes = np.maximum(np.abs(x.wide), np.abs(y.wide))
                 cases.add(
                     name,

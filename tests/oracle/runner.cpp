@@ -21,8 +21,7 @@ using namespace rill;
 
 namespace {
 
-// --- Comparing with what is expected
-// --------------------------------------------------------------------------------------
+// --- Comparing with what is expected ---------------------------------------------------------------------------------
 
 struct Precision {
   double epsilon, smallest, largest;
@@ -121,8 +120,7 @@ std::string difference(const Values& got, const Values& eager) {
   return "";
 }
 
-// --- One case
-// -----------------------------------------------------------------------------------------------------------
+// --- One case --------------------------------------------------------------------------------------------------------
 
 // The gradients of the operands that the case has some for.
 Values gradients(const Case& c, const std::function<Values(const Values&)>& call, const Values& in) {
@@ -228,8 +226,7 @@ std::string describe(const Case& c) {
   return text + ")" + (c.options.empty() ? "" : " " + c.options.dump());
 }
 
-// --- All cases
-// ----------------------------------------------------------------------------------------------------------
+// --- All cases -------------------------------------------------------------------------------------------------------
 
 struct Settings {
   std::vector<std::string> files;

@@ -25,7 +25,7 @@ static void add_unary(Table& t) {
 static void add_binary(Table& t) {
   // clang-format off
   RILL_TWO(add) RILL_TWO(subtract) RILL_TWO(multiply) RILL_TWO(multiply_no_nan) RILL_TWO(divide) RILL_TWO(floor_divide)
-  RILL_TWO(remainder) RILL_TWO(fmod) RILL_TWO(power) RILL_TWO(maximum) RILL_TWO(minimum) RILL_TWO(fmax) RILL_TWO(fmin)
+  RILL_TWO(remainder) RILL_TWO(fmod) RILL_TWO(power) RILL_TWO(pow) RILL_TWO(maximum) RILL_TWO(minimum) RILL_TWO(fmax) RILL_TWO(fmin)
   RILL_TWO(atan2) RILL_TWO(hypot) RILL_TWO(copysign) RILL_TWO(nextafter) RILL_TWO(logaddexp) RILL_TWO(logaddexp2)
   RILL_TWO(heaviside) RILL_TWO(xlogy) RILL_TWO(squared_difference) RILL_TWO(bitwise_and) RILL_TWO(bitwise_or)
   RILL_TWO(bitwise_xor) RILL_TWO(left_shift) RILL_TWO(right_shift) RILL_TWO(gcd) RILL_TWO(lcm) RILL_TWO(logical_and)

@@ -134,8 +134,7 @@ static void add_attention(Table& t) {
       [](const Call& c) -> Values { return {self_attention(c[0], {.causal = c.flag("causal"), .scale = scale(c)})}; }};
 }
 
-// --- Layers: their Variables are set to the operands behind the first
-// ---------------------------------------------------
+// --- Layers: their Variables are set to the operands behind the first ------------------------------------------------
 
 template <class L>
 static Values run_layer(const L& layer, const Call& c) {
@@ -195,8 +194,7 @@ static void add_layers(Table& t) {
       false};
 }
 
-// --- Optimizers: a parameter, and rows of gradients; the parameter after each step
-// ---------------------------------------
+// --- Optimizers: a parameter, and rows of gradients; the parameter after each step -----------------------------------
 
 static nn::LearningRate rate(const Call& c) {
   const std::vector<double> n = c.numbers("schedule");
