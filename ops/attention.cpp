@@ -142,7 +142,8 @@ struct Composed {
       scores = mask.dtype() == DType::boolean ? where(mask, scores, -inf) : scores + astype(mask, wide);
     const Dim queries = scores.dim(-2), keys = scores.dim(-1);
     if (a.causal) {
-      Tensor i = iota({queries, keys}, 0), j = iota({queries, keys}, 1);
+      const TensorOptions there{i64, scores.device()};
+      const Tensor i = iota({queries, keys}, 0, there), j = iota({queries, keys}, 1, there);
       scores = where(j <= i + (keys - queries), scores, -inf);
     }
     probability = exp((scores - part(log_sums, 0)) - part(log_sums, 1));

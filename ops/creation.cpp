@@ -230,9 +230,15 @@ namespace {
 using Wide = __int128;  // holds all of i64 and u64, and what the arithmetic on a range gives
 Wide exact(const detail::Number& n) { return n.above ? Wide(uint64_t(int64_t(n.whole))) : Wide(int64_t(n.whole)); }
 
+// Whether a range is left open in a trace; not where a number is above all sizes.
+bool stays_open(const detail::Number& start, const detail::Number& stop, const detail::Number& step) {
+  return (start.whole.is_open() || stop.whole.is_open() || step.whole.is_open()) &&
+         !(start.above || stop.above || step.above);
+}
+
 // How many numbers start, start + step, ... lie before stop.
 Dim count_whole(const detail::Number& start, const detail::Number& stop, const detail::Number& step) {
-  if (start.whole.is_open() || stop.whole.is_open()) {  // by arithmetic alone, so that one trace serves all sizes
+  if (stays_open(start, stop, step)) {  // by arithmetic alone, so that one trace serves all sizes
     const bool up = step.whole > 0;
     const Dim distance = up ? stop.whole - start.whole : start.whole - stop.whole,
               stride = up ? step.whole : -step.whole;
@@ -246,16 +252,17 @@ Dim count_whole(const detail::Number& start, const detail::Number& stop, const d
 // Throws where `dtype`, an integer's, does not hold what arange() would count.
 void require_held(const detail::Number& start, const detail::Number& stop, const detail::Number& step, Dim count,
                   DType dtype, const Where& where) {
-  if (!is_integer(dtype) || (!count.is_open() && count == 0)) return;
+  if (!is_integer(dtype) || (dtype != i64 && count == 0) || (!count.is_open() && count == 0)) return;
   if (!start.is_whole || !step.is_whole) {
     for (const double v : {start.real(), start.real() + step.real() * double(count - 1)})
       if (!holds(dtype, v)) fail_unheld("arange", fmt::format("{}", v), dtype, where);
     return;
   }
-  if (start.whole.is_open() || count.is_open() || step.whole.is_open()) {  // compared, not read, as in iota()
+  if (stays_open(start, stop, step)) {  // compared, not read, as in iota()
     const int64_t greatest = greatest_below_i64(dtype), least = is_unsigned(dtype) ? 0 : -greatest - 1;
+    if (dtype == i64) return;
     for (const Dim v : {start.whole, start.whole + step.whole * (count - 1)})
-      if (greatest < INT64_MAX && (v < least || v > greatest))
+      if (v < least || (greatest < INT64_MAX && v > greatest))
         fail_unheld("arange", fmt::format("{}", int64_t(v)), dtype, where);
     return;
   }

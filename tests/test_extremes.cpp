@@ -144,3 +144,13 @@ TEST_CASE("integers in histograms") {
   CHECK_THROWS_AS(histogram(tensor({int64_t(1) << 60, int64_t(1) << 60}), {.bins = 2}), Error);
   CHECK_THROWS_AS(histogram(tensor({1e10f, 1e10f}), {.bins = 4}), Error);
 }
+
+TEST_CASE("the norm of a row with a NaN is NaN, whatever other rows hold") {
+  const double nan = std::nan("");
+  const Tensor x = tensor({{nan, 1e-160}, {0.0, 0.0}, {nan, 1e200}, {1e-200, 0.0}});
+  const std::vector<double> got = norm(x, {.axis = 1}).to_vector<double>();
+  CHECK(std::isnan(got[0]));
+  CHECK(got[1] == 0);
+  CHECK(std::isnan(got[2]));
+  CHECK(got[3] == 1e-200);
+}

@@ -184,6 +184,11 @@ TEST_CASE("a matrix by a vector: one sum for each layout and number of threads")
       set_num_threads(threads);
       CHECK(array_equal(alone, want));
     }
+  // A large first term does not swallow all that come after it.
+  const Tensor first = concat({full({1, 1}, 16777216.f), ones({1, 2047})}, 1), ones_below = ones({2048, 1});
+  for (const Tensor& sum : {matmul(first, ones_below), matmul(broadcast_to(first, {3, 2048}), ones_below)(0),
+                            matmul(broadcast_to(first, {3, 2048}), ones({2048, 2}))(0)})
+    CHECK(std::abs(max(sum).item<float>() - 16779263.f) <= 256);
   // Halves too, which the library multiplies.
   const Tensor x = random::normal({300, 200}).astype(bf16), v = random::normal({200, 1}).astype(bf16);
   CHECK(error_of(x, v) < 0.01);

@@ -262,3 +262,22 @@ TEST_CASE("the plans of one trace are bounded") {
     for (int64_t n = 1; n <= 20; ++n) CHECK(f(zeros({n})).shape() == Shape{n});
   CHECK(traces == 1);
 }
+
+TEST_CASE("counting in small integers is checked for the sizes at hand") {
+  auto count = [](DType d) {
+    return function("count", [d](const Tensor& x) { return arange(x.dim(0), {.dtype = d}); },
+                    {.signature = {spec(f32, {any})}});
+  };
+  for (DType d : {u8, i8, u16, u32, u64, i64}) {
+    INFO(name(d));
+    auto f = count(d);
+    for (int64_t n : {3, 0, 5, 0, 1}) CHECK(same_bits(f(ones({n})), arange(n, {.dtype = d})));
+  }
+  auto f = count(u8);
+  CHECK(f(ones({256})).dim(0) == 256);
+  CHECK_THROWS_AS(f(ones({257})), Error);
+  auto down = function("down", [](const Tensor& x) { return arange(-x.dim(0), 0, 1, {.dtype = u64}); },
+                       {.signature = {spec(f32, {any})}});
+  CHECK(down(ones({0})).size() == 0);
+  CHECK_THROWS_AS(down(ones({3})), Error);
+}

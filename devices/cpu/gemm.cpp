@@ -301,7 +301,7 @@ void dot_general(const KernelArgs& args) {
   Side a = look_at(args.input(0), p.lhs_batch, p.lhs_contract, half || dtype == DType::f32);
   Side b = look_at(args.input(1), p.rhs_batch, p.rhs_contract, half || dtype == DType::f32);
   Gemm g{a.free.size, b.free.size, a.contract.size, a.free.stride, a.contract.stride, b.contract.stride, b.free.stride};
-  const bool turned = is_column(g);
+  const bool turned = is_floating(dtype) && is_column(g);
   if (turned) {
     std::swap(a, b);
     g = transposed(g);

@@ -2,7 +2,7 @@
 //
 // The own kernels serve what oneDNN does not: matrices so small that its 2 to 4 us a call would dominate, A of few
 // rows, vectors (gemm_dots.cpp), f64, and set_deterministic(true), where no element's sum may depend on the number of
-// threads. Every element of C is summed in order of k, in blocks whose borders depend on the sizes alone. gemm.cpp
+// threads. Every element of C is summed in order of k, in blocks of gemm_block_k. gemm.cpp
 // chooses.
 #pragma once
 #include <cstdint>
@@ -20,6 +20,9 @@ struct Gemm {
 inline constexpr int64_t small_gemm_pack = 64 * 64;
 // The rows of C that it computes at once, reading B once for them.
 inline constexpr int64_t few_rows = 6;
+
+// Products are added up for so many k at a time, and those sums in order: long ones lose less.
+inline constexpr int64_t gemm_block_k = 256;
 
 // Without heap use, and B where it lies: for products of a few microseconds, and of few rows. Threads share the rows,
 // or the columns where there are few rows.

@@ -1,7 +1,7 @@
 // A vector times a matrix whose columns lie dense, and the product of two vectors: what gemm_tiles.cpp's tiles, which
 // read B along its rows, cannot serve. Start at product().
 //
-// With several columns each sum runs in order of k, as in the tiles, so that its bits do not depend on how B lies. With
+// With several columns each sum is added up as in the tiles, so that its bits do not depend on how B lies. With
 // one column, however it lies, the sum is made of 128 bytes of running sums, in blocks of k that are added in order: on
 // every processor alike, whatever the number of threads.
 #include <algorithm>
@@ -123,8 +123,9 @@ HWY_NOINLINE void groups(const T* a, const T* b, int64_t step, int64_t k, T* c) 
 }
 #endif
 
+// The same for any number of columns.
 template <class T>
-void columns(const T* a, const T* b, int64_t step, int64_t k, T* c, int64_t count) {
+void block_of_columns(const T* a, const T* b, int64_t step, int64_t k, T* c, int64_t count) {
   int64_t j = 0;
 #if HWY_TARGET != HWY_SCALAR
   constexpr int width = int(16 / sizeof(T)), together = 4;
@@ -134,6 +135,20 @@ void columns(const T* a, const T* b, int64_t step, int64_t k, T* c, int64_t coun
   for (; j < count; ++j) {
     c[j] = 0;
     for (int64_t i = 0; i < k; ++i) c[j] = multiply_add(a[i], b[j * step + i], c[j]);
+  }
+}
+
+template <class T>
+void columns(const T* a, const T* b, int64_t step, int64_t k, T* c, int64_t count) {
+  constexpr int64_t few = 64;
+  for (int64_t j = 0; j < count; j += few) {
+    const int64_t n = std::min(few, count - j);
+    block_of_columns(a, b + j * step, step, std::min(k, gemm_block_k), c + j, n);
+    for (int64_t i = gemm_block_k; i < k; i += gemm_block_k) {
+      T more[few];
+      block_of_columns(a + i, b + j * step + i, step, std::min(gemm_block_k, k - i), more, n);
+      for (int64_t x = 0; x < n; ++x) c[j + x] += more[x];
+    }
   }
 }
 

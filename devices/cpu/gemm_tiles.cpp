@@ -59,9 +59,7 @@ HWY_NOINLINE void tile(const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t
     return Tail && v == V - 1 ? load_first(d, p + v * lanes, last) : hn::LoadU(d, p + v * lanes);
   };
   hn::Vec<decltype(d)> sum[R][V];
-  RILL_UNROLL for (int r = 0; r < R; ++r) {
-    RILL_UNROLL for (int v = 0; v < V; ++v) sum[r][v] = add ? load(c + r * c_m, v) : hn::Zero(d);
-  }
+  RILL_UNROLL for (int r = 0; r < R; ++r) { RILL_UNROLL for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d); }
   for (int64_t i = 0; i < k; ++i, a += a_k, b += b_k) {
     hn::Vec<decltype(d)> row[V];
     RILL_UNROLL for (int v = 0; v < V; ++v) row[v] = load(b, v);
@@ -73,6 +71,7 @@ HWY_NOINLINE void tile(const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t
   RILL_UNROLL for (int r = 0; r < R; ++r) {
     RILL_UNROLL for (int v = 0; v < V; ++v) {
       T* p = c + r * c_m + v * lanes;
+      if (add) sum[r][v] = hn::Add(load(c + r * c_m, v), sum[r][v]);
       if (Tail && v == V - 1) store_first(d, sum[r][v], p, last);
       else hn::StoreU(sum[r][v], d, p);
     }
@@ -148,8 +147,9 @@ void small(const Gemm& g, const T* a, const T* b, T* c) {
   const int64_t width = strip_width<T>(), strips = (g.n + width - 1) / width;
   const auto part = [&](int64_t i, int64_t end, int64_t j, int64_t last) {
     for (; j < last; j += width)
-      strip(end - i, std::min(width, last - j), a + i * g.a_m, g.a_m, g.a_k, b + j, b_k, c + i * g.n + j, g.n, g.k,
-            false);
+      for (int64_t k = 0; k == 0 || k < g.k; k += gemm_block_k)
+        strip(end - i, std::min(width, last - j), a + i * g.a_m + k * g.a_k, g.a_m, g.a_k, b + k * b_k + j, b_k,
+              c + i * g.n + j, g.n, std::min(gemm_block_k, g.k - k), k > 0);
   };
   if (g.m * g.n * g.k < 2 * worth_a_thread) {
     part(0, g.m, 0, g.n);
@@ -163,7 +163,7 @@ void small(const Gemm& g, const T* a, const T* b, T* c) {
 }
 
 // A block of C, [rows, columns], over all of k: B's block is packed into strips, A's into groups of tile_rows rows.
-constexpr int64_t block_k = 256, block_rows = 24 * tile_rows;
+constexpr int64_t block_k = gemm_block_k, block_rows = 24 * tile_rows;
 template <class T>
 int64_t block_columns() {
   return 8 * strip_width<T>();

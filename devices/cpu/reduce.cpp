@@ -239,7 +239,7 @@ double join_parts(double large, double middle, double small) {
   if (large > 0) return std::sqrt(large + middle * shrink * shrink) / shrink;
   if (small > 0) {
     const double a = std::sqrt(middle), b = std::sqrt(small) / enlarge;
-    return middle > 0 ? std::hypot(a, b) : b;
+    return middle == 0 ? b : std::hypot(a, b);  // which keeps a NaN
   }
   return std::sqrt(middle);
 }

@@ -113,7 +113,11 @@ void forward(const Operands<T>& x, const Matrices<T>& y, Sum<T>* log_sums) {
       std::vector<W> s = scores(x, b, i);
       W top = -inf, total = 0;
       for (W e : s) top = std::max(top, e);
-      top = W(Sum<T>(top));  // as it is stored: the other part is the distance from that
+      // As it is stored: the other part is the distance from that.
+      if (std::isfinite(top)) {
+        constexpr W most = std::numeric_limits<Sum<T>>::max();
+        top = W(Sum<T>(std::clamp(top, -most, most)));
+      }
       for (W& e : s) total += e = top == -inf ? W(0) : std::exp(e - top);
       for (int64_t c = 0; c < x.value_width; ++c) {
         W sum = 0;
