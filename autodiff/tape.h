@@ -73,6 +73,12 @@ class GradientTape {
     gradients({&target, 1}, sources, {}, Where::current(), out);
     return out;
   }
+  std::vector<Tensor> gradient(const Tensor& target, std::initializer_list<Source> sources,
+                               const GradientOptions& options = {}, Where where = Where::current()) {
+    std::vector<Tensor> out(sources.size());
+    gradients({&target, 1}, {sources.begin(), sources.size()}, options, where, out);
+    return out;
+  }
   std::vector<Tensor> gradient(const Tensor& target, const std::vector<Variable>& sources,
                                const GradientOptions& options = {}, Where where = Where::current());
   std::vector<Tensor> gradient(const Tensor& target, const std::vector<Tensor>& sources,

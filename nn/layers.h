@@ -198,14 +198,18 @@ class MultiHeadAttention {
 
 // --- Sequential ------------------------------------------------------------------------------------------------------
 
+// grad(f), recompute(f) and their like would take a Mode for an argument of f.
+template <class F>
+concept Transformed = requires { typename F::TransformOf; };
 template <class L>
-concept Layer = requires(const L& layer, const Tensor& x, Where where) {
+concept Layer = !Transformed<L> && requires(const L& layer, const Tensor& x, Where where) {
   { layer(x, Mode::training, where) } -> std::convertible_to<Tensor>;
   { layer.variables() } -> std::convertible_to<std::vector<Variable>>;
 };
 template <class F>
-concept TensorFunction = std::is_invocable_r_v<Tensor, const F&, const Tensor&, Where> ||
-                         std::is_invocable_r_v<Tensor, const F&, const Tensor&>;
+concept TakesPlace = !Transformed<F> && std::is_invocable_r_v<Tensor, const F&, const Tensor&, Where>;
+template <class F>
+concept TensorFunction = TakesPlace<F> || std::is_invocable_r_v<Tensor, const F&, const Tensor&>;
 
 // One layer after another: Sequential(Conv2D(...), MaxPool2D({2}), Flatten(), relu, Dense(...)).
 class Sequential {
@@ -226,7 +230,7 @@ class Sequential {
     } else {
       layers_.push_back({[layer](const Tensor& x, Mode, [[maybe_unused]] Where where) -> Tensor {
                            detail::require_callable("Sequential", layer, "a layer", where);
-                           if constexpr (std::is_invocable_v<const L&, const Tensor&, Where>) return layer(x, where);
+                           if constexpr (TakesPlace<L>) return layer(x, where);
                            else return layer(x);
                          },
                          [] { return std::vector<Variable>(); }});

@@ -132,7 +132,10 @@ Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& op
          where);
   if (initial.is_symbolic())
     fail("Variable",
-         fmt::format("'{}' is made inside a traced function from a traced value. make Variables outside, once", name),
+         fmt::format(
+             "'{}' is made inside a traced function from a traced value, as what ones(), zeros() and random draws "
+             "give there is. make Variables outside, once",
+             name),
          where);
   auto state = Shared<VariableState>::make(where);
   state->name = name;

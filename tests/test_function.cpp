@@ -294,3 +294,17 @@ TEST_CASE("a Variable that each call makes is refused; one that is made once is 
   CHECK(same_bits(once(x), tensor({2.f, 2.f})));
   CHECK(same_bits(once(x), tensor({3.f, 3.f})));
 }
+
+TEST_CASE("callables of every kind can be traced") {
+  const Tensor x = tensor({1.f, 2.f}), kept = tensor({3.f, 4.f});
+  auto reference = function("reference", [&](const Tensor&) -> const Tensor& { return kept; });
+  CHECK(same_bits(reference(x), kept));
+  CHECK(same_bits(reference(x), kept));
+  CHECK(same_bits(function("noexcept", [](const Tensor& v) noexcept { return sum(v); })(x), tensor(3.f)));
+  struct Qualified {
+    Tensor operator()(const Tensor& v) const& { return v + 1; }
+  };
+  CHECK(same_bits(function("qualified", Qualified())(x), x + 1));
+  Function<Tensor(Tensor)> none;
+  CHECK(has(message_of([&] { function("f", none); }), "the callable is empty"));
+}

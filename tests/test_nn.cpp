@@ -191,3 +191,10 @@ TEST_CASE("MultiHeadAttention is two projections around self_attention") {
   CHECK(allclose(slice_axis(layer(x), 1, 0, 4), slice_axis(layer(changed), 1, 0, 4)));
   CHECK(has(message_of([] { nn::MultiHeadAttention(10, 3); }), "10 does not divide into 3 heads"));
 }
+
+TEST_CASE("transforms of functions are layers") {
+  const nn::Dense inner(2, 2);
+  const nn::Sequential model(nn::Dense(2, 2), recompute([inner](const Tensor& x) { return relu(inner(x)); }),
+                             vmap([](const Tensor& row) { return row * 2; }));
+  CHECK(model(ones({3, 2})).shape() == Shape{3, 2});
+}

@@ -300,3 +300,20 @@ TEST_CASE("a rule that throws leaves a tape that is whole, or used up and says s
   CHECK(!message_of([&] { tape.gradient(tensor({1.f}), x); }).empty());
   CHECK(array_equal(tape.gradient(x * x, x), 2 * x));
 }
+
+TEST_CASE("sources in braces") {
+  const Variable w(tensor(2.f), "w"), b(tensor(3.f), "b");
+  const Tensor x = tensor(5.f);
+  GradientTape tape({.persistent = true});
+  tape.watch(x);
+  const Tensor y = w * x + b;
+  const std::vector<Tensor> by_variables = tape.gradient(y, {w, b}), one = tape.gradient(y, {w}),
+                            mixed = tape.gradient(y, {w, x}), tensors = tape.gradient(y, {x, x}),
+                            with = tape.gradient(y, {w, b}, {.unconnected = Unconnected::zero});
+  CHECK(by_variables[0].item<float>() == 5);
+  CHECK(by_variables[1].item<float>() == 1);
+  CHECK(one[0].item<float>() == 5);
+  CHECK(mixed[1].item<float>() == 2);
+  CHECK(tensors.size() == 2);
+  CHECK(with[1].item<float>() == 1);
+}

@@ -111,7 +111,7 @@ namespace detail {
 
 template <class R, class... A>
 struct CallSignature {
-  using Type = R(A...);
+  using Type = std::decay_t<R>(A...);  // a reference would be to what a replay has just made
   using Arguments = std::tuple<std::decay_t<A>...>;
 };
 // R(A...), where a last Where, the caller's place that public functions take, is left out.
@@ -152,10 +152,20 @@ struct ArgumentsOf<F> {
 template <class F>
   requires requires { typename F::TransformOf; }
 struct Callable<F> : Taking<F, typename ArgumentsOf<typename F::TransformOf>::Type> {};
-template <class C, class R, class... A>
-struct Callable<R (C::*)(A...)> : Callable<R (*)(A...)> {};
-template <class C, class R, class... A>
-struct Callable<R (C::*)(A...) const> : Callable<R (*)(A...)> {};
+template <class R, class... A>
+struct Callable<R (*)(A...) noexcept> : Callable<R (*)(A...)> {};
+#define RILL_MEMBER(qualifiers)           \
+  template <class C, class R, class... A> \
+  struct Callable<R (C::*)(A...) qualifiers> : Callable<R (*)(A...)> {};
+RILL_MEMBER()
+RILL_MEMBER(const)
+RILL_MEMBER(&)
+RILL_MEMBER(const&)
+RILL_MEMBER(noexcept)
+RILL_MEMBER(const noexcept)
+RILL_MEMBER(& noexcept)
+RILL_MEMBER(const& noexcept)
+#undef RILL_MEMBER
 
 // An argument of graph(): a tensor's spec where the callable takes a Tensor, else the value.
 template <class A>
@@ -302,6 +312,12 @@ class Function<R(A...)> {
     return core(where).verify(body, where);
   }
   const std::string& name(Where where = Where::current()) const { return core(where).name(); }
+  // Whether it holds no callable.
+  template <class F>
+    requires std::is_same_v<F, Function>
+  friend bool operator==(const F& f, std::nullptr_t) {
+    return !f.core_;
+  }
 
  private:
   FunctionCore& core(const Where& where) const {
