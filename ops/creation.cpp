@@ -427,6 +427,7 @@ Tensor triangle(const Tensor& x, int64_t k, bool lower, std::string_view op, con
 }  // namespace
 
 Tensor linspace(double start, double stop, int64_t count, bool endpoint, const TensorOptions& options, Where where) {
+  require_dtype("linspace", options.dtype.value_or(f32), where);
   const bool whole = options.dtype && is_integer(*options.dtype);  // then rounded down, as numpy's
   return spaced("linspace", start, stop, count, endpoint, options, where,
                 [whole](double x) { return whole ? std::floor(x) : x; });

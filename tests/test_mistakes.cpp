@@ -219,8 +219,10 @@ TEST_CASE("undefined operands are named with the caller's line") {
 
 TEST_CASE("memory that is not there") {
   const Tensor wide = broadcast_to(ones({1}), {int64_t(1) << 44});
+#ifndef __SANITIZE_ADDRESS__  // which ends the program where there is not enough
   refuses([&] { wide.to_vector<float>(); }, "[to_vector]");
   refuses([&] { wide.to_vector<bool>(); }, "[to_vector]");
+#endif
   const float* nothing = nullptr;
   refuses([&] { from_data(nothing, {3}); }, "[from_data] the data is a null pointer");
   CHECK(from_data(nothing, {0}).size() == 0);

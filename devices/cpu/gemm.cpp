@@ -259,7 +259,7 @@ void own_float(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c)
 
 // `may_pack`: b is the op's second operand, which may be packed once for all calls.
 bool run_onednn(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c,
-                bool may_pack) {
+                [[maybe_unused]] bool may_pack) {
   const DType dtype = args.output().dtype();
 #ifdef RILL_HAVE_ONEDNN
   const void* const slots[] = {a.data, b.data, c};
