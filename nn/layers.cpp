@@ -46,7 +46,7 @@ Dims both(const Dims& window, std::string_view op, const Where& where) {
 }
 
 // Steps, one for all axes of space or one each.
-const Dims& checked_steps(const Dims& steps, std::string_view op, std::string_view option, const Where& where) {
+Dims checked_steps(const Dims& steps, std::string_view op, std::string_view option, const Where& where) {
   for (int64_t step : steps) require_option(step >= 1, op, option, step, "1 or more", where);
   return steps;
 }
