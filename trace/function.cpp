@@ -15,25 +15,26 @@
 namespace rill {
 
 namespace {
-const Spec& checked(std::string_view op, const Spec& s, const Where& where) {
+void require_sound(std::string_view op, const Spec& s, const Where& where) {
   require_dtype(op, s.dtype, where);
   for (Dim size : s.shape)
     if (size < 0 && size != open_size)
       fail(op, fmt::format("a size of {} makes no sense. give 0 or more, or `any` for a size that is left open", size),
            where);
-  return s;
 }
 
 FunctionOptions checked(const std::string& name, FunctionOptions options, const Where& where) {
   if (options.max_traces < 1)
     fail(name, fmt::format("max_traces is {}. it must be 1 or more", options.max_traces), where);
-  for (const ArgSpec& a : options.signature) checked(name, a.spec, where);
+  for (const ArgSpec& a : options.signature) require_sound(name, a.spec, where);
   return options;
 }
 }  // namespace
 
 ArgSpec spec(DType dtype, const Shape& shape, std::string name, Device device, Where where) {
-  return {checked("spec", Spec{shape, dtype, false, device}, where), std::move(name)};
+  ArgSpec made{Spec{shape, dtype, false, device}, std::move(name)};
+  require_sound("spec", made.spec, where);
+  return made;
 }
 
 FunctionCore::FunctionCore(std::string name, FunctionOptions options, const Where& where)
