@@ -252,15 +252,17 @@ Dim count_whole(const detail::Number& start, const detail::Number& stop, const d
 // Throws where `dtype`, an integer's, does not hold what arange() would count.
 void require_held(const detail::Number& start, const detail::Number& stop, const detail::Number& step, Dim count,
                   DType dtype, const Where& where) {
-  if (!is_integer(dtype) || (dtype != i64 && count == 0) || (!count.is_open() && count == 0)) return;
-  if (!start.is_whole || !step.is_whole) {
+  if (!is_integer(dtype)) return;
+  const bool whole = start.is_whole && step.is_whole, open = whole && stays_open(start, stop, step);
+  if (open && dtype == i64) return;  // which holds every size
+  if (count == 0) return;
+  if (!whole) {
     for (const double v : {start.real(), start.real() + step.real() * double(count - 1)})
       if (!holds(dtype, v)) fail_unheld("arange", fmt::format("{}", v), dtype, where);
     return;
   }
-  if (stays_open(start, stop, step)) {  // compared, not read, as in iota()
+  if (open) {  // compared, not read, as in iota()
     const int64_t greatest = greatest_below_i64(dtype), least = is_unsigned(dtype) ? 0 : -greatest - 1;
-    if (dtype == i64) return;
     for (const Dim v : {start.whole, start.whole + step.whole * (count - 1)})
       if (v < least || (greatest < INT64_MAX && v > greatest))
         fail_unheld("arange", fmt::format("{}", int64_t(v)), dtype, where);

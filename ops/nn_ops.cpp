@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rill/ops/fill.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/work_dtype.h"
 #include "rill/tensor/limits.h"
@@ -83,15 +84,6 @@ Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options, Wher
   return rill::where(bits >= threshold, f * (1 / (1 - rate)), 0);
 }
 
-namespace {
-// Whether an integer dtype holds `v`; the others round.
-bool holds(DType d, double v) {
-  if (!is_integer(d)) return true;
-  const int bits = int(size_of(d)) * 8 - is_signed_int(d);
-  return v == std::trunc(v) && v < std::ldexp(1, bits) && v >= (is_signed_int(d) ? -std::ldexp(1, bits) : 0);
-}
-}  // namespace
-
 Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options, Where where) {
   CallerScope caller(where);
   if (!is_integer(indices.dtype()))
@@ -104,7 +96,8 @@ Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options, W
   const Tensor hit = expand_dims(astype(indices, DType::i64), Axes(axis)) == reshape(numbers, places);
   require_dtype("one_hot", options.dtype, where);
   const auto check = [&](std::string_view option, double v) {
-    require_option(holds(options.dtype, v), "one_hot", option, v,
+    const bool uncut = !is_integer(options.dtype) || v == std::trunc(v);
+    require_option(uncut && holds(options.dtype, v), "one_hot", option, v,
                    fmt::format("a number that {} holds", name(options.dtype)), where);
   };
   check("on", options.on), check("off", options.off);

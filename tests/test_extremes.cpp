@@ -9,13 +9,6 @@ using namespace values;
 
 namespace {
 
-using F1 = std::function<Tensor(const Tensor&)>;
-
-Tensor gradient_of(const F1& f, const Tensor& x) {
-  GradientTape tape;
-  tape.watch(x);
-  return tape.gradient(f(x), x);
-}
 Tensor curvature_of(const F1& f, const Tensor& x, const Tensor& along) {
   return gradient_of([&](const Tensor& t) { return sum(gradient_of(f, t) * along); }, x);
 }

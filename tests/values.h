@@ -39,6 +39,15 @@ inline bool close(const Tensor& t, const std::vector<double>& expected) {
   return good;
 }
 
+using F1 = std::function<Tensor(const Tensor&)>;
+
+// The gradient of f at x.
+inline Tensor gradient_of(const F1& f, const Tensor& x) {
+  GradientTape tape;
+  tape.watch(x);
+  return tape.gradient(f(x), x);
+}
+
 using Values = std::vector<Tensor>;
 using Body = std::function<Tensor(const Values&)>;
 

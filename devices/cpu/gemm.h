@@ -2,8 +2,7 @@
 //
 // The own kernels serve what oneDNN does not: matrices so small that its 2 to 4 us a call would dominate, A of few
 // rows, vectors (gemm_dots.cpp), f64, and set_deterministic(true), where no element's sum may depend on the number of
-// threads. Every element of C is summed in order of k, in blocks of gemm_block_k. gemm.cpp
-// chooses.
+// threads. Every element of C is summed in order of k, in blocks of gemm_block_k. gemm.cpp chooses.
 #pragma once
 #include <cstdint>
 
@@ -23,6 +22,8 @@ inline constexpr int64_t few_rows = 6;
 
 // Products are added up for so many k at a time, and those sums in order: long ones lose less.
 inline constexpr int64_t gemm_block_k = 256;
+// Multiplications that take as long as handing work over to another thread.
+inline constexpr int64_t worth_a_thread = 1 << 16;
 
 // Without heap use, and B where it lies: for products of a few microseconds, and of few rows. Threads share the rows,
 // or the columns where there are few rows.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rill/devices/cpu/gemm.h"
+#include "rill/devices/cpu/unroll.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 
@@ -18,17 +19,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#ifdef __clang__
-#define RILL_UNROLL _Pragma("unroll")
-#else
-#define RILL_UNROLL _Pragma("GCC unroll 8")
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-constexpr int64_t worth_a_thread = 1 << 16;  // multiplications, which take as long as handing work over
 
 // As a vector's lanes do it.
 template <class T>

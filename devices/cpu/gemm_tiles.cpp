@@ -2,6 +2,7 @@
 // them. Start reading at tile(): R rows of C times V vectors stay in registers while k runs. See gemm.h for when these
 // serve.
 #include "rill/devices/cpu/gemm.h"
+#include "rill/devices/cpu/unroll.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,12 +16,6 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | (HWY_AVX3 - 1))
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-
-#ifdef __clang__
-#define RILL_UNROLL _Pragma("unroll")
-#else
-#define RILL_UNROLL _Pragma("GCC unroll 8")
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
@@ -143,7 +138,6 @@ void small(const Gemm& g, const T* a, const T* b, T* c) {
     b = packed;
     b_k = g.n;
   }
-  constexpr int64_t worth_a_thread = 1 << 16;  // multiplications, which take as long as handing work over
   const int64_t width = strip_width<T>(), strips = (g.n + width - 1) / width;
   const auto part = [&](int64_t i, int64_t end, int64_t j, int64_t last) {
     for (; j < last; j += width)

@@ -13,6 +13,7 @@
 #include <limits>
 #include <vector>
 
+#include "rill/devices/cpu/unroll.h"
 #include "rill/devices/kernel/math.h"
 #include "rill/devices/nn_params.h"
 #include "rill/devices/threads.h"
@@ -20,12 +21,6 @@
 // A lambda whose body is vector code: f(i, k) handles the k <= lanes numbers from i on.
 #undef RILL_ROW
 #define RILL_ROW HWY_ATTR __attribute__((always_inline))
-#undef RILL_UNROLL
-#ifdef __clang__
-#define RILL_UNROLL _Pragma("unroll")
-#else
-#define RILL_UNROLL _Pragma("GCC unroll 8")
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace rill {
