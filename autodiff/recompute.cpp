@@ -5,8 +5,8 @@
 #include "rill/autodiff/transforms.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
-#include "rill/ops/variable_state.h"
-#include "rill/ops/variable_watcher.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/ops/state/variable_watcher.h"
 
 namespace rill::detail {
 

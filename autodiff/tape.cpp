@@ -10,7 +10,7 @@
 #include "rill/autodiff/tape_impl.h"
 #include "rill/autodiff/transforms.h"
 #include "rill/ops/ops.h"
-#include "rill/ops/variable_state.h"
+#include "rill/ops/state/variable_state.h"
 
 namespace rill {
 

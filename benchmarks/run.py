@@ -184,7 +184,7 @@ def tu_compile(build, peers, first):
             return {"error": last_line(done)} if done.returncode else {"median_us": (time.monotonic() - begin) * 1e6}
 
     cpp = ["-std=c++20", "-O2"]
-    yield "ours", "rill", lambda: timed([*cpp, f"-I{build}/include"], HERE / "tu_rill.cpp")
+    yield "ours", "rill", lambda: timed([*cpp, f"-I{HERE.parent}/include"], HERE / "tu_rill.cpp")
     if peers:
         yield "peers", "mlx", lambda: timed([*cpp, f"-I{setup.package('mlx')}/include"], HERE / "peers" / "tu_mlx.cpp")
     if peers and first:

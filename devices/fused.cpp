@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "rill/devices/kernel/schedule.h"
-#include "rill/devices/nn_params.h"
+#include "rill/devices/params/nn_params.h"
 #include "rill/tensor/error.h"
 
 namespace rill {

@@ -1,6 +1,6 @@
 // A fused kernel as an operation on tensors: which operand each of the kernel's inputs reads, and how the axes of the
-// operands lie in its index space. Fusion (trace/fusion.h) makes them, cpu/fused.cpp runs them compiled, ref/fused.cpp
-// by the interpreter.
+// operands lie in its index space. Fusion (trace/fusion/fusion.h) makes them, cpu/fused.cpp runs them compiled,
+// ref/fused.cpp by the interpreter.
 #pragma once
 #include <atomic>
 #include <memory>

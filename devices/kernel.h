@@ -2,7 +2,7 @@
 #pragma once
 #include <span>
 
-#include "rill/devices/attrs.h"
+#include "rill/devices/params/attrs.h"
 #include "rill/tensor/tensor.h"
 
 namespace rill {

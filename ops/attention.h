@@ -2,7 +2,7 @@
 #pragma once
 #include <optional>
 
-#include "rill/devices/attention_params.h"
+#include "rill/devices/params/attention_params.h"
 #include "rill/tensor/tensor.h"
 
 namespace rill {

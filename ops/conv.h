@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "rill/devices/conv_params.h"
+#include "rill/devices/params/conv_params.h"
 #include "rill/tensor/tensor.h"
 
 namespace rill {

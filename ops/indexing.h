@@ -8,12 +8,12 @@
 #include <optional>
 #include <vector>
 
-#include "rill/devices/gather_params.h"
+#include "rill/devices/params/gather_params.h"
 #include "rill/tensor/tensor.h"
 
 namespace rill {
 
-// The general form (devices/shape_params.h has the attributes): `indices` broadcast to one shape.
+// The general form (devices/params/shape_params.h has the attributes): `indices` broadcast to one shape.
 Tensor gather(const Tensor& x, const std::vector<Tensor>& indices, const GatherAttrs& attrs,
               Where where = Where::current());
 // A copy of `x` in which the places that gather would read are set to, added, ... `updates`, which broadcasts to what

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rill/devices/contraction_params.h"
+#include "rill/devices/params/contraction_params.h"
 #include "rill/tensor/tensor.h"
 
 namespace rill {

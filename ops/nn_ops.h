@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "rill/devices/nn_params.h"
+#include "rill/devices/params/nn_params.h"
 #include "rill/ops/random.h"
 #include "rill/ops/variable.h"
 

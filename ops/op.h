@@ -1,7 +1,8 @@
 // Op: one record says all there is to an operation. Dispatch, tests, docs/ops.md, the support matrix and the export
 // tables are derived from the records; nothing about an op is written anywhere else.
 //
-// A record is a constant with static storage, made from an OpSpec in the file of its family (ops/unary.cpp, ...):
+// A record is a constant with static storage, made from an OpSpec in the file of its family (ops/elementwise/unary.cpp,
+// ...):
 //
 //   const Op tanh_op({.name = "tanh", .doc = "...", .infer = ..., .vjp = ..., .cpu = ..., .ref = ..., .samples = ...});
 //

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <map>
 
-#include "rill/devices/attr_list.h"
+#include "rill/devices/params/attr_list.h"
 #include "rill/serialize/graph_formats.h"
 #include "rill/serialize/graph_names.h"
-#include "rill/trace/control_view.h"
+#include "rill/trace/control/control_view.h"
 
 namespace rill {
 namespace {

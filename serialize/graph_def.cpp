@@ -6,12 +6,12 @@
 
 #include <algorithm>
 
-#include "rill/devices/attr_list.h"
+#include "rill/devices/params/attr_list.h"
 #include "rill/ops/op.h"
 #include "rill/serialize/graph_formats.h"
 #include "rill/serialize/graph_names.h"
 #include "rill/serialize/messages.h"
-#include "rill/trace/control_view.h"
+#include "rill/trace/control/control_view.h"
 
 namespace rill {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "rill/devices/attr_list.h"
-#include "rill/ops/variable_state.h"
+#include "rill/devices/params/attr_list.h"
+#include "rill/ops/state/variable_state.h"
 
 namespace rill {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "rill/devices/attr_list.h"
+#include "rill/devices/params/attr_list.h"
 #include "rill/trace/graph.h"
 
 namespace rill {

@@ -2,11 +2,11 @@
 // namespaces are the name scopes, and the shape of an output is what the viewer can show on edges.
 #include <nlohmann/json.hpp>
 
-#include "rill/devices/attr_list.h"
-#include "rill/ops/variable_state.h"
+#include "rill/devices/params/attr_list.h"
+#include "rill/ops/state/variable_state.h"
 #include "rill/serialize/graph_formats.h"
 #include "rill/serialize/graph_names.h"
-#include "rill/trace/control_view.h"
+#include "rill/trace/control/control_view.h"
 
 namespace rill {
 namespace {

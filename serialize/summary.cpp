@@ -10,7 +10,7 @@
 #include "rill/serialize/events.h"
 #include "rill/serialize/messages.h"
 #include "rill/serialize/png_image.h"
-#include "rill/trace/trace_observer.h"
+#include "rill/trace/graph/trace_observer.h"
 
 namespace rill::summary {
 namespace {

@@ -13,7 +13,7 @@
 #include "messages.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/op.h"
-#include "rill/ops/variable_state.h"
+#include "rill/ops/state/variable_state.h"
 #include "rill/trace/graph.h"
 
 // A new folder, gone with everything in it when the test ends.

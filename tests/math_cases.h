@@ -1,5 +1,5 @@
-// What tests/test_math.cpp measures: every function of devices/kernel/math.h with its reference in higher precision,
-// the range to sample densely, the error in ulp that docs/math.md promises, and the notes printed there.
+// What tests/test_math.cpp measures: every function of devices/kernel/math/math.h with its reference in higher
+// precision, the range to sample densely, the error in ulp that docs/math.md promises, and the notes printed there.
 #pragma once
 
 #include <cmath>

@@ -4,8 +4,8 @@
 
 #include "catch.h"
 #include "rill/rill.h"
-#include "rill/trace/executable.h"
 #include "rill/trace/passes.h"
+#include "rill/trace/run/executable.h"
 #include "same.h"
 
 // Traces f on tensors like `in`, runs its graph with and without `pass` and compares bits. Gives the number of kernels

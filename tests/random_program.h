@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rill/ops/variable_state.h"
+#include "rill/ops/state/variable_state.h"
 #include "rill/rill.h"
 
 namespace random_program {

@@ -5,7 +5,7 @@
 #include "catch.h"
 #include "pass_helpers.h"
 #include "rill/rill.h"
-#include "rill/trace/epilogues.h"
+#include "rill/trace/fusion/epilogues.h"
 
 using namespace rill;
 

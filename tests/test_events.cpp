@@ -6,7 +6,7 @@
 #include "io_helpers.h"
 #include "rill/serialize.h"
 #include "rill/summary.h"
-#include "rill/trace/trace_observer.h"
+#include "rill/trace/graph/trace_observer.h"
 #include "wire.h"
 
 using namespace rill;

@@ -7,8 +7,8 @@
 #include "catch.h"
 #include "messages.h"
 #include "rill/rill.h"
-#include "rill/trace/executable.h"
 #include "rill/trace/passes.h"
+#include "rill/trace/run/executable.h"
 
 using namespace rill;
 

@@ -3,7 +3,7 @@
 #include "messages.h"
 #include "pass_helpers.h"
 #include "rill/rill.h"
-#include "rill/trace/fusion.h"
+#include "rill/trace/fusion/fusion.h"
 
 using namespace rill;
 

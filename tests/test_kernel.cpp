@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "catch.h"
-#include "rill/devices/cpu/elementwise.h"
+#include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/kernel/interpret.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/kernel/schedule.h"

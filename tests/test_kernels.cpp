@@ -14,10 +14,10 @@
 #include "needs.h"
 #include "rill/nn.h"
 #include "rill/rill.h"
-#include "rill/trace/executable.h"
-#include "rill/trace/fusion.h"
+#include "rill/trace/fusion/fusion.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/passes.h"
+#include "rill/trace/run/executable.h"
 
 using namespace rill;
 

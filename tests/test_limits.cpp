@@ -6,7 +6,7 @@
 
 #include "catch.h"
 #include "messages.h"
-#include "rill/devices/shape_params.h"
+#include "rill/devices/params/shape_params.h"
 #include "rill/nn.h"
 #include "rill/rill.h"
 

@@ -10,7 +10,7 @@
 // After targets.h:
 #include <hwy/foreach_target.h>
 
-#include "rill/devices/kernel/math.h"
+#include "rill/devices/kernel/math/math.h"
 
 #ifndef RILL_TESTS_TEST_MATH_ONCE
 #define RILL_TESTS_TEST_MATH_ONCE

@@ -4,10 +4,10 @@
 
 #include "catch.h"
 #include "rill/rill.h"
-#include "rill/trace/arena.h"
 #include "rill/trace/jit.h"
-#include "rill/trace/memory_plan.h"
 #include "rill/trace/passes.h"
+#include "rill/trace/run/arena.h"
+#include "rill/trace/run/memory_plan.h"
 
 using namespace rill;
 

@@ -15,10 +15,10 @@
 #include "needs.h"
 #include "op_check.h"
 #include "random_steps.h"
-#include "rill/trace/executable.h"
-#include "rill/trace/fusion.h"
+#include "rill/trace/fusion/fusion.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/passes.h"
+#include "rill/trace/run/executable.h"
 #include "same.h"
 
 using namespace random_program;
@@ -222,8 +222,8 @@ double rounding_of(const Values& operands) {
   return largest;
 }
 
-// What the order of a product's factors may change: one unit for each; anything (NaN) where the factors on one side of 1
-// overflow or vanish together.
+// What the order of a product's factors may change: one unit for each; anything (NaN) where the factors on one side of
+// 1 overflow or vanish together.
 double product_rounding(const Node& n, const Tensor& factors, const Tensor& result) {
   if (!is_differentiable(result.dtype()) || result.size() == 0) return 0;
   const Op& sum = *find_op("sum");

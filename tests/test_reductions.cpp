@@ -116,7 +116,7 @@ TEST_CASE("a sum is the same whatever the threads and strides, and close to the 
 }
 
 namespace {
-// The rule of devices/cpu/reduce_tree.h, plainly, for a dense [m, k] operand: column c of the result.
+// The rule of devices/cpu/reduce/reduce_tree.h, plainly, for a dense [m, k] operand: column c of the result.
 float sum_by_the_rule(const std::vector<float>& x, int64_t m, int64_t k, int64_t c) {
   int64_t lanes = k == 1 ? 32 : 1;
   while (k > 1 && lanes * 2 * k <= 64) lanes *= 2;

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "rill/tensor/callback.h"
+#include "rill/trace/call/tree.h"
 #include "rill/trace/export.h"
 #include "rill/trace/graph.h"
-#include "rill/trace/tree.h"
 
 namespace rill {
 

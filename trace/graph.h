@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "rill/devices/attrs.h"
+#include "rill/devices/params/attrs.h"
 #include "rill/ops/variable.h"
 
 namespace rill {

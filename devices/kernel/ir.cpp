@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "rill/devices/kernel/math_scalar.h"
+#include "rill/devices/kernel/math/math_scalar.h"
 #include "rill/tensor/error.h"
 
 namespace rill::kernel {

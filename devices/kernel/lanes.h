@@ -3,7 +3,7 @@
 //   T         a plain number (float, double, any built-in integer, bool), one lane wide.
 // A third implementation may record the operations instead of doing them (and emit code). So a functor
 //   struct Sigmoid { template <class V> V operator()(V x) const { return sigmoid(x); } };
-// is written once, and devices/kernel/math.h is written once, on what this contract lists and nothing else.
+// is written once, and devices/kernel/math/math.h is written once, on what this contract lists and nothing else.
 //
 // The header is read once per instruction set (Highway's foreach_target pattern): include "targets.h" and
 // <hwy/foreach_target.h> before it in a source with dynamic dispatch, and put code that uses it into

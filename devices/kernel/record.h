@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "rill/devices/kernel/ir.h"
-#include "rill/devices/kernel/math_scalar.h"
+#include "rill/devices/kernel/math/math_scalar.h"
 
 namespace rill::kernel {
 

@@ -124,7 +124,7 @@ Value Ops::lane_numbers(int first, int lanes) const {
   return LLVMConstVector(index.data(), unsigned(lanes));
 }
 
-// One instruction of AVX-512. Elsewhere in two steps, as scale() of devices/kernel/math_common.h.
+// One instruction of AVX-512. Elsewhere in two steps, as scale() of devices/kernel/math/math_common.h.
 Value Ops::scale(DType d, Value x, Value n, int lanes) {
   const bool wide64 = d == DType::f64;
   if (const int width = lanes * bits_of(d); machine.masks && (width == 128 || width == 256 || width == 512)) {

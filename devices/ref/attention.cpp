@@ -1,5 +1,5 @@
 // Attention and its gradient by their formulas, a row of scores at a time, in double (long double for f64).
-#include "rill/devices/attention_params.h"
+#include "rill/devices/params/attention_params.h"
 
 #include <algorithm>
 #include <cmath>

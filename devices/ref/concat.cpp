@@ -1,7 +1,7 @@
 // Reference kernel of concat.
+#include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/iterate.h"
 #include "rill/devices/ref/shape_kernels.h"
-#include "rill/devices/shape_params.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {

@@ -1,7 +1,7 @@
 // dot_general, by its definition: for every element of the result, one loop over the contracted axes.
 #include <algorithm>
 
-#include "rill/devices/contraction_params.h"
+#include "rill/devices/params/contraction_params.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {

@@ -2,7 +2,7 @@
 // them into the operand that is asked for.
 #include <vector>
 
-#include "rill/devices/conv_params.h"
+#include "rill/devices/params/conv_params.h"
 
 namespace rill::ref {
 namespace {

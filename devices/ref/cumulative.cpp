@@ -1,5 +1,5 @@
 // Cumulative ops by the book.
-#include "rill/devices/reduce_params.h"
+#include "rill/devices/params/reduce_params.h"
 #include "rill/devices/ref/iterate.h"
 #include "rill/tensor/visit_dtype.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "rill/devices/kernel/interpret.h"
-#include "rill/devices/reduce_params.h"
+#include "rill/devices/params/reduce_params.h"
 #include "rill/devices/registry.h"
 
 namespace rill::ref {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <complex>
 
-#include "rill/devices/gather_layout.h"
+#include "rill/devices/params/gather_layout.h"
 #include "rill/devices/ref/elementwise.h"
 #include "rill/devices/ref/iterate.h"
 #include "rill/devices/ref/shape_kernels.h"

@@ -1,7 +1,7 @@
 // Reference kernels of full and iota. Counting is done in double (whole numbers in int64) and rounded once.
+#include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/iterate.h"
 #include "rill/devices/ref/shape_kernels.h"
-#include "rill/devices/shape_params.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "rill/devices/nn_params.h"
+#include "rill/devices/params/nn_params.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill {

@@ -1,9 +1,9 @@
-// layer_norm, batch_norm and their gradients by the formulas at the top of devices/cpu/norm.cpp, in double (long double
-// for f64), rounded once.
+// layer_norm, batch_norm and their gradients by the formulas at the top of devices/cpu/rows/norm.cpp, in double (long
+// double for f64), rounded once.
 #include <cmath>
 #include <vector>
 
-#include "rill/devices/nn_params.h"
+#include "rill/devices/params/nn_params.h"
 
 namespace rill::ref {
 

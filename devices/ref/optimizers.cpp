@@ -1,7 +1,7 @@
 // One step of Adam by its formula, in double (long double for f64), rounded once.
 #include <cmath>
 
-#include "rill/devices/nn_params.h"
+#include "rill/devices/params/nn_params.h"
 
 namespace rill::ref {
 

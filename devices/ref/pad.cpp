@@ -1,10 +1,10 @@
 // Reference kernels of pad and update_slice.
 #include <algorithm>
 
+#include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/iterate.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/registry.h"
-#include "rill/devices/shape_params.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill::ref {

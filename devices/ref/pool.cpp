@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "rill/devices/conv_params.h"
+#include "rill/devices/params/conv_params.h"
 #include "rill/tensor/callback.h"
 #include "rill/tensor/visit_dtype.h"
 

@@ -1,6 +1,6 @@
 // Random bits, one word after the other.
+#include "rill/devices/params/reduce_params.h"
 #include "rill/devices/philox.h"
-#include "rill/devices/reduce_params.h"
 
 namespace rill::ref {
 

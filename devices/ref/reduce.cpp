@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "rill/devices/reduce_params.h"
+#include "rill/devices/params/reduce_params.h"
 #include "rill/devices/ref/iterate.h"
 #include "rill/tensor/visit_dtype.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "rill/devices/nn_params.h"
+#include "rill/devices/params/nn_params.h"
 
 namespace rill::ref {
 

@@ -1,0 +1,304 @@
+// The driver of elementwise kernels: from operands of any strides and dtypes to dense runs, in parallel.
+// A call whose operands are dense or single elements is one run a thread. Any other is walked row by row (after axes
+// that lie alike are merged), operands that are not dense along the row being packed into a small block first.
+#include "rill/devices/cpu/elementwise/elementwise.h"
+
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "rill/devices/kernel/convert.h"
+#include "rill/devices/threads.h"
+#include "rill/tensor/visit_dtype.h"
+
+namespace rill::cpu {
+
+namespace {
+const ScalarLoops* all_loops = nullptr;  // a list through next_
+}
+
+void ScalarLoops::offer(long long target, const LoopTable* table, Kernel kernel, const RecordTable* records) {
+  static const long long supported = hwy::SupportedTargets();
+  if (!kernel_) kernel_ = kernel, next_ = std::exchange(all_loops, this);
+  if (records) records_ = records;
+  if (!(supported & target) || (table_ && target_ <= target)) return;
+  table_ = table;
+  target_ = target;
+}
+
+Record record_of(Kernel kernel, DType dtype) {
+  for (const ScalarLoops* l = all_loops; l; l = l->next_)
+    if (l->kernel_ == kernel) return l->records_ ? l->records_->record[int(dtype)] : nullptr;
+  return nullptr;
+}
+
+namespace {
+
+constexpr int64_t grain = 16 << 10;  // elements a thread should have at least
+constexpr int64_t block = 512;       // elements packed or converted at a time; three of f64 stay in the L1 cache
+
+}  // namespace
+
+void convert_run(DType from, const void* in, DType to, void* out, size_t n) {
+  visit_dtype(from, [&](auto f) {
+    visit_dtype(to, [&](auto t) {
+      using From = decltype(f);
+      using To = decltype(t);
+      const From* a = static_cast<const From*>(in);
+      To* b = static_cast<To*>(out);
+      if constexpr (std::is_same_v<From, std::string> && std::is_same_v<To, std::string>) std::copy_n(a, n, b);
+      else
+        for (size_t i = 0; i < n; ++i) b[i] = convert_number<To>(a[i]);
+    });
+  });
+}
+
+namespace {
+
+// --- Walking strided operands ----------------------------------------------------------------------------------------
+
+constexpr int max_operands = max_scalar_inputs + 1;
+
+// The index space of a call, outer axes first, with each operand's byte strides (0 along broadcast axes).
+struct Space {
+  Ints size;
+  Ints stride[max_operands];  // the inputs, then the output
+  int operands = 0;
+};
+
+// Axes of size one go, and neighbours that every operand walks as one are merged.
+Space make_space(const KernelArgs& args) {
+  const Tensor& out = args.output();
+  const Shape& shape = out.shape();
+  Space s;
+  s.operands = int(args.in.size()) + 1;
+  for (int i = 0; i < shape.ndim(); ++i) {
+    if (shape[size_t(i)] == 1) continue;
+    int64_t stride[max_operands];
+    for (int k = 0; k < s.operands; ++k) {
+      const Tensor& t = k + 1 < s.operands ? args.input(k) : out;
+      int axis = i - (shape.ndim() - t.ndim());
+      bool moves = axis >= 0 && t.shape()[size_t(axis)] != 1;
+      stride[k] = moves ? t.strides()[size_t(axis)] * int64_t(size_of(t.dtype())) : 0;
+    }
+    bool merges = !s.size.empty();
+    for (int k = 0; merges && k < s.operands; ++k) merges = s.stride[k].back() == stride[k] * shape[size_t(i)];
+    if (merges) s.size.back() *= shape[size_t(i)];
+    else s.size.push_back(shape[size_t(i)]);
+    for (int k = 0; k < s.operands; ++k) {
+      if (merges) s.stride[k].back() = stride[k];
+      else s.stride[k].push_back(stride[k]);
+    }
+  }
+  if (s.size.empty()) {
+    s.size.push_back(1);
+    for (int k = 0; k < s.operands; ++k) s.stride[k].push_back(0);
+  }
+  return s;
+}
+
+// Calls row(pointers, first, count) for pieces of the innermost axis that cover elements [begin, end) of the space.
+template <class F>
+void for_each_row(const Space& s, char* const* base, int64_t begin, int64_t end, F&& row) {
+  int n = int(s.size.size());
+  int64_t inner = s.size.back();
+  for (int64_t at = begin; at < end;) {
+    int64_t outer = at / inner, first = at % inner, count = std::min(inner - first, end - at);
+    char* p[max_operands];
+    for (int k = 0; k < s.operands; ++k) p[k] = base[k] + first * s.stride[k].back();
+    for (int i = n - 2; i >= 0; --i) {
+      int64_t index = outer % s.size[size_t(i)];
+      outer /= s.size[size_t(i)];
+      for (int k = 0; k < s.operands; ++k) p[k] += index * s.stride[k][size_t(i)];
+    }
+    row(p, count);
+    at += count;
+  }
+}
+
+void pack(const char* from, int64_t stride, size_t element, void* to, int64_t n) {
+  auto copy = [&](auto zero) {
+    using T = decltype(zero);
+    T* out = static_cast<T*>(to);
+    for (int64_t i = 0; i < n; ++i, from += stride) out[i] = *reinterpret_cast<const T*>(from);
+  };
+  switch (element) {
+    case 1: return copy(uint8_t());
+    case 2: return copy(uint16_t());
+    case 4: return copy(uint32_t());
+    case 8: return copy(uint64_t());
+    default: return copy(std::complex<double>());
+  }
+}
+
+// A row of an operand as a dense run of the loop's dtype, in place where it is one already.
+const void* dense_row(const char* p, int64_t stride, int64_t n, DType dtype, DType as, std::byte* room,
+                      std::byte* more_room) {
+  size_t element = size_of(dtype);
+  if (stride != int64_t(element) && n > 1) {
+    pack(p, stride, element, room, n);
+    p = reinterpret_cast<const char*>(room);
+    std::swap(room, more_room);
+  }
+  if (dtype == as) return p;
+  convert_run(dtype, p, as, room, size_t(n));
+  return room;
+}
+
+// The dtype whose loop serves operands of `d`.
+DType loop_dtype(DType d) { return is_half(d) ? DType::f32 : d; }
+
+void run_row(Loop loop, const KernelArgs& args, const Space& s, char* const* p, int64_t count) {
+  alignas(64) std::byte room[max_operands][2][block * sizeof(std::complex<double>)];
+  int inputs = s.operands - 1;
+  DType out_dtype = args.output().dtype(), result = is_half(out_dtype) ? DType::f32 : out_dtype;
+  for (int64_t at = 0; at < count; at += block) {
+    int64_t n = std::min(block, count - at);
+    Run run{{}, nullptr, size_t(n), 0};
+    for (int k = 0; k < inputs; ++k) {
+      int64_t stride = s.stride[k].back();
+      DType d = args.input(k).dtype();
+      bool uniform = stride == 0;
+      run.in[k] = dense_row(p[k] + at * stride, stride, uniform ? 1 : n, d, loop_dtype(d), room[k][0], room[k][1]);
+      if (uniform) run.uniform |= 1u << k;
+    }
+    if (inputs == 1 && run.uniform) run.n = 1;
+    if (inputs == 2 && run.uniform == 3) run.n = 1;
+    char* out = p[inputs] + at * s.stride[inputs].back();
+    run.out = result == out_dtype ? static_cast<void*>(out) : room[inputs][0];
+    loop(run);
+    if (run.n == 1 && n > 1)  // every element is the same
+      for (int64_t i = 1; i < n; ++i)
+        std::memcpy(static_cast<char*>(run.out) + i * int64_t(size_of(result)), run.out, size_of(result));
+    if (result != out_dtype) convert_run(result, run.out, out_dtype, out, size_t(n));
+  }
+}
+
+void run_strided(Loop loop, const KernelArgs& args) {
+  Space s = make_space(args);
+  char* base[max_operands];
+  for (int k = 0; k + 1 < s.operands; ++k) base[k] = args.input(k).rep()->data;
+  base[s.operands - 1] = args.output().mutable_rep()->data;
+  parallel_for(args.output().size(), grain, [&](int64_t begin, int64_t end) {
+    for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) { run_row(loop, args, s, p, count); });
+  });
+}
+
+}  // namespace
+
+void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
+  Tensor& out = args.output();
+  int64_t n = out.size();
+  if (n == 0) return;
+  DType d = args.input(int(args.in.size()) - 1).dtype();
+  Loop loop = loops[loop_dtype(d)];
+  Run run{{}, out.mutable_rep()->data, size_t(n), 0};
+  bool dense = !is_half(d) && !is_half(out.dtype());
+  size_t element[max_scalar_inputs];
+  for (size_t k = 0; k < args.in.size() && dense; ++k) {
+    const Tensor& t = *args.in[k];
+    run.in[k] = t.rep()->data;
+    element[k] = size_of(t.dtype());
+    if (t.shape() == out.shape()) dense = t.is_contiguous();
+    else if (t.size() == 1) run.uniform |= 1u << k;
+    else dense = false;
+  }
+  // A run needs at least one operand that moves, unless it is a single element.
+  if (!dense || (run.uniform == (1u << args.in.size()) - 1 && n > 1)) return run_strided(loop, args);
+  if (n <= grain) return loop(run);
+  size_t out_element = size_of(out.dtype());
+  parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+    Run part = run;
+    part.n = size_t(end - begin);
+    part.out = static_cast<char*>(run.out) + size_t(begin) * out_element;
+    for (size_t k = 0; k < args.in.size(); ++k)
+      if (!(run.uniform >> k & 1)) part.in[k] = static_cast<const char*>(run.in[k]) + size_t(begin) * element[k];
+    loop(part);
+  });
+}
+
+// --- cast, copy, where -----------------------------------------------------------------------------------------------
+
+void cast(const KernelArgs& args) {
+  const Tensor& in = args.input(0);
+  Tensor& out = args.output();
+  DType from = in.dtype(), to = out.dtype();
+  if (in.is_contiguous() && to != DType::string) {
+    parallel_for(out.size(), grain, [&](int64_t begin, int64_t end) {
+      convert_run(from, in.rep()->data + begin * int64_t(size_of(from)), to,
+                  out.mutable_rep()->data + begin * int64_t(size_of(to)), size_t(end - begin));
+    });
+    return;
+  }
+  Space s = make_space(args);
+  char* base[] = {in.rep()->data, out.mutable_rep()->data};
+  parallel_for(out.size(), grain, [&](int64_t begin, int64_t end) {
+    for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) {
+      alignas(64) std::byte room[block * sizeof(std::complex<double>)];
+      for (int64_t at = 0; at < count; at += block) {
+        int64_t n = std::min(block, count - at);
+        pack(p[0] + at * s.stride[0].back(), s.stride[0].back(), size_of(from), room, n);
+        convert_run(from, room, to, p[1] + at * s.stride[1].back(), size_t(n));
+      }
+    });
+  });
+}
+
+void copy(const KernelArgs& args) {
+  const Tensor& in = args.input(0);
+  Tensor& out = args.output();
+  size_t element = size_of(out.dtype());
+  Space s = make_space(args);
+  char* base[] = {in.rep()->data, out.mutable_rep()->data};
+  parallel_for(out.size(), grain, [&](int64_t begin, int64_t end) {
+    for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) {
+      if (s.stride[0].back() == int64_t(element)) std::memcpy(p[1], p[0], size_t(count) * element);
+      else pack(p[0], s.stride[0].back(), element, p[1], count);
+    });
+  });
+}
+
+namespace {
+template <class T>
+void select_row(const char* const* p, const int64_t* stride, T* out, int64_t n) {
+  bool dense = stride[0] == 1 && stride[1] == int64_t(sizeof(T)) && stride[2] == int64_t(sizeof(T));
+  if (dense) {
+    const auto* c = reinterpret_cast<const uint8_t*>(p[0]);
+    const T *a = reinterpret_cast<const T*>(p[1]), *b = reinterpret_cast<const T*>(p[2]);
+    for (int64_t i = 0; i < n; ++i) out[i] = c[i] ? a[i] : b[i];
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const char* from = p[0][i * stride[0]] ? p[1] + i * stride[1] : p[2] + i * stride[2];
+    out[i] = *reinterpret_cast<const T*>(from);
+  }
+}
+}  // namespace
+
+void select(const KernelArgs& args) {
+  Tensor& out = args.output();
+  if (out.size() == 0) return;
+  Space s = make_space(args);
+  char* base[max_operands] = {args.input(0).rep()->data, args.input(1).rep()->data, args.input(2).rep()->data,
+                              out.mutable_rep()->data};
+  auto rows = [&](auto zero) {
+    using T = decltype(zero);
+    parallel_for(out.size(), grain, [&](int64_t begin, int64_t end) {
+      for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) {
+        int64_t stride[] = {s.stride[0].back(), s.stride[1].back(), s.stride[2].back()};
+        select_row<T>(p, stride, reinterpret_cast<T*>(p[3]), count);
+      });
+    });
+  };
+  switch (size_of(out.dtype())) {
+    case 1: return rows(uint8_t());
+    case 2: return rows(uint16_t());
+    case 4: return rows(uint32_t());
+    case 8: return rows(uint64_t());
+    default: return rows(std::complex<double>());
+  }
+}
+
+}  // namespace rill::cpu

@@ -1,0 +1,196 @@
+// One call of a fused kernel: where its operands lie, and rows or parts of rows of it through the compiled function.
+// Included by fused.cpp, which runs whole index spaces, fused_fold.cpp, which folds what the kernel gives, and
+// fused_sums.cpp, for which the kernel adds up rows.
+#pragma once
+#include <cstring>
+#include <memory>
+
+#include "rill/devices/fused.h"
+#include "rill/devices/kernel/interpret.h"
+#include "rill/devices/kernel/schedule.h"
+#include "rill/devices/params/reduce_params.h"
+
+namespace rill::cpu {
+namespace {
+
+struct Free {
+  void operator()(void* p) const { ::operator delete(p, std::align_val_t(64)); }
+};
+// Memory of this thread for kept values and packed rows, kept between calls.
+char* scratch(int64_t bytes) {
+  thread_local std::unique_ptr<char, Free> memory;
+  thread_local int64_t size = 0;
+  if (size < bytes) {
+    memory.reset();
+    size = 0;  // until there is more: the next line may throw
+    memory.reset(static_cast<char*>(::operator new(size_t(bytes), std::align_val_t(64))));
+    size = bytes;
+  }
+  return memory.get();
+}
+
+using Pointers = SmallVec<char*, 16>;
+
+// One call of a fused kernel: its operands' addresses and layout.
+struct Call {
+  const FusedKernel& f;
+  const FusedLayout& l;
+  Pointers base;
+  int redirected = -1;  // this operand lies at `target`, whatever the point
+  char* target = nullptr;
+  // Outputs that are added have accumulators for `wrap` rows side by side at `base`, `first_row`'s first; then it
+  // starts over.
+  int64_t first_row = 0, wrap = 1;
+
+  bool is_added(size_t k) const { return k >= f.inputs.size() && f.kernel.outputs[k - f.inputs.size()].added; }
+  // Where such an output lies for row `row`, from where the first of them does.
+  int64_t accumulator(size_t k, int64_t row) const {
+    return (row - first_row) % wrap * l.n * int64_t(size_of(f.kernel.outputs[k - f.inputs.size()].dtype));
+  }
+
+  // Where each operand's row `row` begins, and the index along the innermost outer axis.
+  int64_t locate(int64_t row, Pointers& p) const {
+    for (size_t k = 0; k < base.size(); ++k) p[k] = base[k];
+    if (wrap > 1)
+      for (size_t k = f.inputs.size(); k < base.size(); ++k)
+        if (is_added(k)) p[k] += accumulator(k, row);
+    int64_t innermost = 0;
+    for (size_t i = l.outer.size(); i-- > 0; row /= l.outer[i]) {
+      const int64_t index = row % l.outer[i];
+      if (i + 1 == l.outer.size()) innermost = index;
+      for (size_t k = 0; k < base.size(); ++k) p[k] += index * l.outer_stride[i][k];
+    }
+    return innermost;
+  }
+
+  void run(char* const* p, const int64_t* stride, int64_t rows, int64_t n, char* room) const {
+    if (f.code.run) f.code.run(p, stride, rows, n, room, kernel::patch_table().data());
+    else kernel::interpret(f.kernel, p, stride, rows, n);
+  }
+
+  int64_t scratch_bytes(int64_t n) const { return f.scratch_slots * kernel::Schedule::slot_bytes(n); }
+
+  // Rows [begin, end), whole.
+  void rows(int64_t begin, int64_t end) const {
+    if (l.packs) return packed_rows(begin, end, 0, l.n);
+    Pointers p(base.size());
+    char* room = scratch(scratch_bytes(l.n));
+    const std::vector<int64_t>& even = l.outer.empty() ? l.no_stride : l.outer_stride.back();
+    const int64_t* stride = even.data();
+    SmallVec<int64_t, 16> adding;
+    if (wrap > 1) {
+      for (size_t k = 0; k < base.size(); ++k) adding.push_back(is_added(k) ? accumulator(k, first_row + 1) : even[k]);
+      stride = adding.data();
+    }
+    for (int64_t row = begin; row < end;) {
+      const int64_t first = locate(row, p);
+      int64_t count = l.outer.empty() ? 1 : std::min(end - row, l.outer.back() - first);
+      if (wrap > 1) count = std::min(count, wrap - (row - first_row) % wrap);
+      run(p.data(), stride, count, l.n, room);
+      row += count;
+    }
+  }
+
+  // Points [begin, end) of row `row`, of a kernel that folds nothing.
+  void part_of_row(int64_t row, int64_t begin, int64_t end) const {
+    if (l.packs) return packed_rows(row, row + 1, begin, end);
+    Pointers p(base.size());
+    locate(row, p);
+    for (size_t k = 0; k < base.size(); ++k) p[k] += begin * l.row_stride[k];
+    if (redirected >= 0) p[size_t(redirected)] = target;
+    run(p.data(), l.no_stride.data(), 1, end - begin, scratch(scratch_bytes(end - begin)));
+  }
+
+  // Points [first, first + rows * width) of the whole space, `rows` runs that are `step` points apart, into the dense
+  // `to`, which stands for output `output` (of elements so large); other outputs go where they belong.
+  void tile(int64_t first, int64_t rows, int64_t step, int64_t width, size_t output, char* to, int64_t element) const {
+    const size_t out = f.inputs.size() + output;
+    const bool one_row = l.rows == 1, row_by_row = l.n == width && step == width && first % width == 0;
+    // Runs that follow one another are one run, which spares the kernel an end, perhaps all it does, with masks.
+    if (one_row && step == width && rows > 1) return tile(first, 1, 0, rows * width, output, to, element);
+    if (!l.packs && (one_row || row_by_row) && rows > 1) {  // the runs lie evenly in every operand
+      const int64_t row = first / l.n, at = first % l.n;
+      Pointers p(base.size());
+      SmallVec<int64_t, 16> stride(base.size());
+      const int64_t innermost = locate(row, p);
+      if (one_row || innermost + rows <= l.outer.back()) {
+        for (size_t k = 0; k < base.size(); ++k) {
+          p[k] += at * l.row_stride[k];
+          stride[k] = one_row ? step * l.row_stride[k] : l.outer_stride.back()[k];
+        }
+        p[out] = to;
+        stride[out] = width * element;
+        return run(p.data(), stride.data(), rows, width, scratch(scratch_bytes(width)));
+      }
+    }
+    Call own = *this;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t done = 0; done < width;) {  // pieces that stay within a row of the layout
+        const int64_t point = first + r * step + done, row = point / l.n, at = point % l.n;
+        const int64_t count = std::min(width - done, l.n - at);
+        own.redirected = int(out);
+        own.target = to + (r * width + done) * element;
+        own.part_of_row(row, at, at + count);
+        done += count;
+      }
+  }
+
+  bool is_packed(size_t k) const {
+    return k < f.inputs.size() && f.kernel.inputs[k].kind == kernel::Input::Kind::dense &&
+           (f.inputs[k].random || l.row_stride[k] != int64_t(size_of(f.kernel.inputs[k].dtype)));
+  }
+
+  // Points [first, last) of rows [begin, end), pieces of them that stay in the first cache where the kernel allows it.
+  void packed_rows(int64_t begin, int64_t end, int64_t first, int64_t last) const {
+    constexpr int64_t small = 2048;
+    const int64_t piece = f.row_axes > 0 ? last - first : std::min(small, last - first);
+    const int64_t slot = kernel::Schedule::slot_bytes(piece);
+    int64_t packed = 0;
+    for (size_t k = 0; k < base.size(); ++k) packed += is_packed(k);
+    char* room = scratch(scratch_bytes(piece) + packed * slot);
+    Pointers p(base.size());
+    for (int64_t row = begin; row < end; ++row)
+      for (int64_t at = first; at < last; at += piece) {
+        locate(row, p);
+        const int64_t n = std::min(piece, last - at);
+        char* to = room + scratch_bytes(piece);
+        for (size_t k = 0; k < base.size(); ++k) {
+          if (int(k) == redirected) {
+            p[k] = target + (at - first) * int64_t(size_of(f.kernel.outputs[k - f.inputs.size()].dtype));
+          } else if (!is_packed(k)) {
+            p[k] += at * l.row_stride[k];
+          } else {
+            if (f.inputs[k].random) random_words(base[k], row * l.n + at, n, to);
+            else pack(p[k] + at * l.row_stride[k], l.row_stride[k], size_of(f.kernel.inputs[k].dtype), to, n);
+            p[k] = to;
+            to += slot;
+          }
+        }
+        run(p.data(), l.no_stride.data(), 1, n, room);
+      }
+  }
+
+  static void random_words(const char* key, int64_t first, int64_t n, char* to) {
+    uint64_t seed, draw;
+    std::memcpy(&seed, key, sizeof seed);
+    std::memcpy(&draw, key + sizeof seed, sizeof draw);
+    cpu::random_words(seed, draw, uint64_t(first), n, reinterpret_cast<uint32_t*>(to));
+  }
+
+  static void pack(const char* from, int64_t stride, size_t element, char* to, int64_t n) {
+    auto copy = [&](auto zero) {
+      using T = decltype(zero);
+      T* out = reinterpret_cast<T*>(to);
+      for (int64_t i = 0; i < n; ++i, from += stride) out[i] = *reinterpret_cast<const T*>(from);
+    };
+    switch (element) {
+      case 1: return copy(uint8_t());
+      case 2: return copy(uint16_t());
+      case 4: return copy(uint32_t());
+      default: return copy(uint64_t());
+    }
+  }
+};
+
+}  // namespace
+}  // namespace rill::cpu

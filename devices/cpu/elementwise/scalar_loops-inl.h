@@ -1,0 +1,251 @@
+// From a functor over lanes to loops over dense runs, for the instruction set being compiled. A family file reads:
+//
+//   #undef HWY_TARGET_INCLUDE
+//   #define HWY_TARGET_INCLUDE "rill/ops/elementwise/unary.cpp"
+//   #include "rill/devices/kernel/targets.h"
+//   #include <hwy/foreach_target.h>
+//   #include "rill/devices/cpu/elementwise/scalar_loops-inl.h"
+//   HWY_BEFORE_NAMESPACE();
+//   namespace rill::HWY_NAMESPACE {
+//   RILL_SCALAR(tanh, floats, tanh(x))        // x, y, z are the operands
+//   }
+//   HWY_AFTER_NAMESPACE();
+//   #if HWY_ONCE
+//   ... the records: .cpu = cpu::scalar_kernel<"tanh">
+//   #endif
+#include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/kernel/math/math.h"
+#include "rill/devices/kernel/record.h"
+#include "rill/devices/kernel/targets.h"
+
+#if defined(RILL_DEVICES_CPU_SCALAR_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RILL_DEVICES_CPU_SCALAR_LOOPS_INL_H_
+#undef RILL_DEVICES_CPU_SCALAR_LOOPS_INL_H_
+#else
+#define RILL_DEVICES_CPU_SCALAR_LOOPS_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace rill {
+namespace HWY_NAMESPACE {
+
+using cpu::Loop;
+using cpu::LoopTable;
+using cpu::RecordTable;
+using cpu::Run;
+using cpu::ScalarLoops;
+
+// Which dtypes get loops; `f` ones in full vectors, the others number by number (the compiler vectorises those).
+enum Kinds : unsigned {
+  floats = 1,
+  signed_ints = 2,
+  unsigned_ints = 4,
+  bools = 8,
+  ints = 6,
+  numbers = 7,
+  any_kind = 15
+};
+
+// Lanes for a run of T: vectors for floats, plain numbers otherwise.
+template <class T>
+struct LanesFor {
+  using type = T;
+};
+template <>
+struct LanesFor<float> {
+  using type = Lane<float>;
+};
+template <>
+struct LanesFor<double> {
+  using type = Lane<double>;
+};
+
+// Sums, differences and products for any lanes. Integers wrap: as numbers they are computed unsigned, where C++ defines
+// it.
+template <class V, class F>
+HWY_INLINE V wrapping(V x, V y, F f) {
+  if constexpr (std::is_integral_v<V>) return V(f(uint64_t(x), uint64_t(y)));
+  else return f(x, y);
+}
+template <class V>
+HWY_INLINE V plus(V x, V y) {
+  return wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a + b; });
+}
+template <class V>
+HWY_INLINE V minus(V x, V y) {
+  return wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a - b; });
+}
+template <class V>
+HWY_INLINE V times(V x, V y) {
+  return wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a * b; });
+}
+
+template <class T>
+HWY_INLINE void store_result(Lane<T> v, T* out, size_t n) {
+  store_n(v, out, n);
+}
+template <class T>
+HWY_INLINE void store_result(LaneMask<T> m, bool* out, size_t n) {
+  T wide[Lane<T>::kLanes];
+  store(select(m, Lane<T>(T(1)), Lane<T>(T(0))), wide);
+  for (size_t i = 0; i < n; ++i) out[i] = wide[i] != 0;
+}
+template <class T>
+HWY_INLINE void store_full(Lane<T> v, T* out) {
+  store(v, out);
+}
+template <class T>
+HWY_INLINE void store_full(LaneMask<T> m, bool* out) {
+  T wide[Lane<T>::kLanes];
+  store(select(m, Lane<T>(T(1)), Lane<T>(T(0))), wide);
+  for (size_t i = 0; i < Lane<T>::kLanes; ++i) out[i] = wide[i] != 0;
+}
+template <class R>
+struct ResultOf {
+  using type = R;
+};
+template <class T>
+struct ResultOf<Lane<T>> {
+  using type = T;
+};
+template <class T>
+struct ResultOf<LaneMask<T>> {
+  using type = bool;
+};
+
+// Calls F on vectors i..i+lanes, then on what is left. `get(k, i, n)` loads operand k.
+template <class F, class T, int Inputs, unsigned Uniform>
+HWY_INLINE void vector_loop(const Run& run) {
+  using V = Lane<T>;
+  constexpr size_t lanes = V::kLanes;
+  const T* a = static_cast<const T*>(run.in[0]);
+  const T* b = static_cast<const T*>(run.in[Inputs > 1 ? 1 : 0]);
+  const V a0 = Uniform & 1 ? V(*a) : V(), b0 = Uniform & 2 ? V(*b) : V();
+  auto full = [&](size_t i) HWY_ATTR {
+    V x = Uniform & 1 ? a0 : load<V>(a + i);
+    if constexpr (Inputs == 1) return F()(x);
+    else return F()(x, Uniform & 2 ? b0 : load<V>(b + i));
+  };
+  auto part = [&](size_t i, size_t n) HWY_ATTR {
+    V x = Uniform & 1 ? a0 : load_n<V>(a + i, n);
+    if constexpr (Inputs == 1) return F()(x);
+    else return F()(x, Uniform & 2 ? b0 : load_n<V>(b + i, n));
+  };
+  using R = typename ResultOf<decltype(full(0))>::type;
+  R* out = static_cast<R*>(run.out);
+  size_t i = 0;
+  for (; i + lanes <= run.n; i += lanes) store_full(full(i), out + i);
+  if (i < run.n) store_result(part(i, run.n - i), out + i, run.n - i);
+}
+
+template <class F, class T, int Inputs, unsigned Uniform>
+HWY_INLINE void number_loop(const Run& run) {
+  const T* a = static_cast<const T*>(run.in[0]);
+  const T* b = static_cast<const T*>(run.in[Inputs > 1 ? 1 : 0]);
+  auto one = [&](size_t i) HWY_ATTR {
+    if constexpr (Inputs == 1) return F()(a[Uniform & 1 ? 0 : i]);
+    else return F()(a[Uniform & 1 ? 0 : i], b[Uniform & 2 ? 0 : i]);
+  };
+  using R = std::conditional_t<std::is_same_v<decltype(one(0)), bool>, bool, T>;
+  R* out = static_cast<R*>(run.out);
+  for (size_t i = 0; i < run.n; ++i) out[i] = R(one(i));
+}
+
+template <class F, class T, int Inputs, unsigned Uniform>
+HWY_INLINE void any_loop(const Run& run) {
+  if constexpr (std::is_floating_point_v<T>) vector_loop<F, T, Inputs, Uniform>(run);
+  else number_loop<F, T, Inputs, Uniform>(run);
+}
+
+// The Loop of F on elements of T.
+template <class F, class T, int Inputs>
+void loop(const Run& run) {
+  if constexpr (Inputs == 1) return any_loop<F, T, 1, 0>(run);
+  else switch (run.uniform & 3) {
+      case 1: return any_loop<F, T, 2, 1>(run);
+      case 2: return any_loop<F, T, 2, 2>(run);
+      default: return any_loop<F, T, 2, 0>(run);
+    }
+}
+
+template <class F, int Inputs, unsigned kinds>
+constexpr LoopTable make_table() {
+  LoopTable t;
+  auto set = [&](DType d, Loop l) { t.loop[int(d)] = l; };
+  if constexpr ((kinds & floats) != 0)
+    set(DType::f32, loop<F, float, Inputs>), set(DType::f64, loop<F, double, Inputs>);
+  if constexpr ((kinds & signed_ints) != 0) {
+    set(DType::i8, loop<F, int8_t, Inputs>), set(DType::i16, loop<F, int16_t, Inputs>);
+    set(DType::i32, loop<F, int32_t, Inputs>), set(DType::i64, loop<F, int64_t, Inputs>);
+  }
+  if constexpr ((kinds & unsigned_ints) != 0) {
+    set(DType::u8, loop<F, uint8_t, Inputs>), set(DType::u16, loop<F, uint16_t, Inputs>);
+    set(DType::u32, loop<F, uint32_t, Inputs>), set(DType::u64, loop<F, uint64_t, Inputs>);
+  }
+  if constexpr ((kinds & bools) != 0) set(DType::boolean, loop<F, bool, Inputs>);
+  return t;
+}
+
+// F on recording lanes, once for all instruction sets.
+template <class F, class T, int Inputs>
+int32_t record(const int32_t* in) {
+  using V = kernel::Rec<T>;
+  if constexpr (Inputs == 1) return F()(V::of(in[0])).id;
+  else return F()(V::of(in[0]), V::of(in[1])).id;
+}
+
+template <class F, int Inputs, unsigned kinds>
+const RecordTable* record_table() {
+  if constexpr (HWY_TARGET == HWY_STATIC_TARGET) {
+    static constexpr RecordTable records = [] {
+      RecordTable t;
+      auto set = [&](DType d, cpu::Record r) { t.record[int(d)] = r; };
+      if constexpr ((kinds & floats) != 0)
+        set(DType::f32, record<F, float, Inputs>), set(DType::f64, record<F, double, Inputs>);
+      if constexpr ((kinds & signed_ints) != 0) {
+        set(DType::i8, record<F, int8_t, Inputs>), set(DType::i16, record<F, int16_t, Inputs>);
+        set(DType::i32, record<F, int32_t, Inputs>), set(DType::i64, record<F, int64_t, Inputs>);
+      }
+      if constexpr ((kinds & unsigned_ints) != 0) {
+        set(DType::u8, record<F, uint8_t, Inputs>), set(DType::u16, record<F, uint16_t, Inputs>);
+        set(DType::u32, record<F, uint32_t, Inputs>), set(DType::u64, record<F, uint64_t, Inputs>);
+      }
+      if constexpr ((kinds & bools) != 0) set(DType::boolean, record<F, bool, Inputs>);
+      return t;
+    }();
+    return &records;
+  } else {
+    return nullptr;
+  }
+}
+
+struct Offer {
+  Offer(ScalarLoops& loops, const LoopTable* table, Kernel kernel, const RecordTable* records) {
+    loops.offer(HWY_TARGET, table, kernel, records);
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rill
+HWY_AFTER_NAMESPACE();
+
+#ifndef RILL_SCALAR
+// Defines an op's arithmetic on lanes x (and y): RILL_SCALAR(tanh, floats, tanh(x)), RILL_SCALAR2(add, numbers, x + y).
+#define RILL_SCALAR(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, kinds, 1, (V x), __VA_ARGS__)
+#define RILL_SCALAR2(name, kinds, ...) RILL_SCALAR_IMPL(name, kinds, kinds, 2, (V x, V y), __VA_ARGS__)
+// The same where kernels can hold the arithmetic of `recorded` kinds alone: the others stay kernels of their own.
+#define RILL_SCALAR2_RECORDED(name, kinds, recorded, ...) \
+  RILL_SCALAR_IMPL(name, kinds, recorded, 2, (V x, V y), __VA_ARGS__)
+#define RILL_SCALAR_IMPL(name, kinds, recorded, inputs, params, ...)                                  \
+  struct name##_scalar {                                                                              \
+    template <class V>                                                                                \
+    HWY_INLINE auto operator() params const {                                                         \
+      return __VA_ARGS__;                                                                             \
+    }                                                                                                 \
+  };                                                                                                  \
+  static constexpr LoopTable name##_table = make_table<name##_scalar, inputs, kinds>();               \
+  static const Offer name##_offer(cpu::scalar_loops<#name>, &name##_table, cpu::scalar_kernel<#name>, \
+                                  record_table<name##_scalar, inputs, recorded>());
+#endif
+
+#endif  // toggle

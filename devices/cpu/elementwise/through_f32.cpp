@@ -1,0 +1,54 @@
+// See through_f32.h.
+#include "rill/devices/cpu/elementwise/through_f32.h"
+
+#include "rill/devices/registry.h"
+#include "rill/devices/threads.h"
+
+namespace rill::cpu {
+namespace {
+
+// Between f32 and f16 or bf16, both dense.
+void convert(const Tensor& from, Tensor& to) {
+  const bool widen = to.dtype() == DType::f32;
+  const void* source = from.rep()->data;
+  void* target = to.mutable_rep()->data;
+  auto run = [&]<class H>(H) {
+    parallel_for(from.size(), 32768, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        if (widen) static_cast<float*>(target)[i] = static_cast<const H*>(source)[i];
+        else static_cast<H*>(target)[i] = H(static_cast<const float*>(source)[i]);
+    });
+  };
+  if ((widen ? from : to).dtype() == DType::bf16) run(BFloat16());
+  else run(Half());
+}
+
+Tensor widened(const Tensor& x) {
+  if (!is_half(x.dtype())) return x;
+  Tensor dense = x;
+  if (!x.is_contiguous()) {
+    dense = empty_tensor(x.spec());
+    copy_elements(x, dense);
+  }
+  Tensor wide = empty_tensor(Spec{x.shape(), DType::f32, false, x.device()});
+  convert(dense, wide);
+  return wide;
+}
+
+}  // namespace
+
+void through_f32(const KernelArgs& args, Kernel kernel) {
+  Tensors in, out;
+  for (const Tensor* t : args.in) in.push_back(widened(*t));
+  for (const Tensor* t : args.out)
+    out.push_back(is_half(t->dtype()) ? empty_tensor(Spec{t->shape(), DType::f32, false, t->device()}) : *t);
+  SmallVec<const Tensor*, 4> in_pointers;
+  SmallVec<Tensor*, 4> out_pointers;
+  for (const Tensor& t : in) in_pointers.push_back(&t);
+  for (Tensor& t : out) out_pointers.push_back(&t);
+  kernel(KernelArgs{in_pointers, {out_pointers.data(), out_pointers.size()}, args.attrs});
+  for (size_t i = 0; i < out.size(); ++i)
+    if (is_half(args.out[i]->dtype())) convert(out[i], *args.out[i]);
+}
+
+}  // namespace rill::cpu

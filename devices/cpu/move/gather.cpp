@@ -1,0 +1,225 @@
+// CPU kernels of gather and scatter.
+//
+// Both see the output (or the updates) as [before, places, after]: `before` and `after` are the axes taken whole, and
+// each place names where in x its slice begins. So x's element lies at before[i] + place[j] + after[k], three tables of
+// offsets that are made first; checking the indices is part of making them.
+#include <algorithm>
+#include <atomic>
+#include <complex>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "rill/devices/cpu/move/shape_kernels.h"
+#include "rill/devices/cpu/move/strided_copy.h"
+#include "rill/devices/params/gather_layout.h"
+#include "rill/devices/params/gather_params.h"
+#include "rill/devices/threads.h"
+#include "rill/tensor/visit_dtype.h"
+
+namespace rill::cpu {
+
+namespace {
+
+using Offsets = std::vector<int64_t>;
+struct Bytes16 {
+  uint64_t a, b;
+};
+
+constexpr int64_t grain = 16 * 1024;  // elements worth waking a thread for
+
+// The offsets of all elements of `shape` in row-major order.
+Offsets offsets_of(const Shape& shape, const Strides& strides) {
+  Offsets out(size_t(shape.numel()));
+  if (out.empty()) return out;
+  out[0] = 0;
+  // The table of the last axes, repeated for each step of the one before them.
+  int64_t made = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    for (int64_t k = 1; k < shape[i]; ++k)
+      for (int64_t j = 0; j < made; ++j) out[size_t(k * made + j)] = out[size_t(j)] + k * strides[i];
+    made *= shape[i];
+  }
+  return out;
+}
+
+// Adds what index tensor `t` says, walked by `walk`, to each place.
+template <class I>
+void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size, int64_t stride, Offsets& places) {
+  const I* index = reinterpret_cast<const I*>(t.rep()->data);
+  auto offset = [&](int64_t p) { return walk ? (*walk)[size_t(p)] : p; };
+  std::atomic<int64_t> bad{std::numeric_limits<int64_t>::max()};  // the first one, whoever finds it
+  parallel_for(int64_t(places.size()), grain, [&](int64_t b, int64_t e) {
+    for (int64_t p = b; p < e; ++p) {
+      int64_t i = int64_t(index[offset(p)]);
+      if constexpr (std::is_signed_v<I>) i += i < 0 ? size : 0;
+      if (uint64_t(i) >= uint64_t(size)) [[unlikely]] {
+        int64_t seen = bad.load();
+        while (p < seen && !bad.compare_exchange_weak(seen, p)) {
+        }
+        return;
+      }
+      places[size_t(p)] += i * stride;
+    }
+  });
+  if (bad != std::numeric_limits<int64_t>::max()) index_at(t, offset(bad), axis, size);
+}
+
+Offsets places_of(const GatherLayout& g, const Tensor& x) {
+  Offsets places(size_t(g.index_shape.numel()));
+  const Strides& xs = x.strides();
+  if (!g.attrs.batch_axes.empty()) {
+    Strides batch(g.index_shape.size(), 0);
+    for (size_t i = 0; i < g.attrs.batch_axes.size(); ++i)
+      batch[size_t(g.attrs.batch_dims[i])] += xs[size_t(g.attrs.batch_axes[i])];
+    places = offsets_of(g.index_shape, batch);
+  }
+  for (size_t j = 0; j < g.indices.size(); ++j) {
+    const Tensor& t = *g.indices[j];
+    int64_t axis = g.attrs.axes[j], size = x.shape()[size_t(axis)], stride = xs[size_t(axis)];
+    Offsets walk;
+    bool dense = t.is_contiguous() && t.size() == g.index_shape.numel();
+    if (!dense) walk = offsets_of(g.index_shape, g.index_strides[j]);
+    visit_dtype(t.dtype(), [&](auto zero) {
+      using I = decltype(zero);
+      if constexpr (std::is_integral_v<I>) add_index<I>(t, dense ? nullptr : &walk, axis, size, stride, places);
+    });
+  }
+  return places;
+}
+
+// x as before, places and after.
+struct Tables {
+  Offsets before, places, after;
+  int64_t n_before, n_places, n_after;
+  bool after_dense;
+
+  Tables(const GatherLayout& g, const Tensor& x) : places(places_of(g, x)) {
+    Shape shape[2];
+    Strides strides[2];
+    for (size_t i = 0; i < g.slice_axes.size(); ++i) {
+      size_t axis = size_t(g.slice_axes[i]), side = i >= g.at;
+      shape[side].push_back(x.shape()[axis]);
+      strides[side].push_back(x.strides()[axis]);
+    }
+    before = offsets_of(shape[0], strides[0]);
+    after = offsets_of(shape[1], strides[1]);
+    n_before = int64_t(before.size());
+    n_places = int64_t(places.size());
+    n_after = int64_t(after.size());
+    after_dense = true;
+    for (int64_t k = 0; k < n_after && after_dense; ++k) after_dense = after[size_t(k)] == k;
+  }
+};
+
+template <class T>
+void gather_typed(const Tables& t, const T* x, T* out) {
+  parallel_for(t.n_before * t.n_places, std::max<int64_t>(1, grain / std::max<int64_t>(1, t.n_after)),
+               [&](int64_t b, int64_t e) {
+                 int64_t i = b / t.n_places, j = b % t.n_places;
+                 for (T* to = out + b * t.n_after; b < e; ++b, to += t.n_after) {
+                   const T* from = x + t.before[size_t(i)] + t.places[size_t(j)];
+                   if (t.n_after == 1) *to = *from;
+                   else if (t.after_dense) std::copy_n(from, t.n_after, to);
+                   else
+                     for (int64_t k = 0; k < t.n_after; ++k) to[k] = from[t.after[size_t(k)]];
+                   if (++j == t.n_places) {
+                     j = 0;
+                     ++i;
+                   }
+                 }
+               });
+}
+
+// Whole numbers wrap around, which C++ leaves undefined for signed ones.
+template <class T>
+using Wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+
+template <class T>
+void update(T& out, const T& u, ScatterMode mode) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    float wide = out;
+    update(wide, float(u), mode);
+    out = T(wide);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    out = u;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    out = mode == ScatterMode::set ? u : mode == ScatterMode::add || mode == ScatterMode::max ? out || u : out && u;
+  } else {
+    if (mode == ScatterMode::set) out = u;
+    else if (mode == ScatterMode::add) out = T(Wide<T>(out) + Wide<T>(u));
+    else if (mode == ScatterMode::multiply) out = T(Wide<T>(out) * Wide<T>(u));
+    else if constexpr (requires { out < u; }) {
+      bool better = mode == ScatterMode::min ? u < out : out < u;
+      if (better || (u != u && out == out)) out = u;  // NaN wins, and the first one stays
+    }
+  }
+}
+
+// Updates [before, places, after] into x. An element of x is only touched by one thread, which takes its updates in the
+// order of the places: threads divide the columns (before x after) where there are many, else the memory of x.
+template <class T>
+void scatter_typed(const Tables& t, const Offsets& walk, const T* updates, T* x, int64_t size, ScatterMode mode) {
+  auto apply = [&](int64_t i, int64_t k0, int64_t k1, int64_t lo, int64_t hi) {
+    for (int64_t j = 0; j < t.n_places; ++j) {
+      int64_t start = t.before[size_t(i)] + t.places[size_t(j)], u = (i * t.n_places + j) * t.n_after;
+      for (int64_t k = k0; k < k1; ++k) {
+        int64_t at = start + t.after[size_t(k)];
+        if (at < lo || at >= hi) continue;
+        update(x[at], updates[walk.empty() ? u + k : walk[size_t(u + k)]], mode);
+      }
+    }
+  };
+  int64_t columns = t.n_before * t.n_after, total = columns * t.n_places;
+  if (total == 0) return;
+  if (columns >= 64 && t.n_after == 1) {
+    parallel_for(t.n_before, std::max<int64_t>(1, grain / t.n_places), [&](int64_t b, int64_t e) {
+      for (; b < e; ++b) apply(b, 0, 1, 0, size);
+    });
+  } else if (columns >= 64) {
+    parallel_for(columns, std::max<int64_t>(16, grain / t.n_places), [&](int64_t b, int64_t e) {
+      while (b < e) {
+        int64_t i = b / t.n_after, k0 = b % t.n_after, k1 = std::min(t.n_after, k0 + e - b);
+        apply(i, k0, k1, 0, size);
+        b += k1 - k0;
+      }
+    });
+  } else {
+    parallel_for(size, std::max<int64_t>(1, size * grain / total), [&](int64_t lo, int64_t hi) {
+      for (int64_t i = 0; i < t.n_before; ++i) apply(i, 0, t.n_after, lo, hi);
+    });
+  }
+}
+
+}  // namespace
+
+void gather(const KernelArgs& a) {
+  const Tensor& x = a.input(0);
+  Tables t(GatherLayout(x, a.in.subspan(1), a.attrs.as<GatherAttrs>()), x);
+  auto run = [&](auto zero) { gather_typed(t, a.in_data<decltype(zero)>(0), a.out_data<decltype(zero)>()); };
+  if (x.dtype() == DType::string) return run(std::string());
+  switch (size_of(x.dtype())) {
+    case 1: return run(uint8_t());
+    case 2: return run(uint16_t());
+    case 4: return run(uint32_t());
+    case 8: return run(uint64_t());
+    default: return run(Bytes16());
+  }
+}
+
+void scatter(const KernelArgs& a) {
+  const auto& s = a.attrs.as<ScatterAttrs>();
+  const Tensor &updates = a.input(1), &out = a.output();
+  Tables t(GatherLayout(out, a.in.subspan(2), s.where), out);
+  const Tensor& x = a.input(0);
+  if (x.rep()->data != out.rep()->data)  // else it is updated in place
+    strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), a.out_data<char>(), out.strides());
+  Offsets walk;
+  if (!updates.is_contiguous()) walk = offsets_of(updates.shape(), updates.strides());
+  visit_dtype(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    scatter_typed(t, walk, a.in_data<T>(1), a.out_data<T>(), out.size(), s.mode);
+  });
+}
+
+}  // namespace rill::cpu

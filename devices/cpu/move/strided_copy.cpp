@@ -1,0 +1,158 @@
+// A strided copy in three steps: order the axes by the destination's strides and merge those that run on into each
+// other; take the last as the inner loop, tiled with the source's fastest axis where the two differ (a transpose);
+// split the rest among threads.
+#include "rill/devices/cpu/move/strided_copy.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "rill/devices/threads.h"
+
+namespace rill::cpu {
+
+namespace {
+
+struct Axis {
+  int64_t size, from, to;  // strides in elements
+};
+using AxisList = SmallVec<Axis, 8>;
+struct Bytes16 {
+  uint64_t a, b;
+};
+
+constexpr int64_t tile = 32;          // 32 x 32 elements of 4 bytes fill two L1 ways twice
+constexpr int64_t grain = 64 * 1024;  // elements worth waking a thread for
+
+AxisList merged_axes(const Shape& shape, const Strides& from, const Strides& to) {
+  AxisList axes;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] != 1) axes.push_back({shape[i], from[i], to[i]});
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
+  AxisList out;
+  for (const Axis& a : axes) {
+    if (!out.empty() && out.back().from == a.from * a.size && out.back().to == a.to * a.size)
+      out.back() = {out.back().size * a.size, a.from, a.to};
+    else out.push_back(a);
+  }
+  if (out.empty()) out.push_back({1, 1, 1});
+  return out;
+}
+
+// Offsets of the rows of all axes but the last `inner`, from row `begin` on.
+class Rows {
+ public:
+  Rows(const AxisList& axes, size_t inner, int64_t begin) : axes_(axes), n_(axes.size() - inner), index_(n_, 0) {
+    for (size_t i = n_; i-- > 0;) {
+      index_[i] = begin % axes[i].size;
+      begin /= axes[i].size;
+      from += index_[i] * axes[i].from;
+      to += index_[i] * axes[i].to;
+    }
+  }
+  void next() {
+    for (size_t i = n_; i-- > 0;) {
+      from += axes_[i].from;
+      to += axes_[i].to;
+      if (++index_[i] < axes_[i].size) return;
+      from -= axes_[i].from * axes_[i].size;
+      to -= axes_[i].to * axes_[i].size;
+      index_[i] = 0;
+    }
+  }
+  int64_t from = 0, to = 0;
+
+ private:
+  const AxisList& axes_;
+  size_t n_;
+  SmallVec<int64_t, 8> index_;
+};
+
+template <class T>
+void copy_row(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t n) {
+  if (to_step == 1 && from_step == 1) {
+    std::copy_n(from, n, to);
+  } else if (to_step == 1 && from_step == 0) {
+    std::fill_n(to, n, *from);
+  } else if (to_step == 1) {
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * from_step];
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i * to_step] = from[i * from_step];
+  }
+}
+
+template <class T>
+void copy_rows(const AxisList& axes, const T* from, T* to) {
+  const Axis& last = axes.back();
+  if (axes.size() == 1) {
+    parallel_for(last.size, grain, [&](int64_t b, int64_t e) {
+      copy_row(from + b * last.from, last.from, to + b * last.to, last.to, e - b);
+    });
+    return;
+  }
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < axes.size(); ++i) rows *= axes[i].size;
+  parallel_for(rows, std::max<int64_t>(1, grain / last.size), [&](int64_t b, int64_t e) {
+    Rows row(axes, 1, b);
+    for (; b < e; ++b, row.next()) copy_row(from + row.from, last.from, to + row.to, last.to, last.size);
+  });
+}
+
+// The last axis runs fast in `to`, the one before it in `from`: tiles keep both in the cache.
+template <class T>
+void copy_tiles(const AxisList& axes, const T* from, T* to) {
+  const Axis &a = axes[axes.size() - 2], &l = axes.back();
+  int64_t blocks = (a.size + tile - 1) / tile, rows = blocks;
+  for (size_t i = 0; i + 2 < axes.size(); ++i) rows *= axes[i].size;
+  parallel_for(rows, std::max<int64_t>(1, grain / (tile * l.size)), [&](int64_t b, int64_t e) {
+    for (; b < e; ++b) {
+      Rows outer(axes, 2, b / blocks);
+      int64_t a0 = b % blocks * tile, a1 = std::min(a0 + tile, a.size);
+      for (int64_t l0 = 0; l0 < l.size; l0 += tile) {
+        int64_t l1 = std::min(l0 + tile, l.size);
+        for (int64_t i = a0; i < a1; ++i) {
+          const T* source = from + outer.from + i * a.from;
+          T* target = to + outer.to + i * a.to;
+          for (int64_t j = l0; j < l1; ++j) target[j * l.to] = source[j * l.from];
+        }
+      }
+    }
+  });
+}
+
+// Brings the axis that runs fastest in the source next to the last; false where that is the last one itself.
+bool order_for_tiles(AxisList& axes) {
+  size_t n = axes.size(), fast = n - 1;
+  for (size_t i = 0; i < n; ++i)
+    if (axes[i].from != 0 && std::abs(axes[i].from) < std::abs(axes[fast].from)) fast = i;
+  if (fast == n - 1 || axes[fast].size < 4 || axes.back().size < 4) return false;
+  Axis moved = axes[fast];
+  axes.erase(fast);
+  axes.insert(n - 2, moved);
+  return true;
+}
+
+template <class T>
+void copy_typed(AxisList& axes, const void* from, void* to) {
+  if (order_for_tiles(axes)) copy_tiles(axes, static_cast<const T*>(from), static_cast<T*>(to));
+  else copy_rows(axes, static_cast<const T*>(from), static_cast<T*>(to));
+}
+
+}  // namespace
+
+void strided_copy(DType dtype, const Shape& shape, const void* from, const Strides& from_strides, void* to,
+                  const Strides& to_strides) {
+  if (shape.numel() == 0) return;
+  AxisList axes = merged_axes(shape, from_strides, to_strides);
+  if (dtype == DType::string) return copy_typed<std::string>(axes, from, to);
+  switch (size_of(dtype)) {
+    case 1: return copy_typed<uint8_t>(axes, from, to);
+    case 2: return copy_typed<uint16_t>(axes, from, to);
+    case 4: return copy_typed<uint32_t>(axes, from, to);
+    case 8: return copy_typed<uint64_t>(axes, from, to);
+    default: return copy_typed<Bytes16>(axes, from, to);
+  }
+}
+
+}  // namespace rill::cpu

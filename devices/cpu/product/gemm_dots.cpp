@@ -1,0 +1,192 @@
+// A vector times a matrix whose columns lie dense, and the product of two vectors: what gemm_tiles.cpp's tiles, which
+// read B along its rows, cannot serve. Start at product().
+//
+// With several columns each sum is added up as in the tiles, so that its bits do not depend on how B lies. With
+// one column, however it lies, the sum is made of 128 bytes of running sums, in blocks of k that are added in order: on
+// every processor alike, whatever the number of threads.
+#include <algorithm>
+#include <vector>
+
+#include "rill/devices/cpu/product/gemm.h"
+#include "rill/devices/cpu/unroll.h"
+#include "rill/devices/registry.h"
+#include "rill/devices/threads.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "rill/devices/cpu/product/gemm_dots.cpp"
+// As in gemm_tiles.cpp: what is left out gains nothing here.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | (HWY_AVX3 - 1))
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace rill::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// As a vector's lanes do it.
+template <class T>
+HWY_INLINE T multiply_add(T a, T b, T sum) {
+  const hn::CappedTag<T, 1> d;
+  return hn::GetLane(hn::MulAdd(hn::Set(d, a), hn::Set(d, b), hn::Set(d, sum)));
+}
+
+// --- One column: a dot product in running sums -----------------------------------------------------------------------
+
+constexpr int64_t sums_bytes = 128, block_k = 8192;
+
+// sum_i a[i] b[i] for i below k.
+template <class T>
+HWY_NOINLINE T dot_block(const T* a, const T* b, int64_t k) {
+  const hn::CappedTag<T, sums_bytes / sizeof(T)> d;
+  constexpr int lanes = int(hn::MaxLanes(d)), vectors = int(sums_bytes / sizeof(T)) / lanes;
+  hn::Vec<decltype(d)> sum[vectors];
+  RILL_UNROLL for (int v = 0; v < vectors; ++v) sum[v] = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes * vectors <= k; i += lanes * vectors) {
+    RILL_UNROLL for (int v = 0; v < vectors; ++v) {
+      sum[v] = hn::MulAdd(hn::LoadU(d, a + i + v * lanes), hn::LoadU(d, b + i + v * lanes), sum[v]);
+    }
+  }
+  HWY_ALIGN T rest[lanes * vectors];
+  RILL_UNROLL for (int v = 0; v < vectors; ++v) hn::Store(sum[v], d, rest + v * lanes);
+  for (int64_t j = i; j < k; ++j) rest[j - i] = multiply_add(a[j], b[j], rest[j - i]);
+  for (int half = lanes * vectors / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; ++j) rest[j] += rest[j + half];
+  return rest[0];
+}
+
+template <class T>
+T dot(const T* a, const T* b, int64_t k) {
+  if (k <= 2 * worth_a_thread) {
+    T sum = dot_block(a, b, std::min(k, block_k));
+    for (int64_t i = block_k; i < k; i += block_k) sum += dot_block(a + i, b + i, std::min(block_k, k - i));
+    return sum;
+  }
+  std::vector<T> parts(size_t((k + block_k - 1) / block_k));
+  parallel_for(int64_t(parts.size()), worth_a_thread / block_k, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p)
+      parts[size_t(p)] = dot_block(a + p * block_k, b + p * block_k, std::min(block_k, k - p * block_k));
+  });
+  T sum = parts[0];
+  for (size_t p = 1; p < parts.size(); ++p) sum += parts[p];
+  return sum;
+}
+
+// --- Several columns: a sum a lane -----------------------------------------------------------------------------------
+
+#if HWY_TARGET != HWY_SCALAR
+// rows[r][i] -> rows[i][r], in 16 bytes a row.
+template <class D, class V>
+HWY_INLINE void transpose(D d, V (&rows)[4]) {
+  const hn::RepartitionToWide<D> wide;
+  auto pair = [&](V x) HWY_ATTR { return hn::BitCast(wide, x); };
+  const V low01 = hn::InterleaveLower(d, rows[0], rows[1]), low23 = hn::InterleaveLower(d, rows[2], rows[3]),
+          high01 = hn::InterleaveUpper(d, rows[0], rows[1]), high23 = hn::InterleaveUpper(d, rows[2], rows[3]);
+  rows[0] = hn::BitCast(d, hn::InterleaveLower(wide, pair(low01), pair(low23)));
+  rows[1] = hn::BitCast(d, hn::InterleaveUpper(wide, pair(low01), pair(low23)));
+  rows[2] = hn::BitCast(d, hn::InterleaveLower(wide, pair(high01), pair(high23)));
+  rows[3] = hn::BitCast(d, hn::InterleaveUpper(wide, pair(high01), pair(high23)));
+}
+template <class D, class V>
+HWY_INLINE void transpose(D d, V (&rows)[2]) {
+  const V low = hn::InterleaveLower(d, rows[0], rows[1]);
+  rows[1] = hn::InterleaveUpper(d, rows[0], rows[1]);
+  rows[0] = low;
+}
+
+// c[j] = sum_i a[i] b[j * step + i] for G groups of columns, as many to a group as fit into 16 bytes.
+template <int G, class T>
+HWY_NOINLINE void groups(const T* a, const T* b, int64_t step, int64_t k, T* c) {
+  constexpr int width = int(16 / sizeof(T));
+  const hn::FixedTag<T, 16 / sizeof(T)> d;
+  hn::Vec<decltype(d)> sum[G];
+  RILL_UNROLL for (int g = 0; g < G; ++g) sum[g] = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + width <= k; i += width) {
+    RILL_UNROLL for (int g = 0; g < G; ++g) {
+      hn::Vec<decltype(d)> rows[width];
+      RILL_UNROLL for (int r = 0; r < width; ++r) rows[r] = hn::LoadU(d, b + (g * width + r) * step + i);
+      transpose(d, rows);
+      RILL_UNROLL for (int r = 0; r < width; ++r) sum[g] = hn::MulAdd(hn::Set(d, a[i + r]), rows[r], sum[g]);
+    }
+  }
+  RILL_UNROLL for (int g = 0; g < G; ++g) hn::StoreU(sum[g], d, c + g * width);
+  for (; i < k; ++i)
+    for (int j = 0; j < G * width; ++j) c[j] = multiply_add(a[i], b[j * step + i], c[j]);
+}
+#endif
+
+// The same for any number of columns.
+template <class T>
+void block_of_columns(const T* a, const T* b, int64_t step, int64_t k, T* c, int64_t count) {
+  int64_t j = 0;
+#if HWY_TARGET != HWY_SCALAR
+  constexpr int width = int(16 / sizeof(T)), together = 4;
+  for (; j + together * width <= count; j += together * width) groups<together>(a, b + j * step, step, k, c + j);
+  for (; j + width <= count; j += width) groups<1>(a, b + j * step, step, k, c + j);
+#endif
+  for (; j < count; ++j) {
+    c[j] = 0;
+    for (int64_t i = 0; i < k; ++i) c[j] = multiply_add(a[i], b[j * step + i], c[j]);
+  }
+}
+
+template <class T>
+void columns(const T* a, const T* b, int64_t step, int64_t k, T* c, int64_t count) {
+  constexpr int64_t few = 64;
+  for (int64_t j = 0; j < count; j += few) {
+    const int64_t n = std::min(few, count - j);
+    block_of_columns(a, b + j * step, step, std::min(k, gemm_block_k), c + j, n);
+    for (int64_t i = gemm_block_k; i < k; i += gemm_block_k) {
+      T more[few];
+      block_of_columns(a + i, b + j * step + i, step, std::min(gemm_block_k, k - i), more, n);
+      for (int64_t x = 0; x < n; ++x) c[j + x] += more[x];
+    }
+  }
+}
+
+// `x`, or a copy without gaps, kept by `copy`.
+template <class T>
+const T* dense(const T* x, int64_t step, int64_t count, Ref<Buffer>& copy) {
+  if (step == 1 || count == 1) return x;
+  copy = allocate(Device(), size_t(count) * sizeof(T));
+  T* to = static_cast<T*>(copy->data);
+  for (int64_t i = 0; i < count; ++i) to[i] = x[i * step];
+  return to;
+}
+
+template <class T>
+void product(const Gemm& g, const T* a, const T* b, T* c) {
+  Ref<Buffer> of_a, of_b;
+  a = dense(a, g.a_k, g.k, of_a);
+  if (g.n == 1) {
+    *c = dot(a, dense(b, g.b_k, g.k, of_b), g.k);
+  } else if (g.n * g.k < 2 * worth_a_thread) {
+    columns(a, b, g.b_n, g.k, c, g.n);
+  } else {
+    parallel_for(g.n, 16 + worth_a_thread / g.k, [&](int64_t begin, int64_t end) {
+      columns(a, b + begin * g.b_n, g.b_n, g.k, c + begin, end - begin);
+    });
+  }
+}
+
+void product_f32(const Gemm& g, const float* a, const float* b, float* c) { product(g, a, b, c); }
+void product_f64(const Gemm& g, const double* a, const double* b, double* c) { product(g, a, b, c); }
+
+}  // namespace rill::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rill::cpu {
+
+HWY_EXPORT(product_f32);
+HWY_EXPORT(product_f64);
+void gemm_dots(const Gemm& g, const float* a, const float* b, float* c) {
+  HWY_DYNAMIC_DISPATCH(product_f32)(g, a, b, c);
+}
+void gemm_dots(const Gemm& g, const double* a, const double* b, double* c) {
+  HWY_DYNAMIC_DISPATCH(product_f64)(g, a, b, c);
+}
+
+}  // namespace rill::cpu
+#endif

@@ -1,0 +1,239 @@
+// The cache of oneDNN calls; see onednn.h.
+#include "rill/devices/cpu/product/onednn.h"
+
+#ifdef RILL_HAVE_ONEDNN
+#include <algorithm>
+#include <list>
+#include <unordered_map>
+
+#include "rill/devices/registry.h"
+#include "rill/devices/threads.h"
+#include "rill/tensor/error.h"
+
+namespace rill::cpu::onednn {
+namespace {
+
+constexpr size_t cache_capacity = 512;  // calls a thread; one holds a few KB
+
+struct KeyHash {
+  size_t operator()(const Key* k) const { return k->hash(); }
+};
+struct KeyEqual {
+  bool operator()(const Key* a, const Key* b) const { return *a == *b; }
+};
+
+struct Cache {
+  struct Entry {
+    Key key;
+    Call call;
+  };
+  std::list<Entry> entries;  // the last used first
+  std::unordered_map<const Key*, std::list<Entry>::iterator, KeyHash, KeyEqual> index;
+};
+
+Cache& cache() {
+  static thread_local Cache c;
+  return c;
+}
+
+dnnl_stream_t stream() {
+  static thread_local dnnl::stream s(engine());
+  return s.get();
+}
+
+// Who called the op adds its name and operands (ops/run_errors.h).
+void check(dnnl_status_t status) {
+  if (status != dnnl_success) throw dnnl::error(status, "a primitive of oneDNN failed");
+}
+
+}  // namespace
+
+size_t Key::hash() const {
+  uint64_t h = words_.size();
+  for (int64_t word : words_) {
+    h = (h ^ uint64_t(word)) * 0x9E3779B97F4A7C15u;
+    h ^= h >> 29;
+  }
+  return size_t(h);
+}
+
+bool operator==(const Key& a, const Key& b) { return a.words_ == b.words_; }
+
+const dnnl::engine& engine() {
+  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  return e;
+}
+
+dnnl::memory::data_type data_type(DType d) {
+  using type = dnnl::memory::data_type;
+  return d == DType::bf16 ? type::bf16 : d == DType::f16 ? type::f16 : type::f32;
+}
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+dnnl::memory::desc tail_operand(TailStep::Spread spread, const dnnl::memory::desc& result, int channel_axis) {
+  if (spread == TailStep::Spread::full || spread == TailStep::Spread::own) return result;
+  dnnl::memory::dims sizes(result.get_dims().size(), 1), strides(sizes.size(), 1);
+  if (spread == TailStep::Spread::row) {
+    sizes[size_t(channel_axis)] = result.get_dims()[size_t(channel_axis)];
+    for (size_t i = 0; i < sizes.size(); ++i) strides[i] = int(i) == channel_axis ? 1 : sizes[size_t(channel_axis)];
+  }
+  return dnnl::memory::desc(sizes, result.get_data_type(), strides);
+}
+
+dnnl::primitive_attr with_tail(std::span<const TailStep> steps, const dnnl::memory::desc& result, int channel_axis) {
+  using dnnl::algorithm;
+  dnnl::post_ops ops;
+  for (const TailStep& s : steps) {
+    const algorithm a = s.kind == TailStep::Kind::multiply   ? algorithm::binary_mul
+                        : s.kind == TailStep::Kind::subtract ? algorithm::binary_sub
+                                                             : algorithm::binary_add;
+    // t - x is -x + t; -0 keeps the sign of a zero where it is added by an fma.
+    if (s.kind == TailStep::Kind::subtract_from) ops.append_eltwise(algorithm::eltwise_linear, -1.0f, -0.0f);
+    if (s.spread == TailStep::Spread::own) ops.append_sum(1.0f);
+    else ops.append_binary(a, tail_operand(s.spread, result, channel_axis));
+  }
+  dnnl::primitive_attr attr = user_scratchpad();
+  attr.set_post_ops(ops);
+  return attr;
+}
+
+int tail_arg(std::span<const TailStep> steps, size_t i) {
+  int place = 0;
+  for (size_t k = 0; k <= i; ++k) place += steps[k].kind == TailStep::Kind::subtract_from ? 2 : 1;
+  return DNNL_ARG_ATTR_MULTIPLE_POST_OP(place - 1) | DNNL_ARG_SRC_1;
+}
+
+int Call::add_memory(const dnnl::memory::desc& desc, int slot) {
+  memories_.emplace_back(desc, engine(), nullptr);
+  const dnnl_memory_t m = memories_.back().get();
+  if (slot >= 0) {
+    slots_.emplace_back(m, slot);
+  } else {
+    temporaries_.push_back({m, temporary_bytes_});
+    temporary_bytes_ += (desc.get_size() + 63) / 64 * 64;
+  }
+  return int(memories_.size()) - 1;
+}
+
+int Call::add_packed_memory(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted, int slot) {
+  packed_ = {plain, wanted, slot};
+  return add_memory(wanted, slot);
+}
+
+void Call::add_step(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad,
+                    const std::vector<std::pair<int, int>>& args) {
+  Step step{std::move(primitive), {}};
+  for (auto [arg, memory] : args) step.args.push_back({arg, memories_[size_t(memory)].get()});
+  if (scratchpad.get_size() > 0)
+    step.args.push_back({DNNL_ARG_SCRATCHPAD, memories_[size_t(add_memory(scratchpad, -1))].get()});
+  steps_.push_back(std::move(step));
+}
+
+void Call::run(std::span<const void* const> slots) {
+  for (auto [memory, slot] : slots_) check(dnnl_memory_set_data_handle(memory, const_cast<void*>(slots[size_t(slot)])));
+  Ref<Buffer> space;
+  if (temporary_bytes_ > 0) {
+    space = allocate(Device(), temporary_bytes_);
+    for (const Temporary& t : temporaries_)
+      check(dnnl_memory_set_data_handle(t.memory, static_cast<char*>(space->data) + t.offset));
+  }
+  const detail::LibraryThreads threads;
+  for (const Step& s : steps_)
+    check(dnnl_primitive_execute(s.primitive.get(), stream(), int(s.args.size()), s.args.data()));
+}
+
+namespace {
+// What Packed::made holds here. It keeps the operand, so that its memory cannot become another tensor's.
+struct PackedOperand {
+  Tensor operand;
+  const void* data;  // the plain one's
+  dnnl::memory::desc plain, layout;
+  Ref<Buffer> buffer;
+};
+using SharedOperand = std::shared_ptr<const PackedOperand>;
+
+SharedOperand pack(const Tensor& operand, const void* data, const dnnl::memory::desc& from,
+                   const dnnl::memory::desc& to) {
+  Ref<Buffer> buffer = allocate(Device(), to.get_size());
+  const detail::LibraryThreads threads;
+  dnnl::memory plain(from, engine(), const_cast<void*>(data)), packed(to, engine(), buffer->data);
+  dnnl::stream s(engine());
+  dnnl::reorder(plain, packed).execute(s, plain, packed);
+  s.wait();
+  return std::make_shared<PackedOperand>(PackedOperand{operand, data, from, to, std::move(buffer)});
+}
+
+// What is packed now, so that the instructions of all traces that read the same weights share it. Nothing is kept here
+// that none of them keeps.
+class PackedOperands {
+ public:
+  SharedOperand get(const Tensor& operand, const void* data, const dnnl::memory::desc& from,
+                    const dnnl::memory::desc& to) {
+    std::vector<SharedOperand> others;  // let go of when the lock has been: it may be for the last time
+    const std::lock_guard hold(mutex_);
+    const auto [begin, end] = by_data_.equal_range(data);
+    for (auto it = begin; it != end; ++it) {
+      SharedOperand there = it->second.lock();
+      if (there && there->plain == from && there->layout == to) return there;
+      others.push_back(std::move(there));
+    }
+    std::erase_if(by_data_, [](const auto& entry) { return entry.second.expired(); });
+    SharedOperand made = pack(operand, data, from, to);
+    by_data_.emplace(data, made);
+    return made;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_multimap<const void*, std::weak_ptr<const PackedOperand>> by_data_;
+};
+
+PackedOperands& packed_operands() {
+  static PackedOperands& all = *new PackedOperands;  // outlives every thread
+  return all;
+}
+}  // namespace
+
+bool Call::run_packed(std::span<const void* const> slots, const Tensor& operand, Packed& packed) {
+  SmallVec<const void*, 8> given(slots.begin(), slots.end());
+  const void*& slot = given[size_t(packed_.slot)];
+  const auto made = std::static_pointer_cast<const PackedOperand>(
+      packed.get([&] { return packed_operands().get(operand, slot, packed_.plain, packed_.wanted); }));
+  if (made->data != slot || made->layout != packed_.wanted) return false;
+  slot = made->buffer->data;
+  run(given);
+  return true;
+}
+
+Call& find_call(Key key, Call (*build)(const void*), const void* context) {
+  const detail::LibraryThreads threads;
+  key.add(threads.count());  // a primitive divides its work when it is made
+  Cache& c = cache();
+  if (!c.entries.empty() && c.entries.front().key == key) return c.entries.front().call;
+  if (auto found = c.index.find(&key); found != c.index.end()) {
+    c.entries.splice(c.entries.begin(), c.entries, found->second);
+    return found->second->call;
+  }
+  Call call;
+  try {
+    call = build(context);
+  } catch (const dnnl::error& e) {
+    if (e.status != dnnl_unimplemented && e.status != dnnl_invalid_arguments) throw;
+    call = Call();
+  }
+  if (c.entries.size() >= cache_capacity) {
+    c.index.erase(&c.entries.back().key);
+    c.entries.pop_back();
+  }
+  c.entries.push_front({key, std::move(call)});
+  c.index.emplace(&c.entries.front().key, c.entries.begin());
+  return c.entries.front().call;
+}
+
+}  // namespace rill::cpu::onednn
+#endif

@@ -1,0 +1,21 @@
+// Pooling of f32 tensors in NHWC, a vector of channels at a time (pool_rows.cpp); pool.cpp serves the rest.
+#pragma once
+#include "rill/devices/params/conv_params.h"
+
+namespace rill::cpu {
+
+// What a dense NHWC kernel walks over. `x` and `y` stand for the input-shaped and the output-shaped operand.
+struct PoolJob {
+  Sliding s;
+  bool count_include_pad;
+  const float* x = nullptr;  // max: the values that choose; averages: the input
+  const float* y = nullptr;  // gradients: the cotangent; pick: the input-shaped values to pick from
+  float* out = nullptr;
+};
+void max_pool_rows(const PoolJob& job);
+void max_pool_grad_rows(const PoolJob& job);
+void max_pool_pick_rows(const PoolJob& job);
+void avg_pool_rows(const PoolJob& job);
+void avg_pool_grad_rows(const PoolJob& job);
+
+}  // namespace rill::cpu

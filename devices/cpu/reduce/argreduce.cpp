@@ -1,0 +1,124 @@
+// argmax and argmin on the CPU, over dense operands seen as [outer, n, inner].
+//
+// Along the last axis a vector loop finds the extreme of each piece of 1024 elements, and only the piece that holds the
+// winner is searched for its index. Along other axes whole rows are compared with the best so far.
+#include <algorithm>
+#include <type_traits>
+
+#include "rill/devices/cpu/reduce/reduce_loops.h"
+#include "rill/devices/params/reduce_params.h"
+#include "rill/devices/threads.h"
+#include "rill/tensor/visit_dtype.h"
+
+namespace rill::cpu {
+namespace {
+
+constexpr int64_t piece = 1024;
+constexpr int64_t parallel_grain = 1 << 16;  // elements worth a thread
+
+// The loops that find extremes of T; null where there are none.
+template <class T>
+const ReduceLoops<T>* loops_of(bool largest) {
+  const ReduceTables& t = reduce_tables();
+  if constexpr (std::is_same_v<T, float>) return largest ? &t.max_f32 : &t.min_f32;
+  else if constexpr (std::is_same_v<T, double>) return largest ? &t.max_f64 : &t.min_f64;
+  else if constexpr (std::is_same_v<T, int32_t>) return largest ? &t.max_i32 : &t.min_i32;
+  else if constexpr (std::is_same_v<T, int64_t>) return largest ? &t.max_i64 : &t.min_i64;
+  else if constexpr (std::is_same_v<T, uint8_t>) return largest ? &t.max_u8 : &t.min_u8;
+  else return nullptr;
+}
+
+// Whether `a`, which stands behind `b`, takes its place: NaN wins, the first of equals stays.
+template <bool largest, class T>
+bool beats(const T& a, const T& b) {
+  if constexpr (std::is_integral_v<T>) return largest ? a > b : a < b;
+  else {
+    const auto x = static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(a),
+               y = static_cast<decltype(x)>(b);
+    return (largest ? x > y : x < y) || (x != x && y == y);
+  }
+}
+
+template <bool largest, class T>
+int64_t best_of_line(const T* x, int64_t n, const ReduceLoops<T>* loops) {
+  int64_t at = 0;
+  if (loops) {
+    T best = x[0];
+    int64_t start = -1;
+    for (int64_t i = 0; i + piece <= n && best == best; i += piece) {
+      alignas(64) T acc[min_row_width];
+      loops->block(x + i, min_row_width, piece / min_row_width, min_row_width, acc);
+      const T extreme = loops->fold(acc);
+      if (start < 0 || beats<largest>(extreme, best)) best = extreme, start = i;
+    }
+    if (start >= 0) {
+      at = start;
+      while (best == best ? x[at] != best : x[at] == x[at]) ++at;
+    }
+    if (best != best) return at;
+    for (int64_t i = std::max<int64_t>(n / piece * piece, 1); i < n; ++i)
+      if (beats<largest>(x[i], x[at])) at = i;
+    return at;
+  }
+  for (int64_t i = 1; i < n; ++i)
+    if (beats<largest>(x[i], x[at])) at = i;
+  return at;
+}
+
+template <bool largest, class T>
+void best_of_rows(const T* x, int64_t n, int64_t inner, int64_t begin, int64_t end, int64_t* out) {
+  constexpr int64_t strip = 256;
+  for (int64_t c = begin; c < end; c += strip) {
+    const int64_t width = std::min(strip, end - c);
+    T best[strip];
+    int64_t at[strip] = {};
+    std::copy(x + c, x + c + width, best);
+    for (int64_t r = 1; r < n; ++r) {
+      const T* row = x + r * inner + c;
+      for (int64_t i = 0; i < width; ++i) {
+        const bool wins = beats<largest>(row[i], best[i]);
+        best[i] = wins ? row[i] : best[i];
+        at[i] = wins ? r : at[i];
+      }
+    }
+    std::copy(at, at + width, out + c);
+  }
+}
+
+template <bool largest>
+void arg_extreme(const KernelArgs& args) {
+  const Tensor& x = args.input(0);
+  const int64_t axis = args.attrs.as<ArgReduceParams>().axis;
+  const int64_t n = x.shape()[size_t(axis)];
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < x.ndim(); ++i)
+    if (i != axis) (i < axis ? outer : inner) *= x.shape()[size_t(i)];
+  if (outer * inner == 0) return;
+  int64_t* out = args.out_data<int64_t>();
+  visit_dtype(x.dtype(), [&](auto zero) {
+    using S = decltype(zero);
+    using T = std::conditional_t<std::is_same_v<S, bool>, uint8_t, S>;
+    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+      const T* data = args.in_data<T>(0);
+      if (inner == 1) {
+        const ReduceLoops<T>* loops = loops_of<T>(largest);
+        parallel_for(outer, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
+          for (int64_t o = begin; o < end; ++o) out[o] = best_of_line<largest>(data + o * n, n, loops);
+        });
+      } else {
+        parallel_for(outer * inner, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
+          for (int64_t o = begin / inner; o * inner < end; ++o)
+            best_of_rows<largest>(data + o * n * inner, n, inner, std::max(begin - o * inner, int64_t(0)),
+                                  std::min(end - o * inner, inner), out + o * inner);
+        });
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void reduce_argmax(const KernelArgs& args) { arg_extreme<true>(args); }
+void reduce_argmin(const KernelArgs& args) { arg_extreme<false>(args); }
+
+}  // namespace rill::cpu

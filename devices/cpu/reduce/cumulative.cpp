@@ -1,0 +1,170 @@
+// Cumulative ops on the CPU, over dense operands seen as [outer, n, inner]: one after the other along n, with lines in
+// parallel. Sums and products of f16, bf16 and f32 run in f64 and are rounded at every step only when written, so that
+// a long line stays accurate.
+#include <algorithm>
+#include <complex>
+#include <limits>
+#include <type_traits>
+
+#include "rill/devices/params/reduce_params.h"
+#include "rill/devices/threads.h"
+#include "rill/tensor/visit_dtype.h"
+
+namespace rill::cpu {
+namespace {
+
+constexpr int64_t parallel_grain = 1 << 15;  // elements worth a thread
+
+// What T accumulates in.
+template <class T>
+using Wide = std::conditional_t<
+    std::is_integral_v<T>, uint64_t,
+    std::conditional_t<is_half_type<T> || std::is_same_v<T, float>, double,
+                       std::conditional_t<std::is_same_v<T, std::complex<float>>, std::complex<double>, T>>>;
+
+template <class A, class T>
+A widen(const T& x) {
+  if constexpr (is_half_type<T>) return A(float(x));
+  else return A(x);
+}
+template <class O, class A>
+O narrow(const A& x) {
+  if constexpr (is_half_type<O>) return O(float(x));
+  else return O(x);
+}
+
+struct Plus {
+  template <class A>
+  static A combine(const A& a, const A& b) {
+    return a + b;
+  }
+};
+struct Times {
+  template <class A>
+  static A combine(const A& a, const A& b) {
+    return a * b;
+  }
+};
+// Of zeros of either sign the one that came first stays.
+template <bool largest>
+struct Extreme {
+  template <class A>
+  static A combine(const A& a, const A& b) {
+    if constexpr (std::is_integral_v<A>) return largest ? std::max(a, b) : std::min(a, b);
+    else return a != a || !(b != b || (largest ? b > a : b < a)) ? a : b;
+  }
+};
+
+// `columns` neighbouring lines of n elements, `inner` apart. T is read, A accumulates, O is written.
+template <class R, class A, class T, class O>
+void scan(const T* x, O* y, int64_t n, int64_t inner, int64_t columns, bool exclusive, bool reverse,
+          const A& identity) {
+  constexpr int64_t strip = 64;
+  const int64_t step = reverse ? -inner : inner, start = reverse ? (n - 1) * inner : 0;
+  for (int64_t c = 0; c < columns; c += strip) {
+    const int64_t width = std::min(strip, columns - c);
+    A acc[strip];
+    std::fill(acc, acc + width, identity);
+    const T* from = x + start + c;
+    O* to = y + start + c;
+    for (int64_t r = 0; r < n; ++r, from += step, to += step) {
+      for (int64_t i = 0; i < width; ++i) {
+        const A next = R::combine(acc[i], widen<A>(from[i]));
+        to[i] = narrow<O>(exclusive ? acc[i] : next);
+        acc[i] = next;
+      }
+    }
+  }
+}
+
+// Calls scan(offset, n, inner, columns) for runs of neighbouring lines, in parallel.
+template <class F>
+void each_run(const KernelArgs& args, F scan) {
+  const Tensor& x = args.input(0);
+  const auto& p = args.attrs.as<CumulativeParams>();
+  const int64_t n = x.shape()[size_t(p.axis)];
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < x.ndim(); ++i)
+    if (i != p.axis) (i < p.axis ? outer : inner) *= x.shape()[size_t(i)];
+  if (n * outer * inner == 0) return;
+  parallel_for(outer * inner, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end;) {
+      const int64_t o = line / inner, c = line % inner, columns = std::min(inner - c, end - line);
+      scan(o * n * inner + c, n, inner, columns);
+      line += columns;
+    }
+  });
+}
+
+template <class R, class A, class T, class O>
+void scan_all(const KernelArgs& args, const A& identity) {
+  const auto& p = args.attrs.as<CumulativeParams>();
+  each_run(args, [&](int64_t at, int64_t n, int64_t inner, int64_t columns) {
+    scan<R, A, T, O>(args.in_data<T>(0) + at, args.out_data<O>() + at, n, inner, columns, p.exclusive, p.reverse,
+                     identity);
+  });
+}
+
+template <class R>
+void accumulate(const KernelArgs& args, int identity) {
+  visit_dtype(args.input(0).dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_same_v<T, std::string>) return;
+    else if constexpr (std::is_integral_v<T>) scan_all<R, uint64_t, T, uint64_t>(args, uint64_t(identity));
+    else scan_all<R, Wide<T>, T, T>(args, Wide<T>(identity));
+  });
+}
+
+// y[i] = a[i] y[i-1] + b[i] along `columns` neighbouring lines, as scan() does sums.
+template <class A, class T>
+void recur_lines(const T* a, const T* b, T* y, int64_t n, int64_t inner, int64_t columns, bool reverse) {
+  constexpr int64_t strip = 64;
+  const int64_t step = reverse ? -inner : inner, start = reverse ? (n - 1) * inner : 0;
+  for (int64_t c = 0; c < columns; c += strip) {
+    const int64_t width = std::min(strip, columns - c);
+    A last[strip];
+    std::fill(last, last + width, A(0));
+    for (int64_t r = 0, at = start + c; r < n; ++r, at += step)
+      for (int64_t i = 0; i < width; ++i) {
+        const A carried = last[i] == A(0) ? A(0) : widen<A>(a[at + i]) * last[i];
+        last[i] = carried + widen<A>(b[at + i]);
+        y[at + i] = narrow<T>(last[i]);
+      }
+  }
+}
+
+template <bool largest>
+void extreme(const KernelArgs& args) {
+  visit_dtype(args.input(0).dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T> || std::is_floating_point_v<T>) {
+      using L = std::numeric_limits<T>;
+      const T least =
+          largest ? (L::has_infinity ? -L::infinity() : L::lowest()) : (L::has_infinity ? L::infinity() : L::max());
+      scan_all<Extreme<largest>, T, T, T>(args, least);
+    } else if constexpr (is_half_type<T>) {
+      using L = std::numeric_limits<float>;
+      scan_all<Extreme<largest>, float, T, T>(args, largest ? -L::infinity() : L::infinity());
+    }
+  });
+}
+
+}  // namespace
+
+void cumulate_sum(const KernelArgs& args) { accumulate<Plus>(args, 0); }
+void cumulate_prod(const KernelArgs& args) { accumulate<Times>(args, 1); }
+void cumulate_max(const KernelArgs& args) { extreme<true>(args); }
+void cumulate_min(const KernelArgs& args) { extreme<false>(args); }
+
+void recur(const KernelArgs& args) {
+  visit_dtype(args.input(0).dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!std::is_same_v<T, std::string> && !std::is_integral_v<T>)
+      each_run(args, [&](int64_t at, int64_t n, int64_t inner, int64_t columns) {
+        recur_lines<Wide<T>>(args.in_data<T>(0) + at, args.in_data<T>(1) + at, args.out_data<T>() + at, n, inner,
+                             columns, args.attrs.as<CumulativeParams>().reverse);
+      });
+  });
+}
+
+}  // namespace rill::cpu

@@ -1,0 +1,278 @@
+// Reductions on the CPU: sum, prod, max, min, all, any, norm. Which element is added to which is fixed by the shape and
+// the axes alone; threads, instruction sets and strides do not enter (reduce_tree.h has the rule). Here: which groups
+// of axes fold in which order, which dtype accumulates in which, and the kernels. Start at fold().
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <vector>
+
+#include "rill/devices/cpu/reduce/reduce_fold.h"
+#include "rill/devices/params/reduce_params.h"
+#include "rill/tensor/visit_dtype.h"
+
+namespace rill::cpu {
+namespace {
+
+// The axes of the operand that have more than one index.
+FoldAxes fold_axes(const KernelArgs& args) {
+  const Tensor& x = args.input(0);
+  const Dims& reduced = args.attrs.as<ReduceParams>().axes;
+  FoldAxes axes;
+  size_t next = 0;
+  for (int i = 0; i < x.ndim(); ++i) {
+    const bool r = next < reduced.size() && reduced[next] == i;
+    next += r;
+    if (x.shape()[i] != 1) axes.push_back({x.shape()[i], x.strides()[i], r});
+  }
+  return axes;
+}
+
+// --- Kernels ---------------------------------------------------------------------------------------------------------
+
+// The common small case, without a look at strides: dense rows of one block, folded along their last axes.
+template <class T>
+bool fold_rows(const KernelArgs& args, const ReduceLoops<T>& loops) {
+  const Tensor& x = args.input(0);
+  const Dims& axes = args.attrs.as<ReduceParams>().axes;
+  const size_t ndim = x.shape().size(), kept = ndim - axes.size();
+  int64_t rows = 1, n = 1;
+  for (size_t i = 0; i < ndim; ++i) (i < kept ? rows : n) *= x.shape()[i];
+  if (axes.empty() || axes[0] != int64_t(kept) || n < 1 || n > longest_line || rows * n > parallel_grain ||
+      !x.is_contiguous())
+    return false;
+  loops.lines(args.in_data<T>(0), n, rows, n, args.out_data<T>());
+  positive_zeros(loops, args.out_data<T>(), rows);
+  return true;
+}
+
+// Elements of type S accumulate as T.
+template <class S, class T, bool as_truth = false>
+void fold_as(const KernelArgs& args, const ReduceLoops<T>& loops) {
+  const DType out = args.output().dtype();
+  const bool same = out == dtype_of<T>() || (std::is_integral_v<T> && sizeof(T) == 8 && size_of(out) == 8) ||
+                    (std::is_same_v<T, uint8_t> && is_bool(out));
+  // Truths are read as 0 or 1, which only bools are already.
+  const bool plain =
+      as_truth ? std::is_same_v<S, bool>
+               : std::is_same_v<S, T> || (std::is_integral_v<S> && std::is_integral_v<T> && sizeof(S) == sizeof(T));
+  if (plain && same && fold_rows(args, loops)) return;
+  fold<T>(fold_axes(args), loops, args.in_data<char>(0), sizeof(S), plain ? nullptr : Read<T>(read<S, T, as_truth>),
+          args.out_data<char>(), out, same);
+}
+
+// A complex tensor as the real one with a last axis of two.
+template <class T>
+void fold_complex(const KernelArgs& args, const ReduceLoops<T>& loops) {
+  FoldAxes axes = fold_axes(args);
+  for (FoldAxis& a : axes) a.stride *= 2;
+  axes.push_back({2, 1, false});
+  fold<T>(std::move(axes), loops, args.in_data<char>(0), sizeof(T), nullptr, args.out_data<char>(), dtype_of<T>(),
+          true);
+}
+
+// Products of integers and of complex numbers, by plain loops over the same tree.
+template <class T>
+struct PlainProd {
+  static void block(const T* x, int64_t stride, int64_t rows, int64_t width, T* acc) {
+    std::copy(x, x + width, acc);
+    for (int64_t r = 1; r < rows; ++r) merge(acc, x + r * stride, width);
+  }
+  static void merge(T* acc, const T* x, int64_t width) {
+    for (int64_t c = 0; c < width; ++c) acc[c] *= x[c];
+  }
+  static T fold(const T* lanes) {
+    T v[min_row_width];
+    std::copy(lanes, lanes + min_row_width, v);
+    for (int half = min_row_width / 2; half > 0; half /= 2) merge(v, v + half, half);
+    return v[0];
+  }
+  static void lines(const T* x, int64_t stride, int64_t rows, int64_t n, T* out) {
+    for (int64_t r = 0; r < rows; ++r, x += stride) {
+      T acc[min_row_width];
+      std::fill(acc, acc + min_row_width, T(1));
+      for (int64_t i = 0; i < n; i += min_row_width) merge(acc, x + i, std::min(min_row_width, n - i));
+      out[r] = fold(acc);
+    }
+  }
+  static constexpr ReduceLoops<T> loops = {block, merge, fold, lines, T(1)};
+};
+
+}  // namespace
+
+void reduce_sum(const KernelArgs& args) {
+  const ReduceTables& t = reduce_tables();
+  visit_dtype(args.input(0).dtype(), [&](auto zero) {
+    using S = decltype(zero);
+    if constexpr (std::is_same_v<S, std::complex<float>>) fold_complex<float>(args, t.sum_f32);
+    else if constexpr (std::is_same_v<S, std::complex<double>>) fold_complex<double>(args, t.sum_f64);
+    else if constexpr (std::is_same_v<S, double>) fold_as<S, double>(args, t.sum_f64);
+    else if constexpr (std::is_integral_v<S>) fold_as<S, int64_t>(args, t.sum_i64);
+    else if constexpr (!std::is_same_v<S, std::string>) fold_as<S, float>(args, t.sum_f32);
+  });
+}
+
+void reduce_prod(const KernelArgs& args) {
+  const ReduceTables& t = reduce_tables();
+  visit_dtype(args.input(0).dtype(), [&](auto zero) {
+    using S = decltype(zero);
+    if constexpr (std::is_same_v<S, std::complex<float>> || std::is_same_v<S, std::complex<double>>)
+      fold_as<S, S>(args, PlainProd<S>::loops);
+    else if constexpr (std::is_same_v<S, double>) fold_as<S, double>(args, t.prod_f64);
+    else if constexpr (std::is_integral_v<S>) fold_as<S, uint64_t>(args, PlainProd<uint64_t>::loops);
+    else if constexpr (!std::is_same_v<S, std::string>) fold_as<S, float>(args, t.prod_f32);
+  });
+}
+
+#define RILL_EXTREME(name)                                                     \
+  void reduce_##name(const KernelArgs& args) {                                 \
+    const ReduceTables& t = reduce_tables();                                   \
+    switch (args.input(0).dtype()) {                                           \
+      case DType::boolean: return fold_as<bool, uint8_t>(args, t.name##_u8);   \
+      case DType::u8: return fold_as<uint8_t, uint8_t>(args, t.name##_u8);     \
+      case DType::i8: return fold_as<int8_t, int32_t>(args, t.name##_i32);     \
+      case DType::i16: return fold_as<int16_t, int32_t>(args, t.name##_i32);   \
+      case DType::i32: return fold_as<int32_t, int32_t>(args, t.name##_i32);   \
+      case DType::i64: return fold_as<int64_t, int64_t>(args, t.name##_i64);   \
+      case DType::u16: return fold_as<uint16_t, uint32_t>(args, t.name##_u32); \
+      case DType::u32: return fold_as<uint32_t, uint32_t>(args, t.name##_u32); \
+      case DType::u64: return fold_as<uint64_t, uint64_t>(args, t.name##_u64); \
+      case DType::f16: return fold_as<Half, float>(args, t.name##_f32);        \
+      case DType::bf16: return fold_as<BFloat16, float>(args, t.name##_f32);   \
+      case DType::f32: return fold_as<float, float>(args, t.name##_f32);       \
+      case DType::f64: return fold_as<double, double>(args, t.name##_f64);     \
+      default: return;                                                         \
+    }                                                                          \
+  }
+RILL_EXTREME(max)
+RILL_EXTREME(min)
+#undef RILL_EXTREME
+
+namespace {
+void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops, uint8_t identity) {
+  loops.identity = identity;
+  visit_dtype(args.input(0).dtype(), [&](auto zero) {
+    using S = decltype(zero);
+    if constexpr (!std::is_same_v<S, std::string>) fold_as<S, uint8_t, true>(args, loops);
+  });
+}
+}  // namespace
+
+// --- The norm --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Squares of every dtype but f64 lie far within the range of f64. Those of large and of small f64 do not: they are
+// added up apart, scaled by powers of two, where a plain sum shows that there are some (Blue: A portable Fortran
+// program to find the Euclidean norm of a vector, 1978; the constants are those of LAPACK's dnrm2).
+enum class Part { all, large, middle, small };
+constexpr double large_from = 0x1p486, small_below = 0x1p-511, shrink = 0x1p-538, enlarge = 0x1p537;
+// Between these, no square that matters to a sum has lost digits.
+constexpr double least_plain_sum = 0x1p-960, greatest_plain_sum = std::numeric_limits<double>::max();
+
+template <class S, Part part>
+void read_squares(const char* x, int64_t stride, int64_t n, double* y) {
+  const S* p = reinterpret_cast<const S*>(x);
+  const auto square = [](const S& element) {
+    const double v = double(element), size = std::abs(v);
+    const bool is_large = size > large_from, is_small = size < small_below;
+    if constexpr (part == Part::large) return is_large ? (v * shrink) * (v * shrink) : 0.0;
+    if constexpr (part == Part::middle) return is_large || is_small ? 0.0 : v * v;
+    if constexpr (part == Part::small) return is_small ? (v * enlarge) * (v * enlarge) : 0.0;
+    return v * v;
+  };
+  if constexpr (std::is_same_v<S, float>)
+    if (stride == 1) return reduce_tables().square_f32(p, n, y);
+  for (int64_t i = 0; i < n; ++i) y[i] = square(p[i * stride]);
+}
+
+// The common case, dense rows: each in pieces of one size.
+template <class S>
+void sum_square_rows(const S* x, int64_t rows, int64_t n, double* sums) {
+  constexpr int64_t piece = 4096;
+  const auto add = [](const S* from, int64_t stride, int64_t count, int64_t length, double* to) {
+    if constexpr (std::is_same_v<S, float>) reduce_tables().square_rows_f32(from, stride, count, length, to);
+    else reduce_tables().square_rows_f64(from, stride, count, length, to);
+  };
+  if (n <= piece)
+    return parallel_for(rows, std::max<int64_t>(1, parallel_grain / std::max<int64_t>(n, 1)),
+                        [&](int64_t begin, int64_t end) { add(x + begin * n, n, end - begin, n, sums + begin); });
+  const int64_t pieces = (n + piece - 1) / piece;
+  std::vector<double> parts(size_t(rows * pieces));
+  parallel_for(rows * pieces, parallel_grain / piece, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % pieces * piece;
+      add(x + i / pieces * n + first, 0, 1, std::min(piece, n - first), &parts[size_t(i)]);
+    }
+  });
+  fold<double>({{rows, pieces, false}, {pieces, 1, true}}, reduce_tables().sum_f64,
+               reinterpret_cast<const char*>(parts.data()), sizeof(double), nullptr, reinterpret_cast<char*>(sums),
+               DType::f64, true);
+}
+
+template <class S, Part part>
+std::vector<double> sum_squares(const KernelArgs& args, bool complex) {
+  FoldAxes axes = fold_axes(args);
+  if (complex) {  // as a real tensor with one more axis of two
+    for (FoldAxis& a : axes) a.stride *= 2;
+    axes.push_back({2, 1, true});
+  }
+  std::vector<double> sums(size_t(args.output().size()));
+  if constexpr (part == Part::all && std::is_floating_point_v<S>) {
+    int64_t rows = 1, n = 1;
+    bool last = true;  // whether the reduced axes are the last ones
+    for (const FoldAxis& a : axes) {
+      last = last && (a.reduced || n == 1);
+      (a.reduced ? n : rows) *= a.size;
+    }
+    if (last) {
+      sum_square_rows(args.in_data<S>(0), rows, n, sums.data());
+      return sums;
+    }
+  }
+  fold<double>(std::move(axes), reduce_tables().sum_f64, args.in_data<char>(0), sizeof(S), read_squares<S, part>,
+               reinterpret_cast<char*>(sums.data()), DType::f64, true);
+  return sums;
+}
+
+double join_parts(double large, double middle, double small) {
+  if (large > 0) return std::sqrt(large + middle * shrink * shrink) / shrink;
+  if (small > 0) {
+    const double a = std::sqrt(middle), b = std::sqrt(small) / enlarge;
+    return middle == 0 ? b : std::hypot(a, b);  // which keeps a NaN
+  }
+  return std::sqrt(middle);
+}
+
+template <class S>
+void norm_of(const KernelArgs& args, bool complex = false) {
+  std::vector<double> norms = sum_squares<S, Part::all>(args, complex);
+  const bool plain = !std::is_same_v<S, double> || std::all_of(norms.begin(), norms.end(), [](double sum) {
+    return !(sum < least_plain_sum || sum > greatest_plain_sum);
+  });
+  if (plain) {
+    for (double& sum : norms) sum = std::sqrt(sum);
+  } else {
+    const std::vector<double> large = sum_squares<S, Part::large>(args, complex),
+                              middle = sum_squares<S, Part::middle>(args, complex),
+                              small = sum_squares<S, Part::small>(args, complex);
+    for (size_t i = 0; i < norms.size(); ++i) norms[i] = join_parts(large[i], middle[i], small[i]);
+  }
+  write(norms.data(), int64_t(norms.size()), args.output().dtype(), args.out_data<char>());
+}
+
+}  // namespace
+
+void reduce_norm(const KernelArgs& args) {
+  visit_dtype(args.input(0).dtype(), [&](auto zero) {
+    using S = decltype(zero);
+    if constexpr (std::is_same_v<S, std::complex<float>>) norm_of<float>(args, true);
+    else if constexpr (std::is_same_v<S, std::complex<double>>) norm_of<double>(args, true);
+    else if constexpr (std::is_arithmetic_v<S>) norm_of<S>(args);
+  });
+}
+
+void reduce_all(const KernelArgs& args) { fold_truth(args, reduce_tables().min_u8, 1); }
+void reduce_any(const KernelArgs& args) { fold_truth(args, reduce_tables().max_u8, 0); }
+
+}  // namespace rill::cpu

@@ -1,0 +1,276 @@
+// The vector loops of the reductions, compiled once for each instruction set. Every loop keeps the order of its rows
+// and never adds two columns, so all instruction sets give the same bits. Start at block().
+#include "rill/devices/cpu/reduce/reduce_loops.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "rill/devices/kernel/targets.h"
+#include "rill/tensor/dtype.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "rill/devices/cpu/reduce/reduce_loops.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace rill::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// No more than 16 lanes, so that the narrowest row (32 columns) fills whole vectors.
+template <class T>
+using Tag = hn::CappedTag<T, 16>;
+
+struct Sum {
+  template <class T>
+  static T identity() {
+    return 0;
+  }
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V a, V b) {
+    return hn::Add(a, b);
+  }
+};
+struct Prod {
+  template <class T>
+  static T identity() {
+    return 1;
+  }
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V a, V b) {
+    return hn::Mul(a, b);
+  }
+};
+
+// IEEE 754-2019 `maximum` (and `minimum`): independent of the order of the operands, which max of numpy is not for
+// zeros of both signs; the reference kernel then gives the same bits in its own order.
+template <bool largest>
+struct Extreme {
+  template <class T>
+  static T identity() {
+    using L = std::numeric_limits<T>;
+    if constexpr (L::has_infinity) return largest ? -L::infinity() : L::infinity();
+    else return largest ? L::lowest() : L::max();
+  }
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V a, V b) {
+    if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) {
+      return largest ? hn::Max(a, b) : hn::Min(a, b);
+    } else {
+      const auto a_wins = largest ? hn::Gt(a, b) : hn::Lt(a, b);
+      const V of_equals = largest ? hn::And(a, b) : hn::Or(a, b);  // tells apart zeros only
+      const V b_or_equal = hn::IfThenElse(hn::Eq(a, b), of_equals, b);
+      const V y = hn::IfThenElse(a_wins, a, b_or_equal);
+      return hn::IfThenElse(hn::Eq(a, a), y, a);
+    }
+  }
+};
+
+// `count` vectors' worth of columns from x on: their accumulators stay in registers over all rows.
+template <class R, int count, class T>
+HWY_INLINE void columns(const T* x, int64_t stride, int64_t rows, T* acc) {
+  const Tag<T> d;
+  constexpr int64_t lanes = hn::MaxLanes(Tag<T>());
+  auto a0 = hn::LoadU(d, x), a1 = a0, a2 = a0, a3 = a0;
+  if constexpr (count > 1) a1 = hn::LoadU(d, x + lanes);
+  if constexpr (count > 2) a2 = hn::LoadU(d, x + 2 * lanes), a3 = hn::LoadU(d, x + 3 * lanes);
+  for (int64_t r = 1; r < rows; ++r) {
+    x += stride;
+    a0 = R::combine(d, a0, hn::LoadU(d, x));
+    if constexpr (count > 1) a1 = R::combine(d, a1, hn::LoadU(d, x + lanes));
+    if constexpr (count > 2) {
+      a2 = R::combine(d, a2, hn::LoadU(d, x + 2 * lanes));
+      a3 = R::combine(d, a3, hn::LoadU(d, x + 3 * lanes));
+    }
+  }
+  hn::StoreU(a0, d, acc);
+  if constexpr (count > 1) hn::StoreU(a1, d, acc + lanes);
+  if constexpr (count > 2) hn::StoreU(a2, d, acc + 2 * lanes), hn::StoreU(a3, d, acc + 3 * lanes);
+}
+
+// Rows too wide for registers: eight at a time are streamed into `acc`, which stays in the first cache.
+template <class R, bool first, class T>
+HWY_INLINE void eight_rows(const T* x, int64_t stride, int64_t width, T* acc) {
+  const Tag<T> d;
+  const T* p[8];
+  for (int i = 0; i < 8; ++i) p[i] = x + i * stride;
+  for (int64_t c = 0; c + int64_t(hn::Lanes(d)) <= width; c += hn::Lanes(d)) {
+    auto a = hn::LoadU(d, p[0] + c);
+    if constexpr (!first) a = R::combine(d, hn::LoadU(d, acc + c), a);
+    for (int i = 1; i < 8; ++i) a = R::combine(d, a, hn::LoadU(d, p[i] + c));
+    hn::StoreU(a, d, acc + c);
+  }
+}
+
+template <class R, class T>
+void block(const T* x, int64_t stride, int64_t rows, int64_t width, T* acc) {
+  constexpr int64_t lanes = hn::MaxLanes(Tag<T>());
+  int64_t c = 0;
+  if (width > 4 * min_row_width && rows % 8 == 0) {
+    eight_rows<R, true>(x, stride, width, acc);
+    for (int64_t r = 8; r < rows; r += 8) eight_rows<R, false>(x + r * stride, stride, width, acc);
+    c = width / lanes * lanes;
+  }
+  for (; c + 4 * lanes <= width; c += 4 * lanes) columns<R, 4>(x + c, stride, rows, acc + c);
+  for (; c + 2 * lanes <= width; c += 2 * lanes) columns<R, 2>(x + c, stride, rows, acc + c);
+  for (; c + lanes <= width; c += lanes) columns<R, 1>(x + c, stride, rows, acc + c);
+  // The last vector overlaps columns that are done, and gives them the same values again.
+  if (c < width) columns<R, 1>(x + width - lanes, stride, rows, acc + width - lanes);
+}
+
+template <class R, class T>
+void merge(T* acc, const T* x, int64_t width) {
+  const Tag<T> d;
+  const hn::CappedTag<T, 1> one;
+  const int64_t lanes = hn::Lanes(d);
+  int64_t c = 0;
+  for (; c + lanes <= width; c += lanes)
+    hn::StoreU(R::combine(d, hn::LoadU(d, acc + c), hn::LoadU(d, x + c)), d, acc + c);
+  for (; c < width; ++c) hn::StoreU(R::combine(one, hn::LoadU(one, acc + c), hn::LoadU(one, x + c)), one, acc + c);
+}
+
+template <class R, class T>
+T fold(const T* lanes) {
+  const hn::CappedTag<T, 16 / sizeof(T)> d;  // one 128-bit vector
+  constexpr int per = hn::MaxLanes(d);
+  const hn::CappedTag<T, 1> one;
+  hn::VFromD<decltype(d)> v[32 / per];
+  for (int i = 0; i < 32 / per; ++i) v[i] = hn::LoadU(d, lanes + i * per);
+  for (int half = 16 / per; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) v[i] = R::combine(d, v[i], v[i + half]);
+  HWY_ALIGN T rest[per];
+  hn::Store(v[0], d, rest);
+  for (int half = per / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i)
+      hn::StoreU(R::combine(one, hn::LoadU(one, rest + i), hn::LoadU(one, rest + i + half)), one, rest + i);
+  return rest[0];
+}
+
+// The first n of 32 lanes from x, the identity in the others.
+template <class R, class T>
+HWY_INLINE void load_padded(const T* x, int64_t n, T* lanes) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  const Tag<T> d;
+  constexpr int64_t per = hn::MaxLanes(Tag<T>());
+  const auto identity = hn::Set(d, R::template identity<T>());
+  for (int64_t i = 0; i < min_row_width; i += per) {  // masked loads do not touch what they leave out
+    const auto mask = hn::FirstN(d, size_t(std::clamp<int64_t>(n - i, 0, per)));
+    hn::StoreU(hn::IfThenElse(mask, hn::MaskedLoad(mask, d, x + i), identity), d, lanes + i);
+  }
+#else
+  std::fill(std::copy(x, x + n, lanes), lanes + min_row_width, R::template identity<T>());
+#endif
+}
+
+template <class R, class T>
+void lines(const T* x, int64_t stride, int64_t rows, int64_t n, T* out) {
+  const Tag<T> d;
+  constexpr int64_t per = hn::MaxLanes(Tag<T>());
+  const int64_t whole = n / min_row_width, rest = n % min_row_width;
+  HWY_ALIGN T acc[min_row_width], padded[min_row_width];
+  for (int64_t r = 0; r < rows; ++r, x += stride) {
+    if (whole > 0) block<R>(x, min_row_width, whole, min_row_width, acc);
+    if (rest > 0) {
+      load_padded<R>(x + n - rest, rest, whole > 0 ? padded : acc);
+      for (int64_t i = 0; whole > 0 && i < min_row_width; i += per)
+        hn::StoreU(R::combine(d, hn::LoadU(d, acc + i), hn::LoadU(d, padded + i)), d, acc + i);
+    }
+    out[r] = fold<R>(static_cast<const T*>(acc));
+  }
+}
+
+template <class R, class T>
+ReduceLoops<T> loops() {
+  return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, R::template identity<T>()};
+}
+
+// Storage is rill's Half or BFloat16, Number Highway's.
+template <class Storage, class Number>
+void widen(const uint16_t* x, int64_t n, float* y) {
+  int64_t i = 0;
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86  // elsewhere Highway emulates f16 without NaN and infinity
+  const Tag<float> d;
+  const hn::Rebind<Number, decltype(d)> narrow;
+  const hn::Rebind<uint16_t, decltype(d)> raw;
+  const int64_t lanes = hn::Lanes(d);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::PromoteTo(d, hn::BitCast(narrow, hn::LoadU(raw, x + i))), d, y + i);
+#endif
+  for (; i < n; ++i) {
+    Storage one;
+    one.bits = x[i];
+    y[i] = float(one);
+  }
+}
+
+template <class D, class T>
+HWY_INLINE hn::VFromD<D> load_square(D d, const T* x) {
+  const hn::Rebind<T, D> narrow;
+  hn::VFromD<D> v;
+  if constexpr (std::is_same_v<T, double>) v = hn::LoadU(d, x);
+  else v = hn::PromoteTo(d, hn::LoadU(narrow, x));
+  return hn::Mul(v, v);
+}
+
+template <class T>
+void square_rows(const T* x, int64_t stride, int64_t rows, int64_t n, double* out) {
+  const Tag<double> d;
+  constexpr int64_t per = hn::MaxLanes(Tag<double>()), count = min_row_width / per;
+  const int64_t whole = n / min_row_width * min_row_width;
+  HWY_ALIGN double lanes[min_row_width];
+  for (int64_t r = 0; r < rows; ++r, x += stride) {
+    hn::VFromD<decltype(d)> acc[count];
+    for (auto& a : acc) a = hn::Zero(d);
+    for (int64_t i = 0; i < whole; i += min_row_width)
+      for (int64_t k = 0; k < count; ++k) acc[k] = hn::Add(acc[k], load_square(d, x + i + k * per));
+    if (whole < n) {
+      HWY_ALIGN T padded[min_row_width];
+      load_padded<Sum>(x + whole, n - whole, padded);
+      for (int64_t k = 0; k < count; ++k) acc[k] = hn::Add(acc[k], load_square(d, padded + k * per));
+    }
+    for (int64_t k = 0; k < count; ++k) hn::Store(acc[k], d, lanes + k * per);
+    out[r] = fold<Sum>(static_cast<const double*>(lanes));
+  }
+}
+
+void square_f32(const float* x, int64_t n, double* y) {
+  const Tag<double> d;
+  const int64_t per = hn::Lanes(d);
+  int64_t i = 0;
+  for (; i + per <= n; i += per) hn::StoreU(load_square(d, x + i), d, y + i);
+  for (; i < n; ++i) y[i] = double(x[i]) * double(x[i]);
+}
+
+}  // namespace
+
+const ReduceTables* make_reduce_tables() {
+  using Max = Extreme<true>;
+  using Min = Extreme<false>;
+  static const ReduceTables tables = {
+      loops<Sum, float>(),    loops<Prod, float>(),        loops<Max, float>(),
+      loops<Min, float>(),    loops<Sum, double>(),        loops<Prod, double>(),
+      loops<Max, double>(),   loops<Min, double>(),        loops<Sum, int64_t>(),
+      loops<Max, int64_t>(),  loops<Min, int64_t>(),       loops<Max, uint64_t>(),
+      loops<Min, uint64_t>(), loops<Max, int32_t>(),       loops<Min, int32_t>(),
+      loops<Max, uint32_t>(), loops<Min, uint32_t>(),      loops<Max, uint8_t>(),
+      loops<Min, uint8_t>(),  widen<Half, hwy::float16_t>, widen<BFloat16, hwy::bfloat16_t>,
+      square_rows<float>,     square_rows<double>,         square_f32};
+  return &tables;
+}
+
+}  // namespace rill::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rill::cpu {
+
+HWY_EXPORT(make_reduce_tables);
+
+const ReduceTables& reduce_tables() {
+  static const ReduceTables& tables = *HWY_DYNAMIC_DISPATCH(make_reduce_tables)();
+  return tables;
+}
+
+}  // namespace rill::cpu
+#endif

@@ -1,0 +1,450 @@
+// Attention and its gradient in tiles: no matrix of queries by keys is ever stored (Dao et al., FlashAttention, 2022;
+// the running maximum and sum are Milakov and Gimelshein's, Online normalizer calculation for softmax, 2018).
+//
+// A tile has block_q queries in the lanes and up to block_k keys in its rows. So the softmax runs down the rows, lane
+// by lane, without a sum across lanes; keys and values are read by rows, a number at a time; and a sum's order
+// depends on the sizes alone, not on the number of threads or the width of a vector. Start at forward_block.
+#include "rill/devices/cpu/elementwise/through_f32.h"
+#include "rill/devices/kernel/targets.h"
+#include "rill/devices/params/attention_params.h"
+#include "rill/devices/registry.h"
+#include "rill/devices/threads.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "rill/devices/cpu/rows/attention.cpp"
+#include <hwy/foreach_target.h>
+
+#include "rill/devices/cpu/rows/attention_tiles.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rill {
+namespace HWY_NAMESPACE {
+
+// --- What is to be computed ------------------------------------------------------------------------------------------
+
+template <class T>
+struct Matrices {
+  T* data = nullptr;
+  MatrixLayout layout;
+  Tensor copy;  // keeps a dense copy alive
+
+  int64_t row() const { return layout.row; }
+  T* at(int64_t i) const { return data + layout.at(i); }
+};
+
+struct MaskView {
+  const Tensor* tensor = nullptr;  // null: there is none
+  MatrixLayout layout;
+};
+
+template <class T>
+struct Problem {
+  int64_t heads, group;  // matrices of queries; how many of them share one of keys and values
+  int64_t queries, keys, width, value_width;
+  T scale;
+  bool causal;
+  Matrices<const T> q, k, v;
+  MaskView mask;
+
+  int64_t blocks() const { return (queries + block_q - 1) / block_q; }
+  // How many keys the queries before `end` see.
+  int64_t seen(int64_t end) const { return causal ? std::clamp<int64_t>(end + keys - queries, 0, keys) : keys; }
+  // Numbers multiplied for a block of queries, for choosing how much work a thread should get at least.
+  int64_t work() const { return block_q * keys * (width + value_width); }
+};
+
+template <class T, class M>
+void add_mask(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0, int64_t keys, T* s) {
+  const MatrixLayout& at = p.mask.layout;
+  const M* m = reinterpret_cast<const M*>(p.mask.tensor->rep()->data) + at.at(b) + i0 * at.row + j0 * at.column;
+  for (int64_t j = 0; j < keys; ++j)
+    for (int64_t i = 0; i < n; ++i) {
+      T& x = s[j * block_q + i];
+      if constexpr (std::is_same_v<M, bool>)
+        x = m[i * at.row + j * at.column] ? x : -std::numeric_limits<T>::infinity();
+      else x += m[i * at.row + j * at.column];
+    }
+}
+
+// Rows [first, first + n) of a matrix, dense: rows that lie a power of two apart would push each other out of the
+// cache.
+template <class T>
+Factor<T> dense_rows(const Matrices<const T>& m, int64_t matrix, int64_t first, int64_t n, int64_t columns, T* space) {
+  const T* from = m.at(matrix) + first * m.row();
+  if (m.row() == columns) return {from, columns, 1};
+  copy_in(from, m.row(), n, columns, T(1), space);
+  return {space, padded(columns), 1};
+}
+template <class T>
+Factor<T> turned(Factor<T> f) {
+  return {f.data, f.column, f.row};
+}
+
+// s[j][i]: the score of key j0 + j for query i0 + i, from the queries' columns, already scaled. -inf where not seen.
+template <class T>
+void scores(const Problem<T>& p, int64_t b, int64_t i0, int64_t n, int64_t j0, int64_t keys, Factor<T> k,
+            const T* columns, T* s) {
+  std::fill(s, s + keys * block_q, T(0));
+  add_product(keys, block_q, p.width, k, columns, block_q, s, block_q);
+  if (p.mask.tensor) {
+    if (p.mask.tensor->dtype() == DType::boolean) add_mask<T, bool>(p, b, i0, n, j0, keys, s);
+    else add_mask<T, T>(p, b, i0, n, j0, keys, s);
+  }
+  if (!p.causal) return;
+  for (int64_t j = std::max<int64_t>(0, i0 + p.keys - p.queries + 1 - j0); j < keys; ++j) {
+    const int64_t first = std::min(block_q, j0 + j - (p.keys - p.queries) - i0);  // the first query that sees j
+    std::fill(s + j * block_q, s + j * block_q + first, -std::numeric_limits<T>::infinity());
+  }
+}
+
+// --- Forward ---------------------------------------------------------------------------------------------------------
+
+template <class T>
+int64_t forward_scratch(const Problem<T>& p) {
+  return (p.width + p.value_width + block_k + 2) * block_q + (padded(p.width) + padded(p.value_width)) * block_k;
+}
+
+// The scores become exponentials of their distance to the greatest so far; what was summed before is faded to match.
+template <class T>
+void fold_in(int64_t keys, int64_t value_width, T* s, T* top, T* total, T* o) {
+  using V = Lane<T>;
+  constexpr T inf = std::numeric_limits<T>::infinity();
+  for (int64_t x = 0; x < block_q; x += int64_t(lanes<V>())) {
+    const V before = load<V>(top + x);
+    V now = before, sum(T(0));
+    for (int64_t j = 0; j < keys; ++j) now = max(now, load<V>(s + j * block_q + x));
+    const V zero_at = select(now == V(-inf), V(T(0)), now);  // nothing seen yet: exp(-inf - 0) is 0
+    const V fade = exp(before - zero_at);
+    for (int64_t j = 0; j < keys; ++j) {
+      const V e = exp(load<V>(s + j * block_q + x) - zero_at);
+      store(e, s + j * block_q + x);
+      sum = sum + e;
+    }
+    store(now, top + x);
+    store(fma(load<V>(total + x), fade, sum), total + x);
+    for (int64_t c = 0; c < value_width; ++c) store(load<V>(o + c * block_q + x) * fade, o + c * block_q + x);
+  }
+}
+
+// The block of queries from i0 on of matrix b. log_sums: the logarithm of the sum of a query's exponentials in two
+// parts, the greatest score and what it is above that; 0 for a query that sees no key, whose scores are -inf.
+template <class T>
+void forward_block(const Problem<T>& p, int64_t b, int64_t i0, const Matrices<T>& out, T* log_sums, T* scratch) {
+  const int64_t n = std::min(block_q, p.queries - i0);
+  T *columns = scratch, *s = columns + p.width * block_q, *o = s + block_k * block_q,
+    *top = o + p.value_width * block_q, *total = top + block_q, *k_rows = total + block_q,
+    *v_rows = k_rows + padded(p.width) * block_k;
+  transpose_in(p.q.at(b) + i0 * p.q.row(), p.q.row(), n, p.width, p.scale, columns);
+  std::fill(top, top + block_q, -std::numeric_limits<T>::infinity());
+  std::fill(total, total + block_q, T(0));
+  std::fill(o, o + p.value_width * block_q, T(0));
+  for (int64_t j0 = 0, seen = p.seen(i0 + n); j0 < seen; j0 += block_k) {
+    const int64_t keys = std::min(block_k, seen - j0);
+    const Factor<T> k = dense_rows(p.k, b / p.group, j0, keys, p.width, k_rows),
+                    v = dense_rows(p.v, b / p.group, j0, keys, p.value_width, v_rows);
+    scores(p, b, i0, n, j0, keys, k, columns, s);
+    fold_in(keys, p.value_width, s, top, total, o);
+    add_product(p.value_width, block_q, keys, turned(v), s, block_q, o, block_q);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const bool nothing = total[i] == 0;
+    T* parts = log_sums + 2 * (b * p.queries + i0 + i);
+    parts[0] = nothing ? T(0) : top[i];
+    parts[1] = nothing ? T(0) : log(total[i]);
+    total[i] = nothing ? T(0) : 1 / total[i];
+  }
+  transpose_out(o, total, n, p.value_width, out.at(b) + i0 * out.row(), out.row());
+}
+
+template <class T>
+void forward(const Problem<T>& p, const Matrices<T>& out, T* log_sums) {
+  const int64_t blocks = p.blocks();
+  parallel_for(p.heads * blocks, 1 + 30000 / (1 + p.work()), [&](int64_t begin, int64_t end) {
+    const Ref<Buffer> space = allocate(Device(), size_t(forward_scratch(p)) * sizeof(T));
+    for (int64_t t = begin; t < end; ++t) {
+      // First, last, second, last but one, ...: under a causal mask, equal pieces are then equal work.
+      const int64_t at = t % blocks, block = at % 2 ? blocks - 1 - at / 2 : at / 2;
+      forward_block(p, t / blocks, block * block_q, out, log_sums, static_cast<T*>(space->data));
+    }
+  });
+}
+
+// --- Gradients -------------------------------------------------------------------------------------------------------
+
+// With P = exp(scores - log_sums), g the result's cotangent and delta_i what every key's gradient of query i gives up:
+//   dV = P^T g     D = P * (g V^T - delta)     dQ = scale D K     dK = scale D^T Q
+template <class T>
+struct Gradients {
+  const T *log_sums, *delta;  // two numbers a query, and one
+  Matrices<const T> g;
+  Matrices<T> q, k, v;
+};
+
+template <class T>
+struct GradientScratch {
+  T *columns, *g_columns, *rows, *g_rows, *k_rows, *v_rows, *p, *d, *dq, *top, *log_total, *delta;
+  Ref<Buffer> space;
+
+  explicit GradientScratch(const Problem<T>& x) {
+    const int64_t sizes[] = {x.width * block_q,
+                             x.value_width * block_q,
+                             padded(x.width) * block_q,
+                             padded(x.value_width) * block_q,
+                             padded(x.width) * block_k,
+                             padded(x.value_width) * block_k,
+                             block_k * block_q,
+                             block_k * block_q,
+                             x.width * block_q,
+                             block_q,
+                             block_q,
+                             block_q};
+    T** const parts[] = {&columns, &g_columns, &rows, &g_rows, &k_rows, &v_rows, &p, &d, &dq, &top, &log_total, &delta};
+    int64_t total = 0;
+    for (int64_t n : sizes) total += n;
+    space = allocate(Device(), size_t(total) * sizeof(T));
+    T* at = static_cast<T*>(space->data);
+    for (size_t i = 0; i < std::size(sizes); at += sizes[i++]) *parts[i] = at;
+  }
+};
+
+// p becomes P, d (until now g V^T) becomes D.
+template <class T>
+void score_gradients(int64_t keys, const GradientScratch<T>& w) {
+  using V = Lane<T>;
+  for (int64_t x = 0; x < block_q; x += int64_t(lanes<V>())) {
+    const V top = load<V>(w.top + x), log_total = load<V>(w.log_total + x), delta = load<V>(w.delta + x);
+    for (int64_t j = 0; j < keys; ++j) {
+      T *p = w.p + j * block_q + x, *d = w.d + j * block_q + x;
+      const V e = exp((load<V>(p) - top) - log_total);
+      store(e, p);
+      store(e * (load<V>(d) - delta), d);
+    }
+  }
+}
+
+// What the block of queries from i0 on of matrix b gives to its own gradient (where to_q) and adds to those of the keys
+// and values in [first, last), which lie in dk and dv (where not null), in rows of padded width.
+template <class T>
+void backward_block(const Problem<T>& p, const Gradients<T>& out, int64_t b, int64_t i0, int64_t first, int64_t last,
+                    const GradientScratch<T>& w, bool to_q, T* dk, T* dv) {
+  const int64_t n = std::min(block_q, p.queries - i0);
+  last = std::min(last, p.seen(i0 + n));
+  if (!to_q && first >= last) return;
+  const T *q = p.q.at(b) + i0 * p.q.row(), *g = out.g.at(b) + i0 * out.g.row();
+  transpose_in(q, p.q.row(), n, p.width, p.scale, w.columns);
+  transpose_in(g, out.g.row(), n, p.value_width, T(1), w.g_columns);
+  if (dk) {
+    copy_in(q, p.q.row(), n, p.width, p.scale, w.rows);
+    copy_in(g, out.g.row(), n, p.value_width, T(1), w.g_rows);
+  }
+  for (int64_t i = 0; i < block_q; ++i) {
+    const int64_t query = b * p.queries + i0 + i;
+    w.top[i] = i < n ? out.log_sums[2 * query] : std::numeric_limits<T>::infinity();
+    w.log_total[i] = i < n ? out.log_sums[2 * query + 1] : T(0);
+    w.delta[i] = i < n ? out.delta[query] : T(0);
+  }
+  std::fill(w.dq, w.dq + p.width * block_q, T(0));
+  for (int64_t j0 = first; j0 < last; j0 += block_k) {
+    const int64_t keys = std::min(block_k, last - j0);
+    const Factor<T> k = dense_rows(p.k, b / p.group, j0, keys, p.width, w.k_rows),
+                    v = dense_rows(p.v, b / p.group, j0, keys, p.value_width, w.v_rows);
+    scores(p, b, i0, n, j0, keys, k, w.columns, w.p);
+    std::fill(w.d, w.d + keys * block_q, T(0));
+    add_product(keys, block_q, p.value_width, v, w.g_columns, block_q, w.d, block_q);
+    score_gradients(keys, w);
+    if (to_q) add_product(p.width, block_q, keys, turned(k), w.d, block_q, w.dq, block_q);
+    if (!dk) continue;
+    const int64_t width = padded(p.width), value_width = padded(p.value_width);
+    add_product(keys, width, n, Factor<T>{w.d, block_q, 1}, w.rows, width, dk + (j0 - first) * width, width);
+    add_product(keys, value_width, n, Factor<T>{w.p, block_q, 1}, w.g_rows, value_width,
+                dv + (j0 - first) * value_width, value_width);
+  }
+  if (!to_q) return;
+  std::fill(w.delta, w.delta + block_q, p.scale);
+  transpose_out(w.dq, w.delta, n, p.width, out.q.at(b) + i0 * out.q.row(), out.q.row());
+}
+
+// The gradients of the keys and values [first, last) of their matrix s, from all queries that share it in order; with
+// to_q, where that is all keys, the queries' as well.
+template <class T>
+void backward_keys(const Problem<T>& p, const Gradients<T>& out, int64_t s, int64_t first, int64_t last,
+                   const GradientScratch<T>& w, bool to_q) {
+  const int64_t width = padded(p.width), value_width = padded(p.value_width), n = last - first;
+  const Ref<Buffer> space = allocate(Device(), size_t(n * (width + value_width)) * sizeof(T));
+  T *dk = static_cast<T*>(space->data), *dv = dk + n * width;
+  std::fill(dk, dk + n * (width + value_width), T(0));
+  for (int64_t b = s * p.group; b < (s + 1) * p.group; ++b)
+    for (int64_t i = 0; i < p.blocks(); ++i) backward_block(p, out, b, i * block_q, first, last, w, to_q, dk, dv);
+  for (int64_t j = 0; j < n; ++j) {
+    std::copy_n(dk + j * width, p.width, out.k.at(s) + (first + j) * out.k.row());
+    std::copy_n(dv + j * value_width, p.value_width, out.v.at(s) + (first + j) * out.v.row());
+  }
+}
+
+// A thread a matrix of keys where there are enough of them. Else the queries' gradients and the keys' are computed in
+// turn, by blocks of either: the scores twice, and every sum in the same order as before.
+template <class T>
+void backward(const Problem<T>& p, const Gradients<T>& out) {
+  const int64_t blocks = p.blocks(), shared = p.heads / p.group, chunks = (p.keys + block_k - 1) / block_k;
+  const bool small = p.heads * blocks * p.work() < 60000;
+  if (small || shared % num_threads() == 0 || shared >= 4 * num_threads()) {
+    parallel_for(shared, small ? shared : 1, [&](int64_t begin, int64_t end) {
+      const GradientScratch<T> w(p);
+      for (int64_t s = begin; s < end; ++s) backward_keys(p, out, s, 0, p.keys, w, true);
+    });
+    return;
+  }
+  parallel_for(p.heads * blocks, 1, [&](int64_t begin, int64_t end) {
+    const GradientScratch<T> w(p);
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t at = t % blocks, block = at % 2 ? blocks - 1 - at / 2 : at / 2;  // see forward()
+      backward_block<T>(p, out, t / blocks, block * block_q, 0, p.keys, w, true, nullptr, nullptr);
+    }
+  });
+  parallel_for(shared * chunks, 1, [&](int64_t begin, int64_t end) {
+    const GradientScratch<T> w(p);
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t at = t % chunks, chunk = at % 2 ? chunks - 1 - at / 2 : at / 2;
+      backward_keys(p, out, t / chunks, chunk * block_k, std::min(p.keys, (chunk + 1) * block_k), w, false);
+    }
+  });
+}
+
+// --- The ops ---------------------------------------------------------------------------------------------------------
+
+// The matrices of a tensor, copied where the numbers of a row are not side by side.
+template <class T, class F>
+Matrices<const T> read_matrices(const Tensor& t, F layout_of) {
+  Matrices<const T> m{reinterpret_cast<const T*>(t.rep()->data), layout_of(t), {}};
+  if (m.layout.column == 1 || t.shape().back() == 1) return m;
+  m.copy = empty_tensor(t.spec());
+  copy_elements(t, m.copy);
+  m.data = reinterpret_cast<const T*>(m.copy.rep()->data);
+  m.layout = layout_of(m.copy);
+  return m;
+}
+template <class T>
+Matrices<T> write_matrices(Tensor& t, MatrixLayout layout) {
+  return {reinterpret_cast<T*>(t.mutable_rep()->data), std::move(layout), {}};
+}
+
+// `mask`: the operand that is the mask, where there are so many.
+template <class T>
+Problem<T> separate_problem(const KernelArgs& args, size_t mask) {
+  const Tensor &q = args.input(0), &k = args.input(1), &v = args.input(2);
+  const AttentionParams& a = args.attrs.as<AttentionParams>();
+  const size_t n = q.shape().size();
+  Problem<T> p{};
+  p.heads = p.group = 1;
+  for (size_t i = 0; i + 2 < n; ++i) p.heads *= q.shape()[i];
+  if (n > 2 && k.shape()[n - 3] > 0) p.group = q.shape()[n - 3] / k.shape()[n - 3];
+  p.queries = q.shape()[n - 2], p.width = q.shape()[n - 1];
+  p.keys = k.shape()[n - 2], p.value_width = v.shape()[n - 1];
+  p.scale = T(a.scale), p.causal = a.causal;
+  p.q = read_matrices<T>(q, matrices_of), p.k = read_matrices<T>(k, matrices_of);
+  p.v = read_matrices<T>(v, matrices_of);
+  if (args.in.size() > mask) p.mask = {&args.input(int(mask)), matrices_of(args.input(int(mask)))};
+  return p;
+}
+
+template <class T>
+Problem<T> packed_problem(const KernelArgs& args) {
+  const Tensor& qkv = args.input(0);
+  const AttentionParams& a = args.attrs.as<AttentionParams>();
+  const Shape& shape = qkv.shape();
+  const size_t n = shape.size();
+  Problem<T> p{};
+  p.heads = shape[n - 2], p.group = 1;
+  for (size_t i = 0; i + 4 < n; ++i) p.heads *= shape[i];
+  p.queries = p.keys = shape[n - 4];
+  p.width = p.value_width = shape[n - 1];
+  p.scale = T(a.scale), p.causal = a.causal;
+  p.q = read_matrices<T>(qkv, [](const Tensor& t) { return packed_part(t, 0); });
+  const Tensor& dense = p.q.copy.defined() ? p.q.copy : qkv;
+  p.k = read_matrices<T>(dense, [](const Tensor& t) { return packed_part(t, 1); });
+  p.v = read_matrices<T>(dense, [](const Tensor& t) { return packed_part(t, 2); });
+  return p;
+}
+
+MatrixLayout by_head(const Tensor& t) { return matrices_by_head(t.shape(), t.strides()); }
+
+template <class T>
+void run_attention(const KernelArgs& args) {
+  forward<T>(separate_problem<T>(args, 3), write_matrices<T>(args.output(), matrices_of(args.output())),
+             args.out_data<T>(1));
+}
+
+template <class T>
+void run_self_attention(const KernelArgs& args) {
+  forward<T>(packed_problem<T>(args), write_matrices<T>(args.output(), by_head(args.output())), args.out_data<T>(1));
+}
+
+// A dense copy where it is not that already; `keep` holds it.
+template <class T>
+const T* dense_data(const Tensor& t, Tensor& keep) {
+  keep = t;
+  if (!t.is_contiguous()) {
+    keep = empty_tensor(t.spec());
+    copy_elements(t, keep);
+  }
+  return reinterpret_cast<const T*>(keep.rep()->data);
+}
+
+template <class T>
+void run_attention_grad(const KernelArgs& args) {
+  Tensor sums, delta;
+  const Gradients<T> out{dense_data<T>(args.input(3), sums),
+                         dense_data<T>(args.input(4), delta),
+                         read_matrices<T>(args.input(5), matrices_of),
+                         write_matrices<T>(args.output(0), matrices_of(args.output(0))),
+                         write_matrices<T>(args.output(1), matrices_of(args.output(1))),
+                         write_matrices<T>(args.output(2), matrices_of(args.output(2)))};
+  backward<T>(separate_problem<T>(args, 6), out);
+}
+
+template <class T>
+void run_self_attention_grad(const KernelArgs& args) {
+  Tensor sums, delta;
+  auto part = [&](int64_t i) { return write_matrices<T>(args.output(), packed_part(args.output(), i)); };
+  const Gradients<T> out{dense_data<T>(args.input(1), sums),
+                         dense_data<T>(args.input(2), delta),
+                         read_matrices<T>(args.input(3), by_head),
+                         part(0),
+                         part(1),
+                         part(2)};
+  backward<T>(packed_problem<T>(args), out);
+}
+
+#define RILL_BY_DTYPE(name)                                                   \
+  void name##_tiles(const KernelArgs& args) {                                 \
+    if (args.input(0).dtype() == DType::f64) return run_##name<double>(args); \
+    run_##name<float>(args);                                                  \
+  }
+RILL_BY_DTYPE(attention)
+RILL_BY_DTYPE(attention_grad)
+RILL_BY_DTYPE(self_attention)
+RILL_BY_DTYPE(self_attention_grad)
+#undef RILL_BY_DTYPE
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rill
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rill::cpu {
+
+#define RILL_KERNEL(name)                          \
+  HWY_EXPORT(name##_tiles);                        \
+  void name(const KernelArgs& args) {              \
+    const DType d = args.input(0).dtype();         \
+    if (is_half(d)) through_f32(args, name);       \
+    else HWY_DYNAMIC_DISPATCH(name##_tiles)(args); \
+  }
+RILL_KERNEL(attention)
+RILL_KERNEL(attention_grad)
+RILL_KERNEL(self_attention)
+RILL_KERNEL(self_attention_grad)
+#undef RILL_KERNEL
+
+}  // namespace rill::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,145 @@
+// The small products and transpositions that attention is made of, over vector lanes. Read once per instruction set, as
+// devices/kernel/lanes.h says. Start at add_product.
+
+#if defined(RILL_DEVICES_CPU_ATTENTION_TILES_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RILL_DEVICES_CPU_ATTENTION_TILES_H_
+#undef RILL_DEVICES_CPU_ATTENTION_TILES_H_
+#else
+#define RILL_DEVICES_CPU_ATTENTION_TILES_H_
+#endif
+
+#include "rill/devices/cpu/rows/rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rill {
+namespace HWY_NAMESPACE {
+
+// Queries and keys of a tile.
+constexpr int64_t block_q = 32, block_k = 64;
+
+// --- Products of small matrices --------------------------------------------------------------------------------------
+
+// So many rows of two vectors each are summed in registers.
+constexpr int tile_rows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+
+// A matrix to take numbers from, one at a time.
+template <class T>
+struct Factor {
+  const T* data;
+  int64_t row, column;
+};
+
+template <int R, class T>
+HWY_NOINLINE void product_tile(int64_t depth, Factor<T> a, const T* b, int64_t b_row, T* c, int64_t c_row) {
+  using V = Lane<T>;
+  constexpr int64_t kL = int64_t(lanes<V>());
+  V sum[R][2];
+  RILL_UNROLL for (int r = 0; r < R; ++r) {
+    sum[r][0] = load<V>(c + r * c_row);
+    sum[r][1] = load<V>(c + r * c_row + kL);
+  }
+  for (int64_t i = 0; i < depth; ++i, b += b_row, a.data += a.column) {
+    const V left = load<V>(b), right = load<V>(b + kL);
+    RILL_UNROLL for (int r = 0; r < R; ++r) {
+      const V x(a.data[r * a.row]);
+      sum[r][0] = fma(x, left, sum[r][0]);
+      sum[r][1] = fma(x, right, sum[r][1]);
+    }
+  }
+  RILL_UNROLL for (int r = 0; r < R; ++r) {
+    store(sum[r][0], c + r * c_row);
+    store(sum[r][1], c + r * c_row + kL);
+  }
+}
+
+// C[rows, columns] += A[rows, depth] B[depth, columns]; `columns` is a multiple of block_q.
+template <class T>
+void add_product(int64_t rows, int64_t columns, int64_t depth, Factor<T> a, const T* b, int64_t b_row, T* c,
+                 int64_t c_row) {
+  constexpr int64_t kStep = 2 * int64_t(lanes<Lane<T>>());
+  static_assert(block_q % kStep == 0);
+  for (int64_t j = 0; j < columns; j += kStep) {
+    Factor<T> part = a;
+    int64_t i = 0;
+    auto run = [&]<int R>() HWY_ATTR {
+      for (; i + R <= rows; i += R, part.data += R * a.row)
+        product_tile<R>(depth, part, b + j, b_row, c + i * c_row + j, c_row);
+    };
+    run.template operator()<tile_rows>();
+    run.template operator()<4>();
+    run.template operator()<1>();
+  }
+}
+
+// --- Bringing numbers into place -------------------------------------------------------------------------------------
+
+constexpr int64_t padded(int64_t n) { return (n + block_q - 1) / block_q * block_q; }
+
+// to[c][r] = from[r][c] * factor[c * step], for `rows` x `columns` numbers of `from`.
+template <class T>
+HWY_NOINLINE void transpose(const T* from, int64_t from_row, int64_t rows, int64_t columns, T* to, int64_t to_row,
+                            const T* factor, int64_t step) {
+  int64_t whole = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (std::is_same_v<T, float>) {  // 4 x 4 numbers at a time, in registers
+    const hn::Full128<float> d;
+    const hn::Full128<double> pairs;
+    whole = columns / 4 * 4;
+    for (int64_t r = 0; r + 4 <= rows; r += 4)
+      for (int64_t c = 0; c < whole; c += 4) {
+        const T* x = from + r * from_row + c;
+        const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + from_row), r2 = hn::LoadU(d, x + 2 * from_row),
+                   r3 = hn::LoadU(d, x + 3 * from_row);
+        const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1)),
+                   b = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1)),
+                   e = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3)),
+                   f = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+        T* y = to + c * to_row + r;
+        const T* by = factor + c * step;
+        hn::StoreU(hn::Mul(hn::BitCast(d, hn::InterleaveLower(pairs, a, e)), hn::Set(d, by[0])), d, y);
+        hn::StoreU(hn::Mul(hn::BitCast(d, hn::InterleaveUpper(pairs, a, e)), hn::Set(d, by[step])), d, y + to_row);
+        hn::StoreU(hn::Mul(hn::BitCast(d, hn::InterleaveLower(pairs, b, f)), hn::Set(d, by[2 * step])), d,
+                   y + 2 * to_row);
+        hn::StoreU(hn::Mul(hn::BitCast(d, hn::InterleaveUpper(pairs, b, f)), hn::Set(d, by[3 * step])), d,
+                   y + 3 * to_row);
+      }
+  }
+#endif
+  const int64_t in_tiles = whole ? rows / 4 * 4 : 0;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = r < in_tiles ? whole : 0; c < columns; ++c)
+      to[c * to_row + r] = from[r * from_row + c] * factor[c * step];
+}
+
+// Queries (or their cotangents) into lanes: to[c][i] = from[i][c] * scale for `n` rows; the lanes past n are 0.
+template <class T>
+void transpose_in(const T* from, int64_t row, int64_t n, int64_t columns, T scale, T* to) {
+  if (n < block_q) std::fill(to, to + columns * block_q, T(0));
+  transpose(from, row, n, columns, to, block_q, &scale, 0);
+}
+
+// And back: to[i][c] = from[c][i] * factor[i] for `n` rows.
+template <class T>
+void transpose_out(const T* from, const T* factor, int64_t n, int64_t columns, T* to, int64_t row) {
+  transpose(from, block_q, columns, n, to, row, factor, 1);
+}
+
+// to[i][c] = from[i][c] * scale; the columns past `columns` are 0.
+template <class T>
+void copy_in(const T* from, int64_t row, int64_t n, int64_t columns, T scale, T* to) {
+  using V = Lane<T>;
+  constexpr int64_t kL = int64_t(lanes<V>());
+  const int64_t width = padded(columns);
+  for (int64_t i = 0; i < n; ++i, from += row, to += width) {
+    int64_t c = 0;
+    for (; c + kL <= columns; c += kL) store(load<V>(from + c) * V(scale), to + c);
+    for (; c < columns; ++c) to[c] = from[c] * scale;
+    std::fill(to + columns, to + width, T(0));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rill
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

@@ -1,0 +1,387 @@
+// layer_norm and batch_norm (training), and their gradients, in float and double. Rows are read into cache once; sums
+// over rows follow the tree of the reductions (row_sums.h), or are split into pieces that depend on the shape alone:
+// the number of threads changes no bit.
+//
+// With x's mean m and variance v over n numbers, r = 1/sqrt(v + epsilon) and h = (x - m) r:
+//   y  = h scale + offset
+//   dx = r (w - mean(w) - h mean(w h)) + dm/n + 2 dv (x - m)/n     where w = dy scale
+#include "rill/devices/kernel/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "rill/devices/cpu/rows/norm.cpp"
+#include <hwy/foreach_target.h>
+
+#include "rill/devices/cpu/reduce/row_sums.h"
+#include "rill/devices/cpu/rows/rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rill {
+namespace HWY_NAMESPACE {
+
+// How rows are split for sums over them: so many pieces, whatever the number of threads.
+struct Pieces {
+  int64_t rows, count;
+  Pieces(int64_t rows, int64_t row_size)
+      : rows(rows),
+        count(std::clamp<int64_t>(rows * row_size / 16384, 1, std::min<int64_t>(16, std::max<int64_t>(rows, 1)))) {}
+  int64_t begin(int64_t piece) const { return rows * piece / count; }
+};
+
+// to[j] = the pieces' partial[piece * stride + j], added up in order.
+template <class C>
+void add_pieces(const C* partial, int64_t pieces, int64_t stride, C* to, int64_t n) {
+  using V = Lane<C>;
+  row_each<V>(n, [&](int64_t j, size_t k) RILL_ROW {
+    V sum = load_k<V>(partial + j, k);
+    for (int64_t p = 1; p < pieces; ++p) sum = sum + load_k<V>(partial + p * stride + j, k);
+    store_k(sum, to + j, k);
+  });
+}
+
+template <class C>
+HWY_INLINE C reciprocal_deviation(C variance, double epsilon) {
+  return C(1) / sqrt(variance + C(epsilon));
+}
+
+// --- layer_norm ------------------------------------------------------------------------------------------------------
+
+template <class C>
+void layer_norm_rows(const KernelArgs& args) {
+  using V = Lane<C>;
+  const NormParams& params = args.attrs.as<NormParams>();
+  const int64_t n = args.input(1).size(), rows = args.output(1).size();
+  const C* scale = args.in_data<C>(1);
+  const C* offset = args.in_data<C>(2);
+  parallel_for(rows, row_grain(n), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const C* x = args.in_data<C>(0) + r * n;
+      C* y = args.out_data<C>(0) + r * n;
+      const C mean = C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(x + i, k); }) / C(n));
+      const V m(mean);
+      const C variance = C(row_sum<V>(n,
+                                      [&](int64_t i, size_t k) RILL_ROW {
+                                        const V d = load_k<V>(x + i, k) - m;
+                                        return d * d;
+                                      }) /
+                           C(n));
+      const V rstd(reciprocal_deviation(variance, params.epsilon));
+      row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW {
+        fetch_next_row(x + i, y + i, n);
+        const V h = (load_k<V>(x + i, k) - m) * rstd;
+        store_k(h * load_k<V>(scale + i, k) + load_k<V>(offset + i, k), y + i, k);
+      });
+      args.out_data<C>(1)[r] = mean;
+      args.out_data<C>(2)[r] = variance;
+    }
+  });
+}
+
+// One row's dx, and what it adds to the sums for scale and offset.
+template <class C>
+HWY_INLINE void layer_norm_grad_row(const KernelArgs& args, int64_t row, int64_t n, C* scale_sum, C* offset_sum) {
+  using V = Lane<C>;
+  const C* x = args.in_data<C>(0) + row * n;
+  const C* scale = args.in_data<C>(1);
+  const C* g = args.in_data<C>(4) + row * n;
+  C* dx = args.out_data<C>(0) + row * n;
+  const C rstd = reciprocal_deviation(args.in_data<C>(3)[row], args.attrs.as<NormParams>().epsilon);
+  const V m(args.in_data<C>(2)[row]), r(rstd);
+  const C w_mean =
+      C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(g + i, k) * load_k<V>(scale + i, k); }) /
+        C(n));
+  const C wh_mean = C(row_sum<V>(n,
+                                 [&](int64_t i, size_t k) RILL_ROW {
+                                   const V gi = load_k<V>(g + i, k), gh = gi * ((load_k<V>(x + i, k) - m) * r);
+                                   store_k(load_k<V>(scale_sum + i, k) + gh, scale_sum + i, k);
+                                   store_k(load_k<V>(offset_sum + i, k) + gi, offset_sum + i, k);
+                                   return gh * load_k<V>(scale + i, k);
+                                 }) /
+                      C(n));
+  const V slope(C(2) * args.in_data<C>(6)[row] / C(n) - rstd * rstd * wh_mean);
+  const V constant(args.in_data<C>(5)[row] / C(n) - rstd * w_mean);
+  row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW {
+    const V w = load_k<V>(g + i, k) * load_k<V>(scale + i, k);
+    store_k(w * r + (load_k<V>(x + i, k) - m) * slope + constant, dx + i, k);
+  });
+}
+
+template <class C>
+void layer_norm_grad_rows(const KernelArgs& args) {
+  const int64_t n = args.input(1).size(), rows = args.input(2).size();
+  C* const sums[] = {args.out_data<C>(1), args.out_data<C>(2)};
+  const auto add = [&](int64_t begin, int64_t end, const cpu::RowSums<C>& to) {
+    for (int64_t r = begin; r < end; ++r) layer_norm_grad_row(args, r, n, to.at(0, r - begin), to.at(1, r - begin));
+  };
+  cpu::sum_rows(rows, n, 2, row_grain(n), sums, add);
+}
+
+// --- batch_norm, channels last: x is [rows, channels] ----------------------------------------------------------------
+
+// Mean and sum of squared deviations of each channel over some rows; merged as Chan, Golub and LeVeque do ("Updating
+// Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
+template <class C>
+struct Moments {
+  double count = 0;
+  C* mean;
+  C* squares;
+
+  void merge(double n, const C* other_mean, const C* other_squares, int64_t channels) {
+    using V = Lane<C>;
+    const V to_mean(C(n / (count + n))), to_squares(C(count * n / (count + n)));
+    row_each<V>(channels, [&](int64_t j, size_t k) RILL_ROW {
+      const V old = load_k<V>(mean + j, k), delta = load_k<V>(other_mean + j, k) - old;
+      store_k(old + delta * to_mean, mean + j, k);
+      store_k(load_k<V>(squares + j, k) + (load_k<V>(other_squares + j, k) + delta * delta * to_squares), squares + j,
+              k);
+    });
+    count += n;
+  }
+};
+
+// The moments of rows [begin, end), in blocks that stay in the first-level cache while they are read twice.
+template <class C>
+void column_moments(const C* x, int64_t begin, int64_t end, int64_t channels, Moments<C>& result) {
+  using V = Lane<C>;
+  std::vector<C> block(size_t(2 * channels));
+  const int64_t step = std::max<int64_t>(1, 4096 / channels);
+  for (int64_t b = begin; b < end; b += step) {
+    const int64_t rows = std::min(step, end - b);
+    const C* first = x + b * channels;
+    const V n{C(rows)};
+    row_each<V>(channels, [&](int64_t j, size_t k) RILL_ROW {
+      V sum(C(0)), squares(C(0));
+      for (int64_t r = 0; r < rows; ++r) sum = sum + load_k<V>(first + r * channels + j, k);
+      const V mean = sum / n;
+      for (int64_t r = 0; r < rows; ++r) {
+        const V d = load_k<V>(first + r * channels + j, k) - mean;
+        squares = squares + d * d;
+      }
+      store_k(mean, block.data() + j, k);
+      store_k(squares, block.data() + channels + j, k);
+    });
+    result.merge(double(rows), block.data(), block.data() + channels, channels);
+  }
+}
+
+template <class C>
+void batch_norm_columns(const KernelArgs& args, int64_t rows, int64_t channels) {
+  using V = Lane<C>;
+  const C* x = args.in_data<C>(0);
+  C* mean = args.out_data<C>(1);
+  C* variance = args.out_data<C>(2);
+  const Pieces pieces(rows, channels);
+  std::vector<C> partial(size_t(pieces.count * 2 * channels), C(0));
+  parallel_for(pieces.count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      C* own = partial.data() + p * 2 * channels;
+      Moments<C> moments{0, own, own + channels};
+      column_moments(x, pieces.begin(p), pieces.begin(p + 1), channels, moments);
+    }
+  });
+  std::fill(mean, mean + channels, C(0));
+  std::fill(variance, variance + channels, C(0));
+  Moments<C> all{0, mean, variance};
+  for (int64_t p = 0; p < pieces.count; ++p) {
+    const C* own = partial.data() + p * 2 * channels;
+    all.merge(double(pieces.begin(p + 1) - pieces.begin(p)), own, own + channels, channels);
+  }
+  std::vector<C> factor(static_cast<size_t>(channels));
+  for (int64_t c = 0; c < channels; ++c) {
+    variance[c] /= C(rows);
+    factor[size_t(c)] = args.in_data<C>(1)[c] * reciprocal_deviation(variance[c], args.attrs.as<NormParams>().epsilon);
+  }
+  parallel_for(rows, row_grain(channels), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const C* from = x + r * channels;
+      C* to = args.out_data<C>(0) + r * channels;
+      row_each<V>(channels, [&](int64_t j, size_t k) RILL_ROW {
+        const V d = load_k<V>(from + j, k) - load_k<V>(mean + j, k);
+        store_k(d * load_k<V>(factor.data() + j, k) + load_k<V>(args.in_data<C>(2) + j, k), to + j, k);
+      });
+    }
+  });
+}
+
+// dx = g * factor + (x - mean) * slope + constant, channel by channel; made from the sums of g and g (x - mean).
+template <class C>
+struct ChannelGradient {
+  C factor, slope, constant;
+
+  // Writes the gradients of scale and offset as well.
+  ChannelGradient(const KernelArgs& args, int64_t c, C sum_g, C sum_gd, double n) {
+    const C scale = args.in_data<C>(1)[c];
+    const C r = reciprocal_deviation(args.in_data<C>(3)[c], args.attrs.as<NormParams>().epsilon);
+    args.out_data<C>(1)[c] = sum_gd * r;
+    args.out_data<C>(2)[c] = sum_g;
+    factor = scale * r;
+    slope = C(2) * args.in_data<C>(6)[c] / C(n) - factor * r * r * (sum_gd / C(n));
+    constant = args.in_data<C>(5)[c] / C(n) - factor * (sum_g / C(n));
+  }
+};
+
+template <class C>
+void batch_norm_grad_columns(const KernelArgs& args, int64_t rows, int64_t channels) {
+  using V = Lane<C>;
+  const C* x = args.in_data<C>(0);
+  const C* mean = args.in_data<C>(2);
+  const C* g = args.in_data<C>(4);
+  const Pieces pieces(rows, channels);
+  std::vector<C> sums(size_t(pieces.count * 2 * channels), C(0));
+  parallel_for(pieces.count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      C* own = sums.data() + p * 2 * channels;
+      row_each<V>(channels, [&](int64_t j, size_t k) RILL_ROW {
+        const V m = load_k<V>(mean + j, k);
+        V sum_g(C(0)), sum_gd(C(0));
+        for (int64_t r = pieces.begin(p); r < pieces.begin(p + 1); ++r) {
+          const V gi = load_k<V>(g + r * channels + j, k);
+          sum_g = sum_g + gi;
+          sum_gd = sum_gd + gi * (load_k<V>(x + r * channels + j, k) - m);
+        }
+        store_k(sum_g, own + j, k);
+        store_k(sum_gd, own + channels + j, k);
+      });
+    }
+  });
+  std::vector<C> total(size_t(2 * channels)), factor(static_cast<size_t>(channels)), slope(factor), constant(factor);
+  add_pieces(sums.data(), pieces.count, 2 * channels, total.data(), 2 * channels);
+  for (int64_t c = 0; c < channels; ++c) {
+    const ChannelGradient<C> to(args, c, total[size_t(c)], total[size_t(channels + c)], double(rows));
+    factor[size_t(c)] = to.factor, slope[size_t(c)] = to.slope, constant[size_t(c)] = to.constant;
+  }
+  parallel_for(rows, row_grain(channels), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t at = r * channels;
+      row_each<V>(channels, [&](int64_t j, size_t k) RILL_ROW {
+        const V d = load_k<V>(x + at + j, k) - load_k<V>(mean + j, k);
+        store_k(load_k<V>(g + at + j, k) * load_k<V>(factor.data() + j, k) + d * load_k<V>(slope.data() + j, k) +
+                    load_k<V>(constant.data() + j, k),
+                args.out_data<C>(0) + at + j, k);
+      });
+    }
+  });
+}
+
+// --- batch_norm, another axis: x is [outer, channels, inner] ---------------------------------------------------------
+
+// f(pointer offset) for each run of numbers of one channel.
+template <class F>
+HWY_INLINE void each_run(const AxisView& view, int64_t channel, F f) {
+  for (int64_t o = 0; o < view.outer; ++o) f((o * view.size + channel) * view.inner);
+}
+
+template <class C>
+void batch_norm_planes(const KernelArgs& args, const AxisView& view) {
+  using V = Lane<C>;
+  const double n = double(view.outer * view.inner);
+  parallel_for(view.size, row_grain(view.outer * view.inner), [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      const C* x = args.in_data<C>(0);
+      C* y = args.out_data<C>(0);
+      double sum = 0, squares = 0;
+      each_run(view, c, [&](int64_t at) RILL_ROW {
+        sum += row_sum<V>(view.inner, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(x + at + i, k); });
+      });
+      const C mean = C(sum / n);
+      const V m(mean);
+      each_run(view, c, [&](int64_t at) RILL_ROW {
+        squares += row_sum<V>(view.inner, [&](int64_t i, size_t k) RILL_ROW {
+          const V d = load_k<V>(x + at + i, k) - m;
+          return d * d;
+        });
+      });
+      const C variance = C(squares / n);
+      const V factor(args.in_data<C>(1)[c] * reciprocal_deviation(variance, args.attrs.as<NormParams>().epsilon));
+      const V offset(args.in_data<C>(2)[c]);
+      each_run(view, c, [&](int64_t at) RILL_ROW {
+        row_each<V>(view.inner, [&](int64_t i, size_t k) RILL_ROW {
+          store_k((load_k<V>(x + at + i, k) - m) * factor + offset, y + at + i, k);
+        });
+      });
+      args.out_data<C>(1)[c] = mean;
+      args.out_data<C>(2)[c] = variance;
+    }
+  });
+}
+
+template <class C>
+void batch_norm_grad_planes(const KernelArgs& args, const AxisView& view) {
+  using V = Lane<C>;
+  const double n = double(view.outer * view.inner);
+  parallel_for(view.size, row_grain(view.outer * view.inner), [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      const C* x = args.in_data<C>(0);
+      const C* g = args.in_data<C>(4);
+      const V m(args.in_data<C>(2)[c]);
+      double sum_g = 0, sum_gd = 0;
+      each_run(view, c, [&](int64_t at) RILL_ROW {
+        sum_g += row_sum<V>(view.inner, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(g + at + i, k); });
+        sum_gd += row_sum<V>(view.inner, [&](int64_t i, size_t k) RILL_ROW {
+          return load_k<V>(g + at + i, k) * (load_k<V>(x + at + i, k) - m);
+        });
+      });
+      const ChannelGradient<C> to(args, c, C(sum_g), C(sum_gd), n);
+      const V factor(to.factor), slope(to.slope), constant(to.constant);
+      each_run(view, c, [&](int64_t at) RILL_ROW {
+        row_each<V>(view.inner, [&](int64_t i, size_t k) RILL_ROW {
+          const V d = load_k<V>(x + at + i, k) - m;
+          store_k(load_k<V>(g + at + i, k) * factor + d * slope + constant, args.out_data<C>(0) + at + i, k);
+        });
+      });
+    }
+  });
+}
+
+// --- For each dtype --------------------------------------------------------------------------------------------------
+
+void layer_norm_any(const KernelArgs& args) {
+  if (args.input(0).dtype() == DType::f64) layer_norm_rows<double>(args);
+  else layer_norm_rows<float>(args);
+}
+void layer_norm_grad_any(const KernelArgs& args) {
+  if (args.input(0).dtype() == DType::f64) layer_norm_grad_rows<double>(args);
+  else layer_norm_grad_rows<float>(args);
+}
+
+template <class C>
+void batch_norm_of(const KernelArgs& args) {
+  const AxisView view(args.input(0).shape(), args.attrs.as<NormParams>().axis);
+  if (view.size == 0) return;
+  if (view.inner == 1) batch_norm_columns<C>(args, view.outer, view.size);
+  else batch_norm_planes<C>(args, view);
+}
+template <class C>
+void batch_norm_grad_of(const KernelArgs& args) {
+  const AxisView view(args.input(0).shape(), args.attrs.as<NormParams>().axis);
+  if (view.size == 0) return;
+  if (view.inner == 1) batch_norm_grad_columns<C>(args, view.outer, view.size);
+  else batch_norm_grad_planes<C>(args, view);
+}
+void batch_norm_any(const KernelArgs& args) {
+  if (args.input(0).dtype() == DType::f64) batch_norm_of<double>(args);
+  else batch_norm_of<float>(args);
+}
+void batch_norm_grad_any(const KernelArgs& args) {
+  if (args.input(0).dtype() == DType::f64) batch_norm_grad_of<double>(args);
+  else batch_norm_grad_of<float>(args);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rill
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rill::cpu {
+
+HWY_EXPORT(layer_norm_any);
+HWY_EXPORT(layer_norm_grad_any);
+HWY_EXPORT(batch_norm_any);
+HWY_EXPORT(batch_norm_grad_any);
+
+void layer_norm(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(layer_norm_any)(args); }
+void layer_norm_grad(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(layer_norm_grad_any)(args); }
+void batch_norm(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(batch_norm_any)(args); }
+void batch_norm_grad(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(batch_norm_grad_any)(args); }
+
+}  // namespace rill::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,211 @@
+// Loops over one row of numbers with vector lanes: the tools of the kernels that normalise rows (softmax.cpp, norm.cpp,
+// losses.cpp). Sums follow one tree, fixed by the row's length alone: neither the number of threads nor the instruction
+// set changes a bit. Read once per instruction set, as devices/kernel/lanes.h says. Start at row_sum.
+
+#if defined(RILL_DEVICES_CPU_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RILL_DEVICES_CPU_ROWS_H_
+#undef RILL_DEVICES_CPU_ROWS_H_
+#else
+#define RILL_DEVICES_CPU_ROWS_H_
+#endif
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "rill/devices/cpu/unroll.h"
+#include "rill/devices/kernel/math/math.h"
+#include "rill/devices/params/nn_params.h"
+#include "rill/devices/threads.h"
+
+// A lambda whose body is vector code: f(i, k) handles the k <= lanes numbers from i on.
+#undef RILL_ROW
+#define RILL_ROW HWY_ATTR __attribute__((always_inline))
+
+HWY_BEFORE_NAMESPACE();
+namespace rill {
+namespace HWY_NAMESPACE {
+
+// The first k lanes, read or written; all of them when k is the constant lanes<V>().
+template <class V>
+HWY_INLINE V load_k(const scalar_t<V>* p, size_t k) {
+  return k == lanes<V>() ? load<V>(p) : load_n<V>(p, k);
+}
+template <class V>
+HWY_INLINE void store_k(V v, scalar_t<V>* p, size_t k) {
+  if (k == lanes<V>()) store(v, p);
+  else store_n(v, p, k);
+}
+// Asks for the line of the next row, of what is read and of what is written: while a pass computes, memory is idle, and
+// the next row's first pass would wait for it. Processors do not look that far ahead by themselves.
+template <class C>
+HWY_INLINE void fetch_next_row(const C* read, C* write, int64_t n) {
+  __builtin_prefetch(read + n, 0, 3);
+#if HWY_ARCH_X86  // of which compilers make a request to read, where they are not told that there is an other one
+  asm volatile("prefetchw %0" : : "m"(write[n]));
+#else
+  __builtin_prefetch(write + n, 1, 3);
+#endif
+}
+// v in the first k lanes, `other` in the rest.
+template <class T>
+HWY_INLINE Lane<T> first_k(Lane<T> v, size_t k, Lane<T> other) {
+  return Lane<T>(hn::IfThenElse(hn::FirstN(typename Lane<T>::Tag(), k), v.raw, other.raw));
+}
+
+// f(i, k) for the whole row.
+template <class V, class F>
+HWY_INLINE void row_each(int64_t n, F f) {
+  constexpr int64_t kL = int64_t(lanes<V>());
+  int64_t i = 0;
+  for (; i + kL <= n; i += kL) f(i, size_t(kL));
+  if (i < n) f(i, size_t(n - i));
+}
+
+// The sums of rows follow the tree of the reductions (reduce_tree.h, with k = 1), as kernels do (devices/kernel/ir.h):
+// 32 lanes, blocks of 1024 numbers, folded in pairs; so a row kernel that is recorded and compiled gives the same bits.
+inline constexpr size_t sum_lanes = 32;
+inline constexpr int64_t sum_block = 1024;
+
+template <class V>
+struct LaneSums {
+  using C = scalar_t<V>;
+  static constexpr size_t kL = lanes<V>(), kN = sum_lanes / kL;
+  V acc[kN];
+
+  HWY_INLINE LaneSums() { RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = V(C(0)); }
+  HWY_INLINE void save(C* to) const { RILL_UNROLL for (size_t j = 0; j < kN; ++j) store(acc[j], to + j * kL); }
+  // The sums at `from`, of what stands before, and these.
+  HWY_INLINE void add(const C* from) {
+    RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = rill::HWY_NAMESPACE::load<V>(from + j * kL) + acc[j];
+  }
+  HWY_INLINE void load(const C* from) {
+    RILL_UNROLL for (size_t j = 0; j < kN; ++j) acc[j] = rill::HWY_NAMESPACE::load<V>(from + j * kL);
+  }
+  // Pairs of lanes half the width apart, until one is left.
+  HWY_INLINE C total() const {
+    HWY_ALIGN C sums[sum_lanes];
+    save(sums);
+    for (size_t width = sum_lanes / 2; width; width /= 2)
+      for (size_t j = 0; j < width; ++j) sums[j] += sums[j + width];
+    return sums[0];
+  }
+};
+
+// The lanes' sums of f(i, k)'s first k lanes over [begin, end), a block of the row.
+template <class V, class F>
+HWY_INLINE LaneSums<V> block_sums(int64_t begin, int64_t end, F f) {
+  using Sums = LaneSums<V>;
+  constexpr int64_t kL = int64_t(Sums::kL), kStep = int64_t(sum_lanes);
+  Sums sums;
+  int64_t i = begin;
+  for (; i + kStep <= end; i += kStep) {
+    RILL_UNROLL for (size_t j = 0; j < Sums::kN; ++j) {
+      sums.acc[j] = sums.acc[j] + f(i + int64_t(j) * kL, size_t(kL));
+    }
+  }
+  for (size_t j = 0; i < end; ++j, i += kL) {
+    const size_t k = size_t(std::min(kL, end - i));
+    sums.acc[j] = sums.acc[j] + first_k(f(i, k), k, V(scalar_t<V>(0)));
+  }
+  return sums;
+}
+
+// The sum of f(i, k)'s first k lanes over the row.
+template <class V, class F>
+HWY_INLINE scalar_t<V> row_sum(int64_t n, F f) {
+  using C = scalar_t<V>;
+  LaneSums<V> sums = block_sums<V>(0, std::min(n, sum_block), f);
+  if (n <= sum_block) return sums.total();
+  HWY_ALIGN C stack[48][sum_lanes];  // of blocks, and of pairs of blocks
+  int depth = 0;
+  for (int64_t block = 0, begin = 0; begin < n; ++block, begin += sum_block) {
+    if (block > 0) sums = block_sums<V>(begin, std::min(n, begin + sum_block), f);
+    for (int64_t done = block + 1; done % 2 == 0; done /= 2) sums.add(stack[--depth]);
+    sums.save(stack[depth++]);
+  }
+  sums.load(stack[--depth]);
+  while (depth > 0) sums.add(stack[--depth]);
+  return sums.total();
+}
+
+// The largest number of the row; -inf where it is empty. NaN may or may not show: what is computed with it does.
+template <class V>
+HWY_INLINE scalar_t<V> row_max(const scalar_t<V>* x, int64_t n) {
+  using C = scalar_t<V>;
+  constexpr size_t kL = lanes<V>(), kN = 4;
+  const auto larger = [](V a, V b) HWY_ATTR { return V(hn::Max(a.raw, b.raw)); };
+  const V lowest(-std::numeric_limits<C>::infinity());
+  V top[kN] = {lowest, lowest, lowest, lowest};
+  int64_t i = 0;
+  for (; i + int64_t(kN * kL) <= n; i += int64_t(kN * kL)) {
+    RILL_UNROLL for (size_t j = 0; j < kN; ++j) top[j] = larger(top[j], load<V>(x + i + int64_t(j * kL)));
+  }
+  for (; i < n; i += int64_t(kL)) {
+    const size_t k = std::min(kL, size_t(n - i));
+    top[0] = larger(top[0], first_k(load_n<V>(x + i, k), k, lowest));
+  }
+  HWY_ALIGN C lane[kL];
+  store(larger(larger(top[0], top[1]), larger(top[2], top[3])), lane);
+  C m = lane[0];
+  for (size_t j = 1; j < kL; ++j) m = max(m, lane[j]);
+  return m;
+}
+
+// Rows of a dense tensor along one axis, as numbers of type C: in place where they lie so already, else copied out.
+template <class T, class C>
+class RowReader {
+ public:
+  RowReader(const T* data, const AxisView& view) : data_(data), view_(view) {
+    if (!direct()) scratch_.resize(size_t(view.size));
+  }
+  const C* operator()(int64_t row) {
+    if constexpr (std::is_same_v<T, C>) {
+      if (direct()) return data_ + row * view_.size;
+    }
+    const T* from = data_ + row / view_.inner * view_.size * view_.inner + row % view_.inner;
+    for (int64_t i = 0; i < view_.size; ++i) scratch_[size_t(i)] = C(from[i * view_.inner]);
+    return scratch_.data();
+  }
+
+ private:
+  bool direct() const { return std::is_same_v<T, C> && view_.inner == 1; }
+  const T* data_;
+  AxisView view_;
+  std::vector<C> scratch_;
+};
+
+template <class T, class C>
+class RowWriter {
+ public:
+  RowWriter(T* data, const AxisView& view) : data_(data), view_(view) {
+    if (!direct()) scratch_.resize(size_t(view.size));
+  }
+  // Where to put row `row`; flush(row) afterwards.
+  C* operator()(int64_t row) {
+    if constexpr (std::is_same_v<T, C>) {
+      if (direct()) return data_ + row * view_.size;
+    }
+    return scratch_.data();
+  }
+  void flush(int64_t row) {
+    if (direct()) return;
+    T* to = data_ + row / view_.inner * view_.size * view_.inner + row % view_.inner;
+    for (int64_t i = 0; i < view_.size; ++i) to[i * view_.inner] = T(scratch_[size_t(i)]);
+  }
+
+ private:
+  bool direct() const { return std::is_same_v<T, C> && view_.inner == 1; }
+  T* data_;
+  AxisView view_;
+  std::vector<C> scratch_;
+};
+
+// Rows a thread takes at least, so that a piece of work is worth handing over.
+inline int64_t row_grain(int64_t row_size) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, row_size)); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rill
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

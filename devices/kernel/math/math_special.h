@@ -1,0 +1,148 @@
+// Error functions and gamma functions: erf erfc erfinv, lgamma digamma. Part of math.h.
+//
+// erfc x = e^(-x^2) E(x) for x >= 0, where E(x) (1 + 2x) is smooth in t = (x - k)/(x + k): the form of Shepherd &
+// Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", Math. Comp. 36 (1981), with minimax coefficients
+// (Remez; relative error 2^-25 and 2^-55) and k = 2 and 3.5.
+
+#if defined(RILL_DEVICES_KERNEL_MATH_SPECIAL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RILL_DEVICES_KERNEL_MATH_SPECIAL_H_
+#undef RILL_DEVICES_KERNEL_MATH_SPECIAL_H_
+#else
+#define RILL_DEVICES_KERNEL_MATH_SPECIAL_H_
+#endif
+
+#include "rill/devices/kernel/math/math_exp.h"
+#include "rill/devices/kernel/math/math_log.h"
+#include "rill/devices/kernel/math/math_scalar.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rill {
+namespace HWY_NAMESPACE {
+
+// erfc(a) for a >= 0 or NaN.
+template <class V>
+HWY_INLINE V erfc_kernel(V a) {
+  a = clamp(a, V(0), V(F64<V> ? 28 : 10.6));  // 0 above
+  const V s = a * a;
+  const auto e = exp_parts<false>(-s);
+  const V p = fma(-fma(a, a, -s), V(1) + e.p, e.p);  // 1 + p is e^(-a^2) without the rounding of s
+  constexpr double k = F64<V> ? 3.5 : 2;
+  const V t = (a - V(k)) / (a + V(k));
+  V c;
+  if constexpr (F64<V>) {
+    c = polynomial(t, 2.7158653381838712e-9, 1.1168960713356138e-8, -8.3778632842325976e-9, -9.558010930253727e-8,
+                   4.835740026139527e-9, 6.0381223198976387e-7, -5.4554441569083524e-8, -3.817309792446105e-6,
+                   2.333505653437392e-6, 2.42623687570207e-5, -4.2783922650827749e-5, -1.2151286614534979e-4,
+                   5.6438477464846909e-4, -3.0226779153210619e-4, -4.2150199554159976e-3, 1.9099330932523428e-2,
+                   -4.8823325824126622e-2, 8.7983153825483149e-2, -1.1508959816034869e-1, 9.7519095153241156e-2,
+                   -1.0555596332215695e-2, -1.4000918013761929e-1, 1.2423492448711544);
+  } else {
+    c = polynomial(t, -4.31411463e-4, -1.26731663e-3, 1.34292885e-3, 8.67048651e-3, -8.07041209e-3, -5.42172231e-2,
+                   1.64057255e-1, -1.66030049e-1, -9.27641168e-2, 1.27697837);
+  }
+  const V y = c / fma(a, V(2), V(1));
+  return scale(fma(y, p, y), e.whole);
+}
+
+// x (1 + tanh(v/2)) / 2 as x / (1 + e^-v), v = 2 sqrt(2/pi) (x + 0.044715 x^3): fewer steps, and none of the
+// cancellation in 1 + tanh. All x; far below 0 the numerator is bounded, which keeps infinity / infinity out.
+template <class V>
+constexpr auto kGeluLinear = scalar_t<V>(1.5957691216057307117597842397375274738);  // of v: 2 sqrt(2/pi)
+template <class V>
+constexpr auto kGeluCubic = scalar_t<V>(0.0713548162726002487763387522798635);  // that times 0.044715
+
+template <Floating V>
+HWY_INLINE V gelu(V x) {
+  const V a = clamp(x, V(scalar_t<V>(F64<V> ? -32 : -16)), V(kInfinity<V>));
+  return a / (V(1) + exp(a * fma(a * a, V(-kGeluCubic<V>), V(-kGeluLinear<V>))));
+}
+
+// The derivative of gelu: s + x v' s (1 - s) with s = 1 / (1 + e) and 1 - s = e s, e = e^-v. All x; beyond the bounds
+// it is 0 or 1, and e is finite within them.
+template <Floating V>
+HWY_INLINE V gelu_slope(V x) {
+  constexpr auto bound = scalar_t<V>(F64<V> ? 21 : 10);
+  const V a = clamp(x, V(-bound), V(bound)), q = a * a;
+  const V e = exp(a * fma(q, V(-kGeluCubic<V>), V(-kGeluLinear<V>))), s = V(1) / (V(1) + e);
+  return fma(a * fma(q, V(3 * kGeluCubic<V>), V(kGeluLinear<V>)), (e * s) * s, s);
+}
+
+// erf(a) where it is small, 0 <= a < 0.9 in float32 and 1 in float64: a + a P(a^2), minimax, relative error 2^-30 and
+// 2^-56.
+template <class V>
+HWY_INLINE V erf_kernel(V a) {
+  const V z = a * a;
+  V p;
+  if constexpr (F64<V>) {
+    p = polynomial(z, -7.7809590732680435e-10, 1.3711842704723686e-8, -1.6206530730931339e-7, 1.6447162703521237e-6,
+                   -1.4924715108186029e-5, 1.2055293741906236e-4, -8.5483259356786048e-4, 5.2239776062762318e-3,
+                   -2.686617064313538e-2, 1.1283791670944386e-1, -3.7612638903183526e-1, 1.2837916709551256e-1);
+  } else {
+    p = polynomial(z, 8.18443077e-5, -8.08797951e-4, 5.19509334e-3, -2.6856482e-2, 1.12836324e-1, -3.76126289e-1,
+                   1.28379166e-1);
+  }
+  return fma(a, p, a);
+}
+
+// Error function. All x. Above erf_kernel's range: float32 1 - e^-Q(x), Q = -log erfc, which is smooth (minimax, 2^-29;
+// the form of N. Juffa's published erff); float64 1 - erfc.
+template <F32 V>
+HWY_INLINE V erf(V x) {
+  const V a = clamp(abs(x), V(0), V(4));
+  const V q = polynomial(a, -1.9821983e-4, 3.06549226e-3, -2.23152265e-2, 1.04113705e-1, 6.36976063e-1, 1.12779725,
+                         1.66449041e-4);
+  const auto e = exp_parts<false>(-q);
+  const V s = power_of_two<V>(e.n, 0);
+  return copysign(select(a < V(0.9), erf_kernel(a), V(1) - fma(s, e.p, s)), x);
+}
+template <F64 V>
+HWY_INLINE V erf(V x) {
+  const V a = abs(x);
+  return copysign(select(a < V(1), erf_kernel(a), V(1) - erfc_kernel(a)), x);
+}
+
+// 1 - erf x. All x. Near 0, where erfc_kernel is at its worst, that is how it is computed.
+template <Floating V>
+HWY_INLINE V erfc(V x) {
+  const V a = abs(x);
+  const V y = select(a < V(0.5), V(1) - erf_kernel(a), erfc_kernel(a));
+  return select(x < V(0), V(2) - y, y);
+}
+
+// Inverse of erf. Infinity at +-1, NaN beyond. float32: x P(w), w = -log(1 - x^2), in w below 5 and in its square root
+// above, the split of M. Giles, "Approximating the erfinv function" (2012), with minimax coefficients (2^-23). float64:
+// lane by lane.
+template <F32 V>
+HWY_INLINE V erfinv(V x) {
+  const V w = -log(fma(-x, x, V(1)));
+  const V u = w - V(2.5);
+  const V v = sqrt(w) - V(3);
+  const V central = polynomial(u, 2.85365509e-8, 3.43722434e-7, -3.52887378e-6, -4.39672203e-6, 2.18602203e-4,
+                               -1.2537078e-3, -4.17770771e-3, 2.46640727e-1, 1.50140941);
+  const V tail = polynomial(v, -1.42770441e-4, 7.1474482e-5, 1.26694178e-3, -3.64482938e-3, 5.77802863e-3,
+                            -7.62948021e-3, 9.43298824e-3, 1.00167441, 2.83297706);
+  const V y = x * select(w < V(5), central, tail);
+  return select(abs(x) == V(1), copysign(V(kInfinity<V>), x), y);
+}
+template <F64 V>
+HWY_INLINE V erfinv(V x) {
+  return patch(x == x, x, scalar_math::ErfInv(), x);
+}
+
+// log |gamma(x)|, lane by lane. Infinity at 0, -1, -2, ...
+template <Floating V>
+HWY_INLINE V lgamma(V x) {
+  return patch(x == x, x, scalar_math::Lgamma(), x);
+}
+
+// The logarithmic derivative of gamma, lane by lane. NaN at -1, -2, ..., -infinity at +0 and infinity at -0.
+template <Floating V>
+HWY_INLINE V digamma(V x) {
+  return patch(x == x, x, scalar_math::Digamma(), x);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rill
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

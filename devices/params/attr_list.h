@@ -1,0 +1,18 @@
+// Attributes as a list of names and values, for those who write them somewhere: exports, messages, hashes.
+#pragma once
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "rill/devices/params/attrs.h"
+
+namespace rill {
+
+using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Dims>;
+using AttrList = std::vector<std::pair<std::string, AttrValue>>;
+
+// The fields by name; empty where the op has none.
+AttrList list_of(const AttrsView& a);
+
+}  // namespace rill

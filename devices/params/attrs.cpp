@@ -1,0 +1,90 @@
+// Hashing, comparing and printing attributes, all from their one field list.
+#include "rill/devices/params/attrs.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <functional>
+
+#include "rill/devices/params/attr_list.h"
+
+namespace rill {
+
+namespace {
+// Floats compare and hash by their bits, so that -0.0 and NaN constants stay apart from 0.0 and equal to themselves.
+bool same(const AttrValue& a, const AttrValue& b) {
+  if (a.index() != b.index()) return false;
+  if (const double* x = std::get_if<double>(&a)) return std::memcmp(x, &std::get<double>(b), sizeof *x) == 0;
+  return a == b;
+}
+size_t mix(size_t h, size_t v) { return (h ^ v) * 0x9e3779b97f4a7c15u + (h >> 29); }
+size_t hash_value(const AttrValue& v) {
+  return std::visit(
+      [](const auto& x) -> size_t {
+        using X = std::remove_cvref_t<decltype(x)>;
+        if constexpr (std::is_same_v<X, Dims>) {
+          size_t h = x.size();
+          for (int64_t d : x) h = mix(h, size_t(d));
+          return h;
+        } else if constexpr (std::is_same_v<X, double>) {
+          size_t bits;
+          std::memcpy(&bits, &x, sizeof bits);
+          return bits;
+        } else if constexpr (std::is_same_v<X, std::string>) {
+          return std::hash<std::string>()(x);
+        } else {
+          return size_t(x);
+        }
+      },
+      v);
+}
+std::string print(const AttrValue& v) {
+  return std::visit(
+      [](const auto& x) -> std::string {
+        using X = std::remove_cvref_t<decltype(x)>;
+        if constexpr (std::is_same_v<X, Dims>) return to_string(Shape(x));
+        else if constexpr (std::is_same_v<X, DType>) return std::string(name(x));
+        else return fmt::format("{}", x);
+      },
+      v);
+}
+}  // namespace
+
+AttrList list_of(const AttrsView& a) {
+  class Collect final : public AttrVisitor {
+   public:
+    void field(const char* name, bool v) override { list.emplace_back(name, v); }
+    void field(const char* name, int64_t v) override { list.emplace_back(name, v); }
+    void field(const char* name, double v) override { list.emplace_back(name, v); }
+    void field(const char* name, std::string_view v) override { list.emplace_back(name, std::string(v)); }
+    void field(const char* name, DType v) override { list.emplace_back(name, v); }
+    void field(const char* name, const Dims& v) override { list.emplace_back(name, v); }
+    AttrList list;
+  } collect;
+  a.visit(collect);
+  return std::move(collect.list);
+}
+
+bool operator==(const AttrsView& a, const AttrsView& b) {
+  if (a.type != b.type) return false;
+  if (a.data == b.data) return true;
+  AttrList x = list_of(a), y = list_of(b);
+  if (x.size() != y.size()) return false;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (!same(x[i].second, y[i].second)) return false;
+  return true;
+}
+
+size_t hash(const AttrsView& a) {
+  size_t h = 0;
+  for (const auto& [key, value] : list_of(a)) h = mix(h, hash_value(value));
+  return h;
+}
+
+std::string to_string(const AttrsView& a) {
+  std::string out;
+  for (const auto& [key, value] : list_of(a)) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", key, print(value));
+  return out;
+}
+
+}  // namespace rill

@@ -1,0 +1,28 @@
+// What a library kernel does to its result before storing it: elementwise steps with one more operand each, as the
+// graph pass trace/fusion/epilogues.h finds them behind a product of matrices or a convolution.
+#pragma once
+#include <span>
+
+#include "rill/devices/kernel.h"
+
+namespace rill {
+
+struct TailStep {
+  // With x the result so far and t the operand: x + t, x - t, t - x, x t. Each rounds once, as the ops of these names
+  // do, so that a tail gives the bits of the ops run one after another.
+  enum class Kind : uint8_t { add, subtract, subtract_from, multiply };
+  // How the operand lies: one number; a number for each of the result's last axes' elements (a bias); the result's
+  // shape; the result's shape and memory, which is then written over.
+  enum class Spread : uint8_t { scalar, row, full, own };
+  Kind kind = Kind::add;
+  Spread spread = Spread::full;
+};
+
+namespace cpu {
+// dot_general and conv of the first two operands, then `steps` with the operands after those. False, and nothing is
+// done, where the library has no such kernel or would sum in another order than without the tail.
+bool dot_general_with_tail(const KernelArgs& args, std::span<const TailStep> steps);
+bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps);
+}  // namespace cpu
+
+}  // namespace rill

@@ -1,0 +1,23 @@
+// Attributes of the elementwise ops that have any.
+#pragma once
+#include "rill/devices/params/attrs.h"
+
+namespace rill {
+
+struct CastAttrs {
+  DType dtype = DType::f32;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("dtype", s.dtype);
+  }
+};
+
+struct TransferAttrs {
+  std::string device;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("device", s.device);
+  }
+};
+
+}  // namespace rill

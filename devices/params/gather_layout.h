@@ -1,0 +1,75 @@
+// What the kernels of gather and scatter share: how the axes of the operand, the indices and the output belong
+// together, and the reading and checking of an index.
+#pragma once
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rill/devices/kernel.h"
+#include "rill/devices/params/shape_params.h"
+
+namespace rill {
+
+// numpy's rule: negative indices count from the back. Throws numpy's error where there is no such element.
+inline int64_t checked_index(int64_t i, int64_t axis, int64_t size) {
+  if (i < -size || i >= size)
+    fail("index", fmt::format("index {} is out of bounds for axis {} of size {}", i, axis, size));
+  return i < 0 ? i + size : i;
+}
+
+// Element `offset` of an integer tensor, as such an index. Of u64 one may be larger than any axis.
+inline int64_t index_at(const Tensor& t, int64_t offset, int64_t axis, int64_t size) {
+  const char* p = t.rep()->data;
+  switch (t.dtype()) {
+    case DType::i8: return checked_index(reinterpret_cast<const int8_t*>(p)[offset], axis, size);
+    case DType::i16: return checked_index(reinterpret_cast<const int16_t*>(p)[offset], axis, size);
+    case DType::i32: return checked_index(reinterpret_cast<const int32_t*>(p)[offset], axis, size);
+    case DType::u8: return checked_index(reinterpret_cast<const uint8_t*>(p)[offset], axis, size);
+    case DType::u16: return checked_index(reinterpret_cast<const uint16_t*>(p)[offset], axis, size);
+    case DType::u32: return checked_index(reinterpret_cast<const uint32_t*>(p)[offset], axis, size);
+    case DType::i64: return checked_index(reinterpret_cast<const int64_t*>(p)[offset], axis, size);
+    default: break;
+  }
+  const uint64_t i = reinterpret_cast<const uint64_t*>(p)[offset];
+  if (i >= uint64_t(size))
+    fail("index", fmt::format("index {} is out of bounds for axis {} of size {}", i, axis, size));
+  return int64_t(i);
+}
+
+// The axes of `x` that are taken whole, in order.
+inline Dims gather_slice_axes(const GatherAttrs& a, size_t ndim) {
+  Dims out;
+  for (int64_t i = 0; i < int64_t(ndim); ++i)
+    if (std::find(a.axes.begin(), a.axes.end(), i) == a.axes.end() &&
+        std::find(a.batch_axes.begin(), a.batch_axes.end(), i) == a.batch_axes.end())
+      out.push_back(i);
+  return out;
+}
+
+struct GatherLayout {
+  GatherLayout(const Tensor& x, Operands indices, const GatherAttrs& attrs)
+      : attrs(attrs), indices(indices), slice_axes(gather_slice_axes(attrs, size_t(x.ndim()))), at(size_t(attrs.at)) {
+    for (const Tensor* t : indices) {  // infer has made sure that they broadcast
+      for (size_t i = index_shape.size(); i < t->shape().size(); ++i) index_shape.insert(0, 1);
+      for (size_t i = 1; i <= t->shape().size(); ++i) {
+        int64_t n = t->shape()[t->shape().size() - i];
+        if (n != 1) index_shape[index_shape.size() - i] = n;
+      }
+    }
+    for (const Tensor* t : indices) {
+      Strides s(index_shape.size(), 0);
+      for (size_t i = 1; i <= t->shape().size(); ++i)
+        if (t->shape()[t->shape().size() - i] != 1) s[s.size() - i] = t->strides()[t->strides().size() - i];
+      index_strides.push_back(s);
+    }
+  }
+
+  const GatherAttrs& attrs;
+  Operands indices;
+  Shape index_shape;                   // all index tensors broadcast to it
+  SmallVec<Strides, 2> index_strides;  // of each, for that shape
+  Dims slice_axes;                     // of x
+  size_t at;                           // how many of those come before the index dimensions in the output
+};
+
+}  // namespace rill

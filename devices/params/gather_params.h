@@ -1,0 +1,42 @@
+// Attributes of gather and scatter: apart from shape_params.h because ops/indexing.h, a public header, needs them.
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "rill/devices/params/attrs.h"
+
+namespace rill {
+
+// gather: index tensor j, all of one shape B after broadcasting, picks along axis axes[j]; along axis batch_axes[i] the
+// element taken is the position along B's dimension batch_dims[i]. The other axes are taken whole. The output's shape
+// is B with the first `at` of those other axes before it and the rest behind it.
+struct GatherAttrs {
+  Dims axes, batch_axes, batch_dims;
+  int64_t at = 0;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("axes", s.axes);
+    v("batch_axes", s.batch_axes);
+    v("batch_dims", s.batch_dims);
+    v("at", s.at);
+  }
+};
+
+enum class ScatterMode : uint8_t { set, add, multiply, min, max };
+inline std::string_view name(ScatterMode m) {
+  constexpr std::string_view names[] = {"set", "add", "multiply", "min", "max"};
+  return names[int(m)];
+}
+
+// scatter: the places are those that `where` would gather from.
+struct ScatterAttrs {
+  GatherAttrs where;
+  ScatterMode mode = ScatterMode::set;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    GatherAttrs::fields(s.where, v);
+    v("mode", s.mode);
+  }
+};
+
+}  // namespace rill

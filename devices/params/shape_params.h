@@ -1,0 +1,141 @@
+// Attributes of the ops that make, reshape, cut, join and index tensors, and the arithmetic of slices that their infer
+// rules and kernels share. Read by kernels, so it knows nothing of ops/.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "rill/devices/params/attrs.h"
+#include "rill/devices/params/gather_params.h"
+#include "rill/tensor/device.h"
+
+namespace rill {
+
+struct FullAttrs {
+  Dims shape;
+  DType dtype = DType::f32;
+  Device device;
+  FillValue value;
+  bool weak = false;  // a size, which gives way in promotion like any C++ number
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("shape", s.shape);
+    v("dtype", s.dtype);
+    v("device", to_string(s.device));
+    v("value", fill_field(s.value, s.dtype));
+    if (s.weak) v("weak", s.weak);
+  }
+};
+
+// Element [.., i, ..] is start + step * i, where i is the index along `axis`.
+struct IotaAttrs {
+  Dims shape;
+  int64_t axis = 0;
+  DType dtype = DType::i64;
+  Device device;
+  FillValue start, step{1, 1.0, 0.0};
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("shape", s.shape);
+    v("axis", s.axis);
+    v("dtype", s.dtype);
+    v("device", to_string(s.device));
+    v("start", fill_field(s.start, s.dtype));
+    v("step", fill_field(s.step, s.dtype));
+  }
+};
+
+// reshape (one size may be -1) and broadcast_to.
+struct ShapeAttrs {
+  Dims shape;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("shape", s.shape);
+  }
+};
+
+// transpose: output axis i is input axis axes[i].
+struct TransposeAttrs {
+  Dims axes;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("axes", s.axes);
+  }
+};
+
+// The far ends of a slice, whatever the size of the axis.
+inline constexpr int64_t slice_max = std::numeric_limits<int64_t>::max();
+inline constexpr int64_t slice_min = std::numeric_limits<int64_t>::min();
+
+// Python's slices, one an axis: negative ends count from the back, ends beyond the axis are cut to it.
+struct SliceAttrs {
+  Dims starts, stops, steps;
+  Dims drop;  // axes, of size 1 after slicing, that the output lacks: a(2) drops axis 0
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("starts", s.starts);
+    v("stops", s.stops);
+    v("steps", s.steps);
+    v("drop", s.drop);
+  }
+};
+
+// Which elements of an axis of size `n` a slice takes: first, first + step, ..., `count` of them.
+struct SliceRange {
+  Dim first, count;
+};
+constexpr SliceRange slice_range(Dim start, Dim stop, int64_t step, Dim n) {
+  const Dim least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
+  auto place = [&](Dim end) {
+    if (!end.is_open() && end == slice_max) return most;
+    if (!end.is_open() && end == slice_min) return least;
+    return end < 0 ? larger(end + n, least) : smaller(end, most);
+  };
+  const Dim first = place(start), last = place(stop), distance = step > 0 ? last - first : first - last;
+  if (step == 1 || step == -1) return {first, larger(distance, 0)};  // without a test, as one trace for all sizes needs
+  if (step == slice_min) return {first, distance > 0 ? 1 : 0};       // which has no opposite
+  const int64_t stride = step > 0 ? step : -step;
+  return {first, distance > 0 ? (distance - 1) / stride + 1 : Dim(0)};
+}
+
+// What a slice of a tensor is in memory: where it begins (in elements, from the tensor's first) and how it goes on.
+struct Window {
+  Shape shape;  // with the dropped axes, of size 1
+  Strides strides;
+  int64_t offset = 0;
+};
+inline Window slice_window(const Shape& shape, const Strides& strides, const SliceAttrs& a) {
+  Window w;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    SliceRange r = slice_range(a.starts[i], a.stops[i], a.steps[i], shape[i]);
+    w.shape.push_back(r.count);
+    w.strides.push_back(r.count > 1 ? strides[i] * int64_t(a.steps[i]) : strides[i]);  // a huge step must not overflow
+    if (r.count > 0) w.offset += int64_t(r.first) * strides[i];
+  }
+  return w;
+}
+
+// pad: `interior` new elements between neighbours, then `lo` before and `hi` after; negative lo and hi cut off.
+struct PadAttrs {
+  Dims lo, hi, interior;
+  DType dtype = DType::f32;  // of the operand, so that `value` can be printed
+  FillValue value;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("lo", s.lo);
+    v("hi", s.hi);
+    v("interior", s.interior);
+    v("value", fill_field(s.value, s.dtype));
+  }
+};
+
+struct ConcatAttrs {
+  int64_t axis = 0;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("axis", s.axis);
+  }
+};
+
+}  // namespace rill

@@ -1,0 +1,1 @@
+../../serialize/summary.h

@@ -1,0 +1,275 @@
+// Arithmetic with two operands, and the backward rules that are ops. Laid out as unary.cpp.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "rill/ops/elementwise/arithmetic.cpp"
+#include <hwy/foreach_target.h>
+#include "rill/devices/cpu/elementwise/scalar_loops-inl.h"
+#include "rill/devices/kernel/targets.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rill::HWY_NAMESPACE {
+
+// By squaring. Of a negative exponent, 1 / x^-n rounded toward zero: 0 but for x of 1 and -1.
+template <class V>
+HWY_INLINE V integer_power(V x, V n) {
+  using T = scalar_t<V>;
+  const V one(T(1)), zero(T(0));
+  V result = one, square = x, left = n;
+  for (size_t bit = 0; bit < 8 * sizeof(T); ++bit) {
+    if constexpr (std::is_integral_v<V>)
+      if (left == zero) break;  // the rest would change nothing
+    result = select((left & one) != zero, times(result, square), result);
+    square = times(square, square);
+    left = shr<1>(left);
+  }
+  if constexpr (std::is_signed_v<T>) {
+    const V minus_one(T(-1)), of_minus_one = select(V(n & one) != zero, minus_one, one);
+    result = select(n < zero, select(x == one, one, select(x == minus_one, of_minus_one, zero)), result);
+  }
+  return result;
+}
+template <class V>
+HWY_INLINE V power_lanes(V x, V y) {
+  if constexpr (std::is_integral_v<scalar_t<V>>) return integer_power(x, y);
+  else return pow(x, y);
+}
+
+RILL_SCALAR2(add, numbers, plus(x, y))
+RILL_SCALAR2(subtract, numbers, minus(x, y))
+RILL_SCALAR2(multiply, numbers, times(x, y))
+RILL_SCALAR2(divide, floats, x / y)
+RILL_SCALAR2(multiply_no_nan, floats, select(y == V(0), V(0), x* y))
+RILL_SCALAR2(multiply_nonzero, floats, select((x == V(0)) | (y == V(0)), V(0), x* y))
+RILL_SCALAR2(tanh_grad, floats, select(y == V(0), V(0), y - x * y * x))
+RILL_SCALAR2(sigmoid_grad, floats, select(y == V(0), V(0), x* y - x * y * x))
+RILL_SCALAR2(gelu_grad, floats, select(y == V(0), V(0), gelu_slope(x) * y))
+RILL_SCALAR2(relu_grad, floats, select(x > V(0), y, V(0)))
+RILL_SCALAR2(atan2, floats, atan2(x, y))
+RILL_SCALAR2(copysign, floats, copysign(x, select(isnan(y), V(1), y)))  // as signbit
+RILL_SCALAR2(power, numbers, power_lanes(x, y))
+
+}  // namespace rill::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "rill/devices/ref/complex_math.h"
+#include "rill/ops/elementwise/binary_records.h"
+
+namespace rill {
+
+using namespace elementwise;
+
+namespace {
+template <class X>
+X reference_sum(X x, X y) {
+  return ref::wrapped(x, y, [](auto a, auto b) { return a + b; });
+}
+template <class X>
+X reference_difference(X x, X y) {
+  return ref::wrapped(x, y, [](auto a, auto b) { return a - b; });
+}
+template <class X>
+X reference_product(X x, X y) {
+  if constexpr (std::is_integral_v<X>) return X(uint64_t(x) * uint64_t(y));
+  else return ref::math::multiply(x, y);
+}
+}  // namespace
+
+// Of two bools the result is bool, as in numpy: by the op `bools`.
+#define RILL_ARITHMETIC(fn, bools, ...)                                                           \
+  extern const Op fn##_op;                                                                        \
+  const Op fn##_op(spec_of({.name = #fn, __VA_ARGS__}));                                          \
+  Tensor fn(const Tensor& x, const Tensor& y, Where where) {                                      \
+    if (x.defined() && y.defined() && x.dtype() == DType::boolean && y.dtype() == DType::boolean) \
+      return bools(x, y, where);                                                                  \
+    return binary(fn##_op, x, y, false, where);                                                   \
+  }
+
+RILL_ARITHMETIC(add, bitwise_or, .doc = "x + y; of bools, or", .dtypes = number_set, .cpu = cpu::scalar_kernel<"add">,
+                .ref = REF2(ref::numbers, reference_sum(x, y)), .vjp = VJP2(g, g), .samples = REAL_SAMPLES,
+                .exported = {"Add", "AddV2"})
+RILL_BINARY(subtract, false, .doc = "x - y", .dtypes = number_set, .cpu = cpu::scalar_kernel<"subtract">,
+            .ref = REF2(ref::numbers, reference_difference(x, y)), .vjp = VJP2(g, -g), .samples = REAL_SAMPLES,
+            .exported = {"Sub", "Sub"})
+RILL_ARITHMETIC(multiply, bitwise_and, .doc = "x * y; of bools, and", .dtypes = number_set,
+                .cpu = cpu::scalar_kernel<"multiply">, .ref = REF2(ref::numbers, reference_product(x, y)),
+                .vjp = VJP2(multiply_no_nan(conj(y), g), multiply_no_nan(conj(x), g)), .saves_in = save_both,
+                .samples = REAL_SAMPLES, .exported = {"Mul", "Mul"})
+RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cpu = cpu::scalar_kernel<"divide">,
+            .ref = REF2(ref::floats | ref::complexes, ref::math::divide(x, y)),
+            .vjp = VJP2(multiply_no_nan(reciprocal(conj(y)), g), multiply_no_nan(-conj(x / y / y), g)),
+            .saves_in = save_both, .samples = (binary_samples<-300, 300, 50, 300>), .exported = {"Div", "RealDiv"})
+namespace {
+long double gelu_slope_reference(long double x) {
+  if (std::abs(x) > 100) return x > 0;
+  constexpr long double c1 = 1.59576912160573071176L, c3 = c1 * 0.044715L;
+  const long double e = std::exp(-(c1 * x + c3 * x * x * x)), s = 1 / (1 + e);
+  return s + x * (c1 + 3 * c3 * x * x) * (e * s) * s;
+}
+// Far out it is 0, and what gives it must be finite. There 1 - s would have lost its digits: it is sigmoid(-v).
+Tensor gelu_curvature(const Tensor& operand) {
+  constexpr double c1 = 1.59576912160573071176, c3 = 0.0713548162726002487763;
+  Tensor x = clip(operand, -10, 10), v = x * (c1 + c3 * x * x), slope = c1 + 3 * c3 * x * x;
+  Tensor s = sigmoid(v), rest = sigmoid(-v);
+  return s * rest * (2 * slope + x * (slope * slope * (rest - s) + 6 * c3 * x));
+}
+}  // namespace
+
+extern const Op multiply_nonzero_op;
+const Op multiply_nonzero_op(spec_of({.name = "multiply_nonzero",
+                                      .doc = "x * y, and 0 where either is 0 whatever the other is",
+                                      .dtypes = float_set | complex_set,
+                                      .cpu = cpu::scalar_kernel<"multiply_nonzero">,
+                                      .ref = REF2(ref::floats | ref::complexes,
+                                                  x == decltype(x)(0) || y == decltype(y)(0) ? decltype(x)(0) : x * y),
+                                      .vjp = VJP2(multiply_nonzero(conj(y), g), multiply_nonzero(conj(x), g)),
+                                      .saves_in = save_both,
+                                      .samples = REAL_SAMPLES}));
+Tensor elementwise::multiply_nonzero(const Tensor& x, const Tensor& y) {
+  return apply1(multiply_nonzero_op, {&x, &y}, {}, Where::current());
+}
+
+// Backward rules that a training step runs often, in one pass over memory; x is the forward result (of gelu and relu,
+// its operand), y its cotangent.
+#define RILL_GRAD(fn, doc_text, reference, dx, dy, ulp, onnx_name, tf_name, ...) \
+  extern const Op fn##_op;                                                       \
+  const Op fn##_op(                                                              \
+      spec_of({.name = #fn,                                                      \
+               .doc = doc_text,                                                  \
+               .dtypes = float_set,                                              \
+               .cpu = cpu::scalar_kernel<#fn>,                                   \
+               .ref = REF2(ref::floats, reference),                              \
+               .vjp = VJP2(dx, dy),                                              \
+               .saves_in = save_both,                                            \
+               .samples = (binary_samples<-90, 90, -300, 300>),                  \
+               .max_ulp = ulp,                                                   \
+               .exported = {onnx_name, tf_name},                                 \
+               .no_special_values = "x is within the range of the forward op" __VA_OPT__(, ) __VA_ARGS__}));
+RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x),
+          multiply_nonzero(multiply_no_nan(-2 * x, y), g), multiply_no_nan(1 - x * x, g), 5, "", "TanhGrad")
+RILL_GRAD(sigmoid_grad, "x * y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : x * y - x * y * x),
+          multiply_nonzero(multiply_no_nan(1 - 2 * x, y), g), multiply_no_nan(x * (1 - x), g), 5, "", "SigmoidGrad")
+RILL_GRAD(gelu_grad, "y times the derivative of gelu at x, and 0 where y is 0",
+          (y == 0 ? 0 : gelu_slope_reference(x) * y), multiply_nonzero(multiply_no_nan(gelu_curvature(x), y), g),
+          apply1(gelu_grad_op, {&x, &g}, {}, Where::current()), 0, "", "", .norm_tolerance = 2)
+RILL_GRAD(relu_grad, "y where x is above 0, else 0", (x > 0 ? y : 0), zeros_like(g), where(x > 0, g, 0), 0, "",
+          "ReluGrad")
+
+// What chain rules multiply by: where no cotangent arrives, an infinite derivative does not matter. That is how the
+// dead branch of a where() cannot poison a gradient with NaN.
+extern const Op multiply_no_nan_op;
+const Op multiply_no_nan_op(spec_of({.name = "multiply_no_nan",
+                                     .doc = "x * y, and 0 where y is 0 whatever x is",
+                                     .dtypes = float_set | complex_set,
+                                     .cpu = cpu::scalar_kernel<"multiply_no_nan">,
+                                     .ref = REF2(ref::floats | ref::complexes,
+                                                 y == decltype(y)(0) ? decltype(x)(0) : x * y),
+                                     .vjp = VJP2(multiply_nonzero(conj(y), g), multiply_no_nan(conj(x), g)),
+                                     .saves_in = save_both,
+                                     .samples = REAL_SAMPLES,
+                                     .exported = {"", "MulNoNan"}}));
+Tensor multiply_no_nan(const Tensor& x, const Tensor& y, Where where) {
+  return binary(multiply_no_nan_op, x, y, true, where);
+}
+
+namespace {
+template <class X>
+X reference_power(X x, X y) {
+  if constexpr (std::is_integral_v<X>) {
+    if constexpr (std::is_signed_v<X>)
+      if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
+    X r = 1;
+    // Wraps modulo 2^64, so powers past 64 factors of an even base are 0; odd ones cycle: square and multiply.
+    for (uint64_t e = uint64_t(y), b = uint64_t(x); e; e >>= 1, b *= b)
+      if (e & 1) r = X(uint64_t(r) * b);
+    return r;
+  } else {
+    return ref::math::power(x, y);
+  }
+}
+// x^(y-1) y where y is not 0, else 0, so that 0^0 has no NaN gradient.
+Tensor power_by_x(const Tensor& x, const Tensor& y) { return where(y == 0, 0, y * power(x, where(y == 0, 1, y - 1))); }
+// x^y log x where x > 0; where x is 0 the limit, 0 or, of a negative y, -infinity; for x < 0 there is no real
+// derivative: 0, so that whole exponents of negative numbers poison nothing.
+Tensor power_by_y(const Tensor& x, const Tensor& y, const Tensor& z) {
+  const Tensor live = logical_or(x > 0, logical_and(x == 0, y < 0));
+  return where(live, z * log(where(live, x, 1)), 0);
+}
+}  // namespace
+extern const Op power_op;
+const Op power_op(spec_of({.name = "power",
+                           .doc = "x^y; of integers, an integer that wraps",
+                           .dtypes = real_set | complex_set,
+                           .cpu = cpu::scalar_kernel<"power">,
+                           .ref = REF2(ref::numbers, reference_power(x, y)),
+                           .vjp =
+                               [](const VjpArgs& a) {
+                                 const Tensor &x = a.in[0], &y = a.in[1], &z = a.out[0], &g = a.cotangent[0];
+                                 if (is_complex(x.dtype()))
+                                   return both(
+                                       a, [&] { return multiply_no_nan(conj(power_by_x(x, y)), g); },
+                                       [&] {
+                                         return multiply_no_nan(conj(where(x == 0, 0, z * log(where(x == 0, 1, x)))),
+                                                                g);
+                                       });
+                                 return both(
+                                     a, [&] { return multiply_no_nan(power_by_x(x, y), g); },
+                                     [&] { return multiply_no_nan(power_by_y(x, y, z), g); });
+                               },
+                           .saves_in = save_both,
+                           .saves_out = save(0),
+                           .samples = (binary_samples<20, 300, -200, 300>),
+                           .max_ulp = 2,
+                           .exported = {"Pow", "Pow"}}));
+Tensor power(const Tensor& x, const Tensor& y, Where where) { return binary_counted(power_op, x, y, where); }
+namespace {
+// part / (x^2 + y^2). At the origin, where no direction is, 0, as torch.
+Tensor turn(const Tensor& part, const Tensor& x, const Tensor& y) {
+  const Tensor size = x * x + y * y, origin = size == 0;
+  return where(origin, 0, part / where(origin, 1, size));
+}
+}  // namespace
+RILL_BINARY(atan2, true, .doc = "the angle of the point (y, x), in (-pi, pi]", .dtypes = float_set,
+            .cpu = cpu::scalar_kernel<"atan2">, .ref = REF2(ref::floats, std::atan2(x, y)),
+            .vjp = VJP2(multiply_no_nan(turn(y, x, y), g), multiply_no_nan(turn(-x, x, y), g)), .saves_in = save_both,
+            .samples = REAL_SAMPLES, .max_ulp = 3, .exported = {"", "Atan2"})
+RILL_BINARY(copysign, true, .doc = "|x| with the sign of y; a NaN counts as positive", .dtypes = float_set,
+            .cpu = cpu::scalar_kernel<"copysign">,
+            .ref = REF2(ref::floats, std::copysign(x, y == y ? y : decltype(y)(1))),
+            .vjp = VJP2(multiply_no_nan(sign(x) * copysign(ones_like(g), y), g), zeros_like(g)), .saves_in = save_both,
+            .samples = REAL_SAMPLES, .max_ulp = 0)
+namespace {
+// One step through the bits of a half, which are ordered as its magnitudes are.
+template <class H>
+H half_nextafter(H x, H y) {
+  const float a = x, b = y;
+  if (a != a || b != b) return H(a + b);
+  if (a == b) return y;
+  if (a == 0) x.bits = std::signbit(b) ? 0x8001 : 1;
+  else x.bits = uint16_t((a < b) == (a > 0) ? x.bits + 1 : x.bits - 1);
+  return x;
+}
+// In the operands' own type: a wider one has other neighbours.
+void step_to_next(const KernelArgs& args) {
+  const DType d = args.output().dtype();
+  const auto run = [&](auto zero) {
+    using X = decltype(zero);
+    ref::detail::compute<double,
+                         [](double x, double y) {
+                           if constexpr (is_half_type<X>)
+                             return double(float(half_nextafter(X(float(x)), X(float(y)))));
+                           else return double(std::nextafter(X(x), X(y)));
+                         },
+                         2>(args);
+  };
+  if (d == f16) run(Half());
+  else if (d == bf16) run(BFloat16());
+  else if (d == f32) run(float());
+  else run(double());
+}
+}  // namespace
+RILL_BINARY(nextafter, true, .doc = "the next number after x toward y", .dtypes = float_set, .cpu = nullptr,
+            .ref = step_to_next, .samples = REAL_SAMPLES, .max_ulp = 0,
+            .no_gradient = "a step of one unit in the last place")
+
+}  // namespace rill
+#endif  // HWY_ONCE

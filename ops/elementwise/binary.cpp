@@ -1,0 +1,88 @@
+// Functions of two operands that are made of other ops, and the operators of tensors. The records are in
+// arithmetic.cpp, integers.cpp, comparisons.cpp and log_sums.cpp.
+#include <limits>
+#include <utility>
+
+#include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/ops.h"
+
+namespace rill {
+
+using elementwise::as_operand;
+
+namespace {
+Tensor truth(const Tensor& x) { return is_bool(x.dtype()) ? x : x != 0; }
+}  // namespace
+Tensor logical_and(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope c(where);
+  return bitwise_and(truth(x), truth(y));
+}
+Tensor logical_or(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope c(where);
+  return bitwise_or(truth(x), truth(y));
+}
+Tensor logical_xor(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope c(where);
+  return bitwise_xor(truth(x), truth(y));
+}
+Tensor fmax(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope c(where);
+  return rill::where(isnan(x), y, rill::where(isnan(y), x, maximum(x, y)));
+}
+Tensor fmin(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope c(where);
+  return rill::where(isnan(x), y, rill::where(isnan(y), x, minimum(x, y)));
+}
+namespace {
+// Both operands as one floating dtype, for functions that would else compute in integers first and wrap.
+std::pair<Tensor, Tensor> floating_pair(std::string_view op, const Tensor& x, const Tensor& y, const Where& where) {
+  const DType d = to_floating(promote(x.dtype(), x.spec().weak, y.dtype(), y.spec().weak));
+  const Device device = x.spec().weak ? y.device() : x.device();
+  return {as_operand(op, x, d, device, where), as_operand(op, y, d, device, where)};
+}
+}  // namespace
+Tensor hypot(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope c(where);
+  const auto [p0, q0] = floating_pair("hypot", x, y, where);
+  // Scaled by the larger, so that squares neither overflow nor vanish.
+  Tensor a = abs(p0), b = abs(q0), big = stop_gradient(maximum(a, b));
+  Tensor safe = rill::where(logical_or(big == 0, isinf(big)), 1, big), p = p0 / safe, q = q0 / safe;
+  Tensor sum = p * p + q * q, positive = sum > 0;
+  Tensor root = rill::where(positive, sqrt(rill::where(positive, sum, 1)), 0);
+  return rill::where(logical_or(isinf(a), isinf(b)), std::numeric_limits<double>::infinity(), safe * root);
+}
+Tensor heaviside(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope c(where);
+  const auto [a, b] = floating_pair("heaviside", x, y, where);
+  return rill::where(isnan(a), a, rill::where(a < 0, 0, rill::where(a > 0, 1, b)));
+}
+Tensor squared_difference(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope c(where);
+  return square(x - y);
+}
+
+// --- Operators -------------------------------------------------------------------------------------------------------
+
+// clang-format off
+#define RILL_OPERATOR(symbol, fn) \
+  Tensor operator symbol(const TensorArg& a, const TensorArg& b) { return fn(*a, *b, a.where); }
+RILL_OPERATOR(+, add) RILL_OPERATOR(-, subtract) RILL_OPERATOR(*, multiply) RILL_OPERATOR(/, divide)
+RILL_OPERATOR(%, remainder) RILL_OPERATOR(&, bitwise_and) RILL_OPERATOR(|, bitwise_or) RILL_OPERATOR(^, bitwise_xor)
+RILL_OPERATOR(<<, left_shift) RILL_OPERATOR(>>, right_shift)
+RILL_OPERATOR(==, equal) RILL_OPERATOR(!=, not_equal) RILL_OPERATOR(<, less) RILL_OPERATOR(<=, less_equal)
+RILL_OPERATOR(>, greater) RILL_OPERATOR(>=, greater_equal)
+#undef RILL_OPERATOR
+    // clang-format on
+
+    Tensor
+    operator-(const TensorArg& a) {
+  return negative(*a, a.where);
+}
+Tensor operator~(const TensorArg& a) { return bitwise_not(*a, a.where); }
+Tensor operator!(const TensorArg& a) { return logical_not(*a, a.where); }
+Tensor& operator+=(Tensor& a, const TensorArg& b) { return a = add(a, *b, b.where); }
+Tensor& operator-=(Tensor& a, const TensorArg& b) { return a = subtract(a, *b, b.where); }
+Tensor& operator*=(Tensor& a, const TensorArg& b) { return a = multiply(a, *b, b.where); }
+Tensor& operator/=(Tensor& a, const TensorArg& b) { return a = divide(a, *b, b.where); }
+
+}  // namespace rill

@@ -1,0 +1,229 @@
+#include "rill/ops/elementwise/elementwise_records.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "rill/devices/kernel/convert.h"
+#include "rill/devices/registry.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+#include "rill/ops/values/fill.h"
+#include "rill/tensor/visit_dtype.h"
+
+namespace rill::elementwise {
+
+// --- Inference -------------------------------------------------------------------------------------------------------
+
+OutSpecs infer_same(const InferArgs& args) {
+  OutSpecs out{args[0]};
+  Spec& spec = out[0];
+  for (int i = 1; i < args.count(); ++i) {
+    const Spec& s = args[i];
+    if (s.dtype != spec.dtype)
+      args.reject(fmt::format("operands have different dtypes, {} and {}. convert one with astype()", name(spec.dtype),
+                              name(s.dtype)));
+    if (!(s.shape == spec.shape) && !broadcast_into(spec.shape, s.shape))
+      args.reject(fmt::format("shapes {} and {} do not broadcast: axes must be equal or 1, counted from the back",
+                              to_string(args[0].shape), to_string(s.shape)));
+    spec.weak = spec.weak && s.weak;
+  }
+  return out;
+}
+
+OutSpecs infer_bool(const InferArgs& args) {
+  OutSpecs out = infer_same(args);
+  out[0].dtype = DType::boolean;
+  out[0].weak = false;
+  return out;
+}
+
+OutSpecs infer_real(const InferArgs& args) {
+  OutSpecs out = infer_same(args);
+  out[0].dtype = real_of(out[0].dtype);
+  return out;
+}
+
+// --- Operands --------------------------------------------------------------------------------------------------------
+
+namespace {
+bool is_scalar(const Tensor& t) { return t.spec().weak && t.ndim() == 0 && !t.is_symbolic(); }
+
+// Calls f with the value of such a scalar of an integer dtype.
+template <class F>
+void visit_whole(const Tensor& t, F&& f) {
+  visit_dtype(t.dtype(), [&](auto zero) {
+    using From = decltype(zero);
+    if constexpr (std::is_integral_v<From> && !std::is_same_v<From, bool>)
+      f(*reinterpret_cast<const From*>(t.rep()->data));
+  });
+}
+
+}  // namespace
+
+bool overflows(const Tensor& t, DType dtype) {
+  bool does = false;
+  if (Dim size; is_integer(dtype) && is_open_size(t, size)) {
+    visit_dtype(dtype, [&](auto zero) {
+      using To = decltype(zero);
+      if constexpr (std::is_integral_v<To> && sizeof(To) < sizeof(int64_t))
+        does = size < std::numeric_limits<To>::min() || size > std::numeric_limits<To>::max();
+      else does = is_unsigned(dtype) && size < 0;
+    });
+    return does;
+  }
+  if (!is_scalar(t) || !is_integer(dtype)) return false;
+  visit_whole(t, [&](auto x) {
+    visit_dtype(dtype, [&](auto zero) {
+      using To = decltype(zero);
+      if constexpr (std::is_integral_v<To> && !std::is_same_v<To, bool>) does = !std::in_range<To>(x);
+    });
+  });
+  return does;
+}
+
+Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where) {
+  if ((t.dtype() == dtype && t.device() == device) || dtype == DType::string) return t.astype(dtype, where);
+  check_fits(op, t, dtype, where);
+  // As the C++ number would be converted:
+  if (Dim size; is_open_size(t, size)) return size_tensor(size, dtype, device, false, where);
+  if (!is_constant_scalar(t)) {
+    const Tensor out = t.astype(dtype, where);
+    return t.spec().weak && t.ndim() == 0 ? out.to(device, where) : out;  // C++ scalars move by themselves
+  }
+  // No op needs to run.
+  Spec spec;
+  spec.dtype = dtype;
+  Tensor out = empty_tensor(std::move(spec));
+  visit_dtype(t.dtype(), [&](auto zero) {
+    const auto x = *reinterpret_cast<const decltype(zero)*>(t.rep()->data);
+    visit_dtype(dtype, [&](auto to) {
+      *reinterpret_cast<decltype(to)*>(out.mutable_rep()->data) = convert_number<decltype(to)>(x);
+    });
+  });
+  return device == out.device() ? out : out.to(device, where);
+}
+
+Tensor as_floating(const Tensor& x, const Where& where) {
+  if (!x.defined() || is_differentiable(x.dtype()) || x.dtype() == DType::string) return x;
+  return as_operand("", x, DType::f32, x.device(), where);
+}
+
+Tensor unary(const Op& op, const Tensor& x, bool floating, const Where& where) {
+  if (!floating || !x.defined() || is_differentiable(x.dtype())) return apply1(op, {&x}, {}, where);
+  const Tensor f = as_floating(x, where);
+  return apply1(op, {&f}, {}, where);
+}
+
+Tensor binary(const Op& op, const Tensor& x, const Tensor& y, bool floating, const Where& where) {
+  if (!x.defined() || !y.defined()) return apply1(op, {&x, &y}, {}, where);
+  const Spec &a = x.spec(), &b = y.spec();
+  if (a.dtype == b.dtype && a.device == b.device && (!floating || !is_integer(a.dtype))) {
+    if (!(floating && is_bool(a.dtype))) return apply1(op, {&x, &y}, {}, where);
+  }
+  CallerScope caller(where);
+  DType d = promote(a.dtype, a.weak, b.dtype, b.weak);
+  if (floating) d = to_floating(d);
+  Device device = a.weak ? b.device : a.device;
+  Tensor p = as_operand(op.name, x, d, device, where), q = as_operand(op.name, y, d, device, where);
+  return apply1(op, {&p, &q}, {}, where);
+}
+
+namespace {
+bool is_bool_tensor(const Tensor& x) { return x.defined() && is_bool(x.dtype()); }
+}  // namespace
+Tensor unary_counted(const Op& op, const Tensor& x, const Where& where) {
+  return unary(op, is_bool_tensor(x) ? x.astype(DType::i8, where) : x, false, where);
+}
+Tensor binary_counted(const Op& op, const Tensor& x, const Tensor& y, const Where& where) {
+  if (!is_bool_tensor(x) || !is_bool_tensor(y)) return binary(op, x, y, false, where);
+  CallerScope caller(where);
+  return binary(op, x.astype(DType::i8), y.astype(DType::i8), false, where);
+}
+
+Tensor unbroadcast(const Tensor& cotangent, const Tensor& operand) {
+  return cotangent.shape() == operand.shape() ? cotangent : sum_to(cotangent, operand.shape());
+}
+
+Tensor safe_sqrt(const Tensor& x) {
+  const Tensor zero = x == 0;
+  return where(zero, 0, sqrt(where(zero, 1, x)));
+}
+
+// --- Samples ---------------------------------------------------------------------------------------------------------
+
+std::vector<Sample> make_unary_samples(double lo, double hi) {
+  return {{{samples::uniform({37}, lo, hi)}, {}},
+          {{samples::uniform({3, 5}, lo, hi, 2)}, {}},
+          {{samples::uniform({}, lo, hi, 3)}, {}},
+          {{samples::uniform({0, 4}, lo, hi, 4)}, {}}};
+}
+
+std::vector<Sample> make_binary_samples(double x_lo, double x_hi, double y_lo, double y_hi) {
+  auto pair = [&](Shape x, Shape y) {
+    return Sample{{samples::uniform(x, x_lo, x_hi, 5), samples::uniform(y, y_lo, y_hi, 6)}, {}};
+  };
+  return {pair({37}, {37}), pair({3, 5}, {5}), pair({4, 1}, {1, 6}), pair({}, {7}),
+          pair({2, 3}, {}), pair({}, {}),      pair({0, 3}, {3})};
+}
+
+std::vector<Sample> integer_unary_samples() {
+  return {{{samples::integers({37}, 0, 100)}, {}},
+          {{samples::integers({3, 5}, 0, 2)}, {}},
+          {{samples::integers({}, 3, 9)}, {}}};
+}
+
+std::vector<Sample> integer_binary_samples() {
+  auto pair = [](Shape x, Shape y) {
+    return Sample{{samples::integers(x, 0, 100), samples::integers(y, 1, 7, DType::i64, 2)}, {}};
+  };
+  return {pair({37}, {37}), pair({3, 5}, {5}), pair({4, 1}, {1, 6}), pair({}, {7}), pair({2, 3}, {})};
+}
+
+}  // namespace rill::elementwise
+
+namespace rill {
+
+bool holds(DType dtype, double number) {
+  if (!is_integer(dtype)) return true;
+  const double limit = std::ldexp(1, int(size_of(dtype)) * 8 - !is_unsigned(dtype)), whole = std::trunc(number);
+  return whole >= (is_unsigned(dtype) ? 0 : -limit) && whole < limit;
+}
+
+namespace {
+template <class Whole>
+bool holds_whole(DType dtype, Whole number) {
+  bool does = true;
+  visit_dtype(dtype, [&](auto zero) {
+    using To = decltype(zero);
+    if constexpr (std::is_integral_v<To> && !std::is_same_v<To, bool>) does = std::in_range<To>(number);
+  });
+  return does;
+}
+}  // namespace
+bool holds(DType dtype, int64_t number) { return holds_whole(dtype, number); }
+bool holds(DType dtype, uint64_t number) { return holds_whole(dtype, number); }
+
+void fail_unheld(std::string_view op, const std::string& number, DType dtype, const Where& where) {
+  fail(op,
+       fmt::format("{} does not hold the number {}. choose a wider dtype, or convert with astype(), which wraps",
+                   name(dtype), number),
+       where);
+}
+
+void check_fits(std::string_view op, const Tensor& value, DType dtype, const Where& where) {
+  if (!elementwise::overflows(value, dtype)) return;
+  std::string number;
+  if (Dim size; is_open_size(value, size)) number = fmt::format("{}", size);
+  else elementwise::visit_whole(value, [&](auto x) { number = fmt::format("{}", x); });
+  fail(op,
+       fmt::format("the C++ integer {} does not fit the {} that it has to become. convert the other operand with "
+                   "astype(), or make a tensor of the integer",
+                   number, name(dtype)),
+       where);
+}
+
+}  // namespace rill

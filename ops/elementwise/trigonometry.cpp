@@ -1,0 +1,74 @@
+// Trigonometric and hyperbolic functions and their inverses, laid out as unary.cpp.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "rill/ops/elementwise/trigonometry.cpp"
+#include <hwy/foreach_target.h>
+#include "rill/devices/cpu/elementwise/scalar_loops-inl.h"
+#include "rill/devices/kernel/targets.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rill::HWY_NAMESPACE {
+
+RILL_SCALAR(sin, floats, sin(x))
+RILL_SCALAR(cos, floats, cos(x))
+RILL_SCALAR(tan, floats, tan(x))
+RILL_SCALAR(asin, floats, asin(x))
+RILL_SCALAR(acos, floats, acos(x))
+RILL_SCALAR(atan, floats, atan(x))
+RILL_SCALAR(sinh, floats, sinh(x))
+RILL_SCALAR(cosh, floats, cosh(x))
+RILL_SCALAR(tanh, floats, tanh(x))
+RILL_SCALAR(asinh, floats, asinh(x))
+RILL_SCALAR(acosh, floats, acosh(x))
+RILL_SCALAR(atanh, floats, atanh(x))
+
+}  // namespace rill::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "rill/ops/elementwise/unary_records.h"
+
+namespace rill {
+
+using namespace elementwise;
+
+extern const Op tanh_grad_op;  // arithmetic.cpp
+
+namespace {
+// 1 - x^2 as (1 - x) (1 + x), which does not cancel near 1, with the gradient of the square, -2 x: that of the product
+// is (1 - x) - (1 + x), which cancels near 0.
+Tensor one_less_square(const Tensor& x) {
+  const Tensor square = x * x;
+  return stop_gradient((1 - x) * (1 + x)) + (stop_gradient(square) - square);
+}
+Tensor slope_of_asin(const Tensor& x) { return rsqrt(one_less_square(x)); }
+}  // namespace
+
+RILL_FLOAT_UNARY(sin, "sine of radians", analytic_set, analytic, std::sin(x), chain(a, cos(x)), IN, SAMPLES(-300, 300),
+                 2, "Sin", "Sin")
+RILL_FLOAT_UNARY(cos, "cosine of radians", analytic_set, analytic, std::cos(x), chain(a, -sin(x)), IN,
+                 SAMPLES(-300, 300), 2, "Cos", "Cos")
+RILL_FLOAT_UNARY(tan, "tangent of radians", analytic_set, analytic, std::tan(x), chain(a, 1 + y * y), OUT,
+                 SAMPLES(-130, 130), 4, "Tan", "Tan")
+RILL_FLOAT_UNARY(asin, "inverse sine", analytic_set, analytic, std::asin(x), chain(a, slope_of_asin(x)), IN,
+                 SAMPLES(-90, 90), 2, "Asin", "Asin")
+RILL_FLOAT_UNARY(acos, "inverse cosine", analytic_set, analytic, std::acos(x), chain(a, -slope_of_asin(x)), IN,
+                 SAMPLES(-90, 90), 2, "Acos", "Acos")
+RILL_FLOAT_UNARY(atan, "inverse tangent", analytic_set, analytic, std::atan(x), chain(a, 1 / (1 + x * x)), IN,
+                 SAMPLES(-300, 300), 3, "Atan", "Atan")
+RILL_FLOAT_UNARY(sinh, "hyperbolic sine", analytic_set, analytic, std::sinh(x), chain(a, cosh(x)), IN,
+                 SAMPLES(-200, 200), 4, "Sinh", "Sinh")
+RILL_FLOAT_UNARY(cosh, "hyperbolic cosine", analytic_set, analytic, std::cosh(x), chain(a, sinh(x)), IN,
+                 SAMPLES(-200, 200), 3, "Cosh", "Cosh")
+RILL_FLOAT_UNARY(tanh, "hyperbolic tangent", analytic_set, analytic, std::tanh(x),
+                 is_complex(y.dtype()) ? chain(a, 1 - y * y)
+                                       : apply1(tanh_grad_op, {&y, &a.cotangent[0]}, {}, Where::current()),
+                 OUT, SAMPLES(-300, 300), 4, "Tanh", "Tanh")
+RILL_FLOAT_UNARY(asinh, "inverse hyperbolic sine", analytic_set, analytic, std::asinh(x), chain(a, rsqrt(x* x + 1)), IN,
+                 SAMPLES(-300, 300), 3, "Asinh", "Asinh")
+RILL_FLOAT_UNARY(acosh, "inverse hyperbolic cosine", analytic_set, analytic, std::acosh(x),
+                 chain(a, rsqrt(x - 1) * rsqrt(x + 1)), IN, SAMPLES(120, 500), 4, "Acosh", "Acosh")
+RILL_FLOAT_UNARY(atanh, "inverse hyperbolic tangent", analytic_set, analytic, std::atanh(x),
+                 chain(a, 1 / one_less_square(x)), IN, SAMPLES(-90, 90), 3, "Atanh", "Atanh")
+
+}  // namespace rill
+#endif  // HWY_ONCE

@@ -1,0 +1,344 @@
+// gather and scatter: one record that picks by index tensors and two that put back (scatter, whose gradient needs only
+// the indices, and scatter_reduce, whose gradient needs the values as well). take, take_along_axis and their like only
+// arrange the attributes, which devices/params/shape_params.h explains.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "rill/devices/cpu/move/shape_kernels.h"
+#include "rill/devices/params/gather_layout.h"
+#include "rill/devices/ref/shape_kernels.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/index/scatter_records.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/run_errors.h"
+#include "rill/ops/samples.h"
+
+namespace rill {
+
+namespace {
+
+// Each axis of x is indexed once at most, or goes along with a dimension of the places.
+void require_axes(const InferArgs& a, const GatherAttrs& g, const Shape& places) {
+  const Shape& x = a[0].shape;
+  Dims seen;
+  const auto see = [&](int64_t axis) {
+    if (axis < 0 || axis >= x.ndim())
+      a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, x.ndim()));
+    if (std::find(seen.begin(), seen.end(), axis) != seen.end()) a.reject(fmt::format("axis {} is repeated", axis));
+    seen.push_back(axis);
+  };
+  for (int64_t axis : g.axes) see(axis);
+  for (int64_t axis : g.batch_axes) see(axis);
+  if (g.batch_axes.size() != g.batch_dims.size())
+    a.reject(fmt::format("{} batch axes are named and {} batch dimensions. name equally many", g.batch_axes.size(),
+                         g.batch_dims.size()));
+  for (size_t i = 0; i < g.batch_axes.size(); ++i) {
+    const int64_t dim = g.batch_dims[i];
+    if (dim < 0 || dim >= places.ndim())
+      a.reject(fmt::format("batch dimension {} is out of bounds for indices of dimension {}", dim, places.ndim()));
+    if (std::find(g.batch_dims.begin(), g.batch_dims.begin() + i, dim) != g.batch_dims.begin() + i)
+      a.reject(fmt::format("batch dimension {} is repeated", dim));
+    if (places[size_t(dim)] != x[size_t(g.batch_axes[i])])
+      a.reject(
+          fmt::format("axis {} has size {} and the indices have {} there. sizes must be equal but along the axis "
+                      "that is indexed",
+                      g.batch_axes[i], x[size_t(g.batch_axes[i])], places[size_t(dim)]));
+  }
+}
+
+// The shape of gather's output, for `x` and the index tensors from operand `first` on.
+Shape gathered_shape(const InferArgs& a, int first, const GatherAttrs& g) {
+  const Shape& x = a[0].shape;
+  if (g.axes.size() != size_t(a.count() - first))
+    a.reject(fmt::format("{} axes are named for {} index tensors", g.axes.size(), a.count() - first));
+  Shape places;
+  for (int i = first; i < a.count(); ++i) {
+    if (!is_integer(a[i].dtype))
+      a.reject(fmt::format("indices must be integers, and operand {} is {}", i, name(a[i].dtype)));
+    places = broadcast_shapes(places, a[i].shape, a.where);
+  }
+  require_axes(a, g, places);
+  Dims whole = gather_slice_axes(g, x.size());
+  if (g.at < 0 || g.at > int64_t(whole.size()))
+    a.reject(fmt::format("the places cannot come behind {} axes: {} are taken whole", g.at, whole.size()));
+  Shape out;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    if (int64_t(i) == g.at)
+      for (Dim n : places) out.push_back(n);
+    out.push_back(x[size_t(whole[i])]);
+  }
+  if (g.at == int64_t(whole.size()))
+    for (Dim n : places) out.push_back(n);
+  return out;
+}
+
+OutSpecs infer_gather(const InferArgs& a) {
+  return {Spec{gathered_shape(a, 1, a.attrs.as<GatherAttrs>()), a[0].dtype, false, a[0].device}};
+}
+
+OutSpecs infer_scatter(const InferArgs& a) {
+  const auto& s = a.attrs.as<ScatterAttrs>();
+  Shape shape = gathered_shape(a, 2, s.where);
+  if (!(a[1].shape == shape))
+    a.reject(fmt::format("the places have shape {} and the updates {}", to_string(shape), to_string(a[1].shape)));
+  if (a[1].dtype != a[0].dtype)
+    a.reject(fmt::format("the updates are {} and the operand is {}", name(a[1].dtype), name(a[0].dtype)));
+  if (a[0].dtype == DType::string && s.mode != ScatterMode::set) a.reject("strings can only be set");
+  return {Spec{a[0].shape, a[0].dtype, false, a[0].device}};
+}
+
+std::vector<Tensor> indices_of(const VjpArgs& a, size_t first) { return {a.in.begin() + first, a.in.end()}; }
+
+Tensors vjp_gather(const VjpArgs& a) {
+  Tensors out(a.in.size());
+  Tensor nothing = zeros(a.in[0].shape(), {a.cotangent[0].dtype(), a.cotangent[0].device()});
+  out[0] = detail::scatter_into(std::move(nothing), indices_of(a, 1), a.cotangent[0], a.attrs.as<GatherAttrs>(),
+                                ScatterMode::add, Where::current());
+  return out;
+}
+
+// set: what is overwritten gets no gradient, neither x's elements nor updates that a later one replaced. The later ones
+// are found by scattering each place's number and gathering it again.
+Tensors vjp_scatter(const VjpArgs& a) {
+  const auto& s = a.attrs.as<ScatterAttrs>();
+  const Tensor& ct = a.cotangent[0];
+  std::vector<Tensor> indices = indices_of(a, 2);
+  Tensors out(a.in.size());
+  if (s.mode == ScatterMode::add) {
+    out[0] = ct;
+    if (a.needs(1)) out[1] = gather(ct, indices, s.where);
+    return out;
+  }
+  if (a.needs(0)) out[0] = scatter(ct, indices, zeros({}, {ct.dtype(), ct.device()}), s.where, s.mode);
+  if (a.needs(1)) {
+    Shape shape = a.in[1].shape();
+    TensorOptions o{i64, ct.device()};
+    Tensor number = reshape(arange(shape.numel(), o), shape);
+    Tensor last = gather(scatter(zeros(ct.shape(), o), indices, number, s.where, ScatterMode::set), indices, s.where);
+    out[1] = where(last == number, gather(ct, indices, s.where), zeros({}, {ct.dtype(), ct.device()}));
+  }
+  return out;
+}
+
+// multiply: each factor's gradient is the product of all others, also where one factor is zero.
+Tensors vjp_multiply(const VjpArgs& a, const ScatterAttrs& s, const std::vector<Tensor>& indices) {
+  const Tensor &x = a.in[0], &u = a.in[1], &ct = a.cotangent[0];
+  Tensors out(a.in.size());
+  if (a.needs(0)) out[0] = ct * scatter(ones_like(x), indices, u, s.where, ScatterMode::multiply);
+  if (a.needs(1)) {
+    Tensor none = zeros({}, {u.dtype(), u.device()}), one = ones({}, {u.dtype(), u.device()}), is_zero = u == none;
+    Tensor zeros_there = gather(scatter(zeros_like(x), indices, astype(is_zero, u.dtype()), s.where, ScatterMode::add),
+                                indices, s.where);
+    Tensor rest = scatter(x, indices, where(is_zero, one, u), s.where, ScatterMode::multiply);
+    Tensor g = gather(ct * rest, indices, s.where);
+    out[1] = where(zeros_there == astype(is_zero, u.dtype()), g / where(is_zero, one, u), none);
+  }
+  return out;
+}
+
+// min and max: the gradient goes to what came out; equals share it.
+Tensors vjp_scatter_reduce(const VjpArgs& a) {
+  const auto& s = a.attrs.as<ScatterAttrs>();
+  std::vector<Tensor> indices = indices_of(a, 2);
+  if (s.mode == ScatterMode::multiply) return vjp_multiply(a, s, indices);
+  const Tensor &x = a.in[0], &u = a.in[1], &y = a.out[0], &ct = a.cotangent[0];
+  Tensor from_x = astype(x == y, ct.dtype()), from_u = astype(u == gather(y, indices, s.where), ct.dtype());
+  Tensor share = ct / scatter(from_x, indices, from_u, s.where, ScatterMode::add);
+  Tensors out(a.in.size());
+  if (a.needs(0)) out[0] = from_x * where(x == y, share, zeros({}, {ct.dtype(), ct.device()}));
+  if (a.needs(1)) out[1] = from_u * gather(share, indices, s.where);
+  return out;
+}
+
+using samples::integers;
+using samples::uniform;
+
+std::vector<Sample> gather_samples() {
+  return {{{uniform({5, 3}), integers({4}, -5, 5)}, GatherAttrs{{0}, {}, {}, 0}},
+          {{uniform({3, 4, 2}), integers({2, 3}, 0, 4)}, GatherAttrs{{1}, {}, {}, 1}},
+          {{uniform({4, 3, 5}), integers({2, 1}, 0, 4), integers({3}, -5, 5)}, GatherAttrs{{0, 2}, {}, {}, 0}},
+          {{uniform({3, 4}), integers({3, 2}, 0, 4)}, GatherAttrs{{1}, {0}, {0}, 0}},
+          {{uniform({4}), integers({}, 0, 4, i32)}, GatherAttrs{{0}, {}, {}, 0}},
+          {{uniform({4, 2}), integers({0}, 0, 1)}, GatherAttrs{{0}, {}, {}, 0}}};
+}
+
+std::vector<Sample> scatter_samples_of(std::initializer_list<ScatterMode> modes) {
+  std::vector<Sample> out;
+  for (ScatterMode m : modes) {
+    out.push_back(
+        {{uniform({5, 3}), uniform({4, 3}, -2, 2, 2), integers({4}, -5, 5)}, ScatterAttrs{{{0}, {}, {}, 0}, m}});
+    out.push_back(
+        {{uniform({3, 4}), uniform({3, 6}, -2, 2, 2), integers({6}, 0, 4)}, ScatterAttrs{{{1}, {}, {}, 1}, m}});
+    out.push_back({{uniform({4, 3}), uniform({2}, -2, 2, 2), integers({2}, 0, 4), integers({}, 0, 3)},
+                   ScatterAttrs{{{0, 1}, {}, {}, 0}, m}});
+    out.push_back(
+        {{uniform({3, 4}), uniform({3, 2}, -2, 2, 2), integers({3, 2}, 0, 4)}, ScatterAttrs{{{1}, {0}, {0}, 0}, m}});
+  }
+  return out;
+}
+
+const Op gather_op(
+    {.name = "gather",
+     .doc = "x's elements (or slices) at the places that index tensors name: x[i0, i1, ...] as in numpy.",
+     .dtypes = every_set,
+     .inputs = -1,
+     .infer = infer_gather,
+     .vjp = vjp_gather,
+     .saves_in = save_all & ~save(0),
+     .cpu = cpu::gather,
+     .ref = ref::gather,
+     .samples = gather_samples,
+     .exported = {"Gather", "GatherV2"}});
+
+}  // namespace
+
+const Op scatter_op({.name = "scatter",
+                     .doc = "A copy of x whose places named by index tensors are set to updates, or have them added.",
+                     .dtypes = every_set,
+                     .inputs = -1,
+                     .infer = infer_scatter,
+                     .vjp = vjp_scatter,
+                     .saves_in = save_all & ~save(0) & ~save(1),
+                     .cpu = cpu::scatter,
+                     .ref = ref::scatter,
+                     .samples = [] { return scatter_samples_of({ScatterMode::set, ScatterMode::add}); },
+                     .exported = {"ScatterND", "TensorScatterUpdate"}});
+
+const Op scatter_reduce_op(
+    {.name = "scatter_reduce",
+     .doc = "A copy of x whose places named by index tensors are multiplied by updates, or lowered "
+            "(min) or raised (max) to them.",
+     .dtypes = real_set | bool_set,
+     .inputs = -1,
+     .infer = infer_scatter,
+     .vjp = vjp_scatter_reduce,
+     .saves_in = save_all,
+     .saves_out = save(0),
+     .cpu = cpu::scatter,
+     .ref = ref::scatter,
+     .samples = [] { return scatter_samples_of({ScatterMode::multiply, ScatterMode::min, ScatterMode::max}); },
+     .exported = {"ScatterND", "TensorScatterMax"}});
+
+// --- Public ----------------------------------------------------------------------------------------------------------
+
+Tensor gather(const Tensor& x, const std::vector<Tensor>& indices, const GatherAttrs& attrs, Where where) {
+  CallerScope caller(where);  // an index out of bounds is found by the kernel, which knows no line
+  SmallVec<const Tensor*, 8> in{&x};
+  for (const Tensor& t : indices) in.push_back(&t);
+  return apply1(gather_op, in, attrs, where);
+}
+
+Tensor detail::scatter_updates(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates,
+                               const GatherAttrs& attrs) {
+  SmallVec<const Spec*, 8> specs{&x.spec()};
+  for (const Tensor& t : indices) specs.push_back(&t.spec());
+  Shape shape = infer(gather_op, specs, attrs, Where::current())[0].shape;
+  Tensor u = updates.dtype() == x.dtype() ? updates : astype(updates, x.dtype());
+  return u.shape() == shape ? u : broadcast_to(u, shape);
+}
+
+Tensor detail::run_update(const Op& op, Tensor base, std::span<const Tensor* const> rest, AttrsView attrs,
+                          const Where& where) {
+  const ThreadState& ts = thread_state();
+  SmallVec<const Tensor*, 8> in{&base};
+  for (const Tensor* t : rest) in.push_back(t);
+  bool seen = ts.trace || !ts.tapes.empty() || base.is_symbolic() || base.rep()->tape || !base.exclusive() ||
+              !base.is_contiguous();
+  for (const Tensor* t : rest) seen = seen || t->is_symbolic() || !(t->device() == base.device());
+  if (seen || base.spec().weak) return apply1(op, in, attrs, where);
+  SmallVec<const Spec*, 8> specs;
+  for (const Tensor* t : in) specs.push_back(&t->spec());
+  infer(op, specs, attrs, where);
+  Tensor* out[] = {&base};
+  try {
+    run_kernel(op, in, out, attrs);
+  } catch (...) {
+    fail_running(op, in, where);
+  }
+  return make_alias(base);  // another value, so another id
+}
+
+Tensor detail::scatter_into(Tensor base, const std::vector<Tensor>& indices, const Tensor& updates,
+                            const GatherAttrs& attrs, ScatterMode mode, const Where& where) {
+  CallerScope caller(where);
+  Tensor u = detail::scatter_updates(base, indices, updates, attrs);
+  SmallVec<const Tensor*, 8> rest{&u};
+  for (const Tensor& t : indices) rest.push_back(&t);
+  return detail::run_update(detail::scatter_record(mode), std::move(base), rest, ScatterAttrs{attrs, mode}, where);
+}
+
+Tensor scatter(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates, const GatherAttrs& attrs,
+               ScatterMode mode, Where where) {
+  return detail::scatter_into(x, indices, updates, attrs, mode, where);
+}
+
+Tensor take(const Tensor& x, const Tensor& indices, std::optional<int64_t> axis, Where where) {
+  CallerScope caller(where);
+  if (!axis) return take(ravel(x), indices, 0);
+  int64_t a = normal_axis(*axis, x.ndim(), "take", where);
+  return gather(x, {indices}, GatherAttrs{{a}, {}, {}, a}, where);
+}
+
+namespace {
+// Index tensors of x's shape but along `axis`: all other axes go along with them.
+GatherAttrs along(const Tensor& x, const Tensor& indices, int64_t axis, std::string_view op, const Where& where) {
+  if (indices.ndim() != x.ndim())
+    fail(op,
+         fmt::format("the indices have {} axes and the operand {}. give them equally many", indices.ndim(), x.ndim()),
+         where);
+  GatherAttrs g{{normal_axis(axis, x.ndim(), op, where)}, {}, {}, 0};
+  for (int64_t i = 0; i < x.ndim(); ++i) {
+    if (i == g.axes[0]) continue;
+    g.batch_axes.push_back(i);
+    g.batch_dims.push_back(i);
+  }
+  return g;
+}
+// Indices of size 1 off the axis serve all of it.
+Tensor spread(const Tensor& indices, const Shape& x, int64_t axis) {
+  Shape shape(x);
+  shape[size_t(axis)] = indices.shape()[size_t(axis)];
+  return indices.shape() == shape ? indices : broadcast_to(indices, shape);
+}
+}  // namespace
+
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis, Where where) {
+  CallerScope caller(where);
+  GatherAttrs g = along(x, indices, axis, "take_along_axis", where);
+  return gather(x, {spread(indices, x.shape(), g.axes[0])}, g, where);
+}
+
+Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& values, int64_t axis, ScatterMode mode,
+                      Where where) {
+  CallerScope caller(where);
+  GatherAttrs g = along(x, indices, axis, "put_along_axis", where);
+  return scatter(x, {spread(indices, x.shape(), g.axes[0])}, values, g, mode, where);
+}
+
+Tensor gather_nd(const Tensor& x, const Tensor& indices, Where where) {
+  CallerScope caller(where);
+  if (indices.ndim() == 0 || indices.dim(-1) < 1 || indices.dim(-1) > x.ndim())
+    fail("gather_nd",
+         fmt::format("the last axis of the indices {} must have 1 to {} elements", to_string(indices.spec()), x.ndim()),
+         where);
+  std::vector<Tensor> columns = unstack(indices, -1);
+  GatherAttrs g;
+  for (size_t i = 0; i < columns.size(); ++i) g.axes.push_back(int64_t(i));
+  return gather(x, columns, g, where);
+}
+
+Tensor segment_sum(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
+  CallerScope caller(where);
+  if (ids.ndim() != 1 || updates.ndim() < 1 || ids.dim(0) != updates.dim(0))
+    fail("segment_sum",
+         fmt::format("{} needs one id a row, and the ids are {}", to_string(updates.spec()), to_string(ids.spec())),
+         where);
+  Shape shape(updates.shape());
+  shape[0] = segments;
+  return detail::scatter_into(zeros(shape, {updates.dtype(), updates.device()}), {ids}, updates,
+                              GatherAttrs{{0}, {}, {}, 0}, ScatterMode::add, where);
+}
+
+}  // namespace rill

@@ -1,0 +1,365 @@
+// a(...) and a.at(...): numpy's indexing, in two steps. The basic part (integers, slices, new axes) is a view, one
+// strided_slice and one reshape; the advanced part (index tensors, masks) is a gather from that view. An update runs
+// the same way backwards. Start at Plan, which is what a list of Index entries means for a given tensor.
+#include "rill/ops/indexing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rill/devices/params/gather_params.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/index/scatter_records.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/values/fill.h"
+
+namespace rill {
+
+namespace {
+
+struct Plan {
+  SliceAttrs window;          // of the operand, integers dropped
+  bool whole = true;          // the window is all of it
+  Shape window_shape;         // of the window
+  Shape shape;                // of the window, with new axes and the axes of a mask merged; what gather sees
+  std::vector<Tensor> index;  // index tensors (masks as flat ones), and which axes of `shape` they belong to
+  GatherAttrs gather;
+  const Tensor* mask = nullptr;  // the only advanced entry is this mask, over the axes of the window from mask_axis on
+  size_t mask_axis = 0;
+  bool mask_values_unknown = false;  // it stands for a value of a trace
+};
+
+std::span<const Index> present(std::span<const Index> index) {
+  size_t n = index.size();
+  while (n > 0 && index[n - 1].kind == Index::Kind::absent) --n;
+  return index.first(n);
+}
+
+bool is_mask(const Index& i) { return i.kind == Index::Kind::tensor && is_bool(i.tensor->dtype()); }
+
+size_t axes_taken(const Index& i) {
+  switch (i.kind) {
+    case Index::Kind::integer:
+    case Index::Kind::slice: return 1;
+    case Index::Kind::tensor: return is_mask(i) ? size_t(i.tensor->ndim()) : 1;
+    default: return 0;
+  }
+}
+
+[[noreturn]] void fail_unknown_mask(const Where& where) {
+  fail("index",
+       "how many elements a mask picks depends on values, which are not known while a function is traced. use "
+       "where(mask, x, y), or at(mask).set(scalar), which keep the shape",
+       where);
+}
+
+// Where the true elements of `mask` are, counted in row-major order.
+Tensor flat_nonzero(const Tensor& mask, const Where& where) {
+  if (mask.is_symbolic()) fail_unknown_mask(where);
+  EagerScope eager;
+  std::vector<int64_t> out;
+  int64_t place = 0;
+  for (bool b : mask.to_vector<bool>(where)) {
+    if (b) out.push_back(place);
+    ++place;
+  }
+  return tensor(out, {i64, mask.device()});
+}
+
+class Planner {
+ public:
+  Planner(const Tensor& x, std::span<const Index> index, const Where& where) : x_(x), where_(where) {
+    index = present(index);
+    count_axes(index);
+    for (const Index& i : index) {
+      last_kind_advanced_ = false;
+      add(i);
+      run_ended_ = run_ended_ || (seen_advanced_ && !last_kind_advanced_);
+    }
+    for (size_t left = size_t(x.ndim()) - axis_; left > 0; --left) add_slice({});
+    plan_.gather.at = split_run_ ? 0 : first_advanced_;
+    find_only_mask(index);
+  }
+  Plan&& take() { return std::move(plan_); }
+
+ private:
+  void count_axes(std::span<const Index> index) {
+    size_t taken = 0, ellipses = 0;
+    for (const Index& i : index) {
+      taken += axes_taken(i);
+      ellipses += i.kind == Index::Kind::ellipsis;
+    }
+    if (ellipses > 1) fail("index", "an index can only have a single ellipsis", where_);
+    if (taken > size_t(x_.ndim()))
+      fail("index",
+           fmt::format("too many indices for tensor: tensor is {}-dimensional, but {} were indexed", x_.ndim(), taken),
+           where_);
+    hidden_ = size_t(x_.ndim()) - taken;
+  }
+
+  void add(const Index& i) {
+    switch (i.kind) {
+      case Index::Kind::integer: add_integer(*i.start); break;
+      case Index::Kind::slice: add_slice(i); break;
+      case Index::Kind::newaxis:
+        plan_.shape.push_back(1);
+        ++slices_;
+        break;
+      case Index::Kind::ellipsis:
+        for (; hidden_ > 0; --hidden_) add_slice({});
+        break;
+      case Index::Kind::tensor: is_mask(i) ? add_mask(*i.tensor) : add_indices(*i.tensor); break;
+      case Index::Kind::absent: fail("index", "an entry of the index is empty", where_);
+    }
+  }
+
+  // numpy: index tensors (and integers beside them) that stand together leave their shape where they stood; else it
+  // comes first.
+  void see_advanced() {
+    if (!seen_advanced_) first_advanced_ = slices_;
+    split_run_ = split_run_ || run_ended_;
+    seen_advanced_ = last_kind_advanced_ = true;
+  }
+
+  // Whether they are equal whatever the open sizes are.
+  static bool surely_equal(Dim a, Dim b) {
+    if (a.is_open() || b.is_open()) return a.is_open() && b.is_open() && a.number() == b.number();
+    return a == b;
+  }
+  Dim axis_size() const { return x_.shape()[axis_]; }
+  void push_window(Dim start, Dim stop, int64_t step, Dim count) {
+    plan_.window.starts.push_back(start);
+    plan_.window.stops.push_back(stop);
+    plan_.window.steps.push_back(step);
+    plan_.whole = plan_.whole && surely_equal(start, 0) && step == 1 && surely_equal(count, axis_size());
+    ++axis_;
+  }
+
+  void add_integer(Dim i) {
+    const Dim n = axis_size();
+    if (i < -n || i >= n)
+      fail("index", fmt::format("index {} is out of bounds for axis {} of size {}", i, axis_, n), where_);
+    see_advanced();
+    if (i < 0) i += n;
+    plan_.window.drop.push_back(int64_t(axis_));
+    plan_.whole = false;
+    push_window(i, i + 1, 1, 1);
+  }
+
+  void add_slice(const Index& s) {
+    if (s.step == 0) fail("index", "slice step cannot be zero", where_);
+    const Dim start = s.start.value_or(s.step > 0 ? 0 : slice_max),
+              stop = s.stop.value_or(s.step > 0 ? slice_max : slice_min);
+    const Dim count = slice_range(start, stop, s.step, axis_size()).count;
+    push_window(start, stop, s.step, count);
+    plan_.window_shape.push_back(count);
+    plan_.shape.push_back(count);
+    ++slices_;
+  }
+
+  void add_indices(const Tensor& t) {
+    if (!is_integer(t.dtype()))
+      fail("index",
+           fmt::format("{} cannot index. tensors used as indices must be of integer or bool type", to_string(t.spec())),
+           where_);
+    add_index(t, axis_size());
+    plan_.window_shape.push_back(axis_size());
+    push_window(0, slice_max, 1, axis_size());
+  }
+  void add_index(const Tensor& t, Dim size) {
+    see_advanced();
+    plan_.gather.axes.push_back(int64_t(plan_.shape.size()));
+    plan_.shape.push_back(size);
+    plan_.index.push_back(t);
+  }
+
+  void add_mask(const Tensor& mask) {
+    if (mask.ndim() == 0) fail("index", "a mask of no axes cannot index. use where()", where_);
+    for (size_t i = 0; i < mask.shape().size(); ++i)
+      if (mask.shape()[i] != x_.shape()[axis_ + i])
+        fail("index",
+             fmt::format("boolean index did not match indexed tensor along axis {}; size of axis is {} but size "
+                         "of corresponding boolean axis is {}",
+                         axis_ + i, x_.shape()[axis_ + i], mask.shape()[i]),
+             where_);
+    plan_.mask_axis = plan_.window_shape.size();
+    plan_.mask_values_unknown = mask.is_symbolic();
+    add_index(mask.is_symbolic() ? Tensor() : flat_nonzero(mask, where_), mask.size());
+    for (int i = 0; i < mask.ndim(); ++i) {
+      plan_.window_shape.push_back(axis_size());
+      push_window(0, slice_max, 1, axis_size());
+    }
+  }
+
+  void find_only_mask(std::span<const Index> index) {
+    const Index* mask = nullptr;
+    for (const Index& i : index) {
+      if (i.kind == Index::Kind::newaxis || (i.kind == Index::Kind::tensor && (mask || !is_mask(i)))) return;
+      if (is_mask(i)) mask = &i;
+    }
+    if (mask) plan_.mask = mask->tensor;
+  }
+
+  const Tensor& x_;
+  const Where& where_;
+  Plan plan_;
+  size_t axis_ = 0;                          // of x_, the next to be indexed
+  size_t hidden_ = 0;                        // axes that no entry names
+  int64_t slices_ = 0, first_advanced_ = 0;  // axes of the result that come from slices and new axes so far
+  bool seen_advanced_ = false, last_kind_advanced_ = false, run_ended_ = false, split_run_ = false;
+};
+
+Tensor window_of(const Tensor& x, const Plan& p, const Where& where) {
+  return p.whole ? x : detail::take_window(x, p.window, where);
+}
+Tensor shaped(const Tensor& x, const Shape& shape, const Where& where) {
+  return x.shape() == shape ? x : reshape(x, shape, where);
+}
+
+Tensor get(const Tensor& x, std::span<const Index> index, const Where& where) {
+  Plan p = Planner(x, index, where).take();
+  if (p.mask_values_unknown) fail_unknown_mask(where);
+  Tensor w = shaped(window_of(x, p, where), p.shape, where);
+  return p.index.empty() ? w : gather(w, p.index, p.gather, where);
+}
+
+// --- Updates ---------------------------------------------------------------------------------------------------------
+
+Tensor combine(const Tensor& old, const Tensor& value, ScatterMode mode) {
+  Tensor v = value.dtype() == old.dtype() ? value : astype(value, old.dtype());
+  switch (mode) {
+    case ScatterMode::set: return v;
+    case ScatterMode::add: return add(old, v);
+    case ScatterMode::multiply: return multiply(old, v);
+    case ScatterMode::min: return minimum(old, v);
+    case ScatterMode::max: return maximum(old, v);
+  }
+  return v;
+}
+
+Tensor set_window(Tensor base, const Plan& p, const Tensor& value, const Where& where) {
+  Tensor v = value.dtype() == base.dtype() ? value : astype(value, base.dtype());
+  if (!(v.shape() == p.shape)) v = broadcast_to(v, p.shape);
+  v = shaped(v, p.window_shape, where);
+  if (p.whole) return v.contiguous(where);
+  const Tensor* rest[] = {&v};
+  return detail::run_update(update_slice_op, std::move(base), rest, p.window, where);
+}
+
+Tensor scatter_into(Tensor base, const Plan& p, const Tensor& value, ScatterMode mode, const Where& where) {
+  return detail::scatter_into(std::move(base), p.index, value, p.gather, mode, where);
+}
+
+// A mask and one number keep the shape, so no indices are needed: a where() does it, in a trace too.
+Tensor masked(const Tensor& window, const Plan& p, const Tensor& value, ScatterMode mode) {
+  Shape shape(p.mask->shape());
+  while (p.mask_axis + shape.size() < window.shape().size()) shape.push_back(1);
+  return where(reshape(*p.mask, shape), combine(window, value, mode), window);
+}
+
+Tensor put(Tensor base, std::span<const Index> index, const Tensor& value, ScatterMode mode, const Where& where) {
+  CallerScope caller(where);
+  check_fits("at", value, base.dtype(), where);
+  Plan p = Planner(base, index, where).take();
+  if (p.index.empty()) {
+    Tensor v =
+        mode == ScatterMode::set ? value : combine(shaped(window_of(base, p, where), p.shape, where), value, mode);
+    return set_window(std::move(base), p, v, where);
+  }
+  Tensor w;
+  if (p.mask && value.ndim() == 0) {
+    w = masked(window_of(base, p, where), p, value, mode);
+  } else {
+    if (p.mask_values_unknown) fail_unknown_mask(where);
+    if (p.whole && p.shape == base.shape()) return scatter_into(std::move(base), p, value, mode, where);
+    w = scatter_into(shaped(window_of(base, p, where), p.shape, where), p, value, mode, where);
+  }
+  p.index.clear();
+  p.shape = p.window_shape;
+  return p.whole ? shaped(w, base.shape(), where) : set_window(std::move(base), p, shaped(w, p.shape, where), where);
+}
+
+}  // namespace
+
+// --- Members of Tensor -----------------------------------------------------------------------------------------------
+
+Tensor Tensor::operator()(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7,
+                          Where where) const {
+  const Index index[] = {i0, i1, i2, i3, i4, i5, i6, i7};
+  return get(*this, index, where);
+}
+
+IndexedTensor Tensor::at(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7,
+                         Where where) const& {
+  const Index index[] = {i0, i1, i2, i3, i4, i5, i6, i7};
+  return IndexedTensor(*this, index, where);
+}
+IndexedTensor Tensor::at(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7,
+                         Where where) && {
+  const Index index[] = {i0, i1, i2, i3, i4, i5, i6, i7};
+  return IndexedTensor(std::move(*this), index, where);
+}
+
+IndexedTensor::IndexedTensor(Tensor base, std::span<const Index> index, const Where& where)
+    : base_(std::move(base)), index_(index), where_(where) {}
+
+Tensor IndexedTensor::set(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::set, where_); }
+Tensor IndexedTensor::add(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::add, where_); }
+Tensor IndexedTensor::multiply(const Tensor& v) && {
+  return put(std::move(base_), index_, v, ScatterMode::multiply, where_);
+}
+Tensor IndexedTensor::min(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::min, where_); }
+Tensor IndexedTensor::max(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::max, where_); }
+Tensor IndexedTensor::get() && { return rill::get(base_, index_, where_); }
+
+// --- Where elements are ----------------------------------------------------------------------------------------------
+
+namespace {
+// [count, ndim], row-major, as C++ numbers.
+std::vector<int64_t> places(const Tensor& x, std::string_view op, const Where& where) {
+  if (x.is_symbolic())
+    fail(op,
+         "how many elements are not zero is not known while a function is traced. use where(mask, x, y), which keeps "
+         "the shape",
+         where);
+  EagerScope eager;
+  std::vector<int64_t> out;
+  Dims index(size_t(x.ndim()), 0);
+  for (bool b : (is_bool(x.dtype()) ? x : x != 0).to_vector<bool>(where)) {
+    if (b) out.insert(out.end(), index.begin(), index.end());
+    for (size_t i = index.size(); i-- > 0 && ++index[i] == x.shape()[i];) index[i] = 0;
+  }
+  return out;
+}
+}  // namespace
+
+Tensor argwhere(const Tensor& x, Where where) {
+  if (x.ndim() == 0) return zeros({rill::any(x).item<bool>(where) ? 1 : 0, 0}, {i64, x.device()}, where);
+  std::vector<int64_t> p = places(x, "argwhere", where);
+  return tensor(p, Shape{int64_t(p.size()) / x.ndim(), x.ndim()}, {i64, x.device()}, where);
+}
+
+std::vector<Tensor> nonzero(const Tensor& x, Where where) {
+  if (x.ndim() == 0) fail("nonzero", "a tensor of no axes has no places. use reshape(x, {1})", where);
+  std::vector<int64_t> p = places(x, "nonzero", where);
+  size_t n = size_t(x.ndim());
+  std::vector<Tensor> out;
+  for (size_t axis = 0; axis < n; ++axis) {
+    std::vector<int64_t> column;
+    for (size_t i = axis; i < p.size(); i += n) column.push_back(p[i]);
+    out.push_back(tensor(column, {i64, x.device()}, where));
+  }
+  return out;
+}
+
+Tensor boolean_mask(const Tensor& x, const Tensor& mask, int64_t axis, Where where) {
+  axis = normal_axis(axis, std::max(x.ndim(), 1), "boolean_mask", where);
+  if (!is_bool(mask.dtype()))
+    fail("boolean_mask", fmt::format("the mask is {}. compare to make it bool", to_string(mask.spec())), where);
+  SmallVec<Index, 8> index;
+  for (int64_t i = 0; i < axis; ++i) index.push_back(Index(all));
+  index.push_back(Index(mask));
+  return get(x, index, where);
+}
+
+}  // namespace rill

@@ -1,0 +1,27 @@
+// The records that write into a copy of a tensor, and the way to run them without the copy.
+#pragma once
+#include <vector>
+
+#include "rill/devices/params/shape_params.h"
+#include "rill/ops/op.h"
+
+namespace rill {
+
+extern const Op scatter_op, scatter_reduce_op, update_slice_op;
+
+namespace detail {
+inline const Op& scatter_record(ScatterMode mode) {
+  return mode == ScatterMode::set || mode == ScatterMode::add ? scatter_op : scatter_reduce_op;
+}
+// Runs one of these records, whose output may be its first operand, in place where nobody else could see the
+// difference.
+Tensor run_update(const Op& op, Tensor base, std::span<const Tensor* const> rest, AttrsView attrs, const Where& where);
+// scatter into a base that the caller gives up.
+Tensor scatter_into(Tensor base, const std::vector<Tensor>& indices, const Tensor& updates, const GatherAttrs& attrs,
+                    ScatterMode mode, const Where& where);
+// `updates` cast to x's dtype and broadcast to the shape that gather would give.
+Tensor scatter_updates(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates,
+                       const GatherAttrs& attrs);
+}  // namespace detail
+
+}  // namespace rill

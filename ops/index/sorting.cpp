@@ -1,0 +1,181 @@
+// Sorting: the records of sort, argsort, topk and searchsorted, and unique, which is made of them.
+#include <fmt/core.h>
+
+#include "rill/devices/params/reduce_params.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/samples.h"
+
+namespace rill {
+namespace {
+
+void check_axis(const InferArgs& args, int64_t axis) {
+  const int64_t ndim = args[0].shape.ndim();
+  if (axis < 0 || axis >= ndim)
+    args.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, ndim));
+}
+
+Spec strong(const Spec& s, DType dtype) { return {s.shape, dtype, false, s.device}; }
+
+OutSpecs infer_sort(const InferArgs& args) {
+  check_axis(args, args.attrs.as<SortParams>().axis);
+  return {strong(args[0], args[0].dtype)};
+}
+OutSpecs infer_argsort(const InferArgs& args) {
+  check_axis(args, args.attrs.as<SortParams>().axis);
+  return {strong(args[0], DType::i64)};
+}
+OutSpecs infer_topk(const InferArgs& args) {
+  const auto& p = args.attrs.as<TopKParams>();
+  check_axis(args, p.axis);
+  const int64_t n = args[0].shape[size_t(p.axis)];
+  if (p.k < 0 || p.k > n) args.reject(fmt::format("k is {}, and axis {} has {} elements", p.k, p.axis, n));
+  Spec values = strong(args[0], args[0].dtype);
+  values.shape[size_t(p.axis)] = p.k;
+  return {values, strong(values, DType::i64)};
+}
+OutSpecs infer_search(const InferArgs& args) {
+  if (args[0].shape.size() != 1) args.reject("the sorted operand must be a vector");
+  if (args[0].dtype != args[1].dtype) args.reject("both operands must have one dtype. convert one with astype");
+  return {strong(args[1], DType::i64)};
+}
+
+Tensors sort_vjp(const VjpArgs& args) {
+  const auto& p = args.attrs.as<SortParams>();
+  const Tensor from = argsort(args.in[0], {.axis = p.axis, .descending = p.descending});
+  return {put_along_axis(zeros_like(args.cotangent[0]), from, args.cotangent[0], p.axis)};
+}
+Tensors topk_vjp(const VjpArgs& args) {
+  const Tensor& ct = args.cotangent[0];
+  const Tensor nothing = zeros(args.in[0].shape(), {ct.dtype(), ct.device()});
+  return {put_along_axis(nothing, args.out[1], ct, args.attrs.as<TopKParams>().axis)};
+}
+
+std::vector<Sample> sort_samples() {
+  const auto one = [](Tensor x, int64_t axis, bool descending = false) {
+    return Sample{{std::move(x)}, SortParams{axis, descending}};
+  };
+  return {one(samples::distinct({1}), 0), one(samples::distinct({17}), 0, true), one(samples::distinct({5, 6}), 0),
+          one(samples::distinct({5, 6}), 1), one(samples::distinct({2, 3, 4}), 1, true)};
+}
+std::vector<Sample> argsort_samples() {
+  std::vector<Sample> s = sort_samples();
+  for (bool descending : {false, true}) {  // ties; long enough for digits
+    s.push_back({{samples::integers({700}, -50, 50, DType::i64)}, SortParams{0, descending}});
+    s.push_back({{samples::uniform({2, 900})}, SortParams{1, descending}});
+  }
+  return s;
+}
+std::vector<Sample> topk_samples() {
+  const auto one = [](Tensor x, int64_t k, int64_t axis, bool largest) {
+    return Sample{{std::move(x)}, TopKParams{k, axis, largest}};
+  };
+  return {one(samples::distinct({1}), 1, 0, true), one(samples::distinct({40}), 3, 0, true),
+          one(samples::distinct({5, 6}), 2, 0, false), one(samples::distinct({5, 6}), 6, 1, true)};
+}
+std::vector<Sample> search_samples() {
+  const Tensor edges = samples::values({0, 1, 1, 3, 5, 5, 8}, {7});
+  const Tensor values = samples::values({0, 0.5, 1, 2, 3, 5, 9, 4}, {2, 4});
+  return {{{edges, values}, SearchParams{false}},
+          {{edges, values}, SearchParams{true}},
+          {{samples::values({}, {0}), values}, SearchParams{false}}};
+}
+
+const Op sort_op({.name = "sort",
+                  .doc = "y = x in ascending (or descending) order along the axis; stable, NaN last",
+                  .dtypes = real_set | bool_set,
+                  .infer = infer_sort,
+                  .vjp = sort_vjp,
+                  .saves_in = save(0),
+                  .cpu = cpu::sort,
+                  .ref = ref::sort,
+                  .wants_contiguous = true,
+                  .samples = sort_samples});
+
+const Op argsort_op({.name = "argsort",
+                     .doc = "y = the indices along the axis that sort x; stable, NaN last",
+                     .dtypes = real_set | bool_set,
+                     .infer = infer_argsort,
+                     .no_gradient = "an index does not change with small changes of x",
+                     .cpu = cpu::argsort,
+                     .ref = ref::argsort,
+                     .wants_contiguous = true,
+                     .samples = argsort_samples});
+
+const Op topk_op({.name = "topk",
+                  .doc = "values, indices = the k largest (or smallest) x along the axis, in order; NaN last",
+                  .dtypes = real_set | bool_set,
+                  .outputs = 2,
+                  .infer = infer_topk,
+                  .vjp = topk_vjp,
+                  .saves_out = save(1),
+                  .cpu = cpu::topk,
+                  .ref = ref::topk,
+                  .wants_contiguous = true,
+                  .samples = topk_samples,
+                  .exported = {"TopK", "TopKV2"}});
+
+const Op searchsorted_op({.name = "searchsorted",
+                          .doc = "y = how many elements of the sorted vector a stand before v (right: or equal it)",
+                          .dtypes = real_set | bool_set,
+                          .inputs = 2,
+                          .infer = infer_search,
+                          .no_gradient = "an index does not change with small changes of its operands",
+                          .cpu = cpu::searchsorted,
+                          .ref = ref::searchsorted,
+                          .wants_contiguous = true,
+                          .samples = search_samples});
+
+}  // namespace
+
+Tensor sort(const Tensor& x, const SortOptions& o, Where where) {
+  require_operand("sort", x, where);
+  return apply1(sort_op, {&x}, SortParams{normal_axis(o.axis, x.ndim(), "sort", where), o.descending}, where);
+}
+Tensor argsort(const Tensor& x, const SortOptions& o, Where where) {
+  require_operand("argsort", x, where);
+  return apply1(argsort_op, {&x}, SortParams{normal_axis(o.axis, x.ndim(), "argsort", where), o.descending}, where);
+}
+
+TopK topk(const Tensor& x, int64_t k, const TopKOptions& o, Where where) {
+  require_operand("topk", x, where);
+  Tensors y = apply(topk_op, {&x}, TopKParams{k, normal_axis(o.axis, x.ndim(), "topk", where), o.largest}, where);
+  return {std::move(y[0]), std::move(y[1])};
+}
+
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Where where) {
+  CallerScope caller(where);
+  // A C++ integer that the vector's dtype does not hold is searched for as what it is.
+  const bool fits = !elementwise::overflows(values, sorted.dtype());
+  const DType d = promote(sorted.dtype(), sorted.spec().weak, values.dtype(), values.spec().weak && fits);
+  const Tensor a = astype(sorted, d), v = astype(values, d);
+  return apply1(searchsorted_op, {&a, &v}, SearchParams{right}, where);
+}
+
+Tensor digitize(const Tensor& x, const Tensor& edges, bool right, Where where) {
+  return searchsorted(edges, x, !right, where);
+}
+
+Unique unique(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  if (!executing_eagerly())
+    fail("unique",
+         "the size of the result depends on values, which a traced function does not have yet. call it outside", where);
+  const int64_t n = x.size();
+  const Tensor flat = reshape(x, {n}), order = argsort(flat), sorted = take(flat, order, 0);
+  // Where a new value starts: at the front, and where neighbours differ (NaN does not differ from NaN).
+  const Tensor next = slice_axis(sorted, 0, std::min<int64_t>(1, n), n);
+  const Tensor last = slice_axis(sorted, 0, 0, std::max<int64_t>(0, n - 1));
+  Tensor differs = next != last;
+  if (is_floating(x.dtype())) differs = differs & !(isnan(next) & isnan(last));
+  const Tensor starts_here = n == 0 ? differs : concat({ones({1}, {DType::boolean, x.device()}), differs});
+  const Tensor starts = nonzero(starts_here)[0];
+  const Tensor group = cumsum(starts_here) - 1;
+  const Tensor inverse = put_along_axis(zeros_like(order), order, group, 0);
+  const Tensor ends = concat({starts, full({1}, n, {DType::i64, x.device()})});
+  return {take(sorted, starts, 0), take(order, starts, 0), reshape(inverse, x.shape()), diff(ends)};
+}
+
+}  // namespace rill

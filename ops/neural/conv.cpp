@@ -1,0 +1,389 @@
+// Convolution: the records of conv and of its two gradients, which are each other's, and the public functions.
+// The three are one trilinear form, sum x w g, asked for one of its factors: start at the vjps. Pooling is in pool.cpp.
+#include "rill/ops/conv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/samples.h"
+#include "rill/ops/shape/pads.h"
+#include "rill/tensor/limits.h"
+
+namespace rill {
+namespace {
+
+// What infer knows once the parameters are seen to fit tensors with `ndim` axes.
+void check_params(const InferArgs& args, const ConvParams& p, bool with_sizes) {
+  const size_t n = p.strides.size();
+  if (n < 1 || n > 3) args.reject("there must be 1, 2 or 3 axes of space");
+  for (const Dims* list : {&p.pads_lo, &p.pads_hi, &p.dilation})
+    if (list->size() != n) args.reject(fmt::format("parameters for {} and for {} axes of space", n, list->size()));
+  if (p.sizes.size() != (with_sizes ? n : 0)) args.reject(fmt::format("`sizes` needs an entry for each of {} axes", n));
+  for (size_t i = 0; i < n; ++i) {
+    if (p.strides[i] < 1 || p.dilation[i] < 1) args.reject("strides and dilation must be at least 1");
+    if (p.pads_lo[i] < 0 || p.pads_hi[i] < 0) args.reject("padding must not be negative");
+    for (int64_t step : {p.strides[i], p.dilation[i], p.pads_lo[i], p.pads_hi[i]})
+      if (step > largest_step)
+        args.reject(fmt::format("strides, dilation and padding are at most {}, not {}", largest_step, step));
+    if (with_sizes && (p.sizes[i] < 0 || p.sizes[i] > max_tensor_bytes))
+      args.reject(fmt::format("a size is {}", p.sizes[i]));
+  }
+  if (p.groups < 1) args.reject("groups must be at least 1");
+  if (p.layout > Layout::nchw) args.reject(fmt::format("Layout({}) does not exist", int(p.layout)));
+  for (int i = 0; i < 2; ++i)
+    if (size_t(args[i].shape.ndim()) != n + 2)
+      args.reject(fmt::format("operand {} has {} axes; {} axes of space need {}", i, args[i].shape.ndim(), n, n + 2));
+  if (args[0].dtype != args[1].dtype) args.reject("operands differ in dtype; convert one with astype()");
+}
+
+int64_t channels(const ConvParams& p, const Shape& x) { return x[p.layout == Layout::nhwc ? x.size() - 1 : 1]; }
+int64_t weight_in(const ConvParams& p, const Shape& w) { return w[p.layout == Layout::nhwc ? w.size() - 2 : 1]; }
+int64_t weight_out(const ConvParams& p, const Shape& w) { return w[p.layout == Layout::nhwc ? w.size() - 1 : 0]; }
+
+Shape activation(const ConvParams& p, int64_t batch, int64_t channels, const Dims& space) {
+  Shape s{batch};
+  if (p.layout == Layout::nchw) s.push_back(channels);
+  for (int64_t d : space) s.push_back(d);
+  if (p.layout == Layout::nhwc) s.push_back(channels);
+  return s;
+}
+
+// The axes of space of the result of a convolution of an input and kernel with these.
+Dims out_space(const InferArgs& args, const ConvParams& p, const Dims& in, const Dims& kernel) {
+  Dims out;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (kernel[i] < 1) args.reject(fmt::format("the kernel has size {} along axis {} of space", kernel[i], i));
+    const int64_t n = window_count(in[i], kernel[i], p.strides[i], p.pads_lo[i], p.pads_hi[i], p.dilation[i]);
+    if (n < 1)
+      args.reject(
+          fmt::format("a kernel of {} (dilation {}) does not fit axis {} of space: {} elements with {} of padding; "
+                      "pad more",
+                      kernel[i], p.dilation[i], i, in[i], p.pads_lo[i] + p.pads_hi[i]));
+    out.push_back(n);
+  }
+  return out;
+}
+Dims space_of(const ConvParams& p, const Shape& x) {
+  Dims out;
+  for (size_t i = 0; i < p.strides.size(); ++i) out.push_back(x[space_axis(p.layout, i)]);
+  return out;
+}
+Dims kernel_of(const ConvParams& p, const Shape& w) {
+  Dims out;
+  for (size_t i = 0; i < p.strides.size(); ++i) out.push_back(w[weight_space_axis(p.layout, i)]);
+  return out;
+}
+
+void check_out_groups(const InferArgs& args, const ConvParams& p, int64_t out) {
+  if (out % p.groups != 0) args.reject(fmt::format("{} output channels do not divide into {} groups", out, p.groups));
+}
+
+OutSpecs one(const InferArgs& args, Shape shape) { return {Spec{shape, args[0].dtype, false, args[0].device}}; }
+
+OutSpecs infer_conv(const InferArgs& args) {
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  check_params(args, p, false);
+  const Shape &x = args[0].shape, &w = args[1].shape;
+  if (channels(p, x) != weight_in(p, w) * p.groups)
+    args.reject(fmt::format("the input has {} channels, the weights take {} in each of {} group(s): {} != {}",
+                            channels(p, x), weight_in(p, w), p.groups, channels(p, x), weight_in(p, w) * p.groups));
+  check_out_groups(args, p, weight_out(p, w));
+  return one(args, activation(p, x[0], weight_out(p, w), out_space(args, p, space_of(p, x), kernel_of(p, w))));
+}
+
+OutSpecs infer_grad_input(const InferArgs& args) {
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  check_params(args, p, true);
+  const Shape &g = args[0].shape, &w = args[1].shape;
+  check_out_groups(args, p, weight_out(p, w));
+  if (channels(p, g) != weight_out(p, w))
+    args.reject(fmt::format("the cotangent has {} channels, the weights make {}", channels(p, g), weight_out(p, w)));
+  const Dims out = out_space(args, p, p.sizes, kernel_of(p, w));
+  if (!(out == space_of(p, g)))
+    args.reject(fmt::format("an input of {} gives space {}, not the cotangent's {}", to_string(Shape(p.sizes)),
+                            to_string(Shape(out)), to_string(Shape(space_of(p, g)))));
+  return one(args, activation(p, g[0], weight_in(p, w) * p.groups, p.sizes));
+}
+
+OutSpecs infer_grad_weight(const InferArgs& args) {
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  check_params(args, p, true);
+  const Shape &x = args[0].shape, &g = args[1].shape;
+  if (x[0] != g[0]) args.reject(fmt::format("batches differ: {} != {}", x[0], g[0]));
+  if (channels(p, x) % p.groups != 0)
+    args.reject(fmt::format("{} input channels do not divide into {} groups", channels(p, x), p.groups));
+  check_out_groups(args, p, channels(p, g));
+  const Dims out = out_space(args, p, space_of(p, x), p.sizes);
+  if (!(out == space_of(p, g)))
+    args.reject(fmt::format("a kernel of {} gives space {}, not the cotangent's {}", to_string(Shape(p.sizes)),
+                            to_string(Shape(out)), to_string(Shape(space_of(p, g)))));
+  Shape w;
+  if (p.layout == Layout::nchw) w = {channels(p, g), channels(p, x) / p.groups};
+  for (int64_t k : p.sizes) w.push_back(k);
+  if (p.layout == Layout::nhwc) {
+    w.push_back(channels(p, x) / p.groups);
+    w.push_back(channels(p, g));
+  }
+  return one(args, w);
+}
+
+ConvParams with_sizes(ConvParams p, const Dims& sizes) {
+  p.sizes = sizes;
+  return p;
+}
+
+// --- Gradients. With L = sum x w g, each record is the derivative of L by one factor, linear in the other two. -------
+
+Tensor run_conv(const Tensor& x, const Tensor& w, const ConvParams& p);
+
+Tensors vjp_conv(const VjpArgs& args) {
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  const Tensor &x = args.in[0], &w = args.in[1], &g = args.cotangent[0];
+  Tensors out(2);
+  if (args.needs(0)) out[0] = conv_grad_input(g, w, with_sizes(p, space_of(p, x.shape())));
+  if (args.needs(1)) out[1] = conv_grad_weight(x, g, with_sizes(p, kernel_of(p, w.shape())));
+  return out;
+}
+
+Tensors vjp_grad_input(const VjpArgs& args) {
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  const Tensor &g = args.in[0], &w = args.in[1], &x = args.cotangent[0];
+  Tensors out(2);
+  if (args.needs(0)) out[0] = run_conv(x, w, p);
+  if (args.needs(1)) out[1] = conv_grad_weight(x, g, with_sizes(p, kernel_of(p, w.shape())));
+  return out;
+}
+
+Tensors vjp_grad_weight(const VjpArgs& args) {
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  const Tensor &x = args.in[0], &g = args.in[1], &w = args.cotangent[0];
+  Tensors out(2);
+  if (args.needs(0)) out[0] = conv_grad_input(g, w, with_sizes(p, space_of(p, x.shape())));
+  if (args.needs(1)) out[1] = run_conv(x, w, p);
+  return out;
+}
+
+// --- Samples: the convolutions to test; the gradients' samples are made from them. -----------------------------------
+
+struct Case {
+  Shape x, w;
+  ConvParams p;
+};
+std::vector<Case> cases() {
+  const Layout nhwc = Layout::nhwc, nchw = Layout::nchw;
+  return {
+      {{2, 5, 6, 3}, {3, 2, 3, 4}, {{1, 1}, {0, 0}, {0, 0}, {1, 1}, 1, nhwc, {}}},
+      {{2, 7, 6, 3}, {3, 3, 3, 5}, {{2, 1}, {1, 0}, {1, 2}, {1, 2}, 1, nhwc, {}}},
+      {{2, 3, 7, 6}, {5, 3, 3, 3}, {{2, 1}, {1, 0}, {1, 2}, {1, 2}, 1, nchw, {}}},
+      {{1, 5, 5, 4}, {3, 3, 2, 6}, {{1, 1}, {1, 1}, {1, 1}, {1, 1}, 2, nhwc, {}}},
+      {{1, 4, 5, 5}, {4, 1, 3, 3}, {{1, 2}, {1, 1}, {1, 1}, {1, 1}, 4, nchw, {}}},
+      {{2, 9, 2}, {4, 2, 3}, {{3}, {2}, {1}, {1}, 1, nhwc, {}}},
+      {{1, 2, 4, 3, 5}, {2, 2, 2, 3, 2}, {{1, 2, 1}, {0, 1, 1}, {1, 1, 0}, {1, 1, 1}, 1, nchw, {}}},
+      {{1, 4, 3, 5, 2}, {2, 2, 2, 2, 3}, {{1, 1, 2}, {0, 0, 1}, {0, 0, 1}, {2, 1, 1}, 1, nhwc, {}}},
+      {{0, 4, 4, 2}, {3, 3, 2, 3}, {{1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, nhwc, {}}},
+      {{2, 4, 4, 1}, {5, 5, 1, 32}, {{1, 1}, {2, 2}, {2, 2}, {1, 1}, 1, nhwc, {}}},
+  };
+}
+Shape result_shape(const Case& c) {
+  Dims space;
+  const Dims in = space_of(c.p, c.x), kernel = kernel_of(c.p, c.w);
+  for (size_t i = 0; i < in.size(); ++i)
+    space.push_back(window_count(in[i], kernel[i], c.p.strides[i], c.p.pads_lo[i], c.p.pads_hi[i], c.p.dilation[i]));
+  return activation(c.p, c.x[0], weight_out(c.p, c.w), space);
+}
+std::vector<Sample> samples_conv() {
+  std::vector<Sample> out;
+  for (const Case& c : cases()) out.push_back({{samples::uniform(c.x), samples::uniform(c.w, -1, 1, 2)}, c.p});
+  return out;
+}
+std::vector<Sample> samples_grad_input() {
+  std::vector<Sample> out;
+  for (const Case& c : cases())
+    out.push_back(
+        {{samples::uniform(result_shape(c)), samples::uniform(c.w, -1, 1, 2)}, with_sizes(c.p, space_of(c.p, c.x))});
+  return out;
+}
+std::vector<Sample> samples_grad_weight() {
+  std::vector<Sample> out;
+  for (const Case& c : cases())
+    out.push_back(
+        {{samples::uniform(c.x), samples::uniform(result_shape(c), -1, 1, 2)}, with_sizes(c.p, kernel_of(c.p, c.w))});
+  return out;
+}
+
+}  // namespace
+
+extern const Op conv_op, conv_grad_input_op, conv_grad_weight_op;
+const Op conv_op({
+    .name = "conv",
+    .doc =
+        "out[n, p, o] = sum_kc x[n, p * stride - pad + k * dilation, c] w[k, c, o], c over the channels of o's group",
+    .kind = OpKind::library,
+    .dtypes = float_set,
+    .inputs = 2,
+    .infer = infer_conv,
+    .vjp = vjp_conv,
+    .saves_in = save_all,
+    .cpu = cpu::conv,
+    .ref = ref::conv,
+    .wants_contiguous = true,
+    .packs = true,
+    .samples = samples_conv,
+    .sum_tolerance = 8,  // a few hundred terms of one sign, one after another
+    .exported = {.onnx = "Conv", .tensorflow = "Conv2D"},
+});
+const Op conv_grad_input_op({
+    .name = "conv_grad_input",
+    .doc = "x[n, i, c] = sum of g[n, p, o] w[k, c, o] over all p, k, o with p * stride - pad + k * dilation = i",
+    .kind = OpKind::library,
+    .dtypes = float_set,
+    .inputs = 2,
+    .infer = infer_grad_input,
+    .vjp = vjp_grad_input,
+    .saves_in = save_all,
+    .cpu = cpu::conv_grad_input,
+    .ref = ref::conv_grad_input,
+    .wants_contiguous = true,
+    .packs = true,
+    .samples = samples_grad_input,
+    .sum_tolerance = 8,  // a few hundred terms of one sign, one after another
+    .exported = {.onnx = "ConvTranspose", .tensorflow = "Conv2DBackpropInput"},
+});
+const Op conv_grad_weight_op({
+    .name = "conv_grad_weight",
+    .doc = "w[k, c, o] = sum_np x[n, p * stride - pad + k * dilation, c] g[n, p, o]",
+    .kind = OpKind::library,
+    .dtypes = float_set,
+    .inputs = 2,
+    .infer = infer_grad_weight,
+    .vjp = vjp_grad_weight,
+    .saves_in = save_all,
+    .cpu = cpu::conv_grad_weight,
+    .ref = ref::conv_grad_weight,
+    .wants_contiguous = true,
+    .samples = samples_grad_weight,
+    .sum_tolerance = 8,  // a few hundred terms of one sign, one after another
+    .exported = {.tensorflow = "Conv2DBackpropFilter"},
+});
+
+namespace {
+
+Tensor run_conv(const Tensor& x, const Tensor& w, const ConvParams& p) {
+  return apply1(conv_op, {&x, &w}, with_sizes(p, {}), Where::current());
+}
+
+size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
+  require_operand(op, x, where);
+  if (x.ndim() < 3 || x.ndim() > 5)
+    fail(op,
+         fmt::format("the input must have a batch axis, 1 to 3 axes of space and channels, not {} axes. operands: {}",
+                     x.ndim(), to_string(x.spec())),
+         where);
+  return size_t(x.ndim()) - 2;
+}
+
+Tensor conv_as(std::string_view op, const Tensor& x, const Tensor& w, const ConvOptions& o, const Where& where) {
+  CallerScope caller(where);
+  const size_t n = space_count(x, op, where);
+  require_operand(op, w, where);
+  if (w.ndim() != x.ndim())
+    fail(op,
+         fmt::format("weights for {} axes of space must have {} axes, not {}. operands: {}, {}", n, n + 2, w.ndim(),
+                     to_string(x.spec()), to_string(w.spec())),
+         where);
+  ConvParams p;
+  p.strides = for_each_axis(o.strides, n, 1, op, "strides", where);
+  p.dilation = for_each_axis(o.dilation, n, 1, op, "dilation", where);
+  p.groups = o.groups;
+  p.layout = o.layout;
+  resolve_padding(o.padding, space_of(p, x.shape()), kernel_of(p, w.shape()), p.strides, p.dilation, p.pads_lo,
+                  p.pads_hi, op, where);
+  const DType d = promote(x.dtype(), x.spec().weak, w.dtype(), w.spec().weak);
+  const Tensor a = astype(x, d), b = astype(w, d);
+  return apply1(conv_op, {&a, &b}, p, where);
+}
+
+Tensor conv_nd(int n, const Tensor& x, const Tensor& w, const ConvOptions& o, const Where& where) {
+  const std::string op = fmt::format("conv{}d", n);
+  require_operand(op, x, where);
+  if (x.ndim() != n + 2)
+    fail(op,
+         fmt::format("the input must have {} axes, not {}. operands: {}, {}", n + 2, x.ndim(), to_string(x.spec()),
+                     to_string(w.spec())),
+         where);
+  return conv_as(op, x, w, o, where);
+}
+
+}  // namespace
+
+Tensor conv(const Tensor& x, const Tensor& w, const ConvOptions& options, Where where) {
+  return conv_as("conv", x, w, options, where);
+}
+Tensor conv1d(const Tensor& x, const Tensor& w, const ConvOptions& options, Where where) {
+  return conv_nd(1, x, w, options, where);
+}
+Tensor conv2d(const Tensor& x, const Tensor& w, const ConvOptions& options, Where where) {
+  return conv_nd(2, x, w, options, where);
+}
+Tensor conv3d(const Tensor& x, const Tensor& w, const ConvOptions& options, Where where) {
+  return conv_nd(3, x, w, options, where);
+}
+
+Tensor depthwise_conv(const Tensor& x, const Tensor& w, const ConvOptions& options, Where where) {
+  const size_t n = space_count(x, "depthwise_conv", where);
+  ConvOptions o = options;
+  o.groups = x.shape()[o.layout == Layout::nhwc ? n + 1 : 1];
+  return conv_as("depthwise_conv", x, w, o, where);
+}
+
+Tensor conv_transpose(const Tensor& x, const Tensor& w, const ConvTransposeOptions& o, Where where) {
+  CallerScope caller(where);
+  const std::string_view op = "conv_transpose";
+  const size_t n = space_count(x, op, where);
+  require_operand(op, w, where);
+  if (w.ndim() != x.ndim())
+    fail(op, fmt::format("weights for {} axes of space must have {} axes, not {}", n, n + 2, w.ndim()), where);
+  ConvParams p;
+  p.strides = for_each_axis(o.strides, n, 1, op, "strides", where);
+  p.dilation = for_each_axis(o.dilation, n, 1, op, "dilation", where);
+  p.groups = o.groups;
+  p.layout = o.layout;
+  const Dims in = space_of(p, x.shape()), kernel = kernel_of(p, w.shape());
+  const Dims extra = for_each_axis(o.output_padding, n, 0, op, "output_padding", where);
+  // The sizes of the input of the convolution that this reverses.
+  if (o.padding.kind == SpacePadding::Kind::same) {
+    for (size_t i = 0; i < n; ++i) p.sizes.push_back(multiply_sizes(in[i], p.strides[i]));
+    for (Dim size : p.sizes)
+      if (size > max_tensor_bytes) fail(op, fmt::format("a size of the result would be {}", size), where);
+    resolve_padding(o.padding, p.sizes, kernel, p.strides, p.dilation, p.pads_lo, p.pads_hi, op, where);
+  } else {
+    resolve_padding(o.padding, in, kernel, p.strides, p.dilation, p.pads_lo, p.pads_hi, op, where);
+    for (size_t i = 0; i < n; ++i) {
+      if (extra[i] < 0 || extra[i] >= p.strides[i])
+        fail(op, fmt::format("output_padding {} must be less than the stride {}", extra[i], p.strides[i]), where);
+      if (std::max(p.pads_lo[i], p.pads_hi[i]) > largest_step || std::min(p.pads_lo[i], p.pads_hi[i]) < 0)
+        fail(op, fmt::format("padding is between 0 and {}, not {} and {}", largest_step, p.pads_lo[i], p.pads_hi[i]),
+             where);
+      // Saturating, and then too large for any tensor.
+      p.sizes.push_back(
+          smaller(add_sizes(multiply_sizes(in[i] - 1, p.strides[i]), multiply_sizes(kernel[i] - 1, p.dilation[i])),
+                  max_tensor_bytes * 4) +
+          1 - p.pads_lo[i] - p.pads_hi[i] + extra[i]);
+    }
+  }
+  const DType d = promote(x.dtype(), x.spec().weak, w.dtype(), w.spec().weak);
+  return conv_grad_input(astype(x, d), astype(w, d), p, where);
+}
+
+Tensor conv_grad_input(const Tensor& g, const Tensor& w, const ConvParams& p, Where where) {
+  return apply1(conv_grad_input_op, {&g, &w}, p, where);
+}
+Tensor conv_grad_weight(const Tensor& x, const Tensor& g, const ConvParams& p, Where where) {
+  return apply1(conv_grad_weight_op, {&x, &g}, p, where);
+}
+
+}  // namespace rill

@@ -1,0 +1,317 @@
+// Losses. The two cross entropies of softmax have records: forward reads the logits once and writes three numbers a
+// row, the loss and lse = log(sum(exp(logits))) in two parts, the largest logit and what lse is above it; backward
+// makes the probabilities again from them. (From the rounded lse, logits with an offset of a million would give
+// probabilities with errors of 3 %.) The rest is composed.
+#include "rill/devices/params/nn_params.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/elementwise/record_row.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+
+namespace rill {
+
+namespace {
+
+// --- Shapes ----------------------------------------------------------------------------------------------------------
+
+Shape without_last(const Shape& s) { return Shape(s.begin(), s.end() - 1); }
+
+// Checks logits and labels; the spec of a number a row.
+Spec infer_row(const InferArgs& args, bool sparse) {
+  if (args[0].shape.empty()) args.reject("logits have no axis of classes");
+  Spec row = args[0];
+  row.shape = without_last(args[0].shape);
+  row.weak = false;
+  if (sparse) {
+    if (!is_integer(args[1].dtype))
+      args.reject("labels are " + std::string(name(args[1].dtype)) +
+                  " but must be integers, the numbers of classes. for probabilities use softmax_cross_entropy()");
+    if (args[1].shape != row.shape)
+      args.reject("labels are of shape " + to_string(args[1].shape) + " but must be of shape " + to_string(row.shape) +
+                  ", that of logits without its last axis");
+  } else if (args[1].shape != args[0].shape || args[1].dtype != args[0].dtype) {
+    args.reject(
+        "labels must be of the shape and dtype of logits. for numbers of classes use "
+        "sparse_softmax_cross_entropy()");
+  }
+  return row;
+}
+
+template <bool sparse>
+OutSpecs infer_loss(const InferArgs& args) {
+  const Spec row = infer_row(args, sparse);
+  return {row, row, row};
+}
+
+// logits, labels, top, lse - top, and the cotangents of loss and lse
+template <bool sparse>
+OutSpecs infer_loss_grad(const InferArgs& args) {
+  const Spec row = infer_row(args, sparse);
+  for (int i = 2; i < 6; ++i)
+    if (args[i].shape != row.shape || args[i].dtype != row.dtype)
+      args.reject("operand " + std::to_string(i) + " must be " + to_string(row));
+  Spec out = args[0];
+  out.weak = false;
+  return {out};
+}
+
+// --- Gradients -------------------------------------------------------------------------------------------------------
+
+Tensor column(const Tensor& t) { return expand_dims(t, -1); }
+Tensor row_sum(const Tensor& t) { return sum(t, -1); }
+
+extern const Op dense_grad_op, sparse_grad_op;
+
+// log p = x - lse, with lse in two parts.
+Tensor log_share(const Tensor& x, const Tensor& top, const Tensor& rest) { return (x - column(top)) - column(rest); }
+
+// The parts of lse are read as a sum, in the gradients below: their cotangents are one number, and that is lse's.
+template <const Op& grad_op>
+Tensor to_logits(const VjpArgs& a) {
+  return apply1(grad_op, {&a.in[0], &a.in[1], &a.out[1], &a.out[2], &a.cotangent[0], &a.cotangent[2]}, a.attrs,
+                Where::current());
+}
+Tensors dense_vjp(const VjpArgs& a) {
+  Tensor to_labels;
+  if (a.needs(1)) to_labels = multiply_no_nan(-log_share(a.in[0], a.out[1], a.out[2]), column(a.cotangent[0]));
+  return {to_logits<dense_grad_op>(a), to_labels};
+}
+Tensors sparse_vjp(const VjpArgs& a) { return {to_logits<sparse_grad_op>(a), Tensor()}; }
+
+// Of dx = (g sum(labels) + l) p - g labels, where p = exp(x - lse) and l is the cotangent of lse.
+Tensors dense_grad_vjp(const VjpArgs& a) {
+  const Tensor &x = a.in[0], &labels = a.in[1], &g = a.in[4], &l = a.in[5], &c = a.cotangent[0];
+  const Tensor mass = row_sum(labels), cp = multiply_no_nan(exp(log_share(x, a.in[2], a.in[3])), c);
+  const Tensor cp_sum = row_sum(cp), to_x = multiply_no_nan(cp, column(g * mass + l)), to_lse = -row_sum(to_x);
+  return {to_x, column(g) * (column(cp_sum) - c), to_lse, to_lse, mass * cp_sum - row_sum(c * labels), cp_sum};
+}
+
+// Of dx = (g + l) p - g onehot(labels).
+Tensors sparse_grad_vjp(const VjpArgs& a) {
+  const Tensor &x = a.in[0], &labels = a.in[1], &g = a.in[4], &l = a.in[5], &c = a.cotangent[0];
+  const Tensor cp = multiply_no_nan(exp(log_share(x, a.in[2], a.in[3])), c), cp_sum = row_sum(cp);
+  const Tensor to_x = multiply_no_nan(cp, column(g + l)), to_lse = -row_sum(to_x);
+  const Tensor chosen = squeeze(take_along_axis(c, column(labels), -1), -1);
+  return {to_x, Tensor(), to_lse, to_lse, cp_sum - chosen, cp_sum};
+}
+
+// --- Samples ---------------------------------------------------------------------------------------------------------
+
+std::vector<Sample> dense_samples() {
+  auto sample = [](const Shape& shape) {
+    return Sample{{samples::uniform(shape, -4, 4), samples::uniform(shape, 0, 0.5, 2)}, {}};
+  };
+  return {sample({4, 5}), sample({2, 3, 7}), sample({33}), sample({3, 1}), sample({0, 4})};
+}
+std::vector<Sample> sparse_samples() {
+  auto sample = [](const Shape& shape, DType dtype) {
+    return Sample{{samples::uniform(shape, -4, 4), samples::integers(without_last(shape), 0, shape.back(), dtype)}, {}};
+  };
+  return {sample({4, 5}, DType::i64), sample({2, 3, 7}, DType::u8), sample({33}, DType::i32),
+          sample({3, 1}, DType::i64), sample({0, 4}, DType::i64)};
+}
+std::vector<Sample> with_cotangents(std::vector<Sample> samples) {
+  for (Sample& s : samples) {
+    const Shape rows = without_last(s.in[0].shape());
+    s.in.push_back(samples::uniform(rows, 3, 5, 3));
+    s.in.push_back(samples::uniform(rows, 0, 1, 6));
+    s.in.push_back(samples::uniform(rows, -1, 1, 4));
+    s.in.push_back(samples::uniform(rows, -1, 1, 5));
+  }
+  return samples;
+}
+
+// --- Records ---------------------------------------------------------------------------------------------------------
+
+// The arithmetic of devices/cpu/rows/losses.cpp, for fused kernels.
+namespace row {
+
+using namespace kernel_math;
+
+template <class T>
+struct LogSum {
+  Rec<T> top, log_total;
+  explicit LogSum(Rec<T> x) : top(reduce_max(x)), log_total(narrow<T>(log(widen(reduce_sum(exp(x - top)))))) {}
+  std::vector<int32_t> with(Rec<T> loss) const { return {loss.id, top.id, log_total.id}; }
+};
+
+template <class T>
+std::vector<int32_t> dense(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), labels(a.lane<T>(1));
+  const LogSum<T> s(x);
+  return s.with(reduce_sum(labels * ((s.top - x) + s.log_total)));
+}
+// `to_p` times the probabilities; 0 in a row that no cotangent reaches, whatever its logits are.
+template <class T>
+Rec<T> probability_part(const RowArgs& a, Rec<T> x, Rec<T> to_p) {
+  const Rec<T> top(a.lane<T>(2)), log_total(a.lane<T>(3)), none(T(0));
+  return select(to_p == none, none, to_p * exp((x - top) - log_total));
+}
+template <class T>
+std::vector<int32_t> dense_grad(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), labels(a.lane<T>(1)), g(a.lane<T>(4)), l(a.lane<T>(5));
+  return {(probability_part(a, x, g * reduce_sum(labels) + l) - g * labels).id};
+}
+template <class T>
+std::vector<int32_t> sparse(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), chosen = reduce_sum(select(at_label<T>(a, 1), x, Rec<T>(T(-0.0))));  // which changes no sum
+  const LogSum<T> s(x);
+  return s.with((s.top - chosen) + s.log_total);
+}
+template <class T>
+std::vector<int32_t> sparse_grad(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), g(a.lane<T>(4)), l(a.lane<T>(5)), to_x = probability_part(a, x, g + l);
+  return {select(at_label<T>(a, 1), to_x - g, to_x).id};
+}
+
+}  // namespace row
+
+// What the four have in common.
+OpSpec loss(OpSpec s) {
+  s.dtypes = one_of({DType::f32, DType::f64});
+  s.wants_contiguous = true;
+  s.row_rank = [](const Spec&, AttrsView) { return 1; };
+  s.norm_tolerance = 2;
+  return s;
+}
+
+constexpr std::string_view parts_of_lse = "the two parts of lse have a derivative as a sum only";
+
+const Op dense_op(loss({
+    .name = "softmax_cross_entropy",
+    .doc = "sum_i labels_i (lse - logits_i) over the last axis, where lse = log(sum_i exp(logits_i)); outputs the "
+           "loss, top = max(logits), and lse - top",
+    .inputs = 2,
+    .outputs = 3,
+    .infer = infer_loss<false>,
+    .vjp = dense_vjp,
+    .saves_in = save(0) | save(1),
+    .saves_out = save(1) | save(2),
+    .cpu = cpu::softmax_cross_entropy,
+    .ref = ref::softmax_cross_entropy,
+    .record_row = RILL_RECORD_ROW(row::dense),
+    .samples = dense_samples,
+    .no_finite_difference = parts_of_lse,
+    .exported = {"", "SoftmaxCrossEntropyWithLogits"},
+}));
+
+const Op dense_grad_op(loss({
+    .name = "softmax_cross_entropy_grad",
+    .doc = "(g sum(labels) + l) exp(logits - lse) - g labels, for the cotangents g of the loss and l of lse",
+    .inputs = 6,
+    .infer = infer_loss_grad<false>,
+    .vjp = dense_grad_vjp,
+    .saves_in = save_all,
+    .cpu = cpu::softmax_cross_entropy_grad,
+    .ref = ref::softmax_cross_entropy_grad,
+    .record_row = RILL_RECORD_ROW(row::dense_grad),
+    .row_numbers = save(2) | save(3) | save(4) | save(5),
+    .samples = [] { return with_cotangents(dense_samples()); },
+}));
+
+const Op sparse_op(loss({
+    .name = "sparse_softmax_cross_entropy",
+    .doc = "lse - logits[label] over the last axis, where lse = log(sum_i exp(logits_i)); outputs the loss, top = "
+           "max(logits), and lse - top",
+    .inputs = 2,
+    .outputs = 3,
+    .infer = infer_loss<true>,
+    .vjp = sparse_vjp,
+    .saves_in = save(0) | save(1),
+    .saves_out = save(1) | save(2),
+    .cpu = cpu::sparse_softmax_cross_entropy,
+    .ref = ref::sparse_softmax_cross_entropy,
+    .record_row = RILL_RECORD_ROW(row::sparse),
+    .row_numbers = save(1),
+    .row_label = 1,
+    .samples = sparse_samples,
+    .no_finite_difference = parts_of_lse,
+    .exported = {"SoftmaxCrossEntropyLoss", "SparseSoftmaxCrossEntropyWithLogits"},
+}));
+
+const Op sparse_grad_op(loss({
+    .name = "sparse_softmax_cross_entropy_grad",
+    .doc = "(g + l) exp(logits - lse), less g at the label, for the cotangents g of the loss and l of lse",
+    .inputs = 6,
+    .infer = infer_loss_grad<true>,
+    .vjp = sparse_grad_vjp,
+    .saves_in = save_all,
+    .cpu = cpu::sparse_softmax_cross_entropy_grad,
+    .ref = ref::sparse_softmax_cross_entropy_grad,
+    .record_row = RILL_RECORD_ROW(row::sparse_grad),
+    .row_numbers = save(1) | save(2) | save(3) | save(4) | save(5),
+    .row_label = 1,
+    .samples = [] { return with_cotangents(sparse_samples()); },
+}));
+
+// The dtype that a loss is computed in: f64 stays, all else takes f32.
+DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
+
+// The tensors of a regression, of one floating dtype. Throws unless their shapes are equal: broadcasting {n} against
+// {n, 1} is the classic way to train on n * n errors unawares.
+Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view op, const Where& where) {
+  if (prediction.shape() != target.shape())
+    fail(op,
+         "prediction is of shape " + to_string(prediction.shape()) + " and target of shape " +
+             to_string(target.shape()) + ". both must have one shape (see reshape())",
+         where);
+  return astype(prediction, to_floating(prediction.dtype())) - target;
+}
+
+}  // namespace
+
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
+  CallerScope caller(where);
+  const DType wide = wide_dtype(logits);
+  const Tensor x = astype(logits, wide, where), y = astype(labels, wide, where);
+  return astype(apply(dense_op, {&x, &y}, {}, where)[0], to_floating(logits.dtype()), where);
+}
+
+Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
+  CallerScope caller(where);
+  const Tensor x = astype(logits, wide_dtype(logits), where);
+  return astype(apply(sparse_op, {&x, &labels}, {}, where)[0], to_floating(logits.dtype()), where);
+}
+
+// |x| (1 - y or y) + log(1 + exp(-|x|)): both terms are positive, so that nothing cancels, in the gradient with respect
+// to the labels, -x, neither; and both branches are smooth at 0, so that the gradient there is right as well.
+Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
+  CallerScope caller(where);
+  const Tensor x = astype(logits, to_floating(logits.dtype())), y = astype(labels, x.dtype());
+  const Tensor positive = x > 0, size = rill::where(positive, x, -x);
+  return multiply_no_nan(size, rill::where(positive, 1 - y, y)) + softplus(-size);
+}
+
+Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, Where where) {
+  CallerScope caller(where);
+  return mean(square(error_of(prediction, target, "mean_squared_error", where)));
+}
+
+Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, Where where) {
+  CallerScope caller(where);
+  return mean(abs(error_of(prediction, target, "mean_absolute_error", where)));
+}
+
+Tensor huber_loss(const Tensor& prediction, const Tensor& target, double delta, Where where) {
+  CallerScope caller(where);
+  if (!(delta > 0)) fail("huber_loss", "delta is " + std::to_string(delta) + " but must be positive", where);
+  const Tensor size = abs(error_of(prediction, target, "huber_loss", where)), inside = minimum(size, delta);
+  return inside * (size - 0.5 * inside);
+}
+
+Tensor hinge_loss(const Tensor& prediction, const Tensor& labels, Where where) {
+  CallerScope caller(where);
+  return relu(1 - labels * astype(prediction, to_floating(prediction.dtype())));
+}
+
+Tensor kl_divergence(const Tensor& p, const Tensor& log_q, Where where) {
+  CallerScope caller(where);
+  return sum(xlogy(p, p) - multiply_no_nan(log_q, p), -1);
+}
+
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, Where where) {
+  CallerScope caller(where);
+  return sum(l2_normalize(a, axis) * l2_normalize(b, axis), Axes(axis));
+}
+
+}  // namespace rill

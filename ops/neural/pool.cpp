@@ -1,0 +1,334 @@
+// Pooling: max_pool with the two linear maps of its gradients (scatter to, and pick from, the places of the maxima),
+// and avg_pool with its own. Composites at the end.
+#include <fmt/format.h>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/conv.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/samples.h"
+#include "rill/ops/shape/pads.h"
+#include "rill/tensor/limits.h"
+
+namespace rill {
+namespace {
+
+Shape activation(Layout l, int64_t batch, int64_t channels, const Dims& space) {
+  Shape s{batch};
+  if (l == Layout::nchw) s.push_back(channels);
+  for (int64_t d : space) s.push_back(d);
+  if (l == Layout::nhwc) s.push_back(channels);
+  return s;
+}
+int64_t channels(Layout l, const Shape& x) { return x[l == Layout::nhwc ? x.size() - 1 : 1]; }
+Dims space_of(Layout l, const Shape& x) {
+  Dims out;
+  for (size_t i = 0; i + 2 < x.size(); ++i) out.push_back(x[space_axis(l, i)]);
+  return out;
+}
+
+void check_params(const InferArgs& args, const PoolParams& p, bool with_sizes) {
+  const size_t n = p.window.size();
+  if (n < 1 || n > 3) args.reject("there must be 1, 2 or 3 axes of space");
+  for (const Dims* list : {&p.strides, &p.pads_lo, &p.pads_hi})
+    if (list->size() != n) args.reject(fmt::format("parameters for {} and for {} axes of space", n, list->size()));
+  if (p.sizes.size() != (with_sizes ? n : 0)) args.reject(fmt::format("`sizes` needs an entry for each of {} axes", n));
+  for (size_t i = 0; i < n; ++i) {
+    if (p.window[i] < 1 || p.strides[i] < 1) args.reject("window and strides must be at least 1");
+    if (p.strides[i] > largest_step || p.window[i] > max_tensor_bytes)
+      args.reject(fmt::format("strides are at most {}, and windows {}", largest_step, max_tensor_bytes));
+    if (with_sizes && (p.sizes[i] < 0 || p.sizes[i] > max_tensor_bytes))
+      args.reject(fmt::format("a size is {}", p.sizes[i]));
+    if (p.pads_lo[i] < 0 || p.pads_hi[i] < 0 || p.pads_lo[i] >= p.window[i] || p.pads_hi[i] >= p.window[i])
+      args.reject(fmt::format("padding {},{} of axis {} of space must be less than the window {}", p.pads_lo[i],
+                              p.pads_hi[i], i, p.window[i]));
+  }
+  if (size_t(args[0].shape.ndim()) != n + 2)
+    args.reject(fmt::format("the input has {} axes; {} axes of space need {}", args[0].shape.ndim(), n, n + 2));
+}
+
+Shape out_shape(const InferArgs& args, const PoolParams& p, int64_t batch, int64_t c, const Dims& in) {
+  Dims out;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const int64_t n = window_count(in[i], p.window[i], p.strides[i], p.pads_lo[i], p.pads_hi[i], 1);
+    if (n < 1 || in[i] < 1)
+      args.reject(fmt::format("a window of {} does not fit axis {} of space: {} elements with {} of padding",
+                              p.window[i], i, in[i], p.pads_lo[i] + p.pads_hi[i]));
+    out.push_back(n);
+  }
+  return activation(p.layout, batch, c, out);
+}
+
+OutSpecs one(const InferArgs& args, Shape shape) { return {Spec{shape, args[0].dtype, false, args[0].device}}; }
+
+OutSpecs infer_pool(const InferArgs& args) {
+  const PoolParams& p = args.attrs.as<PoolParams>();
+  check_params(args, p, false);
+  const Shape& x = args[0].shape;
+  return one(args, out_shape(args, p, x[0], channels(p.layout, x), space_of(p.layout, x)));
+}
+// (x, cotangent of the pool): like x.
+OutSpecs infer_max_grad(const InferArgs& args) {
+  const OutSpecs out = infer_pool(args);
+  if (!(args[1].shape == out[0].shape) || args[1].dtype != args[0].dtype)
+    args.reject(fmt::format("the cotangent must be {}", to_string(out[0])));
+  return one(args, args[0].shape);
+}
+// (x, something like x): like the pool.
+OutSpecs infer_max_pick(const InferArgs& args) {
+  if (!(args[0].shape == args[1].shape) || args[1].dtype != args[0].dtype) args.reject("operands must be alike");
+  return infer_pool(args);
+}
+OutSpecs infer_avg_grad(const InferArgs& args) {
+  const PoolParams& p = args.attrs.as<PoolParams>();
+  check_params(args, p, true);
+  const Shape& g = args[0].shape;
+  const Shape expected = out_shape(args, p, g[0], channels(p.layout, g), p.sizes);
+  if (!(g == expected))
+    args.reject(fmt::format("an input of {} gives {}", to_string(Shape(p.sizes)), to_string(expected)));
+  return one(args, activation(p.layout, g[0], channels(p.layout, g), p.sizes));
+}
+
+PoolParams with_sizes(PoolParams p, const Dims& sizes) {
+  p.sizes = sizes;
+  return p;
+}
+
+Tensors vjp_max_pool(const VjpArgs& args);
+Tensors vjp_max_pool_grad(const VjpArgs& args);
+Tensors vjp_max_pool_pick(const VjpArgs& args);
+Tensors vjp_avg_pool(const VjpArgs& args);
+Tensors vjp_avg_pool_grad(const VjpArgs& args);
+
+struct Case {
+  Shape x;
+  PoolParams p;
+};
+std::vector<Case> cases() {
+  const Layout nhwc = Layout::nhwc, nchw = Layout::nchw;
+  return {
+      {{2, 6, 4, 3}, {{2, 2}, {2, 2}, {0, 0}, {0, 0}, nhwc, false, {}}},
+      {{1, 5, 6, 17}, {{3, 2}, {2, 1}, {1, 1}, {1, 0}, nhwc, false, {}}},
+      {{1, 5, 6, 18}, {{3, 3}, {1, 2}, {1, 2}, {2, 1}, nhwc, true, {}}},
+      {{2, 3, 5, 6}, {{3, 2}, {2, 1}, {1, 1}, {1, 0}, nchw, false, {}}},
+      {{2, 7, 2}, {{3}, {2}, {1}, {0}, nhwc, true, {}}},
+      {{1, 2, 3, 4, 5}, {{2, 2, 3}, {1, 2, 2}, {0, 1, 1}, {1, 0, 1}, nchw, false, {}}},
+      {{1, 3, 4, 5, 2}, {{2, 3, 2}, {1, 1, 3}, {1, 0, 0}, {0, 1, 1}, nhwc, true, {}}},
+      {{0, 4, 4, 2}, {{2, 2}, {2, 2}, {0, 0}, {0, 0}, nhwc, false, {}}},
+  };
+}
+Shape result_shape(const Case& c) {
+  Dims out;
+  const Dims in = space_of(c.p.layout, c.x);
+  for (size_t i = 0; i < in.size(); ++i)
+    out.push_back(window_count(in[i], c.p.window[i], c.p.strides[i], c.p.pads_lo[i], c.p.pads_hi[i], 1));
+  return activation(c.p.layout, c.x[0], channels(c.p.layout, c.x), out);
+}
+std::vector<Sample> samples_pool() {
+  std::vector<Sample> out;
+  for (const Case& c : cases()) out.push_back({{samples::distinct(c.x)}, c.p});
+  return out;
+}
+std::vector<Sample> samples_max_grad() {
+  std::vector<Sample> out;
+  // Positive x: the tests take magnitudes, which must not move the maxima.
+  for (const Case& c : cases()) out.push_back({{samples::distinct(c.x, 0, 4), samples::uniform(result_shape(c))}, c.p});
+  return out;
+}
+std::vector<Sample> samples_max_pick() {
+  std::vector<Sample> out;
+  for (const Case& c : cases()) out.push_back({{samples::distinct(c.x), samples::uniform(c.x)}, c.p});
+  return out;
+}
+std::vector<Sample> samples_avg_grad() {
+  std::vector<Sample> out;
+  for (const Case& c : cases())
+    out.push_back({{samples::uniform(result_shape(c))}, with_sizes(c.p, space_of(c.p.layout, c.x))});
+  return out;
+}
+
+}  // namespace
+
+extern const Op max_pool_op, max_pool_grad_op, max_pool_pick_op, avg_pool_op, avg_pool_grad_op;
+const Op max_pool_op({
+    .name = "max_pool",
+    .doc = "out[n, p, c] = max_k x[n, p * stride - pad + k, c] over the window; NaN wins",
+    .kind = OpKind::library,
+    .dtypes = real_set,
+    .infer = infer_pool,
+    .vjp = vjp_max_pool,
+    .saves_in = save_all,
+    .cpu = cpu::max_pool,
+    .ref = ref::max_pool,
+    .wants_contiguous = true,
+    .samples = samples_pool,
+    .exported = {.onnx = "MaxPool", .tensorflow = "MaxPool"},
+});
+const Op max_pool_grad_op({
+    .name = "max_pool_grad",
+    .doc = "(x, g): g of each window, added up where x has the window's first largest element; else 0",
+    .kind = OpKind::library,
+    .dtypes = float_set,
+    .inputs = 2,
+    .infer = infer_max_grad,
+    .vjp = vjp_max_pool_grad,
+    .saves_in = save(0),
+    .cpu = cpu::max_pool_grad,
+    .ref = ref::max_pool_grad,
+    .wants_contiguous = true,
+    .samples = samples_max_grad,
+    .sum_tolerance = 2,
+    .exported = {.tensorflow = "MaxPoolGrad"},
+});
+const Op max_pool_pick_op({
+    .name = "max_pool_pick",
+    .doc = "(x, c): the element of c, for each window, that stands where x has its first largest one",
+    .kind = OpKind::library,
+    .dtypes = float_set,
+    .inputs = 2,
+    .infer = infer_max_pick,
+    .vjp = vjp_max_pool_pick,
+    .saves_in = save(0),
+    .cpu = cpu::max_pool_pick,
+    .ref = ref::max_pool_pick,
+    .wants_contiguous = true,
+    .samples = samples_max_pick,
+});
+const Op avg_pool_op({
+    .name = "avg_pool",
+    .doc = "out[n, p, c] = mean_k x[n, p * stride - pad + k, c] over the window, without padding or with it as zeros",
+    .kind = OpKind::library,
+    .dtypes = float_set,
+    .infer = infer_pool,
+    .vjp = vjp_avg_pool,
+    .cpu = cpu::avg_pool,
+    .ref = ref::avg_pool,
+    .wants_contiguous = true,
+    .samples = samples_pool,
+    .sum_tolerance = 2,
+    .exported = {.onnx = "AveragePool", .tensorflow = "AvgPool"},
+});
+const Op avg_pool_grad_op({
+    .name = "avg_pool_grad",
+    .doc = "x[n, i, c] = sum of g[n, p, c] / count(p) over the windows p that hold i",
+    .kind = OpKind::library,
+    .dtypes = float_set,
+    .infer = infer_avg_grad,
+    .vjp = vjp_avg_pool_grad,
+    .cpu = cpu::avg_pool_grad,
+    .ref = ref::avg_pool_grad,
+    .wants_contiguous = true,
+    .samples = samples_avg_grad,
+    .sum_tolerance = 2,
+    .exported = {.tensorflow = "AvgPoolGrad"},
+});
+
+namespace {
+
+Tensors vjp_max_pool(const VjpArgs& args) {
+  return {apply1(max_pool_grad_op, {&args.in[0], &args.cotangent[0]}, args.attrs, Where::current())};
+}
+// Where the maxima stand does not change with x: only the second operand has a gradient.
+Tensors vjp_max_pool_grad(const VjpArgs& args) {
+  return {Tensor(), apply1(max_pool_pick_op, {&args.in[0], &args.cotangent[0]}, args.attrs, Where::current())};
+}
+Tensors vjp_max_pool_pick(const VjpArgs& args) {
+  return {Tensor(), apply1(max_pool_grad_op, {&args.in[0], &args.cotangent[0]}, args.attrs, Where::current())};
+}
+Tensors vjp_avg_pool(const VjpArgs& args) {
+  const PoolParams& p = args.attrs.as<PoolParams>();
+  return {apply1(avg_pool_grad_op, {&args.cotangent[0]}, with_sizes(p, space_of(p.layout, args.in[0].shape())),
+                 Where::current())};
+}
+Tensors vjp_avg_pool_grad(const VjpArgs& args) {
+  return {apply1(avg_pool_op, {&args.cotangent[0]}, with_sizes(args.attrs.as<PoolParams>(), {}), Where::current())};
+}
+
+size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
+  if (x.ndim() < 3 || x.ndim() > 5)
+    fail(op,
+         fmt::format("the input must have a batch axis, 1 to 3 axes of space and channels, not {} axes. operands: {}",
+                     x.ndim(), to_string(x.spec())),
+         where);
+  return size_t(x.ndim()) - 2;
+}
+
+Tensor pool(const Op& op, const Tensor& x, const Dims& window, const PoolOptions& o, const Where& where) {
+  require_operand(op.name, x, where);
+  const size_t n = space_count(x, op.name, where);
+  PoolParams p;
+  require_option(!window.empty(), op.name, "the window", "empty", "a size for each axis of space, or one for all",
+                 where);
+  p.window = for_each_axis(window, n, 1, op.name, "window", where);
+  p.strides = o.strides.empty() ? p.window : for_each_axis(o.strides, n, 1, op.name, "strides", where);
+  p.layout = o.layout;
+  p.count_include_pad = o.count_include_pad;
+  resolve_padding(o.padding, space_of(p.layout, x.shape()), p.window, p.strides, Dims(n, 1), p.pads_lo, p.pads_hi,
+                  op.name, where);
+  return apply1(op, {&x}, p, where);
+}
+
+Tensor global_pool(const Op& op, const Tensor& x, Layout layout, bool keepdims, const Where& where) {
+  CallerScope caller(where);
+  space_count(x, op.name, where);
+  const Tensor y = pool(op, x, space_of(layout, x.shape()), {.layout = layout}, where);
+  return keepdims ? y : reshape(y, {x.shape()[0], channels(layout, x.shape())});
+}
+
+// One axis after the other: equal windows at equal distances are one pool; else a pool of each window, side by side.
+Tensor adaptive_axis(const Op& op, Tensor x, size_t axis, int64_t out, Layout layout, const Where& where) {
+  const size_t n = size_t(x.ndim()) - 2;
+  const int64_t at = int64_t(space_axis(layout, axis));
+  const Dim in = x.shape()[size_t(at)];
+  Dims window(n, 1);
+  if (in % out == 0) {
+    window[axis] = in / out;
+    return pool(op, x, window, {.layout = layout}, where);
+  }
+  require_few_tensors(op.name, out, Where::current());
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < out; ++i) {
+    const Dim from = i * in / out, to = ((i + 1) * in + out - 1) / out;
+    window[axis] = to - from;
+    parts.push_back(pool(op, slice_axis(x, at, from, to), window, {.layout = layout}, where));
+  }
+  return concat(parts, at);
+}
+Tensor adaptive_pool(const Op& op, const Tensor& x, const Dims& out, Layout layout, const Where& where) {
+  CallerScope caller(where);
+  const size_t n = space_count(x, op.name, where);
+  const Dims sizes = for_each_axis(out, n, 1, op.name, "out", where);
+  Tensor y = x;
+  for (size_t i = n; i-- > 0;) {  // the last axis first: of equal elements the first in row-major order wins
+    const Dim in = x.shape()[space_axis(layout, i)];
+    if (sizes[i] < 1 || in < 1)
+      fail(op.name,
+           fmt::format("axis {} of space has {} elements and is to have {}; both must be at least 1", i, in, sizes[i]),
+           where);
+    y = adaptive_axis(op, y, i, sizes[i], layout, where);
+  }
+  return y;
+}
+
+}  // namespace
+
+Tensor max_pool(const Tensor& x, const Dims& window, const PoolOptions& options, Where where) {
+  return pool(max_pool_op, x, window, options, where);
+}
+Tensor avg_pool(const Tensor& x, const Dims& window, const PoolOptions& options, Where where) {
+  return pool(avg_pool_op, x, window, options, where);
+}
+Tensor global_max_pool(const Tensor& x, Layout layout, bool keepdims, Where where) {
+  return global_pool(max_pool_op, x, layout, keepdims, where);
+}
+Tensor global_avg_pool(const Tensor& x, Layout layout, bool keepdims, Where where) {
+  return global_pool(avg_pool_op, x, layout, keepdims, where);
+}
+Tensor adaptive_max_pool(const Tensor& x, const Dims& out, Layout layout, Where where) {
+  return adaptive_pool(max_pool_op, x, out, layout, where);
+}
+Tensor adaptive_avg_pool(const Tensor& x, const Dims& out, Layout layout, Where where) {
+  return adaptive_pool(avg_pool_op, x, out, layout, where);
+}
+
+}  // namespace rill

@@ -1,0 +1,181 @@
+// softmax and log_softmax. Each has a record of its own for its gradient, so that the backward pass reads and writes
+// memory once; the gradients' own rules are composed of public functions.
+#include "rill/devices/params/nn_params.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/elementwise/record_row.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+
+namespace rill {
+
+namespace {
+
+OutSpecs infer_softmax(const InferArgs& args) {
+  const int64_t axis = args.attrs.as<SoftmaxParams>().axis, ndim = args[0].shape.ndim();
+  if (axis < 0 || axis >= ndim)
+    args.reject("axis " + std::to_string(axis) + " is out of bounds for array of dimension " + std::to_string(ndim) +
+                ". a row to normalise needs an axis");
+  Spec out = args[0];
+  out.weak = false;
+  return {out};
+}
+
+// The operands of a gradient: the op's result, and the cotangent.
+OutSpecs infer_softmax_grad(const InferArgs& args) {
+  OutSpecs out = infer_softmax(args);
+  if (args[1].shape != args[0].shape || args[1].dtype != args[0].dtype)
+    args.reject("the cotangent is not of the result's shape and dtype");
+  return out;
+}
+
+std::vector<Sample> softmax_samples() {
+  return {{{samples::uniform({3, 7})}, SoftmaxParams{1}},          {{samples::uniform({3, 7})}, SoftmaxParams{0}},
+          {{samples::uniform({2, 5, 3})}, SoftmaxParams{1}},       {{samples::uniform({40}, -6, 6)}, SoftmaxParams{0}},
+          {{samples::uniform({2, 131}, -9, 9)}, SoftmaxParams{1}}, {{samples::uniform({4, 1})}, SoftmaxParams{1}},
+          {{samples::uniform({0, 3})}, SoftmaxParams{1}},          {{samples::uniform({3, 0})}, SoftmaxParams{1}}};
+}
+
+std::vector<Sample> grad_samples(double lo, double hi) {
+  auto sample = [&](const Shape& shape, int64_t axis) {
+    return Sample{{samples::uniform(shape, lo, hi), samples::uniform(shape, -2, 2, 2)}, SoftmaxParams{axis}};
+  };
+  return {sample({3, 7}, 1), sample({3, 7}, 0), sample({2, 5, 3}, 1), sample({2, 131}, 1), sample({0, 3}, 1)};
+}
+
+int last_axis_row(const Spec& x, AttrsView attrs) {
+  return attrs.as<SoftmaxParams>().axis + 1 == x.shape.ndim() ? 1 : 0;
+}
+
+// The arithmetic of devices/cpu/rows/softmax.cpp, for fused kernels; `record_as` picks the number type.
+namespace row {
+
+using namespace kernel_math;
+
+template <class T>
+std::vector<int32_t> softmax(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), e = exp(x - reduce_max(x));
+  return {(e * (Rec<T>(1) / reduce_sum(e))).id};
+}
+template <class T>
+std::vector<int32_t> log_softmax(const RowArgs& a) {
+  Rec<T> x(a.lane<T>(0)), top = reduce_max(x);
+  Rec<T> log_total = narrow<T>(log(widen(reduce_sum(exp(x - top)))));
+  return {(x - top - log_total).id};
+}
+// y g, and 0 where no cotangent g arrives: a row of NaN (of nothing but -inf) that is not used poisons nothing.
+template <class T>
+Rec<T> product(Rec<T> y, Rec<T> g) {
+  return select(g == Rec<T>(0), Rec<T>(0), y * g);
+}
+template <class T>
+std::vector<int32_t> softmax_grad(const RowArgs& a) {
+  Rec<T> y(a.lane<T>(0)), g(a.lane<T>(1));
+  return {product(y, g - reduce_sum(product(y, g))).id};
+}
+template <class T>
+std::vector<int32_t> log_softmax_grad(const RowArgs& a) {
+  Rec<T> y(a.lane<T>(0)), g(a.lane<T>(1));
+  return {(g - product(exp(y), reduce_sum(g))).id};
+}
+
+}  // namespace row
+
+extern const Op softmax_grad_op, log_softmax_grad_op;
+
+// dx = y (g - sum(g y)). A symmetric matrix takes g to dx, so it takes the second cotangent back as well.
+const Op softmax_op({
+    .name = "softmax",
+    .doc = "softmax(x)_i = exp(x_i - max(x)) / sum_j exp(x_j - max(x)), along one axis",
+    .infer = infer_softmax,
+    .vjp =
+        [](const VjpArgs& a) {
+          return Tensors{apply1(softmax_grad_op, {&a.out[0], &a.cotangent[0]}, a.attrs, Where::current())};
+        },
+    .saves_out = save(0),
+    .cpu = cpu::softmax,
+    .ref = ref::softmax,
+    .wants_contiguous = true,
+    .row_rank = last_axis_row,
+    .record_row = RILL_RECORD_ROW(row::softmax),
+    .samples = softmax_samples,
+    .max_ulp = 16,  // far below the largest: the rounding of x - max(x) counts in full
+    .exported = {"Softmax", "Softmax"},
+});
+
+const Op softmax_grad_op({
+    .name = "softmax_grad",
+    .doc = "y_i (g_i - sum_j g_j y_j), the gradient of softmax from its result y and the cotangent g",
+    .inputs = 2,
+    .infer = infer_softmax_grad,
+    .vjp =
+        [](const VjpArgs& a) {
+          const Tensor &y = a.in[0], &g = a.in[1], &c = a.cotangent[0];
+          const Axes axis(a.attrs.as<SoftmaxParams>().axis);
+          Tensor dy;
+          const auto mean = [&](const Tensor& t) { return sum(multiply_no_nan(y, t), axis, true); };
+          if (a.needs(0)) dy = c * (g - mean(g)) - multiply_no_nan(mean(c), g);
+          return Tensors{dy, apply1(softmax_grad_op, {&y, &c}, a.attrs, Where::current())};
+        },
+    .saves_in = save(0) | save(1),
+    .cpu = cpu::softmax_grad,
+    .ref = ref::softmax_grad,
+    .wants_contiguous = true,
+    .row_rank = last_axis_row,
+    .record_row = RILL_RECORD_ROW(row::softmax_grad),
+    .samples = [] { return grad_samples(0.05, 0.4); },
+    .norm_tolerance = 2,
+});
+
+const Op log_softmax_op({
+    .name = "log_softmax",
+    .doc = "log_softmax(x)_i = x_i - max(x) - log(sum_j exp(x_j - max(x))), along one axis",
+    .infer = infer_softmax,
+    .vjp =
+        [](const VjpArgs& a) {
+          return Tensors{apply1(log_softmax_grad_op, {&a.out[0], &a.cotangent[0]}, a.attrs, Where::current())};
+        },
+    .saves_out = save(0),
+    .cpu = cpu::log_softmax,
+    .ref = ref::log_softmax,
+    .wants_contiguous = true,
+    .row_rank = last_axis_row,
+    .record_row = RILL_RECORD_ROW(row::log_softmax),
+    .samples = softmax_samples,
+    .max_ulp = 4,
+    .exported = {"LogSoftmax", "LogSoftmax"},
+});
+
+const Op log_softmax_grad_op({
+    .name = "log_softmax_grad",
+    .doc = "g_i - exp(y_i) sum_j g_j, the gradient of log_softmax from its result y and the cotangent g",
+    .inputs = 2,
+    .infer = infer_softmax_grad,
+    .vjp =
+        [](const VjpArgs& a) {
+          const Tensor &y = a.in[0], &g = a.in[1], &c = a.cotangent[0];
+          const Axes axis(a.attrs.as<SoftmaxParams>().axis);
+          const Tensor cp = multiply_no_nan(exp(y), c);
+          return Tensors{-multiply_no_nan(cp, sum(g, axis, true)), c - sum(cp, axis, true)};
+        },
+    .saves_in = save(0) | save(1),
+    .cpu = cpu::log_softmax_grad,
+    .ref = ref::log_softmax_grad,
+    .wants_contiguous = true,
+    .row_rank = last_axis_row,
+    .record_row = RILL_RECORD_ROW(row::log_softmax_grad),
+    .samples = [] { return grad_samples(-4, -1); },
+    .norm_tolerance = 2,
+});
+
+Tensor along_axis(const Op& op, const Tensor& x, int64_t axis, const Where& where) {
+  CallerScope caller(where);
+  const Tensor floating = astype(x, to_floating(x.dtype()), where);
+  return apply1(op, {&floating}, SoftmaxParams{normal_axis(axis, x.ndim(), op.name, where)}, where);
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int64_t axis, Where where) { return along_axis(softmax_op, x, axis, where); }
+Tensor log_softmax(const Tensor& x, int64_t axis, Where where) { return along_axis(log_softmax_op, x, axis, where); }
+
+}  // namespace rill

@@ -1,0 +1,360 @@
+// Reductions that are composites of public functions: variance, logsumexp, norms, quantiles, the nan* family, counts.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/reduce/work_dtype.h"
+#include "rill/tensor/limits.h"
+
+namespace rill {
+
+using elementwise::safe_sqrt;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// The axes made positive; all where there are none.
+Axes every_axis(const Tensor& x, const Axes& axes, std::string_view op, const Where& where) {
+  if (!axes.empty()) return Axes(normal_axes(axes, x.ndim(), op, where));
+  Axes all_axes;
+  for (int i = 0; i < x.ndim(); ++i) all_axes.push_back(i);
+  return all_axes;
+}
+Dim folded_count(const Tensor& x, const Axes& axes) {
+  Dim n = 1;
+  for (int64_t axis : axes) n *= x.shape()[size_t(axis)];
+  return n;
+}
+// What a sum of `n` squares is divided by: whole corrections leave an open size open.
+Tensor degrees_left(Dim n, double correction) {
+  if (correction == std::floor(correction) && std::abs(correction) < 1e9) return larger(0, n - int64_t(correction));
+  return std::max(0.0, double(n) - correction);
+}
+// sum, max, ... over `axes`, which is empty for "none" here, not for "all".
+using Fold = Tensor (*)(const Tensor&, const ReduceOptions&, Where);
+Tensor fold(Fold f, const Tensor& x, const Axes& axes, bool keepdims) {
+  return axes.empty() ? x : f(x, {.axis = axes, .keepdims = keepdims}, Where::current());
+}
+
+// |x|^2, real.
+Tensor magnitude_squared(const Tensor& x) {
+  return is_complex(x.dtype()) ? square(real(x)) + square(imag(x)) : square(x);
+}
+// x^p, where 0 and what it gives (0, or infinity of a negative p) is a constant: the gradient is 0 there, as torch has
+// it, though that of |x|^p itself may be infinite.
+Tensor safe_power(const Tensor& x, double p, double zero, double of_zero) {
+  const Tensor flat = x == zero;
+  return where(flat, of_zero, power(where(flat, 1, x), p));
+}
+
+// A power of two for each vector of such a size, by which its elements are multiplied so that powers of them stay in
+// range.
+Tensor shrinking(const Tensor& size) {
+  const double least = size.dtype() == DType::f64 ? 0x1p-1020 : 0x1p-124;
+  return exp2(-floor(log2(clip(stop_gradient(size), least, 1 / least))));
+}
+// (sum size^p)^(1/p)
+Tensor general_norm(const Tensor& size, double p, const Axes& axes, bool keepdims) {
+  const double of_zero = p > 0 ? 0 : infinity;
+  if (axes.empty()) return size;
+  if (size.size() == 0) return safe_power(fold(sum, size, axes, keepdims), 1 / p, of_zero, 0);
+  const Tensor factor = shrinking(p > 0 ? fold(max, size, axes, true) : fold(min, size, axes, true));
+  const Tensor total = fold(sum, safe_power(size * factor, p, 0, of_zero), axes, keepdims);
+  return safe_power(total, 1 / p, of_zero, 0) / reshape(factor, total.shape());
+}
+
+bool has_nan(DType d) { return is_differentiable(d); }
+Tensor nan_mask(const Tensor& x) { return is_complex(x.dtype()) ? isnan(real(x)) | isnan(imag(x)) : isnan(x); }
+Tensor without_nan(const Tensor& x, double instead) { return has_nan(x.dtype()) ? where(nan_mask(x), instead, x) : x; }
+
+// The folded axes as one last axis.
+Tensor rows_of(const Tensor& x, const Axes& axes) {
+  Axes last;
+  for (size_t i = 0; i < axes.size(); ++i) last.push_back(int64_t(i) - int64_t(axes.size()));
+  const Tensor moved = axes.empty() ? x : moveaxis(x, axes, last);
+  Shape shape(moved.shape().begin(), moved.shape().end() - axes.size());
+  shape.push_back(folded_count(x, axes));
+  return reshape(moved, shape);
+}
+Shape kept_shape(Shape shape, const Axes& axes) {
+  for (int64_t axis : axes) shape[size_t(axis)] = 1;
+  return shape;
+}
+
+}  // namespace
+
+Tensor var(const Tensor& x, const VarianceOptions& o, Where where) {
+  CallerScope caller(where);
+  const Tensor w = to_work(x);
+  const Axes axes = every_axis(x, o.axis, "var", where);
+  const Tensor squares = magnitude_squared(w - fold(mean, w, axes, true));
+  return from_work(fold(sum, squares, axes, o.keepdims) / degrees_left(folded_count(x, axes), o.correction), x.dtype());
+}
+
+Tensor stddev(const Tensor& x, const VarianceOptions& o, Where where) {
+  CallerScope caller(where);
+  return safe_sqrt(var(x, o));
+}
+
+Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Where where) {
+  CallerScope caller(where);
+  const Tensor w = to_work(x);
+  const Axes axes = every_axis(x, o.axis, "logsumexp", where);
+  if (folded_count(x, axes) == 0) return from_work(log(fold(sum, exp(w), axes, o.keepdims)), x.dtype());
+  const Tensor largest = stop_gradient(fold(max, w, axes, true));
+  const Tensor shift = rill::where(isfinite(largest), largest, 0);  // inf - inf would be NaN
+  const Tensor total = fold(sum, exp(w - shift), axes, o.keepdims);
+  const Tensor none = total == 0;  // nothing but -inf, where the gradient is 0
+  const Tensor y = rill::where(none, -infinity, log(rill::where(none, 1, total)));
+  return from_work(y + reshape(shift, y.shape()), x.dtype());
+}
+
+Tensor count_nonzero(const Tensor& x, const ReduceOptions& o, Where where) {
+  CallerScope caller(where);
+  return sum(x != 0, o);
+}
+
+Tensor ptp(const Tensor& x, const ReduceOptions& o, Where where) {
+  CallerScope caller(where);
+  return max(x, o) - min(x, o);
+}
+
+Tensor norm(const Tensor& x, const NormOptions& o, Where where) {
+  CallerScope caller(where);
+  const Axes axes = every_axis(x, o.axis, "norm", where);
+  require_option(!std::isnan(o.ord), "norm", "ord", o.ord, "a number or infinity", where);
+  if (o.ord == 2) return euclidean_norm(x, axes, o.keepdims);
+  const Tensor size = abs(to_work(x));
+  const auto done = [&](const Tensor& y) { return from_work(y, x.dtype()); };
+  if (o.ord == infinity) return done(fold(max, size, axes, o.keepdims));
+  if (o.ord == -infinity) return done(fold(min, size, axes, o.keepdims));
+  if (o.ord == 1) return done(fold(sum, size, axes, o.keepdims));
+  if (o.ord == 0) return done(fold(sum, astype(size != 0, size.dtype()), axes, o.keepdims));
+  return done(general_norm(size, o.ord, axes, o.keepdims));
+}
+
+Moments moments(const Tensor& x, const Axes& axes, bool keepdims, Where where) {
+  CallerScope caller(where);
+  const Tensor w = to_work(x), kept = mean(w, axes, true);
+  const Tensor variance = mean(square(w - kept), axes, keepdims);
+  return {from_work(keepdims ? kept : reshape(kept, variance.shape()), x.dtype()), from_work(variance, x.dtype())};
+}
+
+// --- Quantiles -------------------------------------------------------------------------------------------------------
+
+Tensor median(const Tensor& x, const ReduceOptions& o, Where where) {
+  CallerScope caller(where);
+  const Axes axes = every_axis(x, o.axis, "median", where);
+  const Dim n = folded_count(x, axes);
+  const Shape result = fold(sum, x, axes, o.keepdims).shape();
+  if (n == 0) return full(result, std::nan(""), {to_floating(x.dtype()), x.device()});
+  const Tensor rows = sort(rows_of(x, axes));
+  const Tensor low = slice_axis(rows, -1, (n - 1) / 2, (n - 1) / 2 + 1), high = slice_axis(rows, -1, n / 2, n / 2 + 1);
+  Tensor y = n % 2 != 0 ? to_work(low) : (to_work(low) + to_work(high)) / 2;
+  if (has_nan(x.dtype())) {
+    const Tensor last = slice_axis(rows, -1, n - 1, n);  // where NaNs are
+    y = rill::where(isnan(last), last, y);
+  }
+  return reshape(from_work(y, x.dtype()), result);
+}
+
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
+  CallerScope caller(where);
+  const Axes axes = every_axis(x, o.axis, "quantile", where);
+  const Dim n = folded_count(x, axes);
+  if (n == 0) fail("quantile", fmt::format("there is no element to choose from in {}", to_string(x.spec())), where);
+  if (q.ndim() > 1) fail("quantile", fmt::format("q must be a scalar or a vector. got {}", to_string(q.spec())), where);
+  if (!q.is_symbolic()) {
+    EagerScope eager;
+    for (double share : q.to_vector<double>())
+      if (!(share >= 0 && share <= 1)) fail("quantile", "Quantiles must be in the range [0, 1]", where);
+  }
+  const Tensor rows = sort(rows_of(x, axes));
+  const Tensor place = astype(q, DType::f64) * (n - 1), below = floor(place);
+  const Tensor index = astype(below, DType::i64);
+  const Tensor low = to_work(take(rows, index, -1)), high = to_work(take(rows, minimum(index + 1, n - 1), -1));
+  const Tensor t = astype(place - below, low.dtype()), gap = high - low;
+  // From the nearer end, so that t = 1 gives `high` exactly; t = 0 must not meet an infinite gap.
+  Tensor y = rill::where(t == 0, low, rill::where(t < 0.5, low + gap * t, high - gap * (1 - t)));
+  if (has_nan(x.dtype())) {
+    Tensor last = to_work(slice_axis(rows, -1, n - 1, n));
+    if (q.ndim() == 0) last = squeeze(last, -1);
+    y = rill::where(isnan(last), last, y);
+  }
+  if (q.ndim() == 1) y = moveaxis(y, -1, 0);
+  Shape shape = o.keepdims ? kept_shape(x.shape(), axes) : Shape(rows.shape().begin(), rows.shape().end() - 1);
+  if (q.ndim() == 1) shape.insert(0, q.size());
+  return reshape(from_work(y, x.dtype()), shape);
+}
+
+Tensor percentile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
+  CallerScope caller(where);
+  return quantile(x, astype(q, DType::f64) / 100, o);
+}
+
+Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& o, Where where) {
+  CallerScope caller(where);
+  const Tensor w = to_work(x);
+  Tensor share = to_work(weights);
+  const Axes axes = every_axis(x, o.axis, "average", where);
+  if (weights.shape() != x.shape()) {
+    if (axes.size() != 1 || weights.shape() != Shape{x.shape()[size_t(axes[0])]})
+      fail("average",
+           fmt::format("weights must have the operand's shape, or be a vector along its one axis. operands: {}, {}",
+                       to_string(x.spec()), to_string(weights.spec())),
+           where);
+    Shape shape(Dims(x.shape().size(), 1));
+    shape[size_t(axes[0])] = weights.size();
+    share = broadcast_to(reshape(share, shape), x.shape());
+  }
+  return from_work(fold(sum, w * share, axes, o.keepdims) / fold(sum, share, axes, o.keepdims), x.dtype());
+}
+
+// --- Without NaNs ----------------------------------------------------------------------------------------------------
+
+Tensor nansum(const Tensor& x, const ReduceOptions& o, Where where) {
+  CallerScope caller(where);
+  return sum(without_nan(x, 0), o);
+}
+Tensor nanprod(const Tensor& x, const ReduceOptions& o, Where where) {
+  CallerScope caller(where);
+  return prod(without_nan(x, 1), o);
+}
+
+namespace {
+// max or min, where lines of nothing but NaN give NaN.
+Tensor nan_extreme(Fold f, const Tensor& x, double worst, const ReduceOptions& o) {
+  if (!has_nan(x.dtype())) return f(x, o, Where::current());
+  return where(all(isnan(x), o), std::nan(""), f(without_nan(x, worst), o, Where::current()));
+}
+}  // namespace
+
+Tensor nanmax(const Tensor& x, const ReduceOptions& o, Where where) {
+  CallerScope caller(where);
+  return nan_extreme(max, x, -infinity, o);
+}
+Tensor nanmin(const Tensor& x, const ReduceOptions& o, Where where) {
+  CallerScope caller(where);
+  return nan_extreme(min, x, infinity, o);
+}
+
+Tensor nanmean(const Tensor& x, const ReduceOptions& o, Where where) {
+  CallerScope caller(where);
+  if (!has_nan(x.dtype())) return mean(x, o);
+  const Tensor w = to_work(x);
+  return from_work(sum(without_nan(w, 0), o) / sum(logical_not(nan_mask(w)), o), x.dtype());
+}
+
+Tensor nanvar(const Tensor& x, const VarianceOptions& o, Where where) {
+  CallerScope caller(where);
+  if (!has_nan(x.dtype())) return var(x, o);
+  const Tensor w = to_work(x);
+  const Tensor missing = nan_mask(w);
+  const Tensor squares = magnitude_squared(rill::where(missing, 0, w - nanmean(w, {.axis = o.axis, .keepdims = true})));
+  const ReduceOptions over = {.axis = o.axis, .keepdims = o.keepdims};
+  const Tensor n = astype(sum(logical_not(missing), over), squares.dtype()) - o.correction;
+  return from_work(rill::where(n > 0, sum(squares, over) / n, std::nan("")), x.dtype());
+}
+
+Tensor nanstd(const Tensor& x, const VarianceOptions& o, Where where) {
+  CallerScope caller(where);
+  return safe_sqrt(nanvar(x, o));
+}
+
+// --- Covariance ------------------------------------------------------------------------------------------------------
+
+Tensor cov(const Tensor& x, double correction, Where where) {
+  CallerScope caller(where);
+  if (x.ndim() != 1 && x.ndim() != 2)
+    fail("cov", fmt::format("takes a vector or a matrix. got {}", to_string(x.spec())), where);
+  const Tensor rows = to_work(x.ndim() == 1 ? reshape(x, {1, x.size()}) : x);
+  const Tensor d = rows - mean(rows, {.axis = 1, .keepdims = true});
+  const Tensor turned = transpose(is_complex(d.dtype()) ? conj(d) : d);
+  const Tensor c = matmul(d, turned) / degrees_left(rows.shape()[1], correction);
+  return from_work(rows.shape()[0] == 1 ? reshape(c, {}) : c, x.dtype());
+}
+
+Tensor corrcoef(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  const Tensor c = cov(to_work(x), 0);
+  if (c.ndim() == 0) return from_work(c / c, x.dtype());
+  const Tensor spread = sqrt(real(diagonal(c)));
+  const Tensor y = c / expand_dims(spread, 1) / expand_dims(spread, 0);
+  return from_work(is_complex(y.dtype()) ? y : clip(y, -1, 1), x.dtype());
+}
+
+// --- Counts ----------------------------------------------------------------------------------------------------------
+
+namespace {
+// How often each of 0 ... n-1 stands in the integers `ids`; others are left out.
+Tensor count_ids(const Tensor& ids, Dim n) {
+  const Tensor wide = astype(ids, DType::i64);
+  const Tensor bin = where((wide >= 0) & (wide < n), wide, n);
+  return slice_axis(segment_sum(ones_like(bin), bin, n + 1), 0, 0, n);
+}
+}  // namespace
+
+Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
+  CallerScope caller(where);
+  if (x.ndim() != 1 || !(is_integer(x.dtype()) || is_bool(x.dtype())))
+    fail("bincount", fmt::format("takes a vector of integers. got {}", to_string(x.spec())), where);
+  if (o.minlength < 0 || o.length.value_or(0) < 0 || (o.length && *o.length < o.minlength))
+    fail("bincount",
+         fmt::format("minlength is {}{}. both are 0 or more, and length is minlength or more", o.minlength,
+                     o.length ? fmt::format(" and length is {}", *o.length) : ""),
+         where);
+  if (o.length) return count_ids(x, *o.length);
+  if (!executing_eagerly())
+    fail("bincount",
+         "the size of the result depends on values, which a traced function does not have yet. pass .length", where);
+  int64_t n = o.minlength;
+  if (x.size() > 0) {
+    if (!is_unsigned(x.dtype()) && min(x).item<int64_t>() < 0)
+      fail("bincount", fmt::format("x must have no negative elements. got {}", min(x).item<int64_t>()), where);
+    if (x.dtype() == DType::u64 && max(x).item<uint64_t>() >= uint64_t(INT64_MAX))
+      fail("bincount", fmt::format("{} is too large an element to count up to", max(x).item<uint64_t>()), where);
+    n = std::max(n, add_sizes(max(x).item<int64_t>(), 1));
+  }
+  return count_ids(x, n);
+}
+
+namespace {
+// No bin may be empty because two edges are the same number (as numpy; the range is a few ulps wide then).
+void require_ascending(double low, double high, int64_t bins, const Spec& edges, const Where& where) {
+  const double width = (high - low) / double(bins), size = std::max(std::abs(low), std::abs(high));
+  if (width > 4 * size * (edges.dtype == DType::f64 ? 0x1p-52 : 0x1p-23)) return;
+  EagerScope eager;
+  const Tensor e = linspace(low, high, bins + 1, true, {edges.dtype, edges.device});
+  if (!any(slice_axis(e, 0, 1, bins + 1) <= slice_axis(e, 0, 0, bins)).item<bool>()) return;
+  fail("histogram",
+       fmt::format("[{}, {}] cannot be cut into {} bins: neighbouring edges would be the same {}", low, high, bins,
+                   name(edges.dtype)),
+       where);
+}
+}  // namespace
+
+std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions o, Where where) {
+  CallerScope caller(where);
+  if (o.bins < 1) fail("histogram", fmt::format("`bins` must be positive. got {}", o.bins), where);
+  require_few_numbers("histogram", o.bins, where);
+  if (!o.range && !executing_eagerly())
+    fail("histogram", "the edges depend on values, which a traced function does not have yet. pass .range", where);
+  const Tensor flat = reshape(to_work(x), {x.size()});
+  if (!o.range && x.size() > 0) o.range = {min(flat).item<double>(), max(flat).item<double>()};
+  auto [low, high] = o.range.value_or(std::pair(0.0, 1.0));
+  if (!std::isfinite(low) || !std::isfinite(high) || low > high)
+    fail("histogram", fmt::format("range [{}, {}] is not finite or not ascending", low, high), where);
+  if (low == high) low -= 0.5, high += 0.5;
+  const Tensor edges = linspace(low, high, o.bins + 1, true, {flat.dtype(), x.device()});
+  require_ascending(low, high, o.bins, edges.spec(), where);
+  const Tensor bin = searchsorted(edges, flat, true) - 1;
+  const Tensor closed = rill::where(flat == slice_axis(edges, 0, o.bins, o.bins + 1), o.bins - 1, bin);
+  return {count_ids(rill::where(isnan(flat), -1, closed), o.bins), edges};
+}
+
+}  // namespace rill

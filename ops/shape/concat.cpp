@@ -1,0 +1,199 @@
+// Joining (one record, concat) and splitting (slices, which are views).
+#include <fmt/format.h>
+
+#include "rill/devices/cpu/move/shape_kernels.h"
+#include "rill/devices/params/shape_params.h"
+#include "rill/devices/ref/shape_kernels.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/samples.h"
+#include "rill/tensor/limits.h"
+
+namespace rill {
+
+namespace {
+
+OutSpecs infer_concat(const InferArgs& a) {
+  if (a.count() == 0) a.reject("need at least one tensor to concatenate");
+  int64_t axis = a.attrs.as<ConcatAttrs>().axis;
+  Spec out = a[0];
+  out.weak = false;
+  if (out.shape.empty()) a.reject("zero-dimensional tensors cannot be concatenated. use stack()");
+  if (axis < 0 || axis >= out.shape.ndim())
+    a.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, out.shape.ndim()));
+  for (int i = 1; i < a.count(); ++i) {
+    const Spec& s = a[i];
+    if (s.shape.size() != out.shape.size())
+      a.reject(fmt::format("tensor 0 has {} axes and tensor {} has {}. they must have equally many", out.shape.size(),
+                           i, s.shape.size()));
+    if (s.dtype != out.dtype)
+      a.reject(fmt::format("tensor 0 is {} and tensor {} is {}", name(out.dtype), i, name(s.dtype)));
+    for (size_t k = 0; k < s.shape.size(); ++k)
+      if (int64_t(k) != axis && s.shape[k] != out.shape[k])
+        a.reject(
+            fmt::format("along axis {}, tensor 0 has size {} and tensor {} has size {}. sizes must be equal but along "
+                        "the axis of concatenation, {}",
+                        k, out.shape[k], i, s.shape[k], axis));
+    out.shape[size_t(axis)] += s.shape[size_t(axis)];
+  }
+  return {std::move(out)};
+}
+
+Tensors vjp_concat(const VjpArgs& a) {
+  int64_t axis = a.attrs.as<ConcatAttrs>().axis;
+  Dim start = 0;
+  Tensors out(a.in.size());
+  for (size_t i = 0; i < a.in.size(); ++i) {
+    const Dim n = a.in[i].shape()[size_t(axis)];
+    if (a.needs(int(i))) out[i] = slice_axis(a.cotangent[0], axis, start, start + n);
+    start += n;
+  }
+  return out;
+}
+
+const Op concat_op({.name = "concat",
+                    .doc = "Tensors joined along `axis`.",
+                    .dtypes = every_set,
+                    .inputs = -1,
+                    .infer = infer_concat,
+                    .vjp = vjp_concat,
+                    .cpu = cpu::concat,
+                    .ref = ref::concat,
+                    .samples =
+                        [] {
+                          using samples::uniform;
+                          return std::vector<Sample>{
+                              {{uniform({2, 3}), uniform({1, 3}, -2, 2, 2)}, ConcatAttrs{0}},
+                              {{uniform({2, 1, 2}), uniform({2, 3, 2}, -2, 2, 2), uniform({2, 0, 2})}, ConcatAttrs{1}},
+                              {{uniform({4})}, ConcatAttrs{0}}};
+                        },
+                    .exported = {"Concat", "ConcatV2"}});
+
+// The tensors in one dtype; C++ scalars among them give way.
+std::vector<Tensor> promoted(const std::vector<Tensor>& x) {
+  DType dtype = x[0].dtype();
+  bool weak = x[0].spec().weak, same = true;
+  for (const Tensor& t : x) {
+    same = same && t.dtype() == dtype;
+    dtype = promote(dtype, weak, t.dtype(), t.spec().weak);
+    weak = weak && t.spec().weak;
+  }
+  if (same) return x;
+  std::vector<Tensor> out;
+  for (const Tensor& t : x) out.push_back(t.dtype() == dtype ? t : astype(t, dtype));
+  return out;
+}
+
+Tensor joined(const std::vector<Tensor>& x, int64_t axis, const Where& where) {
+  std::vector<Tensor> same = promoted(x);
+  SmallVec<const Tensor*, 8> in;
+  for (const Tensor& t : same) in.push_back(&t);
+  return apply1(concat_op, in, ConcatAttrs{axis}, where);
+}
+
+void require_some(const std::vector<Tensor>& x, std::string_view op, const Where& where) {
+  if (x.empty()) fail(op, "need at least one tensor", where);
+}
+
+}  // namespace
+
+Tensor concat(const std::vector<Tensor>& x, int64_t axis, Where where) {
+  require_some(x, "concat", where);
+  CallerScope caller(where);
+  if (x[0].ndim() > 0) axis = normal_axis(axis, x[0].ndim(), "concat", where);
+  return joined(x, axis, where);
+}
+
+Tensor stack(const std::vector<Tensor>& x, int64_t axis, Where where) {
+  require_some(x, "stack", where);
+  CallerScope caller(where);
+  axis = normal_axis(axis, x[0].ndim() + 1, "stack", where);
+  std::vector<Tensor> out;
+  for (const Tensor& t : x) {
+    if (!(t.shape() == x[0].shape()))
+      fail("stack",
+           fmt::format("all tensors must have the same shape, and these have {} and {}", to_string(x[0].shape()),
+                       to_string(t.shape())),
+           where);
+    out.push_back(expand_dims(t, axis));
+  }
+  return joined(out, axis, where);
+}
+
+namespace {
+template <class F>
+Tensor stack_like(const std::vector<Tensor>& x, std::string_view op, const Where& where, F&& raise, int64_t axis) {
+  require_some(x, op, where);
+  CallerScope caller(where);
+  std::vector<Tensor> out;
+  for (const Tensor& t : x) out.push_back(raise(t));
+  return joined(out, axis < 0 ? (out[0].ndim() == 1 ? 0 : 1) : axis, where);
+}
+}  // namespace
+
+Tensor hstack(const std::vector<Tensor>& x, Where where) {
+  return stack_like(x, "hstack", where, [](const Tensor& t) { return atleast_1d(t); }, -1);
+}
+Tensor vstack(const std::vector<Tensor>& x, Where where) {
+  return stack_like(x, "vstack", where, [](const Tensor& t) { return atleast_2d(t); }, 0);
+}
+Tensor dstack(const std::vector<Tensor>& x, Where where) {
+  return stack_like(x, "dstack", where, [](const Tensor& t) { return atleast_3d(t); }, 2);
+}
+
+std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places, int64_t axis, Where where) {
+  require_operand("split", x, where);
+  axis = normal_axis(axis, x.ndim(), "split", where);
+  std::vector<Tensor> out;
+  int64_t start = 0;
+  for (int64_t stop : places) {
+    out.push_back(slice_axis(x, axis, start, stop, where));
+    start = stop;
+  }
+  out.push_back(slice_axis(x, axis, start, slice_max, where));
+  return out;
+}
+
+std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Where where) {
+  require_operand("array_split", x, where);
+  if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
+  require_few_tensors("split", parts, where);
+  axis = normal_axis(axis, x.ndim(), "split", where);
+  Dim n = x.shape()[size_t(axis)], start = 0;
+  std::vector<Tensor> out;
+  for (int64_t i = 0; i < parts; ++i) {
+    const Dim stop = start + n / parts + (i < n % parts);
+    out.push_back(slice_axis(x, axis, start, stop, where));
+    start = stop;
+  }
+  return out;
+}
+
+std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where where) {
+  require_operand("split", x, where);
+  const Dim n = x.shape()[size_t(normal_axis(axis, x.ndim(), "split", where))];
+  if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
+  if (n % parts != 0)
+    fail("split",
+         fmt::format("axis {} of {} does not divide into {} equal parts. use array_split()", axis, to_string(x.spec()),
+                     parts),
+         where);
+  return array_split(x, parts, axis, where);
+}
+
+std::vector<Tensor> unstack(const Tensor& x, int64_t axis, Where where) {
+  require_operand("unstack", x, where);
+  axis = normal_axis(axis, x.ndim(), "unstack", where);
+  require_few_tensors("unstack", x.shape()[size_t(axis)], where);
+  std::vector<Tensor> out;
+  SliceAttrs s{Dims(size_t(x.ndim()), 0), Dims(size_t(x.ndim()), slice_max), Dims(size_t(x.ndim()), 1), {axis}};
+  for (int64_t i = 0, n = x.shape()[size_t(axis)]; i < n; ++i) {
+    s.starts[size_t(axis)] = i;
+    s.stops[size_t(axis)] = i + 1;
+    out.push_back(detail::take_window(x, s, where));
+  }
+  return out;
+}
+
+}  // namespace rill

@@ -1,0 +1,247 @@
+// Composites over the views: axes added, removed and moved, order reversed, elements repeated.
+#include "rill/ops/shaping.h"
+#include "rill/ops/option_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rill/devices/params/shape_params.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+#include "rill/tensor/limits.h"
+
+namespace rill {
+
+// --- Axes ------------------------------------------------------------------------------------------------------------
+
+Tensor squeeze(const Tensor& x, const Axes& axes, Where where) {
+  require_operand("squeeze", x, where);
+  Dims drop = normal_axes(axes, x.ndim(), "squeeze", where);
+  Shape shape;
+  for (int i = 0; i < x.ndim(); ++i) {
+    Dim n = x.shape()[size_t(i)];
+    bool named = std::find(drop.begin(), drop.end(), i) != drop.end();
+    if (named && n != 1)
+      fail("squeeze", fmt::format("cannot squeeze axis {} of {}: its size is not 1", i, to_string(x.spec())), where);
+    if (!named && (n != 1 || !axes.empty())) shape.push_back(n);
+  }
+  return reshape(x, shape, where);
+}
+
+Tensor expand_dims(const Tensor& x, const Axes& axes, Where where) {
+  require_operand("expand_dims", x, where);
+  int64_t ndim = x.ndim() + int64_t(axes.size());
+  Dims added = normal_axes(axes, ndim, "expand_dims", where);
+  Shape shape;
+  size_t from = 0;
+  for (int64_t i = 0; i < ndim; ++i)
+    shape.push_back(std::find(added.begin(), added.end(), i) != added.end() ? Dim(1) : x.shape()[from++]);
+  return reshape(x, shape, where);
+}
+
+Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Where where) {
+  require_operand("swapaxes", x, where);
+  Axes order;
+  for (int i = 0; i < x.ndim(); ++i) order.push_back(i);
+  std::swap(order[size_t(normal_axis(a, x.ndim(), "swapaxes", where))],
+            order[size_t(normal_axis(b, x.ndim(), "swapaxes", where))]);
+  return transpose(x, order, where);
+}
+
+Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where) {
+  require_operand("moveaxis", x, where);
+  if (from.size() != to.size())
+    fail("moveaxis", fmt::format("{} axes cannot move to {} places", from.size(), to.size()), where);
+  Dims source = normal_axes(from, x.ndim(), "moveaxis", where), target = normal_axes(to, x.ndim(), "moveaxis", where);
+  Axes order = Axes::repeat(-1, size_t(x.ndim()));
+  for (size_t i = 0; i < source.size(); ++i) order[size_t(target[i])] = source[i];
+  int64_t next = 0;
+  for (Dim& place : order) {
+    if (place >= 0) continue;
+    while (std::find(source.begin(), source.end(), next) != source.end()) ++next;
+    place = next++;
+  }
+  return transpose(x, order, where);
+}
+
+Tensor flatten(const Tensor& x, int64_t start, int64_t end, Where where) {
+  require_operand("flatten", x, where);
+  if (x.ndim() == 0) return reshape(x, {1}, where);
+  start = normal_axis(start, x.ndim(), "flatten", where);
+  end = normal_axis(end, x.ndim(), "flatten", where);
+  if (start > end) fail("flatten", fmt::format("axis {} comes after axis {}", start, end), where);
+  Shape shape;
+  for (int64_t i = 0; i < x.ndim(); ++i) {
+    const Dim n = x.shape()[size_t(i)];
+    if (i > start && i <= end) shape.back() *= n;
+    else shape.push_back(n);
+  }
+  return reshape(x, shape, where);
+}
+
+Tensor ravel(const Tensor& x, Where where) { return reshape(x, {x.size()}, where); }
+
+Tensor atleast_1d(const Tensor& x, Where where) { return x.ndim() == 0 ? reshape(x, {1}, where) : x; }
+
+Tensor atleast_2d(const Tensor& x, Where where) {
+  if (x.ndim() >= 2) return x;
+  return reshape(x, {1, x.size()}, where);
+}
+
+Tensor atleast_3d(const Tensor& x, Where where) {
+  if (x.ndim() >= 3) return x;
+  if (x.ndim() == 2) return reshape(x, {x.shape()[0], x.shape()[1], 1}, where);
+  return reshape(x, {1, x.size(), 1}, where);
+}
+
+// --- Order -----------------------------------------------------------------------------------------------------------
+
+Tensor reverse(const Tensor& x, const Axes& axes, Where where) {
+  size_t n = size_t(x.ndim());
+  SliceAttrs s{Dims(n, 0), Dims(n, slice_max), Dims(n, 1), {}};
+  Dims all_axes;
+  for (size_t i = 0; i < n; ++i) all_axes.push_back(int64_t(i));
+  for (int64_t a : axes.empty() ? all_axes : normal_axes(axes, x.ndim(), "reverse", where)) {
+    s.starts[size_t(a)] = slice_max;
+    s.stops[size_t(a)] = slice_min;
+    s.steps[size_t(a)] = -1;
+  }
+  return detail::take_window(x, s, where);
+}
+
+Tensor flip(const Tensor& x, const Axes& axes, Where where) {
+  require_operand("flip", x, where);
+  return reverse(x, axes, where);
+}
+
+Tensor fliplr(const Tensor& x, Where where) {
+  if (x.ndim() < 2) fail("fliplr", fmt::format("{} has no second axis", to_string(x.spec())), where);
+  return reverse(x, 1, where);
+}
+
+Tensor flipud(const Tensor& x, Where where) {
+  if (x.ndim() < 1) fail("flipud", fmt::format("{} has no axis", to_string(x.spec())), where);
+  return reverse(x, 0, where);
+}
+
+Tensor rot90(const Tensor& x, int64_t k, const Axes& axes, Where where) {
+  CallerScope caller(where);
+  Dims a = normal_axes(axes, x.ndim(), "rot90", where);
+  if (a.size() != 2) fail("rot90", fmt::format("{} axes are given. a turn needs two", a.size()), where);
+  switch ((k % 4 + 4) % 4) {
+    case 1: return swapaxes(reverse(x, a[1]), a[0], a[1]);
+    case 2: return reverse(x, a);
+    case 3: return reverse(swapaxes(x, a[0], a[1]), a[1]);
+  }
+  return x;
+}
+
+Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes, Where where) {
+  CallerScope caller(where);
+  if (axes.empty()) {
+    if (shift.size() != 1) fail("roll", "several shifts need an axis each", where);
+    return reshape(roll(ravel(x), shift, 0), x.shape());
+  }
+  if (shift.size() != axes.size() && shift.size() != 1)
+    fail("roll",
+         fmt::format("{} shifts are given for {} axes. give one, or one for each axis", shift.size(), axes.size()),
+         where);
+  Tensor out = x;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = normal_axis(axes[i], x.ndim(), "roll", where);
+    const Dim n = x.shape()[size_t(axis)];
+    if (n == 0) continue;
+    const Dim by = (shift[shift.size() == 1 ? 0 : i] % n + n) % n;
+    if (by != 0) out = concat({slice_axis(out, axis, n - by, n), slice_axis(out, axis, 0, n - by)}, axis);
+  }
+  return out;
+}
+
+// --- Repetition ------------------------------------------------------------------------------------------------------
+
+Tensor tile(const Tensor& x, const Axes& reps, Where where) {
+  CallerScope caller(where);
+  size_t n = std::max(size_t(x.ndim()), reps.size());
+  Shape split, wide, joined;  // [1, n0, 1, n1, ..], [r0, n0, r1, n1, ..], [r0 * n0, r1 * n1, ..]
+  for (size_t i = 0; i < n; ++i) {
+    Dim size = i + size_t(x.ndim()) >= n ? x.shape()[i + size_t(x.ndim()) - n] : Dim(1);
+    Dim times = i + reps.size() >= n ? reps[i + reps.size() - n] : Dim(1);
+    if (times < 0) fail("tile", fmt::format("a number of repetitions is {}. it must not be negative", times), where);
+    for (Dim s : {Dim(1), size}) split.push_back(s);
+    for (Dim s : {times, size}) wide.push_back(s);
+  }
+  Tensor repeated = broadcast_to(reshape(x, split), wide);  // what is too large goes no further
+  for (size_t i = 0; i < n; ++i) joined.push_back(wide[2 * i] * wide[2 * i + 1]);
+  return reshape(repeated, joined);
+}
+
+Tensor repeat(const Tensor& x, Dim times, std::optional<int64_t> axis, Where where) {
+  CallerScope caller(where);
+  if (times < 0) fail("repeat", fmt::format("the number of repetitions is {}. it must not be negative", times), where);
+  if (!axis) return repeat(ravel(x), times, 0);
+  int64_t a = normal_axis(*axis, x.ndim(), "repeat", where);
+  Shape wide(x.shape()), joined(x.shape());
+  wide.insert(size_t(a) + 1, times);
+  Tensor repeated = broadcast_to(expand_dims(x, a + 1), wide);  // what is too large goes no further
+  joined[size_t(a)] *= times;
+  return reshape(repeated, joined);
+}
+
+Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<int64_t> axis, Where where) {
+  CallerScope caller(where);
+  if (!axis) return repeat(ravel(x), times, 0);
+  int64_t a = normal_axis(*axis, x.ndim(), "repeat", where), n = x.shape()[size_t(a)];
+  if (int64_t(times.size()) != n)
+    fail("repeat", fmt::format("{} numbers of repetitions are given for axis {} of size {}", times.size(), a, n),
+         where);
+  int64_t count = 0;
+  for (int64_t t : times) {
+    if (t < 0) fail("repeat", fmt::format("a number of repetitions is {}. it must not be negative", t), where);
+    count = add_sizes(count, t);
+  }
+  Tensor from;
+  {
+    EagerScope eager;
+    from = empty({count}, {i64, x.device()});
+    auto* at = reinterpret_cast<int64_t*>(from.mutable_rep()->data);
+    for (int64_t i = 0; i < n; ++i) at = std::fill_n(at, times[size_t(i)], i);
+  }
+  return take(x, from, a);
+}
+
+// --- Blocks of images ------------------------------------------------------------------------------------------------
+
+namespace {
+void require_image(const Tensor& x, int64_t block, std::string_view op, const Where& where) {
+  if (x.ndim() != 4) fail(op, fmt::format("{} is not [n, h, w, c]", to_string(x.spec())), where);
+  if (block < 1) fail(op, fmt::format("the block size is {}. it must be 1 or more", block), where);
+  if (block > 1 << 15) fail(op, fmt::format("the block size {} is too large", block), where);
+}
+}  // namespace
+
+Tensor space_to_depth(const Tensor& x, int64_t block, Where where) {
+  CallerScope caller(where);
+  require_image(x, block, "space_to_depth", where);
+  const Shape& s = x.shape();
+  if (s[1] % block != 0 || s[2] % block != 0)
+    fail("space_to_depth", fmt::format("height and width of {} are not multiples of {}", to_string(x.spec()), block),
+         where);
+  const Dim h = s[1] / block, w = s[2] / block;
+  Tensor blocks = transpose(reshape(x, {s[0], h, block, w, block, s[3]}), {0, 1, 3, 2, 4, 5});
+  return reshape(blocks, {s[0], h, w, block * block * s[3]});
+}
+
+Tensor depth_to_space(const Tensor& x, int64_t block, Where where) {
+  CallerScope caller(where);
+  require_image(x, block, "depth_to_space", where);
+  const Shape& s = x.shape();
+  if (s[3] % (block * block) != 0)
+    fail("depth_to_space",
+         fmt::format("the channels of {} are not a multiple of {}", to_string(x.spec()), block * block), where);
+  const Dim c = s[3] / (block * block);
+  Tensor pixels = transpose(reshape(x, {s[0], s[1], s[2], block, block, c}), {0, 1, 3, 2, 4, 5});
+  return reshape(pixels, {s[0], s[1] * block, s[2] * block, c});
+}
+
+}  // namespace rill

@@ -1,0 +1,131 @@
+// print and assert_that: records without outputs, whose `call` does what they are for.
+#include "rill/ops/effects.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/state/variable_watcher.h"
+
+namespace rill {
+namespace {
+
+struct PrintAttrs {
+  std::string format;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("format", s.format);
+  }
+};
+
+struct AssertAttrs {
+  std::string message;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("message", s.message);
+  }
+};
+
+// Walks a format: text(char) for what stands for itself, value() for each "{}". Gives where a brace stands that is
+// neither, or npos.
+template <class Text, class Value>
+size_t walk_format(const std::string& format, Text&& text, Value&& value) {
+  for (size_t i = 0; i < format.size(); ++i) {
+    char c = format[i], next = i + 1 < format.size() ? format[i + 1] : '\0';
+    if (c != '{' && c != '}') text(c);
+    else if (next == c) text(c), ++i;
+    else if (c == '{' && next == '}') value(), ++i;
+    else return i;
+  }
+  return std::string::npos;
+}
+
+std::string fault_at(const std::string& format, size_t brace) {
+  const size_t end = format[brace] == '{' ? format.find_first_of("{}", brace + 1) : std::string::npos;
+  if (end == std::string::npos || format[end] == '{')
+    return "the format has a single brace. write {} for a tensor, {{ or }} for a brace";
+  return fmt::format(
+      "the format has {}, and tensors are written in one way. write {{}} for a tensor, {{{{ or }}}} for a "
+      "brace",
+      format.substr(brace, end - brace + 1));
+}
+
+OutSpecs infer_print(const InferArgs& args) {
+  const std::string& format = args.attrs.as<PrintAttrs>().format;
+  int places = 0;
+  if (const size_t brace = walk_format(format, [](char) {}, [&] { ++places; }); brace != std::string::npos)
+    args.reject(fault_at(format, brace));
+  if (places != args.count())
+    args.reject(fmt::format("the format has {} {{}} for {} tensors. give one each", places, args.count()));
+  return {};
+}
+
+Tensors call_print(Operands in, AttrsView attrs) {
+  std::string line;
+  size_t next = 0;
+  walk_format(attrs.as<PrintAttrs>().format, [&](char c) { line += c; }, [&] { line += to_string(*in[next++]); });
+  line += '\n';
+  std::fwrite(line.data(), 1, line.size(), stderr);  // in one piece, so that threads' lines stay whole
+  return {};
+}
+
+OutSpecs infer_assert(const InferArgs& args) {
+  if (args[0].dtype != DType::boolean || !args[0].shape.empty())
+    args.reject("the condition must be a bool scalar. compare something, or reduce with all() or any()");
+  return {};
+}
+
+Tensors call_assert(Operands in, AttrsView attrs) {
+  if (in[0]->item<bool>()) return {};
+  std::string values;
+  for (const Tensor* t : in.subspan(1)) values += (values.empty() ? ". values: " : ", ") + to_string(*t);
+  fail("assert_that", fmt::format("it does not hold that {}{}", attrs.as<AssertAttrs>().message, values));
+}
+
+constexpr std::string_view nothing_to_differentiate = "it gives nothing";
+
+const Op print_op({.name = "print",
+                   .doc = "writes the format, with the tensors in it, to stderr",
+                   .dtypes = every_set,
+                   .inputs = -1,
+                   .outputs = 0,
+                   .infer = infer_print,
+                   .no_gradient = nothing_to_differentiate,
+                   .call = call_print,
+                   .effect = true,
+                   .exported = {"", "PrintV2"}});
+
+const Op assert_op({.name = "assert_that",
+                    .doc = "fails, naming the message and the other operands, unless the first is true",
+                    .dtypes = bool_set,
+                    .inputs = -1,
+                    .outputs = 0,
+                    .infer = infer_assert,
+                    .no_gradient = nothing_to_differentiate,
+                    .call = call_assert,
+                    .effect = true,
+                    .exported = {"", "Assert"}});
+
+void run(const Op& op, const std::vector<Tensor>& in, AttrsView attrs, const Where& where) {
+  if (executing_eagerly() && repeating()) return;
+  CallerScope caller(where);
+  SmallVec<const Tensor*, 8> operands;
+  for (const Tensor& t : in) operands.push_back(&t);
+  apply(op, Operands(operands.data(), operands.size()), attrs, where);
+}
+
+}  // namespace
+
+void detail::print(const TextArg& format, const std::vector<Tensor>& values) {
+  run(print_op, values, PrintAttrs{format.text}, format.where);
+}
+
+void detail::assert_that(const Tensor& pred, const TextArg& message, const std::vector<Tensor>& values) {
+  std::vector<Tensor> in{pred};
+  in.insert(in.end(), values.begin(), values.end());
+  run(assert_op, in, AssertAttrs{message.text}, message.where);
+}
+
+}  // namespace rill

@@ -1,0 +1,241 @@
+// Variables: reading tells the tapes, assigning replaces the tensor (in place when nobody else holds the old one), and
+// inside a trace both become inputs and outputs of the graph.
+#include "rill/ops/variable.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "rill/devices/registry.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/ops/state/variable_watcher.h"
+
+namespace rill {
+
+extern const Op add_op, bitwise_or_op, subtract_op;
+
+thread_local constinit VariableWatcher* variable_watcher = nullptr;
+
+// --- Two tensors that are one to a tape ------------------------------------------------------------------------------
+
+namespace {
+OutSpecs infer_first(const InferArgs& args) { return OutSpecs{args[0]}; }
+}  // namespace
+
+const Op known_as_op({.name = "known_as",
+                      .doc = "x, which tapes take for the second operand: an assigned Variable, read again",
+                      .kind = OpKind::view,
+                      .dtypes = every_set,
+                      .inputs = 2,
+                      .infer = infer_first,
+                      .no_gradient = "a tape gives its result the number of the second operand",
+                      .view = [](const Tensor& in, AttrsView, const Spec&) { return make_alias(in); },
+                      .marker = true,
+                      .exported = {"Identity", "Identity"},
+                      .listed = false});
+
+Tensor known_as(const Tensor& value, const Tensor& other, const Where& where) {
+  return apply1(known_as_op, {&value, &other}, {}, where);
+}
+
+// --- Variables -------------------------------------------------------------------------------------------------------
+
+namespace {
+std::string scoped_name(const std::string& name) {
+  return current_scope().empty() ? name : current_scope() + "/" + name;
+}
+
+// What is stored: strong, of the variable's dtype and shape, on its device.
+Tensor fitted(const VariableState& v, const Tensor& value, std::string_view op, const Where& where) {
+  if (value.is_symbolic() && executing_eagerly())
+    fail(op,
+         fmt::format("the value for variable '{}' belongs to a function that has finished tracing. return it from that "
+                     "function instead of storing it outside",
+                     v.name),
+         where);
+  Tensor t = value;
+  if (is_integer(v.spec.dtype) && elementwise::overflows(t, v.spec.dtype))
+    fail(op,
+         fmt::format("variable '{}' is {}, which cannot hold {}. give it a wider dtype, or convert the value with "
+                     "astype({}), which wraps",
+                     v.name, to_string(v.spec), to_string(t), name(v.spec.dtype)),
+         where);
+  if (t.spec().weak || t.dtype() == v.spec.dtype) t = t.astype(v.spec.dtype);
+  else
+    fail(op,
+         fmt::format("variable '{}' is {} and the value is {}: dtypes differ. convert the value with astype({})",
+                     v.name, to_string(v.spec), to_string(t.spec()), name(v.spec.dtype)),
+         where);
+  if (!(t.device() == v.spec.device)) t = t.to(v.spec.device);
+  if (t.shape() == v.spec.shape) return t;
+  try {
+    return broadcast_to(t, v.spec.shape);
+  } catch (const Error&) {
+    fail(op,
+         fmt::format("variable '{}' is {} and the value is {}: the value does not broadcast to the variable's shape",
+                     v.name, to_string(v.spec), to_string(t.spec())),
+         where);
+  }
+}
+
+// value + delta or the like, in a tensor of its own.
+Tensor updated(const VariableState& v, const Op& op, const Tensor& delta) {
+  Tensor to = empty_tensor(v.spec);
+  const Tensor* in[] = {&v.value, &delta};
+  Tensor* out[] = {&to};
+  run_kernel(op, in, out, {});
+  return to;
+}
+
+bool in_place_possible(const Tensor& t) { return t.exclusive() && t.is_contiguous() && t.dtype() != DType::string; }
+
+void report(const VariableState& v, const Op& op, const Tensor& delta) {
+  const Tensor value = make_stand_in(v.spec);
+  const Tensor* in[] = {&value, &delta};
+  report_placement(op.name, in, v.spec.device);
+}
+
+// value = op(value, delta), in value's own buffer where nobody else can see it.
+void update(VariableState& v, const Op& op, const Tensor& delta) {
+  if (placement_is_logged()) [[unlikely]]
+    report(v, op, delta);  // before the lock: whoever is told may read the variable
+  std::lock_guard lock(v);
+  if (in_place_possible(v.value)) {
+    const Tensor* in[] = {&v.value, &delta};
+    Tensor* out[] = {&v.value};
+    run_kernel(op, in, out, {});
+  } else {
+    v.value = updated(v, op, delta);
+  }
+}
+
+// A value of its own for a new variable: a scalar loses its weakness, and in-place updates never meet the caller's
+// tensor.
+Tensor strong(const Tensor& t) {
+  Spec spec = t.spec();
+  spec.weak = false;
+  Tensor own = make_tensor(std::move(spec), t.rep()->buffer);
+  own.mutable_rep()->data = t.rep()->data;
+  return own;
+}
+
+std::atomic<uint64_t> last_id{0};
+
+Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& options, const Where& where) {
+  const std::string name = scoped_name(options.name);
+  EagerScope eager;
+  if (!initial.defined())
+    fail("Variable", fmt::format("the first value of '{}' is an undefined tensor. assign a value to it first", name),
+         where);
+  if (initial.is_symbolic())
+    fail("Variable",
+         fmt::format(
+             "'{}' is made inside a traced function from a traced value, as what ones(), zeros() and random draws "
+             "give there is. make Variables outside, once",
+             name),
+         where);
+  auto state = Shared<VariableState>::make(where);
+  state->name = name;
+  state->trainable = options.trainable;
+  state->value = strong(initial.contiguous());
+  state->spec = state->value.spec();
+  return state;
+}
+
+}  // namespace
+
+// --- The state, as threads share it ----------------------------------------------------------------------------------
+
+VariableState::VariableState(const Where& where) : id(++last_id), made(caller_or(where)) {}
+uint64_t VariableState::next_id() { return last_id + 1; }
+
+void VariableState::lock() {
+  const void* me = &thread_state();
+  if (holder_.load(std::memory_order_relaxed) == me)
+    fail("Variable", fmt::format("'{}' is read or assigned by what a call that assigns it runs meanwhile, such as the "
+                                 "sink of log_placement(). do that before the call, or after it",
+                                 name));
+  mutex_.lock();
+  holder_.store(me, std::memory_order_relaxed);
+}
+
+void VariableState::unlock() {
+  holder_.store(nullptr, std::memory_order_relaxed);
+  mutex_.unlock();
+}
+
+Tensor value_of(VariableState& v) {
+  std::lock_guard lock(v);
+  return v.value;
+}
+
+Tensor take_and_add(VariableState& v, const Tensor& delta) {
+  std::lock_guard lock(v);
+  Tensor next = updated(v, add_op, delta);
+  std::swap(v.value, next);
+  return next;
+}
+
+// --- Variable --------------------------------------------------------------------------------------------------------
+
+Variable::Variable(const Tensor& initial, VariableOptions options, Where where)
+    : state_(new_state(initial, options, where)) {}
+
+void Variable::fail_moved(const Where& where) {
+  fail("Variable", "it was moved from, and holds nothing. copy it instead: copies share the same value", where);
+}
+
+Tensor Variable::value(Where where) const {
+  ThreadState& ts = thread_state();
+  VariableState& v = state(where);
+  Tensor t = ts.trace ? ts.trace->read(state_) : value_of(v);
+  if (variable_watcher && !ts.trace) [[unlikely]]
+    t = variable_watcher->read(state_, t);
+  if (ts.tapes.empty()) return t;
+  // A fresh alias, so that a tape knows this reading as the variable and not as what was once assigned to it.
+  t = make_alias(t);
+  for (TapeListener* tape : ts.tapes) tape->watch_variable(state_, t);
+  return t;
+}
+
+const std::string& Variable::name(Where where) const { return state(where).name; }
+bool Variable::trainable(Where where) const { return state(where).trainable; }
+Shape Variable::shape(Where where) const { return state(where).spec.shape; }
+DType Variable::dtype(Where where) const { return state(where).spec.dtype; }
+Device Variable::device(Where where) const { return state(where).spec.device; }
+
+Variable& Variable::assign(const Tensor& value, Where where) {
+  CallerScope caller(where);
+  Tensor t = fitted(state(where), value, "assign", where);
+  ThreadState& ts = thread_state();
+  if (ts.trace) {
+    ts.trace->assign(state_, t);
+  } else if (!repeating()) {
+    t = make_alias(t.contiguous());
+    std::lock_guard lock(*state_);
+    std::swap(state_->value, t);  // the old one goes when the lock has
+  }
+  return *this;
+}
+
+Variable& Variable::assign_add(const Tensor& delta, Where where) {
+  CallerScope caller(where);
+  Tensor t = fitted(state(where), delta, "assign_add", where);
+  if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) + t);
+  else if (!repeating()) update(*state_, is_bool(t.dtype()) ? bitwise_or_op : add_op, t);  // as operator+ does
+  return *this;
+}
+
+Variable& Variable::assign_sub(const Tensor& delta, Where where) {
+  CallerScope caller(where);
+  Tensor t = fitted(state(where), delta, "assign_sub", where);
+  if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) - t);
+  else if (is_bool(t.dtype())) subtract(t, t, where);  // throws
+  else if (!repeating()) update(*state_, subtract_op, t);
+  return *this;
+}
+
+}  // namespace rill

@@ -1,0 +1,380 @@
+// Random numbers: one record that makes bits, and distributions as composites of public functions over it, so that a
+// traced draw gives what an eager one does. Start at draw().
+#include "rill/ops/random.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "rill/devices/params/reduce_params.h"
+#include "rill/devices/registry.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/ops/state/variable_watcher.h"
+#include "rill/tensor/limits.h"
+
+namespace rill::random {
+namespace {
+
+OutSpecs infer_bits(const InferArgs& args) {
+  if (args[0].shape != Shape{2}) args.reject("the key must be u64[2], {seed, draw}: see random::Key");
+  return {Spec{Shape(args.attrs.as<RandomParams>().shape), DType::u32, false, args[0].device}};
+}
+
+Tensor key_tensor(uint64_t seed, uint64_t draw) {
+  EagerScope eager;
+  return tensor(std::vector<uint64_t>{seed, draw}, {.device = Device()});
+}
+
+std::vector<Sample> bits_samples() {
+  const auto one = [](uint64_t seed, uint64_t draw, Dims shape) {
+    return Sample{{key_tensor(seed, draw)}, RandomParams{std::move(shape)}};
+  };
+  return {one(0, 0, {}), one(1, 2, {1}), one(~uint64_t(0), uint64_t(1) << 40, {7}), one(3, 4, {5, 67}),
+          one(5, 0, {4, 0})};
+}
+
+const Op random_bits_op({.name = "random_bits",
+                         .doc = "y = the u32 words of Philox4x32-10 for the key {seed, draw} and counters {i, draw}",
+                         .dtypes = one_of({DType::u64}),
+                         .infer = infer_bits,
+                         .no_gradient = "random words do not depend smoothly on the key",
+                         .cpu = cpu::random_bits,
+                         .ref = ref::random_bits,
+                         .samples = bits_samples});
+
+// --- Keys ------------------------------------------------------------------------------------------------------------
+
+// The generator of the process: its Variable is never destroyed, since draws may outlive main().
+struct Generator {
+  Variable state;
+  Tensor step;  // {0, 1}
+};
+Generator& generator() {
+  static Generator* g = new Generator{
+      Variable(key_tensor(0, 0), VariableOptions{.name = "random/state", .trainable = false}), key_tensor(0, 1)};
+  return *g;
+}
+
+// A key that no other draw has, on whichever thread: eager draws read and count in one, a traced call holds the state
+// for as long as it runs.
+Tensor next_key() {
+  Generator& g = generator();
+  if (executing_eagerly()) {
+    const Tensor key = repeating() ? Tensor() : take_and_add(g.state.state(), g.step);
+    return variable_watcher ? variable_watcher->read(g.state.shared_state(), key) : key;
+  }
+  Tensor key = g.state.value();
+  g.state.assign_add(g.step);
+  return key;
+}
+
+// The words of one draw, on the device asked for.
+Tensor draw(const Shape& shape, const RandomOptions& options, const Where& where) {
+  const Tensor key = (options.key ? options.key->value() : next_key()).to(options.device.value_or(default_device()));
+  return apply1(random_bits_op, {&key}, RandomParams{shape}, where);
+}
+
+// u32[..., 2] as u64[...].
+Tensor join_words(const Tensor& words) {
+  const Tensor wide = astype(words, DType::u64);
+  return (wide(ellipsis, 0) << 32) | wide(ellipsis, 1);
+}
+Tensor draw64(Shape shape, const RandomOptions& options, const Where& where) {
+  shape.push_back(2);
+  return join_words(draw(shape, options, where));
+}
+
+// n new seeds from a key. Draws count from 0 up, so a tag in the top bits keeps these words apart from theirs.
+constexpr uint64_t split_tag = uint64_t(1) << 63, fold_tag = uint64_t(1) << 62;
+Tensor derive(const Tensor& key, uint64_t tag, int64_t n, const Where& where) {
+  const Tensor tagged = bitwise_or(key, key_tensor(0, tag));
+  return join_words(apply1(random_bits_op, {&tagged}, RandomParams{Shape{n, 2}}, where));
+}
+
+// --- From bits to numbers --------------------------------------------------------------------------------------------
+
+bool is_double(DType d) { return d == DType::f64 || d == DType::c128; }
+DType float_or_fail(std::optional<DType> dtype, std::string_view op, const Where& where, bool complex_too = false) {
+  const DType d = dtype.value_or(DType::f32);
+  require_dtype(op, d, where);
+  if (!is_floating(d) && !(complex_too && is_complex(d)))
+    fail(op, fmt::format("cannot draw {}. ask for a floating dtype, or see randint", name(d)), where);
+  return d;
+}
+// What a draw of `d` is computed in.
+DType work_dtype(DType d) { return is_double(d) ? DType::f64 : DType::f32; }
+
+// k * 2^-24, 0 <= k < 2^24; f64: 53 bits.
+Tensor half_open_unit(const Shape& shape, DType d, const RandomOptions& options, const Where& where) {
+  if (is_double(d)) return astype(draw64(shape, options, where) >> 11, DType::f64) * 0x1p-53;
+  return astype(draw(shape, options, where) >> 8, DType::f32) * 0x1p-24;
+}
+// (k + 1/2) * 2^-23, 0 <= k < 2^23: exact, never 0 or 1; f64: 52 bits.
+Tensor open_unit(const Shape& shape, DType d, const RandomOptions& options, const Where& where) {
+  if (is_double(d)) return (astype(draw64(shape, options, where) >> 12, DType::f64) + 0.5) * 0x1p-52;
+  return (astype(draw(shape, options, where) >> 9, DType::f32) + 0.5) * 0x1p-23;
+}
+// The same spread over (-1, 1), one bit more, symmetric and never 0.
+Tensor open_signed(const Shape& shape, DType d, const RandomOptions& options, const Where& where) {
+  if (is_double(d)) return (astype(draw64(shape, options, where) >> 11, DType::f64) - (0x1p52 - 0.5)) * 0x1p-52;
+  return (astype(draw(shape, options, where) >> 8, DType::f32) - (0x1p23f - 0.5f)) * 0x1p-23;
+}
+
+// The largest number of dtype `d` below `x`.
+double below(double x, DType d) {
+  const auto step = [&](auto storage, auto bits) {  // the neighbour below, through the bit pattern
+    using T = decltype(storage);
+    using Bits = decltype(bits);
+    constexpr Bits sign = Bits(1) << (sizeof(Bits) * 8 - 1);
+    const T nearest = T(float(x));
+    if (double(float(nearest)) < x) return double(float(nearest));
+    bits = nearest.bits;
+    if ((bits & Bits(~sign)) == 0) bits = sign | 1;
+    else bits = bits & sign ? Bits(bits + 1) : Bits(bits - 1);
+    T y;
+    y.bits = bits;
+    return double(float(y));
+  };
+  if (d == DType::f16) return step(Half(), uint16_t());
+  if (d == DType::bf16) return step(BFloat16(), uint16_t());
+  if (is_double(d)) return std::nextafter(x, -std::numeric_limits<double>::infinity());
+  const float nearest = float(x);
+  return double(nearest) < x ? nearest : std::nextafter(nearest, -std::numeric_limits<float>::infinity());
+}
+
+Tensor scaled(Tensor x, double scale, double shift) {
+  if (scale != 1) x = x * scale;
+  if (shift != 0) x = x + shift;
+  return x;
+}
+Tensor gaussian(const Shape& shape, DType d, double stddev, const RandomOptions& options, const Where& where) {
+  return erfinv(open_signed(shape, d, options, where)) * (std::numbers::sqrt2 * stddev);
+}
+
+}  // namespace
+
+namespace {
+// mean + stddev times what is drawn.
+void check_scale(std::string_view op, double mean, double stddev, const Where& where) {
+  require_finite(op, "mean", mean, where);
+  require_not_negative(op, "stddev", stddev, where);
+}
+
+// Probabilities can be looked at before they are used where they are no part of a trace.
+void check_probabilities(const Tensor& p, const Where& where) {
+  if (p.dtype() == DType::string || is_complex(p.dtype()))
+    fail("random::bernoulli", fmt::format("p is {} and must be real numbers", to_string(p.spec())), where);
+  if (p.is_symbolic() || rill::all(logical_and(p >= 0, p <= 1)).item<bool>()) return;
+  fail("random::bernoulli", fmt::format("p must hold probabilities, in [0, 1]. got {}", to_string(p)), where);
+}
+}  // namespace
+
+void seed(uint64_t n) { generator().state.assign(key_tensor(n, 0)); }
+
+Key::Key(uint64_t seed) : value_(key_tensor(seed, 0)) {}
+Key::Key(const Tensor& value, Where where) : value_(value) {
+  if (!value.defined()) fail("random::Key", "the key is an undefined tensor. assign a value to it first", where);
+  if (value.dtype() != DType::u64 || value.shape() != Shape{2})
+    fail("random::Key", fmt::format("a key is u64[2], {{seed, draw}}. got {}", to_string(value.spec())), where);
+}
+
+std::vector<Key> Key::split(int64_t n, Where where) const {
+  CallerScope caller(where);
+  if (n < 0) fail("random::Key::split", fmt::format("cannot split into {} keys", n), where);
+  require_few_tensors("random::Key::split", n, where);
+  const Tensor seeds = derive(value_, split_tag, n, where),
+               zero = zeros({}, {.dtype = DType::u64, .device = seeds.device()});
+  std::vector<Key> keys;
+  for (int64_t i = 0; i < n; ++i) keys.push_back(Key(stack({seeds(i), zero})));
+  return keys;
+}
+
+Key Key::fold_in(const Tensor& data, Where where) const {
+  CallerScope caller(where);
+  if (data.size() != 1 || !is_integer(data.dtype()))
+    fail("random::Key::fold_in", fmt::format("takes one integer. got {}", to_string(data.spec())), where);
+  // Two draws: the first hides the key, the second mixes the number in.
+  const Tensor hidden = derive(value_, fold_tag, 1, where);
+  const Tensor mixed = concat({hidden, reshape(astype(data.to(hidden.device()), DType::u64), {1})});
+  const Tensor fresh = derive(mixed, 0, 1, where);
+  return Key(concat({fresh, zeros_like(fresh)}));
+}
+
+Tensor bits(const Shape& shape, const RandomOptions& options, Where where) {
+  CallerScope caller(where);
+  const DType d = options.dtype.value_or(DType::u32);
+  require_dtype("random::bits", d, where);
+  if (d == DType::u32) return draw(shape, options, where);
+  if (d == DType::u64) return draw64(shape, options, where);
+  fail("random::bits", fmt::format("makes u32 or u64. got {}", name(d)), where);
+}
+
+Tensor uniform(const Shape& shape, const UniformOptions& o, Where where) {
+  CallerScope caller(where);
+  const DType d = float_or_fail(o.dtype, "random::uniform", where);
+  if (!(o.low <= o.high))
+    fail("random::uniform", fmt::format("low < high does not hold: {} and {}", o.low, o.high), where);
+  const double top = below(o.high, d), span = o.high - o.low;
+  if (!(o.low <= top) || !std::isfinite(is_double(d) ? span : float(span)))
+    fail("random::uniform", fmt::format("there is no {} in [{}, {}), or it is too wide", name(d), o.low, o.high),
+         where);
+  Tensor u = half_open_unit(shape, d, {{}, o.key, o.device}, where);
+  if (o.low == 0 && o.high == 1 && d == work_dtype(d)) return u;
+  return minimum(astype(scaled(u, span, o.low), d), top);  // rounding may have reached `high`
+}
+
+Tensor normal(const Shape& shape, const NormalOptions& o, Where where) {
+  CallerScope caller(where);
+  const DType d = float_or_fail(o.dtype, "random::normal", where, true);
+  check_scale("random::normal", o.mean, o.stddev, where);
+  const RandomOptions options = {{}, o.key, o.device};
+  if (!is_complex(d)) return astype(scaled(gaussian(shape, d, o.stddev, options, where), 1, o.mean), d);
+  Shape two = shape;
+  two.insert(0, 2);
+  const Tensor parts = gaussian(two, d, o.stddev / std::numbers::sqrt2, options, where);
+  return scaled(complex(parts(0), parts(1)), 1, o.mean);
+}
+
+Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& o, Where where) {
+  CallerScope caller(where);
+  const DType d = float_or_fail(o.dtype, "random::truncated_normal", where);
+  check_scale("random::truncated_normal", o.mean, o.stddev, where);
+  if (!(o.low < o.high))
+    fail("random::truncated_normal", fmt::format("low < high does not hold: {} and {}", o.low, o.high), where);
+  constexpr double far = 7;  // beyond, f64 does not resolve the distribution function
+  if (o.low > far || o.high < -far)
+    fail("random::truncated_normal",
+         fmt::format(
+             "the limits {} and {} lie more than {} standard deviations out on one side, where hardly any number "
+             "could be told from another. there the tail is nearly exponential: draw from that",
+             o.low, o.high, far),
+         where);
+  // Through the inverse of the distribution function, whose tails f32 does not resolve.
+  const DType work = o.low > 0 || o.high < 0 ? DType::f64 : work_dtype(d);
+  const double from = std::erf(o.low / std::numbers::sqrt2), to = std::erf(o.high / std::numbers::sqrt2);
+  const Tensor u = open_unit(shape, work, {{}, o.key, o.device}, where);
+  const Tensor z = clip(erfinv(scaled(u, to - from, from)) * std::numbers::sqrt2, o.low, o.high);
+  return astype(scaled(z, o.stddev, o.mean), d);
+}
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, const RandomOptions& o, Where where) {
+  CallerScope caller(where);
+  const DType d = o.dtype.value_or(DType::i64);
+  require_dtype("random::randint", d, where);
+  const int width = int(size_of(d)) * 8;
+  if (!is_integer(d)) fail("random::randint", fmt::format("draws integers. got {}", name(d)), where);
+  if (low >= high) fail("random::randint", fmt::format("low < high does not hold: {} and {}", low, high), where);
+  const bool fits = is_unsigned(d) ? low >= 0 && (width == 64 || (high - 1) >> width == 0)
+                                   : low >> (width - 1) == low >> 63 && (high - 1) >> (width - 1) == (high - 1) >> 63;
+  if (!fits) fail("random::randint", fmt::format("[{}, {}) does not fit {}", low, high, name(d)), where);
+  // The high half of (64 random bits) * n: even but for 2^-64 n. Spelled in 32-bit pieces.
+  const uint64_t n = uint64_t(high) - uint64_t(low), n_low = n & 0xFFFFFFFFu, n_high = n >> 32;
+  Shape two = shape;
+  two.insert(0, 2);
+  const Tensor words = astype(draw(two, {{}, o.key, o.device}, where), DType::u64);
+  const Tensor r_high = words(0), r_low = words(1);
+  const Tensor middle = r_high * n_low + (r_low * n_low >> 32);
+  Tensor y = middle >> 32;
+  if (n_high > 0) y = r_high * n_high + y + ((r_low * n_high + (middle & uint64_t(0xFFFFFFFF))) >> 32);
+  return astype(astype(y, DType::i64) + low, d);
+}
+
+Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& o, Where where) {
+  CallerScope caller(where);
+  check_probabilities(p, where);
+  if (broadcast_shapes(p.shape(), shape, where) != shape)
+    fail("random::bernoulli",
+         fmt::format("p {} does not broadcast to [{}]", to_string(p.spec()), fmt::join(shape, ",")), where);
+  const DType work = p.spec().weak ? DType::f32 : work_dtype(p.dtype());
+  const Tensor hit = half_open_unit(shape, work, {{}, o.key, o.device}, where) < p;
+  return astype(hit, o.dtype.value_or(DType::boolean));
+}
+
+Tensor exponential(const Shape& shape, const RandomOptions& o, Where where) {
+  CallerScope caller(where);
+  const DType d = float_or_fail(o.dtype, "random::exponential", where);
+  return astype(-log(open_unit(shape, d, o, where)), d);
+}
+
+Tensor gumbel(const Shape& shape, const RandomOptions& o, Where where) {
+  CallerScope caller(where);
+  const DType d = float_or_fail(o.dtype, "random::gumbel", where);
+  return astype(-log(-log(open_unit(shape, d, o, where))), d);
+}
+
+Tensor laplace(const Shape& shape, const RandomOptions& o, Where where) {
+  CallerScope caller(where);
+  const DType d = float_or_fail(o.dtype, "random::laplace", where);
+  const Tensor s = open_signed(shape, d, o, where);
+  return astype(-sign(s) * log1p(-abs(s)), d);
+}
+
+Tensor categorical(const Tensor& logits, const Shape& leading, const RandomOptions& o, Where where) {
+  CallerScope caller(where);
+  if (logits.ndim() == 0) fail("random::categorical", "logits need an axis to choose along", where);
+  Shape shape = leading;
+  for (Dim size : logits.shape()) shape.push_back(size);
+  // The Gumbel trick: the largest of logits plus noise falls on each index with its probability.
+  const DType d = is_floating(logits.dtype()) ? work_dtype(logits.dtype()) : DType::f32;
+  const Tensor y = argmax(logits + gumbel(shape, {d, o.key, o.device ? o.device : logits.device()}), -1);
+  return astype(y, o.dtype.value_or(DType::i64));
+}
+
+Tensor permutation(Dim n, const RandomOptions& o, Where where) {
+  CallerScope caller(where);
+  if (n < 0) fail("random::permutation", fmt::format("n must not be negative: {}", n), where);
+  return astype(argsort(draw64({n}, {{}, o.key, o.device}, where)), o.dtype.value_or(DType::i64));
+}
+
+Tensor shuffle(const Tensor& x, int64_t axis, const RandomOptions& o, Where where) {
+  CallerScope caller(where);
+  const Dim n = x.shape()[size_t(normal_axis(axis, x.ndim(), "random::shuffle", where))];
+  return take(x, permutation(n, {{}, o.key, x.device()}), axis);
+}
+
+Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& o, Where where) {
+  CallerScope caller(where);
+  if (x.ndim() == 0) fail("random::choice", "draws from a vector: a scalar has nothing to choose from", where);
+  require_sound_size("random::choice", Spec{shape, x.dtype(), false, {}}, where);
+  const Dim n = x.shape()[0], count = shape.numel();
+  if (o.p && o.p->shape() != Shape{n})
+    fail("random::choice", fmt::format("p must have shape [{}]. got {}", n, to_string(o.p->spec())), where);
+  if (count > 0 && (n == 0 || (!o.replace && count > n)))
+    fail("random::choice",
+         fmt::format("cannot draw {} of {} elements{}", count, n,
+                     n == 0 ? "" : " without putting back. pass .replace = true"),
+         where);
+  if (o.p && !o.p->is_symbolic() && count > 0) {
+    const Tensor p = astype(*o.p, DType::f64);
+    const int64_t possible = sum(p > 0).item<int64_t>();
+    const bool sound = rill::all(logical_and(isfinite(p), p >= 0)).item<bool>();
+    if (!sound || possible == 0 || (!o.replace && count > possible))
+      fail("random::choice",
+           fmt::format("p must hold probabilities, finite and not negative, {} of them above 0. got {}",
+                       o.replace ? int64_t(1) : int64_t(count), to_string(*o.p)),
+           where);
+  }
+  const RandomOptions options = {{}, o.key, x.device()};
+  Tensor index;
+  if (o.replace && !o.p) {
+    index = randint(0, n, shape, options);
+  } else if (o.replace) {
+    const Tensor share = cumsum(astype(*o.p, DType::f64));
+    const Tensor u = half_open_unit(shape, DType::f64, options, where) * share(n - 1);
+    index = minimum(searchsorted(share, u, true), n - 1);
+  } else if (!o.p) {
+    index = reshape(permutation(n, options)(slice(count)), shape);
+  } else {
+    const Tensor noise = gumbel({n}, {DType::f64, o.key, x.device()});
+    index = reshape(topk(log(astype(*o.p, DType::f64)) + noise, count).indices, shape);
+  }
+  return take(x, index, 0);
+}
+
+}  // namespace rill::random

@@ -1,0 +1,220 @@
+// FunctionCore: a call of a traced function. It walks its arguments into a FunctionKey, finds what was made for it (the
+// last one used is tried first), gathers the graph's inputs and runs it. Where nothing is found, make() says what
+// happens (function_traces.cpp).
+#include "rill/trace/function.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rill/devices/registry.h"
+#include "rill/ops/ops.h"
+#include "rill/tensor/limits.h"
+#include "rill/trace/call/function_state.h"
+
+namespace rill {
+
+namespace {
+void require_sound(std::string_view op, const Spec& s, const Where& where) {
+  require_dtype(op, s.dtype, where);
+  for (Dim size : s.shape)
+    if (size < 0 && size != open_size)
+      fail(op, fmt::format("a size of {} makes no sense. give 0 or more, or `any` for a size that is left open", size),
+           where);
+}
+
+FunctionOptions checked(const std::string& name, FunctionOptions options, const Where& where) {
+  if (options.max_traces < 1)
+    fail(name, fmt::format("max_traces is {}. it must be 1 or more", options.max_traces), where);
+  for (const ArgSpec& a : options.signature) require_sound(name, a.spec, where);
+  return options;
+}
+}  // namespace
+
+ArgSpec spec(DType dtype, const Shape& shape, std::string name, Device device, Where where) {
+  ArgSpec made{Spec{shape, dtype, false, device}, std::move(name)};
+  require_sound("spec", made.spec, where);
+  return made;
+}
+
+FunctionCore::FunctionCore(std::string name, FunctionOptions options, const Where& where)
+    : name_(std::move(name)), options_(checked(name_, std::move(options), where)), state_(new State) {}
+FunctionCore::~FunctionCore() { delete state_; }
+
+// --- The cache -------------------------------------------------------------------------------------------------------
+
+// Called with the mutex held.
+Shared<FunctionCore::Instance> FunctionCore::find(const FunctionKey& key) {
+  State& s = *state_;
+  OpenPattern::Sizes sizes;
+  auto look = [&](const Shared<Trace>& t) -> Shared<Instance> {
+    if (!t->serves(key, sizes)) return nullptr;
+    for (const auto& i : t->instances)
+      if (i->sizes == sizes) {
+        i->last_used = t->last_used = ++s.clock;
+        return i;
+      }
+    return nullptr;
+  };
+  if (s.latest)
+    if (auto hit = look(s.latest)) return hit;
+  for (const auto& t : s.traces)
+    if (auto hit = look(t)) {
+      s.latest = t;
+      return hit;
+    }
+  return nullptr;
+}
+
+void FunctionCore::check_signature(const std::vector<Tensor>& leaves, const Where& where) const {
+  if (options_.signature.empty()) return;
+  std::string wanted;
+  for (const ArgSpec& a : options_.signature) wanted += (wanted.empty() ? "" : ", ") + to_string(a.spec);
+  bool fits = leaves.size() == options_.signature.size();
+  for (size_t i = 0; fits && i < leaves.size(); ++i) {
+    const Spec &want = options_.signature[i].spec, &have = leaves[i].spec();
+    fits = want.dtype == have.dtype && want.shape.size() == have.shape.size();
+    for (size_t d = 0; fits && d < want.shape.size(); ++d)
+      fits = want.shape[d] == open_size || want.shape[d] == have.shape[d];
+  }
+  if (!fits)
+    fail(name_,
+         fmt::format("the arguments {} do not fit the signature ({}). convert them, or leave sizes open with `any`",
+                     print_specs(leaves), wanted),
+         where);
+}
+
+void detail::fail_moved_function(const Where& where) {
+  fail("function",
+       "the function holds no callable: it was moved from, or made without one. assign what function(...) gives, or a "
+       "copy, which shares the traces",
+       where);
+}
+
+void detail::fail_written() {
+  fail("function",
+       "the callable writes to an argument that it takes by reference, which no later call would do. take it by value "
+       "or by const reference, and return what is new; keep what changes from call to call in a Variable");
+}
+
+// --- Calling ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void check_leaked(const std::string& name, const std::vector<Tensor>& leaves, const Where& where) {
+  for (const Tensor& t : leaves)
+    if (t.is_symbolic()) [[unlikely]]
+      fail(name,
+           "an argument belongs to a function that has finished tracing. return it from that function instead of "
+           "storing it outside",
+           where);
+}
+
+// The tensors that the graph runs on, in its order: arguments and captured tensors; those of variables are left to
+// VariableCall. Arguments move, each being one input: what the caller has given up has no other holder then.
+std::vector<Tensor> gather_inputs(const Graph& g, std::vector<Tensor>& arguments) {
+  std::vector<Tensor> in(g.inputs.size());
+  for (size_t k = 0; k < in.size(); ++k) {
+    const GraphInput& i = g.inputs[k];
+    if (i.kind == GraphInput::Kind::argument) in[k] = std::move(arguments[size_t(i.argument)]);
+    else if (i.kind == GraphInput::Kind::captured) in[k] = i.captured;
+  }
+  return in;
+}
+
+}  // namespace
+
+std::vector<Tensor> FunctionCore::call(Body& body, Shared<const void>& prototype, const Where& where) {
+  FunctionKey key;
+  ReadKey read(key);
+  body.walk_arguments(read);
+  key.device = default_device();
+  check_leaked(name_, key.leaves, where);
+  check_signature(key.leaves, where);
+  Shared<Instance> hit;
+  {
+    std::lock_guard lock(state_->mutex);
+    hit = find(key);
+  }
+  if (!hit) hit = make(body, key, where);
+  prototype = hit->prototype;
+  const Graph& g = hit->graph->graph();
+  std::vector<Tensor> in = gather_inputs(g, key.leaves);
+  VariableCall variables(hit->variables, in);
+  variables.read();
+  std::vector<Tensor> results = hit->graph->call(in, where);
+  variables.assign(std::span(results).subspan(g.outputs.size()));
+  results.resize(g.outputs.size());
+  return results;
+}
+
+int FunctionCore::trace_count() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->traced;
+}
+
+std::string FunctionCore::explain() const {
+  std::lock_guard lock(state_->mutex);
+  std::string text = fmt::format("function '{}': {} trace{}\n", name_, state_->traced, state_->traced == 1 ? "" : "s");
+  for (const auto& t : state_->traces) {
+    text += fmt::format("  trace {} for {}: {}\n", t->number, print_specs(t->key.leaves), t->reason);
+    if (t->dims)
+      for (const DimTable::Guard& g : t->dims->guards()) text += "   only where " + t->dims->text(g) + "\n";
+    for (const auto& i : t->instances) {
+      if (!t->open.empty()) {
+        std::vector<Tensor> leaves;
+        for (size_t k = 0; k < t->key.leaves.size(); ++k)
+          leaves.push_back(
+              make_stand_in(t->open.with_sizes(t->key.leaves[k].spec(), k, Dims(i->sizes.begin(), i->sizes.end()))));
+        text += fmt::format("   sizes {}:\n", print_specs(leaves));
+      }
+      text += fmt::format("    {} nodes traced, {} kept\n", t->traced_nodes, i->graph->graph().nodes().size());
+      text += i->graph->tiers().describe("    ");
+    }
+  }
+  return text;
+}
+
+// --- verify ----------------------------------------------------------------------------------------------------------
+
+namespace {
+class CollectTensors final : public LeafVisitor {
+ public:
+  void tensor(Tensor& t) override { tensors.push_back(t); }
+  void constant(const void*, size_t) override {}
+  void structure(size_t) override {}
+  std::vector<Tensor> tensors;
+};
+
+bool same_bits_all(std::span<const Tensor> a, std::span<const Tensor> b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](const Tensor& x, const Tensor& y) { return same_bits(x, y); });
+}
+}  // namespace
+
+bool FunctionCore::verify(Body& body, const Where& where) {
+  FunctionKey key;
+  ReadKey read(key);
+  body.walk_arguments(read);
+  auto put_back = [&] {
+    PutBack p(key.leaves);
+    body.walk_arguments(p);
+  };
+  put_back();
+  // For its variables; leaves symbolic arguments behind.
+  Graph g = trace(body, argument_names(), {}, nullptr, {}, where);
+  const VariableSet variables(g);
+  const std::vector<Tensor> before = variables.values();
+  put_back();
+  body.run();
+  CollectTensors eager;
+  body.walk_prototype(eager);
+  const std::vector<Tensor> after_eager = variables.values();
+  variables.set(before);
+  Shared<const void> prototype;
+  put_back();
+  std::vector<Tensor> traced = call(body, prototype, where);
+  return same_bits_all(traced, eager.tensors) && same_bits_all(variables.values(), after_eager);
+}
+
+}  // namespace rill

@@ -1,0 +1,55 @@
+// What a FunctionCore keeps: its traces, and for each what was made ready to run. function.cpp looks them up,
+// function_traces.cpp makes them.
+#pragma once
+#include <mutex>
+
+#include "rill/trace/call/function_key.h"
+#include "rill/trace/call/graph_call.h"
+#include "rill/trace/call/variable_set.h"
+#include "rill/trace/function.h"
+#include "rill/trace/graph/open_pattern.h"
+
+namespace rill {
+
+// One traced graph made ready to run, for the sizes that its trace leaves open (none in most traces).
+struct FunctionCore::Instance {
+  OpenPattern::Sizes sizes;
+  std::shared_ptr<GraphCall> graph;
+  VariableSet variables;  // of the graph
+  Shared<void> prototype;
+  uint64_t last_used = 0;
+};
+
+struct FunctionCore::Trace {
+  FunctionKey key;  // its leaves are stand-ins
+  int number = 0;
+  std::string reason;
+  size_t traced_nodes = 0;
+  uint64_t last_used = 0;
+  std::vector<Shared<Instance>> instances;  // one, where no size is open
+  // Where sizes are open:
+  OpenPattern open;
+  Graph traced;
+  std::shared_ptr<DimTable> dims;  // what its sizes are
+  Shared<void> prototype;
+
+  // Whether a call with such arguments can use this trace; `sizes` are then those of the open ones.
+  bool serves(const FunctionKey& k, OpenPattern::Sizes& sizes) const {
+    if (open.empty()) return key.matches(k);
+    return key.matches_but_sizes(k) && open.fits(key.leaves, k.leaves, sizes);
+  }
+};
+
+struct FunctionCore::State {
+  std::mutex mutex;              // guards what follows; never held while a callable or a pass runs
+  std::recursive_mutex tracing;  // one thread traces at a time; those whose trace is there do not wait for it
+  std::vector<Shared<Trace>> traces;
+  Shared<Trace> latest;
+  std::vector<OpenHistory> histories;  // which sizes have changed, where relax_shapes asks
+  std::vector<Shared<Trace>> refused;  // open patterns that could not be traced; `reason` says why
+  int traced = 0;
+  uint64_t clock = 0;
+  bool warned = false, warned_refusal = false;
+};
+
+}  // namespace rill

@@ -1,0 +1,292 @@
+// How a function gets its traces: what happens where a call finds none that fits. Start at FunctionCore::make; trace()
+// runs the callable under a Tracer.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "rill/trace/call/function_state.h"
+#include "rill/trace/graph/instantiate.h"
+#include "rill/trace/graph/trace_observer.h"
+#include "rill/trace/graph/tracer.h"
+#include "rill/trace/passes.h"
+
+namespace rill {
+
+// --- Recursion -------------------------------------------------------------------------------------------------------
+
+namespace {
+thread_local std::vector<const FunctionCore*> being_traced;
+}
+
+FunctionCore::Inline::Inline(FunctionCore& core, const Where& where) {
+  if (std::find(being_traced.begin(), being_traced.end(), &core) != being_traced.end()) {
+    std::string cycle;
+    for (const FunctionCore* f : being_traced) cycle += f->name() + " -> ";
+    fail(core.name(),
+         fmt::format(
+             "the function calls itself while it is traced ({}{}), which never ends. use while_loop() or a C++ loop",
+             cycle, core.name()),
+         where);
+  }
+  being_traced.push_back(&core);
+}
+FunctionCore::Inline::~Inline() { being_traced.pop_back(); }
+
+// --- Tracing ---------------------------------------------------------------------------------------------------------
+
+namespace {
+// Puts symbolic tensors in the place of the arguments'.
+class MakeArguments final : public LeafVisitor {
+ public:
+  MakeArguments(Tracer& tracer, const std::vector<std::string>& names, const OpenPattern& open,
+                const std::vector<Dim>& sizes)
+      : tracer_(tracer), names_(names), open_(open), sizes_(sizes) {}
+  void tensor(Tensor& t) override {
+    std::string name = next_ < names_.size() && !names_[next_].empty() ? names_[next_] : fmt::format("arg{}", next_);
+    t = tracer_.add_argument(sizes_.empty() ? t.spec() : open_.with_sizes(t.spec(), next_, sizes_), std::move(name));
+    ++next_;
+  }
+  void constant(const void*, size_t) override {}
+  void structure(size_t) override {}
+
+ private:
+  Tracer& tracer_;
+  const std::vector<std::string>& names_;
+  const OpenPattern& open_;
+  const std::vector<Dim>& sizes_;
+  size_t next_ = 0;
+};
+
+class AddOutputs final : public LeafVisitor {
+ public:
+  AddOutputs(Tracer& tracer, const Where& where) : tracer_(tracer), where_(where) {}
+  void tensor(Tensor& t) override {
+    tracer_.add_output(t, where_);
+    t = Tensor();  // the prototype keeps no trace alive
+  }
+  void constant(const void*, size_t) override {}
+  void structure(size_t) override {}
+
+ private:
+  Tracer& tracer_;
+  const Where& where_;
+};
+
+// The trace of this thread has the open sizes of `dims`, or has none, while this lives.
+class OpenScope {
+ public:
+  explicit OpenScope(DimTable* dims) : dims_(dims), outer_(std::exchange(thread_state().open_sizes, dims != nullptr)) {}
+  ~OpenScope() { thread_state().open_sizes = outer_; }
+  OpenScope(const OpenScope&) = delete;
+
+ private:
+  OpenDims dims_;
+  bool outer_;
+};
+}  // namespace
+
+Graph FunctionCore::trace(Body& body, const std::vector<std::string>& names, const OpenPattern& open, DimTable* dims,
+                          std::span<const int64_t> sizes, const Where& where) {
+  Inline guard(*this, where);
+  OpenScope scope(dims);
+  Tracer tracer(name_);
+  const std::vector<Dim> symbols = dims ? open.symbols(*dims, sizes, names) : std::vector<Dim>();
+  MakeArguments make(tracer, names, open, symbols);
+  body.walk_arguments(make);
+  body.run();
+  AddOutputs outputs(tracer, where);
+  body.walk_prototype(outputs);
+  return tracer.finish();
+}
+
+Graph FunctionCore::trace_graph(Body& body, std::vector<std::string> names, const Where& where) {
+  FunctionKey key;
+  ReadKey read(key);
+  body.walk_arguments(read);
+  check_signature(key.leaves, where);
+  for (size_t i = 0; i < names.size() && i < options_.signature.size(); ++i)
+    if (names[i].empty()) names[i] = options_.signature[i].name;
+  const OpenPattern open = OpenPattern::of_open_sizes(key.leaves);
+  auto trace_with = [&](DimTable* dims, const OpenPattern::Sizes& sizes) {
+    PutBack put_back(key.leaves);
+    body.walk_arguments(put_back);
+    return eliminate_dead_code(trace(body, names, open, dims, sizes, where));
+  };
+  if (open.empty()) return trace_with(nullptr, {});
+  // There is no call to take sizes from: different ones, or equal ones where the callable wants those (a batch of
+  // images, and its labels).
+  OpenPattern::Sizes different, equal(open.count(), 8);
+  for (size_t i = 0; i < open.count(); ++i) different.push_back(8 + int64_t(i));
+  DimTable first, second;
+  try {
+    return with_open_sizes(trace_with(&first, different));
+  } catch (const Error&) {
+    if (open.count() == 1) throw;
+  }
+  return with_open_sizes(trace_with(&second, equal));
+}
+
+std::vector<std::string> FunctionCore::argument_names() const {
+  std::vector<std::string> names;
+  for (const ArgSpec& a : options_.signature) names.push_back(a.name);
+  return names;
+}
+
+// --- Making what a call needs ----------------------------------------------------------------------------------------
+
+namespace {
+template <class Entry>
+void drop_least_used(std::vector<Shared<Entry>>& entries, int most) {
+  if (entries.size() > size_t(std::max(1, most)))
+    entries.erase(
+        std::min_element(entries.begin(), entries.end(), [](auto& a, auto& b) { return a->last_used < b->last_used; }));
+}
+}  // namespace
+
+// A trace for this call and all that its pattern covers. An entry is made only after everything has succeeded.
+Shared<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionKey& key, const OpenPattern& open,
+                                                     const Where& where) {
+  PutBack put_back(key.leaves);
+  body.walk_arguments(put_back);
+  auto t = Shared<Trace>::make();
+  if (!open.empty()) t->dims = std::make_shared<DimTable>();
+  Graph graph = trace(body, argument_names(), open, t->dims.get(), open.sizes_of(key.leaves), where);
+  t->prototype = body.take_prototype();
+  t->traced_nodes = graph.nodes().size();
+  t->key = key;
+  for (size_t i = 0; i < key.leaves.size(); ++i) t->key.leaves[i] = make_stand_in(key.leaves[i].spec());
+  t->open = open;
+  t->traced = std::move(graph);
+  return t;
+}
+
+Shared<FunctionCore::Instance> FunctionCore::make_instance(Trace& t, const FunctionKey& key) {
+  auto instance = Shared<Instance>::make();
+  if (t.open.empty()) {
+    instance->graph = std::make_shared<GraphCall>(std::move(t.traced));
+    t.traced = Graph();
+  } else {
+    t.serves(key, instance->sizes);
+    instance->graph = std::make_shared<GraphCall>(instantiate(t.traced, *t.dims, instance->sizes));
+  }
+  instance->variables = VariableSet(instance->graph->graph());
+  instance->prototype = t.prototype;
+  return instance;
+}
+
+Shared<FunctionCore::Instance> FunctionCore::keep(const Shared<Trace>& t, Shared<Instance> instance,
+                                                  const Where& where) {
+  State& s = *state_;
+  std::lock_guard lock(s.mutex);
+  if (t->instances.empty()) {
+    t->number = ++s.traced;
+    if (t->reason.empty())
+      t->reason = s.latest ? difference(t->key, s.latest->key, options_.signature) : std::string("first call");
+    s.traces.push_back(t);
+    if (!t->open.empty())
+      for (size_t i = 0; i < t->key.leaves.size(); ++i)
+        t->key.leaves[i] = make_stand_in(t->open.with_open_sizes(t->key.leaves[i].spec(), i));
+  }
+  instance->last_used = t->last_used = ++s.clock;
+  t->instances.push_back(instance);
+  drop_least_used(t->instances, options_.max_traces);
+  drop_least_used(s.traces, options_.max_traces);
+  s.latest = t;
+  warn_about_retracing(*t, where);
+  return instance;
+}
+
+// The way of a call that finds nothing: an open trace made ready for these sizes, a new open trace, or a trace of these
+// sizes alone.
+Shared<FunctionCore::Instance> FunctionCore::make(Body& body, const FunctionKey& key, const Where& where) {
+  State& s = *state_;
+  std::lock_guard one_at_a_time(s.tracing);
+  std::string reason;  // why these sizes need a trace of their own
+  std::vector<Shared<Trace>> candidates;
+  OpenPattern open;
+  {
+    std::lock_guard lock(s.mutex);
+    if (auto hit = find(key)) return hit;  // another thread made it meanwhile
+    OpenPattern::Sizes sizes;
+    for (const auto& t : s.traces)
+      if (!t->open.empty() && t->serves(key, sizes)) candidates.push_back(t);
+    open = wanted_pattern(key);
+    for (const auto& t : s.refused)
+      if (!open.empty() && t->serves(key, sizes)) {
+        reason = t->reason;
+        open = OpenPattern();
+      }
+  }
+  for (const auto& t : candidates) try {
+      return keep(t, make_instance(*t, key), where);
+    } catch (const NotOpen& e) {
+      reason = e.what();
+    }
+  if (!reason.empty()) warn_about_guards(reason);
+  auto kept = [&](const OpenPattern& pattern) {
+    auto t = make_trace(body, key, pattern, where);
+    auto instance = make_instance(*t, key);
+    if (!reason.empty()) t->reason = "the sizes are others: " + reason;
+    notify_traced(instance->graph->graph());
+    return keep(t, std::move(instance), where);
+  };
+  if (!open.empty()) try {
+      return kept(open);
+    } catch (const NotOpen& e) {
+      reason = e.what();
+      refuse(key, open, reason);
+    }
+  return kept({});
+}
+
+// Which sizes to leave open for such a call.
+OpenPattern FunctionCore::wanted_pattern(const FunctionKey& key) {
+  OpenPattern::Mask mask;
+  if (!options_.signature.empty()) {
+    for (const ArgSpec& a : options_.signature) {
+      mask.emplace_back();
+      for (int64_t d : a.spec.shape) mask.back().push_back(d == open_size);
+    }
+  } else if (options_.relax_shapes) {
+    mask = sizes_that_change(state_->histories, key);
+  }
+  return OpenPattern(std::move(mask));
+}
+
+// The pattern cannot be had even for the sizes that were traced.
+void FunctionCore::refuse(const FunctionKey& key, const OpenPattern& tried, const std::string& reason) {
+  auto t = Shared<Trace>::make();
+  t->key = key;
+  for (Tensor& leaf : t->key.leaves) leaf = make_stand_in(leaf.spec());
+  t->open = tried;
+  t->reason = reason;
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->refused.push_back(std::move(t));
+  }
+  warn_about_guards(reason);
+}
+
+void FunctionCore::warn_about_guards(const std::string& reason) {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (std::exchange(state_->warned_refusal, true)) return;
+  }
+  std::fprintf(stderr, "rill: warning: function '%s' is traced again for other sizes: %s\n", name_.c_str(),
+               reason.c_str());
+}
+
+void FunctionCore::warn_about_retracing(const Trace& latest, const Where& where) {
+  constexpr int many = 8;
+  if (state_->traced < many || state_->warned || latest.number != state_->traced) return;
+  state_->warned = true;
+  std::fprintf(stderr,
+               "rill: warning: %s: function '%s' has been traced %d times; the last time because %s. Tracing is slow. "
+               "Pass a C++ value that changes as a tensor; leave a size that changes open, with `any` in a signature "
+               "or with {.relax_shapes = true}.\n",
+               to_string(caller_or(where)).c_str(), name_.c_str(), state_->traced, latest.reason.c_str());
+}
+
+}  // namespace rill

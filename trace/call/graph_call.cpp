@@ -1,0 +1,431 @@
+// How a traced call is differentiated: differentiate() traces the graph again under a tape, then the tape's backward
+// walk after it, into one joint graph; pullback() and backward() cut that in two where the backward begins.
+//
+// A gradient has the bits that it has without the call, because what is added is added in the same order: the backward
+// graph goes on with the sums that what comes after the call has left, and tensors that are one to the tape (a result
+// that is an argument, an argument given twice, a Variable read again) stay one.
+#include "rill/trace/call/graph_call.h"
+
+#include <algorithm>
+#include <map>
+
+#include "rill/autodiff/tape.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/ops/state/variable_watcher.h"
+#include "rill/trace/control/control_gradients.h"
+#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/tracer.h"
+#include "rill/trace/passes.h"
+
+namespace rill {
+
+GraphCall::GraphCall(Graph traced) : traced_(eliminate_dead_code(traced)), tiers_(Tiers::make(std::move(traced))) {}
+
+std::vector<Tensor> GraphCall::run(std::span<const Tensor> inputs) const {
+  const Executable& e = tiers_->now();
+  std::vector<Tensor> results(e.result_count());
+  e.run(inputs, results);
+  return results;
+}
+
+namespace {
+
+// The inputs that a tape may ask the gradient of; empty where there are none.
+std::vector<bool> watched(std::span<const Tensor> inputs) {
+  std::vector<bool> found;
+  for (TapeListener* tape : thread_state().tapes)
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      if (!is_differentiable(inputs[k].dtype()) || !tape->watches(inputs[k])) continue;
+      found.resize(inputs.size());
+      found[k] = true;
+    }
+  return found;
+}
+
+std::vector<const Tensor*> pointers(std::span<const Tensor> ts) {
+  std::vector<const Tensor*> p;
+  for (const Tensor& t : ts) p.push_back(&t);
+  return p;
+}
+
+}  // namespace
+
+std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs) {
+  std::vector<std::vector<Tensor>> values(g.nodes().size());
+  for (size_t k = 0; k < g.inputs.size(); ++k) values[size_t(g.inputs[k].node)] = {inputs[k]};
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.nodes()[i];
+    if (n.kind == Node::Kind::constant) values[i] = {make_alias(n.constant)};  // new, so a constant of this trace
+    if (n.kind != Node::Kind::op) continue;
+    NameScope scope(n.scope);
+    ReplayScope place(n.where);
+    SmallVec<const Tensor*, 8> in;
+    for (ValueId v : n.inputs) in.push_back(&values[size_t(v.node)][size_t(v.index)]);
+    Operands operands(in.data(), in.size());
+    Tensors out = n.op->graphs && !n.op->marker
+                      ? apply_control(*n.op, operands, n.attrs.as<ControlAttrs>(), Where::current())
+                      : apply(*n.op, operands, n.attrs, Where::current());
+    values[i].assign(out.begin(), out.end());
+  }
+  std::vector<Tensor> results;
+  for (ValueId v : g.outputs) results.push_back(values[size_t(v.node)][size_t(v.index)]);
+  for (const GraphAssign& a : g.assigns) results.push_back(values[size_t(a.value.node)][size_t(a.value.index)]);
+  return results;
+}
+
+// --- The pullback ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Copies part of a joint graph into one of its own.
+class Cutter {
+ public:
+  Cutter(const Graph& joint, std::string name) : joint_(joint) { part_.name = std::move(name); }
+
+  ValueId add_input(ValueId v, std::string name) {
+    Node n;
+    n.kind = Node::Kind::input;
+    n.outputs = {joint_.spec(v)};
+    n.name = std::move(name);
+    GraphInput in;
+    in.argument = int(part_.inputs.size());
+    in.node = part_.append(std::move(n));
+    part_.inputs.push_back(in);
+    return map_[key(v)] = {in.node, 0};
+  }
+  bool has(ValueId v) const { return map_.count(key(v)) != 0; }
+  void add_constant(ValueId v, const Tensor& value) {
+    Node n;
+    n.kind = Node::Kind::constant;
+    n.outputs = {value.spec()};
+    n.constant = value;
+    map_[key(v)] = {part_.append(std::move(n)), 0};
+  }
+  void add_node(int32_t i, bool silently = false) {
+    Node n = joint_.nodes()[size_t(i)];
+    if (silently) drop_effects(n);
+    for (ValueId& v : n.inputs) v = map_.at(key(v));
+    int32_t at = part_.append(n);
+    for (int32_t k = 0; k < int32_t(n.outputs.size()); ++k) map_[key({i, k})] = {at, k};
+  }
+  void add_output(ValueId v) { part_.outputs.push_back(map_.at(key(v))); }
+  Graph finish() { return std::move(part_); }
+
+ private:
+  static int64_t key(ValueId v) { return int64_t(v.node) << 32 | v.index; }
+  const Graph& joint_;
+  Graph part_;
+  std::map<int64_t, ValueId> map_;
+};
+
+}  // namespace
+
+// --- The joint graph -------------------------------------------------------------------------------------------------
+
+// The forward graph and a backward walk after it.
+struct GraphCall::Joint {
+  Graph graph;
+  int32_t forward_end;                                               // nodes before it are the forward part
+  std::vector<ValueId> inputs, results;                              // of the forward part
+  std::vector<std::pair<int, ValueId>> cotangents, sums, gradients;  // by result; by input
+};
+
+void take_for(Tensor& t, const Tensor& other) {
+  const Tensor* in[] = {&t, &other};
+  thread_state().tapes.back()->record(known_as_op, in, {&t, 1}, {}, Where::current());
+}
+
+GraphCall::Joint GraphCall::differentiate(const Wanted& wanted, const Arrived& arrived) const {
+  const Graph& g = traced_;
+  Joint j;
+  Tracer tracer(g.name);
+  tracer.set_speculative();
+  GradientTape tape({.persistent = true});
+  std::vector<Tensor> inputs, targets, seeds;
+  for (const GraphInput& in : g.inputs) {
+    const Node& n = g.nodes()[size_t(in.node)];
+    inputs.push_back(tracer.add_argument(n.outputs[0], n.name));
+    j.inputs.push_back(tracer.value_of(inputs.back(), g.name));
+  }
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const size_t first = size_t(arrived.first[k]);
+    if (first != k) take_for(inputs[k], inputs[first]);
+    else if (wanted[k]) tape.watch(inputs[k]);
+  }
+  std::vector<Tensor> results = interpret(g, inputs);
+  for (const Tensor& r : results) j.results.push_back(tracer.value_of(r, g.name));
+  j.forward_end = int32_t(tracer.size());
+  auto arrive = [&](const Tensor& target, size_t k, std::vector<std::pair<int, ValueId>>& list, const char* name) {
+    seeds.push_back(tracer.add_argument(target.spec(), name));
+    targets.push_back(target);
+    list.emplace_back(int(k), tracer.value_of(seeds.back(), g.name));
+  };
+  // An eager walk has met what comes after the call before it meets the call's own ops.
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (arrived.sums[k]) arrive(inputs[k], k, j.sums, "sum");
+  for (size_t k = 0; k < results.size(); ++k)
+    if (arrived.results[k]) arrive(results[k], k, j.cotangents, "cotangent");
+  std::vector<Source> sources;
+  std::vector<int> source_inputs;
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (wanted[k] && arrived.first[k] == int32_t(k)) sources.emplace_back(inputs[k]), source_inputs.push_back(int(k));
+  std::vector<Tensor> gradients =
+      tape.gradient(targets, sources, {.unconnected = Unconnected::none, .output_gradients = seeds});
+  for (size_t s = 0; s < sources.size(); ++s)
+    if (gradients[s].defined()) j.gradients.emplace_back(source_inputs[s], tracer.value_of(gradients[s], g.name));
+  j.graph = tracer.finish();
+  return j;
+}
+
+// --- Cutting it in two -----------------------------------------------------------------------------------------------
+
+// From what the forward graph keeps (residuals), cotangents and sums to sums with the call's own terms added.
+struct GraphCall::Backward {
+  std::shared_ptr<GraphCall> graph;
+  std::vector<int> residuals;         // its first arguments, by number among the residuals
+  std::vector<int> inputs;            // then inputs of the call, where what it reads is not among the residuals
+  std::vector<int> cotangents, sums;  // then these, by result and by input; then the variables that a rule reads
+  std::vector<Shared<VariableState>> read, assigned;
+  std::vector<int> gradients;  // its results, by input; then what variables are assigned
+};
+
+// The graph with what its backward needs as further outputs (residuals), and the backward graphs.
+struct GraphCall::Pullback {
+  Wanted wanted;
+  std::shared_ptr<GraphCall> forward;
+  std::vector<ValueId> residuals;  // values of the joint graph
+  std::map<Arrived, std::unique_ptr<Backward>> backward;
+  int residual(ValueId v) const {
+    const auto at = std::find(residuals.begin(), residuals.end(), v);
+    return at == residuals.end() ? -1 : int(at - residuals.begin());
+  }
+};
+
+namespace {
+
+// The nodes of the backward part that somebody reads.
+std::vector<char> live_nodes(const Graph& joint, int32_t forward_end, std::vector<ValueId> outputs) {
+  std::vector<char> live(joint.nodes().size(), 0);
+  for (const GraphAssign& a : joint.assigns) outputs.push_back(a.value);
+  for (ValueId v : outputs) live[size_t(v.node)] = 1;
+  for (size_t i = joint.nodes().size(); i-- > size_t(forward_end);) {
+    live[i] |= has_effect(joint.nodes()[i]);
+    if (live[i])
+      for (ValueId v : joint.nodes()[i].inputs) live[size_t(v.node)] = 1;
+  }
+  return live;
+}
+
+// What the backward part reads of the forward one, constants apart, each once.
+std::vector<ValueId> crossing(const Graph& joint, int32_t forward_end, const std::vector<ValueId>& outputs) {
+  std::vector<ValueId> found;
+  auto need = [&](ValueId v) {
+    const bool crosses = v.node < forward_end && joint.nodes()[size_t(v.node)].kind != Node::Kind::constant;
+    if (crosses && std::find(found.begin(), found.end(), v) == found.end()) found.push_back(v);
+  };
+  const std::vector<char> live = live_nodes(joint, forward_end, outputs);
+  for (size_t i = size_t(forward_end); i < joint.nodes().size(); ++i)
+    if (live[i])
+      for (ValueId v : joint.nodes()[i].inputs) need(v);
+  for (ValueId v : outputs) need(v);
+  for (const GraphAssign& a : joint.assigns) need(a.value);
+  return found;
+}
+
+std::vector<ValueId> values_of(const std::vector<std::pair<int, ValueId>>& list) {
+  std::vector<ValueId> values;
+  for (auto [k, v] : list) values.push_back(v);
+  return values;
+}
+
+}  // namespace
+
+GraphCall::Pullback& GraphCall::pullback(const Wanted& wanted) {
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<Pullback>& p = pullbacks_[wanted];
+  if (p) return *p;
+  // What is kept is what a walk from all results needs; those from fewer need no more.
+  Arrived all{std::vector<bool>(executable().result_count()), std::vector<bool>(wanted.size()), {}};
+  for (size_t k = 0; k < traced_.outputs.size(); ++k)
+    all.results[k] = is_differentiable(traced_.spec(traced_.outputs[k]).dtype);
+  for (size_t k = 0; k < wanted.size(); ++k) all.first.push_back(int32_t(k));
+  const Joint j = differentiate(wanted, all);
+  auto made = std::make_shared<Pullback>();
+  made->wanted = wanted;
+  made->residuals = crossing(j.graph, j.forward_end, values_of(j.gradients));
+  Cutter forward(j.graph, traced_.name);
+  for (ValueId v : j.inputs) forward.add_input(v, j.graph.nodes()[size_t(v.node)].name);
+  for (int32_t i = 0; i < j.forward_end; ++i)
+    if (j.graph.nodes()[size_t(i)].kind != Node::Kind::input) forward.add_node(i);
+  for (ValueId v : j.results) forward.add_output(v);
+  for (ValueId v : made->residuals) forward.add_output(v);
+  made->forward = std::make_shared<GraphCall>(forward.finish());
+  p = std::move(made);
+  return *p;
+}
+
+GraphCall::Backward& GraphCall::backward(Pullback& p, const Arrived& arrived) {
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<Backward>& known = p.backward[arrived];
+  if (known) return *known;
+  const Joint j = differentiate(p.wanted, arrived);
+  const std::vector<ValueId> outputs = values_of(j.gradients), read = crossing(j.graph, j.forward_end, outputs);
+  const std::vector<char> live = live_nodes(j.graph, j.forward_end, outputs);
+  auto b = std::make_unique<Backward>();
+  Cutter cut(j.graph, traced_.name + "_backward");
+  std::vector<char> again(size_t(j.forward_end), 0);  // forward nodes to run again: what they give was not kept
+  for (ValueId v : read) {
+    const int k = p.residual(v);
+    if (k < 0) again[size_t(v.node)] = 1;
+    else cut.add_input(v, "residual"), b->residuals.push_back(k);
+  }
+  for (size_t i = again.size(); i-- > 0;)
+    if (again[i])
+      for (ValueId v : j.graph.nodes()[i].inputs)
+        if (!cut.has(v)) again[size_t(v.node)] = 1;
+  for (size_t k = 0; k < j.inputs.size(); ++k)
+    if (again[size_t(j.inputs[k].node)] && !cut.has(j.inputs[k]))
+      cut.add_input(j.inputs[k], "input"), b->inputs.push_back(int(k));
+  for (auto [k, v] : j.cotangents) cut.add_input(v, "cotangent"), b->cotangents.push_back(k);
+  for (auto [k, v] : j.sums) cut.add_input(v, "sum"), b->sums.push_back(k);
+  for (const GraphInput& in : j.graph.inputs) {
+    if (in.kind == GraphInput::Kind::variable) {
+      cut.add_input({in.node, 0}, in.variable->name);
+      b->read.push_back(in.variable);
+    }
+    if (in.kind == GraphInput::Kind::captured) cut.add_constant({in.node, 0}, in.captured);
+  }
+  for (size_t i = 0; i < j.graph.nodes().size(); ++i) {
+    const Node& n = j.graph.nodes()[i];
+    const bool forward = int32_t(i) < j.forward_end;
+    if (n.kind == Node::Kind::input || (n.kind == Node::Kind::op && !(forward ? again[i] : live[i]))) continue;
+    cut.add_node(int32_t(i), forward);
+  }
+  for (auto [k, v] : j.gradients) cut.add_output(v), b->gradients.push_back(k);
+  for (const GraphAssign& a : j.graph.assigns) cut.add_output(a.value), b->assigned.push_back(a.variable);
+  b->graph = std::make_shared<GraphCall>(eliminate_dead_code(cut.finish()));
+  known = std::move(b);
+  return *known;
+}
+// --- Calling ---------------------------------------------------------------------------------------------------------
+
+std::shared_ptr<GraphCall> GraphCall::silent() {
+  if (std::none_of(traced_.nodes().begin(), traced_.nodes().end(), has_effect)) return shared_from_this();
+  std::lock_guard lock(mutex_);
+  if (!silent_) silent_ = std::make_shared<GraphCall>(without_effects(traced_));
+  return silent_;
+}
+
+std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results) const {
+  std::vector<int> fresh;
+  auto input = [&](ValueId v) {
+    size_t k = 0;
+    while (k < traced_.inputs.size() && !(ValueId{traced_.inputs[k].node, 0} == v)) ++k;
+    return k;
+  };
+  for (size_t k = 0; k < results.size(); ++k) {
+    const ValueId v =
+        k < traced_.outputs.size() ? traced_.outputs[k] : traced_.assigns[k - traced_.outputs.size()].value;
+    const Node& n = traced_.nodes()[size_t(v.node)];
+    const auto earlier = std::find(traced_.outputs.begin(), traced_.outputs.end(), v) - traced_.outputs.begin();
+    if (const size_t i = input(v); i < inputs.size()) {
+      results[k] = inputs[i];
+    } else if (size_t(earlier) < k) {
+      results[k] = results[size_t(earlier)];
+    } else if (n.op == &known_as_op && input(n.inputs[1]) < inputs.size()) {
+      results[k] = make_alias(results[k]);
+      const Tensor* in[] = {&results[k], &inputs[input(n.inputs[1])]};
+      for (TapeListener* tape : thread_state().tapes)
+        tape->record(known_as_op, in, {&results[k], 1}, {}, Where::current());
+    } else {
+      // Passes may have made one value of several, or of a result and what others hold.
+      if (!results[k].ref().unique()) results[k] = make_alias(results[k]);
+      fresh.push_back(int(k));
+    }
+  }
+  return fresh;
+}
+
+std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where& where) {
+  const Wanted wanted = watched(inputs);
+  if (wanted.empty()) return repeating() ? silent()->run(inputs) : run(inputs);
+  Pullback& p = pullback(wanted);
+  std::vector<Tensor> kept(inputs.begin(), inputs.end());  // before the call, so that nothing is written over them
+  std::vector<Tensor> all = repeating() ? p.forward->silent()->run(inputs) : p.forward->run(inputs), outputs;
+  std::vector<int> fresh = p.forward->name_results(kept, all);
+  for (int k : fresh) outputs.push_back(all[size_t(k)]);
+  CustomVjp vjp = vjp_of_call(p, std::move(kept), all, std::move(fresh));
+  std::vector<const Tensor*> in = pointers(inputs);
+  for (TapeListener* tape : thread_state().tapes) tape->record_custom(in, outputs, vjp, where);
+  all.resize(executable().result_count());
+  return all;
+}
+
+namespace {
+
+// Only under an outer tape: what the forward part keeps has cotangents of its own, so that part, with all its results,
+// is differentiated as a call itself.
+void pull_through_residuals(GraphCall& forward, const std::vector<bool>& wanted, std::span<const Tensor> inputs,
+                            std::span<const int> numbers, std::span<const Tensor> cotangents,
+                            const CotangentSums& sums) {
+  GradientTape tape({.persistent = false, .watch_variables = false});
+  std::vector<Tensor> again, targets, seeds;
+  std::vector<Source> sources;
+  std::vector<size_t> source_inputs;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    again.push_back(known_as(inputs[k], inputs[k], Where::current()));
+    const size_t first = size_t(sums.first[k]);
+    if (first != k) {
+      take_for(again[k], again[first]);
+    } else if (wanted[k]) {
+      tape.watch(again[k]);
+      sources.emplace_back(again[k]);
+      source_inputs.push_back(k);
+    }
+    if (sums.of[k].defined()) targets.push_back(again[k]), seeds.push_back(sums.of[k]);
+  }
+  std::vector<Tensor> results = forward.call(again, Where::current());
+  for (size_t i = 0; i < cotangents.size(); ++i)
+    if (cotangents[i].defined()) targets.push_back(results[size_t(numbers[i])]), seeds.push_back(cotangents[i]);
+  std::vector<Tensor> gradients =
+      tape.gradient(targets, sources, {.unconnected = Unconnected::none, .output_gradients = seeds});
+  for (size_t s = 0; s < sources.size(); ++s) sums.of[source_inputs[s]] = gradients[s];
+}
+
+}  // namespace
+
+CustomVjp GraphCall::vjp_of_call(Pullback& p, std::vector<Tensor> inputs, std::vector<Tensor> all,
+                                 std::vector<int> fresh) {
+  const size_t results = executable().result_count();
+  std::vector<Tensor> residuals(all.begin() + long(results), all.end());
+  std::vector<Tensor> keeps = inputs;
+  keeps.insert(keeps.end(), residuals.begin(), residuals.end());
+  auto rule = [self = shared_from_this(), &p, inputs = std::move(inputs), residuals = std::move(residuals),
+               fresh = std::move(fresh),
+               results](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
+    Arrived arrived{std::vector<bool>(results), {}, {sums.first.begin(), sums.first.end()}};
+    std::vector<Tensor> by_result(results);
+    for (const Tensor& t : sums.of) arrived.sums.push_back(t.defined());
+    for (size_t i = 0; i < cotangents.size(); ++i) {
+      if (!cotangents[i].defined()) continue;
+      if (size_t(fresh[i]) >= results)
+        return pull_through_residuals(*p.forward->silent(), p.wanted, inputs, fresh, cotangents, sums);
+      arrived.results[size_t(fresh[i])] = true;
+      by_result[size_t(fresh[i])] = cotangents[i];
+    }
+    const Backward& b = self->backward(p, arrived);
+    std::vector<Tensor> arguments;
+    for (int k : b.residuals) arguments.push_back(residuals[size_t(k)]);
+    for (int k : b.inputs) arguments.push_back(inputs[size_t(k)]);
+    for (int k : b.cotangents) arguments.push_back(std::move(by_result[size_t(k)]));
+    for (int k : b.sums) arguments.push_back(std::move(sums.of[size_t(k)]));
+    for (const auto& v : b.read) arguments.push_back(Variable(v).value());
+    std::vector<Tensor> given = b.graph->call(arguments, Where::current());
+    for (size_t k = 0; k < b.gradients.size(); ++k) sums.of[size_t(b.gradients[k])] = given[k];
+    for (size_t k = 0; k < b.assigned.size(); ++k) Variable(b.assigned[k]).assign(given[b.gradients.size() + k]);
+  };
+  return {std::move(rule), std::move(keeps)};
+}
+
+}  // namespace rill

@@ -1,0 +1,67 @@
+// GraphCall: a traced graph as something to call and to differentiate. On a tape a call is one entry; its backward is
+// another GraphCall, traced from the graph's own ops, so any order of derivative is compiled too.
+#pragma once
+#include <compare>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "rill/trace/call/tiers.h"
+
+namespace rill {
+
+class GraphCall : public std::enable_shared_from_this<GraphCall> {
+ public:
+  explicit GraphCall(Graph traced);
+
+  // Runs on one tensor a graph input; gives the outputs, then the values of the assigned variables. Tapes of this
+  // thread that watch an input record the call; else results may take the memory of tensors that `inputs` alone holds.
+  std::vector<Tensor> call(std::span<const Tensor> inputs, const Where& where);
+
+  // The same for callers without tapes.
+  std::vector<Tensor> run(std::span<const Tensor> inputs) const;
+
+  const Tiers& tiers() const { return *tiers_; }
+  const Executable& executable() const { return tiers_->now(); }
+  const Graph& graph() const { return tiers_->eager().graph(); }
+
+ private:
+  // Which inputs somebody may ask the gradient of.
+  using Wanted = std::vector<bool>;
+  // What a backward walk brings to a call: which results' cotangents, which inputs' sums so far, and which inputs it
+  // takes for the same tensor (by input, the first of them). Each way has a backward graph of its own, so that nothing
+  // is added which an eager walk would not add.
+  struct Arrived {
+    std::vector<bool> results, sums;
+    std::vector<int32_t> first;
+    auto operator<=>(const Arrived&) const = default;
+  };
+  struct Joint;
+  struct Backward;
+  struct Pullback;
+  Pullback& pullback(const Wanted& wanted);
+  Backward& backward(Pullback& p, const Arrived& arrived);
+  Joint differentiate(const Wanted& wanted, const Arrived& arrived) const;
+  CustomVjp vjp_of_call(Pullback& p, std::vector<Tensor> inputs, std::vector<Tensor> all, std::vector<int> fresh);
+  // The same graph without what prints and asserts.
+  std::shared_ptr<GraphCall> silent();
+  // Gives results that are an input, or an earlier result, that tensor; gives the numbers of all others.
+  std::vector<int> name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results) const;
+
+  // As it was traced, but for dead code. The backward walk follows this one: it rounds as the eager one does, where a
+  // common subexpression's cotangents would be added before they are, say, cast.
+  Graph traced_;
+  std::shared_ptr<Tiers> tiers_;
+  std::mutex mutex_;  // guards what follows
+  std::map<Wanted, std::shared_ptr<Pullback>> pullbacks_;
+  std::shared_ptr<GraphCall> silent_;  // where it has any of those
+};
+
+// Runs the nodes of `g` again through the public way of a call, on `inputs` (one a graph input); gives its results.
+// While tracing, this inlines the graph.
+std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs);
+
+// From now on the innermost tape takes `t`, which it has not seen, for `other`; the trace notes nothing.
+void take_for(Tensor& t, const Tensor& other);
+
+}  // namespace rill

@@ -1,0 +1,236 @@
+// The background thread (Worker) takes one graph after another. A graph that its function has dropped meanwhile is
+// skipped, and at the end of the process what still waits is dropped.
+#include "rill/trace/call/tiers.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "rill/devices/kernel/compiler.h"
+#include "rill/devices/registry.h"
+#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/fusion/epilogues.h"
+#include "rill/trace/fusion/fusion.h"
+#include "rill/trace/jit.h"
+#include "rill/trace/passes.h"
+
+namespace rill {
+
+namespace {
+
+class Worker {
+ public:
+  using Job = std::function<void()>;
+
+  ~Worker() { end(); }
+  // Drops what waits, and what runs once the kernel is there that is being compiled; takes nothing more.
+  void end() {
+    kernel::stop_compiling();
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+      jobs_.clear();
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  void add(Job job) {
+    std::lock_guard lock(mutex_);
+    if (stop_) return;
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    jobs_.push_back(std::move(job));
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    // A child of fork() has what waited and not the thread.
+    if (!stop_ && !thread_.joinable() && !jobs_.empty()) thread_ = std::thread([this] { work(); });
+    changed_.wait(lock, [this] { return jobs_.empty() && !busy_; });
+  }
+
+  // Around a fork(): the child gets what the thread was doing and not the thread, so it must be doing nothing, and the
+  // child must forget it. What still waits there is compiled when the child traces again.
+  void before_fork() {
+    mutex_.lock();
+    if (thread_.get_id() == std::this_thread::get_id()) return;
+    std::unique_lock lock(mutex_, std::adopt_lock);
+    changed_.wait(lock, [this] { return !busy_; });
+    lock.release();
+  }
+  void after_fork(bool child) {
+    if (child) {
+      new (&changed_) std::condition_variable;
+      new (&thread_) std::thread;
+      busy_ = false;
+    }
+    mutex_.unlock();
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+      if (stop_) return;
+      Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      job();
+      job = {};
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  bool busy_ = false, stop_ = false;
+  std::thread thread_;
+};
+
+// Made after what compiling needs (the memory cache of kernels), so that it ends before that does.
+Worker& worker() {
+  static const std::string compiler_first = kernel::no_compiler_reason();
+  static Worker w;
+  static const int handled = pthread_atfork([] { worker().before_fork(); }, [] { worker().after_fork(false); },
+                                            [] { worker().after_fork(true); });
+  static_cast<void>(handled);
+  return w;
+}
+
+// LLVM makes static objects while it compiles; they end before ours, which are older, and a compile that still runs
+// would find them gone. What is local to the main thread ends before all static objects, so that is where to wait.
+// A static LLVM is safe without this (exit.cpp). With a shared one, a program can still crash at its end, while a
+// kernel is being compiled, where only other threads than the main one have traced.
+struct EndWithMain {
+  bool is_main = syscall(SYS_gettid) == getpid();
+  ~EndWithMain() {
+    if (is_main) worker().end();
+  }
+};
+
+std::atomic<jit::Mode>& mode_now() {
+  static std::atomic<jit::Mode> mode = [] {
+    const char* text = std::getenv("RILL_JIT");
+    if (text && std::strcmp(text, "off") == 0) return jit::Mode::off;
+    return text && std::strcmp(text, "wait") == 0 ? jit::Mode::wait : jit::Mode::tiered;
+  }();
+  return mode;
+}
+
+}  // namespace
+
+namespace jit {
+Mode mode() { return mode_now(); }
+void set_mode(Mode m) { mode_now() = m; }
+void wait() { worker().wait(); }
+}  // namespace jit
+
+std::shared_ptr<Tiers> Tiers::make(Graph traced) {
+  auto tiers = std::make_shared<Tiers>(optimize(std::move(traced)));
+  const std::string no_compiler = jit::mode() == jit::Mode::off ? "compiling is off" : kernel::no_compiler_reason();
+  if (!no_compiler.empty()) {
+    tiers->why_eager_ = no_compiler;
+    tiers->done_ = true;
+  } else if (jit::mode() == jit::Mode::wait) {
+    tiers->compile();
+  } else {
+    worker();  // made before what waits for it
+    static thread_local EndWithMain end;
+    static_cast<void>(end);
+    try {
+      worker().add([job = std::weak_ptr<Tiers>(tiers)] {
+        if (auto tiers = job.lock()) tiers->compile();
+      });
+    } catch (const std::system_error& e) {
+      tiers->why_eager_ = fmt::format("no thread to compile on could be started ({})", e.what());
+      tiers->done_ = true;
+    }
+  }
+  return tiers;
+}
+
+void Tiers::compile() {
+  EagerScope eager;  // what lowering computes is no part of a trace that may be going on
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    Graph fused = compile_graph(eager_.graph());
+    bool any = false;
+    for (const Node& n : fused.nodes()) any |= n.op == &fused_op || n.op == &epilogue_op;
+    if (any) compiled_ = std::make_unique<const Executable>(std::move(fused));
+    else why_eager_ = "nothing to fuse";
+  } catch (const std::exception& e) {
+    why_eager_ = e.what();
+  }
+  milliseconds_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  ready_.store(compiled_.get(), std::memory_order_release);
+  if (compiled_) {
+    eager_.retire();
+    if (eager_.plan().arena_bytes > (1 << 20)) release_cached_memory(eager_.graph().nodes()[0].outputs[0].device);
+  }
+  done_.store(true, std::memory_order_release);
+  static const char* const wanted = std::getenv("RILL_LOG");
+  if (wanted && std::strstr(wanted, "kernels"))
+    std::fputs(describe("", fmt::format("rill: {}: ", eager_.graph().name)).c_str(), stderr);
+}
+
+std::string Tiers::state() const {
+  if (!done_.load(std::memory_order_acquire)) return "compiling";
+  return why_eager_.empty() ? "compiled" : "eager kernels: " + why_eager_;
+}
+
+namespace {
+std::string describe_inner(const Node& n, const std::string& indent) {
+  std::string text;
+  for (const auto& inner : n.attrs.as<ControlAttrs>().graphs) {
+    const GraphCall* call = inner->if_made();
+    text += call ? call->tiers().describe(indent, inner->role + ": ")
+                 : fmt::format("{}{}: has not run\n", indent, inner->role);
+  }
+  return text;
+}
+}  // namespace
+
+std::string Tiers::describe(const std::string& indent, const std::string& name) const {
+  const Executable& e = now();
+  std::string text = indent + name + state();
+  if (done_.load(std::memory_order_acquire) && milliseconds_ > 0) text += fmt::format(" in {:.1f} ms", milliseconds_);
+  text += fmt::format(", {} kernels; arena {} bytes ({} without sharing), {} results in place\n", e.kernel_count(),
+                      e.plan().arena_bytes, e.plan().unshared_bytes, e.plan().in_place);
+  for (const Node& n : e.graph().nodes()) {
+    if (n.kind != Node::Kind::op || n.op->view) continue;
+    std::string outputs;
+    for (const Spec& s : n.outputs) outputs += (outputs.empty() ? "" : ", ") + to_string(s);
+    if (n.op == &epilogue_op) {
+      text += fmt::format("{}  {} in one -> {}\n", indent, epilogue_ops(n), outputs);
+      continue;
+    }
+    if (n.op != &fused_op) {
+      text += fmt::format("{}  {}{}{}\n", indent, n.op->name, outputs.empty() ? "" : " -> ", outputs);
+      if (n.op->graphs) text += describe_inner(n, indent + "    ");
+      continue;
+    }
+    const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
+    constexpr std::string_view from[] = {"from memory", "from the disk cache", "compiled"};
+    text += fmt::format("{}  fused({}) -> {}; {} instructions, {} in {:.1f} ms\n", indent, f.ops(), outputs,
+                        f.kernel.body.size(), from[int(f.code.from)], f.code.milliseconds);
+  }
+  return text;
+}
+
+}  // namespace rill

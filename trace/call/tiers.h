@@ -1,0 +1,44 @@
+// Tiers: a graph that is ready to run at once on the eager kernels, and gets fused, compiled ones from the background
+// thread as soon as they are ready (jit.h). Equal bits make the change invisible.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "rill/trace/run/executable.h"
+
+namespace rill {
+
+class Tiers : public std::enable_shared_from_this<Tiers> {
+ public:
+  // `traced` as the tracer made it. Compiling starts, or is done, as jit::mode() says.
+  static std::shared_ptr<Tiers> make(Graph traced);
+  explicit Tiers(Graph optimized) : eager_(std::move(optimized)) {}
+
+  void run(std::span<const Tensor> inputs, std::span<Tensor> results) const { now().run(inputs, results); }
+  // The eager tier, whose graph has the ops one by one.
+  const Executable& eager() const { return eager_; }
+  // What a call runs now.
+  const Executable& now() const {
+    const Executable* compiled = ready_.load(std::memory_order_acquire);
+    return compiled ? *compiled : eager_;
+  }
+  // Whether that is compiled, or why not: "compiled", "compiling", "eager kernels: RILL_JIT=off".
+  std::string state() const;
+  // Lines for explain(), the first behind `name`: the state, what compiling took, the memory plan, each kernel and what
+  // fused into it, and the same of the graphs inside nodes.
+  std::string describe(const std::string& indent, const std::string& name = "") const;
+
+ private:
+  void compile();
+
+  Executable eager_;
+  std::unique_ptr<const Executable> compiled_;
+  std::atomic<const Executable*> ready_{nullptr};
+  // Written before done_ is set, read after.
+  std::string why_eager_;
+  double milliseconds_ = 0;
+  std::atomic<bool> done_{false};
+};
+
+}  // namespace rill

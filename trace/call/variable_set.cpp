@@ -1,0 +1,130 @@
+#include "rill/trace/call/variable_set.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/state/variable_watcher.h"
+
+namespace rill {
+
+// --- The set ---------------------------------------------------------------------------------------------------------
+
+VariableSet::VariableSet(const Graph& g) {
+  auto member = [&](const Shared<VariableState>& v) -> Member& {
+    for (Member& m : members_)
+      if (m.state == v) return m;
+    return members_.emplace_back(Member{v});
+  };
+  for (size_t k = 0; k < g.inputs.size(); ++k)
+    if (g.inputs[k].variable) member(g.inputs[k].variable).input = int(k);
+  for (size_t k = 0; k < g.assigns.size(); ++k) member(g.assigns[k].variable).assign = int(k);
+  assigns_ = !g.assigns.empty();
+  std::sort(members_.begin(), members_.end(),
+            [](const Member& a, const Member& b) { return std::less<>()(a.state.get(), b.state.get()); });
+}
+
+namespace {
+// Locks all members for a moment.
+class LockAll {
+ public:
+  explicit LockAll(const std::vector<VariableSet::Member>& members) : members_(members) {
+    try {
+      for (; count_ < members.size(); ++count_) members[count_].state->lock();
+    } catch (...) {
+      unlock();
+      throw;
+    }
+  }
+  ~LockAll() { unlock(); }
+  LockAll(const LockAll&) = delete;
+
+ private:
+  void unlock() {
+    for (size_t i = 0; i < count_; ++i) members_[i].state->unlock();
+  }
+  const std::vector<VariableSet::Member>& members_;
+  size_t count_ = 0;
+};
+}  // namespace
+
+std::vector<Tensor> VariableSet::values() const {
+  std::vector<Tensor> all(members_.size());
+  const LockAll lock(members_);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = members_[i].state->value;
+  return all;
+}
+
+void VariableSet::set(std::span<const Tensor> values) const {
+  std::vector<Tensor> old(values.begin(), values.end());  // goes when the locks have
+  const LockAll lock(members_);
+  for (size_t i = 0; i < old.size(); ++i) std::swap(members_[i].state->value, old[i]);
+}
+
+// --- A call ----------------------------------------------------------------------------------------------------------
+
+void VariableCall::read() {
+  const auto& members = set_.members();
+  if (members.empty()) return;
+  if (repeating()) {
+    for (const VariableSet::Member& m : members)
+      if (m.input >= 0) inputs_[size_t(m.input)] = variable_watcher->read(m.state, Tensor());
+    return show_tapes();
+  }
+  for (; locked_ < members.size(); ++locked_) members[locked_].state->lock();
+  auto& tapes = thread_state().tapes;
+  moved_ = tapes.empty() && !variable_watcher;
+  for (const VariableSet::Member& m : members) {
+    if (m.input < 0) continue;
+    Tensor& in = inputs_[size_t(m.input)];
+    if (moved_ && m.assign >= 0) in = std::move(m.state->value);
+    else in = m.state->value;
+  }
+  unlock(false);
+  if (variable_watcher)
+    for (const VariableSet::Member& m : members)
+      if (m.input >= 0) inputs_[size_t(m.input)] = variable_watcher->read(m.state, inputs_[size_t(m.input)]);
+  show_tapes();
+}
+
+void VariableCall::show_tapes() {
+  auto& tapes = thread_state().tapes;
+  if (tapes.empty()) return;
+  for (const VariableSet::Member& m : set_.members()) {
+    if (m.input < 0) continue;
+    Tensor& in = inputs_[size_t(m.input)];
+    in = make_alias(in);
+    for (TapeListener* tape : tapes) tape->watch_variable(m.state, in);
+  }
+}
+
+void VariableCall::assign(std::span<Tensor> values) {
+  if (values.empty() || repeating()) return;
+  // A tape may know a result by its tensor, and the caller may have it too: the variable's is another.
+  for (Tensor& t : values)
+    if (!moved_ || !t.ref().unique() || !t.is_contiguous()) t = make_alias(t.contiguous());
+  // Nothing below throws.
+  moved_ = false;
+  inputs_.clear();  // whose memory the new values may have: no other holder
+  for (const VariableSet::Member& m : set_.members())
+    if (m.assign >= 0) std::swap(m.state->value, values[size_t(m.assign)]);
+  unlock(true);
+}
+
+VariableCall::~VariableCall() {
+  if (moved_)
+    for (const VariableSet::Member& m : set_.members())
+      if (m.assign >= 0 && m.input >= 0) m.state->value = std::move(inputs_[size_t(m.input)]);
+  unlock(true);
+}
+
+void VariableCall::unlock(bool assigned_too) {
+  for (size_t i = 0; i < locked_; ++i) {
+    const bool assigned = set_.members()[i].assign >= 0;
+    if (assigned ? assigned_too : !only_assigned_) set_.members()[i].state->unlock();
+  }
+  only_assigned_ = true;
+  if (assigned_too) locked_ = 0;
+}
+
+}  // namespace rill

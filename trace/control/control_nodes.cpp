@@ -1,0 +1,235 @@
+// Control-flow nodes: running them. Their gradients are in control_gradients.cpp.
+#include "rill/trace/control/control_nodes.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "rill/devices/registry.h"
+#include "rill/ops/ops.h"
+#include "rill/trace/control/control_gradients.h"
+#include "rill/trace/graph/tracer.h"
+
+namespace rill {
+
+namespace {
+std::atomic<int64_t> next_number{1};
+}
+
+InnerGraph::InnerGraph(std::string r, Graph g) : role(std::move(r)), graph(std::move(g)), number(next_number++) {}
+
+std::vector<Tensor> InnerGraph::run(std::span<const Tensor> in) const {
+  const GraphCall& ready = call();
+  const Executable::Note* note = Executable::note_now();
+  if (!note) return ready.run(in);
+  std::vector<Tensor> results(ready.executable().result_count());
+  ready.executable().run_timed(in, results, *note);
+  return results;
+}
+
+const GraphCall& InnerGraph::call() const {
+  std::call_once(once_, [this] {
+    call_ = std::make_shared<GraphCall>(graph);
+    made_.store(call_.get(), std::memory_order_release);
+  });
+  return *call_;
+}
+
+std::string inner_name(const std::string& role) {
+  const auto* outer = static_cast<const Tracer*>(thread_state().trace);
+  return outer ? outer->name() + "/" + role : role;
+}
+
+std::string ControlAttrs::names() const {
+  std::string text;
+  for (const auto& g : graphs) text += fmt::format("{}{}#{}", text.empty() ? "" : ",", g->role, g->number);
+  return text;
+}
+
+namespace {
+
+std::vector<std::pair<std::string, const Graph*>> graphs_of(AttrsView attrs) {
+  std::vector<std::pair<std::string, const Graph*>> all;
+  for (const auto& g : attrs.as<ControlAttrs>().graphs) all.emplace_back(g->role, &g->graph);
+  return all;
+}
+
+OutSpecs infer_recorded(const InferArgs& args) {
+  const std::vector<Spec>& outputs = args.attrs.as<ControlAttrs>().outputs;
+  return OutSpecs(outputs.begin(), outputs.end());
+}
+
+std::vector<Tensor> copies_of(Operands in) {
+  std::vector<Tensor> all;
+  for (const Tensor* t : in) all.push_back(*t);
+  return all;
+}
+
+// --- Branches --------------------------------------------------------------------------------------------------------
+
+Tensors call_branch(Operands in, AttrsView attrs, size_t branch) {
+  std::vector<Tensor> out = attrs.as<ControlAttrs>().graphs[branch]->run(copies_of(in.subspan(1)));
+  return Tensors(out.begin(), out.end());
+}
+
+Tensors call_cond(Operands in, AttrsView attrs) { return call_branch(in, attrs, in[0]->item<bool>() ? 0 : 1); }
+
+// The last branch also serves every index that has none of its own.
+Tensors call_switch(Operands in, AttrsView attrs) {
+  size_t last = attrs.as<ControlAttrs>().graphs.size() - 1;
+  int64_t index = in[0]->item<int64_t>();
+  return call_branch(in, attrs, index < 0 || size_t(index) > last ? last : size_t(index));
+}
+
+// --- Loops -----------------------------------------------------------------------------------------------------------
+
+// Row `i` of a tensor, an alias.
+Tensor row(const Tensor& t, int64_t i) {
+  Shape shape(t.shape().begin() + 1, t.shape().end());
+  Strides strides(t.strides().begin() + 1, t.strides().end());
+  return make_view(t, std::move(shape), std::move(strides), i * t.strides()[0]);
+}
+
+// Tensors stacked on a first axis, filled row by row.
+class Rows {
+ public:
+  explicit Rows(std::span<const Spec> specs) {
+    for (const Spec& s : specs) stacked_.push_back(empty_tensor(s));
+  }
+  void put(int64_t i, std::span<const Tensor> values) {
+    for (size_t k = 0; k < stacked_.size(); ++k) {
+      Tensor to = row(stacked_[k], i);
+      copy_elements(values[k], to);
+    }
+  }
+  // Rows that no step has filled.
+  void clear(int64_t first, int64_t last) {
+    for (Tensor& t : stacked_) {
+      if (first >= last || t.size() == 0 || t.dtype() == DType::string) continue;
+      size_t bytes = size_t(t.size() / t.shape()[0]) * size_of(t.dtype());
+      std::memset(t.mutable_rep()->data + size_t(first) * bytes, 0, size_t(last - first) * bytes);
+    }
+  }
+  void append_to(Tensors& out) const {
+    for (const Tensor& t : stacked_) out.push_back(t);
+  }
+
+ private:
+  std::vector<Tensor> stacked_;
+};
+
+// Carried tensors move from a step's results to the next one's arguments; nothing is copied.
+void take_carried(std::vector<Tensor>& arguments, std::vector<Tensor>& results, size_t first, size_t carried) {
+  for (size_t k = 0; k < carried; ++k) arguments[k] = std::move(results[first + k]);
+}
+
+// Never the operands themselves, which a loop without a step would give: tapes must tell them apart.
+Tensors carried_out(const std::vector<Tensor>& arguments, size_t carried, bool stepped) {
+  Tensors out;
+  for (size_t k = 0; k < carried; ++k) out.push_back(stepped ? arguments[k] : make_alias(arguments[k]));
+  return out;
+}
+
+Tensors call_while(Operands in, AttrsView view) {
+  const ControlAttrs& a = view.as<ControlAttrs>();
+  size_t carried = size_t(a.carried);
+  std::vector<Tensor> arguments = copies_of(in.subspan(1)), results;
+  Rows saved(a.saves ? std::span(a.outputs).subspan(carried + 1) : std::span<const Spec>());
+  bool go_on = in[0]->item<bool>();
+  int64_t steps = 0;
+  for (; go_on && steps != a.length; ++steps) {
+    if (a.saves) saved.put(steps, arguments);
+    results = a.graphs[0]->run(arguments);
+    take_carried(arguments, results, 1, carried);
+    go_on = results[0].item<bool>();
+  }
+  Tensors out = carried_out(arguments, carried, steps > 0);
+  if (!a.saves) return out;
+  saved.clear(steps, a.length);
+  out.push_back(tensor(steps, {.device = Device()}));
+  saved.append_to(out);
+  return out;
+}
+
+Tensors call_scan(Operands in, AttrsView view) {
+  const ControlAttrs& a = view.as<ControlAttrs>();
+  size_t carried = size_t(a.carried), scanned = size_t(a.scanned);
+  int64_t steps = a.counted ? in[0]->item<int64_t>() : int64_t(a.length);
+  Operands operands = in.subspan(a.counted ? 1 : 0);
+  std::vector<Tensor> arguments = copies_of(operands), results;
+  size_t ys = a.graphs[0]->graph.outputs.size() - carried;
+  Rows stacked(std::span(a.outputs).subspan(carried, ys));
+  Rows saved(std::span(a.outputs).subspan(carried + ys));
+  for (int64_t step = 0; step < steps; ++step) {
+    int64_t i = a.reverse ? steps - 1 - step : step;
+    for (size_t k = 0; k < scanned; ++k) arguments[carried + k] = row(*operands[carried + k], i);
+    if (a.saves) saved.put(i, arguments);
+    results = a.graphs[0]->run(arguments);
+    stacked.put(i, std::span(results).subspan(carried));
+    take_carried(arguments, results, 0, carried);
+  }
+  stacked.clear(steps, a.length);
+  saved.clear(steps, a.length);
+  Tensors out = carried_out(arguments, carried, steps > 0);
+  stacked.append_to(out);
+  saved.append_to(out);
+  return out;
+}
+
+OpSpec control(std::string_view name, std::string_view doc, Tensors (*call)(Operands, AttrsView), Vjp vjp,
+               std::string_view tensorflow) {
+  return {.name = name,
+          .doc = doc,
+          .dtypes = every_set,
+          .inputs = -1,
+          .infer = infer_recorded,
+          .vjp = vjp,
+          .saves_in = save_all,
+          .saves_out = save_all,
+          .call = call,
+          .graphs = graphs_of,
+          .exported = {"", tensorflow}};
+}
+
+}  // namespace
+
+const Op cond_op(control("cond", "the results of the first graph where the first operand is true, else of the second",
+                         call_cond, vjp_of_branches, "If"));
+const Op switch_case_op(control("switch_case", "the results of the graph with that number, else of the last one",
+                                call_switch, vjp_of_branches, "Case"));
+const Op while_loop_op(control("while_loop", "runs a graph on what it gave before, while its first result is true",
+                               call_while, vjp_of_while, "While"));
+const Op scan_op(control("scan", "runs a graph on what it gave before and on each row of xs; stacks what it gives",
+                         call_scan, vjp_of_scan, ""));
+
+// --- Applying --------------------------------------------------------------------------------------------------------
+
+namespace {
+bool watched(Operands in) {
+  for (TapeListener* tape : thread_state().tapes)
+    for (const Tensor* t : in)
+      if (tape->watches(*t)) return true;
+  return false;
+}
+
+// The outputs that keep the carried tensors of each step.
+void save_steps(const Op& op, Operands in, ControlAttrs& a) {
+  a.saves = true;
+  size_t first = op.call == call_while || a.counted ? 1 : 0;
+  if (op.call == call_while) a.outputs.push_back(Spec{{}, DType::i64, false, Device()});
+  for (size_t k = 0; k < size_t(a.carried); ++k) {
+    Spec s = in[first + k]->spec();
+    s.shape.insert(0, a.length);
+    a.outputs.push_back(std::move(s));
+  }
+}
+}  // namespace
+
+Tensors apply_control(const Op& op, Operands in, ControlAttrs attrs, const Where& where) {
+  bool loop = op.call == call_while || op.call == call_scan;
+  if (loop && attrs.length >= 0 && !attrs.saves && watched(in)) save_steps(op, in, attrs);
+  return apply(op, in, attrs, where);
+}
+
+}  // namespace rill

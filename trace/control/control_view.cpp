@@ -1,0 +1,69 @@
+#include "rill/trace/control/control_view.h"
+
+#include <fmt/format.h>
+
+#include "rill/trace/control/control_nodes.h"
+
+namespace rill {
+namespace {
+
+class Spreader {
+ public:
+  explicit Spreader(const Graph& g) : from_(g) { all_.graph.name = g.name; }
+
+  SpreadGraph run() {
+    std::vector<int32_t> now = add(from_, "", "", {});
+    Graph& g = all_.graph;
+    g.inputs = from_.inputs;
+    for (GraphInput& in : g.inputs) in.node = now[size_t(in.node)];
+    for (ValueId v : from_.outputs) g.outputs.push_back({now[size_t(v.node)], v.index});
+    g.assigns = from_.assigns;
+    for (GraphAssign& a : g.assigns) a.value.node = now[size_t(a.value.node)];
+    return std::move(all_);
+  }
+
+ private:
+  // Appends the nodes of `g`, whose scopes begin with `outer`, below `scope`. `operands` are values for its inputs.
+  // Gives the new number of each node.
+  std::vector<int32_t> add(const Graph& g, const std::string& outer, const std::string& scope,
+                           const std::vector<ValueId>& operands) {
+    std::vector<int32_t> now, after = control_dependencies(g);
+    for (size_t i = 0; i < g.nodes().size(); ++i) {
+      Node n = g.nodes()[i];
+      for (ValueId& v : n.inputs) v.node = now[size_t(v.node)];
+      for (size_t k = 0; k < operands.size(); ++k)
+        if (g.inputs[k].node == int32_t(i)) n.inputs = {operands[k]};
+      if (!scope.empty()) {
+        std::string own = n.scope.starts_with(outer) ? n.scope.substr(outer.size()) : n.scope;
+        n.scope = fmt::format("{}{}{}", scope, own.empty() || own[0] == '/' ? "" : "/", own);
+      }
+      add_inner(n, g.nodes()[i].scope);
+      now.push_back(all_.graph.append(std::move(n)));
+      all_.after.resize(all_.graph.nodes().size(), -1);
+      if (after[i] >= 0) all_.after.back() = now[size_t(after[i])];
+    }
+    return now;
+  }
+
+  void add_inner(Node& n, const std::string& scope_before) {
+    if (n.kind != Node::Kind::op || !n.op->graphs) return;
+    const ControlAttrs& attrs = n.attrs.as<ControlAttrs>();
+    const std::string place = fmt::format("{}{}{}_{}", n.scope, n.scope.empty() ? "" : "/", n.op->name, ++count_);
+    const size_t first = n.op == &scan_op && !attrs.counted ? 0 : 1;
+    const std::vector<ValueId> operands(n.inputs.begin() + long(first), n.inputs.end());
+    for (const auto& inner : attrs.graphs) {
+      std::vector<int32_t> now = add(inner->graph, scope_before, place + "/" + inner->role, operands);
+      for (ValueId v : inner->graph.outputs) n.inputs.push_back({now[size_t(v.node)], v.index});
+    }
+  }
+
+  const Graph& from_;
+  SpreadGraph all_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+SpreadGraph spread_out(const Graph& g) { return Spreader(g).run(); }
+
+}  // namespace rill

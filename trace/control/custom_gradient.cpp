@@ -1,0 +1,104 @@
+// custom_gradient inside a trace: a node that gives the value on, and holds the rule as a graph.
+//
+// What the function of the user computes stands in the trace like everything else. The node says that whoever asks for
+// the gradient of the value gets what the rule gives; what the rule reads of the trace are operands of the node, so
+// that a second derivative flows through the rule into them. Nothing of it is left when the graph runs.
+#include <utility>
+
+#include "rill/ops/ops.h"
+#include "rill/trace/control/control_gradients.h"
+#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/tracer.h"
+
+namespace rill {
+
+namespace {
+
+OutSpecs infer_value(const InferArgs& args) { return OutSpecs{args[0]}; }
+
+Tensors call_value(Operands in, AttrsView) { return {make_alias(*in[0])}; }
+
+std::vector<std::pair<std::string, const Graph*>> rule_of(AttrsView attrs) {
+  std::vector<std::pair<std::string, const Graph*>> all;
+  for (const auto& g : attrs.as<ControlAttrs>().graphs) all.emplace_back(g->role, &g->graph);
+  return all;
+}
+
+// Runs the rule where a backward walk asks for it: variables that it assigns are read and assigned there.
+Tensors pull_back(const VjpArgs& a) {
+  const ControlAttrs& c = a.attrs.as<ControlAttrs>();
+  Tensors back;
+  for (size_t k = 0; k < a.in.size(); ++k) back.push_back(Tensor());
+  if (!c.fault.empty()) {
+    refuse_gradient(c.fault);
+    return back;
+  }
+  const Graph& g = c.graphs[0]->graph;
+  std::vector<Tensor> inputs;
+  for (const GraphInput& in : g.inputs) {
+    if (in.kind == GraphInput::Kind::variable) inputs.push_back(Variable(in.variable).value());
+    else inputs.push_back(in.argument == 0 ? a.cotangent[0] : a.in[size_t(c.carried) + size_t(in.argument)]);
+  }
+  const std::vector<Tensor> given = interpret(g, inputs);
+  for (size_t k = 0; k < c.gives.size(); ++k) back[size_t(c.gives[k]) + 1] = given[k];
+  for (size_t k = 0; k < g.assigns.size(); ++k) Variable(g.assigns[k].variable).assign(given[c.gives.size() + k]);
+  return back;
+}
+
+const Op custom_gradient_op({.name = "custom_gradient",
+                             .doc = "x, whose gradient is what the rule says",
+                             .dtypes = every_set,
+                             .inputs = -1,
+                             .infer = infer_value,
+                             .vjp = pull_back,
+                             .saves_in = save_all & ~save(0),
+                             .call = call_value,
+                             .marker = true,
+                             .graphs = rule_of,
+                             .exported = {"Identity", "IdentityN"},
+                             .listed = false});
+
+// The rule's graph, with which arguments' cotangents it gives.
+Graph trace_rule(const Tensor& value, const GradientRule& rule, std::vector<int>& gives) {
+  Tracer tracer(inner_name("gradient"), Tracer::Nesting::inside);
+  const Tensors back = rule(tracer.add_argument(value.spec(), "cotangent"));
+  for (size_t k = 0; k < back.size(); ++k)
+    if (back[k].defined()) tracer.add_output(back[k]), gives.push_back(int(k));
+  return tracer.finish();
+}
+
+bool assigns(const Graph& g, const Shared<VariableState>& v) {
+  for (const GraphAssign& a : g.assigns)
+    if (a.variable == v) return true;
+  return false;
+}
+
+}  // namespace
+
+Tensor Tracer::append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) {
+  ControlAttrs attrs;
+  attrs.carried = int(in.size());
+  attrs.outputs = {value.spec()};
+  attrs.place = place_of(where);
+  std::vector<Tensor> read;
+  try {
+    Graph g = trace_rule(value, rule, attrs.gives);
+    for (GraphInput& i : g.inputs) {
+      if (i.kind == GraphInput::Kind::argument) continue;
+      if (i.kind == GraphInput::Kind::variable && assigns(g, i.variable)) continue;
+      read.push_back(i.kind == GraphInput::Kind::variable ? Variable(i.variable).value() : i.captured);
+      const int32_t node = std::exchange(i, GraphInput()).node;
+      i.node = node;
+      i.argument = int(read.size());
+    }
+    attrs.graphs = {std::make_shared<InnerGraph>("gradient", std::move(g))};
+  } catch (const Error& e) {
+    attrs.fault = e.what();
+  }
+  SmallVec<const Tensor*, 8> operands{&value};
+  for (const Tensor* t : in) operands.push_back(t);
+  for (const Tensor& t : read) operands.push_back(&t);
+  return apply(custom_gradient_op, Operands(operands.data(), operands.size()), attrs, where)[0];
+}
+
+}  // namespace rill

@@ -1,0 +1,349 @@
+// Finds the chains and runs them; start at Chain. Steps with an operand go to oneDNN as binary post-ops, which round as
+// our own ops do. An activation runs in place as the op's own kernel: oneDNN's relu loses NaN, and its tanh has other
+// bits.
+#include "rill/trace/fusion/epilogues.h"
+
+#include <algorithm>
+
+#include "rill/devices/params/contraction_params.h"
+#include "rill/devices/params/contraction_tail.h"
+#include "rill/devices/params/conv_params.h"
+#include "rill/devices/registry.h"
+#include "rill/ops/apply.h"
+
+namespace rill {
+
+extern const Op dot_general_op, conv_op, add_op, subtract_op, multiply_op, negative_op;
+
+namespace {
+
+constexpr size_t most_steps = 6;
+// Products below this many multiplications run on our own kernels, which have no tail.
+constexpr int64_t least_work = 1 << 18;
+// Beyond, the library may divide a sum among threads, and might do so otherwise when there is a tail.
+constexpr int64_t most_depth = 8192, least_result = 4096;
+
+struct EpilogueParams {
+  const Op* product = nullptr;
+  Attrs attrs;  // the product's
+  std::vector<TailStep> steps;
+  const Op* activation = nullptr;
+
+  const Op& op_of(const TailStep& s) const {
+    switch (s.kind) {
+      case TailStep::Kind::add: return add_op;
+      case TailStep::Kind::multiply: return multiply_op;
+      default: return subtract_op;
+    }
+  }
+  std::string ops() const {
+    std::string text(product->name);
+    for (const TailStep& s : steps) text += ", " + std::string(op_of(s).name);
+    if (activation) text += ", " + std::string(activation->name);
+    return text;
+  }
+  // Each step by its kind and how its operand lies.
+  Dims codes() const {
+    Dims d;
+    for (const TailStep& s : steps) d.push_back(int64_t(s.kind) * 4 + int64_t(s.spread));
+    return d;
+  }
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("ops", s.ops());
+    v("steps", s.codes());
+    v("of", to_string(AttrsView(s.attrs)));
+  }
+};
+
+OutSpecs infer_epilogue(const InferArgs& args) {
+  const EpilogueParams& p = args.attrs.as<EpilogueParams>();
+  return infer(*p.product, args.in.first(2), p.attrs, args.where);
+}
+
+// The ops one after another, all in the output's memory, of which an operand may be.
+void run_in_turn(const EpilogueParams& p, const KernelArgs& given) {
+  SmallVec<const Tensor*, 8> in(given.in.begin(), given.in.end());
+  Tensor kept;
+  for (const Tensor*& t : in)
+    if (t->rep()->data == given.output().rep()->data) {
+      kept = empty_tensor(t->spec());
+      copy_elements(*t, kept);
+      t = &kept;
+    }
+  const KernelArgs args{Operands(in.data(), in.size()), given.out, given.attrs};
+  run_kernel(*p.product, args.in.first(2), args.out, p.attrs);
+  Tensor* const out = &args.output();
+  for (size_t i = 0; i < p.steps.size(); ++i) {
+    const Tensor *x = out, *t = &args.input(int(i) + 2);
+    if (p.steps[i].kind == TailStep::Kind::subtract_from) std::swap(x, t);
+    const Tensor* const in[] = {x, t};
+    run_kernel(p.op_of(p.steps[i]), in, args.out, {});
+  }
+}
+
+void run_epilogue(const KernelArgs& args) {
+  const EpilogueParams& p = args.attrs.as<EpilogueParams>();
+  SmallVec<Tensor, 4> copies;
+  SmallVec<const Tensor*, 8> in;
+  copies.reserve(args.in.size());
+  for (size_t i = 0; i < args.in.size(); ++i) {
+    const Tensor& t = args.input(int(i));
+    const bool any_strides = i < 2 && !p.product->wants_contiguous;
+    if (any_strides || t.is_contiguous()) {
+      in.push_back(&t);
+      continue;
+    }
+    Tensor& copy = copies.emplace_back(empty_tensor(t.spec()));
+    copy_elements(t, copy);
+    in.push_back(&copy);
+  }
+  std::vector<TailStep> steps = p.steps;
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (in[i + 2]->rep()->data == args.output().rep()->data) steps[i].spread = TailStep::Spread::own;
+  const KernelArgs dense{Operands(in.data(), in.size()), args.out, p.attrs, args.packed};
+  const bool done =
+      p.product == &conv_op ? cpu::conv_with_tail(dense, steps) : cpu::dot_general_with_tail(dense, steps);
+  if (!done) run_in_turn(p, args);
+  if (!p.activation) return;
+  const Tensor* const x[] = {&args.output()};
+  run_kernel(*p.activation, x, args.out, {});
+}
+
+void run_epilogue_plainly(const KernelArgs& args) {
+  const EpilogueParams& p = args.attrs.as<EpilogueParams>();
+  run_in_turn(p, args);
+  if (!p.activation) return;
+  const Tensor* const x[] = {&args.output()};
+  run_kernel(*p.activation, x, args.out, {});
+}
+
+}  // namespace
+
+const Op epilogue_op({.name = "epilogue",
+                      .doc = "a product of matrices or a convolution with the elementwise ops behind it",
+                      .kind = OpKind::library,
+                      .dtypes = one_of({DType::f32}),
+                      .inputs = -1,
+                      .infer = infer_epilogue,
+                      .no_gradient = "made after differentiation",
+                      .cpu = run_epilogue,
+                      .ref = run_epilogue_plainly,
+                      .packs = true,
+                      .listed = false});
+
+bool epilogue_may_overwrite(const Node& n, ValueId v) {
+  const EpilogueParams& p = n.attrs.as<EpilogueParams>();
+  int places = 0;
+  bool added = false;
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    if (!(n.inputs[i] == v)) continue;
+    ++places;
+    if (i < 2) continue;
+    const TailStep& s = p.steps[i - 2];
+    added = s.spread == TailStep::Spread::full &&
+            (s.kind == TailStep::Kind::add || s.kind == TailStep::Kind::subtract_from);
+  }
+  return places == 1 && added;
+}
+
+Node epilogue_product(const Node& n) {
+  const EpilogueParams& p = n.attrs.as<EpilogueParams>();
+  Node product = n;
+  product.op = p.product;
+  product.attrs = p.attrs;
+  product.inputs.resize(2);
+  return product;
+}
+
+std::string epilogue_ops(const Node& n) { return n.attrs.as<EpilogueParams>().ops(); }
+
+// --- Finding them ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct Use {
+  int32_t node = -1;  // the one reader, where `count` is 1
+  int count = 0;
+};
+
+// Who reads each node's first output.
+std::vector<Use> uses_of(const Graph& g) {
+  std::vector<Use> uses(g.nodes().size());
+  auto use = [&](ValueId v, int32_t by) { uses[size_t(v.node)] = {by, uses[size_t(v.node)].count + 1}; };
+  for (int32_t i = 0; i < int32_t(g.nodes().size()); ++i)
+    for (ValueId v : g.nodes()[size_t(i)].inputs) use(v, i);
+  for (ValueId v : g.outputs) use(v, -1);
+  for (const GraphAssign& a : g.assigns) use(a.value, -1);
+  return uses;
+}
+
+// A product and what becomes its epilogue.
+struct Chain {
+  std::vector<int32_t> nodes;  // the product, then the steps
+  EpilogueParams params;
+  std::vector<ValueId> operands;  // of the steps
+  std::vector<size_t> negated;    // places in `operands` of constants whose sign turns
+};
+
+class Finder {
+ public:
+  explicit Finder(const Graph& g) : g_(g), uses_(uses_of(g)), taken_(g.nodes().size(), false) {}
+
+  std::vector<Chain> run() {
+    std::vector<Chain> chains;
+    for (int32_t i = 0; i < int32_t(g_.nodes().size()); ++i) {
+      if (taken_[size_t(i)] || !is_product(g_.nodes()[size_t(i)])) continue;
+      Chain c{{i}, {g_.nodes()[size_t(i)].op, g_.nodes()[size_t(i)].attrs, {}, nullptr}, {}, {}};
+      while (take_step(c)) continue;
+      take_activation(c);
+      if (c.nodes.size() == 1) continue;
+      for (int32_t n : c.nodes) taken_[size_t(n)] = true;
+      chains.push_back(std::move(c));
+    }
+    return chains;
+  }
+
+ private:
+  // Whether `n` is a product whose kernel takes a tail.
+  bool is_product(const Node& n) const {
+    if (n.kind != Node::Kind::op || (n.op != &dot_general_op && n.op != &conv_op)) return false;
+    const Spec& out = n.outputs[0];
+    if (out.dtype != DType::f32 || out.device.kind() != DeviceKind::cpu) return false;
+    const Shape& a = g_.spec(n.inputs[0]).shape;
+    if (n.op == &conv_op) return n.attrs.as<ConvParams>().layout == Layout::nhwc && out.shape.numel() >= least_result;
+    const ContractionParams& p = n.attrs.as<ContractionParams>();
+    int64_t depth = 1;
+    for (int64_t axis : p.lhs_contract) depth *= a[size_t(axis)];
+    const int64_t result = out.shape.numel();
+    return p.lhs_batch.empty() && depth > 0 && depth <= most_depth && result >= least_result &&
+           result * depth >= least_work;
+  }
+
+  // How many of the result's last axes a row operand has.
+  size_t row_axes(const Node& product) const {
+    if (product.op == &conv_op) return 1;
+    return g_.spec(product.inputs[1]).shape.size() - product.attrs.as<ContractionParams>().rhs_contract.size();
+  }
+
+  // How an operand of this shape lies in a result of that one, where it does in a way the tail knows.
+  static bool spread_of(const Shape& shape, const Shape& result, size_t row_axes, TailStep::Spread& spread) {
+    if (shape == result) return spread = TailStep::Spread::full, true;
+    if (shape.numel() == 1) return spread = TailStep::Spread::scalar, true;
+    spread = TailStep::Spread::row;
+    if (shape.size() > result.size()) return false;
+    for (size_t i = 0; i < result.size(); ++i) {
+      const size_t missing = result.size() - shape.size();
+      const int64_t size = i < missing ? Dim(1) : shape[i - missing];
+      const bool in_row = i + row_axes >= result.size();
+      if (size != (in_row ? result[i] : Dim(1))) return false;
+    }
+    return true;
+  }
+
+  // The one node that reads the chain's end, if it may join.
+  const Node* next(const Chain& c) const {
+    const Use& use = uses_[size_t(c.nodes.back())];
+    if (use.count != 1 || use.node < 0 || taken_[size_t(use.node)]) return nullptr;
+    const Node& n = g_.nodes()[size_t(use.node)];
+    const Spec& out = g_.nodes()[size_t(c.nodes[0])].outputs[0];
+    const bool same = n.kind == Node::Kind::op && n.op->kind == OpKind::elementwise && !n.op->view &&
+                      n.outputs.size() == 1 && n.outputs[0].shape == out.shape && n.outputs[0].dtype == DType::f32;
+    return same ? &n : nullptr;
+  }
+
+  bool take_step(Chain& c) {
+    const Node* n = next(c);
+    if (!n || c.params.steps.size() == most_steps || n->inputs.size() != 2) return false;
+    const int place = n->inputs[0] == ValueId{c.nodes.back(), 0} ? 0 : 1;
+    TailStep step;
+    if (n->op == &add_op) step.kind = TailStep::Kind::add;
+    else if (n->op == &multiply_op) step.kind = TailStep::Kind::multiply;
+    else if (n->op == &subtract_op) step.kind = place ? TailStep::Kind::subtract_from : TailStep::Kind::subtract;
+    else return false;
+    const ValueId other = n->inputs[size_t(1 - place)];
+    const Node& product = g_.nodes()[size_t(c.nodes[0])];
+    const Spec& t = g_.spec(other);
+    if (t.dtype != DType::f32 || !(t.device == product.outputs[0].device) ||
+        !spread_of(t.shape, product.outputs[0].shape, row_axes(product), step.spread))
+      return false;
+    // t - x c is t + x (-c), bit for bit, and oneDNN has no subtraction from an operand: it would take two steps.
+    if (step.kind == TailStep::Kind::subtract_from && !c.operands.empty() &&
+        c.params.steps.back().kind == TailStep::Kind::multiply &&
+        g_.nodes()[size_t(c.operands.back().node)].kind == Node::Kind::constant) {
+      step.kind = TailStep::Kind::add;
+      c.negated.push_back(c.operands.size() - 1);
+    }
+    c.params.steps.push_back(step);
+    c.operands.push_back(other);
+    c.nodes.push_back(uses_[size_t(c.nodes.back())].node);
+    return true;
+  }
+
+  // Unless fusion would go on from it.
+  void take_activation(Chain& c) {
+    const Node* n = next(c);
+    if (!n || n->inputs.size() != 1 || AttrsView(n->attrs).type) return;
+    const Use& use = uses_[size_t(uses_[size_t(c.nodes.back())].node)];
+    if (use.count == 1 && use.node >= 0 && g_.nodes()[size_t(use.node)].op &&
+        g_.nodes()[size_t(use.node)].op->kind == OpKind::elementwise)
+      return;
+    c.params.activation = n->op;
+    c.nodes.push_back(uses_[size_t(c.nodes.back())].node);
+  }
+
+  const Graph& g_;
+  std::vector<Use> uses_;
+  std::vector<bool> taken_;
+};
+
+// The constant with its sign turned.
+Node negated(Node constant) {
+  const Tensor& x = constant.constant;
+  Tensor y = empty_tensor(x.spec());
+  const Tensor* const in[] = {&x};
+  Tensor* const out[] = {&y};
+  run_kernel(negative_op, in, out, {});
+  constant.constant = y;
+  return constant;
+}
+
+}  // namespace
+
+Graph fuse_epilogues(const Graph& g) {
+  const std::vector<Chain> chains = Finder(g).run();
+  if (chains.empty()) return g;
+  // A chain's node stands where its last one stood: all that it reads is there.
+  std::vector<const Chain*> ends(g.nodes().size(), nullptr);
+  std::vector<bool> inside(g.nodes().size(), false);
+  for (const Chain& c : chains) {
+    for (int32_t i : c.nodes) inside[size_t(i)] = true;
+    ends[size_t(c.nodes.back())] = &c;
+  }
+  Graph to;
+  to.name = g.name;
+  std::vector<int32_t> map(g.nodes().size(), -1);
+  auto moved = [&](ValueId v) { return ValueId{map[size_t(v.node)], v.index}; };
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    if (inside[i] && !ends[i]) continue;
+    Node n = g.nodes()[i];
+    if (const Chain* c = ends[i]) {
+      n.op = &epilogue_op;
+      n.inputs = g.nodes()[size_t(c->nodes[0])].inputs;
+      n.inputs.insert(n.inputs.end(), c->operands.begin(), c->operands.end());
+      n.attrs = c->params;
+    }
+    for (ValueId& v : n.inputs) v = moved(v);
+    if (const Chain* c = ends[i])
+      for (size_t k : c->negated) n.inputs[k + 2] = {to.append(negated(g.nodes()[size_t(c->operands[k].node)])), 0};
+    map[i] = to.append(std::move(n));
+  }
+  to.inputs = g.inputs;
+  for (GraphInput& in : to.inputs) in.node = map[size_t(in.node)];
+  for (ValueId v : g.outputs) to.outputs.push_back(moved(v));
+  to.assigns = g.assigns;
+  for (GraphAssign& a : to.assigns) a.value = moved(a.value);
+  return to;
+}
+
+}  // namespace rill

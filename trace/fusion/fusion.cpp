@@ -1,0 +1,179 @@
+#include "rill/trace/fusion/fusion.h"
+
+#include <queue>
+
+#include "rill/devices/kernel/compiler.h"
+#include "rill/ops/op.h"
+#include "rill/trace/fusion/lower.h"
+
+namespace rill {
+
+namespace {
+OutSpecs infer_fused(const InferArgs& args) {
+  const auto& outputs = args.attrs.as<FusedParams>().fused->outputs;
+  return OutSpecs(outputs.begin(), outputs.end());
+}
+}  // namespace
+
+const Op fused_op({.name = "fused",
+                   .doc = "several ops in one kernel",
+                   .kind = OpKind::library,
+                   .dtypes = every_set,
+                   .inputs = -1,
+                   .outputs = -1,
+                   .infer = infer_fused,
+                   .no_gradient = "made after differentiation",
+                   .cpu = cpu::run_fused,
+                   .ref = ref::run_fused,
+                   .listed = false});
+
+namespace {
+
+// Puts a graph together again with its groups as nodes: each when all it reads is there, otherwise in program order.
+class Condenser {
+ public:
+  Condenser(const Graph& g, kernel::Compiled (*compile)(const kernel::Kernel&))
+      : g_(g), compile_(compile), groups_(find_groups(g)), group_of_(g.nodes().size(), -1), map_(g.nodes().size()) {
+    recompute(g, groups_);
+    for (size_t k = 0; k < groups_.size(); ++k)
+      for (int32_t i : groups_[k].nodes) group_of_[size_t(i)] = int(k);
+    find_readers();
+    for (const FusionGroup& group : groups_) {
+      kernel::throw_if_stopped();
+      lowered_.push_back(lower(g_, group, read_outside_));
+    }
+  }
+
+  Graph run() {
+    if (groups_.empty()) return g_;
+    to_.name = g_.name;
+    connect();
+    std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> ready;
+    for (int32_t i = 0; i < int32_t(waiting_.size()); ++i)
+      if (unit_of(i) == i && waiting_[size_t(i)] == 0) ready.push(i);
+    while (!ready.empty()) {
+      const int32_t i = ready.top();
+      ready.pop();
+      emit(i);
+      for (int32_t next : readers_[size_t(i)])
+        if (--waiting_[size_t(next)] == 0) ready.push(next);
+    }
+    finish();
+    return std::move(to_);
+  }
+
+ private:
+  // A value is read outside of its group by other nodes, through views that the group looks through as well, and by
+  // whoever called.
+  void find_readers() {
+    for (const Node& n : g_.nodes()) read_outside_.emplace_back(n.outputs.size(), false);
+    auto read = [&](ValueId v) { read_outside_[size_t(v.node)][size_t(v.index)] = true; };
+    for (ValueId v : g_.outputs) read(v);
+    for (const GraphAssign& a : g_.assigns) read(a.value);
+    std::vector<bool> needed(g_.nodes().size(), false);  // transparent views that stay nodes
+    for (size_t i = g_.nodes().size(); i-- > 0;) {
+      const Node& n = g_.nodes()[i];
+      if (is_transparent(g_, n) && !read_outside_[i][0]) continue;  // only groups read it, through it
+      needed[i] = true;
+      for (ValueId v : n.inputs) {
+        if (group_of_[i] < 0) read(v);
+        else read_from(groups_[size_t(group_of_[i])], v);
+      }
+    }
+    for (const FusionGroup& group : groups_)
+      for (int32_t i : group.again)
+        for (ValueId v : g_.nodes()[size_t(i)].inputs) read_from(group, v);
+    for (size_t i = 0; i < needed.size(); ++i)
+      if (!needed[i]) group_of_[i] = dropped;
+  }
+
+  // A node of the group reads v.
+  void read_from(const FusionGroup& group, ValueId v) {
+    const ValueId base = access_of(g_, v).base;
+    if (!group.holds(base.node)) read_outside_[size_t(base.node)][size_t(base.index)] = true;
+  }
+
+  // The first node of a node's group: what stands for it.
+  int32_t unit_of(int32_t i) const {
+    const int group = group_of_[size_t(i)];
+    return group >= 0 ? groups_[size_t(group)].nodes[0] : i;
+  }
+
+  std::vector<ValueId> inputs_of(int32_t unit) const {
+    const int group = group_of_[size_t(unit)];
+    return group >= 0 ? lowered_[size_t(group)].inputs : g_.nodes()[size_t(unit)].inputs;
+  }
+
+  void connect() {
+    waiting_.assign(g_.nodes().size(), 0);
+    readers_.resize(g_.nodes().size());
+    const std::vector<int32_t> after = control_dependencies(g_);
+    for (int32_t i = 0; i < int32_t(g_.nodes().size()); ++i) {
+      if (group_of_[size_t(i)] == dropped) {
+        waiting_[size_t(i)] = -1;
+        continue;
+      }
+      if (unit_of(i) != i) continue;
+      auto wait_for = [&](int32_t node) { readers_[size_t(unit_of(node))].push_back(i), ++waiting_[size_t(i)]; };
+      for (ValueId v : inputs_of(i)) wait_for(v.node);
+      if (after[size_t(i)] >= 0) wait_for(after[size_t(i)]);
+    }
+  }
+
+  void emit(int32_t unit) {
+    const int group = group_of_[size_t(unit)];
+    if (group >= 0) return emit_group(groups_[size_t(group)], lowered_[size_t(group)]);
+    Node n = g_.nodes()[size_t(unit)];
+    for (ValueId& v : n.inputs) v = new_value(v);
+    const int32_t at = to_.append(std::move(n));
+    for (size_t k = 0; k < g_.nodes()[size_t(unit)].outputs.size(); ++k) map_[size_t(unit)].push_back({at, int32_t(k)});
+  }
+
+  void emit_group(const FusionGroup& group, const Lowered& lowered) {
+    if (lowered.outputs.empty()) return;  // others compute again all that it was for
+    if (compile_) lowered.kernel->code = compile_(lowered.kernel->kernel);
+    const Node& last = g_.nodes()[size_t(group.nodes.back())];
+    Node n;
+    n.op = &fused_op;
+    n.attrs = FusedParams{lowered.kernel};
+    n.outputs = lowered.kernel->outputs;
+    n.scope = last.scope;
+    n.where = last.where;
+    for (ValueId v : lowered.inputs) n.inputs.push_back(new_value(v));
+    const int32_t at = to_.append(std::move(n));
+    for (size_t k = 0; k < lowered.outputs.size(); ++k) {
+      const ValueId old = lowered.outputs[k];
+      auto& values = map_[size_t(old.node)];
+      if (values.size() <= size_t(old.index)) values.resize(size_t(old.index) + 1);
+      values[size_t(old.index)] = {at, int32_t(k)};
+    }
+  }
+
+  ValueId new_value(ValueId v) const { return map_[size_t(v.node)][size_t(v.index)]; }
+
+  void finish() {
+    to_.inputs = g_.inputs;
+    for (GraphInput& in : to_.inputs) in.node = new_value({in.node, 0}).node;
+    for (ValueId v : g_.outputs) to_.outputs.push_back(new_value(v));
+    to_.assigns = g_.assigns;
+    for (GraphAssign& a : to_.assigns) a.value = new_value(a.value);
+  }
+
+  static constexpr int dropped = -2;
+  const Graph& g_;
+  kernel::Compiled (*compile_)(const kernel::Kernel&);
+  std::vector<FusionGroup> groups_;
+  std::vector<int> group_of_;  // by node; -1 alone, or dropped
+  std::vector<std::vector<bool>> read_outside_;
+  std::vector<Lowered> lowered_;
+  std::vector<int> waiting_;                   // by unit: how much of what it reads is not there yet
+  std::vector<std::vector<int32_t>> readers_;  // by unit
+  std::vector<std::vector<ValueId>> map_;      // old value to new
+  Graph to_;
+};
+
+}  // namespace
+
+Graph fuse(const Graph& g, kernel::Compiled (*compile)(const kernel::Kernel& k)) { return Condenser(g, compile).run(); }
+
+}  // namespace rill

@@ -1,0 +1,332 @@
+#include "rill/trace/fusion/fusion_groups.h"
+
+#include <algorithm>
+#include <map>
+
+#include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/kernel/compiler.h"
+#include "rill/devices/kernel/record.h"
+#include "rill/devices/params/reduce_params.h"
+#include "rill/devices/ref/shape_kernels.h"
+#include "rill/devices/registry.h"
+#include "rill/ops/op.h"
+
+namespace rill {
+
+extern const Op where_op, cast_op, copy_op;
+
+namespace {
+
+// Nodes and instructions: beyond, compiling takes longer than it saves (time grows with the square, at 4000 it is a
+// second), and a program that ends waits for the kernel at work.
+constexpr size_t largest_group = 400;
+constexpr int largest_kernel = 4000;
+constexpr int patch_cost = 40;  // instructions that compile as long as a patch, a call with all values alive
+constexpr int row_cost = 40;    // about what nodes take that are no maps
+// A fold of so few rows keeps only one thread busy where each is so long; the library's reduction splits it.
+constexpr int64_t few_rows = 8, long_row = 1 << 16;
+constexpr int64_t longest_sum = 1 << 16;  // points of rows that are summed: each thread keeps several such rows
+
+bool can_hold(DType d) { return d != DType::string && !is_complex(d); }
+
+std::vector<bool> reduced_axes(const Shape& in, const Node& n) {
+  std::vector<bool> reduced(in.size(), false);
+  for (int64_t a : n.attrs.as<ReduceParams>().axes) reduced[size_t(a)] = true;
+  return reduced;
+}
+
+// How many of the input's long axes a reduction folds, if they are the last ones; else 0.
+int folded_axes(const Graph& g, const Node& n) {
+  const Shape& in = g.spec(n.inputs[0]).shape;
+  std::vector<bool> reduced = reduced_axes(in, n);
+  int folded = 0;
+  bool kept = false;
+  int64_t rows = 1, length = 1;
+  for (size_t i = in.size(); i-- > 0;) {
+    if (in[i] == 1) continue;
+    if (reduced[i] && kept) return 0;
+    if (reduced[i]) ++folded, length *= in[i];
+    else kept = true, rows *= in[i];
+  }
+  return length == 0 || (rows < few_rows && length > long_row) ? 0 : folded;
+}
+
+bool is_fold(const Node& n) {
+  return n.op->cpu == cpu::reduce_sum || n.op->cpu == cpu::reduce_prod || n.op->cpu == cpu::reduce_max ||
+         n.op->cpu == cpu::reduce_min;
+}
+
+// The long axes that make a row of a row op, or 0.
+int row_op_axes(const Graph& g, const Node& n) {
+  const Spec& x = g.spec(n.inputs[0]);
+  int rank = n.op->row_rank(x, n.attrs), folded = 0;
+  for (int i = 0; i < rank; ++i) folded += x.shape[x.shape.size() - 1 - size_t(i)] != 1;
+  if (n.op->row_sums) {
+    int64_t length = 1;
+    for (int i = 0; i < rank; ++i) length *= x.shape[x.shape.size() - 1 - size_t(i)];
+    if (length > longest_sum) return 0;
+  }
+  return x.shape.numel() == 0 ? 0 : folded;
+}
+
+}  // namespace
+
+Form form_of(const Graph& g, const Node& n) {
+  if (n.kind != Node::Kind::op || n.op->view) return Form::none;
+  for (const Spec& s : n.outputs)
+    if (!can_hold(s.dtype) || s.device.kind() != DeviceKind::cpu) return Form::none;
+  for (ValueId v : n.inputs)
+    if (!can_hold(g.spec(v).dtype)) return Form::none;
+  if (n.op->ref == ref::iota) return Form::make;
+  if (n.inputs.empty()) return Form::none;
+  if (n.op == &where_op || n.op == &cast_op || n.op == &copy_op) return Form::map;
+  if (n.op->cpu == cpu::random_bits)  // one word alone is no row to fill
+    return n.outputs[0].shape.numel() == 1 ? Form::none : Form::make;
+  const DType first = g.spec(n.inputs[0]).dtype;
+  if (n.op->kind == OpKind::elementwise && n.outputs.size() == 1) {
+    const DType d = g.spec(n.inputs.back()).dtype;
+    return cpu::record_of(n.op->cpu, is_half(d) ? DType::f32 : d) ? Form::map : Form::none;
+  }
+  if (is_fold(n)) {
+    if (!is_floating(first) || g.spec(n.inputs[0]).shape.numel() == n.outputs[0].shape.numel()) return Form::none;
+    return folded_axes(g, n) > 0 ? Form::fold : Form::tail;
+  }
+  if (n.op->record_row) return row_op_axes(g, n) > 0 ? Form::row : Form::none;
+  return Form::none;
+}
+
+kernel::Kernel recorded(const Graph& g, const Node& n) {
+  const DType last = g.spec(n.inputs.back()).dtype;
+  const DType d = is_half(last) ? DType::f32 : last;
+  kernel::Recorder r;
+  if (const cpu::Record record = n.op->cpu ? cpu::record_of(n.op->cpu, d) : nullptr) {
+    kernel::Recording recording(r);
+    std::vector<int32_t> in;
+    for (size_t i = 0; i < n.inputs.size(); ++i) in.push_back(r.input({d, kernel::Input::Kind::dense}));
+    record(in.data());
+  }
+  return std::move(r.kernel);
+}
+
+bool is_row_sum(const Graph& g, const FusionGroup& group, ValueId v) {
+  const Node& n = g.nodes()[size_t(v.node)];
+  return std::binary_search(group.sums.begin(), group.sums.end(), v.node) ||
+         (n.kind == Node::Kind::op && n.op->row_sums >> v.index & 1);
+}
+
+bool is_row_level(const FusionGroup& group, const Node& n, size_t output) {
+  return group.row_axes > 0 && long_sizes(n.outputs[output].shape) != group.space;
+}
+
+std::vector<int> operand_axes(const Graph& g, const Node& n, size_t i) {
+  // Operands are aligned at the back of the shape that the member runs over, whose long axes are the space's first; or,
+  // where they have one number a row, at its front.
+  const Shape& operand = g.spec(n.inputs[i]).shape;
+  const Shape& over = form_of(g, n) <= Form::make ? n.outputs[0].shape : g.spec(n.inputs[0]).shape;
+  std::vector<int> space_axis;
+  int next = 0;
+  for (int64_t size : over) space_axis.push_back(size == 1 ? -1 : next++);
+  std::vector<int> axes(operand.size(), -1);
+  for (size_t a = 0; a < operand.size(); ++a)
+    if (operand[a] != 1)
+      axes[a] = space_axis[a + (i < 64 && n.op->row_numbers >> i & 1 ? 0 : over.size() - operand.size())];
+  return axes;
+}
+
+bool FusionGroup::holds(int32_t node) const {
+  return std::binary_search(nodes.begin(), nodes.end(), node) || std::binary_search(again.begin(), again.end(), node);
+}
+
+namespace {
+
+// Whether member `i` reads its operands as a kernel can.
+bool accesses_fit(const Graph& g, const FusionGroup& m, int32_t i) {
+  const int split = int(m.space.size()) - m.row_axes;
+  const Node& n = g.nodes()[size_t(i)];
+  if (n.op->ref == ref::iota && m.row_axes > 1) return false;  // it may count along a part of the row
+  for (size_t j = 0; j < n.inputs.size(); ++j) {
+    const Access s = access_of(g, n.inputs[j]);
+    const bool inside = m.holds(s.base.node);
+    if (form_of(g, n) == Form::make) {  // its operand is a key, and no point of the space
+      if (inside) return false;
+      continue;
+    }
+    const std::vector<int> to_space = operand_axes(g, n, j);
+    // These are there only when all points are folded.
+    if (s.base.node == m.tail || (inside && is_row_sum(g, m, s.base))) return false;
+    // Labels are checked ahead of the kernel, as they lie.
+    if (int(j) == n.op->row_label && (inside || g.spec(s.base).shape.numel() != g.spec(n.inputs[j]).shape.numel()))
+      return false;
+    int next = 0, in_row = 0;
+    for (int axis : s.axes) {
+      if (axis < 0) continue;
+      const int at = to_space[size_t(axis)];
+      if (at < 0 || (inside && at != next++)) return false;
+      in_row += at >= split;
+    }
+    if (m.row_axes > 0 && in_row != 0 && in_row != m.row_axes) return false;
+  }
+  return true;
+}
+
+// Whether all sums of rows accumulate in one dtype.
+bool sums_fit(const Graph& g, const FusionGroup& group) {
+  bool wide = false, narrow = false;
+  for (int32_t i : group.sums) (g.spec(g.nodes()[size_t(i)].inputs[0]).dtype == DType::f64 ? wide : narrow) = true;
+  for (int32_t i : group.nodes)
+    if (const Node& n = g.nodes()[size_t(i)]; n.op->row_sums) (n.outputs[0].dtype == DType::f64 ? wide : narrow) = true;
+  return !(wide && narrow);
+}
+
+}  // namespace
+
+bool accesses_fit(const Graph& g, const FusionGroup& group) {
+  auto fits = [&](int32_t i) { return accesses_fit(g, group, i); };
+  return sums_fit(g, group) && std::all_of(group.nodes.begin(), group.nodes.end(), fits) &&
+         std::all_of(group.again.begin(), group.again.end(), fits);
+}
+
+namespace {
+
+class Grouper {
+ public:
+  explicit Grouper(const Graph& g) : g_(g), after_(control_dependencies(g)), group_(g.nodes().size(), -1) {}
+
+  std::vector<FusionGroup> run() {
+    for (int32_t i = 0; i < int32_t(g_.nodes().size()); ++i) {
+      const Node& n = g_.nodes()[size_t(i)];
+      const Form form = form_of(g_, n);
+      kernel::throw_if_stopped();
+      cuts_.push_back(i);
+      if (form == Form::none) continue;
+      FusionGroup own;
+      own.nodes = {i};
+      own.space = long_sizes(form <= Form::make ? n.outputs[0].shape : g_.spec(n.inputs[0]).shape);
+      own.row_axes = form == Form::fold ? folded_axes(g_, n) : form == Form::row ? row_op_axes(g_, n) : 0;
+      own.tail = form == Form::tail ? i : -1;
+      own.makes = form == Form::make;
+      own.instructions = form == Form::map ? instructions_of(n) : row_cost;
+      group_[size_t(i)] = int(groups_.size());
+      groups_.push_back(std::move(own));
+      for (ValueId v : n.inputs) {
+        const int from = group_[size_t(access_of(g_, v).base.node)];
+        if (from >= 0) merge(from, group_[size_t(i)]);
+      }
+    }
+    std::vector<FusionGroup> result;
+    for (FusionGroup& group : groups_)
+      if (group.nodes.size() > 1) result.push_back(std::move(group));
+    return result;
+  }
+
+ private:
+  // Once an op and dtype.
+  int instructions_of(const Node& n) {
+    const auto [at, is_new] = instructions_.try_emplace({n.op, g_.spec(n.inputs.back()).dtype}, 1);
+    if (is_new)
+      for (const kernel::Inst& i : recorded(g_, n).body)
+        at->second += i.code == kernel::Code::patch ? patch_cost : i.code != kernel::Code::input;
+    return at->second;
+  }
+
+  // The merged group, or one without nodes where the index spaces do not go together.
+  FusionGroup together(const FusionGroup& a, const FusionGroup& b) const {
+    FusionGroup m;
+    m.makes = a.makes || b.makes;
+    m.instructions = a.instructions + b.instructions;
+    auto rows_of = [](const FusionGroup& outer, const FusionGroup& inner) {
+      return inner.row_axes > 0 && outer.row_axes == 0 && !outer.makes &&
+             std::vector<int64_t>(inner.space.begin(), inner.space.end() - inner.row_axes) == outer.space;
+    };
+    if (a.space == b.space) {
+      if (a.row_axes && b.row_axes && a.row_axes != b.row_axes) return m;
+      m.space = a.space, m.row_axes = std::max(a.row_axes, b.row_axes);
+    } else if (rows_of(a, b)) {
+      m.space = b.space, m.row_axes = b.row_axes;
+    } else if (rows_of(b, a)) {
+      m.space = a.space, m.row_axes = a.row_axes;
+    } else {
+      return m;
+    }
+    std::merge(a.sums.begin(), a.sums.end(), b.sums.begin(), b.sums.end(), std::back_inserter(m.sums));
+    for (int32_t tail : {a.tail, b.tail}) {
+      if (tail < 0) continue;
+      if (m.row_axes == 0 && m.tail < 0) m.tail = tail;
+      else if (sums_rows(tail, m)) m.sums.insert(std::upper_bound(m.sums.begin(), m.sums.end(), tail), tail);
+      else return m;
+    }
+    std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), std::back_inserter(m.nodes));
+    return m;
+  }
+
+  // Whether the node, a tail, sums all rows of the group's space.
+  bool sums_rows(int32_t tail, const FusionGroup& group) const {
+    const Node& n = g_.nodes()[size_t(tail)];
+    const Shape& in = g_.spec(n.inputs[0]).shape;
+    if (group.row_axes == 0 || n.op->cpu != cpu::reduce_sum || long_sizes(in) != group.space) return false;
+    const std::vector<bool> reduced = reduced_axes(in, n);
+    size_t outer = group.space.size() - size_t(group.row_axes);
+    int64_t length = 1;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (in[i] == 1) continue;
+      if (reduced[i] != (outer > 0)) return false;
+      if (outer > 0) --outer;
+      else length *= in[i];
+    }
+    return length <= longest_sum;
+  }
+
+  // Whether something outside of the group depends on it and feeds it. Groups count as one: what feeds a member of
+  // another group feeds all of it. What lies before the last cut ahead of the group is fed by nothing behind that cut,
+  // so in a long graph the search stays near.
+  bool makes_cycle(const FusionGroup& m) const {
+    const auto ahead = std::lower_bound(cuts_.begin(), cuts_.end(), m.nodes.front());
+    const int32_t cut = ahead == cuts_.begin() ? -1 : ahead[-1];
+    std::vector<int32_t> stack;
+    std::vector<char> seen(size_t(cuts_.back() - cut), 0);
+    auto visit = [&](int32_t i) {
+      if (i > cut && !seen[size_t(i - cut - 1)]) seen[size_t(i - cut - 1)] = 1, stack.push_back(i);
+    };
+    for (int32_t i : m.nodes)
+      for (ValueId v : g_.nodes()[size_t(i)].inputs)  // the kernel reads through transparent views
+        if (int32_t base = access_of(g_, v).base.node; !m.holds(base)) visit(base);
+    while (!stack.empty()) {
+      const int32_t i = stack.back();
+      stack.pop_back();
+      if (m.holds(i)) return true;
+      for (ValueId v : g_.nodes()[size_t(i)].inputs) visit(v.node);
+      if (after_[size_t(i)] >= 0) visit(after_[size_t(i)]);
+      if (const int other = group_[size_t(i)]; other >= 0)
+        for (int32_t k : groups_[size_t(other)].nodes) visit(k);
+    }
+    return false;
+  }
+
+  void merge(int from, int to) {
+    if (from == to) return;
+    FusionGroup &a = groups_[size_t(from)], &b = groups_[size_t(to)];
+    FusionGroup m = together(a, b);
+    if (m.nodes.empty() || m.nodes.size() > largest_group || m.instructions > largest_kernel || !accesses_fit(g_, m) ||
+        makes_cycle(m))
+      return;
+    for (int32_t i : m.nodes) group_[size_t(i)] = from;
+    const int32_t now = cuts_.back();
+    while (!cuts_.empty() && cuts_.back() >= m.nodes.front()) cuts_.pop_back();
+    cuts_.push_back(now);
+    a = std::move(m);
+    b.nodes.clear();
+  }
+
+  const Graph& g_;
+  const std::vector<int32_t> after_;  // control dependencies
+  std::vector<int> group_;            // by node
+  std::vector<FusionGroup> groups_;
+  std::map<std::pair<const Op*, DType>, int> instructions_;
+  std::vector<int32_t> cuts_;  // nodes that no group has members on both sides of, ascending: the last is this one
+};
+
+}  // namespace
+
+std::vector<FusionGroup> find_groups(const Graph& g) { return Grouper(g).run(); }
+
+}  // namespace rill

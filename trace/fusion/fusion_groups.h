@@ -1,0 +1,55 @@
+// Which nodes of a graph become one kernel. Every node that a kernel can hold starts as a group of its own; groups that
+// share an index space and are joined by an edge merge, as long as no path leaves the merged group and comes back.
+// Start at find_groups().
+#pragma once
+#include "rill/devices/kernel/ir.h"
+#include "rill/trace/fusion/access.h"
+
+namespace rill {
+
+// How a kernel computes a node.
+enum class Form : uint8_t {
+  none,  // not at all
+  map,   // point by point
+  make,  // random words and counts, made where they are used
+  fold,  // a reduction over the row
+  row,   // an op's own row program: softmax, layer_norm
+  tail  // any other reduction: folds what a map kernel gives, tile by tile, and ends its group; or sums a kernel's rows
+};
+
+struct FusionGroup {
+  std::vector<int32_t> nodes;  // ascending
+  std::vector<int32_t> again;  // nodes of other groups that this one computes too, ascending: see recompute()
+  std::vector<int64_t> space;  // sizes, none of them 1
+  int row_axes = 0;            // the last so many are folded over; 0: no member folds
+  int32_t tail = -1;           // the member of that form, if any, where row_axes is 0
+  std::vector<int32_t> sums;   // members of that form that sum all rows, where it is not: they lie beside other outputs
+  bool makes = false;          // whether a member is of that form: its points are the space's
+  int instructions = 0;        // that its members take, about
+
+  bool holds(int32_t node) const;
+};
+
+// The groups of two nodes and more.
+std::vector<FusionGroup> find_groups(const Graph& g);
+// Fills `again`: what a group reads from another one, made there by cheap arithmetic and stored for its sake alone, is
+// computed again where that moves less memory. So gelu's gradient reads gelu's operand and tanh, and not every step
+// between. (recompute.cpp)
+void recompute(const Graph& g, std::vector<FusionGroup>& groups);
+
+// --- What lowering needs too -----------------------------------------------------------------------------------------
+
+Form form_of(const Graph& g, const Node& n);
+// The kernel of a map node alone; without a body where lowering spells it otherwise (where, cast, copy, shifts).
+kernel::Kernel recorded(const Graph& g, const Node& n);
+// Whether every operand of the group's nodes lies in the space as a kernel can read it, and every value made inside
+// where it is made.
+bool accesses_fit(const Graph& g, const FusionGroup& group);
+// Whether a member's output is the sum of all rows, so that it is there only when all rows are done.
+bool is_row_sum(const Graph& g, const FusionGroup& group, ValueId v);
+// Whether a member of a group has one value a row (an output; `n` itself may fold whole rows).
+bool is_row_level(const FusionGroup& group, const Node& n, size_t output);
+// The axis of the group's space that each axis of operand `i` of member `n` is; -1 for axes of size 1.
+std::vector<int> operand_axes(const Graph& g, const Node& n, size_t i);
+
+}  // namespace rill

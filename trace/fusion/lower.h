@@ -1,0 +1,19 @@
+// From a group of nodes to the kernel that computes them: each op's own arithmetic, recorded.
+#pragma once
+#include <memory>
+
+#include "rill/devices/fused.h"
+#include "rill/trace/fusion/fusion_groups.h"
+
+namespace rill {
+
+struct Lowered {
+  std::shared_ptr<FusedKernel> kernel;
+  std::vector<ValueId> inputs;   // the node's operands: values from outside
+  std::vector<ValueId> outputs;  // the members' values that the outside reads, in the order of the kernel's outputs
+};
+
+// `read_outside`: whether a value is needed by anything but the group.
+Lowered lower(const Graph& g, const FusionGroup& group, const std::vector<std::vector<bool>>& read_outside);
+
+}  // namespace rill

@@ -1,0 +1,170 @@
+#include "rill/trace/graph/instantiate.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <utility>
+
+#include "rill/ops/apply.h"
+#include "rill/trace/control/control_nodes.h"
+
+namespace rill {
+
+namespace {
+
+class Instantiator {
+ public:
+  Instantiator(const DimTable& dims, std::span<const int64_t> sizes)
+      : dims_(dims), values_(dims, sizes, [this](const DimTable::Place& p) { return size_at(p); }) {}
+
+  // Those that can be told from the sizes of the arguments alone are looked at before any node is made.
+  void check_guards(bool all_known) {
+    for (const DimTable::Guard& g : dims_.guards()) {
+      if (!all_known && !(values_.of(g.a) && values_.of(g.b))) continue;
+      if (!values_.holds(g)) throw NotOpen("the trace was made for " + dims_.text(g));
+    }
+  }
+  Graph run(const Graph& traced);
+
+ private:
+  class Rewrite final : public AttrRewriter {
+   public:
+    explicit Rewrite(Instantiator& in) : in_(in) {}
+    void field(const char*, Dim& v) override { v = in_.at(v); }
+    void field(const char*, Dims& v) override { in_.settle(v); }
+    void field(const char*, FillValue& v, DType) override {
+      if (!v.whole.is_open()) return;
+      v.whole = in_.at(v.whole);
+      v.real = double(v.whole);
+    }
+
+   private:
+    Instantiator& in_;
+  };
+
+  static uint64_t key(uint32_t trace, int32_t node) { return uint64_t(trace) << 32 | uint32_t(node); }
+  std::optional<int64_t> size_at(const DimTable::Place& p) const {
+    auto it = shapes_.find(key(p.trace, p.node));
+    if (it == shapes_.end()) return std::nullopt;
+    return it->second[size_t(p.output)][size_t(p.axis)];
+  }
+  int64_t at(Dim d) {
+    std::optional<int64_t> n = values_.of(d);
+    if (!n) throw NotOpen(fmt::format("{} has no value", dims_.text(d)));
+    return *n;
+  }
+  void settle(Dims& sizes) {
+    for (Dim& d : sizes) d = at(d);
+  }
+  void make_op(Node& n, uint32_t trace, const Graph& g);
+  void make_graphs(Node& n);
+
+  const DimTable& dims_;
+  DimValues values_;
+  std::unordered_map<uint64_t, std::vector<Shape>> shapes_;  // of the outputs of nodes that were made
+};
+
+// A control-flow node holds graphs and the specs of its outputs.
+void Instantiator::make_graphs(Node& n) {
+  ControlAttrs attrs = n.attrs.as<ControlAttrs>();
+  for (auto& inner : attrs.graphs) inner = std::make_shared<const InnerGraph>(inner->role, run(inner->graph));
+  for (Spec& s : attrs.outputs) settle(s.shape);
+  attrs.length = at(attrs.length);
+  n.attrs = attrs;
+}
+
+void Instantiator::make_op(Node& n, uint32_t trace, const Graph& g) {
+  const ReplayScope place(n.where);
+  Rewrite rewrite(*this);
+  if (n.op->graphs) make_graphs(n);
+  else n.attrs = n.attrs.rewritten(rewrite);
+  SmallVec<const Spec*, 8> in;
+  for (ValueId v : n.inputs) in.push_back(&g.spec(v));
+  OutSpecs out = infer(*n.op, {in.data(), in.size()}, n.attrs, Where());
+  std::vector<Shape> shapes;
+  for (const Spec& s : out) shapes.push_back(s.shape);
+  shapes_[key(trace, int32_t(g.nodes().size()))] = std::move(shapes);
+  for (size_t k = 0; k < n.outputs.size(); ++k) {
+    Spec was = n.outputs[k];
+    settle(was.shape);
+    if (out.size() != n.outputs.size() || !(out[k] == was))
+      throw NotOpen(fmt::format("an output is {} where the trace expects {}", to_string(out[k]), to_string(was)));
+  }
+  n.outputs.assign(out.begin(), out.end());
+}
+
+Graph Instantiator::run(const Graph& traced) {
+  Graph g;
+  g.name = traced.name;
+  g.trace = traced.trace;
+  for (const Node& node : traced.nodes()) {
+    Node n = node;
+    try {
+      if (n.kind == Node::Kind::op) make_op(n, traced.trace, g);
+      else settle(n.outputs[0].shape);
+    } catch (const Error& e) {
+      throw NotOpen(e.what());  // names the place and the op
+    } catch (const std::exception& e) {
+      throw NotOpen(fmt::format("{}{}[{}] {}", n.where, n.where.empty() ? "" : ": ", n.op_name(), e.what()));
+    }
+    g.append(std::move(n));
+  }
+  g.inputs = traced.inputs;
+  g.outputs = traced.outputs;
+  g.assigns = traced.assigns;
+  return g;
+}
+
+}  // namespace
+
+Graph instantiate(const Graph& traced, const DimTable& dims, std::span<const int64_t> sizes) {
+  OpenDims none(nullptr);  // what is made here is plain
+  Instantiator in(dims, sizes);
+  in.check_guards(false);
+  Graph g = in.run(traced);
+  in.check_guards(true);
+  return g;
+}
+
+// --- For people ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+class Show final : public AttrRewriter {
+ public:
+  void field(const char*, Dim& v) override {
+    if (v.is_open()) v = open_size;
+  }
+  void field(const char* name, Dims& v) override {
+    for (Dim& d : v) field(name, d);
+  }
+  void field(const char*, FillValue&, DType) override {}
+};
+
+}  // namespace
+
+Graph with_open_sizes(const Graph& traced) {
+  Show show;
+  Graph g;
+  g.name = traced.name;
+  for (Node n : traced.nodes()) {
+    for (Spec& s : n.outputs) show.field("shape", s.shape);
+    if (n.kind == Node::Kind::op && n.op->graphs) {
+      ControlAttrs attrs = n.attrs.as<ControlAttrs>();
+      for (auto& inner : attrs.graphs)
+        inner = std::make_shared<const InnerGraph>(inner->role, with_open_sizes(inner->graph));
+      for (Spec& s : attrs.outputs) show.field("outputs", s.shape);
+      show.field("length", attrs.length);
+      n.attrs = attrs;
+    } else {
+      n.attrs = n.attrs.rewritten(show);
+    }
+    g.append(std::move(n));
+  }
+  g.inputs = traced.inputs;
+  g.outputs = traced.outputs;
+  g.assigns = traced.assigns;
+  return g;
+}
+
+}  // namespace rill

@@ -1,0 +1,286 @@
+#include "rill/trace/passes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <unordered_map>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+#include "rill/trace/fusion/epilogues.h"
+#include "rill/trace/fusion/fusion.h"
+#include "rill/trace/graph/layout.h"
+
+namespace rill {
+
+extern const Op copy_op;
+
+namespace {
+
+constexpr int64_t fold_limit = 1 << 20;  // bytes
+
+// Builds a graph from another, value by value.
+class Rewriter {
+ public:
+  explicit Rewriter(const Graph& from) : from_(from), map_(from.nodes().size()) { to_.name = from.name; }
+
+  ValueId operator[](ValueId old) const { return map_[size_t(old.node)][size_t(old.index)]; }
+  // Appends node `i` with its inputs renamed.
+  void copy(size_t i) {
+    Node n = from_.nodes()[i];
+    for (ValueId& v : n.inputs) v = (*this)[v];
+    put(i, std::move(n));
+  }
+  // Appends `n` in place of node `i`.
+  void put(size_t i, Node n) {
+    int32_t at = to_.append(std::move(n));
+    for (size_t k = 0; k < from_.nodes()[i].outputs.size(); ++k) map_[i].push_back({at, int32_t(k)});
+  }
+  // Node `i` is, from now on, these values of the new graph.
+  void replace(size_t i, std::vector<ValueId> values) { map_[i] = std::move(values); }
+  ValueId append(Node n) { return {to_.append(std::move(n)), 0}; }
+  const Graph& result() const { return to_; }
+
+  Graph finish() {
+    to_.inputs = from_.inputs;
+    for (GraphInput& in : to_.inputs) in.node = (*this)[{in.node, 0}].node;
+    for (ValueId v : from_.outputs) to_.outputs.push_back((*this)[v]);
+    to_.assigns = from_.assigns;
+    for (GraphAssign& a : to_.assigns) a.value = (*this)[a.value];
+    return std::move(to_);
+  }
+
+ private:
+  const Graph& from_;
+  Graph to_;
+  std::vector<std::vector<ValueId>> map_;
+};
+
+Node constant_node(const Node& like, const Tensor& value) {
+  Node n;
+  n.kind = Node::Kind::constant;
+  n.constant = value;
+  n.outputs = {value.spec()};
+  n.scope = like.scope;
+  n.where = like.where;
+  return n;
+}
+
+}  // namespace
+
+// --- Dead code -------------------------------------------------------------------------------------------------------
+
+Graph eliminate_dead_code(const Graph& g) {
+  std::vector<char> live(g.nodes().size(), 0);
+  for (ValueId v : g.outputs) live[size_t(v.node)] = 1;
+  for (const GraphAssign& a : g.assigns) live[size_t(a.value.node)] = 1;
+  for (const GraphInput& in : g.inputs) live[size_t(in.node)] = 1;
+  for (size_t i = g.nodes().size(); i-- > 0;) {
+    live[i] |= has_effect(g.nodes()[i]);
+    if (live[i])
+      for (ValueId v : g.nodes()[i].inputs) live[size_t(v.node)] = 1;
+  }
+  Rewriter r(g);
+  for (size_t i = 0; i < g.nodes().size(); ++i)
+    if (live[i]) r.copy(i);
+  return r.finish();
+}
+
+// --- Markers ---------------------------------------------------------------------------------------------------------
+
+Graph drop_markers(const Graph& g) {
+  Rewriter r(g);
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.nodes()[i];
+    if (n.kind == Node::Kind::op && n.op->marker) r.replace(i, {r[n.inputs[0]]});
+    else r.copy(i);
+  }
+  return r.finish();
+}
+
+// --- Constant folding ------------------------------------------------------------------------------------------------
+
+namespace {
+bool foldable(const Rewriter& r, const Node& n) {
+  if (n.kind != Node::Kind::op || n.op->call) return false;
+  for (ValueId v : n.inputs)
+    if (r.result().nodes()[size_t(r[v].node)].kind != Node::Kind::constant) return false;
+  int64_t bytes = 0;
+  for (const Spec& s : n.outputs) bytes += s.shape.numel() * int64_t(size_of(s.dtype));
+  return bytes <= fold_limit;
+}
+}  // namespace
+
+Graph fold_constants(const Graph& g) {
+  EagerScope eager;
+  Rewriter r(g);
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.nodes()[i];
+    if (!foldable(r, n)) {
+      r.copy(i);
+      continue;
+    }
+    SmallVec<const Tensor*, 8> in;
+    for (ValueId v : n.inputs) in.push_back(&r.result().nodes()[size_t(r[v].node)].constant);
+    Tensors out = run_op(*n.op, {in.data(), in.size()}, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
+    std::vector<ValueId> values;
+    for (const Tensor& t : out) values.push_back(r.append(constant_node(n, t)));
+    r.replace(i, std::move(values));
+  }
+  return r.finish();
+}
+
+// --- Common subexpressions -------------------------------------------------------------------------------------------
+
+namespace {
+size_t mix(size_t h, size_t v) { return (h ^ v) * 0x9e3779b97f4a7c15u + (h >> 31); }
+
+size_t key_of(const Node& n) {
+  size_t h = mix(size_t(n.kind), reinterpret_cast<uintptr_t>(n.op));
+  for (ValueId v : n.inputs) h = mix(h, size_t(v.node) * 8 + size_t(v.index));
+  if (n.kind == Node::Kind::constant) return mix(h, size_t(n.constant.dtype()) * 131 + size_t(n.constant.size()));
+  return mix(h, hash(n.attrs));
+}
+bool same(const Node& a, const Node& b) {
+  if (a.kind != b.kind || a.op != b.op || !(a.inputs == b.inputs)) return false;
+  return a.kind == Node::Kind::constant
+             ? a.constant.spec() == b.constant.spec() && a.constant.size() <= 64 && same_bits(a.constant, b.constant)
+             : AttrsView(a.attrs) == AttrsView(b.attrs);
+}
+}  // namespace
+
+Graph share_common_subexpressions(const Graph& g) {
+  Rewriter r(g);
+  std::unordered_multimap<size_t, int32_t> seen;  // key to a node of the new graph
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    Node n = g.nodes()[i];
+    for (ValueId& v : n.inputs) v = r[v];
+    int32_t twin = -1;
+    bool unique = n.kind == Node::Kind::input || has_effect(n);
+    if (!unique) {
+      auto [first, last] = seen.equal_range(key_of(n));
+      for (; first != last && twin < 0; ++first)
+        if (same(n, r.result().nodes()[size_t(first->second)])) twin = first->second;
+    }
+    if (twin >= 0) {
+      std::vector<ValueId> values;
+      for (size_t k = 0; k < n.outputs.size(); ++k) values.push_back({twin, int32_t(k)});
+      r.replace(i, std::move(values));
+      continue;
+    }
+    size_t key = key_of(n);
+    r.put(i, std::move(n));
+    if (!unique) seen.emplace(key, int32_t(r.result().nodes().size()) - 1);
+  }
+  return r.finish();
+}
+
+// --- Layout ----------------------------------------------------------------------------------------------------------
+
+Graph insert_copies(const Graph& g) {
+  Rewriter r(g);
+  Layouts layouts;
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    Node n = g.nodes()[i];
+    for (ValueId& v : n.inputs) v = r[v];
+    if (layouts.needs_copy(n)) {
+      Node copy;
+      copy.op = &copy_op;
+      copy.inputs = {n.inputs[0]};
+      copy.outputs = {r.result().spec(n.inputs[0])};
+      copy.scope = n.scope;
+      copy.where = n.where;
+      layouts.append(copy);
+      n.inputs[0] = r.append(std::move(copy));
+    }
+    layouts.append(n);
+    r.put(i, std::move(n));
+  }
+  return r.finish();
+}
+
+// --- The pipeline ----------------------------------------------------------------------------------------------------
+
+std::span<const Pass> pipeline() {
+  static constexpr Pass passes[] = {
+      {"markers", drop_markers},
+      {"dead code", eliminate_dead_code},
+      {"constant folding", fold_constants},
+      {"common subexpressions", share_common_subexpressions},
+      {"copies for views", insert_copies},
+      {"dead code", eliminate_dead_code},
+  };
+  return passes;
+}
+
+void verify(const Graph& g) {
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.nodes()[i];
+    SmallVec<const Spec*, 8> in;
+    for (ValueId v : n.inputs) {
+      if (v.node < 0 || size_t(v.node) >= i)
+        fail("verify", fmt::format("{}: node %{} takes %{}, which comes later", g.name, i, v.node));
+      in.push_back(&g.spec(v));
+    }
+    if (n.kind != Node::Kind::op) continue;
+    OutSpecs out = infer(*n.op, {in.data(), in.size()}, n.attrs, Where::current());
+    bool equal = out.size() == n.outputs.size();
+    for (size_t k = 0; equal && k < out.size(); ++k)
+      equal = out[k].shape == n.outputs[k].shape && out[k].dtype == n.outputs[k].dtype;
+    if (!equal)
+      fail("verify",
+           fmt::format("{}: node %{} = {} gives other shapes or dtypes than recorded", g.name, i, n.op_name()));
+  }
+}
+
+namespace {
+// A line on stderr: what a pass did to a graph, and below it the kernels that it fused.
+void log_pass(const Pass& pass, const Graph& before, const Graph& after, double us) {
+  const size_t from = before.nodes().size(), to = after.nodes().size();
+  std::string change = from != to                              ? fmt::format("{} -> {} nodes", from, to)
+                       : to_string(before) == to_string(after) ? "unchanged"
+                                                               : fmt::format("{} nodes, other ones", to);
+  std::string text = fmt::format("rill: {}: {} ({}) {:.0f} us\n", after.name, pass.name, change, us);
+  auto fused = [](const Node& n) { return n.kind == Node::Kind::op && n.op == &fused_op; };
+  if (std::none_of(before.nodes().begin(), before.nodes().end(), fused))
+    for (const Node& n : after.nodes())
+      if (fused(n))
+        text += fmt::format("rill: {}:   fused({}) -> {}\n", after.name, n.attrs.as<FusedParams>().fused->ops(),
+                            to_string(n.outputs[0]));
+  std::fputs(text.c_str(), stderr);  // at once: other threads log too
+}
+
+Graph run_passes(std::span<const Pass> passes, Graph g) {
+  static const bool log = std::getenv("RILL_LOG") && std::strstr(std::getenv("RILL_LOG"), "passes");
+  for (const Pass& pass : passes) {
+    auto start = std::chrono::steady_clock::now();
+    Graph next = pass.run(g);
+    if (log)
+      log_pass(pass, g, next,
+               std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+    g = std::move(next);
+#ifndef NDEBUG
+    verify(g);
+#endif
+  }
+  return g;
+}
+}  // namespace
+
+Graph optimize(Graph g) { return run_passes(pipeline(), std::move(g)); }
+
+Graph compile_graph(const Graph& g) {
+  static constexpr Pass passes[] = {
+      {"library epilogues", fuse_epilogues},
+      {"fusion", [](const Graph& g) { return fuse(g, kernel::compile); }},
+      {"dead code", eliminate_dead_code},
+  };
+  return run_passes(passes, g);
+}
+
+}  // namespace rill

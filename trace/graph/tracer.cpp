@@ -1,0 +1,209 @@
+#include "rill/trace/graph/tracer.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "rill/ops/ops.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/tensor/dim_table.h"
+
+namespace rill {
+
+namespace {
+std::atomic<uint32_t> next_trace_serial{1};
+}
+
+Tracer::Tracer(std::string name, Nesting nesting)
+    : first_variable_(VariableState::next_id()), outer_(thread_state().trace) {
+  if (nesting == Nesting::inside) parent_ = static_cast<const Tracer*>(outer_);
+  graph_.name = std::move(name);
+  graph_.trace = serial = next_trace_serial++;
+  thread_state().trace = this;
+}
+
+Tracer::~Tracer() {
+  if (thread_state().trace == this) thread_state().trace = outer_;
+}
+
+Tensor Tracer::stand_for(ValueId v) {
+  Tensor t = make_stand_in(graph_.spec(v));
+  t.mutable_rep()->trace = serial;
+  t.mutable_rep()->trace_value = int32_t(values_.size());
+  values_.push_back(v);
+  return t;
+}
+
+Tensor Tracer::add_argument(const Spec& spec, std::string name) {
+  GraphInput input;
+  input.kind = GraphInput::Kind::argument;
+  input.argument = 0;
+  for (const GraphInput& i : graph_.inputs) input.argument += i.kind == GraphInput::Kind::argument;
+  Node node;
+  node.kind = Node::Kind::input;
+  node.outputs = {spec};
+  node.name = std::move(name);
+  input.node = graph_.append(std::move(node));
+  graph_.inputs.push_back(input);
+  return stand_for({input.node, 0});
+}
+
+ValueId Tracer::capture(const Tensor& t) {
+  if (auto it = captured_.find(t.rep()->id); it != captured_.end()) return it->second;
+  Node node;
+  node.outputs = {t.spec()};
+  // What the function itself made is a constant; any other tensor is looked at anew at each call.
+  bool constant = !t.is_symbolic() && is_constant(t);
+  node.kind = constant ? Node::Kind::constant : Node::Kind::input;
+  node.scope = current_scope();
+  if (constant) node.constant = t;
+  else node.name = fmt::format("captured_{}", captured_.size());
+  ValueId v{graph_.append(std::move(node)), 0};
+  if (!constant) {
+    GraphInput input;
+    input.kind = GraphInput::Kind::captured;
+    input.node = v.node;
+    input.captured = t;
+    graph_.inputs.push_back(input);
+  }
+  captured_.emplace(t.rep()->id, v);
+  keep_.push_back(t);
+  return v;
+}
+
+bool Tracer::is_constant(const Tensor& t) const {
+  // A C++ scalar of the trace outside is one here too, so that a branch that reads it needs no operand.
+  const bool scalar = t.spec().weak && t.ndim() == 0;
+  bool made = start_.made_since(t.rep()->id);
+  for (const Tracer* p = parent_; p && scalar; p = p->parent_) made = made || p->start_.made_since(t.rep()->id);
+  for (const Tracer* p = this; p && made; p = p->parent_)
+    for (const TapeListener* tape : p->pause_.tapes()) made = made && !tape->watches(t);
+  return made;
+}
+
+bool Tracer::is_of_parents(const Tensor& t) const {
+  for (const Tracer* p = parent_; p; p = p->parent_)
+    if (t.rep()->trace == p->serial) return true;
+  return false;
+}
+
+ValueId Tracer::value_of(const Tensor& t, std::string_view user, const Where& where) {
+  if (!t.defined())
+    fail(user, fmt::format("an undefined tensor is used in, or given by, '{}'. assign a value to it", graph_.name),
+         where);
+  const TensorRep* r = t.rep();
+  if (r->trace == serial) return values_[size_t(r->trace_value)];
+  if (r->trace && !is_of_parents(t))
+    fail(user,
+         fmt::format("a tensor of another traced function, branch or loop body, {}, is used inside '{}'. pass it "
+                     "as an argument, or return it from where it was made",
+                     to_string(t.spec()), graph_.name),
+         where);
+  return capture(t);
+}
+
+// Sizes that the infer rule took over from operands and attributes know what they are, and its constants stay what they
+// are. What it may have computed from open ones is found by running it again.
+void Tracer::name_sizes(Node& node) const {
+  DimTable* dims = OpenDims::now();
+  if (!dims || !dims->computed()) return;
+  const auto at = int32_t(graph_.nodes().size());
+  for (size_t k = 0; k < node.outputs.size(); ++k)
+    for (size_t axis = 0; axis < node.outputs[k].shape.size(); ++axis)
+      if (Dim& d = node.outputs[k].shape[axis]; !d.is_open())
+        d = dims->size_at({serial, at, int32_t(k), int32_t(axis)}, d.hint());
+}
+
+Tensors Tracer::append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
+  Node node;
+  node.op = &op;
+  for (const Tensor* t : in) node.inputs.push_back(value_of(*t, op.name, where));
+  node.attrs = attrs;
+  node.outputs.assign(specs.begin(), specs.end());
+  if (thread_state().open_sizes) name_sizes(node);
+  node.scope = current_scope();
+  node.where = place_of(where);
+  int32_t at = graph_.append(std::move(node));
+  Tensors out;
+  for (size_t i = 0; i < specs.size(); ++i) out.push_back(stand_for({at, int32_t(i)}));
+  return out;
+}
+
+Tracer::VariableValue& Tracer::variable(const Shared<VariableState>& v) {
+  for (VariableValue& known : variables_)
+    if (known.variable == v) return known;
+  Node node;
+  node.kind = Node::Kind::input;
+  node.outputs = {v->spec};
+  node.name = v->name;
+  node.scope = current_scope();
+  GraphInput input;
+  input.kind = GraphInput::Kind::variable;
+  input.variable = v;
+  input.node = graph_.append(std::move(node));
+  graph_.inputs.push_back(input);
+  return variables_.emplace_back(VariableValue{v, {input.node, 0}, stand_for({input.node, 0}), {}, false});
+}
+
+Tensor Tracer::read(const Shared<VariableState>& v) {
+  VariableValue& known = variable(v);
+  if (!known.fresh) return known.now;
+  known.fresh = false;
+  if (!is_differentiable(known.now.dtype())) return known.now;
+  // A tape takes every reading for the variable itself, never for what was assigned.
+  Node node;
+  node.op = &known_as_op;
+  node.inputs = {value_of(known.now, "assign"), known.input};
+  node.outputs = {known.now.spec()};
+  node.scope = current_scope();
+  return known.now = stand_for({graph_.append(std::move(node)), 0});
+}
+
+void Tracer::assign(const Shared<VariableState>& v, const Tensor& value) {
+  Tensor now = stand_for(value_of(value, "assign"));
+  VariableValue& known = variable(v);
+  known.now = known.assigned = now;
+  known.fresh = true;
+}
+
+bool Tracer::made_by(const Tensor& t, const Op& op, AttrsView& attrs) const {
+  if (t.rep()->trace != serial) return parent_ && parent_->made_by(t, op, attrs);
+  const Node& n = graph_.nodes()[size_t(values_[size_t(t.rep()->trace_value)].node)];
+  if (n.op != &op) return false;
+  attrs = n.attrs;
+  return true;
+}
+
+void Tracer::fail_read(std::string_view what, const Where& where) {
+  fail(graph_.name,
+       fmt::format(
+           "{}() reads a tensor's value inside the traced function '{}', where it has none yet. choose with "
+           "where() or cond(), loop with while_loop() or scan(), look at values with print(), or return the tensor",
+           what, graph_.name),
+       where);
+}
+
+void Tracer::add_output(const Tensor& t, const Where& where) { graph_.outputs.push_back(value_of(t, "return", where)); }
+
+// Eager code makes such a variable anew at each call, where a replay would go on with the one of the trace.
+void Tracer::refuse_lost_variables() const {
+  constexpr uint32_t own = 2;  // in variables_ and in the graph's inputs
+  for (const VariableValue& v : variables_)
+    if (v.variable->id >= first_variable_ && v.variable.holders() == own)
+      fail(
+          "function",
+          fmt::format("variable '{}' is made in each call of the traced function '{}', and gone when the call ends; a "
+                      "replay would keep the first one. make it, or its layer, outside of the function, or once, where "
+                      "the next call finds it",
+                      v.variable->name, graph_.name),
+          v.variable->made);
+}
+
+Graph Tracer::finish() {
+  refuse_lost_variables();
+  for (const VariableValue& v : variables_)
+    if (v.assigned.defined()) graph_.assigns.push_back({v.variable, value_of(v.assigned, "assign")});
+  return std::move(graph_);
+}
+
+}  // namespace rill

@@ -1,0 +1,249 @@
+#include "rill/trace/run/executable.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rill/devices/packed.h"
+#include "rill/devices/registry.h"
+#include "rill/ops/run_errors.h"
+#include "rill/trace/graph/layout.h"
+
+namespace rill {
+
+// What one running call needs: the arena, a tensor for each value, and the operand lists of each instruction.
+struct Executable::Frame {
+  Ref<Buffer> arena;
+  std::vector<Tensor> values;
+  struct OperandLists {
+    std::vector<const Tensor*> in;
+    std::vector<Tensor*> out;
+  };
+  std::vector<OperandLists> operands;
+  std::unique_ptr<Frame> next;  // of the idle ones: a frame goes back without an allocation, which could fail
+};
+
+Executable::~Executable() = default;
+
+Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_)) {
+  Layouts layouts;
+  const std::vector<bool> constant = constant_nodes();
+  for (const Node& n : graph_.nodes()) {
+    size_t first = plan_.first[size_t(&n - graph_.nodes().data())];
+    layouts.append(n);
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const ValuePlace& p = plan_.places[first + k];
+      bool fixed = p.kind == ValuePlace::Kind::arena || p.kind == ValuePlace::Kind::constant ||
+                   (p.kind == ValuePlace::Kind::view && p.fixed_view);
+      if (!fixed) moving_.push_back(uint32_t(first + k));
+    }
+    if (n.kind != Node::Kind::op || (n.op->view && plan_.places[first].fixed_view)) continue;
+    Instruction i;
+    i.op = n.op;
+    i.node = &n;
+    i.is_view = n.op->view != nullptr;
+    bool dense = true;
+    for (ValueId v : n.inputs) {
+      i.in.push_back(uint32_t(plan_.number(v)));
+      dense &= layouts.of(v).defined() && layouts.of(v).is_contiguous();
+    }
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      i.out.push_back(uint32_t(first + k));
+      if (!n.op->call && plan_.places[first + k].kind == ValuePlace::Kind::output)
+        outputs_.push_back({uint32_t(first + k), &n, k});
+    }
+    if (n.op->call) {
+      instructions_.push_back(std::move(i));
+      continue;
+    }
+    if (n.op->packs && constant[size_t(n.inputs[1].node)]) i.packed = std::make_unique<Packed>();
+    DType dtype = n.inputs.empty() ? n.outputs[0].dtype : graph_.spec(n.inputs[0]).dtype;
+    if (!i.is_view && (dense || !n.op->wants_contiguous)) i.kernel = kernel_for(*n.op, n.outputs[0].device, dtype);
+    instructions_.push_back(std::move(i));
+  }
+}
+
+std::vector<bool> Executable::constant_nodes() const {
+  std::vector<bool> constant(graph_.nodes().size());
+  for (const GraphInput& i : graph_.inputs) constant[size_t(i.node)] = i.kind == GraphInput::Kind::captured;
+  for (size_t k = 0; k < constant.size(); ++k) {
+    const Node& n = graph_.nodes()[k];
+    if (n.kind == Node::Kind::constant) constant[k] = true;
+    else if (n.kind == Node::Kind::op) constant[k] = n.op->view && constant[size_t(n.inputs[0].node)];
+  }
+  return constant;
+}
+
+size_t Executable::kernel_count() const {
+  size_t n = 0;
+  for (const Instruction& i : instructions_) n += !i.is_view;
+  return n;
+}
+
+std::unique_ptr<Executable::Frame> Executable::make_frame() const {
+  auto f = std::make_unique<Frame>();
+  f->values.resize(plan_.places.size());
+  for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+    const Node& n = graph_.nodes()[i];
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      size_t number = plan_.first[i] + k;
+      const ValuePlace& p = plan_.places[number];
+      Tensor& t = f->values[number];
+      if (p.kind == ValuePlace::Kind::constant) {
+        t = n.constant;
+      } else if (p.kind == ValuePlace::Kind::arena) {
+        if (!f->arena) f->arena = allocate(n.outputs[k].device, plan_.arena_bytes);
+        t = make_tensor(n.outputs[k], f->arena);
+        t.mutable_rep()->data += p.offset;
+      } else if (p.kind == ValuePlace::Kind::view && p.fixed_view) {
+        t = n.op->view(f->values[plan_.number(n.inputs[0])], n.attrs, n.outputs[k]);
+      }
+    }
+  }
+  for (const Instruction& i : instructions_) {
+    auto& o = f->operands.emplace_back();
+    for (uint32_t v : i.in) o.in.push_back(&f->values[v]);
+    for (uint32_t v : i.out) o.out.push_back(&f->values[v]);
+  }
+  return f;
+}
+
+namespace {
+// Whether the caller's list of inputs and the frame are all that holds the tensor, so that its memory may be written;
+// and whether it is a buffer's own, not a small part of a large one, which the result would keep from being freed.
+bool may_take_memory_of(const Tensor& t) {
+  const Buffer& b = *t.rep()->buffer;
+  return t.ref().holders() == 2 && t.rep()->buffer.unique() && t.is_contiguous() && t.rep()->data == b.data &&
+         b.bytes <= 64 + 2 * size_t(t.size()) * size_of(t.dtype());
+}
+}  // namespace
+
+void Executable::retire() const {
+  std::lock_guard lock(mutex_);
+  retired_ = true;
+  idle_ = nullptr;
+  for (const Instruction& i : instructions_)
+    if (i.packed) i.packed->clear();
+}
+
+// All at once, before anything is written over an input: an allocation that fails leaves Variables as they are.
+void Executable::make_outputs(Frame& f) const {
+  for (const Output& o : outputs_) {
+    const Spec& spec = o.node->outputs[o.index];
+    const int32_t over = plan_.places[o.value].over;
+    const bool takes = over >= 0 && may_take_memory_of(f.values[size_t(over)]);
+    try {
+      f.values[o.value] = takes ? make_tensor(spec, f.values[size_t(over)].rep()->buffer) : empty_tensor(spec);
+    } catch (const Error& e) {
+      fail_at(o.node->where, e);  // names the user's line
+    }
+  }
+}
+
+void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
+  auto& o = f.operands[at];
+  const Node& n = *i.node;
+  if (i.op->call) {
+    Tensors results = i.op->call(o.in, n.attrs);
+    for (size_t k = 0; k < o.out.size(); ++k) *o.out[k] = std::move(results[k]);
+    return;
+  }
+  if (placement_is_logged()) [[unlikely]]
+    report_placement(i.op->name, o.in, n.outputs[0].device);
+  if (i.is_view) {
+    *o.out[0] = run_op1(*i.op, o.in, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
+    return;
+  }
+  try {
+    if (i.kernel) i.kernel({o.in, o.out, n.attrs, i.packed.get()});
+    else run_kernel(*i.op, o.in, o.out, n.attrs, i.packed.get());
+  } catch (...) {
+    fail_running(*i.op, o.in, Where::current());
+  }
+}
+
+template <class F>
+void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_one) const {
+  std::unique_ptr<Frame> frame;
+  {
+    std::lock_guard lock(mutex_);
+    if (idle_) {
+      frame = std::move(idle_);
+      idle_ = std::move(frame->next);
+    }
+  }
+  if (!frame) frame = make_frame();
+  // Gives the frame back, holding none of this call's tensors, also where a kernel throws.
+  struct Return {
+    const Executable& e;
+    std::unique_ptr<Frame>& frame;
+    ~Return() {
+      for (uint32_t v : e.moving_) frame->values[v] = Tensor();
+      std::lock_guard lock(e.mutex_);
+      if (e.retired_) return;
+      frame->next = std::move(e.idle_);
+      e.idle_ = std::move(frame);
+    }
+  } give_back{*this, frame};
+
+  for (size_t k = 0; k < graph_.inputs.size(); ++k)
+    frame->values[plan_.first[size_t(graph_.inputs[k].node)]] = inputs[k];
+  make_outputs(*frame);
+  size_t at = 0;
+  try {
+    for (; at < instructions_.size(); ++at) execute_one(instructions_[at], at, *frame);
+  } catch (const Error& e) {
+    fail_at(instructions_[at].node->where, e);  // names the user's line
+  }
+
+  size_t r = 0;
+  auto take = [&](ValueId v) {
+    const Tensor& t = frame->values[plan_.number(v)];
+    ValuePlace::Kind kind = plan_.places[plan_.number(v)].kind;
+    // An input or constant that is returned becomes a new tensor, so that tapes can tell them apart.
+    results[r++] = kind == ValuePlace::Kind::output ? t : make_alias(t);
+  };
+  for (ValueId v : graph_.outputs) take(v);
+  for (const GraphAssign& a : graph_.assigns) take(a.value);
+}
+
+void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) const {
+  replay(inputs, results, [this](const Instruction& i, size_t at, Frame& f) { execute(i, at, f); });
+}
+
+namespace {
+// Of the elements that there are in memory: a broadcast operand's axes count once.
+int64_t bytes_in_memory(const Tensor& t) {
+  int64_t n = int64_t(size_of(t.dtype()));
+  for (int k = 0; k < t.ndim(); ++k)
+    if (t.strides()[size_t(k)] != 0 || t.shape()[size_t(k)] == 0) n *= t.shape()[size_t(k)];
+  return n;
+}
+
+thread_local const Executable::Note* noting = nullptr;
+}  // namespace
+
+const Executable::Note* Executable::note_now() { return noting; }
+
+void Executable::run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, const Note& note) const {
+  using Clock = std::chrono::steady_clock;
+  struct Noting {
+    const Note* outer;
+    ~Noting() { noting = outer; }
+  } scope{std::exchange(noting, &note)};
+  replay(inputs, results, [&](const Instruction& i, size_t at, Frame& f) {
+    Timing t;
+    t.graph = &graph_;
+    t.node = int32_t(i.node - graph_.nodes().data());
+    t.start = Clock::now();
+    execute(i, at, f);
+    t.seconds = std::chrono::duration<double>(Clock::now() - t.start).count();
+    if (i.is_view) return;
+    for (size_t k = 0; k < i.in.size(); ++k)
+      if (std::find(i.in.begin(), i.in.begin() + k, i.in[k]) == i.in.begin() + k)
+        t.bytes_read += bytes_in_memory(*f.operands[at].in[k]);
+    for (const Tensor* out : f.operands[at].out) t.bytes_written += bytes_in_memory(*out);
+    note(t);
+  });
+}
+
+}  // namespace rill

@@ -1,0 +1,85 @@
+// Executable: a graph ready to run. A flat list of instructions with resolved kernels over a frame of tensors whose
+// places are planned; a replay allocates what it returns and nothing else, and never goes through apply().
+#pragma once
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "rill/ops/apply.h"
+#include "rill/trace/graph.h"
+#include "rill/trace/run/memory_plan.h"
+
+namespace rill {
+
+class Executable {
+ public:
+  // `g` must have been through optimize().
+  explicit Executable(Graph g);
+  ~Executable();
+
+  // `inputs`: one a graph input, of its shape, dtype and device, with any strides. `results`: the outputs, then the
+  // assigned values. Any number of threads may run at once.
+  // Results may take the memory of inputs that `inputs` alone holds (ValuePlace::over): their elements are gone then.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> results) const;
+
+  // The same with the clock read around each kernel, for profile(): tells of each once it has run, and of those in the
+  // graphs that nodes hold.
+  struct Timing {
+    const Graph* graph = nullptr;  // graph() of the executable that ran it
+    int32_t node = -1;             // in there
+    std::chrono::steady_clock::time_point start;
+    double seconds = 0;
+    int64_t bytes_read = 0, bytes_written = 0;  // of the tensors that it took (each once) and made
+  };
+  using Note = std::function<void(const Timing&)>;
+  void run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, const Note& note) const;
+  // Whom a run_timed() that is at work on this thread tells; null where none is.
+  static const Note* note_now();
+
+  const Graph& graph() const { return graph_; }
+  const MemoryPlan& plan() const { return plan_; }
+  size_t result_count() const { return graph_.outputs.size() + graph_.assigns.size(); }
+  // Frees the memory that it keeps for its next calls, and keeps none from now on: another executable has taken over.
+  void retire() const;
+  // Kernels that a replay runs.
+  size_t kernel_count() const;
+
+ private:
+  struct Instruction {
+    const Op* op = nullptr;
+    Kernel kernel = nullptr;  // null: go through run_kernel, which makes operands dense, or a view
+    const Node* node = nullptr;
+    SmallVec<uint32_t, 4> in, out;  // value numbers
+    bool is_view = false;
+    std::unique_ptr<Packed> packed;  // where the kernel may keep its constant operand packed
+  };
+  struct Frame;
+
+  // For each node, whether its outputs are the same at every call: constants, captured tensors, views of these.
+  std::vector<bool> constant_nodes() const;
+  std::unique_ptr<Frame> make_frame() const;
+  void make_outputs(Frame& f) const;
+  void execute(const Instruction& i, size_t at, Frame& f) const;
+  // run(), with execute_one(instruction, its number, frame) for each instruction.
+  template <class F>
+  void replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_one) const;
+
+  Graph graph_;
+  MemoryPlan plan_;
+  std::vector<Instruction> instructions_;
+  std::vector<uint32_t> moving_;  // values that a call sets and must drop afterwards
+  struct Output {
+    uint32_t value;
+    const Node* node;
+    size_t index;  // among the node's
+  };
+  std::vector<Output> outputs_;  // what is allocated at each call
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<Frame> idle_;  // a list
+  mutable bool retired_ = false;
+};
+
+}  // namespace rill

@@ -1,0 +1,279 @@
+#include "rill/trace/run/memory_plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "rill/ops/op.h"
+#include "rill/trace/fusion/epilogues.h"
+#include "rill/trace/fusion/fusion.h"
+#include "rill/trace/graph/layout.h"
+#include "rill/trace/run/arena.h"
+
+namespace rill {
+
+namespace {
+
+constexpr size_t alignment = 64;
+
+// Memory that one or several values (views of each other, results that took it over) live in.
+struct Storage {
+  size_t bytes = 0;
+  int first = 0, last = 0;   // nodes
+  bool leaves = false;       // outlives the call, or is not the plan's to place
+  bool placed_here = false;  // made by an op of this graph
+  size_t offset = 0;
+  int given = 0;  // how often it is a result, or goes to an op that may give an alias of it
+  int views = 0;  // how many views of it a call makes
+  int into = -1;  // the storage that took over its values; -1: it has them itself
+};
+
+// Whether running the op may find fault with its operands' numbers.
+bool may_throw(const Node& n) {
+  if (n.op == &fused_op) return !n.attrs.as<FusedParams>().fused->checks.empty();
+  return n.op->kind == OpKind::library && n.op != &epilogue_op;
+}
+
+size_t bytes_of(const Spec& s) { return size_t(s.shape.numel()) * size_of(s.dtype); }
+
+class Planner {
+ public:
+  explicit Planner(const Graph& g) : g_(g) {}
+
+  MemoryPlan run() {
+    number_values();
+    for (size_t i = 0; i < g_.nodes().size(); ++i) visit(int(i));
+    find_leaving();
+    share_in_place();
+    place();
+    write();
+    update_variables();
+    use_arguments();
+    return std::move(plan_);
+  }
+
+ private:
+  void number_values() {
+    size_t n = 0;
+    for (const Node& node : g_.nodes()) {
+      plan_.first.push_back(n);
+      n += node.outputs.size();
+    }
+    plan_.places.resize(n);
+    storage_of_.resize(n, -1);
+  }
+
+  int new_storage(size_t bytes, int node, bool here) {
+    storages_.push_back({(bytes + alignment - 1) / alignment * alignment, node, node, !here, here, 0});
+    return int(storages_.size()) - 1;
+  }
+
+  void visit(int i) {
+    const Node& n = g_.nodes()[size_t(i)];
+    for (ValueId v : n.inputs) storage_of(v).last = i;
+    bool calls = n.kind == Node::Kind::op && n.op->call;
+    if (calls)  // its results may be aliases of what it takes, so that must outlive the node
+      for (ValueId v : n.inputs) give(v);
+    if (n.kind == Node::Kind::op && may_throw(n)) last_throwing_ = i;
+    if (n.kind == Node::Kind::op && !calls && !device_) device_ = n.outputs[0].device;
+    layouts_.append(n);
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const Spec& s = n.outputs[k];
+      size_t number = plan_.first[size_t(i)] + k;
+      if (n.kind == Node::Kind::op && n.op->view) {
+        storage_of_[number] = number_of_storage(plan_.number(n.inputs[0]));
+        ++storage_of(n.inputs[0]).views;
+        continue;
+      }
+      bool here = n.kind == Node::Kind::op && !calls && s.dtype != DType::string && s.device == *device_;
+      storage_of_[number] = new_storage(bytes_of(s), i, here);
+    }
+  }
+
+  // Of a value, by its number. Follows what was taken over, and shortens the way for the next time.
+  int number_of_storage(size_t value) {
+    int& s = storage_of_[value];
+    while (storages_[size_t(s)].into >= 0) {
+      const int into = storages_[size_t(s)].into, next = storages_[size_t(into)].into;
+      if (next >= 0) storages_[size_t(s)].into = next;
+      s = into;
+    }
+    return s;
+  }
+  Storage& storage_of(ValueId v) { return storages_[size_t(number_of_storage(plan_.number(v)))]; }
+
+  void give(ValueId v) {
+    storage_of(v).leaves = true;
+    ++storage_of(v).given;
+  }
+
+  void find_leaving() {
+    for (ValueId v : g_.outputs) give(v);
+    for (const GraphAssign& a : g_.assigns) give(a.value);
+  }
+
+  // Whether output `k` of node i may be written over its operand v, which nothing reads afterwards.
+  bool may_overwrite(int i, size_t k, ValueId v) {
+    const Node& n = g_.nodes()[size_t(i)];
+    const Storage& s = storage_of(v);
+    if (s.last != i || !writes_point_by_point(n, k, v)) return false;
+    for (ValueId other : n.inputs)
+      if (!(other == v) && &storage_of(other) == &s) return false;
+    return true;
+  }
+
+  // Whether the node reads each element of v just before it writes that element of output `k`.
+  bool writes_point_by_point(const Node& n, size_t k, ValueId v) const {
+    const Spec &in = g_.spec(v), &out = n.outputs[k];
+    if (!(in.shape == out.shape) || size_of(in.dtype) != size_of(out.dtype)) return false;
+    if (n.op == &epilogue_op) return epilogue_may_overwrite(n, v);
+    if (n.op != &fused_op) return n.op->kind == OpKind::elementwise && !n.op->view && n.outputs.size() == 1;
+    const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
+    if (f.fold || f.row_axes > 0) return false;  // those read rows again, or write tiles
+    for (const FusedKernel::Access& a : f.inputs) {
+      if (a.operand < 0 || !(n.inputs[size_t(a.operand)] == v)) continue;
+      if (a.random) return false;
+      for (size_t i = 0, moves = 0; i < a.axes.size(); ++i) {
+        while (moves < in.shape.size() && in.shape[moves] == 1) ++moves;
+        if (a.axes[i] != int(moves++)) return false;
+      }
+    }
+    return true;
+  }
+
+  // Whether v is dense and begins where its storage does: what takes its place is laid from there on. A slice need not.
+  bool begins_storage(ValueId v) const {
+    const Tensor& layout = layouts_.of(v);
+    return layout.defined() && layout.is_contiguous() && layout.rep()->data == layouts_.of(base_of(v)).rep()->data;
+  }
+
+  // The value that v is a view of, through any number of views.
+  ValueId base_of(ValueId v) const {
+    for (const Node* n = &g_.nodes()[size_t(v.node)]; n->kind == Node::Kind::op && n->op->view;
+         n = &g_.nodes()[size_t(v.node)])
+      v = n->inputs[0];
+    return v;
+  }
+
+  void share_in_place() {
+    for (int i = 0; i < int(g_.nodes().size()); ++i) {
+      const Node& n = g_.nodes()[size_t(i)];
+      if (n.kind != Node::Kind::op || n.op->call) continue;
+      for (size_t k = 0; k < n.outputs.size(); ++k) {
+        const int mine = storage_of_[plan_.first[size_t(i)] + k];
+        const Storage& own = storages_[size_t(mine)];
+        if (own.leaves || own.first != i || own.last == i) continue;
+        for (ValueId v : n.inputs)
+          if (!storage_of(v).leaves && begins_storage(v) && may_overwrite(i, k, v)) {
+            take_over(mine, number_of_storage(plan_.number(v)));
+            break;
+          }
+      }
+    }
+  }
+
+  // Storage `taken` serves what `mine` was for, too.
+  void take_over(int mine, int taken) {
+    storages_[size_t(taken)].last = storages_[size_t(mine)].last;
+    storages_[size_t(mine)].into = taken;
+    storages_[size_t(mine)].placed_here = false;
+    ++plan_.in_place;
+  }
+
+  // A variable's new value may be written over the old one: by a node that reads it last, when no result is an alias of
+  // it, and when nothing that could still throw comes after, which would leave the variable changed.
+  void update_variables() {
+    std::unordered_map<const VariableState*, ValueId> values;
+    for (const GraphInput& in : g_.inputs)
+      if (in.variable) values[in.variable.get()] = {in.node, 0};
+    for (const GraphAssign& a : g_.assigns) {
+      ValuePlace& p = plan_.places[plan_.number(a.value)];
+      const auto old = values.find(a.variable.get());
+      if (p.kind != ValuePlace::Kind::output || old == values.end()) continue;
+      if (storage_of(old->second).given == 0 && a.value.node >= last_throwing_ && reads(a.value.node, old->second) &&
+          may_overwrite(a.value.node, size_t(a.value.index), old->second))
+        p.over = int32_t(plan_.number(old->second));
+    }
+  }
+
+  // An argument's memory may serve a value that leaves, of as many bytes, once nothing reads the argument any more:
+  // from the node that reads it last, where that goes point by point, else from the next one.
+  void use_arguments() {
+    std::unordered_multimap<size_t, ValueId> free;  // by bytes
+    for (const GraphInput& in : g_.inputs) {
+      const ValueId v{in.node, 0};
+      const Spec& s = g_.spec(v);
+      if (in.kind == GraphInput::Kind::argument && s.dtype != DType::string && device_ && s.device == *device_ &&
+          storage_of(v).given == 0 && storage_of(v).views == 0)
+        free.emplace(bytes_of(s), v);
+    }
+    for (int i = 0; i < int(g_.nodes().size()) && !free.empty(); ++i) {
+      const Node& n = g_.nodes()[size_t(i)];
+      if (n.kind != Node::Kind::op || n.op->call || n.op->view) continue;
+      for (size_t k = 0; k < n.outputs.size(); ++k) {
+        ValuePlace& p = plan_.places[plan_.first[size_t(i)] + k];
+        if (p.kind != ValuePlace::Kind::output || p.over >= 0 || n.outputs[k].dtype == DType::string) continue;
+        const auto [begin, end] = free.equal_range(bytes_of(n.outputs[k]));
+        const auto found = std::find_if(begin, end, [&](const auto& entry) {
+          return storage_of(entry.second).last < i || (reads(i, entry.second) && may_overwrite(i, k, entry.second));
+        });
+        if (found == end) continue;
+        p.over = int32_t(plan_.number(found->second));
+        free.erase(found);
+      }
+    }
+  }
+
+  bool reads(int i, ValueId v) const {
+    const std::vector<ValueId>& in = g_.nodes()[size_t(i)].inputs;
+    return std::find(in.begin(), in.end(), v) != in.end();
+  }
+
+  // The largest first.
+  void place() {
+    std::vector<Storage*> order;
+    for (Storage& s : storages_)
+      if (s.placed_here && !s.leaves) order.push_back(&s), plan_.unshared_bytes += s.bytes;
+    std::stable_sort(order.begin(), order.end(), [](Storage* a, Storage* b) { return a->bytes > b->bytes; });
+    Arena arena(int(g_.nodes().size()));
+    for (Storage* s : order) s->offset = arena.put(s->bytes, s->first, s->last);
+    plan_.arena_bytes = arena.bytes();
+  }
+
+  void write() {
+    for (size_t i = 0; i < g_.nodes().size(); ++i) {
+      const Node& n = g_.nodes()[i];
+      for (size_t k = 0; k < n.outputs.size(); ++k) {
+        ValuePlace& p = plan_.places[plan_.first[i] + k];
+        const Storage& s = storages_[size_t(number_of_storage(plan_.first[i] + k))];
+        p.offset = s.offset;
+        if (n.kind == Node::Kind::input) p.kind = ValuePlace::Kind::input;
+        else if (n.kind == Node::Kind::constant) p.kind = ValuePlace::Kind::constant;
+        else if (n.op->view) set_view(n, p);
+        else p.kind = s.leaves ? ValuePlace::Kind::output : ValuePlace::Kind::arena;
+      }
+    }
+  }
+
+  // A view of a value that stays where it is can be made once, with the executable's frame.
+  void set_view(const Node& n, ValuePlace& p) {
+    const ValuePlace& base = plan_.places[plan_.number(n.inputs[0])];
+    p.kind = ValuePlace::Kind::view;
+    p.fixed_view = base.kind == ValuePlace::Kind::arena || base.kind == ValuePlace::Kind::constant ||
+                   (base.kind == ValuePlace::Kind::view && base.fixed_view);
+  }
+
+  const Graph& g_;
+  MemoryPlan plan_;
+  Layouts layouts_;
+  std::vector<int> storage_of_;  // by value number; number_of_storage() says what became of that one
+  std::vector<Storage> storages_;
+  std::optional<Device> device_;  // of the first op
+  int last_throwing_ = -1;        // the last node that may throw
+};
+
+}  // namespace
+
+MemoryPlan plan_memory(const Graph& g) { return Planner(g).run(); }
+
+}  // namespace rill

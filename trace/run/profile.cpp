@@ -1,0 +1,388 @@
+#include "rill/trace/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <ostream>
+#include <set>
+#include <unordered_map>
+
+#include "rill/devices/fused.h"
+#include "rill/devices/params/contraction_params.h"
+#include "rill/devices/params/conv_params.h"
+#include "rill/devices/registry.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/trace/call/tiers.h"
+#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/fusion/epilogues.h"
+#include "rill/trace/fusion/fusion.h"
+#include "rill/trace/jit.h"
+
+namespace rill {
+
+extern const Op dot_general_op, conv_op, conv_grad_input_op, conv_grad_weight_op;
+
+// --- The machine -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+template <class F>
+double best_seconds(F&& f) {
+  double best = 1e30;
+  for (int i = 0; i < 6; ++i) {
+    const auto start = Clock::now();
+    f();
+    best = std::min(best, seconds_since(start));
+  }
+  return best;
+}
+
+}  // namespace
+
+MachineLimits measured_limits() {
+  static const MachineLimits limits = [] {
+    EagerScope eager;
+    MachineLimits m;
+    constexpr int64_t n = 16 << 20, side = 1024;
+    Tensor x = ones({n}), a = ones({side, side});
+    m.bytes_per_second = 2.0 * n * sizeof(float) / best_seconds([&] { negative(x); });
+    m.flops_per_second = 2.0 * side * side * side / best_seconds([&] { matmul(a, a); });
+    return m;
+  }();
+  return limits;
+}
+
+// --- Running ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Multiplications and additions; 0 where not known.
+double flops_of(const Graph& g, const Node& n) {
+  auto size = [](const Spec& s) { return double(s.shape.numel()); };
+  if (n.op == &epilogue_op) return flops_of(g, epilogue_product(n));
+  if (n.op == &dot_general_op) {
+    const Shape& lhs = g.spec(n.inputs[0]).shape;
+    double k = 1;
+    for (int64_t axis : n.attrs.as<ContractionParams>().lhs_contract) k *= double(lhs[size_t(axis)]);
+    return 2 * k * size(n.outputs[0]);
+  }
+  // Every product of an element of the convolution's output with the weights that give one of its channels.
+  auto conv = [&](const Spec& out, const Spec& weights) {
+    const bool last = n.attrs.as<ConvParams>().layout == Layout::nhwc;
+    const int64_t channels = last ? weights.shape.back() : weights.shape[0];
+    return channels == 0 ? 0 : 2 * size(out) * size(weights) / double(channels);
+  };
+  if (n.op == &conv_op) return conv(n.outputs[0], g.spec(n.inputs[1]));
+  if (n.op == &conv_grad_input_op) return conv(g.spec(n.inputs[0]), g.spec(n.inputs[1]));
+  if (n.op == &conv_grad_weight_op) return conv(g.spec(n.inputs[1]), n.outputs[0]);
+  return 0;
+}
+
+std::string name_of(const Node& n) {
+  if (n.op == &epilogue_op) return epilogue_ops(n);
+  return n.op == &fused_op ? n.attrs.as<FusedParams>().fused->ops() : std::string(n.op_name());
+}
+
+std::string outputs_of(const Node& n) {
+  std::string s;
+  for (const Spec& spec : n.outputs) s += (s.empty() ? "" : ", ") + to_string(spec);
+  return s;
+}
+
+// What the graph runs on. A Variable's value is copied for each run, so that an assignment that writes in place does so
+// here too, and the Variable stays as it is.
+std::vector<Tensor> fresh_inputs(const Graph& g, const std::vector<Tensor>& arguments) {
+  std::vector<Tensor> in;
+  for (const GraphInput& i : g.inputs) {
+    if (i.kind == GraphInput::Kind::argument) {
+      in.push_back(arguments[size_t(i.argument)]);
+    } else if (i.kind == GraphInput::Kind::captured) {
+      in.push_back(i.captured);
+    } else {
+      const Tensor value = value_of(*i.variable).contiguous();
+      Tensor copy = make_tensor(value.spec(), allocate(value.device(), size_t(value.size()) * size_of(value.dtype())));
+      std::memcpy(copy.mutable_rep()->data, value.rep()->data, size_t(value.size()) * size_of(value.dtype()));
+      in.push_back(std::move(copy));
+    }
+  }
+  return in;
+}
+
+void weigh(KernelProfile& k, const MachineLimits& limits) {
+  const double memory = double(k.bytes_read + k.bytes_written) / limits.bytes_per_second;
+  const double compute = k.flops / limits.flops_per_second;
+  k.compute_bound = compute > memory;
+  if (k.calls > 0 && k.seconds > 0) k.percent_of_limit = 100 * std::max(memory, compute) * double(k.calls) / k.seconds;
+}
+
+void make_inner(const Graph& g) {
+  for (const Node& n : g.nodes())
+    if (n.kind == Node::Kind::op && n.op->graphs)
+      for (const auto& inner : n.attrs.as<ControlAttrs>().graphs) make_inner(inner->call().graph());
+}
+
+// The tier that calls have once everything is compiled, also the graphs inside nodes.
+std::shared_ptr<Tiers> compiled(Graph traced) {
+  std::shared_ptr<Tiers> tiers = Tiers::make(std::move(traced));
+  make_inner(tiers->eager().graph());
+  jit::wait();
+  return tiers;
+}
+
+// Lists the kernels of an executable and of the graphs inside its nodes, then adds up what they take.
+class Times {
+ public:
+  explicit Times(Profile& p) : p_(p) {}
+
+  // `around`: the kernel whose node holds `g`, or none.
+  void list(const Graph& g, const KernelProfile* around, const std::string& role) {
+    std::vector<int>& numbers = kernels_[&g];
+    numbers.assign(g.nodes().size(), -1);
+    for (size_t i = 0; i < g.nodes().size(); ++i) {
+      const Node& n = g.nodes()[i];
+      if (n.kind != Node::Kind::op || n.op->view) continue;
+      numbers[i] = int(p_.kernels.size());
+      KernelProfile k;
+      k.name = name_of(n), k.output = outputs_of(n), k.scope = n.scope, k.where = n.where;
+      k.node = around ? around->node : int32_t(i);
+      if (around) {
+        k.inside = fmt::format("{}{}{} {}", around->inside, around->depth ? ", " : "", around->name, role);
+        k.depth = around->depth + 1;
+      }
+      k.flops = flops_of(g, n);
+      p_.kernels.push_back(k);
+      holds_others_.push_back(n.op->graphs != nullptr);
+      if (n.op->graphs)
+        for (const auto& inner : n.attrs.as<ControlAttrs>().graphs)
+          list(inner->call().executable().graph(), &k, inner->role);
+    }
+  }
+
+  // Until the next one, spans are of a run that began at `start`.
+  void begin(Clock::time_point start) { start_ = start, p_.spans.clear(); }
+  void note(const Executable::Timing& t) {
+    const int number = kernels_.at(t.graph)[size_t(t.node)];
+    KernelProfile& k = p_.kernels[size_t(number)];
+    ++k.calls;
+    k.seconds += t.seconds;
+    k.bytes_read = t.bytes_read, k.bytes_written = t.bytes_written;
+    if (k.depth == 0 || p_.spans.size() < 100'000)
+      p_.spans.push_back({number, std::chrono::duration<double>(t.start - start_).count(), t.seconds});
+  }
+  void weigh_all() {
+    for (size_t i = 0; i < p_.kernels.size(); ++i)
+      if (!holds_others_[i]) weigh(p_.kernels[i], p_.limits);
+  }
+
+ private:
+  Profile& p_;
+  std::unordered_map<const Graph*, std::vector<int>> kernels_;  // by node: its number in the profile; -1: none
+  std::vector<bool> holds_others_;                              // by number: control flow
+  Clock::time_point start_;
+};
+
+}  // namespace
+
+namespace detail {
+
+Profile profile_graph(Graph traced, const std::vector<Tensor>& arguments, const ProfileOptions& options) {
+  if (options.runs < 1) fail("profile", fmt::format("runs is {}. give at least 1", options.runs), Where());
+  EagerScope eager;
+  Profile p;
+  p.limits = options.limits;
+  if (p.limits.bytes_per_second <= 0) p.limits.bytes_per_second = measured_limits().bytes_per_second;
+  if (p.limits.flops_per_second <= 0) p.limits.flops_per_second = measured_limits().flops_per_second;
+  p.runs = options.runs;
+
+  const std::shared_ptr<Tiers> tiers = compiled(std::move(traced));
+  const Executable& e = tiers->now();
+  p.graph = e.graph();
+  p.function = p.graph.name;
+  p.state = tiers->state();
+  Times times(p);
+  times.list(e.graph(), nullptr, "");
+  for (int run = -1; run < options.runs; ++run) {
+    std::vector<Tensor> in = fresh_inputs(p.graph, arguments), results(e.result_count());
+    const auto start = Clock::now();
+    times.begin(start);
+    e.run_timed(in, results, [&](const Executable::Timing& t) {
+      if (run >= 0) times.note(t);
+    });
+    if (run >= 0) p.seconds += seconds_since(start);
+  }
+  std::sort(p.spans.begin(), p.spans.end(), [](auto& a, auto& b) {
+    return a.start != b.start ? a.start < b.start : a.seconds > b.seconds;  // control flow before what is inside
+  });
+  times.weigh_all();
+  return p;
+}
+
+}  // namespace detail
+
+namespace {
+
+using Kernels = std::vector<KernelProfile>::const_iterator;
+
+std::string line_of(const KernelProfile& k, double runs, double in_kernels) {
+  const std::string at = k.scope.empty() || k.where.empty() ? k.scope + k.where : k.scope + ", " + k.where;
+  const std::string limit = k.percent_of_limit > 0
+                                ? fmt::format("{:>5.1f} {}", k.percent_of_limit, k.compute_bound ? "compute" : "memory")
+                                : "";
+  return fmt::format("{:>10.2f} {:>6g} {:>5.1f}% {:>10.1f} {:>10.1f} {:>9}  {:<14} {:{}}{} -> {}{}\n",
+                     1e6 * k.seconds / double(k.calls), double(k.calls) / runs,
+                     in_kernels > 0 ? 100 * k.seconds / in_kernels : 0, double(k.bytes_read) / 1e3,
+                     double(k.bytes_written) / 1e3, k.flops > 0 ? fmt::format("{:.2f}", k.flops / 1e6) : "", limit, "",
+                     2 * k.depth, k.name, k.output, at.empty() ? "" : "  (" + at + ")");
+}
+
+// The kernels of one depth in the range, the longest first, each with what is inside it.
+std::string lines_of(Kernels begin, Kernels end, double runs, double in_kernels) {
+  std::vector<std::pair<Kernels, Kernels>> parts;  // a kernel, and where the next one of its depth is
+  for (Kernels k = begin; k != end;) {
+    const Kernels next = std::find_if(k + 1, end, [&](const KernelProfile& o) { return o.depth <= k->depth; });
+    if (k->calls > 0) parts.emplace_back(k, next);
+    k = next;
+  }
+  std::stable_sort(parts.begin(), parts.end(), [](auto& a, auto& b) { return a.first->seconds > b.first->seconds; });
+  std::string text;
+  for (const auto& [k, next] : parts) text += line_of(*k, runs, in_kernels) + lines_of(k + 1, next, runs, in_kernels);
+  return text;
+}
+
+}  // namespace
+
+std::string to_string(const Profile& p) {
+  double in_kernels = 0;
+  for (const KernelProfile& k : p.kernels)
+    if (k.depth == 0) in_kernels += k.seconds;
+  const double runs = std::max(1, p.runs);
+  std::string text =
+      fmt::format("profile of '{}' ({}): {} kernels, {:.1f} us a run, {:.1f} of them in kernels; mean of {} runs\n",
+                  p.function, p.state, p.kernels.size(), 1e6 * p.seconds / runs, 1e6 * in_kernels / runs, p.runs);
+  text += fmt::format("limits: {:.1f} GB/s, {:.1f} GFLOP/s\n", p.limits.bytes_per_second / 1e9,
+                      p.limits.flops_per_second / 1e9);
+  text += fmt::format("{:>10} {:>6} {:>6} {:>10} {:>10} {:>9}  {:<14} {}\n", "us a call", "calls", "share", "KB read",
+                      "KB written", "MFLOP", "% of limit", "kernel");
+  return text + lines_of(p.kernels.begin(), p.kernels.end(), runs, in_kernels);
+}
+
+std::ostream& operator<<(std::ostream& out, const Profile& p) { return out << to_string(p); }
+
+// --- Memory ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// When the memory of each value is in use: from the node that makes it to the last one that reads it or a view of it.
+struct Lives {
+  struct Life {
+    int first = 0, last = 0;
+  };
+  std::vector<Life> of;       // by value number
+  std::vector<size_t> owner;  // the value whose memory it is: its own number, or a view's base
+
+  Lives(const Graph& g, const MemoryPlan& plan) {
+    const int end = int(g.nodes().size());
+    for (int i = 0; i < end; ++i) {
+      const Node& n = g.nodes()[size_t(i)];
+      for (ValueId v : n.inputs) extend(owner[plan.number(v)], i);
+      for (size_t k = 0; k < n.outputs.size(); ++k) {
+        const bool view = n.kind == Node::Kind::op && n.op->view;
+        owner.push_back(view ? owner[plan.number(n.inputs[0])] : owner.size());
+        of.push_back({i, i});
+      }
+    }
+    for (ValueId v : g.outputs) extend(owner[plan.number(v)], end);
+    for (const GraphAssign& a : g.assigns) extend(owner[plan.number(a.value)], end);
+  }
+  void extend(size_t value, int to) { of[value].last = std::max(of[value].last, to); }
+};
+
+size_t bytes_of(const Spec& s) { return size_t(s.shape.numel()) * size_of(s.dtype); }
+
+// The values that are alive at node `at` and have memory of the call's own, each memory once.
+std::vector<MemoryUse::Value> alive(const Graph& g, const MemoryPlan& plan, const Lives& lives, int at) {
+  std::vector<MemoryUse::Value> found;
+  std::vector<size_t> offsets;
+  for (int i = at; i >= 0; --i) {  // of two in one place the later one is the one that is there
+    const Node& n = g.nodes()[size_t(i)];
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const size_t number = plan.first[size_t(i)] + k;
+      const ValuePlace& place = plan.places[number];
+      const bool arena = place.kind == ValuePlace::Kind::arena;
+      if ((!arena && place.kind != ValuePlace::Kind::output) || lives.of[number].last < at) continue;
+      if (arena && std::find(offsets.begin(), offsets.end(), place.offset) != offsets.end()) continue;
+      if (arena) offsets.push_back(place.offset);
+      found.push_back({name_of(n), n.outputs[k], bytes_of(n.outputs[k]), !arena, n.scope, n.where});
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.bytes > b.bytes; });
+  return found;
+}
+
+}  // namespace
+
+namespace detail {
+
+MemoryUse memory_use(Graph traced) {
+  EagerScope eager;
+  const std::shared_ptr<Tiers> tiers = compiled(std::move(traced));
+  const Graph& g = tiers->now().graph();
+  const MemoryPlan& plan = tiers->now().plan();
+  MemoryUse m;
+  m.function = g.name;
+  m.arena_bytes = plan.arena_bytes, m.unshared_bytes = plan.unshared_bytes, m.in_place = plan.in_place;
+  std::set<size_t> variables;  // the values that are theirs
+  for (const GraphInput& in : g.inputs)
+    if (in.variable) variables.insert(plan.number({in.node, 0}));
+  for (const Node& n : g.nodes()) {
+    const size_t first = plan.first[size_t(&n - g.nodes().data())];
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const ValuePlace::Kind kind = plan.places[first + k].kind;
+      if (kind == ValuePlace::Kind::input) m.input_bytes += bytes_of(n.outputs[k]);
+      if (kind == ValuePlace::Kind::constant) m.constant_bytes += bytes_of(n.outputs[k]);
+      if (kind == ValuePlace::Kind::output) m.result_bytes += bytes_of(n.outputs[k]);
+      if (const int32_t over = plan.places[first + k].over; over >= 0)
+        (variables.contains(size_t(over)) ? m.over_variables : m.over_arguments) += bytes_of(n.outputs[k]);
+    }
+  }
+  m.peak_bytes = m.arena_bytes + m.result_bytes;
+  const Lives lives(g, plan);
+  size_t most = 0;
+  for (int i = 0; i < int(g.nodes().size()); ++i) {
+    if (g.nodes()[size_t(i)].kind != Node::Kind::op) continue;
+    std::vector<MemoryUse::Value> values = alive(g, plan, lives, i);
+    const size_t bytes = std::accumulate(values.begin(), values.end(), size_t(0),
+                                         [](size_t sum, const MemoryUse::Value& v) { return sum + v.bytes; });
+    if (bytes <= most) continue;
+    most = bytes, m.values = std::move(values), m.busiest = name_of(g.nodes()[size_t(i)]);
+  }
+  return m;
+}
+
+}  // namespace detail
+
+std::string to_string(const MemoryUse& m) {
+  std::string text = fmt::format(
+      "memory of '{}': {} bytes at most: arena {} ({} without sharing, {} results in place), results {} ({} over "
+      "Variables' old values, {} over arguments that are given up); given: inputs {}, constants {}\n",
+      m.function, m.peak_bytes, m.arena_bytes, m.unshared_bytes, m.in_place, m.result_bytes, m.over_variables,
+      m.over_arguments, m.input_bytes, m.constant_bytes);
+  if (!m.values.empty()) text += fmt::format("most is alive at {}:\n", m.busiest);
+  for (const MemoryUse::Value& v : m.values) {
+    std::string at = v.scope.empty() || v.where.empty() ? v.scope + v.where : v.scope + ", " + v.where;
+    text += fmt::format("  {:>12} bytes  {} -> {}{}{}\n", v.bytes, v.op, to_string(v.spec),
+                        v.leaves ? ", a result" : "", at.empty() ? "" : "  (" + at + ")");
+  }
+  return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const MemoryUse& m) { return out << to_string(m); }
+
+}  // namespace rill
