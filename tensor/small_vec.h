@@ -83,6 +83,7 @@ class SmallVec {
   void push_back(T&& v) { emplace_back(std::move(v)); }
   void pop_back() { data_[--size_].~T(); }
   void clear() {
+    if constexpr (trivial) size_ = 0;
     while (size_) pop_back();
   }
   void resize(size_t n, const T& value = T()) {
@@ -118,13 +119,24 @@ class SmallVec {
     data_ = bigger;
     capacity_ = uint32_t(n);
   }
+  // Trivial elements within N go as one block of fixed size, a few vector moves; any storage has room for N.
+  static constexpr bool trivial = std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>;
+  void copy_block(const SmallVec& o) {
+    std::memcpy(static_cast<void*>(data_), static_cast<const void*>(o.data_), N * sizeof(T));
+    size_ = o.size_;
+  }
   void copy_from(const SmallVec& o) {
+    if constexpr (trivial)
+      if (o.size_ <= N) return copy_block(o);
     reserve(o.size_);
     for (size_t i = 0; i < o.size_; ++i) new (data_ + i) T(o.data_[i]);
     size_ = o.size_;
   }
   void move_from(SmallVec& o) noexcept {
-    if (o.is_inline()) {
+    if (trivial && o.is_inline()) {
+      copy_block(o);
+      o.size_ = 0;
+    } else if (o.is_inline()) {
       for (size_t i = 0; i < o.size_; ++i) {
         new (data_ + i) T(std::move(o.data_[i]));
         o.data_[i].~T();

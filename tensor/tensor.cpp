@@ -105,7 +105,8 @@ Tensor make_tensor(Spec spec, Ref<Buffer> buffer) {
   close(spec.shape);
   auto* rep = new TensorRep;
   rep->id = new_id();
-  rep->strides = contiguous_strides(spec.shape);
+  rep->strides = Strides(spec.shape.size(), 1);
+  for (size_t i = spec.shape.size(); i-- > 1;) rep->strides[i - 1] = rep->strides[i] * spec.shape[i].plain();
   rep->spec = std::move(spec);
   rep->data = static_cast<char*>(buffer->data);
   rep->buffer = std::move(buffer);

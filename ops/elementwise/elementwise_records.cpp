@@ -19,8 +19,8 @@ namespace rill::elementwise {
 // --- Inference -------------------------------------------------------------------------------------------------------
 
 OutSpecs infer_same(const InferArgs& args) {
-  OutSpecs out{args[0]};
-  Spec& spec = out[0];
+  OutSpecs out;
+  Spec& spec = out.emplace_back(args[0]);
   for (int i = 1; i < args.count(); ++i) {
     const Spec& s = args[i];
     if (s.dtype != spec.dtype)

@@ -188,6 +188,21 @@ void run_strided(Loop loop, const KernelArgs& args) {
 
 }  // namespace
 
+namespace {
+// Whether `t` has the output's sizes and lies dense, as the output does.
+bool lies_like(const Tensor& t, const Tensor& out) {
+  const TensorRep &a = *t.rep(), &b = *out.rep();
+  const size_t n = a.spec.shape.size();
+  if (n != b.spec.shape.size()) return false;
+  bool same_strides = true;
+  for (size_t i = 0; i < n; ++i) {
+    if (a.spec.shape[i].plain() != b.spec.shape[i].plain()) return false;
+    same_strides &= a.strides[i] == b.strides[i];
+  }
+  return same_strides || t.is_contiguous();  // strides along axes of size one are any
+}
+}  // namespace
+
 void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
   Tensor& out = args.output();
   int64_t n = out.size();
@@ -201,8 +216,8 @@ void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
     const Tensor& t = *args.in[k];
     run.in[k] = t.rep()->data;
     element[k] = size_of(t.dtype());
-    if (t.shape() == out.shape()) dense = t.is_contiguous();
-    else if (t.size() == 1) run.uniform |= 1u << k;
+    if (lies_like(t, out)) continue;
+    if (t.size() == 1) run.uniform |= 1u << k;
     else dense = false;
   }
   // A run needs at least one operand that moves, unless it is a single element.
