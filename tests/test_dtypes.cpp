@@ -1,6 +1,7 @@
 // What comes of dtypes that meet and of numbers at the ends of theirs, against numpy 2.4.6 (expressions in the
 // comments): promotion, comparisons of integers, C++ numbers that do not fit, bools, integers in functions of floats,
 // halves. Each on the CPU's kernels, on the reference's, and compiled.
+#include <bit>
 #include <cstdint>
 
 #include "messages.h"
@@ -260,6 +261,39 @@ TEST_CASE("numbers become halves in one rounding, to nearest even") {
   CHECK(holds(EVERYWHERE((Values{tensor({65519, 65520, -2049, 2051})}), v[0].astype(f16)), {65504, inf, -2048, 2052}));
   // C++ numbers as well
   CHECK((zeros({1}, f16) + (1 + 0x1p-11 + 0x1p-40)).item<double>() == 1 + 0x1p-10);
+}
+
+// The bits of a half, whatever the payload of a NaN.
+template <class H>
+int bits_of(H h) {
+  return float(h) != float(h) ? -1 : h.bits;
+}
+template <class H>
+void check_vector_conversions() {
+  std::vector<H> halves(65536 + 3);
+  for (size_t i = 0; i < halves.size(); ++i) halves[i].bits = uint16_t(i);
+  std::vector<float> floats;
+  for (uint64_t u = 0; u < 1ull << 32; u += 2039) floats.push_back(std::bit_cast<float>(uint32_t(u)));
+  for (H h : halves) {  // ties, and what lies beside them
+    const uint32_t u = std::bit_cast<uint32_t>(float(h));
+    for (uint32_t by : {0x0fffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u})
+      floats.push_back(std::bit_cast<float>(u + by));
+  }
+  const DType d = dtype_of<H>();
+  const std::vector<float> wide =
+      from_data(halves.data(), {int64_t(halves.size())}).astype(f32).template to_vector<float>();
+  const Tensor narrow = from_data(floats.data(), {int64_t(floats.size())}).astype(d);
+  int64_t wrong = 0;
+  for (size_t i = 0; i < wide.size(); ++i)
+    wrong += !(wide[i] == float(halves[i]) || (wide[i] != wide[i] && float(halves[i]) != float(halves[i])));
+  const auto got = narrow.template data<H>();
+  for (size_t i = 0; i < floats.size(); ++i) wrong += bits_of(got[i]) != bits_of(H(floats[i]));
+  INFO(name(d) << ", of " << floats.size());
+  CHECK(wrong == 0);
+}
+TEST_CASE("halves are converted in vectors as one by one") {
+  check_vector_conversions<Half>();
+  check_vector_conversions<BFloat16>();
 }
 
 TEST_CASE("floats outside of an integer's range become what the documentation says") {

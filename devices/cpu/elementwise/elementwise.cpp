@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/kernel/convert.h"
 #include "rill/devices/threads.h"
 #include "rill/tensor/visit_dtype.h"
@@ -49,6 +50,7 @@ void convert_run(DType from, const void* in, DType to, void* out, size_t n) {
       const From* a = static_cast<const From*>(in);
       To* b = static_cast<To*>(out);
       if constexpr (std::is_same_v<From, std::string> && std::is_same_v<To, std::string>) std::copy_n(a, n, b);
+      else if constexpr (requires { convert_halves(a, b, n); }) convert_halves(a, b, n);
       else
         for (size_t i = 0; i < n; ++i) b[i] = convert_number<To>(a[i]);
     });

@@ -1,6 +1,7 @@
 // See through_f32.h.
 #include "rill/devices/cpu/elementwise/through_f32.h"
 
+#include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 
@@ -9,18 +10,10 @@ namespace {
 
 // Between f32 and f16 or bf16, both dense.
 void convert(const Tensor& from, Tensor& to) {
-  const bool widen = to.dtype() == DType::f32;
-  const void* source = from.rep()->data;
-  void* target = to.mutable_rep()->data;
-  auto run = [&]<class H>(H) {
-    parallel_for(from.size(), 32768, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        if (widen) static_cast<float*>(target)[i] = static_cast<const H*>(source)[i];
-        else static_cast<H*>(target)[i] = H(static_cast<const float*>(source)[i]);
-    });
-  };
-  if ((widen ? from : to).dtype() == DType::bf16) run(BFloat16());
-  else run(Half());
+  parallel_for(from.size(), 32768, [&](int64_t begin, int64_t end) {
+    convert_run(from.dtype(), from.rep()->data + begin * int64_t(size_of(from.dtype())), to.dtype(),
+                to.mutable_rep()->data + begin * int64_t(size_of(to.dtype())), size_t(end - begin));
+  });
 }
 
 Tensor widened(const Tensor& x) {
