@@ -9,8 +9,10 @@
 
 namespace rill::ref::math {
 
-inline Real multiply(Real x, Real y) { return x * y; }
-inline Real divide(Real x, Real y) { return x / y; }
+// Of operands that an f64 holds: rounded once, where the product of two long doubles would be rounded again when
+// stored.
+inline Real multiply(Real x, Real y) { return double(x) * double(y); }
+inline Real divide(Real x, Real y) { return double(x) / double(y); }
 inline Real reciprocal(Real x) { return 1 / x; }
 // The sign by the parity of a whole exponent: glibc's own of long double is wrong at x = -inf, y = -2^63.
 inline Real power(Real x, Real y) {

@@ -59,12 +59,15 @@ namespace rill {
 using namespace elementwise;
 
 namespace {
+// Of two numbers that an f64 holds, rounded once, as ref::math::multiply.
 template <class X>
 X reference_sum(X x, X y) {
+  if constexpr (std::is_same_v<X, ref::Real>) return double(x) + double(y);
   return ref::wrapped(x, y, [](auto a, auto b) { return a + b; });
 }
 template <class X>
 X reference_difference(X x, X y) {
+  if constexpr (std::is_same_v<X, ref::Real>) return double(x) - double(y);
   return ref::wrapped(x, y, [](auto a, auto b) { return a - b; });
 }
 template <class X>

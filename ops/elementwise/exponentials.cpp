@@ -50,7 +50,7 @@ RILL_FLOAT_UNARY(log1p, "log(1 + x), accurate near 0", analytic_set, analytic, r
                  chain(a, 1 / (1 + x)), IN, SAMPLES(-50, 300), 3, "", "Log1p")
 RILL_FLOAT_UNARY(sqrt, "square root", analytic_set, analytic, std::sqrt(x), chain(a, 0.5 / y), OUT, SAMPLES(10, 500), 1,
                  "Sqrt", "Sqrt")
-RILL_FLOAT_UNARY(rsqrt, "1 / sqrt(x)", analytic_set, analytic, ref::math::divide(decltype(x)(1), std::sqrt(x)),
+RILL_FLOAT_UNARY(rsqrt, "1 / sqrt(x)", analytic_set, analytic, ref::math::reciprocal(std::sqrt(x)),
                  chain(a, -0.5 * y * y * y), OUT, SAMPLES(10, 500), 2, "", "Rsqrt")
 RILL_FLOAT_UNARY(cbrt, "cube root", float_set, ref::floats, std::cbrt(x), chain(a, square(reciprocal(y)) / 3), OUT,
                  SAMPLES(10, 500), 2, "", "")

@@ -395,13 +395,13 @@ Tensor spaced(std::string_view op, double start, double stop, int64_t count, boo
   return computed<double>(op, {count}, options, where, fill);
 }
 
-// [rows, columns] with ones where keep(column - row).
 // How far right of the main diagonal each place of a matrix lies.
 Tensor diagonal_distance(Dim rows, Dim columns, Device device) {
   TensorOptions o{i64, device};
   return iota({1, columns}, 1, o) - iota({rows, 1}, 0, o);
 }
 
+// [rows, columns] with ones where keep(column - row).
 template <class F>
 Tensor band(Dim rows, Dim columns, const TensorOptions& options, const Where& where, F&& keep) {
   if (!columns.is_open() && columns == -1) columns = rows;
@@ -412,8 +412,9 @@ Tensor band(Dim rows, Dim columns, const TensorOptions& options, const Where& wh
                   options.dtype.value_or(f32));
   }
   return computed<float>("eye", {rows, columns}, options, where, [&](float* v) {
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j) *v++ = keep(j - i);
+    const int64_t across = columns, down = across ? int64_t(rows) : 0;
+    for (int64_t i = 0; i < down; ++i)
+      for (int64_t j = 0; j < across; ++j) *v++ = keep(j - i);
   });
 }
 
