@@ -121,10 +121,17 @@ class SmallVec {
   }
   // Trivial elements within N go as one block of fixed size, a few vector moves; any storage has room for N.
   static constexpr bool trivial = std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>;
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // of those past the size, which nobody reads
+#endif
   void copy_block(const SmallVec& o) {
     std::memcpy(static_cast<void*>(data_), static_cast<const void*>(o.data_), N * sizeof(T));
     size_ = o.size_;
   }
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
   void copy_from(const SmallVec& o) {
     if constexpr (trivial)
       if (o.size_ <= N) return copy_block(o);

@@ -1,0 +1,87 @@
+// Our side of `./dev bench sweep`: calls any function of tests/oracle's tables on operands of a million elements and
+// says how long it takes. sweep.py asks, one JSON line a call:
+//   {"fn": name, "opt": {...}, "in": [{"shape", "dtype", "layout", "from", "to"}, ...], "gradient": bool}
+// and reads {"us": time} or {"error": text}. Layouts: "dense", "transposed" (of the reversed shape), "broadcast" (of a
+// row).
+#include <chrono>
+#include <iostream>
+
+#include "../tests/oracle/cases.h"
+
+using namespace rill;
+using oracle::json;
+using oracle::Values;
+
+namespace {
+
+Tensor operand(const json& j) {
+  const DType dtype = parse_dtype(j.at("dtype").get<std::string>());
+  const std::string layout = j.value("layout", "dense");
+  Shape shape(j.at("shape").get<std::vector<int64_t>>());
+  if (layout == "transposed") std::reverse(shape.begin(), shape.end());
+  if (layout == "broadcast" && !shape.empty()) shape[0] = 1;
+  const double from = j.at("from"), to = j.at("to");
+  Tensor x = random::uniform(shape, {.low = from, .high = to, .key = random::Key(7)});
+  if (is_complex(dtype)) x = complex(x, random::uniform(shape, {.low = from, .high = to, .key = random::Key(8)}));
+  x = x.astype(dtype);
+  if (layout == "transposed") return transpose(x);
+  if (layout == "broadcast") return broadcast_to(x, Shape(j.at("shape").get<std::vector<int64_t>>()));
+  return x;
+}
+
+double seconds(const std::function<void()>& work, int times) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < times; ++i) work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The least of several batches: other programs can only add.
+double best_us(const std::function<void()>& work) {
+  work();
+  double best = 1e9, spent = 0;
+  int times = 1;
+  for (int batch = 0; batch < 3 || (spent < 0.02 && batch < 50); ++batch) {
+    const double s = seconds(work, times);
+    best = std::min(best, s / times);
+    spent += s;
+    if (spent > 0.5) break;
+    if (s < 1e-3) times = std::max(times + 1, std::min(times * 4, int(2e-3 / std::max(s / times, 1e-8))));
+  }
+  return best * 1e6;
+}
+
+json answer(const oracle::Table& table, const json& asked) {
+  const auto& call = table.at(asked.at("fn")).call;
+  Values in;
+  for (const json& j : asked.at("in")) in.push_back(operand(j));
+  const json options = asked.value("opt", json::object());
+  if (!asked.value("gradient", false))
+    return {{"us", best_us([&] { static_cast<void>(call(oracle::Call(in, options))); })}};
+  return {{"us", best_us([&] {
+             GradientTape tape;
+             std::vector<Tensor> watched;
+             for (const Tensor& t : in)
+               if (is_floating(t.dtype())) tape.watch(t), watched.push_back(t);
+             Tensor total = sum(call(oracle::Call(in, options))[0]);
+             static_cast<void>(tape.gradient(total, watched));
+           })}};
+}
+
+}  // namespace
+
+int main() {
+  oracle::Table table;
+  oracle::add_elementwise(table);
+  oracle::add_reductions(table);
+  oracle::add_shapes(table);
+  oracle::add_networks(table);
+  for (std::string line; std::getline(std::cin, line);) {
+    json said;
+    try {
+      said = answer(table, json::parse(line));
+    } catch (const std::exception& e) {
+      said = {{"error", std::string(e.what()).substr(0, 200)}};
+    }
+    std::cout << said.dump() << std::endl;
+  }
+}

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Every function on a million elements, beside torch and numpy: what `./dev bench sweep` calls.
+
+  --program FILE   benchmarks/sweep of the build
+  --worst N        how many lines to print (default 100)
+  --limit X        exit with 1 where more calls than --allowed are more than X times slower than the faster peer
+  --allowed N      (default 0)
+  --threads N      for all three (default 2)
+  NAMES            only these functions
+
+A row is a function, a dtype and a layout, forward or with the gradient of its sum. A call that either side refuses is
+left out. The functions are those of tests/oracle's tables; what torch and numpy call them is in FUNCTIONS below. A
+function that is not listed there is not swept; the last line says how many are.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--program", required=True)
+parser.add_argument("--worst", type=int, default=100)
+parser.add_argument("--limit", type=float)
+parser.add_argument("--allowed", type=int, default=0)
+parser.add_argument("--threads", type=int, default=2)
+parser.add_argument("names", nargs="*")
+arguments = parser.parse_args()
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(arguments.threads)
+
+import numpy as np  # noqa: E402  after the number of threads
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+torch.set_num_threads(arguments.threads)
+
+TORCH = {
+    "bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
+    "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
+    "c64": torch.complex64, "c128": torch.complex128,
+}  # fmt: skip
+NUMPY = {
+    "bool": np.bool_, "u8": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16,
+    "f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128,
+}  # fmt: skip
+ALL = list(TORCH)
+FLOATS = ["f16", "bf16", "f32", "f64"]
+SHAPE = [1000, 1000]
+
+
+def operand(shape=SHAPE, low=0.5, high=1.5, dtype=None):
+    """An operand of random numbers; `dtype` where it is not that of the row."""
+    return {"shape": shape, "from": low, "to": high, "dtype": dtype}
+
+
+class Function:
+    def __init__(self, name, torch_call, numpy_call, operands, options, gradient):
+        self.name, self.torch, self.numpy, self.operands, self.options = name, torch_call, numpy_call, operands, options
+        self.gradient = gradient
+
+
+FUNCTIONS = []
+
+
+def add(name, torch_call=None, numpy_call=None, operands=None, options=None, gradient=True):
+    FUNCTIONS.append(Function(name, torch_call, numpy_call, operands or [operand()], options or {}, gradient))
+
+
+def one(names, gradient=True, **other):
+    for name in names.split():
+        ours, theirs = name.split("=") if "=" in name else (name, name)
+        call = getattr(torch, theirs, None) or getattr(F, theirs, None) or getattr(torch.special, theirs)
+        add(ours, call, getattr(np, ours, None), gradient=gradient, **other)
+
+
+one("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh atanh")
+one("sigmoid softplus erf erfc erfinv lgamma digamma negative square sign relu abs silu log_sigmoid=logsigmoid relu6")
+one("softsign sinc deg2rad rad2deg selu mish hard_tanh=hardtanh hard_sigmoid=hardsigmoid hard_swish=hardswish elu celu")
+one("gelu leaky_relu")
+one("acosh", operands=[operand(low=1.5, high=2.5)])
+one("floor ceil trunc round conj real angle isnan isinf isfinite signbit logical_not bitwise_not", gradient=False)
+two = [operand(), operand(low=1, high=3)]
+one("add subtract multiply divide power=pow maximum minimum atan2 hypot copysign logaddexp logaddexp2 xlogy", operands=two)
+one("remainder fmod fmax fmin floor_divide nextafter heaviside gcd lcm", operands=two, gradient=False)
+one("equal=eq not_equal=ne less=lt less_equal=le greater=gt greater_equal=ge", operands=two, gradient=False)
+one("logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor", operands=two, gradient=False)
+add("clip", torch.clamp, np.clip, [operand(), operand([], 0.8, 0.8), operand([], 1.2, 1.2)])
+
+for axis in (None, 0, 1):
+    at = {} if axis is None else {"axis": axis}
+    dim = {} if axis is None else {"dim": axis}
+    for name in "sum mean prod var".split():
+        correction = {"correction": 0} if name == "var" else {}
+        add(name, lambda x, f=getattr(torch, name), k={**dim, **correction}: f(x, **k),
+            lambda x, f=getattr(np, name), a=axis: f(x, axis=a), options=at)  # fmt: skip
+    for name in ("max", "min"):
+        add(name, lambda x, f=getattr(torch, "a" + name), k=dim: f(x, **k),
+            lambda x, f=getattr(np, name), a=axis: f(x, axis=a), options=at)  # fmt: skip
+    add("stddev", lambda x, k=dim: torch.std(x, correction=0, **k), lambda x, a=axis: np.std(x, axis=a), options=at)
+    for name in ("all", "any", "count_nonzero", "argmax", "argmin"):
+        add(name, lambda x, f=getattr(torch, name), k=dim: f(x, **k),
+            lambda x, f=getattr(np, name), a=axis: f(x, axis=a), options=at, gradient=False)  # fmt: skip
+    add("logsumexp", lambda x, d=(0, 1) if axis is None else axis: torch.logsumexp(x, d), None, options=at)
+    add("norm", lambda x, k=dim: torch.linalg.vector_norm(x, **k), None, options=at)
+    add("nansum", lambda x, k=dim: torch.nansum(x, **k), lambda x, a=axis: np.nansum(x, axis=a), options=at)
+for axis in (0, 1):
+    for name in ("cumsum", "cumprod"):
+        add(name, lambda x, f=getattr(torch, name), a=axis: f(x, a), lambda x, f=getattr(np, name), a=axis: f(x, axis=a),
+            options={"axis": axis})  # fmt: skip
+    for name in ("cummax", "cummin"):
+        add(name, lambda x, f=getattr(torch, name), a=axis: f(x, a)[0], None, options={"axis": axis}, gradient=False)
+    add("cumlogsumexp", lambda x, a=axis: torch.logcumsumexp(x, a), None, options={"axis": axis}, gradient=False)
+    add("sort", lambda x, a=axis: torch.sort(x, a)[0], lambda x, a=axis: np.sort(x, a), options={"axis": axis})
+    add("argsort", lambda x, a=axis: torch.argsort(x, a), lambda x, a=axis: np.argsort(x, a), options={"axis": axis},
+        gradient=False)  # fmt: skip
+    add("softmax", lambda x, a=axis: torch.softmax(x, a), None, options={"axis": axis})
+    add("log_softmax", lambda x, a=axis: torch.log_softmax(x, a), None, options={"axis": axis})
+    add("flip", lambda x, a=axis: torch.flip(x, [a]), lambda x, a=axis: np.flip(x, a).copy(), options={"axes": [axis]})
+    add("roll", lambda x, a=axis: torch.roll(x, 3, a), lambda x, a=axis: np.roll(x, 3, a),
+        options={"shift": [3], "axes": [axis]})  # fmt: skip
+
+square = [operand([512, 512]), operand([512, 512])]
+add("matmul", torch.matmul, np.matmul, square)
+add("matmul", torch.matmul, np.matmul, [operand([1000, 1000]), operand([1000])])
+add("matmul", torch.matmul, np.matmul, [operand([1000]), operand([1000, 1000])])
+add("matmul", torch.matmul, np.matmul, [operand([64, 64, 64]), operand([64, 64, 64])])
+add("dot", torch.dot, np.dot, [operand([1000000]), operand([1000000])])
+add("outer", torch.outer, np.outer, [operand([1000]), operand([1000])])
+
+
+def mine(worker, f, dtype, layout, gradient):
+    operands = [{**o, "dtype": o["dtype"] or dtype, "layout": layout} for o in f.operands]
+    scaled(operands)
+    print(json.dumps({"fn": f.name, "opt": f.options, "in": operands, "gradient": gradient}), file=worker.stdin, flush=True)
+    return json.loads(worker.stdout.readline())
+
+
+def scaled(operands):
+    for o in operands:
+        if o["dtype"][0] in "iu":  # whole numbers, none of them 0
+            o["from"], o["to"] = 1, 11
+        if o["dtype"] == "bool":
+            o["from"], o["to"] = 0, 2
+
+
+def seconds(work, times):
+    begin = time.perf_counter()
+    for _ in range(times):
+        work()
+    return time.perf_counter() - begin
+
+
+def best_us(work):
+    work()
+    best, spent, times, batch = 1e9, 0.0, 1, 0
+    while batch < 3 or (spent < 0.02 and batch < 50):
+        s = seconds(work, times)
+        best, spent, batch = min(best, s / times), spent + s, batch + 1
+        if spent > 0.5:
+            break
+        if s < 1e-3:
+            times = max(times + 1, min(times * 4, int(2e-3 / max(s / times, 1e-8))))
+    return best * 1e6
+
+
+def theirs(f, dtype, layout, gradient):
+    """{peer: us} of those that take the call."""
+    found, operands = {}, [{**o, "dtype": o["dtype"] or dtype} for o in f.operands]
+    scaled(operands)
+
+    def number(o):
+        shape = list(reversed(o["shape"])) if layout == "transposed" else list(o["shape"])
+        if layout == "broadcast" and shape:
+            shape[0] = 1
+        return np.random.default_rng(7).uniform(o["from"], o["to"], shape)
+
+    def laid_out(x, o, spread):
+        return x.T if layout == "transposed" else spread(x, tuple(o["shape"])) if layout == "broadcast" else x
+
+    try:
+        xs = [laid_out(torch.from_numpy(number(o)).to(TORCH[o["dtype"]]), o, torch.broadcast_to) for o in operands]
+        if gradient:
+            xs = [x.detach().requires_grad_() if x.is_floating_point() else x for x in xs]
+            leaves = [x for x in xs if x.requires_grad]
+            found["torch"] = best_us(lambda: torch.autograd.grad(f.torch(*xs).sum(), leaves, allow_unused=True))
+        else:
+            with torch.no_grad():
+                found["torch"] = best_us(lambda: f.torch(*xs))
+    except Exception:  # it does not take this dtype
+        pass
+    if f.numpy and not gradient and all(o["dtype"] in NUMPY for o in operands):
+        try:
+            xs = [laid_out(number(o).astype(NUMPY[o["dtype"]]), o, np.broadcast_to) for o in operands]
+            found["numpy"] = best_us(lambda: f.numpy(*xs))
+        except Exception:
+            pass
+    return found
+
+
+def rows():
+    for f in FUNCTIONS:
+        if arguments.names and f.name not in arguments.names:
+            continue
+        for dtype in ALL:
+            yield f, dtype, "dense", False
+        for dtype in ("f32", "i32", "bf16"):
+            yield f, dtype, "transposed", False
+            yield f, dtype, "broadcast", False
+        if f.gradient:
+            for dtype in ("f32", "bf16"):
+                yield f, dtype, "dense", True
+            yield f, "f32", "transposed", True
+
+
+def main():
+    worker = subprocess.Popen([arguments.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    results, refused = [], 0
+    np.seterr(all="ignore")
+    for f, dtype, layout, gradient in rows():
+        ours = mine(worker, f, dtype, layout, gradient)
+        if "us" not in ours:
+            refused += 1
+            continue
+        peers = theirs(f, dtype, layout, gradient)
+        if peers:
+            peer = min(peers, key=peers.get)
+            what = f"{f.name}{json.dumps(f.options) if f.options else ''} {[o['shape'] for o in f.operands]}"
+            results.append((ours["us"] / peers[peer], what, dtype, layout, gradient, ours["us"], peer, peers[peer]))
+    results.sort(key=lambda r: -r[0])
+    print(f"{'times':>6} {'ours us':>9} {'peer us':>9}  call")
+    for times, what, dtype, layout, gradient, us, peer, other in results[: arguments.worst]:
+        print(f"{times:6.2f} {us:9.1f} {other:9.1f}  {what} {dtype} {layout}{' gradient' if gradient else ''} ({peer})")
+    over = {x: sum(r[0] > x for r in results) for x in (1, 2, 3, 10)}
+    print(f"{len(results)} calls of {len({f.name for f in FUNCTIONS})} functions, {refused} refused by rill; slower than")
+    print("the faster peer: " + ", ".join(f"{n} more than {x} times" for x, n in over.items()))
+    if arguments.limit:
+        slow = sum(r[0] > arguments.limit for r in results)
+        sys.exit(slow > arguments.allowed or not results)
+
+
+main()
