@@ -5,8 +5,8 @@
 //   Tensor loss = sum(square(w * x));
 //   Tensor dw = tape.gradient(loss, w);
 //
-// A tape records from its making until it is destroyed or, unless persistent, asked for a gradient. It sees the
-// trainable Variables that are read and the tensors that are watched, and what is computed from them. Tapes nest: an
+// A tape records from its construction until it is destroyed or, unless persistent, asked for a gradient. It watches
+// the trainable Variables that are read and records what is computed from watched tensors. Tapes nest: an
 // inner tape's gradient is recorded by the outer ones, which gives higher orders. Inside `function` a tape records the
 // traced values; around one, the whole call is one entry.
 #pragma once

@@ -1,4 +1,4 @@
-// GradientTape's inside: the flat list of entries and how tensors are known to it.
+// The implementation of GradientTape: the flat list of entries, and the numbers of tensors on it.
 #pragma once
 #include <optional>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-// What a kernel is: a function from operands to already allocated outputs. Records (ops/op.h) hold one a device kind.
+// A kernel: a function from operands to outputs, which are allocated. A record (ops/op.h) has one for each device kind.
 #pragma once
 #include <span>
 
@@ -16,8 +16,8 @@ struct KernelArgs {
   AttrsView attrs;
   Packed* packed = nullptr;  // where operand 1 never changes: room for it in another layout (packed.h)
 
-  const Tensor& input(int i) const { return *in[i]; }
-  Tensor& output(int i = 0) const { return *out[i]; }
+  const Tensor& input(int i) const { return *in[i]; }  // operand i
+  Tensor& output(int i = 0) const { return *out[i]; }  // result i, to be written
   // Pointers to the first element, unchecked: the kernel has looked at the dtype.
   template <class T>
   const T* in_data(int i) const {

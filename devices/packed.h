@@ -1,6 +1,6 @@
-// Packed: room for what a kernel makes once of an operand whose elements never change, such as weights in the layout
-// that a library wants. An executable keeps one beside each instruction that has such an operand; what it points to may
-// be shared with others that read the same elements.
+// Packed: a cache for an operand whose elements never change, such as weights, in the layout that a kernel prefers. An
+// executable keeps one for each instruction that has such an operand; instructions that read the same elements share
+// the repacked copy.
 #pragma once
 #include <memory>
 #include <mutex>

@@ -1,4 +1,4 @@
-// The places where tensors live: which devices there are, the one in force, and their memory.
+// Devices: which there are, the default one, and their memory.
 #pragma once
 #include <string_view>
 #include <vector>
@@ -10,7 +10,7 @@ namespace rill {
 
 // Every device of this machine that can be used, cpu:0 first. ref:0, the slow oracle of the tests, comes last.
 std::vector<Device> devices();
-bool has_device(Device d);
+bool has_device(Device d);  // whether `d` is one of them
 // Where new tensors are made when nothing else says: the innermost WithDevice, else set_default_device's, else gpu:0
 // where there is one, else cpu:0.
 Device default_device();
@@ -34,7 +34,7 @@ struct MemoryStats {
   size_t in_use = 0, peak = 0, reserved = 0;
   size_t allocations = 0;  // calls so far
 };
-MemoryStats memory_stats(Device d);
+MemoryStats memory_stats(Device d);  // as of now
 // Sets `peak` back to what is in use now.
 void reset_peak_memory(Device d);
 // Gives the memory that the allocator keeps for later back to the system.
@@ -48,8 +48,8 @@ void log_placement(Callback<void(std::string_view)> sink);
 namespace detail {
 extern bool placement_log;
 }
-inline bool placement_is_logged() { return __atomic_load_n(&detail::placement_log, __ATOMIC_RELAXED); }
-void report_placement(std::string_view op, std::span<const Tensor* const> inputs, Device d);
+inline bool placement_is_logged() { return __atomic_load_n(&detail::placement_log, __ATOMIC_RELAXED); }  // if so
+void report_placement(std::string_view op, std::span<const Tensor* const> inputs, Device d);             // to the sink
 
 // At least `bytes` bytes on `d`, aligned to 64. Throws where there is no such device or the memory is exhausted.
 Ref<Buffer> allocate(Device d, size_t bytes);

@@ -8,13 +8,13 @@ namespace rill {
 
 // How many threads an op may use, whichever thread calls it: the machine's cores unless set (or OMP_NUM_THREADS says
 // otherwise). Always 1 in a child of fork() whose parent has run anything in parallel: the pool's threads do not live
-// on in the child, and OpenMP would wait for them.
+// on in the child, and OpenMP would wait for them forever.
 int num_threads();
-void set_num_threads(int n);
+void set_num_threads(int n);  // for the whole process; 1 at least
 // With true, results do not depend on the number of threads either: library kernels that split a sum by thread (long
 // contractions, convolution weight gradients) run with one fixed split. Default false: same threads, same bits.
 void set_deterministic(bool on);
-bool deterministic();
+bool deterministic();  // what was set
 
 // Runs body(begin, end) over [0, n) in pieces of at least `grain`, in parallel when there is more than one piece. The
 // pieces differ with the number of threads, so `body` must give the same result for any split.

@@ -27,6 +27,7 @@ Tensor he_normal(const Shape& shape);
 Tensor lecun_uniform(const Shape& shape);
 Tensor lecun_normal(const Shape& shape);
 
+// Every element `value`; uniform in [low, high); Gaussian.
 Initializer constant(double value);
 Initializer uniform(double low, double high);
 Initializer normal(double mean, double deviation);

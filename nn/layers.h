@@ -1,4 +1,4 @@
-// Layers: Variables and what is computed with them. A layer is a plain value whose copies share their Variables; it is
+// Layers: Variables and a computation with them. A layer is a plain value whose copies share their Variables; it is
 // called with a tensor and, where it matters (Dropout, BatchNorm), the mode. Its `name` is the NameScope of its
 // Variables and of its nodes in a traced graph.
 //
@@ -81,6 +81,7 @@ struct Pool2DOptions {
   SpacePadding padding = "VALID";
   std::string name = "pool";
 };
+// The largest element of each window; see max_pool().
 class MaxPool2D {
  public:
   explicit MaxPool2D(const Dims& window, const Pool2DOptions& options = {}, Where where = Where::current());
@@ -90,6 +91,7 @@ class MaxPool2D {
   Dims window;
   Pool2DOptions options;
 };
+// The mean of each window; see avg_pool().
 class AvgPool2D {
  public:
   explicit AvgPool2D(const Dims& window, const Pool2DOptions& options = {}, Where where = Where::current());
@@ -242,6 +244,7 @@ class Sequential {
   std::vector<Variable> variables() const;
   // Those that an optimizer changes.
   std::vector<Variable> parameters() const { return trainable(variables()); }
+  // How many layers.
   size_t size() const { return layers_.size(); }
 
  private:

@@ -1,5 +1,5 @@
-// The way of a call: apply() infers, runs (or, while tracing, appends to the graph) and records on the tapes that
-// watch. Public functions (ops.h) are one-liners over it.
+// Dispatch: apply() infers shapes and dtypes, runs the kernel (or, while tracing, appends a node to the graph) and
+// records the call on the active tapes. Most public functions (ops.h) are one line that calls it.
 #pragma once
 #include <vector>
 
@@ -31,7 +31,7 @@ void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsVi
 Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs);
 Tensors run_op(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs);
 
-// --- Who listens -----------------------------------------------------------------------------------------------------
+// --- Tapes and traces, as dispatch sees them -------------------------------------------------------------------------
 
 struct VariableState;
 

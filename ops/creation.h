@@ -1,4 +1,4 @@
-// Making tensors: from C++ values, filled with one number, or counting. Included by ops.h.
+// Creation of tensors: from C++ values, filled with one number, or as a range. Included by ops.h.
 //
 // Where `options` names no dtype, tensor() takes it from the C++ type; zeros, ones, empty, linspace and counting in
 // fractions give f32; counting in whole numbers gives i64. Where it names no device, tensors are made on

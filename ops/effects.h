@@ -1,5 +1,5 @@
-// What is done rather than computed: print and assert_that. Eagerly they happen at once; inside `function` at every
-// call, in program order among themselves and with the values that Variables have at that point. Included by ops.h.
+// Ops with side effects: print and assert_that. Eagerly they happen at once; inside `function` at every call, in
+// program order, and they see the values that Variables have at that point. Included by ops.h.
 #pragma once
 #include <concepts>
 #include <string>

@@ -52,7 +52,7 @@ RILL_UNARY(abs)    // of a complex tensor: its real magnitude
 RILL_UNARY(conj)
 RILL_UNARY(real)
 RILL_UNARY(imag)
-RILL_UNARY(angle)
+RILL_UNARY(angle)        // the argument of a complex number, in radians
 RILL_UNARY(bitwise_not)  // ints and bools
 // Bool results.
 RILL_UNARY(logical_not)
@@ -66,8 +66,8 @@ RILL_UNARY(log_sigmoid)  // -softplus(-x)
 RILL_UNARY(relu6)        // min(relu(x), 6)
 RILL_UNARY(softsign)     // x / (1 + |x|)
 RILL_UNARY(sinc)         // sin(pi x) / (pi x), 1 at 0
-RILL_UNARY(deg2rad)
-RILL_UNARY(rad2deg)
+RILL_UNARY(deg2rad)      // x * pi / 180
+RILL_UNARY(rad2deg)      // x * 180 / pi
 // The same values; no gradient flows back through it.
 RILL_UNARY(stop_gradient)
 // x itself, as a new tensor.
@@ -95,16 +95,16 @@ RILL_BINARY(power)            // ints stay ints, where a negative exponent gives
 RILL_BINARY(maximum)          // NaN if either is
 RILL_BINARY(minimum)
 RILL_BINARY(fmax)  // the other where one is NaN
-RILL_BINARY(fmin)
+RILL_BINARY(fmin)  // the smaller, as fmax
 RILL_BINARY(atan2)
-RILL_BINARY(hypot)
+RILL_BINARY(hypot)  // sqrt(x^2 + y^2) without overflow
 RILL_BINARY(copysign)
 RILL_BINARY(nextafter)
 RILL_BINARY(logaddexp)
 RILL_BINARY(logaddexp2)
-RILL_BINARY(heaviside)
-RILL_BINARY(xlogy)  // 0 where x is 0
-RILL_BINARY(squared_difference)
+RILL_BINARY(heaviside)           // 0 where x < 0, y where x is 0, 1 where x > 0
+RILL_BINARY(xlogy)               // 0 where x is 0
+RILL_BINARY(squared_difference)  // (x - y)^2
 RILL_BINARY(bitwise_and)
 RILL_BINARY(bitwise_or)
 RILL_BINARY(bitwise_xor)
@@ -112,15 +112,15 @@ RILL_BINARY(left_shift)   // 0 where y is not in [0, bits)
 RILL_BINARY(right_shift)  // arithmetic where signed
 RILL_BINARY(gcd)
 RILL_BINARY(lcm)
-RILL_BINARY(logical_and)
-RILL_BINARY(logical_or)
-RILL_BINARY(logical_xor)
+RILL_BINARY(logical_and)  // of any dtype: zero is false
+RILL_BINARY(logical_or)   // the same
+RILL_BINARY(logical_xor)  // the same
 RILL_BINARY(equal)
 RILL_BINARY(not_equal)
 RILL_BINARY(less)
 RILL_BINARY(less_equal)
-RILL_BINARY(greater)
-RILL_BINARY(greater_equal)
+RILL_BINARY(greater)        // x > y, as bool
+RILL_BINARY(greater_equal)  // x >= y, as bool
 // The complex tensor re + i im, of two real ones.
 RILL_BINARY(complex)
 #undef RILL_BINARY

@@ -1,5 +1,5 @@
-// Picking elements by index tensors, and putting them back. Included by ops.h; a(...) and a.at(...) are Tensor's
-// members.
+// Gather and scatter: reading elements by index tensors, and writing them. Included by ops.h; a(...) and a.at(...) are
+// Tensor's members.
 //
 // Index tensors are of any integer dtype; negative indices count from the back, and one that is out of bounds throws
 // when the op runs. Places that are written by several updates: `set` keeps the last in row-major order of the indices,

@@ -1,4 +1,4 @@
-// Products of matrices and what is made of them. Included by ops.h.
+// Matrix products, contractions and related functions. Included by ops.h.
 //
 // Operands of different dtypes are promoted first; integers stay integers (and wrap), bools give "or of ands". f16 and
 // bf16 are summed in f32 and rounded once.

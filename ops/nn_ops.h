@@ -1,4 +1,4 @@
-// What neural networks are made of besides contractions and convolutions: activations, normalisation, losses, dropout.
+// Neural networks, besides products and convolutions: activations, normalisation, losses, dropout.
 // Included by ops.h. Records are in softmax.cpp, norm.cpp and losses.cpp; the rest, in nn_ops.cpp, is composed of
 // public functions. relu, sigmoid, tanh, softplus, gelu, silu and their like are elementwise functions (elementwise.h).
 //

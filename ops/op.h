@@ -1,5 +1,5 @@
-// Op: one record says all there is to an operation. Dispatch, tests, docs/ops.md, the support matrix and the export
-// tables are derived from the records; nothing about an op is written anywhere else.
+// Op: the record that describes one operation: name, dtypes, shape inference, kernels, gradient, test samples.
+// Dispatch, tests, docs/ops.md and the export tables are all derived from the records.
 //
 // A record is a constant with static storage, made from an OpSpec in the file of its family (ops/elementwise/unary.cpp,
 // ...):
@@ -36,8 +36,8 @@ struct InferArgs {
   AttrsView attrs;
   Where where;
 
-  const Spec& operator[](int i) const { return *in[i]; }
-  int count() const { return int(in.size()); }
+  const Spec& operator[](int i) const { return *in[i]; }  // of operand i
+  int count() const { return int(in.size()); }            // of operands
   // Throws rill::Error("file:line: [op] message. operands: f32[2,3], f32[4]").
   [[noreturn]] void reject(std::string message) const;
 };
@@ -64,7 +64,7 @@ struct VjpArgs {
   uint64_t needed = ~uint64_t(0);  // bit i: somebody asks for input i's gradient
   CotangentSums sums = {};         // for an op with `call`, which may add to them and give nothing
 
-  bool needs(int i) const { return i >= 64 || (needed >> i & 1); }
+  bool needs(int i) const { return i >= 64 || (needed >> i & 1); }  // whether input i's gradient is asked for
 };
 // One cotangent an input, of the input's shape; an undefined tensor where there is none. Written with the public
 // functions, so that one rule serves eager, traced and higher-order use.
@@ -72,7 +72,7 @@ using Vjp = Tensors (*)(const VjpArgs&);
 
 // For `saves_in` and `saves_out`: bit i saves operand i.
 inline constexpr uint64_t save_none = 0, save_all = ~uint64_t(0);
-constexpr uint64_t save(int i) { return uint64_t(1) << i; }
+constexpr uint64_t save(int i) { return uint64_t(1) << i; }  // operand or result i
 
 // --- Tests -----------------------------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ enum class OpKind : uint8_t {
   library,  // a kernel of its own: contraction, convolution, sort, ...
   creation  // no tensor inputs
 };
-std::string_view name(OpKind k);
+std::string_view name(OpKind k);  // "elementwise", "view", ...
 
 // The dtypes an op's first input may have, as a set.
 using DTypeSet = uint32_t;
@@ -101,7 +101,7 @@ constexpr DTypeSet one_of(std::initializer_list<DType> ds) {
   for (DType d : ds) s |= 1u << int(d);
   return s;
 }
-constexpr bool contains(DTypeSet s, DType d) { return s >> int(d) & 1; }
+constexpr bool contains(DTypeSet s, DType d) { return s >> int(d) & 1; }  // whether d is one of them
 inline constexpr DTypeSet bool_set = one_of({DType::boolean});
 inline constexpr DTypeSet float_set = one_of({DType::f16, DType::bf16, DType::f32, DType::f64});
 inline constexpr DTypeSet complex_set = one_of({DType::c64, DType::c128});

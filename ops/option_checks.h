@@ -1,5 +1,5 @@
-// Options whose values make no sense, and operands that are no tensors yet: one wording for all, which names the
-// option, its value and the rule.
+// Checks of options and of undefined operands, with one wording for all: the message names the option, its value and
+// the rule.
 #pragma once
 #include <fmt/format.h>
 

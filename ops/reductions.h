@@ -1,7 +1,7 @@
 // Reductions, arg-reductions, cumulative ops, sorting, statistics. Included by ops.h.
 //
-// A reduction takes its axes as one axis, a list, or {.axis = ..., .keepdims = ...}; without any it folds all of them.
-// keepdims leaves each folded axis with size 1, so that the result broadcasts against the operand.
+// A reduction takes its axes as one axis, a list, or {.axis = ..., .keepdims = ...}; without any it reduces all of
+// them. keepdims leaves each reduced axis with size 1, so that the result broadcasts against the operand.
 //
 // Rounding: f16 and bf16 are added up in f32. Results depend on the shape and axes alone, not on threads, strides or
 // the instruction set. NaN propagates, except through the functions named nan*.

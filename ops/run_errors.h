@@ -1,4 +1,4 @@
-// What users see of a kernel that could not do its work.
+// Turns what a kernel throws into an error that names the op and the user's line.
 #pragma once
 #include "rill/ops/op.h"
 

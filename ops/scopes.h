@@ -1,4 +1,4 @@
-// Where a call stands: under which names, and whether it is being traced.
+// Name scopes, and whether a function is being traced.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// The same elements under another shape, cut, joined, repeated or in another order. Included by ops.h.
+// Shapes and axes: reshaping, transposing, slicing, joining, splitting, repeating, padding. Included by ops.h.
 //
 // Negative axes count from the back everywhere. What can be a view of the operand's memory is one: reshape (where the
 // strides allow it), transpose, broadcast_to, slices, reverse and what is made from them copy nothing.
@@ -51,7 +51,7 @@ Dims normal_axes(const Dims& axes, int64_t ndim, std::string_view op, const Wher
 Tensor squeeze(const Tensor& x, const Axes& axes = {}, Where where = Where::current());
 // With new axes of size 1 at these places of the output.
 Tensor expand_dims(const Tensor& x, const Axes& axes, Where where = Where::current());
-Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Where where = Where::current());
+Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Where where = Where::current());  // axes a and b exchanged
 // Axes `from` moved to the places `to`; the others keep their order.
 Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where = Where::current());
 // One axis in place of axes start..end (both included).

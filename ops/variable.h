@@ -1,5 +1,5 @@
-// Variable: the one mutable thing. A name, a trainable flag and a tensor that assign_* replaces; it converts to Tensor,
-// so every function takes one. Copies share the same state. One that was moved from has none: using it is an error.
+// Variable: mutable state. It has a name, a trainable flag and a tensor that assign_* replaces; it converts to Tensor,
+// so every function takes one. Copies share the same state. Using a Variable that was moved from is an error.
 #pragma once
 #include <string>
 
@@ -33,23 +33,23 @@ class Variable {
   Tensor value(Where where = Where::current()) const;
   operator Tensor() const { return value(Where()); }
 
-  const std::string& name(Where where = Where::current()) const;
-  bool trainable(Where where = Where::current()) const;
-  Shape shape(Where where = Where::current()) const;
-  DType dtype(Where where = Where::current()) const;
-  Device device(Where where = Where::current()) const;
+  const std::string& name(Where where = Where::current()) const;  // with the scopes: "layer1/w"
+  bool trainable(Where where = Where::current()) const;           // whether tapes watch it when it is read
+  Shape shape(Where where = Where::current()) const;              // of every value that it holds
+  DType dtype(Where where = Where::current()) const;              // the same
+  Device device(Where where = Where::current()) const;            // the same
 
   // Replaces the value. `v` broadcasts to the shape and is cast where it is a C++ scalar; throws on any other dtype or
   // a shape that does not broadcast. Inside `function` the assignment happens at every call.
   Variable& assign(const Tensor& v, Where where = Where::current());
-  Variable& assign_add(const Tensor& v, Where where = Where::current());
-  Variable& assign_sub(const Tensor& v, Where where = Where::current());
+  Variable& assign_add(const Tensor& v, Where where = Where::current());  // adds v, as one operation to other threads
+  Variable& assign_sub(const Tensor& v, Where where = Where::current());  // subtracts v, likewise
 
-  VariableState& state(Where where = Where::current()) const {
+  VariableState& state(Where where = Where::current()) const {  // what copies share
     if (!state_) fail_moved(where);
     return *state_;
   }
-  const Shared<VariableState>& shared_state() const { return state_; }
+  const Shared<VariableState>& shared_state() const { return state_; }  // the same; null once moved from
 
  private:
   [[noreturn]] static void fail_moved(const Where& where);

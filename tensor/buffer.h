@@ -1,5 +1,5 @@
-// Buffer: a counted block of one device's memory. Who makes and frees it is the device's allocator (devices/), which
-// this header only points to.
+// Buffer: a reference-counted block of one device's memory. The device's allocator (devices/) makes it and frees it,
+// through the pointers below.
 #pragma once
 #include <cstddef>
 

@@ -1,6 +1,6 @@
-// Callback<R(A...)>: any callable of that signature behind one type. What std::function does, without <functional>,
-// which alone would take a tenth of a second of every file that includes rill.h. Copies share the callable. One that
-// holds nothing (made of a null pointer or an empty std::function, or moved from) throws rill::Error when it is called.
+// Callback<R(A...)>: a type-erased callable, as std::function is, without <functional>, which would add a tenth of a
+// second to the compile time of every file that includes rill.h. Copies share the callable. An empty one (made of a
+// null pointer or an empty std::function, or moved from) throws rill::Error when it is called.
 #pragma once
 #include <type_traits>
 #include <utility>

@@ -1,5 +1,5 @@
-// Device: the name of a place where tensors live and ops run. A small value; what can be done there is registered in
-// devices/registry.h.
+// Device: the name of a place where tensors are stored and ops run, "cpu:0". A small value; devices/registry.h says
+// which devices there are.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -20,8 +20,8 @@ class Device {
   Device(const char* text) : Device(std::string_view(text)) {}
   Device(const std::string& text) : Device(std::string_view(text)) {}
 
-  constexpr DeviceKind kind() const { return kind_; }
-  constexpr int index() const { return index_; }
+  constexpr DeviceKind kind() const { return kind_; }  // cpu, ref or gpu
+  constexpr int index() const { return index_; }       // which one of that kind
   friend constexpr bool operator==(Device, Device) = default;
 
  private:

@@ -1,11 +1,11 @@
-// Dim: a size, or a number that C++ made from sizes, which knows what it is.
+// Dim: a size, or an integer computed from sizes. It is symbolic while a function with open sizes is traced.
 //
-// Outside of a trace with open sizes a Dim is a plain int64_t. While a function whose signature leaves sizes open is
-// traced, the sizes that it reads are the true ones of the call at hand, and each names, beside its value, the
-// expression that it is: "size 0 of argument 0", "that times 4". Arithmetic on Dims gives Dims that go on knowing. Who
-// looks at the number itself (converts it to an int64_t, compares it, loops up to it) makes the trace remember what was
-// seen; the trace then serves the sizes for which the same would be seen, and others get a trace of their own. So one
-// trace may serve many sizes, and none can be wrong. dim_table.h has the expressions.
+// Outside of such a trace a Dim is a plain int64_t. Inside, it carries both the concrete value of the current call and
+// a symbolic expression: "size 0 of argument 0", "that times 4". Arithmetic on Dims gives symbolic Dims. Code that uses
+// the concrete value (converts it to an int64_t, compares it, loops up to it) adds a guard to the trace: the trace is
+// used only for sizes for which the guard has the same outcome, and other sizes are traced again. So one trace serves
+// as many sizes as it soundly can. dim_table.h has the expressions.
+//
 #pragma once
 #include <concepts>
 #include <cstdint>

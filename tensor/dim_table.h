@@ -1,9 +1,9 @@
-// DimTable: what one trace with open sizes knows of them: the expressions that its Dims are numbers of, and the guards,
-// which say what the callable saw when it looked at a number. DimValues computes both anew for other sizes.
+// DimTable: the symbolic sizes of one trace: the expressions that its Dims refer to by number, and the guards, which
+// record what the callable found when it used a concrete value. DimValues evaluates both for other sizes.
 //
-// A table is installed on a thread while the callable runs (OpenDims). Infer rules run again for each size, so what
-// they look at needs no guard (InferDims). Numbers of expressions are never used twice in a process (until half a
-// million have been), so a Dim that outlived its trace is what any C++ number is to a trace: a constant.
+// A table is installed on a thread while the callable runs (OpenDims). Infer rules run again for each size, so they
+// need no guards (InferDims). Numbers of expressions are not reused in a process (until half a million have been used),
+// so a Dim that outlives its trace is a constant to other traces, as any C++ number is.
 #pragma once
 #include <optional>
 #include <string>

@@ -53,14 +53,14 @@ inline constexpr DTypeInfo dtype_info[dtype_count] = {
 constexpr std::string_view name(DType d) { return detail::dtype_info[int(d)].name; }
 // Bytes one element takes in memory.
 constexpr size_t size_of(DType d) { return detail::dtype_info[int(d)].size; }
-constexpr bool is_bool(DType d) { return d == DType::boolean; }
-constexpr bool is_signed_int(DType d) { return detail::dtype_info[int(d)].kind == 'i'; }
-constexpr bool is_unsigned(DType d) { return detail::dtype_info[int(d)].kind == 'u'; }
-constexpr bool is_integer(DType d) { return is_signed_int(d) || is_unsigned(d); }
-constexpr bool is_floating(DType d) { return detail::dtype_info[int(d)].kind == 'f'; }
+constexpr bool is_bool(DType d) { return d == DType::boolean; }                           // bool
+constexpr bool is_signed_int(DType d) { return detail::dtype_info[int(d)].kind == 'i'; }  // i8 to i64
+constexpr bool is_unsigned(DType d) { return detail::dtype_info[int(d)].kind == 'u'; }    // u8 to u64
+constexpr bool is_integer(DType d) { return is_signed_int(d) || is_unsigned(d); }         // i8 to u64
+constexpr bool is_floating(DType d) { return detail::dtype_info[int(d)].kind == 'f'; }    // f16 to f64
 // f16 or bf16: stored, and computed in f32.
 constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
-constexpr bool is_complex(DType d) { return detail::dtype_info[int(d)].kind == 'c'; }
+constexpr bool is_complex(DType d) { return detail::dtype_info[int(d)].kind == 'c'; }  // c64 and c128
 // Floating or complex: what gradients flow through.
 constexpr bool is_differentiable(DType d) { return is_floating(d) || is_complex(d); }
 // The dtype called `text` ("f32", also "float32", "int64", ...). Throws rill::Error for any other text.

@@ -1,5 +1,5 @@
-// Which tensors a thread has made since a moment. Ids of tensors come in blocks for each thread, so that a later id
-// alone says nothing: another thread may have made that tensor long before.
+// Which tensors a thread has made since a given moment. Each thread takes tensor ids in blocks, so a larger id alone
+// does not mean a later tensor: another thread may have made it long before.
 #pragma once
 #include <cstddef>
 #include <cstdint>

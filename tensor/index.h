@@ -1,4 +1,4 @@
-// What may stand between the parentheses of a tensor: a(1, all, slice(1, 3), newaxis, ellipsis, mask, indices).
+// The arguments of a tensor's call operator: a(1, all, slice(1, 3), newaxis, ellipsis, mask, indices).
 #pragma once
 #include <concepts>
 #include <cstdint>

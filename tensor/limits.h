@@ -1,6 +1,6 @@
-// How large a tensor may be: checked once, where the specs of an op's results are accepted (infer() in ops/apply.cpp)
-// and where tensors are made of numbers that the user hands over. What lies behind those may multiply sizes, strides
-// and bytes without a thought.
+// How large a tensor may be. It is checked in two places: where the specs of an op's results are accepted (infer() in
+// ops/apply.cpp) and where tensors are made from the user's numbers. All other code may multiply sizes, strides and
+// bytes without a check for overflow.
 #pragma once
 #include <concepts>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Ref<T>: a counted pointer to an object that carries its own count, `Count refs`, and a static `destroy(T*)`.
+// Ref<T>: an intrusive reference-counted pointer; T has a member `Count refs` and a static `destroy(T*)`.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace rill {
 
-// How many hold an object, its maker first; threads share it. (std::atomic<uint32_t> without <atomic>, which every file
+// An atomic reference count, which starts at one. (std::atomic<uint32_t> without <atomic>, which every file
 // that includes rill.h would pay for.)
 class Count {
  public:

@@ -1,4 +1,4 @@
-// Shapes, strides and axes: short lists of numbers, kept inside the object up to six of them.
+// Shapes, strides and axes: short lists of numbers; up to six are stored inside the object, without heap memory.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -31,7 +31,7 @@ class Shape : public Dims {
     for (Dim d : *this) n *= d;
     return n;
   }
-  int ndim() const { return int(size()); }
+  int ndim() const { return int(size()); }  // the number of axes
 };
 
 // "[2,3]"; an open size prints as '?'.
@@ -58,7 +58,7 @@ class Axes : public Dims {
   }
   Axes(const Dims& d) : Dims(d) {}
   explicit Axes(std::span<const Dim> axes) : Dims(axes) {}
-  static Axes repeat(Dim axis, size_t count) { return Dims(count, axis); }
+  static Axes repeat(Dim axis, size_t count) { return Dims(count, axis); }  // `axis`, so many times
 };
 
 }  // namespace rill

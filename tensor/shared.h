@@ -1,6 +1,6 @@
-// Shared<T>: a counted pointer to an object of any type, which may be incomplete here; Shared<void> too. What
-// std::shared_ptr does, without <memory> and <atomic>: together they would take a tenth of the time to compile a small
-// program that includes rill.h.
+// Shared<T>: a reference-counted pointer to an object of any type, complete or not, or to void. It does what
+// std::shared_ptr does without <memory> and <atomic>, which would take a tenth of the time to compile a small program
+// that includes rill.h.
 #pragma once
 #include <type_traits>
 #include <utility>

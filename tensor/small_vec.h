@@ -1,5 +1,5 @@
-// SmallVec<T, N>: a vector whose first N elements live inside the object, so that shapes, strides and operand lists
-// cost no heap traffic in an eager call. Grows to the heap past N, so there is no limit a user can hit.
+// SmallVec<T, N>: a vector that stores up to N elements inside the object, so that shapes, strides and operand lists
+// need no heap memory in an eager call. Longer ones are stored on the heap.
 #pragma once
 #include <cstddef>
 #include <cstring>

@@ -1,4 +1,4 @@
-// What else of a tensor goes to a stream, so that a program may print a shape as it prints the tensor itself.
+// Stream output of shapes, dtypes, devices and specs.
 #pragma once
 #include <ostream>
 

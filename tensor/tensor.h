@@ -1,7 +1,7 @@
 // Tensor: an immutable n-dimensional array, a value as cheap to copy as a pointer.
 //
 // A Tensor points to a TensorRep, which says what it is (Spec: shape, dtype, device), where its elements lie (Buffer,
-// offset, strides) and, while a tape or a trace is at work, under which number those know it. Views share buffers
+// offset, strides) and, while a tape or a trace records, the number by which it is known there. Views share buffers
 // freely because nobody can write through a Tensor; a buffer is written in place only when its count says that nobody
 // else can see it. Start reading at TensorRep; the arithmetic is in ops/ops.h.
 #pragma once
@@ -47,7 +47,7 @@ struct TensorRep {
   char* data = nullptr;  // the first element, inside buffer->data
   Ref<Buffer> buffer;
 
-  static void destroy(TensorRep* r);
+  static void destroy(TensorRep* r);  // what Ref calls for the last reference
   static void* operator new(size_t bytes);
   static void operator delete(void* p);
 };
@@ -78,15 +78,15 @@ class Tensor {
   Tensor(Dim size);
   explicit Tensor(Ref<TensorRep> rep) : rep_(std::move(rep)) {}
 
-  bool defined() const { return bool(rep_); }
-  const Shape& shape() const { return checked().spec.shape; }
+  bool defined() const { return bool(rep_); }                  // false for an undefined tensor
+  const Shape& shape() const { return checked().spec.shape; }  // the size of each axis
   // The size of one axis; negative axes count from the back. Throws where there is no such axis.
   Dim dim(int axis, Where where = Where::current()) const;
-  DType dtype() const { return checked().spec.dtype; }
-  Device device() const { return checked().spec.device; }
-  int ndim() const { return int(checked().spec.shape.size()); }
-  Dim size() const { return checked().spec.shape.numel(); }
-  const Spec& spec() const { return checked().spec; }
+  DType dtype() const { return checked().spec.dtype; }           // the type of the elements
+  Device device() const { return checked().spec.device; }        // where they are stored
+  int ndim() const { return int(checked().spec.shape.size()); }  // the number of axes
+  Dim size() const { return checked().spec.shape.numel(); }      // the number of elements
+  const Spec& spec() const { return checked().spec; }            // shape, dtype and device
   const Strides& strides() const {
     if (checked().trace) [[unlikely]]
       look_at_sizes();
@@ -151,13 +151,13 @@ class Tensor {
   IndexedTensor at(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
                    Index i7 = {}, Where where = Where::current()) &&;
 
-  // For those who write kernels and passes.
+  // The representation, for kernels and graph passes.
   const TensorRep* rep() const { return rep_.get(); }
   TensorRep* mutable_rep() { return rep_.get(); }
   const Ref<TensorRep>& ref() const { return rep_; }
   // Whether writing into this tensor's elements could be seen by nobody else.
   bool exclusive() const { return rep_.unique() && rep_->buffer.unique(); }
-  static Tensor scalar(const void* value, DType dtype, bool weak);
+  static Tensor scalar(const void* value, DType dtype, bool weak);  // a tensor of shape {}
 
  private:
   const TensorRep& checked() const {
@@ -192,12 +192,12 @@ using Tensors = SmallVec<Tensor, 4>;
 class IndexedTensor {
  public:
   IndexedTensor(Tensor base, std::span<const Index> index, const Where& where);
-  [[nodiscard]] Tensor set(const Tensor& value) &&;
-  [[nodiscard]] Tensor add(const Tensor& value) &&;
-  [[nodiscard]] Tensor multiply(const Tensor& value) &&;
-  [[nodiscard]] Tensor min(const Tensor& value) &&;
-  [[nodiscard]] Tensor max(const Tensor& value) &&;
-  [[nodiscard]] Tensor get() &&;
+  [[nodiscard]] Tensor set(const Tensor& value) &&;       // replaced by `value`
+  [[nodiscard]] Tensor add(const Tensor& value) &&;       // `value` added
+  [[nodiscard]] Tensor multiply(const Tensor& value) &&;  // multiplied by `value`
+  [[nodiscard]] Tensor min(const Tensor& value) &&;       // the smaller of the two
+  [[nodiscard]] Tensor max(const Tensor& value) &&;       // the larger of the two
+  [[nodiscard]] Tensor get() &&;                          // the elements there
 
  private:
   Tensor base_;
@@ -209,7 +209,7 @@ class IndexedTensor {
 std::ostream& operator<<(std::ostream& out, const Tensor& t);
 std::string to_string(const Tensor& t);
 
-// A fresh tensor over `buffer`, dense unless strides are given.
+// A new tensor over `buffer`, dense; and a view of `base` with these strides and this offset of the first element.
 Tensor make_tensor(Spec spec, Ref<Buffer> buffer);
 Tensor make_view(const Tensor& base, Shape shape, Strides strides, int64_t offset_elements);
 // The same tensor as a new object, unknown to any tape.

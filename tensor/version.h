@@ -1,4 +1,4 @@
-// Which rill this is: the version that the library was built as, for programs that print or check it.
+// The version of the library that runs, for programs that print or check it.
 #pragma once
 
 namespace rill {

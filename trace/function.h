@@ -73,6 +73,7 @@ class FunctionCore {
   // Runs the body eagerly and the trace, and compares bits: results and assigned variables.
   bool verify(Body& body, const Where& where);
 
+  // See Function.
   const std::string& name() const { return name_; }
   int trace_count() const;
   std::string explain() const;
@@ -311,6 +312,7 @@ class Function<R(A...)> {
     detail::TypedBody<R, A...> body(f_, {static_cast<A>(args)...});
     return core(where).verify(body, where);
   }
+  // As given to function().
   const std::string& name(Where where = Where::current()) const { return core(where).name(); }
   // Whether it holds no callable.
   template <class F>

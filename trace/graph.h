@@ -66,9 +66,10 @@ class Graph {
   std::vector<ValueId> outputs;
   std::vector<GraphAssign> assigns;
 
-  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<Node>& nodes() const { return nodes_; }  // in program order
   // Appends and returns its index; throws where an input is not an earlier value.
   int32_t append(Node node);
+  // Shape, dtype and device of a value.
   const Spec& spec(ValueId v) const { return nodes_[size_t(v.node)].outputs[size_t(v.index)]; }
 
  private:

@@ -1,6 +1,6 @@
-// When traced functions are compiled. A first call runs at once on the eager kernels, while fused kernels are compiled
-// on a background thread; later calls take those as soon as they are ready. Both give the same bits, so nobody can
-// tell.
+// When traced functions are compiled. The first call runs at once on the eager kernels while fused kernels are compiled
+// on a background thread; later calls use those as soon as they are ready. Results are the same bit for bit; only the
+// time differs.
 #pragma once
 
 namespace rill::jit {

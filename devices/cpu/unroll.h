@@ -1,4 +1,4 @@
-// RILL_UNROLL before a loop over registers, whose count the compiler knows: without it they would live in memory.
+// RILL_UNROLL, for loops over an array of registers with a constant trip count: without it the array stays in memory.
 #pragma once
 
 #ifdef __clang__

@@ -1,4 +1,4 @@
-// What the kernels of attention are told besides their operands, how these lie in memory, and where the kernels are.
+// Parameters of the attention kernels, the memory layout of their operands, and their declarations.
 #pragma once
 #include "rill/devices/kernel.h"
 

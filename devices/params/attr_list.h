@@ -1,4 +1,4 @@
-// Attributes as a list of names and values, for those who write them somewhere: exports, messages, hashes.
+// Attributes as a list of names and values, for exports, messages and hashes.
 #pragma once
 #include <string>
 #include <utility>

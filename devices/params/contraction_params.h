@@ -1,4 +1,4 @@
-// What the kernels of dot_general are told besides their operands, and where those kernels are.
+// Parameters of the kernels of dot_general, and their declarations.
 #pragma once
 #include "rill/devices/kernel.h"
 

@@ -1,5 +1,5 @@
-// What a library kernel does to its result before storing it: elementwise steps with one more operand each, as the
-// graph pass trace/fusion/epilogues.h finds them behind a product of matrices or a convolution.
+// The epilogue of a library kernel: elementwise steps on its result before it is stored, each with one more operand.
+// The graph pass trace/fusion/epilogues.h finds them after a matrix product or a convolution.
 #pragma once
 #include <span>
 

@@ -1,4 +1,4 @@
-// What the kernels of convolution and pooling are told besides their operands, and where those kernels are.
+// Parameters of the kernels of convolution and pooling, and their declarations.
 #pragma once
 #include <string_view>
 

@@ -1,5 +1,5 @@
-// What the kernels of gather and scatter share: how the axes of the operand, the indices and the output belong
-// together, and the reading and checking of an index.
+// Shared by the kernels of gather and scatter: how the axes of the operand, the indices and the output correspond, and
+// reading and checking an index.
 #pragma once
 #include <fmt/format.h>
 

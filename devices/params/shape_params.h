@@ -1,5 +1,5 @@
-// Attributes of the ops that make, reshape, cut, join and index tensors, and the arithmetic of slices that their infer
-// rules and kernels share. Read by kernels, so it knows nothing of ops/.
+// Attributes of the ops that create, reshape, slice, join and index tensors, and the arithmetic of slices that their
+// infer rules and kernels share. Read by kernels, so it knows nothing of ops/.
 #pragma once
 #include <algorithm>
 #include <cstdint>

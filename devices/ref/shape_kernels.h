@@ -1,4 +1,4 @@
-// The reference kernels of the ops that make, cut, join and index tensors.
+// The reference kernels of the ops that create, slice, join and index tensors.
 #pragma once
 #include "rill/devices/kernel.h"
 

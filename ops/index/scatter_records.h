@@ -1,4 +1,4 @@
-// The records that write into a copy of a tensor, and the way to run them without the copy.
+// The records that write into a copy of a tensor, and how to run them in place.
 #pragma once
 #include <vector>
 

@@ -1,5 +1,5 @@
-// For composites (statistics, norms): the dtype that they compute in, which is rounded to the result's once, and axes
-// as they want them.
+// For composites (statistics, norms): the dtype in which they compute, rounded once to that of the result, and
+// normalised axes.
 #pragma once
 #include "rill/ops/ops.h"
 

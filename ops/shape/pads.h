@@ -1,4 +1,4 @@
-// From what users write about strides and padding to one number an axis of space; for conv.cpp and pool.cpp.
+// Expands users' strides and padding to one number for each spatial axis; for conv.cpp and pool.cpp.
 #pragma once
 #include "rill/ops/conv.h"
 

@@ -1,9 +1,9 @@
-// What a Variable points to, and how threads share it: apart from variable.h because it needs <mutex>, which no user of
-// a Variable does.
+// The state of a Variable, and how threads share it. It is not in variable.h because it needs <mutex>, which users of a
+// Variable do not.
 //
-// A value is replaced, never changed under a reader's eyes (in place only where nobody else holds it), and is read and
-// replaced under the variable's lock. Who needs several variables at once locks them in the order of their addresses,
-// as a traced call does (variable_set.h), so that no two threads wait for each other.
+// A value is replaced and never changed while a reader may hold it (it is written in place only where nobody else holds
+// it); reading and replacing take the variable's lock. Code that needs several variables at once locks them in the
+// order of their addresses, as a traced call does (variable_set.h), so that there is no deadlock.
 #pragma once
 #include <atomic>
 #include <mutex>

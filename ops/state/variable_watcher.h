@@ -1,5 +1,5 @@
-// Who sees each reading of a Variable on this thread, and answers in its place: recompute() notes the values that a
-// function reads, and gives it the same ones when it runs again (autodiff/recompute.cpp).
+// Intercepts the reads of Variables on this thread: recompute() records the values that a function reads, and returns
+// the same ones when it runs again (autodiff/recompute.cpp).
 #pragma once
 #include "rill/ops/variable.h"
 

@@ -1,4 +1,4 @@
-// Which values can be an attribute of an op (full, pad) and need not be an operand.
+// Which fill values can be an attribute of an op (full, pad), so that they need not be an operand.
 #pragma once
 #include <string>
 

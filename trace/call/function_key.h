@@ -1,4 +1,4 @@
-// What makes two calls of a function use one trace, and in which words two such keys differ.
+// The cache key of a call of a function, and a description of how two keys differ.
 #pragma once
 #include <string>
 #include <utility>

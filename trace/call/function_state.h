@@ -1,5 +1,5 @@
-// What a FunctionCore keeps: its traces, and for each what was made ready to run. function.cpp looks them up,
-// function_traces.cpp makes them.
+// The state of a FunctionCore: its traces, each with its executables. function.cpp looks them up, function_traces.cpp
+// makes them.
 #pragma once
 #include <mutex>
 

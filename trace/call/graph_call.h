@@ -1,5 +1,5 @@
-// GraphCall: a traced graph as something to call and to differentiate. On a tape a call is one entry; its backward is
-// another GraphCall, traced from the graph's own ops, so any order of derivative is compiled too.
+// GraphCall: calls a traced graph and differentiates it. On a tape a call is one entry; its backward is another
+// GraphCall, traced from the graph's own ops, so derivatives of every order are compiled too.
 #pragma once
 #include <compare>
 #include <map>

@@ -1,5 +1,5 @@
-// Tiers: a graph that is ready to run at once on the eager kernels, and gets fused, compiled ones from the background
-// thread as soon as they are ready (jit.h). Equal bits make the change invisible.
+// Tiers: a graph that runs at once on the eager kernels, and on fused, compiled ones as soon as the background thread
+// has them ready (jit.h). Both give the same bits.
 #pragma once
 #include <atomic>
 #include <memory>

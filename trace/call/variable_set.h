@@ -1,8 +1,8 @@
 // The Variables of a traced graph, as a call reads and assigns them while other threads do.
 //
-// A call locks all that it reads or assigns before it takes any value, in the order of their addresses, and keeps what
-// it assigns locked until the new values are in place. So calls are as if they ran one after another, and none waits
-// for one that waits for it. Start at VariableCall.
+// A call locks every Variable that it reads or assigns before it takes a value, in the order of their addresses, and
+// keeps those that it assigns locked until the new values are stored. So calls are serializable and there is no
+// deadlock. Start at VariableCall.
 #pragma once
 #include <span>
 #include <vector>

@@ -1,4 +1,4 @@
-// Control flow for viewers: a graph whose inner graphs are spread out beside the node that holds them.
+// Control flow for viewers: a graph in which the inner graphs are expanded next to the node that holds them.
 #pragma once
 #include <vector>
 

@@ -1,5 +1,5 @@
-// Which element of memory a graph value's element is: fusion looks through views that only repeat elements or regroup
-// axes of size one, so that those cost nothing and stop nothing.
+// Maps the elements of a graph value to elements in memory: fusion looks through views that only repeat elements or
+// regroup axes of size one, so such views cost nothing and do not end a group.
 #pragma once
 #include <vector>
 

@@ -1,6 +1,6 @@
-// Library epilogues: what follows a product of matrices or a convolution element by element (a bias, a residual, a
-// scaled gradient taken from a weight, an activation) becomes part of the kernel that makes the product, and is done
-// before the product leaves the cache. Only where that gives the same bits as the ops run in turn.
+// Epilogues of library kernels: elementwise ops after a matrix product or a convolution (a bias, a residual, a scaled
+// gradient subtracted from a weight, an activation) become part of the kernel that computes the product, while the
+// product is still in cache. Only where that gives the same bits as running the ops one by one.
 #pragma once
 #include "rill/trace/graph.h"
 

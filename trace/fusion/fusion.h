@@ -1,5 +1,5 @@
-// Fusion: groups of nodes become single nodes that one compiled kernel runs. fusion_groups.h chooses the groups,
-// lower.h makes each into a kernel, and here the graph is put together again.
+// Fusion: replaces groups of nodes by single nodes, each run by one compiled kernel. fusion_groups.h chooses the
+// groups, lower.h turns each into a kernel, and this file rebuilds the graph.
 #pragma once
 #include "rill/devices/fused.h"
 #include "rill/trace/graph.h"

@@ -19,7 +19,7 @@ enum class Form : uint8_t {
 
 struct FusionGroup {
   std::vector<int32_t> nodes;  // ascending
-  std::vector<int32_t> again;  // nodes of other groups that this one computes too, ascending: see recompute()
+  std::vector<int32_t> again;  // nodes of other groups that this one recomputes, ascending: see recompute()
   std::vector<int64_t> space;  // sizes, none of them 1
   int row_axes = 0;            // the last so many are folded over; 0: no member folds
   int32_t tail = -1;           // the member of that form, if any, where row_axes is 0

@@ -1,4 +1,4 @@
-// From a group of nodes to the kernel that computes them: each op's own arithmetic, recorded.
+// Lowers a group of nodes to the kernel that computes them, by recording each op's own arithmetic.
 #pragma once
 #include <memory>
 

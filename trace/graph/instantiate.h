@@ -1,8 +1,8 @@
-// Open sizes: one trace for many concrete sizes. The callable is traced with the true sizes of a call, as Dims that
-// know what they are (tensor/dim.h); `instantiate` rebuilds that graph for other sizes, without the callable: what the
-// attributes say is computed from the expressions in them, and output shapes are inferred anew. Where a guard does not
-// hold for these sizes (the callable, called with them, might have done something else), or a shape does not come out
-// as the trace has it, NotOpen is thrown, and the function traces the call itself.
+// Open sizes: one trace for many concrete sizes. The callable is traced with the concrete sizes of a call, as symbolic
+// Dims (tensor/dim.h); `instantiate` rebuilds that graph for other sizes without running the callable: attributes are
+// evaluated from the expressions in them, and output shapes are inferred again. Where a guard fails for these sizes
+// (the callable might have behaved differently), or a shape differs from the trace's expression for it, NotOpen is
+// thrown, and the function traces the call itself.
 #pragma once
 #include <span>
 #include <stdexcept>

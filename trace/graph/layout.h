@@ -1,5 +1,5 @@
-// Layouts: the strides of a graph's values, worked out without running it. Op outputs are dense, views follow from
-// their record's `view`; what is a view of a graph input is unknown, since callers may pass strided tensors.
+// Layouts: the strides of a graph's values, computed without running it. Op outputs are dense, views follow from their
+// record's `view`; the layout of a view of a graph input is unknown, since callers may pass strided tensors.
 #pragma once
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Which sizes of a function's arguments are open in a trace, each one by itself.
+// Which sizes of a function's arguments are open in a trace. Each open size is independent of the others.
 #pragma once
 #include <vector>
 

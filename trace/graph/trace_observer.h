@@ -1,5 +1,5 @@
-// Who hears of new traces: `function` tells every observer of each graph that it records, so that what writes them down
-// (serialize/summary.cpp) stays out of the tracer.
+// Observers of new traces: `function` notifies each of every graph that it records, so that the code that writes graphs
+// to files (serialize/summary.cpp) stays out of the tracer.
 #pragma once
 #include <functional>
 

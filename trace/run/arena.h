@@ -1,7 +1,7 @@
-// Where blocks of memory that live for a while lie in one arena: each at the lowest offset that nothing alive at the
-// same time takes. To be put in largest first (greedy by size; Pisarchyk and Lee, Efficient memory management for deep
-// neural net inference, 2020). A block costs the logarithm of their number where they are packed without gaps, as what
-// a backward walk needs is, and else a look at each place, of which a long chain has few.
+// Offset assignment in one arena for blocks with known lifetimes: each block gets the lowest offset that no block with
+// an overlapping lifetime occupies. Insert the largest blocks first (greedy by size; Pisarchyk and Lee, Efficient
+// memory management for deep neural net inference, 2020). Inserting costs O(log n) where the blocks leave no gaps, as
+// the values kept for a backward pass do, and otherwise a scan of the free places, of which a long chain has few.
 #pragma once
 #include <cstddef>
 #include <map>

@@ -1,5 +1,5 @@
-// Executable: a graph ready to run. A flat list of instructions with resolved kernels over a frame of tensors whose
-// places are planned; a replay allocates what it returns and nothing else, and never goes through apply().
+// Executable: a graph ready to run. A flat list of instructions with resolved kernels, over a frame of tensors at
+// planned addresses; a replay allocates only what it returns, and never goes through apply().
 #pragma once
 #include <chrono>
 #include <functional>

@@ -1,7 +1,7 @@
-// Where the values of a graph live while it runs. Values that leave the call (outputs, assigned variables) get buffers
-// of their own at each call; all others share one arena, at offsets worked out here from when each is last read.
-// Elementwise results take over an operand's memory where nobody reads it afterwards. A value that leaves may take the
-// memory of an input that only the call holds: a variable's old value, or an argument that the caller has given up.
+// Memory planning: where the values of a graph are stored while it runs. Values that outlive the call (outputs,
+// assigned variables) get buffers of their own at each call; all others share one arena, at offsets computed here from
+// their lifetimes. Elementwise results reuse an operand's memory where it is not read afterwards. An output may reuse
+// the memory of an input that only the call holds: a variable's old value, or an argument that the caller has given up.
 #pragma once
 #include <vector>
 

@@ -1,6 +1,6 @@
-// One call of a fused kernel: where its operands lie, and rows or parts of rows of it through the compiled function.
-// Included by fused.cpp, which runs whole index spaces, fused_fold.cpp, which folds what the kernel gives, and
-// fused_sums.cpp, for which the kernel adds up rows.
+// One call of a fused kernel: the addresses of its operands, and running the compiled function on rows or parts of
+// rows. Included by fused.cpp, which runs whole index spaces, fused_fold.cpp, which reduces what the kernel computes,
+// and fused_sums.cpp, where the kernel adds up rows itself.
 #pragma once
 #include <cstring>
 #include <memory>

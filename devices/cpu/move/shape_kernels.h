@@ -1,4 +1,4 @@
-// The CPU kernels of the ops that make, cut, join and index tensors.
+// The CPU kernels of the ops that create, slice, join and index tensors.
 #pragma once
 #include "rill/devices/kernel.h"
 

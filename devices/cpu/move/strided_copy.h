@@ -1,4 +1,4 @@
-// Copying between strided places in host memory: what contiguous, concat, pad, slices and updates are made of.
+// Strided copies in host memory, on which contiguous, concat, pad, slices and updates are built.
 #pragma once
 #include "rill/tensor/tensor.h"
 

@@ -1,7 +1,7 @@
-// Sums over the rows of a matrix [m, k] whose rows a kernel makes one after the other: the kernel adds each row up
-// itself, and here is said to which accumulators, which stay in cache. The order is that of the reductions
-// (reduce_tree.h), so that the eager kernels, the fused ones and sum() give the same bits. (That accumulators begin as
-// +0, where the tree begins with a row, can change signs of zeros alone, and the end adds +0.) Start at sum_rows().
+// Column sums of a matrix [m, k] whose rows a kernel computes one after the other. The kernel adds each row to an
+// accumulator that stays in cache; this file chooses the accumulator. The order is that of the reductions
+// (reduce_tree.h), so the eager kernels, the fused ones and sum() give the same bits. (Accumulators start at +0, where
+// the tree starts with a row; that can change only signs of zeros, and the end adds +0.) Start at sum_rows().
 #pragma once
 #include "rill/devices/cpu/reduce/reduce_tree.h"
 #include "rill/devices/registry.h"
