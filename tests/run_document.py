@@ -1,12 +1,16 @@
 """Compiles and runs the C++ of a document, so that what a reader copies works.
 
-usage: run_document.py FILE.md BUILD COMPILER...
+usage: run_document.py FILE.md BUILD COMPILER... [-- FLAGS...]
 
 A ```cpp block with `int main` is a program of its own. The others follow one another inside one main(), as a reader
 meets them: later ones use what earlier ones declared, and lines with #include or `using namespace` go to the top. A
-```text block right after a ```cpp block is what that block prints, exactly.
+```text block right after a ```cpp block is what that block prints, exactly. In a table, the code in a column that is
+headed `rill` is compiled and run as statements after the block before it, each in a scope of its own.
+
+FLAGS, where given, are what finds rill (an installed one, say) in place of the build folder's headers and libraries.
 """
 import glob
+import os
 import re
 import subprocess
 import sys
@@ -14,19 +18,24 @@ import tempfile
 
 document, build = sys.argv[1:3]
 compiler = sys.argv[3:]
-LIBRARIES = ["-lrill"]
-if glob.glob(f"{build}/librill_io.so*"):
-    LIBRARIES += ["-Wl,--as-needed", "-lrill_io"]
-HEAD = "#include <rill/rill.h>\n#include <iostream>\n"
+if "--" in compiler:
+    split = compiler.index("--")
+    compiler, FLAGS = compiler[:split], compiler[split + 1:]
+else:
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    FLAGS = [f"-I{root}/include", f"-L{build}", f"-Wl,-rpath,{build}", "-lrill"]
+    if glob.glob(f"{build}/librill_io.so*"):
+        FLAGS += ["-Wl,--as-needed", "-lrill_io"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+# A table: its head, the line below it, its rows.
+TABLE = re.compile(r"^(\|.*\|)\n\|[-|: ]+\|\n((?:\|.*\|\n)+)", re.M)
 
 
 def run(name, source, expected):
     with tempfile.TemporaryDirectory() as work:
         with open(f"{work}/{name}.cpp", "w", encoding="utf-8") as file:
             file.write(source)
-        command = [*compiler, "-std=c++20", f"-I{build}/include", f"{work}/{name}.cpp", "-o", f"{work}/{name}",
-                   f"-L{build}", f"-Wl,-rpath,{build}", *LIBRARIES]
+        command = [*compiler, "-std=c++20", f"{work}/{name}.cpp", "-o", f"{work}/{name}", *FLAGS]
         if subprocess.run(command).returncode:
             sys.exit(f"{document}: {name} does not compile")
         done = subprocess.run([f"{work}/{name}"], cwd=work, text=True, stdout=subprocess.PIPE, timeout=120)
@@ -36,10 +45,27 @@ def run(name, source, expected):
         sys.exit(f"{document}: {name} prints\n{done.stdout}\nand the document says\n{expected}")
 
 
+def cells(row):
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row.strip())[1:-1]]
+
+
+def statements(table):
+    """The code of a table's column `rill`, and the lines it stands on."""
+    head = cells(table.group(1))
+    if "rill" in head:
+        first = text.count("\n", 0, table.start()) + 3
+        for i, row in enumerate(table.group(2).splitlines()):
+            for code in re.findall(r"`([^`]+)`", cells(row)[head.index("rill")]):
+                yield f'#line {first + i} "{document}"\n{{ {code}; }}\n'
+
+
 with open(document, encoding="utf-8") as file:
     text = file.read()
 top, body, printed, programs = [], [], "", 0
-for match in FENCE.finditer(text):
+for match in sorted([*FENCE.finditer(text), *TABLE.finditer(text)], key=lambda m: m.start()):
+    if match.re is TABLE:
+        body += statements(match)
+        continue
     language, code = match.groups()
     line = text.count("\n", 0, match.start()) + 2
     if language == "cpp":
@@ -57,6 +83,6 @@ for match in FENCE.finditer(text):
         printed += output.group(1) if output else ""
 if body:
     programs += 1
-    run("snippets", HEAD + "".join(dict.fromkeys(top)) + "int main() {\n" + "".join(body) + "}\n", printed)
+    run("snippets", "".join(dict.fromkeys(top)) + "int main() {\n" + "".join(body) + "}\n", printed)
 print(f"{document}: {programs} programs hold")
 sys.exit(0 if programs else 1)

@@ -3,6 +3,8 @@
 usage: consume.py HOW BUILD PREFIX COMPILER... -- MESON...
 HOW is "pkg-config" (an install under a temporary root), "cmake" (the same, by find_package) or "uninstalled"
 (pkg-config, straight from the build tree). Exits 77 where the tool that HOW needs is missing.
+
+With pkg-config the program of docs/extending.md, an op from outside the library, is built and run in the same way.
 """
 import glob
 import os
@@ -52,7 +54,9 @@ with tempfile.TemporaryDirectory() as work:
         flags = run("pkg-config", "--cflags", "--libs", "rill", stdout=subprocess.PIPE,
                     env={**os.environ, "PKG_CONFIG_PATH": packages}).stdout.split()
         program = f"{work}/consumer"
-        run(*compiler, f"{here}/main.cpp", "-o", program, *flags, f"-Wl,-rpath,{library}")
+        flags.append(f"-Wl,-rpath,{library}")
+        run(*compiler, f"{here}/main.cpp", "-o", program, *flags)
+        run(sys.executable, f"{here}/../run_document.py", f"{here}/../../docs/extending.md", build, *compiler, "--", *flags)
 
     graph = f"{work}/graph.dot"
     run(program, *([graph] if os.path.exists(f"{library}/librill_io.so") else []),

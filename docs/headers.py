@@ -1,0 +1,294 @@
+"""The public headers, read for what they declare and what their comments say of it. Start at read().
+
+A comment above a declaration documents it and those that follow it without a blank line or another comment between,
+the first members of a class among them; a comment behind one, on its line, is its own. That is how the headers are written for people. print_index.py prints
+docs/index.md from it, and as Doxygen's input filter (`headers.py FILE`) it writes a header with these comments in
+Doxygen's form, in front of each declaration that they are about.
+"""
+import dataclasses
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# What users call, by topic. Other installed headers are there because these include them.
+PUBLIC = [
+    ("Tensors", ["tensor/tensor.h", "tensor/index.h", "tensor/shape.h", "tensor/dtype.h", "tensor/device.h",
+                 "tensor/error.h", "tensor/stream.h", "tensor/version.h"]),
+    ("Making tensors", ["ops/creation.h"]),
+    ("Elementwise functions", ["ops/elementwise.h"]),
+    ("Reductions, statistics, sorting", ["ops/reductions.h"]),
+    ("Shapes", ["ops/shaping.h"]),
+    ("Indexing", ["ops/indexing.h"]),
+    ("Products", ["ops/linalg.h"]),
+    ("Convolution and pooling", ["ops/conv.h"]),
+    ("Neural networks", ["ops/nn_ops.h", "ops/attention.h"]),
+    ("Random numbers", ["ops/random.h"]),
+    ("Effects, names", ["ops/effects.h", "ops/scopes.h"]),
+    ("Variables", ["ops/variable.h"]),
+    ("Gradients", ["autodiff/tape.h", "autodiff/transforms.h"]),
+    ("Traced functions", ["trace/function.h", "trace/control_flow.h", "trace/graph.h", "trace/jit.h",
+                          "trace/profile.h", "trace/export.h"]),
+    ("Layers and optimizers (rill/nn.h)", ["nn/layers.h", "nn/initializers.h", "nn/optimizers.h"]),
+    ("Data files (rill/data.h)", ["data/idx.h"]),
+    ("Summaries (rill/summary.h)", ["serialize/summary.h"]),
+    ("Devices and threads", ["devices/registry.h", "devices/threads.h"]),
+    ("Ops of your own", ["ops/op.h", "ops/apply.h", "devices/kernel.h"]),
+]
+# Where what a header has for users ends, and what only the library itself calls begins.
+ENDS = {"ops/apply.h": "// --- Tapes and traces"}
+# Words that stand before the parenthesis of what is no function.
+NO_FUNCTION = {"static_assert", "requires", "if", "for", "while", "switch", "return", "sizeof", "noexcept", "decltype",
+               "alignas"}
+
+
+@dataclasses.dataclass
+class Item:
+    """A declaration of a public scope."""
+    kind: str         # "function", "type", "member", "other"
+    name: str         # "random::normal", "Tensor::reshape"
+    text: str         # the declaration, without its body
+    line: int         # of its first character, from 0
+    last: int         # its last line
+    above: str = ""   # the comment above it, or above the run that it stands in
+    shared: bool = False  # whether that comment is for a run of several
+    behind: str = ""  # the comment behind it
+
+    @property
+    def doc(self):
+        return self.behind or self.above
+
+
+def matching(text, at):
+    """The place behind the bracket that closes the one at `at`; text has no comments and no strings."""
+    depth = 0
+    for i in range(at, len(text)):
+        depth += text[i] in "({["
+        depth -= text[i] in ")}]"
+        if depth == 0:
+            return i + 1
+    raise ValueError("a bracket that nothing closes")
+
+
+def blanked(source):
+    """The source with comments, strings and directives as spaces of the same length, and the comments by line."""
+    comments, out, directive = {}, [], False
+    for number, line in enumerate(source.split("\n")):
+        if directive or line.lstrip().startswith("#"):
+            directive = line.endswith("\\")
+            out.append(" " * len(line))
+            continue
+        line = re.sub(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)\'', lambda m: '"' + " " * (len(m.group()) - 2) + '"', line)
+        if (at := line.find("//")) >= 0:
+            comments[number] = (at, source.split("\n")[number][at:])
+            line = line[:at] + " " * (len(line) - at)
+        out.append(line)
+    return "\n".join(out), comments
+
+
+def without_template(text):
+    """A declaration without its leading template<...> and requires clauses."""
+    text = text.strip()
+    while (found := re.match(r"(template\s*)<", text)):
+        depth, i = 0, found.end() - 1
+        while True:
+            depth += (text[i] == "<") - (text[i] == ">" and text[i - 1] != "-")
+            i += 1
+            if depth == 0:
+                break
+        text = text[i:].strip()
+        if text.startswith("requires"):
+            text = re.sub(r"^requires\s*", "", text)
+            if text.startswith("requires"):
+                text = text[matching(text, text.index("{")):].strip()
+            # terms: (...) or a name with <...> or (...), joined by && and ||
+            while (term := re.match(r"\s*!?(\((?:[^()]|\([^()]*\))*\)|[\w:]+(<(?:[^<>]|<[^<>]*>)*>)?(::value)?)\s*(&&|\|\|)?", text)):
+                text = text[term.end():].strip()
+                if not term.group(4):
+                    break
+    return text
+
+
+def classify(text, scope):
+    """Kind and name of a declaration at the scope ["random::", "Key::"]."""
+    prefix = "".join(scope)
+    if (macro := re.match(r"\s*RILL_\w+\((\w+)\)", text)):
+        return "function", prefix + macro.group(1)
+    plain = without_template(text)
+    if (found := re.match(r"(?:class|struct|enum class|enum)\s+(?:\[\[\w+\]\]\s*)?(\w+)", plain)):
+        return "type", prefix + found.group(1)
+    if re.match(r"(using|concept|typedef|friend class|friend struct|namespace|extern|static_assert)\b", plain):
+        return "other", ""
+    head = re.sub(r"\[\[\w+\]\]|explicit\([^)]*\)", "", plain)
+    found = re.search(r"(operator\s*(?:\(\)|[^\s\w(]+|\w+(?:<[^>]*>)?)|~?\b\w+)\s*\(", head)
+    if found and found.group(1) not in NO_FUNCTION and not re.search(r"=[^=]", head[:found.start()].replace("operator=", "")):
+        return "function", prefix + re.sub(r"operator\s+(?=\W)", "operator", found.group(1))
+    return "member", ""
+
+
+class Reader:
+    def __init__(self, source):
+        self.source = source
+        self.code, self.comments = blanked(source)
+        self.items = []
+        self.starts = [0]
+        for i, c in enumerate(self.code):
+            if c == "\n":
+                self.starts.append(i + 1)
+
+    def line_of(self, at):
+        low, high = 0, len(self.starts)
+        while high - low > 1:
+            mid = (low + high) // 2
+            low, high = (mid, high) if self.starts[mid] <= at else (low, mid)
+        return low
+
+    def whole_line_comment(self, line):
+        return line in self.comments and not self.code[self.starts[line]:].split("\n", 1)[0].strip()
+
+    def comment_above(self, line):
+        """The lines of the comment that ends above `line`."""
+        first = line
+        while first > 0 and self.whole_line_comment(first - 1) and "// ---" not in self.comments[first - 1][1]:
+            first -= 1
+        return [self.comments[i][1] for i in range(first, line)], first
+
+    def scan(self, at, end, scope, public, is_enum=False, comment=()):
+        run = [comment, [], self.line_of(at)]  # the comment, the items that it is about, their last line
+        while at < end:
+            if self.code[at].isspace():
+                at += 1
+                continue
+            if self.code[at] in ";}":
+                at += 1
+                continue
+            if (access := re.compile(r"(public|private|protected)\s*:(?!:)").match(self.code, at)):
+                public = access.group(1) == "public"
+                at = access.end()
+                run = [run[0] if run and not run[1] else (), [], self.line_of(at)]
+                continue
+            start = at
+            at, body = self.declaration(at, end, is_enum)
+            text = self.code[start:body[0] if body else at]
+            line, last = self.line_of(start), self.line_of(max(start, at - 1))
+            if (space := re.match(r"(?:inline\s+)?namespace\s*([\w:]*)\s*$", text)):
+                names = [n for n in space.group(1).split("::") if n]
+                inner = [*scope, *[n + "::" for n in names if n != "rill"]]
+                if names and "detail" not in names:
+                    self.scan(body[0] + 1, body[1] - 1, inner, True)
+                run = None
+                continue
+            if not public:
+                continue
+            kind, name = ("member", "") if is_enum else classify(text, scope)
+            lines, first = self.comment_above(line)
+            if lines:
+                run = [lines, [], last]
+            elif run is None or line > run[2] + 1:
+                run = [[], [], last]
+            item = Item(kind, name, re.sub(r"\s+", " ", text).strip(), line, last, "\n".join(run[0]))
+            run[1].append(item)
+            run[2] = last
+            for member in run[1]:
+                member.shared = len(run[1]) > 1
+            if last in self.comments and not self.whole_line_comment(last) and last == self.line_of(at - 1):
+                item.behind = self.comments[last][1]
+                more = last + 1  # what goes on below, at the same column
+                while self.whole_line_comment(more) and self.comments[more][0] == self.comments[last][0] > 4:
+                    item.behind += "\n" + self.comments[more][1]
+                    run[2] = more
+                    more += 1
+            elif body and line in self.comments and kind == "function" and not self.whole_line_comment(line):
+                item.behind = self.comments[line][1]
+            self.items.append(item)
+            if kind == "type" and body:
+                plain = without_template(text)
+                self.scan(body[0] + 1, body[1] - 1, [*scope, name[len("".join(scope)):] + "::"],
+                          not plain.startswith("class"), plain.startswith("enum"), run[0])
+
+    def declaration(self, at, end, is_enum):
+        """The end of the declaration at `at`, and where its braces are: (open, behind), or None."""
+        body = None
+        begin = at
+        if re.compile(r"RILL_\w+\(\w+\)").match(self.code, at):
+            return matching(self.code, self.code.index("(", at)), None
+        while at < end:
+            c = self.code[at]
+            if c in "([":
+                at = matching(self.code, at)
+            elif c == "{":
+                close = matching(self.code, at)
+                before = self.code[begin:at].rstrip()
+                if before.endswith(("=", "(", ",")) or re.search(r"\b(requires|return)\s*(\([^()]*\))?$", before) or \
+                        re.search(r"[\w>]$", before) and self.code[close:close + 1] in ",;" and not re.match(
+                            r"(template\s*<.*>\s*)?(class|struct|enum|namespace|inline namespace)\b", self.code[begin:at], re.S):
+                    at = close  # an initialiser, or a requires expression
+                    continue
+                body = (at, close)
+                at = close
+                if self.code[at:at + 1] == ";":
+                    at += 1
+                return at, body
+            elif c == ";" or (is_enum and c == ","):
+                return at + 1, None
+            else:
+                at += 1
+        return at, body
+
+
+def read(path):
+    """The declarations of public scopes in the header `path`, relative to the root."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        source = file.read()
+    if path in ENDS:
+        source = source[:source.index(ENDS[path])] + "}  // namespace rill\n"
+    reader = Reader(source)
+    reader.scan(0, len(reader.code), [], True)
+    return reader
+
+
+def is_special(item):
+    """A constructor, a destructor or an operator of a class, whose own comment documents it."""
+    parts = item.name.split("::")
+    return len(parts) > 1 and (parts[-1] in (parts[-2], "~" + parts[-2]) or "operator" in parts[-1]) or \
+        "= delete" in item.text
+
+
+def words(comment):
+    """A comment without its slashes."""
+    return "\n".join(re.sub(r"^\s*///?<?\s?", "", line) for line in comment.split("\n"))
+
+
+def formulas():
+    """What each record says of its op, by name: from docs/ops.md."""
+    with open(os.path.join(ROOT, "docs/ops.md"), encoding="utf-8") as file:
+        rows = re.findall(r"^\| (\w+) \| (.*?) \| ", file.read(), re.M)
+    return {name: re.sub(r"\\\|", "|", doc) for name, doc in rows if name != "op"}
+
+
+def for_doxygen(path):
+    """The header's text, with its comments in Doxygen's form."""
+    reader = read(path)
+    lines = reader.source.split("\n")
+    of_ops = formulas()
+    above = {}
+    for item in reader.items:
+        text = words(item.above)
+        simple = item.name.split("::")[-1]
+        if item.kind == "function" and item.name == simple and simple in of_ops and item.shared:
+            text = of_ops[simple] + (".\n" + text if text else "")
+        if item.kind == "function" and item.behind:
+            text = words(item.behind) + ("\n" + text if text else "")
+        if text:
+            above[item.line] = [re.match(r"\s*", lines[item.line]).group() + "/// " + row for row in text.split("\n")]
+        if item.kind != "function" and item.behind:
+            lines[item.last] = lines[item.last].replace("//", "///<", 1)
+    out = []
+    for number, line in enumerate(lines):
+        out += above.get(number, [])
+        out.append(line)
+    return "\n".join(out)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(for_doxygen(os.path.relpath(os.path.realpath(sys.argv[1]), ROOT)))
