@@ -263,7 +263,7 @@ def formulas():
     """What each record says of its op, by name: from docs/ops.md."""
     with open(os.path.join(ROOT, "docs/ops.md"), encoding="utf-8") as file:
         rows = re.findall(r"^\| (\w+) \| (.*?) \| ", file.read(), re.M)
-    return {name: re.sub(r"\\\|", "|", doc) for name, doc in rows if name != "op"}
+    return {name: doc.replace("\\|", "|").rstrip(".") for name, doc in rows if name != "op"}
 
 
 def for_doxygen(path):
