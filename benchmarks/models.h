@@ -27,16 +27,21 @@ inline Parameters parameters(std::initializer_list<Shape> shapes) {
 
 inline Tensor labels(int n, int classes) { return arange(n) % classes; }
 
-// One traced SGD step: the loss, its gradients, the update.
+// One SGD step: the loss, its gradients, the update.
 template <class Loss>
-auto training(Parameters params, float rate, Loss loss) {
-  return function("step", [=](const Tensor& x, const Tensor& y) mutable {
+auto eager_training(Parameters params, float rate, Loss loss) {
+  return [=](const Tensor& x, const Tensor& y) mutable {
     GradientTape tape;
     Tensor value = loss(params, x, y);
     std::vector<Tensor> grads = tape.gradient(value, params);
     for (size_t i = 0; i < params.size(); ++i) params[i].assign_sub(rate * grads[i]);
     return value;
-  });
+  };
+}
+// The same, traced; of any lengths with `options`.
+template <class Loss>
+auto training(Parameters params, float rate, Loss loss, const FunctionOptions& options = {}) {
+  return function("step", eager_training(std::move(params), rate, loss), options);
 }
 
 inline Tensor cross_entropy(const Tensor& logits, const Tensor& y) {
@@ -52,36 +57,69 @@ inline auto train_tiny() {
                   });
 }
 
-inline auto train_mlp() {
-  return training(parameters({{784, 512}, {512}, {512, 512}, {512}, {512, 10}, {10}}), 0.01f,
-                  [](const Parameters& p, const Tensor& x, const Tensor& y) {
-                    Tensor h = relu(dense(x, p[0], p[1]));
-                    return cross_entropy(dense(relu(dense(h, p[2], p[3])), p[4], p[5]), y);
-                  });
+inline Tensor mlp_loss(const Parameters& p, const Tensor& x, const Tensor& y) {
+  Tensor h = relu(dense(x, p[0], p[1]));
+  return cross_entropy(dense(relu(dense(h, p[2], p[3])), p[4], p[5]), y);
 }
+inline Parameters mlp_parameters() { return parameters({{784, 512}, {512}, {512, 512}, {512}, {512, 10}, {10}}); }
+inline auto train_mlp() { return training(mlp_parameters(), 0.01f, mlp_loss); }
 
-inline auto train_cnn() {
-  return training(parameters({{5, 5, 1, 32}, {32}, {5, 5, 32, 64}, {64}, {3136, 1024}, {1024}, {1024, 10}, {10}}),
-                  0.01f, [](const Parameters& p, const Tensor& x, const Tensor& y) {
-                    Tensor h = max_pool(relu(conv(x, p[0], {.padding = "SAME"}) + p[1]), {2, 2});
-                    h = max_pool(relu(conv(h, p[2], {.padding = "SAME"}) + p[3]), {2, 2});
-                    h = relu(dense(h.reshape({64, 3136}), p[4], p[5]));
-                    return cross_entropy(dense(h, p[6], p[7]), y);
-                  });
+inline Tensor cnn_loss(const Parameters& p, const Tensor& x, const Tensor& y) {
+  Tensor h = max_pool(relu(conv(x, p[0], {.padding = "SAME"}) + p[1]), {2, 2});
+  h = max_pool(relu(conv(h, p[2], {.padding = "SAME"}) + p[3]), {2, 2});
+  h = relu(dense(h.reshape({64, 3136}), p[4], p[5]));
+  return cross_entropy(dense(h, p[6], p[7]), y);
 }
+inline Parameters cnn_parameters() {
+  return parameters({{5, 5, 1, 32}, {32}, {5, 5, 32, 64}, {64}, {3136, 1024}, {1024}, {1024, 10}, {10}});
+}
+inline auto train_cnn() { return training(cnn_parameters(), 0.01f, cnn_loss); }
 
-// A pre-norm transformer block on x [8, 128, 256] with 8 causal heads.
-inline auto train_block() {
+// A pre-norm transformer block on x [batch, tokens, 256] with 8 causal heads.
+inline Tensor block_loss(const Parameters& p, const Tensor& x, const Tensor&) {
+  const Dim batch = x.dim(0), tokens = x.dim(1);
+  Tensor qkv = dense(layer_norm(x, p[0], p[1]), p[2], p[3]).reshape({batch, tokens, 3, 8, 32});
+  Tensor mixed = self_attention(qkv, {.causal = true}).reshape({batch, tokens, 256});
+  Tensor h = x + dense(mixed, p[4], p[5]);
+  Tensor wide = gelu(dense(layer_norm(h, p[6], p[7]), p[8], p[9]));
+  return mean(square(h + dense(wide, p[10], p[11])));
+}
+inline Parameters block_parameters() {
   Parameters p = parameters(
       {{256}, {256}, {256, 768}, {768}, {256, 256}, {256}, {256}, {256}, {256, 1024}, {1024}, {1024, 256}, {256}});
-  for (int i : {0, 6}) p[i].assign(ones({256}));
-  return training(p, 0.01f, [](const Parameters& p, const Tensor& x, const Tensor&) {
-    Tensor qkv = dense(layer_norm(x, p[0], p[1]), p[2], p[3]).reshape({8, 128, 3, 8, 32});
-    Tensor mixed = self_attention(qkv, {.causal = true}).reshape({8, 128, 256});
-    Tensor h = x + dense(mixed, p[4], p[5]);
-    Tensor wide = gelu(dense(layer_norm(h, p[6], p[7]), p[8], p[9]));
-    return mean(square(h + dense(wide, p[10], p[11])));
-  });
+  for (int i : {0, 6}) p[size_t(i)].assign(ones({256}));
+  return p;
+}
+inline auto train_block() { return training(block_parameters(), 0.01f, block_loss); }
+
+// An LSTM of width 128 over x [steps, batch, 128]: the mean square of its last state; gates in the order i, f, g, o.
+inline Tensor lstm_loss(const Parameters& p, const Tensor& x, const Tensor&) {
+  const Tensor none = zeros({x.dim(1), 128});
+  const Tensor wide = matmul(x, p[0]) + p[2];  // all steps at once: only the state has to wait
+  auto [state, unused] = scan(
+      [&](const std::pair<Tensor, Tensor>& s, const Tensor& step) {
+        const std::vector<Tensor> gate = split(step + matmul(s.first, p[1]), 4, -1);
+        const Tensor c = sigmoid(gate[1]) * s.second + sigmoid(gate[0]) * tanh(gate[2]);
+        const Tensor h = sigmoid(gate[3]) * tanh(c);
+        return std::pair(std::pair(h, c), h);
+      },
+      std::pair(none, none), wide);
+  return mean(square(state.first));
+}
+inline Parameters lstm_parameters() { return parameters({{128, 512}, {128, 512}, {512}}); }
+
+// The forces between bodies at x [n, 3] of masses m, by broadcasting.
+inline Tensor forces(const Tensor& x, const Tensor& m) {
+  const Tensor d = x(newaxis) - x(all, newaxis);
+  const Tensor r2 = sum(d * d, -1) + 1e-3f;
+  return sum(d * (m(newaxis) * rsqrt(r2) / r2)(all, all, newaxis), 1);
+}
+
+// A chain of n small ops.
+inline Tensor long_chain(const Tensor& x, const Tensor& w, int n) {
+  Tensor y = x;
+  for (int i = 0; i < n / 4; ++i) y = tanh(y * 0.5f + w) - 0.1f;
+  return y;
 }
 
 inline Tensor chain(const Tensor& x, const Tensor& y, const Tensor& z) { return tanh(x * y + z) * 0.5f + x; }

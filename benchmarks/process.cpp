@@ -2,11 +2,15 @@
 //   --start        the first eager result; prints the clock, which run.py read before it started this process
 //   --first-call   the first call of a traced function, tracing included
 //   --peak-memory  a few steps of train_cnn; prints the resident peak
+//   --100-steps    a hundred steps of train_block; prints the clock, as --start
+//   --lengths      one traced step of train_block's network at each of 50 lengths
+//   --compile N    tracing and compiling a chain of N ops, to its first result by compiled code
 #include <cstdio>
 #include <cstring>
 
 #include "answer.h"
 #include "models.h"
+#include "rill/trace/jit.h"
 
 using namespace rill;
 
@@ -31,11 +35,45 @@ static void peak_memory() {
   std::printf("{\"row\": \"peak_memory\", \"peer\": \"rill\", \"bytes\": %ld}\n", bench::peak_bytes());
 }
 
+static void first_100_steps() {
+  auto step = bench::train_block();
+  Tensor x = random::normal({8, 128, 256}), y = bench::labels(8, 2), loss;
+  for (int i = 0; i < 100; ++i) loss = step(x, y);
+  const bool finite = loss.item<float>() < 1e9f;
+  std::printf("{\"row\": \"first_100_steps\", \"peer\": \"rill\", \"clock_us\": %.3f}\n",
+              finite ? bench::clock_us() : 0.0);
+}
+
+static void varying_lengths() {
+  auto step = bench::training(bench::block_parameters(), 0.01f, bench::block_loss,
+                              {.signature = {spec(f32, {8, any, 256}), spec(i64, {8})}});
+  Tensor y = bench::labels(8, 2), loss;
+  std::vector<Tensor> xs;
+  for (int i = 0; i < 50; ++i) xs.push_back(random::normal({8, 16 + i * 37 % 50 * 240 / 49, 256}));
+  auto begin = bench::clock_us();
+  for (const Tensor& x : xs) loss = step(x, y);
+  static_cast<void>(loss.item<float>());
+  std::printf("{\"row\": \"varying_lengths\", \"peer\": \"rill\", \"median_us\": %.3f}\n", bench::clock_us() - begin);
+}
+
+static void compile_chain(int n) {
+  Tensor x = random::normal({64, 64}), w = random::normal({64, 64}) * 0.1f;
+  jit::set_mode(jit::Mode::wait);
+  auto begin = bench::clock_us();
+  auto f = function("chain", [&](const Tensor& x) { return bench::long_chain(x, w, n); });
+  static_cast<void>(f(x));
+  std::printf("{\"row\": \"compile\", \"peer\": \"rill\", \"median_us\": %.3f}\n", bench::clock_us() - begin);
+}
+
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "";
   if (!std::strcmp(mode, "--start")) return start(), 0;
   if (!std::strcmp(mode, "--first-call")) return first_call(), 0;
   if (!std::strcmp(mode, "--peak-memory")) return peak_memory(), 0;
-  std::fprintf(stderr, "usage: %s --start | --first-call | --peak-memory\n", argv[0]);
+  if (!std::strcmp(mode, "--100-steps")) return first_100_steps(), 0;
+  if (!std::strcmp(mode, "--lengths")) return varying_lengths(), 0;
+  if (!std::strcmp(mode, "--compile") && argc > 2) return compile_chain(std::atoi(argv[2])), 0;
+  std::fprintf(stderr, "usage: %s --start | --first-call | --peak-memory | --100-steps | --lengths | --compile N\n",
+               argv[0]);
   return 1;
 }

@@ -113,6 +113,12 @@ void jacobian(State& state) {
   loop(state, [&] { return f(v, w1, w2); });
 }
 
+void nbody(State& state) {
+  Tensor x = normal({2048, 3}), m = random::uniform({2048});
+  auto f = function("nbody", bench::forces);
+  loop(state, [&] { return f(x, m); });
+}
+
 // Wall time: kernels run on a pool of threads.
 #define ROW(name, ...) BENCHMARK_CAPTURE(run, name, [](State& state) { __VA_ARGS__; })->Name(#name)->UseRealTime()
 
@@ -142,6 +148,15 @@ ROW(train_tiny, train(state, bench::train_tiny(), normal({16, 8}), bench::labels
 ROW(train_mlp, train(state, bench::train_mlp(), normal({128, 784}), bench::labels(128, 10)));
 ROW(train_cnn, train(state, bench::train_cnn(), normal({64, 28, 28, 1}), bench::labels(64, 10)));
 ROW(train_block, train(state, bench::train_block(), normal({8, 128, 256}), bench::labels(8, 2)));
+ROW(train_mlp_eager, train(state, bench::eager_training(bench::mlp_parameters(), 0.01f, bench::mlp_loss),
+                           normal({128, 784}), bench::labels(128, 10)));
+ROW(train_cnn_eager, train(state, bench::eager_training(bench::cnn_parameters(), 0.01f, bench::cnn_loss),
+                           normal({64, 28, 28, 1}), bench::labels(64, 10)));
+ROW(train_block_eager, train(state, bench::eager_training(bench::block_parameters(), 0.01f, bench::block_loss),
+                             normal({8, 128, 256}), bench::labels(8, 2)));
+ROW(lstm_scan, train(state, bench::training(bench::lstm_parameters(), 0.01f, bench::lstm_loss), normal({128, 32, 128}),
+                     bench::labels(32, 2)));
+ROW(nbody, nbody(state));
 ROW(jacobian, jacobian(state));
 
 }  // namespace

@@ -143,6 +143,8 @@ def looped(row, build, workers, peers, tries):
     def ask(name, what=row.name):
         return undisturbed(lambda: workers[name].ask(what), tries)
 
+    if row.name.startswith("busy_"):
+        return beside_a_busy_core(row.name, build, workers, peers)
     answers = [("ours", "rill", a) for a in undisturbed(lambda: [ours(build, row.name)], tries)]
     answers += [("limits", a["peer"], a) for a in ask("limits")]
     if row.flops:
@@ -151,6 +153,22 @@ def looped(row, build, workers, peers, tries):
     for name in ("libtorch", "torch", "jax", "tf") if peers else ():
         answers += [("peers", a["peer"], a) for a in ask(name)]
     return answers
+
+
+BUSY = {"busy_tiny": "train_tiny", "busy_mlp": "train_mlp", "busy_lstm": "lstm_scan"}
+
+
+def beside_a_busy_core(name, build, workers, peers):
+    """Another row while a loop takes one core. Nobody looks for a quiet machine here: it is not one."""
+    neighbour = subprocess.Popen([sys.executable, "-c", "import os\nos.sched_setaffinity(0, {0})\nwhile True: pass"])
+    try:
+        answers = [("ours", "rill", ours(build, BUSY[name]))]
+        for peer in ("torch", "jax") if peers else ():
+            answers += [("peers", a["peer"], a) for a in workers[peer].ask(BUSY[name])]
+        return answers
+    finally:
+        neighbour.kill()
+        neighbour.wait()
 
 
 # --- Rows that need a process of their own ---------------------------------------------------------------------------
@@ -220,6 +238,47 @@ def first_call(build, peers, first):
         yield "peers", "tf-xla", lambda: fresh(*peer_script("tf"), "--xla")
     if peers and first:
         yield "peers", "torch.compile", lambda: fresh(*peer_script("torch"))
+
+
+def fresh_caches(command, mode, argument=()):
+    """The answer of a process that finds nothing compiled before."""
+    with tempfile.TemporaryDirectory() as folder:
+        caches = {k: folder for k in ("XDG_CACHE_HOME", "RILL_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "HOME")}
+        return run_json([*command, mode, *argument], {**ENV, **caches})
+
+
+@process_row
+def first_100_steps(build, peers, first):
+    def until_result(*command):
+        answer, before = fresh_caches(command, "--100-steps")
+        return answer if "error" in answer else {"median_us": answer["clock_us"] - before}
+
+    yield "ours", "rill", lambda: until_result(build / "benchmarks" / "process")
+    if peers:
+        for name in ("jax", "torch"):
+            yield "peers", name, lambda: until_result(*peer_script(name))
+
+
+@process_row
+def varying_lengths(build, peers, first):
+    yield "ours", "rill", lambda: fresh_caches([build / "benchmarks" / "process"], "--lengths")[0]
+    if peers and first:
+        for name in ("jax", "torch"):
+            yield "peers", name, lambda: fresh_caches(peer_script(name), "--lengths")[0]
+
+
+def compile_row(name, ops, with_peers):
+    def row(build, peers, first):
+        yield "ours", "rill", lambda: fresh_caches([build / "benchmarks" / "process"], "--compile", [str(ops)])[0]
+        for peer in with_peers if peers and first else ():
+            yield "peers", peer, lambda: fresh_caches(peer_script(peer), "--compile", [str(ops)])[0]
+
+    PROCESS_ROWS[name] = row
+
+
+compile_row("compile_1K", 1000, ["jax", "torch"])
+compile_row("compile_10K", 10000, ["jax"])
+compile_row("compile_50K", 50000, [])
 
 
 @process_row

@@ -119,22 +119,74 @@ def train_cnn():
     return training(loss, parameters(*shapes), 0.01)
 
 
-def train_block():
-    x = randn(8, 128, 256)
+def block_loss(p, x):
+    heads = (*x.shape[:2], 8, 32)
+    h = layer_norm(x, p[0], p[1]) @ p[2] + p[3]
+    q, k, v = (t.reshape(heads) for t in jnp.split(h, 3, -1))
+    a = jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape)
+    h = x + a @ p[4] + p[5]
+    m = jax.nn.gelu(layer_norm(h, p[6], p[7]) @ p[8] + p[9], approximate=True)
+    return jnp.square(h + m @ p[10] + p[11]).mean()
 
-    def loss(p):
-        h = layer_norm(x, p[0], p[1]) @ p[2] + p[3]
-        q, k, v = (t.reshape(8, 128, 8, 32) for t in jnp.split(h, 3, -1))
-        a = jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(8, 128, 256)
-        h = x + a @ p[4] + p[5]
-        m = jax.nn.gelu(layer_norm(h, p[6], p[7]) @ p[8] + p[9], approximate=True)
-        return jnp.square(h + m @ p[10] + p[11]).mean()
 
+def block_parameters():
     params = parameters(
         (256,), (256,), (256, 768), (768,), (256, 256), (256,), (256,), (256,), (256, 1024), (1024,), (1024, 256), (256,)
     )
     params[0], params[6] = jnp.ones(256), jnp.ones(256)
-    return training(loss, params, 0.01)
+    return params
+
+
+def train_block():
+    x = randn(8, 128, 256)
+    return training(lambda p: block_loss(p, x), block_parameters(), 0.01)
+
+
+def lstm_scan():
+    x = randn(128, 32, 128)
+
+    def loss(p):
+        def step(state, row):
+            h, c = state
+            i, f, g, o = jnp.split(row + h @ p[1], 4, -1)
+            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+            h = jax.nn.sigmoid(o) * jnp.tanh(c)
+            return (h, c), h
+
+        none = jnp.zeros((32, 128))
+        (h, _), _ = jax.lax.scan(step, (none, none), x @ p[0] + p[2])
+        return jnp.square(h).mean()
+
+    return training(loss, parameters((128, 512), (128, 512), (512,)), 0.01)
+
+
+def nbody():
+    def forces(x, m):
+        d = x[None] - x[:, None]
+        r2 = jnp.square(d).sum(-1) + 1e-3
+        return (d * (m[None] * jax.lax.rsqrt(r2) / r2)[:, :, None]).sum(1)
+
+    return jitted(forces, randn(2048, 3), jnp.abs(randn(2048)))
+
+
+def long_chain(x, w, n):
+    for _ in range(n // 4):
+        x = jnp.tanh(x * 0.5 + w) - 0.1
+    return x
+
+
+def varying_lengths():
+    """One step of the jitted training at each of 50 lengths, each of which is traced and compiled."""
+    step = jax.jit(lambda p, x: [a - 0.01 * g for a, g in zip(p, jax.grad(block_loss)(p, x))], donate_argnums=0)
+    params, xs = block_parameters(), [randn(8, 16 + i * 37 % 50 * 240 // 49, 256) for i in range(50)]
+
+    def run():
+        p = params
+        for x in xs:
+            p = step(p, x)
+        jax.block_until_ready(p)
+
+    return run
 
 
 def jacobian():
@@ -162,12 +214,25 @@ ROWS = {
     "train_mlp": train_mlp,
     "train_cnn": train_cnn,
     "train_block": train_block,
+    "lstm_scan": lstm_scan,
+    "nbody": nbody,
     "jacobian": jacobian,
 }
 
 if "--first-call" in sys.argv:
     args = [randn(4096) for _ in range(3)]
     common.first_call_main(lambda: jax.jit(chain_function)(*args).block_until_ready(), "jax")
+elif "--100-steps" in sys.argv:
+    step = train_block()["jax"]
+    for _ in range(100):
+        result = step()
+    jax.block_until_ready(result)
+    common.start_main("jax")
+elif "--lengths" in sys.argv:
+    common.first_call_main(varying_lengths(), "jax")
+elif "--compile" in sys.argv:
+    x, w, n = randn(64, 64), randn(64, 64) * 0.1, int(sys.argv[-1])
+    common.first_call_main(lambda: jax.jit(lambda x: long_chain(x, w, n))(x).block_until_ready(), "jax")
 elif "--peak-memory" in sys.argv:
     step = train_cnn()["jax"]
     common.peak_memory_main("jax", lambda: jax.block_until_ready(step()))

@@ -178,23 +178,78 @@ def train_cnn():
     return training(loss, params, 0.01)
 
 
-def train_block():
-    x = torch.randn(8, 128, 256)
+def block_loss(p, x):
+    batch, tokens, _ = x.shape
+    h = F.layer_norm(x, (256,), p[0], p[1]) @ p[2] + p[3]
+    q, k, v = (t.reshape(batch, tokens, 8, 32).transpose(1, 2) for t in h.split(256, -1))
+    a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, tokens, 256)
+    h = x + a @ p[4] + p[5]
+    m = F.gelu(F.layer_norm(h, (256,), p[6], p[7]) @ p[8] + p[9], approximate="tanh")
+    return (h + m @ p[10] + p[11]).square().mean()
 
-    def loss(p):
-        h = F.layer_norm(x, (256,), p[0], p[1]) @ p[2] + p[3]
-        q, k, v = (t.reshape(8, 128, 8, 32).transpose(1, 2) for t in h.split(256, -1))
-        a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(8, 128, 256)
-        h = x + a @ p[4] + p[5]
-        m = F.gelu(F.layer_norm(h, (256,), p[6], p[7]) @ p[8] + p[9], approximate="tanh")
-        return (h + m @ p[10] + p[11]).square().mean()
 
+def block_parameters():
     params = parameters(
         (256,), (256,), (256, 768), (768,), (256, 256), (256,), (256,), (256,), (256, 1024), (1024,), (1024, 256), (256,)
     )
     for i in (0, 6):
         params[i].data.fill_(1)
-    return training(loss, params, 0.01)
+    return params
+
+
+def train_block():
+    x = torch.randn(8, 128, 256)
+    return training(lambda p: block_loss(p, x), block_parameters(), 0.01)
+
+
+def eagerly(row):
+    return {"torch": row["torch"]}
+
+
+def lstm_scan():
+    """torch has no scan outside of its compiler's: its LSTM layer, which is one call of a fused kernel."""
+    x, layer = torch.randn(128, 32, 128), torch.nn.LSTM(128, 128)
+
+    def run():
+        output, (h, c) = layer(x)
+        value = h.square().mean()
+        with torch.no_grad():
+            for p, g in zip(layer.parameters(), torch.autograd.grad(value, list(layer.parameters()))):
+                p.sub_(g, alpha=0.01)
+        return value
+
+    return {"torch": run}
+
+
+def forces(x, m):
+    d = x[None] - x[:, None]
+    r2 = d.square().sum(-1) + 1e-3
+    return (d * (m[None] * r2.rsqrt() / r2)[:, :, None]).sum(1)
+
+
+def long_chain(x, w, n):
+    for _ in range(n // 4):
+        x = torch.tanh(x * 0.5 + w) - 0.1
+    return x
+
+
+def varying_lengths():
+    """One step at each of 50 lengths, the length open."""
+    params, xs = block_parameters(), [torch.randn(8, 16 + i * 37 % 50 * 240 // 49, 256) for i in range(50)]
+
+    @torch.compile(dynamic=True)
+    def whole(ps, x):
+        grads, value = torch.func.grad_and_value(block_loss)(ps, x)
+        for p, g in zip(ps, grads):
+            p.sub_(g, alpha=0.01)
+        return value
+
+    def run():
+        with torch.no_grad():
+            for x in xs:
+                whole([p.detach() for p in params], x)
+
+    return run
 
 
 ROWS = {
@@ -216,12 +271,27 @@ ROWS = {
     "train_mlp": train_mlp,
     "train_cnn": train_cnn,
     "train_block": train_block,
+    "train_mlp_eager": lambda: eagerly(train_mlp()),
+    "train_cnn_eager": lambda: eagerly(train_cnn()),
+    "train_block_eager": lambda: eagerly(train_block()),
+    "lstm_scan": lstm_scan,
+    "nbody": lambda: both(forces, torch.randn(2048, 3), torch.rand(2048)),
     "jacobian": jacobian,
 }
 
 if "--first-call" in sys.argv:
     args = [torch.randn(4096) for _ in range(3)]
     common.first_call_main(lambda: compiled(chain_function)(*args), "torch.compile")
+elif "--100-steps" in sys.argv:
+    step = train_block()["torch"]
+    for _ in range(100):
+        step()
+    common.start_main("torch")
+elif "--lengths" in sys.argv:
+    common.first_call_main(varying_lengths(), "torch.compile")
+elif "--compile" in sys.argv:
+    x, w, n = torch.randn(64, 64), torch.randn(64, 64) * 0.1, int(sys.argv[-1])
+    common.first_call_main(lambda: compiled(lambda x: long_chain(x, w, n))(x), "torch.compile")
 elif "--peak-memory" in sys.argv:
     common.peak_memory_main("torch", train_cnn()["torch"])
 else:
