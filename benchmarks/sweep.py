@@ -6,6 +6,7 @@
   --limit X        exit with 1 where more calls than --allowed are more than X times slower than the faster peer
   --allowed N      (default 0)
   --threads N      for all three (default 2)
+  --dtypes A,B     only these
   NAMES            only these functions
 
 A row is a function, a dtype and a layout, forward or with the gradient of its sum. A call that either side refuses is
@@ -19,6 +20,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--program", required=True)
@@ -26,6 +28,7 @@ parser.add_argument("--worst", type=int, default=100)
 parser.add_argument("--limit", type=float)
 parser.add_argument("--allowed", type=int, default=0)
 parser.add_argument("--threads", type=int, default=2)
+parser.add_argument("--dtypes", default="bool,u8,i8,i16,i32,i64,f16,bf16,f32,f64,c64,c128")
 parser.add_argument("names", nargs="*")
 arguments = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(arguments.threads)
@@ -35,6 +38,7 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
 torch.set_num_threads(arguments.threads)
+warnings.filterwarnings("ignore")
 
 TORCH = {
     "bool": torch.bool, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
@@ -45,7 +49,7 @@ NUMPY = {
     "bool": np.bool_, "u8": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16,
     "f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128,
 }  # fmt: skip
-ALL = list(TORCH)
+ALL = arguments.dtypes.split(",")
 FLOATS = ["f16", "bf16", "f32", "f64"]
 SHAPE = [1000, 1000]
 
@@ -205,13 +209,14 @@ def rows():
             continue
         for dtype in ALL:
             yield f, dtype, "dense", False
-        for dtype in ("f32", "i32", "bf16"):
+        for dtype in sorted({"f32", "i32", "bf16"} & set(ALL)):
             yield f, dtype, "transposed", False
             yield f, dtype, "broadcast", False
         if f.gradient:
-            for dtype in ("f32", "bf16"):
+            for dtype in sorted({"f32", "bf16"} & set(ALL)):
                 yield f, dtype, "dense", True
-            yield f, "f32", "transposed", True
+            if "f32" in ALL:
+                yield f, "f32", "transposed", True
 
 
 def main():

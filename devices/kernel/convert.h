@@ -33,6 +33,14 @@ double halfway_double(I x) {
   return double(x);
 }
 
+// What a half is rounded from: `x`, or a float that rounds as `x` would.
+template <class From>
+float float_for_half(From x) {
+  if constexpr (std::is_same_v<From, double>) return halfway_float(x);
+  else if constexpr (std::is_integral_v<From> && sizeof(From) >= 4) return halfway_float(halfway_double(x));
+  else return float(x);
+}
+
 // As C++ converts, but defined everywhere: to bool is != 0; complex to real drops the imaginary part; a float outside
 // of an integer's range goes through i64, which saturates (NaN gives its least value) and then wraps. Halves are
 // rounded once, by way of the above from f64 and integers of 32 and 64 bits.
@@ -58,9 +66,7 @@ To convert_number(From x) {
     }
     return To(int64_t(x));
   } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
-    if constexpr (std::is_same_v<From, double>) return To(halfway_float(x));
-    else if constexpr (std::is_integral_v<From> && sizeof(From) >= 4) return To(halfway_float(halfway_double(x)));
-    else return To(float(x));
+    return To(float_for_half(x));
   } else {
     return To(x);
   }

@@ -25,11 +25,14 @@ Tensor logical_xor(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
   return bitwise_xor(truth(x), truth(y));
 }
+static bool whole(const Tensor& x) { return x.defined() && (is_integer(x.dtype()) || is_bool(x.dtype())); }
 Tensor fmax(const Tensor& x, const Tensor& y, Where where) {
+  if (whole(x) && whole(y)) return maximum(x, y, where);  // there is no NaN
   CallerScope c(where);
   return rill::where(isnan(x), y, rill::where(isnan(y), x, maximum(x, y)));
 }
 Tensor fmin(const Tensor& x, const Tensor& y, Where where) {
+  if (whole(x) && whole(y)) return minimum(x, y, where);
   CallerScope c(where);
   return rill::where(isnan(x), y, rill::where(isnan(y), x, minimum(x, y)));
 }

@@ -149,9 +149,14 @@ RILL_TEST(signbit, "true where the sign bit is set, -0.0 included; a NaN counts 
 #undef RILL_TEST
 
 Tensor logical_not(const Tensor& x, Where where) { return unary(logical_not_op, x, false, where); }
-Tensor isnan(const Tensor& x, Where where) { return unary(isnan_op, x, true, where); }
-Tensor isinf(const Tensor& x, Where where) { return unary(isinf_op, x, true, where); }
-Tensor isfinite(const Tensor& x, Where where) { return unary(isfinite_op, x, true, where); }
+// Of whole numbers the answer is known.
+static Tensor test_number(const Op& op, const Tensor& x, bool of_integers, Where where) {
+  if (x.defined() && (is_integer(x.dtype()) || is_bool(x.dtype()))) return full_like(x, of_integers, {boolean}, where);
+  return unary(op, x, true, where);
+}
+Tensor isnan(const Tensor& x, Where where) { return test_number(isnan_op, x, false, where); }
+Tensor isinf(const Tensor& x, Where where) { return test_number(isinf_op, x, false, where); }
+Tensor isfinite(const Tensor& x, Where where) { return test_number(isfinite_op, x, true, where); }
 Tensor signbit(const Tensor& x, Where where) { return unary(signbit_op, x, true, where); }
 
 // --- Complex numbers -------------------------------------------------------------------------------------------------

@@ -24,6 +24,11 @@ const ReduceLoops<T>* loops_of(bool largest) {
   else if constexpr (std::is_same_v<T, double>) return largest ? &t.max_f64 : &t.min_f64;
   else if constexpr (std::is_same_v<T, int32_t>) return largest ? &t.max_i32 : &t.min_i32;
   else if constexpr (std::is_same_v<T, int64_t>) return largest ? &t.max_i64 : &t.min_i64;
+  else if constexpr (std::is_same_v<T, uint64_t>) return largest ? &t.max_u64 : &t.min_u64;
+  else if constexpr (std::is_same_v<T, uint32_t>) return largest ? &t.max_u32 : &t.min_u32;
+  else if constexpr (std::is_same_v<T, int16_t>) return largest ? &t.max_i16 : &t.min_i16;
+  else if constexpr (std::is_same_v<T, uint16_t>) return largest ? &t.max_u16 : &t.min_u16;
+  else if constexpr (std::is_same_v<T, int8_t>) return largest ? &t.max_i8 : &t.min_i8;
   else if constexpr (std::is_same_v<T, uint8_t>) return largest ? &t.max_u8 : &t.min_u8;
   else return nullptr;
 }

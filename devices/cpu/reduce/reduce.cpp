@@ -130,11 +130,11 @@ void reduce_prod(const KernelArgs& args) {
     switch (args.input(0).dtype()) {                                           \
       case DType::boolean: return fold_as<bool, uint8_t>(args, t.name##_u8);   \
       case DType::u8: return fold_as<uint8_t, uint8_t>(args, t.name##_u8);     \
-      case DType::i8: return fold_as<int8_t, int32_t>(args, t.name##_i32);     \
-      case DType::i16: return fold_as<int16_t, int32_t>(args, t.name##_i32);   \
+      case DType::i8: return fold_as<int8_t, int8_t>(args, t.name##_i8);       \
+      case DType::i16: return fold_as<int16_t, int16_t>(args, t.name##_i16);   \
       case DType::i32: return fold_as<int32_t, int32_t>(args, t.name##_i32);   \
       case DType::i64: return fold_as<int64_t, int64_t>(args, t.name##_i64);   \
-      case DType::u16: return fold_as<uint16_t, uint32_t>(args, t.name##_u32); \
+      case DType::u16: return fold_as<uint16_t, uint16_t>(args, t.name##_u16); \
       case DType::u32: return fold_as<uint32_t, uint32_t>(args, t.name##_u32); \
       case DType::u64: return fold_as<uint64_t, uint64_t>(args, t.name##_u64); \
       case DType::f16: return fold_as<Half, float>(args, t.name##_f32);        \

@@ -186,24 +186,6 @@ ReduceLoops<T> loops() {
   return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, R::template identity<T>()};
 }
 
-// Storage is rill's Half or BFloat16, Number Highway's.
-template <class Storage, class Number>
-void widen(const uint16_t* x, int64_t n, float* y) {
-  int64_t i = 0;
-#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86  // elsewhere Highway emulates f16 without NaN and infinity
-  const Tag<float> d;
-  const hn::Rebind<Number, decltype(d)> narrow;
-  const hn::Rebind<uint16_t, decltype(d)> raw;
-  const int64_t lanes = hn::Lanes(d);
-  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::PromoteTo(d, hn::BitCast(narrow, hn::LoadU(raw, x + i))), d, y + i);
-#endif
-  for (; i < n; ++i) {
-    Storage one;
-    one.bits = x[i];
-    y[i] = float(one);
-  }
-}
-
 template <class D, class T>
 HWY_INLINE hn::VFromD<D> load_square(D d, const T* x) {
   const hn::Rebind<T, D> narrow;
@@ -248,14 +230,35 @@ const ReduceTables* make_reduce_tables() {
   using Max = Extreme<true>;
   using Min = Extreme<false>;
   static const ReduceTables tables = {
-      loops<Sum, float>(),    loops<Prod, float>(),        loops<Max, float>(),
-      loops<Min, float>(),    loops<Sum, double>(),        loops<Prod, double>(),
-      loops<Max, double>(),   loops<Min, double>(),        loops<Sum, int64_t>(),
-      loops<Max, int64_t>(),  loops<Min, int64_t>(),       loops<Max, uint64_t>(),
-      loops<Min, uint64_t>(), loops<Max, int32_t>(),       loops<Min, int32_t>(),
-      loops<Max, uint32_t>(), loops<Min, uint32_t>(),      loops<Max, uint8_t>(),
-      loops<Min, uint8_t>(),  widen<Half, hwy::float16_t>, widen<BFloat16, hwy::bfloat16_t>,
-      square_rows<float>,     square_rows<double>,         square_f32};
+      .sum_f32 = loops<Sum, float>(),
+      .prod_f32 = loops<Prod, float>(),
+      .max_f32 = loops<Max, float>(),
+      .min_f32 = loops<Min, float>(),
+      .sum_f64 = loops<Sum, double>(),
+      .prod_f64 = loops<Prod, double>(),
+      .max_f64 = loops<Max, double>(),
+      .min_f64 = loops<Min, double>(),
+      .sum_i64 = loops<Sum, int64_t>(),
+      .max_i64 = loops<Max, int64_t>(),
+      .min_i64 = loops<Min, int64_t>(),
+      .max_u64 = loops<Max, uint64_t>(),
+      .min_u64 = loops<Min, uint64_t>(),
+      .max_i32 = loops<Max, int32_t>(),
+      .min_i32 = loops<Min, int32_t>(),
+      .max_u32 = loops<Max, uint32_t>(),
+      .min_u32 = loops<Min, uint32_t>(),
+      .max_i16 = loops<Max, int16_t>(),
+      .min_i16 = loops<Min, int16_t>(),
+      .max_u16 = loops<Max, uint16_t>(),
+      .min_u16 = loops<Min, uint16_t>(),
+      .max_i8 = loops<Max, int8_t>(),
+      .min_i8 = loops<Min, int8_t>(),
+      .max_u8 = loops<Max, uint8_t>(),
+      .min_u8 = loops<Min, uint8_t>(),
+      .square_rows_f32 = square_rows<float>,
+      .square_rows_f64 = square_rows<double>,
+      .square_f32 = square_f32,
+  };
   return &tables;
 }
 

@@ -30,9 +30,10 @@ struct ReduceTables {
   ReduceLoops<uint64_t> max_u64, min_u64;
   ReduceLoops<int32_t> max_i32, min_i32;
   ReduceLoops<uint32_t> max_u32, min_u32;
+  ReduceLoops<int16_t> max_i16, min_i16;
+  ReduceLoops<uint16_t> max_u16, min_u16;
+  ReduceLoops<int8_t> max_i8, min_i8;
   ReduceLoops<uint8_t> max_u8, min_u8;
-  void (*widen_f16)(const uint16_t* x, int64_t n, float* y);
-  void (*widen_bf16)(const uint16_t* x, int64_t n, float* y);
   // out[r] = the sum of x[r * stride + i]^2 for i < n, r < rows, in 32 lanes that are folded like those of `fold`.
   void (*square_rows_f32)(const float* x, int64_t stride, int64_t rows, int64_t n, double* out);
   void (*square_rows_f64)(const double* x, int64_t stride, int64_t rows, int64_t n, double* out);

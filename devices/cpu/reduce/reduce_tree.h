@@ -21,6 +21,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/reduce/reduce_loops.h"
 #include "rill/devices/kernel.h"
 #include "rill/devices/threads.h"
@@ -69,20 +70,24 @@ using Read = void (*)(const char* x, int64_t stride, int64_t n, T* y);
 template <class S, class T, bool as_truth>
 void read(const char* x, int64_t stride, int64_t n, T* y) {
   const S* p = reinterpret_cast<const S*>(x);
-  if constexpr (std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>) {
-    if constexpr (std::is_same_v<T, float>) {
-      if (stride == 1) {
-        const ReduceTables& tables = reduce_tables();
-        return (std::is_same_v<S, Half> ? tables.widen_f16 : tables.widen_bf16)(reinterpret_cast<const uint16_t*>(p), n,
-                                                                                y);
-      }
+  const auto number = [](const S& v) {
+    using N = std::conditional_t<is_half_type<S>, float, S>;
+    if constexpr (as_truth) return T(N(v) != N(0));
+    else return T(N(v));
+  };
+  int64_t i = 0;
+  if (stride == 1) {
+    if constexpr (is_half_type<S> && std::is_same_v<T, float>) return convert_halves(p, y, size_t(n));
+    constexpr int64_t block = 64;  // of fixed size, which compilers vectorise at -O2
+    for (; i + block <= n; i += block) {
+      S from[block];
+      T to[block];
+      std::copy_n(p + i, block, from);
+      for (int64_t j = 0; j < block; ++j) to[j] = number(from[j]);
+      std::copy_n(to, block, y + i);
     }
-    for (int64_t i = 0; i < n; ++i) y[i] = as_truth ? T(float(p[i * stride]) != 0) : T(float(p[i * stride]));
-  } else if constexpr (as_truth) {
-    for (int64_t i = 0; i < n; ++i) y[i] = T(p[i * stride] != S(0));
-  } else {
-    for (int64_t i = 0; i < n; ++i) y[i] = T(p[i * stride]);
   }
+  for (; i < n; ++i) y[i] = number(p[i * stride]);
 }
 
 // Memory for the accumulators of one thread, kept between calls.
