@@ -1,4 +1,5 @@
-"""The include direction of rill's layers, that the meson.build files list what is there, and that types have one name.
+"""The include direction of rill's layers, that the meson.build files list what is there, that types have one name, that
+large folders say what they hold, and that README.md links every page of docs/.
 
     tensor <- devices <- ops <- autodiff <- trace <- serialize, nn, data
 
@@ -118,6 +119,16 @@ def reached_from(umbrella, unwanted):
                 faults.append(f"{file}: <rill/{umbrella}> must not include <{path}>")
     return seen
 
+
+# A folder of more than a dozen files has a README.md.
+for layer in [*LEFT, "tests", "docs"]:
+    for folder, _, names in os.walk(f"{ROOT}/{layer}"):
+        if len([n for n in names if not n.endswith(".pyc")]) > 12 and "README.md" not in names:
+            faults.append(f"{os.path.relpath(folder, ROOT)}: a README.md should say what these {len(names)} files are")
+with open(f"{ROOT}/README.md", encoding="utf-8") as text:
+    readme = text.read()
+faults += [f"README.md does not link docs/{name}" for name in sorted(os.listdir(f"{ROOT}/docs"))
+           if name.endswith(".md") and name != "README.md" and f"(docs/{name})" not in readme]
 
 reached_from("rill.h", SLOW)
 seen = set().union(*(reached_from(umbrella, HEAVY) for umbrella in UMBRELLAS))
