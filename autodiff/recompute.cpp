@@ -1,5 +1,5 @@
-// recompute: the function runs under a listener that notes what of the tape's it reads; its backward rule runs it
-// again, under a tape of its own and with the values that its Variables had, so that both runs give the same bits.
+// recompute: the function runs under a listener that records which values of the tape it reads. Its backward rule runs
+// it again, under a tape of its own and with the values that its Variables had, so that both runs give the same bits.
 #include <map>
 
 #include "rill/autodiff/transforms.h"
@@ -12,7 +12,7 @@ namespace rill::detail {
 
 namespace {
 
-// Something that the function reads from outside and a tape knows: a watched tensor, or a variable.
+// A value that the function reads from outside and that a tape watches: a tensor, or a variable.
 struct Captured {
   Tensor tensor;
   Shared<VariableState> variable;
@@ -48,7 +48,7 @@ class CaptureFinder final : public TapeListener {
   std::span<TapeListener* const> outer_;
 };
 
-// Answers for the Variables of this thread while it lives.
+// Intercepts reads of this thread's Variables for its lifetime.
 class WatcherScope : public VariableWatcher {
  public:
   WatcherScope() : outer_(std::exchange(variable_watcher, this)) {}

@@ -30,7 +30,7 @@ void NodeMap::insert(uint64_t key, TapeNode node) {
 
 namespace {
 std::atomic<uint32_t> next_serial{1};
-// The entries' storage goes from one tape of a thread to the next.
+// The storage of the entries is reused by the next tape of the thread.
 thread_local std::vector<TapeEntry> spare_entries;
 
 uint64_t key_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v); }
@@ -120,7 +120,7 @@ bool GradientTape::Impl::find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) 
   return any_known;
 }
 
-// Operands and results mostly look alike, so one stand-in serves many places.
+// Operands and results often have the same spec, so one stand-in serves many of them.
 const Tensor& GradientTape::Impl::stand_in(const Spec& spec) {
   // Where sizes are open, equal numbers may be different sizes.
   if (!stand_in_.defined() || thread_state().open_sizes || !(stand_in_.spec() == spec)) stand_in_ = make_stand_in(spec);
@@ -345,7 +345,7 @@ struct Paused {
   }
 };
 
-// A walk that frees what it passes: whatever happens on its way, the tape is used up at its end.
+// A walk that frees entries as it goes: even if it throws, the tape is used up afterwards.
 struct Consumed {
   GradientTape::Impl& tape;
   bool on;

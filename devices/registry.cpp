@@ -1,4 +1,4 @@
-// Which devices there are, the one in force, and the way to each one's memory.
+// The list of devices, the default one, and dispatch of allocation and copies by device.
 #include "rill/devices/registry.h"
 
 #include <fmt/format.h>

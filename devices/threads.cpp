@@ -1,4 +1,4 @@
-// Sizes of parallel work, over OpenMP or std::thread: the one file that knows which.
+// Parallel loops over OpenMP or std::thread. This is the only file that knows which of the two is used.
 #include "rill/devices/threads.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Initializers: every one is a mean and a range or a deviation.
+// Initializers: each is a distribution, given by a mean and a range or a standard deviation.
 #include "rill/nn/initializers.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Layers: each names its scope, calls a function or two and adds its bias.
+// Layers: each opens its name scope, calls one or two functions and adds its bias.
 #include "rill/nn/layers.h"
 
 #include "rill/ops/apply.h"

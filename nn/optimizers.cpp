@@ -1,4 +1,4 @@
-// Optimizers: what they share (the count of steps, slots, checks) and one update rule each.
+// Optimizers: the shared part (step count, slots, checks) and one update rule for each.
 #include "rill/nn/optimizers.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The way of a call, step by step: check and infer, run or append to a trace, record on tapes.
+// Dispatch, step by step: check the operands and infer, run the kernel or append to a trace, record on tapes.
 #include "rill/ops/apply.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The registry: a list through the records themselves, so that a record registers without a central table.
+// The registry of ops: a linked list through the records, so that a record registers itself without a central table.
 #include "rill/ops/op.h"
 
 #include <fmt/format.h>

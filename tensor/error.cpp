@@ -1,4 +1,4 @@
-// Error messages and the caller's place.
+// Error messages and the caller's source location.
 #include "rill/tensor/error.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// numpy's text for tensors: what array2string of numpy 2 gives with its default options (8 digits, lines of 75 columns,
-// summaries past 1000 elements). Elements become words, all words of a tensor are padded to one width by a rule of
-// their dtype, and layout() puts brackets and line breaks between them. Start at to_string(Tensor), at the end.
+// Prints tensors as numpy does: array2string of numpy 2 with its default options (8 digits, lines of 75 columns,
+// summaries past 1000 elements). Each element becomes a word, all words of a tensor are padded to one width by a rule
+// of their dtype, and layout() adds brackets and line breaks. Start at to_string(Tensor), at the end.
 #include <fmt/format.h>
 
 #include <algorithm>

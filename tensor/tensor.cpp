@@ -1,4 +1,4 @@
-// TensorRep's life, and the members of Tensor that need no op.
+// Construction and destruction of TensorRep, and the members of Tensor that need no op.
 #include "rill/tensor/tensor.h"
 
 #include "rill/tensor/id_mark.h"

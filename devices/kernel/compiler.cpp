@@ -1,4 +1,4 @@
-// Kernels in memory, on disk, or made by librill_llvm.so, looked for in this order. Start at compile().
+// Finds a kernel in memory or on disk, else compiles it with librill_llvm.so. Start at compile().
 #include "rill/devices/kernel/compiler.h"
 
 #include <dlfcn.h>

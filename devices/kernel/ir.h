@@ -127,7 +127,7 @@ struct Output {
   int32_t value;
   DType dtype;           // as `value`'s, f16 and bf16 included
   bool per_row = false;  // one element a row: `value` is of the row level
-  // Of f32 or f64, an element a point: it is added to what lies there. Without a stride between rows these are sums
+  // Of f32 or f64, one element for each point: it is added to memory. Without a stride between rows these are sums
   // over rows, row after row.
   bool added = false;
   friend bool operator==(const Output&, const Output&) = default;

@@ -1,4 +1,4 @@
-// The straight code of one step of a loop: what is read, computed and written for one vector of points.
+// The straight-line code of one loop iteration: loads, computation and stores for one vector of points.
 #include <algorithm>
 
 #include "rill/devices/llvm/emitter.h"

@@ -1,4 +1,4 @@
-// Cumulative ops by the book.
+// Reference kernels of the cumulative ops, by their definitions.
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/ref/iterate.h"
 #include "rill/tensor/visit_dtype.h"

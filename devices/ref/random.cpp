@@ -1,4 +1,4 @@
-// Random bits, one word after the other.
+// The reference kernel of random bits, one word at a time.
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/philox.h"
 

@@ -1,4 +1,4 @@
-// Reductions by the book: every element meets the accumulator of its output, one after the other.
+// Reference kernels of the reductions, by their definitions: the elements of each output are combined one by one.
 #include <cmath>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Functions of two operands that are made of other ops, and the operators of tensors. The records are in
+// Functions of two operands that are composed of other ops, and the operators of tensors. The records are in
 // arithmetic.cpp, integers.cpp, comparisons.cpp and log_sums.cpp.
 #include <limits>
 #include <utility>

@@ -1,5 +1,5 @@
-// The records that choose, convert or pass on elements: where, cast, bitcast, stop_gradient, copy, complex; and what
-// compares whole tensors.
+// The records that select, convert or copy elements: where, cast, bitcast, stop_gradient, copy, complex; and
+// comparisons of whole tensors.
 #include <fmt/format.h>
 
 #include "rill/devices/cpu/elementwise/elementwise.h"

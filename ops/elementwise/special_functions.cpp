@@ -1,4 +1,4 @@
-// Sigmoid, the error function, the gamma function and their kin, laid out as unary.cpp.
+// Sigmoid, the error function, the gamma function and related ones. Laid out as unary.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/ops/elementwise/special_functions.cpp"
 #include <hwy/foreach_target.h>

@@ -1,6 +1,6 @@
-// The records of elementwise ops with one operand that keep the dtype, round, or answer a question; the float functions
-// are in exponentials.cpp, trigonometry.cpp and special_functions.cpp. Each op is one RILL_SCALAR line (its arithmetic,
-// see devices/cpu/elementwise/scalar_loops-inl.h) and one record below it in the second half.
+// The records of elementwise ops with one operand that keep the dtype, round, or test; the float functions are in
+// exponentials.cpp, trigonometry.cpp and special_functions.cpp. Each op is one RILL_SCALAR line (its arithmetic, see
+// devices/cpu/elementwise/scalar_loops-inl.h) and one record in the second half of the file.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/ops/elementwise/unary.cpp"
 #include <hwy/foreach_target.h>

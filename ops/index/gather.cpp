@@ -1,6 +1,6 @@
-// gather and scatter: one record that picks by index tensors and two that put back (scatter, whose gradient needs only
-// the indices, and scatter_reduce, whose gradient needs the values as well). take, take_along_axis and their like only
-// arrange the attributes, which devices/params/shape_params.h explains.
+// gather and scatter: one record that reads by index tensors and two that write (scatter, whose gradient needs only the
+// indices, and scatter_reduce, whose gradient needs the values as well). take, take_along_axis and similar functions
+// only set the attributes, which devices/params/shape_params.h explains.
 #include <fmt/format.h>
 
 #include <algorithm>

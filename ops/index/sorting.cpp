@@ -1,4 +1,4 @@
-// Sorting: the records of sort, argsort, topk and searchsorted, and unique, which is made of them.
+// Sorting: the records of sort, argsort, topk and searchsorted, and unique, which is composed of them.
 #include <fmt/core.h>
 
 #include "rill/devices/params/reduce_params.h"

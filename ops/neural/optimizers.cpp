@@ -1,4 +1,4 @@
-// The step of an optimizer as one op, where composed functions would read and write large parameters many times over.
+// The step of an optimizer as one op: composed functions would read and write large parameters many times.
 #include "rill/devices/params/nn_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"

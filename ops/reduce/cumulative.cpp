@@ -1,4 +1,4 @@
-// Cumulative ops: the records of cumsum, cumprod, cummax, cummin and recurrence, and what is made of them.
+// Cumulative ops: the records of cumsum, cumprod, cummax, cummin and recurrence, and composites of them.
 #include <fmt/core.h>
 
 #include "rill/devices/params/gather_params.h"

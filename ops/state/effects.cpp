@@ -1,4 +1,4 @@
-// print and assert_that: records without outputs, whose `call` does what they are for.
+// print and assert_that: records without outputs, whose `call` has the effect.
 #include "rill/ops/effects.h"
 
 #include <fmt/format.h>

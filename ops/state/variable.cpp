@@ -1,5 +1,5 @@
-// Variables: reading tells the tapes, assigning replaces the tensor (in place when nobody else holds the old one), and
-// inside a trace both become inputs and outputs of the graph.
+// Variables: a read notifies the tapes, an assignment replaces the tensor (in place when nobody else holds the old
+// one), and inside a trace both become inputs and outputs of the graph.
 #include "rill/ops/variable.h"
 
 #include <fmt/format.h>
@@ -81,7 +81,7 @@ Tensor fitted(const VariableState& v, const Tensor& value, std::string_view op, 
   }
 }
 
-// value + delta or the like, in a tensor of its own.
+// value + delta, or value - delta, in a new tensor.
 Tensor updated(const VariableState& v, const Op& op, const Tensor& delta) {
   Tensor to = empty_tensor(v.spec);
   const Tensor* in[] = {&v.value, &delta};
@@ -112,8 +112,8 @@ void update(VariableState& v, const Op& op, const Tensor& delta) {
   }
 }
 
-// A value of its own for a new variable: a scalar loses its weakness, and in-place updates never meet the caller's
-// tensor.
+// The first value of a new variable as a tensor of its own: a weak scalar becomes strong, and in-place updates cannot
+// change the caller's tensor.
 Tensor strong(const Tensor& t) {
   Spec spec = t.spec();
   spec.weak = false;

@@ -1,5 +1,5 @@
-// Making tensors. Literals (tensor(), linspace, eye) are computed on the host and captured by a trace as constants;
-// `full` and `iota` are records, so that a trace can fold, fuse or hoist them.
+// Creation of tensors. Literals (tensor(), linspace, eye) are computed on the host and captured by a trace as
+// constants; `full` and `iota` are records, so that a trace can fold, fuse or hoist them.
 #include "rill/ops/creation.h"
 
 #include <fmt/format.h>

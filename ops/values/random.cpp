@@ -1,5 +1,5 @@
-// Random numbers: one record that makes bits, and distributions as composites of public functions over it, so that a
-// traced draw gives what an eager one does. Start at draw().
+// Random numbers: one record for random bits, and distributions composed of public functions over it, so that a traced
+// draw gives the same numbers as an eager one. Start at draw().
 #include "rill/ops/random.h"
 
 #include <fmt/format.h>

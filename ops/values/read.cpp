@@ -1,5 +1,5 @@
-// Reading a tensor's elements from C++: item(), to_vector(), data(). The one way out of rill, so also the place where a
-// trace says no.
+// Reading a tensor's elements from C++: item(), to_vector(), data(). All reads go through here, so this is also where
+// reading while tracing is rejected.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// FunctionCore: a call of a traced function. It walks its arguments into a FunctionKey, finds what was made for it (the
-// last one used is tried first), gathers the graph's inputs and runs it. Where nothing is found, make() says what
-// happens (function_traces.cpp).
+// FunctionCore: a call of a traced function. It walks its arguments into a FunctionKey, looks up the instance for it
+// (the last one used is tried first), collects the graph's inputs and runs it. When there is none, make() is called
+// (function_traces.cpp).
 #include "rill/trace/function.h"
 
 #include <fmt/format.h>
@@ -110,8 +110,8 @@ void check_leaked(const std::string& name, const std::vector<Tensor>& leaves, co
            where);
 }
 
-// The tensors that the graph runs on, in its order: arguments and captured tensors; those of variables are left to
-// VariableCall. Arguments move, each being one input: what the caller has given up has no other holder then.
+// The graph's input tensors, in order: arguments and captured tensors; VariableCall fills in those of variables.
+// Arguments are moved, each into one input: an argument that the caller moved in then has no other holder.
 std::vector<Tensor> gather_inputs(const Graph& g, std::vector<Tensor>& arguments) {
   std::vector<Tensor> in(g.inputs.size());
   for (size_t k = 0; k < in.size(); ++k) {
@@ -201,7 +201,7 @@ bool FunctionCore::verify(Body& body, const Where& where) {
     body.walk_arguments(p);
   };
   put_back();
-  // For its variables; leaves symbolic arguments behind.
+  // For its variables; the arguments stay symbolic.
   Graph g = trace(body, argument_names(), {}, nullptr, {}, where);
   const VariableSet variables(g);
   const std::vector<Tensor> before = variables.values();

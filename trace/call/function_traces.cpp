@@ -1,5 +1,5 @@
-// How a function gets its traces: what happens where a call finds none that fits. Start at FunctionCore::make; trace()
-// runs the callable under a Tracer.
+// Traces of a function: what happens when no cached trace fits a call. Start at FunctionCore::make; trace() runs the
+// callable under a Tracer.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ FunctionCore::Inline::~Inline() { being_traced.pop_back(); }
 // --- Tracing ---------------------------------------------------------------------------------------------------------
 
 namespace {
-// Puts symbolic tensors in the place of the arguments'.
+// Replaces the arguments' tensors by symbolic ones.
 class MakeArguments final : public LeafVisitor {
  public:
   MakeArguments(Tracer& tracer, const std::vector<std::string>& names, const OpenPattern& open,
@@ -74,7 +74,7 @@ class AddOutputs final : public LeafVisitor {
   const Where& where_;
 };
 
-// The trace of this thread has the open sizes of `dims`, or has none, while this lives.
+// For its lifetime, the trace of this thread has the open sizes of `dims`, or none.
 class OpenScope {
  public:
   explicit OpenScope(DimTable* dims) : dims_(dims), outer_(std::exchange(thread_state().open_sizes, dims != nullptr)) {}
@@ -198,8 +198,8 @@ Shared<FunctionCore::Instance> FunctionCore::keep(const Shared<Trace>& t, Shared
   return instance;
 }
 
-// The way of a call that finds nothing: an open trace made ready for these sizes, a new open trace, or a trace of these
-// sizes alone.
+// Handles a call without an instance: an open trace instantiated for these sizes, a new open trace, or a trace for
+// these sizes alone.
 Shared<FunctionCore::Instance> FunctionCore::make(Body& body, const FunctionKey& key, const Where& where) {
   State& s = *state_;
   std::lock_guard one_at_a_time(s.tracing);
@@ -255,7 +255,7 @@ OpenPattern FunctionCore::wanted_pattern(const FunctionKey& key) {
   return OpenPattern(std::move(mask));
 }
 
-// The pattern cannot be had even for the sizes that were traced.
+// The pattern does not even work for the sizes that were traced.
 void FunctionCore::refuse(const FunctionKey& key, const OpenPattern& tried, const std::string& reason) {
   auto t = Shared<Trace>::make();
   t->key = key;

@@ -1,9 +1,9 @@
-// How a traced call is differentiated: differentiate() traces the graph again under a tape, then the tape's backward
-// walk after it, into one joint graph; pullback() and backward() cut that in two where the backward begins.
+// Differentiates a traced call: differentiate() traces the graph again under a tape, followed by the tape's backward
+// walk, into one joint graph; pullback() and backward() split that where the backward part begins.
 //
-// A gradient has the bits that it has without the call, because what is added is added in the same order: the backward
-// graph goes on with the sums that what comes after the call has left, and tensors that are one to the tape (a result
-// that is an argument, an argument given twice, a Variable read again) stay one.
+// A gradient has the same bits as without the call, because terms are added in the same order: the backward graph
+// starts from the sums that the ops after the call have accumulated, and tensors with one identity on the tape (a
+// result that is an argument, an argument given twice, a Variable read again) keep it.
 #include "rill/trace/call/graph_call.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::vector<Tensor> GraphCall::run(std::span<const Tensor> inputs) const {
 
 namespace {
 
-// The inputs that a tape may ask the gradient of; empty where there are none.
+// The inputs that a tape may ask a gradient for; empty if there are none.
 std::vector<bool> watched(std::span<const Tensor> inputs) {
   std::vector<bool> found;
   for (TapeListener* tape : thread_state().tapes)
@@ -161,7 +161,7 @@ GraphCall::Joint GraphCall::differentiate(const Wanted& wanted, const Arrived& a
     targets.push_back(target);
     list.emplace_back(int(k), tracer.value_of(seeds.back(), g.name));
   };
-  // An eager walk has met what comes after the call before it meets the call's own ops.
+  // An eager backward walk visits the ops after the call before the call's own ops.
   for (size_t k = 0; k < inputs.size(); ++k)
     if (arrived.sums[k]) arrive(inputs[k], k, j.sums, "sum");
   for (size_t k = 0; k < results.size(); ++k)
@@ -204,7 +204,7 @@ struct GraphCall::Pullback {
 
 namespace {
 
-// The nodes of the backward part that somebody reads.
+// The live nodes of the backward part.
 std::vector<char> live_nodes(const Graph& joint, int32_t forward_end, std::vector<ValueId> outputs) {
   std::vector<char> live(joint.nodes().size(), 0);
   for (const GraphAssign& a : joint.assigns) outputs.push_back(a.value);
@@ -217,7 +217,7 @@ std::vector<char> live_nodes(const Graph& joint, int32_t forward_end, std::vecto
   return live;
 }
 
-// What the backward part reads of the forward one, constants apart, each once.
+// The values of the forward part that the backward part reads, without constants, each once.
 std::vector<ValueId> crossing(const Graph& joint, int32_t forward_end, const std::vector<ValueId>& outputs) {
   std::vector<ValueId> found;
   auto need = [&](ValueId v) {
@@ -339,7 +339,7 @@ std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::ve
       for (TapeListener* tape : thread_state().tapes)
         tape->record(known_as_op, in, {&results[k], 1}, {}, Where::current());
     } else {
-      // Passes may have made one value of several, or of a result and what others hold.
+      // Passes may have merged several values, or a result and a value that others hold.
       if (!results[k].ref().unique()) results[k] = make_alias(results[k]);
       fresh.push_back(int(k));
     }
@@ -364,8 +364,8 @@ std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where&
 
 namespace {
 
-// Only under an outer tape: what the forward part keeps has cotangents of its own, so that part, with all its results,
-// is differentiated as a call itself.
+// Only under an outer tape: the residuals of the forward part have cotangents of their own, so the forward part, with
+// all its results, is differentiated as a call itself.
 void pull_through_residuals(GraphCall& forward, const std::vector<bool>& wanted, std::span<const Tensor> inputs,
                             std::span<const int> numbers, std::span<const Tensor> cotangents,
                             const CotangentSums& sums) {

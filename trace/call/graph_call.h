@@ -26,11 +26,11 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   const Graph& graph() const { return tiers_->eager().graph(); }
 
  private:
-  // Which inputs somebody may ask the gradient of.
+  // Which inputs a gradient may be asked for.
   using Wanted = std::vector<bool>;
-  // What a backward walk brings to a call: which results' cotangents, which inputs' sums so far, and which inputs it
-  // takes for the same tensor (by input, the first of them). Each way has a backward graph of its own, so that nothing
-  // is added which an eager walk would not add.
+  // What a backward walk passes to a call: cotangents of which results, sums of which inputs so far, and which inputs
+  // are the same tensor to it (by input, the first of them). Each combination has a backward graph of its own, so that
+  // there are no additions which an eager walk would not do.
   struct Arrived {
     std::vector<bool> results, sums;
     std::vector<int32_t> first;
@@ -43,7 +43,7 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   Backward& backward(Pullback& p, const Arrived& arrived);
   Joint differentiate(const Wanted& wanted, const Arrived& arrived) const;
   CustomVjp vjp_of_call(Pullback& p, std::vector<Tensor> inputs, std::vector<Tensor> all, std::vector<int> fresh);
-  // The same graph without what prints and asserts.
+  // The same graph without effects.
   std::shared_ptr<GraphCall> silent();
   // Gives results that are an input, or an earlier result, that tensor; gives the numbers of all others.
   std::vector<int> name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results) const;

@@ -1,5 +1,5 @@
-// The background thread (Worker) takes one graph after another. A graph that its function has dropped meanwhile is
-// skipped, and at the end of the process what still waits is dropped.
+// The background thread (Worker) compiles one graph after another. A graph that its function has dropped meanwhile is
+// skipped, and waiting graphs are dropped when the process ends.
 #include "rill/trace/call/tiers.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ class Worker {
   using Job = std::function<void()>;
 
   ~Worker() { end(); }
-  // Drops what waits, and what runs once the kernel is there that is being compiled; takes nothing more.
+  // Drops the waiting jobs, and the running one after its current kernel; accepts no more.
   void end() {
     kernel::stop_compiling();
     {
@@ -55,13 +55,13 @@ class Worker {
   }
   void wait() {
     std::unique_lock lock(mutex_);
-    // A child of fork() has what waited and not the thread.
+    // A child of fork() has the queue but not the thread.
     if (!stop_ && !thread_.joinable() && !jobs_.empty()) thread_ = std::thread([this] { work(); });
     changed_.wait(lock, [this] { return jobs_.empty() && !busy_; });
   }
 
-  // Around a fork(): the child gets what the thread was doing and not the thread, so it must be doing nothing, and the
-  // child must forget it. What still waits there is compiled when the child traces again.
+  // Around a fork(): the child gets the state of the thread but not the thread, so the thread must be idle, and the
+  // child must forget it. Jobs that wait there are compiled when the child traces again.
   void before_fork() {
     mutex_.lock();
     if (thread_.get_id() == std::this_thread::get_id()) return;
@@ -113,10 +113,10 @@ Worker& worker() {
   return w;
 }
 
-// LLVM makes static objects while it compiles; they end before ours, which are older, and a compile that still runs
-// would find them gone. What is local to the main thread ends before all static objects, so that is where to wait.
-// A static LLVM is safe without this (exit.cpp). With a shared one, a program can still crash at its end, while a
-// kernel is being compiled, where only other threads than the main one have traced.
+// LLVM creates static objects while it compiles; they are destroyed before ours, which are older, while a compilation
+// may still use them. Thread-locals of the main thread are destroyed before all static objects, so this is where to
+// wait. A static LLVM is safe without this (exit.cpp). With a shared one, a program can still crash when it ends while
+// a kernel is being compiled, if only other threads than the main one have traced.
 struct EndWithMain {
   bool is_main = syscall(SYS_gettid) == getpid();
   ~EndWithMain() {

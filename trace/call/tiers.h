@@ -23,7 +23,7 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
     const Executable* compiled = ready_.load(std::memory_order_acquire);
     return compiled ? *compiled : eager_;
   }
-  // Whether that is compiled, or why not: "compiled", "compiling", "eager kernels: RILL_JIT=off".
+  // Whether it is compiled, or why not: "compiled", "compiling", "eager kernels: RILL_JIT=off".
   std::string state() const;
   // Lines for explain(), the first behind `name`: the state, what compiling took, the memory plan, each kernel and what
   // fused into it, and the same of the graphs inside nodes.

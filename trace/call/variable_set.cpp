@@ -25,7 +25,7 @@ VariableSet::VariableSet(const Graph& g) {
 }
 
 namespace {
-// Locks all members for a moment.
+// Locks all members for its lifetime.
 class LockAll {
  public:
   explicit LockAll(const std::vector<VariableSet::Member>& members) : members_(members) {

@@ -1,6 +1,6 @@
-// Control flow, eager and traced. Eagerly: plain loops over the callables. Traced: each callable becomes a graph of its
-// own (trace_inner), what the graphs read from outside becomes operands (Outside), and one node is appended. How nodes
-// run is in control_nodes.cpp.
+// Control flow, eager and traced. Eagerly: plain loops over the callables. Traced: each callable becomes an inner graph
+// (trace_inner), the tensors that inner graphs read from outside become operands (Outside), and one node is appended.
+// Running the nodes is in control_nodes.cpp.
 #include "rill/trace/control_flow.h"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ std::string print_spec(const Spec& s) {
   return s.device == Device() ? to_string(s) : to_string(s) + " on " + to_string(s.device);
 }
 
-// What goes into control flow and comes out of callables has values.
+// Operands of control flow and results of callables must be defined.
 void require_defined(std::string_view op, const Tensor& t, std::string_view what, size_t k, const Where& where) {
   if (!t.defined()) fail(op, fmt::format("{} {} is an undefined tensor. assign a value to it first", what, k), where);
 }
@@ -54,7 +54,7 @@ Tensor checked_pred(std::string_view op, const Tensor& pred, const Where& where)
   return pred;
 }
 
-// Whether one is an integer and the other a float, of one shape: n / 2 for an integer n.
+// Whether one is an integer and the other a float, of the same shape: n / 2 for an integer n.
 bool whole_and_float(const Spec& a, const Spec& b) {
   bool mixed = (is_integer(a.dtype) && is_floating(b.dtype)) || (is_floating(a.dtype) && is_integer(b.dtype));
   return mixed && a.shape == b.shape && a.device == b.device;
@@ -70,7 +70,7 @@ Tensor exactly_as(const Tensor& t, DType dtype, const std::string& what, const W
   return out;
 }
 
-// A carried value must go into the next step as it went into this one.
+// A carried value must keep its shape and dtype from step to step.
 void check_carried(std::string_view op, const Flat& before, Flat& after, const Where& where) {
   require_defined(op, after, "after a step, carried value", where);
   if (before.structure != after.structure)
@@ -135,7 +135,7 @@ Slots arguments_of(std::span<const Tensor> tensors, int first = 0) {
   return slots;
 }
 
-// What the graphs of a node read from outside, each once, and the Variables that they assign.
+// The values that the graphs of a node read from outside, each once, and the Variables that they assign.
 struct Outside {
   Slots captured, read_only, assigned;
 
@@ -211,7 +211,7 @@ std::shared_ptr<const InnerGraph> close(std::string role, Graph g, const Slots& 
   return std::make_shared<InnerGraph>(std::move(role), std::move(g));
 }
 
-// Appends the node to the trace; gives its outputs without those that a gradient keeps.
+// Appends the node to the trace; returns its outputs without those that are kept for a gradient.
 std::vector<Tensor> append_node(const Op& op, std::span<const Tensor> first, const Slots& operands, ControlAttrs attrs,
                                 const Where& where) {
   SmallVec<const Tensor*, 8> in;

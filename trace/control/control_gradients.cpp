@@ -1,6 +1,6 @@
-// Backward rules of control flow. A branch's gradient is a branch, of the same choice; a loop's is a scan from the last
-// step to the first. Each inner graph is traced again under a tape, from its operands, so the only thing that a forward
-// loop has to keep is what was carried before each step, and rules of any order are made of the same nodes.
+// Gradients of control flow. The gradient of a branch is a branch of the same choice; the gradient of a loop is a scan
+// from the last step to the first. Each inner graph is traced again under a tape, from its operands, so a forward loop
+// keeps only the carried values before each step, and derivatives of any order are made of the same nodes.
 #include "rill/trace/control/control_gradients.h"
 
 #include <fmt/format.h>
@@ -139,7 +139,7 @@ Tensors apply_to(const Op& op, const std::vector<Tensor>& operands, ControlAttrs
 
 namespace {
 
-// What a backward walk brings to a choice, by number of the operand or result.
+// What a backward walk passes to a choice, by number of the operand or result.
 struct BranchArrivals {
   std::vector<size_t> sources, results, sums, alike;
 };
@@ -390,7 +390,7 @@ const Op refusal_op({.name = "no_gradient",
                      .effect = true,
                      .listed = false});
 
-// Who traces a gradient that may never be asked for gets the error only at a call where one is.
+// Where a gradient is traced that may never be asked for, the error is thrown only by a call that asks for it.
 void refuse(const Refusal& r, std::span<const Tensor> cotangents) {
   const auto* trace = static_cast<const Tracer*>(thread_state().trace);
   if (!trace || !trace->speculative()) throw Error(r.message);

@@ -1,8 +1,8 @@
-// custom_gradient inside a trace: a node that gives the value on, and holds the rule as a graph.
+// custom_gradient inside a trace: a node that returns the value and holds the rule as a graph.
 //
-// What the function of the user computes stands in the trace like everything else. The node says that whoever asks for
-// the gradient of the value gets what the rule gives; what the rule reads of the trace are operands of the node, so
-// that a second derivative flows through the rule into them. Nothing of it is left when the graph runs.
+// The ops of the user's function are in the trace as usual. The node says that the gradient of the value is given by
+// the rule; the traced values that the rule reads are operands of the node, so that a second derivative flows through
+// the rule into them. The node is dropped before the graph runs.
 #include <utility>
 
 #include "rill/ops/ops.h"
@@ -24,7 +24,7 @@ std::vector<std::pair<std::string, const Graph*>> rule_of(AttrsView attrs) {
   return all;
 }
 
-// Runs the rule where a backward walk asks for it: variables that it assigns are read and assigned there.
+// Runs the rule during a backward walk: variables that it assigns are read and assigned there.
 Tensors pull_back(const VjpArgs& a) {
   const ControlAttrs& c = a.attrs.as<ControlAttrs>();
   Tensors back;

@@ -1,6 +1,6 @@
-// Finds the chains and runs them; start at Chain. Steps with an operand go to oneDNN as binary post-ops, which round as
-// our own ops do. An activation runs in place as the op's own kernel: oneDNN's relu loses NaN, and its tanh has other
-// bits.
+// Finds chains of elementwise ops after a product and runs them as its epilogue; start at Chain. Steps with an operand
+// become oneDNN's binary post-ops, which round as our own ops do. An activation runs in place with the op's own kernel:
+// oneDNN's relu loses NaN, and its tanh gives other bits.
 #include "rill/trace/fusion/epilogues.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t most_steps = 6;
 // Products below this many multiplications run on our own kernels, which have no tail.
 constexpr int64_t least_work = 1 << 18;
-// Beyond, the library may divide a sum among threads, and might do so otherwise when there is a tail.
+// Larger ones: oneDNN may divide a sum among threads, and differently so when there is an epilogue.
 constexpr int64_t most_depth = 8192, least_result = 4096;
 
 struct EpilogueParams {
@@ -61,7 +61,7 @@ OutSpecs infer_epilogue(const InferArgs& args) {
   return infer(*p.product, args.in.first(2), p.attrs, args.where);
 }
 
-// The ops one after another, all in the output's memory, of which an operand may be.
+// The ops one after another, all in the output's memory, which may also be an operand's.
 void run_in_turn(const EpilogueParams& p, const KernelArgs& given) {
   SmallVec<const Tensor*, 8> in(given.in.begin(), given.in.end());
   Tensor kept;
@@ -167,7 +167,7 @@ struct Use {
   int count = 0;
 };
 
-// Who reads each node's first output.
+// The readers of each node's first output.
 std::vector<Use> uses_of(const Graph& g) {
   std::vector<Use> uses(g.nodes().size());
   auto use = [&](ValueId v, int32_t by) { uses[size_t(v.node)] = {by, uses[size_t(v.node)].count + 1}; };
@@ -226,7 +226,7 @@ class Finder {
     return g_.spec(product.inputs[1]).shape.size() - product.attrs.as<ContractionParams>().rhs_contract.size();
   }
 
-  // How an operand of this shape lies in a result of that one, where it does in a way the tail knows.
+  // How an operand of this shape broadcasts to a result of that one, if the epilogue supports it.
   static bool spread_of(const Shape& shape, const Shape& result, size_t row_axes, TailStep::Spread& spread) {
     if (shape == result) return spread = TailStep::Spread::full, true;
     if (shape.numel() == 1) return spread = TailStep::Spread::scalar, true;
@@ -267,7 +267,7 @@ class Finder {
     if (t.dtype != DType::f32 || !(t.device == product.outputs[0].device) ||
         !spread_of(t.shape, product.outputs[0].shape, row_axes(product), step.spread))
       return false;
-    // t - x c is t + x (-c), bit for bit, and oneDNN has no subtraction from an operand: it would take two steps.
+    // t - x c is t + x (-c), bit for bit, and oneDNN cannot subtract from an operand in one step.
     if (step.kind == TailStep::Kind::subtract_from && !c.operands.empty() &&
         c.params.steps.back().kind == TailStep::Kind::multiply &&
         g_.nodes()[size_t(c.operands.back().node)].kind == Node::Kind::constant) {
@@ -313,7 +313,7 @@ Node negated(Node constant) {
 Graph fuse_epilogues(const Graph& g) {
   const std::vector<Chain> chains = Finder(g).run();
   if (chains.empty()) return g;
-  // A chain's node stands where its last one stood: all that it reads is there.
+  // The chain's node is placed where its last one was: all its operands exist there.
   std::vector<const Chain*> ends(g.nodes().size(), nullptr);
   std::vector<bool> inside(g.nodes().size(), false);
   for (const Chain& c : chains) {

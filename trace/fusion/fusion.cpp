@@ -29,7 +29,7 @@ const Op fused_op({.name = "fused",
 
 namespace {
 
-// Puts a graph together again with its groups as nodes: each when all it reads is there, otherwise in program order.
+// Rebuilds a graph with its groups as nodes: each as soon as its operands exist, otherwise in program order.
 class Condenser {
  public:
   Condenser(const Graph& g, kernel::Compiled (*compile)(const kernel::Kernel&))
@@ -64,7 +64,7 @@ class Condenser {
 
  private:
   // A value is read outside of its group by other nodes, through views that the group looks through as well, and by
-  // whoever called.
+  // the caller.
   void find_readers() {
     for (const Node& n : g_.nodes()) read_outside_.emplace_back(n.outputs.size(), false);
     auto read = [&](ValueId v) { read_outside_[size_t(v.node)][size_t(v.index)] = true; };
@@ -93,7 +93,7 @@ class Condenser {
     if (!group.holds(base.node)) read_outside_[size_t(base.node)][size_t(base.index)] = true;
   }
 
-  // The first node of a node's group: what stands for it.
+  // The first node of a node's group, which represents it.
   int32_t unit_of(int32_t i) const {
     const int group = group_of_[size_t(i)];
     return group >= 0 ? groups_[size_t(group)].nodes[0] : i;

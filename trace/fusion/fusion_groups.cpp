@@ -17,8 +17,8 @@ extern const Op where_op, cast_op, copy_op;
 
 namespace {
 
-// Nodes and instructions: beyond, compiling takes longer than it saves (time grows with the square, at 4000 it is a
-// second), and a program that ends waits for the kernel at work.
+// Limits of nodes and instructions: beyond them compiling takes longer than it saves (it is quadratic; 4000 take a
+// second), and a program that ends waits for the kernel that is being compiled.
 constexpr size_t largest_group = 400;
 constexpr int largest_kernel = 4000;
 constexpr int patch_cost = 40;  // instructions that compile as long as a patch, a call with all values alive
@@ -229,7 +229,7 @@ class Grouper {
     return at->second;
   }
 
-  // The merged group, or one without nodes where the index spaces do not go together.
+  // The merged group, or one without nodes if the index spaces do not match.
   FusionGroup together(const FusionGroup& a, const FusionGroup& b) const {
     FusionGroup m;
     m.makes = a.makes || b.makes;
@@ -276,9 +276,9 @@ class Grouper {
     return length <= longest_sum;
   }
 
-  // Whether something outside of the group depends on it and feeds it. Groups count as one: what feeds a member of
-  // another group feeds all of it. What lies before the last cut ahead of the group is fed by nothing behind that cut,
-  // so in a long graph the search stays near.
+  // Whether a path leaves the group and comes back to it. Groups count as one node: a path into a member of another
+  // group reaches all of it. Nodes before the last cut ahead of the group cannot be reached from behind that cut, which
+  // keeps the search local in a long graph.
   bool makes_cycle(const FusionGroup& m) const {
     const auto ahead = std::lower_bound(cuts_.begin(), cuts_.end(), m.nodes.front());
     const int32_t cut = ahead == cuts_.begin() ? -1 : ahead[-1];

@@ -81,8 +81,8 @@ class Lowering {
     return is_half(recorder_.type(value)) ? recorder_.convert(value, DType::f32) : value;
   }
 
-  // Results that are too large to be found in a cache by whoever reads them next go past the caches: memory then need
-  // not be read before it is written. Rows must begin at cache lines.
+  // Results that are too large to stay in a cache until they are read again use non-temporal stores, which do not read
+  // the cache line first. Rows must begin at cache lines.
   bool can_stream() const {
     int64_t bytes = 0;
     bool aligned = true;
@@ -214,7 +214,7 @@ class Lowering {
     return {point_ = input_values_.back(), FusedKernel::counter_base};
   }
 
-  // The labels of `n`, a row op, lie outside: see accesses_fit().
+  // The labels of `n`, a row op, come from outside: see accesses_fit().
   void add_check(const Node& n) {
     const int operand = operand_number(access_of(g_, n.inputs[size_t(n.op->row_label)]).base);
     const int64_t classes = g_.spec(n.inputs[0]).shape.back();
@@ -223,7 +223,7 @@ class Lowering {
     fused_->checks.push_back({operand, classes, std::string(n.op->name), n.where});
   }
 
-  // Which operand of the fused node a value from outside is.
+  // The operand of the fused node for a value from outside.
   int operand_number(ValueId v) {
     auto at = std::find(lowered_.inputs.begin(), lowered_.inputs.end(), v);
     const int number = int(at - lowered_.inputs.begin());

@@ -1,4 +1,4 @@
-// Computing again instead of storing: what the groups of a forward pass keep for those of its backward pass.
+// Rematerialisation: cheap values of the forward groups are computed again in the backward groups instead of stored.
 #include <algorithm>
 #include <set>
 

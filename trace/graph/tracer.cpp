@@ -102,8 +102,8 @@ ValueId Tracer::value_of(const Tensor& t, std::string_view user, const Where& wh
   return capture(t);
 }
 
-// Sizes that the infer rule took over from operands and attributes know what they are, and its constants stay what they
-// are. What it may have computed from open ones is found by running it again.
+// Sizes that the infer rule copied from operands and attributes are symbolic already, and its constants stay constant.
+// Sizes that it may have computed from open ones become "size of this value", and running it again evaluates them.
 void Tracer::name_sizes(Node& node) const {
   DimTable* dims = OpenDims::now();
   if (!dims || !dims->computed()) return;
@@ -185,7 +185,7 @@ void Tracer::fail_read(std::string_view what, const Where& where) {
 
 void Tracer::add_output(const Tensor& t, const Where& where) { graph_.outputs.push_back(value_of(t, "return", where)); }
 
-// Eager code makes such a variable anew at each call, where a replay would go on with the one of the trace.
+// Eager code creates such a variable at each call, whereas a replay would keep using the one of the trace.
 void Tracer::refuse_lost_variables() const {
   constexpr uint32_t own = 2;  // in variables_ and in the graph's inputs
   for (const VariableValue& v : variables_)

@@ -108,8 +108,8 @@ std::unique_ptr<Executable::Frame> Executable::make_frame() const {
 }
 
 namespace {
-// Whether the caller's list of inputs and the frame are all that holds the tensor, so that its memory may be written;
-// and whether it is a buffer's own, not a small part of a large one, which the result would keep from being freed.
+// Whether only the caller's list of inputs and the frame hold the tensor, so that its memory may be written; and
+// whether it covers its buffer: a result in a small part of a large buffer would keep all of it from being freed.
 bool may_take_memory_of(const Tensor& t) {
   const Buffer& b = *t.rep()->buffer;
   return t.ref().holders() == 2 && t.rep()->buffer.unique() && t.is_contiguous() && t.rep()->data == b.data &&
@@ -125,7 +125,7 @@ void Executable::retire() const {
     if (i.packed) i.packed->clear();
 }
 
-// All at once, before anything is written over an input: an allocation that fails leaves Variables as they are.
+// All at once, before anything is written over an input: if an allocation fails, Variables are unchanged.
 void Executable::make_outputs(Frame& f) const {
   for (const Output& o : outputs_) {
     const Spec& spec = o.node->outputs[o.index];
@@ -211,7 +211,7 @@ void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) 
 }
 
 namespace {
-// Of the elements that there are in memory: a broadcast operand's axes count once.
+// Bytes of the distinct elements in memory: broadcast axes count once.
 int64_t bytes_in_memory(const Tensor& t) {
   int64_t n = int64_t(size_of(t.dtype()));
   for (int k = 0; k < t.ndim(); ++k)

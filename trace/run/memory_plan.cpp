@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t alignment = 64;
 
-// Memory that one or several values (views of each other, results that took it over) live in.
+// Memory of one or several values (views of each other, or results that reuse it).
 struct Storage {
   size_t bytes = 0;
   int first = 0, last = 0;   // nodes
@@ -28,7 +28,7 @@ struct Storage {
   int into = -1;  // the storage that took over its values; -1: it has them itself
 };
 
-// Whether running the op may find fault with its operands' numbers.
+// Whether running the op may throw because of its operands' elements.
 bool may_throw(const Node& n) {
   if (n.op == &fused_op) return !n.attrs.as<FusedParams>().fused->checks.empty();
   return n.op->kind == OpKind::library && n.op != &epilogue_op;

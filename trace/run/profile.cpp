@@ -128,7 +128,7 @@ void make_inner(const Graph& g) {
       for (const auto& inner : n.attrs.as<ControlAttrs>().graphs) make_inner(inner->call().graph());
 }
 
-// The tier that calls have once everything is compiled, also the graphs inside nodes.
+// The tier that calls use once everything is compiled, including the graphs inside nodes.
 std::shared_ptr<Tiers> compiled(Graph traced) {
   std::shared_ptr<Tiers> tiers = Tiers::make(std::move(traced));
   make_inner(tiers->eager().graph());
@@ -136,7 +136,7 @@ std::shared_ptr<Tiers> compiled(Graph traced) {
   return tiers;
 }
 
-// Lists the kernels of an executable and of the graphs inside its nodes, then adds up what they take.
+// Lists the kernels of an executable and of the graphs inside its nodes, then adds up their times.
 class Times {
  public:
   explicit Times(Profile& p) : p_(p) {}
@@ -279,7 +279,7 @@ std::ostream& operator<<(std::ostream& out, const Profile& p) { return out << to
 
 namespace {
 
-// When the memory of each value is in use: from the node that makes it to the last one that reads it or a view of it.
+// The lifetime of each value's memory: from the node that computes it to the last one that reads it or a view of it.
 struct Lives {
   struct Life {
     int first = 0, last = 0;

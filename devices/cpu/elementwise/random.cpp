@@ -1,5 +1,5 @@
-// Random bits on the CPU: Philox blocks side by side in vector lanes, one block a 64-bit lane. Any block can be made
-// alone, so threads and vector widths cannot show.
+// Random bits on the CPU: Philox blocks side by side in vector lanes, one block for each 64-bit lane. Blocks are
+// independent, so the result does not depend on the number of threads or the vector width.
 #include <algorithm>
 
 #include "rill/devices/kernel/targets.h"

@@ -1,8 +1,8 @@
 // CPU kernels of gather and scatter.
 //
 // Both see the output (or the updates) as [before, places, after]: `before` and `after` are the axes taken whole, and
-// each place names where in x its slice begins. So x's element lies at before[i] + place[j] + after[k], three tables of
-// offsets that are made first; checking the indices is part of making them.
+// each place gives the offset in x at which its slice begins. So x's element is at before[i] + place[j] + after[k],
+// three tables of offsets that are computed first; checking the indices is part of that.
 #include <algorithm>
 #include <atomic>
 #include <complex>

@@ -1,5 +1,5 @@
-// dot_general on the CPU. Operands are looked at as batches of matrices by their strides (copied only where an axis
-// group has no single stride), and each product goes to the kernel that is fastest for it: see choose() at the end.
+// dot_general on the CPU. Operands are treated as batches of matrices by their strides (they are copied only where a
+// group of axes has no single stride), and each product goes to the fastest kernel for it: see choose() at the end.
 #include "rill/devices/cpu/product/gemm.h"
 
 #include <algorithm>

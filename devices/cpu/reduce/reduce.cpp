@@ -1,6 +1,6 @@
-// Reductions on the CPU: sum, prod, max, min, all, any, norm. Which element is added to which is fixed by the shape and
-// the axes alone; threads, instruction sets and strides do not enter (reduce_tree.h has the rule). Here: which groups
-// of axes fold in which order, which dtype accumulates in which, and the kernels. Start at fold().
+// Reductions on the CPU: sum, prod, max, min, all, any, norm. The order of additions depends on the shape and the axes
+// alone, not on threads, instruction sets or strides (reduce_tree.h defines it). This file decides which groups of axes
+// are reduced in which order and in which dtype, and has the kernels. Start at fold().
 #include <algorithm>
 #include <cmath>
 #include <complex>
