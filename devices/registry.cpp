@@ -10,6 +10,7 @@
 #include <deque>
 #include <mutex>
 
+#include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/host_memory.h"
 
 namespace rill {
@@ -103,47 +104,10 @@ Tensor empty_tensor(Spec spec) {
   return make_tensor(std::move(spec), std::move(b));
 }
 
-namespace {
-// Copies `from`, walking its strides, into dense `to`.
-template <class T>
-void copy_strided(const TensorRep& from, T* to) {
-  const Shape& shape = from.spec.shape;
-  int n = shape.ndim();
-  if (n == 0) {
-    *to = *reinterpret_cast<const T*>(from.data);
-    return;
-  }
-  int64_t inner = shape[size_t(n - 1)], step = from.strides[size_t(n - 1)];
-  Ints index(size_t(n), 0);
-  const T* base = reinterpret_cast<const T*>(from.data);
-  for (int64_t row = 0, rows = inner ? int64_t(shape.numel()) / inner : 0; row < rows; ++row) {
-    int64_t offset = 0;
-    for (int i = 0; i + 1 < n; ++i) offset += index[size_t(i)] * from.strides[size_t(i)];
-    for (int64_t j = 0; j < inner; ++j) *to++ = base[offset + j * step];
-    for (int i = n - 2; i >= 0 && ++index[size_t(i)] == shape[size_t(i)]; --i) index[size_t(i)] = 0;
-  }
-}
-struct Bytes16 {
-  uint64_t a, b;
-};
-}  // namespace
-
 void copy_elements(const Tensor& from, Tensor& to) {
   const TensorRep& f = *from.rep();
-  char* out = to.mutable_rep()->data;
-  if (f.spec.shape.numel() == 0) return;
-  if (f.spec.dtype == DType::string) return copy_strided(f, reinterpret_cast<std::string*>(out));
-  if (from.is_contiguous()) {
-    std::memcpy(out, f.data, size_t(f.spec.shape.numel()) * size_of(f.spec.dtype));
-    return;
-  }
-  switch (size_of(f.spec.dtype)) {
-    case 1: return copy_strided(f, reinterpret_cast<uint8_t*>(out));
-    case 2: return copy_strided(f, reinterpret_cast<uint16_t*>(out));
-    case 4: return copy_strided(f, reinterpret_cast<uint32_t*>(out));
-    case 8: return copy_strided(f, reinterpret_cast<uint64_t*>(out));
-    default: return copy_strided(f, reinterpret_cast<Bytes16*>(out));
-  }
+  TensorRep& t = *to.mutable_rep();
+  cpu::strided_copy(f.spec.dtype, f.spec.shape, f.data, f.strides, t.data, t.strides);
 }
 
 // --- Placement log ---------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 
 #include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/kernel/convert.h"
+#include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/tensor/visit_dtype.h"
 
@@ -312,19 +313,7 @@ void cast(const KernelArgs& args) {
   });
 }
 
-void copy(const KernelArgs& args) {
-  const Tensor& in = args.input(0);
-  Tensor& out = args.output();
-  size_t element = size_of(out.dtype());
-  Space s = make_space(args);
-  char* base[] = {in.rep()->data, out.mutable_rep()->data};
-  parallel_for(out.size(), grain, [&](int64_t begin, int64_t end) {
-    for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) {
-      if (s.stride[0].back() == int64_t(element)) std::memcpy(p[1], p[0], size_t(count) * element);
-      else pack(p[0], s.stride[0].back(), element, p[1], count);
-    });
-  });
-}
+void copy(const KernelArgs& args) { copy_elements(args.input(0), args.output()); }
 
 namespace {
 template <class T>
