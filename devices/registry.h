@@ -34,7 +34,7 @@ struct MemoryStats {
   size_t in_use = 0, peak = 0, reserved = 0;
   size_t allocations = 0;  // calls so far
 };
-MemoryStats memory_stats(Device d);  // as of now
+MemoryStats memory_stats(Device d);  // the counts now
 // Sets `peak` back to what is in use now.
 void reset_peak_memory(Device d);
 // Gives the memory that the allocator keeps for later back to the system.
@@ -48,8 +48,8 @@ void log_placement(Callback<void(std::string_view)> sink);
 namespace detail {
 extern bool placement_log;
 }
-inline bool placement_is_logged() { return __atomic_load_n(&detail::placement_log, __ATOMIC_RELAXED); }  // if so
-void report_placement(std::string_view op, std::span<const Tensor* const> inputs, Device d);             // to the sink
+inline bool placement_is_logged() { return __atomic_load_n(&detail::placement_log, __ATOMIC_RELAXED); }
+void report_placement(std::string_view op, std::span<const Tensor* const> inputs, Device d);
 
 // At least `bytes` bytes on `d`, aligned to 64. Throws where there is no such device or the memory is exhausted.
 Ref<Buffer> allocate(Device d, size_t bytes);

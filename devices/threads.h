@@ -14,7 +14,7 @@ void set_num_threads(int n);  // for the whole process; 1 at least
 // With true, results do not depend on the number of threads either: library kernels that split a sum by thread (long
 // contractions, convolution weight gradients) run with one fixed split. Default false: same threads, same bits.
 void set_deterministic(bool on);
-bool deterministic();  // what was set
+bool deterministic();  // whether that is on
 
 // Runs body(begin, end) over [0, n) in pieces of at least `grain`, in parallel when there is more than one piece. The
 // pieces differ with the number of threads, so `body` must give the same result for any split.

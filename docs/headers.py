@@ -37,6 +37,8 @@ PUBLIC = [
 ]
 # Where what a header has for users ends, and what only the library itself calls begins.
 ENDS = {"ops/apply.h": "// --- Tapes and traces"}
+# What only rill's own templates and dispatch use, though it is in public headers.
+INTERNAL = {"FunctionCore", "TensorRep", "placement_is_logged", "report_placement"}
 # Words that stand before the parenthesis of what is no function.
 NO_FUNCTION = {"static_assert", "requires", "if", "for", "while", "switch", "return", "sizeof", "noexcept", "decltype",
                "alignas"}
@@ -119,7 +121,11 @@ def classify(text, scope):
         return "type", prefix + found.group(1)
     if re.match(r"(using|concept|typedef|friend class|friend struct|namespace|extern|static_assert)\b", plain):
         return "other", ""
+    if re.match(r"[\w:<>,\s*&]+\(\*\w+\)", plain):
+        return "member", ""  # a pointer to a function
     head = re.sub(r"\[\[\w+\]\]|explicit\([^)]*\)", "", plain)
+    while (plainer := re.sub(r"(?<!operator)<[^<>()]*(\([^<>()]*\)[^<>()]*)?>", "", head)) != head:
+        head = plainer  # what stands in template arguments is no declaration
     found = re.search(r"(operator\s*(?:\(\)|[^\s\w(]+|\w+(?:<[^>]*>)?)|~?\b\w+)\s*\(", head)
     if found and found.group(1) not in NO_FUNCTION and not re.search(r"=[^=]", head[:found.start()].replace("operator=", "")):
         return "function", prefix + re.sub(r"operator\s+(?=\W)", "operator", found.group(1))
@@ -248,9 +254,9 @@ def read(path):
 
 
 def is_special(item):
-    """A constructor, a destructor or an operator of a class, whose own comment documents it."""
+    """A constructor, a destructor or an operator of a class, whose own comment documents it; or internal."""
     parts = item.name.split("::")
-    return len(parts) > 1 and (parts[-1] in (parts[-2], "~" + parts[-2]) or "operator" in parts[-1]) or \
+    return parts[0] in INTERNAL or len(parts) > 1 and (parts[-1] in (parts[-2], "~" + parts[-2]) or "operator" in parts[-1]) or \
         "= delete" in item.text
 
 

@@ -11,21 +11,39 @@ import headers
 def first_sentence(comment):
     text = re.sub(r"\s+", " ", re.sub(r"\n\n.*", "", headers.words(comment), flags=re.S)).strip()
     text = re.sub(r"^--- .*? -+ ", "", text)
-    # A sentence ends at a full stop, but not at the ones of "f(x, ...)" and "0.5".
-    end = re.search(r"(?<![.\s])[.:](?=\s+[A-Z`]|$)|: (?=\w+\()", text)
-    return (text[:end.start()] if end else text).rstrip(".:")
+    # A sentence ends at a full stop, but not at the ones of "f(x, ...)", "0.5" and "et al.".
+    end = re.search(r"(?<![.\s])(?<!al)\.(?=\s+[A-Z`]|$)", text)
+    return (text[:end.start()] if end else text).rstrip(".:, ")
+
+
+def opening_sentence(reader, name):
+    """What a header's opening comment says of the type that the header is about: "Tensor: an immutable ..."."""
+    opening = re.match(r"(?://.*\n)+", reader.source)
+    text = first_sentence(opening.group().rstrip()) if opening else ""
+    return text[len(name) + 2:] if text.startswith(f"{name}: ") else ""
 
 
 def entries(paths, of_ops):
-    """By name, in order: what each is."""
-    found = {}
+    """By name, in order: what each is. Members that only their class's comment documents are left out."""
+    found, of_types = {}, {}
     for path in paths:
-        for item in headers.read(path).items:
+        reader = headers.read(path)
+        for item in reader.items:
             parts = item.name.split("::")
             if item.kind not in ("function", "type") or headers.is_special(item) or "operator" in parts[-1]:
                 continue
-            if item.kind == "type" and len(parts) > 1 and parts[-2][0].isupper():
-                continue  # a type inside a class
+            if parts[0] in headers.INTERNAL or any(outer[0].isupper() for outer in parts[:-1]) and (
+                    item.kind == "type" or len([p for p in parts if p[0].isupper()]) > 2):
+                continue  # types inside classes
+            if item.kind == "type":
+                above = item.line > 0 and reader.whole_line_comment(item.line - 1)
+                text = opening_sentence(reader, parts[-1]) or (first_sentence(item.above) if above else "")
+                of_types[item.name] = item.above
+                if text:
+                    found.setdefault(item.name, text)
+                continue
+            if not item.behind and item.above and item.above == of_types.get("::".join(parts[:-1])):
+                continue
             simple = parts[-1]
             is_op = item.kind == "function" and len(parts) == 1 and simple in of_ops
             if item.behind and item.kind == "function":
@@ -34,8 +52,6 @@ def entries(paths, of_ops):
                 text = of_ops[simple]
             else:
                 text = first_sentence(item.above)
-            if item.kind == "type" and not text:
-                continue
             if text and not found.get(item.name):
                 found[item.name] = text
             found.setdefault(item.name, "")

@@ -30,7 +30,8 @@ def undocumented(folder):
             scope = compound.findtext("compoundname")
             for member in compound.iter("memberdef"):
                 name = member.findtext("name")
-                if member.get("kind") != "function" or member.get("prot") != "public" or "detail" in scope:
+                if member.get("kind") != "function" or member.get("prot") != "public" or "detail" in scope or \
+                        {name, *scope.split("::")} & headers.INTERNAL:
                     continue
                 of_class = compound.get("kind") != "namespace"
                 if of_class and (name.lstrip("~") == scope.split("::")[-1] or name.startswith("operator")):

@@ -36,8 +36,8 @@ struct InferArgs {
   AttrsView attrs;
   Where where;
 
-  const Spec& operator[](int i) const { return *in[i]; }  // of operand i
-  int count() const { return int(in.size()); }            // of operands
+  const Spec& operator[](int i) const { return *in[i]; }  // the spec of operand i
+  int count() const { return int(in.size()); }            // the number of operands
   // Throws rill::Error("file:line: [op] message. operands: f32[2,3], f32[4]").
   [[noreturn]] void reject(std::string message) const;
 };
@@ -72,7 +72,7 @@ using Vjp = Tensors (*)(const VjpArgs&);
 
 // For `saves_in` and `saves_out`: bit i saves operand i.
 inline constexpr uint64_t save_none = 0, save_all = ~uint64_t(0);
-constexpr uint64_t save(int i) { return uint64_t(1) << i; }  // operand or result i
+constexpr uint64_t save(int i) { return uint64_t(1) << i; }  // the set of operand or result i
 
 // --- Tests -----------------------------------------------------------------------------------------------------------
 

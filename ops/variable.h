@@ -33,11 +33,11 @@ class Variable {
   Tensor value(Where where = Where::current()) const;
   operator Tensor() const { return value(Where()); }
 
-  const std::string& name(Where where = Where::current()) const;  // with the scopes: "layer1/w"
+  const std::string& name(Where where = Where::current()) const;  // the name, with its scopes: "layer1/w"
   bool trainable(Where where = Where::current()) const;           // whether tapes watch it when it is read
-  Shape shape(Where where = Where::current()) const;              // of every value that it holds
-  DType dtype(Where where = Where::current()) const;              // the same
-  Device device(Where where = Where::current()) const;            // the same
+  Shape shape(Where where = Where::current()) const;              // the shape of its values
+  DType dtype(Where where = Where::current()) const;              // the dtype of its values
+  Device device(Where where = Where::current()) const;            // where its values are stored
 
   // Replaces the value. `v` broadcasts to the shape and is cast where it is a C++ scalar; throws on any other dtype or
   // a shape that does not broadcast. Inside `function` the assignment happens at every call.
@@ -45,11 +45,11 @@ class Variable {
   Variable& assign_add(const Tensor& v, Where where = Where::current());  // adds v, as one operation to other threads
   Variable& assign_sub(const Tensor& v, Where where = Where::current());  // subtracts v, likewise
 
-  VariableState& state(Where where = Where::current()) const {  // what copies share
+  VariableState& state(Where where = Where::current()) const {  // the state that copies share
     if (!state_) fail_moved(where);
     return *state_;
   }
-  const Shared<VariableState>& shared_state() const { return state_; }  // the same; null once moved from
+  const Shared<VariableState>& shared_state() const { return state_; }  // that state; null once moved from
 
  private:
   [[noreturn]] static void fail_moved(const Where& where);
