@@ -76,10 +76,10 @@ FusedLayout make_layout(const FusedKernel& f, F&& element_strides) {
     l.joined = row.size.size() == 1;
   }
   for (size_t k = 0; k < f.inputs.size(); ++k)
-    l.packs |= f.kernel.inputs[k].kind == kernel::Input::Kind::dense &&
-               l.row_stride[k] != int64_t(size_of(f.kernel.inputs[k].dtype));
-  if (l.n == 1) l.packs = false;  // one point lies dense anyhow
-  for (const FusedKernel::Access& a : f.inputs) l.packs |= a.random;
+    l.gathers |= f.kernel.inputs[k].kind == kernel::Input::Kind::dense &&
+                 l.row_stride[k] != int64_t(size_of(f.kernel.inputs[k].dtype));
+  if (l.n == 1) l.gathers = false;  // one point lies dense anyhow
+  for (const FusedKernel::Access& a : f.inputs) l.gathers |= a.random;
   l.outer = std::move(outer.size);
   l.outer_stride = std::move(outer.stride);
   for (int64_t s : l.outer) l.rows *= s;

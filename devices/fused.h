@@ -23,8 +23,8 @@ struct FusedLayout {
   std::vector<std::vector<int64_t>> outer_stride;  // by axis of `outer`, then by operand
   std::vector<int64_t> row_stride;                 // by operand: from point to point
   std::vector<int64_t> no_stride;                  // zeros, by operand
-  bool packs = false;  // a dense input is not there as such: it is copied together first, or made (random words)
-  bool joined = true;  // false: the row axes of an operand are no single run, so that it must be made dense
+  bool gathers = false;  // an input is not dense: its elements are gathered first, or generated (random words)
+  bool joined = true;    // false: the row axes of an operand are no single run, so that it must be made dense
 };
 
 // How many points are worth a thread, from what a point was seen to cost. It decides how work is shared, never the

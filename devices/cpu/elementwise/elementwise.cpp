@@ -1,6 +1,6 @@
-// The driver of elementwise kernels: from operands of any strides and dtypes to dense runs, in parallel.
-// A call whose operands are dense or single elements is one run a thread. Any other is walked row by row (after axes
-// that lie alike are merged), operands that are not dense along the row being packed into a small block first.
+// The driver of elementwise kernels: splits operands of any strides and dtypes into dense runs, in parallel. If all
+// operands are dense or single elements, each thread gets one run. Otherwise contiguous axes are merged and the rest is
+// walked row by row; operands that are not dense along the row are gathered into a small block first.
 #include "rill/devices/cpu/elementwise/elementwise.h"
 
 #include <hwy/targets.h>
@@ -39,7 +39,7 @@ Record record_of(Kernel kernel, DType dtype) {
 namespace {
 
 constexpr int64_t grain = 16 << 10;  // elements a thread should have at least
-constexpr int64_t block = 512;       // elements packed or converted at a time; three of f64 stay in the L1 cache
+constexpr int64_t block = 512;       // elements gathered or converted at a time; three of f64 stay in the L1 cache
 
 }  // namespace
 
@@ -170,7 +170,7 @@ void for_each_row(const Space& s, char* const* base, int64_t begin, int64_t end,
   }
 }
 
-void pack(const char* from, int64_t stride, size_t element, void* to, int64_t n) {
+void gather_run(const char* from, int64_t stride, size_t element, void* to, int64_t n) {
   auto copy = [&](auto zero) {
     using T = decltype(zero);
     T* out = static_cast<T*>(to);
@@ -190,7 +190,7 @@ const void* dense_row(const char* p, int64_t stride, int64_t n, DType dtype, DTy
                       std::byte* more_room) {
   size_t element = size_of(dtype);
   if (stride != int64_t(element) && n > 1) {
-    pack(p, stride, element, room, n);
+    gather_run(p, stride, element, room, n);
     p = reinterpret_cast<const char*>(room);
     std::swap(room, more_room);
   }
@@ -306,7 +306,7 @@ void cast(const KernelArgs& args) {
       alignas(64) std::byte room[block * sizeof(std::complex<double>)];
       for (int64_t at = 0; at < count; at += block) {
         int64_t n = std::min(block, count - at);
-        pack(p[0] + at * s.stride[0].back(), s.stride[0].back(), size_of(from), room, n);
+        gather_run(p[0] + at * s.stride[0].back(), s.stride[0].back(), size_of(from), room, n);
         convert_run(from, room, to, p[1] + at * s.stride[1].back(), size_t(n));
       }
     });

@@ -1,5 +1,5 @@
-// Running fused kernels: rows of the index space are shared between threads, and each compiled function gets as many of
-// them at once as lie evenly. Inputs that do not lie as the kernel reads them are copied together, row by row.
+// Runs fused kernels: the rows of the index space are divided among threads, and each call of the compiled function
+// covers as many rows as are evenly spaced in memory. Inputs that are not dense are gathered row by row.
 #include <chrono>
 
 #include "rill/devices/cpu/elementwise/fused_call.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t piece_alignment = 64;  // points: so that pieces of a row begin at cache lines
 
-void run_points(const Call& call, const KernelArgs& args, int64_t grain) {
+void run_points(const FusedCall& call, const KernelArgs& args, int64_t grain) {
   const FusedKernel& f = call.f;
   const FusedLayout& l = call.l;
   const int64_t points = l.rows * l.n;
@@ -33,7 +33,7 @@ void run_points(const Call& call, const KernelArgs& args, int64_t grain) {
   });
 }
 
-void run_layout(const Call& call, const KernelArgs& args) {
+void run_layout(const FusedCall& call, const KernelArgs& args) {
   const FusedKernel& f = call.f;
   const FusedLayout& l = call.l;
   if (f.fold) return fold_fused(f, l, {call.base.data(), call.base.size()}, args.output());

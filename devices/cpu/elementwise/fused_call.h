@@ -16,7 +16,7 @@ namespace {
 struct Free {
   void operator()(void* p) const { ::operator delete(p, std::align_val_t(64)); }
 };
-// Memory of this thread for kept values and packed rows, kept between calls.
+// Memory of this thread for kept values and gathered rows, kept between calls.
 char* scratch(int64_t bytes) {
   thread_local std::unique_ptr<char, Free> memory;
   thread_local int64_t size = 0;
@@ -32,7 +32,7 @@ char* scratch(int64_t bytes) {
 using Pointers = SmallVec<char*, 16>;
 
 // One call of a fused kernel: its operands' addresses and layout.
-struct Call {
+struct FusedCall {
   const FusedKernel& f;
   const FusedLayout& l;
   Pointers base;
@@ -72,7 +72,7 @@ struct Call {
 
   // Rows [begin, end), whole.
   void rows(int64_t begin, int64_t end) const {
-    if (l.packs) return packed_rows(begin, end, 0, l.n);
+    if (l.gathers) return gathered_rows(begin, end, 0, l.n);
     Pointers p(base.size());
     char* room = scratch(scratch_bytes(l.n));
     const std::vector<int64_t>& even = l.outer.empty() ? l.no_stride : l.outer_stride.back();
@@ -93,7 +93,7 @@ struct Call {
 
   // Points [begin, end) of row `row`, of a kernel that folds nothing.
   void part_of_row(int64_t row, int64_t begin, int64_t end) const {
-    if (l.packs) return packed_rows(row, row + 1, begin, end);
+    if (l.gathers) return gathered_rows(row, row + 1, begin, end);
     Pointers p(base.size());
     locate(row, p);
     for (size_t k = 0; k < base.size(); ++k) p[k] += begin * l.row_stride[k];
@@ -108,7 +108,7 @@ struct Call {
     const bool one_row = l.rows == 1, row_by_row = l.n == width && step == width && first % width == 0;
     // Runs that follow one another are one run, which spares the kernel an end, perhaps all it does, with masks.
     if (one_row && step == width && rows > 1) return tile(first, 1, 0, rows * width, output, to, element);
-    if (!l.packs && (one_row || row_by_row) && rows > 1) {  // the runs lie evenly in every operand
+    if (!l.gathers && (one_row || row_by_row) && rows > 1) {  // the runs lie evenly in every operand
       const int64_t row = first / l.n, at = first % l.n;
       Pointers p(base.size());
       SmallVec<int64_t, 16> stride(base.size());
@@ -123,7 +123,7 @@ struct Call {
         return run(p.data(), stride.data(), rows, width, scratch(scratch_bytes(width)));
       }
     }
-    Call own = *this;
+    FusedCall own = *this;
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t done = 0; done < width;) {  // pieces that stay within a row of the layout
         const int64_t point = first + r * step + done, row = point / l.n, at = point % l.n;
@@ -135,19 +135,19 @@ struct Call {
       }
   }
 
-  bool is_packed(size_t k) const {
+  bool is_gathered(size_t k) const {
     return k < f.inputs.size() && f.kernel.inputs[k].kind == kernel::Input::Kind::dense &&
            (f.inputs[k].random || l.row_stride[k] != int64_t(size_of(f.kernel.inputs[k].dtype)));
   }
 
   // Points [first, last) of rows [begin, end), pieces of them that stay in the first cache where the kernel allows it.
-  void packed_rows(int64_t begin, int64_t end, int64_t first, int64_t last) const {
+  void gathered_rows(int64_t begin, int64_t end, int64_t first, int64_t last) const {
     constexpr int64_t small = 2048;
     const int64_t piece = f.row_axes > 0 ? last - first : std::min(small, last - first);
     const int64_t slot = kernel::Schedule::slot_bytes(piece);
-    int64_t packed = 0;
-    for (size_t k = 0; k < base.size(); ++k) packed += is_packed(k);
-    char* room = scratch(scratch_bytes(piece) + packed * slot);
+    int64_t gathered = 0;
+    for (size_t k = 0; k < base.size(); ++k) gathered += is_gathered(k);
+    char* room = scratch(scratch_bytes(piece) + gathered * slot);
     Pointers p(base.size());
     for (int64_t row = begin; row < end; ++row)
       for (int64_t at = first; at < last; at += piece) {
@@ -157,11 +157,11 @@ struct Call {
         for (size_t k = 0; k < base.size(); ++k) {
           if (int(k) == redirected) {
             p[k] = target + (at - first) * int64_t(size_of(f.kernel.outputs[k - f.inputs.size()].dtype));
-          } else if (!is_packed(k)) {
+          } else if (!is_gathered(k)) {
             p[k] += at * l.row_stride[k];
           } else {
             if (f.inputs[k].random) random_words(base[k], row * l.n + at, n, to);
-            else pack(p[k] + at * l.row_stride[k], l.row_stride[k], size_of(f.kernel.inputs[k].dtype), to, n);
+            else gather_run(p[k] + at * l.row_stride[k], l.row_stride[k], size_of(f.kernel.inputs[k].dtype), to, n);
             p[k] = to;
             to += slot;
           }
@@ -177,7 +177,7 @@ struct Call {
     cpu::random_words(seed, draw, uint64_t(first), n, reinterpret_cast<uint32_t*>(to));
   }
 
-  static void pack(const char* from, int64_t stride, size_t element, char* to, int64_t n) {
+  static void gather_run(const char* from, int64_t stride, size_t element, char* to, int64_t n) {
     auto copy = [&](auto zero) {
       using T = decltype(zero);
       T* out = reinterpret_cast<T*>(to);

@@ -1,4 +1,4 @@
-// Fused kernels whose first output is folded: the reduction tree takes its elements from the kernel, tile by tile.
+// Fused kernels whose first output is reduced: the reduction tree takes its elements from the kernel, tile by tile.
 #include "rill/devices/cpu/elementwise/fused_fold.h"
 #include "rill/devices/cpu/elementwise/fused_call.h"
 #include "rill/devices/cpu/reduce/reduce_fold.h"
@@ -25,7 +25,7 @@ const ReduceLoops<T>& loops_of(kernel::Code code) {
 }
 
 template <class T>
-void fold_points(const Call& call, Tensor& out) {
+void fold_points(const FusedCall& call, Tensor& out) {
   const FusedKernel& f = call.f;
   FoldAxes axes;
   int64_t stride = 1;
@@ -33,8 +33,8 @@ void fold_points(const Call& call, Tensor& out) {
   for (size_t i = f.space.size(); i-- > 0; stride *= f.space[i])
     axes[i].stride = stride, axes[i].reduced = f.fold->reduced[i];
   const Produce<T> produce = {[](const void* context, int64_t first, int64_t rows, int64_t step, int64_t width, T* to) {
-                                static_cast<const Call*>(context)->tile(first, rows, step, width, 0,
-                                                                        reinterpret_cast<char*>(to), sizeof(T));
+                                static_cast<const FusedCall*>(context)->tile(first, rows, step, width, 0,
+                                                                             reinterpret_cast<char*>(to), sizeof(T));
                               },
                               &call};
   fold<T>(std::move(axes), loops_of<T>(f.fold->code), nullptr, sizeof(T), nullptr, out.mutable_rep()->data, out.dtype(),
@@ -44,7 +44,7 @@ void fold_points(const Call& call, Tensor& out) {
 }  // namespace
 
 void fold_fused(const FusedKernel& f, const FusedLayout& layout, std::span<char* const> base, Tensor& out) {
-  Call call{f, layout, Pointers(base.begin(), base.end())};
+  FusedCall call{f, layout, Pointers(base.begin(), base.end())};
   if (f.kernel.outputs[0].dtype == DType::f64) fold_points<double>(call, out);
   else fold_points<float>(call, out);
 }

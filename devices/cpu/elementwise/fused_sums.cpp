@@ -1,5 +1,5 @@
-// Fused kernels some of whose outputs are sums of all rows (the gradients of a scale, of a bias), beside outputs that
-// are rows or one number a row: the kernel adds rows up to accumulators, and row_sums.h says in which order.
+// Fused kernels with outputs that are sums over all rows (the gradients of a scale or a bias), next to outputs that are
+// rows or one number for each row: the kernel adds rows to accumulators, in the order that row_sums.h defines.
 #include "rill/devices/cpu/elementwise/fused_sums.h"
 
 #include "rill/devices/cpu/elementwise/fused_call.h"
@@ -11,7 +11,7 @@ namespace rill::cpu {
 namespace {
 
 template <class T>
-void sum_points(const Call& call, std::span<Tensor* const> out, int64_t grain) {
+void sum_points(const FusedCall& call, std::span<Tensor* const> out, int64_t grain) {
   const FusedKernel& f = call.f;
   const int64_t k = call.l.n;
   std::vector<size_t> added;  // outputs
@@ -25,7 +25,7 @@ void sum_points(const Call& call, std::span<Tensor* const> out, int64_t grain) {
   }
   sum_rows(call.l.rows, k, int(added.size()), std::max<int64_t>(1, grain / std::max<int64_t>(1, k)), sums.data(),
            [&](int64_t begin, int64_t end, const RowSums<T>& to) {
-             Call own = call;
+             FusedCall own = call;
              for (size_t s = 0; s < added.size(); ++s)
                own.base[f.inputs.size() + added[s]] = reinterpret_cast<char*>(to.at(int64_t(s), 0));
              own.first_row = begin;
@@ -40,7 +40,7 @@ void sum_points(const Call& call, std::span<Tensor* const> out, int64_t grain) {
 
 void sum_fused(const FusedKernel& f, const FusedLayout& layout, std::span<char* const> base,
                std::span<Tensor* const> out, int64_t grain) {
-  const Call call{f, layout, Pointers(base.begin(), base.end())};
+  const FusedCall call{f, layout, Pointers(base.begin(), base.end())};
   const auto added = std::find_if(f.kernel.outputs.begin(), f.kernel.outputs.end(), [](auto& o) { return o.added; });
   if (added->dtype == DType::f64) sum_points<double>(call, out, grain);
   else sum_points<float>(call, out, grain);

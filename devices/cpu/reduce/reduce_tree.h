@@ -130,10 +130,10 @@ struct Plan {
   Read<T> read;               // null: the elements are of type T already
   const Produce<T>* produce;  // or null: the elements are at `data`
   int64_t m, k, lanes, supers, blocks, strips, strip_width;
-  bool direct;  // rows can be used where they lie; else blocks are packed first
-  bool turned;  // the columns are what lies dense
+  bool direct;  // rows can be used where they lie; else blocks are gathered first
+  bool turned;  // the columns are contiguous in memory
   int64_t row_stride = 0;
-  int64_t packed = 1;  // blocks packed at once
+  int64_t gathered = 1;  // blocks gathered at once
 
   Plan(const Stage& s, const ReduceLoops<T>& l, const char* d, int64_t e, Read<T> r, const Produce<T>* p)
       : stage(s), loops(l), data(d), element(e), read(r), produce(p), m(count(s.m)), k(count(s.k)) {
@@ -146,7 +146,7 @@ struct Plan {
     direct = !read && !produce && dense_row && s.m.size() <= 1 && (lanes == 1 || row_stride == k);
     turned = s.k.size() == 1 && s.m.size() == 1 && std::abs(s.m[0].stride) < std::abs(s.k[0].stride);
     if (!turned || lanes > 1) return;
-    packed = 16;  // few columns, and a long piece of each: a page of memory is left when it is used up
+    gathered = 16;  // few columns, and a long piece of each: a page of memory is left when it is used up
     cut_columns(64);
   }
   // Into strips of `wanted`; the last takes the rest along, and none is narrower than the vector loops need.
@@ -157,9 +157,9 @@ struct Plan {
   int64_t width(int64_t strip) const { return strip + 1 == strips ? k * lanes - strip * strip_width : strip_width; }
 };
 
-// Where the columns are what lies dense: 16 of them are read at once, so that whole cache lines are used.
+// Where the columns are contiguous: 16 of them are read at once, so that whole cache lines are used.
 template <class T>
-void pack_turned(const Plan<T>& plan, const char* x, int64_t rows, int64_t width, T* to) {
+void gather_turned(const Plan<T>& plan, const char* x, int64_t rows, int64_t width, T* to) {
   const int64_t down = plan.stage.m[0].stride, across = plan.stage.k[0].stride;
   constexpr int64_t piece = 32;
   T tile[16][piece];
@@ -181,7 +181,8 @@ void pack_turned(const Plan<T>& plan, const char* x, int64_t rows, int64_t width
 
 // Copies rows [row, row + rows) of the columns [column, column + width) of one outer index, dense, as accumulators.
 template <class T>
-void pack(const Plan<T>& plan, const char* base, int64_t row, int64_t rows, int64_t column, int64_t width, T* to) {
+void gather_rows(const Plan<T>& plan, const char* base, int64_t row, int64_t rows, int64_t column, int64_t width,
+                 T* to) {
   const auto run = [&](int64_t offset, int64_t stride, int64_t n) {
     const char* x = base + offset * plan.element;
     if (plan.read) return plan.read(x, stride, n, to);
@@ -200,8 +201,8 @@ void pack(const Plan<T>& plan, const char* base, int64_t row, int64_t rows, int6
   }
   const Axis inner = plan.stage.k.back();
   if (plan.turned)
-    return pack_turned(plan, base + (row * plan.stage.m[0].stride + column * inner.stride) * plan.element, rows, width,
-                       to);
+    return gather_turned(plan, base + (row * plan.stage.m[0].stride + column * inner.stride) * plan.element, rows,
+                         width, to);
   for (; rows > 0; --rows, ++row) {
     const int64_t start = offset_of(plan.stage.m, row);
     for (int64_t c = column, end = column + width, n; c < end; c += n, to += n) {
@@ -213,11 +214,11 @@ void pack(const Plan<T>& plan, const char* base, int64_t row, int64_t rows, int6
 
 // Fills the tile with the super rows of blocks [b, end).
 template <class T>
-void pack_blocks(const Plan<T>& plan, const char* base, int64_t b, int64_t end, int64_t strip, T* tile) {
+void gather_blocks(const Plan<T>& plan, const char* base, int64_t b, int64_t end, int64_t strip, T* tile) {
   const int64_t width = plan.width(strip), columns = std::min(width, plan.k);
   const int64_t row = b * rows_per_block * plan.lanes, last = std::min(end * rows_per_block, plan.supers) * plan.lanes;
   const int64_t rows = std::min(last, plan.m) - row;
-  pack(plan, base, row, rows, strip * plan.strip_width, columns, tile);
+  gather_rows(plan, base, row, rows, strip * plan.strip_width, columns, tile);
   std::fill(tile + rows * columns, tile + (last - row) * columns, plan.loops.identity);
 }
 
@@ -274,7 +275,7 @@ void fold_blocks(const Plan<T>& plan, int64_t outer, int64_t strip, int64_t begi
   }
   int64_t levels = 1;
   while ((int64_t(1) << (levels - 1)) < end - begin) ++levels;
-  T* stack = scratch<T>((levels + 1 + rows_per_block * plan.packed) * width);
+  T* stack = scratch<T>((levels + 1 + rows_per_block * plan.gathered) * width);
   T* tile = stack + (levels + 1) * width;
   int64_t depth = 0;
   for (int64_t b = begin; b < end; ++b) {
@@ -284,8 +285,8 @@ void fold_blocks(const Plan<T>& plan, int64_t outer, int64_t strip, int64_t begi
     } else if (plan.produce) {
       fold_produced(plan, offset_of(plan.stage.outer, outer), b, strip, tile, top);
     } else {
-      const int64_t at = (b - begin) % plan.packed;
-      if (at == 0) pack_blocks(plan, base, b, std::min(b + plan.packed, end), strip, tile);
+      const int64_t at = (b - begin) % plan.gathered;
+      if (at == 0) gather_blocks(plan, base, b, std::min(b + plan.gathered, end), strip, tile);
       plan.loops.block(tile + at * rows_per_block * width, width,
                        std::min(rows_per_block, plan.supers - b * rows_per_block), width, top);
     }
