@@ -27,7 +27,7 @@ struct FusedLayout {
   bool joined = true;    // false: the row axes of an operand are no single run, so that it must be made dense
 };
 
-// How many points are worth a thread, from what a point was seen to cost. It decides how work is shared, never the
+// How many points are worth a thread, from the measured cost of a point. It affects how work is divided, never the
 // result.
 class Grain {
  public:
@@ -42,7 +42,7 @@ class Grain {
   std::atomic<int> left_{4};
 };
 
-// The layout for operands with such strides: the first such that a kernel met, which is mostly the only one.
+// The layout for non-dense operands: the first strides that a kernel gets, which are mostly the only ones.
 struct StridedLayout {
   std::vector<Strides> strides;  // by operand
   FusedLayout layout;

@@ -13,19 +13,19 @@ struct Pass {
   Graph (*run)(const Graph&);
 };
 
-// Drops what no output and no assignment depends on; graph inputs stay.
+// Drops nodes that no output and no assignment depends on; graph inputs stay.
 Graph eliminate_dead_code(const Graph& g);
-// Puts the first operand in the place of what only tapes look at.
+// Replaces marker nodes, which matter to tapes only, by their first operand.
 Graph drop_markers(const Graph& g);
-// Runs, once and now, what depends on constants alone and gives at most 1 MiB.
+// Evaluates nodes that depend on constants only and whose results have at most 1 MiB.
 Graph fold_constants(const Graph& g);
-// Computes equal expressions (same op, attributes and operands) once.
+// Merges equal expressions (same op, attributes and operands).
 Graph share_common_subexpressions(const Graph& g);
 // Makes operands dense by an explicit copy where a view op cannot alias their layout, so that the memory plan sees it.
 Graph insert_copies(const Graph& g);
 
 std::span<const Pass> pipeline();
-// All of them; in debug builds each result is verified. RILL_LOG=passes prints a line a pass.
+// Runs all of them; debug builds verify each result. RILL_LOG=passes prints a line for each pass.
 Graph optimize(Graph g);
 // The passes after those, for the compiled tier: fusion, with each kernel compiled. Throws where there is no compiler.
 Graph compile_graph(const Graph& g);

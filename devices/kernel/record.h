@@ -11,8 +11,8 @@
 
 namespace rill::kernel {
 
-// Builds a kernel's body. Equal instructions are recorded once, and a conversion there and back where it cannot change
-// a value not at all.
+// Builds a kernel's body. Equal instructions are merged, and a conversion followed by its inverse is dropped where it
+// cannot change a value.
 class Recorder {
  public:
   int32_t add(const Inst& i);

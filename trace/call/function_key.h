@@ -22,8 +22,8 @@ struct FunctionKey {
   bool matches(const FunctionKey& o) const;
 };
 
-// Collects the key of a call, by walk(). The tensors move out of the arguments, so that the key alone holds what the
-// caller has given up; PutBack gives them back to those who need them there.
+// Collects the key of a call, by walk(). The tensors are moved out of the arguments, so that the key is the only holder
+// of arguments that the caller moved in; PutBack moves them back where that is needed.
 class ReadKey final : public LeafVisitor {
  public:
   explicit ReadKey(FunctionKey& key) : key_(key) {}
@@ -35,7 +35,7 @@ class ReadKey final : public LeafVisitor {
   FunctionKey& key_;
 };
 
-// Puts the tensors of a key back into the arguments.
+// Moves the tensors of a key back into the arguments.
 class PutBack final : public LeafVisitor {
  public:
   explicit PutBack(const std::vector<Tensor>& from) : from_(from) {}

@@ -11,7 +11,7 @@
 
 namespace rill {
 
-// One traced graph made ready to run, for the sizes that its trace leaves open (none in most traces).
+// One traced graph, ready to run for given values of its open sizes (most traces have none).
 struct FunctionCore::Instance {
   OpenPattern::Sizes sizes;
   std::shared_ptr<GraphCall> graph;
@@ -42,7 +42,7 @@ struct FunctionCore::Trace {
 
 struct FunctionCore::State {
   std::mutex mutex;              // guards what follows; never held while a callable or a pass runs
-  std::recursive_mutex tracing;  // one thread traces at a time; those whose trace is there do not wait for it
+  std::recursive_mutex tracing;  // one thread traces at a time; calls with a cached trace do not wait for it
   std::vector<Shared<Trace>> traces;
   Shared<Trace> latest;
   std::vector<OpenHistory> histories;  // which sizes have changed, where relax_shapes asks

@@ -45,7 +45,7 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   CustomVjp vjp_of_call(Pullback& p, std::vector<Tensor> inputs, std::vector<Tensor> all, std::vector<int> fresh);
   // The same graph without effects.
   std::shared_ptr<GraphCall> silent();
-  // Gives results that are an input, or an earlier result, that tensor; gives the numbers of all others.
+  // Sets results that are an input or an earlier result to that tensor; returns the numbers of the others.
   std::vector<int> name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results) const;
 
   // As it was traced, but for dead code. The backward walk follows this one: it rounds as the eager one does, where a
@@ -57,11 +57,11 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   std::shared_ptr<GraphCall> silent_;  // where it has any of those
 };
 
-// Runs the nodes of `g` again through the public way of a call, on `inputs` (one a graph input); gives its results.
+// Runs the nodes of `g` again through apply(), on `inputs` (one for each graph input); returns its results.
 // While tracing, this inlines the graph.
 std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs);
 
-// From now on the innermost tape takes `t`, which it has not seen, for `other`; the trace notes nothing.
+// Makes the innermost tape identify `t`, which is new to it, with `other`; nothing is added to the trace.
 void take_for(Tensor& t, const Tensor& other);
 
 }  // namespace rill

@@ -25,8 +25,8 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
   }
   // Whether it is compiled, or why not: "compiled", "compiling", "eager kernels: RILL_JIT=off".
   std::string state() const;
-  // Lines for explain(), the first behind `name`: the state, what compiling took, the memory plan, each kernel and what
-  // fused into it, and the same of the graphs inside nodes.
+  // Lines for explain(), the first prefixed by `name`: the state, compile times, the memory plan, each kernel with the
+  // ops fused into it, and the same for inner graphs.
   std::string describe(const std::string& indent, const std::string& name = "") const;
 
  private:

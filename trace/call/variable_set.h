@@ -35,19 +35,19 @@ class VariableSet {
   bool assigns_ = false;
 };
 
-// One call's hold on the variables of its graph: from its making, which puts their values among the call's `inputs`,
-// to its end. Where the call throws before assign(), it puts back what it has taken.
+// One call's locks on the variables of its graph. read() puts their values into the call's `inputs`; the destructor
+// unlocks. If the call throws before assign(), values that were moved out are put back.
 class VariableCall {
  public:
   VariableCall(const VariableSet& set, std::vector<Tensor>& inputs) : set_(set), inputs_(inputs) {}
   ~VariableCall();
   VariableCall(const VariableCall&) = delete;
 
-  // Once, first of all. Where no tape of this thread might keep the old values, those of variables that the call
-  // assigns move, so that the new ones can be written over them; else the tapes know each input as its variable.
+  // Called once, first. If no tape of this thread may keep the old values, those of variables that the call assigns
+  // are moved out, so that the new ones can be written over them; else the tapes identify each input with its variable.
   void read();
-  // Gives the variables their new values, by number of assignment, and clears the inputs. Either all of them get
-  // theirs, or it throws.
+  // Stores the variables' new values, by number of assignment, and clears the inputs. Either all are stored, or it
+  // throws.
   void assign(std::span<Tensor> values);
 
  private:

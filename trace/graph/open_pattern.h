@@ -42,12 +42,12 @@ class OpenPattern {
   size_t count_ = 0;
 };
 
-// What relax_shapes remembers of calls that differ in sizes alone: how often each has changed.
+// For relax_shapes, the history of calls that differ only in sizes: how often each size has changed.
 struct OpenHistory {
   FunctionKey last;
   std::vector<std::vector<int>> changes;
 };
-// Notes the sizes of a call that needs a trace, and gives those that have changed three times.
+// Records the sizes of a call that needs a trace, and returns those that have changed three times.
 OpenPattern::Mask sizes_that_change(std::vector<OpenHistory>& histories, const FunctionKey& key);
 
 }  // namespace rill

@@ -15,7 +15,7 @@ using TraceObserver = std::function<void(const Graph&)>;
 int add_trace_observer(TraceObserver observer);
 void remove_trace_observer(int number);
 
-// Tells every observer, in the order in which they were added. One relaxed load where there is none.
+// Notifies all observers, in the order in which they were added. One relaxed load if there is none.
 void notify_traced(const Graph& g);
 
 }  // namespace rill

@@ -13,22 +13,22 @@ namespace rill {
 
 class Tracer final : public TraceListener {
  public:
-  // A trace of its own, or one inside the trace of this thread (a branch, a loop's body), which may read that one's
-  // tensors: they become captured inputs.
+  // A separate trace, or one nested in the trace of this thread (a branch, a loop body), which may read the outer
+  // trace's tensors: they become captured inputs.
   enum class Nesting : uint8_t { alone, inside };
 
   // Installs itself on this thread; `name` is the function's, for messages. Outer tapes pause, and see the whole call.
   explicit Tracer(std::string name, Nesting nesting = Nesting::alone);
   ~Tracer();
-  // A trace that differentiates more than anybody may ask for: whatever needs a gradient that cannot be had says so at
-  // the call where one flows. So do the traces inside.
+  // A trace whose gradients may never be asked for: where a gradient is not possible, the error is thrown by a call in
+  // which it is needed. Nested traces do the same.
   void set_speculative() { speculative_ = true; }
   bool speculative() const { return speculative_ || (parent_ && parent_->speculative()); }
   Tracer(const Tracer&) = delete;
 
   // A new graph input of this spec, and the tensor that stands for it.
   Tensor add_argument(const Spec& spec, std::string name);
-  // The tensors are what the function gives.
+  // The results of the function.
   void add_output(const Tensor& t, const Where& where = Where());
   // The graph, complete; nothing may be traced afterwards.
   Graph finish();
@@ -60,7 +60,7 @@ class Tracer final : public TraceListener {
   struct VariableValue {
     Shared<VariableState> variable;
     ValueId input;
-    Tensor now;       // what a reading gives
+    Tensor now;       // the result of a read
     Tensor assigned;  // the value to give it; undefined: none
     bool fresh;       // was assigned and not read since
   };

@@ -12,16 +12,16 @@ namespace rill {
 
 class Arena {
  public:
-  // For blocks that live from a node to a node, of so many.
+  // For blocks whose lifetimes are ranges of nodes, of which there are so many.
   explicit Arena(int nodes);
-  // The offset of a block that lives from node `first` to `last`. Of blocks of one size, those that begin to live
-  // earlier come earlier.
+  // The offset of a block that is alive from node `first` to `last`. Insert blocks of equal size by the start of their
+  // lifetimes.
   size_t put(size_t bytes, int first, int last);
   size_t bytes() const { return bytes_; }
 
  private:
-  // Of the blocks alive at a node: how many bytes they have, and where the last of them ends; the most of each over
-  // some nodes. A segment tree over the nodes; what holds for all of a part stays at its root.
+  // For the blocks alive at a node: their total bytes, and the end of the last one; the maximum of each over a range of
+  // nodes. A segment tree over the nodes; an update of a whole subtree stays at its root.
   struct Level {
     size_t full = 0, top = 0;
   };
@@ -35,7 +35,7 @@ class Arena {
   int nodes_;
   size_t bytes_ = 0;
   std::vector<Part> parts_;
-  // The lives of the blocks in a place (where it begins and ends), which follow one another.
+  // The lifetimes of the blocks in one place (from its offset to its end), which do not overlap.
   std::map<std::pair<size_t, size_t>, std::vector<std::pair<int, int>>> places_;
 };
 

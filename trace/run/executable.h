@@ -22,11 +22,11 @@ class Executable {
 
   // `inputs`: one a graph input, of its shape, dtype and device, with any strides. `results`: the outputs, then the
   // assigned values. Any number of threads may run at once.
-  // Results may take the memory of inputs that `inputs` alone holds (ValuePlace::over): their elements are gone then.
+  // Results may reuse the memory of inputs that only `inputs` holds (ValuePlace::over), whose elements are lost.
   void run(std::span<const Tensor> inputs, std::span<Tensor> results) const;
 
-  // The same with the clock read around each kernel, for profile(): tells of each once it has run, and of those in the
-  // graphs that nodes hold.
+  // The same with a timer around each kernel, for profile(): reports each kernel after it has run, also those in the
+  // inner graphs of nodes.
   struct Timing {
     const Graph* graph = nullptr;  // graph() of the executable that ran it
     int32_t node = -1;             // in there
@@ -36,13 +36,13 @@ class Executable {
   };
   using Note = std::function<void(const Timing&)>;
   void run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, const Note& note) const;
-  // Whom a run_timed() that is at work on this thread tells; null where none is.
+  // The receiver of the run_timed() that is active on this thread; null if there is none.
   static const Note* note_now();
 
   const Graph& graph() const { return graph_; }
   const MemoryPlan& plan() const { return plan_; }
   size_t result_count() const { return graph_.outputs.size() + graph_.assigns.size(); }
-  // Frees the memory that it keeps for its next calls, and keeps none from now on: another executable has taken over.
+  // Frees the memory that it keeps between calls, and keeps none from now on: another executable has replaced it.
   void retire() const;
   // Kernels that a replay runs.
   size_t kernel_count() const;

@@ -21,8 +21,8 @@ struct ValuePlace {
   size_t offset = 0;
   // A view of an arena value or a constant: made once, with the frame, and not at each call.
   bool fixed_view = false;
-  // Of an output: the number of the graph input whose memory it takes at calls that alone hold that input's tensor;
-  // else -1. A variable's old value for the one that is assigned to it, or an argument. Each input serves once.
+  // For an output: the graph input whose memory it reuses in calls that are the only holder of that input's tensor;
+  // else -1. The input is the old value of the variable that is assigned, or an argument. Each input is used once.
   int32_t over = -1;
 };
 
@@ -30,8 +30,8 @@ struct MemoryPlan {
   std::vector<ValuePlace> places;  // by value number
   std::vector<size_t> first;       // the number of a node's first value
   size_t arena_bytes = 0;
-  size_t unshared_bytes = 0;  // what the arena would take if no memory were used twice
-  int in_place = 0;           // results that took over an operand's memory
+  size_t unshared_bytes = 0;  // the size of the arena if no memory were shared
+  int in_place = 0;           // results that reuse an operand's memory
 
   size_t number(ValueId v) const { return first[size_t(v.node)] + size_t(v.index); }
 };
