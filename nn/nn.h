@@ -1,9 +1,9 @@
 // Layers, initializers and optimizers. They are built on the public headers alone: a layer of your own needs no more
 // than these have.
 //
-//   nn::Sequential model(nn::Dense(784, 128, {.activation = relu, .name = "hidden"}), nn::Dense(128, 10, {.name =
-//   "logits"})); nn::Adam adam({.learning_rate = 1e-3}); auto step = function("step", [&](const Tensor& x, const
-//   Tensor& labels) {
+//   nn::Sequential model(nn::Dense(784, 128, {.activation = relu}), nn::Dense(128, 10));
+//   nn::Adam adam({.learning_rate = 1e-3});
+//   auto step = function("step", [&](const Tensor& x, const Tensor& labels) {
 //     GradientTape tape;
 //     Tensor loss = mean(sparse_softmax_cross_entropy(model(x, nn::Mode::training), labels));
 //     adam.apply_gradients(tape.gradient(loss, model.parameters()), model.parameters());

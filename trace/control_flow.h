@@ -256,8 +256,8 @@ auto while_loop(C&& cond_fn, B&& body_fn, const T& a, const U& b, const V& c, co
 // Calls fn(carry, x) -> {carry, y} for each row x of `xs` along axis 0, in order; gives the last carry and the ys,
 // stacked on axis 0.
 //
-//   auto [total, sums] = scan([](const Tensor& t, const Tensor& x) { return std::pair(t + x, t + x); }, tensor(0.f),
-//   xs);
+//   auto [total, sums] =
+//       scan([](const Tensor& t, const Tensor& x) { return std::pair(t + x, t + x); }, tensor(0.f), xs);
 //
 // Carry, xs and y are Tensors or structures of them; all tensors of xs have the same first size. The carry must keep
 // its structure, shapes and dtypes. Where there is no row, fn is traced to learn what a y looks like.

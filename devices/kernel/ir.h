@@ -12,7 +12,7 @@
 // * Types are dtypes. `boolean` is a mask: true or false, stored as a byte 1 or 0 and read as byte != 0. f16 and bf16
 //   occur in inputs, outputs and convert alone: lowering (trace/fusion/lower.cpp) widens everything else to f32.
 // * A reduction over the row follows the tree of the eager reductions (devices/cpu/reduce/reduce_tree.h, with k = 1):
-// 32 lanes,
+//   32 lanes,
 //   point i in lane i % 32, missing points of the last 32 are the identity; blocks of 1024 points fold from the first
 //   to the last; blocks fold in pairs, pairs of pairs, from the left, and what is left over from the right; then lane i
 //   takes in lane i + 16, i + 8, ..., i + 1. A sum adds +0 at the end. Sum and product round at each step; max and min

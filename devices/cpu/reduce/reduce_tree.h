@@ -4,9 +4,9 @@
 // not enter. The rule (a fused kernel that wants the same bits follows it too): drop axes of size 1, then take the
 // groups of neighbouring reduced axes from the innermost outwards. One group is a matrix [m, k] for each index of the
 // axes before it: its m elements fold, for each of the k indices of the axes behind it, so:
-//   1. Rows are dealt to `lanes` accumulators: 32 where k = 1, else the largest power of two <= 64/k, else one. A
-//   "super
-//      row" is `lanes` rows, padded at the end with the identity.
+//   1. Rows are dealt to `lanes` accumulators: 32 where k = 1, else the largest power of two <= 64/k, else one.
+//      A "super row" is `lanes` rows, padded at the end with the identity.
+//
 //   2. Every block of 32 super rows is folded from the first to the last.
 //   3. Blocks are folded in pairs, pairs of pairs, and so on, from the left; what is left over, from the right.
 //   4. The lanes are folded: i takes in i + lanes/2, then i + lanes/4, ... , i + 1.
