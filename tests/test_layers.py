@@ -1,5 +1,5 @@
 """The include direction of rill's layers, that the meson.build files list what is there, that types have one name, that
-large folders say what they hold, and that README.md links every page of docs/.
+large folders say what they hold, that README.md links every page of docs/, and that links between pages lead somewhere.
 
     tensor <- devices <- ops <- autodiff <- trace <- serialize, nn, data
 
@@ -7,6 +7,7 @@ A file includes its own layer and those to its left, and spells every path from 
 the right are siblings: none includes another. Sources must be listed, or they would silently not be compiled; headers
 that a public header reaches must be installed, or users could not compile.
 """
+import glob
 import os
 import re
 import sys
@@ -129,6 +130,24 @@ with open(f"{ROOT}/README.md", encoding="utf-8") as text:
     readme = text.read()
 faults += [f"README.md does not link docs/{name}" for name in sorted(os.listdir(f"{ROOT}/docs"))
            if name.endswith(".md") and name != "README.md" and f"(docs/{name})" not in readme]
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub names them."""
+    with open(page, encoding="utf-8") as text:
+        return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)$", text.read(), re.M)}
+
+
+pages = glob.glob(f"{ROOT}/*.md")
+for folder in [*LEFT, "tests", "docs", "examples", "benchmarks"]:
+    pages += glob.glob(f"{ROOT}/{folder}/**/*.md", recursive=True)
+for page in pages:
+    with open(page, encoding="utf-8") as text:
+        for link in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", text.read()):
+            path, _, anchor = link.partition("#")
+            to = os.path.join(os.path.dirname(page), path) if path else page
+            if not os.path.exists(to) or anchor and anchor not in anchors(to):
+                faults.append(f"{os.path.relpath(page, ROOT)}: the link {link} leads nowhere")
 
 reached_from("rill.h", SLOW)
 seen = set().union(*(reached_from(umbrella, HEAVY) for umbrella in UMBRELLAS))
