@@ -112,8 +112,8 @@ TEST_CASE("attention keeps no matrix of queries by keys") {
 
 TEST_CASE("attention says what does not fit") {
   Tensor q = zeros({2, 3, 5, 4}), k = zeros({2, 2, 5, 4});
-  CHECK_THROWS_WITH(attention(q, k, k), Catch::Contains("3 heads of q are not a multiple of the 2"));
-  CHECK_THROWS_WITH(attention(q, zeros({2, 3, 5, 3}), q), Catch::Contains("width"));
-  CHECK_THROWS_WITH(attention(q, q, zeros({2, 3, 6, 4})), Catch::Contains("5 keys and 6 values"));
-  CHECK_THROWS_WITH(self_attention(zeros({5, 2, 3, 4})), Catch::Contains("[..., tokens, 3, heads, d]"));
+  CHECK_THROWS_WITH(attention(q, k, k), contains_text("3 heads of q are not a multiple of the 2"));
+  CHECK_THROWS_WITH(attention(q, zeros({2, 3, 5, 3}), q), contains_text("width"));
+  CHECK_THROWS_WITH(attention(q, q, zeros({2, 3, 6, 4})), contains_text("5 keys and 6 values"));
+  CHECK_THROWS_WITH(self_attention(zeros({5, 2, 3, 4})), contains_text("[..., tokens, 3, heads, d]"));
 }

@@ -5,6 +5,7 @@ contains what is written beside it, and the program without them must have none.
 
 usage: test_compile_errors.py BUILD COMPILER...
 """
+import os
 import re
 import subprocess
 import sys
@@ -48,6 +49,7 @@ WARNINGS = [
     ("v.at(0).set(1);", "nodiscard"),
     ("v.at(0).add(1);", "nodiscard"),
 ]
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 build, compiler = sys.argv[1], sys.argv[2:]
 clang = "clang" in subprocess.run([*compiler, "--version"], stdout=subprocess.PIPE, text=True).stdout
 
@@ -59,7 +61,7 @@ def errors(source):
             file.write(source)
         command = [*compiler, "-std=c++20", "-fsyntax-only", "-Werror", "-fdiagnostics-color=never",
                    "-Wno-unused-variable", "-Wno-unused-value", "-Wunused-result",
-                   "-ferror-limit=0" if clang else "-fmax-errors=0", f"-I{build}/include", f"{work}/mistakes.cpp"]
+                   "-ferror-limit=0" if clang else "-fmax-errors=0", f"-I{ROOT}/include", f"{work}/mistakes.cpp"]
         text = subprocess.run(command, stderr=subprocess.PIPE, text=True).stderr
     found, line, pending = [], 0, []
     for row in text.splitlines():

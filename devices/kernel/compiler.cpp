@@ -46,6 +46,10 @@ bool environment_has(const char* name, const char* word) {
 
 // --- The compiler's library ------------------------------------------------------------------------------------------
 
+#if defined(RILL_LLVM_LINKED)
+// It is in this program.
+std::string library_path(struct stat& s) { return stat("/proc/self/exe", &s) == 0 ? "/proc/self/exe" : ""; }
+#else
 // Where librill_llvm.so is: beside this library, or in rill/ below; "" where it is not.
 std::string library_path(struct stat& s) {
   Dl_info here;
@@ -57,6 +61,9 @@ std::string library_path(struct stat& s) {
     if (stat((folder + name).c_str(), &s) == 0) return folder + name;
   return "";
 }
+#endif
+
+constexpr const char* jit_is_off = "RILL_JIT=off";
 
 struct Library {
   std::string path;    // "" where it is not
@@ -69,7 +76,7 @@ const Library& library() {
     Library l;
     struct stat s{};
     const char* jit = std::getenv("RILL_JIT");
-    if (jit && std::strcmp(jit, "off") == 0) l.reason = "RILL_JIT=off";
+    if (jit && std::strcmp(jit, "off") == 0) l.reason = jit_is_off;
     else if (*llvm_version == '\0') l.reason = "this build has no LLVM";
     else if (l.path = library_path(s); l.path.empty()) l.reason = "librill_llvm.so is not installed";
     l.stamp = fmt::format("{} {} {}.{}", version(), s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
@@ -101,14 +108,24 @@ void guard_forks() {
 }
 
 LlvmCompile open_library() {
+#if defined(RILL_LLVM_LINKED)
+  guard_forks();
+  std::atexit(end_compiling);
+  return &rill_llvm_compile;
+#else
   void* handle = dlopen(library().path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!handle) throw Error(fmt::format("[kernel] {} cannot be opened: {}", library().path, dlerror()));
+  if (!handle) {
+    const std::string reason = fmt::format("{} cannot be opened: {}", library().path, dlerror());
+    warn_without_compiler(reason);
+    throw Error("[kernel] " + reason);
+  }
   const void* its = dlsym(handle, "rill_llvm_version");
   if (!its || std::strcmp(static_cast<const char*>(its), version().c_str()) != 0)
     throw Error(fmt::format("[kernel] {} is of another version of rill", library().path));
   guard_forks();
   std::atexit(end_compiling);  // registered after LLVM's libraries were opened, so it runs before their clean-up
   return reinterpret_cast<LlvmCompile>(dlsym(handle, "rill_llvm_compile"));
+#endif
 }
 
 // As rill_llvm_compile() names it.
@@ -135,7 +152,7 @@ std::string run_compiler(const Kernel& k, const std::string& name) {
 
 // --- Keys ------------------------------------------------------------------------------------------------------------
 
-// A description of the processor that code depends on: its model, and the features of it and the system.
+// What code for this processor depends on: its model, and what it and the system can do.
 std::string processor() {
   std::string s = wanted_processor();
 #if defined(__x86_64__)
@@ -237,6 +254,15 @@ void log(const std::string& text, const Compiled& c, const std::string& fault) {
 }  // namespace
 
 std::string no_compiler_reason() { return library().reason; }
+
+void warn_without_compiler(const std::string& reason) {
+  static std::atomic<bool> said = false;
+  if (reason == jit_is_off || said.exchange(true)) return;
+  fmt::print(stderr,
+             "rill: traced functions run on the eager kernels, because kernels cannot be compiled: {}. "
+             "In rill's source, ./dev build says what turns the compiler on; with RILL_JIT=off this is not said\n",
+             reason);
+}
 
 void stop_compiling() { ending = true; }
 void throw_if_stopped() {

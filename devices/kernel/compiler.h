@@ -27,5 +27,7 @@ void stop_compiling();
 void throw_if_stopped();
 // "" where kernels can be compiled, else why not: "librill_llvm.so is not installed", "RILL_JIT=off".
 std::string no_compiler_reason();
+// Says once, on stderr, that traced functions stay on the eager kernels, and why; not where RILL_JIT=off is the reason.
+void warn_without_compiler(const std::string& reason);
 
 }  // namespace rill::kernel

@@ -1,8 +1,10 @@
 """Builds and runs a separate program against rill, found as users find it.
 
 usage: consume.py HOW BUILD PREFIX COMPILER... -- MESON...
-HOW is "pkg-config" (an install under a temporary root), "cmake" (the same, by find_package) or "uninstalled"
-(pkg-config, straight from the build tree). Exits 77 where the tool that HOW needs is missing.
+HOW is "pkg-config" (an install under a temporary root), "cmake" (the same, by find_package), "uninstalled" (pkg-config,
+straight from the build tree), "fetchcontent" (CMake builds rill's source tree, in BUILD) or "subproject" (Meson builds
+it, in the new folder BUILD, with the arguments in RILL_MESON_ARGS; what that installs is then found by pkg-config).
+Exits 77 where the tool that HOW needs is missing.
 
 With pkg-config the program of docs/extending.md, an op from outside the library, is built and run in the same way.
 """
@@ -17,8 +19,9 @@ how, build, prefix = sys.argv[1:4]
 split = sys.argv.index("--")
 compiler, meson = sys.argv[4:split], sys.argv[split + 1:]
 here = os.path.dirname(os.path.abspath(__file__))
-tool = "cmake" if how == "cmake" else "pkg-config"
-if not shutil.which(tool):
+root = os.path.dirname(os.path.dirname(here))
+tool = {"cmake": "cmake", "fetchcontent": "cmake", "subproject": "meson"}.get(how, "pkg-config")
+if not shutil.which(tool) and not (tool == "meson" and meson):
     print(f"skipped: {tool} is missing")
     sys.exit(77)
 
@@ -27,39 +30,89 @@ def run(*command, **more):
     print("+", *command, flush=True)
     done = subprocess.run(command, text=True, **more)
     if done.returncode:
+        print(getattr(done, "stderr", None) or "", end="")
         sys.exit(f"exit status {done.returncode}")
     return done
 
 
-def find(root, name):
-    (file,) = glob.glob(f"{root}/**/{name}", recursive=True)
+def find(folder, name):
+    (file,) = glob.glob(f"{folder}/**/{name}", recursive=True)
     return os.path.dirname(file)
 
 
+def install(work):
+    """An install that was moved afterwards: nothing in it may hold a path to itself."""
+    run(*meson, "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", f"{work}/root")
+    shutil.move(f"{work}/root/{prefix}", f"{work}/moved")
+    return f"{work}/moved"
+
+
+def compile_by_pkg_config(packages, program, static):
+    flags = run("pkg-config", "--cflags", "--libs", *(["--static"] if static else []), "rill", stdout=subprocess.PIPE,
+                env={**os.environ, "PKG_CONFIG_PATH": packages}).stdout.split()
+    # With the build's own variables, a linker could find what the program will not.
+    library = os.path.dirname(packages) if "meson-uninstalled" not in packages else build
+    flags.append(f"-Wl,-rpath,{library}")
+    run(*compiler, f"{here}/main.cpp", "-o", program, *flags)
+    if not static:
+        run(sys.executable, f"{here}/../run_document.py", f"{root}/docs/extending.md", build, *compiler, "--", *flags)
+
+
+def compile_by_cmake(work, *arguments):
+    run("cmake", "-G", "Ninja", "-S", here, "-B", f"{work}/b", f"-DCMAKE_CXX_COMPILER={compiler[-1]}", *arguments)
+    run("cmake", "--build", f"{work}/b")
+    return f"{work}/b/consumer"
+
+
+def build_subproject():
+    project = f"{build}-project"
+    shutil.rmtree(project, ignore_errors=True)
+    os.makedirs(f"{project}/subprojects")
+    for name in ("main.cpp", "meson.build"):
+        shutil.copy(f"{here}/{name}", project)
+    shutil.copy(f"{root}/packaging/rill.wrap", f"{project}/subprojects")
+    os.symlink(root, f"{project}/subprojects/rill")
+    run(*meson, "setup", build, project, *os.environ.get("RILL_MESON_ARGS", "").split(),
+        env={**os.environ, "CXX": " ".join(compiler)})
+    run(*meson, "compile", "-C", build)
+    return f"{build}/consumer"
+
+
+def check(program, has_io, has_llvm):
+    """Runs it: it writes a graph where it can, and what it traces is compiled where it can be."""
+    with tempfile.TemporaryDirectory() as folder:
+        graph = f"{folder}/graph.dot"
+        kept = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}  # meson's tests set it
+        said = run(program, *([graph] if has_io else []), stderr=subprocess.PIPE,
+                   env={**kept, "RILL_JIT": "wait", "RILL_LOG": "kernels", "RILL_CACHE_DIR": folder}).stderr
+        if has_io and not os.path.exists(graph):
+            sys.exit("the graph was not written")
+        if has_llvm != ("rill: kernel compiled" in said) or said.count("kernels cannot be compiled") != (not has_llvm):
+            sys.exit(f"compiled or not, against what was expected; it said:\n{said}")
+
+
+def has(folder, name):
+    return any(glob.glob(f"{folder}/**/librill{name}.{end}", recursive=True) for end in ("so", "a"))
+
+
 with tempfile.TemporaryDirectory() as work:
+    program, place = f"{work}/consumer", build
     if how == "uninstalled":
-        packages, library = f"{build}/meson-uninstalled", build
-    else:
-        run(*meson, "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", f"{work}/root")
-        # The tree is moved after the install: nothing in it may hold a path to itself.
-        shutil.move(f"{work}/root/{prefix}", f"{work}/moved")
-        packages, library = find(f"{work}/moved", "rill.pc"), find(f"{work}/moved", "librill.so")
-
-    if how == "cmake":
-        run("cmake", "-G", "Ninja", "-S", here, "-B", f"{work}/b", f"-DCMAKE_PREFIX_PATH={work}/moved",
-            f"-DCMAKE_CXX_COMPILER={compiler[-1]}")
-        run("cmake", "--build", f"{work}/b")
-        program = f"{work}/b/consumer"
-    else:
-        flags = run("pkg-config", "--cflags", "--libs", "rill", stdout=subprocess.PIPE,
-                    env={**os.environ, "PKG_CONFIG_PATH": packages}).stdout.split()
-        program = f"{work}/consumer"
-        flags.append(f"-Wl,-rpath,{library}")
-        run(*compiler, f"{here}/main.cpp", "-o", program, *flags)
-        run(sys.executable, f"{here}/../run_document.py", f"{here}/../../docs/extending.md", build, *compiler, "--", *flags)
-
-    graph = f"{work}/graph.dot"
-    run(program, *([graph] if os.path.exists(f"{library}/librill_io.so") else []),
-        env={name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"})  # meson's tests set it
-    if os.path.exists(f"{library}/librill_io.so") and not os.path.exists(graph):
-        sys.exit("the graph was not written")
+        compile_by_pkg_config(f"{build}/meson-uninstalled", program, static=False)
+    elif how == "pkg-config":
+        place = install(work)
+        compile_by_pkg_config(find(place, "rill.pc"), program, static=False)
+        if has(place, "_llvm"):  # without it, a program says once that nothing is compiled
+            check(program, has(place, "_io"), True)
+            os.remove(glob.glob(f"{place}/**/librill_llvm.so", recursive=True)[0])
+    elif how == "cmake":
+        place = install(work)
+        program = compile_by_cmake(work, f"-DCMAKE_PREFIX_PATH={place}")
+    elif how == "fetchcontent":
+        program = compile_by_cmake(work, f"-DRILL_SOURCE={root}", f"-DRILL_BUILD_DIR={build}")
+    elif how == "subproject":
+        inside = build_subproject()
+        check(inside, has(build, "_io"), has(build, "_llvm"))
+        place = install(work)
+        compile_by_pkg_config(find(place, "rill.pc"), program, static=not glob.glob(f"{place}/**/librill.so", recursive=True))
+    check(program, has(place, "_io"), has(place, "_llvm"))

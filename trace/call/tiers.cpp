@@ -145,6 +145,7 @@ std::shared_ptr<Tiers> Tiers::make(Graph traced) {
   auto tiers = std::make_shared<Tiers>(optimize(std::move(traced)));
   const std::string no_compiler = jit::mode() == jit::Mode::off ? "compiling is off" : kernel::no_compiler_reason();
   if (!no_compiler.empty()) {
+    if (jit::mode() != jit::Mode::off) kernel::warn_without_compiler(no_compiler);
     tiers->why_eager_ = no_compiler;
     tiers->done_ = true;
   } else if (jit::mode() == jit::Mode::wait) {
