@@ -86,7 +86,7 @@ FusedLayout make_layout(const FusedKernel& f, F&& element_strides) {
   return l;
 }
 
-// Nanoseconds a point, roughly: what instructions and memory cost with wide vectors.
+// A rough estimate of nanoseconds for each point: instructions and memory traffic with wide vectors.
 double point_cost(const kernel::Kernel& k) {
   double cost = 0;
   for (const kernel::Inst& i : k.body) {

@@ -70,7 +70,7 @@ Ref<Buffer> allocate(Device d, size_t bytes) {
 }
 
 namespace {
-// A buffer of std::string objects wraps the block that holds them, so that they are destroyed before it goes back.
+// A buffer of std::string objects wraps their block, so that they are destroyed before the block is returned.
 struct StringBlock {
   Ref<Buffer> block;
   size_t count;

@@ -32,6 +32,7 @@ PUBLIC = [
     ("Layers and optimizers (rill/nn.h)", ["nn/layers.h", "nn/initializers.h", "nn/optimizers.h"]),
     ("Data files (rill/data.h)", ["data/idx.h"]),
     ("Summaries (rill/summary.h)", ["serialize/summary.h"]),
+    ("Files (rill/serialize.h)", ["serialize/graph_formats.h", "serialize/events.h", "serialize/png_image.h"]),
     ("Devices and threads", ["devices/registry.h", "devices/threads.h"]),
     ("Ops of your own", ["ops/op.h", "ops/apply.h", "devices/kernel.h"]),
 ]

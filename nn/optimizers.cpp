@@ -101,7 +101,7 @@ void subtract_from(Variable variable, const Tensor& change) {
   variable.assign(astype(astype(variable.value(), change.dtype()) - change, variable.dtype()));
 }
 
-// A variable that stands in the list twice would be updated twice, with one state for both.
+// A variable that is in the list twice would be updated twice, with one state for both.
 void require_distinct(const std::vector<Variable>& variables, const Where& where) {
   std::unordered_set<const VariableState*> seen;
   for (const Variable& v : variables)

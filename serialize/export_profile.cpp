@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr std::string_view op = "export_profile";
 
-// Names may hold any bytes that the user wrote; what is not UTF-8 is replaced, for JSON has nothing else.
+// Names may contain any bytes; invalid UTF-8 is replaced, because JSON must be UTF-8.
 std::string text_of(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 std::string to_chrome_trace(const Profile& p) {

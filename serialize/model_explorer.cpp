@@ -80,7 +80,7 @@ std::string to_model_explorer(const Graph& traced) {
   }
   Json graph = {{"id", g.name.empty() ? "graph" : g.name}, {"nodes", std::move(nodes)}};
   Json all = {{"label", "rill"}, {"graphs", Json::array({std::move(graph)})}};
-  // Names may hold any bytes that the user wrote; what is not UTF-8 is replaced, for JSON has nothing else.
+  // Names may contain any bytes; invalid UTF-8 is replaced, because JSON must be UTF-8.
   return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

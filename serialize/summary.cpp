@@ -103,7 +103,7 @@ Recording& recording() {
   return *one;
 }
 
-// Stops recording and gives what was kept.
+// Stops recording and returns the graphs.
 std::vector<Graph> take_traces(const Where& where) {
   constexpr std::string_view who = "summary::trace_export";
   Recording& r = recording();

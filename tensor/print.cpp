@@ -47,7 +47,7 @@ Decimal parse_scientific(std::string_view text) {
   return d;
 }
 
-// The fewest digits that give `v` back when read as `dtype`.
+// The fewest digits from which `v` is read back exactly as `dtype`.
 Decimal shortest(double v, DType dtype) {
   char text[64];
   if (dtype == DType::f64 || dtype == DType::f32) {

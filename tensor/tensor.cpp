@@ -43,7 +43,7 @@ thread_local RepListOwner rep_list_owner;
 std::atomic<uint64_t> next_id_block{1};
 constexpr uint64_t ids_a_block = 1 << 16;
 thread_local constinit uint64_t next_id = 0, last_id = 0;
-// For IdMark: how many there are on this thread, and the blocks taken while there are any.
+// For IdMark: the number of marks on this thread, and the blocks of ids taken while there are any.
 thread_local constinit int marks = 0;
 std::vector<uint64_t>& blocks_since_mark() {
   static thread_local std::vector<uint64_t> blocks;

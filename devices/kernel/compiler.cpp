@@ -152,7 +152,7 @@ std::string run_compiler(const Kernel& k, const std::string& name) {
 
 // --- Keys ------------------------------------------------------------------------------------------------------------
 
-// What code for this processor depends on: its model, and what it and the system can do.
+// A description of the processor that code depends on: its model, and the features of it and the system.
 std::string processor() {
   std::string s = wanted_processor();
 #if defined(__x86_64__)

@@ -276,7 +276,7 @@ std::vector<uint64_t> evaluate(const Kernel& k, const Inst& i, const Values& v, 
   return y;
 }
 
-// What lies at `at` and the number with the bits `x`.
+// The number at `at` and the number with the bits `x`.
 uint64_t sum_of(DType d, const char* at, uint64_t x) {
   const auto sum = [&](auto there) {
     std::memcpy(&there, at, sizeof there);

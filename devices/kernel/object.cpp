@@ -257,7 +257,7 @@ class Loader {
     }
   }
 
-  // Where a symbol lies in the mapping; `absent` for one that lies in no section of it.
+  // The offset of a symbol in the mapping; `absent` for one in no section of it.
   uint64_t offset_of(const Elf64_Sym& s) const {
     if (s.st_shndx >= sections_.size() || place_[s.st_shndx] == absent) return absent;
     if (s.st_value > sections_[s.st_shndx].sh_size) reject("has a symbol outside of its section");

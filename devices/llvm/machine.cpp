@@ -69,7 +69,7 @@ Machine make(const std::string& cpu) {
   LLVMTargetRef target = nullptr;
   char* error = nullptr;
   if (LLVMGetTargetFromTriple(m.triple.c_str(), &target, &error)) throw std::runtime_error(take(error));
-  // Position-independent: the code lies wherever the loader finds room, and reaches its constants relative to itself.
+  // Position-independent: the loader may place the code anywhere, and constants are addressed relative to it.
   m.target = LLVMCreateTargetMachine(target, m.triple.c_str(), name.c_str(), features.c_str(), LLVMCodeGenLevelDefault,
                                      LLVMRelocPIC, LLVMCodeModelDefault);
   if (!m.target) throw std::runtime_error("LLVM has no code generator for " + m.triple);

@@ -19,7 +19,7 @@ Complex whole_power(Complex x, int n) {
   return result;
 }
 
-// A sum of numbers, with what rounding takes from it kept apart.
+// A sum of numbers with its rounding error (compensated summation).
 struct ExactSum {
   Real sum = 0, rest = 0;
   void add(Real x) {

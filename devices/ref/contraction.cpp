@@ -37,7 +37,7 @@ Dims other_axes(const Tensor& t, const Dims& batch, const Dims& contract) {
   return out;
 }
 
-// The element offset that `index`, row-major over the sizes of `axes` of `t`, stands for.
+// The element offset of `index`, which is row-major over the sizes of `axes` of `t`.
 int64_t offset(const Tensor& t, const Dims& axes, int64_t index) {
   int64_t at = 0;
   for (size_t i = axes.size(); i-- > 0;) {

@@ -12,7 +12,7 @@ namespace rill::ref {
 
 namespace {
 
-// The sum of all rows, which stand in `rows`, as the eager reduction gives it.
+// The sum of all rows of `rows`, as the eager reduction computes it.
 void sum_rows(const Tensor& rows, Tensor& out) {
   ReduceParams params;
   params.axes.push_back(0);
@@ -21,7 +21,7 @@ void sum_rows(const Tensor& rows, Tensor& out) {
   cpu::reduce_sum({in, to, params});
 }
 
-// Folds the points that stand in `all`, a tensor of the space's shape, as the eager reduction does.
+// Reduces the points in `all`, a tensor of the space's shape, as the eager reduction does.
 void fold(const FusedKernel& f, const Tensor& all, Tensor& out) {
   ReduceParams params;
   for (size_t i = 0; i < f.space.size(); ++i)

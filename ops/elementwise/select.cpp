@@ -80,7 +80,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
 }
 
 namespace {
-// Whether the C++ integer `bound` lies below (or above) all that x's dtype holds, so that it bounds nothing.
+// Whether the C++ integer `bound` is below (or above) the range of x's dtype, so that it has no effect.
 bool bounds_nothing(const Tensor& x, const Tensor& bound, bool below) {
   if (!x.defined() || !bound.defined() || x.spec().weak || !overflows(bound, x.dtype())) return false;
   if (Dim size; is_open_size(bound, size)) return below == (size < 0);

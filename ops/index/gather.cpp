@@ -19,7 +19,7 @@ namespace rill {
 
 namespace {
 
-// Each axis of x is indexed once at most, or goes along with a dimension of the places.
+// Each axis of x is indexed at most once, or is paired with a dimension of the places.
 void require_axes(const InferArgs& a, const GatherAttrs& g, const Shape& places) {
   const Shape& x = a[0].shape;
   Dims seen;
@@ -138,7 +138,7 @@ Tensors vjp_multiply(const VjpArgs& a, const ScatterAttrs& s, const std::vector<
   return out;
 }
 
-// min and max: the gradient goes to what came out; equals share it.
+// min and max: the gradient goes to the elements that were chosen; equal ones share it.
 Tensors vjp_scatter_reduce(const VjpArgs& a) {
   const auto& s = a.attrs.as<ScatterAttrs>();
   std::vector<Tensor> indices = indices_of(a, 2);

@@ -147,7 +147,7 @@ TopK topk(const Tensor& x, int64_t k, const TopKOptions& o, Where where) {
 
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Where where) {
   CallerScope caller(where);
-  // A C++ integer that the vector's dtype does not hold is searched for as what it is.
+  // A C++ integer that does not fit the vector's dtype is searched for by its mathematical value.
   const bool fits = !elementwise::overflows(values, sorted.dtype());
   const DType d = promote(sorted.dtype(), sorted.spec().weak, values.dtype(), values.spec().weak && fits);
   const Tensor a = astype(sorted, d), v = astype(values, d);

@@ -155,7 +155,7 @@ struct Composed {
     if (x.ndim() < 3 || x.dim(-3) == q.dim(-3)) return x;
     return repeat(x, q.dim(-3) / x.dim(-3), -3);
   }
-  // The sum over the heads that share what has this shape.
+  // The sum over the heads that share an operand of this shape.
   static Tensor shared(const Tensor& x, const Shape& shape) {
     if (x.shape() == shape) return x;
     Shape split = shape;

@@ -117,7 +117,7 @@ namespace {
 void check_max_norm(std::string_view op, double max_norm, const Where& where) {
   require_option(max_norm >= 0, op, "max_norm", max_norm, "0 or more", where);
 }
-// By what to multiply something of this length. 0 makes zeros of everything, infinity leaves it as it is.
+// The factor for a vector of this norm. max_norm 0 gives zeros, infinity leaves it as it is.
 Tensor shrinking(const Tensor& length, double max_norm) {
   if (max_norm == 0) return zeros_like(length);
   return std::isinf(max_norm) ? ones_like(length) : max_norm / maximum(length, max_norm);

@@ -206,7 +206,7 @@ std::vector<int32_t> layer_norm(const RowArgs& a) {
   Rec<T> mean = reduce_sum(x) / n, d = x - mean, variance = reduce_sum(d * d) / n;
   return {(d * reciprocal_deviation(a, variance) * scale + offset).id, mean.id, variance.id};
 }
-// dx, and what the rows add to the gradients of scale and offset.
+// dx, and the rows' terms in the gradients of scale and offset.
 template <class T>
 std::vector<int32_t> layer_norm_grad(const RowArgs& a) {
   Rec<T> x(a.lane<T>(0)), scale(a.lane<T>(1)), mean(a.lane<T>(2)), variance(a.lane<T>(3)), g(a.lane<T>(4));

@@ -228,7 +228,7 @@ namespace {
 Tensors vjp_max_pool(const VjpArgs& args) {
   return {apply1(max_pool_grad_op, {&args.in[0], &args.cotangent[0]}, args.attrs, Where::current())};
 }
-// Where the maxima stand does not change with x: only the second operand has a gradient.
+// The positions of the maxima do not depend on x differentiably: only the second operand has a gradient.
 Tensors vjp_max_pool_grad(const VjpArgs& args) {
   return {Tensor(), apply1(max_pool_pick_op, {&args.in[0], &args.cotangent[0]}, args.attrs, Where::current())};
 }

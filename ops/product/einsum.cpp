@@ -11,7 +11,7 @@
 namespace rill {
 namespace {
 
-// A letter, or ellipsis_label + i for the i-th axis that "..." stands for.
+// A letter, or ellipsis_label + i for the i-th axis of "...".
 using Labels = std::vector<int>;
 constexpr int ellipsis_label = 256;
 
@@ -55,7 +55,7 @@ class Equation {
     fail("einsum", fmt::format("\"{}\": {}", text_, message), where_);
   }
 
-  // How many axes "..." stands for in this operand.
+  // How many axes "..." has in this operand.
   int ellipsis_axes(const std::string& part, const Tensor& t, size_t i) const {
     const size_t dots = part.find("...");
     const int letters = int(part.size()) - (dots == part.npos ? 0 : 3);

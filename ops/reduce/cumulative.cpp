@@ -42,7 +42,7 @@ CumulativeOptions options_of(const VjpArgs& args, bool backwards) {
 
 Tensors cumsum_vjp(const VjpArgs& args) { return {cumsum(args.cotangent[0], options_of(args, true))}; }
 
-// What stands after each element in the order of the walk, or before it; 0 where there is none.
+// The element after each one in the order of the scan, or before it; 0 if there is none.
 Tensor neighbour(const Tensor& x, const CumulativeParams& p, bool before) {
   const Dim n = x.shape()[size_t(p.axis)];
   const bool from_left = before != p.reverse;
@@ -76,7 +76,7 @@ Tensors recurrence_vjp(const VjpArgs& args) {
   return {args.needs(0) ? multiply_nonzero(neighbour(conj(args.out[0]), p, true), t) : Tensor(), t};
 }
 
-// The cotangent goes to where the extreme stands: the last place so far at which x equals it.
+// The cotangent goes to the position of the extreme: the last one so far at which x equals it.
 Tensors extreme_vjp(const VjpArgs& args) {
   const Tensor& x = args.in[0];
   const auto& p = args.attrs.as<CumulativeParams>();

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// The axes made positive; all where there are none.
+// The axes, made non-negative; all axes if none are given.
 Axes every_axis(const Tensor& x, const Axes& axes, std::string_view op, const Where& where) {
   if (!axes.empty()) return Axes(normal_axes(axes, x.ndim(), op, where));
   Axes all_axes;
@@ -227,7 +227,7 @@ Tensor nanprod(const Tensor& x, const ReduceOptions& o, Where where) {
 }
 
 namespace {
-// max or min, where lines of nothing but NaN give NaN.
+// max or min; lines of NaN only give NaN.
 Tensor nan_extreme(Fold f, const Tensor& x, double worst, const ReduceOptions& o) {
   if (!has_nan(x.dtype())) return f(x, o, Where::current());
   return where(all(isnan(x), o), std::nan(""), f(without_nan(x, worst), o, Where::current()));
@@ -291,7 +291,7 @@ Tensor corrcoef(const Tensor& x, Where where) {
 // --- Counts ----------------------------------------------------------------------------------------------------------
 
 namespace {
-// How often each of 0 ... n-1 stands in the integers `ids`; others are left out.
+// How often each of 0 ... n-1 occurs in the integers `ids`; others are ignored.
 Tensor count_ids(const Tensor& ids, Dim n) {
   const Tensor wide = astype(ids, DType::i64);
   const Tensor bin = where((wide >= 0) & (wide < n), wide, n);

@@ -70,7 +70,7 @@ const Op concat_op({.name = "concat",
                         },
                     .exported = {"Concat", "ConcatV2"}});
 
-// The tensors in one dtype; C++ scalars among them give way.
+// The tensors promoted to one dtype; C++ scalars among them are weak.
 std::vector<Tensor> promoted(const std::vector<Tensor>& x) {
   DType dtype = x[0].dtype();
   bool weak = x[0].spec().weak, same = true;

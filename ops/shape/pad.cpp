@@ -36,7 +36,7 @@ OutSpecs infer_pad(const InferArgs& a) {
   return {Spec{std::move(out), a[0].dtype, false, a[0].device}};
 }
 
-// Each element's cotangent lies where the element went; those that were cut off get zero.
+// Each element's cotangent is at the element's place in the output; elements that were cut off get zero.
 Tensors vjp_pad(const VjpArgs& a) {
   const auto& p = a.attrs.as<PadAttrs>();
   const Shape& in = a.in[0].shape();
@@ -92,7 +92,7 @@ Tensor pad_constant(const Tensor& x, const std::vector<Padding>& widths, const F
   return apply1(pad_op, {&x}, p, where);
 }
 
-// Which element of an axis of size n stands at position i of the padded axis, where 0 is the first element.
+// The element of an axis of size n that is at position i of the padded axis; position 0 is the first element.
 int64_t source_of(int64_t i, int64_t n, PadMode mode) {
   if (mode == PadMode::edge) return std::clamp<int64_t>(i, 0, n - 1);
   int64_t period = mode == PadMode::wrap ? n : mode == PadMode::symmetric ? 2 * n : std::max<int64_t>(2 * (n - 1), 1);

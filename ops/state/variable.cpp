@@ -195,7 +195,7 @@ Tensor Variable::value(Where where) const {
   if (variable_watcher && !ts.trace) [[unlikely]]
     t = variable_watcher->read(state_, t);
   if (ts.tapes.empty()) return t;
-  // A fresh alias, so that a tape knows this reading as the variable and not as what was once assigned to it.
+  // A new alias, so that a tape identifies this read with the variable, not with the tensor that was assigned to it.
   t = make_alias(t);
   for (TapeListener* tape : ts.tapes) tape->watch_variable(state_, t);
   return t;

@@ -236,7 +236,7 @@ bool stays_open(const detail::Number& start, const detail::Number& stop, const d
          !(start.above || stop.above || step.above);
 }
 
-// How many numbers start, start + step, ... lie before stop.
+// How many of the numbers start, start + step, ... come before stop.
 Dim count_whole(const detail::Number& start, const detail::Number& stop, const detail::Number& step) {
   if (stays_open(start, stop, step)) {  // by arithmetic alone, so that one trace serves all sizes
     const bool up = step.whole > 0;
@@ -249,7 +249,7 @@ Dim count_whole(const detail::Number& start, const detail::Number& stop, const d
   return int64_t(std::min((distance - 1) / (stride > 0 ? stride : -stride) + 1, Wide(INT64_MAX)));  // too many
 }
 
-// Throws where `dtype`, an integer's, does not hold what arange() would count.
+// Throws if the integer dtype `dtype` cannot hold the numbers of arange().
 void require_held(const detail::Number& start, const detail::Number& stop, const detail::Number& step, Dim count,
                   DType dtype, const Where& where) {
   if (!is_integer(dtype)) return;
@@ -363,7 +363,7 @@ void fail_count(size_t count, const Shape& shape, const Where& where) {
 
 namespace {
 
-// A tensor whose T elements `fill` writes, under `options`: what is too large is refused before there is any.
+// A tensor whose T elements `fill` writes, with `options`. A size that is too large is rejected before allocating.
 template <class T, class F>
 Tensor computed(std::string_view op, const Shape& shape, const TensorOptions& options, const Where& where, F&& fill) {
   EagerScope eager;
@@ -395,7 +395,7 @@ Tensor spaced(std::string_view op, double start, double stop, int64_t count, boo
   return computed<double>(op, {count}, options, where, fill);
 }
 
-// How far right of the main diagonal each place of a matrix lies.
+// The distance of each element of a matrix from the main diagonal, positive to the right.
 Tensor diagonal_distance(Dim rows, Dim columns, Device device) {
   TensorOptions o{i64, device};
   return iota({1, columns}, 1, o) - iota({rows, 1}, 0, o);

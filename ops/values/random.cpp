@@ -160,7 +160,7 @@ Tensor gaussian(const Shape& shape, DType d, double stddev, const RandomOptions&
 }  // namespace
 
 namespace {
-// mean + stddev times what is drawn.
+// mean + stddev * draw.
 void check_scale(std::string_view op, double mean, double stddev, const Where& where) {
   require_finite(op, "mean", mean, where);
   require_not_negative(op, "stddev", stddev, where);

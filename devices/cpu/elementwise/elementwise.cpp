@@ -55,7 +55,7 @@ void convert_numbers(const From* in, To* out) {
   std::memcpy(x, in, sizeof(x));
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) <= 4 &&
                 !std::is_same_v<To, bool>) {
-    // What an i32 holds is one instruction; convert_number() knows what becomes of the others.
+    // Values in the range of i32 take one instruction; convert_number() handles the others.
     uint32_t beyond = 0;
     for (From v : x) beyond |= uint32_t(!(v >= From(-0x1p31))) | uint32_t(!(v < From(0x1p31)));
     if (beyond == 0) {
@@ -241,7 +241,7 @@ void run_strided(Loop loop, const KernelArgs& args) {
 }  // namespace
 
 namespace {
-// Whether `t` has the output's sizes and lies dense, as the output does.
+// Whether `t` has the output's sizes and is dense, as the output is.
 bool lies_like(const Tensor& t, const Tensor& out) {
   const TensorRep &a = *t.rep(), &b = *out.rep();
   const size_t n = a.spec.shape.size();

@@ -43,7 +43,7 @@ Offsets offsets_of(const Shape& shape, const Strides& strides) {
   return out;
 }
 
-// Adds what index tensor `t` says, walked by `walk`, to each place.
+// Adds the offsets of index tensor `t`, iterated by `walk`, to each place.
 template <class I>
 void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size, int64_t stride, Offsets& places) {
   const I* index = reinterpret_cast<const I*>(t.rep()->data);

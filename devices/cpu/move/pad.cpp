@@ -49,7 +49,7 @@ void pad(const KernelArgs& a) {
   Strides to_strides;
   int64_t from = 0, to = 0;
   for (size_t i = 0; i < x.shape().size(); ++i) {
-    // Element k of the axis goes to lo + k * step, where that lies inside the output.
+    // Element k of the axis is copied to lo + k * step, if that is inside the output.
     int64_t step = p.interior[i] + 1;
     int64_t first = p.lo[i] < 0 ? ceil_div(-p.lo[i], step) : 0;
     int64_t room = out.shape()[i] - p.lo[i];

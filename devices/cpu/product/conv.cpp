@@ -46,7 +46,7 @@ memory::dims list(std::initializer_list<int64_t> first, const Dims& rest) {
   return d;
 }
 
-// Dense strides of `sizes` when the axes lie in memory in `order`, the outermost first.
+// Dense strides of `sizes` for axes that are in memory in `order`, the outermost first.
 memory::dims strides_in(const memory::dims& sizes, const std::vector<size_t>& order) {
   memory::dims out(sizes.size());
   int64_t stride = 1;

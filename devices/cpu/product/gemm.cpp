@@ -222,7 +222,7 @@ bool is_small(const Gemm& g) {
   return (g.m * g.n * g.k <= small_gemm_flops && (dense || g.k * g.n <= small_gemm_pack)) || (dense && g.m <= few_rows);
 }
 
-// A product with one column is one with one row of the transposed matrices: C lies the same.
+// A product with one column is one with one row of the transposed matrices; the layout of C is the same.
 bool is_column(const Gemm& g) { return g.n == 1 && g.m > 1; }
 Gemm transposed(const Gemm& g) { return {g.n, g.m, g.k, g.b_n, g.b_k, g.a_k, g.a_m}; }
 // A vector times a matrix whose columns are dense, or a vector.

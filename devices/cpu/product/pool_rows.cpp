@@ -22,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// The part of a window that lies inside the input, one window at a time, from window `first` of the flattened output
+// The part of a window inside the input, one window at a time, from window `first` of the flattened output
 // space on.
 struct Windows {
   const Sliding& s;

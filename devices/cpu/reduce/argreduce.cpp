@@ -33,7 +33,7 @@ const ReduceLoops<T>* loops_of(bool largest) {
   else return nullptr;
 }
 
-// Whether `a`, which stands behind `b`, takes its place: NaN wins, the first of equals stays.
+// Whether `a`, which comes after `b`, replaces it: NaN wins, the first of equals stays.
 template <bool largest, class T>
 bool beats(const T& a, const T& b) {
   if constexpr (std::is_integral_v<T>) return largest ? a > b : a < b;

@@ -162,8 +162,8 @@ void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops, uint8_t iden
 
 namespace {
 
-// Squares of every dtype but f64 lie far within the range of f64. Those of large and of small f64 do not: they are
-// added up apart, scaled by powers of two, where a plain sum shows that there are some (Blue: A portable Fortran
+// Squares of every dtype but f64 are far within the range of f64. Those of large and small f64 are not: they are
+// added up separately, scaled by powers of two, if a plain sum shows that there are some (Blue: A portable Fortran
 // program to find the Euclidean norm of a vector, 1978; the constants are those of LAPACK's dnrm2).
 enum class Part { all, large, middle, small };
 constexpr double large_from = 0x1p486, small_below = 0x1p-511, shrink = 0x1p-538, enlarge = 0x1p537;

@@ -104,7 +104,7 @@ int64_t forward_scratch(const Problem<T>& p) {
   return (p.width + p.value_width + block_k + 2) * block_q + (padded(p.width) + padded(p.value_width)) * block_k;
 }
 
-// The scores become exponentials of their distance to the greatest so far; what was summed before is faded to match.
+// Scores become exponentials relative to the largest so far; earlier sums are rescaled to match.
 template <class T>
 void fold_in(int64_t keys, int64_t value_width, T* s, T* top, T* total, T* o) {
   using V = Lane<T>;
@@ -222,8 +222,8 @@ void score_gradients(int64_t keys, const GradientScratch<T>& w) {
   }
 }
 
-// What the block of queries from i0 on of matrix b gives to its own gradient (where to_q) and adds to those of the keys
-// and values in [first, last), which lie in dk and dv (where not null), in rows of padded width.
+// The gradient of the block of queries from i0 on of matrix b (where to_q), and its terms in the gradients of the keys
+// and values in [first, last), which are added to dk and dv (where not null), in rows of padded width.
 template <class T>
 void backward_block(const Problem<T>& p, const Gradients<T>& out, int64_t b, int64_t i0, int64_t first, int64_t last,
                     const GradientScratch<T>& w, bool to_q, T* dk, T* dv) {
@@ -328,7 +328,7 @@ Matrices<T> write_matrices(Tensor& t, MatrixLayout layout) {
   return {reinterpret_cast<T*>(t.mutable_rep()->data), std::move(layout), {}};
 }
 
-// `mask`: the operand that is the mask, where there are so many.
+// `mask`: the index of the mask operand, if there is one.
 template <class T>
 Problem<T> separate_problem(const KernelArgs& args, size_t mask) {
   const Tensor &q = args.input(0), &k = args.input(1), &v = args.input(2);

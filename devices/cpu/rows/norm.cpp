@@ -76,7 +76,7 @@ void layer_norm_rows(const KernelArgs& args) {
   });
 }
 
-// One row's dx, and what it adds to the sums for scale and offset.
+// One row's dx, and its terms in the sums for scale and offset.
 template <class C>
 HWY_INLINE void layer_norm_grad_row(const KernelArgs& args, int64_t row, int64_t n, C* scale_sum, C* offset_sum) {
   using V = Lane<C>;
