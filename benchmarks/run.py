@@ -423,8 +423,9 @@ def cells(row, s):
 
 
 SCALED = (
-    "Absolute goals were set on another machine. `scaled` is the goal times what the row's limit, or one other library, takes "
-    "here over what it took there (rows.py); a row that meets only that one says so."
+    "The absolute goals were set on another machine. The column `scaled` converts a goal to this machine: the goal times the "
+    "ratio of what the limit, or one other library, takes here and took there (rows.py). `met` says `scaled` where a row "
+    "meets only the converted goal."
 )
 HEAD = ["row", "ours", "best peer", "limit", "goal", "scaled", "peer / ours", "met"]
 
