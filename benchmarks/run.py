@@ -454,7 +454,7 @@ def versions():
 
 
 def markdown(report, lines):
-    text = ["# Benchmarks", "", "Printed by `./dev bench --peers --markdown`; benchmarks/run.py says how it measures.", ""]
+    text = ["# Benchmarks", "", "Printed by `./dev bench --peers --markdown`; `benchmarks/run.py` explains how it measures.", ""]
     text += [f"Machine: {report['machine']}. {report.get('versions', '')}".strip(), ""]
     text += [SCALED, "", table(lines, True), ""]
     text += ["| row | work |", "| --- | --- |"]
