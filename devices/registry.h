@@ -8,10 +8,10 @@
 
 namespace rill {
 
-// Every device of this machine that can be used, cpu:0 first. ref:0, the slow oracle of the tests, comes last.
+// Every usable device of this machine, cpu:0 first. ref:0, the slow reference device, comes last.
 std::vector<Device> devices();
 bool has_device(Device d);  // whether `d` is one of them
-// Where new tensors are made when nothing else says: the innermost WithDevice, else set_default_device's, else gpu:0
+// The device of new tensors unless one is given: the innermost WithDevice, else set_default_device's, else gpu:0
 // where there is one, else cpu:0.
 Device default_device();
 // Throws where there is no such device.
@@ -37,7 +37,7 @@ struct MemoryStats {
 MemoryStats memory_stats(Device d);  // the counts now
 // Sets `peak` back to what is in use now.
 void reset_peak_memory(Device d);
-// Gives the memory that the allocator keeps for later back to the system.
+// Returns the memory that the allocator keeps for later to the system.
 void release_cached_memory(Device d);
 
 // Calls `sink` with a line for each op that runs: its name, operands and device; nullptr ends it, and returns when no

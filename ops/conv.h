@@ -1,9 +1,9 @@
-// Convolution and pooling over 1, 2 or 3 axes of space. Included by ops.h.
+// Convolution and pooling over 1, 2 or 3 spatial axes. Included by ops.h.
 //
 // Activations are [batch, space..., channels] with weights [space..., in / groups, out] (Layout::nhwc, the default and
 // the faster one on CPUs), or [batch, channels, space...] with weights [out, in / groups, space...] (Layout::nchw).
-// A convolution does not turn its kernel around (it is the cross-correlation of signal processing), as everywhere in
-// deep learning. Sizes: out = floor((in + pads - ((window - 1) * dilation + 1)) / stride) + 1.
+// A convolution does not flip its kernel (it is what signal processing calls cross-correlation), as usual in deep
+// learning. Sizes: out = floor((in + pads - ((window - 1) * dilation + 1)) / stride) + 1.
 #pragma once
 #include <initializer_list>
 #include <string_view>
@@ -14,7 +14,7 @@
 
 namespace rill {
 
-// How many zeros stand before and after each axis of space.
+// The number of zeros before and after each spatial axis.
 class SpacePadding {
  public:
   // "VALID": none. "SAME": as many as make out = ceil(in / stride), the odd one at the end, as TensorFlow does. Throws
@@ -64,10 +64,10 @@ struct ConvTransposeOptions {
 Tensor conv_transpose(const Tensor& x, const Tensor& w, const ConvTransposeOptions& options = {},
                       Where where = Where::current());
 
-// The two gradients of a convolution with these parameters, and records of their own so that they can be derived again:
-// towards its input, from the result's cotangent `g`, whose axes of space had p.sizes;
+// The two gradients of a convolution with these parameters; they have records and can be differentiated again. With
+// respect to the input, whose spatial sizes are p.sizes, from the result's cotangent `g`;
 Tensor conv_grad_input(const Tensor& g, const Tensor& w, const ConvParams& p, Where where = Where::current());
-// towards its weights, whose kernel had p.sizes.
+// with respect to the weights, whose kernel has p.sizes.
 Tensor conv_grad_weight(const Tensor& x, const Tensor& g, const ConvParams& p, Where where = Where::current());
 
 struct PoolOptions {
@@ -76,7 +76,7 @@ struct PoolOptions {
   Layout layout = Layout::nhwc;
   bool count_include_pad = false;  // averages: divide by the whole window even where it hangs over the edge
 };
-// The largest element of each window; padding is never chosen, NaN wins. `window` has one entry an axis of space, or
+// The largest element of each window; padding is ignored, NaN propagates. `window` has one entry an axis of space, or
 // one for all. Real numbers. The gradient goes to the first of equal elements.
 Tensor max_pool(const Tensor& x, const Dims& window, const PoolOptions& options = {}, Where where = Where::current());
 // The mean of each window. Floating dtypes.

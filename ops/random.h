@@ -15,8 +15,8 @@ namespace rill::random {
 // Restarts the process's generator.
 void seed(uint64_t n);
 
-// Names a stream of random numbers. The same key gives the same numbers every time, so draw with a key once, and make
-// more with split() or fold_in().
+// Identifies a stream of random numbers. The same key gives the same numbers every time, so draw with a key once, and
+// make more with split() or fold_in().
 class Key {
  public:
   explicit Key(uint64_t seed);
@@ -32,14 +32,14 @@ class Key {
   Tensor value_;
 };
 
-// What every draw can be told. dtype defaults to f32 (bits: u32, randint: i64), device to default_device().
+// Options of a draw. dtype defaults to f32 (bits: u32, randint: i64), device to default_device().
 struct RandomOptions {
   std::optional<DType> dtype = {};
   std::optional<Key> key = {};
   std::optional<Device> device = {};
 };
 
-// u32 or u64, every bit fair.
+// u32 or u64 with uniformly random bits.
 Tensor bits(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
 
 struct UniformOptions {
@@ -67,7 +67,7 @@ struct TruncatedNormalOptions {
   std::optional<Key> key = {};
   std::optional<Device> device = {};
 };
-// Gaussian, given that it lies within the limits. Throws where both lie more than 7 standard deviations out on one
+// Gaussian, truncated to the limits. Throws where both lie more than 7 standard deviations out on one
 // side.
 Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& options = {}, Where where = Where::current());
 
@@ -79,7 +79,7 @@ Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& optio
                  Where where = Where::current());
 // Density exp(-x), x > 0.
 Tensor exponential(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
-// -log(-log(u)): the largest of many.
+// Standard Gumbel: -log(-log(u)).
 Tensor gumbel(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
 // Density exp(-|x|) / 2.
 Tensor laplace(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
@@ -97,8 +97,8 @@ struct ChoiceOptions {
   std::optional<Tensor> p = {};  // probabilities, a vector; equal where absent
   std::optional<Key> key = {};
 };
-// Elements of the vector `x` (slices along axis 0 otherwise), drawn with or without putting back. Throws where there
-// are too few to draw without putting back.
+// Elements of the vector `x` (slices along axis 0 otherwise), drawn with or without replacement. Throws where there
+// are too few to draw without replacement.
 Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& options = {}, Where where = Where::current());
 
 }  // namespace rill::random

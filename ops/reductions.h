@@ -104,7 +104,7 @@ RILL_REDUCTION(ptp)
 // The middle element, or the mean of the two in the middle.
 RILL_REDUCTION(median)
 
-// Those of the same name, as if NaNs were not there. nanmax and nanmin of nothing but NaN are NaN.
+// The functions of the same name, ignoring NaN. nanmax and nanmin of NaN only are NaN.
 RILL_REDUCTION(nansum)
 RILL_REDUCTION(nanprod)
 RILL_REDUCTION(nanmean)
@@ -145,7 +145,7 @@ Tensor cov(const Tensor& x, double correction = 1, Where where = Where::current(
 // The correlations in [-1, 1].
 Tensor corrcoef(const Tensor& x, Where where = Where::current());
 
-// How often each of 0, 1, ..., n-1 stands in the integer vector `x`, where n is at least minlength and one more than
+// How often each of 0, 1, ..., n-1 occurs in the integer vector `x`, where n is at least minlength and one more than
 // the largest element. i64. Throws on a negative element. Inside `function` give `length` (which then is n; elements
 // beyond are left out), since the size of the result may not depend on values there.
 struct BincountOptions {

@@ -65,7 +65,7 @@ Tensor atleast_3d(const Tensor& x, Where where = Where::current());
 
 // --- Order (shaping.cpp) ---------------------------------------------------------------------------------------------
 
-// Back to front along `axes`, or along all.
+// Reversed along `axes`, or along all axes.
 Tensor reverse(const Tensor& x, const Axes& axes = {}, Where where = Where::current());
 // numpy's names: all axes, or those given; the second axis; the first.
 Tensor flip(const Tensor& x, const Axes& axes = {}, Where where = Where::current());
@@ -73,13 +73,13 @@ Tensor fliplr(const Tensor& x, Where where = Where::current());
 Tensor flipud(const Tensor& x, Where where = Where::current());
 // k quarter turns from the first of `axes` towards the second.
 Tensor rot90(const Tensor& x, int64_t k = 1, const Axes& axes = {0, 1}, Where where = Where::current());
-// Moved by `shift` places along each of `axes`, what falls off an end comes back at the other; of the flattened `x`
+// Shifted cyclically by `shift` places along each of `axes`; of the flattened `x`
 // where `axes` is empty. One shift serves all axes.
 Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes = {}, Where where = Where::current());
 
 // --- Repetition (shaping.cpp) ----------------------------------------------------------------------------------------
 
-// `x` laid side by side reps[i] times along axis i.
+// `x` repeated as a whole reps[i] times along axis i.
 Tensor tile(const Tensor& x, const Axes& reps, Where where = Where::current());
 // Each element `times` times along `axis`; of the flattened `x` where there is no axis.
 Tensor repeat(const Tensor& x, Dim times, std::optional<int64_t> axis = {}, Where where = Where::current());

@@ -55,7 +55,7 @@ class Writer {
 
 // From here on every graph that a function traces, on any thread, is kept for trace_export.
 void trace_on();
-// Stops that and drops what was kept.
+// Stops keeping traces and drops those that were kept.
 void trace_off();
 // Writes what was traced since trace_on() as graph `name` into an event file in `folder`, and stops. A function that
 // had its trace before is not traced again, so it is not there. Throws rill::Error where trace_on() was not called or

@@ -15,7 +15,7 @@
 
 namespace rill {
 
-// What the machine can do at most. 0: measured once, when first needed (a third of a second): reading and writing
+// The limits of the machine. 0: measured once, when first needed (a third of a second): reading and writing
 // memory in one pass over 64 MiB, and an f32 matrix product of 1024 x 1024 x 1024.
 struct MachineLimits {
   double bytes_per_second = 0;
@@ -78,7 +78,7 @@ std::ostream& operator<<(std::ostream& out, const Profile& p);
 // librill_io, as export_graph.
 void export_profile(const Profile& p, const std::string& path, Where where = Where::current());
 
-// What a call holds in memory at its worst moment.
+// The peak memory of a call.
 struct MemoryUse {
   struct Value {
     std::string op;  // that made it; of fused ones all
@@ -124,7 +124,7 @@ class ArgumentTensors final : public LeafVisitor {
 
 }  // namespace detail
 
-// Runs f's traced form `options.runs` times on these arguments, with the clock read around each kernel, once its
+// Runs f's traced form `options.runs` times on these arguments, with a timer around each kernel, once its
 // kernels are compiled. Variables stay as they are; what a function prints is printed. Throws what tracing throws.
 template <class R, class... A>
 Profile profile(const Function<R(A...)>& f, const ProfileOptions& options, std::type_identity_t<A>... args) {
@@ -139,7 +139,7 @@ Profile profile(const Function<R(A...)>& f, std::type_identity_t<A>... args) {
   return profile(f, ProfileOptions(), std::move(args)...);
 }
 
-// The memory of a call on such arguments, worked out without running it, for the kernels that a call has once they are
+// The memory of a call on such arguments, computed without running it, for the kernels that a call has once they are
 // compiled.
 template <class R, class... A>
 MemoryUse memory_plan(const Function<R(A...)>& f, const std::type_identity_t<A>&... args) {
