@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <numeric>
 #include <ostream>
-#include <set>
 #include <unordered_map>
 
 #include "rill/devices/fused.h"
@@ -21,6 +19,7 @@
 #include "rill/trace/fusion/epilogues.h"
 #include "rill/trace/fusion/fusion.h"
 #include "rill/trace/jit.h"
+#include "rill/trace/run/profiled.h"
 
 namespace rill {
 
@@ -61,6 +60,28 @@ MachineLimits measured_limits() {
 
 // --- Running ---------------------------------------------------------------------------------------------------------
 
+namespace detail {
+
+std::string kernel_name(const Node& n) {
+  if (n.op == &epilogue_op) return epilogue_ops(n);
+  return n.op == &fused_op ? n.attrs.as<FusedParams>().fused->ops() : std::string(n.op_name());
+}
+
+static void make_inner(const Graph& g) {
+  for (const Node& n : g.nodes())
+    if (n.kind == Node::Kind::op && n.op->graphs)
+      for (const auto& inner : n.attrs.as<ControlAttrs>().graphs) make_inner(inner->call().graph());
+}
+
+std::shared_ptr<Tiers> compiled_tiers(Graph traced) {
+  std::shared_ptr<Tiers> tiers = Tiers::make(std::move(traced));
+  make_inner(tiers->eager().graph());
+  jit::wait();
+  return tiers;
+}
+
+}  // namespace detail
+
 namespace {
 
 // Multiplications and additions; 0 where not known.
@@ -83,11 +104,6 @@ double flops_of(const Graph& g, const Node& n) {
   if (n.op == &conv_grad_input_op) return conv(g.spec(n.inputs[0]), g.spec(n.inputs[1]));
   if (n.op == &conv_grad_weight_op) return conv(g.spec(n.inputs[1]), n.outputs[0]);
   return 0;
-}
-
-std::string name_of(const Node& n) {
-  if (n.op == &epilogue_op) return epilogue_ops(n);
-  return n.op == &fused_op ? n.attrs.as<FusedParams>().fused->ops() : std::string(n.op_name());
 }
 
 std::string outputs_of(const Node& n) {
@@ -122,20 +138,6 @@ void weigh(KernelProfile& k, const MachineLimits& limits) {
   if (k.calls > 0 && k.seconds > 0) k.percent_of_limit = 100 * std::max(memory, compute) * double(k.calls) / k.seconds;
 }
 
-void make_inner(const Graph& g) {
-  for (const Node& n : g.nodes())
-    if (n.kind == Node::Kind::op && n.op->graphs)
-      for (const auto& inner : n.attrs.as<ControlAttrs>().graphs) make_inner(inner->call().graph());
-}
-
-// The tier that calls use once everything is compiled, including the graphs inside nodes.
-std::shared_ptr<Tiers> compiled(Graph traced) {
-  std::shared_ptr<Tiers> tiers = Tiers::make(std::move(traced));
-  make_inner(tiers->eager().graph());
-  jit::wait();
-  return tiers;
-}
-
 // Lists the kernels of an executable and of the graphs inside its nodes, then adds up their times.
 class Times {
  public:
@@ -150,7 +152,7 @@ class Times {
       if (n.kind != Node::Kind::op || n.op->view) continue;
       numbers[i] = int(p_.kernels.size());
       KernelProfile k;
-      k.name = name_of(n), k.output = outputs_of(n), k.scope = n.scope, k.where = n.where;
+      k.name = detail::kernel_name(n), k.output = outputs_of(n), k.scope = n.scope, k.where = n.where;
       k.node = around ? around->node : int32_t(i);
       if (around) {
         k.inside = fmt::format("{}{}{} {}", around->inside, around->depth ? ", " : "", around->name, role);
@@ -201,7 +203,7 @@ Profile profile_graph(Graph traced, const std::vector<Tensor>& arguments, const 
   if (p.limits.flops_per_second <= 0) p.limits.flops_per_second = measured_limits().flops_per_second;
   p.runs = options.runs;
 
-  const std::shared_ptr<Tiers> tiers = compiled(std::move(traced));
+  const std::shared_ptr<Tiers> tiers = compiled_tiers(std::move(traced));
   const Executable& e = tiers->now();
   p.graph = e.graph();
   p.function = p.graph.name;
@@ -274,115 +276,5 @@ std::string to_string(const Profile& p) {
 }
 
 std::ostream& operator<<(std::ostream& out, const Profile& p) { return out << to_string(p); }
-
-// --- Memory ----------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// The lifetime of each value's memory: from the node that computes it to the last one that reads it or a view of it.
-struct Lives {
-  struct Life {
-    int first = 0, last = 0;
-  };
-  std::vector<Life> of;       // by value number
-  std::vector<size_t> owner;  // the value whose memory it is: its own number, or a view's base
-
-  Lives(const Graph& g, const MemoryPlan& plan) {
-    const int end = int(g.nodes().size());
-    for (int i = 0; i < end; ++i) {
-      const Node& n = g.nodes()[size_t(i)];
-      for (ValueId v : n.inputs) extend(owner[plan.number(v)], i);
-      for (size_t k = 0; k < n.outputs.size(); ++k) {
-        const bool view = n.kind == Node::Kind::op && n.op->view;
-        owner.push_back(view ? owner[plan.number(n.inputs[0])] : owner.size());
-        of.push_back({i, i});
-      }
-    }
-    for (ValueId v : g.outputs) extend(owner[plan.number(v)], end);
-    for (const GraphAssign& a : g.assigns) extend(owner[plan.number(a.value)], end);
-  }
-  void extend(size_t value, int to) { of[value].last = std::max(of[value].last, to); }
-};
-
-size_t bytes_of(const Spec& s) { return size_t(s.shape.numel()) * size_of(s.dtype); }
-
-// The values that are alive at node `at` and have memory of the call's own, each memory once.
-std::vector<MemoryUse::Value> alive(const Graph& g, const MemoryPlan& plan, const Lives& lives, int at) {
-  std::vector<MemoryUse::Value> found;
-  std::vector<size_t> offsets;
-  for (int i = at; i >= 0; --i) {  // of two in one place the later one is the one that is there
-    const Node& n = g.nodes()[size_t(i)];
-    for (size_t k = 0; k < n.outputs.size(); ++k) {
-      const size_t number = plan.first[size_t(i)] + k;
-      const ValuePlace& place = plan.places[number];
-      const bool arena = place.kind == ValuePlace::Kind::arena;
-      if ((!arena && place.kind != ValuePlace::Kind::output) || lives.of[number].last < at) continue;
-      if (arena && std::find(offsets.begin(), offsets.end(), place.offset) != offsets.end()) continue;
-      if (arena) offsets.push_back(place.offset);
-      found.push_back({name_of(n), n.outputs[k], bytes_of(n.outputs[k]), !arena, n.scope, n.where});
-    }
-  }
-  std::stable_sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.bytes > b.bytes; });
-  return found;
-}
-
-}  // namespace
-
-namespace detail {
-
-MemoryUse memory_use(Graph traced) {
-  EagerScope eager;
-  const std::shared_ptr<Tiers> tiers = compiled(std::move(traced));
-  const Graph& g = tiers->now().graph();
-  const MemoryPlan& plan = tiers->now().plan();
-  MemoryUse m;
-  m.function = g.name;
-  m.arena_bytes = plan.arena_bytes, m.unshared_bytes = plan.unshared_bytes, m.in_place = plan.in_place;
-  std::set<size_t> variables;  // the values that are theirs
-  for (const GraphInput& in : g.inputs)
-    if (in.variable) variables.insert(plan.number({in.node, 0}));
-  for (const Node& n : g.nodes()) {
-    const size_t first = plan.first[size_t(&n - g.nodes().data())];
-    for (size_t k = 0; k < n.outputs.size(); ++k) {
-      const ValuePlace::Kind kind = plan.places[first + k].kind;
-      if (kind == ValuePlace::Kind::input) m.input_bytes += bytes_of(n.outputs[k]);
-      if (kind == ValuePlace::Kind::constant) m.constant_bytes += bytes_of(n.outputs[k]);
-      if (kind == ValuePlace::Kind::output) m.result_bytes += bytes_of(n.outputs[k]);
-      if (const int32_t over = plan.places[first + k].over; over >= 0)
-        (variables.contains(size_t(over)) ? m.over_variables : m.over_arguments) += bytes_of(n.outputs[k]);
-    }
-  }
-  m.peak_bytes = m.arena_bytes + m.result_bytes;
-  const Lives lives(g, plan);
-  size_t most = 0;
-  for (int i = 0; i < int(g.nodes().size()); ++i) {
-    if (g.nodes()[size_t(i)].kind != Node::Kind::op) continue;
-    std::vector<MemoryUse::Value> values = alive(g, plan, lives, i);
-    const size_t bytes = std::accumulate(values.begin(), values.end(), size_t(0),
-                                         [](size_t sum, const MemoryUse::Value& v) { return sum + v.bytes; });
-    if (bytes <= most) continue;
-    most = bytes, m.values = std::move(values), m.busiest = name_of(g.nodes()[size_t(i)]);
-  }
-  return m;
-}
-
-}  // namespace detail
-
-std::string to_string(const MemoryUse& m) {
-  std::string text = fmt::format(
-      "memory of '{}': {} bytes at most: arena {} ({} without sharing, {} results in place), results {} ({} over "
-      "Variables' old values, {} over arguments that are given up); given: inputs {}, constants {}\n",
-      m.function, m.peak_bytes, m.arena_bytes, m.unshared_bytes, m.in_place, m.result_bytes, m.over_variables,
-      m.over_arguments, m.input_bytes, m.constant_bytes);
-  if (!m.values.empty()) text += fmt::format("most is alive at {}:\n", m.busiest);
-  for (const MemoryUse::Value& v : m.values) {
-    std::string at = v.scope.empty() || v.where.empty() ? v.scope + v.where : v.scope + ", " + v.where;
-    text += fmt::format("  {:>12} bytes  {} -> {}{}{}\n", v.bytes, v.op, to_string(v.spec),
-                        v.leaves ? ", a result" : "", at.empty() ? "" : "  (" + at + ")");
-  }
-  return text;
-}
-
-std::ostream& operator<<(std::ostream& out, const MemoryUse& m) { return out << to_string(m); }
 
 }  // namespace rill

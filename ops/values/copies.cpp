@@ -1,0 +1,89 @@
+// Records whose result is their operand: copies, aliases that stop gradients or carry a name, moves between devices.
+#include <fmt/format.h>
+
+#include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/params/elementwise_params.h"
+#include "rill/devices/ref/elementwise.h"
+#include "rill/devices/registry.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/samples.h"
+
+namespace rill {
+
+using namespace elementwise;
+
+namespace {
+OutSpecs infer_copy(const InferArgs& args) { return OutSpecs{args[0]}; }
+std::vector<Sample> copy_samples() { return make_unary_samples(-2, 2); }
+std::vector<Sample> transfer_samples() { return {{{samples::uniform({3, 5})}, TransferAttrs{"cpu:0"}}}; }
+Tensor same_view(const Tensor& in, AttrsView, const Spec&) { return make_alias(in); }
+OutSpecs infer_transfer(const InferArgs& args) {
+  OutSpecs out{args[0]};
+  out[0].device = Device(args.attrs.as<TransferAttrs>().device);
+  return out;
+}
+void transfer(const KernelArgs& args) { copy_elements(args.input(0), args.output()); }
+}  // namespace
+
+extern const Op copy_op, identity_op, stop_gradient_op, transfer_op;
+const Op copy_op({.name = "copy",
+                  .doc = "x, dense and in memory of its own",
+                  .kind = OpKind::elementwise,
+                  .dtypes = every_set,
+                  .infer = infer_copy,
+                  .vjp = [](const VjpArgs& a) { return Tensors{a.cotangent[0]}; },
+                  .cpu = cpu::copy,
+                  .cpu_dtypes = plain_set,
+                  .ref = ref::copy,
+                  .samples = copy_samples,
+                  .exported = {"Identity", "Identity"}});
+const Op identity_op({.name = "identity",
+                      .doc = "x, as a new tensor",
+                      .kind = OpKind::view,
+                      .dtypes = every_set,
+                      .infer = infer_copy,
+                      .vjp = [](const VjpArgs& a) { return Tensors{a.cotangent[0]}; },
+                      .view = same_view,
+                      .samples = copy_samples,
+                      .exported = {"Identity", "Identity"}});
+const Op stop_gradient_op({.name = "stop_gradient",
+                           .doc = "x; no gradient flows back",
+                           .kind = OpKind::view,
+                           .dtypes = every_set,
+                           .infer = infer_copy,
+                           .vjp = [](const VjpArgs&) { return Tensors{Tensor()}; },
+                           .view = same_view,
+                           .samples = copy_samples,
+                           .no_finite_difference = "its gradient is zero by definition",
+                           .exported = {"Identity", "StopGradient"}});
+const Op transfer_op({.name = "transfer",
+                      .doc = "x on another device",
+                      .kind = OpKind::library,
+                      .dtypes = every_set,
+                      .infer = infer_transfer,
+                      .vjp = [](const VjpArgs& a) { return Tensors{a.cotangent[0].to(a.in[0].device())}; },
+                      .cpu = transfer,
+                      .ref = transfer,
+                      .samples = transfer_samples,
+                      .exported = {"Identity", "Identity"}});
+
+Tensor stop_gradient(const Tensor& x, Where where) { return apply1(stop_gradient_op, {&x}, {}, where); }
+Tensor identity(const Tensor& x, Where where) { return apply1(identity_op, {&x}, {}, where); }
+
+Tensor Tensor::contiguous(Where where) const {
+  return defined() && (is_symbolic() || is_contiguous()) ? *this : apply1(copy_op, {this}, {}, where);
+}
+
+Tensor Tensor::to(Device device, Where where) const {
+  if (defined() && this->device() == device) return *this;
+  if (!has_device(device)) {
+    std::string there;
+    for (Device d : devices()) there += (there.empty() ? "" : ", ") + to_string(d);
+    fail("to", fmt::format("there is no {} here. this machine has {}", to_string(device), there), where);
+  }
+  return apply1(transfer_op, {this}, TransferAttrs{to_string(device)}, where);
+}
+
+}  // namespace rill
