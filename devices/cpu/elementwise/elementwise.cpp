@@ -151,6 +151,28 @@ Space make_space(const KernelArgs& args) {
   return s;
 }
 
+// Operands whose rows touch a cache line for each element, as those of a transposed matrix do, copied in tiles first.
+class WithoutJumps {
+ public:
+  WithoutJumps(const Space& s, const KernelArgs& args) : in_(args.in) {
+    constexpr int64_t line = 64, few = 16;
+    copies_.reserve(in_.size());
+    for (size_t k = 0; k < in_.size(); ++k) {
+      const bool jumps = std::abs(s.stride[k].back()) >= line && s.size.back() >= few;
+      if (!jumps || args.output().size() < few * s.size.back()) continue;
+      Tensor& copy = copies_.emplace_back(empty_tensor(in_[k]->spec()));
+      copy_elements(*in_[k], copy);
+      in_[k] = &copy;
+    }
+  }
+  bool any() const { return !copies_.empty(); }
+  KernelArgs args(const KernelArgs& a) const { return {in_, a.out, a.attrs, a.packed}; }
+
+ private:
+  SmallVec<const Tensor*, 4> in_;
+  SmallVec<Tensor, 4> copies_;
+};
+
 // Calls row(pointers, first, count) for pieces of the innermost axis that cover elements [begin, end) of the space.
 template <class F>
 void for_each_row(const Space& s, char* const* base, int64_t begin, int64_t end, F&& row) {
@@ -228,8 +250,11 @@ void run_row(Loop loop, const KernelArgs& args, const Space& s, char* const* p, 
   }
 }
 
+void run_loop(Loop loop, const KernelArgs& args);
+
 void run_strided(Loop loop, const KernelArgs& args) {
   Space s = make_space(args);
+  if (const WithoutJumps dense(s, args); dense.any()) return run_loop(loop, dense.args(args));
   char* base[max_operands];
   for (int k = 0; k + 1 < s.operands; ++k) base[k] = args.input(k).rep()->data;
   base[s.operands - 1] = args.output().mutable_rep()->data;
@@ -238,9 +263,6 @@ void run_strided(Loop loop, const KernelArgs& args) {
   });
 }
 
-}  // namespace
-
-namespace {
 // Whether `t` has the output's sizes and is dense, as the output is.
 bool lies_like(const Tensor& t, const Tensor& out) {
   const TensorRep &a = *t.rep(), &b = *out.rep();
@@ -253,14 +275,11 @@ bool lies_like(const Tensor& t, const Tensor& out) {
   }
   return same_strides || t.is_contiguous();  // strides along axes of size one are any
 }
-}  // namespace
 
-void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
+void run_loop(Loop loop, const KernelArgs& args) {
   Tensor& out = args.output();
   int64_t n = out.size();
-  if (n == 0) return;
   DType d = args.input(int(args.in.size()) - 1).dtype();
-  Loop loop = loops[loop_dtype(d)];
   Run run{{}, out.mutable_rep()->data, size_t(n), 0};
   bool dense = !is_half(d) && !is_half(out.dtype());
   size_t element[max_scalar_inputs];
@@ -286,6 +305,13 @@ void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
   });
 }
 
+}  // namespace
+
+void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
+  if (args.output().size() == 0) return;
+  run_loop(loops[loop_dtype(args.input(int(args.in.size()) - 1).dtype())], args);
+}
+
 // --- cast, copy, where -----------------------------------------------------------------------------------------------
 
 void cast(const KernelArgs& args) {
@@ -300,6 +326,7 @@ void cast(const KernelArgs& args) {
     return;
   }
   Space s = make_space(args);
+  if (const WithoutJumps dense(s, args); dense.any()) return cast(dense.args(args));
   char* base[] = {in.rep()->data, out.mutable_rep()->data};
   parallel_for(out.size(), grain, [&](int64_t begin, int64_t end) {
     for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) {
@@ -349,6 +376,7 @@ void select(const KernelArgs& args) {
   Tensor& out = args.output();
   if (out.size() == 0) return;
   Space s = make_space(args);
+  if (const WithoutJumps dense(s, args); dense.any()) return select(dense.args(args));
   char* base[max_operands] = {args.input(0).rep()->data, args.input(1).rep()->data, args.input(2).rep()->data,
                               out.mutable_rep()->data};
   auto rows = [&](auto zero) {
