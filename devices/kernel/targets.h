@@ -10,14 +10,21 @@
 // have FMA, and only there. tests/test_math.cpp fails where that flag is missing.
 #pragma once
 
+// 23 and 24 SVE2_128, 25 SVE_256, 26 SVE2, 27 SVE. A source that defines HWY_DISABLED_TARGETS itself leaves them out
+// too.
+#if defined(__aarch64__)
+#define RILL_SVE_TARGETS 0xF800000LL
+#else
+#define RILL_SVE_TARGETS 0
+#endif
+
 #ifndef HWY_DISABLED_TARGETS
 #if defined(__x86_64__) || defined(__i386__)
 // Bits of hwy/detect_targets.h: 4 AVX3_SPR, 5 AVX10_2, 6 AVX3_ZEN4, 7 AVX3_DL, 11 SSE4, 12 SSSE3. By number,
 // because Highway 1.0 has no names for some of them.
 #define HWY_DISABLED_TARGETS 0x18F0LL
 #elif defined(__aarch64__)
-// 23 and 24 SVE2_128, 25 SVE_256, 26 SVE2, 27 SVE.
-#define HWY_DISABLED_TARGETS 0xF800000LL
+#define HWY_DISABLED_TARGETS RILL_SVE_TARGETS
 #endif
 #endif
 

@@ -24,7 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 const hn::ScalableTag<float> df;
 const hn::RebindToUnsigned<decltype(df)> du;
 const hn::Rebind<uint16_t, decltype(df)> d16;
-const hn::Rebind<hwy::float16_t, decltype(df)> dh;
+[[maybe_unused]] const hn::Rebind<hwy::float16_t, decltype(df)> dh;
 
 // Calls block(i) for whole vectors, and for the rest once through a buffer of one vector.
 template <class From, class To, class Block>

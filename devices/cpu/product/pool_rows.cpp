@@ -11,7 +11,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/product/pool_rows.cpp"
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | (HWY_AVX3 - 1))
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | (HWY_AVX3 - 1) | RILL_SVE_TARGETS)
+#include "rill/devices/kernel/targets.h"
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
