@@ -113,8 +113,12 @@ OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, c
 
 Kernel kernel_for(const Op& op, Device device, DType dtype) {
   // The reference kernels work on the host's memory, so they stand in where the CPU has no kernel of its own.
-  bool own = device.kind() == DeviceKind::cpu && op.cpu && contains(op.cpu_dtypes, dtype);
-  return own ? op.cpu : op.ref;
+  if (device.kind() == DeviceKind::cpu && op.cpu && contains(op.cpu_dtypes, dtype)) return op.cpu;
+  if (!op.ref) [[unlikely]]  // a record of the user's
+    fail(op.name,
+         fmt::format("the record has no kernel for {} on {}. give it a ref kernel", name(dtype), to_string(device)),
+         Where());
+  return op.ref;
 }
 
 void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs, Packed* packed) {
