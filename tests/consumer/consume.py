@@ -47,7 +47,7 @@ def install(work):
     return f"{work}/moved"
 
 
-def compile_by_pkg_config(packages, program, static):
+def compile_by_pkg_config(packages, program, static=False):
     flags = run("pkg-config", "--cflags", "--libs", *(["--static"] if static else []), "rill", stdout=subprocess.PIPE,
                 env={**os.environ, "PKG_CONFIG_PATH": packages}).stdout.split()
     # With the build's own variables, a linker could find what the program will not.
@@ -91,20 +91,20 @@ def check(program, has_io, has_llvm):
             sys.exit(f"compiled or not, against what was expected; it said:\n{said}")
 
 
-def has(folder, name):
-    return any(glob.glob(f"{folder}/**/librill{name}.{end}", recursive=True) for end in ("so", "a"))
+def has(folder, name, ends=("so", "a")):
+    return any(glob.glob(f"{folder}/**/librill{name}.{end}", recursive=True) for end in ends)
 
 
 with tempfile.TemporaryDirectory() as work:
     program, place = f"{work}/consumer", build
     if how == "uninstalled":
-        compile_by_pkg_config(f"{build}/meson-uninstalled", program, static=False)
+        compile_by_pkg_config(f"{build}/meson-uninstalled", program)
     elif how == "pkg-config":
         place = install(work)
-        compile_by_pkg_config(find(place, "rill.pc"), program, static=False)
-        if has(place, "_llvm"):  # without it, a program says once that nothing is compiled
+        compile_by_pkg_config(find(place, "rill.pc"), program, static=has(place, "", ["a"]))
+        if has(place, "_llvm", ["so"]):  # without it, a program says once that nothing is compiled
             check(program, has(place, "_io"), True)
-            os.remove(glob.glob(f"{place}/**/librill_llvm.so", recursive=True)[0])
+            os.remove(f"{find(place, 'librill_llvm.so')}/librill_llvm.so")
     elif how == "cmake":
         place = install(work)
         program = compile_by_cmake(work, f"-DCMAKE_PREFIX_PATH={place}")
@@ -114,5 +114,5 @@ with tempfile.TemporaryDirectory() as work:
         inside = build_subproject()
         check(inside, has(build, "_io"), has(build, "_llvm"))
         place = install(work)
-        compile_by_pkg_config(find(place, "rill.pc"), program, static=not glob.glob(f"{place}/**/librill.so", recursive=True))
+        compile_by_pkg_config(find(place, "rill.pc"), program, static=has(place, "", ["a"]))
     check(program, has(place, "_io"), has(place, "_llvm"))
