@@ -235,13 +235,14 @@ double product_rounding(const Node& n, const Tensor& factors, const Tensor& resu
   return double(factors.size()) / double(result.size()) * op_check::epsilon(result.dtype()) * largest;
 }
 
-// What a sum of like terms may lose beside: their roundings go one way, an eighth of a unit a term on average, in
-// blocks of up to 256 terms.
-double sum_rounding(const Tensor& terms, const Tensor& magnitude) {
+// What a sum of like terms may lose beside: their roundings go one way, an eighth of a unit a term on average, in blocks
+// of up to 256 terms; a running sum has no blocks.
+double sum_rounding(const Op& op, const Tensor& terms, const Tensor& magnitude) {
   double largest = 0;
   for (double x : op_check::numbers(magnitude))
     if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
-  return double(std::min<int64_t>(terms.size(), 256)) / 8 * op_check::epsilon(magnitude.dtype()) * largest;
+  const int64_t count = op.name == "cumsum" ? int64_t(terms.size()) : std::min<int64_t>(terms.size(), 256);
+  return double(count) / 8 * op_check::epsilon(magnitude.dtype()) * largest;
 }
 
 // Each node of the program's graph on the reference kernels, with the operands that the program has there.
@@ -272,7 +273,7 @@ std::string difference_from_reference(const Program& p) {
     for (size_t i = 0; i < ref.size(); ++i) {
       ++counts.of["ops on reference kernels"];
       const Tensor m = magnitudes.empty() ? Tensor() : op_check::summed_parts(magnitudes[i]);
-      const double beside = rounding + (m.defined() ? sum_rounding(in[0], m) : 0);
+      const double beside = rounding + (m.defined() ? sum_rounding(*n.op, in[0], m) : 0);
       if (std::string d = op_check::mismatch(*n.op, values[k][i], ref[i], m, beside); !d.empty())
         return op_check::describe(*n.op, in, n.attrs) + ": " + d;
     }
