@@ -235,8 +235,8 @@ double product_rounding(const Node& n, const Tensor& factors, const Tensor& resu
   return double(factors.size()) / double(result.size()) * op_check::epsilon(result.dtype()) * largest;
 }
 
-// What a sum of like terms may lose beside: their roundings go one way, an eighth of a unit a term on average, in blocks
-// of up to 256 terms; a running sum has no blocks.
+// What a sum of like terms may lose beside: their roundings go one way, an eighth of a unit a term on average, in
+// blocks of up to 256 terms; a running sum has no blocks.
 double sum_rounding(const Op& op, const Tensor& terms, const Tensor& magnitude) {
   double largest = 0;
   for (double x : op_check::numbers(magnitude))

@@ -345,27 +345,27 @@ void copy(const KernelArgs& args) { copy_elements(args.input(0), args.output());
 namespace {
 template <class T>
 void select_row(const char* const* p, const int64_t* stride, T* out, int64_t n) {
-  bool dense = stride[0] == 1 && stride[1] == int64_t(sizeof(T)) && stride[2] == int64_t(sizeof(T));
-  if (dense) {
-    const auto* c = reinterpret_cast<const uint8_t*>(p[0]);
-    const T *a = reinterpret_cast<const T*>(p[1]), *b = reinterpret_cast<const T*>(p[2]);
-    int64_t i = 0;
-    if constexpr (std::is_integral_v<T>) {
-      constexpr int64_t some = 64;  // a block of fixed size, as in convert_numbers()
+  const auto is_run = [&](int k) { return stride[k] == int64_t(sizeof(T)); };
+  int64_t i = 0;
+  if constexpr (std::is_integral_v<T>) {
+    // A condition for each element, values that are runs or one number: in blocks, as in convert_numbers().
+    if (stride[0] == 1 && (is_run(1) || stride[1] == 0) && (is_run(2) || stride[2] == 0)) {
+      constexpr int64_t some = 64;
+      const T *a = reinterpret_cast<const T*>(p[1]), *b = reinterpret_cast<const T*>(p[2]);
       uint8_t which[some];
-      T x[some], y[some];
+      T x[some], y[some], chosen[some];
+      std::fill_n(x, some, *a);
+      std::fill_n(y, some, *b);
       for (; i + some <= n; i += some) {
-        std::memcpy(which, c + i, sizeof(which));
-        std::memcpy(x, a + i, sizeof(x));
-        std::memcpy(y, b + i, sizeof(y));
-        for (int64_t j = 0; j < some; ++j) x[j] = which[j] ? x[j] : y[j];
-        std::memcpy(out + i, x, sizeof(x));
+        std::memcpy(which, p[0] + i, sizeof(which));
+        if (is_run(1)) std::memcpy(x, a + i, sizeof(x));
+        if (is_run(2)) std::memcpy(y, b + i, sizeof(y));
+        for (int64_t j = 0; j < some; ++j) chosen[j] = which[j] ? x[j] : y[j];
+        std::memcpy(out + i, chosen, sizeof(chosen));
       }
     }
-    for (; i < n; ++i) out[i] = c[i] ? a[i] : b[i];
-    return;
   }
-  for (int64_t i = 0; i < n; ++i) {
+  for (; i < n; ++i) {
     const char* from = p[0][i * stride[0]] ? p[1] + i * stride[1] : p[2] + i * stride[2];
     out[i] = *reinterpret_cast<const T*>(from);
   }
