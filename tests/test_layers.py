@@ -88,6 +88,13 @@ for layer, allowed in LEFT.items():
         if not listed(file):
             faults.append(f"{file}: no meson.build lists it")
 
+# A source with vector code first says for which instruction sets: Highway's own list is longer.
+for layer in LEFT:
+    for file in files(layer, ".cpp"):
+        paths = [path for _, path in includes(file)]
+        if "hwy/foreach_target.h" in paths and "rill/devices/kernel/targets.h" not in paths[:paths.index("hwy/foreach_target.h")]:
+            faults.append(f"{file}: includes rill/devices/kernel/targets.h before hwy/foreach_target.h")
+
 # No two types of one name outside anonymous namespaces: the linker would take the members of either for both.
 types = {}
 for layer in LEFT:

@@ -3,11 +3,12 @@
 //
 // Of floats, fmod is exact, and the other two follow from it as Python and numpy define divmod: the remainder has the
 // sign of the divisor, and the quotient is the whole number nearest to (x - remainder) / y.
+#include "rill/devices/kernel/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/ops/elementwise/division.cpp"
 #include <hwy/foreach_target.h>
 #include "rill/devices/cpu/elementwise/scalar_loops-inl.h"
-#include "rill/devices/kernel/targets.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {

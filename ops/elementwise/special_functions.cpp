@@ -1,9 +1,10 @@
 // Sigmoid, the error function, the gamma function and related ones. Laid out as unary.cpp.
+#include "rill/devices/kernel/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/ops/elementwise/special_functions.cpp"
 #include <hwy/foreach_target.h>
 #include "rill/devices/cpu/elementwise/scalar_loops-inl.h"
-#include "rill/devices/kernel/targets.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {

@@ -1,11 +1,12 @@
 // The records of elementwise ops with one operand that keep the dtype, round, or test; the float functions are in
 // exponentials.cpp, trigonometry.cpp and special_functions.cpp. Each op is one RILL_SCALAR line (its arithmetic, see
 // devices/cpu/elementwise/scalar_loops-inl.h) and one record in the second half of the file.
+#include "rill/devices/kernel/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/ops/elementwise/unary.cpp"
 #include <hwy/foreach_target.h>
 #include "rill/devices/cpu/elementwise/scalar_loops-inl.h"
-#include "rill/devices/kernel/targets.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {

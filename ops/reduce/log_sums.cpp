@@ -1,9 +1,10 @@
 // Logarithms of sums and products of two operands: logaddexp, logaddexp2, xlogy. Laid out as unary.cpp.
+#include "rill/devices/kernel/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/ops/reduce/log_sums.cpp"
 #include <hwy/foreach_target.h>
 #include "rill/devices/cpu/elementwise/scalar_loops-inl.h"
-#include "rill/devices/kernel/targets.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "rill/devices/kernel/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/elementwise/halves.cpp"
 #include <hwy/foreach_target.h>
