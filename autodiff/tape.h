@@ -18,6 +18,8 @@
 #include "rill/ops/variable.h"
 #include "rill/tensor/callback.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct TapeOptions {
@@ -130,3 +132,5 @@ class StopRecording {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include "rill/autodiff/tape.h"
 #include "rill/ops/apply.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // A number that stands for a watched or recorded tensor on one tape; 0: not known.
@@ -91,3 +93,5 @@ class GradientTape::Impl final : public TapeListener {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 
 #include "rill/autodiff/tape.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 namespace detail {
@@ -174,3 +176,5 @@ auto recompute(F f, Where where = Where::current()) {
 }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

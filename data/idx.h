@@ -5,6 +5,8 @@
 
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::data {
 
 // The one array of an IDX file, gzipped or plain, on the CPU: u8, i8, i16, i32, f32 or f64, of any number of
@@ -23,3 +25,5 @@ struct Mnist {
 Mnist load_mnist(const std::string& folder, Where where = Where::current());
 
 }  // namespace rill::data
+
+#pragma GCC visibility pop

@@ -12,6 +12,8 @@
 #include "rill/devices/kernel/compiler.h"
 #include "rill/tensor/small_vec.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Axes of an index space without those of size one, the outer ones first; sizes, and for each kernel operand (inputs,
@@ -120,6 +122,8 @@ struct FusedParams {
     v("kernel", kernel::to_string(s.fused->kernel));
   }
 };
+
+#pragma GCC visibility pop  // kernels are not shown
 
 namespace cpu {
 void run_fused(const KernelArgs& args);

@@ -2,6 +2,8 @@
 #pragma once
 #include "rill/devices/registry.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::host_memory {
 
 // Thrown by allocate(); what calls an op adds the op's name and operands to the reason.
@@ -16,3 +18,5 @@ void reset_peak(Device d);
 void release_cached();
 
 }  // namespace rill::host_memory
+
+#pragma GCC visibility pop

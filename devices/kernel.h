@@ -5,6 +5,8 @@
 #include "rill/devices/params/attrs.h"
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 using Operands = std::span<const Tensor* const>;
@@ -31,3 +33,5 @@ struct KernelArgs {
 using Kernel = void (*)(const KernelArgs&);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

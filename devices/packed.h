@@ -5,6 +5,8 @@
 #include <memory>
 #include <mutex>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct Packed {
@@ -25,3 +27,5 @@ struct Packed {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 
+#pragma GCC visibility push(default)
+
 namespace rill::philox {
 
 inline constexpr uint32_t multiplier0 = 0xD2511F53, multiplier1 = 0xCD9E8D57;
@@ -29,3 +31,5 @@ inline Counter block_of(uint64_t seed, uint64_t draw, uint64_t i) {
 }
 
 }  // namespace rill::philox
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include "rill/tensor/callback.h"
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Every usable device of this machine, cpu:0 first. ref:0, the slow reference device, comes last.
@@ -59,3 +61,5 @@ Tensor empty_tensor(Spec spec);
 void copy_elements(const Tensor& from, Tensor& to);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 #pragma once
 #include <cstdint>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // How many threads an op may use, whichever thread calls it: the machine's cores unless set (or OMP_NUM_THREADS says
@@ -59,3 +61,5 @@ void parallel_for(int64_t n, int64_t grain, F&& body) {
 }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::nn {
 
 using Initializer = std::function<Tensor(const Shape&)>;
@@ -33,3 +35,5 @@ Initializer uniform(double low, double high);
 Initializer normal(double mean, double deviation);
 
 }  // namespace rill::nn
+
+#pragma GCC visibility pop

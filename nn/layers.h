@@ -16,6 +16,8 @@
 #include "rill/ops/ops.h"
 #include "rill/tensor/callback.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::nn {
 
 enum class Mode : uint8_t { inference, training };
@@ -256,3 +258,5 @@ class Sequential {
 };
 
 }  // namespace rill::nn
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 
 #include "rill/ops/ops.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::nn {
 
 // The learning rate at step 0, 1, 2, ... (an f64 scalar tensor): written with public functions.
@@ -148,3 +150,5 @@ class RMSprop : public Optimizer {
 };
 
 }  // namespace rill::nn
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "rill/ops/scopes.h"
 #include "rill/tensor/callback.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Runs `op`. Throws rill::Error, naming the caller's line, where infer rejects the operands or where they lie on
@@ -121,3 +123,5 @@ class EagerScope {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 #include "rill/devices/params/attention_params.h"
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct AttentionOptions {
@@ -36,3 +38,5 @@ struct SelfAttentionOptions {
 Tensor self_attention(const Tensor& qkv, const SelfAttentionOptions& options = {}, Where where = Where::current());
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -12,6 +12,8 @@
 #include "rill/devices/params/conv_params.h"
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // The number of zeros before and after each spatial axis.
@@ -95,3 +97,5 @@ Tensor adaptive_avg_pool(const Tensor& x, const Dims& out, Layout layout = Layou
                          Where where = Where::current());
 
 }  // namespace rill
+
+#pragma GCC visibility pop

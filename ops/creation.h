@@ -13,6 +13,8 @@
 
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct TensorOptions {
@@ -307,3 +309,5 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, std::string_view i
                              Where where = Where::current());
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 namespace detail {
@@ -37,3 +39,5 @@ void assert_that(const Tensor& pred, const detail::TextArg& message, const T&...
 }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 #pragma once
 #include "rill/ops/variable.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // --- One operand; the result has its shape ---------------------------------------------------------------------------
@@ -152,3 +154,5 @@ bool array_equal(const Tensor& a, const Tensor& b, Where where = Where::current(
 bool same_bits(const Tensor& a, const Tensor& b);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

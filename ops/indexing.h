@@ -11,6 +11,8 @@
 #include "rill/devices/params/gather_params.h"
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // The general form (devices/params/shape_params.h has the attributes): `indices` broadcast to one shape.
@@ -44,3 +46,5 @@ Tensor argwhere(const Tensor& x, Where where = Where::current());
 Tensor boolean_mask(const Tensor& x, const Tensor& mask, int64_t axis = 0, Where where = Where::current());
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -9,6 +9,8 @@
 #include "rill/devices/params/contraction_params.h"
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // The general contraction that all functions below are made of; see ContractionParams for the order of the result's
@@ -60,3 +62,5 @@ Tensor trace(const Tensor& x, int offset = 0, int axis1 = 0, int axis2 = 1, Wher
 Tensor matrix_transpose(const Tensor& x, Where where = Where::current());
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -12,6 +12,8 @@
 #include "rill/ops/random.h"
 #include "rill/ops/variable.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // --- Softmax (softmax.cpp) -------------------------------------------------------------------------------------------
@@ -147,3 +149,5 @@ ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, doubl
                                      Where where = Where::current());
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -16,6 +16,8 @@
 #include "rill/devices/kernel.h"
 #include "rill/tensor/callback.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class Op;
@@ -207,3 +209,5 @@ const std::vector<const Op*>& all_ops();
 const Op* find_op(std::string_view name);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

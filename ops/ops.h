@@ -12,6 +12,8 @@
 
 #include "rill/ops/variable.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // An operand of an operator: a Tensor, a Variable or a C++ scalar, and the line it stands on.
@@ -51,6 +53,8 @@ Tensor& operator*=(Tensor& a, const TensorArg& b);
 Tensor& operator/=(Tensor& a, const TensorArg& b);
 
 }  // namespace rill
+
+#pragma GCC visibility pop
 
 #include "rill/ops/attention.h"
 #include "rill/ops/conv.h"

@@ -8,6 +8,8 @@
 
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // "[op] betas are 1.5. ...": throws where the rule does not hold. NaN holds no rule that is a comparison.
@@ -35,3 +37,5 @@ inline void require_finite(std::string_view op, std::string_view option, double 
 }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

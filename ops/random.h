@@ -10,6 +10,8 @@
 
 #include "rill/ops/variable.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::random {
 
 // Restarts the process's generator.
@@ -102,3 +104,5 @@ struct ChoiceOptions {
 Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& options = {}, Where where = Where::current());
 
 }  // namespace rill::random
+
+#pragma GCC visibility pop

@@ -12,6 +12,8 @@
 
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 namespace detail {
@@ -235,3 +237,5 @@ Unique unique(const Tensor& x, Where where = Where::current());
 #undef RILL_REDUCTION
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include "rill/ops/op.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::samples {
 
 // f32, uniform in [lo, hi), the same numbers for the same seed and shape; never within 1e-3 of zero when lo < 0 < hi.
@@ -17,3 +19,5 @@ Tensor distinct(const Shape& shape, double lo = -2, double hi = 2, uint64_t seed
 Tensor values(std::vector<double> v, const Shape& shape, DType dtype = DType::f32);
 
 }  // namespace rill::samples
+
+#pragma GCC visibility pop

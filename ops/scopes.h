@@ -5,6 +5,8 @@
 
 #include "rill/tensor/error.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // False inside a function that is being traced.
@@ -24,3 +26,5 @@ class NameScope {
 const std::string& current_scope();
 
 }  // namespace rill
+
+#pragma GCC visibility pop

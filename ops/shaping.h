@@ -9,6 +9,8 @@
 
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct SliceAttrs;
@@ -125,3 +127,5 @@ std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis = 0
 std::vector<Tensor> unstack(const Tensor& x, int64_t axis = 0, Where where = Where::current());
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "rill/tensor/shared.h"
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct VariableState;  // variable_state.h
@@ -58,3 +60,5 @@ class Variable {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -11,6 +11,8 @@
 
 #include "rill/tensor/error.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // CRC-32C of `bytes`; crc32c("123456789") == 0xE3069283.
@@ -48,3 +50,5 @@ class EventFile {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

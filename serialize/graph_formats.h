@@ -4,6 +4,8 @@
 
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Graphviz's DOT language: name scopes are clusters, edges carry dtypes and shapes.
@@ -15,3 +17,5 @@ std::string to_model_explorer(const Graph& g);
 std::string to_graph_def(const Graph& g);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

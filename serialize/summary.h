@@ -8,6 +8,8 @@
 
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::summary {
 
 struct ImageOptions {
@@ -63,3 +65,5 @@ void trace_off();
 void trace_export(const std::string& folder, const std::string& name, int64_t step, Where where = Where::current());
 
 }  // namespace rill::summary
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include "rill/tensor/device.h"
 #include "rill/tensor/ref.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct Buffer {
@@ -20,3 +22,5 @@ struct Buffer {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

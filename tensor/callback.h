@@ -8,6 +8,8 @@
 #include "rill/tensor/error.h"
 #include "rill/tensor/shared.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 namespace detail {
@@ -70,3 +72,5 @@ class Callback<R(A...)> {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 enum class DeviceKind : uint8_t { cpu, ref, gpu };
@@ -33,3 +35,5 @@ class Device {
 std::string to_string(Device d);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -12,6 +12,8 @@
 #include <iosfwd>
 #include <limits>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class Dim {
@@ -157,3 +159,5 @@ class Dim {
 std::ostream& operator<<(std::ostream& out, Dim d);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

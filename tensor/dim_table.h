@@ -13,6 +13,8 @@
 #include "rill/tensor/callback.h"
 #include "rill/tensor/shape.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class DimTable {
@@ -127,3 +129,5 @@ class DimValues {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

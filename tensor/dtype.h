@@ -9,6 +9,8 @@
 #include <string_view>
 #include <type_traits>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 enum class DType : uint8_t { boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, c64, c128, string };
@@ -105,3 +107,5 @@ constexpr DType dtype_of() {
 }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

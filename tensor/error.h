@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class Error : public std::runtime_error {
@@ -53,3 +55,5 @@ std::string place_of(const Where& where);
 [[noreturn]] void fail_at(const std::string& place, const Error& e);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::detail {
 template <class T>
 struct TextFormatter : fmt::formatter<std::string_view> {
@@ -17,6 +19,8 @@ struct TextFormatter : fmt::formatter<std::string_view> {
   }
 };
 }  // namespace rill::detail
+
+#pragma GCC visibility pop
 
 template <>
 struct fmt::formatter<rill::Tensor> : rill::detail::TextFormatter<rill::Tensor> {};

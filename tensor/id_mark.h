@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Lives on the stack of the thread that it speaks of.
@@ -21,3 +23,5 @@ class IdMark {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

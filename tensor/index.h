@@ -7,6 +7,8 @@
 #include "rill/tensor/error.h"
 #include "rill/tensor/shape.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class Tensor;
@@ -69,3 +71,5 @@ class Index {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

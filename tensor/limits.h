@@ -8,6 +8,8 @@
 
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // The bytes of a dense tensor, more than a process can address. It holds for views as well (a broadcast one has fewer
@@ -59,3 +61,5 @@ constexpr Dim add_sizes(A a, B b) {
 }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

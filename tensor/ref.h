@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // An atomic reference count, which starts at one. (std::atomic<uint32_t> without <atomic>, which every file
@@ -63,3 +65,5 @@ class Ref {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "rill/tensor/dim.h"
 #include "rill/tensor/small_vec.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // A size that a signature leaves open; users write `any` (index.h): spec(f32, {any, 8}). Printed as '?'.
@@ -62,3 +64,5 @@ class Axes : public Dims {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

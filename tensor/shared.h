@@ -7,6 +7,8 @@
 
 #include "rill/tensor/ref.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 namespace detail {
@@ -65,3 +67,5 @@ class Shared {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

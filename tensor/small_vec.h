@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <utility>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 template <class T, size_t N>
@@ -167,3 +169,5 @@ class SmallVec {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

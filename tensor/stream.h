@@ -4,6 +4,8 @@
 
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 inline std::ostream& operator<<(std::ostream& out, const Shape& s) { return out << to_string(s); }   // "[2,3]"
@@ -12,3 +14,5 @@ inline std::ostream& operator<<(std::ostream& out, const Device& d) { return out
 inline std::ostream& operator<<(std::ostream& out, const Spec& s) { return out << to_string(s); }    // "f32[2,3]"
 
 }  // namespace rill
+
+#pragma GCC visibility pop

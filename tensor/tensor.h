@@ -18,6 +18,8 @@
 #include "rill/tensor/index.h"
 #include "rill/tensor/shape.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // What an op needs to know of an operand before it sees any element.
@@ -218,3 +220,5 @@ Tensor make_alias(const Tensor& t);
 Tensor make_stand_in(Spec spec);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 
 #include "rill/tensor/dtype.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Calls f with a value-initialised element of the C++ type behind `d`: visit(d, [&](auto zero) { using T =
@@ -34,3 +36,5 @@ decltype(auto) visit_dtype(DType d, F&& f) {
 }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

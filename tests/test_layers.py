@@ -111,6 +111,21 @@ for layer in LEFT:
 faults += [f"{name}: a type in each of {', '.join(places)}" for name, places in types.items() if len(places) > 1]
 
 
+# What a header shows outside the library stands between push and pop; an include there would show another's insides.
+for layer in LEFT:
+    for file in files(layer, ".h"):
+        shown = False
+        with open(f"{ROOT}/{file}", encoding="utf-8") as text:
+            for line in text:
+                if line.startswith("#pragma GCC visibility"):
+                    if shown != ("pop" in line):
+                        faults.append(f"{file}: visibility is pushed and popped in turn")
+                    shown = not shown
+                elif shown and line.startswith("#include"):
+                    faults.append(f"{file}: an include where the header shows what it declares")
+        if shown:
+            faults.append(f"{file}: visibility that is pushed is popped")
+
 
 def reached_from(umbrella, unwanted):
     """What users reach from an umbrella header; faults where that includes what `unwanted` matches."""

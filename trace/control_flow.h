@@ -20,6 +20,8 @@
 #include "rill/tensor/callback.h"
 #include "rill/trace/call/tree.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct WhileOptions {
@@ -295,3 +297,5 @@ auto scan(F&& fn, const C& init, ScanOptions options, Where where = Where::curre
 }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -9,6 +9,8 @@
 
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Writes `g` without running it, in the format that `path` asks for:
@@ -23,3 +25,5 @@ namespace rill {
 void export_graph(const Graph& g, const std::string& path, Where where = Where::current());
 
 }  // namespace rill
+
+#pragma GCC visibility pop

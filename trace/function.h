@@ -16,6 +16,8 @@
 #include "rill/trace/export.h"
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // What a tensor argument must be: spec(f32, {any, 8}, "x"). A size `any` fits every size, and one trace serves as many
@@ -371,3 +373,5 @@ auto function(std::string name, F f, FunctionOptions options = {}, Where where =
 }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "rill/devices/params/attrs.h"
 #include "rill/ops/variable.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class Op;  // ops/op.h
@@ -83,3 +85,5 @@ std::vector<int32_t> control_dependencies(const Graph& g);
 std::string to_string(const Graph& g);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

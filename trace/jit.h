@@ -3,6 +3,8 @@
 // time differs.
 #pragma once
 
+#pragma GCC visibility push(default)
+
 namespace rill::jit {
 
 enum class Mode {
@@ -18,3 +20,5 @@ void set_mode(Mode m);
 void wait();
 
 }  // namespace rill::jit
+
+#pragma GCC visibility pop

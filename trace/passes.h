@@ -6,6 +6,8 @@
 
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct Pass {
@@ -33,3 +35,5 @@ Graph compile_graph(const Graph& g);
 void verify(const Graph& g);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -13,6 +13,8 @@
 
 #include "rill/trace/function.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // The limits of the machine. 0: measured once, when first needed (a third of a second): reading and writing
@@ -147,3 +149,5 @@ MemoryUse memory_plan(const Function<R(A...)>& f, const std::type_identity_t<A>&
 }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace rill::kernel {
 
 class DiskCache {
@@ -29,3 +31,5 @@ class DiskCache {
 };
 
 }  // namespace rill::kernel
+
+#pragma GCC visibility pop

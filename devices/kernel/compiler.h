@@ -7,6 +7,8 @@
 
 #include "rill/devices/kernel/ir.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::kernel {
 
 struct Compiled {
@@ -31,3 +33,5 @@ std::string no_compiler_reason();
 void warn_without_compiler(const std::string& reason);
 
 }  // namespace rill::kernel
+
+#pragma GCC visibility pop

@@ -28,6 +28,8 @@
 
 #include "rill/tensor/dtype.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::kernel {
 
 enum class Code : uint8_t {
@@ -159,3 +161,5 @@ using RowFunction = void (*)(char* const* operands, const int64_t* row_strides, 
                              const void* const* patches);
 
 }  // namespace rill::kernel
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace rill::kernel {
 
 // The address of function `name` of a relocatable ELF64 object for this processor; its code and constants stay as long
@@ -12,3 +14,5 @@ namespace rill::kernel {
 std::shared_ptr<void> load_code(std::string_view file, std::string_view name);
 
 }  // namespace rill::kernel
+
+#pragma GCC visibility pop

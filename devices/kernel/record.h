@@ -9,6 +9,8 @@
 #include "rill/devices/kernel/ir.h"
 #include "rill/devices/kernel/math/math_scalar.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::kernel {
 
 // Builds a kernel's body. Equal instructions are merged, and a conversion followed by its inverse is dropped where it
@@ -45,6 +47,8 @@ class Recording {
  private:
   Recorder* outer_;
 };
+
+#pragma GCC visibility pop  // arithmetic on lanes is made where it is used
 
 template <class T>
 struct Rec {

@@ -4,6 +4,8 @@
 #pragma once
 #include "rill/devices/kernel/ir.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::kernel {
 
 struct Pass {
@@ -30,3 +32,5 @@ struct Schedule {
 Schedule schedule(const Kernel& k);
 
 }  // namespace rill::kernel
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 
 #include "rill/devices/kernel/ir.h"
 
+#pragma GCC visibility push(default)
+
 extern "C" {
 
 // Both libraries must come from one build; librill compares this with its own.
@@ -17,6 +19,8 @@ extern const char rill_llvm_version[];
 bool rill_llvm_compile(const rill::kernel::Kernel& k, const char* cpu, bool want_ir, std::string& object,
                        std::string& text);
 }
+
+#pragma GCC visibility pop
 
 namespace rill::kernel {
 using LlvmCompile = decltype(&rill_llvm_compile);

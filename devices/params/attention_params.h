@@ -2,6 +2,8 @@
 #pragma once
 #include "rill/devices/kernel.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct AttentionParams {
@@ -53,6 +55,8 @@ inline MatrixLayout packed_part(const Tensor& t, int64_t part) {
   m.start = part * step;
   return m;
 }
+
+#pragma GCC visibility pop  // kernels are not shown
 
 // Operands: see the records in ops/neural/attention.cpp.
 #define RILL_ATTENTION_KERNELS                 \

@@ -7,6 +7,8 @@
 
 #include "rill/devices/params/attrs.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Dims>;
@@ -16,3 +18,5 @@ using AttrList = std::vector<std::pair<std::string, AttrValue>>;
 AttrList list_of(const AttrsView& a);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

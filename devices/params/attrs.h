@@ -19,6 +19,8 @@
 #include "rill/tensor/shape.h"
 #include "rill/tensor/shared.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // One number of any dtype: what `full` and `pad` fill with. Compared and printed as text, so that -0.0 and 0.0 differ
@@ -175,3 +177,5 @@ size_t hash(const AttrsView& a);
 std::string to_string(const AttrsView& a);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -2,6 +2,8 @@
 #pragma once
 #include "rill/devices/kernel.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Which axes of two operands pair up. Contracted axes are summed over, batch axes are kept once; entry i of a list for
@@ -18,6 +20,8 @@ struct ContractionParams {
     v("rhs_batch", s.rhs_batch);
   }
 };
+
+#pragma GCC visibility pop  // kernels are not shown
 
 namespace cpu {
 void dot_general(const KernelArgs& args);

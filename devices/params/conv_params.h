@@ -5,6 +5,8 @@
 #include "rill/devices/kernel.h"
 #include "rill/tensor/limits.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Where the channels stand. nhwc: [batch, space..., channels], weights [space..., in / groups, out]; nchw: [batch,
@@ -74,6 +76,8 @@ Sliding sliding(const ConvParams& p, const Shape& x, const Shape& w);
 Sliding sliding(const PoolParams& p, const Shape& x);
 SpaceStrides activation_strides(const Tensor& x, Layout l);
 SpaceStrides weight_strides(const Tensor& w, Layout l);
+
+#pragma GCC visibility pop  // kernels are not shown
 
 #define RILL_CONV_KERNELS                        \
   void conv(const KernelArgs& args);             \

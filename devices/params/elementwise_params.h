@@ -2,6 +2,8 @@
 #pragma once
 #include "rill/devices/params/attrs.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct CastAttrs {
@@ -21,3 +23,5 @@ struct TransferAttrs {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

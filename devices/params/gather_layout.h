@@ -8,6 +8,8 @@
 #include "rill/devices/kernel.h"
 #include "rill/devices/params/shape_params.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // numpy's rule: negative indices count from the back. Throws numpy's error where there is no such element.
@@ -73,3 +75,5 @@ struct GatherLayout {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

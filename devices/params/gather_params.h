@@ -5,6 +5,8 @@
 
 #include "rill/devices/params/attrs.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // gather: index tensor j, all of one shape B after broadcasting, picks along axis axes[j]; along axis batch_axes[i] the
@@ -40,3 +42,5 @@ struct ScatterAttrs {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

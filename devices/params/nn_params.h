@@ -5,6 +5,8 @@
 
 #include "rill/devices/kernel.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Softmax and its like: the axis that is normalised, 0 <= axis < ndim.
@@ -63,6 +65,8 @@ std::vector<int64_t> checked_labels(const Tensor& labels, int64_t classes, std::
   void sparse_softmax_cross_entropy(const KernelArgs& args);      \
   void sparse_softmax_cross_entropy_grad(const KernelArgs& args); \
   void adam_update(const KernelArgs& args);
+
+#pragma GCC visibility pop  // kernels are not shown
 
 namespace cpu {
 RILL_NN_KERNELS

@@ -3,6 +3,8 @@
 #pragma once
 #include "rill/devices/kernel.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // sum, prod, max, min, all, any, norm.
@@ -99,6 +101,8 @@ struct RandomParams {
   void topk(const KernelArgs& args);          \
   void searchsorted(const KernelArgs& args);  \
   void random_bits(const KernelArgs& args);
+
+#pragma GCC visibility pop  // kernels are not shown
 
 namespace cpu {
 RILL_DECLARE_KERNELS

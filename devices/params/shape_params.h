@@ -10,6 +10,8 @@
 #include "rill/devices/params/gather_params.h"
 #include "rill/tensor/device.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct FullAttrs {
@@ -139,3 +141,5 @@ struct ConcatAttrs {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -3,6 +3,8 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/elementwise.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill::elementwise {
 
 // Output: the operands' broadcast shape and common dtype (which the public function has brought about).
@@ -58,3 +60,5 @@ Tensor multiply_nonzero(const Tensor& x, const Tensor& y);
 Tensor unbroadcast(const Tensor& cotangent, const Tensor& operand);
 
 }  // namespace rill::elementwise
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 #include "rill/devices/params/shape_params.h"
 #include "rill/ops/op.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 extern const Op scatter_op, scatter_reduce_op, update_slice_op;
@@ -25,3 +27,5 @@ Tensor scatter_updates(const Tensor& x, const std::vector<Tensor>& indices, cons
 }  // namespace detail
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -11,6 +11,8 @@
 
 #include "rill/ops/variable.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct VariableState {
@@ -42,3 +44,5 @@ Tensor value_of(VariableState& v);
 Tensor take_and_add(VariableState& v, const Tensor& delta);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

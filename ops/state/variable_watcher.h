@@ -3,6 +3,8 @@
 #pragma once
 #include "rill/ops/variable.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class VariableWatcher {
@@ -20,3 +22,5 @@ extern thread_local constinit VariableWatcher* variable_watcher;  // null: nobod
 inline bool repeating() { return variable_watcher && variable_watcher->repeats(); }
 
 }  // namespace rill
+
+#pragma GCC visibility pop

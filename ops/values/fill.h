@@ -5,6 +5,8 @@
 #include "rill/devices/params/shape_params.h"
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Whether `value` is a C++ scalar, or an open size; then `out` is that number, ready to be read as `dtype`.
@@ -24,3 +26,5 @@ bool holds(DType dtype, uint64_t number);
 void check_fits(std::string_view op, const Tensor& value, DType dtype, const Where& where);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

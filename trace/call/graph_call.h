@@ -8,6 +8,8 @@
 
 #include "rill/trace/call/tiers.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class GraphCall : public std::enable_shared_from_this<GraphCall> {
@@ -65,3 +67,5 @@ std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs);
 void take_for(Tensor& t, const Tensor& other);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

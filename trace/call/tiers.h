@@ -7,6 +7,8 @@
 
 #include "rill/trace/run/executable.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class Tiers : public std::enable_shared_from_this<Tiers> {
@@ -42,3 +44,5 @@ class Tiers : public std::enable_shared_from_this<Tiers> {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -16,6 +16,8 @@
 
 #include "rill/ops/variable.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // A visitor of leaves.
@@ -134,3 +136,5 @@ inline constexpr bool is_writable = std::is_lvalue_reference_v<A> && !std::is_co
 }  // namespace detail
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 #include "rill/ops/op.h"
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 Tensors vjp_of_branches(const VjpArgs& a);
@@ -20,3 +22,5 @@ Graph without_effects(const Graph& g);
 void drop_effects(Node& n);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

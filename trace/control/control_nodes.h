@@ -11,6 +11,8 @@
 
 #include "rill/trace/call/graph_call.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // A graph inside a node: all its inputs are arguments and it assigns nothing. Compiled when it first runs.
@@ -75,3 +77,5 @@ extern const Op cond_op, switch_case_op, while_loop_op, scan_op;
 Tensors apply_control(const Op& op, Operands in, ControlAttrs attrs, const Where& where);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct SpreadGraph {
@@ -16,3 +18,5 @@ struct SpreadGraph {
 SpreadGraph spread_out(const Graph& g);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 #pragma once
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // The record of such nodes. Operands: the product's two, then one for each step that has one.
@@ -21,3 +23,5 @@ Node epilogue_product(const Node& n);
 std::string epilogue_ops(const Node& n);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

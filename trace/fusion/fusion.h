@@ -4,6 +4,8 @@
 #include "rill/devices/fused.h"
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // The record of fused nodes; its attributes are FusedParams.
@@ -13,3 +15,5 @@ extern const Op fused_op;
 Graph fuse(const Graph& g, kernel::Compiled (*compile)(const kernel::Kernel& k));
 
 }  // namespace rill
+
+#pragma GCC visibility pop

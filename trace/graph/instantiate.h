@@ -11,6 +11,8 @@
 #include "rill/tensor/dim_table.h"
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // The graph cannot serve these sizes; the message says why and where in the user's source.
@@ -26,3 +28,5 @@ Graph instantiate(const Graph& traced, const DimTable& dims, std::span<const int
 Graph with_open_sizes(const Graph& traced);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class Layouts {
@@ -21,3 +23,5 @@ class Layouts {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

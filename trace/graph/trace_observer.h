@@ -5,6 +5,8 @@
 
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Called on the thread that traced, after the trace has ended. What it throws reaches the caller of the function.
@@ -19,3 +21,5 @@ void remove_trace_observer(int number);
 void notify_traced(const Graph& g);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -9,6 +9,8 @@
 #include "rill/tensor/id_mark.h"
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class Tracer final : public TraceListener {
@@ -76,3 +78,5 @@ class Tracer final : public TraceListener {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class Arena {
@@ -40,3 +42,5 @@ class Arena {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -12,6 +12,8 @@
 #include "rill/trace/graph.h"
 #include "rill/trace/run/memory_plan.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class Executable {
@@ -83,3 +85,5 @@ class Executable {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

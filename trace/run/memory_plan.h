@@ -7,6 +7,8 @@
 
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 struct ValuePlace {
@@ -39,3 +41,5 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const Graph& g);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

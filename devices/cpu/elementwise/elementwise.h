@@ -55,7 +55,9 @@ class ScalarLoops {
 
 // How to record the elementwise op with this cpu kernel on operands of `dtype` (f32 for f16 and bf16, whose results are
 // then rounded); null where it cannot be.
+#pragma GCC visibility push(default)  // for tests
 Record record_of(Kernel kernel, DType dtype);
+#pragma GCC visibility pop
 
 // A string as a template argument: scalar_kernel<"tanh">.
 template <size_t N>
