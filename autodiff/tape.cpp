@@ -11,8 +11,11 @@
 #include "rill/autodiff/transforms.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/tensor/id_mark.h"
 
 namespace rill {
+
+extern const Op stop_gradient_op;
 
 // --- Nodes -----------------------------------------------------------------------------------------------------------
 
@@ -36,7 +39,12 @@ thread_local std::vector<TapeEntry> spare_entries;
 uint64_t key_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v); }
 }  // namespace
 
-GradientTape::Impl::Impl(TapeOptions o) : options(o), entries(std::move(spare_entries)), serial_(next_serial++) {
+GradientTape::Impl::Impl(TapeOptions o)
+    : options(o),
+      entries(std::move(spare_entries)),
+      serial_(next_serial++),
+      thread_(&thread_state()),
+      begun_(next_id_here()) {
   auto& tapes = thread_state().tapes;
   for (size_t i = tapes.size(); i-- > 0;)  // the only other tapes there are CaptureFinders
     if (Impl* left = dynamic_cast<Impl*>(tapes[i]); left && left->abandoned) tapes.erase(i), delete left;
@@ -75,6 +83,16 @@ void GradientTape::Impl::forget() {
   serial_ = next_serial++;  // so that what tensors still carry means nothing
   next_node_ = 1;
   used = false;
+  dead_ends_.clear();
+  begun_ = next_id_here();
+}
+void GradientTape::Impl::stop() {
+  stop_recording();
+  stopped_ = next_id_here(), resumed_ = UINT64_MAX;
+}
+void GradientTape::Impl::start_again() {
+  start_recording();
+  resumed_ = next_id_here();
 }
 
 TapeNode GradientTape::Impl::node_of(const Tensor& t) const {
@@ -135,16 +153,27 @@ bool any_differentiable(std::span<const Tensor> ts) {
 }
 }  // namespace
 
+TapeEntry& GradientTape::Impl::add_entry(std::string_view op, const Where& where) try {
+  return entries.emplace_back();
+} catch (const std::bad_alloc&) {
+  fail(op,
+       fmt::format("out of memory: the tape that records this holds {} ops and {} bytes of tensors. ask for gradients "
+                   "more often, or see recompute()",
+                   entries.size(), bytes_held()),
+       where);
+}
+
 void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) {
   if (!recording) return;
   if (&op == &known_as_op) {
     if (TapeNode node = node_of(*in[1])) name_output(out[0], node);
     return;
   }
-  if (!op.vjp || !any_differentiable(out)) return;
+  if (!op.vjp || !any_differentiable(out)) return note_dead_end(op, in, where);
+  if (&op == &stop_gradient_op) note_dead_end(op, in, where);  // whose result may be a source
   SmallVec<TapeNode, 4> nodes;
   if (!find_inputs(in, nodes)) return;
-  TapeEntry& e = entries.emplace_back();
+  TapeEntry& e = add_entry(op.name, where);
   e.op = &op;
   e.attrs = attrs;
   e.where = where;
@@ -165,7 +194,7 @@ void GradientTape::Impl::record_custom(Operands in, std::span<Tensor> out, const
   if (!recording) return;
   SmallVec<TapeNode, 4> nodes;
   if (!find_inputs(in, nodes)) return;
-  TapeEntry& e = entries.emplace_back();
+  TapeEntry& e = add_entry("GradientTape", where);
   e.where = where;
   e.custom = vjp;
   e.in_nodes = std::move(nodes);
@@ -200,7 +229,7 @@ std::vector<char> GradientTape::Impl::nodes_behind(std::span<const TapeNode> tar
     const TapeEntry& e = entries[at];
     bool reached = false;
     for (size_t i = 0; i < e.out.size(); ++i) reached |= behind[e.first_out + i] != 0;
-    if (reached)
+    if (reached && e.op != &stop_gradient_op)
       for (TapeNode n : e.in_nodes) behind[n] = 1;
   }
   return behind;
@@ -295,8 +324,6 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
 
 // --- The public members ----------------------------------------------------------------------------------------------
 
-using detail::require_defined;
-
 GradientTape::GradientTape(TapeOptions options) : impl_(new Impl(options)) {}
 GradientTape::~GradientTape() { impl_->end(); }
 
@@ -367,7 +394,7 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
          "this tape was asked for a gradient before and has freed what it held. make it persistent: GradientTape "
          "tape({.persistent = true})",
          where);
-  CallerScope caller(where);
+  CallerScope caller(where, "GradientTape.gradient");
   Paused paused(tape);
   std::vector<TapeNode> target_nodes, source_nodes;
   std::vector<Tensor> seeds;
@@ -405,9 +432,8 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
   }
   auto unconnected = [&](size_t i) {
     fail("GradientTape.gradient",
-         fmt::format("the target does not depend on {}. watch it before it is used, or ask for {{.unconnected = "
-                     "Unconnected::zero}}",
-                     describe(sources[i], i)),
+         fmt::format("the target does not depend on {}: {}, or ask for {{.unconnected = Unconnected::zero}}",
+                     describe(sources[i], i), tape.why_unconnected(targets, sources[i])),
          where);
   };
   if (options.unconnected == Unconnected::error) {
@@ -509,31 +535,33 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source, 
   return rows[0].defined() ? stack(rows, 1).reshape(shape) : Tensor();
 }
 
-void GradientTape::stop() { impl_->stop_recording(); }
+void GradientTape::stop() { impl_->stop(); }
 
 void GradientTape::reset() {
   impl_->forget();
-  impl_->start_recording();
+  impl_->start_again();
 }
 
 size_t GradientTape::size() const { return impl_->entries.size(); }
 
-size_t GradientTape::bytes_held() const {
+size_t GradientTape::bytes_held() const { return impl_->bytes_held(); }
+
+size_t GradientTape::Impl::bytes_held() const {
   std::set<const Buffer*> seen;
   size_t bytes = 0;
   auto count = [&](const auto& ts) {
     for (const Tensor& t : ts)
       if (const Buffer* b = t.rep()->buffer.get(); b && seen.insert(b).second) bytes += b->bytes;
   };
-  for (const TapeEntry& e : impl_->entries) count(e.in), count(e.out), count(e.custom.keeps);
+  for (const TapeEntry& e : entries) count(e.in), count(e.out), count(e.custom.keeps);
   return bytes;
 }
 
 StopRecording::StopRecording(GradientTape& tape) : tape_(tape), was_recording_(tape.impl_->recording) {
-  tape.impl_->stop_recording();
+  tape.impl_->stop();
 }
 StopRecording::~StopRecording() {
-  if (was_recording_) tape_.impl_->start_recording();
+  if (was_recording_) tape_.impl_->start_again();
 }
 
 }  // namespace rill

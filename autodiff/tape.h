@@ -49,9 +49,16 @@ class Source {
   Shared<VariableState> variable;
 };
 
+// The target of a gradient by any number of sources, and the caller's line, for which there is no last parameter.
+struct Target {
+  Target(const Tensor& t, Where where = Where::current()) : tensor(t), where(where) {}
+  const Tensor& tensor;
+  Where where;
+};
+
 class GradientTape {
  public:
-  explicit GradientTape(TapeOptions options = {});
+  [[nodiscard]] explicit GradientTape(TapeOptions options = {});
   ~GradientTape();
   GradientTape(const GradientTape&) = delete;
   GradientTape& operator=(const GradientTape&) = delete;
@@ -68,11 +75,11 @@ class GradientTape {
   // Of several sources in one walk: auto [dw, db] = tape.gradient(loss, w, b).
   template <class... More>
     requires(std::convertible_to<const More&, Source> && ...)
-  std::array<Tensor, 2 + sizeof...(More)> gradient(const Tensor& target, const Source& first, const Source& second,
+  std::array<Tensor, 2 + sizeof...(More)> gradient(const Target& target, const Source& first, const Source& second,
                                                    const More&... more) {
     const Source sources[] = {first, second, Source(more)...};
     std::array<Tensor, 2 + sizeof...(More)> out;
-    gradients({&target, 1}, sources, {}, Where::current(), out);
+    gradients({&target.tensor, 1}, sources, {}, target.where, out);
     return out;
   }
   std::vector<Tensor> gradient(const Tensor& target, std::initializer_list<Source> sources,
@@ -122,7 +129,7 @@ class GradientTape {
 // While it lives, `tape` does not record.
 class StopRecording {
  public:
-  explicit StopRecording(GradientTape& tape);
+  [[nodiscard]] explicit StopRecording(GradientTape& tape);
   ~StopRecording();
   StopRecording(const StopRecording&) = delete;
 

@@ -24,6 +24,13 @@ struct TapeEntry {
   Where where;
 };
 
+// Where what the tape knows went into an op through which no gradient flows.
+struct DeadEnd {
+  const Op* op;
+  Where where;  // the user's
+  SmallVec<TapeNode, 4> in_nodes;
+};
+
 // From a key (tensor id, variable address) to a node: a few in a list, many in a table.
 class NodeMap {
  public:
@@ -65,6 +72,13 @@ class GradientTape::Impl final : public TapeListener {
   std::vector<Tensor> backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
                                std::span<const TapeNode> sources, bool consume);
 
+  // Why no gradient of the targets reaches `s`, and what to do about it.
+  std::string why_unconnected(std::span<const Tensor> targets, const Source& s) const;
+  // For the tape's user, where start_recording() and stop_recording() are for a while.
+  void stop();
+  void start_again();
+
+  size_t bytes_held() const;
   // Which nodes the targets were computed from.
   std::vector<char> nodes_behind(std::span<const TapeNode> targets) const;
 
@@ -77,11 +91,14 @@ class GradientTape::Impl final : public TapeListener {
 
  private:
   std::vector<char> nodes_from(std::span<const TapeNode> sources) const;
+  TapeEntry& add_entry(std::string_view op, const Where& where);
   bool find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) const;
   // The cotangents that an entry's rule gives, added to those that have arrived.
   void pull(TapeEntry& e, std::span<const Tensor> given, std::span<const char> active, std::vector<Tensor>& cotangent);
   TapeNode new_node() { return next_node_++; }
   void name_output(Tensor& t, TapeNode node);
+  void note_dead_end(const Op& op, Operands in, const Where& where);
+  std::string why_unknown(const Tensor& target) const;
   const Tensor& stand_in(const Spec& spec);
 
   uint32_t serial_;  // what TensorRep::tape holds for this tape's tensors
@@ -90,6 +107,11 @@ class GradientTape::Impl final : public TapeListener {
   NodeMap tensors_;    // watched ones, and outputs whose rep another tape has signed
   NodeMap variables_;  // by address
   std::vector<Shared<VariableState>> alive_;
+
+  // For errors: the first dead ends, and when and where the tape recorded (ids of this thread's tensors).
+  std::vector<DeadEnd> dead_ends_;
+  const ThreadState* thread_;
+  uint64_t begun_, stopped_ = 0, resumed_ = 0;  // the last stop is [stopped_, resumed_)
 };
 
 }  // namespace rill

@@ -11,10 +11,6 @@ namespace rill::detail {
 
 Tensor fresh(const Tensor& x, const Where& where) { return identity(x, where); }
 
-void require_defined(std::string_view op, const Tensor& t, std::string_view what, const Where& where) {
-  if (!t.defined()) fail(op, fmt::format("{} is an undefined tensor. assign a value to it first", what), where);
-}
-
 void require_scalar(std::string_view op, const Tensor& y, const Where& where) {
   require_defined(op, y, "what the function gives", where);
   if (y.size() != 1)
@@ -39,7 +35,7 @@ Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where)
 }
 
 Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tensor& tangent, const Where& where) {
-  CallerScope caller(where);
+  CallerScope caller(where, "jvp");
   if (!(tangent.shape() == x.shape()))
     fail("jvp",
          fmt::format("the tangent is {} and x {}: their shapes must be equal", to_string(tangent.spec()),
@@ -53,7 +49,7 @@ Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tens
 }
 
 Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where) {
-  CallerScope caller(where);
+  CallerScope caller(where, "jacfwd");
   GradientTape tape({.persistent = true, .watch_variables = false});
   Tensor v = fresh(x, where);
   tape.watch(v);

@@ -32,7 +32,6 @@ Tensor fresh(const Tensor& x, const Where& where);
 Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tensor& tangent, const Where& where);
 Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where);
 Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where);
-void require_defined(std::string_view op, const Tensor& t, std::string_view what, const Where& where);
 void require_same_rows(const Tensor& x, const Tensor& more, const Where& where);
 void require_scalar(std::string_view op, const Tensor& y, const Where& where);
 // What a transform gives: a callable that takes what F takes.
@@ -84,7 +83,7 @@ auto vjp(F&& f, const Tensor& x, Where where = Where::current()) {
   Tensor y = detail::call_at(where, f, v);
   tape->stop();
   return std::pair(y, Callback<Tensor(const Tensor&)>([tape, y, v, where](const Tensor& cotangent) {
-                     detail::require_defined("vjp", cotangent, "the cotangent", where);
+                     require_defined("vjp", cotangent, "the cotangent", where);
                      return tape->gradient(y, v, {.unconnected = Unconnected::zero, .output_gradient = cotangent},
                                            where);
                    }));

@@ -1,3 +1,5 @@
 // Input: files of data as tensors.
 #pragma once
+#include "rill/tensor/compiler.h"
+
 #include "rill/data/idx.h"

@@ -137,7 +137,7 @@ void FusedKernel::check(Operands in) const {
   for (const Check& c : checks) try {
       check_labels(in[size_t(c.operand)]->contiguous(), c.classes, c.op);
     } catch (const Error& e) {
-      fail_at(c.place, e);
+      fail_at({c.place, c.function, c.scope}, e);
     }
 }
 

@@ -77,7 +77,7 @@ struct FusedKernel {
   struct Check {
     int operand;
     int64_t classes;
-    std::string op, place;
+    std::string op, place, function, scope;  // and where the op was called
   };
 
   // Counters start here, so that no null pointer is moved: kernels take it away again.

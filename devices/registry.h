@@ -22,7 +22,7 @@ void set_default_device(Device d, Where where = Where::current());
 // Scoped placement: tensors made while it lives, on this thread, are made on `d`.
 class WithDevice {
  public:
-  explicit WithDevice(Device d, Where where = Where::current());
+  [[nodiscard]] explicit WithDevice(Device d, Where where = Where::current());
   ~WithDevice();
   WithDevice(const WithDevice&) = delete;
 

@@ -117,6 +117,8 @@ def classify(text, scope):
     prefix = "".join(scope)
     if (macro := re.match(r"\s*RILL_\w+\((\w+)\)", text)):
         return "function", prefix + macro.group(1)
+    if re.match(r"\s*RILL_\w+\(", text):
+        return "other", ""  # another form of a function, or what does not compile
     plain = without_template(text)
     if (found := re.match(r"(?:class|struct|enum class|enum)\s+(?:\[\[\w+\]\]\s*)?(\w+)", plain)):
         return "type", prefix + found.group(1)
@@ -217,7 +219,7 @@ class Reader:
         """The end of the declaration at `at`, and where its braces are: (open, behind), or None."""
         body = None
         begin = at
-        if re.compile(r"RILL_\w+\(\w+\)").match(self.code, at):
+        if re.compile(r"RILL_\w+\(").match(self.code, at):
             return matching(self.code, self.code.index("(", at)), None
         while at < end:
             c = self.code[at]

@@ -27,7 +27,7 @@ Variable make_variable(const std::string& layer, const std::string& name, const 
   return Variable(first, VariableOptions{.name = name, .trainable = is_trainable});
 }
 
-Tensor finish(const Tensor& y, const std::optional<Variable>& bias, Activation activation, const Where& where) {
+Tensor finish(const Tensor& y, const std::optional<Variable>& bias, const Activation& activation, const Where& where) {
   const Tensor biased = bias ? add(y, *bias, where) : y;
   return activation ? activation(biased, where) : biased;
 }
@@ -52,6 +52,26 @@ Dims checked_steps(const Dims& steps, std::string_view op, std::string_view opti
 }
 
 }  // namespace
+
+namespace {
+[[noreturn]] void fail_unknown_activation(const Where& where) {
+  fail("Activation", "the function takes more than a tensor. wrap it: [](const Tensor& x) { return f(x, ...); }",
+       where);
+}
+}  // namespace
+
+Activation::Activation(Tensor (*f)(const Tensor&, double, Where), Where where) {
+  if (f == leaky_relu) f_ = [](const Tensor& x, Where where) { return leaky_relu(x, 0.01, where); };
+  else if (f == elu) f_ = [](const Tensor& x, Where where) { return elu(x, 1, where); };
+  else if (f == celu) f_ = [](const Tensor& x, Where where) { return celu(x, 1, where); };
+  else fail_unknown_activation(where);
+}
+Activation::Activation(Tensor (*f)(const Tensor&, int64_t, Where), Where where) {
+  if (f != static_cast<decltype(f)>(softmax) && f != static_cast<decltype(f)>(log_softmax) &&
+      f != static_cast<decltype(f)>(glu))
+    fail_unknown_activation(where);
+  f_ = [f](const Tensor& x, Where where) { return f(x, -1, where); };
+}
 
 std::vector<Variable> trainable(const std::vector<Variable>& variables) {
   std::vector<Variable> result;
@@ -119,6 +139,7 @@ MaxPool2D::MaxPool2D(const Dims& window, const Pool2DOptions& options, Where whe
 }
 
 Tensor MaxPool2D::operator()(const Tensor& x, Mode, Where where) const {
+  CallerScope caller(where);
   NameScope scope(options.name);
   return max_pool(x, window, {.strides = options.strides, .padding = options.padding}, where);
 }
@@ -129,6 +150,7 @@ AvgPool2D::AvgPool2D(const Dims& window, const Pool2DOptions& options, Where whe
 }
 
 Tensor AvgPool2D::operator()(const Tensor& x, Mode, Where where) const {
+  CallerScope caller(where);
   NameScope scope(options.name);
   return avg_pool(x, window, {.strides = options.strides, .padding = options.padding}, where);
 }
@@ -140,11 +162,15 @@ Dropout::Dropout(double rate, std::string name, Where where) : rate(rate), name(
 }
 
 Tensor Dropout::operator()(const Tensor& x, Mode mode, Where where) const {
+  CallerScope caller(where);
   NameScope scope(name);
   return dropout(x, rate, {.training = mode == Mode::training}, where);
 }
 
-Tensor Flatten::operator()(const Tensor& x, Mode, Where where) const { return flatten(x, 1, -1, where); }
+Tensor Flatten::operator()(const Tensor& x, Mode, Where where) const {
+  CallerScope caller(where);
+  return flatten(x, 1, -1);
+}
 
 // --- Normalisation ---------------------------------------------------------------------------------------------------
 

@@ -22,8 +22,41 @@ namespace rill::nn {
 
 enum class Mode : uint8_t { inference, training };
 
-// An elementwise function that a layer ends with: relu, tanh, sigmoid, ...
-using Activation = Tensor (*)(const Tensor&, Where);
+// grad(f), recompute(f) and their like would take a Mode, or a Where, for an argument of f.
+template <class F>
+concept Transformed = requires { typename F::TransformOf; };
+template <class F>
+concept TakesPlace = !Transformed<F> && std::is_invocable_r_v<Tensor, const F&, const Tensor&, Where>;
+template <class F>
+concept TensorFunction = TakesPlace<F> || std::is_invocable_r_v<Tensor, const F&, const Tensor&>;
+
+// A function of a tensor that a layer ends with: relu, tanh, leaky_relu, softmax, a lambda, a traced function. Of
+// public functions with a further parameter, its default counts.
+class Activation {
+ public:
+  Activation() = default;
+  Activation(std::nullptr_t) {}
+  Activation(Tensor (*f)(const Tensor&, Where)) {
+    if (f) f_ = f;
+  }
+  Activation(Tensor (*f)(const Tensor&, double, Where), Where where = Where::current());   // leaky_relu, elu, celu
+  Activation(Tensor (*f)(const Tensor&, int64_t, Where), Where where = Where::current());  // softmax, log_softmax, glu
+  template <class F>
+    requires(TensorFunction<F> && std::is_class_v<F> && !std::same_as<F, Activation>)
+  Activation(F f) {
+    if (detail::is_empty_callable(f)) return;
+    f_ = [f = std::move(f)](const Tensor& x, [[maybe_unused]] Where where) -> Tensor {
+      if constexpr (TakesPlace<F>) return f(x, where);
+      else return f(x);
+    };
+  }
+
+  Tensor operator()(const Tensor& x, Where where = Where::current()) const { return f_(x, where); }
+  explicit operator bool() const { return bool(f_); }
+
+ private:
+  Callback<Tensor(const Tensor&, Where)> f_;
+};
 
 // Those that an optimizer changes.
 std::vector<Variable> trainable(const std::vector<Variable>& variables);
@@ -31,7 +64,7 @@ std::vector<Variable> trainable(const std::vector<Variable>& variables);
 // --- Dense -----------------------------------------------------------------------------------------------------------
 
 struct DenseOptions {
-  Activation activation = nullptr;
+  Activation activation = {};
   bool use_bias = true;
   Initializer kernel_initializer = glorot_uniform;
   Initializer bias_initializer = constant(0);
@@ -57,7 +90,7 @@ struct Conv2DOptions {
   SpacePadding padding = "VALID";
   Dims dilation = {1};
   int64_t groups = 1;
-  Activation activation = nullptr;
+  Activation activation = {};
   bool use_bias = true;
   Initializer kernel_initializer = glorot_uniform;
   Initializer bias_initializer = constant(0);
@@ -202,19 +235,11 @@ class MultiHeadAttention {
 
 // --- Sequential ------------------------------------------------------------------------------------------------------
 
-// grad(f), recompute(f) and their like would take a Mode for an argument of f.
-template <class F>
-concept Transformed = requires { typename F::TransformOf; };
 template <class L>
 concept Layer = !Transformed<L> && requires(const L& layer, const Tensor& x, Where where) {
   { layer(x, Mode::training, where) } -> std::convertible_to<Tensor>;
   { layer.variables() } -> std::convertible_to<std::vector<Variable>>;
 };
-template <class F>
-concept TakesPlace = !Transformed<F> && std::is_invocable_r_v<Tensor, const F&, const Tensor&, Where>;
-template <class F>
-concept TensorFunction = TakesPlace<F> || std::is_invocable_r_v<Tensor, const F&, const Tensor&>;
-
 // One layer after another: Sequential(Conv2D(...), MaxPool2D({2}), Flatten(), relu, Dense(...)).
 class Sequential {
  public:
@@ -225,6 +250,10 @@ class Sequential {
     add(std::move(first));
     (add(std::move(more)), ...);
   }
+  // One more layer: overloaded functions, such as gelu, and those that have a further parameter, too.
+  Sequential& add(Tensor (*f)(const Tensor&, Where)) { return add<Tensor (*)(const Tensor&, Where)>(f); }
+  Sequential& add(Tensor (*f)(const Tensor&, double, Where)) { return add(Activation(f)); }
+  Sequential& add(Tensor (*f)(const Tensor&, int64_t, Where)) { return add(Activation(f)); }
   template <class L>
     requires(Layer<L> || TensorFunction<L>)
   Sequential& add(L layer) {

@@ -10,6 +10,8 @@
 //     return loss;
 //   });
 #pragma once
+#include "rill/tensor/compiler.h"
+
 #include "rill/nn/initializers.h"
 #include "rill/nn/layers.h"
 #include "rill/nn/optimizers.h"

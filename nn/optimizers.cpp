@@ -20,6 +20,7 @@ double checked_rate(double rate, std::string_view op, const Where& where) {
 }  // namespace
 
 LearningRate::LearningRate(double rate, Where where) {
+  CallerScope caller(where);
   checked_rate(rate, "LearningRate", where);
   EagerScope eager;
   rate_.emplace_back(full({}, rate, {.dtype = f64}), VariableOptions{.name = "learning_rate", .trainable = false});
@@ -41,8 +42,8 @@ Tensor LearningRate::at(const Tensor& step, Where where) const {
 
 LearningRate& LearningRate::assign(double rate, Where where) {
   if (rate_.empty())
-    fail("LearningRate::assign", "the learning rate follows a schedule, which cannot be assigned", where);
-  rate_[0].assign(checked_rate(rate, "LearningRate::assign", where), where);
+    fail("LearningRate.assign", "the learning rate follows a schedule, which cannot be assigned", where);
+  rate_[0].assign(checked_rate(rate, "LearningRate.assign", where), where);
   return *this;
 }
 
@@ -102,23 +103,31 @@ void subtract_from(Variable variable, const Tensor& change) {
 }
 
 // A variable that is in the list twice would be updated twice, with one state for both.
-void require_distinct(const std::vector<Variable>& variables, const Where& where) {
+void require_distinct(std::string_view op, const std::vector<Variable>& variables, const Where& where) {
   std::unordered_set<const VariableState*> seen;
   for (const Variable& v : variables)
     if (!seen.insert(&v.state(where)).second)
-      fail("apply_gradients", "variable '" + v.name() + "' stands in the list twice. add its gradients up first",
-           where);
+      fail(op, "variable '" + v.name() + "' stands in the list twice. add its gradients up first", where);
 }
 
-Variable counter(const std::string& optimizer) {
+Variable counter(const std::string& optimizer, const Where& where) {
+  CallerScope caller(where);
   EagerScope eager;
   return hidden_variable(zeros({}, {.dtype = i64}), optimizer + "/iterations");
 }
 
 }  // namespace
 
-Optimizer::Optimizer(std::string name, LearningRate rate)
-    : learning_rate(std::move(rate)), name_(std::move(name)), iterations_(counter(name_)) {}
+Optimizer::Optimizer(std::string name, LearningRate rate, const Where& where)
+    : learning_rate(std::move(rate)), name_(std::move(name)), iterations_(counter(name_, where)) {}
+
+void Optimizer::build(const std::vector<Variable>& variables, Where where) {
+  CallerScope caller(where);
+  NameScope scope(name_);
+  require_distinct("build", variables, where);
+  for (const Variable& v : variables)
+    for (const std::string& name : slot_names()) slot(v, name);
+}
 
 void Optimizer::apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables,
                                 Where where) {
@@ -135,7 +144,7 @@ void Optimizer::apply_gradients(const std::vector<Tensor>& gradients, const std:
            "the gradient of '" + variables[i].name() + "' is of shape " + to_string(gradients[i].shape()) +
                " but the variable is of shape " + to_string(variables[i].shape()),
            where);
-  require_distinct(variables, where);
+  require_distinct("apply_gradients", variables, where);
   const Tensor step = astype(iterations_.value(), f64);
   begin_step(step, learning_rate.at(step));
   for (size_t i = 0; i < gradients.size(); ++i)
@@ -166,7 +175,7 @@ std::vector<Variable> Optimizer::variables() const {
 
 // --- SGD -------------------------------------------------------------------------------------------------------------
 
-SGD::SGD(const SGDOptions& options, Where where) : Optimizer("sgd", options.learning_rate), options_(options) {
+SGD::SGD(const SGDOptions& options, Where where) : Optimizer("sgd", options.learning_rate, where), options_(options) {
   require_not_negative("SGD", "momentum", options.momentum, where);
   require_not_negative("SGD", "weight_decay", options.weight_decay, where);
   if (options.nesterov && options.momentum == 0)
@@ -174,6 +183,10 @@ SGD::SGD(const SGDOptions& options, Where where) : Optimizer("sgd", options.lear
 }
 
 void SGD::begin_step(const Tensor&, const Tensor& rate) { rate_ = rate; }
+
+std::vector<std::string> SGD::slot_names() const {
+  return options_.momentum != 0 ? std::vector<std::string>{"velocity"} : std::vector<std::string>();
+}
 
 void SGD::update(const Variable& variable, const Tensor& gradient) {
   const Tensor rate = astype(rate_, gradient.dtype());
@@ -192,7 +205,7 @@ void SGD::update(const Variable& variable, const Tensor& gradient) {
 
 Adam::Adam(const AdamOptions& options, Where where) : Adam("adam", options, 0, where) {}
 Adam::Adam(std::string name, const AdamOptions& options, double weight_decay, const Where& where)
-    : Optimizer(std::move(name), options.learning_rate),
+    : Optimizer(std::move(name), options.learning_rate, where),
       params_{options.beta1, options.beta2, options.epsilon},
       weight_decay_(weight_decay) {
   const std::string_view op = weight_decay == 0 ? "Adam" : "AdamW";
@@ -213,6 +226,8 @@ void Adam::begin_step(const Tensor& step, const Tensor& rate) {
   decay_ = rate * weight_decay_;
 }
 
+std::vector<std::string> Adam::slot_names() const { return {"m", "v"}; }
+
 void Adam::update(const Variable& variable, const Tensor& gradient) {
   const DType dtype = gradient.dtype();
   Variable m = slot(variable, "m"), v = slot(variable, "v"), value = variable;
@@ -226,13 +241,18 @@ void Adam::update(const Variable& variable, const Tensor& gradient) {
 // --- RMSprop ---------------------------------------------------------------------------------------------------------
 
 RMSprop::RMSprop(const RMSpropOptions& options, Where where)
-    : Optimizer("rmsprop", options.learning_rate), options_(options) {
+    : Optimizer("rmsprop", options.learning_rate, where), options_(options) {
   require_share("RMSprop", "rho", options.rho, where);
   require_not_negative("RMSprop", "momentum", options.momentum, where);
   require_not_negative("RMSprop", "epsilon", options.epsilon, where);
 }
 
 void RMSprop::begin_step(const Tensor&, const Tensor& rate) { rate_ = rate; }
+
+std::vector<std::string> RMSprop::slot_names() const {
+  if (options_.momentum == 0) return {"mean_square"};
+  return {"mean_square", "velocity"};
+}
 
 void RMSprop::update(const Variable& variable, const Tensor& gradient) {
   Variable squares = slot(variable, "mean_square");

@@ -24,6 +24,9 @@ class LearningRate {
   LearningRate(double rate, Where where = Where::current());
   LearningRate(const Variable& rate);
   LearningRate(Schedule schedule, Where where = Where::current());
+  template <class F>  // a lambda: {.learning_rate = [](const Tensor& step) { return 0.1 / (step + 1); }}
+    requires(!std::same_as<F, Schedule> && std::is_class_v<F> && std::is_invocable_r_v<Tensor, F&, const Tensor&>)
+  LearningRate(F schedule, Where where = Where::current()) : LearningRate(Schedule(std::move(schedule)), where) {}
   // An f64 scalar.
   Tensor at(const Tensor& step, Where where = Where::current()) const;
   // Of a rate that is no schedule. Throws otherwise.
@@ -49,6 +52,9 @@ class Optimizer {
   // lists differ in length, a variable stands there twice or a gradient is not of its variable's shape.
   void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables,
                        Where where = Where::current());
+  // Makes what the optimizer remembers of these variables now, ahead of the first step: for a checkpoint to be loaded
+  // into, say. Steps do so by themselves.
+  void build(const std::vector<Variable>& variables, Where where = Where::current());
   // How many steps were made: i64.
   const Variable& iterations() const { return iterations_; }
   // The count of steps and what is remembered of each parameter so far, for checkpoints.
@@ -57,10 +63,12 @@ class Optimizer {
   LearningRate learning_rate;
 
  protected:
-  Optimizer(std::string name, LearningRate rate);
+  Optimizer(std::string name, LearningRate rate, const Where& where = Where::current());
   // Called once a step before the variables' updates: `step` counts from 0.
   virtual void begin_step(const Tensor& step, const Tensor& rate) = 0;
   virtual void update(const Variable& variable, const Tensor& gradient) = 0;
+  // The names of the slots that update() uses.
+  virtual std::vector<std::string> slot_names() const { return {}; }
   // What is remembered of `variable` under `name`: zeros of its shape at first.
   Variable& slot(const Variable& variable, const std::string& name);
 
@@ -90,6 +98,7 @@ class SGD : public Optimizer {
  protected:
   void begin_step(const Tensor& step, const Tensor& rate) override;
   void update(const Variable& variable, const Tensor& gradient) override;
+  std::vector<std::string> slot_names() const override;
 
  private:
   SGDOptions options_;
@@ -110,6 +119,7 @@ class Adam : public Optimizer {
   Adam(std::string name, const AdamOptions& options, double weight_decay, const Where& where);
   void begin_step(const Tensor& step, const Tensor& rate) override;
   void update(const Variable& variable, const Tensor& gradient) override;
+  std::vector<std::string> slot_names() const override;
 
  private:
   AdamParams params_;
@@ -143,6 +153,7 @@ class RMSprop : public Optimizer {
  protected:
   void begin_step(const Tensor& step, const Tensor& rate) override;
   void update(const Variable& variable, const Tensor& gradient) override;
+  std::vector<std::string> slot_names() const override;
 
  private:
   RMSpropOptions options_;

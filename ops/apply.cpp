@@ -33,17 +33,6 @@ bool is_constant_scalar(const Tensor& t) {
   return !ts.trace || ts.trace->is_constant(t);
 }
 
-namespace {
-thread_local std::string scope_name;
-}
-NameScope::NameScope(std::string_view name) : outer_length_(scope_name.size()) {
-  scope_name.reserve(outer_length_ + 1 + name.size());  // where it throws, nothing has changed
-  if (!scope_name.empty() && !name.empty()) scope_name += '/';
-  scope_name += name;
-}
-NameScope::~NameScope() { scope_name.resize(outer_length_); }
-const std::string& current_scope() { return scope_name; }
-
 // --- Checks ----------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -164,9 +153,8 @@ void fail_running(const Op& op, Operands in, const Where& where) {
   } catch (const host_memory::OutOfMemory& e) {
     fault = e.reason;
   } catch (const Error& e) {
-    const std::string place = place_of(where);
-    if (*e.what() != '[' || place.empty()) throw;  // it names a line, or none is known
-    throw Error(fmt::format("{}: {}", place, e.what()));
+    if (*e.what() != '[') throw;  // it names a line
+    fail_placed(e.what(), where);
   } catch (const std::bad_alloc&) {
     fault = "out of memory";
   } catch (const std::exception& e) {

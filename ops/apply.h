@@ -70,6 +70,8 @@ class TraceListener {
   virtual void assign(const Shared<VariableState>& v, const Tensor& value) = 0;
   // Whether `t` is the output of a node of `op`; then `attrs` are the node's.
   virtual bool made_by(const Tensor& t, const Op& op, AttrsView& attrs) const = 0;
+  // The elements of `t`, where the trace computes it from nothing that a call brings (ones(), say); else undefined.
+  virtual Tensor constant_value(const Tensor& t) const = 0;
   // `value`, computed from `in`, as a tensor whose gradient is what the rule says.
   virtual Tensor append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) = 0;
   // Whether `t`, which has elements, is made by what is traced and watched by nobody: the same at each call.
@@ -114,7 +116,7 @@ class PauseTapes {
 // While it lives, no trace sees what this thread runs: constants computed at tracing time.
 class EagerScope {
  public:
-  EagerScope() : outer_(thread_state().trace) { thread_state().trace = nullptr; }
+  [[nodiscard]] EagerScope() : outer_(thread_state().trace) { thread_state().trace = nullptr; }
   ~EagerScope() { thread_state().trace = outer_; }
   EagerScope(const EagerScope&) = delete;
 

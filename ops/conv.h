@@ -23,6 +23,7 @@ class SpacePadding {
   // rill::Error for any other text.
   SpacePadding(const char* kind, Where where = Where::current());
   SpacePadding(std::string_view kind, Where where = Where::current());
+  SpacePadding(const std::string& kind, Where where = Where::current()) : SpacePadding(std::string_view(kind), where) {}
   // The same number at both ends of every axis.
   SpacePadding(int both) : lo{both}, hi{both}, kind(Kind::all) {}
   // {{lo, hi}, ...}, one pair an axis of space.

@@ -19,7 +19,7 @@ namespace rill {
 
 struct TensorOptions {
   std::optional<DType> dtype = {};
-  std::optional<Device> device = {};
+  MaybeDevice device = {};
 };
 
 namespace detail {
@@ -86,7 +86,20 @@ struct Number {
 }  // namespace detail
 
 // Where a function takes options, a dtype may stand for {.dtype = ...}: zeros({2, 3}, i64), tensor({1, 2}, f32), eye(4,
-// f64).
+// f64). This gives `name` that form: RILL_TAKES_DTYPE(eye, TensorOptions, (Dim rows), rows, -1, 0) calls eye(rows, -1,
+// 0, {.dtype = dtype}, where).
+#define RILL_INSIDE(...) __VA_ARGS__
+#define RILL_TAKES_DTYPE(name, Options, parameters, ...)                         \
+  template <std::same_as<DType> D>                                               \
+  Tensor name(RILL_INSIDE parameters, D dtype, Where where = Where::current()) { \
+    return name(__VA_ARGS__, Options{.dtype = dtype}, where);                    \
+  }
+// The same where some parameters before the options may be left out: the options follow the others at once.
+#define RILL_TAKES_OPTIONS(name, parameters, ...)                                                            \
+  RILL_TAKES_DTYPE(name, TensorOptions, parameters, __VA_ARGS__)                                             \
+  inline Tensor name(RILL_INSIDE parameters, const TensorOptions& options, Where where = Where::current()) { \
+    return name(__VA_ARGS__, options, where);                                                                \
+  }
 
 // From nested lists, up to four deep: tensor({{1.f, 2.f}, {3.f, 4.f}}) is f32[2,2]. float gives f32, double f64, int
 // i32, int64_t i64, bool bool, text string. Throws where lists of one depth differ in length, and, as all that makes
@@ -155,80 +168,52 @@ template <class T>
 Tensor from_data(const T* data, const Shape& shape, const TensorOptions& options = {}, Where where = Where::current()) {
   return detail::literal(data, dtype_of<T>(), shape, options, where);
 }
-template <detail::Element T, std::same_as<DType> D>
-Tensor tensor(std::initializer_list<T> v, D dtype, Where where = Where::current()) {
-  return tensor(v, TensorOptions{dtype, {}}, where);
-}
-template <detail::Element T, std::same_as<DType> D>
-Tensor tensor(std::initializer_list<std::initializer_list<T>> v, D dtype, Where where = Where::current()) {
-  return tensor(v, TensorOptions{dtype, {}}, where);
-}
-template <detail::Element T, std::same_as<DType> D>
-Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> v, D dtype,
-              Where where = Where::current()) {
-  return tensor(v, TensorOptions{dtype, {}}, where);
-}
-template <detail::Element T, std::same_as<DType> D>
-Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>> v, D dtype,
-              Where where = Where::current()) {
-  return tensor(v, TensorOptions{dtype, {}}, where);
-}
+
+#define RILL_TENSOR_OF(List)                                              \
+  template <detail::Element T, std::same_as<DType> D>                     \
+  Tensor tensor(const List& v, D dtype, Where where = Where::current()) { \
+    return tensor(v, TensorOptions{.dtype = dtype}, where);               \
+  }
+RILL_TENSOR_OF(std::initializer_list<T>)
+RILL_TENSOR_OF(std::initializer_list<std::initializer_list<T>>)
+RILL_TENSOR_OF(std::initializer_list<std::initializer_list<std::initializer_list<T>>>)
+RILL_TENSOR_OF(std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>)
+#undef RILL_TENSOR_OF
 template <class V, std::same_as<DType> D>
 Tensor tensor(const V& v, D dtype, Where where = Where::current()) {
-  return tensor(v, TensorOptions{dtype, {}}, where);
+  return tensor(v, TensorOptions{.dtype = dtype}, where);
 }
 template <detail::Element T, std::same_as<DType> D>
 Tensor tensor(const std::vector<T>& v, const Shape& shape, D dtype, Where where = Where::current()) {
-  return tensor(v, shape, TensorOptions{dtype, {}}, where);
+  return tensor(v, shape, TensorOptions{.dtype = dtype}, where);
+}
+template <class T, std::same_as<DType> D>
+Tensor from_data(const T* data, const Shape& shape, D dtype, Where where = Where::current()) {
+  return from_data(data, shape, TensorOptions{.dtype = dtype}, where);
 }
 
 // Every element 0 (false for bool, "" for string).
 Tensor zeros(const Shape& shape, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(zeros, TensorOptions, (const Shape& shape), shape)
 // Every element 1.
 Tensor ones(const Shape& shape, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(ones, TensorOptions, (const Shape& shape), shape)
 // Elements of any value, to be overwritten; zeros inside `function`.
 Tensor empty(const Shape& shape, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(empty, TensorOptions, (const Shape& shape), shape)
 // Every element `value`, which broadcasts to `shape`. The dtype is the value's; a C++ double gives f32.
 Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& options = {}, Where where = Where::current());
-// The dtype alone: zeros({2, 3}, i64).
-template <std::same_as<DType> D>
-Tensor zeros(const Shape& shape, D dtype, Where where = Where::current()) {
-  return zeros(shape, TensorOptions{dtype, {}}, where);
-}
-template <std::same_as<DType> D>
-Tensor ones(const Shape& shape, D dtype, Where where = Where::current()) {
-  return ones(shape, TensorOptions{dtype, {}}, where);
-}
-template <std::same_as<DType> D>
-Tensor empty(const Shape& shape, D dtype, Where where = Where::current()) {
-  return empty(shape, TensorOptions{dtype, {}}, where);
-}
-template <std::same_as<DType> D>
-Tensor full(const Shape& shape, const Tensor& value, D dtype, Where where = Where::current()) {
-  return full(shape, value, TensorOptions{dtype, {}}, where);
-}
+RILL_TAKES_DTYPE(full, TensorOptions, (const Shape& shape, const Tensor& value), shape, value)
 // Of the shape, dtype and device of `x`, but for what `options` says.
 Tensor zeros_like(const Tensor& x, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(zeros_like, TensorOptions, (const Tensor& x), x)
 Tensor ones_like(const Tensor& x, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(ones_like, TensorOptions, (const Tensor& x), x)
 Tensor empty_like(const Tensor& x, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(empty_like, TensorOptions, (const Tensor& x), x)
 Tensor full_like(const Tensor& x, const Tensor& value, const TensorOptions& options = {},
                  Where where = Where::current());
-template <std::same_as<DType> D>
-Tensor zeros_like(const Tensor& x, D dtype, Where where = Where::current()) {
-  return zeros_like(x, TensorOptions{dtype, {}}, where);
-}
-template <std::same_as<DType> D>
-Tensor ones_like(const Tensor& x, D dtype, Where where = Where::current()) {
-  return ones_like(x, TensorOptions{dtype, {}}, where);
-}
-template <std::same_as<DType> D>
-Tensor empty_like(const Tensor& x, D dtype, Where where = Where::current()) {
-  return empty_like(x, TensorOptions{dtype, {}}, where);
-}
-template <std::same_as<DType> D>
-Tensor full_like(const Tensor& x, const Tensor& value, D dtype, Where where = Where::current()) {
-  return full_like(x, value, TensorOptions{dtype, {}}, where);
-}
+RILL_TAKES_DTYPE(full_like, TensorOptions, (const Tensor& x, const Tensor& value), x, value)
 
 // The size of `x` along `axis` as an i64 tensor of shape {}, the same as tensor(x.dim(axis)). Inside a function whose
 // signature leaves that size open it is a value of the graph: one trace is right for every size. Not differentiable.
@@ -239,47 +224,36 @@ Tensor size_of(const Tensor& x, int axis, Where where = Where::current());
 Tensor arange(detail::Number stop, const TensorOptions& options = {}, Where where = Where::current());
 Tensor arange(detail::Number start, detail::Number stop, detail::Number step = 1, const TensorOptions& options = {},
               Where where = Where::current());
-template <std::same_as<DType> D>
-Tensor arange(detail::Number stop, D dtype, Where where = Where::current()) {
-  return arange(stop, TensorOptions{dtype, {}}, where);
-}
-template <std::same_as<DType> D>
-Tensor arange(detail::Number start, detail::Number stop, D dtype, Where where = Where::current()) {
-  return arange(start, stop, 1, TensorOptions{dtype, {}}, where);
-}
-template <std::same_as<DType> D>
-Tensor arange(detail::Number start, detail::Number stop, detail::Number step, D dtype, Where where = Where::current()) {
-  return arange(start, stop, step, TensorOptions{dtype, {}}, where);
-}
+RILL_TAKES_DTYPE(arange, TensorOptions, (detail::Number stop), stop)
+RILL_TAKES_OPTIONS(arange, (detail::Number start, detail::Number stop), start, stop, 1)
+RILL_TAKES_DTYPE(arange, TensorOptions, (detail::Number start, detail::Number stop, detail::Number step), start, stop,
+                 step)
 // Element [.., i, ..] is the index i along `axis`.
 Tensor iota(const Shape& shape, int64_t axis = 0, const TensorOptions& options = {DType::i64, {}},
             Where where = Where::current());
-template <std::same_as<DType> D>
-Tensor iota(const Shape& shape, int64_t axis, D dtype, Where where = Where::current()) {
-  return iota(shape, axis, TensorOptions{dtype, {}}, where);
-}
+RILL_TAKES_OPTIONS(iota, (const Shape& shape), shape, 0)
+RILL_TAKES_DTYPE(iota, TensorOptions, (const Shape& shape, int64_t axis), shape, axis)
 // `count` evenly spaced numbers from start to stop, both included unless `endpoint` is false.
 Tensor linspace(double start, double stop, int64_t count = 50, bool endpoint = true, const TensorOptions& options = {},
                 Where where = Where::current());
-template <std::same_as<DType> D>
-Tensor linspace(double start, double stop, int64_t count, D dtype, Where where = Where::current()) {
-  return linspace(start, stop, count, true, TensorOptions{dtype, {}}, where);
-}
+RILL_TAKES_OPTIONS(linspace, (double start, double stop), start, stop, 50, true)
+RILL_TAKES_OPTIONS(linspace, (double start, double stop, int64_t count), start, stop, count, true)
+RILL_TAKES_DTYPE(linspace, TensorOptions, (double start, double stop, int64_t count, bool endpoint), start, stop, count,
+                 endpoint)
 // base to the power of linspace(start, stop, count).
 Tensor logspace(double start, double stop, int64_t count = 50, double base = 10, const TensorOptions& options = {},
                 Where where = Where::current());
+RILL_TAKES_OPTIONS(logspace, (double start, double stop), start, stop, 50, 10)
+RILL_TAKES_OPTIONS(logspace, (double start, double stop, int64_t count), start, stop, count, 10)
+RILL_TAKES_DTYPE(logspace, TensorOptions, (double start, double stop, int64_t count, double base), start, stop, count,
+                 base)
 
 // [rows, columns] with ones on diagonal k (above the main one where k > 0). columns = -1: as many as rows.
 Tensor eye(Dim rows, Dim columns = -1, int64_t k = 0, const TensorOptions& options = {},
            Where where = Where::current());
-template <std::same_as<DType> D>
-Tensor eye(Dim rows, D dtype, Where where = Where::current()) {
-  return eye(rows, -1, 0, TensorOptions{dtype, {}}, where);
-}
-template <std::same_as<DType> D>
-Tensor eye(Dim rows, Dim columns, D dtype, Where where = Where::current()) {
-  return eye(rows, columns, 0, TensorOptions{dtype, {}}, where);
-}
+RILL_TAKES_OPTIONS(eye, (Dim rows), rows, -1, 0)
+RILL_TAKES_OPTIONS(eye, (Dim rows, Dim columns), rows, columns, 0)
+RILL_TAKES_DTYPE(eye, TensorOptions, (Dim rows, Dim columns, int64_t k), rows, columns, k)
 // eye(n). A plain integer means this too, and not the elementwise identity of a scalar.
 Tensor identity(Dim n, const TensorOptions& options = {}, Where where = Where::current());
 template <std::integral I>
@@ -293,14 +267,9 @@ Tensor identity(N n, D dtype, Where where = Where::current()) {
 // [rows, columns] with ones on and below diagonal k.
 Tensor tri(Dim rows, Dim columns = -1, int64_t k = 0, const TensorOptions& options = {},
            Where where = Where::current());
-template <std::same_as<DType> D>
-Tensor tri(Dim rows, D dtype, Where where = Where::current()) {
-  return tri(rows, -1, 0, TensorOptions{dtype, {}}, where);
-}
-template <std::same_as<DType> D>
-Tensor tri(Dim rows, Dim columns, D dtype, Where where = Where::current()) {
-  return tri(rows, columns, 0, TensorOptions{dtype, {}}, where);
-}
+RILL_TAKES_OPTIONS(tri, (Dim rows), rows, -1, 0)
+RILL_TAKES_OPTIONS(tri, (Dim rows, Dim columns), rows, columns, 0)
+RILL_TAKES_DTYPE(tri, TensorOptions, (Dim rows, Dim columns, int64_t k), rows, columns, k)
 // `x` [..., m, n] with zeros above (tril) or below (triu) diagonal k.
 Tensor tril(const Tensor& x, int64_t k = 0, Where where = Where::current());
 Tensor triu(const Tensor& x, int64_t k = 0, Where where = Where::current());

@@ -120,6 +120,7 @@ struct OneHotOptions {
 // A new axis of size `depth` with `on` at the place that each of `indices` names, `off` elsewhere; an index that is not
 // in [0, depth) gives a row of `off`. Throws unless `indices` are integers.
 Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(one_hot, OneHotOptions, (const Tensor& indices, Dim depth), indices, depth)
 // The rows of `table` that `ids` name: shape ids.shape + table.shape[1:]. Throws unless `ids` are integers.
 Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where = Where::current());
 
@@ -147,6 +148,10 @@ struct ClippedGradients {
 // All scaled by one factor so that their global norm is at most max_norm (Pascanu et al., 2012).
 ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, double max_norm,
                                      Where where = Where::current());
+
+RILL_BOOL_IS_NO_AXIS(softmax, "")
+RILL_BOOL_IS_NO_AXIS(log_softmax, "")
+RILL_BOOL_IS_NO_AXIS(glu, "")
 
 }  // namespace rill
 

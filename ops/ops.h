@@ -46,7 +46,9 @@ RILL_OPERATOR(==) RILL_OPERATOR(!=) RILL_OPERATOR(<) RILL_OPERATOR(<=) RILL_OPER
             Tensor
             operator-(const TensorArg& a);
 Tensor operator~(const TensorArg& a);
-Tensor operator!(const TensorArg& a);
+// Of exactly these types, so that nothing looks for a way to a bool.
+Tensor operator!(const Tensor& a);
+inline Tensor operator!(const Variable& a) { return !a.value(Where()); }
 Tensor& operator+=(Tensor& a, const TensorArg& b);
 Tensor& operator-=(Tensor& a, const TensorArg& b);
 Tensor& operator*=(Tensor& a, const TensorArg& b);

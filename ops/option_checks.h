@@ -29,11 +29,22 @@ inline void require_share(std::string_view op, std::string_view option, double v
 }
 // For functions that look at an operand before the dispatcher does.
 inline void require_operand(std::string_view op, const Tensor& x, const Where& where) {
-  if (!x.defined()) [[unlikely]]
-    fail(op, "an operand is an undefined tensor. assign a value to it first", where);
+  require_defined(op, x, "an operand", where);
 }
 inline void require_finite(std::string_view op, std::string_view option, double value, const Where& where) {
   require_option(std::isfinite(value), op, option, value, "finite", where);
+}
+
+// Where the channels of an image `x`, on axis `at`, are not the `wanted` ones but lie where the other layout has them:
+// what to do. Empty otherwise.
+inline std::string layout_hint(const Shape& x, size_t at, int64_t wanted) {
+  const size_t last = x.size() - 1, other = at == last ? 1 : last;
+  if (x.size() < 3 || at == other || at == 0 || x[at] == wanted || x[other] != wanted) return "";
+  std::string order = "0";
+  for (size_t i = 1; i <= last; ++i)
+    order += fmt::format(", {}", at == last ? (i == last ? 1 : i + 1) : (i == 1 ? last : i - 1));
+  return fmt::format(". axis {} has {}: the input looks like {}; transpose(x, {{{}}}) makes it {}", other, wanted,
+                     at == last ? "NCHW" : "NHWC", order, at == last ? "NHWC" : "NCHW");
 }
 
 }  // namespace rill

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "rill/ops/creation.h"
 #include "rill/ops/variable.h"
 
 #pragma GCC visibility push(default)
@@ -16,6 +17,11 @@ namespace rill::random {
 
 // Restarts the process's generator.
 void seed(uint64_t n);
+// Where the process's generator stands, u64[2] {seed, draws so far}. Put back by set_state() (which takes a Key's value
+// too), the next draws are those that followed. Inside `function`, that of the call.
+Tensor state();
+// Puts the generator back there.
+void set_state(const Tensor& state, Where where = Where::current());
 
 // Identifies a stream of random numbers. The same key gives the same numbers every time, so draw with a key once, and
 // make more with split() or fold_in().
@@ -38,59 +44,69 @@ class Key {
 struct RandomOptions {
   std::optional<DType> dtype = {};
   std::optional<Key> key = {};
-  std::optional<Device> device = {};
+  MaybeDevice device = {};
 };
 
 // u32 or u64 with uniformly random bits.
 Tensor bits(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(bits, RandomOptions, (const Shape& shape), shape)
 
 struct UniformOptions {
   double low = 0, high = 1;
   std::optional<DType> dtype = {};
   std::optional<Key> key = {};
-  std::optional<Device> device = {};
+  MaybeDevice device = {};
 };
 // In [low, high), never `high`, from 24 random bits (f64: 53). Throws unless low < high.
 Tensor uniform(const Shape& shape, const UniformOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(uniform, UniformOptions, (const Shape& shape), shape)
 
 struct NormalOptions {
   double mean = 0, stddev = 1;
   std::optional<DType> dtype = {};
   std::optional<Key> key = {};
-  std::optional<Device> device = {};
+  MaybeDevice device = {};
 };
 // Gaussian. Complex: variance stddev^2, half of it in each part.
 Tensor normal(const Shape& shape, const NormalOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(normal, NormalOptions, (const Shape& shape), shape)
 
 struct TruncatedNormalOptions {
   double mean = 0, stddev = 1;
   double low = -2, high = 2;  // in standard deviations from the mean
   std::optional<DType> dtype = {};
   std::optional<Key> key = {};
-  std::optional<Device> device = {};
+  MaybeDevice device = {};
 };
 // Gaussian, truncated to the limits. Throws where both lie more than 7 standard deviations out on one
 // side.
 Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(truncated_normal, TruncatedNormalOptions, (const Shape& shape), shape)
 
 // Whole numbers in [low, high). Throws unless low < high and both fit the dtype.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, const RandomOptions& options = {},
                Where where = Where::current());
+RILL_TAKES_DTYPE(randint, RandomOptions, (int64_t low, int64_t high, const Shape& shape), low, high, shape)
 // true with probability p, which broadcasts to `shape`.
 Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& options = {},
                  Where where = Where::current());
+RILL_TAKES_DTYPE(bernoulli, RandomOptions, (const Tensor& p, const Shape& shape), p, shape)
 // Density exp(-x), x > 0.
 Tensor exponential(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(exponential, RandomOptions, (const Shape& shape), shape)
 // Standard Gumbel: -log(-log(u)).
 Tensor gumbel(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(gumbel, RandomOptions, (const Shape& shape), shape)
 // Density exp(-|x|) / 2.
 Tensor laplace(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(laplace, RandomOptions, (const Shape& shape), shape)
 
 // i64 indices along the last axis of `logits` with probability softmax(logits): of shape `leading` + the other axes.
 Tensor categorical(const Tensor& logits, const Shape& leading = {}, const RandomOptions& options = {},
                    Where where = Where::current());
 // 0 ... n-1 in random order, i64.
 Tensor permutation(Dim n, const RandomOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(permutation, RandomOptions, (Dim n), n)
 // The slices of `x` along `axis` in random order.
 Tensor shuffle(const Tensor& x, int64_t axis = 0, const RandomOptions& options = {}, Where where = Where::current());
 

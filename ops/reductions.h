@@ -29,24 +29,43 @@ struct ReduceOptions {
   bool keepdims = false;
 };
 
-// Functions of axes are templates so that they lose to {.axis = ...} where g++ 12 finds that braces could mean either.
-#define RILL_REDUCTION(name)                                                                                      \
-  Tensor name(const Tensor& x, const ReduceOptions& options, Where where = Where::current());                     \
-  inline Tensor name(const Tensor& x, Where where = Where::current()) { return name(x, ReduceOptions(), where); } \
-  template <int = 0>                                                                                              \
-  Tensor name(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) {         \
-    return name(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);                                     \
+// Functions of axes, and of nothing, are templates so that they lose to {.axis = ...} and {} where braces could mean
+// either.
+#define RILL_REDUCTION(name) RILL_FOLDS(name, ReduceOptions)
+#define RILL_FOLDS(name, Options)                                                                      \
+  Tensor name(const Tensor& x, const Options& options, Where where = Where::current());                \
+  template <int = 0>                                                                                   \
+  Tensor name(const Tensor& x, Where where = Where::current()) {                                       \
+    return name(x, Options(), where);                                                                  \
+  }                                                                                                    \
+  template <std::same_as<bool> B = bool>                                                               \
+  Tensor name(const Tensor& x, const Axes& axes, B keepdims = false, Where where = Where::current()) { \
+    return name(x, Options{.axis = axes, .keepdims = keepdims}, where);                                \
+  }                                                                                                    \
+  template <is_axis I>                                                                                 \
+  Tensor name(const Tensor&, const Axes&, I) {                                                         \
+    static_assert(!sizeof(I), #name "(x, axes, keepdims): several axes stand in braces, " #name        \
+                                    "(x, {0, 1}), and keepdims is true or false");                     \
+    return {};                                                                                         \
   }
 
 // --- Folding (reductions.cpp) ----------------------------------------------------------------------------------------
 
 // all(x) and any(x) are objects, see tensor/index.h.
 template <int>
-Tensor All::operator()(const Tensor& x, const Axes& axes, bool keepdims, Where where) const {
+Tensor All::operator()(const Tensor& x, Where where) const {
+  return (*this)(x, ReduceOptions(), where);
+}
+template <std::same_as<bool> B>
+Tensor All::operator()(const Tensor& x, const Axes& axes, B keepdims, Where where) const {
   return (*this)(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);
 }
 template <int>
-Tensor Any::operator()(const Tensor& x, const Axes& axes, bool keepdims, Where where) const {
+Tensor Any::operator()(const Tensor& x, Where where) const {
+  return (*this)(x, ReduceOptions(), where);
+}
+template <std::same_as<bool> B>
+Tensor Any::operator()(const Tensor& x, const Axes& axes, B keepdims, Where where) const {
   return (*this)(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);
 }
 
@@ -85,13 +104,7 @@ struct VarianceOptions {
   bool keepdims = false;
   double correction = 0;
 };
-#define RILL_VARIANCE(name)                                                                                         \
-  Tensor name(const Tensor& x, const VarianceOptions& options, Where where = Where::current());                     \
-  inline Tensor name(const Tensor& x, Where where = Where::current()) { return name(x, VarianceOptions(), where); } \
-  template <int = 0>                                                                                                \
-  Tensor name(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) {           \
-    return name(x, VarianceOptions{.axis = axes, .keepdims = keepdims}, where);                                     \
-  }
+#define RILL_VARIANCE(name) RILL_FOLDS(name, VarianceOptions)
 // Of complex numbers: of their distances, a real tensor.
 RILL_VARIANCE(var)
 // sqrt(var(x)). (Not `std`: with `using namespace rill` that would be ambiguous with the namespace.)
@@ -234,7 +247,18 @@ struct Unique {
 // Not inside `function`: the size depends on values.
 Unique unique(const Tensor& x, Where where = Where::current());
 
+RILL_BOOL_IS_NO_AXIS(sort, ", and {.descending = true} the other order")
+RILL_BOOL_IS_NO_AXIS(argsort, ", and {.descending = true} the other order")
+RILL_BOOL_IS_NO_AXIS(argmax, ": argmax(x, axis, keepdims)")
+RILL_BOOL_IS_NO_AXIS(argmin, ": argmin(x, axis, keepdims)")
+RILL_BOOL_IS_NO_AXIS(cumsum, ", and {.exclusive = true} or {.reverse = true} an option")
+RILL_BOOL_IS_NO_AXIS(cumprod, ", and {.exclusive = true} or {.reverse = true} an option")
+RILL_BOOL_IS_NO_AXIS(cummax, ", and {.reverse = true} an option")
+RILL_BOOL_IS_NO_AXIS(cummin, ", and {.reverse = true} an option")
+RILL_BOOL_IS_NO_AXIS(cumlogsumexp, ", and {.reverse = true} an option")
+
 #undef RILL_REDUCTION
+#undef RILL_FOLDS
 
 }  // namespace rill
 

@@ -42,9 +42,12 @@ Tensor slice_axis(const Tensor& x, int64_t axis, Dim start, Dim stop, Where wher
 Shape broadcast_shapes(const Shape& a, const Shape& b, Where where = Where::current());
 // All broadcast against each other.
 std::vector<Tensor> broadcast_arrays(const std::vector<Tensor>& x, Where where = Where::current());
-// `axis`, made positive. Throws numpy's error, in the name of `op`, where a tensor of `ndim` axes has no such axis.
+// `axis`, made positive. Throws numpy's error, in the name of `op`, where `x`, or a tensor of `ndim` axes, has no such
+// axis.
+int64_t normal_axis(int64_t axis, const Tensor& x, std::string_view op, const Where& where);
 int64_t normal_axis(int64_t axis, int64_t ndim, std::string_view op, const Where& where);
 // All of `axes` made positive; throws where one is repeated.
+Dims normal_axes(const Dims& axes, const Tensor& x, std::string_view op, const Where& where);
 Dims normal_axes(const Dims& axes, int64_t ndim, std::string_view op, const Where& where);
 
 // --- Axes (shaping.cpp) ----------------------------------------------------------------------------------------------

@@ -35,6 +35,12 @@ class Variable {
   Tensor value(Where where = Where::current()) const;
   operator Tensor() const { return value(Where()); }
 
+  // Of the value, as numpy indexes: w(0), w(slice(0, 2), all).
+  Tensor operator()(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
+                    Index i7 = {}, Where where = Where::current()) const {
+    return value(where)(i0, i1, i2, i3, i4, i5, i6, i7, where);
+  }
+
   const std::string& name(Where where = Where::current()) const;  // the name, with its scopes: "layer1/w"
   bool trainable(Where where = Where::current()) const;           // whether tapes watch it when it is read
   Shape shape(Where where = Where::current()) const;              // the shape of its values
@@ -46,6 +52,25 @@ class Variable {
   Variable& assign(const Tensor& v, Where where = Where::current());
   Variable& assign_add(const Tensor& v, Where where = Where::current());  // adds v, as one operation to other threads
   Variable& assign_sub(const Tensor& v, Where where = Where::current());  // subtracts v, likewise
+
+  // Assignments do not compile, and say what does.
+  template <std::convertible_to<Tensor> T>
+    requires(!std::same_as<T, Variable>)
+  Variable& operator=(const T&) {
+    static_assert(!sizeof(T), "a Variable is given a value by w.assign(value)");
+    return *this;
+  }
+#define RILL_UPDATES(op, function)                                                    \
+  template <class T>                                                                  \
+  Variable& operator op(const T&) {                                                   \
+    static_assert(!sizeof(T), "a Variable is changed by w.assign(...) or " function); \
+    return *this;                                                                     \
+  }
+  RILL_UPDATES(+=, "w.assign_add(x)")
+  RILL_UPDATES(-=, "w.assign_sub(x)")
+  RILL_UPDATES(*=, "w.assign(w * x)")
+  RILL_UPDATES(/=, "w.assign(w / x)")
+#undef RILL_UPDATES
 
   VariableState& state(Where where = Where::current()) const {  // the state that copies share
     if (!state_) fail_moved(where);

@@ -3,6 +3,8 @@
 //   summary::Writer log("logs/run");
 //   log.scalar("loss", loss, step);
 #pragma once
+#include "rill/tensor/compiler.h"
+
 #include <memory>
 #include <string>
 

@@ -40,11 +40,15 @@ bool parse(std::string_view text, DeviceKind& kind, int& index) {
 }
 }  // namespace
 
-Device::Device(std::string_view text) {
+Device::Device(std::string_view text, Where where) {
   int index = 0;
   if (!parse(text, kind_, index))
-    fail("device", fmt::format("'{}' names no device. write cpu:0, gpu:0, ref:0 or /device:CPU:0", text), Where());
+    fail("device", fmt::format("'{}' names no device. write cpu:0, gpu:0, ref:0 or /device:CPU:0", text), where);
   index_ = uint8_t(index);
+}
+
+void Device::fail_index(DeviceKind kind, int index, const Where& where) {
+  fail("device", fmt::format("the index of {} is {} and must be in [0, 255]", kind_names[size_t(kind)], index), where);
 }
 
 std::string to_string(Device d) {

@@ -2,8 +2,11 @@
 // which devices there are.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "rill/tensor/error.h"
 
 #pragma GCC visibility push(default)
 
@@ -15,20 +18,36 @@ inline constexpr int device_kind_count = 3;
 class Device {
  public:
   constexpr Device() = default;  // cpu:0
-  constexpr Device(DeviceKind kind, int index) : kind_(kind), index_(uint8_t(index)) {}
+  // Throws unless `index` is in [0, 255].
+  constexpr Device(DeviceKind kind, int index, Where where = Where::current()) : kind_(kind), index_(uint8_t(index)) {
+    if (index < 0 || index > 255) fail_index(kind, index, where);
+  }
   // "cpu:0", "gpu:1", "ref:0", and TensorFlow's spellings "/device:CPU:0", "/job:x/task:0/device:GPU:1"; the index
   // may be left out. Naming a device does not need it to exist. Throws rill::Error for any other text.
-  Device(std::string_view text);
-  Device(const char* text) : Device(std::string_view(text)) {}
-  Device(const std::string& text) : Device(std::string_view(text)) {}
+  Device(std::string_view text, Where where = Where::current());
+  Device(const char* text, Where where = Where::current()) : Device(std::string_view(text), where) {}
+  Device(const std::string& text, Where where = Where::current()) : Device(std::string_view(text), where) {}
 
   constexpr DeviceKind kind() const { return kind_; }  // cpu, ref or gpu
   constexpr int index() const { return index_; }       // which one of that kind
   friend constexpr bool operator==(Device, Device) = default;
 
  private:
+  [[noreturn]] static void fail_index(DeviceKind kind, int index, const Where& where);
+
   DeviceKind kind_ = DeviceKind::cpu;
   uint8_t index_ = 0;
+};
+
+// A device or none, as options have it: {.device = "ref:0"}. Unlike a plain std::optional, it hands on the caller's
+// line to a Device that is made of text.
+class MaybeDevice : public std::optional<Device> {
+ public:
+  using std::optional<Device>::optional;
+  MaybeDevice() = default;
+  MaybeDevice(const std::optional<Device>& d) : std::optional<Device>(d) {}
+  template <std::convertible_to<std::string_view> S>
+  MaybeDevice(const S& text, Where where = Where::current()) : std::optional<Device>(Device(text, where)) {}
 };
 
 // "cpu:0".

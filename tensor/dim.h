@@ -20,6 +20,7 @@ class Dim {
  public:
   constexpr Dim() = default;
   template <std::integral I>
+    requires(!std::same_as<I, bool>)  // which would be a size of 0 or 1
   constexpr Dim(I n) : bits_(int64_t(n)) {
     // What would look like an open number is far below any size; it stays one that every check rejects.
     if constexpr (sizeof(I) == sizeof(int64_t))
@@ -81,11 +82,11 @@ class Dim {
   }                                                    \
   template <std::integral I>                           \
   friend constexpr Dim operator symbol(Dim a, I b) {   \
-    return a symbol Dim(b);                            \
+    return a symbol Dim(int64_t(b));                   \
   }                                                    \
   template <std::integral I>                           \
   friend constexpr Dim operator symbol(I a, Dim b) {   \
-    return Dim(a) symbol b;                            \
+    return Dim(int64_t(a)) symbol b;                   \
   }                                                    \
   constexpr Dim& operator symbol##=(Dim b) { return *this = *this symbol b; }
   RILL_DIM_OPERATOR(+, add)
@@ -129,11 +130,11 @@ class Dim {
   }                                                     \
   template <std::integral I>                            \
   friend constexpr bool operator symbol(Dim a, I b) {   \
-    return a symbol Dim(b);                             \
+    return a symbol Dim(int64_t(b));                    \
   }                                                     \
   template <std::integral I>                            \
   friend constexpr bool operator symbol(I a, Dim b) {   \
-    return Dim(a) symbol b;                             \
+    return Dim(int64_t(a)) symbol b;                    \
   }
   RILL_DIM_TEST(==, a.bits_ == b.bits_ || decide(Test::equal, a, b))
   RILL_DIM_TEST(!=, a.bits_ != b.bits_ && !decide(Test::equal, a, b))

@@ -1,4 +1,4 @@
-// Error messages and the caller's source location.
+// Error messages, the caller's source location, and the name scopes.
 #include "rill/tensor/error.h"
 
 #include <fmt/format.h>
@@ -10,41 +10,140 @@
 namespace rill {
 
 namespace {
-thread_local constinit std::optional<Where> caller;
-thread_local constinit const std::string* replayed = nullptr;
+struct Caller {
+  Where where;
+  const char* function;
+};
+thread_local constinit std::optional<Caller> caller;
+thread_local constinit const std::string *replayed = nullptr, *replayed_function = nullptr;
+thread_local std::string scope_name;
 
 class PlacedError final : public Error {
  public:
   using Error::Error;
 };
+
+// "random::normal" of "rill::Tensor rill::random::normal(const Shape&, ...)", "Embedding" of "... rill::nn::Embedding::
+// operator()(...) const", "Variable.assign" of "... rill::Variable::assign(...)"; what is no function of the user's
+// (in an unnamed namespace, a lambda) gives "". A name without parentheses stays as it is.
+std::string plain_name(std::string_view text) {
+  constexpr std::string_view call = "operator()";
+  const size_t called = text.find(call), open = text.find('(', called == text.npos ? 0 : called + call.size());
+  if (open == text.npos) return std::string(text);
+  size_t end = called == text.npos ? open : called, begin = end, depth = 0;
+  for (; begin > 0 && (depth || text[begin - 1] != ' '); --begin) {
+    depth += text[begin - 1] == '>';
+    depth -= text[begin - 1] == '<' && depth;
+  }
+  for (const std::string_view helper : {"{anonymous}", "lambda", "detail::", "Impl::"})
+    if (text.substr(begin, end - begin).find(helper) != text.npos) return "";
+  std::string name, part;
+  bool in_class = false;
+  auto take = [&] {
+    const bool is_namespace = part == "rill" || part == "nn";
+    if (!part.empty() && !is_namespace && part != name)  // a constructor's class is there already
+      name += (name.empty() ? "" : in_class ? "." : "::") + part, in_class = part[0] >= 'A' && part[0] <= 'Z';
+    part.clear();
+  };
+  for (const char c : text.substr(begin, end - begin)) {
+    depth += c == '<';
+    if (c == ':') take();
+    else if (!depth && c != '*' && c != '&') part += c;
+    depth -= c == '>' && depth;
+  }
+  take();
+  return name;
+}
+
+// What stands between the place and the message: "[op]", "[Embedding] at 'words', in [gather]".
+std::string context(std::string_view op, std::string_view function, std::string_view scope) {
+  const auto member = [](std::string_view whole, std::string_view part, bool last) {
+    if (whole.size() <= part.size() || !(last ? whole.ends_with(part) : whole.starts_with(part))) return false;
+    const char between = whole[last ? whole.size() - part.size() - 1 : part.size()];
+    return between == '.' || between == ':';
+  };
+  // Of Variable.assign either part says enough.
+  const bool same = function == op || member(function, op, true) || member(function, op, false);
+  std::string text = function.empty() || same ? "" : fmt::format("[{}]", function);
+  if (!scope.empty()) text += fmt::format("{}at '{}'", text.empty() ? "" : " ", scope);
+  if (!text.empty()) text += scope.empty() ? " in " : ", in ";
+  return text + fmt::format("[{}]", op);
+}
+
+std::string with_place(const std::string& place, const std::string& text) {
+  return place.empty() ? text : place + ": " + text;
+}
+
+// "[op] message" under the caller's names.
+std::string in_context(std::string_view text, std::string_view function, std::string_view scope) {
+  const size_t end = text.find("] ");
+  if (text[0] != '[' || end == text.npos) return std::string(text);
+  return context(text.substr(1, end - 1), function, scope) + std::string(text.substr(end + 1));
+}
 }  // namespace
 
-CallerScope::CallerScope(const Where& where) : set_(!caller) {
-  if (set_) caller = where;
+CallerScope::CallerScope(const Where& where, const char* function) : set_(!caller) {
+  if (set_) caller = {where, function};
 }
 CallerScope::~CallerScope() {
   if (set_) caller.reset();
 }
 
-Where caller_or(const Where& where) { return caller ? *caller : where; }
+Where caller_or(const Where& where) { return caller ? caller->where : where; }
 
-ReplayScope::ReplayScope(const std::string& place) : outer_(replayed) {
-  if (!place.empty()) replayed = &place;
+std::string called_function() {
+  if (replayed_function) return *replayed_function;
+  return caller ? plain_name(caller->function) : "";
 }
-ReplayScope::~ReplayScope() { replayed = outer_; }
+
+NameScope::NameScope(std::string_view name) : outer_length_(scope_name.size()) {
+  scope_name.reserve(outer_length_ + 1 + name.size());  // where it throws, nothing has changed
+  if (!scope_name.empty() && !name.empty()) scope_name += '/';
+  scope_name += name;
+}
+NameScope::~NameScope() { scope_name.resize(outer_length_); }
+const std::string& current_scope() { return scope_name; }
+
+ReplayScope::ReplayScope(const std::string& place, const std::string& function)
+    : outer_(replayed), outer_function_(replayed_function) {
+  if (!place.empty()) replayed = &place, replayed_function = &function;
+}
+ReplayScope::~ReplayScope() { replayed = outer_, replayed_function = outer_function_; }
 
 std::string place_of(const Where& where) { return replayed ? *replayed : to_string(caller_or(where)); }
+
+namespace {
+// Whether a file is rill's own or the standard library's, through which the user's call came: std::optional::emplace,
+// say, cannot hand on who called it. Naming no line is better than one of those.
+bool is_inside(std::string_view file) {
+  if (file.find("/c++/") != file.npos || file.find("include/rill/") != file.npos) return true;
+  constexpr std::string_view here = "tensor/error.cpp", mine = __FILE__;
+  const std::string_view root = mine.substr(0, mine.size() - here.size());
+  if (!file.starts_with(root)) return false;
+  file.remove_prefix(root.size());
+  for (const std::string_view room : {"tensor/", "devices/", "ops/", "autodiff/", "trace/", "serialize/", "nn/"})
+    if (file.starts_with(room)) return true;
+  return false;
+}
+}  // namespace
 
 std::string to_string(const Where& where) {
   if (where.line() == 0) return "";  // nobody's: Where()
   std::string_view file = where.file_name();
+  if (is_inside(file)) return "";
   if (size_t at = file.rfind('/'); at != file.npos) file.remove_prefix(at + 1);
   return fmt::format("{}:{}", file, where.line());
 }
 
 void fail(std::string_view op, std::string message, const Where& where) {
   const std::string place = place_of(where);
-  throw Error(fmt::format("{}{}[{}] {}", place, place.empty() ? "" : ": ", op, message));
+  // Without a place, whoever knows it adds the context as well: fail_placed(), fail_at().
+  const std::string named = place.empty() ? fmt::format("[{}]", op) : context(op, called_function(), scope_name);
+  throw Error(with_place(place, named + " " + message));
+}
+
+void fail_placed(std::string_view text, const Where& where) {
+  throw Error(with_place(place_of(where), in_context(text, called_function(), scope_name)));
 }
 
 void detail::fail_empty_callable(std::string_view op, std::string_view what, const Where& where) {
@@ -54,11 +153,12 @@ void detail::fail_empty_callable(std::string_view op, std::string_view what, con
        where);
 }
 
-void fail_at(const std::string& place, const Error& e) {
+void fail_at(const Origin& origin, const Error& e) {
   std::string_view text = e.what();
-  size_t bracket = text.find(": [");
-  if (place.empty() || bracket == text.npos || dynamic_cast<const PlacedError*>(&e)) throw;
-  throw PlacedError(place + std::string(text.substr(bracket)));
+  const size_t bracket = text.starts_with('[') ? 0 : text.find(": [");
+  if (origin.place.empty() || bracket == text.npos || dynamic_cast<const PlacedError*>(&e)) throw;
+  text.remove_prefix(bracket ? bracket + 2 : 0);
+  throw PlacedError(origin.place + ": " + in_context(text, origin.function, origin.scope));
 }
 
 }  // namespace rill

@@ -22,6 +22,11 @@ class IdMark {
   size_t later_;           // where the blocks begin that it has taken since
 };
 
+// For errors, which say when and where a tensor was made: ids that this thread gives later are not smaller than
+// next_id_here(); and whether this thread gave an id, as far back as it remembers (some millions of tensors).
+uint64_t next_id_here();
+bool made_here(uint64_t id);
+
 }  // namespace rill
 
 #pragma GCC visibility pop

@@ -28,19 +28,21 @@ constexpr Slice slice(std::optional<Dim> start, std::optional<Dim> stop, int64_t
 
 // `all` in an index takes the whole axis; as a function, all(x, axis) is true where every element is.
 struct All {
-  Tensor operator()(const Tensor& x, Where where = Where::current()) const;
   Tensor operator()(const Tensor& x, const ReduceOptions& options, Where where = Where::current()) const;
   template <int = 0>  // see RILL_REDUCTION in ops/reductions.h
-  Tensor operator()(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) const;
+  Tensor operator()(const Tensor& x, Where where = Where::current()) const;
+  template <std::same_as<bool> B = bool>
+  Tensor operator()(const Tensor& x, const Axes& axes, B keepdims = false, Where where = Where::current()) const;
 };
 // `any` in a signature is an open size; as a function, any(x, axis) is true where at least one element is.
 struct Any {
   constexpr operator int64_t() const { return open_size; }
   constexpr operator Dim() const { return open_size; }
-  Tensor operator()(const Tensor& x, Where where = Where::current()) const;
   Tensor operator()(const Tensor& x, const ReduceOptions& options, Where where = Where::current()) const;
   template <int = 0>  // see RILL_REDUCTION in ops/reductions.h
-  Tensor operator()(const Tensor& x, const Axes& axes, bool keepdims = false, Where where = Where::current()) const;
+  Tensor operator()(const Tensor& x, Where where = Where::current()) const;
+  template <std::same_as<bool> B = bool>
+  Tensor operator()(const Tensor& x, const Axes& axes, B keepdims = false, Where where = Where::current()) const;
 };
 inline constexpr All all{};
 inline constexpr Any any{};
@@ -55,7 +57,8 @@ class Index {
  public:
   enum class Kind : uint8_t { absent, integer, slice, newaxis, ellipsis, tensor };
   Index() = default;
-  template <std::integral I>  // what no i64 holds is beyond any axis
+  template <std::integral I>
+    requires(!std::same_as<I, bool>)  // what no i64 holds is beyond any axis
   Index(I i) : kind(Kind::integer), start(Dim(i > I(0) && int64_t(i) < 0 ? INT64_MAX : int64_t(i))) {}
   Index(Dim i) : kind(Kind::integer), start(i) {}
   Index(All) : kind(Kind::slice) {}

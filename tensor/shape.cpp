@@ -2,14 +2,18 @@
 
 namespace rill {
 
-std::string to_string(const Shape& s) {
+namespace {
+std::string print(const Shape& s, bool open) {
   std::string out = "[";
   for (size_t i = 0; i < s.size(); ++i) {
     if (i) out += ',';
-    out += s[i] == open_size ? "?" : std::to_string(s[i]);
+    out += open && s[i] == open_size ? "?" : std::to_string(s[i]);
   }
   return out + "]";
 }
+}  // namespace
+std::string to_string(const Shape& s) { return print(s, false); }
+std::string with_open_sizes(const Shape& s) { return print(s, true); }
 
 bool broadcast_into(Shape& acc, const Shape& s) {
   while (acc.size() < s.size()) acc.insert(0, 1);

@@ -11,8 +11,13 @@
 
 namespace rill {
 
-// A size that a signature leaves open; users write `any` (index.h): spec(f32, {any, 8}). Printed as '?'.
+// A size that a signature leaves open; users write `any` (index.h): spec(f32, {any, 8}). In a Spec printed as
+// '?'.
 inline constexpr int64_t open_size = -1;
+
+// Integers that count: a bool is none.
+template <class T>
+concept is_axis = std::same_as<T, Dim> || (std::integral<T> && !std::same_as<T, bool>);
 
 using Dims = SmallVec<Dim, 6>;      // sizes, positions and what is made from them
 using Ints = SmallVec<int64_t, 6>;  // plain numbers: indices into memory, counters
@@ -25,7 +30,7 @@ class Shape : public Dims {
   Shape() = default;
   Shape(const Dims& d) : Dims(d) {}
   Shape(Dims&& d) noexcept : Dims(std::move(d)) {}
-  template <std::integral I>
+  template <is_axis I>
   Shape(const std::vector<I>& sizes) : Dims(sizes.begin(), sizes.end()) {}
   // Number of elements, the product of the sizes; 1 for {}.
   Dim numel() const {
@@ -36,15 +41,22 @@ class Shape : public Dims {
   int ndim() const { return int(size()); }  // the number of axes
 };
 
-// "[2,3]"; an open size prints as '?'.
+// "[2,3]".
 std::string to_string(const Shape& s);
+// The same, where open sizes are '?'.
+std::string with_open_sizes(const Shape& s);
 // Widens `acc` to the shape that it and `s` broadcast to (numpy's rule); false where they do not.
 bool broadcast_into(Shape& acc, const Shape& s);
 // Row-major strides, in elements, of a dense tensor of this shape.
 Strides contiguous_strides(const Shape& s);
 
-template <class T>
-concept is_axis = std::same_as<T, Dim> || (std::integral<T> && !std::same_as<T, bool>);
+// For functions of one axis, an int64_t, which a bool would become without a word: `cure` says what was meant.
+#define RILL_BOOL_IS_NO_AXIS(name, cure)                                                       \
+  template <class X, std::same_as<bool> B>                                                     \
+  auto name(const X& x, B, ...) {                                                              \
+    static_assert(!sizeof(B), #name "(x, axis): a bool is no axis; an axis is a number" cure); \
+    return x;                                                                                  \
+  }
 
 // One or several axes, as numpy takes them: 0, -1, {0, 2}. Empty means "all" where an op says so.
 class Axes : public Dims {
@@ -59,6 +71,8 @@ class Axes : public Dims {
     (push_back(Dim(axes)), ...);
   }
   Axes(const Dims& d) : Dims(d) {}
+  template <is_axis I>
+  Axes(const std::vector<I>& axes) : Dims(axes.begin(), axes.end()) {}
   explicit Axes(std::span<const Dim> axes) : Dims(axes) {}
   static Axes repeat(Dim axis, size_t count) { return Dims(count, axis); }  // `axis`, so many times
 };

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 
@@ -49,9 +50,14 @@ std::vector<uint64_t>& blocks_since_mark() {
   static thread_local std::vector<uint64_t> blocks;
   return blocks;
 }
+// The blocks that this thread took last, in a ring.
+constexpr size_t remembered_blocks = 64;
+thread_local constinit uint64_t recent_blocks[remembered_blocks] = {};
+thread_local constinit size_t blocks_taken = 0;
 [[gnu::noinline]] void begin_id_block() {  // rare, and out of line it keeps new_id small
   next_id = next_id_block.fetch_add(1, std::memory_order_relaxed) * ids_a_block;
   last_id = next_id + ids_a_block;
+  recent_blocks[blocks_taken++ % remembered_blocks] = next_id;
   if (marks) blocks_since_mark().push_back(next_id);
 }
 uint64_t new_id() {
@@ -71,6 +77,15 @@ bool IdMark::made_since(uint64_t id) const {
   for (size_t i = later_; i < blocks.size(); ++i)
     if (id >= blocks[i] && id < blocks[i] + ids_a_block) return true;
   return false;
+}
+
+uint64_t next_id_here() { return next_id; }
+bool made_here(uint64_t id) {
+  const uint64_t block = id / ids_a_block * ids_a_block;
+  const size_t known = std::min(blocks_taken, remembered_blocks);
+  for (size_t i = 0; i < known; ++i)
+    if (recent_blocks[i] == block) return true;
+  return blocks_taken > remembered_blocks && block < recent_blocks[blocks_taken % remembered_blocks];
 }
 
 void* TensorRep::operator new(size_t bytes) {
@@ -150,13 +165,12 @@ Tensor make_stand_in(Spec spec) {
 
 // --- Tensor ----------------------------------------------------------------------------------------------------------
 
-// Its callers do not know the user's line: the message names it where a CallerScope does, and no line otherwise.
-void Tensor::fail_undefined() {
-  fail("tensor", "the tensor is undefined. assign a value to it before using it", Where());
+void Tensor::fail_undefined(const Where& where, std::string_view member) {
+  fail(member, "the tensor is undefined. assign a value to it before using it", where);
 }
 
 Dim Tensor::dim(int axis, Where where) const {
-  if (!defined()) fail("dim", "the tensor is undefined. assign a value to it before using it", where);
+  if (!defined()) fail_undefined(where, "dim");
   int n = ndim(), a = axis < 0 ? axis + n : axis;
   if (a < 0 || a >= n)
     fail("dim", fmt::format("axis {} is out of bounds for tensor {} of dimension {}", axis, to_string(spec()), n),
@@ -169,8 +183,8 @@ void Tensor::look_at_sizes() const {
     int64_t seen = d;
 }
 
-bool Tensor::is_contiguous() const {
-  const TensorRep& r = checked();
+bool Tensor::is_contiguous(Where where) const {
+  const TensorRep& r = checked(where);
   if (r.trace) return true;  // as stand-ins are, whatever their sizes
   int64_t expected = 1;
   for (size_t i = r.spec.shape.size(); i-- > 0;) {
@@ -182,6 +196,6 @@ bool Tensor::is_contiguous() const {
   return true;
 }
 
-std::string to_string(const Spec& s) { return std::string(name(s.dtype)) + to_string(s.shape); }
+std::string to_string(const Spec& s) { return std::string(name(s.dtype)) + with_open_sizes(s.shape); }
 
 }  // namespace rill

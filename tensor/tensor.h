@@ -30,7 +30,7 @@ struct Spec {
   Device device;
   friend bool operator==(const Spec&, const Spec&) = default;
 };
-// "f32[2,3]".
+// "f32[2,3]"; an open size of a signature is '?'.
 std::string to_string(const Spec& s);
 
 struct TensorRep {
@@ -80,24 +80,31 @@ class Tensor {
   Tensor(Dim size);
   explicit Tensor(Ref<TensorRep> rep) : rep_(std::move(rep)) {}
 
-  bool defined() const { return bool(rep_); }                  // false for an undefined tensor
-  const Shape& shape() const { return checked().spec.shape; }  // the size of each axis
+  bool defined() const { return bool(rep_); }  // false for an undefined tensor, of which all else throws
+  // The size of each axis.
+  const Shape& shape(Where where = Where::current()) const { return checked(where).spec.shape; }
   // The size of one axis; negative axes count from the back. Throws where there is no such axis.
   Dim dim(int axis, Where where = Where::current()) const;
-  DType dtype() const { return checked().spec.dtype; }           // the type of the elements
-  Device device() const { return checked().spec.device; }        // where they are stored
-  int ndim() const { return int(checked().spec.shape.size()); }  // the number of axes
-  Dim size() const { return checked().spec.shape.numel(); }      // the number of elements
-  const Spec& spec() const { return checked().spec; }            // shape, dtype and device
-  const Strides& strides() const {
-    if (checked().trace) [[unlikely]]
+  // The type of the elements.
+  DType dtype(Where where = Where::current()) const { return checked(where).spec.dtype; }
+  // Where they are stored.
+  Device device(Where where = Where::current()) const { return checked(where).spec.device; }
+  // The number of axes.
+  int ndim(Where where = Where::current()) const { return int(checked(where).spec.shape.size()); }
+  // The number of elements.
+  Dim size(Where where = Where::current()) const { return checked(where).spec.shape.numel(); }
+  // Shape, dtype and device.
+  const Spec& spec(Where where = Where::current()) const { return checked(where).spec; }
+  // The distances between neighbours along each axis, in elements.
+  const Strides& strides(Where where = Where::current()) const {
+    if (checked(where).trace) [[unlikely]]
       look_at_sizes();
     return rep_->strides;
   }
   // Whether the elements lie row-major without gaps.
-  bool is_contiguous() const;
+  bool is_contiguous(Where where = Where::current()) const;
   // Inside `function`, a tensor that stands for a value of the graph and has no elements to read.
-  bool is_symbolic() const { return checked().trace != 0; }
+  bool is_symbolic(Where where = Where::current()) const { return checked(where).trace != 0; }
 
   // The one element as a C++ value (T = float, int64_t, bool, std::string, ...), converted from any numeric dtype.
   // Throws unless size() == 1, and while tracing.
@@ -146,6 +153,20 @@ class Tensor {
   // Throws where an index is out of bounds.
   Tensor operator()(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
                     Index i7 = {}, Where where = Where::current()) const;
+  // Neither compiles; each says what does.
+  template <class I>
+  Tensor operator[](const I&) const {
+    static_assert(!sizeof(I), "a tensor is indexed with parentheses: x(i), x(i, j), x(slice(0, 2), all)");
+    return *this;
+  }
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  explicit operator T() const {
+    static_assert(!sizeof(T),
+                  "a Tensor is no C++ number and decides no if: read x.item<bool>() or x.item<float>(), reduce with "
+                  "all(x) or any(x); x && y is logical_and(x, y); traced code chooses with where() or cond()");
+    return {};
+  }
   // For updates: a.at(0, slice(0, 2)).set(9) is a copy of `a` with that part replaced; `a` itself never changes.
   // Called on a temporary that nobody else holds, it writes in place.
   IndexedTensor at(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
@@ -162,11 +183,12 @@ class Tensor {
   static Tensor scalar(const void* value, DType dtype, bool weak);  // a tensor of shape {}
 
  private:
-  const TensorRep& checked() const {
-    if (!rep_) fail_undefined();
+  const TensorRep& checked(const Where& where) const {
+    if (!rep_) [[unlikely]]
+      fail_undefined(where);
     return *rep_;
   }
-  [[noreturn]] static void fail_undefined();
+  [[noreturn]] static void fail_undefined(const Where& where, std::string_view member = "tensor");
   void look_at_sizes() const;
   // For all elements; throws where there are none to read, or more than memory holds.
   template <class V>
@@ -188,6 +210,12 @@ class Tensor {
 };
 
 using Tensors = SmallVec<Tensor, 4>;
+
+// Throws where `t`, which the caller of `op` knows as `what`, is undefined.
+inline void require_defined(std::string_view op, const Tensor& t, std::string_view what, const Where& where) {
+  if (!t.defined()) [[unlikely]]
+    fail(op, std::string(what) + " is an undefined tensor. assign a value to it first", where);
+}
 
 // What a.at(...) returns: a place in a tensor, waiting for what to put there. `value` broadcasts and is cast to the
 // tensor's dtype. Repeated indices: set keeps the last in index order; add, multiply, min and max take every one.

@@ -2,6 +2,7 @@
 // that may round once only, the parity of huge exponents. Judged by mathematics, in f64 or in whole numbers.
 #include <algorithm>
 #include <bit>
+#include <complex>
 #include <limits>
 
 #include "values.h"
@@ -252,4 +253,37 @@ TEST_CASE("a convolution's window that reaches into padding alone") {
       CHECK(holds(sum(abs(columns(all, slice(2, 3)).astype(f32))), {0}));
       CHECK(columns(1, 1, 0, 0).item<double>() == 8);
     }
+}
+
+TEST_CASE("what is rounded once, where two roundings would differ") {
+  const int64_t tie = (int64_t(1) << 54) + (int64_t(1) << 30) + 1;  // a double would lose the 1, and f32 then the rest
+  const double up = 0x1p54 + 0x1p31;
+  CHECK(full({2}, tie, f32)(0).item<double>() == up);
+  CHECK(full({2}, uint64_t(tie), f32)(0).item<double>() == up);
+  CHECK(full({2}, -tie, f32)(0).item<double>() == -up);
+  CHECK(full({2}, tie, c64)(0).item<std::complex<double>>().real() == up);
+  for (const DType d : {f16, bf16}) {
+    const Tensor x = random::normal({400, 9}, {.key = random::Key(5)}).astype(d);
+    const Tensor wide = stddev(x.astype(f32), 1).astype(d);
+    CHECK(same_bits(stddev(x, 1), wide));
+    CHECK(same_bits(nanstd(x, 1), wide));
+  }
+}
+
+TEST_CASE("gradients are shortened by norms that halves do not hold") {
+  const Tensor g = full({1000}, 3000, f16);
+  const ClippedGradients clipped = clip_by_global_norm({g, Tensor(), g}, 1);
+  CHECK(std::isinf(clipped.norm.item<double>()));  // 134164, of which f16 knows nothing
+  const double each = 3000 / std::sqrt(2000.0 * 3000 * 3000);
+  for (const size_t i : {size_t(0), size_t(2)})
+    CHECK(std::abs(max(clipped.gradients[i]).item<double>() / each - 1) < 1e-3);
+  CHECK(!clipped.gradients[1].defined());
+}
+
+TEST_CASE("atanh's gradient far outside, complex literals that no integer holds") {
+  for (const double x : {1e25, -1e25, 1e30, 3e38})
+    CHECK(gradient_of([](const Tensor& t) { return sum(atanh(t)); }, full({1}, x, f32)).item<double>() == 0);
+  CHECK_THROWS_AS(tensor({std::complex<float>(300, 0)}, i8), Error);
+  CHECK_THROWS_AS(tensor({std::complex<float>(3, 1)}, i32), Error);
+  CHECK(tensor({std::complex<float>(3, 0)}, i8)(0).item<int>() == 3);
 }

@@ -158,6 +158,12 @@ State as_state(R&& result) {
 template <class C, class B, class... T>
 auto loop(C& cond_fn, B& body_fn, const WhileOptions& options, const Where& where, std::tuple<T...> init) {
   using State = std::tuple<T...>;
+  static_assert(std::is_invocable_v<C&, const T&...>,
+                "while_loop(condition, body, init...): the condition takes the carried values, one parameter each, as "
+                "in [](const Tensor& i, const Tensor& x) { return i < 3; }");
+  static_assert(std::is_invocable_v<B&, const T&...>,
+                "while_loop(condition, body, init...): the body takes the carried values, one parameter each, as in "
+                "[](const Tensor& i, const Tensor& x) { return std::tuple(i + 1, x * 2); }");
   require_callable("while_loop", cond_fn, "the condition", where);
   require_callable("while_loop", body_fn, "the body", where);
   FlatFn go_on = [&](std::span<const Tensor> in) {
@@ -184,6 +190,9 @@ auto loop(C& cond_fn, B& body_fn, const WhileOptions& options, const Where& wher
 // may give nothing and assign Variables instead. Differentiable in what the branches read.
 template <class Then, class Else>
 auto cond(const Tensor& pred, Then&& then_fn, Else&& else_fn, Where where = Where::current()) {
+  static_assert(std::is_invocable_v<Then&> && std::is_invocable_v<Else&>,
+                "cond(pred, then_fn, else_fn) takes two callables without parameters, as in [&] { return x; }; "
+                "where(pred, a, b) chooses between tensors");
   using R = decltype(detail::invoke_plain(then_fn));
   static_assert(std::is_same_v<R, decltype(detail::invoke_plain(else_fn))>,
                 "the branches of cond() must give the same C++ type");
@@ -267,6 +276,9 @@ template <class F, class C, class X>
 auto scan(F&& fn, const C& init, const X& xs, ScanOptions options = {}, Where where = Where::current()) {
   using Carry = detail::Plain<C>;
   using Rows = detail::Plain<X>;
+  static_assert(std::is_invocable_v<F&, const Carry&, const Rows&>,
+                "scan(fn, init, xs): fn takes the carried value and a row of xs, as in [](const Tensor& c, const "
+                "Tensor& x) { return std::pair(c + x, c); }");
   using R = std::remove_cvref_t<std::invoke_result_t<F&, const Carry&, const Rows&>>;
   static_assert(detail::TupleLike<R>, "the function of scan() must give a pair {carry, y}");
   static_assert(std::tuple_size_v<R> == 2, "the function of scan() must give a pair {carry, y}");
@@ -291,6 +303,9 @@ auto scan(F&& fn, const C& init, const X& xs, ScanOptions options = {}, Where wh
 // The same without xs: fn(carry) -> {carry, y}, options.length times.
 template <class F, class C>
 auto scan(F&& fn, const C& init, ScanOptions options, Where where = Where::current()) {
+  static_assert(std::is_invocable_v<F&, const detail::Plain<C>&>,
+                "scan(fn, init, {.length = n}): fn takes the carried value, as in [](const Tensor& c) { return "
+                "std::pair(c + 1, c); }");
   detail::require_callable("scan", fn, "the function", where);
   return scan([&](const detail::Plain<C>& carry, const detail::Nothing&) { return fn(carry); }, init, detail::Nothing(),
               options, where);

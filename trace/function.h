@@ -7,6 +7,7 @@
 // assigned at every call. Calls inside another traced function are inlined; a tape around a call records it as one.
 // Start reading at FunctionCore, which is all but the types of arguments and results.
 #pragma once
+#include <iosfwd>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -38,6 +39,14 @@ struct FunctionOptions {
   int max_traces = 64;                  // 1 or more: the least recently used goes when there are more; plans of one too
   bool relax_shapes = false;            // a size that has changed for the third time is left open, as `any` would
 };
+
+// What verify() found: true where traced and eager have the same bits. Otherwise `difference` says which result or
+// Variable has others, where and by how much, and the first node of the graph that does; printing it writes that, or 1.
+struct Verification {
+  std::string difference = {};
+  operator bool() const { return difference.empty(); }
+};
+std::ostream& operator<<(std::ostream& out, const Verification& v);
 
 class GraphCall;
 class OpenPattern;
@@ -73,7 +82,7 @@ class FunctionCore {
   // `names`: one a tensor among the arguments, or "".
   Graph trace_graph(Body& body, std::vector<std::string> names, const Where& where);
   // Runs the body eagerly and the trace, and compares bits: results and assigned variables.
-  bool verify(Body& body, const Where& where);
+  Verification verify(Body& body, const Where& where);
 
   // See Function.
   const std::string& name() const { return name_; }
@@ -104,8 +113,12 @@ class FunctionCore {
   void check_signature(const std::vector<Tensor>& leaves, const Where& where) const;
   void warn_about_retracing(const Trace& latest, const Where& where);
 
+  // `where`, or, for a call that came through std::function, where the function was made.
+  Where place(const Where& where) const;
+
   std::string name_;
   FunctionOptions options_;
+  Where made_;
   struct State;
   State* const state_;  // its own
 };
@@ -309,8 +322,8 @@ class Function<R(A...)> {
     return core(where).trace_graph(body, std::move(names), where);
   }
   // Whether the traced call gives the same bits as the callable run eagerly, in results and assigned Variables (which
-  // are left as one call leaves them).
-  bool verify(A... args, Where where = Where::current()) const {
+  // are left as one call leaves them); where not, which one differs, and how.
+  Verification verify(A... args, Where where = Where::current()) const {
     detail::TypedBody<R, A...> body(f_, {static_cast<A>(args)...});
     return core(where).verify(body, where);
   }
@@ -370,6 +383,16 @@ auto function(std::string name, F f, FunctionOptions options = {}, Where where =
       "wrap an overloaded function in a lambda");
   return detail::make_function(static_cast<typename detail::Callable<F>::Type*>(nullptr), std::move(name), std::move(f),
                                std::move(options), where);
+}
+
+// Public functions that C has as well: function("t", tanh), function("p", pow).
+inline auto function(std::string name, Tensor (*f)(const Tensor&, Where), FunctionOptions options = {},
+                     Where where = Where::current()) {
+  return function<Tensor (*)(const Tensor&, Where)>(std::move(name), f, std::move(options), where);
+}
+inline auto function(std::string name, Tensor (*f)(const Tensor&, const Tensor&, Where), FunctionOptions options = {},
+                     Where where = Where::current()) {
+  return function<Tensor (*)(const Tensor&, const Tensor&, Where)>(std::move(name), f, std::move(options), where);
 }
 
 }  // namespace rill

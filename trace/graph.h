@@ -33,6 +33,7 @@ struct Node {
   std::string name;           // an input's: "x", "dense/w"; else ""
   std::string scope;          // "layer1/dense", from NameScope
   std::string where;          // "train.cpp:41": the user's line
+  std::string function;       // "Embedding": what the user called there, where the op is a part of that
 
   // "matmul", "input", "constant".
   std::string_view op_name() const;
@@ -41,6 +42,8 @@ struct Node {
 // Whether the node, or a node of a graph inside it, does something besides giving values: prints, asserts. Such nodes
 // run at every call, in program order.
 bool has_effect(const Node& n);
+// For errors.
+inline Origin origin_of(const Node& n) { return {n.where, n.function, n.scope}; }
 // The graphs inside a control-flow node, each with its role ("then", "body").
 std::vector<std::pair<std::string, const Graph*>> inner_graphs(const Node& n);
 

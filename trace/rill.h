@@ -1,6 +1,8 @@
 // rill, the whole public API but files (serialize.h), summaries (summary.h), layers (nn.h) and input pipelines
 // (data.h).
 #pragma once
+#include "rill/tensor/compiler.h"
+
 #include "rill/autodiff/tape.h"
 #include "rill/autodiff/transforms.h"
 #include "rill/devices/registry.h"

@@ -38,11 +38,11 @@ size_t hash_value(const AttrValue& v) {
       },
       v);
 }
-std::string print(const AttrValue& v) {
+std::string print(const AttrValue& v, bool open) {
   return std::visit(
-      [](const auto& x) -> std::string {
+      [open](const auto& x) -> std::string {
         using X = std::remove_cvref_t<decltype(x)>;
-        if constexpr (std::is_same_v<X, Dims>) return to_string(Shape(x));
+        if constexpr (std::is_same_v<X, Dims>) return open ? with_open_sizes(Shape(x)) : to_string(Shape(x));
         else if constexpr (std::is_same_v<X, DType>) return std::string(name(x));
         else return fmt::format("{}", x);
       },
@@ -81,10 +81,15 @@ size_t hash(const AttrsView& a) {
   return h;
 }
 
-std::string to_string(const AttrsView& a) {
+namespace {
+std::string print_all(const AttrsView& a, bool open) {
   std::string out;
-  for (const auto& [key, value] : list_of(a)) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", key, print(value));
+  for (const auto& [key, value] : list_of(a))
+    out += fmt::format("{}{}={}", out.empty() ? "" : ", ", key, print(value, open));
   return out;
 }
+}  // namespace
+std::string to_string(const AttrsView& a) { return print_all(a, false); }
+std::string with_open_sizes(const AttrsView& a) { return print_all(a, true); }
 
 }  // namespace rill

@@ -175,6 +175,8 @@ bool operator==(const AttrsView& a, const AttrsView& b);
 size_t hash(const AttrsView& a);
 // "axes=[0,1], keepdims=true".
 std::string to_string(const AttrsView& a);
+// The same of a graph for people to read, whose open sizes print as '?'.
+std::string with_open_sizes(const AttrsView& a);
 
 }  // namespace rill
 

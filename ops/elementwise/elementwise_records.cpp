@@ -95,9 +95,7 @@ Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device devi
     return t.spec().weak && t.ndim() == 0 ? out.to(device, where) : out;  // C++ scalars move by themselves
   }
   // No op needs to run.
-  Spec spec;
-  spec.dtype = dtype;
-  Tensor out = empty_tensor(std::move(spec));
+  Tensor out = empty_tensor(Spec{Shape(), dtype, false, Device()});
   visit_dtype(t.dtype(), [&](auto zero) {
     const auto x = *reinterpret_cast<const decltype(zero)*>(t.rep()->data);
     visit_dtype(dtype, [&](auto to) {
@@ -124,7 +122,7 @@ Tensor binary(const Op& op, const Tensor& x, const Tensor& y, bool floating, con
   if (a.dtype == b.dtype && a.device == b.device && (!floating || !is_integer(a.dtype))) {
     if (!(floating && is_bool(a.dtype))) return apply1(op, {&x, &y}, {}, where);
   }
-  CallerScope caller(where);
+  CallerScope caller(where, "");
   DType d = promote(a.dtype, a.weak, b.dtype, b.weak);
   if (floating) d = to_floating(d);
   Device device = a.weak ? b.device : a.device;
@@ -140,7 +138,7 @@ Tensor unary_counted(const Op& op, const Tensor& x, const Where& where) {
 }
 Tensor binary_counted(const Op& op, const Tensor& x, const Tensor& y, const Where& where) {
   if (!is_bool_tensor(x) || !is_bool_tensor(y)) return binary(op, x, y, false, where);
-  CallerScope caller(where);
+  CallerScope caller(where, "");
   return binary(op, x.astype(DType::i8), y.astype(DType::i8), false, where);
 }
 

@@ -36,10 +36,10 @@ extern const Op tanh_grad_op;  // arithmetic.cpp
 
 namespace {
 // 1 - x^2 as (1 - x) (1 + x), which does not cancel near 1, with the gradient of the square, -2 x: that of the product
-// is (1 - x) - (1 + x), which cancels near 0.
+// is (1 - x) - (1 + x), which cancels near 0. What has that gradient is 0 also where the square would be infinite.
 Tensor one_less_square(const Tensor& x) {
-  const Tensor square = x * x;
-  return stop_gradient((1 - x) * (1 + x)) + (stop_gradient(square) - square);
+  const Tensor same = stop_gradient(x), zero = same - x;
+  return stop_gradient((1 - x) * (1 + x)) + (zero * same + zero * x);
 }
 Tensor slope_of_asin(const Tensor& x) { return rsqrt(one_less_square(x)); }
 }  // namespace

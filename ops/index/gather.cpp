@@ -277,7 +277,7 @@ Tensor scatter(const Tensor& x, const std::vector<Tensor>& indices, const Tensor
 Tensor take(const Tensor& x, const Tensor& indices, std::optional<int64_t> axis, Where where) {
   CallerScope caller(where);
   if (!axis) return take(ravel(x), indices, 0);
-  int64_t a = normal_axis(*axis, x.ndim(), "take", where);
+  int64_t a = normal_axis(*axis, x, "take", where);
   return gather(x, {indices}, GatherAttrs{{a}, {}, {}, a}, where);
 }
 
@@ -288,7 +288,7 @@ GatherAttrs along(const Tensor& x, const Tensor& indices, int64_t axis, std::str
     fail(op,
          fmt::format("the indices have {} axes and the operand {}. give them equally many", indices.ndim(), x.ndim()),
          where);
-  GatherAttrs g{{normal_axis(axis, x.ndim(), op, where)}, {}, {}, 0};
+  GatherAttrs g{{normal_axis(axis, x, op, where)}, {}, {}, 0};
   for (int64_t i = 0; i < x.ndim(); ++i) {
     if (i == g.axes[0]) continue;
     g.batch_axes.push_back(i);

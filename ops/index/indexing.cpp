@@ -286,6 +286,7 @@ Tensor put(Tensor base, std::span<const Index> index, const Tensor& value, Scatt
 Tensor Tensor::operator()(Index i0, Index i1, Index i2, Index i3, Index i4, Index i5, Index i6, Index i7,
                           Where where) const {
   const Index index[] = {i0, i1, i2, i3, i4, i5, i6, i7};
+  require_defined("index", *this, "the tensor", where);
   return get(*this, index, where);
 }
 

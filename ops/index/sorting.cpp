@@ -132,16 +132,16 @@ const Op searchsorted_op({.name = "searchsorted",
 
 Tensor sort(const Tensor& x, const SortOptions& o, Where where) {
   require_operand("sort", x, where);
-  return apply1(sort_op, {&x}, SortParams{normal_axis(o.axis, x.ndim(), "sort", where), o.descending}, where);
+  return apply1(sort_op, {&x}, SortParams{normal_axis(o.axis, x, "sort", where), o.descending}, where);
 }
 Tensor argsort(const Tensor& x, const SortOptions& o, Where where) {
   require_operand("argsort", x, where);
-  return apply1(argsort_op, {&x}, SortParams{normal_axis(o.axis, x.ndim(), "argsort", where), o.descending}, where);
+  return apply1(argsort_op, {&x}, SortParams{normal_axis(o.axis, x, "argsort", where), o.descending}, where);
 }
 
 TopK topk(const Tensor& x, int64_t k, const TopKOptions& o, Where where) {
   require_operand("topk", x, where);
-  Tensors y = apply(topk_op, {&x}, TopKParams{k, normal_axis(o.axis, x.ndim(), "topk", where), o.largest}, where);
+  Tensors y = apply(topk_op, {&x}, TopKParams{k, normal_axis(o.axis, x, "topk", where), o.largest}, where);
   return {std::move(y[0]), std::move(y[1])};
 }
 

@@ -89,8 +89,9 @@ OutSpecs infer_conv(const InferArgs& args) {
   check_params(args, p, false);
   const Shape &x = args[0].shape, &w = args[1].shape;
   if (channels(p, x) != weight_in(p, w) * p.groups)
-    args.reject(fmt::format("the input has {} channels, the weights take {} in each of {} group(s): {} != {}",
-                            channels(p, x), weight_in(p, w), p.groups, channels(p, x), weight_in(p, w) * p.groups));
+    args.reject(fmt::format("the input has {} channels, the weights take {} in each of {} group(s): {} != {}{}",
+                            channels(p, x), weight_in(p, w), p.groups, channels(p, x), weight_in(p, w) * p.groups,
+                            layout_hint(x, p.layout == Layout::nhwc ? x.size() - 1 : 1, weight_in(p, w) * p.groups)));
   check_out_groups(args, p, weight_out(p, w));
   return one(args, activation(p, x[0], weight_out(p, w), out_space(args, p, space_of(p, x), kernel_of(p, w))));
 }
@@ -101,7 +102,8 @@ OutSpecs infer_grad_input(const InferArgs& args) {
   const Shape &g = args[0].shape, &w = args[1].shape;
   check_out_groups(args, p, weight_out(p, w));
   if (channels(p, g) != weight_out(p, w))
-    args.reject(fmt::format("the cotangent has {} channels, the weights make {}", channels(p, g), weight_out(p, w)));
+    args.reject(fmt::format("the cotangent has {} channels, the weights make {}{}", channels(p, g), weight_out(p, w),
+                            layout_hint(g, p.layout == Layout::nhwc ? g.size() - 1 : 1, weight_out(p, w))));
   const Dims out = out_space(args, p, p.sizes, kernel_of(p, w));
   if (!(out == space_of(p, g)))
     args.reject(fmt::format("an input of {} gives space {}, not the cotangent's {}", to_string(Shape(p.sizes)),
@@ -287,7 +289,7 @@ size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
 }
 
 Tensor conv_as(std::string_view op, const Tensor& x, const Tensor& w, const ConvOptions& o, const Where& where) {
-  CallerScope caller(where);
+  CallerScope caller(where, op.data());
   const size_t n = space_count(x, op, where);
   require_operand(op, w, where);
   if (w.ndim() != x.ndim())

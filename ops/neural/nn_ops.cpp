@@ -131,8 +131,9 @@ Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes, Where wh
   return from_work(w * shrinking(length, max_norm), x.dtype());
 }
 
-Tensor global_norm(const std::vector<Tensor>& tensors, Where where) {
-  CallerScope caller(where);
+namespace {
+// Of all tensors together, in a dtype that holds it, and the dtype that it has for users.
+std::pair<Tensor, DType> wide_global_norm(const std::vector<Tensor>& tensors, const Where& where) {
   std::vector<Tensor> norms;
   DType result = DType::boolean;
   for (const Tensor& t : tensors) {
@@ -141,16 +142,27 @@ Tensor global_norm(const std::vector<Tensor>& tensors, Where where) {
     norms.push_back(norm(to_work(t)));
   }
   if (norms.empty()) fail("global_norm", "there is no tensor in the list", where);
-  return astype(norms.size() == 1 ? norms[0] : norm(stack(norms)), result);
+  return {norms.size() == 1 ? norms[0] : norm(stack(norms)), result};
+}
+}  // namespace
+
+Tensor global_norm(const std::vector<Tensor>& tensors, Where where) {
+  CallerScope caller(where);
+  const auto [length, dtype] = wide_global_norm(tensors, where);
+  return astype(length, dtype);
 }
 
 ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, double max_norm, Where where) {
   CallerScope caller(where);
   check_max_norm("clip_by_global_norm", max_norm, where);
-  ClippedGradients result{gradients, global_norm(gradients, where)};
-  const Tensor factor = shrinking(result.norm, max_norm);
-  for (Tensor& g : result.gradients)
-    if (g.defined()) g = g * astype(factor, to_floating(g.dtype()));
+  const auto [length, dtype] = wide_global_norm(gradients, where);
+  ClippedGradients result{gradients, astype(length, dtype)};
+  const Tensor factor = shrinking(length, max_norm);
+  for (Tensor& g : result.gradients) {
+    if (!g.defined()) continue;
+    const Tensor w = to_work(g);  // halves are rounded once, and their norm may be larger than any of them
+    g = from_work(w * astype(factor, w.dtype()), g.dtype());
+  }
   return result;
 }
 

@@ -44,10 +44,12 @@ void check_axis(const InferArgs& args) {
     args.reject("axis " + std::to_string(axis) + " is out of bounds for array of dimension " + std::to_string(ndim));
 }
 
-void check_operand(const InferArgs& args, int i, std::string_view what, const Shape& shape) {
+constexpr auto no_hint = [](int) { return ""; };
+template <class H = decltype(no_hint)>
+void check_operand(const InferArgs& args, int i, std::string_view what, const Shape& shape, const H& hint = no_hint) {
   if (args[i].shape != shape)
     args.reject(std::string(what) + " is of shape " + to_string(args[i].shape) + " but must be of shape " +
-                to_string(shape));
+                to_string(shape) + hint(i));
   if (args[i].dtype != args[0].dtype)
     args.reject(std::string(what) + " is of dtype " + std::string(name(args[i].dtype)) + " but must be of x's, " +
                 std::string(name(args[0].dtype)) + ". see astype()");
@@ -65,8 +67,13 @@ template <NormShapes (*shapes_of)(const InferArgs&)>
 OutSpecs infer_norm(const InferArgs& args) {
   check_axis(args);
   const NormShapes shapes = shapes_of(args);
-  check_operand(args, 1, "scale", shapes.parameter);
-  check_operand(args, 2, "offset", shapes.parameter);
+  const auto hint = [&](int i) {  // of batch_norm, whose parameters are vectors
+    const Shape& given = args[i].shape;
+    const bool one = given.size() == 1 && shapes.parameter.size() == 1;
+    return one ? layout_hint(args[0].shape, size_t(args.attrs.as<NormParams>().axis), given[0]) : std::string();
+  };
+  check_operand(args, 1, "scale", shapes.parameter, hint);
+  check_operand(args, 2, "offset", shapes.parameter, hint);
   return {like(args[0], args[0].shape), like(args[0], shapes.statistics), like(args[0], shapes.statistics)};
 }
 
@@ -304,7 +311,7 @@ DType wide_dtype(const Tensor& x) { return work_dtype(x.dtype()); }
 NormParams params_of(const NormalizeOptions& options, const Tensor& x, std::string_view op, const Where& where) {
   if (!(options.epsilon >= 0))
     fail(op, "epsilon is " + std::to_string(options.epsilon) + " but must not be negative", where);
-  return {normal_axis(options.axis, x.ndim(), op, where), options.epsilon};
+  return {normal_axis(options.axis, x, op, where), options.epsilon};
 }
 
 Tensors normalise(const Op& op, const Tensor& x, const Tensor& scale, const Tensor& offset,
@@ -328,7 +335,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, co
 
 Tensor layer_norm(const Tensor& x, const NormalizeOptions& options, Where where) {
   CallerScope caller(where);
-  const int64_t axis = normal_axis(options.axis, x.ndim(), "layer_norm", where);
+  const int64_t axis = normal_axis(options.axis, x, "layer_norm", where);
   const Shape parameter(x.shape().begin() + axis, x.shape().end());
   const TensorOptions made{wide_dtype(x), x.device()};
   return layer_norm(x, ones(parameter, made), zeros(parameter, made), options, where);
@@ -351,7 +358,9 @@ Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& 
     if (t->shape() != Shape{channels[size_t(params.axis)]})
       fail("batch_norm_inference",
            "scale, offset, mean and variance must be of shape [" + std::to_string(channels[size_t(params.axis)]) +
-               "], the channels of x, but one is of " + to_string(t->shape()),
+               "], the channels of x, but one is of " + to_string(t->shape()) +
+               layout_hint(x.shape(), size_t(params.axis), t->ndim() == 1 ? int64_t(t->dim(0)) : -1) +
+               ". operands: " + to_string(x.spec()),
            where);
   const DType wide = wide_dtype(x);
   const Tensor factor = astype(scale, wide) * rsqrt(astype(variance, wide) + params.epsilon);
@@ -362,7 +371,7 @@ Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& 
 Tensor l2_normalize(const Tensor& x, int64_t axis, double epsilon, Where where) {
   CallerScope caller(where);
   require_not_negative("l2_normalize", "epsilon", epsilon, where);
-  const Axes axes{normal_axis(axis, x.ndim(), "l2_normalize", where)};
+  const Axes axes{normal_axis(axis, x, "l2_normalize", where)};
   const Tensor w = to_work(x);
   // First to lengths of about 1, which neither squares nor gradients leave; what they are multiplied by is a constant.
   const bool wide = real_of(w.dtype()) == DType::f64;

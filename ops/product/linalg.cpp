@@ -114,8 +114,7 @@ Tensor diagonal(const Tensor& x, int offset, int axis1, int axis2, Where where) 
   if (x.ndim() < 2)
     fail("diagonal", fmt::format("an operand of at least two axes is needed. operands: {}", to_string(x.spec())),
          where);
-  const int64_t a = normal_axis(axis1, x.ndim(), "diagonal", where),
-                b = normal_axis(axis2, x.ndim(), "diagonal", where);
+  const int64_t a = normal_axis(axis1, x, "diagonal", where), b = normal_axis(axis2, x, "diagonal", where);
   return apply1(diagonal_op, {&x}, DiagonalAttrs{offset, a, b}, where);
 }
 
@@ -160,8 +159,8 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& a_axes, const Axe
   require_operand("tensordot", a, where);
   require_operand("tensordot", b, where);
   CallerScope caller(where);
-  const Dims left = normal_axes(a_axes, a.ndim(), "tensordot", where);
-  const Dims right = normal_axes(b_axes, b.ndim(), "tensordot", where);
+  const Dims left = normal_axes(a_axes, a, "tensordot", where);
+  const Dims right = normal_axes(b_axes, b, "tensordot", where);
   if (left.size() != right.size())
     reject("tensordot", fmt::format("{} axes on the left and {} on the right", left.size(), right.size()), a, b, where);
   for (size_t i = 0; i < left.size(); ++i) {
@@ -218,7 +217,7 @@ Tensor kron(const Tensor& a, const Tensor& b, Where where) {
 Tensor cross(const Tensor& a, const Tensor& b, int axis, Where where) {
   CallerScope caller(where);
   auto parts = [&](const Tensor& x) {
-    const int64_t at = normal_axis(axis, x.ndim(), "cross", where);
+    const int64_t at = normal_axis(axis, x, "cross", where);
     const Dim n = x.shape()[size_t(at)];
     if (n != 2 && n != 3)
       reject("cross", fmt::format("vectors must have 2 or 3 elements along axis {}, not {}", axis, n), a, b, where);

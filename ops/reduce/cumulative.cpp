@@ -181,7 +181,7 @@ const Op cummin_op({.name = "cummin",
 Tensor cumulate(const Op& op, const Tensor& x, const CumulativeOptions& o, const Where& where) {
   CallerScope caller(where);
   const Tensor line = o.axis ? x : reshape(x, {x.size()});
-  const int64_t axis = o.axis ? normal_axis(*o.axis, x.ndim(), op.name, where) : 0;
+  const int64_t axis = o.axis ? normal_axis(*o.axis, x, op.name, where) : 0;
   return apply1(op, {&line}, CumulativeParams{axis, o.exclusive, o.reverse}, where);
 }
 
@@ -201,7 +201,7 @@ Tensor cumlogsumexp(const Tensor& x, const CumulativeOptions& o, Where where) {
   CallerScope caller(where);
   if (o.exclusive) fail("cumlogsumexp", "there is no exclusive form: the logarithm of an empty sum is -inf", where);
   const Tensor line = o.axis ? x : reshape(x, {x.size()});
-  const int64_t axis = o.axis ? normal_axis(*o.axis, x.ndim(), "cumlogsumexp", where) : 0;
+  const int64_t axis = o.axis ? normal_axis(*o.axis, x, "cumlogsumexp", where) : 0;
   const Dim n = line.shape()[size_t(axis)];
   // logaddexp over distances 1, 2, 4, ...: each step folds in the same number of elements again, none of which can
   // overflow, as exp of a difference to one common maximum could.
@@ -217,7 +217,7 @@ Tensor cumlogsumexp(const Tensor& x, const CumulativeOptions& o, Where where) {
 Tensor diff(const Tensor& x, int64_t n, int64_t axis, Where where) {
   CallerScope caller(where);
   if (n < 0) fail("diff", fmt::format("order must be non-negative but got {}", n), where);
-  axis = normal_axis(axis, x.ndim(), "diff", where);
+  axis = normal_axis(axis, x, "diff", where);
   Tensor y = x;
   for (; n > 0 && y.shape()[size_t(axis)] > 0; --n) {
     const Dim size = y.shape()[size_t(axis)];

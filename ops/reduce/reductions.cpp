@@ -284,7 +284,7 @@ Dims fold_axes(const Tensor& x, const Axes& axes, std::string_view op, const Whe
     for (int i = 0; i < x.ndim(); ++i) out.push_back(i);
     return out;
   }
-  out = normal_axes(axes, x.ndim(), op, where);
+  out = normal_axes(axes, x, op, where);
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -296,7 +296,7 @@ Tensor reduce(const Op& op, const Tensor& x, const ReduceOptions& options, const
 
 Tensor arg_reduce(const Op& op, const Tensor& x, std::optional<int64_t> axis, bool keepdims, const Where& where) {
   CallerScope caller(where);
-  if (axis) return apply1(op, {&x}, ArgReduceParams{normal_axis(*axis, x.ndim(), op.name, where), keepdims}, where);
+  if (axis) return apply1(op, {&x}, ArgReduceParams{normal_axis(*axis, x, op.name, where), keepdims}, where);
   const Tensor flat = reshape(x, {x.size()});
   const Tensor y = apply1(op, {&flat}, ArgReduceParams{0, false}, where);
   return keepdims ? reshape(y, Shape(Dims(x.shape().size(), 1))) : y;
@@ -317,8 +317,7 @@ RILL_DEFINE(min)
 #define RILL_DEFINE(Class, name)                                                               \
   Tensor Class::operator()(const Tensor& x, const ReduceOptions& options, Where where) const { \
     return reduce(name##_op, x, options, where);                                               \
-  }                                                                                            \
-  Tensor Class::operator()(const Tensor& x, Where where) const { return reduce(name##_op, x, {}, where); }
+  }
 RILL_DEFINE(All, all)
 RILL_DEFINE(Any, any)
 #undef RILL_DEFINE

@@ -20,7 +20,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // The axes, made non-negative; all axes if none are given.
 Axes every_axis(const Tensor& x, const Axes& axes, std::string_view op, const Where& where) {
-  if (!axes.empty()) return Axes(normal_axes(axes, x.ndim(), op, where));
+  if (!axes.empty()) return Axes(normal_axes(axes, x, op, where));
   Axes all_axes;
   for (int i = 0; i < x.ndim(); ++i) all_axes.push_back(i);
   return all_axes;
@@ -86,19 +86,24 @@ Shape kept_shape(Shape shape, const Axes& axes) {
   return shape;
 }
 
+// In the dtype that is worked in: a root of it is rounded once.
+Tensor wide_var(const Tensor& x, const VarianceOptions& o, std::string_view op, const Where& where) {
+  const Tensor w = to_work(x);
+  const Axes axes = every_axis(x, o.axis, op, where);
+  const Tensor squares = magnitude_squared(w - fold(mean, w, axes, true));
+  return fold(sum, squares, axes, o.keepdims) / degrees_left(folded_count(x, axes), o.correction);
+}
+
 }  // namespace
 
 Tensor var(const Tensor& x, const VarianceOptions& o, Where where) {
   CallerScope caller(where);
-  const Tensor w = to_work(x);
-  const Axes axes = every_axis(x, o.axis, "var", where);
-  const Tensor squares = magnitude_squared(w - fold(mean, w, axes, true));
-  return from_work(fold(sum, squares, axes, o.keepdims) / degrees_left(folded_count(x, axes), o.correction), x.dtype());
+  return from_work(wide_var(x, o, "var", where), x.dtype());
 }
 
 Tensor stddev(const Tensor& x, const VarianceOptions& o, Where where) {
   CallerScope caller(where);
-  return safe_sqrt(var(x, o));
+  return from_work(safe_sqrt(wide_var(x, o, "stddev", where)), x.dtype());
 }
 
 Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Where where) {
@@ -250,20 +255,26 @@ Tensor nanmean(const Tensor& x, const ReduceOptions& o, Where where) {
   return from_work(sum(without_nan(w, 0), o) / sum(logical_not(nan_mask(w)), o), x.dtype());
 }
 
-Tensor nanvar(const Tensor& x, const VarianceOptions& o, Where where) {
-  CallerScope caller(where);
-  if (!has_nan(x.dtype())) return var(x, o);
+namespace {
+Tensor wide_nanvar(const Tensor& x, const VarianceOptions& o, std::string_view op, const Where& where) {
+  if (!has_nan(x.dtype())) return wide_var(x, o, op, where);
   const Tensor w = to_work(x);
   const Tensor missing = nan_mask(w);
   const Tensor squares = magnitude_squared(rill::where(missing, 0, w - nanmean(w, {.axis = o.axis, .keepdims = true})));
   const ReduceOptions over = {.axis = o.axis, .keepdims = o.keepdims};
   const Tensor n = astype(sum(logical_not(missing), over), squares.dtype()) - o.correction;
-  return from_work(rill::where(n > 0, sum(squares, over) / n, std::nan("")), x.dtype());
+  return rill::where(n > 0, sum(squares, over) / n, std::nan(""));
+}
+}  // namespace
+
+Tensor nanvar(const Tensor& x, const VarianceOptions& o, Where where) {
+  CallerScope caller(where);
+  return from_work(wide_nanvar(x, o, "nanvar", where), x.dtype());
 }
 
 Tensor nanstd(const Tensor& x, const VarianceOptions& o, Where where) {
   CallerScope caller(where);
-  return safe_sqrt(nanvar(x, o));
+  return from_work(safe_sqrt(wide_nanvar(x, o, "nanstd", where)), x.dtype());
 }
 
 // --- Covariance ------------------------------------------------------------------------------------------------------

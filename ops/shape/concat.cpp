@@ -125,7 +125,7 @@ namespace {
 template <class F>
 Tensor stack_like(const std::vector<Tensor>& x, std::string_view op, const Where& where, F&& raise, int64_t axis) {
   require_some(x, op, where);
-  CallerScope caller(where);
+  CallerScope caller(where, op.data());
   std::vector<Tensor> out;
   for (const Tensor& t : x) out.push_back(raise(t));
   return joined(out, axis < 0 ? (out[0].ndim() == 1 ? 0 : 1) : axis, where);
@@ -144,7 +144,7 @@ Tensor dstack(const std::vector<Tensor>& x, Where where) {
 
 std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places, int64_t axis, Where where) {
   require_operand("split", x, where);
-  axis = normal_axis(axis, x.ndim(), "split", where);
+  axis = normal_axis(axis, x, "split", where);
   std::vector<Tensor> out;
   int64_t start = 0;
   for (int64_t stop : places) {
@@ -159,7 +159,7 @@ std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Wh
   require_operand("array_split", x, where);
   if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
   require_few_tensors("split", parts, where);
-  axis = normal_axis(axis, x.ndim(), "split", where);
+  axis = normal_axis(axis, x, "split", where);
   Dim n = x.shape()[size_t(axis)], start = 0;
   std::vector<Tensor> out;
   for (int64_t i = 0; i < parts; ++i) {
@@ -172,7 +172,7 @@ std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Wh
 
 std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where where) {
   require_operand("split", x, where);
-  const Dim n = x.shape()[size_t(normal_axis(axis, x.ndim(), "split", where))];
+  const Dim n = x.shape()[size_t(normal_axis(axis, x, "split", where))];
   if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
   if (n % parts != 0)
     fail("split",
@@ -184,7 +184,7 @@ std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where wh
 
 std::vector<Tensor> unstack(const Tensor& x, int64_t axis, Where where) {
   require_operand("unstack", x, where);
-  axis = normal_axis(axis, x.ndim(), "unstack", where);
+  axis = normal_axis(axis, x, "unstack", where);
   require_few_tensors("unstack", x.shape()[size_t(axis)], where);
   std::vector<Tensor> out;
   SliceAttrs s{Dims(size_t(x.ndim()), 0), Dims(size_t(x.ndim()), slice_max), Dims(size_t(x.ndim()), 1), {axis}};

@@ -17,7 +17,7 @@ namespace rill {
 
 Tensor squeeze(const Tensor& x, const Axes& axes, Where where) {
   require_operand("squeeze", x, where);
-  Dims drop = normal_axes(axes, x.ndim(), "squeeze", where);
+  Dims drop = normal_axes(axes, x, "squeeze", where);
   Shape shape;
   for (int i = 0; i < x.ndim(); ++i) {
     Dim n = x.shape()[size_t(i)];
@@ -44,8 +44,7 @@ Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Where where) {
   require_operand("swapaxes", x, where);
   Axes order;
   for (int i = 0; i < x.ndim(); ++i) order.push_back(i);
-  std::swap(order[size_t(normal_axis(a, x.ndim(), "swapaxes", where))],
-            order[size_t(normal_axis(b, x.ndim(), "swapaxes", where))]);
+  std::swap(order[size_t(normal_axis(a, x, "swapaxes", where))], order[size_t(normal_axis(b, x, "swapaxes", where))]);
   return transpose(x, order, where);
 }
 
@@ -53,7 +52,7 @@ Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where) 
   require_operand("moveaxis", x, where);
   if (from.size() != to.size())
     fail("moveaxis", fmt::format("{} axes cannot move to {} places", from.size(), to.size()), where);
-  Dims source = normal_axes(from, x.ndim(), "moveaxis", where), target = normal_axes(to, x.ndim(), "moveaxis", where);
+  Dims source = normal_axes(from, x, "moveaxis", where), target = normal_axes(to, x, "moveaxis", where);
   Axes order = Axes::repeat(-1, size_t(x.ndim()));
   for (size_t i = 0; i < source.size(); ++i) order[size_t(target[i])] = source[i];
   int64_t next = 0;
@@ -68,8 +67,8 @@ Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where) 
 Tensor flatten(const Tensor& x, int64_t start, int64_t end, Where where) {
   require_operand("flatten", x, where);
   if (x.ndim() == 0) return reshape(x, {1}, where);
-  start = normal_axis(start, x.ndim(), "flatten", where);
-  end = normal_axis(end, x.ndim(), "flatten", where);
+  start = normal_axis(start, x, "flatten", where);
+  end = normal_axis(end, x, "flatten", where);
   if (start > end) fail("flatten", fmt::format("axis {} comes after axis {}", start, end), where);
   Shape shape;
   for (int64_t i = 0; i < x.ndim(); ++i) {
@@ -102,7 +101,7 @@ Tensor reverse(const Tensor& x, const Axes& axes, Where where) {
   SliceAttrs s{Dims(n, 0), Dims(n, slice_max), Dims(n, 1), {}};
   Dims all_axes;
   for (size_t i = 0; i < n; ++i) all_axes.push_back(int64_t(i));
-  for (int64_t a : axes.empty() ? all_axes : normal_axes(axes, x.ndim(), "reverse", where)) {
+  for (int64_t a : axes.empty() ? all_axes : normal_axes(axes, x, "reverse", where)) {
     s.starts[size_t(a)] = slice_max;
     s.stops[size_t(a)] = slice_min;
     s.steps[size_t(a)] = -1;
@@ -127,7 +126,7 @@ Tensor flipud(const Tensor& x, Where where) {
 
 Tensor rot90(const Tensor& x, int64_t k, const Axes& axes, Where where) {
   CallerScope caller(where);
-  Dims a = normal_axes(axes, x.ndim(), "rot90", where);
+  Dims a = normal_axes(axes, x, "rot90", where);
   if (a.size() != 2) fail("rot90", fmt::format("{} axes are given. a turn needs two", a.size()), where);
   switch ((k % 4 + 4) % 4) {
     case 1: return swapaxes(reverse(x, a[1]), a[0], a[1]);
@@ -149,7 +148,7 @@ Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes, Where where) {
          where);
   Tensor out = x;
   for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t axis = normal_axis(axes[i], x.ndim(), "roll", where);
+    const int64_t axis = normal_axis(axes[i], x, "roll", where);
     const Dim n = x.shape()[size_t(axis)];
     if (n == 0) continue;
     const Dim by = (shift[shift.size() == 1 ? 0 : i] % n + n) % n;
@@ -180,7 +179,7 @@ Tensor repeat(const Tensor& x, Dim times, std::optional<int64_t> axis, Where whe
   CallerScope caller(where);
   if (times < 0) fail("repeat", fmt::format("the number of repetitions is {}. it must not be negative", times), where);
   if (!axis) return repeat(ravel(x), times, 0);
-  int64_t a = normal_axis(*axis, x.ndim(), "repeat", where);
+  int64_t a = normal_axis(*axis, x, "repeat", where);
   Shape wide(x.shape()), joined(x.shape());
   wide.insert(size_t(a) + 1, times);
   Tensor repeated = broadcast_to(expand_dims(x, a + 1), wide);  // what is too large goes no further
@@ -191,7 +190,7 @@ Tensor repeat(const Tensor& x, Dim times, std::optional<int64_t> axis, Where whe
 Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<int64_t> axis, Where where) {
   CallerScope caller(where);
   if (!axis) return repeat(ravel(x), times, 0);
-  int64_t a = normal_axis(*axis, x.ndim(), "repeat", where), n = x.shape()[size_t(a)];
+  int64_t a = normal_axis(*axis, x, "repeat", where), n = x.shape()[size_t(a)];
   if (int64_t(times.size()) != n)
     fail("repeat", fmt::format("{} numbers of repetitions are given for axis {} of size {}", times.size(), a, n),
          where);

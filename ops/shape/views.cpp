@@ -18,20 +18,38 @@
 
 namespace rill {
 
-int64_t normal_axis(int64_t axis, int64_t ndim, std::string_view op, const Where& where) {
-  if (axis < -ndim || axis >= ndim)
-    fail(op, fmt::format("axis {} is out of bounds for array of dimension {}", axis, ndim), where);
+namespace {
+std::string operand_of(const Tensor* x) { return x ? ". operands: " + to_string(x->spec()) : ""; }
+
+int64_t normal_axis(int64_t axis, int64_t ndim, const Tensor* x, std::string_view op, const Where& where) {
+  if (axis < -ndim || axis >= ndim) [[unlikely]]
+    fail(op, fmt::format("axis {} is out of bounds for array of dimension {}{}", axis, ndim, operand_of(x)), where);
   return axis < 0 ? axis + ndim : axis;
 }
 
-Dims normal_axes(const Dims& axes, int64_t ndim, std::string_view op, const Where& where) {
+Dims normal_axes(const Dims& axes, int64_t ndim, const Tensor* x, std::string_view op, const Where& where) {
   Dims out;
   for (int64_t a : axes) {
-    int64_t n = normal_axis(a, ndim, op, where);
-    if (std::find(out.begin(), out.end(), n) != out.end()) fail(op, fmt::format("axis {} is repeated", a), where);
+    int64_t n = normal_axis(a, ndim, x, op, where);
+    if (std::find(out.begin(), out.end(), n) != out.end()) [[unlikely]]
+      fail(op, fmt::format("axis {} is repeated{}", a, operand_of(x)), where);
     out.push_back(n);
   }
   return out;
+}
+}  // namespace
+
+int64_t normal_axis(int64_t axis, int64_t ndim, std::string_view op, const Where& where) {
+  return normal_axis(axis, ndim, nullptr, op, where);
+}
+int64_t normal_axis(int64_t axis, const Tensor& x, std::string_view op, const Where& where) {
+  return normal_axis(axis, x.ndim(), &x, op, where);
+}
+Dims normal_axes(const Dims& axes, int64_t ndim, std::string_view op, const Where& where) {
+  return normal_axes(axes, ndim, nullptr, op, where);
+}
+Dims normal_axes(const Dims& axes, const Tensor& x, std::string_view op, const Where& where) {
+  return normal_axes(axes, x.ndim(), &x, op, where);
 }
 
 namespace {
@@ -378,7 +396,7 @@ Tensor transpose(const Tensor& x, const Axes& axes, Where where) {
   if (axes.empty())
     for (int i = x.ndim(); i-- > 0;) a.axes.push_back(i);
   else
-    for (int64_t axis : axes) a.axes.push_back(normal_axis(axis, x.ndim(), "transpose", where));
+    for (int64_t axis : axes) a.axes.push_back(normal_axis(axis, x, "transpose", where));
   return apply1(transpose_op, {&x}, a, where);
 }
 
@@ -397,7 +415,7 @@ Tensor update_slice(const Tensor& x, const Tensor& value, const Dims& starts, co
 
 Tensor slice_axis(const Tensor& x, int64_t axis, Dim start, Dim stop, Where where) {
   SliceAttrs s = slice_attrs(x, {}, {}, {});
-  size_t a = size_t(normal_axis(axis, x.ndim(), "slice", where));
+  size_t a = size_t(normal_axis(axis, x, "slice", where));
   s.starts[a] = start;
   s.stops[a] = stop;
   return apply1(strided_slice_op, {&x}, s, where);
@@ -410,7 +428,7 @@ Tensor take_window(const Tensor& x, const SliceAttrs& s, const Where& where) {
 }
 
 Tensor update_window(const Tensor& x, const Tensor& value, const SliceAttrs& s, const Where& where) {
-  CallerScope caller(where);
+  CallerScope caller(where, "update_slice");
   for (int64_t step : s.steps)
     if (step == 0) fail("update_slice", describe_step(step), where);
   Shape place = without(window_shape(x.shape(), s), s.drop);

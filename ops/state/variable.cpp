@@ -126,17 +126,18 @@ std::atomic<uint64_t> last_id{0};
 
 Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& options, const Where& where) {
   const std::string name = scoped_name(options.name);
+  const TraceListener* trace = thread_state().trace;
   EagerScope eager;
-  if (!initial.defined())
-    fail("Variable", fmt::format("the first value of '{}' is an undefined tensor. assign a value to it first", name),
-         where);
-  if (initial.is_symbolic())
+  if (!initial.defined()) require_defined("Variable", initial, fmt::format("the first value of '{}'", name), where);
+  if (initial.is_symbolic() && trace) {
+    // One that is made in the first call: its first value is no part of the graph, so it must not depend on the call.
+    if (const Tensor value = trace->constant_value(initial); value.defined()) return new_state(value, options, where);
     fail("Variable",
-         fmt::format(
-             "'{}' is made inside a traced function from a traced value, as what ones(), zeros() and random draws "
-             "give there is. make Variables outside, once",
-             name),
+         fmt::format("'{}' is made inside a traced function from a value that each call has anew (an argument, a "
+                     "captured tensor, a random draw). make it outside, once",
+                     name),
          where);
+  }
   auto state = Shared<VariableState>::make(where);
   state->name = name;
   state->trainable = options.trainable;

@@ -121,7 +121,7 @@ bool is_open_size(const Tensor& value, Dim& out) {
 }
 
 Tensor size_tensor(Dim size, DType dtype, Device device, bool weak, const Where& where) {
-  FillValue value{is_bool(dtype) ? Dim(size != 0) : size, double(size.hint()), 0};
+  FillValue value{is_bool(dtype) ? Dim(int(size != 0)) : size, double(size.hint()), 0};
   return apply1(full_op, {}, FullAttrs{{}, dtype, device, value, weak}, where);
 }
 
@@ -141,7 +141,7 @@ Tensor size_of(const Tensor& x, int axis, Where where) {
 bool constant_fill(const Tensor& value, DType dtype, FillValue& out) {
   const Spec& s = value.spec();
   if (Dim open; is_open_size(value, open)) {
-    out = {is_bool(dtype) ? Dim(open != 0) : open, double(open.hint()), 0};
+    out = {is_bool(dtype) ? Dim(int(open != 0)) : open, double(open.hint()), 0};
     return true;
   }
   if (dtype == DType::string || !is_constant_scalar(value)) return false;
@@ -156,17 +156,27 @@ bool constant_fill(const Tensor& value, DType dtype, FillValue& out) {
   } else {
     int64_t v = s.dtype == DType::u64 ? int64_t(value.item<uint64_t>()) : value.item<int64_t>();
     out = {is_bool(dtype) ? v != 0 : v, s.dtype == DType::u64 ? double(uint64_t(v)) : double(v), 0};
+    // What a double would round before the dtype does.
+    if (dtype == DType::f32 || dtype == DType::c64)
+      out.real = s.dtype == DType::u64 ? double(float(uint64_t(v))) : double(float(v));
     if (is_half(dtype)) out.real = s.dtype == DType::u64 ? halfway_double(uint64_t(v)) : halfway_double(v);
   }
   if (is_half(dtype)) out.real = halfway_float(out.real);  // so that it is rounded once
   return true;
 }
 
-Tensor zeros(const Shape& shape, const TensorOptions& options, Where where) { return filled(shape, options, 0, where); }
+Tensor zeros(const Shape& shape, const TensorOptions& options, Where where) {
+  CallerScope caller(where);
+  return filled(shape, options, 0, where);
+}
 
-Tensor ones(const Shape& shape, const TensorOptions& options, Where where) { return filled(shape, options, 1, where); }
+Tensor ones(const Shape& shape, const TensorOptions& options, Where where) {
+  CallerScope caller(where);
+  return filled(shape, options, 1, where);
+}
 
 Tensor empty(const Shape& shape, const TensorOptions& options, Where where) {
+  CallerScope caller(where);
   if (thread_state().trace) return zeros(shape, options, where);
   const DType dtype = options.dtype.value_or(f32);
   require_dtype("empty", dtype, where);
@@ -190,18 +200,22 @@ Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& option
 }
 
 Tensor zeros_like(const Tensor& x, const TensorOptions& options, Where where) {
+  CallerScope caller(where);
   require_operand("zeros_like", x, where);
   return zeros(x.shape(), or_like(x, options), where);
 }
 Tensor ones_like(const Tensor& x, const TensorOptions& options, Where where) {
+  CallerScope caller(where);
   require_operand("ones_like", x, where);
   return ones(x.shape(), or_like(x, options), where);
 }
 Tensor empty_like(const Tensor& x, const TensorOptions& options, Where where) {
+  CallerScope caller(where);
   require_operand("empty_like", x, where);
   return empty(x.shape(), or_like(x, options), where);
 }
 Tensor full_like(const Tensor& x, const Tensor& value, const TensorOptions& options, Where where) {
+  CallerScope caller(where);
   require_operand("full_like", x, where);
   return full(x.shape(), value, or_like(x, options), where);
 }
@@ -279,6 +293,7 @@ void require_held(const detail::Number& start, const detail::Number& stop, const
 
 Tensor arange(detail::Number start, detail::Number stop, detail::Number step, const TensorOptions& options,
               Where where) {
+  CallerScope caller(where);
   if (step.real() == 0) fail("arange", "the step is 0. give a positive or negative one", where);
   bool whole = start.is_whole && stop.is_whole && step.is_whole;
   double distance = whole ? 0 : std::ceil((stop.real() - start.real()) / step.real());
@@ -295,7 +310,6 @@ Tensor arange(detail::Number start, detail::Number stop, detail::Number step, co
   IotaAttrs a{{count}, 0, dtype, options.device.value_or(default_device()), value(start), value(step)};
   if (whole || !is_integer(dtype)) return apply1(iota_op, {}, a, where);
   // Fractions into integers: each is counted, then cut off.
-  CallerScope caller(where);
   a.dtype = f64;
   return astype(apply1(iota_op, {}, a, where), dtype);
 }
@@ -317,6 +331,11 @@ void require_held(const Tensor& numbers, DType dtype, const Where& where) {
       const auto all = std::span(reinterpret_cast<const T*>(numbers.rep()->data), size_t(numbers.size()));
       for (const T& v : all)
         if (!holds(dtype, Most(v))) fail_unheld("tensor", fmt::format("{}", Most(v)), dtype, where);
+    } else if constexpr (detail::ComplexOf<T, float> || detail::ComplexOf<T, double>) {
+      const auto all = std::span(reinterpret_cast<const T*>(numbers.rep()->data), size_t(numbers.size()));
+      for (const T& v : all)
+        if (v.imag() != 0 || !holds(dtype, double(v.real())))
+          fail_unheld("tensor", fmt::format("{}{:+}i", v.real(), v.imag()), dtype, where);
     }
   });
 }
@@ -367,7 +386,7 @@ namespace {
 template <class T, class F>
 Tensor computed(std::string_view op, const Shape& shape, const TensorOptions& options, const Where& where, F&& fill) {
   EagerScope eager;
-  CallerScope caller(where);
+  CallerScope caller(where, op.data());
   Tensor t = uninitialised(op, {shape, dtype_of<T>(), false, options.device.value_or(default_device())}, where);
   fill(reinterpret_cast<T*>(t.mutable_rep()->data));
   return options.dtype.value_or(t.dtype()) == t.dtype() ? t : astype(t, *options.dtype);
@@ -420,7 +439,7 @@ Tensor band(Dim rows, Dim columns, const TensorOptions& options, const Where& wh
 
 // Rows and columns are compared by their numbers, so that inside a trace no constant as large as `x` is captured.
 Tensor triangle(const Tensor& x, int64_t k, bool lower, std::string_view op, const Where& where) {
-  CallerScope caller(where);
+  CallerScope caller(where, op.data());
   if (x.ndim() < 2)
     fail(op, fmt::format("{} has no rows and columns. give it at least 2 axes", to_string(x.spec())), where);
   Tensor distance = diagonal_distance(x.dim(-2), x.dim(-1), x.device());

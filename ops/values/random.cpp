@@ -177,17 +177,29 @@ void check_probabilities(const Tensor& p, const Where& where) {
 
 void seed(uint64_t n) { generator().state.assign(key_tensor(n, 0)); }
 
+Tensor state() { return generator().state.value(Where()); }
+void set_state(const Tensor& state, Where where) {
+  CallerScope caller(where);
+  require_defined("random::set_state", state, "the state", where);
+  if (state.dtype() != DType::u64 || state.shape() != Shape{2})
+    fail("random::set_state",
+         fmt::format("the state is {} and must be u64[2], as random::state() and a Key's value() give it",
+                     to_string(state.spec())),
+         where);
+  generator().state.assign(state);
+}
+
 Key::Key(uint64_t seed) : value_(key_tensor(seed, 0)) {}
 Key::Key(const Tensor& value, Where where) : value_(value) {
-  if (!value.defined()) fail("random::Key", "the key is an undefined tensor. assign a value to it first", where);
+  require_defined("random::Key", value, "the key", where);
   if (value.dtype() != DType::u64 || value.shape() != Shape{2})
     fail("random::Key", fmt::format("a key is u64[2], {{seed, draw}}. got {}", to_string(value.spec())), where);
 }
 
 std::vector<Key> Key::split(int64_t n, Where where) const {
   CallerScope caller(where);
-  if (n < 0) fail("random::Key::split", fmt::format("cannot split into {} keys", n), where);
-  require_few_tensors("random::Key::split", n, where);
+  if (n < 0) fail("random::Key.split", fmt::format("cannot split into {} keys", n), where);
+  require_few_tensors("random::Key.split", n, where);
   const Tensor seeds = derive(value_, split_tag, n, where),
                zero = zeros({}, {.dtype = DType::u64, .device = seeds.device()});
   std::vector<Key> keys;
@@ -198,7 +210,7 @@ std::vector<Key> Key::split(int64_t n, Where where) const {
 Key Key::fold_in(const Tensor& data, Where where) const {
   CallerScope caller(where);
   if (data.size() != 1 || !is_integer(data.dtype()))
-    fail("random::Key::fold_in", fmt::format("takes one integer. got {}", to_string(data.spec())), where);
+    fail("random::Key.fold_in", fmt::format("takes one integer. got {}", to_string(data.spec())), where);
   // Two draws: the first hides the key, the second mixes the number in.
   const Tensor hidden = derive(value_, fold_tag, 1, where);
   const Tensor mixed = concat({hidden, reshape(astype(data.to(hidden.device()), DType::u64), {1})});
@@ -334,7 +346,7 @@ Tensor permutation(Dim n, const RandomOptions& o, Where where) {
 
 Tensor shuffle(const Tensor& x, int64_t axis, const RandomOptions& o, Where where) {
   CallerScope caller(where);
-  const Dim n = x.shape()[size_t(normal_axis(axis, x.ndim(), "random::shuffle", where))];
+  const Dim n = x.shape()[size_t(normal_axis(axis, x, "random::shuffle", where))];
   return take(x, permutation(n, {{}, o.key, x.device()}), axis);
 }
 
@@ -361,6 +373,7 @@ Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& o, Where
            where);
   }
   const RandomOptions options = {{}, o.key, x.device()};
+  if (count == 0) return take(x, zeros(shape, TensorOptions{DType::i64, x.device()}), 0);
   Tensor index;
   if (o.replace && !o.p) {
     index = randint(0, n, shape, options);

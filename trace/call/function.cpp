@@ -38,8 +38,13 @@ ArgSpec spec(DType dtype, const Shape& shape, std::string name, Device device, W
 }
 
 FunctionCore::FunctionCore(std::string name, FunctionOptions options, const Where& where)
-    : name_(std::move(name)), options_(checked(name_, std::move(options), where)), state_(new State) {}
+    : name_(std::move(name)),
+      options_(checked(name_, std::move(options), where)),
+      made_(caller_or(where)),
+      state_(new State) {}
 FunctionCore::~FunctionCore() { delete state_; }
+
+Where FunctionCore::place(const Where& where) const { return to_string(where).empty() ? made_ : where; }
 
 // --- The cache -------------------------------------------------------------------------------------------------------
 
@@ -81,7 +86,7 @@ void FunctionCore::check_signature(const std::vector<Tensor>& leaves, const Wher
     fail(name_,
          fmt::format("the arguments {} do not fit the signature ({}). convert them, or leave sizes open with `any`",
                      print_specs(leaves), wanted),
-         where);
+         place(where));
 }
 
 void detail::fail_moved_function(const Where& where) {
@@ -101,17 +106,15 @@ void detail::fail_written() {
 
 namespace {
 
-void check_leaked(const std::string& name, const std::vector<Tensor>& leaves, const Where& where) {
+bool any_leaked(const std::vector<Tensor>& leaves) {
   for (const Tensor& t : leaves)
     if (t.is_symbolic()) [[unlikely]]
-      fail(name,
-           "an argument belongs to a function that has finished tracing. return it from that function instead of "
-           "storing it outside",
-           where);
+      return true;
+  return false;
 }
 
-// The graph's input tensors, in order: arguments and captured tensors; VariableCall fills in those of variables.
-// Arguments are moved, each into one input: an argument that the caller moved in then has no other holder.
+}  // namespace
+
 std::vector<Tensor> gather_inputs(const Graph& g, std::vector<Tensor>& arguments) {
   std::vector<Tensor> in(g.inputs.size());
   for (size_t k = 0; k < in.size(); ++k) {
@@ -122,14 +125,16 @@ std::vector<Tensor> gather_inputs(const Graph& g, std::vector<Tensor>& arguments
   return in;
 }
 
-}  // namespace
-
 std::vector<Tensor> FunctionCore::call(Body& body, Shared<const void>& prototype, const Where& where) {
   FunctionKey key;
   ReadKey read(key);
   body.walk_arguments(read);
   key.device = default_device();
-  check_leaked(name_, key.leaves, where);
+  if (any_leaked(key.leaves)) [[unlikely]]
+    fail(name_,
+         "an argument belongs to a function that has finished tracing. return it from that function instead of "
+         "storing it outside",
+         place(where));
   check_signature(key.leaves, where);
   Shared<Instance> hit;
   {
@@ -173,48 +178,6 @@ std::string FunctionCore::explain() const {
     }
   }
   return text;
-}
-
-// --- verify ----------------------------------------------------------------------------------------------------------
-
-namespace {
-class CollectTensors final : public LeafVisitor {
- public:
-  void tensor(Tensor& t) override { tensors.push_back(t); }
-  void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
-  std::vector<Tensor> tensors;
-};
-
-bool same_bits_all(std::span<const Tensor> a, std::span<const Tensor> b) {
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](const Tensor& x, const Tensor& y) { return same_bits(x, y); });
-}
-}  // namespace
-
-bool FunctionCore::verify(Body& body, const Where& where) {
-  FunctionKey key;
-  ReadKey read(key);
-  body.walk_arguments(read);
-  auto put_back = [&] {
-    PutBack p(key.leaves);
-    body.walk_arguments(p);
-  };
-  put_back();
-  // For its variables; the arguments stay symbolic.
-  Graph g = trace(body, argument_names(), {}, nullptr, {}, where);
-  const VariableSet variables(g);
-  const std::vector<Tensor> before = variables.values();
-  put_back();
-  body.run();
-  CollectTensors eager;
-  body.walk_prototype(eager);
-  const std::vector<Tensor> after_eager = variables.values();
-  variables.set(before);
-  Shared<const void> prototype;
-  put_back();
-  std::vector<Tensor> traced = call(body, prototype, where);
-  return same_bits_all(traced, eager.tensors) && same_bits_all(variables.values(), after_eager);
 }
 
 }  // namespace rill

@@ -52,4 +52,8 @@ struct FunctionCore::State {
   bool warned = false, warned_refusal = false;
 };
 
+// The tensors that the graph runs on, in its order: arguments and captured tensors; those of variables are left to
+// VariableCall. Arguments move, each being one input: what the caller has given up has no other holder then.
+std::vector<Tensor> gather_inputs(const Graph& g, std::vector<Tensor>& arguments);
+
 }  // namespace rill

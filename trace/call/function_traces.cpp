@@ -145,14 +145,34 @@ void drop_least_used(std::vector<Shared<Entry>>& entries, int most) {
 }
 }  // namespace
 
+namespace {
+// A trainable variable that the graph reads and that was made since; or null. (An optimizer makes others as it goes.)
+const VariableState* made_since(const Graph& g, uint64_t first) {
+  for (const GraphInput& in : g.inputs)
+    if (in.kind == GraphInput::Kind::variable && in.variable->id >= first && in.variable->trainable)
+      return in.variable.get();
+  return nullptr;
+}
+}  // namespace
+
 // A trace for this call and all that its pattern covers. An entry is made only after everything has succeeded.
 Shared<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionKey& key, const OpenPattern& open,
                                                      const Where& where) {
-  PutBack put_back(key.leaves);
+  PutBack put_back(key.leaves), put_back_again(key.leaves);
   body.walk_arguments(put_back);
   auto t = Shared<Trace>::make();
   if (!open.empty()) t->dims = std::make_shared<DimTable>();
-  Graph graph = trace(body, argument_names(), open, t->dims.get(), open.sizes_of(key.leaves), where);
+  uint64_t first = VariableState::next_id();
+  auto trace_now = [&] { return trace(body, argument_names(), open, t->dims.get(), open.sizes_of(key.leaves), where); };
+  Graph graph = trace_now();
+  if (made_since(graph, first)) {
+    // A first call may make Variables that later ones find. Whether they do, another trace shows.
+    first = VariableState::next_id();
+    if (t->dims) t->dims = std::make_shared<DimTable>();
+    body.walk_arguments(put_back_again);
+    graph = trace_now();
+    if (const VariableState* again = made_since(graph, first)) Tracer::fail_made_anew(*again, name_, where);
+  }
   t->prototype = body.take_prototype();
   t->traced_nodes = graph.nodes().size();
   t->key = key;

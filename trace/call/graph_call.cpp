@@ -59,7 +59,7 @@ std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs) {
     if (n.kind == Node::Kind::constant) values[i] = {make_alias(n.constant)};  // new, so a constant of this trace
     if (n.kind != Node::Kind::op) continue;
     NameScope scope(n.scope);
-    ReplayScope place(n.where);
+    ReplayScope place(n.where, n.function);
     SmallVec<const Tensor*, 8> in;
     for (ValueId v : n.inputs) in.push_back(&values[size_t(v.node)][size_t(v.index)]);
     Operands operands(in.data(), in.size());

@@ -37,15 +37,13 @@ std::string print_spec(const Spec& s) {
 }
 
 // Operands of control flow and results of callables must be defined.
-void require_defined(std::string_view op, const Tensor& t, std::string_view what, size_t k, const Where& where) {
-  if (!t.defined()) fail(op, fmt::format("{} {} is an undefined tensor. assign a value to it first", what, k), where);
-}
-void require_defined(std::string_view op, const Flat& flat, std::string_view what, const Where& where) {
-  for (size_t k = 0; k < flat.tensors.size(); ++k) require_defined(op, flat.tensors[k], what, k, where);
+void require_all_defined(std::string_view op, const Flat& flat, std::string_view what, const Where& where) {
+  for (size_t k = 0; k < flat.tensors.size(); ++k)
+    if (!flat.tensors[k].defined()) require_defined(op, flat.tensors[k], fmt::format("{} {}", what, k), where);
 }
 
 Tensor checked_pred(std::string_view op, const Tensor& pred, const Where& where) {
-  if (!pred.defined()) fail(op, "the condition is an undefined tensor. assign a value to it first", where);
+  require_defined(op, pred, "the condition", where);
   if (pred.dtype() != DType::boolean || pred.ndim() != 0)
     fail(op,
          fmt::format("the condition is {} and must be a bool scalar. compare something, or reduce with all() or any()",
@@ -61,18 +59,30 @@ bool whole_and_float(const Spec& a, const Spec& b) {
 }
 
 // `t` as `dtype`; an error at run time where that changes a value.
-Tensor exactly_as(const Tensor& t, DType dtype, const std::string& what, const Where& where) {
+Tensor exactly_as(const Tensor& t, DType dtype, const std::string& what, const char* op, const Where& where) {
   if (t.dtype() == dtype) return t;
-  CallerScope caller(where);
+  CallerScope caller(where, op);
   Tensor out = t.astype(dtype);
   rill::assert_that(rill::all(equal(out.astype(t.dtype()), t)),
-                    fmt::format("{} is whole, or fits {} exactly", what, name(dtype)), t);
+                    fmt::format("{} is whole, or fits {} exactly (it is {}: start with {}, or convert the result with "
+                                "astype({}))",
+                                what, name(dtype), name(t.dtype()), name(t.dtype()), name(dtype)),
+                    t);
   return out;
 }
 
+std::string how_to_keep(const Spec& was, const Spec& is) {
+  if (was.shape != is.shape)
+    return fmt::format("start with {} (broadcast_to(), zeros()), or give a result of {}", to_string(is.shape),
+                       to_string(was.shape));
+  if (was.dtype != is.dtype)
+    return fmt::format("start with {}, or convert the result with astype({})", name(is.dtype), name(was.dtype));
+  return "bring the result back with to()";
+}
+
 // A carried value must keep its shape and dtype from step to step.
-void check_carried(std::string_view op, const Flat& before, Flat& after, const Where& where) {
-  require_defined(op, after, "after a step, carried value", where);
+void check_carried(const char* op, const Flat& before, Flat& after, const Where& where) {
+  require_all_defined(op, after, "after a step, carried value", where);
   if (before.structure != after.structure)
     fail(
         op,
@@ -84,13 +94,12 @@ void check_carried(std::string_view op, const Flat& before, Flat& after, const W
     const Spec &was = before.tensors[k].spec(), &is = after.tensors[k].spec();
     if (alike(was, is)) continue;
     if (whole_and_float(was, is)) {
-      after.tensors[k] = exactly_as(after.tensors[k], was.dtype, fmt::format("carried value {}", k), where);
+      after.tensors[k] = exactly_as(after.tensors[k], was.dtype, fmt::format("carried value {}", k), op, where);
       continue;
     }
     fail(op,
-         fmt::format("carried value {} is {} before a step and {} after it, and must stay what it is. convert the "
-                     "first value or the result, with astype() or broadcast_to()",
-                     k, print_spec(was), print_spec(is)),
+         fmt::format("carried value {} is {} before a step and {} after it, and must stay what it is. {}", k,
+                     print_spec(was), print_spec(is), how_to_keep(was, is)),
          where);
   }
 }
@@ -256,8 +265,8 @@ std::string print_outputs(const Graph& g) {
 void check_results(Choice kind, const Flat& results, const std::string& branch, const Where& where) {
   for (size_t k = 0; k < results.tensors.size(); ++k)
     if (!results.tensors[k].defined())
-      fail(kind == Choice::cond ? "cond" : "switch_case",
-           fmt::format("result {} of {} is an undefined tensor. assign a value to it first", k, branch), where);
+      require_defined(kind == Choice::cond ? "cond" : "switch_case", results.tensors[k],
+                      fmt::format("result {} of {}", k, branch), where);
 }
 
 // A branch as a graph, whose results have these dtypes where they are given.
@@ -267,7 +276,8 @@ Graph trace_branch(Choice kind, const std::string& role, const FlatFn& branch, s
     Flat flat = branch(in);
     check_results(kind, flat, role, where);
     for (size_t k = 0; k < dtypes.size(); ++k)
-      flat.tensors[k] = exactly_as(flat.tensors[k], dtypes[k], fmt::format("result {} of {}", k, role), where);
+      flat.tensors[k] = exactly_as(flat.tensors[k], dtypes[k], fmt::format("result {} of {}", k, role),
+                                   kind == Choice::cond ? "cond" : "switch_case", where);
     structure = flat.structure;
     return flat;
   });
@@ -331,7 +341,7 @@ std::vector<Tensor> trace_choice(Choice kind, const Tensor& which, std::span<con
 
 std::vector<Tensor> run_choice(Choice kind, const Tensor& which, std::span<const FlatFn> branches, const Where& where) {
   if (kind == Choice::cond) checked_pred("cond", which, where);
-  if (!which.defined()) fail("switch_case", "the index is an undefined tensor. assign a value to it first", where);
+  require_defined("switch_case", which, "the index", where);
   if (kind == Choice::switch_case && (!is_integer(which.dtype()) || which.ndim() != 0))
     fail("switch_case", fmt::format("the index is {} and must be an integer scalar", to_string(which.spec())), where);
   if (branches.empty()) fail("switch_case", "there are no branches. give one or more", where);
@@ -381,7 +391,7 @@ std::vector<Tensor> run_while(const Flat& init, const FlatFn& cond_fn, const Fla
                               const WhileOptions& options, const Where& where) {
   if (options.max_steps && *options.max_steps < 0)
     fail("while_loop", fmt::format("max_steps is {} and must not be negative", *options.max_steps), where);
-  require_defined("while_loop", init, "carried value", where);
+  require_all_defined("while_loop", init, "carried value", where);
   Tensor go_on = checked_pred("while_loop", cond_fn(init.tensors).tensors[0], where);
   if (!executing_eagerly()) return trace_while(init, go_on, cond_fn, body_fn, options, where);
   Flat now = init;
@@ -437,7 +447,7 @@ ScanBody trace_step(const Flat& init, const Flat& xs, const FlatStepFn& fn, cons
   Graph g = trace_inner("body", arguments, "carried", [&](std::span<const Tensor> in) {
     FlatStep step = fn(in);
     check_carried("scan", init, step.carried, where);
-    require_defined("scan", step.y, "y", where);
+    require_all_defined("scan", step.y, "y", where);
     ys = step.y.tensors.size();
     Flat all = std::move(step.carried);
     all.tensors.insert(all.tensors.end(), step.y.tensors.begin(), step.y.tensors.end());
@@ -492,8 +502,8 @@ ScanResult trace_scan(const Flat& init, const Flat& xs, Dim n, const FlatStepFn&
 
 std::pair<std::vector<Tensor>, std::vector<Tensor>> run_scan(const Flat& init, const Flat& xs, const FlatStepFn& fn,
                                                              const ScanOptions& options, const Where& where) {
-  require_defined("scan", init, "carried value", where);
-  require_defined("scan", xs, "of xs, tensor", where);
+  require_all_defined("scan", init, "carried value", where);
+  require_all_defined("scan", xs, "of xs, tensor", where);
   const Dim n = length_of(xs, options, where);
   if (!executing_eagerly()) return trace_scan(init, xs, n, fn, options, where);
   ScanResult out{init.tensors, {}};
@@ -514,7 +524,7 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> run_scan(const Flat& init, c
     for (const Tensor& t : xs.tensors) in.push_back(t(i));
     FlatStep next = fn(in);
     check_carried("scan", init, next.carried, where);
-    require_defined("scan", next.y, "y", where);
+    require_all_defined("scan", next.y, "y", where);
     next.carried.tensors = apart(std::move(next.carried.tensors), where);
     next.y.tensors = apart(std::move(next.y.tensors), where);
     if (step == 0) rows = room_for_rows(next.y.tensors.size(), n, where);

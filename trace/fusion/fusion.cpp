@@ -139,6 +139,7 @@ class Condenser {
     n.outputs = lowered.kernel->outputs;
     n.scope = last.scope;
     n.where = last.where;
+    n.function = last.function;
     for (ValueId v : lowered.inputs) n.inputs.push_back(new_value(v));
     const int32_t at = to_.append(std::move(n));
     for (size_t k = 0; k < lowered.outputs.size(); ++k) {

@@ -220,7 +220,7 @@ class Lowering {
     const int64_t classes = g_.spec(n.inputs[0]).shape.back();
     for (const FusedKernel::Check& c : fused_->checks)
       if (c.operand == operand && c.classes == classes) return;
-    fused_->checks.push_back({operand, classes, std::string(n.op->name), n.where});
+    fused_->checks.push_back({operand, classes, std::string(n.op->name), n.where, n.function, n.scope});
   }
 
   // The operand of the fused node for a value from outside.

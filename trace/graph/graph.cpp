@@ -61,7 +61,7 @@ std::string print_node(const Graph& g, size_t i, int32_t after) {
     line += to_string(n.constant);
   }
   line += ")";
-  if (std::string a = to_string(n.attrs); !a.empty()) line += " {" + a + "}";
+  if (std::string a = with_open_sizes(n.attrs); !a.empty()) line += " {" + a + "}";
   if (after >= 0) line += fmt::format(" after %{}", after);
   line += " :";
   for (const Spec& s : n.outputs) line += " " + to_string(s);

@@ -74,7 +74,7 @@ void Instantiator::make_graphs(Node& n) {
 }
 
 void Instantiator::make_op(Node& n, uint32_t trace, const Graph& g) {
-  const ReplayScope place(n.where);
+  const ReplayScope place(n.where, n.function);
   Rewrite rewrite(*this);
   if (n.op->graphs) make_graphs(n);
   else n.attrs = n.attrs.rewritten(rewrite);

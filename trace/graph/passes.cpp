@@ -68,6 +68,7 @@ Node constant_node(const Node& like, const Tensor& value) {
   n.outputs = {value.spec()};
   n.scope = like.scope;
   n.where = like.where;
+  n.function = like.function;
   return n;
 }
 
@@ -195,6 +196,7 @@ Graph insert_copies(const Graph& g) {
       copy.outputs = {r.result().spec(n.inputs[0])};
       copy.scope = n.scope;
       copy.where = n.where;
+      copy.function = n.function;
       layouts.append(copy);
       n.inputs[0] = r.append(std::move(copy));
     }

@@ -123,6 +123,7 @@ Tensors Tracer::append(const Op& op, Operands in, AttrsView attrs, const OutSpec
   if (thread_state().open_sizes) name_sizes(node);
   node.scope = current_scope();
   node.where = place_of(where);
+  node.function = called_function();
   int32_t at = graph_.append(std::move(node));
   Tensors out;
   for (size_t i = 0; i < specs.size(); ++i) out.push_back(stand_for({at, int32_t(i)}));
@@ -174,6 +175,38 @@ bool Tracer::made_by(const Tensor& t, const Op& op, AttrsView& attrs) const {
   return true;
 }
 
+Tensor Tracer::constant_value(const Tensor& t) const {
+  if (t.rep()->trace != serial) return parent_ ? parent_->constant_value(t) : Tensor();
+  const ValueId value = values_[size_t(t.rep()->trace_value)];
+  const std::vector<Node>& nodes = graph_.nodes();
+  std::vector<char> wanted(size_t(value.node) + 1);
+  wanted.back() = 1;
+  for (size_t i = wanted.size(); i-- > 0;) {
+    const Node& n = nodes[i];
+    if (!wanted[i]) continue;
+    if (n.kind == Node::Kind::input || (n.kind == Node::Kind::op && (n.op->graphs || n.op->effect))) return {};
+    for (const Spec& s : n.outputs)
+      for (const Dim d : s.shape)
+        if (d.is_open()) return {};
+    for (const ValueId v : n.inputs) wanted[size_t(v.node)] = 1;
+  }
+  EagerScope eager;
+  const PauseTapes pause;
+  std::vector<Tensors> values(wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const Node& n = nodes[i];
+    if (!wanted[i]) continue;
+    if (n.kind == Node::Kind::constant) {
+      values[i] = {n.constant};
+      continue;
+    }
+    SmallVec<const Tensor*, 8> in;
+    for (const ValueId v : n.inputs) in.push_back(&values[size_t(v.node)][size_t(v.index)]);
+    values[i] = apply(*n.op, Operands(in.data(), in.size()), n.attrs, Where());
+  }
+  return values[size_t(value.node)][size_t(value.index)];
+}
+
 void Tracer::fail_read(std::string_view what, const Where& where) {
   fail(graph_.name,
        fmt::format(
@@ -185,18 +218,19 @@ void Tracer::fail_read(std::string_view what, const Where& where) {
 
 void Tracer::add_output(const Tensor& t, const Where& where) { graph_.outputs.push_back(value_of(t, "return", where)); }
 
+void Tracer::fail_made_anew(const VariableState& v, const std::string& function, const Where& where) {
+  fail("function",
+       fmt::format("variable '{}' is made in each call of the traced function '{}'; a replay would keep the first one. "
+                   "make it, or its layer, outside of the function, or once, where the next call finds it",
+                   v.name, function),
+       to_string(v.made).empty() ? where : v.made);
+}
+
 // Eager code creates such a variable at each call, whereas a replay would keep using the one of the trace.
 void Tracer::refuse_lost_variables() const {
   constexpr uint32_t own = 2;  // in variables_ and in the graph's inputs
   for (const VariableValue& v : variables_)
-    if (v.variable->id >= first_variable_ && v.variable.holders() == own)
-      fail(
-          "function",
-          fmt::format("variable '{}' is made in each call of the traced function '{}', and gone when the call ends; a "
-                      "replay would keep the first one. make it, or its layer, outside of the function, or once, where "
-                      "the next call finds it",
-                      v.variable->name, graph_.name),
-          v.variable->made);
+    if (v.variable->id >= first_variable_ && v.variable.holders() == own) fail_made_anew(*v.variable, graph_.name);
 }
 
 Graph Tracer::finish() {

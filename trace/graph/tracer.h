@@ -45,9 +45,14 @@ class Tracer final : public TraceListener {
   Tensor read(const Shared<VariableState>& v) override;
   void assign(const Shared<VariableState>& v, const Tensor& value) override;
   bool made_by(const Tensor& t, const Op& op, AttrsView& attrs) const override;
+  Tensor constant_value(const Tensor& t) const override;
   Tensor append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) override;
   bool is_constant(const Tensor& t) const override;
   [[noreturn]] void fail_read(std::string_view what, const Where& where) override;
+
+  // Throws: a call of `function` makes this variable, and so does the next.
+  [[noreturn]] static void fail_made_anew(const VariableState& v, const std::string& function,
+                                          const Where& where = Where());
 
  private:
   void name_sizes(Node& node) const;
@@ -68,6 +73,7 @@ class Tracer final : public TraceListener {
   };
   std::vector<VariableValue> variables_;
   void refuse_lost_variables() const;
+
   const uint64_t first_variable_;  // ids from here on are of Variables that were made since
   VariableValue& variable(const Shared<VariableState>& v);
   IdMark start_;

@@ -134,7 +134,7 @@ void Executable::make_outputs(Frame& f) const {
     try {
       f.values[o.value] = takes ? make_tensor(spec, f.values[size_t(over)].rep()->buffer) : empty_tensor(spec);
     } catch (const Error& e) {
-      fail_at(o.node->where, e);  // names the user's line
+      fail_at(origin_of(*o.node), e);
     }
   }
 }
@@ -192,7 +192,7 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
   try {
     for (; at < instructions_.size(); ++at) execute_one(instructions_[at], at, *frame);
   } catch (const Error& e) {
-    fail_at(instructions_[at].node->where, e);  // names the user's line
+    fail_at(origin_of(*instructions_[at].node), e);
   }
 
   size_t r = 0;

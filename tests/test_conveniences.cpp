@@ -1,0 +1,135 @@
+// Small things that users look for: every form that reads well compiles, and means what it says.
+#include <vector>
+
+#include "catch.h"
+#include "messages.h"
+#include "rill/nn/nn.h"
+#include "rill/rill.h"
+
+using namespace rill;
+
+TEST_CASE("a dtype may stand for the options, and options follow at once") {
+  CHECK(same_bits(eye(3, f64), eye(3, 3, 0, {.dtype = f64})));
+  CHECK(same_bits(eye(3, {.dtype = f64}), eye(3, f64)));
+  CHECK(same_bits(eye(2, 3, 1, f64), eye(2, 3, 1, {.dtype = f64})));
+  CHECK(same_bits(eye(2, 3, {.dtype = i32}), eye(2, 3, 0, {.dtype = i32})));
+  CHECK(same_bits(tri(3, 2, -1, i8), tri(3, 2, -1, {.dtype = i8})));
+  CHECK(same_bits(arange(1, 5, {.dtype = f32}), arange(1, 5, 1, {.dtype = f32})));
+  CHECK(same_bits(arange(1, 5, f64), arange(1, 5, 1, {.dtype = f64})));
+  CHECK(same_bits(arange(5, f32), arange(0, 5, 1, {.dtype = f32})));
+  CHECK(same_bits(iota({2, 3}, f32), iota({2, 3}, 0, {.dtype = f32})));
+  CHECK(same_bits(iota({2, 3}, 1, f64), iota({2, 3}, 1, {.dtype = f64})));
+  CHECK(same_bits(linspace(0, 1, 5, f64), linspace(0, 1, 5, true, {.dtype = f64})));
+  CHECK(same_bits(linspace(0, 1, 5, {.dtype = f64}), linspace(0, 1, 5, f64)));
+  CHECK(same_bits(logspace(0, 2, 3, f64), logspace(0, 2, 3, 10, {.dtype = f64})));
+  const float numbers[] = {1, 2, 3, 4};
+  CHECK(same_bits(from_data(numbers, {2, 2}, i32), tensor({{1, 2}, {3, 4}})));
+  CHECK(same_bits(one_hot(tensor({1, 0}), 2, i32), tensor({{0, 1}, {1, 0}})));
+  CHECK(random::normal({2}, f64).dtype() == f64);
+  CHECK(random::uniform({2}, bf16).dtype() == bf16);
+  CHECK(random::bits({2}, u64).dtype() == u64);
+  CHECK(random::randint(0, 5, {2}, i8).dtype() == i8);
+  CHECK(random::permutation(4, i32).dtype() == i32);
+}
+
+TEST_CASE("axes, empty options, vectors of axes, indices of Variables") {
+  const Tensor x = tensor({{1.f, 2.f, 3.f}, {4.f, 5.f, 6.f}});
+  CHECK(same_bits(sum(x, {}), sum(x)));
+  CHECK(same_bits(any(x > 3, {}), any(x > 3)));
+  CHECK(same_bits(all(x > 0, {}), all(x > 0)));
+  CHECK(same_bits(var(x, {}), var(x)));
+  CHECK(same_bits(sum(x, std::vector<int>{0}), sum(x, 0)));
+  CHECK(same_bits(mean(x, std::vector<int64_t>{0, 1}, true), mean(x, {0, 1}, true)));
+  Variable w(x, "w");
+  CHECK(same_bits(w(0), x(0)));
+  CHECK(same_bits(w(slice(0, 1), all), x(slice(0, 1), all)));
+  CHECK(same_bits(w(ellipsis, -1), x(ellipsis, -1)));
+  GradientTape tape;
+  CHECK(same_bits(tape.gradient(sum(w(0) * 2), w), tensor({{2.f, 2.f, 2.f}, {0.f, 0.f, 0.f}})));
+  CHECK(same_bits(!(x > 3), x <= 3));
+  CHECK(random::choice(zeros({0}), {0}).shape() == Shape{0});
+  CHECK(random::choice(zeros({3}), {0, 2}).shape() == Shape{0, 2});
+}
+
+TEST_CASE("activations are any callable") {
+  const Tensor x = tensor({{1.f, -2.f}});
+  const auto with = [&](nn::Activation f) {
+    return nn::Dense(2, 2, {.activation = f, .kernel_initializer = [](const Shape&) { return eye(2); }})(x);
+  };
+  CHECK(same_bits(with({}), x));
+  CHECK(same_bits(with(nullptr), x));
+  CHECK(same_bits(with(relu), relu(x)));
+  CHECK(same_bits(with(tanh), tanh(x)));
+  CHECK(same_bits(with(gelu), gelu(x)));
+  CHECK(same_bits(with(leaky_relu), leaky_relu(x)));
+  CHECK(same_bits(with(elu), elu(x)));
+  CHECK(same_bits(with(celu), celu(x)));
+  CHECK(same_bits(with(softmax), softmax(x)));
+  CHECK(same_bits(with(log_softmax), log_softmax(x)));
+  CHECK(same_bits(with([](const Tensor& t) { return t * 3; }), x * 3));
+  CHECK(same_bits(with(function("half", [](const Tensor& t) { return t * 0.5f; })), x * 0.5f));
+  CHECK(same_bits(nn::Sequential(leaky_relu)(x), leaky_relu(x)));
+  CHECK(same_bits(nn::Sequential().add(tanh).add(gelu).add(softmax)(x), softmax(gelu(tanh(x)))));
+  const auto shift = [](const Tensor& t, double by, Where) { return t + by; };
+  CHECK(has(message_of([&] { nn::Activation f(+shift); }), "wrap it"));
+}
+
+TEST_CASE("the random generator's state is read and put back") {
+  random::seed(7);
+  random::normal({3});
+  const Tensor state = random::state();
+  const Tensor first = random::normal({3}), second = random::uniform({2});
+  random::set_state(state);
+  CHECK(same_bits(random::normal({3}), first));
+  CHECK(same_bits(random::uniform({2}), second));
+  random::set_state(random::Key(7).value());
+  const Tensor again = random::normal({2});
+  random::seed(7);
+  CHECK(same_bits(random::normal({2}), again));
+  auto step = function("step", [] { return random::normal({3}); });
+  random::set_state(state);
+  CHECK(same_bits(step(), first));
+  CHECK(has(message_of([] { random::set_state(zeros({2})); }), "must be u64[2]"));
+  CHECK(has(message_of([] { random::set_state(Tensor()); }), "undefined"));
+}
+
+TEST_CASE("an optimizer's slots are made ahead of the first step") {
+  const auto names = [](const nn::Optimizer& o) {
+    std::vector<std::string> all;
+    for (const Variable& v : o.variables()) all.push_back(v.name());
+    return all;
+  };
+  const auto same = [&](auto make) {
+    Variable w(ones({2}), "w"), b(ones({3}), "b");
+    auto built = make(), stepped = make();
+    built.build({w, b});
+    stepped.apply_gradients({ones({2}), ones({3})}, {w, b});
+    CHECK(names(built) == names(stepped));
+    const size_t before = built.variables().size();
+    built.apply_gradients({ones({2}), ones({3})}, {w, b});
+    CHECK(built.variables().size() == before);
+    CHECK(has(message_of([&] { built.build({w, w}); }), "[build] variable 'w' stands in the list twice"));
+  };
+  same([] { return nn::Adam(); });
+  same([] { return nn::AdamW(); });
+  same([] { return nn::SGD(); });
+  same([] { return nn::SGD({.momentum = 0.9}); });
+  same([] { return nn::RMSprop(); });
+  same([] { return nn::RMSprop({.momentum = 0.9}); });
+}
+
+TEST_CASE("options from lambdas, strings and functions that C has too") {
+  Variable w(ones({2}), "w");
+  nn::SGD optimizer({.learning_rate = [](const Tensor& step) { return 0.5 / (step + 1); }});
+  optimizer.apply_gradients({ones({2})}, {w});
+  optimizer.apply_gradients({ones({2})}, {w});
+  CHECK(same_bits(w, full({2}, 0.25f)));
+  const std::string same = "SAME";
+  const Tensor image = ones({1, 4, 4, 1}), kernel = ones({3, 3, 1, 1});
+  CHECK(same_bits(conv2d(image, kernel, {.padding = same}), conv2d(image, kernel, {.padding = "SAME"})));
+  const Tensor x = tensor({0.5f, 1.f});
+  CHECK(same_bits(function("t", tanh)(x), tanh(x)));
+  CHECK(same_bits(function("p", pow)(x, x), pow(x, x)));
+  CHECK(same_bits(function("g", gelu)(x), gelu(x)));
+  CHECK(has(message_of([] { recompute(Function<Tensor(Tensor)>()); }), "is empty"));
+}

@@ -1,0 +1,314 @@
+// What errors say: the user's own call and line first, the reason, and what to do about it.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "catch.h"
+#include "messages.h"
+#include "rill/nn/nn.h"
+#include "rill/rill.h"
+#include "rill/trace/jit.h"
+
+using namespace rill;
+
+namespace {
+// That `f` throws an error that names this file and each of `parts`.
+template <class F>
+void says(F&& f, std::initializer_list<std::string_view> parts) {
+  const std::string message = message_of(f);
+  INFO("message: " << message);
+  CHECK(message.starts_with("test_messages.cpp:"));
+  for (const std::string_view part : parts) {
+    INFO("part: " << part);
+    CHECK(has(message, part));
+  }
+}
+const Tensor x2 = tensor({1.f, 2.f});
+}  // namespace
+
+TEST_CASE("why a target does not depend on a source") {
+  const Tensor& x = x2;
+  Variable w(x, "w");
+  auto unconnected = [](auto f, std::string_view reason) {
+    says(f, {"does not depend on", reason, "Unconnected::zero"});
+  };
+  unconnected(
+      [&] {
+        GradientTape t;
+        t.watch(x);
+        t.gradient(astype(argmax(x), f32), x);
+      },
+      "it goes into argmax (test_messages.cpp:");
+  unconnected(
+      [&] {
+        GradientTape t;
+        t.watch(x);
+        t.gradient(sum(where(x > 1, 1.f, 2.f)), x);
+      },
+      "it goes into less");
+  unconnected(
+      [&] {
+        GradientTape t;
+        t.gradient(sum(stop_gradient(w.value())), w);
+      },
+      "it goes into stop_gradient");
+  unconnected(
+      [&] {
+        GradientTape t;
+        t.gradient(sum(astype(astype(w.value(), i32), f32)), w);
+      },
+      "it goes into cast");
+  unconnected(
+      [&] {
+        GradientTape t;
+        t.gradient(sum(x * x), x);
+      },
+      "watch it before it is used");
+  unconnected(
+      [&] {
+        GradientTape t;
+        const Tensor y = sum(x * x);
+        t.watch(x);
+        t.gradient(y, x);
+      },
+      "watch it before it is used");
+  unconnected(
+      [&] {
+        const Tensor v = w;
+        GradientTape t;
+        t.gradient(sum(v * v), w);
+      },
+      "read it under the tape");
+  unconnected(
+      [&] {
+        const Tensor y = sum(w * w);
+        GradientTape t;
+        t.gradient(y, w);
+      },
+      "before the tape began");
+  unconnected(
+      [&] {
+        GradientTape t;
+        t.stop();
+        t.gradient(sum(w * w), w);
+      },
+      "while the tape was stopped");
+  unconnected(
+      [&] {
+        GradientTape t;
+        Tensor y;
+        {
+          StopRecording pause(t);
+          y = sum(w * w);
+        }
+        t.gradient(y, w);
+      },
+      "while the tape was stopped");
+  unconnected(
+      [&] {
+        GradientTape t;
+        t.watch(x);
+        Tensor y;
+        std::thread([&] { y = sum(x * x); }).join();
+        t.gradient(y, x);
+      },
+      "computed by another thread");
+  unconnected(
+      [&] {
+        GradientTape t;
+        t.watch(x);
+        auto f = function("f", [&](const Tensor& v) { return t.gradient(sum(v * v), v); });
+        f(x);
+      },
+      "made outside of the traced function");
+  Variable frozen(x, {.name = "frozen", .trainable = false});
+  unconnected(
+      [&] {
+        GradientTape t;
+        t.gradient(sum(frozen * 2), frozen);
+      },
+      "it is not trainable");
+  unconnected(
+      [&] {
+        GradientTape t({.watch_variables = false});
+        t.gradient(sum(w * 2), w);
+      },
+      ".watch_variables = false");
+  Variable other(x, "other");
+  unconnected(
+      [&] {
+        GradientTape t;
+        const Tensor y = other * 2;
+        t.gradient(sum(w * 2), other);
+      },
+      "does not lead to the target");
+}
+
+TEST_CASE("the user's own call and the layer's path come first") {
+  says([] { zeros({-2, 3}); }, {"[zeros] in [full] negative sizes are not allowed: [-2,3]", "shape=[-2,3]"});
+  says([] { ones({3, -1}); }, {"[ones]", "shape=[3,-1]"});
+  says([] { ones_like(Tensor()); }, {"[ones_like]"});
+  says([] { zeros({int64_t(1) << 45}); }, {"[zeros]"});
+  const Tensor q = ones({2, 4, 5, 8});
+  says([&] { attention(q, q, q, {.mask = ones({3, 3})}); }, {"[attention] in [broadcast_to] "});
+  const nn::Embedding words(10, 4, {.name = "words"});
+  says([&] { words(ones({2})); }, {"[Embedding] at 'words', in [gather] indices must be integers"});
+  says([&] { words(tensor({1, 12})); }, {"[Embedding] at 'words', in [index] index 12 is out of bounds"});
+  says(
+      [&] {
+        NameScope outer("decoder");
+        words(tensor({12}));
+      },
+      {"[Embedding] at 'decoder/words', in [index]"});
+  const nn::Dense dense(3, 4, {.name = "enc"});
+  says([&] { dense(ones({2, 5})); }, {"[Dense] at 'enc', in [matmul] "});
+  const nn::Sequential model(dense, relu);
+  says([&] { model(ones({2, 5})); }, {"[Sequential] at 'enc', in [matmul] "});
+  says([] { matmul(ones({2, 3}), ones({2, 3})); }, {": [matmul] the last axis"});
+  says([] { random::normal({-1}); }, {"[random::normal] in [random_bits] ", "[-1]"});
+  auto f = function("f", [&](const Tensor& ids) { return words(ids) * 2; });
+  for (const auto mode : {jit::Mode::off, jit::Mode::wait}) {
+    const jit::Mode before = jit::mode();
+    jit::set_mode(mode);
+    says([&] { f(tensor({1, 12})); }, {"[Embedding] at 'words', in [index] index 12"});
+    jit::set_mode(before);
+  }
+}
+
+TEST_CASE("axes show the operand, sizes print as they are") {
+  const Tensor m = ones({2, 3});
+  says([&] { sum(m, 2); }, {"[sum] axis 2 is out of bounds for array of dimension 2", "f32[2,3]"});
+  says([&] { softmax(m, 5); }, {"axis 5", "f32[2,3]"});
+  says([&] { sum(m, {0, 0}); }, {"axis 0 is repeated", "f32[2,3]"});
+  says([&] { argmax(m, -3); }, {"axis -3", "f32[2,3]"});
+  says([&] { random::bits({-1, 2}); }, {"shape=[-1,2]"});
+  says([&] { reshape(m, {4, -1}); }, {"shape=[4,-1]"});
+  says(
+      [&] {
+        conv_grad_input(
+            ones({1, 2, 2, 1}), ones({2, 2, 1, 1}),
+            {.strides = {1, 1}, .pads_lo = {0, 0}, .pads_hi = {0, 0}, .dilation = {1, 1}, .sizes = {-1, 3}});
+      },
+      {"-1"});
+  CHECK(!has(message_of([&] { random::bits({-1, 2}); }), "?"));
+}
+
+TEST_CASE("images of the other layout are hinted at") {
+  const Tensor nchw = ones({2, 3, 32, 16}), nhwc = ones({2, 32, 16, 3});
+  const std::string_view hint = "looks like NCHW; transpose(x, {0, 2, 3, 1}) makes it NHWC";
+  says([&] { nn::Conv2D(3, 8, {3, 3})(nchw); }, {"[Conv2D] at 'conv'", hint});
+  says([&] { conv2d(nchw, ones({3, 3, 3, 8})); }, {hint});
+  says([&] { conv2d(nhwc, ones({8, 3, 3, 3}), {.layout = Layout::nchw}); },
+       {"looks like NHWC; transpose(x, {0, 3, 1, 2}) makes it NCHW"});
+  says([&] { nn::BatchNorm(3)(nchw, nn::Mode::training); }, {hint});
+  says([&] { nn::BatchNorm(3)(nchw); }, {hint});
+  CHECK(transpose(nchw, {0, 2, 3, 1}).shape() == nhwc.shape());
+  CHECK(transpose(nhwc, {0, 3, 1, 2}).shape() == nchw.shape());
+  CHECK(!has(message_of([&] { conv2d(ones({2, 5, 5, 4}), ones({3, 3, 3, 8})); }), "looks like"));
+}
+
+TEST_CASE("carried values of the wrong dtype or shape say which, and what to do") {
+  auto add = [](const Tensor& c, const Tensor& r) { return std::pair(c + r, c); };
+  says([&] { scan(add, tensor(0), tensor({1.5f})); },
+       {"[scan]", "carried value 0 is whole, or fits i32 exactly (it is f32: start with f32,", "astype()"});
+  says([&] { scan(add, tensor(0.f), tensor({1.5})); },
+       {"[scan] carried value 0 is f32[] before a step and f64[] after it",
+        "start with f64, or convert the result with astype(f32)"});
+  says([&] { scan([](const Tensor& c, const Tensor&) { return std::pair(concat({c, c}), c); }, ones({1}), x2); },
+       {"start with [2] (broadcast_to(), zeros()), or give a result of [1]"});
+}
+
+TEST_CASE("verify says which result differs, where, by how much, and the first node") {
+  auto same = function("same", [](const Tensor& x) { return tanh(x) * 2; });
+  CHECK(same.verify(x2));
+  CHECK(same.verify(x2).difference.empty());
+  // What looks at how it is called is what verify() is there to find.
+  auto other = function("other", [](const Tensor& x) {
+    const Tensor y = x * (executing_eagerly() ? 2.f : 3.f);
+    return std::pair(x + 1, y + 1);
+  });
+  const auto found = other.verify(x2);
+  INFO(found.difference);
+  CHECK(!found);
+  CHECK(has(found.difference, "'other': result 1, f32[2]; at (0) it is 3.0 eagerly and 4.0 traced"));
+  CHECK(has(found.difference, "2 of 2 elements differ, by 2 at most"));
+  CHECK(has(found.difference, "the first node that differs is"));
+  CHECK(has(found.difference, "multiply (test_messages.cpp:"));
+  Variable count(tensor(0.f), {.name = "count"});
+  auto counts = function("counts", [&](const Tensor& x) {
+    count.assign_add(executing_eagerly() ? 1.f : 2.f);
+    return x * 2;
+  });
+  const auto counted = counts.verify(x2);
+  CHECK(has(counted.difference, "variable 'count'"));
+  CHECK(count.value().item<float>() == 2);  // as one call leaves it
+  auto branches = function("branches", [](const Tensor& x) { return executing_eagerly() ? sin(x) : cos(x); });
+  CHECK(has(branches.verify(x2).difference, "does something else when it is traced"));
+}
+
+TEST_CASE("the caller's line, or none, never one inside rill or the standard library") {
+  const Tensor none;
+  Variable w(x2, "w"), b(x2, "b");
+  says(
+      [&] {
+        GradientTape t;
+        t.gradient(sum(w * w), w, b);
+      },
+      {"variable 'b'"});
+  says([&] { Device d("gpux:1"); }, {"[device] 'gpux:1' names no device"});
+  says([&] { ones({2}, {.device = "tpu:0"}); }, {"[device] 'tpu:0'"});
+  says([&] { x2.to("tpu:0"); }, {"[device] 'tpu:0'"});
+  says([&] { Device(DeviceKind::gpu, 300); }, {"the index of gpu is 300"});
+  says([&] { nn::Conv2D(1, 2, {3}, {.padding = "SAMEE"}); }, {"SAMEE"});
+  says([&] { nn::SGD({.learning_rate = -1}); }, {"learning rate is -1"});
+  says([&] { none.shape(); }, {"[tensor] the tensor is undefined"});
+  says([&] { none.dtype(); }, {"[tensor]"});
+  says([&] { none.ndim(); }, {"[tensor]"});
+  says([&] { none.size(); }, {"[tensor]"});
+  says([&] { none.device(); }, {"[tensor]"});
+  says([&] { none.strides(); }, {"[tensor]"});
+  says([&] { none.is_contiguous(); }, {"[tensor]"});
+  says([&] { none(0); }, {"undefined"});
+  says([&] { (void)none.at(0).set(1); }, {"undefined"});
+  // Their callers cannot be known.
+  CHECK(message_of([&] {
+          std::optional<Variable> v;
+          v.emplace(none, "z");
+        }).starts_with("[Variable] the first value"));
+  CHECK(message_of([&] {
+          std::vector<nn::Dense> v;
+          v.emplace_back(-1, 3);
+        }).starts_with("[dense] negative"));
+  auto f = function("f", [](const Tensor& x) { return x; }, {.signature = {spec(f32, {3})}});
+  const std::function<Tensor(const Tensor&)> g = f;
+  says([&] { g(x2); }, {"[f] the arguments"});
+}
+
+TEST_CASE("Variables made in a traced function: once, or refused") {
+  const Tensor& x = x2;
+  std::optional<Variable> once, anew;
+  auto f = function("f", [&](const Tensor& v) {
+    if (!once) once.emplace(ones({2}) * 3, "once");
+    return v * *once;
+  });
+  CHECK(same_bits(f(x), x * 3));
+  CHECK(same_bits(f(x), x * 3));
+  once->assign(x);
+  CHECK(same_bits(f(x), x * x));
+  auto g = function("g", [&](const Tensor& v) {
+    anew.emplace(ones({2}), "anew");
+    return v * *anew;
+  });
+  says([&] { g(x); }, {"variable 'anew' is made in each call of the traced function 'g'"});
+  auto h = function("h", [&](const Tensor& v) {
+    Variable made(ones({2}), "made");
+    return std::pair(v * made, made);
+  });
+  says([&] { h(x); }, {"variable 'made' is made in each call"});
+  auto random = function("random", [&](const Tensor& v) {
+    Variable drawn(random::normal({2}), "drawn");
+    return v * drawn;
+  });
+  says([&] { random(x); }, {"'drawn'", "each call has anew"});
+}

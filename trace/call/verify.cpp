@@ -1,0 +1,185 @@
+// verify(): a traced call beside the callable itself, and, where their bits differ, the first op that is to blame. For
+// that both the callable and the graph run once more, op by op, with a listener on the thread.
+#include <fmt/format.h>
+
+#include <ostream>
+
+#include "rill/ops/ops.h"
+#include "rill/trace/call/function_state.h"
+
+namespace rill {
+
+std::ostream& operator<<(std::ostream& out, const Verification& v) { return v ? out << true : out << v.difference; }
+
+namespace {
+
+class CollectTensors final : public LeafVisitor {
+ public:
+  void tensor(Tensor& t) override { tensors.push_back(t); }
+  void constant(const void*, size_t) override {}
+  void structure(size_t) override {}
+  std::vector<Tensor> tensors;
+};
+
+// --- Where two tensors differ ----------------------------------------------------------------------------------------
+
+// The first element, in row-major order, whose bits differ; there is one.
+int64_t first_difference(const Tensor& a, const Tensor& b) {
+  int64_t low = 0, high = a.size();  // [0, low) is equal, [0, high) is not
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    (same_bits(a(slice(low, middle)), b(slice(low, middle))) ? low : high) = middle;
+  }
+  return low;
+}
+
+std::string describe_index(int64_t at, const Shape& shape) {
+  std::string text;
+  for (size_t i = shape.size(); i-- > 0; at /= shape[i])
+    text = fmt::format("{}{}{}", int64_t(at % shape[i]), text.empty() ? "" : ", ", text);
+  return text.empty() ? "" : fmt::format(" at ({})", text);
+}
+
+// "f32[2,3]; at (0, 1) it is 2 eagerly and 3 traced. 4 of 6 elements differ, by 1 at most".
+std::string describe_difference(const Tensor& eager, const Tensor& traced) {
+  if (eager.shape() != traced.shape() || eager.dtype() != traced.dtype())
+    return fmt::format("it is {} eagerly and {} traced", to_string(eager.spec()), to_string(traced.spec()));
+  const Tensor a = reshape(eager, {eager.size()}), b = reshape(traced, {traced.size()});
+  const int64_t at = first_difference(a, b);
+  std::string text = fmt::format("{};{} it is {} eagerly and {} traced", to_string(eager.spec()),
+                                 describe_index(at, eager.shape()), to_string(a(at)), to_string(b(at)));
+  if (eager.dtype() == DType::string) return text;
+  const Tensor differ = a != b;
+  text += fmt::format(". {} of {} elements differ", count_nonzero(differ).item<int64_t>(), int64_t(a.size()));
+  if (is_floating(eager.dtype()) || is_integer(eager.dtype())) {
+    const Tensor distance = abs(astype(a, f64) - astype(b, f64));
+    text += fmt::format(", by {} at most", max(where(isfinite(distance), distance, 0)).item<double>());
+  }
+  return text;
+}
+
+// --- Op by op --------------------------------------------------------------------------------------------------------
+
+struct Run {
+  const Op* op;
+  std::string place;
+  std::vector<Tensor> out;
+  bool is(const Run& other) const { return op == other.op && place == other.place; }
+};
+
+// Notes what every op of this thread gives while it lives.
+class OpLog final : public TapeListener {
+ public:
+  OpLog() { thread_state().tapes.push_back(this); }
+  ~OpLog() {
+    auto& tapes = thread_state().tapes;
+    for (size_t i = tapes.size(); i-- > 0;)
+      if (tapes[i] == this) tapes.erase(i);
+  }
+  bool watches(const Tensor&) const override { return false; }
+  void record(const Op& op, Operands, std::span<Tensor> out, AttrsView, const Where& where) override {
+    runs.push_back({&op, place_of(where), {out.begin(), out.end()}});
+  }
+  void record_custom(Operands, std::span<Tensor>, const CustomVjp&, const Where&) override {}
+  void watch_variable(const Shared<VariableState>&, Tensor&) override {}
+  std::vector<Run> runs;
+};
+
+std::string describe_node(const Graph& g, size_t i) {
+  const Node& n = g.nodes()[i];
+  const std::string scope = n.scope.empty() ? "" : fmt::format(" of '{}'", n.scope);
+  return fmt::format("%{} {}{}{}", i, n.op_name(), scope, n.where.empty() ? "" : fmt::format(" ({})", n.where));
+}
+
+// The nodes' results beside those of the eager ops that they stand for: same op, same line, in order. Ops of either
+// side alone are passed over: constants of the trace, bodies of loops.
+std::string first_node(const Graph& g, std::span<const Run> eager, std::span<const Run> nodes) {
+  std::string only_traced;
+  size_t next = 0, k = 0;
+  for (size_t i = 0; i < g.nodes().size() && k < nodes.size(); ++i) {
+    if (g.nodes()[i].kind != Node::Kind::op) continue;
+    const Run& run = nodes[k++];
+    size_t at = next;
+    while (at < eager.size() && !eager[at].is(run)) ++at;
+    if (at == eager.size()) {
+      if (only_traced.empty() && !run.op->graphs && !run.op->marker) only_traced = describe_node(g, i);
+      continue;
+    }
+    for (size_t o = 0; o < run.out.size(); ++o)
+      if (!same_bits(run.out[o], eager[at].out[o]))
+        return fmt::format("the first node that differs is {}: {}", describe_node(g, i),
+                           describe_difference(eager[at].out[o], run.out[o]));
+    next = at + 1;
+  }
+  if (!only_traced.empty())
+    return fmt::format("the callable does something else when it is traced: {} is in the trace alone", only_traced);
+  return "no node of the graph differs when it runs alone: the optimized graph or a compiled kernel does (RILL_JIT=off "
+         "runs without those)";
+}
+
+}  // namespace
+
+// --- verify ----------------------------------------------------------------------------------------------------------
+
+Verification FunctionCore::verify(Body& body, const Where& where) {
+  FunctionKey key;
+  ReadKey read(key);
+  body.walk_arguments(read);
+  auto put_back = [&] {
+    PutBack p(key.leaves);
+    body.walk_arguments(p);
+  };
+  put_back();
+  // For its variables; leaves symbolic arguments behind.
+  const Graph g = trace(body, argument_names(), {}, nullptr, {}, where);
+  const VariableSet variables(g);
+  const std::vector<Tensor> before = variables.values();
+  auto run_eagerly = [&] {
+    variables.set(before);
+    put_back();
+    body.run();
+    CollectTensors results;
+    body.walk_prototype(results);
+    return results.tensors;
+  };
+  const std::vector<Tensor> eager = run_eagerly(), eager_after = variables.values();
+  variables.set(before);
+  Shared<const void> prototype;
+  put_back();
+  const std::vector<Tensor> traced = call(body, prototype, where), traced_after = variables.values();
+
+  std::string found;
+  auto compare = [&](const Tensor& a, const Tensor& b, const std::string& what) {
+    if (found.empty() && !same_bits(a, b)) found = fmt::format("{}, {}", what, describe_difference(a, b));
+  };
+  if (eager.size() != traced.size())
+    found = fmt::format("the callable gives {} tensors and the traced call {}", eager.size(), traced.size());
+  for (size_t i = 0; i < std::min(eager.size(), traced.size()); ++i)
+    compare(eager[i], traced[i], fmt::format("result {}", i));
+  for (size_t i = 0; i < traced_after.size(); ++i)
+    compare(eager_after[i], traced_after[i], fmt::format("variable '{}'", variables.members()[i].state->name));
+  if (found.empty()) return {};
+
+  std::vector<Run> ops, nodes;
+  {
+    OpLog log;
+    run_eagerly();
+    ops = std::move(log.runs);
+  }
+  variables.set(before);
+  put_back();
+  CollectTensors leaves;
+  body.walk_arguments(leaves);
+  std::vector<Tensor> inputs = gather_inputs(g, leaves.tensors);
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (g.inputs[k].kind == GraphInput::Kind::variable) inputs[k] = Variable(g.inputs[k].variable).value();
+  {
+    OpLog log;
+    interpret(g, inputs);
+    nodes = std::move(log.runs);
+  }
+  variables.set(traced_after);
+  return {fmt::format("'{}': {}. {}", name_, found, first_node(g, ops, nodes))};
+}
+
+}  // namespace rill
