@@ -13,7 +13,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What users call, by topic. Other installed headers are there because these include them.
 PUBLIC = [
-    ("Tensors", ["tensor/tensor.h", "tensor/index.h", "tensor/shape.h", "tensor/dtype.h", "tensor/device.h",
+    ("Tensors", ["tensor/tensor.h", "tensor/index.h", "tensor/shape.h", "tensor/dim.h", "tensor/dtype.h", "tensor/device.h",
                  "tensor/error.h", "tensor/stream.h", "tensor/version.h"]),
     ("Making tensors", ["ops/creation.h"]),
     ("Elementwise functions", ["ops/elementwise.h"]),
