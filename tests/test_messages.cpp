@@ -211,7 +211,8 @@ TEST_CASE("images of the other layout are hinted at") {
 TEST_CASE("carried values of the wrong dtype or shape say which, and what to do") {
   auto add = [](const Tensor& c, const Tensor& r) { return std::pair(c + r, c); };
   says([&] { scan(add, tensor(0), tensor({1.5f})); },
-       {"[scan]", "carried value 0 is whole, or fits i32 exactly (it is f32: start with f32,", "astype()"});
+       {"[scan]", "carried value 0 is whole, or fits i32 exactly (it is f32: start with f32,",
+        "convert the result with astype(i32)"});
   says([&] { scan(add, tensor(0.f), tensor({1.5})); },
        {"[scan] carried value 0 is f32[] before a step and f64[] after it",
         "start with f64, or convert the result with astype(f32)"});

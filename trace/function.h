@@ -209,7 +209,8 @@ void note_names(std::vector<std::string>& names, T& value) {
   walk(value, count);
 }
 
-[[noreturn]] void fail_written();
+// Throws where a callable wrote to its copies: what they held before and after.
+void require_unwritten(const std::string& before, const std::string& after);
 [[noreturn]] void fail_moved_function(const Where& where);
 
 template <class R, class... A>
@@ -222,7 +223,7 @@ class TypedBody final : public FunctionCore::Body {
     if constexpr (std::is_void_v<R>) std::apply([&](auto&... a) { f_(static_cast<A>(a)...); }, args_);
     else
       result_ = Shared<std::decay_t<R>>::make(std::apply([&](auto&... a) { return f_(static_cast<A>(a)...); }, args_));
-    if (references() != before) fail_written();
+    require_unwritten(before, references());
   }
   void walk_prototype(LeafVisitor& v) override {
     if constexpr (!std::is_void_v<R>) walk(*result_, v);

@@ -49,7 +49,9 @@ Tensor hypot(const Tensor& x, const Tensor& y, Where where) {
   const auto [p0, q0] = floating_pair("hypot", x, y, where);
   // Scaled by the larger, so that squares neither overflow nor vanish.
   Tensor a = abs(p0), b = abs(q0), big = stop_gradient(maximum(a, b));
-  Tensor safe = rill::where(logical_or(big == 0, isinf(big)), 1, big), p = p0 / safe, q = q0 / safe;
+  // The scale's reciprocal, which gradients need, must not overflow.
+  const double least = p0.dtype() == f64 ? 0x1p-1022 : p0.dtype() == f32 ? 0x1p-126 : 0;
+  Tensor safe = rill::where(logical_or(big == 0, isinf(big)), 1, maximum(big, least)), p = p0 / safe, q = q0 / safe;
   Tensor sum = p * p + q * q, positive = sum > 0;
   Tensor root = rill::where(positive, sqrt(rill::where(positive, sum, 1)), 0);
   return rill::where(logical_or(isinf(a), isinf(b)), std::numeric_limits<double>::infinity(), safe * root);

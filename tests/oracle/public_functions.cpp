@@ -58,7 +58,8 @@ void note(const std::string& declaration, const std::string& space, std::set<std
   const std::string plain = without_template(std::regex_replace(declaration, of_macro, ""));
   std::smatch found;
   if (space == "nn::" && std::regex_search(plain, found, type)) names.insert(space + found[1].str());
-  if (!std::regex_search(plain, other) && std::regex_search(plain, found, function))
+  if (!std::regex_search(plain, other) && std::regex_search(plain, found, function) &&
+      !found[1].str().starts_with("RILL_"))  // a macro that declares none
     names.insert(space + found[1].str());
 }
 

@@ -96,7 +96,8 @@ void detail::fail_moved_function(const Where& where) {
        where);
 }
 
-void detail::fail_written() {
+void detail::require_unwritten(const std::string& before, const std::string& after) {
+  if (before == after) return;
   fail("function",
        "the callable writes to an argument that it takes by reference, which no later call would do. take it by value "
        "or by const reference, and return what is new; keep what changes from call to call in a Variable");
