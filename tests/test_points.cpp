@@ -626,3 +626,12 @@ TEST_CASE("gradients of atan2 and hypot where squares overflow or vanish") {
     CHECK(slopes(length, 3e-30, 4e-30, d).first == Approx(0.6).epsilon(1e-6));
   }
 }
+
+TEST_CASE("an infinite derivative inside of gelu at -inf is lost as the gelu is") {
+  for (DType d : {f32, f64}) {
+    const auto f = [](const Tensor& x) { return sum(gelu(log(x))); };
+    const Tensor x = zeros({5}, {.dtype = d});
+    CHECK(array_equal(grad(f)(x), zeros({5}, {.dtype = d})));
+    CHECK(array_equal(function("f", grad(f))(x), zeros({5}, {.dtype = d})));
+  }
+}

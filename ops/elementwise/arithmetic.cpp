@@ -42,7 +42,8 @@ RILL_SCALAR2(multiply_no_nan, floats, select(y == V(0), V(0), x* y))
 RILL_SCALAR2(multiply_nonzero, floats, select((x == V(0)) | (y == V(0)), V(0), x* y))
 RILL_SCALAR2(tanh_grad, floats, select(y == V(0), V(0), y - x * y * x))
 RILL_SCALAR2(sigmoid_grad, floats, select(y == V(0), V(0), x* y - x * y * x))
-RILL_SCALAR2(gelu_grad, floats, select(y == V(0), V(0), gelu_slope(x) * y))
+// Far out the slope is 0, whatever arrives; gelu_slope() leaves less than the smallest normal number there.
+RILL_SCALAR2(gelu_grad, floats, select((y == V(0)) | (x < V(-40)), V(0), gelu_slope(x) * y))
 RILL_SCALAR2(relu_grad, floats, select(x > V(0), y, V(0)))
 RILL_SCALAR2(atan2, floats, atan2(x, y))
 RILL_SCALAR2(copysign, floats, copysign(x, select(isnan(y), V(1), y)))  // as signbit
