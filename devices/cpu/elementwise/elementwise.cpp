@@ -250,11 +250,9 @@ void run_row(Loop loop, const KernelArgs& args, const Space& s, char* const* p, 
   }
 }
 
-void run_loop(Loop loop, const KernelArgs& args);
-
-void run_strided(Loop loop, const KernelArgs& args) {
+void run_strided(const ScalarLoops& loops, Loop loop, const KernelArgs& args) {
   Space s = make_space(args);
-  if (const WithoutJumps dense(s, args); dense.any()) return run_loop(loop, dense.args(args));
+  if (const WithoutJumps dense(s, args); dense.any()) return run_elementwise(loops, dense.args(args));
   char* base[max_operands];
   for (int k = 0; k + 1 < s.operands; ++k) base[k] = args.input(k).rep()->data;
   base[s.operands - 1] = args.output().mutable_rep()->data;
@@ -276,10 +274,14 @@ bool lies_like(const Tensor& t, const Tensor& out) {
   return same_strides || t.is_contiguous();  // strides along axes of size one are any
 }
 
-void run_loop(Loop loop, const KernelArgs& args) {
+}  // namespace
+
+void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
   Tensor& out = args.output();
-  int64_t n = out.size();
-  DType d = args.input(int(args.in.size()) - 1).dtype();
+  const int64_t n = out.size();
+  if (n == 0) return;
+  const DType d = args.input(int(args.in.size()) - 1).dtype();
+  const Loop loop = loops[loop_dtype(d)];
   Run run{{}, out.mutable_rep()->data, size_t(n), 0};
   bool dense = !is_half(d) && !is_half(out.dtype());
   size_t element[max_scalar_inputs];
@@ -292,7 +294,7 @@ void run_loop(Loop loop, const KernelArgs& args) {
     else dense = false;
   }
   // A run needs at least one operand that moves, unless it is a single element.
-  if (!dense || (run.uniform == (1u << args.in.size()) - 1 && n > 1)) return run_strided(loop, args);
+  if (!dense || (run.uniform == (1u << args.in.size()) - 1 && n > 1)) return run_strided(loops, loop, args);
   if (n <= grain) return loop(run);
   size_t out_element = size_of(out.dtype());
   parallel_for(n, grain, [&](int64_t begin, int64_t end) {
@@ -303,13 +305,6 @@ void run_loop(Loop loop, const KernelArgs& args) {
       if (!(run.uniform >> k & 1)) part.in[k] = static_cast<const char*>(run.in[k]) + size_t(begin) * element[k];
     loop(part);
   });
-}
-
-}  // namespace
-
-void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
-  if (args.output().size() == 0) return;
-  run_loop(loops[loop_dtype(args.input(int(args.in.size()) - 1).dtype())], args);
 }
 
 // --- cast, copy, where -----------------------------------------------------------------------------------------------
