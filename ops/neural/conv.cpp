@@ -288,8 +288,8 @@ size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
   return size_t(x.ndim()) - 2;
 }
 
-Tensor conv_as(std::string_view op, const Tensor& x, const Tensor& w, const ConvOptions& o, const Where& where) {
-  CallerScope caller(where, op.data());
+Tensor conv_as(const char* op, const Tensor& x, const Tensor& w, const ConvOptions& o, const Where& where) {
+  CallerScope caller(where, op);
   const size_t n = space_count(x, op, where);
   require_operand(op, w, where);
   if (w.ndim() != x.ndim())
@@ -317,7 +317,7 @@ Tensor conv_nd(int n, const Tensor& x, const Tensor& w, const ConvOptions& o, co
          fmt::format("the input must have {} axes, not {}. operands: {}, {}", n + 2, x.ndim(), to_string(x.spec()),
                      to_string(w.spec())),
          where);
-  return conv_as(op, x, w, o, where);
+  return conv_as(op.c_str(), x, w, o, where);
 }
 
 }  // namespace

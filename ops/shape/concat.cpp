@@ -123,9 +123,9 @@ Tensor stack(const std::vector<Tensor>& x, int64_t axis, Where where) {
 
 namespace {
 template <class F>
-Tensor stack_like(const std::vector<Tensor>& x, std::string_view op, const Where& where, F&& raise, int64_t axis) {
+Tensor stack_like(const std::vector<Tensor>& x, const char* op, const Where& where, F&& raise, int64_t axis) {
   require_some(x, op, where);
-  CallerScope caller(where, op.data());
+  CallerScope caller(where, op);
   std::vector<Tensor> out;
   for (const Tensor& t : x) out.push_back(raise(t));
   return joined(out, axis < 0 ? (out[0].ndim() == 1 ? 0 : 1) : axis, where);

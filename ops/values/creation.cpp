@@ -384,9 +384,9 @@ namespace {
 
 // A tensor whose T elements `fill` writes, with `options`. A size that is too large is rejected before allocating.
 template <class T, class F>
-Tensor computed(std::string_view op, const Shape& shape, const TensorOptions& options, const Where& where, F&& fill) {
+Tensor computed(const char* op, const Shape& shape, const TensorOptions& options, const Where& where, F&& fill) {
   EagerScope eager;
-  CallerScope caller(where, op.data());
+  CallerScope caller(where, op);
   Tensor t = uninitialised(op, {shape, dtype_of<T>(), false, options.device.value_or(default_device())}, where);
   fill(reinterpret_cast<T*>(t.mutable_rep()->data));
   return options.dtype.value_or(t.dtype()) == t.dtype() ? t : astype(t, *options.dtype);
@@ -394,8 +394,8 @@ Tensor computed(std::string_view op, const Shape& shape, const TensorOptions& op
 
 // `count` numbers map(start), ..., map(stop), counted in double; f32 unless `options` say otherwise.
 template <class F>
-Tensor spaced(std::string_view op, double start, double stop, int64_t count, bool endpoint,
-              const TensorOptions& options, const Where& where, F&& map) {
+Tensor spaced(const char* op, double start, double stop, int64_t count, bool endpoint, const TensorOptions& options,
+              const Where& where, F&& map) {
   if (count < 0) fail(op, fmt::format("the number of samples is {}. it must not be negative", count), where);
   const auto fill = [&](auto* v) {
     int64_t gaps = endpoint ? count - 1 : count;
@@ -438,8 +438,8 @@ Tensor band(Dim rows, Dim columns, const TensorOptions& options, const Where& wh
 }
 
 // Rows and columns are compared by their numbers, so that inside a trace no constant as large as `x` is captured.
-Tensor triangle(const Tensor& x, int64_t k, bool lower, std::string_view op, const Where& where) {
-  CallerScope caller(where, op.data());
+Tensor triangle(const Tensor& x, int64_t k, bool lower, const char* op, const Where& where) {
+  CallerScope caller(where, op);
   if (x.ndim() < 2)
     fail(op, fmt::format("{} has no rows and columns. give it at least 2 axes", to_string(x.spec())), where);
   Tensor distance = diagonal_distance(x.dim(-2), x.dim(-1), x.device());
