@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "rill/devices/cpu/elementwise/halves.h"
+#include "rill/devices/cpu/elementwise/map_run.h"
+#include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/kernel/convert.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
@@ -41,60 +43,50 @@ namespace {
 constexpr int64_t grain = 16 << 10;  // elements a thread should have at least
 constexpr int64_t block = 512;       // elements gathered or converted at a time; three of f64 stay in the L1 cache
 
-}  // namespace
-
-namespace {
-
 constexpr size_t convert_block = 64;
 
-// Numbers that are neither halves nor complex, a block of fixed size, which compilers vectorise at -O2.
+// A block of floats to an integer of up to 32 bits: values in the range of i32 take one instruction each;
+// convert_number() handles the others.
 template <class From, class To>
-void convert_numbers(const From* in, To* out) {
+void convert_block_of(const From* in, To* out) {
   From x[convert_block];
-  To y[convert_block];
-  std::memcpy(x, in, sizeof(x));
-  if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) <= 4 &&
-                !std::is_same_v<To, bool>) {
-    // Values in the range of i32 take one instruction; convert_number() handles the others.
-    uint32_t beyond = 0;
-    for (From v : x) beyond |= uint32_t(!(v >= From(-0x1p31))) | uint32_t(!(v < From(0x1p31)));
-    if (beyond == 0) {
-      for (size_t i = 0; i < convert_block; ++i) y[i] = To(int32_t(x[i]));
-      std::memcpy(out, y, sizeof(y));
-      return;
-    }
-  }
-  for (size_t i = 0; i < convert_block; ++i) y[i] = convert_number<To>(x[i]);
-  std::memcpy(out, y, sizeof(y));
+  std::copy_n(in, convert_block, x);
+  uint32_t beyond = 0;
+  for (From v : x) beyond |= uint32_t(!(v >= From(-0x1p31))) | uint32_t(!(v < From(0x1p31)));
+  if (beyond == 0) map_run(x, out, convert_block, [](From v) { return To(int32_t(v)); });
+  else map_run(x, out, convert_block, [](From v) { return convert_number<To>(v); });
 }
 
 // Dense runs of any numbers. Halves take the way through f32.
 template <class From, class To>
 void convert_dense(const From* in, To* out, size_t n) {
+  constexpr bool to_small_integer =
+      std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) <= 4 && !std::is_same_v<To, bool>;
+  constexpr bool from_half = is_half_type<From> && !std::is_same_v<From, To>,
+                 to_half = is_half_type<To> && std::is_arithmetic_v<From>;
+  const auto convert = [](const From& v) { return convert_number<To>(v); };
   if constexpr (std::is_same_v<From, std::string> || std::is_same_v<To, std::string>) {
     if constexpr (std::is_same_v<From, To>) std::copy_n(in, n, out);
   } else if constexpr (requires { convert_halves(in, out, n); }) {
     convert_halves(in, out, n);
-  } else if constexpr (std::is_arithmetic_v<From> && std::is_arithmetic_v<To>) {
+  } else if constexpr (to_small_integer) {
     size_t i = 0;
-    for (; i + convert_block <= n; i += convert_block) convert_numbers(in + i, out + i);
-    for (; i < n; ++i) out[i] = convert_number<To>(in[i]);
-  } else if constexpr (is_half_type<From> && !std::is_same_v<From, To>) {
+    for (; i + convert_block <= n; i += convert_block) convert_block_of(in + i, out + i);
+    map_run(in + i, out + i, n - i, convert);
+  } else if constexpr (from_half || to_half) {
     float wide[convert_block];
     for (size_t i = 0; i < n; i += convert_block) {
       const size_t some = std::min(convert_block, n - i);
-      convert_halves(in + i, wide, some);
-      convert_dense(wide, out + i, some);
-    }
-  } else if constexpr (is_half_type<To> && std::is_arithmetic_v<From>) {
-    float wide[convert_block];
-    for (size_t i = 0; i < n; i += convert_block) {
-      const size_t some = std::min(convert_block, n - i);
-      for (size_t j = 0; j < some; ++j) wide[j] = float_for_half(in[i + j]);
-      convert_halves(wide, out + i, some);
+      if constexpr (from_half) {
+        convert_halves(in + i, wide, some);
+        convert_dense(wide, out + i, some);
+      } else {
+        map_run(in + i, wide, some, [](From v) { return float_for_half(v); });
+        convert_halves(wide, out + i, some);
+      }
     }
   } else {
-    for (size_t i = 0; i < n; ++i) out[i] = convert_number<To>(in[i]);
+    map_run(in, out, n, convert);
   }
 }
 
@@ -189,21 +181,6 @@ void for_each_row(const Space& s, char* const* base, int64_t begin, int64_t end,
     }
     row(p, count);
     at += count;
-  }
-}
-
-void gather_run(const char* from, int64_t stride, size_t element, void* to, int64_t n) {
-  auto copy = [&](auto zero) {
-    using T = decltype(zero);
-    T* out = static_cast<T*>(to);
-    for (int64_t i = 0; i < n; ++i, from += stride) out[i] = *reinterpret_cast<const T*>(from);
-  };
-  switch (element) {
-    case 1: return copy(uint8_t());
-    case 2: return copy(uint16_t());
-    case 4: return copy(uint32_t());
-    case 8: return copy(uint64_t());
-    default: return copy(std::complex<double>());
   }
 }
 
@@ -343,9 +320,9 @@ void select_row(const char* const* p, const int64_t* stride, T* out, int64_t n) 
   const auto is_run = [&](int k) { return stride[k] == int64_t(sizeof(T)); };
   int64_t i = 0;
   if constexpr (std::is_integral_v<T>) {
-    // A condition for each element, values that are runs or one number: in blocks, as in convert_numbers().
-    if (stride[0] == 1 && (is_run(1) || stride[1] == 0) && (is_run(2) || stride[2] == 0)) {
-      constexpr int64_t some = 64;
+    // A condition for each element, values that are runs or one number: in blocks, as in map_run().
+    constexpr int64_t some = 64;
+    if (n >= some && stride[0] == 1 && (is_run(1) || stride[1] == 0) && (is_run(2) || stride[2] == 0)) {
       const T *a = reinterpret_cast<const T*>(p[1]), *b = reinterpret_cast<const T*>(p[2]);
       uint8_t which[some];
       T x[some], y[some], chosen[some];

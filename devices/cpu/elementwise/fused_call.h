@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 
+#include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/fused.h"
 #include "rill/devices/kernel/interpret.h"
 #include "rill/devices/kernel/schedule.h"
@@ -175,20 +176,6 @@ struct FusedCall {
     std::memcpy(&seed, key, sizeof seed);
     std::memcpy(&draw, key + sizeof seed, sizeof draw);
     cpu::random_words(seed, draw, uint64_t(first), n, reinterpret_cast<uint32_t*>(to));
-  }
-
-  static void gather_run(const char* from, int64_t stride, size_t element, char* to, int64_t n) {
-    auto copy = [&](auto zero) {
-      using T = decltype(zero);
-      T* out = reinterpret_cast<T*>(to);
-      for (int64_t i = 0; i < n; ++i, from += stride) out[i] = *reinterpret_cast<const T*>(from);
-    };
-    switch (element) {
-      case 1: return copy(uint8_t());
-      case 2: return copy(uint16_t());
-      case 4: return copy(uint32_t());
-      default: return copy(uint64_t());
-    }
   }
 };
 

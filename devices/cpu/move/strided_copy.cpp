@@ -155,4 +155,19 @@ void strided_copy(DType dtype, const Shape& shape, const void* from, const Strid
   }
 }
 
+void gather_run(const char* from, int64_t stride, size_t element, void* to, int64_t n) {
+  auto copy = [&](auto zero) {
+    using T = decltype(zero);
+    T* out = static_cast<T*>(to);
+    for (int64_t i = 0; i < n; ++i, from += stride) out[i] = *reinterpret_cast<const T*>(from);
+  };
+  switch (element) {
+    case 1: return copy(uint8_t());
+    case 2: return copy(uint16_t());
+    case 4: return copy(uint32_t());
+    case 8: return copy(uint64_t());
+    default: return copy(Bytes16());
+  }
+}
+
 }  // namespace rill::cpu

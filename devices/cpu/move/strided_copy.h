@@ -8,5 +8,7 @@ namespace rill::cpu {
 // The two must not overlap. Strings are assigned.
 void strided_copy(DType dtype, const Shape& shape, const void* from, const Strides& from_strides, void* to,
                   const Strides& to_strides);
+// Copies `n` elements of `element` bytes, `stride` bytes apart, to the dense `to`.
+void gather_run(const char* from, int64_t stride, size_t element, void* to, int64_t n);
 
 }  // namespace rill::cpu

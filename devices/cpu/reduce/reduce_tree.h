@@ -22,6 +22,7 @@
 #include <type_traits>
 
 #include "rill/devices/cpu/elementwise/halves.h"
+#include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/cpu/reduce/reduce_loops.h"
 #include "rill/devices/kernel.h"
 #include "rill/devices/threads.h"
@@ -75,19 +76,10 @@ void read(const char* x, int64_t stride, int64_t n, T* y) {
     if constexpr (as_truth) return T(N(v) != N(0));
     else return T(N(v));
   };
-  int64_t i = 0;
-  if (stride == 1) {
-    if constexpr (is_half_type<S> && std::is_same_v<T, float>) return convert_halves(p, y, size_t(n));
-    constexpr int64_t block = 64;  // of fixed size, which compilers vectorise at -O2
-    for (; i + block <= n; i += block) {
-      S from[block];
-      T to[block];
-      std::copy_n(p + i, block, from);
-      for (int64_t j = 0; j < block; ++j) to[j] = number(from[j]);
-      std::copy_n(to, block, y + i);
-    }
-  }
-  for (; i < n; ++i) y[i] = number(p[i * stride]);
+  if constexpr (is_half_type<S> && std::is_same_v<T, float>)
+    if (stride == 1) return convert_halves(p, y, size_t(n));
+  if (stride == 1) return map_run(p, y, size_t(n), number);
+  for (int64_t i = 0; i < n; ++i) y[i] = number(p[i * stride]);
 }
 
 // Memory for the accumulators of one thread, kept between calls.
