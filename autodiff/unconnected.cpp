@@ -52,12 +52,11 @@ std::string GradientTape::Impl::why_unconnected(std::span<const Tensor> targets,
     return "the tape belongs to another thread, and records what that one computes. make a tape on this thread";
   if (trace && listed)  // on the list that the trace has put aside
     return "the tape was made outside of the traced function, and records nothing in it. make the tape in the function";
+  std::string of_targets;
+  for (const Tensor& t : targets)
+    if (of_targets.empty() && !node_of(t)) of_targets = why_unknown(t);
   const TapeNode source = node_of(s);
-  if (!source) {
-    for (const Tensor& t : targets)
-      if (const std::string why = why_unknown(t); !why.empty() && !node_of(t)) return why;
-    return unwatched(s, options);
-  }
+  if (!source) return of_targets.empty() ? unwatched(s, options) : of_targets;
   const std::vector<char> reached = nodes_from({&source, 1});
   for (const DeadEnd& end : dead_ends_)
     for (const TapeNode n : end.in_nodes)
@@ -65,8 +64,7 @@ std::string GradientTape::Impl::why_unconnected(std::span<const Tensor> targets,
         return fmt::format("it goes into {} ({}), through which no gradient flows{}. leave that out", end.op->name,
                            to_string(end.where),
                            end.op->no_gradient.empty() ? "" : fmt::format(": {}", end.op->no_gradient));
-  for (const Tensor& t : targets)
-    if (const std::string why = why_unknown(t); !why.empty() && !node_of(t)) return why;
+  if (!of_targets.empty()) return of_targets;
   bool used = false;
   for (const TapeEntry& e : entries)
     for (const TapeNode n : e.in_nodes) used = used || n == source;
