@@ -223,12 +223,17 @@ def start(build, peers, first):
             yield "peers", name, lambda: until_result(*peer_script(name))
 
 
+def fresh_caches(command, mode, argument=()):
+    """The answer of a process that finds nothing compiled before."""
+    with tempfile.TemporaryDirectory() as folder:
+        caches = {k: folder for k in ("XDG_CACHE_HOME", "RILL_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "HOME")}
+        return run_json([*command, mode, *argument], {**ENV, **caches})
+
+
 @process_row
 def first_call(build, peers, first):
-    def fresh(*command):  # nothing compiled before may be found on disk
-        with tempfile.TemporaryDirectory() as folder:
-            caches = {k: folder for k in ("XDG_CACHE_HOME", "RILL_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "HOME")}
-            return run_json([*command, "--first-call"], {**ENV, **caches})[0]
+    def fresh(*command):
+        return fresh_caches(command, "--first-call")[0]
 
     for _ in range(5):
         yield "ours", "rill", lambda: fresh(build / "benchmarks" / "process")
@@ -238,13 +243,6 @@ def first_call(build, peers, first):
         yield "peers", "tf-xla", lambda: fresh(*peer_script("tf"), "--xla")
     if peers and first:
         yield "peers", "torch.compile", lambda: fresh(*peer_script("torch"))
-
-
-def fresh_caches(command, mode, argument=()):
-    """The answer of a process that finds nothing compiled before."""
-    with tempfile.TemporaryDirectory() as folder:
-        caches = {k: folder for k in ("XDG_CACHE_HOME", "RILL_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "HOME")}
-        return run_json([*command, mode, *argument], {**ENV, **caches})
 
 
 @process_row

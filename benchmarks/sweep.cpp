@@ -3,10 +3,10 @@
 //   {"fn": name, "opt": {...}, "in": [{"shape", "dtype", "layout", "from", "to"}, ...], "gradient": bool}
 // and reads {"us": time} or {"error": text}. Layouts: "dense", "transposed" (of the reversed shape), "broadcast" (of a
 // row).
-#include <chrono>
 #include <iostream>
 
 #include "../tests/oracle/cases.h"
+#include "answer.h"
 
 using namespace rill;
 using oracle::json;
@@ -29,25 +29,10 @@ Tensor operand(const json& j) {
   return x;
 }
 
-double seconds(const std::function<void()>& work, int times) {
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < times; ++i) work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-// The least of several batches: other programs can only add.
-double best_us(const std::function<void()>& work) {
-  work();
-  double best = 1e9, spent = 0;
-  int times = 1;
-  for (int batch = 0; batch < 3 || (spent < 0.02 && batch < 50); ++batch) {
-    const double s = seconds(work, times);
-    best = std::min(best, s / times);
-    spent += s;
-    if (spent > 0.5) break;
-    if (s < 1e-3) times = std::max(times + 1, std::min(times * 4, int(2e-3 / std::max(s / times, 1e-8))));
-  }
-  return best * 1e6;
+double median_us(const std::function<void()>& work) {
+  return bench::median_us([&](int times) {
+    for (int i = 0; i < times; ++i) work();
+  });
 }
 
 json answer(const oracle::Table& table, const json& asked) {
@@ -56,8 +41,8 @@ json answer(const oracle::Table& table, const json& asked) {
   for (const json& j : asked.at("in")) in.push_back(operand(j));
   const json options = asked.value("opt", json::object());
   if (!asked.value("gradient", false))
-    return {{"us", best_us([&] { static_cast<void>(call(oracle::Call(in, options))); })}};
-  return {{"us", best_us([&] {
+    return {{"us", median_us([&] { static_cast<void>(call(oracle::Call(in, options))); })}};
+  return {{"us", median_us([&] {
              GradientTape tape;
              std::vector<Tensor> watched;
              for (const Tensor& t : in)

@@ -19,7 +19,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import warnings
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -32,10 +31,12 @@ parser.add_argument("--dtypes", default="bool,u8,i8,i16,i32,i64,f16,bf16,f32,f64
 parser.add_argument("names", nargs="*")
 arguments = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(arguments.threads)
+os.environ.setdefault("RILL_BENCH_SECONDS", "0.02")  # a call; there are thousands
 
 import numpy as np  # noqa: E402  after the number of threads
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from peers.common import median_us  # noqa: E402
 
 torch.set_num_threads(arguments.threads)
 warnings.filterwarnings("ignore")
@@ -149,26 +150,6 @@ def scaled(operands):
             o["from"], o["to"] = 0, 2
 
 
-def seconds(work, times):
-    begin = time.perf_counter()
-    for _ in range(times):
-        work()
-    return time.perf_counter() - begin
-
-
-def best_us(work):
-    work()
-    best, spent, times, batch = 1e9, 0.0, 1, 0
-    while batch < 3 or (spent < 0.02 and batch < 50):
-        s = seconds(work, times)
-        best, spent, batch = min(best, s / times), spent + s, batch + 1
-        if spent > 0.5:
-            break
-        if s < 1e-3:
-            times = max(times + 1, min(times * 4, int(2e-3 / max(s / times, 1e-8))))
-    return best * 1e6
-
-
 def theirs(f, dtype, layout, gradient):
     """{peer: us} of those that take the call."""
     found, operands = {}, [{**o, "dtype": o["dtype"] or dtype} for o in f.operands]
@@ -188,16 +169,16 @@ def theirs(f, dtype, layout, gradient):
         if gradient:
             xs = [x.detach().requires_grad_() if x.is_floating_point() else x for x in xs]
             leaves = [x for x in xs if x.requires_grad]
-            found["torch"] = best_us(lambda: torch.autograd.grad(f.torch(*xs).sum(), leaves, allow_unused=True))
+            found["torch"] = median_us(lambda: torch.autograd.grad(f.torch(*xs).sum(), leaves, allow_unused=True))
         else:
             with torch.no_grad():
-                found["torch"] = best_us(lambda: f.torch(*xs))
+                found["torch"] = median_us(lambda: f.torch(*xs))
     except Exception:  # it does not take this dtype
         pass
     if f.numpy and not gradient and all(o["dtype"] in NUMPY for o in operands):
         try:
             xs = [laid_out(number(o).astype(NUMPY[o["dtype"]]), o, np.broadcast_to) for o in operands]
-            found["numpy"] = best_us(lambda: f.numpy(*xs))
+            found["numpy"] = median_us(lambda: f.numpy(*xs))
         except Exception:
             pass
     return found
