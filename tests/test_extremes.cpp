@@ -147,3 +147,45 @@ TEST_CASE("the norm of a row with a NaN is NaN, whatever other rows hold") {
   CHECK(std::isnan(got[2]));
   CHECK(got[3] == 1e-200);
 }
+
+TEST_CASE("gradients of atan2 and hypot where squares overflow or vanish") {
+  // d atan2(y, x) / dy = x / (x^2 + y^2), d/dx = -y / (x^2 + y^2)
+  const auto slopes = [](Tensor (*f)(const Tensor&, const Tensor&), double y, double x, DType d) {
+    GradientTape tape;
+    const Tensor a = tensor({y}, {.dtype = d}), b = tensor({x}, {.dtype = d});
+    tape.watch(a);
+    tape.watch(b);
+    const auto [da, db] = tape.gradient(f(a, b), a, b);
+    return std::pair(da.item<double>(), db.item<double>());
+  };
+  const auto angle = [](const Tensor& y, const Tensor& x) { return atan2(y, x); };
+  const auto length = [](const Tensor& y, const Tensor& x) { return hypot(y, x); };
+  const double inf = std::numeric_limits<double>::infinity();
+  for (DType d : {f32, f64}) {
+    INFO(name(d));
+    for (double size : {1e-25, 1e-19, 1.0, 1e19, 1e25}) {
+      const auto [dy, dx] = slopes(angle, 3 * size, 4 * size, d);
+      CHECK(dy == Approx(4 / (25 * size)).epsilon(1e-6));
+      CHECK(dx == Approx(-3 / (25 * size)).epsilon(1e-6));
+    }
+    CHECK(slopes(angle, inf, 2, d) == std::pair(0.0, 0.0));
+    CHECK(slopes(angle, 2, -inf, d) == std::pair(0.0, 0.0));
+    CHECK(slopes(angle, inf, inf, d) == std::pair(0.0, 0.0));
+    CHECK(slopes(angle, 0, 0, d) == std::pair(0.0, 0.0));
+    for (double size : {d == f32 ? 1e-44 : 1e-322, d == f32 ? 1e-39 : 1e-309, 1e-30, 1e30}) {
+      const auto [dy, dx] = slopes(length, size, size, d);
+      CHECK(dy == Approx(0.7071067811865476).epsilon(0.2));  // subnormal numbers hold few digits
+      CHECK(dx == dy);
+    }
+    CHECK(slopes(length, 3e-30, 4e-30, d).first == Approx(0.6).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("an infinite derivative inside of gelu at -inf is lost as the gelu is") {
+  for (DType d : {f32, f64}) {
+    const auto f = [](const Tensor& x) { return sum(gelu(log(x))); };
+    const Tensor x = zeros({5}, {.dtype = d});
+    CHECK(array_equal(grad(f)(x), zeros({5}, {.dtype = d})));
+    CHECK(array_equal(function("f", grad(f))(x), zeros({5}, {.dtype = d})));
+  }
+}
