@@ -3,6 +3,7 @@
 #include "rill/devices/cpu/product/gemm.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstring>
 
 #include "rill/devices/cpu/elementwise/through_f32.h"
@@ -11,7 +12,6 @@
 #include "rill/devices/params/contraction_tail.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
-#include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
 namespace {
@@ -89,8 +89,8 @@ void make_dense(Side& s, const Tensor& t, const Dims& batch, const Dims& free, c
   for (size_t i = s.batch_sizes.size(); i-- > 0; stride *= s.batch_sizes[i]) s.batch_strides[i] = stride;
 }
 
-// With `blas`, one of the two directions of each matrix must be dense as well, as oneDNN wants it.
-Side look_at(const Tensor& t, const Dims& batch, const Dims& contract, bool blas) {
+// With `dense_lines`, one of the two directions of each matrix must be dense as well, as oneDNN wants it.
+Side look_at(const Tensor& t, const Dims& batch, const Dims& contract, bool dense_lines) {
   const TensorRep& r = *t.rep();
   Side s;
   s.data = r.data;
@@ -105,20 +105,14 @@ Side look_at(const Tensor& t, const Dims& batch, const Dims& contract, bool blas
     return (in.size == 1 || in.stride == 1) && (out.size == 1 || out.stride >= in.size);
   };
   const bool fits =
-      s.free.single && s.contract.single && (!blas || rows(s.free, s.contract) || rows(s.contract, s.free));
+      s.free.single && s.contract.single && (!dense_lines || rows(s.free, s.contract) || rows(s.contract, s.free));
   if (!fits) make_dense(s, t, batch, free, contract);
   return s;
 }
 
-// Any dtype, no library: the order of k is kept, the innermost loop runs along C's rows.
+// Complex numbers, no library: the order of k is kept, the innermost loop runs along C's rows.
 template <class T>
 T multiply_add(T sum, T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) return sum || (a && b);
-  else if constexpr (std::is_integral_v<T>) return T(uint64_t(sum) + uint64_t(a) * uint64_t(b));  // wraps
-  else return sum + a * b;
-}
-template <class T>
-std::complex<T> multiply_add(std::complex<T> sum, std::complex<T> a, std::complex<T> b) {
   return {sum.real() + (a.real() * b.real() - a.imag() * b.imag()),
           sum.imag() + (a.real() * b.imag() + a.imag() * b.real())};
 }
@@ -257,6 +251,22 @@ void own_float(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c)
   }
 }
 
+// Whole numbers and bools, for which the order of a sum is free, and complex numbers.
+void exact_or_complex(DType dtype, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c) {
+  const auto each = [&]<class T>(T, auto product) {
+    each_matrix(batch, g, a, b, static_cast<T*>(c), batch >= 4 * num_threads(), product);
+  };
+  const auto integers = [](auto&&... x) { gemm_integers(x...); };
+  const auto plain = [](auto&&... x) { gemm_plain(x...); };
+  if (is_bool(dtype)) each(uint8_t(), [](auto&&... x) { gemm_bools(x...); });
+  else if (dtype == DType::c64) each(std::complex<float>(), plain);
+  else if (dtype == DType::c128) each(std::complex<double>(), plain);
+  else if (size_of(dtype) == 1) each(uint8_t(), integers);
+  else if (size_of(dtype) == 2) each(uint16_t(), integers);
+  else if (size_of(dtype) == 4) each(uint32_t(), integers);
+  else each(uint64_t(), integers);
+}
+
 // `may_pack`: b is the op's second operand, which may be packed once for all calls.
 bool run_onednn(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c,
                 [[maybe_unused]] bool may_pack) {
@@ -298,10 +308,11 @@ void dot_general(const KernelArgs& args) {
   if (out.size() == 0) return;
   const DType dtype = out.dtype();
   const bool half = is_half(dtype);
-  Side a = look_at(args.input(0), p.lhs_batch, p.lhs_contract, half || dtype == DType::f32);
-  Side b = look_at(args.input(1), p.rhs_batch, p.rhs_contract, half || dtype == DType::f32);
+  const bool dense_lines = half || dtype == DType::f32 || is_bool(dtype);
+  Side a = look_at(args.input(0), p.lhs_batch, p.lhs_contract, dense_lines);
+  Side b = look_at(args.input(1), p.rhs_batch, p.rhs_contract, dense_lines);
   Gemm g{a.free.size, b.free.size, a.contract.size, a.free.stride, a.contract.stride, b.contract.stride, b.free.stride};
-  const bool turned = is_floating(dtype) && is_column(g);
+  const bool turned = (is_floating(dtype) || is_integer(dtype)) && is_column(g);
   if (turned) {
     std::swap(a, b);
     g = transposed(g);
@@ -323,13 +334,7 @@ void dot_general(const KernelArgs& args) {
   } else if (dtype == DType::f64) {
     own_float(batch, g, a, b, static_cast<double*>(c));
   } else {
-    visit_dtype(dtype, [&]<class T>(T) {
-      if constexpr (std::is_arithmetic_v<T> || !std::is_convertible_v<T, float>) {
-        if constexpr (!std::is_same_v<T, std::string>)
-          each_matrix(batch, g, a, b, static_cast<T*>(c), batch >= 4 * num_threads(),
-                      [](auto&&... x) { gemm_plain(x...); });
-      }
-    });
+    exact_or_complex(dtype, batch, g, a, b, c);
   }
 }
 

@@ -36,4 +36,25 @@ void gemm_dots(const Gemm& g, const double* a, const double* b, double* c);
 void gemm_blocked(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_blocked(const Gemm& g, const double* a, const double* b, double* c);
 
+// Whole numbers, of any size and strides (gemm_integers.cpp). Defined for unsigned ones of 8 to 64 bits.
+template <class T>
+void gemm_integers(const Gemm& g, const T* a, const T* b, T* c);
+// Bools, as bytes of 0 and 1: c is whether one of the products is true. B's rows or columns are dense (b_n or b_k is
+// 1).
+void gemm_bools(const Gemm& g, const uint8_t* a, const uint8_t* b, uint8_t* c);
+
+// What gemm_integers() has for each instruction set: c[rows][width] = sum_k a[k][rows] b[k][width], all dense.
+inline constexpr int integer_tile_rows = 4;
+inline constexpr int64_t widest_integer_tile = 256;
+template <class T>
+struct IntegerTile {
+  void (*run)(const T* a, const T* b, int64_t k, T* c);
+  int64_t width;
+};
+struct IntegerTiles {
+  IntegerTile<uint16_t> u16;
+  IntegerTile<uint32_t> u32;
+  IntegerTile<uint64_t> u64;
+};
+
 }  // namespace rill::cpu
