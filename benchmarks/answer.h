@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -21,10 +22,20 @@ using Ways = std::vector<std::pair<std::string, Call>>;     // every way to do i
 using Rows = std::map<std::string, std::function<Ways()>>;  // prepared only when asked for
 using Clock = std::chrono::steady_clock;
 
+// Seconds, by the clock on the wall or, where RILL_BENCH_CLOCK is `cpu`, by the time that processors have spent on this
+// process: for one thread on a machine that does other things too.
+inline double now() {
+  static const char* const clock = std::getenv("RILL_BENCH_CLOCK");
+  if (!clock || std::string(clock) != "cpu")
+    return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
+}
 inline double seconds_of(const Call& call, int times) {
-  auto start = Clock::now();
+  const double start = now();
   call(times);
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return now() - start;
 }
 
 // Median over batches of at least a millisecond. RILL_BENCH_SECONDS says for how long.
@@ -36,7 +47,7 @@ inline double median_us(const Call& call) {
   for (double spent; (spent = seconds_of(call, batch)) < 1e-3 && batch < 1 << 20;)
     batch = std::max(batch + 1, std::min(batch * 8, static_cast<int>(batch * 1.5e-3 / std::max(spent, 1e-7))));
   std::vector<double> samples;
-  for (auto end = Clock::now() + std::chrono::duration<double>(budget); Clock::now() < end || samples.size() < 5;)
+  for (const double end = now() + budget; now() < end || samples.size() < 5;)
     samples.push_back(seconds_of(call, batch));
   std::nth_element(samples.begin(), samples.begin() + samples.size() / 2, samples.end());
   return samples[samples.size() / 2] / batch * 1e6;

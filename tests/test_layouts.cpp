@@ -62,3 +62,157 @@ TEST_CASE("Dot products of whole numbers are shared by threads") {
   const Tensor c = numbers({200000}, u8), d = numbers({400000}, u8)(slice(none, none, 2));
   CHECK(dot(c, d).item<uint8_t>() == uint8_t(sum(c * d).item<uint64_t>()));
 }
+
+TEST_CASE("Reductions of which the order does not show, along axes in any order in memory") {
+  for (DType d : {boolean, u8, i8, i16, u16, i32, i64, f32, bf16}) {
+    std::vector<Tensor> operands = {numbers({70, 90}, d), numbers({9000}, d), numbers({3, 40, 70}, d)};
+    for (int i = 0; i < 6; ++i) operands.push_back(laid_out(1 + pick(90), 1 + pick(1500), d));
+    operands.push_back(transpose(numbers({20, 30, 40}, d), Axes{2, 0, 1}));
+    operands.push_back(broadcast_to(numbers({1, 30, 1}, d), {20, 30, 40}));
+    for (const Tensor& x : operands)
+      for (const Axes& axes : {Axes{}, Axes{0}, Axes{-1}})
+        for (bool keepdims : {false, true}) {
+          const ReduceOptions o{.axis = axes, .keepdims = keepdims};
+          check_like_reference("max", [&](const auto& in) { return max(in[0], o); }, {x});
+          check_like_reference("min", [&](const auto& in) { return min(in[0], o); }, {x});
+          check_like_reference("all", [&](const auto& in) { return rill::all(in[0], o); }, {x});
+          check_like_reference("any", [&](const auto& in) { return any(in[0], o); }, {x});
+          check_like_reference("count_nonzero", [&](const auto& in) { return count_nonzero(in[0], o); }, {x});
+          if (is_integer(d) || d == boolean)
+            check_like_reference("sum", [&](const auto& in) { return sum(in[0], o); }, {x});
+          if (axes.empty()) continue;
+          check_like_reference("argmax", [&](const auto& in) { return argmax(in[0], axes[0], keepdims); }, {x});
+          check_like_reference("argmin", [&](const auto& in) { return argmin(in[0], axes[0], keepdims); }, {x});
+        }
+  }
+}
+
+TEST_CASE("Sums of floats are the same however the operand lies") {
+  for (DType d : {f32, f64, bf16, f16})
+    for (const Shape& shape : {Shape{130, 170}, Shape{1000, 20}, Shape{7, 40, 60}}) {
+      const Tensor x = numbers(shape, d), turned = transpose(transpose(x) + zeros({}, d));
+      REQUIRE(!turned.is_contiguous());
+      Shape stacked = shape;
+      stacked.insert(0, 3);
+      for (const Axes& axes : {Axes{}, Axes{0}, Axes{1}, Axes{-1}}) {
+        INFO(to_string(x.spec()) << " " << axes.size());
+        CHECK(array_equal(sum(x, {.axis = axes}), sum(turned, {.axis = axes})));
+        CHECK(array_equal(sum(broadcast_to(x, stacked), {.axis = axes}),
+                          sum(broadcast_to(x, stacked) + zeros({}, d), {.axis = axes})));
+      }
+    }
+}
+
+TEST_CASE("A truth that comes late, or never, is found") {
+  for (int64_t at : {0, 1023, 1024, 5000, 99999}) {
+    Tensor x = zeros({100000}, boolean);
+    CHECK(!any(x).item<bool>());
+    x = std::move(x).at(at).set(true);
+    CHECK(any(x).item<bool>());
+    CHECK(max(x).item<bool>());
+    CHECK(argmax(x).item<int64_t>() == at);
+    CHECK(!rill::all(!x).item<bool>());
+    CHECK(argmin(!x).item<int64_t>() == at);
+    CHECK(any(x.astype(f32)).item<bool>());
+    CHECK(!rill::all((!x).astype(i64)).item<bool>());
+  }
+}
+
+TEST_CASE("Cumulative ops and sorts along any axis") {
+  for (DType d : {i8, i32, u64, f32})
+    for (int i = 0; i < 12; ++i) {
+      const Tensor x = laid_out(1 + pick(40), 1 + pick(700), d);
+      for (int64_t axis : {0, 1})
+        for (bool flag : {false, true}) {
+          const CumulativeOptions o{.axis = axis, .exclusive = flag, .reverse = pick(2) == 0};
+          if (d != f32) check_like_reference("cumsum", [&](const auto& in) { return cumsum(in[0], o); }, {x});
+          check_like_reference("cummax", [&](const auto& in) { return cummax(in[0], {.axis = axis, .reverse = flag}); },
+                               {x});
+          const SortOptions s{.axis = axis, .descending = flag};
+          check_like_reference("sort", [&](const auto& in) { return sort(in[0], s); }, {x});
+          check_like_reference("argsort", [&](const auto& in) { return argsort(in[0], s); }, {x});
+        }
+    }
+  // A product that left the range of f64 does not come back; in f32 it is 0 long before.
+  CHECK(array_equal(cumprod(full({2000}, 0.7f))(slice(1900, none)), zeros({100})));
+}
+
+TEST_CASE("Transposes of every element size") {
+  for (DType d : {u8, bf16, f32, i64, c64, c128})
+    for (int i = 0; i < 12; ++i) {
+      const int64_t rows = 1 + pick(150), columns = 1 + pick(150);
+      const Tensor x = arange(rows * columns).astype(d);
+      const Tensor turned = reshape(x, {rows, columns}).T().contiguous();
+      const Tensor back = reshape(arange(columns), {columns, 1}) + arange(rows) * columns;
+      CHECK(array_equal(turned, back.astype(i64).astype(d)));
+    }
+}
+
+TEST_CASE("Divisors, multiples and neighbours, exactly") {
+  for (DType d : {i8, u8, i16, u16, i32, u32, i64, u64}) {
+    const Tensor x = numbers({5000}, d), y = concat({numbers({4000}, d), zeros({500}, d), ones({500}, d)});
+    const auto g = [](const auto& in) { return gcd(in[0], in[1]); };
+    const auto l = [](const auto& in) { return lcm(in[0], in[1]); };
+    check_like_reference("gcd", g, {x, y});
+    check_like_reference("lcm", l, {x, y});
+    check_like_reference("gcd", g, {x, y(3)});
+    check_like_reference("lcm", l, {y(0), x});
+  }
+  for (DType d : {f16, bf16, f32, f64}) {
+    const double inf = std::numeric_limits<double>::infinity();
+    Tensor x = concat({numbers({500}, d), tensor({0.0, -0.0, 0.0, -0.0, inf, -inf, 1.0, -1.0}).astype(d)});
+    Tensor y = concat({numbers({500}, d), tensor({1.0, 1.0, -1.0, 0.0, 0.0, inf, 1.0, inf}).astype(d)});
+    const auto next = [](const auto& in) { return nextafter(in[0], in[1]); };
+    check_like_reference("nextafter", next, {x, y});
+    check_like_reference("nextafter", next, {x, y(0)});
+    check_like_reference("nextafter", next, {x(0), y});
+    const Tensor none = full({3}, std::nan(""), d);
+    CHECK(rill::all(isnan(nextafter(none, ones({3}, d)))).item<bool>());
+  }
+}
+
+TEST_CASE("Composed functions of large operands are computed in blocks, with the bits of small ones") {
+  const auto check = [](const std::string& what, auto&& f, const Tensor& x, const Tensor& y) {
+    INFO(what << " " << to_string(x.spec()) << " " << to_string(y.spec()));
+    const Tensor whole = f(x, y);
+    const int64_t rows = whole.shape()[0];
+    const auto rows_of = [&](const Tensor& t, int64_t a, int64_t b) {
+      return t.ndim() == whole.ndim() && t.shape()[0] == rows ? t(slice(a, b)) : t;
+    };
+    std::vector<Tensor> parts;
+    for (int64_t a = 0, step = std::max<int64_t>(1, rows / 7); a < rows; a += step)
+      parts.push_back(f(rows_of(x, a, std::min(rows, a + step)), rows_of(y, a, std::min(rows, a + step))));
+    const Tensor apart = concat(parts);
+    CHECK(whole.dtype() == apart.dtype());
+    CHECK(whole.is_contiguous());
+    CHECK(array_equal(rill::where(isnan(whole), 7, whole), rill::where(isnan(apart), 7, apart)));
+  };
+  for (DType d : {f32, bf16, i32, f64}) {
+    const Tensor dense = numbers({300, 300}, d), turned = numbers({300, 300}, d).T(), row = numbers({300}, d);
+    const Tensor repeated = broadcast_to(row, {300, 300}), column = numbers({300, 1}, d), line = numbers({100001}, d);
+    const Tensor cube = numbers({70, 1, 40}, d), other = numbers({50, 1}, d);
+    for (const auto& [x, y] : std::vector<std::pair<Tensor, Tensor>>{{dense, dense},
+                                                                     {dense, turned},
+                                                                     {turned, row},
+                                                                     {repeated, row},
+                                                                     {column, row},
+                                                                     {row, column},
+                                                                     {line, line},
+                                                                     {line, numbers({}, d)},
+                                                                     {cube, other}}) {
+      check("hypot", [](const Tensor& a, const Tensor& b) { return hypot(a, b); }, x, y);
+      check("heaviside", [](const Tensor& a, const Tensor& b) { return heaviside(a, b); }, x, y);
+      check("logical_xor", [](const Tensor& a, const Tensor& b) { return logical_xor(a, b); }, x, y);
+      check("fmax", [](const Tensor& a, const Tensor& b) { return fmax(a, b); }, x, y);
+      check("elu", [](const Tensor& a, const Tensor&) { return elu(a, 0.7); }, x, zeros({}, d));
+      check("relu6", [](const Tensor& a, const Tensor&) { return relu6(a); }, x, zeros({}, d));
+      check("angle", [](const Tensor& a, const Tensor&) { return angle(a); }, x, zeros({}, d));
+    }
+  }
+  // Under a tape, ops are recorded as ever.
+  const Tensor x = numbers({300, 300}, f32);
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor slope = tape.gradient(sum(leaky_relu(x, 0.25)), x);
+  CHECK(array_equal(slope, rill::where(x > 0, 1.f, 0.25f)));
+}

@@ -4,5 +4,5 @@
 #ifdef __clang__
 #define RILL_UNROLL _Pragma("unroll")
 #else
-#define RILL_UNROLL _Pragma("GCC unroll 8")
+#define RILL_UNROLL _Pragma("GCC unroll 16")
 #endif

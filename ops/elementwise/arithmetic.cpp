@@ -53,6 +53,9 @@ RILL_SCALAR2(power, numbers, power_lanes(x, y))
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <bit>
+
+#include "rill/devices/cpu/elementwise/plain_loops.h"
 #include "rill/devices/ref/complex_math.h"
 #include "rill/ops/elementwise/binary_records.h"
 
@@ -274,8 +277,26 @@ void step_to_next(const KernelArgs& args) {
   else run(double());
 }
 }  // namespace
-RILL_BINARY(nextafter, true, .doc = "the next number after x toward y", .dtypes = float_set, .cpu = nullptr,
-            .ref = step_to_next, .samples = REAL_SAMPLES, .max_ulp = 0,
+namespace {
+// Through the bits, as half_nextafter().
+struct NextAfter {
+  template <class T>
+  T operator()(T x, T y) const {
+    if constexpr (is_half_type<T>) {
+      return half_nextafter(x, y);
+    } else {
+      using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+      if (x != x || y != y) return x + y;
+      if (x == y) return y;
+      if (x == 0) return std::copysign(std::numeric_limits<T>::denorm_min(), y);
+      return std::bit_cast<T>(Bits(std::bit_cast<Bits>(x) + ((x < y) == (x > 0) ? 1 : -1)));
+    }
+  }
+};
+const cpu::PlainLoops<"nextafter", NextAfter, float, double, Half, BFloat16> nextafter_loops;
+}  // namespace
+RILL_BINARY(nextafter, true, .doc = "the next number after x toward y", .dtypes = float_set,
+            .cpu = cpu::scalar_kernel<"nextafter">, .ref = step_to_next, .samples = REAL_SAMPLES, .max_ulp = 0,
             .no_gradient = "a step of one unit in the last place")
 
 }  // namespace rill

@@ -3,38 +3,44 @@
 #include <limits>
 #include <utility>
 
+#include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/ops.h"
 
 namespace rill {
 
 using elementwise::as_operand;
+using elementwise::in_blocks;
 
 namespace {
 Tensor truth(const Tensor& x) { return is_bool(x.dtype()) ? x : x != 0; }
 }  // namespace
 Tensor logical_and(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
-  return bitwise_and(truth(x), truth(y));
+  return in_blocks([](const Tensor& a, const Tensor& b) { return bitwise_and(truth(a), truth(b)); }, x, y);
 }
 Tensor logical_or(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
-  return bitwise_or(truth(x), truth(y));
+  return in_blocks([](const Tensor& a, const Tensor& b) { return bitwise_or(truth(a), truth(b)); }, x, y);
 }
 Tensor logical_xor(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
-  return bitwise_xor(truth(x), truth(y));
+  return in_blocks([](const Tensor& a, const Tensor& b) { return bitwise_xor(truth(a), truth(b)); }, x, y);
 }
 static bool whole(const Tensor& x) { return x.defined() && (is_integer(x.dtype()) || is_bool(x.dtype())); }
 Tensor fmax(const Tensor& x, const Tensor& y, Where where) {
   if (whole(x) && whole(y)) return maximum(x, y, where);  // there is no NaN
   CallerScope c(where);
-  return rill::where(isnan(x), y, rill::where(isnan(y), x, maximum(x, y)));
+  return in_blocks([](const Tensor& a,
+                      const Tensor& b) { return rill::where(isnan(a), b, rill::where(isnan(b), a, maximum(a, b))); },
+                   x, y);
 }
 Tensor fmin(const Tensor& x, const Tensor& y, Where where) {
   if (whole(x) && whole(y)) return minimum(x, y, where);
   CallerScope c(where);
-  return rill::where(isnan(x), y, rill::where(isnan(y), x, minimum(x, y)));
+  return in_blocks([](const Tensor& a,
+                      const Tensor& b) { return rill::where(isnan(a), b, rill::where(isnan(b), a, minimum(a, b))); },
+                   x, y);
 }
 namespace {
 // Both operands as one floating dtype, for functions that would else compute in integers first and wrap.
@@ -44,22 +50,35 @@ std::pair<Tensor, Tensor> floating_pair(std::string_view op, const Tensor& x, co
   return {as_operand(op, x, d, device, where), as_operand(op, y, d, device, where)};
 }
 }  // namespace
-Tensor hypot(const Tensor& x, const Tensor& y, Where where) {
-  CallerScope c(where);
-  const auto [p0, q0] = floating_pair("hypot", x, y, where);
+namespace {
+Tensor hypot_of(const Tensor& p0, const Tensor& q0) {
   // Scaled by the larger, so that squares neither overflow nor vanish.
   Tensor a = abs(p0), b = abs(q0), big = stop_gradient(maximum(a, b));
   // The scale's reciprocal, which gradients need, must not overflow.
   const double least = p0.dtype() == f64 ? 0x1p-1022 : p0.dtype() == f32 ? 0x1p-126 : 0;
-  Tensor safe = rill::where(logical_or(big == 0, isinf(big)), 1, maximum(big, least)), p = p0 / safe, q = q0 / safe;
+  Tensor safe = where(logical_or(big == 0, isinf(big)), 1, maximum(big, least)), p = p0 / safe, q = q0 / safe;
   Tensor sum = p * p + q * q, positive = sum > 0;
-  Tensor root = rill::where(positive, sqrt(rill::where(positive, sum, 1)), 0);
-  return rill::where(logical_or(isinf(a), isinf(b)), std::numeric_limits<double>::infinity(), safe * root);
+  Tensor root = where(positive, sqrt(where(positive, sum, 1)), 0);
+  return where(logical_or(isinf(a), isinf(b)), std::numeric_limits<double>::infinity(), safe * root);
+}
+}  // namespace
+Tensor hypot(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope c(where);
+  return in_blocks(
+      [&](const Tensor& a, const Tensor& b) {
+        const auto [p, q] = floating_pair("hypot", a, b, where);
+        return hypot_of(p, q);
+      },
+      x, y);
 }
 Tensor heaviside(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);
-  const auto [a, b] = floating_pair("heaviside", x, y, where);
-  return rill::where(isnan(a), a, rill::where(a < 0, 0, rill::where(a > 0, 1, b)));
+  return in_blocks(
+      [&](const Tensor& x_block, const Tensor& y_block) {
+        const auto [a, b] = floating_pair("heaviside", x_block, y_block, where);
+        return rill::where(isnan(a), a, rill::where(a < 0, 0, rill::where(a > 0, 1, b)));
+      },
+      x, y);
 }
 Tensor squared_difference(const Tensor& x, const Tensor& y, Where where) {
   CallerScope c(where);

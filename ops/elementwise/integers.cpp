@@ -21,6 +21,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <numeric>
 
+#include "rill/devices/cpu/elementwise/plain_loops.h"
 #include "rill/ops/elementwise/binary_records.h"
 #include "rill/tensor/visit_dtype.h"
 
@@ -93,12 +94,38 @@ X common_multiple(X x, X y) {
   return divisor == 0 ? X(0) : X(magnitude(x) / divisor * magnitude(y));
 }
 }  // namespace
-RILL_COUNTED(gcd, .doc = "greatest common divisor", .dtypes = int_set, .cpu = nullptr,
+
+namespace {
+// std::gcd of 64 bits takes twice as long as of 32.
+template <class T>
+std::common_type_t<uint32_t, std::make_unsigned_t<T>> divisor_of(T x, T y) {
+  using U = std::common_type_t<uint32_t, std::make_unsigned_t<T>>;
+  return std::gcd(U(magnitude(x)), U(magnitude(y)));
+}
+struct Gcd {
+  template <class T>
+  T operator()(T x, T y) const {
+    return T(divisor_of(x, y));
+  }
+};
+struct Lcm {
+  template <class T>
+  T operator()(T x, T y) const {
+    const auto divisor = divisor_of(x, y);
+    return divisor == 0 ? T(0) : T(magnitude(x) / divisor * magnitude(y));
+  }
+};
+template <cpu::Name name, class F>
+using IntegerLoops = cpu::PlainLoops<name, F, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
+const IntegerLoops<"gcd", Gcd> gcd_loops;
+const IntegerLoops<"lcm", Lcm> lcm_loops;
+}  // namespace
+RILL_COUNTED(gcd, .doc = "greatest common divisor", .dtypes = int_set, .cpu = cpu::scalar_kernel<"gcd">,
              .ref = REF2(ref::ints, common_divisor(x, y)), .samples = integer_binary_samples, .max_ulp = 0,
              .no_gradient = "integers")
-RILL_COUNTED(lcm, .doc = "least common multiple; wraps where it does not fit", .dtypes = int_set, .cpu = nullptr,
-             .ref = REF2(ref::ints, common_multiple(x, y)), .samples = integer_binary_samples, .max_ulp = 0,
-             .no_gradient = "integers")
+RILL_COUNTED(lcm, .doc = "least common multiple; wraps where it does not fit", .dtypes = int_set,
+             .cpu = cpu::scalar_kernel<"lcm">, .ref = REF2(ref::ints, common_multiple(x, y)),
+             .samples = integer_binary_samples, .max_ulp = 0, .no_gradient = "integers")
 
 }  // namespace rill
 #endif  // HWY_ONCE

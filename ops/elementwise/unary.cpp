@@ -39,6 +39,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "rill/devices/ref/complex_math.h"
+#include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/elementwise/unary_records.h"
 
 namespace rill {
@@ -158,7 +159,10 @@ static Tensor test_number(const Op& op, const Tensor& x, bool of_integers, Where
 Tensor isnan(const Tensor& x, Where where) { return test_number(isnan_op, x, false, where); }
 Tensor isinf(const Tensor& x, Where where) { return test_number(isinf_op, x, false, where); }
 Tensor isfinite(const Tensor& x, Where where) { return test_number(isfinite_op, x, true, where); }
-Tensor signbit(const Tensor& x, Where where) { return unary(signbit_op, x, true, where); }
+Tensor signbit(const Tensor& x, Where where) {
+  if (x.defined() && is_signed_int(x.dtype())) return less(x, 0, where);
+  return test_number(signbit_op, x, false, where);
+}
 
 // --- Complex numbers -------------------------------------------------------------------------------------------------
 
@@ -267,29 +271,37 @@ Tensor angle(const Tensor& x, Where where) {
   CallerScope caller(where);
   if (is_complex(x.dtype())) return atan2(imag(x), real(x));
   // pi or 0 by the sign's bit, as numpy and JAX: -0 points to the left.
-  const Tensor f = astype(x, to_floating(x.dtype()));
-  return rill::where(isnan(f), f, 1.57079632679489661923 - copysign(1.57079632679489661923, f));
+  return in_blocks(
+      [](const Tensor& t) {
+        const Tensor f = astype(t, to_floating(t.dtype()));
+        return rill::where(isnan(f), f, 1.57079632679489661923 - copysign(1.57079632679489661923, f));
+      },
+      x);
 }
 
 // --- Composites ------------------------------------------------------------------------------------------------------
 
 Tensor silu(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return x * sigmoid(x);
+  return in_blocks([](const Tensor& t) { return t * sigmoid(t); }, x);
 }
 Tensor log_sigmoid(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return -softplus(-as_floating(x, where));
+  return in_blocks([&](const Tensor& t) { return -softplus(-as_floating(t, where)); }, x);
 }
 Tensor relu6(const Tensor& x, Where where) {
   CallerScope caller(where);
   // At both bounds the gradient is 0, as beyond them: that of minimum() is half.
-  return rill::where(x >= 6, 6, relu(x));
+  return in_blocks([](const Tensor& t) { return rill::where(t >= 6, 6, relu(t)); }, x);
 }
 Tensor softsign(const Tensor& x, Where where) {
   CallerScope caller(where);
-  const Tensor f = as_floating(x, where);
-  return f / (1 + abs(f));
+  return in_blocks(
+      [&](const Tensor& t) {
+        const Tensor f = as_floating(t, where);
+        return f / (1 + abs(f));
+      },
+      x);
 }
 Tensor deg2rad(const Tensor& x, Where where) {
   CallerScope caller(where);
@@ -303,9 +315,13 @@ Tensor gelu(const Tensor& x, bool approximate, Where where) {
   CallerScope caller(where);
   if (approximate) return gelu(x, where);
   // erfc keeps its digits far to the left, where 1 + erf has none. f16 and bf16 would lose them between the steps.
-  const DType d = to_floating(x.dtype());
-  const Tensor f = astype(x, is_half(d) ? f32 : d);
-  return astype(multiply_no_nan(f, 0.5 * erfc(f * -0.70710678118654752440)), d);
+  return in_blocks(
+      [](const Tensor& t) {
+        const DType d = to_floating(t.dtype());
+        const Tensor f = astype(t, is_half(d) ? f32 : d);
+        return astype(multiply_no_nan(f, 0.5 * erfc(f * -0.70710678118654752440)), d);
+      },
+      x);
 }
 Tensor nan_to_num(const Tensor& x, double nan, Where where) {
   CallerScope caller(where);

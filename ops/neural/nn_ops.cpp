@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/values/fill.h"
@@ -9,14 +10,20 @@
 
 namespace rill {
 
+using elementwise::in_blocks;
+
 namespace {
 Tensor as_floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
 
 // x where it is positive, else alpha (exp(x / width) - 1). The exponent never meets a positive x, where it would
 // overflow; at 0 the gradient is that of the exponential, as in torch and JAX, which minimum() would halve.
 Tensor exponential_unit(const Tensor& x, double alpha, double width) {
-  const Tensor positive = x > 0;
-  return where(positive, x, alpha * expm1(where(positive, 0, x) / width));
+  return in_blocks(
+      [&](const Tensor& t) {
+        const Tensor f = as_floating(t), positive = f > 0;
+        return where(positive, f, alpha * expm1(where(positive, 0, f) / width));
+      },
+      x);
 }
 }  // namespace
 
@@ -24,44 +31,58 @@ Tensor exponential_unit(const Tensor& x, double alpha, double width) {
 
 Tensor leaky_relu(const Tensor& x, double slope, Where where) {
   CallerScope caller(where);
-  const Tensor f = as_floating(x);
-  return rill::where(f > 0, f, slope * f);
+  return in_blocks(
+      [&](const Tensor& t) {
+        const Tensor f = as_floating(t);
+        return rill::where(f > 0, f, slope * f);
+      },
+      x);
 }
 
 Tensor elu(const Tensor& x, double alpha, Where where) {
   CallerScope caller(where);
-  return exponential_unit(as_floating(x), alpha, 1);
+  return exponential_unit(x, alpha, 1);
 }
 
 Tensor celu(const Tensor& x, double alpha, Where where) {
   CallerScope caller(where);
   if (alpha == 0) fail("celu", "alpha must not be 0", where);
-  return exponential_unit(as_floating(x), alpha, alpha);
+  return exponential_unit(x, alpha, alpha);
 }
 
-Tensor selu(const Tensor& x, Where where) { return 1.0507009873554804934 * elu(x, 1.6732632423543772848, where); }
+Tensor selu(const Tensor& x, Where where) {
+  return in_blocks([&](const Tensor& t) { return 1.0507009873554804934 * elu(t, 1.6732632423543772848, where); }, x);
+}
 
 Tensor mish(const Tensor& x, Where where) {
   CallerScope caller(where);
-  const Tensor f = as_floating(x);
-  return f * tanh(softplus(f));
+  return in_blocks(
+      [](const Tensor& t) {
+        const Tensor f = as_floating(t);
+        return f * tanh(softplus(f));
+      },
+      x);
 }
 
 Tensor hard_tanh(const Tensor& x, Where where) {
   CallerScope caller(where);
   // At its bounds, as beyond them, the gradient is 0: that of clip() is half.
-  const Tensor f = as_floating(x);
-  return rill::where(f >= 1, 1, rill::where(f <= -1, -1, f));
+  return in_blocks(
+      [](const Tensor& t) {
+        const Tensor f = as_floating(t);
+        return rill::where(f >= 1, 1, rill::where(f <= -1, -1, f));
+      },
+      x);
 }
 
 Tensor hard_sigmoid(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return relu6(as_floating(x) + 3) / 6;
+  return in_blocks([](const Tensor& t) { return relu6(as_floating(t) + 3) / 6; }, x);
 }
 
 Tensor hard_swish(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return as_floating(x) * hard_sigmoid(x);
+  return in_blocks([](const Tensor& t) { return as_floating(t) * hard_sigmoid(t); }, x);
 }
 
 Tensor glu(const Tensor& x, int64_t axis, Where where) {

@@ -259,7 +259,6 @@ const Op argmax_op({.name = "argmax",
                     .no_gradient = "an index does not change with small changes of x",
                     .cpu = cpu::reduce_argmax,
                     .ref = ref::reduce_argmax,
-                    .wants_contiguous = true,
                     .samples = arg_samples,
                     .exported = {"ArgMax", "ArgMax"}});
 
@@ -271,7 +270,6 @@ const Op argmin_op({.name = "argmin",
                     .no_gradient = "an index does not change with small changes of x",
                     .cpu = cpu::reduce_argmin,
                     .ref = ref::reduce_argmin,
-                    .wants_contiguous = true,
                     .samples = arg_samples,
                     .exported = {"ArgMin", "ArgMin"}});
 

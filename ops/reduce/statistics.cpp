@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
@@ -70,7 +71,10 @@ Tensor general_norm(const Tensor& size, double p, const Axes& axes, bool keepdim
 
 bool has_nan(DType d) { return is_differentiable(d); }
 Tensor nan_mask(const Tensor& x) { return is_complex(x.dtype()) ? isnan(real(x)) | isnan(imag(x)) : isnan(x); }
-Tensor without_nan(const Tensor& x, double instead) { return has_nan(x.dtype()) ? where(nan_mask(x), instead, x) : x; }
+Tensor without_nan(const Tensor& x, double instead) {
+  if (!has_nan(x.dtype())) return x;
+  return elementwise::in_blocks([&](const Tensor& t) { return where(nan_mask(t), instead, t); }, x);
+}
 
 // The folded axes as one last axis.
 Tensor rows_of(const Tensor& x, const Axes& axes) {
@@ -121,7 +125,7 @@ Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Where where) {
 
 Tensor count_nonzero(const Tensor& x, const ReduceOptions& o, Where where) {
   CallerScope caller(where);
-  return sum(x != 0, o);
+  return sum(is_bool(x.dtype()) ? x : x != 0, o);
 }
 
 Tensor ptp(const Tensor& x, const ReduceOptions& o, Where where) {

@@ -198,13 +198,14 @@ const void* dense_row(const char* p, int64_t stride, int64_t n, DType dtype, DTy
   return room;
 }
 
-// The dtype whose loop serves operands of `d`.
-DType loop_dtype(DType d) { return is_half(d) ? DType::f32 : d; }
+// The dtype whose loop serves operands of `d`: halves are computed as f32 unless they have a loop of their own.
+DType loop_dtype(const ScalarLoops& loops, DType d) { return is_half(d) && !loops[d] ? DType::f32 : d; }
 
-void run_row(Loop loop, const KernelArgs& args, const Space& s, char* const* p, int64_t count) {
+void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const Space& s, char* const* p,
+             int64_t count) {
   alignas(64) std::byte room[max_operands][2][block * sizeof(std::complex<double>)];
   int inputs = s.operands - 1;
-  DType out_dtype = args.output().dtype(), result = is_half(out_dtype) ? DType::f32 : out_dtype;
+  DType out_dtype = args.output().dtype(), result = loop_dtype(loops, out_dtype);
   for (int64_t at = 0; at < count; at += block) {
     int64_t n = std::min(block, count - at);
     Run run{{}, nullptr, size_t(n), 0};
@@ -212,7 +213,8 @@ void run_row(Loop loop, const KernelArgs& args, const Space& s, char* const* p, 
       int64_t stride = s.stride[k].back();
       DType d = args.input(k).dtype();
       bool uniform = stride == 0;
-      run.in[k] = dense_row(p[k] + at * stride, stride, uniform ? 1 : n, d, loop_dtype(d), room[k][0], room[k][1]);
+      run.in[k] =
+          dense_row(p[k] + at * stride, stride, uniform ? 1 : n, d, loop_dtype(loops, d), room[k][0], room[k][1]);
       if (uniform) run.uniform |= 1u << k;
     }
     if (inputs == 1 && run.uniform) run.n = 1;
@@ -234,7 +236,7 @@ void run_strided(const ScalarLoops& loops, Loop loop, const KernelArgs& args) {
   for (int k = 0; k + 1 < s.operands; ++k) base[k] = args.input(k).rep()->data;
   base[s.operands - 1] = args.output().mutable_rep()->data;
   parallel_for(args.output().size(), grain, [&](int64_t begin, int64_t end) {
-    for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) { run_row(loop, args, s, p, count); });
+    for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) { run_row(loops, loop, args, s, p, count); });
   });
 }
 
@@ -258,9 +260,9 @@ void run_elementwise(const ScalarLoops& loops, const KernelArgs& args) {
   const int64_t n = out.size();
   if (n == 0) return;
   const DType d = args.input(int(args.in.size()) - 1).dtype();
-  const Loop loop = loops[loop_dtype(d)];
+  const Loop loop = loops[loop_dtype(loops, d)];
   Run run{{}, out.mutable_rep()->data, size_t(n), 0};
-  bool dense = !is_half(d) && !is_half(out.dtype());
+  bool dense = d == loop_dtype(loops, d) && out.dtype() == loop_dtype(loops, out.dtype());
   size_t element[max_scalar_inputs];
   for (size_t k = 0; k < args.in.size() && dense; ++k) {
     const Tensor& t = *args.in[k];

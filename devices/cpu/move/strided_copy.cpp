@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
+#include "rill/devices/cpu/move/transpose.h"
 #include "rill/devices/threads.h"
 
 namespace rill::cpu {
@@ -21,7 +23,6 @@ struct Bytes16 {
   uint64_t a, b;
 };
 
-constexpr int64_t tile = 32;          // 32 x 32 elements of 4 bytes fill two L1 ways twice
 constexpr int64_t grain = 64 * 1024;  // elements worth waking a thread for
 
 AxisList merged_axes(const Shape& shape, const Strides& from, const Strides& to) {
@@ -103,19 +104,24 @@ void copy_rows(const AxisList& axes, const T* from, T* to) {
 template <class T>
 void copy_tiles(const AxisList& axes, const T* from, T* to) {
   const Axis &a = axes[axes.size() - 2], &l = axes.back();
+  const int64_t tile = std::max<int64_t>(16, 128 / sizeof(T)), long_tile = 8 * tile;
   int64_t blocks = (a.size + tile - 1) / tile, rows = blocks;
   for (size_t i = 0; i + 2 < axes.size(); ++i) rows *= axes[i].size;
   parallel_for(rows, std::max<int64_t>(1, grain / (tile * l.size)), [&](int64_t b, int64_t e) {
     for (; b < e; ++b) {
       Rows outer(axes, 2, b / blocks);
       int64_t a0 = b % blocks * tile, a1 = std::min(a0 + tile, a.size);
-      for (int64_t l0 = 0; l0 < l.size; l0 += tile) {
-        int64_t l1 = std::min(l0 + tile, l.size);
-        for (int64_t i = a0; i < a1; ++i) {
-          const T* source = from + outer.from + i * a.from;
-          T* target = to + outer.to + i * a.to;
-          for (int64_t j = l0; j < l1; ++j) target[j * l.to] = source[j * l.from];
-        }
+      for (int64_t l0 = 0; l0 < l.size; l0 += long_tile) {
+        int64_t l1 = std::min(l0 + long_tile, l.size);
+        const T* source = from + outer.from + a0 * a.from + l0 * l.from;
+        T* target = to + outer.to + a0 * a.to + l0 * l.to;
+        if constexpr (std::is_unsigned_v<T>)
+          if (a.from == 1 && l.to == 1) {
+            transpose(source, l.from, l1 - l0, a1 - a0, target, a.to);
+            continue;
+          }
+        for (int64_t i = 0; i < a1 - a0; ++i)
+          for (int64_t j = 0; j < l1 - l0; ++j) target[i * a.to + j * l.to] = source[i * a.from + j * l.from];
       }
     }
   });

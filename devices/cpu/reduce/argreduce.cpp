@@ -1,12 +1,14 @@
-// argmax and argmin on the CPU, over dense operands seen as [outer, n, inner].
+// argmax and argmin on the CPU, over operands that are dense, or made so, seen as [outer, n, inner].
 //
 // Along the last axis a vector loop finds the extreme of each piece of 1024 elements, and only the piece that holds the
 // winner is searched for its index. Along other axes whole rows are compared with the best so far.
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 
 #include "rill/devices/cpu/reduce/reduce_loops.h"
 #include "rill/devices/params/reduce_params.h"
+#include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/tensor/visit_dtype.h"
 
@@ -50,24 +52,25 @@ int64_t best_of_line(const T* x, int64_t n, const ReduceLoops<T>* loops) {
   if (loops) {
     T best = x[0];
     int64_t start = -1;
-    for (int64_t i = 0; i + piece <= n && best == best; i += piece) {
-      alignas(64) T acc[min_row_width];
-      loops->block(x + i, min_row_width, piece / min_row_width, min_row_width, acc);
-      const T extreme = loops->fold(acc);
+    for (int64_t i = 0; i < n && best == best; i += piece) {
+      T extreme;
+      loops->lines(x + i, 0, 1, std::min(piece, n - i), &extreme);
       if (start < 0 || beats<largest>(extreme, best)) best = extreme, start = i;
     }
-    if (start >= 0) {
-      at = start;
-      while (best == best ? x[at] != best : x[at] == x[at]) ++at;
-    }
-    if (best != best) return at;
-    for (int64_t i = std::max<int64_t>(n / piece * piece, 1); i < n; ++i)
-      if (beats<largest>(x[i], x[at])) at = i;
+    at = start;
+    while (best == best ? x[at] != best : x[at] == x[at]) ++at;
     return at;
   }
   for (int64_t i = 1; i < n; ++i)
     if (beats<largest>(x[i], x[at])) at = i;
   return at;
+}
+
+// The first true (or false) ends the search.
+template <bool largest>
+int64_t best_of_bools(const uint8_t* x, int64_t n) {
+  const void* found = std::memchr(x, largest, size_t(n));
+  return found ? static_cast<const uint8_t*>(found) - x : 0;
 }
 
 template <bool largest, class T>
@@ -90,10 +93,30 @@ void best_of_rows(const T* x, int64_t n, int64_t inner, int64_t begin, int64_t e
   }
 }
 
+// A dense operand with the elements to compare along `axis`: x, or a view of it with that axis last where its elements
+// lie side by side (of a transposed matrix), or a copy.
+Tensor dense_operand(const Tensor& x, int64_t& axis) {
+  if (x.is_contiguous()) return x;
+  Shape shape = x.shape();
+  Strides strides = x.strides();
+  const Dim size = shape[size_t(axis)];
+  const int64_t stride = strides[size_t(axis)];
+  shape.erase(size_t(axis)), strides.erase(size_t(axis));
+  shape.push_back(size), strides.push_back(stride);
+  const Tensor lines = make_view(x, shape, strides, 0);
+  if (lines.is_contiguous()) {
+    axis = x.ndim() - 1;
+    return lines;
+  }
+  Tensor copy = empty_tensor(x.spec());
+  copy_elements(x, copy);
+  return copy;
+}
+
 template <bool largest>
 void arg_extreme(const KernelArgs& args) {
-  const Tensor& x = args.input(0);
-  const int64_t axis = args.attrs.as<ArgReduceParams>().axis;
+  int64_t axis = args.attrs.as<ArgReduceParams>().axis;
+  const Tensor x = dense_operand(args.input(0), axis);
   const int64_t n = x.shape()[size_t(axis)];
   int64_t outer = 1, inner = 1;
   for (int i = 0; i < x.ndim(); ++i)
@@ -104,11 +127,14 @@ void arg_extreme(const KernelArgs& args) {
     using S = decltype(zero);
     using T = std::conditional_t<std::is_same_v<S, bool>, uint8_t, S>;
     if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-      const T* data = args.in_data<T>(0);
+      const T* data = reinterpret_cast<const T*>(x.rep()->data);
       if (inner == 1) {
         const ReduceLoops<T>* loops = loops_of<T>(largest);
         parallel_for(outer, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
-          for (int64_t o = begin; o < end; ++o) out[o] = best_of_line<largest>(data + o * n, n, loops);
+          for (int64_t o = begin; o < end; ++o) {
+            if constexpr (std::is_same_v<S, bool>) out[o] = best_of_bools<largest>(data + o * n, n);
+            else out[o] = best_of_line<largest>(data + o * n, n, loops);
+          }
         });
       } else {
         parallel_for(outer * inner, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {

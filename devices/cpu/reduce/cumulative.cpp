@@ -2,6 +2,7 @@
 // parallel. Sums and products of f16, bf16 and f32 run in f64 and are rounded at every step only when written, so that
 // a long line stays accurate.
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <limits>
 #include <type_traits>
@@ -45,6 +46,14 @@ struct Times {
     return a * b;
   }
 };
+// Of factors with fewer digits and a smaller range: a product that is too small for f64 as well is 0. It would have
+// lost its digits, and processors take a hundred times as long over it.
+struct TimesNarrow {
+  static double combine(double a, double b) {
+    const double y = a * b;
+    return std::abs(y) < std::numeric_limits<double>::min() ? std::copysign(0.0, y) : y;
+  }
+};
 // Of zeros of either sign the one that came first stays.
 template <bool largest>
 struct Extreme {
@@ -55,29 +64,49 @@ struct Extreme {
   }
 };
 
-// `columns` neighbouring lines of n elements, `inner` apart. T is read, A accumulates, O is written.
-template <class R, class A, class T, class O>
-void scan(const T* x, O* y, int64_t n, int64_t inner, int64_t columns, bool exclusive, bool reverse,
-          const A& identity) {
-  constexpr int64_t strip = 64;
-  const int64_t step = reverse ? -inner : inner, start = reverse ? (n - 1) * inner : 0;
-  for (int64_t c = 0; c < columns; c += strip) {
-    const int64_t width = std::min(strip, columns - c);
-    A acc[strip];
-    std::fill(acc, acc + width, identity);
-    const T* from = x + start + c;
-    O* to = y + start + c;
-    for (int64_t r = 0; r < n; ++r, from += step, to += step) {
-      for (int64_t i = 0; i < width; ++i) {
-        const A next = R::combine(acc[i], widen<A>(from[i]));
-        to[i] = narrow<O>(exclusive ? acc[i] : next);
-        acc[i] = next;
-      }
+// Lines of n elements: `columns` of them, `apart` elements from each other; a line's are `step` apart.
+struct Lines {
+  int64_t n, step, columns, apart;
+};
+
+// `width` lines at once, so that one need not wait for another's sum; 0: `columns` of them. T is read, A accumulates, O
+// is written.
+template <int width, class R, class A, class T, class O>
+void scan_some(const T* x, O* y, const Lines& lines, bool exclusive, bool reverse, const A& identity) {
+  constexpr int64_t strip = width ? width : 64;
+  const int64_t count = width ? width : lines.columns, apart = width ? lines.apart : 1;
+  const int64_t step = reverse ? -lines.step : lines.step, start = reverse ? (lines.n - 1) * lines.step : 0;
+  A acc[strip];
+  std::fill(acc, acc + count, identity);
+  const T* from = x + start;
+  O* to = y + start;
+  for (int64_t r = 0; r < lines.n; ++r, from += step, to += step) {
+    for (int64_t i = 0; i < count; ++i) {
+      const A next = R::combine(acc[i], widen<A>(from[i * apart]));
+      to[i * apart] = narrow<O>(exclusive ? acc[i] : next);
+      acc[i] = next;
     }
   }
 }
+template <class R, class A, class T, class O>
+void scan(const T* x, O* y, Lines lines, bool exclusive, bool reverse, const A& identity) {
+  constexpr int64_t strip = 64, few = 4;
+  const int64_t columns = lines.columns;
+  int64_t c = 0;
+  if (lines.apart == 1 && columns > 1) {
+    for (; c < columns; c += strip) {
+      lines.columns = std::min(strip, columns - c);
+      scan_some<0, R, A>(x + c, y + c, lines, exclusive, reverse, identity);
+    }
+    return;
+  }
+  for (; c + few <= columns; c += few)
+    scan_some<few, R, A>(x + c * lines.apart, y + c * lines.apart, lines, exclusive, reverse, identity);
+  for (; c < columns; ++c)
+    scan_some<1, R, A>(x + c * lines.apart, y + c * lines.apart, lines, exclusive, reverse, identity);
+}
 
-// Calls scan(offset, n, inner, columns) for runs of neighbouring lines, in parallel.
+// Calls scan(offset, lines) for runs of neighbouring lines, in parallel.
 template <class F>
 void each_run(const KernelArgs& args, F scan) {
   const Tensor& x = args.input(0);
@@ -88,9 +117,10 @@ void each_run(const KernelArgs& args, F scan) {
     if (i != p.axis) (i < p.axis ? outer : inner) *= x.shape()[size_t(i)];
   if (n * outer * inner == 0) return;
   parallel_for(outer * inner, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
+    if (inner == 1) return scan(begin * n, Lines{n, 1, end - begin, n});
     for (int64_t line = begin; line < end;) {
       const int64_t o = line / inner, c = line % inner, columns = std::min(inner - c, end - line);
-      scan(o * n * inner + c, n, inner, columns);
+      scan(o * n * inner + c, Lines{n, inner, columns, 1});
       line += columns;
     }
   });
@@ -99,36 +129,38 @@ void each_run(const KernelArgs& args, F scan) {
 template <class R, class A, class T, class O>
 void scan_all(const KernelArgs& args, const A& identity) {
   const auto& p = args.attrs.as<CumulativeParams>();
-  each_run(args, [&](int64_t at, int64_t n, int64_t inner, int64_t columns) {
-    scan<R, A, T, O>(args.in_data<T>(0) + at, args.out_data<O>() + at, n, inner, columns, p.exclusive, p.reverse,
-                     identity);
+  each_run(args, [&](int64_t at, const Lines& lines) {
+    scan<R, A>(args.in_data<T>(0) + at, args.out_data<O>() + at, lines, p.exclusive, p.reverse, identity);
   });
 }
 
-template <class R>
+template <class R, class NarrowR = R>
 void accumulate(const KernelArgs& args, int identity) {
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, std::string>) return;
     else if constexpr (std::is_integral_v<T>) scan_all<R, uint64_t, T, uint64_t>(args, uint64_t(identity));
+    else if constexpr (std::is_same_v<Wide<T>, double> && !std::is_same_v<T, double>)
+      scan_all<NarrowR, double, T, T>(args, identity);
     else scan_all<R, Wide<T>, T, T>(args, Wide<T>(identity));
   });
 }
 
-// y[i] = a[i] y[i-1] + b[i] along `columns` neighbouring lines, as scan() does sums.
+// y[i] = a[i] y[i-1] + b[i] along lines, as scan() does sums.
 template <class A, class T>
-void recur_lines(const T* a, const T* b, T* y, int64_t n, int64_t inner, int64_t columns, bool reverse) {
+void recur_lines(const T* a, const T* b, T* y, const Lines& lines, bool reverse) {
   constexpr int64_t strip = 64;
-  const int64_t step = reverse ? -inner : inner, start = reverse ? (n - 1) * inner : 0;
-  for (int64_t c = 0; c < columns; c += strip) {
-    const int64_t width = std::min(strip, columns - c);
+  const int64_t step = reverse ? -lines.step : lines.step, start = reverse ? (lines.n - 1) * lines.step : 0;
+  for (int64_t c = 0; c < lines.columns; c += strip) {
+    const int64_t width = std::min(strip, lines.columns - c);
     A last[strip];
     std::fill(last, last + width, A(0));
-    for (int64_t r = 0, at = start + c; r < n; ++r, at += step)
+    for (int64_t r = 0, first = start + c * lines.apart; r < lines.n; ++r, first += step)
       for (int64_t i = 0; i < width; ++i) {
-        const A carried = last[i] == A(0) ? A(0) : widen<A>(a[at + i]) * last[i];
-        last[i] = carried + widen<A>(b[at + i]);
-        y[at + i] = narrow<T>(last[i]);
+        const int64_t at = first + i * lines.apart;
+        const A carried = last[i] == A(0) ? A(0) : widen<A>(a[at]) * last[i];
+        last[i] = carried + widen<A>(b[at]);
+        y[at] = narrow<T>(last[i]);
       }
   }
 }
@@ -152,7 +184,7 @@ void extreme(const KernelArgs& args) {
 }  // namespace
 
 void cumulate_sum(const KernelArgs& args) { accumulate<Plus>(args, 0); }
-void cumulate_prod(const KernelArgs& args) { accumulate<Times>(args, 1); }
+void cumulate_prod(const KernelArgs& args) { accumulate<Times, TimesNarrow>(args, 1); }
 void cumulate_max(const KernelArgs& args) { extreme<true>(args); }
 void cumulate_min(const KernelArgs& args) { extreme<false>(args); }
 
@@ -160,9 +192,9 @@ void recur(const KernelArgs& args) {
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, std::string> && !std::is_integral_v<T>)
-      each_run(args, [&](int64_t at, int64_t n, int64_t inner, int64_t columns) {
-        recur_lines<Wide<T>>(args.in_data<T>(0) + at, args.in_data<T>(1) + at, args.out_data<T>() + at, n, inner,
-                             columns, args.attrs.as<CumulativeParams>().reverse);
+      each_run(args, [&](int64_t at, const Lines& lines) {
+        recur_lines<Wide<T>>(args.in_data<T>(0) + at, args.in_data<T>(1) + at, args.out_data<T>() + at, lines,
+                             args.attrs.as<CumulativeParams>().reverse);
       });
   });
 }

@@ -2,20 +2,38 @@
 // alone, not on threads, instruction sets or strides (reduce_tree.h defines it). This file decides which groups of axes
 // are reduced in which order and in which dtype, and has the kernels. Start at fold().
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <complex>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "rill/devices/cpu/reduce/reduce_fold.h"
 #include "rill/devices/params/reduce_params.h"
+#include "rill/devices/registry.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
 namespace {
 
+// What of the order of the elements shows in a result: it all, nothing, or not even whether one is taken twice.
+enum class Order { fixed, free, idempotent };
+
+// Where nothing of the order shows, the reduced axes come last, in their order in memory, if one of them is the
+// innermost there: lines that lie dense are folded fastest.
+void follow_memory(FoldAxes& axes) {
+  const FoldAxis* innermost = nullptr;
+  for (const FoldAxis& a : axes)
+    if (a.stride != 0 && (!innermost || std::abs(a.stride) < std::abs(innermost->stride))) innermost = &a;
+  if (!innermost || !innermost->reduced) return;
+  std::stable_sort(axes.begin(), axes.end(), [](const FoldAxis& a, const FoldAxis& b) {
+    return a.reduced && b.reduced ? std::abs(a.stride) > std::abs(b.stride) : !a.reduced && b.reduced;
+  });
+}
+
 // The axes of the operand that have more than one index.
-FoldAxes fold_axes(const KernelArgs& args) {
+FoldAxes fold_axes(const KernelArgs& args, Order order = Order::fixed) {
   const Tensor& x = args.input(0);
   const Dims& reduced = args.attrs.as<ReduceParams>().axes;
   FoldAxes axes;
@@ -23,9 +41,41 @@ FoldAxes fold_axes(const KernelArgs& args) {
   for (int i = 0; i < x.ndim(); ++i) {
     const bool r = next < reduced.size() && reduced[next] == i;
     next += r;
-    if (x.shape()[i] != 1) axes.push_back({x.shape()[i], x.strides()[i], r});
+    const int64_t size = x.shape()[i], stride = x.strides()[i];
+    const bool repeats = r && stride == 0 && size > 0 && order == Order::idempotent;
+    if (size != 1 && !repeats) axes.push_back({size, stride, r});
   }
+  if (order != Order::fixed) follow_memory(axes);
   return axes;
+}
+
+// Where whole lines are repeated (of a broadcast operand), runs `kernel` on one of each and copies its results.
+bool folds_repeats_once(const KernelArgs& args, Kernel kernel) {
+  const Tensor& x = args.input(0);
+  const auto& p = args.attrs.as<ReduceParams>();
+  Shape in = x.shape(), out = args.output().shape();
+  size_t next = 0, to = 0;
+  SmallVec<bool, 8> repeated(out.size(), false);
+  bool any = false;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (next < p.axes.size() && p.axes[next] == int64_t(i)) {
+      ++next, to += p.keepdims;
+      continue;
+    }
+    if (in[i] > 1 && x.strides()[i] == 0) in[i] = out[to] = 1, repeated[to] = any = true;
+    ++to;
+  }
+  if (!any) return false;
+  const Tensor once = make_view(x, in, x.strides(), 0);
+  Tensor results = empty_tensor(Spec{out, args.output().dtype(), false, x.device()});
+  const Tensor* const inputs[] = {&once};
+  Tensor* const outputs[] = {&results};
+  kernel(KernelArgs{inputs, outputs, args.attrs, nullptr});
+  Strides strides = results.strides();
+  for (size_t i = 0; i < strides.size(); ++i)
+    if (repeated[i]) strides[i] = 0;
+  copy_elements(make_view(results, args.output().shape(), strides, 0), args.output());
+  return true;
 }
 
 // --- Kernels ---------------------------------------------------------------------------------------------------------
@@ -46,9 +96,22 @@ bool fold_rows(const KernelArgs& args, const ReduceLoops<T>& loops) {
   return true;
 }
 
+// Whether elements would be read one by one from far apart, along several axes or to be converted: a copy made in tiles
+// costs less.
+bool wants_copy(const KernelArgs& args, const FoldAxes& axes, bool converts) {
+  constexpr int64_t line = 64;
+  if (axes.empty() || args.input(0).size() < 4096 || !axes.back().reduced) return false;
+  const int64_t last = std::abs(axes.back().stride) * int64_t(size_of(args.input(0).dtype()));
+  const auto is_nearer = [&](const FoldAxis& a) {
+    return a.stride != 0 && std::abs(a.stride) < std::abs(axes.back().stride);
+  };
+  const bool several = axes.size() > 1 && axes[axes.size() - 2].reduced;
+  return last >= line && (several || converts) && std::any_of(axes.begin(), axes.end(), is_nearer);
+}
+
 // Elements of type S accumulate as T.
 template <class S, class T, bool as_truth = false>
-void fold_as(const KernelArgs& args, const ReduceLoops<T>& loops) {
+void fold_as(const KernelArgs& args, const ReduceLoops<T>& loops, Order order = Order::fixed) {
   const DType out = args.output().dtype();
   const bool same = out == dtype_of<T>() || (std::is_integral_v<T> && sizeof(T) == 8 && size_of(out) == 8) ||
                     (std::is_same_v<T, uint8_t> && is_bool(out));
@@ -57,8 +120,59 @@ void fold_as(const KernelArgs& args, const ReduceLoops<T>& loops) {
       as_truth ? std::is_same_v<S, bool>
                : std::is_same_v<S, T> || (std::is_integral_v<S> && std::is_integral_v<T> && sizeof(S) == sizeof(T));
   if (plain && same && fold_rows(args, loops)) return;
-  fold<T>(fold_axes(args), loops, args.in_data<char>(0), sizeof(S), plain ? nullptr : Read<T>(read<S, T, as_truth>),
-          args.out_data<char>(), out, same);
+  FoldAxes axes = fold_axes(args, order);
+  if (wants_copy(args, axes, !plain)) {
+    Tensor copy = empty_tensor(args.input(0).spec());
+    copy_elements(args.input(0), copy);
+    const Tensor* const in[] = {&copy};
+    return fold_as<S, T, as_truth>(KernelArgs{in, args.out, args.attrs, nullptr}, loops, order);
+  }
+  fold<T>(fold_axes(args, order), loops, args.in_data<char>(0), sizeof(S),
+          plain ? nullptr : Read<T>(read<S, T, as_truth>), args.out_data<char>(), out, same);
+}
+
+// The sum of integers of up to 16 bits: so many of them that the running sums, twice as wide, cannot overflow, before
+// those are added up. Blocks of a fixed size are what compilers vectorise.
+template <class S>
+int64_t sum_small(const S* x, int64_t n) {
+  using Running = std::conditional_t<sizeof(S) == 1, int16_t, int32_t>;
+  constexpr int64_t lanes = 64, most = 128;
+  int64_t sum = 0, i = 0;
+  while (i + lanes <= n) {
+    Running running[lanes] = {};
+    for (int64_t b = 0; b < most && i + lanes <= n; ++b, i += lanes) {
+      S block[lanes];
+      std::memcpy(block, x + i, sizeof(block));
+      for (int64_t j = 0; j < lanes; ++j) running[j] = Running(running[j] + block[j]);
+    }
+    for (Running r : running) sum += r;
+  }
+  for (; i < n; ++i) sum += x[i];
+  return sum;
+}
+
+// Sums of them along rows that lie dense; false where that is not how they lie.
+template <class S>
+bool sum_small_rows(const KernelArgs& args) {
+  AxisList kept, run;
+  for (const FoldAxis& a : fold_axes(args, Order::free)) {
+    if (!a.reduced && !run.empty()) return false;
+    join(a.reduced ? run : kept, {a.size, a.stride});
+  }
+  if (run.size() != 1 || run[0].stride != 1) return false;
+  const int64_t rows = count(kept), n = run[0].size;
+  const S* x = args.in_data<S>(0);
+  int64_t* out = args.out_data<int64_t>();
+  if (rows == 1) {
+    std::atomic<int64_t> sum = 0;
+    parallel_for(n, parallel_grain, [&](int64_t begin, int64_t end) { sum += sum_small(x + begin, end - begin); });
+    *out = sum;
+  } else {
+    parallel_for(rows, 1 + parallel_grain / (n + 1), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) out[r] = sum_small(x + offset_of(kept, r), n);
+    });
+  }
+  return true;
 }
 
 // A complex tensor as the real one with a last axis of two.
@@ -107,8 +221,11 @@ void reduce_sum(const KernelArgs& args) {
     if constexpr (std::is_same_v<S, std::complex<float>>) fold_complex<float>(args, t.sum_f32);
     else if constexpr (std::is_same_v<S, std::complex<double>>) fold_complex<double>(args, t.sum_f64);
     else if constexpr (std::is_same_v<S, double>) fold_as<S, double>(args, t.sum_f64);
-    else if constexpr (std::is_integral_v<S>) fold_as<S, int64_t>(args, t.sum_i64);
-    else if constexpr (!std::is_same_v<S, std::string>) fold_as<S, float>(args, t.sum_f32);
+    else if constexpr (std::is_integral_v<S>) {
+      if constexpr (sizeof(S) <= 2)
+        if (sum_small_rows<std::conditional_t<std::is_same_v<S, bool>, uint8_t, S>>(args)) return;
+      fold_as<S, int64_t>(args, t.sum_i64, Order::free);
+    } else if constexpr (!std::is_same_v<S, std::string>) fold_as<S, float>(args, t.sum_f32);
   });
 }
 
@@ -119,41 +236,65 @@ void reduce_prod(const KernelArgs& args) {
     if constexpr (std::is_same_v<S, std::complex<float>> || std::is_same_v<S, std::complex<double>>)
       fold_as<S, S>(args, PlainProd<S>::loops);
     else if constexpr (std::is_same_v<S, double>) fold_as<S, double>(args, t.prod_f64);
-    else if constexpr (std::is_integral_v<S>) fold_as<S, uint64_t>(args, PlainProd<uint64_t>::loops);
+    else if constexpr (std::is_integral_v<S>) fold_as<S, uint64_t>(args, PlainProd<uint64_t>::loops, Order::free);
     else if constexpr (!std::is_same_v<S, std::string>) fold_as<S, float>(args, t.prod_f32);
   });
 }
 
-#define RILL_EXTREME(name)                                                     \
-  void reduce_##name(const KernelArgs& args) {                                 \
-    const ReduceTables& t = reduce_tables();                                   \
-    switch (args.input(0).dtype()) {                                           \
-      case DType::boolean: return fold_as<bool, uint8_t>(args, t.name##_u8);   \
-      case DType::u8: return fold_as<uint8_t, uint8_t>(args, t.name##_u8);     \
-      case DType::i8: return fold_as<int8_t, int8_t>(args, t.name##_i8);       \
-      case DType::i16: return fold_as<int16_t, int16_t>(args, t.name##_i16);   \
-      case DType::i32: return fold_as<int32_t, int32_t>(args, t.name##_i32);   \
-      case DType::i64: return fold_as<int64_t, int64_t>(args, t.name##_i64);   \
-      case DType::u16: return fold_as<uint16_t, uint16_t>(args, t.name##_u16); \
-      case DType::u32: return fold_as<uint32_t, uint32_t>(args, t.name##_u32); \
-      case DType::u64: return fold_as<uint64_t, uint64_t>(args, t.name##_u64); \
-      case DType::f16: return fold_as<Half, float>(args, t.name##_f32);        \
-      case DType::bf16: return fold_as<BFloat16, float>(args, t.name##_f32);   \
-      case DType::f32: return fold_as<float, float>(args, t.name##_f32);       \
-      case DType::f64: return fold_as<double, double>(args, t.name##_f64);     \
-      default: return;                                                         \
-    }                                                                          \
+// Of bools the largest says whether any is true, the smallest whether all are.
+#define RILL_EXTREME(name, of_bools)                           \
+  void reduce_##name(const KernelArgs& args) {                 \
+    if (is_bool(args.input(0).dtype())) return of_bools(args); \
+    if (folds_repeats_once(args, reduce_##name)) return;       \
+    const ReduceTables& t = reduce_tables();                   \
+    const auto fold = [&]<class S>(S, const auto& loops) {     \
+      using T = std::remove_const_t<decltype(loops.identity)>; \
+      fold_as<S, T>(args, loops, Order::idempotent);           \
+    };                                                         \
+    switch (args.input(0).dtype()) {                           \
+      case DType::u8: return fold(uint8_t(), t.name##_u8);     \
+      case DType::i8: return fold(int8_t(), t.name##_i8);      \
+      case DType::i16: return fold(int16_t(), t.name##_i16);   \
+      case DType::i32: return fold(int32_t(), t.name##_i32);   \
+      case DType::i64: return fold(int64_t(), t.name##_i64);   \
+      case DType::u16: return fold(uint16_t(), t.name##_u16);  \
+      case DType::u32: return fold(uint32_t(), t.name##_u32);  \
+      case DType::u64: return fold(uint64_t(), t.name##_u64);  \
+      case DType::f16: return fold(Half(), t.name##_f32);      \
+      case DType::bf16: return fold(BFloat16(), t.name##_f32); \
+      case DType::f32: return fold(float(), t.name##_f32);     \
+      case DType::f64: return fold(double(), t.name##_f64);    \
+      default: return;                                         \
+    }                                                          \
   }
-RILL_EXTREME(max)
-RILL_EXTREME(min)
+RILL_EXTREME(max, reduce_any)
+RILL_EXTREME(min, reduce_all)
 #undef RILL_EXTREME
 
 namespace {
+
+// All of a dense operand, in pieces that grow: the first that is not all `identity` decides.
+template <class S>
+bool first_truth(const KernelArgs& args, const ReduceLoops<uint8_t>& loops) {
+  const Tensor& x = args.input(0);
+  const int64_t n = x.size();
+  if (args.output().size() != 1 || n < 2 * longest_line || !x.is_contiguous()) return false;
+  const Read<uint8_t> read_truths = std::is_same_v<S, bool> ? nullptr : Read<uint8_t>(read<S, uint8_t, true>);
+  uint8_t* out = args.out_data<uint8_t>();
+  for (int64_t at = 0, piece = longest_line; at < n; at += piece, piece *= 4) {
+    fold<uint8_t>({{std::min(piece, n - at), 1, true}}, loops, args.in_data<char>(0) + at * int64_t(sizeof(S)),
+                  sizeof(S), read_truths, reinterpret_cast<char*>(out), DType::boolean, true);
+    if (*out != loops.identity) break;
+  }
+  return true;
+}
+
 void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops, uint8_t identity) {
   loops.identity = identity;
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using S = decltype(zero);
-    if constexpr (!std::is_same_v<S, std::string>) fold_as<S, uint8_t, true>(args, loops);
+    if constexpr (!std::is_same_v<S, std::string>)
+      if (!first_truth<S>(args, loops)) fold_as<S, uint8_t, true>(args, loops, Order::idempotent);
   });
 }
 }  // namespace
@@ -272,7 +413,11 @@ void reduce_norm(const KernelArgs& args) {
   });
 }
 
-void reduce_all(const KernelArgs& args) { fold_truth(args, reduce_tables().min_u8, 1); }
-void reduce_any(const KernelArgs& args) { fold_truth(args, reduce_tables().max_u8, 0); }
+void reduce_all(const KernelArgs& args) {
+  if (!folds_repeats_once(args, reduce_all)) fold_truth(args, reduce_tables().min_u8, 1);
+}
+void reduce_any(const KernelArgs& args) {
+  if (!folds_repeats_once(args, reduce_any)) fold_truth(args, reduce_tables().max_u8, 0);
+}
 
 }  // namespace rill::cpu

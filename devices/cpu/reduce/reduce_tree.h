@@ -23,6 +23,7 @@
 
 #include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/elementwise/map_run.h"
+#include "rill/devices/cpu/move/transpose.h"
 #include "rill/devices/cpu/reduce/reduce_loops.h"
 #include "rill/devices/kernel.h"
 #include "rill/devices/threads.h"
@@ -136,7 +137,8 @@ struct Plan {
     row_stride = s.m.size() == 1 ? s.m[0].stride : k;
     const bool dense_row = s.k.empty() || (s.k.size() == 1 && s.k[0].stride == 1);
     direct = !read && !produce && dense_row && s.m.size() <= 1 && (lanes == 1 || row_stride == k);
-    turned = s.k.size() == 1 && s.m.size() == 1 && std::abs(s.m[0].stride) < std::abs(s.k[0].stride);
+    turned =
+        s.k.size() == 1 && s.m.size() == 1 && s.m[0].stride != 0 && std::abs(s.m[0].stride) < std::abs(s.k[0].stride);
     if (!turned || lanes > 1) return;
     gathered = 16;  // few columns, and a long piece of each: a page of memory is left when it is used up
     cut_columns(64);
@@ -149,14 +151,15 @@ struct Plan {
   int64_t width(int64_t strip) const { return strip + 1 == strips ? k * lanes - strip * strip_width : strip_width; }
 };
 
-// Where the columns are contiguous: 16 of them are read at once, so that whole cache lines are used.
+// Where the columns are contiguous: pieces of 16 of them are turned at once, so that whole cache lines are used.
 template <class T>
 void gather_turned(const Plan<T>& plan, const char* x, int64_t rows, int64_t width, T* to) {
   const int64_t down = plan.stage.m[0].stride, across = plan.stage.k[0].stride;
-  constexpr int64_t piece = 32;
-  T tile[16][piece];
-  for (int64_t c = 0; c < width; c += 16) {
-    const int64_t columns = std::min<int64_t>(16, width - c);
+  if (!plan.read && down == 1) return transpose(reinterpret_cast<const T*>(x), across, width, rows, to, width);
+  constexpr int64_t piece = 64, some = 16;
+  T tile[some][piece];
+  for (int64_t c = 0; c < width; c += some) {
+    const int64_t columns = std::min(some, width - c);
     for (int64_t first = 0; first < rows; first += piece) {
       const int64_t n = std::min(piece, rows - first);
       for (int64_t j = 0; j < columns; ++j) {
@@ -165,8 +168,7 @@ void gather_turned(const Plan<T>& plan, const char* x, int64_t rows, int64_t wid
         else
           for (int64_t r = 0; r < n; ++r) tile[j][r] = reinterpret_cast<const T*>(column)[r * down];
       }
-      for (int64_t r = 0; r < n; ++r)
-        for (int64_t j = 0; j < columns; ++j) to[(first + r) * width + c + j] = tile[j][r];
+      transpose(tile[0], piece, columns, n, to + first * width + c, width);
     }
   }
 }

@@ -70,7 +70,17 @@ void radix_sort(Item<K>*& items, Item<K>*& spare, int64_t n) {
   }
 }
 
+// Puts the first k of n items in order, at `items`, which may change places with `spare`.
+template <class K>
+void sort_items(Item<K>*& items, Item<K>*& spare, int64_t n, int64_t k) {
+  if (std::is_sorted(items, items + n)) return;
+  if (k < n / 8) std::partial_sort(items, items + k, items + n);
+  else if (n >= radix_from) radix_sort(items, spare, n);
+  else std::sort(items, items + n);
+}
+
 // Calls f(line, items) for each line, where items[0..n) are its keys and indices in order (the first `k` of them).
+// Neighbouring lines that do not lie dense are read together, so that whole cache lines are used.
 template <class K, class T, class F>
 void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k, F&& f) {
   const Tensor& x = args.input(0);
@@ -80,16 +90,20 @@ void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k
     if (i != axis) (i < axis ? outer : inner) *= x.shape()[size_t(i)];
   if (n * outer * inner == 0) return;
   const T* data = args.in_data<T>(0);
+  const int64_t together = n > (1 << 16) ? 1 : std::min<int64_t>(16, inner);
   parallel_for(outer * inner, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
-    const auto memory = std::make_unique_for_overwrite<Item<K>[]>(size_t(2 * n));
-    for (int64_t line = begin; line < end; ++line) {
-      Item<K>*items = memory.get(), *spare = items + n;
+    const auto memory = std::make_unique_for_overwrite<Item<K>[]>(size_t((together + 1) * n));
+    for (int64_t line = begin, some; line < end; line += some) {
+      some = std::min({together, end - line, inner - line % inner});
       const T* from = data + line / inner * n * inner + line % inner;
-      for (int64_t i = 0; i < n; ++i) items[i] = {key_of<K>(from[i * inner], descending), K(i)};
-      if (k < n / 8) std::partial_sort(items, items + k, items + n);
-      else if (n >= radix_from) radix_sort(items, spare, n);
-      else std::sort(items, items + n);
-      f(line / inner, line % inner, inner, from, items);
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < some; ++j)
+          memory[size_t(j * n + i)] = {key_of<K>(from[i * inner + j], descending), K(i)};
+      for (int64_t j = 0; j < some; ++j) {
+        Item<K>*items = &memory[size_t(j * n)], *spare = &memory[size_t(together * n)];
+        sort_items(items, spare, n, k);
+        f(line / inner, line % inner + j, inner, from + j, items);
+      }
     }
   });
 }

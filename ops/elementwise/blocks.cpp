@@ -1,0 +1,99 @@
+// Operands that lie dense and alike are cut anywhere; others along their first axis, and each piece is made dense
+// first.
+#include "rill/ops/elementwise/blocks.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "rill/devices/registry.h"
+#include "rill/devices/threads.h"
+#include "rill/ops/apply.h"
+
+namespace rill::elementwise {
+
+namespace {
+
+constexpr int64_t block = 1 << 13;    // elements: a few temporaries of f32 stay in the second cache
+constexpr int64_t strided_rows = 16;  // at least, so that whole cache lines are read where columns lie dense
+
+// The operands as they are cut: `n` indices of the first axis, `row` elements of the result each.
+struct Cut {
+  SmallVec<Tensor, 4> in;  // an operand that has this axis, of size n, or one that all blocks share
+  int64_t n = 0, row = 1, step = 1;
+};
+
+Shape common_shape(std::span<const Tensor* const> in) {
+  Shape shape;
+  for (const Tensor* t : in)
+    if (!broadcast_into(shape, t->shape())) return {};
+  return shape;
+}
+
+// No trace, no tape and no log would see the ops.
+bool is_unobserved(std::span<const Tensor* const> in) {
+  if (!executing_eagerly() || !thread_state().tapes.empty() || placement_is_logged()) return false;
+  return std::all_of(in.begin(), in.end(), [&](const Tensor* t) {
+    return t->defined() && t->device() == in[0]->device() && t->device().kind() == DeviceKind::cpu &&
+           t->dtype() != DType::string && !t->rep()->trace;
+  });
+}
+
+bool is_cut(const Tensor& t, const Cut& cut, int ndim) { return t.ndim() == ndim && t.shape()[0] == cut.n; }
+
+Tensor piece_of(const Tensor& t, int64_t begin, int64_t end) {
+  Shape shape = t.shape();
+  shape[0] = end - begin;
+  const Tensor view = make_view(t, shape, t.strides(), begin * t.strides()[0]);
+  if (view.is_contiguous()) return view;
+  Tensor dense = empty_tensor(view.spec());
+  copy_elements(view, dense);
+  return dense;
+}
+
+}  // namespace
+
+Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* context, const Tensor* blocks),
+                     void* context) {
+  if (!is_unobserved(in)) return Tensor();
+  const Shape shape = common_shape(in);
+  const bool alike = std::all_of(in.begin(), in.end(), [&](const Tensor* t) {
+    return t->ndim() == 0 || (t->shape() == shape && t->is_contiguous());
+  });
+  if (shape.empty() || shape.numel() < worth_blocks || (!alike && shape[0] < 2 * strided_rows)) return Tensor();
+  Cut cut;
+  for (const Tensor* t : in)
+    cut.in.push_back(alike && t->ndim() > 0 ? make_view(*t, Shape{t->size()}, Strides{1}, 0) : *t);
+  const int ndim = alike ? 1 : shape.ndim();
+  cut.n = alike ? shape.numel() : shape[0];
+  cut.row = shape.numel() / cut.n;
+  cut.step = std::max(block / cut.row, alike ? 1 : strided_rows);
+  const bool repeats = std::all_of(cut.in.begin(), cut.in.end(),
+                                   [&](const Tensor& t) { return !is_cut(t, cut, ndim) || t.strides()[0] == 0; });
+  if (repeats) cut.step = 1;
+
+  const auto piece = [&](int64_t begin, int64_t end) {
+    SmallVec<Tensor, 4> blocks;
+    for (const Tensor& t : cut.in) blocks.push_back(is_cut(t, cut, ndim) ? piece_of(t, begin, end) : t);
+    return f(context, blocks.data());
+  };
+  const Tensor first = piece(0, std::min(cut.step, cut.n));  // which says what dtype the result has
+  Tensor out = empty_tensor(Spec{shape, first.dtype(), first.spec().weak, first.device()});
+  if (repeats) {
+    Strides strides = first.strides();
+    strides[0] = 0;
+    copy_elements(make_view(first, shape, strides, 0), out);
+    return out;
+  }
+  const auto put = [&](const Tensor& result, int64_t begin) {
+    Tensor to = make_view(out, result.shape(), contiguous_strides(result.shape()), begin * cut.row);
+    copy_elements(result, to);
+  };
+  put(first, 0);
+  parallel_for((cut.n + cut.step - 1) / cut.step - 1, 1, [&](int64_t from, int64_t to) {
+    for (int64_t begin = (from + 1) * cut.step; begin < std::min(cut.n, (to + 1) * cut.step); begin += cut.step)
+      put(piece(begin, std::min(begin + cut.step, cut.n)), begin);
+  });
+  return out;
+}
+
+}  // namespace rill::elementwise

@@ -1,0 +1,36 @@
+// Functions composed of elementwise ops, on large operands: computed in blocks, so that what one op hands to the next
+// stays in the cache. Every op gives an element the same bits whatever block it is in, so the result is that of a call
+// on whole operands. Only where nobody looks at the ops: eagerly, without a tape.
+#pragma once
+#include <span>
+#include <utility>
+
+#include "rill/tensor/tensor.h"
+
+namespace rill::elementwise {
+
+inline constexpr int64_t worth_blocks = 1 << 16;  // elements
+
+// f(context, block of each operand) for blocks of the operands' common shape, put together; an undefined tensor where
+// they have to be taken whole.
+Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* context, const Tensor* blocks),
+                     void* context);
+
+// f(x...), elementwise, in blocks where that pays.
+template <class F, class... X>
+Tensor in_blocks(F&& f, const X&... x) {
+  const Tensor* const in[] = {&x...};
+  bool large = false;
+  for (const Tensor* t : in) large = large || (t->defined() && t->size() >= worth_blocks);
+  if (large) [[unlikely]] {
+    const auto call = [](void* context, const Tensor* blocks) {
+      return [&]<size_t... i>(std::index_sequence<i...>) {
+        return (*static_cast<std::remove_reference_t<F>*>(context))(blocks[i]...);
+      }(std::make_index_sequence<sizeof...(X)>());
+    };
+    if (Tensor y = run_in_blocks(in, call, &f); y.defined()) return y;
+  }
+  return f(x...);
+}
+
+}  // namespace rill::elementwise
