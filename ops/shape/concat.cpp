@@ -52,6 +52,8 @@ Tensors vjp_concat(const VjpArgs& a) {
   return out;
 }
 
+}  // namespace
+extern const Op concat_op;
 const Op concat_op({.name = "concat",
                     .doc = "Tensors joined along `axis`.",
                     .dtypes = every_set,
@@ -69,6 +71,7 @@ const Op concat_op({.name = "concat",
                               {{uniform({4})}, ConcatAttrs{0}}};
                         },
                     .exported = {"Concat", "ConcatV2"}});
+namespace {
 
 // The tensors promoted to one dtype; C++ scalars among them are weak.
 std::vector<Tensor> promoted(const std::vector<Tensor>& x) {

@@ -316,6 +316,8 @@ std::vector<Sample> slice_samples() {
           {{uniform({4})}, SliceAttrs{{3}, {1}, {1}, {}}}};
 }
 
+}  // namespace
+extern const Op strided_slice_op;
 const Op strided_slice_op({.name = "strided_slice",
                            .doc = "x[start:stop:step] along every axis, without the axes in `drop`.",
                            .kind = OpKind::view,
@@ -325,6 +327,7 @@ const Op strided_slice_op({.name = "strided_slice",
                            .view = view_slice,
                            .samples = slice_samples,
                            .exported = {"Slice", "StridedSlice"}});
+namespace {
 
 // --- update_slice ----------------------------------------------------------------------------------------------------
 

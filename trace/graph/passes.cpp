@@ -14,7 +14,9 @@
 #include "rill/ops/ops.h"
 #include "rill/trace/fusion/epilogues.h"
 #include "rill/trace/fusion/fusion.h"
+#include "rill/trace/fusion/thin_axes.h"
 #include "rill/trace/graph/layout.h"
+#include "rill/trace/graph/rewriter.h"
 
 namespace rill {
 
@@ -23,43 +25,6 @@ extern const Op copy_op;
 namespace {
 
 constexpr int64_t fold_limit = 1 << 20;  // bytes
-
-// Builds a graph from another, value by value.
-class Rewriter {
- public:
-  explicit Rewriter(const Graph& from) : from_(from), map_(from.nodes().size()) { to_.name = from.name; }
-
-  ValueId operator[](ValueId old) const { return map_[size_t(old.node)][size_t(old.index)]; }
-  // Appends node `i` with its inputs renamed.
-  void copy(size_t i) {
-    Node n = from_.nodes()[i];
-    for (ValueId& v : n.inputs) v = (*this)[v];
-    put(i, std::move(n));
-  }
-  // Appends `n` in place of node `i`.
-  void put(size_t i, Node n) {
-    int32_t at = to_.append(std::move(n));
-    for (size_t k = 0; k < from_.nodes()[i].outputs.size(); ++k) map_[i].push_back({at, int32_t(k)});
-  }
-  // Node `i` is, from now on, these values of the new graph.
-  void replace(size_t i, std::vector<ValueId> values) { map_[i] = std::move(values); }
-  ValueId append(Node n) { return {to_.append(std::move(n)), 0}; }
-  const Graph& result() const { return to_; }
-
-  Graph finish() {
-    to_.inputs = from_.inputs;
-    for (GraphInput& in : to_.inputs) in.node = (*this)[{in.node, 0}].node;
-    for (ValueId v : from_.outputs) to_.outputs.push_back((*this)[v]);
-    to_.assigns = from_.assigns;
-    for (GraphAssign& a : to_.assigns) a.value = (*this)[a.value];
-    return std::move(to_);
-  }
-
- private:
-  const Graph& from_;
-  Graph to_;
-  std::vector<std::vector<ValueId>> map_;
-};
 
 Node constant_node(const Node& like, const Tensor& value) {
   Node n;
@@ -278,6 +243,7 @@ Graph optimize(Graph g) { return run_passes(pipeline(), std::move(g)); }
 
 Graph compile_graph(const Graph& g) {
   static constexpr Pass passes[] = {
+      {"thin axes", split_thin_axes},
       {"library epilogues", fuse_epilogues},
       {"fusion", [](const Graph& g) { return fuse(g, kernel::compile); }},
       {"dead code", eliminate_dead_code},

@@ -4,9 +4,9 @@
 // not enter. The rule (a fused kernel that wants the same bits follows it too): drop axes of size 1, then take the
 // groups of neighbouring reduced axes from the innermost outwards. One group is a matrix [m, k] for each index of the
 // axes before it: its m elements fold, for each of the k indices of the axes behind it, so:
-//   1. Rows are dealt to `lanes` accumulators: 32 where k = 1, else the largest power of two <= 64/k, else one.
-//      A "super row" is `lanes` rows, padded at the end with the identity.
-//
+//   1. Rows are dealt to `lanes` accumulators: 32 where k <= 4, else the largest power of two <= 64/k, else one.
+//      A "super row" is `lanes` rows, padded at the end with the identity. (So a column of 2 to 4 folds as it would by
+//      itself, which fusion relies on where it takes columns apart: trace/fusion/thin_axes.h.)
 //   2. Every block of 32 super rows is folded from the first to the last.
 //   3. Blocks are folded in pairs, pairs of pairs, and so on, from the left; what is left over, from the right.
 //   4. The lanes are folded: i takes in i + lanes/2, then i + lanes/4, ... , i + 1.
@@ -107,7 +107,7 @@ struct Produce {
 
 // Step 1 for k columns.
 inline int64_t lanes_of(int64_t k) {
-  if (k == 1) return 32;
+  if (k >= 1 && k <= 4) return 32;
   int64_t lanes = 1;
   while (k > 0 && lanes * 2 * k <= 64) lanes *= 2;
   return lanes;

@@ -1,0 +1,318 @@
+#include "rill/trace/fusion/thin_axes.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "rill/devices/params/reduce_params.h"
+#include "rill/devices/params/shape_params.h"
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+#include "rill/trace/fusion/fusion_groups.h"
+#include "rill/trace/graph/rewriter.h"
+
+namespace rill {
+
+extern const Op sum_op, prod_op, add_op, multiply_op, copy_op;
+extern const Op reshape_op, broadcast_to_op, strided_slice_op, concat_op;
+
+namespace {
+
+constexpr int64_t widest = 4;              // up to which a column folds as it would by itself: lanes_of()
+constexpr int64_t least_points = 1 << 14;  // what fewer take is not worth the nodes
+constexpr int64_t least_ratio = 8;         // of the points that are computed to the elements that are copied
+
+// How a node takes part.
+enum class Part : uint8_t {
+  none,
+  map,     // point by point
+  fold,    // folds the thin axis
+  reduce,  // folds others
+};
+
+int64_t last_size(const Shape& s) { return s.empty() ? 1 : int64_t(s.back()); }
+bool is_thin(const Shape& s) { return s.size() > 1 && last_size(s) > 1 && last_size(s) <= widest; }
+Shape without_last(const Shape& s) { return Dims(s.begin(), s.end() - 1); }
+
+// Whether columns that fold alone fold as they do side by side: as many lanes for each group of neighbouring axes.
+bool same_tree(const Shape& in, const Dims& axes) {
+  const auto lanes = [](int64_t k) {  // of reduce_tree.h, as far as it matters
+    if (k <= widest) return int64_t(32);
+    int64_t n = 1;
+    while (n * 2 * k <= 64) n *= 2;
+    return n;
+  };
+  int64_t behind = 1;  // columns of the part
+  for (size_t i = in.size() - 1; i-- > 0;) {
+    if (std::find(axes.begin(), axes.end(), int64_t(i)) == axes.end()) behind *= in[i];
+    else if (lanes(behind) != lanes(behind * last_size(in))) return false;
+  }
+  return true;
+}
+
+Part part_of(const Graph& g, const Node& n) {
+  const Form form = form_of(g, n);
+  if (form == Form::map) return is_thin(n.outputs[0].shape) ? Part::map : Part::none;
+  if (form != Form::fold && form != Form::tail) return Part::none;
+  const Spec& in = g.spec(n.inputs[0]);
+  const Dims& axes = n.attrs.as<ReduceParams>().axes;
+  if (!is_thin(in.shape) || (in.dtype != DType::f32 && in.dtype != DType::f64)) return Part::none;
+  const int64_t last = int64_t(in.shape.size()) - 1;
+  if (axes.empty() || axes.back() != last) return same_tree(in.shape, axes) ? Part::reduce : Part::none;
+  return axes.size() == 1 && (n.op == &sum_op || n.op == &prod_op) ? Part::fold : Part::none;
+}
+
+// The shape over which a member runs.
+const Shape& space_of(const Graph& g, const Node& n, Part part) {
+  return part == Part::map ? n.outputs[0].shape : g.spec(n.inputs[0]).shape;
+}
+
+// A member's operand, seen through views: which axis of the member's space each axis of `base` is, -1 for those of size
+// one; and which of them is the thin one, or -1.
+struct Seen {
+  ValueId base;
+  std::vector<int> axes;
+  int thin = -1;
+};
+
+Seen see(const Graph& g, ValueId v, const Shape& space) {
+  const Access s = access_of(g, v);
+  Seen seen{s.base, s.axes};
+  for (size_t a = 0; a < seen.axes.size(); ++a) {
+    if (seen.axes[a] < 0) continue;
+    seen.axes[a] += int(space.size() - g.spec(v).shape.size());
+    if (seen.axes[a] + 1 == int(space.size())) seen.thin = int(a);
+  }
+  return seen;
+}
+
+// Finds what can be taken apart. Members joined by thin values make a region, which is taken apart as a whole or not at
+// all.
+class Regions {
+ public:
+  explicit Regions(const Graph& g) : g_(g), part_(g.nodes().size(), Part::none), region_(g.nodes().size()) {
+    std::iota(region_.begin(), region_.end(), 0);
+    bool any = false;
+    for (size_t i = 0; i < part_.size(); ++i) any |= (part_[i] = part_of(g, g.nodes()[i])) != Part::none;
+    if (!any) return;
+    for (size_t i = 0; i < part_.size(); ++i)
+      each_operand(i, [&](const Seen& s) {
+        if (comes_apart(s)) region_[size_t(find(s.base.node))] = find(int32_t(i));
+      });
+    find_whole();
+    keep_worthwhile();
+  }
+
+  bool empty() const {
+    return std::all_of(part_.begin(), part_.end(), [](Part p) { return p == Part::none; });
+  }
+  Part part(size_t i) const { return part_[i]; }
+  // Whether others read the value as it was.
+  bool is_whole(size_t i) const { return whole_[i]; }
+  // Whether an operand is a member's value by columns.
+  bool comes_apart(const Seen& s) const {
+    const size_t base = size_t(s.base.node);
+    return (part_[base] == Part::map || part_[base] == Part::reduce) && s.thin >= 0 &&
+           s.thin + 1 == int(g_.spec(s.base).shape.size());
+  }
+
+ private:
+  int32_t find(int32_t i) {
+    while (region_[size_t(i)] != i) i = region_[size_t(i)] = region_[size_t(region_[size_t(i)])];
+    return i;
+  }
+
+  template <class F>
+  void each_operand(size_t i, F&& f) const {
+    if (part_[i] == Part::none) return;
+    const Node& n = g_.nodes()[i];
+    for (ValueId v : n.inputs) f(see(g_, v, space_of(g_, n, part_[i])));
+  }
+
+  // Nodes that somebody needs as they are: not views that members look through.
+  void find_whole() {
+    whole_.assign(part_.size(), false);
+    for (ValueId v : g_.outputs) whole_[size_t(v.node)] = true;
+    for (const GraphAssign& a : g_.assigns) whole_[size_t(a.value.node)] = true;
+    for (size_t i = part_.size(); i-- > 0;) {
+      const Node& n = g_.nodes()[i];
+      whole_[i] =
+          whole_[i] || n.kind != Node::Kind::op || has_effect(n) || (part_[i] == Part::none && !is_transparent(g_, n));
+      if (part_[i] == Part::none) {
+        if (whole_[i])
+          for (ValueId v : n.inputs) whole_[size_t(v.node)] = true;
+        continue;
+      }
+      each_operand(i, [&](const Seen& s) {
+        if (!comes_apart(s)) whole_[size_t(s.base.node)] = true;
+      });
+    }
+  }
+
+  void keep_worthwhile() {
+    struct Cost {
+      int64_t points = 0, copied = 0;
+    };
+    std::map<int32_t, Cost> costs;
+    std::map<int32_t, std::set<std::pair<int32_t, int32_t>>> sliced;
+    for (size_t i = 0; i < part_.size(); ++i) {
+      if (part_[i] == Part::none) continue;
+      const int32_t region = find(int32_t(i));
+      Cost& cost = costs[region];
+      const Node& n = g_.nodes()[i];
+      cost.points = std::max<int64_t>(cost.points, space_of(g_, n, part_[i]).numel());
+      if (part_[i] != Part::fold && whole_[i]) cost.copied += n.outputs[0].shape.numel();
+      each_operand(i, [&](const Seen& s) {
+        if (s.thin >= 0 && !comes_apart(s) && sliced[region].insert({s.base.node, s.base.index}).second)
+          cost.copied += g_.spec(s.base).shape.numel();
+      });
+    }
+    bool dropped = false;
+    for (size_t i = 0; i < part_.size(); ++i) {
+      if (part_[i] == Part::none) continue;
+      const Cost& cost = costs[find(int32_t(i))];
+      if (cost.points >= least_points && cost.copied <= cost.points / least_ratio) continue;
+      part_[i] = Part::none;
+      dropped = true;
+    }
+    if (dropped) find_whole();
+  }
+
+  const Graph& g_;
+  std::vector<Part> part_;
+  std::vector<int32_t> region_;  // by node: towards the one that stands for its region
+  std::vector<bool> whole_;
+};
+
+class Splitter {
+ public:
+  Splitter(const Graph& g, const Regions& regions) : g_(g), regions_(regions), r_(g), columns_(g.nodes().size()) {}
+
+  Graph run() {
+    for (size_t i = 0; i < g_.nodes().size(); ++i) {
+      if (regions_.part(i) == Part::fold) fold(i);
+      else if (regions_.part(i) != Part::none) split(i);
+      else if (regions_.is_whole(i)) r_.copy(i);
+      else r_.replace(i, {});
+    }
+    return r_.finish();
+  }
+
+ private:
+  // A node like `like` of another op, with outputs by the op's own rule.
+  ValueId make(const Node& like, const Op& op, std::vector<ValueId> inputs, Attrs attrs = {}) {
+    Node n;
+    n.op = &op;
+    n.attrs = std::move(attrs);
+    n.inputs = std::move(inputs);
+    n.scope = like.scope, n.where = like.where, n.function = like.function;
+    SmallVec<const Spec*, 8> in;
+    for (ValueId v : n.inputs) in.push_back(&r_.result().spec(v));
+    for (const Spec& s : infer(op, {in.data(), in.size()}, n.attrs, Where::current())) n.outputs.push_back(s);
+    return r_.append(std::move(n));
+  }
+
+  ValueId reshaped(const Node& like, ValueId v, const Shape& shape) {
+    if (r_.result().spec(v).shape == shape) return v;
+    return make(like, reshape_op, {v}, ShapeAttrs{Dims(shape.begin(), shape.end())});
+  }
+
+  // Column `c` of a value from outside, along its axis `axis`, dense: once for all who read it.
+  ValueId column(const Node& like, ValueId base, int axis, int64_t c) {
+    const auto [at, is_new] = sliced_.try_emplace({base.node, base.index, axis, c});
+    if (!is_new) return at->second;
+    SliceAttrs a;
+    for (size_t i = 0; i < g_.spec(base).shape.size(); ++i) {
+      const bool here = int(i) == axis;
+      a.starts.push_back(here ? c : 0), a.stops.push_back(here ? c + 1 : slice_max), a.steps.push_back(1);
+    }
+    a.drop = {axis};
+    at->second = make(like, copy_op, {make(like, strided_slice_op, {r_[base]}, std::move(a))});
+    return at->second;
+  }
+
+  // Column `c` of an operand of a member that runs over `space`, as it broadcasts against the member's columns.
+  ValueId operand(const Node& like, ValueId v, const Shape& space, int64_t c) {
+    const Seen s = see(g_, v, space);
+    const Shape& whole = g_.spec(s.base).shape;
+    const ValueId part = regions_.comes_apart(s) ? columns_[size_t(s.base.node)][size_t(c)]
+                         : s.thin >= 0           ? column(like, s.base, s.thin, c)
+                                                 : r_[s.base];
+    Dims aligned(space.size() - 1, 1);
+    for (size_t a = 0; a < whole.size(); ++a)
+      if (s.axes[a] >= 0 && int(a) != s.thin) aligned[size_t(s.axes[a])] = whole[a];
+    const auto first = std::find_if(aligned.begin(), aligned.end(), [](const Dim& n) { return n != 1; });
+    return reshaped(like, part, Dims(first, aligned.end()));
+  }
+
+  // The member by columns.
+  void split(size_t i) {
+    const Node& n = g_.nodes()[i];
+    const Shape& space = space_of(g_, n, regions_.part(i));
+    const Shape over = without_last(space);
+    std::vector<ValueId>& columns = columns_[i];
+    for (int64_t c = 0; c < last_size(space); ++c) {
+      std::vector<ValueId> in;
+      bool spans = false;
+      for (ValueId v : n.inputs) {
+        in.push_back(operand(n, v, space, c));
+        spans |= r_.result().spec(in.back()).shape == over;
+      }
+      if (!spans) in[0] = make(n, broadcast_to_op, {in[0]}, ShapeAttrs{Dims(over.begin(), over.end())});
+      Node part = n;
+      part.inputs = std::move(in);
+      part.outputs[0].shape = without_last(n.outputs[0].shape);
+      columns.push_back(r_.append(std::move(part)));
+    }
+    if (!regions_.is_whole(i)) return r_.replace(i, {});
+    std::vector<ValueId> stacked;
+    Shape one = without_last(n.outputs[0].shape);
+    one.push_back(1);
+    for (ValueId v : columns) stacked.push_back(reshaped(n, v, one));
+    r_.replace(i, {make(n, concat_op, std::move(stacked), ConcatAttrs{int64_t(one.size()) - 1})});
+  }
+
+  // By the tree of a row of up to four elements: 0 takes in 2 and 1 takes in 3, then 0 takes in 1.
+  void fold(size_t i) {
+    const Node& n = g_.nodes()[i];
+    const Shape& space = g_.spec(n.inputs[0]).shape;
+    const Op& op = n.op == &sum_op ? add_op : multiply_op;
+    std::vector<ValueId> x;
+    for (int64_t c = 0; c < last_size(space); ++c) x.push_back(operand(n, n.inputs[0], space, c));
+    for (size_t c = 2; c < x.size(); ++c) x[c - 2] = make(n, op, {x[c - 2], x[c]});
+    ValueId y = make(n, op, {x[0], x[1]});
+    if (n.op == &sum_op) y = make(n, add_op, {y, zero(n)});  // no sum is -0
+    const Shape over = without_last(space);
+    if (r_.result().spec(y).shape != over)
+      y = make(n, broadcast_to_op, {y}, ShapeAttrs{Dims(over.begin(), over.end())});
+    r_.replace(i, {reshaped(n, y, n.outputs[0].shape)});
+  }
+
+  ValueId zero(const Node& like) {
+    Node n;
+    n.kind = Node::Kind::constant;
+    n.constant = zeros({}, like.outputs[0].dtype);
+    n.outputs = {n.constant.spec()};
+    n.scope = like.scope, n.where = like.where, n.function = like.function;
+    return r_.append(std::move(n));
+  }
+
+  const Graph& g_;
+  const Regions& regions_;
+  Rewriter r_;
+  std::vector<std::vector<ValueId>> columns_;  // by old node: its columns, if it is a member
+  std::map<std::tuple<int32_t, int32_t, int, int64_t>, ValueId> sliced_;
+};
+
+}  // namespace
+
+Graph split_thin_axes(const Graph& g) {
+  const Regions regions(g);
+  if (regions.empty()) return g;
+  EagerScope eager;
+  return Splitter(g, regions).run();
+}
+
+}  // namespace rill

@@ -1,0 +1,47 @@
+// Rewriter: what a pass uses to build its graph from another, value by value.
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "rill/trace/graph.h"
+
+namespace rill {
+
+// Builds a graph from another, value by value.
+class Rewriter {
+ public:
+  explicit Rewriter(const Graph& from) : from_(from), map_(from.nodes().size()) { to_.name = from.name; }
+
+  ValueId operator[](ValueId old) const { return map_[size_t(old.node)][size_t(old.index)]; }
+  // Appends node `i` with its inputs renamed.
+  void copy(size_t i) {
+    Node n = from_.nodes()[i];
+    for (ValueId& v : n.inputs) v = (*this)[v];
+    put(i, std::move(n));
+  }
+  // Appends `n` in place of node `i`.
+  void put(size_t i, Node n) {
+    int32_t at = to_.append(std::move(n));
+    for (size_t k = 0; k < from_.nodes()[i].outputs.size(); ++k) map_[i].push_back({at, int32_t(k)});
+  }
+  // Node `i` is, from now on, these values of the new graph.
+  void replace(size_t i, std::vector<ValueId> values) { map_[i] = std::move(values); }
+  ValueId append(Node n) { return {to_.append(std::move(n)), 0}; }
+  const Graph& result() const { return to_; }
+
+  Graph finish() {
+    to_.inputs = from_.inputs;
+    for (GraphInput& in : to_.inputs) in.node = (*this)[{in.node, 0}].node;
+    for (ValueId v : from_.outputs) to_.outputs.push_back((*this)[v]);
+    to_.assigns = from_.assigns;
+    for (GraphAssign& a : to_.assigns) a.value = (*this)[a.value];
+    return std::move(to_);
+  }
+
+ private:
+  const Graph& from_;
+  Graph to_;
+  std::vector<std::vector<ValueId>> map_;
+};
+
+}  // namespace rill
