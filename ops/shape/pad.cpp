@@ -65,6 +65,8 @@ std::vector<Sample> pad_samples() {
           {{uniform({0, 2})}, PadAttrs{{1, 0}, {1, 0}, {3, 0}, f32, half}}};
 }
 
+}  // namespace
+extern const Op pad_op;
 const Op pad_op(
     {.name = "pad",
      .doc = "`value` before (lo), after (hi) and between (interior) the elements; negative lo and hi cut off.",
@@ -75,6 +77,7 @@ const Op pad_op(
      .ref = ref::pad,
      .samples = pad_samples,
      .exported = {"Pad", "PadV2"}});
+namespace {
 
 std::vector<Padding> for_each_axis(const std::vector<Padding>& widths, int ndim) {
   return widths.size() == 1 ? std::vector<Padding>(size_t(ndim), widths[0]) : widths;

@@ -14,6 +14,7 @@
 #include "rill/ops/ops.h"
 #include "rill/trace/fusion/epilogues.h"
 #include "rill/trace/fusion/fusion.h"
+#include "rill/trace/fusion/joined_pads.h"
 #include "rill/trace/fusion/thin_axes.h"
 #include "rill/trace/graph/layout.h"
 #include "rill/trace/graph/rewriter.h"
@@ -243,6 +244,8 @@ Graph optimize(Graph g) { return run_passes(pipeline(), std::move(g)); }
 
 Graph compile_graph(const Graph& g) {
   static constexpr Pass passes[] = {
+      {"joined pads", join_pads},
+      {"dead code", eliminate_dead_code},
       {"thin axes", split_thin_axes},
       {"library epilogues", fuse_epilogues},
       {"fusion", [](const Graph& g) { return fuse(g, kernel::compile); }},
