@@ -30,7 +30,7 @@ class Maker {
             ? f64
             : pick(kind_ == Kind::any ? std::vector<DType>{f32, f32, f64, f16, bf16, i32, i64, u8, i8, u32}
                                       : std::vector<DType>{f32, f32, f32, f64, f16, bf16});
-    base_ = kind_ == Kind::large ? large_shape() : random_shape();
+    base_ = kind_ == Kind::large ? large_shape() : chance(12) ? coordinates() : random_shape();
     random::seed(5);
     const int leaves = 1 + below(4);
     for (int i = 0; i < leaves; ++i) add_leaf(main);
@@ -72,7 +72,16 @@ class Maker {
                                               {64, 2048},   {7, 129, 130}, {100, 32, 33}};
     return pick(shapes);
   }
-  int64_t most_elements() const { return kind_ == Kind::large ? 1100000 : 20000; }
+  // Of points, whose differences fusion takes apart by columns (trace/fusion/thin_axes.h).
+  Shape coordinates() {
+    static const std::vector<Shape> shapes = {{95, 2}, {80, 3}, {68, 4}, {110, 3}};
+    return pick(shapes);
+  }
+  int64_t most_elements() const { return is_coordinates(base_) ? 60000 : kind_ == Kind::large ? 1100000 : 20000; }
+
+  static bool is_coordinates(const Shape& s) {
+    return s.size() == 2 && s[0] > 64 && s[1] > 1 && s[1] < 5 && s.numel() < 2000;
+  }
 
   // Broadcasts with the first argument's shape, as a rule.
   Shape related_shape() {
@@ -220,6 +229,7 @@ class Maker {
 
   void add_step() {
     const int a = operand(), b = operand(), choice = below(22);
+    if (is_coordinates(value(a).shape()) && is_coordinates(value(b).shape()) && chance(2)) return add_pairs(a, b);
     if (choice < 5) return add_unary(a);
     if (choice < 10) return add_binary(a, b);
     if (choice < 12) return add_reduction(a);
@@ -310,6 +320,26 @@ class Maker {
         std::swap(swapped[0], swapped[1]);  // not the transpose: the same elements under other sizes
         return add("reshape($0, " + code(swapped) + ")", a, [swapped](const Tensor& x) { return reshape(x, swapped); });
       }
+    }
+  }
+
+  void add_pairs(int a, int b) {
+    const auto apart = [](const Tensor& x, const Tensor& y) { return expand_dims(x, 1) - expand_dims(y, 0); };
+    const std::string text = "(expand_dims($0, 1) - expand_dims($1, 0))";
+    switch (below(4)) {
+      case 0: return add(text, a, b, apart);
+      case 1:
+        return add("sum(square" + text + ", -1)", a, b,
+                   [=](const Tensor& x, const Tensor& y) { return sum(square(apart(x, y)), -1); });
+      case 2:
+        return add("sum(tanh" + text + " * $0, 1)", a, b,
+                   [=](const Tensor& x, const Tensor& y) { return sum(tanh(apart(x, y)) * x, 1); });
+      default:
+        return add("sum(" + text + " / (1 + sum(square" + text + ", {.axis = -1, .keepdims = true})), 0)", a, b,
+                   [=](const Tensor& x, const Tensor& y) {
+                     const Tensor d = apart(x, y);
+                     return sum(d / (1 + sum(square(d), {.axis = -1, .keepdims = true})), 0);
+                   });
     }
   }
 
