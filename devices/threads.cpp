@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <mutex>
+
+#include "rill/devices/crowding.h"
 
 #ifdef RILL_STD_THREADS
 #include <system_error>
@@ -23,6 +26,7 @@ std::atomic<bool> deterministic_{false};
 std::atomic<int> threads_{0};
 std::atomic<bool> in_parallel_once{false};  // a pool may have been started in this process
 std::atomic<bool> serial_child{false};
+Crowding crowding;
 thread_local constinit bool one_thread = false;  // inside a piece, or a ForceOneThread lives
 
 // OpenMP's number is one for each thread. rill's is the one that the first thread to ask finds.
@@ -34,6 +38,8 @@ int default_threads() {
 #endif
   return n;
 }
+
+int64_t nanoseconds() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
 
 bool inside_region() {
 #ifdef RILL_STD_THREADS
@@ -69,6 +75,7 @@ namespace detail {
 int pieces_for(int64_t n, int64_t grain) {
   if (n <= grain) return 1;
   if (inside_region()) return 1;
+  if (crowding.possible() && n / Crowding::factor <= grain && crowding.now(nanoseconds())) return 1;
   return int(std::min<int64_t>(num_threads(), (n - 1) / grain + 1));
 }
 
@@ -118,7 +125,12 @@ class FirstError {
 void parallel_pieces(int64_t n, int pieces, void (*call)(void*, int64_t, int64_t), void* context) {
   note_parallel();
   FirstError error;
+  const int64_t began = nanoseconds();
+  std::atomic<int64_t> last_start{began};
   const auto run = [&](int p) {
+    const int64_t start = nanoseconds();
+    for (int64_t last = last_start; last < start && !last_start.compare_exchange_weak(last, start);) {
+    }
     error.guard([&] { call(context, begin_of(n, p, pieces), begin_of(n, p + 1, pieces)); });
   };
 #ifdef RILL_STD_THREADS
@@ -136,6 +148,7 @@ void parallel_pieces(int64_t n, int pieces, void (*call)(void*, int64_t, int64_t
 #pragma omp parallel for num_threads(pieces) schedule(static, 1)
   for (int p = 0; p < pieces; ++p) run(p);
 #endif
+  crowding.saw(last_start, last_start - began);
   error.rethrow();
 }
 

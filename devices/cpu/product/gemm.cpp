@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <complex>
 #include <cstring>
+#include <optional>
 
 #include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/cpu/product/onednn.h"
@@ -183,8 +184,24 @@ onednn::Call& find(const MatmulContext& context) {
   for (const TailStep& s : tail) key.add(int64_t(s.kind) * 4 + int64_t(s.spread));
   return onednn::find_call(key, build_matmul, &context);
 }
+// Keeps a small product on this thread where that is due: above all while others keep the cores busy (crowding.h), for
+// oneDNN waits for its threads as we do. Only where oneDNN divides no sum among threads, so that the bits stay.
+class MaybeAlone {
+ public:
+  explicit MaybeAlone(const MatmulContext& x) {
+    constexpr int64_t deepest = 1024, least_result = 2048;
+    if (x.g.k <= deepest && x.g.m * x.g.n >= least_result &&
+        detail::pieces_for(x.batch * x.g.m * x.g.n * x.g.k, worth_a_thread) == 1)
+      alone_.emplace();
+  }
+
+ private:
+  std::optional<detail::ForceOneThread> alone_;
+};
+
 // slots: a, b, c and the tail's operands.
 bool gemm_onednn(const MatmulContext& context, std::span<const void* const> slots) {
+  const MaybeAlone alone(context);
   onednn::Call& call = find(context);
   if (!call.supported()) return false;
   call.run(slots);
@@ -199,6 +216,7 @@ bool gemm_onednn(DType dtype, int64_t batch, int64_t a_batch, int64_t b_batch, c
 bool gemm_packed(MatmulContext context, std::span<const void* const> slots, const KernelArgs& args) {
   if (!args.packed) return false;
   context.packs_b = true;
+  const MaybeAlone alone(context);
   onednn::Call& call = find(context);
   return call.supported() && call.run_packed(slots, args.input(1), *args.packed);
 }
