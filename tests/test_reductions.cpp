@@ -118,8 +118,8 @@ TEST_CASE("a sum is the same whatever the threads and strides, and close to the 
 namespace {
 // The rule of devices/cpu/reduce/reduce_tree.h, plainly, for a dense [m, k] operand: column c of the result.
 float sum_by_the_rule(const std::vector<float>& x, int64_t m, int64_t k, int64_t c) {
-  int64_t lanes = k == 1 ? 32 : 1;
-  while (k > 1 && lanes * 2 * k <= 64) lanes *= 2;
+  int64_t lanes = k <= 4 ? 32 : 1;
+  while (k > 4 && lanes * 2 * k <= 64) lanes *= 2;
   std::vector<std::vector<float>> stack;
   std::vector<int64_t> blocks;  // how many each entry of the stack folds
   const auto join = [&] {
