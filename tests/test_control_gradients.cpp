@@ -93,6 +93,60 @@ TEST_CASE("gradients of scan: carry, rows, constants") {
   }
 }
 
+namespace {
+// How often `part` stands in the text behind `after`.
+int count_behind(const std::string& text, std::string_view after, std::string_view part) {
+  int n = 0;
+  for (size_t at = text.find(after); at != text.npos && (at = text.find(part, at + 1)) != text.npos;) ++n;
+  return n;
+}
+}  // namespace
+
+TEST_CASE("the way back through a scan repeats arithmetic, and no products") {
+  const Tensor w = random::normal({24, 24}, {.key = random::Key(1)}) * 0.2f;
+  const Tensor xs = random::normal({10, 24}, {.key = random::Key(2)}),
+               start = random::normal({24}, {.key = random::Key(3)});
+  const auto loss = [](const Tensor& w, const Tensor& xs, const Tensor& start) {
+    const auto step = [&](const Tensor& h, const Tensor& x) {
+      const Tensor next = tanh(matmul(w, h) + x) * 0.5f + softmax(matmul(x, w));
+      return std::pair(next, next * sum(next));
+    };
+    const auto [end, ys] = scan(step, start, xs);
+    return sum(end) + mean(square(ys));
+  };
+  const auto gradient = [&](const Tensor& w, const Tensor& xs, const Tensor& start) {
+    GradientTape tape;
+    tape.watch(w), tape.watch(xs), tape.watch(start);
+    return tape.gradient(loss(w, xs, start), {w, xs, start});
+  };
+  auto traced = function("gradient", gradient);
+  CHECK(traced.verify(w, xs, start));
+  traced(w, xs, start);
+  jit::wait();
+  const std::string text = traced.explain();
+  INFO(text);
+  // Of two products two gradients each; forward, there are two in the body.
+  CHECK(count_behind(text, "body_backward:", "matmul") == 4);
+  CHECK(count_behind(text, "body:", "matmul") == 6);
+  // A tape around the call, and a second one around that.
+  auto f = function("loss", loss);
+  GradientTape outer({.persistent = true});
+  outer.watch(w), outer.watch(xs), outer.watch(start);
+  std::vector<Tensor> first;
+  {
+    GradientTape tape;
+    tape.watch(w), tape.watch(xs), tape.watch(start);
+    first = tape.gradient(f(w, xs, start), {w, xs, start});
+  }
+  const std::vector<Tensor> plain = gradient(w, xs, start);
+  for (size_t i = 0; i < 3; ++i) CHECK(same_bits(first[i], plain[i]));
+  GradientTape eager({.persistent = true});
+  eager.watch(w), eager.watch(xs), eager.watch(start);
+  const std::vector<Tensor> again = gradient(w, xs, start);
+  for (size_t i = 0; i < 3; ++i)
+    CHECK(allclose(outer.gradient(first[i], w), eager.gradient(again[i], w), {.rtol = 1e-4, .atol = 1e-4}));
+}
+
 TEST_CASE("gradients of while_loop") {
   auto f = [](const std::vector<Tensor>& x) {
     auto [y, k] = while_loop([&](const Tensor& v, const Tensor&) { return sum(v * v) < 50; },

@@ -51,7 +51,7 @@ std::vector<const Tensor*> pointers(std::span<const Tensor> ts) {
 
 }  // namespace
 
-std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs) {
+std::vector<std::vector<Tensor>> interpret_all(const Graph& g, std::span<const Tensor> inputs) {
   std::vector<std::vector<Tensor>> values(g.nodes().size());
   for (size_t k = 0; k < g.inputs.size(); ++k) values[size_t(g.inputs[k].node)] = {inputs[k]};
   for (size_t i = 0; i < g.nodes().size(); ++i) {
@@ -68,6 +68,11 @@ std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs) {
                       : apply(*n.op, operands, n.attrs, Where::current());
     values[i].assign(out.begin(), out.end());
   }
+  return values;
+}
+
+std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs) {
+  const std::vector<std::vector<Tensor>> values = interpret_all(g, inputs);
   std::vector<Tensor> results;
   for (ValueId v : g.outputs) results.push_back(values[size_t(v.node)][size_t(v.index)]);
   for (const GraphAssign& a : g.assigns) results.push_back(values[size_t(a.value.node)][size_t(a.value.index)]);

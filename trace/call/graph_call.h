@@ -62,6 +62,8 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
 // Runs the nodes of `g` again through apply(), on `inputs` (one for each graph input); returns its results.
 // While tracing, this inlines the graph.
 std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs);
+// The same, giving every value: by node, then by output.
+std::vector<std::vector<Tensor>> interpret_all(const Graph& g, std::span<const Tensor> inputs);
 
 // Makes the innermost tape identify `t`, which is new to it, with `other`; nothing is added to the trace.
 void take_for(Tensor& t, const Tensor& other);

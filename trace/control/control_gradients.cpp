@@ -76,8 +76,13 @@ class Again {
     seeds_.push_back(cotangent);
   }
   void output(const Tensor& t) { tracer_.add_output(t); }
-  Graph finish() {
-    Graph g = eliminate_dead_code(tracer_.finish());
+  // `kept`, an argument, has the elements that `value` has: who would read that reads this.
+  void keep(const Tensor& value, const Tensor& kept) {
+    kept_.push_back({tracer_.value_of(value, tracer_.name()), tracer_.value_of(kept, tracer_.name())});
+  }
+  // The graph, without arguments of keep() that nobody reads: `used` tells which are there.
+  Graph finish(std::vector<bool>* used = nullptr) {
+    Graph g = eliminate_dead_code(with_kept(tracer_.finish(), used));
     for (const GraphInput& in : g.inputs)
       if (in.kind == GraphInput::Kind::variable)
         fail("custom_gradient",
@@ -88,8 +93,44 @@ class Again {
   }
 
  private:
+  Graph with_kept(const Graph& g, std::vector<bool>* used) const {
+    if (kept_.empty()) return g;
+    std::vector<bool> read(kept_.size());
+    const auto instead = [&](ValueId v) {
+      for (size_t k = 0; k < kept_.size(); ++k)
+        if (kept_[k].value == v) return read[k] = true, kept_[k].argument;
+      return v;
+    };
+    // From the end, as far as the way back reaches: what only what is kept was computed from has no readers.
+    std::vector<char> live(g.nodes().size(), 0);
+    std::vector<Node> nodes(g.nodes().begin(), g.nodes().end());
+    std::vector<ValueId> outputs;
+    for (ValueId v : g.outputs) outputs.push_back(instead(v)), live[size_t(outputs.back().node)] = 1;
+    for (size_t i = nodes.size(); i-- > 0;) {
+      if (!live[i] && !has_effect(nodes[i])) continue;
+      for (ValueId& v : nodes[i].inputs) v = instead(v), live[size_t(v.node)] = 1;
+    }
+    Graph out;
+    out.name = g.name;
+    for (Node& n : nodes) out.append(std::move(n));
+    out.outputs = std::move(outputs);
+    out.assigns = g.assigns;
+    for (const GraphInput& in : g.inputs) {
+      const auto at = std::find_if(kept_.begin(), kept_.end(), [&](auto& k) { return k.argument.node == in.node; });
+      if (at != kept_.end() && !read[size_t(at - kept_.begin())]) continue;
+      out.inputs.push_back(in);
+      if (in.kind == GraphInput::Kind::argument) out.inputs.back().argument = int(out.inputs.size()) - 1;
+    }
+    *used = std::move(read);
+    return out;
+  }
+
+  struct Kept {
+    ValueId value, argument;
+  };
   Tracer tracer_;
   std::vector<Tensor> targets_, seeds_;
+  std::vector<Kept> kept_;
 };
 
 bool wants_gradient(const VjpArgs& a, size_t operand) {
@@ -208,6 +249,7 @@ struct Loop {
   std::span<const Tensor> operands;                       // in that order, without a count
   std::span<const Tensor> carried_bar, y_bar, saved_bar;  // cotangents; undefined where none arrived
   std::span<const Tensor> saved;                          // carried before each step, stacked
+  std::span<const Tensor> ys;                             // results of each step, stacked
   Tensor count;                                           // steps, where the number is known at run time only
   Dim length;
   bool reverse;
@@ -232,6 +274,7 @@ Spec row_spec(const Tensor& stacked) {
 struct BackwardScan {
   std::vector<size_t> carried, constants, rows;  // carried: differentiable ones; constants, xs: those asked for
   std::vector<size_t> y_arrived, saved_arrived;  // by number of y and of carried
+  std::vector<size_t> ys;                        // those that the step back reads, in place of computing them again
   std::vector<Tensor> operands;
   ControlAttrs attrs;
 };
@@ -259,16 +302,17 @@ BackwardScan choose(const Loop& l, const std::function<bool(size_t)>& wanted) {
 }
 
 // One backward step: from the cotangents of what the step gave, and what it took, to those of what it took.
-Graph backward_step(const Loop& l, const BackwardScan& b) {
+Graph backward_step(const Loop& l, BackwardScan& b) {
   Again again("body_backward");
   const std::vector<Tensor> ends(l.operands.begin(), l.operands.end());
-  std::vector<Tensor> carried_bar, constants_bar, inputs, y_bar, saved_bar;
+  std::vector<Tensor> carried_bar, constants_bar, inputs, y_bar, saved_bar, kept;
   for (size_t k : b.carried) carried_bar.push_back(again.argument(ends[k].spec(), "cotangent"));
   for (size_t k : b.constants) constants_bar.push_back(again.argument(ends[k].spec(), "sum"));
   for (size_t k = 0; k < l.carried; ++k) inputs.push_back(again.argument(ends[k].spec(), "carried"));
   for (size_t k = 0; k < l.scanned; ++k) inputs.push_back(again.argument(row_spec(ends[l.carried + k]), "x"));
   for (size_t k : b.y_arrived) y_bar.push_back(again.argument(row_spec(l.y_bar[k]), "cotangent"));
   for (size_t k : b.saved_arrived) saved_bar.push_back(again.argument(row_spec(l.saved_bar[k]), "cotangent"));
+  for (const Tensor& t : l.ys) kept.push_back(again.argument(row_spec(t), "kept"));
   for (size_t k = 0; k < l.constants; ++k)
     inputs.push_back(again.argument(ends[l.carried + l.scanned + k].spec(), "constant"));
 
@@ -283,10 +327,15 @@ Graph backward_step(const Loop& l, const BackwardScan& b) {
     for (size_t k = 0; k < b.saved_arrived.size(); ++k) again.seed(inputs[b.saved_arrived[k]], saved_bar[k]);
     for (size_t k = b.y_arrived.size(); k-- > 0;) again.seed(results[l.carried + b.y_arrived[k]], y_bar[k]);
     for (size_t k = b.carried.size(); k-- > 0;) again.seed(results[b.carried[k]], carried_bar[k]);
+    for (size_t k = 0; k < kept.size(); ++k) again.keep(results[l.carried + k], kept[k]);
   };
   std::vector<Tensor> gradients = again.gradient(*l.body, inputs, sources, alike, choose_targets);
   for (const Tensor& t : gradients) again.output(t);
-  return again.finish();
+  std::vector<bool> used;
+  Graph g = again.finish(&used);
+  for (size_t k = 0; k < used.size(); ++k)
+    if (used[k]) b.ys.push_back(k);
+  return g;
 }
 
 // The backward scan of a loop: adds to the sums of the node's operands.
@@ -312,7 +361,8 @@ void backward_scan(const Loop& l, const std::function<bool(size_t)>& wanted, std
                   l.operands.begin() + long(l.carried + l.scanned));
   for (size_t k : b.y_arrived) operands.push_back(l.y_bar[k]);
   for (size_t k : b.saved_arrived) operands.push_back(l.saved_bar[k]);
-  attrs.scanned = int(l.saved.size() + l.scanned + b.y_arrived.size() + b.saved_arrived.size());
+  for (size_t k : b.ys) operands.push_back(l.ys[k]);
+  attrs.scanned = int(l.saved.size() + l.scanned + b.y_arrived.size() + b.saved_arrived.size() + b.ys.size());
   operands.insert(operands.end(), l.operands.end() - long(l.constants), l.operands.end());
 
   std::vector<size_t> order = b.carried;
@@ -348,6 +398,7 @@ Tensors vjp_of_scan(const VjpArgs& a) {
          .y_bar = a.cotangent.subspan(carried, ys),
          .saved_bar = a.cotangent.subspan(carried + ys),
          .saved = a.out.subspan(carried + ys),
+         .ys = a.out.subspan(carried, ys),
          .count = s.counted ? a.in[0] : Tensor(),
          .length = s.length,
          .reverse = s.reverse,
@@ -432,6 +483,7 @@ Tensors vjp_of_while(const VjpArgs& a) {
          .y_bar = {},
          .saved_bar = a.cotangent.subspan(carried + 1),
          .saved = a.out.subspan(carried + 1),
+         .ys = {},
          .count = a.out[carried],
          .length = s.length,
          .reverse = false,

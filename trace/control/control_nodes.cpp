@@ -9,6 +9,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
 #include "rill/trace/control/control_gradients.h"
+#include "rill/trace/control/kept_values.h"
 #include "rill/trace/graph/tracer.h"
 
 namespace rill {
@@ -34,6 +35,14 @@ const GraphCall& InnerGraph::call() const {
     made_.store(call_.get(), std::memory_order_release);
   });
   return *call_;
+}
+
+std::shared_ptr<const InnerGraph> InnerGraph::variant(
+    const std::vector<bool>& key, const std::function<std::shared_ptr<const InnerGraph>()>& make) const {
+  const std::lock_guard hold(mutex_);
+  const auto [at, is_new] = variants_.try_emplace(key);
+  if (is_new) at->second = make();
+  return at->second;
 }
 
 std::string inner_name(const std::string& role) {
@@ -206,29 +215,45 @@ const Op scan_op(control("scan", "runs a graph on what it gave before and on eac
 // --- Applying --------------------------------------------------------------------------------------------------------
 
 namespace {
-bool watched(Operands in) {
+
+// By operand, whether a tape may ask for its gradient; empty where none may.
+std::vector<bool> watched(Operands in) {
+  std::vector<bool> found;
   for (TapeListener* tape : thread_state().tapes)
-    for (const Tensor* t : in)
-      if (tape->watches(*t)) return true;
-  return false;
+    for (size_t k = 0; k < in.size(); ++k) {
+      if (!tape->watches(*in[k])) continue;
+      found.resize(in.size());
+      found[k] = true;
+    }
+  return found;
 }
 
-// The outputs that keep the carried tensors of each step.
-void save_steps(const Op& op, Operands in, ControlAttrs& a) {
+// Further results: what the gradient of a scan reads of each step, and the carried tensors before each step.
+void save_steps(const Op& op, Operands in, std::vector<bool> wanted, ControlAttrs& a) {
   a.saves = true;
-  size_t first = op.call == call_while || a.counted ? 1 : 0;
-  if (op.call == call_while) a.outputs.push_back(Spec{{}, DType::i64, false, Device()});
-  for (size_t k = 0; k < size_t(a.carried); ++k) {
-    Spec s = in[first + k]->spec();
+  const size_t first = op.call == call_while || a.counted ? 1 : 0;
+  const auto stacked = [&](Spec s) {
     s.shape.insert(0, a.length);
     a.outputs.push_back(std::move(s));
+  };
+  if (op.call == call_while) {
+    a.outputs.push_back(Spec{{}, DType::i64, false, Device()});
+  } else {
+    wanted.erase(wanted.begin(), wanted.begin() + long(first));
+    const size_t own = a.graphs[0]->graph.outputs.size();
+    a.graphs = {keeping_values(a.graphs[0], wanted)};
+    const Graph& g = a.graphs[0]->graph;
+    for (size_t k = own; k < g.outputs.size(); ++k) stacked(g.spec(g.outputs[k]));
   }
+  for (size_t k = 0; k < size_t(a.carried); ++k) stacked(in[first + k]->spec());
 }
+
 }  // namespace
 
 Tensors apply_control(const Op& op, Operands in, ControlAttrs attrs, const Where& where) {
-  bool loop = op.call == call_while || op.call == call_scan;
-  if (loop && attrs.length >= 0 && !attrs.saves && watched(in)) save_steps(op, in, attrs);
+  const bool loop = op.call == call_while || op.call == call_scan;
+  if (loop && attrs.length >= 0 && !attrs.saves)
+    if (std::vector<bool> wanted = watched(in); !wanted.empty()) save_steps(op, in, std::move(wanted), attrs);
   return apply(op, in, attrs, where);
 }
 

@@ -4,6 +4,8 @@
 // operand; Variables that it assigns are operands and outputs. Start at ControlAttrs; control_flow.cpp makes them.
 #pragma once
 #include <atomic>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,6 +26,9 @@ class InnerGraph {
   const GraphCall& call() const;
   // The same, or null where it has not been made.
   const GraphCall* if_made() const { return made_.load(std::memory_order_acquire); }
+  // Another graph that stands for this one, by what it is made for: made once. Null is remembered too.
+  std::shared_ptr<const InnerGraph> variant(const std::vector<bool>& key,
+                                            const std::function<std::shared_ptr<const InnerGraph>()>& make) const;
 
   const std::string role;  // "then", "body"
   const Graph graph;
@@ -33,6 +38,8 @@ class InnerGraph {
   mutable std::once_flag once_;
   mutable std::shared_ptr<GraphCall> call_;
   mutable std::atomic<const GraphCall*> made_{nullptr};
+  mutable std::mutex mutex_;  // guards variants_
+  mutable std::map<std::vector<bool>, std::shared_ptr<const InnerGraph>> variants_;
 };
 
 // "step/body": the name of a graph inside the one that is being traced.
@@ -43,7 +50,8 @@ std::string inner_name(const std::string& role);
 //   while_loop         operands: go on?, carried, constants. Graph: (carried, constants) -> (go on?, carried).
 //                      Outputs: carried; where `saves`, the number of steps and, stacked, carried before each step.
 //   scan               operands: [steps if counted], carried, xs, constants. Graph: (carried, x, constants) ->
-//                      (carried, y). Outputs: carried, ys; where `saves`, stacked, carried before each step.
+//                      (carried, y). Outputs: carried, ys; where `saves`, stacked, carried before each step; the last
+//                      ys are then what keeping_values() adds.
 //   custom_gradient    operands: the value, the arguments (`carried` of them), what the rule reads. Graph: (cotangent,
 //                      what it reads) -> cotangents of the arguments that `gives` names. Output: the value.
 struct ControlAttrs {
