@@ -3,9 +3,12 @@
 
   --program FILE   benchmarks/sweep of the build
   --worst N        how many lines to print (default 100)
-  --limit X        exit with 1 where more calls than --allowed are more than X times slower than the faster peer
+  --limit X        exit with 1 where more calls than --allowed are more than X times slower than the faster peer, twice in
+                   a row: the better of the two counts
   --allowed N      (default 0)
-  --threads N      for all three (default 2)
+  --threads N      for all three (default 2); with one, processor time is counted, which other work disturbs little
+  --seconds S      only so many calls as fit into that time, in rounds that take one of each function; shorter timings
+  --seed N         which calls those are (default 0)
   --dtypes A,B     only these
   NAMES            only these functions
 
@@ -17,8 +20,10 @@ function that is not listed there is not swept; the last line says how many are.
 import argparse
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 import warnings
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -27,13 +32,16 @@ parser.add_argument("--worst", type=int, default=100)
 parser.add_argument("--limit", type=float)
 parser.add_argument("--allowed", type=int, default=0)
 parser.add_argument("--threads", type=int, default=2)
+parser.add_argument("--seconds", type=float)
+parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--dtypes", default="bool,u8,i8,i16,i32,i64,f16,bf16,f32,f64,c64,c128")
 parser.add_argument("names", nargs="*")
 arguments = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(arguments.threads)
-os.environ.setdefault("RILL_BENCH_SECONDS", "0.02")  # a call; there are thousands
+os.environ.setdefault("RILL_BENCH_SECONDS", "0.005" if arguments.seconds else "0.02")  # a call; there are thousands
 if arguments.threads == 1:
-    os.environ["RILL_BENCH_CLOCK"] = "cpu"  # what else the machine does shows little
+    os.environ["RILL_BENCH_CLOCK"] = "cpu"
+began = time.monotonic()
 
 import numpy as np  # noqa: E402  after the number of threads
 import torch  # noqa: E402
@@ -202,20 +210,46 @@ def rows():
                 yield f, "f32", "transposed", True
 
 
+def chosen_rows():
+    """All rows, or with --seconds, until the time is up, in rounds of one of each function."""
+    if not arguments.seconds:
+        yield from rows()
+        return
+    mixed, taken = list(rows()), {}
+    random.Random(arguments.seed).shuffle(mixed)
+    rounds = []
+    for row in mixed:
+        taken[row[0]] = taken.get(row[0], 0) + 1
+        rounds.append(taken[row[0]])
+    for _, row in sorted(zip(rounds, mixed), key=lambda pair: pair[0]):
+        if time.monotonic() - began > arguments.seconds:
+            return
+        yield row
+
+
 def main():
     worker = subprocess.Popen([arguments.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     results, refused = [], 0
     np.seterr(all="ignore")
-    for f, dtype, layout, gradient in rows():
+
+    def measured(f, dtype, layout, gradient):
         ours = mine(worker, f, dtype, layout, gradient)
         if "us" not in ours:
-            refused += 1
-            continue
+            return None
         peers = theirs(f, dtype, layout, gradient)
-        if peers:
-            peer = min(peers, key=peers.get)
-            what = f"{f.name}{json.dumps(f.options) if f.options else ''} {[o['shape'] for o in f.operands]}"
-            results.append((ours["us"] / peers[peer], what, dtype, layout, gradient, ours["us"], peer, peers[peer]))
+        if not peers:
+            return ()
+        peer = min(peers, key=peers.get)
+        what = f"{f.name}{json.dumps(f.options) if f.options else ''} {[o['shape'] for o in f.operands]}"
+        return (ours["us"] / peers[peer], what, dtype, layout, gradient, ours["us"], peer, peers[peer])
+
+    for row in chosen_rows():
+        result = measured(*row)
+        if result and arguments.limit and result[0] > arguments.limit:
+            result = min(result, measured(*row))
+        if result:
+            results.append(result)
+        refused += result is None
     results.sort(key=lambda r: -r[0])
     print(f"{'times':>6} {'ours us':>9} {'peer us':>9}  call")
     for times, what, dtype, layout, gradient, us, peer, other in results[: arguments.worst]:

@@ -216,3 +216,30 @@ TEST_CASE("Composed functions of large operands are computed in blocks, with the
   const Tensor slope = tape.gradient(sum(leaky_relu(x, 0.25)), x);
   CHECK(array_equal(slope, rill::where(x > 0, 1.f, 0.25f)));
 }
+
+TEST_CASE("Choices, comparisons and truths, over whole blocks and what is left") {
+  const auto less_of = [](const auto& in) { return in[0] < in[1]; };
+  const auto equal_of = [](const auto& in) { return in[0] == in[1]; };
+  const auto not_of = [](const auto& in) { return !in[0]; };
+  const auto chosen = [](const auto& in) { return rill::where(in[0], in[1], in[2]); };
+  for (DType d : {boolean, u8, i16, f32, f64, bf16, i64, c128})
+    for (int64_t n : {1, 7, 8, 63, 64, 65, 129, 1000, 9001}) {
+      const Tensor c = numbers({n}, boolean), x = numbers({n}, d == c128 ? f64 : d).astype(d);
+      const Tensor y = rill::where(numbers({n}, boolean), x, flip(x));
+      check_like_reference("where", chosen, {c, x, y});
+      check_like_reference("where", chosen, {c, x(0), y});
+      check_like_reference("where", chosen, {c, x, y(n - 1)});
+      check_like_reference("where", chosen, {c(0), x, y});
+      check_like_reference("equal", equal_of, {x, y});
+      check_like_reference("logical_not", not_of, {x});
+      if (d != c128) check_like_reference("less", less_of, {x, y});
+      if (d == boolean) check_like_reference("bitwise_not", [](const auto& in) { return ~in[0]; }, {x});
+    }
+  // What is repeated is computed once.
+  const Tensor row = numbers({1, 5000}, f32), column = numbers({300, 1}, f32);
+  const auto sum_of = [](const auto& in) { return in[0] + in[1]; };
+  check_like_reference("add", sum_of, {broadcast_to(row, {40, 5000}), broadcast_to(row, {40, 5000})});
+  check_like_reference("add", sum_of, {broadcast_to(column, {300, 70}), broadcast_to(column(0), {300, 70})});
+  check_like_reference("add", sum_of, {broadcast_to(row(0, 0), {90, 80}), broadcast_to(row(0, 1), {80})});
+  check_like_reference("exp2", [](const auto& in) { return exp2(round(in[0])); }, {broadcast_to(column, {2, 300, 70})});
+}

@@ -6,6 +6,7 @@
 
 #include "rill/devices/kernel.h"
 #include "rill/devices/kernel/convert.h"
+#include "rill/devices/ref/elementwise.h"
 #include "rill/tensor/callback.h"
 #include "rill/tensor/visit_dtype.h"
 
@@ -37,6 +38,16 @@ inline void for_each_line(const Dims& shape, int64_t axis, const Callback<void(c
   Dims starts = shape;
   starts[axis] = 1;
   for_each_index(starts, f);
+}
+
+// Calls f with a zero of the type that holds every number of `d`'s kind, which load_wide() and store_wide() know: so
+// that a kernel is compiled for each kind and not for each dtype.
+template <class F>
+void visit_kind(DType d, F&& f) {
+  if (is_complex(d)) f(Complex());
+  else if (is_floating(d)) f(Real());
+  else if (is_signed_int(d)) f(int64_t());
+  else f(uint64_t());
 }
 
 // What a dtype's elements are computed in: one step wider, rounded once at the end.

@@ -67,7 +67,8 @@ Tensor hypot(const Tensor& x, const Tensor& y, Where where) {
   return in_blocks(
       [&](const Tensor& a, const Tensor& b) {
         const auto [p, q] = floating_pair("hypot", a, b, where);
-        return hypot_of(p, q);
+        if (!is_half(p.dtype())) return hypot_of(p, q);
+        return astype(hypot_of(astype(p, f32), astype(q, f32)), p.dtype());  // rounded once
       },
       x, y);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/apply.h"
@@ -79,9 +80,7 @@ Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* contex
   const Tensor first = piece(0, std::min(cut.step, cut.n));  // which says what dtype the result has
   Tensor out = empty_tensor(Spec{shape, first.dtype(), first.spec().weak, first.device()});
   if (repeats) {
-    Strides strides = first.strides();
-    strides[0] = 0;
-    copy_elements(make_view(first, shape, strides, 0), out);
+    cpu::copy_repeated(first, out);
     return out;
   }
   const auto put = [&](const Tensor& result, int64_t begin) {

@@ -91,7 +91,6 @@ const Op sort_op({.name = "sort",
                   .saves_in = save(0),
                   .cpu = cpu::sort,
                   .ref = ref::sort,
-                  .wants_contiguous = true,
                   .samples = sort_samples});
 
 const Op argsort_op({.name = "argsort",
@@ -101,7 +100,6 @@ const Op argsort_op({.name = "argsort",
                      .no_gradient = "an index does not change with small changes of x",
                      .cpu = cpu::argsort,
                      .ref = ref::argsort,
-                     .wants_contiguous = true,
                      .samples = argsort_samples});
 
 const Op topk_op({.name = "topk",

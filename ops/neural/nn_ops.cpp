@@ -15,13 +15,17 @@ using elementwise::in_blocks;
 namespace {
 Tensor as_floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
 
-// x where it is positive, else alpha (exp(x / width) - 1). The exponent never meets a positive x, where it would
-// overflow; at 0 the gradient is that of the exponential, as in torch and JAX, which minimum() would halve.
-Tensor exponential_unit(const Tensor& x, double alpha, double width) {
+// x where it is positive, else alpha (exp(x / width) - 1), times `scale`. The exponent never meets a positive x, where
+// it would overflow; at 0 the gradient is that of the exponential, as in torch and JAX, which minimum() would halve.
+// f16 and bf16 are rounded once, at the end.
+Tensor exponential_unit(const Tensor& x, double alpha, double width, double scale = 1) {
   return in_blocks(
       [&](const Tensor& t) {
-        const Tensor f = as_floating(t), positive = f > 0;
-        return where(positive, f, alpha * expm1(where(positive, 0, f) / width));
+        const DType d = to_floating(t.dtype());
+        const Tensor f = astype(t, is_half(d) ? f32 : d), positive = f > 0;
+        const Tensor exponent = where(positive, 0, f);
+        const Tensor y = where(positive, f, alpha * expm1(width == 1 ? exponent : exponent / width));
+        return astype(scale == 1 ? y : scale * y, d);
       },
       x);
 }
@@ -51,7 +55,8 @@ Tensor celu(const Tensor& x, double alpha, Where where) {
 }
 
 Tensor selu(const Tensor& x, Where where) {
-  return in_blocks([&](const Tensor& t) { return 1.0507009873554804934 * elu(t, 1.6732632423543772848, where); }, x);
+  CallerScope caller(where);
+  return exponential_unit(x, 1.6732632423543772848, 1, 1.0507009873554804934);
 }
 
 Tensor mish(const Tensor& x, Where where) {
@@ -66,9 +71,11 @@ Tensor mish(const Tensor& x, Where where) {
 
 Tensor hard_tanh(const Tensor& x, Where where) {
   CallerScope caller(where);
-  // At its bounds, as beyond them, the gradient is 0: that of clip() is half.
+  // At its bounds, as beyond them, the gradient is 0: that of clip() is half. Whole numbers have none.
   return in_blocks(
       [](const Tensor& t) {
+        if (is_signed_int(t.dtype())) return as_floating(clip(t, -1, 1));
+        if (is_unsigned(t.dtype())) return as_floating(minimum(t, 1));
         const Tensor f = as_floating(t);
         return rill::where(f >= 1, 1, rill::where(f <= -1, -1, f));
       },

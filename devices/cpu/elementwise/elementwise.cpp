@@ -11,6 +11,7 @@
 
 #include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/elementwise/map_run.h"
+#include "rill/devices/cpu/elementwise/select_run.h"
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/kernel/convert.h"
 #include "rill/devices/registry.h"
@@ -229,7 +230,42 @@ void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const 
   }
 }
 
+// Where no operand moves along an axis, computes one index of it and repeats the results.
+bool run_repeats_once(const ScalarLoops& loops, const KernelArgs& args) {
+  constexpr int64_t few = 4096;
+  Tensor& out = args.output();
+  if (out.size() < few) return false;
+  Shape shape = out.shape();
+  SmallVec<Tensor, 4> views;
+  for (const Tensor* t : args.in) views.push_back(*t);
+  bool any = false;
+  for (int i = 0; i < out.ndim(); ++i) {
+    const auto is_still = [&](const Tensor& t) {
+      const int axis = i - (out.ndim() - t.ndim());
+      return axis < 0 || t.shape()[size_t(axis)] == 1 || t.strides()[size_t(axis)] == 0;
+    };
+    if (shape[size_t(i)] == 1 || !std::all_of(views.begin(), views.end(), is_still)) continue;
+    any = true;
+    shape[size_t(i)] = 1;
+    for (Tensor& t : views)
+      if (const int axis = i - (out.ndim() - t.ndim()); axis >= 0) {
+        Shape once = t.shape();
+        once[size_t(axis)] = 1;
+        t = make_view(t, once, t.strides(), 0);
+      }
+  }
+  if (!any) return false;
+  Tensor once = empty_tensor(Spec{shape, out.dtype(), false, out.device()});
+  SmallVec<const Tensor*, 4> in;
+  for (const Tensor& t : views) in.push_back(&t);
+  Tensor* const results[] = {&once};
+  run_elementwise(loops, KernelArgs{in, results, args.attrs, nullptr});
+  copy_repeated(once, out);
+  return true;
+}
+
 void run_strided(const ScalarLoops& loops, Loop loop, const KernelArgs& args) {
+  if (run_repeats_once(loops, args)) return;
   Space s = make_space(args);
   if (const WithoutJumps dense(s, args); dense.any()) return run_elementwise(loops, dense.args(args));
   char* base[max_operands];
@@ -320,26 +356,11 @@ namespace {
 template <class T>
 void select_row(const char* const* p, const int64_t* stride, T* out, int64_t n) {
   const auto is_run = [&](int k) { return stride[k] == int64_t(sizeof(T)); };
-  int64_t i = 0;
-  if constexpr (std::is_integral_v<T>) {
-    // A condition for each element, values that are runs or one number: in blocks, as in map_run().
-    constexpr int64_t some = 64;
-    if (n >= some && stride[0] == 1 && (is_run(1) || stride[1] == 0) && (is_run(2) || stride[2] == 0)) {
-      const T *a = reinterpret_cast<const T*>(p[1]), *b = reinterpret_cast<const T*>(p[2]);
-      uint8_t which[some];
-      T x[some], y[some], chosen[some];
-      std::fill_n(x, some, *a);
-      std::fill_n(y, some, *b);
-      for (; i + some <= n; i += some) {
-        std::memcpy(which, p[0] + i, sizeof(which));
-        if (is_run(1)) std::memcpy(x, a + i, sizeof(x));
-        if (is_run(2)) std::memcpy(y, b + i, sizeof(y));
-        for (int64_t j = 0; j < some; ++j) chosen[j] = which[j] ? x[j] : y[j];
-        std::memcpy(out + i, chosen, sizeof(chosen));
-      }
-    }
-  }
-  for (; i < n; ++i) {
+  if constexpr (std::is_integral_v<T>)
+    if (stride[0] == 1 && (is_run(1) || stride[1] == 0) && (is_run(2) || stride[2] == 0))
+      return select_run(sizeof(T), reinterpret_cast<const uint8_t*>(p[0]), p[1], is_run(1), p[2], is_run(2), out,
+                        size_t(n));
+  for (int64_t i = 0; i < n; ++i) {
     const char* from = p[0][i * stride[0]] ? p[1] + i * stride[1] : p[2] + i * stride[2];
     out[i] = *reinterpret_cast<const T*>(from);
   }

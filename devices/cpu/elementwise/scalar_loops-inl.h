@@ -96,9 +96,17 @@ HWY_INLINE void store_full(Lane<T> v, T* out) {
 }
 template <class T>
 HWY_INLINE void store_full(LaneMask<T> m, bool* out) {
-  T wide[Lane<T>::kLanes];
-  store(select(m, Lane<T>(T(1)), Lane<T>(T(0))), wide);
-  for (size_t i = 0; i < Lane<T>::kLanes; ++i) out[i] = wide[i] != 0;
+  if constexpr (sizeof(T) == 8) {  // compilers do not narrow these: bit k of the mask becomes byte k
+    uint8_t bits[8];
+    hn::StoreMaskBits(typename Lane<T>::Tag(), m.raw, bits);
+    const uint64_t each = bits[0] * 0x0101010101010101u & 0x8040201008040201u;
+    const uint64_t bytes = (each + 0x7F7F7F7F7F7F7F7Fu) >> 7 & 0x0101010101010101u;
+    std::memcpy(out, &bytes, Lane<T>::kLanes);
+  } else {
+    T wide[Lane<T>::kLanes];
+    store(select(m, Lane<T>(T(1)), Lane<T>(T(0))), wide);
+    for (size_t i = 0; i < Lane<T>::kLanes; ++i) out[i] = wide[i] != 0;
+  }
 }
 template <class R>
 struct ResultOf {
@@ -150,15 +158,16 @@ HWY_INLINE void number_loop(const Run& run) {
   using R = std::conditional_t<std::is_same_v<decltype(apply(*a, *b)), bool>, bool, T>;
   R* out = static_cast<R*>(run.out);
   constexpr size_t block = 128 / sizeof(T);
-  T x[block], y[block];
-  R results[block];
+  using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;  // vectors of bool there are none
+  Stored x[block], y[block];
+  std::conditional_t<std::is_same_v<T, bool>, uint8_t, R> results[block];
   if (Uniform & 1) std::fill_n(x, block, *a);
   if (Inputs > 1 && (Uniform & 2)) std::fill_n(y, block, *b);
   size_t i = 0;
   for (; i + block <= run.n; i += block) {
     if (!(Uniform & 1)) std::memcpy(x, a + i, sizeof(x));
     if (Inputs > 1 && !(Uniform & 2)) std::memcpy(y, b + i, sizeof(y));
-    for (size_t j = 0; j < block; ++j) results[j] = R(apply(x[j], Inputs > 1 ? y[j] : x[j]));
+    for (size_t j = 0; j < block; ++j) results[j] = R(apply(T(x[j]), T(Inputs > 1 ? y[j] : x[j])));
     std::memcpy(out + i, results, sizeof(results));
   }
   for (; i < run.n; ++i) out[i] = R(apply(a[Uniform & 1 ? 0 : i], b[Uniform & 2 ? 0 : i]));

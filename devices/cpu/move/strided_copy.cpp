@@ -161,6 +161,13 @@ void strided_copy(DType dtype, const Shape& shape, const void* from, const Strid
   }
 }
 
+void copy_repeated(const Tensor& from, Tensor& to) {
+  Strides strides = from.strides();
+  for (size_t i = 0; i < strides.size(); ++i)
+    if (from.shape()[i] == 1) strides[i] = 0;
+  strided_copy(to.dtype(), to.shape(), from.rep()->data, strides, to.mutable_rep()->data, to.strides());
+}
+
 void gather_run(const char* from, int64_t stride, size_t element, void* to, int64_t n) {
   auto copy = [&](auto zero) {
     using T = decltype(zero);

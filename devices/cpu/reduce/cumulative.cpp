@@ -102,8 +102,9 @@ void scan(const T* x, O* y, Lines lines, bool exclusive, bool reverse, const A& 
   }
   for (; c + few <= columns; c += few)
     scan_some<few, R, A>(x + c * lines.apart, y + c * lines.apart, lines, exclusive, reverse, identity);
+  lines.columns = 1;
   for (; c < columns; ++c)
-    scan_some<1, R, A>(x + c * lines.apart, y + c * lines.apart, lines, exclusive, reverse, identity);
+    scan_some<0, R, A>(x + c * lines.apart, y + c * lines.apart, lines, exclusive, reverse, identity);
 }
 
 // Calls scan(offset, lines) for runs of neighbouring lines, in parallel.

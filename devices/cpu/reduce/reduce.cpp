@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/cpu/reduce/reduce_fold.h"
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/registry.h"
@@ -55,14 +56,13 @@ bool folds_repeats_once(const KernelArgs& args, Kernel kernel) {
   const auto& p = args.attrs.as<ReduceParams>();
   Shape in = x.shape(), out = args.output().shape();
   size_t next = 0, to = 0;
-  SmallVec<bool, 8> repeated(out.size(), false);
   bool any = false;
   for (size_t i = 0; i < in.size(); ++i) {
     if (next < p.axes.size() && p.axes[next] == int64_t(i)) {
       ++next, to += p.keepdims;
       continue;
     }
-    if (in[i] > 1 && x.strides()[i] == 0) in[i] = out[to] = 1, repeated[to] = any = true;
+    if (in[i] > 1 && x.strides()[i] == 0) in[i] = out[to] = 1, any = true;
     ++to;
   }
   if (!any) return false;
@@ -71,10 +71,7 @@ bool folds_repeats_once(const KernelArgs& args, Kernel kernel) {
   const Tensor* const inputs[] = {&once};
   Tensor* const outputs[] = {&results};
   kernel(KernelArgs{inputs, outputs, args.attrs, nullptr});
-  Strides strides = results.strides();
-  for (size_t i = 0; i < strides.size(); ++i)
-    if (repeated[i]) strides[i] = 0;
-  copy_elements(make_view(results, args.output().shape(), strides, 0), args.output());
+  copy_repeated(results, args.output());
   return true;
 }
 
@@ -96,17 +93,22 @@ bool fold_rows(const KernelArgs& args, const ReduceLoops<T>& loops) {
   return true;
 }
 
-// Whether elements would be read one by one from far apart, along several axes or to be converted: a copy made in tiles
-// costs less.
-bool wants_copy(const KernelArgs& args, const FoldAxes& axes, bool converts) {
-  constexpr int64_t line = 64;
-  if (axes.empty() || args.input(0).size() < 4096 || !axes.back().reduced) return false;
-  const int64_t last = std::abs(axes.back().stride) * int64_t(size_of(args.input(0).dtype()));
-  const auto is_nearer = [&](const FoldAxis& a) {
-    return a.stride != 0 && std::abs(a.stride) < std::abs(axes.back().stride);
-  };
+// Where elements would be read one by one from far apart, along several axes or to be converted, a dense copy, which is
+// made in tiles and costs less; else an undefined tensor.
+Tensor copy_to_fold(const KernelArgs& args, Order order, bool converts) {
+  constexpr int64_t line = 64, few = 4096;
+  const Tensor& x = args.input(0);
+  if (x.size() < few || x.is_contiguous()) return Tensor();
+  const FoldAxes axes = fold_axes(args, order);
+  if (axes.empty() || !axes.back().reduced) return Tensor();
+  const int64_t step = std::abs(axes.back().stride);
   const bool several = axes.size() > 1 && axes[axes.size() - 2].reduced;
-  return last >= line && (several || converts) && std::any_of(axes.begin(), axes.end(), is_nearer);
+  const bool another_is_nearer = std::any_of(
+      axes.begin(), axes.end(), [&](const FoldAxis& a) { return a.stride != 0 && std::abs(a.stride) < step; });
+  if (step * int64_t(size_of(x.dtype())) < line || !another_is_nearer || !(several || converts)) return Tensor();
+  Tensor copy = empty_tensor(x.spec());
+  copy_elements(x, copy);
+  return copy;
 }
 
 // Elements of type S accumulate as T.
@@ -120,10 +122,7 @@ void fold_as(const KernelArgs& args, const ReduceLoops<T>& loops, Order order = 
       as_truth ? std::is_same_v<S, bool>
                : std::is_same_v<S, T> || (std::is_integral_v<S> && std::is_integral_v<T> && sizeof(S) == sizeof(T));
   if (plain && same && fold_rows(args, loops)) return;
-  FoldAxes axes = fold_axes(args, order);
-  if (wants_copy(args, axes, !plain)) {
-    Tensor copy = empty_tensor(args.input(0).spec());
-    copy_elements(args.input(0), copy);
+  if (const Tensor copy = copy_to_fold(args, order, !plain); copy.defined()) {
     const Tensor* const in[] = {&copy};
     return fold_as<S, T, as_truth>(KernelArgs{in, args.out, args.attrs, nullptr}, loops, order);
   }

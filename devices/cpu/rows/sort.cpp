@@ -1,4 +1,4 @@
-// Sorting on the CPU, over dense operands seen as [outer, n, inner]; lines run in parallel.
+// Sorting on the CPU, over operands that are dense, or made so, seen as [outer, n, inner]; lines run in parallel.
 //
 // An element becomes an unsigned key whose order is the order asked for: bit tricks put signed numbers and floats
 // right, equal zeros and NaNs get one key, and NaN's key is the largest either way. Each key travels with its index, so
@@ -9,8 +9,11 @@
 #include <memory>
 #include <type_traits>
 
+#include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/params/reduce_params.h"
+#include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/callback.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
@@ -21,6 +24,7 @@ constexpr int64_t parallel_grain = 1 << 13;  // elements worth a thread
 // bools are moved as bytes.
 template <class T>
 using Moved = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+// Keys are made of elements by code for each dtype; what sorts them knows their width alone.
 template <class T>
 using KeyOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -79,45 +83,89 @@ void sort_items(Item<K>*& items, Item<K>*& spare, int64_t n, int64_t k) {
   else std::sort(items, items + n);
 }
 
-// Calls f(line, items) for each line, where items[0..n) are its keys and indices in order (the first `k` of them).
-// Neighbouring lines that do not lie dense are read together, so that whole cache lines are used.
-template <class K, class T, class F>
-void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k, F&& f) {
+// items[j * n + i] = element i of line j, for `lines` neighbouring lines whose elements are `step` apart: read
+// together, so that whole cache lines are used.
+template <class K, class T>
+void read_items(const char* from, int64_t step, int64_t lines, int64_t n, bool descending, Item<K>* items) {
+  const T* x = reinterpret_cast<const T*>(from);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < lines; ++j) items[j * n + i] = {key_of<K>(x[i * step + j], descending), K(i)};
+}
+template <class K>
+using ReadItems = void (*)(const char* from, int64_t step, int64_t lines, int64_t n, bool descending, Item<K>* items);
+
+template <class K>
+ReadItems<K> reader_of(DType dtype) {
+  ReadItems<K> reader = nullptr;
+  visit_dtype(dtype, [&](auto zero) {
+    using T = Moved<decltype(zero)>;
+    if constexpr ((std::is_arithmetic_v<T> && sizeof(T) <= sizeof(K)) || is_half_type<T>) reader = read_items<K, T>;
+  });
+  return reader;
+}
+
+// A line whose first element is at `from` and whose elements, like those of the result, are `inner` apart. items[0..n)
+// are its keys and indices in order.
+template <class K>
+struct Sorted {
+  const char* from;
+  const Item<K>* items;
+  int64_t inner, outer_index, inner_index;
+};
+
+// Calls f for each line, with the first `k` items in order.
+template <class K>
+void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k,
+                const Callback<void(const Sorted<K>&)>& f) {
   const Tensor& x = args.input(0);
-  const int64_t n = x.shape()[size_t(axis)];
+  const ReadItems<K> read = reader_of<K>(x.dtype());
+  const int64_t n = x.shape()[size_t(axis)], element = int64_t(size_of(x.dtype()));
   int64_t outer = 1, inner = 1;
   for (int i = 0; i < x.ndim(); ++i)
     if (i != axis) (i < axis ? outer : inner) *= x.shape()[size_t(i)];
   if (n * outer * inner == 0) return;
-  const T* data = args.in_data<T>(0);
   const int64_t together = n > (1 << 16) ? 1 : std::min<int64_t>(16, inner);
   parallel_for(outer * inner, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
     const auto memory = std::make_unique_for_overwrite<Item<K>[]>(size_t((together + 1) * n));
     for (int64_t line = begin, some; line < end; line += some) {
       some = std::min({together, end - line, inner - line % inner});
-      const T* from = data + line / inner * n * inner + line % inner;
-      for (int64_t i = 0; i < n; ++i)
-        for (int64_t j = 0; j < some; ++j)
-          memory[size_t(j * n + i)] = {key_of<K>(from[i * inner + j], descending), K(i)};
+      const char* from = x.rep()->data + (line / inner * n * inner + line % inner) * element;
+      read(from, inner, some, n, descending, memory.get());
       for (int64_t j = 0; j < some; ++j) {
         Item<K>*items = &memory[size_t(j * n)], *spare = &memory[size_t(together * n)];
         sort_items(items, spare, n, k);
-        f(line / inner, line % inner + j, inner, from + j, items);
+        f({from + j * element, items, inner, line / inner, line % inner + j});
       }
     }
   });
 }
 
-// For the element type behind args' first input.
+// Calls f with a zero of the type of keys for args' first input.
 template <class F>
-void visit_sortable(const KernelArgs& args, F&& f) {
-  visit_dtype(args.input(0).dtype(), [&](auto zero) {
-    using T = Moved<decltype(zero)>;
-    if constexpr (std::is_arithmetic_v<T> || is_half_type<T>) {
-      if (sizeof(KeyOf<T>) == 8 || args.input(0).size() > int64_t(0xFFFFFFFF)) f(T(), uint64_t());
-      else f(T(), uint32_t());
-    }
-  });
+void visit_keys(const KernelArgs& args, F&& f) {
+  const Tensor& x = args.input(0);
+  if (size_of(x.dtype()) == 8 || x.size() > int64_t(0xFFFFFFFF)) f(uint64_t());
+  else f(uint32_t());
+}
+
+// to[i * inner] = the element that item i stands for.
+template <class K>
+void put_values(const Sorted<K>& line, size_t element, int64_t count, char* to) {
+  const auto put = [&]<class U>(U) {
+    const U* from = reinterpret_cast<const U*>(line.from);
+    for (int64_t i = 0; i < count; ++i)
+      reinterpret_cast<U*>(to)[i * line.inner] = from[int64_t(line.items[i].index) * line.inner];
+  };
+  switch (element) {
+    case 1: return put(uint8_t());
+    case 2: return put(uint16_t());
+    case 4: return put(uint32_t());
+    default: return put(uint64_t());
+  }
+}
+template <class K>
+void put_indices(const Sorted<K>& line, int64_t count, int64_t* to) {
+  for (int64_t i = 0; i < count; ++i) to[i * line.inner] = int64_t(line.items[i].index);
 }
 
 template <class T>
@@ -128,48 +176,79 @@ bool is_less(const T& a, const T& b) {
 
 }  // namespace
 
+namespace {
+
+// Runs `kernel` on a dense operand, and once on lines that are repeated. False where args' operand is dense already.
+bool run_dense(const KernelArgs& args, int64_t axis, Kernel kernel) {
+  const Tensor& x = args.input(0);
+  if (x.is_contiguous()) return false;
+  Shape shape = x.shape();
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (int64_t(i) != axis && x.strides()[i] == 0 && shape[i] > 1) shape[i] = 1;
+  const Tensor lines = make_view(x, shape, x.strides(), 0);
+  Tensor dense = empty_tensor(lines.spec()),
+         sorted = empty_tensor(Spec{shape, args.output().dtype(), false, x.device()});
+  copy_elements(lines, dense);
+  const Tensor* const in[] = {&dense};
+  Tensor* const out[] = {&sorted};
+  if (shape == x.shape()) {
+    kernel({in, args.out, args.attrs, nullptr});
+  } else {
+    kernel({in, out, args.attrs, nullptr});
+    copy_repeated(sorted, args.output());
+  }
+  return true;
+}
+
+// Whether the elements of a line are one and the same.
+bool lines_are_one(const Tensor& x, int64_t axis) { return x.strides()[size_t(axis)] == 0 && x.size() > 0; }
+
+// out[..., i, ...] = i along the axis.
+void put_positions(Tensor& out, int64_t axis) {
+  int64_t inner = 1;
+  for (int i = int(axis) + 1; i < out.ndim(); ++i) inner *= out.shape()[size_t(i)];
+  const int64_t n = out.shape()[size_t(axis)];
+  int64_t* to = reinterpret_cast<int64_t*>(out.mutable_rep()->data);
+  for (int64_t row = 0; row < out.size() / inner; ++row) std::fill_n(to + row * inner, inner, row % n);
+}
+
+}  // namespace
+
 void sort(const KernelArgs& args) {
   const auto& p = args.attrs.as<SortParams>();
-  visit_sortable(args, [&](auto element, auto key) {
-    using T = decltype(element);
-    const int64_t n = args.input(0).shape()[size_t(p.axis)];
-    T* out = args.out_data<T>();
-    sort_lines<decltype(key), T>(args, p.axis, p.descending, n,
-                                 [&](int64_t o, int64_t c, int64_t inner, const T* from, const auto* items) {
-                                   for (int64_t i = 0; i < n; ++i)
-                                     out[(o * n + i) * inner + c] = from[int64_t(items[i].index) * inner];
-                                 });
+  if (lines_are_one(args.input(0), p.axis)) return copy_elements(args.input(0), args.output());
+  if (run_dense(args, p.axis, sort)) return;
+  const int64_t n = args.input(0).shape()[size_t(p.axis)];
+  const size_t element = size_of(args.output().dtype());
+  visit_keys(args, [&]<class K>(K) {
+    sort_lines<K>(args, p.axis, p.descending, n, [&](const Sorted<K>& l) {
+      put_values(l, element, n,
+                 args.out_data<char>() + (l.outer_index * n * l.inner + l.inner_index) * int64_t(element));
+    });
   });
 }
 
 void argsort(const KernelArgs& args) {
   const auto& p = args.attrs.as<SortParams>();
-  visit_sortable(args, [&](auto element, auto key) {
-    using T = decltype(element);
-    const int64_t n = args.input(0).shape()[size_t(p.axis)];
-    int64_t* out = args.out_data<int64_t>();
-    sort_lines<decltype(key), T>(args, p.axis, p.descending, n,
-                                 [&](int64_t o, int64_t c, int64_t inner, const T*, const auto* items) {
-                                   for (int64_t i = 0; i < n; ++i)
-                                     out[(o * n + i) * inner + c] = int64_t(items[i].index);
-                                 });
+  if (lines_are_one(args.input(0), p.axis)) return put_positions(args.output(), p.axis);
+  if (run_dense(args, p.axis, argsort)) return;
+  const int64_t n = args.input(0).shape()[size_t(p.axis)];
+  visit_keys(args, [&]<class K>(K) {
+    sort_lines<K>(args, p.axis, p.descending, n, [&](const Sorted<K>& l) {
+      put_indices(l, n, args.out_data<int64_t>() + l.outer_index * n * l.inner + l.inner_index);
+    });
   });
 }
 
 void topk(const KernelArgs& args) {
   const auto& p = args.attrs.as<TopKParams>();
-  visit_sortable(args, [&](auto element, auto key) {
-    using T = decltype(element);
-    T* values = args.out_data<T>(0);
-    int64_t* indices = args.out_data<int64_t>(1);
-    sort_lines<decltype(key), T>(args, p.axis, p.largest, p.k,
-                                 [&](int64_t o, int64_t c, int64_t inner, const T* from, const auto* items) {
-                                   for (int64_t i = 0; i < p.k; ++i) {
-                                     const int64_t to = (o * p.k + i) * inner + c;
-                                     indices[to] = int64_t(items[i].index);
-                                     values[to] = from[indices[to] * inner];
-                                   }
-                                 });
+  const size_t element = size_of(args.output().dtype());
+  visit_keys(args, [&]<class K>(K) {
+    sort_lines<K>(args, p.axis, p.largest, p.k, [&](const Sorted<K>& l) {
+      const int64_t to = l.outer_index * p.k * l.inner + l.inner_index;
+      put_values(l, element, p.k, args.out_data<char>(0) + to * int64_t(element));
+      put_indices(l, p.k, args.out_data<int64_t>(1) + to);
+    });
   });
 }
 
