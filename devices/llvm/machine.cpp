@@ -78,7 +78,7 @@ Machine make(const std::string& cpu) {
 
 }  // namespace
 
-const Machine& machine_for(const std::string& cpu) {
+const Machine& machine_for(const char* cpu) {
   static std::map<std::string, Machine> machines;  // the caller holds the lock of compile.cpp
   auto it = machines.find(cpu);
   if (it == machines.end()) it = machines.emplace(cpu, make(cpu)).first;

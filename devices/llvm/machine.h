@@ -16,8 +16,9 @@ struct Machine {
   bool x86 = false;
 };
 
-// The machine called `cpu` ("": the one this runs on); made once each, it lives on. Throws std::runtime_error.
-const Machine& machine_for(const std::string& cpu);
+// The machine called `cpu` ("": the one this runs on); made once each, it lives on. Throws std::runtime_error. No
+// std::string, which a caller would make for the call: g++ 14 takes the result for a part of that.
+const Machine& machine_for(const char* cpu);
 
 // Optimises the module and translates it. Throws std::runtime_error.
 std::string object_of(const Machine& machine, LLVMModuleRef module);
