@@ -23,9 +23,9 @@ struct AttentionOptions {
 //   q [..., heads, queries, d], k [..., shared, keys, d], v [..., shared, keys, e]; the result is [..., heads, queries,
 // e]. Leading axes are equal, but that `heads` may be a multiple of `shared`: query head h then reads keys and values
 // h / (heads / shared) (grouped-query attention; Ainslie et al., GQA, 2023). Without leading axes there is one head.
-// A query that sees no key gives zeros. Memory beyond operands and result grows with queries + keys, not their product;
-// only the gradient of a floating mask, where it is asked for, stores such a matrix.
-// Throws where sizes do not fit. f16 and bf16 are computed in f32.
+// A query that sees no key gives zeros; one whose scores all overflow to -inf gives NaN, as softmax does. Memory beyond
+// operands and result grows with queries + keys, not their product; only the gradient of a floating mask, where it is
+// asked for, stores such a matrix. Throws where sizes do not fit. f16 and bf16 are computed in f32.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {},
                  Where where = Where::current());
 

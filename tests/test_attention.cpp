@@ -3,6 +3,7 @@
 // records' own samples are run by test_ops.
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "catch.h"
 #include "rill/rill.h"
@@ -108,6 +109,34 @@ TEST_CASE("attention keeps no matrix of queries by keys") {
   const size_t before = memory_stats(x.device()).in_use;
   with_gradients({x}, [&] { return self_attention(x, {.causal = true}); });
   CHECK(memory_stats(x.device()).peak - before < size_t(tokens * tokens));  // a quarter of such a matrix
+}
+
+TEST_CASE("a row of scores that overflows is NaN, and no row of a query that sees nothing") {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const char* device : {"cpu:0", "ref:0"}) {
+    const auto there = [&](const Tensor& t) { return t.to(device); };
+    for (float size : {3e38f, -inf}) {
+      // Query 0 gets scores that no dtype of the kernels holds, query 1 ordinary ones; a double holds 3e38 squared.
+      if (device[0] == 'r' && size != -inf) continue;
+      const Tensor q = there(stack({full({4}, 3e38f), zeros({4})})), k = there(full({3, 4}, size < 0 ? size : -size)),
+                   v = there(ones({3, 4}));
+      const auto row = [&](const AttentionOptions& options, int64_t i) {
+        return attention(q, k, v, options).to("cpu:0")(i).to_vector<float>();
+      };
+      CHECK(std::isnan(row({}, 0)[0]));
+      if (size != -inf) CHECK(row({}, 1) == std::vector<float>{1, 1, 1, 1});
+      CHECK(std::isnan(row({.mask = there(tensor({{false, true, false}, {true, true, true}}))}, 0)[0]));
+      CHECK(row({.mask = there(tensor({{false, false, false}, {true, true, true}}))}, 0) == std::vector<float>(4, 0.f));
+      CHECK(row({.mask = there(tensor({{-inf, -inf, -inf}, {0.f, 0.f, 0.f}}))}, 0) == std::vector<float>(4, 0.f));
+      CHECK(std::isnan(row({.mask = there(tensor({{-inf, 0.f, -inf}, {0.f, 0.f, 0.f}}))}, 0)[0]));
+      CHECK(std::isnan(row({.causal = true}, 0)[0]));
+    }
+  }
+  auto traced = function("a", [](const Tensor& q, const Tensor& k) { return attention(q, k, ones({3, 4})); });
+  CHECK(all(isnan(traced(full({2, 4}, 3e38f), full({3, 4}, -3e38f)))).item<bool>());
+  const Tensor q = full({1, 4}, 3e38f), k = full({3, 4}, -3e38f), v = ones({3, 4});
+  for (const Tensor& t : with_gradients({q, k, v}, [&] { return attention(q, k, v); }))  // as torch's softmax
+    CHECK(all(isnan(t)).item<bool>());
 }
 
 TEST_CASE("attention says what does not fit") {

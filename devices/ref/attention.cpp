@@ -78,9 +78,9 @@ Operands<T> packed(const KernelArgs& args) {
           args.attrs.as<AttentionParams>()};
 }
 
-// The scores of query i for every key, -inf where it does not see it.
+// The scores of query i for every key, -inf where it does not see it; `seen`: how many it sees.
 template <class T>
-std::vector<Wide<T>> scores(const Operands<T>& x, int64_t b, int64_t i) {
+std::vector<Wide<T>> scores(const Operands<T>& x, int64_t b, int64_t i, int64_t* seen = nullptr) {
   constexpr auto inf = std::numeric_limits<Wide<T>>::infinity();
   std::vector<Wide<T>> s(static_cast<size_t>(x.keys));
   for (int64_t j = 0; j < x.keys; ++j) {
@@ -88,14 +88,22 @@ std::vector<Wide<T>> scores(const Operands<T>& x, int64_t b, int64_t i) {
     for (int64_t c = 0; c < x.width; ++c) dot += widen(x.q(b, i, c)) * widen(x.k(b / x.group, j, c));
     Wide<T>& to = s[size_t(j)];
     to = dot * Wide<T>(x.params.scale);
+    bool visible = true;
     if (x.mask) {
       const MatrixLayout at = matrices_of(*x.mask);
       const int64_t element = at.at(b) + i * at.row + j * at.column;
       const char* data = x.mask->rep()->data;
-      if (x.mask->dtype() != DType::boolean) to += widen(reinterpret_cast<const T*>(data)[element]);
-      else if (!reinterpret_cast<const bool*>(data)[element]) to = -inf;
+      if (x.mask->dtype() == DType::boolean) {
+        visible = reinterpret_cast<const bool*>(data)[element];
+      } else {
+        const Wide<T> added = widen(reinterpret_cast<const T*>(data)[element]);
+        visible = added != -inf;
+        to += added;
+      }
     }
-    if (x.params.causal && j > i + x.keys - x.queries) to = -inf;
+    if (x.params.causal && j > i + x.keys - x.queries) visible = false;
+    if (!visible) to = -inf;
+    if (seen) *seen += visible;
   }
   return s;
 }
@@ -110,7 +118,8 @@ void forward(const Operands<T>& x, const Matrices<T>& y, Sum<T>* log_sums) {
   constexpr W inf = std::numeric_limits<W>::infinity();
   for (int64_t b = 0; b < x.heads; ++b)
     for (int64_t i = 0; i < x.queries; ++i) {
-      std::vector<W> s = scores(x, b, i);
+      int64_t seen = 0;
+      std::vector<W> s = scores(x, b, i, &seen);
       W top = -inf, total = 0;
       for (W e : s) top = std::max(top, e);
       // As it is stored: the other part is the distance from that.
@@ -119,14 +128,16 @@ void forward(const Operands<T>& x, const Matrices<T>& y, Sum<T>* log_sums) {
         top = W(Sum<T>(std::clamp(top, -most, most)));
       }
       for (W& e : s) total += e = top == -inf ? W(0) : std::exp(e - top);
+      // A query that sees no key gives 0; one whose scores are all -inf all the same, NaN.
+      const W none = seen == 0 ? W(0) : std::numeric_limits<W>::quiet_NaN();
       for (int64_t c = 0; c < x.value_width; ++c) {
         W sum = 0;
         for (int64_t j = 0; j < x.keys; ++j) sum += s[size_t(j)] * widen(x.v(b / x.group, j, c));
-        y(b, i, c) = narrow<T>(total == 0 ? W(0) : sum / total);
+        y(b, i, c) = narrow<T>(total == 0 ? none : sum / total);
       }
       Sum<T>* parts = log_sums + 2 * (b * x.queries + i);
-      parts[0] = Sum<T>(total == 0 ? W(0) : top);
-      parts[1] = Sum<T>(total == 0 ? W(0) : std::log(total));
+      parts[0] = Sum<T>(total == 0 ? none : top);
+      parts[1] = Sum<T>(total == 0 ? none : std::log(total));
     }
 }
 

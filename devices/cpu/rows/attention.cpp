@@ -126,8 +126,27 @@ void fold_in(int64_t keys, int64_t value_width, T* s, T* top, T* total, T* o) {
   }
 }
 
+// Whether query i of matrix b sees a key at all. One whose scores all overflow to -inf does; what such a row attends to
+// is not known.
+template <class T>
+bool sees_a_key(const Problem<T>& p, int64_t b, int64_t i) {
+  const int64_t seen = p.seen(i + 1);
+  if (!p.mask.tensor) return seen > 0;
+  const MatrixLayout& at = p.mask.layout;
+  const char* data = p.mask.tensor->rep()->data;
+  for (int64_t j = 0; j < seen; ++j) {
+    const int64_t element = at.at(b) + i * at.row + j * at.column;
+    const bool visible = p.mask.tensor->dtype() == DType::boolean
+                             ? reinterpret_cast<const bool*>(data)[element]
+                             : reinterpret_cast<const T*>(data)[element] != -std::numeric_limits<T>::infinity();
+    if (visible) return true;
+  }
+  return false;
+}
+
 // The block of queries from i0 on of matrix b. log_sums: the logarithm of the sum of a query's exponentials in two
-// parts, the greatest score and what it is above that; 0 for a query that sees no key, whose scores are -inf.
+// parts, the greatest score and what it is above that; 0 for a query that sees no key, whose scores are -inf. Where
+// they are all -inf because they overflow, the query gives NaN, as softmax does.
 template <class T>
 void forward_block(const Problem<T>& p, int64_t b, int64_t i0, const Matrices<T>& out, T* log_sums, T* scratch) {
   const int64_t n = std::min(block_q, p.queries - i0);
@@ -147,11 +166,15 @@ void forward_block(const Problem<T>& p, int64_t b, int64_t i0, const Matrices<T>
     add_product(p.value_width, block_q, keys, turned(v), s, block_q, o, block_q);
   }
   for (int64_t i = 0; i < n; ++i) {
-    const bool nothing = total[i] == 0;
     T* parts = log_sums + 2 * (b * p.queries + i0 + i);
-    parts[0] = nothing ? T(0) : top[i];
-    parts[1] = nothing ? T(0) : log(total[i]);
-    total[i] = nothing ? T(0) : 1 / total[i];
+    if (total[i] == 0) [[unlikely]] {
+      const bool lost = sees_a_key(p, b, i0 + i);
+      parts[0] = parts[1] = total[i] = lost ? std::numeric_limits<T>::quiet_NaN() : T(0);
+    } else {
+      parts[0] = top[i];
+      parts[1] = log(total[i]);
+      total[i] = 1 / total[i];
+    }
   }
   transpose_out(o, total, n, p.value_width, out.at(b) + i0 * out.row(), out.row());
 }
