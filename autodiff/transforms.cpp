@@ -21,6 +21,11 @@ void require_scalar(std::string_view op, const Tensor& y, const Where& where) {
 }
 
 void require_same_rows(const Tensor& x, const Tensor& more, const Where& where) {
+  require_defined("vmap", more, "an argument", where);
+  if (more.ndim() == 0)
+    fail("vmap",
+         fmt::format("an argument is {}, and has no first axis whose rows could be mapped", to_string(more.spec())),
+         where);
   if (more.dim(0, where) != x.dim(0, where))
     fail("vmap",
          fmt::format("the arguments {} and {} differ in their first axis, whose rows go together", to_string(x.spec()),

@@ -134,6 +134,7 @@ auto vmap(F f, Where where = Where::current()) {
   detail::require_callable("vmap", f, "the function", where);
   return detail::transform_of<F>([f = std::move(f), where](const Tensor& x, const auto&... more) {
     std::vector<Tensor> rows;
+    detail::require_same_rows(x, x, where);
     (detail::require_same_rows(x, static_cast<const Tensor&>(more), where), ...);
     for (int64_t i = 0; i < x.dim(0, where); ++i) rows.push_back(detail::call_at(where, f, x(i), more(i)...));
     return detail::stack_rows(std::move(rows), x, where);

@@ -4,6 +4,11 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "rill/devices/host_memory.h"
 #include "rill/devices/registry.h"
@@ -63,16 +68,9 @@ void check_dtype(const Op& op, const SpecPointers& specs, AttrsView attrs, const
       fmt::format("{} is not taken. use one of {} (see astype())", name(specs[0]->dtype), allowed));
 }
 
-[[noreturn]] void fail_leaked(const Op& op, const Where& where) {
-  fail(op.name,
-       "an operand belongs to a function that has finished tracing. return it from that function instead of "
-       "storing it outside",
-       where);
-}
-
 void check_not_leaked(const Op& op, Operands in, const Where& where) {
   for (const Tensor* t : in)
-    if (t->rep()->trace) fail_leaked(op, where);
+    if (t->rep()->trace) fail_foreign(op.name, "an operand", *t, where);
 }
 
 Tensor dense_copy(const Tensor& t) {
@@ -88,6 +86,58 @@ Tensor view_of(const Op& op, const Tensor& in, AttrsView attrs, const Spec& out)
 }
 
 }  // namespace
+
+// --- Values of traces ------------------------------------------------------------------------------------------------
+
+namespace {
+struct RunningTraces {
+  struct Trace {
+    uint32_t serial;
+    std::thread::id thread;
+    std::string name;
+  };
+  std::mutex mutex;
+  std::vector<Trace> traces;
+  // The name of one that runs on another thread, or none.
+  std::optional<std::string> elsewhere(uint32_t serial) {
+    std::lock_guard lock(mutex);
+    for (const Trace& t : traces)
+      if (t.serial == serial && t.thread != std::this_thread::get_id()) return t.name;
+    return std::nullopt;
+  }
+};
+RunningTraces& running_traces() {
+  static RunningTraces* all = new RunningTraces;  // traces may end after main()
+  return *all;
+}
+}  // namespace
+
+void trace_begins(uint32_t serial, const std::string& name) {
+  RunningTraces& all = running_traces();
+  std::lock_guard lock(all.mutex);
+  all.traces.push_back({serial, std::this_thread::get_id(), name});
+}
+void trace_ends(uint32_t serial) {
+  RunningTraces& all = running_traces();
+  std::lock_guard lock(all.mutex);
+  std::erase_if(all.traces, [&](const auto& t) { return t.serial == serial; });
+}
+bool trace_on_other_thread(uint32_t serial) { return running_traces().elsewhere(serial).has_value(); }
+
+void fail_foreign(std::string_view op, std::string_view what, const Tensor& t, const Where& where) {
+  if (const std::optional<std::string> name = running_traces().elsewhere(t.rep()->trace))
+    fail(op,
+         fmt::format("{} belongs to the function '{}', which is being traced on another thread. a trace sees only what "
+                     "its own thread does: compute there, and return the result",
+                     what, *name),
+         where);
+  fail(
+      op,
+      fmt::format("{} belongs to a function that has finished tracing. return it from that function instead of storing "
+                  "it outside",
+                  what),
+      where);
+}
 
 OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, const Where& where) {
   const InferArgs args{op, in, attrs, where};

@@ -113,6 +113,13 @@ class PauseTapes {
   SmallVec<TapeListener*, 4> outer_;
 };
 
+// Which traces run in this process, each on its thread: for messages.
+void trace_begins(uint32_t serial, const std::string& name);
+void trace_ends(uint32_t serial);
+bool trace_on_other_thread(uint32_t serial);
+// Throws: `t`, a value of a trace, is used where that trace does not see it. `what`: "an operand".
+[[noreturn]] void fail_foreign(std::string_view op, std::string_view what, const Tensor& t, const Where& where);
+
 // While it lives, no trace sees what this thread runs: constants computed at tracing time.
 class EagerScope {
  public:

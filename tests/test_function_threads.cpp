@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "catch.h"
+#include "messages.h"
 #include "rill/rill.h"
 
 using namespace rill;
@@ -132,4 +133,33 @@ TEST_CASE("a trace that throws leaves nothing behind") {
     CHECK(array_equal(f(ones({2})), full({2}, 2.f)));
     CHECK(f.trace_count() == 1);
   }
+}
+
+TEST_CASE("a traced function's tensors on another thread: the message says what happened") {
+  // What `use` throws on a thread of its own, while `f` is traced with an x that it uses.
+  const auto elsewhere = [](auto use) {
+    std::string message;
+    auto f = function("outer", [&](const Tensor& x) {
+      std::thread([&] { message = message_of([&] { use(x); }); }).join();
+      return x * 2;
+    });
+    CHECK(array_equal(f(ones({2})), full({2}, 2.f)));
+    INFO("message: " << message);
+    CHECK(has(message, "'outer', which is being traced on another thread"));
+    CHECK(!has(message, "finished"));
+    CHECK(message.starts_with("test_function_threads.cpp:"));
+  };
+  Variable w(ones({2}), "w");
+  auto g = function("inner", [](const Tensor& x) { return x + 1; });
+  elsewhere([](const Tensor& x) { x + 1; });
+  elsewhere([](const Tensor& x) { x.item<float>(); });
+  elsewhere([](const Tensor& x) { x.to_vector<float>(); });
+  elsewhere([&](const Tensor& x) { w.assign(x); });
+  elsewhere([&](const Tensor& x) { g(x); });
+  elsewhere([](const Tensor& x) { function("other", [&](const Tensor& y) { return x + y; })(ones({2})); });
+  Tensor leaked;
+  function("f", [&](const Tensor& x) { return leaked = x + 1; })(ones({2}));
+  std::string message;
+  std::thread([&] { message = message_of([&] { leaked + 1; }); }).join();
+  CHECK(has(message, "finished tracing"));
 }

@@ -230,10 +230,11 @@ Tensor matmul(const Tensor& a, const Tensor& b, Where where) {
   if (na == 0 || nb == 0) reject_matmul(a, b, "a 0-d operand is not a matrix; multiply by it with *", where);
   const Dim k = a.shape()[size_t(na - 1)], kb = b.shape()[size_t(nb == 1 ? 0 : nb - 2)];
   if (k != kb)
-    reject_matmul(a, b,
-                  fmt::format("the last axis of the left operand must have the size of the right's {} axis: {} != {}",
-                              nb == 1 ? "only" : "last but one", k, kb),
-                  where);
+    reject_matmul(
+        a, b,
+        fmt::format("the last axis of the left operand and the {} axis of the right must have equal sizes: {} != {}",
+                    nb == 1 ? "only" : "second-to-last", k, kb),
+        where);
   const Promoted p(a, b, where);
   if (na == 2 && nb == 2) return apply1(dot_general_op, {&p.a(), &p.b()}, matrix_axes(), where);
   // Without batch axes on the right, or with a vector on the left, no batch needs pairing.

@@ -51,11 +51,7 @@ std::string scoped_name(const std::string& name) {
 // What is stored: strong, of the variable's dtype and shape, on its device.
 Tensor fitted(const VariableState& v, const Tensor& value, std::string_view op, const Where& where) {
   if (value.is_symbolic() && executing_eagerly())
-    fail(op,
-         fmt::format("the value for variable '{}' belongs to a function that has finished tracing. return it from that "
-                     "function instead of storing it outside",
-                     v.name),
-         where);
+    fail_foreign(op, fmt::format("the value for variable '{}'", v.name), value, where);
   Tensor t = value;
   if (is_integer(v.spec.dtype) && elementwise::overflows(t, v.spec.dtype))
     fail(op,

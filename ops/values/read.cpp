@@ -16,9 +16,7 @@ void require_readable(const Tensor& t, std::string_view call, const Where& where
   if (!t.defined()) fail(call, "the tensor is undefined. assign a value to it before using it", where);
   if (!t.is_symbolic()) return;
   if (TraceListener* trace = thread_state().trace) trace->fail_read(call, where);
-  fail(call,
-       "the tensor belongs to a function that has finished tracing and has no elements. return it from that function",
-       where);
+  fail_foreign(call, "the tensor", t, where);
 }
 
 void require_convertible(const Tensor& t, DType as, std::string_view call, const Where& where) {

@@ -107,11 +107,12 @@ void detail::require_unwritten(const std::string& before, const std::string& aft
 
 namespace {
 
-bool any_leaked(const std::vector<Tensor>& leaves) {
+// Undefined, or a value of a trace.
+const Tensor* first_unusable(const std::vector<Tensor>& leaves) {
   for (const Tensor& t : leaves)
-    if (t.is_symbolic()) [[unlikely]]
-      return true;
-  return false;
+    if (!t.rep() || t.rep()->trace) [[unlikely]]
+      return &t;
+  return nullptr;
 }
 
 }  // namespace
@@ -131,11 +132,10 @@ std::vector<Tensor> FunctionCore::call(Body& body, Shared<const void>& prototype
   ReadKey read(key);
   body.walk_arguments(read);
   key.device = default_device();
-  if (any_leaked(key.leaves)) [[unlikely]]
-    fail(name_,
-         "an argument belongs to a function that has finished tracing. return it from that function instead of "
-         "storing it outside",
-         place(where));
+  if (const Tensor* wrong = first_unusable(key.leaves)) [[unlikely]] {
+    require_defined(name_, *wrong, "an argument", place(where));
+    fail_foreign(name_, "an argument", *wrong, place(where));
+  }
   check_signature(key.leaves, where);
   Shared<Instance> hit;
   {

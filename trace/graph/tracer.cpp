@@ -20,9 +20,11 @@ Tracer::Tracer(std::string name, Nesting nesting)
   graph_.name = std::move(name);
   graph_.trace = serial = next_trace_serial++;
   thread_state().trace = this;
+  trace_begins(serial, graph_.name);
 }
 
 Tracer::~Tracer() {
+  trace_ends(serial);
   if (thread_state().trace == this) thread_state().trace = outer_;
 }
 
@@ -93,6 +95,7 @@ ValueId Tracer::value_of(const Tensor& t, std::string_view user, const Where& wh
          where);
   const TensorRep* r = t.rep();
   if (r->trace == serial) return values_[size_t(r->trace_value)];
+  if (r->trace && trace_on_other_thread(r->trace)) fail_foreign(user, "a tensor", t, where);
   if (r->trace && !is_of_parents(t))
     fail(user,
          fmt::format("a tensor of another traced function, branch or loop body, {}, is used inside '{}'. pass it "
