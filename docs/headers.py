@@ -115,7 +115,7 @@ def without_template(text):
 def classify(text, scope):
     """Kind and name of a declaration at the scope ["random::", "Key::"]."""
     prefix = "".join(scope)
-    if (macro := re.match(r"\s*RILL_\w+\((\w+)\)", text)):
+    if (macro := re.match(r"\s*RILL_\w+\((\w+)(?:, \1)?\)", text)):
         return "function", prefix + macro.group(1)
     if re.match(r"\s*RILL_\w+\(", text):
         return "other", ""  # another form of a function, or what does not compile

@@ -66,7 +66,7 @@ Activation::Activation(Tensor (*f)(const Tensor&, double, Where), Where where) {
   else if (f == celu) f_ = [](const Tensor& x, Where where) { return celu(x, 1, where); };
   else fail_unknown_activation(where);
 }
-Activation::Activation(Tensor (*f)(const Tensor&, int64_t, Where), Where where) {
+Activation::Activation(Tensor (*f)(const Tensor&, Axis, Where), Where where) {
   if (f != static_cast<decltype(f)>(softmax) && f != static_cast<decltype(f)>(log_softmax) &&
       f != static_cast<decltype(f)>(glu))
     fail_unknown_activation(where);

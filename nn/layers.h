@@ -39,8 +39,8 @@ class Activation {
   Activation(Tensor (*f)(const Tensor&, Where)) {
     if (f) f_ = f;
   }
-  Activation(Tensor (*f)(const Tensor&, double, Where), Where where = Where::current());   // leaky_relu, elu, celu
-  Activation(Tensor (*f)(const Tensor&, int64_t, Where), Where where = Where::current());  // softmax, log_softmax, glu
+  Activation(Tensor (*f)(const Tensor&, double, Where), Where where = Where::current());  // leaky_relu, elu, celu
+  Activation(Tensor (*f)(const Tensor&, Axis, Where), Where where = Where::current());    // softmax, log_softmax, glu
   template <class F>
     requires(TensorFunction<F> && std::is_class_v<F> && !std::same_as<F, Activation>)
   Activation(F f) {
@@ -161,7 +161,7 @@ class Flatten {
 // --- Normalisation ---------------------------------------------------------------------------------------------------
 
 struct BatchNormOptions {
-  int64_t axis = -1;
+  Axis axis = -1;
   double momentum = 0.99;  // of the moving statistics: the share of the old ones, in [0, 1]
   double epsilon = 1e-3;
   std::string name = "batch_norm";
@@ -253,7 +253,7 @@ class Sequential {
   // One more layer: overloaded functions, such as gelu, and those that have a further parameter, too.
   Sequential& add(Tensor (*f)(const Tensor&, Where)) { return add<Tensor (*)(const Tensor&, Where)>(f); }
   Sequential& add(Tensor (*f)(const Tensor&, double, Where)) { return add(Activation(f)); }
-  Sequential& add(Tensor (*f)(const Tensor&, int64_t, Where)) { return add(Activation(f)); }
+  Sequential& add(Tensor (*f)(const Tensor&, Axis, Where)) { return add(Activation(f)); }
   template <class L>
     requires(Layer<L> || TensorFunction<L>)
   Sequential& add(L layer) {

@@ -27,16 +27,16 @@ namespace detail {
 template <class T>
 concept Text = std::convertible_to<T, std::string_view>;
 template <class T>
-concept Element = Scalar<T> || Text<T> || std::same_as<T, Dim>;
+concept Element = Scalar<T> || Text<T> || DimOrSize<T>;
 // How elements wait for their tensor: bools as bytes (vector<bool> has no data()), text as std::string.
 template <class T>
 using Stored = std::conditional_t<
     Text<T>, std::string,
-    std::conditional_t<std::same_as<T, bool>, unsigned char, std::conditional_t<std::same_as<T, Dim>, int64_t, T>>>;
+    std::conditional_t<std::same_as<T, bool>, unsigned char, std::conditional_t<DimOrSize<T>, int64_t, T>>>;
 template <class T>
 constexpr DType literal_dtype() {
   if constexpr (Text<T>) return DType::string;
-  else if constexpr (std::same_as<T, Dim>) return DType::i64;
+  else if constexpr (DimOrSize<T>) return DType::i64;
   else return dtype_of<T>();
 }
 
@@ -129,7 +129,7 @@ Tensor tensor(const T& v, const TensorOptions& options = {}, Where where = Where
   if constexpr (detail::Text<T>) {
     std::string text(v);
     return detail::literal(&text, DType::string, {}, options, where);
-  } else if constexpr (std::same_as<T, Dim>) {
+  } else if constexpr (DimOrSize<T>) {
     return tensor(int64_t(v), options, where);
   } else {
     return detail::literal(&v, dtype_of<T>(), {}, options, where);
@@ -217,7 +217,7 @@ RILL_TAKES_DTYPE(full_like, TensorOptions, (const Tensor& x, const Tensor& value
 
 // The size of `x` along `axis` as an i64 tensor of shape {}, the same as tensor(x.dim(axis)). Inside a function whose
 // signature leaves that size open it is a value of the graph: one trace is right for every size. Not differentiable.
-Tensor size_of(const Tensor& x, int axis, Where where = Where::current());
+Tensor size_of(const Tensor& x, Axis axis, Where where = Where::current());
 
 // start, start + step, ... up to and without `stop`: i64 where all are whole, f32 otherwise. Throws where step is 0,
 // and where an integer dtype does not hold the first or the last of them.
@@ -229,10 +229,10 @@ RILL_TAKES_OPTIONS(arange, (detail::Number start, detail::Number stop), start, s
 RILL_TAKES_DTYPE(arange, TensorOptions, (detail::Number start, detail::Number stop, detail::Number step), start, stop,
                  step)
 // Element [.., i, ..] is the index i along `axis`.
-Tensor iota(const Shape& shape, int64_t axis = 0, const TensorOptions& options = {DType::i64, {}},
+Tensor iota(const Shape& shape, Axis axis = 0, const TensorOptions& options = {DType::i64, {}},
             Where where = Where::current());
 RILL_TAKES_OPTIONS(iota, (const Shape& shape), shape, 0)
-RILL_TAKES_DTYPE(iota, TensorOptions, (const Shape& shape, int64_t axis), shape, axis)
+RILL_TAKES_DTYPE(iota, TensorOptions, (const Shape& shape, Axis axis), shape, axis)
 // `count` evenly spaced numbers from start to stop, both included unless `endpoint` is false.
 Tensor linspace(double start, double stop, int64_t count = 50, bool endpoint = true, const TensorOptions& options = {},
                 Where where = Where::current());

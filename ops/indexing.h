@@ -25,12 +25,12 @@ Tensor scatter(const Tensor& x, const std::vector<Tensor>& indices, const Tensor
 
 // x's slices along `axis`, in the order and shape of `indices`: shape x[:axis] + indices + x[axis+1:]. Of the flattened
 // `x` where there is no axis.
-Tensor take(const Tensor& x, const Tensor& indices, std::optional<int64_t> axis = {}, Where where = Where::current());
+Tensor take(const Tensor& x, const Tensor& indices, std::optional<Axis> axis = {}, Where where = Where::current());
 // out[.., i, ..] = x[.., indices[.., i, ..], ..]: what argsort and argmax(keepdims) give indices for. `indices` has as
 // many axes as `x`; sizes off the axis are equal or 1.
-Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis, Where where = Where::current());
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, Axis axis, Where where = Where::current());
 // A copy of `x` with `values` at the places that take_along_axis would read.
-Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& values, int64_t axis,
+Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& values, Axis axis,
                       ScatterMode mode = ScatterMode::set, Where where = Where::current());
 // x[indices[..., 0], indices[..., 1], ...]: the last axis of `indices` [.., k] names a place along the first k axes.
 Tensor gather_nd(const Tensor& x, const Tensor& indices, Where where = Where::current());
@@ -43,7 +43,7 @@ std::vector<Tensor> nonzero(const Tensor& x, Where where = Where::current());
 // The same as one i64 [count, ndim] tensor.
 Tensor argwhere(const Tensor& x, Where where = Where::current());
 // The elements (or slices) of `x` where `mask` is true; the mask's shape is that of x's axes from `axis` on.
-Tensor boolean_mask(const Tensor& x, const Tensor& mask, int64_t axis = 0, Where where = Where::current());
+Tensor boolean_mask(const Tensor& x, const Tensor& mask, Axis axis = 0, Where where = Where::current());
 
 }  // namespace rill
 

@@ -19,7 +19,7 @@ namespace rill {
 // Axes may be negative. Throws where paired axes differ in size or an axis is named twice.
 Tensor dot_general(const Tensor& a, const Tensor& b, const ContractionParams& axes, Where where = Where::current());
 
-// numpy's matmul: the product over the last axis of `a` and the last but one of `b`; leading axes are batches and
+// numpy's matmul: the product over the last axis of `a` and the second-to-last of `b`; leading axes are batches and
 // broadcast. A 1-d operand is a row on the left, a column on the right, and its axis of size 1 leaves the result.
 // Throws for 0-d operands and where the sizes do not match.
 Tensor matmul(const Tensor& a, const Tensor& b, Where where = Where::current());
@@ -39,7 +39,7 @@ Tensor einsum(std::string_view equation, const Tensor& a, const Tensor& b, const
 Tensor tensordot(const Tensor& a, const Tensor& b, int axes = 2, Where where = Where::current());
 Tensor tensordot(const Tensor& a, const Tensor& b, const Axes& a_axes, const Axes& b_axes,
                  Where where = Where::current());
-// numpy's dot: the product over the last axis of `a` and the last but one (or only) axis of `b`; scalars multiply.
+// numpy's dot: the product over the last axis of `a` and the second-to-last (or only) axis of `b`; scalars multiply.
 Tensor dot(const Tensor& a, const Tensor& b, Where where = Where::current());
 // The sum of conj(a) * b over all elements, both taken as 1-d. Throws where their sizes differ.
 Tensor vdot(const Tensor& a, const Tensor& b, Where where = Where::current());
@@ -50,14 +50,14 @@ Tensor outer(const Tensor& a, const Tensor& b, Where where = Where::current());
 // The Kronecker product, of any equal or different numbers of axes.
 Tensor kron(const Tensor& a, const Tensor& b, Where where = Where::current());
 // The cross product of 3-vectors (or 2-vectors, whose result is the scalar z part) along `axis`; the rest broadcasts.
-Tensor cross(const Tensor& a, const Tensor& b, int axis = -1, Where where = Where::current());
+Tensor cross(const Tensor& a, const Tensor& b, Axis axis = -1, Where where = Where::current());
 
 // x[i, i + offset] along two axes, as a new last axis; a view. Throws where x has fewer than 2 axes.
-Tensor diagonal(const Tensor& x, int offset = 0, int axis1 = 0, int axis2 = 1, Where where = Where::current());
+Tensor diagonal(const Tensor& x, int offset = 0, Axis axis1 = 0, Axis axis2 = 1, Where where = Where::current());
 // numpy's diag: the diagonal of a matrix, or the square matrix with the 1-d `x` on its diagonal. Throws for other ndim.
 Tensor diag(const Tensor& x, int offset = 0, Where where = Where::current());
 // The sum of the diagonal.
-Tensor trace(const Tensor& x, int offset = 0, int axis1 = 0, int axis2 = 1, Where where = Where::current());
+Tensor trace(const Tensor& x, int offset = 0, Axis axis1 = 0, Axis axis2 = 1, Where where = Where::current());
 // The last two axes exchanged; a view.
 Tensor matrix_transpose(const Tensor& x, Where where = Where::current());
 

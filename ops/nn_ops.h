@@ -20,14 +20,14 @@ namespace rill {
 
 // exp(x - max) / sum(exp(x - max)) along `axis`; the numbers along it are positive and add up to 1. A row that is -inf
 // everywhere, or has NaN or +inf, gives NaN. Throws for a tensor without axes.
-Tensor softmax(const Tensor& x, int64_t axis = -1, Where where = Where::current());
+Tensor softmax(const Tensor& x, Axis axis = -1, Where where = Where::current());
 // log(softmax(x)), exact where softmax itself would round to 0 or 1.
-Tensor log_softmax(const Tensor& x, int64_t axis = -1, Where where = Where::current());
+Tensor log_softmax(const Tensor& x, Axis axis = -1, Where where = Where::current());
 
 // --- Normalisation (norm.cpp) ----------------------------------------------------------------------------------------
 
 struct NormalizeOptions {
-  int64_t axis = -1;
+  Axis axis = -1;
   double epsilon = 1e-5;
 };
 // (x - mean) / sqrt(variance + epsilon) * scale + offset, with mean and variance over the axes from `axis` on. scale
@@ -56,7 +56,7 @@ struct Moments {
 // Mean and biased variance over `axes`, or over all.
 Moments moments(const Tensor& x, const Axes& axes = {}, bool keepdims = false, Where where = Where::current());
 // x / sqrt(max(sum(x^2), epsilon)) along `axis`.
-Tensor l2_normalize(const Tensor& x, int64_t axis = -1, double epsilon = 1e-12, Where where = Where::current());
+Tensor l2_normalize(const Tensor& x, Axis axis = -1, double epsilon = 1e-12, Where where = Where::current());
 
 // --- Losses (losses.cpp) ---------------------------------------------------------------------------------------------
 // Those named after a mean give a scalar; the others a loss an example or an element, to take the mean() of.
@@ -78,8 +78,8 @@ Tensor huber_loss(const Tensor& prediction, const Tensor& target, double delta =
 Tensor hinge_loss(const Tensor& prediction, const Tensor& labels, Where where = Where::current());
 // sum(p (log(p) - log_q)) over the last axis, for probabilities p and log probabilities log_q; 0 log(0) is 0.
 Tensor kl_divergence(const Tensor& p, const Tensor& log_q, Where where = Where::current());
-// sum(a b) / (|a| |b|) along `axis`.
-Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis = -1, Where where = Where::current());
+// sum(a b) / (|a| |b|) along `axis`; 0 where a or b is 0.
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, Axis axis = -1, Where where = Where::current());
 
 // --- Activations, element by element (nn_ops.cpp) --------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ Tensor hard_sigmoid(const Tensor& x, Where where = Where::current());
 // x hard_sigmoid(x) (Howard et al.: Searching for MobileNetV3, 2019).
 Tensor hard_swish(const Tensor& x, Where where = Where::current());
 // The first half of `axis` times sigmoid of the second (Dauphin et al., 2016). Throws where the size is odd.
-Tensor glu(const Tensor& x, int64_t axis = -1, Where where = Where::current());
+Tensor glu(const Tensor& x, Axis axis = -1, Where where = Where::current());
 
 // --- Dropout, labels, tables (nn_ops.cpp) ----------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ struct DropoutOptions {
 Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options = {}, Where where = Where::current());
 
 struct OneHotOptions {
-  int64_t axis = -1;  // where the new axis stands in the result
+  Axis axis = -1;  // where the new axis stands in the result
   double on = 1, off = 0;
   DType dtype = DType::f32;
 };
@@ -137,7 +137,7 @@ AdamUpdate adam_update(const Tensor& value, const Tensor& m, const Tensor& v, co
 
 // --- Gradients that are too long (nn_ops.cpp) ------------------------------------------------------------------------
 
-// x, scaled down so that its norm over `axes` (or all) is at most max_norm.
+// x, scaled down so that its norm over `axes` (or all) is at most max_norm, also where that norm overflows.
 Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes = {}, Where where = Where::current());
 // The square root of the sum of all squares; undefined tensors count as zeros. Throws where there is no tensor.
 Tensor global_norm(const std::vector<Tensor>& tensors, Where where = Where::current());

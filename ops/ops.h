@@ -36,6 +36,10 @@ class TensorArg {
   const Tensor* tensor_;
 };
 
+namespace detail {
+Tensor negated(const Tensor& a);  // logical_not, for which `!` has no line of the caller's
+}
+
 // clang-format off
 #define RILL_OPERATOR(symbol) Tensor operator symbol(const TensorArg& a, const TensorArg& b);
 RILL_OPERATOR(+) RILL_OPERATOR(-) RILL_OPERATOR(*) RILL_OPERATOR(/) RILL_OPERATOR(%)
@@ -46,9 +50,15 @@ RILL_OPERATOR(==) RILL_OPERATOR(!=) RILL_OPERATOR(<) RILL_OPERATOR(<=) RILL_OPER
             Tensor
             operator-(const TensorArg& a);
 Tensor operator~(const TensorArg& a);
-// Of exactly these types, so that nothing looks for a way to a bool.
-Tensor operator!(const Tensor& a);
-inline Tensor operator!(const Variable& a) { return !a.value(Where()); }
+// Of exactly these types, so that the ! of what only becomes a Tensor, such as a size, is C++'s own.
+template <std::same_as<Tensor> T>
+Tensor operator!(const T& a) {
+  return detail::negated(a);
+}
+template <std::same_as<Variable> V>
+Tensor operator!(const V& a) {
+  return detail::negated(a.value(Where()));
+}
 Tensor& operator+=(Tensor& a, const TensorArg& b);
 Tensor& operator-=(Tensor& a, const TensorArg& b);
 Tensor& operator*=(Tensor& a, const TensorArg& b);

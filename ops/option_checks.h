@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "rill/tensor/callback.h"
 #include "rill/tensor/tensor.h"
 
 #pragma GCC visibility push(default)
@@ -34,6 +35,11 @@ inline void require_operand(std::string_view op, const Tensor& x, const Where& w
 inline void require_finite(std::string_view op, std::string_view option, double value, const Where& where) {
   require_option(std::isfinite(value), op, option, value, "finite", where);
 }
+
+// The same of the elements of an operand: throws, naming the op, the message and the value, unless `holds`, a bool
+// scalar, is true. Inside `function`, of what a call brings, at every call, as assert_that.
+void require_elements(const Callback<Tensor(const Tensor&)>& holds, std::string_view op, std::string message,
+                      const Tensor& value, const Where& where);
 
 // Where the channels of an image `x`, on axis `at`, are not the `wanted` ones but lie where the other layout has them:
 // what to do. Empty otherwise.

@@ -108,7 +108,7 @@ Tensor categorical(const Tensor& logits, const Shape& leading = {}, const Random
 Tensor permutation(Dim n, const RandomOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(permutation, RandomOptions, (Dim n), n)
 // The slices of `x` along `axis` in random order.
-Tensor shuffle(const Tensor& x, int64_t axis = 0, const RandomOptions& options = {}, Where where = Where::current());
+Tensor shuffle(const Tensor& x, Axis axis = 0, const RandomOptions& options = {}, Where where = Where::current());
 
 struct ChoiceOptions {
   bool replace = true;

@@ -92,8 +92,8 @@ Tensor sum_to(const Tensor& x, const Shape& shape, Where where = Where::current(
 
 // i64 indices of the (first) largest or smallest element along `axis`; without an axis, in the flattened operand. The
 // first NaN counts as the extreme, as in numpy. Throws where there is no element.
-Tensor argmax(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdims = false, Where where = Where::current());
-Tensor argmin(const Tensor& x, std::optional<int64_t> axis = {}, bool keepdims = false, Where where = Where::current());
+Tensor argmax(const Tensor& x, std::optional<Axis> axis = {}, bool keepdims = false, Where where = Where::current());
+Tensor argmin(const Tensor& x, std::optional<Axis> axis = {}, bool keepdims = false, Where where = Where::current());
 
 // --- Statistics (statistics.cpp) -------------------------------------------------------------------------------------
 
@@ -182,13 +182,13 @@ std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions options = 
 // `reverse`: from the end.
 struct CumulativeOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  std::optional<int64_t> axis = {};
+  std::optional<Axis> axis = {};
   bool exclusive = false, reverse = false;
 };
-#define RILL_CUMULATIVE(name)                                                                             \
-  Tensor name(const Tensor& x, const CumulativeOptions& options, Where where = Where::current());         \
-  inline Tensor name(const Tensor& x, std::optional<int64_t> axis = {}, Where where = Where::current()) { \
-    return name(x, CumulativeOptions{.axis = axis}, where);                                               \
+#define RILL_CUMULATIVE(name)                                                                          \
+  Tensor name(const Tensor& x, const CumulativeOptions& options, Where where = Where::current());      \
+  inline Tensor name(const Tensor& x, std::optional<Axis> axis = {}, Where where = Where::current()) { \
+    return name(x, CumulativeOptions{.axis = axis}, where);                                            \
   }
 // dtypes as sum and prod.
 RILL_CUMULATIVE(cumsum)
@@ -200,29 +200,29 @@ RILL_CUMULATIVE(cummin)
 RILL_CUMULATIVE(cumlogsumexp)
 #undef RILL_CUMULATIVE
 // x[i+1] - x[i] along `axis`, n times over.
-Tensor diff(const Tensor& x, int64_t n = 1, int64_t axis = -1, Where where = Where::current());
+Tensor diff(const Tensor& x, int64_t n = 1, Axis axis = -1, Where where = Where::current());
 
 // --- Sorting (sorting.cpp) -------------------------------------------------------------------------------------------
 
 struct SortOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  int64_t axis = -1;
+  Axis axis = -1;
   bool descending = false;
 };
 // Stable: equal elements keep their order, descending too. NaNs come last, ascending or descending.
 Tensor sort(const Tensor& x, const SortOptions& options, Where where = Where::current());
-inline Tensor sort(const Tensor& x, int64_t axis = -1, Where where = Where::current()) {
+inline Tensor sort(const Tensor& x, Axis axis = -1, Where where = Where::current()) {
   return sort(x, SortOptions{.axis = axis}, where);
 }
 // The i64 indices along `axis` that sort.
 Tensor argsort(const Tensor& x, const SortOptions& options, Where where = Where::current());
-inline Tensor argsort(const Tensor& x, int64_t axis = -1, Where where = Where::current()) {
+inline Tensor argsort(const Tensor& x, Axis axis = -1, Where where = Where::current()) {
   return argsort(x, SortOptions{.axis = axis}, where);
 }
 
 struct TopKOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  int64_t axis = -1;
+  Axis axis = -1;
   bool largest = true;
 };
 struct TopK {

@@ -36,7 +36,7 @@ Tensor strided_slice(const Tensor& x, const Dims& starts, const Dims& stops, con
 Tensor update_slice(const Tensor& x, const Tensor& value, const Dims& starts, const Dims& stops, const Dims& steps = {},
                     Where where = Where::current());
 // The elements start, start + 1, ..., stop - 1 along `axis`.
-Tensor slice_axis(const Tensor& x, int64_t axis, Dim start, Dim stop, Where where = Where::current());
+Tensor slice_axis(const Tensor& x, Axis axis, Dim start, Dim stop, Where where = Where::current());
 
 // The shape that both broadcast to. Throws where there is none.
 Shape broadcast_shapes(const Shape& a, const Shape& b, Where where = Where::current());
@@ -56,11 +56,11 @@ Dims normal_axes(const Dims& axes, int64_t ndim, std::string_view op, const Wher
 Tensor squeeze(const Tensor& x, const Axes& axes = {}, Where where = Where::current());
 // With new axes of size 1 at these places of the output.
 Tensor expand_dims(const Tensor& x, const Axes& axes, Where where = Where::current());
-Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Where where = Where::current());  // axes a and b exchanged
+Tensor swapaxes(const Tensor& x, Axis a, Axis b, Where where = Where::current());  // axes a and b exchanged
 // Axes `from` moved to the places `to`; the others keep their order.
 Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where = Where::current());
-// One axis in place of axes start..end (both included).
-Tensor flatten(const Tensor& x, int64_t start = 0, int64_t end = -1, Where where = Where::current());
+// One axis in place of axes first..last (both included).
+Tensor flatten(const Tensor& x, Axis first = 0, Axis last = -1, Where where = Where::current());
 // reshape(x, {-1}).
 Tensor ravel(const Tensor& x, Where where = Where::current());
 // With at least that many axes: new ones are put where numpy puts them.
@@ -87,9 +87,9 @@ Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes = {}, Where whe
 // `x` repeated as a whole reps[i] times along axis i.
 Tensor tile(const Tensor& x, const Axes& reps, Where where = Where::current());
 // Each element `times` times along `axis`; of the flattened `x` where there is no axis.
-Tensor repeat(const Tensor& x, Dim times, std::optional<int64_t> axis = {}, Where where = Where::current());
+Tensor repeat(const Tensor& x, Dim times, std::optional<Axis> axis = {}, Where where = Where::current());
 // Element i along `axis` times[i] times.
-Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<int64_t> axis = {},
+Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<Axis> axis = {},
               Where where = Where::current());
 // [n, h, w, c] to [n, h/block, w/block, block*block*c], and back.
 Tensor space_to_depth(const Tensor& x, int64_t block, Where where = Where::current());
@@ -112,22 +112,22 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, PadMode mode, Wh
 // --- Joining and splitting (concat.cpp) ------------------------------------------------------------------------------
 
 // Joined along `axis`; dtypes are promoted, all other sizes must be equal.
-Tensor concat(const std::vector<Tensor>& x, int64_t axis = 0, Where where = Where::current());
+Tensor concat(const std::vector<Tensor>& x, Axis axis = 0, Where where = Where::current());
 // Joined along a new axis.
-Tensor stack(const std::vector<Tensor>& x, int64_t axis = 0, Where where = Where::current());
+Tensor stack(const std::vector<Tensor>& x, Axis axis = 0, Where where = Where::current());
 // numpy's: along the second axis (the first of vectors); the first; the third.
 Tensor hstack(const std::vector<Tensor>& x, Where where = Where::current());
 Tensor vstack(const std::vector<Tensor>& x, Where where = Where::current());
 Tensor dstack(const std::vector<Tensor>& x, Where where = Where::current());
 // `parts` equal parts. Throws where the axis does not divide.
-std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis = 0, Where where = Where::current());
+std::vector<Tensor> split(const Tensor& x, int64_t parts, Axis axis = 0, Where where = Where::current());
 // Cut before each of `places`: {2, 5} gives [0,2), [2,5) and the rest.
-std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places, int64_t axis = 0,
+std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places, Axis axis = 0,
                              Where where = Where::current());
 // `parts` parts, the first of them one longer where the axis does not divide.
-std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis = 0, Where where = Where::current());
+std::vector<Tensor> array_split(const Tensor& x, int64_t parts, Axis axis = 0, Where where = Where::current());
 // The tensors along `axis`, without it.
-std::vector<Tensor> unstack(const Tensor& x, int64_t axis = 0, Where where = Where::current());
+std::vector<Tensor> unstack(const Tensor& x, Axis axis = 0, Where where = Where::current());
 
 }  // namespace rill
 

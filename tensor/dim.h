@@ -16,16 +16,26 @@
 
 namespace rill {
 
+class Dim;
+class Size;
+template <class T>
+concept DimOrSize = std::derived_from<T, Dim>;
+
 class Dim {
  public:
   constexpr Dim() = default;
   template <std::integral I>
     requires(!std::same_as<I, bool>)  // which would be a size of 0 or 1
   constexpr Dim(I n) : bits_(int64_t(n)) {
-    // What would look like an open number is far below any size; it stays one that every check rejects.
-    if constexpr (sizeof(I) == sizeof(int64_t))
+    if constexpr (std::unsigned_integral<I> && sizeof(I) == sizeof(int64_t)) {
+      // Beyond all sizes and places, and not -1, which sizes and places give a meaning.
+      if (bits_ < 0) [[unlikely]]
+        bits_ = std::numeric_limits<int64_t>::max();
+    } else if constexpr (sizeof(I) == sizeof(int64_t)) {
+      // What would look like an open number is far below any size; it stays one that every check rejects.
       if (is_open()) [[unlikely]]
         bits_ = std::numeric_limits<int64_t>::min();
+    }
   }
   // The number. A trace with open sizes remembers that it was looked at.
   constexpr operator int64_t() const {
@@ -74,29 +84,41 @@ class Dim {
     }
   }
 
-#define RILL_DIM_OPERATOR(symbol, name)                \
-  friend constexpr Dim operator symbol(Dim a, Dim b) { \
-    if (any_open(a, b)) [[unlikely]]                   \
-      return compute(Op::name, a, b);                  \
-    return apply(Op::name, a.bits_, b.bits_);          \
-  }                                                    \
-  template <std::integral I>                           \
-  friend constexpr Dim operator symbol(Dim a, I b) {   \
-    return a symbol Dim(int64_t(b));                   \
-  }                                                    \
-  template <std::integral I>                           \
-  friend constexpr Dim operator symbol(I a, Dim b) {   \
-    return Dim(int64_t(a)) symbol b;                   \
-  }                                                    \
-  constexpr Dim& operator symbol##=(Dim b) { return *this = *this symbol b; }
+  // They give Sizes. (Size is a template's argument because it is not defined yet.)
+#define RILL_DIM_FUNCTION(function, name)             \
+  template <DimOrSize A, DimOrSize B, class S = Size> \
+  friend constexpr S function(A a, B b) {             \
+    return S(calculate(Op::name, a, b));              \
+  }                                                   \
+  template <DimOrSize A, std::integral I>             \
+  friend constexpr auto function(A a, I b) {          \
+    return function(a, Dim(int64_t(b)));              \
+  }                                                   \
+  template <std::integral I, DimOrSize B>             \
+  friend constexpr auto function(I a, B b) {          \
+    return function(Dim(int64_t(a)), b);              \
+  }
+#define RILL_DIM_OPERATOR(symbol, name)    \
+  RILL_DIM_FUNCTION(operator symbol, name) \
+  constexpr Dim& operator symbol##=(Dim b) { return *this = calculate(Op::name, *this, b); }
   RILL_DIM_OPERATOR(+, add)
   RILL_DIM_OPERATOR(-, subtract)
   RILL_DIM_OPERATOR(*, multiply)
   RILL_DIM_OPERATOR(/, divide)
   RILL_DIM_OPERATOR(%, remainder)
 #undef RILL_DIM_OPERATOR
-  constexpr Dim operator-() const { return 0 - *this; }
-  constexpr Dim operator+() const { return *this; }
+  // The smaller and the larger of two; std::min and std::max compare, so that their outcome becomes part of the trace.
+  RILL_DIM_FUNCTION(smaller, smaller)
+  RILL_DIM_FUNCTION(larger, larger)
+#undef RILL_DIM_FUNCTION
+  template <DimOrSize A>
+  friend constexpr auto operator-(A a) {
+    return 0 - a;
+  }
+  template <DimOrSize A>
+  friend constexpr auto operator+(A a) {
+    return 0 + a;
+  }
   constexpr Dim& operator++() { return *this += 1; }
   constexpr Dim& operator--() { return *this -= 1; }
   constexpr Dim operator++(int) {
@@ -109,17 +131,6 @@ class Dim {
     *this -= 1;
     return before;
   }
-  // The smaller and the larger of two; std::min and std::max compare, so that their outcome becomes part of the trace.
-  friend constexpr Dim smaller(Dim a, Dim b) {
-    if (any_open(a, b)) [[unlikely]]
-      return compute(Op::smaller, a, b);
-    return apply(Op::smaller, a.bits_, b.bits_);
-  }
-  friend constexpr Dim larger(Dim a, Dim b) {
-    if (any_open(a, b)) [[unlikely]]
-      return compute(Op::larger, a, b);
-    return apply(Op::larger, a.bits_, b.bits_);
-  }
 
   // A trace remembers the outcome.
 #define RILL_DIM_TEST(symbol, test)                     \
@@ -130,11 +141,11 @@ class Dim {
   }                                                     \
   template <std::integral I>                            \
   friend constexpr bool operator symbol(Dim a, I b) {   \
-    return a symbol Dim(int64_t(b));                    \
+    return a symbol of_number(b);                       \
   }                                                     \
   template <std::integral I>                            \
   friend constexpr bool operator symbol(I a, Dim b) {   \
-    return Dim(int64_t(a)) symbol b;                    \
+    return of_number(a) symbol b;                       \
   }
   RILL_DIM_TEST(==, a.bits_ == b.bits_ || decide(Test::equal, a, b))
   RILL_DIM_TEST(!=, a.bits_ != b.bits_ && !decide(Test::equal, a, b))
@@ -145,6 +156,16 @@ class Dim {
 #undef RILL_DIM_TEST
 
  private:
+  template <std::integral I>
+  static constexpr Dim of_number(I n) {
+    if constexpr (std::same_as<I, bool>) return Dim(int(n));
+    else return Dim(n);
+  }
+  static constexpr Dim calculate(Op op, Dim a, Dim b) {
+    if (any_open(a, b)) [[unlikely]]
+      return compute(op, a, b);
+    return apply(op, a.bits_, b.bits_);
+  }
   // One test for sizes, which are not negative.
   static constexpr bool any_open(Dim a, Dim b) { return (a.bits_ | b.bits_) < 0 && (a.is_open() || b.is_open()); }
 
@@ -159,6 +180,17 @@ class Dim {
 };
 std::ostream& operator<<(std::ostream& out, Dim d);
 
+// What x.dim(0), x.size() and arithmetic give: a Dim that no integer becomes by itself. So C++ knows what
+// `c ? x.dim(0) : n` is, the integer; of Dims, which integers become and which become integers, it could be either.
+class Size : public Dim {
+ public:
+  constexpr Size() = default;
+  explicit constexpr Size(Dim d) : Dim(d) {}
+  constexpr Size& operator=(Dim d) { return *this = Size(d); }
+};
+
 }  // namespace rill
 
 #pragma GCC visibility pop
+
+#include "rill/tensor/dim_math.h"

@@ -50,12 +50,12 @@ constexpr int64_t add_sizes(int64_t a, int64_t b) {
 
 // Of open sizes, which stay open.
 template <class A, class B>
-  requires(std::same_as<A, Dim> || std::same_as<B, Dim>)
+  requires(DimOrSize<A> || DimOrSize<B>)
 constexpr Dim multiply_sizes(A a, B b) {
   return Dim(a).is_open() || Dim(b).is_open() ? Dim(a) * b : Dim(multiply_sizes(int64_t(a), int64_t(b)));
 }
 template <class A, class B>
-  requires(std::same_as<A, Dim> || std::same_as<B, Dim>)
+  requires(DimOrSize<A> || DimOrSize<B>)
 constexpr Dim add_sizes(A a, B b) {
   return Dim(a).is_open() || Dim(b).is_open() ? Dim(a) + b : Dim(add_sizes(int64_t(a), int64_t(b)));
 }

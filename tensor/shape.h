@@ -17,7 +17,7 @@ inline constexpr int64_t open_size = -1;
 
 // Integers that count: a bool is none.
 template <class T>
-concept is_axis = std::same_as<T, Dim> || (std::integral<T> && !std::same_as<T, bool>);
+concept is_axis = DimOrSize<T> || (std::integral<T> && !std::same_as<T, bool>);
 
 using Dims = SmallVec<Dim, 6>;      // sizes, positions and what is made from them
 using Ints = SmallVec<int64_t, 6>;  // plain numbers: indices into memory, counters
@@ -32,11 +32,15 @@ class Shape : public Dims {
   Shape(Dims&& d) noexcept : Dims(std::move(d)) {}
   template <is_axis I>
   Shape(const std::vector<I>& sizes) : Dims(sizes.begin(), sizes.end()) {}
+  using Dims::operator[], Dims::back, Dims::front;
+  Size operator[](size_t axis) const { return Size(Dims::operator[](axis)); }
+  Size back() const { return Size(Dims::back()); }
+  Size front() const { return Size(Dims::front()); }
   // Number of elements, the product of the sizes; 1 for {}.
-  Dim numel() const {
+  Size numel() const {
     Dim n = 1;
     for (Dim d : *this) n *= d;
-    return n;
+    return Size(n);
   }
   int ndim() const { return int(size()); }  // the number of axes
 };
@@ -50,7 +54,25 @@ bool broadcast_into(Shape& acc, const Shape& s);
 // Row-major strides, in elements, of a dense tensor of this shape.
 Strides contiguous_strides(const Shape& s);
 
-// For functions of one axis, an int64_t, which a bool would become without a word: `cure` says what was meant.
+// The axis that a function of one axis takes: any integer, and no bool, which C++ would make an integer without a word.
+class Axis {
+ public:
+  template <is_axis I>
+  constexpr Axis(I axis) : axis_(Dim(axis)) {}
+  template <std::same_as<bool> B>
+  Axis(B) {
+    static_assert(!sizeof(B),
+                  "a bool is no axis; an axis is a number, -1 the last, and options such as keepdims have "
+                  "names: {.axis = -1, .keepdims = true}");
+  }
+  constexpr operator int64_t() const { return axis_; }
+  friend constexpr int64_t format_as(Axis a) { return a; }  // how {fmt} prints it
+
+ private:
+  int64_t axis_ = 0;
+};
+
+// For functions of an axis whose bool has another meaning: `cure` says which.
 #define RILL_BOOL_IS_NO_AXIS(name, cure)                                                       \
   template <class X, std::same_as<bool> B>                                                     \
   auto name(const X& x, B, ...) {                                                              \

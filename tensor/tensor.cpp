@@ -166,14 +166,17 @@ Tensor make_stand_in(Spec spec) {
 // --- Tensor ----------------------------------------------------------------------------------------------------------
 
 void Tensor::fail_undefined(const Where& where, std::string_view member) {
+  // Where a composite function looks at an operand, its name is the one that the user knows.
+  if (const std::string function = called_function(); !function.empty())
+    fail(function, "an operand is an undefined tensor. assign a value to it first", where);
   fail(member, "the tensor is undefined. assign a value to it before using it", where);
 }
 
-Dim Tensor::dim(int axis, Where where) const {
+Size Tensor::dim(Axis axis, Where where) const {
   if (!defined()) fail_undefined(where, "dim");
-  int n = ndim(), a = axis < 0 ? axis + n : axis;
+  const int64_t n = ndim(), given = axis, a = given < 0 ? given + n : given;
   if (a < 0 || a >= n)
-    fail("dim", fmt::format("axis {} is out of bounds for tensor {} of dimension {}", axis, to_string(spec()), n),
+    fail("dim", fmt::format("axis {} is out of bounds for tensor {} of dimension {}", given, to_string(spec()), n),
          where);
   return shape()[size_t(a)];
 }

@@ -84,7 +84,7 @@ class Tensor {
   // The size of each axis.
   const Shape& shape(Where where = Where::current()) const { return checked(where).spec.shape; }
   // The size of one axis; negative axes count from the back. Throws where there is no such axis.
-  Dim dim(int axis, Where where = Where::current()) const;
+  Size dim(Axis axis, Where where = Where::current()) const;
   // The type of the elements.
   DType dtype(Where where = Where::current()) const { return checked(where).spec.dtype; }
   // Where they are stored.
@@ -92,7 +92,7 @@ class Tensor {
   // The number of axes.
   int ndim(Where where = Where::current()) const { return int(checked(where).spec.shape.size()); }
   // The number of elements.
-  Dim size(Where where = Where::current()) const { return checked(where).spec.shape.numel(); }
+  Size size(Where where = Where::current()) const { return checked(where).spec.shape.numel(); }
   // Shape, dtype and device.
   const Spec& spec(Where where = Where::current()) const { return checked(where).spec; }
   // The distances between neighbours along each axis, in elements.

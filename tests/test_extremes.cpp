@@ -189,3 +189,47 @@ TEST_CASE("an infinite derivative inside of gelu at -inf is lost as the gelu is"
     CHECK(array_equal(function("f", grad(f))(x), zeros({5}, {.dtype = d})));
   }
 }
+
+TEST_CASE("directions and lengths of vectors whose squares overflow or vanish") {
+  // numpy in long double, and scipy.spatial.distance.cosine of the scaled vectors
+  const double angle = 0.92582009977255147, third = 0.57735026918962573;
+  for (DType d : {f32, f64}) {
+    for (double size : {1e-44, 1e-40, 1e-30, 1e-20, 1.0, 1e20, 1e30, 1e38}) {
+      INFO(name(d) << " " << size);
+      const Tensor a = full({3}, size, {d}), b = tensor({1., 2., 3.}) * (size / 3);
+      const double tolerance = d == f32 && size < 1e-38 ? 0.2 : 1e-6;  // subnormal numbers hold few digits
+      CHECK(near(NEARLY((Values{a, b.astype(d)}), cosine_similarity(v[0], v[1])), {angle}, tolerance));
+      CHECK(near(NEARLY((Values{a}), clip_by_norm(v[0], size)), {size * third, size * third, size * third}, tolerance));
+      CHECK(near(stddev(b.astype(d)), {size * 0.27216552697590868}, tolerance));
+      if (tolerance < 0.1) CHECK(near(nanstd(b.astype(d), {.correction = 1}), {size / 3}, tolerance));
+      const Tensor both = stack({tensor({1., -1., 0.5}) * size, b}).astype(d);
+      if (tolerance < 0.1)
+        CHECK(near(NEARLY((Values{both}), corrcoef(v[0])), {1, -0.24019223070763071, -0.24019223070763071, 1}));
+    }
+  }
+  // norms that no f32 holds, of vectors that it does
+  const Tensor long_one = full({3}, 3e38f), other = tensor({3e38f, -3e38f});
+  CHECK(near(NEARLY((Values{long_one}), clip_by_norm(v[0], 1)), {third, third, third}));
+  CHECK(near(NEARLY((Values{long_one}), clip_by_norm(v[0], 3e38)), {third * 3e38, third * 3e38, third * 3e38}));
+  CHECK(near(NEARLY((Values{long_one}), clip_by_norm(v[0], 1e39)), {3e38, 3e38, 3e38}));
+  CHECK(near(NEARLY((Values{stack({long_one, ones({3})})}), clip_by_norm(v[0], 1, {1})),
+             {third, third, third, third, third, third}));
+  CHECK(near(NEARLY((Values{full({2}, 1.7e308, {f64})}), clip_by_norm(v[0], 1)), {std::sqrt(0.5), std::sqrt(0.5)}));
+  CHECK(near(NEARLY((Values{full({4}, 60000, {f16})}), clip_by_norm(v[0], 1)), {0.5, 0.5, 0.5, 0.5}, 1e-3));
+  const double fifth = 0.44721359549995793;
+  CHECK(near(NEARLY((Values{long_one, other}), clip_by_global_norm({v[0], v[1]}, 1).gradients[1]), {fifth, -fifth}));
+  CHECK(near(NEARLY((Values{tensor({3e38f}), tensor({3e38f})}), clip_by_global_norm({v[0], v[1]}, 1).gradients[0]),
+             {std::sqrt(0.5)}));
+  CHECK(near(NEARLY((Values{tensor({3.f, 4.f})}), clip_by_norm(v[0], 10)), {3, 4}, 0));
+  CHECK(near(NEARLY((Values{tensor({3.f, 4.f})}), clip_by_norm(v[0], 0)), {0, 0}, 0));
+  // and their gradients: d(x / |x|) = (1 - u u^T) dx / |x|
+  const auto f = [](const Tensor& x) { return clip_by_norm(x, 1)(0); };
+  const auto slope = [&](double s) { return NEARLY((Values{full({2}, s, {f32})}), gradient_of(f, v[0])); };
+  CHECK(near(slope(1e15) * 1e15f, {0.35355339059327379, -0.35355339059327379}, 1e-6));
+  CHECK(near(slope(1e-3), {1, 0}));
+  // a vector of zeros has no direction: 0, and a finite gradient
+  CHECK(near(NEARLY((Values{zeros({3}), ones({3})}), cosine_similarity(v[0], v[1])), {0}, 0));
+  const Tensor at_zero = gradient_of([](const Tensor& x) { return cosine_similarity(x, ones({3})); }, zeros({3}));
+  CHECK(all(isfinite(at_zero)).item<bool>());
+  CHECK(near(gradient_of([](const Tensor& x) { return stddev(x); }, ones({3})), {0, 0, 0}, 0));
+}

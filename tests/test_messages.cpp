@@ -313,3 +313,31 @@ TEST_CASE("Variables made in a traced function: once, or refused") {
   });
   says([&] { random(x); }, {"'drawn'", "each call has anew"});
 }
+
+TEST_CASE("undefined arguments of traced functions, and what vmap cannot map") {
+  auto f = function("f", [](const Tensor& a, const Tensor& b) { return a + b; });
+  says([&] { f(x2, Tensor()); }, {"[f] an argument is an undefined tensor"});
+  f(x2, x2);
+  says([&] { f(Tensor(), x2); }, {"[f] an argument is an undefined tensor"});
+  says([] { function("g", [](const std::vector<Tensor>& v) { return v[0]; })(std::vector<Tensor>(2)); },
+       {"[g] an argument"});
+  const auto same = vmap([](const Tensor& a) { return a; });
+  says([&] { same(tensor(1.f)); }, {"[vmap] an argument is f32[], and has no first axis"});
+  says([&] { same(Tensor()); }, {"[vmap] an argument is an undefined tensor"});
+  says([] { vmap([](const Tensor& a, const Tensor& b) { return a + b; })(ones({2}), tensor(1.f)); },
+       {"[vmap]", "f32[]"});
+  says([] { layer_norm(ones({2, 3}), {.epsilon = -1}); }, {"[layer_norm] epsilon is -1 and must be"});
+}
+
+TEST_CASE("composite functions say that an operand is undefined, in their own name") {
+  says([] { concat({x2, Tensor()}); }, {"[concat] an operand is an undefined tensor"});
+  says([] { mean_squared_error(Tensor(), x2); }, {"[mean_squared_error] an operand is an undefined tensor"});
+  says([] { outer(x2, Tensor()); }, {"[outer] an operand is an undefined tensor"});
+  says([] { allclose(x2, ones({3})); }, {"[allclose] in [equal] shapes [2] and [3] do not broadcast"});
+}
+
+TEST_CASE("sizes that do not fit a matrix product are named by their axes") {
+  says([] { matmul(ones({2, 3}), ones({2, 3})); },
+       {"the last axis of the left operand and the second-to-last axis of the right must have equal sizes: 3 != 2"});
+  says([] { matmul(ones({2, 3}), ones({2})); }, {"the only axis of the right must have equal sizes: 3 != 2"});
+}

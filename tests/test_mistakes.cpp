@@ -70,6 +70,11 @@ TEST_CASE("random draws that cannot be made as asked") {
   CHECK(has(choose({-1, 1, 1}, true), "not negative"));
   CHECK(has(choose({0, 0, 0}, true), "above 0"));
   CHECK(choose({1, 0, 0}, true).empty());
+  auto traced =
+      function("f", [](const Tensor& p) { return random::choice(arange(3), {3}, {.replace = false, .p = p}); });
+  CHECK(sum(traced(tensor({0.2, 0.3, 0.5}))).item<int>() == 3);
+  CHECK(has(message_of([&] { traced(tensor({1., 0., 0.})); }), "[random::choice] p must hold probabilities"));
+  CHECK(has(message_of([&] { traced(tensor({-1., 1., 1.})); }), "got [-1.  1.  1.]"));
   CHECK(has(message_of([] { random::truncated_normal({4}, {.low = 9, .high = 12}); }), "standard deviations"));
   CHECK(has(message_of([] { random::truncated_normal({4}, {.low = -12, .high = -8}); }), "standard deviations"));
 }

@@ -38,6 +38,21 @@ TEST_CASE("random draws refuse parameters that no distribution has") {
   refuses([] { random::uniform({3}, {.low = nan_value}); }, "low < high");
   auto traced = function("f", [](const Tensor& p) { return random::bernoulli(p, {2}); });
   CHECK(traced(tensor(1.f)).to_vector<bool>() == std::vector<bool>{true, true});
+  for (float p : {2.f, -0.1f, float(nan_value), float(infinity)})
+    refuses([&] { traced(tensor(p)); }, "bernoulli", "in [0, 1]", "got ");
+  auto nested =
+      function("g", [&](const Tensor& p) { return cond(p(0) >= 0, [&] { return traced(p); }, [&] { return p > 0; }); });
+  CHECK(nested(tensor({1.f, 1.f})).to_vector<bool>() == std::vector<bool>{true, true});
+  CHECK(nested(tensor({-1.f, 2.f})).to_vector<bool>() == std::vector<bool>{false, true});  // nothing is drawn
+  refuses([&] { nested(tensor({0.5f, 2.f})); }, "bernoulli", "[0.5 2. ]");
+  Variable share(tensor(0.5f), "share");
+  auto of_variable = function("h", [&] { return random::bernoulli(share, {2}); });
+  of_variable();
+  share.assign(7);
+  refuses([&] { of_variable(); }, "bernoulli", "got 7.0");
+  auto captured = function("c", [p = tensor(1.f)] { return random::bernoulli(p, {2}) & random::bernoulli(1.0, {2}); });
+  CHECK(captured().to_vector<bool>() == std::vector<bool>{true, true});
+  refuses([] { function("c", [p = tensor(3.f)] { return random::bernoulli(p, {2}); })(); }, "in [0, 1]");
 }
 
 TEST_CASE("optimizers refuse what torch refuses") {

@@ -96,7 +96,7 @@ void visit_attr(AttrVisitor& v, const char* key, const F& field) {
     v.field(key, std::string_view(field.value.text(field.dtype)));
   else if constexpr (std::is_same_v<F, bool> || std::is_same_v<F, DType>) v.field(key, field);
   else if constexpr (std::is_enum_v<F>) v.field(key, std::string_view(name(field)));  // by ADL
-  else if constexpr (is_whole<F> || std::is_same_v<F, Dim>) v.field(key, int64_t(field));
+  else if constexpr (is_whole<F> || DimOrSize<F>) v.field(key, int64_t(field));
   else if constexpr (std::is_floating_point_v<F>) v.field(key, double(field));
   else if constexpr (std::is_base_of_v<Dims, F>) v.field(key, static_cast<const Dims&>(field));
   else v.field(key, std::string_view(field));
@@ -107,7 +107,7 @@ void rewrite_attr(AttrRewriter& r, const char* key, F&& field) {
   using T = std::remove_cvref_t<F>;
   if constexpr (requires { field.value.text(field.dtype); }) {
     r.field(key, field.value, field.dtype);
-  } else if constexpr (std::is_same_v<T, Dim>) {
+  } else if constexpr (DimOrSize<T>) {
     r.field(key, field);
   } else if constexpr (std::is_base_of_v<Dims, T>) {
     r.field(key, static_cast<Dims&>(field));

@@ -89,7 +89,7 @@ struct SliceRange {
 };
 constexpr SliceRange slice_range(Dim start, Dim stop, int64_t step, Dim n) {
   const Dim least = step > 0 ? 0 : -1, most = step > 0 ? n : n - 1;
-  auto place = [&](Dim end) {
+  auto place = [&](Dim end) -> Dim {
     if (!end.is_open() && end == slice_max) return most;
     if (!end.is_open() && end == slice_min) return least;
     return end < 0 ? larger(end + n, least) : smaller(end, most);

@@ -104,7 +104,7 @@ RILL_OPERATOR(>, greater) RILL_OPERATOR(>=, greater_equal)
   return negative(*a, a.where);
 }
 Tensor operator~(const TensorArg& a) { return bitwise_not(*a, a.where); }
-Tensor operator!(const Tensor& a) { return logical_not(a, Where()); }
+Tensor detail::negated(const Tensor& a) { return logical_not(a, Where()); }
 Tensor& operator+=(Tensor& a, const TensorArg& b) { return a = add(a, *b, b.where); }
 Tensor& operator-=(Tensor& a, const TensorArg& b) { return a = subtract(a, *b, b.where); }
 Tensor& operator*=(Tensor& a, const TensorArg& b) { return a = multiply(a, *b, b.where); }

@@ -274,7 +274,7 @@ Tensor scatter(const Tensor& x, const std::vector<Tensor>& indices, const Tensor
   return detail::scatter_into(x, indices, updates, attrs, mode, where);
 }
 
-Tensor take(const Tensor& x, const Tensor& indices, std::optional<int64_t> axis, Where where) {
+Tensor take(const Tensor& x, const Tensor& indices, std::optional<Axis> axis, Where where) {
   CallerScope caller(where);
   if (!axis) return take(ravel(x), indices, 0);
   int64_t a = normal_axis(*axis, x, "take", where);
@@ -304,13 +304,13 @@ Tensor spread(const Tensor& indices, const Shape& x, int64_t axis) {
 }
 }  // namespace
 
-Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis, Where where) {
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, Axis axis, Where where) {
   CallerScope caller(where);
   GatherAttrs g = along(x, indices, axis, "take_along_axis", where);
   return gather(x, {spread(indices, x.shape(), g.axes[0])}, g, where);
 }
 
-Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& values, int64_t axis, ScatterMode mode,
+Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Tensor& values, Axis axis, ScatterMode mode,
                       Where where) {
   CallerScope caller(where);
   GatherAttrs g = along(x, indices, axis, "put_along_axis", where);

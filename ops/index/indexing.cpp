@@ -353,7 +353,7 @@ std::vector<Tensor> nonzero(const Tensor& x, Where where) {
   return out;
 }
 
-Tensor boolean_mask(const Tensor& x, const Tensor& mask, int64_t axis, Where where) {
+Tensor boolean_mask(const Tensor& x, const Tensor& mask, Axis axis, Where where) {
   axis = normal_axis(axis, std::max(x.ndim(), 1), "boolean_mask", where);
   if (!is_bool(mask.dtype()))
     fail("boolean_mask", fmt::format("the mask is {}. compare to make it bool", to_string(mask.spec())), where);

@@ -101,7 +101,7 @@ PackedShapes packed_shapes(const InferArgs& args) {
   PackedShapes s;
   s.result = s.sums = Shape(x.begin(), x.begin() + (n - 4));
   for (Dim d : {x[n - 4], x[n - 2], x[n - 1]}) s.result.push_back(d);
-  for (Dim d : {x[n - 2], x[n - 4], Dim(2)}) s.sums.push_back(d);
+  for (Dim d : {Dim(x[n - 2]), Dim(x[n - 4]), Dim(2)}) s.sums.push_back(d);
   return s;
 }
 

@@ -6,6 +6,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/elementwise/record_row.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
@@ -309,9 +310,11 @@ Tensor kl_divergence(const Tensor& p, const Tensor& log_q, Where where) {
   return sum(xlogy(p, p) - multiply_no_nan(log_q, p), -1);
 }
 
-Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, Where where) {
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, Axis axis, Where where) {
   CallerScope caller(where);
-  return sum(l2_normalize(a, axis) * l2_normalize(b, axis), Axes(axis));
+  const Tensor x = unit_vectors(a, normal_axis(axis, a, "cosine_similarity", where)),
+               y = unit_vectors(b, normal_axis(axis, b, "cosine_similarity", where));
+  return from_work(sum(x * y, int64_t(axis)), promote(a.dtype(), b.dtype()));
 }
 
 }  // namespace rill

@@ -1,7 +1,9 @@
 // Activations, dropout, one_hot, embeddings and clipping of gradients, composed of public functions.
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 
+#include "rill/ops/apply.h"
 #include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
@@ -92,7 +94,7 @@ Tensor hard_swish(const Tensor& x, Where where) {
   return in_blocks([](const Tensor& t) { return as_floating(t) * hard_sigmoid(t); }, x);
 }
 
-Tensor glu(const Tensor& x, int64_t axis, Where where) {
+Tensor glu(const Tensor& x, Axis axis, Where where) {
   CallerScope caller(where);
   const std::vector<Tensor> halves = split(as_floating(x), 2, axis);
   return halves[0] * sigmoid(halves[1]);
@@ -145,52 +147,81 @@ namespace {
 void check_max_norm(std::string_view op, double max_norm, const Where& where) {
   require_option(max_norm >= 0, op, "max_norm", max_norm, "0 or more", where);
 }
-// The factor for a vector of this norm. max_norm 0 gives zeros, infinity leaves it as it is.
-Tensor shrinking(const Tensor& length, double max_norm) {
-  if (max_norm == 0) return zeros_like(length);
-  return std::isinf(max_norm) ? ones_like(length) : max_norm / maximum(length, max_norm);
+// What vectors are multiplied by so that their norm is at most max_norm.
+struct Shrinking {
+  Tensor within, factor;  // within: 1, or what brings a norm that overflows into range; undefined where none does
+  Tensor operator()(const Tensor& w) const {
+    const Tensor near = within.defined() ? w * astype(within, w.dtype()) : w;
+    return near * astype(factor, w.dtype());
+  }
+};
+
+// For vectors of norm `length`; norm_of(factor) is their norm times that. max_norm 0 gives zeros, infinity leaves them.
+template <class F>
+Shrinking shrinking(const Tensor& length, double max_norm, F&& norm_of) {
+  if (max_norm == 0) return {{}, zeros_like(length)};
+  const double most = length.dtype() == DType::f64 ? DBL_MAX : FLT_MAX;
+  const double limit = std::min(max_norm, most);
+  if (std::isinf(max_norm)) return {{}, ones_like(length)};
+  // Eagerly the norm can be looked at: where it does not overflow, the rest gives the same bits, and gradients, which
+  // it adds up in another order, are nobody's where no tape knows it.
+  const Tensor beyond = isinf(stop_gradient(length));
+  const auto& tapes = thread_state().tapes;
+  const bool known = std::any_of(tapes.begin(), tapes.end(), [&](TapeListener* t) { return t->watches(length); });
+  if (executing_eagerly() && !known && !any(beyond).item<bool>()) return {{}, limit / maximum(length, limit)};
+  constexpr double small = 0x1p-40;  // enough for 2^63 numbers
+  const TensorOptions made{length.dtype(), length.device()};
+  const auto choose = [&](double a, double b) { return where(beyond, full({}, a, made), full({}, b, made)); };
+  const Tensor within = choose(small, 1), at_most = choose(std::min(max_norm * small, most), limit);
+  return {within, at_most / (maximum(norm_of(within), at_most) * within)};
 }
 }  // namespace
 
 Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes, Where where) {
   CallerScope caller(where);
   check_max_norm("clip_by_norm", max_norm, where);
-  const Tensor w = to_work(x), length = norm(w, {.axis = axes, .keepdims = true});
-  return from_work(w * shrinking(length, max_norm), x.dtype());
+  const Tensor w = to_work(x);
+  const auto norm_of = [&](const Tensor& v) { return norm(v, {.axis = axes, .keepdims = true}); };
+  const Shrinking shrink = shrinking(norm_of(w), max_norm, [&](const Tensor& f) { return norm_of(w * f); });
+  return from_work(shrink(w), x.dtype());
 }
 
 namespace {
-// Of all tensors together, in a dtype that holds it, and the dtype that it has for users.
-std::pair<Tensor, DType> wide_global_norm(const std::vector<Tensor>& tensors, const Where& where) {
+// Of all tensors together, each times `factor` where there is one, in a dtype that holds it.
+Tensor wide_global_norm(const std::vector<Tensor>& tensors, const Tensor& factor = {}) {
   std::vector<Tensor> norms;
-  DType result = DType::boolean;
   for (const Tensor& t : tensors) {
     if (!t.defined()) continue;
-    result = promote(result, real_of(to_floating(t.dtype())));
-    norms.push_back(norm(to_work(t)));
+    const Tensor w = to_work(t);
+    norms.push_back(norm(factor.defined() ? w * astype(factor, w.dtype()) : w));
   }
-  if (norms.empty()) fail("global_norm", "there is no tensor in the list", where);
-  return {norms.size() == 1 ? norms[0] : norm(stack(norms)), result};
+  return norms.size() == 1 ? norms[0] : norm(stack(norms));
+}
+// The dtype that their norm has for users.
+DType norm_dtype(const std::vector<Tensor>& tensors, const Where& where) {
+  DType result = DType::boolean;
+  for (const Tensor& t : tensors)
+    if (t.defined()) result = promote(result, real_of(to_floating(t.dtype())));
+  if (is_bool(result)) fail("global_norm", "there is no tensor in the list", where);
+  return result;
 }
 }  // namespace
 
 Tensor global_norm(const std::vector<Tensor>& tensors, Where where) {
   CallerScope caller(where);
-  const auto [length, dtype] = wide_global_norm(tensors, where);
-  return astype(length, dtype);
+  const DType dtype = norm_dtype(tensors, where);
+  return astype(wide_global_norm(tensors), dtype);
 }
 
 ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, double max_norm, Where where) {
   CallerScope caller(where);
   check_max_norm("clip_by_global_norm", max_norm, where);
-  const auto [length, dtype] = wide_global_norm(gradients, where);
+  const DType dtype = norm_dtype(gradients, where);
+  const Tensor length = wide_global_norm(gradients);
   ClippedGradients result{gradients, astype(length, dtype)};
-  const Tensor factor = shrinking(length, max_norm);
-  for (Tensor& g : result.gradients) {
-    if (!g.defined()) continue;
-    const Tensor w = to_work(g);  // halves are rounded once, and their norm may be larger than any of them
-    g = from_work(w * astype(factor, w.dtype()), g.dtype());
-  }
+  const Shrinking shrink = shrinking(length, max_norm, [&](const Tensor& f) { return wide_global_norm(gradients, f); });
+  for (Tensor& g : result.gradients)  // halves are rounded once, and their norm may be larger than any of them
+    if (g.defined()) g = from_work(shrink(to_work(g)), g.dtype());
   return result;
 }
 

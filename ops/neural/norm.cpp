@@ -309,8 +309,7 @@ const Op batch_norm_grad_op({
 DType wide_dtype(const Tensor& x) { return work_dtype(x.dtype()); }
 
 NormParams params_of(const NormalizeOptions& options, const Tensor& x, std::string_view op, const Where& where) {
-  if (!(options.epsilon >= 0))
-    fail(op, "epsilon is " + std::to_string(options.epsilon) + " but must not be negative", where);
+  require_not_negative(op, "epsilon", options.epsilon, where);
   return {normal_axis(options.axis, x, op, where), options.epsilon};
 }
 
@@ -368,16 +367,26 @@ Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& 
   return astype(astype(x, wide) * reshape(factor, channels) + reshape(shift, channels), to_floating(x.dtype()));
 }
 
-Tensor l2_normalize(const Tensor& x, int64_t axis, double epsilon, Where where) {
+namespace {
+// What vectors of this length are multiplied by first, so that theirs is about 1, which neither squares nor gradients
+// leave: a constant.
+Tensor near_one(const Tensor& length) {
+  const bool wide = length.dtype() == DType::f64;
+  return 1 / clip(stop_gradient(length), wide ? 0x1p-1020 : 0x1p-124, wide ? 0x1p1020 : 0x1p124);
+}
+}  // namespace
+
+Tensor unit_vectors(const Tensor& x, const Axes& axes) {
+  const Tensor w = to_work(x), size = stop_gradient(euclidean_norm(w, axes, true)), none = size == 0;
+  const Tensor near = w * where(none, 1, near_one(size));
+  return near * (1 / where(none, 1, euclidean_norm(near, axes, true)));
+}
+
+Tensor l2_normalize(const Tensor& x, Axis axis, double epsilon, Where where) {
   CallerScope caller(where);
   require_not_negative("l2_normalize", "epsilon", epsilon, where);
   const Axes axes{normal_axis(axis, x, "l2_normalize", where)};
-  const Tensor w = to_work(x);
-  // First to lengths of about 1, which neither squares nor gradients leave; what they are multiplied by is a constant.
-  const bool wide = real_of(w.dtype()) == DType::f64;
-  const Tensor factor =
-      1 / clip(stop_gradient(euclidean_norm(w, axes, true)), wide ? 0x1p-1020 : 0x1p-124, wide ? 0x1p1020 : 0x1p124);
-  const Tensor near = w * factor;
+  const Tensor w = to_work(x), factor = near_one(euclidean_norm(w, axes, true)), near = w * factor;
   const Tensor length = maximum(euclidean_norm(near, axes, true), std::sqrt(std::max(epsilon, 0.0)) * factor);
   return from_work(near * (1 / length), x.dtype());
 }

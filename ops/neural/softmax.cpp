@@ -175,7 +175,7 @@ Tensor along_axis(const Op& op, const Tensor& x, int64_t axis, const Where& wher
 
 }  // namespace
 
-Tensor softmax(const Tensor& x, int64_t axis, Where where) { return along_axis(softmax_op, x, axis, where); }
-Tensor log_softmax(const Tensor& x, int64_t axis, Where where) { return along_axis(log_softmax_op, x, axis, where); }
+Tensor softmax(const Tensor& x, Axis axis, Where where) { return along_axis(softmax_op, x, axis, where); }
+Tensor log_softmax(const Tensor& x, Axis axis, Where where) { return along_axis(log_softmax_op, x, axis, where); }
 
 }  // namespace rill

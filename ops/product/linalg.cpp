@@ -110,7 +110,7 @@ Tensor contract(std::string_view op, const Tensor& a, const Tensor& b, int64_t a
 
 }  // namespace
 
-Tensor diagonal(const Tensor& x, int offset, int axis1, int axis2, Where where) {
+Tensor diagonal(const Tensor& x, int offset, Axis axis1, Axis axis2, Where where) {
   if (x.ndim() < 2)
     fail("diagonal", fmt::format("an operand of at least two axes is needed. operands: {}", to_string(x.spec())),
          where);
@@ -129,7 +129,7 @@ Tensor diag(const Tensor& x, int offset, Where where) {
   return embed_diagonal(x, n, n, offset);
 }
 
-Tensor trace(const Tensor& x, int offset, int axis1, int axis2, Where where) {
+Tensor trace(const Tensor& x, int offset, Axis axis1, Axis axis2, Where where) {
   CallerScope caller(where);
   return sum(diagonal(x, offset, axis1, axis2, where), -1);
 }
@@ -214,7 +214,7 @@ Tensor kron(const Tensor& a, const Tensor& b, Where where) {
   return reshape(multiply(reshape(a, left), reshape(b, right), where), out);
 }
 
-Tensor cross(const Tensor& a, const Tensor& b, int axis, Where where) {
+Tensor cross(const Tensor& a, const Tensor& b, Axis axis, Where where) {
   CallerScope caller(where);
   auto parts = [&](const Tensor& x) {
     const int64_t at = normal_axis(axis, x, "cross", where);
@@ -238,7 +238,7 @@ Tensor cross(const Tensor& a, const Tensor& b, int axis, Where where) {
     x = u[1] * v[2];
     y = -(u[0] * v[2]);
   }
-  return stack({x, y, z}, axis < 0 ? axis : normal_axis(axis, z.ndim() + 1, "cross", where));
+  return stack({x, y, z}, axis < 0 ? int64_t(axis) : normal_axis(axis, z.ndim() + 1, "cross", where));
 }
 
 }  // namespace rill

@@ -214,7 +214,7 @@ Tensor cumlogsumexp(const Tensor& x, const CumulativeOptions& o, Where where) {
   return o.reverse ? reverse(y, axis) : y;
 }
 
-Tensor diff(const Tensor& x, int64_t n, int64_t axis, Where where) {
+Tensor diff(const Tensor& x, int64_t n, Axis axis, Where where) {
   CallerScope caller(where);
   if (n < 0) fail("diff", fmt::format("order must be non-negative but got {}", n), where);
   axis = normal_axis(axis, x, "diff", where);

@@ -295,7 +295,7 @@ Tensor reduce(const Op& op, const Tensor& x, const ReduceOptions& options, const
   return apply1(op, {&x}, ReduceParams{fold_axes(x, options.axis, op.name, where), options.keepdims}, where);
 }
 
-Tensor arg_reduce(const Op& op, const Tensor& x, std::optional<int64_t> axis, bool keepdims, const Where& where) {
+Tensor arg_reduce(const Op& op, const Tensor& x, std::optional<Axis> axis, bool keepdims, const Where& where) {
   CallerScope caller(where);
   if (axis) return apply1(op, {&x}, ArgReduceParams{normal_axis(*axis, x, op.name, where), keepdims}, where);
   const Tensor flat = reshape(x, {x.size()});
@@ -323,10 +323,10 @@ RILL_DEFINE(All, all)
 RILL_DEFINE(Any, any)
 #undef RILL_DEFINE
 
-Tensor argmax(const Tensor& x, std::optional<int64_t> axis, bool keepdims, Where where) {
+Tensor argmax(const Tensor& x, std::optional<Axis> axis, bool keepdims, Where where) {
   return arg_reduce(argmax_op, x, axis, keepdims, where);
 }
-Tensor argmin(const Tensor& x, std::optional<int64_t> axis, bool keepdims, Where where) {
+Tensor argmin(const Tensor& x, std::optional<Axis> axis, bool keepdims, Where where) {
   return arg_reduce(argmin_op, x, axis, keepdims, where);
 }
 

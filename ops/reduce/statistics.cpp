@@ -13,8 +13,6 @@
 
 namespace rill {
 
-using elementwise::safe_sqrt;
-
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -105,9 +103,20 @@ Tensor var(const Tensor& x, const VarianceOptions& o, Where where) {
   return from_work(wide_var(x, o, "var", where), x.dtype());
 }
 
+namespace {
+// sqrt(sum of |d|^2 / n), whose squares may leave the dtype's range where the root does not.
+Tensor root_mean_square(const Tensor& d, const Tensor& n, const Axes& axes, bool keepdims) {
+  const Tensor length = euclidean_norm(d, axes, keepdims);
+  return length / sqrt(astype(n.to(length.device()), length.dtype()));
+}
+}  // namespace
+
 Tensor stddev(const Tensor& x, const VarianceOptions& o, Where where) {
   CallerScope caller(where);
-  return from_work(safe_sqrt(wide_var(x, o, "stddev", where)), x.dtype());
+  const Tensor w = to_work(x);
+  const Axes axes = every_axis(x, o.axis, "stddev", where);
+  const Tensor n = degrees_left(folded_count(x, axes), o.correction);
+  return from_work(root_mean_square(w - fold(mean, w, axes, true), n, axes, o.keepdims), x.dtype());
 }
 
 Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Where where) {
@@ -260,43 +269,62 @@ Tensor nanmean(const Tensor& x, const ReduceOptions& o, Where where) {
 }
 
 namespace {
-Tensor wide_nanvar(const Tensor& x, const VarianceOptions& o, std::string_view op, const Where& where) {
-  if (!has_nan(x.dtype())) return wide_var(x, o, op, where);
-  const Tensor w = to_work(x);
-  const Tensor missing = nan_mask(w);
-  const Tensor squares = magnitude_squared(rill::where(missing, 0, w - nanmean(w, {.axis = o.axis, .keepdims = true})));
-  const ReduceOptions over = {.axis = o.axis, .keepdims = o.keepdims};
-  const Tensor n = astype(sum(logical_not(missing), over), squares.dtype()) - o.correction;
-  return rill::where(n > 0, sum(squares, over) / n, std::nan(""));
+// Distances to the mean, 0 where there is no number, and what the sum of their squares is divided by.
+struct Distances {
+  Tensor from_mean, degrees;
+};
+Distances distances(const Tensor& x, const VarianceOptions& o) {
+  const Tensor w = to_work(x), missing = nan_mask(w);
+  const Tensor d = rill::where(missing, 0, w - nanmean(w, {.axis = o.axis, .keepdims = true}));
+  const Tensor count = sum(logical_not(missing), {.axis = o.axis, .keepdims = o.keepdims});
+  return {d, astype(count, real_of(d.dtype())) - o.correction};
 }
 }  // namespace
 
 Tensor nanvar(const Tensor& x, const VarianceOptions& o, Where where) {
   CallerScope caller(where);
-  return from_work(wide_nanvar(x, o, "nanvar", where), x.dtype());
+  if (!has_nan(x.dtype())) return var(x, o);
+  const auto [d, n] = distances(x, o);
+  const Tensor squares = sum(magnitude_squared(d), {.axis = o.axis, .keepdims = o.keepdims});
+  return from_work(rill::where(n > 0, squares / n, std::nan("")), x.dtype());
 }
 
 Tensor nanstd(const Tensor& x, const VarianceOptions& o, Where where) {
   CallerScope caller(where);
-  return from_work(safe_sqrt(wide_nanvar(x, o, "nanstd", where)), x.dtype());
+  if (!has_nan(x.dtype())) return stddev(x, o);
+  const auto [d, n] = distances(x, o);
+  const Tensor y = root_mean_square(d, n, every_axis(x, o.axis, "nanstd", where), o.keepdims);
+  return from_work(rill::where(n > 0, y, std::nan("")), x.dtype());
 }
 
 // --- Covariance ------------------------------------------------------------------------------------------------------
 
+namespace {
+// The distances to the mean of the variables in the rows of x, and of these the sums of products, a number for one row.
+Tensor centred_rows(const Tensor& x, std::string_view op, const Where& where) {
+  if (x.ndim() != 1 && x.ndim() != 2)
+    fail(op, fmt::format("takes a vector or a matrix. got {}", to_string(x.spec())), where);
+  const Tensor rows = to_work(x.ndim() == 1 ? reshape(x, {1, x.size()}) : x);
+  return rows - mean(rows, {.axis = 1, .keepdims = true});
+}
+Tensor products_of_rows(const Tensor& d) {
+  const Tensor c = matmul(d, transpose(is_complex(d.dtype()) ? conj(d) : d));
+  return d.shape()[0] == 1 ? reshape(c, {}) : c;
+}
+}  // namespace
+
 Tensor cov(const Tensor& x, double correction, Where where) {
   CallerScope caller(where);
-  if (x.ndim() != 1 && x.ndim() != 2)
-    fail("cov", fmt::format("takes a vector or a matrix. got {}", to_string(x.spec())), where);
-  const Tensor rows = to_work(x.ndim() == 1 ? reshape(x, {1, x.size()}) : x);
-  const Tensor d = rows - mean(rows, {.axis = 1, .keepdims = true});
-  const Tensor turned = transpose(is_complex(d.dtype()) ? conj(d) : d);
-  const Tensor c = matmul(d, turned) / degrees_left(rows.shape()[1], correction);
-  return from_work(rows.shape()[0] == 1 ? reshape(c, {}) : c, x.dtype());
+  const Tensor d = centred_rows(x, "cov", where);
+  return from_work(products_of_rows(d) / degrees_left(d.shape()[1], correction), x.dtype());
 }
 
 Tensor corrcoef(const Tensor& x, Where where) {
   CallerScope caller(where);
-  const Tensor c = cov(to_work(x), 0);
+  Tensor d = centred_rows(x, "corrcoef", where);
+  // A correlation does not change with the units, which keep the squares in range.
+  if (d.size() > 0) d = d * shrinking(max(abs(d), {.axis = 1, .keepdims = true}));
+  const Tensor c = products_of_rows(d) / degrees_left(d.shape()[1], 0);
   if (c.ndim() == 0) return from_work(c / c, x.dtype());
   const Tensor spread = sqrt(real(diagonal(c)));
   const Tensor y = c / expand_dims(spread, 1) / expand_dims(spread, 0);

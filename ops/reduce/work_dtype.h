@@ -16,5 +16,7 @@ inline Tensor from_work(const Tensor& y, DType of) {
 
 // sqrt(sum of |x|^2) over `axes` (none: |x|), whose squares neither overflow nor vanish; of integers in f32.
 Tensor euclidean_norm(const Tensor& x, const Axes& axes, bool keepdims);
+// x / |x| over `axes`, of the dtype that x is worked in; zeros stay zeros, and their gradient is that of x itself.
+Tensor unit_vectors(const Tensor& x, const Axes& axes);
 
 }  // namespace rill

@@ -16,7 +16,7 @@ namespace {
 
 OutSpecs infer_concat(const InferArgs& a) {
   if (a.count() == 0) a.reject("need at least one tensor to concatenate");
-  int64_t axis = a.attrs.as<ConcatAttrs>().axis;
+  Axis axis = a.attrs.as<ConcatAttrs>().axis;
   Spec out = a[0];
   out.weak = false;
   if (out.shape.empty()) a.reject("zero-dimensional tensors cannot be concatenated. use stack()");
@@ -41,7 +41,7 @@ OutSpecs infer_concat(const InferArgs& a) {
 }
 
 Tensors vjp_concat(const VjpArgs& a) {
-  int64_t axis = a.attrs.as<ConcatAttrs>().axis;
+  Axis axis = a.attrs.as<ConcatAttrs>().axis;
   Dim start = 0;
   Tensors out(a.in.size());
   for (size_t i = 0; i < a.in.size(); ++i) {
@@ -88,7 +88,7 @@ std::vector<Tensor> promoted(const std::vector<Tensor>& x) {
   return out;
 }
 
-Tensor joined(const std::vector<Tensor>& x, int64_t axis, const Where& where) {
+Tensor joined(const std::vector<Tensor>& x, Axis axis, const Where& where) {
   std::vector<Tensor> same = promoted(x);
   SmallVec<const Tensor*, 8> in;
   for (const Tensor& t : same) in.push_back(&t);
@@ -101,14 +101,14 @@ void require_some(const std::vector<Tensor>& x, std::string_view op, const Where
 
 }  // namespace
 
-Tensor concat(const std::vector<Tensor>& x, int64_t axis, Where where) {
+Tensor concat(const std::vector<Tensor>& x, Axis axis, Where where) {
   require_some(x, "concat", where);
   CallerScope caller(where);
   if (x[0].ndim() > 0) axis = normal_axis(axis, x[0].ndim(), "concat", where);
   return joined(x, axis, where);
 }
 
-Tensor stack(const std::vector<Tensor>& x, int64_t axis, Where where) {
+Tensor stack(const std::vector<Tensor>& x, Axis axis, Where where) {
   require_some(x, "stack", where);
   CallerScope caller(where);
   axis = normal_axis(axis, x[0].ndim() + 1, "stack", where);
@@ -119,19 +119,19 @@ Tensor stack(const std::vector<Tensor>& x, int64_t axis, Where where) {
            fmt::format("all tensors must have the same shape, and these have {} and {}", to_string(x[0].shape()),
                        to_string(t.shape())),
            where);
-    out.push_back(expand_dims(t, axis));
+    out.push_back(expand_dims(t, int64_t(axis)));
   }
   return joined(out, axis, where);
 }
 
 namespace {
 template <class F>
-Tensor stack_like(const std::vector<Tensor>& x, const char* op, const Where& where, F&& raise, int64_t axis) {
+Tensor stack_like(const std::vector<Tensor>& x, const char* op, const Where& where, F&& raise, Axis axis) {
   require_some(x, op, where);
   CallerScope caller(where, op);
   std::vector<Tensor> out;
   for (const Tensor& t : x) out.push_back(raise(t));
-  return joined(out, axis < 0 ? (out[0].ndim() == 1 ? 0 : 1) : axis, where);
+  return joined(out, axis < 0 ? (out[0].ndim() == 1 ? 0 : 1) : int64_t(axis), where);
 }
 }  // namespace
 
@@ -145,7 +145,7 @@ Tensor dstack(const std::vector<Tensor>& x, Where where) {
   return stack_like(x, "dstack", where, [](const Tensor& t) { return atleast_3d(t); }, 2);
 }
 
-std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places, int64_t axis, Where where) {
+std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places, Axis axis, Where where) {
   require_operand("split", x, where);
   axis = normal_axis(axis, x, "split", where);
   std::vector<Tensor> out;
@@ -158,7 +158,7 @@ std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places
   return out;
 }
 
-std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Where where) {
+std::vector<Tensor> array_split(const Tensor& x, int64_t parts, Axis axis, Where where) {
   require_operand("array_split", x, where);
   if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
   require_few_tensors("split", parts, where);
@@ -173,7 +173,7 @@ std::vector<Tensor> array_split(const Tensor& x, int64_t parts, int64_t axis, Wh
   return out;
 }
 
-std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where where) {
+std::vector<Tensor> split(const Tensor& x, int64_t parts, Axis axis, Where where) {
   require_operand("split", x, where);
   const Dim n = x.shape()[size_t(normal_axis(axis, x, "split", where))];
   if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
@@ -185,9 +185,9 @@ std::vector<Tensor> split(const Tensor& x, int64_t parts, int64_t axis, Where wh
   return array_split(x, parts, axis, where);
 }
 
-std::vector<Tensor> unstack(const Tensor& x, int64_t axis, Where where) {
+std::vector<Tensor> unstack(const Tensor& x, Axis along, Where where) {
   require_operand("unstack", x, where);
-  axis = normal_axis(axis, x, "unstack", where);
+  const int64_t axis = normal_axis(along, x, "unstack", where);
   require_few_tensors("unstack", x.shape()[size_t(axis)], where);
   std::vector<Tensor> out;
   SliceAttrs s{Dims(size_t(x.ndim()), 0), Dims(size_t(x.ndim()), slice_max), Dims(size_t(x.ndim()), 1), {axis}};

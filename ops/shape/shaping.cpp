@@ -40,7 +40,7 @@ Tensor expand_dims(const Tensor& x, const Axes& axes, Where where) {
   return reshape(x, shape, where);
 }
 
-Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Where where) {
+Tensor swapaxes(const Tensor& x, Axis a, Axis b, Where where) {
   require_operand("swapaxes", x, where);
   Axes order;
   for (int i = 0; i < x.ndim(); ++i) order.push_back(i);
@@ -64,11 +64,10 @@ Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where) 
   return transpose(x, order, where);
 }
 
-Tensor flatten(const Tensor& x, int64_t start, int64_t end, Where where) {
+Tensor flatten(const Tensor& x, Axis first, Axis last, Where where) {
   require_operand("flatten", x, where);
   if (x.ndim() == 0) return reshape(x, {1}, where);
-  start = normal_axis(start, x, "flatten", where);
-  end = normal_axis(end, x, "flatten", where);
+  const int64_t start = normal_axis(first, x, "flatten", where), end = normal_axis(last, x, "flatten", where);
   if (start > end) fail("flatten", fmt::format("axis {} comes after axis {}", start, end), where);
   Shape shape;
   for (int64_t i = 0; i < x.ndim(); ++i) {
@@ -175,7 +174,7 @@ Tensor tile(const Tensor& x, const Axes& reps, Where where) {
   return reshape(repeated, joined);
 }
 
-Tensor repeat(const Tensor& x, Dim times, std::optional<int64_t> axis, Where where) {
+Tensor repeat(const Tensor& x, Dim times, std::optional<Axis> axis, Where where) {
   CallerScope caller(where);
   if (times < 0) fail("repeat", fmt::format("the number of repetitions is {}. it must not be negative", times), where);
   if (!axis) return repeat(ravel(x), times, 0);
@@ -187,7 +186,7 @@ Tensor repeat(const Tensor& x, Dim times, std::optional<int64_t> axis, Where whe
   return reshape(repeated, joined);
 }
 
-Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<int64_t> axis, Where where) {
+Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<Axis> axis, Where where) {
   CallerScope caller(where);
   if (!axis) return repeat(ravel(x), times, 0);
   int64_t a = normal_axis(*axis, x, "repeat", where), n = x.shape()[size_t(a)];

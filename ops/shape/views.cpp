@@ -416,7 +416,7 @@ Tensor update_slice(const Tensor& x, const Tensor& value, const Dims& starts, co
   return detail::update_window(x, value, slice_attrs(x, starts, stops, steps), where);
 }
 
-Tensor slice_axis(const Tensor& x, int64_t axis, Dim start, Dim stop, Where where) {
+Tensor slice_axis(const Tensor& x, Axis axis, Dim start, Dim stop, Where where) {
   SliceAttrs s = slice_attrs(x, {}, {}, {});
   size_t a = size_t(normal_axis(axis, x, "slice", where));
   s.starts[a] = start;

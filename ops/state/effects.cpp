@@ -7,6 +7,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/state/variable_watcher.h"
 
 namespace rill {
@@ -22,9 +23,11 @@ struct PrintAttrs {
 
 struct AssertAttrs {
   std::string message;
+  std::string op = {};  // of a function of rill that checks an operand: its name
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("message", s.message);
+    v("op", s.op);
   }
 };
 
@@ -77,11 +80,18 @@ OutSpecs infer_assert(const InferArgs& args) {
   return {};
 }
 
+[[noreturn]] void fail_elements(std::string_view op, std::string_view message, const Tensor& value,
+                                const Where& where) {
+  fail(op, fmt::format("{}. got {}", message, to_string(value)), where);
+}
+
 Tensors call_assert(Operands in, AttrsView attrs) {
   if (in[0]->item<bool>()) return {};
+  const AssertAttrs& a = attrs.as<AssertAttrs>();
+  if (!a.op.empty()) fail_elements(a.op, a.message, *in[1], Where());
   std::string values;
   for (const Tensor* t : in.subspan(1)) values += (values.empty() ? ". values: " : ", ") + to_string(*t);
-  fail("assert_that", fmt::format("it does not hold that {}{}", attrs.as<AssertAttrs>().message, values));
+  fail("assert_that", fmt::format("it does not hold that {}{}", a.message, values));
 }
 
 constexpr std::string_view nothing_to_differentiate = "it gives nothing";
@@ -126,6 +136,15 @@ void detail::assert_that(const Tensor& pred, const TextArg& message, const std::
   std::vector<Tensor> in{pred};
   in.insert(in.end(), values.begin(), values.end());
   run(assert_op, in, AssertAttrs{message.text}, message.where);
+}
+
+void require_elements(const Callback<Tensor(const Tensor&)>& holds, std::string_view op, std::string message,
+                      const Tensor& value, const Where& where) {
+  if (value.is_symbolic())
+    return run(assert_op, {holds(value), value}, AssertAttrs{std::move(message), std::string(op)}, where);
+  EagerScope eager;
+  PauseTapes pause;
+  if (!holds(value).item<bool>()) fail_elements(op, message, value, where);
 }
 
 }  // namespace rill

@@ -134,7 +134,7 @@ Tensor::Tensor(Dim size) {
   }
 }
 
-Tensor size_of(const Tensor& x, int axis, Where where) {
+Tensor size_of(const Tensor& x, Axis axis, Where where) {
   return size_tensor(x.dim(axis, where), DType::i64, Device(), false, where);
 }
 
@@ -227,7 +227,7 @@ int64_t greatest_below_i64(DType d) {
 }
 }  // namespace
 
-Tensor iota(const Shape& shape, int64_t axis, const TensorOptions& options, Where where) {
+Tensor iota(const Shape& shape, Axis axis, const TensorOptions& options, Where where) {
   require_dtype("iota", options.dtype.value_or(i64), where);
   IotaAttrs a{shape,
               normal_axis(axis, shape.ndim(), "iota", where),
@@ -277,7 +277,7 @@ void require_held(const detail::Number& start, const detail::Number& stop, const
   }
   if (open) {  // compared, not read, as in iota()
     const int64_t greatest = greatest_below_i64(dtype), least = is_unsigned(dtype) ? 0 : -greatest - 1;
-    for (const Dim v : {start.whole, start.whole + step.whole * (count - 1)})
+    for (const Dim v : {start.whole, Dim(start.whole + step.whole * (count - 1))})
       if (v < least || (greatest < INT64_MAX && v > greatest))
         fail_unheld("arange", fmt::format("{}", int64_t(v)), dtype, where);
     return;

@@ -166,12 +166,11 @@ void check_scale(std::string_view op, double mean, double stddev, const Where& w
   require_not_negative(op, "stddev", stddev, where);
 }
 
-// Probabilities can be looked at before they are used where they are no part of a trace.
 void check_probabilities(const Tensor& p, const Where& where) {
   if (p.dtype() == DType::string || is_complex(p.dtype()))
     fail("random::bernoulli", fmt::format("p is {} and must be real numbers", to_string(p.spec())), where);
-  if (p.is_symbolic() || rill::all(logical_and(p >= 0, p <= 1)).item<bool>()) return;
-  fail("random::bernoulli", fmt::format("p must hold probabilities, in [0, 1]. got {}", to_string(p)), where);
+  const auto holds = [](const Tensor& t) { return rill::all(logical_and(t >= 0, t <= 1)); };
+  require_elements(holds, "random::bernoulli", "p must hold probabilities, in [0, 1]", p, where);
 }
 }  // namespace
 
@@ -344,7 +343,7 @@ Tensor permutation(Dim n, const RandomOptions& o, Where where) {
   return astype(argsort(draw64({n}, {{}, o.key, o.device}, where)), o.dtype.value_or(DType::i64));
 }
 
-Tensor shuffle(const Tensor& x, int64_t axis, const RandomOptions& o, Where where) {
+Tensor shuffle(const Tensor& x, Axis axis, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   const Dim n = x.shape()[size_t(normal_axis(axis, x, "random::shuffle", where))];
   return take(x, permutation(n, {{}, o.key, x.device()}), axis);
@@ -362,15 +361,16 @@ Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& o, Where
          fmt::format("cannot draw {} of {} elements{}", count, n,
                      n == 0 ? "" : " without putting back. pass .replace = true"),
          where);
-  if (o.p && !o.p->is_symbolic() && count > 0) {
-    const Tensor p = astype(*o.p, DType::f64);
-    const int64_t possible = sum(p > 0).item<int64_t>();
-    const bool sound = rill::all(logical_and(isfinite(p), p >= 0)).item<bool>();
-    if (!sound || possible == 0 || (!o.replace && count > possible))
-      fail("random::choice",
-           fmt::format("p must hold probabilities, finite and not negative, {} of them above 0. got {}",
-                       o.replace ? int64_t(1) : int64_t(count), to_string(*o.p)),
-           where);
+  if (o.p && count > 0) {
+    const Dim least = o.replace ? Dim(1) : count;
+    const auto holds = [&](const Tensor& p) {
+      const Tensor wide = astype(p, DType::f64);
+      return logical_and(rill::all(logical_and(isfinite(wide), wide >= 0)), sum(wide > 0) >= least);
+    };
+    const std::string enough = least.is_open() ? "enough" : std::to_string(int64_t(least));
+    require_elements(holds, "random::choice",
+                     fmt::format("p must hold probabilities, finite and not negative, {} of them above 0", enough),
+                     *o.p, where);
   }
   const RandomOptions options = {{}, o.key, x.device()};
   if (count == 0) return take(x, zeros(shape, TensorOptions{DType::i64, x.device()}), 0);

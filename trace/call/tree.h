@@ -58,7 +58,7 @@ void walk(T& value, LeafVisitor& v) {
   } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, DType> ||
                        std::is_same_v<T, Device>) {
     v.constant(&value, sizeof value);
-  } else if constexpr (std::is_same_v<T, Dim>) {
+  } else if constexpr (DimOrSize<T>) {
     int64_t n = value;  // in a result it is a number, which a trace remembers to have given
     value = n;
     v.constant(&n, sizeof n);
