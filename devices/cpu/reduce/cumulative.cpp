@@ -7,6 +7,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/threads.h"
 #include "rill/tensor/visit_dtype.h"
@@ -18,21 +20,8 @@ constexpr int64_t parallel_grain = 1 << 15;  // elements worth a thread
 
 // What T accumulates in.
 template <class T>
-using Wide = std::conditional_t<
-    std::is_integral_v<T>, uint64_t,
-    std::conditional_t<is_half_type<T> || std::is_same_v<T, float>, double,
-                       std::conditional_t<std::is_same_v<T, std::complex<float>>, std::complex<double>, T>>>;
-
-template <class A, class T>
-A widen(const T& x) {
-  if constexpr (is_half_type<T>) return A(float(x));
-  else return A(x);
-}
-template <class O, class A>
-O narrow(const A& x) {
-  if constexpr (is_half_type<O>) return O(float(x));
-  else return O(x);
-}
+using Wide = std::conditional_t<std::is_same_v<T, float>, double,
+                                std::conditional_t<std::is_same_v<T, std::complex<float>>, std::complex<double>, T>>;
 
 struct Plus {
   template <class A>
@@ -69,27 +58,26 @@ struct Lines {
   int64_t n, step, columns, apart;
 };
 
-// `width` lines at once, so that one need not wait for another's sum; 0: `columns` of them. T is read, A accumulates, O
-// is written.
-template <int width, class R, class A, class T, class O>
-void scan_some(const T* x, O* y, const Lines& lines, bool exclusive, bool reverse, const A& identity) {
+// `width` lines at once, so that one need not wait for another's sum; 0: `columns` of them. A accumulates. y may be x.
+template <int width, class R, class A, class T>
+void scan_some(const T* x, T* y, const Lines& lines, bool exclusive, bool reverse, const A& identity) {
   constexpr int64_t strip = width ? width : 64;
   const int64_t count = width ? width : lines.columns, apart = width ? lines.apart : 1;
   const int64_t step = reverse ? -lines.step : lines.step, start = reverse ? (lines.n - 1) * lines.step : 0;
   A acc[strip];
   std::fill(acc, acc + count, identity);
   const T* from = x + start;
-  O* to = y + start;
+  T* to = y + start;
   for (int64_t r = 0; r < lines.n; ++r, from += step, to += step) {
     for (int64_t i = 0; i < count; ++i) {
-      const A next = R::combine(acc[i], widen<A>(from[i * apart]));
-      to[i * apart] = narrow<O>(exclusive ? acc[i] : next);
+      const A next = R::combine(acc[i], A(from[i * apart]));
+      to[i * apart] = T(exclusive ? acc[i] : next);
       acc[i] = next;
     }
   }
 }
-template <class R, class A, class T, class O>
-void scan(const T* x, O* y, Lines lines, bool exclusive, bool reverse, const A& identity) {
+template <class R, class A, class T>
+void scan(const T* x, T* y, Lines lines, bool exclusive, bool reverse, const A& identity) {
   constexpr int64_t strip = 64, few = 4;
   const int64_t columns = lines.columns;
   int64_t c = 0;
@@ -127,23 +115,50 @@ void each_run(const KernelArgs& args, F scan) {
   });
 }
 
-template <class R, class A, class T, class O>
-void scan_all(const KernelArgs& args, const A& identity) {
+template <class R, class A, class T>
+void scan_all(const KernelArgs& args, const T* x, const A& identity) {
   const auto& p = args.attrs.as<CumulativeParams>();
   each_run(args, [&](int64_t at, const Lines& lines) {
-    scan<R, A>(args.in_data<T>(0) + at, args.out_data<O>() + at, lines, p.exclusive, p.reverse, identity);
+    scan<R, A>(x + at, args.out_data<T>() + at, lines, p.exclusive, p.reverse, identity);
   });
 }
 
-template <class R, class NarrowR = R>
-void accumulate(const KernelArgs& args, int identity) {
-  visit_dtype(args.input(0).dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (std::is_same_v<T, std::string>) return;
-    else if constexpr (std::is_integral_v<T>) scan_all<R, uint64_t, T, uint64_t>(args, uint64_t(identity));
-    else if constexpr (std::is_same_v<Wide<T>, double> && !std::is_same_v<T, double>)
-      scan_all<NarrowR, double, T, T>(args, identity);
-    else scan_all<R, Wide<T>, T, T>(args, Wide<T>(identity));
+// Integers and bools in 64 bits, where signed and unsigned ones wrap alike: they are widened into the result first.
+template <class R>
+void accumulate_integers(const KernelArgs& args, uint64_t identity) {
+  const Tensor& x = args.input(0);
+  const DType from = x.dtype(), to = args.output().dtype();
+  const uint64_t* numbers = args.in_data<uint64_t>(0);
+  if (size_of(from) != sizeof(uint64_t)) {
+    parallel_for(x.size(), parallel_grain, [&](int64_t begin, int64_t end) {
+      convert_run(from, args.in_data<char>(0) + begin * int64_t(size_of(from)), to, args.out_data<uint64_t>() + begin,
+                  size_t(end - begin));
+    });
+    numbers = args.out_data<uint64_t>();
+  }
+  scan_all<R>(args, numbers, identity);
+}
+
+// Calls f with a zero of args' floating or complex type, `kernel` in f32 for halves.
+template <class F>
+void visit_inexact(const KernelArgs& args, Kernel kernel, F&& f) {
+  switch (args.input(0).dtype()) {
+    case DType::f16:
+    case DType::bf16: return through_f32(args, kernel);
+    case DType::f32: return f(float());
+    case DType::f64: return f(double());
+    case DType::c64: return f(std::complex<float>());
+    case DType::c128: return f(std::complex<double>());
+    default: return;
+  }
+}
+
+template <class R, class OfFloats = R>
+void accumulate(const KernelArgs& args, Kernel kernel, int identity) {
+  if (!is_differentiable(args.input(0).dtype())) return accumulate_integers<R>(args, uint64_t(identity));
+  visit_inexact(args, kernel, [&]<class T>(T) {
+    using Rule = std::conditional_t<std::is_same_v<T, float>, OfFloats, R>;
+    scan_all<Rule>(args, args.in_data<T>(0), Wide<T>(T(identity)));
   });
 }
 
@@ -159,44 +174,40 @@ void recur_lines(const T* a, const T* b, T* y, const Lines& lines, bool reverse)
     for (int64_t r = 0, first = start + c * lines.apart; r < lines.n; ++r, first += step)
       for (int64_t i = 0; i < width; ++i) {
         const int64_t at = first + i * lines.apart;
-        const A carried = last[i] == A(0) ? A(0) : widen<A>(a[at]) * last[i];
-        last[i] = carried + widen<A>(b[at]);
-        y[at] = narrow<T>(last[i]);
+        const A carried = last[i] == A(0) ? A(0) : A(a[at]) * last[i];
+        last[i] = carried + A(b[at]);
+        y[at] = T(last[i]);
       }
   }
 }
 
 template <bool largest>
-void extreme(const KernelArgs& args) {
+void extreme(const KernelArgs& args, Kernel kernel) {
+  if (is_half(args.input(0).dtype())) return through_f32(args, kernel);
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (std::is_integral_v<T> || std::is_floating_point_v<T>) {
+    using T = std::conditional_t<std::is_same_v<decltype(zero), bool>, uint8_t, decltype(zero)>;
+    if constexpr (std::is_arithmetic_v<T>) {
       using L = std::numeric_limits<T>;
       const T least =
           largest ? (L::has_infinity ? -L::infinity() : L::lowest()) : (L::has_infinity ? L::infinity() : L::max());
-      scan_all<Extreme<largest>, T, T, T>(args, least);
-    } else if constexpr (is_half_type<T>) {
-      using L = std::numeric_limits<float>;
-      scan_all<Extreme<largest>, float, T, T>(args, largest ? -L::infinity() : L::infinity());
+      scan_all<Extreme<largest>>(args, args.in_data<T>(0), least);
     }
   });
 }
 
 }  // namespace
 
-void cumulate_sum(const KernelArgs& args) { accumulate<Plus>(args, 0); }
-void cumulate_prod(const KernelArgs& args) { accumulate<Times, TimesNarrow>(args, 1); }
-void cumulate_max(const KernelArgs& args) { extreme<true>(args); }
-void cumulate_min(const KernelArgs& args) { extreme<false>(args); }
+void cumulate_sum(const KernelArgs& args) { accumulate<Plus>(args, cumulate_sum, 0); }
+void cumulate_prod(const KernelArgs& args) { accumulate<Times, TimesNarrow>(args, cumulate_prod, 1); }
+void cumulate_max(const KernelArgs& args) { extreme<true>(args, cumulate_max); }
+void cumulate_min(const KernelArgs& args) { extreme<false>(args, cumulate_min); }
 
 void recur(const KernelArgs& args) {
-  visit_dtype(args.input(0).dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (!std::is_same_v<T, std::string> && !std::is_integral_v<T>)
-      each_run(args, [&](int64_t at, const Lines& lines) {
-        recur_lines<Wide<T>>(args.in_data<T>(0) + at, args.in_data<T>(1) + at, args.out_data<T>() + at, lines,
-                             args.attrs.as<CumulativeParams>().reverse);
-      });
+  visit_inexact(args, recur, [&]<class T>(T) {
+    each_run(args, [&](int64_t at, const Lines& lines) {
+      recur_lines<Wide<T>>(args.in_data<T>(0) + at, args.in_data<T>(1) + at, args.out_data<T>() + at, lines,
+                           args.attrs.as<CumulativeParams>().reverse);
+    });
   });
 }
 
