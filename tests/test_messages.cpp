@@ -336,6 +336,11 @@ TEST_CASE("composite functions say that an operand is undefined, in their own na
   says([] { allclose(x2, ones({3})); }, {"[allclose] in [equal] shapes [2] and [3] do not broadcast"});
 }
 
+TEST_CASE("an assertion shows what its user wrote") {
+  const std::string message = message_of([] { assert_that(x2 > 0, "positive"); });
+  CHECK(message.ends_with("operands: bool[2]; message=positive"));
+}
+
 TEST_CASE("sizes that do not fit a matrix product are named by their axes") {
   says([] { matmul(ones({2, 3}), ones({2, 3})); },
        {"the last axis of the left operand and the second-to-last axis of the right must have equal sizes: 3 != 2"});

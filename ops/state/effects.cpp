@@ -27,7 +27,7 @@ struct AssertAttrs {
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("message", s.message);
-    v("op", s.op);
+    if (!s.op.empty()) v("op", s.op);
   }
 };
 
