@@ -15,8 +15,6 @@
 
 namespace rill {
 
-extern const Op stop_gradient_op;
-
 // --- Nodes -----------------------------------------------------------------------------------------------------------
 
 TapeNode NodeMap::find(uint64_t key) const {
@@ -170,7 +168,7 @@ void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out
     return;
   }
   if (!op.vjp || !any_differentiable(out)) return note_dead_end(op, in, where);
-  if (&op == &stop_gradient_op) note_dead_end(op, in, where);  // whose result may be a source
+  if (op.stops_gradient) note_dead_end(op, in, where);  // whose result may be a source
   SmallVec<TapeNode, 4> nodes;
   if (!find_inputs(in, nodes)) return;
   TapeEntry& e = add_entry(op.name, where);
@@ -229,7 +227,7 @@ std::vector<char> GradientTape::Impl::nodes_behind(std::span<const TapeNode> tar
     const TapeEntry& e = entries[at];
     bool reached = false;
     for (size_t i = 0; i < e.out.size(); ++i) reached |= behind[e.first_out + i] != 0;
-    if (reached && e.op != &stop_gradient_op)
+    if (reached && !(e.op && e.op->stops_gradient))
       for (TapeNode n : e.in_nodes) behind[n] = 1;
   }
   return behind;

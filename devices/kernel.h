@@ -32,6 +32,10 @@ struct KernelArgs {
 };
 using Kernel = void (*)(const KernelArgs&);
 
+// Appends the arithmetic of an elementwise op on the values `in` to the kernel that this thread is recording
+// (devices/kernel/record.h); gives the result.
+using RecordPoint = int32_t (*)(const int32_t* in);
+
 }  // namespace rill
 
 #pragma GCC visibility pop

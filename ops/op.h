@@ -8,6 +8,7 @@
 //
 // An op's identity is the record's address. Start reading at OpSpec; apply.h runs them.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,11 +23,13 @@ namespace rill {
 
 class Op;
 namespace kernel {
+enum class Code : uint8_t;  // devices/kernel/ir.h
 class Recorder;
 template <class T>
 struct Rec;
 }  // namespace kernel
-class Graph;  // trace/graph.h
+class Graph;      // trace/graph.h
+struct TailStep;  // devices/params/contraction_tail.h
 
 // --- Shapes and dtypes of the outputs, and the only place that rejects bad operands ---------------------------------
 
@@ -119,7 +122,21 @@ inline constexpr DTypeSet every_set = plain_set | one_of({DType::string});
 // not allow one (the input is then made dense first).
 using View = Tensor (*)(const Tensor& in, AttrsView attrs, const Spec& out);
 
-// --- Row kernels -----------------------------------------------------------------------------------------------------
+// --- Fusion ----------------------------------------------------------------------------------------------------------
+
+// For views whose elements are the operand's in their order, perhaps repeated: how their axes pair up with the
+// operand's. Fusion reads through such a view as if it were not there.
+enum class ViewAxes : uint8_t {
+  other,     // it is no such view
+  trailing,  // from the back, as in broadcasting
+  in_order   // the axes longer than 1 one by one, where these have the same sizes; else it is no such view
+};
+
+// What a fused kernel makes itself where it is used, rather than read it from memory.
+enum class Generated : uint8_t { no, counts, random_words };
+
+// The step that an op of two operands is in the tail of a product: see contraction_tail.h.
+enum class TailOp : uint8_t { none, add, subtract, multiply };
 
 // What a record's `record_row` gets: the operands as values of the kernel that is being recorded
 // (devices/kernel/record.h has the lanes), floats as f32 or f64, each one of the row's `n` points or one for the row.
@@ -164,13 +181,36 @@ struct OpSpec {
   bool wants_contiguous = false;  // inputs are made dense before the kernel runs
   bool packs = false;             // the kernel makes use of KernelArgs::packed
 
-  // For ops that compute whole rows, the same arithmetic once more on recording lanes, so that a fused kernel can hold
-  // it: how many of the first operand's last axes make a row (0: not these operands), and the outputs' values.
+  // What lets a fused kernel hold the op. For elementwise ops: how to record the arithmetic on values of a dtype, the
+  // last operand's (f32 for f16 and bf16); null where there is no such arithmetic.
+  RecordPoint (*record_point)(DType dtype) = nullptr;
+  std::optional<kernel::Code> fold = {};  // for reductions, whose attributes are ReduceParams: it folds numbers so
+  Generated generated = Generated::no;
+  ViewAxes view_axes = ViewAxes::other;
+  // For ops that compute whole rows, the same arithmetic as the kernels' on recording lanes: how many of the first
+  // operand's last axes make a row (0: not these operands), and the outputs' values.
   int (*row_rank)(const Spec& in, AttrsView attrs) = nullptr;
   std::vector<int32_t> (*record_row)(const RowArgs& args) = nullptr;
   uint64_t row_numbers = save_none;  // bit i: operand i has one number a row, and its shape lacks the row's axes
   uint64_t row_sums = save_none;     // bit k: output k is the sum of its values over all rows
   int row_label = -1;                // this operand names a point of each row: it is checked ahead of the kernel
+
+  // For products, the cpu kernel with elementwise steps on its result before it is stored (contraction_tail.h), and for
+  // which calls there is one: how many of the result's last axes a bias has; -1: none.
+  bool (*cpu_with_tail)(const KernelArgs& args, std::span<const TailStep> steps) = nullptr;
+  int (*tail_axes)(std::span<const Spec* const> in, const Spec& out, AttrsView attrs) = nullptr;
+  TailOp tail_op = TailOp::none;
+
+  // Multiplications and additions of a call, for profiles.
+  double (*flops)(std::span<const Spec* const> in, const Spec& out, AttrsView attrs) = nullptr;
+  // For ops that stand for others: theirs, as profiles name the kernel ("matmul, add, relu").
+  std::string (*title)(AttrsView attrs) = nullptr;
+  // Whether the elements of operands may make a call throw; null: they may where `kind` is library.
+  bool (*may_throw)(AttrsView attrs) = nullptr;
+  // Whether an output of the same shape may be written over operand `i`, of spec `s`, which is no other operand too:
+  // each of its elements is read just before the output's is written. Null: it may where `kind` is elementwise.
+  bool (*may_overwrite)(AttrsView attrs, size_t i, const Spec& s) = nullptr;
+  bool stops_gradient = false;  // by definition, so that a gradient of 0 behind it is no mistake
 
   // Instead of kernels, for control flow and effects: gives the outputs itself, with any strides and perhaps aliases of
   // operands. Operands may lie on different devices.

@@ -67,7 +67,8 @@ TEST_CASE("a weight less its scaled gradient is one kernel, from transposed oper
     CHECK(kernels([](const Inputs& v) { return matmul(v[3], transpose(v[4])) + v[2]; }, in) == 1);
     // A constant between whose sign turns, and no subtraction from an operand is left.
     const Graph g = fuse_epilogues(optimize(function("step", step).graph(in)));
-    CHECK(epilogue_ops(g.nodes()[size_t(g.outputs[0].node)]) == "matmul, multiply, add");
+    const Node& last = g.nodes()[size_t(g.outputs[0].node)];
+    CHECK(last.op->title(last.attrs) == "matmul, multiply, add");
   });
 }
 
@@ -87,7 +88,7 @@ TEST_CASE("what a product is taken from may be written over") {
         if (i.node == v.node) operands.push_back(i.argument == 2 ? &weight : &in[size_t(i.argument)]);
     REQUIRE(operands.size() == 4);
     for (size_t i = 0; i < operands.size(); ++i)
-      CHECK(epilogue_may_overwrite(node, node.inputs[i]) == (operands[i] == &weight));
+      CHECK(node.op->may_overwrite(node.attrs, i, g.spec(node.inputs[i])) == (operands[i] == &weight));
     const Tensor expected = step(in);
     run_kernel(*node.op, operands, out, node.attrs);
     CHECK(same(weight, expected));

@@ -18,6 +18,9 @@ struct TailStep {
   Spread spread = Spread::full;
 };
 
+// Smaller results stay in cache until the ops after the product read them.
+inline constexpr int64_t least_tail_result = 4096;
+
 namespace cpu {
 // dot_general and conv of the first two operands, then `steps` with the operands after those. False, and nothing is
 // done, where the library has no such kernel or would sum in another order than without the tail.

@@ -94,14 +94,14 @@ X reference_product(X x, X y) {
 
 RILL_ARITHMETIC(add, bitwise_or, .doc = "x + y; of bools, or", .dtypes = number_set, .cpu = cpu::scalar_kernel<"add">,
                 .ref = REF2(ref::numbers, reference_sum(x, y)), .vjp = VJP2(g, g), .samples = REAL_SAMPLES,
-                .exported = {"Add", "AddV2"})
+                .exported = {"Add", "AddV2"}, .tail_op = TailOp::add)
 RILL_BINARY(subtract, false, .doc = "x - y", .dtypes = number_set, .cpu = cpu::scalar_kernel<"subtract">,
             .ref = REF2(ref::numbers, reference_difference(x, y)), .vjp = VJP2(g, -g), .samples = REAL_SAMPLES,
-            .exported = {"Sub", "Sub"})
+            .exported = {"Sub", "Sub"}, .tail_op = TailOp::subtract)
 RILL_ARITHMETIC(multiply, bitwise_and, .doc = "x * y; of bools, and", .dtypes = number_set,
                 .cpu = cpu::scalar_kernel<"multiply">, .ref = REF2(ref::numbers, reference_product(x, y)),
                 .vjp = VJP2(multiply_no_nan(conj(y), g), multiply_no_nan(conj(x), g)), .saves_in = save_both,
-                .samples = REAL_SAMPLES, .exported = {"Mul", "Mul"})
+                .samples = REAL_SAMPLES, .exported = {"Mul", "Mul"}, .tail_op = TailOp::multiply)
 RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cpu = cpu::scalar_kernel<"divide">,
             .ref = REF2(ref::floats | ref::complexes, ref::math::divide(x, y)),
             .vjp = VJP2(multiply_no_nan(reciprocal(conj(y)), g), multiply_no_nan(-conj(x / y / y), g)),

@@ -9,7 +9,8 @@ namespace rill::elementwise {
 struct Binary {
   std::string_view name, doc;
   DTypeSet dtypes;
-  Kernel cpu, ref;
+  cpu::ScalarKernel cpu;
+  Kernel ref;
   Vjp vjp = nullptr;
   uint64_t saves_in = save_none, saves_out = save_none;
   std::vector<Sample> (*samples)();
@@ -20,13 +21,15 @@ struct Binary {
   std::string_view no_gradient = "";
   std::string_view no_special_values = "";
   double norm_tolerance = 0;
+  TailOp tail_op = TailOp::none;
 };
 
 inline OpSpec spec_of(const Binary& b) {
   OpSpec s;
   s.name = b.name, s.doc = b.doc, s.kind = OpKind::elementwise, s.dtypes = b.dtypes, s.inputs = 2, s.infer = b.infer;
   s.vjp = b.vjp, s.saves_in = b.saves_in, s.saves_out = b.saves_out, s.no_gradient = b.no_gradient;
-  s.cpu = b.cpu, s.cpu_dtypes = b.cpu_dtypes, s.ref = b.ref, s.samples = b.samples, s.max_ulp = b.max_ulp;
+  s.cpu = b.cpu.run, s.record_point = b.cpu.record, s.tail_op = b.tail_op, s.cpu_dtypes = b.cpu_dtypes, s.ref = b.ref,
+  s.samples = b.samples, s.max_ulp = b.max_ulp;
   s.exported = b.exported, s.no_special_values = b.no_special_values;
   s.norm_tolerance = b.norm_tolerance;
   return s;

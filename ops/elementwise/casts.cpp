@@ -68,6 +68,7 @@ const Op cast_op({.name = "cast",
                       },
                   .cpu = cpu::cast,
                   .ref = ref::cast,
+                  .record_point = cpu::record_operand,
                   .samples = cast_samples,
                   .no_finite_difference = "narrower dtypes round the steps away",
                   .exported = {"Cast", "Cast"}});

@@ -58,6 +58,7 @@ const Op where_op({.name = "where",
                    .saves_in = save(0),
                    .cpu = cpu::select,
                    .ref = ref::select,
+                   .record_point = cpu::record_select,
                    .samples = where_samples,
                    .exported = {"Where", "SelectV2"}});
 

@@ -11,7 +11,8 @@ namespace rill::elementwise {
 struct Unary {
   std::string_view name, doc;
   DTypeSet dtypes;
-  Kernel cpu, ref;
+  cpu::ScalarKernel cpu;
+  Kernel ref;
   Vjp vjp;
   uint64_t saves_in = save_none, saves_out = save_none;
   std::vector<Sample> (*samples)();
@@ -26,7 +27,8 @@ inline OpSpec spec_of(const Unary& u) {
   OpSpec s;
   s.name = u.name, s.doc = u.doc, s.kind = OpKind::elementwise, s.dtypes = u.dtypes, s.infer = u.infer;
   s.vjp = u.vjp, s.saves_in = u.saves_in, s.saves_out = u.saves_out, s.no_gradient = u.no_gradient;
-  s.cpu = u.cpu, s.ref = u.ref, s.samples = u.samples, s.max_ulp = u.max_ulp, s.exported = u.exported;
+  s.cpu = u.cpu.run, s.record_point = u.cpu.record, s.ref = u.ref, s.samples = u.samples, s.max_ulp = u.max_ulp,
+  s.exported = u.exported;
   s.cpu_dtypes = plain_set & ~complex_set;  // complex numbers take the reference loops
   s.no_finite_difference = u.no_finite_difference;
   return s;

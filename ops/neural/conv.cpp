@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "rill/devices/params/contraction_tail.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -217,6 +218,22 @@ std::vector<Sample> samples_grad_weight() {
   return out;
 }
 
+// Of the three tensors of the form one is the convolution's result (or its cotangent) and one the weights: each element
+// of that result is a sum over the weights of its channel.
+enum Place { lhs, rhs, result };
+template <Place weights, Place convolved>
+double flops_of_conv(std::span<const Spec* const> in, const Spec& out, AttrsView attrs) {
+  const auto shape = [&](Place p) -> const Shape& { return p == result ? out.shape : in[size_t(p)]->shape; };
+  const int64_t channels = weight_out(attrs.as<ConvParams>(), shape(weights));
+  if (channels == 0) return 0;
+  return 2.0 * double(shape(convolved).numel()) * double(shape(weights).numel()) / double(channels);
+}
+
+int tail_axes_of_conv(std::span<const Spec* const>, const Spec& out, AttrsView attrs) {
+  const bool channels_last = attrs.as<ConvParams>().layout == Layout::nhwc;
+  return channels_last && out.shape.numel() >= least_tail_result ? 1 : -1;
+}
+
 }  // namespace
 
 extern const Op conv_op, conv_grad_input_op, conv_grad_weight_op;
@@ -234,6 +251,9 @@ const Op conv_op({
     .ref = ref::conv,
     .wants_contiguous = true,
     .packs = true,
+    .cpu_with_tail = cpu::conv_with_tail,
+    .tail_axes = tail_axes_of_conv,
+    .flops = flops_of_conv<rhs, result>,
     .samples = samples_conv,
     .sum_tolerance = 8,  // a few hundred terms of one sign, one after another
     .exported = {.onnx = "Conv", .tensorflow = "Conv2D"},
@@ -251,6 +271,7 @@ const Op conv_grad_input_op({
     .ref = ref::conv_grad_input,
     .wants_contiguous = true,
     .packs = true,
+    .flops = flops_of_conv<rhs, lhs>,
     .samples = samples_grad_input,
     .sum_tolerance = 8,  // a few hundred terms of one sign, one after another
     .exported = {.onnx = "ConvTranspose", .tensorflow = "Conv2DBackpropInput"},
@@ -267,6 +288,7 @@ const Op conv_grad_weight_op({
     .cpu = cpu::conv_grad_weight,
     .ref = ref::conv_grad_weight,
     .wants_contiguous = true,
+    .flops = flops_of_conv<result, rhs>,
     .samples = samples_grad_weight,
     .sum_tolerance = 8,  // a few hundred terms of one sign, one after another
     .exported = {.tensorflow = "Conv2DBackpropFilter"},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "rill/devices/params/contraction_tail.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/linalg.h"
 #include "rill/ops/ops.h"
@@ -140,6 +141,32 @@ std::vector<Sample> samples_dot_general() {
 
 }  // namespace
 
+namespace {
+
+int64_t terms_of_element(const ContractionParams& p, const Shape& lhs) {
+  int64_t terms = 1;
+  for (int64_t axis : p.lhs_contract) terms *= lhs[size_t(axis)];
+  return terms;
+}
+
+double flops_of_product(std::span<const Spec* const> in, const Spec& out, AttrsView attrs) {
+  return 2.0 * double(terms_of_element(attrs.as<ContractionParams>(), in[0]->shape)) * double(out.shape.numel());
+}
+
+// Products of fewer multiplications run on rill's own kernels, which have no tail; oneDNN may divide longer sums among
+// threads, and differently where there is a tail.
+int tail_axes_of_product(std::span<const Spec* const> in, const Spec& out, AttrsView attrs) {
+  constexpr int64_t least_work = 1 << 18, most_terms = 8192;
+  const ContractionParams& p = attrs.as<ContractionParams>();
+  const int64_t terms = terms_of_element(p, in[0]->shape), result = out.shape.numel();
+  if (!p.lhs_batch.empty() || terms == 0 || terms > most_terms || result < least_tail_result ||
+      result * terms < least_work)
+    return -1;
+  return in[1]->shape.ndim() - int(p.rhs_contract.size());
+}
+
+}  // namespace
+
 extern const Op dot_general_op;
 const Op dot_general_op({
     .name = "matmul",
@@ -153,6 +180,9 @@ const Op dot_general_op({
     .cpu = cpu::dot_general,
     .ref = ref::dot_general,
     .packs = true,
+    .cpu_with_tail = cpu::dot_general_with_tail,
+    .tail_axes = tail_axes_of_product,
+    .flops = flops_of_product,
     .samples = samples_dot_general,
     .sum_tolerance = 8,  // a few hundred terms of one sign, one after another
     .exported = {.onnx = "Einsum", .tensorflow = "Einsum"},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "rill/devices/kernel/ir.h"
 #include "rill/devices/params/reduce_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
@@ -173,6 +174,7 @@ const Op sum_op({.name = "sum",
                  .vjp = sum_vjp,
                  .cpu = cpu::reduce_sum,
                  .ref = ref::reduce_sum,
+                 .fold = kernel::Code::reduce_sum,
                  .samples = sum_samples,
                  .sum_tolerance = 4,  // many terms of one sign
                  .exported = {"ReduceSum", "Sum"}});
@@ -186,6 +188,7 @@ const Op prod_op({.name = "prod",
                   .saves_in = save(0),
                   .cpu = cpu::reduce_prod,
                   .ref = ref::reduce_prod,
+                  .fold = kernel::Code::reduce_prod,
                   .samples = prod_samples,
                   .max_ulp = 4,
                   .exported = {"ReduceProd", "Prod"}});
@@ -201,6 +204,7 @@ const Op max_op({.name = "max",
                  .saves_out = save(0),
                  .cpu = cpu::reduce_max,
                  .ref = ref::reduce_max,
+                 .fold = kernel::Code::reduce_max,
                  .samples = extreme_samples,
                  .exported = {"ReduceMax", "Max"}});
 
@@ -214,6 +218,7 @@ const Op min_op({.name = "min",
                  .saves_out = save(0),
                  .cpu = cpu::reduce_min,
                  .ref = ref::reduce_min,
+                 .fold = kernel::Code::reduce_min,
                  .samples = extreme_samples,
                  .exported = {"ReduceMin", "Min"}});
 

@@ -132,6 +132,7 @@ const Op reshape_op({.name = "reshape",
                      .infer = infer_reshape,
                      .vjp = [](const VjpArgs& a) -> Tensors { return {reshape(a.cotangent[0], a.in[0].shape())}; },
                      .view = view_reshape,
+                     .view_axes = ViewAxes::in_order,
                      .samples =
                          [] {
                            using samples::uniform;
@@ -227,6 +228,7 @@ const Op broadcast_to_op({.name = "broadcast_to",
                           .infer = infer_broadcast,
                           .vjp = [](const VjpArgs& a) -> Tensors { return {sum_to(a.cotangent[0], a.in[0].shape())}; },
                           .view = view_broadcast,
+                          .view_axes = ViewAxes::trailing,
                           .samples =
                               [] {
                                 using samples::uniform;

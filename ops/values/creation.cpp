@@ -78,6 +78,7 @@ const Op iota_op({.name = "iota",
                   .infer = infer_iota,
                   .no_gradient = "it has no operands",
                   .ref = ref::iota,
+                  .generated = Generated::counts,
                   .samples =
                       [] {
                         return std::vector<Sample>{{{}, IotaAttrs{{5}, 0, i64, {}, {}}},

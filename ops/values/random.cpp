@@ -46,6 +46,7 @@ const Op random_bits_op({.name = "random_bits",
                          .no_gradient = "random words do not depend smoothly on the key",
                          .cpu = cpu::random_bits,
                          .ref = ref::random_bits,
+                         .generated = Generated::random_words,
                          .samples = bits_samples});
 
 // --- Keys ------------------------------------------------------------------------------------------------------------

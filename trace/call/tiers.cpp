@@ -218,7 +218,7 @@ std::string Tiers::describe(const std::string& indent, const std::string& name) 
     std::string outputs;
     for (const Spec& s : n.outputs) outputs += (outputs.empty() ? "" : ", ") + to_string(s);
     if (n.op == &epilogue_op) {
-      text += fmt::format("{}  {} in one -> {}\n", indent, epilogue_ops(n), outputs);
+      text += fmt::format("{}  {} in one -> {}\n", indent, n.op->title(n.attrs), outputs);
       continue;
     }
     if (n.op != &fused_op) {

@@ -1,8 +1,8 @@
 #include "rill/trace/fusion/access.h"
 
-namespace rill {
+#include "rill/ops/op.h"
 
-extern const Op broadcast_to_op, reshape_op, identity_op, stop_gradient_op;
+namespace rill {
 
 std::vector<int64_t> long_sizes(const Shape& s) {
   std::vector<int64_t> sizes;
@@ -13,8 +13,8 @@ std::vector<int64_t> long_sizes(const Shape& s) {
 
 bool is_transparent(const Graph& g, const Node& n) {
   if (n.kind != Node::Kind::op) return false;
-  if (n.op == &broadcast_to_op || n.op == &identity_op || n.op == &stop_gradient_op) return true;
-  return n.op == &reshape_op && long_sizes(g.spec(n.inputs[0]).shape) == long_sizes(n.outputs[0].shape);
+  if (n.op->view_axes != ViewAxes::in_order) return n.op->view_axes == ViewAxes::trailing;
+  return long_sizes(g.spec(n.inputs[0]).shape) == long_sizes(n.outputs[0].shape);
 }
 
 namespace {
@@ -22,7 +22,7 @@ namespace {
 // For each axis of `from`, the axis of `to` that it is; -1 for axes of size 1.
 std::vector<int> through(const Node& view, const Shape& from, const Shape& to) {
   std::vector<int> axes(from.size(), -1);
-  if (view.op != &reshape_op) {
+  if (view.op->view_axes == ViewAxes::trailing) {
     for (size_t i = 0; i < from.size(); ++i)
       if (from[i] != 1) axes[i] = int(i + to.size() - from.size());
     return axes;

@@ -5,40 +5,28 @@
 
 #include <algorithm>
 
-#include "rill/devices/params/contraction_params.h"
 #include "rill/devices/params/contraction_tail.h"
-#include "rill/devices/params/conv_params.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 
 namespace rill {
 
-extern const Op dot_general_op, conv_op, add_op, subtract_op, multiply_op, negative_op;
+extern const Op add_op, negative_op;
 
 namespace {
 
 constexpr size_t most_steps = 6;
-// Products below this many multiplications run on our own kernels, which have no tail.
-constexpr int64_t least_work = 1 << 18;
-// Larger ones: oneDNN may divide a sum among threads, and differently so when there is an epilogue.
-constexpr int64_t most_depth = 8192, least_result = 4096;
 
 struct EpilogueParams {
   const Op* product = nullptr;
   Attrs attrs;  // the product's
   std::vector<TailStep> steps;
+  std::vector<const Op*> step_ops;
   const Op* activation = nullptr;
 
-  const Op& op_of(const TailStep& s) const {
-    switch (s.kind) {
-      case TailStep::Kind::add: return add_op;
-      case TailStep::Kind::multiply: return multiply_op;
-      default: return subtract_op;
-    }
-  }
   std::string ops() const {
     std::string text(product->name);
-    for (const TailStep& s : steps) text += ", " + std::string(op_of(s).name);
+    for (const Op* op : step_ops) text += ", " + std::string(op->name);
     if (activation) text += ", " + std::string(activation->name);
     return text;
   }
@@ -78,7 +66,7 @@ void run_in_turn(const EpilogueParams& p, const KernelArgs& given) {
     const Tensor *x = out, *t = &args.input(int(i) + 2);
     if (p.steps[i].kind == TailStep::Kind::subtract_from) std::swap(x, t);
     const Tensor* const in[] = {x, t};
-    run_kernel(p.op_of(p.steps[i]), in, args.out, {});
+    run_kernel(*p.step_ops[i], in, args.out, {});
   }
 }
 
@@ -102,9 +90,7 @@ void run_epilogue(const KernelArgs& args) {
   for (size_t i = 0; i < steps.size(); ++i)
     if (in[i + 2]->rep()->data == args.output().rep()->data) steps[i].spread = TailStep::Spread::own;
   const KernelArgs dense{Operands(in.data(), in.size()), args.out, p.attrs, args.packed};
-  const bool done =
-      p.product == &conv_op ? cpu::conv_with_tail(dense, steps) : cpu::dot_general_with_tail(dense, steps);
-  if (!done) run_in_turn(p, args);
+  if (!p.product->cpu_with_tail(dense, steps)) run_in_turn(p, args);
   if (!p.activation) return;
   const Tensor* const x[] = {&args.output()};
   run_kernel(*p.activation, x, args.out, {});
@@ -116,6 +102,19 @@ void run_epilogue_plainly(const KernelArgs& args) {
   if (!p.activation) return;
   const Tensor* const x[] = {&args.output()};
   run_kernel(*p.activation, x, args.out, {});
+}
+
+// Operands that are added to the result, or that it is taken from.
+bool may_overwrite(AttrsView attrs, size_t i, const Spec&) {
+  if (i < 2) return false;
+  const TailStep& s = attrs.as<EpilogueParams>().steps[i - 2];
+  return s.spread == TailStep::Spread::full &&
+         (s.kind == TailStep::Kind::add || s.kind == TailStep::Kind::subtract_from);
+}
+
+double flops_of_product(std::span<const Spec* const> in, const Spec& out, AttrsView attrs) {
+  const EpilogueParams& p = attrs.as<EpilogueParams>();
+  return p.product->flops(in.first(2), out, p.attrs);
 }
 
 }  // namespace
@@ -130,33 +129,11 @@ const Op epilogue_op({.name = "epilogue",
                       .cpu = run_epilogue,
                       .ref = run_epilogue_plainly,
                       .packs = true,
+                      .flops = flops_of_product,
+                      .title = [](AttrsView attrs) { return attrs.as<EpilogueParams>().ops(); },
+                      .may_throw = [](AttrsView) { return false; },
+                      .may_overwrite = may_overwrite,
                       .listed = false});
-
-bool epilogue_may_overwrite(const Node& n, ValueId v) {
-  const EpilogueParams& p = n.attrs.as<EpilogueParams>();
-  int places = 0;
-  bool added = false;
-  for (size_t i = 0; i < n.inputs.size(); ++i) {
-    if (!(n.inputs[i] == v)) continue;
-    ++places;
-    if (i < 2) continue;
-    const TailStep& s = p.steps[i - 2];
-    added = s.spread == TailStep::Spread::full &&
-            (s.kind == TailStep::Kind::add || s.kind == TailStep::Kind::subtract_from);
-  }
-  return places == 1 && added;
-}
-
-Node epilogue_product(const Node& n) {
-  const EpilogueParams& p = n.attrs.as<EpilogueParams>();
-  Node product = n;
-  product.op = p.product;
-  product.attrs = p.attrs;
-  product.inputs.resize(2);
-  return product;
-}
-
-std::string epilogue_ops(const Node& n) { return n.attrs.as<EpilogueParams>().ops(); }
 
 // --- Finding them ----------------------------------------------------------------------------------------------------
 
@@ -193,37 +170,26 @@ class Finder {
   std::vector<Chain> run() {
     std::vector<Chain> chains;
     for (int32_t i = 0; i < int32_t(g_.nodes().size()); ++i) {
-      if (taken_[size_t(i)] || !is_product(g_.nodes()[size_t(i)])) continue;
-      Chain c{{i}, {g_.nodes()[size_t(i)].op, g_.nodes()[size_t(i)].attrs, {}, nullptr}, {}, {}};
+      const Node& n = g_.nodes()[size_t(i)];
+      if (taken_[size_t(i)] || tail_axes(n) < 0) continue;
+      Chain c{{i}, {n.op, n.attrs, {}, {}, nullptr}, {}, {}};
       while (take_step(c)) continue;
       take_activation(c);
       if (c.nodes.size() == 1) continue;
-      for (int32_t n : c.nodes) taken_[size_t(n)] = true;
+      for (int32_t k : c.nodes) taken_[size_t(k)] = true;
       chains.push_back(std::move(c));
     }
     return chains;
   }
 
  private:
-  // Whether `n` is a product whose kernel takes a tail.
-  bool is_product(const Node& n) const {
-    if (n.kind != Node::Kind::op || (n.op != &dot_general_op && n.op != &conv_op)) return false;
+  // How many of the result's last axes a row operand has, where `n` is a product whose kernel takes a tail; else -1.
+  int tail_axes(const Node& n) const {
+    if (n.kind != Node::Kind::op || !n.op->tail_axes) return -1;
     const Spec& out = n.outputs[0];
-    if (out.dtype != DType::f32 || out.device.kind() != DeviceKind::cpu) return false;
-    const Shape& a = g_.spec(n.inputs[0]).shape;
-    if (n.op == &conv_op) return n.attrs.as<ConvParams>().layout == Layout::nhwc && out.shape.numel() >= least_result;
-    const ContractionParams& p = n.attrs.as<ContractionParams>();
-    int64_t depth = 1;
-    for (int64_t axis : p.lhs_contract) depth *= a[size_t(axis)];
-    const int64_t result = out.shape.numel();
-    return p.lhs_batch.empty() && depth > 0 && depth <= most_depth && result >= least_result &&
-           result * depth >= least_work;
-  }
-
-  // How many of the result's last axes a row operand has.
-  size_t row_axes(const Node& product) const {
-    if (product.op == &conv_op) return 1;
-    return g_.spec(product.inputs[1]).shape.size() - product.attrs.as<ContractionParams>().rhs_contract.size();
+    if (out.dtype != DType::f32 || out.device.kind() != DeviceKind::cpu) return -1;
+    const Spec* const in[] = {&g_.spec(n.inputs[0]), &g_.spec(n.inputs[1])};
+    return n.op->tail_axes({in, 2}, out, n.attrs);
   }
 
   // How an operand of this shape broadcasts to a result of that one, if the epilogue supports it.
@@ -257,24 +223,28 @@ class Finder {
     if (!n || c.params.steps.size() == most_steps || n->inputs.size() != 2) return false;
     const int place = n->inputs[0] == ValueId{c.nodes.back(), 0} ? 0 : 1;
     TailStep step;
-    if (n->op == &add_op) step.kind = TailStep::Kind::add;
-    else if (n->op == &multiply_op) step.kind = TailStep::Kind::multiply;
-    else if (n->op == &subtract_op) step.kind = place ? TailStep::Kind::subtract_from : TailStep::Kind::subtract;
-    else return false;
+    const Op* op = n->op;
+    switch (op->tail_op) {
+      case TailOp::add: step.kind = TailStep::Kind::add; break;
+      case TailOp::multiply: step.kind = TailStep::Kind::multiply; break;
+      case TailOp::subtract: step.kind = place ? TailStep::Kind::subtract_from : TailStep::Kind::subtract; break;
+      case TailOp::none: return false;
+    }
     const ValueId other = n->inputs[size_t(1 - place)];
     const Node& product = g_.nodes()[size_t(c.nodes[0])];
     const Spec& t = g_.spec(other);
     if (t.dtype != DType::f32 || !(t.device == product.outputs[0].device) ||
-        !spread_of(t.shape, product.outputs[0].shape, row_axes(product), step.spread))
+        !spread_of(t.shape, product.outputs[0].shape, size_t(tail_axes(product)), step.spread))
       return false;
     // t - x c is t + x (-c), bit for bit, and oneDNN cannot subtract from an operand in one step.
     if (step.kind == TailStep::Kind::subtract_from && !c.operands.empty() &&
         c.params.steps.back().kind == TailStep::Kind::multiply &&
         g_.nodes()[size_t(c.operands.back().node)].kind == Node::Kind::constant) {
-      step.kind = TailStep::Kind::add;
+      step.kind = TailStep::Kind::add, op = &add_op;
       c.negated.push_back(c.operands.size() - 1);
     }
     c.params.steps.push_back(step);
+    c.params.step_ops.push_back(op);
     c.operands.push_back(other);
     c.nodes.push_back(uses_[size_t(c.nodes.back())].node);
     return true;

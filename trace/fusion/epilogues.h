@@ -14,14 +14,6 @@ extern const Op epilogue_op;
 // A chain is taken up as long as nobody else reads what is between. f32 on the CPU; others stay as they are.
 Graph fuse_epilogues(const Graph& g);
 
-// Whether the result may be written over operand v: one that is added to it, or that it is taken from.
-bool epilogue_may_overwrite(const Node& n, ValueId v);
-
-// The product in such a node, as a node of its own.
-Node epilogue_product(const Node& n);
-// "matmul, add, relu" of such a node.
-std::string epilogue_ops(const Node& n);
-
 }  // namespace rill
 
 #pragma GCC visibility pop

@@ -13,6 +13,20 @@ OutSpecs infer_fused(const InferArgs& args) {
   const auto& outputs = args.attrs.as<FusedParams>().fused->outputs;
   return OutSpecs(outputs.begin(), outputs.end());
 }
+
+bool may_overwrite(AttrsView attrs, size_t operand, const Spec& s) {
+  const FusedKernel& f = *attrs.as<FusedParams>().fused;
+  if (f.fold || f.row_axes > 0) return false;  // those read rows again, or write tiles
+  for (const FusedKernel::Access& a : f.inputs) {
+    if (a.operand != int(operand)) continue;
+    if (a.random) return false;
+    for (size_t i = 0, moves = 0; i < a.axes.size(); ++i) {
+      while (moves < s.shape.size() && s.shape[moves] == 1) ++moves;
+      if (a.axes[i] != int(moves++)) return false;
+    }
+  }
+  return true;
+}
 }  // namespace
 
 const Op fused_op({.name = "fused",
@@ -25,6 +39,9 @@ const Op fused_op({.name = "fused",
                    .no_gradient = "made after differentiation",
                    .cpu = cpu::run_fused,
                    .ref = ref::run_fused,
+                   .title = [](AttrsView attrs) { return attrs.as<FusedParams>().fused->ops(); },
+                   .may_throw = [](AttrsView attrs) { return !attrs.as<FusedParams>().fused->checks.empty(); },
+                   .may_overwrite = may_overwrite,
                    .listed = false});
 
 namespace {

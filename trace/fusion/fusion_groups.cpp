@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/params/reduce_params.h"
-#include "rill/devices/ref/shape_kernels.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/op.h"
 
 namespace rill {
-
-extern const Op where_op, cast_op, copy_op;
 
 namespace {
 
@@ -51,11 +47,6 @@ int folded_axes(const Graph& g, const Node& n) {
   return length == 0 || (rows < few_rows && length > long_row) ? 0 : folded;
 }
 
-bool is_fold(const Node& n) {
-  return n.op->cpu == cpu::reduce_sum || n.op->cpu == cpu::reduce_prod || n.op->cpu == cpu::reduce_max ||
-         n.op->cpu == cpu::reduce_min;
-}
-
 // The long axes that make a row of a row op, or 0.
 int row_op_axes(const Graph& g, const Node& n) {
   const Spec& x = g.spec(n.inputs[0]);
@@ -69,6 +60,13 @@ int row_op_axes(const Graph& g, const Node& n) {
   return x.shape.numel() == 0 ? 0 : folded;
 }
 
+// The dtype that kernels compute in for tensors of this one.
+DType widened(DType d) { return is_half(d) ? DType::f32 : d; }
+// Records the arithmetic of a map node; null for other nodes.
+RecordPoint record_of(const Graph& g, const Node& n) {
+  return n.op->record_point ? n.op->record_point(widened(g.spec(n.inputs.back()).dtype)) : nullptr;
+}
+
 }  // namespace
 
 Form form_of(const Graph& g, const Node& n) {
@@ -77,18 +75,14 @@ Form form_of(const Graph& g, const Node& n) {
     if (!can_hold(s.dtype) || s.device.kind() != DeviceKind::cpu) return Form::none;
   for (ValueId v : n.inputs)
     if (!can_hold(g.spec(v).dtype)) return Form::none;
-  if (n.op->ref == ref::iota) return Form::make;
-  if (n.inputs.empty()) return Form::none;
-  if (n.op == &where_op || n.op == &cast_op || n.op == &copy_op) return Form::map;
-  if (n.op->cpu == cpu::random_bits)  // one word alone is no row to fill
+  if (n.op->generated == Generated::counts) return Form::make;
+  if (n.op->generated == Generated::random_words)  // one word alone is no row to fill
     return n.outputs[0].shape.numel() == 1 ? Form::none : Form::make;
-  const DType first = g.spec(n.inputs[0]).dtype;
-  if (n.op->kind == OpKind::elementwise && n.outputs.size() == 1) {
-    const DType d = g.spec(n.inputs.back()).dtype;
-    return cpu::record_of(n.op->cpu, is_half(d) ? DType::f32 : d) ? Form::map : Form::none;
-  }
-  if (is_fold(n)) {
-    if (!is_floating(first) || g.spec(n.inputs[0]).shape.numel() == n.outputs[0].shape.numel()) return Form::none;
+  if (n.inputs.empty()) return Form::none;
+  if (record_of(g, n)) return Form::map;
+  if (n.op->fold) {
+    if (!is_floating(g.spec(n.inputs[0]).dtype) || g.spec(n.inputs[0]).shape.numel() == n.outputs[0].shape.numel())
+      return Form::none;
     return folded_axes(g, n) > 0 ? Form::fold : Form::tail;
   }
   if (n.op->record_row) return row_op_axes(g, n) > 0 ? Form::row : Form::none;
@@ -96,15 +90,11 @@ Form form_of(const Graph& g, const Node& n) {
 }
 
 kernel::Kernel recorded(const Graph& g, const Node& n) {
-  const DType last = g.spec(n.inputs.back()).dtype;
-  const DType d = is_half(last) ? DType::f32 : last;
   kernel::Recorder r;
-  if (const cpu::Record record = n.op->cpu ? cpu::record_of(n.op->cpu, d) : nullptr) {
-    kernel::Recording recording(r);
-    std::vector<int32_t> in;
-    for (size_t i = 0; i < n.inputs.size(); ++i) in.push_back(r.input({d, kernel::Input::Kind::dense}));
-    record(in.data());
-  }
+  kernel::Recording recording(r);
+  std::vector<int32_t> in;
+  for (ValueId v : n.inputs) in.push_back(r.input({widened(g.spec(v).dtype), kernel::Input::Kind::dense}));
+  record_of(g, n)(in.data());
   return std::move(r.kernel);
 }
 
@@ -143,7 +133,7 @@ namespace {
 bool accesses_fit(const Graph& g, const FusionGroup& m, int32_t i) {
   const int split = int(m.space.size()) - m.row_axes;
   const Node& n = g.nodes()[size_t(i)];
-  if (n.op->ref == ref::iota && m.row_axes > 1) return false;  // it may count along a part of the row
+  if (n.op->generated == Generated::counts && m.row_axes > 1) return false;  // it may count along a part of the row
   for (size_t j = 0; j < n.inputs.size(); ++j) {
     const Access s = access_of(g, n.inputs[j]);
     const bool inside = m.holds(s.base.node);
@@ -263,7 +253,7 @@ class Grouper {
   bool sums_rows(int32_t tail, const FusionGroup& group) const {
     const Node& n = g_.nodes()[size_t(tail)];
     const Shape& in = g_.spec(n.inputs[0]).shape;
-    if (group.row_axes == 0 || n.op->cpu != cpu::reduce_sum || long_sizes(in) != group.space) return false;
+    if (group.row_axes == 0 || n.op->fold != kernel::Code::reduce_sum || long_sizes(in) != group.space) return false;
     const std::vector<bool> reduced = reduced_axes(in, n);
     size_t outer = group.space.size() - size_t(group.row_axes);
     int64_t length = 1;

@@ -40,7 +40,7 @@ void recompute(const Graph& g, std::vector<FusionGroup>& groups);
 // --- What lowering needs too -----------------------------------------------------------------------------------------
 
 Form form_of(const Graph& g, const Node& n);
-// The kernel of a map node alone; without a body where lowering spells it otherwise (where, cast, copy, shifts).
+// The kernel of a map node alone, without outputs.
 kernel::Kernel recorded(const Graph& g, const Node& n);
 // Whether every operand of the group's nodes lies in the space as a kernel can read it, and every value made inside
 // where it is made.

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <map>
 
-#include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/params/elementwise_params.h"
 #include "rill/devices/params/reduce_params.h"
@@ -13,8 +12,6 @@
 #include "rill/tensor/error.h"
 
 namespace rill {
-
-extern const Op where_op, cast_op, copy_op;
 
 namespace {
 
@@ -105,7 +102,7 @@ class Lowering {
   void lower_tail(const Node& n) {
     const int32_t value = widened(operand(n, 0));
     recorder_.kernel.outputs[0] = {value, recorder_.type(value), false};
-    FusedKernel::Fold fold{fold_code(n), std::vector<bool>(group_.space.size(), false)};
+    FusedKernel::Fold fold{*n.op->fold, std::vector<bool>(group_.space.size(), false)};
     const std::vector<int> to_space = operand_axes(g_, n, 0);
     for (int64_t axis : n.attrs.as<ReduceParams>().axes)
       if (to_space[size_t(axis)] >= 0) fold.reduced[size_t(to_space[size_t(axis)])] = true;
@@ -129,24 +126,15 @@ class Lowering {
   }
 
   std::vector<int32_t> lower(const Node& n) {
-    if (form_of(g_, n) == Form::make) return {n.inputs.empty() ? count(n) : random_words(n)};
+    if (n.op->generated != Generated::no) return {n.op->generated == Generated::counts ? count(n) : random_words(n)};
     std::vector<int32_t> in;
-    for (size_t i = 0; i < n.inputs.size(); ++i) in.push_back(operand(n, i));
-    if (n.op == &copy_op || n.op == &cast_op) return {in[0]};
-    for (int32_t& v : in) v = widened(v);
-    if (n.op == &where_op) return {recorder_.add({Code::select, recorder_.type(in[1]), {in[0], in[1], in[2]}, 0})};
+    for (size_t i = 0; i < n.inputs.size(); ++i) in.push_back(widened(operand(n, i)));
     if (n.op->record_row) {
       if (n.op->row_label >= 0) add_check(n);
       return n.op->record_row({recorder_, in, n.attrs, row_length(), [this] { return point_of_row(); }});
     }
-    if (form_of(g_, n) == Form::fold) return {recorder_.add({fold_code(n), recorder_.type(in[0]), {in[0], -1, -1}, 0})};
-    return {cpu::record_of(n.op->cpu, recorder_.type(in.back()))(in.data())};
-  }
-
-  static Code fold_code(const Node& n) {
-    if (n.op->cpu == cpu::reduce_sum) return Code::reduce_sum;
-    if (n.op->cpu == cpu::reduce_prod) return Code::reduce_prod;
-    return n.op->cpu == cpu::reduce_max ? Code::reduce_max : Code::reduce_min;
+    if (n.op->fold) return {recorder_.add({*n.op->fold, recorder_.type(in[0]), {in[0], -1, -1}, 0})};
+    return {n.op->record_point(recorder_.type(in.back()))(in.data())};
   }
 
   int64_t row_length() const {

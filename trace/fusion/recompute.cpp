@@ -15,7 +15,6 @@ constexpr int cheap = 6;  // instructions; about what loading and storing a numb
 int cost_of(const Graph& g, const Node& n) {
   if (form_of(g, n) != Form::map) return cheap + 1;
   const kernel::Kernel k = recorded(g, n);
-  if (k.body.empty()) return 1;  // where, cast, copy, shifts
   int cost = -int(n.inputs.size());
   for (const kernel::Inst& i : k.body)
     cost += i.code == kernel::Code::div || i.code == kernel::Code::sqrt ? 4 : i.code != kernel::Code::constant;

@@ -5,8 +5,6 @@
 #include <unordered_map>
 
 #include "rill/ops/op.h"
-#include "rill/trace/fusion/epilogues.h"
-#include "rill/trace/fusion/fusion.h"
 #include "rill/trace/graph/layout.h"
 #include "rill/trace/run/arena.h"
 
@@ -29,10 +27,7 @@ struct Storage {
 };
 
 // Whether running the op may throw because of its operands' elements.
-bool may_throw(const Node& n) {
-  if (n.op == &fused_op) return !n.attrs.as<FusedParams>().fused->checks.empty();
-  return n.op->kind == OpKind::library && n.op != &epilogue_op;
-}
+bool may_throw(const Node& n) { return n.op->may_throw ? n.op->may_throw(n.attrs) : n.op->kind == OpKind::library; }
 
 size_t bytes_of(const Spec& s) { return size_t(s.shape.numel()) * size_of(s.dtype); }
 
@@ -126,19 +121,10 @@ class Planner {
   bool writes_point_by_point(const Node& n, size_t k, ValueId v) const {
     const Spec &in = g_.spec(v), &out = n.outputs[k];
     if (!(in.shape == out.shape) || size_of(in.dtype) != size_of(out.dtype)) return false;
-    if (n.op == &epilogue_op) return epilogue_may_overwrite(n, v);
-    if (n.op != &fused_op) return n.op->kind == OpKind::elementwise && !n.op->view && n.outputs.size() == 1;
-    const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
-    if (f.fold || f.row_axes > 0) return false;  // those read rows again, or write tiles
-    for (const FusedKernel::Access& a : f.inputs) {
-      if (a.operand < 0 || !(n.inputs[size_t(a.operand)] == v)) continue;
-      if (a.random) return false;
-      for (size_t i = 0, moves = 0; i < a.axes.size(); ++i) {
-        while (moves < in.shape.size() && in.shape[moves] == 1) ++moves;
-        if (a.axes[i] != int(moves++)) return false;
-      }
-    }
-    return true;
+    if (!n.op->may_overwrite) return n.op->kind == OpKind::elementwise && !n.op->view && n.outputs.size() == 1;
+    const auto operand = std::find(n.inputs.begin(), n.inputs.end(), v);
+    return std::count(operand, n.inputs.end(), v) == 1 &&
+           n.op->may_overwrite(n.attrs, size_t(operand - n.inputs.begin()), in);
   }
 
   // Whether v is dense and begins where its storage does: what takes its place is laid from there on. A slice need not.

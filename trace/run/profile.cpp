@@ -8,22 +8,15 @@
 #include <ostream>
 #include <unordered_map>
 
-#include "rill/devices/fused.h"
-#include "rill/devices/params/contraction_params.h"
-#include "rill/devices/params/conv_params.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/trace/call/tiers.h"
 #include "rill/trace/control/control_nodes.h"
-#include "rill/trace/fusion/epilogues.h"
-#include "rill/trace/fusion/fusion.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/run/profiled.h"
 
 namespace rill {
-
-extern const Op dot_general_op, conv_op, conv_grad_input_op, conv_grad_weight_op;
 
 // --- The machine -----------------------------------------------------------------------------------------------------
 
@@ -63,8 +56,7 @@ MachineLimits measured_limits() {
 namespace detail {
 
 std::string kernel_name(const Node& n) {
-  if (n.op == &epilogue_op) return epilogue_ops(n);
-  return n.op == &fused_op ? n.attrs.as<FusedParams>().fused->ops() : std::string(n.op_name());
+  return n.kind == Node::Kind::op && n.op->title ? n.op->title(n.attrs) : std::string(n.op_name());
 }
 
 static void make_inner(const Graph& g) {
@@ -86,24 +78,10 @@ namespace {
 
 // Multiplications and additions; 0 where not known.
 double flops_of(const Graph& g, const Node& n) {
-  auto size = [](const Spec& s) { return double(s.shape.numel()); };
-  if (n.op == &epilogue_op) return flops_of(g, epilogue_product(n));
-  if (n.op == &dot_general_op) {
-    const Shape& lhs = g.spec(n.inputs[0]).shape;
-    double k = 1;
-    for (int64_t axis : n.attrs.as<ContractionParams>().lhs_contract) k *= double(lhs[size_t(axis)]);
-    return 2 * k * size(n.outputs[0]);
-  }
-  // Every product of an element of the convolution's output with the weights that give one of its channels.
-  auto conv = [&](const Spec& out, const Spec& weights) {
-    const bool last = n.attrs.as<ConvParams>().layout == Layout::nhwc;
-    const int64_t channels = last ? weights.shape.back() : weights.shape[0];
-    return channels == 0 ? 0 : 2 * size(out) * size(weights) / double(channels);
-  };
-  if (n.op == &conv_op) return conv(n.outputs[0], g.spec(n.inputs[1]));
-  if (n.op == &conv_grad_input_op) return conv(g.spec(n.inputs[0]), g.spec(n.inputs[1]));
-  if (n.op == &conv_grad_weight_op) return conv(g.spec(n.inputs[1]), n.outputs[0]);
-  return 0;
+  if (!n.op->flops) return 0;
+  SmallVec<const Spec*, 8> in;
+  for (ValueId v : n.inputs) in.push_back(&g.spec(v));
+  return n.op->flops({in.data(), in.size()}, n.outputs[0], n.attrs);
 }
 
 std::string outputs_of(const Node& n) {

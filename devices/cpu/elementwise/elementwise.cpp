@@ -14,29 +14,19 @@
 #include "rill/devices/cpu/elementwise/select_run.h"
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/kernel/convert.h"
+#include "rill/devices/kernel/record.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
 
-namespace {
-const ScalarLoops* all_loops = nullptr;  // a list through next_
-}
-
-void ScalarLoops::offer(long long target, const LoopTable* table, Kernel kernel, const RecordTable* records) {
+void ScalarLoops::offer(long long target, const LoopTable* table, const RecordTable* records) {
   static const long long supported = hwy::SupportedTargets();
-  if (!kernel_) kernel_ = kernel, next_ = std::exchange(all_loops, this);
   if (records) records_ = records;
   if (!(supported & target) || (table_ && target_ <= target)) return;
   table_ = table;
   target_ = target;
-}
-
-Record record_of(Kernel kernel, DType dtype) {
-  for (const ScalarLoops* l = all_loops; l; l = l->next_)
-    if (l->kernel_ == kernel) return l->records_ ? l->records_->record[int(dtype)] : nullptr;
-  return nullptr;
 }
 
 namespace {
@@ -390,6 +380,25 @@ void select(const KernelArgs& args) {
     case 8: return rows(uint64_t());
     default: return rows(std::complex<double>());
   }
+}
+
+// --- Recording -------------------------------------------------------------------------------------------------------
+
+namespace {
+bool has_lanes(DType d) { return d != DType::string && !is_complex(d) && !is_half(d); }
+}  // namespace
+
+RecordPoint record_operand(DType dtype) {
+  if (!has_lanes(dtype)) return nullptr;
+  return [](const int32_t* in) { return in[0]; };
+}
+
+RecordPoint record_select(DType dtype) {
+  if (!has_lanes(dtype)) return nullptr;
+  return [](const int32_t* in) {
+    kernel::Recorder& r = *kernel::Recording::current();
+    return r.add({kernel::Code::select, r.type(in[1]), {in[0], in[1], in[2]}, 0});
+  };
 }
 
 }  // namespace rill::cpu

@@ -27,37 +27,25 @@ struct LoopTable {
   Loop loop[dtype_count] = {};
 };
 
-// Appends the op's arithmetic on the values `in` to the kernel that is being recorded (devices/kernel/record.h); gives
-// the result.
-using Record = int32_t (*)(const int32_t* in);
-
-// The same by dtype, null where there are no loops.
+// How to record the op's arithmetic, by dtype; null where there is none.
 struct RecordTable {
-  Record record[dtype_count] = {};
+  RecordPoint record[dtype_count] = {};
 };
 
 // The best table that this machine can run. Filled while static objects are made, once for each instruction set.
 class ScalarLoops {
  public:
-  // `target` is Highway's number of the instruction set; smaller is better. `kernel` is the op's, by which
-  // record_of() finds these loops; `records` is null but for one of the instruction sets.
-  void offer(long long target, const LoopTable* table, Kernel kernel, const RecordTable* records);
+  // `target` is Highway's number of the instruction set; smaller is better. `records` is null but for one of the
+  // instruction sets.
+  void offer(long long target, const LoopTable* table, const RecordTable* records);
   Loop operator[](DType d) const { return table_ ? table_->loop[int(d)] : nullptr; }
+  RecordPoint record(DType d) const { return records_ ? records_->record[int(d)] : nullptr; }
 
  private:
-  friend Record record_of(Kernel kernel, DType dtype);
   const LoopTable* table_ = nullptr;
   long long target_ = 0;
-  Kernel kernel_ = nullptr;
   const RecordTable* records_ = nullptr;
-  const ScalarLoops* next_ = nullptr;
 };
-
-// How to record the elementwise op with this cpu kernel on operands of `dtype` (f32 for f16 and bf16, whose results are
-// then rounded); null where it cannot be.
-#pragma GCC visibility push(default)  // for tests
-Record record_of(Kernel kernel, DType dtype);
-#pragma GCC visibility pop
 
 // A string as a template argument: scalar_kernel<"tanh">.
 template <size_t N>
@@ -71,11 +59,14 @@ inline constinit ScalarLoops scalar_loops;
 // Runs the op whose loops these are on any operands that broadcast to the output.
 void run_elementwise(const ScalarLoops& loops, const KernelArgs& args);
 
-// The `cpu` entry of an elementwise record: .cpu = scalar_kernel<"tanh">.
+// The `cpu` and `record_point` entries of an elementwise record: .cpu = scalar_kernel<"tanh">.
+struct ScalarKernel {
+  Kernel run = nullptr;
+  RecordPoint (*record)(DType) = nullptr;
+};
 template <Name name>
-void scalar_kernel(const KernelArgs& args) {
-  run_elementwise(scalar_loops<name>, args);
-}
+inline constexpr ScalarKernel scalar_kernel{[](const KernelArgs& args) { run_elementwise(scalar_loops<name>, args); },
+                                            [](DType d) { return scalar_loops<name>.record(d); }};
 
 // Converts dense runs between dtypes, as C++ does; float to bool is != 0, complex to real drops the imaginary part.
 void convert_run(DType from, const void* in, DType to, void* out, size_t n);
@@ -85,5 +76,8 @@ void cast(const KernelArgs& args);
 void copy(const KernelArgs& args);
 // The kernel of `where`: in = bool condition, two values.
 void select(const KernelArgs& args);
+// The `record_point` of `cast` and `copy` (their operand: what reads it converts it to the result's dtype) and `where`.
+RecordPoint record_operand(DType dtype);
+RecordPoint record_select(DType dtype);
 
 }  // namespace rill::cpu

@@ -25,7 +25,7 @@ struct PlainLoops {
       ((t.loop[int(dtype_of<T>())] = plain_loop<F, T>), ...);
       return t;
     }();
-    scalar_loops<name>.offer(HWY_STATIC_TARGET, &table, scalar_kernel<name>, nullptr);
+    scalar_loops<name>.offer(HWY_STATIC_TARGET, &table, nullptr);
   }
 };
 

@@ -221,7 +221,7 @@ const RecordTable* record_table() {
   if constexpr (HWY_TARGET == HWY_STATIC_TARGET) {
     static constexpr RecordTable records = [] {
       RecordTable t;
-      auto set = [&](DType d, cpu::Record r) { t.record[int(d)] = r; };
+      auto set = [&](DType d, RecordPoint r) { t.record[int(d)] = r; };
       if constexpr ((kinds & floats) != 0)
         set(DType::f32, record<F, float, Inputs>), set(DType::f64, record<F, double, Inputs>);
       if constexpr ((kinds & signed_ints) != 0) {
@@ -242,8 +242,8 @@ const RecordTable* record_table() {
 }
 
 struct Offer {
-  Offer(ScalarLoops& loops, const LoopTable* table, Kernel kernel, const RecordTable* records) {
-    loops.offer(HWY_TARGET, table, kernel, records);
+  Offer(ScalarLoops& loops, const LoopTable* table, const RecordTable* records) {
+    loops.offer(HWY_TARGET, table, records);
   }
 };
 
@@ -258,15 +258,15 @@ HWY_AFTER_NAMESPACE();
 // The same where kernels can hold the arithmetic of `recorded` kinds alone: the others stay kernels of their own.
 #define RILL_SCALAR2_RECORDED(name, kinds, recorded, ...) \
   RILL_SCALAR_IMPL(name, kinds, recorded, 2, (V x, V y), __VA_ARGS__)
-#define RILL_SCALAR_IMPL(name, kinds, recorded, inputs, params, ...)                                  \
-  struct name##_scalar {                                                                              \
-    template <class V>                                                                                \
-    HWY_INLINE auto operator() params const {                                                         \
-      return __VA_ARGS__;                                                                             \
-    }                                                                                                 \
-  };                                                                                                  \
-  static constexpr LoopTable name##_table = make_table<name##_scalar, inputs, kinds>();               \
-  static const Offer name##_offer(cpu::scalar_loops<#name>, &name##_table, cpu::scalar_kernel<#name>, \
+#define RILL_SCALAR_IMPL(name, kinds, recorded, inputs, params, ...)                    \
+  struct name##_scalar {                                                                \
+    template <class V>                                                                  \
+    HWY_INLINE auto operator() params const {                                           \
+      return __VA_ARGS__;                                                               \
+    }                                                                                   \
+  };                                                                                    \
+  static constexpr LoopTable name##_table = make_table<name##_scalar, inputs, kinds>(); \
+  static const Offer name##_offer(cpu::scalar_loops<#name>, &name##_table,              \
                                   record_table<name##_scalar, inputs, recorded>());
 #endif
 
