@@ -102,7 +102,7 @@ T refill(T like, std::span<const Tensor> tensors) {
   return like;
 }
 
-// Callables and results without their types; control_flow.cpp does the rest with them.
+// Callables and results without their types; control/choices.cpp and control/loops.cpp do the rest with them.
 using FlatFn = Callback<Flat(std::span<const Tensor>)>;
 struct FlatStep {
   Flat carried, y;

@@ -16,8 +16,6 @@
 
 namespace rill {
 
-extern const Op stop_gradient_op;
-
 void drop_effects(Node& n) {
   if (!has_effect(n)) return;
   ControlAttrs attrs = n.attrs.as<ControlAttrs>();
@@ -150,8 +148,7 @@ std::vector<bool> connected(const Graph& g) {
   for (ValueId v : g.outputs) live[size_t(v.node)] |= is_differentiable(g.spec(v).dtype);
   for (size_t i = g.nodes().size(); i-- > 0;) {
     const Node& n = g.nodes()[i];
-    if (!live[i] || n.kind != Node::Kind::op || (!n.op->vjp && n.op != &known_as_op) || n.op == &stop_gradient_op)
-      continue;
+    if (!live[i] || n.kind != Node::Kind::op || (!n.op->vjp && n.op != &known_as_op) || n.op->stops_gradient) continue;
     // A marker's first operand is its value, which no gradient flows into.
     const size_t first = n.op->marker ? 1 : 0;
     const size_t last = n.op->marker && n.op->graphs ? 1 + size_t(n.attrs.as<ControlAttrs>().carried) : n.inputs.size();

@@ -1,7 +1,8 @@
 // The nodes that control flow is traced into, and how they run and are differentiated.
 //
 // A node's attributes hold graphs, whose inputs are the node's operands in order. What a graph reads from outside is an
-// operand; Variables that it assigns are operands and outputs. Start at ControlAttrs; control_flow.cpp makes them.
+// operand; Variables that it assigns are operands and outputs. Start at ControlAttrs; choices.cpp and loops.cpp make
+// them.
 #pragma once
 #include <atomic>
 #include <functional>
