@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <mutex>
 
@@ -21,13 +20,15 @@ std::vector<Device> devices() { return {Device(DeviceKind::cpu, 0), Device(Devic
 
 bool has_device(Device d) { return d.index() == 0 && (d.kind() == DeviceKind::cpu || d.kind() == DeviceKind::ref); }
 
-namespace {
-void require_device(Device d, const Where& where) {
+void detail::require_device(std::string_view op, Device d, const Where& where) {
   if (has_device(d)) return;
   std::string there;
   for (Device x : devices()) there += (there.empty() ? "" : ", ") + to_string(x);
-  fail("device", fmt::format("there is no {} here. this machine has {}", to_string(d), there), where);
+  fail(op, fmt::format("there is no {} here. this machine has {}", to_string(d), there), where);
 }
+
+namespace {
+void require_device(Device d, const Where& where = Where()) { detail::require_device("device", d, where); }
 
 std::atomic<Device> process_default{Device()};
 struct Placement {
@@ -52,20 +53,20 @@ WithDevice::~WithDevice() { scoped = {outer_, outer_set_}; }
 // --- Memory ----------------------------------------------------------------------------------------------------------
 
 MemoryStats memory_stats(Device d) {
-  require_device(d, Where());
+  require_device(d);
   return host_memory::stats(d);
 }
 void reset_peak_memory(Device d) {
-  require_device(d, Where());
+  require_device(d);
   host_memory::reset_peak(d);
 }
 void release_cached_memory(Device d) {
-  require_device(d, Where());
+  require_device(d);
   host_memory::release_cached();
 }
 
 Ref<Buffer> allocate(Device d, size_t bytes) {
-  if (!has_device(d)) require_device(d, Where());
+  require_device(d);
   return host_memory::allocate(d, bytes);
 }
 

@@ -49,7 +49,9 @@ void log_placement(Callback<void(std::string_view)> sink);
 // Reports an op to that sink, if there is one.
 namespace detail {
 extern bool placement_log;
-}
+// Throws, as an error of `op`, where there is no such device.
+void require_device(std::string_view op, Device d, const Where& where);
+}  // namespace detail
 inline bool placement_is_logged() { return __atomic_load_n(&detail::placement_log, __ATOMIC_RELAXED); }
 void report_placement(std::string_view op, std::span<const Tensor* const> inputs, Device d);
 

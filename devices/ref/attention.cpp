@@ -59,7 +59,7 @@ Operands<T> separate(const KernelArgs& args, size_t mask) {
 }
 
 template <class T>
-Operands<T> packed(const KernelArgs& args) {
+Operands<T> joined(const KernelArgs& args) {
   const Tensor& x = args.input(0);
   const Shape& s = x.shape();
   const size_t n = s.size();
@@ -200,7 +200,7 @@ void attention(const KernelArgs& args) {
 
 void self_attention(const KernelArgs& args) {
   by_dtype(args, [&]<class T>(T) {
-    forward<T>(packed<T>(args), out<T>(args, 0, by_head(args.output())), args.out_data<Sum<T>>(1));
+    forward<T>(joined<T>(args), out<T>(args, 0, by_head(args.output())), args.out_data<Sum<T>>(1));
   });
 }
 
@@ -216,7 +216,7 @@ void attention_grad(const KernelArgs& args) {
 void self_attention_grad(const KernelArgs& args) {
   by_dtype(args, [&]<class T>(T) {
     auto part = [&](int64_t i) { return out<T>(args, 0, packed_part(args.output(), i)); };
-    backward<T>(packed<T>(args),
+    backward<T>(joined<T>(args),
                 {in<Sum<T>>(args, 1, matrices_of(args.input(1))), in<Sum<T>>(args, 2, matrices_of(args.input(2))),
                  in<T>(args, 3, by_head(args.input(3))), part(0), part(1), part(2)});
   });

@@ -230,12 +230,10 @@ const Op power_op(spec_of({.name = "power",
                            .exported = {"Pow", "Pow"}}));
 Tensor power(const Tensor& x, const Tensor& y, Where where) { return binary_counted(power_op, x, y, where); }
 namespace {
-// part / (x^2 + y^2), scaled by the larger so that squares neither overflow nor vanish. At the origin, where no
-// direction is, 0, as torch; infinitely far away too.
+// part / (x^2 + y^2). At the origin, where no direction is, 0, as torch; infinitely far away too.
 Tensor turn(const Tensor& part, const Tensor& x, const Tensor& y) {
-  const Tensor big = stop_gradient(maximum(abs(x), abs(y))), nowhere = logical_or(big == 0, isinf(big));
-  const Tensor scale = where(nowhere, 1, big), a = x / scale, b = y / scale;
-  return where(nowhere, 0, part / scale / (a * a + b * b) / scale);
+  const Scaled s = scaled(x, y);
+  return where(s.nowhere, 0, part / s.scale / (s.x * s.x + s.y * s.y) / s.scale);
 }
 }  // namespace
 RILL_BINARY(atan2, true, .doc = "the angle of the point (y, x), in (-pi, pi]", .dtypes = float_set,

@@ -51,15 +51,11 @@ std::pair<Tensor, Tensor> floating_pair(std::string_view op, const Tensor& x, co
 }
 }  // namespace
 namespace {
-Tensor hypot_of(const Tensor& p0, const Tensor& q0) {
-  // Scaled by the larger, so that squares neither overflow nor vanish.
-  Tensor a = abs(p0), b = abs(q0), big = stop_gradient(maximum(a, b));
-  // The scale's reciprocal, which gradients need, must not overflow.
-  const double least = p0.dtype() == f64 ? 0x1p-1022 : p0.dtype() == f32 ? 0x1p-126 : 0;
-  Tensor safe = where(logical_or(big == 0, isinf(big)), 1, maximum(big, least)), p = p0 / safe, q = q0 / safe;
-  Tensor sum = p * p + q * q, positive = sum > 0;
+Tensor hypot_of(const Tensor& x, const Tensor& y) {
+  const elementwise::Scaled s = elementwise::scaled(x, y);
+  Tensor sum = s.x * s.x + s.y * s.y, positive = sum > 0;
   Tensor root = where(positive, sqrt(where(positive, sum, 1)), 0);
-  return where(logical_or(isinf(a), isinf(b)), std::numeric_limits<double>::infinity(), safe * root);
+  return where(logical_or(isinf(x), isinf(y)), std::numeric_limits<double>::infinity(), s.scale * root);
 }
 }  // namespace
 Tensor hypot(const Tensor& x, const Tensor& y, Where where) {

@@ -39,6 +39,7 @@ using namespace elementwise;
                             .infer = infer_bool,                    \
                             .no_gradient = "the result is bool"})); \
   Tensor fn(const Tensor& x, const Tensor& y, Where where) { return compare(fn##_op, x, y, where); }
+extern const Op equal_op, not_equal_op;
 namespace {
 
 // Whether x and y are integers that no integer dtype holds both of, so that promotion would round them. C++ integers
@@ -70,7 +71,7 @@ Tensor compare_mixed(const Op& op, const Tensor& x, const Tensor& y, const Where
   const bool a_is_signed = a.dtype() == i64;
   const Tensor below = less(a_is_signed ? a : b, zeros({}, {i64, device}));
   const Tensor rest = compare(op, astype(a, u64), astype(b, u64), where);
-  if (op.name == "not_equal" || (op.name != "equal" && a_is_signed)) return bitwise_or(below, rest);
+  if (&op == &not_equal_op || (&op != &equal_op && a_is_signed)) return bitwise_or(below, rest);
   return bitwise_and(bitwise_not(below), rest);
 }
 

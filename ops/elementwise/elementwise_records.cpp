@@ -142,6 +142,14 @@ Tensor binary_counted(const Op& op, const Tensor& x, const Tensor& y, const Wher
   return binary(op, x.astype(DType::i8), y.astype(DType::i8), false, where);
 }
 
+Scaled scaled(const Tensor& x, const Tensor& y) {
+  const Tensor larger = stop_gradient(maximum(abs(x), abs(y))), nowhere = logical_or(larger == 0, isinf(larger));
+  // Its reciprocal, which gradients need, must not overflow.
+  const double least = x.dtype() == f64 ? 0x1p-1022 : x.dtype() == f32 ? 0x1p-126 : 0;
+  const Tensor scale = where(nowhere, 1, maximum(larger, least));
+  return {x / scale, y / scale, scale, nowhere};
+}
+
 Tensor unbroadcast(const Tensor& cotangent, const Tensor& operand) {
   return cotangent.shape() == operand.shape() ? cotangent : sum_to(cotangent, operand.shape());
 }

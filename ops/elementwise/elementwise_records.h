@@ -56,6 +56,13 @@ Tensor safe_sqrt(const Tensor& x);
 // arrives; with this one for its own derivatives, infinite cotangents of the second order are stopped elsewhere.
 Tensor multiply_nonzero(const Tensor& x, const Tensor& y);
 
+// x and y divided by the larger magnitude, so that their squares neither overflow nor vanish. `nowhere`, at the origin
+// and infinitely far from it, they are divided by 1. The scale is a constant to gradients.
+struct Scaled {
+  Tensor x, y, scale, nowhere;
+};
+Scaled scaled(const Tensor& x, const Tensor& y);
+
 // Cotangent of an operand that may have been broadcast: summed back to its shape.
 Tensor unbroadcast(const Tensor& cotangent, const Tensor& operand);
 

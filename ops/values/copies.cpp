@@ -1,6 +1,4 @@
 // Records whose result is their operand: copies, aliases that stop gradients or carry a name, moves between devices.
-#include <fmt/format.h>
-
 #include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/params/elementwise_params.h"
 #include "rill/devices/ref/elementwise.h"
@@ -82,11 +80,7 @@ Tensor Tensor::contiguous(Where where) const {
 
 Tensor Tensor::to(Device device, Where where) const {
   if (defined() && this->device() == device) return *this;
-  if (!has_device(device)) {
-    std::string there;
-    for (Device d : devices()) there += (there.empty() ? "" : ", ") + to_string(d);
-    fail("to", fmt::format("there is no {} here. this machine has {}", to_string(device), there), where);
-  }
+  detail::require_device("to", device, where);
   return apply1(transfer_op, {this}, TransferAttrs{to_string(device)}, where);
 }
 
