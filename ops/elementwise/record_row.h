@@ -1,12 +1,15 @@
-// For the records of row kernels (softmax, layer_norm, cross entropy): math on recording lanes, and the choice of their
-// number type. Include it in the record's file alone.
+// For the records of row kernels (softmax, layer_norm, cross entropy): runs their programs (row_programs.h) on
+// recording lanes. Include it in the record's file alone.
 #pragma once
+#include <algorithm>
+#include <vector>
+
 #include "rill/devices/kernel/targets.h"
 
 #ifndef HWY_COMPILE_ONLY_STATIC
 #define HWY_COMPILE_ONLY_STATIC
 #endif
-#include "rill/devices/kernel/math/math.h"
+#include "rill/devices/cpu/rows/row_programs.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/ops/op.h"
 
@@ -17,28 +20,100 @@ kernel::Rec<T> RowArgs::lane(int i) const {
   return kernel::Rec<T>::of(in[size_t(i)]);
 }
 
-namespace kernel_math {
-using namespace kernel;
-using namespace HWY_NAMESPACE;
+namespace HWY_NAMESPACE {
 
-inline Rec<double> widen(Rec<double> x) { return x; }
-inline Rec<double> widen(Rec<float> x) { return Rec<double>::of(Recording::current()->convert(x.id, DType::f64)); }
+// A row of a kernel that is recorded, for the programs of row_programs.h: all its numbers are lanes.
 template <class T>
-Rec<T> narrow(Rec<double> x) {
-  return Rec<T>::of(Recording::current()->convert(x.id, dtype_of<T>()));
-}
-// Where the point is the one that operand `i`, a number of each row, names.
-template <class T>
-RecMask at_label(const RowArgs& a, int i) {
-  using Whole = typename Rec<T>::Int;  // as wide as the row's numbers, so that a vector holds as many
-  auto whole = [&](int32_t v) { return Whole::of(a.recorder.convert(v, dtype_of<typename Whole::Scalar>())); };
-  const RowArgs::Point point = a.point();
-  return whole(point.counter) == whole(a.in[size_t(i)]) + Whole(typename Whole::Scalar(point.first));
-}
-}  // namespace kernel_math
+class RecordedRow {
+ public:
+  using V = kernel::Rec<T>;
+  using Number = V;
+  explicit RecordedRow(const RowArgs& args) : args_(args) {}
 
-// `function<float>` or `function<double>`, by the first operand.
-#define RILL_RECORD_ROW(function) \
-  [](const RowArgs& a) { return a.recorder.type(a.in[0]) == DType::f64 ? function<double>(a) : function<float>(a); }
+  AttrsView attrs() const { return args_.attrs; }
+  V operand(int i) const { return args_.lane<T>(i); }
+  V number(int i) const { return args_.lane<T>(i); }
+  V count() const { return V(T(args_.n)); }
+  V constant(double c) const { return V(T(c)); }
+  // In f64, as the eager row has it.
+  V log(V x) const {
+    using Wide = kernel::Rec<double>;
+    const Wide wide = Wide::of(args_.recorder.convert(x.id, DType::f64));
+    return V::of(args_.recorder.convert(rill::HWY_NAMESPACE::log(wide).id, dtype_of<T>()));
+  }
+  V max(V x) const { return reduce_max(x); }
+  V at_label(V x) const { return reduce_sum(select(is_label(), x, V(T(-0.0)))); }  // which changes no sum
+
+  template <class F, class... X>
+  V sum(F f, X... x) const {
+    return reduce_sum(f(x...));
+  }
+  template <class F>
+  V sum(FetchNext, F f, V x) const {
+    return sum(f, x);
+  }
+  struct Kept {
+    V kept, sum;
+  };
+  template <class F>
+  Kept sum_kept(FetchNext, int, F f, V x) const {
+    const V kept = f(x);
+    return {kept, reduce_sum(kept)};
+  }
+  template <class F, class... X>
+  V sum_adding(int o, F f, X... x) {
+    const SumTerms<V> s = f(x...);
+    write_number(o, s.added[0]), write_number(o + 1, s.added[1]);
+    return reduce_sum(s.term);
+  }
+  template <class F, class... X>
+  void write(int o, F f, X... x) {
+    write_number(o, f(x...));
+  }
+  template <class F, class... X>
+  void write(FetchNext, int o, F f, X... x) {
+    write(o, f, x...);
+  }
+  void write_number(int o, V v) {
+    results_.resize(std::max(results_.size(), size_t(o) + 1));
+    results_[size_t(o)] = v.id;
+  }
+  template <class F>
+  void write_less_at_label(int o, V less, F f, V x) {
+    const V all = f(x);
+    write_number(o, select(is_label(), all - less, all));
+  }
+  const std::vector<int32_t>& results() const { return results_; }
+
+ private:
+  // Whether the point is the one that operand 1, a number of each row, names.
+  kernel::RecMask is_label() const {
+    using Whole = typename V::Int;  // as wide as the row's numbers, so that a vector holds as many
+    auto whole = [&](int32_t v) { return Whole::of(args_.recorder.convert(v, dtype_of<typename Whole::Scalar>())); };
+    const RowArgs::Point point = args_.point();
+    return whole(point.counter) == whole(args_.in[1]) + Whole(typename Whole::Scalar(point.first));
+  }
+
+  const RowArgs& args_;
+  std::vector<int32_t> results_;
+};
+
+template <class Program, class T>
+std::vector<int32_t> record_row(const RowArgs& args) {
+  RecordedRow<T> row(args);
+  Program::run(row);
+  return row.results();
+}
+
+// The `record_row` of a record: the program in the number type of its first operand.
+template <class Program>
+std::vector<int32_t> record_row(const RowArgs& args) {
+  return args.recorder.type(args.in[0]) == DType::f64 ? record_row<Program, double>(args)
+                                                      : record_row<Program, float>(args);
+}
+
+}  // namespace HWY_NAMESPACE
+
+using HWY_NAMESPACE::record_row;
 
 }  // namespace rill

@@ -124,49 +124,6 @@ std::vector<Sample> with_cotangents(std::vector<Sample> samples) {
 
 // --- Records ---------------------------------------------------------------------------------------------------------
 
-// The arithmetic of devices/cpu/rows/losses.cpp, for fused kernels.
-namespace row {
-
-using namespace kernel_math;
-
-template <class T>
-struct LogSum {
-  Rec<T> top, log_total;
-  explicit LogSum(Rec<T> x) : top(reduce_max(x)), log_total(narrow<T>(log(widen(reduce_sum(exp(x - top)))))) {}
-  std::vector<int32_t> with(Rec<T> loss) const { return {loss.id, top.id, log_total.id}; }
-};
-
-template <class T>
-std::vector<int32_t> dense(const RowArgs& a) {
-  Rec<T> x(a.lane<T>(0)), labels(a.lane<T>(1));
-  const LogSum<T> s(x);
-  return s.with(reduce_sum(labels * ((s.top - x) + s.log_total)));
-}
-// `to_p` times the probabilities; 0 in a row that no cotangent reaches, whatever its logits are.
-template <class T>
-Rec<T> probability_part(const RowArgs& a, Rec<T> x, Rec<T> to_p) {
-  const Rec<T> top(a.lane<T>(2)), log_total(a.lane<T>(3)), none(T(0));
-  return select(to_p == none, none, to_p * exp((x - top) - log_total));
-}
-template <class T>
-std::vector<int32_t> dense_grad(const RowArgs& a) {
-  Rec<T> x(a.lane<T>(0)), labels(a.lane<T>(1)), g(a.lane<T>(4)), l(a.lane<T>(5));
-  return {(probability_part(a, x, g * reduce_sum(labels) + l) - g * labels).id};
-}
-template <class T>
-std::vector<int32_t> sparse(const RowArgs& a) {
-  Rec<T> x(a.lane<T>(0)), chosen = reduce_sum(select(at_label<T>(a, 1), x, Rec<T>(T(-0.0))));  // which changes no sum
-  const LogSum<T> s(x);
-  return s.with((s.top - chosen) + s.log_total);
-}
-template <class T>
-std::vector<int32_t> sparse_grad(const RowArgs& a) {
-  Rec<T> x(a.lane<T>(0)), g(a.lane<T>(4)), l(a.lane<T>(5)), to_x = probability_part(a, x, g + l);
-  return {select(at_label<T>(a, 1), to_x - g, to_x).id};
-}
-
-}  // namespace row
-
 // What the four have in common.
 OpSpec loss(OpSpec s) {
   s.dtypes = one_of({DType::f32, DType::f64});
@@ -190,7 +147,7 @@ const Op dense_op(loss({
     .saves_out = save(1) | save(2),
     .cpu = cpu::softmax_cross_entropy,
     .ref = ref::softmax_cross_entropy,
-    .record_row = RILL_RECORD_ROW(row::dense),
+    .record_row = record_row<HWY_NAMESPACE::DenseEntropyRow>,
     .samples = dense_samples,
     .no_finite_difference = parts_of_lse,
     .exported = {"", "SoftmaxCrossEntropyWithLogits"},
@@ -205,7 +162,7 @@ const Op dense_grad_op(loss({
     .saves_in = save_all,
     .cpu = cpu::softmax_cross_entropy_grad,
     .ref = ref::softmax_cross_entropy_grad,
-    .record_row = RILL_RECORD_ROW(row::dense_grad),
+    .record_row = record_row<HWY_NAMESPACE::DenseEntropyGradRow>,
     .row_numbers = save(2) | save(3) | save(4) | save(5),
     .samples = [] { return with_cotangents(dense_samples()); },
 }));
@@ -222,7 +179,7 @@ const Op sparse_op(loss({
     .saves_out = save(1) | save(2),
     .cpu = cpu::sparse_softmax_cross_entropy,
     .ref = ref::sparse_softmax_cross_entropy,
-    .record_row = RILL_RECORD_ROW(row::sparse),
+    .record_row = record_row<HWY_NAMESPACE::SparseEntropyRow>,
     .row_numbers = save(1),
     .row_label = 1,
     .samples = sparse_samples,
@@ -239,7 +196,7 @@ const Op sparse_grad_op(loss({
     .saves_in = save_all,
     .cpu = cpu::sparse_softmax_cross_entropy_grad,
     .ref = ref::sparse_softmax_cross_entropy_grad,
-    .record_row = RILL_RECORD_ROW(row::sparse_grad),
+    .record_row = record_row<HWY_NAMESPACE::SparseEntropyGradRow>,
     .row_numbers = save(1) | save(2) | save(3) | save(4) | save(5),
     .row_label = 1,
     .samples = [] { return with_cotangents(sparse_samples()); },

@@ -198,34 +198,6 @@ std::vector<Sample> batch_norm_grad_samples() {
 constexpr DTypeSet norm_set = one_of({DType::f32, DType::f64});
 int layer_norm_row(const Spec& x, AttrsView attrs) { return int(x.shape.ndim() - attrs.as<NormParams>().axis); }
 
-// The arithmetic of devices/cpu/rows/norm.cpp, for fused kernels.
-namespace row {
-
-using namespace kernel_math;
-
-template <class T>
-Rec<T> reciprocal_deviation(const RowArgs& a, Rec<T> variance) {
-  return Rec<T>(1) / sqrt(variance + Rec<T>(T(a.attrs.as<NormParams>().epsilon)));
-}
-template <class T>
-std::vector<int32_t> layer_norm(const RowArgs& a) {
-  Rec<T> x(a.lane<T>(0)), scale(a.lane<T>(1)), offset(a.lane<T>(2)), n(T(a.n));
-  Rec<T> mean = reduce_sum(x) / n, d = x - mean, variance = reduce_sum(d * d) / n;
-  return {(d * reciprocal_deviation(a, variance) * scale + offset).id, mean.id, variance.id};
-}
-// dx, and the rows' terms in the gradients of scale and offset.
-template <class T>
-std::vector<int32_t> layer_norm_grad(const RowArgs& a) {
-  Rec<T> x(a.lane<T>(0)), scale(a.lane<T>(1)), mean(a.lane<T>(2)), variance(a.lane<T>(3)), g(a.lane<T>(4));
-  Rec<T> to_mean(a.lane<T>(5)), to_variance(a.lane<T>(6)), n(T(a.n));
-  Rec<T> r = reciprocal_deviation(a, variance), d = x - mean, w = g * scale, gh = g * (d * r);
-  Rec<T> w_mean = reduce_sum(w) / n, wh_mean = reduce_sum(gh * scale) / n;
-  Rec<T> slope = Rec<T>(2) * to_variance / n - r * r * wh_mean, constant = to_mean / n - r * w_mean;
-  return {(w * r + d * slope + constant).id, gh.id, g.id};
-}
-
-}  // namespace row
-
 extern const Op layer_norm_grad_op, batch_norm_grad_op;
 
 const Op layer_norm_op({
@@ -243,7 +215,7 @@ const Op layer_norm_op({
     .ref = ref::layer_norm,
     .wants_contiguous = true,
     .row_rank = layer_norm_row,
-    .record_row = RILL_RECORD_ROW(row::layer_norm),
+    .record_row = record_row<HWY_NAMESPACE::LayerNormRow>,
     .samples = layer_norm_samples,
     .norm_tolerance = 2,
     .exported = {"LayerNormalization", ""},
@@ -263,7 +235,7 @@ const Op layer_norm_grad_op({
     .ref = ref::layer_norm_grad,
     .wants_contiguous = true,
     .row_rank = layer_norm_row,
-    .record_row = RILL_RECORD_ROW(row::layer_norm_grad),
+    .record_row = record_row<HWY_NAMESPACE::LayerNormGradRow>,
     .row_sums = save(1) | save(2),
     .samples = layer_norm_grad_samples,
     .norm_tolerance = 2,

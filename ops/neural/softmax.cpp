@@ -46,40 +46,6 @@ int last_axis_row(const Spec& x, AttrsView attrs) {
   return attrs.as<SoftmaxParams>().axis + 1 == x.shape.ndim() ? 1 : 0;
 }
 
-// The arithmetic of devices/cpu/rows/softmax.cpp, for fused kernels; `record_as` picks the number type.
-namespace row {
-
-using namespace kernel_math;
-
-template <class T>
-std::vector<int32_t> softmax(const RowArgs& a) {
-  Rec<T> x(a.lane<T>(0)), e = exp(x - reduce_max(x));
-  return {(e * (Rec<T>(1) / reduce_sum(e))).id};
-}
-template <class T>
-std::vector<int32_t> log_softmax(const RowArgs& a) {
-  Rec<T> x(a.lane<T>(0)), top = reduce_max(x);
-  Rec<T> log_total = narrow<T>(log(widen(reduce_sum(exp(x - top)))));
-  return {(x - top - log_total).id};
-}
-// y g, and 0 where no cotangent g arrives: a row of NaN (of nothing but -inf) that is not used poisons nothing.
-template <class T>
-Rec<T> product(Rec<T> y, Rec<T> g) {
-  return select(g == Rec<T>(0), Rec<T>(0), y * g);
-}
-template <class T>
-std::vector<int32_t> softmax_grad(const RowArgs& a) {
-  Rec<T> y(a.lane<T>(0)), g(a.lane<T>(1));
-  return {product(y, g - reduce_sum(product(y, g))).id};
-}
-template <class T>
-std::vector<int32_t> log_softmax_grad(const RowArgs& a) {
-  Rec<T> y(a.lane<T>(0)), g(a.lane<T>(1));
-  return {(g - product(exp(y), reduce_sum(g))).id};
-}
-
-}  // namespace row
-
 extern const Op softmax_grad_op, log_softmax_grad_op;
 
 // dx = y (g - sum(g y)). A symmetric matrix takes g to dx, so it takes the second cotangent back as well.
@@ -96,7 +62,7 @@ const Op softmax_op({
     .ref = ref::softmax,
     .wants_contiguous = true,
     .row_rank = last_axis_row,
-    .record_row = RILL_RECORD_ROW(row::softmax),
+    .record_row = record_row<HWY_NAMESPACE::SoftmaxRow>,
     .samples = softmax_samples,
     .max_ulp = 16,  // far below the largest: the rounding of x - max(x) counts in full
     .exported = {"Softmax", "Softmax"},
@@ -121,7 +87,7 @@ const Op softmax_grad_op({
     .ref = ref::softmax_grad,
     .wants_contiguous = true,
     .row_rank = last_axis_row,
-    .record_row = RILL_RECORD_ROW(row::softmax_grad),
+    .record_row = record_row<HWY_NAMESPACE::SoftmaxGradRow>,
     .samples = [] { return grad_samples(0.05, 0.4); },
     .norm_tolerance = 2,
 });
@@ -139,7 +105,7 @@ const Op log_softmax_op({
     .ref = ref::log_softmax,
     .wants_contiguous = true,
     .row_rank = last_axis_row,
-    .record_row = RILL_RECORD_ROW(row::log_softmax),
+    .record_row = record_row<HWY_NAMESPACE::LogSoftmaxRow>,
     .samples = softmax_samples,
     .max_ulp = 4,
     .exported = {"LogSoftmax", "LogSoftmax"},
@@ -162,7 +128,7 @@ const Op log_softmax_grad_op({
     .ref = ref::log_softmax_grad,
     .wants_contiguous = true,
     .row_rank = last_axis_row,
-    .record_row = RILL_RECORD_ROW(row::log_softmax_grad),
+    .record_row = record_row<HWY_NAMESPACE::LogSoftmaxGradRow>,
     .samples = [] { return grad_samples(-4, -1); },
     .norm_tolerance = 2,
 });

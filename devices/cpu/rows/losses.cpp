@@ -1,6 +1,7 @@
 // Cross entropy of softmax over the last axis, for labels given as probabilities or as class numbers, in float and
 // double. The forward pass reads each row and writes three numbers, the loss and log(sum(exp(x))) in two parts; the
-// backward pass makes the probabilities again from those, which costs less than to store and load them.
+// backward pass makes the probabilities again from those, which costs less than to store and load them. The arithmetic
+// is in row_programs.h.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -13,122 +14,58 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// log(sum(exp(x))) = top + log_total, kept apart because x - top is exact where x is near the top.
+// The losses are results; of a gradient, log(sum(exp(x))) is an operand.
+int64_t rows_of(const KernelArgs& args) { return args.in.size() == 2 ? args.output(0).size() : args.input(2).size(); }
+
+// Row r of the operands and results; those with one number a row have that.
 template <class C>
-struct LogSum {
-  C top, log_total;
+EagerRow<C> row_of(const KernelArgs& args, int64_t r, int64_t n, bool has_label) {
+  EagerRow<C> row{.attributes = args.attrs, .n = n};
+  const auto step = [&](const Tensor& t) { return t.ndim() == args.input(0).ndim() ? n : 1; };
+  for (int i = 0; i < int(args.in.size()); ++i)
+    if (i != 1 || !has_label) row.in[i] = args.in_data<C>(i) + r * step(args.input(i));
+  for (int o = 0; o < int(args.out.size()); ++o) row.out[o] = args.out_data<C>(o) + r * step(args.output(o));
+  return row;
+}
 
-  LogSum(const C* x, int64_t n) {
-    using V = Lane<C>;
-    top = row_max<V>(x, n);
-    const V t(top);
-    log_total =
-        C(log(double(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return exp(load_k<V>(x + i, k) - t); }))));
-  }
-
-  void write(const KernelArgs& args, int64_t r) const {
-    args.out_data<C>(1)[r] = top;
-    args.out_data<C>(2)[r] = log_total;
-  }
-};
-
-// The probabilities of row r times `to_p`; 0 in a row that no cotangent reaches, whatever its logits are.
-template <class C>
-struct ProbabilityPart {
-  using V = Lane<C>;
-  V top, log_total, to_p, none{C(0)};
-
-  ProbabilityPart(const KernelArgs& args, int64_t r, C scale)
-      : top(args.in_data<C>(2)[r]), log_total(args.in_data<C>(3)[r]), to_p(scale) {}
-  HWY_INLINE V operator()(V x) const { return select(to_p == none, none, to_p * exp((x - top) - log_total)); }
-};
-
-template <class C>
+template <class Program, class C>
 void dense_rows(const KernelArgs& args) {
-  using V = Lane<C>;
-  const int64_t rows = args.output(0).size(), n = args.input(0).shape().back();
-  parallel_for(rows, row_grain(n), [&](int64_t begin, int64_t end) {
+  const int64_t n = args.input(0).shape().back();
+  parallel_for(rows_of(args), row_grain(n), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const C* x = args.in_data<C>(0) + r * n;
-      const C* labels = args.in_data<C>(1) + r * n;
-      const LogSum<C> lse(x, n);
-      const V top(lse.top), log_total(lse.log_total);
-      args.out_data<C>(0)[r] = C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW {
-        return load_k<V>(labels + i, k) * ((top - load_k<V>(x + i, k)) + log_total);
-      }));
-      lse.write(args, r);
+      EagerRow<C> row = row_of<C>(args, r, n, false);
+      Program::run(row);
     }
   });
 }
 
-// Inputs: logits, labels, top, log_total, and the cotangents of loss and lse.
-template <class C>
-void dense_grad_rows(const KernelArgs& args) {
-  using V = Lane<C>;
-  const int64_t rows = args.input(2).size(), n = args.input(0).shape().back();
-  parallel_for(rows, row_grain(n), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const C* x = args.in_data<C>(0) + r * n;
-      const C* labels = args.in_data<C>(1) + r * n;
-      C* dx = args.out_data<C>(0) + r * n;
-      const C g = args.in_data<C>(4)[r];
-      const C mass = C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(labels + i, k); }));
-      const ProbabilityPart<C> part(args, r, g * mass + args.in_data<C>(5)[r]);
-      const V to_label(g);
-      row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW {
-        store_k(part(load_k<V>(x + i, k)) - to_label * load_k<V>(labels + i, k), dx + i, k);
-      });
-    }
-  });
-}
-
-template <class C>
+template <class Program, class C>
 void sparse_rows(const KernelArgs& args) {
-  const int64_t rows = args.output(0).size(), n = args.input(0).shape().back();
+  const int64_t n = args.input(0).shape().back();
   const std::vector<int64_t> labels = checked_labels(args.input(1), n, "sparse_softmax_cross_entropy");
-  parallel_for(rows, row_grain(n), [&](int64_t begin, int64_t end) {
+  parallel_for(rows_of(args), row_grain(n), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const C* x = args.in_data<C>(0) + r * n;
-      const LogSum<C> lse(x, n);
-      args.out_data<C>(0)[r] = (lse.top - x[labels[size_t(r)]]) + lse.log_total;
-      lse.write(args, r);
+      EagerRow<C> row = row_of<C>(args, r, n, true);
+      row.label = labels[size_t(r)];
+      Program::run(row);
     }
   });
 }
 
-template <class C>
-void sparse_grad_rows(const KernelArgs& args) {
-  using V = Lane<C>;
-  const int64_t rows = args.input(2).size(), n = args.input(0).shape().back();
-  const std::vector<int64_t> labels = checked_labels(args.input(1), n, "sparse_softmax_cross_entropy");
-  parallel_for(rows, row_grain(n), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const C* x = args.in_data<C>(0) + r * n;
-      C* dx = args.out_data<C>(0) + r * n;
-      const C g = args.in_data<C>(4)[r];
-      const ProbabilityPart<C> part(args, r, g + args.in_data<C>(5)[r]);
-      row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW { store_k(part(load_k<V>(x + i, k)), dx + i, k); });
-      dx[labels[size_t(r)]] -= g;
-    }
-  });
-}
-
+template <class Program>
 void dense_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64) dense_rows<double>(args);
-  else dense_rows<float>(args);
+  if (args.input(0).dtype() == DType::f64) dense_rows<Program, double>(args);
+  else dense_rows<Program, float>(args);
 }
-void dense_grad_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64) dense_grad_rows<double>(args);
-  else dense_grad_rows<float>(args);
-}
+template <class Program>
 void sparse_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64) sparse_rows<double>(args);
-  else sparse_rows<float>(args);
+  if (args.input(0).dtype() == DType::f64) sparse_rows<Program, double>(args);
+  else sparse_rows<Program, float>(args);
 }
-void sparse_grad_any(const KernelArgs& args) {
-  if (args.input(0).dtype() == DType::f64) sparse_grad_rows<double>(args);
-  else sparse_grad_rows<float>(args);
-}
+void dense(const KernelArgs& args) { dense_any<DenseEntropyRow>(args); }
+void dense_grad(const KernelArgs& args) { dense_any<DenseEntropyGradRow>(args); }
+void sparse(const KernelArgs& args) { sparse_any<SparseEntropyRow>(args); }
+void sparse_grad(const KernelArgs& args) { sparse_any<SparseEntropyGradRow>(args); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace rill
@@ -137,15 +74,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rill::cpu {
 
-HWY_EXPORT(dense_any);
-HWY_EXPORT(dense_grad_any);
-HWY_EXPORT(sparse_any);
-HWY_EXPORT(sparse_grad_any);
+HWY_EXPORT(dense);
+HWY_EXPORT(dense_grad);
+HWY_EXPORT(sparse);
+HWY_EXPORT(sparse_grad);
 
-void softmax_cross_entropy(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(dense_any)(args); }
-void softmax_cross_entropy_grad(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(dense_grad_any)(args); }
-void sparse_softmax_cross_entropy(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(sparse_any)(args); }
-void sparse_softmax_cross_entropy_grad(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(sparse_grad_any)(args); }
+void softmax_cross_entropy(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(dense)(args); }
+void softmax_cross_entropy_grad(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(dense_grad)(args); }
+void sparse_softmax_cross_entropy(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(sparse)(args); }
+void sparse_softmax_cross_entropy_grad(const KernelArgs& args) { HWY_DYNAMIC_DISPATCH(sparse_grad)(args); }
 
 }  // namespace rill::cpu
 #endif  // HWY_ONCE

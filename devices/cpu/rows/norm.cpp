@@ -2,9 +2,7 @@
 // over rows follow the tree of the reductions (row_sums.h), or are split into pieces that depend on the shape alone:
 // the number of threads changes no bit.
 //
-// With x's mean m and variance v over n numbers, r = 1/sqrt(v + epsilon) and h = (x - m) r:
-//   y  = h scale + offset
-//   dx = r (w - mean(w) - h mean(w h)) + dm/n + 2 dv (x - m)/n     where w = dy scale
+// The formulas are at layer_norm in row_programs.h, which has its arithmetic.
 #include "rill/devices/kernel/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -38,70 +36,20 @@ void add_pieces(const C* partial, int64_t pieces, int64_t stride, C* to, int64_t
   });
 }
 
-template <class C>
-HWY_INLINE C reciprocal_deviation(C variance, double epsilon) {
-  return C(1) / sqrt(variance + C(epsilon));
-}
-
 // --- layer_norm ------------------------------------------------------------------------------------------------------
 
 template <class C>
 void layer_norm_rows(const KernelArgs& args) {
-  using V = Lane<C>;
-  const NormParams& params = args.attrs.as<NormParams>();
   const int64_t n = args.input(1).size(), rows = args.output(1).size();
-  const C* scale = args.in_data<C>(1);
-  const C* offset = args.in_data<C>(2);
   parallel_for(rows, row_grain(n), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const C* x = args.in_data<C>(0) + r * n;
-      C* y = args.out_data<C>(0) + r * n;
-      const C mean = C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(x + i, k); }) / C(n));
-      const V m(mean);
-      const C variance = C(row_sum<V>(n,
-                                      [&](int64_t i, size_t k) RILL_ROW {
-                                        const V d = load_k<V>(x + i, k) - m;
-                                        return d * d;
-                                      }) /
-                           C(n));
-      const V rstd(reciprocal_deviation(variance, params.epsilon));
-      row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW {
-        fetch_next_row(x + i, y + i, n);
-        const V h = (load_k<V>(x + i, k) - m) * rstd;
-        store_k(h * load_k<V>(scale + i, k) + load_k<V>(offset + i, k), y + i, k);
-      });
-      args.out_data<C>(1)[r] = mean;
-      args.out_data<C>(2)[r] = variance;
+      EagerRow<C> row{.attributes = args.attrs, .n = n};
+      row.in[0] = args.in_data<C>(0) + r * n;
+      for (int i : {1, 2}) row.in[i] = args.in_data<C>(i);
+      row.out[0] = args.out_data<C>(0) + r * n;
+      for (int o : {1, 2}) row.out[o] = args.out_data<C>(o) + r;
+      LayerNormRow::run(row);
     }
-  });
-}
-
-// One row's dx, and its terms in the sums for scale and offset.
-template <class C>
-HWY_INLINE void layer_norm_grad_row(const KernelArgs& args, int64_t row, int64_t n, C* scale_sum, C* offset_sum) {
-  using V = Lane<C>;
-  const C* x = args.in_data<C>(0) + row * n;
-  const C* scale = args.in_data<C>(1);
-  const C* g = args.in_data<C>(4) + row * n;
-  C* dx = args.out_data<C>(0) + row * n;
-  const C rstd = reciprocal_deviation(args.in_data<C>(3)[row], args.attrs.as<NormParams>().epsilon);
-  const V m(args.in_data<C>(2)[row]), r(rstd);
-  const C w_mean =
-      C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return load_k<V>(g + i, k) * load_k<V>(scale + i, k); }) /
-        C(n));
-  const C wh_mean = C(row_sum<V>(n,
-                                 [&](int64_t i, size_t k) RILL_ROW {
-                                   const V gi = load_k<V>(g + i, k), gh = gi * ((load_k<V>(x + i, k) - m) * r);
-                                   store_k(load_k<V>(scale_sum + i, k) + gh, scale_sum + i, k);
-                                   store_k(load_k<V>(offset_sum + i, k) + gi, offset_sum + i, k);
-                                   return gh * load_k<V>(scale + i, k);
-                                 }) /
-                      C(n));
-  const V slope(C(2) * args.in_data<C>(6)[row] / C(n) - rstd * rstd * wh_mean);
-  const V constant(args.in_data<C>(5)[row] / C(n) - rstd * w_mean);
-  row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW {
-    const V w = load_k<V>(g + i, k) * load_k<V>(scale + i, k);
-    store_k(w * r + (load_k<V>(x + i, k) - m) * slope + constant, dx + i, k);
   });
 }
 
@@ -110,7 +58,15 @@ void layer_norm_grad_rows(const KernelArgs& args) {
   const int64_t n = args.input(1).size(), rows = args.input(2).size();
   C* const sums[] = {args.out_data<C>(1), args.out_data<C>(2)};
   const auto add = [&](int64_t begin, int64_t end, const cpu::RowSums<C>& to) {
-    for (int64_t r = begin; r < end; ++r) layer_norm_grad_row(args, r, n, to.at(0, r - begin), to.at(1, r - begin));
+    for (int64_t r = begin; r < end; ++r) {
+      EagerRow<C> row{.attributes = args.attrs, .n = n};
+      for (int i : {0, 4}) row.in[i] = args.in_data<C>(i) + r * n;
+      row.in[1] = args.in_data<C>(1);
+      for (int i : {2, 3, 5, 6}) row.in[i] = args.in_data<C>(i) + r;
+      row.out[0] = args.out_data<C>(0) + r * n;
+      for (int o : {1, 2}) row.out[o] = to.at(o - 1, r - begin);
+      LayerNormGradRow::run(row);
+    }
   };
   cpu::sum_rows(rows, n, 2, row_grain(n), sums, add);
 }
@@ -188,7 +144,8 @@ void batch_norm_columns(const KernelArgs& args, int64_t rows, int64_t channels) 
   std::vector<C> factor(static_cast<size_t>(channels));
   for (int64_t c = 0; c < channels; ++c) {
     variance[c] /= C(rows);
-    factor[size_t(c)] = args.in_data<C>(1)[c] * reciprocal_deviation(variance[c], args.attrs.as<NormParams>().epsilon);
+    factor[size_t(c)] =
+        args.in_data<C>(1)[c] * reciprocal_deviation(variance[c], C(args.attrs.as<NormParams>().epsilon));
   }
   parallel_for(rows, row_grain(channels), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
@@ -210,7 +167,7 @@ struct ChannelGradient {
   // Writes the gradients of scale and offset as well.
   ChannelGradient(const KernelArgs& args, int64_t c, C sum_g, C sum_gd, double n) {
     const C scale = args.in_data<C>(1)[c];
-    const C r = reciprocal_deviation(args.in_data<C>(3)[c], args.attrs.as<NormParams>().epsilon);
+    const C r = reciprocal_deviation(args.in_data<C>(3)[c], C(args.attrs.as<NormParams>().epsilon));
     args.out_data<C>(1)[c] = sum_gd * r;
     args.out_data<C>(2)[c] = sum_g;
     factor = scale * r;
@@ -291,7 +248,7 @@ void batch_norm_planes(const KernelArgs& args, const AxisView& view) {
         });
       });
       const C variance = C(squares / n);
-      const V factor(args.in_data<C>(1)[c] * reciprocal_deviation(variance, args.attrs.as<NormParams>().epsilon));
+      const V factor(args.in_data<C>(1)[c] * reciprocal_deviation(variance, C(args.attrs.as<NormParams>().epsilon)));
       const V offset(args.in_data<C>(2)[c]);
       each_run(view, c, [&](int64_t at) RILL_ROW {
         row_each<V>(view.inner, [&](int64_t i, size_t k) RILL_ROW {

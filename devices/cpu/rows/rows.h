@@ -1,6 +1,6 @@
 // Loops over one row of numbers with vector lanes: the tools of the kernels that normalise rows (softmax.cpp, norm.cpp,
 // losses.cpp). Sums follow one tree, fixed by the row's length alone: neither the number of threads nor the instruction
-// set changes a bit. Read once per instruction set, as devices/kernel/lanes.h says. Start at row_sum.
+// set changes a bit. Read once per instruction set, as devices/kernel/lanes.h says. Start at EagerRow and row_sum.
 
 #if defined(RILL_DEVICES_CPU_ROWS_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RILL_DEVICES_CPU_ROWS_H_
@@ -13,14 +13,11 @@
 #include <limits>
 #include <vector>
 
+#include "rill/devices/cpu/rows/row_programs.h"
 #include "rill/devices/cpu/unroll.h"
 #include "rill/devices/kernel/math/math.h"
 #include "rill/devices/params/nn_params.h"
 #include "rill/devices/threads.h"
-
-// A lambda whose body is vector code: f(i, k) handles the k <= lanes numbers from i on.
-#undef RILL_ROW
-#define RILL_ROW HWY_ATTR __attribute__((always_inline))
 
 HWY_BEFORE_NAMESPACE();
 namespace rill {
@@ -53,7 +50,7 @@ HWY_INLINE Lane<T> first_k(Lane<T> v, size_t k, Lane<T> other) {
   return Lane<T>(hn::IfThenElse(hn::FirstN(typename Lane<T>::Tag(), k), v.raw, other.raw));
 }
 
-// f(i, k) for the whole row.
+// f(i, k) for the whole row: it handles the k <= lanes numbers from i on.
 template <class V, class F>
 HWY_INLINE void row_each(int64_t n, F f) {
   constexpr int64_t kL = int64_t(lanes<V>());
@@ -151,6 +148,87 @@ HWY_INLINE scalar_t<V> row_max(const scalar_t<V>* x, int64_t n) {
   for (size_t j = 1; j < kL; ++j) m = max(m, lane[j]);
   return m;
 }
+
+// A row in memory, for the programs of row_programs.h: for each operand and each result its row, or its one number.
+template <class C>
+struct EagerRow {
+  using V = Lane<C>;
+  using Number = C;
+  static constexpr int max_inputs = 7, max_outputs = 3;
+
+  AttrsView attributes;
+  int64_t n;
+  const C* in[max_inputs] = {};
+  C* out[max_outputs] = {};  // of a sum over all rows: where this one is added
+  int64_t label = -1;        // the point that an operand names
+
+  HWY_INLINE AttrsView attrs() const { return attributes; }
+  HWY_INLINE const C* operand(int i) const { return in[i]; }
+  HWY_INLINE C number(int i) const { return *in[i]; }
+  HWY_INLINE C count() const { return C(n); }
+  HWY_INLINE C constant(double c) const { return C(c); }
+  HWY_INLINE C log(C x) const { return C(rill::HWY_NAMESPACE::log(double(x))); }
+  HWY_INLINE C max(const C* x) const { return row_max<V>(x, n); }
+  HWY_INLINE C at_label(const C* x) const { return x[label]; }
+
+  template <class F, class... X>
+  HWY_INLINE C sum(F f, const X*... x) const {
+    return C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW { return f(load_k<V>(x + i, k)...); }));
+  }
+  template <class F>
+  HWY_INLINE C sum(FetchNext, F f, const C* x) const {
+    return C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW {
+      fetch_next_row(x + i, out[0] + i, n);
+      return f(load_k<V>(x + i, k));
+    }));
+  }
+  struct Kept {
+    const C* kept;
+    C sum;
+  };
+  template <class F>
+  HWY_INLINE Kept sum_kept(FetchNext, int o, F f, const C* x) const {
+    C* const to = out[o];
+    const C sum = C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW {
+      fetch_next_row(x + i, to + i, n);
+      const V v = f(load_k<V>(x + i, k));
+      store_k(v, to + i, k);
+      return v;
+    }));
+    return {to, sum};
+  }
+  // The sum of the terms that f gives, whose other numbers are added to results o and o + 1.
+  template <class F, class... X>
+  HWY_INLINE C sum_adding(int o, F f, const X*... x) const {
+    C *const first = out[o], *const second = out[o + 1];
+    return C(row_sum<V>(n, [&](int64_t i, size_t k) RILL_ROW {
+      const SumTerms<V> s = f(load_k<V>(x + i, k)...);
+      store_k(load_k<V>(first + i, k) + s.added[0], first + i, k);
+      store_k(load_k<V>(second + i, k) + s.added[1], second + i, k);
+      return s.term;
+    }));
+  }
+  template <class F, class... X>
+  HWY_INLINE void write(int o, F f, const X*... x) const {
+    C* const to = out[o];
+    row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW { store_k(f(load_k<V>(x + i, k)...), to + i, k); });
+  }
+  template <class F, class... X>
+  HWY_INLINE void write(FetchNext, int o, F f, const C* first, const X*... x) const {
+    C* const to = out[o];
+    row_each<V>(n, [&](int64_t i, size_t k) RILL_ROW {
+      fetch_next_row(first + i, to + i, n);
+      store_k(f(load_k<V>(first + i, k), load_k<V>(x + i, k)...), to + i, k);
+    });
+  }
+  HWY_INLINE void write_number(int o, C v) const { *out[o] = v; }
+  // f(...), and `less` less at the label.
+  template <class F>
+  HWY_INLINE void write_less_at_label(int o, C less, F f, const C* x) const {
+    write(o, f, x);
+    out[o][label] -= less;
+  }
+};
 
 // Rows of a dense tensor along one axis, as numbers of type C: in place where they lie so already, else copied out.
 template <class T, class C>

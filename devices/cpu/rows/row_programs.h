@@ -1,0 +1,238 @@
+// The arithmetic of the ops that compute whole rows (softmax, layer_norm, cross entropy), written once: a program is
+// run on a Row, which is a row of numbers in memory (EagerRow, rows.h) for the cpu kernels, and instructions of a
+// kernel (RecordedRow, ops/elementwise/record_row.h) for fusion. So fused and eager code give the same bits. Read once
+// per instruction set, as devices/kernel/lanes.h says.
+//
+// A Row has
+//   V, Number       the numbers that a point function gets, and one number of the row
+//   operand(i)      operand i's numbers, one a point; number(i): operand i's one number; count(): the row's length
+//   max(x)          the largest number
+//   sum(f, x...)    of f(a number of each x) over all points; sum_kept(o, f, x...) keeps what f gave in result o's row
+//   write(o, f, x...)  makes f(...) result o; write_number(o, v) makes v its one number
+// The pass with `fetch_next` in front asks for the next row of its first operand and of result o: it computes most, so
+// that memory would be idle meanwhile.
+
+#if defined(RILL_DEVICES_CPU_ROW_PROGRAMS_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RILL_DEVICES_CPU_ROW_PROGRAMS_H_
+#undef RILL_DEVICES_CPU_ROW_PROGRAMS_H_
+#else
+#define RILL_DEVICES_CPU_ROW_PROGRAMS_H_
+#endif
+
+#include "rill/devices/kernel/math/math.h"
+#include "rill/devices/params/nn_params.h"
+
+// A lambda whose body is vector code.
+#undef RILL_ROW
+#define RILL_ROW HWY_ATTR __attribute__((always_inline))
+
+HWY_BEFORE_NAMESPACE();
+namespace rill {
+namespace HWY_NAMESPACE {
+
+struct FetchNext {};
+inline constexpr FetchNext fetch_next;
+
+// At one point: the term of a sum over the row, and the numbers that two results, sums over all rows, take in there.
+template <class V>
+struct SumTerms {
+  V term, added[2];
+};
+
+// --- softmax ---------------------------------------------------------------------------------------------------------
+
+// y = exp(x - max) / sum: the greatest exponent is 0, so that nothing overflows.
+struct SoftmaxRow {
+  template <class Row>
+  static HWY_INLINE void run(Row& row) {
+    using V = typename Row::V;
+    const auto x = row.operand(0);
+    const V top(row.max(x));
+    const auto exps = row.sum_kept(fetch_next, 0, [&](V a) RILL_ROW { return exp(a - top); }, x);
+    const V scale(typename Row::Number(1) / exps.sum);
+    row.write(0, [&](V e) RILL_ROW { return e * scale; }, exps.kept);
+  }
+};
+
+struct LogSoftmaxRow {
+  template <class Row>
+  static HWY_INLINE void run(Row& row) {
+    using V = typename Row::V;
+    const auto x = row.operand(0);
+    const V top(row.max(x));
+    const V log_total(row.log(row.sum(fetch_next, [&](V a) RILL_ROW { return exp(a - top); }, x)));
+    row.write(0, [&](V a) RILL_ROW { return a - top - log_total; }, x);
+  }
+};
+
+// y g, and 0 where no cotangent g arrives: a row of NaN (of nothing but -inf) that is not used poisons nothing.
+template <class V>
+HWY_INLINE V product(V y, V g) {
+  return select(g == V(0), V(0), y * g);
+}
+
+struct SoftmaxGradRow {
+  template <class Row>
+  static HWY_INLINE void run(Row& row) {
+    using V = typename Row::V;
+    const auto y = row.operand(0), g = row.operand(1);
+    const V dot(row.sum([](V a, V b) RILL_ROW { return product(a, b); }, y, g));
+    row.write(0, [&](V a, V b) RILL_ROW { return product(a, b - dot); }, y, g);
+  }
+};
+
+struct LogSoftmaxGradRow {
+  template <class Row>
+  static HWY_INLINE void run(Row& row) {
+    using V = typename Row::V;
+    const auto y = row.operand(0), g = row.operand(1);
+    const V total(row.sum([](V b) RILL_ROW { return b; }, g));
+    row.write(0, [&](V a, V b) RILL_ROW { return b - product(exp(a), total); }, y, g);
+  }
+};
+
+// --- layer_norm ------------------------------------------------------------------------------------------------------
+// With x's mean m and variance v over n numbers, r = 1/sqrt(v + epsilon) and h = (x - m) r:
+//   y  = h scale + offset
+//   dx = r (w - mean(w) - h mean(w h)) + dm/n + 2 dv (x - m)/n     where w = dy scale
+
+template <class Number>
+HWY_INLINE Number reciprocal_deviation(Number variance, Number epsilon) {
+  return Number(1) / sqrt(variance + epsilon);
+}
+
+// Operands x, scale, offset; results y, mean, variance.
+struct LayerNormRow {
+  template <class Row>
+  static HWY_INLINE void run(Row& row) {
+    using V = typename Row::V;
+    using Number = typename Row::Number;
+    const auto x = row.operand(0);
+    const Number n = row.count();
+    const Number mean = row.sum([](V a) RILL_ROW { return a; }, x) / n;
+    const V m(mean);
+    const Number variance = row.sum(
+                                [&](V a) RILL_ROW {
+                                  const V d = a - m;
+                                  return d * d;
+                                },
+                                x) /
+                            n;
+    const V r(reciprocal_deviation(variance, row.constant(row.attrs().template as<NormParams>().epsilon)));
+    row.write(
+        fetch_next, 0, [&](V a, V scale, V offset) RILL_ROW { return (a - m) * r * scale + offset; }, x, row.operand(1),
+        row.operand(2));
+    row.write_number(1, mean);
+    row.write_number(2, variance);
+  }
+};
+
+// Operands x, scale, mean, variance and the cotangents of y, mean, variance; results dx, and the row's terms in the
+// sums for scale and offset.
+struct LayerNormGradRow {
+  template <class Row>
+  static HWY_INLINE void run(Row& row) {
+    using V = typename Row::V;
+    using Number = typename Row::Number;
+    const auto x = row.operand(0), scale = row.operand(1), g = row.operand(4);
+    const Number n = row.count();
+    const Number deviation =
+        reciprocal_deviation(row.number(3), row.constant(row.attrs().template as<NormParams>().epsilon));
+    const V m(row.number(2)), r(deviation);
+    const Number w_mean = row.sum([](V b, V s) RILL_ROW { return b * s; }, g, scale) / n;
+    const Number wh_mean = row.sum_adding(
+                               1,
+                               [&](V a, V b, V s) RILL_ROW {
+                                 const V gh = b * ((a - m) * r);
+                                 return SumTerms<V>{gh * s, {gh, b}};
+                               },
+                               x, g, scale) /
+                           n;
+    const V slope(Number(2) * row.number(6) / n - deviation * deviation * wh_mean);
+    const V constant(row.number(5) / n - deviation * w_mean);
+    row.write(0, [&](V a, V b, V s) RILL_ROW { return b * s * r + (a - m) * slope + constant; }, x, g, scale);
+  }
+};
+
+// --- Cross entropy of softmax ----------------------------------------------------------------------------------------
+
+// log(sum(exp(x))) = top + log_total, kept apart because x - top is exact where x is near the top.
+template <class Row>
+struct LogSum {
+  using V = typename Row::V;
+  typename Row::Number top, log_total;
+
+  template <class X>
+  HWY_INLINE LogSum(Row& row, X x) : top(row.max(x)) {
+    const V t(top);
+    log_total = row.log(row.sum([&](V a) RILL_ROW { return exp(a - t); }, x));
+  }
+  HWY_INLINE void write(Row& row) const {
+    row.write_number(1, top);
+    row.write_number(2, log_total);
+  }
+};
+
+// The probabilities of the row times `to_p`, from the parts of lse; 0 in a row that no cotangent reaches, whatever its
+// logits are.
+template <class V>
+struct ProbabilityPart {
+  V top, log_total, to_p, none;
+
+  template <class Row>
+  HWY_INLINE ProbabilityPart(Row& row, typename Row::Number scale)
+      : top(row.number(2)), log_total(row.number(3)), to_p(scale), none(typename Row::Number(0)) {}
+  HWY_INLINE V operator()(V x) const { return select(to_p == none, none, to_p * exp((x - top) - log_total)); }
+};
+
+// Operands logits, labels; results loss, top, log_total.
+struct DenseEntropyRow {
+  template <class Row>
+  static HWY_INLINE void run(Row& row) {
+    using V = typename Row::V;
+    const auto x = row.operand(0);
+    const LogSum<Row> lse(row, x);
+    const V top(lse.top), log_total(lse.log_total);
+    row.write_number(
+        0, row.sum([&](V a, V label) RILL_ROW { return label * ((top - a) + log_total); }, x, row.operand(1)));
+    lse.write(row);
+  }
+};
+
+// Operands logits, labels, top, log_total, and the cotangents of loss and lse; result dx.
+struct DenseEntropyGradRow {
+  template <class Row>
+  static HWY_INLINE void run(Row& row) {
+    using V = typename Row::V;
+    const auto labels = row.operand(1);
+    const V g(row.number(4));
+    const auto mass = row.sum([](V label) RILL_ROW { return label; }, labels);
+    const ProbabilityPart<V> part(row, row.number(4) * mass + row.number(5));
+    row.write(0, [&](V a, V label) RILL_ROW { return part(a) - g * label; }, row.operand(0), labels);
+  }
+};
+
+struct SparseEntropyRow {
+  template <class Row>
+  static HWY_INLINE void run(Row& row) {
+    const auto x = row.operand(0);
+    const LogSum<Row> lse(row, x);
+    row.write_number(0, (lse.top - row.at_label(x)) + lse.log_total);
+    lse.write(row);
+  }
+};
+
+struct SparseEntropyGradRow {
+  template <class Row>
+  static HWY_INLINE void run(Row& row) {
+    using V = typename Row::V;
+    const ProbabilityPart<V> part(row, row.number(4) + row.number(5));
+    row.write_less_at_label(0, row.number(4), [&](V a) RILL_ROW { return part(a); }, row.operand(0));
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rill
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard
