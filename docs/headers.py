@@ -3,7 +3,7 @@
 A comment above a declaration documents it and those that follow it without a blank line or another comment between,
 the first members of a class among them; a comment behind one, on its line, is its own. That is how the headers are written for people. print_index.py prints
 docs/index.md from it, and as Doxygen's input filter (`headers.py FILE`) it writes a header with these comments in
-Doxygen's form, in front of each declaration that they are about.
+Doxygen's form, in front of each declaration that they are about. `headers.py --functions FILE...` lists what users call.
 """
 import dataclasses
 import os
@@ -299,5 +299,22 @@ def for_doxygen(path):
     return "\n".join(out)
 
 
+def called(path):
+    """What users call by name: functions outside of classes, and the classes of nn, which are called as layers."""
+    for item in read(path).items:
+        *outer, name = item.name.split("::")
+        if item.kind == "function" and "operator" not in name and not any(part[0].isupper() for part in outer) or \
+                outer == ["nn"] and item.text.startswith("class "):
+            yield item.name
+
+
+def main():
+    paths = [os.path.relpath(os.path.realpath(path), ROOT) for path in sys.argv[1:] if path != "--functions"]
+    if "--functions" in sys.argv:
+        print("\n".join(sorted({name for path in paths for name in called(path)})))
+    else:
+        sys.stdout.write(for_doxygen(paths[0]))
+
+
 if __name__ == "__main__":
-    sys.stdout.write(for_doxygen(os.path.relpath(os.path.realpath(sys.argv[1]), ROOT)))
+    main()

@@ -88,7 +88,4 @@ void add_shapes(Table& t);
 void add_networks(Table& t);
 void add_programs(Table& t);
 
-// The names of the functions, and of the classes of nn, that rill's public headers declare.
-std::vector<std::string> public_functions(const std::string& source_root);
-
 }  // namespace oracle
