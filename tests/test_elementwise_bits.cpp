@@ -352,16 +352,7 @@ Form choice(Rng& r, DType main) {
   static const char* const relations[] = {"<", "<=", ">", ">=", "==", "!="};
   const int which = below(r, 6), other = below(r, 3);
   const double c = constants()[size_t(below(r, constants().size()))];
-  const auto relation = [which](const Tensor& x, const Tensor& y) {
-    switch (which) {
-      case 0: return x < y;
-      case 1: return x <= y;
-      case 2: return x > y;
-      case 3: return x >= y;
-      case 4: return x == y;
-      default: return x != y;
-    }
-  };
+  const auto relation = [which](const Tensor& x, const Tensor& y) { return related(which, x, y); };
   const std::string text = std::to_string(c);
   // where(x < c, x, c), where(x < c, c, x), where(x < c, y, x)
   return {std::string("where(x ") + relations[which] + " " + text + ", " +

@@ -168,19 +168,27 @@ int Emitter::copies(const Pass& p) const {
   return p.folded.empty() ? c : std::min(c, Fold::all / lanes_);
 }
 
+Emitter::Copies Emitter::computed(const Pass& p, Value i) {
+  const int many = copies(p);
+  Copies all;
+  for (int c = 0; c < many; ++c) {
+    all.at.push_back({LLVMBuildAdd(o_.b, i, o_.i64(int64_t(c) * lanes_), "")});
+    all.values.emplace_back(k_.body.size(), nullptr);
+  }
+  fetch_next_row(p, all.at);
+  // All is read before anything is written: then the copies do not wait for one another.
+  for (int c = 0; c < many; ++c) read(p, all.at[size_t(c)], all.values[size_t(c)]);
+  for (int c = 0; c < many; ++c) compute(p, all.at[size_t(c)], all.values[size_t(c)]);
+  return all;
+}
+
 void Emitter::map(const Pass& p) {
   const int many = copies(p);
   Value step = o_.i64(int64_t(lanes_) * many);
   Value whole = LLVMBuildAnd(o_.b, n_, o_.i64(-int64_t(lanes_) * many), "");
   Loop main(o_, o_.i64(0), whole, step);
-  std::vector<Values> v(size_t(many), Values(k_.body.size(), nullptr));
-  std::vector<Points> at;
-  for (int c = 0; c < many; ++c) at.push_back({LLVMBuildAdd(o_.b, main.i, o_.i64(int64_t(c) * lanes_), "")});
-  fetch_next_row(p, at);
-  // All is read before anything is written: then the copies do not wait for one another.
-  for (int c = 0; c < many; ++c) read(p, at[size_t(c)], v[size_t(c)]);
-  for (int c = 0; c < many; ++c) compute(p, at[size_t(c)], v[size_t(c)]);
-  for (int c = 0; c < many; ++c) write(p, at[size_t(c)], v[size_t(c)]);
+  const Copies all = computed(p, main.i);
+  for (size_t c = 0; c < all.at.size(); ++c) write(p, all.at[c], all.values[c]);
   main.next();
   Loop rest(o_, whole, n_, o_.i64(lanes_));
   Points some = masked(rest.i, LLVMBuildSub(o_.b, n_, rest.i, ""));
@@ -297,17 +305,12 @@ std::vector<Values> Emitter::fold_run(const Pass& p, const std::vector<Fold>& fo
   const int many = copies(p);
   Value whole = LLVMBuildAnd(o_.b, end, o_.i64(-Fold::all), "");
   Loop main(o_, begin, whole, o_.i64(int64_t(lanes_) * many), start);
-  std::vector<Values> v(size_t(many), Values(k_.body.size(), nullptr));
-  std::vector<Points> at;
-  for (int c = 0; c < many; ++c) at.push_back({LLVMBuildAdd(o_.b, main.i, o_.i64(int64_t(c) * lanes_), "")});
-  fetch_next_row(p, at);
-  for (int c = 0; c < many; ++c) read(p, at[size_t(c)], v[size_t(c)]);
-  for (int c = 0; c < many; ++c) compute(p, at[size_t(c)], v[size_t(c)]);
+  const Copies all = computed(p, main.i);
   std::vector<Values> acc = grouped(main.carried, folds);
-  for (int c = 0; c < many; ++c) {
-    write(p, at[size_t(c)], v[size_t(c)]);
+  for (size_t c = 0; c < all.at.size(); ++c) {
+    write(p, all.at[c], all.values[c]);
     for (size_t f = 0; f < folds.size(); ++f)
-      acc[f] = folds[f].step(o_, acc[f], element(v[size_t(c)], k_.body[size_t(p.folded[f])].in[0]), nullptr);
+      acc[f] = folds[f].step(o_, acc[f], element(all.values[c], k_.body[size_t(p.folded[f])].in[0]), nullptr);
   }
   main.next(flat(acc));
   return grouped(fold_rest(p, folds, main.carried, whole, end), folds);

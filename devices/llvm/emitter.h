@@ -26,7 +26,6 @@ class Emitter {
   void begin_function();
   void row(Value r);
   void row_value(int32_t n);
-  void store_row_outputs();
   void pass(const Pass& p);
   void map(const Pass& p);
   void reduce(const Pass& p);
@@ -35,6 +34,12 @@ class Emitter {
                                const Values* carried = nullptr);
   Values fold_rest(const Pass& p, const std::vector<Fold>& folds, const Values& start, Value whole, Value end);
 
+  // The copies of a loop's body, at the points from `i` on, up to where they are written.
+  struct Copies {
+    std::vector<Points> at;
+    std::vector<Values> values;
+  };
+  Copies computed(const Pass& p, Value i);
   Points masked(Value i, Value left);
   void read(const Pass& p, const Points& at, Values& v);
   void compute(const Pass& p, const Points& at, Values& v);
