@@ -11,11 +11,10 @@ namespace rill::kernel {
 struct Pass {
   std::vector<int32_t> row;       // row-level instructions that run before the pass, in order (uniform inputs included)
   std::vector<int32_t> elements;  // element-level instructions of the pass, in order, those computed again included
-  std::vector<int32_t>
-      restored;                 // values that come from scratch: they stand among no pass's `elements` after their own
-  std::vector<int32_t> kept;    // values to store into their scratch slot at the end of each point
-  std::vector<int32_t> folded;  // reductions that this pass computes
-  std::vector<int32_t> stored;  // outputs (by number) written in this pass, dense ones
+  std::vector<int32_t> restored;  // values of earlier passes, read back from scratch memory
+  std::vector<int32_t> kept;      // values to store in their scratch slot, for later passes
+  std::vector<int32_t> folded;    // reductions that this pass computes
+  std::vector<int32_t> stored;    // dense outputs, by number, that this pass writes
 };
 
 struct Schedule {

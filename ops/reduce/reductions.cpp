@@ -164,8 +164,6 @@ std::vector<Sample> arg_samples() {
 
 constexpr std::string_view not_smooth = "integers and bools have no gradient";
 
-}  // namespace
-extern const Op sum_op, prod_op;
 const Op sum_op({.name = "sum",
                  .doc = "y = sum of x over the axes; bools and integers in 64 bits",
                  .kind = OpKind::reduction,
@@ -192,7 +190,6 @@ const Op prod_op({.name = "prod",
                   .samples = prod_samples,
                   .max_ulp = 4,
                   .exported = {"ReduceProd", "Prod"}});
-namespace {
 
 const Op max_op({.name = "max",
                  .doc = "y = largest x over the axes; NaN where there is one",

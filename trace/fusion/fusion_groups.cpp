@@ -83,7 +83,7 @@ Form form_of(const Graph& g, const Node& n) {
   if (n.op->fold) {
     if (!is_floating(g.spec(n.inputs[0]).dtype) || g.spec(n.inputs[0]).shape.numel() == n.outputs[0].shape.numel())
       return Form::none;
-    return folded_axes(g, n) > 0 ? Form::fold : Form::tail;
+    return folded_axes(g, n) > 0 ? Form::fold : Form::outer_fold;
   }
   if (n.op->record_row) return row_op_axes(g, n) > 0 ? Form::row : Form::none;
   return Form::none;
@@ -143,7 +143,7 @@ bool accesses_fit(const Graph& g, const FusionGroup& m, int32_t i) {
     }
     const std::vector<int> to_space = operand_axes(g, n, j);
     // These are there only when all points are folded.
-    if (s.base.node == m.tail || (inside && is_row_sum(g, m, s.base))) return false;
+    if (s.base.node == m.outer_fold || (inside && is_row_sum(g, m, s.base))) return false;
     // Labels are checked ahead of the kernel, as they lie.
     if (int(j) == n.op->row_label && (inside || g.spec(s.base).shape.numel() != g.spec(n.inputs[j]).shape.numel()))
       return false;
@@ -193,7 +193,7 @@ class Grouper {
       own.nodes = {i};
       own.space = long_sizes(form <= Form::make ? n.outputs[0].shape : g_.spec(n.inputs[0]).shape);
       own.row_axes = form == Form::fold ? folded_axes(g_, n) : form == Form::row ? row_op_axes(g_, n) : 0;
-      own.tail = form == Form::tail ? i : -1;
+      own.outer_fold = form == Form::outer_fold ? i : -1;
       own.makes = form == Form::make;
       own.instructions = form == Form::map ? instructions_of(n) : row_cost;
       group_[size_t(i)] = int(groups_.size());
@@ -239,19 +239,19 @@ class Grouper {
       return m;
     }
     std::merge(a.sums.begin(), a.sums.end(), b.sums.begin(), b.sums.end(), std::back_inserter(m.sums));
-    for (int32_t tail : {a.tail, b.tail}) {
-      if (tail < 0) continue;
-      if (m.row_axes == 0 && m.tail < 0) m.tail = tail;
-      else if (sums_rows(tail, m)) m.sums.insert(std::upper_bound(m.sums.begin(), m.sums.end(), tail), tail);
+    for (int32_t fold : {a.outer_fold, b.outer_fold}) {
+      if (fold < 0) continue;
+      if (m.row_axes == 0 && m.outer_fold < 0) m.outer_fold = fold;
+      else if (sums_rows(fold, m)) m.sums.insert(std::upper_bound(m.sums.begin(), m.sums.end(), fold), fold);
       else return m;
     }
     std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), std::back_inserter(m.nodes));
     return m;
   }
 
-  // Whether the node, a tail, sums all rows of the group's space.
-  bool sums_rows(int32_t tail, const FusionGroup& group) const {
-    const Node& n = g_.nodes()[size_t(tail)];
+  // Whether the node, an outer fold, sums all rows of the group's space.
+  bool sums_rows(int32_t fold, const FusionGroup& group) const {
+    const Node& n = g_.nodes()[size_t(fold)];
     const Shape& in = g_.spec(n.inputs[0]).shape;
     if (group.row_axes == 0 || n.op->fold != kernel::Code::reduce_sum || long_sizes(in) != group.space) return false;
     const std::vector<bool> reduced = reduced_axes(in, n);

@@ -9,12 +9,12 @@ namespace rill {
 
 // How a kernel computes a node.
 enum class Form : uint8_t {
-  none,  // not at all
-  map,   // point by point
-  make,  // random words and counts, made where they are used
-  fold,  // a reduction over the row
-  row,   // an op's own row program: softmax, layer_norm
-  tail  // any other reduction: folds what a map kernel gives, tile by tile, and ends its group; or sums a kernel's rows
+  none,       // not at all
+  map,        // point by point
+  make,       // random words and counts, made where they are used
+  fold,       // a reduction over the row
+  row,        // an op's own row program: softmax, layer_norm
+  outer_fold  // a reduction over other axes: of what a map kernel gives, tile by tile, or a sum of a row kernel's rows
 };
 
 struct FusionGroup {
@@ -22,9 +22,9 @@ struct FusionGroup {
   std::vector<int32_t> again;  // nodes of other groups that this one recomputes, ascending: see recompute()
   std::vector<int64_t> space;  // sizes, none of them 1
   int row_axes = 0;            // the last so many are folded over; 0: no member folds
-  int32_t tail = -1;           // the member of that form, if any, where row_axes is 0
-  std::vector<int32_t> sums;   // members of that form that sum all rows, where it is not: they lie beside other outputs
-  bool makes = false;          // whether a member is of that form: its points are the space's
+  int32_t outer_fold = -1;     // without row axes: the one member of that form; nothing in the group reads its result
+  std::vector<int32_t> sums;   // with row axes: the members of that form, each the sum of all rows
+  bool makes = false;          // whether a member is of form `make`
   int instructions = 0;        // that its members take, about
 
   bool holds(int32_t node) const;

@@ -33,15 +33,15 @@ class Lowering {
     kernel::Recording recording(recorder_);
     fused_->space = group_.space;
     fused_->row_axes = group_.row_axes;
-    if (group_.tail >= 0) reserve_tail();
+    if (group_.outer_fold >= 0) reserve_outer_fold();
     std::vector<int32_t> nodes;
     std::merge(group_.nodes.begin(), group_.nodes.end(), group_.again.begin(), group_.again.end(),
                std::back_inserter(nodes));
     for (int32_t i : nodes) {
       const Node& n = g_.nodes()[size_t(i)];
       fused_->fused.emplace_back(n.op->name);
-      if (i == group_.tail) {
-        lower_tail(n);
+      if (i == group_.outer_fold) {
+        lower_outer_fold(n);
         continue;
       }
       if (std::binary_search(group_.sums.begin(), group_.sums.end(), i)) {
@@ -93,13 +93,13 @@ class Lowering {
   }
 
   // The folded output is the first.
-  void reserve_tail() {
+  void reserve_outer_fold() {
     recorder_.kernel.outputs.push_back({});
-    fused_->outputs.push_back(g_.nodes()[size_t(group_.tail)].outputs[0]);
-    lowered_.outputs.push_back({group_.tail, 0});
+    fused_->outputs.push_back(g_.nodes()[size_t(group_.outer_fold)].outputs[0]);
+    lowered_.outputs.push_back({group_.outer_fold, 0});
   }
 
-  void lower_tail(const Node& n) {
+  void lower_outer_fold(const Node& n) {
     const int32_t value = widened(operand(n, 0));
     recorder_.kernel.outputs[0] = {value, recorder_.type(value), false};
     FusedKernel::Fold fold{*n.op->fold, std::vector<bool>(group_.space.size(), false)};

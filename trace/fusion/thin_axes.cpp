@@ -15,7 +15,7 @@
 
 namespace rill {
 
-extern const Op sum_op, prod_op, add_op, multiply_op, copy_op;
+extern const Op add_op, multiply_op, copy_op;
 extern const Op reshape_op, broadcast_to_op, strided_slice_op, concat_op;
 
 namespace {
@@ -55,13 +55,14 @@ bool same_tree(const Shape& in, const Dims& axes) {
 Part part_of(const Graph& g, const Node& n) {
   const Form form = form_of(g, n);
   if (form == Form::map) return is_thin(n.outputs[0].shape) ? Part::map : Part::none;
-  if (form != Form::fold && form != Form::tail) return Part::none;
+  if (form != Form::fold && form != Form::outer_fold) return Part::none;
   const Spec& in = g.spec(n.inputs[0]);
   const Dims& axes = n.attrs.as<ReduceParams>().axes;
   if (!is_thin(in.shape) || (in.dtype != DType::f32 && in.dtype != DType::f64)) return Part::none;
   const int64_t last = int64_t(in.shape.size()) - 1;
   if (axes.empty() || axes.back() != last) return same_tree(in.shape, axes) ? Part::reduce : Part::none;
-  return axes.size() == 1 && (n.op == &sum_op || n.op == &prod_op) ? Part::fold : Part::none;
+  const bool adds_or_multiplies = n.op->fold == kernel::Code::reduce_sum || n.op->fold == kernel::Code::reduce_prod;
+  return axes.size() == 1 && adds_or_multiplies ? Part::fold : Part::none;
 }
 
 // The shape over which a member runs.
@@ -278,12 +279,13 @@ class Splitter {
   void fold(size_t i) {
     const Node& n = g_.nodes()[i];
     const Shape& space = g_.spec(n.inputs[0]).shape;
-    const Op& op = n.op == &sum_op ? add_op : multiply_op;
+    const bool adds = n.op->fold == kernel::Code::reduce_sum;
+    const Op& op = adds ? add_op : multiply_op;
     std::vector<ValueId> x;
     for (int64_t c = 0; c < last_size(space); ++c) x.push_back(operand(n, n.inputs[0], space, c));
     for (size_t c = 2; c < x.size(); ++c) x[c - 2] = make(n, op, {x[c - 2], x[c]});
     ValueId y = make(n, op, {x[0], x[1]});
-    if (n.op == &sum_op) y = make(n, add_op, {y, zero(n)});  // no sum is -0
+    if (adds) y = make(n, add_op, {y, zero(n)});  // no sum is -0
     const Shape over = without_last(space);
     if (r_.result().spec(y).shape != over)
       y = make(n, broadcast_to_op, {y}, ShapeAttrs{Dims(over.begin(), over.end())});
