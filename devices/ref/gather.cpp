@@ -1,7 +1,6 @@
 // Reference kernels of gather and scatter: one output (or update) at a time, its place worked out from the definition
 // in shape_params.h.
 #include <algorithm>
-#include <complex>
 
 #include "rill/devices/params/gather_layout.h"
 #include "rill/devices/ref/elementwise.h"

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "rill/ops/scopes.h"
 #include "rill/tensor/limits.h"
 

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "rill/devices/cpu/move/shape_kernels.h"
 #include "rill/devices/params/shape_params.h"

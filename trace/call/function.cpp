@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/limits.h"

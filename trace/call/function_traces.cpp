@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 
 #include "rill/trace/call/function_state.h"
 #include "rill/trace/graph/instantiate.h"

@@ -1,8 +1,6 @@
 // while_loop and scan: eagerly plain loops over the callables; traced, the step becomes the graph of one node.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "rill/trace/control/control_tracing.h"
 
 namespace rill::detail {

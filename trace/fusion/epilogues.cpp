@@ -3,8 +3,6 @@
 // oneDNN's relu loses NaN, and its tanh gives other bits.
 #include "rill/trace/fusion/epilogues.h"
 
-#include <algorithm>
-
 #include "rill/devices/params/contraction_tail.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"

@@ -1,5 +1,4 @@
 // Rematerialisation: cheap values of the forward groups are computed again in the backward groups instead of stored.
-#include <algorithm>
 #include <set>
 
 #include "rill/ops/op.h"

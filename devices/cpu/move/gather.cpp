@@ -5,8 +5,6 @@
 // three tables of offsets that are computed first; checking the indices is part of that.
 #include <algorithm>
 #include <atomic>
-#include <complex>
-#include <cstring>
 #include <limits>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include "rill/devices/cpu/product/onednn.h"
 
 #ifdef RILL_HAVE_ONEDNN
-#include <algorithm>
 #include <list>
 #include <unordered_map>
 
