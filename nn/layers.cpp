@@ -260,12 +260,12 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, Mode mode, Where where) c
   CallerScope caller(where);
   NameScope scope(name);
   if (x.ndim() < 2) fail("MultiHeadAttention", to_string(x.spec()) + " is not [..., tokens, width]", where);
-  Shape packed = x.shape();
-  const int64_t width = packed.back();
-  packed.back() = 3;
-  packed.push_back(heads);
-  packed.push_back(width / heads);
-  const Tensor mixed = self_attention(reshape(qkv(x, mode, where), packed), {.causal = causal}, where);
+  Shape joined = x.shape();
+  const int64_t width = joined.back();
+  joined.back() = 3;
+  joined.push_back(heads);
+  joined.push_back(width / heads);
+  const Tensor mixed = self_attention(reshape(qkv(x, mode, where), joined), {.causal = causal}, where);
   return output(reshape(mixed, x.shape()), mode, where);
 }
 

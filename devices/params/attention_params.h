@@ -44,7 +44,7 @@ inline MatrixLayout matrices_by_head(const Shape& shape, const Strides& s) {
   return m;
 }
 // Part 0, 1 or 2 (queries, keys, values) of [..., rows, 3, heads, columns].
-inline MatrixLayout packed_part(const Tensor& t, int64_t part) {
+inline MatrixLayout joined_part(const Tensor& t, int64_t part) {
   Shape shape = t.shape();
   Strides strides = t.strides();
   const size_t axis = shape.size() - 3;

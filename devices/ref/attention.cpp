@@ -71,9 +71,9 @@ Operands<T> joined(const KernelArgs& args) {
           s[n - 4],
           s[n - 1],
           s[n - 1],
-          in<T>(args, 0, packed_part(x, 0)),
-          in<T>(args, 0, packed_part(x, 1)),
-          in<T>(args, 0, packed_part(x, 2)),
+          in<T>(args, 0, joined_part(x, 0)),
+          in<T>(args, 0, joined_part(x, 1)),
+          in<T>(args, 0, joined_part(x, 2)),
           nullptr,
           args.attrs.as<AttentionParams>()};
 }
@@ -215,7 +215,7 @@ void attention_grad(const KernelArgs& args) {
 
 void self_attention_grad(const KernelArgs& args) {
   by_dtype(args, [&]<class T>(T) {
-    auto part = [&](int64_t i) { return out<T>(args, 0, packed_part(args.output(), i)); };
+    auto part = [&](int64_t i) { return out<T>(args, 0, joined_part(args.output(), i)); };
     backward<T>(joined<T>(args),
                 {in<Sum<T>>(args, 1, matrices_of(args.input(1))), in<Sum<T>>(args, 2, matrices_of(args.input(2))),
                  in<T>(args, 3, by_head(args.input(3))), part(0), part(1), part(2)});

@@ -1,4 +1,4 @@
-// The records of attention and its gradient, for separate operands and for packed ones. Kernels are tiled; what is rare
+// The records of attention and its gradient, for separate operands and for joined ones. Kernels are tiled; what is rare
 // (second order, the gradient of a mask) is composed of public functions and does store queries by keys: start at
 // Composed. The output beside the result, which the gradient needs, is the logarithm of each query's sum of
 // exponentials in two parts, [..., queries, 2]: the greatest score, and what it is above that. (From its rounded sum,
@@ -90,15 +90,15 @@ OutSpecs infer_attention_grad(const InferArgs& args) {
   return out;
 }
 
-struct PackedShapes {
+struct JoinedShapes {
   Shape result, sums;  // [..., tokens, heads, d], [..., heads, tokens, 2]
 };
-PackedShapes packed_shapes(const InferArgs& args) {
+JoinedShapes joined_shapes(const InferArgs& args) {
   const Shape& x = args[0].shape;
   const size_t n = x.size();
   if (n < 4 || x[n - 3] != 3)
     args.reject(fmt::format("qkv must be [..., tokens, 3, heads, d], but it is {}", to_string(x)));
-  PackedShapes s;
+  JoinedShapes s;
   s.result = s.sums = Shape(x.begin(), x.begin() + (n - 4));
   for (Dim d : {x[n - 4], x[n - 2], x[n - 1]}) s.result.push_back(d);
   for (Dim d : {Dim(x[n - 2]), Dim(x[n - 4]), Dim(2)}) s.sums.push_back(d);
@@ -107,13 +107,13 @@ PackedShapes packed_shapes(const InferArgs& args) {
 
 // qkv -> result, log_sums
 OutSpecs infer_self_attention(const InferArgs& args) {
-  const PackedShapes s = packed_shapes(args);
+  const JoinedShapes s = joined_shapes(args);
   return {spec_of(args[0], s.result, args[0].dtype), spec_of(args[0], s.sums, sum_dtype(args[0].dtype))};
 }
 
 // qkv, log_sums, delta, cotangent -> gradient of qkv
 OutSpecs infer_self_attention_grad(const InferArgs& args) {
-  const PackedShapes s = packed_shapes(args);
+  const JoinedShapes s = joined_shapes(args);
   check_is(args, 1, "log_sums", s.sums, sum_dtype(args[0].dtype));
   check_is(args, 2, "delta", with_last(s.sums, 1), sum_dtype(args[0].dtype));
   check_is(args, 3, "the cotangent", s.result, args[0].dtype);
@@ -228,7 +228,7 @@ Tensors self_attention_vjp(const VjpArgs& args) {
   return {apply1(self_attention_grad_op, {&args.in[0], &args.out[1], &delta, &g}, args.attrs, Where::current())};
 }
 
-Tensor packed(const Tensor& q, const Tensor& k, const Tensor& v) {
+Tensor joined(const Tensor& q, const Tensor& k, const Tensor& v) {
   return stack({heads_swapped(q), heads_swapped(k), heads_swapped(v)}, -3);
 }
 
@@ -238,7 +238,7 @@ Tensors self_attention_grad_vjp(const VjpArgs& args) {
   const Tensor in[] = {part_of(x, 0), part_of(x, 1), part_of(x, 2), args.in[1], args.in[2], heads_swapped(args.in[3])};
   const Tensor cotangent[] = {part_of(c, 0), part_of(c, 1), part_of(c, 2)};
   const Tensors r = attention_grad_vjp({args.op, args.attrs, in, {}, cotangent});
-  return {packed(r[0], r[1], r[2]), r[3], r[4], heads_swapped(r[5])};
+  return {joined(r[0], r[1], r[2]), r[3], r[4], heads_swapped(r[5])};
 }
 
 // --- Samples ---------------------------------------------------------------------------------------------------------
@@ -291,15 +291,15 @@ std::vector<Sample> attention_grad_samples() {
                                uniform(with_last(s.q, s.v.back()), -1, 1, 6)};
   });
 }
-std::vector<Shape> packed_sizes() { return {{5, 3, 2, 4}, {2, 7, 3, 1, 3}, {70, 3, 2, 8}, {0, 3, 2, 2}}; }
+std::vector<Shape> joined_sizes() { return {{5, 3, 2, 4}, {2, 7, 3, 1, 3}, {70, 3, 2, 8}, {0, 3, 2, 2}}; }
 std::vector<Sample> self_attention_samples() {
   std::vector<Sample> all;
-  for (const Shape& s : packed_sizes()) all.push_back({{uniform(s)}, AttentionParams{0.6, all.size() % 2 == 0}});
+  for (const Shape& s : joined_sizes()) all.push_back({{uniform(s)}, AttentionParams{0.6, all.size() % 2 == 0}});
   return all;
 }
 std::vector<Sample> self_attention_grad_samples() {
   std::vector<Sample> all;
-  for (const Shape& s : packed_sizes()) {
+  for (const Shape& s : joined_sizes()) {
     Shape result = s, sums = s;
     result.erase(s.size() - 3);
     sums = result;
@@ -350,7 +350,7 @@ const Op attention_grad_op({
 const Op self_attention_op({
     .name = "self_attention",
     .doc =
-        "attention of q, k and v packed as [..., tokens, 3, heads, d], and log(sum(exp(scores))) of each query in two "
+        "attention of q, k and v joined as [..., tokens, 3, heads, d], and log(sum(exp(scores))) of each query in two "
         "parts",
     .outputs = 2,
     .infer = infer_self_attention,

@@ -371,7 +371,7 @@ Problem<T> separate_problem(const KernelArgs& args, size_t mask) {
 }
 
 template <class T>
-Problem<T> packed_problem(const KernelArgs& args) {
+Problem<T> joined_problem(const KernelArgs& args) {
   const Tensor& qkv = args.input(0);
   const AttentionParams& a = args.attrs.as<AttentionParams>();
   const Shape& shape = qkv.shape();
@@ -382,10 +382,10 @@ Problem<T> packed_problem(const KernelArgs& args) {
   p.queries = p.keys = shape[n - 4];
   p.width = p.value_width = shape[n - 1];
   p.scale = T(a.scale), p.causal = a.causal;
-  p.q = read_matrices<T>(qkv, [](const Tensor& t) { return packed_part(t, 0); });
+  p.q = read_matrices<T>(qkv, [](const Tensor& t) { return joined_part(t, 0); });
   const Tensor& dense = p.q.copy.defined() ? p.q.copy : qkv;
-  p.k = read_matrices<T>(dense, [](const Tensor& t) { return packed_part(t, 1); });
-  p.v = read_matrices<T>(dense, [](const Tensor& t) { return packed_part(t, 2); });
+  p.k = read_matrices<T>(dense, [](const Tensor& t) { return joined_part(t, 1); });
+  p.v = read_matrices<T>(dense, [](const Tensor& t) { return joined_part(t, 2); });
   return p;
 }
 
@@ -399,7 +399,7 @@ void run_attention(const KernelArgs& args) {
 
 template <class T>
 void run_self_attention(const KernelArgs& args) {
-  forward<T>(packed_problem<T>(args), write_matrices<T>(args.output(), by_head(args.output())), args.out_data<T>(1));
+  forward<T>(joined_problem<T>(args), write_matrices<T>(args.output(), by_head(args.output())), args.out_data<T>(1));
 }
 
 // A dense copy where it is not that already; `keep` holds it.
@@ -428,14 +428,14 @@ void run_attention_grad(const KernelArgs& args) {
 template <class T>
 void run_self_attention_grad(const KernelArgs& args) {
   Tensor sums, delta;
-  auto part = [&](int64_t i) { return write_matrices<T>(args.output(), packed_part(args.output(), i)); };
+  auto part = [&](int64_t i) { return write_matrices<T>(args.output(), joined_part(args.output(), i)); };
   const Gradients<T> out{dense_data<T>(args.input(1), sums),
                          dense_data<T>(args.input(2), delta),
                          read_matrices<T>(args.input(3), by_head),
                          part(0),
                          part(1),
                          part(2)};
-  backward<T>(packed_problem<T>(args), out);
+  backward<T>(joined_problem<T>(args), out);
 }
 
 #define RILL_BY_DTYPE(name)                                                   \
