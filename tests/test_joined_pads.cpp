@@ -101,3 +101,21 @@ TEST_CASE("gradients of split and unstack come without pads") {
   jit::wait();
   CHECK_FALSE(has(f.explain(), "pad ->"));
 }
+
+TEST_CASE("slices that make up a tensor beside one that overlaps them are added, not lost") {
+  const auto slope = [](auto f) {
+    return [f](const Tensor& x) { return grad([&](const Tensor& t) { return sum(square(f(t))); })(x); };
+  };
+  jit::set_mode(jit::Mode::wait);
+  const auto same = [&](auto f, const Tensor& x) {
+    const Tensor eager = slope(f)(x);
+    CHECK(same_bits(function("slope", slope(f))(x), eager));
+  };
+  for (DType d : {f16, f32, f64}) {
+    const Tensor x = random::normal({2, 3, 4}, {.key = random::Key(1)}).astype(d);
+    same([](const Tensor& t) { return cumlogsumexp(t, 1); }, x);
+    same([](const Tensor& t) { return cumlogsumexp(t, -1); }, x);
+    same([](const Tensor& t) { return concat({t(slice(0, 1)), t(slice(1, none)) * t(slice(0, 1))}); }, x);
+  }
+  jit::set_mode(jit::Mode::tiered);
+}

@@ -46,9 +46,11 @@ Pieces padded(const Graph& g, const Node& n) {
   return p;
 }
 
-// Takes them from both, for a chain may be long: whoever else reads those gets the sum that they were.
-Pieces joined(Pieces& a, Pieces& b) {
+// Takes them from both, for a chain may be long: whoever else reads those gets the sum that they were. Not where they
+// are too many to lie side by side on the axis: pieces that make it up already stay where they are.
+Pieces joined(Pieces& a, Pieces& b, const Shape& shape) {
   if (a.pieces.empty() || b.pieces.empty() || a.axis != b.axis || &a == &b) return {};
+  if (a.count + b.count > shape[size_t(a.axis)]) return {};
   Pieces both = std::move(a);
   both.count += b.count;
   both.pieces.insert(both.pieces.end(), b.pieces.begin(), b.pieces.end());
@@ -88,7 +90,7 @@ Graph join_pads(const Graph& g) {
     if (n.kind != Node::Kind::op) continue;
     if (n.op == &pad_op) pieces[i] = padded(g, n);
     if (n.op != &add_op || !(g.spec(n.inputs[0]).shape == g.spec(n.inputs[1]).shape)) continue;
-    pieces[i] = joined(pieces[size_t(n.inputs[0].node)], pieces[size_t(n.inputs[1].node)]);
+    pieces[i] = joined(pieces[size_t(n.inputs[0].node)], pieces[size_t(n.inputs[1].node)], n.outputs[0].shape);
     if (covers(pieces[i], n.outputs[0].shape)) found.push_back(i);
   }
   if (found.empty()) return g;
