@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "rill/devices/cpu/reduce/reduce_lanes.h"
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/params/shape_params.h"
 #include "rill/ops/apply.h"
@@ -20,7 +21,6 @@ extern const Op reshape_op, broadcast_to_op, strided_slice_op, concat_op;
 
 namespace {
 
-constexpr int64_t widest = 4;              // up to which a column folds as it would by itself: lanes_of()
 constexpr int64_t least_points = 1 << 14;  // what fewer take is not worth the nodes
 constexpr int64_t least_ratio = 8;         // of the points that are computed to the elements that are copied
 
@@ -33,21 +33,15 @@ enum class Part : uint8_t {
 };
 
 int64_t last_size(const Shape& s) { return s.empty() ? 1 : int64_t(s.back()); }
-bool is_thin(const Shape& s) { return s.size() > 1 && last_size(s) > 1 && last_size(s) <= widest; }
+bool is_thin(const Shape& s) { return s.size() > 1 && last_size(s) > 1 && last_size(s) <= cpu::columns_alike; }
 Shape without_last(const Shape& s) { return Dims(s.begin(), s.end() - 1); }
 
 // Whether columns that fold alone fold as they do side by side: as many lanes for each group of neighbouring axes.
 bool same_tree(const Shape& in, const Dims& axes) {
-  const auto lanes = [](int64_t k) {  // of reduce_tree.h, as far as it matters
-    if (k <= widest) return int64_t(32);
-    int64_t n = 1;
-    while (n * 2 * k <= 64) n *= 2;
-    return n;
-  };
   int64_t behind = 1;  // columns of the part
   for (size_t i = in.size() - 1; i-- > 0;) {
     if (std::find(axes.begin(), axes.end(), int64_t(i)) == axes.end()) behind *= in[i];
-    else if (lanes(behind) != lanes(behind * last_size(in))) return false;
+    else if (cpu::lanes_of(behind) != cpu::lanes_of(behind * last_size(in))) return false;
   }
   return true;
 }

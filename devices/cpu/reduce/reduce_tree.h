@@ -24,6 +24,7 @@
 #include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/cpu/move/transpose.h"
+#include "rill/devices/cpu/reduce/reduce_lanes.h"
 #include "rill/devices/cpu/reduce/reduce_loops.h"
 #include "rill/devices/kernel.h"
 #include "rill/devices/threads.h"
@@ -104,14 +105,6 @@ struct Produce {
   void (*run)(const void* context, int64_t first, int64_t rows, int64_t step, int64_t width, T* to);
   const void* context;
 };
-
-// Step 1 for k columns.
-inline int64_t lanes_of(int64_t k) {
-  if (k >= 1 && k <= 4) return 32;
-  int64_t lanes = 1;
-  while (k > 0 && lanes * 2 * k <= 64) lanes *= 2;
-  return lanes;
-}
 
 // What of a stage does not change from task to task.
 template <class T>
