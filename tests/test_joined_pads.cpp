@@ -86,6 +86,15 @@ TEST_CASE("a sum that others read too stays beside the concat") {
   CHECK(kernels_after(pass, f, {normal({4})}) > 0);
 }
 
+TEST_CASE("a sum that is complete is no part of the next one") {
+  const auto f = [](const std::vector<Tensor>& v) {
+    const Tensor whole = pad(v[0], {{0, 4}}) + pad(v[0] * 2, {{4, 0}});
+    const Tensor none = v[0](slice(0, 0));
+    return std::vector<Tensor>{whole + pad(none, {{8, 0}}), whole + pad(none, {{0, 8}}) + pad(v[0], {{0, 4}})};
+  };
+  CHECK(kernels_after(pass, f, {normal({4})}) > 0);
+}
+
 TEST_CASE("gradients of split and unstack come without pads") {
   auto f = function("gates", [](const Tensor& x) {
     GradientTape tape;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "rill/devices/params/shape_params.h"
 #include "rill/ops/apply.h"
@@ -46,11 +47,9 @@ Pieces padded(const Graph& g, const Node& n) {
   return p;
 }
 
-// Takes them from both, for a chain may be long: whoever else reads those gets the sum that they were. Not where they
-// are too many to lie side by side on the axis: pieces that make it up already stay where they are.
-Pieces joined(Pieces& a, Pieces& b, const Shape& shape) {
+// Takes them from both, for a chain may be long: whoever else reads those gets the sum that they were.
+Pieces joined(Pieces& a, Pieces& b) {
   if (a.pieces.empty() || b.pieces.empty() || a.axis != b.axis || &a == &b) return {};
-  if (a.count + b.count > shape[size_t(a.axis)]) return {};
   Pieces both = std::move(a);
   both.count += b.count;
   both.pieces.insert(both.pieces.end(), b.pieces.begin(), b.pieces.end());
@@ -84,24 +83,29 @@ Node node_of(const Node& like, const Op& op, std::vector<ValueId> inputs, Spec s
 
 Graph join_pads(const Graph& g) {
   std::vector<Pieces> pieces(g.nodes().size());
-  std::vector<size_t> found;
+  struct Found {
+    size_t node;
+    Pieces pieces;
+  };
+  std::vector<Found> found;
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     const Node& n = g.nodes()[i];
     if (n.kind != Node::Kind::op) continue;
     if (n.op == &pad_op) pieces[i] = padded(g, n);
     if (n.op != &add_op || !(g.spec(n.inputs[0]).shape == g.spec(n.inputs[1]).shape)) continue;
-    pieces[i] = joined(pieces[size_t(n.inputs[0].node)], pieces[size_t(n.inputs[1].node)], n.outputs[0].shape);
-    if (covers(pieces[i], n.outputs[0].shape)) found.push_back(i);
+    pieces[i] = joined(pieces[size_t(n.inputs[0].node)], pieces[size_t(n.inputs[1].node)]);
+    // What is complete is no part of another sum.
+    if (covers(pieces[i], n.outputs[0].shape)) found.push_back({i, std::exchange(pieces[i], {})});
   }
   if (found.empty()) return g;
   const EagerScope eager;
   Rewriter r(g);
   for (size_t i = 0, next = 0; i < g.nodes().size(); ++i) {
-    if (next == found.size() || found[next] != i) {
+    if (next == found.size() || found[next].node != i) {
       r.copy(i);
       continue;
     }
-    ++next;
+    const Pieces& whole = found[next++].pieces;
     const Node& n = g.nodes()[i];
     Node zero;
     zero.kind = Node::Kind::constant;
@@ -109,9 +113,9 @@ Graph join_pads(const Graph& g) {
     zero.outputs = {zero.constant.spec()};
     const ValueId none = r.append(std::move(zero));
     std::vector<ValueId> parts;
-    for (const Piece& p : pieces[i].pieces)
+    for (const Piece& p : whole.pieces)
       parts.push_back(r.append(node_of(n, add_op, {r[p.value], none}, g.spec(p.value))));
-    r.put(i, node_of(n, concat_op, std::move(parts), n.outputs[0], ConcatAttrs{pieces[i].axis}));
+    r.put(i, node_of(n, concat_op, std::move(parts), n.outputs[0], ConcatAttrs{whole.axis}));
   }
   return r.finish();
 }
