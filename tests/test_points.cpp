@@ -593,3 +593,18 @@ TEST_CASE("derivatives of cross entropy agree with those of its definition, to t
   compare(dense, dense_plain, x);
   compare(by_labels, by_labels_plain, shares);
 }
+
+TEST_CASE("the derivative of fmod counts whole quotients, also where the quotient rounds up to one") {
+  for (float y : {0.7f, -0.3f, 1.1f, 5.3f}) {
+    for (int whole : {3, -7, 100}) {
+      // The last number whose quotient is less than `whole`.
+      float x = float(double(whole) * double(y));
+      while (std::abs(double(x)) >= std::abs(double(whole) * double(y))) x = std::nextafterf(x, 0.f);
+      GradientTape tape;
+      const Tensor a = tensor(x), b = tensor(y);
+      tape.watch(b);
+      const float want = -std::trunc(double(x) / double(y));
+      CHECK(tape.gradient(fmod(a, b), b).item<float>() == want);
+    }
+  }
+}

@@ -157,6 +157,12 @@ void in_own_type(const KernelArgs& args) {
     else return floats(x, y);                                             \
   }>)
 
+// -trunc(x / y), also where x / y rounds up to a whole number.
+Tensor minus_whole_quotient(const Tensor& x, const Tensor& y) {
+  const Tensor quotient = floor_divide(abs(x), abs(y));
+  return where((x < 0) != (y < 0), quotient, -quotient);
+}
+
 }  // namespace
 
 #define RILL_DIVIDE(fn, ...)                             \
@@ -165,7 +171,7 @@ void in_own_type(const KernelArgs& args) {
   Tensor fn(const Tensor& x, const Tensor& y, Where where) { return binary_counted(fn##_op, x, y, where); }
 RILL_DIVIDE(fmod, .doc = "x - y trunc(x / y): the sign of x; an integer modulo 0 gives 0", .dtypes = real_set,
             .cpu = cpu::scalar_kernel<"fmod">, .ref = OWN_TYPE(integer_fmod, std::fmod),
-            .vjp = VJP2(g, multiply_no_nan(-trunc(x / y), g)), .saves_in = save_both,
+            .vjp = VJP2(g, multiply_no_nan(minus_whole_quotient(x, y), g)), .saves_in = save_both,
             .samples = (binary_samples<-300, 300, 50, 200>), .max_ulp = 0, .exported = {"Mod", "Mod"})
 RILL_DIVIDE(remainder, .doc = "x - y floor(x / y): the sign of y; an integer modulo 0 gives 0", .dtypes = real_set,
             .cpu = cpu::scalar_kernel<"remainder">, .ref = OWN_TYPE(integer_remainder, float_remainder),
