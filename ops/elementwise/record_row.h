@@ -13,6 +13,7 @@
 #include "rill/devices/kernel/record.h"
 #include "rill/ops/op.h"
 
+HWY_BEFORE_NAMESPACE();  // the programs' lambdas are compiled for its target, and inlined here
 namespace rill {
 
 template <class T>
@@ -117,3 +118,4 @@ std::vector<int32_t> record_row(const RowArgs& args) {
 using HWY_NAMESPACE::record_row;
 
 }  // namespace rill
+HWY_AFTER_NAMESPACE();

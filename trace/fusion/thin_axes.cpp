@@ -224,7 +224,7 @@ class Splitter {
       a.starts.push_back(here ? c : 0), a.stops.push_back(here ? c + 1 : slice_max), a.steps.push_back(1);
     }
     a.drop = {axis};
-    at->second = make(like, copy_op, {make(like, strided_slice_op, {r_[base]}, std::move(a))});
+    at->second = make(like, copy_op, {make(like, strided_slice_op, {r_[base]}, a)});
     return at->second;
   }
 
