@@ -75,6 +75,32 @@ struct VjpArgs {
 // functions, so that one rule serves eager, traced and higher-order use.
 using Vjp = Tensors (*)(const VjpArgs&);
 
+// What the forward rule of a call gets.
+struct JvpArgs {
+  const Op& op;
+  AttrsView attrs;
+  std::span<const Tensor> in;
+  std::span<const Tensor> out;
+  std::span<const Tensor> tangent;  // one an operand, of its shape and dtype; undefined: zero
+};
+// One tangent an output, of its shape and dtype; an undefined tensor is zero. Written with the public functions, as a
+// Vjp is.
+using Jvp = Tensors (*)(const JvpArgs&);
+
+// --- vmap ------------------------------------------------------------------------------------------------------------
+
+// One call for each of a batch of rows, all made at once.
+struct BatchArgs {
+  const Op& op;
+  AttrsView attrs;                // as the call of one row has them
+  std::span<const Tensor> in;     // batched ones have the batch as their first axis
+  std::span<const char> batched;  // by operand, 1 where it is; at least one is
+  Dim size;                       // of the batch
+  Where where;                    // the user's
+};
+// The outputs, each with the batch as its first axis. Written with the public functions, as a Vjp is.
+using Batch = Tensors (*)(const BatchArgs&);
+
 // For `saves_in` and `saves_out`: bit i saves operand i.
 inline constexpr uint64_t save_none = 0, save_all = ~uint64_t(0);
 constexpr uint64_t save(int i) { return uint64_t(1) << i; }  // the set of operand or result i
@@ -173,6 +199,13 @@ struct OpSpec {
   Vjp vjp = nullptr;
   uint64_t saves_in = save_none, saves_out = save_none;
   std::string_view no_gradient = "";  // why there is no vjp; a record has one or the other
+
+  // Forward mode. Without `jvp`, autodiff/forward.h says how the tangent follows from the other fields.
+  Jvp jvp = nullptr;
+  uint64_t linear_in = save_none;  // bit i: the outputs are linear in operand i while the others stay as they are
+
+  // vmap. Without a rule, autodiff/batching.h says how the batched call follows from the other fields.
+  Batch batch = nullptr;
 
   Kernel cpu = nullptr;             // null: the ref kernel, whose memory is the host's too
   DTypeSet cpu_dtypes = every_set;  // of the first input (an output's, without one); others take the ref kernel

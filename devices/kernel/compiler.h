@@ -23,8 +23,8 @@ struct Compiled {
 // Throws rill::Error where there is no compiler (no_compiler_reason() says why) or LLVM fails.
 constexpr size_t most_kernels = 512;
 Compiled compile(const Kernel& k);
-// For the end of the program: from now on compile() throws, so that who compiles many kernels stops after this one, as
-// does who asks on the way there.
+// For the end of the program: from now on compile() throws, so that a graph with many kernels stops after the one that
+// is being compiled.
 void stop_compiling();
 void throw_if_stopped();
 // "" where kernels can be compiled, else why not: "librill_llvm.so is not installed", "RILL_JIT=off".

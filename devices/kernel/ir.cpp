@@ -47,7 +47,7 @@ bool is_float(DType d) { return d == DType::f32 || d == DType::f64; }
 std::string_view name(Code c) { return info[int(c)].name; }
 int operand_count(Code c) { return info[int(c)].operands; }
 std::string_view name(Patch p) {
-  constexpr std::string_view names[] = {"sin", "cos", "tan", "lgamma", "digamma", "erfinv"};
+  constexpr std::string_view names[] = {"sin", "cos", "tan", "lgamma", "digamma"};
   static_assert(std::size(names) == patch_count);
   return names[int(p)];
 }
@@ -56,8 +56,7 @@ std::span<const void* const> patch_table() {
   using namespace scalar_math;
   static const std::array<const void*, size_t(2 * patch_count)> table = {
 #define RILL_BOTH(F) reinterpret_cast<const void*>(patch_f32<F>), reinterpret_cast<const void*>(patch_f64<F>)
-      RILL_BOTH(Sin),     RILL_BOTH(Cos),   RILL_BOTH(Tan), RILL_BOTH(Lgamma),
-      RILL_BOTH(Digamma), RILL_BOTH(ErfInv)
+      RILL_BOTH(Sin), RILL_BOTH(Cos), RILL_BOTH(Tan), RILL_BOTH(Lgamma), RILL_BOTH(Digamma)
 #undef RILL_BOTH
   };
   return table;

@@ -12,12 +12,11 @@
 // * Types are dtypes. `boolean` is a mask: true or false, stored as a byte 1 or 0 and read as byte != 0. f16 and bf16
 //   occur in inputs, outputs and convert alone: lowering (trace/fusion/lower.cpp) widens everything else to f32.
 // * A reduction over the row follows the tree of the eager reductions (devices/cpu/reduce/reduce_tree.h, with k = 1):
-//   32 lanes,
-//   point i in lane i % 32, missing points of the last 32 are the identity; blocks of 1024 points fold from the first
-//   to the last; blocks fold in pairs, pairs of pairs, from the left, and what is left over from the right; then lane i
-//   takes in lane i + 16, i + 8, ..., i + 1. A sum adds +0 at the end. Sum and product round at each step; max and min
-//   give NaN where there is one, and order -0 below +0. Of an empty row: the identity (0, 1, lowest, highest; for
-//   floats minus and plus infinity).
+//   32 lanes, point i in lane i % 32, missing points of the last 32 are the identity; blocks of 1024 points fold from
+//   the first to the last; blocks fold in pairs, pairs of pairs, from the left, and what is left over from the right;
+//   then lane i takes in lane i + 16, i + 8, ..., i + 1. A sum adds +0 at the end. Sum and product round at each step;
+//   max and min give NaN where there is one, and order -0 below +0. Of an empty row: the identity (0, 1, lowest,
+//   highest; for floats minus and plus infinity).
 // * Inputs and outputs may be the same memory where both are dense and of one element size.
 #pragma once
 #include <cstdint>
@@ -92,8 +91,8 @@ int operand_count(Code c);
 inline bool is_reduction(Code c) { return c >= Code::reduce_sum; }
 
 // The scalar functions that `patch` calls, f32 and f64 of each: long code for rare arguments (math_scalar.h).
-enum class Patch : uint8_t { sin, cos, tan, lgamma, digamma, erfinv };
-inline constexpr int patch_count = 6;
+enum class Patch : uint8_t { sin, cos, tan, lgamma, digamma };
+inline constexpr int patch_count = 5;
 std::string_view name(Patch p);
 // y[i] = f(x[i]) where flag[i] is not 0, for i < n; for f32 and f64.
 using PatchF32 = void (*)(size_t n, const uint8_t* flag, float* y, const float* x);

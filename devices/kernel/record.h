@@ -189,10 +189,9 @@ constexpr Patch patch_of() {
   else if constexpr (std::is_same_v<F, Cos>) return Patch::cos;
   else if constexpr (std::is_same_v<F, Tan>) return Patch::tan;
   else if constexpr (std::is_same_v<F, Lgamma>) return Patch::lgamma;
-  else if constexpr (std::is_same_v<F, Digamma>) return Patch::digamma;
   else {
-    static_assert(std::is_same_v<F, ErfInv>, "name it in enum Patch");
-    return Patch::erfinv;
+    static_assert(std::is_same_v<F, Digamma>, "name it in enum Patch");
+    return Patch::digamma;
   }
 }
 template <class F, class T>

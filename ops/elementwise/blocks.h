@@ -33,4 +33,16 @@ Tensor in_blocks(F&& f, const X&... x) {
   return f(x...);
 }
 
+// The same for a function of floating numbers: integers become f32, and f16 and bf16 are computed as f32 and rounded
+// once, not after every step.
+template <class F>
+Tensor in_float_blocks(F&& f, const Tensor& x) {
+  return in_blocks(
+      [&](const Tensor& t) {
+        const DType d = to_floating(t.dtype());
+        return astype(f(astype(t, is_half(d) ? f32 : d)), d);
+      },
+      x);
+}
+
 }  // namespace rill::elementwise

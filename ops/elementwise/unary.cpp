@@ -283,11 +283,11 @@ Tensor angle(const Tensor& x, Where where) {
 
 Tensor silu(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return in_blocks([](const Tensor& t) { return t * sigmoid(t); }, x);
+  return in_float_blocks([](const Tensor& f) { return f * sigmoid(f); }, x);
 }
 Tensor log_sigmoid(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return in_blocks([&](const Tensor& t) { return -softplus(-as_floating(t, where)); }, x);
+  return in_float_blocks([](const Tensor& f) { return -softplus(-f); }, x);
 }
 Tensor relu6(const Tensor& x, Where where) {
   CallerScope caller(where);
@@ -296,12 +296,7 @@ Tensor relu6(const Tensor& x, Where where) {
 }
 Tensor softsign(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return in_blocks(
-      [&](const Tensor& t) {
-        const Tensor f = as_floating(t, where);
-        return f / (1 + abs(f));
-      },
-      x);
+  return in_float_blocks([](const Tensor& f) { return f / (1 + abs(f)); }, x);
 }
 Tensor deg2rad(const Tensor& x, Where where) {
   CallerScope caller(where);
@@ -314,14 +309,9 @@ Tensor rad2deg(const Tensor& x, Where where) {
 Tensor gelu(const Tensor& x, bool approximate, Where where) {
   CallerScope caller(where);
   if (approximate) return gelu(x, where);
-  // erfc keeps its digits far to the left, where 1 + erf has none. f16 and bf16 would lose them between the steps.
-  return in_blocks(
-      [](const Tensor& t) {
-        const DType d = to_floating(t.dtype());
-        const Tensor f = astype(t, is_half(d) ? f32 : d);
-        return astype(multiply_no_nan(f, 0.5 * erfc(f * -0.70710678118654752440)), d);
-      },
-      x);
+  // erfc keeps its digits far to the left, where 1 + erf has none.
+  return in_float_blocks([](const Tensor& f) { return multiply_no_nan(f, 0.5 * erfc(f * -0.70710678118654752440)); },
+                         x);
 }
 Tensor nan_to_num(const Tensor& x, double nan, Where where) {
   CallerScope caller(where);

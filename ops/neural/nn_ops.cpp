@@ -13,21 +13,20 @@
 namespace rill {
 
 using elementwise::in_blocks;
+using elementwise::in_float_blocks;
 
 namespace {
 Tensor as_floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
 
 // x where it is positive, else alpha (exp(x / width) - 1), times `scale`. The exponent never meets a positive x, where
 // it would overflow; at 0 the gradient is that of the exponential, as in torch and JAX, which minimum() would halve.
-// f16 and bf16 are rounded once, at the end.
 Tensor exponential_unit(const Tensor& x, double alpha, double width, double scale = 1) {
-  return in_blocks(
-      [&](const Tensor& t) {
-        const DType d = to_floating(t.dtype());
-        const Tensor f = astype(t, is_half(d) ? f32 : d), positive = f > 0;
+  return in_float_blocks(
+      [&](const Tensor& f) {
+        const Tensor positive = f > 0;
         const Tensor exponent = where(positive, 0, f);
         const Tensor y = where(positive, f, alpha * expm1(width == 1 ? exponent : exponent / width));
-        return astype(scale == 1 ? y : scale * y, d);
+        return scale == 1 ? y : scale * y;
       },
       x);
 }
@@ -37,12 +36,7 @@ Tensor exponential_unit(const Tensor& x, double alpha, double width, double scal
 
 Tensor leaky_relu(const Tensor& x, double slope, Where where) {
   CallerScope caller(where);
-  return in_blocks(
-      [&](const Tensor& t) {
-        const Tensor f = as_floating(t);
-        return rill::where(f > 0, f, slope * f);
-      },
-      x);
+  return in_float_blocks([&](const Tensor& f) { return rill::where(f > 0, f, slope * f); }, x);
 }
 
 Tensor elu(const Tensor& x, double alpha, Where where) {
@@ -63,12 +57,7 @@ Tensor selu(const Tensor& x, Where where) {
 
 Tensor mish(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return in_blocks(
-      [](const Tensor& t) {
-        const Tensor f = as_floating(t);
-        return f * tanh(softplus(f));
-      },
-      x);
+  return in_float_blocks([](const Tensor& f) { return f * tanh(softplus(f)); }, x);
 }
 
 Tensor hard_tanh(const Tensor& x, Where where) {
@@ -86,12 +75,12 @@ Tensor hard_tanh(const Tensor& x, Where where) {
 
 Tensor hard_sigmoid(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return in_blocks([](const Tensor& t) { return relu6(as_floating(t) + 3) / 6; }, x);
+  return in_float_blocks([](const Tensor& f) { return relu6(f + 3) / 6; }, x);
 }
 
 Tensor hard_swish(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return in_blocks([](const Tensor& t) { return as_floating(t) * hard_sigmoid(t); }, x);
+  return in_float_blocks([](const Tensor& f) { return f * hard_sigmoid(f); }, x);
 }
 
 Tensor glu(const Tensor& x, Axis axis, Where where) {

@@ -260,12 +260,6 @@ struct Loop {
   }
 };
 
-Spec row_spec(const Tensor& stacked) {
-  Spec s = stacked.spec();
-  s.shape = Shape(s.shape.begin() + 1, s.shape.end());
-  return s;
-}
-
 // The operands of the backward scan: what it carries, what it scans over and what stays, by the forward operand that
 // each belongs to.
 struct BackwardScan {
@@ -306,10 +300,10 @@ Graph backward_step(const Loop& l, BackwardScan& b) {
   for (size_t k : b.carried) carried_bar.push_back(again.argument(ends[k].spec(), "cotangent"));
   for (size_t k : b.constants) constants_bar.push_back(again.argument(ends[k].spec(), "sum"));
   for (size_t k = 0; k < l.carried; ++k) inputs.push_back(again.argument(ends[k].spec(), "carried"));
-  for (size_t k = 0; k < l.scanned; ++k) inputs.push_back(again.argument(row_spec(ends[l.carried + k]), "x"));
-  for (size_t k : b.y_arrived) y_bar.push_back(again.argument(row_spec(l.y_bar[k]), "cotangent"));
-  for (size_t k : b.saved_arrived) saved_bar.push_back(again.argument(row_spec(l.saved_bar[k]), "cotangent"));
-  for (const Tensor& t : l.ys) kept.push_back(again.argument(row_spec(t), "kept"));
+  for (size_t k = 0; k < l.scanned; ++k) inputs.push_back(again.argument(row_spec(ends[l.carried + k].spec()), "x"));
+  for (size_t k : b.y_arrived) y_bar.push_back(again.argument(row_spec(l.y_bar[k].spec()), "cotangent"));
+  for (size_t k : b.saved_arrived) saved_bar.push_back(again.argument(row_spec(l.saved_bar[k].spec()), "cotangent"));
+  for (const Tensor& t : l.ys) kept.push_back(again.argument(row_spec(t.spec()), "kept"));
   for (size_t k = 0; k < l.constants; ++k)
     inputs.push_back(again.argument(ends[l.carried + l.scanned + k].spec(), "constant"));
 

@@ -45,6 +45,15 @@ std::shared_ptr<const InnerGraph> InnerGraph::variant(
   return at->second;
 }
 
+Spec row_spec(Spec stacked) {
+  stacked.shape = Shape(stacked.shape.begin() + 1, stacked.shape.end());
+  return stacked;
+}
+Spec stacked_spec(Spec row, Dim n) {
+  row.shape.insert(0, n);
+  return row;
+}
+
 std::string inner_name(const std::string& role) {
   const auto* outer = static_cast<const Tracer*>(thread_state().trace);
   return outer ? outer->name() + "/" + role : role;
@@ -232,10 +241,7 @@ std::vector<bool> watched(Operands in) {
 void save_steps(const Op& op, Operands in, std::vector<bool> wanted, ControlAttrs& a) {
   a.saves = true;
   const size_t first = op.call == call_while || a.counted ? 1 : 0;
-  const auto stacked = [&](Spec s) {
-    s.shape.insert(0, a.length);
-    a.outputs.push_back(std::move(s));
-  };
+  const auto stacked = [&](const Spec& s) { a.outputs.push_back(stacked_spec(s, a.length)); };
   if (op.call == call_while) {
     a.outputs.push_back(Spec{{}, DType::i64, false, Device()});
   } else {

@@ -43,6 +43,10 @@ class InnerGraph {
   mutable std::map<std::vector<bool>, std::shared_ptr<const InnerGraph>> variants_;
 };
 
+// A row of what a scan goes over, and `n` such rows stacked.
+Spec row_spec(Spec stacked);
+Spec stacked_spec(Spec row, Dim n);
+
 // "step/body": the name of a graph inside the one that is being traced.
 std::string inner_name(const std::string& role);
 

@@ -137,12 +137,6 @@ Dim length_of(const Flat& xs, const ScanOptions& options, const Where& where) {
   return *n;
 }
 
-Spec row_spec(const Tensor& t) {
-  Spec s = t.spec();
-  s.shape = Shape(s.shape.begin() + 1, s.shape.end());
-  return s;
-}
-
 struct ScanBody {
   Graph graph;
   size_t ys;
@@ -150,7 +144,7 @@ struct ScanBody {
 
 ScanBody trace_step(const Flat& init, const Flat& xs, const FlatStepFn& fn, const Where& where) {
   std::vector<Spec> arguments = specs_of(init.tensors);
-  for (const Tensor& t : xs.tensors) arguments.push_back(row_spec(t));
+  for (const Tensor& t : xs.tensors) arguments.push_back(row_spec(t.spec()));
   size_t ys = 0;
   Graph g = trace_inner("body", arguments, "carried", [&](std::span<const Tensor> in) {
     FlatStep step = fn(in);
@@ -171,12 +165,6 @@ std::vector<std::vector<Tensor>> room_for_rows(size_t ys, int64_t n, const Where
   } catch (const std::exception&) {
     fail("scan", fmt::format("{} rows of y are more than memory holds", n), where);
   }
-}
-
-Spec stacked_spec(const Spec& y, Dim n) {
-  Spec s = y;
-  s.shape.insert(0, n);
-  return s;
 }
 
 using ScanResult = std::pair<std::vector<Tensor>, std::vector<Tensor>>;

@@ -69,16 +69,6 @@ bool covers(Pieces& p, const Shape& shape) {
   return true;
 }
 
-Node node_of(const Node& like, const Op& op, std::vector<ValueId> inputs, Spec spec, Attrs attrs = {}) {
-  Node n;
-  n.op = &op;
-  n.attrs = std::move(attrs);
-  n.inputs = std::move(inputs);
-  n.outputs = {std::move(spec)};
-  n.scope = like.scope, n.where = like.where, n.function = like.function;
-  return n;
-}
-
 }  // namespace
 
 Graph join_pads(const Graph& g) {
@@ -107,15 +97,10 @@ Graph join_pads(const Graph& g) {
     }
     const Pieces& whole = found[next++].pieces;
     const Node& n = g.nodes()[i];
-    Node zero;
-    zero.kind = Node::Kind::constant;
-    zero.constant = zeros({}, {n.outputs[0].dtype, n.outputs[0].device});
-    zero.outputs = {zero.constant.spec()};
-    const ValueId none = r.append(std::move(zero));
+    const ValueId none = r.append(constant_node(n, zeros({}, {n.outputs[0].dtype, n.outputs[0].device})));
     std::vector<ValueId> parts;
-    for (const Piece& p : whole.pieces)
-      parts.push_back(r.append(node_of(n, add_op, {r[p.value], none}, g.spec(p.value))));
-    r.put(i, node_of(n, concat_op, std::move(parts), n.outputs[0], ConcatAttrs{whole.axis}));
+    for (const Piece& p : whole.pieces) parts.push_back(r.append(n, add_op, {r[p.value], none}));
+    r.put(i, r.node(n, concat_op, std::move(parts), ConcatAttrs{whole.axis}));
   }
   return r.finish();
 }

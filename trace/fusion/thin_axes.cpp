@@ -196,22 +196,9 @@ class Splitter {
   }
 
  private:
-  // A node like `like` of another op, with outputs by the op's own rule.
-  ValueId make(const Node& like, const Op& op, std::vector<ValueId> inputs, Attrs attrs = {}) {
-    Node n;
-    n.op = &op;
-    n.attrs = std::move(attrs);
-    n.inputs = std::move(inputs);
-    n.scope = like.scope, n.where = like.where, n.function = like.function;
-    SmallVec<const Spec*, 8> in;
-    for (ValueId v : n.inputs) in.push_back(&r_.result().spec(v));
-    for (const Spec& s : infer(op, {in.data(), in.size()}, n.attrs, Where::current())) n.outputs.push_back(s);
-    return r_.append(std::move(n));
-  }
-
   ValueId reshaped(const Node& like, ValueId v, const Shape& shape) {
     if (r_.result().spec(v).shape == shape) return v;
-    return make(like, reshape_op, {v}, ShapeAttrs{Dims(shape.begin(), shape.end())});
+    return r_.append(like, reshape_op, {v}, ShapeAttrs{Dims(shape.begin(), shape.end())});
   }
 
   // Column `c` of a value from outside, along its axis `axis`, dense: once for all who read it.
@@ -224,7 +211,7 @@ class Splitter {
       a.starts.push_back(here ? c : 0), a.stops.push_back(here ? c + 1 : slice_max), a.steps.push_back(1);
     }
     a.drop = {axis};
-    at->second = make(like, copy_op, {make(like, strided_slice_op, {r_[base]}, a)});
+    at->second = r_.append(like, copy_op, {r_.append(like, strided_slice_op, {r_[base]}, a)});
     return at->second;
   }
 
@@ -255,7 +242,7 @@ class Splitter {
         in.push_back(operand(n, v, space, c));
         spans |= r_.result().spec(in.back()).shape == over;
       }
-      if (!spans) in[0] = make(n, broadcast_to_op, {in[0]}, ShapeAttrs{Dims(over.begin(), over.end())});
+      if (!spans) in[0] = r_.append(n, broadcast_to_op, {in[0]}, ShapeAttrs{Dims(over.begin(), over.end())});
       Node part = n;
       part.inputs = std::move(in);
       part.outputs[0].shape = without_last(n.outputs[0].shape);
@@ -266,7 +253,7 @@ class Splitter {
     Shape one = without_last(n.outputs[0].shape);
     one.push_back(1);
     for (ValueId v : columns) stacked.push_back(reshaped(n, v, one));
-    r_.replace(i, {make(n, concat_op, std::move(stacked), ConcatAttrs{int64_t(one.size()) - 1})});
+    r_.replace(i, {r_.append(n, concat_op, std::move(stacked), ConcatAttrs{int64_t(one.size()) - 1})});
   }
 
   // By the tree of a row of up to four elements: 0 takes in 2 and 1 takes in 3, then 0 takes in 1.
@@ -277,23 +264,16 @@ class Splitter {
     const Op& op = adds ? add_op : multiply_op;
     std::vector<ValueId> x;
     for (int64_t c = 0; c < last_size(space); ++c) x.push_back(operand(n, n.inputs[0], space, c));
-    for (size_t c = 2; c < x.size(); ++c) x[c - 2] = make(n, op, {x[c - 2], x[c]});
-    ValueId y = make(n, op, {x[0], x[1]});
-    if (adds) y = make(n, add_op, {y, zero(n)});  // no sum is -0
+    for (size_t c = 2; c < x.size(); ++c) x[c - 2] = r_.append(n, op, {x[c - 2], x[c]});
+    ValueId y = r_.append(n, op, {x[0], x[1]});
+    if (adds) y = r_.append(n, add_op, {y, zero(n)});  // no sum is -0
     const Shape over = without_last(space);
     if (r_.result().spec(y).shape != over)
-      y = make(n, broadcast_to_op, {y}, ShapeAttrs{Dims(over.begin(), over.end())});
+      y = r_.append(n, broadcast_to_op, {y}, ShapeAttrs{Dims(over.begin(), over.end())});
     r_.replace(i, {reshaped(n, y, n.outputs[0].shape)});
   }
 
-  ValueId zero(const Node& like) {
-    Node n;
-    n.kind = Node::Kind::constant;
-    n.constant = zeros({}, like.outputs[0].dtype);
-    n.outputs = {n.constant.spec()};
-    n.scope = like.scope, n.where = like.where, n.function = like.function;
-    return r_.append(std::move(n));
-  }
+  ValueId zero(const Node& like) { return r_.append(constant_node(like, zeros({}, like.outputs[0].dtype))); }
 
   const Graph& g_;
   const Regions& regions_;

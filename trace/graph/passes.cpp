@@ -27,17 +27,6 @@ namespace {
 
 constexpr int64_t fold_limit = 1 << 20;  // bytes
 
-Node constant_node(const Node& like, const Tensor& value) {
-  Node n;
-  n.kind = Node::Kind::constant;
-  n.constant = value;
-  n.outputs = {value.spec()};
-  n.scope = like.scope;
-  n.where = like.where;
-  n.function = like.function;
-  return n;
-}
-
 }  // namespace
 
 // --- Dead code -------------------------------------------------------------------------------------------------------
@@ -156,13 +145,7 @@ Graph insert_copies(const Graph& g) {
     Node n = g.nodes()[i];
     for (ValueId& v : n.inputs) v = r[v];
     if (layouts.needs_copy(n)) {
-      Node copy;
-      copy.op = &copy_op;
-      copy.inputs = {n.inputs[0]};
-      copy.outputs = {r.result().spec(n.inputs[0])};
-      copy.scope = n.scope;
-      copy.where = n.where;
-      copy.function = n.function;
+      Node copy = r.node(n, copy_op, {n.inputs[0]});
       layouts.append(copy);
       n.inputs[0] = r.append(std::move(copy));
     }

@@ -3,9 +3,24 @@
 #include <utility>
 #include <vector>
 
+#include "rill/ops/apply.h"
 #include "rill/trace/graph.h"
 
 namespace rill {
+
+// A node in the place of `like`: its scope and its line in the user's program.
+inline Node node_beside(const Node& like) {
+  Node n;
+  n.scope = like.scope, n.where = like.where, n.function = like.function;
+  return n;
+}
+inline Node constant_node(const Node& like, Tensor value) {
+  Node n = node_beside(like);
+  n.kind = Node::Kind::constant;
+  n.outputs = {value.spec()};
+  n.constant = std::move(value);
+  return n;
+}
 
 // Builds a graph from another, value by value.
 class Rewriter {
@@ -27,6 +42,18 @@ class Rewriter {
   // Node `i` is, from now on, these values of the new graph.
   void replace(size_t i, std::vector<ValueId> values) { map_[i] = std::move(values); }
   ValueId append(Node n) { return {to_.append(std::move(n)), 0}; }
+  // Appends a node of `op` in the place of `like`, with outputs by the op's own rule. The inputs are new values.
+  ValueId append(const Node& like, const Op& op, std::vector<ValueId> inputs, Attrs attrs = {}) {
+    return append(node(like, op, std::move(inputs), std::move(attrs)));
+  }
+  Node node(const Node& like, const Op& op, std::vector<ValueId> inputs, Attrs attrs = {}) const {
+    Node n = node_beside(like);
+    n.op = &op, n.attrs = std::move(attrs), n.inputs = std::move(inputs);
+    SmallVec<const Spec*, 8> in;
+    for (ValueId v : n.inputs) in.push_back(&to_.spec(v));
+    for (const Spec& s : infer(op, {in.data(), in.size()}, n.attrs, Where::current())) n.outputs.push_back(s);
+    return n;
+  }
   const Graph& result() const { return to_; }
 
   Graph finish() {

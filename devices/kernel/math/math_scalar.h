@@ -80,34 +80,4 @@ struct Digamma {
   }
 };
 
-// The inverse of erf. Infinity at +-1, NaN beyond.
-struct ErfInv {
-  // How far y is from where erf is a.
-  template <class Real>
-  static Real halley(Real a, Real y) {
-    const Real f = a < Real(0.5) ? std::erf(y) - a : (1 - a) - std::erfc(y);
-    const Real u = f / (Real(1.12837916709551257390L) * std::exp(-y * y));
-    return u / (1 + y * u);
-  }
-  static double call(double x) {
-    const double a = std::fabs(x);
-    if (a == 1) return std::copysign(std::numeric_limits<double>::infinity(), x);
-    if (!(a < 1)) return std::numeric_limits<double>::quiet_NaN();
-    if (a < 1e-8) return static_cast<double>(x * 0.886226925452758013649L);
-    // Start from Winitzki's closed form (relative error 2e-3), then Halley's step, which leaves the third power of an
-    // error: on erf below 1/2 and on erfc above, where erf has lost the digits. The last one alone needs more than f64.
-    const double w = std::log1p(-a * a);
-    const double b = 4.3307467508 + w / 2;
-    double near = std::sqrt(std::sqrt(b * b - w * 6.8027210884) - b);
-    for (int step = 0; step < 2; ++step) {
-      const double change = halley(a, near);
-      near -= change;
-      if (std::fabs(change * change * change) * (1 + near * near) < 1e-8 * near) break;
-    }
-    const long double y = near - halley<long double>(a, near);
-    return std::copysign(static_cast<double>(y), x);
-  }
-  static float call(float x) { return static_cast<float>(call(static_cast<double>(x))); }
-};
-
 }  // namespace rill::scalar_math

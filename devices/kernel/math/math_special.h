@@ -109,24 +109,47 @@ HWY_INLINE V erfc(V x) {
   return select(x < V(0), V(2) - y, y);
 }
 
-// Inverse of erf. Infinity at +-1, NaN beyond. float32: x P(w), w = -log(1 - x^2), in w below 5 and in its square root
-// above, the split of M. Giles, "Approximating the erfinv function" (2012), with minimax coefficients (2^-23). float64:
-// lane by lane.
+// Inverse of erf. Infinity at +-1, NaN beyond. x P(w), w = -log(1 - x^2), with a polynomial in w near 0 and in its
+// square root towards +-1: M. Giles, "Approximating the erfinv function" (2012), whose coefficients float64 has; those
+// of float32 are minimax (2^-23).
 template <F32 V>
-HWY_INLINE V erfinv(V x) {
-  const V w = -log(fma(-x, x, V(1)));
+HWY_INLINE V erfinv_by_log(V x, V w) {
   const V u = w - V(2.5);
   const V v = sqrt(w) - V(3);
   const V central = polynomial(u, 2.85365509e-8, 3.43722434e-7, -3.52887378e-6, -4.39672203e-6, 2.18602203e-4,
                                -1.2537078e-3, -4.17770771e-3, 2.46640727e-1, 1.50140941);
   const V tail = polynomial(v, -1.42770441e-4, 7.1474482e-5, 1.26694178e-3, -3.64482938e-3, 5.77802863e-3,
                             -7.62948021e-3, 9.43298824e-3, 1.00167441, 2.83297706);
-  const V y = x * select(w < V(5), central, tail);
-  return select(abs(x) == V(1), copysign(V(kInfinity<V>), x), y);
+  return x * select(w < V(5), central, tail);
 }
 template <F64 V>
+HWY_INLINE V erfinv_by_log(V x, V w) {
+  const V s = sqrt(w);
+  const V central = polynomial(
+      w - V(3.125), -3.6444120640178196996e-21, -1.685059138182016589e-19, 1.2858480715256400167e-18,
+      1.115787767802518096e-17, -1.333171662854620906e-16, 2.0972767875968561637e-17, 6.6376381343583238325e-15,
+      -4.0545662729752068639e-14, -8.1519341976054721522e-14, 2.6335093153082322977e-12, -1.2975133253453532498e-11,
+      -5.4154120542946279317e-11, 1.051212273321532285e-9, -4.1126339803469836976e-9, -2.9070369957882005086e-8,
+      4.2347877827932403518e-7, -1.3654692000834678645e-6, -1.3882523362786468719e-5, 1.867342080340571352e-4,
+      -7.4070253416626697512e-4, -6.0336708714301490533e-3, 0.24015818242558961693, 1.6536545626831027356);
+  const V tail = polynomial(
+      s - V(3.25), 2.2137376921775787049e-9, 9.0756561938885390979e-8, -2.7517406297064545428e-7,
+      1.8239629214389227755e-8, 1.5027403968909827627e-6, -4.013867526981545969e-6, 2.9234449089955446044e-6,
+      1.2475304481671778723e-5, -4.7318229009055733981e-5, 6.8284851459573175448e-5, 2.4031110387097893999e-5,
+      -3.550375203628474796e-4, 9.5328937973738049703e-4, -1.6882755560235047313e-3, 2.4914420961078508066e-3,
+      -3.7512085075692412107e-3, 5.370914553590063617e-3, 1.0052589676941592334, 3.0838856104922207635);
+  const V far_tail = polynomial(s - V(5), -2.7109920616438573243e-11, -2.5556418169965252055e-10,
+                                1.5076572693500548083e-9, -3.7894654401267369937e-9, 7.6157012080783393804e-9,
+                                -1.4960026627149240478e-8, 2.9147953450901080826e-8, -6.7711997758452339498e-8,
+                                2.2900482228026654717e-7, -9.9298272942317002539e-7, 4.5260625972231537039e-6,
+                                -1.9681778105531670567e-5, 7.5995277030017761139e-5, -2.1503011930044477347e-4,
+                                -1.3871931833623122026e-4, 1.0103004648645343977, 4.8499064014085844221);
+  return x * select(w < V(6.25), central, select(w < V(16), tail, far_tail));
+}
+template <Floating V>
 HWY_INLINE V erfinv(V x) {
-  return patch(x == x, x, scalar_math::ErfInv(), x);
+  const V y = erfinv_by_log(x, -log(fma(-x, x, V(1))));
+  return select(abs(x) == V(1), copysign(V(kInfinity<V>), x), y);
 }
 
 // log |gamma(x)|, lane by lane. Infinity at 0, -1, -2, ...
