@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "rill/tensor/tensor.h"
+#include "rill/ops/elementwise.h"
 
 namespace rill::elementwise {
 
