@@ -98,6 +98,19 @@ class Digamma(torch.autograd.Function):
         return g * torch.tensor(scipy.special.polygamma(1, ctx.saved_tensors[0].numpy()))
 
 
+class Lgamma(torch.autograd.Function):
+    """The same for its second derivative."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.lgamma(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * Digamma.apply(ctx.saved_tensors[0])
+
+
 # name: (value, gradient by torch, low, high, units in the last place)
 REAL = {
     "exp": (np.exp, torch.exp, -8, 8, 2),
@@ -128,7 +141,7 @@ REAL = {
     "erf": (by_mpmath(mpmath.erf), torch.erf, -4, 4, 4),
     "erfc": (ERFC, torch.erfc, -4, 4, 4),
     "erfinv": (by_mpmath(erfinv), torch.erfinv, -0.99, 0.99, 4),
-    "lgamma": (by_mpmath(lgamma), torch.lgamma, 0.05, 20, 4),
+    "lgamma": (by_mpmath(lgamma), Lgamma.apply, 0.05, 20, 4),
     "digamma": (lambda x: np.where((x == 0) & np.signbit(x), np.inf, DIGAMMA(x)), Digamma.apply, 0.05, 20, 4),
     "silu": (lambda x: x * sigmoid(x), torch.nn.functional.silu, -9, 9, 6),
     "log_sigmoid": (lambda x: -softplus(-x), torch.nn.functional.logsigmoid, -9, 9, 4),
