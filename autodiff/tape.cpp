@@ -37,15 +37,43 @@ thread_local std::vector<TapeEntry> spare_entries;
 uint64_t key_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v); }
 }  // namespace
 
+uint32_t new_tape_serial() { return next_serial++; }
+
+// --- On the thread's list --------------------------------------------------------------------------------------------
+
+OwnedTape::OwnedTape() {
+  auto& tapes = thread_state().tapes;
+  for (size_t i = tapes.size(); i-- > 0;)  // those that are nobody's own live as long as the call that made them
+    if (OwnedTape* left = dynamic_cast<OwnedTape*>(tapes[i]); left && left->abandoned_) tapes.erase(i), delete left;
+}
+void OwnedTape::start_recording() {
+  if (!listed_) thread_state().tapes.push_back(this);
+  recording = listed_ = true;
+}
+void OwnedTape::stop_recording() {
+  recording = false;
+  auto& tapes = thread_state().tapes;
+  for (size_t i = 0; listed_ && i < tapes.size(); ++i)
+    if (tapes[i] == this) {
+      tapes.erase(i);
+      listed_ = false;
+    }
+}
+void OwnedTape::end() {
+  stop_recording();
+  if (!listed_) return delete this;
+  forget();
+  abandoned_ = true;
+}
+
+// --- A tape ----------------------------------------------------------------------------------------------------------
+
 GradientTape::Impl::Impl(TapeOptions o)
     : options(o),
       entries(std::move(spare_entries)),
-      serial_(next_serial++),
+      serial_(new_tape_serial()),
       thread_(&thread_state()),
       begun_(next_id_here()) {
-  auto& tapes = thread_state().tapes;
-  for (size_t i = tapes.size(); i-- > 0;)  // the only other tapes there are CaptureFinders
-    if (Impl* left = dynamic_cast<Impl*>(tapes[i]); left && left->abandoned) tapes.erase(i), delete left;
   start_recording();
 }
 
@@ -54,31 +82,12 @@ GradientTape::Impl::~Impl() {
   if (entries.capacity() < 4096) spare_entries = std::move(entries);
 }
 
-void GradientTape::Impl::start_recording() {
-  if (!listed) thread_state().tapes.push_back(this);
-  recording = listed = true;
-}
-void GradientTape::Impl::stop_recording() {
-  recording = false;
-  auto& tapes = thread_state().tapes;
-  for (size_t i = 0; listed && i < tapes.size(); ++i)
-    if (tapes[i] == this) {
-      tapes.erase(i);
-      listed = false;
-    }
-}
-void GradientTape::Impl::end() {
-  stop_recording();
-  if (!listed) return delete this;
-  forget();
-  abandoned = true;
-}
 void GradientTape::Impl::forget() {
   entries.clear();
   tensors_.clear();
   variables_.clear();
   alive_.clear();
-  serial_ = next_serial++;  // so that what tensors still carry means nothing
+  serial_ = new_tape_serial();  // so that what tensors still carry means nothing
   next_node_ = 1;
   used = false;
   dead_ends_.clear();

@@ -48,10 +48,36 @@ class NodeMap {
   std::unordered_map<uint64_t, TapeNode> many_;
 };
 
-class GradientTape::Impl final : public TapeListener {
+// A number that no other tape or accumulator has, for TensorRep::tape.
+uint32_t new_tape_serial();
+
+// What is on the list of a thread's tapes while it records. A list that is put aside, or another thread's, cannot be
+// touched: the tape then stays on it without recording, and where its owner goes first it is left behind, for that
+// thread to delete.
+class OwnedTape : public TapeListener {
+ public:
+  void start_recording();
+  void stop_recording();
+  // For the owner's end, instead of delete.
+  void end();
+  // Drops everything that it holds.
+  virtual void forget() = 0;
+  bool is_listed() const { return listed_; }
+
+  bool recording = false;
+
+ protected:
+  OwnedTape();
+  virtual ~OwnedTape() = default;
+
+ private:
+  bool listed_ = false, abandoned_ = false;
+};
+
+class GradientTape::Impl final : public OwnedTape {
  public:
   explicit Impl(TapeOptions options);
-  ~Impl();
+  ~Impl() override;
 
   bool watches(const Tensor& t) const override { return node_of(t) != 0; }
   void record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) override;
@@ -62,11 +88,7 @@ class GradientTape::Impl final : public TapeListener {
   void watch(const Shared<VariableState>& v);
   TapeNode node_of(const Tensor& t) const;
   TapeNode node_of(const Source& s) const;
-  void start_recording();
-  void stop_recording();
-  // For the owner's end, instead of delete.
-  void end();
-  void forget();
+  void forget() override;
 
   // The backward walk: cotangents of `sources` from those of `targets`. Frees entries as it goes where `consume`.
   std::vector<Tensor> backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
@@ -83,10 +105,7 @@ class GradientTape::Impl final : public TapeListener {
   std::vector<char> nodes_behind(std::span<const TapeNode> targets) const;
 
   TapeOptions options;
-  bool recording = false, used = false;
-  // On the list of a thread's tapes. A list that is put aside, or another thread's, cannot be touched: the tape then
-  // stays on it without recording, and where its owner goes first it is left behind, for that thread to delete.
-  bool listed = false, abandoned = false;
+  bool used = false;
   std::vector<TapeEntry> entries;
 
  private:

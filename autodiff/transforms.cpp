@@ -39,35 +39,6 @@ Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where)
   return stack(rows, 0, where);
 }
 
-Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tensor& tangent, const Where& where) {
-  CallerScope caller(where, "jvp");
-  if (!(tangent.shape() == x.shape()))
-    fail("jvp",
-         fmt::format("the tangent is {} and x {}: their shapes must be equal", to_string(tangent.spec()),
-                     to_string(x.spec())),
-         where);
-  GradientTape second({.watch_variables = false});
-  Tensor u = fresh(zeros_like(y), where);
-  second.watch(u);
-  Tensor g = tape.gradient(y, x, {.unconnected = Unconnected::zero, .output_gradient = u});
-  return second.gradient(g, u, {.unconnected = Unconnected::zero, .output_gradient = tangent});
-}
-
-Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where) {
-  CallerScope caller(where, "jacfwd");
-  GradientTape tape({.persistent = true, .watch_variables = false});
-  Tensor v = fresh(x, where);
-  tape.watch(v);
-  Tensor y = f(v);
-  Shape shape = y.shape();
-  for (int64_t d : x.shape()) shape.push_back(d);
-  if (shape.numel() == 0) return zeros(shape, {.dtype = y.dtype(), .device = y.device()});
-  Tensor units = eye(x.size(), x.size(), 0, {.dtype = x.dtype(), .device = x.device()});
-  std::vector<Tensor> columns;
-  for (int64_t i = 0; i < x.size(); ++i) columns.push_back(jvp_from(y, tape, v, units(i).reshape(x.shape()), where));
-  return stack(columns, -1).reshape(shape);
-}
-
 // --- custom_gradient -------------------------------------------------------------------------------------------------
 
 namespace {

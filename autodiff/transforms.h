@@ -1,4 +1,5 @@
-// Functions of functions: grad, value_and_grad, vjp, jvp, jacobians, hessian, vmap, custom_gradient, recompute.
+// Functions of functions: grad, value_and_grad, vjp, jacrev, hessian, vmap, custom_gradient, recompute; jvp
+// and jacfwd are in forward.h.
 // Each takes a C++ callable from Tensors to a Tensor and gives a callable; they compose: vmap(grad(f)), hessian(f).
 // Derivatives are with respect to the first argument.
 #pragma once
@@ -29,8 +30,6 @@ decltype(auto) call_at(const Where& where, F&& f, A&&... x) {
 }
 // `x` as a new tensor, so that what the callable captured of it stays a constant.
 Tensor fresh(const Tensor& x, const Where& where);
-Tensor jvp_from(const Tensor& y, GradientTape& tape, const Tensor& x, const Tensor& tangent, const Where& where);
-Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where);
 Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where);
 void require_same_rows(const Tensor& x, const Tensor& more, const Where& where);
 void require_scalar(std::string_view op, const Tensor& y, const Where& where);
@@ -89,20 +88,8 @@ auto vjp(F&& f, const Tensor& x, Where where = Where::current()) {
                    }));
 }
 
-// jvp(f, x, tangent) -> {f(x), the directional derivative J(x) tangent}: a vjp of the vjp, which is linear in its
-// cotangent.
-template <class F>
-std::pair<Tensor, Tensor> jvp(F&& f, const Tensor& x, const Tensor& tangent, Where where = Where::current()) {
-  detail::require_callable("jvp", f, "the function", where);
-  GradientTape tape({.persistent = true, .watch_variables = false});
-  Tensor v = detail::fresh(x, where);
-  tape.watch(v, where);
-  Tensor y = detail::call_at(where, f, v);
-  return {y, detail::jvp_from(y, tape, v, tangent, where)};
-}
-
-// jacrev(f)(x), jacfwd(f)(x) -> the Jacobian, of shape f(x).shape + x.shape, row by row or column by column: choose the
-// one with fewer. They agree up to rounding.
+// jacrev(f)(x) -> the Jacobian, of shape f(x).shape + x.shape, row by row. jacfwd(f)(x) has it column by column: choose
+// the one with fewer. They agree up to rounding.
 template <class F>
 auto jacrev(F f, Where where = Where::current()) {
   detail::require_callable("jacrev", f, "the function", where);
@@ -112,13 +99,6 @@ auto jacrev(F f, Where where = Where::current()) {
     tape.watch(v, where);
     Tensor y = detail::call_at(where, f, v, rest...);
     return tape.jacobian(y, v, {.unconnected = Unconnected::zero}, where);
-  });
-}
-template <class F>
-auto jacfwd(F f, Where where = Where::current()) {
-  detail::require_callable("jacfwd", f, "the function", where);
-  return detail::transform_of<F>([f = std::move(f), where](const Tensor& x, const auto&... rest) {
-    return detail::forward_jacobian([&](const Tensor& v) { return detail::call_at(where, f, v, rest...); }, x, where);
   });
 }
 // hessian(f)(x) -> second derivatives of a scalar function, of shape x.shape + x.shape.

@@ -50,7 +50,7 @@ std::string GradientTape::Impl::why_unconnected(std::span<const Tensor> targets,
   const TraceListener* trace = thread_state().trace;
   if (thread_ != &thread_state())
     return "the tape belongs to another thread, and records what that one computes. make a tape on this thread";
-  if (trace && listed)  // on the list that the trace has put aside
+  if (trace && is_listed())  // on the list that the trace has put aside
     return "the tape was made outside of the traced function, and records nothing in it. make the tape in the function";
   std::string of_targets;
   for (const Tensor& t : targets)

@@ -300,6 +300,25 @@ const Function functions[] = {
     {"jvp", [](Arguments& a) {
        return call<Tensor, Tensor>(
            a, [](const Tensor& t, const Tensor& d) { return jvp([](const Tensor& x) { return tanh(x); }, t, d); }); }},
+    {"linearize", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a, [](const Tensor& t,
+                 const Tensor& d) { return linearize([](const Tensor& x) { return x * tanh(x); }, t).second(d); }); }},
+    {"hvp", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a,
+           [](const Tensor& t, const Tensor& d) { return hvp([](const Tensor& x) { return sum(x * x * x); }, t, d); }); }},
+    {"vhp", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a,
+           [](const Tensor& t, const Tensor& d) { return vhp([](const Tensor& x) { return sum(x * x * x); }, t, d); }); }},
+    {"ForwardAccumulator", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a,
+           [](const Tensor& t, const Tensor& d) {
+             ForwardAccumulator along(t, d);
+             return along.jvp(sin(t) * t);
+           }); }},
     {"vjp", [](Arguments& a) {
        return call<Tensor, Tensor>(
            a,

@@ -11,6 +11,7 @@
 
 #include "catch.h"
 #include "op_check.h"
+#include "record_samples.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/samples.h"
 #include "rill/rill.h"
@@ -21,30 +22,7 @@ using namespace rill;
 namespace {
 
 using namespace op_check;
-
-// The dtype that a sample is about: its first float operand's, else its first operand's. Operands of it are cast.
-DType main_dtype(const Sample& s) {
-  for (const Tensor& t : s.in)
-    if (t.dtype() == f32) return f32;
-  return s.in.empty() ? f32 : s.in[0].dtype();
-}
-
-// The sample in another dtype, or nothing where the op does not take it.
-std::optional<Inputs> in_dtype(const Op& op, const Sample& s, DType d) {
-  DType main = main_dtype(s);
-  Inputs out;
-  for (const Tensor& t : s.in) out.push_back(t.dtype() == main ? t.astype(d) : t);
-  if (!out.empty() && !contains(op.dtypes, out[0].dtype())) return std::nullopt;
-  std::vector<const Spec*> specs;
-  for (const Tensor& t : out) specs.push_back(&t.spec());
-  try {
-    infer(op, specs, s.attrs, Where::current());
-  } catch (const Error&) {
-    if (d == main) throw;
-    return std::nullopt;  // the op has narrower rules for its other operands
-  }
-  return out;
-}
+using namespace record_samples;
 
 void check_close(const Op& op, const Tensor& got, const Tensor& want, const Tensor& magnitude,
                  const std::string& what) {
@@ -59,15 +37,6 @@ Tensor strided(const Tensor& t) {
   Tensor flipped = flip(padded, 0).contiguous();
   Tensor view = flip(flipped, 0);
   return slice_axis(view, -1, 0, t.shape().back());
-}
-
-template <class F>
-void for_each_op(F&& f) {
-  for (const Op* op : all_ops()) {
-    if (op->call) continue;  // control flow and effects have no kernels: tests/test_control_flow.cpp
-    INFO(op->name);
-    f(*op);
-  }
 }
 
 }  // namespace
@@ -170,10 +139,6 @@ TEST_CASE("traced equals eager bit for bit") {
 
 namespace {
 
-bool has_gradient(const Op& op, const Sample& s) {
-  return op.vjp && op.no_finite_difference.empty() && main_dtype(s) == f32 && in_dtype(op, s, f64);
-}
-
 // sum(outputs * weights), over the differentiable outputs.
 Tensor weighted(const Op& op, const Inputs& in, const Attrs& attrs, uint64_t seed) {
   Tensor total = tensor(0.0);
@@ -181,19 +146,6 @@ Tensor weighted(const Op& op, const Inputs& in, const Attrs& attrs, uint64_t see
     if (is_differentiable(y.dtype()))
       total = total + sum(y.astype(f64) * samples::uniform(y.shape(), 0.5, 1.5, seed++).astype(f64));
   return total;
-}
-
-Inputs moved(const Inputs& in, const Inputs& direction, double h) {
-  Inputs out;
-  for (size_t i = 0; i < in.size(); ++i) out.push_back(direction[i].defined() ? in[i] + h * direction[i] : in[i]);
-  return out;
-}
-
-Inputs directions(const Inputs& in, uint64_t seed) {
-  Inputs out;
-  for (const Tensor& t : in)
-    out.push_back(t.dtype() == f64 ? samples::uniform(t.shape(), -1, 1, seed++).astype(f64) : Tensor());
-  return out;
 }
 
 // The derivative of `f` along `direction` by the tape.

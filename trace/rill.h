@@ -3,6 +3,7 @@
 #pragma once
 #include "rill/tensor/compiler.h"
 
+#include "rill/autodiff/forward.h"
 #include "rill/autodiff/tape.h"
 #include "rill/autodiff/transforms.h"
 #include "rill/devices/registry.h"

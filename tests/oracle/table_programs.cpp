@@ -25,6 +25,12 @@ static void add_transforms(Table& t) {
     auto [value, tangent] = jvp(vector_program, c[0], c[1]);
     return {value, tangent};
   }};
+  t["linearize"] = {[](const Call& c) -> Values {
+    auto [value, map] = linearize(vector_program, c[0]);
+    return {value, map(c[1])};
+  }};
+  t["hvp"] = {[](const Call& c) -> Values { return {hvp(scalar_program, c[0], c[1])}; }};
+  t["vhp"] = {[](const Call& c) -> Values { return {vhp(scalar_program, c[0], c[1])}; }};
   t["jacrev"] = {[](const Call& c) -> Values { return {jacrev(vector_program)(c[0])}; }};
   t["jacfwd"] = {[](const Call& c) -> Values { return {jacfwd(vector_program)(c[0])}; }};
   t["hessian"] = {[](const Call& c) -> Values { return {hessian(scalar_program)(c[0])}; }};

@@ -1,0 +1,253 @@
+// Carrying tangents forward: which tensors have one, and what happens as an op is recorded. Start at Impl::record; the
+// rules are in tangents.cpp.
+#include "rill/autodiff/forward.h"
+
+#include <fmt/format.h>
+
+#include "rill/autodiff/forward_impl.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/state/variable_state.h"
+
+namespace rill {
+
+using Impl = ForwardAccumulator::Impl;
+
+// --- Which tensors have a tangent ------------------------------------------------------------------------------------
+
+Impl::Impl() : serial_(new_tape_serial()) { start_recording(); }
+
+void Impl::forget() {
+  serial_ = new_tape_serial();
+  known_.clear(), free_.clear(), by_id_.clear(), variables_.clear();
+}
+
+const Tensor& Impl::tangent_of(const Tensor& t) const {
+  static const Tensor none;
+  const TensorRep* r = t.rep();
+  if (r->tape == serial_) return known_[r->tape_node - 1].tangent;
+  if (by_id_.empty()) return none;
+  const auto at = by_id_.find(r->id);
+  return at == by_id_.end() ? none : known_[at->second].tangent;
+}
+
+void Impl::set(const Tensor& t, const Tensor& tangent) {
+  if (t.rep()->tape == serial_) {
+    known_[t.rep()->tape_node - 1].tangent = tangent;
+    return;
+  }
+  bytes_ += size_t(t.size()) * size_of(t.dtype());
+  if (known_.size() - free_.size() >= sweep_at_ || bytes_ > byte_limit_) sweep();
+  uint32_t at = uint32_t(known_.size());
+  if (free_.empty()) known_.emplace_back();
+  else at = free_.back(), free_.pop_back();
+  known_[at] = {t, tangent};
+  TensorRep* r = known_[at].tensor.mutable_rep();
+  if (r->tape == 0) r->tape = serial_, r->tape_node = at + 1;
+  else by_id_[r->id] = at;
+}
+
+// Tangents of tensors that nobody else holds: nobody can ask for them. What is left may double until the next time, so
+// that a step of it is cheap.
+void Impl::sweep() {
+  bytes_ = 0;
+  for (uint32_t at = 0; at < known_.size(); ++at) {
+    Known& k = known_[at];
+    if (!k.tensor.defined()) continue;
+    if (k.tensor.ref().unique()) {
+      by_id_.erase(k.tensor.rep()->id);
+      k = {};
+      free_.push_back(at);
+    } else {
+      bytes_ += size_t(k.tensor.size()) * size_of(k.tensor.dtype());
+    }
+  }
+  sweep_at_ = std::max<size_t>(64, 2 * (known_.size() - free_.size()));
+  byte_limit_ = std::max(size_t(1) << 24, 2 * bytes_);
+}
+
+void Impl::set(const Shared<VariableState>& v, const Tensor& tangent) {
+  for (KnownVariable& known : variables_)
+    if (known.variable == v) {
+      known.tangent = tangent;
+      return;
+    }
+  variables_.push_back({v, tangent});
+}
+
+void Impl::watch_variable(const Shared<VariableState>& v, Tensor& value) {
+  if (!recording) return;
+  for (const KnownVariable& known : variables_)
+    if (known.variable == v) set(value, known.tangent);
+}
+
+// --- Recording -------------------------------------------------------------------------------------------------------
+
+Impl::Outside::Outside(const TapeListener& inner) : all_(std::move(thread_state().tapes)) {
+  auto& tapes = thread_state().tapes;
+  tapes.clear();
+  for (TapeListener* tape : all_) {
+    if (tape == &inner) break;
+    tapes.push_back(tape);
+  }
+}
+
+Tensors Impl::tangents_of_all(Operands in) const {
+  Tensors tangents;
+  bool any = false;
+  for (const Tensor* t : in) any |= watches(*t);
+  for (size_t i = 0; any && i < in.size(); ++i) tangents.push_back(tangent_of(*in[i]));
+  return tangents;
+}
+
+void Impl::set_all(std::span<const Tensor> out, const Tensors& tangents) {
+  for (size_t i = 0; i < out.size() && i < tangents.size(); ++i)
+    if (tangents[i].defined() && is_differentiable(out[i].dtype())) set(out[i], tangents[i]);
+}
+
+namespace {
+bool any_differentiable(std::span<const Tensor> ts) {
+  for (const Tensor& t : ts)
+    if (is_differentiable(t.dtype())) return true;
+  return false;
+}
+}  // namespace
+
+void Impl::record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) {
+  if (!recording) return;
+  if (&op == &known_as_op) {
+    if (const Tensor tangent = tangent_of(*in[1]); tangent.defined()) set(out[0], tangent);
+    return;
+  }
+  if (!(op.vjp || op.jvp) || op.stops_gradient || !any_differentiable(out)) return;
+  const Tensors tangents = tangents_of_all(in);
+  if (tangents.empty()) return;
+  Tensors operands;
+  for (const Tensor* t : in) operands.push_back(*t);
+  const Outside outside(*this);
+  const CallerScope caller(where);
+  set_all(out, tangents_of({op, attrs, operands, out, tangents}));
+}
+
+void Impl::record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vjp, const Where& where) {
+  if (!recording) return;
+  const Tensors tangents = tangents_of_all(in);
+  if (tangents.empty()) return;
+  const Outside outside(*this);
+  const CallerScope caller(where);
+  set_all(out, transposed(out, tangents, vjp));
+}
+
+// --- The public members ----------------------------------------------------------------------------------------------
+
+ForwardAccumulator::ForwardAccumulator() : impl_(new Impl()) {}
+ForwardAccumulator::ForwardAccumulator(const Source& x, const Tensor& tangent, Where where)
+    : ForwardAccumulator({{x, tangent}}, where) {}
+ForwardAccumulator::ForwardAccumulator(const std::vector<std::pair<Source, Tensor>>& tangents, Where where)
+    : ForwardAccumulator() {
+  for (const auto& [x, tangent] : tangents) watch(x, tangent, where);
+}
+ForwardAccumulator::~ForwardAccumulator() { impl_->end(); }
+
+namespace {
+
+// `tangent` as the tangent of something of spec `x`.
+Tensor checked_tangent(std::string_view op, const Spec& x, const Tensor& tangent, const Where& where) {
+  require_defined(op, tangent, "the tangent", where);
+  if (!is_differentiable(x.dtype))
+    fail(op,
+         fmt::format("{} has no tangents: they need a floating or complex dtype. convert it with astype()",
+                     to_string(x)),
+         where);
+  if (!(tangent.shape() == x.shape))
+    fail(op,
+         fmt::format("the tangent is {} and x {}: their shapes must be equal", to_string(tangent.spec()), to_string(x)),
+         where);
+  if (is_complex(tangent.dtype()) && !is_complex(x.dtype))
+    fail(op,
+         fmt::format("the tangent is {} and x {}: a real x has real tangents", to_string(tangent.spec()), to_string(x)),
+         where);
+  const CallerScope caller(where);
+  const Tensor t = tangent.dtype() == x.dtype ? tangent : tangent.astype(x.dtype);
+  return t.device() == x.device ? t : t.to(x.device);
+}
+
+}  // namespace
+
+void ForwardAccumulator::watch(const Source& x, const Tensor& tangent, Where where) {
+  if (!x.variable) require_defined("ForwardAccumulator", x.tensor, "what has a tangent", where);
+  const Impl::Outside outside(*impl_);
+  const Spec spec = x.variable ? x.variable->spec : x.tensor.spec();
+  const Tensor t = checked_tangent("ForwardAccumulator", spec, tangent, where);
+  if (x.variable) impl_->set(x.variable, t);
+  else impl_->set(x.tensor, t);
+}
+
+Tensor ForwardAccumulator::jvp(const Tensor& y, Unconnected unconnected, Where where) const {
+  require_defined("ForwardAccumulator.jvp", y, "the target", where);
+  if (!is_differentiable(y.dtype()))
+    fail("ForwardAccumulator.jvp",
+         fmt::format("the target is {}: tangents need a floating or complex dtype", to_string(y.spec())), where);
+  if (const Tensor& t = impl_->tangent_of(y); t.defined() || unconnected == Unconnected::none) return t;
+  if (unconnected == Unconnected::zero) return zeros(y.shape(), {y.dtype(), y.device()}, where);
+  if (unconnected != Unconnected::error)
+    fail("ForwardAccumulator.jvp", fmt::format("Unconnected({}) does not exist", int(unconnected)), where);
+  fail("ForwardAccumulator.jvp",
+       fmt::format("{} does not depend on what has a tangent, or was computed before the accumulator was made: compute "
+                   "it from that while the accumulator lives, or ask with Unconnected::zero",
+                   to_string(y.spec())),
+       where);
+}
+
+void ForwardAccumulator::stop() { impl_->stop_recording(); }
+
+// --- jvp and linearize -----------------------------------------------------------------------------------------------
+
+std::pair<Tensor, Tensor> detail::run_jvp(const Callback<Tensor(std::span<const Tensor>)>& f, std::span<const Tensor> x,
+                                          std::span<const Tensor> tangents, const Where& where) {
+  std::vector<Tensor> in, along;
+  for (size_t k = 0; k < x.size(); ++k) {
+    require_defined("jvp", x[k], x.size() == 1 ? "x" : fmt::format("argument {}", k), where);
+    along.push_back(checked_tangent("jvp", x[k].spec(), tangents[k], where));
+    in.push_back(fresh(x[k], where));
+  }
+  ForwardAccumulator accumulator;
+  for (size_t k = 0; k < in.size(); ++k) accumulator.watch(in[k], along[k], where);
+  const Tensor y = f(in);
+  require_defined("jvp", y, "what the function gives", where);
+  return {y, accumulator.jvp(y, Unconnected::zero, where)};
+}
+
+std::pair<Tensor, Callback<Tensor(const Tensor&)>> detail::run_linearize(const Callback<Tensor(const Tensor&)>& f,
+                                                                         const Tensor& x, const Where& where) {
+  require_defined("linearize", x, "x", where);
+  const Tensor v = fresh(x, where);
+  GradientTape values({.watch_variables = false});
+  values.watch(v, where);
+  const Tensor y = f(v);
+  require_defined("linearize", y, "what the function gives", where);
+  // The walk back is linear in its cotangent. A tape around it holds the map that is the transpose of that.
+  auto map = Shared<GradientTape>::make(TapeOptions{.persistent = true, .watch_variables = false});
+  const Tensor u = zeros_like(y);
+  map->watch(u, where);
+  const Tensor back = values.gradient(y, v, {.unconnected = Unconnected::zero, .output_gradient = u}, where);
+  map->stop();
+  return {y, [map, back, u, spec = x.spec(), where](const Tensor& tangent) {
+            const Tensor t = checked_tangent("linearize", spec, tangent, where);
+            return map->gradient(back, u, {.unconnected = Unconnected::zero, .output_gradient = t}, where);
+          }};
+}
+
+Tensor detail::forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where) {
+  require_defined("jacfwd", x, "x", where);
+  const CallerScope caller(where, "jacfwd");
+  const auto [y, map] = run_linearize(f, x, where);
+  Shape shape = y.shape();
+  for (int64_t d : x.shape()) shape.push_back(d);
+  if (shape.numel() == 0) return zeros(shape, {.dtype = y.dtype(), .device = y.device()});
+  const Tensor units = eye(x.size(), x.size(), 0, {.dtype = x.dtype(), .device = x.device()});
+  std::vector<Tensor> columns;
+  for (int64_t i = 0; i < x.size(); ++i) columns.push_back(map(units(i).reshape(x.shape())));
+  return stack(columns, -1).reshape(shape);
+}
+
+}  // namespace rill

@@ -1,0 +1,74 @@
+// The implementation of ForwardAccumulator: which tensors have which tangents.
+#pragma once
+#include <unordered_map>
+
+#include "rill/autodiff/forward.h"
+#include "rill/autodiff/tape_impl.h"
+#include "rill/ops/op.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+// The tangents of a call's results from those of its operands, of which at least one is defined: forward.h says how.
+Tensors tangents_of(const JvpArgs& a);
+// The same where only a backward rule is known: `pull`, from cotangents of `out` to those of the operands. `needed`, as
+// in VjpArgs, says which those are.
+using PullBack = Callback<Tensors(std::span<const Tensor> cotangents, uint64_t needed)>;
+Tensors transposed(std::span<const Tensor> out, std::span<const Tensor> tangents, const PullBack& pull);
+// Of a rule as tapes know it.
+Tensors transposed(std::span<const Tensor> out, std::span<const Tensor> tangents, const CustomVjp& vjp);
+
+class ForwardAccumulator::Impl final : public OwnedTape {
+ public:
+  Impl();
+
+  bool watches(const Tensor& t) const override { return tangent_of(t).defined(); }
+  void record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) override;
+  void record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vjp, const Where& where) override;
+  void watch_variable(const Shared<VariableState>& v, Tensor& value) override;
+  void forget() override;
+
+  // Gives `t` a tangent, of its spec.
+  void set(const Tensor& t, const Tensor& tangent);
+  void set(const Shared<VariableState>& v, const Tensor& tangent);
+  // Undefined where `t` has none.
+  const Tensor& tangent_of(const Tensor& t) const;
+  // Those of operands; empty where none has one.
+  Tensors tangents_of_all(Operands in) const;
+  // Sets the tangents of results that have a differentiable dtype.
+  void set_all(std::span<const Tensor> out, const Tensors& tangents);
+
+  // While it lives, only what is outside of the accumulator sees what the thread runs.
+  class Outside {
+   public:
+    explicit Outside(const TapeListener& inner);
+    ~Outside() { thread_state().tapes = std::move(all_); }
+    Outside(const Outside&) = delete;
+
+   private:
+    SmallVec<TapeListener*, 4> all_;
+  };
+
+ private:
+  // A tensor and its tangent. Holding the tensor shows when nobody else does, so that the tangent can go too.
+  struct Known {
+    Tensor tensor, tangent;
+  };
+  void sweep();
+
+  uint32_t serial_;  // what TensorRep::tape holds for tensors that are known by their place in known_, from 1
+  std::vector<Known> known_;
+  std::vector<uint32_t> free_;                                       // places in it that are empty
+  std::unordered_map<uint64_t, uint32_t> by_id_;                     // for tensors that another tape has signed
+  size_t sweep_at_ = 64, bytes_ = 0, byte_limit_ = size_t(1) << 24;  // when tangents of dead tensors are looked for
+  struct KnownVariable {
+    Shared<VariableState> variable;
+    Tensor tangent;
+  };
+  std::vector<KnownVariable> variables_;
+};
+
+}  // namespace rill
+
+#pragma GCC visibility pop
