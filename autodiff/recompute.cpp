@@ -96,7 +96,7 @@ class RepeatReadings final : public WatcherScope {
   std::map<const VariableState*, size_t> next_;
 };
 
-using Function = Callback<Tensor(std::span<const Tensor>)>;
+using Function = Callback<std::vector<Tensor>(std::span<const Tensor>)>;
 
 // What the backward rule holds.
 struct Run {
@@ -106,6 +106,7 @@ struct Run {
   Readings readings;
   std::vector<Shared<VariableState>> alive;
   Where where;
+  std::vector<size_t> recorded = {};  // which results the tape knows from here: not those that are operands
 };
 
 // The arguments and then what was captured, as the tape of the second run knows them.
@@ -132,7 +133,7 @@ std::vector<Tensor> watch_again(const Run& run, GradientTape& tape, std::span<co
   return known;
 }
 
-void run_again(const Run& run, const Tensor& cotangent, const CotangentSums& sums) {
+void run_again(const Run& run, std::span<const Tensor> cotangents, const CotangentSums& sums) {
   GradientTape tape;
   const std::vector<Tensor> known = watch_again(run, tape, sums.first);
   std::vector<Tensor> targets, seeds;
@@ -143,9 +144,10 @@ void run_again(const Run& run, const Tensor& cotangent, const CotangentSums& sum
   }
   {
     RepeatReadings repeat(run.readings, run.where);
-    targets.push_back(run.f(std::span(known).first(run.arguments.size())));
+    const std::vector<Tensor> results = run.f(std::span(known).first(run.arguments.size()));
+    for (size_t k = 0; k < cotangents.size(); ++k)
+      if (cotangents[k].defined()) targets.push_back(results[run.recorded[k]]), seeds.push_back(cotangents[k]);
   }
-  seeds.push_back(cotangent);
   const std::vector<Tensor> g =
       tape.gradient(targets, sources, {.unconnected = Unconnected::none, .output_gradients = seeds}, run.where);
   for (size_t k = 0; k < known.size(); ++k)
@@ -154,12 +156,12 @@ void run_again(const Run& run, const Tensor& cotangent, const CotangentSums& sum
 
 }  // namespace
 
-Tensor run_recompute(const Function& f, std::vector<Tensor> in, const Where& where) {
+std::vector<Tensor> run_recompute(const Function& f, std::vector<Tensor> in, const Where& where) {
   for (size_t k = 0; k < in.size(); ++k) require_defined("recompute", in[k], "argument " + std::to_string(k), where);
   ThreadState& ts = thread_state();
   if (ts.trace || ts.tapes.size() != 1) return f(in);
   auto run = Shared<Run>::make(Run{f, in, {}, {}, {}, where});
-  Tensor out;
+  std::vector<Tensor> results, recorded;
   {
     PauseTapes pause;
     CaptureFinder finder(pause.tapes());
@@ -167,26 +169,33 @@ Tensor run_recompute(const Function& f, std::vector<Tensor> in, const Where& whe
     std::vector<Tensor> arguments;
     for (const Tensor& t : in) arguments.push_back(make_alias(t));  // not the tape's own: they are inputs below
     NoteReadings notes;
-    out = f(arguments);
-    require_defined("recompute", out, "the result", where);
-    for (size_t k = 0; k < in.size(); ++k)
-      if (out.rep() == arguments[k].rep()) return in[k];
-    if (finder.watches(out)) return out;
+    results = f(arguments);
+    for (size_t i = 0; i < results.size(); ++i) {
+      Tensor& out = results[i];
+      require_defined("recompute", out, "the result", where);
+      bool known = finder.watches(out) || !is_differentiable(out.dtype());
+      for (size_t k = 0; k < in.size(); ++k)
+        if (out.rep() == arguments[k].rep()) out = in[k], known = true;
+      if (known) continue;
+      run->recorded.push_back(i);
+      recorded.push_back(make_alias(out));
+    }
     run->captured = std::move(finder.captured);
     run->readings = std::move(notes.readings);
     run->alive = std::move(notes.alive);
   }
+  if (recorded.empty()) return results;
   SmallVec<const Tensor*, 8> inputs;
   std::vector<Tensor> keeps = in;
   for (const Tensor& t : run->arguments) inputs.push_back(&t);
   for (const Captured& c : run->captured) inputs.push_back(&c.tensor), keeps.push_back(c.tensor);
   for (const auto& [v, values] : run->readings) keeps.insert(keeps.end(), values.begin(), values.end());
   auto vjp = [run](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
-    run_again(*run, cotangents[0], sums);
+    run_again(*run, cotangents, sums);
   };
-  out = make_alias(out);
-  ts.tapes[0]->record_custom({inputs.data(), inputs.size()}, {&out, 1}, {vjp, std::move(keeps)}, where);
-  return out;
+  ts.tapes[0]->record_custom({inputs.data(), inputs.size()}, recorded, {vjp, std::move(keeps)}, where);
+  for (size_t k = 0; k < recorded.size(); ++k) results[run->recorded[k]] = recorded[k];
+  return results;
 }
 
 }  // namespace rill::detail

@@ -49,6 +49,17 @@ class Source {
   Shared<VariableState> variable;
 };
 
+namespace detail {
+template <class T>
+struct GradientType;  // structures.h
+}
+// A C++ value with tensors or Variables inside (ops/tree.h), which is no list of sources itself.
+template <class T>
+concept GradientStructure =
+    std::is_class_v<T> && !std::convertible_to<const T&, Source> &&
+    !std::convertible_to<const T&, std::vector<Tensor>> && !std::convertible_to<const T&, std::vector<Variable>> &&
+    !std::convertible_to<const T&, std::vector<Source>>;
+
 // The target of a gradient by any number of sources, and the caller's line, for which there is no last parameter.
 struct Target {
   Target(const Tensor& t, Where where = Where::current()) : tensor(t), where(where) {}
@@ -92,6 +103,11 @@ class GradientTape {
                                const GradientOptions& options = {}, Where where = Where::current());
   std::vector<Tensor> gradient(const Tensor& target, const std::vector<Tensor>& sources,
                                const GradientOptions& options = {}, Where where = Where::current());
+  // By every tensor and Variable in a structure, as a structure like it: Tensors stand in the places of Variables, and
+  // tensors without a derivative (of integers, say) become undefined ones.
+  template <GradientStructure T>
+  typename detail::GradientType<T>::type gradient(const Target& target, const T& structure,
+                                                  const GradientOptions& options = {});
   // Of the sum of several targets.
   std::vector<Tensor> gradient(const std::vector<Tensor>& targets, const std::vector<Source>& sources,
                                const GradientOptions& options = {}, Where where = Where::current());

@@ -9,17 +9,6 @@
 
 namespace rill::detail {
 
-Tensor fresh(const Tensor& x, const Where& where) { return identity(x, where); }
-
-void require_scalar(std::string_view op, const Tensor& y, const Where& where) {
-  require_defined(op, y, "what the function gives", where);
-  if (y.size() != 1)
-    fail(op,
-         fmt::format("the function gives {}, and a gradient needs one number. sum() it, or use jacrev()",
-                     to_string(y.spec())),
-         where);
-}
-
 void require_same_rows(const Tensor& x, const Tensor& more, const Where& where) {
   require_defined("vmap", more, "an argument", where);
   if (more.ndim() == 0)
@@ -68,8 +57,7 @@ Tensors checked(Tensors back, std::span<const Spec> arguments, const Where& wher
 
 }  // namespace
 
-Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::initializer_list<const Tensor*> in,
-                  const Where& where) {
+Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, Operands in, const Where& where) {
   std::vector<Spec> arguments;
   for (const Tensor* t : in) {
     require_defined("custom_gradient", *t, "an argument", where);
@@ -87,8 +75,7 @@ Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::ini
   }
   require_defined("custom_gradient", value, "the value", where);
   GradientRule rule = [own, arguments, where](const Tensor& g) { return checked(own(g), arguments, where); };
-  const Operands operands(in.begin(), in.size());
-  if (ts.trace) return ts.trace->append_rule(value, operands, rule, where);
+  if (ts.trace) return ts.trace->append_rule(value, in, rule, where);
   Tensor out = make_alias(value);  // it may be an argument, which tapes know already
   auto vjp = [rule](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
     Tensors back = rule(cotangents[0]);
@@ -97,7 +84,7 @@ Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::ini
       if (back[k].defined()) sum = sum.defined() ? sum + back[k] : back[k];
     }
   };
-  for (TapeListener* tape : ts.tapes) tape->record_custom(operands, {&out, 1}, {vjp}, where);
+  for (TapeListener* tape : ts.tapes) tape->record_custom(in, {&out, 1}, {vjp}, where);
   return out;
 }
 

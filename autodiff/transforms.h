@@ -6,33 +6,15 @@
 #include <type_traits>
 #include <utility>
 
-#include "rill/autodiff/tape.h"
+#include "rill/autodiff/structures.h"
 
 #pragma GCC visibility push(default)
 
 namespace rill {
 
 namespace detail {
-// f(x...), with the user's line where f is a function that takes one: a traced or a public one. (What takes anything,
-// such as a generic lambda, is not asked.)
-template <class F>
-inline constexpr bool takes_place = requires {
-  typename std::remove_cvref_t<F>::TakesPlace;
-} || (std::is_pointer_v<std::decay_t<F>> && std::is_function_v<std::remove_pointer_t<std::decay_t<F>>>);
-template <class F, class... A>
-decltype(auto) call_at(const Where& where, F&& f, A&&... x) {
-  if constexpr (takes_place<F>) {
-    if constexpr (std::is_invocable_v<F&, A..., Where>) return f(std::forward<A>(x)..., where);
-    else return f(std::forward<A>(x)...);
-  } else {
-    return f(std::forward<A>(x)...);
-  }
-}
-// `x` as a new tensor, so that what the callable captured of it stays a constant.
-Tensor fresh(const Tensor& x, const Where& where);
 Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where);
 void require_same_rows(const Tensor& x, const Tensor& more, const Where& where);
-void require_scalar(std::string_view op, const Tensor& y, const Where& where);
 // What a transform gives: a callable that takes what F takes.
 template <class F, class Call>
 struct Transform : Call {
@@ -44,48 +26,75 @@ Transform<F, Call> transform_of(Call call) {
   return {std::move(call)};
 }
 using GradientRule = Callback<Tensors(const Tensor& cotangent)>;
-Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::initializer_list<const Tensor*> in,
+Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::span<const Tensor* const> in,
                   const Where& where);
-inline Tensors as_list(Tensor t) { return Tensors{std::move(t)}; }
-inline Tensors as_list(Tensors t) { return t; }
-Tensor run_recompute(const Callback<Tensor(std::span<const Tensor>)>& f, std::vector<Tensor> in, const Where& where);
+template <class T>
+Tensors as_list(T back) {
+  if constexpr (std::is_same_v<T, Tensors>) {
+    return back;
+  } else if constexpr (std::is_convertible_v<const T&, Tensor>) {
+    return Tensors{Tensor(std::move(back))};
+  } else {
+    Tensors list;
+    for (Tensor* t : tensors_in(back)) list.push_back(std::move(*t));
+    return list;
+  }
+}
+std::vector<Tensor> run_recompute(const Callback<std::vector<Tensor>(std::span<const Tensor>)>& f,
+                                  std::vector<Tensor> in, const Where& where);
 }  // namespace detail
 
-// value_and_grad(f)(x, rest...) -> {f(x, rest...), its gradient by x}. f must give a scalar.
-template <class F>
-auto value_and_grad(F f, Where where = Where::current()) {
+// value_and_grad(f)(x, rest...) -> {f(x, rest...), the gradient by x}. f gives one number, or a pair of it and whatever
+// else it computed, which is handed through. x and the others may be structures of tensors (ops/tree.h); the gradient
+// is one like it, as GradientTape::gradient gives it. value_and_grad<0, 2>(f) gives the gradients by these arguments,
+// as a tuple. Where f does not depend on an argument, the gradient is zeros, unless the options say otherwise.
+struct GradOptions {
+  Unconnected unconnected = Unconnected::zero;
+};
+template <size_t... argument, class F>
+auto value_and_grad(F f, GradOptions o, Where where = Where::current()) {
   detail::require_callable("grad", f, "the function", where);
-  return detail::transform_of<F>([f = std::move(f), where](const Tensor& x, const auto&... rest) {
-    GradientTape tape({.watch_variables = false});
-    Tensor v = detail::fresh(x, where);
-    tape.watch(v, where);
-    Tensor y = detail::call_at(where, f, v, rest...);
-    detail::require_scalar("grad", y, where);
-    return std::pair<Tensor, Tensor>(y, tape.gradient(y, v, {.unconnected = Unconnected::zero}, where));
+  const GradientOptions options{.unconnected = o.unconnected};
+  return detail::transform_of<F>([f = std::move(f), options, where](const auto&... x) {
+    if constexpr (sizeof...(argument) == 0) return detail::value_and_gradients<0>(f, options, where, x...);
+    else return detail::value_and_gradients<argument...>(f, options, where, x...);
   });
 }
 
-// grad(f)(x, rest...) -> the gradient by x. f must give a scalar.
-template <class F>
-auto grad(F f, Where where = Where::current()) {
-  return detail::transform_of<F>(
-      [g = value_and_grad(std::move(f), where)](const Tensor& x, const auto&... rest) { return g(x, rest...).second; });
+template <size_t... argument, class F>
+auto value_and_grad(F f, Where where = Where::current()) {
+  return value_and_grad<argument...>(std::move(f), GradOptions(), where);
 }
 
-// vjp(f, x) -> {f(x), a callable from a cotangent of f(x) to one of x, which may be called many times}.
-template <class F>
-auto vjp(F&& f, const Tensor& x, Where where = Where::current()) {
+// grad(f)(x, rest...) -> the gradient by x, or where f gives a pair, {the gradient, the pair's second}. grad<0, 2>(f)
+// as above.
+template <size_t... argument, class F>
+auto grad(F f, GradOptions options, Where where = Where::current()) {
+  return detail::transform_of<F>([g = value_and_grad<argument...>(std::move(f), options, where)](const auto&... x) {
+    auto [value, gradient] = g(x...);
+    if constexpr (std::is_same_v<decltype(value), Tensor>) return gradient;
+    else return std::pair(std::move(gradient), std::move(value.second));
+  });
+}
+template <size_t... argument, class F>
+auto grad(F f, Where where = Where::current()) {
+  return grad<argument...>(std::move(f), GradOptions(), where);
+}
+
+// vjp(f, x) -> {f(x), a callable from a cotangent of f(x) to one of x, which may be called many times}. x and f(x) may
+// be structures of tensors: the cotangents are structures like them. Of several arguments, vjp(f, std::tuple(x, y)),
+// the cotangents are a tuple.
+template <class F, class X>
+auto vjp(F&& f, const X& x, Where where = Where::current()) {
   detail::require_callable("vjp", f, "the function", where);
   auto tape = Shared<GradientTape>::make(TapeOptions{.persistent = true, .watch_variables = false});
-  Tensor v = detail::fresh(x, where);
-  tape->watch(v, where);
-  Tensor y = detail::call_at(where, f, v);
+  auto arguments = detail::watch_arguments(*tape, where, std::index_sequence<0>(), x);
+  const auto y = detail::as_argument(detail::call_spread(where, f, std::get<0>(arguments.values)));
   tape->stop();
-  return std::pair(y, Callback<Tensor(const Tensor&)>([tape, y, v, where](const Tensor& cotangent) {
-                     require_defined("vjp", cotangent, "the cotangent", where);
-                     return tape->gradient(y, v, {.unconnected = Unconnected::zero, .output_gradient = cotangent},
-                                           where);
-                   }));
+  auto pull = [tape, y, arguments = std::move(arguments), where](const std::remove_const_t<decltype(y)>& cotangent) {
+    return detail::pull_back(*tape, y, arguments, cotangent, where);
+  };
+  return std::pair(y, std::move(pull));
 }
 
 // jacrev(f)(x) -> the Jacobian, of shape f(x).shape + x.shape, row by row. jacfwd(f)(x) has it column by column: choose
@@ -121,37 +130,59 @@ auto vmap(F f, Where where = Where::current()) {
   });
 }
 
-// A function with a gradient of its own: f(x...) gives {value, rule}, where rule(cotangent) gives the cotangent of x,
-// or Tensors with one an argument (an undefined one: no gradient). A first derivative sees nothing of what f does. A
-// second one differentiates the rule: by the cotangent, by what it captured from outside, and by the values that f
-// computed for it, each as the op that it is. While tracing, the rule is called once, to see its ops.
+// A function with a gradient of its own: f(x...) gives {value, rule}, where rule(cotangent) gives the cotangent of x: a
+// Tensor, or Tensors with one an argument (an undefined one: no gradient), or, where arguments are structures, one like
+// the argument, or a tuple of such. The value is a Tensor. A first derivative sees nothing of what f does. A second one
+// differentiates the rule: by the cotangent, by what it captured from outside, and by the values that f computed for
+// it, each as the op that it is. While tracing, the rule is called once, to see its ops.
 template <class F>
 auto custom_gradient(F f, Where where = Where::current()) {
   detail::require_callable("custom_gradient", f, "the function", where);
   return detail::transform_of<F>([f = std::move(f), where](const auto&... x) {
+    std::tuple arguments{detail::as_argument(x)...};
+    const std::vector<Tensor*> in = detail::tensors_in(arguments);
     auto run = [&]() -> std::pair<Tensor, detail::GradientRule> {
-      auto [value, rule] = f(static_cast<const Tensor&>(x)...);
+      auto [value, rule] = std::apply(f, std::as_const(arguments));
       detail::require_callable("custom_gradient", rule, "the rule", where);
       return {value, [rule = std::move(rule)](const Tensor& g) { return detail::as_list(rule(g)); }};
     };
-    return detail::run_custom(run, {&static_cast<const Tensor&>(x)...}, where);
+    return detail::run_custom(run, {in.data(), in.size()}, where);
   });
 }
 
 // The same function, keeping nothing for the backward walk but its arguments and the variables and watched tensors it
 // reads: it runs again when its gradient is asked for. Time for memory. The second run reads what the first one read,
-// the state of the random generator included, and assigns, prints and asserts nothing. Inside `function`, where the
-// graph's plan says what is kept, and where several tapes record, it is f itself.
+// the state of the random generator included, and assigns, prints and asserts nothing. Arguments and results are
+// Tensors or structures of them. Inside `function`, where the graph's plan says what is kept, and where several tapes
+// record, it is f itself.
 template <class F>
 auto recompute(F f, Where where = Where::current()) {
   detail::require_callable("recompute", f, "the function", where);
   return detail::transform_of<F>([f = std::move(f), where](const auto&... x) {
-    auto call = [f, where](std::span<const Tensor> in) {
-      return [&]<size_t... i>(std::index_sequence<i...>) {
-        return Tensor(detail::call_at(where, f, in[i]...));
-      }(std::make_index_sequence<sizeof...(x)>());
+    std::tuple arguments{detail::as_argument(x)...};
+    auto call = [f, where](const auto& given) {
+      return detail::as_argument(
+          std::apply([&](const auto&... each) { return detail::call_at(where, f, each...); }, given));
     };
-    return detail::run_recompute(call, {static_cast<const Tensor&>(x)...}, where);
+    std::optional<decltype(call(arguments))> result;
+    const auto first = Shared<bool>::make(true);  // the second run is asked for its tensors alone
+    auto run = [call, arguments, first, &result](std::span<const Tensor> given) {
+      auto own = arguments;
+      const std::vector<Tensor*> places = detail::tensors_in(own);
+      for (size_t k = 0; k < places.size(); ++k) *places[k] = given[k];
+      auto y = call(own);
+      std::vector<Tensor> list;
+      for (Tensor* t : detail::tensors_in(y)) list.push_back(*t);
+      if (*first) result = std::move(y);
+      return list;
+    };
+    std::vector<Tensor> in;
+    for (Tensor* t : detail::tensors_in(arguments)) in.push_back(*t);
+    std::vector<Tensor> out = detail::run_recompute(run, std::move(in), where);
+    *first = false;
+    const std::vector<Tensor*> places = detail::tensors_in(*result);
+    for (size_t k = 0; k < places.size(); ++k) *places[k] = std::move(out[k]);
+    return std::move(*result);
   });
 }
 

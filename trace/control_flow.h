@@ -18,7 +18,7 @@
 
 #include "rill/ops/ops.h"
 #include "rill/tensor/callback.h"
-#include "rill/trace/call/tree.h"
+#include "rill/ops/tree.h"
 
 #pragma GCC visibility push(default)
 

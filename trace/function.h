@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "rill/tensor/callback.h"
-#include "rill/trace/call/tree.h"
+#include "rill/ops/tree.h"
 #include "rill/trace/export.h"
 #include "rill/trace/graph.h"
 

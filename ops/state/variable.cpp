@@ -1,5 +1,6 @@
 // Variables: a read notifies the tapes, an assignment replaces the tensor (in place when nobody else holds the old
 // one), and inside a trace both become inputs and outputs of the graph.
+#include "rill/ops/tree.h"
 #include "rill/ops/variable.h"
 
 #include <fmt/format.h>
@@ -234,5 +235,7 @@ Variable& Variable::assign_sub(const Tensor& delta, Where where) {
   else if (!repeating()) update(*state_, subtract_op, t);
   return *this;
 }
+
+uint64_t detail::identity_of(const Variable& v) { return v.state(Where()).id; }
 
 }  // namespace rill

@@ -10,8 +10,6 @@
 
 namespace rill {
 
-uint64_t detail::identity_of(const Variable& v) { return v.state(Where()).id; }
-
 bool FunctionKey::matches_but_sizes(const FunctionKey& o) const {
   if (leaves.size() != o.leaves.size() || !(device == o.device) || constants != o.constants) return false;
   for (size_t i = 0; i < leaves.size(); ++i) {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "rill/trace/call/tree.h"
+#include "rill/ops/tree.h"
 
 namespace rill {
 

@@ -1,9 +1,15 @@
-// Arguments and results of traced functions: C++ values with tensors inside. walk() visits the leaves of a value in
-// order; tensors are what changes from call to call, everything else is part of the cache key.
+// C++ values with tensors inside: what traced functions, control flow and derivatives take and give. walk() visits the
+// leaves of a value in order. To a traced function tensors are what changes from call to call, and everything else is
+// part of the cache key.
 //
 // A value may be a Tensor, a Variable, an arithmetic type, an enum, a string, an std::optional, vector, array, map,
-// pair or tuple of such, or a struct of the user's with `template <class W> void walk(W&& w) { w(a, b, c); }` naming
-// its fields.
+// pair or tuple of such, or a struct of the user's:
+//
+//   struct Params { Tensor w, b; };            // an aggregate of up to 16 fields, as it is
+//   class Model { public: Tensor w, b; ... };  // any other: its fields are named, beside it,
+//   RILL_FIELDS(Model, w, b)
+//   auto rill_fields(Model& m) { return std::tie(m.w, m.b); }  // or by a function that argument lookup finds,
+//   template <class W> void walk(W&& w) { w(a, b, c); }        // or by a member
 #pragma once
 #include <array>
 #include <cstring>
@@ -26,10 +32,23 @@ class LeafVisitor {
   virtual void tensor(Tensor& t) = 0;
   virtual void constant(const void* bytes, size_t n) = 0;  // a C++ value, by its bytes
   virtual void structure(size_t n) = 0;                    // a container of n elements follows
+  virtual void variable(const Variable& v);                // its identity is a constant, unless told otherwise
 
  protected:
   ~LeafVisitor() = default;
 };
+
+// Names the fields of a struct, at namespace scope beside it. They must be accessible there.
+#define RILL_FIELDS(Type, ...) \
+  [[maybe_unused]] inline auto rill_fields(Type& rill_struct) { return ::std::tie(RILL_FIELD_LIST(__VA_ARGS__)); }
+#define RILL_FIELD_LIST(...) __VA_OPT__(RILL_FIELDS_64(RILL_FIELD_STEP(__VA_ARGS__)))
+#define RILL_FIELD_STEP(field, ...) rill_struct.field __VA_OPT__(, RILL_FIELD_AGAIN RILL_FIELD_PARENS(__VA_ARGS__))
+#define RILL_FIELD_AGAIN() RILL_FIELD_STEP
+#define RILL_FIELD_PARENS ()
+#define RILL_FIELDS_64(...) RILL_FIELDS_16(RILL_FIELDS_16(RILL_FIELDS_16(RILL_FIELDS_16(__VA_ARGS__))))
+#define RILL_FIELDS_16(...) RILL_FIELDS_4(RILL_FIELDS_4(RILL_FIELDS_4(RILL_FIELDS_4(__VA_ARGS__))))
+#define RILL_FIELDS_4(...) RILL_FIELDS_1(RILL_FIELDS_1(RILL_FIELDS_1(RILL_FIELDS_1(__VA_ARGS__))))
+#define RILL_FIELDS_1(...) __VA_ARGS__
 
 namespace detail {
 uint64_t identity_of(const Variable& v);  // never used twice in a process, as an address is
@@ -46,15 +65,63 @@ concept MapLike = requires {
 };
 template <class T>
 concept TupleLike = requires { std::tuple_size<T>::value; };
+template <class T>
+concept NamesFields = requires(T& t) { rill_fields(t); };
+
+// How many fields an aggregate has: the most values that its braces take.
+struct AnyField {
+  template <class T>
+  operator T() const;
+};
+template <class T, class... Field>
+constexpr size_t field_count() {
+  if constexpr (sizeof...(Field) > 16) return 0;
+  else if constexpr (requires { T{Field()..., AnyField()}; }) return field_count<T, Field..., AnyField>();
+  else return sizeof...(Field);
+}
+template <class T>
+concept Aggregate = std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_empty_v<T> && (field_count<T>() > 0);
+
+template <Aggregate T>
+auto aggregate_fields(T& value) {
+  constexpr size_t n = field_count<T>();
+#define RILL_BIND(count, ...)     \
+  if constexpr (n == count) {     \
+    auto& [__VA_ARGS__] = value;  \
+    return std::tie(__VA_ARGS__); \
+  }
+  // clang-format off
+  RILL_BIND(1, a) RILL_BIND(2, a, b) RILL_BIND(3, a, b, c) RILL_BIND(4, a, b, c, d) RILL_BIND(5, a, b, c, d, e)
+  RILL_BIND(6, a, b, c, d, e, f) RILL_BIND(7, a, b, c, d, e, f, g) RILL_BIND(8, a, b, c, d, e, f, g, h)
+  RILL_BIND(9, a, b, c, d, e, f, g, h, i) RILL_BIND(10, a, b, c, d, e, f, g, h, i, j)
+  RILL_BIND(11, a, b, c, d, e, f, g, h, i, j, k) RILL_BIND(12, a, b, c, d, e, f, g, h, i, j, k, l)
+  RILL_BIND(13, a, b, c, d, e, f, g, h, i, j, k, l, m) RILL_BIND(14, a, b, c, d, e, f, g, h, i, j, k, l, m, o)
+  RILL_BIND(15, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p)
+  RILL_BIND(16, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q)
+  // clang-format on
+#undef RILL_BIND
+}
+
+// The fields of a struct of the user's, however it names them.
+template <class T>
+  requires(NamesFields<T> || Aggregate<T>)
+auto fields_of(T& value) {
+  if constexpr (NamesFields<T>) return rill_fields(value);
+  else return aggregate_fields(value);
+}
 }  // namespace detail
+
+inline void LeafVisitor::variable(const Variable& v) {
+  const uint64_t identity = detail::identity_of(v);  // a graph itself looks up the value at each call
+  constant(&identity, sizeof identity);
+}
 
 template <class T>
 void walk(T& value, LeafVisitor& v) {
   if constexpr (std::is_same_v<T, Tensor>) {
     v.tensor(value);
   } else if constexpr (std::is_same_v<T, Variable>) {
-    const uint64_t identity = detail::identity_of(value);  // the graph itself looks up the value at each call
-    v.constant(&identity, sizeof identity);
+    v.variable(value);
   } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, DType> ||
                        std::is_same_v<T, Device>) {
     v.constant(&value, sizeof value);
@@ -93,9 +160,12 @@ void walk(T& value, LeafVisitor& v) {
     for (Tensor& t : value) v.tensor(t);
   } else if constexpr (detail::Walkable<T>) {
     value.walk([&](auto&... field) { (walk(field, v), ...); });
+  } else if constexpr (detail::NamesFields<T> || detail::Aggregate<T>) {
+    std::apply([&](auto&... field) { (walk(field, v), ...); }, detail::fields_of(value));
   } else {
     static_assert(std::is_same_v<T, void>,
-                  "a traced function cannot take or give this type: see rill/trace/call/tree.h for those it can");
+                  "a traced function or a derivative cannot take or give this type: name the fields of a struct with "
+                  "RILL_FIELDS(Type, a, b), and see rill/ops/tree.h for the types that may stand in one");
   }
 }
 
@@ -116,7 +186,7 @@ class Contents final : public LeafVisitor {
 // Whether T is made of tensors and C++ values, which a reference to it would be there to change. A Variable is changed
 // through a copy as well; structs of the user's may hold either.
 template <class T>
-inline constexpr bool holds_values = !std::is_same_v<T, Variable> && !Walkable<T>;
+inline constexpr bool holds_values = !std::is_same_v<T, Variable> && !Walkable<T> && !NamesFields<T> && !Aggregate<T>;
 template <class T>
   requires(is_a<T, std::optional> || is_a<T, std::vector>)
 inline constexpr bool holds_values<T> = holds_values<typename T::value_type>;

@@ -1,0 +1,55 @@
+#include "rill/autodiff/structures.h"
+
+#include <fmt/format.h>
+
+#include "rill/ops/ops.h"
+
+namespace rill::detail {
+
+namespace {
+bool is_source(const Tensor& t) { return t.defined() && is_differentiable(t.dtype()); }
+}  // namespace
+
+Tensor fresh(const Tensor& x, const Where& where) { return identity(x, where); }
+
+void WatchLeaves::argument(Tensor& t) {
+  t = fresh(t, where_);
+  tape_.watch(t, where_);
+  sources.emplace_back(t);
+}
+
+void WatchLeaves::tensor(Tensor& t) {
+  if (is_source(t)) argument(t);
+}
+
+void WatchLeaves::variable(const Variable& v) {
+  tape_.watch(v, where_);
+  sources.emplace_back(v);
+}
+
+void FindSources::tensor(Tensor& t) {
+  if (is_source(t)) sources.emplace_back(t);
+}
+
+void PutGradients::tensor(Tensor& t) {
+  if (is_source(t)) t = std::move(*next_++);
+  else t = Tensor();
+}
+
+void require_scalar(std::string_view op, const Tensor& y, const Where& where) {
+  require_defined(op, y, "what the function gives", where);
+  if (y.size() != 1)
+    fail(op,
+         fmt::format("the function gives {}, and a gradient needs one number. sum() it, or use jacrev()",
+                     to_string(y.spec())),
+         where);
+}
+
+void require_like(std::span<Tensor* const> results, std::span<Tensor* const> cotangents, const Where& where) {
+  if (cotangents.size() != results.size())
+    fail("vjp", fmt::format("{} cotangents for {} tensors that the function gave", cotangents.size(), results.size()),
+         where);
+  for (const Tensor* t : cotangents) require_defined("vjp", *t, "the cotangent", where);
+}
+
+}  // namespace rill::detail

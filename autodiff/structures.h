@@ -1,0 +1,304 @@
+// What derivatives take and give besides tensors: C++ values with tensors and Variables inside (ops/tree.h). Here are
+// the type of such a value's gradient, the sources that a tape watches in it, and how gradients are put into its place.
+#pragma once
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "rill/autodiff/tape.h"
+#include "rill/ops/tree.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+namespace detail {
+
+// f(x...), with the user's line where f is a function that takes one: a traced or a public one. (What takes anything,
+// such as a generic lambda, is not asked.)
+template <class F>
+inline constexpr bool takes_place = requires {
+  typename std::remove_cvref_t<F>::TakesPlace;
+} || (std::is_pointer_v<std::decay_t<F>> && std::is_function_v<std::remove_pointer_t<std::decay_t<F>>>);
+template <class F, class... A>
+decltype(auto) call_at(const Where& where, F&& f, A&&... x) {
+  if constexpr (takes_place<F>) {
+    if constexpr (std::is_invocable_v<F&, A..., Where>) return f(std::forward<A>(x)..., where);
+    else return f(std::forward<A>(x)...);
+  } else {
+    return f(std::forward<A>(x)...);
+  }
+}
+// `x` as a new tensor, so that what the callable captured of it stays a constant.
+Tensor fresh(const Tensor& x, const Where& where);
+void require_scalar(std::string_view op, const Tensor& y, const Where& where);
+// Throws where cotangents differ in number from the results, or one is undefined.
+void require_like(std::span<Tensor* const> results, std::span<Tensor* const> cotangents, const Where& where);
+
+template <class T>
+inline constexpr bool holds_variables = false;
+template <>
+inline constexpr bool holds_variables<Variable> = true;
+template <class T>
+  requires(is_a<T, std::optional> || is_a<T, std::vector>)
+inline constexpr bool holds_variables<T> = holds_variables<typename T::value_type>;
+template <MapLike T>
+inline constexpr bool holds_variables<T> = holds_variables<typename T::mapped_type>;
+template <class... T>
+inline constexpr bool holds_variables<std::tuple<T...>> = (holds_variables<std::remove_cvref_t<T>> || ...);
+template <class T, class U>
+inline constexpr bool holds_variables<std::pair<T, U>> = holds_variables<T> || holds_variables<U>;
+template <class T, size_t n>
+inline constexpr bool holds_variables<std::array<T, n>> = holds_variables<T>;
+template <class T>
+  requires((NamesFields<T> || Aggregate<T>) && !TupleLike<T> && !Walkable<T>)
+inline constexpr bool holds_variables<T> = holds_variables<decltype(fields_of(std::declval<T&>()))>;
+
+// The type of a value's gradient: its own, with a Tensor in the place of each Variable.
+template <class T>
+struct GradientType {
+  static_assert(!holds_variables<T>,
+                "a struct of Variables cannot hold their gradients: take them by tape.gradient(loss, {a, b}), or keep "
+                "the Variables in a vector, map or tuple");
+  using type = T;
+};
+template <>
+struct GradientType<Variable> {
+  using type = Tensor;
+};
+template <class T>
+  requires holds_variables<std::optional<T>>
+struct GradientType<std::optional<T>> {
+  using type = std::optional<typename GradientType<T>::type>;
+};
+template <class T>
+  requires holds_variables<std::vector<T>>
+struct GradientType<std::vector<T>> {
+  using type = std::vector<typename GradientType<T>::type>;
+};
+template <class T, size_t n>
+  requires holds_variables<std::array<T, n>>
+struct GradientType<std::array<T, n>> {
+  using type = std::array<typename GradientType<T>::type, n>;
+};
+template <class T, class U>
+  requires holds_variables<std::pair<T, U>>
+struct GradientType<std::pair<T, U>> {
+  using type = std::pair<typename GradientType<T>::type, typename GradientType<U>::type>;
+};
+template <class... T>
+  requires holds_variables<std::tuple<T...>>
+struct GradientType<std::tuple<T...>> {
+  using type = std::tuple<typename GradientType<std::remove_cvref_t<T>>::type...>;
+};
+template <class T>
+using GradientOf = typename GradientType<std::remove_cvref_t<T>>::type;
+template <template <class, class, class...> class Map, class K, class T, class... More>
+  requires(MapLike<Map<K, T, More...>> && holds_variables<Map<K, T, More...>>)
+struct GradientType<Map<K, T, More...>> {
+  using type = Map<K, typename GradientType<T>::type>;
+};
+
+// What a callable sees of an argument: the argument itself, or a Tensor where it is a number or a Variable.
+template <class T>
+using Argument = std::conditional_t<std::is_same_v<T, Variable> || Scalar<T> || DimOrSize<T>, Tensor, T>;
+template <class T>
+Argument<T> as_argument(const T& x) {
+  if constexpr (std::is_same_v<T, Variable>) return x.value();
+  else return x;
+}
+
+// Makes the tensors of a copy of a value new ones, so that what the callable captured of them stays a constant, and has
+// the tape watch them. What has no derivative stays as it is: numbers, integer tensors, undefined ones.
+class WatchLeaves final : public LeafVisitor {
+ public:
+  WatchLeaves(GradientTape& tape, const Where& where) : tape_(tape), where_(where) {}
+  void tensor(Tensor& t) override;
+  void variable(const Variable& v) override;
+  void constant(const void*, size_t) override {}
+  void structure(size_t) override {}
+  void argument(Tensor& t);  // a whole argument, which must have a derivative
+  std::vector<Source> sources;
+
+ private:
+  GradientTape& tape_;
+  const Where where_;
+};
+
+// The sources in a value: its floating tensors and its Variables, in walking order.
+class FindSources final : public LeafVisitor {
+ public:
+  void tensor(Tensor& t) override;
+  void variable(const Variable& v) override { sources.emplace_back(v); }
+  void constant(const void*, size_t) override {}
+  void structure(size_t) override {}
+  std::vector<Source> sources;
+};
+
+// All tensors of a value, whatever their dtype, and putting others into their places.
+class TensorLeaves final : public LeafVisitor {
+ public:
+  void tensor(Tensor& t) override { places.push_back(&t); }
+  void constant(const void*, size_t) override {}
+  void structure(size_t) override {}
+  std::vector<Tensor*> places;
+};
+template <class T>
+std::vector<Tensor*> tensors_in(T& value) {
+  TensorLeaves leaves;
+  walk(value, leaves);
+  return std::move(leaves.places);
+}
+
+// Puts gradients where the sources of WatchLeaves or FindSources are; a tensor that is no source becomes undefined.
+class PutGradients final : public LeafVisitor {
+ public:
+  explicit PutGradients(Tensor*& next) : next_(next) {}
+  void tensor(Tensor& t) override;
+  void constant(const void*, size_t) override {}
+  void structure(size_t) override {}
+
+ private:
+  Tensor*& next_;
+};
+
+// The gradient of `value`, taking its tensors from `next` on.
+template <class T>
+typename GradientType<T>::type gradient_like(const T& value, Tensor*& next) {
+  using Gradient = typename GradientType<T>::type;
+  if constexpr (std::is_same_v<T, Variable>) {
+    return std::move(*next++);
+  } else if constexpr (!holds_variables<T>) {
+    Gradient out = value;
+    PutGradients put(next);
+    walk(out, put);
+    return out;
+  } else if constexpr (is_a<T, std::optional>) {
+    return value ? Gradient(gradient_like(*value, next)) : Gradient();
+  } else if constexpr (is_a<T, std::vector>) {
+    Gradient out;
+    for (const auto& x : value) out.push_back(gradient_like(x, next));
+    return out;
+  } else if constexpr (MapLike<T>) {
+    Gradient out;
+    for (const auto& [key, x] : value) out.emplace(key, gradient_like(x, next));
+    return out;
+  } else {  // a tuple, pair or array; braces go from the left to the right
+    return std::apply([&](const auto&... x) { return Gradient{gradient_like(x, next)...}; }, value);
+  }
+}
+
+// --- Calling a function on arguments that a tape watches -------------------------------------------------------------
+
+// Copies of the arguments `which` (all others go to the function as they are) with the sources in them, in order.
+template <class... X>
+struct WatchedArguments {
+  std::tuple<Argument<X>...> values;
+  std::vector<Source> sources;
+};
+template <class T>
+void watch_argument(T& value, WatchLeaves& watch) {
+  if constexpr (std::is_same_v<T, Tensor>) watch.argument(value);
+  else walk(value, watch);
+}
+template <size_t... which, class... X>
+auto watch_arguments(GradientTape& tape, const Where& where, std::index_sequence<which...>, const X&... x) {
+  const auto all = std::tie(x...);
+  using All = std::tuple<X...>;
+  WatchedArguments<std::tuple_element_t<which, All>...> watched{{as_argument(std::get<which>(all))...}, {}};
+  WatchLeaves watch(tape, where);
+  std::apply([&](auto&... value) { (watch_argument(value, watch), ...); }, watched.values);
+  watched.sources = std::move(watch.sources);
+  return watched;
+}
+
+// Argument i of the call: the watched copy where it is one of `which`, else the given one.
+template <size_t i, size_t... which, class Copies, class All>
+decltype(auto) chosen(std::index_sequence<which...>, Copies& copies, const All& all) {
+  constexpr size_t wanted[] = {which...};
+  constexpr size_t at = [&] {
+    for (size_t k = 0; k < sizeof...(which); ++k)
+      if (wanted[k] == i) return k;
+    return sizeof...(which);
+  }();
+  if constexpr (at < sizeof...(which)) return std::as_const(std::get<at>(copies));
+  else return std::get<i>(all);
+}
+
+template <class R>
+inline constexpr bool is_loss = std::is_convertible_v<const R&, Tensor>;
+template <class R>
+inline constexpr bool is_loss_with_more = false;
+template <class T, class More>
+inline constexpr bool is_loss_with_more<std::pair<T, More>> = is_loss<T>;
+
+// {what f gives, the gradient of the loss in it by argument `which`, or a tuple of them}.
+template <size_t... which, class F, class... X>
+auto value_and_gradients(F& f, const GradientOptions& options, const Where& where, const X&... x) {
+  static_assert(((which < sizeof...(X)) && ...), "grad<i>(f): f is called with fewer arguments than that");
+  constexpr std::index_sequence<which...> numbers;
+  GradientTape tape({.watch_variables = false});
+  auto watched = watch_arguments(tape, where, numbers, x...);
+  const auto all = std::tie(x...);
+  auto given = [&]<size_t... i>(std::index_sequence<i...>) {
+    return call_at(where, f, chosen<i>(numbers, watched.values, all)...);
+  }(std::index_sequence_for<X...>());
+  using R = decltype(given);
+  static_assert(is_loss<R> || is_loss_with_more<R>,
+                "grad: the function must give one number, a Tensor, or a std::pair of it and what else it computed");
+  const Tensor loss = [&] {
+    if constexpr (is_loss<R>) return Tensor(given);
+    else return Tensor(given.first);
+  }();
+  require_scalar("grad", loss, where);
+  std::vector<Tensor> gradients = tape.gradient(std::vector<Tensor>{loss}, watched.sources, options, where);
+  Tensor* next = gradients.data();
+  auto all_gradients = std::apply(
+      [&](const auto&... value) { return std::tuple<GradientOf<decltype(value)>...>{gradient_like(value, next)...}; },
+      watched.values);
+  auto result = [&] {
+    if constexpr (sizeof...(which) == 1) return std::get<0>(std::move(all_gradients));
+    else return std::move(all_gradients);
+  }();
+  if constexpr (is_loss<R>) return std::pair<Tensor, decltype(result)>(loss, std::move(result));
+  else return std::pair<R, decltype(result)>(std::move(given), std::move(result));
+}
+
+// f(x), or where x is a tuple that f does not take, f(the tuple's elements...).
+template <class F, class X>
+auto call_spread(const Where& where, F& f, const X& x) {
+  if constexpr (std::is_invocable_v<F&, const X&> || !TupleLike<X>) return call_at(where, f, x);
+  else return std::apply([&](const auto&... each) { return call_at(where, f, each...); }, x);
+}
+
+// The gradients by the sources, from cotangents of y, which is a structure like y.
+template <class Y, class X, class Cotangent>
+auto pull_back(GradientTape& tape, Y y, const WatchedArguments<X>& arguments, Cotangent cotangent, const Where& where) {
+  std::vector<Tensor> targets, seeds;
+  const std::vector<Tensor*> results = tensors_in(y), arrived = tensors_in(cotangent);
+  require_like(results, arrived, where);
+  for (size_t k = 0; k < results.size(); ++k)
+    if (is_differentiable(results[k]->dtype())) targets.push_back(*results[k]), seeds.push_back(*arrived[k]);
+  std::vector<Tensor> gradients =
+      tape.gradient(targets, arguments.sources, {.unconnected = Unconnected::zero, .output_gradients = seeds}, where);
+  Tensor* next = gradients.data();
+  return gradient_like(std::get<0>(arguments.values), next);
+}
+
+}  // namespace detail
+
+template <GradientStructure T>
+typename detail::GradientType<T>::type GradientTape::gradient(const Target& target, const T& structure,
+                                                              const GradientOptions& options) {
+  detail::FindSources find;
+  walk(const_cast<T&>(structure), find);  // which only looks
+  std::vector<Tensor> out(find.sources.size());
+  gradients({&target.tensor, 1}, find.sources, options, target.where, out);
+  Tensor* next = out.data();
+  return detail::gradient_like(structure, next);
+}
+
+}  // namespace rill
+
+#pragma GCC visibility pop

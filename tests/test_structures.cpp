@@ -1,0 +1,239 @@
+// Derivatives that take and give structures: containers, the user's structs, several arguments, auxiliary results.
+#include <rill/rill.h>
+
+#include <map>
+#include <unordered_map>
+
+#include "catch.h"
+#include "messages.h"
+
+using namespace rill;
+
+namespace {
+
+struct Params {  // an aggregate, taken as it is
+  Tensor w, b;
+};
+class Model {  // no aggregate: its fields are named
+ public:
+  Model() = default;
+  Model(Tensor w, Tensor b) : w(std::move(w)), b(std::move(b)) {}
+  Tensor w, b;
+  int factor = 3;
+  std::vector<Tensor> more;
+};
+RILL_FIELDS(Model, w, b, factor, more)
+struct Nested {
+  Params p;
+  std::array<Tensor, 2> q;
+  std::optional<Tensor> maybe;
+  int64_t n = 0;
+};
+struct Walks {
+  Tensor a;
+  template <class W>
+  void walk(W&& w) {
+    w(a);
+  }
+};
+
+const Tensor w = tensor({1.f, 2.f}), b = tensor(3.f), x = tensor({0.5f, 0.25f});
+Tensor loss(const Params& p) { return sum(p.w * p.w) * p.b; }
+
+bool same(const Tensor& a, const Tensor& b) { return array_equal(a, b); }
+
+}  // namespace
+
+TEST_CASE("the gradient of a struct is the same struct") {
+  const Params g = grad(loss)(Params{w, b});
+  CHECK(same(g.w, 2 * w * b));
+  CHECK(same(g.b, sum(w * w)));
+
+  const auto [value, m] = value_and_grad(
+      [](const Model& m, const Tensor& x) { return sum(m.w * x) * m.factor + sum(m.b) + sum(m.more[1]); })(
+      [] {
+        Model m(w, b);
+        m.more = {x, x * 2};
+        return m;
+      }(),
+      x);
+  CHECK(same(value, sum(w * x) * 3 + b + sum(x * 2)));
+  CHECK(same(m.w, x * 3));
+  CHECK(same(m.b, ones({})));
+  CHECK(m.factor == 3);
+  CHECK(same(m.more[0], zeros({2})));  // the loss does not depend on it
+  CHECK(same(m.more[1], ones({2})));
+
+  const Walks walks = grad([](const Walks& s) { return sum(s.a * s.a); })(Walks{w});
+  CHECK(same(walks.a, 2 * w));
+
+  Nested nested{{w, b}, {x, x}, std::nullopt, 4};
+  const Nested g2 = grad([](const Nested& n) { return loss(n.p) + sum(n.q[1]) * double(n.n); })(nested);
+  CHECK(same(g2.p.w, 2 * w * b));
+  CHECK(same(g2.q[1], full({2}, 4)));
+  CHECK(!g2.maybe);
+}
+
+TEST_CASE("gradients by containers") {
+  const std::map<std::string, Tensor> m{{"a", tensor(2.f)}, {"b", tensor(3.f)}};
+  const auto g = grad([](const std::map<std::string, Tensor>& m) { return m.at("a") * m.at("b"); })(m);
+  CHECK(g.at("a").item<float>() == 3);
+  CHECK(g.at("b").item<float>() == 2);
+
+  const auto v = grad([](const std::vector<std::pair<Tensor, int>>& v) { return v[0].first * v[1].second; })(
+      std::vector<std::pair<Tensor, int>>{{tensor(2.f), 5}, {tensor(3.f), 7}});
+  CHECK(v[0].first.item<float>() == 7);
+  CHECK(v[1].first.item<float>() == 0);
+  CHECK(v[1].second == 7);
+
+  const auto t = grad([](const std::tuple<Tensor, std::array<Tensor, 2>>& t) {
+    return std::get<0>(t) * std::get<1>(t)[1];
+  })(std::tuple(tensor(2.f), std::array{tensor(3.f), tensor(4.f)}));
+  CHECK(std::get<0>(t).item<float>() == 4);
+  CHECK(std::get<1>(t)[1].item<float>() == 2);
+
+  const auto o = grad([](const std::optional<Tensor>& o) { return *o * *o; })(std::optional(tensor(3.f)));
+  CHECK(o->item<float>() == 6);
+}
+
+TEST_CASE("what has no derivative is left out of a structure's gradient") {
+  struct Counted {
+    Tensor w, steps, nothing;
+  };
+  const Counted g = grad([](const Counted& c) { return sum(c.w * c.steps); })(Counted{w, tensor({3, 4}), Tensor()});
+  CHECK(same(g.w, tensor({3.f, 4.f})));
+  CHECK(!g.steps.defined());
+  CHECK(!g.nothing.defined());
+  // An argument of its own must have one.
+  CHECK_THROWS_AS(grad([](const Tensor& t) { return sum(t); })(tensor({3, 4})), Error);
+}
+
+TEST_CASE("gradients by Variables in structures are Tensors in their places") {
+  const Variable v(w, "v"), u(b, "u");
+  const std::vector<Tensor> g =
+      grad([](const std::vector<Variable>& all) { return sum(all[0] * all[1]); })(std::vector<Variable>{v, u});
+  CHECK(same(g[0], broadcast_to(b, {2})));
+  CHECK(same(g[1], sum(w)));
+
+  GradientTape tape({.persistent = true});
+  const Tensor y = sum(v * v) * u;
+  const std::map<std::string, Tensor> of_map = tape.gradient(y, std::map<std::string, Variable>{{"k", v}, {"l", u}});
+  CHECK(same(of_map.at("k"), 2 * w * b));
+  const auto [dv, du] = tape.gradient(y, std::tuple(v, std::vector{u}));
+  CHECK(same(dv, 2 * w * b));
+  CHECK(same(du[0], sum(w * w)));
+}
+
+TEST_CASE("a tape's gradient by a structure") {
+  GradientTape tape({.persistent = true});
+  const Params p{w + 0, b + 0}, other{w + 0, b + 0};
+  tape.watch(p.w), tape.watch(p.b), tape.watch(other.w), tape.watch(other.b);
+  const Tensor y = loss(p);
+  const Params g = tape.gradient(y, p);
+  CHECK(same(g.w, 2 * w * b));
+  CHECK(same(g.b, sum(w * w)));
+  const Params none = tape.gradient(y, other, {.unconnected = Unconnected::none});
+  CHECK(!none.w.defined());
+  CHECK(has(message_of([&] { tape.gradient(y, other); }), "does not depend on source 0"));
+}
+
+TEST_CASE("gradients by several arguments, and what else the function gives") {
+  const auto f = [](const Tensor& x, double factor, const Params& p) { return sum(x * p.w) * factor + p.b; };
+  const auto [gx, gp] = grad<0, 2>(f)(x, 2.0, Params{w, b});
+  CHECK(same(gx, 2 * w));
+  CHECK(same(gp.w, 2 * x));
+  CHECK(same(gp.b, ones({})));
+  const Params third = grad<2>(f)(x, 2.0, Params{w, b});
+  CHECK(same(third.w, 2 * x));
+
+  const auto with_more = [](const Tensor& x) { return std::pair(sum(x * x), std::tuple(x + 1, 7)); };
+  const auto [g, more] = grad(with_more)(x);
+  CHECK(same(g, 2 * x));
+  CHECK(same(std::get<0>(more), x + 1));
+  CHECK(std::get<1>(more) == 7);
+  const auto [value, g2] = value_and_grad(with_more)(x);
+  CHECK(same(value.first, sum(x * x)));
+  CHECK(same(g2, 2 * x));
+}
+
+TEST_CASE("vjp of structures and of several arguments") {
+  const auto [y, back] = vjp([](const Params& p) { return std::pair(p.w * 2, p.b * 3); }, Params{w, b});
+  CHECK(same(y.second, b * 3));
+  for (int twice = 0; twice < 2; ++twice) {
+    const Params g = back({tensor({1.f, 10.f}), tensor(100.f)});
+    CHECK(same(g.w, tensor({2.f, 20.f})));
+    CHECK(same(g.b, tensor(300.f)));
+  }
+  const auto [z, back2] = vjp([](const Tensor& a, const Tensor& b) { return a * b; }, std::tuple(w, x));
+  const auto [da, db] = back2(ones({2}));
+  CHECK(same(da, x));
+  CHECK(same(db, w));
+  const auto [n, back3] = vjp([](const Tensor& t) { return std::vector{t, t * t}; }, x);
+  CHECK(has(message_of([&] { back3({x}); }), "1 cotangents for 2 tensors"));
+}
+
+TEST_CASE("grad says what to do where the function does not use its argument") {
+  const auto f = [](const Tensor&) { return sum(x); };
+  CHECK(same(grad(f)(w), zeros({2})));
+  CHECK(!grad(f, {.unconnected = Unconnected::none})(w).defined());
+  CHECK_THROWS_AS(grad(f, {.unconnected = Unconnected::error})(w), Error);
+}
+
+TEST_CASE("recompute and custom_gradient of structures, eager and traced") {
+  const auto layer = [](const Params& p, const Tensor& x) { return std::pair(tanh(p.w * x), p.b + sum(x)); };
+  const auto total = [](const auto& f) {
+    return [f](const Params& p, const Tensor& x) {
+      const auto [a, b] = f(p, x);
+      return sum(a) * b;
+    };
+  };
+  const Params p{w, b};
+  const auto [gp, gx] = grad<0, 1>(total(layer))(p, x);
+  const auto [hp, hx] = grad<0, 1>(total(recompute(layer)))(p, x);
+  CHECK(same(gp.w, hp.w));
+  CHECK(same(gp.b, hp.b));
+  CHECK(same(gx, hx));
+  // A result that is an argument, and one without a derivative.
+  const auto some = recompute([](const Tensor& t) { return std::tuple(t, t * 2, argmax(t)); });
+  CHECK(same(grad([&](const Tensor& t) {
+               const auto [a, b, i] = some(t);
+               return sum(a * b);
+             })(x),
+             4 * x));
+
+  const auto custom = custom_gradient([](const Params& p, const Tensor& x) {
+    return std::pair(sum(p.w * x) + p.b,
+                     [p, x](const Tensor& g) { return std::tuple(Params{g * x, 10 * g}, g * p.w); });
+  });
+  const auto check = [&](const auto& f) {
+    const auto [cp, cx] = f(p, x);
+    CHECK(same(cp.w, x));
+    CHECK(cp.b.template item<float>() == 10);
+    CHECK(same(cx, w));
+  };
+  const auto g = grad<0, 1>(custom);
+  check(g);
+  check(function("traced", [&](const Params& p, const Tensor& x) {
+    auto [a, b] = g(p, x);
+    return std::pair(a, b);
+  }));
+}
+
+TEST_CASE("traced functions take and give the user's structs") {
+  const auto step =
+      function("step", [](const Nested& n) { return Nested{{n.p.w + 1, n.p.b}, {n.q[1], n.q[0]}, n.maybe, n.n}; });
+  const Nested r = step(Nested{{w, b}, {w, x}, x, 4});
+  CHECK(same(r.p.w, w + 1));
+  CHECK(same(r.q[0], x));
+  CHECK(same(*r.maybe, x));
+  CHECK(r.n == 4);
+  step(Nested{{w, b}, {w, x}, x, 4});
+  CHECK(step.trace_count() == 1);
+  step(Nested{{w, b}, {w, x}, x, 5});  // a number is part of the key
+  CHECK(step.trace_count() == 2);
+
+  const auto traced = function("gradient", grad(loss));
+  const Params p = traced(Params{w, b}), eager = grad(loss)(Params{w, b});
+  CHECK(same(p.w, eager.w));
+  CHECK(same(p.b, eager.b));
+}
