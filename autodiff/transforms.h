@@ -1,7 +1,6 @@
-// Functions of functions: grad, value_and_grad, vjp, jacrev, hessian, vmap, custom_gradient, recompute; jvp
-// and jacfwd are in forward.h.
-// Each takes a C++ callable from Tensors to a Tensor and gives a callable; they compose: vmap(grad(f)), hessian(f).
-// Derivatives are with respect to the first argument.
+// Functions of functions: grad, value_and_grad, vjp, jacrev, hessian, vmap, custom_gradient, recompute; jvp and jacfwd
+// are in forward.h. Each takes a C++ callable of Tensors, or of structures of them (ops/tree.h), and gives a callable;
+// they compose: vmap(grad(f)), hessian(f). Derivatives are with respect to the first argument unless told otherwise.
 #pragma once
 #include <type_traits>
 #include <utility>
