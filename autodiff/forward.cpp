@@ -21,42 +21,47 @@ void Impl::forget() {
   known_.clear(), free_.clear(), by_id_.clear(), variables_.clear();
 }
 
+uint32_t Impl::place_of(const Tensor& t) const {
+  const TensorRep* r = t.rep();
+  if (r->tape == serial_) return r->tape_node;
+  if (by_id_.empty()) return 0;
+  const auto at = by_id_.find(r->id);
+  return at == by_id_.end() ? 0 : at->second;
+}
+
 const Tensor& Impl::tangent_of(const Tensor& t) const {
   static const Tensor none;
-  const TensorRep* r = t.rep();
-  if (r->tape == serial_) return known_[r->tape_node - 1].tangent;
-  if (by_id_.empty()) return none;
-  const auto at = by_id_.find(r->id);
-  return at == by_id_.end() ? none : known_[at->second].tangent;
+  const uint32_t place = place_of(t);
+  return place ? known_[place - 1].tangent : none;
 }
 
 void Impl::set(const Tensor& t, const Tensor& tangent) {
-  if (t.rep()->tape == serial_) {
-    known_[t.rep()->tape_node - 1].tangent = tangent;
+  if (const uint32_t place = place_of(t)) {
+    known_[place - 1].tangent = tangent;
     return;
   }
   bytes_ += size_t(t.size()) * size_of(t.dtype());
   if (known_.size() - free_.size() >= sweep_at_ || bytes_ > byte_limit_) sweep();
-  uint32_t at = uint32_t(known_.size());
-  if (free_.empty()) known_.emplace_back();
-  else at = free_.back(), free_.pop_back();
-  known_[at] = {t, tangent};
-  TensorRep* r = known_[at].tensor.mutable_rep();
-  if (r->tape == 0) r->tape = serial_, r->tape_node = at + 1;
-  else by_id_[r->id] = at;
+  if (free_.empty()) known_.emplace_back(), free_.push_back(uint32_t(known_.size()));
+  const uint32_t place = free_.back();
+  free_.pop_back();
+  Known& k = known_[place - 1] = {t, tangent};
+  TensorRep* r = k.tensor.mutable_rep();
+  if (r->tape == 0) r->tape = serial_, r->tape_node = place;
+  else by_id_[r->id] = place;
 }
 
 // Tangents of tensors that nobody else holds: nobody can ask for them. What is left may double until the next time, so
 // that a step of it is cheap.
 void Impl::sweep() {
   bytes_ = 0;
-  for (uint32_t at = 0; at < known_.size(); ++at) {
-    Known& k = known_[at];
+  for (uint32_t place = 1; place <= known_.size(); ++place) {
+    Known& k = known_[place - 1];
     if (!k.tensor.defined()) continue;
     if (k.tensor.ref().unique()) {
       by_id_.erase(k.tensor.rep()->id);
       k = {};
-      free_.push_back(at);
+      free_.push_back(place);
     } else {
       bytes_ += size_t(k.tensor.size()) * size_of(k.tensor.dtype());
     }
@@ -135,6 +140,29 @@ void Impl::record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vj
   const Outside outside(*this);
   const CallerScope caller(where);
   set_all(out, transposed(out, tangents, vjp));
+}
+
+namespace {
+bool knows_any(const TapeListener& tape, Operands in) {
+  for (const Tensor* t : in)
+    if (is_differentiable(t->dtype()) && tape.watches(*t)) return true;
+  return false;
+}
+}  // namespace
+
+TapeListener* innermost_watching(Operands in) {
+  const auto& tapes = thread_state().tapes;
+  for (size_t i = tapes.size(); i-- > 0;)
+    if (knows_any(*tapes[i], in)) return tapes[i];
+  return nullptr;
+}
+
+bool carried_outside(const TapeListener& inner, Operands in) {
+  for (const TapeListener* tape : thread_state().tapes) {
+    if (tape == &inner) return false;
+    if (dynamic_cast<const Impl*>(tape) && knows_any(*tape, in)) return true;
+  }
+  return false;
 }
 
 // --- The public members ----------------------------------------------------------------------------------------------

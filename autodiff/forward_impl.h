@@ -10,6 +10,11 @@
 
 namespace rill {
 
+// The innermost of this thread's listeners that knows one of `in`; null where none does.
+TapeListener* innermost_watching(Operands in);
+// Whether an accumulator outside of `inner` knows one of `in`.
+bool carried_outside(const TapeListener& inner, Operands in);
+
 // The tangents of a call's results from those of its operands, of which at least one is defined: forward.h says how.
 Tensors tangents_of(const JvpArgs& a);
 // The same where only a backward rule is known: `pull`, from cotangents of `out` to those of the operands. `needed`, as
@@ -56,10 +61,12 @@ class ForwardAccumulator::Impl final : public OwnedTape {
     Tensor tensor, tangent;
   };
   void sweep();
+  // Where in known_, from 1; 0: nowhere.
+  uint32_t place_of(const Tensor& t) const;
 
-  uint32_t serial_;  // what TensorRep::tape holds for tensors that are known by their place in known_, from 1
+  uint32_t serial_;  // what TensorRep::tape holds for tensors whose tape_node is their place in known_
   std::vector<Known> known_;
-  std::vector<uint32_t> free_;                                       // places in it that are empty
+  std::vector<uint32_t> free_;                                       // places that are empty
   std::unordered_map<uint64_t, uint32_t> by_id_;                     // for tensors that another tape has signed
   size_t sweep_at_ = 64, bytes_ = 0, byte_limit_ = size_t(1) << 24;  // when tangents of dead tensors are looked for
   struct KnownVariable {

@@ -289,3 +289,109 @@ TEST_CASE("mistakes in forward mode name the cure") {
   says(message_of([&] { ForwardAccumulator a(x, ones({2})); }), {"[ForwardAccumulator]", "shapes must be equal"});
   says(message_of([&] { ForwardAccumulator a(x, none); }), {"[ForwardAccumulator]", "undefined"});
 }
+
+namespace {
+
+// Derivatives of `f` in every arrangement of an accumulator, tapes and `function`, which must have the bits of eager
+// code where nothing says less.
+template <class F>
+void check_arrangements(F f, const Tensor& x, const Tensor& u, bool second_order_bits = true) {
+  auto traced = function("f", f);
+  const auto [y, tangent] = jvp(f, x, u);
+  const auto same = [](const Tensor& a, const Tensor& b) { return same_bits(a, b); };
+  // around a traced call, inside one, around one that holds another
+  CHECK(same(jvp([&](const Tensor& t) { return traced(t); }, x, u).first, y));
+  CHECK(same(jvp([&](const Tensor& t) { return traced(t); }, x, u).second, tangent));
+  auto inside = function("inside", [&](const Tensor& t, const Tensor& d) { return jvp(f, t, d).second; });
+  CHECK(same(inside(x, u), tangent));
+  auto outer = function("outer", [&](const Tensor& t) { return traced(t) * 1; });
+  CHECK(same(jvp([&](const Tensor& t) { return outer(t); }, x, u).second, tangent));
+
+  auto scalar = [](auto g) { return [g](const Tensor& t) { return sum(g(t)); }; };
+  const auto close = [&](const Tensor& a, const Tensor& b) {
+    return second_order_bits ? same_bits(a, b) : allclose(a, b, {.rtol = 1e-5, .atol = 1e-6});
+  };
+  const Tensor hv = hvp(scalar(f), x, u);
+  auto call = [&](const Tensor& t) { return traced(t); };
+  CHECK(close(hvp(scalar(call), x, u), hv));
+  auto hvp_inside = function("hvp", [&](const Tensor& t, const Tensor& d) { return hvp(scalar(f), t, d); });
+  CHECK(close(hvp_inside(x, u), hv));
+  auto slope = [&](auto g) { return grad([&, g](const Tensor& t) { return sum(jvp(g, t, u).second); })(x); };
+  CHECK(allclose(slope(f), hv, {.rtol = 1e-4, .atol = 1e-5}));
+  CHECK(close(slope(call), slope(f)));
+  const auto twice = [&](auto g) { return jvp([&, g](const Tensor& t) { return jvp(g, t, u).second; }, x, u).second; };
+  CHECK(close(twice(call), twice(f)));
+  CHECK(allclose(sum(twice(f)), sum(u * hv), {.rtol = 1e-4, .atol = 1e-5}));
+}
+
+}  // namespace
+
+TEST_CASE("accumulators, tapes and traced functions in every arrangement") {
+  const Tensor x = samples::uniform({6}), u = samples::uniform({6}, -1, 1, 9), m = samples::uniform({6, 6}, -1, 1, 5);
+  Variable w(samples::uniform({6}, 0.5, 1.5, 3), "w");
+  check_arrangements([&](const Tensor& t) { return tanh(matmul(m, t)) * exp(t * 0.5f) + t / (1 + t * t); }, x, u);
+  check_arrangements([&](const Tensor& t) { return softmax(t * w) * max(t) + logsumexp(t); }, x, u);
+  check_arrangements([&](const Tensor& t) { return where(t > 0, t * t, sin(t)) * stop_gradient(t); }, x, u);
+  check_arrangements([&](const Tensor& t) { return t; }, x, u);
+  check_arrangements([&](const Tensor& t) { return concat({t, t * 2, ones({2})}); }, x, u);
+}
+
+TEST_CASE("a traced call gives tangents of what it reads, assigns and passes through") {
+  Variable w(tensor({2.f, 3.f}), "w"), state(tensor({0.f, 0.f}), "state");
+  auto f = function("f", [&](const Tensor& x) {
+    state.assign(w * x);
+    return std::vector<Tensor>{x, stop_gradient(x), state * x, ones({2})};
+  });
+  const Tensor x = tensor({5.f, 7.f});
+  ForwardAccumulator along({{w, tensor({1.f, 0.f})}, {x, tensor({0.f, 1.f})}});
+  const auto y = f(x);
+  CHECK(along.jvp(y[0]).to_vector<float>() == std::vector{0.f, 1.f});
+  CHECK(!along.jvp(y[1], Unconnected::none).defined());
+  CHECK(along.jvp(y[2]).to_vector<float>() == std::vector{0.f, 21.f});  // the reading of `state` is a constant
+  CHECK(!along.jvp(y[3], Unconnected::none).defined());
+  CHECK(!along.jvp(state * 1, Unconnected::none).defined());
+}
+
+TEST_CASE("control flow carries tangents, eager and traced") {
+  const Tensor x = samples::uniform({4}, 0.2, 0.8), u = samples::uniform({4}, -1, 1, 9),
+               k = samples::uniform({4}, 1, 2, 3);
+  check_arrangements(
+      [&](const Tensor& t) { return cond(sum(t) > 0, [&] { return sin(t) * k; }, [&] { return k * 1; }); }, x, u,
+      false);
+  check_arrangements(
+      [&](const Tensor& t) { return cond(sum(t) > 9, [&] { return sin(t) * k; }, [&] { return k * 1; }); }, x, u,
+      false);
+  check_arrangements(
+      [&](const Tensor& t) {
+        return switch_case(tensor(1), {[&] { return t; }, [&] { return t * t * k; }, [&] { return exp(t); }});
+      },
+      x, u, false);
+  check_arrangements(
+      [&](const Tensor& t) {
+        // the carried `b` has no tangent before the first step, `c` never
+        auto [a, b, c, n] =
+            while_loop([](const Tensor&, const Tensor&, const Tensor&, const Tensor& n) { return n < 3; },
+                       [&](const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& n) {
+                         return std::tuple(sin(a) * k + b, a * a, c + 1, n + 1);
+                       },
+                       t, ones({4}), zeros({4}), tensor(0), {.max_steps = 5});
+        return a * b + c;
+      },
+      x, u, false);
+  check_arrangements(
+      [&](const Tensor& t) {
+        auto [last, ys] =
+            scan([&](const Tensor& c, const Tensor& row) { return std::pair(tanh(c * row + k), c * c * t); }, ones({4}),
+                 stack({t, t * 2, k}));
+        return sum(ys, 0) + last;
+      },
+      x, u, false);
+  // without a bound, which a walk back would need
+  auto free_loop = function("free", [&](const Tensor& t) {
+    auto [a, n] = while_loop([](const Tensor&, const Tensor& n) { return n < 3; },
+                             [](const Tensor& a, const Tensor& n) { return std::tuple(sin(a), n + 1); }, t, tensor(0));
+    return a;
+  });
+  CHECK(same_bits(jvp([&](const Tensor& t) { return free_loop(t); }, x, u).second,
+                  jvp([](const Tensor& t) { return sin(sin(sin(t))); }, x, u).second));
+}

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 
+#include "rill/autodiff/forward_impl.h"
 #include "rill/autodiff/tape.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
@@ -322,7 +323,8 @@ std::shared_ptr<GraphCall> GraphCall::silent() {
   return silent_;
 }
 
-std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results) const {
+std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results,
+                                         bool apart) const {
   std::vector<int> fresh;
   auto input = [&](ValueId v) {
     size_t k = 0;
@@ -345,7 +347,7 @@ std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::ve
         tape->record(known_as_op, in, {&results[k], 1}, {}, Where::current());
     } else {
       // Passes may have merged several values, or a result and a value that others hold.
-      if (!results[k].ref().unique()) results[k] = make_alias(results[k]);
+      if (!apart && !results[k].ref().unique()) results[k] = make_alias(results[k]);
       fresh.push_back(int(k));
     }
   }
@@ -355,14 +357,36 @@ std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::ve
 std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where& where) {
   const Wanted wanted = watched(inputs);
   if (wanted.empty()) return repeating() ? silent()->run(inputs) : run(inputs);
+  const std::vector<const Tensor*> in = pointers(inputs);
+  TapeListener& innermost = *innermost_watching(in);
+  if (auto* along = dynamic_cast<ForwardAccumulator::Impl*>(&innermost)) return call_forward(*along, inputs, where);
+  if (carried_outside(innermost, in)) return call_on_tape(innermost, inputs, where);
   Pullback& p = pullback(wanted);
   std::vector<Tensor> kept(inputs.begin(), inputs.end());  // before the call, so that nothing is written over them
   std::vector<Tensor> all = repeating() ? p.forward->silent()->run(inputs) : p.forward->run(inputs), outputs;
   std::vector<int> fresh = p.forward->name_results(kept, all);
   for (int k : fresh) outputs.push_back(all[size_t(k)]);
   CustomVjp vjp = vjp_of_call(p, std::move(kept), all, std::move(fresh));
-  std::vector<const Tensor*> in = pointers(inputs);
   for (TapeListener* tape : thread_state().tapes) tape->record_custom(in, outputs, vjp, where);
+  all.resize(executable().result_count());
+  return all;
+}
+
+// The tape's entry as above; what is outside of it sees a call of the graph that keeps the residuals, which may then
+// have tangents.
+std::vector<Tensor> GraphCall::call_on_tape(TapeListener& tape, std::span<const Tensor> inputs, const Where& where) {
+  Wanted wanted;
+  for (const Tensor& t : inputs) wanted.push_back(is_differentiable(t.dtype()) && tape.watches(t));
+  Pullback& p = pullback(wanted);
+  std::vector<Tensor> kept(inputs.begin(), inputs.end()), all, outputs;
+  {
+    const ForwardAccumulator::Impl::Outside outside(tape);
+    all = p.forward->call(kept, where);
+  }
+  std::vector<int> fresh = p.forward->name_results(kept, all, true);
+  for (int k : fresh) outputs.push_back(all[size_t(k)]);
+  const std::vector<const Tensor*> in = pointers(inputs);
+  tape.record_custom(in, outputs, vjp_of_call(p, std::move(kept), all, std::move(fresh)), where);
   all.resize(executable().result_count());
   return all;
 }

@@ -1,11 +1,13 @@
 // GraphCall: calls a traced graph and differentiates it. On a tape a call is one entry; its backward is another
-// GraphCall, traced from the graph's own ops, so derivatives of every order are compiled too.
+// GraphCall, traced from the graph's own ops, so derivatives of every order are compiled too. Where an accumulator
+// carries tangents through a call, a graph runs that computes them along with the results.
 #pragma once
 #include <compare>
 #include <map>
 #include <memory>
 #include <mutex>
 
+#include "rill/autodiff/forward.h"
 #include "rill/trace/call/tiers.h"
 
 #pragma GCC visibility push(default)
@@ -38,6 +40,12 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
     std::vector<int32_t> first;
     auto operator<=>(const Arrived&) const = default;
   };
+  // Calls under an accumulator of tangents: in forward_call.cpp.
+  struct Forward;
+  Forward& forward(const Wanted& moving);
+  std::vector<Tensor> call_forward(ForwardAccumulator::Impl& along, std::span<const Tensor> inputs, const Where& where);
+  std::vector<Tensor> call_on_tape(TapeListener& tape, std::span<const Tensor> inputs, const Where& where);
+
   struct Joint;
   struct Backward;
   struct Pullback;
@@ -47,8 +55,9 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   CustomVjp vjp_of_call(Pullback& p, std::vector<Tensor> inputs, std::vector<Tensor> all, std::vector<int> fresh);
   // The same graph without effects.
   std::shared_ptr<GraphCall> silent();
-  // Sets results that are an input or an earlier result to that tensor; returns the numbers of the others.
-  std::vector<int> name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results) const;
+  // Sets results that are an input or an earlier result to that tensor; returns the numbers of the others, each of
+  // which becomes a tensor of its own unless they are `apart`.
+  std::vector<int> name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results, bool apart = false) const;
 
   // As it was traced, but for dead code. The backward walk follows this one: it rounds as the eager one does, where a
   // common subexpression's cotangents would be added before they are, say, cast.
@@ -56,6 +65,7 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   std::shared_ptr<Tiers> tiers_;
   std::mutex mutex_;  // guards what follows
   std::map<Wanted, std::shared_ptr<Pullback>> pullbacks_;
+  std::map<Wanted, std::shared_ptr<Forward>> forwards_;
   std::shared_ptr<GraphCall> silent_;  // where it has any of those
 };
 

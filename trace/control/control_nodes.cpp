@@ -9,6 +9,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
 #include "rill/trace/control/control_gradients.h"
+#include "rill/trace/control/control_tangents.h"
 #include "rill/trace/control/kept_values.h"
 #include "rill/trace/graph/tracer.h"
 
@@ -257,9 +258,22 @@ void save_steps(const Op& op, Operands in, std::vector<bool> wanted, ControlAttr
 }  // namespace
 
 Tensors apply_control(const Op& op, Operands in, ControlAttrs attrs, const Where& where) {
+  TapeListener* const innermost = innermost_watching(in);
+  if (auto* along = dynamic_cast<ForwardAccumulator::Impl*>(innermost))
+    return apply_with_tangents(op, in, attrs, *along, where);
   const bool loop = op.call == call_while || op.call == call_scan;
   if (loop && attrs.length >= 0 && !attrs.saves)
     if (std::vector<bool> wanted = watched(in); !wanted.empty()) save_steps(op, in, std::move(wanted), attrs);
+  if (innermost && carried_outside(*innermost, in)) {
+    // One node gives the tangents too; the tape has its entry as if there were none.
+    Tensors out;
+    {
+      const ForwardAccumulator::Impl::Outside outside(*innermost);
+      out = apply_control(op, in, attrs, where);
+    }
+    innermost->record(op, in, out, attrs, where);
+    return out;
+  }
   return apply(op, in, attrs, where);
 }
 
