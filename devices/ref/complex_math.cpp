@@ -18,21 +18,6 @@ Complex whole_power(Complex x, int n) {
     if (n % 2) result = multiply(result, square);
   return result;
 }
-
-// A sum of numbers with its rounding error (compensated summation).
-struct ExactSum {
-  Real sum = 0, rest = 0;
-  void add(Real x) {
-    const Real s = sum + x, part = s - sum;
-    rest += (sum - (s - part)) + (x - part);
-    sum = s;
-  }
-  void add_square(Real x) {
-    const Real p = x * x;
-    add(p);
-    rest += std::fma(x, x, -p);
-  }
-};
 }  // namespace
 
 Complex multiply(Complex x, Complex y) {
@@ -89,8 +74,8 @@ Complex log1p(Complex x) {
   // |1 + x|^2 - 1 = 2a + a^2 + b^2, whose terms may cancel.
   ExactSum above_one;
   above_one.add(2 * a);
-  above_one.add_square(a);
-  above_one.add_square(b);
+  above_one.add_square(double(a));
+  above_one.add_square(double(b));
   return {std::log1p(above_one.sum + above_one.rest) / 2, angle};
 }
 

@@ -26,6 +26,21 @@ inline Real log2(Real x) { return std::log2(x); }
 inline Real log10(Real x) { return std::log10(x); }
 inline Real log1p(Real x) { return std::log1p(x); }
 
+// A sum of numbers with its rounding error (compensated summation).
+struct ExactSum {
+  Real sum = 0, rest = 0;
+  void add(Real x) {
+    const Real s = sum + x, part = s - sum;
+    rest += (sum - (s - part)) + (x - part);
+    sum = s;
+  }
+  // Of a number that an f64 holds: in halves, whose products a long double of 64 bits holds.
+  void add_square(double x) {
+    const Real high = float(x), low = x - high;
+    add(high * high), add(2 * high * low), add(low * low);
+  }
+};
+
 // (a + bi)(c + di) = (ac - bd) + (ad + bc)i, whatever a, b, c and d are.
 Complex multiply(Complex x, Complex y);
 // Smith's algorithm ("Algorithm 116: Complex division", 1962): nothing overflows on the way.

@@ -16,7 +16,6 @@ struct Binary {
   std::vector<Sample> (*samples)();
   double max_ulp = 1;  // rounded right; the reference rounds long double and so, rarely, twice
   ExportNames exported = {};
-  DTypeSet cpu_dtypes = plain_set & ~complex_set;
   Infer infer = infer_same;
   std::string_view no_gradient = "";
   std::string_view no_special_values = "";
@@ -28,8 +27,8 @@ inline OpSpec spec_of(const Binary& b) {
   OpSpec s;
   s.name = b.name, s.doc = b.doc, s.kind = OpKind::elementwise, s.dtypes = b.dtypes, s.inputs = 2, s.infer = b.infer;
   s.vjp = b.vjp, s.saves_in = b.saves_in, s.saves_out = b.saves_out, s.no_gradient = b.no_gradient;
-  s.cpu = b.cpu.run, s.record_point = b.cpu.record, s.tail_op = b.tail_op, s.cpu_dtypes = b.cpu_dtypes, s.ref = b.ref,
-  s.samples = b.samples, s.max_ulp = b.max_ulp;
+  s.cpu = b.cpu.run, s.record_point = b.cpu.record, s.tail_op = b.tail_op, s.ref = b.ref, s.samples = b.samples,
+  s.max_ulp = b.max_ulp;
   s.exported = b.exported, s.no_special_values = b.no_special_values;
   s.norm_tolerance = b.norm_tolerance;
   return s;

@@ -116,6 +116,7 @@ const Op complex_op({.name = "complex",
                            return Tensors{a.needs(0) ? unbroadcast(real(a.cotangent[0]), a.in[0]) : Tensor(),
                                           a.needs(1) ? unbroadcast(imag(a.cotangent[0]), a.in[1]) : Tensor()};
                          },
+                     .cpu = cpu::scalar_kernel<"complex">.run,
                      .ref = ref::scalar_kernel<[](auto x, auto y) { return ref::Complex(x, y); }, ref::floats, 2>,
                      .samples = pair_samples,
                      .no_finite_difference = "complex results are tested against known results",

@@ -112,8 +112,12 @@ template <class X>
 X sinc_reference(X x) {
   constexpr long double wide_pi = 3.14159265358979323846264338327950288L;
   if (x == X(0)) return 1;
-  if constexpr (requires { x.imag(); }) return std::sin(wide_pi * x) / (wide_pi * x);
-  else return std::nearbyint(x) == x && !std::isinf(x) ? 0 : std::sin(wide_pi * std::remainder(x, 2)) / (wide_pi * x);
+  if constexpr (requires { x.imag(); }) {
+    const auto whole = std::nearbyint(x.real());  // beside which the sine keeps its digits
+    return (std::fmod(whole, 2) != 0 ? -1.0L : 1.0L) * std::sin(wide_pi * (x - whole)) / (wide_pi * x);
+  } else {
+    return std::nearbyint(x) == x && !std::isinf(x) ? 0 : std::sin(wide_pi * std::remainder(x, 2)) / (wide_pi * x);
+  }
 }
 // (cos(pi x) - sinc x) / x, near 0 as a series, the sum over k >= 1 of (-1)^k 2k z^(2k - 1) / (2k + 1)! in z = pi x: so
 // derivatives of every order are right there too.

@@ -211,7 +211,7 @@ std::vector<Sample> complex_samples() {
   const Op fn##_op(spec_of({.name = #fn,                                                                 \
                             .doc = doc_text,                                                             \
                             .dtypes = complex_set,                                                       \
-                            .cpu = {},                                                                   \
+                            .cpu = {cpu::scalar_kernel<#fn>.run},                                        \
                             .ref = ref::scalar_kernel<[](auto x) { return reference; }, ref::complexes>, \
                             .vjp = gradient,                                                             \
                             .saves_in = save_none,                                                       \

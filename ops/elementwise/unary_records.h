@@ -29,7 +29,6 @@ inline OpSpec spec_of(const Unary& u) {
   s.vjp = u.vjp, s.saves_in = u.saves_in, s.saves_out = u.saves_out, s.no_gradient = u.no_gradient;
   s.cpu = u.cpu.run, s.record_point = u.cpu.record, s.ref = u.ref, s.samples = u.samples, s.max_ulp = u.max_ulp,
   s.exported = u.exported;
-  s.cpu_dtypes = plain_set & ~complex_set;  // complex numbers take the reference loops
   s.no_finite_difference = u.no_finite_difference;
   return s;
 }

@@ -38,13 +38,19 @@ class ScalarLoops {
   // `target` is Highway's number of the instruction set; smaller is better. `records` is null but for one of the
   // instruction sets.
   void offer(long long target, const LoopTable* table, const RecordTable* records);
-  Loop operator[](DType d) const { return table_ ? table_->loop[int(d)] : nullptr; }
+  // Loops on complex numbers, for every machine (complex.cpp).
+  void offer_complex(Loop c64, Loop c128) { c64_ = c64, c128_ = c128; }
+  Loop operator[](DType d) const {
+    if (is_complex(d)) return d == DType::c64 ? c64_ : c128_;
+    return table_ ? table_->loop[int(d)] : nullptr;
+  }
   RecordPoint record(DType d) const { return records_ ? records_->record[int(d)] : nullptr; }
 
  private:
   const LoopTable* table_ = nullptr;
   long long target_ = 0;
   const RecordTable* records_ = nullptr;
+  Loop c64_ = nullptr, c128_ = nullptr;
 };
 
 // A string as a template argument: scalar_kernel<"tanh">.

@@ -1,0 +1,419 @@
+// Elementwise ops on complex numbers: their loops, for every machine, as plain code that is compiled once. Arithmetic
+// is computed one format wider (c64 in f64, c128 in long double), where neither a square nor a product of two
+// components overflows or vanishes; functions of c64 and c128 are computed in f64, with a long double where digits
+// would be lost. What is rare (infinities, NaN, the ends of the range) goes to the reference's functions
+// (devices/ref/complex_math.h): the loops of this file only have to be fast where numbers are finite. Start at the
+// tables at the end.
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <tuple>
+#include <type_traits>
+
+#include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/ref/complex_math.h"
+
+namespace rill::cpu {
+namespace {
+
+template <class T>
+using Complex = std::complex<T>;
+using C = Complex<double>;
+using Long = long double;
+
+// --- Arithmetic ------------------------------------------------------------------------------------------------------
+
+// What components are multiplied in.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, float>, double, Long>;
+// Whether a sum of two squares of T neither overflows nor vanishes there. (Where long double is f64, it may.)
+template <class T>
+inline constexpr bool holds_squares =
+    std::numeric_limits<Wide<T>>::max_exponent > 2 * std::numeric_limits<T>::max_exponent;
+
+template <class T>
+ref::Complex widest(Complex<T> x) {
+  return {x.real(), x.imag()};
+}
+template <class T>
+Complex<T> narrow(ref::Complex x) {
+  return {T(x.real()), T(x.imag())};
+}
+template <class T>
+Wide<T> squared_size(Complex<T> x) {
+  const Wide<T> a = x.real(), b = x.imag();
+  return a * a + b * b;
+}
+template <class T>
+Complex<T> product(Complex<T> x, Complex<T> y) {
+  const Wide<T> a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
+  return {T(a * c - b * d), T(a * d + b * c)};
+}
+
+struct Add {
+  template <class T>
+  Complex<T> operator()(Complex<T> x, Complex<T> y) const {
+    return {x.real() + y.real(), x.imag() + y.imag()};
+  }
+};
+struct Subtract {
+  template <class T>
+  Complex<T> operator()(Complex<T> x, Complex<T> y) const {
+    return {x.real() - y.real(), x.imag() - y.imag()};
+  }
+};
+struct Multiply {
+  template <class T>
+  Complex<T> operator()(Complex<T> x, Complex<T> y) const {
+    return product(x, y);
+  }
+};
+// The product as C defines it, which finds infinities where multiply() has NaN.
+template <class T>
+Complex<T> product_of_c(Complex<T> x, Complex<T> y) {
+  const Complex<T> z = product(x, y);
+  if (std::isnan(z.real()) && std::isnan(z.imag())) return narrow<T>(widest(x) * widest(y));
+  return z;
+}
+struct MultiplyNoNan {
+  template <class T>
+  Complex<T> operator()(Complex<T> x, Complex<T> y) const {
+    return y == T(0) ? Complex<T>() : product_of_c(x, y);
+  }
+};
+struct MultiplyNonzero {
+  template <class T>
+  Complex<T> operator()(Complex<T> x, Complex<T> y) const {
+    return x == T(0) || y == T(0) ? Complex<T>() : product_of_c(x, y);
+  }
+};
+struct Divide {
+  template <class T>
+  Complex<T> operator()(Complex<T> x, Complex<T> y) const {
+    if constexpr (holds_squares<T>) {
+      const Wide<T> a = x.real(), b = x.imag(), c = y.real(), d = y.imag(), scale = 1 / (c * c + d * d);
+      const Wide<T> re = (a * c + b * d) * scale, im = (b * c - a * d) * scale;
+      if (std::isfinite(re) && std::isfinite(im)) return {T(re), T(im)};
+    }
+    return narrow<T>(ref::math::divide(widest(x), widest(y)));
+  }
+};
+struct Reciprocal {
+  template <class T>
+  Complex<T> operator()(Complex<T> x) const {
+    if constexpr (holds_squares<T>) {
+      const Wide<T> size = squared_size(x), scale = 1 / size;
+      if (std::isfinite(size) && std::isfinite(scale)) return {T(x.real() * scale), T(-x.imag() * scale)};
+    }
+    return narrow<T>(ref::math::reciprocal(widest(x)));
+  }
+};
+struct Square {
+  template <class T>
+  Complex<T> operator()(Complex<T> x) const {
+    return product(x, x);
+  }
+};
+struct Negative {
+  template <class T>
+  Complex<T> operator()(Complex<T> x) const {
+    return {-x.real(), -x.imag()};
+  }
+};
+struct Abs {
+  template <class T>
+  T operator()(Complex<T> x) const {
+    if constexpr (holds_squares<T>) {
+      const Wide<T> size = std::sqrt(squared_size(x));
+      if (size == size) return T(size);
+    }
+    return std::hypot(x.real(), x.imag());  // infinite beside a NaN too
+  }
+};
+
+// --- Parts and tests -------------------------------------------------------------------------------------------------
+
+struct Conj {
+  template <class T>
+  Complex<T> operator()(Complex<T> x) const {
+    return {x.real(), -x.imag()};
+  }
+};
+struct RealPart {
+  template <class T>
+  T operator()(Complex<T> x) const {
+    return x.real();
+  }
+};
+struct ImagPart {
+  template <class T>
+  T operator()(Complex<T> x) const {
+    return x.imag();
+  }
+};
+struct OfParts {
+  template <class T>
+  Complex<T> operator()(T x, T y) const {
+    return {x, y};
+  }
+};
+struct Equal {
+  template <class T>
+  bool operator()(Complex<T> x, Complex<T> y) const {
+    return (x.real() == y.real()) & (x.imag() == y.imag());
+  }
+};
+struct NotEqual {
+  template <class T>
+  bool operator()(Complex<T> x, Complex<T> y) const {
+    return (x.real() != y.real()) | (x.imag() != y.imag());
+  }
+};
+struct LogicalNot {
+  template <class T>
+  bool operator()(Complex<T> x) const {
+    return (x.real() == 0) & (x.imag() == 0);
+  }
+};
+struct IsNan {
+  template <class T>
+  bool operator()(Complex<T> x) const {
+    return (x.real() != x.real()) | (x.imag() != x.imag());
+  }
+};
+struct IsInf {
+  template <class T>
+  bool operator()(Complex<T> x) const {
+    constexpr T inf = std::numeric_limits<T>::infinity();
+    return (std::fabs(x.real()) == inf) | (std::fabs(x.imag()) == inf);
+  }
+};
+struct IsFinite {
+  template <class T>
+  bool operator()(Complex<T> x) const {
+    constexpr T inf = std::numeric_limits<T>::infinity();
+    return (std::fabs(x.real()) < inf) & (std::fabs(x.imag()) < inf);
+  }
+};
+
+// --- Functions -------------------------------------------------------------------------------------------------------
+
+constexpr Long ln2 = 0.693147180559945309417232121458176568L, log2e = 1.44269504088896340735992468100189214L,
+               log10e = 0.434294481903251827651128918916605082L, pi = 3.14159265358979323846264338327950288L;
+
+bool is_finite(C x) { return IsFinite()(x); }
+double nearest(Long x) { return double(x); }
+
+// e^(a + bi), for exponents and angles with more digits than an f64 has: only in the usual range, else `other`.
+template <class Other>
+C exp_of(Long a, Long b, Other&& other) {
+  if (!(std::fabs(a) < 700 && std::fabs(b) < 0x1p30L)) return other();
+  const double angle = nearest(b);
+  const Long size = std::exp(nearest(a)) * (1 + (a - nearest(a))), rest = b - angle;
+  const double sine = std::sin(angle), cosine = std::cos(angle);
+  return {double(size * (cosine - rest * sine)), double(size * (sine + rest * cosine))};
+}
+
+// The logarithm of |a + bi|; of both finite and not both 0. Near 1 from |a + bi|^2 - 1, which is added up exactly, as
+// the terms cancel: `above_one` adds a^2 - 1 or what stands for it.
+template <class T, class AboveOne>
+T log_of_size(Long squared, AboveOne&& above_one) {
+  if (squared > 0.5L && squared < 2) {
+    ref::math::ExactSum sum;
+    above_one(sum);
+    return std::log1p(T(sum.sum + sum.rest)) / 2;
+  }
+  if (squared > DBL_MIN && squared < DBL_MAX) return std::log(T(squared)) / 2;
+  return T(std::log(squared) / 2);
+}
+template <class T>
+T log_of_size(C x) {
+  const double large = std::max(std::fabs(x.real()), std::fabs(x.imag())),
+               small = std::min(std::fabs(x.real()), std::fabs(x.imag()));
+  if constexpr (!holds_squares<double>) return std::log(std::hypot(large, small));
+  return log_of_size<T>(squared_size(x), [&](ref::math::ExactSum& sum) {
+    sum.add(-1);
+    sum.add_square(large);
+    sum.add_square(small);
+  });
+}
+
+// The logarithm to a base, of which `scale` is 1 / ln(base).
+C log_to(C x, Long scale) {
+  if (!is_finite(x) || x == 0.0) {
+    const C y = std::log(x);
+    return {double(y.real() * scale), double(y.imag() * scale)};
+  }
+  return {double(log_of_size<double>(x) * scale), double(std::atan2(x.imag(), x.real()) * scale)};
+}
+
+struct Log {
+  C operator()(C x) const { return log_to(x, 1); }
+};
+struct Log2 {
+  C operator()(C x) const { return log_to(x, log2e); }
+};
+struct Log10 {
+  C operator()(C x) const { return log_to(x, log10e); }
+};
+struct Log1p {
+  C operator()(C x) const {
+    const double a = x.real(), b = x.imag();
+    if (!holds_squares<double> || !is_finite(x) || x == -1.0) return narrow<double>(ref::math::log1p(widest(x)));
+    const Long moved = 1 + Long(a), squared = moved * moved + Long(b) * b;
+    const double size = log_of_size<double>(squared, [&](ref::math::ExactSum& sum) {
+      sum.add(2 * a);
+      sum.add_square(a);
+      sum.add_square(b);
+    });
+    return {size, std::atan2(b, nearest(moved))};
+  }
+};
+struct Exp {
+  C operator()(C x) const {
+    return exp_of(x.real(), x.imag(), [&] { return std::exp(x); });
+  }
+};
+struct Exp2 {
+  C operator()(C x) const {
+    return exp_of(x.real() * ln2, x.imag() * ln2, [&] { return narrow<double>(ref::math::exp2(widest(x))); });
+  }
+};
+struct Expm1 {
+  C operator()(C x) const {
+    const double a = x.real(), b = x.imag(), half = std::sin(b / 2);
+    const Long grown = Long(std::expm1(a)) * std::cos(b), turned = 2 * Long(half) * half, re = grown - turned;
+    // Where the terms cancel they need more digits; the ends of the range and NaN need care.
+    if (!(std::fabs(re) >= turned / 8 && std::fabs(a) < 700)) return narrow<double>(ref::math::expm1(widest(x)));
+    return {double(re), std::exp(a) * std::sin(b)};
+  }
+};
+struct Rsqrt {
+  C operator()(C x) const { return Reciprocal()(std::sqrt(x)); }
+};
+// sin(pi x) / (pi x). The sine from the distance to the nearest whole number, pi times which has more digits than an
+// f64.
+struct Sinc {
+  C operator()(C x) const {
+    if (x == 0.0) return 1;
+    const double whole = std::nearbyint(x.real());
+    const ref::Complex angle(pi * (x.real() - whole), pi * x.imag()), divisor(pi * x.real(), pi * x.imag());
+    const auto over = [&](ref::Complex sine) {
+      return narrow<double>(ref::math::divide(std::fmod(whole, 2) != 0 ? -sine : sine, divisor));
+    };
+    if (!(std::fabs(angle.imag()) < 700)) return over(std::sin(angle));
+    const C near = narrow<double>(angle);
+    return over(widest(std::sin(near)) + ref::math::multiply(angle - widest(near), widest(std::cos(near))));
+  }
+};
+// x^y as e^(y log x), whose exponent has more digits than an f64: an error of it is one of the result's size.
+struct Power {
+  C operator()(C x, C y) const {
+    const auto by_reference = [&] { return narrow<double>(ref::math::power(widest(x), widest(y))); };
+    const bool whole = y.imag() == 0 && std::fabs(y.real()) < 100 && std::trunc(y.real()) == y.real();
+    if (whole || x == 0.0 || !is_finite(x) || !is_finite(y)) return by_reference();
+    const Long size = log_of_size<Long>(x), angle = std::atan2(Long(x.imag()), Long(x.real())), c = y.real(),
+               d = y.imag();
+    return exp_of(c * size - d * angle, c * angle + d * size, by_reference);
+  }
+};
+#define RILL_OF_STD(Name, name)                      \
+  struct Name {                                      \
+    C operator()(C x) const { return std::name(x); } \
+  };
+RILL_OF_STD(Sqrt, sqrt)
+RILL_OF_STD(Sin, sin)
+RILL_OF_STD(Cos, cos)
+RILL_OF_STD(Tan, tan)
+RILL_OF_STD(Asin, asin)
+RILL_OF_STD(Acos, acos)
+RILL_OF_STD(Atan, atan)
+RILL_OF_STD(Sinh, sinh)
+RILL_OF_STD(Cosh, cosh)
+RILL_OF_STD(Tanh, tanh)
+RILL_OF_STD(Asinh, asinh)
+RILL_OF_STD(Acosh, acosh)
+RILL_OF_STD(Atanh, atanh)
+#undef RILL_OF_STD
+
+// --- Loops -----------------------------------------------------------------------------------------------------------
+
+template <class F, class X, int Inputs>
+void arithmetic_loop(const Run& run) {
+  const X *x = static_cast<const X*>(run.in[0]), *y = static_cast<const X*>(run.in[Inputs - 1]);
+  const size_t x_step = run.uniform & 1 ? 0 : 1, y_step = run.uniform & 2 ? 0 : 1;
+  const auto at = [&](size_t i) {
+    if constexpr (Inputs == 1) return F()(x[i * x_step]);
+    else return F()(x[i * x_step], y[i * y_step]);
+  };
+  auto* out = static_cast<decltype(at(0))*>(run.out);
+  for (size_t i = 0; i < run.n; ++i) out[i] = at(i);
+}
+
+// Functions, which cost more than a call: computed in f64, and of c64 rounded.
+template <class T>
+void map_function(const Run& run, C (*f)(C, C), bool two) {
+  const auto *x = static_cast<const Complex<T>*>(run.in[0]), *y = static_cast<const Complex<T>*>(run.in[two]);
+  const size_t x_step = run.uniform & 1 ? 0 : 1, y_step = run.uniform >> int(two) & 1 ? 0 : 1;
+  auto* out = static_cast<Complex<T>*>(run.out);
+  for (size_t i = 0; i < run.n; ++i) out[i] = Complex<T>(f(C(x[i * x_step]), C(y[i * y_step])));
+}
+template <class F, class T, int Inputs>
+void function_loop(const Run& run) {
+  map_function<T>(
+      run,
+      [](C x, [[maybe_unused]] C y) {
+        if constexpr (Inputs == 1) return F()(x);
+        else return F()(x, y);
+      },
+      Inputs == 2);
+}
+
+// These give `scalar_kernel<name>` the loops of F.
+template <Name name, class F, int Inputs = 1>
+struct Arithmetic {
+  Arithmetic() {
+    scalar_loops<name>.offer_complex(arithmetic_loop<F, Complex<float>, Inputs>,
+                                     arithmetic_loop<F, Complex<double>, Inputs>);
+  }
+};
+template <Name name, class F, int Inputs = 1>
+struct Function {
+  Function() { scalar_loops<name>.offer_complex(function_loop<F, float, Inputs>, function_loop<F, double, Inputs>); }
+};
+// complex(), whose operands are real.
+struct OfPartsLoops {
+  OfPartsLoops() {
+    static constexpr LoopTable table = [] {
+      LoopTable t;
+      t.loop[int(DType::f32)] = arithmetic_loop<OfParts, float, 2>;
+      t.loop[int(DType::f64)] = arithmetic_loop<OfParts, double, 2>;
+      return t;
+    }();
+    scalar_loops<"complex">.offer(HWY_STATIC_TARGET, &table, nullptr);
+  }
+};
+
+const std::tuple<Arithmetic<"add", Add, 2>, Arithmetic<"subtract", Subtract, 2>, Arithmetic<"multiply", Multiply, 2>,
+                 Arithmetic<"multiply_no_nan", MultiplyNoNan, 2>, Arithmetic<"multiply_nonzero", MultiplyNonzero, 2>,
+                 Arithmetic<"divide", Divide, 2>, Arithmetic<"reciprocal", Reciprocal>, Arithmetic<"square", Square>,
+                 Arithmetic<"negative", Negative>, Arithmetic<"abs", Abs>, Arithmetic<"conj", Conj>,
+                 Arithmetic<"real", RealPart>, Arithmetic<"imag", ImagPart>, OfPartsLoops,
+                 Arithmetic<"equal", Equal, 2>, Arithmetic<"not_equal", NotEqual, 2>,
+                 Arithmetic<"logical_not", LogicalNot>, Arithmetic<"isnan", IsNan>, Arithmetic<"isinf", IsInf>,
+                 Arithmetic<"isfinite", IsFinite>>
+    arithmetic;
+const std::tuple<Function<"exp", Exp>, Function<"exp2", Exp2>, Function<"expm1", Expm1>, Function<"log", Log>,
+                 Function<"log2", Log2>, Function<"log10", Log10>, Function<"log1p", Log1p>, Function<"sqrt", Sqrt>,
+                 Function<"rsqrt", Rsqrt>, Function<"power", Power, 2>, Function<"sinc", Sinc>, Function<"sin", Sin>,
+                 Function<"cos", Cos>, Function<"tan", Tan>, Function<"asin", Asin>, Function<"acos", Acos>,
+                 Function<"atan", Atan>, Function<"sinh", Sinh>, Function<"cosh", Cosh>, Function<"tanh", Tanh>,
+                 Function<"asinh", Asinh>, Function<"acosh", Acosh>, Function<"atanh", Atanh>>
+    functions;
+
+}  // namespace
+}  // namespace rill::cpu
