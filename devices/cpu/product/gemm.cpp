@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/cpu/product/onednn.h"
@@ -109,33 +110,6 @@ Side look_at(const Tensor& t, const Dims& batch, const Dims& contract, bool dens
       s.free.single && s.contract.single && (!dense_lines || rows(s.free, s.contract) || rows(s.contract, s.free));
   if (!fits) make_dense(s, t, batch, free, contract);
   return s;
-}
-
-// Complex numbers, no library: the order of k is kept, the innermost loop runs along C's rows.
-template <class T>
-T multiply_add(T sum, T a, T b) {
-  return {sum.real() + (a.real() * b.real() - a.imag() * b.imag()),
-          sum.imag() + (a.real() * b.imag() + a.imag() * b.real())};
-}
-template <class T>
-void gemm_plain(const Gemm& g, const T* a, const T* b, T* c) {
-  constexpr int64_t block_k = 64, block_n = 512;
-  parallel_for(g.m, 1 + 32768 / (1 + g.n * g.k), [&](int64_t begin, int64_t end) {
-    std::fill(c + begin * g.n, c + end * g.n, T());
-    for (int64_t k0 = 0; k0 < g.k; k0 += block_k)
-      for (int64_t j0 = 0; j0 < g.n; j0 += block_n)
-        for (int64_t i = begin; i < end; ++i)
-          for (int64_t k = k0; k < std::min(k0 + block_k, g.k); ++k) {
-            const T x = a[i * g.a_m + k * g.a_k];
-            const T* row = b + k * g.b_k;
-            T* to = c + i * g.n;
-            const int64_t stop = std::min(j0 + block_n, g.n);
-            if (g.b_n == 1)
-              for (int64_t j = j0; j < stop; ++j) to[j] = multiply_add(to[j], x, row[j]);
-            else
-              for (int64_t j = j0; j < stop; ++j) to[j] = multiply_add(to[j], x, row[j * g.b_n]);
-          }
-  });
 }
 
 #ifdef RILL_HAVE_ONEDNN
@@ -248,6 +222,51 @@ bool run_small(const Gemm& g, const T* a, const T* b, T* c) {
   return true;
 }
 
+// A vector times lines of complex numbers that lie dense, `step` apart: each sum of products is two real ones, of a
+// line's parts in turn.
+template <class T>
+void complex_dots(const std::complex<T>* lines, int64_t count, int64_t step, const std::complex<T>* x, int64_t x_step,
+                  int64_t k, std::complex<T>* c) {
+  std::vector<T> for_real(size_t(2 * k)), for_imag(size_t(2 * k)), real(size_t(count), 0), imag(size_t(count), 0);
+  for (int64_t i = 0; i < k; ++i) {
+    const std::complex<T> v = x[i * x_step];
+    for_real[size_t(2 * i)] = v.real(), for_real[size_t(2 * i + 1)] = -v.imag();
+    for_imag[size_t(2 * i)] = v.imag(), for_imag[size_t(2 * i + 1)] = v.real();
+  }
+  const Gemm g{1, count, 2 * k, 0, 1, 1, 2 * step};
+  gemm_dots(g, for_real.data(), reinterpret_cast<const T*>(lines), real.data());
+  gemm_dots(g, for_imag.data(), reinterpret_cast<const T*>(lines), imag.data());
+  for (int64_t i = 0; i < count; ++i) c[i] = {real[size_t(i)], imag[size_t(i)]};
+}
+
+// Complex numbers by two real products, in which a column of B is two, its real and its imaginary parts: where A is
+// x + iy, x B and y B, of which the second is turned by i and added.
+template <class T>
+void gemm_complex(const Gemm& g, const std::complex<T>* a, const std::complex<T>* b, std::complex<T>* c) {
+  if (g.n == 1 && g.a_k == 1 && g.m > 1) return complex_dots(a, g.m, g.a_m, b, g.b_k, g.k, c);
+  if (g.m == 1 && g.b_k == 1 && g.n > 1) return complex_dots(b, g.n, g.b_n, a, g.a_k, g.k, c);
+  int64_t b_k = g.b_k;
+  std::vector<std::complex<T>> rows;
+  if (g.n > 1 && g.b_n != 1) {
+    rows.resize(size_t(g.k * g.n));
+    for (int64_t k = 0; k < g.k; ++k)
+      for (int64_t j = 0; j < g.n; ++j) rows[size_t(k * g.n + j)] = b[k * g.b_k + j * g.b_n];
+    b = rows.data(), b_k = g.n;
+  }
+  const Gemm real{g.m, 2 * g.n, g.k, 2 * g.a_m, 2 * g.a_k, 2 * b_k, 1};
+  const T *x = reinterpret_cast<const T*>(a), *columns = reinterpret_cast<const T*>(b);
+  const auto product = [&](const T* part, T* to) {
+    if (!run_small(real, part, columns, to)) gemm_blocked(real, part, columns, to);
+  };
+  std::vector<T> turned(size_t(2 * g.m * g.n));
+  T* out = reinterpret_cast<T*>(c);
+  product(x, out);
+  product(x + 1, turned.data());
+  parallel_for(g.m * g.n, worth_a_thread, [&](int64_t begin, int64_t end) {
+    for (int64_t i = 2 * begin; i < 2 * end; i += 2) out[i] -= turned[i + 1], out[i + 1] += turned[i];
+  });
+}
+
 // A batch whose matrices are all small, or a type that only the own kernels know.
 template <class T, class F>
 void each_matrix(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c, bool parallel, F&& product) {
@@ -275,10 +294,10 @@ void exact_or_complex(DType dtype, int64_t batch, const Gemm& g, const Side& a, 
     each_matrix(batch, g, a, b, static_cast<T*>(c), batch >= 4 * num_threads(), product);
   };
   const auto integers = [](auto&&... x) { gemm_integers(x...); };
-  const auto plain = [](auto&&... x) { gemm_plain(x...); };
+  const auto complex = [](auto&&... x) { gemm_complex(x...); };
   if (is_bool(dtype)) each(uint8_t(), [](auto&&... x) { gemm_bools(x...); });
-  else if (dtype == DType::c64) each(std::complex<float>(), plain);
-  else if (dtype == DType::c128) each(std::complex<double>(), plain);
+  else if (dtype == DType::c64) each(std::complex<float>(), complex);
+  else if (dtype == DType::c128) each(std::complex<double>(), complex);
   else if (size_of(dtype) == 1) each(uint8_t(), integers);
   else if (size_of(dtype) == 2) each(uint16_t(), integers);
   else if (size_of(dtype) == 4) each(uint32_t(), integers);

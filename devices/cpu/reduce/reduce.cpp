@@ -310,16 +310,33 @@ constexpr double large_from = 0x1p486, small_below = 0x1p-511, shrink = 0x1p-538
 // Between these, no square that matters to a sum has lost digits.
 constexpr double least_plain_sum = 0x1p-960, greatest_plain_sum = std::numeric_limits<double>::max();
 
+// The type of a number's parts.
+template <class S>
+struct PartsOf {
+  using type = S;
+};
+template <class T>
+struct PartsOf<std::complex<T>> {
+  using type = T;
+};
+template <class S>
+using RealOf = typename PartsOf<S>::type;
+
+template <Part part>
+double square_of(double v) {
+  const double size = std::abs(v);
+  const bool is_large = size > large_from, is_small = size < small_below;
+  if constexpr (part == Part::large) return is_large ? (v * shrink) * (v * shrink) : 0.0;
+  if constexpr (part == Part::middle) return is_large || is_small ? 0.0 : v * v;
+  if constexpr (part == Part::small) return is_small ? (v * enlarge) * (v * enlarge) : 0.0;
+  return v * v;
+}
 template <class S, Part part>
 void read_squares(const char* x, int64_t stride, int64_t n, double* y) {
   const S* p = reinterpret_cast<const S*>(x);
   const auto square = [](const S& element) {
-    const double v = double(element), size = std::abs(v);
-    const bool is_large = size > large_from, is_small = size < small_below;
-    if constexpr (part == Part::large) return is_large ? (v * shrink) * (v * shrink) : 0.0;
-    if constexpr (part == Part::middle) return is_large || is_small ? 0.0 : v * v;
-    if constexpr (part == Part::small) return is_small ? (v * enlarge) * (v * enlarge) : 0.0;
-    return v * v;
+    if constexpr (std::is_arithmetic_v<S>) return square_of<part>(double(element));
+    else return square_of<part>(element.real()) + square_of<part>(element.imag());
   };
   if constexpr (std::is_same_v<S, float>)
     if (stride == 1) return reduce_tables().square_f32(p, n, y);
@@ -351,22 +368,20 @@ void sum_square_rows(const S* x, int64_t rows, int64_t n, double* sums) {
 }
 
 template <class S, Part part>
-std::vector<double> sum_squares(const KernelArgs& args, bool complex) {
+std::vector<double> sum_squares(const KernelArgs& args) {
   FoldAxes axes = fold_axes(args);
-  if (complex) {  // as a real tensor with one more axis of two
-    for (FoldAxis& a : axes) a.stride *= 2;
-    axes.push_back({2, 1, true});
-  }
   std::vector<double> sums(size_t(args.output().size()));
-  if constexpr (part == Part::all && std::is_floating_point_v<S>) {
-    int64_t rows = 1, n = 1;
-    bool last = true;  // whether the reduced axes are the last ones
+  if constexpr (part == Part::all && !std::is_integral_v<S>) {
+    using T = RealOf<S>;
+    int64_t rows = 1, n = sizeof(S) / sizeof(T);  // a complex number is two
+    bool last = true, any_reduced = false;        // last: the reduced axes are the last ones
     for (const FoldAxis& a : axes) {
-      last = last && (a.reduced || n == 1);
+      last = last && (a.reduced || !any_reduced);
+      any_reduced |= a.reduced;
       (a.reduced ? n : rows) *= a.size;
     }
     if (last) {
-      sum_square_rows(args.in_data<S>(0), rows, n, sums.data());
+      sum_square_rows(args.in_data<T>(0), rows, n, sums.data());
       return sums;
     }
   }
@@ -385,17 +400,16 @@ double join_parts(double large, double middle, double small) {
 }
 
 template <class S>
-void norm_of(const KernelArgs& args, bool complex = false) {
-  std::vector<double> norms = sum_squares<S, Part::all>(args, complex);
-  const bool plain = !std::is_same_v<S, double> || std::all_of(norms.begin(), norms.end(), [](double sum) {
+void norm_of(const KernelArgs& args) {
+  std::vector<double> norms = sum_squares<S, Part::all>(args);
+  const bool plain = !std::is_same_v<RealOf<S>, double> || std::all_of(norms.begin(), norms.end(), [](double sum) {
     return !(sum < least_plain_sum || sum > greatest_plain_sum);
   });
   if (plain) {
     for (double& sum : norms) sum = std::sqrt(sum);
   } else {
-    const std::vector<double> large = sum_squares<S, Part::large>(args, complex),
-                              middle = sum_squares<S, Part::middle>(args, complex),
-                              small = sum_squares<S, Part::small>(args, complex);
+    const std::vector<double> large = sum_squares<S, Part::large>(args), middle = sum_squares<S, Part::middle>(args),
+                              small = sum_squares<S, Part::small>(args);
     for (size_t i = 0; i < norms.size(); ++i) norms[i] = join_parts(large[i], middle[i], small[i]);
   }
   write(norms.data(), int64_t(norms.size()), args.output().dtype(), args.out_data<char>());
@@ -406,9 +420,7 @@ void norm_of(const KernelArgs& args, bool complex = false) {
 void reduce_norm(const KernelArgs& args) {
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using S = decltype(zero);
-    if constexpr (std::is_same_v<S, std::complex<float>>) norm_of<float>(args, true);
-    else if constexpr (std::is_same_v<S, std::complex<double>>) norm_of<double>(args, true);
-    else if constexpr (std::is_arithmetic_v<S>) norm_of<S>(args);
+    if constexpr (!std::is_same_v<S, std::string> && !is_half_type<S>) norm_of<S>(args);
   });
 }
 
