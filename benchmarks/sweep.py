@@ -3,8 +3,9 @@
 
   --program FILE   benchmarks/sweep of the build
   --worst N        how many lines to print (default 100)
-  --limit X        exit with 1 where more calls than --allowed are more than X times slower than the faster peer; such a
-                   call is measured twice more at the end, and the best of the three counts
+  --limit X        exit with 1 where more calls than --allowed are more than X times slower than the faster peer. Such a
+                   call is measured again, with longer timings, in a fresh process, until it is within the limit or five
+                   times; the best counts. Those that stay above it are named at the very end
   --allowed N      (default 0)
   --threads N      for all three (default 2); with one, processor time is counted, which other work disturbs little
   --seconds S      only so many calls as fit into that time, in rounds that take one of each function; shorter timings
@@ -46,6 +47,7 @@ began = time.monotonic()
 import numpy as np  # noqa: E402  after the number of threads
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from peers import common  # noqa: E402
 from peers.common import median_us  # noqa: E402
 
 torch.set_num_threads(arguments.threads)
@@ -95,7 +97,11 @@ one("sigmoid softplus erf erfc erfinv lgamma digamma negative square sign relu a
 one("softsign sinc deg2rad rad2deg selu mish hard_tanh=hardtanh hard_sigmoid=hardsigmoid hard_swish=hardswish elu celu")
 one("gelu leaky_relu")
 one("acosh", operands=[operand(low=1.5, high=2.5)])
-one("floor ceil trunc round conj real angle isnan isinf isfinite signbit logical_not bitwise_not", gradient=False)
+one("floor ceil trunc round angle isnan isinf isfinite signbit logical_not bitwise_not", gradient=False)
+# Both peers give views of complex numbers here, and torch one that only says that it is to be conjugated: what would be
+# computed later is part of the call.
+add("conj", lambda x: torch.conj(x).resolve_conj(), np.conj, gradient=False)
+add("real", lambda x: torch.real(x).contiguous(), lambda x: np.ascontiguousarray(np.real(x)), gradient=False)
 two = [operand(), operand(low=1, high=3)]
 one("add subtract multiply divide power=pow maximum minimum atan2 hypot copysign logaddexp logaddexp2 xlogy", operands=two)
 one("remainder fmod fmax fmin floor_divide nextafter heaviside gcd lcm", operands=two, gradient=False)
@@ -227,42 +233,68 @@ def chosen_rows():
         yield row
 
 
+def name(result):
+    _, what, dtype, layout, gradient, *_ = result
+    return f"{what} {dtype} {layout}{' gradient' if gradient else ''}"
+
+
+def start():
+    return subprocess.Popen([arguments.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def measured(worker, f, dtype, layout, gradient):
+    """How many times slower than the faster peer, and what else main() prints; None where rill refuses the call."""
+    ours = mine(worker, f, dtype, layout, gradient)
+    if "us" not in ours:
+        return None
+    peers = theirs(f, dtype, layout, gradient)
+    if not peers:
+        return ()
+    peer = min(peers, key=peers.get)
+    what = f"{f.name}{json.dumps(f.options) if f.options else ''} {[o['shape'] for o in f.operands]}"
+    return (ours["us"] / peers[peer], what, dtype, layout, gradient, ours["us"], peer, peers[peer])
+
+
+def measured_again(result, row):
+    """The best of up to five more measurements of a call above the limit, when what disturbed it may be over."""
+    for _ in range(5):
+        worker = start()
+        result = min(result, measured(worker, *row))
+        worker.stdin.close()
+        worker.wait()
+        if result[0] <= arguments.limit:
+            break
+    return result
+
+
 def main():
-    worker = subprocess.Popen([arguments.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    results, refused = [], 0
+    worker = start()
+    results, slow, refused = [], [], 0
     np.seterr(all="ignore")
-
-    def measured(f, dtype, layout, gradient):
-        ours = mine(worker, f, dtype, layout, gradient)
-        if "us" not in ours:
-            return None
-        peers = theirs(f, dtype, layout, gradient)
-        if not peers:
-            return ()
-        peer = min(peers, key=peers.get)
-        what = f"{f.name}{json.dumps(f.options) if f.options else ''} {[o['shape'] for o in f.operands]}"
-        return (ours["us"] / peers[peer], what, dtype, layout, gradient, ours["us"], peer, peers[peer])
-
-    slow = []
     for row in chosen_rows():
-        result = measured(*row)
+        result = measured(worker, *row)
         if result and arguments.limit and result[0] > arguments.limit:
             slow.append((result, row))
         elif result:
             results.append(result)
         refused += result is None
-    for result, row in slow:  # once more, and again, when what disturbed them may be over
-        results.append(min(result, measured(*row), measured(*row)))
+    common.SECONDS = 5 * common.SECONDS
+    os.environ["RILL_BENCH_SECONDS"] = str(common.SECONDS)
+    results += [measured_again(*one) for one in slow]
     results.sort(key=lambda r: -r[0])
     print(f"{'times':>6} {'ours us':>9} {'peer us':>9}  call")
-    for times, what, dtype, layout, gradient, us, peer, other in results[: arguments.worst]:
-        print(f"{times:6.2f} {us:9.1f} {other:9.1f}  {what} {dtype} {layout}{' gradient' if gradient else ''} ({peer})")
+    for result in results[: arguments.worst]:
+        times, *_, us, peer, other = result
+        print(f"{times:6.2f} {us:9.1f} {other:9.1f}  {name(result)} ({peer})")
     over = {x: sum(r[0] > x for r in results) for x in (1, 2, 3, 10)}
     print(f"{len(results)} calls of {len({f.name for f in FUNCTIONS})} functions, {refused} refused by rill; slower than")
     print("the faster peer: " + ", ".join(f"{n} more than {x} times" for x, n in over.items()))
     if arguments.limit:
-        slow = sum(r[0] > arguments.limit for r in results)
-        sys.exit(slow > arguments.allowed or not results)
+        above = [r for r in results if r[0] > arguments.limit]
+        print(f"{len(above)} above the limit of {arguments.limit:g} times, {arguments.allowed} allowed")
+        for result in above:
+            print(f"  {result[0]:.2f} times: {name(result)}")
+        sys.exit(len(above) > arguments.allowed or not results)
 
 
 main()
