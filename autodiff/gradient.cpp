@@ -1,6 +1,10 @@
 // What a tape is asked for: gradients, Jacobians. The checks of what is asked, and the walk (backward.cpp).
 #include <fmt/format.h>
 
+#include <optional>
+#include <utility>
+
+#include "rill/autodiff/batching.h"
 #include "rill/autodiff/tape_impl.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
@@ -141,65 +145,144 @@ std::vector<Tensor> GradientTape::gradient(const std::vector<Tensor>& targets, c
   return out;
 }
 
-std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, const Source& source, int64_t n,
-                                                const Callback<Tensor(int64_t)>& cotangent,
-                                                const GradientOptions& options, const Where& where) {
-  std::vector<Tensor> rows;
-  struct Persistent {  // for the time of the walks; one that throws leaves the tape whole
-    bool& now;
-    bool before = std::exchange(now, true);
-    ~Persistent() { now = before; }
-  } persistent{impl_->options.persistent};
-  {
-    Paused paused(*impl_);
-    for (int64_t i = 0; i < n; ++i)
-      rows.push_back(gradient(target, source, {options.unconnected, cotangent(i), {}}, where));
-  }
-  const Consumed consumed{*impl_, !persistent.before};
-  return rows;
-}
+// --- Jacobians -------------------------------------------------------------------------------------------------------
 
 namespace {
+
 void refuse_output_gradients(std::string_view op, const GradientOptions& options, const Where& where) {
   if (options.output_gradient.defined() || !options.output_gradients.empty())
     fail(op, "an output gradient is given, but a Jacobian has one row for each element of the target. leave it out",
          where);
+  if (options.chunk_bytes < 1)
+    fail(op, fmt::format("chunk_bytes is {} and must be 1 or more", options.chunk_bytes), where);
 }
+
+// For the time of a walk that others follow; one that throws leaves the tape whole.
+class Persistent {
+ public:
+  explicit Persistent(bool& now) : now_(now), before_(std::exchange(now, true)) {}
+  ~Persistent() { now_ = before_; }
+  Persistent(const Persistent&) = delete;
+
+ private:
+  bool& now_;
+  const bool before_;
+};
+
+// How many rows go through the tape at a time.
+Dim rows_at_a_time(const Tensor& target, std::span<const Source> sources, Dim rows, int64_t bytes) {
+  Dim widest = target.size();
+  for (const Source& s : sources) widest = larger(widest, spec_of(s).shape.numel());
+  const Dim row = larger(widest * int64_t(size_of(target.dtype())), 1);
+  return row * rows <= bytes ? rows : larger(bytes / row, 1);
+}
+
+// Rows [start, stop) of the identity matrix of size n.
+Tensor unit_rows(Dim start, Dim stop, Dim n, const Tensor& like) {
+  const TensorOptions o{i64, like.device()};
+  return astype(iota({stop - start, 1}, 0, o) + start == iota({1, n}, 1, o), like.dtype());
+}
+
+Shape joined(Shape first, const Shape& second, size_t from = 0) {
+  for (size_t i = from; i < second.size(); ++i) first.push_back(second[i]);
+  return first;
+}
+
 }  // namespace
+
+std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, std::span<const Source> sources, Dim n,
+                                                const Callback<Tensor(Dim start, Dim stop)>& cotangents,
+                                                const GradientOptions& options, std::string_view op,
+                                                const Where& where) {
+  std::vector<std::vector<Tensor>> parts(sources.size());
+  std::optional<Persistent> whole(std::in_place, impl_->options.persistent);
+  std::optional<Paused> paused(std::in_place, *impl_);  // before the batch begins: this tape does not record the walk
+  const Dim most = rows_at_a_time(target, sources, n, options.chunk_bytes);
+  for (Dim start = 0; start < n;) {
+    const Dim stop = smaller(start + most, n);
+    const Tensor all = start == 0 && stop == n && n == target.size() ? Tensor() : cotangents(start, stop);
+    Batcher batcher(stop - start, op);
+    const Tensor rows = all.defined() ? batcher.row_of(all) : batcher.unit(target.spec());
+    std::vector<Tensor> found(sources.size());
+    gradients({&target, 1}, sources, {options.unconnected, rows, {}}, where, found);
+    for (size_t k = 0; k < found.size(); ++k)
+      if (found[k].defined()) parts[k].push_back(batcher.all_rows(found[k]));
+    start = stop;
+  }
+  paused.reset(), whole.reset();
+  const Consumed consumed{*impl_, !impl_->options.persistent};
+  std::vector<Tensor> out;
+  for (const std::vector<Tensor>& p : parts) out.push_back(p.empty() ? Tensor() : p.size() == 1 ? p[0] : concat(p));
+  return out;
+}
+
+std::vector<Tensor> GradientTape::jacobian_of(const Tensor& target, std::span<const Source> sources,
+                                              const GradientOptions& options, const Where& where) {
+  constexpr std::string_view op = "GradientTape.jacobian";
+  require_defined(op, target, "the target", where);
+  const Dim n = target.size();
+  const auto units = [&](Dim start, Dim stop) {
+    return reshape(unit_rows(start, stop, n, target), joined({stop - start}, target.shape()));
+  };
+  std::vector<Tensor> out = gradient_rows(target, sources, n, units, options, op, where);
+  for (size_t k = 0; k < out.size(); ++k) {
+    const Spec source = spec_of(sources[k]);
+    const Shape shape = joined(target.shape(), source.shape);
+    if (n == 0) out[k] = zeros(shape, {.dtype = source.dtype, .device = source.device});
+    else if (out[k].defined()) out[k] = out[k].reshape(shape);
+  }
+  return out;
+}
 
 Tensor GradientTape::jacobian(const Tensor& target, const Source& source, const GradientOptions& options, Where where) {
   CallerScope caller(where);
   refuse_output_gradients("GradientTape.jacobian", options, where);
-  require_defined("GradientTape.jacobian", target, "the target", where);
-  int64_t n = target.size();
-  Tensor units = eye(n, n, 0, {.dtype = target.dtype(), .device = target.device()});
-  auto rows =
-      gradient_rows(target, source, n, [&](int64_t i) { return units(i).reshape(target.shape()); }, options, where);
-  Shape shape = target.shape();
-  for (int64_t d : spec_of(source).shape) shape.push_back(d);
-  if (rows.empty()) return zeros(shape, {.dtype = target.dtype(), .device = target.device()});
-  return rows[0].defined() ? stack(rows).reshape(shape) : Tensor();
+  return jacobian_of(target, {&source, 1}, options, where)[0];
+}
+
+std::vector<Tensor> GradientTape::jacobian(const Tensor& target, const std::vector<Source>& sources,
+                                           const GradientOptions& options, Where where) {
+  CallerScope caller(where);
+  refuse_output_gradients("GradientTape.jacobian", options, where);
+  return jacobian_of(target, sources, options, where);
+}
+
+std::vector<std::vector<Tensor>> GradientTape::jacobian(const std::vector<Tensor>& targets,
+                                                        const std::vector<Source>& sources,
+                                                        const GradientOptions& options, Where where) {
+  CallerScope caller(where);
+  refuse_output_gradients("GradientTape.jacobian", options, where);
+  std::vector<std::vector<Tensor>> out;
+  for (size_t t = 0; t < targets.size(); ++t) {
+    std::optional<Persistent> more;
+    if (t + 1 < targets.size()) more.emplace(impl_->options.persistent);
+    out.push_back(jacobian_of(targets[t], sources, options, where));
+  }
+  return out;
 }
 
 Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source, const GradientOptions& options,
                                     Where where) {
+  constexpr std::string_view op = "GradientTape.batch_jacobian";
   CallerScope caller(where);
-  refuse_output_gradients("GradientTape.batch_jacobian", options, where);
-  require_defined("GradientTape.batch_jacobian", target, "the target", where);
-  require_defined("GradientTape.batch_jacobian", source, "the source", where);
+  refuse_output_gradients(op, options, where);
+  require_defined(op, target, "the target", where);
+  require_defined(op, source, "the source", where);
   if (target.ndim() < 1 || source.ndim() < 1 || target.shape()[0] != source.shape()[0])
-    fail("GradientTape.batch_jacobian",
+    fail(op,
          fmt::format("target {} and source {} must share their first axis, the batch", to_string(target.spec()),
                      to_string(source.spec())),
          where);
   const Dim batch = target.shape()[0], width = batch ? target.size() / batch : Dim(0);
-  Tensor units = eye(width, width, 0, {.dtype = target.dtype(), .device = target.device()});
-  auto unit = [&](int64_t i) { return broadcast_to(units(i), Shape{batch, width}).reshape(target.shape()); };
-  auto rows = gradient_rows(target, source, width, unit, options, where);
-  Shape shape = target.shape();
-  for (int i = 1; i < source.ndim(); ++i) shape.push_back(source.shape()[size_t(i)]);
-  if (rows.empty()) return zeros(shape, {.dtype = target.dtype(), .device = target.device()});
-  return rows[0].defined() ? stack(rows, 1).reshape(shape) : Tensor();
+  const auto units = [&](Dim start, Dim stop) {
+    const Tensor rows = reshape(unit_rows(start, stop, width, target), {stop - start, 1, width});
+    return reshape(broadcast_to(rows, {stop - start, batch, width}), joined({stop - start}, target.shape()));
+  };
+  const Source sources[] = {source};
+  const Tensor rows = gradient_rows(target, sources, width, units, options, op, where)[0];
+  const Shape shape = joined(target.shape(), source.shape(), 1);
+  if (width == 0) return zeros(shape, {.dtype = source.dtype(), .device = source.device()});
+  return rows.defined() ? reshape(moveaxis(rows, 0, 1), shape) : Tensor();
 }
 
 }  // namespace rill

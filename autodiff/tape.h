@@ -38,6 +38,8 @@ struct GradientOptions {
   Unconnected unconnected = Unconnected::error;
   Tensor output_gradient = {};                // the cotangent to start from, of the target's shape; ones by default
   std::vector<Tensor> output_gradients = {};  // the same for several targets, one each
+  // Of a Jacobian: about so many bytes of cotangents go through the tape at a time; more rows take several walks.
+  int64_t chunk_bytes = int64_t(1) << 28;
 };
 
 // What a gradient is taken with respect to: a Variable, or a tensor that is watched or was recorded.
@@ -112,9 +114,16 @@ class GradientTape {
   std::vector<Tensor> gradient(const std::vector<Tensor>& targets, const std::vector<Source>& sources,
                                const GradientOptions& options = {}, Where where = Where::current());
 
-  // d target[i] / d source[j], of shape target.shape + source.shape; one backward walk an element of the target.
+  // d target[i] / d source[j], of shape target.shape + source.shape, by one walk for all elements of the target (see
+  // GradientOptions::chunk_bytes).
   Tensor jacobian(const Tensor& target, const Source& source, const GradientOptions& options = {},
                   Where where = Where::current());
+  // By each of several sources, in one walk.
+  std::vector<Tensor> jacobian(const Tensor& target, const std::vector<Source>& sources,
+                               const GradientOptions& options = {}, Where where = Where::current());
+  // Of several targets by several sources: entry [t][s] is d targets[t] / d sources[s].
+  std::vector<std::vector<Tensor>> jacobian(const std::vector<Tensor>& targets, const std::vector<Source>& sources,
+                                            const GradientOptions& options = {}, Where where = Where::current());
   // For target and source whose first axis is a batch of independent rows: shape [batch] + target row + source row.
   Tensor batch_jacobian(const Tensor& target, const Tensor& source, const GradientOptions& options = {},
                         Where where = Where::current());
@@ -135,10 +144,12 @@ class GradientTape {
   friend class StopRecording;
   void gradients(std::span<const Tensor> targets, std::span<const Source> sources, const GradientOptions& options,
                  const Where& where, std::span<Tensor> out);
-  // Gradients for `n` cotangents of the target, one walk each; then the tape is used up unless persistent.
-  std::vector<Tensor> gradient_rows(const Tensor& target, const Source& source, int64_t n,
-                                    const Callback<Tensor(int64_t)>& cotangent, const GradientOptions& options,
-                                    const Where& where);
+  // Gradients for `n` cotangents of the target, of one row each; then the tape is used up unless persistent.
+  std::vector<Tensor> gradient_rows(const Tensor& target, std::span<const Source> sources, Dim n,
+                                    const Callback<Tensor(Dim start, Dim stop)>& cotangents,
+                                    const GradientOptions& options, std::string_view op, const Where& where);
+  std::vector<Tensor> jacobian_of(const Tensor& target, std::span<const Source> sources, const GradientOptions& options,
+                                  const Where& where);
   Impl* const impl_;  // its own
 };
 

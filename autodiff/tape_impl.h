@@ -133,6 +133,12 @@ class GradientTape::Impl final : public OwnedTape {
   uint64_t begun_, stopped_ = 0, resumed_ = 0;  // the last stop is [stopped_, resumed_)
 };
 
+namespace detail {
+// `value`, computed from `in`, as a tensor whose gradient is what the rule says; and telling this thread's tapes so.
+Tensor with_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where);
+void record_rule(Operands in, Tensor& out, const GradientRule& rule, const Where& where);
+}  // namespace detail
+
 }  // namespace rill
 
 #pragma GCC visibility pop

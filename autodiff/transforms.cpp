@@ -9,25 +9,6 @@
 
 namespace rill::detail {
 
-void require_same_rows(const Tensor& x, const Tensor& more, const Where& where) {
-  require_defined("vmap", more, "an argument", where);
-  if (more.ndim() == 0)
-    fail("vmap",
-         fmt::format("an argument is {}, and has no first axis whose rows could be mapped", to_string(more.spec())),
-         where);
-  if (more.dim(0, where) != x.dim(0, where))
-    fail("vmap",
-         fmt::format("the arguments {} and {} differ in their first axis, whose rows go together", to_string(x.spec()),
-                     to_string(more.spec())),
-         where);
-}
-
-Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where) {
-  if (rows.empty())
-    fail("vmap", fmt::format("{} has no rows, so the shape of a result is unknown", to_string(x.spec())), where);
-  return stack(rows, 0, where);
-}
-
 // --- custom_gradient -------------------------------------------------------------------------------------------------
 
 namespace {
@@ -57,6 +38,24 @@ Tensors checked(Tensors back, std::span<const Spec> arguments, const Where& wher
 
 }  // namespace
 
+void record_rule(Operands in, Tensor& out, const GradientRule& rule, const Where& where) {
+  auto vjp = [rule](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
+    Tensors back = rule(cotangents[0]);
+    for (size_t k = 0; k < back.size(); ++k) {
+      Tensor& sum = sums.of[size_t(sums.first[k])];
+      if (back[k].defined()) sum = sum.defined() ? sum + back[k] : back[k];
+    }
+  };
+  for (TapeListener* tape : thread_state().tapes) tape->record_custom(in, {&out, 1}, {vjp}, where);
+}
+
+Tensor with_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) {
+  if (TraceListener* trace = thread_state().trace) return trace->append_rule(value, in, rule, where);
+  Tensor out = make_alias(value);  // it may be an argument, which tapes know already
+  record_rule(in, out, rule, where);
+  return out;
+}
+
 Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, Operands in, const Where& where) {
   std::vector<Spec> arguments;
   for (const Tensor* t : in) {
@@ -75,17 +74,7 @@ Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, Operands
   }
   require_defined("custom_gradient", value, "the value", where);
   GradientRule rule = [own, arguments, where](const Tensor& g) { return checked(own(g), arguments, where); };
-  if (ts.trace) return ts.trace->append_rule(value, in, rule, where);
-  Tensor out = make_alias(value);  // it may be an argument, which tapes know already
-  auto vjp = [rule](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
-    Tensors back = rule(cotangents[0]);
-    for (size_t k = 0; k < back.size(); ++k) {
-      Tensor& sum = sums.of[size_t(sums.first[k])];
-      if (back[k].defined()) sum = sum.defined() ? sum + back[k] : back[k];
-    }
-  };
-  for (TapeListener* tape : ts.tapes) tape->record_custom(in, {&out, 1}, {vjp}, where);
-  return out;
+  return with_rule(value, in, rule, where);
 }
 
 }  // namespace rill::detail

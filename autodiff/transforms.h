@@ -1,6 +1,7 @@
-// Functions of functions: grad, value_and_grad, vjp, jacrev, hessian, vmap, custom_gradient, recompute; jvp and jacfwd
-// are in forward.h. Each takes a C++ callable of Tensors, or of structures of them (ops/tree.h), and gives a callable;
-// they compose: vmap(grad(f)), hessian(f). Derivatives are with respect to the first argument unless told otherwise.
+// Functions of functions: grad, value_and_grad, vjp, jacrev, hessian, custom_gradient, recompute; jvp and jacfwd
+// are in forward.h, vmap in vmap.h. Each takes a C++ callable of Tensors, or of structures of them (ops/tree.h), and
+// gives a callable; they compose: vmap(grad(f)), hessian(f). Derivatives are with respect to the first argument unless
+// told otherwise.
 #pragma once
 #include <type_traits>
 #include <utility>
@@ -12,8 +13,6 @@
 namespace rill {
 
 namespace detail {
-Tensor stack_rows(std::vector<Tensor> rows, const Tensor& x, const Where& where);
-void require_same_rows(const Tensor& x, const Tensor& more, const Where& where);
 // What a transform gives: a callable that takes what F takes.
 template <class F, class Call>
 struct Transform : Call {
@@ -113,20 +112,6 @@ auto jacrev(F f, Where where = Where::current()) {
 template <class F>
 auto hessian(F f, Where where = Where::current()) {
   return jacrev(grad(std::move(f), where), where);
-}
-
-// vmap(f)(x, more...) -> f of each row x(i), more(i)..., stacked: a loop over the first axis.
-// Throws where the arguments' first axes differ.
-template <class F>
-auto vmap(F f, Where where = Where::current()) {
-  detail::require_callable("vmap", f, "the function", where);
-  return detail::transform_of<F>([f = std::move(f), where](const Tensor& x, const auto&... more) {
-    std::vector<Tensor> rows;
-    detail::require_same_rows(x, x, where);
-    (detail::require_same_rows(x, static_cast<const Tensor&>(more), where), ...);
-    for (int64_t i = 0; i < x.dim(0, where); ++i) rows.push_back(detail::call_at(where, f, x(i), more(i)...));
-    return detail::stack_rows(std::move(rows), x, where);
-  });
 }
 
 // A function with a gradient of its own: f(x...) gives {value, rule}, where rule(cotangent) gives the cotangent of x: a

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <bit>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "rill/devices/host_memory.h"
 #include "rill/devices/registry.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/run_errors.h"
 #include "rill/tensor/dim_table.h"
 #include "rill/tensor/limits.h"
@@ -111,6 +113,11 @@ RunningTraces& running_traces() {
   return *all;
 }
 }  // namespace
+
+uint32_t EnclosingTrace::new_serial() {
+  static std::atomic<uint32_t> next{1};
+  return next++;
+}
 
 void trace_begins(uint32_t serial, const std::string& name) {
   RunningTraces& all = running_traces();

@@ -76,6 +76,8 @@ class FunctionCore {
   ~FunctionCore();
   FunctionCore(const FunctionCore&) = delete;
 
+  // Whether a call runs at once: not in a function that is traced, but in the rows of a vmap outside of any.
+  static bool runs_now();
   // Finds or makes the trace for the body's arguments and runs it. Gives the result tensors; `prototype` says what to
   // put them into.
   std::vector<Tensor> call(Body& body, Shared<const void>& prototype, const Where& where);
@@ -304,7 +306,7 @@ class Function<R(A...)> {
   // holds the tensor, or a view of it, and no tape records the call.
   R operator()(detail::Given<A>... args, Where where = Where::current()) const {
     FunctionCore& its = core(where);
-    if (executing_eagerly())
+    if (FunctionCore::runs_now())
       return call(where, detail::TypedBody<R, A...>(f_, {std::forward<detail::Given<A>>(args)...}));
     FunctionCore::Inline guard(its, where);
     NameScope scope(its.name());

@@ -6,6 +6,7 @@
 #include "rill/autodiff/forward.h"
 #include "rill/autodiff/tape.h"
 #include "rill/autodiff/transforms.h"
+#include "rill/autodiff/vmap.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/ops.h"

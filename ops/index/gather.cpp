@@ -9,6 +9,7 @@
 #include "rill/devices/params/gather_layout.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/run_errors.h"
@@ -151,6 +152,60 @@ Tensors vjp_scatter_reduce(const VjpArgs& a) {
   return out;
 }
 
+// --- Rules of vmap ---------------------------------------------------------------------------------------------------
+
+// The index tensors, with the batch, where one has it, as the first of the places' dimensions.
+Tensors batched_indices(const BatchArgs& a, size_t first) {
+  size_t rank = 0;
+  for (size_t i = first; i < a.in.size(); ++i) rank = std::max(rank, row_shape(a, i).size());
+  Tensors out;
+  for (size_t i = first; i < a.in.size(); ++i) {
+    Shape s = a.in[i].shape();
+    while (a.batched[i] && s.size() < rank + 1) s.insert(1, 1);
+    out.push_back(s == a.in[i].shape() ? a.in[i] : reshape(a.in[i], s));
+  }
+  return out;
+}
+
+bool any_batched(const BatchArgs& a, size_t first) {
+  return std::find(a.batched.begin() + long(first), a.batched.end(), 1) != a.batched.end();
+}
+
+void move_back(Dims& axes) {
+  for (Dim& axis : axes) axis += 1;
+}
+
+// Where x has the batch too: rows of x go along with rows of the places, or, where those are the same, are taken whole.
+void add_batch(GatherAttrs& g, bool by_row, bool x_batched) {
+  if (x_batched) move_back(g.axes), move_back(g.batch_axes);
+  if (by_row) move_back(g.batch_dims);
+  if (by_row && x_batched) g.batch_axes.insert(0, 0), g.batch_dims.insert(0, 0);
+  if (!by_row) g.at += 1;
+}
+
+Tensors batch_gather(const BatchArgs& a) {
+  GatherAttrs g = a.attrs.as<GatherAttrs>();
+  const bool by_row = any_batched(a, 1);
+  add_batch(g, by_row, a.batched[0]);
+  const Tensors indices = batched_indices(a, 1);
+  SmallVec<const Tensor*, 8> in{&a.in[0]};
+  for (const Tensor& t : indices) in.push_back(&t);
+  const Tensor out = apply1(a.op, in, g, a.where);
+  return {by_row && g.at > 0 ? moveaxis(out, g.at, 0, a.where) : out};
+}
+
+Tensors batch_scatter(const BatchArgs& a) {
+  ScatterAttrs s = a.attrs.as<ScatterAttrs>();
+  const bool by_row = any_batched(a, 2);
+  const int64_t at = s.where.at;
+  add_batch(s.where, by_row, true);
+  const Tensor x = with_batch(a, 0), u = with_batch(a, 1), updates = by_row && at > 0 ? moveaxis(u, 0, at) : u;
+  const Tensors indices = batched_indices(a, 2);
+  SmallVec<const Tensor*, 8> in{&x, &updates};
+  for (const Tensor& t : indices) in.push_back(&t);
+  return {apply1(a.op, in, s, a.where)};
+}
+
 using samples::integers;
 using samples::uniform;
 
@@ -186,6 +241,7 @@ const Op gather_op(
      .infer = infer_gather,
      .vjp = vjp_gather,
      .saves_in = save_all & ~save(0),
+     .batch = batch_gather,
      .cpu = cpu::gather,
      .ref = ref::gather,
      .samples = gather_samples,
@@ -200,6 +256,7 @@ const Op scatter_op({.name = "scatter",
                      .infer = infer_scatter,
                      .vjp = vjp_scatter,
                      .saves_in = save_all & ~save(0) & ~save(1),
+                     .batch = batch_scatter,
                      .cpu = cpu::scatter,
                      .ref = ref::scatter,
                      .samples = [] { return scatter_samples_of({ScatterMode::set, ScatterMode::add}); },
@@ -215,6 +272,7 @@ const Op scatter_reduce_op(
      .vjp = vjp_scatter_reduce,
      .saves_in = save_all,
      .saves_out = save(0),
+     .batch = batch_scatter,
      .cpu = cpu::scatter,
      .ref = ref::scatter,
      .samples = [] { return scatter_samples_of({ScatterMode::multiply, ScatterMode::min, ScatterMode::max}); },

@@ -3,6 +3,7 @@
 
 #include "rill/devices/params/reduce_params.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -53,6 +54,26 @@ Tensors topk_vjp(const VjpArgs& args) {
   return {put_along_axis(nothing, args.out[1], ct, args.attrs.as<TopKParams>().axis)};
 }
 
+// Each row searches a vector of its own: by halving the range, in all rows at once.
+Tensors batch_searchsorted(const BatchArgs& a) {
+  if (!a.batched[0]) return {apply1(a.op, {&a.in[0], &a.in[1]}, a.attrs, a.where)};
+  const Tensor& sorted = a.in[0];
+  const Tensor all = with_batch(a, 1), v = reshape(all, {a.size, row_shape(a, 1).numel()});
+  const bool right = a.attrs.as<SearchParams>().right, nans = is_floating(sorted.dtype());
+  const auto before = [&](const Tensor& x, const Tensor& y) {
+    return nans ? logical_or(x < y, logical_and(isnan(y), logical_not(isnan(x)))) : x < y;
+  };
+  const int64_t n = sorted.shape()[1];
+  Tensor low = zeros(v.shape(), {DType::i64, v.device()}), high = low + n;
+  for (int64_t width = n; width > 0; width /= 2) {
+    const Tensor middle = (low + high) >> 1, there = take_along_axis(sorted, minimum(middle, n - 1), 1);
+    const Tensor passed = right ? logical_not(before(v, there)) : before(there, v), open = low < high;
+    high = where(logical_and(open, logical_not(passed)), middle, high);
+    low = where(logical_and(open, passed), middle + 1, low);
+  }
+  return {reshape(low, all.shape())};
+}
+
 std::vector<Sample> sort_samples() {
   const auto one = [](Tensor x, int64_t axis, bool descending = false) {
     return Sample{{std::move(x)}, SortParams{axis, descending}};
@@ -89,6 +110,7 @@ const Op sort_op({.name = "sort",
                   .infer = infer_sort,
                   .vjp = sort_vjp,
                   .saves_in = save(0),
+                  .batch = batch_axes<&SortParams::axis>,
                   .cpu = cpu::sort,
                   .ref = ref::sort,
                   .samples = sort_samples});
@@ -98,6 +120,7 @@ const Op argsort_op({.name = "argsort",
                      .dtypes = real_set | bool_set,
                      .infer = infer_argsort,
                      .no_gradient = "an index does not change with small changes of x",
+                     .batch = batch_axes<&SortParams::axis>,
                      .cpu = cpu::argsort,
                      .ref = ref::argsort,
                      .samples = argsort_samples});
@@ -109,6 +132,7 @@ const Op topk_op({.name = "topk",
                   .infer = infer_topk,
                   .vjp = topk_vjp,
                   .saves_out = save(1),
+                  .batch = batch_axes<&TopKParams::axis>,
                   .cpu = cpu::topk,
                   .ref = ref::topk,
                   .wants_contiguous = true,
@@ -121,6 +145,7 @@ const Op searchsorted_op({.name = "searchsorted",
                           .inputs = 2,
                           .infer = infer_search,
                           .no_gradient = "an index does not change with small changes of its operands",
+                          .batch = batch_searchsorted,
                           .cpu = cpu::searchsorted,
                           .ref = ref::searchsorted,
                           .wants_contiguous = true,

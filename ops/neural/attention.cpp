@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -325,6 +326,7 @@ const Op attention_op({
     .vjp = attention_vjp,
     .saves_in = save_all,
     .saves_out = save_all,
+    .batch = batch_rows,
     .cpu = cpu::attention,
     .ref = ref::attention,
     .samples = attention_samples,
@@ -341,6 +343,7 @@ const Op attention_grad_op({
     .infer = infer_attention_grad,
     .vjp = attention_grad_vjp,
     .saves_in = save_all,
+    .batch = batch_rows,
     .cpu = cpu::attention_grad,
     .ref = ref::attention_grad,
     .samples = attention_grad_samples,
@@ -357,6 +360,7 @@ const Op self_attention_op({
     .vjp = self_attention_vjp,
     .saves_in = save_all,
     .saves_out = save_all,
+    .batch = batch_rows,
     .cpu = cpu::self_attention,
     .ref = ref::self_attention,
     .samples = self_attention_samples,
@@ -371,6 +375,7 @@ const Op self_attention_grad_op({
     .infer = infer_self_attention_grad,
     .vjp = self_attention_grad_vjp,
     .saves_in = save_all,
+    .batch = batch_rows,
     .cpu = cpu::self_attention_grad,
     .ref = ref::self_attention_grad,
     .samples = self_attention_grad_samples,

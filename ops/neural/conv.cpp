@@ -8,6 +8,7 @@
 
 #include "rill/devices/params/contraction_tail.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -170,6 +171,49 @@ Tensors vjp_grad_weight(const VjpArgs& args) {
   return out;
 }
 
+// --- Rules of vmap. A batch of inputs is a larger batch; where weights differ from row to row, each row is a group.
+// ---
+
+size_t channel_axis(const ConvParams& p) { return p.layout == Layout::nhwc ? p.strides.size() + 1 : 1; }
+size_t weight_in_axis(const ConvParams& p) { return p.layout == Layout::nhwc ? p.strides.size() : 1; }
+size_t weight_out_axis(const ConvParams& p) { return p.layout == Layout::nhwc ? p.strides.size() + 1 : 0; }
+
+// The operands with the batch merged into these axes of theirs (-1: there is none), the result's split off again.
+Tensors merged_call(const BatchArgs& a, int64_t first, int64_t second, int64_t result, bool groups) {
+  ConvParams p = a.attrs.as<ConvParams>();
+  const Dim size = row_outputs(a)[0].shape[size_t(result)];
+  const Tensor x = first < 0 ? a.in[0] : merge_batch(with_batch(a, 0), first),
+               y = second < 0 ? a.in[1] : merge_batch(with_batch(a, 1), second);
+  if (groups) p.groups *= int64_t(a.size);
+  return {split_batch(apply1(a.op, {&x, &y}, p, a.where), result, a.size, size)};
+}
+
+Tensors batch_conv(const BatchArgs& a) {
+  const ConvParams& p = a.attrs.as<ConvParams>();
+  const auto channel = int64_t(channel_axis(p)), out = int64_t(weight_out_axis(p));
+  if (a.size == 0) return batch_by_loop(a);
+  if (!a.batched[1]) return merged_call(a, 0, -1, 0, false);
+  if (!a.batched[0] && p.groups == 1) return merged_call(a, -1, out, channel, false);
+  return merged_call(a, channel, out, channel, true);
+}
+
+Tensors batch_grad_input(const BatchArgs& a) {
+  const ConvParams& p = a.attrs.as<ConvParams>();
+  const auto channel = int64_t(channel_axis(p)), out = int64_t(weight_out_axis(p));
+  if (a.size == 0) return batch_by_loop(a);
+  if (!a.batched[1]) return merged_call(a, 0, -1, 0, false);
+  return merged_call(a, channel, out, channel, true);
+}
+
+Tensors batch_grad_weight(const BatchArgs& a) {
+  const ConvParams& p = a.attrs.as<ConvParams>();
+  const auto channel = int64_t(channel_axis(p)), in = int64_t(weight_in_axis(p)), out = int64_t(weight_out_axis(p));
+  if (a.size == 0) return batch_by_loop(a);
+  if (!a.batched[0] && p.groups == 1) return merged_call(a, -1, channel, out, false);
+  if (!a.batched[1] && p.groups == 1) return merged_call(a, channel, -1, in, false);
+  return merged_call(a, channel, channel, out, true);
+}
+
 // --- Samples: the convolutions to test; the gradients' samples are made from them. -----------------------------------
 
 struct Case {
@@ -247,6 +291,7 @@ const Op conv_op({
     .infer = infer_conv,
     .vjp = vjp_conv,
     .saves_in = save_all,
+    .batch = batch_conv,
     .cpu = cpu::conv,
     .ref = ref::conv,
     .wants_contiguous = true,
@@ -267,6 +312,7 @@ const Op conv_grad_input_op({
     .infer = infer_grad_input,
     .vjp = vjp_grad_input,
     .saves_in = save_all,
+    .batch = batch_grad_input,
     .cpu = cpu::conv_grad_input,
     .ref = ref::conv_grad_input,
     .wants_contiguous = true,
@@ -285,6 +331,7 @@ const Op conv_grad_weight_op({
     .infer = infer_grad_weight,
     .vjp = vjp_grad_weight,
     .saves_in = save_all,
+    .batch = batch_grad_weight,
     .cpu = cpu::conv_grad_weight,
     .ref = ref::conv_grad_weight,
     .wants_contiguous = true,

@@ -4,6 +4,7 @@
 // probabilities with errors of 3 %.) The rest is composed.
 #include "rill/devices/params/nn_params.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/record_row.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/reduce/work_dtype.h"
@@ -145,6 +146,7 @@ const Op dense_op(loss({
     .vjp = dense_vjp,
     .saves_in = save(0) | save(1),
     .saves_out = save(1) | save(2),
+    .batch = batch_rows,
     .cpu = cpu::softmax_cross_entropy,
     .ref = ref::softmax_cross_entropy,
     .record_row = record_row<HWY_NAMESPACE::DenseEntropyRow>,
@@ -160,6 +162,7 @@ const Op dense_grad_op(loss({
     .infer = infer_loss_grad<false>,
     .vjp = dense_grad_vjp,
     .saves_in = save_all,
+    .batch = batch_rows,
     .cpu = cpu::softmax_cross_entropy_grad,
     .ref = ref::softmax_cross_entropy_grad,
     .record_row = record_row<HWY_NAMESPACE::DenseEntropyGradRow>,
@@ -177,6 +180,7 @@ const Op sparse_op(loss({
     .vjp = sparse_vjp,
     .saves_in = save(0) | save(1),
     .saves_out = save(1) | save(2),
+    .batch = batch_rows,
     .cpu = cpu::sparse_softmax_cross_entropy,
     .ref = ref::sparse_softmax_cross_entropy,
     .record_row = record_row<HWY_NAMESPACE::SparseEntropyRow>,
@@ -194,6 +198,7 @@ const Op sparse_grad_op(loss({
     .infer = infer_loss_grad<true>,
     .vjp = sparse_grad_vjp,
     .saves_in = save_all,
+    .batch = batch_rows,
     .cpu = cpu::sparse_softmax_cross_entropy_grad,
     .ref = ref::sparse_softmax_cross_entropy_grad,
     .record_row = record_row<HWY_NAMESPACE::SparseEntropyGradRow>,

@@ -6,6 +6,7 @@
 
 #include "rill/devices/params/nn_params.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/record_row.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -162,6 +163,64 @@ Tensors norm_grad_vjp(const VjpArgs& a) {
   return result;
 }
 
+// --- Rules of vmap ---------------------------------------------------------------------------------------------------
+
+// A parameter of layer_norm as what broadcasts against x, whose first normalised axis is `axis` of a row.
+Tensor spread_parameter(const BatchArgs& a, size_t i, int64_t axis) {
+  Shape s = a.in[i].shape();
+  for (int64_t d = 0; a.batched[i] && d < axis; ++d) s.insert(1, 1);
+  return s == a.in[i].shape() ? a.in[i] : reshape(a.in[i], s);
+}
+
+// A scale and an offset of each row's own are applied apart.
+Tensors batch_layer_norm(const BatchArgs& a) {
+  const int64_t axis = a.attrs.as<NormParams>().axis;
+  const NormParams params{axis + 1, a.attrs.as<NormParams>().epsilon};
+  const Tensor x = with_batch(a, 0);
+  if (!a.batched[1] && !a.batched[2]) return apply(a.op, {&x, &a.in[1], &a.in[2]}, params, a.where);
+  const TensorOptions like{x.dtype(), x.device()};
+  const Tensor one = ones(row_shape(a, 1), like), none = zeros(row_shape(a, 1), like);
+  Tensors out = apply(a.op, {&x, &one, &none}, params, a.where);
+  out[0] = out[0] * spread_parameter(a, 1, axis) + spread_parameter(a, 2, axis);
+  return out;
+}
+
+// The kernel adds up the gradients of scale and offset over all rows, which is one batch too many.
+Tensors batch_layer_norm_grad(const BatchArgs& a) {
+  const int64_t axis = a.attrs.as<NormParams>().axis;
+  const NormParams params{axis + 1, a.attrs.as<NormParams>().epsilon};
+  Tensors in;
+  for (size_t i = 0; i < a.in.size(); ++i) in.push_back(i == 1 ? a.in[1] : with_batch(a, i));
+  const Tensor x = in[0], mean = in[2], variance = in[3], g = in[4];
+  if (a.batched[1]) {
+    in[4] = g * spread_parameter(a, 1, axis);
+    in[1] = ones(row_shape(a, 1), {x.dtype(), x.device()});
+  }
+  const Tensor dx = apply(a.op, {&in[0], &in[1], &in[2], &in[3], &in[4], &in[5], &in[6]}, params, a.where)[0];
+  Axes shared;
+  for (int64_t d = 1; d <= axis; ++d) shared.push_back(d);
+  Shape parameter = row_shape(a, 1);
+  parameter.insert(0, a.size);
+  const Tensor h = (x - mean) * rsqrt(variance + params.epsilon);
+  return {dx, reshape(sum_over(g * h, shared), parameter), reshape(sum_over(g, shared), parameter)};
+}
+
+// Each row has channels of its own.
+Tensors batch_batch_norm(const BatchArgs& a) {
+  const NormParams& p = a.attrs.as<NormParams>();
+  const size_t rank = row_shape(a, 0).size();
+  const Dim channels = row_shape(a, 0)[size_t(p.axis)];
+  const bool vectors = rank == 1;  // x is like the parameters then
+  Tensors in;
+  SmallVec<const Tensor*, 8> pointers;
+  for (size_t i = 0; i < a.in.size(); ++i)
+    in.push_back(merge_batch(with_batch(a, i), !vectors && row_shape(a, i).size() == rank ? p.axis : 0));
+  for (const Tensor& t : in) pointers.push_back(&t);
+  Tensors out = apply(a.op, pointers, p, a.where);
+  for (size_t k = 0; k < out.size(); ++k) out[k] = split_batch(out[k], k == 0 ? p.axis : 0, a.size, channels);
+  return out;
+}
+
 // --- Samples ---------------------------------------------------------------------------------------------------------
 
 Sample norm_sample(const Shape& x, const Shape& parameter, int64_t axis, double epsilon) {
@@ -211,6 +270,7 @@ const Op layer_norm_op({
     .vjp = norm_vjp<layer_norm_grad_op>,
     .saves_in = save(0) | save(1),
     .saves_out = save(1) | save(2),
+    .batch = batch_layer_norm,
     .cpu = cpu::layer_norm,
     .ref = ref::layer_norm,
     .wants_contiguous = true,
@@ -231,6 +291,7 @@ const Op layer_norm_grad_op({
     .infer = infer_norm_grad<layer_norm_shapes>,
     .vjp = norm_grad_vjp<layer_norm_axes>,
     .saves_in = save_all,
+    .batch = batch_layer_norm_grad,
     .cpu = cpu::layer_norm_grad,
     .ref = ref::layer_norm_grad,
     .wants_contiguous = true,
@@ -252,6 +313,7 @@ const Op batch_norm_op({
     .vjp = norm_vjp<batch_norm_grad_op>,
     .saves_in = save(0) | save(1),
     .saves_out = save(1) | save(2),
+    .batch = batch_batch_norm,
     .cpu = cpu::batch_norm,
     .ref = ref::batch_norm,
     .wants_contiguous = true,
@@ -270,6 +332,7 @@ const Op batch_norm_grad_op({
     .infer = infer_norm_grad<batch_norm_shapes>,
     .vjp = norm_grad_vjp<batch_norm_axes>,
     .saves_in = save_all,
+    .batch = batch_batch_norm,
     .cpu = cpu::batch_norm_grad,
     .ref = ref::batch_norm_grad,
     .wants_contiguous = true,

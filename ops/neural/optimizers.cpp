@@ -1,6 +1,7 @@
 // The step of an optimizer as one op: composed functions would read and write large parameters many times.
 #include "rill/devices/params/nn_params.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -25,6 +26,20 @@ OutSpecs infer_adam(const InferArgs& args) {
   return {out, out, out};
 }
 
+// Rows with rates of their own are computed by the formula.
+Tensors batch_adam(const BatchArgs& a) {
+  const auto& p = a.attrs.as<AdamParams>();
+  Tensors in;
+  for (size_t i = 0; i < 4; ++i) in.push_back(with_batch(a, i));
+  if (!a.batched[4] && !a.batched[5] && !a.batched[6])
+    return apply(a.op, {&in[0], &in[1], &in[2], &in[3], &a.in[4], &a.in[5], &a.in[6]}, p, a.where);
+  Shape column(in[0].shape().size(), 1);
+  column[0] = a.size;
+  const auto number = [&](size_t i) { return a.batched[i] ? reshape(a.in[i], column) : a.in[i]; };
+  const Tensor m = p.beta1 * in[1] + (1 - p.beta1) * in[3], v = p.beta2 * in[2] + (1 - p.beta2) * square(in[3]);
+  return {(1 - number(6)) * in[0] - number(4) * m / (sqrt(v) * number(5) + p.epsilon), m, v};
+}
+
 std::vector<Sample> adam_samples() {
   auto sample = [](const Shape& shape, AdamParams params) {
     return Sample{{samples::uniform(shape), samples::uniform(shape, -1, 1, 2), samples::uniform(shape, 0, 1, 3),
@@ -46,6 +61,7 @@ const Op adam_op({
     .outputs = 3,
     .infer = infer_adam,
     .no_gradient = "an update of parameters is the end of a step",
+    .batch = batch_adam,
     .cpu = cpu::adam_update,
     .ref = ref::adam_update,
     .wants_contiguous = true,

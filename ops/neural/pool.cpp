@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/conv.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -100,6 +101,15 @@ Tensors vjp_max_pool_pick(const VjpArgs& args);
 Tensors vjp_avg_pool(const VjpArgs& args);
 Tensors vjp_avg_pool_grad(const VjpArgs& args);
 
+// A batch of inputs is a larger batch.
+Tensors batch_pool(const BatchArgs& a) {
+  Tensors in;
+  SmallVec<const Tensor*, 8> pointers;
+  for (size_t i = 0; i < a.in.size(); ++i) in.push_back(merge_batch(with_batch(a, i), 0));
+  for (const Tensor& t : in) pointers.push_back(&t);
+  return {split_batch(apply1(a.op, pointers, a.attrs, a.where), 0, a.size, row_shape(a, 0)[0])};
+}
+
 struct Case {
   Shape x;
   PoolParams p;
@@ -158,6 +168,7 @@ const Op max_pool_op({
     .infer = infer_pool,
     .vjp = vjp_max_pool,
     .saves_in = save_all,
+    .batch = batch_pool,
     .cpu = cpu::max_pool,
     .ref = ref::max_pool,
     .wants_contiguous = true,
@@ -173,6 +184,7 @@ const Op max_pool_grad_op({
     .infer = infer_max_grad,
     .vjp = vjp_max_pool_grad,
     .saves_in = save(0),
+    .batch = batch_pool,
     .cpu = cpu::max_pool_grad,
     .ref = ref::max_pool_grad,
     .wants_contiguous = true,
@@ -189,6 +201,7 @@ const Op max_pool_pick_op({
     .infer = infer_max_pick,
     .vjp = vjp_max_pool_pick,
     .saves_in = save(0),
+    .batch = batch_pool,
     .cpu = cpu::max_pool_pick,
     .ref = ref::max_pool_pick,
     .wants_contiguous = true,
@@ -201,6 +214,7 @@ const Op avg_pool_op({
     .dtypes = float_set,
     .infer = infer_pool,
     .vjp = vjp_avg_pool,
+    .batch = batch_pool,
     .cpu = cpu::avg_pool,
     .ref = ref::avg_pool,
     .wants_contiguous = true,
@@ -215,6 +229,7 @@ const Op avg_pool_grad_op({
     .dtypes = float_set,
     .infer = infer_avg_grad,
     .vjp = vjp_avg_pool_grad,
+    .batch = batch_pool,
     .cpu = cpu::avg_pool_grad,
     .ref = ref::avg_pool_grad,
     .wants_contiguous = true,

@@ -2,6 +2,7 @@
 // memory once; the gradients' own rules are composed of public functions.
 #include "rill/devices/params/nn_params.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/record_row.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
@@ -58,6 +59,7 @@ const Op softmax_op({
           return Tensors{apply1(softmax_grad_op, {&a.out[0], &a.cotangent[0]}, a.attrs, Where::current())};
         },
     .saves_out = save(0),
+    .batch = batch_axes<&SoftmaxParams::axis>,
     .cpu = cpu::softmax,
     .ref = ref::softmax,
     .wants_contiguous = true,
@@ -83,6 +85,7 @@ const Op softmax_grad_op({
           return Tensors{dy, apply1(softmax_grad_op, {&y, &c}, a.attrs, Where::current())};
         },
     .saves_in = save(0) | save(1),
+    .batch = batch_axes<&SoftmaxParams::axis>,
     .cpu = cpu::softmax_grad,
     .ref = ref::softmax_grad,
     .wants_contiguous = true,
@@ -101,6 +104,7 @@ const Op log_softmax_op({
           return Tensors{apply1(log_softmax_grad_op, {&a.out[0], &a.cotangent[0]}, a.attrs, Where::current())};
         },
     .saves_out = save(0),
+    .batch = batch_axes<&SoftmaxParams::axis>,
     .cpu = cpu::log_softmax,
     .ref = ref::log_softmax,
     .wants_contiguous = true,
@@ -124,6 +128,7 @@ const Op log_softmax_grad_op({
           return Tensors{-multiply_no_nan(cp, sum(g, axis, true)), c - sum(cp, axis, true)};
         },
     .saves_in = save(0) | save(1),
+    .batch = batch_axes<&SoftmaxParams::axis>,
     .cpu = cpu::log_softmax_grad,
     .ref = ref::log_softmax_grad,
     .wants_contiguous = true,

@@ -6,6 +6,7 @@
 
 #include "rill/devices/params/contraction_tail.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/linalg.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -122,6 +123,31 @@ Tensors vjp_dot_general(const VjpArgs& args) {
   return out;
 }
 
+// A batch on both sides is one more pair of batch axes; on one side it is one more free axis, which comes to the front.
+Tensors batch_dot_general(const BatchArgs& args) {
+  ContractionParams p = args.attrs.as<ContractionParams>();
+  const Tensor &a = args.in[0], &b = args.in[1];
+  const bool left = args.batched[0], right = args.batched[1];
+  if (left)
+    for (Dims* axes : {&p.lhs_contract, &p.lhs_batch})
+      for (Dim& axis : *axes) axis += 1;
+  if (right)
+    for (Dims* axes : {&p.rhs_contract, &p.rhs_batch})
+      for (Dim& axis : *axes) axis += 1;
+  if (left && right) {
+    p.lhs_batch.insert(0, 0);
+    p.rhs_batch.insert(0, 0);
+    return {dot_general(a, b, p, args.where)};
+  }
+  // The left operand's free axes are the result's first.
+  const size_t pairs = p.lhs_batch.size(), left_free = a.shape().size() - pairs - p.lhs_contract.size();
+  if (right && pairs == 0 && left_free == 0)
+    return {dot_general(b, a, {p.rhs_contract, p.lhs_contract, {}, {}}, args.where)};
+  const Tensor out = dot_general(a, b, p, args.where);
+  const size_t at = pairs + (left ? 0 : left_free);
+  return {at == 0 ? out : moveaxis(out, int64_t(at), 0, args.where)};
+}
+
 std::vector<Sample> samples_dot_general() {
   using samples::uniform;
   const ContractionParams plain{{1}, {0}, {}, {}};
@@ -177,6 +203,7 @@ const Op dot_general_op({
     .infer = infer_dot_general,
     .vjp = vjp_dot_general,
     .saves_in = save_all,
+    .batch = batch_dot_general,
     .cpu = cpu::dot_general,
     .ref = ref::dot_general,
     .packs = true,

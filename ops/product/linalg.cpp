@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -81,6 +82,7 @@ const Op diagonal_op({
     .dtypes = every_set,
     .infer = infer_diagonal,
     .vjp = vjp_diagonal,
+    .batch = batch_axes<&DiagonalAttrs::axis1, &DiagonalAttrs::axis2>,
     .view = view_diagonal,
     .samples = []() -> std::vector<Sample> {
       using samples::uniform;

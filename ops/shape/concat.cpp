@@ -5,6 +5,7 @@
 #include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -60,6 +61,7 @@ const Op concat_op({.name = "concat",
                     .inputs = -1,
                     .infer = infer_concat,
                     .vjp = vjp_concat,
+                    .batch = batch_axes<&ConcatAttrs::axis>,
                     .cpu = cpu::concat,
                     .ref = ref::concat,
                     .samples =

@@ -5,6 +5,7 @@
 #include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -54,6 +55,12 @@ Tensors vjp_pad(const VjpArgs& a) {
   return {strided_slice(cut ? pad(a.cotangent[0], restore) : a.cotangent[0], starts, stops, steps)};
 }
 
+Tensors batch_pad(const BatchArgs& a) {
+  PadAttrs p = a.attrs.as<PadAttrs>();
+  for (Dims* widths : {&p.lo, &p.hi, &p.interior}) widths->insert(0, 0);
+  return call_with_batch(a, p);
+}
+
 std::vector<Sample> pad_samples() {
   using samples::uniform;
   FillValue half{0, 0.5, 0};
@@ -73,6 +80,7 @@ const Op pad_op(
      .dtypes = every_set,
      .infer = infer_pad,
      .vjp = vjp_pad,
+     .batch = batch_pad,
      .cpu = cpu::pad,
      .ref = ref::pad,
      .samples = pad_samples,

@@ -9,6 +9,7 @@
 #include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -54,6 +55,38 @@ Dims normal_axes(const Dims& axes, const Tensor& x, std::string_view op, const W
 namespace {
 
 Spec like(const Spec& in, Shape shape) { return {std::move(shape), in.dtype, false, in.device}; }
+
+// --- Rules of vmap ---------------------------------------------------------------------------------------------------
+
+Tensors batch_reshape(const BatchArgs& a) {
+  Shape to(a.attrs.as<ShapeAttrs>().shape);
+  if (std::find(to.begin(), to.end(), Dim(-1)) != to.end()) to = row_outputs(a)[0].shape;
+  to.insert(0, a.size);
+  return {reshape(a.in[0], to, a.where)};
+}
+
+Tensors batch_transpose(const BatchArgs& a) {
+  Axes axes(0);
+  for (int64_t axis : a.attrs.as<TransposeAttrs>().axes) axes.push_back(axis + 1);
+  return {transpose(a.in[0], axes, a.where)};
+}
+
+Tensors batch_broadcast(const BatchArgs& a) {
+  Shape to(a.attrs.as<ShapeAttrs>().shape), from = a.in[0].shape();
+  to.insert(0, a.size);
+  while (from.size() < to.size()) from.insert(1, 1);
+  return {broadcast_to(reshape(a.in[0], from, a.where), to, a.where)};
+}
+
+// Of strided_slice and update_slice: the batch is taken whole.
+Tensors batch_slice(const BatchArgs& a) {
+  SliceAttrs s = a.attrs.as<SliceAttrs>();
+  s.starts.insert(0, 0);
+  s.stops.insert(0, slice_max);
+  s.steps.insert(0, 1);
+  for (Dim& axis : s.drop) axis += 1;
+  return call_with_batch(a, s);
+}
 
 // A view of `in` is strong, whatever `in` is: only arithmetic keeps a C++ scalar weak.
 Tensor strong_view(const Tensor& in, Shape shape, Strides strides, int64_t offset = 0) {
@@ -130,6 +163,7 @@ const Op reshape_op({.name = "reshape",
                      .dtypes = every_set,
                      .infer = infer_reshape,
                      .vjp = [](const VjpArgs& a) -> Tensors { return {reshape(a.cotangent[0], a.in[0].shape())}; },
+                     .batch = batch_reshape,
                      .view = view_reshape,
                      .view_axes = ViewAxes::in_order,
                      .samples =
@@ -182,6 +216,7 @@ const Op transpose_op({.name = "transpose",
                        .dtypes = every_set,
                        .infer = infer_transpose,
                        .vjp = vjp_transpose,
+                       .batch = batch_transpose,
                        .view = view_transpose,
                        .samples =
                            [] {
@@ -226,6 +261,7 @@ const Op broadcast_to_op({.name = "broadcast_to",
                           .dtypes = every_set,
                           .infer = infer_broadcast,
                           .vjp = [](const VjpArgs& a) -> Tensors { return {sum_to(a.cotangent[0], a.in[0].shape())}; },
+                          .batch = batch_broadcast,
                           .view = view_broadcast,
                           .view_axes = ViewAxes::trailing,
                           .samples =
@@ -325,6 +361,7 @@ const Op strided_slice_op({.name = "strided_slice",
                            .dtypes = every_set,
                            .infer = infer_slice,
                            .vjp = vjp_slice,
+                           .batch = batch_slice,
                            .view = view_slice,
                            .samples = slice_samples,
                            .exported = {"Slice", "StridedSlice"}});
@@ -363,6 +400,7 @@ const Op update_slice_op({.name = "update_slice",
                           .inputs = 2,
                           .infer = infer_update,
                           .vjp = vjp_update,
+                          .batch = batch_slice,
                           .cpu = cpu::update_slice,
                           .ref = ref::update_slice,
                           .samples =

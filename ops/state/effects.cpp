@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/state/variable_watcher.h"
@@ -94,6 +95,14 @@ Tensors call_assert(Operands in, AttrsView attrs) {
   fail("assert_that", fmt::format("it does not hold that {}{}", a.message, values));
 }
 
+// It holds where it holds in every row.
+Tensors batch_assert(const BatchArgs& a) {
+  const Tensor holds = a.batched[0] ? rill::all(a.in[0]) : a.in[0];
+  SmallVec<const Tensor*, 8> in{&holds};
+  for (const Tensor& t : a.in.subspan(1)) in.push_back(&t);
+  return apply(a.op, in, a.attrs, a.where);
+}
+
 constexpr std::string_view nothing_to_differentiate = "it gives nothing";
 
 const Op print_op({.name = "print",
@@ -103,6 +112,7 @@ const Op print_op({.name = "print",
                    .outputs = 0,
                    .infer = infer_print,
                    .no_gradient = nothing_to_differentiate,
+                   .batch = batch_by_loop,
                    .call = call_print,
                    .effect = true,
                    .exported = {"", "PrintV2"}});
@@ -114,6 +124,7 @@ const Op assert_op({.name = "assert_that",
                     .outputs = 0,
                     .infer = infer_assert,
                     .no_gradient = nothing_to_differentiate,
+                    .batch = batch_assert,
                     .call = call_assert,
                     .effect = true,
                     .exported = {"", "Assert"}});

@@ -42,6 +42,11 @@ struct VariableState {
 Tensor value_of(VariableState& v);
 // The value, to which `delta` is added before anybody else sees it: what each caller gets is its own.
 Tensor take_and_add(VariableState& v, const Tensor& delta);
+// Whether it is the generator of random numbers (ops/values/random.cpp), u64 {seed, draw}.
+bool is_generator(const VariableState& v);
+// `n` keys, u64[n, 2], that draw other numbers than each other and than its state `key`; and one draw counted.
+Tensor split_generator(const Tensor& key, Dim n);
+void count_draw();
 
 }  // namespace rill
 

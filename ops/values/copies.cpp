@@ -4,6 +4,7 @@
 #include "rill/devices/ref/elementwise.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
@@ -44,6 +45,7 @@ const Op identity_op({.name = "identity",
                       .dtypes = every_set,
                       .infer = infer_copy,
                       .vjp = [](const VjpArgs& a) { return Tensors{a.cotangent[0]}; },
+                      .batch = batch_rows,
                       .view = same_view,
                       .view_axes = ViewAxes::trailing,
                       .samples = copy_samples,
@@ -54,6 +56,7 @@ const Op stop_gradient_op({.name = "stop_gradient",
                            .dtypes = every_set,
                            .infer = infer_copy,
                            .vjp = [](const VjpArgs&) { return Tensors{Tensor()}; },
+                           .batch = batch_rows,
                            .view = same_view,
                            .view_axes = ViewAxes::trailing,
                            .stops_gradient = true,
@@ -66,6 +69,7 @@ const Op transfer_op({.name = "transfer",
                       .dtypes = every_set,
                       .infer = infer_transfer,
                       .vjp = [](const VjpArgs& a) { return Tensors{a.cotangent[0].to(a.in[0].device())}; },
+                      .batch = batch_rows,
                       .cpu = transfer,
                       .ref = transfer,
                       .samples = transfer_samples,

@@ -12,6 +12,7 @@
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/state/variable_state.h"
@@ -39,11 +40,15 @@ std::vector<Sample> bits_samples() {
           one(5, 0, {4, 0})};
 }
 
+// A key a row: each has words of its own.
+Tensors batch_bits(const BatchArgs& a) { return batch_by_loop(a); }
+
 const Op random_bits_op({.name = "random_bits",
                          .doc = "y = the u32 words of Philox4x32-10 for the key {seed, draw} and counters {i, draw}",
                          .dtypes = one_of({DType::u64}),
                          .infer = infer_bits,
                          .no_gradient = "random words do not depend smoothly on the key",
+                         .batch = batch_bits,
                          .cpu = cpu::random_bits,
                          .ref = ref::random_bits,
                          .generated = Generated::random_words,
@@ -71,7 +76,7 @@ Tensor next_key() {
     return variable_watcher ? variable_watcher->read(g.state.shared_state(), key) : key;
   }
   Tensor key = g.state.value();
-  g.state.assign_add(g.step);
+  if (!repeating()) g.state.assign_add(g.step);
   return key;
 }
 
@@ -93,7 +98,7 @@ Tensor draw64(Shape shape, const RandomOptions& options, const Where& where) {
 
 // n new seeds from a key. Draws count from 0 up, so a tag in the top bits keeps these words apart from theirs.
 constexpr uint64_t split_tag = uint64_t(1) << 63, fold_tag = uint64_t(1) << 62;
-Tensor derive(const Tensor& key, uint64_t tag, int64_t n, const Where& where) {
+Tensor derive(const Tensor& key, uint64_t tag, Dim n, const Where& where) {
   const Tensor tagged = bitwise_or(key, key_tensor(0, tag));
   return join_words(apply1(random_bits_op, {&tagged}, RandomParams{Shape{n, 2}}, where));
 }
@@ -174,6 +179,23 @@ void check_probabilities(const Tensor& p, const Where& where) {
   require_elements(holds, "random::bernoulli", "p must hold probabilities, in [0, 1]", p, where);
 }
 }  // namespace
+
+}  // namespace rill::random
+
+namespace rill {
+
+bool is_generator(const VariableState& v) { return &v == &random::generator().state.state(); }
+
+Tensor split_generator(const Tensor& key, Dim n) {
+  const Tensor seeds = expand_dims(random::derive(key, random::split_tag, n, Where::current()), 1);
+  return concat({seeds, zeros_like(seeds)}, 1);
+}
+
+void count_draw() { random::generator().state.assign_add(random::generator().step); }
+
+}  // namespace rill
+
+namespace rill::random {
 
 void seed(uint64_t n) { generator().state.assign(key_tensor(n, 0)); }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "rill/devices/registry.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/limits.h"
 #include "rill/trace/call/function_state.h"
@@ -41,6 +42,11 @@ FunctionCore::FunctionCore(std::string name, FunctionOptions options, const Wher
       made_(caller_or(where)),
       state_(new State) {}
 FunctionCore::~FunctionCore() { delete state_; }
+
+bool FunctionCore::runs_now() {
+  const EnclosingTrace* now = EnclosingTrace::now();
+  return !now || now->runs_now();
+}
 
 Where FunctionCore::place(const Where& where) const { return to_string(where).empty() ? made_ : where; }
 
@@ -105,12 +111,23 @@ void detail::require_unwritten(const std::string& before, const std::string& aft
 
 namespace {
 
-// Undefined, or a value of a trace.
+// Undefined, or a value of a trace that this thread does not see.
 const Tensor* first_unusable(const std::vector<Tensor>& leaves) {
+  const EnclosingTrace* now = EnclosingTrace::now();
   for (const Tensor& t : leaves)
-    if (!t.rep() || t.rep()->trace) [[unlikely]]
+    if (!t.rep() || (t.rep()->trace && !(now && now->sees(t)))) [[unlikely]]
       return &t;
   return nullptr;
+}
+
+// In the rows of a vmap: its Variables are read and assigned as those of other ops are.
+std::vector<Tensor> call_on_rows(GraphCall& call, std::vector<Tensor> in, const Where& where) {
+  const Graph& g = call.graph();
+  for (size_t k = 0; k < in.size(); ++k)
+    if (g.inputs[k].kind == GraphInput::Kind::variable) in[k] = Variable(g.inputs[k].variable).value();
+  const std::vector<Tensor> results = call.call(in, where);
+  for (size_t k = 0; k < g.assigns.size(); ++k) Variable(g.assigns[k].variable).assign(results[g.outputs.size() + k]);
+  return {results.begin(), results.begin() + long(g.outputs.size())};
 }
 
 }  // namespace
@@ -144,6 +161,7 @@ std::vector<Tensor> FunctionCore::call(Body& body, Shared<const void>& prototype
   prototype = hit->prototype;
   const Graph& g = hit->graph->graph();
   std::vector<Tensor> in = gather_inputs(g, key.leaves);
+  if (!executing_eagerly()) return call_on_rows(*hit->graph, std::move(in), where);
   VariableCall variables(hit->variables, in);
   variables.read();
   std::vector<Tensor> results = hit->graph->call(in, where);

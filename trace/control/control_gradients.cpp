@@ -434,7 +434,7 @@ const Op refusal_op({.name = "no_gradient",
 
 // Where a gradient is traced that may never be asked for, the error is thrown only by a call that asks for it.
 void refuse(const Refusal& r, std::span<const Tensor> cotangents) {
-  const auto* trace = static_cast<const Tracer*>(thread_state().trace);
+  const EnclosingTrace* trace = EnclosingTrace::now();
   if (!trace || !trace->speculative()) throw Error(r.message);
   SmallVec<const Tensor*, 8> arrived;
   for (const Tensor& t : cotangents)

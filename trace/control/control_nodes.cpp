@@ -8,6 +8,7 @@
 
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
+#include "rill/trace/control/batched_control.h"
 #include "rill/trace/control/control_gradients.h"
 #include "rill/trace/control/control_tangents.h"
 #include "rill/trace/control/kept_values.h"
@@ -56,7 +57,7 @@ Spec stacked_spec(Spec row, Dim n) {
 }
 
 std::string inner_name(const std::string& role) {
-  const auto* outer = static_cast<const Tracer*>(thread_state().trace);
+  const EnclosingTrace* outer = EnclosingTrace::now();
   return outer ? outer->name() + "/" + role : role;
 }
 
@@ -196,7 +197,7 @@ Tensors call_scan(Operands in, AttrsView view) {
   return out;
 }
 
-OpSpec control(std::string_view name, std::string_view doc, Tensors (*call)(Operands, AttrsView), Vjp vjp,
+OpSpec control(std::string_view name, std::string_view doc, Tensors (*call)(Operands, AttrsView), Vjp vjp, Batch batch,
                std::string_view tensorflow) {
   return {.name = name,
           .doc = doc,
@@ -206,6 +207,7 @@ OpSpec control(std::string_view name, std::string_view doc, Tensors (*call)(Oper
           .vjp = vjp,
           .saves_in = save_all,
           .saves_out = save_all,
+          .batch = batch,
           .call = call,
           .graphs = graphs_of,
           .exported = {"", tensorflow}};
@@ -214,13 +216,13 @@ OpSpec control(std::string_view name, std::string_view doc, Tensors (*call)(Oper
 }  // namespace
 
 const Op cond_op(control("cond", "the results of the first graph where the first operand is true, else of the second",
-                         call_cond, vjp_of_branches, "If"));
+                         call_cond, vjp_of_branches, batch_choice, "If"));
 const Op switch_case_op(control("switch_case", "the results of the graph with that number, else of the last one",
-                                call_switch, vjp_of_branches, "Case"));
+                                call_switch, vjp_of_branches, batch_choice, "Case"));
 const Op while_loop_op(control("while_loop", "runs a graph on what it gave before, while its first result is true",
-                               call_while, vjp_of_while, "While"));
+                               call_while, vjp_of_while, batch_while, "While"));
 const Op scan_op(control("scan", "runs a graph on what it gave before and on each row of xs; stacks what it gives",
-                         call_scan, vjp_of_scan, ""));
+                         call_scan, vjp_of_scan, batch_scan, ""));
 
 // --- Applying --------------------------------------------------------------------------------------------------------
 

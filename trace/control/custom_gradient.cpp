@@ -3,8 +3,12 @@
 // The ops of the user's function are in the trace as usual. The node says that the gradient of the value is given by
 // the rule; the traced values that the rule reads are operands of the node, so that a second derivative flows through
 // the rule into them. The node is dropped before the graph runs.
+#include <algorithm>
 #include <utility>
 
+#include "rill/autodiff/batching.h"
+#include "rill/autodiff/tape_impl.h"
+#include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/trace/control/control_gradients.h"
 #include "rill/trace/control/control_nodes.h"
@@ -45,6 +49,34 @@ Tensors pull_back(const VjpArgs& a) {
   return back;
 }
 
+// The rule of all rows runs that of one on rows, when a cotangent comes.
+Tensors batch_rule(const BatchArgs& a) {
+  SmallVec<const Tensor*, 8> operands;
+  if (std::find(a.batched.begin(), a.batched.end(), 1) == a.batched.end()) {
+    for (const Tensor& t : a.in) operands.push_back(&t);
+    return apply(a.op, operands, a.attrs, a.where);
+  }
+  const size_t arguments = size_t(a.attrs.as<ControlAttrs>().carried);
+  const GradientRule rule = [op = &a.op, attrs = Attrs(a.attrs), in = Tensors(a.in.begin(), a.in.end()),
+                             flags = SmallVec<char, 8>(a.batched.begin(), a.batched.end()), size = a.size,
+                             arguments](const Tensor& cotangent) {
+    Tensors back, out;
+    {
+      Batcher batcher(size, "vmap");
+      Tensors rows;
+      for (size_t k = 0; k < in.size(); ++k) rows.push_back(flags[k] ? batcher.row_of(in[k]) : in[k]);
+      const Tensor row = batcher.row_of(cotangent);
+      back = op->vjp(VjpArgs{*op, attrs, {rows.data(), rows.size()}, {}, {&row, 1}});
+      for (size_t k = 1; k <= arguments; ++k) out.push_back(back[k].defined() ? batcher.all_rows(back[k]) : Tensor());
+    }
+    for (size_t k = 0; k < arguments; ++k)
+      if (out[k].defined() && !flags[k + 1]) out[k] = sum(out[k], 0);
+    return out;
+  };
+  for (size_t k = 1; k <= arguments; ++k) operands.push_back(&a.in[k]);
+  return {detail::with_rule(with_batch(a, 0), operands, rule, a.where)};
+}
+
 const Op custom_gradient_op({.name = "custom_gradient",
                              .doc = "x, whose gradient is what the rule says",
                              .dtypes = every_set,
@@ -52,6 +84,7 @@ const Op custom_gradient_op({.name = "custom_gradient",
                              .infer = infer_value,
                              .vjp = pull_back,
                              .saves_in = save_all & ~save(0),
+                             .batch = batch_rule,
                              .call = call_value,
                              .marker = true,
                              .graphs = rule_of,

@@ -2,23 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/tensor/dim_table.h"
 
 namespace rill {
 
-namespace {
-std::atomic<uint32_t> next_trace_serial{1};
-}
-
 Tracer::Tracer(std::string name, Nesting nesting)
     : first_variable_(VariableState::next_id()), outer_(thread_state().trace) {
-  if (nesting == Nesting::inside) parent_ = static_cast<const Tracer*>(outer_);
+  if (nesting == Nesting::inside) parent_ = EnclosingTrace::now();
   graph_.name = std::move(name);
-  graph_.trace = serial = next_trace_serial++;
+  graph_.trace = serial = new_serial();
   thread_state().trace = this;
   trace_begins(serial, graph_.name);
 }
@@ -76,18 +70,18 @@ ValueId Tracer::capture(const Tensor& t) {
 bool Tracer::is_constant(const Tensor& t) const {
   // A C++ scalar of the trace outside is one here too, so that a branch that reads it needs no operand.
   const bool scalar = t.spec().weak && t.ndim() == 0;
-  bool made = start_.made_since(t.rep()->id);
-  for (const Tracer* p = parent_; p && scalar; p = p->parent_) made = made || p->start_.made_since(t.rep()->id);
-  for (const Tracer* p = this; p && made; p = p->parent_)
-    for (const TapeListener* tape : p->pause_.tapes()) made = made && !tape->watches(t);
-  return made;
+  return (scalar ? makes(t) : start_.made_since(t.rep()->id)) && !is_watched(t);
 }
 
-bool Tracer::is_of_parents(const Tensor& t) const {
-  for (const Tracer* p = parent_; p; p = p->parent_)
-    if (t.rep()->trace == p->serial) return true;
-  return false;
+bool Tracer::makes(const Tensor& t) const { return start_.made_since(t.rep()->id) || (parent_ && parent_->makes(t)); }
+
+bool Tracer::is_watched(const Tensor& t) const {
+  for (const TapeListener* tape : pause_.tapes())
+    if (tape->watches(t)) return true;
+  return parent_ && parent_->is_watched(t);
 }
+
+bool Tracer::sees(const Tensor& t) const { return t.rep()->trace == serial || (parent_ && parent_->sees(t)); }
 
 ValueId Tracer::value_of(const Tensor& t, std::string_view user, const Where& where) {
   if (!t.defined())
@@ -96,7 +90,7 @@ ValueId Tracer::value_of(const Tensor& t, std::string_view user, const Where& wh
   const TensorRep* r = t.rep();
   if (r->trace == serial) return values_[size_t(r->trace_value)];
   if (r->trace && trace_on_other_thread(r->trace)) fail_foreign(user, "a tensor", t, where);
-  if (r->trace && !is_of_parents(t))
+  if (r->trace && !sees(t))
     fail(user,
          fmt::format("a tensor of another traced function, branch or loop body, {}, is used inside '{}'. pass it "
                      "as an argument, or return it from where it was made",

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rill/ops/apply.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/tensor/id_mark.h"
 #include "rill/trace/graph.h"
 
@@ -13,7 +13,7 @@
 
 namespace rill {
 
-class Tracer final : public TraceListener {
+class Tracer final : public EnclosingTrace {
  public:
   // A separate trace, or one nested in the trace of this thread (a branch, a loop body), which may read the outer
   // trace's tensors: they become captured inputs.
@@ -25,7 +25,7 @@ class Tracer final : public TraceListener {
   // A trace whose gradients may never be asked for: where a gradient is not possible, the error is thrown by a call in
   // which it is needed. Nested traces do the same.
   void set_speculative() { speculative_ = true; }
-  bool speculative() const { return speculative_ || (parent_ && parent_->speculative()); }
+  bool speculative() const override { return speculative_ || (parent_ && parent_->speculative()); }
   Tracer(const Tracer&) = delete;
 
   // A new graph input of this spec, and the tensor that stands for it.
@@ -34,7 +34,8 @@ class Tracer final : public TraceListener {
   void add_output(const Tensor& t, const Where& where = Where());
   // The graph, complete; nothing may be traced afterwards.
   Graph finish();
-  const std::string& name() const { return graph_.name; }
+  const std::string& name() const override { return graph_.name; }
+  bool runs_now() const override { return false; }
   // Number of nodes so far.
   size_t size() const { return graph_.nodes().size(); }
   // The value that a tensor stands for; a tensor with elements becomes a captured input or a constant.
@@ -49,6 +50,9 @@ class Tracer final : public TraceListener {
   Tensor append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) override;
   bool is_constant(const Tensor& t) const override;
   [[noreturn]] void fail_read(std::string_view what, const Where& where) override;
+  bool sees(const Tensor& t) const override;
+  bool makes(const Tensor& t) const override;
+  bool is_watched(const Tensor& t) const override;
 
   // Throws: a call of `function` makes this variable, and so does the next.
   [[noreturn]] static void fail_made_anew(const VariableState& v, const std::string& function,
@@ -58,7 +62,6 @@ class Tracer final : public TraceListener {
   void name_sizes(Node& node) const;
   Tensor stand_for(ValueId v);
   ValueId capture(const Tensor& t);
-  bool is_of_parents(const Tensor& t) const;
 
   Graph graph_;
   std::vector<ValueId> values_;                     // by TensorRep::trace_value
@@ -78,7 +81,7 @@ class Tracer final : public TraceListener {
   VariableValue& variable(const Shared<VariableState>& v);
   IdMark start_;
   TraceListener* outer_;
-  const Tracer* parent_ = nullptr;  // whose tensors may be read
+  const EnclosingTrace* parent_ = nullptr;  // whose tensors may be read
   bool speculative_ = false;
   PauseTapes pause_;
 };

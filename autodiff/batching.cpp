@@ -1,0 +1,341 @@
+#include "rill/autodiff/batching.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "rill/autodiff/tape_impl.h"
+#include "rill/devices/params/contraction_params.h"
+#include "rill/ops/batch_rules.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/ops/state/variable_watcher.h"
+
+namespace rill {
+
+extern const Op add_op, dot_general_op, identity_op, reshape_op, subtract_op;
+
+// --- Rows ------------------------------------------------------------------------------------------------------------
+
+namespace {
+enum Kind : uint8_t {
+  shared,   // no row differs from another: `tensor` is each
+  batched,  // row i is tensor(i)
+  scaled,   // row i is tensor's element i where that stands, and 0 elsewhere
+  units     // the same, where all elements are 1
+};
+bool is_diagonal(uint8_t kind) { return kind >= scaled; }
+}  // namespace
+
+class Batcher::Outside {
+ public:
+  explicit Outside(Batcher& b) : batcher_(b) {
+    std::swap(thread_state().tapes, b.tapes_);
+    thread_state().trace = b.outer_;
+  }
+  ~Outside() {
+    std::swap(thread_state().tapes, batcher_.tapes_);
+    thread_state().trace = &batcher_;
+  }
+  Outside(const Outside&) = delete;
+
+ private:
+  Batcher& batcher_;
+};
+
+// What a row stands for. It is held by the row, in place of a buffer, and goes with it.
+struct Batcher::Rows : Buffer {
+  Tensor tensor;
+  uint8_t kind;
+};
+
+const Batcher::Rows* Batcher::rows_of(const Tensor& t) const {
+  return t.rep()->trace == serial ? static_cast<const Rows*>(t.rep()->buffer.get()) : nullptr;
+}
+
+Tensor Batcher::stand_for(Tensor tensor, Spec row, uint8_t kind) {
+  auto* rows = new Rows;
+  rows->bytes = tensor.rep()->buffer ? tensor.rep()->buffer->bytes : 0;
+  rows->release = [](Buffer* b) { delete static_cast<Rows*>(b); };
+  rows->tensor = std::move(tensor);
+  rows->kind = kind;
+  Tensor t = make_stand_in(std::move(row));
+  TensorRep& rep = *t.mutable_rep();
+  rep.trace = serial;
+  rep.trace_value = next_value_++;
+  rep.buffer = Ref<Buffer>::adopt(rows);
+  return t;
+}
+
+namespace {
+Spec row_spec_of(const Spec& batched) {
+  Spec row = batched;
+  row.weak = false;
+  row.shape.erase(0);
+  return row;
+}
+}  // namespace
+
+Tensor Batcher::row_of(const Tensor& t) { return stand_for(t, row_spec_of(t.spec()), batched); }
+
+Tensor Batcher::unit(const Spec& spec) {
+  const Outside outside(*this);
+  return stand_for(ones(spec.shape, {spec.dtype, spec.device}), {spec.shape, spec.dtype, false, spec.device}, units);
+}
+
+bool Batcher::is_batched(const Tensor& t) const {
+  const Rows* r = rows_of(t);
+  return r && r->kind != shared;
+}
+
+// What it stands for outside; for what this batch does not know, the tensor itself.
+Tensor Batcher::outer_value(const Tensor& t) const {
+  const Rows* r = rows_of(t);
+  if (!r) return t;
+  return is_diagonal(r->kind) ? spread_units(*r) : r->tensor;
+}
+
+Tensor Batcher::spread_units(const Rows& r) const {
+  const Spec& s = r.tensor.spec();
+  Shape shape = s.shape;
+  shape.insert(0, size_);
+  const bool ones = r.kind == units;
+  const Tensor where_one = reshape(eye(size_, size_, 0, {ones ? s.dtype : DType::boolean, s.device}), shape);
+  return ones ? where_one : where(where_one, r.tensor, zeros({}, {s.dtype, s.device}));
+}
+
+Tensor Batcher::all_rows(const Tensor& row) {
+  const Outside outside(*this);
+  const Tensor value = outer_value(row);
+  if (is_batched(row)) return value;
+  Shape s = value.shape();
+  s.insert(0, size_);
+  return broadcast_to(value, s);
+}
+
+// --- The thread ------------------------------------------------------------------------------------------------------
+
+Batcher::Batcher(Dim size, std::string_view op, Randomness randomness, uint32_t number)
+    : size_(size), name_(op), randomness_(randomness), outer_(thread_state().trace) {
+  serial = number;
+  std::swap(thread_state().tapes, tapes_);
+  thread_state().trace = this;
+}
+
+Batcher::~Batcher() {
+  std::swap(thread_state().tapes, tapes_);
+  thread_state().trace = outer_;
+}
+
+// --- Calls -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void report_loop(const Op& op, Dim rows, const Where& where) {
+  static const bool log = std::getenv("RILL_LOG") && std::strstr(std::getenv("RILL_LOG"), "vmap");
+  if (log)
+    std::fprintf(stderr, "rill: vmap: %s runs %lld times, row by row: it has no batch rule (%s)\n",
+                 std::string(op.name).c_str(), static_cast<long long>(int64_t(rows)), place_of(where).c_str());
+}
+
+Tensors call_batched(const BatchArgs& a) {
+  if (a.op.batch) return a.op.batch(a);
+  if (a.op.kind == OpKind::elementwise) return batch_elementwise(a);
+  report_loop(a.op, a.size, a.where);
+  return batch_by_loop(a);
+}
+
+Tensors call_as_is(const Op& op, std::span<const Tensor> in, AttrsView attrs, const Where& where) {
+  SmallVec<const Tensor*, 8> pointers;
+  for (const Tensor& t : in) pointers.push_back(&t);
+  return apply(op, Operands(pointers.data(), pointers.size()), attrs, where);
+}
+
+}  // namespace
+
+Tensors Batcher::append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
+  SmallVec<char, 8> flags;
+  bool any = false, diagonals = false;
+  for (const Tensor* t : in) {
+    const Rows* r = rows_of(*t);
+    flags.push_back(r && r->kind != shared);
+    any |= flags.back() != 0;
+    diagonals |= r && is_diagonal(r->kind);
+  }
+  const Outside outside(*this);
+  if (op.effect && !outer_ && repeating()) return {};
+  if (diagonals)
+    if (Tensors out = append_units(op, in, attrs, specs, where); !out.empty()) return out;
+  Tensors values;
+  for (const Tensor* t : in) values.push_back(outer_value(*t));
+  const std::span<const Tensor> operands(values.data(), values.size());
+  // Tapes outside take a row for another only where both are the same rows.
+  if (&op == &known_as_op && flags[0] != flags[1]) {
+    const Tensor same = identity(values[0]);
+    return {flags[0] ? row_of(same) : same};
+  }
+  if (!any && !op.graphs) return call_as_is(op, operands, attrs, where);
+  Tensors out = call_batched({op, attrs, operands, {flags.data(), flags.size()}, size_, where});
+  Tensors rows;
+  for (size_t k = 0; k < specs.size(); ++k) {
+    if (out[k].ndim() == specs[k].shape.ndim()) {  // control flow knows what rows do not differ in
+      rows.push_back(out[k]);
+      continue;
+    }
+    Spec row = row_spec_of(out[k].spec());
+    row.weak = specs[k].weak;
+    rows.push_back(stand_for(std::move(out[k]), std::move(row), batched));
+  }
+  return rows;
+}
+
+// Calls on batches of unit vectors whose result is one again, or known without multiplying by 0; none: another one.
+Tensors Batcher::append_units(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
+  SmallVec<const Tensor*, 8> operands(in);
+  size_t at = 0;  // of the last one
+  int count = 0;
+  bool others = false;  // that are batched
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Rows* r = rows_of(*in[i]);
+    if (!r) continue;
+    operands[i] = &r->tensor;
+    if (is_diagonal(r->kind)) at = i, ++count;
+    else others |= r->kind == batched;
+  }
+  if (others || specs.size() != 1) return {};
+  const Rows& d = *rows_of(*in[at]);
+  const bool same_shape = d.tensor.shape() == specs[0].shape;
+  const auto call = [&] { return apply(op, Operands(operands.data(), operands.size()), attrs, where)[0]; };
+  if (count == 2 && same_shape && (&op == &add_op || &op == &subtract_op) &&
+      operands[0]->shape() == operands[1]->shape())
+    return {stand_for(call(), specs[0], scaled)};
+  if (count != 1) return {};
+  if (&op == &reshape_op || &op == &identity_op) return {stand_for(call(), specs[0], d.kind)};
+  if (op.kind == OpKind::elementwise && (op.linear_in >> at & 1) && same_shape)
+    return {stand_for(call(), specs[0], scaled)};
+  if (&op != &dot_general_op) return {};
+  // All axes of the unit vectors are contracted: the product picks what it would multiply by 1.
+  const auto& p = attrs.as<ContractionParams>();
+  const Dims &own = at == 0 ? p.lhs_contract : p.rhs_contract, &paired = at == 0 ? p.rhs_contract : p.lhs_contract;
+  if (!p.lhs_batch.empty() || own.size() != d.tensor.shape().size()) return {};
+  const Tensor& other = *operands[1 - at];
+  Axes order = Axes::repeat(0, own.size());
+  for (size_t i = 0; i < own.size(); ++i) order[size_t(own[i])] = paired[i];
+  for (int64_t axis = 0; axis < other.ndim(); ++axis)
+    if (std::find(paired.begin(), paired.end(), Dim(axis)) == paired.end()) order.push_back(axis);
+  Shape shape = specs[0].shape;
+  shape.insert(0, size_);
+  Tensor picked = reshape(transpose(other, order), shape);
+  if (d.kind == scaled) {
+    Shape column(shape.size(), 1);
+    column[0] = size_;
+    picked = picked * reshape(d.tensor, column);
+  }
+  return {stand_for(picked, specs[0], batched)};
+}
+
+// --- Variables -------------------------------------------------------------------------------------------------------
+
+bool Batcher::draws_own(const VariableState& v) const {
+  if (!is_generator(v)) return false;
+  if (randomness_ == Randomness::error)
+    fail(name_,
+         "random numbers are drawn, and .randomness = Randomness::error forbids that. let rows draw numbers of their "
+         "own (Randomness::different) or the same ones (Randomness::same), or pass a random::Key");
+  return randomness_ == Randomness::different;
+}
+
+Tensor Batcher::read(const Shared<VariableState>& v) {
+  const bool own = draws_own(*v);
+  const Outside outside(*this);
+  Tensor value = Variable(v).value();
+  if (own) return row_of(split_generator(value, size_));
+  // Tapes inside take an alias, which those outside would not know.
+  const Spec spec = value.spec();
+  return thread_state().tapes.empty() || tapes_.empty() ? value : stand_for(std::move(value), spec, shared);
+}
+
+void Batcher::assign(const Shared<VariableState>& v, const Tensor& value) {
+  const bool own = draws_own(*v);
+  if (!own && is_batched(value))
+    fail("assign",
+         fmt::format("variable '{}' is assigned a value that differs from row to row, inside {}. return the value from "
+                     "the function, and assign what {} gives, or a sum of it",
+                     v->name, name_, name_));
+  const Outside outside(*this);
+  if (own) count_draw();
+  else Variable(v).assign(outer_value(value));
+}
+
+// --- Rules of the user's ---------------------------------------------------------------------------------------------
+
+Tensor Batcher::append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) {
+  // Runs the rule on rows, and gives cotangents as the outside has them: of what rows share, their sum.
+  SmallVec<char, 8> shares;
+  SmallVec<Tensor, 8> operands;
+  for (const Tensor* t : in) shares.push_back(!is_batched(*t));
+  const GradientRule of_batch = [rule, shares, number = serial, size = size_, op = name_,
+                                 randomness = randomness_](const Tensor& cotangent) {
+    Batcher again(size, op, randomness, number);
+    const Tensors back = rule(again.row_of(cotangent));
+    Tensors out;
+    for (size_t k = 0; k < back.size(); ++k) out.push_back(back[k].defined() ? again.all_rows(back[k]) : Tensor());
+    const Outside outside(again);
+    for (size_t k = 0; k < out.size(); ++k)
+      if (out[k].defined() && shares[k]) out[k] = sum(out[k], 0);
+    return out;
+  };
+  const Tensor all = all_rows(value);
+  Tensor out;
+  {
+    const Outside outside(*this);
+    for (const Tensor* t : in) operands.push_back(outer_value(*t));
+    SmallVec<const Tensor*, 8> pointers;
+    for (const Tensor& t : operands) pointers.push_back(&t);
+    out = row_of(detail::with_rule(all, Operands(pointers.data(), pointers.size()), of_batch, where));
+  }
+  detail::record_rule(in, out, rule, where);
+  return out;
+}
+
+// --- What else a trace is asked --------------------------------------------------------------------------------------
+
+bool Batcher::made_by(const Tensor& t, const Op& op, AttrsView& attrs) const {
+  const Rows* r = rows_of(t);
+  return outer_ && (!r || r->kind == shared) && outer_->made_by(r ? r->tensor : t, op, attrs);
+}
+
+Tensor Batcher::constant_value(const Tensor& t) const {
+  const Rows* r = rows_of(t);
+  if (r && r->kind != shared) return {};
+  const Tensor& value = r ? r->tensor : t;
+  return outer_ && value.is_symbolic() ? outer_->constant_value(value) : value;
+}
+
+bool Batcher::is_constant(const Tensor& t) const { return !is_watched(t) && (!outer_ || outer_->is_constant(t)); }
+
+bool Batcher::is_watched(const Tensor& t) const {
+  for (const TapeListener* tape : tapes_)
+    if (tape->watches(t)) return true;
+  return outer_ && static_cast<const EnclosingTrace*>(outer_)->is_watched(t);
+}
+
+bool Batcher::makes(const Tensor& t) const { return !outer_ || static_cast<const EnclosingTrace*>(outer_)->makes(t); }
+
+bool Batcher::sees(const Tensor& t) const {
+  return t.rep()->trace == serial || (outer_ && static_cast<const EnclosingTrace*>(outer_)->sees(t));
+}
+
+void Batcher::fail_read(std::string_view what, const Where& where) {
+  fail(name_,
+       fmt::format("{}() reads a tensor's value inside the function that {} maps, which runs once for all rows: it may "
+                   "differ from row to row. choose with where() or cond(), loop with while_loop() or scan(), look at "
+                   "values with print(), or return the tensor",
+                   what, name_),
+       where);
+}
+
+}  // namespace rill

@@ -1,0 +1,248 @@
+// vmap of control flow: the inner graphs are traced again, on batches. What rows do not differ in stays as it is, so
+// that a loop over a counter is a loop still.
+//
+// Where rows differ in the condition, all branches run and each row takes its own; a while_loop runs until all rows are
+// done, and those that are keep what they have. Start at batch_choice, batch_while and batch_scan.
+#include "rill/trace/control/batched_control.h"
+
+#include <algorithm>
+
+#include "rill/autodiff/batching.h"
+#include "rill/ops/batch_rules.h"
+#include "rill/ops/ops.h"
+#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/tracer.h"
+
+namespace rill {
+
+namespace {
+
+using Flags = std::vector<char>;  // by value, 1: it has the batch
+
+Spec with_rows(Spec s, Dim size, size_t at = 0) {
+  s.shape.insert(at, size);
+  return s;
+}
+
+bool some(std::span<const char> flags) { return std::find(flags.begin(), flags.end(), 1) != flags.end(); }
+
+Tensors apply_to(const BatchArgs& a, std::span<const Tensor> in, ControlAttrs attrs) {
+  SmallVec<const Tensor*, 8> operands;
+  for (const Tensor& t : in) operands.push_back(&t);
+  return apply_control(a.op, Operands(operands.data(), operands.size()), std::move(attrs), a.where);
+}
+
+// As many as the node has outputs; what a tape outside has added goes.
+Tensors first_of(const Tensors& out, size_t count) { return Tensors(out.begin(), out.begin() + long(count)); }
+
+// A condition, a number a row, as what broadcasts against `like`, which has the batch.
+Tensor beside(const Tensor& by_row, const Tensor& like) {
+  Shape s = by_row.shape();
+  while (s.size() < like.shape().size()) s.push_back(1);
+  return reshape(by_row, s);
+}
+
+// --- Graphs of batches -----------------------------------------------------------------------------------------------
+
+// Traces what `body` makes of arguments of these specs, of which `in` have the batch. Its results are rows; those that
+// differ, and those of `out`, are given with the batch, and `out` says which.
+using RowBody = Callback<std::vector<Tensor>(std::span<const Tensor> rows)>;
+std::shared_ptr<const InnerGraph> trace_rows(const std::string& role, std::span<const Spec> specs, const Flags& in,
+                                             Flags& out, Dim size, const RowBody& body) {
+  Tracer tracer(inner_name(role), Tracer::Nesting::inside);
+  std::vector<Tensor> rows, results;
+  for (size_t k = 0; k < specs.size(); ++k)
+    rows.push_back(tracer.add_argument(in[k] ? with_rows(specs[k], size) : specs[k], "operand"));
+  {
+    Batcher batcher(size, "vmap");
+    for (size_t k = 0; k < rows.size(); ++k)
+      if (in[k]) rows[k] = batcher.row_of(rows[k]);
+    results = body(rows);
+    out.resize(results.size());
+    for (size_t k = 0; k < results.size(); ++k) {
+      out[k] = out[k] || batcher.is_batched(results[k]);
+      if (out[k]) results[k] = batcher.all_rows(results[k]);
+    }
+  }
+  for (const Tensor& t : results) tracer.add_output(t);
+  return std::make_shared<InnerGraph>(role, tracer.finish());
+}
+
+std::vector<Spec> inputs_of(const Graph& g) {
+  std::vector<Spec> specs;
+  for (const GraphInput& in : g.inputs) specs.push_back(g.nodes()[size_t(in.node)].outputs[0]);
+  return specs;
+}
+
+std::shared_ptr<const InnerGraph> batched_graph(const InnerGraph& g, const Flags& in, Flags& out, Dim size) {
+  return trace_rows(g.role, inputs_of(g.graph), in, out, size,
+                    [&](std::span<const Tensor> rows) { return interpret(g.graph, rows); });
+}
+
+// --- Branches --------------------------------------------------------------------------------------------------------
+
+// The results of one branch for all rows.
+std::vector<Tensor> run_branch(const BatchArgs& a, const Graph& g) {
+  Batcher batcher(a.size, "vmap");
+  std::vector<Tensor> rows;
+  for (size_t k = 1; k < a.in.size(); ++k) rows.push_back(a.batched[k] ? batcher.row_of(a.in[k]) : a.in[k]);
+  std::vector<Tensor> out = interpret(g, rows);
+  for (Tensor& t : out) t = batcher.all_rows(t);
+  return out;
+}
+
+// The last branch serves every index that has none of its own; of cond, `true` is the first.
+Tensors choose_by_row(const BatchArgs& a) {
+  const ControlAttrs& c = a.attrs.as<ControlAttrs>();
+  const Tensor& which = a.in[0];
+  const size_t last = c.graphs.size() - 1;
+  const std::vector<Tensor> otherwise = run_branch(a, c.graphs[last]->graph);
+  Tensors out(otherwise.begin(), otherwise.end());
+  for (size_t i = last; i-- > 0;) {
+    const std::vector<Tensor> here = run_branch(a, c.graphs[i]->graph);
+    const Tensor chosen = is_bool(which.dtype()) ? which : which == int64_t(i);
+    for (size_t k = 0; k < out.size(); ++k) out[k] = where(beside(chosen, out[k]), here[k], out[k]);
+  }
+  return out;
+}
+
+}  // namespace
+
+Tensors batch_choice(const BatchArgs& a) {
+  ControlAttrs c = a.attrs.as<ControlAttrs>();
+  if (!some(a.batched)) return first_of(apply_to(a, a.in, c), c.outputs.size());
+  if (a.batched[0]) return choose_by_row(a);
+  const Flags in(a.batched.begin() + 1, a.batched.end());
+  Flags out(c.outputs.size());
+  for (const auto& g : c.graphs) batched_graph(*g, in, out, a.size);  // to see which results differ
+  for (auto& g : c.graphs) g = batched_graph(*g, in, out, a.size);
+  for (size_t k = 0; k < out.size(); ++k)
+    if (out[k]) c.outputs[k] = with_rows(c.outputs[k], a.size);
+  return first_of(apply_to(a, a.in, c), out.size());
+}
+
+// --- Loops -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Which carried values differ: those that do at first, and those that a step makes so of others. `first`: of the
+// graph's results, where the carried ones begin.
+Flags carried_flags(const InnerGraph& step, Flags in, size_t carried, size_t first, Dim size) {
+  for (bool changed = true; changed;) {
+    Flags out(step.graph.outputs.size());
+    batched_graph(step, in, out, size);
+    changed = false;
+    for (size_t k = 0; k < carried; ++k)
+      if (out[first + k] && !in[k]) in[k] = 1, changed = true;
+  }
+  return in;
+}
+
+// Operands with the batch where `flags` say so; `at` is the axis where it then stands.
+Tensor operand(const BatchArgs& a, size_t i, bool flagged, int64_t at = 0) {
+  if (!flagged) return a.in[i];
+  const Tensor t = with_batch(a, i);
+  return at == 0 ? t : moveaxis(t, 0, at);
+}
+
+// Stacked results have the batch behind the axis of steps.
+void batch_to_front(Tensors& out, std::span<const char> flags, size_t first) {
+  for (size_t k = first; k < out.size(); ++k)
+    if (flags[k]) out[k] = moveaxis(out[k], 1, 0);
+}
+
+// The graph whose first result, a condition a row, is whether it holds in any.
+std::shared_ptr<const InnerGraph> first_for_any(const InnerGraph& g) {
+  Tracer tracer(inner_name(g.role), Tracer::Nesting::inside);
+  std::vector<Tensor> in;
+  for (const Spec& s : inputs_of(g.graph)) in.push_back(tracer.add_argument(s, "operand"));
+  std::vector<Tensor> results = interpret(g.graph, in);
+  results[0] = rill::any(results[0]);
+  for (const Tensor& t : results) tracer.add_output(t);
+  return std::make_shared<InnerGraph>(g.role, tracer.finish());
+}
+
+// Rows go on for as long as their own condition holds. The node carries that as well, and runs while it holds in one.
+Tensors while_by_row(const BatchArgs& a) {
+  const ControlAttrs& c = a.attrs.as<ControlAttrs>();
+  const InnerGraph& step = *c.graphs[0];
+  const size_t carried = size_t(c.carried);
+  std::vector<Spec> specs = inputs_of(step.graph);
+  specs.insert(specs.begin(), Spec{{}, DType::boolean, false, a.in[0].device()});
+  Flags in(a.batched.begin(), a.batched.end()), out(carried + 2);
+  std::fill_n(in.begin(), carried + 1, 1);  // a step of one row only makes all differ
+  const auto body = [&](std::span<const Tensor> rows) {
+    std::vector<Tensor> next = interpret(step.graph, rows.subspan(1));
+    next[0] = logical_and(rows[0], next[0]);
+    for (size_t k = 0; k < carried; ++k) next[k + 1] = where(rows[0], next[k + 1], rows[k + 1]);
+    next.insert(next.begin(), next[0]);
+    return next;
+  };
+  std::fill(out.begin(), out.end(), 1);
+  const auto rows = trace_rows(step.role, specs, in, out, a.size, body);
+  ControlAttrs b = c;
+  b.graphs = {first_for_any(*rows)};
+  b.carried = c.carried + 1;
+  b.saves = false;
+  b.outputs = {with_rows(specs[0], a.size)};
+  for (size_t k = 0; k < carried; ++k) b.outputs.push_back(with_rows(c.outputs[k], a.size));
+  const Tensor going = with_batch(a, 0);
+  std::vector<Tensor> operands{rill::any(going), going};
+  for (size_t k = 1; k < a.in.size(); ++k) operands.push_back(operand(a, k, in[k]));
+  const Tensors result = apply_to(a, operands, b);
+  return Tensors(result.begin() + 1, result.begin() + 1 + long(carried));
+}
+
+}  // namespace
+
+Tensors batch_while(const BatchArgs& a) {
+  ControlAttrs c = a.attrs.as<ControlAttrs>();
+  if (!some(a.batched)) return first_of(apply_to(a, a.in, c), c.outputs.size());
+  const InnerGraph& step = *c.graphs[0];
+  const size_t carried = size_t(c.carried);
+  const Flags in = carried_flags(step, Flags(a.batched.begin() + 1, a.batched.end()), carried, 1, a.size);
+  Flags out(carried + 1);
+  std::copy_n(in.begin(), carried, out.begin() + 1);
+  const auto graph = batched_graph(step, in, out, a.size);
+  if (a.batched[0] || out[0]) return while_by_row(a);
+  c.graphs = {graph};
+  Flags results(c.outputs.size());
+  for (size_t k = 0; k < carried; ++k) {
+    if (!in[k]) continue;
+    c.outputs[k] = with_rows(c.outputs[k], a.size);
+    results[k] = 1;
+    if (!c.saves) continue;
+    Spec& saved = c.outputs[carried + 1 + k];
+    saved = with_rows(saved, a.size, 1);
+    results[carried + 1 + k] = 1;
+  }
+  std::vector<Tensor> operands{a.in[0]};
+  for (size_t k = 0; k < in.size(); ++k) operands.push_back(operand(a, k + 1, in[k]));
+  Tensors given = first_of(apply_to(a, operands, c), results.size());
+  batch_to_front(given, results, carried);
+  return given;
+}
+
+Tensors batch_scan(const BatchArgs& a) {
+  ControlAttrs c = a.attrs.as<ControlAttrs>();
+  if (!some(a.batched)) return first_of(apply_to(a, a.in, c), c.outputs.size());
+  const InnerGraph& step = *c.graphs[0];
+  const size_t first = c.counted ? 1 : 0, carried = size_t(c.carried), scanned = size_t(c.scanned);
+  const Flags in = carried_flags(step, Flags(a.batched.begin() + long(first), a.batched.end()), carried, 0, a.size);
+  Flags out(step.graph.outputs.size());
+  std::copy_n(in.begin(), carried, out.begin());
+  c.graphs = {batched_graph(step, in, out, a.size)};
+  const size_t own = out.size();
+  for (size_t k = own; k < c.outputs.size(); ++k) out.push_back(in[k - own]);  // carried before each step
+  for (size_t k = 0; k < out.size(); ++k)
+    if (out[k]) c.outputs[k] = with_rows(c.outputs[k], a.size, k < carried ? 0 : 1);
+  std::vector<Tensor> operands;
+  if (c.counted) operands.push_back(a.in[0]);
+  for (size_t k = 0; k < in.size(); ++k)
+    operands.push_back(operand(a, k + first, in[k], k >= carried && k < carried + scanned ? 1 : 0));
+  Tensors given = first_of(apply_to(a, operands, c), out.size());
+  batch_to_front(given, out, carried);
+  return given;
+}
+
+}  // namespace rill
