@@ -103,9 +103,10 @@ HWY_INLINE void store_full(LaneMask<T> m, bool* out) {
     const uint64_t bytes = (each + 0x7F7F7F7F7F7F7F7Fu) >> 7 & 0x0101010101010101u;
     std::memcpy(out, &bytes, Lane<T>::kLanes);
   } else {
-    T wide[Lane<T>::kLanes];
-    store(select(m, Lane<T>(T(1)), Lane<T>(T(0))), wide);
-    for (size_t i = 0; i < Lane<T>::kLanes; ++i) out[i] = wide[i] != 0;
+    const hn::Rebind<int32_t, typename Lane<T>::Tag> wide;
+    const hn::Rebind<uint8_t, typename Lane<T>::Tag> narrow;
+    const auto truths = hn::IfThenElseZero(hn::RebindMask(wide, m.raw), hn::Set(wide, 1));
+    hn::StoreU(hn::DemoteTo(narrow, truths), narrow, reinterpret_cast<uint8_t*>(out));
   }
 }
 template <class R>
