@@ -259,7 +259,6 @@ const Op norm_op({.name = "norm",
                   .batch = batch_axes<&ReduceParams::axes>,
                   .cpu = cpu::reduce_norm,
                   .ref = ref::reduce_norm,
-                  .wants_contiguous = true,
                   .samples = sum_samples,
                   .max_ulp = 4,
                   .exported = {"ReduceL2", "EuclideanNorm"}});

@@ -68,10 +68,9 @@ Tensor general_norm(const Tensor& size, double p, const Axes& axes, bool keepdim
 }
 
 bool has_nan(DType d) { return is_differentiable(d); }
-Tensor nan_mask(const Tensor& x) { return is_complex(x.dtype()) ? isnan(real(x)) | isnan(imag(x)) : isnan(x); }
 Tensor without_nan(const Tensor& x, double instead) {
   if (!has_nan(x.dtype())) return x;
-  return elementwise::in_blocks([&](const Tensor& t) { return where(nan_mask(t), instead, t); }, x);
+  return elementwise::in_blocks([&](const Tensor& t) { return where(isnan(t), instead, t); }, x);
 }
 
 // The folded axes as one last axis.
@@ -265,7 +264,7 @@ Tensor nanmean(const Tensor& x, const ReduceOptions& o, Where where) {
   CallerScope caller(where);
   if (!has_nan(x.dtype())) return mean(x, o);
   const Tensor w = to_work(x);
-  return from_work(sum(without_nan(w, 0), o) / sum(logical_not(nan_mask(w)), o), x.dtype());
+  return from_work(sum(without_nan(w, 0), o) / sum(logical_not(isnan(w)), o), x.dtype());
 }
 
 namespace {
@@ -274,7 +273,7 @@ struct Distances {
   Tensor from_mean, degrees;
 };
 Distances distances(const Tensor& x, const VarianceOptions& o) {
-  const Tensor w = to_work(x), missing = nan_mask(w);
+  const Tensor w = to_work(x), missing = isnan(w);
   const Tensor d = rill::where(missing, 0, w - nanmean(w, {.axis = o.axis, .keepdims = true}));
   const Tensor count = sum(logical_not(missing), {.axis = o.axis, .keepdims = o.keepdims});
   return {d, astype(count, real_of(d.dtype())) - o.correction};

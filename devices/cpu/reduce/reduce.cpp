@@ -367,6 +367,10 @@ void sum_square_rows(const S* x, int64_t rows, int64_t n, double* sums) {
                DType::f64, true);
 }
 
+bool reduces_last(const FoldAxes& axes) {
+  return std::is_partitioned(axes.begin(), axes.end(), [](const FoldAxis& a) { return !a.reduced; });
+}
+
 template <class S, Part part>
 std::vector<double> sum_squares(const KernelArgs& args) {
   FoldAxes axes = fold_axes(args);
@@ -374,13 +378,8 @@ std::vector<double> sum_squares(const KernelArgs& args) {
   if constexpr (part == Part::all && !std::is_integral_v<S>) {
     using T = RealOf<S>;
     int64_t rows = 1, n = sizeof(S) / sizeof(T);  // a complex number is two
-    bool last = true, any_reduced = false;        // last: the reduced axes are the last ones
-    for (const FoldAxis& a : axes) {
-      last = last && (a.reduced || !any_reduced);
-      any_reduced |= a.reduced;
-      (a.reduced ? n : rows) *= a.size;
-    }
-    if (last) {
+    for (const FoldAxis& a : axes) (a.reduced ? n : rows) *= a.size;
+    if (reduces_last(axes)) {
       sum_square_rows(args.in_data<T>(0), rows, n, sums.data());
       return sums;
     }
@@ -418,6 +417,13 @@ void norm_of(const KernelArgs& args) {
 }  // namespace
 
 void reduce_norm(const KernelArgs& args) {
+  const Tensor& x = args.input(0);
+  if (!x.is_contiguous() && reduces_last(fold_axes(args))) {  // rows, which are read as they lie in memory
+    Tensor dense = empty_tensor(x.spec());
+    copy_elements(x, dense);
+    const Tensor* const in[] = {&dense};
+    return reduce_norm(KernelArgs{in, args.out, args.attrs, nullptr});
+  }
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using S = decltype(zero);
     if constexpr (!std::is_same_v<S, std::string> && !is_half_type<S>) norm_of<S>(args);
