@@ -5,6 +5,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/elementwise/blocks.h"
+#include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/values/fill.h"
@@ -12,20 +13,21 @@
 
 namespace rill {
 
+extern const Op elu_op;  // elementwise/arithmetic.cpp
+
 using elementwise::in_blocks;
 using elementwise::in_float_blocks;
 
 namespace {
 Tensor as_floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
 
-// x where it is positive, else alpha (exp(x / width) - 1), times `scale`. The exponent never meets a positive x, where
-// it would overflow; at 0 the gradient is that of the exponential, as in torch and JAX, which minimum() would halve.
+// x where it is positive, else alpha (exp(x / width) - 1), times `scale`.
 Tensor exponential_unit(const Tensor& x, double alpha, double width, double scale = 1) {
   return in_float_blocks(
       [&](const Tensor& f) {
-        const Tensor positive = f > 0;
-        const Tensor exponent = where(positive, 0, f);
-        const Tensor y = where(positive, f, alpha * expm1(width == 1 ? exponent : exponent / width));
+        const TensorArg factor(alpha);
+        const auto unit = [&](const Tensor& t) { return elementwise::binary(elu_op, t, *factor, true, factor.where); };
+        const Tensor y = width == 1 ? unit(f) : where(f > 0, f, unit(f / width));
         return scale == 1 ? y : scale * y;
       },
       x);
