@@ -1,8 +1,11 @@
 // The backward walk over a tape's entries. Start at Impl::backward.
 #include "rill/autodiff/tape_impl.h"
+#include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
 
 namespace rill {
+
+extern const Op add_op, copy_op;
 
 // Which nodes depend on a source: only their cotangents are worth computing.
 std::vector<char> GradientTape::Impl::nodes_from(std::span<const TapeNode> sources) const {
@@ -32,9 +35,14 @@ std::vector<char> GradientTape::Impl::nodes_behind(std::span<const TapeNode> tar
 
 namespace {
 
+// Below so many elements a new tensor costs less than finding out whether the old one may be written.
+constexpr int64_t worth_writing_over = 4096;
+
 void accumulate(Tensor& sum, Tensor&& term) {
+  const Tensor* rest[] = {&term};
   if (!sum.defined()) sum = std::move(term);
-  else sum = sum + term;
+  else if (sum.size() < worth_writing_over || !(sum.spec() == term.spec())) sum = sum + term;
+  else sum = detail::run_update(add_op, std::move(sum), rest, {}, Where::current());
 }
 
 // By input: the first one with the same number.
@@ -49,10 +57,53 @@ SmallVec<int32_t, 8> first_alike(const SmallVec<TapeNode, 4>& nodes) {
   return first;
 }
 
+// Cotangents of parts of a tensor (its rows, say), added to the sum for the whole where they belong. Padded with zeros
+// each would cost as much as the whole is large, so that a loop over rows would take quadratic time. The bits are those
+// of the padded sums: +0 changes nothing but -0, so `sum` gets it once, and each part when the next one comes.
+class PartSums {
+ public:
+  // Gives false where somebody sees the ops, or it does not pay.
+  bool add(TapeNode node, const TapeEntry& e, const Tensor& part, Tensor& sum) {
+    const ThreadState& ts = thread_state();
+    if (!sum.defined() || sum.size() < worth_writing_over || part.size() > sum.size() / 4 || ts.trace ||
+        !ts.tapes.empty() || part.dtype() != sum.dtype())
+      return false;
+    const Tensor now = read(*e.op, e.attrs, sum) + part;
+    const auto [at, is_first] = last_.try_emplace(node);
+    LastPart& last = at->second;
+    if (is_first) sum = sum + 0;
+    else write(*last.op, last.attrs, read(*last.op, last.attrs, sum) + 0, sum);
+    write(*e.op, e.attrs, now, sum);
+    last = {e.op, e.attrs};
+    return true;
+  }
+
+ private:
+  struct LastPart {
+    const Op* op;
+    Attrs attrs;
+  };
+  // A copy, so that the sum has one holder.
+  static Tensor read(const Op& op, AttrsView attrs, const Tensor& sum) {
+    const Tensor part = apply1(op, {&sum}, attrs, Where::current());
+    return apply1(copy_op, {&part}, {}, Where::current());
+  }
+  static void write(const Op& op, AttrsView attrs, const Tensor& part, Tensor& sum) {
+    const Tensor* rest[] = {&part};
+    sum = detail::run_update(*op.put_back, std::move(sum), rest, attrs, Where::current());
+  }
+  std::unordered_map<TapeNode, LastPart> last_;
+};
+
 }  // namespace
 
-void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::span<const char> active,
-                              std::vector<Tensor>& cotangent) {
+struct GradientTape::Impl::Walk {
+  std::vector<Tensor> cotangent;  // by node
+  PartSums parts;
+};
+
+void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::span<const char> active, Walk& walk) {
+  std::vector<Tensor>& cotangent = walk.cotangent;
   auto wanted = [&](size_t i) { return e.in_nodes[i] && active[e.in_nodes[i]]; };
   uint64_t needed = 0;
   for (size_t i = 0; i < e.in_nodes.size(); ++i)
@@ -65,6 +116,8 @@ void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::
     for (size_t i = 0; i < terms.size() && i < e.in_nodes.size(); ++i)
       if (terms[i].defined() && wanted(i)) accumulate(cotangent[e.in_nodes[i]], std::move(terms[i]));
   };
+  if (e.op && e.op->put_back && wanted(0) && walk.parts.add(e.in_nodes[0], e, given[0], cotangent[e.in_nodes[0]]))
+    return;
   if (e.op && !e.op->call) {
     Tensors back = apply_rule({});
     return add({back.data(), back.size()});
@@ -86,7 +139,8 @@ void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::
 std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
                                                  std::span<const TapeNode> sources, bool consume) {
   std::vector<char> active = nodes_from(sources);
-  std::vector<Tensor> cotangent(next_node_);
+  Walk walk{std::vector<Tensor>(next_node_), {}};
+  std::vector<Tensor>& cotangent = walk.cotangent;
   std::vector<char> is_source(next_node_, 0);
   for (TapeNode s : sources) is_source[s] = 1;
   for (size_t i = 0; i < targets.size(); ++i)
@@ -108,7 +162,7 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
                             : zeros(e.out[i].shape(), {.dtype = e.out[i].dtype(), .device = e.out[i].device()}));
         if (!is_source[e.first_out + i]) c = Tensor();
       }
-      pull(e, given, active, cotangent);
+      pull(e, given, active, walk);
     }
     if (consume) entries.pop_back();
   }

@@ -52,4 +52,11 @@ void require_like(std::span<Tensor* const> results, std::span<Tensor* const> cot
   for (const Tensor* t : cotangents) require_defined("vjp", *t, "the cotangent", where);
 }
 
+std::vector<Tensor> gradients_among(std::span<Tensor* const> tensors) {
+  std::vector<Tensor> found;
+  for (const Tensor* t : tensors)
+    if (is_source(*t)) found.push_back(*t);
+  return found;
+}
+
 }  // namespace rill::detail

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rill/autodiff/tape.h"
+#include "rill/ops/nn_ops.h"
 #include "rill/ops/tree.h"
 
 #pragma GCC visibility push(default)
@@ -297,6 +298,46 @@ typename detail::GradientType<T>::type GradientTape::gradient(const Target& targ
   gradients({&target.tensor, 1}, find.sources, options, target.where, out);
   Tensor* next = out.data();
   return detail::gradient_like(structure, next);
+}
+
+// --- Gradients that are too long, in structures ----------------------------------------------------------------------
+
+namespace detail {
+// A copy with f of each floating tensor.
+template <class T, class F>
+T with_each(T value, F&& f) {
+  for (Tensor* t : tensors_in(value))
+    if (t->defined() && is_differentiable(t->dtype())) *t = f(*t);
+  return value;
+}
+std::vector<Tensor> gradients_among(std::span<Tensor* const> tensors);
+}  // namespace detail
+
+// Each tensor of the list or structure as clip_by_value() and clip_by_norm() have it.
+template <class T>
+  requires(GradientStructure<T> || std::same_as<T, std::vector<Tensor>>)
+T clip_by_value(const T& gradients, double low, double high, Where where = Where::current()) {
+  return detail::with_each(gradients, [&](const Tensor& t) { return rill::clip_by_value(t, low, high, where); });
+}
+template <class T>
+  requires(GradientStructure<T> || std::same_as<T, std::vector<Tensor>>)
+T clip_by_norm(const T& gradients, double max_norm, Where where = Where::current()) {
+  return detail::with_each(gradients, [&](const Tensor& t) { return rill::clip_by_norm(t, max_norm, {}, where); });
+}
+// Of all tensors in the structure together; and the structure scaled so that this is at most max_norm, with what it
+// was.
+template <GradientStructure T>
+Tensor global_norm(T gradients, Where where = Where::current()) {
+  return rill::global_norm(detail::gradients_among(detail::tensors_in(gradients)), where);
+}
+template <GradientStructure T>
+std::pair<T, Tensor> clip_by_global_norm(T gradients, double max_norm, Where where = Where::current()) {
+  const std::vector<Tensor*> places = detail::tensors_in(gradients);
+  ClippedGradients clipped = rill::clip_by_global_norm(detail::gradients_among(places), max_norm, where);
+  size_t next = 0;
+  for (Tensor* t : places)
+    if (t->defined() && is_differentiable(t->dtype())) *t = std::move(clipped.gradients[next++]);
+  return {std::move(gradients), std::move(clipped.norm)};
 }
 
 }  // namespace rill

@@ -185,10 +185,12 @@ void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out
   e.attrs = attrs;
   e.where = where;
   e.in_nodes = std::move(nodes);
+  uint64_t saved = op.saves_in;
+  if (in.size() == 2) saved &= (e.in_nodes[0] ? op.saves_for[0] : 0) | (e.in_nodes[1] ? op.saves_for[1] : 0);
   auto kept = [this](const Tensor& t, uint64_t saved, size_t i) {
     return i >= 64 || (saved >> i & 1) ? t : stand_in(t.spec());
   };
-  for (size_t i = 0; i < in.size(); ++i) e.in.push_back(kept(*in[i], op.saves_in, i));
+  for (size_t i = 0; i < in.size(); ++i) e.in.push_back(kept(*in[i], saved, i));
   e.first_out = next_node_;
   next_node_ += uint32_t(out.size());
   for (size_t i = 0; i < out.size(); ++i) {

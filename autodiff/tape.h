@@ -137,6 +137,9 @@ class GradientTape {
   size_t bytes_held() const;
   // Number of recorded ops.
   size_t size() const;
+  // A table for people to read: for each op how often it was recorded, the bytes that the tape holds for it (a buffer
+  // counts for the first call that needs it), and the line of the call that holds the most.
+  std::string summary() const;
 
   class Impl;
 

@@ -101,6 +101,7 @@ class GradientTape::Impl final : public OwnedTape {
   void start_again();
 
   size_t bytes_held() const;
+  std::string summary() const;
   // Which nodes the targets were computed from.
   std::vector<char> nodes_behind(std::span<const TapeNode> targets) const;
 
@@ -113,7 +114,8 @@ class GradientTape::Impl final : public OwnedTape {
   TapeEntry& add_entry(std::string_view op, const Where& where);
   bool find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) const;
   // The cotangents that an entry's rule gives, added to those that have arrived.
-  void pull(TapeEntry& e, std::span<const Tensor> given, std::span<const char> active, std::vector<Tensor>& cotangent);
+  struct Walk;
+  void pull(TapeEntry& e, std::span<const Tensor> given, std::span<const char> active, Walk& walk);
   TapeNode new_node() { return next_node_++; }
   void name_output(Tensor& t, TapeNode node);
   void note_dead_end(const Op& op, Operands in, const Where& where);

@@ -137,6 +137,8 @@ AdamUpdate adam_update(const Tensor& value, const Tensor& m, const Tensor& v, co
 
 // --- Gradients that are too long (nn_ops.cpp) ------------------------------------------------------------------------
 
+// x with each element brought into [low, high], as clip(): for gradients.
+Tensor clip_by_value(const Tensor& x, double low, double high, Where where = Where::current());
 // x, scaled down so that its norm over `axes` (or all) is at most max_norm, also where that norm overflows.
 Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes = {}, Where where = Where::current());
 // The square root of the sum of all squares; undefined tensors count as zeros. Throws where there is no tensor.
@@ -145,7 +147,8 @@ struct ClippedGradients {
   std::vector<Tensor> gradients;
   Tensor norm;  // before clipping
 };
-// All scaled by one factor so that their global norm is at most max_norm (Pascanu et al., 2012).
+// All scaled by one factor so that their global norm is at most max_norm (Pascanu et al., 2012). Of structures of
+// gradients: autodiff/structures.h.
 ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, double max_norm,
                                      Where where = Where::current());
 

@@ -8,6 +8,7 @@
 //
 // An op's identity is the record's address. Start reading at OpSpec; apply.h runs them.
 #pragma once
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -198,11 +199,17 @@ struct OpSpec {
 
   Vjp vjp = nullptr;
   uint64_t saves_in = save_none, saves_out = save_none;
+  // Of `saves_in`, what the gradients by operand 0 and by operand 1 need, for an op of two: with a constant, a product
+  // keeps the constant alone.
+  std::array<uint64_t, 2> saves_for = {save_all, save_all};
   std::string_view no_gradient = "";  // why there is no vjp; a record has one or the other
 
   // Forward mode. Without `jvp`, autodiff/forward.h says how the tangent follows from the other fields.
   Jvp jvp = nullptr;
   uint64_t linear_in = save_none;  // bit i: the outputs are linear in operand i while the others stay as they are
+
+  // For an op that reads a part of its operand: the record that writes such a part, with the same attributes.
+  const Op* put_back = nullptr;
 
   // vmap. Without a rule, autodiff/batching.h says how the batched call follows from the other fields.
   Batch batch = nullptr;

@@ -237,3 +237,35 @@ TEST_CASE("traced functions take and give the user's structs") {
   CHECK(same(p.w, eager.w));
   CHECK(same(p.b, eager.b));
 }
+
+TEST_CASE("clipping gradients in structures") {
+  const Params g{tensor({3.f, -4.f}), tensor(12.f)};
+  CHECK(global_norm(g).item<float>() == 13);
+  const auto [clipped, norm] = clip_by_global_norm(g, 6.5);
+  CHECK(norm.item<float>() == 13);
+  CHECK(same(clipped.w, tensor({1.5f, -2.f})));
+  CHECK(same(clipped.b, tensor(6.f)));
+  const Params each = clip_by_norm(g, 2.5);
+  CHECK(same(each.w, tensor({1.5f, -2.f})));
+  CHECK(same(each.b, tensor(2.5f)));
+  const Params bounded = clip_by_value(g, -1, 5);
+  CHECK(same(bounded.w, tensor({3.f, -1.f})));
+  CHECK(same(bounded.b, tensor(5.f)));
+  CHECK(same(clip_by_value(g.w, -1, 1), tensor({1.f, -1.f})));
+  CHECK(same(clip_by_norm(std::vector{g.w, g.b}, 2.5)[0], each.w));
+  CHECK_THROWS_AS(clip_by_value(g.w, 1, -1), Error);
+}
+
+TEST_CASE("a tape's summary lists its ops and what they hold") {
+  GradientTape tape;
+  const Tensor v = random::normal({64, 64});
+  tape.watch(v);
+  const Tensor y = tanh(matmul(v, v)) + v;
+  const std::string text = tape.summary();
+  CHECK(has(text, "matmul                          1          16384"));
+  CHECK(has(text, "tanh                            1          16384"));
+  CHECK(has(text, "add                             1              0"));
+  CHECK(has(text, "total                           3          32768"));
+  CHECK(has(text, "test_structures.cpp:"));
+  CHECK(tape.gradient(y, v).defined());
+}

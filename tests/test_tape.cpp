@@ -317,3 +317,37 @@ TEST_CASE("sources in braces") {
   CHECK(tensors.size() == 2);
   CHECK(with[1].item<float>() == 1);
 }
+
+TEST_CASE("a product with what nobody watches keeps that alone") {
+  const Tensor x = random::normal({64, 64}), c = random::normal({64, 64});
+  const auto held = [&](auto f) {
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = f(x + 0), z = f(x + 0);  // the sums are kept by nobody else
+    return tape.bytes_held();
+  };
+  CHECK(held([&](const Tensor& t) { return t * c; }) == 64 * 64 * 4);
+  CHECK(held([&](const Tensor& t) { return c * t; }) == 64 * 64 * 4);
+  CHECK(held([&](const Tensor& t) { return t / c; }) == 64 * 64 * 4);
+  CHECK(held([&](const Tensor& t) { return matmul(t, c); }) == 64 * 64 * 4);
+  CHECK(held([&](const Tensor& t) { return c / t; }) == 3 * 64 * 64 * 4);
+  CHECK(held([&](const Tensor& t) { return t * t; }) == 2 * 64 * 64 * 4);
+}
+
+TEST_CASE("the gradients of rows and slices are added up where they belong, with the bits of padded sums") {
+  for (const int64_t rows : {8, 300}) {  // below and above what is added up in place
+    const Tensor x = where(random::uniform({rows, 40}) < 0.3, -0.0f, random::normal({rows, 40}));
+    const auto loss = [&](const Tensor& t) {
+      Tensor s = sum(t * x);
+      for (int64_t i = 0; i < rows; i += 3) s = s + sum(t(i) * x(i)) * 0.5f;
+      for (int64_t i = 0; i + 2 < rows; i += 2) s = s - sum(t(slice(i, i + 2), slice(none, none, -2)));
+      return s + sum(t(2)) * -0.0f + sum(tanh(t(slice(0, 4), slice(3, 9))));
+    };
+    const Tensor g = grad(loss)(x);
+    // The walk of a second tape is recorded, so nothing is written in place there.
+    GradientTape outer;
+    outer.watch(x);
+    CHECK(same_bits(g, grad(loss)(x)));
+    CHECK(same_bits(g, function("loss", grad(loss))(x)));
+  }
+}

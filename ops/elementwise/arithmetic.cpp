@@ -102,11 +102,13 @@ RILL_BINARY(subtract, false, .doc = "x - y", .dtypes = number_set, .cpu = cpu::s
 RILL_ARITHMETIC(multiply, bitwise_and, .doc = "x * y; of bools, and", .dtypes = number_set,
                 .cpu = cpu::scalar_kernel<"multiply">, .ref = REF2(ref::numbers, reference_product(x, y)),
                 .vjp = VJP2(multiply_no_nan(conj(y), g), multiply_no_nan(conj(x), g)), .saves_in = save_both,
-                .samples = REAL_SAMPLES, .exported = {"Mul", "Mul"}, .tail_op = TailOp::multiply)
+                .saves_for = {save(1), save(0)}, .samples = REAL_SAMPLES, .exported = {"Mul", "Mul"},
+                .tail_op = TailOp::multiply)
 RILL_BINARY(divide, true, .doc = "x / y", .dtypes = float_set | complex_set, .cpu = cpu::scalar_kernel<"divide">,
             .ref = REF2(ref::floats | ref::complexes, ref::math::divide(x, y)),
             .vjp = VJP2(multiply_no_nan(reciprocal(conj(y)), g), multiply_no_nan(-conj(x / y / y), g)),
-            .saves_in = save_both, .samples = (binary_samples<-300, 300, 50, 300>), .exported = {"Div", "RealDiv"})
+            .saves_in = save_both, .saves_for = {save(1), save_both}, .samples = (binary_samples<-300, 300, 50, 300>),
+            .exported = {"Div", "RealDiv"})
 namespace {
 long double gelu_slope_reference(long double x) {
   if (std::abs(x) > 100) return x > 0;

@@ -168,6 +168,12 @@ Shrinking shrinking(const Tensor& length, double max_norm, F&& norm_of) {
 }
 }  // namespace
 
+Tensor clip_by_value(const Tensor& x, double low, double high, Where where) {
+  CallerScope caller(where);
+  require_option(low <= high, "clip_by_value", "low", low, fmt::format("at most high, {}", high), where);
+  return clip(x, low, high);
+}
+
 Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes, Where where) {
   CallerScope caller(where);
   check_max_norm("clip_by_norm", max_norm, where);

@@ -203,6 +203,7 @@ const Op dot_general_op({
     .infer = infer_dot_general,
     .vjp = vjp_dot_general,
     .saves_in = save_all,
+    .saves_for = {save(1), save(0)},
     .batch = batch_dot_general,
     .cpu = cpu::dot_general,
     .ref = ref::dot_general,
