@@ -4,6 +4,8 @@
 #pragma once
 #include <rill/rill.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,7 +86,7 @@ inline Fit fit(const Problem& p, std::vector<double> b) {
   };
   double damping = 1e-3, now = sum_of_squares(b);
   int steps = 0;
-  for (int quiet = 0; quiet < 3 && steps < 1000; ++steps) {
+  for (double change = 1; change > 1e-11 && steps < 1000; ++steps) {
     const Tensor r = residuals(tensor(b)), j = jacobian(tensor(b));
     const auto normal = matmul(transpose(j), j).to_vector<double>(),
                slope = matmul(transpose(j), r).to_vector<double>();
@@ -96,11 +98,17 @@ inline Fit fit(const Problem& p, std::vector<double> b) {
       down[i] = -slope[i];
     }
     const std::vector<double> step = solved(a, down);
-    for (size_t i = 0; i < b.size(); ++i) next[i] += step[i];
+    change = 0;
+    for (size_t i = 0; i < b.size(); ++i) {
+      next[i] += step[i];
+      change = std::max(change, std::abs(step[i] / next[i]));
+    }
     const double then = sum_of_squares(next);
-    quiet = std::abs(then - now) <= 1e-14 * now ? quiet + 1 : 0;
-    if (then <= now) b = next, now = then, damping /= 10;
-    else damping *= 10;
+    if (then <= now * (1 + 1e-13)) {  // the last steps move less than the sum's rounding
+      b = next, now = then, damping /= 10;
+    } else {
+      damping *= 10, change = 1;
+    }
   }
   return {b, now, steps};
 }

@@ -5,6 +5,7 @@
 #include "catch.h"
 #include "messages.h"
 #include "rill/rill.h"
+#include "same.h"
 
 using namespace rill;
 
