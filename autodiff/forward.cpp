@@ -142,6 +142,17 @@ void Impl::record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vj
   set_all(out, transposed(out, tangents, vjp));
 }
 
+void Impl::record_rule(Operands in, const Tensor& out, const TangentRule& rule, const Where& where) {
+  if (!recording) return;
+  Tensors tangents = tangents_of_all(in);
+  if (tangents.empty() || !is_differentiable(out.dtype())) return;
+  const Outside outside(*this);
+  const CallerScope caller(where);
+  for (size_t k = 0; k < in.size(); ++k)
+    if (!tangents[k].defined() && is_differentiable(in[k]->dtype())) tangents[k] = zeros_like(*in[k]);
+  set(out, rule(tangents));
+}
+
 namespace {
 bool knows_any(const TapeListener& tape, Operands in) {
   for (const Tensor* t : in)
@@ -230,45 +241,89 @@ void ForwardAccumulator::stop() { impl_->stop_recording(); }
 
 // --- jvp and linearize -----------------------------------------------------------------------------------------------
 
-std::pair<Tensor, Tensor> detail::run_jvp(const Callback<Tensor(std::span<const Tensor>)>& f, std::span<const Tensor> x,
-                                          std::span<const Tensor> tangents, const Where& where) {
-  std::vector<Tensor> in, along;
-  for (size_t k = 0; k < x.size(); ++k) {
-    require_defined("jvp", x[k], x.size() == 1 ? "x" : fmt::format("argument {}", k), where);
-    along.push_back(checked_tangent("jvp", x[k].spec(), tangents[k], where));
-    in.push_back(fresh(x[k], where));
-  }
-  ForwardAccumulator accumulator;
-  for (size_t k = 0; k < in.size(); ++k) accumulator.watch(in[k], along[k], where);
-  const Tensor y = f(in);
-  require_defined("jvp", y, "what the function gives", where);
-  return {y, accumulator.jvp(y, Unconnected::zero, where)};
+const Tensor& detail::CarryLeaves::next() {
+  if (taken_ == tangents_.size())
+    fail(
+        op_,
+        fmt::format("there are only {} tangents. give a structure like the argument, with one for each tensor", taken_),
+        where_);
+  return *tangents_[taken_++];
+}
+void detail::CarryLeaves::argument(Tensor& t) {
+  require_defined(op_, t, "x", where_);
+  const Tensor tangent = checked_tangent(op_, t.spec(), next(), where_);
+  t = fresh(t, where_);
+  along_.watch(t, tangent, where_);
+}
+void detail::CarryLeaves::tensor(Tensor& t) {
+  if (t.defined() && is_differentiable(t.dtype()) && taken_ < tangents_.size() && tangents_[taken_]->defined())
+    argument(t);
+  else next();
+}
+void detail::CarryLeaves::variable(const Variable& v) {
+  const Tensor& tangent = next();
+  if (tangent.defined()) along_.watch(v, tangent, where_);
+}
+void detail::CarryLeaves::finish() const {
+  if (taken_ != tangents_.size())
+    fail(op_,
+         fmt::format("{} tangents are given for {} tensors. give a structure like the argument", tangents_.size(),
+                     taken_),
+         where_);
 }
 
-std::pair<Tensor, Callback<Tensor(const Tensor&)>> detail::run_linearize(const Callback<Tensor(const Tensor&)>& f,
-                                                                         const Tensor& x, const Where& where) {
-  require_defined("linearize", x, "x", where);
-  const Tensor v = fresh(x, where);
-  GradientTape values({.watch_variables = false});
-  values.watch(v, where);
-  const Tensor y = f(v);
-  require_defined("linearize", y, "what the function gives", where);
-  // The walk back is linear in its cotangent. A tape around it holds the map that is the transpose of that.
+void detail::take_tangents(const ForwardAccumulator& along, std::span<Tensor* const> results, const Where& where) {
+  for (Tensor* t : results) {
+    if (results.size() == 1) require_defined("jvp", *t, "what the function gives", where);
+    const bool alone = results.size() == 1;  // then there is nothing else to be had
+    if (alone || (t->defined() && is_differentiable(t->dtype()))) *t = along.jvp(*t, Unconnected::zero, where);
+    else *t = Tensor();
+  }
+}
+
+detail::LinearMap detail::linear_map(GradientTape& tape, std::span<Tensor* const> results,
+                                     const std::vector<Source>& sources, const Where& where) {
+  // The walk back is linear in its cotangents. A tape around it holds the map that is the transpose of that.
   auto map = Shared<GradientTape>::make(TapeOptions{.persistent = true, .watch_variables = false});
-  const Tensor u = zeros_like(y);
-  map->watch(u, where);
-  const Tensor back = values.gradient(y, v, {.unconnected = Unconnected::zero, .output_gradient = u}, where);
+  std::vector<Tensor> targets, seeds;
+  std::vector<Source> wanted;
+  std::vector<Spec> specs;
+  std::vector<int> number;  // by result, which of `seeds` it has
+  for (const Tensor* y : results) {
+    if (results.size() == 1) require_defined("linearize", *y, "what the function gives", where);
+    number.push_back(y->defined() && is_differentiable(y->dtype()) ? int(seeds.size()) : -1);
+    if (number.back() < 0) continue;
+    targets.push_back(*y);
+    seeds.push_back(zeros_like(*y));
+    map->watch(seeds.back(), where);
+    wanted.emplace_back(seeds.back());
+  }
+  for (const Source& s : sources) specs.push_back(s.variable ? s.variable->spec : s.tensor.spec());
+  const std::vector<Tensor> back =
+      tape.gradient(targets, sources, {.unconnected = Unconnected::zero, .output_gradients = seeds}, where);
   map->stop();
-  return {y, [map, back, u, spec = x.spec(), where](const Tensor& tangent) {
-            const Tensor t = checked_tangent("linearize", spec, tangent, where);
-            return map->gradient(back, u, {.unconnected = Unconnected::zero, .output_gradient = t}, where);
-          }};
+  return [map, back, wanted, specs, number, where](const std::vector<Tensor>& tangents) {
+    std::vector<Tensor> along;
+    for (const Tensor& t : tangents)
+      if (specs.size() == tangents.size() || (t.defined() && is_differentiable(t.dtype())))
+        along.push_back(along.size() < specs.size() ? checked_tangent("linearize", specs[along.size()], t, where) : t);
+    if (along.size() != specs.size())
+      fail("linearize",
+           fmt::format("{} tangents are given for {} tensors. give a structure like the argument", along.size(),
+                       specs.size()),
+           where);
+    const std::vector<Tensor> given =
+        map->gradient(back, wanted, {.unconnected = Unconnected::zero, .output_gradients = along}, where);
+    std::vector<Tensor> by_result;
+    for (int k : number) by_result.push_back(k < 0 ? Tensor() : given[size_t(k)]);
+    return by_result;
+  };
 }
 
 Tensor detail::forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where) {
   require_defined("jacfwd", x, "x", where);
   const CallerScope caller(where, "jacfwd");
-  const auto [y, map] = run_linearize(f, x, where);
+  const auto [y, map] = linearize(f, x, where);
   Shape shape = y.shape();
   for (int64_t d : x.shape()) shape.push_back(d);
   if (shape.numel() == 0) return zeros(shape, {.dtype = y.dtype(), .device = y.device()});

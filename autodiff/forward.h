@@ -59,40 +59,124 @@ class ForwardAccumulator {
 };
 
 namespace detail {
-// f on `x`, whose tangents are `tangents`: what f gives, and its tangent.
-std::pair<Tensor, Tensor> run_jvp(const Callback<Tensor(std::span<const Tensor>)>& f, std::span<const Tensor> x,
-                                  std::span<const Tensor> tangents, const Where& where);
-std::pair<Tensor, Callback<Tensor(const Tensor&)>> run_linearize(const Callback<Tensor(const Tensor&)>& f,
-                                                                 const Tensor& x, const Where& where);
+
+// What jvp and its kin take as the tangent of an X: a structure like it, with a Tensor in the place of each Variable.
+template <class X>
+using TangentOf = Argument<GradientOf<X>>;
+
+// Makes the tensors of a copy of a value new ones and gives them, and its Variables, their tangents. An undefined
+// tangent is zero; what has no derivative (an integer tensor) has none.
+class CarryLeaves final : public LeafVisitor {
+ public:
+  CarryLeaves(ForwardAccumulator& along, std::span<Tensor* const> tangents, std::string_view op, const Where& where)
+      : along_(along), tangents_(tangents), op_(op), where_(where) {}
+  void tensor(Tensor& t) override;
+  void variable(const Variable& v) override;
+  void constant(const void*, size_t) override {}
+  void structure(size_t) override {}
+  void argument(Tensor& t);  // a whole argument, which must have a derivative
+  void finish() const;       // throws where there are more tangents than leaves
+
+ private:
+  const Tensor& next();
+  ForwardAccumulator& along_;
+  std::span<Tensor* const> tangents_;
+  const std::string_view op_;
+  const Where where_;
+  size_t taken_ = 0;
+};
+
+// The tangents of what a function gave, put in its tensors' place; one that has none becomes undefined.
+void take_tangents(const ForwardAccumulator& along, std::span<Tensor* const> results, const Where& where);
+
+// {call(x), its tangent along `tangent`}, where call takes all of x.
+template <class Call, class X>
+auto run_jvp(std::string_view op, const Call& call, const X& x, TangentOf<X> tangent, const Where& where) {
+  Argument<X> value = as_argument(x);
+  ForwardAccumulator along;
+  const std::vector<Tensor*> tangents = tensors_in(tangent);
+  CarryLeaves carry(along, tangents, op, where);
+  if constexpr (std::is_same_v<Argument<X>, Tensor>) carry.argument(value);
+  else walk(value, carry);
+  carry.finish();
+  auto y = as_argument(call(std::as_const(value)));
+  auto dy = y;
+  take_tangents(along, tensors_in(dy), where);
+  return std::pair(std::move(y), std::move(dy));
+}
+
+// The map of linearize(): from tangents of the sources to those of the results.
+using LinearMap = Callback<std::vector<Tensor>(const std::vector<Tensor>& tangents)>;
+LinearMap linear_map(GradientTape& tape, std::span<Tensor* const> results, const std::vector<Source>& sources,
+                     const Where& where);
+Tensor run_custom_jvp(const Callback<std::pair<Tensor, Callback<Tensor(std::span<const Tensor>)>>()>& f,
+                      std::span<const Tensor* const> in, const Where& where);
 Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where);
+
 }  // namespace detail
 
-// jvp(f, x, tangent) -> {f(x), the directional derivative J(x) tangent}, in one run of f. The tangent has x's shape.
-template <class F>
-std::pair<Tensor, Tensor> jvp(F&& f, const Tensor& x, const Tensor& tangent, Where where = Where::current()) {
+// jvp(f, x, tangent) -> {f(x), the directional derivative J(x) tangent}, in one run of f. x and f(x) may be structures
+// of tensors (ops/tree.h); the tangents are structures like them. Of several arguments, jvp(f, std::tuple(x, y),
+// std::tuple(tx, ty)), the derivative along all tangents together.
+template <class F, class X>
+auto jvp(F&& f, const X& x, const detail::TangentOf<X>& tangent, Where where = Where::current()) {
   detail::require_callable("jvp", f, "the function", where);
-  return detail::run_jvp([&](std::span<const Tensor> in) { return Tensor(detail::call_at(where, f, in[0])); }, {&x, 1},
-                         {&tangent, 1}, where);
+  return detail::run_jvp("jvp", [&](const auto& v) { return detail::call_spread(where, f, v); }, x, tangent, where);
 }
-// jvp(f, {x, y}, {tx, ty}) -> {f(x, y), its derivative along all tangents together}.
+// jvp(f, {x, y}, {tx, ty}) -> the same of several tensors.
 template <class F, size_t n>
-std::pair<Tensor, Tensor> jvp(F&& f, const Tensor (&x)[n], const Tensor (&tangents)[n],
-                              Where where = Where::current()) {
-  detail::require_callable("jvp", f, "the function", where);
-  auto call = [&](std::span<const Tensor> in) {
-    return [&]<size_t... i>(std::index_sequence<i...>) {
-      return Tensor(detail::call_at(where, f, in[i]...));
-    }(std::make_index_sequence<n>());
-  };
-  return detail::run_jvp(call, x, tangents, where);
+auto jvp(F&& f, const Tensor (&x)[n], const Tensor (&tangents)[n], Where where = Where::current()) {
+  return [&]<size_t... i>(std::index_sequence<i...>) {
+    return jvp(f, std::tuple(x[i]...), std::tuple(tangents[i]...), where);
+  }(std::make_index_sequence<n>());
 }
 
 // linearize(f, x) -> {f(x), a callable from a tangent of x to J(x) tangent}: f runs once, and each call of the map
-// costs one walk over what it is linear in.
-template <class F>
-std::pair<Tensor, Callback<Tensor(const Tensor&)>> linearize(F&& f, const Tensor& x, Where where = Where::current()) {
+// costs one walk over what it is linear in. x, f(x) and their tangents as in jvp().
+template <class F, class X>
+auto linearize(F&& f, const X& x, Where where = Where::current()) {
   detail::require_callable("linearize", f, "the function", where);
-  return detail::run_linearize([&](const Tensor& v) { return Tensor(detail::call_at(where, f, v)); }, x, where);
+  GradientTape tape({.watch_variables = false});
+  auto arguments = detail::watch_arguments(tape, where, std::index_sequence<0>(), x);
+  auto y = detail::as_argument(detail::call_spread(where, f, std::get<0>(arguments.values)));
+  detail::LinearMap map = detail::linear_map(tape, detail::tensors_in(y), arguments.sources, where);
+  auto push = [map = std::move(map), y, where](const detail::TangentOf<X>& tangent) {
+    auto t = tangent;
+    std::vector<Tensor> tangents;
+    for (const Tensor* each : detail::tensors_in(t)) tangents.push_back(*each);
+    const std::vector<Tensor> given = map(tangents);
+    auto dy = y;
+    const std::vector<Tensor*> places = detail::tensors_in(dy);
+    for (size_t k = 0; k < places.size(); ++k) *places[k] = given[k];
+    return dy;
+  };
+  return std::pair(std::move(y), std::move(push));
+}
+
+// A function with a rule of its own for tangents: f(x...) gives {value, rule}, where rule(tx...), linear in the
+// tangents of the arguments, gives the tangent of the value, of its shape. Arguments may be structures of tensors, and
+// their tangents are structures alike; the value is a Tensor. The tangent of an argument that has none is zeros; that
+// of an integer one is undefined. Gradients follow the rule too, which is then transposed, so its ops must be
+// differentiable. Derivatives of higher order differentiate the rule: by the tangents, by what it captured, and by the
+// values that f computed for it. While tracing, the rule is called once or twice, to see its ops.
+template <class F>
+auto custom_jvp(F f, Where where = Where::current()) {
+  detail::require_callable("custom_jvp", f, "the function", where);
+  return detail::transform_of<F>([f = std::move(f), where](const auto&... x) {
+    std::tuple arguments{detail::as_argument(x)...};
+    const std::vector<Tensor*> in = detail::tensors_in(arguments);
+    auto run = [&]() -> std::pair<Tensor, Callback<Tensor(std::span<const Tensor>)>> {
+      auto [value, rule] = std::apply(f, std::as_const(arguments));
+      detail::require_callable("custom_jvp", rule, "the rule", where);
+      return {value, [rule = std::move(rule), arguments](std::span<const Tensor> tangents) {
+                auto moved = arguments;
+                const std::vector<Tensor*> places = detail::tensors_in(moved);
+                for (size_t k = 0; k < places.size(); ++k) *places[k] = tangents[k];
+                return Tensor(std::apply(rule, std::as_const(moved)));
+              }};
+    };
+    return detail::run_custom_jvp(run, {in.data(), in.size()}, where);
+  });
 }
 
 // jacfwd(f)(x) -> the Jacobian, of shape f(x).shape + x.shape, column by column; jacrev() has it row by row.
@@ -106,20 +190,21 @@ auto jacfwd(F f, Where where = Where::current()) {
 }
 
 // hvp(f, x, v) -> the Hessian of f, which gives a scalar, times v: the derivative of its gradient along v, at a small
-// multiple of the gradient's cost. The Hessian itself is never made.
-template <class F>
-Tensor hvp(F&& f, const Tensor& x, const Tensor& v, Where where = Where::current()) {
+// multiple of the gradient's cost. The Hessian itself is never made. x, v and the result are structures alike.
+template <class F, class X>
+auto hvp(F&& f, const X& x, const detail::TangentOf<X>& v, Where where = Where::current()) {
   detail::require_callable("hvp", f, "the function", where);
-  auto call = [&](const Tensor& p) { return Tensor(detail::call_at(where, f, p)); };
-  return jvp(grad(call, where), x, v, where).second;
+  auto loss = [&](const auto& p) { return Tensor(detail::call_spread(where, f, p)); };
+  auto gradient = [&](const auto& p) { return grad(loss, where)(p); };
+  return detail::run_jvp("hvp", gradient, x, v, where).second;
 }
 // vhp(f, x, v) -> v times the Hessian of f: the gradient of its gradient's product with v. As the Hessian is symmetric
 // it is hvp() to rounding, with two walks back instead of one forward.
-template <class F>
-Tensor vhp(F&& f, const Tensor& x, const Tensor& v, Where where = Where::current()) {
+template <class F, class X>
+auto vhp(F&& f, const X& x, const detail::TangentOf<X>& v, Where where = Where::current()) {
   detail::require_callable("vhp", f, "the function", where);
-  auto call = [&](const Tensor& p) { return Tensor(detail::call_at(where, f, p)); };
-  return vjp(grad(call, where), x, where).second(v);
+  auto loss = [&](const auto& p) { return Tensor(detail::call_spread(where, f, p)); };
+  return vjp([&](const detail::Argument<X>& p) { return grad(loss, where)(p); }, x, where).second(v);
 }
 
 }  // namespace rill

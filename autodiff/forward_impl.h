@@ -21,8 +21,24 @@ Tensors tangents_of(const JvpArgs& a);
 // in VjpArgs, says which those are.
 using PullBack = Callback<Tensors(std::span<const Tensor> cotangents, uint64_t needed)>;
 Tensors transposed(std::span<const Tensor> out, std::span<const Tensor> tangents, const PullBack& pull);
+// The same of an op's record.
+Tensors transposed_rule(const JvpArgs& a);
 // Of a rule as tapes know it.
 Tensors transposed(std::span<const Tensor> out, std::span<const Tensor> tangents, const CustomVjp& vjp);
+
+// From the arguments' tangents, zeros where there is none (undefined where there can be none), to the value's.
+using TangentRule = Callback<Tensor(std::span<const Tensor> tangents)>;
+
+// A trace that keeps a user's rule for tangents. For others its transpose, a gradient rule, has to do.
+class TangentTracer {
+ public:
+  // As TraceListener::append_rule(); `gradient` is the transpose of `rule`.
+  virtual Tensor append_tangent_rule(const Tensor& value, Operands in, const TangentRule& rule,
+                                     const GradientRule& gradient, const Where& where) = 0;
+
+ protected:
+  ~TangentTracer() = default;
+};
 
 class ForwardAccumulator::Impl final : public OwnedTape {
  public:
@@ -33,6 +49,8 @@ class ForwardAccumulator::Impl final : public OwnedTape {
   void record_custom(Operands in, std::span<Tensor> out, const CustomVjp& vjp, const Where& where) override;
   void watch_variable(const Shared<VariableState>& v, Tensor& value) override;
   void forget() override;
+  // A call whose tangents a rule of the user's gives.
+  void record_rule(Operands in, const Tensor& out, const TangentRule& rule, const Where& where);
 
   // Gives `t` a tangent, of its spec.
   void set(const Tensor& t, const Tensor& tangent);

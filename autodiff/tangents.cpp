@@ -103,17 +103,20 @@ Tensors transposed(std::span<const Tensor> out, std::span<const Tensor> tangents
   });
 }
 
-Tensors tangents_of(const JvpArgs& a) {
-  const uint64_t has = moving(a.tangent);
-  if (a.op.jvp) return a.op.jvp(a);
-  if (has && !(has & ~a.op.linear_in)) return linear(a);
-  if (is_real_diagonal(a)) return diagonal(a);
+Tensors transposed_rule(const JvpArgs& a) {
   return transposed(a.out, a.tangent, [&](std::span<const Tensor> cotangents, uint64_t needed) {
     const auto rule = [&](const CotangentSums& sums) {
       return a.op.vjp({a.op, a.attrs, a.in, a.out, cotangents, needed, sums});
     };
     return a.op.call ? sums_from_nothing(a.in.size(), rule) : rule({});
   });
+}
+
+Tensors tangents_of(const JvpArgs& a) {
+  const uint64_t has = moving(a.tangent);
+  if (a.op.jvp) return a.op.jvp(a);
+  if (has && !(has & ~a.op.linear_in)) return linear(a);
+  return is_real_diagonal(a) ? diagonal(a) : transposed_rule(a);
 }
 
 }  // namespace rill

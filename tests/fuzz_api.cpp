@@ -312,6 +312,17 @@ const Function functions[] = {
        return call<Tensor, Tensor>(
            a,
            [](const Tensor& t, const Tensor& d) { return vhp([](const Tensor& x) { return sum(x * x * x); }, t, d); }); }},
+    {"custom_jvp", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a,
+           [](const Tensor& t, const Tensor& d) {
+             auto twice = custom_jvp(
+                 [](const Tensor& x) { return std::pair(x * 2, [](const Tensor& tangent) { return tangent * 2; }); });
+             return jvp(twice, t, d);
+           }); }},
+    {"gradcheck", [](Arguments& a) {
+       return call<Tensor>(
+           a, [](const Tensor& t) { return Tensor(gradcheck([](const Tensor& x) { return x * x; }, t).compared > 0); }); }},
     {"ForwardAccumulator", [](Arguments& a) {
        return call<Tensor, Tensor>(
            a,

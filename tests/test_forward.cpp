@@ -264,6 +264,47 @@ TEST_CASE("several arguments, linearize, jacfwd") {
   CHECK(allclose(jacfwd(f)(x), jacrev(f)(x), {.rtol = 1e-14}));
 }
 
+namespace {
+struct Layer {
+  Tensor w, b;
+  int64_t times = 2;
+};
+}  // namespace
+
+TEST_CASE("jvp, linearize, hvp and vhp of structures") {
+  const Layer p{tensor({1.0, 2.0}), tensor(3.0)}, u{tensor({1.0, -1.0}), tensor(0.5)};
+  auto f = [](const Layer& l) { return std::pair(l.w * l.w * double(l.times), l.b * sum(l.w)); };
+  const auto [y, dy] = jvp(f, p, u);
+  CHECK(allclose(y.second, tensor(9.0)));
+  CHECK(allclose(dy.first, 4 * p.w * u.w));
+  CHECK(allclose(dy.second, tensor(0.5 * 3)));
+  const auto [value, map] = linearize(f, p);
+  CHECK(array_equal(value.first, y.first));
+  CHECK(allclose(map(u).first, dy.first));
+  CHECK(allclose(map(u).second, dy.second));
+  auto loss = [](const Layer& l) { return sum(l.w * l.w * l.b) + l.b * l.b; };
+  for (const Layer& h : {hvp(loss, p, u), vhp(loss, p, u)}) {
+    CHECK(allclose(h.w, 2 * p.b * u.w + 2 * p.w * u.b));
+    CHECK(allclose(h.b, sum(2 * p.w * u.w) + 2 * u.b));
+  }
+  // Several arguments as a tuple, of which one stays where it is; Variables in a vector; integers go through.
+  const auto product = [](const Tensor& a, const Tensor& b) { return a * b; };
+  const Tensor none;
+  CHECK(allclose(jvp(product, std::tuple(p.w, p.b), std::tuple(u.w, none)).second, u.w * p.b));
+  const auto [ha, hb] =
+      hvp([](const Tensor& a, const Tensor& b) { return sum(a * a * b); }, std::tuple(p.w, p.b), std::tuple(u.w, u.b));
+  CHECK(allclose(ha, 2 * p.b * u.w + 2 * p.w * u.b));
+  CHECK(allclose(hb, sum(2 * p.w * u.w)));
+  const std::vector<Variable> vs{Variable(p.w, "a"), Variable(p.b, "b")};
+  auto of_variables = [](const std::vector<Variable>& v) { return v[0] * v[1]; };
+  CHECK(allclose(jvp(of_variables, vs, std::vector{u.w, u.b}).second, u.w * p.b + p.w * u.b));
+  const auto with_count = [](const Tensor& a) { return std::pair(a * a, argmax(a)); };
+  const auto [pair, tangent] = jvp(with_count, p.w, u.w);
+  CHECK(allclose(tangent.first, 2 * p.w * u.w));
+  CHECK(!tangent.second.defined());
+  CHECK(has(message_of([&] { jvp(of_variables, vs, std::vector{u.w}); }), "tangents"));
+}
+
 TEST_CASE("rules of custom_gradient, recompute and traced functions in forward mode") {
   auto tenfold =
       custom_gradient([](const Tensor& x) { return std::pair(sin(x), [](const Tensor& g) { return 10 * g; }); });
@@ -394,4 +435,120 @@ TEST_CASE("control flow carries tangents, eager and traced") {
   });
   CHECK(same_bits(jvp([&](const Tensor& t) { return free_loop(t); }, x, u).second,
                   jvp([](const Tensor& t) { return sin(sin(sin(t))); }, x, u).second));
+}
+
+namespace {
+// exp, whose slope is threefold, so that it shows which rule is followed.
+const auto threefold = custom_jvp([](const Tensor& x) {
+  const Tensor y = exp(x);
+  return std::pair(y, [y](const Tensor& t) { return 3 * y * t; });
+});
+}  // namespace
+
+TEST_CASE("custom_jvp: the rule gives tangents, and gradients by its transpose, of any order") {
+  const Tensor x = tensor({0.5, 1.0, -1.0}), u = tensor({1.0, -2.0, 0.5}), e = exp(x);
+  CHECK(array_equal(threefold(x), e));
+  CHECK(allclose(jvp(threefold, x, u).second, 3 * e * u));
+  CHECK(allclose(grad([](const Tensor& t) { return sum(threefold(t)); })(x), 3 * e));
+  CHECK(allclose(jacrev(threefold)(x), diag(3 * e)));
+  CHECK(allclose(jacfwd(threefold)(x), diag(3 * e)));
+  // The rule's own derivative: d (3 y t) by the y that the function computed, as the op that it is.
+  const auto along = [&](const Tensor& t) { return jvp(threefold, t, u).second; };
+  CHECK(allclose(jvp(along, x, u).second, 3 * e * u * u));
+  CHECK(allclose(grad([&](const Tensor& t) { return sum(along(t)); })(x), 3 * e * u));
+  CHECK(allclose(hvp([](const Tensor& t) { return sum(threefold(t)); }, x, u), 3 * e * u));
+}
+
+TEST_CASE("custom_jvp in traced functions, control flow, and functions in functions") {
+  const Tensor x = samples::uniform({4}), u = samples::uniform({4}, -1, 1, 3), k = samples::uniform({4}, 1, 2, 5);
+  check_arrangements([&](const Tensor& t) { return threefold(t * k) * t; }, x, u);
+  check_arrangements(
+      [&](const Tensor& t) { return cond(sum(k) > 0, [&] { return threefold(t) * k; }, [&] { return t; }); }, x, u,
+      false);
+  check_arrangements(
+      [&](const Tensor& t) {
+        return scan([&](const Tensor& c, const Tensor& row) { return std::pair(threefold(c * 0.1f) * row, c); }, t,
+                    stack({k, k}))
+            .first;
+      },
+      x, u, false);
+  const auto outer = custom_jvp(
+      [](const Tensor& t) { return std::pair(threefold(t) + 1, [t](const Tensor& d) { return threefold(t) * d; }); });
+  check_arrangements([&](const Tensor& t) { return outer(t) * k; }, x, u);
+  const auto rule = custom_gradient(
+      [](const Tensor& t) { return std::pair(sin(t), [t](const Tensor& g) { return g * 2 * cos(t); }); });
+  check_arrangements([&](const Tensor& t) { return rule(t) * threefold(t); }, x, u, false);
+}
+
+TEST_CASE("custom_jvp of several arguments, integers and structures among them") {
+  const auto f = custom_jvp([](const Tensor& a, const Tensor& i, const Layer& l) {
+    return std::pair(a * i * l.w + l.b, [a, i, l](const Tensor& ta, const Tensor& ti, const Layer& tl) {
+      CHECK(!ti.defined());
+      return ta * i * l.w + a * i * tl.w + tl.b;
+    });
+  });
+  const Tensor a = tensor({1.0, 2.0}), i = tensor({3, 4});
+  const Layer l{tensor({5.0, 6.0}), tensor({0.5, 0.5})};
+  CHECK(allclose(jvp([&](const Tensor& t) { return f(t, i, l); }, a, a).second, a * i * l.w));
+  const auto g = grad<0, 2>([&](const Tensor& p, const Tensor& n, const Layer& q) { return sum(f(p, n, q)); })(a, i, l);
+  CHECK(allclose(std::get<0>(g), i * l.w));
+  CHECK(allclose(std::get<1>(g).w, a * i));
+  CHECK(allclose(std::get<1>(g).b, ones_like(a)));
+  const auto wrong = custom_jvp([](const Tensor& t) { return std::pair(t, [](const Tensor& d) { return sum(d); }); });
+  CHECK(has(message_of([&] { jvp(wrong, a, a); }), "[custom_jvp]"));
+}
+
+TEST_CASE("gradcheck agrees with right derivatives of every kind") {
+  const Tensor a = tensor({{0.5, 1.5}, {-0.7, 2.0}}), b = tensor({1.1, -0.4});
+  auto f = [](const Tensor& p, const Tensor& q) { return tanh(matmul(p, q)) * exp(q); };
+  const GradCheck check = gradcheck(f, {a, b}, {.order = 3});
+  INFO(check.message);
+  CHECK(check.ok);
+  CHECK(check.wrong == 0);
+  CHECK(gradcheck([](const Tensor& t) { return sum(sin(t)); }, a, {.order = 2}));
+  CHECK(gradcheck([](const Tensor& t) { return sin(t); }, a.astype(f32)));
+  CHECK(gradcheck([](const Layer& l) { return l.w * l.w * l.b; }, Layer{a, b}, {.order = 2}));
+  CHECK(gradcheck(f, std::tuple(a, b)));
+  const Tensor z = complex(a, a * 0.5 + 1);
+  for (const auto& g :
+       {+[](const Tensor& t) { return sin(t) * t; }, +[](const Tensor& t) { return abs(t); },
+        +[](const Tensor& t) { return conj(t) * exp(t) / 3; }, +[](const Tensor& t) { return real(t * t); }})
+    CHECK(gradcheck(g, z, {.order = 2}));
+  CHECK(gradcheck([](const Tensor& t) { return complex(sin(t), t * t); }, a));
+}
+
+TEST_CASE("gradcheck says which element differs and by how much") {
+  const Tensor x = tensor({1.0, 2.0, 3.0}), y = tensor({1.0, 1.0, 1.0});
+  auto wrong = custom_gradient([](const Tensor& a, const Tensor& b) {
+    return std::pair(a * b, [a, b](const Tensor& g) { return Tensors{g * b, g * where(arange(3) == 1, a + 0.25, a)}; });
+  });
+  const GradCheck check = gradcheck(wrong, {x, y});
+  INFO(check.message);
+  CHECK(!check);
+  CHECK(check.order == 1);
+  CHECK(check.input == 1);
+  CHECK(check.input_element == Shape{1});
+  CHECK(check.output_element == Shape{1});
+  CHECK(check.given == Approx(2.25));
+  CHECK(check.expected == Approx(2));
+  CHECK(check.difference == Approx(0.25));
+  CHECK(check.wrong == 2);  // of the gradient and of the tangent
+  CHECK(has(check.message, "output 0"));
+  CHECK(has(check.message, "input 1"));
+  // Right in the first order, wrong in the second: the rule hides what it read.
+  auto hidden = custom_gradient([](const Tensor& a) {
+    const Tensor slope = stop_gradient(2 * a);
+    return std::pair(a * a, [slope](const Tensor& g) { return g * slope; });
+  });
+  CHECK(gradcheck(hidden, x));
+  const GradCheck second = gradcheck(hidden, x, {.order = 2});
+  CHECK(!second);
+  CHECK(second.order == 2);
+  CHECK(has(second.message, "order 2"));
+  // wrong tangents alone; a wrong dtype of input; a random function
+  auto bad_tangent =
+      custom_jvp([](const Tensor& a) { return std::pair(a * a, [a](const Tensor& t) { return a * t; }); });
+  CHECK(!gradcheck(bad_tangent, x));
+  CHECK(has(message_of([&] { gradcheck([](const Tensor& t) { return t; }, arange(3)); }), "[gradcheck]"));
+  CHECK(has(message_of([&] { gradcheck([](const Tensor& t) { return t * random::uniform({3}); }, x); }), "random"));
 }

@@ -4,6 +4,7 @@
 #include "rill/tensor/compiler.h"
 
 #include "rill/autodiff/forward.h"
+#include "rill/autodiff/gradcheck.h"
 #include "rill/autodiff/tape.h"
 #include "rill/autodiff/transforms.h"
 #include "rill/autodiff/vmap.h"

@@ -7,6 +7,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/jvp_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 
@@ -66,6 +67,7 @@ const Op cast_op({.name = "cast",
                         return Tensors{is_differentiable(a.in[0].dtype()) ? astype(a.cotangent[0], a.in[0].dtype())
                                                                           : Tensor()};
                       },
+                  .linear_in = save(0),
                   .cpu = cpu::cast,
                   .ref = ref::cast,
                   .record_point = cpu::record_operand,
@@ -116,6 +118,7 @@ const Op complex_op({.name = "complex",
                            return Tensors{a.needs(0) ? unbroadcast(real(a.cotangent[0]), a.in[0]) : Tensor(),
                                           a.needs(1) ? unbroadcast(imag(a.cotangent[0]), a.in[1]) : Tensor()};
                          },
+                     .jvp = linear_together,
                      .cpu = cpu::scalar_kernel<"complex">.run,
                      .ref = ref::scalar_kernel<[](auto x, auto y) { return ref::Complex(x, y); }, ref::floats, 2>,
                      .samples = pair_samples,

@@ -5,6 +5,7 @@
 #include "rill/devices/ref/elementwise.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/jvp_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -56,6 +57,7 @@ const Op where_op({.name = "where",
                                         a.needs(2) ? unbroadcast(where(c, 0, g), a.in[2]) : Tensor()};
                        },
                    .saves_in = save(0),
+                   .jvp = linear_together,
                    .cpu = cpu::select,
                    .ref = ref::select,
                    .record_point = cpu::record_select,

@@ -11,6 +11,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/index/scatter_records.h"
+#include "rill/ops/jvp_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/run_errors.h"
 #include "rill/ops/samples.h"
@@ -241,6 +242,7 @@ const Op gather_op(
      .infer = infer_gather,
      .vjp = vjp_gather,
      .saves_in = save_all & ~save(0),
+     .linear_in = save(0),
      .batch = batch_gather,
      .cpu = cpu::gather,
      .ref = ref::gather,
@@ -256,6 +258,7 @@ const Op scatter_op({.name = "scatter",
                      .infer = infer_scatter,
                      .vjp = vjp_scatter,
                      .saves_in = save_all & ~save(0) & ~save(1),
+                     .jvp = linear_together,
                      .batch = batch_scatter,
                      .cpu = cpu::scatter,
                      .ref = ref::scatter,

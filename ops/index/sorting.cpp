@@ -74,6 +74,15 @@ Tensors batch_searchsorted(const BatchArgs& a) {
   return {reshape(low, all.shape())};
 }
 
+// Tangents go where their elements went.
+Tensors sort_jvp(const JvpArgs& args) {
+  const auto& p = args.attrs.as<SortParams>();
+  return {take_along_axis(args.tangent[0], argsort(args.in[0], {.axis = p.axis, .descending = p.descending}), p.axis)};
+}
+Tensors topk_jvp(const JvpArgs& args) {
+  return {take_along_axis(args.tangent[0], args.out[1], args.attrs.as<TopKParams>().axis), Tensor()};
+}
+
 std::vector<Sample> sort_samples() {
   const auto one = [](Tensor x, int64_t axis, bool descending = false) {
     return Sample{{std::move(x)}, SortParams{axis, descending}};
@@ -110,6 +119,7 @@ const Op sort_op({.name = "sort",
                   .infer = infer_sort,
                   .vjp = sort_vjp,
                   .saves_in = save(0),
+                  .jvp = sort_jvp,
                   .batch = batch_axes<&SortParams::axis>,
                   .cpu = cpu::sort,
                   .ref = ref::sort,
@@ -132,6 +142,7 @@ const Op topk_op({.name = "topk",
                   .infer = infer_topk,
                   .vjp = topk_vjp,
                   .saves_out = save(1),
+                  .jvp = topk_jvp,
                   .batch = batch_axes<&TopKParams::axis>,
                   .cpu = cpu::topk,
                   .ref = ref::topk,

@@ -96,6 +96,7 @@ PoolParams with_sizes(PoolParams p, const Dims& sizes) {
 }
 
 Tensors vjp_max_pool(const VjpArgs& args);
+Tensors jvp_max_pool(const JvpArgs& args);
 Tensors vjp_max_pool_grad(const VjpArgs& args);
 Tensors vjp_max_pool_pick(const VjpArgs& args);
 Tensors vjp_avg_pool(const VjpArgs& args);
@@ -168,6 +169,7 @@ const Op max_pool_op({
     .infer = infer_pool,
     .vjp = vjp_max_pool,
     .saves_in = save_all,
+    .jvp = jvp_max_pool,
     .batch = batch_pool,
     .cpu = cpu::max_pool,
     .ref = ref::max_pool,
@@ -184,6 +186,7 @@ const Op max_pool_grad_op({
     .infer = infer_max_grad,
     .vjp = vjp_max_pool_grad,
     .saves_in = save(0),
+    .linear_in = save(1),
     .batch = batch_pool,
     .cpu = cpu::max_pool_grad,
     .ref = ref::max_pool_grad,
@@ -201,6 +204,7 @@ const Op max_pool_pick_op({
     .infer = infer_max_pick,
     .vjp = vjp_max_pool_pick,
     .saves_in = save(0),
+    .linear_in = save(1),
     .batch = batch_pool,
     .cpu = cpu::max_pool_pick,
     .ref = ref::max_pool_pick,
@@ -214,6 +218,7 @@ const Op avg_pool_op({
     .dtypes = float_set,
     .infer = infer_pool,
     .vjp = vjp_avg_pool,
+    .linear_in = save(0),
     .batch = batch_pool,
     .cpu = cpu::avg_pool,
     .ref = ref::avg_pool,
@@ -229,6 +234,7 @@ const Op avg_pool_grad_op({
     .dtypes = float_set,
     .infer = infer_avg_grad,
     .vjp = vjp_avg_pool_grad,
+    .linear_in = save(0),
     .batch = batch_pool,
     .cpu = cpu::avg_pool_grad,
     .ref = ref::avg_pool_grad,
@@ -242,6 +248,9 @@ namespace {
 
 Tensors vjp_max_pool(const VjpArgs& args) {
   return {apply1(max_pool_grad_op, {&args.in[0], &args.cotangent[0]}, args.attrs, Where::current())};
+}
+Tensors jvp_max_pool(const JvpArgs& args) {
+  return {apply1(max_pool_pick_op, {&args.in[0], &args.tangent[0]}, args.attrs, Where::current())};
 }
 // The positions of the maxima do not depend on x differentiably: only the second operand has a gradient.
 Tensors vjp_max_pool_grad(const VjpArgs& args) {

@@ -4,6 +4,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/record_row.h"
+#include "rill/ops/jvp_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 
@@ -59,6 +60,7 @@ const Op softmax_op({
           return Tensors{apply1(softmax_grad_op, {&a.out[0], &a.cotangent[0]}, a.attrs, Where::current())};
         },
     .saves_out = save(0),
+    .jvp = self_adjoint,
     .batch = batch_axes<&SoftmaxParams::axis>,
     .cpu = cpu::softmax,
     .ref = ref::softmax,
@@ -85,6 +87,7 @@ const Op softmax_grad_op({
           return Tensors{dy, apply1(softmax_grad_op, {&y, &c}, a.attrs, Where::current())};
         },
     .saves_in = save(0) | save(1),
+    .linear_in = save(1),
     .batch = batch_axes<&SoftmaxParams::axis>,
     .cpu = cpu::softmax_grad,
     .ref = ref::softmax_grad,
@@ -104,6 +107,11 @@ const Op log_softmax_op({
           return Tensors{apply1(log_softmax_grad_op, {&a.out[0], &a.cotangent[0]}, a.attrs, Where::current())};
         },
     .saves_out = save(0),
+    .jvp =
+        [](const JvpArgs& a) {
+          const Axes axis(a.attrs.as<SoftmaxParams>().axis);
+          return Tensors{a.tangent[0] - sum(multiply_no_nan(exp(a.out[0]), a.tangent[0]), axis, true)};
+        },
     .batch = batch_axes<&SoftmaxParams::axis>,
     .cpu = cpu::log_softmax,
     .ref = ref::log_softmax,
@@ -128,6 +136,7 @@ const Op log_softmax_grad_op({
           return Tensors{-multiply_no_nan(cp, sum(g, axis, true)), c - sum(cp, axis, true)};
         },
     .saves_in = save(0) | save(1),
+    .linear_in = save(1),
     .batch = batch_axes<&SoftmaxParams::axis>,
     .cpu = cpu::log_softmax_grad,
     .ref = ref::log_softmax_grad,

@@ -204,6 +204,7 @@ const Op dot_general_op({
     .vjp = vjp_dot_general,
     .saves_in = save_all,
     .saves_for = {save(1), save(0)},
+    .linear_in = save(0) | save(1),
     .batch = batch_dot_general,
     .cpu = cpu::dot_general,
     .ref = ref::dot_general,

@@ -82,6 +82,7 @@ const Op diagonal_op({
     .dtypes = every_set,
     .infer = infer_diagonal,
     .vjp = vjp_diagonal,
+    .linear_in = save(0),
     .batch = batch_axes<&DiagonalAttrs::axis1, &DiagonalAttrs::axis2>,
     .view = view_diagonal,
     .samples = []() -> std::vector<Sample> {

@@ -63,16 +63,15 @@ OutSpecs infer_extreme(const InferArgs& args) {
 }
 
 // A result's cotangent (or the result itself) in the shape that broadcasts against the operand.
-Tensor keep(const VjpArgs& args, const Tensor& t) {
-  return reshape(t, kept_shape(args.in[0].shape(), args.attrs.as<ReduceParams>().axes));
+template <class Args>  // of a rule
+Tensor keep(const Args& args, const Tensor& t) {
+  return reshape(t, kept_shape(args.in[0].shape(), args.attrs.template as<ReduceParams>().axes));
 }
 
 Tensors sum_vjp(const VjpArgs& args) { return {broadcast_to(keep(args, args.cotangent[0]), args.in[0].shape())}; }
 
 // d prod / d x[i] is the product of all the others: of those before i and those behind, so that zeros do no harm.
-Tensors prod_vjp(const VjpArgs& args) {
-  const Tensor& x = args.in[0];
-  const Dims& axes = args.attrs.as<ReduceParams>().axes;
+Tensor other_factors(const Tensor& x, const Dims& axes) {
   Axes last;
   for (size_t i = 0; i < axes.size(); ++i) last.push_back(int64_t(i) - int64_t(axes.size()));
   const Tensor moved = moveaxis(x, Axes(axes), last);
@@ -83,8 +82,21 @@ Tensors prod_vjp(const VjpArgs& args) {
   const Tensor rows = reshape(moved, flat);
   Tensor others =
       cumprod(rows, {.axis = -1, .exclusive = true}) * cumprod(rows, {.axis = -1, .exclusive = true, .reverse = true});
-  others = moveaxis(reshape(others, moved.shape()), last, Axes(axes));
+  return moveaxis(reshape(others, moved.shape()), last, Axes(axes));
+}
+Tensors prod_vjp(const VjpArgs& args) {
+  const Tensor others = other_factors(args.in[0], args.attrs.as<ReduceParams>().axes);
   return {multiply_no_nan(conj(others), keep(args, args.cotangent[0]))};
+}
+
+extern const Op sum_op;
+// The sum over the axes that the call folds, and nothing where it folds none.
+Tensor folded(const JvpArgs& args, const Tensor& terms) {
+  return apply1(sum_op, {&terms}, args.attrs, Where::current());
+}
+Tensors prod_jvp(const JvpArgs& args) {
+  const Tensor others = other_factors(args.in[0], args.attrs.as<ReduceParams>().axes);
+  return {folded(args, multiply_no_nan(others, args.tangent[0]))};
 }
 
 Tensors extreme_vjp(const VjpArgs& args) {
@@ -95,11 +107,21 @@ Tensors extreme_vjp(const VjpArgs& args) {
   return {hit * multiply_no_nan(1 / count, keep(args, args.cotangent[0]))};  // a NaN is hit nowhere
 }
 
+Tensors extreme_jvp(const JvpArgs& args) {
+  const Tensor hit = args.in[0] == keep(args, args.out[0]);
+  const Tensor count = folded(args, astype(hit, args.in[0].dtype()));
+  return {folded(args, where(hit, args.tangent[0], 0)) / count};
+}
+
 // x / |x|, which stays within [-1, 1], times the cotangent. At 0 it is 0, and so are its derivatives.
-Tensors norm_vjp(const VjpArgs& args) {
+template <class Args>  // of a rule
+Tensor direction(const Args& args) {
   const Tensor length = keep(args, args.out[0]);
-  return {multiply_no_nan(args.in[0] / where(length == 0, std::numeric_limits<double>::infinity(), length),
-                          keep(args, args.cotangent[0]))};
+  return args.in[0] / where(length == 0, std::numeric_limits<double>::infinity(), length);
+}
+Tensors norm_vjp(const VjpArgs& args) { return {multiply_no_nan(direction(args), keep(args, args.cotangent[0]))}; }
+Tensors norm_jvp(const JvpArgs& args) {
+  return {folded(args, real(multiply_no_nan(conj(direction(args)), args.tangent[0])))};
 }
 
 OutSpecs infer_arg(const InferArgs& args) {
@@ -171,6 +193,7 @@ const Op sum_op({.name = "sum",
                  .dtypes = plain_set,
                  .infer = infer_sum,
                  .vjp = sum_vjp,
+                 .linear_in = save(0),
                  .batch = batch_axes<&ReduceParams::axes>,
                  .cpu = cpu::reduce_sum,
                  .ref = ref::reduce_sum,
@@ -186,6 +209,7 @@ const Op prod_op({.name = "prod",
                   .infer = infer_sum,
                   .vjp = prod_vjp,
                   .saves_in = save(0),
+                  .jvp = prod_jvp,
                   .batch = batch_axes<&ReduceParams::axes>,
                   .cpu = cpu::reduce_prod,
                   .ref = ref::reduce_prod,
@@ -202,6 +226,7 @@ const Op max_op({.name = "max",
                  .vjp = extreme_vjp,
                  .saves_in = save(0),
                  .saves_out = save(0),
+                 .jvp = extreme_jvp,
                  .batch = batch_axes<&ReduceParams::axes>,
                  .cpu = cpu::reduce_max,
                  .ref = ref::reduce_max,
@@ -217,6 +242,7 @@ const Op min_op({.name = "min",
                  .vjp = extreme_vjp,
                  .saves_in = save(0),
                  .saves_out = save(0),
+                 .jvp = extreme_jvp,
                  .batch = batch_axes<&ReduceParams::axes>,
                  .cpu = cpu::reduce_min,
                  .ref = ref::reduce_min,
@@ -256,6 +282,7 @@ const Op norm_op({.name = "norm",
                   .vjp = norm_vjp,
                   .saves_in = save(0),
                   .saves_out = save(0),
+                  .jvp = norm_jvp,
                   .batch = batch_axes<&ReduceParams::axes>,
                   .cpu = cpu::reduce_norm,
                   .ref = ref::reduce_norm,

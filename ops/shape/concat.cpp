@@ -6,6 +6,7 @@
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
+#include "rill/ops/jvp_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -61,6 +62,7 @@ const Op concat_op({.name = "concat",
                     .inputs = -1,
                     .infer = infer_concat,
                     .vjp = vjp_concat,
+                    .jvp = linear_together,
                     .batch = batch_axes<&ConcatAttrs::axis>,
                     .cpu = cpu::concat,
                     .ref = ref::concat,

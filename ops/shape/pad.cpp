@@ -61,6 +61,13 @@ Tensors batch_pad(const BatchArgs& a) {
   return call_with_batch(a, p);
 }
 
+// What is filled in does not change.
+Tensors jvp_pad(const JvpArgs& a) {
+  auto p = a.attrs.as<PadAttrs>();
+  p.value = {};
+  return {apply1(a.op, {&a.tangent[0]}, p, Where::current())};
+}
+
 std::vector<Sample> pad_samples() {
   using samples::uniform;
   FillValue half{0, 0.5, 0};
@@ -80,6 +87,7 @@ const Op pad_op(
      .dtypes = every_set,
      .infer = infer_pad,
      .vjp = vjp_pad,
+     .jvp = jvp_pad,
      .batch = batch_pad,
      .cpu = cpu::pad,
      .ref = ref::pad,

@@ -11,6 +11,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/index/scatter_records.h"
+#include "rill/ops/jvp_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -163,6 +164,7 @@ const Op reshape_op({.name = "reshape",
                      .dtypes = every_set,
                      .infer = infer_reshape,
                      .vjp = [](const VjpArgs& a) -> Tensors { return {reshape(a.cotangent[0], a.in[0].shape())}; },
+                     .linear_in = save(0),
                      .batch = batch_reshape,
                      .view = view_reshape,
                      .view_axes = ViewAxes::in_order,
@@ -216,6 +218,7 @@ const Op transpose_op({.name = "transpose",
                        .dtypes = every_set,
                        .infer = infer_transpose,
                        .vjp = vjp_transpose,
+                       .linear_in = save(0),
                        .batch = batch_transpose,
                        .view = view_transpose,
                        .samples =
@@ -261,6 +264,7 @@ const Op broadcast_to_op({.name = "broadcast_to",
                           .dtypes = every_set,
                           .infer = infer_broadcast,
                           .vjp = [](const VjpArgs& a) -> Tensors { return {sum_to(a.cotangent[0], a.in[0].shape())}; },
+                          .linear_in = save(0),
                           .batch = batch_broadcast,
                           .view = view_broadcast,
                           .view_axes = ViewAxes::trailing,
@@ -362,6 +366,7 @@ const Op strided_slice_op({.name = "strided_slice",
                            .infer = infer_slice,
                            .vjp = vjp_slice,
                            .put_back = &update_slice_op,
+                           .linear_in = save(0),
                            .batch = batch_slice,
                            .view = view_slice,
                            .samples = slice_samples,
@@ -401,6 +406,7 @@ const Op update_slice_op({.name = "update_slice",
                           .inputs = 2,
                           .infer = infer_update,
                           .vjp = vjp_update,
+                          .jvp = linear_together,
                           .batch = batch_slice,
                           .cpu = cpu::update_slice,
                           .ref = ref::update_slice,

@@ -39,6 +39,7 @@ def transforms(cases):
             add("hessian", [x], f.jacrev(f.grad(s)))
             add("recompute", [x], vector_program)
             add("custom_gradient", [x], F.softplus)
+            add("custom_jvp", [x], F.softplus)
             rows = cases.normals((3, n), dtype, layout="")
             add("vmap", [rows], f.vmap(vector_program))
             add("vmap of grad", [rows], f.vmap(f.grad(s)))

@@ -1,8 +1,11 @@
-// custom_gradient inside a trace: a node that returns the value and holds the rule as a graph.
+// custom_gradient and custom_jvp inside a trace: a node that returns the value and holds the rule as a graph; a rule
+// for tangents beside the gradient rule that is its transpose.
 //
 // The ops of the user's function are in the trace as usual. The node says that the gradient of the value is given by
 // the rule; the traced values that the rule reads are operands of the node, so that a second derivative flows through
 // the rule into them. The node is dropped before the graph runs.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +13,7 @@
 #include "rill/autodiff/tape_impl.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/state/variable_state.h"
 #include "rill/trace/control/control_gradients.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/graph/tracer.h"
@@ -77,6 +81,26 @@ Tensors batch_rule(const BatchArgs& a) {
   return {detail::with_rule(with_batch(a, 0), operands, rule, a.where)};
 }
 
+// The user's rule for tangents; without one the gradient rule is transposed.
+Tensors push_forward(const JvpArgs& a) {
+  const ControlAttrs& c = a.attrs.as<ControlAttrs>();
+  if (!c.fault.empty()) return refuse_gradient(c.fault), Tensors();
+  if (c.graphs.size() < 2) return transposed_rule(a);
+  const Graph& g = c.graphs[1]->graph;
+  const size_t carried = size_t(c.carried);
+  bool any = false;
+  for (size_t k = 0; k < carried; ++k) any = any || a.tangent[1 + k].defined();
+  if (!any) return {};  // only what the rule reads has a tangent
+  std::vector<Tensor> inputs;
+  for (const GraphInput& in : g.inputs) {
+    const size_t operand = 1 + size_t(in.argument);
+    const bool is_tangent = size_t(in.argument) < carried;
+    if (!is_tangent) inputs.push_back(a.in[operand]);
+    else inputs.push_back(a.tangent[operand].defined() ? a.tangent[operand] : zeros_like(a.in[operand]));
+  }
+  return {interpret(g, inputs)[0]};
+}
+
 const Op custom_gradient_op({.name = "custom_gradient",
                              .doc = "x, whose gradient is what the rule says",
                              .dtypes = every_set,
@@ -84,6 +108,7 @@ const Op custom_gradient_op({.name = "custom_gradient",
                              .infer = infer_value,
                              .vjp = pull_back,
                              .saves_in = save_all & ~save(0),
+                             .jvp = push_forward,
                              .batch = batch_rule,
                              .call = call_value,
                              .marker = true,
@@ -100,31 +125,69 @@ Graph trace_rule(const Tensor& value, const GradientRule& rule, std::vector<int>
   return tracer.finish();
 }
 
+// The graph of a rule for tangents: its arguments are those of the node's, of integer ones too, which it does not read.
+Graph trace_tangents(Operands in, const TangentRule& rule) {
+  Tracer tracer(inner_name("tangent"), Tracer::Nesting::inside);
+  std::vector<Tensor> tangents;
+  for (const Tensor* t : in) {
+    const Tensor argument = tracer.add_argument(t->spec(), "tangent");
+    tangents.push_back(is_differentiable(t->dtype()) ? argument : Tensor());
+  }
+  tracer.add_output(rule(tangents));
+  Graph g = tracer.finish();
+  for (const GraphAssign& a : g.assigns)
+    fail("custom_jvp",
+         fmt::format("the rule assigns variable '{}'{}", a.variable->name,
+                     a.variable->name == "random/state" ? ", which is a random draw. give the draw a random::Key"
+                                                        : ". assign it outside the rule"));
+  return g;
+}
+
 bool assigns(const Graph& g, const Shared<VariableState>& v) {
   for (const GraphAssign& a : g.assigns)
     if (a.variable == v) return true;
   return false;
 }
 
+// The graph's inputs as operands of the node: its arguments, and behind them, from number `first` on, what it reads.
+void close_over(Graph& g, size_t first, std::vector<Tensor>& read) {
+  for (GraphInput& i : g.inputs) {
+    if (i.kind == GraphInput::Kind::argument) continue;
+    if (i.kind == GraphInput::Kind::variable && assigns(g, i.variable)) continue;
+    read.push_back(i.kind == GraphInput::Kind::variable ? Variable(i.variable).value() : i.captured);
+    const int32_t node = std::exchange(i, GraphInput()).node;
+    i.node = node;
+    i.argument = int(first + read.size() - 1);
+  }
+}
+
 }  // namespace
 
 Tensor Tracer::append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) {
+  return append_marked(value, in, rule, nullptr, where);
+}
+
+Tensor Tracer::append_tangent_rule(const Tensor& value, Operands in, const TangentRule& rule,
+                                   const GradientRule& gradient, const Where& where) {
+  return append_marked(value, in, gradient, rule, where);
+}
+
+Tensor Tracer::append_marked(const Tensor& value, Operands in, const GradientRule& gradient,
+                             const TangentRule& tangents, const Where& where) {
   ControlAttrs attrs;
   attrs.carried = int(in.size());
   attrs.outputs = {value.spec()};
   attrs.place = place_of(where);
   std::vector<Tensor> read;
   try {
-    Graph g = trace_rule(value, rule, attrs.gives);
-    for (GraphInput& i : g.inputs) {
-      if (i.kind == GraphInput::Kind::argument) continue;
-      if (i.kind == GraphInput::Kind::variable && assigns(g, i.variable)) continue;
-      read.push_back(i.kind == GraphInput::Kind::variable ? Variable(i.variable).value() : i.captured);
-      const int32_t node = std::exchange(i, GraphInput()).node;
-      i.node = node;
-      i.argument = int(read.size());
-    }
+    Graph g = trace_rule(value, gradient, attrs.gives);
+    close_over(g, 1, read);
     attrs.graphs = {std::make_shared<InnerGraph>("gradient", std::move(g))};
+    if (tangents) {
+      Graph t = trace_tangents(in, tangents);
+      close_over(t, in.size(), read);
+      attrs.graphs.push_back(std::make_shared<InnerGraph>("tangent", std::move(t)));
+    }
   } catch (const Error& e) {
     attrs.fault = e.what();
   }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "rill/autodiff/forward_impl.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/tensor/id_mark.h"
 #include "rill/trace/graph.h"
@@ -13,7 +14,7 @@
 
 namespace rill {
 
-class Tracer final : public EnclosingTrace {
+class Tracer final : public EnclosingTrace, public TangentTracer {
  public:
   // A separate trace, or one nested in the trace of this thread (a branch, a loop body), which may read the outer
   // trace's tensors: they become captured inputs.
@@ -48,6 +49,8 @@ class Tracer final : public EnclosingTrace {
   bool made_by(const Tensor& t, const Op& op, AttrsView& attrs) const override;
   Tensor constant_value(const Tensor& t) const override;
   Tensor append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) override;
+  Tensor append_tangent_rule(const Tensor& value, Operands in, const TangentRule& rule, const GradientRule& gradient,
+                             const Where& where) override;
   bool is_constant(const Tensor& t) const override;
   [[noreturn]] void fail_read(std::string_view what, const Where& where) override;
   bool sees(const Tensor& t) const override;
@@ -59,6 +62,8 @@ class Tracer final : public EnclosingTrace {
                                           const Where& where = Where());
 
  private:
+  Tensor append_marked(const Tensor& value, Operands in, const GradientRule& gradient, const TangentRule& tangents,
+                       const Where& where);
   void name_sizes(Node& node) const;
   Tensor stand_for(ValueId v);
   ValueId capture(const Tensor& t);

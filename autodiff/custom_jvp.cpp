@@ -1,0 +1,90 @@
+// custom_jvp: accumulators take the user's rule as it is; tapes its transpose, which is a walk back over the rule's
+// ops.
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "rill/autodiff/forward_impl.h"
+#include "rill/ops/ops.h"
+
+namespace rill::detail {
+
+namespace {
+
+// What the rule gives, of the value's spec.
+Tensor checked(Tensor tangent, const Spec& value, const Where& where) {
+  require_defined("custom_jvp", tangent, "what the rule gives", where);
+  if (tangent.spec().weak && tangent.ndim() == 0) tangent = broadcast_to(tangent.astype(value.dtype), value.shape);
+  if (!(tangent.shape() == value.shape) || !is_differentiable(tangent.dtype()) ||
+      (is_complex(tangent.dtype()) && !is_complex(value.dtype)))
+    fail("custom_jvp",
+         fmt::format("the rule gave {} for a value that is {}: a tangent has the shape of its value, and a floating "
+                     "dtype, or a complex one where the value has",
+                     to_string(tangent.spec()), to_string(value)),
+         where);
+  return tangent.dtype() == value.dtype ? tangent : tangent.astype(value.dtype);
+}
+
+// The rule is linear, so its gradient at zero is its transpose.
+Tensors transpose(const TangentRule& rule, std::span<const Spec> arguments, const Tensor& cotangent) {
+  GradientTape tape({.watch_variables = false});
+  Tensors tangents, back(arguments.size());
+  std::vector<Source> sources;
+  std::vector<size_t> numbers;
+  for (size_t k = 0; k < arguments.size(); ++k) {
+    const Spec& s = arguments[k];
+    tangents.push_back(is_differentiable(s.dtype) ? zeros(s.shape, {s.dtype, s.device}) : Tensor());
+    if (!tangents[k].defined()) continue;
+    tape.watch(tangents[k]);
+    sources.emplace_back(tangents[k]);
+    numbers.push_back(k);
+  }
+  const Tensor along = rule(tangents);
+  const std::vector<Tensor> given = tape.gradient(std::vector<Tensor>{along}, sources,
+                                                  {.unconnected = Unconnected::none, .output_gradient = cotangent});
+  for (size_t k = 0; k < given.size(); ++k) back[numbers[k]] = given[k];
+  return back;
+}
+
+}  // namespace
+
+Tensor run_custom_jvp(const Callback<std::pair<Tensor, Callback<Tensor(std::span<const Tensor>)>>()>& f,
+                      std::span<const Tensor* const> in, const Where& where) {
+  std::vector<Spec> arguments;
+  for (const Tensor* t : in) {
+    require_defined("custom_jvp", *t, "an argument", where);
+    arguments.push_back(t->spec());
+  }
+  ThreadState& ts = thread_state();
+  Tensor value;
+  TangentRule own;
+  {
+    // As in custom_gradient: what the rule captures matters to several tapes, never to one alone.
+    std::optional<PauseTapes> pause;
+    if (ts.tapes.size() < 2) pause.emplace();
+    std::tie(value, own) = f();
+  }
+  require_defined("custom_jvp", value, "the value", where);
+  const TangentRule rule = [own, spec = value.spec(), where](std::span<const Tensor> tangents) {
+    return checked(own(tangents), spec, where);
+  };
+  const GradientRule gradient = [rule, arguments](const Tensor& g) { return transpose(rule, arguments, g); };
+  if (auto* trace = dynamic_cast<TangentTracer*>(ts.trace))
+    return trace->append_tangent_rule(value, in, rule, gradient, where);
+  if (ts.trace) return ts.trace->append_rule(value, in, gradient, where);
+  Tensor out = make_alias(value);  // it may be an argument, which tapes know already
+  auto vjp = [gradient](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
+    const Tensors back = gradient(cotangents[0]);
+    for (size_t k = 0; k < back.size(); ++k) {
+      Tensor& sum = sums.of[size_t(sums.first[k])];
+      if (back[k].defined()) sum = sum.defined() ? sum + back[k] : back[k];
+    }
+  };
+  for (TapeListener* tape : ts.tapes) {
+    if (auto* along = dynamic_cast<ForwardAccumulator::Impl*>(tape)) along->record_rule(in, out, rule, where);
+    else tape->record_custom(in, {&out, 1}, {vjp}, where);
+  }
+  return out;
+}
+
+}  // namespace rill::detail
