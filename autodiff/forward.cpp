@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "rill/autodiff/forward_impl.h"
+#include "rill/autodiff/vmap.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 
@@ -323,14 +324,25 @@ detail::LinearMap detail::linear_map(GradientTape& tape, std::span<Tensor* const
 Tensor detail::forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where) {
   require_defined("jacfwd", x, "x", where);
   const CallerScope caller(where, "jacfwd");
-  const auto [y, map] = linearize(f, x, where);
-  Shape shape = y.shape();
-  for (int64_t d : x.shape()) shape.push_back(d);
-  if (shape.numel() == 0) return zeros(shape, {.dtype = y.dtype(), .device = y.device()});
-  const Tensor units = eye(x.size(), x.size(), 0, {.dtype = x.dtype(), .device = x.device()});
-  std::vector<Tensor> columns;
-  for (int64_t i = 0; i < x.size(); ++i) columns.push_back(map(units(i).reshape(x.shape())));
-  return stack(columns, -1).reshape(shape);
+  const Dim n = x.size();
+  if (n == 0) {
+    const Tensor y = f(x);
+    Shape shape = y.shape();
+    for (const Dim d : x.shape()) shape.push_back(d);
+    return zeros(shape, {.dtype = y.dtype(), .device = y.device()});
+  }
+  // All columns in one run of f, as many as fit the limit for their tangents.
+  constexpr int64_t limit = int64_t(256) << 20;
+  const int64_t bytes = int64_t(n) * int64_t(size_of(x.dtype()));
+  Shape rows = x.shape();
+  rows.insert(0, n);
+  const Tensor units = eye(n, n, 0, {.dtype = x.dtype(), .device = x.device()}).reshape(rows);
+  const auto column = [&](const Tensor& t) { return jvp(f, x, t, where).second; };
+  const VmapOptions options{.out_axes = -1, .chunk = std::max<int64_t>(1, limit / bytes)};
+  const Tensor columns = vmap(column, options, where)(units);
+  Shape shape(columns.shape().begin(), columns.shape().end() - 1);
+  for (const Dim d : x.shape()) shape.push_back(d);
+  return columns.reshape(shape);
 }
 
 }  // namespace rill

@@ -179,7 +179,8 @@ auto custom_jvp(F f, Where where = Where::current()) {
   });
 }
 
-// jacfwd(f)(x) -> the Jacobian, of shape f(x).shape + x.shape, column by column; jacrev() has it row by row.
+// jacfwd(f)(x) -> the Jacobian, of shape f(x).shape + x.shape, by the tangents of all columns in one run of f: choose
+// it where f(x) has more elements than x, else jacrev(), which has it row by row. They agree up to rounding.
 template <class F>
 auto jacfwd(F f, Where where = Where::current()) {
   detail::require_callable("jacfwd", f, "the function", where);

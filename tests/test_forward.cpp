@@ -437,6 +437,37 @@ TEST_CASE("control flow carries tangents, eager and traced") {
                   jvp([](const Tensor& t) { return sin(sin(sin(t))); }, x, u).second));
 }
 
+TEST_CASE("jacfwd agrees with jacrev; forward mode in vmap and vmap in forward mode") {
+  const Tensor x = samples::uniform({3}).astype(f64), m = samples::uniform({5, 3}, -1, 1, 2).astype(f64);
+  const auto wide = [&](const Tensor& t) { return softmax(tanh(matmul(m, t)) * sum(t), -1); };
+  const auto close = [](const Tensor& a, const Tensor& b) { return allclose(a, b, {.rtol = 1e-12, .atol = 1e-13}); };
+  CHECK(close(jacfwd(wide)(x), jacrev(wide)(x)));
+  CHECK(jacfwd(wide)(x).shape() == Shape{5, 3});
+  const auto matrix = [&](const Tensor& t) { return outer(wide(t), t); };
+  CHECK(jacfwd(matrix)(x).shape() == Shape{5, 3, 3});
+  CHECK(close(jacfwd(matrix)(x), jacrev(matrix)(x)));
+  CHECK(close(jacfwd(jacfwd(matrix))(x), jacrev(jacrev(matrix))(x)));
+  const auto loss = [&](const Tensor& t) { return sum(wide(t) * cumsum(wide(t))); };
+  CHECK(close(jacfwd(grad(loss))(x), hessian(loss)(x)));
+  CHECK(close(jacrev([&](const Tensor& t) { return jvp(loss, t, ones_like(t)).second.reshape({1}); })(x).reshape({3}),
+              hvp(loss, x, ones_like(x))));
+  CHECK(jacfwd([](const Tensor& t) { return concat({t, ones({2}, f64)}); })(zeros({0}, f64)).shape() == Shape{2, 0});
+  auto traced = function("wide", wide);
+  CHECK(close(jacfwd([&](const Tensor& t) { return traced(t); })(x), jacrev(wide)(x)));
+  auto inside = function("jacfwd", [&](const Tensor& t) { return jacfwd(wide)(t); });
+  CHECK(same_bits(inside(x), jacfwd(wide)(x)));
+  CHECK(jacfwd([](const Tensor& t) { return t.reshape({1, 3}) * 2; })(x).shape() == Shape{1, 3, 3});
+
+  const Tensor rows = samples::uniform({4, 3}, -1, 1, 8).astype(f64),
+               along = samples::uniform({4, 3}, -1, 1, 9).astype(f64);
+  const auto push = [&](const Tensor& t, const Tensor& u) { return jvp(wide, t, u).second; };
+  const Tensor batched = vmap(push)(rows, along);
+  for (int64_t i = 0; i < 4; ++i) CHECK(close(batched(i), push(rows(i), along(i))));
+  CHECK(close(jvp(vmap(wide), rows, along).second, batched));
+  const Tensor products = vmap([&](const Tensor& t, const Tensor& u) { return hvp(loss, t, u); })(rows, along);
+  for (int64_t i = 0; i < 4; ++i) CHECK(close(products(i), hvp(loss, rows(i), along(i))));
+}
+
 namespace {
 // exp, whose slope is threefold, so that it shows which rule is followed.
 const auto threefold = custom_jvp([](const Tensor& x) {
@@ -478,6 +509,11 @@ TEST_CASE("custom_jvp in traced functions, control flow, and functions in functi
   const auto rule = custom_gradient(
       [](const Tensor& t) { return std::pair(sin(t), [t](const Tensor& g) { return g * 2 * cos(t); }); });
   check_arrangements([&](const Tensor& t) { return rule(t) * threefold(t); }, x, u, false);
+  const Tensor rows = samples::uniform({3, 4}, -1, 1, 8), along = samples::uniform({3, 4}, -1, 1, 9);
+  CHECK(allclose(vmap([](const Tensor& t, const Tensor& d) { return jvp(threefold, t, d).second; })(rows, along),
+                 3 * exp(rows) * along));
+  CHECK(allclose(jvp(vmap(threefold), rows, along).second, 3 * exp(rows) * along));
+  CHECK(allclose(vmap(grad([](const Tensor& t) { return sum(threefold(t)); }))(rows), 3 * exp(rows)));
 }
 
 TEST_CASE("custom_jvp of several arguments, integers and structures among them") {
