@@ -243,3 +243,24 @@ TEST_CASE("Choices, comparisons and truths, over whole blocks and what is left")
   check_like_reference("add", sum_of, {broadcast_to(row(0, 0), {90, 80}), broadcast_to(row(0, 1), {80})});
   check_like_reference("exp2", [](const auto& in) { return exp2(round(in[0])); }, {broadcast_to(column, {2, 300, 70})});
 }
+
+TEST_CASE("Operands that are transposed alike, of two axes and more") {
+  for (DType d : {f32, i32, bf16, boolean, c128})
+    for (const auto& [shape, axes] : std::vector<std::pair<Shape, Axes>>{
+             {{300, 400}, {1, 0}}, {{30, 50, 60}, {2, 0, 1}}, {{64, 1, 70}, {2, 1, 0}}, {{40, 30, 20}, {1, 2, 0}}}) {
+      const Tensor x = transpose(numbers(shape, is_complex(d) ? f64 : d).astype(d), axes),
+                   y = transpose(numbers(shape, is_complex(d) ? f64 : d).astype(d), axes), one = y(0, 0);
+      const auto check = [&](const char* what, auto f, const Tensor& a, const Tensor& b) {
+        INFO(what << " " << to_string(a.spec()));
+        CHECK(array_equal(f(a, b), f(a.contiguous(), b.contiguous())));
+        CHECK(f(a, b).is_contiguous());
+      };
+      for (const Tensor& b : {y, y.contiguous(), reshape(one, {-1})(0), numbers({x.shape().back()}, f32).astype(d)}) {
+        check("add", [](const Tensor& p, const Tensor& q) { return p + q; }, x, b);
+        check("equal", [](const Tensor& p, const Tensor& q) { return p == q; }, x, b);
+        check("where", [](const Tensor& p, const Tensor& q) { return where(p == q, p, q); }, x, b);
+        check("logical_xor", [](const Tensor& p, const Tensor& q) { return logical_xor(p, q); }, x, b);
+        if (!is_complex(d)) check("fmin", [](const Tensor& p, const Tensor& q) { return fmin(p, q); }, x, b);
+      }
+    }
+}

@@ -60,6 +60,15 @@ Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* contex
   const bool alike = std::all_of(in.begin(), in.end(), [&](const Tensor* t) {
     return t->ndim() == 0 || (t->shape() == shape && t->is_contiguous());
   });
+  // Several that are transposed alike: then only the result is copied into another order.
+  if (const Ints order = alike || in.size() == 1 ? Ints() : cpu::common_order(in, shape); !order.empty()) {
+    SmallVec<Tensor, 4> views;
+    SmallVec<const Tensor*, 4> pointers;
+    for (const Tensor* t : in) views.push_back(cpu::in_order(*t, order));
+    for (const Tensor& t : views) pointers.push_back(&t);
+    const Tensor y = run_in_blocks(pointers, f, context);
+    return y.defined() ? cpu::out_of_order(y, order).contiguous() : y;
+  }
   if (shape.empty() || shape.numel() < worth_blocks || (!alike && shape[0] < 2 * strided_rows)) return Tensor();
   Cut cut;
   for (const Tensor* t : in)

@@ -17,6 +17,7 @@
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/callback.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
@@ -134,15 +135,38 @@ Space make_space(const KernelArgs& args) {
   return s;
 }
 
-// Operands whose rows touch a cache line for each element, as those of a transposed matrix do, copied in tiles first.
+// Whether an operand's rows touch a cache line for each element, as those of a transposed matrix do.
+bool jumps(const Space& s, const KernelArgs& args, size_t k) {
+  constexpr int64_t line = 64, few = 16;
+  return std::abs(s.stride[k].back()) >= line && s.size.back() >= few && args.output().size() >= few * s.size.back();
+}
+
+// Where all operands jump, as they lie alike: runs the op in the order of their memory and transposes the result alone.
+bool run_in_memory_order(const Space& s, const KernelArgs& args, const Callback<void(const KernelArgs&)>& run) {
+  if (!jumps(s, args, args.in.size() - 1) && !jumps(s, args, 0)) return false;
+  Tensor& out = args.output();
+  const Ints order = common_order(args.in, out.shape());
+  if (order.empty()) return false;
+  SmallVec<Tensor, 4> views;
+  SmallVec<const Tensor*, 4> in;
+  for (const Tensor* t : args.in) views.push_back(in_order(*t, order));
+  for (const Tensor& t : views) in.push_back(&t);
+  Shape shape;
+  for (int64_t axis : order) shape.push_back(out.shape()[size_t(axis)]);
+  Tensor result = empty_tensor(Spec{shape, out.dtype(), false, out.device()});
+  Tensor* const results[] = {&result};
+  run(KernelArgs{in, results, args.attrs, nullptr});
+  copy_elements(out_of_order(result, order), out);
+  return true;
+}
+
+// Operands that jump, copied in tiles first.
 class WithoutJumps {
  public:
   WithoutJumps(const Space& s, const KernelArgs& args) : in_(args.in) {
-    constexpr int64_t line = 64, few = 16;
     copies_.reserve(in_.size());
     for (size_t k = 0; k < in_.size(); ++k) {
-      const bool jumps = std::abs(s.stride[k].back()) >= line && s.size.back() >= few;
-      if (!jumps || args.output().size() < few * s.size.back()) continue;
+      if (!jumps(s, args, k)) continue;
       Tensor& copy = copies_.emplace_back(empty_tensor(in_[k]->spec()));
       copy_elements(*in_[k], copy);
       in_[k] = &copy;
@@ -257,6 +281,7 @@ bool run_repeats_once(const ScalarLoops& loops, const KernelArgs& args) {
 void run_strided(const ScalarLoops& loops, Loop loop, const KernelArgs& args) {
   if (run_repeats_once(loops, args)) return;
   Space s = make_space(args);
+  if (run_in_memory_order(s, args, [&](const KernelArgs& a) { run_elementwise(loops, a); })) return;
   if (const WithoutJumps dense(s, args); dense.any()) return run_elementwise(loops, dense.args(args));
   char* base[max_operands];
   for (int k = 0; k + 1 < s.operands; ++k) base[k] = args.input(k).rep()->data;
@@ -361,6 +386,7 @@ void select(const KernelArgs& args) {
   Tensor& out = args.output();
   if (out.size() == 0) return;
   Space s = make_space(args);
+  if (run_in_memory_order(s, args, [](const KernelArgs& a) { select(a); })) return;
   if (const WithoutJumps dense(s, args); dense.any()) return select(dense.args(args));
   char* base[max_operands] = {args.input(0).rep()->data, args.input(1).rep()->data, args.input(2).rep()->data,
                               out.mutable_rep()->data};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 
 #include "rill/devices/cpu/move/transpose.h"
@@ -181,6 +182,45 @@ void gather_run(const char* from, int64_t stride, size_t element, void* to, int6
     case 8: return copy(uint64_t());
     default: return copy(Bytes16());
   }
+}
+
+Ints common_order(std::span<const Tensor* const> in, const Shape& shape) {
+  const Tensor* first = nullptr;
+  const size_t n = shape.size();
+  for (const Tensor* t : in) {
+    if (t->size() == 1) continue;
+    if (!(t->shape() == shape)) return {};
+    for (size_t i = 0; first && i < n; ++i)
+      if (shape[i] != 1 && t->strides()[i] != first->strides()[i]) return {};
+    first = t;
+  }
+  if (!first) return {};
+  const Strides& strides = first->strides();
+  Ints order(n, 0);
+  std::iota(order.begin(), order.end(), int64_t(0));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return strides[size_t(a)] > strides[size_t(b)]; });
+  int64_t dense = 1;
+  for (size_t i = n; i-- > 0;) {
+    const int64_t size = shape[size_t(order[i])];
+    if (size != 1 && strides[size_t(order[i])] != dense) return {};
+    dense *= size;
+  }
+  return std::is_sorted(order.begin(), order.end()) ? Ints() : order;
+}
+
+Tensor in_order(const Tensor& t, const Ints& order) {
+  if (t.size() == 1) return make_view(t, Shape{}, Strides{}, 0);
+  Shape shape;
+  Strides strides;
+  for (int64_t axis : order) shape.push_back(t.shape()[size_t(axis)]), strides.push_back(t.strides()[size_t(axis)]);
+  return make_view(t, shape, strides, 0);
+}
+
+Tensor out_of_order(const Tensor& t, const Ints& order) {
+  Ints back(order.size(), 0);
+  for (size_t i = 0; i < order.size(); ++i) back[size_t(order[i])] = int64_t(i);
+  return in_order(t, back);
 }
 
 }  // namespace rill::cpu
