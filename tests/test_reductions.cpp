@@ -299,3 +299,18 @@ TEST_CASE("searching and counting") {
   CHECK(near(edges, {1, 2, 3, 4}));
   CHECK(text(histogram(tensor({0., 0.5, 1., 2., NaN}), {.bins = 4, .range = {{0., 1.}}}).first) == "[1 0 1 1]");
 }
+
+TEST_CASE("nansum of large operands, with NaN, infinities and without") {
+  for (DType d : {f32, bf16, f64, c64}) {
+    const Tensor x = random::uniform({300, 400}, {.key = random::Key(3)}).astype(d);
+    CHECK(array_equal(nansum(x, 0), sum(x, 0)));
+    CHECK(array_equal(nansum(x.T(), 0), sum(x.T(), 0)));
+    for (double odd : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+      const Tensor y = x.at(7, slice(0, 3)).set(odd).at(9, slice(0, 2)).set(-odd);
+      const Tensor want = sum(where(isnan(y), 0, y), 0);
+      CHECK(array_equal(isnan(nansum(y, 0)), isnan(want)));
+      CHECK(array_equal(nansum(y, 0)(slice(3, none)), want(slice(3, none))));
+      CHECK(nansum(y, 0)(2).item<std::complex<double>>() == want(2).item<std::complex<double>>());
+    }
+  }
+}

@@ -30,15 +30,6 @@ Shape common_shape(std::span<const Tensor* const> in) {
   return shape;
 }
 
-// No trace, no tape and no log would see the ops.
-bool is_unobserved(std::span<const Tensor* const> in) {
-  if (!executing_eagerly() || !thread_state().tapes.empty() || placement_is_logged()) return false;
-  return std::all_of(in.begin(), in.end(), [&](const Tensor* t) {
-    return t->defined() && t->device() == in[0]->device() && t->device().kind() == DeviceKind::cpu &&
-           t->dtype() != DType::string && !t->rep()->trace;
-  });
-}
-
 bool is_cut(const Tensor& t, const Cut& cut, int ndim) { return t.ndim() == ndim && t.shape()[0] == cut.n; }
 
 Tensor piece_of(const Tensor& t, int64_t begin, int64_t end) {
@@ -52,6 +43,14 @@ Tensor piece_of(const Tensor& t, int64_t begin, int64_t end) {
 }
 
 }  // namespace
+
+bool is_unobserved(std::span<const Tensor* const> in) {
+  if (!executing_eagerly() || !thread_state().tapes.empty() || placement_is_logged()) return false;
+  return std::all_of(in.begin(), in.end(), [&](const Tensor* t) {
+    return t->defined() && t->device() == in[0]->device() && t->device().kind() == DeviceKind::cpu &&
+           t->dtype() != DType::string && !t->rep()->trace;
+  });
+}
 
 Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* context, const Tensor* blocks),
                      void* context) {
