@@ -24,6 +24,7 @@ namespace {
 enum Kind : uint8_t {
   shared,   // no row differs from another: `tensor` is each
   batched,  // row i is tensor(i)
+  last,     // row i is tensor(ellipsis, i): what a product with unit vectors picks from a matrix's columns
   scaled,   // row i is tensor's element i where that stands, and 0 elsewhere
   units     // the same, where all elements are 1
 };
@@ -95,7 +96,7 @@ bool Batcher::is_batched(const Tensor& t) const {
 Tensor Batcher::outer_value(const Tensor& t) const {
   const Rows* r = rows_of(t);
   if (!r) return t;
-  return is_diagonal(r->kind) ? spread_units(*r) : r->tensor;
+  return is_diagonal(r->kind) ? spread_units(*r) : r->kind == last ? moveaxis(r->tensor, -1, 0) : r->tensor;
 }
 
 Tensor Batcher::spread_units(const Rows& r) const {
@@ -158,17 +159,20 @@ Tensors call_as_is(const Op& op, std::span<const Tensor> in, AttrsView attrs, co
 
 Tensors Batcher::append(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
   SmallVec<char, 8> flags;
-  bool any = false, diagonals = false;
+  bool any = false, diagonals = false, lasts = false;
   for (const Tensor* t : in) {
     const Rows* r = rows_of(*t);
     flags.push_back(r && r->kind != shared);
     any |= flags.back() != 0;
     diagonals |= r && is_diagonal(r->kind);
+    lasts |= r && r->kind == last;
   }
   const Outside outside(*this);
   if (op.effect && !outer_ && repeating()) return {};
   if (diagonals)
     if (Tensors out = append_units(op, in, attrs, specs, where); !out.empty()) return out;
+  if (lasts)
+    if (Tensors out = append_last(op, in, attrs, specs, where); !out.empty()) return out;
   Tensors values;
   for (const Tensor* t : in) values.push_back(outer_value(*t));
   const std::span<const Tensor> operands(values.data(), values.size());
@@ -203,7 +207,7 @@ Tensors Batcher::append_units(const Op& op, Operands in, AttrsView attrs, const 
     if (!r) continue;
     operands[i] = &r->tensor;
     if (is_diagonal(r->kind)) at = i, ++count;
-    else others |= r->kind == batched;
+    else others |= r->kind != shared;
   }
   if (others || specs.size() != 1) return {};
   const Rows& d = *rows_of(*in[at]);
@@ -222,19 +226,54 @@ Tensors Batcher::append_units(const Op& op, Operands in, AttrsView attrs, const 
   const Dims &own = at == 0 ? p.lhs_contract : p.rhs_contract, &paired = at == 0 ? p.rhs_contract : p.lhs_contract;
   if (!p.lhs_batch.empty() || own.size() != d.tensor.shape().size()) return {};
   const Tensor& other = *operands[1 - at];
-  Axes order = Axes::repeat(0, own.size());
+  Axes order = Axes::repeat(0, own.size()), rest;
   for (size_t i = 0; i < own.size(); ++i) order[size_t(own[i])] = paired[i];
   for (int64_t axis = 0; axis < other.ndim(); ++axis)
-    if (std::find(paired.begin(), paired.end(), Dim(axis)) == paired.end()) order.push_back(axis);
+    if (std::find(paired.begin(), paired.end(), Dim(axis)) == paired.end()) rest.push_back(axis);
+  const bool columns = std::is_sorted(order.begin(), order.end()) && !order.empty() && order[0] == int64_t(rest.size());
   Shape shape = specs[0].shape;
-  shape.insert(0, size_);
-  Tensor picked = reshape(transpose(other, order), shape);
+  shape.insert(columns ? shape.size() : 0, size_);
+  for (Dim axis : rest) order.push_back(axis);
+  Tensor picked = reshape(columns ? other : transpose(other, order), shape);
   if (d.kind == scaled) {
-    Shape column(shape.size(), 1);
-    column[0] = size_;
-    picked = picked * reshape(d.tensor, column);
+    Shape factor(shape.size(), 1);
+    factor[columns ? shape.size() - 1 : 0] = size_;
+    picked = picked * reshape(d.tensor, factor);
   }
-  return {stand_for(picked, specs[0], batched)};
+  return {stand_for(picked, specs[0], columns ? last : batched)};
+}
+
+// Calls on batches whose axis is the last, and on what rows share, that leave it there; none: another one.
+Tensors Batcher::append_last(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
+  const bool elementwise = op.kind == OpKind::elementwise, product = &op == &dot_general_op;
+  if (specs.size() != 1 || !(elementwise || product)) return {};
+  Tensors values;
+  SmallVec<char, 4> is_last;
+  for (const Tensor* t : in) {
+    const Rows* r = rows_of(*t);
+    if (r && r->kind != last && r->kind != shared) return {};
+    is_last.push_back(r && r->kind == last);
+    values.push_back(r ? r->tensor : *t);
+  }
+  if (elementwise) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      Shape s = values[i].shape();
+      if (is_last[i] || s.empty()) continue;
+      s.push_back(1);
+      values[i] = reshape(values[i], s);
+    }
+    return {stand_for(call_as_is(op, {values.data(), values.size()}, attrs, where)[0], specs[0], last)};
+  }
+  if (is_last[0] && is_last[1]) return {};
+  // The batch is a free axis of its operand, which stays behind its others; the right operand's come last.
+  const auto& p = attrs.as<ContractionParams>();
+  const size_t used = p.lhs_batch.size() + p.lhs_contract.size();
+  const bool left_is_all = values[1].shape().size() == used, left_has_none = values[0].shape().size() == used + 1;
+  if (is_last[1] || left_is_all)
+    return {stand_for(dot_general(values[0], values[1], p, where), specs[0], last)};
+  if (!left_has_none) return {};
+  const ContractionParams turned{p.rhs_contract, p.lhs_contract, p.rhs_batch, p.lhs_batch};
+  return {stand_for(dot_general(values[1], values[0], turned, where), specs[0], last)};
 }
 
 // --- Variables -------------------------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ class Batcher final : public EnclosingTrace {
   Tensor stand_for(Tensor tensor, Spec row, uint8_t kind);
   Tensor spread_units(const Rows& r) const;
   Tensors append_units(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where);
+  Tensors append_last(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where);
   bool draws_own(const VariableState& v) const;
 
   const Dim size_;
