@@ -6,6 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
+#include <utility>
 
 #include "rill/autodiff/tape_impl.h"
 #include "rill/devices/params/contraction_params.h"
@@ -16,7 +19,7 @@
 
 namespace rill {
 
-extern const Op add_op, dot_general_op, identity_op, reshape_op, subtract_op;
+extern const Op add_op, divide_op, dot_general_op, identity_op, multiply_op, negative_op, reshape_op, subtract_op;
 
 // --- Rows ------------------------------------------------------------------------------------------------------------
 
@@ -135,11 +138,17 @@ Batcher::~Batcher() {
 
 namespace {
 
+// Once for each op and place.
 void report_loop(const Op& op, Dim rows, const Where& where) {
   static const bool log = std::getenv("RILL_LOG") && std::strstr(std::getenv("RILL_LOG"), "vmap");
-  if (log)
-    std::fprintf(stderr, "rill: vmap: %s runs %lld times, row by row: it has no batch rule (%s)\n",
-                 std::string(op.name).c_str(), static_cast<long long>(int64_t(rows)), place_of(where).c_str());
+  if (!log) return;
+  static std::mutex mutex;
+  static std::set<std::pair<const Op*, std::string>> known;
+  const std::string place = place_of(where);
+  const std::lock_guard lock(mutex);
+  if (known.emplace(&op, place).second)
+    std::fprintf(stderr, "rill: vmap: %s has no batch rule, and runs row by row, for %lld rows (%s)\n",
+                 std::string(op.name).c_str(), static_cast<long long>(int64_t(rows)), place.c_str());
 }
 
 Tensors call_batched(const BatchArgs& a) {
@@ -196,6 +205,14 @@ Tensors Batcher::append(const Op& op, Operands in, AttrsView attrs, const OutSpe
   return rows;
 }
 
+namespace {
+// Whether 0 in operand `i` makes an elementwise op's result 0. (Products of 0 and infinity: such zeros are none that a
+// function computes, but what other rows than a unit vector's own have.)
+bool zero_gives_zero(const Op& op, size_t i) {
+  return (op.linear_in >> i & 1) || &op == &multiply_op || &op == &negative_op || (&op == &divide_op && i == 0);
+}
+}  // namespace
+
 // Calls on batches of unit vectors whose result is one again, or known without multiplying by 0; none: another one.
 Tensors Batcher::append_units(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) {
   SmallVec<const Tensor*, 8> operands(in);
@@ -218,7 +235,7 @@ Tensors Batcher::append_units(const Op& op, Operands in, AttrsView attrs, const 
     return {stand_for(call(), specs[0], scaled)};
   if (count != 1) return {};
   if (&op == &reshape_op || &op == &identity_op) return {stand_for(call(), specs[0], d.kind)};
-  if (op.kind == OpKind::elementwise && (op.linear_in >> at & 1) && same_shape)
+  if (op.kind == OpKind::elementwise && zero_gives_zero(op, at) && same_shape)
     return {stand_for(call(), specs[0], scaled)};
   if (&op != &dot_general_op) return {};
   // All axes of the unit vectors are contracted: the product picks what it would multiply by 1.
@@ -269,8 +286,7 @@ Tensors Batcher::append_last(const Op& op, Operands in, AttrsView attrs, const O
   const auto& p = attrs.as<ContractionParams>();
   const size_t used = p.lhs_batch.size() + p.lhs_contract.size();
   const bool left_is_all = values[1].shape().size() == used, left_has_none = values[0].shape().size() == used + 1;
-  if (is_last[1] || left_is_all)
-    return {stand_for(dot_general(values[0], values[1], p, where), specs[0], last)};
+  if (is_last[1] || left_is_all) return {stand_for(dot_general(values[0], values[1], p, where), specs[0], last)};
   if (!left_has_none) return {};
   const ContractionParams turned{p.rhs_contract, p.lhs_contract, p.rhs_batch, p.lhs_batch};
   return {stand_for(dot_general(values[1], values[0], turned, where), specs[0], last)};

@@ -229,7 +229,7 @@ std::vector<Tensor> GradientTape::jacobian_of(const Tensor& target, std::span<co
     const Spec source = spec_of(sources[k]);
     const Shape shape = joined(target.shape(), source.shape);
     if (n == 0) out[k] = zeros(shape, {.dtype = source.dtype, .device = source.device});
-    else if (out[k].defined()) out[k] = out[k].reshape(shape);
+    else if (out[k].defined() && !(out[k].shape() == shape)) out[k] = out[k].reshape(shape);
   }
   return out;
 }

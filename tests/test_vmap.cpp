@@ -1,6 +1,7 @@
 // vmap by batch rules: each record's rule against a loop over rows, for its samples, every choice of batched operands,
 // nested and differentiated; then what vmap promises about functions. Values in comments are jax.vmap's.
 #include "catch.h"
+#include "child.h"
 #include "messages.h"
 #include "op_check.h"
 #include "rill/autodiff/batching.h"
@@ -215,6 +216,13 @@ TEST_CASE("control flow, with conditions that are the same for all rows and othe
       "while by row",
       [](const Tensor& v) {
         const auto more = [](const Tensor& s) { return sum(s * s) < 4; };
+        return while_loop(more, [](const Tensor& s) { return s * 1.5 + 0.1; }, v, {.max_steps = 12});
+      },
+      x);
+  check(
+      "while by row, without end",
+      [](const Tensor& v) {
+        const auto more = [](const Tensor& s) { return sum(s * s) < 4; };
         return while_loop(more, [](const Tensor& s) { return s * 1.5 + 0.1; }, v);
       },
       x, false);
@@ -225,4 +233,163 @@ TEST_CASE("control flow, with conditions that are the same for all rows and othe
         return scan(step, tensor(0.5), v).second;
       },
       x);
+}
+
+TEST_CASE("nested: each record under two batches") {
+  for (const Op* op : all_ops()) {
+    if (!op->samples || op->inputs == 0 || op->call) continue;
+    const std::vector<Sample> samples = op->samples();
+    if (samples.empty() || samples[0].in.empty() || samples[0].in[0].size() > 400) continue;
+    const Inputs in = widened(*op, samples[0].in);
+    const MappedCall b = batch_of(*op, in, ~uint64_t(0));
+    INFO(describe(*op, in, samples[0].attrs));
+    // The rows of the one are those of the other turned around, so that no two of the nine are alike.
+    std::vector<Inputs> want(size_t(op->outputs));
+    Batcher outer(rows, "outer");
+    Inputs turned, results;
+    for (const Tensor& t : b.in) turned.push_back(outer.row_of(stack({t, roll(t, 1, 0), roll(t, 2, 0)})));
+    {
+      Batcher inner(rows, "inner");
+      Inputs args;
+      for (const Tensor& t : turned) args.push_back(inner.row_of(t));
+      for (const Tensor& t : run(*op, args, samples[0].attrs)) results.push_back(inner.all_rows(t));
+    }
+    for (Tensor& t : results) t = outer.all_rows(t);
+    const EagerScope eager;
+    const Inputs flat = call_by_loop(*op, b, samples[0].attrs);
+    for (size_t k = 0; k < flat.size(); ++k)
+      CHECK(close(results[k], stack({flat[k], roll(flat[k], 1, 0), roll(flat[k], 2, 0)})));
+  }
+}
+
+TEST_CASE("Variables: read by all rows, differentiated from inside and outside, assigned what rows share") {
+  Variable w(tensor({1.0, -2.0, 0.5}), "w"), calls(tensor(0), VariableOptions{"calls", false});
+  const Tensor x = tensor({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}});
+  const auto f = [&](const Tensor& v) {
+    calls.assign_add(1);
+    return sum(w * w * v);
+  };
+  CHECK(array_equal(vmap(f)(x), tensor({9.75, 25.5})));
+  CHECK(calls.value().item<int>() == 1);     // f ran once
+  const auto slope = [&](const Tensor& v) {  // a tape inside, by the variable
+    GradientTape tape;
+    return tape.gradient(sum(w * w * v), w);
+  };
+  CHECK(array_equal(vmap(slope)(x), 2 * w * x));
+  GradientTape tape;
+  const Tensor total = sum(vmap(slope)(x) * x);
+  CHECK(array_equal(tape.gradient(total, w), 2 * sum(x * x, 0)));
+  const auto bad = [&](const Tensor& v) {
+    w.assign(v);
+    return v;
+  };
+  CHECK(has(message_of([&] { vmap(bad)(x); }), "variable 'w' is assigned a value that differs from row to row"));
+  CHECK(array_equal(w.value(), tensor({1.0, -2.0, 0.5})));
+}
+
+TEST_CASE("random numbers: a row's own, the same for all, none; and those of a key") {
+  const Tensor x = zeros({4});
+  const auto noisy = [](const Tensor& v) { return v + random::normal({3}) + 10 * random::uniform({3}); };
+  random::seed(7);
+  const Tensor own = vmap(noisy)(x);
+  for (int64_t i = 1; i < 4; ++i) CHECK(!array_equal(own(i), own(0)));
+  CHECK(!array_equal(vmap(noisy)(x), own));  // the generator went on
+  random::seed(7);
+  CHECK(array_equal(vmap(noisy)(x), own));
+  random::seed(7);
+  const auto traced = function("noisy", [&](const Tensor& v) { return vmap(noisy)(v); });
+  CHECK(same(traced(x), own));
+  const Tensor alike = vmap(noisy, {.randomness = Randomness::same})(x);
+  for (int64_t i = 1; i < 4; ++i) CHECK(array_equal(alike(i), alike(0)));
+  CHECK(has(message_of([&] { vmap(noisy, {.randomness = Randomness::error})(x); }), "[vmap] random numbers are drawn"));
+  const random::Key key(5);
+  const auto keyed = [&](const Tensor& v) { return v + random::normal({3}, {.key = key}); };
+  CHECK(array_equal(vmap(keyed, {.randomness = Randomness::error})(x),
+                    broadcast_to(random::normal({3}, {.key = key}), {4, 3})));
+  // In a loop, where the state is carried, rows do not run into each other's numbers.
+  const auto walk = [](const Tensor& v) {
+    const auto step = [](const Tensor& c, const Tensor& e) { return std::pair(c, c * 0 + e + random::uniform({})); };
+    return scan(step, v, zeros({5})).second;
+  };
+  const auto sorted = [](const Tensor& t) { return sort(ravel(t)); };
+  for (const Tensor& numbers : {vmap(walk)(x), function("walk", [&](const Tensor& v) { return vmap(walk)(v); })(x)}) {
+    const Tensor all = sorted(numbers);
+    CHECK(rill::all(all(slice(1, none)) > all(slice(0, -1))).item<bool>());
+  }
+}
+
+TEST_CASE("axes, structures, chunks, no rows") {
+  const Tensor a = reshape(arange(6.0), {2, 3}), b = reshape(arange(12.0), {3, 4});
+  const auto product = [](const Tensor& x, const Tensor& y) { return matmul(x, y); };
+  CHECK(array_equal(vmap(product, {.in_axes = {0, none}})(a, b), matmul(a, b)));
+  CHECK(array_equal(vmap(product, {.in_axes = {none, -1}})(a, b), matmul(a, b).T()));
+  CHECK(array_equal(vmap(product, {.in_axes = {none, 1}, .out_axes = 1})(a, b), matmul(a, b)));
+  const auto both = [](const std::vector<Tensor>& p, const Tensor& x) { return std::pair(p[0] * x, sum(p[1])); };
+  const auto [scaled, total] =
+      vmap(both, {.in_axes = {none, 0}, .out_axes = {1, 0}})(std::vector{tensor({1.0, 2.0, 3.0}), a}, a);
+  CHECK(array_equal(scaled, (tensor({1.0, 2.0, 3.0}) * a).T()));
+  CHECK(array_equal(total, full({2}, 15.0)));  // what rows share is repeated
+  int runs = 0;
+  const auto counted = [&](const Tensor& x) { return ++runs, sum(x); };
+  CHECK(array_equal(vmap(counted, {.chunk = 2})(b), sum(b, 1)));
+  CHECK(runs == 2);
+  CHECK(vmap([](const Tensor& x) { return matmul(x, x) + x; })(zeros({0, 3})).shape() == Shape{0, 3});
+  CHECK(
+      vmap([](const Tensor& x, const Tensor& w) { return conv(x, w); })(zeros({0, 1, 5, 5, 2}), zeros({0, 3, 3, 2, 4}))
+          .shape() == Shape{0, 1, 3, 3, 4});
+}
+
+TEST_CASE("what is wrong says so, at the user's line") {
+  const Tensor x = ones({2, 3});
+  const auto says = [&](auto f, std::string_view part) {
+    const std::string message = message_of([&] { f(); });
+    INFO(message);
+    CHECK(message.starts_with("test_vmap.cpp:"));
+    CHECK(has(message, part));
+  };
+  says([&] { vmap([](const Tensor& v) { return v.item<float>() > 0 ? v : -v; })(ones({2})); },
+       "item() reads a tensor's value inside the function that vmap maps");
+  says([&] { vmap([](const Tensor& v) { return v; }, {.in_axes = 2})(x); }, "axis 2 is out of bounds");
+  says([&] { vmap([](const Tensor& v) { return v; }, {.in_axes = {none}})(x); }, "no argument is mapped");
+  says([&] { vmap([](const Tensor& v) { return v; }, {.in_axes = {0, 0}})(x); }, ".in_axes has 2 axes for 1 arguments");
+  says([&] { vmap([](const Tensor& v) { return v; }, {.out_axes = {none}})(x); }, ".out_axes is none");
+  says([&] { vmap([](const Tensor& v) { return v; }, {.chunk = -1})(x); }, ".chunk is -1");
+  says([&] { vmap([](const Tensor& v) { return matmul(v, ones({4})); })(x); }, "3 != 4");
+  says([&] { vmap([](const Tensor& v) { return assert_that(sum(v) < 3, "small"), v; })(x); },
+       "it does not hold that small");
+  Tensor kept;
+  vmap([&](const Tensor& v) { return kept = v; })(x);
+  says([&] { kept + 1; }, "an operand belongs to a function that has finished tracing");
+}
+
+namespace {
+const Op twice_op({.name = "test_twice",
+                   .doc = "2 x",
+                   .infer = [](const InferArgs& a) { return OutSpecs{a[0]}; },
+                   .no_gradient = "it is a test",
+                   .ref =
+                       [](const KernelArgs& a) {
+                         const float* x = a.input(0).data<float>().data();
+                         auto* y = reinterpret_cast<float*>(a.output().mutable_rep()->data);
+                         for (int64_t i = 0; i < a.output().size(); ++i) y[i] = 2 * x[i];
+                       },
+                   .listed = false});
+Tensor twice(const Tensor& x) { return apply1(twice_op, {&x}, {}, Where::current()); }
+}  // namespace
+
+TEST_CASE("printing shows each row; an op of the user's without a rule runs row by row, and the log says so") {
+  const Tensor x = tensor({1.f, 2.f});
+  CHECK(stderr_of([&] { vmap([](const Tensor& v) { return print("x = {}", v), v; })(x); }) == "x = 1.0\nx = 2.0\n");
+  CHECK(array_equal(vmap(twice)(x), 2 * x));
+}
+
+TEST_CASE("child: an op without a rule", "[.]") {
+  vmap(twice)(ones({3}));
+  vmap([](const Tensor& v) { return v + 1; })(ones({3}));
+}
+TEST_CASE("RILL_LOG=vmap: a line for each place where rows run one by one") {
+  std::string out;
+  CHECK(child("RILL_LOG=vmap", "child: an op without a rule", out) == 0);
+  CHECK(has(out, "rill: vmap: test_twice has no batch rule, and runs row by row, for 3 rows (test_vmap.cpp:"));
+  CHECK(out.find("rill: vmap:") == out.rfind("rill: vmap:"));
 }

@@ -134,6 +134,7 @@ const Op multiply_nonzero_op(spec_of({.name = "multiply_nonzero",
                                                   x == decltype(x)(0) || y == decltype(y)(0) ? decltype(x)(0) : x * y),
                                       .vjp = VJP2(multiply_nonzero(conj(y), g), multiply_nonzero(conj(x), g)),
                                       .saves_in = save_both,
+                                      .linear_in = save_both,
                                       .samples = REAL_SAMPLES}));
 Tensor elementwise::multiply_nonzero(const Tensor& x, const Tensor& y) {
   return apply1(multiply_nonzero_op, {&x, &y}, {}, Where::current());
@@ -151,6 +152,7 @@ Tensor elementwise::multiply_nonzero(const Tensor& x, const Tensor& y) {
                .ref = REF2(ref::floats, reference),                              \
                .vjp = VJP2(dx, dy),                                              \
                .saves_in = save_both,                                            \
+               .linear_in = save(1),                                             \
                .samples = (binary_samples<-90, 90, -300, 300>),                  \
                .max_ulp = ulp,                                                   \
                .exported = {onnx_name, tf_name},                                 \
@@ -193,6 +195,7 @@ const Op multiply_no_nan_op(spec_of({.name = "multiply_no_nan",
                                                  y == decltype(y)(0) ? decltype(x)(0) : x * y),
                                      .vjp = VJP2(multiply_nonzero(conj(y), g), multiply_no_nan(conj(x), g)),
                                      .saves_in = save_both,
+                                     .linear_in = save_both,
                                      .samples = REAL_SAMPLES,
                                      .exported = {"", "MulNoNan"}}));
 Tensor multiply_no_nan(const Tensor& x, const Tensor& y, Where where) {

@@ -14,6 +14,7 @@ struct Binary {
   Vjp vjp = nullptr;
   uint64_t saves_in = save_none, saves_out = save_none;
   std::array<uint64_t, 2> saves_for = {save_all, save_all};
+  uint64_t linear_in = save_none;
   std::vector<Sample> (*samples)();
   double max_ulp = 1;  // rounded right; the reference rounds long double and so, rarely, twice
   ExportNames exported = {};
@@ -28,7 +29,7 @@ inline OpSpec spec_of(const Binary& b) {
   OpSpec s;
   s.name = b.name, s.doc = b.doc, s.kind = OpKind::elementwise, s.dtypes = b.dtypes, s.inputs = 2, s.infer = b.infer;
   s.vjp = b.vjp, s.saves_in = b.saves_in, s.saves_out = b.saves_out, s.saves_for = b.saves_for,
-  s.no_gradient = b.no_gradient;
+  s.linear_in = b.linear_in, s.no_gradient = b.no_gradient;
   s.cpu = b.cpu.run, s.record_point = b.cpu.record, s.tail_op = b.tail_op, s.ref = b.ref, s.samples = b.samples,
   s.max_ulp = b.max_ulp;
   s.exported = b.exported, s.no_special_values = b.no_special_values;

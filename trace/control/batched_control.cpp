@@ -162,35 +162,84 @@ std::shared_ptr<const InnerGraph> first_for_any(const InnerGraph& g) {
   return std::make_shared<InnerGraph>(g.role, tracer.finish());
 }
 
-// Rows go on for as long as their own condition holds. The node carries that as well, and runs while it holds in one.
+// Rows go on for as long as their own condition holds. The node carries that as well, with how many steps each row has
+// taken, and runs while it holds in one.
 Tensors while_by_row(const BatchArgs& a) {
   const ControlAttrs& c = a.attrs.as<ControlAttrs>();
   const InnerGraph& step = *c.graphs[0];
+  constexpr size_t own = 2;
   const size_t carried = size_t(c.carried);
+  const Spec condition{{}, DType::boolean, false, a.in[0].device()}, steps{{}, DType::i64, false, Device()};
   std::vector<Spec> specs = inputs_of(step.graph);
-  specs.insert(specs.begin(), Spec{{}, DType::boolean, false, a.in[0].device()});
-  Flags in(a.batched.begin(), a.batched.end()), out(carried + 2);
-  std::fill_n(in.begin(), carried + 1, 1);  // a step of one row only makes all differ
+  specs.insert(specs.begin(), {condition, steps});
+  Flags in(a.batched.begin(), a.batched.end()), out(own + carried + 1, 1);
+  in.insert(in.begin(), 1);
+  std::fill_n(in.begin(), own + carried, 1);  // a step of one row only makes all differ
   const auto body = [&](std::span<const Tensor> rows) {
-    std::vector<Tensor> next = interpret(step.graph, rows.subspan(1));
-    next[0] = logical_and(rows[0], next[0]);
-    for (size_t k = 0; k < carried; ++k) next[k + 1] = where(rows[0], next[k + 1], rows[k + 1]);
-    next.insert(next.begin(), next[0]);
+    std::vector<Tensor> next = interpret(step.graph, rows.subspan(own));
+    const Tensor active = rows[0], more = logical_and(active, next[0]);
+    next[0] = rows[1] + astype(active, DType::i64);
+    for (size_t k = 0; k < carried; ++k) next[k + 1] = where(active, next[k + 1], rows[k + own]);
+    next.insert(next.begin(), {more, more});
     return next;
   };
-  std::fill(out.begin(), out.end(), 1);
   const auto rows = trace_rows(step.role, specs, in, out, a.size, body);
   ControlAttrs b = c;
   b.graphs = {first_for_any(*rows)};
-  b.carried = c.carried + 1;
-  b.saves = false;
-  b.outputs = {with_rows(specs[0], a.size)};
-  for (size_t k = 0; k < carried; ++k) b.outputs.push_back(with_rows(c.outputs[k], a.size));
+  b.carried = int(own + carried);
+  b.outputs.clear();
+  for (size_t k = 0; k < own + carried; ++k) b.outputs.push_back(with_rows(specs[k], a.size));
+  if (c.saves) b.outputs.push_back(steps);
+  for (size_t k = 0; c.saves && k < own + carried; ++k) b.outputs.push_back(stacked_spec(b.outputs[k], c.length));
   const Tensor going = with_batch(a, 0);
-  std::vector<Tensor> operands{rill::any(going), going};
-  for (size_t k = 1; k < a.in.size(); ++k) operands.push_back(operand(a, k, in[k]));
-  const Tensors result = apply_to(a, operands, b);
-  return Tensors(result.begin() + 1, result.begin() + 1 + long(carried));
+  std::vector<Tensor> operands{rill::any(going), going, zeros({a.size}, {DType::i64, Device()})};
+  for (size_t k = 1; k < a.in.size(); ++k) operands.push_back(operand(a, k, in[k + 1]));
+  const Tensors given = apply_to(a, operands, b);
+  Tensors result(given.begin() + own, given.begin() + long(own + carried));
+  if (!c.saves) return result;
+  result.push_back(given[1]);  // by row
+  const auto saved = given.begin() + long(own + carried + 1 + own);
+  for (size_t k = 0; k < carried; ++k) result.push_back(moveaxis(saved[long(k)], 1, 0));
+  return result;
+}
+
+// As many steps as the row with the most of them takes; the others keep what they have, and their further ys are 0.
+Tensors scan_by_row(const BatchArgs& a) {
+  const ControlAttrs& c = a.attrs.as<ControlAttrs>();
+  const InnerGraph& step = *c.graphs[0];
+  const size_t carried = size_t(c.carried), scanned = size_t(c.scanned), ys = step.graph.outputs.size() - carried;
+  const Spec number{{}, a.in[0].dtype(), false, a.in[0].device()};
+  std::vector<Spec> specs = inputs_of(step.graph);
+  specs.insert(specs.begin(), number);
+  specs.push_back(number);
+  Flags in(a.batched.begin(), a.batched.end()), out(1 + carried + ys, 1);
+  in[0] = out[0] = 0;
+  std::fill_n(in.begin() + 1, carried, 1);
+  in.push_back(1);
+  const auto body = [&](std::span<const Tensor> rows) {
+    std::vector<Tensor> next = interpret(step.graph, rows.subspan(1, rows.size() - 2));
+    const Tensor active = rows[0] < rows.back();
+    for (size_t k = 0; k < next.size(); ++k)
+      next[k] = where(active, next[k], k < carried ? rows[k + 1] : zeros({}, {next[k].dtype(), next[k].device()}));
+    next.insert(next.begin(), c.reverse ? rows[0] - 1 : rows[0] + 1);
+    return next;
+  };
+  ControlAttrs b = c;
+  b.graphs = {trace_rows(step.role, specs, in, out, a.size, body)};
+  b.carried = c.carried + 1;
+  for (size_t k = 0; k < c.outputs.size(); ++k) b.outputs[k] = with_rows(c.outputs[k], a.size, k < carried ? 0 : 1);
+  b.outputs.insert(b.outputs.begin(), number);
+  if (c.saves) b.outputs.insert(b.outputs.begin() + long(1 + carried + ys), stacked_spec(number, c.length));
+  const Tensor most = max(a.in[0]);
+  std::vector<Tensor> operands{most, c.reverse ? most - 1 : zeros_like(most)};
+  for (size_t k = 1; k < a.in.size(); ++k)
+    operands.push_back(operand(a, k, in[k], k > carried && k <= carried + scanned ? 1 : 0));
+  operands.push_back(a.in[0]);
+  Tensors given = first_of(apply_to(a, operands, b), b.outputs.size());
+  if (c.saves) given.erase(1 + carried + ys);
+  given.erase(0);
+  for (size_t k = carried; k < given.size(); ++k) given[k] = moveaxis(given[k], 1, 0);
+  return given;
 }
 
 }  // namespace
@@ -226,6 +275,7 @@ Tensors batch_while(const BatchArgs& a) {
 Tensors batch_scan(const BatchArgs& a) {
   ControlAttrs c = a.attrs.as<ControlAttrs>();
   if (!some(a.batched)) return first_of(apply_to(a, a.in, c), c.outputs.size());
+  if (c.counted && a.batched[0]) return scan_by_row(a);
   const InnerGraph& step = *c.graphs[0];
   const size_t first = c.counted ? 1 : 0, carried = size_t(c.carried), scanned = size_t(c.scanned);
   const Flags in = carried_flags(step, Flags(a.batched.begin() + long(first), a.batched.end()), carried, 0, a.size);
