@@ -1,4 +1,5 @@
 // The backward walk over a tape's entries. Start at Impl::backward.
+#include "rill/autodiff/debug.h"
 #include "rill/autodiff/tape_impl.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
@@ -163,6 +164,8 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
         if (!is_source[e.first_out + i]) c = Tensor();
       }
       pull(e, given, active, walk);
+      if (debug::checks_gradients()) [[unlikely]]
+        check_cotangents(e, given, cotangent);
     }
     if (consume) entries.pop_back();
   }

@@ -33,7 +33,7 @@ void FindSources::tensor(Tensor& t) {
 
 void PutGradients::tensor(Tensor& t) {
   if (is_source(t)) t = std::move(*next_++);
-  else t = Tensor();
+  else if (t.defined()) t = zeros_like(t);
 }
 
 void require_scalar(std::string_view op, const Tensor& y, const Where& where) {

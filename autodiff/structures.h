@@ -152,7 +152,7 @@ std::vector<Tensor*> tensors_in(T& value) {
   return std::move(leaves.places);
 }
 
-// Puts gradients where the sources of WatchLeaves or FindSources are; a tensor that is no source becomes undefined.
+// Puts gradients where the sources of WatchLeaves or FindSources are; a tensor without a derivative becomes zeros.
 class PutGradients final : public LeafVisitor {
  public:
   explicit PutGradients(Tensor*& next) : next_(next) {}

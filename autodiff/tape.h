@@ -106,7 +106,7 @@ class GradientTape {
   std::vector<Tensor> gradient(const Tensor& target, const std::vector<Tensor>& sources,
                                const GradientOptions& options = {}, Where where = Where::current());
   // By every tensor and Variable in a structure, as a structure like it: Tensors stand in the places of Variables, and
-  // tensors without a derivative (of integers, say) become undefined ones.
+  // zeros in those of tensors without a derivative (of integers, say).
   template <GradientStructure T>
   typename detail::GradientType<T>::type gradient(const Target& target, const T& structure,
                                                   const GradientOptions& options = {});

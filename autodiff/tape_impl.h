@@ -24,6 +24,9 @@ struct TapeEntry {
   Where where;
 };
 
+// For debug::check_gradients: throws where an operand's cotangent, by node, is not finite.
+void check_cotangents(const TapeEntry& e, std::span<const Tensor> given, std::span<const Tensor> cotangents);
+
 // Where what the tape knows went into an op through which no gradient flows.
 struct DeadEnd {
   const Op* op;

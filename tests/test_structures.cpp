@@ -96,14 +96,24 @@ TEST_CASE("gradients by containers") {
   CHECK(o->item<float>() == 6);
 }
 
-TEST_CASE("what has no derivative is left out of a structure's gradient") {
+TEST_CASE("what has no derivative is zeros in a structure's gradient, which so goes through functions and vmap") {
   struct Counted {
     Tensor w, steps, nothing;
   };
   const Counted g = grad([](const Counted& c) { return sum(c.w * c.steps); })(Counted{w, tensor({3, 4}), Tensor()});
   CHECK(same(g.w, tensor({3.f, 4.f})));
-  CHECK(!g.steps.defined());
+  CHECK(same(g.steps, tensor({0, 0})));
   CHECK(!g.nothing.defined());
+  struct Mix {
+    Tensor w, labels;
+  };
+  const auto f = [](const Mix& m) { return sum(m.w * astype(m.labels, f32)); };
+  const Mix m{w, tensor({3, 4})}, rows{stack({w, w}), stack({m.labels, m.labels})};
+  CHECK(same(function("traced", grad(f))(m).w, tensor({3.f, 4.f})));
+  CHECK(same(vmap(grad(f))(rows).labels, zeros({2, 2}, i32)));
+  CHECK(same(cond(sum(w) > 0, [&] { return grad(f)(m); }, [&] { return m; }).w, tensor({3.f, 4.f})));
+  const auto [again, pull] = vjp(grad(f), m);
+  CHECK(same(pull(again).w, zeros({2})));
   // An argument of its own must have one.
   CHECK_THROWS_AS(grad([](const Tensor& t) { return sum(t); })(tensor({3, 4})), Error);
 }

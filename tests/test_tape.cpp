@@ -352,3 +352,21 @@ TEST_CASE("the gradients of rows and slices are added up where they belong, with
     CHECK(same_bits(g, function("loss", grad(loss))(x)));
   }
 }
+
+TEST_CASE("check_gradients names the op whose cotangent is the first that is not finite") {
+  const auto f = [](const Tensor& x) { return sum(exp(sqrt(x) * 2)); };
+  const Tensor x = tensor({1.f, 0.f, 4.f});
+  CHECK(grad(f)(x)(1).item<float>() == INFINITY);
+  debug::check_gradients();
+  const std::string message = message_of([&] { grad(f)(x); });
+  debug::check_gradients(false);
+  CHECK(has(message, "[sqrt] the cotangent of operand 0 is the first that is not finite: f32[3] from"));
+  CHECK(has(message, "1 infinite"));
+  CHECK(has(message, "results: f32[3] from 0 to 2"));
+  CHECK(has(message, "test_tape.cpp:"));
+  debug::check_gradients();
+  CHECK(grad(f)(x + 1).defined());
+  CHECK(has(message_of([&] { grad([](const Tensor& t) { return sum(t * NAN); })(x); }), "[multiply]"));
+  debug::check_gradients(false);
+  CHECK(!debug::checks_gradients());
+}

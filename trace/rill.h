@@ -3,6 +3,7 @@
 #pragma once
 #include "rill/tensor/compiler.h"
 
+#include "rill/autodiff/debug.h"
 #include "rill/autodiff/forward.h"
 #include "rill/autodiff/gradcheck.h"
 #include "rill/autodiff/tape.h"
