@@ -305,9 +305,13 @@ detail::LinearMap detail::linear_map(GradientTape& tape, std::span<Tensor* const
   map->stop();
   return [map, back, wanted, specs, number, where](const std::vector<Tensor>& tangents) {
     std::vector<Tensor> along;
-    for (const Tensor& t : tangents)
-      if (specs.size() == tangents.size() || (t.defined() && is_differentiable(t.dtype())))
-        along.push_back(along.size() < specs.size() ? checked_tangent("linearize", specs[along.size()], t, where) : t);
+    for (const Tensor& t : tangents) {
+      if (specs.size() != tangents.size() && !(t.defined() && is_differentiable(t.dtype()))) continue;  // an integer's
+      if (along.size() == specs.size()) along.push_back(t);
+      else if (const Spec& s = specs[along.size()]; t.defined())
+        along.push_back(checked_tangent("linearize", s, t, where));
+      else along.push_back(zeros(s.shape, {s.dtype, s.device}, where));
+    }
     if (along.size() != specs.size())
       fail("linearize",
            fmt::format("{} tangents are given for {} tensors. give a structure like the argument", along.size(),

@@ -291,6 +291,8 @@ TEST_CASE("jvp, linearize, hvp and vhp of structures") {
   const auto product = [](const Tensor& a, const Tensor& b) { return a * b; };
   const Tensor none;
   CHECK(allclose(jvp(product, std::tuple(p.w, p.b), std::tuple(u.w, none)).second, u.w * p.b));
+  const auto of_both = linearize(product, std::tuple(p.w, p.b)).second;
+  CHECK(allclose(of_both(std::tuple(none, u.b)), p.w * u.b));
   const auto [ha, hb] =
       hvp([](const Tensor& a, const Tensor& b) { return sum(a * a * b); }, std::tuple(p.w, p.b), std::tuple(u.w, u.b));
   CHECK(allclose(ha, 2 * p.b * u.w + 2 * p.w * u.b));

@@ -41,11 +41,12 @@ struct Counts {
   }
 } counts;
 
-enum class Ask { results, gradients_inside, gradients_around };
+enum class Ask { results, gradients_inside, gradients_around, tangents_inside, tangents_around };
 enum class How { eager, traced, interpreted, compiled, open, threads };
 const char* const how_names[] = {"eager",    "traced on eager kernels", "fused and interpreted",
                                  "compiled", "with open sizes",         "on two threads"};
-const char* const ask_names[] = {"results", "gradients, tape inside", "gradients, tape around"};
+const char* const ask_names[] = {"results", "gradients, tape inside", "gradients, tape around",
+                                 "tangents, accumulator inside", "tangents, accumulator around"};
 
 Values floats_of(const Values& v) {
   Values f;
@@ -73,10 +74,36 @@ Values gradients(const Program& p, F&& call, const Values& arguments) {
   return results;
 }
 
+// A direction for an argument or a Variable, another for each.
+Tensor direction(const Shape& shape, DType dtype, size_t k) {
+  return cos(arange(shape.numel()).astype(f32) * 0.7f + float(k)).reshape(shape).astype(dtype);
+}
+
+// The tangents of all float results along directions of the float arguments and of the Variables.
+template <class F>
+Values tangents(const Program& p, F&& call, const Values& arguments) {
+  ForwardAccumulator along;
+  size_t k = 0;
+  for (const Tensor& t : arguments)
+    if (is_floating(t.dtype())) along.watch(t, direction(t.shape(), t.dtype(), k++));
+  for (const Variable& v : p.variables)
+    if (is_floating(v.dtype())) along.watch(v, direction(v.shape(), v.dtype(), k++));
+  Values results = call(arguments);
+  for (const Tensor& t : floats_of(results)) results.push_back(along.jvp(t, Unconnected::zero));
+  return results;
+}
+
+bool is_inside(Ask ask) { return ask == Ask::gradients_inside || ask == Ask::tangents_inside; }
+template <class F>
+Values derivatives(const Program& p, Ask ask, F&& call, const Values& arguments) {
+  const bool forward = ask == Ask::tangents_inside || ask == Ask::tangents_around;
+  return forward ? tangents(p, call, arguments) : gradients(p, call, arguments);
+}
+
 using Body = std::function<Values(const Values&)>;
 Body body_of(const Program& p, Ask ask) {
   return [&p, ask](const Values& args) {
-    return ask == Ask::gradients_inside ? gradients(p, [&](const Values& a) { return p(a); }, args) : p(args);
+    return is_inside(ask) ? derivatives(p, ask, [&](const Values& a) { return p(a); }, args) : p(args);
   };
 }
 
@@ -113,7 +140,8 @@ Values answer(const Program& p, Ask ask, How how) {
   Values out;
   auto once = [&](Values& to) {
     auto call = [&](const Values& a) { return how == How::eager ? body(a) : f(a); };
-    to = ask == Ask::gradients_around ? gradients(p, call, p.arguments) : call(p.arguments);
+    const bool around = ask != Ask::results && !is_inside(ask);
+    to = around ? derivatives(p, ask, call, p.arguments) : call(p.arguments);
   };
   for (int i = 0; i < (how == How::eager ? 1 : 2); ++i) p.rewind(), once(out);
   if (how == How::threads) {
@@ -166,10 +194,11 @@ Tensor resized(Tensor t, int64_t from, int64_t to) {
 
 // One function whose arguments' sizes are all open, called with several sizes: those that eager code takes.
 std::string difference_with_open_sizes(const Program& p, Ask ask) {
-  const Body body = body_of(p, ask == Ask::gradients_around ? Ask::results : ask);
+  const bool around = ask != Ask::results && !is_inside(ask);
+  const Body body = body_of(p, ask);
   auto call = [&](const Body& f, const Values& args) {
     p.rewind();
-    Values out = ask == Ask::gradients_around ? gradients(p, f, args) : f(args);
+    Values out = around ? derivatives(p, ask, f, args) : f(args);
     add_variables(p, out);
     return out;
   };
@@ -387,6 +416,20 @@ TEST_CASE("random programs: gradients") {
     if (turn(seed, 4, 2)) check(seed, p, Ask::gradients_inside, How::compiled);
     if (turn(seed, 8, 1)) check(seed, p, Ask::gradients_inside, How::open);
     if (turn(seed, 8, 5)) check(seed, p, Ask::gradients_around, How::open);
+  }
+}
+
+TEST_CASE("random programs: tangents") {
+  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = setting("RILL_RANDOM_COUNT", 1000) / 4;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const Program p = make_program(seed, Kind::differentiable);
+    if (floats_of(p.arguments).empty() || p.aliased) continue;
+    ++counts.of["programs with tangents"];
+    check(seed, p, Ask::tangents_inside, How::traced);
+    check(seed, p, Ask::tangents_around, How::traced);
+    if (turn(seed, 4)) check(seed, p, Ask::tangents_around, How::compiled);
+    if (turn(seed, 4, 2)) check(seed, p, Ask::tangents_inside, How::compiled);
+    if (turn(seed, 8, 5)) check(seed, p, Ask::tangents_around, How::open);
   }
 }
 
