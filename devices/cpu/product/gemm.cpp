@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rill/devices/cpu/elementwise/through_f32.h"
+#include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/cpu/product/onednn.h"
 #include "rill/devices/params/contraction_params.h"
 #include "rill/devices/params/contraction_tail.h"
@@ -239,20 +240,45 @@ void complex_dots(const std::complex<T>* lines, int64_t count, int64_t step, con
   for (int64_t i = 0; i < count; ++i) c[i] = {real[size_t(i)], imag[size_t(i)]};
 }
 
+// A long line times a vector, in pieces that stay in the first cache.
+template <class T>
+std::complex<T> complex_dot(const std::complex<T>* line, const std::complex<T>* x, int64_t x_step, int64_t k) {
+  constexpr int64_t piece = 1024;
+  std::vector<std::complex<T>> sums(size_t((k + piece - 1) / piece));
+  parallel_for(int64_t(sums.size()), worth_a_thread / piece, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      complex_dots(line + i * piece, 1, 0, x + i * piece * x_step, x_step, std::min(piece, k - i * piece),
+                   &sums[size_t(i)]);
+  });
+  for (size_t half = sums.size(); half > 1;) {  // in pairs, so that rounding errors stay small
+    half = (half + 1) / 2;
+    for (size_t i = half; i < sums.size(); ++i) sums[i - half] += sums[i];
+    sums.resize(half);
+  }
+  return sums[0];
+}
+
 // Complex numbers by two real products, in which a column of B is two, its real and its imaginary parts: where A is
 // x + iy, x B and y B, of which the second is turned by i and added.
 template <class T>
 void gemm_complex(const Gemm& g, const std::complex<T>* a, const std::complex<T>* b, std::complex<T>* c) {
-  if (g.n == 1 && g.a_k == 1 && g.m > 1) return complex_dots(a, g.m, g.a_m, b, g.b_k, g.k, c);
-  if (g.m == 1 && g.b_k == 1 && g.n > 1) return complex_dots(b, g.n, g.b_n, a, g.a_k, g.k, c);
-  int64_t b_k = g.b_k;
-  std::vector<std::complex<T>> rows;
-  if (g.n > 1 && g.b_n != 1) {
-    rows.resize(size_t(g.k * g.n));
-    for (int64_t k = 0; k < g.k; ++k)
-      for (int64_t j = 0; j < g.n; ++j) rows[size_t(k * g.n + j)] = b[k * g.b_k + j * g.b_n];
-    b = rows.data(), b_k = g.n;
+  // What lies otherwise is copied, so that the order of a sum depends on sizes alone.
+  std::vector<std::complex<T>> room;
+  const auto dense = [&](const std::complex<T>* x, int64_t rows, int64_t columns, int64_t row_step, int64_t step) {
+    room.resize(size_t(rows * columns));
+    strided_copy(dtype_of<std::complex<T>>(), Shape{rows, columns}, x, Strides{row_step, step}, room.data(),
+                 Strides{columns, 1});
+    return room.data();
+  };
+  if (g.n == 1) {
+    const int64_t step = g.a_k == 1 ? g.a_m : g.k;
+    if (g.a_k != 1) a = dense(a, g.m, g.k, g.a_m, g.a_k);
+    if (g.m > 1) complex_dots(a, g.m, step, b, g.b_k, g.k, c);
+    else *c = complex_dot(a, b, g.b_k, g.k);
+    return;
   }
+  const int64_t b_k = g.b_n == 1 ? g.b_k : g.n;
+  if (g.b_n != 1) b = dense(b, g.k, g.n, g.b_k, g.b_n);
   const Gemm real{g.m, 2 * g.n, g.k, 2 * g.a_m, 2 * g.a_k, 2 * b_k, 1};
   const T *x = reinterpret_cast<const T*>(a), *columns = reinterpret_cast<const T*>(b);
   const auto product = [&](const T* part, T* to) {
