@@ -164,39 +164,39 @@ struct OfParts {
 struct Equal {
   template <class T>
   bool operator()(Complex<T> x, Complex<T> y) const {
-    return (x.real() == y.real()) & (x.imag() == y.imag());
+    return x.real() == y.real() && x.imag() == y.imag();
   }
 };
 struct NotEqual {
   template <class T>
   bool operator()(Complex<T> x, Complex<T> y) const {
-    return (x.real() != y.real()) | (x.imag() != y.imag());
+    return x.real() != y.real() || x.imag() != y.imag();
   }
 };
 struct LogicalNot {
   template <class T>
   bool operator()(Complex<T> x) const {
-    return (x.real() == 0) & (x.imag() == 0);
+    return x.real() == 0 && x.imag() == 0;
   }
 };
 struct IsNan {
   template <class T>
   bool operator()(Complex<T> x) const {
-    return (x.real() != x.real()) | (x.imag() != x.imag());
+    return x.real() != x.real() || x.imag() != x.imag();
   }
 };
 struct IsInf {
   template <class T>
   bool operator()(Complex<T> x) const {
     constexpr T inf = std::numeric_limits<T>::infinity();
-    return (std::fabs(x.real()) == inf) | (std::fabs(x.imag()) == inf);
+    return std::fabs(x.real()) == inf || std::fabs(x.imag()) == inf;
   }
 };
 struct IsFinite {
   template <class T>
   bool operator()(Complex<T> x) const {
     constexpr T inf = std::numeric_limits<T>::infinity();
-    return (std::fabs(x.real()) < inf) & (std::fabs(x.imag()) < inf);
+    return std::fabs(x.real()) < inf && std::fabs(x.imag()) < inf;
   }
 };
 
