@@ -339,6 +339,17 @@ TEST_CASE("axes, structures, chunks, no rows") {
           .shape() == Shape{0, 1, 3, 3, 4});
 }
 
+TEST_CASE("a traced function that captures a row, made in the function that is mapped") {
+  const Tensor x = ones({2, 3}), y = reshape(arange(6.0), {2, 3});
+  Function<Tensor(Tensor)> kept;
+  const auto f = [&](const Tensor& v) {
+    kept = function("captures", [v](Tensor a) { return a * v; });
+    return kept(v + 1) + kept(v);
+  };
+  CHECK(array_equal(vmap(f)(y), (2 * y + 1) * y));
+  CHECK(has(message_of([&] { kept(x(0)); }), "a captured tensor belongs to a function that has finished tracing"));
+}
+
 TEST_CASE("what is wrong says so, at the user's line") {
   const Tensor x = ones({2, 3});
   const auto says = [&](auto f, std::string_view part) {

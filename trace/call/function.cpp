@@ -138,6 +138,8 @@ std::vector<Tensor> gather_inputs(const Graph& g, std::vector<Tensor>& arguments
     const GraphInput& i = g.inputs[k];
     if (i.kind == GraphInput::Kind::argument) in[k] = std::move(arguments[size_t(i.argument)]);
     else if (i.kind == GraphInput::Kind::captured) in[k] = i.captured;
+    if (i.kind == GraphInput::Kind::captured && in[k].is_symbolic() && executing_eagerly()) [[unlikely]]
+      fail_foreign(g.name, "a captured tensor", in[k], Where());
   }
   return in;
 }

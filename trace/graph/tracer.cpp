@@ -11,6 +11,7 @@ namespace rill {
 Tracer::Tracer(std::string name, Nesting nesting)
     : first_variable_(VariableState::next_id()), outer_(thread_state().trace) {
   if (nesting == Nesting::inside) parent_ = EnclosingTrace::now();
+  else if (outer_ && EnclosingTrace::now()->runs_now()) rows_ = EnclosingTrace::now();
   graph_.name = std::move(name);
   graph_.trace = serial = new_serial();
   thread_state().trace = this;
@@ -81,7 +82,9 @@ bool Tracer::is_watched(const Tensor& t) const {
   return parent_ && parent_->is_watched(t);
 }
 
-bool Tracer::sees(const Tensor& t) const { return t.rep()->trace == serial || (parent_ && parent_->sees(t)); }
+bool Tracer::sees(const Tensor& t) const {
+  return t.rep()->trace == serial || (parent_ && parent_->sees(t)) || (rows_ && rows_->sees(t));
+}
 
 ValueId Tracer::value_of(const Tensor& t, std::string_view user, const Where& where) {
   if (!t.defined())

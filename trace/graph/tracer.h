@@ -87,6 +87,7 @@ class Tracer final : public EnclosingTrace, public TangentTracer {
   IdMark start_;
   TraceListener* outer_;
   const EnclosingTrace* parent_ = nullptr;  // whose tensors may be read
+  const EnclosingTrace* rows_ = nullptr;    // of a separate trace: the vmap that calls it, whose rows may be captured
   bool speculative_ = false;
   PauseTapes pause_;
 };
