@@ -342,7 +342,8 @@ Tensor detail::forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const 
   rows.insert(0, n);
   const Tensor units = eye(n, n, 0, {.dtype = x.dtype(), .device = x.device()}).reshape(rows);
   const auto column = [&](const Tensor& t) { return jvp(f, x, t, where).second; };
-  const VmapOptions options{.out_axes = -1, .chunk = std::max<int64_t>(1, limit / bytes)};
+  const VmapOptions options{
+      .out_axes = -1, .randomness = Randomness::same, .chunk = std::max<int64_t>(1, limit / bytes)};
   const Tensor columns = vmap(column, options, where)(units);
   Shape shape(columns.shape().begin(), columns.shape().end() - 1);
   for (const Dim d : x.shape()) shape.push_back(d);

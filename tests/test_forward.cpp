@@ -460,6 +460,10 @@ TEST_CASE("jacfwd agrees with jacrev; forward mode in vmap and vmap in forward m
   CHECK(same_bits(inside(x), jacfwd(wide)(x)));
   CHECK(jacfwd([](const Tensor& t) { return t.reshape({1, 3}) * 2; })(x).shape() == Shape{1, 3, 3});
 
+  // A function that draws numbers is one function: all columns see the same ones.
+  const Tensor drawn = jacfwd([](const Tensor& t) { return sum(t) * random::uniform({2}); })(ones({3}));
+  CHECK(array_equal(drawn, broadcast_to(drawn(all, slice(0, 1)), {2, 3})));
+
   const Tensor rows = samples::uniform({4, 3}, -1, 1, 8).astype(f64),
                along = samples::uniform({4, 3}, -1, 1, 9).astype(f64);
   const auto push = [&](const Tensor& t, const Tensor& u) { return jvp(wide, t, u).second; };
