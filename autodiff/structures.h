@@ -234,10 +234,16 @@ inline constexpr bool is_loss_with_more = false;
 template <class T, class More>
 inline constexpr bool is_loss_with_more<std::pair<T, More>> = is_loss<T>;
 
+template <size_t... number>
+inline constexpr bool all_differ = true;
+template <size_t first, size_t... rest>
+inline constexpr bool all_differ<first, rest...> = ((first != rest) && ...) && all_differ<rest...>;
+
 // {what f gives, the gradient of the loss in it by argument `which`, or a tuple of them}.
 template <size_t... which, class F, class... X>
 auto value_and_gradients(F& f, const GradientOptions& options, const Where& where, const X&... x) {
   static_assert(((which < sizeof...(X)) && ...), "grad<i>(f): f is called with fewer arguments than that");
+  static_assert(all_differ<which...>, "grad<i, j>(f): an argument is named twice");
   constexpr std::index_sequence<which...> numbers;
   GradientTape tape({.watch_variables = false});
   auto watched = watch_arguments(tape, where, numbers, x...);

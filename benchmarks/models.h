@@ -25,6 +25,8 @@ inline Parameters parameters(std::initializer_list<Shape> shapes) {
   return result;
 }
 
+inline std::vector<Tensor> values_of(const Parameters& parameters) { return {parameters.begin(), parameters.end()}; }
+
 inline Tensor labels(int n, int classes) { return arange(n) % classes; }
 
 // One SGD step: the loss, its gradients, the update.
@@ -48,7 +50,7 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& y) {
   return mean(sparse_softmax_cross_entropy(logits, y));
 }
 
-inline Tensor dense(const Tensor& x, const Variable& w, const Variable& b) { return matmul(x, w) + b; }
+inline Tensor dense(const Tensor& x, const Tensor& w, const Tensor& b) { return matmul(x, w) + b; }
 
 inline auto train_tiny() {
   return training(parameters({{8, 16}, {16}, {16, 4}, {4}}), 0.1f,
@@ -57,10 +59,11 @@ inline auto train_tiny() {
                   });
 }
 
-inline Tensor mlp_loss(const Parameters& p, const Tensor& x, const Tensor& y) {
+// Of Parameters, or their values in a std::vector<Tensor>.
+inline constexpr auto mlp_loss = [](const auto& p, const Tensor& x, const Tensor& y) {
   Tensor h = relu(dense(x, p[0], p[1]));
   return cross_entropy(dense(relu(dense(h, p[2], p[3])), p[4], p[5]), y);
-}
+};
 inline Parameters mlp_parameters() { return parameters({{784, 512}, {512}, {512, 512}, {512}, {512, 10}, {10}}); }
 inline auto train_mlp() { return training(mlp_parameters(), 0.01f, mlp_loss); }
 

@@ -113,6 +113,62 @@ void jacobian(State& state) {
   loop(state, [&] { return f(v, w1, w2); });
 }
 
+void jacobian_1000(State& state) {
+  std::vector<Tensor> weights;
+  for (int k = 0; k < 10; ++k) weights.push_back(normal({1000, 1000}) * 0.03f);
+  auto net = [](const Tensor& v, const std::vector<Tensor>& weights) {
+    Tensor h = v;
+    for (const Tensor& w : weights) h = tanh(matmul(h, w));
+    return h;
+  };
+  auto f = function("jacobian", [=](const Tensor& v, const std::vector<Tensor>& weights) {
+    return jacrev([&](const Tensor& v) { return net(v, weights); })(v);
+  });
+  const Tensor v = normal({1000});
+  loop(state, [&] { return f(v, weights); });
+}
+
+// Of the mean square of a network of 195 parameters and five scales, all in one vector.
+void hessian_200(State& state) {
+  const Tensor p = normal({200}) * 0.3f, x = normal({64, 8}), y = normal({64, 3});
+  auto f = function("hessian", [](const Tensor& p, const Tensor& x, const Tensor& y) {
+    return hessian([&](const Tensor& p) {
+      const auto part = [&](int64_t first, const Shape& shape) {
+        return reshape(p(slice(first, first + shape.numel())), shape);
+      };
+      const Tensor h = tanh(matmul(x, part(0, {8, 16})) + part(128, {16}));
+      const Tensor out = matmul(h, part(144, {16, 3})) + part(192, {3});
+      return mean(square(out - y)) + 1e-3f * sum(square(p));
+    })(p);
+  });
+  loop(state, [&] { return f(p, x, y); });
+}
+
+// The Hessian of train_mlp's loss times a vector.
+void hvp_mlp(State& state) {
+  const std::vector<Tensor> p = bench::values_of(bench::mlp_parameters()),
+                            v = bench::values_of(bench::mlp_parameters());
+  const Tensor x = normal({128, 784}), y = bench::labels(128, 10);
+  auto f =
+      function("hvp", [](const std::vector<Tensor>& p, const std::vector<Tensor>& v, const Tensor& x, const Tensor& y) {
+        return hvp([&](const std::vector<Tensor>& p) { return bench::mlp_loss(p, x, y); }, p, v);
+      });
+  loop(state, [&] { return f(p, v, x, y); });
+}
+
+// The gradient of train_mlp's loss for each of its 128 examples.
+void per_example_mlp(State& state) {
+  const std::vector<Tensor> p = bench::values_of(bench::mlp_parameters());
+  const Tensor x = normal({128, 784}), y = bench::labels(128, 10);
+  auto f = function("per_example", [](const std::vector<Tensor>& p, const Tensor& x, const Tensor& y) {
+    return vmap([&](const Tensor& x, const Tensor& y) {
+      return grad(
+          [&](const std::vector<Tensor>& p) { return bench::mlp_loss(p, expand_dims(x, 0), expand_dims(y, 0)); })(p);
+    })(x, y);
+  });
+  loop(state, [&] { return f(p, x, y); });
+}
+
 void nbody(State& state) {
   Tensor x = normal({2048, 3}), m = random::uniform({2048});
   auto f = function("nbody", bench::forces);
@@ -158,6 +214,10 @@ ROW(lstm_scan, train(state, bench::training(bench::lstm_parameters(), 0.01f, ben
                      bench::labels(32, 2)));
 ROW(nbody, nbody(state));
 ROW(jacobian, jacobian(state));
+ROW(jacobian_1000, jacobian_1000(state));
+ROW(hessian_200, hessian_200(state));
+ROW(hvp_mlp, hvp_mlp(state));
+ROW(per_example_mlp, per_example_mlp(state));
 
 }  // namespace
 

@@ -130,7 +130,9 @@ void walk(T& value, LeafVisitor& v) {
     value = n;
     v.constant(&n, sizeof n);
   } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
-    std::string_view s = value;
+    std::string_view s;
+    if constexpr (std::is_pointer_v<T>) s = value ? std::string_view(value) : s;
+    else if constexpr (!std::is_null_pointer_v<T>) s = value;
     v.structure(s.size());
     v.constant(s.data(), s.size());
   } else if constexpr (detail::is_a<T, std::optional>) {

@@ -118,6 +118,18 @@ TEST_CASE("what has no derivative is zeros in a structure's gradient, which so g
   CHECK_THROWS_AS(grad([](const Tensor& t) { return sum(t); })(tensor({3, 4})), Error);
 }
 
+TEST_CASE("strings in structures, null ones too") {
+  struct Named {
+    Tensor w;
+    std::string name;
+    const char* unit = nullptr;
+  };
+  const auto f = function("named", grad([](const Named& n) { return sum(n.w) * float(n.name.size()); }));
+  CHECK(same(f(Named{w, "abc"}).w, full({2}, 3.f)));
+  CHECK(same(f(Named{w, "ab", "m"}).w, full({2}, 2.f)));
+  CHECK(f.trace_count() == 2);
+}
+
 TEST_CASE("gradients by Variables in structures are Tensors in their places") {
   const Variable v(w, "v"), u(b, "u");
   const std::vector<Tensor> g =

@@ -194,6 +194,39 @@ def jacobian():
     return jitted(jax.jacrev(f), randn(64), randn(64, 64) / 8, randn(64, 32) / 8)
 
 
+def jacobian_1000():
+    def net(v, weights):
+        for w in weights:
+            v = jnp.tanh(v @ w)
+        return v
+
+    return jitted(jax.jacrev(net), randn(1000), [randn(1000, 1000) * 0.03 for _ in range(10)])
+
+
+def small_loss(p, x, y):
+    h = jnp.tanh(x @ p[:128].reshape(8, 16) + p[128:144])
+    return jnp.square(h @ p[144:192].reshape(16, 3) + p[192:195] - y).mean() + 1e-3 * jnp.square(p).sum()
+
+
+def mlp_loss(p, x, y):
+    h = jax.nn.relu(x @ p[0] + p[1])
+    return cross_entropy(jax.nn.relu(h @ p[2] + p[3]) @ p[4] + p[5], y)
+
+
+def mlp_parameters():
+    return list(parameters((784, 512), (512,), (512, 512), (512,), (512, 10), (10,)))
+
+
+def hvp_mlp():
+    product = lambda p, v, x, y: jax.jvp(jax.grad(lambda p: mlp_loss(p, x, y)), (p,), (v,))[1]
+    return jitted(product, mlp_parameters(), mlp_parameters(), randn(128, 784), labels(128, 10))
+
+
+def per_example_mlp():
+    one = lambda p, x, y: jax.grad(mlp_loss)(p, x[None], y[None])
+    return jitted(jax.vmap(one, (None, 0, 0)), mlp_parameters(), randn(128, 784), labels(128, 10))
+
+
 ROWS = {
     "small_add": lambda: eager(lambda a, b: a + b),
     "small_matmul": lambda: eager(lambda a, b: a @ b),
@@ -217,6 +250,10 @@ ROWS = {
     "lstm_scan": lstm_scan,
     "nbody": nbody,
     "jacobian": jacobian,
+    "jacobian_1000": jacobian_1000,
+    "hessian_200": lambda: jitted(jax.hessian(small_loss), randn(200) * 0.3, randn(64, 8), randn(64, 3)),
+    "hvp_mlp": hvp_mlp,
+    "per_example_mlp": per_example_mlp,
 }
 
 if "--first-call" in sys.argv:

@@ -109,6 +109,45 @@ def jacobian():
     return both(torch.func.jacrev(lambda v, w1, w2: torch.tanh(v @ w1) @ w2), v, w1, w2)
 
 
+def jacobian_1000():
+    def net(v, weights):
+        for w in weights:
+            v = torch.tanh(v @ w)
+        return v
+
+    return both(torch.func.jacrev(net), torch.randn(1000), [torch.randn(1000, 1000) * 0.03 for _ in range(10)])
+
+
+def small_loss(p, x, y):
+    h = torch.tanh(x @ p[:128].reshape(8, 16) + p[128:144])
+    return (h @ p[144:192].reshape(16, 3) + p[192:195] - y).square().mean() + 1e-3 * p.square().sum()
+
+
+def mlp_loss(p, x, y):
+    h = torch.relu(x @ p[0] + p[1])
+    return F.cross_entropy(torch.relu(h @ p[2] + p[3]) @ p[4] + p[5], y)
+
+
+def mlp_parameters():
+    shapes = ((784, 512), (512,), (512, 512), (512,), (512, 10), (10,))
+    return [p.detach() for p in parameters(*shapes)]
+
+
+def hvp_mlp():
+    def product(p, v, x, y):
+        return torch.func.jvp(torch.func.grad(lambda p: mlp_loss(p, x, y)), (p,), (v,))[1]
+
+    return both(product, mlp_parameters(), mlp_parameters(), torch.randn(128, 784), torch.randint(10, (128,)))
+
+
+def per_example_mlp():
+    def one(p, x, y):
+        return torch.func.grad(mlp_loss)(p, x[None], y[None])
+
+    f = torch.func.vmap(one, (None, 0, 0))
+    return both(f, mlp_parameters(), torch.randn(128, 784), torch.randint(10, (128,)))
+
+
 def training(loss, params, lr):
     """One SGD step on `params`, with autograd and an in-place update; and the same step compiled as a whole."""
 
@@ -277,6 +316,10 @@ ROWS = {
     "lstm_scan": lstm_scan,
     "nbody": lambda: both(forces, torch.randn(2048, 3), torch.rand(2048)),
     "jacobian": jacobian,
+    "jacobian_1000": jacobian_1000,
+    "hessian_200": lambda: both(torch.func.hessian(small_loss), torch.randn(200) * 0.3, torch.randn(64, 8), torch.randn(64, 3)),
+    "hvp_mlp": hvp_mlp,
+    "per_example_mlp": per_example_mlp,
 }
 
 if "--first-call" in sys.argv:
