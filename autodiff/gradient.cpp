@@ -190,6 +190,25 @@ Shape joined(Shape first, const Shape& second, size_t from = 0) {
 
 }  // namespace
 
+namespace {
+// A walk back gives the conjugate of what a complex Jacobian has, and of a real source only the real part.
+Tensor jacobian_from(const Tensor& rows, const Tensor& target) {
+  return rows.defined() && is_complex(target.dtype()) ? conj(rows) : rows;
+}
+void refuse_real_sources(std::string_view op, const Tensor& target, std::span<const Source> sources,
+                         const Where& where) {
+  if (!is_complex(target.dtype())) return;
+  for (const Source& s : sources)
+    if (!is_complex(spec_of(s).dtype))
+      fail(
+          op,
+          fmt::format("the target is {} and the source {}, whose Jacobian would lose the imaginary part. take those of "
+                      "real(target) and imag(target), or jacfwd()",
+                      to_string(target.spec()), to_string(spec_of(s))),
+          where);
+}
+}  // namespace
+
 std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, std::span<const Source> sources, Dim n,
                                                 const Callback<Tensor(Dim start, Dim stop)>& cotangents,
                                                 const GradientOptions& options, std::string_view op,
@@ -220,6 +239,7 @@ std::vector<Tensor> GradientTape::jacobian_of(const Tensor& target, std::span<co
                                               const GradientOptions& options, const Where& where) {
   constexpr std::string_view op = "GradientTape.jacobian";
   require_defined(op, target, "the target", where);
+  refuse_real_sources(op, target, sources, where);
   const Dim n = target.size();
   const auto units = [&](Dim start, Dim stop) {
     return reshape(unit_rows(start, stop, n, target), joined({stop - start}, target.shape()));
@@ -230,6 +250,7 @@ std::vector<Tensor> GradientTape::jacobian_of(const Tensor& target, std::span<co
     const Shape shape = joined(target.shape(), source.shape);
     if (n == 0) out[k] = zeros(shape, {.dtype = source.dtype, .device = source.device});
     else if (out[k].defined() && !(out[k].shape() == shape)) out[k] = out[k].reshape(shape);
+    out[k] = jacobian_from(out[k], target);
   }
   return out;
 }
@@ -279,7 +300,8 @@ Tensor GradientTape::batch_jacobian(const Tensor& target, const Tensor& source, 
     return reshape(broadcast_to(rows, {stop - start, batch, width}), joined({stop - start}, target.shape()));
   };
   const Source sources[] = {source};
-  const Tensor rows = gradient_rows(target, sources, width, units, options, op, where)[0];
+  refuse_real_sources(op, target, sources, where);
+  const Tensor rows = jacobian_from(gradient_rows(target, sources, width, units, options, op, where)[0], target);
   const Shape shape = joined(target.shape(), source.shape(), 1);
   if (width == 0) return zeros(shape, {.dtype = source.dtype(), .device = source.device()});
   return rows.defined() ? reshape(moveaxis(rows, 0, 1), shape) : Tensor();

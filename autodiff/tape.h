@@ -115,7 +115,8 @@ class GradientTape {
                                const GradientOptions& options = {}, Where where = Where::current());
 
   // d target[i] / d source[j], of shape target.shape + source.shape, by one walk for all elements of the target (see
-  // GradientOptions::chunk_bytes).
+  // GradientOptions::chunk_bytes). Of a complex target by a complex source it is the derivative of a holomorphic
+  // function; a complex target by a real source is an error.
   Tensor jacobian(const Tensor& target, const Source& source, const GradientOptions& options = {},
                   Where where = Where::current());
   // By each of several sources, in one walk.

@@ -72,12 +72,23 @@ std::vector<Tensor> run_rows(const RowsFunction& f, const Mapped& m, Dim start, 
   std::vector<Tensor> out = f(in);
   for (Tensor& t : out) {
     require_defined("vmap", t, "what the function gives", where);
+    if (t.is_symbolic()) t = identity(t, where);  // refuses what is a value of another trace
     t = batcher.all_rows(t);
   }
   return out;
 }
 
 }  // namespace
+
+void refuse_variables(size_t i, size_t n, const VmapOptions& options, const Where& where) {
+  if (options.in_axes.of(i, n, "in_axes", where))
+    fail("vmap",
+         fmt::format(
+             "argument {} holds Variables, whose rows are not mapped. give their values, as Tensors, or leave it "
+             "as it is for all rows: {{.in_axes = {{..., none}}}}",
+             i),
+         where);
+}
 
 std::vector<Tensor> run_vmap(const RowsFunction& f, const std::vector<Tensor>& in,
                              const std::vector<size_t>& argument_of, size_t arguments, const VmapOptions& options,
@@ -89,7 +100,10 @@ std::vector<Tensor> run_vmap(const RowsFunction& f, const std::vector<Tensor>& i
     out = run_rows(f, m, 0, m.size, options, where);
   } else {
     std::vector<std::vector<Tensor>> parts;  // by result
+    const bool alike = options.randomness == Randomness::same;
+    const Tensor state = alike ? random::state() : Tensor();
     for (int64_t start = 0, n = m.size; start < n; start += options.chunk) {
+      if (alike && start > 0) random::set_state(state, where);
       const std::vector<Tensor> part = run_rows(f, m, start, std::min(start + options.chunk, n), options, where);
       parts.resize(part.size());
       for (size_t k = 0; k < part.size(); ++k) parts[k].push_back(part[k]);

@@ -40,7 +40,7 @@ struct VmapOptions {
   MapAxes in_axes = 0;   // of each argument, the axis whose rows are mapped; `none`: not mapped
   MapAxes out_axes = 0;  // of each result, the axis where its rows stand
   Randomness randomness = Randomness::different;
-  int64_t chunk = 0;  // at most so many rows at a time, to limit memory; 0: all
+  int64_t chunk = 0;  // at most so many rows at a time, to limit memory; 0: all. The function runs once for each chunk
 };
 
 namespace detail {
@@ -49,14 +49,18 @@ using RowsFunction = Callback<std::vector<Tensor>(std::span<const Tensor>)>;
 std::vector<Tensor> run_vmap(const RowsFunction& f, const std::vector<Tensor>& in,
                              const std::vector<size_t>& argument_of, size_t arguments, const VmapOptions& options,
                              const Where& where);
+// Throws: argument `i` of `n` is mapped and holds Variables, which stay whole.
+void refuse_variables(size_t i, size_t n, const VmapOptions& options, const Where& where);
 }  // namespace detail
 
 // vmap(f)(x, more...) -> f of each row of the arguments, stacked: for each i, f(x(i), more(i)...), in one call of f on
 // rows, whose values cannot be read. Arguments and results are Tensors or structures of them (ops/tree.h), all of whose
 // tensors are mapped along the argument's axis. f may hold tapes, traced functions, control flow and custom gradients;
 // what it only captures is the same for all rows, and so are Variables, to which only what rows do not differ in can be
-// assigned. An op without a batch rule (one of the user's, say) runs row by row: the environment variable RILL_LOG=vmap
-// lists such calls. Throws where mapped axes differ in size, and where no argument is mapped.
+// assigned; Variables in a container are an error where the argument is mapped. Where rows take different branches of a
+// cond or switch_case, all rows run all of them, with their checks. An op without a batch rule (one of the user's, say)
+// runs row by row: the environment variable RILL_LOG=vmap lists such calls. Throws where mapped axes differ in size,
+// and where no argument is mapped.
 template <class F>
 auto vmap(F f, VmapOptions options, Where where = Where::current()) {
   detail::require_callable("vmap", f, "the function", where);
@@ -66,6 +70,8 @@ auto vmap(F f, VmapOptions options, Where where = Where::current()) {
     std::vector<size_t> argument_of;
     size_t count = 0;
     const auto list = [&](auto& argument) {
+      if constexpr (detail::holds_variables<std::remove_cvref_t<decltype(argument)>>)
+        detail::refuse_variables(count, sizeof...(x), options, where);
       for (const Tensor* t : detail::tensors_in(argument)) in.push_back(*t), argument_of.push_back(count);
       ++count;
     };

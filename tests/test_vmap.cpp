@@ -404,3 +404,22 @@ TEST_CASE("RILL_LOG=vmap: a line for each place where rows run one by one") {
   CHECK(has(out, "rill: vmap: test_twice has no batch rule, and runs row by row, for 3 rows (test_vmap.cpp:"));
   CHECK(out.find("rill: vmap:") == out.rfind("rill: vmap:"));
 }
+
+TEST_CASE("Variables in containers are not mapped, and rows that draw the same do so in every chunk") {
+  const std::vector<Variable> p{Variable(ones({3, 2}), "w"), Variable(ones({3, 2}), "u")};
+  const auto f = [](const std::vector<Variable>& p, const Tensor& q) { return sum(p[0] * p[1]) * q; };
+  CHECK(has(message_of([&] { vmap(f)(p, ones({3})); }), "argument 0 holds Variables"));
+  CHECK(array_equal(vmap(f, {.in_axes = {none, 0}})(p, ones({3})), full({3}, 6.f)));
+
+  const auto draw = [](const Tensor& v) { return v * 0 + random::normal({}); };
+  for (int64_t chunk : {0, 1, 2}) {
+    const Tensor y = vmap(draw, {.randomness = Randomness::same, .chunk = chunk})(ones({3}));
+    CHECK(array_equal(y, broadcast_to(y(0), {3})));
+    const Tensor traced = function("draw", vmap(draw, {.randomness = Randomness::same, .chunk = chunk}))(ones({3}));
+    CHECK(array_equal(traced, broadcast_to(traced(0), {3})));
+    CHECK(!array_equal(y, traced));  // the generator goes on
+  }
+  Tensor kept;
+  vmap([&](const Tensor& r) { return kept = r * 2; })(ones({3, 2}));
+  CHECK_THROWS_AS(vmap([&](const Tensor& r) { return r; })(kept), Error);
+}

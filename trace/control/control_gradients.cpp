@@ -446,8 +446,8 @@ void refuse(const Refusal& r, std::span<const Tensor> cotangents) {
 Tensors vjp_of_unbounded(const VjpArgs& a) {
   try {
     fail("while_loop",
-         fmt::format("the gradient of the loop at {} is asked for in a traced function, where all its steps "
-                     "must be kept and their number has no bound. give one: WhileOptions{{.max_steps = ...}}",
+         fmt::format("the gradient of the loop at {} is asked for in a traced function or in vmap, where all its "
+                     "steps must be kept and their number has no bound. give one: WhileOptions{{.max_steps = ...}}",
                      a.attrs.as<ControlAttrs>().place));
   } catch (const Error& e) {
     refuse({e.what(), true}, a.cotangent);
