@@ -11,12 +11,10 @@
 //
 // The tangent of an op follows, in this order, from
 //   - `jvp` of its record (ops/op.h), where it has one;
-//   - `linear_in`: the sum, over the operands that have tangents, of the op itself on the tangent in the operand's
-//   place;
+//   - `linear_in`: the sum, over the operands that have tangents, of the op itself on the tangent in their place;
 //   - for elementwise ops on reals `vjp`, whose cotangent may as well be a tangent, as the derivative is diagonal;
-//   - else `vjp`, transposed: it is linear in its cotangent, and a tape around it gives the map from tangents. A rule
-//   of
-//     custom_gradient() is transposed in the same way.
+//   - else `vjp`, transposed: it is linear in its cotangent, and a tape around it gives the map from tangents. So is a
+//     rule of custom_gradient().
 // Control flow and calls of traced functions run graphs that compute values and tangents together.
 //
 // Start at jvp(). The rules are in tangents.cpp.

@@ -105,6 +105,8 @@ static void add_tables(Table& t) {
                     {c.integer("axis", -1), c.number("on", 1), c.number("off", 0), c.dtype().value_or(f32)})};
   }};
   t["embedding_lookup"] = {[](const Call& c) -> Values { return {embedding_lookup(c[0], c[1])}; }};
+  t["clip_by_value"] = {
+      [](const Call& c) -> Values { return {clip_by_value(c[0], c.number("low", 0), c.number("high", 0))}; }};
   t["clip_by_norm"] = {[](const Call& c) -> Values { return {clip_by_norm(c[0], c.number("max_norm", 1), c.axes())}; }};
   t["global_norm"] = {[](const Call& c) -> Values { return {global_norm(c.in)}; }};
   t["clip_by_global_norm"] = {[](const Call& c) -> Values {
