@@ -161,7 +161,7 @@ template <class F>
 auto custom_jvp(F f, Where where = Where::current()) {
   detail::require_callable("custom_jvp", f, "the function", where);
   return detail::transform_of<F>([f = std::move(f), where](const auto&... x) {
-    std::tuple arguments{detail::as_argument(x)...};
+    detail::Arguments<decltype(x)...> arguments{detail::as_argument(x)...};
     const std::vector<Tensor*> in = detail::tensors_in(arguments);
     auto run = [&]() -> std::pair<Tensor, Callback<Tensor(std::span<const Tensor>)>> {
       auto [value, rule] = std::apply(f, std::as_const(arguments));

@@ -104,6 +104,9 @@ struct GradientType<Map<K, T, More...>> {
 // What a callable sees of an argument: the argument itself, or a Tensor where it is a number or a Variable.
 template <class T>
 using Argument = std::conditional_t<std::is_same_v<T, Variable> || Scalar<T> || DimOrSize<T>, Tensor, T>;
+// Copies of all of them. (What a std::tuple makes of one tuple or pair is that itself, were its type not given.)
+template <class... X>
+using Arguments = std::tuple<Argument<std::remove_cvref_t<X>>...>;
 template <class T>
 Argument<T> as_argument(const T& x) {
   if constexpr (std::is_same_v<T, Variable>) return x.value();

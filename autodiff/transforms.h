@@ -123,7 +123,7 @@ template <class F>
 auto custom_gradient(F f, Where where = Where::current()) {
   detail::require_callable("custom_gradient", f, "the function", where);
   return detail::transform_of<F>([f = std::move(f), where](const auto&... x) {
-    std::tuple arguments{detail::as_argument(x)...};
+    detail::Arguments<decltype(x)...> arguments{detail::as_argument(x)...};
     const std::vector<Tensor*> in = detail::tensors_in(arguments);
     auto run = [&]() -> std::pair<Tensor, detail::GradientRule> {
       auto [value, rule] = std::apply(f, std::as_const(arguments));
@@ -143,7 +143,7 @@ template <class F>
 auto recompute(F f, Where where = Where::current()) {
   detail::require_callable("recompute", f, "the function", where);
   return detail::transform_of<F>([f = std::move(f), where](const auto&... x) {
-    std::tuple arguments{detail::as_argument(x)...};
+    detail::Arguments<decltype(x)...> arguments{detail::as_argument(x)...};
     auto call = [f, where](const auto& given) {
       return detail::as_argument(
           std::apply([&](const auto&... each) { return detail::call_at(where, f, each...); }, given));

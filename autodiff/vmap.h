@@ -65,7 +65,7 @@ template <class F>
 auto vmap(F f, VmapOptions options, Where where = Where::current()) {
   detail::require_callable("vmap", f, "the function", where);
   return detail::transform_of<F>([f = std::move(f), options = std::move(options), where](const auto&... x) {
-    std::tuple arguments{detail::as_argument(x)...};
+    detail::Arguments<decltype(x)...> arguments{detail::as_argument(x)...};
     std::vector<Tensor> in;
     std::vector<size_t> argument_of;
     size_t count = 0;

@@ -241,6 +241,25 @@ TEST_CASE("recompute and custom_gradient of structures, eager and traced") {
   }));
 }
 
+TEST_CASE("a single argument that is a tuple or a pair stays one") {
+  const auto of_tuple = [](const std::tuple<Tensor, Tensor>& t) { return sum(std::get<0>(t) * std::get<1>(t)); };
+  const auto of_pair = [](const std::pair<Tensor, Tensor>& t) { return sum(t.first * t.second); };
+  const std::tuple t(w, x);
+  const std::pair p(w, x);
+  CHECK(same(recompute(of_tuple)(t), sum(w * x)));
+  CHECK(same(recompute(of_pair)(p), sum(w * x)));
+  CHECK(same(vmap(of_tuple)(t), w * x));
+  CHECK(same(vmap(of_pair)(p), w * x));
+  CHECK(same(std::get<0>(grad(recompute(of_tuple))(t)), x));
+  CHECK(same(grad(of_pair)(p).second, w));
+  const auto rule = custom_gradient([](const std::pair<Tensor, Tensor>& t) {
+    return std::pair(sum(t.first), [t](const Tensor& g) { return std::pair(g * t.second, g * t.first); });
+  });
+  CHECK(same(grad(rule)(p).first, x));
+  const auto [y, back] = vjp(of_pair, p);
+  CHECK(same(back(ones({})).first, x));
+}
+
 TEST_CASE("traced functions take and give the user's structs") {
   const auto step =
       function("step", [](const Nested& n) { return Nested{{n.p.w + 1, n.p.b}, {n.q[1], n.q[0]}, n.maybe, n.n}; });

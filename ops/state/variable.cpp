@@ -1,6 +1,5 @@
 // Variables: a read notifies the tapes, an assignment replaces the tensor (in place when nobody else holds the old
 // one), and inside a trace both become inputs and outputs of the graph.
-#include "rill/ops/tree.h"
 #include "rill/ops/variable.h"
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/state/variable_watcher.h"
+#include "rill/ops/tree.h"
 
 namespace rill {
 
