@@ -113,7 +113,7 @@ Tensor Batcher::spread_units(const Rows& r) const {
 
 Tensor Batcher::all_rows(const Tensor& row) {
   const Outside outside(*this);
-  const Tensor value = outer_value(row);
+  Tensor value = outer_value(row);
   if (is_batched(row)) return value;
   Shape s = value.shape();
   s.insert(0, size_);

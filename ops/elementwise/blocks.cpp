@@ -35,7 +35,7 @@ bool is_cut(const Tensor& t, const Cut& cut, int ndim) { return t.ndim() == ndim
 Tensor piece_of(const Tensor& t, int64_t begin, int64_t end) {
   Shape shape = t.shape();
   shape[0] = end - begin;
-  const Tensor view = make_view(t, shape, t.strides(), begin * t.strides()[0]);
+  Tensor view = make_view(t, shape, t.strides(), begin * t.strides()[0]);
   if (view.is_contiguous()) return view;
   Tensor dense = empty_tensor(view.spec());
   copy_elements(view, dense);

@@ -177,7 +177,8 @@ Tensors while_by_row(const BatchArgs& a) {
   std::fill_n(in.begin(), own + carried, 1);  // a step of one row only makes all differ
   const auto body = [&](std::span<const Tensor> rows) {
     std::vector<Tensor> next = interpret(step.graph, rows.subspan(own));
-    const Tensor active = rows[0], more = logical_and(active, next[0]);
+    const Tensor& active = rows[0];
+    const Tensor more = logical_and(active, next[0]);
     next[0] = rows[1] + astype(active, DType::i64);
     for (size_t k = 0; k < carried; ++k) next[k + 1] = where(active, next[k + 1], rows[k + own]);
     next.insert(next.begin(), {more, more});
