@@ -389,36 +389,18 @@ def statistics(cases):
     for dtype in ["f32", "f64"]:
         x, w = cases.normals((3, 4), dtype), cases.floats((3, 4), dtype, 0.2, 2)
         v = cases.floats((4,), dtype, 0.2, 2)
-        near = Ulp(4, 12, largest)
-        cases.add(
-            "average", [x, w], {}, np.average(x.wide, weights=w.wide), dtype, near, lambda x, w: (x * w).sum() / w.sum()
-        )
-        cases.add(
-            "average",
-            [x, w],
-            {"axis": 0},
-            np.average(x.wide, weights=w.wide, axis=0),
-            dtype,
-            near,
-            lambda x, w: (x * w).sum(0) / w.sum(0),
-        )
-        cases.add(
-            "average",
-            [x, v],
-            {"axis": 1},
-            np.average(x.wide, weights=v.wide, axis=1),
-            dtype,
-            near,
-            lambda x, v: (x * v).sum(1) / v.sum(),
-        )
-        cases.add(
-            "average",
-            [x, v],
-            {"axis": -1, "keepdims": True},
-            np.average(x.wide, weights=v.wide, axis=-1, keepdims=True),
-            dtype,
-            near,
-        )
+        for weights, axis, average in [
+            (w, None, lambda x, w: (x * w).sum() / w.sum()),
+            (w, 0, lambda x, w: (x * w).sum(0) / w.sum(0)),
+            (v, 1, lambda x, v: (x * v).sum(1) / v.sum()),
+            (v, -1, None),
+        ]:
+            o = {} if axis is None else {"axis": axis}
+            if average is None:
+                o["keepdims"] = True
+            mean = lambda x: np.average(x, weights=weights.wide, **o)
+            near = Ulp(4, 12, mean(np.abs(x.wide)))  # of the terms' magnitudes: they may cancel
+            cases.add("average", [x, weights], o, mean(x.wide), dtype, near, average)
         for shape in [(3, 6), (5,), (2, 4), (1, 6)]:
             y = cases.normals(shape, dtype)
             for c in [1, 0]:
