@@ -275,10 +275,17 @@ auto value_and_gradients(F& f, const GradientOptions& options, const Where& wher
   else return std::pair<R, decltype(result)>(std::move(given), std::move(result));
 }
 
+// Whether f can be called so. What a transform gives takes what its function takes.
+template <class F, class... X>
+constexpr bool takes() {
+  if constexpr (requires { typename F::TransformOf; }) return takes<typename F::TransformOf, X...>();
+  else return std::is_invocable_v<const F&, const X&...> || std::is_invocable_v<F&, const X&...>;
+}
+
 // f(x), or where x is a tuple that f does not take, f(the tuple's elements...).
 template <class F, class X>
 auto call_spread(const Where& where, F& f, const X& x) {
-  if constexpr (std::is_invocable_v<F&, const X&> || !TupleLike<X>) return call_at(where, f, x);
+  if constexpr (takes<std::remove_cvref_t<F>, X>() || !TupleLike<X>) return call_at(where, f, x);
   else return std::apply([&](const auto&... each) { return call_at(where, f, each...); }, x);
 }
 
