@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "rill/ops/ops.h"
-#include "rill/tensor/callback.h"
 #include "rill/ops/tree.h"
+#include "rill/tensor/callback.h"
 
 #pragma GCC visibility push(default)
 

@@ -12,8 +12,8 @@
 #include <tuple>
 #include <vector>
 
-#include "rill/tensor/callback.h"
 #include "rill/ops/tree.h"
+#include "rill/tensor/callback.h"
 #include "rill/trace/export.h"
 #include "rill/trace/graph.h"
 
