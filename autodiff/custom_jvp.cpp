@@ -73,16 +73,10 @@ Tensor run_custom_jvp(const Callback<std::pair<Tensor, Callback<Tensor(std::span
     return trace->append_tangent_rule(value, in, rule, gradient, where);
   if (ts.trace) return ts.trace->append_rule(value, in, gradient, where);
   Tensor out = make_alias(value);  // it may be an argument, which tapes know already
-  auto vjp = [gradient](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
-    const Tensors back = gradient(cotangents[0]);
-    for (size_t k = 0; k < back.size(); ++k) {
-      Tensor& sum = sums.of[size_t(sums.first[k])];
-      if (back[k].defined()) sum = sum.defined() ? sum + back[k] : back[k];
-    }
-  };
+  const CustomVjp vjp = vjp_of(gradient);
   for (TapeListener* tape : ts.tapes) {
     if (auto* along = dynamic_cast<ForwardAccumulator::Impl*>(tape)) along->record_rule(in, out, rule, where);
-    else tape->record_custom(in, {&out, 1}, {vjp}, where);
+    else tape->record_custom(in, {&out, 1}, vjp, where);
   }
   return out;
 }

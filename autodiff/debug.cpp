@@ -30,6 +30,12 @@ std::string describe(const Tensor& t) {
   return text;
 }
 
+std::string describe_all(std::span<const Tensor> ts) {
+  std::string text;
+  for (size_t k = 0; k < ts.size(); ++k) text += (k ? "; " : "") + (ts[k].defined() ? describe(ts[k]) : "nothing");
+  return text;
+}
+
 bool is_finite(const Tensor& t) { return all(isfinite(t)).item<bool>(); }
 
 }  // namespace
@@ -43,14 +49,11 @@ void check_cotangents(const TapeEntry& e, std::span<const Tensor> given, std::sp
   for (size_t i = 0; i < e.in_nodes.size(); ++i) {
     const Tensor& c = cotangents[e.in_nodes[i]];
     if (!e.in_nodes[i] || !c.defined() || !is_differentiable(c.dtype()) || is_finite(c)) continue;
-    std::string text =
-        fmt::format("the cotangent of operand {} is the first that is not finite: {}. what came: ", i, describe(c));
-    for (size_t k = 0; k < given.size(); ++k)
-      text += (k ? "; " : "") + (given[k].defined() ? describe(given[k]) : "nothing");
-    text += ". operands: ";
-    for (size_t k = 0; k < e.in.size(); ++k) text += (k ? "; " : "") + describe(e.in[k]);
-    text += ". results: ";
-    for (size_t k = 0; k < e.out.size(); ++k) text += (k ? "; " : "") + describe(e.out[k]);
+    const std::string text = fmt::format(
+        "the cotangent of operand {} is the first that is not finite: {}. what came: {}. operands: {}. "
+        "results: {}",
+        i, describe(c), describe_all(given), describe_all({e.in.data(), e.in.size()}),
+        describe_all({e.out.data(), e.out.size()}));
     fail(e.op ? e.op->name : "a gradient rule of its own", text, e.where);
   }
 }

@@ -110,14 +110,6 @@ void Impl::set_all(std::span<const Tensor> out, const Tensors& tangents) {
     if (tangents[i].defined() && is_differentiable(out[i].dtype())) set(out[i], tangents[i]);
 }
 
-namespace {
-bool any_differentiable(std::span<const Tensor> ts) {
-  for (const Tensor& t : ts)
-    if (is_differentiable(t.dtype())) return true;
-  return false;
-}
-}  // namespace
-
 void Impl::record(const Op& op, Operands in, std::span<Tensor> out, AttrsView attrs, const Where& where) {
   if (!recording) return;
   if (&op == &known_as_op) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "rill/autodiff/tape_impl.h"
 
@@ -22,20 +21,16 @@ std::string GradientTape::Impl::summary() const {
   std::map<std::string_view, Row> rows;
   Row total;
   for (const TapeEntry& e : entries) {
-    size_t bytes = 0;
-    const auto count = [&](const auto& ts) {
-      for (const Tensor& t : ts)
-        if (const Buffer* b = t.rep()->buffer.get(); b && seen.insert(b).second) bytes += b->bytes;
-    };
-    count(e.in), count(e.out), count(e.custom.keeps);
+    const size_t bytes = bytes_of(e, seen);
     Row& row = rows[e.op ? e.op->name : "with a rule of its own"];
     if (row.calls == 0 || bytes > row.most) row.most = bytes, row.where = e.where;
     ++row.calls, ++total.calls;
     row.bytes += bytes, total.bytes += bytes;
   }
   std::vector<std::pair<std::string_view, Row>> sorted(rows.begin(), rows.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    return a.second.bytes != b.second.bytes ? a.second.bytes > b.second.bytes : a.first < b.first;
+  });
   std::string text = fmt::format("{:<24} {:>8} {:>14}  {}\n", "op", "calls", "bytes held", "most at");
   for (const auto& [name, row] : sorted)
     text += fmt::format("{:<24} {:>8} {:>14}  {}\n", name, row.calls, row.bytes, row.most ? place_of(row.where) : "");

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <set>
 
 #include "rill/autodiff/tape_impl.h"
 #include "rill/autodiff/transforms.h"
@@ -152,13 +151,11 @@ const Tensor& GradientTape::Impl::stand_in(const Spec& spec) {
   return stand_in_;
 }
 
-namespace {
 bool any_differentiable(std::span<const Tensor> ts) {
   for (const Tensor& t : ts)
     if (is_differentiable(t.dtype())) return true;
   return false;
 }
-}  // namespace
 
 TapeEntry& GradientTape::Impl::add_entry(std::string_view op, const Where& where) try {
   return entries.emplace_back();
@@ -248,14 +245,20 @@ size_t GradientTape::size() const { return impl_->entries.size(); }
 
 size_t GradientTape::bytes_held() const { return impl_->bytes_held(); }
 
-size_t GradientTape::Impl::bytes_held() const {
-  std::set<const Buffer*> seen;
+size_t bytes_of(const TapeEntry& e, std::set<const Buffer*>& seen) {
   size_t bytes = 0;
   auto count = [&](const auto& ts) {
     for (const Tensor& t : ts)
       if (const Buffer* b = t.rep()->buffer.get(); b && seen.insert(b).second) bytes += b->bytes;
   };
-  for (const TapeEntry& e : entries) count(e.in), count(e.out), count(e.custom.keeps);
+  count(e.in), count(e.out), count(e.custom.keeps);
+  return bytes;
+}
+
+size_t GradientTape::Impl::bytes_held() const {
+  std::set<const Buffer*> seen;
+  size_t bytes = 0;
+  for (const TapeEntry& e : entries) bytes += bytes_of(e, seen);
   return bytes;
 }
 

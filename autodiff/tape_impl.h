@@ -1,6 +1,7 @@
 // The implementation of GradientTape: the flat list of entries, and the numbers of tensors on it.
 #pragma once
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "rill/autodiff/tape.h"
@@ -23,6 +24,10 @@ struct TapeEntry {
   CustomVjp custom;
   Where where;
 };
+
+// The bytes of the distinct buffers that an entry keeps and that are not in `seen`, which gets them.
+size_t bytes_of(const TapeEntry& e, std::set<const Buffer*>& seen);
+bool any_differentiable(std::span<const Tensor> ts);
 
 // For debug::check_gradients: throws where an operand's cotangent, by node, is not finite.
 void check_cotangents(const TapeEntry& e, std::span<const Tensor> given, std::span<const Tensor> cotangents);
@@ -142,6 +147,8 @@ namespace detail {
 // `value`, computed from `in`, as a tensor whose gradient is what the rule says; and telling this thread's tapes so.
 Tensor with_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where);
 void record_rule(Operands in, Tensor& out, const GradientRule& rule, const Where& where);
+// As a tape records it: what the rule gives is added to the sums.
+CustomVjp vjp_of(const GradientRule& rule);
 }  // namespace detail
 
 }  // namespace rill

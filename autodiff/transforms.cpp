@@ -38,15 +38,19 @@ Tensors checked(Tensors back, std::span<const Spec> arguments, const Where& wher
 
 }  // namespace
 
-void record_rule(Operands in, Tensor& out, const GradientRule& rule, const Where& where) {
-  auto vjp = [rule](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
+CustomVjp vjp_of(const GradientRule& rule) {
+  return {[rule](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
     Tensors back = rule(cotangents[0]);
     for (size_t k = 0; k < back.size(); ++k) {
       Tensor& sum = sums.of[size_t(sums.first[k])];
       if (back[k].defined()) sum = sum.defined() ? sum + back[k] : back[k];
     }
-  };
-  for (TapeListener* tape : thread_state().tapes) tape->record_custom(in, {&out, 1}, {vjp}, where);
+  }};
+}
+
+void record_rule(Operands in, Tensor& out, const GradientRule& rule, const Where& where) {
+  const CustomVjp vjp = vjp_of(rule);
+  for (TapeListener* tape : thread_state().tapes) tape->record_custom(in, {&out, 1}, vjp, where);
 }
 
 Tensor with_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) {
