@@ -33,6 +33,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 CXX = os.environ.get("CXX", "c++")
 ENV = {**os.environ, "OMP_NUM_THREADS": "2", "CCACHE_DISABLE": "1"}
+ENV.pop("OMP_WAIT_POLICY", None)  # threads that sleep between small products cost every library some 10 us a product
 PROCESS_ROWS = {}  # rows that are not a call in a loop, by name: the function that measures one round
 
 
