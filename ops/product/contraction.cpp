@@ -91,35 +91,43 @@ Tensor place_axes(const Tensor& x, const Dims& batch, const Dims& first, const D
   return same ? x : transpose(x, order);
 }
 
-// The cotangent's axes are batch, a's free, b's free. a's gradient contracts it with b over b's free axes, b's with a
-// over a's free axes, in the order that leaves the axes of a plain matmul where they belong.
+// An operand, and the axes of the product's cotangent that its free axes became.
+struct ProductSide {
+  const Tensor& x;
+  const Dims &batch, &contract;
+  Dims free, g_free;
+};
+
+// The gradient of `own`: the cotangent times `other`, summed over other's free axes. What comes first in `own`, its free
+// or its contracted axes, comes first in the product too, which then needs no transposition.
+Tensor gradient_of(const ProductSide& own, const ProductSide& other, const Tensor& g, const Dims& g_batch) {
+  Dims pairs;  // the axis of `own` behind each contracted axis of `other`, in the order of these
+  for (int64_t axis = 0; axis < other.x.ndim(); ++axis)
+    for (size_t i = 0; i < other.contract.size(); ++i)
+      if (other.contract[i] == axis) pairs.push_back(own.contract[i]);
+  const Tensor factor = conj(other.x);
+  const bool contracted_first =
+      !pairs.empty() && !own.free.empty() && *std::min_element(pairs.begin(), pairs.end()) < own.free[0];
+  if (contracted_first)
+    return place_axes(dot_general(factor, g, {other.free, other.g_free, other.batch, g_batch}), own.batch, pairs,
+                      own.free);
+  return place_axes(dot_general(g, factor, {other.g_free, other.free, g_batch, other.batch}), own.batch, own.free,
+                    pairs);
+}
+
+// The cotangent's axes are batch, a's free, b's free.
 Tensors vjp_dot_general(const VjpArgs& args) {
   const ContractionParams& p = args.attrs.as<ContractionParams>();
   const Tensor &a = args.in[0], &b = args.in[1], &g = args.cotangent[0];
-  const Dims a_free = free_axes(a.ndim(), p.lhs_batch, p.lhs_contract);
-  const Dims b_free = free_axes(b.ndim(), p.rhs_batch, p.rhs_contract);
+  ProductSide left{a, p.lhs_batch, p.lhs_contract, free_axes(a.ndim(), p.lhs_batch, p.lhs_contract), {}};
+  ProductSide right{b, p.rhs_batch, p.rhs_contract, free_axes(b.ndim(), p.rhs_batch, p.rhs_contract), {}};
   const size_t batch = p.lhs_batch.size();
-  const Dims g_batch = run_of(0, batch), g_a = run_of(int64_t(batch), a_free.size()),
-             g_b = run_of(int64_t(batch + a_free.size()), b_free.size());
+  const Dims g_batch = run_of(0, batch);
+  left.g_free = run_of(int64_t(batch), left.free.size());
+  right.g_free = run_of(int64_t(batch + left.free.size()), right.free.size());
   Tensors out(2);
-  if (args.needs(0)) {
-    // [batch, a_free, b's contracted axes in order of their place in b]
-    const Tensor ga = dot_general(g, conj(b), {g_b, b_free, g_batch, p.rhs_batch});
-    Dims pairs;  // the axis of `a` behind each of those
-    for (int64_t axis = 0; axis < b.ndim(); ++axis)
-      for (size_t i = 0; i < p.rhs_contract.size(); ++i)
-        if (p.rhs_contract[i] == axis) pairs.push_back(p.lhs_contract[i]);
-    out[0] = place_axes(ga, p.lhs_batch, a_free, pairs);
-  }
-  if (args.needs(1)) {
-    // [batch, a's contracted axes in order of their place in a, b_free]
-    const Tensor gb = dot_general(conj(a), g, {a_free, g_a, p.lhs_batch, g_batch});
-    Dims pairs;
-    for (int64_t axis = 0; axis < a.ndim(); ++axis)
-      for (size_t i = 0; i < p.lhs_contract.size(); ++i)
-        if (p.lhs_contract[i] == axis) pairs.push_back(p.rhs_contract[i]);
-    out[1] = place_axes(gb, p.rhs_batch, pairs, b_free);
-  }
+  if (args.needs(0)) out[0] = gradient_of(left, right, g, g_batch);
+  if (args.needs(1)) out[1] = gradient_of(right, left, g, g_batch);
   return out;
 }
 

@@ -106,18 +106,18 @@ struct FusedCall {
   // `to`, which stands for output `output` (of elements so large); other outputs go where they belong.
   void tile(int64_t first, int64_t rows, int64_t step, int64_t width, size_t output, char* to, int64_t element) const {
     const size_t out = f.inputs.size() + output;
-    const bool one_row = l.rows == 1, row_by_row = l.n == width && step == width && first % width == 0;
+    const int64_t row = l.n ? first / l.n : 0, at = l.n ? first % l.n : 0;
+    const bool in_row = at + (rows - 1) * step + width <= l.n, row_by_row = l.n == width && step == width && at == 0;
     // Runs that follow one another are one run, which spares the kernel an end, perhaps all it does, with masks.
-    if (one_row && step == width && rows > 1) return tile(first, 1, 0, rows * width, output, to, element);
-    if (!l.gathers && (one_row || row_by_row) && rows > 1) {  // the runs lie evenly in every operand
-      const int64_t row = first / l.n, at = first % l.n;
+    if (rows > 1 && step == width && !row_by_row) return tile(first, 1, 0, rows * width, output, to, element);
+    if (!l.gathers && (in_row || row_by_row) && rows > 1) {  // the runs lie evenly in every operand
       Pointers p(base.size());
       SmallVec<int64_t, 16> stride(base.size());
       const int64_t innermost = locate(row, p);
-      if (one_row || innermost + rows <= l.outer.back()) {
+      if (in_row || innermost + rows <= l.outer.back()) {
         for (size_t k = 0; k < base.size(); ++k) {
           p[k] += at * l.row_stride[k];
-          stride[k] = one_row ? step * l.row_stride[k] : l.outer_stride.back()[k];
+          stride[k] = in_row ? step * l.row_stride[k] : l.outer_stride.back()[k];
         }
         p[out] = to;
         stride[out] = width * element;
