@@ -132,7 +132,9 @@ onednn::Call build_matmul(const void* p) {
       s_rows = s_columns == 1 ? columns : 1;  // strides along sizes of 1 say nothing, yet oneDNN reads them
     if (columns == 1) s_columns = s_rows == 1 ? rows : 1;
     if (x.batch == 1) return memory::desc({rows, columns}, type, memory::dims{s_rows, s_columns});
-    return memory::desc({stride == 0 ? 1 : x.batch, rows, columns}, type, memory::dims{stride, s_rows, s_columns});
+    if (stride != 0) return memory::desc({x.batch, rows, columns}, type, memory::dims{stride, s_rows, s_columns});
+    const int64_t whole = std::max(rows * s_rows, columns * s_columns);  // with 0 there, oneDNN takes its reference
+    return memory::desc({1, rows, columns}, type, memory::dims{whole, s_rows, s_columns});
   };
   const memory::desc a = desc(g.m, g.k, g.a_m, g.a_k, x.a_batch), b = desc(g.k, g.n, g.b_k, g.b_n, x.b_batch),
                      c = desc(g.m, g.n, g.n, 1, g.m * g.n);
