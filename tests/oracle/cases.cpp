@@ -64,6 +64,20 @@ class Reader {
   size_t size_;
 };
 
+Transforms read_transforms(const json& t, const Reader& reader) {
+  Transforms out;
+  t.at("by").get_to(out.by), t.at("kept").get_to(out.kept), t.at("list").get_to(out.list);
+  t.at("out_axis").get_to(out.out_axis);
+  for (auto [name, part] :
+       {std::pair("tangents", &out.tangents), std::pair("cotangents", &out.cotangents), std::pair("batch", &out.batch)})
+    for (const json& each : t.at(name)) part->push_back(reader.tensor(each));
+  for (const json& axis : t.at("in_axes"))
+    out.in_axes.push_back(axis.is_null() ? std::nullopt : std::optional(axis.get<int64_t>()));
+  for (const auto& [name, want] : t.at("want").items())
+    for (const json& e : want) out.want[name].push_back(reader.expected(e));
+  return out;
+}
+
 Case read_case(const json& c, const Reader& reader) {
   Case out;
   out.fn = c.at("fn");
@@ -75,6 +89,7 @@ Case read_case(const json& c, const Reader& reader) {
   for (const json& e : c.value("grad", json::array()))
     out.gradients.push_back(e.is_null() ? std::nullopt : std::optional(reader.expected(e)));
   out.rounds = c.value("rounds", false);
+  if (c.contains("transforms")) out.transforms = read_transforms(c["transforms"], reader);
   return out;
 }
 

@@ -1,16 +1,23 @@
-// The cases that judges other than rill wrote (generate.py, with numpy, scipy and torch), and the table of what they
-// call.
+// The cases that judges other than rill wrote (generate.py, with numpy, scipy, torch and JAX), and the table of what
+// they call.
 //
 // A file of cases is compressed by gzip. Inside: the line "rill oracle 1", eight bytes with the length n of a JSON text
 // (little endian), that text, and the elements of all tensors. The text is
 //   {"versions": {...}, "seed": n, "cases": [case, ...]}
 //   case      {"fn": name, "in": [tensor], "opt": {name: number, list or text}, "out": [expected],
 //              "cot": [tensor or null], "grad": [expected or null], "rounds": whether traced gradients may have other
-//              bits than eager ones, and are held to "grad"}
+//              bits than eager ones, and are held to "grad"}, or with "transforms" in the place of the last four
 //   tensor    [dtype, shape, offset of its row-major elements behind the text, layout ("" is dense)]
 //   expected  {"t": tensor}, and how far off an element may be: "ulp" units in its last place plus "abs", a number or a
 //             tensor. Without both it must be equal to the sign of zero; any NaN equals any.
-// "grad" has an entry an operand: the gradient of the sum of all outputs times their cotangents "cot".
+// "grad" has an entry an operand: the gradient of the sum of all outputs times their cotangents "cot". "transforms" are
+// of the function of the operands numbered in "by", with the results numbered in "kept":
+//   {"by": [n], "kept": [n], "list": whether arguments go as one std::vector, "tangents": [tensor] of the operands,
+//    "cotangents": [tensor] of the results, "batch": [tensor], rows of the operands along "in_axes": [n or null],
+//    "out_axis": n, "want": {"jvp" | "vjp" | "jacobian" | "hessian" | "vmap" | "vmap of grad" | "grad of vmap":
+//    [expected]}}
+// A Jacobian is that of each result by each operand. Gradients and Hessians are of the sum of all results' squares
+// times "cotangents", that of vmap's results where the gradient is of vmap.
 #pragma once
 #include <functional>
 #include <map>
@@ -34,6 +41,15 @@ struct Expected {
   bool exact = true;
 };
 
+struct Transforms {
+  std::vector<size_t> by, kept;
+  bool list = false;
+  Values tangents, cotangents, batch;
+  std::vector<std::optional<int64_t>> in_axes;
+  int64_t out_axis = 0;
+  std::map<std::string, std::vector<Expected>> want;
+};
+
 struct Case {
   std::string fn;
   Values in;  // laid out as the case says
@@ -42,6 +58,7 @@ struct Case {
   Values cotangents;                               // undefined where the output has none
   std::vector<std::optional<Expected>> gradients;  // one an operand, or none at all
   bool rounds = false;
+  std::optional<Transforms> transforms;
 };
 
 struct CaseFile {

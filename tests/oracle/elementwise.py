@@ -85,21 +85,22 @@ ERFC = by_mpmath(lambda x: mpmath.erfc(x) if x < 200 else mpmath.mpf(0))
 DIGAMMA = by_mpmath(digamma)
 
 
-class Digamma(torch.autograd.Function):
-    """torch's own derivative of digamma is good to nine digits only."""
+class Polygamma(torch.autograd.Function):
+    """torch's own digamma and its derivatives are good to nine digits only."""
 
     @staticmethod
-    def forward(ctx, x):
+    def forward(ctx, x, n):
         ctx.save_for_backward(x)
-        return torch.digamma(x)
+        ctx.n = n
+        return torch.tensor(scipy.special.polygamma(n, x.detach().numpy()))
 
     @staticmethod
     def backward(ctx, g):
-        return g * torch.tensor(scipy.special.polygamma(1, ctx.saved_tensors[0].numpy()))
+        return g * Polygamma.apply(ctx.saved_tensors[0], ctx.n + 1), None
 
 
 class Lgamma(torch.autograd.Function):
-    """The same for its second derivative."""
+    """The same for those of lgamma."""
 
     @staticmethod
     def forward(ctx, x):
@@ -108,7 +109,7 @@ class Lgamma(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
-        return g * Digamma.apply(ctx.saved_tensors[0])
+        return g * Polygamma.apply(ctx.saved_tensors[0], 0)
 
 
 def sinc_for_gradients(x):
@@ -117,6 +118,12 @@ def sinc_for_gradients(x):
     z, far = (math.pi * torch.where(near, x, 0)) ** 2, math.pi * torch.where(near, 1, x)
     series = sum((-1) ** k / math.factorial(2 * k + 1) * z**k for k in range(12))
     return torch.where(near, series, torch.sin(far) / far)
+
+
+def gelu_for_gradients(x):
+    """torch's own cancels far to the left, as gelu_tanh says."""
+    u = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    return x / (1 + torch.exp((-2 * u).clamp(max=300)))
 
 
 # name: (value, gradient by torch, low, high, units in the last place)
@@ -150,7 +157,13 @@ REAL = {
     "erfc": (ERFC, torch.erfc, -4, 4, 4),
     "erfinv": (by_mpmath(erfinv), torch.erfinv, -0.99, 0.99, 4),
     "lgamma": (by_mpmath(lgamma), Lgamma.apply, 0.05, 20, 4),
-    "digamma": (lambda x: np.where((x == 0) & np.signbit(x), np.inf, DIGAMMA(x)), Digamma.apply, 0.05, 20, 4),
+    "digamma": (
+        lambda x: np.where((x == 0) & np.signbit(x), np.inf, DIGAMMA(x)),
+        lambda x: Polygamma.apply(x, 0),
+        0.05,
+        20,
+        4,
+    ),
     "silu": (lambda x: x * sigmoid(x), torch.nn.functional.silu, -9, 9, 6),
     "log_sigmoid": (lambda x: -softplus(-x), torch.nn.functional.logsigmoid, -9, 9, 4),
     "softsign": (lambda x: x / (1 + np.abs(x)), torch.nn.functional.softsign, -9, 9, 2),
@@ -179,8 +192,8 @@ PREDICATES = {
 }
 ACTIVATIONS = {  # name: (options, value, torch, units)
     "gelu": [
-        ({}, gelu_tanh, lambda x: torch.nn.functional.gelu(x, approximate="tanh")),
-        ({"approximate": False}, gelu_exact, torch.nn.functional.gelu),
+        ({}, gelu_tanh, gelu_for_gradients),
+        ({"approximate": False}, gelu_exact, lambda x: x * torch.erfc(-x * math.sqrt(0.5)) / 2),  # torch's own cancel
     ],
     "relu6": [({}, lambda x: np.clip(x, 0, 6), torch.nn.functional.relu6)],
     "leaky_relu": [

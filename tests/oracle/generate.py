@@ -1,4 +1,4 @@
-"""Writes cases for rill that numpy, scipy and torch judge: generate.py OUT.gz [--seed N] [--share X].
+"""Writes cases for rill that numpy, scipy, torch and JAX judge: generate.py OUT.gz [--seed N] [--share X].
 
 Fixed cases are committed (cases.gz: --seed 0 --share 0.4); CI makes fresh ones with another seed (./dev oracle). A family is a function
 of a file beside this one that adds cases to a judge.Cases; known_differences.py says which are left out, and why.
@@ -8,6 +8,7 @@ import argparse
 import collections
 import warnings
 
+import jax
 import numpy
 import scipy
 import torch
@@ -23,10 +24,12 @@ import products
 import programs
 import reductions
 import shapes
+import small
 import training
 import varied
 from judge import Cases
 from known_differences import is_known, rounds
+from transforms import Transforms
 
 FAMILIES = [
     elementwise,
@@ -41,6 +44,7 @@ FAMILIES = [
     programs,
     edges,
     varied,
+    small,
     large,
 ]
 
@@ -48,7 +52,7 @@ FAMILIES = [
 def sample(cases, share, rng):
     seen, kept = set(), []
     for c in cases:
-        kind = c["fn"], *(t[0] for t in c["in"])
+        kind = c["fn"], "transforms" in c, *(t[0] for t in c["in"])
         if share < 1 and sum(int(numpy.prod(t[1])) for t in c["in"]) > 4000:
             continue
         if kind not in seen or rng.random() < share:
@@ -72,20 +76,25 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)
     cases = Cases(options.seed)
+    cases.transforms = Transforms(cases)
     for family in FAMILIES:
         family.add_all(cases)
     left_out = collections.Counter(reason for c in cases.cases if (reason := is_known(c)))
     cases.cases = [{**c, "rounds": True} if rounds(c) else c for c in cases.cases if not is_known(c)]
     cases.cases = sample(cases.cases, options.share, numpy.random.default_rng(options.seed))
-    cases.write(
-        options.out, {"numpy": numpy.__version__, "scipy": scipy.__version__, "torch": torch.__version__.split("+")[0]}
-    )
+    versions = {m.__name__: m.__version__.split("+")[0] for m in (numpy, scipy, torch, jax)}
+    cases.write(options.out, versions)
     functions = {c["fn"] for c in cases.cases}
     gradients = sum(g is not None for c in cases.cases for g in c.get("grad", []))
     print(
         f"{options.out}: seed {options.seed}, {len(functions)} functions, {len(cases.cases)} cases, {gradients} gradients"
     )
-    for reason, n in left_out.items():
+    t = cases.transforms
+    print(
+        f"  derivatives by torch.func of {len(t.functions)} functions, {len(t.opinions)} of them confirmed by JAX; "
+        f"by torch's tape for want of a rule: {dict(t.by_rows)}"
+    )
+    for reason, n in (left_out + t.refused).items():
         print(f"  {n} left out: {reason}")
 
 

@@ -205,6 +205,7 @@ class Cases:
     def __init__(self, seed):
         self.seed, self.rng = seed, np.random.default_rng(seed)
         self.cases, self.blob, self.places = [], bytearray(), {}
+        self.transforms = None  # called for each case with gradients (transforms.py)
 
     # --- Tensors in the file ---
     def tensor(self, stored, dtype, layout=""):
@@ -275,6 +276,8 @@ class Cases:
         if torch_fn is not None and any(o.grad for o in operands) and any(is_float(d) for d in dtypes):
             case |= self.gradients(operands, torch_fn, dtypes, grad_tolerance or of_terms(16), cotangent)
             self.cases.append(case)
+            if self.transforms is not None:
+                self.transforms(fn, operands, options, torch_fn, dtypes, tolerances, grad_tolerance)
             if self.rng.random() < 0.1 and fn not in ONCE and not fn.startswith("nn::"):
                 self.second_order(fn, operands, options, torch_fn, dtypes)
         else:

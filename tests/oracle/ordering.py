@@ -72,7 +72,7 @@ def running(cases):
                         run(lambda v, axis: np.logaddexp.accumulate(v, axis), w, a, mode, 0),
                         dtype,
                         Ulp(4, 12, largest(w)),
-                        torch_run(torch.logcumsumexp, axis, mode, 0),
+                        torch_run(running_logsumexp, axis, mode, 0),
                     )
         if dtype != "bool":
             x = cases.any((4, 6), dtype)
@@ -99,6 +99,12 @@ def run(f, w, axis, mode, start):
         w = np.concatenate([np.full_like(w[:1], start), w[:-1]])
         w = np.moveaxis(w, 0, axis)
     return f(w, axis=axis)
+
+
+def running_logsumexp(x, axis):
+    """torch.logcumsumexp's own derivatives have lost three digits of float64."""
+    top = x.max().detach()
+    return torch.log(torch.cumsum(torch.exp(x - top), axis)) + top
 
 
 def torch_run(f, axis, mode, start):

@@ -85,6 +85,55 @@ def control_flow(cases):
             cases.by_torch("scan", [h, xs], {"reverse": reverse}, scan, dtype, near, grad_tolerance=slope)
 
 
+def composites(cases):
+    """Programs of several functions and arguments, small enough for Hessians."""
+
+    def mlp(x, w, v):
+        return torch.tanh(x @ w) @ v
+
+    def classifier(x, w, b, v, c):
+        y = torch.log_softmax(F.softplus(x @ w + b) @ v + c, -1)
+        return -(y * torch.eye(2)).sum() / 2
+
+    def recurrent(h, x, w):
+        gate, new = torch.sigmoid((torch.cat([h, x]) @ w)).reshape(2, 2)
+        return (1 - gate) * h + gate * torch.tanh(new * x)
+
+    def rosenbrock(x):
+        return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+    def log_density(x, mean, scale):
+        z = (x - mean) / F.softplus(scale)
+        return (-z * z / 2 - torch.log(F.softplus(scale))).sum(-1)
+
+    def newton(x):
+        y = torch.ones_like(x)
+        for _ in range(5):
+            y = (y + x / y) / 2
+        return y
+
+    def moves(x):
+        return torch.cat([x.flip(0).cumsum(0), torch.sin(x.T).reshape(x.shape) * x[:1]]).reshape(-1)[::2]
+
+    def distances(x, y):
+        return torch.sqrt(((x[:, None] - y[None]) ** 2).sum(-1))
+
+    near, slope = Ulp(8, 32, largest), at_least_one(64)
+    for dtype in ["f32", "f64"]:
+        n = lambda *shape: cases.normals(shape, dtype)
+        for fn, f, operands in [
+            ("program mlp", mlp, [n(2, 2), n(2, 2), n(2, 1)]),
+            ("program classifier", classifier, [n(2, 2), n(2, 2), n(2), n(2, 2), n(2)]),
+            ("program recurrent", recurrent, [n(2), n(2), n(4, 4)]),
+            ("program rosenbrock", rosenbrock, [n(5)]),
+            ("program log_density", log_density, [n(3, 2), n(2), n(2)]),
+            ("program newton", newton, [cases.floats((5,), dtype, 0.5, 3)]),
+            ("program moves", moves, [n(2, 3)]),
+            ("program distances", distances, [n(2, 2), n(3, 2)]),
+        ]:
+            cases.by_torch(fn, operands, {}, f, dtype, near, grad_tolerance=slope)
+
+
 # --- Random draws -------------------------------------------------------------------------------------------------------
 
 DRAWS, SIGMAS, SHARES = 10000, 6.0, [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
@@ -232,5 +281,5 @@ def sizes(cases):
 
 
 def add_all(cases):
-    for family in [transforms, control_flow, draws, initializers, bits, sizes]:
+    for family in [transforms, control_flow, composites, draws, initializers, bits, sizes]:
         family(cases)

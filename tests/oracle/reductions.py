@@ -348,7 +348,7 @@ def quantiles(cases):
                 np.median(x.wide, axis=a, keepdims=keepdims),
                 dtype,
                 Ulp(1),
-                lambda x: torch_quantile(x, torch.tensor(0.5, dtype=torch.float64), axis, keepdims),
+                lambda x: torch_quantile(x, torch.tensor(0.5, dtype=torch.float64), axis, keepdims, middle),
             )
             for q in [0.25, 0.0, 1.0, [0.1, 0.5, 0.9]]:
                 share = Operand(np.array(q), dtype, grad=False)
@@ -376,9 +376,15 @@ def quantiles(cases):
         cases.add("median", [x], {"axis": 1}, np.median(x.wide, axis=1), dtype)
 
 
-def torch_quantile(x, q, axis, keepdims):
+def middle(x, q, axis):
+    """The median, whose interpolation by torch.quantile cancels."""
+    s, n = torch.sort(x, axis).values, x.shape[axis]
+    return (s.select(axis, (n - 1) // 2) + s.select(axis, n // 2)) / 2
+
+
+def torch_quantile(x, q, axis, keepdims, f=torch.quantile):
     flat, _, _ = flat_axes(x, axis, keepdims, q)
-    y = torch.quantile(flat, q, -1)
+    y = f(flat, q, -1)
     if keepdims:
         shape = [1 if i in [a % x.ndim for a in torch_axes(x, axis)] else n for i, n in enumerate(x.shape)]
         y = y.reshape(list(q.shape) + shape)

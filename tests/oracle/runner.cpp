@@ -1,11 +1,12 @@
 // Compares rill with its judges: each case (cases.h) eager, on ref:0, traced, and compiled; its gradients by a tape
 // inside a traced function and by one around it. Values are held to what the judge says, traced ones to eager bits.
+// Those of transforms (transforms.h): jvp, vjp, jacfwd, ..., eager and traced.
 //
 //   runner CASES.gz... [--compile N] [--only NAME] [--cover FILE]
 //
 // --compile N compiles the traces of every N-th case (0: of none); --only takes one function's cases; --cover fails
 // where more of the public functions in FILE have no case than tests/oracle/without_case.txt says, or fewer, so that
-// the number may only fall.
+// the number may only fall; and likewise where differentiable ones have no transforms.
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -13,113 +14,15 @@
 #include <iostream>
 #include <set>
 
-#include "../same.h"
 #include "cases.h"
+#include "compare.h"
+#include "transforms.h"
 
 namespace oracle {
 
 using namespace rill;
 
 namespace {
-
-// --- Comparing with what is expected ---------------------------------------------------------------------------------
-
-struct Precision {
-  double epsilon, smallest, largest;
-};
-Precision precision(DType d) {
-  switch (real_of(d)) {
-    case DType::f16: return {0x1p-10, 0x1p-24, 65504};
-    case DType::bf16: return {0x1p-7, 0x1p-133, 0x1.fep127};
-    case DType::f32: return {0x1p-23, 0x1p-149, 0x1.fffffep127};
-    default: return {0x1p-52, 0x1p-1074, 0x1.fffffffffffffp1023};
-  }
-}
-
-double ulp_at(double x, const Precision& p) {
-  if (x == 0 || !std::isfinite(x)) return p.smallest;
-  return std::max(p.smallest, std::ldexp(p.epsilon, std::ilogb(x)));
-}
-
-// Real parts, or real and imaginary ones in turn.
-std::vector<double> numbers(const Tensor& t) {
-  if (!is_complex(t.dtype())) return t.astype(f64).to_vector<double>();
-  std::vector<double> re = real(t).astype(f64).to_vector<double>(), im = imag(t).astype(f64).to_vector<double>(), out;
-  for (size_t i = 0; i < re.size(); ++i) out.push_back(re[i]), out.push_back(im[i]);
-  return out;
-}
-
-bool close(double got, double want, double unit, const Expected& e, double absolute, const Precision& p) {
-  if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want);
-  if (got == want) return e.exact || absolute > 0 || want != 0 || std::signbit(got) == std::signbit(want);
-  if (e.exact) return false;
-  // Where the judge rounds to infinity, the largest number may be a unit away.
-  if (std::isinf(want) && !std::isinf(got))
-    return e.ulp > 0 && std::abs(got) >= p.largest * (1 - e.ulp * p.epsilon) && (got > 0) == (want > 0);
-  if (std::isinf(got) && !std::isinf(want))
-    return e.ulp > 0 && std::abs(want) >= p.largest * (1 - e.ulp * p.epsilon) && (got > 0) == (want > 0);
-  return std::abs(got - want) <= e.ulp * unit + absolute;
-}
-
-std::string element(const Tensor& t, int64_t i) { return to_string(t.reshape({-1})(i)); }
-
-// "" where it is as expected.
-std::string difference(const Tensor& got, const Expected& e) {
-  const Tensor& want = e.value;
-  if (got.dtype() != want.dtype() || got.shape() != want.shape())
-    return "gives " + to_string(got.spec()) + ", not " + to_string(want.spec());
-  if (!is_differentiable(want.dtype()) && e.exact) {
-    if (same_bits(got, want)) return "";
-    Tensor differs = got != want;
-    const int64_t i = argmax(differs).item<int64_t>();
-    return "element " + std::to_string(i) + " is " + element(got, i) + ", not " + element(want, i);
-  }
-  const Precision p = precision(want.dtype());
-  const std::vector<double> a = numbers(got), b = numbers(want),
-                            off = e.exact ? std::vector<double>{0} : e.abs.to_vector<double>();
-  const size_t parts = is_complex(want.dtype()) ? 2 : 1;
-  std::string text;
-  double worst = -1;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double size =
-        parts == 2 && std::isfinite(b[i ^ 1]) && std::isfinite(b[i]) ? std::hypot(b[i], b[i ^ 1]) : b[i];
-    const double unit = ulp_at(size, p), absolute = off.size() == 1 ? off[0] : off[i / parts];
-    const bool ok = close(a[i], b[i], unit, e, absolute, p) &&
-                    !(e.exact && a[i] == 0 && b[i] == 0 && std::signbit(a[i]) != std::signbit(b[i]));
-    if (ok) continue;
-    const double units = std::isfinite(a[i] - b[i]) ? std::abs(a[i] - b[i]) / unit : HUGE_VAL;
-    if (units <= worst) continue;
-    worst = units;
-    std::ostringstream out;
-    out.precision(17);
-    out << "element " << i / parts << " is " << a[i] << ", not " << b[i] << ": off by " << units << " ulp, " << e.ulp
-        << " ulp";
-    if (absolute > 0) out << " + " << absolute;
-    text = out.str() + " are allowed";
-  }
-  return text;
-}
-
-std::string difference(const Values& got, const std::vector<Expected>& want) {
-  if (got.size() != want.size()) return std::to_string(got.size()) + " results, not " + std::to_string(want.size());
-  for (size_t i = 0; i < got.size(); ++i)
-    if (std::string d = difference(got[i].to("cpu:0"), want[i]); !d.empty())
-      return (got.size() > 1 ? "result " + std::to_string(i) + " " : "") + d;
-  return "";
-}
-
-std::string difference(const Values& got, const Values& eager) {
-  if (got.size() != eager.size()) return "another number of results than eager";
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (same(got[i], eager[i])) continue;
-    if (is_complex(got[i].dtype()) && got[i].dtype() == eager[i].dtype() && same(real(got[i]), real(eager[i])) &&
-        same(imag(got[i]), imag(eager[i])))
-      continue;
-    return "result " + std::to_string(i) + " has other bits than eager: " + to_string(got[i]) + " and " +
-           to_string(eager[i]);
-  }
-  return "";
-}
 
 // --- One case --------------------------------------------------------------------------------------------------------
 
@@ -141,6 +44,10 @@ class Checker {
 
   // Faults, each with how the case was run. `compile`: also with compiled kernels.
   std::vector<std::string> run(bool compile) {
+    if (case_.transforms) {
+      for (const std::string& name : transforms_of(case_)) check_transform(name, compile);
+      return faults_;
+    }
     const Values eager = attempt("eager", [&] { return call(case_.in); });
     if (!faults_.empty()) return faults_;
     expect("eager", difference(eager, case_.out));
@@ -175,6 +82,25 @@ class Checker {
     Values out = call(in);
     expect("on ref:0", difference(out, case_.out));
     return out;
+  }
+
+  void check_transform(const std::string& name, bool compile) {
+    const Values given = arguments_of(case_);
+    auto call = [&](const Values& in) { return transformed(case_, entry_, name, in); };
+    const Values eager = attempt(name, [&] { return call(given); });
+    if (eager.empty()) return;
+    expect(name, difference(eager, expected_of(case_, name)));
+    if (!entry_.traces) return;
+    for (bool c : {false, true}) {
+      if (c > compile) break;
+      const std::string how = name + (c ? ", compiled" : ", traced");
+      jit::set_mode(c ? jit::Mode::wait : jit::Mode::off);
+      attempt(how, [&] {
+        Values out = function(name, call)(given);
+        expect(how, case_.rounds ? difference(out, expected_of(case_, name)) : difference(out, eager));
+        return out;
+      });
+    }
   }
 
   void traced(const Values& eager, bool compile) {
@@ -263,7 +189,8 @@ void add_gradients(Table& table) {
 }
 
 struct Counts {
-  std::set<std::string> functions;
+  std::set<std::string> functions, differentiable;
+  std::set<std::pair<std::string, std::string>> transforms;  // of functions
   int cases = 0, gradients = 0, compiled = 0, faulty = 0;
   std::map<std::string, int> faults;  // of each function
 };
@@ -275,6 +202,9 @@ void run_case(const Case& c, const Table& table, const Settings& s, Counts& n) {
   if (entry == table.end()) faults = {"the runner has no function of this name"};
   else faults = Checker(entry->second, c).run(compile);
   n.functions.insert(c.fn);
+  if (c.transforms)
+    for (const std::string& name : transforms_of(c)) n.transforms.emplace(c.fn, name);
+  else if (!c.gradients.empty()) n.differentiable.insert(c.fn);
   ++n.cases, n.compiled += compile;
   for (const auto& g : c.gradients) n.gradients += g.has_value();
   if (faults.empty()) return;
@@ -286,28 +216,40 @@ void run_case(const Case& c, const Table& table, const Settings& s, Counts& n) {
   for (const std::string& f : faults) std::cout << "    " << f << "\n";
 }
 
-// Whether the number of functions without a case is the one that is committed.
+// Whether as many functions lack something as tests/oracle/`file` says.
+bool check_number(const std::vector<std::string>& without, const std::string& what, const std::string& file) {
+  std::cout << without.size() << " " << what << ":";
+  for (const std::string& f : without) std::cout << " " << f;
+  std::cout << "\n";
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  size_t allowed = 0;
+  std::ifstream(std::string(root ? root : ".") + "/tests/oracle/" + file) >> allowed;
+  if (without.size() > allowed)
+    std::cout << file << " allows " << allowed << ": a new function needs cases in generate.py\n";
+  if (without.size() < allowed) std::cout << file << " still says " << allowed << ": write the smaller number there\n";
+  return without.size() == allowed;
+}
+
+// Whether the numbers of functions without a case, and of differentiable ones without transforms, are those committed.
 bool check_cover(const Counts& n, const Settings& s) {
   if (s.cover.empty()) return true;
-  const char* root = std::getenv("RILL_SOURCE_ROOT");
-  const std::string source = root ? root : ".";
-  std::vector<std::string> without;
+  std::vector<std::string> without, not_transformed;
   std::ifstream functions(s.cover);
   if (!functions) throw std::runtime_error(s.cover + ": cannot be read");
   for (std::string f; std::getline(functions, f);)
     if (!n.functions.contains(f)) without.push_back(f);
-  std::cout << without.size() << " public functions without a case:";
-  for (const std::string& f : without) std::cout << " " << f;
-  std::cout << "\n"
-            << n.functions.size() << " functions, " << n.cases << " cases, " << n.gradients << " gradients compared; "
-            << without.size() << " public functions without a case\n";
-  size_t allowed = 0;
-  std::ifstream(source + "/tests/oracle/without_case.txt") >> allowed;
-  if (without.size() > allowed)
-    std::cout << "without_case.txt allows " << allowed << ": a new function needs cases in generate.py\n";
-  if (without.size() < allowed)
-    std::cout << "without_case.txt still says " << allowed << ": write the smaller number there\n";
-  return without.size() == allowed;
+  std::set<std::string> transformed;
+  for (const auto& [f, transform] : n.transforms) transformed.insert(f);
+  for (const std::string& f : n.differentiable)
+    if (f != "gradient of" && !transformed.contains(f)) not_transformed.push_back(f);
+  const bool cased = check_number(without, "public functions without a case", "without_case.txt");
+  const bool derived =
+      check_number(not_transformed, "differentiable functions without transforms", "without_transforms.txt");
+  std::cout << n.functions.size() << " functions, " << n.cases << " cases, " << n.gradients << " gradients compared; "
+            << transformed.size() << " functions under jvp, vjp, jacfwd, jacrev, hessian, vmap, vmap of grad, grad of "
+            << "vmap: " << n.transforms.size() << " pairs compared; " << without.size()
+            << " public functions without a case\n";
+  return cased && derived;
 }
 
 }  // namespace

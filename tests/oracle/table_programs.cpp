@@ -84,6 +84,39 @@ static void add_control_flow(Table& t) {
   }};
 }
 
+// Programs of several functions and arguments.
+static void add_composites(Table& t) {
+  t["program mlp"] = {[](const Call& c) -> Values { return {matmul(tanh(matmul(c[0], c[1])), c[2])}; }};
+  t["program classifier"] = {[](const Call& c) -> Values {
+    const Tensor y = log_softmax(matmul(softplus(matmul(c[0], c[1]) + c[2]), c[3]) + c[4]);
+    return {-sum(y * eye(2, -1, 0, {.dtype = y.dtype()})) / 2};
+  }};
+  t["program recurrent"] = {[](const Call& c) -> Values {
+    const Tensor both = reshape(sigmoid(matmul(concat({c[0], c[1]}), c[2])), {2, 2}), gate = both(0), next = both(1);
+    return {(1 - gate) * c[0] + gate * tanh(next * c[1])};
+  }};
+  t["program rosenbrock"] = {[](const Call& c) -> Values {
+    const Tensor a = c[0](slice(0, -1)), b = c[0](slice(1, none));
+    return {sum(100 * square(b - square(a)) + square(1 - a))};
+  }};
+  t["program log_density"] = {[](const Call& c) -> Values {
+    const Tensor scale = softplus(c[2]), z = (c[0] - c[1]) / scale;
+    return {sum(-square(z) / 2 - log(scale), -1)};
+  }};
+  t["program newton"] = {[](const Call& c) -> Values {
+    Tensor y = ones_like(c[0]);
+    for (int i = 0; i < 5; ++i) y = (y + c[0] / y) / 2;
+    return {y};
+  }};
+  t["program moves"] = {[](const Call& c) -> Values {
+    const Tensor& x = c[0];
+    const Tensor below = reshape(sin(transpose(x)), x.shape()) * x(slice(0, 1));
+    return {ravel(concat({cumsum(reverse(x, {0}), {.axis = 0}), below}))(slice(none, none, 2))};
+  }};
+  t["program distances"] = {
+      [](const Call& c) -> Values { return {norm(expand_dims(c[0], {1}) - expand_dims(c[1], {0}), {.axis = -1})}; }};
+}
+
 static Tensor draw(const Call& c) {
   const std::string kind = c.text("kind");
   const random::Key key(uint64_t(c.integer("key", 1)));
@@ -158,6 +191,7 @@ static void add_initializers(Table& t) {
 void add_programs(Table& t) {
   add_transforms(t);
   add_control_flow(t);
+  add_composites(t);
   add_draws(t);
   add_initializers(t);
   t["nn::fans_of"] = {[](const Call& c) -> Values {
