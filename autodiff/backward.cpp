@@ -1,5 +1,6 @@
 // The backward walk over a tape's entries. Start at Impl::backward.
 #include "rill/autodiff/debug.h"
+#include "rill/autodiff/recompute_policy.h"
 #include "rill/autodiff/tape_impl.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
@@ -140,6 +141,8 @@ void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::
 
 std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
                                                  std::span<const TapeNode> sources, bool consume) {
+  // A walk inside a region belongs to it.
+  const detail::MarkScope marks(detail::trace_marks.region ? detail::trace_marks : detail::TraceMarks{nullptr, true});
   std::vector<char> active = nodes_from(sources);
   Walk walk{std::vector<Tensor>(next_node_), {}};
   std::vector<Tensor>& cotangent = walk.cotangent;

@@ -1,15 +1,25 @@
 // recompute: the function runs under a listener that records which values of the tape it reads. Its backward rule runs
 // it again, under a tape of its own and with the values that its Variables had, so that both runs give the same bits.
+// What a policy keeps is in kept_calls.h. In a trace the values are marked, and trace/graph/rematerialize.cpp computes
+// them again.
+#include "rill/autodiff/recompute.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
 #include <map>
+#include <optional>
 
 #include "rill/autodiff/forward_impl.h"
-#include "rill/autodiff/transforms.h"
+#include "rill/autodiff/kept_calls.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/state/variable_watcher.h"
 
 namespace rill::detail {
+
+thread_local constinit TraceMarks trace_marks;
 
 namespace {
 
@@ -29,7 +39,10 @@ class CaptureFinder final : public TapeListener {
     return false;
   }
   void record(const Op&, Operands in, std::span<Tensor>, AttrsView, const Where&) override { note(in); }
-  void record_custom(Operands in, std::span<Tensor>, const CustomVjp&, const Where&) override { note(in); }
+  void record_custom(Operands in, std::span<Tensor>, const CustomVjp&, const Where&) override {
+    note(in);
+    if (calls) calls->read(in);
+  }
   void watch_variable(const Shared<VariableState>& v, Tensor& value) override {
     for (const Captured& c : captured)
       if (c.variable == v) return;
@@ -44,6 +57,7 @@ class CaptureFinder final : public TapeListener {
     }
   }
   std::vector<Captured> captured;
+  NoteCalls* calls = nullptr;
 
  private:
   std::span<TapeListener* const> outer_;
@@ -107,6 +121,7 @@ struct Run {
   Readings readings;
   std::vector<Shared<VariableState>> alive;
   Where where;
+  std::vector<KnownCall> calls = {};  // where something is kept
   std::vector<size_t> recorded = {};  // which results the tape knows from here: not those that are operands
 };
 
@@ -143,6 +158,8 @@ void run_again(const Run& run, std::span<const Tensor> cotangents, const Cotange
     sources.emplace_back(known[k]);
     if (sums.of[k].defined()) targets.push_back(known[k]), seeds.push_back(sums.of[k]);
   }
+  std::optional<GiveCalls> give;
+  if (!run.calls.empty()) give.emplace(run.calls, thread_state().tapes.back());
   {
     RepeatReadings repeat(run.readings, run.where);
     const std::vector<Tensor> results = run.f(std::span(known).first(run.arguments.size()));
@@ -155,12 +172,22 @@ void run_again(const Run& run, std::span<const Tensor> cotangents, const Cotange
     if (sums.first[k] == int32_t(k)) sums.of[k] = g[k];
 }
 
+// A trace runs f once, and marks what it computes. Of regions inside one another the outermost counts.
+std::vector<Tensor> run_marked(const Function& f, std::span<const Tensor> in, const RecomputePolicy& policy) {
+  if (trace_marks.backward || trace_marks.region) return f(in);
+  const auto region = Shared<const RecomputeRegion>::make(RecomputeRegion{policy});
+  const MarkScope scope({&region, false});
+  return f(in);
+}
+
 }  // namespace
 
-std::vector<Tensor> run_recompute(const Function& f, std::vector<Tensor> in, const Where& where) {
+std::vector<Tensor> run_recompute(const Function& f, std::vector<Tensor> in, const RecomputePolicy& policy,
+                                  const Where& where) {
   for (size_t k = 0; k < in.size(); ++k) require_defined("recompute", in[k], "argument " + std::to_string(k), where);
   ThreadState& ts = thread_state();
-  if (ts.trace || ts.tapes.size() != 1) return f(in);
+  if (ts.trace) return run_marked(f, in, policy);
+  if (ts.tapes.size() != 1) return f(in);
   if (dynamic_cast<const ForwardAccumulator::Impl*>(ts.tapes[0])) return f(in);  // which keeps nothing anyway
   auto run = Shared<Run>::make(Run{f, in, {}, {}, {}, where});
   std::vector<Tensor> results, recorded;
@@ -171,7 +198,11 @@ std::vector<Tensor> run_recompute(const Function& f, std::vector<Tensor> in, con
     std::vector<Tensor> arguments;
     for (const Tensor& t : in) arguments.push_back(make_alias(t));  // not the tape's own: they are inputs below
     NoteReadings notes;
+    std::optional<NoteCalls> calls;
+    if (!policy.keeps_nothing()) finder.calls = &calls.emplace(policy, &finder);
     results = f(arguments);
+    if (calls) run->calls = calls->finish();
+    calls.reset();
     for (size_t i = 0; i < results.size(); ++i) {
       Tensor& out = results[i];
       require_defined("recompute", out, "the result", where);
@@ -192,12 +223,24 @@ std::vector<Tensor> run_recompute(const Function& f, std::vector<Tensor> in, con
   for (const Tensor& t : run->arguments) inputs.push_back(&t);
   for (const Captured& c : run->captured) inputs.push_back(&c.tensor), keeps.push_back(c.tensor);
   for (const auto& [v, values] : run->readings) keeps.insert(keeps.end(), values.begin(), values.end());
+  for (const KnownCall& c : run->calls) keeps.insert(keeps.end(), c.kept.begin(), c.kept.end());
   auto vjp = [run](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
     run_again(*run, cotangents, sums);
   };
   ts.tapes[0]->record_custom({inputs.data(), inputs.size()}, recorded, {vjp, std::move(keeps)}, where);
   for (size_t k = 0; k < recorded.size(); ++k) results[run->recorded[k]] = recorded[k];
   return results;
+}
+
+std::vector<size_t> segment_ends(size_t layers, int64_t segments, const Where& where) {
+  if (segments < 0 || size_t(segments) > layers)
+    fail("recompute_chain",
+         fmt::format("{} segments of {} layers. ask for 1 to {}, or for 0, which chooses", segments, layers, layers),
+         where);
+  const size_t count = segments ? size_t(segments) : size_t(std::lround(std::sqrt(double(layers))));
+  std::vector<size_t> ends;
+  for (size_t k = 1; k <= count; ++k) ends.push_back(layers * k / count);
+  return ends;
 }
 
 }  // namespace rill::detail

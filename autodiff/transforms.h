@@ -1,7 +1,7 @@
-// Functions of functions: grad, value_and_grad, vjp, jacrev, hessian, custom_gradient, recompute; jvp and jacfwd
-// are in forward.h, vmap in vmap.h. Each takes a C++ callable of Tensors, or of structures of them (ops/tree.h), and
-// gives a callable; they compose: vmap(grad(f)), hessian(f). Derivatives are with respect to the first argument unless
-// told otherwise.
+// Functions of functions: grad, value_and_grad, vjp, jacrev, hessian, custom_gradient; jvp and jacfwd are in
+// forward.h, vmap in vmap.h, recompute in recompute.h. Each takes a C++ callable of Tensors, or of structures of them
+// (ops/tree.h), and gives a callable; they compose: vmap(grad(f)), hessian(f). Derivatives are with respect to the
+// first argument unless told otherwise.
 #pragma once
 #include <type_traits>
 #include <utility>
@@ -38,8 +38,6 @@ Tensors as_list(T back) {
     return list;
   }
 }
-std::vector<Tensor> run_recompute(const Callback<std::vector<Tensor>(std::span<const Tensor>)>& f,
-                                  std::vector<Tensor> in, const Where& where);
 }  // namespace detail
 
 // value_and_grad(f)(x, rest...) -> {f(x, rest...), the gradient by x}. f gives one number, or a pair of it and whatever
@@ -131,42 +129,6 @@ auto custom_gradient(F f, Where where = Where::current()) {
       return {value, [rule = std::move(rule)](const Tensor& g) { return detail::as_list(rule(g)); }};
     };
     return detail::run_custom(run, {in.data(), in.size()}, where);
-  });
-}
-
-// The same function, keeping nothing for the backward walk but its arguments and the variables and watched tensors it
-// reads: it runs again when its gradient is asked for. Time for memory. The second run reads what the first one read,
-// the state of the random generator included, and assigns, prints and asserts nothing. Arguments and results are
-// Tensors or structures of them. Inside `function`, where the graph's plan says what is kept, and where several tapes
-// record, it is f itself.
-template <class F>
-auto recompute(F f, Where where = Where::current()) {
-  detail::require_callable("recompute", f, "the function", where);
-  return detail::transform_of<F>([f = std::move(f), where](const auto&... x) {
-    detail::Arguments<decltype(x)...> arguments{detail::as_argument(x)...};
-    auto call = [f, where](const auto& given) {
-      return detail::as_argument(
-          std::apply([&](const auto&... each) { return detail::call_at(where, f, each...); }, given));
-    };
-    std::optional<decltype(call(arguments))> result;
-    const auto first = Shared<bool>::make(true);  // the second run is asked for its tensors alone
-    auto run = [call, arguments, first, &result](std::span<const Tensor> given) {
-      auto own = arguments;
-      const std::vector<Tensor*> places = detail::tensors_in(own);
-      for (size_t k = 0; k < places.size(); ++k) *places[k] = given[k];
-      auto y = call(own);
-      std::vector<Tensor> list;
-      for (Tensor* t : detail::tensors_in(y)) list.push_back(*t);
-      if (*first) result = std::move(y);
-      return list;
-    };
-    std::vector<Tensor> in;
-    for (Tensor* t : detail::tensors_in(arguments)) in.push_back(*t);
-    std::vector<Tensor> out = detail::run_recompute(run, std::move(in), where);
-    *first = false;
-    const std::vector<Tensor*> places = detail::tensors_in(*result);
-    for (size_t k = 0; k < places.size(); ++k) *places[k] = std::move(out[k]);
-    return std::move(*result);
   });
 }
 

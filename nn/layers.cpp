@@ -1,6 +1,7 @@
 // Layers: each opens its name scope, calls one or two functions and adds its bias.
 #include "rill/nn/layers.h"
 
+#include "rill/autodiff/recompute.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/option_checks.h"
 #include "rill/tensor/limits.h"
@@ -280,8 +281,19 @@ std::vector<Variable> MultiHeadAttention::variables() const {
 Tensor Sequential::operator()(const Tensor& x, Mode mode, Where where) const {
   CallerScope caller(where);
   Tensor y = x;
-  for (const Any& layer : layers_) y = layer.call(y, mode, where);
-  return y;
+  if (!chain_) {
+    for (const Any& layer : layers_) y = layer.call(y, mode, where);
+    return y;
+  }
+  std::vector<std::function<Tensor(const Tensor&)>> chain;
+  for (const Any& layer : layers_)
+    chain.push_back([call = layer.call, mode, where](const Tensor& v) { return call(v, mode, where); });
+  return recompute_chain(chain, y, *chain_, where);
+}
+
+Sequential& Sequential::recompute(ChainOptions options) {
+  chain_ = std::move(options);
+  return *this;
 }
 
 std::vector<Variable> Sequential::variables() const {

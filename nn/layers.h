@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "rill/autodiff/recompute_policy.h"
 #include "rill/nn/initializers.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/callback.h"
@@ -270,6 +271,8 @@ class Sequential {
     }
     return *this;
   }
+  // From now on the layers run as a recompute_chain(): less is held for the backward walk, which computes it again.
+  Sequential& recompute(ChainOptions options = {});
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   // Of all layers, in order.
   std::vector<Variable> variables() const;
@@ -284,6 +287,7 @@ class Sequential {
     std::function<std::vector<Variable>()> variables;
   };
   std::vector<Any> layers_;
+  std::optional<ChainOptions> chain_;
 };
 
 }  // namespace rill::nn

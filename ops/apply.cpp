@@ -13,6 +13,7 @@
 
 #include "rill/devices/host_memory.h"
 #include "rill/devices/registry.h"
+#include "rill/ops/call_replay.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/run_errors.h"
 #include "rill/tensor/dim_table.h"
@@ -72,7 +73,7 @@ void check_dtype(const Op& op, const SpecPointers& specs, AttrsView attrs, const
 
 void check_not_leaked(const Op& op, Operands in, const Where& where) {
   for (const Tensor* t : in)
-    if (t->rep()->trace) fail_foreign(op.name, "an operand", *t, where);
+    if (t->rep()->trace && !compute_delayed(*t)) fail_foreign(op.name, "an operand", *t, where);
 }
 
 Tensor dense_copy(const Tensor& t) {
@@ -235,12 +236,38 @@ inline OutSpecs checked_outputs(const Op& op, Operands in, AttrsView attrs, cons
 }
 }  // namespace
 
+namespace {
+// A call of an op that runs, or whose results were kept when it ran before.
+Tensors run_or_give(CallReplay& replay, const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs,
+                    const Where& where) {
+  Tensors out = replay.give(op, in, attrs, specs, where);
+  if (!out.empty()) return out;
+  check_not_leaked(op, in, where);
+  {
+    const CallReplay::Pause pause;
+    try {
+      out = run_op(op, in, attrs, specs);
+    } catch (...) {
+      fail_running(op, in, where);
+    }
+  }
+  replay.ran(op, in, out);
+  return out;
+}
+
+inline CallReplay* replay_of_calls() {
+  return call_replays.load(std::memory_order_relaxed) ? CallReplay::now() : nullptr;
+}
+}  // namespace
+
 Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
   ThreadState& ts = thread_state();
   OutSpecs out_specs = checked_outputs(op, in, attrs, where);
   Tensor out;
   if (ts.trace) [[unlikely]] {
     out = std::move(ts.trace->append(op, in, attrs, out_specs, where)[0]);
+  } else if (CallReplay* replay = replay_of_calls()) [[unlikely]] {
+    out = std::move(run_or_give(*replay, op, in, attrs, out_specs, where)[0]);
   } else {
     check_not_leaked(op, in, where);
     try {
@@ -259,6 +286,8 @@ Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
   Tensors out;
   if (ts.trace) {
     out = ts.trace->append(op, in, attrs, out_specs, where);
+  } else if (CallReplay* replay = replay_of_calls()) [[unlikely]] {
+    out = run_or_give(*replay, op, in, attrs, out_specs, where);
   } else {
     check_not_leaked(op, in, where);
     try {

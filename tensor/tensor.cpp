@@ -1,6 +1,7 @@
 // Construction and destruction of TensorRep, and the members of Tensor that need no op.
 #include "rill/tensor/tensor.h"
 
+#include "rill/tensor/delayed.h"
 #include "rill/tensor/id_mark.h"
 
 #include <fmt/format.h>
@@ -188,7 +189,7 @@ void Tensor::look_at_sizes() const {
 
 bool Tensor::is_contiguous(Where where) const {
   const TensorRep& r = checked(where);
-  if (r.trace) return true;  // as stand-ins are, whatever their sizes
+  if (r.trace && r.trace != delayed_trace) return true;  // as stand-ins are, whatever their sizes
   int64_t expected = 1;
   for (size_t i = r.spec.shape.size(); i-- > 0;) {
     const int64_t n = r.spec.shape[i].plain();

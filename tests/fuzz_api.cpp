@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <complex>
 #include <csignal>
 #include <cstdio>
@@ -342,6 +343,20 @@ const Function functions[] = {
        return call<Tensor, Tensor>(
            a, [](const Tensor& t,
                  const Tensor& d) { return recompute([](const Tensor& x, const Tensor& y) { return x * y; })(t, d); }); }},
+    {"recompute, products", [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a,
+           [](const Tensor& t, const Tensor& d) {
+             return recompute([](const Tensor& x, const Tensor& y) { return named(matmul(x, y), "p") * x; },
+                              {.policy = save_products})(t, d);
+           }); }},
+    {"recompute_chain", [](Arguments& a) {
+       return call<Tensor>(
+           a,
+           [](const Tensor& t) {
+             const auto f = [](const Tensor& x) { return tanh(x); };
+             return recompute_chain(std::array{f, f, f, f}, t);
+           }); }},
     {"cond", [](Arguments& a) {
        return call<Tensor, Tensor>(
            a, [](const Tensor& p, const Tensor& t) { return cond(p, [&] { return t * 2; }, [&] { return t - 1; }); }); }},

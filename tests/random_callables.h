@@ -111,7 +111,7 @@ struct Nested {
   std::string code;  // of operands $0, which keeps its shape and dtype, and $1
   std::function<Tensor(const Tensor&, const Tensor&)> run;
 };
-inline constexpr int nested_count = 8;
+inline constexpr int nested_count = 10;
 
 inline Tensor is_large(const Tensor& t) { return sum(t.astype(f32)) > 0.25; }
 inline constexpr const char* is_large_code = "sum($1.astype(f32)) > 0.25";
@@ -163,6 +163,21 @@ inline Nested make_nested(int n, const Chain& f, const Chain& g, const Tensor& o
     case 6:
       return {"function(\"inner\", " + f.code + ")($0)",
               [inner = function("inner", f.f)](const Tensor& x, const Tensor&) { return inner(x); }};
+    case 7:
+      return {fmt::format("recompute([](const Tensor& t) {{ return ({})(named(({})(t), \"f\")); }}, {{.policy = "
+                          "save_only({{\"f\"}})}})($0)",
+                          g.code, f.code),
+              [f = f.f, g = g.f](const Tensor& x, const Tensor&) {
+                return recompute([f, g](const Tensor& t) { return g(named(f(t), "f")); },
+                                 {.policy = save_only({"f"})})(x);
+              }};
+    case 8:
+      return {fmt::format("recompute_chain(std::vector<std::function<Tensor(const Tensor&)>>{{{0}, {1}, {0}}}, $0, "
+                          "{{.policy = save_products}})",
+                          f.code, g.code),
+              [f = f.f, g = g.f](const Tensor& x, const Tensor&) {
+                return recompute_chain(std::vector{f, g, f}, x, {.policy = save_products});
+              }};
     default:
       return {fmt::format("switch_case({}, {{[&] {{ return ({})($0); }}, [&] {{ return ({})($0); }}}})",
                           "($1.astype(f32) > 0).astype(i32).reshape({-1})(0)", f.code, g.code),

@@ -12,6 +12,9 @@
 namespace rill {
 
 class Op;  // ops/op.h
+namespace detail {
+struct RecomputeRegion;  // autodiff/recompute_policy.h
+}
 
 // Output `index` of node `node`.
 struct ValueId {
@@ -34,6 +37,9 @@ struct Node {
   std::string scope;          // "layer1/dense", from NameScope
   std::string where;          // "train.cpp:41": the user's line
   std::string function;       // "Embedding": what the user called there, where the op is a part of that
+  // For rematerialize(): which recompute() computes it, and whether a backward walk does.
+  Shared<const detail::RecomputeRegion> region = nullptr;
+  bool backward = false;
 
   // "matmul", "input", "constant".
   std::string_view op_name() const;

@@ -23,6 +23,11 @@ Graph drop_markers(const Graph& g);
 Graph fold_constants(const Graph& g);
 // Merges equal expressions (same op, attributes and operands).
 Graph share_common_subexpressions(const Graph& g);
+// Computes the values of recompute()'s regions again where the backward part reads them, and drops the names of values.
+Graph rematerialize(const Graph& g);
+// The same of a graph that is not optimized, names stay: `values`, and the node at which a part of the graph begins,
+// are renumbered.
+Graph compute_again(Graph g, std::span<ValueId* const> values, int32_t* boundary);
 // Makes operands dense by an explicit copy where a view op cannot alias their layout, so that the memory plan sees it.
 Graph insert_copies(const Graph& g);
 

@@ -22,6 +22,15 @@ struct TransferAttrs {
   }
 };
 
+// The name that a value has for recompute().
+struct NameAttrs {
+  std::string name;
+  template <class S, class V>
+  static void fields(S& s, V&& v) {
+    v("name", s.name);
+  }
+};
+
 }  // namespace rill
 
 #pragma GCC visibility pop

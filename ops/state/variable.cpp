@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "rill/devices/registry.h"
-#include "rill/ops/apply.h"
+#include "rill/ops/call_replay.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
@@ -51,7 +51,7 @@ std::string scoped_name(const std::string& name) {
 
 // What is stored: strong, of the variable's dtype and shape, on its device.
 Tensor fitted(const VariableState& v, const Tensor& value, std::string_view op, const Where& where) {
-  if (value.is_symbolic() && executing_eagerly())
+  if (value.is_symbolic() && executing_eagerly() && !compute_delayed(value))
     fail_foreign(op, fmt::format("the value for variable '{}'", v.name), value, where);
   Tensor t = value;
   if (is_integer(v.spec.dtype) && elementwise::overflows(t, v.spec.dtype))

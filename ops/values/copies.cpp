@@ -17,6 +17,7 @@ namespace {
 OutSpecs infer_copy(const InferArgs& args) { return OutSpecs{args[0]}; }
 std::vector<Sample> copy_samples() { return make_unary_samples(-2, 2); }
 std::vector<Sample> transfer_samples() { return {{{samples::uniform({3, 5})}, TransferAttrs{"cpu:0"}}}; }
+std::vector<Sample> named_samples() { return {{{samples::uniform({3, 5})}, NameAttrs{"x"}}}; }
 Tensor same_view(const Tensor& in, AttrsView, const Spec&) { return make_alias(in); }
 OutSpecs infer_transfer(const InferArgs& args) {
   OutSpecs out{args[0]};
@@ -26,7 +27,7 @@ OutSpecs infer_transfer(const InferArgs& args) {
 void transfer(const KernelArgs& args) { copy_elements(args.input(0), args.output()); }
 }  // namespace
 
-extern const Op copy_op, identity_op, stop_gradient_op, transfer_op;
+extern const Op copy_op, identity_op, named_op, stop_gradient_op, transfer_op;
 const Op copy_op({.name = "copy",
                   .doc = "x, dense and in memory of its own",
                   .kind = OpKind::elementwise,
@@ -52,6 +53,18 @@ const Op identity_op({.name = "identity",
                       .view_axes = ViewAxes::trailing,
                       .samples = copy_samples,
                       .exported = {"Identity", "Identity"}});
+const Op named_op({.name = "named",
+                   .doc = "x, under a name by which recompute() keeps it",
+                   .kind = OpKind::view,
+                   .dtypes = every_set,
+                   .infer = infer_copy,
+                   .vjp = [](const VjpArgs& a) { return Tensors{a.cotangent[0]}; },
+                   .jvp = [](const JvpArgs& a) { return Tensors{a.tangent[0]}; },
+                   .batch = batch_rows,
+                   .view = same_view,
+                   .view_axes = ViewAxes::trailing,
+                   .samples = named_samples,
+                   .exported = {"Identity", "Identity"}});
 const Op stop_gradient_op({.name = "stop_gradient",
                            .doc = "x; no gradient flows back",
                            .kind = OpKind::view,
@@ -82,7 +95,7 @@ Tensor stop_gradient(const Tensor& x, Where where) { return apply1(stop_gradient
 Tensor identity(const Tensor& x, Where where) { return apply1(identity_op, {&x}, {}, where); }
 
 Tensor Tensor::contiguous(Where where) const {
-  return defined() && (is_symbolic() || is_contiguous()) ? *this : apply1(copy_op, {this}, {}, where);
+  return defined() && is_contiguous() ? *this : apply1(copy_op, {this}, {}, where);
 }
 
 Tensor Tensor::to(Device device, Where where) const {

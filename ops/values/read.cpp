@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "rill/devices/registry.h"
-#include "rill/ops/apply.h"
+#include "rill/ops/call_replay.h"
 #include "rill/ops/ops.h"
 
 namespace rill {
@@ -14,7 +14,7 @@ namespace rill {
 namespace {
 void require_readable(const Tensor& t, std::string_view call, const Where& where) {
   if (!t.defined()) fail(call, "the tensor is undefined. assign a value to it before using it", where);
-  if (!t.is_symbolic()) return;
+  if (!t.is_symbolic() || compute_delayed(t)) return;
   if (TraceListener* trace = thread_state().trace) trace->fail_read(call, where);
   fail_foreign(call, "the tensor", t, where);
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "rill/devices/registry.h"
+#include "rill/ops/call_replay.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/limits.h"
@@ -115,7 +116,7 @@ namespace {
 const Tensor* first_unusable(const std::vector<Tensor>& leaves) {
   const EnclosingTrace* now = EnclosingTrace::now();
   for (const Tensor& t : leaves)
-    if (!t.rep() || (t.rep()->trace && !(now && now->sees(t)))) [[unlikely]]
+    if (!t.rep() || (t.rep()->trace && !(now && now->sees(t)) && !compute_delayed(t))) [[unlikely]]
       return &t;
   return nullptr;
 }
@@ -138,7 +139,8 @@ std::vector<Tensor> gather_inputs(const Graph& g, std::vector<Tensor>& arguments
     const GraphInput& i = g.inputs[k];
     if (i.kind == GraphInput::Kind::argument) in[k] = std::move(arguments[size_t(i.argument)]);
     else if (i.kind == GraphInput::Kind::captured) in[k] = i.captured;
-    if (i.kind == GraphInput::Kind::captured && in[k].is_symbolic() && executing_eagerly()) [[unlikely]]
+    if (i.kind == GraphInput::Kind::captured && in[k].is_symbolic() && executing_eagerly() && !compute_delayed(in[k]))
+        [[unlikely]]
       fail_foreign(g.name, "a captured tensor", in[k], Where());
   }
   return in;

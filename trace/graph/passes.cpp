@@ -163,6 +163,7 @@ std::span<const Pass> pipeline() {
       {"dead code", eliminate_dead_code},
       {"constant folding", fold_constants},
       {"common subexpressions", share_common_subexpressions},
+      {"recomputation", rematerialize},
       {"copies for views", insert_copies},
       {"dead code", eliminate_dead_code},
   };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "rill/ops/call_replay.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/tensor/dim_table.h"
@@ -92,6 +93,7 @@ ValueId Tracer::value_of(const Tensor& t, std::string_view user, const Where& wh
          where);
   const TensorRep* r = t.rep();
   if (r->trace == serial) return values_[size_t(r->trace_value)];
+  if (r->trace && compute_delayed(t)) return capture(t);
   if (r->trace && trace_on_other_thread(r->trace)) fail_foreign(user, "a tensor", t, where);
   if (r->trace && !sees(t))
     fail(user,
@@ -124,6 +126,8 @@ Tensors Tracer::append(const Op& op, Operands in, AttrsView attrs, const OutSpec
   node.scope = current_scope();
   node.where = place_of(where);
   node.function = called_function();
+  if (detail::trace_marks.region) node.region = *detail::trace_marks.region;
+  node.backward = detail::trace_marks.backward;
   int32_t at = graph_.append(std::move(node));
   Tensors out;
   for (size_t i = 0; i < specs.size(); ++i) out.push_back(stand_for({at, int32_t(i)}));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rill/autodiff/forward_impl.h"
+#include "rill/autodiff/recompute_policy.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/tensor/id_mark.h"
 #include "rill/trace/graph.h"
@@ -90,6 +91,7 @@ class Tracer final : public EnclosingTrace, public TangentTracer {
   const EnclosingTrace* rows_ = nullptr;    // of a separate trace: the vmap that calls it, whose rows may be captured
   bool speculative_ = false;
   PauseTapes pause_;
+  detail::MarkScope marks_{detail::TraceMarks{}};  // none of outside
 };
 
 }  // namespace rill

@@ -1,0 +1,51 @@
+// The calls of ops that recompute()'s function makes, in order. In the first run it is noted which results are kept;
+// in the second run these are given. What then only kept calls read is not computed unless somebody reads it after all:
+// the backward walk, where a rule needs it.
+#pragma once
+#include <vector>
+
+#include "rill/autodiff/recompute_policy.h"
+#include "rill/ops/call_replay.h"
+
+namespace rill::detail {
+
+struct KnownCall {
+  const Op* op = nullptr;
+  Tensors kept = {};                  // its results; empty: none are
+  std::vector<Strides> strides = {};  // theirs, for one that may wait until somebody reads it; else empty
+};
+
+// The first run.
+class NoteCalls final : public CallReplay {
+ public:
+  NoteCalls(const RecomputePolicy& policy, const TapeListener* listener) : CallReplay(listener), policy_(policy) {}
+  Tensors give(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
+  void ran(const Op& op, Operands in, std::span<const Tensor> out) override;
+  // What is no call of an op reads these.
+  void read(Operands in);
+  std::vector<KnownCall> finish();
+
+ private:
+  struct Call {
+    KnownCall known;
+    bool is_kept = false, may_wait = false;
+    SmallVec<uint64_t, 4> in, out;  // ids of tensors
+  };
+  const RecomputePolicy& policy_;
+  std::vector<Call> calls_;
+  std::vector<uint64_t> read_;
+};
+
+// The second run, and the walk over what it records.
+class GiveCalls final : public CallReplay {
+ public:
+  GiveCalls(const std::vector<KnownCall>& calls, const TapeListener* listener) : CallReplay(listener), calls_(calls) {}
+  Tensors give(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs, const Where& where) override;
+  void ran(const Op&, Operands, std::span<const Tensor>) override {}
+
+ private:
+  const std::vector<KnownCall>& calls_;
+  size_t next_ = 0;
+};
+
+}  // namespace rill::detail
