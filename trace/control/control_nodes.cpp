@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -23,12 +24,16 @@ std::atomic<int64_t> next_number{1};
 InnerGraph::InnerGraph(std::string r, Graph g) : role(std::move(r)), graph(std::move(g)), number(next_number++) {}
 
 std::vector<Tensor> InnerGraph::run(std::span<const Tensor> in) const {
-  const GraphCall& ready = call();
-  const Executable::Note* note = Executable::note_now();
-  if (!note) return ready.run(in);
-  std::vector<Tensor> results(ready.executable().result_count());
-  ready.executable().run_timed(in, results, *note);
+  std::vector<Tensor> results;
+  run(in, results);
   return results;
+}
+
+void InnerGraph::run(std::span<const Tensor> in, std::vector<Tensor>& results) const {
+  const Executable& ready = call().executable();
+  results.resize(ready.result_count());
+  if (const Executable::Note* note = Executable::note_now()) ready.run_timed(in, results, *note);
+  else ready.run(in, results);
 }
 
 const GraphCall& InnerGraph::call() const {
@@ -117,11 +122,23 @@ class Rows {
   explicit Rows(std::span<const Spec> specs) {
     for (const Spec& s : specs) stacked_.push_back(empty_tensor(s));
   }
+  // Row `i` of tensor `k`, for a step to compute it there. None where rows do not begin at cache lines, as kernels that
+  // write past the caches want.
+  Tensor place(int64_t i, size_t k) const {
+    const Tensor& t = stacked_[k];
+    const bool fits = t.dtype() != DType::string && t.size() / t.shape()[0] * int64_t(size_of(t.dtype())) % 64 == 0;
+    return fits ? row(t, i) : Tensor();
+  }
+  // Copies what is not there already.
   void put(int64_t i, std::span<const Tensor> values) {
     for (size_t k = 0; k < stacked_.size(); ++k) {
       Tensor to = row(stacked_[k], i);
-      copy_elements(values[k], to);
+      if (values[k].rep()->data != to.rep()->data) copy_elements(values[k], to);
     }
+  }
+  bool holds(const Tensor& value) const {
+    const auto shares = [&](const Tensor& t) { return t.rep()->buffer.get() == value.rep()->buffer.get(); };
+    return std::any_of(stacked_.begin(), stacked_.end(), shares);
   }
   // Rows that no step has filled.
   void clear(int64_t first, int64_t last) {
@@ -144,10 +161,17 @@ void take_carried(std::vector<Tensor>& arguments, std::vector<Tensor>& results, 
   for (size_t k = 0; k < carried; ++k) arguments[k] = std::move(results[first + k]);
 }
 
-// Never the operands themselves, which a loop without a step would give: tapes must tell them apart.
-Tensors carried_out(const std::vector<Tensor>& arguments, size_t carried, bool stepped) {
+// Never the operands themselves, which a loop without a step would give: tapes must tell them apart. Nor rows of what is
+// stacked, which would keep all of it.
+Tensors carried_out(const std::vector<Tensor>& arguments, size_t carried, bool stepped,
+                    std::initializer_list<const Rows*> stacks) {
   Tensors out;
-  for (size_t k = 0; k < carried; ++k) out.push_back(stepped ? arguments[k] : make_alias(arguments[k]));
+  for (size_t k = 0; k < carried; ++k) {
+    const Tensor& t = arguments[k];
+    const bool is_row = std::any_of(stacks.begin(), stacks.end(), [&](const Rows* rows) { return rows->holds(t); });
+    out.push_back(!stepped ? make_alias(t) : is_row ? empty_tensor(t.spec()) : t);
+    if (stepped && is_row) copy_elements(t, out.back());
+  }
   return out;
 }
 
@@ -160,11 +184,14 @@ Tensors call_while(Operands in, AttrsView view) {
   int64_t steps = 0;
   for (; go_on && steps != a.length; ++steps) {
     if (a.saves) saved.put(steps, arguments);
-    results = a.graphs[0]->run(arguments);
+    results.assign(1 + carried, {});
+    if (a.saves && steps + 1 < a.length)
+      for (size_t k = 0; k < carried; ++k) results[1 + k] = saved.place(steps + 1, k);
+    a.graphs[0]->run(arguments, results);
     take_carried(arguments, results, 1, carried);
     go_on = results[0].item<bool>();
   }
-  Tensors out = carried_out(arguments, carried, steps > 0);
+  Tensors out = carried_out(arguments, carried, steps > 0, {&saved});
   if (!a.saves) return out;
   saved.clear(steps, a.length);
   out.push_back(tensor(steps, {.device = Device()}));
@@ -185,13 +212,17 @@ Tensors call_scan(Operands in, AttrsView view) {
     int64_t i = a.reverse ? steps - 1 - step : step;
     for (size_t k = 0; k < scanned; ++k) arguments[carried + k] = row(*operands[carried + k], i);
     if (a.saves) saved.put(i, arguments);
-    results = a.graphs[0]->run(arguments);
+    results.assign(carried + ys, {});
+    for (size_t k = 0; k < ys; ++k) results[carried + k] = stacked.place(i, k);
+    if (a.saves && step + 1 < steps)
+      for (size_t k = 0; k < carried; ++k) results[k] = saved.place(a.reverse ? i - 1 : i + 1, k);
+    a.graphs[0]->run(arguments, results);
     stacked.put(i, std::span(results).subspan(carried));
     take_carried(arguments, results, 0, carried);
   }
+  Tensors out = carried_out(arguments, carried, steps > 0, {&stacked, &saved});
   stacked.clear(steps, a.length);
   saved.clear(steps, a.length);
-  Tensors out = carried_out(arguments, carried, steps > 0);
   stacked.append_to(out);
   saved.append_to(out);
   return out;

@@ -23,6 +23,8 @@ class InnerGraph {
  public:
   InnerGraph(std::string role, Graph graph);
   std::vector<Tensor> run(std::span<const Tensor> in) const;
+  // The same, with `results` as Executable::run takes them.
+  void run(std::span<const Tensor> in, std::vector<Tensor>& results) const;
   // The graph ready to run: made at the first run, or here.
   const GraphCall& call() const;
   // The same, or null where it has not been made.

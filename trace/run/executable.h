@@ -23,7 +23,8 @@ class Executable {
   ~Executable();
 
   // `inputs`: one a graph input, of its shape, dtype and device, with any strides. `results`: the outputs, then the
-  // assigned values. Any number of threads may run at once.
+  // assigned values. Any number of threads may run at once. A tensor that is in `results` already, dense and of the
+  // result's shape, dtype and device, is where the result is computed if it can be; else it is replaced.
   // Results may reuse the memory of inputs that only `inputs` holds (ValuePlace::over), whose elements are lost.
   void run(std::span<const Tensor> inputs, std::span<Tensor> results) const;
 
@@ -63,7 +64,7 @@ class Executable {
   // For each node, whether its outputs are the same at every call: constants, captured tensors, views of these.
   std::vector<bool> constant_nodes() const;
   std::unique_ptr<Frame> make_frame() const;
-  void make_outputs(Frame& f) const;
+  void make_outputs(Frame& f, std::span<const Tensor> wanted) const;
   void execute(const Instruction& i, size_t at, Frame& f) const;
   // run(), with execute_one(instruction, its number, frame) for each instruction.
   template <class F>
@@ -77,6 +78,7 @@ class Executable {
     uint32_t value;
     const Node* node;
     size_t index;  // among the node's
+    SmallVec<uint32_t, 2> results;
   };
   std::vector<Output> outputs_;  // what is allocated at each call
   mutable std::mutex mutex_;
