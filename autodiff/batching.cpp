@@ -247,7 +247,8 @@ Tensors Batcher::append_units(const Op& op, Operands in, AttrsView attrs, const 
   for (size_t i = 0; i < own.size(); ++i) order[size_t(own[i])] = paired[i];
   for (int64_t axis = 0; axis < other.ndim(); ++axis)
     if (std::find(paired.begin(), paired.end(), Dim(axis)) == paired.end()) rest.push_back(axis);
-  // Matrices that are large are moved to rows at once: it costs little beside the products that follow, which are faster.
+  // Matrices that are large are moved to rows at once: it costs little beside the products that follow, which are
+  // faster.
   constexpr int64_t large = 1 << 16;
   const bool columns = std::is_sorted(order.begin(), order.end()) && !order.empty() &&
                        order[0] == int64_t(rest.size()) && other.size() < large;

@@ -177,6 +177,36 @@ TEST_CASE("what a loop carries is moved from step to step, not copied") {
   CHECK(std::get<0>(f(x)).rep()->data == x.rep()->data);
 }
 
+TEST_CASE("steps compute what is stacked where it is stacked, and what was carried does not hold on to that") {
+  const auto run = [](const Tensor& x, bool reverse) {
+    const auto step = [](const Tensor& s, const Tensor& row) {
+      const Tensor next = tanh(s + row);
+      return std::pair(next, std::vector<Tensor>{next, row * 2, exp(s), row});
+    };
+    return scan(step, zeros({x.dim(1)}), x, {.reverse = reverse});
+  };
+  for (int64_t width : {16, 5, 64})  // rows at cache lines and others
+    for (bool reverse : {false, true}) {
+      const Tensor x = random::normal({6, width});
+      auto f = function("f", [&](const Tensor& x) { return run(x, reverse); });
+      CHECK(f.verify(x));
+      const auto [last, ys] = f(x);
+      CHECK(array_equal(last, ys[0](reverse ? 0 : 5)));
+      for (const Tensor& y : ys) CHECK(last.rep()->buffer.get() != y.rep()->buffer.get());
+      const auto loss = [&](const Tensor& x) {
+        const auto [last, ys] = run(x, reverse);
+        return sum(last * last) + sum(ys[0] * ys[2]);
+      };
+      CHECK(function("g", [&](const Tensor& x) { return grad(loss)(x); }).verify(x));
+      const auto steps = [](const Tensor& x) {
+        const auto cond = [](const Tensor&, const Tensor& k) { return k < 4; };
+        const auto body = [](const Tensor& y, const Tensor& k) { return std::pair(sin(y) * 2, k + 1); };
+        return sum(std::get<0>(while_loop(cond, body, x, 0, {.max_steps = 9})));
+      };
+      CHECK(function("w", [&](const Tensor& x) { return grad(steps)(x); }).verify(x));
+    }
+}
+
 TEST_CASE("Variables and random draws in loops and branches") {
   Variable total(tensor(0.f), "total"), count(tensor(0), "count");
   auto f = function("f", [&](const Tensor& xs, const Tensor& limit) {

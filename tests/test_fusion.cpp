@@ -292,6 +292,15 @@ TEST_CASE("reductions over other axes take in what makes their operand") {
                       {normal({6, 50, 40}), normal({40}), normal({50, 1})}) == 1);
   CHECK(fused_kernels([](const std::vector<Tensor>& v) { return sum(exp(transpose(v[0])), 0); }, {normal({60, 50})}) ==
         1);
+  // An operand without the first axis, so that a row of memory holds several runs of what is folded.
+  for (Shape s : {Shape{20, 64, 16}, Shape{7, 33, 5}, Shape{3, 1100, 3}, Shape{90, 2, 70}})
+    for (int64_t axis : {0, 1, 2})
+      CHECK(fused_kernels(
+                [axis](const std::vector<Tensor>& v) {
+                  const Tensor g = v[0] * v[1];
+                  return std::vector<Tensor>{sum(g, axis), g};
+                },
+                {normal(s), normal({s[1], s[2]})}) == 1);
 }
 
 TEST_CASE("many rows are added up by the kernel that makes them") {

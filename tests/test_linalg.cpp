@@ -203,6 +203,12 @@ TEST_CASE("batches: broadcast, strided, of many and of large matrices") {
   CHECK(error_of(q, swapaxes(q, -1, -2)) < 1e-6);
   CHECK(error_of(broadcast_to(samples::uniform({80, 60}), {4, 80, 60}), samples::uniform({4, 60, 90})) < 1e-6);
   CHECK(error_of(samples::uniform({100, 4, 5}), samples::uniform({100, 5, 6})) < 1e-6);
+  // One large matrix for all, on either side and transposed: oneDNN has a reference that takes seconds for these.
+  const Tensor one = samples::uniform({256, 200}), many = samples::uniform({30, 200, 256}, -1, 1, 2);
+  CHECK(error_of(broadcast_to(one, {30, 256, 200}), many) < 1e-6);
+  CHECK(error_of(many, broadcast_to(one, {30, 256, 200})) < 1e-6);
+  CHECK(error_of(broadcast_to(transpose(one), {30, 200, 256}), swapaxes(many, 1, 2)) < 1e-6);
+  CHECK(error_of(swapaxes(many, 1, 2), broadcast_to(transpose(one), {30, 200, 256})) < 1e-6);
 }
 
 TEST_CASE("no terms give zeros, no elements give nothing") {

@@ -158,6 +158,15 @@ void check(const std::string& what, const Fn& f, const Tensor& x, bool different
 TEST_CASE("functions: matrix products, views, indexing, reductions, tapes, custom gradients") {
   const Tensor x = samples::uniform({4, 5}, -1, 1).astype(f64), w = samples::uniform({5, 3}, -1, 1, 2).astype(f64);
   check("network", [&](const Tensor& v) { return tanh(matmul(v, w)); }, x);
+  const Tensor wide = samples::uniform({200, 100}, -1, 1, 3).astype(f64);
+  for (int64_t rows : {200, 4})
+    check(
+        "one matrix, long or short, by each row's own",
+        [&](const Tensor& v) {
+          const Tensor m = outer(concat(std::vector<Tensor>(20, v)), v(slice(0, 3))), left = wide(slice(0, rows));
+          return matmul(left, m) + transpose(matmul(transpose(m), transpose(left)));
+        },
+        x);
   check("own matrices", [&](const Tensor& v) { return matmul(outer(v, v), sin(v)); }, x);
   check(
       "views",

@@ -98,8 +98,8 @@ struct ProductSide {
   Dims free, g_free;
 };
 
-// The gradient of `own`: the cotangent times `other`, summed over other's free axes. What comes first in `own`, its free
-// or its contracted axes, comes first in the product too, which then needs no transposition.
+// The gradient of `own`: the cotangent times `other`, summed over other's free axes. What comes first in `own`, its
+// free or its contracted axes, comes first in the product too, which then needs no transposition.
 Tensor gradient_of(const ProductSide& own, const ProductSide& other, const Tensor& g, const Dims& g_batch) {
   Dims pairs;  // the axis of `own` behind each contracted axis of `other`, in the order of these
   for (int64_t axis = 0; axis < other.x.ndim(); ++axis)

@@ -161,8 +161,8 @@ void take_carried(std::vector<Tensor>& arguments, std::vector<Tensor>& results, 
   for (size_t k = 0; k < carried; ++k) arguments[k] = std::move(results[first + k]);
 }
 
-// Never the operands themselves, which a loop without a step would give: tapes must tell them apart. Nor rows of what is
-// stacked, which would keep all of it.
+// Never the operands themselves, which a loop without a step would give: tapes must tell them apart. Nor rows of what
+// is stacked, which would keep all of it.
 Tensors carried_out(const std::vector<Tensor>& arguments, size_t carried, bool stepped,
                     std::initializer_list<const Rows*> stacks) {
   Tensors out;
