@@ -95,6 +95,20 @@ inline Parameters block_parameters() {
 }
 inline auto train_block() { return training(block_parameters(), 0.01f, block_loss); }
 
+// 50 layers of tanh(h W), as many callables.
+inline constexpr int deep_layers = 50;
+inline Parameters deep_parameters() {
+  Parameters p;
+  for (int i = 0; i < deep_layers; ++i) p.emplace_back(random::normal({256, 256}) * 0.0625f);
+  return p;
+}
+inline auto deep_chain(const Parameters& p) {
+  const auto layer = [](const Variable& w) { return [w](const Tensor& h) { return tanh(matmul(h, w)); }; };
+  std::vector<decltype(layer(p[0]))> chain;
+  for (const Variable& w : p) chain.push_back(layer(w));
+  return chain;
+}
+
 // An LSTM of width 128 over x [steps, batch, 128]: the mean square of its last state; gates in the order i, f, g, o.
 inline Tensor lstm_loss(const Parameters& p, const Tensor& x, const Tensor&) {
   const Tensor none = zeros({x.dim(1), 128});

@@ -54,6 +54,19 @@ void chain10_backward(State& state) {
   });
 }
 
+void tape_100K(State& state) {
+  constexpr int ops = 100'000;
+  Tensor x = normal({4, 4}), w = normal({4, 4});
+  while (state.KeepRunningBatch(ops)) {
+    GradientTape tape;
+    tape.watch(x);
+    Tensor y = x;
+    for (int i = 0; i < ops; ++i) y = y + w;
+    Tensor g = tape.gradient(y, x);
+    benchmark::DoNotOptimize(g);
+  }
+}
+
 void call_hit(State& state) {
   Tensor a = normal({4, 4}), b = normal({4, 4});
   auto f = function("add", [](const Tensor& a, const Tensor& b) { return a + b; });
@@ -190,6 +203,7 @@ ROW(small_add, small_add(state));
 ROW(small_add_taped, small_add_taped(state));
 ROW(small_matmul, small_matmul(state));
 ROW(chain10_backward, chain10_backward(state));
+ROW(tape_100K, tape_100K(state));
 ROW(call_hit, call_hit(state));
 ROW(chain_4K, chain(state, 4096));
 ROW(chain_16M, chain(state, 1 << 24));

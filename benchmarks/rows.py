@@ -23,7 +23,7 @@ class Row:
     of_peer: Optional[float] = None
     flops: float = 0
     there: Optional[tuple] = None  # ("limit" or a library's name, what it took where the goal was set)
-    unit: str = "time"  # or "size"
+    unit: str = "time"  # or "size", or "ratio"
 
 
 def dense(batch, *widths):
@@ -41,6 +41,8 @@ ROWS = [
     Row("small_add_taped", "eager a+b, 4x4, recorded on a tape", goal=0.2 * US, there=("libtorch", 0.81 * US)),
     Row("small_matmul", "eager 4x4 @ 4x4", goal=0.25 * US, there=("libtorch", 0.51 * US)),
     Row("chain10_backward", "10 ops on 4x4 (five of tanh(y * w)), then the gradient", goal=4 * US, there=("libtorch", 43.6 * US)),
+    Row("tape_100K", "an op in a chain of 100,000 recorded a+b of 4x4, with its gradient", of_peer=1.0),
+    Row("tape_memory", "what a process grows by as a million a+b of 4x4 are recorded", of_peer=1.0, unit="size"),
     Row("call_hit", "traced a+b, 4x4, cache hit", goal=0.5 * US, there=("jax", 4.6 * US)),
     Row("first_call", "first call of a traced tanh(x*y+z)*0.5+x, 4096 elements, empty disk cache", goal=1 * MS),
     Row("chain_4K", "tanh(x*y+z)*0.5+x, 4096 elements, traced", goal=2 * US, there=("jax", 11.2 * US)),
@@ -77,6 +79,12 @@ ROWS = [
     Row("train_mlp_eager", "train_mlp without `function`", of_peer=1.0, flops=dense(128, 784, 512, 512, 10)),
     Row("train_cnn_eager", "train_cnn without `function`", of_peer=1.0, flops=CNN),
     Row("train_block_eager", "train_block without `function`", of_peer=1.0, flops=BLOCK),
+    Row("backward_mlp", "train_mlp's loss and gradients over the loss alone, traced", of_peer=1.0, unit="ratio"),
+    Row("backward_cnn", "the same of train_cnn", of_peer=1.0, unit="ratio"),
+    Row("backward_block", "the same of train_block", of_peer=1.0, unit="ratio"),
+    Row("backward_mlp_eager", "backward_mlp without `function`", of_peer=1.0, unit="ratio"),
+    Row("backward_cnn_eager", "backward_cnn without `function`", of_peer=1.0, unit="ratio"),
+    Row("backward_block_eager", "backward_block without `function`", of_peer=1.0, unit="ratio"),
     Row("lstm_scan", "LSTM of width 128 over 128 steps of 32 rows by scan, its gradients, SGD step, traced", of_peer=1.0),
     Row("nbody", "forces between 2048 bodies by broadcasting, traced", of_peer=1.0),
     Row("busy_tiny", "train_tiny while another program keeps one core busy", of_peer=1.0),
@@ -96,5 +104,8 @@ ROWS = [
     Row("start", "process start to the first eager result", goal=8 * MS),
     Row("core_size", "stripped shared objects, without oneDNN and LLVM", goal=8 * MB, unit="size"),
     Row("peak_memory", "train_cnn, resident peak of the process", goal=150 * MB, unit="size"),
+    Row("peak_block", "train_block, resident peak of the process", of_peer=1.0, unit="size"),
+    Row("peak_deep", "gradients of 50 layers of tanh(h W), 4096x256, eager, resident peak of the process", of_peer=1.0, unit="size"),
+    Row("peak_deep_segments", "the same, recomputed in 7 segments", of_peer=1.0, unit="size"),
     Row("demo_mnist", "examples/mnist: 5 epochs on 4,000 digits, the whole process", of_peer=1.0),
 ]

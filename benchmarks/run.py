@@ -306,6 +306,27 @@ def peak_memory(build, peers, first):
             yield "peers", name, lambda: run_json([*peer_script(name), "--peak-memory"])[0]
 
 
+def process_mode(name, with_peers, mode):
+    """A row that a process of its own answers when it is started so."""
+
+    def row(build, peers, first):
+        command = [build / "benchmarks" / "process", *mode]
+        yield "ours", "rill", lambda: run_json(command, {"RILL_JIT": "wait", **ENV})[0]
+        for peer in with_peers if peers else ():
+            yield "peers", peer, lambda: run_json([*peer_script(peer), *mode])[0]
+
+    PROCESS_ROWS[name] = row
+
+
+process_mode("tape_memory", ["torch"], ["--tape"])
+process_mode("peak_block", ["torch", "jax"], ["--peak-memory", "block"])
+process_mode("peak_deep", ["torch"], ["--peak-memory", "deep"])
+process_mode("peak_deep_segments", ["torch"], ["--peak-memory", "segments"])
+for model in ("mlp", "cnn", "block"):
+    process_mode(f"backward_{model}", ["torch"], ["--backward", model, "traced"])
+    process_mode(f"backward_{model}_eager", ["torch"], ["--backward", model, "eager"])
+
+
 @process_row
 def demo_mnist(build, peers, first):
     """Ours from start to exit; TensorFlow's training alone, without its imports, which is the harder comparison."""
@@ -392,6 +413,8 @@ def summary(row, measured):
 def amount(value, unit):
     if value is None:
         return "-"
+    if unit == "ratio":
+        return f"{value:.3g}"
     if unit == "size":
         return f"{value / (1 << 20):.3g} MB"
     for scale, name in ((1e6, "s"), (1e3, "ms")):

@@ -39,7 +39,15 @@ def test_every_row_has_one_goal():
 
 
 def test_processes_answer():
-    modes = (("--start", "clock_us"), ("--first-call", "median_us"), ("--peak-memory", "bytes"), ("--compile 40", "median_us"))
+    modes = (
+        ("--start", "clock_us"),
+        ("--first-call", "median_us"),
+        ("--peak-memory", "bytes"),
+        ("--peak-memory segments", "bytes"),
+        ("--tape", "bytes"),
+        ("--backward mlp traced", "median_us"),
+        ("--compile 40", "median_us"),
+    )
     for mode, key in modes:
         answer = run.json.loads(output(PROGRAMS / "process", *mode.split()))
         assert answer[key] > 0, f"process {mode} said {answer}"

@@ -88,6 +88,10 @@ def peak_memory_main(peer, step):
     """`PEER.py --peak-memory`: the resident peak of a process that did a few training steps, in bytes."""
     for _ in range(5):
         step()
+    print(json.dumps({"row": "peak_memory", "peer": peer, "bytes": peak_bytes()}))
+
+
+def peak_bytes():
+    """The most that was resident of this process so far."""
     with open("/proc/self/status") as status:
-        peak = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
-    print(json.dumps({"row": "peak_memory", "peer": peer, "bytes": peak}))
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))

@@ -271,7 +271,7 @@ elif "--compile" in sys.argv:
     x, w, n = randn(64, 64), randn(64, 64) * 0.1, int(sys.argv[-1])
     common.first_call_main(lambda: jax.jit(lambda x: long_chain(x, w, n))(x).block_until_ready(), "jax")
 elif "--peak-memory" in sys.argv:
-    step = train_cnn()["jax"]
+    step = (train_block() if sys.argv[-1] == "block" else train_cnn())["jax"]
     common.peak_memory_main("jax", lambda: jax.block_until_ready(step()))
 else:
     common.serve(ROWS, jax.block_until_ready)

@@ -3,6 +3,7 @@
 Start at ROWS. Convolutions run in channels_last, oneDNN's own layout, which is the fastest that torch offers on a CPU.
 """
 
+import json
 import os
 import sys
 
@@ -12,6 +13,7 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no pool of compil
 
 import torch
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint_sequential
 
 if "--start" in sys.argv:
     torch.ones(4, 4) + torch.ones(4, 4)
@@ -74,6 +76,18 @@ def chain10_backward():
         return torch.autograd.grad(y, x, seed)
 
     return {"torch": run}
+
+
+def tape_100K():
+    x, w, seed, ops = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4), torch.ones(4, 4), 100_000
+
+    def run():
+        y = x
+        for _ in range(ops):
+            y = y + w
+        return torch.autograd.grad(y, x, seed)
+
+    return {"torch": (run, ops)}
 
 
 def call_hit():
@@ -192,17 +206,22 @@ def train_tiny():
     return training(loss, parameters((8, 16), (16,), (16, 4), (4,)), 0.1)
 
 
-def train_mlp():
+def mlp():
+    """The loss of train_mlp as a function of its parameters, and these."""
     x, y = torch.randn(128, 784), torch.randint(10, (128,))
 
     def loss(p):
         h = torch.relu(x @ p[0] + p[1])
         return F.cross_entropy(torch.relu(h @ p[2] + p[3]) @ p[4] + p[5], y)
 
-    return training(loss, parameters((784, 512), (512,), (512, 512), (512,), (512, 10), (10,)), 0.01)
+    return loss, parameters((784, 512), (512,), (512, 512), (512,), (512, 10), (10,))
 
 
-def train_cnn():
+def train_mlp():
+    return training(*mlp(), 0.01)
+
+
+def cnn():
     x, y = torch.randn(64, 1, 28, 28).to(memory_format=torch.channels_last), torch.randint(10, (64,))
 
     def loss(p):
@@ -214,7 +233,11 @@ def train_cnn():
     params = parameters((32, 1, 5, 5), (32,), (64, 32, 5, 5), (64,), (3136, 1024), (1024,), (1024, 10), (10,))
     for i in (0, 2):
         params[i].data = params[i].data.to(memory_format=torch.channels_last)
-    return training(loss, params, 0.01)
+    return loss, params
+
+
+def train_cnn():
+    return training(*cnn(), 0.01)
 
 
 def block_loss(p, x):
@@ -236,9 +259,59 @@ def block_parameters():
     return params
 
 
-def train_block():
+def block():
     x = torch.randn(8, 128, 256)
-    return training(lambda p: block_loss(p, x), block_parameters(), 0.01)
+    return lambda p: block_loss(p, x), block_parameters()
+
+
+def train_block():
+    return training(*block(), 0.01)
+
+
+def backward(model, whole):
+    """Prints the time of a loss and its gradients over that of the loss alone; compiled where `whole`."""
+    loss, params = model()
+
+    def alone():
+        with torch.no_grad():
+            return value(params)
+
+    def both():
+        v = loss(params)
+        return v, torch.autograd.grad(v, params)
+
+    value = loss
+    if whole:
+        value, own, compiled_both = compiled(loss), [p.detach() for p in params], compiled(torch.func.grad_and_value(loss))
+
+        def both():
+            with torch.no_grad():
+                return compiled_both(own)
+
+    ratio = common.median_us(both) / common.median_us(alone)
+    print(json.dumps({"row": "backward", "peer": "torch.compile" if whole else "torch", "median_us": ratio}))
+
+
+def deep(segments):
+    """A step of 50 layers of tanh(h W); all values are kept, or those between 7 segments."""
+    x = torch.randn(4096, 256)
+    params = [(torch.randn(256, 256) / 16).requires_grad_() for _ in range(50)]
+    layers = torch.nn.Sequential(*[Layer(w) for w in params])
+
+    def step():
+        h = checkpoint_sequential(layers, 7, x, use_reentrant=False) if segments else layers(x)
+        return torch.autograd.grad(h.square().mean(), params)
+
+    return step
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, w):
+        super().__init__()
+        self.w = w
+
+    def forward(self, h):
+        return torch.tanh(h @ self.w)
 
 
 def eagerly(row):
@@ -296,6 +369,7 @@ ROWS = {
     "small_add_taped": small_add_taped,
     "small_matmul": lambda: small(torch.matmul),
     "chain10_backward": chain10_backward,
+    "tape_100K": tape_100K,
     "call_hit": call_hit,
     "chain_4K": lambda: chain(4096),
     "chain_16M": lambda: chain(1 << 24),
@@ -335,6 +409,19 @@ elif "--lengths" in sys.argv:
 elif "--compile" in sys.argv:
     x, w, n = torch.randn(64, 64), torch.randn(64, 64) * 0.1, int(sys.argv[-1])
     common.first_call_main(lambda: compiled(lambda x: long_chain(x, w, n))(x), "torch.compile")
+elif "--tape" in sys.argv:
+    x, w = torch.ones(4, 4, requires_grad=True), torch.ones(4, 4)
+    y, before = x + w, common.peak_bytes()
+    for _ in range(1_000_000):
+        y = y + w
+    print(json.dumps({"row": "tape_memory", "peer": "torch", "bytes": common.peak_bytes() - before}))
+elif "--backward" in sys.argv:
+    model, mode = sys.argv[2:]
+    backward({"mlp": mlp, "cnn": cnn, "block": block}[model], mode == "traced")
+elif "--peak-memory" in sys.argv and sys.argv[-1] in ("deep", "segments"):
+    common.peak_memory_main("torch", deep(sys.argv[-1] == "segments"))
+elif "--peak-memory" in sys.argv and sys.argv[-1] == "block":
+    common.peak_memory_main("torch", train_block()["torch"])
 elif "--peak-memory" in sys.argv:
     common.peak_memory_main("torch", train_cnn()["torch"])
 else:
