@@ -51,6 +51,12 @@ void accumulate(Tensor& sum, Tensor&& term) {
 // By input: the first one with the same number.
 SmallVec<int32_t, 8> first_alike(const SmallVec<TapeNode, 4>& nodes) {
   SmallVec<int32_t, 8> first;
+  if (nodes.size() > 32) {  // a recompute() or a call with hundreds of Variables
+    std::unordered_map<TapeNode, int32_t> at;
+    for (size_t i = 0; i < nodes.size(); ++i)
+      first.push_back(nodes[i] ? at.try_emplace(nodes[i], int32_t(i)).first->second : int32_t(i));
+    return first;
+  }
   for (size_t i = 0; i < nodes.size(); ++i) {
     size_t k = i;
     for (size_t j = 0; j < i && k == i && nodes[i]; ++j)

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <unordered_set>
 
 #include "rill/autodiff/forward_impl.h"
 #include "rill/autodiff/kept_calls.h"
@@ -44,22 +45,21 @@ class CaptureFinder final : public TapeListener {
     if (calls) calls->read(in);
   }
   void watch_variable(const Shared<VariableState>& v, Tensor& value) override {
-    for (const Captured& c : captured)
-      if (c.variable == v) return;
+    if (known_.count(v.get())) return;
     for (TapeListener* tape : outer_) tape->watch_variable(v, value);
-    if (watches(value)) captured.push_back({value, v});
+    if (!watches(value)) return;
+    known_.insert({v.get(), value.rep()});
+    captured.push_back({value, v});
   }
   void note(Operands in) {
-    for (const Tensor* t : in) {
-      bool is_new = watches(*t);
-      for (const Captured& c : captured) is_new &= c.tensor.rep() != t->rep();
-      if (is_new) captured.push_back({*t, nullptr});
-    }
+    for (const Tensor* t : in)
+      if (watches(*t) && known_.insert(t->rep()).second) captured.push_back({*t, nullptr});
   }
   std::vector<Captured> captured;
   NoteCalls* calls = nullptr;
 
  private:
+  std::unordered_set<const void*> known_;  // the tensors and variables in `captured`
   std::span<TapeListener* const> outer_;
 };
 

@@ -38,6 +38,8 @@ def transforms(cases):
             add("jacfwd", [x], f.jacrev(vector_program))
             add("hessian", [x], f.jacrev(f.grad(s)))
             add("recompute", [x], vector_program)
+            add("recompute_chain", [x], lambda x: torch.tanh(torch.sin(torch.tanh(x) * x.sum()) + x.flip(0)))
+            add("named", [x], lambda x: torch.sin(x) * x)
             add("custom_gradient", [x], F.softplus)
             add("custom_jvp", [x], F.softplus)
             rows = cases.normals((3, n), dtype, layout="")

@@ -36,6 +36,18 @@ static void add_transforms(Table& t) {
   t["hessian"] = {[](const Call& c) -> Values { return {hessian(scalar_program)(c[0])}; }};
   t["vmap"] = {[](const Call& c) -> Values { return {vmap(vector_program)(c[0])}; }};
   t["vmap of grad"] = {[](const Call& c) -> Values { return {vmap(grad(scalar_program))(c[0])}; }};
+  t["recompute_chain"] = {[](const Call& c) -> Values {
+    const Tensor x = c[0];
+    const std::vector<std::function<Tensor(const Tensor&)>> layers = {
+        [](const Tensor& v) { return tanh(v); }, [x](const Tensor& v) { return v * sum(x); },
+        [](const Tensor& v) { return sin(v); }, [x](const Tensor& v) { return v + flip(x, 0); },
+        [](const Tensor& v) { return tanh(v); }};
+    return {recompute_chain(layers, x, {.segments = 3})};
+  }};
+  t["named"] = {[](const Call& c) -> Values {
+    return {
+        recompute([](const Tensor& x) { return named(sin(x), "sine") * x; }, {.policy = save_only({"sine"})})(c[0])};
+  }};
   t["recompute"] = {[](const Call& c) -> Values { return {recompute(vector_program)(c[0])}; }};
   // log(1 + e^x), with its gradient by hand.
   t["custom_gradient"] = {[](const Call& c) -> Values {
