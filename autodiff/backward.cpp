@@ -109,7 +109,59 @@ class PartSums {
 struct GradientTape::Impl::Walk {
   std::vector<Tensor> cotangent;  // by node
   PartSums parts;
+  std::vector<char> is_table;  // by node; empty where no slices are asked for
+  std::unordered_map<TapeNode, std::vector<IndexedSlices>> lookups;
 };
+
+// --- Lookups of rows, whose cotangent stays as slices ----------------------------------------------------------------
+
+namespace {
+
+// (A slice of rows is none: it may be most of the table.)
+bool is_lookup(const TapeEntry& e) {
+  if (e.op != &gather_op) return false;
+  const auto& g = e.attrs.as<GatherAttrs>();
+  return g.axes.size() == 1 && g.axes[0] == 0 && g.batch_axes.empty() && g.at == 0 && !g.skips;
+}
+
+IndexedSlices slices_of(const TapeEntry& lookup, const Tensor& cotangent) {
+  const Shape& table = lookup.in[0].shape();
+  const Tensor ids = astype(lookup.in[1], i64);
+  Shape shape(table);
+  shape[0] = ids.size();
+  const auto shaped = [](const Tensor& t, const Shape& s) { return t.shape() == s ? t : reshape(t, s); };
+  return {shaped(cotangent, shape), shaped(ids, {ids.size()}), table};
+}
+
+IndexedSlices joined(const std::vector<IndexedSlices>& parts) {
+  if (parts.size() == 1) return parts[0];
+  std::vector<Tensor> values, indices;
+  for (const IndexedSlices& p : parts) values.push_back(p.values), indices.push_back(p.indices);
+  return {concat(values), concat(indices), parts[0].dense_shape};
+}
+
+}  // namespace
+
+std::vector<char> GradientTape::Impl::tables(std::span<const TapeNode> targets,
+                                             std::span<const TapeNode> sources) const {
+  std::vector<char> is_table(next_node_, 0);
+  for (TapeNode s : sources) is_table[s] = 1;
+  for (TapeNode t : targets) is_table[t] = 0;
+  is_table[0] = 0;
+  const std::vector<char> behind = nodes_behind(targets);
+  for (const TapeEntry& e : entries) {
+    bool leads_there = false;
+    for (size_t i = 0; i < e.out.size(); ++i) {
+      is_table[e.first_out + i] = 0;  // what it was computed from needs the sum
+      leads_there |= behind[e.first_out + i] != 0;
+    }
+    if (leads_there && !is_lookup(e))
+      for (TapeNode n : e.in_nodes) is_table[n] = 0;
+  }
+  return is_table;
+}
+
+// --- The walk --------------------------------------------------------------------------------------------------------
 
 void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::span<const char> active, Walk& walk) {
   std::vector<Tensor>& cotangent = walk.cotangent;
@@ -125,6 +177,8 @@ void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::
     for (size_t i = 0; i < terms.size() && i < e.in_nodes.size(); ++i)
       if (terms[i].defined() && wanted(i)) accumulate(cotangent[e.in_nodes[i]], std::move(terms[i]));
   };
+  if (!walk.is_table.empty() && !e.in_nodes.empty() && walk.is_table[e.in_nodes[0]])
+    return walk.lookups[e.in_nodes[0]].push_back(slices_of(e, given[0]));
   if (e.op && e.op->put_back && wanted(0) && walk.parts.add(e.in_nodes[0], e, given[0], cotangent[e.in_nodes[0]]))
     return;
   if (e.op && !e.op->call) {
@@ -146,11 +200,14 @@ void GradientTape::Impl::pull(TapeEntry& e, std::span<const Tensor> given, std::
 }
 
 std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
-                                                 std::span<const TapeNode> sources, bool consume) {
+                                                 std::span<const TapeNode> sources, bool consume,
+                                                 std::vector<IndexedSlices>* slices) {
   // A walk inside a region belongs to it.
   const detail::MarkScope marks(detail::trace_marks.region ? detail::trace_marks : detail::TraceMarks{nullptr, true});
   std::vector<char> active = nodes_from(sources);
-  Walk walk{std::vector<Tensor>(next_node_), {}};
+  Walk walk;
+  walk.cotangent.resize(next_node_);
+  if (slices) walk.is_table = tables(targets, sources);
   std::vector<Tensor>& cotangent = walk.cotangent;
   std::vector<char> is_source(next_node_, 0);
   for (TapeNode s : sources) is_source[s] = 1;
@@ -180,7 +237,11 @@ std::vector<Tensor> GradientTape::Impl::backward(std::span<const TapeNode> targe
     if (consume) entries.pop_back();
   }
   std::vector<Tensor> out;
-  for (TapeNode s : sources) out.push_back(s ? cotangent[s] : Tensor());
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const TapeNode s = sources[i];
+    out.push_back(s ? cotangent[s] : Tensor());
+    if (const auto found = walk.lookups.find(s); found != walk.lookups.end()) (*slices)[i] = joined(found->second);
+  }
   return out;
 }
 

@@ -78,7 +78,8 @@ struct Consumed {
 }  // namespace
 
 void GradientTape::gradients(std::span<const Tensor> targets, std::span<const Source> sources,
-                             const GradientOptions& options, const Where& where, std::span<Tensor> out) {
+                             const GradientOptions& options, const Where& where, std::span<Tensor> out,
+                             std::vector<IndexedSlices>* slices) {
   Impl& tape = *impl_;
   if (tape.used)
     fail("GradientTape.gradient",
@@ -114,8 +115,9 @@ void GradientTape::gradients(std::span<const Tensor> targets, std::span<const So
       if (!source_nodes[i] || !behind[source_nodes[i]]) unconnected(i);
   }
   Consumed consumed{tape, !tape.options.persistent};
-  std::vector<Tensor> result = tape.backward(target_nodes, seeds, source_nodes, consumed.on);
+  std::vector<Tensor> result = tape.backward(target_nodes, seeds, source_nodes, consumed.on, slices);
   for (size_t i = 0; i < sources.size(); ++i) {
+    if (slices && (*slices)[i].indices.defined()) continue;
     if (!result[i].defined() && options.unconnected == Unconnected::error) unconnected(i);
     if (!result[i].defined() && options.unconnected == Unconnected::zero) {
       Spec s = spec_of(sources[i]);
@@ -142,6 +144,17 @@ std::vector<Tensor> GradientTape::gradient(const std::vector<Tensor>& targets, c
                                            const GradientOptions& options, Where where) {
   std::vector<Tensor> out(sources.size());
   gradients(targets, sources, options, where, out);
+  return out;
+}
+
+std::vector<Gradient> GradientTape::sparse_gradient(const Tensor& target, const std::vector<Source>& sources,
+                                                    const GradientOptions& options, Where where) {
+  std::vector<Tensor> dense(sources.size());
+  std::vector<IndexedSlices> slices(sources.size());
+  gradients({&target, 1}, sources, options, where, dense, &slices);
+  std::vector<Gradient> out;
+  for (size_t i = 0; i < sources.size(); ++i)
+    out.push_back(slices[i].indices.defined() ? Gradient(std::move(slices[i])) : Gradient(std::move(dense[i])));
   return out;
 }
 

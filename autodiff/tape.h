@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "rill/autodiff/sparse.h"
 #include "rill/ops/variable.h"
 #include "rill/tensor/callback.h"
 
@@ -114,6 +115,26 @@ class GradientTape {
   std::vector<Tensor> gradient(const std::vector<Tensor>& targets, const std::vector<Source>& sources,
                                const GradientOptions& options = {}, Where where = Where::current());
 
+  // The same, where the gradient by a Variable, or by a tensor that is watched, is IndexedSlices if all that its
+  // gradient flows through are lookups of rows: gather() and take() along its first axis, x(ids), nn::Embedding. Where
+  // it is used in another way as well (output weights that are tied to an embedding), it is the tensor that gradient()
+  // gives. Several lookups give their slices one after another, the last one first. A lookup inside a traced function
+  // that is called under the tape, in control flow or in recompute() is another way of use.
+  std::vector<Gradient> sparse_gradient(const Tensor& target, const std::vector<Source>& sources,
+                                        const GradientOptions& options = {}, Where where = Where::current());
+  std::vector<Gradient> sparse_gradient(const Tensor& target, const std::vector<Variable>& sources,
+                                        const GradientOptions& options = {}, Where where = Where::current()) {
+    return sparse_gradient(target, std::vector<Source>(sources.begin(), sources.end()), options, where);
+  }
+  std::vector<Gradient> sparse_gradient(const Tensor& target, std::initializer_list<Source> sources,
+                                        const GradientOptions& options = {}, Where where = Where::current()) {
+    return sparse_gradient(target, std::vector<Source>(sources), options, where);
+  }
+  Gradient sparse_gradient(const Tensor& target, const Source& source, const GradientOptions& options = {},
+                           Where where = Where::current()) {
+    return sparse_gradient(target, std::vector<Source>{source}, options, where)[0];
+  }
+
   // d target[i] / d source[j], of shape target.shape + source.shape, by one walk for all elements of the target (see
   // GradientOptions::chunk_bytes). Of a complex target by a complex source it is the derivative of a holomorphic
   // function; a complex target by a real source is an error.
@@ -147,7 +168,7 @@ class GradientTape {
  private:
   friend class StopRecording;
   void gradients(std::span<const Tensor> targets, std::span<const Source> sources, const GradientOptions& options,
-                 const Where& where, std::span<Tensor> out);
+                 const Where& where, std::span<Tensor> out, std::vector<IndexedSlices>* slices = nullptr);
   // Gradients for `n` cotangents of the target, of one row each; then the tape is used up unless persistent.
   std::vector<Tensor> gradient_rows(const Tensor& target, std::span<const Source> sources, Dim n,
                                     const Callback<Tensor(Dim start, Dim stop)>& cotangents,

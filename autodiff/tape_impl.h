@@ -99,8 +99,10 @@ class GradientTape::Impl final : public OwnedTape {
   void forget() override;
 
   // The backward walk: cotangents of `sources` from those of `targets`. Frees entries as it goes where `consume`.
+  // With `slices`, one a source: of a source that is used for lookups of rows alone, they get the cotangent.
   std::vector<Tensor> backward(std::span<const TapeNode> targets, std::span<const Tensor> seeds,
-                               std::span<const TapeNode> sources, bool consume);
+                               std::span<const TapeNode> sources, bool consume,
+                               std::vector<IndexedSlices>* slices = nullptr);
 
   // Why no gradient of the targets reaches `s`, and what to do about it.
   std::string why_unconnected(std::span<const Tensor> targets, const Source& s) const;
@@ -119,6 +121,8 @@ class GradientTape::Impl final : public OwnedTape {
 
  private:
   std::vector<char> nodes_from(std::span<const TapeNode> sources) const;
+  // By node: 1 for those of the sources that reach the targets through lookups of rows alone.
+  std::vector<char> tables(std::span<const TapeNode> targets, std::span<const TapeNode> sources) const;
   TapeEntry& add_entry(std::string_view op, const Where& where);
   bool find_inputs(Operands in, SmallVec<TapeNode, 4>& nodes) const;
   // The cotangents that an entry's rule gives, added to those that have arrived.

@@ -1,11 +1,14 @@
 // Optimizers: the shared part (step count, slots, checks) and one update rule for each.
 #include "rill/nn/optimizers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/index/scatter_records.h"
 #include "rill/ops/option_checks.h"
 
 namespace rill::nn {
@@ -97,10 +100,13 @@ Variable hidden_variable(const Tensor& initial, const std::string& name) {
 // The dtype in which an update is computed and remembered.
 DType wide_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 
-// `variable` -= `change`, which may be of a wider dtype.
-void subtract_from(Variable variable, const Tensor& change) {
-  variable.assign(astype(astype(variable.value(), change.dtype()) - change, variable.dtype()));
+// `rows` -= `change`, which may be of a wider dtype.
+void subtract_from(const Rows& rows, const Tensor& change) {
+  rows.assign(astype(rows.value(), change.dtype()) - change);
 }
+
+// Rows that are not there are zeros, and are not written.
+const GatherAttrs by_row{{0}, {}, {}, 0, true};
 
 // A variable that is in the list twice would be updated twice, with one state for both.
 void require_distinct(std::string_view op, const std::vector<Variable>& variables, const Where& where) {
@@ -118,6 +124,17 @@ Variable counter(const std::string& optimizer, const Where& where) {
 
 }  // namespace
 
+Tensor Rows::value() const {
+  const Tensor whole = variable_.value();
+  return all() ? whole : gather(whole, {rows_}, by_row);
+}
+
+void Rows::assign(const Tensor& values) const {
+  const Tensor fit = astype(values, variable_.dtype());
+  if (all()) Variable(variable_).assign(fit);
+  else detail::scatter_rows(variable_, rows_, fit, by_row, detail::RowUpdate::set, "assign", Where::current());
+}
+
 Optimizer::Optimizer(std::string name, LearningRate rate, const Where& where)
     : learning_rate(std::move(rate)), name_(std::move(name)), iterations_(counter(name_, where)) {}
 
@@ -130,6 +147,21 @@ void Optimizer::build(const std::vector<Variable>& variables, Where where) {
 }
 
 void Optimizer::apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables,
+                                Where where) {
+  apply_gradients(std::vector<Gradient>(gradients.begin(), gradients.end()), variables, where);
+}
+
+void Optimizer::apply_gradients(std::initializer_list<Gradient> gradients, const std::vector<Variable>& variables,
+                                Where where) {
+  apply_gradients(std::vector<Gradient>(gradients), variables, where);
+}
+
+void Optimizer::minimize(const Tensor& loss, GradientTape& tape, const std::vector<Variable>& variables, Where where) {
+  CallerScope caller(where);
+  apply_gradients(tape.sparse_gradient(loss, variables), variables);
+}
+
+void Optimizer::apply_gradients(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
                                 Where where) {
   CallerScope caller(where);
   NameScope scope(name_);
@@ -145,11 +177,27 @@ void Optimizer::apply_gradients(const std::vector<Tensor>& gradients, const std:
                " but the variable is of shape " + to_string(variables[i].shape()),
            where);
   require_distinct("apply_gradients", variables, where);
+  // Before anything is assigned: what may throw goes first, and then all can be written in place.
+  std::vector<detail::SummedSlices> slices(gradients.size());
+  for (size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].is_sparse()) slices[i] = detail::summed(gradients[i].slices(), where);
   const Tensor step = astype(iterations_.value(), f64);
   begin_step(step, learning_rate.at(step));
-  for (size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i].defined()) update(variables[i], astype(gradients[i], wide_dtype(gradients[i].dtype())));
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    const DType wide = wide_dtype(gradients[i].dtype());
+    if (gradients[i].is_sparse()) update_rows(Rows(variables[i], slices[i].rows), astype(slices[i].values, wide));
+    else update(variables[i], astype(gradients[i].tensor(), wide));
+  }
   iterations_.assign_add(tensor(int64_t{1}, {.device = iterations_.device()}));
+}
+
+void Optimizer::update(const Variable& variable, const Tensor& gradient) { update_rows(Rows(variable), gradient); }
+
+void Optimizer::update_rows(const Rows& rows, const Tensor& gradient) {
+  if (rows.all()) fail("Optimizer", fmt::format("'{}' has no rule: override update() or update_rows()", name_));
+  const Tensor nothing = zeros(rows.variable().shape(), {gradient.dtype(), gradient.device()});
+  update(rows.variable(), scatter(nothing, {rows.rows()}, gradient, by_row, ScatterMode::set));
 }
 
 Variable& Optimizer::slot(const Variable& variable, const std::string& name) {
@@ -188,17 +236,17 @@ std::vector<std::string> SGD::slot_names() const {
   return options_.momentum != 0 ? std::vector<std::string>{"velocity"} : std::vector<std::string>();
 }
 
-void SGD::update(const Variable& variable, const Tensor& gradient) {
+void SGD::update_rows(const Rows& rows, const Tensor& gradient) {
   const Tensor rate = astype(rate_, gradient.dtype());
   Tensor g = gradient;
-  if (options_.weight_decay != 0) g = g + options_.weight_decay * astype(variable.value(), g.dtype());
+  if (options_.weight_decay != 0) g = g + options_.weight_decay * astype(rows.value(), g.dtype());
   if (options_.momentum != 0) {
-    Variable& velocity = slot(variable, "velocity");
-    const Tensor next = options_.momentum * velocity + g;
+    const Rows velocity = slot(rows, "velocity");
+    const Tensor next = options_.momentum * velocity.value() + g;
     velocity.assign(next);
     g = options_.nesterov ? g + options_.momentum * next : next;
   }
-  subtract_from(variable, rate * g);
+  subtract_from(rows, rate * g);
 }
 
 // --- Adam ------------------------------------------------------------------------------------------------------------
@@ -228,12 +276,12 @@ void Adam::begin_step(const Tensor& step, const Tensor& rate) {
 
 std::vector<std::string> Adam::slot_names() const { return {"m", "v"}; }
 
-void Adam::update(const Variable& variable, const Tensor& gradient) {
+void Adam::update_rows(const Rows& rows, const Tensor& gradient) {
   const DType dtype = gradient.dtype();
-  Variable m = slot(variable, "m"), v = slot(variable, "v"), value = variable;
-  const AdamUpdate next = adam_update(astype(value.value(), dtype), m, v, gradient, astype(rate_, dtype),
+  const Rows m = slot(rows, "m"), v = slot(rows, "v");
+  const AdamUpdate next = adam_update(astype(rows.value(), dtype), m, v, gradient, astype(rate_, dtype),
                                       astype(correction_, dtype), astype(decay_, dtype), params_);
-  value.assign(astype(next.value, value.dtype()));
+  rows.assign(next.value);
   m.assign(next.m);
   v.assign(next.v);
 }
@@ -254,17 +302,17 @@ std::vector<std::string> RMSprop::slot_names() const {
   return {"mean_square", "velocity"};
 }
 
-void RMSprop::update(const Variable& variable, const Tensor& gradient) {
-  Variable squares = slot(variable, "mean_square");
-  const Tensor next = options_.rho * squares + (1 - options_.rho) * square(gradient);
+void RMSprop::update_rows(const Rows& rows, const Tensor& gradient) {
+  const Rows squares = slot(rows, "mean_square");
+  const Tensor next = options_.rho * squares.value() + (1 - options_.rho) * square(gradient);
   squares.assign(next);
   Tensor change = astype(rate_, gradient.dtype()) * gradient / (sqrt(next) + options_.epsilon);
   if (options_.momentum != 0) {
-    Variable velocity = slot(variable, "velocity");
-    change = options_.momentum * velocity + change;
+    const Rows velocity = slot(rows, "velocity");
+    change = options_.momentum * velocity.value() + change;
     velocity.assign(change);
   }
-  subtract_from(variable, change);
+  subtract_from(rows, change);
 }
 
 }  // namespace rill::nn

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "rill/autodiff/tape.h"
 #include "rill/ops/ops.h"
 
 #pragma GCC visibility push(default)
@@ -45,13 +46,47 @@ Schedule cosine_decay(double initial, double steps, double alpha = 0, double war
 // values[i] from step boundaries[i-1] on. Throws unless there is one value more than boundaries, which ascend.
 Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> values, Where where = Where::current());
 
+// A Variable as a rule sees it that works element by element: all of it, or the rows that a sparse gradient names.
+class Rows {
+ public:
+  explicit Rows(Variable variable) : variable_(std::move(variable)) {}
+  // Rows `rows`, i64 [n], of which no two are equal; those out of bounds are zeros, and are not assigned.
+  Rows(Variable variable, Tensor rows) : variable_(std::move(variable)), rows_(std::move(rows)) {}
+
+  bool all() const { return !rows_.defined(); }  // whether it is the whole variable
+  // The values now, of the gradient's shape.
+  Tensor value() const;
+  operator Tensor() const { return value(); }
+  // New values; the variable's other rows stay as they are. Cast to the variable's dtype.
+  void assign(const Tensor& values) const;
+  DType dtype() const { return variable_.dtype(); }  // of the variable's values
+  const Variable& variable() const { return variable_; }
+  const Tensor& rows() const { return rows_; }  // undefined where it is the whole variable
+
+ private:
+  Variable variable_;
+  Tensor rows_;
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   // One step: changes each variable by its gradient. An undefined gradient leaves its variable alone. Throws where the
   // lists differ in length, a variable stands there twice or a gradient is not of its variable's shape.
+  //
+  // Of IndexedSlices, repeated rows are added up, and the step is made on the rows that stand there alone, at what
+  // these cost. The others stay as they are: their momenta do not decay, and weight decay does not shrink them (as in
+  // TensorFlow's LazyAdam and torch's SparseAdam). The count of steps is one for all rows.
   void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables,
                        Where where = Where::current());
+  void apply_gradients(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
+                       Where where = Where::current());
+  void apply_gradients(std::initializer_list<Gradient> gradients, const std::vector<Variable>& variables,
+                       Where where = Where::current());
+  // apply_gradients() of what `tape` gives for `loss`: tape.sparse_gradient(), so that a table from which rows are
+  // looked up costs what these rows cost.
+  void minimize(const Tensor& loss, GradientTape& tape, const std::vector<Variable>& variables,
+                Where where = Where::current());
   // Makes what the optimizer remembers of these variables now, ahead of the first step: for a checkpoint to be loaded
   // into, say. Steps do so by themselves.
   void build(const std::vector<Variable>& variables, Where where = Where::current());
@@ -66,11 +101,16 @@ class Optimizer {
   Optimizer(std::string name, LearningRate rate, const Where& where = Where::current());
   // Called once a step before the variables' updates: `step` counts from 0.
   virtual void begin_step(const Tensor& step, const Tensor& rate) = 0;
-  virtual void update(const Variable& variable, const Tensor& gradient) = 0;
-  // The names of the slots that update() uses.
+  // Then for each variable, one of these two, which a rule overrides. update_rows() is for rules that treat every
+  // element alike, and so can be asked for a few rows. A rule that needs the whole (a norm, say) overrides update(),
+  // and gets sparse gradients made dense.
+  virtual void update(const Variable& variable, const Tensor& gradient);
+  virtual void update_rows(const Rows& rows, const Tensor& gradient);
+  // The names of the slots that the rule uses.
   virtual std::vector<std::string> slot_names() const { return {}; }
   // What is remembered of `variable` under `name`: zeros of its shape at first.
   Variable& slot(const Variable& variable, const std::string& name);
+  Rows slot(const Rows& rows, const std::string& name) { return {slot(rows.variable(), name), rows.rows()}; }
 
  private:
   std::string name_;
@@ -97,7 +137,7 @@ class SGD : public Optimizer {
 
  protected:
   void begin_step(const Tensor& step, const Tensor& rate) override;
-  void update(const Variable& variable, const Tensor& gradient) override;
+  void update_rows(const Rows& rows, const Tensor& gradient) override;
   std::vector<std::string> slot_names() const override;
 
  private:
@@ -118,7 +158,7 @@ class Adam : public Optimizer {
  protected:
   Adam(std::string name, const AdamOptions& options, double weight_decay, const Where& where);
   void begin_step(const Tensor& step, const Tensor& rate) override;
-  void update(const Variable& variable, const Tensor& gradient) override;
+  void update_rows(const Rows& rows, const Tensor& gradient) override;
   std::vector<std::string> slot_names() const override;
 
  private:
@@ -152,7 +192,7 @@ class RMSprop : public Optimizer {
 
  protected:
   void begin_step(const Tensor& step, const Tensor& rate) override;
-  void update(const Variable& variable, const Tensor& gradient) override;
+  void update_rows(const Rows& rows, const Tensor& gradient) override;
   std::vector<std::string> slot_names() const override;
 
  private:

@@ -53,6 +53,16 @@ class Variable {
   Variable& assign_add(const Tensor& v, Where where = Where::current());  // adds v, as one operation to other threads
   Variable& assign_sub(const Tensor& v, Where where = Where::current());  // subtracts v, likewise
 
+  // Changes slices along the first axis and leaves the others alone: row indices[i] becomes rows[i], or has it added or
+  // subtracted, as one operation to other threads. `rows` broadcasts to indices.shape + shape[1:] and is cast where it
+  // is a C++ scalar; negative indices count from the back. Of a row that is named several times, scatter_update keeps
+  // the last, the others take every one, in order. The cost is that of these rows, unless somebody holds the value:
+  // then it is copied first, for a tensor that was read keeps what it was. Throws on an index out of bounds, before
+  // anything is changed.
+  Variable& scatter_update(const Tensor& indices, const Tensor& rows, Where where = Where::current());
+  Variable& scatter_add(const Tensor& indices, const Tensor& rows, Where where = Where::current());
+  Variable& scatter_sub(const Tensor& indices, const Tensor& rows, Where where = Where::current());
+
   // Assignments do not compile, and say what does.
   template <std::convertible_to<Tensor> T>
     requires(!std::same_as<T, Variable>)

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "rill/devices/kernel.h"
 #include "rill/devices/params/shape_params.h"
@@ -12,27 +13,33 @@
 
 namespace rill {
 
-// numpy's rule: negative indices count from the back. Throws numpy's error where there is no such element.
-inline int64_t checked_index(int64_t i, int64_t axis, int64_t size) {
-  if (i < -size || i >= size)
+// Where an index that is skipped would be read or written.
+inline constexpr int64_t no_place = std::numeric_limits<int64_t>::min();
+
+// numpy's rule: negative indices count from the back. Where there is no such element: numpy's error, or no_place.
+inline int64_t checked_index(int64_t i, int64_t axis, int64_t size, bool skips) {
+  if (i < -size || i >= size) {
+    if (skips) return no_place;
     fail("index", fmt::format("index {} is out of bounds for axis {} of size {}", i, axis, size));
+  }
   return i < 0 ? i + size : i;
 }
 
 // Element `offset` of an integer tensor, as such an index. Of u64 one may be larger than any axis.
-inline int64_t index_at(const Tensor& t, int64_t offset, int64_t axis, int64_t size) {
+inline int64_t index_at(const Tensor& t, int64_t offset, int64_t axis, int64_t size, bool skips) {
   const char* p = t.rep()->data;
   switch (t.dtype()) {
-    case DType::i8: return checked_index(reinterpret_cast<const int8_t*>(p)[offset], axis, size);
-    case DType::i16: return checked_index(reinterpret_cast<const int16_t*>(p)[offset], axis, size);
-    case DType::i32: return checked_index(reinterpret_cast<const int32_t*>(p)[offset], axis, size);
-    case DType::u8: return checked_index(reinterpret_cast<const uint8_t*>(p)[offset], axis, size);
-    case DType::u16: return checked_index(reinterpret_cast<const uint16_t*>(p)[offset], axis, size);
-    case DType::u32: return checked_index(reinterpret_cast<const uint32_t*>(p)[offset], axis, size);
-    case DType::i64: return checked_index(reinterpret_cast<const int64_t*>(p)[offset], axis, size);
+    case DType::i8: return checked_index(reinterpret_cast<const int8_t*>(p)[offset], axis, size, skips);
+    case DType::i16: return checked_index(reinterpret_cast<const int16_t*>(p)[offset], axis, size, skips);
+    case DType::i32: return checked_index(reinterpret_cast<const int32_t*>(p)[offset], axis, size, skips);
+    case DType::u8: return checked_index(reinterpret_cast<const uint8_t*>(p)[offset], axis, size, skips);
+    case DType::u16: return checked_index(reinterpret_cast<const uint16_t*>(p)[offset], axis, size, skips);
+    case DType::u32: return checked_index(reinterpret_cast<const uint32_t*>(p)[offset], axis, size, skips);
+    case DType::i64: return checked_index(reinterpret_cast<const int64_t*>(p)[offset], axis, size, skips);
     default: break;
   }
   const uint64_t i = reinterpret_cast<const uint64_t*>(p)[offset];
+  if (i >= uint64_t(size) && skips) return no_place;
   if (i >= uint64_t(size))
     fail("index", fmt::format("index {} is out of bounds for axis {} of size {}", i, axis, size));
   return int64_t(i);

@@ -11,16 +11,19 @@ namespace rill {
 
 // gather: index tensor j, all of one shape B after broadcasting, picks along axis axes[j]; along axis batch_axes[i] the
 // element taken is the position along B's dimension batch_dims[i]. The other axes are taken whole. The output's shape
-// is B with the first `at` of those other axes before it and the rest behind it.
+// is B with the first `at` of those other axes before it and the rest behind it. An index out of bounds is an error,
+// unless the gather `skips` it: then what is read there is zero, and what is written there is left out.
 struct GatherAttrs {
   Dims axes, batch_axes, batch_dims;
   int64_t at = 0;
+  bool skips = false;
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("axes", s.axes);
     v("batch_axes", s.batch_axes);
     v("batch_dims", s.batch_dims);
     v("at", s.at);
+    if (s.skips) v("skips", s.skips);
   }
 };
 

@@ -1,6 +1,7 @@
 // Reference kernels of gather and scatter: one output (or update) at a time, its place worked out from the definition
 // in shape_params.h.
 #include <algorithm>
+#include <optional>
 
 #include "rill/devices/params/gather_layout.h"
 #include "rill/devices/ref/elementwise.h"
@@ -13,8 +14,8 @@ namespace rill::ref {
 
 namespace {
 
-// The position in x that belongs to position `out` of gather's output.
-Ints place_of(const GatherLayout& g, const Tensor& x, const Ints& out) {
+// The position in x that belongs to position `out` of gather's output; empty where that is skipped.
+std::optional<Ints> place_of(const GatherLayout& g, const Tensor& x, const Ints& out) {
   Ints at(size_t(x.ndim()), 0);
   for (size_t i = 0; i < g.slice_axes.size(); ++i) {
     size_t axis = size_t(g.slice_axes[i]);
@@ -25,7 +26,9 @@ Ints place_of(const GatherLayout& g, const Tensor& x, const Ints& out) {
     at[size_t(g.attrs.batch_axes[i])] = index[size_t(g.attrs.batch_dims[i])];
   for (size_t j = 0; j < g.attrs.axes.size(); ++j) {
     const int64_t axis = g.attrs.axes[j];
-    at[size_t(axis)] = index_at(*g.indices[j], offset(g.index_strides[j], index), axis, x.shape()[size_t(axis)]);
+    at[size_t(axis)] =
+        index_at(*g.indices[j], offset(g.index_strides[j], index), axis, x.shape()[size_t(axis)], g.attrs.skips);
+    if (at[size_t(axis)] == no_place) return std::nullopt;
   }
   return at;
 }
@@ -64,8 +67,10 @@ void gather(const KernelArgs& a) {
   visit_dtype(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* out = a.out_data<T>();
-    for_each_index(a.output().shape(),
-                   [&](const Ints& index) { *out++ = a.in_data<T>(0)[offset(x.strides(), place_of(g, x, index))]; });
+    for_each_index(a.output().shape(), [&](const Ints& index) {
+      const auto place = place_of(g, x, index);
+      *out++ = place ? a.in_data<T>(0)[offset(x.strides(), *place)] : T();
+    });
   });
 }
 
@@ -77,7 +82,9 @@ void scatter(const KernelArgs& a) {
   visit_dtype(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     for_each_index(updates.shape(), [&](const Ints& index) {
-      T& out = a.out_data<T>()[offset(x.strides(), place_of(g, x, index))];
+      const auto place = place_of(g, x, index);
+      if (!place) return;
+      T& out = a.out_data<T>()[offset(x.strides(), *place)];
       out = combined(out, a.in_data<T>(1)[offset(updates.strides(), index)], s.mode);
     });
   });

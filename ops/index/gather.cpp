@@ -211,12 +211,15 @@ using samples::integers;
 using samples::uniform;
 
 std::vector<Sample> gather_samples() {
-  return {{{uniform({5, 3}), integers({4}, -5, 5)}, GatherAttrs{{0}, {}, {}, 0}},
-          {{uniform({3, 4, 2}), integers({2, 3}, 0, 4)}, GatherAttrs{{1}, {}, {}, 1}},
-          {{uniform({4, 3, 5}), integers({2, 1}, 0, 4), integers({3}, -5, 5)}, GatherAttrs{{0, 2}, {}, {}, 0}},
-          {{uniform({3, 4}), integers({3, 2}, 0, 4)}, GatherAttrs{{1}, {0}, {0}, 0}},
-          {{uniform({4}), integers({}, 0, 4, i32)}, GatherAttrs{{0}, {}, {}, 0}},
-          {{uniform({4, 2}), integers({0}, 0, 1)}, GatherAttrs{{0}, {}, {}, 0}}};
+  return {
+      {{uniform({5, 3}), integers({4}, -5, 5)}, GatherAttrs{{0}, {}, {}, 0}},
+      {{uniform({3, 4, 2}), integers({2, 3}, 0, 4)}, GatherAttrs{{1}, {}, {}, 1}},
+      {{uniform({4, 3, 5}), integers({2, 1}, 0, 4), integers({3}, -5, 5)}, GatherAttrs{{0, 2}, {}, {}, 0}},
+      {{uniform({3, 4}), integers({3, 2}, 0, 4)}, GatherAttrs{{1}, {0}, {0}, 0}},
+      {{uniform({4}), integers({}, 0, 4, i32)}, GatherAttrs{{0}, {}, {}, 0}},
+      {{uniform({4, 2}), integers({0}, 0, 1)}, GatherAttrs{{0}, {}, {}, 0}},
+      {{uniform({3, 4, 2}), integers({2, 3}, -6, 7)}, GatherAttrs{{1}, {}, {}, 1, true}},
+      {{uniform({4, 3}), integers({2, 3}, -6, 6), integers({3}, -4, 5, i32)}, GatherAttrs{{0, 1}, {}, {}, 0, true}}};
 }
 
 std::vector<Sample> scatter_samples_of(std::initializer_list<ScatterMode> modes) {
@@ -234,6 +237,13 @@ std::vector<Sample> scatter_samples_of(std::initializer_list<ScatterMode> modes)
   return out;
 }
 
+// An index out of bounds throws; scatter's kernels look at all of them before they write.
+bool gather_may_throw(AttrsView attrs) { return !attrs.as<GatherAttrs>().skips; }
+bool scatter_may_throw(AttrsView attrs) { return !attrs.as<ScatterAttrs>().where.skips; }
+bool scatter_may_overwrite(AttrsView, size_t i, const Spec&) { return i == 0; }
+
+}  // namespace
+
 const Op gather_op(
     {.name = "gather",
      .doc = "x's elements (or slices) at the places that index tensors name: x[i0, i1, ...] as in numpy.",
@@ -246,10 +256,9 @@ const Op gather_op(
      .batch = batch_gather,
      .cpu = cpu::gather,
      .ref = ref::gather,
+     .may_throw = gather_may_throw,
      .samples = gather_samples,
      .exported = {"Gather", "GatherV2"}});
-
-}  // namespace
 
 const Op scatter_op({.name = "scatter",
                      .doc = "A copy of x whose places named by index tensors are set to updates, or have them added.",
@@ -262,6 +271,8 @@ const Op scatter_op({.name = "scatter",
                      .batch = batch_scatter,
                      .cpu = cpu::scatter,
                      .ref = ref::scatter,
+                     .may_throw = scatter_may_throw,
+                     .may_overwrite = scatter_may_overwrite,
                      .samples = [] { return scatter_samples_of({ScatterMode::set, ScatterMode::add}); },
                      .exported = {"ScatterND", "TensorScatterUpdate"}});
 
@@ -278,6 +289,8 @@ const Op scatter_reduce_op(
      .batch = batch_scatter,
      .cpu = cpu::scatter,
      .ref = ref::scatter,
+     .may_throw = scatter_may_throw,
+     .may_overwrite = scatter_may_overwrite,
      .samples = [] { return scatter_samples_of({ScatterMode::multiply, ScatterMode::min, ScatterMode::max}); },
      .exported = {"ScatterND", "TensorScatterMax"}});
 

@@ -4,12 +4,13 @@
 
 #include "rill/devices/params/shape_params.h"
 #include "rill/ops/op.h"
+#include "rill/ops/variable.h"
 
 #pragma GCC visibility push(default)
 
 namespace rill {
 
-extern const Op scatter_op, scatter_reduce_op, update_slice_op;
+extern const Op gather_op, scatter_op, scatter_reduce_op, update_slice_op;
 
 namespace detail {
 inline const Op& scatter_record(ScatterMode mode) {
@@ -24,6 +25,10 @@ Tensor scatter_into(Tensor base, const std::vector<Tensor>& indices, const Tenso
 // `updates` cast to x's dtype and broadcast to the shape that gather would give.
 Tensor scatter_updates(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates,
                        const GatherAttrs& attrs);
+// What Variable::scatter_update and its like do, which are called `op`.
+enum class RowUpdate : uint8_t { set, add, subtract };
+void scatter_rows(const Variable& v, const Tensor& indices, const Tensor& rows, const GatherAttrs& attrs, RowUpdate how,
+                  const char* op, const Where& where);
 }  // namespace detail
 
 }  // namespace rill

@@ -410,6 +410,8 @@ const Op update_slice_op({.name = "update_slice",
                           .batch = batch_slice,
                           .cpu = cpu::update_slice,
                           .ref = ref::update_slice,
+                          .may_throw = [](AttrsView) { return false; },
+                          .may_overwrite = [](AttrsView, size_t i, const Spec&) { return i == 0; },
                           .samples =
                               [] {
                                 using samples::uniform;

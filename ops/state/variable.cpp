@@ -9,7 +9,9 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/call_replay.h"
 #include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/run_errors.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/state/variable_watcher.h"
 #include "rill/ops/tree.h"
@@ -49,8 +51,9 @@ std::string scoped_name(const std::string& name) {
   return current_scope().empty() ? name : current_scope() + "/" + name;
 }
 
-// What is stored: strong, of the variable's dtype and shape, on its device.
-Tensor fitted(const VariableState& v, const Tensor& value, std::string_view op, const Where& where) {
+// A new value, or a part of one, of the variable's dtype, on its device and strong, which broadcasts to `shape`.
+Tensor fitted(const VariableState& v, const Tensor& value, const Shape& shape, std::string_view op,
+              const Where& where) {
   if (value.is_symbolic() && executing_eagerly() && !compute_delayed(value))
     fail_foreign(op, fmt::format("the value for variable '{}'", v.name), value, where);
   Tensor t = value;
@@ -67,46 +70,59 @@ Tensor fitted(const VariableState& v, const Tensor& value, std::string_view op, 
                      v.name, to_string(v.spec), to_string(t.spec()), name(v.spec.dtype)),
          where);
   if (!(t.device() == v.spec.device)) t = t.to(v.spec.device);
-  if (t.shape() == v.spec.shape) return t;
+  if (t.shape() == shape) return t;
   try {
-    return broadcast_to(t, v.spec.shape);
+    return broadcast_to(t, shape);
   } catch (const Error&) {
     fail(op,
-         fmt::format("variable '{}' is {} and the value is {}: the value does not broadcast to the variable's shape",
-                     v.name, to_string(v.spec), to_string(t.spec())),
+         fmt::format("variable '{}' is {} and the value is {}: the value does not broadcast to {}", v.name,
+                     to_string(v.spec), to_string(t.spec()),
+                     shape == v.spec.shape ? "the variable's shape" : "the shape " + to_string(shape)),
          where);
   }
 }
+Tensor fitted(const VariableState& v, const Tensor& value, std::string_view op, const Where& where) {
+  return fitted(v, value, v.spec.shape, op, where);
+}
 
-// value + delta, or value - delta, in a new tensor.
-Tensor updated(const VariableState& v, const Op& op, const Tensor& delta) {
+using Rest = std::span<const Tensor* const>;
+
+SmallVec<const Tensor*, 8> operands(const Tensor& value, Rest rest) {
+  SmallVec<const Tensor*, 8> in{&value};
+  for (const Tensor* t : rest) in.push_back(t);
+  return in;
+}
+
+// op(value, rest...), such as value + delta, in a new tensor.
+Tensor updated(const VariableState& v, const Op& op, Rest rest, AttrsView attrs = {}) {
   Tensor to = empty_tensor(v.spec);
-  const Tensor* in[] = {&v.value, &delta};
   Tensor* out[] = {&to};
-  run_kernel(op, in, out, {});
+  run_kernel(op, operands(v.value, rest), out, attrs);
   return to;
 }
 
 bool in_place_possible(const Tensor& t) { return t.exclusive() && t.is_contiguous() && t.dtype() != DType::string; }
 
-void report(const VariableState& v, const Op& op, const Tensor& delta) {
+void report(const VariableState& v, const Op& op, Rest rest) {
   const Tensor value = make_stand_in(v.spec);
-  const Tensor* in[] = {&value, &delta};
-  report_placement(op.name, in, v.spec.device);
+  report_placement(op.name, operands(value, rest), v.spec.device);
 }
 
-// value = op(value, delta), in value's own buffer where nobody else can see it.
-void update(VariableState& v, const Op& op, const Tensor& delta) {
+// value = op(value, rest...), in value's own buffer where nobody else can see it.
+void update(VariableState& v, const Op& op, Rest rest, AttrsView attrs = {}) {
   if (placement_is_logged()) [[unlikely]]
-    report(v, op, delta);  // before the lock: whoever is told may read the variable
+    report(v, op, rest);  // before the lock: whoever is told may read the variable
   std::lock_guard lock(v);
   if (in_place_possible(v.value)) {
-    const Tensor* in[] = {&v.value, &delta};
     Tensor* out[] = {&v.value};
-    run_kernel(op, in, out, {});
+    run_kernel(op, operands(v.value, rest), out, attrs);
   } else {
-    v.value = updated(v, op, delta);
+    v.value = updated(v, op, rest, attrs);
   }
+}
+void update(VariableState& v, const Op& op, const Tensor& delta) {
+  const Tensor* rest[] = {&delta};
+  update(v, op, rest);
 }
 
 // The first value of a new variable as a tensor of its own: a weak scalar becomes strong, and in-place updates cannot
@@ -171,8 +187,9 @@ Tensor value_of(VariableState& v) {
 }
 
 Tensor take_and_add(VariableState& v, const Tensor& delta) {
+  const Tensor* rest[] = {&delta};
   std::lock_guard lock(v);
-  Tensor next = updated(v, add_op, delta);
+  Tensor next = updated(v, add_op, rest);
   std::swap(v.value, next);
   return next;
 }
@@ -233,6 +250,62 @@ Variable& Variable::assign_sub(const Tensor& delta, Where where) {
   if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) - t);
   else if (is_bool(t.dtype())) subtract(t, t, where);  // throws
   else if (!repeating()) update(*state_, subtract_op, t);
+  return *this;
+}
+
+// --- Rows of a variable ----------------------------------------------------------------------------------------------
+
+namespace detail {
+void scatter_rows(const Variable& variable, const Tensor& indices, const Tensor& rows, const GatherAttrs& attrs,
+                  RowUpdate how, const char* op, const Where& where) {
+  CallerScope caller(where, op);
+  VariableState& v = variable.state(where);
+  const Spec* specs[] = {&v.spec, &indices.spec()};
+  const Shape shape = infer(gather_op, specs, attrs, where)[0].shape;
+  const Tensor fit = fitted(v, rows, shape, op, where);
+  if (how == RowUpdate::subtract && is_bool(fit.dtype())) subtract(fit, fit, where);  // throws
+  const Tensor t = how == RowUpdate::subtract ? negative(fit) : fit;                  // x + (-r) has the bits of x - r
+  const ScatterMode mode = how == RowUpdate::set ? ScatterMode::set : ScatterMode::add;
+  if (TraceListener* trace = thread_state().trace)
+    return trace->assign(variable.shared_state(),
+                         scatter(trace->read(variable.shared_state()), {indices}, t, attrs, mode, where));
+  if (repeating()) return;
+  if (indices.is_symbolic() && !compute_delayed(indices)) fail_foreign(op, "the indices", indices, where);
+  const Tensor at = indices.device() == v.spec.device ? indices : indices.to(v.spec.device);
+  const Tensor* rest[] = {&t, &at};
+  try {
+    update(v, scatter_record(mode), rest, ScatterAttrs{attrs, mode});
+  } catch (...) {
+    const Tensor value = make_stand_in(v.spec);
+    fail_running(scatter_record(mode), operands(value, rest), where);
+  }
+}
+
+}  // namespace detail
+
+namespace {
+// Of the first axis, where there is one.
+void scatter_first_axis(const Variable& v, const Tensor& indices, const Tensor& rows, detail::RowUpdate how,
+                        const char* op, const Where& where) {
+  require_defined(op, indices, "the indices", where);
+  require_defined(op, rows, "the rows", where);
+  if (v.shape(where).size() == 0)
+    fail(op, fmt::format("variable '{}' is {}, which has no rows. use assign()", v.name(), to_string(v.state().spec)),
+         where);
+  detail::scatter_rows(v, indices, rows, GatherAttrs{{0}, {}, {}, 0}, how, op, where);
+}
+}  // namespace
+
+Variable& Variable::scatter_update(const Tensor& indices, const Tensor& rows, Where where) {
+  scatter_first_axis(*this, indices, rows, detail::RowUpdate::set, "scatter_update", where);
+  return *this;
+}
+Variable& Variable::scatter_add(const Tensor& indices, const Tensor& rows, Where where) {
+  scatter_first_axis(*this, indices, rows, detail::RowUpdate::add, "scatter_add", where);
+  return *this;
+}
+Variable& Variable::scatter_sub(const Tensor& indices, const Tensor& rows, Where where) {
+  scatter_first_axis(*this, indices, rows, detail::RowUpdate::subtract, "scatter_sub", where);
   return *this;
 }
 

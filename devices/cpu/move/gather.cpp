@@ -1,8 +1,8 @@
 // CPU kernels of gather and scatter.
 //
 // Both see the output (or the updates) as [before, places, after]: `before` and `after` are the axes taken whole, and
-// each place gives the offset in x at which its slice begins. So x's element is at before[i] + place[j] + after[k],
-// three tables of offsets that are computed first; checking the indices is part of that.
+// each place gives the offset in x at which its slice begins, or is no_place. So x's element is at before[i] + place[j]
+// + after[k], three tables of offsets that are computed first; checking the indices is part of that.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -43,7 +43,8 @@ Offsets offsets_of(const Shape& shape, const Strides& strides) {
 
 // Adds the offsets of index tensor `t`, iterated by `walk`, to each place.
 template <class I>
-void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size, int64_t stride, Offsets& places) {
+void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size, int64_t stride, bool skips,
+               Offsets& places) {
   const I* index = reinterpret_cast<const I*>(t.rep()->data);
   auto offset = [&](int64_t p) { return walk ? (*walk)[size_t(p)] : p; };
   std::atomic<int64_t> bad{std::numeric_limits<int64_t>::max()};  // the first one, whoever finds it
@@ -51,6 +52,11 @@ void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size,
     for (int64_t p = b; p < e; ++p) {
       int64_t i = int64_t(index[offset(p)]);
       if constexpr (std::is_signed_v<I>) i += i < 0 ? size : 0;
+      if (skips) [[unlikely]] {
+        int64_t& place = places[size_t(p)];
+        place = uint64_t(i) >= uint64_t(size) || place == no_place ? no_place : place + i * stride;
+        continue;
+      }
       if (uint64_t(i) >= uint64_t(size)) [[unlikely]] {
         int64_t seen = bad.load();
         while (p < seen && !bad.compare_exchange_weak(seen, p)) {
@@ -60,7 +66,7 @@ void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size,
       places[size_t(p)] += i * stride;
     }
   });
-  if (bad != std::numeric_limits<int64_t>::max()) index_at(t, offset(bad), axis, size);
+  if (bad != std::numeric_limits<int64_t>::max()) index_at(t, offset(bad), axis, size, false);
 }
 
 Offsets places_of(const GatherLayout& g, const Tensor& x) {
@@ -80,7 +86,9 @@ Offsets places_of(const GatherLayout& g, const Tensor& x) {
     if (!dense) walk = offsets_of(g.index_shape, g.index_strides[j]);
     visit_dtype(t.dtype(), [&](auto zero) {
       using I = decltype(zero);
-      if constexpr (std::is_integral_v<I>) add_index<I>(t, dense ? nullptr : &walk, axis, size, stride, places);
+      if constexpr (std::is_integral_v<I>) {
+        add_index<I>(t, dense ? nullptr : &walk, axis, size, stride, g.attrs.skips, places);
+      }
     });
   }
   return places;
@@ -116,11 +124,16 @@ void gather_typed(const Tables& t, const T* x, T* out) {
                [&](int64_t b, int64_t e) {
                  int64_t i = b / t.n_places, j = b % t.n_places;
                  for (T* to = out + b * t.n_after; b < e; ++b, to += t.n_after) {
-                   const T* from = x + t.before[size_t(i)] + t.places[size_t(j)];
-                   if (t.n_after == 1) *to = *from;
-                   else if (t.after_dense) std::copy_n(from, t.n_after, to);
-                   else
-                     for (int64_t k = 0; k < t.n_after; ++k) to[k] = from[t.after[size_t(k)]];
+                   const int64_t place = t.places[size_t(j)];
+                   if (place == no_place) {
+                     std::fill_n(to, t.n_after, T());
+                   } else {
+                     const T* from = x + t.before[size_t(i)] + place;
+                     if (t.n_after == 1) *to = *from;
+                     else if (t.after_dense) std::copy_n(from, t.n_after, to);
+                     else
+                       for (int64_t k = 0; k < t.n_after; ++k) to[k] = from[t.after[size_t(k)]];
+                   }
                    if (++j == t.n_places) {
                      j = 0;
                      ++i;
@@ -154,13 +167,30 @@ void update(T& out, const T& u, ScatterMode mode) {
   }
 }
 
+// `n` neighbours at a time.
+template <class T>
+void update_run(T* out, const T* u, int64_t n, ScatterMode mode) {
+  if (mode == ScatterMode::set) std::copy_n(u, n, out);
+  else if (mode == ScatterMode::add)
+    for (int64_t k = 0; k < n; ++k) update(out[k], u[k], ScatterMode::add);
+  else
+    for (int64_t k = 0; k < n; ++k) update(out[k], u[k], mode);
+}
+
 // Updates [before, places, after] into x. An element of x is only touched by one thread, which takes its updates in the
 // order of the places: threads divide the columns (before x after) where there are many, else the memory of x.
 template <class T>
 void scatter_typed(const Tables& t, const Offsets& walk, const T* updates, T* x, int64_t size, ScatterMode mode) {
+  const bool dense = t.after_dense && walk.empty();
   auto apply = [&](int64_t i, int64_t k0, int64_t k1, int64_t lo, int64_t hi) {
+    const bool whole = dense && lo == 0 && hi == size;
     for (int64_t j = 0; j < t.n_places; ++j) {
+      if (t.places[size_t(j)] == no_place) continue;
       int64_t start = t.before[size_t(i)] + t.places[size_t(j)], u = (i * t.n_places + j) * t.n_after;
+      if (whole) {
+        update_run(x + start + k0, updates + u + k0, k1 - k0, mode);
+        continue;
+      }
       for (int64_t k = k0; k < k1; ++k) {
         int64_t at = start + t.after[size_t(k)];
         if (at < lo || at >= hi) continue;

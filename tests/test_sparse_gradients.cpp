@@ -1,0 +1,515 @@
+// Gradients of tables as the rows that were looked up: what they are beside dense ones, the steps that optimizers make
+// of them (numbers from torch), updates of rows in place, and what all this costs.
+#include <cmath>
+#include <thread>
+
+#include "catch.h"
+#include "messages.h"
+#include "rill/devices/registry.h"
+#include "rill/nn.h"
+#include "rill/rill.h"
+#include "rill/trace/jit.h"
+
+using namespace rill;
+
+namespace {
+
+// cos(0), cos(1), ... of a shape.
+Tensor numbers(const Shape& shape, DType dtype = f64) {
+  return reshape(cos(arange(0, double(int64_t(shape.numel())), 1, {f64, {}})), shape).astype(dtype);
+}
+Tensor ids_of(const std::vector<int64_t>& v) { return tensor(v); }
+
+// Four batches with repeated rows, and a loss that is different for each: torch.nn.Embedding(6, 2, sparse=True) with
+// (y * y * c).sum() for c = sin(0 + k), ..., sin(7 + k).
+const std::vector<std::vector<int64_t>> batches = {{0, 3, 3, 5}, {3, 1, 0, 0}, {5, 5, 5, 2}, {2, 3, 1, 1}};
+Tensor loss_of(const Tensor& table, const Tensor& ids, const Tensor& k) {
+  const Tensor c = reshape(sin(arange(0, 8, 1, {f64, {}}) + k), {4, 2}), y = take(table, ids, 0);
+  return sum(y * y * c);
+}
+
+template <class Optimizer>
+Tensor after_four_batches(Optimizer optimizer, bool traced) {
+  Variable table(numbers({6, 2}), "table");
+  auto step = [&](const Tensor& ids, const Tensor& k) {
+    GradientTape tape;
+    const Tensor loss = loss_of(table, ids, k);
+    optimizer.minimize(loss, tape, {table});
+  };
+  auto compiled = function("step", step);
+  for (size_t k = 0; k < batches.size(); ++k) {
+    const Tensor ids = ids_of(batches[k]), number = tensor(double(k));
+    if (traced) compiled(ids, number), jit::wait();
+    else step(ids, number);
+  }
+  return table;
+}
+
+bool near(const Tensor& a, const std::vector<double>& expected) {
+  return allclose(a, tensor(expected, a.shape()), {.rtol = 1e-9, .atol = 1e-11});
+}
+
+const void* memory_of(const Variable& v) { return v.value().rep()->data; }
+
+// What `f` takes at most beside what was there, in bytes.
+template <class F>
+size_t peak_of(F&& f) {
+  reset_peak_memory("cpu:0");
+  const size_t before = memory_stats("cpu:0").in_use;
+  f();
+  return memory_stats("cpu:0").peak - before;
+}
+
+}  // namespace
+
+// --- What the tape gives ---------------------------------------------------------------------------------------------
+
+TEST_CASE("the gradient of lookups is the rows that were looked up") {
+  for (DType dtype : {f32, f64, f16, bf16})
+    for (DType of_ids : {i32, i64, u8})
+      for (const Shape& shape : {Shape{5}, Shape{5, 3}, Shape{5, 2, 3}}) {
+        INFO(name(dtype) << " " << name(of_ids) << " " << to_string(shape));
+        const Variable table(numbers(shape, dtype), "table");
+        const Tensor ids = ids_of({4, 0, 4, 4}).astype(of_ids);
+        const auto loss_of = [&] { return sum(square(take(table, ids, 0)) * 3); };
+        GradientTape dense;
+        const Tensor expected = dense.gradient(loss_of(), table);
+        GradientTape tape;
+        const Gradient g = tape.sparse_gradient(loss_of(), table);
+        REQUIRE(g.is_sparse());
+        CHECK(g.slices().indices.shape() == Shape{4});
+        CHECK(g.slices().values.size() == 4 * int64_t(shape.numel()) / 5);
+        CHECK(g.shape() == shape);
+        CHECK(g.dtype() == dtype);
+        CHECK(same_bits(g.dense(), expected));
+      }
+}
+
+TEST_CASE("lookups of every kind give slices") {
+  const Variable table(numbers({5, 3}), "table"), line(numbers({5}), "line");
+  const Tensor grid = reshape(ids_of({0, -1, 2, 2, 4, -5}), {2, 3});
+  const auto check = [](const Variable& v, bool sparse, auto&& lookup) {
+    GradientTape dense;
+    const Tensor expected = dense.gradient(sum(exp(lookup(v))), v);
+    GradientTape tape;
+    const Gradient g = tape.sparse_gradient(sum(exp(lookup(v))), v);
+    CHECK(g.is_sparse() == sparse);
+    CHECK(allclose(g.dense(), expected, {.rtol = 1e-14}));
+  };
+  check(table, true, [&](const Variable& v) { return take(v, grid, 0); });
+  check(table, true, [&](const Variable& v) { return take(v, grid, -2); });
+  check(table, true, [&](const Variable& v) { return v(grid); });
+  check(table, true, [&](const Variable& v) { return v(ids_of({1, 3}), all); });
+  check(table, true, [&](const Variable& v) { return take(v, tensor(3), 0); });
+  check(table, true, [&](const Variable& v) { return embedding_lookup(v, grid); });
+  check(table, true, [&](const Variable& v) { return gather(v, {grid}, {{0}, {}, {}, 0}); });
+  check(table, true, [&](const Variable& v) { return gather_nd(v, reshape(grid, {6, 1})); });
+  check(table, true, [&](const Variable& v) { return boolean_mask(v, tensor({true, false, true, true, false})); });
+  check(table, true, [&](const Variable& v) {
+    return concat({take(v, ids_of({1, 0}), 0), take(v, ids_of({0}), 0), v(ids_of({4, 4}))});
+  });
+  check(table, true, [&](const Variable& v) { return take(v, zeros({0}, {i64, {}}), 0); });
+  check(line, true, [&](const Variable& v) { return take(v, grid, 0); });
+  check(line, true, [&](const Variable& v) { return v(grid); });
+  check(line, true, [&](const Variable& v) { return take_along_axis(v, ids_of({1, -1, 1}), 0); });
+  // Other ways of use, alone and beside a lookup.
+  check(table, false, [&](const Variable& v) { return take(v, ids_of({0, 2}), 1); });
+  check(table, false, [&](const Variable& v) { return v(slice(1, 3)); });
+  check(table, false, [&](const Variable& v) { return v(ids_of({1, 2}), ids_of({0, 0})); });
+  check(table, false, [&](const Variable& v) { return take(v * 2, grid, 0); });
+  check(table, false, [&](const Variable& v) { return matmul(take(v, ids_of({1, 1, 0}), 0), transpose(v)); });
+}
+
+TEST_CASE("what leads nowhere does not make a gradient dense; sources of all kinds") {
+  const Variable table(numbers({5, 3}), "table"), w(numbers({3}), "w"), alone(numbers({2}), "alone");
+  const Tensor ids = ids_of({1, 1, 4});
+  GradientTape tape({.persistent = true});
+  const Tensor seen = square(table) * 2;  // into no target
+  const Tensor loss = sum(take(table, ids, 0) * w);
+  const auto g = tape.sparse_gradient(loss, {table, w, table});
+  CHECK(g[0].is_sparse());
+  CHECK(same_bits(g[1].tensor(), tape.gradient(loss, w)));
+  CHECK(same_bits(g[0].dense(), g[2].dense()));
+  CHECK_FALSE(tape.sparse_gradient(loss + sum(seen), table).is_sparse());
+  CHECK(has(message_of([&] { tape.sparse_gradient(loss, alone); }), "does not depend on variable 'alone'"));
+  CHECK_FALSE(tape.sparse_gradient(loss, alone, {.unconnected = Unconnected::none}).defined());
+  CHECK(
+      same_bits(tape.sparse_gradient(loss, alone, {.unconnected = Unconnected::zero}).tensor(), zeros({2}, {f64, {}})));
+  CHECK(tape.sparse_gradient(loss, std::vector<Variable>{table, w})[0].is_sparse());
+
+  // A tensor that is watched, and one between: its gradient goes on to what it was computed from.
+  const Tensor x = numbers({5, 3});
+  GradientTape other({.persistent = true});
+  other.watch(x);
+  const Tensor doubled = x * 2, rows = sum(take(doubled, ids, 0)), direct = sum(take(x, ids, 0));
+  CHECK(other.sparse_gradient(direct, x).is_sparse());
+  CHECK_FALSE(other.sparse_gradient(rows, doubled).is_sparse());
+  const auto both = other.sparse_gradient(rows, {doubled, x});
+  CHECK(same_bits(both[1].dense(), other.gradient(rows, x)));
+  CHECK(same_bits(both[0].dense(), other.gradient(rows, doubled)));
+  // The target itself.
+  const Tensor y = numbers({2});
+  other.watch(y);
+  CHECK(same_bits(other.sparse_gradient(y, y).tensor(), ones({2}, {f64, {}})));
+}
+
+TEST_CASE("gradients of sparse gradients, and through functions") {
+  const Variable table(numbers({5, 3}), "table");
+  const Tensor ids = ids_of({1, 1, 4});
+  GradientTape outer;
+  Tensor inner_sum;
+  {
+    GradientTape tape;
+    inner_sum = sum(square(tape.sparse_gradient(sum(pow(take(table, ids, 0), 3)), table).slices().values));
+  }
+  // d sum (3 t^2)^2 / dt = 36 t^3 a lookup.
+  const Tensor expected =
+      zeros_like(table).at(ids_of({1, 4})).set(pow(take(table, ids_of({1, 4}), 0), 3) * tensor({{72.}, {36.}}));
+  CHECK(allclose(outer.gradient(inner_sum, table), expected, {.rtol = 1e-12}));
+
+  auto traced = function("g", [&](const Tensor& ids) {
+    GradientTape tape;
+    return tape.sparse_gradient(sum(exp(take(table, ids, 0))), {table});
+  });
+  GradientTape tape;
+  const Gradient eager = tape.sparse_gradient(sum(exp(take(table, ids, 0))), table);
+  for (bool compiled : {false, true}) {
+    if (compiled) jit::wait();
+    const Gradient g = traced(ids)[0];
+    CHECK(same_bits(g.slices().values, eager.slices().values));
+    CHECK(same_bits(g.slices().indices, eager.slices().indices));
+    CHECK(g.shape() == Shape{5, 3});
+  }
+  // A function that is called under the tape gives a dense one.
+  auto inside = function("inside", [&](const Tensor& ids) { return sum(exp(take(table, ids, 0))); });
+  GradientTape around;
+  CHECK(same_bits(around.sparse_gradient(inside(ids), table).tensor(), eager.dense()));
+}
+
+TEST_CASE("IndexedSlices say what does not fit") {
+  const auto dense = [](Tensor values, Tensor indices, Shape shape) {
+    return message_of([&] { IndexedSlices{values, indices, shape}.to_dense(); });
+  };
+  CHECK(dense(ones({2, 3}), ids_of({0, -1}), {4, 3}).empty());
+  CHECK(has(dense(ones({2, 3}), ids_of({0, 4}), {4, 3}), "index 4 is out of bounds for axis 0 of size 4"));
+  CHECK(has(dense(ones({2, 3}), ids_of({0, -5}), {4, 3}), "index -5 is out of bounds"));
+  CHECK(has(dense(ones({2, 2}), ids_of({0, 1}), {4, 3}), "one slice of [4,3] for each index"));
+  CHECK(has(dense(ones({2, 3}), ids_of({0}), {4, 3}), "one slice"));
+  CHECK(has(dense(ones({2, 3}), ones({2}), {4, 3}), "one integer for each slice"));
+  CHECK(has(dense(ones({}), ids_of({0}), {}), "no rows"));
+  CHECK(has(dense(Tensor(), ids_of({0}), {4}), "the values"));
+  const Gradient sparse = IndexedSlices{ones({2, 3}), ids_of({0, 1}), {4, 3}}, plain = ones({2});
+  CHECK(has(message_of([&] { sparse.tensor(); }), "dense()"));
+  CHECK(has(message_of([&] { plain.slices(); }), "no IndexedSlices"));
+  Variable table(zeros({4, 3}), "table");
+  nn::Adam adam;
+  const auto apply = [&](IndexedSlices s) { return message_of([&] { adam.apply_gradients({s}, {table}); }); };
+  CHECK(has(apply({ones({1, 3}), ids_of({4}), {4, 3}}), "index 4 is out of bounds"));
+  CHECK(has(apply({ones({1, 3}), ids_of({3}), {5, 3}}), "of shape [5,3]"));
+  CHECK(same_bits(table, zeros({4, 3})));
+  CHECK(adam.iterations().value().item<int64_t>() == 0);
+}
+
+// --- Steps -----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("steps are those of torch's") {
+  for (bool traced : {false, true}) {
+    CHECK(near(after_four_batches(nn::Adam({.learning_rate = 0.1, .epsilon = 1e-30}), traced),
+               {1.074413682357, 0.342923104832, -0.276055528037, -1.077538956973, -0.530441542176, 0.237254044016,
+                0.772406155245, 0.839241687648, -0.145500033809, -0.911130261885, -1.019303502211, -0.169030388023}));
+    CHECK(near(after_four_batches(nn::SGD({.learning_rate = 0.1}), traced),
+               {1.060387535189, 0.385566804671, -0.317931966023, -1.038315794221, -0.509508063899, 0.299678067346,
+                0.922707654821, 0.757788275729, -0.145500033809, -0.911130261885, -0.908450792721, 0.003967815326}));
+  }
+}
+
+namespace {
+// Steps with every row in every batch, some of them twice: sparse or dense, traced or eager.
+template <class Make>
+Tensor all_rows(Make make, bool sparse, bool traced, DType dtype = f32, const Shape& shape = {4, 3}) {
+  auto optimizer = make();
+  Variable table(numbers(shape, dtype), "table");
+  auto step = [&](const Tensor& ids, const Tensor& k) {
+    GradientTape tape;
+    const Tensor y = take(table, ids, 0);
+    const Tensor loss = sum(square(y) * sin(k.astype(dtype) + y));
+    if (sparse) optimizer.minimize(loss, tape, {table});
+    else optimizer.apply_gradients(tape.gradient(loss, std::vector<Variable>{table}), {table});
+  };
+  auto compiled = function("step", step);
+  for (int k = 0; k < 4; ++k) {
+    const Tensor ids = (arange(0, 6) * 3 + k) % 4;
+    if (traced) compiled(ids, tensor(double(k))), jit::wait();
+    else step(ids, tensor(double(k)));
+  }
+  return table;
+}
+
+// The same, with one batch of some rows, of a table that has the rows of that batch alone.
+template <class Make>
+void check_rows(Make make) {
+  auto of_all = make();
+  auto of_rows = make();
+  const Tensor start = numbers({6, 3}, f32), ids = ids_of({4, 1, 4}), touched = ids_of({1, 4});
+  Variable table(start, "table"), rows(take(start, touched, 0), "rows");
+  for (int k = 0; k < 3; ++k) {
+    GradientTape tape;
+    of_all.minimize(sum(square(take(table, ids, 0)) * 3), tape, {table});
+    GradientTape other;
+    const Tensor loss = sum(square(take(rows, ids_of({1, 0, 1}), 0)) * 3);
+    of_rows.apply_gradients({other.gradient(loss, rows)}, {rows});
+  }
+  CHECK(same_bits(take(table, touched, 0), rows));
+  const Tensor others = ids_of({0, 2, 3, 5});
+  CHECK(same_bits(take(table, others, 0), take(start, others, 0)));
+  for (size_t i = 1; i < of_all.variables().size(); ++i) {
+    CHECK(same_bits(take(of_all.variables()[i], touched, 0), of_rows.variables()[i]));
+    CHECK(same_bits(take(of_all.variables()[i], others, 0), zeros({4, 3})));
+  }
+}
+
+template <class Make>
+void check_optimizer(Make make) {
+  check_rows(make);
+  for (DType dtype : {f32, f64, bf16, f16})
+    for (const Shape& shape : {Shape{4, 3}, Shape{4}, Shape{4, 2, 3}}) {
+      INFO(name(dtype) << to_string(shape));
+      const Tensor expected = all_rows(make, false, false, dtype, shape);
+      CHECK(same_bits(all_rows(make, true, false, dtype, shape), expected));
+      CHECK(same_bits(all_rows(make, true, true, dtype, shape), expected));
+    }
+}
+}  // namespace
+
+TEST_CASE("a sparse step is the dense step of the rows that it touches, bit for bit") {
+  check_optimizer([] { return nn::SGD({.learning_rate = 0.1}); });
+  check_optimizer([] { return nn::SGD({.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1}); });
+  check_optimizer([] { return nn::SGD({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}); });
+  check_optimizer([] { return nn::Adam({.learning_rate = 0.1}); });
+  check_optimizer([] { return nn::AdamW({.learning_rate = 0.1, .weight_decay = 0.3}); });
+  check_optimizer([] { return nn::RMSprop({.learning_rate = 0.1}); });
+  check_optimizer([] { return nn::RMSprop({.learning_rate = 0.1, .momentum = 0.5}); });
+}
+
+TEST_CASE("an empty batch, an embedding with other layers, and a rule of one's own") {
+  Variable table(numbers({3, 2}), "table");
+  nn::Adam adam;
+  {
+    GradientTape tape;
+    adam.minimize(sum(take(table, zeros({0}, {i64, {}}), 0)), tape, {table});
+  }
+  CHECK(same_bits(table, numbers({3, 2})));
+  CHECK(adam.iterations().value().item<int64_t>() == 1);
+
+  // A rule that needs the whole.
+  class LARS : public nn::Optimizer {
+   public:
+    LARS() : Optimizer("lars", 0.1) {}
+
+   protected:
+    void begin_step(const Tensor&, const Tensor&) override {}
+    void update(const Variable& v, const Tensor& g) override { Variable(v).assign_sub(0.1 * norm(v.value()) * g); }
+  };
+  LARS lars;
+  const Tensor expected = numbers({3, 2}) - 0.1 * norm(numbers({3, 2})) * tensor({{0., 0.}, {3., 3.}, {0., 0.}});
+  lars.apply_gradients({IndexedSlices{tensor({{1., 1.}, {2., 2.}}), ids_of({1, -2}), {3, 2}}}, {table});
+  CHECK(same_bits(table, expected));
+  class Nothing : public nn::Optimizer {
+   public:
+    Nothing() : Optimizer("nothing", 0.1) {}
+
+   protected:
+    void begin_step(const Tensor&, const Tensor&) override {}
+  };
+  Nothing nothing;
+  CHECK(has(message_of([&] { nothing.apply_gradients({ones({3, 2})}, {table}); }), "update_rows"));
+
+  // Words that are mapped to two classes.
+  random::seed(3);
+  nn::Embedding embedding(20, 8);
+  nn::Dense logits(8, 2);
+  std::vector<Variable> variables = {embedding.table, logits.kernel, *logits.bias};
+  const Tensor words = random::randint(0, 20, {64, 3}), labels = (words(rill::all, 0) % 2).astype(i32);
+  nn::Adam fit({.learning_rate = 0.05});
+  auto step = function("step", [&](const Tensor& words, const Tensor& labels) {
+    GradientTape tape;
+    const Tensor loss = mean(sparse_softmax_cross_entropy(logits(embedding(words)(rill::all, 0)), labels));
+    fit.minimize(loss, tape, variables);
+    return loss;
+  });
+  Tensor loss;
+  for (int i = 0; i < 100; ++i) loss = step(words, labels);
+  CHECK(loss.item<float>() < 0.1f);
+}
+
+// --- Norms -----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("clipping sees the dense gradient") {
+  const IndexedSlices slices{tensor({{3., 0.}, {1., 1.}, {1., -4.}}), ids_of({2, 0, -2}), {4, 2}};
+  const Gradient sparse = slices, plain = tensor({6., -8.});
+  const Tensor dense = slices.to_dense();  // rows {1, 1}, {0, 0}, {4, -4}, {0, 0}
+  CHECK(same_bits(dense, tensor({{1., 1.}, {0., 0.}, {4., -4.}, {0., 0.}})));
+  CHECK(allclose(clip_by_norm(sparse, 2).dense(), clip_by_norm(dense, 2)));
+  CHECK(clip_by_norm(sparse, 2).is_sparse());
+  CHECK(same_bits(clip_by_value(sparse, -2, 3).dense(), clip(dense, -2, 3)));
+  CHECK(same_bits(clip_by_value(sparse, 2, 3).dense(), tensor({{2., 2.}, {0., 0.}, {3., 2.}, {0., 0.}})));
+  CHECK(clip_by_norm(plain, 5).tensor().at(0).get().item<double>() == Approx(3));
+  const std::vector<Gradient> list = {sparse, Gradient(), plain};
+  const Tensor norm = global_norm(std::vector<Tensor>{dense, plain.tensor()});
+  CHECK(allclose(global_norm(list), norm));
+  const auto [clipped, before] = clip_by_global_norm(list, 1);
+  CHECK(allclose(before, norm));
+  CHECK(allclose(clipped[0].dense(), dense / norm));
+  CHECK_FALSE(clipped[1].defined());
+  CHECK(allclose(clipped[2].tensor(), plain.tensor() / norm));
+  CHECK(clip_by_value(list, -1, 1)[0].is_sparse());
+  CHECK(allclose(clip_by_norm(list, 1)[2].tensor(), tensor({0.6, -0.8})));
+  // What was clipped names no other rows.
+  Variable table(zeros({4, 2}, {f64, {}}), "table");
+  nn::Adam adam;
+  adam.apply_gradients({IndexedSlices{ones({4, 2}, {f64, {}}), ids_of({0, 1, 2, 3}), {4, 2}}}, {table});
+  const Tensor after = table;
+  adam.apply_gradients(
+      clip_by_global_norm(list, 1).first.front().is_sparse() ? std::vector<Gradient>{clipped[0]} : list, {table});
+  CHECK(same_bits(take(table, ids_of({1, 3}), 0), take(after, ids_of({1, 3}), 0)));
+  CHECK_FALSE(same_bits(take(table, ids_of({0}), 0), take(after, ids_of({0}), 0)));
+  CHECK(global_norm(std::vector<Gradient>{IndexedSlices{zeros({0, 2}), zeros({0}, {i64, {}}), {4, 2}}}).item<float>() ==
+        0);
+}
+
+// --- Rows of a Variable ----------------------------------------------------------------------------------------------
+
+TEST_CASE("rows of a Variable are set, added to and subtracted from") {
+  const auto run = [](bool traced, auto&& change) {
+    Variable v(arange(0, 8, 1, {f32, {}}).reshape({4, 2}), "v");
+    auto compiled = function("change", [&](const Tensor& ids) { change(v, ids); });
+    if (traced) compiled(ids_of({3, 0, -1}));
+    else change(v, ids_of({3, 0, -1}));
+    return v.value();
+  };
+  const Tensor rows = tensor({{10.f, 20.f}, {30.f, 40.f}, {50.f, 60.f}});
+  for (bool traced : {false, true}) {
+    CHECK(same_bits(run(traced, [&](Variable& v, const Tensor& i) { v.scatter_update(i, rows); }),
+                    tensor({{30.f, 40.f}, {2.f, 3.f}, {4.f, 5.f}, {50.f, 60.f}})));
+    CHECK(same_bits(run(traced, [&](Variable& v, const Tensor& i) { v.scatter_add(i, rows); }),
+                    tensor({{30.f, 41.f}, {2.f, 3.f}, {4.f, 5.f}, {66.f, 87.f}})));
+    CHECK(same_bits(run(traced, [&](Variable& v, const Tensor& i) { v.scatter_sub(i.astype(i32), rows); }),
+                    tensor({{-30.f, -39.f}, {2.f, 3.f}, {4.f, 5.f}, {-54.f, -73.f}})));
+    CHECK(same_bits(
+        run(traced, [&](Variable& v, const Tensor& i) { v.scatter_update(i, 1).scatter_add(i, tensor({1.f, 2.f})); }),
+        tensor({{2.f, 3.f}, {2.f, 3.f}, {4.f, 5.f}, {3.f, 5.f}})));
+    CHECK(same_bits(run(traced, [&](Variable& v, const Tensor& i) { v.scatter_update(i, v(slice(0, 3))); }),
+                    tensor({{2.f, 3.f}, {2.f, 3.f}, {4.f, 5.f}, {4.f, 5.f}})));
+  }
+  Variable counts(zeros({3}, {u8, {}}), "counts");
+  counts.scatter_add(ids_of({2, 2, 0}), 100).scatter_sub(ids_of({0}), 101);
+  CHECK(counts.value().to_vector<uint8_t>() == std::vector<uint8_t>{255, 0, 200});
+  Variable flags(zeros({2}, {boolean, {}}), "flags");
+  flags.scatter_add(ids_of({1}), true);
+  CHECK(flags.value().to_vector<bool>() == std::vector<bool>{false, true});
+  CHECK_THROWS_AS(flags.scatter_sub(ids_of({1}), true), Error);
+  Variable words(tensor({"a", "b"}), "words");
+  words.scatter_update(ids_of({1}), tensor({"c"}));
+  CHECK(to_string(words.value()) == to_string(tensor({"a", "c"})));
+}
+
+TEST_CASE("an update of rows says what does not fit, and changes nothing") {
+  Variable v(arange(0, 8, 1, {f32, {}}).reshape({4, 2}), "v"), number(tensor(1.f), "number");
+  const Tensor before = v.value();
+  const auto says = [](auto&& f) { return message_of(f); };
+  const Tensor one = ids_of({1});
+  std::string m = says([&] { v.scatter_add(ids_of({0, 4}), 1); });
+  CHECK(has(m, "index 4 is out of bounds for axis 0 of size 4"));
+  CHECK(has(m, "scatter_add"));
+  CHECK(has(m, "test_sparse_gradients.cpp"));
+  CHECK(has(says([&] { v.scatter_update(one, ones({3})); }), "does not broadcast to the shape [1,2]"));
+  CHECK(has(says([&] { v.scatter_update(one, ones({2}, {f64, {}})); }), "dtypes differ"));
+  CHECK(has(says([&] { v.scatter_update(ones({1}), 1); }), "indices must be integers"));
+  CHECK(has(says([&] { v.scatter_update(Tensor(), 1); }), "the indices"));
+  CHECK(has(says([&] { v.scatter_update(one, Tensor()); }), "the rows"));
+  CHECK(has(says([&] { number.scatter_update(one, 1); }), "has no rows"));
+  auto traced = function("traced", [&](const Tensor& ids) { v.scatter_add(ids, 1); });
+  traced(ids_of({0, 1}));
+  v.assign(before);
+  CHECK(has(says([&] { traced(ids_of({0, 4})); }), "out of bounds"));
+  jit::wait();
+  CHECK(has(says([&] { traced(ids_of({0, 4})); }), "out of bounds"));
+  CHECK(same_bits(v, before));
+}
+
+TEST_CASE("a value that was read keeps what it was; threads see whole updates") {
+  Variable v(zeros({1000, 8}), "v");
+  const Tensor ids = arange(0, 1000);
+  const Tensor held = v.value();
+  v.scatter_add(ids, 1);
+  CHECK(same_bits(held, zeros({1000, 8})));
+  auto traced = function("traced", [&](const Tensor& ids) { v.scatter_add(ids, 1); });
+  const Tensor again = v.value();
+  traced(ids);
+  CHECK(same_bits(again, ones({1000, 8})));
+  std::thread other([&] {
+    for (int i = 0; i < 200; ++i) i % 2 ? traced(ids) : void(v.scatter_add(ids, 1));
+  });
+  bool whole = true;
+  for (int i = 0; i < 200; ++i) {
+    const Tensor now = v.value();
+    whole = whole && array_equal(now, full_like(now, now(0, 0)));
+  }
+  other.join();
+  CHECK(whole);
+  CHECK(same_bits(v, full({1000, 8}, 202.f)));
+}
+
+// --- Cost ------------------------------------------------------------------------------------------------------------
+
+TEST_CASE("a step on a large table takes no memory of its size, and writes in place") {
+  constexpr int64_t count = 200000, size = 16;
+  constexpr size_t table_bytes = count * size * 4;
+  const auto check = [&](auto optimizer, bool traced) {
+    Variable table(ones({count, size}), "table");
+    optimizer.build({table});
+    auto step = [&](const Tensor& ids) {
+      GradientTape tape;
+      const Tensor loss = mean(square(take(table, ids, 0)));
+      optimizer.minimize(loss, tape, {table});
+      return loss;
+    };
+    auto compiled = function("step", step);
+    const Tensor ids = random::randint(0, count, {100});
+    const auto run = [&] { traced ? compiled(ids) : step(ids); };
+    for (int i = 0; i < 3; ++i) run();
+    jit::wait();
+    run();
+    const void* there = memory_of(table);
+    CHECK(peak_of([&] {
+            for (int i = 0; i < 3; ++i) run();
+          }) < table_bytes / 20);
+    CHECK(memory_of(table) == there);
+  };
+  for (bool traced : {false, true}) {
+    INFO((traced ? "traced" : "eager"));
+    check(nn::SGD({.learning_rate = 0.1}), traced);
+    check(nn::SGD({.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1}), traced);
+    check(nn::Adam(), traced);
+    check(nn::AdamW(), traced);
+    check(nn::RMSprop({.momentum = 0.9}), traced);
+  }
+}
+
+TEST_CASE("several tables and layers are all written in place by one traced step") {
+  constexpr int64_t count = 100000;
+  Variable a(ones({count, 8}), "a"), b(ones({count, 4}), "b"), w(ones({12, 2000}), "w");
+  nn::Adam adam;
+  auto step = function("step", [&](const Tensor& i, const Tensor& j) {
+    GradientTape tape;
+    const Tensor x = concat({take(a, i, 0), take(b, j, 0)}, 1);
+    adam.minimize(mean(square(matmul(x, w))), tape, {w, a, b});
+  });
+  const Tensor i = random::randint(0, count, {50}), j = random::randint(0, count, {50});
+  for (int k = 0; k < 3; ++k) step(i, j), jit::wait();
+  const void* there[] = {memory_of(a), memory_of(b), memory_of(w)};
+  CHECK(peak_of([&] { step(i, j); }) < 100000 * 8 * 4 / 2);
+  CHECK(memory_of(a) == there[0]);
+  CHECK(memory_of(b) == there[1]);
+  CHECK(memory_of(w) == there[2]);
+}
