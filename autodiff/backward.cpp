@@ -121,7 +121,7 @@ namespace {
 bool is_lookup(const TapeEntry& e) {
   if (e.op != &gather_op) return false;
   const auto& g = e.attrs.as<GatherAttrs>();
-  return g.axes.size() == 1 && g.axes[0] == 0 && g.batch_axes.empty() && g.at == 0 && !g.skips;
+  return g.takes_rows() && !g.skips;
 }
 
 IndexedSlices slices_of(const TapeEntry& lookup, const Tensor& cotangent) {

@@ -26,8 +26,9 @@ struct IndexedSlices {
   // integers, or one is out of bounds.
   Tensor to_dense(Where where = Where::current()) const;
 
+  // For functions that take or give it (ops/tree.h).
   template <class W>
-  void walk(W&& w) {  // for functions that take or give it (ops/tree.h)
+  void walk(W&& w) {
     w(values, indices, dense_shape);
   }
 };
@@ -49,6 +50,7 @@ class Gradient {
   const Shape& shape() const;                            // of all of it
   DType dtype() const { return parts_.values.dtype(); }  // of its values
 
+  // For functions that take or give it.
   template <class W>
   void walk(W&& w) {
     w(parts_.values, parts_.indices, parts_.dense_shape);
@@ -82,7 +84,7 @@ std::pair<std::vector<Gradient>, Tensor> clip_all(const std::vector<Gradient>& g
 
 }  // namespace detail
 
-// The same of lists. (Templates, so that a list in braces is one of tensors.)
+// The same of each in a list. (Templates, so that a list in braces is one of tensors.)
 template <std::same_as<Gradient> G>
 std::vector<G> clip_by_value(const std::vector<G>& gradients, double low, double high, Where where = Where::current()) {
   return detail::clip_each_by_value(gradients, low, high, where);
@@ -91,11 +93,12 @@ template <std::same_as<Gradient> G>
 std::vector<G> clip_by_norm(const std::vector<G>& gradients, double max_norm, Where where = Where::current()) {
   return detail::clip_each_by_norm(gradients, max_norm, where);
 }
+// The square root of the sum of all squares, as that of the dense gradients.
 template <std::same_as<Gradient> G>
 Tensor global_norm(const std::vector<G>& gradients, Where where = Where::current()) {
   return detail::global_norm_of(gradients, where);
 }
-// auto [clipped, norm] = ...: the norm is that before clipping.
+// All scaled by one factor so that their global norm is at most max_norm, and what it was before.
 template <std::same_as<Gradient> G>
 std::pair<std::vector<G>, Tensor> clip_by_global_norm(const std::vector<G>& gradients, double max_norm,
                                                       Where where = Where::current()) {

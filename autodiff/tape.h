@@ -115,11 +115,11 @@ class GradientTape {
   std::vector<Tensor> gradient(const std::vector<Tensor>& targets, const std::vector<Source>& sources,
                                const GradientOptions& options = {}, Where where = Where::current());
 
-  // The same, where the gradient by a Variable, or by a tensor that is watched, is IndexedSlices if all that its
-  // gradient flows through are lookups of rows: gather() and take() along its first axis, x(ids), nn::Embedding. Where
-  // it is used in another way as well (output weights that are tied to an embedding), it is the tensor that gradient()
-  // gives. Several lookups give their slices one after another, the last one first. A lookup inside a traced function
-  // that is called under the tape, in control flow or in recompute() is another way of use.
+  // As gradient(), but that of a Variable, or of a tensor that is watched, is IndexedSlices where all that it flows
+  // through are lookups of rows: gather() and take() along the first axis, x(ids), nn::Embedding. Where the source is
+  // used in another way as well (output weights that are tied to an embedding), it is the tensor that gradient() gives.
+  // Several lookups give their slices one after another, the last one first. A slice x(slice(0, 9)), and a lookup
+  // inside control flow, recompute() or a traced function that is called under the tape, are other ways.
   std::vector<Gradient> sparse_gradient(const Tensor& target, const std::vector<Source>& sources,
                                         const GradientOptions& options = {}, Where where = Where::current());
   std::vector<Gradient> sparse_gradient(const Tensor& target, const std::vector<Variable>& sources,

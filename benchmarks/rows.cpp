@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "models.h"
+#include "rill/nn.h"
 
 using namespace rill;
 using benchmark::State;
@@ -182,6 +183,21 @@ void per_example_mlp(State& state) {
   loop(state, [&] { return f(p, x, y); });
 }
 
+// A step on the rows of a large table that a batch looks up.
+void train_table(State& state, bool traced) {
+  const Variable table(normal({1000000, 64}), "table");
+  const Tensor ids = random::randint(0, 1000000, {1000});
+  nn::Adam adam;
+  auto step = [&](const Tensor& ids) {
+    GradientTape tape;
+    const Tensor loss = mean(square(take(table, ids, 0)));
+    adam.minimize(loss, tape, {table});
+    return loss;
+  };
+  auto f = function("step", step);
+  loop(state, [&] { return traced ? f(ids) : step(ids); });
+}
+
 void nbody(State& state) {
   Tensor x = normal({2048, 3}), m = random::uniform({2048});
   auto f = function("nbody", bench::forces);
@@ -226,6 +242,8 @@ ROW(train_block_eager, train(state, bench::eager_training(bench::block_parameter
                              normal({8, 128, 256}), bench::labels(8, 2)));
 ROW(lstm_scan, train(state, bench::training(bench::lstm_parameters(), 0.01f, bench::lstm_loss), normal({128, 32, 128}),
                      bench::labels(32, 2)));
+ROW(train_table, train_table(state, true));
+ROW(train_table_eager, train_table(state, false));
 ROW(nbody, nbody(state));
 ROW(jacobian, jacobian(state));
 ROW(jacobian_1000, jacobian_1000(state));

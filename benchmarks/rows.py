@@ -86,6 +86,8 @@ ROWS = [
     Row("backward_cnn_eager", "backward_cnn without `function`", of_peer=1.0, unit="ratio"),
     Row("backward_block_eager", "backward_block without `function`", of_peer=1.0, unit="ratio"),
     Row("lstm_scan", "LSTM of width 128 over 128 steps of 32 rows by scan, its gradients, SGD step, traced", of_peer=1.0),
+    Row("train_table", "mean square of 1,000 rows of a 1,000,000 x 64 table, sparse Adam step, traced", of_peer=1.0),
+    Row("train_table_eager", "train_table without `function`", of_peer=1.0),
     Row("nbody", "forces between 2048 bodies by broadcasting, traced", of_peer=1.0),
     Row("busy_tiny", "train_tiny while another program keeps one core busy", of_peer=1.0),
     Row("busy_mlp", "train_mlp while another program keeps one core busy", of_peer=1.0),

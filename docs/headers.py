@@ -26,7 +26,7 @@ PUBLIC = [
     ("Random numbers", ["ops/random.h"]),
     ("Effects, names", ["ops/effects.h", "ops/scopes.h"]),
     ("Variables", ["ops/variable.h"]),
-    ("Gradients", ["autodiff/tape.h", "autodiff/transforms.h", "autodiff/recompute.h",
+    ("Gradients", ["autodiff/tape.h", "autodiff/sparse.h", "autodiff/transforms.h", "autodiff/recompute.h",
                    "autodiff/recompute_policy.h", "autodiff/forward.h", "autodiff/vmap.h", "autodiff/gradcheck.h"]),
     ("Traced functions", ["trace/function.h", "trace/control_flow.h", "trace/graph.h", "trace/jit.h",
                           "trace/profile.h", "trace/export.h"]),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
+#include <utility>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/index/scatter_records.h"
@@ -100,11 +101,6 @@ Variable hidden_variable(const Tensor& initial, const std::string& name) {
 // The dtype in which an update is computed and remembered.
 DType wide_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 
-// `rows` -= `change`, which may be of a wider dtype.
-void subtract_from(const Rows& rows, const Tensor& change) {
-  rows.assign(astype(rows.value(), change.dtype()) - change);
-}
-
 // Rows that are not there are zeros, and are not written.
 const GatherAttrs by_row{{0}, {}, {}, 0, true};
 
@@ -124,16 +120,28 @@ Variable counter(const std::string& optimizer, const Where& where) {
 
 }  // namespace
 
-Tensor Rows::value() const {
-  const Tensor whole = variable_.value();
-  return all() ? whole : gather(whole, {rows_}, by_row);
+Tensor Optimizer::Rows::value() const {
+  if (all()) return variable_.value();
+  for (const NewRows& n : optimizer_->new_rows_)
+    if (&n.variable.state() == &variable_.state()) return n.values;
+  return gather(variable_.value(), {rows_}, by_row);
 }
 
-void Rows::assign(const Tensor& values) const {
+void Optimizer::Rows::assign(const Tensor& values) const {
   const Tensor fit = astype(values, variable_.dtype());
-  if (all()) Variable(variable_).assign(fit);
-  else detail::scatter_rows(variable_, rows_, fit, by_row, detail::RowUpdate::set, "assign", Where::current());
+  if (all()) {
+    Variable(variable_).assign(fit);
+    return;
+  }
+  for (NewRows& n : optimizer_->new_rows_)
+    if (&n.variable.state() == &variable_.state()) {
+      n.values = fit;
+      return;
+    }
+  optimizer_->new_rows_.push_back({variable_, rows_, fit});
 }
+
+void Optimizer::Rows::subtract(const Tensor& change) const { assign(astype(value(), change.dtype()) - change); }
 
 Optimizer::Optimizer(std::string name, LearningRate rate, const Where& where)
     : learning_rate(std::move(rate)), name_(std::move(name)), iterations_(counter(name_, where)) {}
@@ -177,7 +185,8 @@ void Optimizer::apply_gradients(const std::vector<Gradient>& gradients, const st
                " but the variable is of shape " + to_string(variables[i].shape()),
            where);
   require_distinct("apply_gradients", variables, where);
-  // Before anything is assigned: what may throw goes first, and then all can be written in place.
+  // What may throw goes first, and rows are assigned last: so a traced step can write over the tables.
+  new_rows_.clear();
   std::vector<detail::SummedSlices> slices(gradients.size());
   for (size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].is_sparse()) slices[i] = detail::summed(gradients[i].slices(), where);
@@ -186,18 +195,23 @@ void Optimizer::apply_gradients(const std::vector<Gradient>& gradients, const st
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const DType wide = wide_dtype(gradients[i].dtype());
-    if (gradients[i].is_sparse()) update_rows(Rows(variables[i], slices[i].rows), astype(slices[i].values, wide));
+    if (gradients[i].is_sparse())
+      update_rows(Rows(*this, variables[i], slices[i].rows), astype(slices[i].values, wide));
     else update(variables[i], astype(gradients[i].tensor(), wide));
   }
+  for (const NewRows& n : std::exchange(new_rows_, {}))
+    detail::scatter_rows(n.variable, n.rows, n.values, by_row, detail::RowUpdate::set, "apply_gradients", where);
   iterations_.assign_add(tensor(int64_t{1}, {.device = iterations_.device()}));
 }
 
-void Optimizer::update(const Variable& variable, const Tensor& gradient) { update_rows(Rows(variable), gradient); }
+void Optimizer::update(const Variable& variable, const Tensor& gradient) {
+  update_rows(Rows(*this, variable, {}), gradient);
+}
 
 void Optimizer::update_rows(const Rows& rows, const Tensor& gradient) {
   if (rows.all()) fail("Optimizer", fmt::format("'{}' has no rule: override update() or update_rows()", name_));
-  const Tensor nothing = zeros(rows.variable().shape(), {gradient.dtype(), gradient.device()});
-  update(rows.variable(), scatter(nothing, {rows.rows()}, gradient, by_row, ScatterMode::set));
+  const Tensor nothing = zeros(rows.variable_.shape(), {gradient.dtype(), gradient.device()});
+  update(rows.variable_, scatter(nothing, {rows.rows_}, gradient, by_row, ScatterMode::set));
 }
 
 Variable& Optimizer::slot(const Variable& variable, const std::string& name) {
@@ -246,7 +260,7 @@ void SGD::update_rows(const Rows& rows, const Tensor& gradient) {
     velocity.assign(next);
     g = options_.nesterov ? g + options_.momentum * next : next;
   }
-  subtract_from(rows, rate * g);
+  rows.subtract(rate * g);
 }
 
 // --- Adam ------------------------------------------------------------------------------------------------------------
@@ -312,7 +326,7 @@ void RMSprop::update_rows(const Rows& rows, const Tensor& gradient) {
     change = options_.momentum * velocity.value() + change;
     velocity.assign(change);
   }
-  subtract_from(rows, change);
+  rows.subtract(change);
 }
 
 }  // namespace rill::nn

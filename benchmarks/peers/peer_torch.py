@@ -333,6 +333,20 @@ def lstm_scan():
     return {"torch": run}
 
 
+def train_table():
+    table, ids = torch.nn.Embedding(1000000, 64, sparse=True), torch.randint(1000000, (1000,))
+    adam = torch.optim.SparseAdam(table.parameters())
+
+    def run():
+        adam.zero_grad()
+        value = table(ids).square().mean()
+        value.backward()
+        adam.step()
+        return value
+
+    return {"torch": run}
+
+
 def forces(x, m):
     d = x[None] - x[:, None]
     r2 = d.square().sum(-1) + 1e-3
@@ -388,6 +402,8 @@ ROWS = {
     "train_cnn_eager": lambda: eagerly(train_cnn()),
     "train_block_eager": lambda: eagerly(train_block()),
     "lstm_scan": lstm_scan,
+    "train_table": train_table,
+    "train_table_eager": train_table,
     "nbody": lambda: both(forces, torch.randn(2048, 3), torch.rand(2048)),
     "jacobian": jacobian,
     "jacobian_1000": jacobian_1000,

@@ -17,6 +17,8 @@ struct GatherAttrs {
   Dims axes, batch_axes, batch_dims;
   int64_t at = 0;
   bool skips = false;
+  // Whether it is slices along the first axis, by one index tensor.
+  bool takes_rows() const { return axes.size() == 1 && axes[0] == 0 && batch_axes.empty() && at == 0; }
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("axes", s.axes);

@@ -237,10 +237,13 @@ std::vector<Sample> scatter_samples_of(std::initializer_list<ScatterMode> modes)
   return out;
 }
 
-// An index out of bounds throws; scatter's kernels look at all of them before they write.
-bool gather_may_throw(AttrsView attrs) { return !attrs.as<GatherAttrs>().skips; }
-bool scatter_may_throw(AttrsView attrs) { return !attrs.as<ScatterAttrs>().where.skips; }
-bool scatter_may_overwrite(AttrsView, size_t i, const Spec&) { return i == 0; }
+// Of whole rows, the kernels take no memory, and look at all indices before they write: if these are skipped rather
+// than refused, nothing is left that could go wrong.
+bool scatter_may_throw(AttrsView attrs) {
+  const GatherAttrs& g = attrs.as<ScatterAttrs>().where;
+  return !g.skips || !g.takes_rows();
+}
+bool scatter_may_overwrite(AttrsView, size_t i, const Spec& s) { return i == 0 && s.dtype != DType::string; }
 
 }  // namespace
 
@@ -256,7 +259,6 @@ const Op gather_op(
      .batch = batch_gather,
      .cpu = cpu::gather,
      .ref = ref::gather,
-     .may_throw = gather_may_throw,
      .samples = gather_samples,
      .exported = {"Gather", "GatherV2"}});
 

@@ -219,6 +219,41 @@ void scatter_typed(const Tables& t, const Offsets& walk, const T* updates, T* x,
   }
 }
 
+// Where element `i` of a tensor lies, counted in row-major order.
+int64_t offset_of(const Tensor& t, bool dense, int64_t i) {
+  if (dense) return i;
+  int64_t offset = 0;
+  for (size_t axis = t.shape().size(); axis-- > 0; i /= int64_t(t.shape()[axis]))
+    offset += i % int64_t(t.shape()[axis]) * t.strides()[axis];
+  return offset;
+}
+
+// Updates of rows of x, without tables: it takes no memory, so that an update in place either fails before it has begun
+// or succeeds. An element is touched by one thread, in the order of the indices, as in scatter_typed().
+template <class T>
+void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows, const ScatterAttrs& s) {
+  const T* u = reinterpret_cast<const T*>(updates.rep()->data);
+  const bool dense = updates.is_contiguous(), dense_index = index.is_contiguous();
+  const int64_t n = index.size(), total = updates.size(), width = n ? total / n : 0;
+  const auto row = [&](int64_t j) { return index_at(index, offset_of(index, dense_index, j), 0, rows, s.where.skips); };
+  for (int64_t j = 0; j < n && !s.where.skips; ++j) row(j);
+  if (total == 0) return;
+  const auto apply = [&](int64_t k0, int64_t k1, int64_t first, int64_t last) {
+    for (int64_t j = 0; j < n; ++j) {
+      const int64_t i = row(j);
+      if (i < first || i >= last) continue;
+      if (dense) update_run(x + i * width + k0, u + j * width + k0, k1 - k0, s.mode);
+      else
+        for (int64_t k = k0; k < k1; ++k) update(x[i * width + k], u[offset_of(updates, false, j * width + k)], s.mode);
+    }
+  };
+  if (width >= 64)
+    parallel_for(width, std::max<int64_t>(16, grain / n), [&](int64_t b, int64_t e) { apply(b, e, 0, rows); });
+  else
+    parallel_for(rows, std::max<int64_t>(1, rows * grain / total),
+                 [&](int64_t b, int64_t e) { apply(0, width, b, e); });
+}
+
 }  // namespace
 
 void gather(const KernelArgs& a) {
@@ -238,10 +273,20 @@ void gather(const KernelArgs& a) {
 void scatter(const KernelArgs& a) {
   const auto& s = a.attrs.as<ScatterAttrs>();
   const Tensor &updates = a.input(1), &out = a.output();
-  Tables t(GatherLayout(out, a.in.subspan(2), s.where), out);
   const Tensor& x = a.input(0);
-  if (x.rep()->data != out.rep()->data)  // else it is updated in place
-    strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), a.out_data<char>(), out.strides());
+  const auto copy = [&] {
+    if (x.rep()->data != out.rep()->data)  // else it is updated in place
+      strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), a.out_data<char>(), out.strides());
+  };
+  if (s.where.takes_rows()) {
+    copy();
+    return visit_dtype(out.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      scatter_rows(updates, a.input(2), a.out_data<T>(), out.shape()[0], s);
+    });
+  }
+  Tables t(GatherLayout(out, a.in.subspan(2), s.where), out);
+  copy();
   Offsets walk;
   if (!updates.is_contiguous()) walk = offsets_of(updates.shape(), updates.strides());
   visit_dtype(out.dtype(), [&](auto zero) {
