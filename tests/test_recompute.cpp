@@ -1,6 +1,7 @@
 // recompute() with a policy of what is kept, chains cut into segments, and what both do to the peak memory of a deep
 // network, eagerly and traced. That recompute alone draws, assigns and prints as it should is in test_custom_gradient.
 #include <array>
+#include <cmath>
 #include <functional>
 
 #include "catch.h"
@@ -212,6 +213,96 @@ TEST_CASE("what the second run delays is there for whoever reads it") {
   };
   const Tensor plain = gradient(f);
   for (const RecomputePolicy& policy : policies()) CHECK(same(gradient(recompute(f, {.policy = policy})), plain));
+}
+
+TEST_CASE("of a scan's step that recomputes, the scan keeps what the policy says") {
+  const Tensor x = random::normal({32, 32}, {.key = random::Key(3)}), m = random::normal({32, 32}) * 0.2f;
+  const auto held = [&](const RecomputePolicy* policy) {
+    const Fn body = [&](const Tensor& c) { return tanh(matmul(sin(named(matmul(c, m), "first")), m)); };
+    const Fn step = policy ? Fn(recompute(body, {.policy = *policy})) : body;
+    const auto loop = function("loop", [&](const Tensor& v) {
+      return sum(
+          scan([&](const Tensor& c, const Tensor& t) { return std::pair(step(c) * t, t); }, v, ones({20})).first);
+    });
+    const Tensor expected = grad([&](const Tensor& v) {
+      Tensor c = v;
+      for (int i = 0; i < 20; ++i) c = body(c) * 1.f;
+      return sum(c);
+    })(x);
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = loop(x);
+    const double matrices = double(tape.bytes_held()) / (20 * 32 * 32 * 4);
+    CHECK(allclose(tape.gradient(y, x), expected, {.rtol = 1e-4, .atol = 1e-6}));
+    return std::lround(matrices);
+  };
+  const RecomputePolicy nothing, all = save_products, one = save_only({"first"});
+  CHECK(held(nullptr) == 3);  // the carried value, and both products
+  CHECK(held(&all) == 3);
+  CHECK(held(&one) == 2);
+  CHECK(held(&nothing) == 1);
+}
+
+TEST_CASE("policies with open sizes, persistent tapes, Jacobians of several walks") {
+  const Tensor m = random::normal({6, 6}, {.key = random::Key(4)});
+  const Fn body = [&](const Tensor& v) { return tanh(matmul(named(sin(matmul(v, m)), "a"), m)) * v.dim(0); };
+  for (const RecomputePolicy& policy : policies()) {
+    const Fn again = recompute(body, {.policy = policy});
+    const auto step = function("step",
+                               [&](const Tensor& v) {
+                                 GradientTape tape;
+                                 tape.watch(v);
+                                 return tape.gradient(sum(again(v)), v);
+                               },
+                               {.signature = {spec(f32, {any, 6})}});
+    for (int64_t n : {3, 5, 2}) {
+      const Tensor x = random::normal({n, 6}, {.key = random::Key(5)});
+      CHECK(same(step(x), grad([&](const Tensor& v) { return sum(body(v)); })(x)));
+    }
+    const Tensor x = random::normal({2, 6}, {.key = random::Key(6)});
+    const auto both = [&](const Fn& f) {
+      GradientTape tape({.persistent = true});
+      tape.watch(x);
+      const Tensor y = f(x);
+      return std::vector{tape.gradient(y, x),       tape.gradient(y * y, x, {.unconnected = Unconnected::zero}),
+                         tape.jacobian(y, x),       tape.jacobian(y, x, {.chunk_bytes = 100}),
+                         tape.batch_jacobian(y, x), tape.gradient(y, x)};
+    };
+    const std::vector<Tensor> got = both(again), expected = both(body);
+    for (size_t i = 0; i < got.size(); ++i) CHECK(same(got[i], expected[i]));
+  }
+}
+
+TEST_CASE("under another tape, accumulator or trace that begins later, what was kept is no constant") {
+  const Tensor x = random::normal({6}, {.key = random::Key(3)}), m = random::normal({6, 6}, {.key = random::Key(4)});
+  const Fn body = [&](const Tensor& v) { return sum(tanh(matmul(m, named(sin(matmul(m, v)), "a")))); };
+  for (const RecomputePolicy& policy : policies()) {
+    const auto outside = [&](const Fn& f) {
+      GradientTape inner;
+      inner.watch(x);
+      const Tensor y = f(x);
+      inner.stop();
+      GradientTape outer;
+      outer.watch(x);
+      const Tensor g = inner.gradient(y, x);
+      return outer.gradient(sum(g * g), x, {.unconnected = Unconnected::zero});
+    };
+    CHECK(same(outside(recompute(body, {.policy = policy})), outside(recompute(body))));
+    const auto forward = [&](const Fn& f) {
+      GradientTape inner;
+      inner.watch(x);
+      const Tensor y = f(x);
+      inner.stop();
+      ForwardAccumulator along(x, ones({6}));
+      return along.jvp(inner.gradient(y, x) * x);
+    };
+    CHECK(same(forward(recompute(body, {.policy = policy})), forward(recompute(body))));
+    GradientTape before;
+    before.watch(x);
+    const Tensor y = recompute(body, {.policy = policy})(x);
+    before.stop();
+    CHECK(same(function("later", [&] { return before.gradient(y, x); })(), grad(body)(x)));
+  }
 }
 
 TEST_CASE("a long chain of delayed calls takes no stack") {

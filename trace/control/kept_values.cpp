@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "rill/autodiff/recompute_policy.h"
 #include "rill/autodiff/tape.h"
 #include "rill/ops/ops.h"
 #include "rill/trace/control/control_gradients.h"
@@ -15,6 +16,7 @@ namespace {
 
 // Whether computing the node again costs about what reading its result does.
 bool is_cheap(const Node& n) {
+  if (n.region) return !n.region->policy.keeps(*n.op, n.attrs);  // recompute() says so
   if (n.kind != Node::Kind::op || n.op->marker || n.op->graphs) return true;  // loops within repeat theirs
   return n.op->kind != OpKind::library && n.op->kind != OpKind::reduction;
 }

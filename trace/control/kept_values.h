@@ -1,6 +1,6 @@
 // Which values of a scan's step its gradient keeps. What is cheap (arithmetic, views, moved elements) is computed again
 // on the way back, from the carried values before each step; products, reductions and the like, where the way back
-// reads them, are stacked as further results of the step and read from there.
+// reads them, are stacked as further results of the step and read from there. Inside recompute() its policy says which.
 #pragma once
 #include <memory>
 #include <vector>
