@@ -1,7 +1,6 @@
 // Gradients of tables as the rows that were looked up: what they are beside dense ones, the steps that optimizers make
-// of them (numbers from torch), updates of rows in place, and what all this costs.
+// of them (numbers from torch), and what these cost. Updates of rows by hand are in test_variable_rows.cpp.
 #include <cmath>
-#include <thread>
 
 #include "catch.h"
 #include "messages.h"
@@ -342,6 +341,91 @@ TEST_CASE("an empty batch, an embedding with other layers, and a rule of one's o
   CHECK(loss.item<float>() < 0.1f);
 }
 
+namespace {
+// Where steps on batches lead that `call` makes of `step`: some rows counted from the back, some repeated, one batch
+// empty.
+template <class Call>
+Tensor after_batches(Call call) {
+  Variable table(numbers({50, 4}, f32), "table");
+  nn::Adam adam({.learning_rate = 0.1});
+  adam.build({table});
+  call([&](const Tensor& ids) {
+    GradientTape tape;
+    const Tensor loss = sum(square(take(table, ids, 0)) * 3);
+    adam.minimize(loss, tape, {table});
+    return loss;
+  });
+  return table;
+}
+Tensor batch(int64_t n) { return arange(0, n) * 7 % 9 - 4; }
+}  // namespace
+
+TEST_CASE("one trace serves batches of any size") {
+  const Tensor expected = after_batches([](auto step) {
+    for (int64_t n : {3, 7, 1, 0, 20, 5}) step(batch(n));
+  });
+  CHECK(same_bits(expected, after_batches([](auto step) {
+                    auto f = function("step", step, {.signature = {spec(i64, {any, any})}});
+                    for (int64_t n : {3, 7, 1, 0, 20, 5}) f(reshape(batch(n), {1, n})), jit::wait();
+                    CHECK(f.trace_count() == 1);
+                  })));
+}
+
+TEST_CASE("steps in control flow") {
+  const auto looped = [](auto step, const Tensor& ids) {
+    return while_loop([](const Tensor& i, const Tensor&) { return i < 5; },
+                      [&](const Tensor& i, const Tensor&) { return std::pair(i + 1, step(ids + i)); }, tensor(0),
+                      tensor(0.f));
+  };
+  const auto chosen = [](auto step, const Tensor& ids) {
+    return cond(sum(ids) > 10, [&] { return step(ids); }, [&] { return step(ids + 1); });
+  };
+  const auto check = [](auto run) {
+    const Tensor expected = after_batches([&](auto step) {
+      for (int64_t n : {4, 9, 4}) run(step, batch(n));
+    });
+    CHECK(same_bits(expected, after_batches([&](auto step) {
+                      auto f = function("steps", [&](const Tensor& ids) { return run(step, ids); });
+                      for (int64_t n : {4, 9, 4}) f(batch(n)), jit::wait();
+                    })));
+  };
+  check(looped);
+  check(chosen);
+}
+
+TEST_CASE("nothing to do, functions that take slices, rows of vmap") {
+  const IndexedSlices none{zeros({0, 2}), zeros({0}, {i64, {}}), {4, 2}}, of_none{none.values, none.indices, {0, 2}};
+  CHECK(same_bits(clip_by_norm(Gradient(none), 1).dense(), zeros({4, 2})));
+  CHECK(same_bits(clip_by_value(Gradient(none), -1, 1).dense(), zeros({4, 2})));
+  CHECK(of_none.to_dense().shape() == Shape{0, 2});
+  Variable empty(zeros({0, 2}), "empty"), thin(zeros({5, 0}), "thin");
+  nn::Adam().apply_gradients({of_none, IndexedSlices{zeros({2, 0}), ids_of({1, 1}), {5, 0}}}, {empty, thin});
+  thin.scatter_add(ids_of({4, 4}), 1);
+  CHECK_THROWS_AS(thin.scatter_add(ids_of({5}), 1), Error);
+
+  auto f = function("f", [](const IndexedSlices& s) { return std::pair(s.to_dense(), clip_by_norm(Gradient(s), 1)); });
+  for (int64_t count : {4, 5}) {
+    const IndexedSlices s{ones({2, 3}), ids_of({1, -1}), {count, 3}};
+    const auto [dense, clipped] = f(s);
+    CHECK(same_bits(dense, s.to_dense()));
+    CHECK(same_bits(clipped.dense(), clip_by_norm(Gradient(s), 1).dense()));
+  }
+  CHECK(f.trace_count() == 2);
+
+  const Tensor table = numbers({5, 3}), ids = tensor({{1, 2}, {3, 3}});
+  const auto of_row = [](const Tensor& t, const Tensor& ids) {
+    GradientTape tape;
+    tape.watch(t);
+    return tape.sparse_gradient(sum(square(take(t, ids, 0))), t).dense();
+  };
+  const Tensor both = vmap(of_row, {.in_axes = {rill::none, 0}})(table, ids);
+  for (int i : {0, 1}) CHECK(same_bits(both(i), of_row(table, ids(i))));
+
+  Variable there(numbers({5, 3}).to("ref:0"), "there");
+  there.scatter_add(ids_of({1, 1}).to("ref:0"), 1).scatter_update(ids_of({-1}), 2);
+  CHECK(same_bits(there.value().to("cpu:0"), table.at(1).add(2).at(4).set(2)));
+}
+
 // --- Norms -----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("clipping sees the dense gradient") {
@@ -375,89 +459,6 @@ TEST_CASE("clipping sees the dense gradient") {
   CHECK_FALSE(same_bits(take(table, ids_of({0}), 0), take(after, ids_of({0}), 0)));
   CHECK(global_norm(std::vector<Gradient>{IndexedSlices{zeros({0, 2}), zeros({0}, {i64, {}}), {4, 2}}}).item<float>() ==
         0);
-}
-
-// --- Rows of a Variable ----------------------------------------------------------------------------------------------
-
-TEST_CASE("rows of a Variable are set, added to and subtracted from") {
-  const auto run = [](bool traced, auto&& change) {
-    Variable v(arange(0, 8, 1, {f32, {}}).reshape({4, 2}), "v");
-    auto compiled = function("change", [&](const Tensor& ids) { change(v, ids); });
-    if (traced) compiled(ids_of({3, 0, -1}));
-    else change(v, ids_of({3, 0, -1}));
-    return v.value();
-  };
-  const Tensor rows = tensor({{10.f, 20.f}, {30.f, 40.f}, {50.f, 60.f}});
-  for (bool traced : {false, true}) {
-    CHECK(same_bits(run(traced, [&](Variable& v, const Tensor& i) { v.scatter_update(i, rows); }),
-                    tensor({{30.f, 40.f}, {2.f, 3.f}, {4.f, 5.f}, {50.f, 60.f}})));
-    CHECK(same_bits(run(traced, [&](Variable& v, const Tensor& i) { v.scatter_add(i, rows); }),
-                    tensor({{30.f, 41.f}, {2.f, 3.f}, {4.f, 5.f}, {66.f, 87.f}})));
-    CHECK(same_bits(run(traced, [&](Variable& v, const Tensor& i) { v.scatter_sub(i.astype(i32), rows); }),
-                    tensor({{-30.f, -39.f}, {2.f, 3.f}, {4.f, 5.f}, {-54.f, -73.f}})));
-    CHECK(same_bits(
-        run(traced, [&](Variable& v, const Tensor& i) { v.scatter_update(i, 1).scatter_add(i, tensor({1.f, 2.f})); }),
-        tensor({{2.f, 3.f}, {2.f, 3.f}, {4.f, 5.f}, {3.f, 5.f}})));
-    CHECK(same_bits(run(traced, [&](Variable& v, const Tensor& i) { v.scatter_update(i, v(slice(0, 3))); }),
-                    tensor({{2.f, 3.f}, {2.f, 3.f}, {4.f, 5.f}, {4.f, 5.f}})));
-  }
-  Variable counts(zeros({3}, {u8, {}}), "counts");
-  counts.scatter_add(ids_of({2, 2, 0}), 100).scatter_sub(ids_of({0}), 101);
-  CHECK(counts.value().to_vector<uint8_t>() == std::vector<uint8_t>{255, 0, 200});
-  Variable flags(zeros({2}, {boolean, {}}), "flags");
-  flags.scatter_add(ids_of({1}), true);
-  CHECK(flags.value().to_vector<bool>() == std::vector<bool>{false, true});
-  CHECK_THROWS_AS(flags.scatter_sub(ids_of({1}), true), Error);
-  Variable words(tensor({"a", "b"}), "words");
-  words.scatter_update(ids_of({1}), tensor({"c"}));
-  CHECK(to_string(words.value()) == to_string(tensor({"a", "c"})));
-}
-
-TEST_CASE("an update of rows says what does not fit, and changes nothing") {
-  Variable v(arange(0, 8, 1, {f32, {}}).reshape({4, 2}), "v"), number(tensor(1.f), "number");
-  const Tensor before = v.value();
-  const auto says = [](auto&& f) { return message_of(f); };
-  const Tensor one = ids_of({1});
-  std::string m = says([&] { v.scatter_add(ids_of({0, 4}), 1); });
-  CHECK(has(m, "index 4 is out of bounds for axis 0 of size 4"));
-  CHECK(has(m, "scatter_add"));
-  CHECK(has(m, "test_sparse_gradients.cpp"));
-  CHECK(has(says([&] { v.scatter_update(one, ones({3})); }), "does not broadcast to the shape [1,2]"));
-  CHECK(has(says([&] { v.scatter_update(one, ones({2}, {f64, {}})); }), "dtypes differ"));
-  CHECK(has(says([&] { v.scatter_update(ones({1}), 1); }), "indices must be integers"));
-  CHECK(has(says([&] { v.scatter_update(Tensor(), 1); }), "the indices"));
-  CHECK(has(says([&] { v.scatter_update(one, Tensor()); }), "the rows"));
-  CHECK(has(says([&] { number.scatter_update(one, 1); }), "has no rows"));
-  auto traced = function("traced", [&](const Tensor& ids) { v.scatter_add(ids, 1); });
-  traced(ids_of({0, 1}));
-  v.assign(before);
-  CHECK(has(says([&] { traced(ids_of({0, 4})); }), "out of bounds"));
-  jit::wait();
-  CHECK(has(says([&] { traced(ids_of({0, 4})); }), "out of bounds"));
-  CHECK(same_bits(v, before));
-}
-
-TEST_CASE("a value that was read keeps what it was; threads see whole updates") {
-  Variable v(zeros({1000, 8}), "v");
-  const Tensor ids = arange(0, 1000);
-  const Tensor held = v.value();
-  v.scatter_add(ids, 1);
-  CHECK(same_bits(held, zeros({1000, 8})));
-  auto traced = function("traced", [&](const Tensor& ids) { v.scatter_add(ids, 1); });
-  const Tensor again = v.value();
-  traced(ids);
-  CHECK(same_bits(again, ones({1000, 8})));
-  std::thread other([&] {
-    for (int i = 0; i < 200; ++i) i % 2 ? traced(ids) : void(v.scatter_add(ids, 1));
-  });
-  bool whole = true;
-  for (int i = 0; i < 200; ++i) {
-    const Tensor now = v.value();
-    whole = whole && array_equal(now, full_like(now, now(0, 0)));
-  }
-  other.join();
-  CHECK(whole);
-  CHECK(same_bits(v, full({1000, 8}, 202.f)));
 }
 
 // --- Cost ------------------------------------------------------------------------------------------------------------

@@ -239,7 +239,8 @@ Variable& Variable::assign(const Tensor& value, Where where) {
 Variable& Variable::assign_add(const Tensor& delta, Where where) {
   CallerScope caller(where);
   Tensor t = fitted(state(where), delta, "assign_add", where);
-  if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) + t);
+  if (t.dtype() == DType::string) add(t, t, where);  // throws
+  else if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) + t);
   else if (!repeating()) update(*state_, is_bool(t.dtype()) ? bitwise_or_op : add_op, t);  // as operator+ does
   return *this;
 }
@@ -248,7 +249,7 @@ Variable& Variable::assign_sub(const Tensor& delta, Where where) {
   CallerScope caller(where);
   Tensor t = fitted(state(where), delta, "assign_sub", where);
   if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) - t);
-  else if (is_bool(t.dtype())) subtract(t, t, where);  // throws
+  else if (is_bool(t.dtype()) || t.dtype() == DType::string) subtract(t, t, where);  // throws
   else if (!repeating()) update(*state_, subtract_op, t);
   return *this;
 }
@@ -269,6 +270,8 @@ void scatter_rows(const Variable& variable, const Tensor& indices, const Tensor&
   if (TraceListener* trace = thread_state().trace)
     return trace->assign(variable.shared_state(),
                          scatter(trace->read(variable.shared_state()), {indices}, t, attrs, mode, where));
+  const Spec* all[] = {&v.spec, &t.spec(), &indices.spec()};
+  infer(scatter_record(mode), all, ScatterAttrs{attrs, mode}, where);  // which refuses to add strings
   if (repeating()) return;
   if (indices.is_symbolic() && !compute_delayed(indices)) fail_foreign(op, "the indices", indices, where);
   const Tensor at = indices.device() == v.spec.device ? indices : indices.to(v.spec.device);
