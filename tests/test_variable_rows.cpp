@@ -3,6 +3,7 @@
 
 #include "catch.h"
 #include "messages.h"
+#include "rill/devices/registry.h"
 #include "rill/rill.h"
 #include "rill/trace/jit.h"
 
@@ -96,4 +97,34 @@ TEST_CASE("a value that was read keeps what it was; threads see whole updates") 
   other.join();
   CHECK(whole);
   CHECK(same_bits(v, full({1000, 8}, 202.f)));
+}
+
+TEST_CASE("rows are written in place where nobody holds the value") {
+  constexpr int64_t count = 100000;
+  Variable v(zeros({count, 4}), "v");
+  const Tensor ids = ids_of({3, 7, -1}), rows = ones({3, 4});
+  const auto memory = [&] { return static_cast<const void*>(v.value().rep()->data); };
+  const auto check = [&](auto change) {
+    auto traced = function("change", [&](const Tensor& ids) { change(ids); });
+    for (int i = 0; i < 3; ++i) {
+      if (i == 2) jit::wait();
+      traced(ids);
+    }
+    const void* there = memory();
+    reset_peak_memory("cpu:0");
+    const size_t before = memory_stats("cpu:0").in_use;
+    traced(ids);
+    CHECK(memory() == there);
+    CHECK(memory_stats("cpu:0").peak - before < count);
+  };
+  check([&](const Tensor& ids) { v.scatter_update(ids, rows); });
+  check([&](const Tensor& ids) { v.scatter_add(ids, rows); });
+  check([&](const Tensor& ids) { v.scatter_sub(ids, 2); });
+  check([&](const Tensor&) { v.assign(v.value().at(5).set(1)); });
+  check([&](const Tensor&) { v.assign(v.value().at(slice(0, 3)).add(rows)); });
+  check([&](const Tensor& ids) { v.assign(v.value().at(ids).max(rows)); });
+  const void* there = memory();
+  v.scatter_add(ids, rows).scatter_update(ids, rows * 5).scatter_sub(ids, 1);
+  CHECK(memory() == there);
+  CHECK(same_bits(v(3), full({4}, 4.f)));
 }

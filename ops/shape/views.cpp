@@ -400,28 +400,28 @@ Tensors vjp_update(const VjpArgs& a) {
 
 }  // namespace
 
-const Op update_slice_op({.name = "update_slice",
-                          .doc = "A copy of x whose x[start:stop:step] is replaced by a value.",
-                          .dtypes = every_set,
-                          .inputs = 2,
-                          .infer = infer_update,
-                          .vjp = vjp_update,
-                          .jvp = linear_together,
-                          .batch = batch_slice,
-                          .cpu = cpu::update_slice,
-                          .ref = ref::update_slice,
-                          .may_throw = [](AttrsView) { return false; },
-                          .may_overwrite = [](AttrsView, size_t i, const Spec&) { return i == 0; },
-                          .samples =
-                              [] {
-                                using samples::uniform;
-                                return std::vector<Sample>{
-                                    {{uniform({5}), uniform({3}, -2, 2, 2)}, SliceAttrs{{1}, {4}, {1}, {}}},
-                                    {{uniform({3, 4}), uniform({2}, -2, 2, 2)},
-                                     SliceAttrs{{1, 3}, {2, slice_min}, {1, -2}, {0}}},
-                                    {{uniform({2, 2}), uniform({0, 2})}, SliceAttrs{{1, 0}, {1, 2}, {1, 1}, {}}}};
-                              },
-                          .exported = {"", "TensorStridedSliceUpdate"}});
+const Op update_slice_op(
+    {.name = "update_slice",
+     .doc = "A copy of x whose x[start:stop:step] is replaced by a value.",
+     .dtypes = every_set,
+     .inputs = 2,
+     .infer = infer_update,
+     .vjp = vjp_update,
+     .jvp = linear_together,
+     .batch = batch_slice,
+     .cpu = cpu::update_slice,
+     .ref = ref::update_slice,
+     .may_throw = [](AttrsView) { return false; },
+     .may_overwrite = [](AttrsView, size_t i, const Spec& s) { return i == 0 && s.dtype != DType::string; },
+     .samples =
+         [] {
+           using samples::uniform;
+           return std::vector<Sample>{
+               {{uniform({5}), uniform({3}, -2, 2, 2)}, SliceAttrs{{1}, {4}, {1}, {}}},
+               {{uniform({3, 4}), uniform({2}, -2, 2, 2)}, SliceAttrs{{1, 3}, {2, slice_min}, {1, -2}, {0}}},
+               {{uniform({2, 2}), uniform({0, 2})}, SliceAttrs{{1, 0}, {1, 2}, {1, 1}, {}}}};
+         },
+     .exported = {"", "TensorStridedSliceUpdate"}});
 
 namespace {
 
