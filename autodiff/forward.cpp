@@ -317,29 +317,4 @@ detail::LinearMap detail::linear_map(GradientTape& tape, std::span<Tensor* const
   };
 }
 
-Tensor detail::forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where) {
-  require_defined("jacfwd", x, "x", where);
-  const CallerScope caller(where, "jacfwd");
-  const Dim n = x.size();
-  if (n == 0) {
-    const Tensor y = f(x);
-    Shape shape = y.shape();
-    for (const Dim d : x.shape()) shape.push_back(d);
-    return zeros(shape, {.dtype = y.dtype(), .device = y.device()});
-  }
-  // All columns in one run of f, as many as fit the limit for their tangents.
-  constexpr int64_t limit = int64_t(256) << 20;
-  const int64_t bytes = int64_t(n) * int64_t(size_of(x.dtype()));
-  Shape rows = x.shape();
-  rows.insert(0, n);
-  const Tensor units = eye(n, n, 0, {.dtype = x.dtype(), .device = x.device()}).reshape(rows);
-  const auto column = [&](const Tensor& t) { return jvp(f, x, t, where).second; };
-  const VmapOptions options{
-      .out_axes = -1, .randomness = Randomness::same, .chunk = std::max<int64_t>(1, limit / bytes)};
-  const Tensor columns = vmap(column, options, where)(units);
-  Shape shape(columns.shape().begin(), columns.shape().end() - 1);
-  for (const Dim d : x.shape()) shape.push_back(d);
-  return columns.reshape(shape);
-}
-
 }  // namespace rill

@@ -109,7 +109,6 @@ LinearMap linear_map(GradientTape& tape, std::span<Tensor* const> results, const
                      const Where& where);
 Tensor run_custom_jvp(const Callback<std::pair<Tensor, Callback<Tensor(std::span<const Tensor>)>>()>& f,
                       std::span<const Tensor* const> in, const Where& where);
-Tensor forward_jacobian(const Callback<Tensor(const Tensor&)>& f, const Tensor& x, const Where& where);
 
 }  // namespace detail
 
@@ -174,17 +173,6 @@ auto custom_jvp(F f, Where where = Where::current()) {
               }};
     };
     return detail::run_custom_jvp(run, {in.data(), in.size()}, where);
-  });
-}
-
-// jacfwd(f)(x) -> the Jacobian, of shape f(x).shape + x.shape, by the tangents of all columns in one run of f: choose
-// it where f(x) has more elements than x, else jacrev(), which has it row by row. They agree up to rounding.
-template <class F>
-auto jacfwd(F f, Where where = Where::current()) {
-  detail::require_callable("jacfwd", f, "the function", where);
-  return detail::transform_of<F>([f = std::move(f), where](const Tensor& x, const auto&... rest) {
-    return detail::forward_jacobian([&](const Tensor& v) { return Tensor(detail::call_at(where, f, v, rest...)); }, x,
-                                    where);
   });
 }
 

@@ -81,4 +81,32 @@ Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, Operands
   return with_rule(value, in, rule, where);
 }
 
+// --- Values that are structures --------------------------------------------------------------------------------------
+
+Tensor packed(std::string_view op, std::span<Tensor* const> tensors, const Where& where) {
+  if (tensors.empty()) fail(op, "the value holds no tensor", where);
+  DType widest = DType::boolean;
+  for (const Tensor* t : tensors) {
+    require_defined(op, *t, "a tensor of the value", where);
+    if (!is_differentiable(t->dtype()))
+      fail(op,
+           fmt::format("the value holds {}, which has no derivative. hand integers out by capturing a reference",
+                       to_string(t->spec())),
+           where);
+    widest = promote(widest, t->dtype());
+  }
+  std::vector<Tensor> parts;
+  for (const Tensor* t : tensors) parts.push_back(reshape(t->astype(widest), {t->size()}));
+  return concat(parts);
+}
+
+void unpack(const Tensor& all, std::span<Tensor* const> places, const std::vector<Spec>& specs) {
+  Dim start = 0;
+  for (size_t k = 0; k < places.size(); ++k) {
+    const Dim stop = start + specs[k].shape.numel();
+    *places[k] = reshape(all(slice(start, stop)), specs[k].shape).astype(specs[k].dtype);
+    start = stop;
+  }
+}
+
 }  // namespace rill::detail

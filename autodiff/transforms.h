@@ -1,8 +1,9 @@
-// Functions of functions: grad, value_and_grad, vjp, jacrev, hessian, custom_gradient; jvp and jacfwd are in
-// forward.h, vmap in vmap.h, recompute in recompute.h. Each takes a C++ callable of Tensors, or of structures of them
+// Functions of functions: grad, value_and_grad, vjp, custom_gradient; jvp is in forward.h, jacobian and hessian in
+// jacobians.h, vmap in vmap.h, recompute in recompute.h. Each takes a C++ callable of Tensors, or of structures of them
 // (ops/tree.h), and gives a callable; they compose: vmap(grad(f)), hessian(f). Derivatives are with respect to the
 // first argument unless told otherwise.
 #pragma once
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -26,6 +27,10 @@ Transform<F, Call> transform_of(Call call) {
 using GradientRule = Callback<Tensors(const Tensor& cotangent)>;
 Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::span<const Tensor* const> in,
                   const Where& where);
+// The tensors of a value that is a structure, as one vector that holds all their elements in the widest of their dtypes,
+// and back.
+Tensor packed(std::string_view op, std::span<Tensor* const> tensors, const Where& where);
+void unpack(const Tensor& all, std::span<Tensor* const> places, const std::vector<Spec>& specs);
 template <class T>
 Tensors as_list(T back) {
   if constexpr (std::is_same_v<T, Tensors>) {
@@ -36,6 +41,24 @@ Tensors as_list(T back) {
     Tensors list;
     for (Tensor* t : tensors_in(back)) list.push_back(std::move(*t));
     return list;
+  }
+}
+// What custom_gradient's function gave, as one Tensor and a rule for its cotangent; `specs` are those of the tensors in
+// a structure.
+template <class Value, class Rule>
+std::pair<Tensor, GradientRule> as_one(const Value& value, Rule rule, std::vector<Spec>& specs, const Where& where) {
+  if constexpr (std::is_convertible_v<const Value&, Tensor>) {
+    return {Tensor(value), [rule = std::move(rule)](const Tensor& g) { return as_list(rule(g)); }};
+  } else {
+    Value like = value;
+    const std::vector<Tensor*> tensors = tensors_in(like);
+    const Tensor all = packed("custom_gradient", tensors, where);
+    for (const Tensor* t : tensors) specs.push_back(t->spec());
+    return {all, [rule = std::move(rule), like = std::move(like), specs](const Tensor& g) {
+              Value cotangent = like;
+              unpack(g, tensors_in(cotangent), specs);
+              return as_list(rule(cotangent));
+            }};
   }
 }
 }  // namespace detail
@@ -93,42 +116,30 @@ auto vjp(F&& f, const X& x, Where where = Where::current()) {
   return std::pair(y, std::move(pull));
 }
 
-// jacrev(f)(x) -> the Jacobian, of shape f(x).shape + x.shape, row by row. jacfwd(f)(x) has it column by column: choose
-// the one with fewer. They agree up to rounding.
-template <class F>
-auto jacrev(F f, Where where = Where::current()) {
-  detail::require_callable("jacrev", f, "the function", where);
-  return detail::transform_of<F>([f = std::move(f), where](const Tensor& x, const auto&... rest) {
-    GradientTape tape({.watch_variables = false});
-    Tensor v = detail::fresh(x, where);
-    tape.watch(v, where);
-    Tensor y = detail::call_at(where, f, v, rest...);
-    return tape.jacobian(y, v, {.unconnected = Unconnected::zero}, where);
-  });
-}
-// hessian(f)(x) -> second derivatives of a scalar function, of shape x.shape + x.shape.
-template <class F>
-auto hessian(F f, Where where = Where::current()) {
-  return jacrev(grad(std::move(f), where), where);
-}
-
 // A function with a gradient of its own: f(x...) gives {value, rule}, where rule(cotangent) gives the cotangent of x: a
 // Tensor, or Tensors with one an argument (an undefined one: no gradient), or, where arguments are structures, one like
-// the argument, or a tuple of such. The value is a Tensor. A first derivative sees nothing of what f does. A second one
-// differentiates the rule: by the cotangent, by what it captured from outside, and by the values that f computed for
-// it, each as the op that it is. While tracing, the rule is called once, to see its ops.
+// the argument, or a tuple of such. The value is a Tensor, or a structure of floating or complex ones; then the
+// cotangent is a structure like it, with zeros for what nothing depends on. A first derivative sees nothing of what f
+// does. A second one differentiates the rule: by the cotangent, by what it captured from outside, and by the values
+// that f computed for it, each as the op that it is. While tracing, the rule is called once, to see its ops.
 template <class F>
 auto custom_gradient(F f, Where where = Where::current()) {
   detail::require_callable("custom_gradient", f, "the function", where);
   return detail::transform_of<F>([f = std::move(f), where](const auto&... x) {
     detail::Arguments<decltype(x)...> arguments{detail::as_argument(x)...};
     const std::vector<Tensor*> in = detail::tensors_in(arguments);
-    auto run = [&]() -> std::pair<Tensor, detail::GradientRule> {
+    using Value = std::remove_cvref_t<decltype(std::apply(f, std::as_const(arguments)).first)>;
+    std::optional<Value> given;
+    std::vector<Spec> specs;
+    auto run = [&] {
       auto [value, rule] = std::apply(f, std::as_const(arguments));
       detail::require_callable("custom_gradient", rule, "the rule", where);
-      return {value, [rule = std::move(rule)](const Tensor& g) { return detail::as_list(rule(g)); }};
+      given.emplace(std::move(value));
+      return detail::as_one(*given, std::move(rule), specs, where);
     };
-    return detail::run_custom(run, {in.data(), in.size()}, where);
+    const Tensor result = detail::run_custom(run, {in.data(), in.size()}, where);
+    if constexpr (std::is_convertible_v<const Value&, Tensor>) return result;
+    else return detail::unpack(result, detail::tensors_in(*given), specs), std::move(*given);
   });
 }
 

@@ -6,6 +6,7 @@
 #include "rill/autodiff/debug.h"
 #include "rill/autodiff/forward.h"
 #include "rill/autodiff/gradcheck.h"
+#include "rill/autodiff/jacobians.h"
 #include "rill/autodiff/recompute.h"
 #include "rill/autodiff/tape.h"
 #include "rill/autodiff/transforms.h"

@@ -36,6 +36,7 @@ def transforms(cases):
             add("vhp", [x, g], lambda x, g: f.vjp(f.grad(s), x)[1](g)[0])
             add("jacrev", [x], f.jacrev(vector_program))
             add("jacfwd", [x], f.jacrev(vector_program))
+            add("jacobian", [x], f.jacrev(vector_program))
             add("hessian", [x], f.jacrev(f.grad(s)))
             add("recompute", [x], vector_program)
             add("recompute_chain", [x], lambda x: torch.tanh(torch.sin(torch.tanh(x) * x.sum()) + x.flip(0)))

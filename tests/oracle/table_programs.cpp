@@ -33,6 +33,7 @@ static void add_transforms(Table& t) {
   t["vhp"] = {[](const Call& c) -> Values { return {vhp(scalar_program, c[0], c[1])}; }};
   t["jacrev"] = {[](const Call& c) -> Values { return {jacrev(vector_program)(c[0])}; }};
   t["jacfwd"] = {[](const Call& c) -> Values { return {jacfwd(vector_program)(c[0])}; }};
+  t["jacobian"] = {[](const Call& c) -> Values { return {jacobian(vector_program)(c[0])}; }};
   t["hessian"] = {[](const Call& c) -> Values { return {hessian(scalar_program)(c[0])}; }};
   t["vmap"] = {[](const Call& c) -> Values { return {vmap(vector_program)(c[0])}; }};
   t["vmap of grad"] = {[](const Call& c) -> Values { return {vmap(grad(scalar_program))(c[0])}; }};

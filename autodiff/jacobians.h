@@ -1,0 +1,234 @@
+// Jacobians and Hessians of functions: row by row, by a walk back for all rows at once (jacrev); column by column, by
+// the tangents of all columns in one run (jacfwd); or by the cheaper of the two (jacobian). A tape's own are in tape.h.
+//
+// Of a Tensor by a Tensor a Jacobian is a Tensor of shape f(x).shape + x.shape. Arguments and results may be structures
+// of tensors too. By a structure it is a structure like it: jacrev(f)(params) has one Jacobian in the place of each
+// tensor of params. Of a structure, it has one in the place of each tensor that f gives: where f gives a vector of
+// Tensors, a vector of Jacobians.
+#pragma once
+#include <array>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "rill/autodiff/forward.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+enum class JacobianMode : uint8_t {
+  automatic,  // forward where f gives more numbers than it takes, else reverse; f is then called once more
+  reverse,    // as jacrev()
+  forward     // as jacfwd()
+};
+
+struct JacobianOptions {
+  JacobianMode mode = JacobianMode::automatic;
+  int64_t chunk_bytes = int64_t(1) << 28;  // about so many bytes of cotangents or tangents at a time; more take several
+};
+
+namespace detail {
+
+// The type of a Y with a G in the place of each tensor.
+template <class Y, class G>
+struct JacobianType {
+  static_assert(std::is_same_v<Y, void>,
+                "a Jacobian: the function must give a Tensor, or a vector, array, optional, map, pair or tuple of them. "
+                "a struct cannot hold the Jacobians of its tensors by another; give a tuple of its fields instead");
+};
+template <class G>
+struct JacobianType<Tensor, G> {
+  using type = G;
+};
+template <class Y, class G>
+  requires(is_a<Y, std::vector>)
+struct JacobianType<Y, G> {
+  using type = std::vector<typename JacobianType<typename Y::value_type, G>::type>;
+};
+template <class Y, class G>
+  requires(is_a<Y, std::optional>)
+struct JacobianType<Y, G> {
+  using type = std::optional<typename JacobianType<typename Y::value_type, G>::type>;
+};
+template <class Y, size_t n, class G>
+struct JacobianType<std::array<Y, n>, G> {
+  using type = std::array<typename JacobianType<Y, G>::type, n>;
+};
+template <class Y, class Z, class G>
+struct JacobianType<std::pair<Y, Z>, G> {
+  using type = std::pair<typename JacobianType<Y, G>::type, typename JacobianType<Z, G>::type>;
+};
+template <class... Y, class G>
+struct JacobianType<std::tuple<Y...>, G> {
+  using type = std::tuple<typename JacobianType<std::remove_cvref_t<Y>, G>::type...>;
+};
+template <template <class, class, class...> class Map, class K, class Y, class... More, class G>
+  requires(MapLike<Map<K, Y, More...>>)
+struct JacobianType<Map<K, Y, More...>, G> {
+  using type = Map<K, typename JacobianType<Y, G>::type>;
+};
+
+// A value like `y`, with what next() gives in the place of each tensor.
+template <class G, class Y, class Next>
+typename JacobianType<Y, G>::type jacobian_like(const Y& y, Next& next) {
+  using J = typename JacobianType<Y, G>::type;
+  if constexpr (std::is_same_v<Y, Tensor>) {
+    return next();
+  } else if constexpr (is_a<Y, std::optional>) {
+    return y ? J(jacobian_like<G>(*y, next)) : J();
+  } else if constexpr (is_a<Y, std::vector>) {
+    J out;
+    for (const auto& each : y) out.push_back(jacobian_like<G>(each, next));
+    return out;
+  } else if constexpr (MapLike<Y>) {
+    J out;
+    for (const auto& [key, each] : y) out.emplace(key, jacobian_like<G>(each, next));
+    return out;
+  } else {  // a tuple, pair or array; braces go from the left to the right
+    return std::apply([&](const auto&... each) { return J{jacobian_like<G>(each, next)...}; }, y);
+  }
+}
+
+// Throws unless each is a tensor with a derivative.
+void require_jacobian_of(std::string_view op, std::span<Tensor* const> results, const Where& where);
+// The Jacobians of all that f gives by x, which is not watched.
+std::vector<Tensor> forward_jacobians(const Callback<std::vector<Tensor>(const Tensor&)>& f, const Tensor& x,
+                                      int64_t chunk_bytes, const Where& where);
+// Whether columns cost less than rows.
+bool has_fewer_columns(std::span<Tensor* const> results, std::span<Tensor* const> arguments);
+
+// f on x..., the arguments `which` replaced by `values`.
+template <size_t... which, class F, class Values, class... X>
+auto call_with(F& f, std::index_sequence<which...> numbers, Values& values, const Where& where, const X&... x) {
+  const auto all = std::tie(x...);
+  return [&]<size_t... i>(std::index_sequence<i...>) {
+    return as_argument(call_at(where, f, chosen<i>(numbers, values, all)...));
+  }(std::index_sequence_for<X...>());
+}
+
+// Entry [t][s] of `entries`, result t by tensor s of the arguments, where they belong.
+template <class Y, class Values>
+auto assembled(const Y& y, const Values& values, std::vector<std::vector<Tensor>> entries) {
+  size_t row = 0;
+  const auto all = [&] {
+    Tensor* next = entries[row++].data();
+    return std::apply(
+        [&](const auto&... value) { return std::tuple<GradientOf<decltype(value)>...>{gradient_like(value, next)...}; },
+        values);
+  };
+  if constexpr (std::tuple_size_v<Values> == 1) {
+    const auto one = [&] { return std::get<0>(all()); };
+    return jacobian_like<decltype(one())>(y, one);
+  } else {
+    return jacobian_like<decltype(all())>(y, all);
+  }
+}
+
+template <size_t... which, class F, class... X>
+auto forward_jacobian(F& f, const JacobianOptions& options, const Where& where, const X&... x) {
+  static_assert((!holds_variables<std::tuple_element_t<which, std::tuple<X...>>> && ...) ||
+                    ((std::is_same_v<std::tuple_element_t<which, std::tuple<X...>>, Variable>) && ...),
+                "jacfwd: Variables inside a structure keep their values. pass their values, or take jacrev()");
+  constexpr std::index_sequence<which...> numbers;
+  const auto all = std::tie(x...);
+  std::tuple<Argument<std::tuple_element_t<which, std::tuple<X...>>>...> values{as_argument(std::get<which>(all))...};
+  std::optional<decltype(call_with(f, numbers, values, where, x...))> y;
+  std::vector<std::vector<Tensor>> entries;  // of those arguments' tensors that have a derivative
+  for (Tensor* place : tensors_in(values)) {
+    if (!place->defined() || !is_differentiable(place->dtype())) continue;
+    const Tensor value = *place;
+    const auto along = [&](const Tensor& v) {
+      *place = v;
+      y.emplace(call_with(f, numbers, values, where, x...));
+      const std::vector<Tensor*> results = tensors_in(*y);
+      require_jacobian_of("jacfwd", results, where);
+      std::vector<Tensor> out;
+      for (const Tensor* t : results) out.push_back(*t);
+      return out;
+    };
+    const std::vector<Tensor> of_all = forward_jacobians(along, value, options.chunk_bytes, where);
+    *place = value;
+    entries.resize(of_all.size());
+    for (size_t t = 0; t < of_all.size(); ++t) entries[t].push_back(of_all[t]);
+  }
+  if (!y) fail("jacfwd", "the arguments hold no floating or complex tensor", where);
+  return assembled(*y, values, std::move(entries));
+}
+
+template <size_t... which, class F, class... X>
+auto jacobian_by(JacobianMode mode, F& f, const JacobianOptions& options, const Where& where, const X&... x) {
+  static_assert(((which < sizeof...(X)) && ...), "jacobian<i>(f): f is called with fewer arguments than that");
+  static_assert(all_differ<which...>, "jacobian<i, j>(f): an argument is named twice");
+  constexpr std::index_sequence<which...> numbers;
+  constexpr bool may_go_forward =
+      (!holds_variables<std::tuple_element_t<which, std::tuple<X...>>> && ...) ||
+      ((std::is_same_v<std::tuple_element_t<which, std::tuple<X...>>, Variable>) && ...);
+  if constexpr (may_go_forward)
+    if (mode == JacobianMode::forward) return forward_jacobian<which...>(f, options, where, x...);
+  if (mode == JacobianMode::forward)
+    fail("jacobian", "Variables inside a structure keep their values in forward mode. pass their values", where);
+  GradientTape tape({.watch_variables = false});
+  auto watched = watch_arguments(tape, where, numbers, x...);
+  auto y = call_with(f, numbers, watched.values, where, x...);
+  const std::vector<Tensor*> results = tensors_in(y);
+  require_jacobian_of("jacrev", results, where);
+  if constexpr (may_go_forward)
+    if (mode == JacobianMode::automatic && has_fewer_columns(results, tensors_in(watched.values))) {
+      tape.stop();
+      return forward_jacobian<which...>(f, options, where, x...);
+    }
+  std::vector<Tensor> targets;
+  for (const Tensor* t : results) targets.push_back(*t);
+  const GradientOptions walk{.unconnected = Unconnected::zero, .chunk_bytes = options.chunk_bytes};
+  return assembled(y, watched.values, tape.jacobian(targets, watched.sources, walk, where));
+}
+
+template <size_t... which, class F>
+auto jacobian_transform(std::string_view op, JacobianMode mode, F f, const JacobianOptions& options,
+                        const Where& where) {
+  require_callable(op, f, "the function", where);
+  return transform_of<F>([f = std::move(f), mode, options, where](const auto&... x) {
+    if constexpr (sizeof...(which) == 0) return jacobian_by<0>(mode, f, options, where, x...);
+    else return jacobian_by<which...>(mode, f, options, where, x...);
+  });
+}
+
+}  // namespace detail
+
+// jacobian(f)(x, rest...) -> the Jacobian by x, by rows or columns as the options say. jacobian<0, 2>(f) gives those by
+// these arguments, as a tuple. Where f does not depend on a tensor they are zeros. Throws where f gives what has no
+// derivative.
+template <size_t... argument, class F>
+auto jacobian(F f, JacobianOptions options, Where where = Where::current()) {
+  return detail::jacobian_transform<argument...>("jacobian", options.mode, std::move(f), options, where);
+}
+template <size_t... argument, class F>
+auto jacobian(F f, Where where = Where::current()) {
+  return jacobian<argument...>(std::move(f), JacobianOptions(), where);
+}
+
+// jacrev(f)(x, rest...) -> the same by a walk back for all rows. The choice where f gives fewer numbers than it takes.
+template <size_t... argument, class F>
+auto jacrev(F f, Where where = Where::current()) {
+  return detail::jacobian_transform<argument...>("jacrev", JacobianMode::reverse, std::move(f), {}, where);
+}
+// jacfwd(f)(x, rest...) -> the same by the tangents of all columns in one run of f for each tensor of the arguments.
+// The choice where f gives more numbers than it takes. Both agree up to rounding.
+template <size_t... argument, class F>
+auto jacfwd(F f, Where where = Where::current()) {
+  return detail::jacobian_transform<argument...>("jacfwd", JacobianMode::forward, std::move(f), {}, where);
+}
+
+// hessian(f)(x, rest...) -> second derivatives of a scalar function, of shape x.shape + x.shape. Of a vector of Tensors,
+// result [i][j] is the derivative by x[i] and x[j]; so with maps, pairs and tuples; hessian<0, 1>(f) gives a tuple of
+// tuples.
+template <size_t... argument, class F>
+auto hessian(F f, Where where = Where::current()) {
+  return jacrev<argument...>(grad<argument...>(std::move(f), where), where);
+}
+
+}  // namespace rill
+
+#pragma GCC visibility pop
