@@ -10,6 +10,15 @@
 
 namespace rill::detail {
 
+void require_jacobian_by(const Tensor& argument, const Where& where) {
+  require_defined("jacfwd", argument, "the argument", where);
+  if (!is_differentiable(argument.dtype()))
+    fail("jacfwd",
+         fmt::format("the argument is {}, by which there is no derivative: give a floating or complex tensor",
+                     to_string(argument.spec())),
+         where);
+}
+
 void require_jacobian_of(std::string_view op, std::span<Tensor* const> results, const Where& where) {
   for (size_t k = 0; k < results.size(); ++k) {
     const std::string what = results.size() == 1 ? "what the function gives" : fmt::format("result {}", k);

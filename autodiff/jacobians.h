@@ -34,9 +34,10 @@ namespace detail {
 // The type of a Y with a G in the place of each tensor.
 template <class Y, class G>
 struct JacobianType {
-  static_assert(std::is_same_v<Y, void>,
-                "a Jacobian: the function must give a Tensor, or a vector, array, optional, map, pair or tuple of them. "
-                "a struct cannot hold the Jacobians of its tensors by another; give a tuple of its fields instead");
+  static_assert(
+      std::is_same_v<Y, void>,
+      "a Jacobian: the function must give a Tensor, or a vector, array, optional, map, pair or tuple of them. "
+      "a struct cannot hold the Jacobians of its tensors by another; give a tuple of its fields instead");
 };
 template <class G>
 struct JacobianType<Tensor, G> {
@@ -91,6 +92,8 @@ typename JacobianType<Y, G>::type jacobian_like(const Y& y, Next& next) {
   }
 }
 
+// Throws unless it is a tensor with a derivative.
+void require_jacobian_by(const Tensor& argument, const Where& where);
 // Throws unless each is a tensor with a derivative.
 void require_jacobian_of(std::string_view op, std::span<Tensor* const> results, const Where& where);
 // The Jacobians of all that f gives by x, which is not watched.
@@ -134,6 +137,10 @@ auto forward_jacobian(F& f, const JacobianOptions& options, const Where& where, 
   constexpr std::index_sequence<which...> numbers;
   const auto all = std::tie(x...);
   std::tuple<Argument<std::tuple_element_t<which, std::tuple<X...>>>...> values{as_argument(std::get<which>(all))...};
+  const auto check = [&](const auto& value) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, Tensor>) require_jacobian_by(value, where);
+  };
+  std::apply([&](const auto&... value) { (check(value), ...); }, values);
   std::optional<decltype(call_with(f, numbers, values, where, x...))> y;
   std::vector<std::vector<Tensor>> entries;  // of those arguments' tensors that have a derivative
   for (Tensor* place : tensors_in(values)) {
@@ -162,9 +169,8 @@ auto jacobian_by(JacobianMode mode, F& f, const JacobianOptions& options, const 
   static_assert(((which < sizeof...(X)) && ...), "jacobian<i>(f): f is called with fewer arguments than that");
   static_assert(all_differ<which...>, "jacobian<i, j>(f): an argument is named twice");
   constexpr std::index_sequence<which...> numbers;
-  constexpr bool may_go_forward =
-      (!holds_variables<std::tuple_element_t<which, std::tuple<X...>>> && ...) ||
-      ((std::is_same_v<std::tuple_element_t<which, std::tuple<X...>>, Variable>) && ...);
+  constexpr bool may_go_forward = (!holds_variables<std::tuple_element_t<which, std::tuple<X...>>> && ...) ||
+                                  ((std::is_same_v<std::tuple_element_t<which, std::tuple<X...>>, Variable>) && ...);
   if constexpr (may_go_forward)
     if (mode == JacobianMode::forward) return forward_jacobian<which...>(f, options, where, x...);
   if (mode == JacobianMode::forward)
@@ -221,9 +227,9 @@ auto jacfwd(F f, Where where = Where::current()) {
   return detail::jacobian_transform<argument...>("jacfwd", JacobianMode::forward, std::move(f), {}, where);
 }
 
-// hessian(f)(x, rest...) -> second derivatives of a scalar function, of shape x.shape + x.shape. Of a vector of Tensors,
-// result [i][j] is the derivative by x[i] and x[j]; so with maps, pairs and tuples; hessian<0, 1>(f) gives a tuple of
-// tuples.
+// hessian(f)(x, rest...) -> second derivatives of a scalar function, of shape x.shape + x.shape. Of a vector of
+// Tensors, result [i][j] is the derivative by x[i] and x[j]; so with maps, pairs and tuples; hessian<0, 1>(f) gives a
+// tuple of tuples.
 template <size_t... argument, class F>
 auto hessian(F f, Where where = Where::current()) {
   return jacrev<argument...>(grad<argument...>(std::move(f), where), where);

@@ -27,8 +27,8 @@ Transform<F, Call> transform_of(Call call) {
 using GradientRule = Callback<Tensors(const Tensor& cotangent)>;
 Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, std::span<const Tensor* const> in,
                   const Where& where);
-// The tensors of a value that is a structure, as one vector that holds all their elements in the widest of their dtypes,
-// and back.
+// The tensors of a value that is a structure, as one vector that holds all their elements in the widest of their
+// dtypes, and back.
 Tensor packed(std::string_view op, std::span<Tensor* const> tensors, const Where& where);
 void unpack(const Tensor& all, std::span<Tensor* const> places, const std::vector<Spec>& specs);
 template <class T>

@@ -1,5 +1,6 @@
 // custom_gradient and recompute wherever they may stand: eager, traced, under a tape inside or around, in control flow,
 // in each other, at second and third order. Values in comments are what JAX's custom_vjp and checkpoint give.
+#include <map>
 #include <thread>
 
 #include "catch.h"
@@ -139,6 +140,40 @@ TEST_CASE("a rule may read other tensors, Variables, and be given several argume
   // The same argument twice.
   const Fn twice = [&](const Tensor& v) { return sum(f(v, v)); };
   same_everywhere(twice, x);
+}
+
+TEST_CASE("a value that is a structure has a cotangent that is one") {
+  const auto both = custom_gradient([](const Tensor& x) {
+    const Tensor s = sin(x), c = cos(x);
+    return std::pair(std::pair(s, sum(c)), [s, c](const std::pair<Tensor, Tensor>& g) {
+      return 2 * (g.first * c - g.second * s);  // twice the right one
+    });
+  });
+  const Tensor x = tensor({0.5f, -1.f});
+  same_everywhere([&](const Tensor& v) { return sum(both(v).first * v) + both(v).second; }, x);
+  const auto of_both = [&](const Tensor& v) {
+    const auto [s, c] = both(v);
+    return sum(s) * c;
+  };
+  CHECK(allclose(grad(of_both)(x), 2 * (sum(cos(x)) * cos(x) - sum(sin(x)) * sin(x))));
+  // What nothing depends on has zeros for a cotangent, whatever the dtypes and the containers.
+  const auto mixed = custom_gradient([](const std::vector<Tensor>& v) {
+    const std::map<std::string, Tensor> value{{"a", v[0] * 3}, {"b", v[1].astype(f16)}};
+    return std::pair(value, [](const std::map<std::string, Tensor>& g) {
+      CHECK(g.at("b").dtype() == f16);
+      return std::vector<Tensor>{g.at("a") * 5, g.at("b").astype(f64)};
+    });
+  });
+  const std::vector<Tensor> in{ones({2, 3}), ones({4}, f64)};
+  CHECK(mixed(in).at("b").dtype() == f16);
+  const std::vector<Tensor> g = grad([&](const std::vector<Tensor>& v) { return sum(mixed(v).at("a")); })(in);
+  CHECK(array_equal(g[0], full({2, 3}, 5.f)));
+  CHECK(array_equal(g[1], zeros({4}, f64)));
+  CHECK(allclose(vmap(grad(of_both))(stack({x, 2 * x}))(1), grad(of_both)(2 * x)));
+  const auto whole = custom_gradient([](const Tensor& v) {
+    return std::pair(std::pair(v, argmax(v)), [](const std::pair<Tensor, Tensor>& g) { return g.first; });
+  });
+  CHECK(has(message_of([&] { whole(x); }), "i64[], which has no derivative"));
 }
 
 TEST_CASE("nested rules: a rule within a function with a rule, and a rule that has one") {

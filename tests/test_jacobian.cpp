@@ -1,5 +1,7 @@
 // Jacobians by one batched walk: shapes, several targets and sources, chunks, structure, orders, traced and eager.
 // Values are those of the definition, or of a walk for each row.
+#include <map>
+
 #include "catch.h"
 #include "messages.h"
 #include "rill/ops/samples.h"
@@ -156,4 +158,73 @@ TEST_CASE("complex Jacobians are those of holomorphic functions, in both modes")
   const Tensor x = tensor({0.3, 0.8});
   CHECK(has(message_of([&] { jacrev(g)(x); }), "jacfwd()"));
   CHECK(allclose(jacfwd(g)(x), complex(diag(2 * x), diag(cos(x)))));
+}
+
+namespace {
+struct Layer {
+  Tensor w, b;
+};
+}  // namespace
+
+TEST_CASE("by structures and of structures, in every mode, eager and traced") {
+  const Layer p{values({3, 2}), values({2}, 2)};
+  const Tensor x = values({4, 3}, 3);
+  const auto layer = [&](const Layer& p) { return tanh(matmul(x, p.w) + p.b); };
+  for (JacobianMode mode : {JacobianMode::automatic, JacobianMode::reverse, JacobianMode::forward}) {
+    const Layer j = jacobian(layer, {.mode = mode})(p);
+    CHECK(allclose(j.w, by_rows([&](const Tensor& w) { return layer({w, p.b}); }, p.w)));
+    CHECK(allclose(j.b, by_rows([&](const Tensor& b) { return layer({p.w, b}); }, p.b)));
+    CHECK(function("f", [&](const Layer& p) { return jacobian(layer, {.mode = mode})(p); }).verify(p));
+
+    const auto two = [](const Tensor& a, const Tensor& b) {
+      return std::pair(a * b, std::map<std::string, Tensor>{{"sum", sum(a)}, {"exp", exp(b)}});
+    };
+    const Tensor a = values({2}, 4), b = values({2}, 5);
+    const auto [product, named] = jacobian<1, 0>(two, {.mode = mode})(a, b);
+    CHECK(allclose(std::get<0>(product), diag(a)));
+    CHECK(allclose(std::get<1>(product), diag(b)));
+    CHECK(array_equal(std::get<0>(named.at("sum")), zeros({2}, f64)));
+    CHECK(array_equal(std::get<1>(named.at("sum")), ones({2}, f64)));
+    CHECK(allclose(std::get<0>(named.at("exp")), diag(exp(b))));
+    CHECK(array_equal(std::get<1>(named.at("exp")), zeros({2, 2}, f64)));
+    const auto parts = [](const Tensor& v) { return std::vector<Tensor>{v, v * v, sum(v)}; };
+    const std::vector<Tensor> j3 = jacobian(parts, {.mode = mode, .chunk_bytes = 1})(a);
+    CHECK(allclose(j3[1], diag(2 * a)));
+    CHECK(j3[2].shape() == Shape{2});
+    CHECK(jacobian(parts, {.mode = mode})(zeros({0}))[1].shape() == Shape{0, 0});
+  }
+  const Variable v(values({2}, 6), "v");
+  CHECK(allclose(jacfwd([](const Tensor& t) { return t * t; })(v), diag(2 * v)));
+  const std::vector<Variable> list{v};
+  CHECK(allclose(jacobian([](const std::vector<Variable>& l) { return outer(l[0], l[0]); })(list)[0],
+                 by_rows([](const Tensor& t) { return outer(t, t); }, v)));
+  CHECK(has(message_of([&] { jacrev([](const Tensor& t) { return t > 0; })(x); }), "no derivative"));
+  CHECK(has(message_of([&] { jacfwd([](const Tensor& t) { return t.astype(i32); })(x); }), "no derivative"));
+  CHECK(has(message_of([&] { jacobian([](const Tensor& t) { return t; }, {.chunk_bytes = 0})(x); }), "chunk_bytes"));
+}
+
+TEST_CASE("the automatic mode walks forward where there are fewer columns") {
+  int calls = 0;
+  const auto count = [&](const Callback<Tensor(const Tensor&)>& f) {
+    return [&calls, f](const Tensor& x) { return ++calls, f(x); };
+  };
+  const auto wide = count([](const Tensor& v) { return outer(v, v); });
+  const Tensor x = values({3});
+  CHECK(allclose(jacobian(wide)(x), jacrev(wide)(x)));
+  CHECK(calls == 3);  // once to see the sizes, once for all columns, once for jacrev
+  calls = 0;
+  CHECK(jacobian(count([](const Tensor& v) { return sum(v); }))(x).shape() == Shape{3});
+  CHECK(calls == 1);
+}
+
+TEST_CASE("Hessians of several arguments and of structures") {
+  const auto f = [](const Tensor& a, const Tensor& b) { return sum(a * a * b) + sum(b) * sum(b); };
+  const Tensor a = values({3}), b = values({3}, 2);
+  const auto h = hessian<0, 1>(f)(a, b);
+  CHECK(allclose(std::get<0>(std::get<0>(h)), diag(2 * b)));
+  CHECK(allclose(std::get<1>(std::get<0>(h)), diag(2 * a)));
+  CHECK(allclose(std::get<0>(std::get<1>(h)), diag(2 * a)));
+  CHECK(allclose(std::get<1>(std::get<1>(h)), full({3, 3}, 2, f64)));
+  const auto rows = hessian([&](const std::vector<Tensor>& v) { return f(v[0], v[1]); })(std::vector{a, b});
+  CHECK(allclose(rows[0][1], diag(2 * a)));
 }
