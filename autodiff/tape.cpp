@@ -31,7 +31,7 @@ void NodeMap::insert(uint64_t key, TapeNode node) {
 namespace {
 std::atomic<uint32_t> next_serial{1};
 // The storage of the entries is reused by the next tape of the thread.
-thread_local std::vector<TapeEntry> spare_entries;
+thread_local EntryList<TapeEntry> spare_entries;
 
 uint64_t key_of(const VariableState* v) { return reinterpret_cast<uintptr_t>(v); }
 }  // namespace
@@ -77,8 +77,8 @@ GradientTape::Impl::Impl(TapeOptions o)
 }
 
 GradientTape::Impl::~Impl() {
-  entries.clear();
-  if (entries.capacity() < 4096) spare_entries = std::move(entries);
+  entries.clear();  // but for a block
+  spare_entries = std::move(entries);
 }
 
 void GradientTape::Impl::forget() {

@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "rill/autodiff/entry_list.h"
 #include "rill/autodiff/tape.h"
 #include "rill/ops/apply.h"
 
@@ -117,7 +118,7 @@ class GradientTape::Impl final : public OwnedTape {
 
   TapeOptions options;
   bool used = false;
-  std::vector<TapeEntry> entries;
+  EntryList<TapeEntry> entries;
 
  private:
   std::vector<char> nodes_from(std::span<const TapeNode> sources) const;

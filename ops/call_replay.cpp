@@ -57,17 +57,18 @@ const Delayed* delayed(const Tensor& t) {
 
 // One after another, for a call holds operands that hold calls: chains may be longer than the stack is deep.
 void let_go(Buffer* b) {
-  static thread_local std::vector<Shared<DelayedCall>> waiting;
-  static thread_local bool is_busy = false;
+  static thread_local constinit std::vector<Shared<DelayedCall>>* waiting = nullptr;  // of the first that lets go
   auto* d = static_cast<Delayed*>(b);
-  waiting.push_back(std::move(d->call));
+  Shared<DelayedCall> call = std::move(d->call);
   delete d;
-  if (std::exchange(is_busy, true)) return;
-  while (!waiting.empty()) {
-    const Shared<DelayedCall> next = std::move(waiting.back());
-    waiting.pop_back();
+  if (waiting) return waiting->push_back(std::move(call));
+  std::vector<Shared<DelayedCall>> own{std::move(call)};
+  waiting = &own;
+  while (!own.empty()) {
+    const Shared<DelayedCall> next = std::move(own.back());
+    own.pop_back();
   }
-  is_busy = false;
+  waiting = nullptr;
 }
 
 // Makes `t` the tensor that its call gave.
