@@ -245,7 +245,7 @@ const Tensor& detail::CarryLeaves::next() {
 void detail::CarryLeaves::argument(Tensor& t) {
   require_defined(op_, t, "x", where_);
   const Tensor tangent = checked_tangent(op_, t.spec(), next(), where_);
-  t = fresh(t, where_);
+  t = fresh(op_, t, where_);
   along_.watch(t, tangent, where_);
 }
 void detail::CarryLeaves::tensor(Tensor& t) {
@@ -274,6 +274,21 @@ void detail::take_tangents(const ForwardAccumulator& along, std::span<Tensor* co
   }
 }
 
+namespace {
+thread_local bool walking_back_for_map = false;
+class Linearizing {
+ public:
+  Linearizing() { walking_back_for_map = true; }
+  ~Linearizing() { walking_back_for_map = outer_; }
+  Linearizing(const Linearizing&) = delete;
+
+ private:
+  const bool outer_ = walking_back_for_map;
+};
+}  // namespace
+
+bool linearizing() { return walking_back_for_map; }
+
 detail::LinearMap detail::linear_map(GradientTape& tape, std::span<Tensor* const> results,
                                      const std::vector<Source>& sources, const Where& where) {
   // The walk back is linear in its cotangents. A tape around it holds the map that is the transpose of that.
@@ -292,8 +307,10 @@ detail::LinearMap detail::linear_map(GradientTape& tape, std::span<Tensor* const
     wanted.emplace_back(seeds.back());
   }
   for (const Source& s : sources) specs.push_back(s.variable ? s.variable->spec : s.tensor.spec());
-  const std::vector<Tensor> back =
-      tape.gradient(targets, sources, {.unconnected = Unconnected::zero, .output_gradients = seeds}, where);
+  const std::vector<Tensor> back = [&] {
+    const Linearizing scope;
+    return tape.gradient(targets, sources, {.unconnected = Unconnected::zero, .output_gradients = seeds}, where);
+  }();
   map->stop();
   return [map, back, wanted, specs, number, where](const std::vector<Tensor>& tangents) {
     std::vector<Tensor> along;

@@ -134,7 +134,7 @@ template <class F, class X>
 auto linearize(F&& f, const X& x, Where where = Where::current()) {
   detail::require_callable("linearize", f, "the function", where);
   GradientTape tape({.watch_variables = false});
-  auto arguments = detail::watch_arguments(tape, where, std::index_sequence<0>(), x);
+  auto arguments = detail::watch_arguments("linearize", tape, where, std::index_sequence<0>(), x);
   auto y = detail::as_argument(detail::call_spread(where, f, std::get<0>(arguments.values)));
   detail::LinearMap map = detail::linear_map(tape, detail::tensors_in(y), arguments.sources, where);
   auto push = [map = std::move(map), y, where](const detail::TangentOf<X>& tangent) {

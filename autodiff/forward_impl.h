@@ -26,6 +26,9 @@ Tensors transposed_rule(const JvpArgs& a);
 // Of a rule as tapes know it.
 Tensors transposed(std::span<const Tensor> out, std::span<const Tensor> tangents, const CustomVjp& vjp);
 
+// Whether what runs is linearize()'s walk back from zeros, of which only the map matters and not what it gives.
+bool linearizing();
+
 // From the arguments' tangents, zeros where there is none (undefined where there can be none), to the value's.
 using TangentRule = Callback<Tensor(std::span<const Tensor> tangents)>;
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
 
 namespace rill::detail {
@@ -78,7 +79,7 @@ JacobianTable by_tangents(const FlatFunction& f, const std::vector<Tensor>& in, 
   JacobianTable table;
   for (const Part& p : parts_of(in)) {
     std::vector<Tensor> fresh_in = in;
-    fresh_in[p.tensor] = fresh(in[p.tensor], where);
+    fresh_in[p.tensor] = fresh("gradcheck", in[p.tensor], where);
     ForwardAccumulator along(fresh_in[p.tensor], unit(in[p.tensor].spec(), p, 1), where);
     std::vector<Tensor> tangents;
     for (const Tensor& y : f(fresh_in))
@@ -97,7 +98,7 @@ struct Recorded {
   Recorded(const FlatFunction& f, const std::vector<Tensor>& given, const Where& where) : in(given) {
     for (Tensor& t : in) {
       if (!t.defined() || !is_differentiable(t.dtype())) continue;
-      t = fresh(t, where);
+      t = fresh("gradcheck", t, where);
       tape.watch(t, where);
       sources.emplace_back(t);
     }
@@ -194,7 +195,7 @@ FlatFunction gradient_of(const FlatFunction& f, const Where& where) {
     std::vector<Source> sources;
     for (Tensor& t : in) {
       if (!t.defined() || !is_differentiable(t.dtype())) continue;
-      t = fresh(t, where);
+      t = fresh("gradcheck", t, where);
       tape.watch(t, where);
       sources.emplace_back(t);
     }
@@ -220,7 +221,8 @@ GradCheck run_gradcheck(const FlatFunction& f, std::vector<Tensor> inputs, const
   if (options.order < 1) fail("gradcheck", fmt::format("the order is {} and must be 1 or more", options.order), where);
   if (!(allowed.eps > 0)) fail("gradcheck", fmt::format("eps is {} and must be positive", allowed.eps), where);
   if (!executing_eagerly())
-    fail("gradcheck", "it compares values, which a traced function does not have. call it outside", where);
+    fail("gradcheck", fmt::format("it compares values, which {}. call it outside", EnclosingTrace::why_unknown()),
+         where);
   GradCheck check;
   FlatFunction g = f;
   for (check.order = 1; check.order <= options.order; ++check.order) {

@@ -176,7 +176,8 @@ auto jacobian_by(JacobianMode mode, F& f, const JacobianOptions& options, const 
   if (mode == JacobianMode::forward)
     fail("jacobian", "Variables inside a structure keep their values in forward mode. pass their values", where);
   GradientTape tape({.watch_variables = false});
-  auto watched = watch_arguments(tape, where, numbers, x...);
+  const std::string_view op = mode == JacobianMode::reverse ? "jacrev" : "jacobian";
+  auto watched = watch_arguments(op, tape, where, numbers, x...);
   auto y = call_with(f, numbers, watched.values, where, x...);
   const std::vector<Tensor*> results = tensors_in(y);
   require_jacobian_of("jacrev", results, where);

@@ -10,10 +10,13 @@ namespace {
 bool is_source(const Tensor& t) { return t.defined() && is_differentiable(t.dtype()); }
 }  // namespace
 
-Tensor fresh(const Tensor& x, const Where& where) { return identity(x, where); }
+Tensor fresh(std::string_view op, const Tensor& x, const Where& where) {
+  require_defined(op, x, "x", where);
+  return identity(x, where);
+}
 
 void WatchLeaves::argument(Tensor& t) {
-  t = fresh(t, where_);
+  t = fresh(op_, t, where_);
   tape_.watch(t, where_);
   sources.emplace_back(t);
 }

@@ -32,7 +32,7 @@ decltype(auto) call_at(const Where& where, F&& f, A&&... x) {
   }
 }
 // `x` as a new tensor, so that what the callable captured of it stays a constant.
-Tensor fresh(const Tensor& x, const Where& where);
+Tensor fresh(std::string_view op, const Tensor& x, const Where& where);
 void require_scalar(std::string_view op, const Tensor& y, const Where& where);
 // Throws where cotangents differ in number from the results, or one is undefined.
 void require_like(std::span<Tensor* const> results, std::span<Tensor* const> cotangents, const Where& where);
@@ -117,7 +117,7 @@ Argument<T> as_argument(const T& x) {
 // the tape watch them. What has no derivative stays as it is: numbers, integer tensors, undefined ones.
 class WatchLeaves final : public LeafVisitor {
  public:
-  WatchLeaves(GradientTape& tape, const Where& where) : tape_(tape), where_(where) {}
+  WatchLeaves(std::string_view op, GradientTape& tape, const Where& where) : op_(op), tape_(tape), where_(where) {}
   void tensor(Tensor& t) override;
   void variable(const Variable& v) override;
   void constant(const void*, size_t) override {}
@@ -126,6 +126,7 @@ class WatchLeaves final : public LeafVisitor {
   std::vector<Source> sources;
 
  private:
+  const std::string_view op_;
   GradientTape& tape_;
   const Where where_;
 };
@@ -207,11 +208,12 @@ void watch_argument(T& value, WatchLeaves& watch) {
   else walk(value, watch);
 }
 template <size_t... which, class... X>
-auto watch_arguments(GradientTape& tape, const Where& where, std::index_sequence<which...>, const X&... x) {
+auto watch_arguments(std::string_view op, GradientTape& tape, const Where& where, std::index_sequence<which...>,
+                     const X&... x) {
   const auto all = std::tie(x...);
   using All = std::tuple<X...>;
   WatchedArguments<std::tuple_element_t<which, All>...> watched{{as_argument(std::get<which>(all))...}, {}};
-  WatchLeaves watch(tape, where);
+  WatchLeaves watch(op, tape, where);
   std::apply([&](auto&... value) { (watch_argument(value, watch), ...); }, watched.values);
   watched.sources = std::move(watch.sources);
   return watched;
@@ -249,7 +251,7 @@ auto value_and_gradients(F& f, const GradientOptions& options, const Where& wher
   static_assert(all_differ<which...>, "grad<i, j>(f): an argument is named twice");
   constexpr std::index_sequence<which...> numbers;
   GradientTape tape({.watch_variables = false});
-  auto watched = watch_arguments(tape, where, numbers, x...);
+  auto watched = watch_arguments("grad", tape, where, numbers, x...);
   const auto all = std::tie(x...);
   auto given = [&]<size_t... i>(std::index_sequence<i...>) {
     return call_at(where, f, chosen<i>(numbers, watched.values, all)...);

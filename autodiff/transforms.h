@@ -107,7 +107,7 @@ template <class F, class X>
 auto vjp(F&& f, const X& x, Where where = Where::current()) {
   detail::require_callable("vjp", f, "the function", where);
   auto tape = Shared<GradientTape>::make(TapeOptions{.persistent = true, .watch_variables = false});
-  auto arguments = detail::watch_arguments(*tape, where, std::index_sequence<0>(), x);
+  auto arguments = detail::watch_arguments("vjp", *tape, where, std::index_sequence<0>(), x);
   const auto y = detail::as_argument(detail::call_spread(where, f, std::get<0>(arguments.values)));
   tape->stop();
   auto pull = [tape, y, arguments = std::move(arguments), where](const std::remove_const_t<decltype(y)>& cotangent) {

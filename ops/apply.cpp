@@ -115,6 +115,10 @@ RunningTraces& running_traces() {
 }
 }  // namespace
 
+std::string_view EnclosingTrace::why_unknown() {
+  return now() && now()->runs_now() ? "may differ from row to row in vmap" : "are not known while a function is traced";
+}
+
 uint32_t EnclosingTrace::new_serial() {
   static std::atomic<uint32_t> next{1};
   return next++;

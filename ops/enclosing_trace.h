@@ -25,6 +25,11 @@ class EnclosingTrace : public TraceListener {
 
   // This thread's; null while it runs eagerly.
   static EnclosingTrace* now() { return static_cast<EnclosingTrace*>(thread_state().trace); }
+  // Whether this thread may decide by the elements of `t`: it runs eagerly, or in a vmap whose rows do not differ in
+  // it.
+  static bool may_read(const Tensor& t) { return !now() || (now()->runs_now() && !t.is_symbolic()); }
+  // Why what runs on this thread may not depend on values, for messages: "...depends on values, which <this>".
+  static std::string_view why_unknown();
   // A number for TraceListener::serial that no other trace has.
   static uint32_t new_serial();
 

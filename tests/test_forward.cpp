@@ -439,6 +439,45 @@ TEST_CASE("control flow carries tangents, eager and traced") {
                   jvp([](const Tensor& t) { return sin(sin(sin(t))); }, x, u).second));
 }
 
+// The number of its steps is nowhere known before it runs, so that only forward mode has derivatives of it once it is
+// traced or mapped. linearize() once gave zeros there, or an error.
+TEST_CASE("linearize of a loop without a bound: eager, traced, mapped, around a traced call, and derived again") {
+  const Tensor x = tensor({1.0, 2.0, 3.0}), k = tensor({0.7, 0.6, 0.5}), u = tensor({1.0, -1.0, 0.5}), v = cos(u);
+  const Tensor rows = stack({x, tensor({0.5, 0.1, 4.0})});
+  auto f = [](const Tensor& x, const Tensor& k) {
+    const auto [y, n] =
+        while_loop([](const Tensor& y, const Tensor&) { return sum(abs(y)) > 0.5; },
+                   [&](const Tensor& y, const Tensor& n) { return std::tuple(sin(y) * k + 0.01 * sum(y) * k, n + 1); },
+                   x * k, tensor(0));
+    return y * x;
+  };
+  const auto traced = function("loop", f);
+  const auto along = [&](const auto& g, const Tensor& x) { return jvp(g, std::tuple(x, k), std::tuple(u, v)).second; };
+  const auto mapped = [&](const auto& g, const Tensor& x) {
+    return linearize(g, std::tuple(x, k)).second(std::tuple(u, v));
+  };
+  const Tensor want = along(f, x);
+  const CloseOptions close{.rtol = 1e-12};
+  CHECK(allclose(want, (f(x + 1e-6 * u, k + 1e-6 * v) - f(x - 1e-6 * u, k - 1e-6 * v)) / 2e-6, {.rtol = 1e-6}));
+  CHECK(allclose(mapped(f, x), want, close));
+  CHECK(allclose(mapped(traced, x), want, close));
+  CHECK(allclose(function("in", [&](const Tensor& x) { return mapped(f, x); })(x), want, close));
+  CHECK(allclose(function("in", [&](const Tensor& x) { return mapped(traced, x); })(x), want, close));
+  const Tensor each = stack({want, along(f, rows(1))});
+  CHECK(allclose(vmap([&](const Tensor& x) { return mapped(f, x); })(rows), each, close));
+  CHECK(allclose(vmap([&](const Tensor& x) { return mapped(traced, x); })(rows), each, close));
+  const Tensor second = jvp([&](const Tensor& x) { return along(f, x); }, x, u).second;
+  CHECK(allclose(jvp([&](const Tensor& x) { return mapped(f, x); }, x, u).second, second, close));
+  CHECK(allclose(jvp([&](const Tensor& x) { return mapped(traced, x); }, x, u).second, second, close));
+  auto [y, push] = linearize(traced, std::tuple(x, k));
+  const Tensor columns = vmap([&, push = push](const Tensor& t) { return push(std::tuple(t, zeros_like(t))); })(
+      eye(3, -1, 0, {.dtype = f64}));
+  CHECK(allclose(transpose(columns), jacfwd([&](const Tensor& x) { return f(x, k); })(x), close));
+  // A gradient has no rule there, and says so; that of zeros is zeros.
+  CHECK(has(message_of([&] { grad([&](const Tensor& x) { return sum(traced(x, k)); })(x); }), "max_steps"));
+  CHECK(has(message_of([&] { vmap(grad([&](const Tensor& x) { return sum(f(x, k)); }))(rows); }), "max_steps"));
+}
+
 TEST_CASE("jacfwd agrees with jacrev; forward mode in vmap and vmap in forward mode") {
   const Tensor x = samples::uniform({3}).astype(f64), m = samples::uniform({5, 3}, -1, 1, 2).astype(f64);
   const auto wide = [&](const Tensor& t) { return softmax(tanh(matmul(m, t)) * sum(t), -1); };

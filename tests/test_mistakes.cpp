@@ -188,7 +188,14 @@ TEST_CASE("undefined tensors where control flow meets them") {
   refuses([&] { scan(step, tensor(0.f), none); }, "of xs, tensor 0");
   refuses([&] { function("f", [&](const Tensor& p) { return cond(p, [&] { return none; }, give); })(tensor(true)); },
           "result 0 of then");
-  refuses([&] { grad([](const Tensor& t) { return sum(t); })(none); }, "undefined");
+  auto total = [](const Tensor& t) { return sum(t); };
+  refuses([&] { grad(total)(none); }, "[grad] x is an undefined tensor");
+  refuses([&] { grad<0, 1>([](const Tensor& a, const Tensor& b) { return sum(a * b); })(x, none); }, "[grad] x is an");
+  refuses([&] { value_and_grad(total)(none); }, "[grad] x is an undefined tensor");
+  refuses([&] { vjp(total, none); }, "[vjp] x is an undefined tensor");
+  refuses([&] { jacrev(total)(none); }, "[jacrev] x is an undefined tensor");
+  refuses([&] { jacfwd(total)(none); }, "[jacfwd] x is an undefined tensor");
+  refuses([&] { linearize(total, none); }, "[linearize] x is an undefined tensor");
   refuses([&] { grad([](const Tensor&) { return Tensor(); })(x); }, "undefined");
   refuses([&] { none.item<float>(); }, "[item] the tensor is undefined");
   refuses([&] { none.to_vector<float>(); }, "[to_vector]");

@@ -359,6 +359,15 @@ TEST_CASE("a traced function that captures a row, made in the function that is m
   CHECK(has(message_of([&] { kept(x(0)); }), "a captured tensor belongs to a function that has finished tracing"));
 }
 
+TEST_CASE("what rows do not differ in has values in vmap") {
+  const Tensor x = tensor({{1.f, 2.f}, {3.f, 4.f}}), shared = tensor({3, 1, 3});
+  CHECK(array_equal(vmap([&](const Tensor& v) { return v + unique(shared).values; })(x), x + tensor({1, 3})));
+  CHECK(array_equal(vmap([&](const Tensor& v) { return sum(v) * bincount(shared); })(x),
+                    tensor({{0.f, 3.f, 0.f, 6.f}, {0.f, 7.f, 0.f, 14.f}})));
+  CHECK(array_equal(vmap([&](const Tensor& v) { return v + sum(histogram(shared).first); })(x), x + 3));
+  CHECK(array_equal(vmap([&](const Tensor& v) { return v + nonzero(shared)[0](slice(0, 2)); })(x), x + tensor({0, 1})));
+}
+
 TEST_CASE("what is wrong says so, at the user's line") {
   const Tensor x = ones({2, 3});
   const auto says = [&](auto f, std::string_view part) {
@@ -377,6 +386,21 @@ TEST_CASE("what is wrong says so, at the user's line") {
   says([&] { vmap([](const Tensor& v) { return matmul(v, ones({4})); })(x); }, "3 != 4");
   says([&] { vmap([](const Tensor& v) { return assert_that(sum(v) < 3, "small"), v; })(x); },
        "it does not hold that small");
+  // Sizes that depend on values: what differs is rows, no function is traced.
+  const auto maps = [&](auto f, std::string_view part) {
+    says([&] { vmap(f)(x); }, part);
+    CHECK(has(message_of([&] { vmap(f)(x); }), "depends on values, which may differ from row to row in vmap"));
+    CHECK(has(message_of([&] { function("f", [&](const Tensor& v) { return vmap(f)(v); })(x); }),
+              "depends on values, which are not known while a function is traced"));
+  };
+  maps([](const Tensor& v) { return v(v > 0); }, "how many elements a mask picks");
+  maps([](const Tensor& v) { return boolean_mask(v, v > 0); }, "how many elements a mask picks");
+  maps([](const Tensor& v) { return nonzero(v)[0]; }, "how many elements are not zero");
+  maps([](const Tensor& v) { return unique(v).values; }, "the size of the result");
+  maps([](const Tensor& v) { return bincount(v.astype(i64)); }, "pass .length");
+  says([&] { vmap([](const Tensor& v) { return histogram(v).first; })(x); },
+       "which may differ from row to row in vmap");
+  says([&] { vmap([](const Tensor& v) { return Variable(v).value(); })(x); }, "may differ from row to row");
   Tensor kept;
   vmap([&](const Tensor& v) { return kept = v; })(x);
   says([&] { kept + 1; }, "an operand belongs to a function that has finished tracing");

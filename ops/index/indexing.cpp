@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "rill/devices/params/gather_params.h"
-#include "rill/ops/apply.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/values/fill.h"
@@ -48,8 +48,9 @@ size_t axes_taken(const Index& i) {
 
 [[noreturn]] void fail_unknown_mask(const Where& where) {
   fail("index",
-       "how many elements a mask picks depends on values, which are not known while a function is traced. use "
-       "where(mask, x, y), or at(mask).set(scalar), which keep the shape",
+       fmt::format("how many elements a mask picks depends on values, which {}. use where(mask, x, y), or "
+                   "at(mask).set(scalar), which keep the shape",
+                   EnclosingTrace::why_unknown()),
        where);
 }
 
@@ -320,8 +321,9 @@ namespace {
 std::vector<int64_t> places(const Tensor& x, std::string_view op, const Where& where) {
   if (x.is_symbolic())
     fail(op,
-         "how many elements are not zero is not known while a function is traced. use where(mask, x, y), which keeps "
-         "the shape",
+         fmt::format("how many elements are not zero depends on values, which {}. use where(mask, x, y), which keeps "
+                     "the shape",
+                     EnclosingTrace::why_unknown()),
          where);
   EagerScope eager;
   std::vector<int64_t> out;

@@ -5,6 +5,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -194,9 +195,11 @@ Tensor digitize(const Tensor& x, const Tensor& edges, bool right, Where where) {
 
 Unique unique(const Tensor& x, Where where) {
   CallerScope caller(where);
-  if (!executing_eagerly())
+  if (!EnclosingTrace::may_read(x))
     fail("unique",
-         "the size of the result depends on values, which a traced function does not have yet. call it outside", where);
+         fmt::format("the size of the result depends on values, which {}. call it outside",
+                     EnclosingTrace::why_unknown()),
+         where);
   const int64_t n = x.size();
   const Tensor flat = reshape(x, {n}), order = argsort(flat), sorted = take(flat, order, 0);
   // Where a new value starts: at the front, and where neighbours differ (NaN does not differ from NaN).

@@ -7,6 +7,7 @@
 
 #include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
 #include "rill/tensor/limits.h"
@@ -356,9 +357,10 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
                      o.length ? fmt::format(" and length is {}", *o.length) : ""),
          where);
   if (o.length) return count_ids(x, *o.length);
-  if (!executing_eagerly())
+  if (!EnclosingTrace::may_read(x))
     fail("bincount",
-         "the size of the result depends on values, which a traced function does not have yet. pass .length", where);
+         fmt::format("the size of the result depends on values, which {}. pass .length", EnclosingTrace::why_unknown()),
+         where);
   int64_t n = o.minlength;
   if (x.size() > 0) {
     if (!is_unsigned(x.dtype()) && min(x).item<int64_t>() < 0)
@@ -389,8 +391,9 @@ std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions o, Where w
   CallerScope caller(where);
   if (o.bins < 1) fail("histogram", fmt::format("`bins` must be positive. got {}", o.bins), where);
   require_few_numbers("histogram", o.bins, where);
-  if (!o.range && !executing_eagerly())
-    fail("histogram", "the edges depend on values, which a traced function does not have yet. pass .range", where);
+  if (!o.range && !EnclosingTrace::may_read(x))
+    fail("histogram", fmt::format("the edges depend on values, which {}. pass .range", EnclosingTrace::why_unknown()),
+         where);
   const Tensor flat = reshape(to_work(x), {x.size()});
   if (!o.range && x.size() > 0) o.range = {min(flat).item<double>(), max(flat).item<double>()};
   auto [low, high] = o.range.value_or(std::pair(0.0, 1.0));

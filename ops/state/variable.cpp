@@ -9,6 +9,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/call_replay.h"
 #include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/run_errors.h"
@@ -146,9 +147,11 @@ Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& op
     // One that is made in the first call: its first value is no part of the graph, so it must not depend on the call.
     if (const Tensor value = trace->constant_value(initial); value.defined()) return new_state(value, options, where);
     fail("Variable",
-         fmt::format("'{}' is made inside a traced function from a value that each call has anew (an argument, a "
-                     "captured tensor, a random draw). make it outside, once",
-                     name),
+         static_cast<const EnclosingTrace*>(trace)->runs_now()
+             ? fmt::format("'{}' is made in vmap from a value that may differ from row to row. make it outside", name)
+             : fmt::format("'{}' is made inside a traced function from a value that each call has anew (an argument, a "
+                           "captured tensor, a random draw). make it outside, once",
+                           name),
          where);
   }
   auto state = Shared<VariableState>::make(where);

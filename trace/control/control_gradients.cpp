@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "rill/autodiff/tape.h"
+#include "rill/autodiff/forward_impl.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/trace/control/control_nodes.h"
@@ -442,8 +442,7 @@ void refuse(const Refusal& r, std::span<const Tensor> cotangents) {
   apply(refusal_op, Operands(arrived.data(), arrived.size()), r, Where::current());
 }
 
-// The steps of such a loop are not kept.
-Tensors vjp_of_unbounded(const VjpArgs& a) {
+void refuse_unbounded(const VjpArgs& a) {
   try {
     fail("while_loop",
          fmt::format("the gradient of the loop at {} is asked for in a traced function or in vmap, where all its "
@@ -452,7 +451,33 @@ Tensors vjp_of_unbounded(const VjpArgs& a) {
   } catch (const Error& e) {
     refuse({e.what(), true}, a.cotangent);
   }
-  return none_for(a.in);
+}
+
+// The steps of such a loop are not kept. Its cotangents cannot be computed, but what they depend on is known: their map
+// is the transpose of the loop's tangents, which need no steps, and is all that linearize() asks for.
+Tensors vjp_of_unbounded(const VjpArgs& a) {
+  if (!linearizing()) refuse_unbounded(a);
+  const Tensors in(a.in);
+  SmallVec<const Tensor*, 8> arrived;
+  SmallVec<size_t, 8> of;  // the numbers of the results whose cotangents have
+  for (size_t k = 0; k < a.out.size(); ++k)
+    if (a.cotangent[k].defined()) arrived.push_back(&a.cotangent[k]), of.push_back(k);
+  Tensors found = none_for(a.in);
+  for (size_t i = 0; i < in.size() && !arrived.empty(); ++i) {
+    if (!is_differentiable(in[i].dtype()) || !a.needs(int(i))) continue;
+    const GradientRule rule = [&op = a.op, attrs = a.attrs.as<ControlAttrs>(), in, of, i](const Tensor& tangent) {
+      const Tensor moving = identity(in[i]);
+      const ForwardAccumulator along(moving, tangent);
+      SmallVec<const Tensor*, 8> operands;
+      for (size_t k = 0; k < in.size(); ++k) operands.push_back(k == i ? &moving : &in[k]);
+      const Tensors out = apply_control(op, Operands(operands.data(), operands.size()), attrs, Where::current());
+      Tensors given;
+      for (size_t k : of) given.push_back(along.jvp(out[k], Unconnected::zero));
+      return given;
+    };
+    found[i] = detail::with_rule(zeros_like(in[i]), Operands(arrived.data(), arrived.size()), rule, Where::current());
+  }
+  return found;
 }
 
 }  // namespace
