@@ -1,14 +1,19 @@
-// Derivatives up to the third order of smooth functions, reverse and forward, each held to a central difference of the
-// one before it.
+// Derivatives up to the third order of smooth functions and of every record, reverse and forward, each held to a
+// central difference of the one before it.
 #include <rill/rill.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "catch.h"
+#include "op_check.h"
+#include "record_samples.h"
 
 using namespace rill;
 
 namespace {
+
+using namespace record_samples;
 
 using Function = Callback<Tensor(const Tensor&)>;
 
@@ -118,11 +123,9 @@ Function reverse(const Function& f) {
 
 double at(const Function& f, double t) { return f(tensor(t)).item<double>(); }
 
-void check(const Smooth& s, const Tensor& x) {
-  INFO(s.name);
-  const Tensor direction = tensor(std::vector<double>{1, -0.5, 0.25, 0.75, -1, 0.5});
-  Function f = along(s, x, direction), ahead = f;
-  const double h = 1e-4;
+// Three derivatives of a function of one number, at 0: each against differences of the one before, in two nestings.
+void check(Function f, double h = 1e-4) {
+  Function ahead = f;
   for (int order = 1; order <= 3; ++order) {
     INFO("order " << order);
     const double difference = (8 * (at(f, h) - at(f, -h)) - (at(f, 2 * h) - at(f, -2 * h))) / (12 * h);
@@ -132,6 +135,26 @@ void check(const Smooth& s, const Tensor& x) {
     CHECK(std::abs(slope - difference) < room);
     CHECK(std::abs(at(ahead, 0) - slope) < 1e-10 * (1 + std::abs(slope)));
   }
+}
+
+void check(const Smooth& s, const Tensor& x) {
+  INFO(s.name);
+  check(along(s, x, tensor(std::vector<double>{1, -0.5, 0.25, 0.75, -1, 0.5})));
+}
+
+// A record's sample along a line through it. The cubes give linear ops derivatives, too.
+Function along(const Op& op, const Sample& s, const Inputs& in, const Inputs& direction) {
+  return [&op, &s, in, direction](const Tensor& t) {
+    Inputs moved;
+    for (size_t i = 0; i < in.size(); ++i) moved.push_back(direction[i].defined() ? in[i] + t * direction[i] : in[i]);
+    Tensor total = t * 0;
+    for (const Tensor& y : op_check::run(op, moved, s.attrs)) {
+      if (!is_differentiable(y.dtype())) continue;
+      const Tensor z = is_complex(y.dtype()) ? real(y) + 2 * imag(y) : y;
+      total = total + sum((z + z * z * z / 6) * reshape(linspace(0.5, 1.5, z.size(), {.dtype = f64}), z.shape()));
+    }
+    return total;
+  };
 }
 
 }  // namespace
@@ -160,4 +183,20 @@ TEST_CASE("three derivatives through functions, control flow and recomputation")
        }},
   };
   for (const Smooth& s : composed) check(s, tensor(std::vector<double>{0.7, 1.9, 0.6, 1.1, 1.6, 0.9}));
+}
+
+TEST_CASE("three derivatives of every record that has one") {
+  int checked = 0;
+  for_each_op([&](const Op& op) {
+    int taken = 0;
+    for (const Sample& s : op.samples()) {
+      if (!has_gradient(op, s)) continue;
+      const Inputs in = *in_dtype(op, s, f64);
+      if (std::any_of(in.begin(), in.end(), [](const Tensor& t) { return t.size() > 200; }) || ++taken > 3) continue;
+      INFO(op_check::describe(op, in, s.attrs));
+      check(along(op, s, in, directions(in, 11)), 2e-5);
+      ++checked;
+    }
+  });
+  CHECK(checked > 200);
 }

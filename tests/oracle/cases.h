@@ -17,7 +17,7 @@
 //    "out_axis": n, "want": {"jvp" | "vjp" | "jacobian" | "hessian" | "vmap" | "vmap of grad" | "grad of vmap":
 //    [expected]}}
 // A Jacobian is that of each result by each operand. Gradients and Hessians are of the sum of all results' squares
-// times "cotangents", that of vmap's results where the gradient is of vmap.
+// (of complex ones, magnitudes) times "cotangents", that of vmap's results where the gradient is of vmap.
 #pragma once
 #include <functional>
 #include <map>

@@ -14,6 +14,7 @@ import scipy
 import torch
 
 import binary
+import complexes
 import edges
 import elementwise
 import indexing
@@ -45,6 +46,7 @@ FAMILIES = [
     edges,
     varied,
     small,
+    complexes,
     large,
 ]
 

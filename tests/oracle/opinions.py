@@ -114,3 +114,11 @@ def of(fn, options, f, points):
     loss = lambda *x: jnp.sum(weight * jnp.square(g(*x)))
     jacobian, hessian = jax.jacfwd(g, by)(*x), jax.jacrev(jax.grad(loss, by), by)(*x)
     return [np.asarray(j) for j in jacobian], [np.asarray(h) for row in hessian for h in row]
+
+
+def holomorphic(fn, options, points):
+    """JAX's Jacobian at complex points, or None."""
+    g = function(fn, options)
+    x = [jnp.asarray(p.numpy()) for p in points]
+    by = tuple(range(len(x)))
+    return None if g is None else [np.asarray(j) for j in jax.jacfwd(g, by, holomorphic=True)(*x)]

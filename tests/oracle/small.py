@@ -151,6 +151,35 @@ def contractions(cases):
         product(cases, "dot_general", [x, y], o, lambda x, y: x.T @ y)
 
 
+def corners(cases):
+    """Where docs/derivatives.md says what a derivative is, and torch agrees."""
+    if cases.transforms is not None:
+        cases.transforms.every = True
+    first = lambda x: x.gather(-1, torch.sort(x, stable=True, dim=-1).indices)
+    for dtype in DTYPES:
+        for fn, f, values in [
+            ("abs", torch.abs, [0.0, 1, -1]),
+            ("sign", torch.sign, [0.0, 1, -1]),
+            ("relu", torch.relu, [0.0, 1, -1]),
+            ("leaky_relu", lambda x: F.leaky_relu(x, 0.01), [0.0, 1, -1]),
+            ("elu", F.elu, [0.0, 1, -1]),
+            ("square", torch.square, [0.0, -0.0, 1]),
+            ("floor", torch.floor, [0.0, 1, -1]),
+            ("round", torch.round, [0.5, -1.5, 2]),
+            ("max", torch.amax, [2.0, 2, 1, 2]),
+            ("min", torch.amin, [2.0, 1, 1]),
+            ("prod", torch.prod, [2.0, 0, 3]),
+            ("sort", first, [2.0, 1, 2, 1]),
+            ("cumprod", lambda x: x.cumprod(0), [2.0, 0, 3]),
+        ]:
+            cases.by_torch(fn, [Operand(np.array(values), dtype)], {}, f, dtype, Ulp(4))
+        x, y = Operand(np.array([1.0, 2, 0, -1]), dtype), Operand(np.array([1.0, 3, 0, -2]), dtype)
+        for fn, f in [("maximum", torch.maximum), ("minimum", torch.minimum)]:
+            cases.by_torch(fn, [x, y], {}, f, dtype, EXACT)
+    if cases.transforms is not None:
+        cases.transforms.every = False
+
+
 def add_all(cases):
-    for family in [convolutions, pools, blocks, attentions, picks, contractions]:
+    for family in [convolutions, pools, blocks, attentions, picks, contractions, corners]:
         family(cases)

@@ -25,6 +25,11 @@ Given apart(const Case& c, const Values& all) {
   return out;
 }
 
+// The sum of squares (of complex numbers, the magnitudes') times weights.
+Tensor weighted(const Tensor& weights, const Tensor& y) {
+  return is_complex(y.dtype()) ? sum(real(weights) * (square(real(y)) + square(imag(y)))) : sum(weights * square(y));
+}
+
 // The function of the operands that a case differentiates, and the scalar of which it wants gradients.
 class Program {
  public:
@@ -39,8 +44,8 @@ class Program {
     return y;
   }
   Tensor loss(const Values& y) const {
-    Tensor total = sum(given_.cotangents.at(0) * square(y.at(0)));
-    for (size_t k = 1; k < y.size(); ++k) total = total + sum(given_.cotangents[k] * square(y[k]));
+    Tensor total = weighted(given_.cotangents.at(0), y.at(0));
+    for (size_t k = 1; k < y.size(); ++k) total = total + weighted(given_.cotangents[k], y[k]);
     return total;
   }
   Values at_point() const {
