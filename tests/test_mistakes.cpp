@@ -194,7 +194,7 @@ TEST_CASE("undefined tensors where control flow meets them") {
   refuses([&] { value_and_grad(total)(none); }, "[grad] x is an undefined tensor");
   refuses([&] { vjp(total, none); }, "[vjp] x is an undefined tensor");
   refuses([&] { jacrev(total)(none); }, "[jacrev] x is an undefined tensor");
-  refuses([&] { jacfwd(total)(none); }, "[jacfwd] x is an undefined tensor");
+  refuses([&] { jacfwd(total)(none); }, "[jacfwd] the argument is an undefined tensor");
   refuses([&] { linearize(total, none); }, "[linearize] x is an undefined tensor");
   refuses([&] { grad([](const Tensor&) { return Tensor(); })(x); }, "undefined");
   refuses([&] { none.item<float>(); }, "[item] the tensor is undefined");
