@@ -73,17 +73,6 @@ Values zeros_for_undefined(const Values& like, Values x) {
   return x;
 }
 
-Values jacobians(const Program& f, bool forward) {
-  const Values x = f.at_point(), y = f(x);
-  Values out;
-  for (size_t k = 0; k < y.size(); ++k)
-    for (size_t i = 0; i < x.size(); ++i) {
-      auto one = [&](const Tensor& v) { return f(with(x, i, v))[k]; };
-      out.push_back(forward ? jacfwd(one)(x[i]) : jacrev(one)(x[i]));
-    }
-  return out;
-}
-
 // Every block: those above the diagonal forward over reverse, those below reverse over reverse.
 Values hessians(const Program& f) {
   const Values x = f.at_point();
@@ -108,6 +97,21 @@ MapAxes all_of(const std::vector<std::optional<int64_t>>& axes) {
   }
 }
 
+Values list_of(const Tensor& x) { return {x}; }
+Values list_of(const Values& x) { return x; }
+template <class... T>
+Values list_of(const std::tuple<T...>& x) {
+  return std::apply([](const auto&... each) { return Values{each...}; }, x);
+}
+// Of each result, the Jacobians by all arguments, one after the other.
+template <class Rows>
+Values joined(const std::vector<Rows>& results) {
+  Values out;
+  for (const Rows& r : results)
+    for (const Tensor& t : list_of(r)) out.push_back(t);
+  return out;
+}
+
 // The function and its arguments as std::vector.
 Values of_list(const Case& c, const Program& f, const Given& given, const std::string& name) {
   const Transforms& t = *c.transforms;
@@ -118,6 +122,9 @@ Values of_list(const Case& c, const Program& f, const Given& given, const std::s
     return zeros_for_undefined(y, dy);
   }
   if (name == "vjp") return vjp(f, x).second(given.cotangents);
+  if (name == "jacfwd") return joined(jacfwd(f)(x));
+  if (name == "jacrev") return joined(jacrev(f)(x));
+  if (name == "hessian") return joined(hessian(loss)(x));
   const VmapOptions rows{.in_axes = t.in_axes.at(0).value()};
   if (name == "vmap") return vmap(f, {.in_axes = rows.in_axes, .out_axes = t.out_axis})(given.batch);
   if (name == "vmap of grad") return vmap(grad(loss), rows)(given.batch);
@@ -127,11 +134,6 @@ Values of_list(const Case& c, const Program& f, const Given& given, const std::s
 template <size_t... i>
 auto tuple_of(const Values& x, std::index_sequence<i...>) {
   return std::tuple(x.at(i)...);
-}
-Values list_of(const Tensor& x) { return {x}; }
-template <class... T>
-Values list_of(const std::tuple<T...>& x) {
-  return std::apply([](const auto&... each) { return Values{each...}; }, x);
 }
 
 // The function of as many arguments, derivatives by their numbers.
@@ -147,6 +149,8 @@ Values of_arguments(const Case& c, const Program& f, const Given& given, const s
     return zeros_for_undefined(y, dy);
   }
   if (name == "vjp") return list_of(vjp(each, tuple_of(x, numbers)).second(given.cotangents));
+  if (name == "jacfwd") return joined(jacfwd<i...>(each)(x.at(i)...));
+  if (name == "jacrev") return joined(jacrev<i...>(each)(x.at(i)...));
   const MapAxes in_axes = all_of(t.in_axes);
   if (name == "vmap") return vmap(each, {.in_axes = in_axes, .out_axes = t.out_axis})(given.batch.at(i)...);
   if (name == "vmap of grad") return list_of(vmap(grad<i...>(loss), {.in_axes = in_axes})(given.batch.at(i)...));
@@ -178,9 +182,8 @@ Values arguments_of(const Case& c) {
 Values transformed(const Case& c, const Entry& entry, const std::string& transform, const Values& arguments) {
   const Given given = apart(c, arguments);
   const Program f(c, entry, given);
-  if (transform == "jacfwd" || transform == "jacrev") return jacobians(f, transform == "jacfwd");
-  if (transform == "hessian") return hessians(f);
   if (c.transforms->list) return of_list(c, f, given, transform);
+  if (transform == "hessian") return hessians(f);
   switch (c.transforms->by.size()) {
     case 1: return of_arguments(c, f, given, transform, std::index_sequence<0>());
     case 2: return of_arguments(c, f, given, transform, std::index_sequence<0, 1>());
