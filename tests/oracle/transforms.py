@@ -255,6 +255,8 @@ class Transforms:
         against the sum of the magnitudes of what is added."""
         slope = grad_tolerance or of_terms(16)
         slope = slope([Operand(np.ones(1), f.operands[f.places[0]].dtype)]) if callable(slope) else slope
+        if callable(slope.scale):  # a row's terms are those of a cotangent of 1
+            slope = Ulp(slope.k, slope.eps, lambda values, scale=slope.scale: max(1, scale(values)))
         units = slope.k + slope.eps
         values = max([0] + [t.k + t.eps for t in tolerances if isinstance(t, Ulp)])
         size = [np.abs(t.detach().numpy()) for t in y]
