@@ -119,7 +119,7 @@ namespace {
 
 // (A slice of rows is none: it may be most of the table.)
 bool is_lookup(const TapeEntry& e) {
-  if (e.op != &gather_op) return false;
+  if (e.op != &gather_op || e.in_body) return false;
   const auto& g = e.attrs.as<GatherAttrs>();
   return g.takes_rows() && !g.skips;
 }

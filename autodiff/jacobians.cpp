@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "rill/autodiff/vmap.h"
 #include "rill/ops/apply.h"
@@ -31,45 +32,70 @@ void require_jacobian_of(std::string_view op, std::span<Tensor* const> results, 
   }
 }
 
-bool has_fewer_columns(std::span<Tensor* const> results, std::span<Tensor* const> arguments) {
+bool goes_forward(std::span<Tensor* const> results, std::span<Tensor* const> arguments) {
   Dim rows = 0, columns = 0;
-  for (const Tensor* t : results) rows = rows + t->size();
+  std::optional<DType> dtype;
+  bool alike = true;
+  const auto count = [&](const Tensor& t, Dim& numbers) {
+    numbers = numbers + t.size();
+    alike &= !is_complex(t.dtype()) && dtype.value_or(t.dtype()) == t.dtype();
+    dtype = t.dtype();
+  };
+  for (const Tensor* t : results) count(*t, rows);
   for (const Tensor* t : arguments)
-    if (t->defined() && is_differentiable(t->dtype())) columns = columns + t->size();
-  return columns < rows;
+    if (t->defined() && is_differentiable(t->dtype())) count(*t, columns);
+  return alike && columns > 0 && columns < rows;
 }
 
-std::vector<Tensor> forward_jacobians(const Callback<std::vector<Tensor>(const Tensor&)>& f, const Tensor& x,
-                                      int64_t chunk_bytes, const Where& where) {
+std::vector<std::vector<Tensor>> forward_jacobians(const Callback<std::vector<Tensor>(const std::vector<Tensor>&)>& f,
+                                                   const std::vector<Tensor>& x, int64_t chunk_bytes,
+                                                   const Where& where) {
   const CallerScope caller(where, "jacfwd");
   if (chunk_bytes < 1) fail("jacfwd", fmt::format("chunk_bytes is {} and must be 1 or more", chunk_bytes), where);
-  const auto joined = [&](const Shape& of_result) {
+  const auto joined = [&](const Shape& of_result, const Tensor& by) {
     Shape shape = of_result;
-    for (const Dim d : x.shape()) shape.push_back(d);
+    for (const Dim d : by.shape()) shape.push_back(d);
     return shape;
   };
-  const Dim n = x.size();
+  Dim n = 0, widest = 1;  // columns, and the bytes of one
+  for (const Tensor& t : x) n = n + t.size(), widest = larger(widest, t.size() * int64_t(size_of(t.dtype())));
+  std::vector<std::vector<Tensor>> all;
   if (n == 0) {
-    std::vector<Tensor> all = f(x);
-    for (Tensor& y : all) y = zeros(joined(y.shape()), {.dtype = y.dtype(), .device = y.device()});
+    for (const Tensor& y : f(x)) {
+      all.emplace_back();
+      for (const Tensor& t : x) all.back().push_back(zeros(joined(y.shape(), t), {y.dtype(), y.device()}));
+    }
     return all;
   }
-  // All columns in one run of f, as many as fit the limit for their tangents.
-  const int64_t bytes = int64_t(n) * int64_t(size_of(x.dtype()));
-  Shape rows = x.shape();
-  rows.insert(0, n);
-  const Tensor units = eye(n, n, 0, {.dtype = x.dtype(), .device = x.device()}).reshape(rows);
-  const auto column = [&](const Tensor& t) {
-    auto [y, dy] = jvp(f, x, t, where);
+  // The columns of x[k] are units behind those of the ones before it.
+  std::vector<Tensor> units;
+  Dim start = 0;
+  for (const Tensor& t : x) {
+    Shape rows = t.shape();
+    rows.insert(0, n);
+    const TensorOptions o{i64, t.device()};
+    const Tensor is_own = iota({n, 1}, 0, o) == iota({1, t.size()}, 1, o) + start;
+    units.push_back(astype(is_own, t.dtype()).reshape(rows));
+    start = start + t.size();
+  }
+  const auto column = [&](const std::vector<Tensor>& tangents) {
+    auto [y, dy] = jvp([&](const std::vector<Tensor>& v) { return f(v); }, x, tangents, where);
     for (size_t k = 0; k < y.size(); ++k)
       if (!dy[k].defined()) dy[k] = zeros_like(y[k]);
     return dy;
   };
-  const VmapOptions options{
-      .out_axes = -1, .randomness = Randomness::same, .chunk = std::max<int64_t>(1, chunk_bytes / bytes)};
-  std::vector<Tensor> all = vmap(column, options, where)(units);
-  for (Tensor& columns : all)
-    columns = columns.reshape(joined(Shape(columns.shape().begin(), columns.shape().end() - 1)));
+  VmapOptions options{.out_axes = -1, .randomness = Randomness::same};
+  if (n * widest > chunk_bytes) options.chunk = std::max<int64_t>(1, chunk_bytes / widest);
+  for (const Tensor& columns : vmap(column, options, where)(units)) {
+    all.emplace_back();
+    const Shape of_result(columns.shape().begin(), columns.shape().end() - 1);
+    Dim first = 0;
+    for (const Tensor& t : x) {
+      const Tensor own = x.size() == 1 ? columns : columns(ellipsis, slice(first, first + t.size()));
+      all.back().push_back(own.reshape(joined(of_result, t)));
+      first = first + t.size();
+    }
+  }
   return all;
 }
 

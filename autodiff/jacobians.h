@@ -19,9 +19,10 @@
 namespace rill {
 
 enum class JacobianMode : uint8_t {
-  automatic,  // forward where f gives more numbers than it takes, else reverse; f is then called once more
-  reverse,    // as jacrev()
-  forward     // as jacfwd()
+  automatic,  // forward where f gives more numbers than it takes, all of them real and of one dtype; else reverse. To
+              // go forward calls f once more
+  reverse,  // as jacrev()
+  forward   // as jacfwd()
 };
 
 struct JacobianOptions {
@@ -96,11 +97,12 @@ typename JacobianType<Y, G>::type jacobian_like(const Y& y, Next& next) {
 void require_jacobian_by(const Tensor& argument, const Where& where);
 // Throws unless each is a tensor with a derivative.
 void require_jacobian_of(std::string_view op, std::span<Tensor* const> results, const Where& where);
-// The Jacobians of all that f gives by x, which is not watched.
-std::vector<Tensor> forward_jacobians(const Callback<std::vector<Tensor>(const Tensor&)>& f, const Tensor& x,
-                                      int64_t chunk_bytes, const Where& where);
-// Whether columns cost less than rows.
-bool has_fewer_columns(std::span<Tensor* const> results, std::span<Tensor* const> arguments);
+// Entry [t][s]: the Jacobian of result t of f by x[s]; by the tangents of all of x in one run of f.
+std::vector<std::vector<Tensor>> forward_jacobians(const Callback<std::vector<Tensor>(const std::vector<Tensor>&)>& f,
+                                                   const std::vector<Tensor>& x, int64_t chunk_bytes,
+                                                   const Where& where);
+// Whether columns cost less than rows, and give the same: real numbers of one dtype.
+bool goes_forward(std::span<Tensor* const> results, std::span<Tensor* const> arguments);
 
 // f on x..., the arguments `which` replaced by `values`.
 template <size_t... which, class F, class Values, class... X>
@@ -142,25 +144,22 @@ auto forward_jacobian(F& f, const JacobianOptions& options, const Where& where, 
   };
   std::apply([&](const auto&... value) { (check(value), ...); }, values);
   std::optional<decltype(call_with(f, numbers, values, where, x...))> y;
-  std::vector<std::vector<Tensor>> entries;  // of those arguments' tensors that have a derivative
-  for (Tensor* place : tensors_in(values)) {
-    if (!place->defined() || !is_differentiable(place->dtype())) continue;
-    const Tensor value = *place;
-    const auto along = [&](const Tensor& v) {
-      *place = v;
-      y.emplace(call_with(f, numbers, values, where, x...));
-      const std::vector<Tensor*> results = tensors_in(*y);
-      require_jacobian_of("jacfwd", results, where);
-      std::vector<Tensor> out;
-      for (const Tensor* t : results) out.push_back(*t);
-      return out;
-    };
-    const std::vector<Tensor> of_all = forward_jacobians(along, value, options.chunk_bytes, where);
-    *place = value;
-    entries.resize(of_all.size());
-    for (size_t t = 0; t < of_all.size(); ++t) entries[t].push_back(of_all[t]);
-  }
-  if (!y) fail("jacfwd", "the arguments hold no floating or complex tensor", where);
+  std::vector<Tensor*> moving;  // that have a derivative
+  for (Tensor* place : tensors_in(values))
+    if (place->defined() && is_differentiable(place->dtype())) moving.push_back(place);
+  std::vector<Tensor> given;
+  for (const Tensor* place : moving) given.push_back(*place);
+  const auto run = [&](const std::vector<Tensor>& all) {
+    for (size_t k = 0; k < moving.size(); ++k) *moving[k] = all[k];
+    y.emplace(call_with(f, numbers, values, where, x...));
+    const std::vector<Tensor*> results = tensors_in(*y);
+    require_jacobian_of("jacfwd", results, where);
+    std::vector<Tensor> out;
+    for (const Tensor* t : results) out.push_back(*t);
+    return out;
+  };
+  std::vector<std::vector<Tensor>> entries = forward_jacobians(run, given, options.chunk_bytes, where);
+  for (size_t k = 0; k < moving.size(); ++k) *moving[k] = given[k];
   return assembled(*y, values, std::move(entries));
 }
 
@@ -182,7 +181,7 @@ auto jacobian_by(JacobianMode mode, F& f, const JacobianOptions& options, const 
   const std::vector<Tensor*> results = tensors_in(y);
   require_jacobian_of("jacrev", results, where);
   if constexpr (may_go_forward)
-    if (mode == JacobianMode::automatic && has_fewer_columns(results, tensors_in(watched.values))) {
+    if (mode == JacobianMode::automatic && goes_forward(results, tensors_in(watched.values))) {
       tape.stop();
       return forward_jacobian<which...>(f, options, where, x...);
     }
@@ -221,8 +220,9 @@ template <size_t... argument, class F>
 auto jacrev(F f, Where where = Where::current()) {
   return detail::jacobian_transform<argument...>("jacrev", JacobianMode::reverse, std::move(f), {}, where);
 }
-// jacfwd(f)(x, rest...) -> the same by the tangents of all columns in one run of f for each tensor of the arguments.
-// The choice where f gives more numbers than it takes. Both agree up to rounding.
+// jacfwd(f)(x, rest...) -> the same by the tangents of all columns in one run of f. The choice where f gives more
+// numbers than it takes. Both agree up to rounding, but for complex functions that are not holomorphic, and where
+// dtypes differ: jacrev's is the argument's, jacfwd's the result's.
 template <size_t... argument, class F>
 auto jacfwd(F f, Where where = Where::current()) {
   return detail::jacobian_transform<argument...>("jacfwd", JacobianMode::forward, std::move(f), {}, where);

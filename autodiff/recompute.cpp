@@ -186,6 +186,7 @@ std::vector<Tensor> run_recompute(const Function& f, std::vector<Tensor> in, con
                                   const Where& where) {
   for (size_t k = 0; k < in.size(); ++k) require_defined("recompute", in[k], "argument " + std::to_string(k), where);
   ThreadState& ts = thread_state();
+  const BodyScope body;
   if (ts.trace) return run_marked(f, in, policy);
   if (ts.tapes.size() != 1) return f(in);
   if (dynamic_cast<const ForwardAccumulator::Impl*>(ts.tapes[0])) return f(in);  // which keeps nothing anyway

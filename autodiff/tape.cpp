@@ -14,6 +14,8 @@
 
 namespace rill {
 
+thread_local constinit int detail::open_bodies = 0;
+
 // --- Nodes -----------------------------------------------------------------------------------------------------------
 
 TapeNode NodeMap::find(uint64_t key) const {
@@ -179,6 +181,7 @@ void GradientTape::Impl::record(const Op& op, Operands in, std::span<Tensor> out
   if (!find_inputs(in, nodes)) return;
   TapeEntry& e = add_entry(op.name, where);
   e.op = &op;
+  e.in_body = detail::open_bodies != bodies_;
   e.attrs = attrs;
   e.where = where;
   e.in_nodes = std::move(nodes);

@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "rill/autodiff/body_scope.h"
 #include "rill/autodiff/entry_list.h"
 #include "rill/autodiff/tape.h"
 #include "rill/ops/apply.h"
@@ -22,6 +23,7 @@ struct TapeEntry {
   Tensors in, out;
   SmallVec<TapeNode, 4> in_nodes;
   TapeNode first_out = 0;  // outputs have consecutive numbers
+  bool in_body = false;    // of control flow or the like, while the tape is outside (body_scope.h)
   CustomVjp custom;
   Where where;
 };
@@ -135,7 +137,8 @@ class GradientTape::Impl final : public OwnedTape {
   std::string why_unknown(const Tensor& target) const;
   const Tensor& stand_in(const Spec& spec);
 
-  uint32_t serial_;  // what TensorRep::tape holds for this tape's tensors
+  const int bodies_ = detail::open_bodies;  // where it began
+  uint32_t serial_;                         // what TensorRep::tape holds for this tape's tensors
   TapeNode next_node_ = 1;
   Tensor stand_in_;    // the last one made
   NodeMap tensors_;    // watched ones, and outputs whose rep another tape has signed

@@ -291,3 +291,58 @@ TEST_CASE("what a call prints is printed once, also where a second order runs it
   });
   CHECK(text == "v 2.0\npositive\n");
 }
+
+TEST_CASE("a Variable that steps assign is the Variable itself at each reading, as it is unrolled") {
+  Variable s(tensor(0.f), "s");
+  const Tensor xs = tensor({{1.f}, {2.f}, {3.f}});
+  const auto stepwise = [&](const Tensor& xs) {
+    auto [c, y] = scan(
+        [&](const Tensor& c, const Tensor& x) {
+          s.assign_add(sum(x));
+          return std::pair(c + x, s * c);
+        },
+        zeros({1}), xs);
+    return sum(c) + sum(y) + sum(s * s);
+  };
+  const auto looped = [&](const Tensor& xs) {
+    auto [k, c] = while_loop([](const Tensor& k, const Tensor&) { return k < 3; },
+                             [&](const Tensor& k, const Tensor& c) {
+                               const Tensor y = c + s * sum(xs(k));
+                               s.assign(s * 2 + sum(xs(k)));
+                               return std::pair(k + 1, y);
+                             },
+                             tensor(int64_t{0}), zeros({1}), {.max_steps = 5});
+    return sum(c) * sum(c);
+  };
+  const auto by_both = [&](const Callback<Tensor(const Tensor&)>& f) {
+    return [&s, f](const Tensor& xs) {
+      s.assign(tensor(0.5f));
+      GradientTape tape;
+      tape.watch(xs);
+      const Tensor y = f(xs);
+      return tape.gradient(y, {xs, s}, {.unconnected = Unconnected::zero});
+    };
+  };
+  const auto unrolled = [&](const Tensor& xs) {
+    Tensor c = zeros({1}), total;
+    for (int64_t k = 0; k < 3; ++k) {
+      s.assign_add(sum(xs(k)));
+      const Tensor y = s * c;
+      total = total.defined() ? total + sum(y) : sum(y);
+      c = c + xs(k);
+    }
+    return sum(c) + total + sum(s * s);
+  };
+  const auto right = by_both(unrolled)(xs);
+  for (const auto& f : {Callback<Tensor(const Tensor&)>(stepwise), Callback<Tensor(const Tensor&)>(looped)}) {
+    const auto eager = by_both(f)(xs), traced = function("f", by_both(f))(xs);
+    const auto around =
+        by_both([&](const Tensor& x) { return function("g", [&](const Tensor& x) { return f(x); })(x); })(xs);
+    for (size_t k = 0; k < 2; ++k) {
+      CHECK(allclose(traced[k], eager[k]));
+      CHECK(allclose(around[k], eager[k]));
+    }
+  }
+  const auto of_scan = by_both(stepwise)(xs);
+  for (size_t k = 0; k < 2; ++k) CHECK(allclose(of_scan[k], right[k]));
+}

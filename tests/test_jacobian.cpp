@@ -217,6 +217,32 @@ TEST_CASE("the automatic mode walks forward where there are fewer columns") {
   CHECK(calls == 1);
 }
 
+TEST_CASE("the automatic mode gives the same whatever the sizes; one run of f for all arguments") {
+  const Tensor z = complex(values({2}), values({2}, 2));
+  for (int64_t n : {1, 2, 3}) {
+    const auto repeated = [&](const Callback<Tensor(const Tensor&)>& f, const Tensor& x) {
+      const auto whole = [&](const Tensor& v) { return concat(std::vector<Tensor>(size_t(n), f(v))); };
+      const Tensor j = jacobian(whole)(x), right = jacrev(whole)(x);
+      CHECK(j.dtype() == right.dtype());
+      CHECK(allclose(j, right));
+    };
+    repeated([](const Tensor& v) { return abs(v); }, z);
+    repeated([](const Tensor& v) { return v * conj(v); }, z);
+    repeated([](const Tensor& v) { return v.astype(f64) * 2; }, ones({2}));
+  }
+  random::seed(1);
+  using Two = std::pair<Tensor, Tensor>;
+  Variable calls(tensor(0), {.name = "calls", .trainable = false});
+  const Two j = jacfwd([&](const Two& p) {
+    calls.assign_add(1);
+    return random::normal({2}) * (p.first + p.second);
+  })(Two(ones({2}), ones({2})));
+  CHECK(array_equal(j.first, j.second));
+  CHECK(calls.value().item<int>() == 1);
+  const auto whole = std::vector<Tensor>{arange(3)};  // nothing that has a derivative
+  CHECK(jacobian([](const std::vector<Tensor>&) { return ones({4}); })(whole).size() == 1);
+}
+
 TEST_CASE("Hessians of several arguments and of structures") {
   const auto f = [](const Tensor& a, const Tensor& b) { return sum(a * a * b) + sum(b) * sum(b); };
   const Tensor a = values({3}), b = values({3}, 2);

@@ -393,6 +393,74 @@ TEST_CASE("steps in control flow") {
   check(chosen);
 }
 
+TEST_CASE("whether a gradient is sparse does not depend on tracing, wherever the lookup stands") {
+  using Model = Callback<Tensor(const Callback<Tensor(const Tensor&)>& look, const Tensor& ids)>;
+  const auto choose = [](const auto& look, const Tensor& ids) {
+    return cond(sum(ids) >= 0, [&] { return look(ids); }, [&] { return look(ids) * 2; });
+  };
+  const auto steps = [](const auto& look, const Tensor& ids) {
+    return scan([&](const Tensor& c, const Tensor& i) { return std::pair(c + sum(look(i)), i); }, tensor(0.), ids)
+        .first;
+  };
+  const auto loop = [](const auto& look, const Tensor& ids) {
+    const auto body = [&](const Tensor& i, const Tensor& v) { return std::tuple(i + 1, v + sum(look(ids))); };
+    return std::get<1>(while_loop([](const Tensor& i, const Tensor&) { return i < 2; }, body, tensor(int64_t{0}),
+                                  tensor(0.), {.max_steps = 4}));
+  };
+  const std::pair<Model, bool> models[] = {
+      {[](const auto& look, const Tensor& ids) { return look(ids); }, true},
+      {[](const auto& look, const Tensor& ids) { return vmap(look)(ids); }, true},
+      {[](const auto& look, const Tensor& ids) { return recompute(look)(ids); }, false},
+      {[](const auto& look, const Tensor& ids) { return recompute(look, {.policy = save_products})(ids); }, false},
+      {[](const auto& look, const Tensor& ids) {
+         GradientTape other;
+         return recompute(look)(ids);
+       },
+       false},
+      {choose, false},
+      {steps, false},
+      {loop, false},
+      {[](const auto& look, const Tensor& ids) { return function("inner", look)(ids); }, false}};
+  for (const auto& [model, sparse] : models) {
+    Tensor after[2];
+    for (bool traced : {false, true}) {
+      Variable table(numbers({5, 2}), "table");
+      nn::Adam adam({.learning_rate = 0.1});
+      const auto step = [&](const Tensor& ids) {
+        GradientTape tape;
+        const Tensor y = sum(model([&](const Tensor& i) { return square(take(table, i, 0)); }, ids));
+        const Gradient g = tape.sparse_gradient(y, table);
+        CHECK(g.is_sparse() == sparse);
+        adam.apply_gradients({g}, {table});
+      };
+      auto compiled = function("step", step);
+      for (int64_t k = 0; k < 4; ++k) {
+        const Tensor ids = ids_of({k % 3, 0, 0});
+        if (traced) compiled(ids);
+        else step(ids);
+      }
+      after[traced] = table;
+    }
+    CHECK(array_equal(after[0], after[1]));
+  }
+  // A tape inside the body sees the lookups beside it.
+  const auto within = [](const Tensor& ids) {
+    Variable table(numbers({5, 2}), {.name = "table"});
+    return cond(
+        sum(ids) >= 0,
+        [&] {
+          GradientTape tape;
+          tape.watch(table);
+          const Tensor y = sum(take(table, ids, 0));
+          const Gradient g = tape.sparse_gradient(y, table);
+          CHECK(g.is_sparse());
+          return g.dense();
+        },
+        [&] { return zeros({5, 2}, f64); });
+  };
+  CHECK(within(ids_of({1, 2})).shape() == Shape{5, 2});
+}
+
 TEST_CASE("nothing to do, functions that take slices, rows of vmap") {
   const IndexedSlices none{zeros({0, 2}), zeros({0}, {i64, {}}), {4, 2}}, of_none{none.values, none.indices, {0, 2}};
   CHECK(same_bits(clip_by_norm(Gradient(none), 1).dense(), zeros({4, 2})));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "rill/autodiff/body_scope.h"
 #include "rill/trace/call/function_state.h"
 #include "rill/trace/graph/instantiate.h"
 #include "rill/trace/graph/trace_observer.h"
@@ -30,8 +31,12 @@ FunctionCore::Inline::Inline(FunctionCore& core, const Where& where) {
          where);
   }
   being_traced.push_back(&core);
+  ++detail::open_bodies;
 }
-FunctionCore::Inline::~Inline() { being_traced.pop_back(); }
+FunctionCore::Inline::~Inline() {
+  --detail::open_bodies;
+  being_traced.pop_back();
+}
 
 // --- Tracing ---------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 
+#include "rill/autodiff/body_scope.h"
 #include "rill/autodiff/forward_impl.h"
 #include "rill/autodiff/tape.h"
 #include "rill/ops/ops.h"
@@ -384,7 +385,10 @@ std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::ve
 
 std::vector<Tensor> GraphCall::call(std::span<const Tensor> inputs, const Where& where) {
   // In the rows of a vmap or of a Jacobian's walk: op by op.
-  if (!executing_eagerly()) return interpret(repeating() ? silent()->traced_ : traced_, inputs);
+  if (!executing_eagerly()) {
+    const detail::BodyScope body;
+    return interpret(repeating() ? silent()->traced_ : traced_, inputs);
+  }
   const Wanted wanted = watched(inputs);
   if (wanted.empty()) return repeating() ? silent()->run(inputs) : run(inputs);
   const std::vector<const Tensor*> in = pointers(inputs);

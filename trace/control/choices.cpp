@@ -1,6 +1,7 @@
 // cond and switch_case: eagerly the chosen callable runs; traced, every branch becomes a graph of one node.
 #include <fmt/format.h>
 
+#include "rill/autodiff/body_scope.h"
 #include "rill/trace/control/control_tracing.h"
 
 namespace rill::detail {
@@ -85,7 +86,8 @@ std::vector<Tensor> trace_choice(Choice kind, const Tensor& which, std::span<con
   for (ValueId v : graphs[0].outputs) attrs.outputs.push_back(graphs[0].spec(v));
   for (const Slot& s : outside.assigned) attrs.outputs.push_back(s.tensor.spec());
   for (size_t i = 0; i < graphs.size(); ++i)
-    attrs.graphs.push_back(close(branch_name(kind, i), std::move(graphs[i]), operands, outside.assigned, results));
+    attrs.graphs.push_back(
+        close(branch_name(kind, i), std::move(graphs[i]), operands, outside.assigned, results, false));
   std::vector<Tensor> out =
       append_node(kind == Choice::cond ? cond_op : switch_case_op, {&which, 1}, operands, std::move(attrs), where);
   outside.assign(std::span(out).subspan(results));
@@ -105,6 +107,7 @@ std::vector<Tensor> run_choice(Choice kind, const Tensor& which, std::span<const
   int64_t last = int64_t(branches.size()) - 1;
   int64_t i = kind == Choice::cond ? (which.item<bool>(where) ? 0 : 1) : which.item<int64_t>(where);
   const size_t chosen = size_t(i < 0 || i > last ? last : i);
+  const BodyScope body;
   Flat result = branches[chosen]({});
   check_results(kind, result, branch_name(kind, chosen), where);
   return apart(std::move(result.tensors), where);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "rill/autodiff/body_scope.h"
 #include "rill/trace/graph/tracer.h"
 
 namespace rill::detail {
@@ -68,6 +69,7 @@ std::vector<Tensor> apart(std::vector<Tensor> tensors, const Where& where) {
 Graph trace_inner(const std::string& role, const std::vector<Spec>& arguments, std::string_view argument_name,
                   const FlatFn& fn) {
   Tracer tracer(inner_name(role), Tracer::Nesting::inside);
+  const BodyScope body;
   std::vector<Tensor> in;
   for (const Spec& s : arguments) in.push_back(tracer.add_argument(s, fmt::format("{}{}", argument_name, in.size())));
   for (const Tensor& t : fn(in).tensors) tracer.add_output(t);
@@ -105,7 +107,7 @@ Slot& Outside::add_variable(Slots& slots, const Shared<VariableState>& v) {
 }
 
 std::shared_ptr<const InnerGraph> close(std::string role, Graph g, const Slots& operands, const Slots& assigned,
-                                        size_t place) {
+                                        size_t place, bool is_step) {
   auto node_of = [&](const Slot& s) {
     for (const GraphInput& in : g.inputs)
       if (s.is(in)) return in.node;
@@ -130,8 +132,18 @@ std::shared_ptr<const InnerGraph> close(std::string role, Graph g, const Slots& 
     ValueId value;
     for (size_t k = 0; k < operands.size(); ++k)
       if (operands[k].variable == s.variable) value = {inputs[k].node, 0};
+    const ValueId before = value;
     for (const GraphAssign& a : g.assigns)
       if (a.variable == s.variable) value = a.value;
+    const bool assigns = value.node != before.node || value.index != before.index;
+    if (is_step && assigns && is_differentiable(g.spec(value).dtype)) {
+      // The next step reads it: the Variable itself to a tape, as every reading is, never what was assigned.
+      Node known;
+      known.op = &known_as_op;
+      known.inputs = {value, before};
+      known.outputs = {g.spec(value)};
+      value = {g.append(std::move(known)), 0};
+    }
     values.push_back(value);
   }
   g.outputs.insert(g.outputs.begin() + long(place), values.begin(), values.end());

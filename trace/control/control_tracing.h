@@ -64,7 +64,7 @@ inline void append(Slots& slots, const Slots& more) { slots.insert(slots.end(), 
 // The graph with the node's operands as its inputs, in order, and the values that Variables get as outputs, put in at
 // `place` among its own.
 std::shared_ptr<const InnerGraph> close(std::string role, Graph g, const Slots& operands, const Slots& assigned,
-                                        size_t place);
+                                        size_t place, bool is_step);
 
 // Appends the node to the trace; returns its outputs without those that are kept for a gradient.
 std::vector<Tensor> append_node(const Op& op, std::span<const Tensor> first, const Slots& operands, ControlAttrs attrs,

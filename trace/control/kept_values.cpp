@@ -16,7 +16,7 @@ namespace {
 
 // Whether computing the node again costs about what reading its result does.
 bool is_cheap(const Node& n) {
-  if (n.region) return !n.region->policy.keeps(*n.op, n.attrs);  // recompute() says so
+  if (n.region) return !n.region->policy.keeps(*n.op, n.attrs);               // recompute() says so
   if (n.kind != Node::Kind::op || n.op->marker || n.op->graphs) return true;  // loops within repeat theirs
   return n.op->kind != OpKind::library && n.op->kind != OpKind::reduction;
 }

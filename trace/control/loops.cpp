@@ -1,6 +1,7 @@
 // while_loop and scan: eagerly plain loops over the callables; traced, the step becomes the graph of one node.
 #include <fmt/format.h>
 
+#include "rill/autodiff/body_scope.h"
 #include "rill/trace/control/control_tracing.h"
 
 namespace rill::detail {
@@ -86,7 +87,7 @@ std::vector<Tensor> trace_while(const Flat& init, const Tensor& go_on, const Fla
   append(operands, outside.captured);
   append(operands, outside.read_only);
   attrs.length = options.max_steps.value_or(-1);
-  attrs.graphs = {close("body", graph, operands, outside.assigned, results + 1)};
+  attrs.graphs = {close("body", graph, operands, outside.assigned, results + 1, true)};
   std::vector<Tensor> out = append_node(while_loop_op, {&go_on, 1}, operands, std::move(attrs), where);
   outside.assign(std::span(out).subspan(results));
   out.resize(results);
@@ -106,6 +107,7 @@ std::vector<Tensor> run_while(const Flat& init, const FlatFn& cond_fn, const Fla
   now.tensors = apart(std::move(now.tensors), where);
   int64_t limit = options.max_steps.value_or(-1);
   for (int64_t step = 0; step != limit && go_on.item<bool>(where); ++step) {
+    const BodyScope body;
     Flat next = body_fn(now.tensors);
     check_carried("while_loop", init, next, where);
     now = std::move(next);
@@ -187,7 +189,7 @@ ScanResult trace_scan(const Flat& init, const Flat& xs, Dim n, const FlatStepFn&
   append(operands, arguments_of(xs.tensors, int(carried)));
   append(operands, outside.captured);
   append(operands, outside.read_only);
-  attrs.graphs = {close("body", std::move(body.graph), operands, outside.assigned, carried)};
+  attrs.graphs = {close("body", std::move(body.graph), operands, outside.assigned, carried, true)};
   std::vector<Tensor> out = append_node(scan_op, {}, operands, std::move(attrs), where);
   auto ys = out.end() - long(body.ys);
   outside.assign(std::span(out).subspan(carried));
@@ -218,6 +220,7 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> run_scan(const Flat& init, c
     int64_t i = options.reverse ? int64_t(n) - 1 - step : step;
     std::vector<Tensor> in = now.tensors;
     for (const Tensor& t : xs.tensors) in.push_back(t(i));
+    const BodyScope body;
     FlatStep next = fn(in);
     check_carried("scan", init, next.carried, where);
     require_all_defined("scan", next.y, "y", where);
