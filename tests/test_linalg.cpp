@@ -203,6 +203,12 @@ TEST_CASE("batches: broadcast, strided, of many and of large matrices") {
   CHECK(error_of(q, swapaxes(q, -1, -2)) < 1e-6);
   CHECK(error_of(broadcast_to(samples::uniform({80, 60}), {4, 80, 60}), samples::uniform({4, 60, 90})) < 1e-6);
   CHECK(error_of(samples::uniform({100, 4, 5}), samples::uniform({100, 5, 6})) < 1e-6);
+  const Tensor v = samples::uniform({60}), m = samples::uniform({3, 60, 90}, -1, 1, 2);
+  CHECK(error_of(expand_dims(v, 0), m) < 1e-6);
+  CHECK(matmul(v, m).shape() == Shape{3, 90});
+  CHECK(array_equal(matmul(v, m), squeeze(matmul(expand_dims(v, 0), m), -2)));
+  CHECK(allclose(grad([&](const Tensor& t) { return sum(sin(matmul(t, m))); })(v),
+                 sum(matmul(m, expand_dims(cos(matmul(v, m)), -1)), {0, 2}), {.rtol = 1e-4, .atol = 1e-4}));
   // One large matrix for all, on either side and transposed: oneDNN has a reference that takes seconds for these.
   const Tensor one = samples::uniform({256, 200}), many = samples::uniform({30, 200, 256}, -1, 1, 2);
   CHECK(error_of(broadcast_to(one, {30, 256, 200}), many) < 1e-6);

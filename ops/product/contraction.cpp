@@ -160,7 +160,8 @@ Tensors batch_dot_general(const BatchArgs& args) {
   // The left operand's free axes are the result's first.
   const size_t pairs = p.lhs_batch.size(), left_free = a.shape().size() - pairs - p.lhs_contract.size(),
                right_free = b.shape().size() - pairs - p.rhs_contract.size() - 1;
-  if (right && pairs == 0 && (left_free == 0 || right_free == 0))
+  const bool lines = std::find(p.rhs_contract.begin(), p.rhs_contract.end(), b.ndim() - 1) != p.rhs_contract.end();
+  if (right && pairs == 0 && (right_free == 0 || (left_free == 0 && lines)))
     return {dot_general(b, a, {p.rhs_contract, p.lhs_contract, {}, {}}, args.where)};
   if (right && pairs == 0 && is_worth_repeating(a, b, p)) {
     Shape repeated = a.shape();
@@ -322,10 +323,11 @@ Tensor matmul(const Tensor& a, const Tensor& b, Where where) {
         where);
   const Promoted p(a, b, where);
   if (na == 2 && nb == 2) return apply1(dot_general_op, {&p.a(), &p.b()}, matrix_axes(), where);
-  // Without batch axes on the right, or with a vector on the left, no batch needs pairing.
-  if (nb <= 2 || na == 1)
+  if (nb <= 2)  // no batch needs pairing
     return apply1(dot_general_op, {&p.a(), &p.b()}, ContractionParams{{na - 1}, {nb == 1 ? 0 : nb - 2}, {}, {}}, where);
   CallerScope caller(where);
+  // A vector is a row for each matrix: those lie in order, which one product for all would not find.
+  if (na == 1) return squeeze(matmul_batched(expand_dims(p.a(), 0), p.b(), where), -2, where);
   return matmul_batched(p.a(), p.b(), where);
 }
 
