@@ -21,8 +21,8 @@ namespace rill {
 enum class JacobianMode : uint8_t {
   automatic,  // forward where f gives more numbers than it takes, all of them real and of one dtype; else reverse. To
               // go forward calls f once more
-  reverse,  // as jacrev()
-  forward   // as jacfwd()
+  reverse,    // as jacrev()
+  forward     // as jacfwd()
 };
 
 struct JacobianOptions {
