@@ -17,7 +17,7 @@ const GatherAttrs by_row{{0}, {}, {}, 0}, by_row_or_none{{0}, {}, {}, 0, true};
 void check(const IndexedSlices& s, const Where& where) {
   require_defined("IndexedSlices", s.values, "the values", where);
   require_defined("IndexedSlices", s.indices, "the indices", where);
-  if (s.dense_shape.size() == 0) fail("IndexedSlices", "dense_shape is [], which has no rows", where);
+  if (s.dense_shape.empty()) fail("IndexedSlices", "dense_shape is [], which has no rows", where);
   if (!is_integer(s.indices.dtype()) || s.indices.ndim() != 1)
     fail("IndexedSlices",
          fmt::format("the indices are {} and must be one integer for each slice", to_string(s.indices.spec())), where);

@@ -198,6 +198,16 @@ TEST_CASE("pooling: numbers by hand") {
   CHECK(grid(adaptive_avg_pool(x, {1, 3})) == "[4.5 4.  2.5]");
 }
 
+TEST_CASE("windows that no integer counts: what they hold of the image, and their own size as the divisor") {
+  const Tensor x = ones({1, 2, 2, 1});
+  const int64_t huge = int64_t(1) << 40;
+  PoolOptions options{.strides = {1}, .padding = "SAME"};
+  CHECK(array_equal(max_pool(x, {huge, huge}, options), ones({1, 2, 2, 1})));
+  CHECK(array_equal(avg_pool(x, {huge, huge}, options), ones({1, 2, 2, 1})));
+  options.count_include_pad = true;
+  CHECK(array_equal(avg_pool(x, {huge, huge}, options), full({1, 2, 2, 1}, std::ldexp(1.f, -78))));
+}
+
 TEST_CASE("max_pool: NaN wins, and the first of equals gets the gradient") {
   const float nan = std::nanf("");
   const Tensor x = tensor({{{1.f}, {nan}, {2.f}, {2.f}}});

@@ -295,7 +295,7 @@ void scatter_first_axis(const Variable& v, const Tensor& indices, const Tensor& 
                         const char* op, const Where& where) {
   require_defined(op, indices, "the indices", where);
   require_defined(op, rows, "the rows", where);
-  if (v.shape(where).size() == 0)
+  if (v.shape(where).empty())
     fail(op, fmt::format("variable '{}' is {}, which has no rows. use assign()", v.name(), to_string(v.state().spec)),
          where);
   detail::scatter_rows(v, indices, rows, GatherAttrs{{0}, {}, {}, 0}, how, op, where);

@@ -42,8 +42,9 @@ struct Plane {
 
 template <class F>
 void each_plane(const Sliding& s, F&& f) {
-  const int64_t cost = s.out[0] * s.out[1] * s.out[2] * s.window[0] * s.window[1] * s.window[2];
-  parallel_for(s.batch * s.in_channels, 1 + 8192 / (cost + 1), [&](int64_t begin, int64_t end) {
+  double cost = 1;  // a window may be larger than any image
+  for (int a = 0; a < 3; ++a) cost *= double(s.out[a]) * double(s.window[a]);
+  parallel_for(s.batch * s.in_channels, 1 + int64_t(8192 / (cost + 1)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) f(i);
   });
 }

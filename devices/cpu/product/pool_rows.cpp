@@ -32,11 +32,12 @@ struct Windows {
   int64_t at[3];                 // in the output space
   int64_t base = 0;              // offset of the window's first element
   bool whole = false;            // it lies inside
-  SmallVec<int64_t, 16> offset;  // of its elements, from the first
+  SmallVec<int64_t, 16> offset;  // of its elements, from the first; none where it cannot lie inside
 
   Windows(const Sliding& sliding, int64_t first) : s(sliding) {
     for (int a = 3; a-- > 0; first /= s.out[a]) at[a] = first % s.out[a];
-    for (int64_t i = 0; i < s.window[0]; ++i)
+    const bool fits = s.window[0] <= s.in[0] && s.window[1] <= s.in[1] && s.window[2] <= s.in[2];
+    for (int64_t i = 0; fits && i < s.window[0]; ++i)
       for (int64_t j = 0; j < s.window[1]; ++j)
         for (int64_t k = 0; k < s.window[2]; ++k) offset.push_back((i * s.in[1] + j) * s.in[2] + k);
     look();
@@ -76,7 +77,8 @@ struct Windows {
 
 int64_t in_size(const Sliding& s) { return s.in[0] * s.in[1] * s.in[2]; }
 int64_t out_size(const Sliding& s) { return s.out[0] * s.out[1] * s.out[2]; }
-int64_t window_size(const Sliding& s) { return s.window[0] * s.window[1] * s.window[2]; }
+// With padding a window may be larger than any image, and its size than any integer.
+double window_size(const Sliding& s) { return double(s.window[0]) * double(s.window[1]) * double(s.window[2]); }
 
 // Channels in groups of a vector; the last may be shorter and then goes through a buffer.
 HWY_INLINE V load(const float* p, size_t n) {
@@ -97,9 +99,10 @@ HWY_INLINE void store(V v, float* p, size_t n) {
 // f(image, first window, past the last) in parallel over images, and over windows too where one may split them.
 template <class F>
 void each_image(const Sliding& s, bool split_windows, F&& f) {
-  const int64_t windows = out_size(s), cost = windows * window_size(s) * s.in_channels;
+  const int64_t windows = out_size(s);
+  const double cost = double(windows) * window_size(s) * double(s.in_channels) + 1;
   if (split_windows && s.batch < 2 * num_threads())
-    parallel_for(s.batch * windows, 1 + 32768 * windows / (cost + 1), [&](int64_t begin, int64_t end) {
+    parallel_for(s.batch * windows, 1 + int64_t(32768 * double(windows) / cost), [&](int64_t begin, int64_t end) {
       for (int64_t at = begin; at < end;) {
         const int64_t n = at / windows, stop = std::min(end, (n + 1) * windows);
         f(n, at - n * windows, stop - n * windows);
@@ -107,7 +110,7 @@ void each_image(const Sliding& s, bool split_windows, F&& f) {
       }
     });
   else
-    parallel_for(s.batch, 1 + 32768 / (cost + 1), [&](int64_t begin, int64_t end) {
+    parallel_for(s.batch, 1 + int64_t(32768 / cost), [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) f(n, int64_t(0), windows);
     });
 }
