@@ -50,22 +50,10 @@ Tensors transpose(const TangentRule& rule, std::span<const Spec> arguments, cons
 
 Tensor run_custom_jvp(const Callback<std::pair<Tensor, Callback<Tensor(std::span<const Tensor>)>>()>& f,
                       std::span<const Tensor* const> in, const Where& where) {
-  std::vector<Spec> arguments;
-  for (const Tensor* t : in) {
-    require_defined("custom_jvp", *t, "an argument", where);
-    arguments.push_back(t->spec());
-  }
+  const std::vector<Spec> arguments = specs_of("custom_jvp", in, where);
+  auto [value, own] = call_custom("custom_jvp", f, where);
   ThreadState& ts = thread_state();
-  Tensor value;
-  TangentRule own;
-  {
-    // As in custom_gradient: what the rule captures matters to several tapes, never to one alone.
-    std::optional<PauseTapes> pause;
-    if (ts.tapes.size() < 2) pause.emplace();
-    std::tie(value, own) = f();
-  }
-  require_defined("custom_jvp", value, "the value", where);
-  const TangentRule rule = [own, spec = value.spec(), where](std::span<const Tensor> tangents) {
+  const TangentRule rule = [own = std::move(own), spec = value.spec(), where](std::span<const Tensor> tangents) {
     return checked(own(tangents), spec, where);
   };
   const GradientRule gradient = [rule, arguments](const Tensor& g) { return transpose(rule, arguments, g); };

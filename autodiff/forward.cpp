@@ -41,7 +41,7 @@ void Impl::set(const Tensor& t, const Tensor& tangent) {
     known_[place - 1].tangent = tangent;
     return;
   }
-  bytes_ += size_t(t.size()) * size_of(t.dtype());
+  bytes_ += size_t(t.size().hint()) * size_of(t.dtype());
   if (known_.size() - free_.size() >= sweep_at_ || bytes_ > byte_limit_) sweep();
   if (free_.empty()) known_.emplace_back(), free_.push_back(uint32_t(known_.size()));
   const uint32_t place = free_.back();
@@ -64,7 +64,7 @@ void Impl::sweep() {
       k = {};
       free_.push_back(place);
     } else {
-      bytes_ += size_t(k.tensor.size()) * size_of(k.tensor.dtype());
+      bytes_ += size_t(k.tensor.size().hint()) * size_of(k.tensor.dtype());
     }
   }
   sweep_at_ = std::max<size_t>(64, 2 * (known_.size() - free_.size()));

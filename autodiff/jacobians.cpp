@@ -11,25 +11,18 @@
 
 namespace rill::detail {
 
-void require_jacobian_by(const Tensor& argument, const Where& where) {
-  require_defined("jacfwd", argument, "the argument", where);
-  if (!is_differentiable(argument.dtype()))
-    fail("jacfwd",
-         fmt::format("the argument is {}, by which there is no derivative: give a floating or complex tensor",
-                     to_string(argument.spec())),
+void require_jacobian(std::string_view op, const Tensor& t, std::string_view what, const Where& where) {
+  require_defined(op, t, what, where);
+  if (!is_differentiable(t.dtype()))
+    fail(op,
+         fmt::format("{} is {}, which has no derivative: give a floating or complex tensor", what, to_string(t.spec())),
          where);
 }
 
 void require_jacobian_of(std::string_view op, std::span<Tensor* const> results, const Where& where) {
-  for (size_t k = 0; k < results.size(); ++k) {
-    const std::string what = results.size() == 1 ? "what the function gives" : fmt::format("result {}", k);
-    require_defined(op, *results[k], what, where);
-    if (!is_differentiable(results[k]->dtype()))
-      fail(op,
-           fmt::format("{} is {}, which has no derivative: give a floating or complex tensor", what,
-                       to_string(results[k]->spec())),
-           where);
-  }
+  for (size_t k = 0; k < results.size(); ++k)
+    require_jacobian(op, *results[k], results.size() == 1 ? "what the function gives" : fmt::format("result {}", k),
+                     where);
 }
 
 bool goes_forward(std::span<Tensor* const> results, std::span<Tensor* const> arguments) {
@@ -43,7 +36,7 @@ bool goes_forward(std::span<Tensor* const> results, std::span<Tensor* const> arg
   };
   for (const Tensor* t : results) count(*t, rows);
   for (const Tensor* t : arguments)
-    if (t->defined() && is_differentiable(t->dtype())) count(*t, columns);
+    if (is_source(*t)) count(*t, columns);
   return alike && columns > 0 && columns < rows;
 }
 

@@ -32,70 +32,29 @@ struct JacobianOptions {
 
 namespace detail {
 
-// The type of a Y with a G in the place of each tensor.
-template <class Y, class G>
-struct JacobianType {
-  static_assert(
-      std::is_same_v<Y, void>,
-      "a Jacobian: the function must give a Tensor, or a vector, array, optional, map, pair or tuple of them. "
-      "a struct cannot hold the Jacobians of its tensors by another; give a tuple of its fields instead");
-};
-template <class G>
-struct JacobianType<Tensor, G> {
-  using type = G;
-};
-template <class Y, class G>
-  requires(is_a<Y, std::vector>)
-struct JacobianType<Y, G> {
-  using type = std::vector<typename JacobianType<typename Y::value_type, G>::type>;
-};
-template <class Y, class G>
-  requires(is_a<Y, std::optional>)
-struct JacobianType<Y, G> {
-  using type = std::optional<typename JacobianType<typename Y::value_type, G>::type>;
-};
-template <class Y, size_t n, class G>
-struct JacobianType<std::array<Y, n>, G> {
-  using type = std::array<typename JacobianType<Y, G>::type, n>;
-};
-template <class Y, class Z, class G>
-struct JacobianType<std::pair<Y, Z>, G> {
-  using type = std::pair<typename JacobianType<Y, G>::type, typename JacobianType<Z, G>::type>;
-};
-template <class... Y, class G>
-struct JacobianType<std::tuple<Y...>, G> {
-  using type = std::tuple<typename JacobianType<std::remove_cvref_t<Y>, G>::type...>;
-};
-template <template <class, class, class...> class Map, class K, class Y, class... More, class G>
-  requires(MapLike<Map<K, Y, More...>>)
-struct JacobianType<Map<K, Y, More...>, G> {
-  using type = Map<K, typename JacobianType<Y, G>::type>;
-};
-
-// A value like `y`, with what next() gives in the place of each tensor.
-template <class G, class Y, class Next>
-typename JacobianType<Y, G>::type jacobian_like(const Y& y, Next& next) {
-  using J = typename JacobianType<Y, G>::type;
-  if constexpr (std::is_same_v<Y, Tensor>) {
-    return next();
-  } else if constexpr (is_a<Y, std::optional>) {
-    return y ? J(jacobian_like<G>(*y, next)) : J();
-  } else if constexpr (is_a<Y, std::vector>) {
-    J out;
-    for (const auto& each : y) out.push_back(jacobian_like<G>(each, next));
-    return out;
-  } else if constexpr (MapLike<Y>) {
-    J out;
-    for (const auto& [key, each] : y) out.emplace(key, jacobian_like<G>(each, next));
-    return out;
-  } else {  // a tuple, pair or array; braces go from the left to the right
-    return std::apply([&](const auto&... each) { return J{jacobian_like<G>(each, next)...}; }, y);
+// A result with a G, which next() gives, in the place of each tensor.
+template <class G, class Next>
+struct JacobianLeaves {
+  template <class T>
+  using Of = std::conditional_t<std::is_same_v<T, Tensor>, G, void>;
+  template <class T>
+  static T refuse() {
+    static_assert(
+        std::is_same_v<T, void>,
+        "a Jacobian: the function must give a Tensor, or a vector, array, optional, map, pair or tuple of them. "
+        "a struct cannot hold the Jacobians of its tensors by another; give a tuple of its fields instead");
   }
+  G operator()(const Tensor&) const { return next(); }
+  const Next& next;
+};
+template <class Y, class Next>
+auto jacobian_like(const Y& y, const Next& next) {
+  return like(y, JacobianLeaves<decltype(next()), Next>{next});
 }
 
-// Throws unless it is a tensor with a derivative.
-void require_jacobian_by(const Tensor& argument, const Where& where);
-// Throws unless each is a tensor with a derivative.
+// Throws unless it is a tensor with a derivative; `what` is "the argument".
+void require_jacobian(std::string_view op, const Tensor& t, std::string_view what, const Where& where);
+// So of all that the function gives.
 void require_jacobian_of(std::string_view op, std::span<Tensor* const> results, const Where& where);
 // Entry [t][s]: the Jacobian of result t of f by x[s]; by the tangents of all of x in one run of f.
 std::vector<std::vector<Tensor>> forward_jacobians(const Callback<std::vector<Tensor>(const std::vector<Tensor>&)>& f,
@@ -104,54 +63,48 @@ std::vector<std::vector<Tensor>> forward_jacobians(const Callback<std::vector<Te
 // Whether columns cost less than rows, and give the same: real numbers of one dtype.
 bool goes_forward(std::span<Tensor* const> results, std::span<Tensor* const> arguments);
 
-// f on x..., the arguments `which` replaced by `values`.
-template <size_t... which, class F, class Values, class... X>
-auto call_with(F& f, std::index_sequence<which...> numbers, Values& values, const Where& where, const X&... x) {
-  const auto all = std::tie(x...);
-  return [&]<size_t... i>(std::index_sequence<i...>) {
-    return as_argument(call_at(where, f, chosen<i>(numbers, values, all)...));
-  }(std::index_sequence_for<X...>());
-}
-
 // Entry [t][s] of `entries`, result t by tensor s of the arguments, where they belong.
 template <class Y, class Values>
 auto assembled(const Y& y, const Values& values, std::vector<std::vector<Tensor>> entries) {
   size_t row = 0;
   const auto all = [&] {
     Tensor* next = entries[row++].data();
-    return std::apply(
-        [&](const auto&... value) { return std::tuple<GradientOf<decltype(value)>...>{gradient_like(value, next)...}; },
-        values);
+    return gradients_like(values, next);
   };
   if constexpr (std::tuple_size_v<Values> == 1) {
     const auto one = [&] { return std::get<0>(all()); };
-    return jacobian_like<decltype(one())>(y, one);
+    return jacobian_like(y, one);
   } else {
-    return jacobian_like<decltype(all())>(y, all);
+    return jacobian_like(y, all);
   }
 }
 
+// Variables inside a structure keep their values in forward mode.
+template <class... X>
+inline constexpr bool may_go_forward = (!holds_variables<X> && ...) || (std::is_same_v<X, Variable> && ...);
+
 template <size_t... which, class F, class... X>
 auto forward_jacobian(F& f, const JacobianOptions& options, const Where& where, const X&... x) {
-  static_assert((!holds_variables<std::tuple_element_t<which, std::tuple<X...>>> && ...) ||
-                    ((std::is_same_v<std::tuple_element_t<which, std::tuple<X...>>, Variable>) && ...),
+  static_assert(may_go_forward<std::tuple_element_t<which, std::tuple<X...>>...>,
                 "jacfwd: Variables inside a structure keep their values. pass their values, or take jacrev()");
   constexpr std::index_sequence<which...> numbers;
   const auto all = std::tie(x...);
   std::tuple<Argument<std::tuple_element_t<which, std::tuple<X...>>>...> values{as_argument(std::get<which>(all))...};
   const auto check = [&](const auto& value) {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, Tensor>) require_jacobian_by(value, where);
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, Tensor>)
+      require_jacobian("jacfwd", value, "the argument", where);
   };
   std::apply([&](const auto&... value) { (check(value), ...); }, values);
-  std::optional<decltype(call_with(f, numbers, values, where, x...))> y;
+  const auto call = [&] { return as_argument(call_with(f, numbers, values, where, x...)); };
+  std::optional<decltype(call())> y;
   std::vector<Tensor*> moving;  // that have a derivative
   for (Tensor* place : tensors_in(values))
-    if (place->defined() && is_differentiable(place->dtype())) moving.push_back(place);
+    if (is_source(*place)) moving.push_back(place);
   std::vector<Tensor> given;
   for (const Tensor* place : moving) given.push_back(*place);
   const auto run = [&](const std::vector<Tensor>& all) {
     for (size_t k = 0; k < moving.size(); ++k) *moving[k] = all[k];
-    y.emplace(call_with(f, numbers, values, where, x...));
+    y.emplace(call());
     const std::vector<Tensor*> results = tensors_in(*y);
     require_jacobian_of("jacfwd", results, where);
     std::vector<Tensor> out;
@@ -168,19 +121,18 @@ auto jacobian_by(JacobianMode mode, F& f, const JacobianOptions& options, const 
   static_assert(((which < sizeof...(X)) && ...), "jacobian<i>(f): f is called with fewer arguments than that");
   static_assert(all_differ<which...>, "jacobian<i, j>(f): an argument is named twice");
   constexpr std::index_sequence<which...> numbers;
-  constexpr bool may_go_forward = (!holds_variables<std::tuple_element_t<which, std::tuple<X...>>> && ...) ||
-                                  ((std::is_same_v<std::tuple_element_t<which, std::tuple<X...>>, Variable>) && ...);
-  if constexpr (may_go_forward)
+  constexpr bool both_ways = may_go_forward<std::tuple_element_t<which, std::tuple<X...>>...>;
+  if constexpr (both_ways)
     if (mode == JacobianMode::forward) return forward_jacobian<which...>(f, options, where, x...);
   if (mode == JacobianMode::forward)
     fail("jacobian", "Variables inside a structure keep their values in forward mode. pass their values", where);
   GradientTape tape({.watch_variables = false});
   const std::string_view op = mode == JacobianMode::reverse ? "jacrev" : "jacobian";
   auto watched = watch_arguments(op, tape, where, numbers, x...);
-  auto y = call_with(f, numbers, watched.values, where, x...);
+  auto y = as_argument(call_with(f, numbers, watched.values, where, x...));
   const std::vector<Tensor*> results = tensors_in(y);
   require_jacobian_of("jacrev", results, where);
-  if constexpr (may_go_forward)
+  if constexpr (both_ways)
     if (mode == JacobianMode::automatic && goes_forward(results, tensors_in(watched.values))) {
       tape.stop();
       return forward_jacobian<which...>(f, options, where, x...);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -122,6 +123,7 @@ struct Run {
   std::vector<Shared<VariableState>> alive;
   Where where;
   std::vector<KnownCall> calls = {};  // where something is kept
+  size_t results = 0;                 // how many f gave
   std::vector<size_t> recorded = {};  // which results the tape knows from here: not those that are operands
 };
 
@@ -163,6 +165,12 @@ void run_again(const Run& run, std::span<const Tensor> cotangents, const Cotange
   {
     RepeatReadings repeat(run.readings, run.where);
     const std::vector<Tensor> results = run.f(std::span(known).first(run.arguments.size()));
+    if (results.size() != run.results)
+      fail(
+          "recompute",
+          fmt::format("the function gives {} tensors where it gave {} when it ran first. it must do the same each time",
+                      results.size(), run.results),
+          run.where);
     for (size_t k = 0; k < cotangents.size(); ++k)
       if (cotangents[k].defined()) targets.push_back(results[run.recorded[k]]), seeds.push_back(cotangents[k]);
   }
@@ -202,6 +210,7 @@ std::vector<Tensor> run_recompute(const Function& f, std::vector<Tensor> in, con
     std::optional<NoteCalls> calls;
     if (!policy.keeps_nothing()) finder.calls = &calls.emplace(policy, &finder);
     results = f(arguments);
+    run->results = results.size();
     if (calls) run->calls = calls->finish();
     calls.reset();
     for (size_t i = 0; i < results.size(); ++i) {
@@ -234,10 +243,12 @@ std::vector<Tensor> run_recompute(const Function& f, std::vector<Tensor> in, con
 }
 
 std::vector<size_t> segment_ends(size_t layers, int64_t segments, const Where& where) {
-  if (segments < 0 || size_t(segments) > layers)
+  if (segments < 0 || size_t(segments) > std::max<size_t>(layers, 1))
     fail("recompute_chain",
-         fmt::format("{} segments of {} layers. ask for 1 to {}, or for 0, which chooses", segments, layers, layers),
+         fmt::format("{} segments of {} layers. ask for 1 to {}, or for 0, which chooses", segments, layers,
+                     std::max<size_t>(layers, 1)),
          where);
+  if (layers == 0) return {};
   const size_t count = segments ? size_t(segments) : size_t(std::lround(std::sqrt(double(layers))));
   std::vector<size_t> ends;
   for (size_t k = 1; k <= count; ++k) ends.push_back(layers * k / count);

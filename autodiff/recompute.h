@@ -17,6 +17,27 @@ Tensor named(const Tensor& x, std::string_view name, Where where = Where::curren
 namespace detail {
 std::vector<Tensor> run_recompute(const Callback<std::vector<Tensor>(std::span<const Tensor>)>& f,
                                   std::vector<Tensor> in, const RecomputePolicy& policy, const Where& where);
+// The tensors of a value that take part: those in structures that are undefined stay where they are. An argument or a
+// result that is a Tensor must be defined.
+template <class T>
+std::vector<Tensor*> parts_of(T& value) {
+  std::vector<Tensor*> places = tensors_in(value);
+  if constexpr (!std::is_same_v<T, Tensor>) std::erase_if(places, [](const Tensor* t) { return !t->defined(); });
+  return places;
+}
+template <class... T>
+std::vector<Tensor*> parts_of_all(std::tuple<T...>& arguments) {
+  std::vector<Tensor*> all;
+  const auto add = [&](const std::vector<Tensor*>& places) { all.insert(all.end(), places.begin(), places.end()); };
+  std::apply([&](auto&... each) { (add(parts_of(each)), ...); }, arguments);
+  return all;
+}
+// Copies of the arguments as f takes them: numbers and Variables as Tensors, or as they are where it takes no Tensor.
+template <class F, class... X>
+auto arguments_for(const X&... x) {
+  if constexpr (takes<F, Argument<X>...>()) return Arguments<X...>{as_argument(x)...};
+  else return std::tuple<X...>{x...};
+}
 // Where each of the segments of a chain of `layers` ends. `segments` 0: about sqrt(layers).
 std::vector<size_t> segment_ends(size_t layers, int64_t segments, const Where& where);
 }  // namespace detail
@@ -28,13 +49,14 @@ struct RecomputeOptions {
 // The same function, keeping for the backward walk its arguments, the variables and watched tensors that it reads, and
 // what the policy says: when its gradient is asked for it runs again, without what was kept or what nobody reads. It
 // must do the same each time. The second run reads what the first one read, the state of the random generator included,
-// and assigns, prints and asserts nothing. Arguments and results are Tensors or structures of them. Inside `function`
+// and assigns, prints and asserts nothing; what f refers to must live until the walk. Arguments and results are Tensors
+// or structures of them, in which undefined ones stay so. Inside `function`
 // the graph computes the values again where its backward part reads them. Where several tapes record, it is f itself.
 template <class F>
 auto recompute(F f, RecomputeOptions options, Where where = Where::current()) {
   detail::require_callable("recompute", f, "the function", where);
   return detail::transform_of<F>([f = std::move(f), options = std::move(options), where](const auto&... x) {
-    detail::Arguments<decltype(x)...> arguments{detail::as_argument(x)...};
+    auto arguments = detail::arguments_for<F>(x...);
     auto call = [f, where](const auto& given) {
       return detail::as_argument(
           std::apply([&](const auto&... each) { return detail::call_at(where, f, each...); }, given));
@@ -43,19 +65,19 @@ auto recompute(F f, RecomputeOptions options, Where where = Where::current()) {
     const auto first = Shared<bool>::make(true);  // the second run is asked for its tensors alone
     auto run = [call, arguments, first, &result](std::span<const Tensor> given) {
       auto own = arguments;
-      const std::vector<Tensor*> places = detail::tensors_in(own);
+      const std::vector<Tensor*> places = detail::parts_of_all(own);
       for (size_t k = 0; k < places.size(); ++k) *places[k] = given[k];
       auto y = call(own);
       std::vector<Tensor> list;
-      for (Tensor* t : detail::tensors_in(y)) list.push_back(*t);
+      for (Tensor* t : detail::parts_of(y)) list.push_back(*t);
       if (*first) result = std::move(y);
       return list;
     };
     std::vector<Tensor> in;
-    for (Tensor* t : detail::tensors_in(arguments)) in.push_back(*t);
+    for (Tensor* t : detail::parts_of_all(arguments)) in.push_back(*t);
     std::vector<Tensor> out = detail::run_recompute(run, std::move(in), options.policy, where);
     *first = false;
-    const std::vector<Tensor*> places = detail::tensors_in(*result);
+    const std::vector<Tensor*> places = detail::parts_of(*result);
     for (size_t k = 0; k < places.size(); ++k) *places[k] = std::move(out[k]);
     return std::move(*result);
   });
@@ -79,7 +101,10 @@ auto recompute_chain(const Layers& layers, const X& x, const ChainOptions& optio
   auto next = std::begin(layers);
   for (size_t k = 0, at = 0; k < ends.size(); at = ends[k++]) {
     std::vector<Layer> own;
-    for (; at < ends[k]; ++at) own.push_back(*next++);
+    for (; at < ends[k]; ++at) {
+      detail::require_callable("recompute_chain", *next, "a layer", where);
+      own.push_back(*next++);
+    }
     const auto segment = [own = std::move(own), where](Value v) {
       for (const Layer& layer : own) v = detail::as_argument(detail::call_at(where, layer, v));
       return v;

@@ -148,8 +148,8 @@ Tensor detail::global_norm_of(const std::vector<Gradient>& gradients, const Wher
   return global_norm(numbers, where);
 }
 
-std::pair<std::vector<Gradient>, Tensor> detail::clip_all(const std::vector<Gradient>& gradients, double max_norm,
-                                                          const Where& where) {
+Clipped<std::vector<Gradient>> detail::clip_all(const std::vector<Gradient>& gradients, double max_norm,
+                                                const Where& where) {
   std::vector<Tensor> numbers, rows(gradients.size());
   for (size_t i = 0; i < gradients.size(); ++i) numbers.push_back(numbers_of(gradients[i], rows[i], where));
   ClippedGradients clipped = clip_by_global_norm(numbers, max_norm, where);

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "rill/tensor/tensor.h"
+#include "rill/ops/nn_ops.h"
 
 #pragma GCC visibility push(default)
 
@@ -79,8 +79,7 @@ std::vector<Gradient> clip_each_by_value(const std::vector<Gradient>& gradients,
                                          const Where& where);
 std::vector<Gradient> clip_each_by_norm(const std::vector<Gradient>& gradients, double max_norm, const Where& where);
 Tensor global_norm_of(const std::vector<Gradient>& gradients, const Where& where);
-std::pair<std::vector<Gradient>, Tensor> clip_all(const std::vector<Gradient>& gradients, double max_norm,
-                                                  const Where& where);
+Clipped<std::vector<Gradient>> clip_all(const std::vector<Gradient>& gradients, double max_norm, const Where& where);
 
 }  // namespace detail
 
@@ -100,8 +99,8 @@ Tensor global_norm(const std::vector<G>& gradients, Where where = Where::current
 }
 // All scaled by one factor so that their global norm is at most max_norm, and what it was before.
 template <std::same_as<Gradient> G>
-std::pair<std::vector<G>, Tensor> clip_by_global_norm(const std::vector<G>& gradients, double max_norm,
-                                                      Where where = Where::current()) {
+Clipped<std::vector<G>> clip_by_global_norm(const std::vector<G>& gradients, double max_norm,
+                                            Where where = Where::current()) {
   return detail::clip_all(gradients, max_norm, where);
 }
 

@@ -6,10 +6,6 @@
 
 namespace rill::detail {
 
-namespace {
-bool is_source(const Tensor& t) { return t.defined() && is_differentiable(t.dtype()); }
-}  // namespace
-
 Tensor fresh(std::string_view op, const Tensor& x, const Where& where) {
   require_defined(op, x, "x", where);
   return identity(x, where);

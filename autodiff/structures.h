@@ -31,75 +31,84 @@ decltype(auto) call_at(const Where& where, F&& f, A&&... x) {
     return f(std::forward<A>(x)...);
   }
 }
+// Whether a tensor of a structure takes part in derivatives.
+inline bool is_source(const Tensor& t) { return t.defined() && is_differentiable(t.dtype()); }
 // `x` as a new tensor, so that what the callable captured of it stays a constant.
 Tensor fresh(std::string_view op, const Tensor& x, const Where& where);
 void require_scalar(std::string_view op, const Tensor& y, const Where& where);
 // Throws where cotangents differ in number from the results, or one is undefined.
 void require_like(std::span<Tensor* const> results, std::span<Tensor* const> cotangents, const Where& where);
 
+// Variables, also those in structs of the user's.
+struct VariableLeaf {
+  template <class T>
+  static constexpr bool of = [] {
+    if constexpr ((NamesFields<T> || Aggregate<T>) && !TupleLike<T> && !Walkable<T>)
+      return holds<decltype(fields_of(std::declval<T&>())), VariableLeaf>;
+    else return std::is_same_v<T, Variable>;
+  }();
+};
 template <class T>
-inline constexpr bool holds_variables = false;
-template <>
-inline constexpr bool holds_variables<Variable> = true;
-template <class T>
-  requires(is_a<T, std::optional> || is_a<T, std::vector>)
-inline constexpr bool holds_variables<T> = holds_variables<typename T::value_type>;
-template <MapLike T>
-inline constexpr bool holds_variables<T> = holds_variables<typename T::mapped_type>;
-template <class... T>
-inline constexpr bool holds_variables<std::tuple<T...>> = (holds_variables<std::remove_cvref_t<T>> || ...);
-template <class T, class U>
-inline constexpr bool holds_variables<std::pair<T, U>> = holds_variables<T> || holds_variables<U>;
-template <class T, size_t n>
-inline constexpr bool holds_variables<std::array<T, n>> = holds_variables<T>;
-template <class T>
-  requires((NamesFields<T> || Aggregate<T>) && !TupleLike<T> && !Walkable<T>)
-inline constexpr bool holds_variables<T> = holds_variables<decltype(fields_of(std::declval<T&>()))>;
+inline constexpr bool holds_variables = holds<T, VariableLeaf>;
 
-// The type of a value's gradient: its own, with a Tensor in the place of each Variable.
-template <class T>
-struct GradientType {
-  static_assert(!holds_variables<T>,
-                "a struct of Variables cannot hold their gradients: take them by tape.gradient(loss, {a, b}), or keep "
-                "the Variables in a vector, map or tuple");
-  using type = T;
+// The type of a value with others in the place of its leaves. Leaves::Of<T> is what stands in the place of a T; where
+// that is void, T is a container to look into.
+template <class T, class Leaves, class Leaf = typename Leaves::template Of<T>>
+struct LikeType {
+  using type = Leaf;
 };
-template <>
-struct GradientType<Variable> {
-  using type = Tensor;
+template <class T, class Leaves>
+struct LikeType<T, Leaves, void> {
+  using type = decltype(Leaves::template refuse<T>());  // says why
 };
-template <class T>
-  requires holds_variables<std::optional<T>>
-struct GradientType<std::optional<T>> {
-  using type = std::optional<typename GradientType<T>::type>;
+template <class T, class Leaves>
+using Like = typename LikeType<T, Leaves>::type;
+template <class T, class Leaves>
+struct LikeType<std::optional<T>, Leaves, void> {
+  using type = std::optional<Like<T, Leaves>>;
 };
-template <class T>
-  requires holds_variables<std::vector<T>>
-struct GradientType<std::vector<T>> {
-  using type = std::vector<typename GradientType<T>::type>;
+template <class T, class... More, class Leaves>
+struct LikeType<std::vector<T, More...>, Leaves, void> {
+  using type = std::vector<Like<T, Leaves>>;
 };
-template <class T, size_t n>
-  requires holds_variables<std::array<T, n>>
-struct GradientType<std::array<T, n>> {
-  using type = std::array<typename GradientType<T>::type, n>;
+template <class T, size_t n, class Leaves>
+struct LikeType<std::array<T, n>, Leaves, void> {
+  using type = std::array<Like<T, Leaves>, n>;
 };
-template <class T, class U>
-  requires holds_variables<std::pair<T, U>>
-struct GradientType<std::pair<T, U>> {
-  using type = std::pair<typename GradientType<T>::type, typename GradientType<U>::type>;
+template <class T, class U, class Leaves>
+struct LikeType<std::pair<T, U>, Leaves, void> {
+  using type = std::pair<Like<T, Leaves>, Like<U, Leaves>>;
 };
-template <class... T>
-  requires holds_variables<std::tuple<T...>>
-struct GradientType<std::tuple<T...>> {
-  using type = std::tuple<typename GradientType<std::remove_cvref_t<T>>::type...>;
+template <class... T, class Leaves>
+struct LikeType<std::tuple<T...>, Leaves, void> {
+  using type = std::tuple<Like<std::remove_cvref_t<T>, Leaves>...>;
 };
-template <class T>
-using GradientOf = typename GradientType<std::remove_cvref_t<T>>::type;
-template <template <class, class, class...> class Map, class K, class T, class... More>
-  requires(MapLike<Map<K, T, More...>> && holds_variables<Map<K, T, More...>>)
-struct GradientType<Map<K, T, More...>> {
-  using type = Map<K, typename GradientType<T>::type>;
+template <template <class, class, class...> class Map, class K, class T, class... More, class Leaves>
+  requires(MapLike<Map<K, T, More...>>)
+struct LikeType<Map<K, T, More...>, Leaves, void> {
+  using type = Map<K, Like<T, Leaves>>;
 };
+
+// The value of that type: leaves(leaf) in the place of each, from the left to the right.
+template <class T, class Leaves>
+Like<T, Leaves> like(const T& value, const Leaves& leaves) {
+  using Out = Like<T, Leaves>;
+  if constexpr (!std::is_void_v<typename Leaves::template Of<T>>) {
+    return leaves(value);
+  } else if constexpr (is_a<T, std::optional>) {
+    return value ? Out(like(*value, leaves)) : Out();
+  } else if constexpr (is_a<T, std::vector>) {
+    Out out;
+    for (const auto& each : value) out.push_back(like(each, leaves));
+    return out;
+  } else if constexpr (MapLike<T>) {
+    Out out;
+    for (const auto& [key, each] : value) out.emplace(key, like(each, leaves));
+    return out;
+  } else {  // a tuple, pair or array; braces go from the left to the right
+    return std::apply([&](const auto&... each) { return Out{like(each, leaves)...}; }, value);
+  }
+}
 
 // What a callable sees of an argument: the argument itself, or a Tensor where it is a number or a Variable.
 template <class T>
@@ -168,30 +177,45 @@ class PutGradients final : public LeafVisitor {
   Tensor*& next_;
 };
 
+// What is in a gradient: a Tensor in the place of each Variable, and what holds none as it is, with gradients for its
+// tensors.
+struct GradientLeaves {
+  template <class T>
+  using Of = std::conditional_t<std::is_same_v<T, Variable>, Tensor, std::conditional_t<holds_variables<T>, void, T>>;
+  template <class T>
+  static T refuse() {
+    static_assert(std::is_same_v<T, void>,
+                  "a struct of Variables cannot hold their gradients: take them by tape.gradient(loss, {a, b}), or "
+                  "keep the Variables in a vector, map or tuple");
+  }
+  template <class T>
+  Of<T> operator()(const T& leaf) const {
+    if constexpr (std::is_same_v<T, Variable>) {
+      return std::move(*next++);
+    } else {
+      T out = leaf;
+      PutGradients put(next);
+      walk(out, put);
+      return out;
+    }
+  }
+  Tensor*& next;
+};
+template <class T>
+using GradientOf = Like<std::remove_cvref_t<T>, GradientLeaves>;
+template <class T>
+struct GradientType {  // by which tape.h, which comes first, names it
+  using type = GradientOf<T>;
+};
 // The gradient of `value`, taking its tensors from `next` on.
 template <class T>
-typename GradientType<T>::type gradient_like(const T& value, Tensor*& next) {
-  using Gradient = typename GradientType<T>::type;
-  if constexpr (std::is_same_v<T, Variable>) {
-    return std::move(*next++);
-  } else if constexpr (!holds_variables<T>) {
-    Gradient out = value;
-    PutGradients put(next);
-    walk(out, put);
-    return out;
-  } else if constexpr (is_a<T, std::optional>) {
-    return value ? Gradient(gradient_like(*value, next)) : Gradient();
-  } else if constexpr (is_a<T, std::vector>) {
-    Gradient out;
-    for (const auto& x : value) out.push_back(gradient_like(x, next));
-    return out;
-  } else if constexpr (MapLike<T>) {
-    Gradient out;
-    for (const auto& [key, x] : value) out.emplace(key, gradient_like(x, next));
-    return out;
-  } else {  // a tuple, pair or array; braces go from the left to the right
-    return std::apply([&](const auto&... x) { return Gradient{gradient_like(x, next)...}; }, value);
-  }
+GradientOf<T> gradient_like(const T& value, Tensor*& next) {
+  return like(value, GradientLeaves{next});
+}
+template <class... X>
+std::tuple<GradientOf<X>...> gradients_like(const std::tuple<X...>& values, Tensor*& next) {
+  return std::apply([&](const auto&... value) { return std::tuple<GradientOf<X>...>{gradient_like(value, next)...}; },
+                    values);
 }
 
 // --- Calling a function on arguments that a tape watches -------------------------------------------------------------
@@ -232,6 +256,16 @@ decltype(auto) chosen(std::index_sequence<which...>, Copies& copies, const All& 
   else return std::get<i>(all);
 }
 
+// f on x..., the arguments `which` replaced by `values`.
+template <size_t... which, class F, class Values, class... X>
+decltype(auto) call_with(F& f, std::index_sequence<which...> numbers, Values& values, const Where& where,
+                         const X&... x) {
+  const auto all = std::tie(x...);
+  return [&]<size_t... i>(std::index_sequence<i...>) -> decltype(auto) {
+    return call_at(where, f, chosen<i>(numbers, values, all)...);
+  }(std::index_sequence_for<X...>());
+}
+
 template <class R>
 inline constexpr bool is_loss = std::is_convertible_v<const R&, Tensor>;
 template <class R>
@@ -252,10 +286,7 @@ auto value_and_gradients(F& f, const GradientOptions& options, const Where& wher
   constexpr std::index_sequence<which...> numbers;
   GradientTape tape({.watch_variables = false});
   auto watched = watch_arguments("grad", tape, where, numbers, x...);
-  const auto all = std::tie(x...);
-  auto given = [&]<size_t... i>(std::index_sequence<i...>) {
-    return call_at(where, f, chosen<i>(numbers, watched.values, all)...);
-  }(std::index_sequence_for<X...>());
+  auto given = call_with(f, numbers, watched.values, where, x...);
   using R = decltype(given);
   static_assert(is_loss<R> || is_loss_with_more<R>,
                 "grad: the function must give one number, a Tensor, or a std::pair of it and what else it computed");
@@ -266,9 +297,7 @@ auto value_and_gradients(F& f, const GradientOptions& options, const Where& wher
   require_scalar("grad", loss, where);
   std::vector<Tensor> gradients = tape.gradient(std::vector<Tensor>{loss}, watched.sources, options, where);
   Tensor* next = gradients.data();
-  auto all_gradients = std::apply(
-      [&](const auto&... value) { return std::tuple<GradientOf<decltype(value)>...>{gradient_like(value, next)...}; },
-      watched.values);
+  auto all_gradients = gradients_like(watched.values, next);
   auto result = [&] {
     if constexpr (sizeof...(which) == 1) return std::get<0>(std::move(all_gradients));
     else return std::move(all_gradients);
@@ -325,7 +354,7 @@ namespace detail {
 template <class T, class F>
 T with_each(T value, F&& f) {
   for (Tensor* t : tensors_in(value))
-    if (t->defined() && is_differentiable(t->dtype())) *t = f(*t);
+    if (is_source(*t)) *t = f(*t);
   return value;
 }
 std::vector<Tensor> gradients_among(std::span<Tensor* const> tensors);
@@ -349,12 +378,12 @@ Tensor global_norm(T gradients, Where where = Where::current()) {
   return rill::global_norm(detail::gradients_among(detail::tensors_in(gradients)), where);
 }
 template <GradientStructure T>
-std::pair<T, Tensor> clip_by_global_norm(T gradients, double max_norm, Where where = Where::current()) {
+Clipped<T> clip_by_global_norm(T gradients, double max_norm, Where where = Where::current()) {
   const std::vector<Tensor*> places = detail::tensors_in(gradients);
   ClippedGradients clipped = rill::clip_by_global_norm(detail::gradients_among(places), max_norm, where);
   size_t next = 0;
   for (Tensor* t : places)
-    if (t->defined() && is_differentiable(t->dtype())) *t = std::move(clipped.gradients[next++]);
+    if (detail::is_source(*t)) *t = std::move(clipped.gradients[next++]);
   return {std::move(gradients), std::move(clipped.norm)};
 }
 

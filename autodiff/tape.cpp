@@ -124,7 +124,7 @@ void GradientTape::Impl::watch(const Shared<VariableState>& v) {
 
 void GradientTape::Impl::watch_variable(const Shared<VariableState>& v, Tensor& value) {
   if (!recording) return;
-  if (options.watch_variables && v->trainable) watch(v);
+  if (options.watch_variables && v->trains()) watch(v);
   if (TapeNode node = variables_.find(key_of(v.get()))) name_output(value, node);
 }
 

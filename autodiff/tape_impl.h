@@ -157,6 +157,20 @@ Tensor with_rule(const Tensor& value, Operands in, const GradientRule& rule, con
 void record_rule(Operands in, Tensor& out, const GradientRule& rule, const Where& where);
 // As a tape records it: what the rule gives is added to the sums.
 CustomVjp vjp_of(const GradientRule& rule);
+
+// The arguments of a function with a rule of its own, all of them defined.
+std::vector<Spec> specs_of(std::string_view op, Operands in, const Where& where);
+// Such a function called: {value, rule}. One tape never asks for the gradient of what the rule computes, and need not
+// know what that is made of. Of several, each may record the backward walk of another.
+template <class Rule>
+std::pair<Tensor, Rule> call_custom(std::string_view op, const Callback<std::pair<Tensor, Rule>()>& f,
+                                    const Where& where) {
+  std::optional<PauseTapes> pause;
+  if (thread_state().tapes.size() < 2) pause.emplace();
+  std::pair<Tensor, Rule> given = f();
+  require_defined(op, given.first, "the value", where);
+  return given;
+}
 }  // namespace detail
 
 }  // namespace rill

@@ -38,6 +38,15 @@ Tensors checked(Tensors back, std::span<const Spec> arguments, const Where& wher
 
 }  // namespace
 
+std::vector<Spec> specs_of(std::string_view op, Operands in, const Where& where) {
+  std::vector<Spec> specs;
+  for (const Tensor* t : in) {
+    require_defined(op, *t, "an argument", where);
+    specs.push_back(t->spec());
+  }
+  return specs;
+}
+
 CustomVjp vjp_of(const GradientRule& rule) {
   return {[rule](std::span<const Tensor> cotangents, uint64_t, const CotangentSums& sums) {
     Tensors back = rule(cotangents[0]);
@@ -61,23 +70,11 @@ Tensor with_rule(const Tensor& value, Operands in, const GradientRule& rule, con
 }
 
 Tensor run_custom(const Callback<std::pair<Tensor, GradientRule>()>& f, Operands in, const Where& where) {
-  std::vector<Spec> arguments;
-  for (const Tensor* t : in) {
-    require_defined("custom_gradient", *t, "an argument", where);
-    arguments.push_back(t->spec());
-  }
-  ThreadState& ts = thread_state();
-  Tensor value;
-  GradientRule own;
-  {
-    // One tape never asks for the gradient of what the rule computes, and need not know what that is made of. Of
-    // several, each may record the backward walk of another.
-    std::optional<PauseTapes> pause;
-    if (ts.tapes.size() < 2) pause.emplace();
-    std::tie(value, own) = f();
-  }
-  require_defined("custom_gradient", value, "the value", where);
-  GradientRule rule = [own, arguments, where](const Tensor& g) { return checked(own(g), arguments, where); };
+  const std::vector<Spec> arguments = specs_of("custom_gradient", in, where);
+  auto [value, own] = call_custom("custom_gradient", f, where);
+  GradientRule rule = [own = std::move(own), arguments, where](const Tensor& g) {
+    return checked(own(g), arguments, where);
+  };
   return with_rule(value, in, rule, where);
 }
 

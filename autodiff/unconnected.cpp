@@ -26,6 +26,8 @@ std::string unwatched(const Source& s, const TapeOptions& options) {
   }
   if (!is_differentiable(s.variable->spec.dtype))
     return fmt::format("{} has no gradients. make it of a floating dtype", name(s.variable->spec.dtype));
+  if (s.variable->trainable && !s.variable->trains())
+    return "it is frozen. leave it out (parameters() of the model now), or unfreeze() it";
   if (!s.variable->trainable) return "it is not trainable, so no tape watches it by itself. watch it before it is used";
   if (!options.watch_variables) return "the tape was made with .watch_variables = false. watch it before it is used";
   return "it was not read while the tape recorded, and a value that was read before (Tensor v = w) is a constant. read "

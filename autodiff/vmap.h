@@ -49,6 +49,10 @@ using RowsFunction = Callback<std::vector<Tensor>(std::span<const Tensor>)>;
 std::vector<Tensor> run_vmap(const RowsFunction& f, const std::vector<Tensor>& in,
                              const std::vector<size_t>& argument_of, size_t arguments, const VmapOptions& options,
                              const Where& where);
+struct SlicesLeaf {
+  template <class T>
+  static constexpr bool of = std::is_same_v<T, Gradient> || std::is_same_v<T, IndexedSlices>;
+};
 // Throws: argument `i` of `n` is mapped and holds Variables, which stay whole.
 void refuse_variables(size_t i, size_t n, const VmapOptions& options, const Where& where);
 }  // namespace detail
@@ -81,6 +85,8 @@ auto vmap(F f, VmapOptions options, Where where = Where::current()) {
           std::apply([&](const auto&... each) { return detail::call_at(where, f, each...); }, arguments));
     };
     std::optional<decltype(call())> result;
+    static_assert(!detail::holds<decltype(call()), detail::SlicesLeaf>,
+                  "vmap: IndexedSlices, and a Gradient that may be such, have no axis of rows. give gradient.dense()");
     const detail::RowsFunction rows = [&](std::span<const Tensor> given) {
       const std::vector<Tensor*> places = detail::tensors_in(arguments);
       for (size_t k = 0; k < places.size(); ++k) *places[k] = given[k];

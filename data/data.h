@@ -2,4 +2,5 @@
 #pragma once
 #include "rill/tensor/compiler.h"
 
+#include "rill/data/batches.h"
 #include "rill/data/idx.h"

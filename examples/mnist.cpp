@@ -6,6 +6,7 @@
 #include <rill/data.h>
 #include <rill/nn.h>
 #include <rill/rill.h>
+#include <rill/serialize.h>
 #include <rill/summary.h>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +24,7 @@ using namespace rill;
 struct Settings {
   std::string data = MNIST_DATA;
   std::string logs = "logs/mnist";
+  std::string checkpoint;
   bool eager = false;
   int epochs = 5, batch = 64, threads = 0;
   double rate = 1e-3;
@@ -66,19 +68,20 @@ struct Epoch {
   double seconds = 0;
 };
 
-Epoch train_epoch(const Step& step, const data::Mnist& digits, const Settings& settings, ProgressBar& bar) {
+Epoch train_epoch(const Step& step, const data::Mnist& digits, data::Batches& batches, ProgressBar& bar) {
   const int64_t count = digits.train_images.dim(0);
-  const Tensor order = random::permutation(count);
+  int64_t done = 0;
   Epoch epoch;
   const auto start = std::chrono::steady_clock::now();
-  for (int64_t i = 0; i < count; i += settings.batch) {
-    const Tensor chosen = order(slice(i, std::min(i + settings.batch, count)));
+  while (done < count) {
+    const Tensor chosen = batches.next();
+    done += chosen.size();
     const auto [loss, right] = step(take(digits.train_images, chosen, 0), take(digits.train_labels, chosen, 0));
     epoch.loss += loss.item<double>() * double(chosen.size());
     epoch.right += right.item<double>();
     epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const double seen = double(i + chosen.size());
-    bar.show(i + chosen.size(), count, epoch.loss / seen, seen / epoch.seconds);
+    const double seen = double(done);
+    bar.show(done, count, epoch.loss / seen, seen / epoch.seconds);
   }
   return epoch;
 }
@@ -112,6 +115,14 @@ void train(const Settings& settings) {
     predict = function("predict", classify);
   }
 
+  // With what a checkpoint has, a run that was stopped goes on with the bits that it would have had.
+  data::Batches batches(digits.train_images.dim(0), settings.batch);
+  std::optional<CheckpointManager> manager;
+  if (!settings.checkpoint.empty())
+    manager.emplace(Checkpoint{{"model", model}, {"adam", adam}, {"random", random::generator()}, {"batches", batches}},
+                    settings.checkpoint);
+  if (manager && manager->restore_if_any()) std::printf("goes on from %s\n", manager->latest().c_str());
+
   std::optional<summary::Writer> log;
   if (!settings.logs.empty()) log.emplace(settings.logs);
   if (log && !settings.eager) summary::trace_on();
@@ -119,13 +130,14 @@ void train(const Settings& settings) {
   std::vector<int64_t> classes;
   const std::vector<int64_t> truth = digits.test_labels.to_vector<int64_t>();
   double seconds = 0;
-  for (int epoch = 1; epoch <= settings.epochs; ++epoch) {
+  for (int epoch = int(batches.epoch()) + 1; epoch <= settings.epochs; ++epoch) {
     ProgressBar bar("epoch " + std::to_string(epoch) + "/" + std::to_string(settings.epochs));
-    const Epoch result = train_epoch(step, digits, settings, bar);
+    const Epoch result = train_epoch(step, digits, batches, bar);
     classes = predict_all(predict, digits.test_images);
     const double right = result.right / train_count, test_right = share_right(classes, truth);
     bar.finish(result.loss / train_count, right, test_right, train_count / result.seconds, result.seconds);
     seconds += result.seconds;
+    if (manager) manager->save(epoch);
     if (!log) continue;
     if (epoch == 1 && !settings.eager) log->traces("mnist", 0);
     log->scalar("loss", result.loss / train_count, epoch);
@@ -133,6 +145,7 @@ void train(const Settings& settings) {
     log->scalar("accuracy/test", test_right, epoch);
     log->scalar("images_per_second", train_count / result.seconds, epoch);
   }
+  if (classes.empty()) classes = predict_all(predict, digits.test_images);  // all epochs were done before
   if (settings.epochs > 0) print_confusion(classes, truth);
   std::printf("\ntest accuracy %.2f %% after %d epochs, %.2f s of training\n", 100 * share_right(classes, truth),
               settings.epochs, seconds);
@@ -145,6 +158,8 @@ int main(int argc, char** argv) {
   app.add_option("--data", settings.data, "folder of the four MNIST files, gzipped or not")->capture_default_str();
   app.add_option("--logdir", settings.logs, "folder for TensorBoard's event file; \"\" writes none")
       ->capture_default_str();
+  app.add_option("--checkpoint", settings.checkpoint,
+                 "folder for a checkpoint after each epoch; a run that finds one there goes on from it");
   app.add_flag("--eager", settings.eager, "run every op at once, without tracing the training step");
   app.add_option("--epochs", settings.epochs, "passes over the training digits")
       ->check(CLI::Range(1, 1000000))

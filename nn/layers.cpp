@@ -1,6 +1,8 @@
 // Layers: each opens its name scope, calls one or two functions and adds its bias.
 #include "rill/nn/layers.h"
 
+#include <ostream>
+
 #include "rill/autodiff/recompute.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/option_checks.h"
@@ -97,6 +99,10 @@ Tensor Dense::operator()(const Tensor& x, Mode, Where where) const {
 }
 
 std::vector<Variable> Dense::variables() const { return with_bias(kernel, bias); }
+void Dense::name_variables(VariablePaths& paths) const {
+  paths.add("kernel", kernel);
+  if (bias) paths.add("bias", *bias);
+}
 
 // --- Convolution and pooling -----------------------------------------------------------------------------------------
 
@@ -133,6 +139,10 @@ Tensor Conv2D::operator()(const Tensor& x, Mode, Where where) const {
 }
 
 std::vector<Variable> Conv2D::variables() const { return with_bias(kernel, bias); }
+void Conv2D::name_variables(VariablePaths& paths) const {
+  paths.add("kernel", kernel);
+  if (bias) paths.add("bias", *bias);
+}
 
 MaxPool2D::MaxPool2D(const Dims& window, const Pool2DOptions& options, Where where)
     : window(both(window, "MaxPool2D", where)), options(options) {
@@ -200,6 +210,12 @@ Tensor BatchNorm::operator()(const Tensor& x, Mode mode, Where where) const {
 }
 
 std::vector<Variable> BatchNorm::variables() const { return {scale, offset, mean, variance}; }
+void BatchNorm::name_variables(VariablePaths& paths) const {
+  paths.add("scale", scale);
+  paths.add("offset", offset);
+  paths.add("mean", mean);
+  paths.add("variance", variance);
+}
 
 LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options, Where where)
     : options(options),
@@ -215,6 +231,10 @@ Tensor LayerNorm::operator()(const Tensor& x, Mode, Where where) const {
 }
 
 std::vector<Variable> LayerNorm::variables() const { return {scale, offset}; }
+void LayerNorm::name_variables(VariablePaths& paths) const {
+  paths.add("scale", scale);
+  paths.add("offset", offset);
+}
 
 // --- Embedding -------------------------------------------------------------------------------------------------------
 
@@ -228,6 +248,7 @@ Tensor Embedding::operator()(const Tensor& ids, Mode, Where where) const {
 }
 
 std::vector<Variable> Embedding::variables() const { return {table}; }
+void Embedding::name_variables(VariablePaths& paths) const { paths.add("table", table); }
 
 // --- Attention -------------------------------------------------------------------------------------------------------
 
@@ -276,6 +297,11 @@ std::vector<Variable> MultiHeadAttention::variables() const {
   return all;
 }
 
+void MultiHeadAttention::name_variables(VariablePaths& paths) const {
+  rill::detail::name_part(qkv, 0, paths);
+  rill::detail::name_part(output, 1, paths);
+}
+
 // --- Sequential ------------------------------------------------------------------------------------------------------
 
 Tensor Sequential::operator()(const Tensor& x, Mode mode, Where where) const {
@@ -290,6 +316,17 @@ Tensor Sequential::operator()(const Tensor& x, Mode mode, Where where) const {
     chain.push_back([call = layer.call, mode, where](const Tensor& v) { return call(v, mode, where); });
   return recompute_chain(chain, y, *chain_, where);
 }
+
+Sequential& Sequential::named(std::string name) {
+  name_ = std::move(name);
+  return *this;
+}
+
+void Sequential::name_variables(VariablePaths& paths) const {
+  for (size_t i = 0; i < layers_.size(); ++i) layers_[i].names(paths, i);
+}
+
+std::ostream& operator<<(std::ostream& out, const Sequential& model) { return out << model.summary(); }
 
 Sequential& Sequential::recompute(ChainOptions options) {
   chain_ = std::move(options);

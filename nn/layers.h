@@ -4,7 +4,7 @@
 //
 // Whatever has `Tensor operator()(const Tensor&, Mode, Where) const` and `std::vector<Variable> variables() const` is a
 // layer and may stand in a Sequential; so may a function of a tensor, such as relu. Constructors throw where sizes or
-// options make no sense.
+// options make no sense. The paths of a model's Variables, its summary and freeze(): rill/ops/names.h.
 #pragma once
 #include <concepts>
 #include <functional>
@@ -14,6 +14,7 @@
 
 #include "rill/autodiff/recompute_policy.h"
 #include "rill/nn/initializers.h"
+#include "rill/ops/names.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/callback.h"
 
@@ -77,6 +78,8 @@ class Dense {
   Dense(int64_t in, int64_t out, const DenseOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
+  const std::string& name_of_scope() const { return name; }
+  void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   std::string name;
   Variable kernel;               // [in, out]
@@ -104,6 +107,8 @@ class Conv2D {
          Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
+  const std::string& name_of_scope() const { return name; }
+  void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   std::string name;
   Variable kernel;               // [height, width, in / groups, out]
@@ -173,6 +178,8 @@ class BatchNorm {
   explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
+  const std::string& name_of_scope() const { return options.name; }
+  void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   BatchNormOptions options;
   Variable scale, offset;   // [channels]
@@ -189,6 +196,8 @@ class LayerNorm {
   explicit LayerNorm(const Shape& shape, const LayerNormOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
+  const std::string& name_of_scope() const { return options.name; }
+  void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   LayerNormOptions options;
   Variable scale, offset;
@@ -206,6 +215,8 @@ class Embedding {
   Embedding(int64_t count, int64_t size, const EmbeddingOptions& options = {}, Where where = Where::current());
   Tensor operator()(const Tensor& ids, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
+  const std::string& name_of_scope() const { return name; }
+  void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   std::string name;
   Variable table;  // [count, size]
@@ -227,6 +238,8 @@ class MultiHeadAttention {
                      Where where = Where::current());
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
+  const std::string& name_of_scope() const { return name; }
+  void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   std::string name;
   int64_t heads;
@@ -260,14 +273,17 @@ class Sequential {
   Sequential& add(L layer) {
     if constexpr (Layer<L>) {
       layers_.push_back({[layer](const Tensor& x, Mode mode, Where where) { return layer(x, mode, where); },
-                         [layer] { return layer.variables(); }});
+                         [layer] { return layer.variables(); },
+                         [layer](VariablePaths& paths, size_t place) {
+                           rill::detail::name_part(const_cast<L&>(layer), place, paths);
+                         }});
     } else {
       layers_.push_back({[layer](const Tensor& x, Mode, [[maybe_unused]] Where where) -> Tensor {
                            detail::require_callable("Sequential", layer, "a layer", where);
                            if constexpr (TakesPlace<L>) return layer(x, where);
                            else return layer(x);
                          },
-                         [] { return std::vector<Variable>(); }});
+                         [] { return std::vector<Variable>(); }, [](VariablePaths&, size_t) {}});
     }
     return *this;
   }
@@ -278,6 +294,12 @@ class Sequential {
   std::vector<Variable> variables() const;
   // Those that an optimizer changes.
   std::vector<Variable> parameters() const { return trainable(variables()); }
+  // What it is called where it stands in another model: "encoder/dense/kernel". "sequential" unless it is named.
+  Sequential& named(std::string name);
+  const std::string& name_of_scope() const { return name_; }
+  void name_variables(VariablePaths& paths) const;
+  // The table of its Variables: path, dtype, shape, parameters, whether they are trained.
+  std::string summary() const { return describe(*this); }
   // How many layers.
   size_t size() const { return layers_.size(); }
 
@@ -285,11 +307,20 @@ class Sequential {
   struct Any {
     std::function<Tensor(const Tensor&, Mode, Where)> call;
     std::function<std::vector<Variable>()> variables;
+    std::function<void(VariablePaths&, size_t place)> names;
   };
+  std::string name_ = "sequential";
   std::vector<Any> layers_;
   std::optional<ChainOptions> chain_;
 };
 
+std::ostream& operator<<(std::ostream& out, const Sequential& model);  // its summary()
+
 }  // namespace rill::nn
+
+namespace rill {
+template <>
+inline constexpr bool holds_no_variables<nn::Activation> = true;
+}
 
 #pragma GCC visibility pop

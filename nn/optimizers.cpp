@@ -101,6 +101,11 @@ Variable hidden_variable(const Tensor& initial, const std::string& name) {
 // The dtype in which an update is computed and remembered.
 DType wide_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 
+// A number of the step's, in the dtype and on the device of the gradient that it works on.
+Tensor number_for(const Tensor& gradient, const Tensor& number) {
+  return astype(number.to(gradient.device()), gradient.dtype());
+}
+
 // Rows that are not there are zeros, and are not written.
 const GatherAttrs by_row{{0}, {}, {}, 0, true};
 
@@ -164,9 +169,10 @@ void Optimizer::apply_gradients(std::initializer_list<Gradient> gradients, const
   apply_gradients(std::vector<Gradient>(gradients), variables, where);
 }
 
-void Optimizer::minimize(const Tensor& loss, GradientTape& tape, const std::vector<Variable>& variables, Where where) {
+void Optimizer::minimize(const Tensor& loss, GradientTape& tape, const std::vector<Variable>& variables,
+                         const GradientOptions& options, Where where) {
   CallerScope caller(where);
-  apply_gradients(tape.sparse_gradient(loss, variables), variables);
+  apply_gradients(tape.sparse_gradient(loss, variables, options), variables);
 }
 
 void Optimizer::apply_gradients(const std::vector<Gradient>& gradients, const std::vector<Variable>& variables,
@@ -235,6 +241,24 @@ std::vector<Variable> Optimizer::variables() const {
   return result;
 }
 
+void LearningRate::name_variables(VariablePaths& paths) const {
+  if (!rate_.empty()) paths.add("learning_rate", rate_[0]);
+}
+
+void Optimizer::name_variables(VariablePaths& paths) const {
+  paths.add("iterations", iterations_);
+  learning_rate.name_variables(paths);
+  VariableSlots slots;
+  for (const Slot& s : slots_) slots.made.push_back({Variable(s.of), s.name, s.variable});
+  slots.names = slot_names();
+  // What restores a checkpoint into an optimizer may change it, and holds it as what it is.
+  slots.make = [self = const_cast<Optimizer*>(this)](const Variable& of, const std::string& name) {
+    NameScope scope(self->name_);
+    return self->slot(of, name);
+  };
+  paths.add_slots(std::move(slots));
+}
+
 // --- SGD -------------------------------------------------------------------------------------------------------------
 
 SGD::SGD(const SGDOptions& options, Where where) : Optimizer("sgd", options.learning_rate, where), options_(options) {
@@ -251,7 +275,7 @@ std::vector<std::string> SGD::slot_names() const {
 }
 
 void SGD::update_rows(const Rows& rows, const Tensor& gradient) {
-  const Tensor rate = astype(rate_, gradient.dtype());
+  const Tensor rate = number_for(gradient, rate_);
   Tensor g = gradient;
   if (options_.weight_decay != 0) g = g + options_.weight_decay * astype(rows.value(), g.dtype());
   if (options_.momentum != 0) {
@@ -293,8 +317,8 @@ std::vector<std::string> Adam::slot_names() const { return {"m", "v"}; }
 void Adam::update_rows(const Rows& rows, const Tensor& gradient) {
   const DType dtype = gradient.dtype();
   const Rows m = slot(rows, "m"), v = slot(rows, "v");
-  const AdamUpdate next = adam_update(astype(rows.value(), dtype), m, v, gradient, astype(rate_, dtype),
-                                      astype(correction_, dtype), astype(decay_, dtype), params_);
+  const AdamUpdate next = adam_update(astype(rows.value(), dtype), m, v, gradient, number_for(gradient, rate_),
+                                      number_for(gradient, correction_), number_for(gradient, decay_), params_);
   rows.assign(next.value);
   m.assign(next.m);
   v.assign(next.v);
@@ -320,7 +344,7 @@ void RMSprop::update_rows(const Rows& rows, const Tensor& gradient) {
   const Rows squares = slot(rows, "mean_square");
   const Tensor next = options_.rho * squares.value() + (1 - options_.rho) * square(gradient);
   squares.assign(next);
-  Tensor change = astype(rate_, gradient.dtype()) * gradient / (sqrt(next) + options_.epsilon);
+  Tensor change = number_for(gradient, rate_) * gradient / (sqrt(next) + options_.epsilon);
   if (options_.momentum != 0) {
     const Rows velocity = slot(rows, "velocity");
     change = options_.momentum * velocity.value() + change;

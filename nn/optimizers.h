@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rill/autodiff/tape.h"
+#include "rill/ops/names.h"
 #include "rill/ops/ops.h"
 
 #pragma GCC visibility push(default)
@@ -32,6 +33,8 @@ class LearningRate {
   Tensor at(const Tensor& step, Where where = Where::current()) const;
   // Of a rate that is no schedule. Throws otherwise.
   LearningRate& assign(double rate, Where where = Where::current());
+  // The Variable that holds the rate; of a schedule, nothing.
+  void name_variables(VariablePaths& paths) const;
 
  private:
   std::vector<Variable> rate_;  // none or one
@@ -62,9 +65,14 @@ class Optimizer {
   void apply_gradients(std::initializer_list<Gradient> gradients, const std::vector<Variable>& variables,
                        Where where = Where::current());
   // apply_gradients() of what `tape` gives for `loss`: tape.sparse_gradient(), so that a table from which rows are
-  // looked up costs what these rows cost.
+  // looked up costs what these rows cost. Throws where the loss does not depend on one of them; with {.unconnected =
+  // Unconnected::none} that one stays as it is.
   void minimize(const Tensor& loss, GradientTape& tape, const std::vector<Variable>& variables,
-                Where where = Where::current());
+                const GradientOptions& options, Where where = Where::current());
+  void minimize(const Tensor& loss, GradientTape& tape, const std::vector<Variable>& variables,
+                Where where = Where::current()) {
+    minimize(loss, tape, variables, {}, where);
+  }
   // Makes what the optimizer remembers of these variables now, ahead of the first step: for a checkpoint to be loaded
   // into, say. Steps do so by themselves.
   void build(const std::vector<Variable>& variables, Where where = Where::current());
@@ -72,12 +80,16 @@ class Optimizer {
   const Variable& iterations() const { return iterations_; }
   // The count of steps and what is remembered of each parameter so far, for checkpoints.
   std::vector<Variable> variables() const;
+  // The count of steps, the learning rate where it is no schedule, and the slots, each under the path that its Variable
+  // has: "iterations", "learning_rate", "dense/kernel/m". A rule with Variables of its own adds them, and calls this.
+  virtual void name_variables(VariablePaths& paths) const;
+  const std::string& name_of_scope() const { return name_; }
 
   LearningRate learning_rate;
 
  protected:
   // A Variable as a rule sees it that works element by element: all of it, or the rows that a sparse gradient names.
-  class Rows {
+  class Rows : public StandsForTensor {
    public:
     bool all() const { return !rows_.defined(); }  // whether it is the whole variable
     // The values now, of the gradient's shape.

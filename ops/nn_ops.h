@@ -143,10 +143,12 @@ Tensor clip_by_value(const Tensor& x, double low, double high, Where where = Whe
 Tensor clip_by_norm(const Tensor& x, double max_norm, const Axes& axes = {}, Where where = Where::current());
 // The square root of the sum of all squares; undefined tensors count as zeros. Throws where there is no tensor.
 Tensor global_norm(const std::vector<Tensor>& tensors, Where where = Where::current());
-struct ClippedGradients {
-  std::vector<Tensor> gradients;
+template <class Gradients>
+struct Clipped {
+  Gradients gradients;
   Tensor norm;  // before clipping
 };
+using ClippedGradients = Clipped<std::vector<Tensor>>;
 // All scaled by one factor so that their global norm is at most max_norm (Pascanu et al., 2012). Of structures of
 // gradients: autodiff/structures.h.
 ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, double max_norm,

@@ -16,12 +16,17 @@
 
 namespace rill {
 
+// A base of classes that have a Tensor's operators because they stand for one: `Tensor value() const` gives it.
+struct StandsForTensor {};
+
 // An operand of an operator: a Tensor, a Variable or a C++ scalar, and the line it stands on.
 class TensorArg {
  public:
   TensorArg(const Tensor& t, Where w = Where::current()) : where(w), tensor_(&t) {}
   TensorArg(Tensor&& t, Where w = Where::current()) : where(w), temporary(true), tensor_(&t) {}
   TensorArg(const Variable& v, Where w = Where::current()) : where(w), own_(v.value(w)), tensor_(&own_) {}
+  template <std::derived_from<StandsForTensor> T>
+  TensorArg(const T& t, Where w = Where::current()) : where(w), own_(t.value()), tensor_(&own_) {}
   template <Scalar S>
   TensorArg(S s, Where w = Where::current()) : where(w), own_(s), tensor_(&own_) {}
   TensorArg(Dim size, Where w = Where::current()) : where(w), own_(size), tensor_(&own_) {}

@@ -22,6 +22,8 @@ void seed(uint64_t n);
 Tensor state();
 // Puts the generator back there.
 void set_state(const Tensor& state, Where where = Where::current());
+// The Variable that holds it, for a checkpoint: Checkpoint{{"random", random::generator()}, ...}.
+Variable generator();
 
 // Identifies a stream of random numbers. The same key gives the same numbers every time, so draw with a key once, and
 // make more with split() or fold_in().

@@ -39,8 +39,9 @@ class LeafVisitor {
 };
 
 // Names the fields of a struct, at namespace scope beside it. They must be accessible there.
-#define RILL_FIELDS(Type, ...) \
-  [[maybe_unused]] inline auto rill_fields(Type& rill_struct) { return ::std::tie(RILL_FIELD_LIST(__VA_ARGS__)); }
+#define RILL_FIELDS(Type, ...)                                                                                     \
+  [[maybe_unused]] inline auto rill_fields(Type& rill_struct) { return ::std::tie(RILL_FIELD_LIST(__VA_ARGS__)); } \
+  [[maybe_unused]] inline const char* rill_field_names(const Type*) { return #__VA_ARGS__; }
 #define RILL_FIELD_LIST(...) __VA_OPT__(RILL_FIELDS_64(RILL_FIELD_STEP(__VA_ARGS__)))
 #define RILL_FIELD_STEP(field, ...) rill_struct.field __VA_OPT__(, RILL_FIELD_AGAIN RILL_FIELD_PARENS(__VA_ARGS__))
 #define RILL_FIELD_AGAIN() RILL_FIELD_STEP
@@ -73,17 +74,21 @@ struct AnyField {
   template <class T>
   operator T() const;
 };
-template <class T, class... Field>
+template <class T, size_t... i>
+constexpr bool takes_fields(std::index_sequence<i...>) {
+  return requires { T{(void(i), AnyField())...}; };
+}
+template <class T, size_t n = 17>  // from above: fewer may not do, where a field has no default
 constexpr size_t field_count() {
-  if constexpr (sizeof...(Field) > 16) return 0;
-  else if constexpr (requires { T{Field()..., AnyField()}; }) return field_count<T, Field..., AnyField>();
-  else return sizeof...(Field);
+  if constexpr (takes_fields<T>(std::make_index_sequence<n>())) return n > 16 ? 0 : n;
+  else if constexpr (n > 0) return field_count<T, n - 1>();
+  else return 0;
 }
 template <class T>
 concept Aggregate = std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_empty_v<T> && (field_count<T>() > 0);
 
 template <Aggregate T>
-auto aggregate_fields(T& value) {
+constexpr auto aggregate_fields(T& value) {
   constexpr size_t n = field_count<T>();
 #define RILL_BIND(count, ...)     \
   if constexpr (n == count) {     \
@@ -185,21 +190,29 @@ class Contents final : public LeafVisitor {
   std::string bytes;
 };
 
+// Whether what Leaf::of<T> looks for is in a T, or in what a T, a container, holds.
+template <class T, class Leaf>
+inline constexpr bool holds = Leaf::template of<T>;
+template <class T, class Leaf>
+  requires(is_a<T, std::optional> || is_a<T, std::vector>)
+inline constexpr bool holds<T, Leaf> = holds<typename T::value_type, Leaf>;
+template <MapLike T, class Leaf>
+inline constexpr bool holds<T, Leaf> = holds<typename T::mapped_type, Leaf>;
+template <class... T, class Leaf>
+inline constexpr bool holds<std::tuple<T...>, Leaf> = (holds<std::remove_cvref_t<T>, Leaf> || ...);
+template <class T, class U, class Leaf>
+inline constexpr bool holds<std::pair<T, U>, Leaf> = holds<T, Leaf> || holds<U, Leaf>;
+template <class T, size_t n, class Leaf>
+inline constexpr bool holds<std::array<T, n>, Leaf> = holds<T, Leaf>;
+
 // Whether T is made of tensors and C++ values, which a reference to it would be there to change. A Variable is changed
 // through a copy as well; structs of the user's may hold either.
+struct ValueLeaf {
+  template <class T>
+  static constexpr bool of = !std::is_same_v<T, Variable> && !Walkable<T> && !NamesFields<T> && !Aggregate<T>;
+};
 template <class T>
-inline constexpr bool holds_values = !std::is_same_v<T, Variable> && !Walkable<T> && !NamesFields<T> && !Aggregate<T>;
-template <class T>
-  requires(is_a<T, std::optional> || is_a<T, std::vector>)
-inline constexpr bool holds_values<T> = holds_values<typename T::value_type>;
-template <MapLike T>
-inline constexpr bool holds_values<T> = holds_values<typename T::mapped_type>;
-template <class... T>
-inline constexpr bool holds_values<std::tuple<T...>> = (holds_values<T> || ...);
-template <class T, class U>
-inline constexpr bool holds_values<std::pair<T, U>> = holds_values<T> || holds_values<U>;
-template <class T, size_t n>
-inline constexpr bool holds_values<std::array<T, n>> = holds_values<T>;
+inline constexpr bool holds_values = holds<T, ValueLeaf>;
 
 // Whether a callable could write through a parameter of type A.
 template <class A>

@@ -47,6 +47,11 @@ class Variable {
   DType dtype(Where where = Where::current()) const;              // the dtype of its values
   Device device(Where where = Where::current()) const;            // where its values are stored
 
+  // From now on tapes leave it alone, and trainable() is false, until unfreeze() makes it what it was made as. Traced
+  // functions that read it are traced again. See freeze(model, pattern) in rill/ops/names.h.
+  Variable& freeze(Where where = Where::current());
+  Variable& unfreeze(Where where = Where::current());
+
   // Replaces the value. `v` broadcasts to the shape and is cast where it is a C++ scalar; throws on any other dtype or
   // a shape that does not broadcast. Inside `function` the assignment happens at every call.
   Variable& assign(const Tensor& v, Where where = Where::current());

@@ -1,29 +1,15 @@
-// TFRecord, the framing of TensorFlow's event (and data) files, and EventFile, which appends to one. A record is
-//
-//   uint64 length | uint32 masked_crc(length) | bytes | uint32 masked_crc(bytes)
-//
-// all little-endian; the sums are CRC-32C (Castagnoli, RFC 3720), masked as TensorFlow's lib/hash/crc32c.h does.
+// EventFile, which appends to one of TensorBoard's event files; these are files of records (records.h), each an encoded
+// Event.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "rill/tensor/error.h"
+#include "rill/serialize/records.h"
 
 #pragma GCC visibility push(default)
 
 namespace rill {
-
-// CRC-32C of `bytes`; crc32c("123456789") == 0xE3069283.
-uint32_t crc32c(std::string_view bytes);
-
-// `bytes` as one record.
-std::string record(std::string_view bytes);
-
-// The records of a file. A last record that is cut short, as when its writer was killed, is left out; throws
-// rill::Error, naming the record, where a checksum is wrong.
-std::vector<std::string> read_records(const std::string& path, Where where = Where::current());
 
 // "events.out.tfevents.<seconds>.<host>.<process>.<count>": sorts by time, and no two are alike on one machine.
 std::string event_file_name();

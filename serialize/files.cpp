@@ -1,13 +1,20 @@
-// Files by way of POSIX calls, for fsync and O_EXCL; see files.h.
+// Files by way of POSIX calls, for fsync, O_EXCL and mmap; see files.h.
 #include "rill/serialize/files.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <tuple>
+#include <utility>
 
 namespace rill {
 namespace {
@@ -30,6 +37,22 @@ std::string temporary_name(const std::filesystem::path& path) {
   return (path.parent_path() / name).string();
 }
 
+// What `path` is a link to, or itself: a link stays one when the file is written.
+std::string target_of(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  const std::filesystem::path target = std::filesystem::canonical(path, error);
+  return error ? path : target.string();
+}
+
+// Makes the names in it outlive the machine. Where the system cannot do that, the file is whole all the same.
+void flush_folder(const std::filesystem::path& folder) {
+  int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  fsync(fd);
+  close(fd);
+}
+
 }  // namespace
 
 void fail_file(std::string_view op, const char* what, const std::string& path, const Where& where) {
@@ -40,24 +63,142 @@ void make_folders(const std::string& folder, std::string_view op, const Where& w
   if (folder.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (std::filesystem::is_directory(folder)) return;
+  std::error_code unknown;  // such as no permission to look
+  if (std::filesystem::is_directory(folder, unknown)) return;
   errno = error ? error.value() : ENOTDIR;
   fail_file(op, "cannot make the folder", folder, where);
 }
 
-void write_file(const std::string& path, std::string_view bytes, std::string_view op, const Where& where) {
-  make_folders(std::filesystem::path(path).parent_path().string(), op, where);
-  std::string part = temporary_name(path);
-  int fd = open(part.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-  if (fd < 0) fail_file(op, "cannot write", path, where);
-  bool done = write_all(fd, bytes) && fsync(fd) == 0;
-  int reason = errno;
-  if (close(fd) != 0 && done) done = false, reason = errno;
-  if (done && rename(part.c_str(), path.c_str()) != 0) done = false, reason = errno;
-  if (done) return;
-  unlink(part.c_str());
+// --- Writing ---------------------------------------------------------------------------------------------------------
+
+FileWriter::FileWriter(const std::string& path, std::string_view op, const Where& where)
+    : path_(target_of(path)), op_(op), where_(where) {
+  make_folders(std::filesystem::path(path_).parent_path().string(), op, where);
+  struct stat before = {};
+  const bool exists = stat(path_.c_str(), &before) == 0;
+  if (exists && !S_ISREG(before.st_mode) && !S_ISDIR(before.st_mode))  // of folders the system speaks, at the end
+    fail(op, "cannot write '" + path + "': it is a device or a pipe, which a file would replace", where);
+  // A program in another container may have this process's number, and one that was killed may have left its file.
+  do part_ = temporary_name(path_), fd_ = open(part_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+  while (fd_ < 0 && errno == EEXIST);
+  if (fd_ < 0) fail_file(op, "cannot write", path, where);
+  if (exists && S_ISREG(before.st_mode)) std::ignore = fchmod(fd_, before.st_mode & 07777);
+}
+
+FileWriter::~FileWriter() { close_part(); }
+
+void FileWriter::close_part() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+  if (!part_.empty()) unlink(part_.c_str());
+  part_.clear();
+}
+
+void FileWriter::fail_here(int reason) const {
   errno = reason;
-  fail_file(op, "cannot write", path, where);
+  fail_file(op_, "cannot write", path_, where_);
+}
+
+void FileWriter::write(std::string_view bytes) {
+  written_ = true;
+  if (!write_all(fd_, bytes)) fail_here(errno);
+}
+
+void FileWriter::commit() {
+  if (!written_) {  // another may have put its file there
+    close(fd_);
+    fd_ = open(part_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd_ < 0) fail_here(errno);
+  }
+  if (fsync(fd_) != 0) fail_here(errno);
+  if (close(std::exchange(fd_, -1)) != 0) fail_here(errno);
+  if (rename(part_.c_str(), path_.c_str()) != 0) fail_here(errno);
+  part_.clear();
+  flush_folder(std::filesystem::path(path_).parent_path());
+}
+
+void write_file(const std::string& path, std::string_view bytes, std::string_view op, const Where& where) {
+  FileWriter file(path, op, where);
+  file.write(bytes);
+  file.commit();
+}
+
+bool is_abandoned_part(const std::string& name) {
+  int pid = 0, end = 0;
+  unsigned count = 0;
+  if (std::sscanf(name.c_str(), ".rill-%d-%u.part%n", &pid, &count, &end) != 2 || size_t(end) != name.size())
+    return false;
+  return pid > 0 && kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+// --- Reading ---------------------------------------------------------------------------------------------------------
+
+FileReader::FileReader(const std::string& path, std::string_view op, const Where& where)
+    : path_(path), op_(op), where_(where) {
+  fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a pipe, open() would wait for a writer
+  if (fd_ < 0) fail_file(op, "cannot read", path, where);
+  struct stat facts = {};
+  const bool known = fstat(fd_, &facts) == 0;
+  if (known && S_ISREG(facts.st_mode)) {
+    size_ = uint64_t(facts.st_size);
+    return;
+  }
+  const int reason = known ? S_ISDIR(facts.st_mode) ? EISDIR : 0 : errno;
+  close(fd_);
+  errno = reason;
+  if (reason) fail_file(op, "cannot read", path, where);
+  reject("is a device or a pipe. expected a file");
+}
+
+FileReader::~FileReader() { close(fd_); }
+
+int FileReader::duplicate() const {
+  const int fd = fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) fail_file(op_, "cannot read", path_, where_);
+  return fd;
+}
+
+void FileReader::reject(uint64_t at, const std::string& what) const {
+  fail(op_, "'" + path_ + "' at byte " + std::to_string(at) + ": " + what, where_);
+}
+void FileReader::reject(const std::string& what) const { fail(op_, "'" + path_ + "': " + what, where_); }
+
+void FileReader::require(uint64_t at, uint64_t bytes, std::string_view what) const {
+  if (at <= size_ && bytes <= size_ - at) return;
+  const uint64_t left = at < size_ ? size_ - at : 0;
+  reject(std::min(at, size_), "expected " + std::string(what) + " of " + std::to_string(bytes) +
+                                  (bytes == 1 ? " byte, and " : " bytes, and ") + std::to_string(left) +
+                                  " are left. the file is truncated or is none of this format");
+}
+
+void FileReader::read(uint64_t at, void* to, uint64_t bytes) const {
+  require(at, bytes, "a piece");
+  auto* out = static_cast<char*>(to);
+  while (bytes) {
+    ssize_t n = pread(fd_, out, bytes, off_t(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_file(op_, "cannot read", path_, where_);
+    if (n == 0) reject(at, "the file was cut short while it was read");
+    out += n;
+    at += uint64_t(n);
+    bytes -= uint64_t(n);
+  }
+}
+
+std::string FileReader::read(uint64_t at, uint64_t bytes) const {
+  require(at, bytes, "a piece");
+  std::string text(bytes, '\0');
+  read(at, text.data(), bytes);
+  return text;
+}
+
+std::shared_ptr<char> FileReader::map() const {
+  const size_t size = size_;
+  if (size == 0) return nullptr;
+  // Written to where an op reuses the memory of a tensor that nobody else holds: such pages become the process's own.
+  void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd_, 0);
+  if (p == MAP_FAILED) fail_file(op_, "cannot map", path_, where_);
+  return {static_cast<char*>(p), [size](char* memory) { munmap(memory, size); }};
 }
 
 std::string read_file(const std::string& path, std::string_view op, const Where& where) {

@@ -16,6 +16,10 @@ std::string to_model_explorer(const Graph& g);
 // to be looked at, not to be run there.
 std::string to_graph_def(const Graph& g);
 
+// One HTML page that needs nothing else: search, scopes that open and close, shapes on edges, memory as heat, source
+// lines.
+std::string to_html(const Graph& g);
+
 }  // namespace rill
 
 #pragma GCC visibility pop

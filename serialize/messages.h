@@ -14,7 +14,7 @@ proto::DataType to_proto(DType dtype);
 proto::TensorShapeProto to_proto(const Shape& shape);
 // With its elements, which are copied to the host. Throws on a symbolic tensor.
 proto::TensorProto to_proto(const Tensor& t);
-// In graph_def.cpp.
+// In viewers/graph_def.cpp.
 proto::GraphDef to_proto(const Graph& g);
 
 // An event of this moment, still without content.

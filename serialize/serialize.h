@@ -1,8 +1,18 @@
-// What leaves the process, but summaries (summary.h): graphs as text, record files, PNG.
+// Files that other programs read and write, but summaries (summary.h): tensors, models, graphs as text, record files,
+// CSV, PNG.
 #pragma once
 #include "rill/tensor/compiler.h"
 
+#include "rill/serialize/checkpoint.h"
+#include "rill/serialize/checkpoint_manager.h"
+#include "rill/serialize/csv.h"
 #include "rill/serialize/events.h"
+#include "rill/serialize/examples.h"
+#include "rill/serialize/export_model.h"
 #include "rill/serialize/graph_formats.h"
+#include "rill/serialize/model.h"
 #include "rill/serialize/png_image.h"
+#include "rill/serialize/records.h"
+#include "rill/serialize/save.h"
+#include "rill/serialize/wav_audio.h"
 #include "rill/trace/export.h"

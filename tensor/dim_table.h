@@ -32,6 +32,16 @@ class DimTable {
     std::string place;  // the user's line, where it is known
   };
 
+  enum class Kind : uint8_t { symbol, place, computed };
+  struct Expression {
+    Kind kind;
+    Dim::Op op = Dim::Op::add;
+    Dim a{}, b{};  // what is computed with
+    int32_t symbol = 0;
+    Place place{};
+    std::string name = {};
+  };
+
   DimTable() = default;
   DimTable(const DimTable&) = delete;
 
@@ -43,6 +53,8 @@ class DimTable {
   // What an infer rule did since InferDims began: whether it computed with an open number, or looked at one.
   bool computed() const { return computed_; }
   bool knows(Dim d) const { return d.is_open() && index_.count(d.number()) != 0; }
+  // What a Dim that it knows stands for.
+  const Expression& at(Dim d) const { return expressions_[index_.at(d.number())]; }
   const std::vector<Guard>& guards() const { return guards_; }
   // "(x.dim(0) - 1) / 2".
   std::string text(Dim d) const;
@@ -53,22 +65,11 @@ class DimTable {
   friend class Dim;
   friend class DimValues;
   friend class InferDims;
-  enum class Kind : uint8_t { symbol, place, computed };
-  struct Expression {
-    Kind kind;
-    Dim::Op op = Dim::Op::add;
-    Dim a{}, b{};  // what is computed with
-    int32_t symbol = 0;
-    Place place{};
-    std::string name = {};
-  };
-
   int64_t look(Dim d);
   Dim compute(Dim::Op op, Dim a, Dim b);
   bool decide(Dim::Test test, Dim a, Dim b);
   Dim add(Expression e, int64_t value);
   void guard(Dim::Test test, Dim a, Dim b, bool outcome);
-  const Expression& at(Dim d) const { return expressions_[index_.at(d.number())]; }
 
   std::vector<Expression> expressions_;
   std::unordered_map<uint32_t, uint32_t> index_;  // from the number in a Dim

@@ -115,8 +115,8 @@ Tensor scatter_rows(const Variable& v, const Tensor& ids, const Tensor& rows) {
 }
 Tensor sparse_step(const Variable& v, const Tensor& values, const Tensor& ids, double max_norm) {
   const Gradient g = IndexedSlices{values, ids, v.shape()};
-  nn::Adam().apply_gradients(clip_by_global_norm(std::vector{clip_by_value(g, -max_norm, max_norm)}, max_norm).first,
-                             {v});
+  nn::Adam().apply_gradients(
+      clip_by_global_norm(std::vector{clip_by_value(g, -max_norm, max_norm)}, max_norm).gradients, {v});
   return v.value();
 }
 

@@ -45,6 +45,9 @@ MISTAKES = [
     ("zeros({true});", NO_MATCH + "|converting"),
     ("eye(true);", NO_MATCH),
     ("Axes a = true;", NO_MATCH),
+    # What has no axis of rows.
+    ("vmap([](const Tensor& t) { return Gradient(t); })(x);", r"give gradient.dense\(\)"),
+    ("vmap([](const Tensor& t) { return std::vector{IndexedSlices{t, t, {2}}}; })(x);", r"give gradient.dense\(\)"),
     # Tensors never change.
     ("v(0) = y;", r"write x = x.at\(i\).set\(value\)"),
     ("v(0) = 3.f;", r"write x = x.at\(i\).set\(value\)"),

@@ -147,6 +147,25 @@ TEST_CASE("the way back through a scan repeats arithmetic, and no products") {
     CHECK(allclose(outer.gradient(first[i], w), eager.gradient(again[i], w), {.rtol = 1e-4, .atol = 1e-4}));
 }
 
+TEST_CASE("a scan of no rows passes cotangents through and adds nothing, signs of zeros included") {
+  const Tensor w = tensor({1.0, -2.0}), h = tensor({0.5, 3.0});
+  const auto gradients = [](const std::vector<Tensor>& x) {
+    GradientTape tape({.watch_variables = false});
+    std::vector<Tensor> v;
+    for (const Tensor& t : x) tape.watch(v.emplace_back(identity(t)));
+    const auto step = [&](const Tensor& c, const Tensor& row) { return std::pair(tanh(c * v[1]) + row, c * v[1]); };
+    const auto [end, ys] = scan(step, v[0], v[2]);
+    return tape.gradient(sum(square(end)) + sum(ys), v, {.unconnected = Unconnected::zero});
+  };
+  for (int64_t rows : {0, 2}) {
+    const std::vector<Tensor> at = {h, w, ones({rows, 2}, f64)}, eager = gradients(at);
+    auto traced = function("gradients", gradients);
+    const std::vector<Tensor> got = traced(at);
+    for (size_t i = 0; i < at.size(); ++i) CHECK(same_bits(got[i], eager[i]));
+    if (rows == 0) CHECK(same_bits(got[1], zeros_like(w)));
+  }
+}
+
 TEST_CASE("gradients of while_loop") {
   auto f = [](const std::vector<Tensor>& x) {
     auto [y, k] = while_loop([&](const Tensor& v, const Tensor&) { return sum(v * v) < 50; },

@@ -121,6 +121,7 @@ TEST_CASE("Scalars") {
 
 TEST_CASE("Histograms: equal widths, every finite value counted once") {
   CHECK(histogram_of({0, 1, 2, 3, 4}, 2) == std::vector<double>{0, 2, 2, 2, 4, 3});
+  CHECK(histogram_of({-3e38f, 0, 3e38f}, 2) == std::vector<double>{double(-3e38f), 0, 1, 0, double(3e38f), 2});
   CHECK(histogram_of({}, 2) == std::vector<double>{0, 0, 0, 0, 0, 0});
   CHECK(histogram_of({3, 3, 3}, 2) == std::vector<double>{3, 3, 0, 3, 3, 3});
   CHECK(histogram_of({0, NAN, 4, INFINITY}, 2) == std::vector<double>{0, 2, 1, 2, 4, 1});

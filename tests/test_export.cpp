@@ -1,5 +1,6 @@
 // export_graph: each format is read back. What the viewers make of them is in test_viewers.py.
 #include <algorithm>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -262,9 +263,63 @@ TEST_CASE("Control flow is nested below its node; effects show their order") {
   CHECK(scanned.bytes(3, scanned.count(3) - 1) == "^layer/print");
 }
 
+TEST_CASE("HTML: one file with the graph in it, and nothing from elsewhere") {
+  Folder out;
+  export_graph(small_graph(), out / "net.html");
+  const std::string page = contents(out / "net.html");
+  CHECK(page == to_html(small_graph()));
+  CHECK(has(page, "<title>small \"net\"</title>"));
+  for (const char* link : {"src=", "href=", "import ", "url(", "fetch(", "XMLHttpRequest", "https:"})
+    CHECK(!has(page, link));
+  const std::string begin = "<script id=\"graph\" type=\"application/json\">";
+  const size_t at = page.find(begin) + begin.size();
+  const auto graph = nlohmann::json::parse(page.substr(at, page.find("</script>", at) - at));
+  const auto& nodes = graph.at("nodes");
+  REQUIRE(nodes.size() == 10);
+  std::map<std::string, size_t> number;
+  for (size_t i = 0; i < nodes.size(); ++i) number[nodes[i].at("id")] = i;
+  const auto& product = nodes.at(number.at("layer1/test_matmul"));
+  CHECK(product.at("scope") == "layer1");
+  CHECK(product.at("source") == "train.cpp:41");
+  CHECK(product.at("out").at(0) == "f32[?,4]");
+  CHECK(product.at("in").at(1).at(0) == number.at("layer1/w"));
+  CHECK(nodes.at(number.at("layer1/w")).at("kind") == "variable");
+  CHECK(nodes.at(number.at("layer1/w")).at("bytes") == 8 * 4 * 4);
+  for (const auto& node : nodes)
+    for (const auto& edge : node.at("in")) CHECK(edge.at(0) < nodes.size());
+
+  // A name may look like the end of what it stands in.
+  Graph g;
+  g.name = "</title><script>alert(1)</script>";
+  Node n;
+  n.kind = Node::Kind::input;
+  n.name = "</script><!-- \xff";
+  n.outputs = {Spec()};
+  g.append(n);
+  const std::string strange = to_html(g);
+  CHECK(!has(strange, "<script>alert"));
+  CHECK(!has(strange, "</script><!--"));
+
+  auto f = function("f", [](const Tensor& x) {
+    NameScope scope("layer");
+    return cond(sum(x) > 0, [&] { return tanh(x); }, [&] { return -x; }) * 2.f;
+  });
+  const Profile p = profile(f, ones({64}));
+  export_profile(p, out / "p.html");
+  const std::string timed = contents(out / "p.html");
+  const size_t from = timed.find(begin) + begin.size();
+  const auto measured = nlohmann::json::parse(timed.substr(from, timed.find("</script>", from) - from));
+  size_t with_time = 0;
+  for (const auto& node : measured.at("nodes")) with_time += node.contains("us");
+  size_t kernels = 0;
+  for (const KernelProfile& k : p.kernels) kernels += k.depth == 0;
+  CHECK(with_time == kernels);
+}
+
 TEST_CASE("An empty graph is a graph") {
   Graph g;
   CHECK(Wire(to_graph_def(g)).count(1) == 0);
   CHECK(nlohmann::json::parse(to_model_explorer(g)).at("graphs").at(0).at("nodes").empty());
   CHECK(has(to_dot(g), "digraph"));
+  CHECK(has(to_html(g), "\"nodes\":[]"));
 }

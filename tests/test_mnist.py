@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 SOURCE = pathlib.Path(os.environ["RILL_SOURCE_ROOT"])
 PROGRAM = pathlib.Path(os.environ["RILL_BUILD_ROOT"]) / "examples/mnist"
@@ -69,7 +70,7 @@ rejects(write(TEST_IMAGES, idx(0x803, 40, 20, 20, content=bytes(40 * 400))), TES
 
 status, output, errors = run("--help")
 assert status == 0, errors
-for option in ["--data", "--eager", "--epochs", "--batch", "--lr", "--seed", "--logdir", "--threads"]:
+for option in ["--data", "--eager", "--epochs", "--batch", "--lr", "--seed", "--logdir", "--threads", "--checkpoint"]:
     assert option in output, (option, output)
 for wrong in [["--epochs", "many"], ["--batch", "0"], ["--lr", "-1"], ["--nonsense"]]:
     status, _, errors = run(*wrong)
@@ -88,4 +89,23 @@ with tempfile.TemporaryDirectory() as name:
         assert any(".tfevents." in p.name for p in logs.iterdir()), list(logs.iterdir())
         texts.append([line.split(" %  ")[0:2] for line in output.splitlines() if line.startswith("epoch")])
     assert texts[0] == texts[1], texts
+# A run that is killed after an epoch and started again ends with the bits of one that was not.
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    small_set(folder, 400)
+    arguments = ["--data", folder, "--epochs", "3", "--batch", "16", "--logdir", ""]
+    status, output, errors = run(*arguments, "--checkpoint", folder / "whole")
+    assert status == 0, errors
+    if "leveldb" not in errors:
+        program = subprocess.Popen([PROGRAM, *arguments, "--checkpoint", folder / "killed"], stdout=subprocess.DEVNULL)
+        deadline = time.time() + 120
+        while not (folder / "killed/checkpoint").exists() and time.time() < deadline:
+            time.sleep(0.002)
+        program.kill()
+        program.wait()
+        status, output, errors = run(*arguments, "--checkpoint", folder / "killed")
+        assert status == 0 and "goes on from" in output, (output, errors)
+        for ending in ["index", "data-00000-of-00001"]:
+            a, b = ((folder / run / f"ckpt-3.{ending}").read_bytes() for run in ["whole", "killed"])
+            assert a == b, ending
 print("examples/mnist: errors, options, traced and eager alike")

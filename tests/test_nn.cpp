@@ -198,3 +198,17 @@ TEST_CASE("transforms of functions are layers") {
                              vmap([](const Tensor& row) { return row * 2; }));
   CHECK(model(ones({3, 2})).shape() == Shape{3, 2});
 }
+
+TEST_CASE("optimizers work where their variables are") {
+  const auto trained = [](const char* device, auto make) {
+    Variable w(tensor({1.f, -2.f, 3.f}).to(device), "w");
+    auto optimizer = make();
+    for (int i = 0; i < 3; ++i) optimizer.apply_gradients({tensor({0.1f, 0.2f, -0.3f}).to(device)}, {w});
+    CHECK(to_string(w.device()) == device);
+    return w.value().to("cpu:0");
+  };
+  const auto agrees = [&](auto make) { CHECK(allclose(trained("ref:0", make), trained("cpu:0", make))); };
+  agrees([] { return nn::SGD({.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01}); });
+  agrees([] { return nn::AdamW({.learning_rate = 0.1}); });
+  agrees([] { return nn::RMSprop({.learning_rate = 0.1, .momentum = 0.5}); });
+}

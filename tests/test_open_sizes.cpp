@@ -165,6 +165,60 @@ TEST_CASE("a model: images and labels of one open batch, and a variable that is 
   CHECK(has(why, "i64[5]"));
 }
 
+TEST_CASE("gradients by weights that bodies of loops and branches read, and Jacobians of either mode: one trace") {
+  Variable w(data({8, 8}) * 0.3f, "w");
+  using Loss = std::function<Tensor(const Tensor&)>;  // of [5, any, 8]
+  const auto cell = [&](const Tensor& h, const Tensor& x) {
+    const Tensor n = tanh(matmul(h, w) + x);
+    return std::pair(n, n);
+  };
+  const std::vector<std::pair<std::string, Loss>> losses = {
+      {"scan", [&](const Tensor& xs) { return sum(square(scan(cell, zeros({xs.dim(1), 8}), xs).first)); }},
+      {"scan of rows", [&](const Tensor& xs) { return sum(square(scan(cell, zeros({xs.dim(1), 8}), xs).second)); }},
+      {"while_loop",
+       [&](const Tensor& xs) {
+         const auto more = [](const Tensor& i, const Tensor&) { return i < 3; };
+         const auto step = [&](const Tensor& i, const Tensor& h) { return std::pair(i + 1, cell(h, xs(1)).first); };
+         return sum(square(std::get<1>(while_loop(more, step, tensor(0), xs(0), {.max_steps = 4}))));
+       }},
+      {"cond",
+       [&](const Tensor& xs) {
+         return sum(cond(sum(xs) > 0, [&] { return matmul(xs(0), w); }, [&] { return matmul(xs(1), w) * xs(2); }));
+       }},
+      {"loop in a branch", [&](const Tensor& xs) {
+         return cond(
+             sum(xs) > -1e9f, [&] { return sum(square(scan(cell, xs(0), xs).second)); }, [&] { return sum(xs * 0); });
+       }}};
+  for (const auto& [what, loss] : losses) {
+    INFO(what);
+    int traces = 0;
+    const auto gradient = [&, &loss = loss](const Tensor& xs) {
+      ++traces;
+      GradientTape tape;
+      return tape.gradient(loss(xs), w);
+    };
+    auto f = function(what, gradient, {.signature = {spec(f32, {5, any, 8})}});
+    for (int64_t n : {2, 4, 7, 1, 9}) {
+      const Tensor xs = data({5, n, 8}, uint64_t(n));
+      const Tensor got = f(xs);
+      const int before = traces;
+      CHECK(same_bits(got, gradient(xs)));
+      traces = before;
+    }
+    CHECK(traces == 1);
+    CHECK(f.trace_count() == 1);
+  }
+  const auto y = [](const Tensor& a) { return concat({sin(a) * 2.f, a * a}); };
+  auto forward = function("jacfwd", jacfwd(y), {.signature = {spec(f32, {any})}});
+  auto either = function("jacobian", jacobian(y), {.signature = {spec(f32, {any})}});
+  for (int64_t n : {2, 5, 3, 9}) {
+    CHECK(same_bits(forward(data({n})), jacfwd(y)(data({n}))));
+    CHECK(same_bits(either(data({n})), jacobian(y)(data({n}))));
+  }
+  CHECK(forward.trace_count() == 1);
+  CHECK(either.trace_count() == 1);
+}
+
 TEST_CASE("sizes that are equal in the first call are not one") {
   auto f = function("join", [](const Tensor& a, const Tensor& b) { return concat({a, b}); },
                     {.signature = {spec(f32, {any}), spec(f32, {any})}});

@@ -321,6 +321,36 @@ TEST_CASE("a long chain of delayed calls takes no stack") {
   CHECK(same(grad(recompute(g, {.policy = save_only({"a"})}))(x), grad(g)(x)));
 }
 
+TEST_CASE("undefined tensors in structures stay so, and numbers are numbers where f takes no tensor") {
+  using Pair = std::pair<Tensor, Tensor>;
+  const auto f = recompute([](const Pair& p) { return Pair(Tensor(), p.first * p.first); });
+  const Tensor x = tensor({1.0, 2.0});
+  const auto gradient = [&] {
+    GradientTape tape;
+    tape.watch(x);
+    const Pair y = f(Pair(x, Tensor()));
+    CHECK(!y.first.defined());
+    return tape.gradient(sum(y.second), x);
+  };
+  CHECK(same(gradient(), 2 * x));
+  CHECK(same(function("g", gradient)(), 2 * x));
+  CHECK(!f(Pair(x, Tensor())).first.defined());
+  const auto power = recompute([](const Tensor& v, int n) {
+    Tensor y = v;
+    for (int i = 1; i < n; ++i) y = y * v;
+    return y;
+  });
+  CHECK(same(grad([&](const Tensor& v) { return sum(power(v, 3)); })(x), 3 * x * x));
+  Variable w(x, "w");
+  const auto by_variable = recompute([](const Variable& v, const Tensor& u) { return v.value() * u; });
+  GradientTape tape;
+  CHECK(same(tape.gradient(sum(by_variable(w, x * 3)), w), x * 3));
+  int runs = 0;
+  const auto fewer = recompute([&](const Pair& p) { return Pair(p.first * 2, runs++ ? Tensor() : p.first * 3); });
+  CHECK(has(message_of([&] { grad([&](const Tensor& v) { return sum(fewer(Pair(v, v)).second); })(x); }),
+            "same each time"));
+}
+
 TEST_CASE("a function that does something else when it runs again") {
   int runs = 0;
   const Fn f = recompute([&](const Tensor& v) { return sum(runs++ ? cos(counted(v)) : counted(sin(v))); },
@@ -368,6 +398,9 @@ TEST_CASE("chains of layers are cut into segments, with the same bits") {
   CHECK(same(b, x * 2));
   CHECK(has(message_of([&] { recompute_chain(layers, x, {.segments = 8}); }), "8 segments of 7 layers"));
   CHECK(has(message_of([&] { recompute_chain(layers, x, {.segments = -1}); }), "[recompute_chain]"));
+  CHECK(same(recompute_chain(std::vector<Fn>(), x, {.segments = 1}), x));
+  CHECK(has(message_of([&] { recompute_chain(std::vector<Fn>(), x, {.segments = 2}); }), "ask for 1 to 1"));
+  CHECK(has(message_of([&] { recompute_chain(std::vector<Fn>{layers[0], Fn()}, x); }), "a layer"));
 }
 
 TEST_CASE("a Sequential that recomputes") {

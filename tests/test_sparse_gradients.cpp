@@ -489,6 +489,19 @@ TEST_CASE("nothing to do, functions that take slices, rows of vmap") {
   const Tensor both = vmap(of_row, {.in_axes = {rill::none, 0}})(table, ids);
   for (int i : {0, 1}) CHECK(same_bits(both(i), of_row(table, ids(i))));
 
+  // A variable that the loss does not depend on.
+  Variable used(numbers({5, 3}), "used"), unused(numbers({5, 3}), "unused");
+  const auto step = [&](const GradientOptions& options) {
+    GradientTape tape;
+    const Tensor loss = sum(square(take(used, ids_of({1}), 0)));
+    nn::SGD(nn::SGDOptions{}).minimize(loss, tape, {used, unused}, options);
+  };
+  CHECK(has(message_of([&] { step({}); }), "unused"));
+  CHECK(same_bits(used, numbers({5, 3})));
+  step({.unconnected = Unconnected::none});
+  CHECK(!same_bits(used, numbers({5, 3})));
+  CHECK(same_bits(unused, numbers({5, 3})));
+
   Variable there(numbers({5, 3}).to("ref:0"), "there");
   there.scatter_add(ids_of({1, 1}).to("ref:0"), 1).scatter_update(ids_of({-1}), 2);
   CHECK(same_bits(there.value().to("cpu:0"), table.at(1).add(2).at(4).set(2)));
@@ -522,7 +535,7 @@ TEST_CASE("clipping sees the dense gradient") {
   adam.apply_gradients({IndexedSlices{ones({4, 2}, {f64, {}}), ids_of({0, 1, 2, 3}), {4, 2}}}, {table});
   const Tensor after = table;
   adam.apply_gradients(
-      clip_by_global_norm(list, 1).first.front().is_sparse() ? std::vector<Gradient>{clipped[0]} : list, {table});
+      clip_by_global_norm(list, 1).gradients.front().is_sparse() ? std::vector<Gradient>{clipped[0]} : list, {table});
   CHECK(same_bits(take(table, ids_of({1, 3}), 0), take(after, ids_of({1, 3}), 0)));
   CHECK_FALSE(same_bits(take(table, ids_of({0}), 0), take(after, ids_of({0}), 0)));
   CHECK(global_norm(std::vector<Gradient>{IndexedSlices{zeros({0, 2}), zeros({0}, {i64, {}}), {4, 2}}}).item<float>() ==

@@ -1,6 +1,6 @@
 """What viewers make of the files that rill writes: the program tests/api/viewers.cpp runs, then each viewer that is
 installed reads what it wrote. Graphviz: `dot`; TensorBoard and Model Explorer: their Python packages (`pip install
-tensorboard ai-edge-model-explorer`). Skipped where there is none.
+tensorboard ai-edge-model-explorer`); Chromium opens the web pages. Skipped where there is none.
 """
 import glob
 import json
@@ -102,6 +102,28 @@ def model_explorer(out):
     checked.append("Model Explorer")
 
 
+def browser(out):
+    """The page says how many nodes it holds and draws; headless Chromium runs it, without a network."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not chromium:
+        return
+    for name in ("mlp", "step"):
+        with open(f"{out}/{name}.html", encoding="utf-8") as file:
+            page = file.read()
+        data = page.split('<script id="graph" type="application/json">')[1].split("</script>")[0]
+        count = len(json.loads(data)["nodes"])
+        dom = subprocess.run([chromium, "--headless", "--no-sandbox", "--disable-gpu", "--proxy-server=127.0.0.1:1", f"--user-data-dir={out}/chromium",
+                              "--virtual-time-budget=5000", "--dump-dom", f"file://{out}/{name}.html"],
+                             capture_output=True, text=True, timeout=120)
+        if dom.returncode and not dom.stdout:
+            return  # it cannot run here
+        assert f'data-nodes="{count}"' in dom.stdout, f"{name}: {count} nodes expected"
+        shown = int(dom.stdout.split('data-shown="')[1].split('"')[0])
+        assert 0 < shown == dom.stdout.count('<g class="node') <= count, shown
+        assert shown == count or count > 60
+    checked.append("Chromium")
+
+
 def perfetto(out):
     """Chrome's trace event format: complete events, in microseconds."""
     with open(f"{out}/trace.json", encoding="utf-8") as file:
@@ -113,7 +135,7 @@ def perfetto(out):
 with tempfile.TemporaryDirectory() as folder:
     subprocess.run([os.path.abspath(f"{BUILD}/tests/api_viewers")], cwd=folder, check=True)
     assert glob.glob(f"{folder}/viewers/logs/mlp/events.out.tfevents.*")
-    for viewer in (graphviz, tensorboard, model_explorer, perfetto):
+    for viewer in (graphviz, tensorboard, model_explorer, browser, perfetto):
         viewer(f"{folder}/viewers")
 print("read by:", ", ".join(checked) or "no viewer is installed")
 sys.exit(0 if checked else 77)

@@ -149,9 +149,8 @@ State as_state(R&& result) {
   } else {
     static_assert(TupleLike<D>, "the body must give a std::tuple with a value for each carried one");
     static_assert(std::tuple_size_v<D> == n, "the body must give as many values as are carried");
-    return [&]<size_t... i>(std::index_sequence<i...>) {
-      return State(std::get<i>(std::forward<R>(result))...);
-    }(std::make_index_sequence<n>());
+    return std::apply([](auto&&... each) { return State(std::forward<decltype(each)>(each)...); },
+                      std::forward<R>(result));
   }
 }
 

@@ -1,5 +1,5 @@
 // export_graph: what was traced, as a file that a viewer opens. Declared here, with the graph, so that rill.h brings
-// it; defined in librill_io (serialize/export_graph.cpp), which alone loads protobuf and JSON.
+// it; defined in librill_io (serialize/viewers/export_graph.cpp), which alone loads protobuf and JSON.
 //
 // Both libraries are on the link line that rill.pc, the CMake package and rill_dep give, under --as-needed: a program
 // that calls export_graph loads librill_io, one that does not never sees it. That is why nothing is opened at run time
@@ -15,6 +15,7 @@ namespace rill {
 
 // Writes `g` without running it, in the format that `path` asks for:
 //
+//   mlp.html          a page for any browser, which loads nothing else: search, scopes that open, memory as heat
 //   mlp.dot, mlp.gv   Graphviz: name scopes are clusters, edges carry dtypes and shapes
 //   mlp.json          Model Explorer: nested by name scope, with attributes and source lines
 //   mlp.pb            a TensorFlow GraphDef

@@ -83,6 +83,13 @@ class FunctionCore {
   std::vector<Tensor> call(Body& body, Shared<const void>& prototype, const Where& where);
   // `names`: one a tensor among the arguments, or "".
   Graph trace_graph(Body& body, std::vector<std::string> names, const Where& where);
+  // The same for exports: with all nodes, and open sizes as expressions of `dims` (null where none is open).
+  struct OpenGraph {
+    Graph graph;
+    Shared<DimTable> dims;
+  };
+  OpenGraph trace_open(Body& body, std::vector<std::string> names, const Where& where);
+  const std::vector<ArgSpec>& signature() const { return options_.signature; }
   // Runs the body eagerly and the trace, and compares bits: results and assigned variables.
   Verification verify(Body& body, const Where& where);
 
@@ -210,6 +217,8 @@ void note_names(std::vector<std::string>& names, T& value) {
   } count(names);
   walk(value, count);
 }
+
+struct FunctionParts;  // serialize/export_model.h
 
 // Throws where a callable wrote to its copies: what they held before and after.
 void require_unwritten(const std::string& before, const std::string& after);
@@ -359,6 +368,7 @@ class Function<R(A...)> {
 
   template <class Signature>
   friend class Function;
+  friend struct detail::FunctionParts;
   Callback<R(A...)> f_;
   Shared<FunctionCore> core_;
 };

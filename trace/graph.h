@@ -76,6 +76,9 @@ class Graph {
   std::vector<GraphInput> inputs;
   std::vector<ValueId> outputs;
   std::vector<GraphAssign> assigns;
+  // Of an inner graph with open sizes from which nodes were left out: the graph as it was traced. By its nodes the
+  // sizes are named.
+  Shared<const Graph> whole;
 
   const std::vector<Node>& nodes() const { return nodes_; }  // in program order
   // Appends and returns its index; throws where an input is not an earlier value.

@@ -73,8 +73,9 @@ std::ostream& operator<<(std::ostream& out, const Profile& p);
 //   trace.json       Chrome's trace events: the last run on a time line, for ui.perfetto.dev
 //   mlp.nodes.json   node data for Model Explorer: microseconds on the nodes that export_graph(profile.graph,
 //                    "mlp.json") writes, control flow with all that is inside
+//   mlp.html         the page of export_graph, with the time of each node as heat
 //   logs/mlp         (no extension, or a folder that exists) a folder that TensorBoard reads: graph and RunMetadata,
-//                    for "compute time" in its graph view
+//                    for "compute time" and "memory" in its graph view
 //
 // Makes missing folders; throws rill::Error for another extension and where the file cannot be written. It is in
 // librill_io, as export_graph.

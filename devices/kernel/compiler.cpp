@@ -96,17 +96,6 @@ void end_compiling() {
   if (compiling_thread != std::this_thread::get_id()) const std::lock_guard wait(compiling);
 }
 
-// A fork() waits for the compilation that is at work: LLVM's state is whole then, and the child can end.
-void guard_forks() {
-  constexpr auto begin = [] {
-    if (compiling_thread != std::this_thread::get_id()) compiling.lock();
-  };
-  constexpr auto end = [] {
-    if (compiling_thread != std::this_thread::get_id()) compiling.unlock();
-  };
-  pthread_atfork(begin, end, end);
-}
-
 LlvmCompile open_library() {
 #if defined(RILL_LLVM_LINKED)
   guard_forks();
@@ -265,6 +254,16 @@ void warn_without_compiler(const std::string& reason) {
 }
 
 void stop_compiling() { ending = true; }
+void guard_forks() {
+  constexpr auto begin = [] {
+    if (compiling_thread != std::this_thread::get_id()) compiling.lock();
+  };
+  constexpr auto end = [] {
+    if (compiling_thread != std::this_thread::get_id()) compiling.unlock();
+  };
+  static const int once = pthread_atfork(begin, end, end);
+  static_cast<void>(once);
+}
 void throw_if_stopped() {
   if (ending) throw Error("[kernel] the program is ending");
 }

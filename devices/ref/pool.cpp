@@ -20,19 +20,16 @@ void each_window(const Sliding& s, const SpaceStrides& sx, const SpaceStrides& s
         for (p[1] = 0; p[1] < s.out[1]; ++p[1])
           for (p[2] = 0; p[2] < s.out[2]; ++p[2]) {
             std::vector<int64_t> inside;
-            int64_t k[3];
-            for (k[0] = 0; k[0] < s.window[0]; ++k[0])
-              for (k[1] = 0; k[1] < s.window[1]; ++k[1])
-                for (k[2] = 0; k[2] < s.window[2]; ++k[2]) {
-                  int64_t x = n * sx.outer + c * sx.inner;
-                  bool ok = true;
-                  for (int a = 0; a < 3; ++a) {
-                    const int64_t i = p[a] * s.stride[a] - s.lo[a] + k[a];
-                    ok = ok && i >= 0 && i < s.in[a];
-                    x += i * sx.space[a];
-                  }
-                  if (ok) inside.push_back(x);
-                }
+            int64_t from[3], to[3], i[3];  // the part of the window that is no padding
+            for (int a = 0; a < 3; ++a) {
+              const int64_t start = p[a] * s.stride[a] - s.lo[a];
+              from[a] = std::max<int64_t>(start, 0), to[a] = std::min(start + s.window[a], s.in[a]);
+            }
+            for (i[0] = from[0]; i[0] < to[0]; ++i[0])
+              for (i[1] = from[1]; i[1] < to[1]; ++i[1])
+                for (i[2] = from[2]; i[2] < to[2]; ++i[2])
+                  inside.push_back(n * sx.outer + c * sx.inner + i[0] * sx.space[0] + i[1] * sx.space[1] +
+                                   i[2] * sx.space[2]);
             f(inside, n * sy.outer + c * sy.inner + p[0] * sy.space[0] + p[1] * sy.space[1] + p[2] * sy.space[2]);
           }
 }

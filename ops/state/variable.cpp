@@ -166,6 +166,8 @@ Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& op
 
 // --- The state, as threads share it ----------------------------------------------------------------------------------
 
+std::atomic<uint64_t> freeze_count{0};
+
 VariableState::VariableState(const Where& where) : id(++last_id), made(caller_or(where)) {}
 uint64_t VariableState::next_id() { return last_id + 1; }
 
@@ -220,10 +222,31 @@ Tensor Variable::value(Where where) const {
 }
 
 const std::string& Variable::name(Where where) const { return state(where).name; }
-bool Variable::trainable(Where where) const { return state(where).trainable; }
+bool Variable::trainable(Where where) const { return state(where).trains(); }
 Shape Variable::shape(Where where) const { return state(where).spec.shape; }
 DType Variable::dtype(Where where) const { return state(where).spec.dtype; }
 Device Variable::device(Where where) const { return state(where).spec.device; }
+
+namespace {
+void set_frozen(VariableState& v, bool frozen, std::string_view op, const Where& where) {
+  if (thread_state().trace)
+    fail(op,
+         fmt::format("'{}' is frozen or unfrozen inside a traced function, which would happen once and not at each "
+                     "call. do it outside",
+                     v.name),
+         where);
+  if (v.frozen.exchange(frozen) != frozen) ++freeze_count;
+}
+}  // namespace
+
+Variable& Variable::freeze(Where where) {
+  set_frozen(state(where), true, "freeze", where);
+  return *this;
+}
+Variable& Variable::unfreeze(Where where) {
+  set_frozen(state(where), false, "unfreeze", where);
+  return *this;
+}
 
 Variable& Variable::assign(const Tensor& value, Where where) {
   CallerScope caller(where);

@@ -22,7 +22,9 @@ struct VariableState {
 
   // All but `value` is settled when the variable is made, and needs no lock.
   std::string name;
-  bool trainable = true;
+  bool trainable = true;             // as it was made
+  std::atomic<bool> frozen = false;  // by Variable::freeze()
+  bool trains() const { return trainable && !frozen.load(std::memory_order_relaxed); }
   const uint64_t id;  // never used twice in a process
   const Where made;   // the user's line
   Spec spec;          // of every value that it holds
@@ -37,6 +39,9 @@ struct VariableState {
   std::mutex mutex_;
   std::atomic<const void*> holder_{nullptr};
 };
+
+// How often a Variable was frozen or unfrozen: what depends on that (a trace) looks again when it has changed.
+extern std::atomic<uint64_t> freeze_count;
 
 // The value now.
 Tensor value_of(VariableState& v);

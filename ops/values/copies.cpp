@@ -24,6 +24,21 @@ OutSpecs infer_transfer(const InferArgs& args) {
   out[0].device = Device(args.attrs.as<TransferAttrs>().device);
   return out;
 }
+// A view of all of x.
+OpSpec alias_record(std::string_view name, std::string_view doc, std::vector<Sample> (*samples)()) {
+  return {.name = name,
+          .doc = doc,
+          .kind = OpKind::view,
+          .dtypes = every_set,
+          .infer = infer_copy,
+          .vjp = [](const VjpArgs& a) { return Tensors{a.cotangent[0]}; },
+          .jvp = [](const JvpArgs& a) { return Tensors{a.tangent[0]}; },
+          .batch = batch_rows,
+          .view = same_view,
+          .view_axes = ViewAxes::trailing,
+          .samples = samples,
+          .exported = {"Identity", "Identity"}};
+}
 void transfer(const KernelArgs& args) { copy_elements(args.input(0), args.output()); }
 }  // namespace
 
@@ -41,30 +56,8 @@ const Op copy_op({.name = "copy",
                   .record_point = cpu::record_operand,
                   .samples = copy_samples,
                   .exported = {"Identity", "Identity"}});
-const Op identity_op({.name = "identity",
-                      .doc = "x, as a new tensor",
-                      .kind = OpKind::view,
-                      .dtypes = every_set,
-                      .infer = infer_copy,
-                      .vjp = [](const VjpArgs& a) { return Tensors{a.cotangent[0]}; },
-                      .jvp = [](const JvpArgs& a) { return Tensors{a.tangent[0]}; },
-                      .batch = batch_rows,
-                      .view = same_view,
-                      .view_axes = ViewAxes::trailing,
-                      .samples = copy_samples,
-                      .exported = {"Identity", "Identity"}});
-const Op named_op({.name = "named",
-                   .doc = "x, under a name by which recompute() keeps it",
-                   .kind = OpKind::view,
-                   .dtypes = every_set,
-                   .infer = infer_copy,
-                   .vjp = [](const VjpArgs& a) { return Tensors{a.cotangent[0]}; },
-                   .jvp = [](const JvpArgs& a) { return Tensors{a.tangent[0]}; },
-                   .batch = batch_rows,
-                   .view = same_view,
-                   .view_axes = ViewAxes::trailing,
-                   .samples = named_samples,
-                   .exported = {"Identity", "Identity"}});
+const Op identity_op(alias_record("identity", "x, as a new tensor", copy_samples));
+const Op named_op(alias_record("named", "x, under a name by which recompute() keeps it", named_samples));
 const Op stop_gradient_op({.name = "stop_gradient",
                            .doc = "x; no gradient flows back",
                            .kind = OpKind::view,

@@ -17,6 +17,7 @@
 #include "rill/ops/option_checks.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/state/variable_watcher.h"
+#include "rill/ops/values/next_key.h"
 #include "rill/tensor/limits.h"
 
 namespace rill::random {
@@ -61,16 +62,17 @@ struct Generator {
   Variable state;
   Tensor step;  // {0, 1}
 };
-Generator& generator() {
+Generator& process_generator() {
   static Generator* g = new Generator{
       Variable(key_tensor(0, 0), VariableOptions{.name = "random/state", .trainable = false}), key_tensor(0, 1)};
   return *g;
 }
 
-// A key that no other draw has, on whichever thread: eager draws read and count in one, a traced call holds the state
-// for as long as it runs.
+}  // namespace
+
+// Eager draws read and count in one, a traced call holds the state for as long as it runs.
 Tensor next_key() {
-  Generator& g = generator();
+  Generator& g = process_generator();
   if (executing_eagerly()) {
     const Tensor key = repeating() ? Tensor() : take_and_add(g.state.state(), g.step);
     return variable_watcher ? variable_watcher->read(g.state.shared_state(), key) : key;
@@ -79,6 +81,8 @@ Tensor next_key() {
   if (!repeating()) g.state.assign_add(g.step);
   return key;
 }
+
+namespace {
 
 // The words of one draw, on the device asked for.
 Tensor draw(const Shape& shape, const RandomOptions& options, const Where& where) {
@@ -184,22 +188,23 @@ void check_probabilities(const Tensor& p, const Where& where) {
 
 namespace rill {
 
-bool is_generator(const VariableState& v) { return &v == &random::generator().state.state(); }
+bool is_generator(const VariableState& v) { return &v == &random::process_generator().state.state(); }
 
 Tensor split_generator(const Tensor& key, Dim n) {
   const Tensor seeds = expand_dims(random::derive(key, random::split_tag, n, Where::current()), 1);
   return concat({seeds, zeros_like(seeds)}, 1);
 }
 
-void count_draw() { random::generator().state.assign_add(random::generator().step); }
+void count_draw() { random::process_generator().state.assign_add(random::process_generator().step); }
 
 }  // namespace rill
 
 namespace rill::random {
 
-void seed(uint64_t n) { generator().state.assign(key_tensor(n, 0)); }
+void seed(uint64_t n) { process_generator().state.assign(key_tensor(n, 0)); }
 
-Tensor state() { return generator().state.value(Where()); }
+Tensor state() { return process_generator().state.value(Where()); }
+Variable generator() { return process_generator().state; }
 void set_state(const Tensor& state, Where where) {
   CallerScope caller(where);
   require_defined("random::set_state", state, "the state", where);
@@ -208,7 +213,7 @@ void set_state(const Tensor& state, Where where) {
          fmt::format("the state is {} and must be u64[2], as random::state() and a Key's value() give it",
                      to_string(state.spec())),
          where);
-  generator().state.assign(state);
+  process_generator().state.assign(state);
 }
 
 Key::Key(uint64_t seed) : value_(key_tensor(seed, 0)) {}

@@ -33,6 +33,7 @@ int main() {
   export_graph(g, "viewers/mlp.json");
   export_graph(g, "viewers/logs/mlp");
   export_graph(g, "viewers/mlp.pb");
+  export_graph(g, "viewers/mlp.html");
   for (const char* file : {"viewers/mlp.dot", "viewers/mlp.json", "viewers/mlp.pb"})
     EXPECT(std::filesystem::file_size(file) > 500);
 
@@ -59,10 +60,29 @@ int main() {
   log.graph(g);
   log.flush();
 
+  // All that a dashboard shows; a run of hyperparameters of its own.
+  summary::Writer more("viewers/logs/more", {.asynchronous = true});
+  more.hparams_config({{"rate", "how fast", {}, {{0., 1.}}}, {"kind", "", {"sgd", "adam"}}}, {{"loss", "the loss"}});
+  more.hparams({{"rate", 0.5}, {"kind", "sgd"}, {"bias", true}});
+  more.scalar("loss", 0.25, 1);
+  more.image("unit", tensor({0.f, 0.5f, 1.f, 2.f}).reshape({1, 2, 2, 1}), 0);
+  more.image("largest", tensor({0.f, 0.5f, 1.f, 2.f}).reshape({1, 2, 2, 1}), 0,
+             {.scale = summary::ImageScale::largest});
+  more.audio("sound", sin(arange(0.f, 800.f) * 0.1f).reshape({800, 1}), 8000, 0);
+  more.pr_curve("curve", tensor({true, false, true, true, false}), tensor({0.9f, 0.4f, 0.35f, 1.f, 0.f}), 0,
+                {.thresholds = 11});
+  more.histogram("values", arange(0.f, 100.f), 0);
+  more.embedding("a/words", tensor({{1.f, 2.f}, {3.f, 4.f}, {5.f, 6.5f}}),
+                 {.metadata = {{"word", {"x", "y", "z"}}, {"count", {"1", "2", "3"}}}, .sprites = zeros({3, 4, 5, 1})});
+  more.profile("step", profile(step, x, labels), 0);
+  more.hparams_end();
+  more.flush();
+
   // Where the time goes, on the same graphs.
   Profile p = profile(step, x, labels);
   export_graph(p.graph, "viewers/step.json");
   export_profile(p, "viewers/step.nodes.json");
   export_profile(p, "viewers/trace.json");
+  export_profile(p, "viewers/step.html");
   export_profile(p, "viewers/logs/profile");
 }

@@ -295,15 +295,17 @@ class Cases:
             x = x[by] if x[by].requires_grad else None
             return torch.autograd.grad((y * y).sum(), x, create_graph=True)[0]
 
+        # A result that is coarser than the operand, as of astype, rounds what its gradient is made of.
+        coarser = max(1, EPSILON[dtypes[0]] / EPSILON[operands[by].dtype])
         try:
             inputs = [o.torch().requires_grad_(o.grad) for o in operands]
             values = slope(*inputs).detach().numpy()
-            more = self.gradients(operands, slope, [operands[by].dtype], at_least_one(4096), None)
+            more = self.gradients(operands, slope, [operands[by].dtype], at_least_one(4096 * coarser), None)
         except RuntimeError:
             return  # torch has no second derivative, or the first does not depend on the operand
         if not np.all(np.isfinite(values)):
             return
-        out = self.expected(values, operands[by].dtype, at_least_one(1024))
+        out = self.expected(values, operands[by].dtype, at_least_one(1024 * coarser))
         self.cases.append(
             {
                 "fn": "gradient of",

@@ -275,7 +275,8 @@ def bits(cases):
         cases.add(
             "random::bits", [], {"shape": [3, 7], "key": seed, "kind": "bits"}, words(seed, 0, 21).reshape(3, 7), "u32"
         )
-        cases.add("random::seed", [], {"shape": [10], "key": seed}, words(seed, 0, 10), "u32")
+        for fn in ["random::seed", "random::generator"]:
+            cases.add(fn, [], {"shape": [10], "key": seed}, words(seed, 0, 10), "u32")
 
 
 # --- Sizes -------------------------------------------------------------------------------------------------------------

@@ -178,6 +178,11 @@ static void add_draws(Table& t) {
   for (const char* name : {"permutation", "shuffle"})
     t[std::string("random::") + name] = {[](const Call& c) -> Values { return {sort(draw(c), c.integer("axis", 0))}; }};
   t["random::bits"] = {[](const Call& c) -> Values { return {draw(c)}; }};
+  t["random::generator"] = {[](const Call& c) -> Values {
+                              random::generator().assign(random::Key(uint64_t(c.integer("key", 0))).value());
+                              return {random::bits(c.dims("shape"))};
+                            },
+                            false};
   t["random::seed"] = {[](const Call& c) -> Values {
                          random::seed(uint64_t(c.integer("key", 0)));
                          return {random::bits(c.dims("shape"))};

@@ -58,7 +58,7 @@ Shared<FunctionCore::Instance> FunctionCore::find(const FunctionKey& key) {
   State& s = *state_;
   OpenPattern::Sizes sizes;
   auto look = [&](const Shared<Trace>& t) -> Shared<Instance> {
-    if (!t->serves(key, sizes)) return nullptr;
+    if (!t->watches_as_before() || !t->serves(key, sizes)) return nullptr;
     for (const auto& i : t->instances)
       if (i->sizes == sizes) {
         i->last_used = t->last_used = ++s.clock;

@@ -3,6 +3,7 @@
 #pragma once
 #include <mutex>
 
+#include "rill/ops/state/variable_state.h"
 #include "rill/trace/call/function_key.h"
 #include "rill/trace/call/graph_call.h"
 #include "rill/trace/call/variable_set.h"
@@ -32,7 +33,19 @@ struct FunctionCore::Trace {
   Graph traced;
   std::shared_ptr<DimTable> dims;  // what its sizes are
   Shared<void> prototype;
+  // The variables that it reads, and whether tapes watched them; when that was last seen to be so.
+  std::vector<std::pair<Shared<VariableState>, bool>> watched;
+  uint64_t freezes = 0;
 
+  // Whether none was frozen or unfrozen since. Called with the mutex held.
+  bool watches_as_before() {
+    const uint64_t now = freeze_count.load(std::memory_order_relaxed);
+    if (freezes == now) return true;
+    for (const auto& [v, trained] : watched)
+      if (v->trains() != trained) return false;
+    freezes = now;
+    return true;
+  }
   // Whether a call with such arguments can use this trace; `sizes` are then those of the open ones.
   bool serves(const FunctionKey& k, OpenPattern::Sizes& sizes) const {
     if (open.empty()) return key.matches(k);

@@ -106,6 +106,12 @@ Graph FunctionCore::trace(Body& body, const std::vector<std::string>& names, con
 }
 
 Graph FunctionCore::trace_graph(Body& body, std::vector<std::string> names, const Where& where) {
+  OpenGraph traced = trace_open(body, std::move(names), where);
+  Graph g = eliminate_dead_code(traced.graph);
+  return traced.dims ? with_open_sizes(g) : g;
+}
+
+FunctionCore::OpenGraph FunctionCore::trace_open(Body& body, std::vector<std::string> names, const Where& where) {
   FunctionKey key;
   ReadKey read(key);
   body.walk_arguments(read);
@@ -113,23 +119,23 @@ Graph FunctionCore::trace_graph(Body& body, std::vector<std::string> names, cons
   for (size_t i = 0; i < names.size() && i < options_.signature.size(); ++i)
     if (names[i].empty()) names[i] = options_.signature[i].name;
   const OpenPattern open = OpenPattern::of_open_sizes(key.leaves);
-  auto trace_with = [&](DimTable* dims, const OpenPattern::Sizes& sizes) {
+  auto trace_with = [&](Shared<DimTable> dims, const OpenPattern::Sizes& sizes) -> OpenGraph {
     PutBack put_back(key.leaves);
     body.walk_arguments(put_back);
-    return eliminate_dead_code(trace(body, names, open, dims, sizes, where));
+    Graph g = trace(body, names, open, dims.get(), sizes, where);
+    return {std::move(g), std::move(dims)};
   };
   if (open.empty()) return trace_with(nullptr, {});
   // There is no call to take sizes from: different ones, or equal ones where the callable wants those (a batch of
   // images, and its labels).
   OpenPattern::Sizes different, equal(open.count(), 8);
   for (size_t i = 0; i < open.count(); ++i) different.push_back(8 + int64_t(i));
-  DimTable first, second;
   try {
-    return with_open_sizes(trace_with(&first, different));
+    return trace_with(Shared<DimTable>::make(), different);
   } catch (const Error&) {
     if (open.count() == 1) throw;
   }
-  return with_open_sizes(trace_with(&second, equal));
+  return trace_with(Shared<DimTable>::make(), equal);
 }
 
 std::vector<std::string> FunctionCore::argument_names() const {
@@ -166,6 +172,7 @@ Shared<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionK
   body.walk_arguments(put_back);
   auto t = Shared<Trace>::make();
   if (!open.empty()) t->dims = std::make_shared<DimTable>();
+  t->freezes = freeze_count;
   uint64_t first = VariableState::next_id();
   auto trace_now = [&] { return trace(body, argument_names(), open, t->dims.get(), open.sizes_of(key.leaves), where); };
   Graph graph = trace_now();
@@ -178,6 +185,8 @@ Shared<FunctionCore::Trace> FunctionCore::make_trace(Body& body, const FunctionK
     if (const VariableState* again = made_since(graph, first)) Tracer::fail_made_anew(*again, name_, where);
   }
   t->prototype = body.take_prototype();
+  for (const GraphInput& in : graph.inputs)
+    if (in.kind == GraphInput::Kind::variable) t->watched.emplace_back(in.variable, in.variable->trains());
   t->traced_nodes = graph.nodes().size();
   t->key = key;
   for (size_t i = 0; i < key.leaves.size(); ++i) t->key.leaves[i] = make_stand_in(key.leaves[i].spec());
@@ -207,7 +216,9 @@ Shared<FunctionCore::Instance> FunctionCore::keep(const Shared<Trace>& t, Shared
   if (t->instances.empty()) {
     t->number = ++s.traced;
     if (t->reason.empty())
-      t->reason = s.latest ? difference(t->key, s.latest->key, options_.signature) : std::string("first call");
+      t->reason = !s.latest                        ? std::string("first call")
+                  : !s.latest->watches_as_before() ? std::string("a Variable was frozen or unfrozen")
+                                                   : difference(t->key, s.latest->key, options_.signature);
     s.traces.push_back(t);
     if (!t->open.empty())
       for (size_t i = 0; i < t->key.leaves.size(); ++i)
@@ -235,7 +246,7 @@ Shared<FunctionCore::Instance> FunctionCore::make(Body& body, const FunctionKey&
     if (auto hit = find(key)) return hit;  // another thread made it meanwhile
     OpenPattern::Sizes sizes;
     for (const auto& t : s.traces)
-      if (!t->open.empty() && t->serves(key, sizes)) candidates.push_back(t);
+      if (!t->open.empty() && t->watches_as_before() && t->serves(key, sizes)) candidates.push_back(t);
     open = wanted_pattern(key);
     for (const auto& t : s.refused)
       if (!open.empty() && t->serves(key, sizes)) {

@@ -107,8 +107,14 @@ class Worker {
 Worker& worker() {
   static const std::string compiler_first = kernel::no_compiler_reason();
   static Worker w;
-  static const int handled = pthread_atfork([] { worker().before_fork(); }, [] { worker().after_fork(false); },
-                                            [] { worker().after_fork(true); });
+  static const int handled = [] {
+    // The handlers that were registered last run first: the worker must be idle before the locks are taken that it
+    // needs to become so.
+    memory_stats(Device());
+    kernel::guard_forks();
+    return pthread_atfork([] { worker().before_fork(); }, [] { worker().after_fork(false); },
+                          [] { worker().after_fork(true); });
+  }();
   static_cast<void>(handled);
   return w;
 }

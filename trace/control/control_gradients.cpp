@@ -80,7 +80,9 @@ class Again {
   }
   // The graph, without arguments of keep() that nobody reads: `used` tells which are there.
   Graph finish(std::vector<bool>* used = nullptr) {
-    Graph g = eliminate_dead_code(with_kept(tracer_.finish(), used));
+    const Graph traced = tracer_.finish();
+    Graph g = eliminate_dead_code(with_kept(traced, used));
+    if (has_open_sizes(traced)) g.whole = Shared<const Graph>::make(traced);
     for (const GraphInput& in : g.inputs)
       if (in.kind == GraphInput::Kind::variable)
         fail("custom_gradient",
@@ -121,6 +123,14 @@ class Again {
     }
     *used = std::move(read);
     return out;
+  }
+
+  static bool has_open_sizes(const Graph& g) {
+    for (const Node& n : g.nodes())
+      for (const Spec& s : n.outputs)
+        for (Dim d : s.shape)
+          if (d.is_open()) return true;
+    return false;
   }
 
   struct Kept {
@@ -333,7 +343,15 @@ Graph backward_step(const Loop& l, BackwardScan& b) {
 void backward_scan(const Loop& l, const std::function<bool(size_t)>& wanted, std::span<Tensor> sums,
                    const std::string& place) {
   auto sum_of = [&](size_t k) -> Tensor& { return sums[size_t(l.first[k + l.offset])]; };
+  auto add = [&](size_t k, const Tensor& term) {
+    if (wanted(k)) sum_of(k) = sum_of(k).defined() ? sum_of(k) + term : term;
+  };
   BackwardScan b = choose(l, wanted);
+  if (!l.count.defined() && !l.length.is_open() && l.length.plain() == 0) {  // as eagerly, only what passes through
+    for (size_t i = b.carried.size(); i-- > 0;)
+      if (l.carried_bar[b.carried[i]].defined()) add(b.carried[i], l.carried_bar[b.carried[i]]);
+    return;
+  }
   ControlAttrs attrs;
   attrs.graphs = {std::make_shared<InnerGraph>("body_backward", backward_step(l, b))};
   attrs.length = l.length;
@@ -362,9 +380,6 @@ void backward_scan(const Loop& l, const std::function<bool(size_t)>& wanted, std
   for (size_t k : order) attrs.outputs.push_back(l.operands[k].spec());
 
   Tensors gradients = apply_to(scan_op, operands, std::move(attrs));
-  auto add = [&](size_t k, const Tensor& term) {
-    if (wanted(k)) sum_of(k) = sum_of(k).defined() ? sum_of(k) + term : term;
-  };
   const size_t constants = b.carried.size(), rows = constants + b.constants.size();
   for (size_t i = 0; i < b.constants.size(); ++i) sum_of(b.constants[i]) = gradients[constants + i];
   // Eagerly each row's cotangent is added to zeros elsewhere, which turns negative zeros positive.

@@ -94,6 +94,7 @@ void Instantiator::make_op(Node& n, uint32_t trace, const Graph& g) {
 }
 
 Graph Instantiator::run(const Graph& traced) {
+  if (traced.whole) run(*traced.whole);  // for the sizes of its nodes
   Graph g;
   g.name = traced.name;
   g.trace = traced.trace;

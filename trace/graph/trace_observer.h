@@ -1,5 +1,5 @@
 // Observers of new traces: `function` notifies each of every graph that it records, so that the code that writes graphs
-// to files (serialize/summary.cpp) stays out of the tracer.
+// to files (serialize/tensorboard/summary.cpp) stays out of the tracer.
 #pragma once
 #include <functional>
 

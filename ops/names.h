@@ -1,0 +1,320 @@
+// Names of Variables: every Variable of a model, an optimizer, a struct or a container has a path of its own, such as
+// "encoder/dense_1/kernel". Checkpoints, summaries and freeze() go by it. Not in rill.h; rill/nn.h and rill/serialize.h
+// bring it.
+//
+// A part of a path is the name of a struct's field or a map's key; else the thing's own name (a layer's `name`, what a
+// Variable was made with); else its place in a container. A name that is taken gets a number: dense, dense_1, dense_2.
+// A Variable that stands in several places has the first one's path.
+//
+// How a type of yours gives its Variables, in the order in which it is asked:
+//   * its fields are named beside it: RILL_FIELDS(Net, encoder, decoder), see rill/ops/tree.h;
+//   * `void name_variables(VariablePaths& paths) const` calls paths.add("kernel", kernel) for each;
+//   * `std::vector<Variable> variables() const`, as layers have it: under the names that they were made with;
+//   * it is an aggregate, `struct Net { nn::Dense hidden, out; };`: by its fields.
+#pragma once
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "rill/ops/conv.h"
+#include "rill/ops/random.h"
+#include "rill/ops/tree.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+// Variables under their paths, in the order of the model.
+class NamedVariables {
+ public:
+  using value_type = std::pair<std::string, Variable>;
+
+  // Of the list, which is in order.
+  auto begin() const { return list_.begin(); }
+  auto end() const { return list_.end(); }
+  size_t size() const { return list_.size(); }
+  bool empty() const { return list_.empty(); }
+  // Whether there is such a path; at() throws, and lists the paths, where there is none.
+  bool contains(std::string_view path) const { return find(path) != nullptr; }
+  size_t count(std::string_view path) const { return contains(path); }
+  const Variable& at(std::string_view path, Where where = Where::current()) const;
+  std::vector<std::string> paths() const;
+  std::vector<Variable> values() const;
+  // As a std::map<std::string, Variable>.
+  template <class Map>
+    requires requires(Map& m, const std::string& path, const Variable& v) { m.emplace(path, v); }
+  operator Map() const {
+    Map m;
+    for (const auto& [path, v] : list_) m.emplace(path, v);
+    return m;
+  }
+  // Appends; `path` must not be taken.
+  void add(std::string path, const Variable& v) { list_.emplace_back(std::move(path), v); }
+
+ private:
+  const Variable* find(std::string_view path) const;
+  std::vector<value_type> list_;
+};
+
+// A table: path, dtype, shape, number of parameters, whether it is trained; and the sums.
+std::string to_string(const NamedVariables& variables);
+std::ostream& operator<<(std::ostream& out, const NamedVariables& variables);
+
+// What an optimizer remembers of the Variables of a model, for which it has slots.
+struct VariableSlots {
+  struct Slot {
+    Variable of;
+    std::string name;
+    Variable variable;
+  };
+  std::vector<Slot> made;
+  std::vector<std::string> names;  // that each Variable may have
+  // Makes one, zeros; for a checkpoint that has it.
+  std::function<Variable(const Variable& of, const std::string& name)> make;
+};
+
+// Collects Variables under paths: what name_variables(), a member of yours, is given.
+class VariablePaths {
+ public:
+  // While it lives, paths begin with `name` (numbered where that is taken).
+  class Scope {
+   public:
+    Scope(VariablePaths& paths, std::string_view name);
+    ~Scope();
+    Scope(const Scope&) = delete;
+
+   private:
+    VariablePaths& paths_;
+    std::string outer_, path_;
+    size_t before_;
+  };
+
+  // A Variable that was added before keeps its path, unless it is `again` to be added.
+  void add(std::string_view name, const Variable& v, bool again = false);
+  // Under the names that they were made with; where two are the same, their outermost scopes are told apart.
+  void add_all(const std::vector<Variable>& variables);
+  // Of an optimizer: at "m" of the Variable at "dense/kernel" is "dense/kernel/m" in this scope, once all are known.
+  void add_slots(VariableSlots slots);
+
+  // All that was added, the slots too.
+  const NamedVariables& finish();
+  // Of each slot that an optimizer could have and has not made yet: what its path would be.
+  struct Unmade {
+    std::string path;
+    Variable of;
+    std::string name;
+    const VariableSlots* slots;
+  };
+  std::vector<Unmade> unmade() const;
+  // The scope of the optimizer that `v` is a slot of, "adam/"; null where it is none.
+  const std::string* scope_of_slot(const Variable& v) const;
+
+ private:
+  std::string unique(const std::string& name) const;
+  std::string path_of(const Variable& v) const;
+
+  std::string scope_;  // "" or "encoder/"
+  NamedVariables found_;
+  std::unordered_set<std::string> used_;
+  std::unordered_set<const VariableState*> seen_;
+  std::vector<std::pair<std::string, VariableSlots>> slots_;
+  size_t finished_slots_ = 0;
+};
+
+// Whether values of T hold no Variables, so that they may stand beside some in a struct. Specialise it for types of
+// yours of which that is true and which no rule of this header covers.
+template <class T>
+inline constexpr bool holds_no_variables =
+    std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_empty_v<T> || std::is_same_v<T, Tensor> ||
+    std::is_same_v<T, DType> || std::is_same_v<T, Device> || std::is_same_v<T, Spec> || std::is_same_v<T, Tensors> ||
+    std::is_same_v<T, random::Key> || std::is_same_v<T, SpacePadding> || std::is_base_of_v<Dims, T> || DimOrSize<T> ||
+    std::is_convertible_v<const T&, std::string_view> || detail::is_a<T, std::function> ||
+    (std::is_pointer_v<T> && std::is_function_v<std::remove_pointer_t<T>>);
+
+namespace detail {
+
+template <class T>
+concept NamesVariables = requires(T& t, VariablePaths& paths) { t.name_variables(paths); };
+template <class T>
+concept ListsVariables = requires(T& t) {
+  { t.variables() } -> std::convertible_to<std::vector<Variable>>;
+};
+template <class T>
+inline constexpr bool is_owner = is_a<T, std::shared_ptr>;
+template <class T, class D>
+inline constexpr bool is_owner<std::unique_ptr<T, D>> = true;
+
+// The field of an aggregate by its place, read from how compilers write a pointer to it. The object is never made.
+template <class T>
+union Unmade {
+  char nothing;
+  T value;
+  constexpr Unmade() : nothing() {}
+  constexpr ~Unmade() {}
+};
+template <class T>
+inline constinit Unmade<T> unmade{};
+template <class P>
+struct FieldPointer {
+  P pointer;
+};
+template <class T, size_t i>
+consteval auto field_pointer() {
+  auto* p = &std::get<i>(aggregate_fields(unmade<T>.value));
+  return FieldPointer<decltype(p)>{p};
+}
+template <auto p>
+consteval std::string_view field_name() {
+  std::string_view text = __PRETTY_FUNCTION__;
+  text = text.substr(0, text.find_last_of('}'));
+  if (text.ends_with(')')) text.remove_suffix(1);
+  return text.substr(text.find_last_of(".:") + 1);
+}
+template <class T, size_t... i>
+std::vector<std::string_view> aggregate_names(std::index_sequence<i...>) {
+  return {field_name<field_pointer<T, i>()>()...};
+}
+
+std::vector<std::string_view> split_names(const char* names);  // "a, b"
+
+// The names of the fields that fields_of() gives; empty where nobody says.
+template <class T>
+std::vector<std::string_view> names_of_fields() {
+  if constexpr (requires(const T* t) { rill_field_names(t); })
+    return split_names(rill_field_names(static_cast<const T*>(nullptr)));
+  else if constexpr (NamesFields<T> || Walkable<T>) return {};
+  else return aggregate_names<T>(std::make_index_sequence<field_count<T>()>());
+}
+
+// "kernel" of "dense/kernel"; empty where nobody has named it.
+std::string own_name(const Variable& v);
+template <class T>
+std::string own_name(const T& x) {
+  if constexpr (requires { x.name_of_scope(); }) return std::string(x.name_of_scope());
+  else return {};
+}
+
+template <class T>
+void name_inside(T& x, VariablePaths& paths);
+
+// `x` under `name`.
+template <class T>
+void name_as(T& x, const std::string& name, VariablePaths& paths) {
+  using Plain = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<Plain, Variable>) {
+    paths.add(name, x);
+  } else if constexpr (is_owner<Plain> || is_a<Plain, std::optional>) {
+    if (x) name_as(*x, name, paths);
+  } else if constexpr (!holds_no_variables<Plain>) {
+    VariablePaths::Scope scope(paths, name);
+    name_inside(x, paths);
+  }
+}
+
+// `x`, the i-th of what has no names for its parts.
+template <class T>
+void name_part(T& x, size_t i, VariablePaths& paths) {
+  using Plain = std::remove_const_t<T>;
+  if constexpr (is_owner<Plain> || is_a<Plain, std::optional>) {
+    if (x) name_part(*x, i, paths);
+  } else if constexpr (holds_no_variables<Plain>) {
+  } else if constexpr (ListsVariables<const Plain> && !NamesFields<Plain> && !NamesVariables<const Plain>) {
+    paths.add_all(x.variables());
+  } else {
+    const std::string own = own_name(x);
+    name_as(x, own.empty() ? std::to_string(i) : own, paths);
+  }
+}
+
+// What is in `x`, in the current scope.
+template <class T>
+void name_inside(T& x, VariablePaths& paths) {
+  using Plain = std::remove_const_t<T>;
+  size_t i = 0;
+  if constexpr (holds_no_variables<Plain>) {
+  } else if constexpr (std::is_same_v<Plain, Variable>) {
+    const std::string own = own_name(x);
+    paths.add(own.empty() ? "variable" : own, x);
+  } else if constexpr (NamesFields<T>) {
+    const auto names = names_of_fields<Plain>();
+    auto name = [&](auto& field) {
+      if (i < names.size()) name_as(field, std::string(names[i]), paths);
+      else name_part(field, i, paths);
+      ++i;
+    };
+    std::apply([&](auto&... field) { (name(field), ...); }, rill_fields(x));
+  } else if constexpr (NamesVariables<T>) {
+    x.name_variables(paths);
+  } else if constexpr (is_owner<Plain> || is_a<Plain, std::optional>) {
+    if (x) name_inside(*x, paths);
+  } else if constexpr (std::is_same_v<Plain, std::vector<Variable>>) {
+    paths.add_all(x);
+  } else if constexpr (is_a<Plain, std::vector>) {
+    for (auto&& part : x) {
+      if constexpr (std::is_lvalue_reference_v<decltype(part)>) name_part(part, i++, paths);
+    }
+  } else if constexpr (MapLike<Plain>) {
+    for (auto& [key, value] : x) {
+      if constexpr (std::is_arithmetic_v<typename Plain::key_type>) name_as(value, std::to_string(key), paths);
+      else name_as(value, std::string(key), paths);
+    }
+  } else if constexpr (TupleLike<Plain>) {
+    std::apply([&](auto&... part) { (name_part(part, i++, paths), ...); }, x);
+  } else if constexpr (ListsVariables<T>) {
+    paths.add_all(x.variables());
+  } else if constexpr (Walkable<T>) {
+    x.walk([&](auto&... part) { (name_part(part, i++, paths), ...); });
+  } else if constexpr (Aggregate<Plain>) {
+    const auto names = names_of_fields<Plain>();
+    std::apply([&](auto&... field) { (name_as(field, std::string(names[i++]), paths), ...); }, aggregate_fields(x));
+  } else {
+    static_assert(std::is_same_v<T, void>,
+                  "this type does not say which Variables it has: name its fields with RILL_FIELDS(Type, a, b), or see "
+                  "rill/ops/names.h; of a type without Variables, say so with rill::holds_no_variables<Type>");
+  }
+}
+
+NamedVariables set_frozen(const NamedVariables& variables, std::string_view pattern, bool frozen, std::string_view op,
+                          const Where& where);
+
+}  // namespace detail
+
+// The Variables of a model (a layer, an optimizer, a struct, a container of such), by path, in order:
+// variables(model).at("dense/kernel"). Of two Dense layers of one model: dense/kernel and dense_1/kernel.
+template <class Model>
+NamedVariables variables(Model&& model) {
+  VariablePaths paths;
+  detail::name_inside(const_cast<std::remove_cvref_t<Model>&>(model), paths);
+  return paths.finish();
+}
+
+// The paths, shapes and numbers of parameters of a model's Variables, as a table.
+template <class Model>
+std::string describe(Model&& model) {
+  return to_string(variables(model));
+}
+
+// Whether `path` is what `pattern` says: that path, or one below it; `*` stands for any characters, `?` for one.
+bool path_matches(std::string_view path, std::string_view pattern);
+
+// Freezes the Variables of a model whose paths match: tapes leave them alone, and trainable() is false. Gives those.
+// "encoder" freezes all below encoder/, "*/bias" every bias, "*" all. Throws where nothing matches. Lists that were
+// made before, such as an optimizer's parameters, still have them: take model.parameters() anew.
+template <class Model>
+NamedVariables freeze(Model&& model, std::string_view pattern = "*", Where where = Where::current()) {
+  return detail::set_frozen(variables(model), pattern, true, "freeze", where);
+}
+// Undoes that: what was made trainable is so again.
+template <class Model>
+NamedVariables unfreeze(Model&& model, std::string_view pattern = "*", Where where = Where::current()) {
+  return detail::set_frozen(variables(model), pattern, false, "unfreeze", where);
+}
+
+}  // namespace rill
+
+#pragma GCC visibility pop

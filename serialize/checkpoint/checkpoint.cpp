@@ -1,0 +1,330 @@
+// Checkpoints: Variables to the tensors of a bundle, and back. Start at Checkpoint::restore.
+#include "rill/serialize/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/serialize/checkpoint/bundle.h"
+
+namespace rill {
+namespace {
+
+using ByName = std::map<std::string, Tensor>;
+
+bool wanted(const std::string& path, const std::vector<std::string>& only) {
+  return only.empty() || std::any_of(only.begin(), only.end(), [&](auto& p) { return path_matches(path, p); });
+}
+
+// All of them, in the order in which every call locks Variables, so that there is no deadlock.
+class LockThem {
+ public:
+  explicit LockThem(const NamedVariables& variables) {
+    for (const auto& [path, v] : variables) states_.insert(&v.state());
+    for (VariableState* v : states_) locks_.emplace_back(*v);
+  }
+
+ private:
+  std::set<VariableState*> states_;
+  std::vector<std::unique_lock<VariableState>> locks_;  // undone where a later one throws
+};
+
+constexpr std::string_view value_suffix = "/.ATTRIBUTES/VARIABLE_VALUE";
+constexpr const char* graph_key = "_CHECKPOINTABLE_OBJECT_GRAPH";
+constexpr const char* counter_key = "save_counter/.ATTRIBUTES/VARIABLE_VALUE";
+
+// The entries of a file by the names that a program knows them by.
+class FileNames {
+ public:
+  explicit FileNames(const BundleReader& file) : file_(file) {
+    if (!file.contains(graph_key) || !file.is_known(graph_key) || file.spec(graph_key).dtype != DType::string) return;
+    const auto texts = file.read(graph_key).to_vector<std::string>();
+    if (texts.size() != 1 || !graph_.ParseFromString(texts[0])) {
+      graph_.Clear();  // the names are not worth a failure
+      return;
+    }
+    for (const auto& node : graph_.nodes())
+      for (const auto& a : node.attributes())
+        if (!a.full_name().empty() && file.contains(a.checkpoint_key()))
+          if (auto [at, fresh] = full_names_.emplace(a.full_name(), a.checkpoint_key()); !fresh)
+            if (at->second != a.checkpoint_key()) at->second.clear();  // of several: nobody can tell which is meant
+  }
+  // The entry that `name` means; "" where there is none.
+  std::string find(const std::string& name) const {
+    if (file_.contains(name)) return name;
+    if (const std::string object = name + std::string(value_suffix); file_.contains(object)) return object;
+    if (const std::string entry = walk(name); !entry.empty()) return entry;
+    auto at = full_names_.find(name);
+    return at == full_names_.end() ? std::string() : at->second;
+  }
+
+ private:
+  // The Variable at the end of a path of attributes, "model/layers/0/kernel": one that has several paths is saved once.
+  std::string walk(std::string_view rest) const {
+    int at = 0;
+    while (!rest.empty() && at < graph_.nodes_size()) {
+      const std::string_view part = rest.substr(0, rest.find('/'));
+      rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+      int next = graph_.nodes_size();
+      for (const auto& child : graph_.nodes(at).children())
+        if (child.local_name() == part && child.node_id() >= 0) next = child.node_id();
+      at = next;
+    }
+    if (at == 0 || at >= graph_.nodes_size()) return {};
+    const auto& attributes = graph_.nodes(at).attributes();
+    return attributes.size() == 1 && file_.contains(attributes[0].checkpoint_key()) ? attributes[0].checkpoint_key()
+                                                                                    : std::string();
+  }
+
+  const BundleReader& file_;
+  proto::TrackableObjectGraph graph_;
+  std::map<std::string, std::string> full_names_;
+};
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (i == 16) return all + fmt::format(", ... ({} in all)", texts.size());
+    all += (i ? ", " : "") + texts[i];
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string to_string(const RestoreReport& r) {
+  std::string text = fmt::format("{} restored", r.restored.size());
+  if (!r.missing.empty()) text += "; missing from the file: " + joined(r.missing);
+  if (!r.extra.empty()) text += "; extra in the file: " + joined(r.extra);
+  if (!r.misshapen.empty()) text += "; misshapen: " + joined(r.misshapen);
+  return text;
+}
+
+Checkpoint::Checkpoint(std::initializer_list<std::pair<std::string, Trackable>> parts, Where where)
+    : Checkpoint(std::vector<std::pair<std::string, Trackable>>(parts), where) {}
+
+Checkpoint::Checkpoint(std::vector<std::pair<std::string, Trackable>> parts, Where where) : parts_(std::move(parts)) {
+  std::set<std::string> seen;
+  for (const auto& [name, part] : parts_) {
+    if (name.empty() || name[0] == '\0') fail("Checkpoint", "a part has no name", where);
+    if (!seen.insert(name).second) fail("Checkpoint", "two parts have the name '" + name + "'", where);
+  }
+}
+
+void Checkpoint::collect(VariablePaths& paths) const {
+  for (const auto& [name, part] : parts_) part.name_variables(name, paths);
+}
+
+NamedVariables Checkpoint::variables() const {
+  VariablePaths paths;
+  collect(paths);
+  return paths.finish();
+}
+
+// --- Saving ----------------------------------------------------------------------------------------------------------
+
+ByName Checkpoint::values(const SaveCheckpointOptions& options, Where where) const {
+  if (!executing_eagerly())
+    fail("save", "a checkpoint is saved outside of traced functions: there are no values inside yet", where);
+  const NamedVariables all = variables();
+  for (const auto& [path, name] : options.names)
+    if (!all.contains(path)) fail("save", fmt::format("there is no '{}' to be saved as '{}'", path, name), where);
+  NamedVariables chosen;
+  for (const auto& [path, v] : all)
+    if (wanted(path, options.only)) chosen.add(path, v);
+  if (chosen.empty() && !all.empty())
+    fail("save", "none of the paths matches " + joined(options.only) + ". they are: " + joined(all.paths()), where);
+  ByName values;
+  LockThem lock(chosen);
+  for (const auto& [path, v] : chosen) {
+    auto other = options.names.find(path);
+    const std::string& name = other == options.names.end() ? path : other->second;
+    if (!values.emplace(name, v.state().value).second)
+      fail("save", fmt::format("two Variables would have the name '{}' in the file", name), where);
+  }
+  return values;
+}
+
+void Checkpoint::save(const std::string& prefix, const SaveCheckpointOptions& options, Where where) const {
+  write_bundle(prefix, values(options, where), options.shards, "save", where);
+}
+
+void save_checkpoint(const std::string& prefix, const ByName& tensors, int shards, Where where) {
+  write_bundle(prefix, tensors, shards, "save_checkpoint", where);
+}
+
+// --- Restoring -------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct Found {
+  Variable variable;
+  Tensor value;
+};
+
+// What Checkpoint::restore does, step by step.
+class Restore {
+ public:
+  Restore(const std::string& prefix, const RestoreOptions& options, const Where& where)
+      : prefix_(prefix), options_(options), where_(where), file_(prefix, "restore", where), names_(file_) {}
+
+  std::string entry_of(const std::string& path) const {
+    auto other = options_.names.find(path);
+    return names_.find(other == options_.names.end() ? path : other->second);
+  }
+
+  // Of "adam/model/m", a slot of the Variable at "model" that is called "net" in the file: "adam/net/m".
+  std::string slot_entry(const std::string& scope, const std::string& path) const {
+    const std::string rest = path.substr(scope.size());
+    if (!options_.names.contains(path))
+      for (const auto& [of, name] : options_.names)
+        if (rest.starts_with(of + "/") && rest.find('/', of.size() + 1) == std::string::npos)
+          if (const std::string entry = names_.find(scope + name + rest.substr(of.size())); !entry.empty())
+            return entry;
+    return entry_of(path);
+  }
+
+  // The slots that the file has and an optimizer has not.
+  void make_slots(const NamedVariables& variables, const VariablePaths& paths) const {
+    for (const VariablePaths::Unmade& u : paths.unmade()) {
+      if (!wanted(u.path, options_.only)) continue;
+      // A Variable may have several paths: of the one that this slot's path ends with.
+      const auto of = std::find_if(variables.begin(), variables.end(), [&](auto& v) {
+        return &v.second.state() == &u.of.state() && u.path.ends_with(v.first + "/" + u.name);
+      });
+      const std::string scope = u.path.substr(0, u.path.size() - (of->first + "/" + u.name).size());
+      if (!slot_entry(scope, u.path).empty()) u.slots->make(u.of, u.name);
+    }
+  }
+
+  void match(const NamedVariables& variables, const VariablePaths& paths) {
+    std::vector<std::string> entries;
+    for (const auto& [path, v] : variables) {
+      const std::string* optimizer = paths.scope_of_slot(v);
+      entries.push_back(optimizer ? slot_entry(*optimizer, path) : entry_of(path));
+      used_.insert(entries.back());
+    }
+    auto next = entries.begin();
+    for (const auto& [path, v] : variables) {
+      const std::string& entry = *next++;
+      if (!wanted(path, options_.only)) continue;
+      if (entry.empty()) {
+        const std::string* optimizer = paths.scope_of_slot(v);
+        const bool slot = optimizer && was_zeros(*optimizer);
+        if (slot) found_.push_back({v, zeros(v.shape(), {v.dtype(), v.device()})});
+        (slot ? report_.restored : report_.missing).push_back(path);
+        continue;
+      }
+      const Spec& here = v.state().spec;
+      const bool known = file_.is_known(entry);
+      const Spec there = known ? file_.spec(entry) : Spec();
+      if (!known || there.dtype != here.dtype || there.shape != here.shape)
+        report_.misshapen.push_back(fmt::format("{}: {} here, {} in the file", path, to_string(here),
+                                                known ? to_string(there) : std::string("no dtype of rill's")));
+      else {
+        report_.restored.push_back(path);
+        entries_.emplace_back(entry, v);
+      }
+    }
+    if (!options_.only.empty()) return;
+    for (const std::string& name : file_.names())
+      if (!used_.contains(name) && name != graph_key && name != counter_key) report_.extra.push_back(name);
+  }
+
+  RestoreReport finish() {
+    RestoreReport refused;
+    if (!options_.allow_missing) refused.missing = report_.missing;
+    if (!options_.allow_extra) refused.extra = report_.extra;
+    if (!options_.allow_misshapen) refused.misshapen = report_.misshapen;
+    if (!refused.complete())
+      fail("restore",
+           fmt::format("'{}' does not fit: {}. nothing was restored. allow it with .allow_missing, .allow_extra or "
+                       ".allow_misshapen, or give other .names",
+                       prefix_, to_string(refused).substr(to_string(refused).find("; ") + 2)),
+           where_);
+    for (const auto& [entry, v] : entries_) found_.push_back({v, file_.read(entry).to(v.device())});
+    NamedVariables all;
+    for (const Found& f : found_) all.add({}, f.variable);
+    LockThem lock(all);  // nothing below throws
+    for (Found& f : found_) std::swap(f.variable.state().value, f.value);
+    return report_;
+  }
+
+ private:
+  // Whether the optimizer at `scope` had not made a slot that the file has not: it had taken no step, or it has slots
+  // in the file and all of them are known here. Otherwise the slot may be there under another name.
+  bool was_zeros(const std::string& scope) const {
+    const std::string iterations = entry_of(scope + "iterations");
+    if (iterations.empty()) return false;
+    const bool counts = file_.is_known(iterations) && is_integer(file_.spec(iterations).dtype) &&
+                        file_.spec(iterations).shape.numel() == 1;
+    if (counts && astype(file_.read(iterations), DType::i64).item<int64_t>() == 0) return true;
+    bool any = false;
+    for (const std::string& name : file_.names()) {
+      if (!name.starts_with(scope) || name == iterations || name == scope + "learning_rate") continue;
+      if (!used_.contains(name)) return false;
+      any = true;
+    }
+    return any;
+  }
+
+  std::string prefix_;
+  const RestoreOptions& options_;
+  const Where& where_;
+  BundleReader file_;
+  FileNames names_;
+  std::vector<std::pair<std::string, Variable>> entries_;
+  std::vector<Found> found_;
+  std::set<std::string> used_;
+  RestoreReport report_;
+};
+
+}  // namespace
+
+RestoreReport Checkpoint::restore(const std::string& prefix, const RestoreOptions& options, Where where) const {
+  if (!executing_eagerly()) fail("restore", "a checkpoint is restored outside of traced functions", where);
+  CallerScope caller(where);
+  Restore restore(prefix, options, where);
+  VariablePaths before;
+  collect(before);
+  restore.make_slots(before.finish(), before);
+  VariablePaths paths;
+  collect(paths);
+  const NamedVariables all = paths.finish();
+  for (const auto& [path, name] : options.names)
+    if (!all.contains(path))
+      fail("restore",
+           fmt::format("there is no '{}' to be restored from '{}'. the paths are: {}", path, name, joined(all.paths())),
+           where);
+  restore.match(all, paths);
+  return restore.finish();
+}
+
+ByName load_checkpoint(const std::string& prefix, const std::vector<std::string>& only, Where where) {
+  BundleReader file(prefix, "load_checkpoint", where);
+  ByName result;
+  for (const std::string& name : file.names()) {
+    const bool asked = std::find(only.begin(), only.end(), name) != only.end();
+    if (asked || (file.is_known(name) && wanted(name, only))) result.emplace(name, file.read(name));
+  }
+  for (const std::string& pattern : only)
+    if (std::none_of(result.begin(), result.end(), [&](auto& r) { return path_matches(r.first, pattern); }))
+      fail("load_checkpoint",
+           fmt::format("'{}' has nothing that matches '{}'. it has: {}", prefix, pattern, joined(file.names())), where);
+  return result;
+}
+
+std::vector<std::pair<std::string, Spec>> checkpoint_entries(const std::string& prefix, Where where) {
+  BundleReader file(prefix, "checkpoint_entries", where);
+  std::vector<std::pair<std::string, Spec>> result;
+  for (const std::string& name : file.names())
+    if (file.is_known(name)) result.emplace_back(name, file.spec(name));
+  return result;
+}
+
+}  // namespace rill

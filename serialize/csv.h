@@ -1,0 +1,49 @@
+// CSV files as tables of columns (RFC 4180), by libcsv. A build without the csv feature has the functions, which throw.
+//
+//   Table t = read_csv("houses.csv");
+//   Tensor x = t.stacked({"rooms", "area"}), y = t.at("price");
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rill/ops/creation.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+// Columns of one length, which may differ in dtype.
+struct Table {
+  std::vector<std::string> names;
+  std::vector<Tensor> columns;  // one for each name, of one dimension
+
+  // The first column of that name. Throws rill::Error, which lists the names, where there is none.
+  Tensor at(const std::string& name, Where where = Where::current()) const;
+  // [rows, names] of the columns named (all of them, where none is), as one dtype.
+  Tensor stacked(const std::vector<std::string>& names = {}, DType dtype = DType::f32,
+                 Where where = Where::current()) const;
+};
+
+struct CsvOptions {
+  char delimiter = ',';
+  char quote = '"';
+  bool header = true;  // the first row has the names; else they are "0", "1", ...
+  // Where a dtype is not named, a column is bool (true and false), i64 or f64 where all its texts are, else string. A
+  // column of numbers or bools in which some are missing becomes f64, with NaN for these.
+  std::map<std::string, DType> dtypes = {};
+  // What stands for no value, in columns that are not string.
+  std::vector<std::string> missing = {"", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"};
+};
+
+// Reads a file twice, once for the dtypes; takes little more memory than the columns. Throws rill::Error, which names
+// the row, where one has more or fewer fields than the first, where quotes do not end, and where a text is no `dtypes`.
+Table read_csv(const std::string& path, CsvOptions options = {}, Where where = Where::current());
+
+// Writes a table with its names above (options.header) as a whole or not at all. Numbers have the fewest digits that
+// read back as the same; texts are quoted where they must be. Throws rill::Error where columns differ in length.
+void write_csv(const std::string& path, const Table& table, CsvOptions options = {}, Where where = Where::current());
+
+}  // namespace rill
+
+#pragma GCC visibility pop

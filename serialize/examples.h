@@ -1,0 +1,92 @@
+// tf.Example and tf.SequenceExample: what records usually hold. An Example is a map from names to features, and a
+// feature a list of f32, i64 or texts without a shape; which shape it has is for the reader to say.
+//
+//   std::string bytes = make_example({{"image", pixels}, {"label", tensor({3})}});
+//   ParsedExamples batch = parse_examples(records, {{"image", fixed_feature(f32, {28, 28})}, {"label",
+//   fixed_feature(i64)}}); batch.tensors.at("image");  // [records,28,28]
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rill/ops/creation.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+// Rows of different lengths, as TensorFlow's RaggedTensor holds them.
+struct Ragged {
+  Tensor values;  // [n]: those of all rows, one row behind the other
+  std::vector<Tensor>
+      row_splits;  // i64 [rows + 1], the outermost first: row i has what lies from splits[i] to splits[i + 1]
+
+  // [rows, longest row, ...]: rows are filled up with `padding`, one element; undefined: 0 or "".
+  Tensor padded(const Tensor& padding = {}, Where where = Where::current()) const;
+  // i64 [n, 1 + row_splits.size()]: where each value stands, as in TensorFlow's SparseTensor.
+  Tensor indices(Where where = Where::current()) const;
+};
+
+// How a feature of an Example gives the lengths of its ragged rows; TensorFlow's RaggedFeature.
+struct Partition {
+  enum class Kind { row_splits, row_lengths, row_starts, row_limits, value_rowids, uniform_row_length };
+  Kind kind;
+  std::string key = "";  // of the feature with i64 that say it
+  int64_t length = 0;    // of uniform rows
+};
+
+// How one feature of many Examples becomes tensors; made by the functions below. The dtype is f32, i64 or string: that
+// of the lists in the file.
+struct FeatureSpec {
+  enum class Kind { fixed, padded, variable, ragged };
+  Kind kind;
+  DType dtype;
+  Shape shape = {};                        // of one Example's, or one step's
+  Tensor missing = {};                     // what stands where there is none; its padding
+  std::string key = "";                    // the feature that has the values; "": the name under which this stands
+  std::vector<Partition> partitions = {};  // the outermost first
+};
+// The same shape in each Example: [examples, shape...]. `missing`, of that shape or one element, stands where an
+// Example has no such feature; without it that is an error. TensorFlow's FixedLenFeature.
+FeatureSpec fixed_feature(DType dtype, Shape shape = {}, Tensor missing = {});
+// Any number of elements of a shape, filled up to the longest with `padding` (undefined: 0 or ""): [examples, longest,
+// shape...]. TensorFlow's FixedLenSequenceFeature with allow_missing.
+FeatureSpec padded_feature(DType dtype, Shape shape = {}, Tensor padding = {});
+// Any number of elements: a Ragged. TensorFlow's VarLenFeature, whose indices Ragged::indices gives.
+FeatureSpec variable_feature(DType dtype);
+// Rows within the Example too: a Ragged with a level for each partition between that of the Examples and the values.
+FeatureSpec ragged_feature(DType dtype, std::vector<Partition> partitions = {}, std::string key = "");
+
+struct ParsedExamples {
+  std::map<std::string, Tensor> tensors;  // fixed and padded features
+  std::map<std::string, Ragged> ragged;   // variable and ragged ones
+  std::map<std::string, Tensor> lengths;  // i64 [examples]: of padded ones, how many there were
+};
+
+// An encoded Example. Floating tensors become lists of f32, integers and bools of i64, texts of bytes; elements
+// row-major. The same bytes for the same features.
+std::string make_example(const std::map<std::string, Tensor>& features, Where where = Where::current());
+// The features of one Example as they stand in it: f32, i64 or string of one dimension. Throws rill::Error where
+// `bytes` are no Example.
+std::map<std::string, Tensor> read_example(std::string_view bytes, Where where = Where::current());
+// Those features of many Examples, stacked. Throws rill::Error, which names the Example and the feature, where one has
+// another dtype or number of elements, or is missing.
+ParsedExamples parse_examples(const std::vector<std::string>& examples,
+                              const std::map<std::string, FeatureSpec>& features, Where where = Where::current());
+
+// An encoded SequenceExample: `context` once, and of each of `sequences` a tensor a step.
+std::string make_sequence_example(const std::map<std::string, Tensor>& context,
+                                  const std::map<std::string, std::vector<Tensor>>& sequences,
+                                  Where where = Where::current());
+// Those features of many SequenceExamples. Of a sequence, a fixed or padded feature gives [examples, most steps,
+// shape...], filled up with its `missing`, and lengths; a variable one gives a Ragged of two levels: steps, and values
+// in a step.
+ParsedExamples parse_sequence_examples(const std::vector<std::string>& examples,
+                                       const std::map<std::string, FeatureSpec>& context,
+                                       const std::map<std::string, FeatureSpec>& sequences,
+                                       Where where = Where::current());
+
+}  // namespace rill
+
+#pragma GCC visibility pop

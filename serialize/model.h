@@ -1,0 +1,74 @@
+// Model: a network that another program made, read from a file. It is called like a function, differentiated by a tape,
+// and its weights are Variables that an optimizer changes.
+//
+//   Model net = import_model("net.onnx");
+//   Tensor y = net({{"x", x}}).at(net.outputs()[0].name);
+//
+// What comes in is run by rill's own public functions inside `function`: it is traced for each signature, fused and
+// compiled as code written in C++ is. docs/onnx.md says what is understood.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rill/ops/variable.h"
+#include "rill/trace/graph.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+// What a model takes or gives under a name.
+struct ValueInfo {
+  enum class Kind : uint8_t { tensor, sequence };  // a sequence "s" is the tensors "s/0", "s/1", ...
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape = {};       // sizes that the file leaves open are `any`
+  bool has_shape = true;  // false where the file says nothing of it, not even how many axes there are
+  Kind kind = Kind::tensor;
+  bool optional = false;  // may be left out of a call, or of its results
+};
+// "x: f32[?,8]".
+std::string to_string(const ValueInfo& v);
+
+struct ImportOptions {
+  // Weights (floating initializers with axes) become Variables. With false they are constants, which is faster to call:
+  // products keep them in the layout that they read best.
+  bool trainable = true;
+};
+
+class Model {
+ public:
+  class Impl;
+  explicit Model(Shared<Impl> impl);
+
+  // The graph's name in the file.
+  const std::string& name() const;
+  // In the order of the file.
+  const std::vector<ValueInfo>& inputs() const;
+  const std::vector<ValueInfo>& outputs() const;
+  // The weights by their names in the file; those of running statistics are not trainable.
+  const std::map<std::string, Variable>& variables() const;
+
+  // The outputs by name, for inputs by name. Throws where one is missing, unknown, or of another dtype or shape than
+  // the file says. Traced for each signature; where values decide about sizes (NonZero, say), run op by op each time.
+  std::map<std::string, Tensor> operator()(const std::map<std::string, Tensor>& inputs,
+                                           Where where = Where::current()) const;
+
+  // The graph of a call on such inputs.
+  Graph graph(const std::map<std::string, Tensor>& inputs, Where where = Where::current()) const;
+  // As Function's; and, where calls run op by op, why.
+  int trace_count() const;
+  std::string explain() const;
+
+ private:
+  Shared<Impl> impl_;
+};
+
+// Reads a model: an ONNX file (.onnx) with its external weights beside it. Throws rill::Error where the file is not
+// sound, and one that lists all operators that are missing, with the names of their nodes.
+Model import_model(const std::string& path, const ImportOptions& options = {}, Where where = Where::current());
+
+}  // namespace rill
+
+#pragma GCC visibility pop

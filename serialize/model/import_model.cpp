@@ -1,0 +1,16 @@
+// Which reader a model's file is for.
+#include <filesystem>
+
+#include "rill/serialize/files.h"
+#include "rill/serialize/model.h"
+#include "rill/serialize/onnx/importer.h"
+
+namespace rill {
+
+Model import_model(const std::string& path, const ImportOptions& options, Where where) {
+  if (std::filesystem::path(path).extension() != ".onnx")
+    fail("import_model", "'" + path + "': a model's file is known by its name, which ends in .onnx", where);
+  return import_onnx(read_file(path, "import_model", where), path, options, where);
+}
+
+}  // namespace rill

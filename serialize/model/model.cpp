@@ -1,0 +1,138 @@
+// Calls of a Model: inputs by name, checked against what the file says, into its traced function or through its
+// interpreter.
+#include "rill/serialize/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rill/ops/ops.h"
+#include "rill/serialize/model/model_impl.h"
+
+namespace rill {
+namespace {
+
+std::string names_of(const std::vector<ValueInfo>& values) {
+  std::string text;
+  for (const ValueInfo& v : values) text += (text.empty() ? "" : ", ") + to_string(v);
+  return text.empty() ? "nothing" : text;
+}
+
+// Throws where `x` is not what the file says of `v`; a C++ number takes the dtype.
+Tensor fitting(const ValueInfo& v, const Tensor& x, const std::string& model, const Where& where) {
+  require_defined(model, x, "input '" + v.name + "'", where);
+  const Tensor t = x.spec().weak ? full({}, x, v.dtype) : x;
+  bool fits = t.dtype() == v.dtype && (!v.has_shape || size_t(t.ndim()) == v.shape.size());
+  for (size_t i = 0; fits && v.has_shape && i < v.shape.size(); ++i)
+    fits = v.shape[i] == open_size || t.shape()[i] == v.shape[i];
+  if (!fits) fail(model, fmt::format("the model takes {}, and is given {}", to_string(v), to_string(x.spec())), where);
+  return t;
+}
+
+// The tensors "s/0", "s/1", ... of a sequence.
+std::vector<Tensor> items_of(const ValueInfo& v, const std::map<std::string, Tensor>& by_name, size_t& used) {
+  std::vector<Tensor> items;
+  for (auto it = by_name.find(v.name + "/0"); it != by_name.end();
+       it = by_name.find(fmt::format("{}/{}", v.name, items.size())))
+    items.push_back(it->second), ++used;
+  return items;
+}
+
+}  // namespace
+
+std::string to_string(const ValueInfo& v) {
+  const std::string shape = v.has_shape ? with_open_sizes(v.shape) : "[...]";
+  return fmt::format("{}: {}{}{}{}", v.name, v.optional ? "optional " : "",
+                     v.kind == ValueInfo::Kind::sequence ? "sequence of " : "", rill::name(v.dtype), shape);
+}
+
+Model::Impl::Given Model::Impl::arrange(const std::map<std::string, Tensor>& by_name, const Where& where) const {
+  Given given;
+  size_t used = 0;
+  for (const ValueInfo& v : inputs) {
+    std::vector<Tensor> values;
+    if (v.kind == ValueInfo::Kind::sequence) {
+      values = items_of(v, by_name, used);
+    } else if (auto it = by_name.find(v.name); it != by_name.end()) {
+      values = {fitting(v, it->second, name, where)};
+      ++used;
+    } else if (!v.optional) {
+      fail(name, fmt::format("input '{}' is missing. the model takes {}", v.name, names_of(inputs)), where);
+    }
+    given.push_back(std::move(values));
+  }
+  if (used == by_name.size()) return given;
+  for (const auto& [key, value] : by_name) {
+    const std::string whole = key.substr(0, key.rfind('/'));
+    const bool known = std::ranges::any_of(inputs, [&](const ValueInfo& v) {
+      return v.kind == ValueInfo::Kind::sequence ? v.name == whole : v.name == key;
+    });
+    if (!known) fail(name, fmt::format("no input is called '{}'. the model takes {}", key, names_of(inputs)), where);
+  }
+  fail(name, "the tensors of a sequence are numbered from 0 without gaps", where);
+}
+
+void Model::Impl::trace(const Where& where) {
+  FunctionOptions options;
+  for (const ValueInfo& v : inputs) {
+    if (v.kind != ValueInfo::Kind::tensor || !v.has_shape || v.optional) {
+      options.signature.clear();
+      break;
+    }
+    options.signature.push_back(spec(v.dtype, v.shape, v.name));
+  }
+  const Callback<Results(const Given&)> body = run;
+  traced = function(name, [body](const Given& given) { return body(given); }, options, where);
+}
+
+Model::Impl::Results Model::Impl::call(const Given& given, const Where& where) {
+  const CallerScope caller(where);
+  if (op_by_op_.load(std::memory_order_acquire)) return run(given);
+  try {
+    return traced(given, where);
+  } catch (const Error& e) {
+    if (!executing_eagerly() || !needs_values || !needs_values(e)) throw;
+    run_op_by_op(e.what());
+  }
+  return run(given);
+}
+
+void Model::Impl::run_op_by_op(const std::string& because) {
+  const std::lock_guard lock(mutex_);
+  because_ = because;
+  op_by_op_.store(true, std::memory_order_release);
+}
+std::string Model::Impl::op_by_op_because() const {
+  const std::lock_guard lock(mutex_);
+  return because_;
+}
+
+Model::Model(Shared<Impl> impl) : impl_(std::move(impl)) {}
+const std::string& Model::name() const { return impl_->name; }
+const std::vector<ValueInfo>& Model::inputs() const { return impl_->inputs; }
+const std::vector<ValueInfo>& Model::outputs() const { return impl_->outputs; }
+const std::map<std::string, Variable>& Model::variables() const { return impl_->variables; }
+
+std::map<std::string, Tensor> Model::operator()(const std::map<std::string, Tensor>& inputs, Where where) const {
+  Impl::Results results = impl_->call(impl_->arrange(inputs, where), where);
+  std::map<std::string, Tensor> out;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const std::string& name = impl_->outputs[i].name;
+    Impl::Result& r = results[i];
+    if (!r.sequence && !r.absent) out[name] = std::move(r.tensors[0]);
+    if (r.sequence)
+      for (size_t j = 0; j < r.tensors.size(); ++j) out[fmt::format("{}/{}", name, j)] = std::move(r.tensors[j]);
+  }
+  return out;
+}
+
+Graph Model::graph(const std::map<std::string, Tensor>& inputs, Where where) const {
+  return impl_->traced.graph(impl_->arrange(inputs, where), where);
+}
+int Model::trace_count() const { return impl_->traced.trace_count(); }
+std::string Model::explain() const {
+  const std::string because = impl_->op_by_op_because();
+  return because.empty() ? impl_->traced.explain() : "runs op by op: " + because + "\n";
+}
+
+}  // namespace rill

@@ -1,0 +1,43 @@
+// What a Model holds, whichever format it came from: how it is run, and its traced form.
+#pragma once
+#include <atomic>
+#include <mutex>
+
+#include "rill/serialize/model.h"
+#include "rill/trace/function.h"
+
+namespace rill {
+
+class Model::Impl {
+ public:
+  // One a name: no tensor for what is absent, one for a tensor, any number for a sequence.
+  using Given = std::vector<std::vector<Tensor>>;
+  struct Result {
+    bool absent = false, sequence = false;
+    std::vector<Tensor> tensors;
+  };
+  using Results = std::vector<Result>;
+
+  std::string name;
+  std::vector<ValueInfo> inputs, outputs;
+  std::map<std::string, Variable> variables;
+  // Runs the model on values by the order of `inputs`. `needs_values` says of an error of that in a trace that the
+  // model can only be run op by op.
+  Callback<Results(const Given&)> run;
+  bool (*needs_values)(const Error&) = nullptr;
+  Function<Results(Given)> traced;
+
+  // Sets `traced`, once all else is there.
+  void trace(const Where& where);
+  Results call(const Given& given, const Where& where);
+  Given arrange(const std::map<std::string, Tensor>& by_name, const Where& where) const;
+  std::string op_by_op_because() const;
+  void run_op_by_op(const std::string& because);
+
+ private:
+  std::atomic<bool> op_by_op_{false};
+  mutable std::mutex mutex_;
+  std::string because_;
+};
+
+}  // namespace rill

@@ -1,0 +1,56 @@
+// What is looked at before a model is run: that names exist, that functions do not call themselves, that each operator
+// is known; and what each name is for.
+#pragma once
+#include <set>
+#include <string>
+
+#include "rill/serialize/onnx/interpreter.h"
+#include "rill/serialize/onnx/tensors.h"
+
+namespace rill::onnx_import {
+
+struct Names {
+  std::set<std::string> fixed;       // whose elements a rule has to know: never Variables
+  std::set<std::string> statistics;  // Variables that no optimizer changes
+};
+// Throws, one error that lists every missing operator with its nodes.
+Names check(const Program& program, const Source& source);
+
+// Calls f(tensor) for every tensor of the file: initializers and attributes, of inner graphs and functions too.
+template <class F>
+void each_tensor(const onnx::GraphProto& graph, F&& f);
+template <class Nodes, class F>
+void each_tensor_of_nodes(const Nodes& nodes, F&& f) {
+  for (const onnx::NodeProto& node : nodes)
+    for (const onnx::AttributeProto& a : node.attribute()) {
+      if (a.has_t()) f(a.t(), false);
+      for (const onnx::TensorProto& t : a.tensors()) f(t, false);
+      if (a.has_g()) each_tensor(a.g(), f);
+      for (const onnx::GraphProto& g : a.graphs()) each_tensor(g, f);
+    }
+}
+template <class F>
+void each_tensor(const onnx::GraphProto& graph, F&& f) {
+  for (const onnx::TensorProto& t : graph.initializer()) f(t, true);
+  each_tensor_of_nodes(graph.node(), f);
+}
+
+// The same for sparse tensors.
+template <class F>
+void each_sparse_tensor(const onnx::GraphProto& graph, F&& f);
+template <class Nodes, class F>
+void each_sparse_tensor_of_nodes(const Nodes& nodes, F&& f) {
+  for (const onnx::NodeProto& node : nodes)
+    for (const onnx::AttributeProto& a : node.attribute()) {
+      if (a.has_sparse_tensor()) f(a.sparse_tensor());
+      if (a.has_g()) each_sparse_tensor(a.g(), f);
+      for (const onnx::GraphProto& g : a.graphs()) each_sparse_tensor(g, f);
+    }
+}
+template <class F>
+void each_sparse_tensor(const onnx::GraphProto& graph, F&& f) {
+  for (const onnx::SparseTensorProto& t : graph.sparse_initializer()) f(t);
+  each_sparse_tensor_of_nodes(graph.node(), f);
+}
+
+}  // namespace rill::onnx_import

@@ -1,0 +1,44 @@
+// The table of how each record is written as ONNX nodes. A record without an entry whose ExportNames has an ONNX
+// operator is that operator; rules are found by the record's name. Start at rule_of.
+#pragma once
+#include <span>
+
+#include "rill/serialize/onnx/exporter.h"
+
+namespace rill::onnx_out {
+
+// A node that is being written.
+struct Call {
+  Exporter& e;
+  const Node& node;
+  std::vector<Spec> specs;  // of the operands
+  Values in;
+  std::vector<char> read;  // by result: whether something reads it
+
+  const Spec& out(size_t i = 0) const { return node.outputs[i]; }
+  template <class A>
+  const A& attrs() const {
+    return node.attrs.as<A>();
+  }
+  size_t rank(size_t i = 0) const { return specs[i].shape.size(); }
+};
+
+struct Rule {
+  std::string_view op;
+  // Either says which nodes, or what it is in terms of rill's functions, or why it cannot be written.
+  Values (*direct)(Call& c) = nullptr;
+  Tensors (*composite)(std::span<const Tensor> in, AttrsView attrs) = nullptr;
+  std::string_view refusal = "";
+  // It only moves elements, of any dtype. Else operands of half precision and narrow integers are widened, as rill's
+  // own kernels widen them, and results rounded once.
+  bool moves = false;
+};
+
+// Null where there is none.
+const Rule* rule_of(const Op& op);
+
+// The files of rules.
+std::span<const Rule> elementwise_rules(), shape_rules(), index_rules(), reduce_rules(), neural_rules(), window_rules(),
+    control_rules();
+
+}  // namespace rill::onnx_out

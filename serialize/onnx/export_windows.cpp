@@ -1,0 +1,289 @@
+// Convolution and pooling. ONNX has [batch, channels, space...] alone, with weights [out, in / groups, space...]; other
+// layouts are transposed around the operator.
+#include <limits>
+
+#include "rill/devices/params/conv_params.h"
+#include "rill/ops/ops.h"
+#include "rill/serialize/onnx/export_rules.h"
+
+namespace rill::onnx_out {
+
+namespace {
+
+using In = std::span<const Tensor>;
+
+// --- Layouts ---------------------------------------------------------------------------------------------------------
+
+using Order = std::vector<int64_t>;
+
+Order inverse(const Order& order) {
+  Order back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) back[size_t(order[i])] = int64_t(i);
+  return back;
+}
+// The axes of an activation, of weights, in ONNX's order.
+Order activation_order(Layout l, size_t rank) {
+  Order order{0};
+  if (l == Layout::nhwc) order.push_back(int64_t(rank) - 1);
+  for (size_t i = 1; i < rank; ++i)
+    if (l == Layout::nchw || i + 1 < rank) order.push_back(int64_t(i));
+  return order;
+}
+Order weight_order(Layout l, size_t rank) {
+  Order order;
+  if (l == Layout::nhwc) order = {int64_t(rank) - 1, int64_t(rank) - 2};
+  for (size_t i = 0; i < rank; ++i)
+    if (l == Layout::nchw || i + 2 < rank) order.push_back(int64_t(i));
+  return order;
+}
+Shape permuted(const Shape& s, const Order& order) {
+  Shape out;
+  for (int64_t i : order) out.push_back(s[size_t(i)]);
+  return out;
+}
+
+// Attributes are numbers.
+std::vector<int64_t> plain(const Call& c, const Dims& dims) {
+  std::vector<int64_t> out;
+  for (Dim d : dims) {
+    if (d.is_open()) c.e.refuse(c.node, "its window depends on an open size");
+    out.push_back(d.plain());
+  }
+  return out;
+}
+// Padding as the attribute `pads`; where it depends on an open size (as "SAME" with strides does), x is padded ahead.
+std::vector<int64_t> padded(Call& c, Value& x, Dims lo, const Dims& hi, double fill = 0) {
+  bool open = false;
+  for (size_t i = 0; i < lo.size(); ++i) open |= lo[i].is_open() || hi[i].is_open();
+  if (open) {
+    Dims all(2, 0);
+    for (Dim d : lo) all.push_back(d);
+    for (int i = 0; i < 2; ++i) all.push_back(0);
+    for (Dim d : hi) all.push_back(d);
+    x = c.e.op("Pad", {x, c.e.sizes(all), c.e.number(fill, x.dtype)});
+    return std::vector<int64_t>(lo.size() + hi.size(), 0);
+  }
+  for (Dim d : hi) lo.push_back(d);
+  return plain(c, lo);
+}
+// So that a runtime never sees a convolution of nothing.
+bool is_empty(const Call& c) {
+  for (const Spec& s : c.specs)
+    for (Dim d : s.shape)
+      if (!d.is_open() && d.plain() == 0) return true;
+  for (Dim d : c.out().shape)
+    if (!d.is_open() && d.plain() == 0) return true;
+  return false;
+}
+Values zeros_of(Call& c) { return {c.e.op("Expand", {c.e.number(0, c.in[0].dtype), c.e.sizes(c.out().shape)})}; }
+
+// --- Convolution -----------------------------------------------------------------------------------------------------
+
+Values write_conv(Call& c) {
+  if (is_empty(c)) return zeros_of(c);
+  const ConvParams& p = c.attrs<ConvParams>();
+  const Order order = activation_order(p.layout, c.rank());
+  Value x = c.e.transposed(c.in[0], order);
+  const Value w = c.e.transposed(c.in[1], weight_order(p.layout, c.rank(1)));
+  const std::vector<int64_t> pads = padded(c, x, p.pads_lo, p.pads_hi);
+  const Value y = c.e.op(
+      "Conv", {x, w},
+      {{"strides", plain(c, p.strides)}, {"pads", pads}, {"dilations", plain(c, p.dilation)}, {"group", p.groups}});
+  return {c.e.transposed(y, inverse(order))};
+}
+
+// Cut to [lo, lo + size) along the axes of space, with zeros where it is shorter.
+Value cut(Call& c, const Value& x, const Shape& shape, const Dims& lo, const Dims& size) {
+  Exporter& e = c.e;
+  Dims none(shape.size(), 0), behind(shape.size(), 0), starts, stops;
+  Order axes;
+  bool pad = false;
+  for (size_t i = 0; i < lo.size(); ++i) {
+    const Dim missing = larger(lo[i] + size[i] - shape[i + 2], 0);
+    behind[i + 2] = missing;
+    pad |= missing.is_open() || missing != 0;
+    starts.push_back(lo[i]);
+    stops.push_back(lo[i] + size[i]);
+    axes.push_back(int64_t(i) + 2);
+  }
+  Value y = x;
+  if (pad) {
+    for (Dim d : behind) none.push_back(d);
+    y = e.op("Pad", {x, e.sizes(none)});
+  }
+  return e.op("Slice", {y, e.sizes(starts), e.sizes(stops), e.ints(axes)});
+}
+
+// What g spreads over without padding, and of that the input's part.
+Values write_conv_grad_input(Call& c) {
+  if (is_empty(c)) return zeros_of(c);
+  const ConvParams& p = c.attrs<ConvParams>();
+  const Order order = activation_order(p.layout, c.rank()), weights = weight_order(p.layout, c.rank(1));
+  const Value g = c.e.transposed(c.in[0], order), w = c.e.transposed(c.in[1], weights);
+  const Value y = c.e.op("ConvTranspose", {g, w},
+                         {{"strides", plain(c, p.strides)}, {"dilations", plain(c, p.dilation)}, {"group", p.groups}});
+  Shape shape = permuted(c.specs[0].shape, order);
+  const Shape window = permuted(c.specs[1].shape, weights);
+  for (size_t i = 0; i < p.sizes.size(); ++i)
+    shape[i + 2] = (shape[i + 2] - 1) * p.strides[i] + (window[i + 2] - 1) * p.dilation[i] + 1;
+  return {c.e.transposed(cut(c, y, shape, p.pads_lo, p.sizes), inverse(order))};
+}
+
+// A convolution of x with g as the kernel, batch and channels exchanged; each group by itself.
+Values write_conv_grad_weight(Call& c) {
+  if (is_empty(c)) return zeros_of(c);
+  Exporter& e = c.e;
+  const ConvParams& p = c.attrs<ConvParams>();
+  const Order order = activation_order(p.layout, c.rank());
+  Value x = e.transposed(c.in[0], order);
+  const Value g = e.transposed(c.in[1], order);
+  const std::vector<int64_t> pads = padded(c, x, p.pads_lo, p.pads_hi);
+  const Shape xs = permuted(c.specs[0].shape, order), gs = permuted(c.specs[1].shape, order);
+  Order turned{1, 0};
+  for (size_t i = 2; i < xs.size(); ++i) turned.push_back(int64_t(i));
+  const int64_t in = xs[1] / p.groups, out = gs[1] / p.groups;
+  Values parts;
+  for (int64_t k = 0; k < p.groups; ++k) {
+    auto part = [&](const Value& v, int64_t n) {
+      return p.groups == 1 ? v : e.op("Slice", {v, e.ints({k * n}), e.ints({k * n + n}), e.ints({1})});
+    };
+    const Value y = e.op("Conv", {e.transposed(part(x, in), turned), e.transposed(part(g, out), turned)},
+                         {{"strides", plain(c, p.dilation)}, {"pads", pads}, {"dilations", plain(c, p.strides)}});
+    parts.push_back(e.transposed(y, turned));  // [out, in, space]
+  }
+  Value all = parts.size() == 1 ? parts[0] : e.op("Concat", parts, {{"axis", int64_t(0)}});
+  Dims starts(p.sizes.size(), 0);
+  Order axes;
+  for (size_t i = 0; i < p.sizes.size(); ++i) axes.push_back(int64_t(i) + 2);
+  all = e.op("Slice", {all, e.sizes(starts), e.sizes(p.sizes), e.ints(axes)});
+  return {e.transposed(all, inverse(weight_order(p.layout, c.out().shape.size())))};
+}
+
+// --- Pooling ---------------------------------------------------------------------------------------------------------
+
+// x is padded where the pads depend on open sizes.
+Attributes pool_attributes(Call& c, Value& x, double fill) {
+  const PoolParams& p = c.attrs<PoolParams>();
+  return {{"kernel_shape", plain(c, p.window)},
+          {"strides", plain(c, p.strides)},
+          {"pads", padded(c, x, p.pads_lo, p.pads_hi, fill)}};
+}
+bool has_open(const Dims& dims) {
+  for (Dim d : dims)
+    if (d.is_open()) return true;
+  return false;
+}
+struct Pooled {
+  Order order;
+  Value y, places;  // both [batch, channels, space...]; places count x's elements in that order
+  Pooled(Call& c, bool with_places) : order(activation_order(c.attrs<PoolParams>().layout, c.rank())) {
+    const PoolParams& p = c.attrs<PoolParams>();
+    if (with_places && (has_open(p.pads_lo) || has_open(p.pads_hi)))
+      c.e.refuse(c.node, "places in windows are counted by sizes that padding ahead would change");
+    Value x = c.e.transposed(c.in[0], order);
+    const Attributes a = pool_attributes(c, x, -std::numeric_limits<double>::infinity());
+    if (!with_places) {
+      y = c.e.op("MaxPool", {x}, a);
+      return;
+    }
+    const Values both = c.e.ops("MaxPool", {x}, a, {x.dtype, DType::i64});
+    y = both[0], places = both[1];
+  }
+};
+
+Values write_max_pool(Call& c) {
+  if (is_empty(c)) return zeros_of(c);
+  const bool whole = is_integer(c.in[0].dtype);  // which the operator has in 8 bits alone; in f64 all of 32 fit
+  if (whole) c.in[0] = c.e.cast(c.in[0], DType::f64);
+  const Pooled pool(c, false);
+  return {c.e.transposed(pool.y, inverse(pool.order))};
+}
+Values write_max_pool_pick(Call& c) {
+  if (is_empty(c)) return zeros_of(c);
+  Exporter& e = c.e;
+  const Pooled pool(c, true);
+  const Value flat = e.op("Reshape", {e.transposed(c.in[1], pool.order), e.ints({-1})});
+  return {e.transposed(e.op("Gather", {flat, pool.places}, {{"axis", int64_t(0)}}), inverse(pool.order))};
+}
+Values write_max_pool_grad(Call& c) {
+  if (is_empty(c)) return zeros_of(c);
+  Exporter& e = c.e;
+  const Pooled pool(c, true);
+  auto flat = [&](const Value& v) { return e.op("Reshape", {v, e.ints({-1})}); };
+  const Shape shape = permuted(c.specs[0].shape, pool.order);
+  const Value none = flat(e.op("Expand", {e.number(0, c.in[0].dtype), e.sizes(shape)}));
+  const Value sums = e.op("ScatterElements", {none, flat(pool.places), flat(e.transposed(c.in[1], pool.order))},
+                          {{"axis", int64_t(0)}, {"reduction", std::string("add")}});
+  return {e.transposed(e.reshaped(sums, shape), inverse(pool.order))};
+}
+
+// Where x is padded ahead, so is a tensor of ones, which counts the elements of each window.
+Values write_avg_pool(Call& c) {
+  if (is_empty(c)) return zeros_of(c);
+  Exporter& e = c.e;
+  const PoolParams& p = c.attrs<PoolParams>();
+  const Order order = activation_order(p.layout, c.rank());
+  const bool ahead = has_open(p.pads_lo) || has_open(p.pads_hi);
+  auto pooled = [&](Value x) {
+    Attributes a = pool_attributes(c, x, 0);
+    a.push_back({"count_include_pad", int64_t(p.count_include_pad)});
+    return e.op("AveragePool", {x}, a);
+  };
+  const Value x = e.transposed(c.in[0], order);
+  Value y = pooled(x);
+  if (ahead && !p.count_include_pad) {
+    const Value shape = e.op("Shape", {x}, {}, DType::i64);
+    y = e.op("Div", {y, pooled(e.op("Expand", {e.number(1, x.dtype), shape}))});
+  }
+  return {e.transposed(y, inverse(order))};
+}
+// g divided by how many elements each window counts, spread over the windows: the transpose of a convolution with ones,
+// each channel by itself (as a batch of one channel).
+Values write_avg_pool_grad(Call& c) {
+  if (is_empty(c)) return zeros_of(c);
+  Exporter& e = c.e;
+  const PoolParams& p = c.attrs<PoolParams>();
+  const Order order = activation_order(p.layout, c.rank());
+  const DType dtype = c.in[0].dtype;
+  Shape shape = permuted(c.specs[0].shape, order), window{1, 1}, one{1, 1};
+  const Shape given = shape;
+  shape[0] = shape[0] * shape[1];
+  shape[1] = 1;
+  for (Dim d : p.window) window.push_back(d);
+  for (Dim d : p.sizes) one.push_back(d);
+  const Value ones = e.op("Expand", {e.number(1, dtype), e.sizes(window)});
+  Value g = e.reshaped(e.transposed(c.in[0], order), shape);
+  if (p.count_include_pad) {
+    int64_t n = 1;
+    for (Dim d : p.window) n *= d;
+    g = e.op("Div", {g, e.number(double(n), dtype)});
+  } else {
+    Value all = e.op("Expand", {e.number(1, dtype), e.sizes(one)});
+    const std::vector<int64_t> pads = padded(c, all, p.pads_lo, p.pads_hi);
+    const Value counts = e.op("Conv", {all, ones}, {{"strides", plain(c, p.strides)}, {"pads", pads}});
+    g = e.op("Div", {g, e.op("Max", {counts, e.number(1, dtype)})});
+  }
+  Value y = e.op("ConvTranspose", {g, ones}, {{"strides", plain(c, p.strides)}});
+  for (size_t i = 0; i < p.sizes.size(); ++i) shape[i + 2] = (shape[i + 2] - 1) * p.strides[i] + p.window[i];
+  y = cut(c, y, shape, p.pads_lo, p.sizes);
+  Shape result{given[0], given[1]};
+  for (Dim d : p.sizes) result.push_back(d);
+  return {e.transposed(e.reshaped(y, result), inverse(order))};
+}
+
+const Rule rules[] = {
+    {"conv", write_conv},
+    {"conv_grad_input", write_conv_grad_input},
+    {"conv_grad_weight", write_conv_grad_weight},
+    {"max_pool", write_max_pool},
+    {"max_pool_pick", write_max_pool_pick},
+    {"max_pool_grad", write_max_pool_grad},
+    {"avg_pool", write_avg_pool},
+    {"avg_pool_grad", write_avg_pool_grad},
+};
+
+}  // namespace
+
+std::span<const Rule> window_rules() { return rules; }
+
+}  // namespace rill::onnx_out

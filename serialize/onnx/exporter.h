@@ -1,0 +1,136 @@
+// Writing ONNX nodes: Exporter walks a traced graph and appends, for each node, what the record's rule (export_rules.h)
+// says. Start at Exporter::run.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "onnx.pb.h"
+#include "rill/ops/op.h"
+#include "rill/serialize/export_model.h"
+#include "rill/tensor/dim_table.h"
+#include "rill/trace/graph.h"
+
+namespace rill::onnx_out {
+
+// The operator set that models are written for, and the version of the file's format that it came with.
+inline constexpr int64_t opset_version = 28, ir_version = 14;
+
+// A value of the ONNX graph that is being written. "" is an optional operand that is left out.
+struct Value {
+  std::string name;
+  DType dtype = DType::f32;
+};
+using Values = std::vector<Value>;
+
+struct Attribute {
+  std::string name;
+  std::variant<int64_t, double, std::string, std::vector<int64_t>, onnx::GraphProto*> value;
+};
+using Attributes = std::vector<Attribute>;
+
+onnx::TensorProto::DataType element_type(DType dtype);
+
+// One ONNX graph: the model's, or one inside an If, Loop or Scan, which sees the values of those around it.
+struct Scope {
+  onnx::GraphProto& proto;
+  Scope* outer = nullptr;
+  std::set<std::string> made = {};       // by its nodes
+  std::map<uint32_t, Value> sizes = {};  // open sizes, by the number of their expression
+};
+
+// A graph of rill that is being written: what its values have become.
+struct Frame {
+  const Graph& graph;
+  Scope& scope;
+  std::vector<Values> values;           // by node; empty: not yet
+  std::vector<std::vector<char>> read;  // by node and result: whether something reads it
+  const Node* stands_for = nullptr;     // the user's node that a composite is written for
+
+  Frame(const Graph& g, Scope& s);
+};
+
+class Exporter {
+ public:
+  Exporter(const Graph& graph, Shared<DimTable> dims, const ExportOptions& options, const Where& where);
+  onnx::ModelProto run();
+
+  // --- For rules: each appends nodes to the graph that is being written now -----------------------------------------
+
+  Values ops(std::string_view type, const Values& in, const Attributes& attributes, const std::vector<DType>& out);
+  // One result, of the first operand's dtype where none is given.
+  Value op(std::string_view type, const Values& in, const Attributes& attributes = {}, std::optional<DType> out = {});
+  // An initializer: equal ones are shared.
+  Value constant(const Tensor& t);
+  // One number of any dtype.
+  Value number(double x, DType dtype);
+  Value ints(const std::vector<int64_t>& values);
+  // Sizes, as an i64 vector; of a single one, [1]. Open ones are computed.
+  Value sizes(std::span<const Dim> dims);
+  Value size(Dim d) { return sizes({&d, 1}); }
+  Value cast(const Value& v, DType dtype);
+  Value transposed(const Value& v, const std::vector<int64_t>& axes);
+  Value reshaped(const Value& v, std::span<const Dim> shape);
+  // What rill's own functions do with these values, each of that spec, written in their place.
+  using Composite = Callback<Tensors(std::span<const Tensor> in)>;
+  Values composed(const Values& in, std::span<const Spec> specs, const Composite& f);
+  // The graph with these values as its inputs, in a scope of its own whose results are unique.
+  void write_inner(Scope& scope, const Graph& g, const Values& inputs, Values& results);
+  // `v`, as a result of `scope` that no other has.
+  Value own_result(Scope& scope, const Value& v, const std::set<std::string>& taken);
+  Scope& scope() { return *now_; }
+  // Another graph is written while this lives.
+  class Inside {
+   public:
+    Inside(Exporter& e, Scope& scope) : e_(e), outer_(e.now_) { e.now_ = &scope; }
+    ~Inside() { e_.now_ = outer_; }
+    Inside(const Inside&) = delete;
+
+   private:
+    Exporter& e_;
+    Scope* outer_;
+  };
+  std::string fresh(const std::string& wanted);
+  void fill(onnx::ValueInfoProto& info, const std::string& name, const Spec& spec) const;
+  // Throws: `n` cannot be exported, for this reason.
+  [[noreturn]] void refuse(const Node& n, const std::string& reason) const;
+  const Where& where() const { return where_; }
+
+ private:
+  void reserve_outputs();
+  void add_inputs(Frame& main);
+  void add_outputs(Frame& main);
+  void describe();
+  void write(Frame& f);
+  void write_node(Frame& f, size_t i);
+  const Value& value(Frame& f, ValueId v);
+  Values apply_rule(Frame& f, const Node& n, Values in);
+  Value open_size(Dim d);
+  void check_guards() const;
+  void rename(const std::map<std::string, std::string>& names, onnx::GraphProto& g) const;
+
+  const Graph& graph_;
+  Shared<DimTable> dims_;
+  const ExportOptions& options_;
+  const Where where_;
+  onnx::ModelProto model_;
+  Scope main_;
+  Scope* now_ = &main_;
+  std::map<uint32_t, Frame*> frames_;               // by the serial number of their trace
+  std::vector<std::unique_ptr<Graph>> composites_;  // kept, with their frames, for sizes that name their values
+  std::vector<std::unique_ptr<Frame>> kept_frames_;
+  struct OpenAxis {
+    Value input;
+    int64_t axis, traced;  // `traced`: the size that the trace has for it
+  };
+  std::map<int32_t, OpenAxis> symbols_;
+  std::map<std::string, Value> constants_;  // by dtype, shape and bytes
+  std::set<std::string> names_;
+  const Node* node_ = nullptr;  // that is being written
+};
+
+}  // namespace rill::onnx_out

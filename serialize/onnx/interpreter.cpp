@@ -1,0 +1,359 @@
+// Names, nodes, functions: how a graph is run. See interpreter.h.
+#include "rill/serialize/onnx/interpreter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/enclosing_trace.h"
+
+namespace rill::onnx_import {
+namespace {
+
+using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+void run_nodes(const Program& program, const Nodes& nodes, Scope& scope);
+
+bool is_standard(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
+
+std::string described(const onnx::NodeProto& node) {
+  const std::string& shown = !node.name().empty()     ? node.name()
+                             : node.output_size() > 0 ? node.output(0)
+                                                      : node.op_type();
+  return fmt::format("node '{}' ({})", shown, node.op_type());
+}
+
+// Functions that call each other without an end would run out of stack.
+thread_local int depth = 0;
+struct Deeper {
+  explicit Deeper(const onnx::NodeProto& node) {
+    if (++depth > 200) {
+      --depth;
+      fail("import_model", described(node) + " stands more than 200 calls deep: does a function call itself?");
+    }
+  }
+  ~Deeper() { --depth; }
+};
+
+Values run_function(const Call& c, const onnx::FunctionProto& f) {
+  Attributes attributes;
+  for (const onnx::AttributeProto& a : f.attribute_proto()) attributes[a.name()] = &a;
+  for (const onnx::AttributeProto& a : c.node.attribute())
+    if (const onnx::AttributeProto* given = c.attribute(a.name())) attributes[a.name()] = given;
+  Scope scope;
+  const Opsets& own = c.program.function_opsets.at(&f);
+  scope.opsets = own.empty() ? &c.program.opsets : &own;
+  scope.attributes = &attributes;
+  for (int i = 0; i < f.input_size(); ++i)
+    scope.values[f.input(i)] = size_t(i) < c.in.size() ? c.in[size_t(i)] : Value();
+  run_nodes(c.program, f.node(), scope);
+  Values out;
+  for (const std::string& name : f.output()) {
+    const Value* v = scope.find(name);
+    out.push_back(v ? *v : Value());
+  }
+  return out;
+}
+
+bool all_constant(const Values& in) {
+  return std::ranges::all_of(in, [](const Value& v) {
+    return v.kind == Value::Kind::absent || (v.kind == Value::Kind::tensor && v.constant);
+  });
+}
+bool any_sizes(const Values& in) {
+  return std::ranges::any_of(in, [](const Value& v) { return v.kind == Value::Kind::sizes; });
+}
+
+// Operators that more decides about than their operands: chance, or what their graphs read from outside.
+bool depends_on_more(const std::string& op) {
+  static const std::set<std::string> ops = {"Bernoulli", "Dropout", "If", "Loop", "Multinomial", "Scan", "SequenceMap"};
+  return op.starts_with("Random") || ops.contains(op);
+}
+
+Values run_rule(const Call& c, const Rule& rule) {
+  if (any_sizes(c.in)) {
+    auto it = sizes_rules().find(c.node.op_type());
+    Values out;
+    if (it != sizes_rules().end() && it->second(c, out)) return out;
+  }
+  if (!all_constant(c.in) || depends_on_more(c.node.op_type())) return rule.run(c);
+  const EagerScope eager;
+  const PauseTapes pause;
+  Values out = rule.run(c);
+  for (Value& v : out) v.constant = v.kind == Value::Kind::tensor;
+  return out;
+}
+
+Values run_call(const Call& c) {
+  if (const onnx::FunctionProto* f = c.program.function(c.node)) return run_function(c, *f);
+  const Rule* rule = find_rule(c.node.domain(), c.node.op_type());
+  if (!rule) c.reject("the operator is not known");
+  return run_rule(c, *rule);
+}
+
+void run_node(const Program& program, const onnx::NodeProto& node, Scope& scope) {
+  const Deeper deeper(node);
+  const std::string domain = is_standard(node.domain()) ? "" : node.domain();
+  auto version = scope.opsets->find(domain);
+  Call c(program, node, scope, version == scope.opsets->end() ? 1 : version->second);
+  for (const std::string& name : node.input()) {
+    if (name.empty()) {
+      c.in.emplace_back();
+      continue;
+    }
+    const Value* v = scope.find(name);
+    if (!v) c.reject(fmt::format("reads '{}', which no node before it, input or initializer gives", name));
+    c.in.push_back(*v);
+  }
+  const NameScope name(node.name().empty() ? node.op_type() : node.name());
+  Values out;
+  try {
+    out = run_call(c);
+  } catch (const NeedsValues&) {
+    throw;
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    if (text.find("[import_model]") != std::string::npos) throw;
+    c.reject(text);
+  } catch (const std::exception& e) {  // of the standard library: too long a vector, say
+    c.reject(e.what());
+  }
+  for (size_t i = 0; i < c.outputs(); ++i) {
+    if (!c.wants(i)) continue;
+    scope.values[node.output(int(i))] = i < out.size() ? std::move(out[i]) : Value();
+  }
+}
+
+void run_nodes(const Program& program, const Nodes& nodes, Scope& scope) {
+  for (const onnx::NodeProto& node : nodes) run_node(program, node, scope);
+}
+
+}  // namespace
+
+Value Value::list(std::vector<Tensor> items) {
+  Value v;
+  v.kind = Kind::list;
+  if (!items.empty()) v.item_dtype = items[0].dtype();
+  v.items = std::move(items);
+  return v;
+}
+
+Value Value::sizes(const Dims& d, bool scalar) {
+  if (std::ranges::any_of(d, [](Dim n) { return n.is_open(); })) {
+    Value v;
+    v.kind = Kind::sizes;
+    v.dims = d;
+    v.scalar = scalar;
+    return v;
+  }
+  const EagerScope eager;
+  std::vector<int64_t> numbers;
+  for (Dim n : d) numbers.push_back(n.plain());
+  return {scalar ? rill::tensor(numbers[0]) : rill::tensor(numbers, Shape{int64_t(numbers.size())}), true};
+}
+
+const Value* Scope::find(const std::string& name) const {
+  for (const Scope* s = this; s; s = s->outer) {
+    auto it = s->values.find(name);
+    if (it != s->values.end()) return &it->second;
+  }
+  return nullptr;
+}
+
+const onnx::FunctionProto* Program::function(const onnx::NodeProto& node) const {
+  auto it = functions.find({is_standard(node.domain()) ? "" : node.domain(), node.op_type()});
+  return it == functions.end() ? nullptr : it->second;
+}
+
+const Rule* find_rule(const std::string& domain, const std::string& op) {
+  if (!is_standard(domain)) return nullptr;
+  for (const RuleTable* t :
+       {&elementwise_rules(), &activation_rules(), &shape_rules(), &index_rules(), &reduce_rules(), &product_rules(),
+        &pool_rules(), &resize_rules(), &norm_rules(), &recurrent_rules(), &attention_rules(), &loss_rules(),
+        &control_rules(), &sequence_rules(), &quantised_rules(), &random_rules(), &signal_rules(), &host_rules()}) {
+    auto it = t->find(op);
+    if (it != t->end()) return &it->second;
+  }
+  return nullptr;
+}
+
+Values run_graph(const Program& program, const onnx::GraphProto& graph, const Values& inputs, const Scope* outer,
+                 const Opsets& opsets) {
+  Scope scope;
+  scope.outer = outer;
+  scope.opsets = &opsets;
+  scope.attributes = outer ? outer->attributes : nullptr;
+  for (const onnx::TensorProto& t : graph.initializer()) scope.values[t.name()] = program.weights->at(t);
+  for (const onnx::SparseTensorProto& t : graph.sparse_initializer())
+    scope.values[t.values().name()] = program.weights->at(t);
+  size_t next = 0;
+  for (const onnx::ValueInfoProto& v : graph.input()) {
+    if (!outer && scope.values.contains(v.name())) continue;  // an initializer that is listed as an input as well
+    scope.values[v.name()] = next < inputs.size() ? inputs[next] : Value();
+    ++next;
+  }
+  run_nodes(program, graph.node(), scope);
+  Values out;
+  for (const onnx::ValueInfoProto& v : graph.output()) {
+    const Value* found = scope.find(v.name());
+    if (!found)
+      fail("import_model", fmt::format("no node gives '{}', an output of graph '{}'", v.name(), graph.name()));
+    out.push_back(*found);
+  }
+  return out;
+}
+
+Values run_inner(const Call& c, const onnx::GraphProto& graph, const Values& inputs) {
+  if (int(inputs.size()) < graph.input_size())
+    c.reject(
+        fmt::format("graph '{}' takes {} values and is given {}", graph.name(), graph.input_size(), inputs.size()));
+  return run_graph(c.program, graph, inputs, &c.scope, *c.scope.opsets);
+}
+
+Tensor as_tensor(const Value& v, const std::string& what) {
+  switch (v.kind) {
+    case Value::Kind::tensor: return v.tensor;
+    case Value::Kind::absent: fail("import_model", what + " is absent");
+    case Value::Kind::list: fail("import_model", what + " is a sequence, and should be a tensor");
+    default: break;
+  }
+  std::vector<Tensor> parts;
+  for (Dim d : v.dims) parts.push_back(Tensor(d).astype(i64));
+  return v.scalar ? full({}, parts[0], i64) : stack(parts);
+}
+
+// --- Call
+// -------------------------------------------------------------------------------------------------------------
+
+void Call::reject(const std::string& why) const { fail("import_model", fmt::format("{}: {}", described(node), why)); }
+void Call::needs_values(const std::string& what) const {
+  throw NeedsValues(fmt::format("[import_model] {} {} {}", described(node), needs_values_mark, what));
+}
+
+Tensor Call::x(size_t i) const {
+  if (!has(i)) reject(fmt::format("operand {} is absent", i));
+  return as_tensor(in[i], fmt::format("{}: operand {}", described(node), i));
+}
+const std::vector<Tensor>& Call::list(size_t i) const {
+  if (!has(i) || in[i].kind != Value::Kind::list) reject(fmt::format("operand {} is no sequence", i));
+  return in[i].items;
+}
+std::vector<Tensor> Call::tensors() const {
+  std::vector<Tensor> all;
+  for (size_t i = 0; i < in.size(); ++i) all.push_back(x(i));
+  return all;
+}
+bool Call::knows(size_t i) const {
+  if (!has(i)) return false;
+  const Value& v = in[i];
+  if (v.kind == Value::Kind::sizes) return true;
+  return v.kind == Value::Kind::tensor &&
+         (v.constant || (!v.tensor.is_symbolic() && EnclosingTrace::may_read(v.tensor)));
+}
+Tensor Call::known(size_t i) const {
+  const Tensor t = x(i);
+  if (!knows(i) || t.is_symbolic()) needs_values(fmt::format("'{}'", node.input(int(i))));
+  return t;
+}
+Dims Call::dims(size_t i) const {
+  if (has(i) && in[i].kind == Value::Kind::sizes) return in[i].dims;
+  const Tensor t = known(i);
+  const EagerScope eager;
+  Dims out;
+  for (int64_t n : t.to_vector<int64_t>()) out.push_back(Dim(n));
+  return out;
+}
+Dim Call::dim(size_t i) const {
+  const Dims d = dims(i);
+  if (d.size() != 1) reject(fmt::format("operand {} should be one number, and has {} elements", i, d.size()));
+  return d[0];
+}
+std::vector<double> Call::numbers(size_t i) const {
+  const Tensor t = known(i);
+  const EagerScope eager;
+  return t.to_vector<double>();
+}
+double Call::number(size_t i) const {
+  const std::vector<double> n = numbers(i);
+  if (n.size() != 1) reject(fmt::format("operand {} should be one number, and has {} elements", i, n.size()));
+  return n[0];
+}
+std::vector<std::string> Call::texts(size_t i) const {
+  const Tensor t = known(i);
+  const EagerScope eager;
+  return t.to_vector<std::string>();
+}
+
+const onnx::AttributeProto* Call::attribute(const std::string& name) const {
+  for (const onnx::AttributeProto& a : node.attribute()) {
+    if (a.name() != name) continue;
+    if (a.ref_attr_name().empty()) return &a;
+    if (!scope.attributes) return nullptr;
+    auto it = scope.attributes->find(a.ref_attr_name());
+    return it == scope.attributes->end() ? nullptr : it->second;
+  }
+  return nullptr;
+}
+int64_t Call::integer(const std::string& name, int64_t otherwise) const {
+  const onnx::AttributeProto* a = attribute(name);
+  return a ? a->i() : otherwise;
+}
+double Call::real(const std::string& name, double otherwise) const {
+  const onnx::AttributeProto* a = attribute(name);
+  return a ? double(a->f()) : otherwise;
+}
+std::string Call::text(const std::string& name, const std::string& otherwise) const {
+  const onnx::AttributeProto* a = attribute(name);
+  return a ? a->s() : otherwise;
+}
+Dims Call::integers(const std::string& name, const Dims& otherwise) const {
+  const onnx::AttributeProto* a = attribute(name);
+  if (!a) return otherwise;
+  Dims out;
+  for (int64_t n : a->ints()) out.push_back(Dim(n));
+  return out;
+}
+std::vector<double> Call::reals(const std::string& name, const std::vector<double>& otherwise) const {
+  const onnx::AttributeProto* a = attribute(name);
+  return a ? std::vector<double>(a->floats().begin(), a->floats().end()) : otherwise;
+}
+std::vector<std::string> Call::strings(const std::string& name) const {
+  const onnx::AttributeProto* a = attribute(name);
+  return a ? std::vector<std::string>(a->strings().begin(), a->strings().end()) : std::vector<std::string>();
+}
+Tensor Call::tensor(const std::string& name) const {
+  const onnx::AttributeProto* a = attribute(name);
+  if (!a || !a->has_t()) reject("attribute '" + name + "', a tensor, is missing");
+  return program.weights->at(a->t()).tensor;
+}
+const onnx::GraphProto& Call::graph(const std::string& name) const {
+  const onnx::AttributeProto* a = attribute(name);
+  if (!a || !a->has_g()) reject("attribute '" + name + "', a graph, is missing");
+  return a->g();
+}
+DType Call::dtype(const std::string& name, DType otherwise) const {
+  const onnx::AttributeProto* a = attribute(name);
+  return a && a->i() != 0 ? dtype_of(int32_t(a->i()), described(node)) : otherwise;
+}
+Dims Call::either(size_t i, const std::string& name, const Dims& otherwise) const {
+  if (has(i)) return dims(i);
+  return integers(name, otherwise);
+}
+
+// --- What rules share
+// -------------------------------------------------------------------------------------------------
+
+int64_t axis_of(const Call& c, int64_t axis, int64_t ndim) {
+  if (axis < -ndim || axis >= ndim) c.reject(fmt::format("there is no axis {} of {}", axis, ndim));
+  return axis < 0 ? axis + ndim : axis;
+}
+Tensor channels_last(const Tensor& x) { return moveaxis(x, 1, -1); }
+Tensor channels_first(const Tensor& x) { return moveaxis(x, -1, 1); }
+Tensor along_channels(const Tensor& v, int ndim, int64_t axis) {
+  Shape shape;
+  for (int i = 0; i < ndim; ++i) shape.push_back(i == axis ? Dim(v.size()) : Dim(1));
+  return reshape(v, shape);
+}
+
+}  // namespace rill::onnx_import

@@ -1,0 +1,120 @@
+// Quantised operators, as the arithmetic that they stand for: integers are turned into numbers, and back.
+#include <cmath>
+
+#include "rill/serialize/onnx/interpreter.h"
+#include "rill/serialize/onnx/windows.h"
+
+namespace rill::onnx_import {
+namespace {
+
+// A scale or zero point so that it meets `x`: one number, one for each place along `axis`, or one for each block there.
+Tensor spread(const Call& c, const Tensor& v, const Tensor& x, int64_t axis, int64_t block) {
+  if (v.ndim() == 0 || (v.ndim() == 1 && v.size() == 1)) return reshape(v, {});
+  if (v.ndim() == 1) return along_channels(v, x.ndim(), axis_of(c, axis, x.ndim()));
+  axis = axis_of(c, axis, x.ndim());
+  if (v.ndim() != x.ndim() || block < 1) c.reject("its scales do not fit its operand");
+  return slice_axis(repeat(v, block, Axis(axis)), axis, 0, x.dim(axis));
+}
+
+struct Limits {
+  double low, high;
+};
+Limits limits_of(DType d) {
+  const double steps = std::ldexp(1.0, int(8 * size_of(d)));
+  return is_unsigned(d) ? Limits{0, steps - 1} : Limits{-steps / 2, steps / 2 - 1};
+}
+
+// round(x / scale) + zero, within the dtype's limits.
+Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to) {
+  const Limits l = limits_of(to);
+  const Tensor y = round(x / scale.astype(x.dtype())).astype(f64) + zero.astype(f64);
+  return clip(y, l.low, l.high).astype(to);
+}
+Tensor restored(const Tensor& x, const Tensor& scale, const Tensor& zero) {
+  return (x.astype(f64) - zero.astype(f64)).astype(scale.dtype()) * scale;
+}
+
+Values quantize_rule(const Call& c) {
+  const Tensor x = c.x(0);
+  const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  const DType to = c.has(2) ? c.x(2).dtype() : c.dtype("output_dtype", u8);
+  if (!is_integer(to)) c.reject("gives integers");
+  const DType precision = c.dtype("precision", promote(x.dtype(), c.x(1).dtype()));
+  const Tensor zero = c.has(2) ? spread(c, c.x(2), x, axis, block) : full({}, 0, to);
+  const Tensor wide = is_floating(x.dtype()) ? x.astype(precision) : x.astype(f32);
+  return {quantised(wide, spread(c, c.x(1), x, axis, block), zero, to)};
+}
+Values dequantize_rule(const Call& c) {
+  const Tensor x = c.x(0);
+  const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  const Tensor scale = spread(c, c.x(1), x, axis, block);
+  const Tensor y = restored(x, scale, c.has(2) ? spread(c, c.x(2), x, axis, block) : full({}, 0, x.dtype()));
+  return {y.astype(c.dtype("output_dtype", scale.dtype()))};
+}
+
+// To u8, over the range of the operand, in which 0 always lies.
+Values dynamic_quantize_rule(const Call& c) {
+  const Tensor x = c.x();
+  const Tensor low = minimum(min(x), 0), high = maximum(max(x), 0);
+  const Tensor scale = (high - low) / 255;
+  const Tensor zero = clip(round(-low / where(equal(scale, 0), ones_like(scale), scale)), 0, 255).astype(u8);
+  return {quantised(x, where(equal(scale, 0), ones_like(scale), scale), zero, u8), scale, zero};
+}
+
+// Integers less their zero point, as f64, in which products and sums of them are exact.
+Tensor centred(const Tensor& x, const Tensor& zero) { return x.astype(f64) - zero.astype(f64); }
+
+// The zero points of a left operand are one a row, of a right one one a column.
+Tensor for_rows(const Tensor& v) { return v.ndim() == 1 && v.size() != 1 ? expand_dims(v, -1) : v; }
+
+Values matmul_integer_rule(const Call& c) {
+  const Tensor a = centred(c.x(0), for_rows(c.x_or(2, tensor(0)))), b = centred(c.x(1), c.x_or(3, tensor(0)));
+  return {matmul(a, b).astype(i32)};
+}
+
+Values qlinear_matmul_rule(const Call& c) {
+  const Tensor a = centred(c.x(0), for_rows(c.x(2))), b = centred(c.x(3), c.x(5));
+  const Tensor factor = for_rows(c.x(1)).astype(f64) * c.x(4).astype(f64);
+  return {quantised(matmul(a, b) * factor, c.x(6), c.x(7), c.x(7).dtype())};
+}
+
+Tensor integer_conv(const Call& c, const Tensor& x, const Tensor& w) {
+  if (x.ndim() < 3 || x.ndim() > 5 || w.ndim() != x.ndim()) c.reject("convolves over one to three axes of space");
+  const Windows windows = windows_of(c, x.shape(), Dims(w.shape().begin() + 2, w.shape().end()));
+  return conv(x, w,
+              {.strides = windows.strides,
+               .padding = windows.padding(),
+               .dilation = windows.dilation,
+               .groups = c.integer("group", 1),
+               .layout = Layout::nchw});
+}
+// One number, or one for each of the weights' output channels.
+Tensor for_outputs(const Tensor& v, int ndim, int64_t axis) {
+  return v.size() == 1 ? reshape(v, {}) : along_channels(v, ndim, axis);
+}
+Values conv_integer_rule(const Call& c) {
+  const Tensor w = c.x(1);
+  const Tensor zero = for_outputs(c.x_or(3, tensor(0)), w.ndim(), 0);
+  return {integer_conv(c, centred(c.x(0), reshape(c.x_or(2, tensor(0)), {})), centred(w, zero)).astype(i32)};
+}
+Values qlinear_conv_rule(const Call& c) {
+  const Tensor x = centred(c.x(0), reshape(c.x(2), {})), w = c.x(3);
+  Tensor y = integer_conv(c, x, centred(w, for_outputs(c.x(5), w.ndim(), 0)));
+  if (c.has(8)) y = y + along_channels(c.x(8).astype(f64), y.ndim());
+  const Tensor factor = reshape(c.x(1), {}).astype(f64) * for_outputs(c.x(4), y.ndim(), 1).astype(f64);
+  return {quantised(y * factor, reshape(c.x(6), {}), reshape(c.x(7), {}), c.x(7).dtype())};
+}
+
+}  // namespace
+
+const RuleTable& quantised_rules() {
+  static const RuleTable table = {
+      {"ConvInteger", {conv_integer_rule, 0b1100}},       {"DequantizeLinear", {dequantize_rule, 0b110}},
+      {"DynamicQuantizeLinear", {dynamic_quantize_rule}}, {"MatMulInteger", {matmul_integer_rule, 0b1100}},
+      {"QLinearConv", {qlinear_conv_rule, 0b11110110}},   {"QLinearMatMul", {qlinear_matmul_rule, 0b11110110}},
+      {"QuantizeLinear", {quantize_rule, 0b110}},
+  };
+  return table;
+}
+
+}  // namespace rill::onnx_import

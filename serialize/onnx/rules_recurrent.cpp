@@ -1,0 +1,194 @@
+// RNN, LSTM and GRU: a scan over the steps of each direction.
+#include <algorithm>
+
+#include "rill/serialize/onnx/interpreter.h"
+#include "rill/trace/control_flow.h"
+
+namespace rill::onnx_import {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+using Activation = std::function<Tensor(const Tensor&)>;
+
+Activation activation_of(const Call& c, std::string name, std::optional<double> alpha, std::optional<double> beta) {
+  std::ranges::transform(name, name.begin(), [](char ch) { return char(std::tolower(ch)); });
+  const double a = alpha.value_or(name == "leakyrelu" ? 0.01 : name == "hardsigmoid" ? 0.2 : 1.0);
+  const double b = beta.value_or(name == "hardsigmoid" ? 0.5 : 1.0);
+  if (name == "sigmoid") return [](const Tensor& x) { return sigmoid(x); };
+  if (name == "tanh") return [](const Tensor& x) { return tanh(x); };
+  if (name == "relu") return [](const Tensor& x) { return relu(x); };
+  if (name == "affine") return [=](const Tensor& x) { return a * x + b; };
+  if (name == "leakyrelu") return [=](const Tensor& x) { return leaky_relu(x, a); };
+  if (name == "thresholdedrelu") return [=](const Tensor& x) { return where(greater(x, a), x, zeros_like(x)); };
+  if (name == "scaledtanh") return [=](const Tensor& x) { return a * tanh(b * x); };
+  if (name == "hardsigmoid") return [=](const Tensor& x) { return clip(a * x + b, 0, 1); };
+  if (name == "elu") return [=](const Tensor& x) { return elu(x, a); };
+  if (name == "softsign") return [](const Tensor& x) { return softsign(x); };
+  if (name == "softplus") return [](const Tensor& x) { return softplus(x); };
+  c.reject("an unknown activation, '" + name + "'");
+}
+
+// What one direction computes with. W [gates hidden, in], R [gates hidden, hidden], the two biases each [gates hidden].
+struct Direction {
+  Tensor w, r, w_bias, r_bias, peepholes;
+  std::vector<Activation> f;
+};
+
+struct Recurrence {
+  const Call& c;
+  int64_t gates, hidden, directions;
+  bool batch_first;
+  Tensor x;  // [steps, batch, in]
+  Tensor bias, lengths, first_h, first_c, peepholes;
+
+  Recurrence(const Call& call, int64_t gates) : c(call), gates(gates) {
+    batch_first = c.flag("layout");
+    x = batch_first ? swapaxes(c.x(0), 0, 1) : c.x(0);
+    directions = c.x(2).dim(0);
+    hidden = c.integer("hidden_size", c.x(2).dim(-1));
+    const std::string kind = c.text("direction", "forward");
+    if (x.ndim() != 3 || c.x(1).ndim() != 3 || c.x(2).ndim() != 3) c.reject("takes operands of three axes");
+    if (directions != (kind == "bidirectional" ? 2 : 1)) c.reject("its weights are not those of its directions");
+    bias = c.x_or(3, zeros({directions, 2 * gates * hidden}, x.dtype()));
+    if (c.has(4)) lengths = c.x(4);
+    first_h = start(5);
+    if (gates == 4) first_c = start(6);
+    if (gates == 4) peepholes = c.x_or(7, zeros({directions, 3 * hidden}, x.dtype()));
+  }
+  Tensor start(size_t operand) const {
+    if (!c.has(operand)) return zeros({directions, x.dim(1), hidden}, x.dtype());
+    return batch_first ? swapaxes(c.x(operand), 0, 1) : c.x(operand);
+  }
+  Tensor clipped(const Tensor& t) const {
+    const double limit = c.real("clip", 0);
+    return limit > 0 ? clip(t, -limit, limit) : t;
+  }
+  Direction direction(int64_t d, const std::vector<std::string>& usual) const {
+    const std::vector<std::string> names = c.strings("activations");
+    const std::vector<double> alphas = c.reals("activation_alpha"), betas = c.reals("activation_beta");
+    Direction out{c.x(1)(d), c.x(2)(d), bias(d, slice(0, gates * hidden)), bias(d, slice(gates * hidden, none)),
+                  {},        {}};
+    if (peepholes.defined()) out.peepholes = peepholes(d);
+    for (size_t i = 0; i < usual.size(); ++i) {
+      const size_t at = size_t(d) * usual.size() + i;
+      if (!names.empty() && at >= names.size()) c.reject("names too few activations");
+      auto number = [&](const std::vector<double>& v) { return at < v.size() ? std::optional(v[at]) : std::nullopt; };
+      out.f.push_back(activation_of(c, names.empty() ? usual[i] : names[at], number(alphas), number(betas)));
+    }
+    return out;
+  }
+  bool backward(int64_t d) const { return d == 1 || c.text("direction", "forward") == "reverse"; }
+
+  // Runs `step(state, projected row)` over time: the state is h, or h and c; gives the last state and all h.
+  template <class F>
+  std::pair<Tensors, Tensor> over_time(int64_t d, const Tensors& state, const Tensor& rows, F step) const {
+    const bool back = backward(d);
+    const Tensor times = iota({rows.dim(0)});
+    auto [last, all] = scan(
+        [&](const Tensors& s, const std::pair<Tensor, Tensor>& row) {
+          Tensors next = step(s, row.first);
+          Tensor y = next[0];
+          if (lengths.defined()) {  // beyond a sequence's end its state stays, and its output is 0
+            const Tensor runs = expand_dims(less(row.second, lengths.astype(i64)), 1);
+            for (size_t i = 0; i < next.size(); ++i) next[i] = where(runs, next[i], s[i]);
+            y = where(runs, y, zeros_like(y));
+          }
+          return std::pair(next, y);
+        },
+        state, std::pair(rows, times), ScanOptions{.reverse = back});
+    return {last, all};
+  }
+
+  // Y, Y_h and, of an LSTM, Y_c, of what each direction gave.
+  Values results(const Tensors& all, const std::vector<Tensors>& last) const {
+    const Tensor y = stack(all, 1);  // [steps, directions, batch, hidden]
+    Values out = {batch_first ? transpose(y, {2, 0, 1, 3}) : y};
+    for (size_t i = 0; i < last[0].size(); ++i) {
+      Tensors parts;
+      for (const Tensors& l : last) parts.push_back(l[i]);
+      out.emplace_back(stack(parts, batch_first ? 1 : 0));
+    }
+    return out;
+  }
+};
+
+Tensor gate(const Tensor& all, int64_t i, int64_t hidden) { return all(ellipsis, slice(i * hidden, (i + 1) * hidden)); }
+Tensor rows_of(const Recurrence& r, const Direction& d) { return matmul(r.x, d.w.T()) + d.w_bias; }
+
+Values rnn_rule(const Call& c) {
+  const Recurrence r(c, 1);
+  Tensors all;
+  std::vector<Tensors> last;
+  for (int64_t i = 0; i < r.directions; ++i) {
+    const Direction d = r.direction(i, {"Tanh"});
+    auto [state, y] = r.over_time(
+        i, {r.first_h(i)}, rows_of(r, d) + d.r_bias,
+        [&](const Tensors& s, const Tensor& row) { return Tensors{d.f[0](r.clipped(row + matmul(s[0], d.r.T())))}; });
+    all.push_back(y), last.push_back(state);
+  }
+  return r.results(all, last);
+}
+
+// Gates in the order of the file: input, output, forget, cell.
+Values lstm_rule(const Call& c) {
+  const Recurrence r(c, 4);
+  const int64_t h = r.hidden;
+  const bool coupled = c.flag("input_forget");
+  Tensors all;
+  std::vector<Tensors> last;
+  for (int64_t i = 0; i < r.directions; ++i) {
+    const Direction d = r.direction(i, {"Sigmoid", "Tanh", "Tanh"});
+    auto step = [&](const Tensors& s, const Tensor& row) {
+      const Tensor sums = row + matmul(s[0], d.r.T());
+      auto peep = [&](int64_t k, const Tensor& cell) {
+        return c.has(7) ? cell * gate(d.peepholes, k, h) : zeros_like(cell);
+      };
+      const Tensor in = d.f[0](r.clipped(gate(sums, 0, h) + peep(0, s[1])));
+      const Tensor forget = coupled ? 1 - in : d.f[0](r.clipped(gate(sums, 2, h) + peep(2, s[1])));
+      const Tensor cell = forget * s[1] + in * d.f[1](r.clipped(gate(sums, 3, h)));
+      const Tensor out = d.f[0](r.clipped(gate(sums, 1, h) + peep(1, cell)));
+      return Tensors{out * d.f[2](cell), cell};
+    };
+    auto [state, y] = r.over_time(i, {r.first_h(i), r.first_c(i)}, rows_of(r, d) + d.r_bias, step);
+    all.push_back(y), last.push_back(state);
+  }
+  return r.results(all, last);
+}
+
+// Gates in the order of the file: update, reset, hidden.
+Values gru_rule(const Call& c) {
+  const Recurrence r(c, 3);
+  const int64_t h = r.hidden;
+  const bool reset_after = c.flag("linear_before_reset");
+  Tensors all;
+  std::vector<Tensors> last;
+  for (int64_t i = 0; i < r.directions; ++i) {
+    const Direction d = r.direction(i, {"Sigmoid", "Tanh"});
+    const Tensor r_t = d.r.T();
+    auto step = [&](const Tensors& s, const Tensor& row) {
+      const Tensor from_h = matmul(s[0], r_t(rill::all, slice(0, 2 * h))) + gate(d.r_bias, 0, 2 * h);
+      const Tensor update = d.f[0](r.clipped(gate(row, 0, h) + gate(from_h, 0, h)));
+      const Tensor reset = d.f[0](r.clipped(gate(row, 1, h) + gate(from_h, 1, h)));
+      const Tensor r_h = r_t(rill::all, slice(2 * h, none)), bias = gate(d.r_bias, 2, h);
+      const Tensor hidden = reset_after ? reset * (matmul(s[0], r_h) + bias) : matmul(reset * s[0], r_h) + bias;
+      const Tensor candidate = d.f[1](r.clipped(gate(row, 2, h) + hidden));
+      return Tensors{(1 - update) * candidate + update * s[0]};
+    };
+    auto [state, y] = r.over_time(i, {r.first_h(i)}, rows_of(r, d), step);
+    all.push_back(y), last.push_back(state);
+  }
+  return r.results(all, last);
+}
+
+}  // namespace
+
+const RuleTable& recurrent_rules() {
+  static const RuleTable table = {
+      {"GRU", {gru_rule}},
+      {"LSTM", {lstm_rule}},
+      {"RNN", {rnn_rule}},
+  };
+  return table;
+}
+
+}  // namespace rill::onnx_import

@@ -1,0 +1,109 @@
+// Rows of different lengths; see examples.h. Values are placed by where each stands at each level.
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+
+#include "rill/ops/apply.h"
+#include "rill/serialize/examples.h"
+#include "rill/tensor/limits.h"
+
+namespace rill {
+namespace {
+
+struct Places {
+  std::vector<int64_t> sizes;                  // rows, and the longest row of each level
+  std::vector<std::vector<int64_t>> of_value;  // by level, the innermost last
+};
+
+// Row lengths checked, for anyone can fill a Ragged.
+Places places_of(const Ragged& r, std::string_view op, const Where& where) {
+  if (r.row_splits.empty() || !r.values.defined() || r.values.ndim() != 1)
+    fail(op, "a Ragged has values of one dimension and at least one level of row splits", where);
+  Places out;
+  // Of the things at a level: where each stands at the levels above. Those at the outermost are the rows.
+  std::vector<std::vector<int64_t>> above;
+  for (size_t level = 0; level < r.row_splits.size(); ++level) {
+    const std::vector<int64_t> splits = r.row_splits[level].to_vector<int64_t>(where);
+    const int64_t below = level + 1 < r.row_splits.size() ? r.row_splits[level + 1].size() - 1 : r.values.size();
+    if (splits.empty() || splits.front() != 0 || splits.back() != below ||
+        !std::is_sorted(splits.begin(), splits.end()))
+      fail(op, "the row splits of level " + std::to_string(level) + " do not lead from 0 to " + std::to_string(below),
+           where);
+    const size_t rows = splits.size() - 1;
+    if (level == 0) {
+      above.emplace_back();
+      for (size_t i = 0; i < rows; ++i) above[0].push_back(int64_t(i));
+      out.sizes.push_back(int64_t(rows));
+    }
+    std::vector<std::vector<int64_t>> next(level + 2);
+    int64_t longest = 0;
+    for (size_t i = 0; i < rows; ++i) {
+      const int64_t n = splits[i + 1] - splits[i];
+      longest = std::max(longest, n);
+      for (int64_t k = 0; k < n; ++k) {
+        for (size_t l = 0; l <= level; ++l) next[l].push_back(above[l][i]);
+        next[level + 1].push_back(k);
+      }
+    }
+    out.sizes.push_back(longest);
+    above = std::move(next);
+  }
+  out.of_value = std::move(above);
+  return out;
+}
+
+template <class T>
+Tensor spread(const Ragged& r, const Places& places, const Shape& shape, const Tensor& padding, const Where& where) {
+  const T filler = padding.defined() ? padding.item<T>(where) : T();
+  std::vector<T> out(size_t(int64_t(shape.numel())), filler);
+  const std::vector<T> values = r.values.to_vector<T>(where);
+  for (size_t i = 0; i < values.size(); ++i) {
+    int64_t at = 0;
+    for (size_t l = 0; l < places.sizes.size(); ++l) at = at * places.sizes[l] + places.of_value[l][i];
+    out[size_t(at)] = values[i];
+  }
+  return tensor(out, shape, TensorOptions{}, where);
+}
+
+}  // namespace
+
+Tensor Ragged::padded(const Tensor& padding, Where where) const {
+  CallerScope caller(where);
+  EagerScope eager;
+  constexpr std::string_view op = "Ragged::padded";
+  const Places places = places_of(*this, op, where);
+  Shape shape;
+  for (int64_t size : places.sizes) shape.push_back(size);
+  Spec spec = values.spec();
+  spec.shape = shape;
+  const auto too_large = [&] {
+    fail(op, "filled up to the longest rows it would be " + to_string(spec) + ", more than memory holds", where);
+  };
+  if (!has_sound_size(spec)) too_large();
+  if (padding.defined() && (padding.size() != 1 || padding.dtype() != values.dtype()))
+    fail(op, "the padding is one " + std::string(name(values.dtype())) + ", not " + to_string(padding.spec()), where);
+  try {
+    if (values.dtype() == DType::string) return spread<std::string>(*this, places, shape, padding, where);
+    if (values.dtype() == DType::i64) return spread<int64_t>(*this, places, shape, padding, where);
+    if (values.dtype() == DType::f32) return spread<float>(*this, places, shape, padding, where);
+  } catch (const std::bad_alloc&) {
+    too_large();
+  } catch (const std::length_error&) {
+    too_large();
+  }
+  fail(op, "the values are " + to_string(values.spec()) + ". expected f32, i64 or string", where);
+}
+
+Tensor Ragged::indices(Where where) const {
+  CallerScope caller(where);
+  EagerScope eager;
+  const Places places = places_of(*this, "Ragged::indices", where);
+  const int64_t n = values.size(), levels = int64_t(places.of_value.size());
+  std::vector<int64_t> out;
+  out.reserve(size_t(n * levels));
+  for (size_t i = 0; i < size_t(n); ++i)
+    for (const auto& level : places.of_value) out.push_back(level[i]);
+  return tensor(out, Shape{n, levels}, TensorOptions{}, where);
+}
+
+}  // namespace rill

@@ -1,0 +1,212 @@
+// TFRecord files; see records.h. Start at RecordReader::next.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "rill/serialize/files.h"
+#include "rill/serialize/records.h"
+#include "rill/serialize/records/byte_stream.h"
+
+namespace rill {
+namespace {
+
+template <class T>
+void put(std::string& out, T value) {
+  for (size_t i = 0; i < sizeof(T); ++i) out += char(value >> 8 * i & 0xFF);
+}
+
+template <class T>
+T get(std::string_view bytes) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value |= T(uint8_t(bytes[i])) << 8 * i;
+  return value;
+}
+
+// How a file that starts so is packed. What a plain file starts with, a length and its sum, settles it.
+Compression packing_of(std::string_view start) {
+  if (start.size() >= 12 && masked_crc32c(start.substr(0, 8)) == get<uint32_t>(start.substr(8)))
+    return Compression::none;
+  if (start.size() >= 2 && start[0] == '\x1f' && start[1] == '\x8b') return Compression::gzip;
+  // RFC 1950: method 8, a window of at most 2^15, and a multiple of 31 as a big-endian number.
+  if (start.size() >= 2 && (start[0] & 0x0F) == 8 && uint8_t(start[0]) <= 0x78 &&
+      (uint8_t(start[0]) * 256 + uint8_t(start[1])) % 31 == 0)
+    return Compression::zlib;
+  return Compression::none;
+}
+
+}  // namespace
+
+std::string record(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size() + 16);
+  put(out, uint64_t(bytes.size()));
+  put(out, masked_crc32c(out));
+  out += bytes;
+  put(out, masked_crc32c(bytes));
+  return out;
+}
+
+// --- RecordWriter ----------------------------------------------------------------------------------------------------
+
+struct RecordWriter::Impl {
+  static constexpr std::string_view op = "RecordWriter";
+  Impl(const std::string& file, RecordWriterOptions o, const Where& where) : path(file), options(o) {
+    if (o.level < 0 || o.level > 9) fail(op, "a level of compression is 0 to 9, not " + std::to_string(o.level), where);
+    make_folders(std::filesystem::path(path).parent_path().string(), op, where);
+    fd = open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd < 0) fail_file(op, "cannot make", path, where);
+    if (packs() &&
+        deflateInit2(&stream, o.level, Z_DEFLATED, window_bits(o.compression), 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+      ::close(fd);
+      fail(op, "zlib cannot be started", where);
+    }
+  }
+  Impl(const Impl&) = delete;
+  ~Impl() {
+    try {
+      end(Where());
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a destructor has nobody to tell
+    }
+  }
+  bool packs() const { return options.compression != Compression::none; }
+  void append(std::string_view bytes, const Where& where) {
+    if (fd < 0) fail(op, "'" + path + "' is closed", where);
+    if (packs()) pack(bytes, Z_NO_FLUSH);
+    else waiting += bytes;
+    if (waiting.size() >= 1 << 18) drain(where);
+  }
+  void pack(std::string_view bytes, int flush) {
+    char out[1 << 14];
+    do {
+      const size_t most = std::min<size_t>(bytes.size(), 1 << 30);                 // zlib counts in 32 bits
+      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));  // zlib's type; it only reads
+      stream.avail_in = uInt(most);
+      do {
+        stream.next_out = reinterpret_cast<Bytef*>(out);
+        stream.avail_out = sizeof out;
+        deflate(&stream, most == bytes.size() ? flush : Z_NO_FLUSH);
+        waiting.append(out, sizeof out - stream.avail_out);
+      } while (stream.avail_out == 0);
+      bytes.remove_prefix(most);
+    } while (!bytes.empty());
+  }
+  void drain(const Where& where) {
+    std::string_view rest = waiting;
+    while (!rest.empty()) {
+      const ssize_t n = ::write(fd, rest.data(), rest.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        const int reason = errno;
+        waiting.erase(0, waiting.size() - rest.size());
+        errno = reason;
+        fail_file(op, "cannot write", path, where);
+      }
+      rest.remove_prefix(size_t(n));
+    }
+    waiting.clear();
+  }
+  void sync(const Where& where) {
+    drain(where);
+    if (fsync(fd) != 0 && errno != EINVAL) fail_file(op, "cannot flush", path, where);  // EINVAL: a pipe
+  }
+  void end(const Where& where) {
+    if (fd < 0) return;
+    struct Close {
+      Impl& i;
+      ~Close() {
+        if (i.packs()) deflateEnd(&i.stream);
+        ::close(std::exchange(i.fd, -1));
+      }
+    } close_at_the_end{*this};
+    if (packs()) pack({}, Z_FINISH);
+    sync(where);
+  }
+
+  std::string path;
+  RecordWriterOptions options;
+  int fd = -1;
+  std::string waiting;  // to be written
+  z_stream stream = {};
+};
+
+RecordWriter::RecordWriter(const std::string& path, RecordWriterOptions options, Where where)
+    : impl_(std::make_unique<Impl>(path, options, where)) {}
+RecordWriter::~RecordWriter() = default;
+RecordWriter::RecordWriter(RecordWriter&&) noexcept = default;
+RecordWriter& RecordWriter::operator=(RecordWriter&&) noexcept = default;
+
+void RecordWriter::write(std::string_view bytes, Where where) { impl_->append(record(bytes), where); }
+void RecordWriter::flush(Where where) {
+  if (impl_->fd < 0) return;
+  if (impl_->packs()) impl_->pack({}, Z_SYNC_FLUSH);
+  impl_->sync(where);
+}
+void RecordWriter::close(Where where) { impl_->end(where); }
+
+// --- RecordReader ----------------------------------------------------------------------------------------------------
+
+struct RecordReader::Impl {
+  Impl(const std::string& path, RecordReaderOptions o, std::string_view op, const Where& where)
+      : in(path, op, where), options(o) {
+    if (const Compression packing = packing_of(in.start()); packing != Compression::none) in.unpack(packing, where);
+  }
+  bool next(std::string& bytes, const Where& where);
+  // The file ends within a record.
+  bool cut(const std::string& what, const Where& where) {
+    if (options.cut_end) return false;
+    in.reject("record " + std::to_string(count) + " is cut short: " + what + ". the file is not complete", where);
+  }
+  void check(std::string_view bytes, std::string_view sum, const char* what, const Where& where) {
+    if (masked_crc32c(bytes) == get<uint32_t>(sum)) return;
+    in.reject("the checksum of the " + std::string(what) + " of record " + std::to_string(count) +
+                  " is wrong. the file is damaged, or not a record file",
+              where);
+  }
+  ByteStream in;
+  RecordReaderOptions options;
+  int64_t count = 0;  // of records before this one
+};
+
+bool RecordReader::Impl::next(std::string& bytes, const Where& where) {
+  std::string head;
+  in.read(head, 12, where);
+  if (head.empty()) return in.is_cut() ? cut("the packed stream has no end", where) : false;
+  if (head.size() < 12) return cut("12 bytes of length expected, " + std::to_string(head.size()) + " are left", where);
+  check(std::string_view(head).substr(0, 8), std::string_view(head).substr(8), "length", where);
+  const uint64_t length = get<uint64_t>(head);
+  const int64_t left = in.left();
+  if (left < 4 || length > uint64_t(left) - 4)
+    return cut(std::to_string(length) + " bytes and a checksum expected, " + std::to_string(left) + " are left", where);
+  if (length > uint64_t(options.largest))
+    in.reject("record " + std::to_string(count) + " has " + std::to_string(length) + " bytes, and no more than " +
+                  std::to_string(options.largest) + " are read. RecordReaderOptions::largest permits more",
+              where);
+  bytes.clear();
+  in.read(bytes, size_t(length) + 4, where);
+  if (bytes.size() < length + 4)
+    return cut(std::to_string(length + 4) + " bytes expected, " + std::to_string(bytes.size()) + " are left", where);
+  check(std::string_view(bytes).substr(0, length), std::string_view(bytes).substr(length), "bytes", where);
+  bytes.resize(length);
+  ++count;
+  return true;
+}
+
+RecordReader::RecordReader(const std::string& path, RecordReaderOptions options, Where where)
+    : impl_(std::make_unique<Impl>(path, options, "RecordReader", where)) {}
+RecordReader::~RecordReader() = default;
+RecordReader::RecordReader(RecordReader&&) noexcept = default;
+RecordReader& RecordReader::operator=(RecordReader&&) noexcept = default;
+bool RecordReader::next(std::string& bytes, Where where) { return impl_->next(bytes, where); }
+
+std::vector<std::string> read_records(const std::string& path, Where where) {
+  RecordReader reader(path, {.cut_end = true}, where);
+  std::vector<std::string> records;
+  for (std::string bytes; reader.next(bytes, where);) records.push_back(bytes);
+  return records;
+}
+
+}  // namespace rill

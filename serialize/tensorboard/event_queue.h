@@ -1,0 +1,55 @@
+// The way of summaries into an event file: at once, or by a thread of the writer's own. Start at EventQueue::add.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include <sys/types.h>
+
+#include "rill/serialize/events.h"
+#include "rill/serialize/messages.h"
+#include "rill/serialize/summary.h"
+
+namespace rill {
+
+class EventQueue {
+ public:
+  EventQueue(const std::string& folder, const summary::WriterOptions& options, std::string_view op, const Where& where);
+  ~EventQueue();  // writes what waits
+  EventQueue(const EventQueue&) = delete;
+
+  // Writes the event that `make` makes, which runs now or, where the queue is asynchronous, on its thread. Throws
+  // rill::Error where the disk refuses, this event or an earlier one.
+  void add(std::function<proto::Event()> make, const Where& where);
+  // Returns when all that was added has reached the disk.
+  void flush(const Where& where);
+  // Returns when all that was added is in the file. What cannot be written is lost.
+  void drain() noexcept;
+  const std::string& path() const { return file_.path(); }
+
+ private:
+  struct Job {
+    std::function<proto::Event()> make;
+    Where where;
+  };
+  void run();
+  bool is_of_other_process() const;
+  void wait_until_empty(std::unique_lock<std::mutex>& lock);
+  void throw_kept(std::unique_lock<std::mutex>& lock);
+
+  std::string op_;
+  summary::WriterOptions options_;
+  EventFile file_;
+  std::mutex mutex_;  // of the file, where there is no thread; else of what follows
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;  // the first is being written where busy_
+  bool busy_ = false, stop_ = false;
+  std::exception_ptr kept_;  // the first that the thread met, until a caller is told
+  pid_t process_;
+  std::thread thread_;
+};
+
+}  // namespace rill

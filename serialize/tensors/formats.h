@@ -1,0 +1,42 @@
+// The formats of tensors' files, one function to write and one to read each. save.cpp chooses.
+#pragma once
+#include <algorithm>
+
+#include "rill/serialize/files.h"
+#include "rill/serialize/save.h"
+
+namespace rill {
+
+// What all readers are given: the file, and what is wanted of it.
+struct LoadRequest {
+  const FileReader& file;
+  const LoadOptions& options;
+
+  bool wants(const std::string& name) const {
+    return options.names.empty() || std::find(options.names.begin(), options.names.end(), name) != options.names.end();
+  }
+};
+// What all writers are given.
+struct SaveRequest {
+  const std::string& path;
+  const SaveOptions& options;
+  const Where& where;
+
+  // Throws "[save] 'path': what".
+  [[noreturn]] void reject(const std::string& what) const { fail("save", "'" + path + "': " + what, where); }
+};
+using Metadata = std::map<std::string, std::string>;
+
+void save_npy(const SaveRequest& request, const NamedTensors& tensors);
+void save_npz(const SaveRequest& request, const NamedTensors& tensors);
+void save_safetensors(const SaveRequest& request, const NamedTensors& tensors);
+
+NamedTensors load_npy(const LoadRequest& request);
+NamedTensors load_npz(const LoadRequest& request);
+NamedTensors load_safetensors(const LoadRequest& request);
+NamedTensors load_gguf(const LoadRequest& request);
+
+Metadata safetensors_metadata(const FileReader& file);
+Metadata gguf_metadata(const FileReader& file);
+
+}  // namespace rill

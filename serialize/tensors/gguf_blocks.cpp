@@ -1,0 +1,132 @@
+// What a block's bits stand for, after ggml-quants.c's description of each type: small integers q, scales d and offsets
+// m, of which the number is d q + m.
+#include "rill/serialize/tensors/gguf_blocks.h"
+
+#include <cstring>
+
+namespace rill {
+namespace {
+
+float half(const uint8_t* in) {
+  Half h;
+  h.bits = uint16_t(in[0] | in[1] << 8);
+  return h;
+}
+
+// --- Blocks of 32: d, with an offset or around zero
+// -------------------------------------------------------------------
+
+// 4 bits, and a fifth in `high` where that is not null; the first 16 numbers in the low halves of the bytes.
+void decode_nibbles(const uint8_t* in, const uint8_t* high, float d, int zero, float m, float* out) {
+  uint32_t fifth = 0;
+  if (high) std::memcpy(&fifth, high, 4);
+  for (int i = 0; i < 16; ++i) {
+    const int low = (in[i] & 15) | int(fifth >> i & 1) << 4;
+    const int top = in[i] >> 4 | int(fifth >> (i + 16) & 1) << 4;
+    out[i] = d * float(low - zero) + m;
+    out[i + 16] = d * float(top - zero) + m;
+  }
+}
+void decode_q4_0(const uint8_t* in, float* out) { decode_nibbles(in + 2, nullptr, half(in), 8, 0, out); }
+void decode_q4_1(const uint8_t* in, float* out) { decode_nibbles(in + 4, nullptr, half(in), 0, half(in + 2), out); }
+void decode_q5_0(const uint8_t* in, float* out) { decode_nibbles(in + 6, in + 2, half(in), 16, 0, out); }
+void decode_q5_1(const uint8_t* in, float* out) { decode_nibbles(in + 8, in + 4, half(in), 0, half(in + 2), out); }
+void decode_q8_0(const uint8_t* in, float* out) {
+  const float d = half(in);
+  for (int i = 0; i < 32; ++i) out[i] = d * float(int8_t(in[2 + i]));
+}
+
+// --- Blocks of 256: parts with small scales of their own, which have a scale ----------------------------------------
+
+// 2 bits: scales and offsets of 16 parts in 4 bits each.
+void decode_q2_k(const uint8_t* in, float* out) {
+  const uint8_t* q = in + 16;
+  const float d = half(in + 80), m = half(in + 82);
+  for (int i = 0; i < 256; ++i) {
+    const uint8_t scale = in[i / 16];
+    const int bits = q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+    out[i] = d * float(scale & 15) * float(bits) - m * float(scale >> 4);
+  }
+}
+
+// 3 bits, the third apart: 16 scales of 6 bits around 32.
+void decode_q3_k(const uint8_t* in, float* out) {
+  const uint8_t *high = in, *q = in + 32, *scales = in + 96;
+  const float d = half(in + 108);
+  for (int i = 0; i < 256; ++i) {
+    const int part = i / 16;
+    const int low = part < 8 ? scales[part] & 15 : scales[part - 8] >> 4;
+    const int top = scales[8 + part % 4] >> (part / 4 * 2) & 3;
+    const int bits = q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+    const int third = high[i % 32] >> (i / 32) & 1;
+    out[i] = d * float((low | top << 4) - 32) * float(bits - (third ? 0 : 4));
+  }
+}
+
+// The scale and the offset, of 6 bits each, of one of 8 parts: 12 bytes for all.
+void scale_and_offset(const uint8_t* in, int part, int& scale, int& offset) {
+  if (part < 4) {
+    scale = in[part] & 63;
+    offset = in[part + 4] & 63;
+  } else {
+    scale = (in[part + 4] & 15) | in[part - 4] >> 6 << 4;
+    offset = in[part + 4] >> 4 | in[part] >> 6 << 4;
+  }
+}
+
+// 4 bits, and a fifth in `high` where that is not null.
+void decode_4_or_5_bits(const uint8_t* in, const uint8_t* high, const uint8_t* q, float* out) {
+  const float d = half(in), m = half(in + 2);
+  for (int part = 0; part < 8; ++part) {
+    int scale = 0, offset = 0;
+    scale_and_offset(in + 4, part, scale, offset);
+    for (int i = 0; i < 32; ++i) {
+      const int bits = q[part / 2 * 32 + i] >> (part % 2 * 4) & 15;
+      const int fifth = high ? high[i] >> part & 1 : 0;
+      out[part * 32 + i] = d * float(scale) * float(bits | fifth << 4) - m * float(offset);
+    }
+  }
+}
+void decode_q4_k(const uint8_t* in, float* out) { decode_4_or_5_bits(in, nullptr, in + 16, out); }
+void decode_q5_k(const uint8_t* in, float* out) { decode_4_or_5_bits(in, in + 16, in + 48, out); }
+
+// 6 bits around 32, two of them apart: 16 scales of 8 bits.
+void decode_q6_k(const uint8_t* in, float* out) {
+  const uint8_t *low = in, *high = in + 128, *scales = in + 192;
+  const float d = half(in + 208);
+  for (int i = 0; i < 256; ++i) {
+    const int half_block = i / 128, quarter = i % 128 / 32, k = i % 32;
+    const int bits = low[half_block * 64 + quarter % 2 * 32 + k] >> (quarter / 2 * 4) & 15;
+    const int top = high[half_block * 32 + k] >> (quarter * 2) & 3;
+    out[i] = d * float(int8_t(scales[i / 16])) * float((bits | top << 4) - 32);
+  }
+}
+
+constexpr GgufType types[] = {{0, DType::f32, 1, 4},
+                              {1, DType::f16, 1, 2},
+                              {2, DType::f32, 32, 18, decode_q4_0},
+                              {3, DType::f32, 32, 20, decode_q4_1},
+                              {6, DType::f32, 32, 22, decode_q5_0},
+                              {7, DType::f32, 32, 24, decode_q5_1},
+                              {8, DType::f32, 32, 34, decode_q8_0},
+                              {10, DType::f32, 256, 84, decode_q2_k},
+                              {11, DType::f32, 256, 110, decode_q3_k},
+                              {12, DType::f32, 256, 144, decode_q4_k},
+                              {13, DType::f32, 256, 176, decode_q5_k},
+                              {14, DType::f32, 256, 210, decode_q6_k},
+                              {24, DType::i8, 1, 1},
+                              {25, DType::i16, 1, 2},
+                              {26, DType::i32, 1, 4},
+                              {27, DType::i64, 1, 8},
+                              {28, DType::f64, 1, 8},
+                              {30, DType::bf16, 1, 2}};
+
+}  // namespace
+
+const GgufType* gguf_type(uint32_t code) {
+  for (const GgufType& t : types)
+    if (t.code == code) return &t;
+  return nullptr;
+}
+
+}  // namespace rill

@@ -1,0 +1,58 @@
+// Checkpoints whose writer is killed: RILL_KILLS says how often (500 by hand). A program of its own, for it forks.
+#include "catch.h"
+
+#include <rill/rill.h>
+#include <rill/serialize.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+using namespace rill;
+namespace fs = std::filesystem;
+
+TEST_CASE("kill -9 at any moment leaves the last checkpoint whole") {
+  const fs::path folder = fs::temp_directory_path() / ("rill_kills_" + std::to_string(getpid()));
+  fs::remove_all(folder);
+  const std::string kept = (folder / "a").string();
+  const char* wish = std::getenv("RILL_KILLS");
+  const int kills = wish ? std::atoi(wish) : 12;
+  uint64_t seed = 1;
+  for (int i = 0; i < kills; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      try {
+        // The same steps over and over, so that checkpoints are made, replaced and removed.
+        Variable a(zeros({30000}), "a"), b(zeros({10}), "b");
+        CheckpointManager manager(Checkpoint{{"a", a}, {"b", b}}, kept,
+                                  {.max_to_keep = 2, .asynchronous = i % 3 == 2, .save = {.shards = 1 + i % 2}});
+        for (int step = 1;; ++step) {
+          a.assign(full({30000}, float(step)));
+          b.assign(full({10}, float(step)));
+          manager.save(step % 5);
+        }
+      } catch (...) {
+        _exit(1);
+      }
+    }
+    REQUIRE(child > 0);
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    usleep(20000 + useconds_t(seed >> 40) % 40000);
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    REQUIRE(WIFSIGNALED(status));
+    if (i > 0 || fs::exists(kept + "/checkpoint")) {
+      const std::string latest = latest_checkpoint(kept);
+      REQUIRE(!latest.empty());
+      const auto values = load_checkpoint(latest);
+      REQUIRE(values.size() == 2);
+      CHECK(array_equal(values.at("a"), full({30000}, values.at("b")(0).item<float>())));
+      Variable a(zeros({30000}), "a"), b(zeros({10}), "b");
+      CheckpointManager manager(Checkpoint{{"a", a}, {"b", b}}, kept);
+      for (const std::string& path : manager.all()) CHECK_NOTHROW(load_checkpoint(path));
+    }
+  }
+  fs::remove_all(folder);
+}

@@ -1,0 +1,459 @@
+// export_model: the models that are written, looked at as messages. Whether onnxruntime runs them and agrees is up to
+// tests/test_onnx_runtime.py, for which the case [.write] writes a model for each sample of each record.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "../benchmarks/models.h"
+#include "catch.h"
+#include "io_helpers.h"
+#include "op_check.h"
+#include "record_samples.h"
+#include "rill/ops/apply.h"
+#include "rill/rill.h"
+#include "rill/serialize.h"
+#include "wire.h"
+
+using namespace rill;
+
+namespace {
+
+using op_check::Inputs;
+
+auto function_of(const Op& op, const Sample& s) {
+  return function(std::string(op.name), [&op, &s](std::vector<Tensor> in) { return op_check::run(op, in, s.attrs); });
+}
+
+ExportOptions options_for(const Inputs& in) {
+  ExportOptions options;
+  for (size_t i = 0; i < in.size(); ++i) options.signature.push_back({in[i].spec(), fmt::format("x{}", i)});
+  return options;
+}
+
+// What a record's result may be off by, element by element, as op_check::mismatch has it.
+Tensor allowed_errors(const Op& op, const Tensor& y, const Tensor& magnitude) {
+  if (!is_differentiable(y.dtype())) return zeros(y.shape(), {.dtype = f64});
+  const std::vector<double> values = y.astype(f64).to_vector<double>(),
+                            sums = magnitude.astype(f64).to_vector<double>();
+  double largest = 0;
+  for (double v : values)
+    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
+  std::vector<double> allowed;
+  for (size_t i = 0; i < values.size(); ++i) {
+    double error = op.max_ulp * op_check::ulp_at(values[i], y.dtype());
+    error += op.norm_tolerance * op_check::epsilon(y.dtype()) * largest;
+    error += op.sum_tolerance * op_check::epsilon(y.dtype()) * std::abs(sums[i]);
+    allowed.push_back(error);
+  }
+  return tensor(allowed, y.shape());
+}
+
+nlohmann::json written(const std::string& path, const Tensor& t) {
+  std::ofstream file(path, std::ios::binary);
+  nlohmann::json entry{{"dtype", std::string(name(t.dtype()))}, {"shape", nlohmann::json::array()}, {"file", path}};
+  for (int64_t d : t.shape()) entry["shape"].push_back(d);
+  if (t.dtype() == DType::string) {
+    entry["strings"] = t.to_vector<std::string>();
+    return entry;
+  }
+  const Tensor dense = t.contiguous();
+  file.write(dense.rep()->data, std::streamsize(size_t(dense.size()) * size_of(dense.dtype())));
+  return entry;
+}
+
+nlohmann::json write_case(const std::string& folder, const Op& op, const Sample& s, const Inputs& in, int number) {
+  const std::string base = fmt::format("{}/{}_{}", folder, op.name, number);
+  nlohmann::json entry{{"op", std::string(op.name)}, {"what", op_check::describe(op, in, s.attrs)}};
+  try {
+    export_model(function_of(op, s), base + ".onnx", options_for(in));
+  } catch (const Error& e) {
+    entry["refused"] = e.what();
+    return entry;
+  }
+  entry["model"] = base + ".onnx";
+  const Inputs out = op_check::run(op, in, s.attrs);
+  Inputs sizes = out;
+  if (op.sum_tolerance) sizes = op_check::run_on("ref:0", op, op_check::magnitudes(in), s.attrs);
+  for (size_t i = 0; i < in.size(); ++i) entry["in"].push_back(written(fmt::format("{}.in{}", base, i), in[i]));
+  for (size_t i = 0; i < out.size(); ++i) {
+    entry["out"].push_back(written(fmt::format("{}.out{}", base, i), out[i]));
+    entry["allowed"].push_back(written(fmt::format("{}.allowed{}", base, i), allowed_errors(op, out[i], sizes[i])));
+  }
+  return entry;
+}
+
+}  // namespace
+
+TEST_CASE("models of the records' samples, for another program to run", "[.write]") {
+  const char* folder = std::getenv("RILL_ONNX_FOLDER");
+  REQUIRE(folder);
+  nlohmann::json all = nlohmann::json::array();
+  int number = 0;
+  record_samples::for_each_op([&](const Op& op) {
+    for (const Sample& s : op.samples())
+      for (DType d : {record_samples::main_dtype(s), f64, f16, i32}) {
+        if (d != record_samples::main_dtype(s) && record_samples::main_dtype(s) != f32) continue;
+        auto in = record_samples::in_dtype(op, s, d);
+        if (!in) continue;
+        for (Tensor& t : *in) t = t.contiguous();
+        all.push_back(write_case(folder, op, s, *in, number++));
+      }
+  });
+  std::ofstream(std::string(folder) + "/records.json") << all.dump(1);
+}
+
+namespace {
+
+// A model of `f`, and what it gives for each set of operands.
+template <class F, class... X>
+void write_program(nlohmann::json& cases, const std::string& folder, const std::string& name, const F& f,
+                   const std::vector<std::tuple<X...>>& calls, const ExportOptions& options = {}) {
+  const std::string base = folder + "/" + name;
+  export_model(f, base + ".onnx", options);
+  int number = 0;
+  for (const std::tuple<X...>& call : calls) {
+    nlohmann::json entry{{"op", name}, {"what", fmt::format("{} {}", name, number)}, {"model", base + ".onnx"}};
+    const std::string file = fmt::format("{}.{}", base, number++);
+    int i = 0;
+    std::apply([&](const auto&... x) { (entry["in"].push_back(written(fmt::format("{}.in{}", file, i++), x)), ...); },
+               call);
+    const Tensor y = std::apply(f, call);
+    double largest = 0;
+    if (is_floating(y.dtype()) && y.size()) largest = max(abs(y)).astype(f64).template item<double>();
+    entry["out"].push_back(written(file + ".out", y));
+    entry["allowed"].push_back(written(file + ".allowed", full(y.shape(), 4e-6 * largest, {.dtype = f64})));
+    cases.push_back(entry);
+  }
+}
+
+Tensor some(Shape shape, uint64_t seed = 1) { return samples::uniform(shape, -1, 1, seed); }
+using One = std::tuple<Tensor>;
+using Two = std::tuple<Tensor, Tensor>;
+
+void write_networks(nlohmann::json& cases, const std::string& folder) {
+  random::seed(3);
+  const bench::Parameters p = bench::mlp_parameters();
+  auto mlp = function("mlp",
+                      [&](const Tensor& x) {
+                        const Tensor h = relu(bench::dense(x, p[0], p[1]));
+                        return bench::dense(relu(bench::dense(h, p[2], p[3])), p[4], p[5]);
+                      },
+                      {.signature = {spec(f32, {any, 784}, "x0")}});
+  write_program(cases, folder, "mlp", mlp, std::vector<One>{{some({4, 784})}, {some({1, 784})}});
+  write_program(cases, folder, "mlp_beside", mlp, std::vector<One>{{some({4, 784})}}, {.external_data = true});
+
+  const bench::Parameters c = bench::cnn_parameters();
+  auto cnn = function("cnn",
+                      [&](const Tensor& x) {
+                        Tensor h = max_pool(relu(conv(x, c[0], {.padding = "SAME"}) + c[1]), {2, 2});
+                        h = max_pool(relu(conv(h, c[2], {.padding = "SAME"}) + c[3]), {2, 2});
+                        h = relu(bench::dense(h.reshape({x.dim(0), 3136}), c[4], c[5]));
+                        return softmax(bench::dense(h, c[6], c[7]), -1);
+                      },
+                      {.signature = {spec(f32, {any, 28, 28, 1}, "x0")}});
+  write_program(cases, folder, "cnn", cnn, std::vector<One>{{some({2, 28, 28, 1})}, {some({5, 28, 28, 1})}});
+
+  const bench::Parameters b = bench::block_parameters();
+  auto block = function("block",
+                        [&](const Tensor& x) {
+                          const Dim batch = x.dim(0), tokens = x.dim(1);
+                          const Tensor qkv =
+                              bench::dense(layer_norm(x, b[0], b[1]), b[2], b[3]).reshape({batch, tokens, 3, 8, 32});
+                          const Tensor mixed = self_attention(qkv, {.causal = true}).reshape({batch, tokens, 256});
+                          const Tensor h = x + bench::dense(mixed, b[4], b[5]);
+                          const Tensor wide = gelu(bench::dense(layer_norm(h, b[6], b[7]), b[8], b[9]));
+                          return h + bench::dense(wide, b[10], b[11]);
+                        },
+                        {.signature = {spec(f32, {any, any, 256}, "x0")}});
+  write_program(cases, folder, "block", block, std::vector<One>{{some({2, 9, 256})}, {some({1, 33, 256})}});
+
+  const bench::Parameters l = bench::lstm_parameters();
+  auto lstm = function("lstm", [&](const Tensor& x) { return bench::lstm_loss(l, x, x); },
+                       {.signature = {spec(f32, {any, any, 128}, "x0")}});
+  write_program(cases, folder, "lstm", lstm, std::vector<One>{{some({5, 3, 128})}, {some({1, 2, 128})}});
+}
+
+void write_control(nlohmann::json& cases, const std::string& folder) {
+  Variable w(some({3, 3}, 5), "w");
+  const Tensor outside = some({3}, 6);
+  auto choice = function(
+      "choice",
+      [&](const Tensor& x) { return cond(sum(x) > 0, [&] { return matmul(x, w); }, [&] { return x - outside; }); },
+      {.signature = {spec(f32, {any, 3}, "x0")}});
+  write_program(cases, folder, "cond", choice, std::vector<One>{{ones({2, 3})}, {-ones({4, 3})}, {some({1, 3})}});
+  auto branches = function("branches",
+                           [&](const Tensor& i, const Tensor& x) {
+                             return switch_case(i, {[&] { return x; }, [&] { return -x; }, [&] { return x * x; }});
+                           },
+                           {.signature = {spec(i64, {}, "x0"), spec(f32, {any}, "x1")}});
+  std::vector<Two> calls;
+  for (int i : {-1, 0, 1, 2, 7}) calls.push_back({tensor(int64_t(i)), some({4})});
+  write_program(cases, folder, "switch", branches, calls);
+  auto loop =
+      function("loop",
+               [&](const Tensor& x) {
+                 auto [n, y] = while_loop(
+                     [](const Tensor& n, const Tensor& y) { return (n < 20) & (sum(y) < 50); },
+                     [&](const Tensor& n, const Tensor& y) { return std::pair(n + 1, y * 1.5f + sum(outside)); },
+                     tensor(int64_t(0)), x);
+                 return y + n.astype(f32);
+               },
+               {.signature = {spec(f32, {any}, "x0")}});
+  write_program(cases, folder, "while", loop, std::vector<One>{{ones({3})}, {full({2}, 100.f)}});
+  for (bool reverse : {false, true}) {
+    auto rows = function("rows",
+                         [&, reverse](const Tensor& x) {
+                           auto [last, ys] = scan(
+                               [&](const Tensor& s, const Tensor& row) {
+                                 const Tensor next = tanh(matmul(w, s) + row);
+                                 return std::pair(next, next * 2);
+                               },
+                               zeros({3}), x, {.reverse = reverse});
+                           return concat({ys, last(newaxis)});
+                         },
+                         {.signature = {spec(f32, {any, 3}, "x0")}});
+    write_program(cases, folder, reverse ? "scan_reverse" : "scan", rows,
+                  std::vector<One>{{some({4, 3})}, {some({1, 3})}});
+    auto counted = function("counted",
+                            [&, reverse](const Tensor& x) {
+                              auto [last, ys] = scan([&](const Tensor& s) { return std::pair(s * 0.5f + x, s); }, x,
+                                                     {.reverse = reverse, .length = 5});
+                              return concat({ys, last(newaxis)});
+                            },
+                            {.signature = {spec(f32, {any}, "x0")}});
+    write_program(cases, folder, reverse ? "steps_reverse" : "steps", counted, std::vector<One>{{some({4})}});
+  }
+}
+
+// Sizes that are computed from open ones, in every way that attributes take them.
+void write_sizes(nlohmann::json& cases, const std::string& folder) {
+  const auto signature = std::vector<ArgSpec>{spec(f32, {any, any}, "x0")};
+  const std::vector<One> calls{{some({6, 4})}, {some({2, 5})}, {some({9, 1})}};
+  auto with = [&](const std::string& name, Tensor (*f)(const Tensor&)) {
+    write_program(cases, folder, name, function(name, f, {.signature = signature}), calls);
+  };
+  const auto image = std::vector<ArgSpec>{spec(f32, {any, any, any, 3}, "x0")};
+  const Variable kernel(some({3, 3, 3, 4}, 8), "kernel");
+  const std::vector<One> images{{some({2, 6, 7, 3})}, {some({1, 5, 8, 3})}, {some({3, 9, 4, 3})}};
+  auto windows = [&](const std::string& name, const std::function<Tensor(const Tensor&)>& f) {
+    write_program(cases, folder, name, function(name, f, {.signature = image}), images);
+  };
+  windows("conv_same", [&](const Tensor& x) { return conv(x, kernel, {.strides = {2, 2}, .padding = "SAME"}); });
+  windows("max_same", [](const Tensor& x) { return max_pool(x, {3, 2}, {.strides = {2, 2}, .padding = "SAME"}); });
+  windows("avg_same", [](const Tensor& x) { return avg_pool(x, {3, 2}, {.strides = {2, 2}, .padding = "SAME"}); });
+  write_program(cases, folder, "batches",
+                function("batches", [](const Tensor& x) { return matmul(x, swapaxes(x, -1, -2)); },
+                         {.signature = {spec(f32, {any, any, any, 3}, "x0")}}),
+                images);
+  with("flatten", [](const Tensor& x) { return reshape(x, {x.dim(0) * x.dim(1)}) * 2; });
+  with("mean_open", [](const Tensor& x) { return mean(x, 0) + sum(x) / x.size(); });
+  with("halves", [](const Tensor& x) { return slice_axis(x, 0, x.dim(0) / 2, x.dim(0)); });
+  with("tail", [](const Tensor& x) { return x(slice(1, x.dim(0)), all); });
+  with("padded", [](const Tensor& x) { return pad(x, {{1, x.dim(1)}, {0, 2}}, 7); });
+  with("counts", [](const Tensor& x) { return x + arange(x.dim(1)).astype(f32) + full({x.dim(0), 1}, 3.f); });
+  with("softmax_open", [](const Tensor& x) { return softmax(matmul(x, x.T()), -1); });
+  with("gathered", [](const Tensor& x) { return take(x, argsort(x(all, 0)), 0); });
+  with("variance", [](const Tensor& x) { return var(x, 1) + stddev(x, 0)(0); });
+  with("reversed", [](const Tensor& x) { return reverse(cumsum(x, 0), 0); });
+}
+
+}  // namespace
+
+TEST_CASE("models of whole programs, for another program to run", "[.write]") {
+  const char* folder = std::getenv("RILL_ONNX_FOLDER");
+  REQUIRE(folder);
+  nlohmann::json cases = nlohmann::json::array();
+  write_networks(cases, folder);
+  write_control(cases, folder);
+  write_sizes(cases, folder);
+  std::ofstream(std::string(folder) + "/programs.json") << cases.dump(1);
+}
+
+// --- The messages ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Field numbers of onnx.proto.
+struct Written {
+  Wire model, graph;
+  explicit Written(const std::string& path) : model(contents(path)), graph(model.message(7)) {}
+  std::vector<std::string> ops() const {
+    std::vector<std::string> all;
+    for (size_t i = 0; i < graph.count(1); ++i) all.push_back(graph.message(1, i).bytes(4));
+    return all;
+  }
+  std::vector<std::string> names(int field, int name) const {
+    std::vector<std::string> all;
+    for (size_t i = 0; i < graph.count(field); ++i) all.push_back(graph.message(field, i).bytes(name));
+    return all;
+  }
+  Wire weight(const std::string& name) const {
+    for (size_t i = 0; i < graph.count(5); ++i)
+      if (graph.message(5, i).bytes(8) == name) return graph.message(5, i);
+    return Wire("");
+  }
+};
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a model has the function's names, sizes, weights and lines") {
+  Folder folder;
+  Variable w(some({8, 4}), "dense/w"), b(some({4}), "dense/b");
+  const Tensor shift = some({4}, 9);
+  auto predict = function("predict", [&](const Tensor& x) { return softmax(matmul(x, w) + b, -1) - shift; },
+                          {.signature = {spec(f32, {any, 8}, "x")}});
+  export_model(predict, folder / "a/model.onnx",
+               {.outputs = {"probabilities"}, .metadata = {{"step", "3"}}, .doc = "a test"});
+  const Written m(folder / "a/model.onnx");
+  CHECK(folder.names("a") == Names{"model.onnx"});
+  CHECK(m.model.number(1) == 14);
+  CHECK(m.model.bytes(2) == "rill");
+  CHECK(m.model.bytes(6) == "a test");
+  CHECK(m.model.message(8).number(2) == 28);
+  CHECK(m.model.message(14).bytes(1) == "step");
+  CHECK(m.model.message(14).bytes(2) == "3");
+  CHECK(m.graph.bytes(2) == "predict");
+  CHECK(m.ops() == Names{"MatMul", "Add", "Softmax", "Sub"});
+  CHECK(m.names(11, 1) == Names{"x"});
+  CHECK(m.names(12, 1) == Names{"probabilities"});
+  Names weights = m.names(5, 8);
+  std::sort(weights.begin(), weights.end());
+  CHECK(weights == Names{"captured_0", "dense/b", "dense/w"});
+  const Wire shape = m.graph.message(11).message(2).message(1).message(2);
+  CHECK(shape.message(1, 0).bytes(2) == "x.dim(0)");
+  CHECK(shape.message(1, 1).number(1) == 8);
+  const Wire weight = m.weight("dense/w");
+  CHECK(Wire::packed_varints(weight.bytes(1)) == std::vector<uint64_t>{});  // not packed: proto2
+  CHECK(weight.count(1) == 2);
+  CHECK(weight.number(2) == 1);
+  CHECK(Wire::packed<float>(weight.bytes(9)) == w.value().to_vector<float>());
+  CHECK(has(m.graph.message(1).bytes(6), "test_onnx_export.cpp:"));
+  CHECK(m.graph.message(1, 3).bytes(2) == "probabilities");
+  export_model(predict, folder / "b.onnx", {.outputs = {"probabilities"}});
+  export_model(predict, folder / "c.onnx", {.outputs = {"probabilities"}});
+  CHECK(contents(folder / "b.onnx") == contents(folder / "c.onnx"));
+}
+
+TEST_CASE("weights beside a model") {
+  Folder folder;
+  Variable w(some({64, 32}), "w"), small(some({4}), "small");
+  auto f = function("f", [&](const Tensor& x) { return matmul(x, w) + sum(small); },
+                    {.signature = {spec(f32, {2, 64}, "x")}});
+  export_model(f, folder / "m.onnx", {.external_data = true});
+  CHECK(folder.names() == Names{"m.onnx", "m.onnx.data"});
+  const Written m(folder / "m.onnx");
+  CHECK(m.weight("small").bytes(9).size() == 16);
+  const Wire weight = m.weight("w");
+  CHECK(!weight.has(9));
+  CHECK(weight.number(14) == 1);
+  std::map<std::string, std::string> entries;
+  for (size_t i = 0; i < weight.count(13); ++i)
+    entries[weight.message(13, i).bytes(1)] = weight.message(13, i).bytes(2);
+  CHECK(entries ==
+        std::map<std::string, std::string>{{"length", "8192"}, {"location", "m.onnx.data"}, {"offset", "0"}});
+  CHECK(Wire::packed<float>(contents(folder / "m.onnx.data")) == w.value().to_vector<float>());
+}
+
+TEST_CASE("what a model cannot say is an error that names the node, the reason and the caller's line") {
+  Folder folder;
+  const std::string path = folder / "m.onnx";
+  const std::vector<ArgSpec> vector{spec(f32, {any}, "x")};
+  auto message = [&](Tensor (*f)(const Tensor&), ExportOptions options = {}) {
+    const std::string text =
+        message_of([&] { export_model(function("f", f, {.signature = {spec(f32, {any}, "x")}}), path, options); });
+    UNSCOPED_INFO(text);
+    return text;
+  };
+  CHECK(has(message([](const Tensor& x) { return x + random::normal(x.shape()); }), "draws random numbers"));
+  CHECK(has(message([](const Tensor& x) { return print("{}", x), x * 2; }), "it prints"));
+  CHECK(has(message([](const Tensor& x) { return assert_that(sum(x) > 0, "positive"), x * 2; }), "it may fail"));
+  CHECK(has(message([](const Tensor& x) { return abs(complex(x, x)); }), "'complex' of 'f', made at test_onnx_export"));
+  CHECK(has(message([](const Tensor& x) { return x.dim(0) > 4 ? x : -x; }), "4 < x.dim(0)"));
+  CHECK(has(message([](const Tensor& x) { return x.dim(0) == 32 ? x * 2 : x; }), "x.dim(0) != 32"));
+  CHECK(has(message([](const Tensor& x) { return x.dim(0) % 64 == 0 ? x * 2 : x; }), "x.dim(0) % 64 != 0"));
+  CHECK(has(message([](const Tensor& x) { return x.dim(0) > 20000 ? x * 2 : x; }), "20000 >= x.dim(0)"));
+  CHECK(has(message([](const Tensor& x) { return x.dim(0) == 0 ? ones({1}) : x * 2; }), "x.dim(0) != 0"));
+  CHECK(has(message([](const Tensor& x) { return x.dim(0) * 2 - 4 == 100 ? x * 2 : x; }), "x.dim(0) * 2"));
+  CHECK(has(message([](const Tensor& x) {
+              const Tensor h = concat({x, x});
+              return h.dim(0) == 512 ? h * 2 : h;
+            }),
+            "!= 512"));
+  CHECK(has(message([](const Tensor& x) { return x; }, {.outputs = {"a", "b"}}), "2 names for the 1 results of 'f'"));
+  CHECK(has(message([](const Tensor& x) { return x * 2; }, {.outputs = {"x"}}), "'x' is the name of an input"));
+  CHECK(has(message([](const Tensor& x) { return x * 2; }, {.outputs = {"a", "a"}}), "'a' is asked for twice"));
+  CHECK(has(message([](const Tensor& x) { return x * 2; }, {.outputs = {""}}), "'' is no name"));
+  CHECK(has(message([](const Tensor& x) { return x; }, {.signature = {spec(i32, {2})}}), "f"));
+  Variable state(zeros({3}), "state");
+  auto counts =
+      function("counts", [&](const Tensor& x) { return state.assign_add(x), x; }, {.signature = {spec(f32, {3}, "x")}});
+  CHECK(has(message_of([&] { export_model(counts, path); }), "'counts' assigns the Variable 'state'"));
+  auto bare = function("bare", [](const Tensor& x) { return x; });
+  CHECK(has(message_of([&] { export_model(bare, path); }), "give its signature"));
+  CHECK(has(message_of([&] { export_model(bare, folder / "m.txt", {.signature = vector}); }), "ends in .onnx"));
+  CHECK(has(message_of([&] { export_model(bare.graph(spec(f32, {any})), path); }), "open sizes"));
+  CHECK(has(message_of([&] { export_model(bare, path); }), "test_onnx_export.cpp:"));
+  CHECK(folder.names().empty());
+  export_model(bare.graph(spec(f32, {3})), path);  // whose result is its argument
+  CHECK(Written(path).ops() == Names{"Identity"});
+}
+
+TEST_CASE("every record is exported, but for those that no operator can express") {
+  Folder folder;
+  std::set<std::string> refused;
+  int written = 0;
+  record_samples::for_each_op([&](const Op& op) {
+    const std::vector<Sample> samples = op.samples();
+    for (size_t i = 0; i < samples.size() && i < 2; ++i) try {
+        export_model(function_of(op, samples[i]), folder / "m.onnx", options_for(samples[i].in));
+        ++written;
+      } catch (const Error& e) {
+        CHECK(has(e.what(), "cannot be written as ONNX"));
+        refused.insert(std::string(op.name));
+      }
+  });
+  CHECK(refused == std::set<std::string>{"complex", "conj", "imag", "random_bits", "real"});
+  CHECK(written > 270);
+}
+
+TEST_CASE("what is exported is imported again, and gives the same") {
+  Folder folder;
+  Variable w(some({8, 4}), "w"), b(some({4}), "b");
+  auto predict = function("predict",
+                          [&](const Tensor& x) {
+                            const Tensor h = softmax(matmul(x, w) + b, -1);
+                            return cond(sum(x) > 0, [&] { return gelu(h); }, [&] { return reshape(h, {x.dim(0), 4}); });
+                          },
+                          {.signature = {spec(f32, {any, 8}, "x")}});
+  export_model(predict, folder / "m.onnx");
+  const Model again = import_model(folder / "m.onnx");
+  for (const Tensor& x : {some({3, 8}), ones({5, 8}), -ones({1, 8})})
+    CHECK(allclose(again({{"x", x}}).at("output"), predict(x), {.rtol = 1e-5, .atol = 1e-6}));
+  CHECK(again.variables().count("w") == 1);
+}
+
+TEST_CASE("error functions at infinities are what rill gives") {
+  Folder folder;
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor x = tensor({-infinity, -40.0, -1.0, 0.5, 3.0, 40.0, infinity, std::nan("")});
+  auto errors = function("errors", [](const Tensor& x) { return stack({erf(x), erfc(x)}); },
+                         {.signature = {spec(f64, {any}, "x")}});
+  export_model(errors, folder / "m.onnx");
+  const Tensor again = import_model(folder / "m.onnx")({{"x", x}}).at("output");
+  CHECK(allclose(again, errors(x), {.rtol = 1e-12, .atol = 1e-15, .equal_nan = true}));
+}
+
+TEST_CASE("a size by which rill's own functions choose the faster way is no reason to refuse a model") {
+  Folder folder;
+  auto elements =
+      function("elements", [](const Tensor& x) { return where(logical_and(x > 0, isfinite(x)), softplus(x), sinc(x)); },
+               {.signature = {spec(f32, {any, 4}, "x")}});
+  export_model(elements, folder / "m.onnx");
+  CHECK(folder.names() == Names{"m.onnx"});
+}

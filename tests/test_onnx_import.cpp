@@ -1,0 +1,155 @@
+// Models read from ONNX files: the small ones in onnx/, which make.py made there. Expected numbers are onnxruntime's.
+// Every operator is held against ONNX's own tests by test_onnx_nodes.py.
+#include <cstdlib>
+#include <filesystem>
+
+#include "catch.h"
+#include "messages.h"
+#include "rill/rill.h"
+#include "rill/serialize.h"
+
+using namespace rill;
+
+namespace {
+
+std::string file(const std::string& name) {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  return std::string(root ? root : ".") + "/tests/onnx/" + name + ".onnx";
+}
+Model read(const std::string& name, const ImportOptions& options = {}) { return import_model(file(name), options); }
+Tensor run(const Model& m, const Tensor& x) { return m({{"x", x}}).at(m.outputs()[0].name); }
+bool close(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && allclose(a, b, {.rtol = 1e-5, .atol = 1e-6});
+}
+
+}  // namespace
+
+TEST_CASE("a network with an open batch is one trace") {
+  const Model m = read("mlp");
+  CHECK(to_string(m.inputs()[0]) == "x: f32[?,3]");
+  CHECK(to_string(m.outputs()[0]) == "y: f32[?,2]");
+  const Tensor x = tensor({{1.f, 2.f, 3.f}, {-1.f, 0.5f, 2.f}});
+  CHECK(close(run(m, x), tensor({{0.34017828f, 0.65982175f}, {0.41641685f, 0.58358312f}})));
+  for (int n : {1, 3, 7}) CHECK(run(m, ones({n, 3})).dim(0) == n);
+  CHECK(m.trace_count() == 1);
+  const Model constant = read("mlp", {.trainable = false});
+  CHECK(constant.variables().empty());
+  CHECK(close(run(constant, x), run(m, x)));
+}
+
+TEST_CASE("weights are Variables: gradients flow, an optimizer trains them, calls see what they became") {
+  const Model m = read("mlp");
+  REQUIRE(m.variables().size() == 3);
+  Variable w = m.variables().at("w");
+  const Tensor x = tensor({{1.f, 2.f, 3.f}});
+  auto loss = [&] { return -log(run(m, x)(0, 1)); };
+  GradientTape tape;
+  const Tensor before = loss(), slope = tape.gradient(before, w);
+  REQUIRE(slope.shape() == w.shape());
+  const float h = 1e-2f;  // against a difference
+  const Tensor old = w;
+  w.assign(old.at(3, 2).add(h));
+  const float up = loss().item<float>();
+  w.assign(old.at(3, 2).add(-h));
+  const float down = loss().item<float>();
+  CHECK(slope(3, 2).item<float>() == Approx((up - down) / (2 * h)).epsilon(0.02));
+  w.assign(old - 0.1f * slope);
+  CHECK(loss().item<float>() < before.item<float>());
+  // Inside a function of the caller's, too.
+  auto step = function("step", [&](const Tensor& t) { return sum(run(m, t)); });
+  CHECK(step(ones({2, 3})).item<float>() == Approx(2));
+}
+
+TEST_CASE("shapes that a file computes from open sizes keep one trace") {
+  const Model m = read("flatten");
+  for (int n : {1, 2, 5}) {
+    const Tensor x = random::normal({n, 2, 3});
+    CHECK(array_equal(run(m, x), reshape(x, {n, 6})));
+  }
+  CHECK(m.trace_count() == 1);
+}
+
+TEST_CASE("places computed from an open size count from the back where they are negative, in one trace") {
+  const Model m = read("slices");
+  for (int n : {10, 3, 1, 4, 2, 7}) {
+    const Tensor x = random::normal({n, 2});
+    const int place = n < 4 ? 2 * n - 4 : n - 4;  // of n - 4, from the front
+    const int from = std::max(place, 0);
+    INFO("n " << n);
+    auto out = m({{"x", x}});
+    CHECK(array_equal(out.at("last"), x(slice(from, none))));
+    CHECK(array_equal(out.at("first"), x(slice(0, from))));
+    CHECK(array_equal(out.at("reversed"), flip(x(slice(0, from + 1)), 0)));
+    CHECK(array_equal(out.at("size"), full({1, 1}, n, i64)));
+  }
+  CHECK(m.trace_count() == 1);
+}
+
+TEST_CASE("an old softmax goes over all axes from the second, of a batch of no rows too") {
+  const Model m = read("softmax");
+  for (int n : {2, 0, 1}) {
+    const Tensor x = random::normal({n, 2, 3});
+    CHECK(close(run(m, x), reshape(softmax(reshape(x, {n, 6}), 1), {n, 2, 3})));
+  }
+}
+
+TEST_CASE("convolution, normalisation and pooling, channels first; running statistics are not trained") {
+  const Model m = read("conv");
+  const Tensor x = reshape(arange(16).astype(f32) / 16, {1, 1, 4, 4});
+  CHECK(close(ravel(run(m, x)), tensor({1.60832524f, 3.61770511f})));
+  CHECK(m.variables().at("w").trainable());
+  CHECK(!m.variables().at("m").trainable());
+  CHECK(!m.variables().at("v").trainable());
+}
+
+TEST_CASE("loops and branches are the graph's own") {
+  const Model m = read("control");
+  CHECK(close(run(m, tensor({1.f, 2.f})), tensor({64.f, 128.f})));
+  CHECK(close(run(m, tensor({-1.f, -2.f})), tensor({1024.f, 2048.f})));
+  CHECK(close(run(m, tensor({60.f, 70.f})), tensor({120.f, 140.f})));
+  CHECK(m.trace_count() == 1);
+  CHECK(has(to_string(m.graph({{"x", tensor({1.f, 2.f})}})), "while_loop"));
+}
+
+TEST_CASE("functions of the file's own, quantised weights, sequences, external weights") {
+  CHECK(close(run(read("function"), tensor({1.f, 2.f})), tensor({1.5f, 3.f})));
+  CHECK(close(run(read("quantised"), tensor({{1.f, 2.f}})), tensor({{2.f, 2.5f}})));
+  CHECK(close(run(read("sequence"), tensor({{1.f, 2.f}, {3.f, 4.f}})), tensor({{3.f, 4.f}, {1.f, 2.f}})));
+  CHECK(close(run(read("external"), tensor({{1.f, 2.f, 3.f}})), tensor({{16.f, 22.f}})));
+}
+
+TEST_CASE("where values decide about sizes the model runs op by op, and says so") {
+  const Model m = read("nonzero");
+  CHECK(array_equal(m({{"x", tensor({0.f, 1.f, 2.f})}}).at("y"), tensor({{1, 2}}, i64)));
+  CHECK(array_equal(m({{"x", tensor({3.f, 0.f})}}).at("y"), tensor({{0}}, i64)));
+  CHECK(has(m.explain(), "op by op"));
+  auto f = function("f", [&](const Tensor& x) { return m({{"x", x}}).at("y"); });
+  CHECK(has(message_of([&] { f(tensor({1.f})); }), "depends on the elements of 'x'"));
+}
+
+TEST_CASE("calls with other inputs than the file names are errors that say what it takes") {
+  const Model m = read("mlp");
+  CHECK(has(message_of([&] { m({}); }), "input 'x' is missing. the model takes x: f32[?,3]"));
+  CHECK(has(message_of([&] { m({{"x", ones({1, 3})}, {"z", ones({1})}}); }), "no input is called 'z'"));
+  CHECK(has(message_of([&] { m({{"x", ones({1, 4})}}); }), "the model takes x: f32[?,3], and is given f32[1,4]"));
+  CHECK(has(message_of([&] { m({{"x", ones({1, 3}, f64)}}); }), "given f64[1,3]"));
+  CHECK(has(message_of([&] { m({{"x", ones({3})}}); }), "given f32[3]"));
+  CHECK(has(message_of([&] { m({{"x", Tensor()}}); }), "input 'x' is an undefined tensor"));
+  CHECK(has(message_of([&] { m({}); }), "test_onnx_import.cpp:"));
+}
+
+TEST_CASE("files that are not sound are errors") {
+  CHECK(has(message_of([&] { read("missing"); }),
+            "2 of its operators are missing in rill: Enigma ('third'); Mystery of com.example ('first', 'second')"));
+  CHECK(has(message_of([&] { read("unordered"); }), "node 'late' (Relu) reads 'h', which no node before it"));
+  CHECK(has(message_of([&] { read("endless"); }), "function 'Loops' calls itself"));
+  CHECK(has(message_of([&] { read("doubling"); }), "its functions call each other more than 10000000 times"));
+  CHECK(has(message_of([&] { read("deep"); }), "stands more than 100 calls deep"));
+  CHECK(has(message_of([&] { read("escapes"); }), "is not in the model's folder"));
+  CHECK(has(message_of([&] { read("absolute"); }), "is not in the model's folder"));
+  CHECK(has(message_of([&] { read("absent"); }), "cannot read"));
+  CHECK(has(message_of([&] { read("beyond"); }),
+            "external.data' at byte 24: expected the elements of tensor 'w' of 24 bytes"));
+  CHECK(has(message_of([&] { read("nothing_of_that_name"); }), "[import_model] cannot read"));
+  CHECK(has(message_of([&] { import_model("x.txt"); }), "ends in .onnx"));
+}
