@@ -1,4 +1,5 @@
-"""Prints what a run of `meson test` counted: "N passed, N failed, N skipped", and the names of what failed or was skipped.
+"""Prints what a run of `meson test` counted: "N passed, N failed, N skipped", and before it the names of what
+failed or was skipped, and how the output of what failed ends.
 
 usage: count.py BUILD. A Catch2 program counts as its test cases, anything else as one. A test case that says that it
 cannot run here (skip_case of catch.h) counts as skipped.
@@ -10,7 +11,7 @@ import re
 import sys
 
 passed = failed = skipped = 0
-names, skips = [], []
+names, skips, ends = [], [], []
 log = pathlib.Path(sys.argv[1], "meson-logs/testlog.json")
 if log.exists():
     for line in log.read_text().splitlines():
@@ -36,7 +37,11 @@ if log.exists():
         failed += bad
         if bad:
             names.append(f"{name}: {test['result'].lower()}")
+            said = (output + test.get("stderr", "")).strip().splitlines()
+            ends.append("\n".join([f"--- the end of {name}", *said[-20:]]))
 
+for end in ends:
+    print(end)
 for name in skips:
     print(f"skipped  {name}")
 for name in names:
