@@ -296,7 +296,6 @@ const Op conv_op({
     .batch = batch_conv,
     .cpu = cpu::conv,
     .ref = ref::conv,
-    .wants_contiguous = true,
     .packs = true,
     .cpu_with_tail = cpu::conv_with_tail,
     .tail_axes = tail_axes_of_conv,
@@ -319,7 +318,6 @@ const Op conv_grad_input_op({
     .batch = batch_grad_input,
     .cpu = cpu::conv_grad_input,
     .ref = ref::conv_grad_input,
-    .wants_contiguous = true,
     .packs = true,
     .flops = flops_of_conv<rhs, lhs>,
     .samples = samples_grad_input,
@@ -340,7 +338,6 @@ const Op conv_grad_weight_op({
     .batch = batch_grad_weight,
     .cpu = cpu::conv_grad_weight,
     .ref = ref::conv_grad_weight,
-    .wants_contiguous = true,
     .flops = flops_of_conv<result, rhs>,
     .samples = samples_grad_weight,
     .sum_tolerance = 8,  // a few hundred terms of one sign, one after another

@@ -212,6 +212,9 @@ Tensors vjp_transpose(const VjpArgs& a) {
   return {transpose(a.cotangent[0], inverse)};
 }
 
+}  // namespace
+
+extern const Op transpose_op;
 const Op transpose_op({.name = "transpose",
                        .doc = "Axes in another order: out axis i is in axis axes[i].",
                        .kind = OpKind::view,
@@ -230,6 +233,8 @@ const Op transpose_op({.name = "transpose",
                                                         {{uniform({2, 0, 3, 1})}, TransposeAttrs{{3, 1, 0, 2}}}};
                            },
                        .exported = {"Transpose", "Transpose"}});
+
+namespace {
 
 // --- broadcast_to ----------------------------------------------------------------------------------------------------
 

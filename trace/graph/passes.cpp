@@ -12,6 +12,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
+#include "rill/trace/fusion/channels_last.h"
 #include "rill/trace/fusion/epilogues.h"
 #include "rill/trace/fusion/fusion.h"
 #include "rill/trace/fusion/joined_pads.h"
@@ -228,6 +229,8 @@ Graph optimize(Graph g) { return run_passes(pipeline(), std::move(g)); }
 
 Graph compile_graph(const Graph& g) {
   static constexpr Pass passes[] = {
+      {"channels last", channels_last},
+      {"copies for views", insert_copies},
       {"joined pads", join_pads},
       {"dead code", eliminate_dead_code},
       {"thin axes", split_thin_axes},

@@ -1,8 +1,9 @@
 // Convolution and its gradients on oneDNN; f64, and builds without oneDNN, run on the reference kernels.
 //
-// Activations in NHWC are used as they lie (measured within a few percent of oneDNN's own blocked formats); NCHW ones
-// are reordered into those, without which oneDNN is half as fast. Weights are always reordered into the format that the
-// primitive asks for: beside plain weights it falls back to a reference kernel, 300 times slower. Start at run().
+// Activations go to the primitives in NHWC, which was measured to be within a few percent of oneDNN's own blocked
+// formats. Those that lie in another order are reordered first, so that a convolution has the same bits in NCHW and in
+// NHWC, and trace/fusion/channels_last.h may turn one into the other. Weights are always reordered into the format that
+// the primitive asks for: beside plain weights it falls back to a reference kernel, 300 times slower. Start at run().
 #include <cstring>
 
 #include "rill/devices/cpu/elementwise/through_f32.h"
@@ -26,7 +27,8 @@ struct Problem {
   DType dtype;
   const ConvParams* p;
   Sliding s;
-  size_t n;  // axes of space
+  size_t n;              // axes of space
+  SpaceStrides x, w, y;  // as the operands and the result lie
   std::span<const TailStep> tail = {};
   bool packs_weight = false;  // the weights are an operand that was reordered once
 
@@ -35,9 +37,10 @@ struct Problem {
 
 using dnnl::memory;
 
-// Descriptions of the three operands as the user has them, and with a format of oneDNN's choice.
+// Descriptions of the three operands as the user has them, of the activations in NHWC, and with a format of oneDNN's
+// choice.
 struct Descriptions {
-  memory::desc x, w, y, any_x, any_w, any_y;
+  memory::desc x, w, y, plain_x, plain_y, any_x, any_w, any_y;
 };
 
 memory::dims list(std::initializer_list<int64_t> first, const Dims& rest) {
@@ -46,38 +49,43 @@ memory::dims list(std::initializer_list<int64_t> first, const Dims& rest) {
   return d;
 }
 
-// Dense strides of `sizes` for axes that are in memory in `order`, the outermost first.
-memory::dims strides_in(const memory::dims& sizes, const std::vector<size_t>& order) {
+// Dense strides of [batch, channels, space...] that lies in the order batch, space..., channels.
+memory::dims channels_last(const memory::dims& sizes) {
   memory::dims out(sizes.size());
-  int64_t stride = 1;
-  for (size_t i = order.size(); i-- > 0; stride *= sizes[order[i]]) out[order[i]] = stride;
+  out[1] = 1;
+  int64_t stride = sizes[1];
+  for (size_t i = sizes.size(); i-- > 2; stride *= sizes[i]) out[i] = stride;
+  out[0] = stride;
   return out;
+}
+
+// `strides`, with those of `plain` where an axis has one element and its stride says nothing: layouts that are the same
+// then compare equal.
+memory::dims normalised(memory::dims strides, const memory::dims& plain, const memory::dims& sizes) {
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] == 1) strides[i] = plain[i];
+  return strides;
 }
 
 Descriptions describe(const Problem& q) {
   const Sliding& s = q.s;
   const memory::data_type type = onednn::data_type(q.dtype);
-  const bool nhwc = q.p->layout == Layout::nhwc, grouped = s.groups > 1;
   const memory::dims x = list({s.batch, s.in_channels}, q.space(s.in)),
-                     y = list({s.batch, s.out_channels}, q.space(s.out));
+                     y = list({s.batch, s.out_channels}, q.space(s.out)), plain_x = channels_last(x),
+                     plain_y = channels_last(y);
   const int64_t in = s.in_channels / s.groups, out = s.out_channels / s.groups;
-  const memory::dims w = grouped ? list({s.groups, out, in}, q.space(s.window)) : list({out, in}, q.space(s.window));
-  std::vector<size_t> activation{0}, weight;
-  const size_t first = grouped ? 3 : 2;  // of the weights' axes of space
-  if (!nhwc) activation.push_back(1);
-  for (size_t i = 0; i < q.n; ++i) activation.push_back(2 + i);
-  if (nhwc) activation.push_back(1);
-  if (nhwc) {
-    for (size_t i = 0; i < q.n; ++i) weight.push_back(first + i);
-    weight.push_back(first - 1);
-    for (size_t i = 0; i + 1 < first; ++i) weight.push_back(i);
-  } else {
-    for (size_t i = 0; i < first + q.n; ++i) weight.push_back(i);
-  }
+  memory::dims w = list({out, in}, q.space(s.window)), weight = list({q.w.outer, q.w.inner}, q.space(q.w.space));
+  weight = normalised(weight, memory::dims(w.size(), 1), w);
+  if (s.groups > 1) w.insert(w.begin(), s.groups), weight.insert(weight.begin(), q.w.outer * out);
+  const auto strides = [&](const SpaceStrides& of, const memory::dims& plain, const memory::dims& sizes) {
+    return normalised(list({of.outer, of.inner}, q.space(of.space)), plain, sizes);
+  };
   const auto any = memory::format_tag::any;
-  return {{x, type, strides_in(x, activation)},
-          {w, type, strides_in(w, weight)},
-          {y, type, strides_in(y, activation)},
+  return {{x, type, strides(q.x, plain_x, x)},
+          {w, type, weight},
+          {y, type, strides(q.y, plain_y, y)},
+          {x, type, plain_x},
+          {y, type, plain_y},
           {x, type, any},
           {w, type, any},
           {y, type, any}};
@@ -92,7 +100,7 @@ struct Chosen {
 
 Chosen choose(const Problem& q, const Descriptions& d, bool plain) {
   using namespace dnnl;
-  const memory::desc &x = plain ? d.x : d.any_x, &w = d.any_w, &y = plain ? d.y : d.any_y;
+  const memory::desc &x = plain ? d.plain_x : d.any_x, &w = d.any_w, &y = plain ? d.plain_y : d.any_y;
   memory::dims strides, dilation, lo, hi;
   for (size_t i = 0; i < q.n; ++i) {
     strides.push_back(q.p->strides[i]);
@@ -133,9 +141,8 @@ void add_reorder(onednn::Call& call, const memory::desc& from, int from_memory, 
 onednn::Call build(const void* context) {
   const Problem& q = *static_cast<const Problem*>(context);
   const Descriptions d = describe(q);
-  Chosen c;
-  if (q.p->layout == Layout::nhwc) c = choose(q, d, true);
-  if (q.p->layout == Layout::nchw || c.slow) {
+  Chosen c = choose(q, d, true);
+  if (c.slow) {
     if (!q.tail.empty()) return {};  // its operands lie as the user's result does
     c = choose(q, d, false);
   }
@@ -180,10 +187,14 @@ onednn::Call build(const void* context) {
 
 onednn::Call& find(const Problem& q) {
   onednn::Key key{int64_t(q.which)};
-  key.add_all(std::initializer_list<int64_t>{int64_t(q.dtype), int64_t(q.p->layout), int64_t(q.n), q.s.batch,
-                                             q.s.in_channels, q.s.out_channels, q.s.groups});
+  key.add_all(std::initializer_list<int64_t>{int64_t(q.dtype), int64_t(q.n), q.s.batch, q.s.in_channels,
+                                             q.s.out_channels, q.s.groups});
   for (const auto* sizes : {&q.s.in, &q.s.window, &q.s.out, &q.s.stride, &q.s.lo, &q.s.dilation}) key.add_all(*sizes);
   key.add_all(q.p->pads_hi);
+  for (const SpaceStrides* strides : {&q.x, &q.w, &q.y}) {
+    key.add_all(std::initializer_list<int64_t>{strides->outer, strides->inner});
+    key.add_all(strides->space);
+  }
   for (const TailStep& step : q.tail) key.add(int64_t(step.kind) * 4 + int64_t(step.spread));
   key.add(q.packs_weight);
   return onednn::find_call(key, build, &q);
@@ -191,12 +202,12 @@ onednn::Call& find(const Problem& q) {
 
 // Slots: the kernel's two operands, its output, the tail's operands. False, having done nothing, where oneDNN has no
 // implementation. Weights that never change are packed: operand 1 of the forward and of the input's gradient.
-bool run_onednn(const Problem& q, std::span<const void* const> slots, const KernelArgs& args) {
+bool run_onednn(const Problem& q, std::span<const void* const> slots, const KernelArgs& args, const Tensor& second) {
   if (args.packed && q.which != Which::weight) {
     Problem packing = q;
     packing.packs_weight = true;
     onednn::Call& call = find(packing);
-    if (call.supported() && call.run_packed(slots, args.input(1), *args.packed)) return true;
+    if (call.supported() && call.run_packed(slots, second, *args.packed)) return true;
   }
   onednn::Call& call = find(q);
   if (!call.supported()) return false;
@@ -258,27 +269,67 @@ void clear_unmet(const Problem& q, Tensor& w) {
     }
 }
 
+// Whether the elements fill a block of memory, in any order of the axes: what oneDNN can read.
+bool fills_memory(const Tensor& t) {
+  SmallVec<std::pair<int64_t, int64_t>, 8> axes;  // stride, size
+  for (size_t i = 0; i < t.shape().size(); ++i)
+    if (t.shape()[i] > 1) axes.push_back({t.strides()[i], int64_t(t.shape()[i])});
+  std::sort(axes.begin(), axes.end());
+  int64_t expected = 1;
+  for (auto [stride, size] : axes) {
+    if (stride != expected) return false;
+    expected *= size;
+  }
+  return true;
+}
+
+Tensor dense_copy(const Tensor& t) {
+  Tensor dense = empty_tensor(t.spec());
+  copy_elements(t, dense);
+  return dense;
+}
+Tensor filling_memory(const Tensor& t) { return fills_memory(t) ? t : dense_copy(t); }
+// One example of the batch after another.
+Tensor batch_outermost(const Tensor& t) {
+  const int64_t batch = t.shape()[0];
+  return batch == 1 || t.strides()[0] * batch == t.size() ? t : dense_copy(t);
+}
+const float* elements(const Tensor& t) { return reinterpret_cast<const float*>(t.rep()->data); }
+
+Problem problem(Which which, const ConvParams& p, const Tensor& x, const Tensor& w, const Tensor& y) {
+  return {which,
+          y.dtype(),
+          &p,
+          sliding(p, x.shape(), w.shape()),
+          p.strides.size(),
+          activation_strides(x, p.layout),
+          weight_strides(w, p.layout),
+          activation_strides(y, p.layout)};
+}
+
 void run(const KernelArgs& args, Which which, Kernel self, Kernel plain) {
   Tensor& out = args.output();
   if (out.size() == 0) return;
-  const Tensor &a = args.input(0), &b = args.input(1);
-  if (a.size() == 0 || b.size() == 0) {  // nothing to sum
+  if (args.input(0).size() == 0 || args.input(1).size() == 0) {  // nothing to sum
     std::memset(out.mutable_rep()->data, 0, size_t(out.size()) * size_of(out.dtype()));
     return;
   }
   if (out.dtype() == DType::f64) return plain(args);
-  const ConvParams& p = args.attrs.as<ConvParams>();
-  const Shape &x = which == Which::input ? out.shape() : a.shape(),
-              &w = which == Which::weight ? out.shape() : b.shape();
-  const Problem q{which, out.dtype(), &p, sliding(p, x, w), p.strides.size()};
+  const bool in_pieces = which == Which::weight && deterministic();
+  const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
+  const Tensor &x = which == Which::input ? out : a, &w = which == Which::weight ? out : b,
+               &y = which == Which::forward ? out
+                    : which == Which::input ? a
+                                            : b;
+  const Problem q = problem(which, args.attrs.as<ConvParams>(), x, w, y);
   bool done = false;
-  if (which == Which::weight && deterministic()) {
-    if (out.dtype() == DType::f32)
-      done = weight_in_pieces(q, args.in_data<float>(0), args.in_data<float>(1), args.out_data<float>(), a.size(),
-                              b.size(), out.size());
-  } else {
+  if (!in_pieces) {
     const void* const slots[] = {a.rep()->data, b.rep()->data, out.mutable_rep()->data};
-    done = run_onednn(q, slots, args);
+    done = run_onednn(q, slots, args, b);
+  } else if (out.dtype() == DType::f32) {
+    const Tensor first = batch_outermost(a), second = batch_outermost(b);
+    done = weight_in_pieces(problem(which, *q.p, first, out, second), elements(first), elements(second),
+                            args.out_data<float>(), a.size(), b.size(), out.size());
   }
   if (done && which == Which::weight) clear_unmet(q, out);
   if (done) return;
@@ -294,14 +345,16 @@ void conv_grad_weight(const KernelArgs& args) { run(args, Which::weight, conv_gr
 
 bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
   Tensor& out = args.output();
-  const Tensor &a = args.input(0), &b = args.input(1);
   const ConvParams& p = args.attrs.as<ConvParams>();
-  if (out.dtype() != DType::f32 || out.size() == 0 || a.size() == 0 || b.size() == 0 || p.layout != Layout::nhwc)
+  if (out.dtype() != DType::f32 || out.size() == 0 || args.input(0).size() == 0 || args.input(1).size() == 0 ||
+      p.layout != Layout::nhwc)
     return false;
-  const Problem q{Which::forward, out.dtype(), &p, sliding(p, a.shape(), b.shape()), p.strides.size(), steps};
+  const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
+  Problem q = problem(Which::forward, p, a, b, out);
+  q.tail = steps;
   SmallVec<const void*, 8> slots{a.rep()->data, b.rep()->data, out.mutable_rep()->data};
   for (size_t i = 0; i < steps.size(); ++i) slots.push_back(args.input(int(i) + 2).rep()->data);
-  return run_onednn(q, slots, args);
+  return run_onednn(q, slots, args, b);
 }
 
 }  // namespace rill::cpu
