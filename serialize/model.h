@@ -33,7 +33,8 @@ std::string to_string(const ValueInfo& v);
 
 struct ImportOptions {
   // Weights (floating initializers with axes) become Variables. With false they are constants, which is faster to call:
-  // products keep them in the layout that they read best.
+  // products keep them in the layout that they read best, and a normalisation behind a convolution becomes part of its
+  // weights.
   bool trainable = true;
 };
 

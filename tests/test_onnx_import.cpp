@@ -102,6 +102,16 @@ TEST_CASE("convolution, normalisation and pooling, channels first; running stati
   CHECK(!m.variables().at("v").trainable());
 }
 
+TEST_CASE("a normalisation behind a convolution is part of weights that are constants") {
+  const Model m = read("conv", {.trainable = false});
+  const Tensor x = reshape(arange(16).astype(f32) / 16, {1, 1, 4, 4});
+  CHECK(close(ravel(run(m, x)), tensor({1.60832524f, 3.61770511f})));
+  CHECK(m.variables().empty());
+  const auto multiplies = [&](const Model& model) { return has(to_string(model.graph({{"x", x}})), "multiply"); };
+  CHECK(multiplies(read("conv")));
+  CHECK(!multiplies(m));
+}
+
 TEST_CASE("loops and branches are the graph's own") {
   const Model m = read("control");
   CHECK(close(run(m, tensor({1.f, 2.f})), tensor({64.f, 128.f})));

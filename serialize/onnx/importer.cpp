@@ -9,6 +9,7 @@
 #include "rill/ops/apply.h"
 #include "rill/serialize/model/model_impl.h"
 #include "rill/serialize/onnx/check.h"
+#include "rill/serialize/onnx/fold_norms.h"
 #include "rill/serialize/onnx/interpreter.h"
 #include "rill/serialize/onnx/tensors.h"
 
@@ -30,9 +31,10 @@ class FileWeights final : public Weights {
 
   void add(const onnx::TensorProto& t, const Tensor& value) { constants_[&t] = value; }
   void add(const onnx::TensorProto& t, Variable variable) { variables_.emplace(&t, std::move(variable)); }
+  Constants& constants() { return constants_; }
 
  private:
-  std::unordered_map<const onnx::TensorProto*, Tensor> constants_;
+  Constants constants_;
   std::unordered_map<const onnx::TensorProto*, Variable> variables_;
 };
 
@@ -168,6 +170,7 @@ Model import_onnx(std::string_view bytes, const std::string& path, const ImportO
   read_signature(m->program.model.graph(), *impl, source);
   const Names names = check(m->program, source);
   read_weights(*m, *impl, names, options, source);
+  if (!options.trainable) fold_batch_norms(m->program, m->weights.constants());
   impl->run = [m, inputs = impl->inputs](const Model::Impl::Given& given) { return run(*m, inputs, given); };
   impl->needs_values = is_needs_values;
   impl->trace(where);
