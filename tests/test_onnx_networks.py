@@ -1,0 +1,86 @@
+"""Whole networks (onnx/networks.py) by import_model and by onnxruntime, which must agree: weights as Variables and as
+constants, kernels compiled, two batches of one trace. onnx_runner reads the folders that this script writes. More files to
+compare may be given on the command line: what torch or Keras exported, say. Runs in the environment .deps/formats
+(tests/formats.txt), which ./dev test makes; skipped where there is none.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+PYTHON = HERE.parent / ".deps" / "formats" / "bin" / "python"
+if PYTHON.exists() and pathlib.Path(sys.prefix) != PYTHON.parent.parent:
+    os.execv(PYTHON, [PYTHON, *sys.argv])
+
+TOLERANCE = 5e-5  # of the largest element of a result: what two ways to round differ by after 50 layers
+
+
+def write(path, name, value):
+    from onnx import numpy_helper
+
+    path.mkdir(parents=True, exist_ok=True)
+    (path / name).write_bytes(numpy_helper.from_array(value).SerializeToString())
+
+
+def write_case(folder, model_file):
+    """model.onnx, and for two batches what onnxruntime makes of them."""
+    import numpy
+    import onnx
+    import onnxruntime
+    import networks
+
+    model = onnx.load(model_file)
+    session = onnxruntime.InferenceSession(str(model_file), providers=["CPUExecutionProvider"])
+    folder.mkdir()
+    shutil.copy(model_file, folder / "model.onnx")
+    largest = 0
+    for i, (batch, tokens) in enumerate([(1, 16), (2, 24)]):
+        inputs = networks.example(model, batch, tokens)
+        values = folder / f"test_data_set_{i}"
+        for j, value in enumerate(model.graph.input):
+            write(values, f"input_{j}.pb", inputs[value.name])
+        for j, result in enumerate(session.run(None, inputs)):
+            assert numpy.isfinite(result).all()
+            largest = max(largest, float(abs(result).max()))
+            write(values, f"output_{j}.pb", result)
+    (folder / "tolerance").write_text(f"0 {TOLERANCE * largest}")
+
+
+def main():
+    try:
+        import onnx
+        import onnxruntime  # noqa: F401
+    except ImportError:
+        print("onnx and onnxruntime are not there: ./dev test makes .deps/formats where PyPI can be reached")
+        return 77
+    sys.path.insert(0, str(HERE / "onnx"))
+    import networks
+
+    runner = pathlib.Path(os.environ.get("RILL_BUILD_ROOT", "build")) / "tests" / "onnx_runner"
+    failures, cases = 0, 0
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        files = [pathlib.Path(given) for given in sys.argv[1:]]
+        for name in networks.NETWORKS if not files else []:
+            files.append(folder / f"{name}.onnx")
+            onnx.save(networks.NETWORKS[name](), files[-1])
+        for file in files:
+            write_case(folder / file.stem, file)
+        for options in ([], ["--constants"]):
+            environment = dict(os.environ, RILL_JIT="wait")
+            done = subprocess.run([runner, *options, folder], capture_output=True, text=True, env=environment)
+            lines = done.stdout.splitlines()[:-1]
+            cases += len(lines)
+            failures += sum(not line.startswith("pass") for line in lines)
+            print("\n".join(" ".join([*options, line]) for line in lines))
+    if cases != 2 * len(files):
+        print(f"{len(files)} networks and {cases} results")
+        return 1
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
