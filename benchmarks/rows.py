@@ -34,6 +34,13 @@ def dense(batch, *widths):
 
 CNN = 2 * 64 * (2 * 28 * 28 * 25 * 32 + 3 * 14 * 14 * 25 * 32 * 64) + dense(64, 3136, 1024, 10) + 2 * 64 * 3136 * 1024
 TOKENS = 8 * 128
+NETWORKS = {
+    "resnet50": "ResNet-50 on 224x224 images",
+    "mobilenet_v3": "MobileNet-v3 large on 224x224 images",
+    "bert": "BERT of 4 layers, width 512, 128 tokens",
+    "gpt": "GPT of 4 layers, width 256, 128 tokens",
+    "lstm": "two bidirectional LSTM layers of width 128, 128 tokens",
+}
 BLOCK = 3 * 2 * TOKENS * 256 * (3 * 256 + 256 + 4 * 256 + 4 * 256) + 3 * 2 * 2 * 8 * 8 * 128 * 128 * 32
 
 ROWS = [
@@ -111,3 +118,7 @@ ROWS = [
     Row("peak_deep_segments", "the same, recomputed in 7 segments", of_peer=1.0, unit="size"),
     Row("demo_mnist", "examples/mnist: 5 epochs on 4,000 digits, the whole process", of_peer=1.0),
 ]
+
+for name, work in NETWORKS.items():
+    for suffix, batch in (("", 1), ("_batch8", 8)):
+        ROWS.append(Row(f"onnx_{name}{suffix}", f"{work}, batch {batch}, imported from ONNX, constant weights", of_peer=1.0))

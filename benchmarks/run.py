@@ -2,7 +2,8 @@
 """Measures the rows of rows.py and prints them as a table: what `./dev bench [--peers] [ROW...]` calls.
 
   --build DIR    where rill was built (default: build)
-  --peers        measure torch, torch.compile, libtorch, JAX and TensorFlow too (.deps/peers; installed on first use)
+  --peers        measure torch, torch.compile, libtorch, JAX and TensorFlow too (.deps/peers; installed on first use);
+                 the rows onnx_* always measure onnxruntime, where ./dev test has installed it (.deps/formats)
   --rounds N     how often each row goes round all libraries (default 3); the table shows medians over the rounds
   --tries N      how often a measurement is repeated when other programs took processor time meanwhile (default 4)
   --markdown     print the table as docs/benchmarks.md has it
@@ -119,12 +120,27 @@ def last_line(done):
     return (done.stderr.strip().splitlines() or [f"exit status {done.returncode} and no word"])[-1][:200]
 
 
+# --- Networks --------------------------------------------------------------------------------------------------------
+
+FORMATS = ROOT / ".deps" / "formats" / "bin" / "python"  # ./dev test makes it; it has onnx and onnxruntime
+
+
+def make_networks(build):
+    """The files of the rows onnx_*, in a folder that the environment names from now on."""
+    folder, script = (build / "networks").resolve(), ROOT / "tests" / "onnx" / "networks.py"
+    ENV["RILL_BENCH_NETWORKS"] = str(folder)
+    if FORMATS.exists() and not (folder / "made").exists():
+        subprocess.run([FORMATS, script, folder], check=True)
+        (folder / "made").touch()
+
+
 # --- Rows that are a call in a loop ----------------------------------------------------------------------------------
 
 
 def ours(build, row):
     """One round of our own row: Google Benchmark's median of five repetitions."""
-    command = [build / "benchmarks" / "rows", f"--benchmark_filter=^{row}(/.*)?$", "--benchmark_format=json"]
+    program = "networks" if row.startswith("onnx_") else "rows"
+    command = [build / "benchmarks" / program, f"--benchmark_filter=^{row}(/.*)?$", "--benchmark_format=json"]
     command += ["--benchmark_repetitions=5", "--benchmark_min_time=0.08", "--benchmark_report_aggregates_only=true"]
     # Every kernel is compiled before the timing starts; what waiting for the compiler costs is row first_call.
     done = run(command, env={"RILL_JIT": "wait", **ENV})
@@ -144,6 +160,9 @@ def looped(row, build, workers, peers, tries):
     def ask(name, what=row.name):
         return undisturbed(lambda: workers[name].ask(what), tries)
 
+    if row.name.startswith("onnx_"):
+        answers = [("ours", "rill", a) for a in undisturbed(lambda: [ours(build, row.name)], tries)]
+        return answers + [("peers", a["peer"], a) for a in ask("onnxruntime")]
     if row.name.startswith("busy_"):
         return beside_a_busy_core(row.name, build, workers, peers)
     answers = [("ours", "rill", a) for a in undisturbed(lambda: [ours(build, row.name)], tries)]
@@ -504,12 +523,16 @@ def main():
     if not args.show:
         if not shutil.which("strip") and any(row.name == "core_size" for row in asked):
             parser.error("row core_size needs `strip` (Debian: binutils)")
-        if args.peers:
+        networks = [row for row in asked if row.name.startswith("onnx_")]
+        if networks:
+            make_networks(args.build)
+        if args.peers and len(networks) < len(asked):
             setup.ensure()
             report["versions"] = versions()
         report["machine"] = machine()
         workers = {"limits": Worker(args.build / "benchmarks" / "limits"), "libtorch": Worker(setup.LIBTORCH)}
         workers |= {name: Worker(*peer_script(name)) for name in ("torch", "jax", "tf")}
+        workers["onnxruntime"] = Worker(FORMATS, HERE / "peers" / "peer_onnxruntime.py")
         try:
             for row in asked:
                 measured = measure(row, args.build, workers, args.peers, args.rounds, args.tries)

@@ -26,10 +26,14 @@ def output(*command, **options):
 
 
 def test_every_row_has_a_program():
-    listed = set(output(PROGRAMS / "rows", "--benchmark_list_tests").split())
-    names = {name.split("/")[0] for name in listed}
     expected = {row.name for row in ROWS} - set(run.PROCESS_ROWS) - set(run.BUSY)
-    assert names == expected, f"rows.cpp and rows.py differ in {sorted(names ^ expected)}"
+    networks = {name for name in expected if name.startswith("onnx_")}
+    for program, rows in (("rows", expected - networks), ("networks", networks)):
+        if not (PROGRAMS / program).exists() and program == "networks":
+            continue  # a build without librill_io
+        listed = output(PROGRAMS / program, "--benchmark_list_tests").split()
+        names = {name.split("/")[0] for name in listed}
+        assert names == rows, f"{program}.cpp and rows.py differ in {sorted(names ^ rows)}"
 
 
 def test_every_row_has_one_goal():
