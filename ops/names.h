@@ -14,9 +14,11 @@
 #pragma once
 #include <functional>
 #include <iosfwd>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -54,11 +56,12 @@ class NamedVariables {
     return m;
   }
   // Appends; `path` must not be taken.
-  void add(std::string path, const Variable& v) { list_.emplace_back(std::move(path), v); }
+  void add(std::string path, const Variable& v);
 
  private:
   const Variable* find(std::string_view path) const;
   std::vector<value_type> list_;
+  std::map<std::string, size_t, std::less<>> places_;  // in the list, by path
 };
 
 // A table: path, dtype, shape, number of parameters, whether it is trained; and the sums.
@@ -90,7 +93,7 @@ class VariablePaths {
 
    private:
     VariablePaths& paths_;
-    std::string outer_, path_;
+    std::string outer_, name_, path_;
     size_t before_;
   };
 
@@ -103,9 +106,9 @@ class VariablePaths {
 
   // All that was added, the slots too.
   const NamedVariables& finish();
-  // Of each slot that an optimizer could have and has not made yet: what its path would be.
+  // Of each slot that an optimizer could have and has not made yet: what its path would be, and the optimizer's scope.
   struct Unmade {
-    std::string path;
+    std::string path, scope;
     Variable of;
     std::string name;
     const VariableSlots* slots;
@@ -113,16 +116,24 @@ class VariablePaths {
   std::vector<Unmade> unmade() const;
   // The scope of the optimizer that `v` is a slot of, "adam/"; null where it is none.
   const std::string* scope_of_slot(const Variable& v) const;
+  // The paths of slots whose Variables have no path here and share their name, dtype and shape with another such one:
+  // they are numbered in the order in which the optimizer met them, which another program may do differently.
+  const std::vector<std::string>& ambiguous_slots() const { return ambiguous_; }
 
  private:
-  std::string unique(const std::string& name) const;
-  std::string path_of(const Variable& v) const;
+  std::string unique(const std::string& name);
+  void found(std::string path, const Variable& v);
+  void finish_slots(const std::string& scope, const VariableSlots& slots);
 
   std::string scope_;  // "" or "encoder/"
   NamedVariables found_;
   std::unordered_set<std::string> used_;
+  std::unordered_map<std::string, size_t> numbers_;  // the last that a name was given
   std::unordered_set<const VariableState*> seen_;
+  std::unordered_map<const VariableState*, size_t> places_;       // the first in found_
+  std::unordered_map<const VariableState*, size_t> slot_places_;  // the optimizer in slots_
   std::vector<std::pair<std::string, VariableSlots>> slots_;
+  std::vector<std::string> ambiguous_;
   size_t finished_slots_ = 0;
 };
 

@@ -80,7 +80,9 @@ class Checkpoint {
   NamedVariables variables() const;
   // Their values at one moment: other threads' calls are in them as a whole or not at all. Throws while tracing.
   std::map<std::string, Tensor> values(const SaveCheckpointOptions& options = {}, Where where = Where::current()) const;
-  // Writes `prefix`.index and its data files; their folder is made. Throws where that cannot be done.
+  // Writes `prefix`.index and its data files; their folder is made. Where these names are links, they become files, and
+  // what they led to stays as it is. Throws where that cannot be done, and where several Variables of an optimizer are
+  // of one name, dtype and shape and have no path here: their slots could be taken for each other's.
   void save(const std::string& prefix, const SaveCheckpointOptions& options = {}, Where where = Where::current()) const;
   // Reads a checkpoint into the Variables, all or, where something is wrong, none: what is missing, extra or of another
   // shape or dtype is an error that lists it, unless it is allowed. A name is looked up as it is, and as TensorFlow's

@@ -29,7 +29,11 @@ struct CheckpointManagerOptions {
 class CheckpointManager {
  public:
   // Reads the `checkpoint` of `folder` where there is one, and changes nothing. The first save makes the folder, and
-  // removes from it what writers that were killed have left an hour ago or earlier.
+  // removes from it what writers that were killed have left an hour ago or earlier. A manager is not for several
+  // threads at once; several of them, with prefixes of their own ("ckpt", "best"), may share a folder and its list, in
+  // one process or more: each removes, restores and lists what is called by its prefix and a step, and leaves the rest
+  // of the list as it is. It removes nothing outside the folder, also where a copied list has absolute paths. A
+  // relative folder stays what it is now when the program goes to another directory.
   CheckpointManager(Checkpoint checkpoint, std::string folder, CheckpointManagerOptions options = {},
                     Where where = Where::current());
   // Waits for what is being written; an error that nobody was told goes to stderr.
@@ -47,7 +51,7 @@ class CheckpointManager {
   RestoreReport restore(const RestoreOptions& options = {}, Where where = Where::current());
   // That, or false where there is none.
   bool restore_if_any(const RestoreOptions& options = {}, Where where = Where::current());
-  // The path of the latest one; "" where there is none. And the step of its name; -1.
+  // The path of the latest one, as the list says by now; "" where there is none. And the step of its name; -1.
   std::string latest(Where where = Where::current());
   int64_t latest_step(Where where = Where::current());
   // The paths of those that are kept, oldest first.
@@ -60,7 +64,8 @@ class CheckpointManager {
   std::unique_ptr<Impl> impl_;
 };
 
-// The latest checkpoint that a folder's `checkpoint` file names, "" where there is none: tf.train.latest_checkpoint.
+// The latest checkpoint, of any prefix, that a folder's `checkpoint` file names, "" where there is none:
+// tf.train.latest_checkpoint. One of that name in the folder itself comes before the absolute path of a copied list.
 std::string latest_checkpoint(const std::string& folder, Where where = Where::current());
 
 }  // namespace rill

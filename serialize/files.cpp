@@ -2,6 +2,7 @@
 #include "rill/serialize/files.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,8 +10,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <tuple>
@@ -71,8 +70,8 @@ void make_folders(const std::string& folder, std::string_view op, const Where& w
 
 // --- Writing ---------------------------------------------------------------------------------------------------------
 
-FileWriter::FileWriter(const std::string& path, std::string_view op, const Where& where)
-    : path_(target_of(path)), op_(op), where_(where) {
+FileWriter::FileWriter(const std::string& path, std::string_view op, const Where& where, Links links)
+    : path_(links == Links::follow ? target_of(path) : path), op_(op), where_(where) {
   make_folders(std::filesystem::path(path_).parent_path().string(), op, where);
   struct stat before = {};
   const bool exists = stat(path_.c_str(), &before) == 0;
@@ -117,32 +116,45 @@ void FileWriter::commit() {
   flush_folder(std::filesystem::path(path_).parent_path());
 }
 
-void write_file(const std::string& path, std::string_view bytes, std::string_view op, const Where& where) {
-  FileWriter file(path, op, where);
+void write_file(const std::string& path, std::string_view bytes, std::string_view op, const Where& where, Links links) {
+  FileWriter file(path, op, where, links);
   file.write(bytes);
   file.commit();
 }
 
-bool is_abandoned_part(const std::string& name) {
-  int pid = 0, end = 0;
-  unsigned count = 0;
-  if (std::sscanf(name.c_str(), ".rill-%d-%u.part%n", &pid, &count, &end) != 2 || size_t(end) != name.size())
-    return false;
-  return pid > 0 && kill(pid, 0) != 0 && errno == ESRCH;
+bool is_part_name(std::string_view name) {  // .rill-NUMBER-NUMBER.part
+  constexpr std::string_view start = ".rill-", end = ".part";
+  if (name.size() <= start.size() + end.size() || !name.starts_with(start) || !name.ends_with(end)) return false;
+  name = name.substr(start.size(), name.size() - start.size() - end.size());
+  const size_t dash = name.find('-');
+  return dash > 0 && dash != name.npos && dash + 1 < name.size() && name.find_first_not_of("0123456789") == dash &&
+         name.find_first_not_of("0123456789", dash + 1) == name.npos;
+}
+
+FolderLock::FolderLock(const std::string& folder)
+    : fd_(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  while (fd_ >= 0 && flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ < 0) return;
+  flock(fd_, LOCK_UN);  // a child that was forked meanwhile holds the descriptor too
+  close(fd_);
 }
 
 // --- Reading ---------------------------------------------------------------------------------------------------------
 
-FileReader::FileReader(const std::string& path, std::string_view op, const Where& where)
+FileReader::FileReader(const std::string& path, std::string_view op, const Where& where, Accepts accepts)
     : path_(path), op_(op), where_(where) {
-  fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a pipe, open() would wait for a writer
+  const bool streams = accepts == Accepts::streams;
+  fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | (streams ? 0 : O_NONBLOCK));  // which does not wait for a writer
   if (fd_ < 0) fail_file(op, "cannot read", path, where);
   struct stat facts = {};
   const bool known = fstat(fd_, &facts) == 0;
-  if (known && S_ISREG(facts.st_mode)) {
-    size_ = uint64_t(facts.st_size);
-    return;
-  }
+  stream_ = known && !S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode);
+  if (known && S_ISREG(facts.st_mode)) size_ = uint64_t(facts.st_size);
+  if (known && (S_ISREG(facts.st_mode) || (stream_ && streams))) return;
   const int reason = known ? S_ISDIR(facts.st_mode) ? EISDIR : 0 : errno;
   close(fd_);
   errno = reason;
@@ -201,23 +213,28 @@ std::shared_ptr<char> FileReader::map() const {
   return {static_cast<char*>(p), [size](char* memory) { munmap(memory, size); }};
 }
 
-std::string read_file(const std::string& path, std::string_view op, const Where& where) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail_file(op, "cannot read", path, where);
-  std::string bytes;
-  char block[1 << 16];
+uint64_t FileReader::size_now() const {
+  struct stat facts = {};
+  return !stream_ && fstat(fd_, &facts) == 0 ? uint64_t(facts.st_size) : size_;
+}
+
+size_t FileReader::next(char* to, size_t most) {
   for (;;) {
-    ssize_t n = read(fd, block, sizeof block);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      int reason = errno;
-      close(fd);
-      errno = reason;
-      if (n < 0) fail_file(op, "cannot read", path, where);
-      return bytes;
-    }
-    bytes.append(block, size_t(n));
+    const ssize_t n = ::read(fd_, to, most);
+    if (n >= 0) return size_t(n);
+    if (errno != EINTR) fail_file(op_, "cannot read", path_, where_);
   }
+}
+
+std::string read_file(const std::string& path, std::string_view op, const Where& where, Accepts accepts) {
+  FileReader file(path, op, where, accepts);
+  std::string bytes(size_t(file.size()), '\0');
+  size_t done = 0;
+  for (size_t n = 1; n > 0 && done < bytes.size(); done += n) n = file.next(bytes.data() + done, bytes.size() - done);
+  bytes.resize(done);
+  char block[1 << 16];  // to the end, wherever it is by now: a stream has no size, and files of /proc say 0
+  for (size_t n = 1; n > 0; bytes.append(block, n)) n = file.next(block, sizeof block);
+  return bytes;
 }
 
 }  // namespace rill

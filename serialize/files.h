@@ -1,4 +1,5 @@
-// Writing files so that a reader never meets half of one, and reading files that may be anything.
+// Writing files so that a reader never meets half of one, reading files that may be anything, and a lock for those that
+// change a file together.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,13 +13,16 @@ namespace rill {
 // Makes `folder` and those above it where they are missing. Throws rill::Error, under the name of `op`.
 void make_folders(const std::string& folder, std::string_view op, const Where& where);
 
+// What is written where a link stands: the file that it leads to, or a file in the place of the link.
+enum class Links { follow, replace };
+
 // A file that is written piece by piece under another name in the same folder, and that stands under its own name,
 // whole, from commit() on. Without that nothing is left of it. All throw rill::Error under the name of `op`, text that
 // outlives this.
 class FileWriter {
  public:
   // Makes the folders that are missing.
-  FileWriter(const std::string& path, std::string_view op, const Where& where);
+  FileWriter(const std::string& path, std::string_view op, const Where& where, Links links = Links::follow);
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;
 
@@ -39,15 +43,26 @@ class FileWriter {
   bool written_ = false;  // by write()
 };
 
-// A file as it was when it was opened, also when another takes its name later. Its bytes are read by place.
+// What a reader can do with: files, whose bytes have places, or also pipes and devices, which give them once. To open a
+// pipe takes until somebody opens its other end.
+enum class Accepts { files, streams };
+
+// A file as it was when it was opened, also when another takes its name later. Its bytes are read by place, or from the
+// first to the last, which is all that a stream can do.
 class FileReader {
  public:
-  FileReader(const std::string& path, std::string_view op, const Where& where);
+  FileReader(const std::string& path, std::string_view op, const Where& where, Accepts accepts = Accepts::files);
   ~FileReader();
   FileReader(const FileReader&) = delete;
 
   const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }
+  uint64_t size() const { return size_; }  // 0 of a stream
+  bool is_stream() const { return stream_; }
+  // The size that the file has by now.
+  uint64_t size_now() const;
+  // The next bytes, from where the last call ended, into `to`: how many, at most `most`. 0 at the end, behind which a
+  // later call may find more. Throws where the system cannot read.
+  size_t next(char* to, size_t most);
   // Another descriptor of the file that was opened, for a library that reads by one, and closes it.
   int duplicate() const;
   // Puts `bytes` bytes from the place `at` on into `to`; throws where the file has fewer.
@@ -69,17 +84,34 @@ class FileReader {
   Where where_;
   int fd_ = -1;
   uint64_t size_ = 0;
+  bool stream_ = false;
 };
 
 // Puts `bytes` into `path`, whose folders are made: written under another name in the same folder, flushed to the disk
 // and moved. Throws rill::Error, under the name of `op`, and leaves nothing behind, where that cannot be done.
-void write_file(const std::string& path, std::string_view bytes, std::string_view op, const Where& where);
+void write_file(const std::string& path, std::string_view bytes, std::string_view op, const Where& where,
+                Links links = Links::follow);
 
 // All of a file. Throws rill::Error, under the name of `op`, where it cannot be read.
-std::string read_file(const std::string& path, std::string_view op, const Where& where);
+std::string read_file(const std::string& path, std::string_view op, const Where& where,
+                      Accepts accepts = Accepts::files);
 
-// Whether `name`, of a file in a folder, is that of a FileWriter whose process has ended without committing it.
-bool is_abandoned_part(const std::string& name);
+// Whether `name`, of a file in a folder, is what a FileWriter calls one that it has not committed. Whether its writer
+// still lives nobody can tell, in a folder that machines share: an old one is abandoned.
+bool is_part_name(std::string_view name);
+
+// While it lives, no other thread or process has a FolderLock of the folder: for those that read a file of it, change
+// and replace it. Waits until it has it; does nothing where the folder cannot be opened or its file system has no
+// locks.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
 
 // "[op] what 'path': the system's reason", thrown; reads errno.
 [[noreturn]] void fail_file(std::string_view op, const char* what, const std::string& path, const Where& where);

@@ -15,44 +15,15 @@
 #include <filesystem>
 #include <fstream>
 
+#include "io_helpers.h"
+
 using namespace rill;
 namespace fs = std::filesystem;
 using Paths = std::vector<std::string>;
 
 namespace {
-// An empty folder, removed at the end.
-struct Folder {
-  fs::path path;
-  Folder() {
-    static int count = 0;
-    path = fs::temp_directory_path() / ("rill_ckpt_" + std::to_string(getpid()) + "_" + std::to_string(count++));
-    fs::remove_all(path);
-    fs::create_directories(path);
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-  std::vector<std::string> names() const {
-    std::vector<std::string> result;
-    for (const auto& e : fs::directory_iterator(path)) result.push_back(e.path().filename().string());
-    std::sort(result.begin(), result.end());
-    return result;
-  }
-};
-std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 std::string fixture(const std::string& name) {
   return std::string(std::getenv("RILL_SOURCE_ROOT")) + "/tests/fixtures/checkpoint/" + name;
-}
-void write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
 }
 }  // namespace
 
@@ -103,7 +74,7 @@ TEST_CASE("the program of the issue") {
   CHECK(array_equal(vw, w));
   CHECK_THROWS_WITH((Checkpoint{{"dense/w2", vw}}.restore(folder / "ckpt/ckpt-3")), contains_text("dense/w2"));
   CHECK(latest_checkpoint(folder / "ckpt") == folder / "ckpt/ckpt-3");
-  const std::string list = text_of(folder / "ckpt/checkpoint");
+  const std::string list = contents(folder / "ckpt/checkpoint");
   CHECK_THAT(list, contains_text("model_checkpoint_path: \"ckpt-3\"\nall_model_checkpoint_paths: \"ckpt-2\"\n"));
 }
 
@@ -282,11 +253,11 @@ TEST_CASE("the manager: what it keeps, when it saves, where it begins") {
   // A list that names what is not there, and one that is no list.
   fs::remove(folder / "a/ckpt-45.index");
   CHECK(CheckpointManager(checkpoint, folder / "a").latest() == folder / "a/ckpt-40");
-  write(folder / "a/checkpoint", "nonsense");
+  put_file(folder / "a/checkpoint", "nonsense");
   CHECK_THROWS_WITH(CheckpointManager(checkpoint, folder / "a"), contains_text("a/checkpoint', line 1"));
-  write(folder / "a/checkpoint",
-        "# by hand\nmodel_checkpoint_path: 'ckpt\\x2d40'  all_model_checkpoint_paths: \"ckpt-40\"\n"
-        "unknown: 3\n");
+  put_file(folder / "a/checkpoint",
+           "# by hand\nmodel_checkpoint_path: 'ckpt\\x2d40'  all_model_checkpoint_paths: \"ckpt-40\"\n"
+           "unknown: 3\n");
   CHECK(CheckpointManager(checkpoint, folder / "a").latest() == folder / "a/ckpt-40");
   // Minutes, and hours of those that stay for good.
   CheckpointManager rare(checkpoint, folder / "b", {.every_minutes = 1000});
@@ -308,33 +279,28 @@ TEST_CASE("a manager that saves removes what killed writers have left, and nothi
   Folder folder;
   Variable v(zeros({2}), "v");
   auto old = [&](const std::string& name) {
-    write(folder / name, "half");
+    put_file(folder / name, "half");
     fs::last_write_time(folder / name, fs::file_time_type::clock::now() - std::chrono::hours(2));
   };
-  const Paths left{".rill-999999999-0.part", "ckpt-50.data-00000-of-00001"};
+  const Paths left{".rill-999999999-0.part", ".rill-1-0.part", "ckpt-50.data-00000-of-00001"};
   for (const std::string& name : left) old(name);
   // A writer's shards are in place before its index is.
   const Paths live{".rill-999999999-1.part", "ckpt-51.data-00000-of-00002"};
-  for (const std::string& name : live) write(folder / name, "half");
+  for (const std::string& name : live) put_file(folder / name, "half");
   // Names of users, and of another prefix.
-  const Paths others{"ckpt-7.data-notes.txt",
-                     "ckpt-7.data-00000-of-00001.bak",
-                     "ckpt-.data-00000-of-00001",
-                     "ckpt-x.data-00000-of-00001",
-                     "ckpt-7.data-00000-of-0000x",
-                     "ckpt-7.data-00000_of_00001",
-                     "other.data-00000-of-00001",
-                     "best-7.data-00000-of-00001",
-                     "ckpt-1.data-00000-of-00001.bak",
-                     "ckpt-1.data-00000-of-00001.txt",
-                     "ckpt-1.data-readme"};
+  const Paths others{"ckpt-7.data-notes.txt",          "ckpt-7.data-00000-of-00001.bak",
+                     "ckpt-.data-00000-of-00001",      "ckpt-x.data-00000-of-00001",
+                     "ckpt-7.data-00000-of-0000x",     "ckpt-7.data-00000_of_00001",
+                     "other.data-00000-of-00001",      ".rill-1-x.part",
+                     "best-7.data-00000-of-00001",     "ckpt-1.data-00000-of-00001.bak",
+                     "ckpt-1.data-00000-of-00001.txt", "ckpt-1.data-readme"};
   for (const std::string& name : others) old(name);
   auto present = [&](const Paths& names) {
     return std::count_if(names.begin(), names.end(), [&](auto& name) { return fs::exists(folder / name); });
   };
-  CheckpointManager manager(Checkpoint{{"v", v}}, folder.path.string(), {.max_to_keep = 1});
+  CheckpointManager manager(Checkpoint{{"v", v}}, folder.path(), {.max_to_keep = 1});
   CHECK(manager.latest().empty());
-  CHECK(present(left) == 2);  // who only looks removes nothing
+  CHECK(present(left) == 3);  // who only looks removes nothing
   manager.save(1);
   CHECK(present(left) == 0);
   manager.save(2);
@@ -360,7 +326,7 @@ TEST_CASE("a manager restores what its own options have it save") {
   manager.save(INT64_MAX);
   CHECK(manager.latest_step() == INT64_MAX);
   fs::rename(manager.latest() + ".index", folder / "a/ckpt-9223372036854775808.index");
-  write(folder / "a/checkpoint", "model_checkpoint_path: \"ckpt-9223372036854775808\"");
+  put_file(folder / "a/checkpoint", "model_checkpoint_path: \"ckpt-9223372036854775808\"");
   CHECK(CheckpointManager(Checkpoint{{"w", w}}, folder / "a").latest_step() == -1);
 }
 
@@ -377,7 +343,7 @@ TEST_CASE("asynchronous saving takes the values of that moment, and tells its er
   }
   for (int i = 1; i <= 5; ++i)
     CHECK(array_equal(load_checkpoint(folder / ("a/ckpt-" + std::to_string(i))).at("v"), full({1000}, float(i))));
-  write(folder / "file", "");
+  put_file(folder / "file", "");
   CheckpointManager broken(Checkpoint{{"v", v}}, folder / "b", {.asynchronous = true});
   fs::create_symlink(folder / "file", folder / "b");  // where the folder was to be
   broken.save(1);
@@ -424,11 +390,11 @@ TEST_CASE("an index that names a part of a tensor twice is refused before anythi
   // Of f32[4], the part [0, 2) twice: protobuf's bytes of the header, the part and the whole.
   const std::string data(8, '\0');
   const std::string slice = "\x3a\x04\x0a\x02\x10\x02", size = "\x08\x01\x12\x04\x12\x02\x08";
-  write(folder / "x.data-00000-of-00001", data);
-  write(folder / "x.index",
-        small_table({{"", "\x08\x01"},
-                     {"\0big\0\1\1\1\x80\x82"s, size + "\x02\x28\x08\x35" + word(masked_crc32c(data))},
-                     {"big", size + "\x04" + slice + slice}}));
+  put_file(folder / "x.data-00000-of-00001", data);
+  put_file(folder / "x.index",
+           small_table({{"", "\x08\x01"},
+                        {"\0big\0\1\1\1\x80\x82"s, size + "\x02\x28\x08\x35" + word(masked_crc32c(data))},
+                        {"big", size + "\x04" + slice + slice}}));
   CHECK_THROWS_WITH(load_checkpoint(folder / "x"), contains_text("names one of its parts twice"));
 }
 
@@ -437,7 +403,7 @@ TEST_CASE("a full or read-only file system leaves what was there") {
   Variable v(ones({50000}), "v");
   CheckpointManager manager(Checkpoint{{"v", v}}, folder / "a");
   manager.save(1);
-  const std::string list = text_of(folder / "a/checkpoint");
+  const std::string list = contents(folder / "a/checkpoint");
   // No file may be larger than this: what writing meets is what it meets on a full disk.
   struct rlimit old;
   getrlimit(RLIMIT_FSIZE, &old);
@@ -449,7 +415,7 @@ TEST_CASE("a full or read-only file system leaves what was there") {
   setrlimit(RLIMIT_FSIZE, &old);
   CHECK_THAT(again, contains_text("cannot write") && contains_text("ckpt-1.data-"));
   CHECK_THAT(next, contains_text("ckpt-2.data-00000-of-00001"));
-  CHECK(text_of(folder / "a/checkpoint") == list);
+  CHECK(contents(folder / "a/checkpoint") == list);
   CHECK(array_equal(load_checkpoint(manager.latest()).at("v"), ones({50000})));
   CHECK(std::distance(fs::directory_iterator(folder / "a"), {}) == 3);  // nothing half written stays
   CHECK_THROWS_WITH(save_checkpoint("/proc/x/y", {{"v", ones({1})}}),

@@ -13,9 +13,13 @@ namespace rill {
 // --- NamedVariables --------------------------------------------------------------------------------------------------
 
 const Variable* NamedVariables::find(std::string_view path) const {
-  for (const auto& [p, v] : list_)
-    if (p == path) return &v;
-  return nullptr;
+  const auto at = places_.find(path);
+  return at == places_.end() ? nullptr : &list_[at->second].second;
+}
+
+void NamedVariables::add(std::string path, const Variable& v) {
+  places_.emplace(path, list_.size());
+  list_.emplace_back(std::move(path), v);
 }
 
 namespace {
@@ -80,29 +84,39 @@ std::ostream& operator<<(std::ostream& out, const NamedVariables& variables) { r
 
 // --- VariablePaths ---------------------------------------------------------------------------------------------------
 
-std::string VariablePaths::unique(const std::string& name) const {
+// Counts on from the number that the name was given last: a model may have thousands of layers of one name.
+std::string VariablePaths::unique(const std::string& name) {
   if (!used_.contains(name)) return name;
-  for (size_t i = 1;; ++i)
-    if (std::string numbered = fmt::format("{}_{}", name, i); !used_.contains(numbered)) return numbered;
+  for (size_t& i = numbers_[name];;)
+    if (std::string numbered = fmt::format("{}_{}", name, ++i); !used_.contains(numbered)) return numbered;
+}
+
+void VariablePaths::found(std::string path, const Variable& v) {
+  used_.insert(path);
+  places_.emplace(&v.state(), found_.size());
+  found_.add(std::move(path), v);
 }
 
 VariablePaths::Scope::Scope(VariablePaths& paths, std::string_view name)
-    : paths_(paths), outer_(paths.scope_), before_(paths.found_.size() + paths.slots_.size()) {
-  path_ = paths.unique(outer_ + std::string(name));
+    : paths_(paths),
+      outer_(paths.scope_),
+      name_(outer_ + std::string(name)),
+      path_(paths.unique(name_)),
+      before_(paths.found_.size() + paths.slots_.size()) {
   paths.used_.insert(path_);
   paths.scope_ = path_ + "/";
 }
 VariablePaths::Scope::~Scope() {
   paths_.scope_ = outer_;
   // Nothing is under that name, as of a layer that stands here for the second time: the next one may have it.
-  if (paths_.found_.size() + paths_.slots_.size() == before_) paths_.used_.erase(path_);
+  if (paths_.found_.size() + paths_.slots_.size() != before_) return;
+  paths_.used_.erase(path_);
+  paths_.numbers_.erase(name_);
 }
 
 void VariablePaths::add(std::string_view name, const Variable& v, bool again) {
   if (!seen_.insert(&v.state()).second && !again) return;
-  std::string path = unique(scope_ + std::string(name));
-  used_.insert(path);
-  found_.add(std::move(path), v);
+  found(unique(scope_ + std::string(name)), v);
 }
 
 void VariablePaths::add_all(const std::vector<Variable>& variables) {
@@ -127,62 +141,66 @@ void VariablePaths::add_all(const std::vector<Variable>& variables) {
     }
     here.insert(at->second + rest);
     seen_.insert(&v.state());
-    used_.insert(at->second + rest);
-    found_.add(at->second + rest, v);
+    found(at->second + rest, v);
   }
 }
 
-void VariablePaths::add_slots(VariableSlots slots) { slots_.emplace_back(scope_, std::move(slots)); }
-
-std::string VariablePaths::path_of(const Variable& v) const {
-  for (const auto& [path, other] : found_)
-    if (&other.state() == &v.state()) return path;
-  return {};
+void VariablePaths::add_slots(VariableSlots slots) {
+  for (const VariableSlots::Slot& s : slots.made) slot_places_.emplace(&s.variable.state(), slots_.size());
+  slots_.emplace_back(scope_, std::move(slots));
 }
 
 const NamedVariables& VariablePaths::finish() {
-  for (; finished_slots_ < slots_.size(); ++finished_slots_) {
-    const auto& [scope, slots] = slots_[finished_slots_];
-    // Of a Variable without a path here: its own name, numbered where another has it.
-    std::vector<std::pair<const VariableState*, std::string>> own;
-    std::unordered_set<std::string> taken;
-    for (const VariableSlots::Slot& s : slots.made) {
-      std::string of = path_of(s.of);
-      if (of.empty()) {
-        auto at = std::find_if(own.begin(), own.end(), [&](auto& p) { return p.first == &s.of.state(); });
-        if (at == own.end()) {
-          std::string name = s.of.name();
-          for (size_t i = 1; !taken.insert(name).second; ++i) name = fmt::format("{}_{}", s.of.name(), i);
-          at = own.insert(own.end(), {&s.of.state(), name});
-        }
-        of = at->second;
-      }
-      if (!seen_.insert(&s.variable.state()).second) continue;
-      std::string path = unique(scope + of + "/" + s.name);
-      used_.insert(path);
-      found_.add(std::move(path), s.variable);
-    }
-  }
+  for (; finished_slots_ < slots_.size(); ++finished_slots_)
+    finish_slots(slots_[finished_slots_].first, slots_[finished_slots_].second);
   return found_;
+}
+
+// A slot stands under the path of its Variable or, where that has none here, under its own name, numbered where
+// another has it.
+void VariablePaths::finish_slots(const std::string& scope, const VariableSlots& slots) {
+  struct Outside {
+    std::string name;
+    bool ambiguous;
+  };
+  std::unordered_map<const VariableState*, Outside> outside;
+  std::unordered_map<std::string, size_t> numbers;
+  std::unordered_set<std::string> taken, kinds;
+  for (const VariableSlots::Slot& s : slots.made) {
+    const auto place = places_.find(&s.of.state());
+    const Outside* own = nullptr;
+    if (place == places_.end()) {
+      auto [at, fresh] = outside.try_emplace(&s.of.state());
+      own = &at->second;
+      if (fresh) {
+        std::string name = s.of.name();
+        while (!taken.insert(name).second) name = fmt::format("{}_{}", s.of.name(), ++numbers[s.of.name()]);
+        at->second = {name, !kinds.insert(s.of.name() + "\n" + to_string(s.of.state().spec)).second};
+      }
+    }
+    if (!seen_.insert(&s.variable.state()).second) continue;
+    std::string path = unique(scope + (own ? own->name : (found_.begin() + long(place->second))->first) + "/" + s.name);
+    if (own && own->ambiguous) ambiguous_.push_back(path);
+    found(std::move(path), s.variable);
+  }
 }
 
 std::vector<VariablePaths::Unmade> VariablePaths::unmade() const {
   std::vector<Unmade> result;
-  for (const auto& [scope, slots] : slots_)
+  for (const auto& [scope, slots] : slots_) {
+    std::map<std::string_view, std::unordered_set<const VariableState*>> made;
+    for (const VariableSlots::Slot& s : slots.made) made[s.name].insert(&s.of.state());
     for (const std::string& name : slots.names)
-      for (const auto& [path, v] : found_) {
-        const bool made = std::any_of(slots.made.begin(), slots.made.end(),
-                                      [&](auto& s) { return &s.of.state() == &v.state() && s.name == name; });
-        if (!made) result.push_back({fmt::format("{}{}/{}", scope, path, name), v, name, &slots});
-      }
+      for (const auto& [path, v] : found_)
+        if (!made[name].contains(&v.state()))
+          result.push_back({fmt::format("{}{}/{}", scope, path, name), scope, v, name, &slots});
+  }
   return result;
 }
 
 const std::string* VariablePaths::scope_of_slot(const Variable& v) const {
-  for (const auto& [scope, slots] : slots_)
-    for (const VariableSlots::Slot& s : slots.made)
-      if (&s.variable.state() == &v.state()) return &scope;
-  return nullptr;
+  const auto at = slot_places_.find(&v.state());
+  return at == slot_places_.end() ? nullptr : &slots_[at->second].first;
 }
 
 // --- Helpers of the templates ----------------------------------------------------------------------------------------

@@ -120,6 +120,22 @@ void Checkpoint::collect(VariablePaths& paths) const {
   for (const auto& [name, part] : parts_) part.name_variables(name, paths);
 }
 
+namespace {
+// Slots that another program could take for each other's would be swapped without a word.
+void refuse_ambiguous(const VariablePaths& paths, const std::vector<std::string>& only, std::string_view op,
+                      const Where& where) {
+  for (const std::string& path : paths.ambiguous_slots())
+    if (wanted(path, only))
+      fail(
+          op,
+          fmt::format("nobody could tell what '{}' belongs to: its optimizer has several Variables of that name, dtype "
+                      "and shape, which have no path in this checkpoint. put the model beside the optimizer, "
+                      "Checkpoint{{{{\"model\", model}}, {{\"adam\", adam}}}}, or give them names of their own",
+                      path),
+          where);
+}
+}  // namespace
+
 NamedVariables Checkpoint::variables() const {
   VariablePaths paths;
   collect(paths);
@@ -131,7 +147,10 @@ NamedVariables Checkpoint::variables() const {
 ByName Checkpoint::values(const SaveCheckpointOptions& options, Where where) const {
   if (!executing_eagerly())
     fail("save", "a checkpoint is saved outside of traced functions: there are no values inside yet", where);
-  const NamedVariables all = variables();
+  VariablePaths paths;
+  collect(paths);
+  const NamedVariables& all = paths.finish();
+  refuse_ambiguous(paths, options.only, "save", where);
   for (const auto& [path, name] : options.names)
     if (!all.contains(path)) fail("save", fmt::format("there is no '{}' to be saved as '{}'", path, name), where);
   NamedVariables chosen;
@@ -181,25 +200,18 @@ class Restore {
   // Of "adam/model/m", a slot of the Variable at "model" that is called "net" in the file: "adam/net/m".
   std::string slot_entry(const std::string& scope, const std::string& path) const {
     const std::string rest = path.substr(scope.size());
-    if (!options_.names.contains(path))
-      for (const auto& [of, name] : options_.names)
-        if (rest.starts_with(of + "/") && rest.find('/', of.size() + 1) == std::string::npos)
-          if (const std::string entry = names_.find(scope + name + rest.substr(of.size())); !entry.empty())
-            return entry;
+    const size_t slash = rest.rfind('/');
+    if (!options_.names.contains(path) && slash != std::string::npos)
+      if (const auto other = options_.names.find(rest.substr(0, slash)); other != options_.names.end())
+        if (const std::string entry = names_.find(scope + other->second + rest.substr(slash)); !entry.empty())
+          return entry;
     return entry_of(path);
   }
 
   // The slots that the file has and an optimizer has not.
-  void make_slots(const NamedVariables& variables, const VariablePaths& paths) const {
-    for (const VariablePaths::Unmade& u : paths.unmade()) {
-      if (!wanted(u.path, options_.only)) continue;
-      // A Variable may have several paths: of the one that this slot's path ends with.
-      const auto of = std::find_if(variables.begin(), variables.end(), [&](auto& v) {
-        return &v.second.state() == &u.of.state() && u.path.ends_with(v.first + "/" + u.name);
-      });
-      const std::string scope = u.path.substr(0, u.path.size() - (of->first + "/" + u.name).size());
-      if (!slot_entry(scope, u.path).empty()) u.slots->make(u.of, u.name);
-    }
+  void make_slots(const VariablePaths& paths) const {
+    for (const VariablePaths::Unmade& u : paths.unmade())
+      if (wanted(u.path, options_.only) && !slot_entry(u.scope, u.path).empty()) u.slots->make(u.of, u.name);
   }
 
   void match(const NamedVariables& variables, const VariablePaths& paths) {
@@ -258,7 +270,12 @@ class Restore {
  private:
   // Whether the optimizer at `scope` had not made a slot that the file has not: it had taken no step, or it has slots
   // in the file and all of them are known here. Otherwise the slot may be there under another name.
-  bool was_zeros(const std::string& scope) const {
+  bool was_zeros(const std::string& scope) {
+    const auto [known, fresh] = zeros_.try_emplace(scope, false);
+    if (fresh) known->second = look_for_zeros(scope);
+    return known->second;
+  }
+  bool look_for_zeros(const std::string& scope) const {
     const std::string iterations = entry_of(scope + "iterations");
     if (iterations.empty()) return false;
     const bool counts = file_.is_known(iterations) && is_integer(file_.spec(iterations).dtype) &&
@@ -281,6 +298,7 @@ class Restore {
   std::vector<std::pair<std::string, Variable>> entries_;
   std::vector<Found> found_;
   std::set<std::string> used_;
+  std::map<std::string, bool> zeros_;  // was_zeros(), by scope
   RestoreReport report_;
 };
 
@@ -292,10 +310,12 @@ RestoreReport Checkpoint::restore(const std::string& prefix, const RestoreOption
   Restore restore(prefix, options, where);
   VariablePaths before;
   collect(before);
-  restore.make_slots(before.finish(), before);
+  before.finish();
+  restore.make_slots(before);
   VariablePaths paths;
   collect(paths);
-  const NamedVariables all = paths.finish();
+  const NamedVariables& all = paths.finish();
+  refuse_ambiguous(paths, options.only, "restore", where);
   for (const auto& [path, name] : options.names)
     if (!all.contains(path))
       fail("restore",

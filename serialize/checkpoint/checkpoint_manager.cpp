@@ -23,9 +23,8 @@ using Clock = std::chrono::steady_clock;
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-// TensorFlow writes paths that are relative to the folder.
-std::string in_folder(const std::string& folder, const std::string& path) {
-  return path.empty() || fs::path(path).is_absolute() ? path : (fs::path(folder) / path).string();
+std::string in_folder(const std::string& folder, const std::string& name) {
+  return name.empty() || fs::path(name).is_absolute() ? name : (fs::path(folder) / name).string();
 }
 
 bool exists(const std::string& prefix) {
@@ -33,11 +32,32 @@ bool exists(const std::string& prefix) {
   return fs::exists(prefix + ".index", error);
 }
 
+// What a path in the list of `folder` means: the name of a checkpoint in it, where there is one; else the path, if it
+// leads to one, or nothing. A list with absolute paths may have been copied or moved together with its folder.
+std::string listed(const std::string& folder, const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  if (name.empty()) return {};
+  if (exists(in_folder(folder, name))) return name;
+  return exists(in_folder(folder, path)) ? path : std::string();
+}
+
 CheckpointList read_folder(const std::string& folder, std::string_view op, const Where& where) {
   const std::string path = in_folder(folder, "checkpoint");
   std::error_code error;
   if (!fs::exists(path, error)) return {};
-  return read_list(read_file(path, op, where), path, op, where);
+  const CheckpointList file = read_list(read_file(path, op, where), path, op, where);
+  CheckpointList list;
+  list.last_preserved = file.last_preserved;
+  const auto add = [&](const std::string& one, double time) {
+    if (one.empty() || std::find(list.all.begin(), list.all.end(), one) != list.all.end()) return;
+    list.all.push_back(one);
+    list.timestamps.push_back(time);
+  };
+  for (size_t i = 0; i < file.all.size(); ++i)
+    add(listed(folder, file.all[i]), file.timestamps.empty() ? now() : file.timestamps[i]);
+  list.latest = listed(folder, file.latest);
+  add(list.latest, now());
+  return list;
 }
 
 // Whether nobody has written to it for an hour.
@@ -62,56 +82,59 @@ void remove_checkpoint(const std::string& prefix) {
 
 }  // namespace
 
+// Several managers, of this process or others, may share a folder and its list. Each reads the list anew, under a lock
+// where it changes it, and touches what has its own prefix.
 struct CheckpointManager::Impl {
   Checkpoint checkpoint;
-  std::string folder;
+  std::string folder;  // as the caller calls it
+  std::string place;   // the same, also when the program goes to another directory
   CheckpointManagerOptions options;
-  CheckpointList list;  // with whole paths; of the writing thread, while there is one
+  double last_preserved = 0;
   int64_t last_step = -1;
-  bool saved = false, cleaned = false;
+  bool cleaned = false;
   Clock::time_point last_time = Clock::now();
   std::thread writer;
   std::exception_ptr error;
 
   Impl(Checkpoint c, std::string f, CheckpointManagerOptions o)
-      : checkpoint(std::move(c)), folder(std::move(f)), options(std::move(o)) {}
+      : checkpoint(std::move(c)), folder(std::move(f)), place(folder), options(std::move(o)) {
+    std::error_code unknown;
+    const fs::path absolute = fs::absolute(folder.empty() ? "." : folder, unknown);
+    if (!unknown) place = absolute.string();
+  }
 
   void wait() {
     if (writer.joinable()) writer.join();
     if (error) std::rethrow_exception(std::exchange(error, nullptr));
   }
 
-  std::string prefix_of(int64_t step) const { return in_folder(folder, options.prefix + "-" + std::to_string(step)); }
+  // Whether `name`, of a checkpoint, is PREFIX-STEP.
+  bool is_own(std::string_view name) const {
+    const size_t start = options.prefix.size() + 1;
+    return name.size() > start && name.starts_with(options.prefix) && name[start - 1] == '-' &&
+           name.find_first_not_of("0123456789", start) == name.npos;
+  }
 
-  void read(const Where& where) {
-    list = read_folder(folder, "CheckpointManager", where);
-    list.latest = in_folder(folder, list.latest);
-    if (list.timestamps.empty()) list.timestamps.assign(list.all.size(), now());
-    std::vector<std::string> all;
-    std::vector<double> timestamps;
-    for (size_t i = 0; i < list.all.size(); ++i)
-      if (const std::string path = in_folder(folder, list.all[i]); exists(path)) {
-        all.push_back(path);
-        timestamps.push_back(list.timestamps[i]);
-      }
-    list.all = std::move(all);
-    list.timestamps = std::move(timestamps);
-    if (!exists(list.latest)) list.latest = list.all.empty() ? "" : list.all.back();
-    if (!list.latest.empty() && std::find(list.all.begin(), list.all.end(), list.latest) == list.all.end()) {
-      list.all.push_back(list.latest);
-      list.timestamps.push_back(now());
-    }
-    if (list.last_preserved == 0) list.last_preserved = now();
+  // The names of ours that are there, oldest first.
+  std::vector<std::string> names(const CheckpointList& list) const {
+    std::vector<std::string> own;
+    for (const std::string& name : list.all)
+      if (is_own(name)) own.push_back(name);
+    return own;
+  }
+  std::string latest_name(const Where& where) {
+    wait();
+    const CheckpointList list = read_folder(place, "CheckpointManager", where);
+    if (is_own(list.latest)) return list.latest;
+    const std::vector<std::string> own = names(list);
+    return own.empty() ? "" : own.back();
   }
 
   // Whether `name` is that of a shard of ours that has no index.
   bool is_lone_shard(const std::string& name) const {
-    const std::string start = options.prefix + "-";
-    const size_t end = name.find(".data-", start.size());
-    if (!name.starts_with(start) || end == std::string::npos || end == start.size()) return false;
-    const std::string own = name.substr(0, end);
-    return own.find_first_not_of("0123456789", start.size()) == std::string::npos && is_shard_name(name, own) &&
-           !exists(in_folder(folder, own));
+    const std::string checkpoint_name = name.substr(0, name.rfind(".data-"));
+    return is_own(checkpoint_name) && is_shard_name(name, checkpoint_name) &&
+           !exists(in_folder(place, checkpoint_name));
   }
 
   // Removes what killed writers have left: files under construction, and shards without an index. Those of a live
@@ -119,53 +142,53 @@ struct CheckpointManager::Impl {
   void clean() const {
     std::vector<fs::path> left;
     std::error_code error;
-    for (fs::directory_iterator it(folder.empty() ? "." : folder, error), none; !error && it != none;
-         it.increment(error)) {
+    for (fs::directory_iterator it(place, error), none; !error && it != none; it.increment(error)) {
       const std::string name = it->path().filename().string();
-      if ((is_abandoned_part(name) || is_lone_shard(name)) && is_old(it->path())) left.push_back(it->path());
+      if ((is_part_name(name) || is_lone_shard(name)) && is_old(it->path())) left.push_back(it->path());
     }
     for (const fs::path& p : left) unlink(p.c_str());
   }
 
-  void write(const std::string& prefix, const std::map<std::string, Tensor>& values, const Where& where) {
+  void write(const std::string& name, const std::map<std::string, Tensor>& values, const Where& where) {
     if (!std::exchange(cleaned, true)) clean();  // first, for the room that it makes
-    write_bundle(prefix, values, options.save.shards, "save", where);
-    CheckpointList next = list;
-    for (size_t i = 0; i < next.all.size(); ++i)
-      if (next.all[i] == prefix) {
-        next.all.erase(next.all.begin() + long(i));
-        next.timestamps.erase(next.timestamps.begin() + long(i));
-        break;
-      }
-    next.all.push_back(prefix);
-    next.timestamps.push_back(now());
-    next.latest = prefix;
-    const std::vector<std::string> removed = drop_oldest(next);
-    write_list(next, where);
-    list = std::move(next);
-    for (const std::string& p : removed) remove_checkpoint(p);
+    write_bundle(in_folder(place, name), values, options.save.shards, "save", where);
+    const FolderLock lock(place);
+    CheckpointList list = read_folder(place, "save", where);
+    erase(list, size_t(std::find(list.all.begin(), list.all.end(), name) - list.all.begin()));
+    list.all.push_back(name);
+    list.timestamps.push_back(now());
+    list.latest = name;
+    const std::vector<std::string> removed = drop_oldest(list);
+    write_file(in_folder(place, "checkpoint"), to_text(list), "save", where, Links::replace);
+    for (const std::string& old : removed) remove_checkpoint(in_folder(place, old));
   }
 
-  std::vector<std::string> drop_oldest(CheckpointList& next) const {
+  static void erase(CheckpointList& list, size_t i) {
+    if (i >= list.all.size()) return;
+    list.all.erase(list.all.begin() + long(i));
+    list.timestamps.erase(list.timestamps.begin() + long(i));
+  }
+
+  // Of ours, which are in the folder. The list holds one time of the last that was kept for good: of several managers,
+  // that of the one that asks for such.
+  std::vector<std::string> drop_oldest(CheckpointList& list) {
+    last_preserved = std::min(last_preserved, now());  // the clock was set back
     std::vector<std::string> removed;
-    while (options.max_to_keep > 0 && next.all.size() > size_t(options.max_to_keep)) {
-      const double t = next.timestamps.front();
-      if (options.keep_every_hours > 0 && t - next.last_preserved >= 3600 * options.keep_every_hours)
-        next.last_preserved = t;  // it stays, and is no longer ours
-      else removed.push_back(next.all.front());
-      next.all.erase(next.all.begin());
-      next.timestamps.erase(next.timestamps.begin());
+    size_t own = size_t(std::count_if(list.all.begin(), list.all.end(), [&](auto& name) { return is_own(name); }));
+    for (size_t i = 0; options.max_to_keep > 0 && own > size_t(options.max_to_keep);) {
+      if (!is_own(list.all[i])) {
+        ++i;
+        continue;
+      }
+      const double t = list.timestamps[i];
+      if (options.keep_every_hours > 0 && t - last_preserved >= 3600 * options.keep_every_hours)
+        last_preserved = t;  // it stays, and is no longer ours
+      else removed.push_back(list.all[i]);
+      erase(list, i);
+      --own;
     }
+    if (options.keep_every_hours > 0 || list.last_preserved == 0) list.last_preserved = last_preserved;
     return removed;
-  }
-
-  void write_list(CheckpointList next, const Where& where) const {
-    auto shorten = [&](std::string& path) {
-      if (in_folder(folder, fs::path(path).filename().string()) == path) path = fs::path(path).filename().string();
-    };
-    shorten(next.latest);
-    for (std::string& path : next.all) shorten(path);
-    write_file(in_folder(folder, "checkpoint"), to_text(next), "save", where);
   }
 };
 
@@ -178,7 +201,8 @@ CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::string folder, 
   if (options.prefix.empty() || options.prefix.find('/') != std::string::npos)
     reject("the prefix is the beginning of a file's name: it is not empty and has no '/'");
   impl_ = std::make_unique<Impl>(std::move(checkpoint), std::move(folder), std::move(options));
-  impl_->read(where);
+  impl_->last_preserved = read_folder(impl_->place, "CheckpointManager", where).last_preserved;
+  if (impl_->last_preserved == 0) impl_->last_preserved = now();
 }
 
 CheckpointManager::CheckpointManager(CheckpointManager&&) noexcept = default;
@@ -198,23 +222,22 @@ std::string CheckpointManager::save(int64_t step, Where where) {
   Impl& m = *impl_;
   m.wait();
   if (step < 0) fail("save", "step " + std::to_string(step) + " is negative", where);
-  const std::string prefix = m.prefix_of(step);
+  const std::string name = m.options.prefix + "-" + std::to_string(step);
   std::map<std::string, Tensor> values = m.checkpoint.values(m.options.save, where);
   if (m.options.asynchronous) {
-    m.writer = std::thread([&m, prefix, values = std::move(values), where] {
+    m.writer = std::thread([&m, name, values = std::move(values), where] {
       try {
-        m.write(prefix, values, where);
+        m.write(name, values, where);
       } catch (...) {
         m.error = std::current_exception();
       }
     });
   } else {
-    m.write(prefix, values, where);
+    m.write(name, values, where);
   }
   m.last_step = step;
-  m.saved = true;
   m.last_time = Clock::now();
-  return prefix;
+  return in_folder(m.folder, name);
 }
 
 bool CheckpointManager::save_if_due(int64_t step, Where where) {
@@ -236,42 +259,47 @@ bool CheckpointManager::restore_if_any(const RestoreOptions& options, Where wher
   return true;
 }
 
+namespace {
+int64_t step_of(const std::string& name) {
+  int64_t step = -1;  // as it stays where there are no digits, or too many
+  std::from_chars(name.data() + name.find_last_of('-') + 1, name.data() + name.size(), step);
+  return step;
+}
+}  // namespace
+
 RestoreReport CheckpointManager::restore(const RestoreOptions& options, Where where) {
   Impl& m = *impl_;
-  const std::string path = latest(where);
-  if (path.empty()) fail("restore", "there is no checkpoint in '" + m.folder + "'", where);
+  const std::string name = m.latest_name(where);
+  if (name.empty())
+    fail("restore",
+         "there is no checkpoint in '" + m.folder + "': its list names none that is called '" + m.options.prefix +
+             "-STEP'",
+         where);
   RestoreOptions own = options;  // what was saved by other options than all has only that
   if (own.only.empty()) own.only = m.options.save.only;
   if (own.names.empty()) own.names = m.options.save.names;
-  RestoreReport report = m.checkpoint.restore(path, own, where);
-  m.last_step = latest_step(where);
+  RestoreReport report = m.checkpoint.restore(in_folder(m.place, name), own, where);
+  m.last_step = step_of(name);
   m.last_time = Clock::now();
   return report;
 }
 
-std::string CheckpointManager::latest(Where) {
-  impl_->wait();
-  return impl_->list.latest;
-}
+std::string CheckpointManager::latest(Where where) { return in_folder(impl_->folder, impl_->latest_name(where)); }
 
 int64_t CheckpointManager::latest_step(Where where) {
-  const std::string path = latest(where);
-  const size_t dash = path.find_last_of('-');
-  if (dash == std::string::npos || path.find_first_not_of("0123456789", dash + 1) != std::string::npos) return -1;
-  int64_t step = -1;  // as it stays where there are no digits, or too many
-  std::from_chars(path.data() + dash + 1, path.data() + path.size(), step);
-  return step;
+  const std::string name = impl_->latest_name(where);
+  return name.empty() ? -1 : step_of(name);
 }
 
-std::vector<std::string> CheckpointManager::all(Where) {
+std::vector<std::string> CheckpointManager::all(Where where) {
   impl_->wait();
-  return impl_->list.all;
+  std::vector<std::string> paths = impl_->names(read_folder(impl_->place, "CheckpointManager", where));
+  for (std::string& path : paths) path = in_folder(impl_->folder, path);
+  return paths;
 }
 
 std::string latest_checkpoint(const std::string& folder, Where where) {
-  const CheckpointList list = read_folder(folder, "latest_checkpoint", where);
-  const std::string path = in_folder(folder, list.latest);
-  return !path.empty() && exists(path) ? path : std::string();
+  return in_folder(folder, read_folder(folder, "latest_checkpoint", where).latest);
 }
 
 }  // namespace rill

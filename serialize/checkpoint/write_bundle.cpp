@@ -4,6 +4,9 @@
 // there are, and so what these are called. Shards of a bundle that replaces another are written under names of one
 // shard more, and become part of it by the move of the index. Then they get their usual names, by links, and the index
 // is moved again, to one that says so. At each moment the index and the shards that it names belong together.
+//
+// A prefix whose files are links, "best" to another checkpoint, becomes a checkpoint of its own: that other one is not
+// ours to change.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -46,7 +49,8 @@ class Writer {
       : prefix_(prefix), shards_(shards), op_(op), where_(where), sizes_(size_t(shards)) {
     replaces_ = shards_at(prefix) == shards;  // others have other names
     const int n = shards + (replaces_ ? 1 : 0);
-    for (int i = 0; i < n; ++i) files_.push_back(std::make_unique<FileWriter>(shard_name(prefix, i, n), op, where));
+    for (int i = 0; i < n; ++i)
+      files_.push_back(std::make_unique<FileWriter>(shard_name(prefix, i, n), op, where, Links::replace));
   }
 
   void add(const std::string& name, const Tensor& t) {
@@ -78,7 +82,7 @@ class Writer {
       files_[i]->commit();
       placed_.push_back(shard_name(prefix_, int(i), int(files_.size())));
     }
-    write_file(prefix_ + ".index", bytes, op_, where_);
+    write_file(prefix_ + ".index", bytes, op_, where_, Links::replace);
     placed_.clear();
     if (replaces_) rename_shards();
     remove_others();
@@ -116,7 +120,7 @@ class Writer {
       if (unlink(to.c_str()) != 0 && errno != ENOENT) return;
       if (link(shard_name(prefix_, i, shards_ + 1).c_str(), to.c_str()) != 0) return;
     }
-    write_file(prefix_ + ".index", index(shards_), op_, where_);
+    write_file(prefix_ + ".index", index(shards_), op_, where_, Links::replace);
     replaces_ = false;
   }
 
@@ -153,6 +157,9 @@ void write_bundle(const std::string& prefix, const std::map<std::string, Tensor>
          where);
   if (shards < 1 || shards > 9999) fail(op, fmt::format("{} shards make no sense. give 1 to 9999", shards), where);
   write_table({}, op, where);  // throws in a build without leveldb, before anything is made
+  const std::string folder = std::filesystem::path(prefix).parent_path().string();
+  make_folders(folder, op, where);
+  const FolderLock lock(folder);  // two that write one prefix would mix their shards
   Writer writer(prefix, shards, op, where);
   for (const auto& [name, t] : tensors) {
     if (name.empty() || name[0] == '\0') fail(op, "a tensor without a name cannot be saved", where);

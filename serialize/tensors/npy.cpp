@@ -7,7 +7,7 @@
 
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
-#include "rill/serialize/tensors/utf8.h"
+#include "rill/serialize/utf8.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {

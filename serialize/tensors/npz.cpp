@@ -10,7 +10,7 @@
 
 #include "rill/devices/registry.h"
 #include "rill/serialize/tensors/npy.h"
-#include "rill/serialize/tensors/utf8.h"
+#include "rill/serialize/utf8.h"
 
 namespace rill {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "rill/serialize/tensors/elements.h"
 #include "rill/serialize/tensors/formats.h"
-#include "rill/serialize/tensors/utf8.h"
+#include "rill/serialize/utf8.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {

@@ -1,5 +1,5 @@
 // See utf8.h.
-#include "rill/serialize/tensors/utf8.h"
+#include "rill/serialize/utf8.h"
 
 namespace rill {
 
