@@ -65,7 +65,7 @@ struct ParsedExamples {
 };
 
 // An encoded Example. Floating tensors become lists of f32, integers and bools of i64, texts of bytes; elements
-// row-major. The same bytes for the same features.
+// row-major. The same bytes for the same features. Throws rill::Error where they would be more than protobuf's 2 GiB.
 std::string make_example(const std::map<std::string, Tensor>& features, Where where = Where::current());
 // The features of one Example as they stand in it: f32, i64 or string of one dimension. Throws rill::Error where
 // `bytes` are no Example.

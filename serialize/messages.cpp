@@ -65,7 +65,17 @@ std::string version_event() {
   return bytes_of(event);
 }
 
-std::string bytes_of(const google::protobuf::MessageLite& message) {
+void check_message_size(uint64_t bytes, std::string_view op, const Where& where) {
+  if (bytes > uint64_t(INT32_MAX))
+    fail(op,
+         std::to_string(bytes) +
+             " bytes are too many for one message of protobuf's, which has 2 GiB at most. write "
+             "several, or keep tensors apart with save()",
+         where);
+}
+
+std::string bytes_of(const google::protobuf::MessageLite& message, std::string_view op, const Where& where) {
+  check_message_size(message.ByteSizeLong(), op, where);
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);

@@ -1,7 +1,9 @@
 // TensorFlow's messages made from rill's things: shapes, dtypes, tensors, graphs, events. Only the sources of this
 // folder include it, for it brings protobuf's headers.
 #pragma once
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "event.pb.h"
 #include "graph.pb.h"
@@ -23,6 +25,10 @@ proto::Event event_now(int64_t step);
 std::string version_event();
 
 // The encoded message, the same bytes for the same message (protobuf writes maps in any order unless told not to).
-std::string bytes_of(const google::protobuf::MessageLite& message);
+// Throws rill::Error, under the name of `op`, where it would have more than 2 GiB, which protobuf cannot encode.
+std::string bytes_of(const google::protobuf::MessageLite& message, std::string_view op = "protobuf",
+                     const Where& where = Where::current());
+// Throws that where `bytes` is too many.
+void check_message_size(uint64_t bytes, std::string_view op, const Where& where);
 
 }  // namespace rill

@@ -47,7 +47,7 @@ class RecordWriter {
   RecordWriter(RecordWriter&&) noexcept;
   RecordWriter& operator=(RecordWriter&&) noexcept;
 
-  // Appends a record. Throws rill::Error where the disk refuses.
+  // Appends a record. Throws rill::Error where the disk refuses; then it is not written, and may be given again.
   void write(std::string_view bytes, Where where = Where::current());
   // Returns when all that was written has reached the disk. In a packed file it costs some bytes.
   void flush(Where where = Where::current());
@@ -62,11 +62,13 @@ class RecordWriter {
 struct RecordReaderOptions {
   // No record is believed to be longer: what a small packed file can make a reader allocate.
   int64_t largest = int64_t(1) << 30;
-  // Takes a last record that is cut short for the end, as of a file that is still written; else it is an error.
+  // Takes a last record that is cut short for the end, as of a file that is still written; else it is an error. In both
+  // cases a later call reads it, once it is whole.
   bool cut_end = false;
 };
 
-// Reads a file record by record; it finds out by itself whether and how the file is packed. Not for several threads at
+// Reads a file, or a pipe, record by record; it finds out by itself whether and how it is packed. A file may grow while
+// it is read, as TensorBoard reads those of a run: next() goes on where it found the end. Not for several threads at
 // once.
 class RecordReader {
  public:
@@ -76,8 +78,9 @@ class RecordReader {
   RecordReader(RecordReader&&) noexcept;
   RecordReader& operator=(RecordReader&&) noexcept;
 
-  // Puts the next record into `bytes`; false at the end. Throws rill::Error, which names the file, the place in what is
-  // unpacked of it and the record, where a checksum is wrong, a length is impossible or the file ends too early.
+  // Puts the next record into `bytes`; false at the end, behind which a later call finds what was written since. Throws
+  // rill::Error, which names the file, the place in what is unpacked of it and the record, where a checksum is wrong, a
+  // length is impossible or the file ends too early.
   bool next(std::string& bytes, Where where = Where::current());
 
  private:

@@ -294,10 +294,13 @@ void add_feature(Features& features, const std::string& name, const Tensor& t, s
 std::string make_example(const std::map<std::string, Tensor>& features, Where where) {
   CallerScope caller(where);
   EagerScope eager;
+  uint64_t least = 0;
+  for (const auto& [name, t] : features) least += least_bytes(t);
+  check_message_size(least, "make_example", where);
   proto::Example e;
   e.mutable_features();
   for (const auto& [name, t] : features) add_feature(*e.mutable_features(), name, t, "make_example", where);
-  return bytes_of(e);
+  return bytes_of(e, "make_example", where);
 }
 
 std::map<std::string, Tensor> read_example(std::string_view bytes, Where where) {
@@ -334,6 +337,11 @@ std::string make_sequence_example(const std::map<std::string, Tensor>& context,
   CallerScope caller(where);
   EagerScope eager;
   constexpr std::string_view op = "make_sequence_example";
+  uint64_t least = 0;
+  for (const auto& [name, t] : context) least += least_bytes(t);
+  for (const auto& [name, steps] : sequences)
+    for (const Tensor& t : steps) least += least_bytes(t);
+  check_message_size(least, op, where);
   proto::SequenceExample e;
   for (const auto& [name, t] : context) add_feature(*e.mutable_context(), name, t, op, where);
   for (const auto& [name, steps] : sequences) {
@@ -342,7 +350,7 @@ std::string make_sequence_example(const std::map<std::string, Tensor>& context,
     proto::FeatureList& list = *entry.mutable_value();
     for (const Tensor& t : steps) *list.add_feature() = to_feature(name, t, op, where);
   }
-  return bytes_of(e);
+  return bytes_of(e, op, where);
 }
 
 ParsedExamples parse_sequence_examples(const std::vector<std::string>& examples,

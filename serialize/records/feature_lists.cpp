@@ -57,6 +57,11 @@ Tensor FeatureElements::tensor(const Shape& shape, const Where& where) const {
   return rill::tensor(texts_, shape, TensorOptions{}, where);
 }
 
+uint64_t least_bytes(const Tensor& t) {
+  if (!t.defined() || t.is_symbolic() || t.dtype() == DType::string) return 0;
+  return uint64_t(t.size()) * (is_floating(t.dtype()) ? sizeof(float) : 1);  // a varint has a byte or more
+}
+
 int64_t count_of(const proto::Feature& f) {
   return f.bytes_list().value_size() + f.float_list().value_size() + f.int64_list().value_size();
 }

@@ -28,6 +28,8 @@ class FeatureElements {
   std::vector<std::string> texts_;
 };
 
+// How many bytes the elements of `t` take in a feature at least; of texts, nothing is known before they are copied.
+uint64_t least_bytes(const Tensor& t);
 // How many elements a feature has.
 int64_t count_of(const proto::Feature& feature);
 // "f32", or "nothing".

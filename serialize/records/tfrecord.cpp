@@ -73,11 +73,13 @@ struct RecordWriter::Impl {
     }
   }
   bool packs() const { return options.compression != Compression::none; }
+  // Makes room first: a record that is refused, because the disk is full, is not among those that wait.
   void append(std::string_view bytes, const Where& where) {
     if (fd < 0) fail(op, "'" + path + "' is closed", where);
-    if (packs()) pack(bytes, Z_NO_FLUSH);
-    else waiting += bytes;
     if (waiting.size() >= 1 << 18) drain(where);
+    const std::string framed = record(bytes);
+    if (packs()) pack(framed, Z_NO_FLUSH);
+    else waiting += framed;
   }
   void pack(std::string_view bytes, int flush) {
     char out[1 << 14];
@@ -139,7 +141,7 @@ RecordWriter::~RecordWriter() = default;
 RecordWriter::RecordWriter(RecordWriter&&) noexcept = default;
 RecordWriter& RecordWriter::operator=(RecordWriter&&) noexcept = default;
 
-void RecordWriter::write(std::string_view bytes, Where where) { impl_->append(record(bytes), where); }
+void RecordWriter::write(std::string_view bytes, Where where) { impl_->append(bytes, where); }
 void RecordWriter::flush(Where where) {
   if (impl_->fd < 0) return;
   if (impl_->packs()) impl_->pack({}, Z_SYNC_FLUSH);
@@ -151,14 +153,20 @@ void RecordWriter::close(Where where) { impl_->end(where); }
 
 struct RecordReader::Impl {
   Impl(const std::string& path, RecordReaderOptions o, std::string_view op, const Where& where)
-      : in(path, op, where), options(o) {
-    if (const Compression packing = packing_of(in.start()); packing != Compression::none) in.unpack(packing, where);
-  }
+      : in(path, op, where), options(o) {}
   bool next(std::string& bytes, const Where& where);
-  // The file ends within a record.
-  bool cut(const std::string& what, const Where& where) {
-    if (options.cut_end) return false;
-    in.reject("record " + std::to_string(count) + " is cut short: " + what + ". the file is not complete", where);
+  void look_at_start(const Where& where);
+  // The file ends within a record, of which `taken` was read. More of it may come.
+  bool cut(const std::string& what, std::string taken, const Where& where) {
+    try {
+      if (!options.cut_end)
+        in.reject("record " + std::to_string(count) + " is cut short: " + what + ". the file is not complete", where);
+    } catch (const Error&) {
+      in.unread(std::move(taken));
+      throw;
+    }
+    in.unread(std::move(taken));
+    return false;
   }
   void check(std::string_view bytes, std::string_view sum, const char* what, const Where& where) {
     if (masked_crc32c(bytes) == get<uint32_t>(sum)) return;
@@ -168,27 +176,43 @@ struct RecordReader::Impl {
   }
   ByteStream in;
   RecordReaderOptions options;
-  int64_t count = 0;  // of records before this one
+  int64_t count = 0;   // of records before this one
+  bool known = false;  // whether the file is packed
 };
 
+// Of fewer than 12 bytes, a plain file that is still written, nothing is known but that they may be an empty stream.
+void RecordReader::Impl::look_at_start(const Where& where) {
+  const std::string_view start = in.start();
+  const Compression packing = packing_of(start);
+  known = start.size() >= 12 || packing == Compression::zlib;
+  if (known && packing != Compression::none) in.unpack(packing, where);
+}
+
 bool RecordReader::Impl::next(std::string& bytes, const Where& where) {
+  if (!known) look_at_start(where);
+  if (const size_t left = known ? 0 : in.start().size(); !known)
+    return left ? cut("12 bytes of length expected, " + std::to_string(left) + " are left", "", where) : false;
   std::string head;
   in.read(head, 12, where);
-  if (head.empty()) return in.is_cut() ? cut("the packed stream has no end", where) : false;
-  if (head.size() < 12) return cut("12 bytes of length expected, " + std::to_string(head.size()) + " are left", where);
+  if (head.empty()) return in.is_cut() ? cut("the packed stream has no end", "", where) : false;
+  if (head.size() < 12)
+    return cut("12 bytes of length expected, " + std::to_string(head.size()) + " are left", head, where);
   check(std::string_view(head).substr(0, 8), std::string_view(head).substr(8), "length", where);
   const uint64_t length = get<uint64_t>(head);
-  const int64_t left = in.left();
-  if (left < 4 || length > uint64_t(left) - 4)
-    return cut(std::to_string(length) + " bytes and a checksum expected, " + std::to_string(left) + " are left", where);
+  if (length > uint64_t(INT64_MAX) - 4 || !in.may_have(length + 4))
+    return cut(std::to_string(length) + " bytes and a checksum expected, " + std::to_string(in.left()) + " are left",
+               head, where);
   if (length > uint64_t(options.largest))
     in.reject("record " + std::to_string(count) + " has " + std::to_string(length) + " bytes, and no more than " +
                   std::to_string(options.largest) + " are read. RecordReaderOptions::largest permits more",
               where);
   bytes.clear();
   in.read(bytes, size_t(length) + 4, where);
-  if (bytes.size() < length + 4)
-    return cut(std::to_string(length + 4) + " bytes expected, " + std::to_string(bytes.size()) + " are left", where);
+  if (bytes.size() < length + 4) {
+    const std::string left = std::to_string(bytes.size());
+    return cut(std::to_string(length + 4) + " bytes expected, " + left + " are left", head + std::exchange(bytes, ""),
+               where);
+  }
   check(std::string_view(bytes).substr(0, length), std::string_view(bytes).substr(length), "bytes", where);
   bytes.resize(length);
   ++count;

@@ -64,7 +64,7 @@ bool EventQueue::is_of_other_process() const { return process_ != getpid(); }
 
 void EventQueue::add(std::function<proto::Event()> make, const Where& where) {
   if (!options_.asynchronous) {
-    const std::string bytes = bytes_of(make());
+    const std::string bytes = bytes_of(make(), op_, where);
     std::lock_guard lock(mutex_);
     file_.append(bytes, where);
     return;
@@ -102,7 +102,7 @@ void EventQueue::run() {
       Job job = std::move(jobs_.front());
       jobs_.pop_front();
       busy_ = true;
-      guarded([&] { file_.append(bytes_of(job.make()), job.where); });
+      guarded([&] { file_.append(bytes_of(job.make(), op_, job.where), job.where); });
       job = {};  // the tensors in it, before anybody is told
       busy_ = false;
       dirty = true;
