@@ -80,9 +80,7 @@ Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> 
   for (size_t i = 1; i < boundaries.size(); ++i)
     if (!(boundaries[i - 1] < boundaries[i]))
       fail("piecewise_constant",
-           "the boundaries do not ascend: " + std::to_string(boundaries[i]) + " follows " +
-               std::to_string(boundaries[i - 1]),
-           where);
+           fmt::format("the boundaries do not ascend: {} follows {}", boundaries[i], boundaries[i - 1]), where);
   return [=](const Tensor& step) {
     Tensor rate = full_like(step, values[0]);
     for (size_t i = 0; i < boundaries.size(); ++i) rate = rill::where(step >= boundaries[i], values[i + 1], rate);

@@ -36,8 +36,9 @@ struct CsvOptions {
   std::vector<std::string> missing = {"", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"};
 };
 
-// Reads a file twice, once for the dtypes; takes little more memory than the columns. Throws rill::Error, which names
-// the row, where one has more or fewer fields than the first, where quotes do not end, and where a text is no `dtypes`.
+// Reads a file, or a pipe to its end, twice, once for the dtypes; takes little more memory than the columns. Throws
+// rill::Error, which names the row, where one has more or fewer fields than the first, where quotes do not end, and
+// where a text is no `dtypes`.
 Table read_csv(const std::string& path, CsvOptions options = {}, Where where = Where::current());
 
 // Writes a table with its names above (options.header) as a whole or not at all. Numbers have the fewest digits that

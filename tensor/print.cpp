@@ -57,7 +57,8 @@ Decimal shortest(double v, DType dtype) {
   }
   for (int p = 0;; ++p) {
     std::string s = fmt::format("{:.{}e}", v, p);
-    double again = std::stod(s);
+    double again = 0;
+    std::from_chars(s.data(), s.data() + s.size(), again);  // which knows no locale
     double rounded = dtype == DType::f16 ? double(float(Half(float(again)))) : double(float(BFloat16(float(again))));
     if (rounded == v || p == 17) return parse_scientific(s);
   }

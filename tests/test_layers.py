@@ -1,5 +1,6 @@
 """The include direction of rill's layers, that the meson.build files list what is there, that types have one name, that
-large folders say what they hold, that README.md links every page of docs/, and that links between pages lead somewhere.
+large folders say what they hold, that numbers are read and written without the locale, that README.md links every page
+of docs/, and that links between pages lead somewhere.
 
     tensor <- devices <- ops <- autodiff <- trace <- serialize, nn, data
 
@@ -94,6 +95,14 @@ for layer in LEFT:
         paths = [path for _, path in includes(file)]
         if "hwy/foreach_target.h" in paths and "rill/devices/kernel/targets.h" not in paths[:paths.index("hwy/foreach_target.h")]:
             faults.append(f"{file}: includes rill/devices/kernel/targets.h before hwy/foreach_target.h")
+
+# Numbers are the same in every locale: no function that takes the locale's decimal point, in or out.
+LOCALE = re.compile(r"\b(?:strto(?:d|f|ld)|sto(?:d|f|ld)|atof|s?scanf)\(|printf\([^;]*%[-+ #0-9.*]*[aefgAEFG]|\{:[^}]*L\}")
+for layer in LEFT:
+    for file in files(layer, ".h", ".cpp"):
+        with open(f"{ROOT}/{file}", encoding="utf-8") as text:
+            for found in LOCALE.finditer(re.sub(r"//.*", "", text.read())):
+                faults.append(f"{file}: {found[0]!r} depends on the locale. use from_chars, to_chars or fmt")
 
 # No two types of one name outside anonymous namespaces: the linker would take the members of either for both.
 types = {}

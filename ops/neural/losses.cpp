@@ -2,6 +2,8 @@
 // row, the loss and lse = log(sum(exp(logits))) in two parts, the largest logit and what lse is above it; backward
 // makes the probabilities again from them. (From the rounded lse, logits with an offset of a million would give
 // probabilities with errors of 3 %.) The rest is composed.
+#include <fmt/format.h>
+
 #include "rill/devices/params/nn_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
@@ -257,7 +259,7 @@ Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, Where
 
 Tensor huber_loss(const Tensor& prediction, const Tensor& target, double delta, Where where) {
   CallerScope caller(where);
-  if (!(delta > 0)) fail("huber_loss", "delta is " + std::to_string(delta) + " but must be positive", where);
+  if (!(delta > 0)) fail("huber_loss", fmt::format("delta is {} but must be positive", delta), where);
   const Tensor size = abs(error_of(prediction, target, "huber_loss", where)), inside = minimum(size, delta);
   return inside * (size - 0.5 * inside);
 }

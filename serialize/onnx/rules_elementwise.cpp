@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "rill/serialize/numbers.h"
 #include "rill/serialize/onnx/interpreter.h"
 
 namespace rill::onnx_import {
@@ -97,9 +98,9 @@ Values cast_to(const Call& c, DType to) {
   }
   std::vector<double> numbers;
   for (const std::string& s : known.to_vector<std::string>()) {
-    char* end = nullptr;
-    numbers.push_back(strtod(s.c_str(), &end));
-    if (s.empty() || *end) c.reject("'" + s + "' is no number");
+    const std::optional<double> number = parse_number<double>(s);
+    if (!number) c.reject("'" + s + "' is no number");
+    numbers.push_back(*number);
   }
   return {tensor(numbers, known.shape()).astype(to)};
 }

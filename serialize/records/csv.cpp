@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -13,6 +12,7 @@
 #include "rill/ops/apply.h"
 #include "rill/serialize/csv.h"
 #include "rill/serialize/files.h"
+#include "rill/serialize/numbers.h"
 
 namespace rill {
 namespace {
@@ -92,16 +92,7 @@ std::string_view trimmed(std::string_view text) {
 
 template <class T>
 std::optional<T> number(std::string_view text) {
-  text = trimmed(text);
-  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (end != text.data() + text.size() || text.empty()) return std::nullopt;
-  if (error == std::errc()) return value;
-  if constexpr (std::is_floating_point_v<T>)
-    if (error == std::errc::result_out_of_range)  // too large is infinite, too small 0, as strtod has it
-      return T(std::strtod(std::string(text).c_str(), nullptr));
-  return std::nullopt;
+  return parse_number<T>(trimmed(text));
 }
 
 std::optional<bool> truth(std::string_view text) {
@@ -307,7 +298,7 @@ Table read_csv(const std::string& path, CsvOptions options, Where where) {
   CallerScope caller(where);
   EagerScope eager;
   check_options("read_csv", options, where);
-  const std::string bytes = read_file(path, "read_csv", where);
+  const std::string bytes = read_file(path, "read_csv", where, Accepts::streams);
   Survey survey(path, options, where);
   survey.read(bytes);
   for (const auto& [name, dtype] : options.dtypes)
