@@ -159,6 +159,50 @@ TEST_CASE("Hyperparameters") {
   CHECK(has(message_of([&] { log.hparams_config({{"x", "", {1}, {{0., 1.}}}}, {}); }), "one of the two"));
 }
 
+TEST_CASE("Embeddings: several writers of a folder, and what somebody else has put there") {
+  Folder out;
+  const Tensor vectors = tensor({{1.f, -0.5f}, {0.1f, 1e-10f}, {3.f, 4.f}});
+  put_file(out / "projector_config.pbtxt",
+           "# by hand\nmodel_checkpoint_path: 'model'\nembeddings: < tensor_name: \"mine\" tensor_shape: [3, 2] "
+           "sprite { image_path: 'a' 'b' } >");
+  summary::Writer first(out.path()), second(out.path());
+  first.embedding("a/b", vectors);
+  second.embedding("a_b", vectors);  // whose folder would be the same
+  second.embedding("a/b", vectors, {.metadata = {{"word", {"x", "y", "z"}}}});
+  CHECK(contents(out / "projector_config.pbtxt") ==
+        "model_checkpoint_path: \"model\"\n"
+        "embeddings {\n  tensor_name: \"mine\"\n  tensor_shape: 3\n  tensor_shape: 2\n"
+        "  sprite {\n    image_path: \"ab\"\n  }\n}\n"
+        "embeddings {\n  tensor_name: \"a_b\"\n  tensor_path: \"a_b_1/tensors.tsv\"\n  tensor_shape: 3\n"
+        "  tensor_shape: 2\n}\n"
+        "embeddings {\n  tensor_name: \"a/b\"\n  tensor_path: \"a_b/tensors.tsv\"\n  tensor_shape: 3\n"
+        "  tensor_shape: 2\n  metadata_path: \"a_b/metadata.tsv\"\n}\n");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 5; ++i) summary::Writer(out.path()).embedding(std::to_string(10 * t + i), vectors);
+    });
+  for (std::thread& t : threads) t.join();
+  const std::string all = contents(out / "projector_config.pbtxt");
+  for (int t = 0; t < 4; ++t)
+    for (int i = 0; i < 5; ++i) CHECK(has(all, "tensor_name: \"" + std::to_string(10 * t + i) + "\""));
+  put_file(out / "projector_config.pbtxt", "embeddings {\n  tensor_name: \"x\"\n");
+  CHECK(has(message_of([&] { first.embedding("y", vectors); }),
+            "projector_config.pbtxt', line 3: a message does not end. expected the projector's configuration"));
+}
+
+TEST_CASE("Embeddings: a label that is blank keeps its row") {
+  Folder out;
+  summary::Writer log(out.path());
+  const Tensor vectors = zeros({4, 1});
+  log.embedding("one", vectors, {.metadata = {{"w", {"", "a", " \t", "\xC2\xA0\xE3\x80\x80"}}}});
+  CHECK(contents(out / "one/metadata.tsv") == "\xE2\x80\x8B\na\n\xE2\x80\x8B  \n\xE2\x80\x8B\xC2\xA0\xE3\x80\x80\n");
+  log.embedding("two", vectors, {.metadata = {{"v", {"", "a", "", ""}}, {"w", {"", "", "b", ""}}}});
+  CHECK(contents(out / "two/metadata.tsv") == "v\tw\n\xE2\x80\x8B\t\na\t\n\tb\n\xE2\x80\x8B\t\n");
+  CHECK(has(message_of([&] { log.embedding("x", vectors, {.metadata = {{"w", {"\xff", "", "", ""}}}}); }), "no UTF-8"));
+  CHECK(has(message_of([&] { log.embedding("\xff", vectors); }), "no UTF-8"));
+}
+
 TEST_CASE("Embeddings: the projector's files") {
   Folder out;
   summary::Writer log(out.path());

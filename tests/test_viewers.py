@@ -1,6 +1,6 @@
 """What viewers make of the files that rill writes: the program tests/api/viewers.cpp runs, then each viewer that is
 installed reads what it wrote. Graphviz: `dot`; TensorBoard and Model Explorer: their Python packages (`pip install
-tensorboard ai-edge-model-explorer`); Chromium opens the web pages. Skipped where there is none.
+tensorboard ai-edge-model-explorer`); Chromium opens the web pages, and node runs their script. Skipped where there is none.
 """
 import glob
 import json
@@ -124,6 +124,36 @@ def browser(out):
     checked.append("Chromium")
 
 
+# As much of a browser as the page uses, and a graph that is larger than any engine takes arguments.
+LARGE_PAGE = """
+const fs = require("fs"), page = fs.readFileSync(process.argv[1], "utf8"), count = 150000;
+function element() {
+  return {style: {}, dataset: {}, checked: false, value: "bytes", children: [], setAttribute() {}, remove() {}, append() {},
+          insertRow: element, insertCell: element, querySelector: element,
+          appendChild(c) { this.children.push(c); }, replaceChildren() { this.children = []; },
+          querySelectorAll() { return this.children; }, getBoundingClientRect() { return {width: 800, height: 600}; }};
+}
+const elements = {}, window = {};
+const document = {body: element(), createElementNS: element, createElement: element,
+                  getElementById(name) { return elements[name] ||= element(); }};
+const node = i => ({id: "n" + i, label: "n" + i, scope: "", op: "op", kind: "op", attrs: [], out: ["f32[1]"], bytes: i,
+                    in: i ? [[Math.max(0, i - 1 - i % 1000), 0]] : []});
+document.getElementById("graph").textContent = JSON.stringify({name: "large", nodes: Array.from({length: count}, (_, i) => node(i))});
+const script = page.split("<script>")[1].split("</script>")[0];
+new Function("document", "window", script)(document, window);
+if (document.body.dataset.nodes !== count || !(document.body.dataset.shown > count)) throw Error("not all is drawn");
+"""
+
+
+def large_page(out):
+    """The page's script draws 150,000 nodes, their heat too, without its time growing with their square."""
+    node = shutil.which("node") or shutil.which("nodejs")
+    if not node:
+        return
+    subprocess.run([node, "-e", LARGE_PAGE, f"{out}/mlp.html"], check=True, timeout=240)
+    checked.append("node")
+
+
 def perfetto(out):
     """Chrome's trace event format: complete events, in microseconds."""
     with open(f"{out}/trace.json", encoding="utf-8") as file:
@@ -135,7 +165,7 @@ def perfetto(out):
 with tempfile.TemporaryDirectory() as folder:
     subprocess.run([os.path.abspath(f"{BUILD}/tests/api_viewers")], cwd=folder, check=True)
     assert glob.glob(f"{folder}/viewers/logs/mlp/events.out.tfevents.*")
-    for viewer in (graphviz, tensorboard, model_explorer, browser, perfetto):
+    for viewer in (graphviz, tensorboard, model_explorer, browser, large_page, perfetto):
         viewer(f"{folder}/viewers")
 print("read by:", ", ".join(checked) or "no viewer is installed")
 sys.exit(0 if checked else 77)

@@ -15,7 +15,7 @@
 #include "rill/serialize/tensorboard/hparams.h"
 #include "rill/serialize/tensorboard/run_metadata.h"
 #include "rill/serialize/tensorboard/value_tensors.h"
-#include "rill/serialize/tensors/utf8.h"
+#include "rill/serialize/utf8.h"
 #include "rill/serialize/wav_audio.h"
 #include "rill/trace/graph/trace_observer.h"
 
@@ -76,7 +76,8 @@ std::vector<Graph> take_traces(const Where& where) {
   return std::exchange(r.graphs, {});
 }
 
-// As tf.summary.trace_export does: a RunMetadata in a string tensor, for a plugin of its own.
+// As tf.summary.trace_export does: a RunMetadata in a string tensor, for a plugin of its own, and no class, which
+// TensorBoard gives to the list of one that it makes of it.
 proto::Event traces_event(const std::vector<Graph>& traced, const std::string& name, int64_t step) {
   EagerScope eager;
   proto::RunMetadata run;
@@ -85,7 +86,7 @@ proto::Event traces_event(const std::vector<Graph>& traced, const std::string& n
     *graphs.mutable_pre_optimization_graph() = to_proto(g);
     *graphs.add_partition_graphs() = graphs.pre_optimization_graph();
   }
-  return value_event(event_now(step), name, "graph_run_metadata_graph", proto::DATA_CLASS_BLOB_SEQUENCE,
+  return value_event(event_now(step), name, "graph_run_metadata_graph", proto::DATA_CLASS_UNKNOWN,
                      text_tensor(bytes_of(run)), "1");  // its version
 }
 
@@ -107,13 +108,13 @@ Tensor batch_of_images(const std::string& what, const Tensor& images, const Wher
 // --- Writer ----------------------------------------------------------------------------------------------------------
 
 struct Writer::Impl {
-  Impl(const std::string& folder, const WriterOptions& options, const Where& where)
-      : queue(folder, options, op, where), embeddings(folder) {}
+  Impl(const std::string& to, const WriterOptions& options, const Where& where)
+      : queue(to, options, op, where), folder(to) {}
   void append(proto::Event event, const Where& where) {
     queue.add([event = std::move(event)]() mutable { return std::move(event); }, where);
   }
   EventQueue queue;
-  EmbeddingFiles embeddings;
+  std::string folder;
 };
 
 Writer::Writer(const std::string& folder, Where where) : Writer(folder, WriterOptions(), where) {}
@@ -209,7 +210,7 @@ void Writer::embedding(const std::string& name, const Tensor& vectors, Embedding
   CallerScope caller(where);
   check_real("embedding", vectors, where);
   if (options.sprites.defined()) options.sprites = batch_of_images("embedding", options.sprites, where);
-  impl_->embeddings.write(name, vectors, options, where);
+  write_embedding(impl_->folder, name, vectors, options, where);
 }
 
 void Writer::hparams(const std::map<std::string, HParamValue>& values, const std::string& trial, Where where) {
