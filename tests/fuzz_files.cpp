@@ -1,11 +1,11 @@
 // Damages good files and has rill's readers read them: each gives what it read or throws rill::Error, never crashes,
 // hangs or throws anything else, and takes memory in proportion to the file. Made to be built with sanitizers.
 //
-//   fuzz_files [EXTENSION...]   all readers, or those: .npy .tfrecord
+//   fuzz_files [ENDING...]   all readers, or those: .npy .tfrecord
 //   RILL_FUZZ_COUNT   how many files for each reader (a million by hand: some minutes)
 //   RILL_FUZZ_SEED    which; what a failure prints runs it again
 //
-// A new reader is a line in `readers`, and its good files go into tests/formats (tests/onnx: models).
+// A new reader is a line in `readers`, and its good files go into one of `corpora`.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <new>
 #include <random>
 #include <sstream>
@@ -113,9 +114,78 @@ void read_table(const std::string& path) {
 // Read and checked, not run: what a sound model computes may be as large as it says.
 void read_model(const std::string& path) { import_model(path).explain(); }
 
+// Each tensor by itself, and by the names of objects.
+void read_checkpoint(const std::string& path) {
+  const std::string prefix = path.substr(0, path.rfind('.'));
+  std::string refused;
+  const auto attempt = [&](auto&& f) {
+    try {
+      f();
+    } catch (const Error& e) {
+      refused = e.what();
+    }
+  };
+  for (const auto& [name, spec] : checkpoint_entries(prefix))
+    attempt([&, &name = name] {
+      for (const auto& [found, t] : load_checkpoint(prefix, {name}))
+        if (t.dtype() == rill::string) t.to_vector<std::string>();
+    });
+  Variable v(zeros({2}), "w");
+  attempt([&] {
+    Checkpoint{{"net/w", v}, {"model/_functional/_operations/1/_kernel", v}, {"w", v}}.restore(
+        prefix, {.allow_missing = true, .allow_extra = true, .allow_misshapen = true});
+  });
+  if (!refused.empty()) throw Error(refused);
+}
+void read_list_of_checkpoints(const std::string& path) {
+  latest_checkpoint(std::filesystem::path(path).parent_path().string());
+}
+
+// --- Checksums that hide what stands behind them ---------------------------------------------------------------------
+
+uint64_t take_varint(std::string_view& bytes) {
+  uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
+    const auto b = uint8_t(bytes[0]);
+    bytes.remove_prefix(1);
+    value |= uint64_t(b & 0x7F) << shift;
+    if (b < 0x80) break;
+  }
+  return value;
+}
+
+// Of the block of a table that lies where `handle` says, and its entries' values; empty where it lies outside.
+std::vector<std::string> repair_block(std::string& bytes, std::string_view handle) {
+  const uint64_t offset = take_varint(handle), size = take_varint(handle);
+  if (bytes.size() < 48 || offset > bytes.size() || size > bytes.size() || offset + size + 5 > bytes.size() - 48)
+    return {};
+  const uint32_t sum = masked_crc32c(std::string_view(bytes).substr(offset, size + 1));
+  std::memcpy(&bytes[offset + size + 1], &sum, 4);
+  std::vector<std::string> values;
+  for (std::string_view rest = std::string_view(bytes).substr(offset, size); rest.size() > 8;) {
+    take_varint(rest);
+    const uint64_t key = take_varint(rest), length = take_varint(rest);
+    if (key > rest.size() || length > rest.size() - key) break;
+    values.emplace_back(rest.substr(key, length));
+    rest.remove_prefix(key + length);
+  }
+  return values;
+}
+
+// The block that lists the others, whose place stands at the end behind another one's, and those.
+void repair_table(std::string& bytes) {
+  if (bytes.size() < 48) return;
+  std::string_view end = std::string_view(bytes).substr(bytes.size() - 48);
+  take_varint(end);
+  take_varint(end);
+  const std::string index(end);
+  for (const std::string& handle : repair_block(bytes, index)) repair_block(bytes, handle);
+}
+
 struct Reader {
-  const char* extension;
+  const char* ending;  // of the names of its files
   void (*read)(const std::string& path);
+  void (*repair)(std::string& bytes) = nullptr;  // of most damaged files, so that a reader looks further
 };
 constexpr Reader readers[] = {{".npy", read_tensors},
                               {".npz", read_tensors},
@@ -125,7 +195,11 @@ constexpr Reader readers[] = {{".npy", read_tensors},
                               {".tfexample", read_bare_example},
                               {".tfsequence", read_bare_sequence},
                               {".csv", read_table},
-                              {".onnx", read_model}};
+                              {".onnx", read_model},
+                              {".index", read_checkpoint, repair_table},
+                              {"checkpoint", read_list_of_checkpoints}};
+constexpr const char* corpora[] = {"/tests/formats", "/tests/onnx", "/tests/fixtures/checkpoint",
+                                   "/tests/fixtures/checkpoint/keras"};
 
 // --- Damage ----------------------------------------------------------------------------------------------------------
 
@@ -169,18 +243,25 @@ void damage(std::string& bytes, const std::string& other, Random& random) {
 
 // --- Running ---------------------------------------------------------------------------------------------------------
 
-std::vector<std::string> good_files(const std::string& extension) {
+struct GoodFile {
+  std::string name, bytes;
+  std::map<std::string, std::string> beside;  // files that go with it: shards of a checkpoint
+};
+
+std::vector<GoodFile> good_files(const std::string& ending) {
   const char* root = std::getenv("RILL_SOURCE_ROOT");
-  std::vector<std::filesystem::path> paths;
-  for (const char* folder : {"/tests/formats", "/tests/onnx"})
+  std::vector<std::filesystem::path> paths, all;
+  for (const char* folder : corpora)
     for (const auto& entry : std::filesystem::directory_iterator((root ? root : ".") + std::string(folder)))
-      if (entry.path().extension() == extension) paths.push_back(entry.path());
+      (entry.path().filename().string().ends_with(ending) && entry.is_regular_file() ? paths : all)
+          .push_back(entry.path());
   std::sort(paths.begin(), paths.end());
-  std::vector<std::string> files;
+  std::vector<GoodFile> files;
   for (const auto& path : paths) {
-    std::ostringstream text;
-    text << std::ifstream(path, std::ios::binary).rdbuf();
-    files.push_back(text.str());
+    files.push_back({path.filename().string(), all_of(path.string()), {}});
+    for (const auto& other : all)
+      if (other.filename().string().starts_with(path.stem().string() + ".data-"))
+        files.back().beside[other.filename().string()] = all_of(other.string());
   }
   return files;
 }
@@ -192,16 +273,36 @@ uint64_t setting(const char* name, uint64_t otherwise) {
 
 // Whether each of `count` files is read as it should be.
 bool run(const Reader& reader, uint64_t seed, uint64_t count, const std::filesystem::path& folder) {
-  const std::vector<std::string> good = good_files(reader.extension);
-  if (good.empty()) return std::fprintf(stderr, "no good %s files\n", reader.extension), false;
-  const std::string path = (folder / ("damaged" + std::string(reader.extension))).string();
+  const std::vector<GoodFile> good = good_files(reader.ending);
+  if (good.empty()) return std::fprintf(stderr, "no good %s files\n", reader.ending), false;
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    std::ofstream(folder / name, std::ios::binary | std::ios::trunc).write(bytes.data(), std::streamsize(bytes.size()));
+  };
+  for (const GoodFile& file : good)
+    for (const auto& [name, bytes] : file.beside) write(name, bytes);
   uint64_t read = 0;
   for (uint64_t i = 0; i < count; ++i) {
     Random random(seed + i);
-    std::string bytes = good[below(random, good.size())];
-    const std::string& other = good[below(random, good.size())];
-    for (size_t k = 1 + below(random, 1 + below(random, 5)); k-- > 0;) damage(bytes, other, random);
-    std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), std::streamsize(bytes.size()));
+    const GoodFile& file = good[below(random, good.size())];
+    const std::string path = (folder / file.name).string();
+    std::string bytes = file.bytes;
+    const std::string& other = good[below(random, good.size())].bytes;
+    const auto damage_all = [&](std::string& some) {
+      for (size_t k = 1 + below(random, 1 + below(random, 5)); k-- > 0;) damage(some, other, random);
+    };
+    // Of some that have files beside them, one of those.
+    const bool shard = !file.beside.empty() && below(random, 8) == 0;
+    const auto beside =
+        shard ? std::next(file.beside.begin(), ptrdiff_t(below(random, file.beside.size()))) : file.beside.end();
+    if (shard) {
+      std::string damaged = beside->second;
+      damage_all(damaged);
+      write(beside->first, damaged);
+    } else {
+      damage_all(bytes);
+      if (reader.repair && below(random, 8) != 0) reader.repair(bytes);
+    }
+    write(file.name, bytes);
     reset_peak_memory(Device());
     const size_t before = memory_stats(Device()).in_use;
     std::string fault;
@@ -212,13 +313,14 @@ bool run(const Reader& reader, uint64_t seed, uint64_t count, const std::filesys
     } catch (const std::exception& e) {
       fault = e.what();
     }
+    if (shard) write(beside->first, beside->second);
     if (memory_stats(Device()).peak - before > 2048 * bytes.size() + largest_allocation) fault = "too much memory";
     if (fault.empty()) continue;
-    std::fprintf(stderr, "%s: %s. RILL_FUZZ_SEED=%llu RILL_FUZZ_COUNT=1 fuzz_files %s\n", reader.extension,
-                 fault.c_str(), static_cast<unsigned long long>(seed + i), reader.extension);
+    std::fprintf(stderr, "%s: %s. RILL_FUZZ_SEED=%llu RILL_FUZZ_COUNT=1 fuzz_files %s\n", reader.ending, fault.c_str(),
+                 static_cast<unsigned long long>(seed + i), reader.ending);
     return false;
   }
-  std::printf("%s: %llu damaged files, of which %llu could be read\n", reader.extension,
+  std::printf("%s: %llu damaged files, of which %llu could be read\n", reader.ending,
               static_cast<unsigned long long>(count), static_cast<unsigned long long>(read));
   std::fflush(stdout);
   return true;
@@ -237,7 +339,7 @@ int main(int argc, char** argv) {
   bool good = true;
   for (const Reader& reader : readers) {
     const bool asked =
-        argc == 1 || std::any_of(argv + 1, argv + argc, [&](char* a) { return reader.extension == std::string(a); });
+        argc == 1 || std::any_of(argv + 1, argv + argc, [&](char* a) { return reader.ending == std::string(a); });
     if (asked) good &= run(reader, setting("RILL_FUZZ_SEED", 1), setting("RILL_FUZZ_COUNT", 3000), folder);
   }
   std::filesystem::remove_all(folder);

@@ -6,26 +6,19 @@ test makes; skipped where there is none.
 import io
 import os
 import subprocess
-import sys
 import tempfile
 import zipfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.environ.get("RILL_BUILD_ROOT", "build")
-PYTHON = f"{ROOT}/.deps/formats/bin/python"
-if os.path.exists(PYTHON) and not sys.prefix == os.path.dirname(os.path.dirname(PYTHON)):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-try:
+from formats_environment import BUILD, needed
+
+with needed():
     import gguf
     import ml_dtypes
     import numpy as np
     import safetensors.numpy
     from gguf import quants
-except ImportError as missing:
-    print(f"{missing}: ./dev test makes .deps/formats where PyPI can be reached")
-    sys.exit(77)
 
-program = subprocess.Popen([os.path.abspath(f"{BUILD}/tests/api_tensor_files"), "serve"], stdin=subprocess.PIPE,
+program = subprocess.Popen([f"{BUILD}/tests/api_tensor_files", "serve"], stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True, encoding="utf-8")
 random = np.random.default_rng(1)
 checked = 0

@@ -10,11 +10,12 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PYTHON = os.path.join(os.path.dirname(HERE), ".deps", "formats", "bin", "python")
-if os.path.exists(PYTHON) and sys.prefix != os.path.dirname(os.path.dirname(PYTHON)):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-LIST = os.path.join(HERE, "onnx_nodes.txt")
+from formats_environment import BUILD, needed
+
+with needed():
+    import onnx
+
+LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx_nodes.txt")
 
 
 def write_value(path, value, type_proto):
@@ -60,15 +61,13 @@ def write_cases(folder):
 
 def other_folders():
     """Tests that the package holds as files: small models, and what torch exported in opset 6."""
-    import onnx
-
     data = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data")
     return [os.path.join(data, kind) for kind in ("pytorch-converted", "pytorch-operator", "simple")]
 
 
 def run_cases(folders):
     """The runner's lines, by test: ("pass", ""), ("fail", why) or ("unsupported", why)."""
-    runner = os.path.join(os.environ.get("RILL_BUILD_ROOT", "build"), "tests", "onnx_runner")
+    runner = f"{BUILD}/tests/onnx_runner"
     environment = dict(os.environ, RILL_JIT="off", OMP_NUM_THREADS="1")
     lines = subprocess.run([runner, *folders], capture_output=True, text=True, env=environment).stdout.splitlines()
     out = {}
@@ -96,11 +95,6 @@ def write_list(results, version):
 
 
 def main():
-    try:
-        import onnx
-    except ImportError:
-        print("onnx is not there: ./dev test makes .deps/formats where PyPI can be reached")
-        return 77
     keep = sys.argv[sys.argv.index("--keep") + 1] if "--keep" in sys.argv else None
     with tempfile.TemporaryDirectory() as temporary:
         folder = keep or temporary

@@ -12,18 +12,12 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.environ.get("RILL_BUILD_ROOT", "build")
-PYTHON = f"{ROOT}/.deps/formats/bin/python"
-if os.path.exists(PYTHON) and not sys.prefix == os.path.dirname(os.path.dirname(PYTHON)):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-try:
+from formats_environment import BUILD, needed
+
+with needed():
     import numpy as np
     import onnx
     import onnxruntime
-except ImportError as missing:
-    print(f"{missing}: ./dev test makes .deps/formats where PyPI can be reached")
-    sys.exit(77)
 
 # What onnxruntime's functions may add, in epsilons of the value; more where a composite in f64 takes differences.
 RUNTIME = 8

@@ -2,25 +2,16 @@
 Examples as TensorFlow does and writes them anew, and they read that. Runs in the environment .deps/formats
 (tests/formats.txt), which ./dev test makes; skipped where there is none.
 """
-import os
 import subprocess
-import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.environ.get("RILL_BUILD_ROOT", "build")
-PYTHON = f"{ROOT}/.deps/formats/bin/python"
-if os.path.exists(PYTHON) and not sys.prefix == os.path.dirname(os.path.dirname(PYTHON)):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-try:
+from formats_environment import BUILD, needed
+
+with needed():
     import numpy as np
     import pyarrow as pa
     import pyarrow.csv
     import tensorflow as tf
-except ImportError as missing:
-    print(f"{missing}: ./dev test makes .deps/formats where PyPI can be reached")
-    sys.exit(77)
 
 random = np.random.default_rng(3)
 
@@ -87,7 +78,7 @@ with tempfile.TemporaryDirectory() as folder:
                       "yes": random.integers(0, 2, 50).astype(bool), "text": [f'"{i}",\n{i}' * (i % 3) for i in range(50)]})
     pa.csv.write_csv(table, f"{folder}/arrow.csv")
 
-    subprocess.run([os.path.abspath(f"{BUILD}/tests/api_records"), folder], check=True)
+    subprocess.run([f"{BUILD}/tests/api_records", folder], check=True)
 
     for name, packing in packings.items():
         ours = [r.numpy() for r in tf.data.TFRecordDataset(f"{folder}/{name}.tfrecord", packing)]

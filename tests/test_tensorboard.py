@@ -2,18 +2,12 @@
 providers of its plugins, its proto messages, and TensorFlow's decoders of images and sounds. Runs in the environment
 .deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
 """
-import os
 import subprocess
-import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.environ.get("RILL_BUILD_ROOT", "build")
-PYTHON = f"{ROOT}/.deps/formats/bin/python"
-if os.path.exists(PYTHON) and not sys.prefix == os.path.dirname(os.path.dirname(PYTHON)):
-    os.execv(PYTHON, [PYTHON, *sys.argv])
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-try:
+from formats_environment import BUILD, needed
+
+with needed():
     import numpy as np
     import tensorflow as tf
     from google.protobuf import text_format
@@ -29,9 +23,6 @@ try:
     from tensorboard.plugins.pr_curve import summary as pr_summary
     from tensorboard.plugins.projector import projector_config_pb2, projector_plugin
     from tensorboard.util import tensor_util
-except ImportError as missing:
-    print(f"{missing}: ./dev test makes .deps/formats where PyPI can be reached")
-    sys.exit(77)
 
 
 def array(event):
@@ -93,7 +84,8 @@ def projector(folder):
     config = projector_config_pb2.ProjectorConfig()
     with open(f"{folder}/projector_config.pbtxt", encoding="utf-8") as file:
         text_format.Parse(file.read(), config)
-    (e,) = config.embeddings
+    e, other = config.embeddings  # of two writers
+    assert other.tensor_name == "blanks" and list(other.tensor_shape) == [3, 2]
     assert e.tensor_name == "a/words" and list(e.tensor_shape) == [3, 2] and list(e.sprite.single_image_dim) == [5, 4]
     vectors = projector_plugin._read_tensor_tsv_file(f"{folder}/{e.tensor_path}")
     np.testing.assert_array_equal(vectors, np.array([[1, 2], [3, 4], [5, 6.5]], np.float32))
@@ -118,7 +110,7 @@ def profile(run):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    subprocess.run([os.path.abspath(f"{BUILD}/tests/api_viewers")], cwd=folder, check=True)
+    subprocess.run([f"{BUILD}/tests/api_viewers"], cwd=folder, check=True)
     logs = f"{folder}/viewers/logs"
     run = event_accumulator.EventAccumulator(f"{logs}/more", size_guidance={"tensors": 0})
     run.Reload()

@@ -74,6 +74,7 @@ int main() {
   more.histogram("values", arange(0.f, 100.f), 0);
   more.embedding("a/words", tensor({{1.f, 2.f}, {3.f, 4.f}, {5.f, 6.5f}}),
                  {.metadata = {{"word", {"x", "y", "z"}}, {"count", {"1", "2", "3"}}}, .sprites = zeros({3, 4, 5, 1})});
+  summary::Writer("viewers/logs/more").embedding("blanks", zeros({3, 2}), {.metadata = {{"word", {"", "a", " "}}}});
   more.profile("step", profile(step, x, labels), 0);
   more.hparams_end();
   more.flush();
