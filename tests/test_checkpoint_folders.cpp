@@ -35,6 +35,7 @@ TEST_CASE("managers with prefixes of their own share a folder and its list") {
     v.assign(full({2}, float(i)));
     if (i % 2) best.save(i);
     last.save(i);
+    best.wait();  // so that it is known which is the latest
   }
   CHECK(best.all() == Paths{shared + "/best-3"});
   CHECK(last.all() == Paths{shared + "/ckpt-3", shared + "/ckpt-4"});
@@ -100,6 +101,15 @@ TEST_CASE("what is removed is in the folder, also where a copied list names anot
   CHECK(folder.names("copy").size() == 3);
   CHECK(folder.names("original").size() == 7);
   CHECK(contents(here + "/checkpoint") == list);
+  // Paths that are relative to the folder, as they may be written.
+  fs::create_directory(copy + "/inner");
+  fs::copy(copy + "/ckpt-4.index", copy + "/inner/ckpt-4.index");
+  put_file(copy + "/checkpoint",
+           "model_checkpoint_path: \"./ckpt-4\"\nall_model_checkpoint_paths: \"inner/ckpt-4\"\n"
+           "all_model_checkpoint_paths: \"inner/../ckpt-4\"\n");
+  CHECK(CheckpointManager(checkpoint, copy).all() == Paths{copy + "/ckpt-4"});
+  CHECK(latest_checkpoint(copy) == copy + "/ckpt-4");
+  fs::remove_all(copy + "/inner");
   // A checkpoint of another folder stays in the list, and where it is.
   put_file(copy + "/checkpoint", "model_checkpoint_path: \"ckpt-4\"\nall_model_checkpoint_paths: \"" + here +
                                      "/ckpt-1\"\nall_model_checkpoint_paths: \"ckpt-4\"\n");

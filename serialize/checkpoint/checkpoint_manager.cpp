@@ -32,13 +32,16 @@ bool exists(const std::string& prefix) {
   return fs::exists(prefix + ".index", error);
 }
 
-// What a path in the list of `folder` means: the name of a checkpoint in it, where there is one; else the path, if it
-// leads to one, or nothing. A list with absolute paths may have been copied or moved together with its folder.
-std::string listed(const std::string& folder, const std::string& path) {
-  const std::string name = fs::path(path).filename().string();
+// What a path in the list of `folder` means: a checkpoint's name in the folder, or its path elsewhere; nothing where
+// there is none. One of that name in the folder comes before an absolute path: the list may have been copied or moved
+// together with its folder.
+std::string listed(const std::string& folder, const std::string& text) {
+  const fs::path path = fs::path(text).lexically_normal();
+  const std::string name = path.filename().string();
   if (name.empty()) return {};
+  if (path.is_relative() && exists(in_folder(folder, path.string()))) return path.string();
   if (exists(in_folder(folder, name))) return name;
-  return exists(in_folder(folder, path)) ? path : std::string();
+  return exists(path.string()) && path.is_absolute() ? path.string() : std::string();
 }
 
 CheckpointList read_folder(const std::string& folder, std::string_view op, const Where& where) {
@@ -48,8 +51,9 @@ CheckpointList read_folder(const std::string& folder, std::string_view op, const
   const CheckpointList file = read_list(read_file(path, op, where), path, op, where);
   CheckpointList list;
   list.last_preserved = file.last_preserved;
+  std::set<std::string> seen;
   const auto add = [&](const std::string& one, double time) {
-    if (one.empty() || std::find(list.all.begin(), list.all.end(), one) != list.all.end()) return;
+    if (one.empty() || !seen.insert(one).second) return;
     list.all.push_back(one);
     list.timestamps.push_back(time);
   };
