@@ -429,6 +429,7 @@ TEST_CASE("A child of fork() may destroy its parent's writer") {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its thread waits
   const int status = in_child([&] { log.reset(); }, false);
   CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
   log.reset();
   CHECK(count_in(out) == 1);
 }

@@ -1,6 +1,7 @@
 // A thread that writes events; see event_queue.h.
 #include "rill/serialize/tensorboard/event_queue.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -28,6 +29,9 @@ void drain_all() {
   for (EventQueue* q : living().queues) q->drain();
 }
 
+// A child of fork() has none of the threads, and the lock as another thread may have held it.
+void forget_all() { new (&living()) Living; }
+
 }  // namespace
 
 EventQueue::EventQueue(const std::string& folder, const summary::WriterOptions& options, std::string_view op,
@@ -35,8 +39,8 @@ EventQueue::EventQueue(const std::string& folder, const summary::WriterOptions& 
     : op_(op), options_(options), file_(folder, op, where), process_(getpid()) {
   if (!options.asynchronous) return;
   thread_ = std::thread([this] { run(); });
-  static const int at_exit = std::atexit(drain_all);
-  (void)at_exit;
+  static const int handled = std::atexit(drain_all) + pthread_atfork(nullptr, nullptr, forget_all);
+  (void)handled;
   std::lock_guard lock(living().mutex);
   living().queues.insert(this);
 }
@@ -140,7 +144,6 @@ void EventQueue::flush(const Where& where) {
 }
 
 void EventQueue::drain() noexcept {
-  if (is_of_other_process()) return;
   std::unique_lock lock(mutex_);
   wait_until_empty(lock);
 }
