@@ -128,6 +128,31 @@ TEST_CASE("functions of the file's own, quantised weights, sequences, external w
   CHECK(close(run(read("external"), tensor({{1.f, 2.f, 3.f}})), tensor({{16.f, 22.f}})));
 }
 
+TEST_CASE("a function's names are its own, and what it needs to know of its inputs is known of a call's operands") {
+  const Model m = read("scoped");
+  REQUIRE(m.variables().size() == 1);
+  CHECK(m.variables().contains("w"));
+  CHECK(close(run(m, tensor({{1.f, 0.f, 0.f}})), tensor({{0.f, 0.25f, 0.75f, 1.25f, 1.75f, 2.25f, 2.75f, 3.f}})));
+  CHECK(m.trace_count() == 1);
+}
+
+TEST_CASE("resizing takes memory in proportion to the result") {
+  const int64_t n = 60000;  // a matrix from source to result would have 58 GB
+  const Tensor y = run(read("resize"), reshape(arange(n).astype(f32), {1, n}));
+  REQUIRE(y.shape() == Shape{1, 2 * n});
+  CHECK(close(y(0, slice(0, 4)), tensor({0.f, 0.25f, 0.75f, 1.25f})));
+  CHECK(y(0, 2 * n - 1).item<float>() == float(n - 1));
+}
+
+TEST_CASE("formats of eight bits and less are held in wider dtypes, and round as they do") {
+  const Model m = read("narrow", {.trainable = false});
+  // 3.3 lies between 3.25 and 3.5, 9e-4 below half of the smallest number, 1e6 beyond the largest.
+  const Tensor x = tensor({{3.3f, 9e-4f}, {1e6f, 0.f}, {17.f, -0.3f}});
+  CHECK(close(run(m, x),
+              matmul(tensor({{3.25f, 0.f}, {448.f, 0.f}, {16.f, -0.3125f}}), tensor({{0.5f, -4.f}, {3.5f, 0.f}}))));
+  CHECK(read("narrow").variables().empty());  // scales and integers
+}
+
 TEST_CASE("where values decide about sizes the model runs op by op, and says so") {
   const Model m = read("nonzero");
   CHECK(array_equal(m({{"x", tensor({0.f, 1.f, 2.f})}}).at("y"), tensor({{1, 2}}, i64)));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace rill::onnx_import {
 namespace {
@@ -77,16 +78,28 @@ class Checker {
 
   double function(const onnx::FunctionProto& f) {
     if (auto it = done_.find(&f); it != done_.end()) return it->second;
+    const Names outside = std::exchange(names_, {});  // its names are its own
     if (!open_.insert(&f).second) source_.reject(fmt::format("function '{}' calls itself", f.name()));
     if (open_.size() > 100) source_.reject(fmt::format("function '{}' stands more than 100 calls deep", f.name()));
     Seen seen(f.input().begin(), f.input().end());
     const double count = nodes(f.node(), seen);
     open_.erase(&f);
+    inputs_[&f] = std::exchange(names_, outside);
     return done_[&f] = count;
   }
 
+  // What a function does with its inputs is done with the operands of its call.
+  void note_operands(const onnx::NodeProto& call, const onnx::FunctionProto& f) {
+    const Names& inside = inputs_.at(&f);
+    for (int i = 0; i < call.input_size() && i < f.input_size(); ++i) {
+      if (inside.fixed.contains(f.input(i))) names_.fixed.insert(call.input(i));
+      if (inside.statistics.contains(f.input(i))) names_.statistics.insert(call.input(i));
+    }
+  }
+
   void note_names(const onnx::NodeProto& n) {
-    const Rule* rule = program_.function(n) ? nullptr : find_rule(n.domain(), n.op_type());
+    if (const onnx::FunctionProto* f = program_.function(n)) return note_operands(n, *f);
+    const Rule* rule = find_rule(n.domain(), n.op_type());
     const bool passes = passes_on(n.op_type()) && std::ranges::any_of(n.output(), [&](const std::string& name) {
                           return names_.fixed.contains(name);
                         });
@@ -112,7 +125,8 @@ class Checker {
   Names names_;
   std::map<std::string, std::vector<std::string>> missing_;
   std::set<const onnx::FunctionProto*> open_;
-  std::map<const onnx::FunctionProto*, double> done_;  // and how many nodes each is
+  std::map<const onnx::FunctionProto*, double> done_;   // and how many nodes each is
+  std::map<const onnx::FunctionProto*, Names> inputs_;  // what each function's names are for, its inputs' among them
 };
 
 }  // namespace

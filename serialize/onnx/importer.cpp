@@ -25,7 +25,9 @@ class FileWeights final : public Weights {
  public:
   Value at(const onnx::TensorProto& t) const override {
     if (auto it = variables_.find(&t); it != variables_.end()) return {it->second.value()};
-    return {constants_.at(&t), true};
+    Value v{constants_.at(&t), true};
+    if (find_narrow(t.data_type())) v.narrow = t.data_type();
+    return v;
   }
   Value at(const onnx::SparseTensorProto& t) const override { return at(t.values()); }
 
@@ -41,6 +43,7 @@ class FileWeights final : public Weights {
 struct Imported {
   Program program;
   FileWeights weights;
+  std::vector<int32_t> narrow_inputs;  // for each input, Value::narrow
 };
 
 Opsets opsets_of(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& list) {
@@ -93,7 +96,7 @@ void read_weights(Imported& m, Model::Impl& impl, const Names& names, const Impo
   auto take = [&](const onnx::TensorProto& t, bool initializer) {
     const Tensor value = read_tensor(t, source);
     const bool weight = options.trainable && initializer && is_floating(value.dtype()) && value.ndim() > 0 &&
-                        !names.fixed.contains(t.name());
+                        !find_narrow(t.data_type()) && !names.fixed.contains(t.name());
     auto& held = const_cast<onnx::TensorProto&>(t);  // the elements are kept once
     held.clear_raw_data();
     held.clear_float_data();
@@ -112,11 +115,16 @@ void read_weights(Imported& m, Model::Impl& impl, const Names& names, const Impo
   for (const onnx::FunctionProto& f : m.program.model.functions()) each_sparse_tensor_of_nodes(f.node(), take_sparse);
 }
 
-void read_signature(const onnx::GraphProto& graph, Model::Impl& impl, const Source& source) {
+void read_signature(Imported& m, Model::Impl& impl, const Source& source) {
+  const onnx::GraphProto& graph = m.program.model.graph();
   std::set<std::string> initialised;
   for (const onnx::TensorProto& t : graph.initializer()) initialised.insert(t.name());
-  for (const onnx::ValueInfoProto& v : graph.input())
-    if (!initialised.contains(v.name())) impl.inputs.push_back(info_of(v, true, source));
+  for (const onnx::ValueInfoProto& v : graph.input()) {
+    if (initialised.contains(v.name())) continue;
+    impl.inputs.push_back(info_of(v, true, source));
+    const int32_t type = v.type().tensor_type().elem_type();
+    m.narrow_inputs.push_back(find_narrow(type) ? type : 0);
+  }
   for (const onnx::ValueInfoProto& v : graph.output()) impl.outputs.push_back(info_of(v, false, source));
 }
 
@@ -130,7 +138,10 @@ Value value_of(const ValueInfo& info, const std::vector<Tensor>& tensors) {
 
 Model::Impl::Results run(const Imported& m, const std::vector<ValueInfo>& inputs, const Model::Impl::Given& given) {
   Values values;
-  for (size_t i = 0; i < inputs.size(); ++i) values.push_back(value_of(inputs[i], given[i]));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    values.push_back(value_of(inputs[i], given[i]));
+    values.back().narrow = m.narrow_inputs[i];
+  }
   Model::Impl::Results results;
   for (Value& v : run_graph(m.program, m.program.model.graph(), values, nullptr, m.program.opsets)) {
     Model::Impl::Result r;
@@ -167,7 +178,7 @@ Model import_onnx(std::string_view bytes, const std::string& path, const ImportO
   auto impl = Shared<Model::Impl>::make();
   const std::string stem = std::filesystem::path(path).stem().string();
   impl->name = stem.empty() ? "model" : stem;
-  read_signature(m->program.model.graph(), *impl, source);
+  read_signature(*m, *impl, source);
   const Names names = check(m->program, source);
   read_weights(*m, *impl, names, options, source);
   if (!options.trainable) fold_batch_norms(m->program, m->weights.constants());

@@ -14,6 +14,7 @@
 
 #include "onnx.pb.h"
 #include "rill/ops/ops.h"
+#include "rill/serialize/onnx/narrow.h"
 
 namespace rill::onnx_import {
 
@@ -32,6 +33,7 @@ struct Value {
   bool constant = false;  // depends on the file and on sizes alone
   Dims dims;              // of Kind::sizes
   bool scalar = false;    // of Kind::sizes: a scalar, not a vector
+  int32_t narrow = 0;     // of a tensor: ONNX's number of the format that its elements are of (narrow.h), or 0
   std::vector<Tensor> items;
   DType item_dtype = DType::f32;  // of an empty list
 };
@@ -111,6 +113,8 @@ class Call {
   Tensor tensor(const std::string& name) const;
   const onnx::GraphProto& graph(const std::string& name) const;
   DType dtype(const std::string& name, DType otherwise) const;
+  // The format of narrow.h that an attribute names, or null.
+  const NarrowFormat* narrow(const std::string& name) const { return find_narrow(int32_t(integer(name, 0))); }
   // What was an attribute once and is operand i today; `otherwise` where neither is there.
   Dims either(size_t i, const std::string& name, const Dims& otherwise = {}) const;
 

@@ -104,8 +104,20 @@ Values cast_to(const Call& c, DType to) {
   }
   return {tensor(numbers, known.shape()).astype(to)};
 }
-Values cast_rule(const Call& c) { return cast_to(c, c.dtype("to", f32)); }
-Values cast_like_rule(const Call& c) { return cast_to(c, c.x(1).dtype()); }
+Values cast_to(const Call& c, const NarrowFormat& to) {
+  const Tensor x = c.x().dtype() == string ? cast_to(c, f32)[0].tensor : c.x();
+  Value y(narrowed(x, to, c.flag("saturate", true), c.text("round_mode", "up")));
+  y.narrow = to.number;
+  return {y};
+}
+Values cast_rule(const Call& c) {
+  if (const NarrowFormat* to = c.narrow("to")) return cast_to(c, *to);
+  return cast_to(c, c.dtype("to", f32));
+}
+Values cast_like_rule(const Call& c) {
+  if (const NarrowFormat* to = find_narrow(c.in[1].narrow)) return cast_to(c, *to);
+  return cast_to(c, c.x(1).dtype());
+}
 
 Values mean_rule(const Call& c) { return {folded<add>(c) / double(c.count())}; }
 
@@ -122,6 +134,7 @@ Values equal_rule(const Call& c) {
 
 Values bitcast_rule(const Call& c) {
   const Tensor x = c.x();
+  if (c.narrow("to") || c.in[0].narrow) c.reject("rill has no dtype for the bits of one of them");
   const DType to = c.dtype("to", f32);
   if (is_bool(x.dtype()) || is_bool(to)) return {bitcast(x.astype(u8), is_bool(to) ? u8 : to).astype(to)};
   return {bitcast(x, to)};

@@ -24,11 +24,18 @@ Limits limits_of(DType d) {
   return is_unsigned(d) ? Limits{0, steps - 1} : Limits{-steps / 2, steps / 2 - 1};
 }
 
-// round(x / scale) + zero, within the dtype's limits.
-Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to) {
-  const Limits l = limits_of(to);
+Limits limits_of(const NarrowFormat& f) {
+  const double steps = std::ldexp(1.0, f.bits);
+  return is_unsigned(f.held) ? Limits{0, steps - 1} : Limits{-steps / 2, steps / 2 - 1};
+}
+
+// round(x / scale) + zero, within limits.
+Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to, const Limits& l) {
   const Tensor y = round(x / scale.astype(x.dtype())).astype(f64) + zero.astype(f64);
   return clip(y, l.low, l.high).astype(to);
+}
+Tensor quantised(const Tensor& x, const Tensor& scale, const Tensor& zero, DType to) {
+  return quantised(x, scale, zero, to, limits_of(to));
 }
 Tensor restored(const Tensor& x, const Tensor& scale, const Tensor& zero) {
   return (x.astype(f64) - zero.astype(f64)).astype(scale.dtype()) * scale;
@@ -37,12 +44,19 @@ Tensor restored(const Tensor& x, const Tensor& scale, const Tensor& zero) {
 Values quantize_rule(const Call& c) {
   const Tensor x = c.x(0);
   const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  const NarrowFormat* narrow = c.has(2) ? find_narrow(c.in[2].narrow) : c.narrow("output_dtype");
   const DType to = c.has(2) ? c.x(2).dtype() : c.dtype("output_dtype", u8);
-  if (!is_integer(to)) c.reject("gives integers");
+  if (!is_integer(to) && !narrow) c.reject("gives integers, or floating numbers of 8 bits or less");
   const DType precision = c.dtype("precision", promote(x.dtype(), c.x(1).dtype()));
   const Tensor zero = c.has(2) ? spread(c, c.x(2), x, axis, block) : full({}, 0, to);
   const Tensor wide = is_floating(x.dtype()) ? x.astype(precision) : x.astype(f32);
-  return {quantised(wide, spread(c, c.x(1), x, axis, block), zero, to)};
+  const Tensor scale = spread(c, c.x(1), x, axis, block);
+  if (!narrow) return {quantised(wide, scale, zero, to)};
+  Value y(is_integer(to) ? quantised(wide, scale, zero, to, limits_of(*narrow))
+                         : narrowed(wide / scale.astype(wide.dtype()) + zero.astype(wide.dtype()), *narrow,
+                                    c.flag("saturate", true)));
+  y.narrow = narrow->number;
+  return {y};
 }
 Values dequantize_rule(const Call& c) {
   const Tensor x = c.x(0);

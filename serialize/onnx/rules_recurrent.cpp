@@ -99,6 +99,22 @@ struct Recurrence {
     return {last, all};
   }
 
+  // Over the steps of every direction, from its first state: step(direction, state, x W + b of the step).
+  template <class F>
+  Values run(const std::vector<std::string>& usual, F step) const {
+    Tensors all;
+    std::vector<Tensors> last;
+    for (int64_t i = 0; i < directions; ++i) {
+      const Direction d = direction(i, usual);
+      Tensors state{first_h(i)};
+      if (first_c.defined()) state.push_back(first_c(i));
+      auto [end, y] = over_time(i, state, matmul(x, d.w.T()) + d.w_bias,
+                                [&](const Tensors& s, const Tensor& row) { return step(d, s, row); });
+      all.push_back(y), last.push_back(end);
+    }
+    return results(all, last);
+  }
+
   // Y, Y_h and, of an LSTM, Y_c, of what each direction gave.
   Values results(const Tensors& all, const std::vector<Tensors>& last) const {
     const Tensor y = stack(all, 1);  // [steps, directions, batch, hidden]
@@ -113,20 +129,12 @@ struct Recurrence {
 };
 
 Tensor gate(const Tensor& all, int64_t i, int64_t hidden) { return all(ellipsis, slice(i * hidden, (i + 1) * hidden)); }
-Tensor rows_of(const Recurrence& r, const Direction& d) { return matmul(r.x, d.w.T()) + d.w_bias; }
 
 Values rnn_rule(const Call& c) {
   const Recurrence r(c, 1);
-  Tensors all;
-  std::vector<Tensors> last;
-  for (int64_t i = 0; i < r.directions; ++i) {
-    const Direction d = r.direction(i, {"Tanh"});
-    auto [state, y] = r.over_time(
-        i, {r.first_h(i)}, rows_of(r, d) + d.r_bias,
-        [&](const Tensors& s, const Tensor& row) { return Tensors{d.f[0](r.clipped(row + matmul(s[0], d.r.T())))}; });
-    all.push_back(y), last.push_back(state);
-  }
-  return r.results(all, last);
+  return r.run({"Tanh"}, [&](const Direction& d, const Tensors& s, const Tensor& row) {
+    return Tensors{d.f[0](r.clipped(row + d.r_bias + matmul(s[0], d.r.T())))};
+  });
 }
 
 // Gates in the order of the file: input, output, forget, cell.
@@ -134,25 +142,18 @@ Values lstm_rule(const Call& c) {
   const Recurrence r(c, 4);
   const int64_t h = r.hidden;
   const bool coupled = c.flag("input_forget");
-  Tensors all;
-  std::vector<Tensors> last;
-  for (int64_t i = 0; i < r.directions; ++i) {
-    const Direction d = r.direction(i, {"Sigmoid", "Tanh", "Tanh"});
-    auto step = [&](const Tensors& s, const Tensor& row) {
-      const Tensor sums = row + matmul(s[0], d.r.T());
-      auto peep = [&](int64_t k, const Tensor& cell) {
-        return c.has(7) ? cell * gate(d.peepholes, k, h) : zeros_like(cell);
-      };
-      const Tensor in = d.f[0](r.clipped(gate(sums, 0, h) + peep(0, s[1])));
-      const Tensor forget = coupled ? 1 - in : d.f[0](r.clipped(gate(sums, 2, h) + peep(2, s[1])));
-      const Tensor cell = forget * s[1] + in * d.f[1](r.clipped(gate(sums, 3, h)));
-      const Tensor out = d.f[0](r.clipped(gate(sums, 1, h) + peep(1, cell)));
-      return Tensors{out * d.f[2](cell), cell};
+  return r.run({"Sigmoid", "Tanh", "Tanh"}, [&](const Direction& d, const Tensors& s, const Tensor& row) {
+    const Tensor sums = row + d.r_bias + matmul(s[0], d.r.T());
+    // Gate i, which may look at the cell.
+    const auto gated = [&](int64_t i, int64_t peephole, const Tensor& cell) {
+      const Tensor sum = gate(sums, i, h);
+      return d.f[0](r.clipped(c.has(7) ? sum + cell * gate(d.peepholes, peephole, h) : sum));
     };
-    auto [state, y] = r.over_time(i, {r.first_h(i), r.first_c(i)}, rows_of(r, d) + d.r_bias, step);
-    all.push_back(y), last.push_back(state);
-  }
-  return r.results(all, last);
+    const Tensor in = gated(0, 0, s[1]);
+    const Tensor forget = coupled ? 1 - in : gated(2, 2, s[1]);
+    const Tensor cell = forget * s[1] + in * d.f[1](r.clipped(gate(sums, 3, h)));
+    return Tensors{gated(1, 1, cell) * d.f[2](cell), cell};
+  });
 }
 
 // Gates in the order of the file: update, reset, hidden.
@@ -160,24 +161,15 @@ Values gru_rule(const Call& c) {
   const Recurrence r(c, 3);
   const int64_t h = r.hidden;
   const bool reset_after = c.flag("linear_before_reset");
-  Tensors all;
-  std::vector<Tensors> last;
-  for (int64_t i = 0; i < r.directions; ++i) {
-    const Direction d = r.direction(i, {"Sigmoid", "Tanh"});
-    const Tensor r_t = d.r.T();
-    auto step = [&](const Tensors& s, const Tensor& row) {
-      const Tensor from_h = matmul(s[0], r_t(rill::all, slice(0, 2 * h))) + gate(d.r_bias, 0, 2 * h);
-      const Tensor update = d.f[0](r.clipped(gate(row, 0, h) + gate(from_h, 0, h)));
-      const Tensor reset = d.f[0](r.clipped(gate(row, 1, h) + gate(from_h, 1, h)));
-      const Tensor r_h = r_t(rill::all, slice(2 * h, none)), bias = gate(d.r_bias, 2, h);
-      const Tensor hidden = reset_after ? reset * (matmul(s[0], r_h) + bias) : matmul(reset * s[0], r_h) + bias;
-      const Tensor candidate = d.f[1](r.clipped(gate(row, 2, h) + hidden));
-      return Tensors{(1 - update) * candidate + update * s[0]};
-    };
-    auto [state, y] = r.over_time(i, {r.first_h(i)}, rows_of(r, d), step);
-    all.push_back(y), last.push_back(state);
-  }
-  return r.results(all, last);
+  return r.run({"Sigmoid", "Tanh"}, [&](const Direction& d, const Tensors& s, const Tensor& row) {
+    const Tensor r_t = d.r.T(), r_h = r_t(all, slice(2 * h, none)), bias = gate(d.r_bias, 2, h);
+    const Tensor from_h = matmul(s[0], r_t(all, slice(0, 2 * h))) + gate(d.r_bias, 0, 2 * h);
+    const Tensor update = d.f[0](r.clipped(gate(row, 0, h) + gate(from_h, 0, h)));
+    const Tensor reset = d.f[0](r.clipped(gate(row, 1, h) + gate(from_h, 1, h)));
+    const Tensor hidden = reset_after ? reset * (matmul(s[0], r_h) + bias) : matmul(reset * s[0], r_h) + bias;
+    const Tensor candidate = d.f[1](r.clipped(gate(row, 2, h) + hidden));
+    return Tensors{(1 - update) * candidate + update * s[0]};
+  });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Resize and Upsample: a matrix for each axis that changes, from the source's places to the result's; nearest
-// neighbours are picked instead. So both are differentiable, whatever the mode.
+// Resize and Upsample, axis by axis: the elements that make one of the result are gathered and weighted; nearest
+// neighbours are picked. So both are differentiable, whatever the mode, and take memory in proportion to the result.
 #include <algorithm>
 #include <cmath>
 
@@ -45,48 +45,74 @@ double cubic_weight(double d, double a) {  // Keys, 1981
   return d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((d - 5) * d + 8) * d * a - 4 * a;
 }
 
-// [out, in]: what each element of the source gives to each of the result. The source goes on as its edges do.
-Tensor weights(const Call& c, const std::string& mode, const AxisResize& a) {
+// Which `count` elements of the source make each element of the result, and what each counts.
+struct Taps {
+  int64_t count = 0;
+  std::vector<int64_t> places;
+  std::vector<double> weights;
+};
+
+// The source goes on as its edges do.
+Taps taps_of(const Call& c, const std::string& mode, const AxisResize& a) {
   const bool cubic = c.text("mode", "nearest") == "cubic", exclude = c.flag("exclude_outside");
   const double coefficient = c.real("cubic_coeff_a", -0.75);
   const double shrink = c.flag("antialias") ? std::min(a.scale, 1.0) : 1.0;
   const auto reach = int64_t(std::ceil((cubic ? 2 : 1) / shrink));
-  std::vector<double> matrix(size_t(a.out * a.in), 0.0);
+  // From floor(x) - reach + 1 to floor(x) + reach: those beyond are as far away as the filter reaches.
+  Taps taps{2 * reach, {}, {}};
   for (int64_t i = 0; i < a.out; ++i) {
     const double x = source_place(c, mode, a, i);
-    const auto base = int64_t(std::floor(x));
+    const auto first = int64_t(std::floor(x)) - reach + 1;
     double total = 0;
-    double* row = matrix.data() + i * a.in;
-    for (int64_t j = base - reach; j <= base + reach; ++j) {
-      if (exclude && (j < 0 || j >= a.in)) continue;
-      const double d = (double(j) - x) * shrink, w = cubic ? cubic_weight(d, coefficient) : linear_weight(d);
-      row[std::clamp<int64_t>(j, 0, a.in - 1)] += w;
+    for (int64_t j = first; j < first + taps.count; ++j) {
+      const double d = (double(j) - x) * shrink;
+      const bool counts = !exclude || (j >= 0 && j < a.in);
+      const double w = !counts ? 0 : cubic ? cubic_weight(d, coefficient) : linear_weight(d);
+      taps.places.push_back(std::clamp<int64_t>(j, 0, a.in - 1));
+      taps.weights.push_back(w);
       total += w;
     }
-    for (int64_t j = 0; total != 0 && j < a.in; ++j) row[j] /= total;
+    for (int64_t k = 0; total != 0 && k < taps.count; ++k) taps.weights[size_t(i * taps.count + k)] /= total;
   }
-  return tensor(matrix, Shape{a.out, a.in});
+  return taps;
+}
+
+// The elements that each element of the result is made from lie side by side along a new axis, and are added up there.
+Tensor weighted(const Call& c, const Tensor& x, int64_t axis, const AxisResize& a, const std::string& coordinates) {
+  const Taps taps = taps_of(c, coordinates, a);
+  const DType d = is_half(x.dtype()) ? f32 : is_floating(x.dtype()) ? x.dtype() : f64;
+  Tensor places, weights;
+  {
+    const EagerScope eager;
+    Shape along(size_t(x.ndim()) + 1, 1);
+    along[size_t(axis)] = a.out, along[size_t(axis) + 1] = taps.count;
+    places = tensor(taps.places, Shape{a.out * taps.count});
+    weights = tensor(taps.weights, along).astype(d);
+  }
+  Shape split = x.shape();
+  split[size_t(axis)] = a.out;
+  split.insert(size_t(axis) + 1, taps.count);
+  return sum(reshape(take(x.astype(d), places, Axis(axis)), split) * weights, axis + 1);
 }
 
 Tensor resized(const Call& c, const Tensor& x, int64_t axis, const AxisResize& a, const std::string& coordinates) {
   const std::string mode = c.text("mode", "nearest");
   if (mode != "nearest" && mode != "linear" && mode != "cubic") c.reject("an unknown mode, '" + mode + "'");
-  Tensor matrix, outside;
-  std::vector<int64_t> places;
-  std::vector<bool> beyond;
+  Tensor places, outside;
   {
     const EagerScope eager;
-    if (mode != "nearest") matrix = weights(c, coordinates, a).astype(is_half(x.dtype()) ? f32 : x.dtype());
+    std::vector<int64_t> all;
+    std::vector<bool> beyond;
     for (int64_t i = 0; i < a.out; ++i) {
       const double at = source_place(c, coordinates, a, i);
       beyond.push_back(at < 0 || at > double(a.in - 1));
       const double near = nearest(c.text("nearest_mode", c.opset < 11 ? "floor" : "round_prefer_floor"), at);
-      places.push_back(std::clamp<int64_t>(int64_t(near), 0, a.in - 1));
+      all.push_back(std::clamp<int64_t>(int64_t(near), 0, a.in - 1));
     }
+    places = tensor(all, Shape{a.out});
     outside = tensor(beyond, Shape{a.out});
   }
-  Tensor y = matrix.defined() ? moveaxis(tensordot(x.astype(matrix.dtype()), matrix, Axes(axis), Axes(1)), -1, axis)
-                              : take(x, tensor(places, Shape{a.out}), Axis(axis));
+  Tensor y = mode == "nearest" ? take(x, places, Axis(axis)) : weighted(c, x, axis, a, coordinates);
   if (coordinates == "tf_crop_and_resize")
     y = where(along_channels(outside, x.ndim(), axis), full({}, Tensor(c.real("extrapolation_value", 0)), y.dtype()),
               y);

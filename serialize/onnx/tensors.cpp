@@ -10,6 +10,7 @@
 #include "rill/ops/apply.h"
 #include "rill/serialize/files.h"
 #include "rill/serialize/onnx/interpreter.h"
+#include "rill/serialize/onnx/narrow.h"
 #include "rill/tensor/limits.h"
 
 namespace rill::onnx_import {
@@ -60,10 +61,12 @@ Tensor from_bytes(std::string_view bytes, DType dtype, const Shape& shape, const
                 [&](char* to) { std::memcpy(to, bytes.data(), bytes.size()); });
 }
 
-Tensor read_external(const TensorProto& t, DType dtype, const Shape& shape, const std::string& what,
-                     const Source& source) {
+// use(file, offset, length) for elements that stand in a file of their own: `length` bytes, unless the model says how
+// many.
+template <class Use>
+auto with_external(const TensorProto& t, size_t length, const std::string& what, const Source& source, Use use) {
   std::string location;
-  size_t offset = 0, length = size_t(int64_t(shape.numel())) * size_of(dtype);
+  size_t offset = 0;
   for (const auto& entry : t.external_data()) {
     if (entry.key() == "location") location = entry.value();
     if (entry.key() == "offset") offset = whole_number(entry.value(), what, source);
@@ -71,7 +74,35 @@ Tensor read_external(const TensorProto& t, DType dtype, const Shape& shape, cons
   }
   const FileReader file(external_path(location, what, source), "import_model", source.where);
   file.require(offset, length, "the elements of " + what);
-  return filled(length, dtype, shape, what, source, [&](char* to) { file.read(offset, to, length); });
+  return use(file, offset, length);
+}
+Tensor read_external(const TensorProto& t, DType dtype, const Shape& shape, const std::string& what,
+                     const Source& source) {
+  return with_external(t, size_t(int64_t(shape.numel())) * size_of(dtype), what, source,
+                       [&](const FileReader& file, size_t offset, size_t length) {
+                         return filled(length, dtype, shape, what, source,
+                                       [&](char* to) { file.read(offset, to, length); });
+                       });
+}
+
+// Of a format of narrow.h: the same bytes, raw, in a list or in a file.
+Tensor read_narrow(const TensorProto& t, const NarrowFormat& f, const Shape& shape, const std::string& what,
+                   const Source& source) {
+  const size_t expected = packed_bytes(f, shape.numel());
+  std::string bytes;
+  if (t.data_location() == TensorProto::EXTERNAL) {
+    bytes = with_external(t, expected, what, source, [](const FileReader& file, size_t offset, size_t length) {
+      return file.read(offset, length);
+    });
+  } else if (t.has_raw_data()) {
+    bytes = t.raw_data();
+  } else {
+    for (int32_t v : t.int32_data()) bytes.push_back(char(v));
+  }
+  if (bytes.size() != expected)
+    source.reject(fmt::format("{}: {} bytes of elements, and {}{} has {}", what, bytes.size(),
+                              name_of_type(t.data_type()), to_string(shape), expected));
+  return unpack(f, bytes, shape);
 }
 
 // Elements that protobuf lists as numbers of another type.
@@ -141,6 +172,7 @@ constexpr TypeName types[] = {
 }  // namespace
 
 bool find_dtype(int32_t elem_type, DType& out) {
+  if (const NarrowFormat* f = find_narrow(elem_type)) return out = f->held, true;
   if (elem_type < 0 || size_t(elem_type) >= std::size(types) || types[elem_type].dtype < 0) return false;
   out = DType(types[elem_type].dtype);
   return true;
@@ -183,6 +215,7 @@ Tensor read_tensor(const TensorProto& t, const Source& source) {
       source.reject(what + ": its texts are fewer or more than its shape says");
     return tensor(std::vector<std::string>(t.string_data().begin(), t.string_data().end()), shape);
   }
+  if (const NarrowFormat* f = find_narrow(t.data_type())) return read_narrow(t, *f, shape, what, source);
   if (t.data_location() == TensorProto::EXTERNAL) return read_external(t, dtype, shape, what, source);
   if (t.has_raw_data()) return from_bytes(t.raw_data(), dtype, shape, what, source);
   return from_lists(t, dtype, shape, what, source);

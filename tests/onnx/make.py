@@ -91,6 +91,24 @@ save("sequence", [node("SplitToSequence", ["x"], ["s"]), node("SequenceAt", ["s"
                   node("Concat", ["b", "a"], ["y"], axis=0)],
      [info("x", F, [2, 2])], [info("y", F, [2, 2])], [tensor("one", 1, np.int64), tensor("zero", 0, np.int64)])
 
+# A function whose name w is that of scales, which it takes; outside w is a weight: [1, 3] -> [1, 8].
+stretch = helper.make_function("own", "Stretch", ["a", "s"], ["b"],
+                               [node("Identity", ["s"], ["w"]), node("Resize", ["a", "", "w"], ["b"], mode="linear")],
+                               [helper.make_opsetid("", 17)])
+save("scoped", [node("MatMul", ["x", "w"], ["h"]), node("Stretch", ["h", "scales"], ["y"], domain="own")],
+     [info("x", F, [1, 3])], [info("y", F, [1, 8])],
+     [tensor("w", np.arange(12).reshape(3, 4)), tensor("scales", [1, 2])], functions=[stretch], domains=["own"])
+
+# Twice as long: [1, n] -> [1, 2 n].
+save("resize", [node("Resize", ["x", "", "scales"], ["y"], mode="linear")], [info("x", F, [1, "n"])], [info("y", F, [1, None])],
+     [tensor("scales", [1, 2])])
+
+# Rounded to eight bits and back, and by weights of four bits: [n, 2] -> [n, 2].
+save("narrow", [node("Cast", ["x"], ["e"], to=TensorProto.FLOAT8E4M3FN), node("Cast", ["e"], ["f"], to=F),
+                node("DequantizeLinear", ["q", "scale"], ["w"]), node("MatMul", ["f", "w"], ["y"])],
+     [info("x", F, ["n", 2])], [info("y", F, ["n", 2])],
+     [helper.make_tensor("q", TensorProto.INT4, [2, 2], [1, -8, 7, 0]), tensor("scale", 0.5)], opset=21)
+
 # Weights in a file of their own.
 pathlib.Path("external.data").unlink(missing_ok=True)
 save("external", [node("MatMul", ["x", "w"], ["y"])], [info("x", F, [1, 3])], [info("y", F, [1, 2])],
