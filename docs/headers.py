@@ -29,7 +29,7 @@ PUBLIC = [
     ("Gradients", ["autodiff/tape.h", "autodiff/sparse.h", "autodiff/transforms.h", "autodiff/recompute.h",
                    "autodiff/recompute_policy.h", "autodiff/forward.h", "autodiff/jacobians.h", "autodiff/vmap.h",
                    "autodiff/gradcheck.h"]),
-    ("Traced functions", ["trace/function.h", "trace/control_flow.h", "trace/graph.h", "trace/jit.h",
+    ("Traced functions", ["trace/function.h", "trace/control_flow.h", "trace/graph.h", "trace/graph_run.h", "trace/jit.h",
                           "trace/profile.h", "trace/export.h"]),
     ("Layers and optimizers (rill/nn.h)", ["nn/layers.h", "nn/initializers.h", "nn/optimizers.h"]),
     ("Data files (rill/data.h)", ["data/batches.h", "data/idx.h"]),

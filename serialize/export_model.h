@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "rill/serialize/model.h"
 #include "rill/trace/function.h"
 
 #pragma GCC visibility push(default)
@@ -19,6 +20,9 @@ struct ExportOptions {
   std::string doc = "";                              // what the model is, for people
   // Weights in a file beside the model, "model.onnx.data"; without, only above what a model file can hold (2 GB).
   bool external_data = false;
+  bool freeze = false;  // Variables become constants (freeze() of graph.h), in formats that tell them apart
+  // That, and what depends on constants alone is computed now, and equal nodes are merged.
+  bool optimize = false;
 };
 
 namespace detail {
@@ -74,6 +78,13 @@ void export_model(const Function<R(A...)>& f, const std::string& path, const Exp
                   Where where = Where::current()) {
   detail::export_traced(detail::FunctionParts::trace(f, options, where), path, options, where);
 }
+
+// Writes a model that was imported, with the weights that it has now, in any format that a function is written in: the
+// inputs and outputs keep their names, and options.signature, where it is given, narrows the sizes that the file leaves
+// open. Throws as above, and for what a file cannot hold: sequences among the inputs or outputs, and models that are
+// run op by op.
+void export_model(const Model& model, const std::string& path, ExportOptions options = {},
+                  Where where = Where::current());
 
 }  // namespace rill
 

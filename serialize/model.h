@@ -56,11 +56,16 @@ class Model {
   std::map<std::string, Tensor> operator()(const std::map<std::string, Tensor>& inputs,
                                            Where where = Where::current()) const;
 
+  // The graph of a call on inputs as the file describes them: sizes that it leaves open are printed as '?'. Throws
+  // where it says nothing of an input's shape, and for a model that runs op by op.
+  Graph graph(Where where = Where::current()) const;
   // The graph of a call on such inputs.
   Graph graph(const std::map<std::string, Tensor>& inputs, Where where = Where::current()) const;
   // As Function's; and, where calls run op by op, why.
   int trace_count() const;
   std::string explain() const;
+
+  const Shared<Impl>& impl() const { return impl_; }  // for export_model
 
  private:
   Shared<Impl> impl_;

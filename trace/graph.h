@@ -2,6 +2,7 @@
 // A pass is `Graph pass(const Graph&)` (passes.h); what runs is an Executable made from the graph (executable.h).
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rill/devices/params/attrs.h"
@@ -69,6 +70,22 @@ struct GraphAssign {
   ValueId value;
 };
 
+// How run() and its like are told which value of a graph is meant: by its number, ValueId{3, 0}; as to_string() prints
+// it, "%3", "%3.1"; by the name of an input, "x", "dense/w"; or by a node's name in a viewer, "dense/matmul_1", with
+// ":1" behind it for its output 1. Where a text could be several, the first of these counts.
+class GraphValue {
+ public:
+  GraphValue(ValueId value) : value_(value) {}
+  GraphValue(std::string name) : name_(std::move(name)) {}
+  GraphValue(const char* name) : name_(name) {}
+
+ private:
+  friend class Graph;
+  ValueId value_;
+  std::string name_;  // "": it is `value_`
+};
+using GraphFeeds = std::vector<std::pair<GraphValue, Tensor>>;
+
 class Graph {
  public:
   std::string name;
@@ -86,12 +103,32 @@ class Graph {
   // Shape, dtype and device of a value.
   const Spec& spec(ValueId v) const { return nodes_[size_t(v.node)].outputs[size_t(v.index)]; }
 
+  // Which value that is. Throws rill::Error where the graph has none such.
+  ValueId value(const GraphValue& v, Where where = Where::current()) const;
+  // Evaluates `fetches` by running the nodes that they need, in order, op by op, as eager code does: tapes record them,
+  // and a trace takes them in. Without fetches it gives the outputs, and prints and asserts run too. `feeds` gives
+  // arguments, and any other value that is to be taken instead of being computed. Variables and captured tensors that
+  // are not fed are read; no Variable is assigned (fetch g.assigns[0].value to see what it would get). Throws
+  // rill::Error where an argument is missing, where a feed has another shape, dtype or device than the value, and where
+  // sizes that are needed are open (a graph for the sizes of a call is f.graph(spec(f32, {2, 8}))).
+  std::vector<Tensor> run(const GraphFeeds& feeds, const std::vector<GraphValue>& fetches = {},
+                          Where where = Where::current()) const;
+
  private:
   std::vector<Node> nodes_;
 };
 
 // For each node with an effect the one before it, after which it runs: its control dependency. -1 for all others.
 std::vector<int32_t> control_dependencies(const Graph& g);
+
+// `g` with what it reads from outside of a call as constants: the values that its Variables have now, and the tensors
+// that it captured. Arguments stay, as do the numbers of nodes. Throws rill::Error where it assigns a Variable, which
+// would have nothing to change.
+Graph freeze(const Graph& g, Where where = Where::current());
+// What a call of `g` runs before kernels are fused: without dead nodes, with constants folded and equal nodes merged.
+// Inputs, outputs and assignments keep their number and order; gradient rules of its own (custom_gradient) are gone.
+// RILL_LOG=passes prints a line for each pass.
+Graph optimize(Graph g);
 
 // One line a node, the graphs inside it indented below: "%3 = matmul(%0, %2) {..} : f32[32,4]  layer1  mlp.cpp:12".
 std::string to_string(const Graph& g);

@@ -31,9 +31,12 @@ Graph compute_again(Graph g, std::span<ValueId* const> values, int32_t* boundary
 // Makes operands dense by an explicit copy where a view op cannot alias their layout, so that the memory plan sees it.
 Graph insert_copies(const Graph& g);
 
+// Folding and merging for a graph with open sizes, which are named by the numbers of nodes: these stay as they are, and
+// a node that nothing reads any more stays in the list.
+Graph fold_in_place(const Graph& g);
+
 std::span<const Pass> pipeline();
-// Runs all of them; debug builds verify each result. RILL_LOG=passes prints a line for each pass.
-Graph optimize(Graph g);
+// optimize() of graph.h runs all of them; debug builds verify each result.
 // The passes after those, for the compiled tier: fusion, with each kernel compiled. Throws where there is no compiler.
 Graph compile_graph(const Graph& g);
 // Throws rill::Error where a node takes a later value, or where infer disagrees with its recorded outputs.

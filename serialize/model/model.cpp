@@ -72,6 +72,26 @@ Model::Impl::Given Model::Impl::arrange(const std::map<std::string, Tensor>& by_
   fail(name, "the tensors of a sequence are numbered from 0 without gaps", where);
 }
 
+std::vector<ArgSpec> Model::Impl::signature(std::span<const ArgSpec> given, const Where& where) const {
+  if (const std::string because = op_by_op_because(); !because.empty())
+    fail(name, "has no graph, for it runs op by op: " + because, where);
+  std::vector<ArgSpec> specs;
+  for (const ValueInfo& v : inputs) {
+    if (v.optional) continue;
+    if (v.kind == ValueInfo::Kind::sequence)
+      fail(name, fmt::format("{}: there is no graph for any number of tensors", to_string(v)), where);
+    if (!given.empty()) {
+      specs.push_back({given[std::min(specs.size(), given.size() - 1)].spec, v.name});
+      continue;
+    }
+    if (!v.has_shape) fail(name, fmt::format("{}: the file says nothing of its shape. give one", to_string(v)), where);
+    specs.push_back(spec(v.dtype, v.shape, v.name));
+  }
+  if (!given.empty() && given.size() != specs.size())
+    fail(name, fmt::format("{} specs for the {} inputs. give one each", given.size(), specs.size()), where);
+  return specs;
+}
+
 void Model::Impl::trace(const Where& where) {
   FunctionOptions options;
   for (const ValueInfo& v : inputs) {
@@ -82,7 +102,8 @@ void Model::Impl::trace(const Where& where) {
     options.signature.push_back(spec(v.dtype, v.shape, v.name));
   }
   const Callback<Results(const Given&)> body = run;
-  traced = function(name, [body](const Given& given) { return body(given); }, options, where);
+  traced = function(
+      name, [body](const Given& given) { return body(given); }, options, where);
 }
 
 Model::Impl::Results Model::Impl::call(const Given& given, const Where& where) {
@@ -128,6 +149,11 @@ std::map<std::string, Tensor> Model::operator()(const std::map<std::string, Tens
 
 Graph Model::graph(const std::map<std::string, Tensor>& inputs, Where where) const {
   return impl_->traced.graph(impl_->arrange(inputs, where), where);
+}
+Graph Model::graph(Where where) const {
+  std::map<std::string, Tensor> by_name;
+  for (const ArgSpec& s : impl_->signature({}, where)) by_name[s.name] = make_stand_in(s.spec);
+  return graph(by_name, where);
 }
 int Model::trace_count() const { return impl_->traced.trace_count(); }
 std::string Model::explain() const {

@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <mutex>
+#include <span>
 
 #include "rill/serialize/model.h"
 #include "rill/trace/function.h"
@@ -29,6 +30,9 @@ class Model::Impl {
 
   // Sets `traced`, once all else is there.
   void trace(const Where& where);
+  // What is traced: one for each input that is not optional, as the file describes it, or as `given` does where that
+  // has any. Throws as Model::graph() does.
+  std::vector<ArgSpec> signature(std::span<const ArgSpec> given, const Where& where) const;
   Results call(const Given& given, const Where& where);
   Given arrange(const std::map<std::string, Tensor>& by_name, const Where& where) const;
   std::string op_by_op_because() const;

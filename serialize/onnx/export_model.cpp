@@ -9,6 +9,7 @@
 #include "rill/serialize/files.h"
 #include "rill/serialize/messages.h"
 #include "rill/serialize/onnx/exporter.h"
+#include "rill/trace/passes.h"
 
 namespace rill {
 
@@ -68,7 +69,9 @@ void export_traced(const FunctionCore::OpenGraph& traced, const std::string& pat
                    const Where& where) {
   if (!ends_with(path, ".onnx"))
     fail("export_model", fmt::format("'{}' has no extension of a model's. a model file ends in .onnx", path), where);
-  onnx::ModelProto model = onnx_out::Exporter(traced.graph, traced.dims, options, where).run();
+  const Graph frozen = options.freeze || options.optimize ? freeze(traced.graph, where) : traced.graph;
+  const Graph graph = options.optimize ? fold_in_place(frozen) : frozen;
+  onnx::ModelProto model = onnx_out::Exporter(graph, traced.dims, options, where).run();
   const size_t rest = 64 << 20;  // nodes and names
   std::optional<FileWriter> weights;
   if (options.external_data || weight_bytes(model) > most_bytes - rest) {

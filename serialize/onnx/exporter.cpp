@@ -7,6 +7,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/serialize/onnx/export_rules.h"
+#include "rill/trace/graph/instantiate.h"
 #include "rill/trace/graph/tracer.h"
 
 namespace rill::onnx_out {
@@ -176,7 +177,12 @@ void Exporter::write_node(Frame& f, size_t i) {
   const Node& n = f.graph.nodes()[i];
   const Inside inside(*this, f.scope);
   const Node* outer = std::exchange(node_, f.stands_for ? f.stands_for : &n);
-  if (n.kind == Node::Kind::constant) {
+  if (n.kind == Node::Kind::constant && !n.name.empty()) {  // a weight that was frozen
+    onnx::TensorProto& weight = *main_.proto.add_initializer();
+    f.values[i] = {{fresh(n.name), n.constant.dtype()}};
+    weight.set_name(f.values[i][0].name);
+    onnx_out::fill(weight, n.constant);
+  } else if (n.kind == Node::Kind::constant) {
     f.values[i] = {constant(n.constant)};
   } else {
     Values in;
@@ -206,19 +212,7 @@ DType widened(DType d) {
 bool is_small_constant(const Node& n) {
   constexpr int64_t most = 4096;
   if (!n.inputs.empty() || n.op->graphs || n.op->effect || n.outputs.size() != 1) return false;
-  for (Dim d : n.outputs[0].shape)
-    if (d.is_open()) return false;
-  class Look final : public AttrRewriter {
-   public:
-    void field(const char*, Dim& v) override { open |= v.is_open(); }
-    void field(const char*, Dims& v) override {
-      for (Dim d : v) open |= d.is_open();
-    }
-    void field(const char*, FillValue& v, DType) override { open |= v.whole.is_open(); }
-    bool open = false;
-  } look;
-  n.attrs.rewritten(look);
-  return !look.open && n.outputs[0].shape.numel() <= most;
+  return !has_open_sizes(n) && n.outputs[0].shape.numel() <= most;
 }
 
 }  // namespace

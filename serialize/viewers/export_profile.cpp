@@ -10,8 +10,8 @@
 #include "rill/serialize/files.h"
 #include "rill/serialize/messages.h"
 #include "rill/serialize/tensorboard/run_metadata.h"
-#include "rill/serialize/viewers/graph_names.h"
 #include "rill/serialize/viewers/html.h"
+#include "rill/trace/graph/graph_names.h"
 #include "rill/trace/profile.h"
 
 namespace rill {

@@ -7,8 +7,8 @@
 
 #include "rill/devices/params/attr_list.h"
 #include "rill/serialize/graph_formats.h"
-#include "rill/serialize/viewers/graph_names.h"
 #include "rill/trace/control/control_view.h"
+#include "rill/trace/graph/graph_names.h"
 
 namespace rill {
 namespace {

@@ -15,6 +15,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/state/variable_watcher.h"
+#include "rill/trace/call/node_runner.h"
 #include "rill/trace/control/control_gradients.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/graph/tracer.h"
@@ -53,44 +54,15 @@ std::vector<const Tensor*> pointers(std::span<const Tensor> ts) {
 
 }  // namespace
 
-namespace {
-// The marks that nodes have when they are traced again: each time they are regions of their own, inside one they are
-// that one's, and in a backward walk they are none.
-class MarksAgain {
- public:
-  detail::TraceMarks of(const Node& n) {
-    detail::TraceMarks now = detail::trace_marks;
-    if (now.backward || now.region) return now;
-    now.backward = n.backward;
-    if (!n.region || !thread_state().trace) return now;
-    Shared<const detail::RecomputeRegion>& own = regions_[n.region.get()];
-    if (!own) own = Shared<const detail::RecomputeRegion>::make(*n.region);
-    now.region = &own;
-    return now;
-  }
-
- private:
-  std::map<const detail::RecomputeRegion*, Shared<const detail::RecomputeRegion>> regions_;
-};
-}  // namespace
-
 std::vector<std::vector<Tensor>> interpret_all(const Graph& g, std::span<const Tensor> inputs) {
   std::vector<std::vector<Tensor>> values(g.nodes().size());
   for (size_t k = 0; k < g.inputs.size(); ++k) values[size_t(g.inputs[k].node)] = {inputs[k]};
-  MarksAgain marks;
+  NodeRunner runner;
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     const Node& n = g.nodes()[i];
     if (n.kind == Node::Kind::constant) values[i] = {make_alias(n.constant)};  // new, so a constant of this trace
     if (n.kind != Node::Kind::op) continue;
-    NameScope scope(n.scope);
-    ReplayScope place(n.where, n.function);
-    const detail::MarkScope marked(marks.of(n));
-    SmallVec<const Tensor*, 8> in;
-    for (ValueId v : n.inputs) in.push_back(&values[size_t(v.node)][size_t(v.index)]);
-    Operands operands(in.data(), in.size());
-    Tensors out = n.op->graphs && !n.op->marker
-                      ? apply_control(*n.op, operands, n.attrs.as<ControlAttrs>(), Where::current())
-                      : apply(*n.op, operands, n.attrs, Where::current());
+    Tensors out = runner.run(n, values);
     values[i].assign(out.begin(), out.end());
   }
   return values;

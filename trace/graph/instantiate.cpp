@@ -144,6 +144,22 @@ class Show final : public AttrRewriter {
 
 }  // namespace
 
+bool has_open_sizes(const Node& n) {
+  class Look final : public AttrRewriter {
+   public:
+    void field(const char*, Dim& v) override { open |= v.is_open(); }
+    void field(const char*, Dims& v) override {
+      for (Dim d : v) open |= d.is_open();
+    }
+    void field(const char*, FillValue& v, DType) override { open |= v.whole.is_open(); }
+    bool open = false;
+  } look;
+  for (const Spec& s : n.outputs)
+    for (Dim d : s.shape) look.open |= d.is_open();
+  n.attrs.rewritten(look);
+  return look.open;
+}
+
 Graph with_open_sizes(const Graph& traced) {
   Show show;
   Graph g;

@@ -24,6 +24,9 @@ class NotOpen : public std::runtime_error {
 // `traced` for concrete sizes, one a symbol of `dims`.
 Graph instantiate(const Graph& traced, const DimTable& dims, std::span<const int64_t> sizes);
 
+// Whether an attribute of `n`, or a size of what it gives, is open.
+bool has_open_sizes(const Node& n);
+
 // `traced` for people to read: sizes that are open, or made from one that is, are `open_size`, printed as '?'.
 Graph with_open_sizes(const Graph& traced);
 

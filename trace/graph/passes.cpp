@@ -17,6 +17,7 @@
 #include "rill/trace/fusion/fusion.h"
 #include "rill/trace/fusion/joined_pads.h"
 #include "rill/trace/fusion/thin_axes.h"
+#include "rill/trace/graph/instantiate.h"
 #include "rill/trace/graph/layout.h"
 #include "rill/trace/graph/rewriter.h"
 
@@ -63,13 +64,17 @@ Graph drop_markers(const Graph& g) {
 // --- Constant folding ------------------------------------------------------------------------------------------------
 
 namespace {
+int64_t bytes_of(const Node& n) {
+  int64_t bytes = 0;
+  for (const Spec& s : n.outputs) bytes += s.shape.numel() * int64_t(size_of(s.dtype));
+  return bytes;
+}
+
 bool foldable(const Rewriter& r, const Node& n) {
   if (n.kind != Node::Kind::op || n.op->call) return false;
   for (ValueId v : n.inputs)
     if (r.result().nodes()[size_t(r[v].node)].kind != Node::Kind::constant) return false;
-  int64_t bytes = 0;
-  for (const Spec& s : n.outputs) bytes += s.shape.numel() * int64_t(size_of(s.dtype));
-  return bytes <= fold_limit;
+  return bytes_of(n) <= fold_limit;
 }
 }  // namespace
 
@@ -135,6 +140,44 @@ Graph share_common_subexpressions(const Graph& g) {
     if (!unique) seen.emplace(key, int32_t(r.result().nodes().size()) - 1);
   }
   return r.finish();
+}
+
+// --- Both, where numbers of nodes matter
+// ------------------------------------------------------------------------------
+
+Graph fold_in_place(const Graph& g) {
+  const EagerScope eager;
+  Graph out;
+  out.name = g.name, out.trace = g.trace, out.whole = g.whole;
+  std::vector<int32_t> stands_for;  // by node: the one that gives the same
+  std::unordered_multimap<size_t, int32_t> seen;
+  auto now = [&](ValueId v) { return ValueId{stands_for[size_t(v.node)], v.index}; };
+  auto is_constant = [&](ValueId v) { return out.nodes()[size_t(v.node)].kind == Node::Kind::constant; };
+  for (Node n : g.nodes()) {
+    const int32_t i = int32_t(stands_for.size());
+    for (ValueId& v : n.inputs) v = now(v);
+    const bool plain = n.kind == Node::Kind::op && !n.op->call && n.outputs.size() == 1 && !has_open_sizes(n);
+    if (plain && std::ranges::all_of(n.inputs, is_constant) && bytes_of(n) <= fold_limit) {
+      SmallVec<const Tensor*, 8> in;
+      for (ValueId v : n.inputs) in.push_back(&out.nodes()[size_t(v.node)].constant);
+      n = constant_node(
+          n, run_op(*n.op, {in.data(), in.size()}, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()))[0]);
+    }
+    stands_for.push_back(i);
+    if (n.kind != Node::Kind::input && !has_effect(n)) {
+      const size_t key = key_of(n);
+      auto [first, last] = seen.equal_range(key);
+      for (; first != last && stands_for.back() == i; ++first)
+        if (same(n, out.nodes()[size_t(first->second)])) stands_for.back() = first->second;
+      if (stands_for.back() == i) seen.emplace(key, i);
+    }
+    out.append(std::move(n));
+  }
+  out.inputs = g.inputs;
+  for (ValueId v : g.outputs) out.outputs.push_back(now(v));
+  out.assigns = g.assigns;
+  for (GraphAssign& a : out.assigns) a.value = now(a.value);
+  return out;
 }
 
 // --- Layout ----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // Names of nodes; see graph_names.h.
-#include "rill/serialize/viewers/graph_names.h"
+#include "rill/trace/graph/graph_names.h"
 
 #include <fmt/format.h>
 

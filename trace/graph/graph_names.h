@@ -1,10 +1,12 @@
-// What the writers of graphs share: a unique name for every node, and how things read in a viewer.
+// A unique name for every node, by which viewers show it and Graph::value finds it, and how things read in a viewer.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "rill/devices/params/attr_list.h"
 #include "rill/trace/graph.h"
+
+#pragma GCC visibility push(default)
 
 namespace rill {
 
@@ -31,3 +33,5 @@ std::string to_string(const GraphInput& input);
 bool is_short(const Tensor& constant);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -1,0 +1,56 @@
+// export_model of a Model: what was imported, as a function of as many tensors as it has inputs, is written as every
+// other function is.
+#include <fmt/format.h>
+
+#include "rill/serialize/export_model.h"
+#include "rill/serialize/model/model_impl.h"
+
+namespace rill {
+namespace {
+
+// The tensors of a call by inputs, those that are optional left out.
+Model::Impl::Given by_input(const Model::Impl& impl, const std::vector<Tensor>& tensors) {
+  Model::Impl::Given given;
+  size_t next = 0;
+  for (const ValueInfo& v : impl.inputs) {
+    given.emplace_back();
+    if (!v.optional) given.back().push_back(tensors[next++]);
+  }
+  return given;
+}
+
+}  // namespace
+
+void export_model(const Model& model, const std::string& path, ExportOptions options, Where where) {
+  const Shared<Model::Impl>& impl = model.impl();
+  options.signature = impl->signature(options.signature, where);
+
+  std::vector<std::string> names;  // of what it gives, found as it is traced
+  const auto body = [&](const std::vector<Tensor>& tensors) {
+    std::vector<Tensor> out;
+    names.clear();
+    const Model::Impl::Results results = impl->run(by_input(*impl, tensors));
+    for (size_t i = 0; i < results.size(); ++i) {
+      const std::string& name = impl->outputs[i].name;
+      if (results[i].sequence)
+        fail("export_model", fmt::format("'{}' gives the sequence '{}', which no model file holds", impl->name, name),
+             where);
+      if (results[i].absent) continue;
+      names.push_back(name);
+      out.push_back(results[i].tensors[0]);
+    }
+    return out;
+  };
+  const auto f = function(impl->name, body, FunctionOptions(), where);
+  try {
+    const FunctionCore::OpenGraph traced = detail::FunctionParts::trace(f, options, where);
+    if (options.outputs.empty()) options.outputs = names;
+    detail::export_traced(traced, path, options, where);
+  } catch (const Error& e) {
+    if (!impl->needs_values || !impl->needs_values(e)) throw;
+    fail("export_model", fmt::format("'{}' can only be run op by op, and cannot be written: {}", impl->name, e.what()),
+         where);
+  }
+}
+
+}  // namespace rill
