@@ -162,6 +162,23 @@ TEST_CASE("PNG refuses what it cannot hold") {
   CHECK_THROWS_AS(encode_png(pixels, 1, 1, 6), Error);
 }
 
+TEST_CASE("PNG files are read back, and damaged ones are errors") {
+  for (const int channels : {1, 2, 3, 4}) {
+    std::vector<uint8_t> pixels(size_t(4 * 5 * channels));
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = uint8_t(7 * i + (channels % 2 ? 0 : 200));
+    const std::string png = encode_png(pixels, 4, 5, channels);
+    const Tensor back = decode_png(png);
+    CHECK(back.shape() == Shape{4, 5, channels});
+    CHECK(back.dtype() == u8);
+    CHECK(back.to_vector<uint8_t>() == pixels);
+    for (size_t cut = 0; cut < png.size() - 12; cut += 5) CHECK_THROWS_AS(decode_png(png.substr(0, cut)), Error);
+  }
+  std::string huge = encode_png(std::vector<uint8_t>(1), 1, 1, 1);
+  huge[17] = huge[21] = 1;  // 65,537 x 65,537, which the header's checksum does not match either
+  CHECK_THROWS_AS(decode_png(huge), Error);
+  CHECK_THROWS_AS(decode_png("nonsense"), Error);
+}
+
 TEST_CASE("Text and graphs") {
   Folder out;
   summary::Writer log(out.path());
