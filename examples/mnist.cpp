@@ -25,6 +25,7 @@ struct Settings {
   std::string data = MNIST_DATA;
   std::string logs = "logs/mnist";
   std::string checkpoint;
+  std::string exported;
   bool eager = false;
   int epochs = 5, batch = 64, threads = 0;
   double rate = 1e-3;
@@ -61,6 +62,18 @@ std::vector<int64_t> predict_all(const Predict& predict, const Tensor& images) {
     for (int64_t c : predict(part).to_vector<int64_t>()) classes.push_back(c);
   }
   return classes;
+}
+
+// The model as a file that runs without this program: u8[n,height,width] to the digits, and how sure it is of each
+// class.
+void export_classifier(const nn::Sequential& model, const data::Mnist& digits, const std::string& path) {
+  const auto classify = [&](const Tensor& images) {
+    const Tensor probabilities = softmax(model(to_input(images)), -1);
+    return std::pair(argmax(probabilities, -1), probabilities);
+  };
+  const ArgSpec images = spec(u8, {any, digits.test_images.dim(1), digits.test_images.dim(2)}, "images");
+  export_model(function("digits", classify, {.signature = {images}}), path, {.outputs = {"digit", "probabilities"}});
+  std::printf("the model: %s\n", path.c_str());
 }
 
 struct Epoch {
@@ -149,6 +162,7 @@ void train(const Settings& settings) {
   if (settings.epochs > 0) print_confusion(classes, truth);
   std::printf("\ntest accuracy %.2f %% after %d epochs, %.2f s of training\n", 100 * share_right(classes, truth),
               settings.epochs, seconds);
+  if (!settings.exported.empty()) export_classifier(model, digits, settings.exported);
   if (log) std::printf("for TensorBoard: %s\n", settings.logs.c_str());
 }
 
@@ -160,6 +174,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--checkpoint", settings.checkpoint,
                  "folder for a checkpoint after each epoch; a run that finds one there goes on from it");
+  app.add_option(
+      "--export", settings.exported,
+      "file for the trained model, such as digits.onnx: `rill run digits.onnx --input digit.png` tells a digit");
   app.add_flag("--eager", settings.eager, "run every op at once, without tracing the training step");
   app.add_option("--epochs", settings.epochs, "passes over the training digits")
       ->check(CLI::Range(1, 1000000))

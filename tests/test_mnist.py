@@ -2,6 +2,7 @@
 import gzip
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -70,7 +71,7 @@ rejects(write(TEST_IMAGES, idx(0x803, 40, 20, 20, content=bytes(40 * 400))), TES
 
 status, output, errors = run("--help")
 assert status == 0, errors
-for option in ["--data", "--eager", "--epochs", "--batch", "--lr", "--seed", "--logdir", "--threads", "--checkpoint"]:
+for option in ["--data", "--eager", "--epochs", "--batch", "--lr", "--seed", "--logdir", "--threads", "--checkpoint", "--export"]:
     assert option in output, (option, output)
 for wrong in [["--epochs", "many"], ["--batch", "0"], ["--lr", "-1"], ["--nonsense"]]:
     status, _, errors = run(*wrong)
@@ -89,6 +90,22 @@ with tempfile.TemporaryDirectory() as name:
         assert any(".tfevents." in p.name for p in logs.iterdir()), list(logs.iterdir())
         texts.append([line.split(" %  ")[0:2] for line in output.splitlines() if line.startswith("epoch")])
     assert texts[0] == texts[1], texts
+# The exported model tells the test digits as the program does.
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    small_set(folder)
+    status, output, errors = run("--data", folder, "--epochs", "2", "--batch", "16", "--logdir", "", "--export",
+                                 folder / "digits.onnx")
+    assert status == 0 and "the model: " in output, (output, errors)
+    share = float(re.search(r"test accuracy ([\d.]+) % after", output)[1])
+    rill = PROGRAM.parent.parent / "command/rill"
+    if rill.exists():
+        done = subprocess.run([rill, "run", folder / "digits.onnx", "--input", f"{folder / TEST_IMAGES}[0:40]"],
+                              capture_output=True, text=True, timeout=250)
+        assert done.returncode == 0 and done.stdout.startswith("digit  i64[40]\n"), done
+        told = [int(n) for n in re.findall(r"\d+", done.stdout[len("digit  i64[40]"):].split("]")[0])]
+        truth = list(gzip.decompress((folder / TEST_LABELS).read_bytes())[8:])
+        assert abs(100 * sum(a == b for a, b in zip(told, truth)) / 40 - share) < 0.01, (told, truth, share)
 # A run that is killed after an epoch and started again ends with the bits of one that was not.
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
