@@ -1,0 +1,108 @@
+// rill inspect FILE: what is in a file of tensors, a checkpoint, an event file, a TFRecord or CSV file. The last three
+// are in inspect_logs.cpp.
+#include "inspect.h"
+
+#include <algorithm>
+
+#include "command.h"
+#include "files.h"
+#include "terminal.h"
+
+namespace command {
+namespace {
+
+using rill::Spec;
+using rill::Tensor;
+
+struct Settings {
+  std::string path, tensor;
+  bool stats = false, sorted = false;
+};
+
+// Smallest, largest, mean, and how many are not finite.
+std::vector<std::string> stats_of(const Tensor& x) {
+  if (x.size() == 0 || !(rill::is_floating(x.dtype()) || rill::is_integer(x.dtype()))) return {"", "", "", ""};
+  const Tensor y = x.astype(rill::f64), finite = rill::isfinite(y);
+  const auto odd = x.size() - rill::count_nonzero(finite).item<int64_t>();
+  const Tensor shown = rill::where(finite, y, 0);
+  return {fmt::format("{:.4g}", rill::min(shown).item<double>()),
+          fmt::format("{:.4g}", rill::max(shown).item<double>()),
+          fmt::format("{:.4g}", rill::mean(shown).item<double>()), odd ? red(fmt::format("{} not finite", odd)) : ""};
+}
+
+// The tensors of a file by name, without their elements where the format can do that.
+std::vector<std::pair<std::string, Spec>> entries_of(const std::string& path, Kind kind) {
+  if (kind == Kind::checkpoint) return rill::checkpoint_entries(checkpoint_prefix(path), rill::Where());
+  std::vector<std::pair<std::string, Spec>> entries;
+  for (const auto& [name, x] : load_tensors(path)) entries.emplace_back(name, x.spec());
+  return entries;
+}
+
+void show_one(const Settings& s) {
+  const rill::NamedTensors all = load_tensors(s.path);
+  const auto found = all.find(s.tensor);
+  if (found == all.end()) throw UsageError(fmt::format("'{}' holds no tensor '{}'", s.path, s.tensor));
+  print("{}  {}\n{}\n", green(s.tensor), dim(spec_text(found->second)), rill::to_string(found->second));
+}
+
+void show_tensors(const Settings& s, Kind kind) {
+  if (!s.tensor.empty()) return show_one(s);
+  std::vector<std::pair<std::string, Spec>> entries = entries_of(s.path, kind);
+  if (s.sorted)
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](auto& a, auto& b) { return bytes_of(a.second) > bytes_of(b.second); });
+  const rill::NamedTensors values = s.stats ? load_tensors(s.path) : rill::NamedTensors();
+  Table table(s.stats ? "<<>>>><" : "<<>");
+  if (s.stats) table.add({dim("name"), "", dim("bytes"), dim("min"), dim("max"), dim("mean"), ""});
+  Progress progress("reading", int64_t(entries.size()));
+  int64_t numbers = 0, bytes = 0, done = 0;
+  for (const auto& [name, spec] : entries) {
+    numbers += spec.shape.numel();
+    bytes += bytes_of(spec);
+    std::vector<std::string> row = {green(name.empty() ? "(no name)" : name), rill::to_string(spec),
+                                    bytes_text(double(bytes_of(spec)))};
+    if (s.stats)
+      for (std::string& cell : stats_of(values.at(name))) row.push_back(std::move(cell));
+    table.add(std::move(row));
+    progress.show(++done);
+  }
+  print("{}", table.text(0));
+  print("{} numbers in {} tensors, {}\n", count_text(numbers), count_text(int64_t(entries.size())),
+        bytes_text(double(bytes)));
+  if (kind != Kind::tensors) return;
+  for (const auto& [key, value] : rill::load_metadata(s.path, rill::Where()))
+    print("{}\n", dim(fmt::format("{}: {}", key, value)));
+}
+
+int inspect(const Settings& s) {
+  const Kind kind = kind_of(s.path);
+  switch (kind) {
+    case Kind::tensors:
+    case Kind::checkpoint: show_tensors(s, kind); break;
+    case Kind::events: show_events(s.path); break;
+    case Kind::records: show_records(s.path); break;
+    case Kind::csv: show_csv(s.path); break;
+    case Kind::model: throw UsageError(fmt::format("'{}' is a model: rill show {}", s.path, s.path));
+  }
+  return succeeded;
+}
+
+}  // namespace
+
+void add_inspect(Program& program) {
+  auto s = std::make_shared<Settings>();
+  CLI::App* sub = add(program, "inspect", "what is in a file of tensors, a checkpoint or a log",
+                      {"rill inspect weights.safetensors --largest", "rill inspect data.npz --tensor x",
+                       "rill inspect ckpt/step-100 --stats", "rill inspect ckpt                # the latest there",
+                       "rill inspect logs/mnist          # an event file, or a folder of such",
+                       "rill inspect train.tfrecord", "rill inspect houses.csv"});
+  sub->add_option("FILE", s->path,
+                  ".npy, .npz, .safetensors, .gguf, the prefix or folder of a checkpoint, event files, .tfrecord, .csv")
+      ->required();
+  sub->add_option("--tensor", s->tensor, "print this one's elements");
+  sub->add_flag("--stats", s->stats, "smallest and largest number, mean, and what is not finite");
+  sub->add_flag("--largest", s->sorted, "the largest first");
+  on_call(program, sub, [s] { return inspect(*s); });
+}
+
+}  // namespace command
