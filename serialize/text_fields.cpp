@@ -27,14 +27,14 @@ class Reader {
          const Where& where)
       : text_(text), path_(path), expected_(expected), op_(op), where_(where) {}
 
-  // Up to the end of the text (`end` is '\0') or of the message.
+  // Up to the end of the text, where `depth` is 0, or of the message, which `end` closes.
   std::vector<TextField> read(char end, int depth) {
     std::vector<TextField> fields;
     for (;;) {
       skip(",;");
-      if (at_ == text_.size() && end == '\0') return fields;
+      if (at_ == text_.size() && depth == 0) return fields;
       if (at_ == text_.size()) reject("a message does not end");
-      if (text_[at_] == end) return ++at_, fields;
+      if (depth > 0 && text_[at_] == end) return ++at_, fields;
       const std::string name(take(is_name));
       if (name.empty()) reject("expected `field: value`");
       skip();

@@ -213,6 +213,22 @@ TEST_CASE("pipes and devices are no checkpoints, and nobody waits for them") {
   CHECK_THROWS_WITH(load_checkpoint(folder / "y"), contains_text("is a device or a pipe"));
 }
 
+TEST_CASE("paths that are nearly those of a checkpoint, and lists that are none") {
+  Folder folder;
+  save_checkpoint(folder / "x", {{"v", ones({2})}});
+  CHECK_THROWS_WITH(load_checkpoint(folder / "x.index"), contains_text("x', without .index"));
+  CHECK_THROWS_WITH(load_checkpoint(folder.path()), contains_text("is a folder. latest_checkpoint() gives the last"));
+  for (const std::string& list :
+       {std::string("\0\1\2\xff", 4), std::string("a: {"), std::string("model_checkpoint_path: \"x"),
+        std::string("all_model_checkpoint_timestamps: 1,5")}) {
+    put_file(folder / "checkpoint", list);
+    CHECK_THROWS_WITH(latest_checkpoint(folder.path()), contains_text("expected TensorFlow's list of checkpoints"));
+  }
+  put_file(folder / "checkpoint", "");
+  CHECK(latest_checkpoint(folder.path()).empty());
+  CHECK(latest_checkpoint(folder / "nowhere").empty());
+}
+
 TEST_CASE("slots of Variables that nobody can tell apart are not saved, and not restored") {
   Folder folder;
   Variable a(ones({2}), "w"), b(zeros({2}), "w"), c(zeros({3}), "w");

@@ -37,7 +37,7 @@ bool exists(const std::string& prefix) {
 // together with its folder.
 std::string listed(const std::string& folder, const std::string& text) {
   const fs::path path = fs::path(text).lexically_normal();
-  const std::string name = path.filename().string();
+  std::string name = path.filename().string();
   if (name.empty()) return {};
   if (path.is_relative() && exists(in_folder(folder, path.string()))) return path.string();
   if (exists(in_folder(folder, name))) return name;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include "rill/devices/registry.h"
@@ -104,6 +105,11 @@ void BundleReader::reject(const std::string& name, const std::string& what) cons
 BundleReader::BundleReader(std::string prefix, std::string_view op, const Where& where)
     : prefix_(std::move(prefix)), op_(op), where_(where) {
   const std::string path = prefix_ + ".index";
+  std::error_code error;
+  if (prefix_.ends_with(".index") && !std::filesystem::exists(path, error))
+    fail(op, "there is no '" + path + "'. give '" + prefix_.substr(0, prefix_.size() - 6) + "', without .index", where);
+  if (std::filesystem::is_directory(prefix_, error) && !std::filesystem::exists(path, error))
+    fail(op, "'" + prefix_ + "' is a folder. latest_checkpoint() gives the last checkpoint in it", where);
   const std::string bytes = read_file(path, op, where);
   bool first = true;
   for (auto& [key, value] : read_table(bytes, path, op, where)) {
