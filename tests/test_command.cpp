@@ -151,6 +151,16 @@ TEST_CASE("colours are for terminals") {
   CHECK_FALSE(has(on_terminal("TERM=dumb"), "\033["));
 }
 
+TEST_CASE("progress bars are for terminals") {
+  const Workplace at;
+  const std::string arguments = "bench mlp.onnx --seconds 0.8";
+  CHECK(at.rill(arguments).err.find('\r') == std::string::npos);
+  if (std::system("script --version >/dev/null 2>&1") != 0) return;
+  const std::string line = "cd " + at.path() + " && script -qec '" + program() + " " + arguments + "' /dev/null >t.txt";
+  REQUIRE(std::system(line.c_str()) == 0);
+  CHECK(has(contents(at / "t.txt"), "\rcalls "));
+}
+
 TEST_CASE("run: inputs of every kind, outputs of every kind") {
   const Workplace at;
   auto check_run = [&](const std::string& arguments, const Tensor& expected) {
@@ -212,10 +222,7 @@ TEST_CASE("run: random inputs, time, parts and steps") {
 
 TEST_CASE("run: pictures") {
   const Workplace at;
-  auto f = function("brightness",
-                    [](const Tensor& images) {
-                      return mean(images.astype(f32), {1, 2});
-                    },
+  auto f = function("brightness", [](const Tensor& images) { return mean(images.astype(f32), {1, 2}); },
                     {.signature = {spec(u8, {any, 2, 3}, "images")}});
   export_model(f, at / "brightness.onnx", {.outputs = {"y"}});
   const std::vector<uint8_t> pixels = {0, 10, 20, 30, 40, 50};
@@ -243,13 +250,21 @@ TEST_CASE("graph") {
   }
   CHECK(has(at.rill("graph mlp.onnx").out, "matmul"));
   CHECK(has(at.rill("graph mlp.onnx --optimize --shape x=2,3").out, "f32[2,3]"));
-  const Done svg = at.rill("graph mlp.onnx -o g.svg");
   if (std::system("dot -V 2>/dev/null") == 0) {
-    CHECK(svg.code == 0);
-    CHECK(has(contents(at / "g.svg"), "<svg"));
-  } else {
-    check_fails({svg.code, svg.out, "rill: " + svg.err}, 1, "graphviz");
+    REQUIRE(at.rill("graph mlp.onnx -o real.svg").code == 0);
+    CHECK(has(contents(at / "real.svg"), "<svg"));
   }
+  // A stand-in for Graphviz, called as `dot -Tsvg -o FILE FROM`.
+  std::filesystem::create_directory(at / "bin");
+  put_file(at / "bin/dot", "#!/bin/sh\n(echo \"$1\"; cat \"$4\") >\"$3\"\n");
+  std::filesystem::permissions(at / "bin/dot", std::filesystem::perms::owner_all);
+  REQUIRE(at.rill("graph mlp.onnx -o \"it's g.svg\"", "PATH=$PWD/bin:$PATH").code == 0);
+  CHECK(contents(at / "it's g.svg").starts_with("-Tsvg\ndigraph"));
+  put_file(at / "bin/dot", "#!/bin/sh\necho no >\"$3\"; exit 1\n");
+  const Done failing = at.rill("graph mlp.onnx -o g.svg", "PATH=$PWD/bin:$PATH");
+  CHECK(failing.code == 1);
+  CHECK(has(failing.err, "has failed"));
+  for (const std::string& name : at.names()) CHECK_FALSE(name.starts_with("g.svg"));  // nothing is left
   const Done none = at.rill("graph mlp.onnx -o g.svg", "PATH=/nowhere");
   CHECK(none.code == 1);
   CHECK(has(none.err, "apt-get install graphviz"));

@@ -105,8 +105,7 @@ TEST_CASE("control flow runs, and no Variable is assigned") {
   auto f = function("f", [&](const Tensor& x) {
     const Tensor y = while_loop([](const Tensor& v) { return sum(v) < 100; }, [](const Tensor& v) { return v * 2; }, x);
     n.assign(y);
-    return cond(
-        sum(y) > 0, [&] { return y + 1; }, [&] { return y - 1; });
+    return cond(sum(y) > 0, [&] { return y + 1; }, [&] { return y - 1; });
   });
   const Graph g = f.graph(spec(f32, {1}, "x"));
   const Tensor x = tensor({3.f});

@@ -1,8 +1,8 @@
 // What nearly every file of the program includes, compiled once: CLI11 alone takes seconds.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <map>
 #include <rill/rill.h>
 #include <rill/serialize.h>
+#include <CLI/CLI.hpp>
+#include <map>
 #include <string>
 #include <vector>
