@@ -92,7 +92,7 @@ Tensor read_piece(std::string text) {
     name = text.substr(text.rfind(':') + 1);
     text.resize(text.rfind(':'));
   }
-  const Tensor x = read_tensor(text, name);
+  Tensor x = read_tensor(text, name);
   if (rows.empty()) return x;
   if (x.ndim() == 0) throw UsageError(fmt::format("'{}' is a single number and has no rows [{}]", text, rows));
   const int64_t size = x.dim(0);
