@@ -379,6 +379,12 @@ TEST_CASE("what a model cannot say is an error that names the node, the reason a
   CHECK(has(message([](const Tensor& x) { return x.dim(0) % 64 == 0 ? x * 2 : x; }), "x.dim(0) % 64 != 0"));
   CHECK(has(message([](const Tensor& x) { return x.dim(0) > 20000 ? x * 2 : x; }), "20000 >= x.dim(0)"));
   CHECK(has(message([](const Tensor& x) { return x.dim(0) == 0 ? ones({1}) : x * 2; }), "x.dim(0) != 0"));
+  CHECK(has(message([](const Tensor& x) { return x.dim(0) > 0 ? x * 2 : x + 1; }), "0 < x.dim(0)"));
+  // What an index asks is its own matter: there is nothing else to do for a size of 0.
+  const Folder elsewhere;
+  export_model(function("f", [](const Tensor& x) { return x(0) * x(-1) + x.at(0).set(2)(slice(1, none)); },
+                        {.signature = vector}),
+               elsewhere / "m.onnx");
   CHECK(has(message([](const Tensor& x) { return x.dim(0) * 2 - 4 == 100 ? x * 2 : x; }), "x.dim(0) * 2"));
   CHECK(has(message([](const Tensor& x) {
               const Tensor h = concat({x, x});

@@ -6,12 +6,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "rill/devices/params/gather_params.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/values/fill.h"
+#include "rill/tensor/dim_table.h"
 
 namespace rill {
 
@@ -70,6 +72,8 @@ Tensor flat_nonzero(const Tensor& mask, const Where& where) {
 class Planner {
  public:
   Planner(const Tensor& x, std::span<const Index> index, const Where& where) : x_(x), where_(where) {
+    std::optional<CallerScope> caller;  // what is asked of open sizes here, no code of the user's asks
+    if (OpenDims::now()) caller.emplace(where, "index");
     index = present(index);
     count_axes(index);
     for (const Index& i : index) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "rill/serialize/onnx/exporter.h"
@@ -59,43 +60,37 @@ std::set<int64_t> sizes_around(const DimTable& dims) {
   return sizes;
 }
 
-// Why the trace is not right for these sizes, by the guards that ask for nothing but the open sizes themselves, or "".
-// It costs little beside making the graph, so that many sizes can be tried.
-std::string guard_against(const Graph&, const DimTable& dims, const std::vector<int64_t>& sizes) {
+using Reason = std::optional<NotOpen>;  // why the trace is not right for some sizes
+
+// By the guards that ask for nothing but the open sizes themselves. It costs little beside making the graph, so that
+// many sizes can be tried.
+Reason guard_against(const Graph&, const DimTable& dims, const std::vector<int64_t>& sizes) {
   DimValues values(dims, sizes, [](const DimTable::Place&) { return std::nullopt; });
   for (const DimTable::Guard& g : dims.guards())
-    if (g.place.empty() && values.of(g.a) && values.of(g.b) && !values.holds(g))
-      return "the trace was made for " + dims.text(g);
-  return "";
+    if (g.place.empty() && values.of(g.a) && values.of(g.b) && !values.holds(g)) return NotOpen(dims, g);
+  return {};
 }
 
-// Why the trace is not right for these sizes, or "".
-std::string reason_against(const Graph& g, const DimTable& dims, const std::vector<int64_t>& sizes) {
+Reason reason_against(const Graph& g, const DimTable& dims, const std::vector<int64_t>& sizes) {
   try {
     instantiate(g, dims, sizes);
-    return "";
+    return {};
   } catch (const NotOpen& e) {
-    return e.what();
+    return e;
   }
 }
 
 // The same, but for guards of rill's own functions.
-std::string reason_outside(const Graph& graph, const DimTable& dims, const std::vector<int64_t>& sizes) {
-  std::string reason = reason_against(graph, dims, sizes);
-  for (const DimTable::Guard& g : dims.guards())
-    if (!g.place.empty() && reason == "the trace was made for " + dims.text(g)) return "";
-  return reason;
+Reason reason_outside(const Graph& graph, const DimTable& dims, const std::vector<int64_t>& sizes) {
+  Reason reason = reason_against(graph, dims, sizes);
+  return reason && reason->guard && !reason->guard->place.empty() ? Reason() : reason;
 }
 
 // A size of 0 is no reason by itself: rill's functions look for it in order to say that there is nothing to index or to
-// reduce. One that is compared with 0 outside of them is.
-std::string reason_against_zero(const Graph& graph, const DimTable& dims, const std::vector<int64_t>& sizes) {
-  std::string reason = reason_against(graph, dims, sizes);
-  for (const DimTable::Guard& g : dims.guards()) {
-    const bool asks = g.test == Dim::Test::equal && !g.outcome && g.place.empty();
-    if (asks && reason == "the trace was made for " + dims.text(g)) return reason;
-  }
-  return "";
+// reduce. One that code outside of them compares is.
+Reason reason_against_zero(const Graph& graph, const DimTable& dims, const std::vector<int64_t>& sizes) {
+  Reason reason = reason_against(graph, dims, sizes);
+  return reason && reason->guard && reason->guard->place.empty() ? reason : Reason();
 }
 
 }  // namespace
@@ -106,12 +101,12 @@ void Exporter::check_guards() const {
   if (!dims_ || dims_->guards().empty()) return;
   std::vector<int64_t> traced;
   for (const auto& [symbol, place] : symbols_) traced.push_back(place.traced);
-  auto check = [&](const std::string& reason) {
-    if (!reason.empty())
+  auto check = [&](const Reason& reason) {
+    if (reason)
       fail("export_model",
            fmt::format("'{}' looks at the number behind an open size, and is not right for every one: {}. compute with "
                        "sizes instead of comparing them, or give that size in the signature",
-                       graph_.name, reason),
+                       graph_.name, reason->what()),
            where_);
   };
   const bool independent = std::set<int64_t>(traced.begin(), traced.end()).size() == traced.size();

@@ -21,7 +21,7 @@ class Instantiator {
   void check_guards(bool all_known) {
     for (const DimTable::Guard& g : dims_.guards()) {
       if (!all_known && !(values_.of(g.a) && values_.of(g.b))) continue;
-      if (!values_.holds(g)) throw NotOpen("the trace was made for " + dims_.text(g));
+      if (!values_.holds(g)) throw NotOpen(dims_, g);
     }
   }
   Graph run(const Graph& traced);

@@ -19,6 +19,9 @@ namespace rill {
 class NotOpen : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+  NotOpen(const DimTable& dims, const DimTable::Guard& failed)
+      : std::runtime_error("the trace was made for " + dims.text(failed)), guard(&failed) {}
+  const DimTable::Guard* guard = nullptr;  // of the table, where one failed
 };
 
 // `traced` for concrete sizes, one a symbol of `dims`.
