@@ -1,6 +1,8 @@
 // The registry of ops: a linked list through the records, so that a record registers itself without a central table.
 #include "rill/ops/op.h"
 
+#include "rill/ops/stored_ops.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,10 +11,11 @@ namespace rill {
 
 namespace {
 constinit const Op* first_op = nullptr;
-}
+constinit const Op* first_unlisted = nullptr;
+}  // namespace
 
-Op::Op(const OpSpec& spec) : OpSpec(spec), next(first_op) {
-  if (listed) first_op = this;
+Op::Op(const OpSpec& spec) : OpSpec(spec), next(spec.listed ? first_op : first_unlisted) {
+  (listed ? first_op : first_unlisted) = this;
 }
 
 const std::vector<const Op*>& all_ops() {
@@ -30,6 +33,13 @@ const Op* find_op(std::string_view name) {
   auto it =
       std::lower_bound(ops.begin(), ops.end(), name, [](const Op* op, std::string_view n) { return op->name < n; });
   return it != ops.end() && (*it)->name == name ? *it : nullptr;
+}
+
+const Op* find_stored_op(std::string_view name) {
+  if (const Op* op = find_op(name)) return op;
+  for (const Op* op = first_unlisted; op; op = op->next)
+    if (op->name == name && (op->marker || ReadableAttrs::find(name))) return op;
+  return nullptr;
 }
 
 std::string_view name(OpKind k) {

@@ -68,7 +68,8 @@ void export_traced(const FunctionCore::OpenGraph& traced, const std::string& pat
 void export_model(const Graph& g, const std::string& path, const ExportOptions& options = {},
                   Where where = Where::current());
 
-// Writes what `f` computes as an ONNX model, which onnxruntime runs: export_model(f, "model.onnx"). Inputs have the
+// Writes what `f` computes as rill's own file, export_model(f, "model.rill"), which keeps everything (rill_file.h), or
+// as an ONNX model, which onnxruntime runs: export_model(f, "model.onnx"). In ONNX, inputs have the
 // names of the signature; Variables and captured tensors become weights with the values that they have now; control
 // flow becomes If, Loop and Scan; each node knows the line of source that made it. Throws rill::Error, naming the node
 // and the reason, for what ONNX cannot express: random numbers, print and assert, complex numbers, assigned Variables,

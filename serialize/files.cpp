@@ -162,7 +162,12 @@ FileReader::FileReader(const std::string& path, std::string_view op, const Where
   reject("is a device or a pipe. expected a file");
 }
 
-FileReader::~FileReader() { close(fd_); }
+FileReader::FileReader(std::string bytes, std::string path, std::string_view op, const Where& where)
+    : path_(std::move(path)), op_(op), where_(where), bytes_(std::move(bytes)), size_(bytes_.size()) {}
+
+FileReader::~FileReader() {
+  if (fd_ >= 0) close(fd_);
+}
 
 int FileReader::duplicate() const {
   const int fd = fcntl(fd_, F_DUPFD_CLOEXEC, 0);
@@ -186,6 +191,7 @@ void FileReader::require(uint64_t at, uint64_t bytes, std::string_view what) con
 void FileReader::read(uint64_t at, void* to, uint64_t bytes) const {
   require(at, bytes, "a piece");
   auto* out = static_cast<char*>(to);
+  if (fd_ < 0) return void(bytes_.copy(out, bytes, at));
   while (bytes) {
     ssize_t n = pread(fd_, out, bytes, off_t(at));
     if (n < 0 && errno == EINTR) continue;

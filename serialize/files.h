@@ -52,6 +52,8 @@ enum class Accepts { files, streams };
 class FileReader {
  public:
   FileReader(const std::string& path, std::string_view op, const Where& where, Accepts accepts = Accepts::files);
+  // A part of a file that is in memory already; `path` says of which. It has no descriptor, and is not mapped.
+  FileReader(std::string bytes, std::string path, std::string_view op, const Where& where);
   ~FileReader();
   FileReader(const FileReader&) = delete;
 
@@ -82,7 +84,8 @@ class FileReader {
   std::string path_;
   std::string_view op_;
   Where where_;
-  int fd_ = -1;
+  int fd_ = -1;  // none where `bytes_` holds it
+  std::string bytes_;
   uint64_t size_ = 0;
   bool stream_ = false;
 };

@@ -5,7 +5,8 @@
 //   Tensor y = net({{"x", x}}).at(net.outputs()[0].name);
 //
 // What comes in is run by rill's own public functions inside `function`: it is traced for each signature, fused and
-// compiled as code written in C++ is. docs/onnx.md says what is understood.
+// compiled as code written in C++ is. docs/onnx.md says what is understood. A .rill file holds traces already, of one
+// function or several: docs/rill_files.md.
 #pragma once
 #include <map>
 #include <string>
@@ -34,7 +35,7 @@ std::string to_string(const ValueInfo& v);
 struct ImportOptions {
   // Weights (floating initializers with axes) become Variables. With false they are constants, which is faster to call:
   // products keep them in the layout that they read best, and a normalisation behind a convolution becomes part of its
-  // weights.
+  // weights. Of a .rill file they stay Variables, which tapes leave alone.
   bool trainable = true;
 };
 
@@ -61,17 +62,23 @@ class Model {
   Graph graph(Where where = Where::current()) const;
   // The graph of a call on such inputs.
   Graph graph(const std::map<std::string, Tensor>& inputs, Where where = Where::current()) const;
+  // The functions of the file, by name: several where it is a .rill file, one elsewhere. This is the first, or the one
+  // that function() gave.
+  std::vector<std::string> functions() const;
+  // Another function of the same file, with the same Variables. Throws where the file has none of that name.
+  Model function(const std::string& name, Where where = Where::current()) const;
+
   // As Function's; and, where calls run op by op, why.
   int trace_count() const;
   std::string explain() const;
 
-  const Shared<Impl>& impl() const { return impl_; }  // for export_model
+  const Shared<Impl>& impl() const { return impl_; }  // for export_model and save_functions
 
  private:
   Shared<Impl> impl_;
 };
 
-// Reads a model: an ONNX file (.onnx) with its external weights beside it. Throws rill::Error where the file is not
+// Reads a model: an ONNX file (.onnx) with its external weights beside it, or rill's own (.rill, rill_file.h). Throws rill::Error where the file is not
 // sound, and one that lists all operators that are missing, with the names of their nodes.
 Model import_model(const std::string& path, const ImportOptions& options = {}, Where where = Where::current());
 

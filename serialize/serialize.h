@@ -13,6 +13,7 @@
 #include "rill/serialize/model.h"
 #include "rill/serialize/png_image.h"
 #include "rill/serialize/records.h"
+#include "rill/serialize/rill_file.h"
 #include "rill/serialize/save.h"
 #include "rill/serialize/wav_audio.h"
 #include "rill/trace/export.h"

@@ -50,6 +50,9 @@ class DimTable {
   // A size that an infer rule has computed, and computes again for other sizes.
   Dim size_at(const Place& place, int64_t value);
 
+  // A guard of a trace that was read from a file.
+  void add_guard(Guard g) { guards_.push_back(std::move(g)); }
+
   // What an infer rule did since InferDims began: whether it computed with an open number, or looked at one.
   bool computed() const { return computed_; }
   bool knows(Dim d) const { return d.is_open() && index_.count(d.number()) != 0; }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "rill/devices/params/read_attrs.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
@@ -26,6 +27,8 @@ struct DiagonalAttrs {
     v("axis2", s.axis2);
   }
 };
+
+const ReadableAttrs readable_diagonal{std::type_identity<DiagonalAttrs>()};
 
 int64_t diagonal_length(int64_t rows, int64_t columns, int64_t offset) {
   return std::max<int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "rill/devices/params/read_attrs.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
@@ -31,6 +32,11 @@ struct AssertAttrs {
     if (!s.op.empty()) v("op", s.op);
   }
 };
+
+void hidden_fields(AssertAttrs& a, AttrValues& v) { v.set_if_given("op", a.op); }
+
+const ReadableAttrs readable_print(std::type_identity<PrintAttrs>(), "print");
+const ReadableAttrs readable_assert(std::type_identity<AssertAttrs>(), "assert_that");
 
 // Walks a format: text(char) for what stands for itself, value() for each "{}". Gives where a brace stands that is
 // neither, or npos.
@@ -76,7 +82,7 @@ Tensors call_print(Operands in, AttrsView attrs) {
 }
 
 OutSpecs infer_assert(const InferArgs& args) {
-  if (args[0].dtype != DType::boolean || !args[0].shape.empty())
+  if (args.count() == 0 || args[0].dtype != DType::boolean || !args[0].shape.empty())
     args.reject("the condition must be a bool scalar. compare something, or reduce with all() or any()");
   return {};
 }

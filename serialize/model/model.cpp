@@ -8,6 +8,8 @@
 
 #include "rill/ops/ops.h"
 #include "rill/serialize/model/model_impl.h"
+#include "rill/trace/graph/instantiate.h"
+#include "rill/trace/passes.h"
 
 namespace rill {
 namespace {
@@ -102,12 +104,12 @@ void Model::Impl::trace(const Where& where) {
     options.signature.push_back(spec(v.dtype, v.shape, v.name));
   }
   const Callback<Results(const Given&)> body = run;
-  traced = function(name, [body](const Given& given) { return body(given); }, options, where);
+  traced = rill::function(name, [body](const Given& given) { return body(given); }, options, where);
 }
 
 Model::Impl::Results Model::Impl::call(const Given& given, const Where& where) {
   const CallerScope caller(where);
-  if (op_by_op_.load(std::memory_order_acquire)) return run(given);
+  if (loaded || op_by_op_.load(std::memory_order_acquire)) return run(given);
   try {
     return traced(given, where);
   } catch (const Error& e) {
@@ -125,6 +127,11 @@ void Model::Impl::run_op_by_op(const std::string& because) {
 std::string Model::Impl::op_by_op_because() const {
   const std::lock_guard lock(mutex_);
   return because_;
+}
+
+FunctionCore::OpenGraph Model::Impl::traced_whole(const Where& where) const {
+  if (!loaded) fail(name, "only functions of a .rill file can be saved into one. trace a function that calls it", where);
+  return loaded->traced();
 }
 
 Model::Model(Shared<Impl> impl) : impl_(std::move(impl)) {}
@@ -150,12 +157,16 @@ Graph Model::graph(const std::map<std::string, Tensor>& inputs, Where where) con
   return impl_->traced.graph(impl_->arrange(inputs, where), where);
 }
 Graph Model::graph(Where where) const {
+  if (impl_->loaded) return with_open_sizes(eliminate_dead_code(impl_->loaded->traced().graph));
   std::map<std::string, Tensor> by_name;
   for (const ArgSpec& s : impl_->signature({}, where)) by_name[s.name] = make_stand_in(s.spec);
   return graph(by_name, where);
 }
-int Model::trace_count() const { return impl_->traced.trace_count(); }
+int Model::trace_count() const {
+  return impl_->loaded ? impl_->loaded->trace_count() : impl_->traced.trace_count();
+}
 std::string Model::explain() const {
+  if (impl_->loaded) return impl_->loaded->explain();
   const std::string because = impl_->op_by_op_because();
   return because.empty() ? impl_->traced.explain() : "runs op by op: " + because + "\n";
 }

@@ -1,13 +1,18 @@
 // What a Model holds, whichever format it came from: how it is run, and its traced form.
 #pragma once
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <span>
 
 #include "rill/serialize/model.h"
-#include "rill/trace/function.h"
+#include "rill/trace/call/graph_function.h"
 
 namespace rill {
+
+namespace rill_file {
+struct Package;  // rill_file/package.h
+}
 
 class Model::Impl {
  public:
@@ -27,6 +32,9 @@ class Model::Impl {
   Callback<Results(const Given&)> run;
   bool (*needs_values)(const Error&) = nullptr;
   Function<Results(Given)> traced;
+  // Of a .rill file: the trace that it holds, which `run` calls, and all functions of the file.
+  std::shared_ptr<GraphFunction> loaded = nullptr;
+  Shared<rill_file::Package> package = nullptr;
 
   // Sets `traced`, once all else is there.
   void trace(const Where& where);
@@ -37,6 +45,8 @@ class Model::Impl {
   Given arrange(const std::map<std::string, Tensor>& by_name, const Where& where) const;
   std::string op_by_op_because() const;
   void run_op_by_op(const std::string& because);
+  // The whole trace of a function that was read from a .rill file; throws for other models.
+  FunctionCore::OpenGraph traced_whole(const Where& where) const;
 
  private:
   std::atomic<bool> op_by_op_{false};

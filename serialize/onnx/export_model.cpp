@@ -9,6 +9,7 @@
 #include "rill/serialize/files.h"
 #include "rill/serialize/messages.h"
 #include "rill/serialize/onnx/exporter.h"
+#include "rill/serialize/rill_file/package.h"
 #include "rill/trace/passes.h"
 
 namespace rill {
@@ -67,10 +68,13 @@ void FunctionParts::fail_signature(const std::string& name, const Where& where) 
 
 void export_traced(const FunctionCore::OpenGraph& traced, const std::string& path, const ExportOptions& options,
                    const Where& where) {
-  if (!ends_with(path, ".onnx"))
-    fail("export_model", fmt::format("'{}' has no extension of a model's. a model file ends in .onnx", path), where);
+  const bool own = ends_with(path, ".rill");
+  if (!own && !ends_with(path, ".onnx"))
+    fail("export_model", fmt::format("'{}' has no extension of a model's. a model file ends in .onnx or .rill", path),
+         where);
   const Graph frozen = options.freeze || options.optimize ? freeze(traced.graph, where) : traced.graph;
   const Graph graph = options.optimize ? fold_in_place(frozen) : frozen;
+  if (own) return rill_file::export_rill({graph, traced.dims}, path, options, where);
   onnx::ModelProto model = onnx_out::Exporter(graph, traced.dims, options, where).run();
   const size_t rest = 64 << 20;  // nodes and names
   std::optional<FileWriter> weights;

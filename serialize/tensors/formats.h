@@ -4,6 +4,7 @@
 
 #include "rill/serialize/files.h"
 #include "rill/serialize/save.h"
+#include "rill/tensor/callback.h"
 
 namespace rill {
 
@@ -30,6 +31,9 @@ using Metadata = std::map<std::string, std::string>;
 void save_npy(const SaveRequest& request, const NamedTensors& tensors);
 void save_npz(const SaveRequest& request, const NamedTensors& tensors);
 void save_safetensors(const SaveRequest& request, const NamedTensors& tensors);
+// Gives `write` the bytes of such a file, in order.
+void write_safetensors(const SaveRequest& request, const NamedTensors& tensors,
+                       const Callback<void(std::string_view)>& write);
 
 NamedTensors load_npy(const LoadRequest& request);
 NamedTensors load_npz(const LoadRequest& request);

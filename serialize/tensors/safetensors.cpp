@@ -262,17 +262,22 @@ StoredElements stored_elements(const FileReader& file, const Header& h, const En
 
 }  // namespace
 
-void save_safetensors(const SaveRequest& request, const NamedTensors& tensors) {
+void write_safetensors(const SaveRequest& request, const NamedTensors& tensors,
+                       const Callback<void(std::string_view)>& write) {
   const Entries entries = sorted_entries(request, tensors);
   const std::string header = print_header(request, entries);
   std::string length;
   for (uint64_t n = header.size(), i = 0; i < length_bytes; ++i, n >>= 8) length += char(n & 0xff);
-  FileWriter out(request.path, "save", request.where);
-  out.write(length + header);
+  write(length + header);
   for (const auto& [name, t] : entries) {
     Pieces pieces(*t);
-    for (std::string_view piece; pieces.next(piece);) out.write(piece);
+    for (std::string_view piece; pieces.next(piece);) write(piece);
   }
+}
+
+void save_safetensors(const SaveRequest& request, const NamedTensors& tensors) {
+  FileWriter out(request.path, "save", request.where);
+  write_safetensors(request, tensors, [&](std::string_view piece) { out.write(piece); });
   out.commit();
 }
 

@@ -37,6 +37,9 @@ struct FunctionCore::Trace {
   std::vector<std::pair<Shared<VariableState>, bool>> watched;
   uint64_t freezes = 0;
 
+  // Gives `core` a trace that was made elsewhere, as if the first call had made it.
+  static void adopt(FunctionCore& core, const Shared<Trace>& t, const Where& where);
+
   // Whether none was frozen or unfrozen since. Called with the mutex held.
   bool watches_as_before() {
     const uint64_t now = freeze_count.load(std::memory_order_relaxed);

@@ -213,7 +213,7 @@ Shared<FunctionCore::Instance> FunctionCore::keep(const Shared<Trace>& t, Shared
                                                   const Where& where) {
   State& s = *state_;
   std::lock_guard lock(s.mutex);
-  if (t->instances.empty()) {
+  if (t->number == 0) {
     t->number = ++s.traced;
     if (t->reason.empty())
       t->reason = !s.latest                        ? std::string("first call")
@@ -231,6 +231,18 @@ Shared<FunctionCore::Instance> FunctionCore::keep(const Shared<Trace>& t, Shared
   s.latest = t;
   warn_about_retracing(*t, where);
   return instance;
+}
+
+// Sizes that are open in its key are so already, so that an instance is made for the first call of each size.
+void FunctionCore::Trace::adopt(FunctionCore& core, const Shared<Trace>& t, const Where& where) {
+  if (t->open.empty()) {
+    core.keep(t, core.make_instance(*t, t->key), where);
+    return;
+  }
+  State& s = *core.state_;
+  const std::lock_guard lock(s.mutex);
+  t->number = ++s.traced;
+  s.traces.push_back(t);
 }
 
 // Handles a call without an instance: an open trace instantiated for these sizes, a new open trace, or a trace for

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "rill/autodiff/forward_impl.h"
+#include "rill/devices/params/read_attrs.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/trace/control/control_nodes.h"
@@ -425,6 +426,8 @@ struct Refusal {
     v("zeros_pass", s.zeros_pass);
   }
 };
+
+const ReadableAttrs readable_refusal(std::type_identity<Refusal>(), "no_gradient");
 
 OutSpecs infer_nothing(const InferArgs&) { return {}; }
 

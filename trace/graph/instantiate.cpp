@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "rill/ops/apply.h"
-#include "rill/trace/control/control_nodes.h"
+#include "rill/ops/stored_ops.h"
+#include "rill/trace/control/check_control.h"
 
 namespace rill {
 
@@ -46,6 +46,8 @@ class Instantiator {
   std::optional<int64_t> size_at(const DimTable::Place& p) const {
     auto it = shapes_.find(key(p.trace, p.node));
     if (it == shapes_.end()) return std::nullopt;
+    if (size_t(p.output) >= it->second.size() || size_t(p.axis) >= it->second[size_t(p.output)].size())
+      return std::nullopt;
     return it->second[size_t(p.output)][size_t(p.axis)];
   }
   int64_t at(Dim d) {
@@ -80,7 +82,8 @@ void Instantiator::make_op(Node& n, uint32_t trace, const Graph& g) {
   else n.attrs = n.attrs.rewritten(rewrite);
   SmallVec<const Spec*, 8> in;
   for (ValueId v : n.inputs) in.push_back(&g.spec(v));
-  OutSpecs out = infer(*n.op, {in.data(), in.size()}, n.attrs, Where());
+  OutSpecs out = checked_infer(*n.op, {in.data(), in.size()}, n.attrs);
+  if (n.op->graphs) check_control(*n.op, {in.data(), in.size()}, n.attrs.as<ControlAttrs>());
   std::vector<Shape> shapes;
   for (const Spec& s : out) shapes.push_back(s.shape);
   shapes_[key(trace, int32_t(g.nodes().size()))] = std::move(shapes);

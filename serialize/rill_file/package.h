@@ -1,0 +1,31 @@
+// What a .rill file holds, in memory.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rill/serialize/rill_file.h"
+#include "rill/trace/call/graph_function.h"
+
+namespace rill::rill_file {
+
+struct PackedFunction {
+  std::string name;
+  std::shared_ptr<GraphFunction> function;
+  std::vector<std::string> outputs;
+};
+// All functions of a file. The Variables are those of its graphs.
+struct Package {
+  std::vector<PackedFunction> functions;
+  std::vector<Variable> variables;
+  std::map<std::string, std::string> metadata;
+};
+
+// The file that import_model() reads; `trainable` false: no tape watches its Variables.
+Model import_rill(const std::string& path, const ImportOptions& options, const Where& where);
+// The file that export_model() writes, of one function.
+void export_rill(const FunctionCore::OpenGraph& traced, const std::string& path, const ExportOptions& options,
+                 const Where& where);
+
+}  // namespace rill::rill_file

@@ -1,0 +1,265 @@
+// .rill files: the zip, the JSON that says which functions, Variables and tensors there are, and Models of them.
+#include "rill/serialize/rill_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/serialize/model/model_impl.h"
+#include "rill/serialize/rill_file/fields.h"
+#include "rill/serialize/rill_file/graph_json.h"
+#include "rill/serialize/rill_file/package.h"
+#include "rill/serialize/tensors/formats.h"
+#include "rill/serialize/zip_archive.h"
+#include "rill/tensor/version.h"
+
+namespace rill {
+namespace rill_file {
+namespace {
+
+// Of what this reader understands. A file of a later one says so, and is refused.
+constexpr int64_t format_version = 1;
+constexpr const char *graph_member = "graph.json", *weights_member = "weights.safetensors";
+
+// --- Writing ---------------------------------------------------------------------------------------------------------
+
+class Text final : public MemberBytes {
+ public:
+  explicit Text(std::string text) : text_(std::move(text)) {}
+  uint64_t size() const override { return text_.size(); }
+  void start() override { given_ = false; }
+  bool next(std::string_view& piece) override {
+    if (std::exchange(given_, true) || text_.empty()) return false;
+    piece = text_;
+    return true;
+  }
+
+ private:
+  const std::string text_;
+  bool given_ = false;
+};
+
+std::vector<std::string> output_names(const FunctionToSave& f, size_t count, const Where& where) {
+  std::vector<std::string> names = f.options.outputs;
+  if (names.empty())
+    for (size_t k = 0; k < count; ++k) names.push_back(count == 1 ? "output" : fmt::format("output_{}", k));
+  if (names.size() != count || std::set(names.begin(), names.end()).size() != count)
+    fail("save_functions",
+         fmt::format("'{}' has {} results, and {} names are given. give one each, all different", f.name, count,
+                     names.size()),
+         where);
+  return names;
+}
+
+void write_archive(const std::string& path, const json& graph, const NamedTensors& numbers,
+                   const RillFileOptions& options, const Where& where) {
+  FileWriter out(path, "save_functions", where);
+  const Callback<void(const std::string&)> reject = [&](const std::string& what) {
+    fail("save_functions", fmt::format("'{}': {}", path, what), where);
+  };
+  std::string weights;
+  const SaveOptions plain;
+  write_safetensors({path, plain, where}, numbers, [&](std::string_view piece) { weights += piece; });
+  std::string text;
+  try {
+    text = graph.dump(1);
+  } catch (const nlohmann::json::exception&) {
+    reject("a name in it is no UTF-8 text");
+  }
+  ZipWriter archive(out.part(), reject);
+  archive.add(graph_member, std::make_unique<Text>(std::move(text)), true);
+  archive.add(weights_member, std::make_unique<Text>(std::move(weights)), options.compress);
+  archive.close();
+  out.commit();
+}
+
+// --- Reading ---------------------------------------------------------------------------------------------------------
+
+json parse_json(const std::string& text, const FileReader& file) {
+  json all = json::parse(text, nullptr, false);
+  if (all.is_discarded()) file.reject(fmt::format("member '{}' is no JSON. the file is damaged", graph_member));
+  return all;
+}
+
+void check_version(const json& all) {
+  if (text_or(all, "format", "") != "rill") reject("it does not say that it is rill's");
+  const int64_t of = whole(field(all, "version"), 1, 1 << 30, "the version");
+  if (of > format_version)
+    reject(fmt::format("the file is of version {}, made by {}; this is {}, which reads versions up to {}. read it with "
+                       "a newer one",
+                       of, text_or(all, "made_by", "a newer rill"), rill::version(), format_version));
+}
+
+std::vector<Variable> read_variables(const json& all, const TensorReader& tensors, bool trainable) {
+  std::vector<Variable> out;
+  for (const json& v : list(all, "variables")) {
+    const EagerScope eager;
+    Variable made(tensors.at(field(v, "value")),
+                  {.name = text(field(v, "name"), "a name"), .trainable = trainable && flag(v, "trainable")});
+    if (flag(v, "frozen")) made.freeze();
+    out.push_back(std::move(made));
+  }
+  return out;
+}
+
+PackedFunction read_packed(const json& f, const TensorReader& tensors, const std::vector<Variable>& variables,
+                           const Where& where) {
+  PackedFunction p;
+  p.name = text(field(f, "name"), "a name");
+  p.function = std::make_shared<GraphFunction>(p.name, read_function(f, tensors, variables), where);
+  p.function->check();
+  for (const json& name : list(f, "outputs")) p.outputs.push_back(text(name, "a name"));
+  if (p.outputs.size() != p.function->traced().graph.outputs.size())
+    reject(fmt::format("function '{}' has {} results and {} names for them", p.name,
+                       p.function->traced().graph.outputs.size(), p.outputs.size()));
+  return p;
+}
+
+Package read_package(const FileReader& file, bool trainable, const Where& where) {
+  ZipReader archive(file, "a zip file of graph.json and weights.safetensors");
+  std::optional<std::string> graph, weights;
+  for (uint64_t i = 0; i < archive.count(); ++i) {
+    const ZipReader::Member m = archive.next(i);
+    std::optional<std::string>* to = m.name() == graph_member ? &graph : m.name() == weights_member ? &weights : nullptr;
+    if (!to) continue;
+    if (*to) m.reject("a second member of that name");
+    *to = m.read();
+  }
+  if (!graph || !weights) file.reject(fmt::format("has no member '{}'", graph ? weights_member : graph_member));
+  const json all = parse_json(*graph, file);
+  check_version(all);
+  const FileReader part(std::move(*weights), file.path() + "/" + weights_member, "import_model", where);
+  const LoadOptions every;
+  const TensorReader tensors(list(all, "tensors"), load_safetensors({part, every}));
+  Package p;
+  p.variables = read_variables(all, tensors, trainable);
+  for (const json& f : list(all, "functions")) {
+    p.functions.push_back(read_packed(f, tensors, p.variables, where));
+    for (size_t k = 0; k + 1 < p.functions.size(); ++k)
+      if (p.functions[k].name == p.functions.back().name) reject("two functions are called " + p.functions[k].name);
+  }
+  if (p.functions.empty()) reject("the file holds no function");
+  if (const json* metadata = find(all, "metadata"))
+    for (const auto& [key, value] : metadata->items()) p.metadata[key] = text(value, "metadata");
+  return p;
+}
+
+// --- Models ----------------------------------------------------------------------------------------------------------
+
+ValueInfo info_of(const std::string& name, const Spec& s, std::set<std::string>& taken) {
+  ValueInfo v{name, s.dtype, s.shape};
+  for (int i = 1; !taken.insert(v.name).second; ++i) v.name = fmt::format("{}_{}", name, i);
+  return v;
+}
+
+}  // namespace
+
+// Another Model of the same file.
+static Model model_of(const Shared<Package>& package, size_t which, const Where& where) {
+  const PackedFunction& f = package->functions[which];
+  auto impl = Shared<Model::Impl>::make();
+  impl->name = f.name;
+  impl->package = package;
+  impl->loaded = f.function;
+  std::set<std::string> inputs, outputs;
+  for (const ArgSpec& a : f.function->arguments()) impl->inputs.push_back(info_of(a.name, a.spec, inputs));
+  const std::vector<Spec> results = f.function->results();
+  for (size_t k = 0; k < results.size(); ++k) impl->outputs.push_back(info_of(f.outputs[k], results[k], outputs));
+  for (const Variable& v : package->variables) {
+    std::string name = v.name();
+    for (int i = 1; impl->variables.contains(name); ++i) name = fmt::format("{}_{}", v.name(), i);
+    impl->variables.emplace(name, v);
+  }
+  impl->run = [function = f.function, where](const Model::Impl::Given& given) {
+    std::vector<Tensor> arguments;
+    for (const std::vector<Tensor>& one : given) arguments.push_back(one[0]);
+    Model::Impl::Results out;
+    for (Tensor& t : (*function)(std::move(arguments), where)) out.push_back({false, false, {std::move(t)}});
+    return out;
+  };
+  impl->trace(where);
+  return Model(impl);
+}
+
+Model import_rill(const std::string& path, const ImportOptions& options, const Where& where) {
+  const FileReader file(path, "import_model", where);
+  try {
+    return model_of(Shared<Package>::make(read_package(file, options.trainable, where)), 0, where);
+  } catch (const Error& e) {
+    if (std::string_view(e.what()).find(path) != std::string_view::npos) throw;
+    file.reject(e.what());
+  }
+}
+
+}  // namespace rill_file
+
+FunctionToSave::FunctionToSave(std::string function_name, const Model& m) : name(std::move(function_name)) {
+  for (const ValueInfo& v : m.outputs()) options.outputs.push_back(v.name);
+  trace = [m](const FunctionToSaveOptions&, const Where& where) { return m.impl()->traced_whole(where); };
+}
+
+void rill_file::export_rill(const FunctionCore::OpenGraph& traced, const std::string& path,
+                            const ExportOptions& options, const Where& where) {
+  FunctionToSave f(traced.graph.name, [traced](const FunctionToSaveOptions&, const Where&) { return traced; },
+                   {{}, options.outputs});
+  RillFileOptions file{options.metadata};
+  if (!options.doc.empty()) file.metadata["doc"] = options.doc;
+  save_functions(path, {std::move(f)}, file, where);
+}
+
+void save_functions(const std::string& path, const std::vector<FunctionToSave>& functions,
+                    const RillFileOptions& options, Where where) {
+  using namespace rill_file;
+  if (!path.ends_with(".rill"))
+    fail("save_functions", fmt::format("'{}': a file of functions is known by its name, which ends in .rill", path), where);
+  if (functions.empty()) fail("save_functions", fmt::format("'{}': there are no functions to save", path), where);
+  TensorWriter tensors;
+  VariableWriter variables(tensors);
+  json all = {{"format", "rill"}, {"version", format_version}, {"made_by", std::string("rill ") + rill::version()}};
+  all["metadata"] = options.metadata;
+  json list = json::array();
+  std::set<std::string> names;
+  for (const FunctionToSave& f : functions) {
+    if (!names.insert(f.name).second)
+      fail("save_functions", fmt::format("two functions are called '{}'. give each a name of its own", f.name), where);
+    const FunctionCore::OpenGraph traced = f.trace(f.options, where);
+    try {
+      list.push_back(write_function(f.name, traced, output_names(f, traced.graph.outputs.size(), where), tensors, variables));
+    } catch (const Error& e) {
+      fail("save_functions", fmt::format("'{}': function '{}': {}", path, f.name, e.what()), where);
+    }
+  }
+  all["variables"] = variables.list();
+  all["tensors"] = tensors.list();
+  all["functions"] = std::move(list);
+  write_archive(path, all, tensors.numbers(), options, where);
+}
+
+std::vector<std::string> Model::functions() const {
+  if (!impl_->package) return {impl_->name};
+  std::vector<std::string> names;
+  for (const rill_file::PackedFunction& f : impl_->package->functions) names.push_back(f.name);
+  return names;
+}
+
+Model Model::function(const std::string& name, Where where) const {
+  const std::vector<std::string> names = functions();
+  const auto at = std::find(names.begin(), names.end(), name);
+  if (at == names.end())
+    fail("Model::function",
+         fmt::format("the file has no function '{}'. it has {}", name, fmt::join(names, ", ")), where);
+  if (!impl_->package) return *this;
+  return rill_file::model_of(impl_->package, size_t(at - names.begin()), where);
+}
+
+void save_functions(const std::string& path, const Model& model, const RillFileOptions& options, Where where) {
+  std::vector<FunctionToSave> all;
+  for (const std::string& name : model.functions()) all.emplace_back(name, model.function(name, where));
+  save_functions(path, all, options, where);
+}
+
+}  // namespace rill

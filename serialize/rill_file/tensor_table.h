@@ -1,0 +1,47 @@
+// The tensors of a .rill file: numbers in its .safetensors member, what else they are in its JSON.
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "rill/serialize/save.h"
+
+namespace rill::rill_file {
+
+using json = nlohmann::ordered_json;
+
+// Collects the tensors of a file that is written. Each is an object of the list "tensors":
+//   "key"      its name among the numbers of weights.safetensors; none for strings
+//   "spec"     "f32[2,3]"
+//   "order"    where its axes do not lie in memory in their order: the numbers of the axes, the outermost first. The
+//              numbers are stored in this order
+//   "strings"  the elements, of a tensor of strings
+// A c128 is stored as f64 with a last axis of size 2.
+class TensorWriter {
+ public:
+  // Its number in the list; a tensor that was added before keeps its number. `name`: for people who look into the file.
+  int add(const Tensor& t, const std::string& name);
+  const json& list() const { return list_; }
+  const NamedTensors& numbers() const { return numbers_; }
+
+ private:
+  json list_ = json::array();
+  NamedTensors numbers_;
+  std::unordered_map<uint64_t, int> known_;  // by tensor id
+  std::vector<Tensor> keep_;                 // so that no id is used again
+};
+
+// The tensors of a file that is read. Throws rill::Error where an entry is not sound.
+class TensorReader {
+ public:
+  TensorReader(const json& list, NamedTensors numbers);
+  const Tensor& at(const json& number) const;
+
+ private:
+  Tensor read(const json& entry, NamedTensors& numbers) const;
+  std::vector<Tensor> all_;
+};
+
+}  // namespace rill::rill_file

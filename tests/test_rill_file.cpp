@@ -1,0 +1,333 @@
+// .rill files: what is written by one program and read by another gives the bits of the traced function, in values,
+// gradients and training steps; and files that say what is not so are refused.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "io_helpers.h"
+#include "record_samples.h"
+#include "rill/nn.h"
+#include "rill/rill.h"
+#include "rill/serialize.h"
+
+using namespace rill;
+using record_samples::in_dtype;
+
+namespace {
+
+Tensor data(const Shape& shape, uint64_t seed = 1) { return random::normal(shape, {.key = random::Key(seed)}); }
+
+bool equal_bits(const Tensor& a, const Tensor& b) {
+  if (!(a.dtype() == b.dtype() && a.shape() == b.shape() && a.device() == b.device())) return false;
+  if (a.dtype() == rill::string) return a.to_vector<std::string>() == b.to_vector<std::string>();
+  const Tensor x = a.contiguous(), y = b.contiguous();
+  return x.size() == 0 || std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
+}
+
+using List = std::vector<Tensor>;
+
+// Calls by position.
+List call(const Model& m, const List& in) {
+  std::map<std::string, Tensor> named;
+  for (size_t k = 0; k < in.size(); ++k) named[m.inputs()[k].name] = in[k];
+  const auto out = m(named);
+  List results;
+  for (const ValueInfo& v : m.outputs()) results.push_back(out.at(v.name));
+  return results;
+}
+
+FunctionToSaveOptions taking(const List& in) {
+  FunctionToSaveOptions options;
+  for (const Tensor& t : in) options.signature.push_back({t.spec(), fmt::format("x{}", options.signature.size())});
+  return options;
+}
+
+using Body = std::function<List(const List&)>;
+
+// Writes and reads back a function of these tensors; checks its results, and the gradients of the first.
+void check(const std::string& name, const Body& body, const List& in) {
+  INFO(name);
+  const Folder out;
+  const auto f = function(name, [body](const List& x) { return body(x); });
+  const List want = f(in);
+  save_functions(out / "f.rill", {{name, f, taking(in)}});
+  const Model m = import_model(out / "f.rill");
+  const List is = call(m, in);
+  REQUIRE(is.size() == want.size());
+  for (size_t k = 0; k < is.size(); ++k) CHECK(equal_bits(is[k], want[k]));
+  auto gradients = [&](const std::function<List(const List&)>& g) {
+    std::vector<Source> sources;
+    GradientTape tape;
+    for (const Tensor& t : in)
+      if (is_differentiable(t.dtype())) {
+        tape.watch(t);
+        sources.emplace_back(t);
+      }
+    return tape.gradient(List{g(in)[0]}, sources, {.unconnected = Unconnected::zero});
+  };
+  if (!is_differentiable(want[0].dtype())) return;
+  const auto want_back = gradients([&](const List& x) { return f(x); });
+  const auto back = gradients([&](const List& x) { return call(m, x); });
+  for (size_t k = 0; k < back.size(); ++k) CHECK(equal_bits(back[k], want_back[k]));
+}
+
+}  // namespace
+
+TEST_CASE("every record's samples run from a file with the bits of the trace") {
+  const Folder out;
+  std::vector<FunctionToSave> functions;
+  std::vector<std::pair<List, List>> cases;  // what each takes and gives
+  record_samples::for_each_op([&](const Op& op) {
+    int k = 0;
+    for (const Sample& s : op.samples())
+      for (DType d : {record_samples::main_dtype(s), f64, i64, u8, c64, c128, bf16, boolean, rill::string}) {
+        const bool text = d == rill::string || record_samples::main_dtype(s) == rill::string;
+        if (text && d != record_samples::main_dtype(s)) continue;  // no cast makes one of the other
+        const auto in = in_dtype(op, s, d);
+        if (!in || (k > 0 && d != record_samples::main_dtype(s) && s.in.empty())) continue;
+        INFO(op.name << " " << k);
+        const auto f = function(fmt::format("{}/{}", op.name, k++), [&op, attrs = s.attrs](const List& x) {
+          return op_check::run(op, x, attrs);
+        });
+        cases.emplace_back(*in, f(*in));
+        functions.emplace_back(f.name(), f, taking(*in));
+      }
+  });
+  CHECK(functions.size() > 500);
+  save_functions(out / "all.rill", functions);
+  const Model all = import_model(out / "all.rill");
+  for (size_t i = 0; i < functions.size(); ++i) {
+    INFO(functions[i].name);
+    const Model m = all.function(functions[i].name);
+    const List is = call(m, cases[i].first);
+    REQUIRE(is.size() == cases[i].second.size());
+    for (size_t k = 0; k < is.size(); ++k) CHECK(equal_bits(is[k], cases[i].second[k]));
+  }
+}
+
+TEST_CASE("control flow and its gradients come back") {
+  const Tensor x = data({3, 4}), w = data({4, 4}, 2), go = tensor(true);
+  check("cond", [](const List& in) -> List {
+    return {cond(in[0], [&] { return tanh(matmul(in[1], in[2])); }, [&] { return in[1] * 2; })};
+  }, {go, x, w});
+  check("switch_case", [](const List& in) -> List {
+    return {switch_case(in[0], {[&] { return in[1] * 2; }, [&] { return exp(in[1]); }, [&] { return in[1] - in[2]; }})};
+  }, {tensor(int64_t(1)), x, data({3, 4}, 5)});
+  check("while_loop", [](const List& in) -> List {
+    return {while_loop([](const Tensor& v) { return sum(v * v) < 1000.f; }, [&](const Tensor& v) { return matmul(v, in[1]) + v; },
+                       in[0], {.max_steps = 20})};
+  }, {x, w});
+  check("scan", [](const List& in) -> List {
+    const auto [h, ys] = scan([&](const Tensor& h, const Tensor& row) {
+      const Tensor next = tanh(matmul(h, in[1]) + row);
+      return std::pair(next, next * 2);
+    }, zeros({4}), in[0]);
+    return {sum(h * h) + sum(ys), ys};
+  }, {x, w});
+  // Gradients inside the function: their nodes hold graphs with values that are kept.
+  check("gradient of a scan", [](const List& in) -> List {
+    GradientTape tape;
+    tape.watch(in[1]);
+    const auto [h, ys] = scan([&](const Tensor& h, const Tensor& row) {
+      const Tensor next = tanh(matmul(h, in[1]) + row);
+      return std::pair(next, next);
+    }, zeros({4}), in[0]);
+    return {tape.gradient(sum(ys * ys), in[1])};
+  }, {x, w});
+}
+
+TEST_CASE("gradient rules and recomputed parts come back") {
+  check("custom_gradient", [](const List& in) -> List {
+    return {custom_gradient([&](const Tensor& v) {
+      const Tensor y = exp(v);
+      return std::pair(y, [y, k = in[1]](const Tensor& g) { return g * y * 10 * k; });
+    })(in[0])};
+  }, {data({5}), data({5}, 3)});
+  check("recompute", [](const List& in) -> List {
+    return {recompute([&](const Tensor& v) { return tanh(matmul(tanh(v), in[1])); }, {.policy = save_products})(in[0])};
+  }, {data({3, 3}), data({3, 3}, 4)});
+  // A second derivative flows through the rule.
+  const Folder out;
+  const auto f = function("tenfold", [](const Tensor& x) {
+    return custom_gradient([](const Tensor& v) { return std::pair(v * v, [v](const Tensor& g) { return g * 10 * v; }); })(x);
+  }, {.signature = {spec(f32, {}, "x")}});
+  export_model(f, out / "f.rill");
+  const Model m = import_model(out / "f.rill");
+  const auto second = grad(grad([&](const Tensor& x) { return m({{"x", x}}).at("output"); }));
+  CHECK(second(tensor(3.f)).item<float>() == 10);
+  CHECK(to_string(m.graph({{"x", tensor(3.f)}})).find("custom_gradient") != std::string::npos);
+}
+
+TEST_CASE("a file made with open sizes takes all of them") {
+  const Folder out;
+  const Variable w(data({8, 3}), "w");
+  const auto f = function("f", [&](const Tensor& x, const Tensor& y) {
+    const Tensor h = concat({matmul(x, w), full({x.dim(0) * 1, 1}, 0.5)}, 1);
+    const auto [last, rows] = scan([](const Tensor& c, const Tensor& r) { return std::pair(c + r, c * r); }, zeros({4}), h);
+    return std::pair(reshape(rows, {-1, 2}), last / x.dim(0) + sum(y(slice(0, y.dim(0) / 2))));
+  }, {.signature = {spec(f32, {any, 8}, "x"), spec(f32, {any}, "y")}});
+  export_model(f, out / "f.rill", {.outputs = {"rows", "last"}});
+  const Model m = import_model(out / "f.rill");
+  CHECK(to_string(m.inputs()[0]) == "x: f32[?,8]");
+  for (int64_t n : {5, 1, 7, 16, 5})
+    for (int64_t k : {4, 3}) {
+      const Tensor x = data({n, 8}, uint64_t(n)), y = data({k}, 9);
+      const auto want = f(x, y);
+      const auto is = m({{"x", x}, {"y", y}});
+      CHECK(equal_bits(is.at("rows"), want.first));
+      CHECK(equal_bits(is.at("last"), want.second));
+      const auto by_x = grad([&](const Tensor& v) { return sum(m({{"x", v}, {"y", y}}).at("rows")); })(x);
+      CHECK(equal_bits(by_x, grad([&](const Tensor& v) { return sum(f(v, y).first); })(x)));
+    }
+  CHECK(m.trace_count() == 1);
+  CHECK_THROWS_WITH(m({{"x", data({5, 7})}, {"y", data({4})}}), contains_text("x: f32[?,8]"));
+}
+
+TEST_CASE("what a trace found out about sizes stays a condition") {
+  const Folder out;
+  const auto f = function("f", [](const Tensor& x) { return x.dim(0) < 100 ? x * 2 : x * 3; },
+                          {.signature = {spec(f32, {any}, "x")}});
+  export_model(f, out / "f.rill");
+  const Model m = import_model(out / "f.rill");
+  CHECK(equal_bits(m({{"x", ones({99})}}).at("output"), ones({99}) * 2));
+  std::string message;
+  stderr_of([&] { message = message_of([&] { m({{"x", ones({100})}}); }); });
+  CHECK(has(message, "traced for other sizes"));
+  CHECK(has(message, "x.dim(0) < 100"));
+}
+
+namespace {
+
+// A small network, its optimizer, and steps on random batches.
+struct Training {
+  Variable w{data({8, 16}) * 0.3, "w"}, b{zeros({16}), "b"}, v{data({16, 1}, 2) * 0.3, "v"};
+  nn::Adam adam{{.learning_rate = 0.01}};
+  Function<Tensor(Tensor)> predict = function("predict", [this](Tensor x) { return matmul(relu(matmul(x, w) + b), v); },
+                                              {.signature = {spec(f32, {any, 8}, "x")}});
+  Function<Tensor(Tensor, Tensor)> step = function("train_step", [this](Tensor x, Tensor y) {
+    GradientTape tape;
+    const Tensor noisy = x + 0.1 * random::normal(x.shape());
+    const Tensor loss = mean(square(matmul(relu(matmul(noisy, w) + b), v) - y));
+    adam.minimize(loss, tape, {w, b, v});
+    return loss;
+  }, {.signature = {spec(f32, {any, 8}, "x"), spec(f32, {any, 1}, "y")}});
+
+  Training() { adam.build({w, b, v}); }
+  void save(const std::string& path) { save_functions(path, {{"predict", predict}, {"train_step", step}}); }
+};
+
+Tensor batch_x(int i) { return data({i % 3 == 2 ? 5 : 4, 8}, 100 + uint64_t(i)); }
+Tensor batch_y(int i) { return sum(batch_x(i), 1, true); }
+
+Tensor train(const Model& m, int i) { return m.function("train_step")({{"x", batch_x(i)}, {"y", batch_y(i)}}).at("output"); }
+
+}  // namespace
+
+TEST_CASE("training that is saved and loaded goes on as if it had not stopped") {
+  const Folder out;
+  random::seed(7);
+  Training t;
+  for (int i = 0; i < 5; ++i) t.step(batch_x(i), batch_y(i));
+  t.save(out / "five.rill");
+  std::vector<Tensor> losses;
+  for (int i = 5; i < 12; ++i) losses.push_back(t.step(batch_x(i), batch_y(i)));
+  const Tensor end = t.predict(batch_x(0));
+
+  const Model m = import_model(out / "five.rill");
+  CHECK(m.functions() == std::vector<std::string>{"predict", "train_step"});
+  for (int i = 5; i < 9; ++i) CHECK(equal_bits(train(m, i), losses[size_t(i - 5)]));
+  save_functions(out / "nine.rill", m);  // what was loaded and trained is saved again
+  const Model again = import_model(out / "nine.rill");
+  for (int i = 9; i < 12; ++i) CHECK(equal_bits(train(again, i), losses[size_t(i - 5)]));
+  CHECK(equal_bits(again({{"x", batch_x(0)}}).at("output"), end));  // the functions share their Variables
+  CHECK(equal_bits(again.variables().at("w").value(), t.w.value()));
+  CHECK_FALSE(equal_bits(m.variables().at("w").value(), t.w.value()));
+}
+
+TEST_CASE("the Variables of a file are differentiated and trained by this program") {
+  const Folder out;
+  Training t;
+  t.save(out / "f.rill");
+  const Model m = import_model(out / "f.rill");
+  const Variable w = m.variables().at("w");
+  auto gradient = [](const Variable& by, const std::function<Tensor()>& f) {
+    GradientTape tape;
+    const Tensor y = f();
+    return tape.gradient(sum(y * y), by);
+  };
+  const Tensor want = gradient(t.w, [&] { return t.predict(batch_x(1)); });
+  CHECK(equal_bits(gradient(w, [&] { return m({{"x", batch_x(1)}}).at("output"); }), want));
+  // Inside a traced function of this program.
+  const auto inside = function("inside", [&](const Tensor& x) { return m({{"x", x}}).at("output") * 1; });
+  CHECK(equal_bits(gradient(w, [&] { return inside(batch_x(1)); }), gradient(t.w, [&] { return t.predict(batch_x(1)) * 1; })));
+  Variable(w).assign(w.value() * 0);
+  CHECK(equal_bits(m({{"x", batch_x(1)}}).at("output"), zeros({4, 1})));
+  const Model fixed = import_model(out / "f.rill", {.trainable = false});
+  CHECK_FALSE(fixed.variables().at("w").trainable());
+}
+
+TEST_CASE("effects, captured tensors of any kind and layout, and source lines come back") {
+  const Folder out;
+  const Tensor words = tensor({std::string("a"), std::string("käse")}), z = complex(data({2, 2}), data({2, 2}, 3)).astype(c128);
+  const Tensor turned = transpose(data({3, 4}));
+  const auto f = function("f", [&](const Tensor& x) {
+    print("x is {}", x);
+    assert_that(all(x > 0), "x is positive", x);
+    return std::tuple(matmul(turned, x), words, z * 2, tensor({1.5, 2.5}) + NAN, full({2}, true), arange(0, 3));
+  }, {.signature = {spec(f32, {3, 2}, "x")}});
+  export_model(f, out / "f.rill");
+  const Model m = import_model(out / "f.rill");
+  const Tensor x = abs(data({3, 2}));
+  std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> want;
+  List is;
+  const std::string said = stderr_of([&] { want = f(x); });
+  CHECK(stderr_of([&] { is = call(m, {x}); }) == said);
+  CHECK(has(said, "x is "));
+  CHECK(equal_bits(is[0], std::get<0>(want)));
+  CHECK(equal_bits(is[1], words));
+  CHECK(equal_bits(is[2], std::get<2>(want)));
+  CHECK(equal_bits(is[3], std::get<3>(want)));
+  CHECK(equal_bits(is[4], std::get<4>(want)));
+  CHECK(equal_bits(is[5], std::get<5>(want)));
+  CHECK(has(message_of([&] { call(m, {x * -1}); }), "test_rill_file.cpp"));
+  CHECK(has(message_of([&] { call(m, {x * -1}); }), "x is positive"));
+}
+
+// The other program: this one, run again with the file's name.
+TEST_CASE("a file is read where nothing of what made it is left", "[.reader]") {
+  const char* folder = std::getenv("RILL_TEST_FOLDER");
+  REQUIRE(folder != nullptr);
+  const Model m = import_model(std::string(folder) + "/f.rill");
+  NamedTensors results;
+  for (int i = 0; i < 4; ++i) results[fmt::format("loss{}", i)] = train(m, i);
+  results["y"] = m({{"x", batch_x(9)}}).at("output");
+  save(std::string(folder) + "/results.safetensors", results);
+}
+
+TEST_CASE("another process goes on with the same bits") {
+  const Folder out;
+  random::seed(3);
+  Training t;
+  t.save(out / "f.rill");
+  const std::string command =
+      fmt::format("RILL_TEST_FOLDER='{}' '{}' '[.reader]' > /dev/null", out.path(),
+                  std::filesystem::read_symlink("/proc/self/exe").string());
+  REQUIRE(std::system(command.c_str()) == 0);
+  const NamedTensors results = load(out / "results.safetensors");
+  for (int i = 0; i < 4; ++i) CHECK(equal_bits(results.at(fmt::format("loss{}", i)), t.step(batch_x(i), batch_y(i))));
+  CHECK(equal_bits(results.at("y"), t.predict(batch_x(9))));
+}
+
+TEST_CASE("what cannot be saved is an error that says why") {
+  const Folder out;
+  const auto f = function("f", [](const Tensor& x) { return x * 2; });
+  CHECK_THROWS_WITH(save_functions(out / "f.rill", {{"f", f}}), contains_text("signature"));
+  const FunctionToSaveOptions options{.signature = {spec(f32, {2}, "x")}};
+  CHECK_THROWS_WITH(save_functions(out / "f.zip", {{"f", f, options}}), contains_text("ends in .rill"));
+  CHECK_THROWS_WITH(save_functions(out / "f.rill", {{"f", f, options}, {"f", f, options}}), contains_text("two functions"));
+  CHECK_THROWS_WITH(save_functions(out / "f.rill", std::vector<FunctionToSave>()), contains_text("no functions"));
+  CHECK(out.names().empty());
+  save_functions(out / "f.rill", {{"f", f, options}});
+  CHECK_THROWS_WITH(import_model(out / "f.rill").function("g"), contains_text("it has f"));
+}

@@ -1,0 +1,23 @@
+// Specs as text that reads back, for graphs in files and in print: "f32[2,3]", "weak i64[]", "f32[s0,8] on ref:0".
+#pragma once
+#include "rill/devices/params/read_attrs.h"
+#include "rill/tensor/tensor.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+// What an open size is called: "s0", "?".
+using PrintDim = Callback<std::string(Dim)>;
+
+std::string spec_text(const Spec& s, const PrintDim& print_dim);
+// Throws rill::Error for any other text, and sizes that no tensor has.
+Spec read_spec(std::string_view text, const ReadDim& read_dim);
+
+// "[2,s0]", "2"; the numbers of attributes, negative ones too.
+std::string dims_text(const Dims& dims, const PrintDim& print_dim);
+Dims read_dims(std::string_view text, const ReadDim& read_dim);
+
+}  // namespace rill
+
+#pragma GCC visibility pop
