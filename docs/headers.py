@@ -35,7 +35,7 @@ PUBLIC = [
     ("Data files (rill/data.h)", ["data/batches.h", "data/idx.h"]),
     ("Summaries (rill/summary.h)", ["serialize/summary.h"]),
     ("Files (rill/serialize.h)", ["serialize/save.h", "serialize/checkpoint.h", "serialize/checkpoint_manager.h",
-                                  "serialize/model.h", "serialize/export_model.h", "serialize/records.h",
+                                  "serialize/model.h", "serialize/export_model.h", "serialize/rill_file.h", "serialize/records.h",
                                   "serialize/examples.h", "serialize/csv.h", "serialize/graph_formats.h",
                                   "serialize/events.h", "serialize/png_image.h", "serialize/wav_audio.h"]),
     ("Devices and threads", ["devices/registry.h", "devices/threads.h"]),

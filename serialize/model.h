@@ -78,8 +78,9 @@ class Model {
   Shared<Impl> impl_;
 };
 
-// Reads a model: an ONNX file (.onnx) with its external weights beside it, or rill's own (.rill, rill_file.h). Throws rill::Error where the file is not
-// sound, and one that lists all operators that are missing, with the names of their nodes.
+// Reads a model: an ONNX file (.onnx) with its external weights beside it, or rill's own (.rill, rill_file.h). Throws
+// rill::Error where the file is not sound, and one that lists all operators that are missing, with the names of their
+// nodes.
 Model import_model(const std::string& path, const ImportOptions& options = {}, Where where = Where::current());
 
 }  // namespace rill

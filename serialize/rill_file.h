@@ -59,7 +59,8 @@ struct RillFileOptions {
 // Writes functions as a .rill file: a zip of "graph.json" and "weights.safetensors". Variables that several of them
 // read or assign are stored once, with the values that they have now. The first function is the one that import_model()
 // gives. Throws rill::Error where two have one name, where a function's arguments are not known, for an op or
-// attributes that a file cannot name (those of user libraries: see read_attrs.h), and in builds without the zip feature.
+// attributes that a file cannot name (those of user libraries: see read_attrs.h), and in builds without the zip
+// feature.
 void save_functions(const std::string& path, const std::vector<FunctionToSave>& functions,
                     const RillFileOptions& options = {}, Where where = Where::current());
 

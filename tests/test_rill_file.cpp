@@ -87,9 +87,8 @@ TEST_CASE("every record's samples run from a file with the bits of the trace") {
         const auto in = in_dtype(op, s, d);
         if (!in || (k > 0 && d != record_samples::main_dtype(s) && s.in.empty())) continue;
         INFO(op.name << " " << k);
-        const auto f = function(fmt::format("{}/{}", op.name, k++), [&op, attrs = s.attrs](const List& x) {
-          return op_check::run(op, x, attrs);
-        });
+        const auto f = function(fmt::format("{}/{}", op.name, k++),
+                                [&op, attrs = s.attrs](const List& x) { return op_check::run(op, x, attrs); });
         cases.emplace_back(*in, f(*in));
         functions.emplace_back(f.name(), f, taking(*in));
       }
@@ -108,50 +107,75 @@ TEST_CASE("every record's samples run from a file with the bits of the trace") {
 
 TEST_CASE("control flow and its gradients come back") {
   const Tensor x = data({3, 4}), w = data({4, 4}, 2), go = tensor(true);
-  check("cond", [](const List& in) -> List {
-    return {cond(in[0], [&] { return tanh(matmul(in[1], in[2])); }, [&] { return in[1] * 2; })};
-  }, {go, x, w});
-  check("switch_case", [](const List& in) -> List {
-    return {switch_case(in[0], {[&] { return in[1] * 2; }, [&] { return exp(in[1]); }, [&] { return in[1] - in[2]; }})};
-  }, {tensor(int64_t(1)), x, data({3, 4}, 5)});
-  check("while_loop", [](const List& in) -> List {
-    return {while_loop([](const Tensor& v) { return sum(v * v) < 1000.f; }, [&](const Tensor& v) { return matmul(v, in[1]) + v; },
-                       in[0], {.max_steps = 20})};
-  }, {x, w});
-  check("scan", [](const List& in) -> List {
-    const auto [h, ys] = scan([&](const Tensor& h, const Tensor& row) {
-      const Tensor next = tanh(matmul(h, in[1]) + row);
-      return std::pair(next, next * 2);
-    }, zeros({4}), in[0]);
-    return {sum(h * h) + sum(ys), ys};
-  }, {x, w});
+  check("cond",
+        [](const List& in) -> List {
+          return {cond(
+              in[0], [&] { return tanh(matmul(in[1], in[2])); }, [&] { return in[1] * 2; })};
+        },
+        {go, x, w});
+  check("switch_case",
+        [](const List& in) -> List {
+          return {switch_case(in[0],
+                              {[&] { return in[1] * 2; }, [&] { return exp(in[1]); }, [&] { return in[1] - in[2]; }})};
+        },
+        {tensor(int64_t(1)), x, data({3, 4}, 5)});
+  check("while_loop",
+        [](const List& in) -> List {
+          return {while_loop([](const Tensor& v) { return sum(v * v) < 1000.f; },
+                             [&](const Tensor& v) { return matmul(v, in[1]) + v; }, in[0], {.max_steps = 20})};
+        },
+        {x, w});
+  check("scan",
+        [](const List& in) -> List {
+          const auto [h, ys] = scan(
+              [&](const Tensor& h, const Tensor& row) {
+                const Tensor next = tanh(matmul(h, in[1]) + row);
+                return std::pair(next, next * 2);
+              },
+              zeros({4}), in[0]);
+          return {sum(h * h) + sum(ys), ys};
+        },
+        {x, w});
   // Gradients inside the function: their nodes hold graphs with values that are kept.
-  check("gradient of a scan", [](const List& in) -> List {
-    GradientTape tape;
-    tape.watch(in[1]);
-    const auto [h, ys] = scan([&](const Tensor& h, const Tensor& row) {
-      const Tensor next = tanh(matmul(h, in[1]) + row);
-      return std::pair(next, next);
-    }, zeros({4}), in[0]);
-    return {tape.gradient(sum(ys * ys), in[1])};
-  }, {x, w});
+  check("gradient of a scan",
+        [](const List& in) -> List {
+          GradientTape tape;
+          tape.watch(in[1]);
+          const auto [h, ys] = scan(
+              [&](const Tensor& h, const Tensor& row) {
+                const Tensor next = tanh(matmul(h, in[1]) + row);
+                return std::pair(next, next);
+              },
+              zeros({4}), in[0]);
+          return {tape.gradient(sum(ys * ys), in[1])};
+        },
+        {x, w});
 }
 
 TEST_CASE("gradient rules and recomputed parts come back") {
-  check("custom_gradient", [](const List& in) -> List {
-    return {custom_gradient([&](const Tensor& v) {
-      const Tensor y = exp(v);
-      return std::pair(y, [y, k = in[1]](const Tensor& g) { return g * y * 10 * k; });
-    })(in[0])};
-  }, {data({5}), data({5}, 3)});
-  check("recompute", [](const List& in) -> List {
-    return {recompute([&](const Tensor& v) { return tanh(matmul(tanh(v), in[1])); }, {.policy = save_products})(in[0])};
-  }, {data({3, 3}), data({3, 3}, 4)});
+  check("custom_gradient",
+        [](const List& in) -> List {
+          return {custom_gradient([&](const Tensor& v) {
+            const Tensor y = exp(v);
+            return std::pair(y, [y, k = in[1]](const Tensor& g) { return g * y * 10 * k; });
+          })(in[0])};
+        },
+        {data({5}), data({5}, 3)});
+  check("recompute",
+        [](const List& in) -> List {
+          return {recompute([&](const Tensor& v) { return tanh(matmul(tanh(v), in[1])); },
+                            {.policy = save_products})(in[0])};
+        },
+        {data({3, 3}), data({3, 3}, 4)});
   // A second derivative flows through the rule.
   const Folder out;
-  const auto f = function("tenfold", [](const Tensor& x) {
-    return custom_gradient([](const Tensor& v) { return std::pair(v * v, [v](const Tensor& g) { return g * 10 * v; }); })(x);
-  }, {.signature = {spec(f32, {}, "x")}});
+  const auto f = function("tenfold",
+                          [](const Tensor& x) {
+                            return custom_gradient([](const Tensor& v) {
+                              return std::pair(v * v, [v](const Tensor& g) { return g * 10 * v; });
+                            })(x);
+                          },
+                          {.signature = {spec(f32, {}, "x")}});
   export_model(f, out / "f.rill");
   const Model m = import_model(out / "f.rill");
   const auto second = grad(grad([&](const Tensor& x) { return m({{"x", x}}).at("output"); }));
@@ -162,11 +186,15 @@ TEST_CASE("gradient rules and recomputed parts come back") {
 TEST_CASE("a file made with open sizes takes all of them") {
   const Folder out;
   const Variable w(data({8, 3}), "w");
-  const auto f = function("f", [&](const Tensor& x, const Tensor& y) {
-    const Tensor h = concat({matmul(x, w), full({x.dim(0) * 1, 1}, 0.5)}, 1);
-    const auto [last, rows] = scan([](const Tensor& c, const Tensor& r) { return std::pair(c + r, c * r); }, zeros({4}), h);
-    return std::pair(reshape(rows, {-1, 2}), last / x.dim(0) + sum(y(slice(0, y.dim(0) / 2))));
-  }, {.signature = {spec(f32, {any, 8}, "x"), spec(f32, {any}, "y")}});
+  const auto f =
+      function("f",
+               [&](const Tensor& x, const Tensor& y) {
+                 const Tensor h = concat({matmul(x, w), full({x.dim(0) * 1, 1}, 0.5)}, 1);
+                 const auto [last, rows] =
+                     scan([](const Tensor& c, const Tensor& r) { return std::pair(c + r, c * r); }, zeros({4}), h);
+                 return std::pair(reshape(rows, {-1, 2}), last / x.dim(0) + sum(y(slice(0, y.dim(0) / 2))));
+               },
+               {.signature = {spec(f32, {any, 8}, "x"), spec(f32, {any}, "y")}});
   export_model(f, out / "f.rill", {.outputs = {"rows", "last"}});
   const Model m = import_model(out / "f.rill");
   CHECK(to_string(m.inputs()[0]) == "x: f32[?,8]");
@@ -205,13 +233,16 @@ struct Training {
   nn::Adam adam{{.learning_rate = 0.01}};
   Function<Tensor(Tensor)> predict = function("predict", [this](Tensor x) { return matmul(relu(matmul(x, w) + b), v); },
                                               {.signature = {spec(f32, {any, 8}, "x")}});
-  Function<Tensor(Tensor, Tensor)> step = function("train_step", [this](Tensor x, Tensor y) {
-    GradientTape tape;
-    const Tensor noisy = x + 0.1 * random::normal(x.shape());
-    const Tensor loss = mean(square(matmul(relu(matmul(noisy, w) + b), v) - y));
-    adam.minimize(loss, tape, {w, b, v});
-    return loss;
-  }, {.signature = {spec(f32, {any, 8}, "x"), spec(f32, {any, 1}, "y")}});
+  Function<Tensor(Tensor, Tensor)> step = function("train_step",
+                                                   [this](Tensor x, Tensor y) {
+                                                     GradientTape tape;
+                                                     const Tensor noisy = x + 0.1 * random::normal(x.shape());
+                                                     const Tensor loss =
+                                                         mean(square(matmul(relu(matmul(noisy, w) + b), v) - y));
+                                                     adam.minimize(loss, tape, {w, b, v});
+                                                     return loss;
+                                                   },
+                                                   {.signature = {spec(f32, {any, 8}, "x"), spec(f32, {any, 1}, "y")}});
 
   Training() { adam.build({w, b, v}); }
   void save(const std::string& path) { save_functions(path, {{"predict", predict}, {"train_step", step}}); }
@@ -220,7 +251,9 @@ struct Training {
 Tensor batch_x(int i) { return data({i % 3 == 2 ? 5 : 4, 8}, 100 + uint64_t(i)); }
 Tensor batch_y(int i) { return sum(batch_x(i), 1, true); }
 
-Tensor train(const Model& m, int i) { return m.function("train_step")({{"x", batch_x(i)}, {"y", batch_y(i)}}).at("output"); }
+Tensor train(const Model& m, int i) {
+  return m.function("train_step")({{"x", batch_x(i)}, {"y", batch_y(i)}}).at("output");
+}
 
 }  // namespace
 
@@ -260,7 +293,8 @@ TEST_CASE("the Variables of a file are differentiated and trained by this progra
   CHECK(equal_bits(gradient(w, [&] { return m({{"x", batch_x(1)}}).at("output"); }), want));
   // Inside a traced function of this program.
   const auto inside = function("inside", [&](const Tensor& x) { return m({{"x", x}}).at("output") * 1; });
-  CHECK(equal_bits(gradient(w, [&] { return inside(batch_x(1)); }), gradient(t.w, [&] { return t.predict(batch_x(1)) * 1; })));
+  CHECK(equal_bits(gradient(w, [&] { return inside(batch_x(1)); }),
+                   gradient(t.w, [&] { return t.predict(batch_x(1)) * 1; })));
   Variable(w).assign(w.value() * 0);
   CHECK(equal_bits(m({{"x", batch_x(1)}}).at("output"), zeros({4, 1})));
   const Model fixed = import_model(out / "f.rill", {.trainable = false});
@@ -269,13 +303,17 @@ TEST_CASE("the Variables of a file are differentiated and trained by this progra
 
 TEST_CASE("effects, captured tensors of any kind and layout, and source lines come back") {
   const Folder out;
-  const Tensor words = tensor({std::string("a"), std::string("käse")}), z = complex(data({2, 2}), data({2, 2}, 3)).astype(c128);
+  const Tensor words = tensor({std::string("a"), std::string("käse")}),
+               z = complex(data({2, 2}), data({2, 2}, 3)).astype(c128);
   const Tensor turned = transpose(data({3, 4}));
-  const auto f = function("f", [&](const Tensor& x) {
-    print("x is {}", x);
-    assert_that(all(x > 0), "x is positive", x);
-    return std::tuple(matmul(turned, x), words, z * 2, tensor({1.5, 2.5}) + NAN, full({2}, true), arange(0, 3));
-  }, {.signature = {spec(f32, {3, 2}, "x")}});
+  const auto f = function(
+      "f",
+      [&](const Tensor& x) {
+        print("x is {}", x);
+        assert_that(all(x > 0), "x is positive", x);
+        return std::tuple(matmul(turned, x), words, z * 2, tensor({1.5, 2.5}) + NAN, full({2}, true), arange(0, 3));
+      },
+      {.signature = {spec(f32, {3, 2}, "x")}});
   export_model(f, out / "f.rill");
   const Model m = import_model(out / "f.rill");
   const Tensor x = abs(data({3, 2}));
@@ -310,9 +348,8 @@ TEST_CASE("another process goes on with the same bits") {
   random::seed(3);
   Training t;
   t.save(out / "f.rill");
-  const std::string command =
-      fmt::format("RILL_TEST_FOLDER='{}' '{}' '[.reader]' > /dev/null", out.path(),
-                  std::filesystem::read_symlink("/proc/self/exe").string());
+  const std::string command = fmt::format("RILL_TEST_FOLDER='{}' '{}' '[.reader]' > /dev/null", out.path(),
+                                          std::filesystem::read_symlink("/proc/self/exe").string());
   REQUIRE(std::system(command.c_str()) == 0);
   const NamedTensors results = load(out / "results.safetensors");
   for (int i = 0; i < 4; ++i) CHECK(equal_bits(results.at(fmt::format("loss{}", i)), t.step(batch_x(i), batch_y(i))));
@@ -325,9 +362,52 @@ TEST_CASE("what cannot be saved is an error that says why") {
   CHECK_THROWS_WITH(save_functions(out / "f.rill", {{"f", f}}), contains_text("signature"));
   const FunctionToSaveOptions options{.signature = {spec(f32, {2}, "x")}};
   CHECK_THROWS_WITH(save_functions(out / "f.zip", {{"f", f, options}}), contains_text("ends in .rill"));
-  CHECK_THROWS_WITH(save_functions(out / "f.rill", {{"f", f, options}, {"f", f, options}}), contains_text("two functions"));
+  CHECK_THROWS_WITH(save_functions(out / "f.rill", {{"f", f, options}, {"f", f, options}}),
+                    contains_text("two functions"));
   CHECK_THROWS_WITH(save_functions(out / "f.rill", std::vector<FunctionToSave>()), contains_text("no functions"));
   CHECK(out.names().empty());
   save_functions(out / "f.rill", {{"f", f, options}});
   CHECK_THROWS_WITH(import_model(out / "f.rill").function("g"), contains_text("it has f"));
+}
+
+// Writes tests/formats/functions.rill anew, whose members stand beside it for fuzz_files.cpp: see the README there.
+TEST_CASE("the file that is damaged by fuzz_files.cpp", "[.corpus]") {
+  const char* folder = std::getenv("RILL_TEST_FOLDER");
+  REQUIRE(folder != nullptr);
+  const Variable w(data({3, 2}), "w"), words(tensor({std::string("a"), std::string("b")}), "words");
+  const auto control =
+      function("control",
+               [&](const Tensor& x) {
+                 const auto [h, ys] = scan(
+                     [&](const Tensor& c, const Tensor& r) { return std::pair(tanh(c + r), c * r); }, zeros({3}), x);
+                 const Tensor picked = cond(
+                     sum(h) > 0, [&] { return matmul(x, w); }, [&] { return matmul(x * 2, w); });
+                 const Tensor looped = while_loop([](const Tensor& v) { return sum(v) < 100.f; },
+                                                  [](const Tensor& v) { return v * v + 1; }, sum(ys), {.max_steps = 3});
+                 return std::pair(reshape(picked, {x.dim(0) * 2}),
+                                  looped + switch_case(tensor(1), {[&] { return sum(x); }, [&] { return prod(x); }}));
+               },
+               {.signature = {spec(f32, {any, 3}, "x")}});
+  const auto step = function(
+      "step",
+      [&](const Tensor& x) {
+        GradientTape tape;
+        const Tensor y = custom_gradient(
+            [](const Tensor& v) { return std::pair(v * v, [v](const Tensor& g) { return g * v; }); })(matmul(x, w));
+        const Tensor loss =
+            sum(softmax(recompute([](const Tensor& v) { return tanh(v); })(y)) + random::normal({4, 2}));
+        const Tensor dw = tape.gradient(loss, w);
+        Variable(w).assign_sub(dw * 0.1);
+        print("{}", loss);
+        return pad(x, {{1, 0}, {0, 2}}, 0.5)(slice(1, none, 2), all) + full({2, 5}, 2) + sum(where(x > 0, x, 0.5));
+      },
+      {.signature = {spec(f32, {4, 3}, "x")}});
+  const auto layers = function("layers",
+                               [&](const Tensor& x) {
+                                 const Tensor y = max_pool(conv2d(x, ones({3, 3, 2, 4})), {2, 2});
+                                 return std::tuple(layer_norm(y, ones({4}), zeros({4})), take(y, tensor({0, 1}), 1),
+                                                   cumsum(argmax(y, 3), 1), words.value());
+                               },
+                               {.signature = {spec(f32, {1, 8, 8, 2}, "image")}});
+  save_functions(std::string(folder) + "/functions.rill", {{"control", control}, {"step", step}, {"layers", layers}});
 }

@@ -104,7 +104,8 @@ void Model::Impl::trace(const Where& where) {
     options.signature.push_back(spec(v.dtype, v.shape, v.name));
   }
   const Callback<Results(const Given&)> body = run;
-  traced = rill::function(name, [body](const Given& given) { return body(given); }, options, where);
+  traced = rill::function(
+      name, [body](const Given& given) { return body(given); }, options, where);
 }
 
 Model::Impl::Results Model::Impl::call(const Given& given, const Where& where) {
@@ -130,7 +131,8 @@ std::string Model::Impl::op_by_op_because() const {
 }
 
 FunctionCore::OpenGraph Model::Impl::traced_whole(const Where& where) const {
-  if (!loaded) fail(name, "only functions of a .rill file can be saved into one. trace a function that calls it", where);
+  if (!loaded)
+    fail(name, "only functions of a .rill file can be saved into one. trace a function that calls it", where);
   return loaded->traced();
 }
 
@@ -162,9 +164,7 @@ Graph Model::graph(Where where) const {
   for (const ArgSpec& s : impl_->signature({}, where)) by_name[s.name] = make_stand_in(s.spec);
   return graph(by_name, where);
 }
-int Model::trace_count() const {
-  return impl_->loaded ? impl_->loaded->trace_count() : impl_->traced.trace_count();
-}
+int Model::trace_count() const { return impl_->loaded ? impl_->loaded->trace_count() : impl_->traced.trace_count(); }
 std::string Model::explain() const {
   if (impl_->loaded) return impl_->loaded->explain();
   const std::string because = impl_->op_by_op_because();

@@ -35,7 +35,8 @@ inline int64_t whole(const json& v, int64_t least, int64_t most, const char* wha
   if (!v.is_number_integer()) reject(fmt::format("expected {}, a whole number", what));
   const bool huge = v.is_number_unsigned() && v.get<uint64_t>() > uint64_t(std::numeric_limits<int64_t>::max());
   const int64_t n = huge ? 0 : v.get<int64_t>();
-  if (huge || n < least || n > most) reject(fmt::format("{} is {}, and must be in [{}, {}]", what, v.dump(), least, most));
+  if (huge || n < least || n > most)
+    reject(fmt::format("{} is {}, and must be in [{}, {}]", what, v.dump(), least, most));
   return n;
 }
 // An index into something of `size` elements.

@@ -7,7 +7,8 @@ namespace rill {
 namespace {
 [[noreturn]] void fail_missing(const char* op, const std::string& path, const Where& where) {
   fail(op,
-       "'" + path + "': this build of rill was made without libzip (-Dzip=enabled; apt-get install libzip-dev), which " +
+       "'" + path +
+           "': this build of rill was made without libzip (-Dzip=enabled; apt-get install libzip-dev), which " +
            "a .rill file needs",
        where);
 }

@@ -22,6 +22,13 @@ struct Package {
   std::map<std::string, std::string> metadata;
 };
 
+// From the two members of a file at `path`: what import_model() does once they are unpacked, and what a test hands
+// damaged ones to. `trainable` false: as in import_rill.
+#pragma GCC visibility push(default)
+Package read_package(const std::string& graph, std::string weights, const std::string& path, bool trainable,
+                     const Where& where);
+#pragma GCC visibility pop
+
 // The file that import_model() reads; `trainable` false: no tape watches its Variables.
 Model import_rill(const std::string& path, const ImportOptions& options, const Where& where);
 // The file that export_model() writes, of one function.

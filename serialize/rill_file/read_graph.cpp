@@ -53,7 +53,7 @@ class FunctionReader {
   struct Loaded {
     Graph graph;
     int depth = 1;
-    int64_t nodes = 0;  // with those of graphs inside, each as often as it stands there
+    int64_t nodes = 0;                        // with those of graphs inside, each as often as it stands there
     std::shared_ptr<const InnerGraph> inner;  // once it is used so
     std::string role;
   };
@@ -101,9 +101,9 @@ class FunctionReader {
       places_.push_back(p);
       made.dim = dims_->size_at(p, value);
     } else {
-      const auto op = Dim::Op(choice(field(s, "op"),
-                                     {"add", "subtract", "multiply", "divide", "remainder", "smaller", "larger"},
-                                     "operation on sizes"));
+      const auto op =
+          Dim::Op(choice(field(s, "op"), {"add", "subtract", "multiply", "divide", "remainder", "smaller", "larger"},
+                         "operation on sizes"));
       made.depth = 1 + std::max(depth_of(field(s, "a")), depth_of(field(s, "b")));
       if (made.depth > deepest_size) reject("a size is computed in too many steps");
       made.dim = compute(op, number(field(s, "a")), number(field(s, "b")));
@@ -240,9 +240,10 @@ class FunctionReader {
     const std::string& name = text(op, "an op's name");
     n.op = find_stored_op(name);
     if (!n.op)
-      reject(fmt::format("the op '{}' is none of this build's. it may be from a newer version, or from a library that "
-                         "this program does not load",
-                         name.substr(0, 80)));
+      reject(
+          fmt::format("the op '{}' is none of this build's. it may be from a newer version, or from a library that "
+                      "this program does not load",
+                      name.substr(0, 80)));
     for (const json& v : list(j, "in")) n.inputs.push_back(value(v, g));
     if (n.op->graphs) {
       n.attrs = control(field(j, "control"), outer);

@@ -79,19 +79,14 @@ void write_archive(const std::string& path, const json& graph, const NamedTensor
 
 // --- Reading ---------------------------------------------------------------------------------------------------------
 
-json parse_json(const std::string& text, const FileReader& file) {
-  json all = json::parse(text, nullptr, false);
-  if (all.is_discarded()) file.reject(fmt::format("member '{}' is no JSON. the file is damaged", graph_member));
-  return all;
-}
-
 void check_version(const json& all) {
   if (text_or(all, "format", "") != "rill") reject("it does not say that it is rill's");
   const int64_t of = whole(field(all, "version"), 1, 1 << 30, "the version");
   if (of > format_version)
-    reject(fmt::format("the file is of version {}, made by {}; this is {}, which reads versions up to {}. read it with "
-                       "a newer one",
-                       of, text_or(all, "made_by", "a newer rill"), rill::version(), format_version));
+    reject(
+        fmt::format("the file is of version {}, made by {}; this is {}, which reads versions up to {}. read it with "
+                    "a newer one",
+                    of, text_or(all, "made_by", "a newer rill"), rill::version(), format_version));
 }
 
 std::vector<Variable> read_variables(const json& all, const TensorReader& tensors, bool trainable) {
@@ -119,34 +114,50 @@ PackedFunction read_packed(const json& f, const TensorReader& tensors, const std
   return p;
 }
 
-Package read_package(const FileReader& file, bool trainable, const Where& where) {
+// The two members of a file, unpacked.
+struct Parts {
+  std::string graph, weights;
+};
+Parts read_parts(const FileReader& file) {
   ZipReader archive(file, "a zip file of graph.json and weights.safetensors");
   std::optional<std::string> graph, weights;
   for (uint64_t i = 0; i < archive.count(); ++i) {
     const ZipReader::Member m = archive.next(i);
-    std::optional<std::string>* to = m.name() == graph_member ? &graph : m.name() == weights_member ? &weights : nullptr;
+    std::optional<std::string>* to = m.name() == graph_member     ? &graph
+                                     : m.name() == weights_member ? &weights
+                                                                  : nullptr;
     if (!to) continue;
     if (*to) m.reject("a second member of that name");
     *to = m.read();
   }
   if (!graph || !weights) file.reject(fmt::format("has no member '{}'", graph ? weights_member : graph_member));
-  const json all = parse_json(*graph, file);
+  return {std::move(*graph), std::move(*weights)};
+}
+
+}  // namespace
+
+Package read_package(const std::string& graph, std::string weights, const std::string& path, bool trainable,
+                     const Where& where) {
+  const json all = json::parse(graph, nullptr, false);
+  if (all.is_discarded()) reject(fmt::format("member '{}' is no JSON. the file is damaged", graph_member));
   check_version(all);
-  const FileReader part(std::move(*weights), file.path() + "/" + weights_member, "import_model", where);
+  const FileReader part(std::move(weights), path + "/" + weights_member, "import_model", where);
   const LoadOptions every;
   const TensorReader tensors(list(all, "tensors"), load_safetensors({part, every}));
   Package p;
   p.variables = read_variables(all, tensors, trainable);
+  std::set<std::string> names;
   for (const json& f : list(all, "functions")) {
     p.functions.push_back(read_packed(f, tensors, p.variables, where));
-    for (size_t k = 0; k + 1 < p.functions.size(); ++k)
-      if (p.functions[k].name == p.functions.back().name) reject("two functions are called " + p.functions[k].name);
+    if (!names.insert(p.functions.back().name).second) reject("two functions are called " + p.functions.back().name);
   }
   if (p.functions.empty()) reject("the file holds no function");
   if (const json* metadata = find(all, "metadata"))
     for (const auto& [key, value] : metadata->items()) p.metadata[key] = text(value, "metadata");
   return p;
 }
+
+namespace {
 
 // --- Models ----------------------------------------------------------------------------------------------------------
 
@@ -188,7 +199,10 @@ static Model model_of(const Shared<Package>& package, size_t which, const Where&
 Model import_rill(const std::string& path, const ImportOptions& options, const Where& where) {
   const FileReader file(path, "import_model", where);
   try {
-    return model_of(Shared<Package>::make(read_package(file, options.trainable, where)), 0, where);
+    Parts parts = read_parts(file);
+    return model_of(
+        Shared<Package>::make(read_package(parts.graph, std::move(parts.weights), path, options.trainable, where)), 0,
+        where);
   } catch (const Error& e) {
     if (std::string_view(e.what()).find(path) != std::string_view::npos) throw;
     file.reject(e.what());
@@ -215,7 +229,8 @@ void save_functions(const std::string& path, const std::vector<FunctionToSave>& 
                     const RillFileOptions& options, Where where) {
   using namespace rill_file;
   if (!path.ends_with(".rill"))
-    fail("save_functions", fmt::format("'{}': a file of functions is known by its name, which ends in .rill", path), where);
+    fail("save_functions", fmt::format("'{}': a file of functions is known by its name, which ends in .rill", path),
+         where);
   if (functions.empty()) fail("save_functions", fmt::format("'{}': there are no functions to save", path), where);
   TensorWriter tensors;
   VariableWriter variables(tensors);
@@ -228,7 +243,8 @@ void save_functions(const std::string& path, const std::vector<FunctionToSave>& 
       fail("save_functions", fmt::format("two functions are called '{}'. give each a name of its own", f.name), where);
     const FunctionCore::OpenGraph traced = f.trace(f.options, where);
     try {
-      list.push_back(write_function(f.name, traced, output_names(f, traced.graph.outputs.size(), where), tensors, variables));
+      list.push_back(
+          write_function(f.name, traced, output_names(f, traced.graph.outputs.size(), where), tensors, variables));
     } catch (const Error& e) {
       fail("save_functions", fmt::format("'{}': function '{}': {}", path, f.name, e.what()), where);
     }
@@ -250,8 +266,8 @@ Model Model::function(const std::string& name, Where where) const {
   const std::vector<std::string> names = functions();
   const auto at = std::find(names.begin(), names.end(), name);
   if (at == names.end())
-    fail("Model::function",
-         fmt::format("the file has no function '{}'. it has {}", name, fmt::join(names, ", ")), where);
+    fail("Model::function", fmt::format("the file has no function '{}'. it has {}", name, fmt::join(names, ", ")),
+         where);
   if (!impl_->package) return *this;
   return rill_file::model_of(impl_->package, size_t(at - names.begin()), where);
 }

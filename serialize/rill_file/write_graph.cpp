@@ -137,7 +137,8 @@ class FunctionWriter {
     if (n.kind == Node::Kind::constant) out["constant"] = tensors_.add(n.constant, "constant");
     if (n.kind == Node::Kind::op) {
       if (find_stored_op(n.op->name) != n.op)
-        reject(fmt::format("a .rill file cannot hold a call of '{}': it is no op that is found by its name", n.op->name));
+        reject(
+            fmt::format("a .rill file cannot hold a call of '{}': it is no op that is found by its name", n.op->name));
       out["op"] = n.op->name;
       json in = json::array();
       for (ValueId v : n.inputs) in.push_back(value_of(v));

@@ -411,7 +411,8 @@ Tensors vjp_of_scan(const VjpArgs& a) {
          .reverse = s.reverse,
          .first = a.sums.first,
          .offset = first};
-  backward_scan(l, [&](size_t k) { return wants_gradient(a, first + k); }, a.sums.of, s.place);
+  backward_scan(
+      l, [&](size_t k) { return wants_gradient(a, first + k); }, a.sums.of, s.place);
   return {};
 }
 
@@ -523,7 +524,8 @@ Tensors vjp_of_while(const VjpArgs& a) {
          .reverse = false,
          .first = a.sums.first,
          .offset = 1};
-  backward_scan(l, [&](size_t k) { return wants_gradient(a, 1 + k); }, a.sums.of, s.place);
+  backward_scan(
+      l, [&](size_t k) { return wants_gradient(a, 1 + k); }, a.sums.of, s.place);
   return {};
 }
 

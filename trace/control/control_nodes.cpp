@@ -203,7 +203,8 @@ Tensors call_scan(Operands in, AttrsView view) {
   const ControlAttrs& a = view.as<ControlAttrs>();
   size_t carried = size_t(a.carried), scanned = size_t(a.scanned);
   int64_t steps = a.counted ? in[0]->item<int64_t>() : int64_t(a.length);
-  if (steps < 0 || steps > a.length) fail("scan", fmt::format("{} steps over {} rows", steps, int64_t(a.length)), Where());
+  if (steps < 0 || steps > a.length)
+    fail("scan", fmt::format("{} steps over {} rows", steps, int64_t(a.length)), Where());
   Operands operands = in.subspan(a.counted ? 1 : 0);
   std::vector<Tensor> arguments = copies_of(operands), results;
   size_t ys = a.graphs[0]->graph.outputs.size() - carried;
