@@ -1,4 +1,5 @@
-// export_model: a traced function, with its Variables, as a model file that runs without rill. docs/onnx.md shows it.
+// export_model: a traced function, with its Variables, as a model file that runs without rill. docs/onnx.md and
+// docs/tensorflow.md show it.
 #pragma once
 #include <map>
 #include <string>
@@ -16,9 +17,10 @@ struct ExportOptions {
   // model takes all of them.
   std::vector<ArgSpec> signature = {};
   std::vector<std::string> outputs = {};             // names; "output", or "output_0", "output_1", ... without
-  std::map<std::string, std::string> metadata = {};  // put into the model
-  std::string doc = "";                              // what the model is, for people
-  // Weights in a file beside the model, "model.onnx.data"; without, only above what a model file can hold (2 GB).
+  std::map<std::string, std::string> metadata = {};  // put into the model (ONNX alone)
+  std::string doc = "";                              // what the model is, for people (ONNX alone)
+  // Weights in a file beside the model, "model.onnx.data"; without, only above what a model file can hold (2 GB). A
+  // SavedModel's always are.
   bool external_data = false;
   bool freeze = false;  // Variables become constants (freeze() of graph.h), in formats that tell them apart
   // That, and what depends on constants alone is computed now, and equal nodes are merged.
@@ -68,12 +70,14 @@ void export_traced(const FunctionCore::OpenGraph& traced, const std::string& pat
 void export_model(const Graph& g, const std::string& path, const ExportOptions& options = {},
                   Where where = Where::current());
 
-// Writes what `f` computes as rill's own file, export_model(f, "model.rill"), which keeps everything (rill_file.h), or
-// as an ONNX model, which onnxruntime runs: export_model(f, "model.onnx"). In ONNX, inputs have the
-// names of the signature; Variables and captured tensors become weights with the values that they have now; control
-// flow becomes If, Loop and Scan; each node knows the line of source that made it. Throws rill::Error, naming the node
-// and the reason, for what ONNX cannot express: random numbers, print and assert, complex numbers, assigned Variables,
-// code that looked at the number behind an open size; and where the file cannot be written.
+// Writes what `f` computes as a model. The path says of which kind: "model.rill" is rill's own file, which keeps
+// everything (rill_file.h); "model.onnx" an ONNX model, which onnxruntime runs; a folder, "models/digits/1", a TensorFlow
+// SavedModel with the signature "serving_default"; "model.pb" a TensorFlow GraphDef whose weights are constants. In the
+// formats of others, inputs have the names of the signature; Variables and captured tensors become weights with the
+// values that they have now; control flow becomes the format's; each node knows the line of source that made it. Throws
+// rill::Error, naming the node and the reason, for what the format cannot express: random numbers, print and assert,
+// complex numbers, assigned Variables, code that looked at the number behind an open size; and where the file cannot be
+// written.
 template <class R, class... A>
 void export_model(const Function<R(A...)>& f, const std::string& path, const ExportOptions& options = {},
                   Where where = Where::current()) {
@@ -86,6 +90,33 @@ void export_model(const Function<R(A...)>& f, const std::string& path, const Exp
 // run op by op.
 void export_model(const Model& model, const std::string& path, ExportOptions options = {},
                   Where where = Where::current());
+
+// A function of a SavedModel: a traced function, and how it is written.
+class ModelSignature {
+ public:
+  template <class R, class... A>
+  ModelSignature(const Function<R(A...)>& f, ExportOptions options = {}, Where where = Where::current())
+      : traced_(detail::FunctionParts::trace(f, options, where)), options_(std::move(options)) {}
+  const FunctionCore::OpenGraph& traced() const { return traced_; }
+  const ExportOptions& options() const { return options_; }
+
+ private:
+  FunctionCore::OpenGraph traced_;
+  ExportOptions options_;
+};
+
+struct SavedModelOptions {
+  std::vector<std::string> tags = {"serve"};  // by which a program asks for the graph
+};
+
+// Writes several functions as one TensorFlow SavedModel, by the names of their signatures; they share their Variables:
+//   export_saved_model("models/digits/1", {{"serving_default", classify}, {"embed", {embed, {.outputs =
+//   {"vector"}}}}});
+// `folder` gets saved_model.pb and variables/; TensorFlow Serving takes folders whose names are numbers. Throws where
+// export_model does, and where there is no signature or two have one name.
+void export_saved_model(const std::string& folder,
+                        const std::vector<std::pair<std::string, ModelSignature>>& signatures,
+                        const SavedModelOptions& options = {}, Where where = Where::current());
 
 }  // namespace rill
 

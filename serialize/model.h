@@ -5,8 +5,8 @@
 //   Tensor y = net({{"x", x}}).at(net.outputs()[0].name);
 //
 // What comes in is run by rill's own public functions inside `function`: it is traced for each signature, fused and
-// compiled as code written in C++ is. docs/onnx.md says what is understood. A .rill file holds traces already, of one
-// function or several: docs/rill_files.md.
+// compiled as code written in C++ is. docs/onnx.md and docs/tensorflow.md say what is understood. A .rill file holds
+// traces already, of one function or several: docs/rill_files.md.
 #pragma once
 #include <map>
 #include <string>
@@ -33,10 +33,16 @@ struct ValueInfo {
 std::string to_string(const ValueInfo& v);
 
 struct ImportOptions {
-  // Weights (floating initializers with axes) become Variables. With false they are constants, which is faster to call:
+  // Weights (floating initializers with axes; a SavedModel's variables) become Variables. With false they are constants, which is faster to call:
   // products keep them in the layout that they read best, and a normalisation behind a convolution becomes part of its
   // weights. Of a .rill file they stay Variables, which tapes leave alone.
   bool trainable = true;
+  // Of a SavedModel: which function, of the graph with which tags. A graph or a signature that is the only one needs no
+  // name.
+  std::string signature = "serving_default";
+  std::vector<std::string> tags = {"serve"};
+  // Of a TensorFlow GraphDef (.pb): the results, as "node" or "node:1"; empty: the nodes that no other reads.
+  std::vector<std::string> outputs = {};
 };
 
 class Model {
@@ -78,9 +84,10 @@ class Model {
   Shared<Impl> impl_;
 };
 
-// Reads a model: an ONNX file (.onnx) with its external weights beside it, or rill's own (.rill, rill_file.h). Throws
-// rill::Error where the file is not sound, and one that lists all operators that are missing, with the names of their
-// nodes.
+// Reads a model: an ONNX file (.onnx) with its external weights beside it; rill's own (.rill, rill_file.h); a TensorFlow
+// SavedModel (a folder with saved_model.pb, or one with numbered versions of such, of which the last is taken); a
+// TensorFlow GraphDef whose weights are constants (.pb). Throws rill::Error where the file is not sound, and one that
+// lists all operators that are missing, with the names of their nodes.
 Model import_model(const std::string& path, const ImportOptions& options = {}, Where where = Where::current());
 
 }  // namespace rill

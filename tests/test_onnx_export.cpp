@@ -65,16 +65,22 @@ nlohmann::json written(const std::string& path, const Tensor& t) {
   return entry;
 }
 
+// What files of models end in: the cases [.write] serve other formats too.
+std::string extension() {
+  const char* wanted = std::getenv("RILL_MODEL_EXTENSION");
+  return wanted ? wanted : ".onnx";
+}
+
 nlohmann::json write_case(const std::string& folder, const Op& op, const Sample& s, const Inputs& in, int number) {
   const std::string base = fmt::format("{}/{}_{}", folder, op.name, number);
   nlohmann::json entry{{"op", std::string(op.name)}, {"what", op_check::describe(op, in, s.attrs)}};
   try {
-    export_model(function_of(op, s), base + ".onnx", options_for(in));
+    export_model(function_of(op, s), base + extension(), options_for(in));
   } catch (const Error& e) {
     entry["refused"] = e.what();
     return entry;
   }
-  entry["model"] = base + ".onnx";
+  entry["model"] = base + extension();
   const Inputs out = op_check::run(op, in, s.attrs);
   Inputs sizes = out;
   if (op.sum_tolerance) sizes = op_check::run_on("ref:0", op, op_check::magnitudes(in), s.attrs);
@@ -113,10 +119,10 @@ template <class F, class... X>
 void write_program(nlohmann::json& cases, const std::string& folder, const std::string& name, const F& f,
                    const std::vector<std::tuple<X...>>& calls, const ExportOptions& options = {}) {
   const std::string base = folder + "/" + name;
-  export_model(f, base + ".onnx", options);
+  export_model(f, base + extension(), options);
   int number = 0;
   for (const std::tuple<X...>& call : calls) {
-    nlohmann::json entry{{"op", name}, {"what", fmt::format("{} {}", name, number)}, {"model", base + ".onnx"}};
+    nlohmann::json entry{{"op", name}, {"what", fmt::format("{} {}", name, number)}, {"model", base + extension()}};
     const std::string file = fmt::format("{}.{}", base, number++);
     int i = 0;
     std::apply([&](const auto&... x) { (entry["in"].push_back(written(fmt::format("{}.in{}", file, i++), x)), ...); },
@@ -158,17 +164,17 @@ void write_networks(nlohmann::json& cases, const std::string& folder) {
   write_program(cases, folder, "cnn", cnn, std::vector<One>{{some({2, 28, 28, 1})}, {some({5, 28, 28, 1})}});
 
   const bench::Parameters b = bench::block_parameters();
-  auto block = function("block",
-                        [&](const Tensor& x) {
-                          const Dim batch = x.dim(0), tokens = x.dim(1);
-                          const Tensor qkv =
-                              bench::dense(layer_norm(x, b[0], b[1]), b[2], b[3]).reshape({batch, tokens, 3, 8, 32});
-                          const Tensor mixed = self_attention(qkv, {.causal = true}).reshape({batch, tokens, 256});
-                          const Tensor h = x + bench::dense(mixed, b[4], b[5]);
-                          const Tensor wide = gelu(bench::dense(layer_norm(h, b[6], b[7]), b[8], b[9]));
-                          return h + bench::dense(wide, b[10], b[11]);
-                        },
-                        {.signature = {spec(f32, {any, any, 256}, "x0")}});
+  auto block = function(
+      "block",
+      [&](const Tensor& x) {
+        const Dim batch = x.dim(0), tokens = x.dim(1);
+        const Tensor qkv = bench::dense(layer_norm(x, b[0], b[1]), b[2], b[3]).reshape({batch, tokens, 3, 8, 32});
+        const Tensor mixed = self_attention(qkv, {.causal = true}).reshape({batch, tokens, 256});
+        const Tensor h = x + bench::dense(mixed, b[4], b[5]);
+        const Tensor wide = gelu(bench::dense(layer_norm(h, b[6], b[7]), b[8], b[9]));
+        return h + bench::dense(wide, b[10], b[11]);
+      },
+      {.signature = {spec(f32, {any, any, 256}, "x0")}});
   write_program(cases, folder, "block", block, std::vector<One>{{some({2, 9, 256})}, {some({1, 33, 256})}});
 
   const bench::Parameters l = bench::lstm_parameters();
@@ -180,10 +186,12 @@ void write_networks(nlohmann::json& cases, const std::string& folder) {
 void write_control(nlohmann::json& cases, const std::string& folder) {
   Variable w(some({3, 3}, 5), "w");
   const Tensor outside = some({3}, 6);
-  auto choice = function(
-      "choice",
-      [&](const Tensor& x) { return cond(sum(x) > 0, [&] { return matmul(x, w); }, [&] { return x - outside; }); },
-      {.signature = {spec(f32, {any, 3}, "x0")}});
+  auto choice = function("choice",
+                         [&](const Tensor& x) {
+                           return cond(
+                               sum(x) > 0, [&] { return matmul(x, w); }, [&] { return x - outside; });
+                         },
+                         {.signature = {spec(f32, {any, 3}, "x0")}});
   write_program(cases, folder, "cond", choice, std::vector<One>{{ones({2, 3})}, {-ones({4, 3})}, {some({1, 3})}});
   auto branches = function("branches",
                            [&](const Tensor& i, const Tensor& x) {
@@ -434,7 +442,11 @@ TEST_CASE("what is exported is imported again, and gives the same") {
   auto predict = function("predict",
                           [&](const Tensor& x) {
                             const Tensor h = softmax(matmul(x, w) + b, -1);
-                            return cond(sum(x) > 0, [&] { return gelu(h); }, [&] { return reshape(h, {x.dim(0), 4}); });
+                            return cond(
+                                sum(x) > 0, [&] { return gelu(h); },
+                                [&] {
+                                  return reshape(h, {x.dim(0), 4});
+                                });
                           },
                           {.signature = {spec(f32, {any, 8}, "x")}});
   export_model(predict, folder / "m.onnx");
@@ -448,7 +460,10 @@ TEST_CASE("error functions at infinities are what rill gives") {
   Folder folder;
   const double infinity = std::numeric_limits<double>::infinity();
   const Tensor x = tensor({-infinity, -40.0, -1.0, 0.5, 3.0, 40.0, infinity, std::nan("")});
-  auto errors = function("errors", [](const Tensor& x) { return stack({erf(x), erfc(x)}); },
+  auto errors = function("errors",
+                         [](const Tensor& x) {
+                           return stack({erf(x), erfc(x)});
+                         },
                          {.signature = {spec(f64, {any}, "x")}});
   export_model(errors, folder / "m.onnx");
   const Tensor again = import_model(folder / "m.onnx")({{"x", x}}).at("output");

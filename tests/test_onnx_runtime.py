@@ -5,19 +5,17 @@ the benchmarks, control flow, open sizes. Runs in the environment .deps/formats 
 makes; skipped where there is none.
 """
 import collections
-import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 
-from formats_environment import BUILD, needed
+from formats_environment import needed
 
 with needed():
     import numpy as np
     import onnx
     import onnxruntime
+from model_cases import cases, difference, load
 
 # What onnxruntime's functions may add, in epsilons of the value; more where a composite in f64 takes differences.
 RUNTIME = 8
@@ -27,32 +25,6 @@ NO_F64 = {"AveragePool", "Conv", "ConvTranspose"}
 # Records that cannot be exported, or not in each of their dtypes: complex numbers, and random draws.
 REFUSED = {"cast", "complex", "conj", "full", "imag", "random_bits", "real"}
 NOT_IMPLEMENTED = re.compile(r"NOT_IMPLEMENTED : Could not find an implementation for (\w+)\(")
-DTYPES = {"bool": "?", "f16": "f2", "f32": "f4", "f64": "f8"} | {
-    f"{kind}{8 * size}": f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)}
-
-
-def load(entry):
-    if "strings" in entry:
-        return np.array(entry["strings"], dtype=object).reshape(entry["shape"])
-    if entry["dtype"] not in DTYPES:
-        return None
-    return np.fromfile(entry["file"], dtype=DTYPES[entry["dtype"]]).reshape(entry["shape"])
-
-
-def difference(got, want, allowed, epsilons):
-    if got.shape != want.shape or got.dtype != want.dtype:
-        return f"{got.dtype}{got.shape} where {want.dtype}{want.shape} is right"
-    if want.dtype.kind != "f":
-        return "" if (got == want).all() else f"{(got != want).sum()} of {want.size} elements differ"
-    info = np.finfo(want.dtype)
-    a, b = got.astype("f8"), want.astype("f8")
-    with np.errstate(invalid="ignore"):
-        room = allowed + epsilons * info.eps * np.abs(b) + info.smallest_subnormal
-        wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= room))
-    if not wrong.any():
-        return ""
-    i = np.unravel_index(np.argmax(np.where(wrong, np.abs(a - b) / room, -1)), wrong.shape)
-    return f"{wrong.sum()} of {want.size} elements differ, at {i} {a[i]} for {b[i]}, allowed {room[i]}"
 
 
 def check(case):
@@ -71,21 +43,10 @@ def check(case):
     return ""
 
 
-def records(folder):
-    program = f"{BUILD}/tests/test_onnx_export"
-    subprocess.run([program, "[.write]"], check=True, env={**os.environ, "RILL_ONNX_FOLDER": folder},
-                   stdout=subprocess.DEVNULL)
-    cases = []
-    for name in ("records", "programs"):
-        with open(f"{folder}/{name}.json", encoding="utf-8") as file:
-            cases += json.load(file)
-    return cases
-
-
 def main():
     counts, refused, faults = collections.Counter(), collections.Counter(), []
     with tempfile.TemporaryDirectory() as folder:
-        for case in records(folder):
+        for case in cases(folder, ".onnx"):
             if "refused" in case:
                 refused[case["op"]] += 1
                 continue

@@ -14,7 +14,7 @@ namespace {
 struct Inner {
   Exporter& e;
   onnx::GraphProto proto;
-  Scope scope{proto, nullptr};
+  Scope scope{&proto, nullptr};
   explicit Inner(Exporter& exporter, const std::string& name) : e(exporter) {
     scope.outer = &e.scope();
     proto.set_name(e.fresh(name));

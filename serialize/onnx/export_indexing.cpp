@@ -123,8 +123,7 @@ Values write_scatter(Call& c) {
   const Value updates = e.transposed(c.in[1], Places::inverse(p.out_order()));
   constexpr const char* names[] = {"none", "add", "mul", "min", "max"};
   Value y = e.op("ScatterND", {x, at, updates}, {{"reduction", std::string(names[int(s.mode)])}});
-  if (s.where.skips)
-    y = e.op("Slice", {y, e.ints({0}), e.size(c.specs[0].shape[size_t(s.where.axes[0])]), e.ints({0})});
+  if (s.where.skips) y = e.cut(y, 0, e.ints({0}), e.size(c.specs[0].shape[size_t(s.where.axes[0])]));
   return {e.transposed(y, Places::inverse(p.to_front))};
 }
 

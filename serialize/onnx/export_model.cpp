@@ -1,5 +1,5 @@
-// export_model: the public functions, and writing the files.
-#include "rill/serialize/export_model.h"
+// Writing ONNX files: the model, and weights beside it. Start at write_onnx.
+#include "rill/serialize/onnx/export_model.h"
 
 #include <fmt/format.h>
 
@@ -9,16 +9,10 @@
 #include "rill/serialize/files.h"
 #include "rill/serialize/messages.h"
 #include "rill/serialize/onnx/exporter.h"
-#include "rill/serialize/rill_file/package.h"
-#include "rill/trace/passes.h"
 
 namespace rill {
 
 namespace {
-
-bool ends_with(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
 
 constexpr size_t most_bytes = size_t(std::numeric_limits<int32_t>::max());  // of a protobuf message
 constexpr size_t least_outside = 1024;                                      // smaller weights stay in the model
@@ -55,27 +49,9 @@ size_t weight_bytes(const onnx::ModelProto& model) {
 
 }  // namespace
 
-namespace detail {
-
-void FunctionParts::fail_signature(const std::string& name, const Where& where) {
-  fail(
-      "export_model",
-      fmt::format("the tensors that '{}' takes are not known. give its signature, one spec each: export_model(f, path, "
-                  "{{.signature = {{spec(f32, {{any, 8}}, \"x\")}}}})",
-                  name),
-      where);
-}
-
-void export_traced(const FunctionCore::OpenGraph& traced, const std::string& path, const ExportOptions& options,
-                   const Where& where) {
-  const bool own = ends_with(path, ".rill");
-  if (!own && !ends_with(path, ".onnx"))
-    fail("export_model", fmt::format("'{}' has no extension of a model's. a model file ends in .onnx or .rill", path),
-         where);
-  const Graph frozen = options.freeze || options.optimize ? freeze(traced.graph, where) : traced.graph;
-  const Graph graph = options.optimize ? fold_in_place(frozen) : frozen;
-  if (own) return rill_file::export_rill({graph, traced.dims}, path, options, where);
-  onnx::ModelProto model = onnx_out::Exporter(graph, traced.dims, options, where).run();
+void write_onnx(const FunctionCore::OpenGraph& traced, const std::string& path, const ExportOptions& options,
+                const Where& where) {
+  onnx::ModelProto model = onnx_out::Exporter(traced.graph, traced.dims, options, where).run();
   const size_t rest = 64 << 20;  // nodes and names
   std::optional<FileWriter> weights;
   if (options.external_data || weight_bytes(model) > most_bytes - rest) {
@@ -89,12 +65,6 @@ void export_traced(const FunctionCore::OpenGraph& traced, const std::string& pat
   file.write(bytes_of(model));
   if (weights) weights->commit();
   file.commit();
-}
-
-}  // namespace detail
-
-void export_model(const Graph& g, const std::string& path, const ExportOptions& options, Where where) {
-  detail::export_traced({g, nullptr}, path, options, where);
 }
 
 }  // namespace rill

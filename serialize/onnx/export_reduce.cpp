@@ -140,6 +140,16 @@ Tensors recur(In in, AttrsView attrs) {
 
 // --- Products --------------------------------------------------------------------------------------------------------
 
+// Axes that are neither summed nor batch.
+std::vector<int64_t> rest(size_t rank, const Dims& contract, const Dims& batch) {
+  std::vector<int64_t> axes;
+  for (int64_t a = 0; a < int64_t(rank); ++a)
+    if (std::find(contract.begin(), contract.end(), a) == contract.end() &&
+        std::find(batch.begin(), batch.end(), a) == batch.end())
+      axes.push_back(a);
+  return axes;
+}
+
 // dot_general as MatMul where its axes are those of matrices, else as Einsum.
 struct Contraction {
   Call& c;
@@ -147,18 +157,12 @@ struct Contraction {
   std::vector<int64_t> left, right;  // axes that are neither summed nor batch
   Values in;
 
-  explicit Contraction(Call& call) : c(call), p(c.attrs<ContractionParams>()), in(c.in) {
-    auto rest = [&](size_t i, const Dims& contract, const Dims& batch) {
-      std::vector<int64_t> axes;
-      for (int64_t a = 0; a < int64_t(c.rank(i)); ++a)
-        if (std::find(contract.begin(), contract.end(), a) == contract.end() &&
-            std::find(batch.begin(), batch.end(), a) == batch.end())
-          axes.push_back(a);
-      return axes;
-    };
-    left = rest(0, p.lhs_contract, p.lhs_batch);
-    right = rest(1, p.rhs_contract, p.rhs_batch);
-  }
+  explicit Contraction(Call& call)
+      : c(call),
+        p(c.attrs<ContractionParams>()),
+        left(rest(c.rank(0), p.lhs_contract, p.lhs_batch)),
+        right(rest(c.rank(1), p.rhs_contract, p.rhs_batch)),
+        in(c.in) {}
 
   Value run() {
     Exporter& e = c.e;
@@ -167,7 +171,7 @@ struct Contraction {
       if (!is_floating(v.dtype)) v = e.cast(v, DType::i64);
     const bool one_sum = p.lhs_contract.size() == 1 && p.rhs_contract.size() == 1;
     const bool matrices = p.lhs_batch.empty() ? right.size() <= 1 : left.size() == 1 && right.size() == 1;
-    Value y = one_sum && matrices ? as_matrices() : as_einsum();
+    Value y = one_sum && matrices ? as_matrices() : c.e.op("Einsum", in, {{"equation", einsum_of(c)}});
     if (out != DType::boolean) return y;
     return e.op("Not", {e.op("Equal", {y, e.number(0, y.dtype)}, {}, DType::boolean)});
   }
@@ -180,22 +184,6 @@ struct Contraction {
     r.push_back(p.rhs_contract[0]);
     r.insert(r.end(), right.begin(), right.end());
     return c.e.op("MatMul", {c.e.transposed(in[0], l), c.e.transposed(in[1], r)});
-  }
-
-  Value as_einsum() {
-    std::string l(c.rank(0), '?'), r(c.rank(1), '?'), out;
-    char next = 'a';
-    auto pair = [&](const Dims& a, const Dims& b, bool kept) {
-      for (size_t i = 0; i < a.size(); ++i, ++next) {
-        l[size_t(a[i])] = r[size_t(b[i])] = next;
-        if (kept) out += next;
-      }
-    };
-    pair(p.lhs_batch, p.rhs_batch, true);
-    pair(p.lhs_contract, p.rhs_contract, false);
-    for (int64_t a : left) out += l[size_t(a)] = next++;
-    for (int64_t a : right) out += r[size_t(a)] = next++;
-    return c.e.op("Einsum", in, {{"equation", l + "," + r + "->" + out}});
   }
 };
 Values write_product(Call& c) { return {Contraction(c).run()}; }
@@ -219,6 +207,23 @@ const Rule rules[] = {
 };
 
 }  // namespace
+
+std::string einsum_of(const Call& c) {
+  const ContractionParams& p = c.attrs<ContractionParams>();
+  std::string l(c.rank(0), '?'), r(c.rank(1), '?'), out;
+  char next = 'a';
+  auto pair = [&](const Dims& a, const Dims& b, bool kept) {
+    for (size_t i = 0; i < a.size(); ++i, ++next) {
+      l[size_t(a[i])] = r[size_t(b[i])] = next;
+      if (kept) out += next;
+    }
+  };
+  pair(p.lhs_batch, p.rhs_batch, true);
+  pair(p.lhs_contract, p.rhs_contract, false);
+  for (int64_t a : rest(c.rank(0), p.lhs_contract, p.lhs_batch)) out += l[size_t(a)] = next++;
+  for (int64_t a : rest(c.rank(1), p.rhs_contract, p.rhs_batch)) out += r[size_t(a)] = next++;
+  return l + "," + r + "->" + out;
+}
 
 std::span<const Rule> reduce_rules() { return rules; }
 

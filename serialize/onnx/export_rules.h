@@ -37,6 +37,9 @@ struct Rule {
 // Null where there is none.
 const Rule* rule_of(const Op& op);
 
+// The equation of a product of two operands: "abc,cd->abd".
+std::string einsum_of(const Call& c);
+
 // The files of rules.
 std::span<const Rule> elementwise_rules(), shape_rules(), index_rules(), reduce_rules(), neural_rules(), window_rules(),
     control_rules();

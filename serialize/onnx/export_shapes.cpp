@@ -126,7 +126,7 @@ Values write_pad(Call& c) {
     shape[axis] = n * (gap + 1);
     x = e.reshaped(x, shape);
     const Dim kept = larger(n * (gap + 1) - gap, 0);
-    x = e.op("Slice", {x, e.ints({0}), e.size(kept), e.ints({int64_t(axis)})});
+    x = e.cut(x, int64_t(axis), e.ints({0}), e.size(kept));
     shape[axis] = kept;
   }
   bool moves = false;

@@ -23,14 +23,16 @@ Frame::Frame(const Graph& g, Scope& s) : graph(g), scope(s), values(g.nodes().si
 }
 
 Exporter::Exporter(const Graph& graph, Shared<DimTable> dims, const ExportOptions& options, const Where& where)
-    : graph_(graph), dims_(std::move(dims)), options_(options), where_(where), main_{*model_.mutable_graph()} {}
+    : graph_(graph), dims_(std::move(dims)), options_(options), where_(where) {
+  main_.proto = model_.mutable_graph();
+}
 
 void Exporter::refuse(const Node& n, const std::string& reason) const {
   const Node& users = node_ ? *node_ : n;
   const std::string name = fmt::format("{}{}{}", users.scope, users.scope.empty() ? "" : "/", n.op_name());
   const std::string made = users.where.empty() ? "" : ", made at " + users.where;
-  fail("export_model", fmt::format("'{}' of '{}'{}, cannot be written as ONNX: {}", name, graph_.name, made, reason),
-       where_);
+  fail("export_model",
+       fmt::format("'{}' of '{}'{}, cannot be written as {}: {}", name, graph_.name, made, format(), reason), where_);
 }
 
 // --- The model -------------------------------------------------------------------------------------------------------
@@ -68,7 +70,7 @@ void Exporter::describe() {
   auto& set = *model_.add_opset_import();
   set.set_domain("");
   set.set_version(opset_version);
-  main_.proto.set_name(graph_.name.empty() ? "graph" : graph_.name);
+  main_.proto->set_name(graph_.name.empty() ? "graph" : graph_.name);
   for (const auto& [key, text] : options_.metadata) {
     auto& entry = *model_.add_metadata_props();
     entry.set_key(key);
@@ -96,35 +98,47 @@ void Exporter::add_inputs(Frame& main) {
     const Value v{fresh(n.name), spec.dtype};
     main.values[size_t(in.node)] = {v};
     if (in.kind == GraphInput::Kind::argument) {
-      fill(*main_.proto.add_input(), v.name, spec);
-      for (size_t axis = 0; axis < spec.shape.size(); ++axis) {
-        const Dim d = spec.shape[axis];
-        if (d.is_open() && dims_ && dims_->knows(d)) symbols_[dims_->at(d).symbol] = {v, int64_t(axis), d.hint()};
-        else if (d.is_open() || d.hint() < 0)
-          fail("export_model",
-               "a graph with open sizes is not enough to export them. give the function: export_model(f, path, "
-               "{.signature = ...})",
-               where_);
-      }
+      fill(*main_.proto->add_input(), v.name, spec);
+      note_sizes(v, spec);
       continue;
     }
     if (!main.read[size_t(in.node)][0]) continue;
-    onnx::TensorProto& weight = *main_.proto.add_initializer();
+    onnx::TensorProto& weight = *main_.proto->add_initializer();
     weight.set_name(v.name);
-    const Tensor value = in.kind == GraphInput::Kind::variable ? value_of(*in.variable) : in.captured;
-    if (value.is_symbolic())
-      fail("export_model", fmt::format("'{}' reads a tensor of another traced function", graph_.name), where_);
-    onnx_out::fill(weight, value);
+    onnx_out::fill(weight, weight_of(in));
   }
+}
+
+void Exporter::note_sizes(const Value& input, const Spec& spec) {
+  for (size_t axis = 0; axis < spec.shape.size(); ++axis) {
+    const Dim d = spec.shape[axis];
+    if (d.is_open() && dims_ && dims_->knows(d)) symbols_[dims_->at(d).symbol] = {input, int64_t(axis), d.hint()};
+    else if (d.is_open() || d.hint() < 0)
+      fail("export_model",
+           "a graph with open sizes is not enough to export them. give the function: export_model(f, path, "
+           "{.signature = ...})",
+           where_);
+  }
+}
+
+Tensor Exporter::weight_of(const GraphInput& in) const {
+  const Tensor value = in.kind == GraphInput::Kind::variable ? value_of(*in.variable) : in.captured;
+  if (value.is_symbolic())
+    fail("export_model", fmt::format("'{}' reads a tensor of another traced function", graph_.name), where_);
+  return value;
+}
+
+void Exporter::check_output_names() const {
+  if (options_.outputs.empty() || options_.outputs.size() == graph_.outputs.size()) return;
+  fail("export_model",
+       fmt::format("{} names for the {} results of '{}'. give one each", options_.outputs.size(), graph_.outputs.size(),
+                   graph_.name),
+       where_);
 }
 
 void Exporter::add_outputs(Frame& main) {
   const auto& wanted = options_.outputs;
-  if (!wanted.empty() && wanted.size() != graph_.outputs.size())
-    fail("export_model",
-         fmt::format("{} names for the {} results of '{}'. give one each", wanted.size(), graph_.outputs.size(),
-                     graph_.name),
-         where_);
+  check_output_names();
   std::map<std::string, std::string> renamed;
   std::set<std::string> taken;
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
@@ -134,9 +148,9 @@ void Exporter::add_outputs(Frame& main) {
                              : graph_.outputs.size() == 1 ? fresh("output")
                                                           : fresh(fmt::format("output_{}", i));
     renamed[v.name] = name;
-    fill(*main_.proto.add_output(), name, graph_.spec(graph_.outputs[i]));
+    fill(*main_.proto->add_output(), name, graph_.spec(graph_.outputs[i]));
   }
-  rename(renamed, main_.proto);
+  rename(renamed, *main_.proto);
 }
 
 void Exporter::rename(const std::map<std::string, std::string>& names, onnx::GraphProto& g) const {
@@ -160,6 +174,7 @@ Value Exporter::own_result(Scope& scope, const Value& v, const std::set<std::str
 // --- Nodes -----------------------------------------------------------------------------------------------------------
 
 void Exporter::write(Frame& f) {
+  const OpenDims open(dims_.get());  // rules compute with sizes
   for (size_t i = 0; i < f.graph.nodes().size(); ++i)
     if (f.values[i].empty() && (std::count(f.read[i].begin(), f.read[i].end(), 1) || has_effect(f.graph.nodes()[i])))
       write_node(f, i);
@@ -177,8 +192,8 @@ void Exporter::write_node(Frame& f, size_t i) {
   const Node& n = f.graph.nodes()[i];
   const Inside inside(*this, f.scope);
   const Node* outer = std::exchange(node_, f.stands_for ? f.stands_for : &n);
-  if (n.kind == Node::Kind::constant && !n.name.empty()) {  // a weight that was frozen
-    onnx::TensorProto& weight = *main_.proto.add_initializer();
+  if (n.kind == Node::Kind::constant && !n.name.empty() && main_.proto) {  // a weight that was frozen
+    onnx::TensorProto& weight = *main_.proto->add_initializer();
     f.values[i] = {{fresh(n.name), n.constant.dtype()}};
     weight.set_name(f.values[i][0].name);
     onnx_out::fill(weight, n.constant);
@@ -217,6 +232,8 @@ bool is_small_constant(const Node& n) {
 
 }  // namespace
 
+const Rule* Exporter::find_rule(const Op& op) const { return rule_of(op); }
+
 Values Exporter::apply_rule(Frame& f, const Node& n, Values in) {
   if (n.op->marker || n.op == &known_as_op) return {in[0]};
   bool complex = false;
@@ -227,7 +244,7 @@ Values Exporter::apply_rule(Frame& f, const Node& n, Values in) {
     const EagerScope eager;
     return {constant(apply(*n.op, Operands(), n.attrs, where_)[0])};
   }
-  const Rule* rule = rule_of(*n.op);
+  const Rule* rule = find_rule(*n.op);
   if (!rule) refuse(n, "no rule says how. write it as functions that have one");
   if (!rule->refusal.empty()) refuse(n, std::string(rule->refusal));
   Call call{*this, n, {}, std::move(in), f.read[size_t(&n - f.graph.nodes().data())]};

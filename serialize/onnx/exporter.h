@@ -1,5 +1,6 @@
 // Writing ONNX nodes: Exporter walks a traced graph and appends, for each node, what the record's rule (export_rules.h)
-// says. Start at Exporter::run.
+// says. Start at Exporter::run. Another format derives from it (tensorflow/graph_writer.h): ONNX's operators are then
+// the words in which the rules here are written, and it says what each of them is.
 #pragma once
 #include <map>
 #include <memory>
@@ -37,7 +38,7 @@ onnx::TensorProto::DataType element_type(DType dtype);
 
 // One ONNX graph: the model's, or one inside an If, Loop or Scan, which sees the values of those around it.
 struct Scope {
-  onnx::GraphProto& proto;
+  onnx::GraphProto* proto = nullptr;  // null in other formats
   Scope* outer = nullptr;
   std::set<std::string> made = {};       // by its nodes
   std::map<uint32_t, Value> sizes = {};  // open sizes, by the number of their expression
@@ -54,18 +55,23 @@ struct Frame {
   Frame(const Graph& g, Scope& s);
 };
 
+struct Rule;
+
 class Exporter {
  public:
   Exporter(const Graph& graph, Shared<DimTable> dims, const ExportOptions& options, const Where& where);
+  virtual ~Exporter() = default;
+  Exporter(const Exporter&) = delete;
   onnx::ModelProto run();
 
   // --- For rules: each appends nodes to the graph that is being written now -----------------------------------------
 
-  Values ops(std::string_view type, const Values& in, const Attributes& attributes, const std::vector<DType>& out);
+  virtual Values ops(std::string_view type, const Values& in, const Attributes& attributes,
+                     const std::vector<DType>& out);
   // One result, of the first operand's dtype where none is given.
   Value op(std::string_view type, const Values& in, const Attributes& attributes = {}, std::optional<DType> out = {});
   // An initializer: equal ones are shared.
-  Value constant(const Tensor& t);
+  virtual Value constant(const Tensor& t);
   // One number of any dtype.
   Value number(double x, DType dtype);
   Value ints(const std::vector<int64_t>& values);
@@ -75,6 +81,8 @@ class Exporter {
   Value cast(const Value& v, DType dtype);
   Value transposed(const Value& v, const std::vector<int64_t>& axes);
   Value reshaped(const Value& v, std::span<const Dim> shape);
+  // `v` from `start` to `stop` along an axis that is not negative; both as sizes() gives them.
+  virtual Value cut(const Value& v, int64_t axis, const Value& start, const Value& stop);
   // What rill's own functions do with these values, each of that spec, written in their place.
   using Composite = Callback<Tensors(std::span<const Tensor> in)>;
   Values composed(const Values& in, std::span<const Spec> specs, const Composite& f);
@@ -100,37 +108,49 @@ class Exporter {
   [[noreturn]] void refuse(const Node& n, const std::string& reason) const;
   const Where& where() const { return where_; }
 
- private:
+ protected:
+  // Null where there is none.
+  virtual const Rule* find_rule(const Op& op) const;
+  virtual std::string_view format() const { return "ONNX"; }
   void reserve_outputs();
-  void add_inputs(Frame& main);
-  void add_outputs(Frame& main);
-  void describe();
+  // Notes the open sizes of an argument; throws where they are those of a graph without its function.
+  void note_sizes(const Value& input, const Spec& spec);
+  // What a captured tensor or a Variable holds now.
+  Tensor weight_of(const GraphInput& in) const;
+  // Throws where there is not one name for each result.
+  void check_output_names() const;
   void write(Frame& f);
-  void write_node(Frame& f, size_t i);
   const Value& value(Frame& f, ValueId v);
-  Values apply_rule(Frame& f, const Node& n, Values in);
-  Value open_size(Dim d);
   void check_guards() const;
-  void rename(const std::map<std::string, std::string>& names, onnx::GraphProto& g) const;
 
   const Graph& graph_;
   Shared<DimTable> dims_;
   const ExportOptions& options_;
   const Where where_;
-  onnx::ModelProto model_;
   Scope main_;
   Scope* now_ = &main_;
   std::map<uint32_t, Frame*> frames_;               // by the serial number of their trace
   std::vector<std::unique_ptr<Graph>> composites_;  // kept, with their frames, for sizes that name their values
   std::vector<std::unique_ptr<Frame>> kept_frames_;
+  std::set<std::string> names_;
+  const Node* node_ = nullptr;  // that is being written
+
+ private:
+  void add_inputs(Frame& main);
+  void add_outputs(Frame& main);
+  void describe();
+  void write_node(Frame& f, size_t i);
+  Values apply_rule(Frame& f, const Node& n, Values in);
+  Value open_size(Dim d);
+  void rename(const std::map<std::string, std::string>& names, onnx::GraphProto& g) const;
+
+  onnx::ModelProto model_;
   struct OpenAxis {
     Value input;
     int64_t axis, traced;  // `traced`: the size that the trace has for it
   };
   std::map<int32_t, OpenAxis> symbols_;
   std::map<std::string, Value> constants_;  // by dtype, shape and bytes
-  std::set<std::string> names_;
-  const Node* node_ = nullptr;  // that is being written
 };
 
 }  // namespace rill::onnx_out

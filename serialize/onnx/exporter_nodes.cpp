@@ -73,7 +73,7 @@ void set(onnx::AttributeProto& p, const Attribute& a) {
 
 Values Exporter::ops(std::string_view type, const Values& in, const Attributes& attributes,
                      const std::vector<DType>& out) {
-  onnx::NodeProto& n = *now_->proto.add_node();
+  onnx::NodeProto& n = *now_->proto->add_node();
   const std::string base = node_ && !node_->scope.empty() ? node_->scope + "/" + std::string(type) : std::string(type);
   n.set_op_type(std::string(type));
   n.set_name(fresh(base));
@@ -112,6 +112,10 @@ Value Exporter::reshaped(const Value& v, std::span<const Dim> shape) {
   return op("Reshape", {v, sizes(shape)}, rest ? Attributes{} : Attributes{{"allowzero", int64_t(1)}});
 }
 
+Value Exporter::cut(const Value& v, int64_t axis, const Value& start, const Value& stop) {
+  return op("Slice", {v, start, stop, ints({axis})});
+}
+
 // --- Initializers ----------------------------------------------------------------------------------------------------
 
 void fill(onnx::TensorProto& p, const Tensor& t) {
@@ -133,7 +137,7 @@ Value Exporter::constant(const Tensor& t) {
   if (auto known = constants_.find(key); !key.empty() && known != constants_.end()) return known->second;
   const Value v{fresh("constant"), t.dtype()};
   p.set_name(v.name);
-  *main_.proto.add_initializer() = std::move(p);
+  *main_.proto->add_initializer() = std::move(p);
   if (!key.empty()) constants_[key] = v;
   return v;
 }

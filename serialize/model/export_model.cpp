@@ -1,0 +1,65 @@
+// export_model: which writer a path asks for.
+#include "rill/serialize/export_model.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+
+#include "rill/serialize/onnx/export_model.h"
+#include "rill/serialize/rill_file/package.h"
+#include "rill/serialize/tensorflow/saved_model.h"
+#include "rill/trace/passes.h"
+
+namespace rill {
+
+namespace detail {
+
+void FunctionParts::fail_signature(const std::string& name, const Where& where) {
+  fail(
+      "export_model",
+      fmt::format("the tensors that '{}' takes are not known. give its signature, one spec each: export_model(f, path, "
+                  "{{.signature = {{spec(f32, {{any, 8}}, \"x\")}}}})",
+                  name),
+      where);
+}
+
+void export_traced(const FunctionCore::OpenGraph& whole, const std::string& path, const ExportOptions& options,
+                   const Where& where) {
+  const Graph frozen = options.freeze || options.optimize ? freeze(whole.graph, where) : whole.graph;
+  const FunctionCore::OpenGraph traced{options.optimize ? fold_in_place(frozen) : frozen, whole.dims};
+  const std::string extension = std::filesystem::path(path).extension().string();
+  if (extension == ".rill") return rill_file::export_rill(traced, path, options, where);
+  if (extension == ".onnx") return write_onnx(traced, path, options, where);
+  if (extension == ".pb") return write_frozen_graph(traced, path, options, where);
+  if (extension.empty() && !path.empty())
+    return write_saved_model({{"serving_default", &traced, &options}}, path, {}, where);
+  fail("export_model",
+       fmt::format("'{}' has no extension of a model's. a model file ends in .onnx or .rill, or in .pb for a TensorFlow "
+                   "graph; a SavedModel is a folder, without one",
+                   path),
+       where);
+}
+
+}  // namespace detail
+
+void export_model(const Graph& g, const std::string& path, const ExportOptions& options, Where where) {
+  detail::export_traced({g, nullptr}, path, options, where);
+}
+
+void export_saved_model(const std::string& folder,
+                        const std::vector<std::pair<std::string, ModelSignature>>& signatures,
+                        const SavedModelOptions& options, Where where) {
+  if (signatures.empty()) fail("export_saved_model", "there is no signature. give the functions by their names", where);
+  std::vector<SavedFunction> functions;
+  std::set<std::string> names;
+  for (const auto& [name, s] : signatures) {
+    if (!names.insert(name).second)
+      fail("export_saved_model", fmt::format("two signatures are called '{}'. give each a name of its own", name),
+           where);
+    functions.push_back({name, &s.traced(), &s.options()});
+  }
+  write_saved_model(functions, folder, options, where);
+}
+
+}  // namespace rill

@@ -1,0 +1,57 @@
+// Elementwise records that are an operator of TensorFlow, where ONNX needs several.
+#include <unordered_map>
+
+#include "rill/ops/ops.h"
+#include "rill/serialize/tensorflow/rules.h"
+
+namespace rill::tensorflow_out {
+
+namespace {
+
+// The operator that the record names, of f32 or f64 by now; the result has their dtype.
+Values write_named(Call& c) { return {writer(c).node(c.node.op->exported.tensorflow, c.in)}; }
+Values write_test(Call& c) { return {writer(c).bools(c.node.op->exported.tensorflow, c.in)}; }
+
+const onnx_out::Rule rules[] = {
+    {"nextafter", [](Call& c) -> Values { return {writer(c).node("NextAfter", c.in)}; }},
+    {"expm1", write_named},
+    {"log1p", write_named},
+    {"rsqrt", write_named},
+    {"tan", write_named},
+    {"asin", write_named},
+    {"acos", write_named},
+    {"atan", write_named},
+    {"sinh", write_named},
+    {"cosh", write_named},
+    {"asinh", write_named},
+    {"acosh", write_named},
+    {"atanh", write_named},
+    {"erf", write_named},
+    {"erfc", write_named},
+    {"lgamma", write_named},
+    {"digamma", write_named},
+    {"square", write_named},
+    {"softplus", write_named},
+    {"atan2", write_named},
+    {"xlogy", write_named},
+    {"isfinite", write_test},
+    {"not_equal", write_test},
+    {"multiply_no_nan", write_named},
+};
+
+}  // namespace
+
+std::span<const onnx_out::Rule> elementwise_rules() { return rules; }
+
+const onnx_out::Rule* rule_of(const Op& op) {
+  static const auto all = [] {
+    std::unordered_map<std::string_view, onnx_out::Rule> table;
+    for (auto part : {elementwise_rules(), moving_rules(), reduce_rules(), window_rules(), control_rules()})
+      for (const onnx_out::Rule& r : part) table.emplace(r.op, r);
+    return table;
+  }();
+  auto found = all.find(op.name);
+  return found == all.end() ? nullptr : &found->second;
+}
+
+}  // namespace rill::tensorflow_out

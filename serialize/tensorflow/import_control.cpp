@@ -1,0 +1,347 @@
+// Variables, functions, choices, loops, and the TensorLists that loops carry.
+//
+// A loop becomes while_loop: what its body hands on as it is stays outside, TensorLists are carried as their rows. A
+// list whose rows nobody has written yet gets its shape from a step that is run for nothing but that.
+#include <fmt/format.h>
+
+#include "rill/ops/enclosing_trace.h"
+#include "rill/serialize/tensorflow/interpreter.h"
+#include "rill/trace/control_flow.h"
+
+namespace rill::tensorflow_in {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+// --- Variables -------------------------------------------------------------------------------------------------------
+
+Slot& slot_of(const Call& c, size_t i = 0) {
+  if (i >= c.count() || c.in[i].kind != Value::Kind::variable) c.reject(fmt::format("operand {} is no variable", i));
+  return *c.in[i].slot;
+}
+Tensor value_of(const Call& c, const Slot& slot) {
+  if (slot.variable) return slot.variable->value();
+  if (!slot.value.defined()) c.reject(fmt::format("variable '{}' has no value: no checkpoint gives it one", slot.name));
+  return slot.value;
+}
+Values handle_rule(const Call& c) { return {Value::of(c.program.outside->variable(c.node))}; }
+Values read_rule(const Call& c) {
+  const Slot& slot = slot_of(c);
+  return {Value(value_of(c, slot), !slot.variable)};
+}
+Values assign_rule(const Call& c) {
+  Slot& slot = slot_of(c);
+  const Tensor value = c.x(1);
+  if (slot.variable) slot.variable->assign(value);
+  else slot.value = value;
+  return {};
+}
+Values assign_add_rule(const Call& c) {
+  Slot& slot = slot_of(c);
+  if (!slot.variable) c.reject("adds to a variable that cannot change");
+  slot.variable->assign(slot.variable->value() + c.x(1));
+  return {};
+}
+Values assign_sub_rule(const Call& c) {
+  Slot& slot = slot_of(c);
+  if (!slot.variable) c.reject("subtracts from a variable that cannot change");
+  slot.variable->assign(slot.variable->value() - c.x(1));
+  return {};
+}
+Values gather_rule(const Call& c) {
+  if (c.integer("batch_dims", 0) != 0) c.reject("batch_dims are not understood");
+  return {take(value_of(c, slot_of(c)), c.x(1), 0)};
+}
+Values shape_rule(const Call& c) {
+  const Shape s = value_of(c, slot_of(c)).shape();
+  return {Value::sizes(Dims(s.begin(), s.end()), false, c.attribute("out_type") ? c.dtype("out_type") : i32)};
+}
+Values restore_rule(const Call& c) {
+  const Tensor names = c.known(1);
+  Values out;
+  for (const std::string& key : names.to_vector<std::string>()) out.emplace_back(c.program.outside->restored(key));
+  return out;
+}
+// What is done while a program of TensorFlow's runs, and gives nothing.
+Values nothing_rule(const Call&) { return {}; }
+
+// --- Functions and choices -------------------------------------------------------------------------------------------
+
+Values call_rule(const Call& c) { return run_function(c, c.function("f"), c.in); }
+
+Values without_first(const Call& c) {
+  if (c.in.empty()) c.reject("operand 0 is missing");
+  return {c.in.begin() + 1, c.in.end()};
+}
+Tensors tensors_of(const Call& c, const Values& values) {
+  Tensors out;
+  for (const Value& v : values) out.push_back(as_tensor(v, fmt::format("a result of '{}'", c.node.name())));
+  return out;
+}
+Values values_of(const Tensors& tensors) { return {tensors.begin(), tensors.end()}; }
+
+Tensor as_flag(const Tensor& t) { return t.dtype() == DType::boolean ? reshape(t, {}) : not_equal(reshape(t, {}), 0); }
+
+Values if_rule(const Call& c) {
+  const std::string yes = c.function("then_branch"), no = c.function("else_branch");
+  const Values operands = without_first(c);
+  if (c.knows(0)) return run_function(c, c.number(0) != 0 ? yes : no, operands);
+  return values_of(cond(
+      as_flag(c.x(0)), [&] { return tensors_of(c, run_function(c, yes, operands)); },
+      [&] { return tensors_of(c, run_function(c, no, operands)); }));
+}
+Values case_rule(const Call& c) {
+  const std::vector<std::string> names = c.functions("branches");
+  if (names.empty()) c.reject("has no branches");
+  const Values operands = without_first(c);
+  if (c.knows(0)) {
+    const double i = c.number(0);
+    const bool fits = i >= 0 && i < double(names.size());
+    return run_function(c, fits ? names[size_t(i)] : names.back(), operands);
+  }
+  std::vector<Callback<Tensors()>> branches;
+  for (const std::string& name : names)
+    branches.push_back([&c, &operands, name] { return tensors_of(c, run_function(c, name, operands)); });
+  return values_of(switch_case<Tensors>(c.x(0), branches));
+}
+
+// --- TensorLists -----------------------------------------------------------------------------------------------------
+
+const List& list_of(const Call& c, size_t i = 0) {
+  if (i >= c.count() || c.in[i].kind != Value::Kind::list) c.reject(fmt::format("operand {} is no TensorList", i));
+  return *c.in[i].list;
+}
+// Rows of a shape that is known.
+Tensor no_rows(const List& list, const Dims& row) {
+  Shape shape{list.length};
+  for (Dim d : row) shape.push_back(d);
+  return zeros(shape, list.dtype);
+}
+Values reserve_rule(const Call& c) {
+  List list{c.dim(1), c.dtype("element_dtype"), {}};
+  const Dims row = c.in[0].kind == Value::Kind::sizes || c.x(0).ndim() == 1 ? c.dims(0) : Dims{-1};
+  bool known = true;
+  for (Dim d : row) known = known && (d.is_open() || d >= 0);
+  if (known) list.rows = no_rows(list, row);
+  return {Value::of(list)};
+}
+Values from_tensor_rule(const Call& c) {
+  const Tensor x = c.x(0);
+  return {Value::of(List{x.dim(0), x.dtype(), x})};
+}
+Values length_rule(const Call& c) { return {Value::sizes({list_of(c).length}, true, i32)}; }
+Values get_rule(const Call& c) {
+  const List& list = list_of(c);
+  if (!list.rows.defined()) c.reject("reads a list that nothing has been written to");
+  return {take(list.rows, c.x(1), 0)};
+}
+Values set_rule(const Call& c) {
+  List list = list_of(c);
+  const Tensor at = c.x(1), item = c.x(2);
+  if (!list.rows.defined()) list.rows = no_rows(list, Dims(item.shape().begin(), item.shape().end()));
+  GatherAttrs first;
+  first.axes = {0};
+  list.rows = scatter(list.rows, {at}, item, first, ScatterMode::set);
+  return {Value::of(list)};
+}
+Values stack_rule(const Call& c) {
+  const List& list = list_of(c);
+  if (list.rows.defined()) return {list.rows};
+  const Dims row = c.dims(1);
+  for (Dim d : row)
+    if (!d.is_open() && d < 0) c.reject("stacks a list that nothing has been written to");
+  return {no_rows(list, row)};
+}
+
+// --- Loops -----------------------------------------------------------------------------------------------------------
+
+struct Loop {
+  const Call& c;
+  std::string condition, body;
+  std::vector<bool> constant;  // handed on by the body as they are
+  Values now;
+
+  explicit Loop(const Call& call)
+      : c(call), condition(call.function("cond")), body(call.function("body")), now(call.in) {
+    auto found = c.program.functions.find(body);
+    if (found == c.program.functions.end()) c.reject(fmt::format("there is no function '{}'", body));
+    const proto::FunctionDef& f = *found->second.function;
+    const int n = f.signature().output_arg_size();
+    if (n != int(now.size()) || f.signature().input_arg_size() != n)
+      c.reject("its body takes or gives another number of values than are carried");
+    for (int i = 0; i < n; ++i) {
+      const std::optional<size_t> from = argument(found->second, result(found->second, i));
+      constant.push_back(from == size_t(i));
+    }
+    auto test = c.program.functions.find(condition);
+    if (test == c.program.functions.end()) c.reject(fmt::format("there is no function '{}'", condition));
+    const proto::OpDef& signature = test->second.function->signature();
+    if (signature.input_arg_size() != int(now.size()) || signature.output_arg_size() != 1)
+      c.reject("its condition does not take what is carried, or does not give one value");
+  }
+  bool is_carried(size_t i) const { return !constant[i]; }
+
+  // What while_loop carries: tensors, and the rows of lists.
+  Tensors carried(const Values& values) const {
+    Tensors out;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!is_carried(i)) continue;
+      const Value& v = values[i];
+      out.push_back(v.kind == Value::Kind::list ? v.list->rows : as_tensor(v, "a carried value"));
+    }
+    return out;
+  }
+  Values values(const Tensors& state) const {
+    Values out = now;
+    size_t next = 0;
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (!is_carried(i)) continue;
+      const Tensor& t = state[next++];
+      if (out[i].kind == Value::Kind::list) {
+        List list = *out[i].list;
+        list.rows = t;
+        out[i] = Value::of(list);
+      } else {
+        out[i] = t;
+      }
+    }
+    return out;
+  }
+  // Gives lists without rows the shape that a step writes.
+  void shape_lists() {
+    bool open = false;
+    for (size_t i = 0; i < now.size(); ++i)
+      open |= is_carried(i) && now[i].kind == Value::Kind::list && !now[i].list->rows.defined();
+    if (!open) return;
+    const Values after = run_function(c, body, now);
+    for (size_t i = 0; i < now.size(); ++i) {
+      if (!is_carried(i) || now[i].kind != Value::Kind::list || now[i].list->rows.defined()) continue;
+      if (after[i].kind != Value::Kind::list || !after[i].list->rows.defined())
+        c.reject("it carries a list to which no step writes");
+      List list = *now[i].list;
+      list.rows = zeros_like(after[i].list->rows);
+      now[i] = Value::of(list);
+    }
+  }
+  // How many steps there are, where the condition says so: that counters, which begin at known numbers and grow by 1,
+  // are below limits that do not change.
+  std::optional<Dim> steps() const {
+    const Body& test = c.program.functions.at(condition);
+    const Body& step = c.program.functions.at(body);
+    Run run(c.program, test);
+    for (size_t i = 0; i < now.size(); ++i)
+      if (!is_carried(i)) run.set(test.function->signature().input_arg(int(i)).name(), now[i]);
+    std::vector<std::string> tests{result(test, 0)};
+    std::optional<Dim> least;
+    while (!tests.empty()) {
+      const proto::NodeDef* n = source(test, tests.back());
+      tests.pop_back();
+      if (!n || n->input_size() < 2) return {};
+      if (n->op() == "LogicalAnd") {
+        tests.push_back(n->input(0)), tests.push_back(n->input(1));
+        continue;
+      }
+      const std::optional<size_t> counter = argument(test, n->input(0));
+      if (n->op() != "Less" || !counter || !is_carried(*counter) || !counts(step, *counter)) return {};
+      try {
+        Call limit(c.program, test, *n);
+        limit.in = {run.value(n->input(1))};
+        if (!limit.knows(0) || !c.knows(*counter)) return {};
+        const Dim rest = larger(limit.dim(0) - c.dim(*counter), 0);
+        least = least ? Dim(smaller(*least, rest)) : rest;
+      } catch (const Error&) {  // it depends on what is carried
+        return {};
+      }
+    }
+    return least;
+  }
+  static std::string result(const Body& f, int i) {
+    auto from = f.function->ret().find(f.function->signature().output_arg(i).name());
+    return from == f.function->ret().end() ? "" : from->second;
+  }
+  // The node that gives a value, and the argument that it is: through what only passes it on.
+  static const proto::NodeDef* source(const Body& f, std::string& name) {
+    for (int i = 0; i < 8; ++i) {
+      auto node = f.nodes.find(name.substr(0, name.find(':')));
+      if (node == f.nodes.end()) return nullptr;
+      if (node->second->op() != "Identity" || node->second->input_size() < 1) return node->second;
+      name = node->second->input(0);
+    }
+    return nullptr;
+  }
+  static std::optional<size_t> argument(const Body& f, std::string name) {
+    if (source(f, name)) return {};
+    for (int i = 0; i < f.function->signature().input_arg_size(); ++i)
+      if (f.function->signature().input_arg(i).name() == name) return size_t(i);
+    return {};
+  }
+  // Whether a step adds 1 to what is carried there.
+  bool counts(const Body& step, size_t i) const {
+    std::string name = result(step, int(i));
+    const proto::NodeDef* n = source(step, name);
+    if (!n || (n->op() != "AddV2" && n->op() != "Add") || n->input_size() < 2) return false;
+    for (int k = 0; k < 2; ++k) {
+      std::string one = n->input(1 - k);
+      const proto::NodeDef* constant = source(step, one);
+      if (argument(step, n->input(k)) != i || !constant || constant->op() != "Const") continue;
+      Call added(c.program, step, *constant);
+      added.in = {c.program.outside->constant(*constant)};
+      return is_integer(added.x().dtype()) && added.x().size() == 1 && added.number(0) == 1;
+    }
+    return false;
+  }
+  Tensor goes_on(const Values& v) const {
+    const Values test = run_function(c, condition, v);
+    if (test.size() != 1) c.reject("its condition does not give one value");
+    return as_flag(as_tensor(test[0], "the condition"));
+  }
+};
+
+Values while_rule(const Call& c) {
+  Loop loop(c);
+  loop.shape_lists();
+  auto step = [&](const Tensors& state) { return loop.carried(run_function(c, loop.body, loop.values(state))); };
+  const Tensors first = loop.carried(loop.now);
+  if (const std::optional<Dim> steps = loop.steps()) {  // whose gradient needs no bound
+    const auto [last, rows] =
+        scan([&](const Tensors& state, const Tensor&) { return std::pair(step(state), Tensors()); }, first,
+             iota({*steps}), {});
+    return loop.values(last);
+  }
+  return loop.values(while_loop([&](const Tensors& state) { return loop.goes_on(loop.values(state)); }, step, first));
+}
+
+}  // namespace
+
+const RuleTable& control_rules() {
+  static const RuleTable table = {
+      {"VarHandleOp", handle_rule},
+      {"ReadVariableOp", read_rule},
+      {"AssignVariableOp", assign_rule},
+      {"AssignAddVariableOp", assign_add_rule},
+      {"AssignSubVariableOp", assign_sub_rule},
+      {"ResourceGather", gather_rule},
+      {"VariableShape", shape_rule},
+      {"RestoreV2", restore_rule},
+      {"NoOp", nothing_rule},
+      {"Assert", nothing_rule},
+      {"PrintV2", nothing_rule},
+      {"PartitionedCall", call_rule},
+      {"StatefulPartitionedCall", call_rule},
+      {"If", if_rule},
+      {"StatelessIf", if_rule},
+      {"Case", case_rule},
+      {"StatelessCase", case_rule},
+      {"While", while_rule},
+      {"StatelessWhile", while_rule},
+      {"TensorListReserve", reserve_rule},
+      {"TensorListFromTensor", from_tensor_rule},
+      {"TensorListLength", length_rule},
+      {"TensorListGetItem", get_rule},
+      {"TensorListSetItem", set_rule},
+      {"TensorListStack", stack_rule},
+  };
+  return table;
+}
+
+}  // namespace rill::tensorflow_in

@@ -1,0 +1,197 @@
+// Operators on elements, and reductions.
+#include <cmath>
+
+#include "rill/serialize/tensorflow/interpreter.h"
+
+namespace rill::tensorflow_in {
+namespace {
+
+#define UNARY(op, expression)        \
+  {op, [](const Call& c) -> Values { \
+     const Tensor x = c.x();         \
+     return {expression};            \
+   }}
+#define BINARY(op, expression)            \
+  {op, [](const Call& c) -> Values {      \
+     const Tensor x = c.x(0), y = c.x(1); \
+     return {expression};                 \
+   }}
+#define FOLD(op, function)                                                                                     \
+  {op, [](const Call& c) -> Values {                                                                           \
+     return {folded(c, [](const Tensor& x, const Axes& axes, bool keep) { return function(x, axes, keep); })}; \
+   }}
+
+// In the operand's dtype, which TensorFlow keeps; no axes leave everything as it is.
+template <class F>
+Tensor folded(const Call& c, F f) {
+  const Tensor x = c.x(0);
+  const Dims axes = c.dims(1);
+  if (axes.empty()) return x;
+  return f(x, c.axes(1), c.flag("keep_dims")).astype(x.dtype());
+}
+
+Values place_rule(const Call& c, Tensor (*place)(const Tensor&, std::optional<Axis>, bool, Where)) {
+  const Tensor x = c.x(0);
+  const Tensor y = place(x, axis_of(c, int64_t(c.dim(1)), x.ndim()), false, Where::current());
+  return {y.astype(c.attribute("output_type") ? c.dtype("output_type") : i64)};
+}
+Values argmax_rule(const Call& c) { return place_rule(c, argmax); }
+Values argmin_rule(const Call& c) { return place_rule(c, argmin); }
+
+// Rounded towards zero.
+Tensor truncated_quotient(const Tensor& x, const Tensor& y) {
+  if (is_floating(x.dtype())) return trunc(x / y);
+  const Tensor q = floor_divide(x, y);
+  return where((q < 0) & (q * y != x), q + 1, q);
+}
+
+Values cumulated_rule(const Call& c, bool products) {
+  const Tensor x = c.x(0);
+  const int64_t axis = axis_of(c, int64_t(c.dim(1)), x.ndim());
+  const CumulativeOptions options{.axis = axis, .exclusive = c.flag("exclusive"), .reverse = c.flag("reverse")};
+  return {(products ? cumprod(x, options) : cumsum(x, options)).astype(x.dtype())};
+}
+Values cumsum_rule(const Call& c) { return cumulated_rule(c, false); }
+Values cumprod_rule(const Call& c) { return cumulated_rule(c, true); }
+
+Values cast_rule(const Call& c) {
+  const Tensor x = c.x();
+  const DType to = c.dtype("DstT");
+  return {x.astype(to)};
+}
+Values add_n_rule(const Call& c) {
+  Tensor sum = c.x(0);
+  for (size_t i = 1; i < c.count(); ++i) sum = sum + c.x(i);
+  return {sum};
+}
+Values select_rule(const Call& c) {
+  const Tensor which = c.x(0), yes = c.x(1), no = c.x(2);
+  // Select's condition of one axis chooses rows.
+  if (c.node.op() == "Select" && which.ndim() == 1 && yes.ndim() > 1) {
+    Shape rows{which.dim(0)};
+    while (int64_t(rows.size()) < yes.ndim()) rows.push_back(1);
+    return {where(reshape(which, rows), yes, no)};
+  }
+  return {where(which, yes, no)};
+}
+
+}  // namespace
+
+const RuleTable& elementwise_rules() {
+  static const RuleTable table = {
+      UNARY("Neg", -x),
+      UNARY("Abs", abs(x)),
+      UNARY("Sign", sign(x)),
+      UNARY("Exp", exp(x)),
+      UNARY("Expm1", expm1(x)),
+      UNARY("Log", log(x)),
+      UNARY("Log1p", log1p(x)),
+      UNARY("Sqrt", sqrt(x)),
+      UNARY("Rsqrt", rsqrt(x)),
+      UNARY("Reciprocal", 1 / x),
+      UNARY("Inv", 1 / x),
+      UNARY("Square", square(x)),
+      UNARY("Sin", sin(x)),
+      UNARY("Cos", cos(x)),
+      UNARY("Tan", tan(x)),
+      UNARY("Asin", asin(x)),
+      UNARY("Acos", acos(x)),
+      UNARY("Atan", atan(x)),
+      UNARY("Sinh", sinh(x)),
+      UNARY("Cosh", cosh(x)),
+      UNARY("Tanh", tanh(x)),
+      UNARY("Asinh", asinh(x)),
+      UNARY("Acosh", acosh(x)),
+      UNARY("Atanh", atanh(x)),
+      UNARY("Erf", erf(x)),
+      UNARY("Erfc", erfc(x)),
+      UNARY("Erfinv", erfinv(x)),
+      UNARY("Lgamma", lgamma(x)),
+      UNARY("Digamma", digamma(x)),
+      UNARY("Floor", floor(x)),
+      UNARY("Ceil", ceil(x)),
+      UNARY("Round", round(x)),
+      UNARY("Rint", round(x)),
+      UNARY("IsNan", isnan(x)),
+      UNARY("IsInf", isinf(x)),
+      UNARY("IsFinite", isfinite(x)),
+      UNARY("LogicalNot", logical_not(x)),
+      UNARY("Invert", bitwise_not(x)),
+      UNARY("Sigmoid", sigmoid(x)),
+      UNARY("Relu", relu(x)),
+      UNARY("Relu6", clip_by_value(x, 0, 6)),
+      UNARY("LeakyRelu", leaky_relu(x, c.real("alpha", 0.2))),
+      UNARY("Elu", elu(x)),
+      UNARY("Selu", selu(x)),
+      UNARY("Softplus", softplus(x)),
+      UNARY("Softsign", x / (1 + abs(x))),
+      BINARY("Add", x + y),
+      BINARY("AddV2", x + y),
+      BINARY("BiasAdd",
+             c.text("data_format", "NHWC") == "NCHW" && x.ndim() > 2 ? moveaxis(moveaxis(x, 1, -1) + y, -1, 1) : x + y),
+      BINARY("Sub", x - y),
+      BINARY("Mul", x * y),
+      BINARY("MulNoNan", multiply_no_nan(x, y)),
+      BINARY("Div", is_floating(x.dtype()) ? x / y : truncated_quotient(x, y)),
+      BINARY("RealDiv", x / y),
+      BINARY("DivNoNan", where(y == 0, 0, x / where(y == 0, 1, y))),
+      BINARY("TruncateDiv", truncated_quotient(x, y)),
+      BINARY("FloorDiv", floor_divide(x, y)),
+      BINARY("FloorMod", remainder(x, y)),
+      BINARY("TruncateMod", fmod(x, y)),
+      BINARY("Mod", fmod(x, y)),
+      BINARY("Pow", power(x, y)),
+      BINARY("SquaredDifference", square(x - y)),
+      BINARY("Maximum", maximum(x, y)),
+      BINARY("Minimum", minimum(x, y)),
+      BINARY("Atan2", atan2(x, y)),
+      BINARY("Xlogy", xlogy(x, y)),
+      BINARY("Xdivy", where(x == 0, 0, x / y)),
+      BINARY("NextAfter", nextafter(x, y)),
+      BINARY("Equal", equal(x, y)),
+      BINARY("NotEqual", not_equal(x, y)),
+      BINARY("Less", less(x, y)),
+      BINARY("LessEqual", less_equal(x, y)),
+      BINARY("Greater", greater(x, y)),
+      BINARY("GreaterEqual", greater_equal(x, y)),
+      BINARY("LogicalAnd", logical_and(x, y)),
+      BINARY("LogicalOr", logical_or(x, y)),
+      BINARY("BitwiseAnd", bitwise_and(x, y)),
+      BINARY("BitwiseOr", bitwise_or(x, y)),
+      BINARY("BitwiseXor", bitwise_xor(x, y)),
+      BINARY("LeftShift", left_shift(x, y)),
+      BINARY("RightShift", right_shift(x, y)),
+      // The gradients that TensorFlow writes: y, and the cotangent of it.
+      BINARY("TanhGrad", y * (1 - x * x)),
+      BINARY("SigmoidGrad", y * x * (1 - x)),
+      BINARY("RsqrtGrad", -0.5 * y * x * x * x),
+      BINARY("SqrtGrad", 0.5 * y / x),
+      BINARY("ReluGrad", where(y > 0, x, 0)),
+      {"Cast", cast_rule},
+      {"AddN", add_n_rule},
+      {"Select", select_rule},
+      {"SelectV2", select_rule},
+      {"Bitcast", [](const Call& c) -> Values { return {bitcast(c.x(), c.dtype("type"))}; }},
+      {"ClipByValue", [](const Call& c) -> Values { return {minimum(maximum(c.x(0), c.x(1)), c.x(2))}; }},
+      FOLD("Sum", sum),
+      FOLD("Prod", prod),
+      FOLD("Max", max),
+      FOLD("Min", min),
+      FOLD("Mean", mean),
+      FOLD("All", all),
+      FOLD("Any", any),
+      {"EuclideanNorm",
+       [](const Call& c) -> Values {
+         return {folded(c, [](const Tensor& x, const Axes& axes, bool keep) {
+           return norm(x, {.axis = axes, .keepdims = keep});
+         })};
+       }},
+      {"ArgMax", argmax_rule},
+      {"ArgMin", argmin_rule},
+      {"Cumsum", cumsum_rule},
+      {"Cumprod", cumprod_rule},
+  };
+  return table;
+}
+
+}  // namespace rill::tensorflow_in

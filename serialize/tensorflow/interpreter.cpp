@@ -1,0 +1,366 @@
+// Names, nodes, functions: how a graph is run. See interpreter.h.
+#include "rill/serialize/tensorflow/interpreter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/enclosing_trace.h"
+#include "rill/serialize/checkpoint/bundle.h"
+#include "rill/serialize/onnx/interpreter.h"
+
+namespace rill::tensorflow_in {
+namespace {
+
+std::string described(const proto::NodeDef& node) { return fmt::format("node '{}' ({})", node.name(), node.op()); }
+
+// Functions that call each other without an end would run out of stack.
+thread_local int depth = 0;
+struct Deeper {
+  explicit Deeper(const std::string& name) {
+    if (++depth > 100) {
+      --depth;
+      fail("import_model", fmt::format("function '{}' stands more than 100 calls deep: does it call itself?", name));
+    }
+  }
+  ~Deeper() { --depth; }
+};
+
+bool all_constant(const Values& in) {
+  return std::ranges::all_of(in, [](const Value& v) { return v.kind == Value::Kind::tensor && v.constant; });
+}
+bool any_sizes(const Values& in) {
+  return std::ranges::any_of(in, [](const Value& v) { return v.kind == Value::Kind::sizes; });
+}
+// Operators that more decides about than their operands, or that give what is no tensor.
+bool depends_on_more(const std::string& op) {
+  static const std::set<std::string> ops = {"Const",
+                                            "If",
+                                            "StatelessIf",
+                                            "While",
+                                            "StatelessWhile",
+                                            "Case",
+                                            "StatelessCase",
+                                            "PartitionedCall",
+                                            "StatefulPartitionedCall",
+                                            "VarHandleOp",
+                                            "RestoreV2"};
+  return ops.contains(op) || op.starts_with("Random") || op.starts_with("TensorList");
+}
+
+Values run_call(const Call& c) {
+  const std::string& op = c.node.op();
+  if (c.program.functions.contains(op)) return run_function(c, op, c.in);
+  const Rule rule = find_rule(op);
+  if (!rule) c.reject("the operator is not known");
+  Values out;
+  if (any_sizes(c.in) && run_on_sizes(c, out)) return out;
+  if (!all_constant(c.in) || depends_on_more(op)) return rule(c);
+  const EagerScope eager;
+  const PauseTapes pause;
+  out = rule(c);
+  for (Value& v : out) v.constant = v.kind == Value::Kind::tensor;
+  return out;
+}
+
+struct Reference {
+  std::string node, result;
+  size_t index = 0;
+};
+size_t number_in(const std::string& text, const std::string& whole) {
+  if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos)
+    fail("import_model", fmt::format("'{}' names no result of a node", whole));
+  return size_t(std::stoul(text));
+}
+Reference parse(const std::string& name) {
+  const size_t first = name.find(':');
+  if (first == std::string::npos) return {name, "", 0};
+  const size_t second = name.find(':', first + 1);
+  if (second == std::string::npos) return {name.substr(0, first), "", number_in(name.substr(first + 1), name)};
+  return {name.substr(0, first), name.substr(first + 1, second - first - 1), number_in(name.substr(second + 1), name)};
+}
+
+}  // namespace
+
+// --- Values ----------------------------------------------------------------------------------------------------------
+
+Value Value::sizes(const Dims& d, bool scalar, DType dtype) {
+  if (std::ranges::any_of(d, [](Dim n) { return n.is_open(); })) {
+    Value v;
+    v.kind = Kind::sizes;
+    v.dims = d;
+    v.scalar = scalar;
+    v.dtype = dtype;
+    return v;
+  }
+  const EagerScope eager;
+  std::vector<int64_t> numbers;
+  for (Dim n : d) numbers.push_back(n.plain());
+  const Tensor t = scalar ? rill::tensor(numbers[0]) : rill::tensor(numbers, Shape{int64_t(numbers.size())});
+  return {t.astype(dtype), true};
+}
+Value Value::of(Slot* slot) {
+  Value v;
+  v.kind = Kind::variable;
+  v.slot = slot;
+  return v;
+}
+Value Value::of(List list) {
+  Value v;
+  v.kind = Kind::list;
+  v.list = std::make_shared<const List>(std::move(list));
+  return v;
+}
+
+Tensor as_tensor(const Value& v, const std::string& what) {
+  switch (v.kind) {
+    case Value::Kind::tensor: return v.tensor;
+    case Value::Kind::absent: fail("import_model", what + " is missing");
+    case Value::Kind::variable: fail("import_model", what + " is a variable, and should be a tensor");
+    case Value::Kind::list: fail("import_model", what + " is a list, and should be a tensor");
+    case Value::Kind::sizes: break;
+  }
+  std::vector<Tensor> parts;
+  for (Dim d : v.dims) parts.push_back(Tensor(d).astype(v.dtype));
+  return v.scalar ? full({}, parts[0], v.dtype) : stack(parts);
+}
+
+// --- Nodes -----------------------------------------------------------------------------------------------------------
+
+void index(Program& program) {
+  auto add = [](Body& body, const auto& nodes) {
+    for (const proto::NodeDef& n : nodes)
+      if (!body.nodes.emplace(n.name(), &n).second)
+        fail("import_model", fmt::format("two nodes of {} are called '{}'", body.name, n.name()));
+  };
+  program.main.name = "the graph";
+  add(program.main, program.graph.node());
+  for (const proto::FunctionDef& f : program.graph.library().function()) {
+    Body& body = program.functions[f.signature().name()];
+    if (body.function) fail("import_model", fmt::format("two functions are called '{}'", f.signature().name()));
+    body.name = "function '" + f.signature().name() + "'";
+    body.function = &f;
+    add(body, f.node_def());
+  }
+}
+
+Value Run::value(const std::string& name) {
+  const Reference r = parse(name);
+  finish(r.node);
+  const Values& all = done_.at(r.node);
+  size_t i = r.index;
+  if (auto node = body_.nodes.find(r.node); !r.result.empty() && node != body_.nodes.end())
+    i = place_of(node->second->op(), r.result, r.index);
+  if (i >= all.size())
+    fail("import_model", fmt::format("'{}': {} of {} gives {} values", name, r.node, body_.name, all.size()));
+  return all[i];
+}
+
+// Without recursion, for a graph may be a chain of any length.
+void Run::finish(const std::string& wanted) {
+  std::vector<std::string> waiting{wanted};
+  std::set<std::string> begun;
+  while (!waiting.empty()) {
+    const std::string name = waiting.back();
+    if (done_.contains(name)) {
+      waiting.pop_back();
+      continue;
+    }
+    auto node = body_.nodes.find(name);
+    if (node == body_.nodes.end()) fail("import_model", fmt::format("{} has no node '{}'", body_.name, name));
+    bool ready = true;
+    for (const std::string& in : node->second->input()) {
+      const std::string from = in.starts_with("^") ? in.substr(1) : parse(in).node;
+      if (done_.contains(from)) continue;
+      if (begun.contains(from) || from == name)
+        fail("import_model", fmt::format("node '{}' of {} depends on itself", from, body_.name));
+      waiting.push_back(from);
+      ready = false;
+    }
+    if (!ready) {
+      begun.insert(name);
+      continue;
+    }
+    run(*node->second);
+    begun.erase(name);
+    waiting.pop_back();
+  }
+}
+
+void Run::run(const proto::NodeDef& node) {
+  Call c(program_, body_, node);
+  for (const std::string& in : node.input())
+    if (!in.starts_with("^")) c.in.push_back(value(in));
+  const NameScope name(node.name());
+  try {
+    done_[node.name()] = run_call(c);
+  } catch (const onnx_import::NeedsValues&) {
+    throw;
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    if (text.find("[import_model]") != std::string::npos) throw;
+    c.reject(text);
+  } catch (const std::exception& e) {  // of the standard library: too long a vector, say
+    c.reject(e.what());
+  }
+}
+
+Values run_function(const Call& c, const std::string& name, const Values& arguments) {
+  auto found = c.program.functions.find(name);
+  if (found == c.program.functions.end()) c.reject(fmt::format("there is no function '{}'", name));
+  const Deeper deeper(name);
+  const Body& body = found->second;
+  const proto::OpDef& signature = body.function->signature();
+  if (signature.input_arg_size() != int(arguments.size()))
+    c.reject(fmt::format("function '{}' takes {} values and is given {}", name, signature.input_arg_size(),
+                         arguments.size()));
+  Run run(c.program, body);
+  for (int i = 0; i < signature.input_arg_size(); ++i) run.set(signature.input_arg(i).name(), arguments[size_t(i)]);
+  std::set<std::string> effects;  // in the same order each time
+  for (const auto& [key, node] : body.function->control_ret()) effects.insert(node);
+  for (const std::string& node : effects) run.effect(node);
+  Values out;
+  for (const auto& a : signature.output_arg()) {
+    auto from = body.function->ret().find(a.name());
+    if (from == body.function->ret().end()) c.reject(fmt::format("function '{}' does not give '{}'", name, a.name()));
+    out.push_back(run.value(from->second));
+  }
+  return out;
+}
+
+size_t place_of(const std::string& op, const std::string& name, size_t index) {
+  // Operators with several named results; of all others the name says nothing.
+  static const std::unordered_map<std::string, std::vector<std::string>> results = {
+      {"TopKV2", {"values", "indices"}},
+      {"FusedBatchNormV3",
+       {"y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2", "reserve_space_3"}},
+      {"FusedBatchNormV2", {"y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2"}},
+      {"SparseSoftmaxCrossEntropyWithLogits", {"loss", "backprop"}},
+      {"SoftmaxCrossEntropyWithLogits", {"loss", "backprop"}},
+      {"BroadcastGradientArgs", {"r0", "r1"}},
+      {"MaxPoolWithArgmax", {"output", "argmax"}},
+  };
+  auto found = results.find(op);
+  if (found == results.end()) return index;
+  auto at = std::ranges::find(found->second, name);
+  if (at == found->second.end()) fail("import_model", fmt::format("{} has no result '{}'", op, name));
+  return size_t(at - found->second.begin());
+}
+
+Rule find_rule(const std::string& op) {
+  for (const RuleTable* t : {&elementwise_rules(), &shape_rules(), &neural_rules(), &control_rules()})
+    if (auto it = t->find(op); it != t->end()) return it->second;
+  return nullptr;
+}
+
+// --- Call ------------------------------------------------------------------------------------------------------------
+
+void Call::reject(const std::string& why) const { fail("import_model", fmt::format("{}: {}", described(node), why)); }
+void Call::needs_values(const std::string& what) const {
+  throw onnx_import::NeedsValues(
+      fmt::format("[import_model] {} {} {}", described(node), onnx_import::needs_values_mark, what));
+}
+
+Tensor Call::x(size_t i) const {
+  if (i >= in.size()) reject(fmt::format("operand {} is missing", i));
+  return as_tensor(in[i], fmt::format("{}: operand {}", described(node), i));
+}
+std::vector<Tensor> Call::tensors(size_t first, size_t end) const {
+  std::vector<Tensor> all;
+  for (size_t i = first; i < end; ++i) all.push_back(x(i));
+  return all;
+}
+bool Call::knows(size_t i) const {
+  if (i >= in.size()) return false;
+  const Value& v = in[i];
+  if (v.kind == Value::Kind::sizes) return true;
+  return v.kind == Value::Kind::tensor &&
+         (v.constant || (!v.tensor.is_symbolic() && EnclosingTrace::may_read(v.tensor)));
+}
+Tensor Call::known(size_t i) const {
+  const Tensor t = x(i);
+  if (!knows(i) || t.is_symbolic()) needs_values(fmt::format("operand {}", i));
+  return t;
+}
+Dims Call::dims(size_t i) const {
+  if (i < in.size() && in[i].kind == Value::Kind::sizes) return in[i].dims;
+  const Tensor t = known(i);
+  const EagerScope eager;
+  Dims out;
+  for (int64_t n : t.to_vector<int64_t>()) out.push_back(Dim(n));
+  return out;
+}
+Dim Call::dim(size_t i) const {
+  const Dims d = dims(i);
+  if (d.size() != 1) reject(fmt::format("operand {} should be one number, and has {} elements", i, d.size()));
+  return d[0];
+}
+double Call::number(size_t i) const {
+  const Tensor t = known(i);
+  const EagerScope eager;
+  const std::vector<double> n = t.to_vector<double>();
+  if (n.size() != 1) reject(fmt::format("operand {} should be one number, and has {} elements", i, n.size()));
+  return n[0];
+}
+Axes Call::axes(size_t i) const {
+  std::vector<int64_t> all;
+  for (Dim d : dims(i)) all.push_back(d);
+  return Axes(all);
+}
+
+const proto::AttrValue* Call::attribute(const std::string& name) const {
+  auto found = node.attr().find(name);
+  return found == node.attr().end() ? nullptr : &found->second;
+}
+int64_t Call::integer(const std::string& name, int64_t otherwise) const {
+  const proto::AttrValue* a = attribute(name);
+  return a ? a->i() : otherwise;
+}
+double Call::real(const std::string& name, double otherwise) const {
+  const proto::AttrValue* a = attribute(name);
+  return a ? double(a->f()) : otherwise;
+}
+bool Call::flag(const std::string& name, bool otherwise) const {
+  const proto::AttrValue* a = attribute(name);
+  return a ? a->b() : otherwise;
+}
+std::string Call::text(const std::string& name, const std::string& otherwise) const {
+  const proto::AttrValue* a = attribute(name);
+  return a ? a->s() : otherwise;
+}
+std::vector<int64_t> Call::integers(const std::string& name) const {
+  const proto::AttrValue* a = attribute(name);
+  return a ? std::vector<int64_t>(a->list().i().begin(), a->list().i().end()) : std::vector<int64_t>();
+}
+DType Call::dtype(const std::string& name) const {
+  const proto::AttrValue* a = attribute(name);
+  if (!a) reject("attribute '" + name + "' is missing");
+  return dtype_of(a->type(), described(node));
+}
+std::string Call::function(const std::string& name) const {
+  const proto::AttrValue* a = attribute(name);
+  if (!a) reject("attribute '" + name + "' is missing");
+  return a->func().name();
+}
+std::vector<std::string> Call::functions(const std::string& name) const {
+  std::vector<std::string> all;
+  if (const proto::AttrValue* a = attribute(name))
+    for (const proto::NameAttrList& f : a->list().func()) all.push_back(f.name());
+  return all;
+}
+
+int64_t axis_of(const Call& c, int64_t axis, int64_t ndim) {
+  if (axis < -ndim || axis >= ndim) c.reject(fmt::format("there is no axis {} of {}", axis, ndim));
+  return axis < 0 ? axis + ndim : axis;
+}
+
+DType dtype_of(proto::DataType type, const std::string& what) {
+  DType dtype;
+  if (!from_proto(type, dtype))
+    fail("import_model", fmt::format("{}: rill has no dtype for TensorFlow's {}", what, int(type)));
+  return dtype;
+}
+
+}  // namespace rill::tensorflow_in

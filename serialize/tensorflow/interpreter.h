@@ -1,0 +1,163 @@
+// Running TensorFlow's nodes by rill's public functions. An operator is a rule: a function from a Call (the node with
+// its operands and attributes) to values. Rules stand in tables, one a family (import_*.cpp); find_rule() joins them.
+// Nodes are run when somebody asks for their value (Run::value), each once, after those that come first by control
+// dependencies.
+//
+// Inside `function` the interpreter runs once a trace. What depends on constants alone is computed at once and leaves
+// nothing in the trace; sizes that a signature leaves open are carried as Dims (Kind::sizes), so that Shape ->
+// StridedSlice -> Pack -> Reshape keeps one trace for every size. A rule that has to know the elements of a value that
+// the trace computes calls needs_values(): the model is then run op by op.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "graph.pb.h"
+#include "rill/ops/ops.h"
+
+namespace rill::tensorflow_in {
+
+// A variable of the graph: until it is restored, without a value.
+struct Slot {
+  std::string name;
+  const proto::NodeDef* node;        // that stands for it first
+  Tensor value;                      // as it was restored
+  std::optional<Variable> variable;  // once the model is made
+};
+
+// A TensorList: rows that are stacked. The first one that is written says of which shape rows are, where that is open.
+struct List {
+  Dim length = 0;
+  DType dtype = DType::f32;
+  Tensor rows;  // [length, ...]; undefined: none written yet
+};
+
+struct Value {
+  enum class Kind : uint8_t { absent, tensor, sizes, variable, list };
+  Value() = default;
+  Value(Tensor t, bool is_constant = false) : kind(Kind::tensor), tensor(std::move(t)), constant(is_constant) {}
+  // Integers, a vector or one scalar: a constant tensor unless some of them is open.
+  static Value sizes(const Dims& d, bool scalar, DType dtype);
+  static Value of(Slot* slot);
+  static Value of(List list);
+
+  Kind kind = Kind::absent;
+  Tensor tensor;
+  bool constant = false;  // depends on the file and on sizes alone
+  Dims dims;              // of Kind::sizes
+  bool scalar = false;
+  DType dtype = DType::i64;
+  Slot* slot = nullptr;
+  std::shared_ptr<const List> list;
+};
+using Values = std::vector<Value>;
+
+// Nodes that see each other by their names: a graph's, or a function's.
+struct Body {
+  std::string name;
+  std::unordered_map<std::string, const proto::NodeDef*> nodes;
+  const proto::FunctionDef* function = nullptr;
+};
+
+// What TensorFlow gives values that stand outside of the graph.
+class Outside {
+ public:
+  virtual Slot* variable(const proto::NodeDef& node) = 0;  // of a VarHandleOp
+  virtual Tensor restored(const std::string& key) = 0;     // of a RestoreV2
+  virtual Value constant(const proto::NodeDef& node) = 0;  // of a Const
+
+ protected:
+  ~Outside() = default;
+};
+
+struct Program {
+  proto::GraphDef graph;
+  Body main;
+  std::map<std::string, Body> functions;
+  Outside* outside = nullptr;
+};
+// Fills `main` and `functions`. Throws where two nodes have one name.
+void index(Program& program);
+
+// One body, while it is run.
+class Run {
+ public:
+  Run(const Program& program, const Body& body) : program_(program), body_(body) {}
+  void set(const std::string& name, Value v) { done_[name] = {std::move(v)}; }
+  // The value of "node", "node:1", "node:result:0" or an argument.
+  Value value(const std::string& name);
+  // Runs the node for what it does.
+  void effect(const std::string& node) { finish(node); }
+
+ private:
+  void finish(const std::string& node);
+  void run(const proto::NodeDef& node);
+  const Program& program_;
+  const Body& body_;
+  std::unordered_map<std::string, Values> done_;
+};
+
+// One node, about to be run.
+class Call {
+ public:
+  Call(const Program& program, const Body& body, const proto::NodeDef& node)
+      : program(program), body(body), node(node) {}
+  const Program& program;
+  const Body& body;
+  const proto::NodeDef& node;
+  Values in;
+
+  size_t count() const { return in.size(); }
+  // Throws where operand i is missing or no tensor.
+  Tensor x(size_t i = 0) const;
+  std::vector<Tensor> tensors(size_t first, size_t end) const;
+  // Elements of an operand, which must be known here: integers (open sizes among them), numbers, one of them.
+  bool knows(size_t i) const;
+  Dims dims(size_t i) const;
+  Dim dim(size_t i) const;
+  double number(size_t i) const;
+  // Operand i, whose elements are known here.
+  Tensor known(size_t i) const;
+  Axes axes(size_t i) const;
+
+  const proto::AttrValue* attribute(const std::string& name) const;
+  int64_t integer(const std::string& name, int64_t otherwise) const;
+  double real(const std::string& name, double otherwise) const;
+  bool flag(const std::string& name, bool otherwise = false) const;
+  std::string text(const std::string& name, const std::string& otherwise) const;
+  std::vector<int64_t> integers(const std::string& name) const;
+  DType dtype(const std::string& name) const;
+  std::string function(const std::string& name) const;
+  std::vector<std::string> functions(const std::string& name) const;
+
+  [[noreturn]] void reject(const std::string& why) const;
+  [[noreturn]] void needs_values(const std::string& what) const;
+};
+
+using Rule = Values (*)(const Call&);
+using RuleTable = std::unordered_map<std::string_view, Rule>;
+const RuleTable& elementwise_rules();
+const RuleTable& shape_rules();
+const RuleTable& neural_rules();
+const RuleTable& control_rules();
+// Null where there is none.
+Rule find_rule(const std::string& op);
+// Of integers, some of which are open sizes: gives nothing where the general rule has to do.
+bool run_on_sizes(const Call& c, Values& out);
+
+// Which of an operator's results "node:name:index" is.
+size_t place_of(const std::string& op, const std::string& name, size_t index);
+
+Values run_function(const Call& c, const std::string& name, const Values& arguments);
+Tensor as_tensor(const Value& v, const std::string& what);
+// What a TensorProto says. Throws, naming `what`, where it is not sound.
+Tensor read_tensor(const proto::TensorProto& p, const std::string& what);
+DType dtype_of(proto::DataType type, const std::string& what);
+
+int64_t axis_of(const Call& c, int64_t axis, int64_t ndim);
+
+}  // namespace rill::tensorflow_in

@@ -1,0 +1,20 @@
+// What rill has to know of TensorFlow's operators to write them: the names of their results, by which the nodes of a
+// function refer to each other, and which attributes say the dtypes of operands. Facts of TensorFlow's registry.
+#pragma once
+#include <string_view>
+#include <vector>
+
+namespace rill::tensorflow_out {
+
+struct OpForm {
+  std::string_view op;
+  std::string_view results;        // names, separated by spaces
+  std::string_view types = "T=0";  // "T=0": the dtype of operand 0; "T>0": of result 0
+};
+
+// The form of an operator that rules write; every one of them stands in the table.
+const OpForm& form_of(std::string_view op);
+// The name by which a node of a function refers to result `i` of another: "z:0".
+std::string_view result_name(const OpForm& form, size_t i, size_t& index);
+
+}  // namespace rill::tensorflow_out

@@ -1,0 +1,35 @@
+// SavedModels and frozen graphs as files. export_model.cpp and import_model.cpp call these.
+#pragma once
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rill/serialize/export_model.h"
+#include "rill/serialize/model.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+struct SavedFunction {
+  std::string signature;
+  const FunctionCore::OpenGraph* traced;
+  const ExportOptions* options;
+};
+// A folder with saved_model.pb and its variables.
+void write_saved_model(const std::vector<SavedFunction>& functions, const std::string& folder,
+                       const SavedModelOptions& options, const Where& where);
+// One file, a GraphDef whose weights are constants.
+void write_frozen_graph(const FunctionCore::OpenGraph& traced, const std::string& path, const ExportOptions& options,
+                        const Where& where);
+
+// A folder with saved_model.pb, or with numbered versions of such.
+Model import_saved_model(const std::string& folder, const ImportOptions& options, const Where& where);
+// `bytes`: a GraphDef. `path`: where it stands, for messages and the model's name.
+Model import_frozen_graph(std::string_view bytes, const std::string& path, const ImportOptions& options,
+                          const Where& where);
+
+}  // namespace rill
+
+#pragma GCC visibility pop

@@ -1,0 +1,160 @@
+// SavedModels and frozen graphs that rill writes and reads again: names, versions, tags, training, and files that are
+// not sound. TensorFlow runs what is written in test_tensorflow_runtime.py; test_tensorflow_import.py reads
+// TensorFlow's.
+#include <fstream>
+
+#include "catch.h"
+#include "io_helpers.h"
+#include "messages.h"
+#include "rill/rill.h"
+#include "rill/serialize.h"
+#include "wire.h"
+
+using namespace rill;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+struct Network {
+  Variable w{tensor({{1.f, 2.f}, {-3.f, 4.f}, {0.5f, -1.f}}), "dense/w"};
+  Variable b{tensor({0.25f, -0.5f}), {.name = "dense/b", .trainable = false}};
+  Function<Tensor(Tensor)> predict = function("predict", [this](Tensor x) { return relu(matmul(x, w) + b); },
+                                              {.signature = {spec(f32, {any, 3}, "x")}});
+  Function<Tensor(Tensor)> score = function("score", [this](Tensor x) { return sum(matmul(x, w), 1); },
+                                            {.signature = {spec(f32, {any, 3}, "rows")}});
+};
+const Tensor some_rows() { return tensor({{1.f, -2.f, 3.f}, {0.5f, 0.25f, -1.f}, {4.f, 0.f, 2.f}}); }
+
+bool same(const Tensor& a, const Tensor& b) { return a.shape() == b.shape() && allclose(a, b, {.rtol = 1e-6}); }
+
+}  // namespace
+
+TEST_CASE("a SavedModel keeps names, sizes, Variables, and comes back as the same function") {
+  Folder folder;
+  Network n;
+  export_model(n.predict, folder / "model/1", {.outputs = {"y"}});
+  CHECK(folder.names("model/1") == Names{"saved_model.pb", "variables"});
+  CHECK(checkpoint_entries(folder / "model/1/variables/variables").size() == 2);
+  const Model m = import_model(folder / "model/1");
+  CHECK(to_string(m.inputs()[0]) == "x: f32[?,3]");
+  CHECK(to_string(m.outputs()[0]) == "y: f32[?,2]");
+  CHECK(m.variables().at("dense/w").trainable());
+  CHECK_FALSE(m.variables().at("dense/b").trainable());
+  CHECK(same(m({{"x", some_rows()}}).at("y"), n.predict(some_rows())));
+  CHECK(same(m({{"x", ones({1, 3})}}).at("y"), n.predict(ones({1, 3}))));
+  CHECK(m.trace_count() == 1);
+  CHECK(import_model(folder / "model/1", {.trainable = false}).variables().empty());
+}
+
+TEST_CASE("several signatures share Variables, and are asked for by name and tags") {
+  Folder folder;
+  Network n;
+  export_saved_model(folder / "m", {{"predict", {n.predict, {.outputs = {"y"}}}}, {"score", n.score}},
+                     {.tags = {"serve", "gpu"}});
+  CHECK(checkpoint_entries(folder / "m/variables/variables").size() == 2);
+  const Model m = import_model(folder / "m", {.signature = "score", .tags = {"gpu", "serve"}});
+  CHECK(m.inputs()[0].name == "rows");
+  CHECK(same(m({{"rows", some_rows()}}).at("output"), n.score(some_rows())));
+  CHECK(m.variables().size() == 1);  // what it reads
+  const std::string signature = message_of([&] { import_model(folder / "m", {.signature = "other"}); });
+  CHECK(has(signature, "no signature 'other'. it has 'predict', 'score'"));
+  CHECK(has(message_of([&] { import_model(folder / "m", {.tags = {"tpu"}}); }), "no graph with the tags {'tpu'}"));
+  CHECK(has(message_of([&] { export_saved_model(folder / "n", {}); }), "there is no signature"));
+  CHECK(has(message_of([&] { export_saved_model(folder / "n", {{"f", n.score}, {"f", n.predict}}); }),
+            "two signatures are called 'f'"));
+}
+
+TEST_CASE("of a folder with versions the last is taken") {
+  Folder folder;
+  Network n;
+  export_model(n.predict, folder / "base/2");
+  n.w.assign(n.w.value() * 2);
+  export_model(n.predict, folder / "base/10");
+  CHECK(same(import_model(folder / "base")({{"x", some_rows()}}).at("output"), n.predict(some_rows())));
+}
+
+TEST_CASE("an imported model is trained, exported and imported again") {
+  Folder folder;
+  Network n;
+  export_model(n.predict, folder / "first");
+  const Model m = import_model(folder / "first");
+  Variable w = m.variables().at("dense/w");
+  const Tensor x = some_rows();
+  auto loss = [&] { return sum(square(m({{"x", x}}).at("output"))); };
+  const float before = loss().item<float>();
+  for (int i = 0; i < 3; ++i) {
+    GradientTape tape;
+    w.assign_sub(1e-3f * tape.gradient(loss(), w));
+  }
+  CHECK(loss().item<float>() < before);
+  auto again = function("again", [&](const Tensor& t) { return m({{"x", t}}).at("output"); },
+                        {.signature = {spec(f32, {any, 3}, "x")}});
+  export_model(again, folder / "second");
+  CHECK(same(import_model(folder / "second")({{"x", x}}).at("output"), m({{"x", x}}).at("output")));
+}
+
+TEST_CASE("a frozen graph has its weights in it, and its results are known by name") {
+  Folder folder;
+  Network n;
+  export_model(n.predict, folder / "g.pb", {.outputs = {"y"}});
+  const Model m = import_model(folder / "g.pb");
+  CHECK(m.inputs()[0].name == "x");
+  CHECK(same(m({{"x", some_rows()}}).at("y"), n.predict(some_rows())));
+  CHECK(m.variables().contains("dense/w"));
+  const Model inside = import_model(folder / "g.pb", {.outputs = {"MatMul"}});
+  CHECK(same(inside({{"x", some_rows()}}).at("MatMul"), matmul(some_rows(), n.w.value())));
+  CHECK(has(message_of([&] { import_model(folder / "g.pb", {.outputs = {"none"}})({{"x", some_rows()}}); }),
+            "has no node 'none'"));
+}
+
+TEST_CASE("loops and choices come back, and loops that count are differentiated") {
+  Folder folder;
+  auto f = function("f",
+                    [](const Tensor& x) {
+                      const auto [last, rows] = scan(
+                          [](const Tensor& s, const Tensor& row) {
+                            const Tensor next = tanh(s + row);
+                            return std::pair(next, next * 2);
+                          },
+                          zeros({2}), x);
+                      return cond(sum(last) > 0, [&] { return rows; }, [&] { return -rows; });
+                    },
+                    {.signature = {spec(f32, {any, 2}, "x")}});
+  export_model(f, folder / "m");
+  const Model m = import_model(folder / "m");
+  for (float sign : {1.f, -1.f}) {
+    const Tensor x = sign * tensor({{1.f, 0.5f}, {0.25f, 2.f}, {-0.5f, 1.f}});
+    CHECK(same(m({{"x", x}}).at("output"), f(x)));
+    auto slope = [&](auto g) {
+      GradientTape tape;
+      tape.watch(x);
+      return tape.gradient(sum(square(g(x))), x);
+    };
+    CHECK(same(slope([&](const Tensor& t) { return m({{"x", t}}).at("output"); }), slope(f)));
+  }
+}
+
+TEST_CASE("graphs that are not sound are errors") {
+  Folder folder;
+  auto node = [](const std::string& name, const std::string& op, const Names& in) {
+    std::string n = "\x0a" + std::string(1, char(name.size())) + name + "\x12" + std::string(1, char(op.size())) + op;
+    for (const std::string& i : in) n += "\x1a" + std::string(1, char(i.size())) + i;
+    return "\x0a" + std::string(1, char(n.size())) + n;
+  };
+  auto message = [&](const std::string& bytes, const Names& outputs) {
+    std::ofstream(folder / "g.pb", std::ios::binary) << bytes;
+    return message_of([&] { import_model(folder / "g.pb", {.outputs = outputs})({}); });
+  };
+  CHECK(has(message("nonsense", {"a"}), "no GraphDef"));
+  CHECK(has(message(node("a", "Neg", {"b"}) + node("b", "Neg", {"a"}), {"a"}), "depends on itself"));
+  CHECK(has(message(node("a", "Neg", {"b"}), {"a"}), "has no node 'b'"));
+  CHECK(has(message(node("a", "Neg", {}), {"a"}), "operand 0 is missing"));
+  CHECK(has(message(node("a", "Neg", {}) + node("a", "Abs", {}), {"a"}), "two nodes of the graph are called 'a'"));
+  CHECK(has(message(node("a", "Const", {}), {"a"}), "has no value"));
+  CHECK(has(message(node("a", "Neg", {"b:x"}) + node("b", "Neg", {}), {"a"}), "names no result"));
+  const std::string unknown = message(node("a", "Frob", {}) + node("b", "Nicate", {"a"}), {"b"});
+  CHECK(has(unknown, "Frob: 1 node, 'a'"));
+  CHECK(has(unknown, "Nicate: 1 node, 'b'"));
+  CHECK(has(message_of([&] { import_model(folder / "none"); }), "a model is known by its name"));
+}

@@ -1,0 +1,168 @@
+"""Models that TensorFlow and Keras write, read by rill: networks of Keras's layers as model.export() writes them, functions
+that tf.saved_model.save() writes, and frozen graphs, must give what TensorFlow gives, and be fine-tuned: their Variables
+get gradients, and a few steps make the results smaller. tests/model_runner.cpp runs them. In the environment
+.deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+from formats_environment import BUILD, needed
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+with needed():
+    import numpy as np
+    import tensorflow as tf
+    import keras
+L = keras.layers
+
+
+def some(*shape, seed=1):
+    return np.random.default_rng(seed).uniform(-1, 1, shape).astype("float32")
+
+
+def ids(*shape):
+    return np.random.default_rng(3).integers(0, 20, shape).astype("int32")
+
+
+def network(shape, layers, dtype="float32"):
+    x = keras.Input(shape, dtype=dtype)
+    return keras.Model(x, layers(x))
+
+
+def residual(x):
+    h = L.Conv2D(8, 3, padding="same")(x)
+    h = L.Conv2D(8, 3, padding="same")(L.ReLU()(L.BatchNormalization()(h)))
+    return L.Add()([h, L.Conv2D(8, 1)(x)])
+
+
+def transformer(x):
+    h = L.Embedding(20, 16)(x)
+    h = L.LayerNormalization()(h + L.MultiHeadAttention(2, 8)(h, h))
+    return L.Dense(5, activation="softmax")(L.Dropout(0.5)(L.Dense(32, activation="gelu")(h)))
+
+
+def keras_models():
+    """By name: a model, and its inputs."""
+    x, image = some(3, 8), some(2, 12, 12, 3)
+    models = {
+        "dense": (network((8,), lambda x: L.Dense(4, activation="softmax")(L.Dense(16, activation="relu")(x))), x),
+        "activations": (network((8,), lambda x: L.Concatenate()(
+            [L.Activation(a)(x) for a in ("tanh", "elu", "selu", "softplus", "swish", "gelu", "relu6")] +
+            [L.LeakyReLU()(x), L.PReLU()(x)])), x),
+        "conv": (network((12, 12, 3), lambda x: L.Dense(3)(L.Flatten()(L.MaxPooling2D()(
+            L.Conv2D(6, 3, strides=2, padding="same", activation="relu")(x))))), image),
+        "conv_valid": (network((None, None, 3), lambda x: L.GlobalAveragePooling2D()(
+            L.Conv2D(4, 3, dilation_rate=2)(x))), image),
+        "depthwise": (network((12, 12, 3), lambda x: L.SeparableConv2D(5, 3)(L.DepthwiseConv2D(3, padding="same")(x))), image),
+        "conv_transpose": (network((12, 12, 3), lambda x: L.Conv2DTranspose(4, 3, strides=2, padding="same")(x)), image),
+        "conv1d": (network((10, 4), lambda x: L.AveragePooling1D(2)(L.Conv1D(6, 3, padding="causal")(x))), some(2, 10, 4)),
+        "batch_norm": (network((12, 12, 3), residual), image),
+        "pools": (network((12, 12, 3), lambda x: L.Concatenate()([L.GlobalMaxPooling2D()(x), L.Flatten()(
+            L.AveragePooling2D(3, strides=2, padding="same")(x))])), image),
+        "embedding": (network((7,), lambda x: L.GlobalAveragePooling1D()(L.Embedding(20, 6)(x)), "int32"), ids(3, 7)),
+        "lstm": (network((9, 4), lambda x: L.Dense(2)(L.LSTM(6)(L.LSTM(5, return_sequences=True)(x)))), some(2, 9, 4)),
+        "gru": (network((None, 4), lambda x: L.Bidirectional(L.GRU(6))(x)), some(2, 9, 4)),
+        "transformer": (network((9,), transformer, "int32"), ids(2, 9)),
+    }
+    for name, (model, given) in models.items():
+        for v in model.trainable_variables:  # so that no offset is 0
+            v.assign(v + 0.1 * some(*v.shape, seed=7))
+        yield name, model, given
+
+
+class Functions(tf.Module):
+    def __init__(self):
+        self.w = tf.Variable(some(4, 3), name="w")
+        self.scale = tf.Variable(2.0, name="scale", trainable=False)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32)])
+    def product(self, x):
+        return {"y": tf.nn.relu(x @ self.w) * self.scale, "rows": tf.shape(x)[0]}
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32)])
+    def choose(self, x):
+        y = tf.cond(tf.reduce_sum(x) > 0, lambda: x @ self.w, lambda: tf.sin(x) @ self.w)
+        return tf.while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, y * 0.5 + 1), [0, y])[1]
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 4], tf.float32)])
+    def shapes(self, x):
+        s = tf.shape(x)
+        y = tf.reshape(x, [s[0] * s[1], 2, 2])
+        y = tf.transpose(tf.concat([y, y[:, ::-1]], -1), [0, 2, 1])
+        return tf.reshape(y, tf.stack([s[0], s[1], -1])) + tf.cast(tf.range(s[1])[:, None], tf.float32)
+
+
+def write(folder, name, path, model_inputs, want):
+    os.makedirs(f"{folder}/{name}")
+    with open(f"{folder}/{name}/path", "w", encoding="utf-8") as file:
+        file.write(path)
+    np.savez(f"{folder}/{name}/inputs.npz", **model_inputs)
+    return name, {k: np.asarray(v) for k, v in want.items()}
+
+
+def signature_case(folder, name, path, given, shown=None):
+    f = tf.saved_model.load(path).signatures["serving_default"]
+    key = list(f.structured_input_signature[1])[0]
+    return write(folder, name, shown or path, {key: given}, f(**{key: tf.constant(given)}))
+
+
+def keras_cases(folder):
+    for i, (name, model, given) in enumerate(keras_models()):
+        path = f"{folder}/models/{name}/1"
+        model.export(path, verbose=False)
+        # A folder of versions stands for its last one.
+        yield signature_case(folder, name, path, given, os.path.dirname(path) if i % 2 else path)
+
+
+def function_cases(folder):
+    m = Functions()
+    for name, given in (("product", some(3, 4)), ("choose", some(3, 4)), ("shapes", some(2, 3, 4))):
+        path = f"{folder}/models/{name}"
+        tf.saved_model.save(m, path, signatures=getattr(m, name).get_concrete_function())
+        yield signature_case(folder, name, path, given)
+
+
+def frozen_case(folder):
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+    m = Functions()
+    given = some(3, 4)
+    frozen = convert_variables_to_constants_v2(m.choose.get_concrete_function(), lower_control_flow=False)
+    path = f"{folder}/models/frozen.pb"
+    tf.io.write_graph(frozen.graph, os.path.dirname(path), "frozen.pb", as_text=False)
+    return write(folder, "frozen", path, {frozen.inputs[0].op.name: given}, {"Identity": m.choose(tf.constant(given))})
+
+
+def wrong_with(folder, name, want):
+    place = f"{folder}/{name}"
+    if os.path.exists(f"{place}/error"):
+        with open(f"{place}/error", encoding="utf-8") as file:
+            return file.read()
+    got = np.load(f"{place}/outputs.npz")
+    if sorted(got) != sorted(want):
+        return f"gives {sorted(got)}, and should give {sorted(want)}"
+    for key, value in want.items():
+        if got[key].shape != value.shape or got[key].dtype != value.dtype:
+            return f"{key}: {got[key].dtype}{got[key].shape} where {value.dtype}{value.shape} is right"
+        if not np.allclose(got[key], value, rtol=1e-4, atol=1e-5):
+            return f"{key} is off by {np.abs(got[key] - value).max()}"
+    trained = np.load(f"{place}/trained.npz")
+    if int(trained["weights"]) > 0 and not trained["after"] < trained["before"]:
+        return f"training leads from {trained['before']} to {trained['after']}"
+    return ""
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = dict([*keras_cases(folder), *function_cases(folder), frozen_case(folder)])
+        subprocess.run([f"{BUILD}/tests/model_runner", "train", *(f"{folder}/{name}" for name in wanted)], check=False)
+        faults = [(name, wrong) for name, want in wanted.items() if (wrong := wrong_with(folder, name, want))]
+    print(f"{len(wanted) - len(faults)} models agree, {len(faults)} faults")
+    for name, wrong in faults:
+        print(name, "|", wrong[:1000])
+    sys.exit(1 if faults else 0)
+
+
+main()

@@ -1,0 +1,90 @@
+"""What TensorFlow makes of the models that rill writes: a graph for each sample of each record must give what rill gives,
+within the error that the record states and what TensorFlow's own functions may be off by. So must whole programs as
+SavedModels: the networks of the benchmarks, control flow, open sizes. Runs in the environment .deps/formats
+(tests/formats.txt), which ./dev test makes; skipped where there is none.
+"""
+import collections
+import os
+import sys
+import tempfile
+
+from formats_environment import needed
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+with needed():
+    import numpy as np
+    import tensorflow as tf
+from model_cases import cases, difference, load
+
+# What TensorFlow's functions may add, in epsilons of the value.
+RUNTIME = 8
+COMPOSITE = {("erfinv", "f64"): 64}
+# Records that cannot be exported, or not in each of their dtypes: complex numbers, random draws, and pooling of volumes
+# in other dtypes than f32, of which TensorFlow has no kernels.
+REFUSED = {"avg_pool", "avg_pool_grad", "cast", "complex", "conj", "full", "imag", "max_pool", "max_pool_grad",
+           "max_pool_pick", "random_bits", "real"}
+
+
+def run_graph(path, feeds, count):
+    definition = tf.compat.v1.GraphDef()
+    with open(path, "rb") as file:
+        definition.ParseFromString(file.read())
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(definition, name="")
+        names = ["output:0"] if count == 1 else [f"output_{i}:0" for i in range(count)]
+        with tf.compat.v1.Session(graph=graph) as session:
+            return session.run(names, {f"{name}:0": value for name, value in feeds.items()})
+
+
+def run_saved_model(path, feeds, loaded={}):
+    if path not in loaded:
+        loaded[path] = tf.saved_model.load(path)
+    given = loaded[path].signatures["serving_default"](**{n: tf.constant(v) for n, v in feeds.items()})
+    return [given[name].numpy() for name in sorted(given)]
+
+
+def check(case):
+    """What is wrong with a model, or ""."""
+    feeds = {f"x{i}": load(e) for i, e in enumerate(case.get("in", []))}
+    if case["model"].endswith(".pb"):
+        results = run_graph(case["model"], feeds, len(case["out"]))
+    else:
+        results = run_saved_model(case["model"], feeds)
+    for got, want, allowed in zip(results, case["out"], case["allowed"]):
+        wrong = difference(np.asarray(got), load(want), load(allowed), COMPOSITE.get((case["op"], want["dtype"]), RUNTIME))
+        if wrong:
+            return wrong
+    return ""
+
+
+def main():
+    counts, refused, faults = collections.Counter(), collections.Counter(), []
+    for extension, part in ((".pb", "records"), ("", "programs")):
+        with tempfile.TemporaryDirectory() as folder:
+            for case in cases(folder, extension, (part,)):
+                if "refused" in case:
+                    refused[case["op"]] += 1
+                    continue
+                if any(e["dtype"] == "bf16" for e in case["out"] + case.get("in", [])):  # which numpy lacks
+                    counts["not run"] += 1
+                    continue
+                try:
+                    wrong = check(case)
+                except Exception as e:  # the packages throw many kinds
+                    wrong = f"{type(e).__name__}: {e}"
+                if wrong:
+                    faults.append((case["what"], wrong))
+                else:
+                    counts["agree"] += 1
+    if set(refused) != REFUSED:
+        faults.append(("refused", str(dict(refused))))
+    if counts["agree"] < 2700:
+        faults.append(("too few models", str(counts)))
+    print(dict(counts), "refused:", dict(refused), len(faults), "faults")
+    for what, wrong in faults:
+        print(what[:150], "|", wrong[:300].replace("\n", " "))
+    sys.exit(1 if faults else 0)
+
+
+main()
