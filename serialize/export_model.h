@@ -71,13 +71,13 @@ void export_model(const Graph& g, const std::string& path, const ExportOptions& 
                   Where where = Where::current());
 
 // Writes what `f` computes as a model. The path says of which kind: "model.rill" is rill's own file, which keeps
-// everything (rill_file.h); "model.onnx" an ONNX model, which onnxruntime runs; a folder, "models/digits/1", a TensorFlow
-// SavedModel with the signature "serving_default"; "model.pb" a TensorFlow GraphDef whose weights are constants. In the
-// formats of others, inputs have the names of the signature; Variables and captured tensors become weights with the
-// values that they have now; control flow becomes the format's; each node knows the line of source that made it. Throws
-// rill::Error, naming the node and the reason, for what the format cannot express: random numbers, print and assert,
-// complex numbers, assigned Variables, code that looked at the number behind an open size; and where the file cannot be
-// written.
+// everything (rill_file.h); "model.onnx" an ONNX model, which onnxruntime runs; a folder, "models/digits/1", a
+// TensorFlow SavedModel with the signature "serving_default"; "model.pb" a TensorFlow GraphDef whose weights are
+// constants. In the formats of others, inputs have the names of the signature; Variables and captured tensors become
+// weights with the values that they have now; control flow becomes the format's; each node knows the line of source
+// that made it. Throws rill::Error, naming the node and the reason, for what the format cannot express: random numbers,
+// print and assert, complex numbers, assigned Variables, code that looked at the number behind an open size; and where
+// the file cannot be written.
 template <class R, class... A>
 void export_model(const Function<R(A...)>& f, const std::string& path, const ExportOptions& options = {},
                   Where where = Where::current()) {

@@ -33,9 +33,9 @@ struct ValueInfo {
 std::string to_string(const ValueInfo& v);
 
 struct ImportOptions {
-  // Weights (floating initializers with axes; a SavedModel's variables) become Variables. With false they are constants, which is faster to call:
-  // products keep them in the layout that they read best, and a normalisation behind a convolution becomes part of its
-  // weights. Of a .rill file they stay Variables, which tapes leave alone.
+  // Weights (floating initializers with axes; a SavedModel's variables) become Variables. With false they are
+  // constants, which is faster to call: products keep them in the layout that they read best, and a normalisation
+  // behind a convolution becomes part of its weights. Of a .rill file they stay Variables, which tapes leave alone.
   bool trainable = true;
   // Of a SavedModel: which function, of the graph with which tags. A graph or a signature that is the only one needs no
   // name.
@@ -84,10 +84,10 @@ class Model {
   Shared<Impl> impl_;
 };
 
-// Reads a model: an ONNX file (.onnx) with its external weights beside it; rill's own (.rill, rill_file.h); a TensorFlow
-// SavedModel (a folder with saved_model.pb, or one with numbered versions of such, of which the last is taken); a
-// TensorFlow GraphDef whose weights are constants (.pb). Throws rill::Error where the file is not sound, and one that
-// lists all operators that are missing, with the names of their nodes.
+// Reads a model: an ONNX file (.onnx) with its external weights beside it; rill's own (.rill, rill_file.h); a
+// TensorFlow SavedModel (a folder with saved_model.pb, or one with numbered versions of such, of which the last is
+// taken); a TensorFlow GraphDef whose weights are constants (.pb). Throws rill::Error where the file is not sound, and
+// one that lists all operators that are missing, with the names of their nodes.
 Model import_model(const std::string& path, const ImportOptions& options = {}, Where where = Where::current());
 
 }  // namespace rill

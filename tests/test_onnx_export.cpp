@@ -164,17 +164,17 @@ void write_networks(nlohmann::json& cases, const std::string& folder) {
   write_program(cases, folder, "cnn", cnn, std::vector<One>{{some({2, 28, 28, 1})}, {some({5, 28, 28, 1})}});
 
   const bench::Parameters b = bench::block_parameters();
-  auto block = function(
-      "block",
-      [&](const Tensor& x) {
-        const Dim batch = x.dim(0), tokens = x.dim(1);
-        const Tensor qkv = bench::dense(layer_norm(x, b[0], b[1]), b[2], b[3]).reshape({batch, tokens, 3, 8, 32});
-        const Tensor mixed = self_attention(qkv, {.causal = true}).reshape({batch, tokens, 256});
-        const Tensor h = x + bench::dense(mixed, b[4], b[5]);
-        const Tensor wide = gelu(bench::dense(layer_norm(h, b[6], b[7]), b[8], b[9]));
-        return h + bench::dense(wide, b[10], b[11]);
-      },
-      {.signature = {spec(f32, {any, any, 256}, "x0")}});
+  auto block = function("block",
+                        [&](const Tensor& x) {
+                          const Dim batch = x.dim(0), tokens = x.dim(1);
+                          const Tensor qkv =
+                              bench::dense(layer_norm(x, b[0], b[1]), b[2], b[3]).reshape({batch, tokens, 3, 8, 32});
+                          const Tensor mixed = self_attention(qkv, {.causal = true}).reshape({batch, tokens, 256});
+                          const Tensor h = x + bench::dense(mixed, b[4], b[5]);
+                          const Tensor wide = gelu(bench::dense(layer_norm(h, b[6], b[7]), b[8], b[9]));
+                          return h + bench::dense(wide, b[10], b[11]);
+                        },
+                        {.signature = {spec(f32, {any, any, 256}, "x0")}});
   write_program(cases, folder, "block", block, std::vector<One>{{some({2, 9, 256})}, {some({1, 33, 256})}});
 
   const bench::Parameters l = bench::lstm_parameters();
@@ -186,12 +186,10 @@ void write_networks(nlohmann::json& cases, const std::string& folder) {
 void write_control(nlohmann::json& cases, const std::string& folder) {
   Variable w(some({3, 3}, 5), "w");
   const Tensor outside = some({3}, 6);
-  auto choice = function("choice",
-                         [&](const Tensor& x) {
-                           return cond(
-                               sum(x) > 0, [&] { return matmul(x, w); }, [&] { return x - outside; });
-                         },
-                         {.signature = {spec(f32, {any, 3}, "x0")}});
+  auto choice = function(
+      "choice",
+      [&](const Tensor& x) { return cond(sum(x) > 0, [&] { return matmul(x, w); }, [&] { return x - outside; }); },
+      {.signature = {spec(f32, {any, 3}, "x0")}});
   write_program(cases, folder, "cond", choice, std::vector<One>{{ones({2, 3})}, {-ones({4, 3})}, {some({1, 3})}});
   auto branches = function("branches",
                            [&](const Tensor& i, const Tensor& x) {
@@ -442,11 +440,7 @@ TEST_CASE("what is exported is imported again, and gives the same") {
   auto predict = function("predict",
                           [&](const Tensor& x) {
                             const Tensor h = softmax(matmul(x, w) + b, -1);
-                            return cond(
-                                sum(x) > 0, [&] { return gelu(h); },
-                                [&] {
-                                  return reshape(h, {x.dim(0), 4});
-                                });
+                            return cond(sum(x) > 0, [&] { return gelu(h); }, [&] { return reshape(h, {x.dim(0), 4}); });
                           },
                           {.signature = {spec(f32, {any, 8}, "x")}});
   export_model(predict, folder / "m.onnx");
@@ -460,10 +454,7 @@ TEST_CASE("error functions at infinities are what rill gives") {
   Folder folder;
   const double infinity = std::numeric_limits<double>::infinity();
   const Tensor x = tensor({-infinity, -40.0, -1.0, 0.5, 3.0, 40.0, infinity, std::nan("")});
-  auto errors = function("errors",
-                         [](const Tensor& x) {
-                           return stack({erf(x), erfc(x)});
-                         },
+  auto errors = function("errors", [](const Tensor& x) { return stack({erf(x), erfc(x)}); },
                          {.signature = {spec(f64, {any}, "x")}});
   export_model(errors, folder / "m.onnx");
   const Tensor again = import_model(folder / "m.onnx")({{"x", x}}).at("output");

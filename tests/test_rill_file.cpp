@@ -109,8 +109,7 @@ TEST_CASE("control flow and its gradients come back") {
   const Tensor x = data({3, 4}), w = data({4, 4}, 2), go = tensor(true);
   check("cond",
         [](const List& in) -> List {
-          return {cond(
-              in[0], [&] { return tanh(matmul(in[1], in[2])); }, [&] { return in[1] * 2; })};
+          return {cond(in[0], [&] { return tanh(matmul(in[1], in[2])); }, [&] { return in[1] * 2; })};
         },
         {go, x, w});
   check("switch_case",
@@ -306,14 +305,14 @@ TEST_CASE("effects, captured tensors of any kind and layout, and source lines co
   const Tensor words = tensor({std::string("a"), std::string("käse")}),
                z = complex(data({2, 2}), data({2, 2}, 3)).astype(c128);
   const Tensor turned = transpose(data({3, 4}));
-  const auto f = function(
-      "f",
-      [&](const Tensor& x) {
-        print("x is {}", x);
-        assert_that(all(x > 0), "x is positive", x);
-        return std::tuple(matmul(turned, x), words, z * 2, tensor({1.5, 2.5}) + NAN, full({2}, true), arange(0, 3));
-      },
-      {.signature = {spec(f32, {3, 2}, "x")}});
+  const auto f = function("f",
+                          [&](const Tensor& x) {
+                            print("x is {}", x);
+                            assert_that(all(x > 0), "x is positive", x);
+                            return std::tuple(matmul(turned, x), words, z * 2, tensor({1.5, 2.5}) + NAN,
+                                              full({2}, true), arange(0, 3));
+                          },
+                          {.signature = {spec(f32, {3, 2}, "x")}});
   export_model(f, out / "f.rill");
   const Model m = import_model(out / "f.rill");
   const Tensor x = abs(data({3, 2}));
@@ -380,8 +379,7 @@ TEST_CASE("the file that is damaged by fuzz_files.cpp", "[.corpus]") {
                [&](const Tensor& x) {
                  const auto [h, ys] = scan(
                      [&](const Tensor& c, const Tensor& r) { return std::pair(tanh(c + r), c * r); }, zeros({3}), x);
-                 const Tensor picked = cond(
-                     sum(h) > 0, [&] { return matmul(x, w); }, [&] { return matmul(x * 2, w); });
+                 const Tensor picked = cond(sum(h) > 0, [&] { return matmul(x, w); }, [&] { return matmul(x * 2, w); });
                  const Tensor looped = while_loop([](const Tensor& v) { return sum(v) < 100.f; },
                                                   [](const Tensor& v) { return v * v + 1; }, sum(ys), {.max_steps = 3});
                  return std::pair(reshape(picked, {x.dim(0) * 2}),

@@ -41,8 +41,10 @@ class AttrValues {
   void set(const char* name, FillField<FillValue> v) { set(name, v.value); }
   void set(const char* name, FillValue& v);
   template <class E>
-  requires std::is_enum_v<E>
-  void set(const char* name, E& v) { v = E(choice(name, detail::enumerator_name<E>, enumerators(E()))); }
+    requires std::is_enum_v<E>
+  void set(const char* name, E& v) {
+    v = E(choice(name, detail::enumerator_name<E>, enumerators(E())));
+  }
   // Sets a field that structs list only where it is not what it is by default.
   template <class T>
   void set_if_given(const char* name, T& v) {

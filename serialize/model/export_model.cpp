@@ -34,11 +34,12 @@ void export_traced(const FunctionCore::OpenGraph& whole, const std::string& path
   if (extension == ".pb") return write_frozen_graph(traced, path, options, where);
   if (extension.empty() && !path.empty())
     return write_saved_model({{"serving_default", &traced, &options}}, path, {}, where);
-  fail("export_model",
-       fmt::format("'{}' has no extension of a model's. a model file ends in .onnx or .rill, or in .pb for a TensorFlow "
-                   "graph; a SavedModel is a folder, without one",
-                   path),
-       where);
+  fail(
+      "export_model",
+      fmt::format("'{}' has no extension of a model's. a model file ends in .onnx or .rill, or in .pb for a TensorFlow "
+                  "graph; a SavedModel is a folder, without one",
+                  path),
+      where);
 }
 
 }  // namespace detail

@@ -375,20 +375,15 @@ Tensor next_after(const Tensor& x, const Tensor& y) {
   return where((x == y), y, where(isnan(x) | isnan(y), x + y, moved));
 }
 
-#define COMPOSITE(op, expression)                                       \
-  {                                                                     \
-    op, nullptr, [](In in, AttrsView) -> Tensors { return expression; } \
-  }
+#define COMPOSITE(op, expression) {op, nullptr, [](In in, AttrsView) -> Tensors { return expression; }}
 // `x`, and `y` where there are two, in f64.
-#define PRECISE(op, expression)                                 \
-  {                                                             \
-    op, nullptr, [](In in, AttrsView) -> Tensors {              \
-      return in_f64(in, [](const std::vector<Tensor>& v) {      \
-        [[maybe_unused]] const Tensor &x = v[0], &y = v.back(); \
-        return expression;                                      \
-      });                                                       \
-    }                                                           \
-  }
+#define PRECISE(op, expression)                                \
+  {op, nullptr, [](In in, AttrsView) -> Tensors {              \
+     return in_f64(in, [](const std::vector<Tensor>& v) {      \
+       [[maybe_unused]] const Tensor &x = v[0], &y = v.back(); \
+       return expression;                                      \
+     });                                                       \
+   }}
 
 const Rule rules[] = {
     {"add", write_pair<name_or, add_name>},

@@ -79,8 +79,8 @@ proto::Event profile_event(const std::string& name, const Profile& p, int64_t st
   proto::Event event = event_now(step);
   proto::Summary::Value& value = *event.mutable_summary()->add_value();
   value.set_tag(name);
-  // What TensorFlow's summary.run_metadata writes; the content is its version. Without a class: TensorBoard makes a list
-  // of one of the scalar, and gives it the class.
+  // What TensorFlow's summary.run_metadata writes; the content is its version. Without a class: TensorBoard makes a
+  // list of one of the scalar, and gives it the class.
   value.mutable_metadata()->mutable_plugin_data()->set_plugin_name("graph_run_metadata");
   value.mutable_metadata()->mutable_plugin_data()->set_content("1");
   value.mutable_tensor()->set_dtype(proto::DT_STRING);

@@ -411,8 +411,7 @@ Tensors vjp_of_scan(const VjpArgs& a) {
          .reverse = s.reverse,
          .first = a.sums.first,
          .offset = first};
-  backward_scan(
-      l, [&](size_t k) { return wants_gradient(a, first + k); }, a.sums.of, s.place);
+  backward_scan(l, [&](size_t k) { return wants_gradient(a, first + k); }, a.sums.of, s.place);
   return {};
 }
 
@@ -524,8 +523,7 @@ Tensors vjp_of_while(const VjpArgs& a) {
          .reverse = false,
          .first = a.sums.first,
          .offset = 1};
-  backward_scan(
-      l, [&](size_t k) { return wants_gradient(a, 1 + k); }, a.sums.of, s.place);
+  backward_scan(l, [&](size_t k) { return wants_gradient(a, 1 + k); }, a.sums.of, s.place);
   return {};
 }
 
