@@ -117,9 +117,11 @@ TEST_CASE("Records come through a pipe") {
   Folder out;
   REQUIRE(mkfifo((out / "pipe").c_str(), 0600) == 0);
   std::thread writer([&] { append(out / "pipe", record("first") + record(std::string(500'000, 'y'))); });
-  RecordReader in(out / "pipe");
-  CHECK(rest_of(in) == Texts{"first", std::string(500'000, 'y')});
-  writer.join();
+  {
+    RecordReader in(out / "pipe");
+    CHECK(rest_of(in) == Texts{"first", std::string(500'000, 'y')});
+    writer.join();
+  }  // while this end is open, the next writer would wait for no reader, and its words go with this one
   std::thread table([&] { append(out / "pipe", "a,b\n1,2\n"); });
   CHECK(read_csv(out / "pipe").at("b").to_vector<int64_t>() == std::vector<int64_t>{2});
   table.join();

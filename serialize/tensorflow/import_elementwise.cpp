@@ -24,7 +24,7 @@ namespace {
 // In the operand's dtype, which TensorFlow keeps; no axes leave everything as it is.
 template <class F>
 Tensor folded(const Call& c, F f) {
-  const Tensor x = c.x(0);
+  Tensor x = c.x(0);
   const Dims axes = c.dims(1);
   if (axes.empty()) return x;
   return f(x, c.axes(1), c.flag("keep_dims")).astype(x.dtype());
