@@ -23,12 +23,24 @@ struct Difference {
   double largest = 0;  // between numbers
 };
 
+// Integers that f64 cannot tell apart.
+Difference compare_wide(const Tensor& a, const Tensor& b, double tolerance) {
+  // Modulo 2^64, the larger less the smaller is right whatever the signs.
+  const Tensor distance = rill::where(a > b, a - b, b - a).astype(rill::u64);
+  const Tensor differ = distance > rill::full({}, uint64_t(std::fmin(std::fmax(tolerance, 0), 0x1p63)), rill::u64);
+  const auto n = rill::count_nonzero(differ).item<int64_t>();
+  if (n == 0) return {};
+  const auto largest = rill::max(distance).item<uint64_t>();
+  return {fmt::format("{} of {} differ, by {} at most", count_text(n), count_text(a.size()), largest), double(largest)};
+}
+
 // How two tensors of one shape and dtype differ, by more than `tolerance`.
 Difference compare(const Tensor& a, const Tensor& b, double tolerance) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape())
     return {fmt::format("{} and {}", spec_text(a), spec_text(b)), INFINITY};
   if (rill::same_bits(a, b) || a.size() == 0) return {};
   const bool complex = rill::is_complex(a.dtype());
+  if (rill::is_integer(a.dtype()) && rill::size_of(a.dtype()) == 8) return compare_wide(a, b, tolerance);
   if (a.dtype() == rill::string || a.dtype() == rill::boolean) {
     const auto n = rill::count_nonzero(a != b).item<int64_t>();
     return {n ? fmt::format("{} of {} differ", count_text(n), count_text(a.size())) : "", double(n > 0)};

@@ -3,6 +3,7 @@
 #include "inspect.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "command.h"
 #include "files.h"
@@ -24,10 +25,12 @@ std::vector<std::string> stats_of(const Tensor& x) {
   if (x.size() == 0 || !(rill::is_floating(x.dtype()) || rill::is_integer(x.dtype()))) return {"", "", "", ""};
   const Tensor y = x.astype(rill::f64), finite = rill::isfinite(y);
   const auto odd = x.size() - rill::count_nonzero(finite).item<int64_t>();
-  const Tensor shown = rill::where(finite, y, 0);
-  return {fmt::format("{:.4g}", rill::min(shown).item<double>()),
-          fmt::format("{:.4g}", rill::max(shown).item<double>()),
-          fmt::format("{:.4g}", rill::mean(shown).item<double>()), odd ? red(fmt::format("{} not finite", odd)) : ""};
+  if (odd == x.size()) return {"", "", "", red(fmt::format("{} not finite", odd))};
+  auto over_finite = [&](double otherwise) { return rill::where(finite, y, otherwise); };
+  return {fmt::format("{:.4g}", rill::min(over_finite(INFINITY)).item<double>()),
+          fmt::format("{:.4g}", rill::max(over_finite(-INFINITY)).item<double>()),
+          fmt::format("{:.4g}", rill::sum(over_finite(0)).item<double>() / double(x.size() - odd)),
+          odd ? red(fmt::format("{} not finite", odd)) : ""};
 }
 
 // The tensors of a file by name, without their elements where the format can do that.

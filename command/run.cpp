@@ -71,6 +71,8 @@ void show(const Outputs& outputs) {
 
 int run(Settings settings) {
   if (settings.repeat > 1 && settings.steps) throw UsageError("--steps runs once, and --repeat many times");
+  if (settings.steps && !(settings.out.empty() && settings.fetches.empty()))
+    throw UsageError("--steps prints what each node gives: it takes no --outputs and no --fetch");
   const rill::Model model = rill::import_model(settings.path, {.trainable = false}, rill::Where());
   rill::random::seed(uint64_t(settings.seed));
   settings.inputs.shapes = parse_shapes(model, settings.shapes);

@@ -96,7 +96,7 @@ void print_json(const rill::Model& model, const Settings& settings, const Conten
                               {"shape", std::vector<int64_t>(s.shape.begin(), s.shape.end())},
                               {"trainable", v.trainable()}});
   }
-  print("{}\n", all.dump(2));
+  print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void print_values(const char* title, const std::vector<ValueInfo>& values) {

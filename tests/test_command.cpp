@@ -2,7 +2,9 @@
 // closed pipes. Models and tensors are made here; the program runs in a process of its own.
 #include <sys/wait.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <regex>
 
 #include "catch.h"
 #include "io_helpers.h"
@@ -374,6 +376,21 @@ TEST_CASE("diff") {
   save(at / "e.npy", tensor({1.f, 2.f, 3.f}));
   CHECK(has(at.rill("diff c.npy e.npy").out, "f32[2] and f32[3]"));
   CHECK(at.rill("diff mlp.onnx mlp.onnx").code == 0);
+  save(at / "large.npy",
+       tensor({int64_t(1) << 60, (int64_t(1) << 60) + 1, INT64_MIN}));  // f64 holds no such odd number
+  save(at / "larger.npy", tensor({(int64_t(1) << 60) + 1, int64_t(1) << 60, INT64_MIN}));
+  CHECK(has(at.rill("diff large.npy larger.npy").out, "2 of 3 differ, by 1 at most"));
+  CHECK(at.rill("diff large.npy larger.npy --tolerance 1").code == 0);
+}
+
+TEST_CASE("inspect --stats is of the finite numbers") {
+  const Workplace at;
+  save(at / "odd.npz", NamedTensors{{"a", tensor({5., double(INFINITY), 7.})}, {"b", tensor({-5., double(NAN), -7.})}});
+  const std::string out = at.rill("inspect odd.npz --stats").out;
+  INFO(out);
+  CHECK(std::regex_search(out, std::regex("a +f64\\[3\\].* 5 +7 +6 +1 not finite")));
+  CHECK(std::regex_search(out, std::regex("b +f64\\[3\\].* -7 +-5 +-6 +1 not finite")));
+  CHECK(at.rill("run mlp.onnx --random --steps --outputs y.npz").code == 2);
 }
 
 TEST_CASE("completion scripts are sound") {

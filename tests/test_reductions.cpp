@@ -175,6 +175,12 @@ TEST_CASE("extremes: NaN wins, the first of equals counts") {
     CHECK(argmin(-x).item<int64_t>() == at);
     CHECK(argmax(x.at(at).set(float(NaN))).item<int64_t>() == at);
   }
+  for (DType d : {f16, bf16, f32, f64}) {  // rows that begin with NaN, behind rows that end with one
+    const Tensor x = tensor({{1., double(NaN)}, {double(NaN), 1.}, {double(NaN), double(NaN)}, {2., 1.}}).astype(d);
+    CHECK(text(argmax(x, 1)) == "[1 0 0 0]");
+    CHECK(text(argmin(x, 1)) == "[1 0 0 1]");
+    CHECK(text(argmax(full({3, 2}, NaN, d), 1)) == "[0 0 0]");
+  }
 }
 
 TEST_CASE("gradients at zeros and ties") {

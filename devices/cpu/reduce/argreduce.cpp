@@ -50,12 +50,12 @@ template <bool largest, class T>
 int64_t best_of_line(const T* x, int64_t n, const ReduceLoops<T>* loops) {
   int64_t at = 0;
   if (loops) {
-    T best = x[0];
-    int64_t start = -1;
+    T best = x[0];  // which may be NaN, and then the search is over
+    int64_t start = 0;
     for (int64_t i = 0; i < n && best == best; i += piece) {
       T extreme;
       loops->lines(x + i, 0, 1, std::min(piece, n - i), &extreme);
-      if (start < 0 || beats<largest>(extreme, best)) best = extreme, start = i;
+      if (beats<largest>(extreme, best)) best = extreme, start = i;
     }
     at = start;
     while (best == best ? x[at] != best : x[at] == x[at]) ++at;
