@@ -17,9 +17,6 @@
 #include <vector>
 #else
 #include <omp.h>
-
-#include <system_error>
-#include <thread>
 #endif
 
 namespace rill {
@@ -61,30 +58,6 @@ void note_parallel() {
     in_parallel_once = true;
   });
 }
-
-// Between regions libgomp's threads spin, for milliseconds. On a core that another program wants, that uses up the time
-// that the thread needs when there is work again. Where libgomp manages more threads than there are cores it spins a
-// thousandth as long, so while cores are crowded a team that only sleeps makes it so.
-#ifdef RILL_STD_THREADS
-void spin_less() {}
-#else
-void spin_less() {
-  static std::atomic<bool> sleeping{false};
-  if (sleeping.exchange(true)) return;
-  try {
-    std::thread([] {
-#pragma omp parallel num_threads(std::max(2, omp_get_num_procs() - num_threads() + 2))
-      {
-      }
-      constexpr int64_t second = 1'000'000'000;
-      while (crowding.now(nanoseconds() - 2 * second)) std::this_thread::sleep_for(std::chrono::nanoseconds(second));
-      sleeping = false;
-    }).detach();
-  } catch (const std::system_error&) {  // no more threads
-    sleeping = false;
-  }
-}
-#endif
 }  // namespace
 
 int num_threads() {
@@ -176,7 +149,6 @@ void parallel_pieces(int64_t n, int pieces, void (*call)(void*, int64_t, int64_t
   for (int p = 0; p < pieces; ++p) run(p);
 #endif
   crowding.saw(last_start, last_start - began);
-  if (crowding.possible()) spin_less();
   error.rethrow();
 }
 

@@ -12,8 +12,9 @@ import sys
 
 passed = failed = skipped = 0
 names, skips, ends = [], [], []
-log = pathlib.Path(sys.argv[1], "meson-logs/testlog.json")
-if log.exists():
+# That of a run with --wrapper is called after the wrapper.
+logs = sorted(pathlib.Path(sys.argv[1], "meson-logs").glob("testlog*.json"), key=lambda log: log.stat().st_mtime)
+for log in logs[-1:]:
     for line in log.read_text().splitlines():
         test = json.loads(line)
         output = test.get("stdout", "")

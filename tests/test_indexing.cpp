@@ -2,6 +2,8 @@
 #include "catch.h"
 #include "messages.h"
 #include "rill/autodiff/tape.h"
+#include "rill/devices/params/shape_params.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 
 using namespace rill;
@@ -174,4 +176,12 @@ TEST_CASE("errors say what numpy says") {
   CHECK(has(message_of([&] { (void)a.at(0).set(tensor({1.f, 2.f})); }), "does not broadcast to [3]"));
   CHECK(has(message_of([&] { take_along_axis(a, tensor({0}), 0); }), "1 axes"));
   CHECK(has(message_of([&] { segment_sum(a, tensor({0}), 2); }), "one id a row"));
+}
+
+TEST_CASE("a slice of a file that drops an axis that is not there") {
+  const Tensor x = zeros({3});
+  for (int64_t axis : {-1, 1, 100000}) {
+    const SliceAttrs attrs{{0}, {1}, {1}, {axis}};
+    CHECK_THROWS_WITH(apply(*find_op("strided_slice"), {&x}, attrs, Where::current()), contains_text("to drop"));
+  }
 }

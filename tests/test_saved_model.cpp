@@ -135,6 +135,16 @@ TEST_CASE("loops and choices come back, and loops that count are differentiated"
   }
 }
 
+TEST_CASE("arguments of one name are told apart") {
+  Folder folder;
+  const auto f = function("f", [](const Tensor& a, const Tensor& b) { return a - b; },
+                          {.signature = {spec(f32, {2}, "x"), spec(f32, {2}, "x")}});
+  export_model(f, folder / "model");
+  const Model m = import_model(folder / "model");
+  const Tensor a = tensor({5.f, 7.f}), b = tensor({1.f, 2.f});
+  CHECK(same_bits(m({{"x", a}, {"x_1", b}}).at("output"), a - b));
+}
+
 TEST_CASE("graphs that are not sound are errors") {
   Folder folder;
   auto node = [](const std::string& name, const std::string& op, const Names& in) {

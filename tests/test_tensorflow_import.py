@@ -94,6 +94,14 @@ class Functions(tf.Module):
         y = tf.transpose(tf.concat([y, y[:, ::-1]], -1), [0, 2, 1])
         return tf.reshape(y, tf.stack([s[0], s[1], -1])) + tf.cast(tf.range(s[1])[:, None], tf.float32)
 
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.uint8)])
+    def places(self, x):  # more of them than the indices' dtype has
+        return {"y": tf.one_hot(x, 300)}
+
+    @tf.function(input_signature=[tf.TensorSpec([2, 3, 4], tf.complex64)])
+    def adjoint(self, x):
+        return {"y": tf.linalg.matmul(x, x, adjoint_b=True) + tf.linalg.matmul(x, x[:, :, :3], adjoint_a=True)[:, :3, :]}
+
 
 def write(folder, name, path, model_inputs, want):
     os.makedirs(f"{folder}/{name}")
@@ -119,7 +127,9 @@ def keras_cases(folder):
 
 def function_cases(folder):
     m = Functions()
-    for name, given in (("product", some(3, 4)), ("choose", some(3, 4)), ("shapes", some(2, 3, 4))):
+    for name, given in (("product", some(3, 4)), ("choose", some(3, 4)), ("shapes", some(2, 3, 4)),
+                        ("places", np.array([0, 255, 44], np.uint8)),
+                        ("adjoint", (some(2, 3, 4) + 1j * some(2, 3, 4, seed=3)).astype(np.complex64))):
         path = f"{folder}/models/{name}"
         tf.saved_model.save(m, path, signatures=getattr(m, name).get_concrete_function())
         yield signature_case(folder, name, path, given)

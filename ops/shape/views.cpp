@@ -305,6 +305,8 @@ Window checked_window(const InferArgs& a, const SliceAttrs& s) {
                          s.steps.size(), in.size()));
   for (int64_t step : s.steps)
     if (step == 0 || step == slice_min) a.reject(describe_step(step));
+  for (int64_t axis : s.drop)
+    if (axis < 0 || axis >= int64_t(in.size())) a.reject(fmt::format("there is no axis {} to drop", axis));
   Window w = slice_window(in, contiguous_strides(in), s);
   for (int64_t axis : s.drop)
     if (w.shape[size_t(axis)] != 1)

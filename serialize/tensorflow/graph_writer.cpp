@@ -275,7 +275,9 @@ void GraphWriter::add_inputs(onnx_out::Frame& main, proto::SignatureDef& signatu
     const Value v{p.name(), spec.dtype};
     owners_[v.name] = &main_;
     main.values[size_t(in.node)] = {v};
-    fill_info((*signature.mutable_inputs())[n.name], v.name, spec);
+    std::string key = n.name;
+    for (int i = 1; signature.inputs().contains(key); ++i) key = fmt::format("{}_{}", n.name, i);
+    fill_info((*signature.mutable_inputs())[key], v.name, spec);
     note_sizes(v, spec);
   }
 }

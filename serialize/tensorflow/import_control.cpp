@@ -33,7 +33,8 @@ Values assign_rule(const Call& c) {
   Slot& slot = slot_of(c);
   const Tensor value = c.x(1);
   if (slot.variable) slot.variable->assign(value);
-  else slot.value = value;
+  else if (!slot.value.defined()) slot.value = value;  // as it is restored
+  else c.reject("assigns a variable that cannot change. import the model with {.trainable = true}");
   return {};
 }
 Values assign_add_rule(const Call& c) {

@@ -8,10 +8,13 @@ namespace {
 
 // --- Products --------------------------------------------------------------------------------------------------------
 
-Tensor turned(const Tensor& x, bool turn) { return turn ? swapaxes(x, -1, -2) : x; }
+Tensor turned(const Tensor& x, bool transposed, bool adjoint) {
+  const Tensor y = transposed || adjoint ? swapaxes(x, -1, -2) : x;
+  return adjoint && is_complex(x.dtype()) ? conj(y) : y;
+}
 Values product_rule(const Call& c) {
-  return {matmul(turned(c.x(0), c.flag("transpose_a") || c.flag("adj_x")),
-                 turned(c.x(1), c.flag("transpose_b") || c.flag("adj_y")))};
+  return {matmul(turned(c.x(0), c.flag("transpose_a"), c.flag("adj_x")),
+                 turned(c.x(1), c.flag("transpose_b"), c.flag("adj_y")))};
 }
 Values einsum_rule(const Call& c) {
   std::string equation = c.text("equation", "");

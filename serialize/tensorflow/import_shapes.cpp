@@ -228,7 +228,7 @@ Values one_hot_rule(const Call& c) {
   const Tensor at = c.x(0), on = c.x(2), off = c.x(3);
   const Dim depth = c.dim(1);
   const int64_t axis = c.integer("axis", -1);
-  const Tensor y = where(equal(expand_dims(at, -1), iota({depth}).astype(at.dtype())), on, off);
+  const Tensor y = where(equal(expand_dims(at.astype(i64), -1), iota({depth})), on, off);  // u8 holds not every place
   return {axis == -1 ? y : moveaxis(y, -1, axis)};
 }
 

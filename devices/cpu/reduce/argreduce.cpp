@@ -103,7 +103,7 @@ Tensor dense_operand(const Tensor& x, int64_t& axis) {
   const int64_t stride = strides[size_t(axis)];
   shape.erase(size_t(axis)), strides.erase(size_t(axis));
   shape.push_back(size), strides.push_back(stride);
-  const Tensor lines = make_view(x, shape, strides, 0);
+  Tensor lines = make_view(x, shape, strides, 0);
   if (lines.is_contiguous()) {
     axis = x.ndim() - 1;
     return lines;
