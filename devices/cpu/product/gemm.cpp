@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/cpu/product/onednn.h"
@@ -53,6 +54,10 @@ struct Side {
   Ints batch_sizes, batch_strides;
   Group free, contract;
 
+  template <class T>
+  const T* as() const {
+    return reinterpret_cast<const T*>(data);
+  }
   // The element offset of matrix b, counted in row-major order of the batch axes.
   int64_t offset(int64_t b) const {
     int64_t at = 0;
@@ -332,6 +337,30 @@ void exact_or_complex(DType dtype, int64_t batch, const Gemm& g, const Side& a, 
   else each(uint64_t(), integers);
 }
 
+// The product of two vectors of halves, in pieces that are converted to f32 in the cache. Its bits are those of the
+// whole vectors converted first: gemm_dots adds up the same pieces in the same order.
+template <class T>
+void dot_of_halves(const Gemm& g, const T* a, const T* b, T* c) {
+  const auto convert = [](const T* from, int64_t step, int64_t n, float* to) {
+    if (step == 1) convert_halves(from, to, size_t(n));
+    else
+      for (int64_t i = 0; i < n; ++i) to[i] = float(from[i * step]);
+  };
+  std::vector<float> sums(size_t((g.k + dot_block_k - 1) / dot_block_k));
+  parallel_for(int64_t(sums.size()), worth_a_thread / dot_block_k, [&](int64_t begin, int64_t end) {
+    float x[dot_block_k], y[dot_block_k];
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t at = p * dot_block_k, n = std::min(dot_block_k, g.k - at);
+      convert(a + at * g.a_k, g.a_k, n, x);
+      convert(b + at * g.b_k, g.b_k, n, y);
+      gemm_dots(Gemm{1, 1, n, n, 1, 1, 1}, x, y, &sums[size_t(p)]);
+    }
+  });
+  float sum = sums[0];
+  for (size_t p = 1; p < sums.size(); ++p) sum += sums[p];
+  *c = T(sum);
+}
+
 // `may_pack`: b is the op's second operand, which may be packed once for all calls.
 bool run_onednn(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c,
                 [[maybe_unused]] bool may_pack) {
@@ -391,7 +420,9 @@ void dot_general(const KernelArgs& args) {
 
   // Which kernel.
   if (half) {
-    if (deterministic() || g.m * g.n == 1 || !run_onednn(args, batch, g, a, b, c, !turned))
+    if (out.size() == 1 && dtype == DType::f16) dot_of_halves(g, a.as<Half>(), b.as<Half>(), static_cast<Half*>(c));
+    else if (out.size() == 1) dot_of_halves(g, a.as<BFloat16>(), b.as<BFloat16>(), static_cast<BFloat16*>(c));
+    else if (deterministic() || g.m * g.n == 1 || !run_onednn(args, batch, g, a, b, c, !turned))
       through_f32(args, dot_general);
   } else if (dtype == DType::f32) {
     if (turned || is_small(g) || is_dots(g) || deterministic() || !run_onednn(args, batch, g, a, b, c, true))

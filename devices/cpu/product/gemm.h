@@ -22,6 +22,8 @@ inline constexpr int64_t few_rows = 6;
 
 // Products are added up for so many k at a time, and those sums in order: long ones lose less.
 inline constexpr int64_t gemm_block_k = 256;
+// The same where A and B are a vector each.
+inline constexpr int64_t dot_block_k = 8192;
 // Multiplications that take as long as handing work over to another thread.
 inline constexpr int64_t worth_a_thread = 1 << 16;
 

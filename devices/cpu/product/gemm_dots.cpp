@@ -34,7 +34,7 @@ HWY_INLINE T multiply_add(T a, T b, T sum) {
 
 // --- One column: a dot product in running sums -----------------------------------------------------------------------
 
-constexpr int64_t sums_bytes = 128, block_k = 8192;
+constexpr int64_t sums_bytes = 128, block_k = dot_block_k;
 
 // sum_i a[i] b[i] for i below k.
 template <class T>
