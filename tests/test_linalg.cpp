@@ -195,6 +195,21 @@ TEST_CASE("a matrix by a vector: one sum for each layout and number of threads")
   CHECK(error_of(transpose(v), v) < 0.01);
 }
 
+TEST_CASE("a vector of halves by a vector: the f32 product, rounded") {
+  for (DType d : {f16, bf16})
+    for (int64_t k : {1, 2, 8192, 8193, 300'001}) {
+      INFO(name(d) << " " << k);
+      const Tensor x = random::normal({k}, {.key = random::Key(3)}).astype(d),
+                   y = random::normal({2 * k}, {.key = random::Key(4)}).astype(d)(slice(none, none, 2)),
+                   one = broadcast_to(full({1}, 0.5f).astype(d), {k});
+      for (const Tensor& other : {y, y.contiguous(), one, reverse(x)}) {
+        const Tensor want = vdot(x.astype(f32), other.contiguous().astype(f32)).astype(d);
+        CHECK(array_equal(vdot(x, other), want));
+        CHECK(array_equal(matmul(other, x), want));
+      }
+    }
+}
+
 TEST_CASE("batches: broadcast, strided, of many and of large matrices") {
   const Tensor x = samples::uniform({3, 1, 20, 30}), y = samples::uniform({5, 30, 10}, -1, 1, 2);
   CHECK(matmul(x, y).shape() == Shape{3, 5, 20, 10});
