@@ -1,15 +1,22 @@
 // Damages good files and has rill's readers read them: each gives what it read or throws rill::Error, never crashes,
-// hangs or throws anything else, and takes memory in proportion to the file. Made to be built with sanitizers.
+// hangs or throws anything else, and takes memory in proportion to the file. A model that could be read is called, too.
+// Made to be built with sanitizers.
 //
 //   fuzz_files [ENDING...]   all readers, or those: .npy .tfrecord
-//   RILL_FUZZ_COUNT   how many files for each reader (a million by hand: some minutes)
-//   RILL_FUZZ_SEED    which; what a failure prints runs it again
+//   RILL_FUZZ_COUNT    how many files for each reader (a million by hand: some minutes)
+//   RILL_FUZZ_SEED     which; what a failure prints runs it again
+//   RILL_FUZZ_CORPUS   a folder with more good files
 //
-// A new reader is a line in `readers`, and its good files go into one of `corpora`.
+// A new reader is a line in `readers`, and its good files go into one of `corpora`. How files are damaged:
+// fuzz_damage.h. Files are read in a child process, so that a crash is told with its number and the rest goes on.
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,11 +25,12 @@
 #include <iterator>
 #include <map>
 #include <new>
-#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "fuzz_damage.h"
+#include "fuzz_models.h"
 #include "rill/rill.h"
 #include "rill/serialize.h"
 #include "rill/serialize/rill_file/package.h"
@@ -31,27 +39,57 @@
 
 namespace {
 constexpr size_t largest_allocation = size_t(64) << 20;
+bool calling = false;  // a model: what it computes may be as large as it says, and may fail for that
+void* allocate(size_t bytes) { return bytes <= largest_allocation ? std::malloc(bytes ? bytes : 1) : nullptr; }
 void* allocate_or_end(size_t bytes) {
-  void* p = bytes <= largest_allocation ? std::malloc(bytes ? bytes : 1) : nullptr;
+  void* p = allocate(bytes);
   if (p) return p;
+  if (calling) throw std::bad_alloc();
   std::fprintf(stderr, "a reader asks for %zu bytes\n", bytes);
   std::abort();
 }
 }  // namespace
 void* operator new(size_t bytes) { return allocate_or_end(bytes); }
 void* operator new[](size_t bytes) { return allocate_or_end(bytes); }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_end(bytes); }
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate_or_end(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }
 void operator delete[](void* p, size_t) noexcept { std::free(p); }
 
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1:max_allocation_size_mb=256"; }
 extern "C" const char* __ubsan_default_options() { return "halt_on_error=1:print_stacktrace=1"; }
 
 using namespace rill;
+using namespace fuzz;
 
 namespace {
+
+// --- Time and memory have an end -------------------------------------------------------------------------------------
+
+// What a child process tells.
+struct Progress {
+  uint64_t next, read, calls, endless;  // files: the one at hand, and how many of which kind
+  bool calling;
+};
+Progress* progress = nullptr;
+Random call_random;
+
+constexpr int seconds_each = 10;  // of the processor, for reading a file and for a call
+void start_clock() {
+  const itimerval clock = {{0, 0}, {seconds_each, 0}};
+  setitimer(ITIMER_VIRTUAL, &clock, nullptr);
+  alarm(600);  // where it sleeps for ever
+}
+void limit_memory() {
+#ifndef RILL_SANITIZED
+  const rlimit memory = {rlim_t(1) << 30, rlim_t(1) << 30};
+  setrlimit(RLIMIT_DATA, &memory);
+#endif
+  const rlimit none = {0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+}
 
 // --- Readers ---------------------------------------------------------------------------------------------------------
 
@@ -112,8 +150,22 @@ void read_table(const std::string& path) {
   for (const std::string& name : t.names) t.at(name);
 }
 
-// Read and checked, not run: what a sound model computes may be as large as it says.
-void read_model(const std::string& path) { import_model(path).explain(); }
+// A model that computes for long or asks for much is no fault of the reader's: import_model() has returned.
+void call_if_small(const Model& model) {
+  start_clock();
+  progress->calling = calling = true;
+  try {
+    progress->calls += call_model(model, call_random);
+  } catch (const Error&) {
+  }
+  progress->calling = calling = false;
+}
+void read_model(const std::string& path) {
+  const Model model = import_model(path, {.trainable = below(call_random, 2) == 0});
+  model.explain();
+  call_if_small(model);
+}
+void read_saved_model(const std::string& path) { read_model(std::filesystem::path(path).parent_path().string()); }
 
 // The graphs of a .rill file, out of the zip, whose checksum would catch the damage.
 void read_graph(const std::string& path) {
@@ -151,28 +203,18 @@ void read_list_of_checkpoints(const std::string& path) {
 
 // --- Checksums that hide what stands behind them ---------------------------------------------------------------------
 
-uint64_t take_varint(std::string_view& bytes) {
-  uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
-    const auto b = uint8_t(bytes[0]);
-    bytes.remove_prefix(1);
-    value |= uint64_t(b & 0x7F) << shift;
-    if (b < 0x80) break;
-  }
-  return value;
-}
-
 // Of the block of a table that lies where `handle` says, and its entries' values; empty where it lies outside.
 std::vector<std::string> repair_block(std::string& bytes, std::string_view handle) {
-  const uint64_t offset = take_varint(handle), size = take_varint(handle);
+  uint64_t offset = 0, size = 0, shared = 0, key = 0, length = 0;
+  take_varint(handle, offset);
+  take_varint(handle, size);
   if (bytes.size() < 48 || offset > bytes.size() || size > bytes.size() || offset + size + 5 > bytes.size() - 48)
     return {};
   const uint32_t sum = masked_crc32c(std::string_view(bytes).substr(offset, size + 1));
   std::memcpy(&bytes[offset + size + 1], &sum, 4);
   std::vector<std::string> values;
   for (std::string_view rest = std::string_view(bytes).substr(offset, size); rest.size() > 8;) {
-    take_varint(rest);
-    const uint64_t key = take_varint(rest), length = take_varint(rest);
+    if (!take_varint(rest, shared) || !take_varint(rest, key) || !take_varint(rest, length)) break;
     if (key > rest.size() || length > rest.size() - key) break;
     values.emplace_back(rest.substr(key, length));
     rest.remove_prefix(key + length);
@@ -184,95 +226,79 @@ std::vector<std::string> repair_block(std::string& bytes, std::string_view handl
 void repair_table(std::string& bytes) {
   if (bytes.size() < 48) return;
   std::string_view end = std::string_view(bytes).substr(bytes.size() - 48);
-  take_varint(end);
-  take_varint(end);
+  uint64_t ignored = 0;
+  take_varint(end, ignored);
+  take_varint(end, ignored);
   const std::string index(end);
   for (const std::string& handle : repair_block(bytes, index)) repair_block(bytes, handle);
+}
+
+void repair(const std::string& name, std::string& bytes) {
+  if (name.ends_with(".index")) repair_table(bytes);
 }
 
 struct Reader {
   const char* ending;  // of the names of its files
   void (*read)(const std::string& path);
-  void (*repair)(std::string& bytes) = nullptr;  // of most damaged files, so that a reader looks further
+  bool messages = false;  // of protobuf
 };
 constexpr Reader readers[] = {{".npy", read_tensors},
                               {".npz", read_tensors},
                               {".safetensors", read_tensors},
                               {".gguf", read_tensors},
                               {".tfrecord", read_record_file},
-                              {".tfexample", read_bare_example},
-                              {".tfsequence", read_bare_sequence},
+                              {".tfexample", read_bare_example, true},
+                              {".tfsequence", read_bare_sequence, true},
                               {".csv", read_table},
-                              {".onnx", read_model},
+                              {".onnx", read_model, true},
                               {".rill", read_model},
                               {".rillgraph", read_graph},
-                              {".index", read_checkpoint, repair_table},
+                              {"saved_model.pb", read_saved_model, true},
+                              {".pb", read_model, true},
+                              {".index", read_checkpoint},
                               {"checkpoint", read_list_of_checkpoints}};
-constexpr const char* corpora[] = {"/tests/formats", "/tests/onnx", "/tests/fixtures/checkpoint",
-                                   "/tests/fixtures/checkpoint/keras"};
+constexpr const char* corpora[] = {"/tests/formats", "/tests/onnx", "/tests/fixtures"};
 
-// --- Damage ----------------------------------------------------------------------------------------------------------
+// --- Good files ------------------------------------------------------------------------------------------------------
 
-using Random = std::mt19937_64;
-size_t below(Random& random, size_t n) { return n ? size_t(random() % n) : 0; }
-
-void put_number(std::string& bytes, Random& random) {
-  constexpr uint64_t numbers[] = {0,          1,          2,          7,          255,        256,
-                                  65535,      1 << 16,    0x7fffffff, 0x80000000, 0xffffffff, 1ull << 32,
-                                  1ull << 40, 1ull << 47, 1ull << 62, 1ull << 63, ~0ull - 7,  ~0ull};
-  const uint64_t n = numbers[below(random, std::size(numbers))];
-  const size_t width = size_t(1) << below(random, 4);
-  if (bytes.size() >= width) std::memcpy(&bytes[below(random, bytes.size() - width + 1)], &n, width);
-}
-
-// Of what is written as text: another number in place of one.
-void put_digits(std::string& bytes, Random& random) {
-  constexpr const char* numbers[] = {
-      "0", "1", "-1", "4294967296", "9223372036854775807", "18446744073709551615", "1e9", "99999999999999999999"};
-  const size_t from = bytes.find_first_of("0123456789", below(random, bytes.size()));
-  if (from == bytes.npos) return;
-  const size_t to = std::min(bytes.find_first_not_of("0123456789", from), bytes.size());
-  bytes.replace(from, to - from, numbers[below(random, std::size(numbers))]);
-}
-
-void damage(std::string& bytes, const std::string& other, Random& random) {
-  const size_t at = below(random, bytes.size()), n = below(random, 1 + below(random, 64));
-  switch (below(random, 10)) {
-    case 0: bytes.resize(at); break;
-    case 1: bytes.erase(at, n); break;
-    case 2: bytes.insert(at, n, char(random())); break;
-    case 3: bytes.insert(at, bytes.substr(below(random, bytes.size()), n)); break;
-    case 4: bytes.replace(at, n, other.substr(below(random, other.size()), n)); break;
-    case 5: bytes += bytes.substr(at); break;
-    case 6: put_digits(bytes, random); break;
-    case 7: put_number(bytes, random); break;
-    default:
-      if (!bytes.empty()) bytes[at] = char(below(random, 2) ? random() : uint8_t(bytes[at]) ^ 1u << below(random, 8));
-  }
-}
-
-// --- Running ---------------------------------------------------------------------------------------------------------
+namespace fs = std::filesystem;
 
 struct GoodFile {
-  std::string name, bytes;
-  std::map<std::string, std::string> beside;  // files that go with it: shards of a checkpoint
+  std::string name, bytes;                    // the name from its corpus on
+  std::map<std::string, std::string> beside;  // files that go with it: external weights, shards of a checkpoint
 };
 
-std::vector<GoodFile> good_files(const std::string& ending) {
-  const char* root = std::getenv("RILL_SOURCE_ROOT");
-  std::vector<std::filesystem::path> paths, all;
-  for (const char* folder : corpora)
-    for (const auto& entry : std::filesystem::directory_iterator((root ? root : ".") + std::string(folder)))
-      (entry.path().filename().string().ends_with(ending) && entry.is_regular_file() ? paths : all)
-          .push_back(entry.path());
-  std::sort(paths.begin(), paths.end());
-  std::vector<GoodFile> files;
-  for (const auto& path : paths) {
-    files.push_back({path.filename().string(), all_of(path.string()), {}});
-    for (const auto& other : all)
-      if (other.filename().string().starts_with(path.stem().string() + ".data-"))
-        files.back().beside[other.filename().string()] = all_of(other.string());
+bool is_beside(const fs::path& file, const fs::path& other) {
+  if (file.filename() == "saved_model.pb") return other.parent_path() == file.parent_path() / "variables";
+  return other.parent_path() == file.parent_path() &&
+         other.filename().string().starts_with(file.stem().string() + ".data");
+}
+
+bool is_for(const Reader& reader, const fs::path& path) {
+  const std::string name = path.filename().string();
+  const auto first = std::ranges::find_if(readers, [&](const Reader& r) { return name.ends_with(r.ending); });
+  return first != std::end(readers) && first->ending == reader.ending;
+}
+
+void add_good_files(const Reader& reader, const std::string& corpus, std::vector<GoodFile>& files) {
+  std::vector<fs::path> all;
+  for (const auto& entry : fs::recursive_directory_iterator(corpus))
+    if (entry.is_regular_file()) all.push_back(entry.path());
+  std::sort(all.begin(), all.end());
+  const auto name_of = [&](const fs::path& path) { return path.lexically_relative(corpus).string(); };
+  for (const fs::path& path : all) {
+    if (!is_for(reader, path)) continue;
+    files.push_back({name_of(path), all_of(path.string()), {}});
+    for (const fs::path& other : all)
+      if (is_beside(path, other)) files.back().beside[name_of(other)] = all_of(other.string());
   }
+}
+
+std::vector<GoodFile> good_files(const Reader& reader) {
+  const char *root = std::getenv("RILL_SOURCE_ROOT"), *more = std::getenv("RILL_FUZZ_CORPUS");
+  std::vector<GoodFile> files;
+  for (const char* folder : corpora) add_good_files(reader, (root ? root : ".") + std::string(folder), files);
+  if (more) add_good_files(reader, more, files);
   return files;
 }
 
@@ -281,83 +307,130 @@ uint64_t setting(const char* name, uint64_t otherwise) {
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// Whether each of `count` files is read as it should be.
-bool run(const Reader& reader, uint64_t seed, uint64_t count, const std::filesystem::path& folder) {
-  const std::vector<GoodFile> good = good_files(reader.ending);
-  if (good.empty()) return std::fprintf(stderr, "no good %s files\n", reader.ending), false;
-  const auto write = [&](const std::string& name, const std::string& bytes) {
-    std::ofstream(folder / name, std::ios::binary | std::ios::trunc).write(bytes.data(), std::streamsize(bytes.size()));
+void write(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), std::streamsize(bytes.size()));
+}
+
+// One file, made of a good one or of what lies beside it, is read. Gives what is wrong with how.
+std::string read_one(const Reader& reader, const std::vector<GoodFile>& good, uint64_t seed, const fs::path& folder) {
+  Random random(seed);
+  call_random.seed(seed);
+  const GoodFile& file = good[below(random, good.size())];
+  const std::string& other = good[below(random, good.size())].bytes;
+  const bool of_message = reader.messages && below(random, 4) != 0;
+  const auto damaged = [&](const std::string& name, std::string bytes, bool message) {
+    for (size_t k = 1 + below(random, 1 + below(random, 5)); k-- > 0;)
+      message ? damage_message(bytes, other, random) : damage(bytes, other, random);
+    if (below(random, 8) != 0) repair(name, bytes);
+    return bytes;
   };
-  for (const GoodFile& file : good)
-    for (const auto& [name, bytes] : file.beside) write(name, bytes);
-  uint64_t read = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    Random random(seed + i);
-    const GoodFile& file = good[below(random, good.size())];
-    const std::string path = (folder / file.name).string();
-    std::string bytes = file.bytes;
-    const std::string& other = good[below(random, good.size())].bytes;
-    const auto damage_all = [&](std::string& some) {
-      for (size_t k = 1 + below(random, 1 + below(random, 5)); k-- > 0;) damage(some, other, random);
-    };
-    // Of some that have files beside them, one of those.
-    const bool shard = !file.beside.empty() && below(random, 8) == 0;
-    const auto beside =
-        shard ? std::next(file.beside.begin(), ptrdiff_t(below(random, file.beside.size()))) : file.beside.end();
-    if (shard) {
-      std::string damaged = beside->second;
-      damage_all(damaged);
-      write(beside->first, damaged);
-    } else {
-      damage_all(bytes);
-      if (reader.repair && below(random, 8) != 0) reader.repair(bytes);
-    }
-    write(file.name, bytes);
-    reset_peak_memory(Device());
-    const size_t before = memory_stats(Device()).in_use;
-    std::string fault;
-    try {
-      reader.read(path);
-      ++read;
-    } catch (const Error&) {
-    } catch (const std::exception& e) {
-      fault = e.what();
-    }
-    if (shard) write(beside->first, beside->second);
-    if (memory_stats(Device()).peak - before > 2048 * bytes.size() + largest_allocation) fault = "too much memory";
-    if (fault.empty()) continue;
-    std::fprintf(stderr, "%s: %s. RILL_FUZZ_SEED=%llu RILL_FUZZ_COUNT=1 fuzz_files %s\n", reader.ending, fault.c_str(),
-                 static_cast<unsigned long long>(seed + i), reader.ending);
-    return false;
+  const bool shard = !file.beside.empty() && below(random, 8) == 0;
+  const auto beside =
+      shard ? std::next(file.beside.begin(), ptrdiff_t(below(random, file.beside.size()))) : file.beside.end();
+  const std::string bytes = shard ? file.bytes : damaged(file.name, file.bytes, of_message);
+  if (shard) write(folder / beside->first, damaged(beside->first, beside->second, false));
+  write(folder / file.name, bytes);
+  reset_peak_memory(Device());
+  const size_t before = memory_stats(Device()).in_use;
+  const uint64_t calls = progress->calls;
+  std::string fault;
+  start_clock();
+  try {
+    reader.read((folder / file.name).string());
+    ++progress->read;
+  } catch (const Error&) {
+  } catch (const std::exception& e) {
+    fault = e.what()[0] ? e.what() : "an exception";
   }
-  std::printf("%s: %llu damaged files, of which %llu could be read\n", reader.ending,
-              static_cast<unsigned long long>(count), static_cast<unsigned long long>(read));
+  if (shard) write(folder / beside->first, beside->second);
+  if (calls == progress->calls && memory_stats(Device()).peak - before > 2048 * bytes.size() + largest_allocation)
+    fault = "too much memory";
+  return fault;
+}
+
+// In the child process: those from progress->next on.
+void read_all(const Reader& reader, const std::vector<GoodFile>& good, uint64_t seed, uint64_t count,
+              const fs::path& folder) {
+  limit_memory();
+  for (; progress->next < count; ++progress->next) {
+    const std::string fault = read_one(reader, good, seed + progress->next, folder);
+    if (fault.empty()) continue;
+    std::fprintf(stderr, "%s\n", fault.c_str());
+    std::_Exit(1);
+  }
+}
+
+// Whether each of `count` files is read as it should be.
+bool run(const Reader& reader, uint64_t seed, uint64_t count, const fs::path& folder) {
+  const std::vector<GoodFile> good = good_files(reader);
+  if (good.empty()) return std::fprintf(stderr, "no good %s files\n", reader.ending), false;
+  for (const GoodFile& file : good) {
+    fs::create_directories((folder / file.name).parent_path());
+    for (const auto& [name, bytes] : file.beside) {
+      fs::create_directories((folder / name).parent_path());
+      write(folder / name, bytes);
+    }
+  }
+  *progress = {};
+  int faults = 0;
+  long peak = 0;
+  for (bool done = false; !done && faults < 20; ++progress->next, progress->calling = false) {
+    const pid_t child = fork();
+    if (child == 0) {
+      read_all(reader, good, seed, count, folder);
+      std::exit(0);
+    }
+    int status = 0;
+    rusage use = {};
+    wait4(child, &status, 0, &use);
+    peak = std::max(peak, use.ru_maxrss / 1024);
+    done = progress->next >= count;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    const bool endless = WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM;
+    if (endless && progress->calling) {
+      ++progress->endless;
+      continue;
+    }
+    ++faults;
+    std::fprintf(stderr, "%s: %s %d. RILL_FUZZ_SEED=%llu RILL_FUZZ_COUNT=1 fuzz_files %s\n", reader.ending,
+                 endless               ? "takes too long, signal"
+                 : WIFSIGNALED(status) ? "signal"
+                                       : "exit status",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+                 static_cast<unsigned long long>(seed + progress->next), reader.ending);
+  }
+  std::printf("%s: %llu damaged files, of which %llu could be read", reader.ending,
+              static_cast<unsigned long long>(count), static_cast<unsigned long long>(progress->read));
+  if (progress->calls)
+    std::printf(" and %llu called; %llu calls took longer than %d s", static_cast<unsigned long long>(progress->calls),
+                static_cast<unsigned long long>(progress->endless), seconds_each);
+  std::printf("; %ld MB at most\n", peak);
   std::fflush(stdout);
-  return true;
+#ifndef RILL_SANITIZED
+  if (!progress->calls && peak > 512) return false;  // libraries take memory past operator new
+#endif
+  return faults == 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  setenv("RILL_JIT", "off", 0);
   // In memory where the system has a folder for that: a file is written for each.
-  std::filesystem::path folder =
-      std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
+  fs::path folder = fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path();
   folder /= "rill-fuzz-" + std::to_string(getpid());
-  std::filesystem::create_directories(folder);
-  std::printf("a crash leaves its file in %s\n", folder.c_str());
+  fs::create_directories(folder);
+  std::printf("a fault leaves its file in %s\n", folder.c_str());
   std::fflush(stdout);
+  void* shared = mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return 1;
+  progress = new (shared) Progress;
   bool good = true;
   for (const Reader& reader : readers) {
     const bool asked =
         argc == 1 || std::any_of(argv + 1, argv + argc, [&](char* a) { return reader.ending == std::string(a); });
     if (asked) good &= run(reader, setting("RILL_FUZZ_SEED", 1), setting("RILL_FUZZ_COUNT", 3000), folder);
   }
-  std::filesystem::remove_all(folder);
-  rusage use = {};
-  getrusage(RUSAGE_SELF, &use);
-  std::printf("%ld MB at most\n", use.ru_maxrss / 1024);
-#ifndef RILL_SANITIZED
-  if (use.ru_maxrss > 512 * 1024) good = false;  // libraries take memory past operator new
-#endif
+  if (good) fs::remove_all(folder);
   return good ? 0 : 1;
 }
