@@ -55,6 +55,21 @@ bool Dim::decide(Test test, Dim a, Dim b) {
   return open_dims ? open_dims->decide(test, a, b) : outcome(test, a.hint(), b.hint());
 }
 
+Dim calculate(Dim::Op op, Dim a, Dim b) {
+  switch (op) {
+    case Dim::Op::add: return a + b;
+    case Dim::Op::subtract: return a - b;
+    case Dim::Op::multiply: return a * b;
+    case Dim::Op::divide: return a / b;
+    case Dim::Op::remainder: return a % b;
+    case Dim::Op::smaller: return smaller(a, b);
+    default: return larger(a, b);
+  }
+}
+bool test(Dim::Test which, Dim a, Dim b) {
+  return which == Dim::Test::equal ? a == b : which == Dim::Test::less ? a < b : a <= b;
+}
+
 std::ostream& operator<<(std::ostream& out, Dim d) { return out << int64_t(d); }
 
 OpenDims::OpenDims(DimTable* table) : outer_(std::exchange(open_dims, table)) {}

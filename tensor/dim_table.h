@@ -17,6 +17,11 @@
 
 namespace rill {
 
+// What traced code does with Dims, by its name in an expression or a guard: of open ones, `calculate` gives an
+// expression of this thread's table, and `test` adds a guard to it.
+Dim calculate(Dim::Op op, Dim a, Dim b);
+bool test(Dim::Test which, Dim a, Dim b);
+
 class DimTable {
  public:
   // One size of a value of a graph: of output `output` of node `node` of the trace with that serial number.

@@ -106,26 +106,13 @@ class FunctionReader {
                          "operation on sizes"));
       made.depth = 1 + std::max(depth_of(field(s, "a")), depth_of(field(s, "b")));
       if (made.depth > deepest_size) reject("a size is computed in too many steps");
-      made.dim = compute(op, number(field(s, "a")), number(field(s, "b")));
+      const OpenDims open(dims_.get());
+      made.dim = calculate(op, number(field(s, "a")), number(field(s, "b")));
     }
     if (made.dim.hint() != value) reject(fmt::format("size s{} is {}, not {}", sizes_.size(), made.dim.hint(), value));
     sizes_.push_back(made);
   }
   int depth_of(const json& v) const { return v.is_string() ? sizes_[size_number(text(v, "a number"))].depth : 0; }
-  // As the traced code computed it.
-  Dim compute(Dim::Op op, Dim a, Dim b) {
-    const OpenDims open(dims_.get());
-    switch (op) {
-      case Dim::Op::add: return a + b;
-      case Dim::Op::subtract: return a - b;
-      case Dim::Op::multiply: return a * b;
-      case Dim::Op::divide: return a / b;
-      case Dim::Op::remainder: return a % b;
-      case Dim::Op::smaller: return smaller(a, b);
-      default: return larger(a, b);
-    }
-  }
-
   void read_guard(const json& g) {
     if (!dims_) reject("a guard, where no size is open");
     DimTable::Guard guard;

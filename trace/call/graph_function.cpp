@@ -4,9 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rill/devices/registry.h"
 #include "rill/tensor/limits.h"
 #include "rill/trace/call/function_state.h"
+#include "rill/trace/call/inline_graph.h"
 #include "rill/trace/graph/instantiate.h"
 #include "rill/trace/passes.h"
 
@@ -31,8 +34,8 @@ std::vector<const Node*> argument_nodes(const Graph& g) {
 }
 
 // The sizes of the open symbols in such a call, in the order of the symbols.
-std::vector<int64_t> symbol_sizes(const FunctionCore::OpenGraph& traced, const std::vector<Tensor>& arguments) {
-  std::vector<int64_t> sizes;
+std::vector<Dim> symbol_sizes(const FunctionCore::OpenGraph& traced, const std::vector<Tensor>& arguments) {
+  std::vector<Dim> sizes;
   const std::vector<const Node*> nodes = argument_nodes(traced.graph);
   for (size_t k = 0; k < nodes.size(); ++k)
     for (size_t axis = 0; axis < nodes[k]->outputs[0].shape.size(); ++axis)
@@ -88,22 +91,36 @@ void GraphFunction::check_arguments(const std::vector<Tensor>& given, const Wher
 
 Graph GraphFunction::graph_for(const std::vector<Tensor>& arguments) const {
   if (!traced_.dims) return traced_.graph;
-  return instantiate(traced_.graph, *traced_.dims, symbol_sizes(traced_, arguments));
+  std::vector<int64_t> sizes;
+  for (Dim d : symbol_sizes(traced_, arguments)) sizes.push_back(d);
+  return instantiate(traced_.graph, *traced_.dims, sizes);
 }
 
-std::vector<Tensor> GraphFunction::run(const std::vector<Tensor>& arguments) const {
-  Graph g;
-  try {
-    g = graph_for(arguments);
-  } catch (const NotOpen& e) {
-    fail(name(), fmt::format("the function was traced for other sizes: {}", e.what()), Where());
-  }
+namespace {
+
+std::vector<Tensor> inputs_of(const Graph& g, const std::vector<Tensor>& arguments) {
   std::vector<Tensor> inputs;
   for (const GraphInput& in : g.inputs) {
     if (in.kind == GraphInput::Kind::argument) inputs.push_back(arguments[size_t(in.argument)]);
     else inputs.push_back(in.kind == GraphInput::Kind::captured ? in.captured : Variable(in.variable).value());
   }
-  std::vector<Tensor> results = interpret(g, inputs);
+  return inputs;
+}
+
+}  // namespace
+
+std::vector<Tensor> GraphFunction::run(const std::vector<Tensor>& arguments) const {
+  const Graph& g = traced_.graph;
+  std::vector<Tensor> results;
+  try {
+    const std::vector<Tensor> inputs = inputs_of(g, arguments);
+    const std::vector<Dim> sizes = symbol_sizes(traced_, arguments);
+    const bool open = std::ranges::any_of(sizes, [](Dim d) { return d.is_open(); });
+    results = open && OpenDims::now() ? inline_open(g, *traced_.dims, sizes, inputs)
+                                      : interpret(graph_for(arguments), inputs);
+  } catch (const NotOpen& e) {
+    fail(name(), fmt::format("the function was traced for other sizes: {}", e.what()), Where());
+  }
   for (size_t k = 0; k < g.assigns.size(); ++k) Variable(g.assigns[k].variable).assign(results[g.outputs.size() + k]);
   results.resize(g.outputs.size());
   return results;

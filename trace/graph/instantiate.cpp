@@ -10,6 +10,16 @@
 
 namespace rill {
 
+void DimRewriter::field(const char*, Dim& v) { v = of_(v); }
+void DimRewriter::field(const char*, Dims& v) {
+  for (Dim& d : v) d = of_(d);
+}
+void DimRewriter::field(const char*, FillValue& v, DType) {
+  if (!v.whole.is_open()) return;
+  v.whole = of_(v.whole);
+  v.real = double(v.whole.hint());
+}
+
 namespace {
 
 class Instantiator {
@@ -27,21 +37,6 @@ class Instantiator {
   Graph run(const Graph& traced);
 
  private:
-  class Rewrite final : public AttrRewriter {
-   public:
-    explicit Rewrite(Instantiator& in) : in_(in) {}
-    void field(const char*, Dim& v) override { v = in_.at(v); }
-    void field(const char*, Dims& v) override { in_.settle(v); }
-    void field(const char*, FillValue& v, DType) override {
-      if (!v.whole.is_open()) return;
-      v.whole = in_.at(v.whole);
-      v.real = double(v.whole);
-    }
-
-   private:
-    Instantiator& in_;
-  };
-
   static uint64_t key(uint32_t trace, int32_t node) { return uint64_t(trace) << 32 | uint32_t(node); }
   std::optional<int64_t> size_at(const DimTable::Place& p) const {
     auto it = shapes_.find(key(p.trace, p.node));
@@ -77,7 +72,7 @@ void Instantiator::make_graphs(Node& n) {
 
 void Instantiator::make_op(Node& n, uint32_t trace, const Graph& g) {
   const ReplayScope place(n.where, n.function);
-  Rewrite rewrite(*this);
+  DimRewriter rewrite([this](Dim d) { return at(d); });
   if (n.op->graphs) make_graphs(n);
   else n.attrs = n.attrs.rewritten(rewrite);
   SmallVec<const Spec*, 8> in;

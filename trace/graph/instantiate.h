@@ -27,6 +27,18 @@ class NotOpen : public std::runtime_error {
 // `traced` for concrete sizes, one a symbol of `dims`.
 Graph instantiate(const Graph& traced, const DimTable& dims, std::span<const int64_t> sizes);
 
+// Attributes with other sizes: those that `of` gives for the ones in them.
+class DimRewriter final : public AttrRewriter {
+ public:
+  explicit DimRewriter(Callback<Dim(Dim)> of) : of_(std::move(of)) {}
+  void field(const char* name, Dim& v) override;
+  void field(const char* name, Dims& v) override;
+  void field(const char* name, FillValue& v, DType dtype) override;
+
+ private:
+  Callback<Dim(Dim)> of_;
+};
+
 // Whether an attribute of `n`, or a size of what it gives, is open.
 bool has_open_sizes(const Node& n);
 

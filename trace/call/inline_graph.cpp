@@ -1,0 +1,185 @@
+// See inline_graph.h. Nodes of the graph itself run through apply(), as in interpret(). Graphs inside its nodes are
+// copied node by node, with the sizes of the enclosing trace: they keep the numbers of their nodes, by which sizes name
+// values. Start at Inliner::run.
+#include "rill/trace/call/inline_graph.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "rill/ops/enclosing_trace.h"
+#include "rill/ops/stored_ops.h"
+#include "rill/trace/call/node_runner.h"
+#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/instantiate.h"
+
+namespace rill {
+namespace {
+
+class Inliner {
+ public:
+  Inliner(const DimTable& dims, std::span<const Dim> sizes) : dims_(dims), sizes_(sizes), now_(*OpenDims::now()) {}
+
+  std::vector<Tensor> run(const Graph& g, std::span<const Tensor> inputs) {
+    check_guards(false);
+    std::vector<std::vector<Tensor>> values(g.nodes().size());
+    for (size_t k = 0; k < g.inputs.size(); ++k) values[size_t(g.inputs[k].node)] = {inputs[k]};
+    NodeRunner runner;
+    for (size_t i = 0; i < g.nodes().size(); ++i) {
+      const Node& n = g.nodes()[i];
+      if (n.kind == Node::Kind::constant) values[i] = {make_alias(n.constant)};  // new, so a constant of this trace
+      if (n.kind != Node::Kind::op) continue;
+      for (Tensor& t : runner.run(with_sizes(n), values)) values[i].push_back(std::move(t));
+      std::vector<Shape> shapes;
+      for (const Tensor& t : values[i]) shapes.push_back(t.spec().shape);
+      note(g, i, std::move(shapes), n);
+    }
+    check_guards(true);
+    std::vector<Tensor> results;
+    for (ValueId v : g.outputs) results.push_back(values[size_t(v.node)][size_t(v.index)]);
+    for (const GraphAssign& a : g.assigns) results.push_back(values[size_t(a.value.node)][size_t(a.value.index)]);
+    return results;
+  }
+
+ private:
+  // --- Sizes -------------------------------------------------------------------------------------------------------
+
+  // None while the node that it names has not been made.
+  std::optional<Dim> find(Dim d) {
+    if (!dims_.knows(d)) return Dim(d.hint());
+    if (const auto known = known_.find(d.number()); known != known_.end()) return known->second;
+    const std::optional<Dim> found = compute(dims_.at(d));
+    if (found) known_.emplace(d.number(), *found);
+    return found;
+  }
+  std::optional<Dim> compute(const DimTable::Expression& e) {
+    if (e.kind == DimTable::Kind::symbol) return sizes_[size_t(e.symbol)];
+    if (e.kind == DimTable::Kind::computed) {
+      const std::optional<Dim> a = find(e.a), b = find(e.b);
+      return a && b ? std::optional(calculate(e.op, *a, *b)) : std::nullopt;
+    }
+    const auto at = shapes_.find({e.place.trace, e.place.node});
+    if (at == shapes_.end() || size_t(e.place.output) >= at->second.size()) return std::nullopt;
+    const Shape& shape = at->second[size_t(e.place.output)];
+    return size_t(e.place.axis) < shape.size() ? std::optional(shape[size_t(e.place.axis)]) : std::nullopt;
+  }
+  Dim at(Dim d) {
+    const std::optional<Dim> found = find(d);
+    if (!found) throw NotOpen(fmt::format("{} has no value", dims_.text(d)));
+    return *found;
+  }
+  void settle(Dims& sizes) {
+    for (Dim& d : sizes) d = at(d);
+  }
+
+  // Those that can be told from the sizes of the arguments alone come before any node is made. Looking records them in
+  // the enclosing trace.
+  void check_guards(bool all_known) {
+    for (const DimTable::Guard& g : dims_.guards()) {
+      const std::optional<Dim> a = find(g.a), b = find(g.b);
+      if (!all_known && !(a && b)) continue;
+      if (!(a && b) || test(g.test, *a, *b) != g.outcome) throw NotOpen(dims_, g);
+    }
+  }
+
+  // The sizes of what node `i` of `g` gives, which must be those that the trace has for it. Under a tape control flow
+  // gives more, behind that.
+  void note(const Graph& g, size_t i, std::vector<Shape> shapes, const Node& traced) {
+    const std::vector<Shape>& is = shapes_[{g.trace, int32_t(i)}] = std::move(shapes);
+    bool same = is.size() >= traced.outputs.size();
+    for (size_t k = 0; same && k < traced.outputs.size(); ++k) {
+      const Shape& was = traced.outputs[k].shape;
+      same = is[k].size() == was.size();
+      for (size_t axis = 0; same && axis < was.size(); ++axis) same = is[k][axis].hint() == at(was[axis]).hint();
+    }
+    if (!same)
+      throw NotOpen(fmt::format("{}{}what '{}' gives has another shape than in the trace", traced.where,
+                                traced.where.empty() ? "" : ": ", traced.op_name()));
+  }
+
+  // --- Nodes -------------------------------------------------------------------------------------------------------
+
+  Node with_sizes(Node n) {
+    if (n.op->graphs) {
+      ControlAttrs attrs = n.attrs.as<ControlAttrs>();
+      for (auto& inner : attrs.graphs) inner = copy_of(inner);
+      for (Spec& s : attrs.outputs) settle(s.shape);
+      attrs.length = at(attrs.length);
+      n.attrs = attrs;
+    } else {
+      DimRewriter rewrite([this](Dim d) { return at(d); });
+      n.attrs = n.attrs.rewritten(rewrite);
+    }
+    return n;
+  }
+
+  // One copy of each, so that a loop and its gradient go on sharing theirs.
+  std::shared_ptr<const InnerGraph> copy_of(const std::shared_ptr<const InnerGraph>& inner) {
+    std::shared_ptr<const InnerGraph>& made = copies_[inner.get()];
+    if (!made) made = std::make_shared<const InnerGraph>(inner->role, copy(inner->graph));
+    return made;
+  }
+
+  Graph copy(const Graph& traced) {
+    Graph g;
+    g.name = traced.name;
+    if (traced.whole) g.whole = Shared<const Graph>::make(copy(*traced.whole));  // first, for the sizes of its nodes
+    if (traced.trace) g.trace = serials_.try_emplace(traced.trace, EnclosingTrace::new_serial()).first->second;
+    for (const Node& node : traced.nodes()) {
+      if (node.kind == Node::Kind::op) {
+        add_op(g, traced, node);
+        continue;
+      }
+      Node n = node;
+      settle(n.outputs[0].shape);
+      g.append(std::move(n));
+    }
+    g.inputs = traced.inputs;
+    g.outputs = traced.outputs;
+    g.assigns = traced.assigns;
+    return g;
+  }
+
+  // As Tracer::append() does: a size that the infer rule may have computed is one of this node.
+  void add_op(Graph& g, const Graph& traced, const Node& node) {
+    Node n = with_sizes(node);
+    const auto i = int32_t(g.nodes().size());
+    SmallVec<const Spec*, 8> in;
+    for (ValueId v : n.inputs) in.push_back(&g.spec(v));
+    {
+      const ReplayScope place(n.where, n.function);
+      const InferDims again_for_each_size(now_);
+      const OutSpecs out = checked_infer(*n.op, {in.data(), in.size()}, n.attrs);
+      n.outputs.assign(out.begin(), out.end());
+    }
+    std::vector<Shape> shapes;
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      Shape& shape = n.outputs[k].shape;
+      for (size_t axis = 0; now_.computed() && axis < shape.size(); ++axis)
+        if (!shape[axis].is_open())
+          shape[axis] = now_.size_at({g.trace, i, int32_t(k), int32_t(axis)}, shape[axis].hint());
+      shapes.push_back(shape);
+    }
+    note(traced, size_t(i), std::move(shapes), node);
+    g.append(std::move(n));
+  }
+
+  const DimTable& dims_;
+  const std::span<const Dim> sizes_;
+  DimTable& now_;                                                      // of the enclosing trace
+  std::unordered_map<uint32_t, Dim> known_;                            // by the number of the expression
+  std::map<std::pair<uint32_t, int32_t>, std::vector<Shape>> shapes_;  // of the outputs of nodes that were made
+  std::unordered_map<uint32_t, uint32_t> serials_;                     // of graphs inside, and of their copies
+  std::unordered_map<const InnerGraph*, std::shared_ptr<const InnerGraph>> copies_;
+};
+
+}  // namespace
+
+std::vector<Tensor> inline_open(const Graph& traced, const DimTable& dims, std::span<const Dim> sizes,
+                                std::span<const Tensor> inputs) {
+  return Inliner(dims, sizes).run(traced, inputs);
+}
+
+}  // namespace rill
