@@ -53,6 +53,9 @@ class Batcher final : public EnclosingTrace {
   bool makes(const Tensor& t) const override;
   bool is_watched(const Tensor& t) const override;
   bool speculative() const override { return outer_ && static_cast<EnclosingTrace*>(outer_)->speculative(); }
+  bool assigns(const VariableState& v) const override {
+    return outer_ && static_cast<EnclosingTrace*>(outer_)->assigns(v);
+  }
   const std::string& name() const override { return name_; }
   bool runs_now() const override { return !outer_ || static_cast<EnclosingTrace*>(outer_)->runs_now(); }
 

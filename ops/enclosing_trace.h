@@ -19,6 +19,8 @@ class EnclosingTrace : public TraceListener {
   virtual bool is_watched(const Tensor& t) const = 0;
   // Whether it may be that nobody asks for the gradients that are traced: see Tracer::set_speculative().
   virtual bool speculative() const = 0;
+  // Whether what is traced so far gives `v` a value, here or where this trace is made in.
+  virtual bool assigns(const VariableState& v) const = 0;
   virtual const std::string& name() const = 0;
   // Whether what runs here runs at once: the rows of a vmap outside of any function that is traced.
   virtual bool runs_now() const = 0;

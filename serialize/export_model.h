@@ -16,9 +16,11 @@ struct ExportOptions {
   // What the tensors among the arguments are, one each; empty: the function's own signature. Sizes may be `any`: the
   // model takes all of them.
   std::vector<ArgSpec> signature = {};
-  std::vector<std::string> outputs = {};             // names; "output", or "output_0", "output_1", ... without
-  std::map<std::string, std::string> metadata = {};  // put into the model (ONNX alone)
-  std::string doc = "";                              // what the model is, for people (ONNX alone)
+  std::vector<std::string> outputs = {};  // names; "output", or "output_0", "output_1", ... without
+  // Text about the model, by name, and what it is, for people: of ONNX models and .rill files. Of an imported model,
+  // what its file said stays where nothing else is given.
+  std::map<std::string, std::string> metadata = {};
+  std::string doc = "";
   // Weights in a file beside the model, "model.onnx.data"; without, only above what a model file can hold (2 GB). A
   // SavedModel's always are.
   bool external_data = false;
@@ -86,8 +88,8 @@ void export_model(const Function<R(A...)>& f, const std::string& path, const Exp
 
 // Writes a model that was imported, with the weights that it has now, in any format that a function is written in: the
 // inputs and outputs keep their names, and options.signature, where it is given, narrows the sizes that the file leaves
-// open. Throws as above, and for what a file cannot hold: sequences among the inputs or outputs, and models that are
-// run op by op.
+// open. Of a .rill file with several functions it is the one that `model` is; save_functions() writes all. Throws as
+// above, and for what a file cannot hold: sequences among the inputs or outputs, and models that are run op by op.
 void export_model(const Model& model, const std::string& path, ExportOptions options = {},
                   Where where = Where::current());
 

@@ -21,6 +21,10 @@
 
 namespace rill {
 
+namespace rill_file {
+struct Package;
+}
+
 // How one function is stored.
 struct FunctionToSaveOptions {
   // What the tensors among the arguments are, one each; empty: the function's own signature. Sizes may be `any`.
@@ -39,7 +43,8 @@ class FunctionToSave {
       return detail::FunctionParts::trace(f, ExportOptions{.signature = o.signature}, where);
     };
   }
-  // A function that was read from a .rill file. It keeps the names of its results.
+  // A function that was read from a .rill file. It keeps the names of its results, and its Variables are stored as
+  // trainable as they are in that file, whatever ImportOptions said.
   FunctionToSave(std::string name, const Model& m);
   // Anything that is traced by `trace`.
   using Trace = Callback<FunctionCore::OpenGraph(const FunctionToSaveOptions& options, const Where& where)>;
@@ -49,6 +54,7 @@ class FunctionToSave {
   std::string name;
   FunctionToSaveOptions options;
   Trace trace;
+  Shared<rill_file::Package> package = nullptr;  // the file that it was read from
 };
 
 struct RillFileOptions {
@@ -57,14 +63,16 @@ struct RillFileOptions {
 };
 
 // Writes functions as a .rill file: a zip of "graph.json" and "weights.safetensors". Variables that several of them
-// read or assign are stored once, with the values that they have now. The first function is the one that import_model()
+// read or assign are stored once, with the values that they have now, all at one moment: other threads may go on
+// training. The first function is the one that import_model()
 // gives. Throws rill::Error where two have one name, where a function's arguments are not known, for an op or
 // attributes that a file cannot name (those of user libraries: see read_attrs.h), and in builds without the zip
 // feature.
 void save_functions(const std::string& path, const std::vector<FunctionToSave>& functions,
                     const RillFileOptions& options = {}, Where where = Where::current());
 
-// Writes all functions of a model that was read from a .rill file, with the values that its Variables have now.
+// Writes all functions of a model that was read from a .rill file, with the values that its Variables have now, and
+// with the metadata of that file where options.metadata has no other under the name.
 void save_functions(const std::string& path, const Model& model, const RillFileOptions& options = {},
                     Where where = Where::current());
 

@@ -2,14 +2,18 @@
 // gradients and training steps; and files that say what is not so are refused.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "io_helpers.h"
 #include "record_samples.h"
 #include "rill/nn.h"
 #include "rill/rill.h"
 #include "rill/serialize.h"
+#include "rill/serialize/model/model_impl.h"
 
 using namespace rill;
 using record_samples::in_dtype;
@@ -362,6 +366,109 @@ TEST_CASE("training that is saved and loaded goes on as if it had not stopped") 
   CHECK(equal_bits(again({{"x", batch_x(0)}}).at("output"), end));  // the functions share their Variables
   CHECK(equal_bits(again.variables().at("w").value(), t.w.value()));
   CHECK_FALSE(equal_bits(m.variables().at("w").value(), t.w.value()));
+}
+
+TEST_CASE("a file that is written while another thread trains has the Variables of one step") {
+  const Folder out;
+  constexpr int count = 24;
+  std::vector<Variable> all;
+  for (int i = 0; i < count; ++i) all.emplace_back(zeros({}), fmt::format("v{}", i));
+  const auto train = function("train", [&](const Tensor& x) {
+    for (const Variable& v : all) Variable(v).assign_add(1);
+    return x;
+  });
+  const auto look = function("look",
+                             [&](const Tensor& x) {
+                               std::vector<Tensor> values;
+                               for (const Variable& v : all) values.push_back(x * v);
+                               return stack(values);
+                             },
+                             {.signature = {spec(f32, {}, "x")}});
+  const Graph graph = look.graph(spec(f32, {}, "x"));
+  const Tensor one = ones({});
+  train(one);
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) train(one);
+  });
+  int torn = 0;
+  const auto see = [&](const Tensor& values) {
+    const auto v = values.to_vector<float>();
+    torn += std::any_of(v.begin(), v.end(), [&](float x) { return x != v[0]; });
+  };
+  for (int i = 0; i < 20; ++i) {
+    for (const char* path : {"f.rill", "f.onnx", "saved", "f.pb"}) {
+      export_model(look, out / path);
+      see(import_model(out / path)({{"x", one}}).begin()->second);
+    }
+    see(freeze(graph).run({{"x", one}})[0]);
+  }
+  stop = true;
+  other.join();
+  CHECK(torn == 0);
+}
+
+TEST_CASE("nothing is written of a Variable that the trace has assigned") {
+  const Folder out;
+  const Variable v(ones({2}), "v");
+  const auto reads = function("reads", [&](const Tensor& x) { return x * v; }, {.signature = {spec(f32, {2}, "x")}});
+  const Graph graph = reads.graph(spec(f32, {2}, "x"));
+  const auto after = [&](const std::function<void()>& act) {
+    const auto f = function("f", [&](const Tensor& x) {
+      Variable(v).assign(x * 3);
+      act();
+      return x;
+    });
+    return message_of([&] { f(ones({2})); });
+  };
+  const std::string why = "has assigned the Variable 'v'";
+  CHECK(has(after([&] { freeze(graph); }), why));
+  CHECK(has(after([&] {
+              cond(sum(v) > 0.f, [&] { return freeze(graph).run({{"x", ones({2})}})[0]; }, [&] { return ones({2}); });
+            }),
+            why));
+  CHECK(has(after([&] { export_model(reads, out / "f.onnx"); }), why));
+  CHECK(has(after([&] { export_model(reads, out / "saved"); }), why));
+  CHECK(has(after([&] { export_model(reads, out / "f.rill"); }), why));
+  const auto before = function("before", [&](const Tensor& x) {
+    const Tensor y = freeze(graph).run({{"x", x}})[0];
+    Variable(v).assign(y * 3);
+    return y;
+  });
+  CHECK(equal_bits(before(ones({2}) * 2), ones({2}) * 2));
+  CHECK(equal_bits(v.value(), ones({2}) * 6));
+}
+
+TEST_CASE("what a file says of itself and of its Variables stays when it is saved again") {
+  const Folder out;
+  Training t;
+  save_functions(out / "a.rill", {{"predict", t.predict}, {"train_step", t.step}},
+                 {.metadata = {{"licence", "free"}, {"doc", "a net"}}});
+  const Model m = import_model(out / "a.rill", {.trainable = false});
+  CHECK_FALSE(m.variables().at("w").trainable());
+  save_functions(out / "b.rill", m, {.metadata = {{"licence", "none"}}});
+  export_model(m, out / "c.rill");
+  export_model(m, out / "d.rill", {.signature = {spec(f32, {4, 8}, "x")}});
+  export_model(m, out / "e.onnx");
+  export_model(import_model(out / "e.onnx"), out / "f.rill");
+  for (const char* name : {"b.rill", "c.rill", "d.rill", "f.rill"}) {
+    INFO(name);
+    const Model again = import_model(out / name);
+    CHECK(again.variables().at("w").trainable());
+    const auto& metadata = again.impl()->metadata;
+    CHECK(metadata.at("doc") == "a net");
+    CHECK(metadata.at("licence") == (std::string(name) == "b.rill" ? "none" : "free"));
+  }
+}
+
+TEST_CASE("a graph whose sizes are open says too little for a file") {
+  const Folder out;
+  const Training t;
+  t.predict(ones({2, 8}));
+  for (const char* path : {"f.rill", "f.onnx", "saved", "f.pb"})
+    CHECK_THROWS_WITH(export_model(t.predict.graph(spec(f32, {any, 8}, "x")), out / path),
+                      contains_text("a graph with open sizes"));
+  CHECK(out.names().empty());
 }
 
 TEST_CASE("the Variables of a file are differentiated and trained by this program") {

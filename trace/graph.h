@@ -121,9 +121,10 @@ class Graph {
 // For each node with an effect the one before it, after which it runs: its control dependency. -1 for all others.
 std::vector<int32_t> control_dependencies(const Graph& g);
 
-// `g` with what it reads from outside of a call as constants: the values that its Variables have now, and the tensors
-// that it captured. Arguments stay, as do the numbers of nodes. Throws rill::Error where it assigns a Variable, which
-// would have nothing to change.
+// `g` with what it reads from outside of a call as constants: the values that its Variables have now, all at one
+// moment, and the tensors that it captured. Arguments stay, as do the numbers of nodes. Throws rill::Error where it
+// assigns a Variable, which would have nothing to change; and inside a traced function that has assigned a Variable of
+// its, whose value is not known there.
 Graph freeze(const Graph& g, Where where = Where::current());
 // What a call of `g` runs before kernels are fused: without dead nodes, with constants folded and equal nodes merged.
 // Inputs, outputs and assignments keep their number and order; gradient rules of its own (custom_gradient) are gone.

@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
-#include "rill/ops/state/variable_state.h"
+#include "rill/ops/state/variable_lock.h"
 #include "rill/serialize/checkpoint/bundle.h"
 
 namespace rill {
@@ -21,18 +20,11 @@ bool wanted(const std::string& path, const std::vector<std::string>& only) {
   return only.empty() || std::any_of(only.begin(), only.end(), [&](auto& p) { return path_matches(path, p); });
 }
 
-// All of them, in the order in which every call locks Variables, so that there is no deadlock.
-class LockThem {
- public:
-  explicit LockThem(const NamedVariables& variables) {
-    for (const auto& [path, v] : variables) states_.insert(&v.state());
-    for (VariableState* v : states_) locks_.emplace_back(*v);
-  }
-
- private:
-  std::set<VariableState*> states_;
-  std::vector<std::unique_lock<VariableState>> locks_;  // undone where a later one throws
-};
+std::vector<VariableState*> states_of(const NamedVariables& variables) {
+  std::vector<VariableState*> states;
+  for (const auto& [path, v] : variables) states.push_back(&v.state());
+  return states;
+}
 
 constexpr std::string_view value_suffix = "/.ATTRIBUTES/VARIABLE_VALUE";
 constexpr const char* graph_key = "_CHECKPOINTABLE_OBJECT_GRAPH";
@@ -159,7 +151,7 @@ ByName Checkpoint::values(const SaveCheckpointOptions& options, Where where) con
   if (chosen.empty() && !all.empty())
     fail("save", "none of the paths matches " + joined(options.only) + ". they are: " + joined(all.paths()), where);
   ByName values;
-  LockThem lock(chosen);
+  const LockVariables lock(states_of(chosen));
   for (const auto& [path, v] : chosen) {
     auto other = options.names.find(path);
     const std::string& name = other == options.names.end() ? path : other->second;
@@ -260,9 +252,9 @@ class Restore {
                        prefix_, to_string(refused).substr(to_string(refused).find("; ") + 2)),
            where_);
     for (const auto& [entry, v] : entries_) found_.push_back({v, file_.read(entry).to(v.device())});
-    NamedVariables all;
-    for (const Found& f : found_) all.add({}, f.variable);
-    LockThem lock(all);  // nothing below throws
+    std::vector<VariableState*> states;
+    for (const Found& f : found_) states.push_back(&f.variable.state());
+    const LockVariables lock(std::move(states));  // nothing below throws
     for (Found& f : found_) std::swap(f.variable.state().value, f.value);
     return report_;
   }

@@ -4,6 +4,7 @@
 
 #include "rill/serialize/export_model.h"
 #include "rill/serialize/model/model_impl.h"
+#include "rill/serialize/model/write_model.h"
 
 namespace rill {
 namespace {
@@ -19,10 +20,24 @@ Model::Impl::Given by_input(const Model::Impl& impl, const std::vector<Tensor>& 
   return given;
 }
 
+// What the file that it was read from says about itself stays, where the options say nothing else.
+void add_metadata(const Model::Impl& impl, ExportOptions& options) {
+  for (const auto& [key, text] : impl.metadata) {
+    if (key != "doc") options.metadata.emplace(key, text);
+    else if (options.doc.empty()) options.doc = text;
+  }
+}
+
 }  // namespace
 
 void export_model(const Model& model, const std::string& path, ExportOptions options, Where where) {
   const Shared<Model::Impl>& impl = model.impl();
+  add_metadata(*impl, options);
+  if (impl->loaded && options.signature.empty()) {  // traced already
+    if (options.outputs.empty())
+      for (const ValueInfo& v : impl->outputs) options.outputs.push_back(v.name);
+    return write_model(impl->loaded->traced(), path, options, impl->package, where);
+  }
   options.signature = impl->signature(options.signature, where);
 
   std::vector<std::string> names;  // of what it gives, found as it is traced
@@ -45,7 +60,7 @@ void export_model(const Model& model, const std::string& path, ExportOptions opt
   try {
     const FunctionCore::OpenGraph traced = detail::FunctionParts::trace(f, options, where);
     if (options.outputs.empty()) options.outputs = names;
-    detail::export_traced(traced, path, options, where);
+    write_model(traced, path, options, impl->package, where);
   } catch (const Error& e) {
     if (!impl->needs_values || !impl->needs_values(e)) throw;
     fail("export_model", fmt::format("'{}' can only be run op by op, and cannot be written: {}", impl->name, e.what()),

@@ -49,9 +49,9 @@ size_t weight_bytes(const onnx::ModelProto& model) {
 
 }  // namespace
 
-void write_onnx(const FunctionCore::OpenGraph& traced, const std::string& path, const ExportOptions& options,
-                const Where& where) {
-  onnx::ModelProto model = onnx_out::Exporter(traced.graph, traced.dims, options, where).run();
+void write_onnx(const FunctionCore::OpenGraph& traced, const VariableValues& values, const std::string& path,
+                const ExportOptions& options, const Where& where) {
+  onnx::ModelProto model = onnx_out::Exporter(traced.graph, traced.dims, values, options, where).run();
   const size_t rest = 64 << 20;  // nodes and names
   std::optional<FileWriter> weights;
   if (options.external_data || weight_bytes(model) > most_bytes - rest) {

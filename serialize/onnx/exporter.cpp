@@ -22,8 +22,9 @@ Frame::Frame(const Graph& g, Scope& s) : graph(g), scope(s), values(g.nodes().si
       for (ValueId v : g.nodes()[i].inputs) read[size_t(v.node)][size_t(v.index)] = 1;
 }
 
-Exporter::Exporter(const Graph& graph, Shared<DimTable> dims, const ExportOptions& options, const Where& where)
-    : graph_(graph), dims_(std::move(dims)), options_(options), where_(where) {
+Exporter::Exporter(const Graph& graph, Shared<DimTable> dims, const VariableValues& values,
+                   const ExportOptions& options, const Where& where)
+    : graph_(graph), dims_(std::move(dims)), variables_(values), options_(options), where_(where) {
   main_.proto = model_.mutable_graph();
 }
 
@@ -122,7 +123,7 @@ void Exporter::note_sizes(const Value& input, const Spec& spec) {
 }
 
 Tensor Exporter::weight_of(const GraphInput& in) const {
-  const Tensor value = in.kind == GraphInput::Kind::variable ? value_of(*in.variable) : in.captured;
+  const Tensor value = in.kind == GraphInput::Kind::variable ? variables_.of(in.variable) : in.captured;
   if (value.is_symbolic())
     fail("export_model", fmt::format("'{}' reads a tensor of another traced function", graph_.name), where_);
   return value;

@@ -15,6 +15,7 @@
 #include "rill/serialize/export_model.h"
 #include "rill/tensor/dim_table.h"
 #include "rill/trace/graph.h"
+#include "rill/trace/graph/variable_values.h"
 
 namespace rill::onnx_out {
 
@@ -59,7 +60,9 @@ struct Rule;
 
 class Exporter {
  public:
-  Exporter(const Graph& graph, Shared<DimTable> dims, const ExportOptions& options, const Where& where);
+  // `values`: of the graph's Variables.
+  Exporter(const Graph& graph, Shared<DimTable> dims, const VariableValues& values, const ExportOptions& options,
+           const Where& where);
   virtual ~Exporter() = default;
   Exporter(const Exporter&) = delete;
   onnx::ModelProto run();
@@ -115,7 +118,7 @@ class Exporter {
   void reserve_outputs();
   // Notes the open sizes of an argument; throws where they are those of a graph without its function.
   void note_sizes(const Value& input, const Spec& spec);
-  // What a captured tensor or a Variable holds now.
+  // What a captured tensor or a Variable holds.
   Tensor weight_of(const GraphInput& in) const;
   // Throws where there is not one name for each result.
   void check_output_names() const;
@@ -125,6 +128,7 @@ class Exporter {
 
   const Graph& graph_;
   Shared<DimTable> dims_;
+  const VariableValues& variables_;
   const ExportOptions& options_;
   const Where where_;
   Scope main_;

@@ -184,6 +184,8 @@ Model import_onnx(std::string_view bytes, const std::string& path, const ImportO
   if (!options.trainable) fold_batch_norms(m->program, m->weights.constants());
   impl->run = [m, inputs = impl->inputs](const Model::Impl::Given& given) { return run(*m, inputs, given); };
   impl->needs_values = is_needs_values;
+  for (const auto& entry : m->program.model.metadata_props()) impl->metadata[entry.key()] = entry.value();
+  if (const std::string& doc = m->program.model.doc_string(); !doc.empty()) impl->metadata["doc"] = doc;
   impl->trace(where);
   if (has_text(*impl)) impl->run_op_by_op("its inputs are text");
   return Model(impl);

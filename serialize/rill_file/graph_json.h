@@ -24,25 +24,31 @@
 //   "outputs"  values
 //   "assigns"  {"variable": V, "value": value}
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
 #include "rill/ops/variable.h"
 #include "rill/serialize/rill_file/tensor_table.h"
 #include "rill/trace/function.h"
+#include "rill/trace/graph/variable_values.h"
 
 namespace rill::rill_file {
 
 // The Variables of a file that is written, each once.
 class VariableWriter {
  public:
-  explicit VariableWriter(TensorWriter& tensors) : tensors_(tensors) {}
+  VariableWriter(TensorWriter& tensors, const VariableValues& values) : tensors_(tensors), values_(values) {}
+  // That one is stored as trainable or not, whatever it is in this program.
+  void note_trainable(const Variable& v, bool trainable) { trainable_[&v.state()] = trainable; }
   int add(const Shared<VariableState>& v);
   // The list "variables": {"name", "trainable", "frozen", "value": a tensor}.
   const json& list() const { return list_; }
 
  private:
   TensorWriter& tensors_;
+  const VariableValues& values_;
+  std::map<const VariableState*, bool> trainable_;
   json list_ = json::array();
   std::vector<Shared<VariableState>> known_;
 };

@@ -19,6 +19,7 @@ struct PackedFunction {
 struct Package {
   std::vector<PackedFunction> functions;
   std::vector<Variable> variables;
+  std::vector<bool> trainable;  // as the file says of them
   std::map<std::string, std::string> metadata;
 };
 
@@ -31,8 +32,8 @@ Package read_package(const std::string& graph, std::string weights, const std::s
 
 // The file that import_model() reads; `trainable` false: no tape watches its Variables.
 Model import_rill(const std::string& path, const ImportOptions& options, const Where& where);
-// The file that export_model() writes, of one function.
-void export_rill(const FunctionCore::OpenGraph& traced, const std::string& path, const ExportOptions& options,
-                 const Where& where);
+// The file that export_model() writes, of one function. `of`: the one that it was read from, or null.
+void export_rill(const FunctionCore::OpenGraph& traced, const Shared<Package>& of, const std::string& path,
+                 const ExportOptions& options, const Where& where);
 
 }  // namespace rill::rill_file

@@ -89,16 +89,15 @@ void check_version(const json& all) {
                     of, text_or(all, "made_by", "a newer rill"), rill::version(), format_version));
 }
 
-std::vector<Variable> read_variables(const json& all, const TensorReader& tensors, bool trainable) {
-  std::vector<Variable> out;
+void read_variables(const json& all, const TensorReader& tensors, bool trainable, Package& p) {
   for (const json& v : list(all, "variables")) {
     const EagerScope eager;
+    p.trainable.push_back(flag(v, "trainable"));
     Variable made(tensors.at(field(v, "value")),
-                  {.name = text(field(v, "name"), "a name"), .trainable = trainable && flag(v, "trainable")});
+                  {.name = text(field(v, "name"), "a name"), .trainable = trainable && p.trainable.back()});
     if (flag(v, "frozen")) made.freeze();
-    out.push_back(std::move(made));
+    p.variables.push_back(std::move(made));
   }
-  return out;
 }
 
 PackedFunction read_packed(const json& f, const TensorReader& tensors, const std::vector<Variable>& variables,
@@ -145,7 +144,7 @@ Package read_package(const std::string& graph, std::string weights, const std::s
   const LoadOptions every;
   const TensorReader tensors(list(all, "tensors"), load_safetensors({part, every}));
   Package p;
-  p.variables = read_variables(all, tensors, trainable);
+  read_variables(all, tensors, trainable, p);
   std::set<std::string> names;
   for (const json& f : list(all, "functions")) {
     p.functions.push_back(read_packed(f, tensors, p.variables, where));
@@ -176,6 +175,7 @@ static Model model_of(const Shared<Package>& package, size_t which, const Where&
   impl->name = f.name;
   impl->package = package;
   impl->loaded = f.function;
+  impl->metadata = package->metadata;
   std::set<std::string> inputs, outputs;
   for (const ArgSpec& a : f.function->arguments()) impl->inputs.push_back(info_of(a.name, a.spec, inputs));
   const std::vector<Spec> results = f.function->results();
@@ -211,15 +211,17 @@ Model import_rill(const std::string& path, const ImportOptions& options, const W
 
 }  // namespace rill_file
 
-FunctionToSave::FunctionToSave(std::string function_name, const Model& m) : name(std::move(function_name)) {
+FunctionToSave::FunctionToSave(std::string function_name, const Model& m)
+    : name(std::move(function_name)), package(m.impl()->package) {
   for (const ValueInfo& v : m.outputs()) options.outputs.push_back(v.name);
   trace = [m](const FunctionToSaveOptions&, const Where& where) { return m.impl()->traced_whole(where); };
 }
 
-void rill_file::export_rill(const FunctionCore::OpenGraph& traced, const std::string& path,
+void rill_file::export_rill(const FunctionCore::OpenGraph& traced, const Shared<Package>& of, const std::string& path,
                             const ExportOptions& options, const Where& where) {
   FunctionToSave f(traced.graph.name, [traced](const FunctionToSaveOptions&, const Where&) { return traced; },
                    {{}, options.outputs});
+  f.package = of;
   RillFileOptions file{options.metadata};
   if (!options.doc.empty()) file.metadata["doc"] = options.doc;
   save_functions(path, {std::move(f)}, file, where);
@@ -232,23 +234,33 @@ void save_functions(const std::string& path, const std::vector<FunctionToSave>& 
     fail("save_functions", fmt::format("'{}': a file of functions is known by its name, which ends in .rill", path),
          where);
   if (functions.empty()) fail("save_functions", fmt::format("'{}': there are no functions to save", path), where);
-  TensorWriter tensors;
-  VariableWriter variables(tensors);
-  json all = {{"format", "rill"}, {"version", format_version}, {"made_by", std::string("rill ") + rill::version()}};
-  all["metadata"] = options.metadata;
-  json list = json::array();
   std::set<std::string> names;
+  std::vector<FunctionCore::OpenGraph> traced;
+  std::vector<const Graph*> graphs;
   for (const FunctionToSave& f : functions) {
     if (!names.insert(f.name).second)
       fail("save_functions", fmt::format("two functions are called '{}'. give each a name of its own", f.name), where);
-    const FunctionCore::OpenGraph traced = f.trace(f.options, where);
+    traced.push_back(f.trace(f.options, where));
+  }
+  for (const FunctionCore::OpenGraph& t : traced) graphs.push_back(&t.graph);
+  const VariableValues values("save_functions", graphs, where);
+  TensorWriter tensors;
+  VariableWriter variables(tensors, values);
+  for (const FunctionToSave& f : functions)
+    for (size_t k = 0; f.package && k < f.package->variables.size(); ++k)
+      variables.note_trainable(f.package->variables[k], f.package->trainable[k]);
+  json list = json::array();
+  for (size_t k = 0; k < functions.size(); ++k) {
+    const FunctionToSave& f = functions[k];
     try {
-      list.push_back(
-          write_function(f.name, traced, output_names(f, traced.graph.outputs.size(), where), tensors, variables));
+      list.push_back(write_function(f.name, traced[k], output_names(f, traced[k].graph.outputs.size(), where), tensors,
+                                    variables));
     } catch (const Error& e) {
       fail("save_functions", fmt::format("'{}': function '{}': {}", path, f.name, e.what()), where);
     }
   }
+  json all = {{"format", "rill"}, {"version", format_version}, {"made_by", std::string("rill ") + rill::version()}};
+  all["metadata"] = options.metadata;
   all["variables"] = variables.list();
   all["tensors"] = tensors.list();
   all["functions"] = std::move(list);
@@ -275,7 +287,9 @@ Model Model::function(const std::string& name, Where where) const {
 void save_functions(const std::string& path, const Model& model, const RillFileOptions& options, Where where) {
   std::vector<FunctionToSave> all;
   for (const std::string& name : model.functions()) all.emplace_back(name, model.function(name, where));
-  save_functions(path, all, options, where);
+  RillFileOptions with_its = options;
+  with_its.metadata.insert(model.impl()->metadata.begin(), model.impl()->metadata.end());
+  save_functions(path, all, with_its, where);
 }
 
 }  // namespace rill

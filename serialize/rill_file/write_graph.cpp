@@ -35,7 +35,11 @@ class FunctionWriter {
     // First, so that the symbols come in the order of the arguments.
     for (const GraphInput& in : g.inputs)
       if (in.kind == GraphInput::Kind::argument)
-        for (Dim d : g.nodes()[size_t(in.node)].outputs[0].shape) number(d);
+        for (Dim d : g.nodes()[size_t(in.node)].outputs[0].shape) {
+          if (!d.is_open() && d.plain() < 0)
+            reject("a graph with open sizes does not say what is computed from them. save the function or the model");
+          number(d);
+        }
     add_graph(g);
     json guards = json::array();
     if (dims_)
@@ -205,10 +209,11 @@ int VariableWriter::add(const Shared<VariableState>& v) {
   const auto at = std::find(known_.begin(), known_.end(), v);
   if (at != known_.end()) return int(at - known_.begin());
   known_.push_back(v);
+  const auto noted = trainable_.find(v.get());
   list_.push_back({{"name", v->name},
-                   {"trainable", v->trainable},
+                   {"trainable", noted == trainable_.end() ? v->trainable : noted->second},
                    {"frozen", v->frozen.load()},
-                   {"value", tensors_.add(value_of(*v), v->name)}});
+                   {"value", tensors_.add(values_.of(v), v->name)}});
   return int(known_.size()) - 1;
 }
 

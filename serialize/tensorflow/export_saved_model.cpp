@@ -120,15 +120,15 @@ void write_message(const google::protobuf::MessageLite& m, const std::string& pa
 }  // namespace
 }  // namespace tensorflow_out
 
-void write_saved_model(const std::vector<SavedFunction>& functions, const std::string& folder,
-                       const SavedModelOptions& options, const Where& where) {
+void write_saved_model(const std::vector<SavedFunction>& functions, const VariableValues& variables,
+                       const std::string& folder, const SavedModelOptions& options, const Where& where) {
   using namespace tensorflow_out;
   ModelParts model;
   proto::SavedModel file;
   file.set_saved_model_schema_version(1);
   proto::MetaGraphDef& meta = *file.add_meta_graphs();
   for (const SavedFunction& f : functions) {
-    GraphWriter writer(model, f.traced->graph, f.traced->dims, *f.options, where);
+    GraphWriter writer(model, *f.traced, variables, *f.options, where);
     (*meta.mutable_signature_def())[f.signature] = writer.write_signature();
   }
   meta.mutable_meta_info_def()->set_tensorflow_version("2.8.0");
@@ -146,12 +146,12 @@ void write_saved_model(const std::vector<SavedFunction>& functions, const std::s
   write_message(file, (path / "saved_model.pb").string(), where);
 }
 
-void write_frozen_graph(const FunctionCore::OpenGraph& traced, const std::string& path, const ExportOptions& options,
-                        const Where& where) {
+void write_frozen_graph(const FunctionCore::OpenGraph& traced, const VariableValues& values, const std::string& path,
+                        const ExportOptions& options, const Where& where) {
   using namespace tensorflow_out;
   ModelParts model;
   model.frozen = true;
-  GraphWriter(model, traced.graph, traced.dims, options, where).write_signature();
+  GraphWriter(model, traced, values, options, where).write_signature();
   describe(model.graph);
   write_message(model.graph, path, where);
 }

@@ -78,9 +78,9 @@ std::string node_name(std::string_view wanted) {
 
 // --- Nodes -----------------------------------------------------------------------------------------------------------
 
-GraphWriter::GraphWriter(ModelParts& model, const Graph& graph, Shared<DimTable> dims, const ExportOptions& options,
-                         const Where& where)
-    : Exporter(graph, std::move(dims), options, where), model_(model) {
+GraphWriter::GraphWriter(ModelParts& model, const FunctionCore::OpenGraph& traced, const VariableValues& values,
+                         const ExportOptions& options, const Where& where)
+    : Exporter(traced.graph, traced.dims, values, options, where), model_(model) {
   main_.proto = nullptr;
   bodies_[&main_].nodes = model_.graph.mutable_node();
   names_ = model_.names;

@@ -54,8 +54,8 @@ struct ModelParts {
 
 class GraphWriter final : public onnx_out::Exporter {
  public:
-  GraphWriter(ModelParts& model, const Graph& graph, Shared<DimTable> dims, const ExportOptions& options,
-              const Where& where);
+  GraphWriter(ModelParts& model, const FunctionCore::OpenGraph& traced, const VariableValues& values,
+              const ExportOptions& options, const Where& where);
   proto::SignatureDef write_signature();
 
   // ONNX's operators, as its rules write them, by TensorFlow's.

@@ -7,6 +7,7 @@
 
 #include "rill/serialize/export_model.h"
 #include "rill/serialize/model.h"
+#include "rill/trace/graph/variable_values.h"
 
 #pragma GCC visibility push(default)
 
@@ -17,12 +18,12 @@ struct SavedFunction {
   const FunctionCore::OpenGraph* traced;
   const ExportOptions* options;
 };
-// A folder with saved_model.pb and its variables.
-void write_saved_model(const std::vector<SavedFunction>& functions, const std::string& folder,
-                       const SavedModelOptions& options, const Where& where);
+// A folder with saved_model.pb and its variables, which get these values.
+void write_saved_model(const std::vector<SavedFunction>& functions, const VariableValues& values,
+                       const std::string& folder, const SavedModelOptions& options, const Where& where);
 // One file, a GraphDef whose weights are constants.
-void write_frozen_graph(const FunctionCore::OpenGraph& traced, const std::string& path, const ExportOptions& options,
-                        const Where& where);
+void write_frozen_graph(const FunctionCore::OpenGraph& traced, const VariableValues& values, const std::string& path,
+                        const ExportOptions& options, const Where& where);
 
 // A folder with saved_model.pb, or with numbered versions of such.
 Model import_saved_model(const std::string& folder, const ImportOptions& options, const Where& where);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/state/variable_lock.h"
 #include "rill/ops/state/variable_watcher.h"
 
 namespace rill {
@@ -24,40 +25,22 @@ VariableSet::VariableSet(const Graph& g) {
             [](const Member& a, const Member& b) { return std::less<>()(a.state.get(), b.state.get()); });
 }
 
-namespace {
-// Locks all members for its lifetime.
-class LockAll {
- public:
-  explicit LockAll(const std::vector<VariableSet::Member>& members) : members_(members) {
-    try {
-      for (; count_ < members.size(); ++count_) members[count_].state->lock();
-    } catch (...) {
-      unlock();
-      throw;
-    }
-  }
-  ~LockAll() { unlock(); }
-  LockAll(const LockAll&) = delete;
-
- private:
-  void unlock() {
-    for (size_t i = 0; i < count_; ++i) members_[i].state->unlock();
-  }
-  const std::vector<VariableSet::Member>& members_;
-  size_t count_ = 0;
-};
-}  // namespace
+std::vector<VariableState*> VariableSet::states() const {
+  std::vector<VariableState*> all;
+  for (const Member& m : members_) all.push_back(m.state.get());
+  return all;
+}
 
 std::vector<Tensor> VariableSet::values() const {
   std::vector<Tensor> all(members_.size());
-  const LockAll lock(members_);
+  const LockVariables lock(states());
   for (size_t i = 0; i < all.size(); ++i) all[i] = members_[i].state->value;
   return all;
 }
 
 void VariableSet::set(std::span<const Tensor> values) const {
   std::vector<Tensor> old(values.begin(), values.end());  // goes when the locks have
-  const LockAll lock(members_);
+  const LockVariables lock(states());
   for (size_t i = 0; i < old.size(); ++i) std::swap(members_[i].state->value, old[i]);
 }
 

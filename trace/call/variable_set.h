@@ -31,6 +31,8 @@ class VariableSet {
   void set(std::span<const Tensor> values) const;
 
  private:
+  std::vector<VariableState*> states() const;
+
   std::vector<Member> members_;
   bool assigns_ = false;
 };

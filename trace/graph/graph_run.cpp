@@ -10,6 +10,7 @@
 #include "rill/trace/call/node_runner.h"
 #include "rill/trace/graph/graph_names.h"
 #include "rill/trace/graph/rewriter.h"
+#include "rill/trace/graph/variable_values.h"
 
 namespace rill {
 
@@ -232,6 +233,11 @@ bool GraphRun::has(const GraphValue& v, Where where) const {
 // --- Freezing --------------------------------------------------------------------------------------------------------
 
 Graph freeze(const Graph& g, Where where) {
+  const Graph* graphs[] = {&g};
+  return freeze(g, VariableValues("freeze", graphs, where), where);
+}
+
+Graph freeze(const Graph& g, const VariableValues& values, const Where& where) {
   if (!g.assigns.empty())
     fail("freeze",
          fmt::format("'{}' assigns the Variable '{}', which a constant cannot replace. freeze the part that only reads "
@@ -252,7 +258,7 @@ Graph freeze(const Graph& g, Where where) {
       continue;
     }
     const bool variable = inputs[i]->kind == GraphInput::Kind::variable;
-    const Tensor value = variable ? Variable(inputs[i]->variable).value() : inputs[i]->captured;
+    const Tensor value = variable ? values.of(inputs[i]->variable) : inputs[i]->captured;
     if (value.is_symbolic())
       fail("freeze", fmt::format("'{}' reads a tensor of a function that is being traced", g.name), where);
     Node constant = constant_node(n, value);

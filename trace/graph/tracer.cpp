@@ -171,6 +171,12 @@ void Tracer::assign(const Shared<VariableState>& v, const Tensor& value) {
   known.fresh = true;
 }
 
+bool Tracer::assigns(const VariableState& v) const {
+  for (const VariableValue& known : variables_)
+    if (known.variable.get() == &v && known.assigned.defined()) return true;
+  return (parent_ && parent_->assigns(v)) || (rows_ && rows_->assigns(v));
+}
+
 bool Tracer::made_by(const Tensor& t, const Op& op, AttrsView& attrs) const {
   if (t.rep()->trace != serial) return parent_ && parent_->made_by(t, op, attrs);
   const Node& n = graph_.nodes()[size_t(values_[size_t(t.rep()->trace_value)].node)];

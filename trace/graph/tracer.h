@@ -36,6 +36,7 @@ class Tracer final : public EnclosingTrace, public TangentTracer {
   void add_output(const Tensor& t, const Where& where = Where());
   // The graph, complete; nothing may be traced afterwards.
   Graph finish();
+  bool assigns(const VariableState& v) const override;
   const std::string& name() const override { return graph_.name; }
   bool runs_now() const override { return false; }
   // Number of nodes so far.

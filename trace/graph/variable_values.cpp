@@ -1,0 +1,31 @@
+#include "rill/trace/graph/variable_values.h"
+
+#include <fmt/format.h>
+
+#include "rill/ops/enclosing_trace.h"
+#include "rill/ops/state/variable_lock.h"
+
+namespace rill {
+
+VariableValues::VariableValues(std::string_view op, std::span<const Graph* const> graphs, const Where& where) {
+  const EnclosingTrace* trace = EnclosingTrace::now();
+  std::vector<VariableState*> states;
+  const auto add = [&](const Shared<VariableState>& v) {
+    if (trace && trace->assigns(*v))
+      fail(op,
+           fmt::format("the function that is traced here has assigned the Variable '{}', whose value is known when the "
+                       "function is called. do this outside of it",
+                       v->name),
+           where);
+    if (values_.try_emplace(v.get()).second) states.push_back(v.get());
+  };
+  for (const Graph* g : graphs) {
+    for (const GraphInput& in : g->inputs)
+      if (in.kind == GraphInput::Kind::variable) add(in.variable);
+    for (const GraphAssign& a : g->assigns) add(a.variable);
+  }
+  const LockVariables lock(std::move(states));
+  for (auto& [state, value] : values_) value = state->value;
+}
+
+}  // namespace rill

@@ -1,0 +1,31 @@
+// What the Variables of graphs hold, for whoever writes a graph down: a file, or a graph with constants in their place.
+#pragma once
+#include <map>
+#include <span>
+#include <string_view>
+
+#include "rill/trace/graph.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+class VariableValues {
+ public:
+  // The values that the Variables which these graphs read or assign have now, all at one moment: other threads may go
+  // on training. Throws rill::Error, under the name of `op`, where the function that is traced on this thread has
+  // assigned one of them, whose value is not known then.
+  VariableValues(std::string_view op, std::span<const Graph* const> graphs, const Where& where);
+  // `v`: of one of the graphs.
+  const Tensor& of(const Shared<VariableState>& v) const { return values_.at(v.get()); }
+
+ private:
+  std::map<VariableState*, Tensor> values_;
+};
+
+// freeze() of graph.h, with these values of its Variables.
+Graph freeze(const Graph& g, const VariableValues& values, const Where& where);
+
+}  // namespace rill
+
+#pragma GCC visibility pop
