@@ -115,8 +115,9 @@ Values cast_rule(const Call& c) {
   return cast_to(c, c.dtype("to", f32));
 }
 Values cast_like_rule(const Call& c) {
+  const DType dtype = c.x(1).dtype();
   if (const NarrowFormat* to = find_narrow(c.in[1].narrow)) return cast_to(c, *to);
-  return cast_to(c, c.x(1).dtype());
+  return cast_to(c, dtype);
 }
 
 Values mean_rule(const Call& c) { return {folded<add>(c) / double(c.count())}; }

@@ -127,6 +127,8 @@ with open("beyond.onnx", "wb") as file:
 save("missing", [node("Mystery", ["x"], ["a"], name="first", domain="com.example"), node("Mystery", ["a"], ["b"], name="second", domain="com.example"),
                  node("Enigma", ["b"], ["y"], name="third")],
      [info("x", F, [1])], [info("y", F, [1])], domains=["com.example"])
+# An operator that lacks an operand.
+save("one_operand", [node("CastLike", ["x"], ["y"], name="alone")], [info("x", F, [1])], [info("y", F, [1])])
 save("unordered", [node("Relu", ["h"], ["y"], name="late"), node("Relu", ["x"], ["h"])], [info("x", F, [1])], [info("y", F, [1])])
 loops = helper.make_function("own", "Loops", ["a"], ["b"], [node("Loops", ["a"], ["b"], domain="own")],
                              [helper.make_opsetid("own", 1)])
