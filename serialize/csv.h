@@ -7,23 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "rill/ops/creation.h"
+#include "rill/serialize/table.h"
 
 #pragma GCC visibility push(default)
 
 namespace rill {
-
-// Columns of one length, which may differ in dtype.
-struct Table {
-  std::vector<std::string> names;
-  std::vector<Tensor> columns;  // one for each name, of one dimension
-
-  // The first column of that name. Throws rill::Error, which lists the names, where there is none.
-  Tensor at(const std::string& name, Where where = Where::current()) const;
-  // [rows, names] of the columns named (all of them, where none is), as one dtype.
-  Tensor stacked(const std::vector<std::string>& names = {}, DType dtype = DType::f32,
-                 Where where = Where::current()) const;
-};
 
 struct CsvOptions {
   char delimiter = ',';

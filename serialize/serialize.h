@@ -1,8 +1,9 @@
 // Files that other programs read and write, but summaries (summary.h): tensors, models, graphs as text, record files,
-// CSV, PNG.
+// CSV, Arrow, PNG.
 #pragma once
 #include "rill/tensor/compiler.h"
 
+#include "rill/serialize/arrow.h"
 #include "rill/serialize/checkpoint.h"
 #include "rill/serialize/checkpoint_manager.h"
 #include "rill/serialize/csv.h"
@@ -15,5 +16,6 @@
 #include "rill/serialize/records.h"
 #include "rill/serialize/rill_file.h"
 #include "rill/serialize/save.h"
+#include "rill/serialize/table.h"
 #include "rill/serialize/wav_audio.h"
 #include "rill/trace/export.h"

@@ -150,6 +150,12 @@ void read_table(const std::string& path) {
   for (const std::string& name : t.names) t.at(name);
 }
 
+void read_columns(const std::string& path) {
+  static bool masks = false;
+  masks = !masks;
+  read_arrow(path, {.masks = masks});
+}
+
 // A model that computes for long or asks for much is no fault of the reader's: import_model() has returned.
 void call_if_small(const Model& model) {
   start_clock();
@@ -250,6 +256,9 @@ constexpr Reader readers[] = {{".npy", read_tensors},
                               {".tfexample", read_bare_example, true},
                               {".tfsequence", read_bare_sequence, true},
                               {".csv", read_table},
+                              {".arrow", read_columns},
+                              {".arrows", read_columns},
+                              {".feather", read_columns},
                               {".onnx", read_model, true},
                               {".rill", read_model},
                               {".rillgraph", read_graph},

@@ -1,7 +1,7 @@
 // What a table is asked for, whoever filled it.
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
-#include "rill/serialize/csv.h"
+#include "rill/serialize/table.h"
 
 namespace rill {
 
@@ -22,6 +22,9 @@ Tensor Table::stacked(const std::vector<std::string>& chosen, DType dtype, Where
     const Tensor column = at(name, where);
     if (column.dtype() == DType::string)
       fail("Table::stacked", "the column '" + name + "' holds texts. name the columns that hold numbers", where);
+    if (column.ndim() != 1)
+      fail("Table::stacked",
+           "the column '" + name + "' is " + to_string(column.spec()) + ". name the columns that have one axis", where);
     all.push_back(column.astype(dtype, where));
   }
   if (all.empty()) fail("Table::stacked", "the table has no columns", where);

@@ -1,0 +1,213 @@
+// Arrow IPC files and streams into tables: where the schema, the dictionaries and the record batches lie. What is in a
+// batch: columns.h. Start at read_arrow.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/creation.h"
+#include "rill/serialize/arrow.h"
+#include "rill/serialize/arrow/columns.h"
+#include "rill/serialize/tensors/elements.h"
+#include "rill/tensor/limits.h"
+
+namespace rill {
+namespace arrow {
+namespace {
+
+constexpr std::string_view magic = "ARROW1", old_feather = "FEA1";
+constexpr uint32_t continuation = 0xFFFFFFFF;
+
+// A flatbuffer that has been checked; its bytes are aligned as its reader wants them.
+template <class T>
+class Checked {
+ public:
+  Checked(std::string_view bytes, const char* what, const Source& source) : words_(bytes.size() / 8 + 1) {
+    std::memcpy(words_.data(), bytes.data(), bytes.size());
+    const auto* start = reinterpret_cast<const uint8_t*>(words_.data());
+    flatbuffers::Verifier verifier(start, bytes.size());
+    if (bytes.size() < 8 || !verifier.VerifyBuffer<T>(nullptr))
+      source.reject(fmt::format("{} of {} bytes is damaged", what, bytes.size()));
+    root_ = flatbuffers::GetRoot<T>(start);
+  }
+  const T* operator->() const { return root_; }
+
+ private:
+  std::vector<uint64_t> words_;
+  const T* root_;
+};
+
+struct Message {
+  Checked<format::Message> meta;
+  std::string_view body;
+};
+
+// The message at `at`, which moves behind it; none where the stream ends.
+std::optional<Message> next_message(std::string_view bytes, size_t& at, const Source& source) {
+  const auto number = [&]() -> uint32_t {
+    if (bytes.size() - at < 4) source.reject(fmt::format("at byte {}: the length of a message is cut", at));
+    at += 4;
+    return little_endian<uint32_t>(bytes.data() + at - 4);
+  };
+  if (at == bytes.size()) return {};
+  const size_t start = at;
+  uint32_t length = number();
+  if (length == continuation) length = number();  // files from before Arrow 0.15 have none
+  if (length == 0) return {};
+  if (length > bytes.size() - at) source.reject(fmt::format("at byte {}: a message of {} bytes is cut", start, length));
+  Checked<format::Message> meta(bytes.substr(at, length), "a message", source);
+  at += length;
+  if (meta->body_length() < 0 || uint64_t(meta->body_length()) > bytes.size() - at)
+    source.reject(fmt::format("at byte {}: a message's {} bytes of buffers are cut", start, meta->body_length()));
+  const std::string_view body = bytes.substr(at, size_t(meta->body_length()));
+  at += body.size();
+  return Message{std::move(meta), body};
+}
+
+// What of a schema is asked for, and the rows so far.
+class Reader {
+ public:
+  Reader(const ArrowOptions& options, const Source& source) : options_(options), source_(source) {}
+
+  void set(const format::Schema* schema) {
+    if (!schema || !schema->fields()) source_.reject("has no schema");
+    if (schema->endianness() != format::Endianness_little)
+      source_.reject("its numbers have the highest byte first, which rill does not read");
+    schema_ = schema;
+    for (const std::string& name : options_.columns) require(name);
+    for (const format::Field* f : *schema->fields()) {
+      const bool wanted = options_.columns.empty() || std::ranges::count(options_.columns, name_of(*f));
+      columns_.emplace_back();
+      if (!wanted) continue;
+      columns_.back() = empty_column(*f, source_);
+      if (f->dictionary() && !fields_.try_emplace(f->dictionary()->id(), f).second) continue;
+    }
+  }
+  bool has_schema() const { return schema_ != nullptr; }
+
+  void take(const Message& m) {
+    if (const format::RecordBatch* r = m.meta->header_as_RecordBatch()) take_rows(*r, m.body);
+    else if (const format::DictionaryBatch* d = m.meta->header_as_DictionaryBatch()) take_dictionary(*d, m.body);
+    else source_.reject("a message that is neither a record batch nor a dictionary");
+  }
+
+  Table table() {
+    Table t;
+    std::vector<std::string> order = options_.columns;
+    if (order.empty())
+      for (const format::Field* f : *schema_->fields()) order.push_back(name_of(*f));
+    for (uint32_t k = 0; k < order.size(); ++k) {
+      const uint32_t i = options_.columns.empty() ? k : require(order[k]);
+      add(t, order[k], *columns_[i]);
+    }
+    return t;
+  }
+
+ private:
+  uint32_t require(const std::string& name) const {
+    std::string known;
+    for (uint32_t i = 0; i < schema_->fields()->size(); ++i) {
+      const std::string own = name_of(*schema_->fields()->Get(i));
+      if (own == name) return i;
+      known += (i ? ", '" : "'") + own + "'";
+    }
+    source_.reject(fmt::format("has no column '{}'. it has {}", name, known.empty() ? "none" : known));
+  }
+  void take_rows(const format::RecordBatch& meta, std::string_view body) {
+    Batch batch(meta, body, source_);
+    for (uint32_t i = 0; i < columns_.size(); ++i) {
+      const format::Field& f = *schema_->fields()->Get(i);
+      if (columns_[i]) columns_[i]->append(read_column(f, batch, dictionaries_));
+      else batch.skip(f);
+    }
+  }
+  void take_dictionary(const format::DictionaryBatch& d, std::string_view body) {
+    const auto field = fields_.find(d.id());
+    if (field == fields_.end()) return;  // of a column that nobody asks for
+    if (!d.data()) source_.reject("a dictionary without rows");
+    Batch batch(*d.data(), body, source_);
+    Array rows = read_dictionary(*field->second, batch);
+    if (d.is_delta() && dictionaries_.contains(d.id())) dictionaries_[d.id()].append(std::move(rows));
+    else dictionaries_[d.id()] = std::move(rows);
+  }
+  void add(Table& t, const std::string& name, const Array& a) {
+    Shape shape{a.rows};
+    for (const Dim d : a.row) shape.push_back(d);
+    const Spec spec{shape, a.dtype, false, {}};
+    if (!has_sound_size(spec)) source_.reject("the column '" + name + "': " + describe_size(spec));
+    if (!a.valid.empty() && !options_.masks)
+      source_.reject(
+          fmt::format("the column '{}' has no value in row {}. read it with ArrowOptions{{.masks = true}}, "
+                      "which gives 0, NaN or \"\" and the column '{}.valid'",
+                      name, a.valid.find('\0'), name));
+    t.names.push_back(name);
+    t.columns.push_back(a.dtype == DType::string ? tensor(a.texts, shape, TensorOptions{}, source_.where)
+                                                 : of_bytes(a.bytes, spec));
+    if (a.valid.empty()) return;
+    t.names.push_back(name + ".valid");
+    t.columns.push_back(of_bytes(a.valid, {Shape{a.rows}, DType::boolean, false, {}}));
+  }
+  static Tensor of_bytes(const std::string& bytes, const Spec& spec) {
+    Tensor t = empty(spec.shape, spec.dtype);
+    if (!bytes.empty()) std::memcpy(t.mutable_rep()->data, bytes.data(), bytes.size());
+    return t;
+  }
+
+  const ArrowOptions& options_;
+  const Source& source_;
+  const format::Schema* schema_ = nullptr;
+  std::vector<std::optional<Array>> columns_;       // none of those that nobody asks for
+  std::map<int64_t, const format::Field*> fields_;  // of dictionaries, by number
+  Dictionaries dictionaries_;
+};
+
+Table read_stream(std::string_view bytes, size_t at, Reader& reader, const Source& source) {
+  const std::optional<Message> schema = next_message(bytes, at, source);
+  if (!schema) source.reject("has no schema");
+  reader.set(schema->meta->header_as_Schema());
+  while (const std::optional<Message> m = next_message(bytes, at, source)) reader.take(*m);
+  return reader.table();
+}
+
+// A file ends with the places of its messages.
+Table read_file_format(std::string_view bytes, Reader& reader, const Source& source) {
+  const size_t end = bytes.size() - magic.size();
+  if (bytes.size() < 8 + 4 + magic.size() || bytes.substr(end) != magic) source.reject("an Arrow file that is cut");
+  const auto length = little_endian<uint32_t>(bytes.data() + end - 4);
+  if (length > end - 12) source.reject(fmt::format("its last {} bytes cannot be what they should be", length));
+  const Checked<format::Footer> footer(bytes.substr(end - 4 - length, length), "the end of the file,", source);
+  reader.set(footer->schema());
+  uint64_t total = 0;
+  for (const auto* blocks : {footer->dictionaries(), footer->batches()})
+    for (uint32_t i = 0; blocks && i < blocks->size(); ++i) {
+      const format::Block& b = *blocks->Get(i);
+      if (b.offset() < 0 || uint64_t(b.offset()) >= end)
+        source.reject(fmt::format("a record batch at byte {} of {}", b.offset(), bytes.size()));
+      size_t at = size_t(b.offset());
+      const std::optional<Message> m = next_message(bytes.substr(0, end), at, source);
+      if (!m) source.reject(fmt::format("no record batch at byte {}", b.offset()));
+      total += at - size_t(b.offset());
+      if (total > bytes.size()) source.reject("its record batches overlap");
+      reader.take(*m);
+    }
+  return reader.table();
+}
+
+}  // namespace
+}  // namespace arrow
+
+Table read_arrow(const std::string& path, ArrowOptions options, Where where) {
+  const CallerScope caller(where);
+  const EagerScope eager;
+  const std::string bytes = read_file(path, "read_arrow", where, Accepts::streams);
+  const arrow::Source source{path, where, bytes.size()};
+  if (bytes.starts_with(arrow::old_feather))
+    source.reject("is a Feather file of version 1, which rill does not read. write it anew as version 2");
+  arrow::Reader reader(options, source);
+  if (bytes.starts_with(arrow::magic)) return arrow::read_file_format(bytes, reader, source);
+  return arrow::read_stream(bytes, 0, reader, source);
+}
+
+}  // namespace rill

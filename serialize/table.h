@@ -1,0 +1,27 @@
+// Table: columns of one length, as CSV (csv.h) and Arrow (arrow.h) files hold them.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "rill/ops/creation.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+// Columns of one length, which may differ in dtype.
+struct Table {
+  std::vector<std::string> names;
+  std::vector<Tensor> columns;  // one for each name: [rows], or [rows, ...] where each row has several elements
+
+  // The first column of that name. Throws rill::Error, which lists the names, where there is none.
+  Tensor at(const std::string& name, Where where = Where::current()) const;
+  // [rows, names] of the columns named (all of them, where none is), as one dtype. Throws where one holds texts or is
+  // not [rows].
+  Tensor stacked(const std::vector<std::string>& names = {}, DType dtype = DType::f32,
+                 Where where = Where::current()) const;
+};
+
+}  // namespace rill
+
+#pragma GCC visibility pop
