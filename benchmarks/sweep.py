@@ -94,7 +94,10 @@ def one(names, gradient=True, **other):
 
 one("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh atanh")
 one("sigmoid softplus erf erfc erfinv lgamma digamma negative square sign relu abs silu log_sigmoid=logsigmoid relu6")
-one("softsign sinc deg2rad rad2deg selu mish hard_tanh=hardtanh hard_sigmoid=hardsigmoid hard_swish=hardswish elu celu")
+one("softsign sinc deg2rad rad2deg selu mish")
+# That of whole numbers is f32 here, and of their own dtype in torch: the conversion is part of the call.
+add("hard_tanh", lambda x: F.hardtanh(x) if x.is_floating_point() else F.hardtanh(x).float())
+one("hard_sigmoid=hardsigmoid hard_swish=hardswish elu celu")
 one("gelu leaky_relu")
 one("acosh", operands=[operand(low=1.5, high=2.5)])
 one("floor ceil trunc round angle isnan isinf isfinite signbit logical_not bitwise_not", gradient=False)

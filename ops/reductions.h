@@ -151,6 +151,13 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options
 Tensor percentile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {},
                   Where where = Where::current());
 
+// median, quantile and percentile of the elements that are not NaN; NaN where there is none.
+Tensor nanmedian(const Tensor& x, const ReduceOptions& options = {}, Where where = Where::current());
+Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {},
+                   Where where = Where::current());
+Tensor nanpercentile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {},
+                     Where where = Where::current());
+
 // sum(x * weights) / sum(weights). `weights` has x's shape, or is a vector along the one axis.
 Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& options = {},
                Where where = Where::current());
@@ -201,6 +208,14 @@ RILL_CUMULATIVE(cumlogsumexp)
 #undef RILL_CUMULATIVE
 // x[i+1] - x[i] along `axis`, n times over.
 Tensor diff(const Tensor& x, int64_t n = 1, Axis axis = -1, Where where = Where::current());
+struct DiffOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  int64_t n = 1;
+  Axis axis = -1;
+  std::optional<Tensor> prepend = {},
+                        append = {};  // put before and behind x along the axis first; a scalar is one element
+};
+Tensor diff(const Tensor& x, const DiffOptions& options, Where where = Where::current());
 
 // --- Sorting (sorting.cpp) -------------------------------------------------------------------------------------------
 
@@ -233,8 +248,16 @@ struct TopK {
 TopK topk(const Tensor& x, int64_t k, const TopKOptions& options = {}, Where where = Where::current());
 
 // For each of `values` the i64 place in the ascending vector `sorted` that keeps it ascending: before equal elements,
-// or after them where `right`. Both are promoted to one dtype. NaN belongs at the end.
+// or after them where `right`. Both are promoted to one dtype. NaN belongs at the end. Of `sorted` [..., n] with more
+// axes each row is a vector for the same row of `values` [..., m].
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right = false, Where where = Where::current());
+struct SearchOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  bool right = false;
+  std::optional<Tensor> sorter = {};  // the indices, of the shape of `sorted`, that sort it, as argsort gives them
+};
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOptions& options,
+                    Where where = Where::current());
 // In which of the bins between the ascending `edges` each element lies: searchsorted(edges, x, !right).
 Tensor digitize(const Tensor& x, const Tensor& edges, bool right = false, Where where = Where::current());
 

@@ -1,6 +1,8 @@
 // See utf8.h.
 #include "rill/serialize/utf8.h"
 
+#include <cstdint>
+
 namespace rill {
 
 std::optional<std::u32string> from_utf8(std::string_view text) {

@@ -249,6 +249,7 @@ TEST_CASE("messages name the function, the rule and the operands") {
   CHECK(has(message_of([&] { conv(x, zeros({7, 7, 3, 5})); }), "does not fit axis 0 of space: 6 elements"));
   CHECK(
       has(message_of([&] { conv(x, zeros({3, 3, 1, 5}), {.groups = 3}); }), "5 output channels do not divide into 3"));
+  CHECK(has(message_of([&] { conv(x, zeros({3, 3, 4, 5}), {.groups = INT64_MAX}); }), "3 != 9223372036854775807"));
   CHECK(has(message_of([&] { conv(x, zeros({3, 3, 3})); }), "must have 4 axes, not 3"));
   CHECK(has(message_of([&] { conv1d(x, zeros({3, 3, 3, 3})); }), "[conv1d]"));
   CHECK(has(message_of([&] { conv(x, zeros({3, 3, 3, 1}), {.strides = {1, 1, 1}}); }), "strides has 3 entries for 2"));

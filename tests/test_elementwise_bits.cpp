@@ -252,7 +252,8 @@ std::vector<Form> outer_forms(const std::vector<Form>& forms, size_t turn) {
   std::vector<Form> all;
   for (size_t k = 0; k < forms.size(); ++k)
     for (int which = 0; which < (forms[k].two ? 4 : 1); ++which)
-      all.push_back(variant(forms[k], which, constants()[mixed(k, turn + size_t(which)) % constants().size()]));
+      all.push_back(
+          variant(forms[k], which, forms::constants()[mixed(k, turn + size_t(which)) % forms::constants().size()]));
   return all;
 }
 
@@ -263,9 +264,9 @@ int compare_pairs(DType d, size_t share, std::string& wrong) {
   int pairs = 0;
   for (size_t first = 0; first < forms.size(); ++first) {
     // Of two operands: of x and y in every other round, else with a constant.
-    const Form inner = forms[first].two
-                           ? variant(forms[first], first % 2 ? 0 : 2, constants()[first / 2 % constants().size()])
-                           : forms[first];
+    const Form inner = forms[first].two ? variant(forms[first], first % 2 ? 0 : 2,
+                                                  forms::constants()[first / 2 % forms::constants().size()])
+                                        : forms[first];
     std::vector<Form> outer = outer_forms(forms, first);
     size_t number = 0;
     std::erase_if(outer, [&](const Form&) { return mixed(first << 20 | number++, uint64_t(d)) % share != 0; });
@@ -351,7 +352,7 @@ const std::vector<Form>& forms_of(DType d) {
 Form choice(Rng& r, DType main) {
   static const char* const relations[] = {"<", "<=", ">", ">=", "==", "!="};
   const int which = below(r, 6), other = below(r, 3);
-  const double c = constants()[size_t(below(r, constants().size()))];
+  const double c = forms::constants()[size_t(below(r, forms::constants().size()))];
   const auto relation = [which](const Tensor& x, const Tensor& y) { return related(which, x, y); };
   const std::string text = std::to_string(c);
   // where(x < c, x, c), where(x < c, c, x), where(x < c, y, x)
@@ -370,7 +371,7 @@ Form moved(Rng& r, DType main) {
   static constexpr DType dtypes[] = {f32, f64, f16, bf16, i32, i64, u8, i8, boolean};
   const int by = below(r, 7) - 3;
   const DType to = dtypes[below(r, 9)];
-  const double low = constants()[size_t(below(r, 8))], high = low + below(r, 3);
+  const double low = forms::constants()[size_t(below(r, 8))], high = low + below(r, 3);
   switch (below(r, 5)) {
     case 0: return {"transpose(x)", false, [](const Tensor& x, const Tensor&) { return transpose(x); }};
     case 1:
@@ -399,7 +400,7 @@ Chain random_chain(uint64_t seed) {
     const size_t known = c.steps.size() + 2;
     const int kind = below(r, 10), a = below(r, 4) ? int(known) - 1 : below(r, known), b = below(r, known);
     Form f = kind < 7 ? forms[size_t(below(r, forms.size()))] : kind == 7 ? choice(r, c.main) : moved(r, c.main);
-    if (kind < 7 && f.two) f = variant(f, below(r, 4), constants()[size_t(below(r, constants().size()))]);
+    if (kind < 7 && f.two) f = variant(f, below(r, 4), forms::constants()[size_t(below(r, forms::constants().size()))]);
     c.steps.push_back({f.text, a, b, f.run});
   }
   return c;

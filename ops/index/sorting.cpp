@@ -55,12 +55,9 @@ Tensors topk_vjp(const VjpArgs& args) {
   return {put_along_axis(nothing, args.out[1], ct, args.attrs.as<TopKParams>().axis)};
 }
 
-// Each row searches a vector of its own: by halving the range, in all rows at once.
-Tensors batch_searchsorted(const BatchArgs& a) {
-  if (!a.batched[0]) return {apply1(a.op, {&a.in[0], &a.in[1]}, a.attrs, a.where)};
-  const Tensor& sorted = a.in[0];
-  const Tensor all = with_batch(a, 1), v = reshape(all, {a.size, row_shape(a, 1).numel()});
-  const bool right = a.attrs.as<SearchParams>().right, nans = is_floating(sorted.dtype());
+// Each row of v [rows, m] searches its own row of `sorted` [rows, n]: by halving the range, in all rows at once.
+Tensor search_rows(const Tensor& sorted, const Tensor& v, bool right) {
+  const bool nans = is_floating(sorted.dtype());
   const auto before = [&](const Tensor& x, const Tensor& y) {
     return nans ? logical_or(x < y, logical_and(isnan(y), logical_not(isnan(x)))) : x < y;
   };
@@ -72,7 +69,12 @@ Tensors batch_searchsorted(const BatchArgs& a) {
     high = where(logical_and(open, logical_not(passed)), middle, high);
     low = where(logical_and(open, passed), middle + 1, low);
   }
-  return {reshape(low, all.shape())};
+  return low;
+}
+Tensors batch_searchsorted(const BatchArgs& a) {
+  if (!a.batched[0]) return {apply1(a.op, {&a.in[0], &a.in[1]}, a.attrs, a.where)};
+  const Tensor all = with_batch(a, 1), v = reshape(all, {a.size, row_shape(a, 1).numel()});
+  return {reshape(search_rows(a.in[0], v, a.attrs.as<SearchParams>().right), all.shape())};
 }
 
 // Tangents go where their elements went.
@@ -186,7 +188,26 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right, Wher
   const bool fits = !elementwise::overflows(values, sorted.dtype());
   const DType d = promote(sorted.dtype(), sorted.spec().weak, values.dtype(), values.spec().weak && fits);
   const Tensor a = astype(sorted, d), v = astype(values, d);
-  return apply1(searchsorted_op, {&a, &v}, SearchParams{right}, where);
+  if (a.ndim() < 2) return apply1(searchsorted_op, {&a, &v}, SearchParams{right}, where);
+  const Shape rows(a.shape().begin(), a.shape().end() - 1);
+  if (v.ndim() != a.ndim() || Shape(v.shape().begin(), v.shape().end() - 1) != rows)
+    fail("searchsorted",
+         fmt::format("rows to search take a row of values each, [..., n] and [..., m]. operands: {}, {}",
+                     to_string(sorted.spec()), to_string(values.spec())),
+         where);
+  const Dim n = rows.numel();
+  const Tensor found = search_rows(reshape(a, {n, a.shape().back()}), reshape(v, {n, v.shape().back()}), right);
+  return reshape(found, v.shape());
+}
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOptions& o, Where where) {
+  CallerScope caller(where);
+  if (!o.sorter) return searchsorted(sorted, values, o.right, where);
+  if (o.sorter->shape() != sorted.shape())
+    fail("searchsorted",
+         fmt::format("the sorter must have the shape of what it sorts. got {} for {}", to_string(o.sorter->spec()),
+                     to_string(sorted.spec())),
+         where);
+  return searchsorted(take_along_axis(sorted, *o.sorter, -1), values, o.right, where);
 }
 
 Tensor digitize(const Tensor& x, const Tensor& edges, bool right, Where where) {

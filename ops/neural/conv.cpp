@@ -90,10 +90,11 @@ OutSpecs infer_conv(const InferArgs& args) {
   const ConvParams& p = args.attrs.as<ConvParams>();
   check_params(args, p, false);
   const Shape &x = args[0].shape, &w = args[1].shape;
-  if (channels(p, x) != weight_in(p, w) * p.groups)
+  const int64_t taken = multiply_sizes(weight_in(p, w), p.groups);  // a file may say any number of groups
+  if (channels(p, x) != taken)
     args.reject(fmt::format("the input has {} channels, the weights take {} in each of {} group(s): {} != {}{}",
-                            channels(p, x), weight_in(p, w), p.groups, channels(p, x), weight_in(p, w) * p.groups,
-                            layout_hint(x, p.layout == Layout::nhwc ? x.size() - 1 : 1, weight_in(p, w) * p.groups)));
+                            channels(p, x), weight_in(p, w), p.groups, channels(p, x), taken,
+                            layout_hint(x, p.layout == Layout::nhwc ? x.size() - 1 : 1, taken)));
   check_out_groups(args, p, weight_out(p, w));
   return one(args, activation(p, x[0], weight_out(p, w), out_space(args, p, space_of(p, x), kernel_of(p, w))));
 }
@@ -110,7 +111,7 @@ OutSpecs infer_grad_input(const InferArgs& args) {
   if (!(out == space_of(p, g)))
     args.reject(fmt::format("an input of {} gives space {}, not the cotangent's {}", to_string(Shape(p.sizes)),
                             to_string(Shape(out)), to_string(Shape(space_of(p, g)))));
-  return one(args, activation(p, g[0], weight_in(p, w) * p.groups, p.sizes));
+  return one(args, activation(p, g[0], multiply_sizes(weight_in(p, w), p.groups), p.sizes));
 }
 
 OutSpecs infer_grad_weight(const InferArgs& args) {

@@ -235,4 +235,17 @@ Tensor diff(const Tensor& x, int64_t n, Axis axis, Where where) {
   return y;
 }
 
+Tensor diff(const Tensor& x, const DiffOptions& o, Where where) {
+  CallerScope caller(where);
+  const int64_t axis = normal_axis(o.axis, x, "diff", where);
+  Shape one(x.shape());
+  one[size_t(axis)] = 1;
+  const auto piece = [&](const Tensor& t) { return t.ndim() == 0 ? broadcast_to(t, one) : t; };
+  std::vector<Tensor> parts;
+  if (o.prepend) parts.push_back(piece(*o.prepend));
+  parts.push_back(x);
+  if (o.append) parts.push_back(piece(*o.append));
+  return diff(parts.size() == 1 ? x : concat(parts, axis, where), o.n, axis, where);
+}
+
 }  // namespace rill

@@ -181,31 +181,45 @@ Tensor median(const Tensor& x, const ReduceOptions& o, Where where) {
   return reshape(from_work(y, x.dtype()), result);
 }
 
+namespace {
+void require_shares(std::string_view op, const Tensor& q, const Where& where) {
+  require_operand(op, q, where);
+  if (q.ndim() > 1) fail(op, fmt::format("q must be a scalar or a vector. got {}", to_string(q.spec())), where);
+  if (q.is_symbolic()) return;
+  EagerScope eager;
+  for (double share : q.to_vector<double>())
+    if (!(share >= 0 && share <= 1)) fail(op, "Quantiles must be in the range [0, 1]", where);
+}
+// The number a share t of the way from low to high: from the nearer end, so that t = 1 gives `high` exactly; t = 0 must
+// not meet an infinite gap.
+Tensor between(const Tensor& low, const Tensor& high, const Tensor& t) {
+  const Tensor gap = high - low;
+  return rill::where(t == 0, low, rill::where(t < 0.5, low + gap * t, high - gap * (1 - t)));
+}
+// The shape of a reduction over `axes` of x, whose rows (rows_of) are given.
+Shape reduced_shape(const Tensor& x, const Tensor& rows, const Axes& axes, bool keepdims) {
+  return keepdims ? kept_shape(x.shape(), axes) : Shape(rows.shape().begin(), rows.shape().end() - 1);
+}
+}  // namespace
+
 Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
   CallerScope caller(where);
   const Axes axes = every_axis(x, o.axis, "quantile", where);
   const Dim n = folded_count(x, axes);
   if (n == 0) fail("quantile", fmt::format("there is no element to choose from in {}", to_string(x.spec())), where);
-  if (q.ndim() > 1) fail("quantile", fmt::format("q must be a scalar or a vector. got {}", to_string(q.spec())), where);
-  if (!q.is_symbolic()) {
-    EagerScope eager;
-    for (double share : q.to_vector<double>())
-      if (!(share >= 0 && share <= 1)) fail("quantile", "Quantiles must be in the range [0, 1]", where);
-  }
+  require_shares("quantile", q, where);
   const Tensor rows = sort(rows_of(x, axes));
   const Tensor place = astype(q, DType::f64) * (n - 1), below = floor(place);
   const Tensor index = astype(below, DType::i64);
   const Tensor low = to_work(take(rows, index, -1)), high = to_work(take(rows, minimum(index + 1, n - 1), -1));
-  const Tensor t = astype(place - below, low.dtype()), gap = high - low;
-  // From the nearer end, so that t = 1 gives `high` exactly; t = 0 must not meet an infinite gap.
-  Tensor y = rill::where(t == 0, low, rill::where(t < 0.5, low + gap * t, high - gap * (1 - t)));
+  Tensor y = between(low, high, astype(place - below, low.dtype()));
   if (has_nan(x.dtype())) {
     Tensor last = to_work(slice_axis(rows, -1, n - 1, n));
     if (q.ndim() == 0) last = squeeze(last, -1);
     y = rill::where(isnan(last), last, y);
   }
   if (q.ndim() == 1) y = moveaxis(y, -1, 0);
-  Shape shape = o.keepdims ? kept_shape(x.shape(), axes) : Shape(rows.shape().begin(), rows.shape().end() - 1);
+  Shape shape = reduced_shape(x, rows, axes, o.keepdims);
   if (q.ndim() == 1) shape.insert(0, q.size());
   return reshape(from_work(y, x.dtype()), shape);
 }
@@ -213,6 +227,52 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Wher
 Tensor percentile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
   CallerScope caller(where);
   return quantile(x, astype(q, DType::f64) / 100, o);
+}
+
+namespace {
+// The folded axes as sorted rows, NaNs last, and how many numbers are in each [..., 1].
+struct Numbers {
+  Tensor rows, count;
+  Tensor at(const Tensor& place) const { return to_work(take_along_axis(rows, clip(place, 0, last()), -1)); }
+  Tensor last() const { return maximum(count - 1, 0); }
+};
+Numbers numbers_of(const Tensor& x, const Axes& axes) {
+  const Tensor rows = sort(rows_of(x, axes));
+  return {rows, astype(sum(logical_not(isnan(rows)), {.axis = -1, .keepdims = true}), DType::i64)};
+}
+}  // namespace
+
+Tensor nanmedian(const Tensor& x, const ReduceOptions& o, Where where) {
+  CallerScope caller(where);
+  const Axes axes = every_axis(x, o.axis, "nanmedian", where);
+  if (!has_nan(x.dtype()) || folded_count(x, axes) == 0) return median(x, o, where);
+  const Numbers n = numbers_of(x, axes);
+  const Tensor low = n.at(floor_divide(n.count - 1, 2)), high = n.at(floor_divide(n.count, 2));
+  const Tensor middle = rill::where(n.count % 2 != 0, low, (low + high) / 2);
+  return reshape(from_work(rill::where(n.count == 0, std::nan(""), middle), x.dtype()),
+                 reduced_shape(x, n.rows, axes, o.keepdims));
+}
+
+Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
+  CallerScope caller(where);
+  const Axes axes = every_axis(x, o.axis, "nanquantile", where);
+  if (!has_nan(x.dtype()) || folded_count(x, axes) == 0) return quantile(x, q, o, where);
+  require_shares("nanquantile", q, where);
+  const Numbers n = numbers_of(x, axes);
+  const Tensor place = astype(ravel(q), DType::f64) * (n.count - 1), below = maximum(floor(place), 0);
+  const Tensor index = astype(below, DType::i64), low = n.at(index), high = n.at(index + 1);
+  Tensor y = rill::where(n.count == 0, std::nan(""), between(low, high, astype(place - below, low.dtype())));
+  Shape shape = reduced_shape(x, n.rows, axes, o.keepdims);
+  if (q.ndim() == 1) {
+    y = moveaxis(y, -1, 0);
+    shape.insert(0, q.size());
+  }
+  return reshape(from_work(y, x.dtype()), shape);
+}
+
+Tensor nanpercentile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
+  CallerScope caller(where);
+  return nanquantile(x, astype(q, DType::f64) / 100, o, where);
 }
 
 Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& o, Where where) {
@@ -374,37 +434,43 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
 
 namespace {
 // No bin may be empty because two edges are the same number (as numpy; the range is a few ulps wide then).
-void require_ascending(double low, double high, int64_t bins, const Spec& edges, const Where& where) {
+void require_ascending(double low, double high, int64_t bins, const Spec& edges, std::string_view op,
+                       const Where& where) {
   const double width = (high - low) / double(bins), size = std::max(std::abs(low), std::abs(high));
   if (width > 4 * size * (edges.dtype == DType::f64 ? 0x1p-52 : 0x1p-23)) return;
   EagerScope eager;
   const Tensor e = linspace(low, high, bins + 1, true, {edges.dtype, edges.device});
   if (!any(slice_axis(e, 0, 1, bins + 1) <= slice_axis(e, 0, 0, bins)).item<bool>()) return;
-  fail("histogram",
+  fail(op,
        fmt::format("[{}, {}] cannot be cut into {} bins: neighbouring edges would be the same {}", low, high, bins,
                    name(edges.dtype)),
        where);
 }
 }  // namespace
 
+Bins bins_of(const Tensor& x, int64_t bins, std::optional<std::pair<double, double>> range, std::string_view op,
+             const Where& where) {
+  if (bins < 1) fail(op, fmt::format("`bins` must be positive. got {}", bins), where);
+  require_few_numbers(op, bins, where);
+  if (!range && !EnclosingTrace::may_read(x))
+    fail(op, fmt::format("the edges depend on values, which {}. pass .range", EnclosingTrace::why_unknown()), where);
+  const Tensor flat = reshape(to_work(x), {x.size()});
+  if (!range && x.size() > 0) range = {min(flat).item<double>(), max(flat).item<double>()};
+  auto [low, high] = range.value_or(std::pair(0.0, 1.0));
+  if (!std::isfinite(low) || !std::isfinite(high) || low > high)
+    fail(op, fmt::format("range [{}, {}] is not finite or not ascending", low, high), where);
+  if (low == high) low -= 0.5, high += 0.5;
+  const Tensor edges = linspace(low, high, bins + 1, true, {flat.dtype(), x.device()});
+  require_ascending(low, high, bins, edges.spec(), op, where);
+  const Tensor bin = searchsorted(edges, flat, true) - 1;
+  const Tensor closed = rill::where(flat == slice_axis(edges, 0, bins, bins + 1), bins - 1, bin);
+  return {rill::where(isnan(flat) | (closed >= bins), -1, closed), edges};
+}
+
 std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions o, Where where) {
   CallerScope caller(where);
-  if (o.bins < 1) fail("histogram", fmt::format("`bins` must be positive. got {}", o.bins), where);
-  require_few_numbers("histogram", o.bins, where);
-  if (!o.range && !EnclosingTrace::may_read(x))
-    fail("histogram", fmt::format("the edges depend on values, which {}. pass .range", EnclosingTrace::why_unknown()),
-         where);
-  const Tensor flat = reshape(to_work(x), {x.size()});
-  if (!o.range && x.size() > 0) o.range = {min(flat).item<double>(), max(flat).item<double>()};
-  auto [low, high] = o.range.value_or(std::pair(0.0, 1.0));
-  if (!std::isfinite(low) || !std::isfinite(high) || low > high)
-    fail("histogram", fmt::format("range [{}, {}] is not finite or not ascending", low, high), where);
-  if (low == high) low -= 0.5, high += 0.5;
-  const Tensor edges = linspace(low, high, o.bins + 1, true, {flat.dtype(), x.device()});
-  require_ascending(low, high, o.bins, edges.spec(), where);
-  const Tensor bin = searchsorted(edges, flat, true) - 1;
-  const Tensor closed = rill::where(flat == slice_axis(edges, 0, o.bins, o.bins + 1), o.bins - 1, bin);
-  return {count_ids(rill::where(isnan(flat), -1, closed), o.bins), edges};
+  const Bins b = bins_of(x, o.bins, o.range, "histogram", where);
+  return {count_ids(b.index, o.bins), b.edges};
 }
 
 }  // namespace rill

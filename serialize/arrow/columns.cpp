@@ -172,7 +172,7 @@ Array read_values(const format::Field& f, Batch& batch, int depth) {
   if (layout.kind == Kind::other || (depth > 0 && f.dictionary()) || depth > 16) refuse_type(f, source);
   const bool sized = layout.kind == Kind::list || layout.kind == Kind::fixed_texts;
   if (sized && layout.size < 1) source.reject(fmt::format("{}: elements of size {}", described(f), layout.size));
-  const format::FieldNode& node = batch.next_node();
+  const format::FieldNode node = batch.next_node();
   if (layout.kind == Kind::list) return read_list(f, layout, node, batch, depth);
   Array out{layout.dtype, {}, node.length(), {}, {}, {}};
   out.valid = read_valid(batch.next_buffer(), node, f, source);
@@ -269,10 +269,10 @@ Batch::Batch(const format::RecordBatch& meta, std::string_view body, const Sourc
   if (rows_ < 0) source.reject(fmt::format("a record batch of {} rows", rows_));
 }
 
-const format::FieldNode& Batch::next_node() {
+format::FieldNode Batch::next_node() {
   if (!meta_.nodes() || nodes_ >= meta_.nodes()->size())
     source_.reject("a record batch has fewer columns than the schema");
-  const format::FieldNode& node = *meta_.nodes()->Get(nodes_++);
+  const format::FieldNode node = item(*meta_.nodes(), nodes_++);
   if (node.length() < 0 || node.length() > max_tensor_bytes)
     source_.reject(fmt::format("a column of {} rows", node.length()));
   return node;
@@ -280,7 +280,7 @@ const format::FieldNode& Batch::next_node() {
 
 std::string_view Batch::buffer_at(uint32_t index) const {
   if (!meta_.buffers() || index >= meta_.buffers()->size()) source_.reject("a record batch has too few buffers");
-  const format::Buffer& b = *meta_.buffers()->Get(index);
+  const format::Buffer b = item(*meta_.buffers(), index);
   const auto size = int64_t(body_.size());
   if (b.offset() < 0 || b.length() < 0 || b.offset() > size || b.length() > size - b.offset())
     source_.reject(
@@ -329,7 +329,7 @@ Array read_column(const format::Field& field, Batch& batch, const Dictionaries& 
     bool known = true;
     const DType dtype = d->index_type() ? integer_of(*d->index_type(), known) : DType::i32;
     if (!known) source.reject(described(field) + ": numbers of a dictionary's rows of no known width");
-    const format::FieldNode& node = batch.next_node();
+    const format::FieldNode node = batch.next_node();
     std::string valid = read_valid(batch.next_buffer(), node, field, source);
     const std::string_view indices = batch.next_buffer();
     need(indices, node.length(), int64_t(size_of(dtype)), field, source);

@@ -1,6 +1,7 @@
 // The columns of record batches, between Arrow's buffers and arrays of rows. read_arrow.cpp finds the batches.
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <string>
@@ -12,6 +13,14 @@
 #include "rill/tensor/tensor.h"
 
 namespace rill::arrow {
+
+// A struct of a list, copied: flatbuffers does not check that those of a damaged file are aligned.
+template <class T>
+T item(const flatbuffers::Vector<const T*>& list, uint32_t i) {
+  T copy;
+  std::memcpy(&copy, list.Data() + size_t(i) * sizeof(T), sizeof(T));
+  return copy;
+}
 
 // For messages: which file, and who reads it.
 struct Source {
@@ -42,7 +51,7 @@ class Batch {
   Batch(const format::RecordBatch& meta, std::string_view body, const Source& source);
 
   int64_t rows() const { return rows_; }
-  const format::FieldNode& next_node();
+  format::FieldNode next_node();
   // Unpacked where the batch is compressed.
   std::string_view next_buffer();
   // Passes over a column's, whose type must be one that is known by its number of buffers.

@@ -182,7 +182,7 @@ Table read_file_format(std::string_view bytes, Reader& reader, const Source& sou
   uint64_t total = 0;
   for (const auto* blocks : {footer->dictionaries(), footer->batches()})
     for (uint32_t i = 0; blocks && i < blocks->size(); ++i) {
-      const format::Block& b = *blocks->Get(i);
+      const format::Block b = item(*blocks, i);
       if (b.offset() < 0 || uint64_t(b.offset()) >= end)
         source.reject(fmt::format("a record batch at byte {} of {}", b.offset(), bytes.size()));
       size_t at = size_t(b.offset());

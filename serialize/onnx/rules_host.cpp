@@ -61,7 +61,8 @@ double overlap(const Box& a, const Box& b) {
 }
 Values suppression_rule(const Call& c) {
   const Tensor boxes = c.known(0), scores = c.known(1);
-  if (boxes.ndim() != 3 || boxes.dim(2) != 4 || scores.ndim() != 3 || scores.dim(2) != boxes.dim(1))
+  if (boxes.ndim() != 3 || boxes.dim(2) != 4 || scores.ndim() != 3 || scores.dim(2) != boxes.dim(1) ||
+      scores.dim(0) != boxes.dim(0))
     c.reject("takes boxes [batch, n, 4] and scores [batch, classes, n]");
   const int64_t most = c.has(2) ? int64_t(c.dim(2)) : 0, batch = boxes.dim(0), classes = scores.dim(1),
                 n = boxes.dim(1);

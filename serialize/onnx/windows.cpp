@@ -1,8 +1,13 @@
 // See windows.h.
 #include "rill/serialize/onnx/windows.h"
 
+#include "rill/ops/apply.h"
+
 namespace rill::onnx_import {
 namespace {
+
+constexpr int64_t largest = INT32_MAX;  // of an attribute, so that no product of two overflows
+constexpr int64_t most_places = int64_t(1) << 22;
 
 Dims all_or(const Call& c, const std::string& name, size_t n, Dim otherwise) {
   Dims given = c.integers(name);
@@ -31,6 +36,9 @@ Windows windows_of(const Call& c, const Shape& x, Dims kernel) {
   for (size_t i = 0; i < n; ++i)
     if (w.kernel[i] < 1 || w.strides[i] < 1 || w.dilation[i] < 1) c.reject("a kernel, stride or dilation below 1");
   const Dims pads = all_or(c, "pads", 2 * n, 0);
+  for (size_t i = 0; i < n; ++i)
+    for (const Dim d : {w.kernel[i], w.strides[i], w.dilation[i], pads[i], pads[i + n]})
+      if (d > largest || d < -largest) c.reject("a kernel, stride, dilation or padding of more than 2147483647");
   const std::string kind = c.text("auto_pad", "NOTSET");
   const bool ceil = c.flag("ceil_mode");
   for (size_t i = 0; i < n; ++i) {
@@ -62,6 +70,7 @@ std::vector<Tensor> seen_by(const Windows& w, const Tensor& x, const Tensor& out
     const Dim reach = (w.out[i] - 1) * w.strides[i] + (w.kernel[i] - 1) * w.dilation[i] + 1;
     widths.push_back({w.lo[i], larger(reach - w.lo[i] - x.shape()[i + 2], 0)});
     places *= w.kernel[i];
+    if (places > most_places) fail("pooling", "a kernel of more than 4194304 elements");
   }
   const Tensor all = pad(x, widths, outside);
   std::vector<Tensor> seen;

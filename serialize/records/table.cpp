@@ -1,7 +1,7 @@
 // What a table is asked for, whoever filled it.
+#include "rill/serialize/table.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
-#include "rill/serialize/table.h"
 
 namespace rill {
 

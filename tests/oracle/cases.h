@@ -103,6 +103,7 @@ void add_elementwise(Table& t);
 void add_reductions(Table& t);
 void add_shapes(Table& t);
 void add_networks(Table& t);
+void add_numeric(Table& t);
 void add_programs(Table& t);
 
 }  // namespace oracle

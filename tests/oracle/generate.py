@@ -20,6 +20,7 @@ import elementwise
 import indexing
 import large
 import networks
+import numeric
 import ordering
 import products
 import programs
@@ -41,6 +42,7 @@ FAMILIES = [
     indexing,
     products,
     networks,
+    numeric,
     training,
     programs,
     edges,

@@ -21,7 +21,7 @@ SAME = {
     jnp: "exp exp2 expm1 log log2 log10 log1p sqrt cbrt reciprocal sin cos tan sinh cosh tanh square negative sinc "
     "deg2rad rad2deg floor ceil trunc round sign add subtract multiply divide power hypot logaddexp logaddexp2 remainder fmod "
     "maximum minimum dot vdot inner outer kron matmul ravel fliplr flipud atleast_1d atleast_2d atleast_3d",
-    scipy.special: "erf erfc erfinv digamma xlogy",
+    scipy.special: "erf erfc erfinv digamma xlogy ndtr ndtri logit",
     nn: "relu relu6 sigmoid softplus silu mish selu log_sigmoid",
 }
 OTHER = {
@@ -106,7 +106,7 @@ def function(fn, options):
 def of(fn, options, f, points):
     """JAX's Jacobian and Hessian of the transforms.Function `f`, or None where JAX has no such function."""
     g = function(fn, options)
-    if g is None or len(f.operands) != len(points):
+    if g is None or len(f.operands) != len(points) or (fn in WITH_OPTIONS and len(points) > 1):
         return None
     x = [jnp.asarray(p.numpy()) for p in points]
     weight = jnp.asarray(f.weights[0].numpy())

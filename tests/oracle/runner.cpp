@@ -257,8 +257,8 @@ bool check_cover(const Counts& n, const Settings& s) {
 int run(int argc, char** argv) {
   const Settings s = settings(argc, argv);
   Table table;
-  add_elementwise(table), add_reductions(table), add_shapes(table), add_networks(table), add_programs(table),
-      add_gradients(table);
+  add_elementwise(table), add_reductions(table), add_shapes(table), add_networks(table), add_numeric(table),
+      add_programs(table), add_gradients(table);
   Counts n;
   const auto began = std::chrono::steady_clock::now();
   for (const std::string& path : s.files) {

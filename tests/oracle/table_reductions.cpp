@@ -61,7 +61,10 @@ static void add_order(Table& t) {
   // clang-format off
   RILL_RUNNING(cumsum) RILL_RUNNING(cumprod) RILL_RUNNING(cummax) RILL_RUNNING(cummin) RILL_RUNNING(cumlogsumexp)
       // clang-format on
-      t["diff"] = {[](const Call& c) -> Values { return {diff(c[0], c.integer("n", 1), c.integer("axis", -1))}; }};
+      t["diff"] = {[](const Call& c) -> Values {
+        if (c.in.size() == 1) return {diff(c[0], c.integer("n", 1), c.integer("axis", -1))};
+        return {diff(c[0], {.n = c.integer("n", 1), .axis = c.integer("axis", -1), .prepend = c[1], .append = c[2]})};
+      }};
   t["sort"] = {[](const Call& c) -> Values {
     return {sort(c[0], SortOptions{.axis = c.integer("axis", -1), .descending = c.flag("descending")})};
   }};
@@ -73,7 +76,10 @@ static void add_order(Table& t) {
         topk(c[0], c.integer("k", 1), TopKOptions{.axis = c.integer("axis", -1), .largest = c.flag("largest", true)});
     return {k.values, k.indices};
   }};
-  t["searchsorted"] = {[](const Call& c) -> Values { return {searchsorted(c[0], c[1], c.flag("right"))}; }};
+  t["searchsorted"] = {[](const Call& c) -> Values {
+    if (c.in.size() > 2) return {searchsorted(c[0], c[1], {.right = c.flag("right"), .sorter = c[2]})};
+    return {searchsorted(c[0], c[1], c.flag("right"))};
+  }};
   t["digitize"] = {[](const Call& c) -> Values { return {digitize(c[0], c[1], c.flag("right"))}; }};
   t["unique"] = {[](const Call& c) -> Values {
                    Unique u = unique(c[0]);

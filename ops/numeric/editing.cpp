@@ -1,0 +1,339 @@
+// Joining, cutting, masks and indices, composed of public functions; see editing.h.
+#include "rill/ops/editing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rill/ops/enclosing_trace.h"
+#include "rill/ops/index/scatter_records.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/standard.h"
+#include "rill/tensor/limits.h"
+
+namespace rill {
+namespace {
+
+// `x` and an axis of it: the flattened operand's only one where none is given.
+struct Along {
+  Tensor x;
+  int64_t axis;
+};
+Along along(const Tensor& x, std::optional<Axis> axis, std::string_view op, const Where& where) {
+  require_operand(op, x, where);
+  if (!axis) return {ravel(x), 0};
+  return {x, normal_axis(*axis, x, op, where)};
+}
+
+// `place` of `size`, from the front. `end`: whether the place behind the last is one.
+int64_t normal_place(int64_t place, int64_t size, bool end, std::string_view op, const Where& where) {
+  const int64_t at = place < 0 ? place + size : place;
+  if (at < 0 || at >= size + int64_t(end))
+    fail(op, fmt::format("place {} is out of bounds for an axis of size {}", place, size), where);
+  return at;
+}
+
+Tensor vector_of(const std::vector<int64_t>& v, Device device) { return tensor(v, {.device = device}); }
+
+}  // namespace
+
+// --- Joining and cutting ---------------------------------------------------------------------------------------------
+
+Tensor append(const Tensor& x, const Tensor& values, std::optional<Axis> axis, Where where) {
+  CallerScope caller(where);
+  const auto [a, at] = along(x, axis, "append", where);
+  return concat({a, axis ? values : ravel(values)}, at, where);
+}
+
+Tensor insert(const Tensor& x, const std::vector<int64_t>& places, const Tensor& values, std::optional<Axis> axis,
+              Where where) {
+  CallerScope caller(where);
+  const auto [a, at] = along(x, axis, "insert", where);
+  const int64_t n = a.shape()[size_t(at)];
+  require_operand("insert", values, where);
+  // One place takes all that `values` has along the axis.
+  int64_t count = int64_t(places.size());
+  const Tensor v = axis ? values : ravel(values);
+  if (count == 1 && v.ndim() == a.ndim()) count = v.shape()[size_t(at)];
+  std::vector<int64_t> order(size_t(n + count));
+  {
+    std::vector<std::pair<int64_t, int64_t>> all;  // the place in x before which it stands, and where it is found
+    for (int64_t i = 0; i < count; ++i)
+      all.emplace_back(normal_place(places[places.size() == 1 ? 0 : size_t(i)], n, true, "insert", where), n + i);
+    for (int64_t i = 0; i < n; ++i) all.emplace_back(i, n + count);
+    // Stable: inserted ones of one place keep their order, and stand before the element that was there.
+    std::stable_sort(all.begin(), all.end(), [](const auto& l, const auto& r) { return l.first < r.first; });
+    for (size_t i = 0; i < all.size(); ++i) order[i] = all[i].second == n + count ? all[i].first : all[i].second;
+  }
+  Shape shape(a.shape());
+  shape[size_t(at)] = count;
+  const Tensor spread = broadcast_to(astype(v, a.dtype()), shape, where);
+  return take(concat({a, spread}, at), vector_of(order, a.device()), at);
+}
+
+Tensor erase(const Tensor& x, const std::vector<int64_t>& places, std::optional<Axis> axis, Where where) {
+  CallerScope caller(where);
+  const auto [a, at] = along(x, axis, "erase", where);
+  const int64_t n = a.shape()[size_t(at)];
+  std::vector<bool> gone(size_t(n), false);
+  for (int64_t p : places) gone[size_t(normal_place(p, n, false, "erase", where))] = true;
+  std::vector<int64_t> kept;
+  for (int64_t i = 0; i < n; ++i)
+    if (!gone[size_t(i)]) kept.push_back(i);
+  return take(a, vector_of(kept, a.device()), at);
+}
+
+Tensor column_stack(const std::vector<Tensor>& x, Where where) {
+  CallerScope caller(where);
+  std::vector<Tensor> columns;
+  for (const Tensor& t : x) {
+    require_operand("column_stack", t, where);
+    columns.push_back(t.ndim() < 2 ? reshape(t, {t.size(), 1}) : t);
+  }
+  return concat(columns, 1, where);
+}
+
+Tensor block(const std::vector<std::vector<Tensor>>& rows, Where where) {
+  CallerScope caller(where);
+  std::vector<Tensor> joined;
+  for (const std::vector<Tensor>& row : rows) {
+    std::vector<Tensor> blocks;
+    for (const Tensor& t : row) {
+      require_operand("block", t, where);
+      blocks.push_back(atleast_2d(t));
+    }
+    joined.push_back(concat(blocks, -1, where));
+  }
+  return concat(joined, -2, where);
+}
+
+// --- By masks --------------------------------------------------------------------------------------------------------
+
+Tensor select(const std::vector<Tensor>& conditions, const std::vector<Tensor>& choices, const Tensor& otherwise,
+              Where where) {
+  CallerScope caller(where);
+  if (conditions.size() != choices.size() || conditions.empty())
+    fail("select",
+         fmt::format("takes a choice for each condition, and one at least. got {} conditions and {} choices",
+                     conditions.size(), choices.size()),
+         where);
+  Tensor y = otherwise;
+  for (size_t i = conditions.size(); i-- > 0;) y = rill::where(conditions[i], choices[i], y, where);
+  return y;
+}
+
+namespace {
+void require_mask(std::string_view op, const Tensor& mask, const Where& where) {
+  require_operand(op, mask, where);
+  if (!is_bool(mask.dtype()))
+    fail(op, fmt::format("the mask must be of bools, as x > 0 gives them. got {}", to_string(mask.spec())), where);
+}
+}  // namespace
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value, Where where) {
+  CallerScope caller(where);
+  require_mask("masked_fill", mask, where);
+  return rill::where(mask, astype(value, x.dtype()), x, where);
+}
+
+Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source, Where where) {
+  CallerScope caller(where);
+  require_mask("masked_scatter", mask, where);
+  const Tensor m = ravel(broadcast_to(mask, x.shape(), where)), from = astype(ravel(source), x.dtype());
+  const Tensor count = sum(m);
+  require_elements([&](const Tensor& n) { return n <= from.shape()[0]; }, "masked_scatter",
+                   "the mask is true in more places than the source has elements", count, where);
+  if (from.shape()[0] == 0) return x;
+  const Tensor at = clip(cumsum(m) - 1, 0, from.shape()[0] - 1);
+  return reshape(rill::where(m, take(from, at, 0), ravel(x)), x.shape());
+}
+
+Tensor band_part(const Tensor& x, int64_t lower, int64_t upper, Where where) {
+  CallerScope caller(where);
+  require_operand("band_part", x, where);
+  if (x.ndim() < 2) fail("band_part", fmt::format("takes matrices. got {}", to_string(x.spec())), where);
+  Tensor y = x;
+  if (upper >= 0) y = tril(y, upper, where);
+  if (lower >= 0) y = triu(y, -lower, where);
+  return y;
+}
+
+// --- Along an axis ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+// x's slices `ids` along `axis` changed by `mode`.
+Tensor at_slices(std::string_view op, const Tensor& x, Axis axis, const Tensor& ids, const Tensor& updates,
+                 ScatterMode mode, const Where& where) {
+  require_operand(op, x, where);
+  require_operand(op, ids, where);
+  if (ids.ndim() != 1 || !is_integer(ids.dtype()))
+    fail(op, fmt::format("the ids must be a vector of integers. got {}", to_string(ids.spec())), where);
+  const int64_t at = normal_axis(axis, x, op, where);
+  return scatter(x, {ids}, updates, GatherAttrs{{at}, {}, {}, at}, mode, where);
+}
+
+}  // namespace
+
+Tensor index_add(const Tensor& x, Axis axis, const Tensor& ids, const Tensor& updates, Where where) {
+  CallerScope caller(where);
+  return at_slices("index_add", x, axis, ids, updates, ScatterMode::add, where);
+}
+Tensor index_copy(const Tensor& x, Axis axis, const Tensor& ids, const Tensor& updates, Where where) {
+  CallerScope caller(where);
+  return at_slices("index_copy", x, axis, ids, updates, ScatterMode::set, where);
+}
+Tensor index_fill(const Tensor& x, Axis axis, const Tensor& ids, const Tensor& value, Where where) {
+  CallerScope caller(where);
+  if (value.ndim() != 0) fail("index_fill", fmt::format("takes one value. got {}", to_string(value.spec())), where);
+  return at_slices("index_fill", x, axis, ids, value, ScatterMode::set, where);
+}
+
+namespace {
+Tensor segment_fold(std::string_view op, const Tensor& updates, const Tensor& ids, Dim segments, const Tensor& first,
+                    ScatterMode mode, const Where& where) {
+  if (ids.ndim() != 1 || updates.ndim() < 1 || ids.dim(0) != updates.dim(0))
+    fail(op, fmt::format("{} needs one id a row, and the ids are {}", to_string(updates.spec()), to_string(ids.spec())),
+         where);
+  Shape shape(updates.shape());
+  shape[0] = segments;
+  const Tensor start = full(shape, first, {updates.dtype(), updates.device()});
+  return scatter(start, {ids}, updates, GatherAttrs{{0}, {}, {}, 0}, mode, where);
+}
+// What a maximum (or minimum) over nothing is.
+Tensor identity_of(DType d, bool of_max) {
+  if (is_bool(d)) return int(!of_max);
+  if (is_integer(d) && of_max) return iinfo(d).min;
+  if (is_integer(d)) return iinfo(d).max;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  return of_max ? -infinity : infinity;
+}
+}  // namespace
+
+Tensor segment_prod(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
+  CallerScope caller(where);
+  return segment_fold("segment_prod", updates, ids, segments, 1, ScatterMode::multiply, where);
+}
+Tensor segment_max(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
+  CallerScope caller(where);
+  return segment_fold("segment_max", updates, ids, segments, identity_of(updates.dtype(), true), ScatterMode::max,
+                      where);
+}
+Tensor segment_min(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
+  CallerScope caller(where);
+  return segment_fold("segment_min", updates, ids, segments, identity_of(updates.dtype(), false), ScatterMode::min,
+                      where);
+}
+Tensor segment_mean(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
+  CallerScope caller(where);
+  const Tensor total = segment_sum(updates, ids, segments, where);
+  Tensor count = segment_sum(ones(ids.shape(), {DType::i64, ids.device()}), ids, segments, where);
+  for (int i = 1; i < updates.ndim(); ++i) count = expand_dims(count, -1);
+  const Tensor y = total / maximum(count, 1);
+  return is_differentiable(updates.dtype()) ? astype(y, updates.dtype()) : y;
+}
+
+// --- Indices ---------------------------------------------------------------------------------------------------------
+
+namespace {
+// The rows and columns, in row-major order, of the elements for which column - row is between two bounds.
+std::vector<Tensor> between(std::string_view op, int64_t rows, int64_t columns, bool lower, int64_t k,
+                            const Where& where) {
+  if (columns == 0) columns = rows;
+  if (rows < 0 || columns < 0)
+    fail(op, fmt::format("a matrix cannot have {} rows and {} columns", rows, columns), where);
+  require_few_numbers(op, multiply_sizes(rows, columns), where);
+  std::vector<int64_t> r, c;
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t edge = add_sizes(i, k);
+    const int64_t begin = lower ? 0 : std::clamp<int64_t>(edge, 0, columns),
+                  end = lower ? std::clamp<int64_t>(add_sizes(edge, 1), 0, columns) : columns;
+    for (int64_t j = begin; j < end; ++j) r.push_back(i), c.push_back(j);
+  }
+  return {tensor(r), tensor(c)};
+}
+}  // namespace
+
+std::vector<Tensor> tril_indices(int64_t rows, int64_t k, int64_t columns, Where where) {
+  CallerScope caller(where);
+  return between("tril_indices", rows, columns, true, k, where);
+}
+std::vector<Tensor> triu_indices(int64_t rows, int64_t k, int64_t columns, Where where) {
+  CallerScope caller(where);
+  return between("triu_indices", rows, columns, false, k, where);
+}
+
+namespace {
+void require_integers(std::string_view op, const Tensor& t, const Where& where) {
+  require_operand(op, t, where);
+  if (!is_integer(t.dtype())) fail(op, fmt::format("indices are integers. got {}", to_string(t.spec())), where);
+}
+void require_bounds(std::string_view op, const Tensor& at, Dim size, const Where& where) {
+  if (at.size() == 0) return;
+  const auto within = [&](const Tensor& t) { return all(logical_and(t >= 0, t < size)); };
+  require_elements(within, op, fmt::format("an index is not in [0, {})", size), at, where);
+}
+}  // namespace
+
+std::vector<Tensor> unravel_index(const Tensor& places, const Shape& shape, Where where) {
+  CallerScope caller(where);
+  require_integers("unravel_index", places, where);
+  Tensor rest = astype(places, DType::i64);
+  require_bounds("unravel_index", rest, shape.numel(), where);
+  std::vector<Tensor> out(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) {
+    const Dim n = shape[i];
+    out[i] = i == 0 ? rest : remainder(rest, n);
+    rest = floor_divide(rest, n);
+  }
+  return out;
+}
+
+Tensor ravel_multi_index(const std::vector<Tensor>& indices, const Shape& shape, Where where) {
+  CallerScope caller(where);
+  if (indices.size() != shape.size() || indices.empty())
+    fail("ravel_multi_index",
+         fmt::format("takes an index for each axis, and one at least. got {} for the shape {}", indices.size(),
+                     to_string(shape)),
+         where);
+  Tensor y;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    require_integers("ravel_multi_index", indices[i], where);
+    const Tensor at = astype(indices[i], DType::i64);
+    require_bounds("ravel_multi_index", at, shape[i], where);
+    y = i == 0 ? at : y * shape[i] + at;
+  }
+  return y;
+}
+
+// --- Bits ------------------------------------------------------------------------------------------------------------
+
+Tensor packbits(const Tensor& x, std::optional<Axis> axis, Where where) {
+  CallerScope caller(where);
+  const auto [a, at] = along(x, axis, "packbits", where);
+  if (!is_bool(a.dtype()) && !is_integer(a.dtype()))
+    fail("packbits", fmt::format("takes bools or integers. got {}", to_string(x.spec())), where);
+  const Tensor last = astype(moveaxis(a != 0, at, -1), DType::u8);
+  const Dim n = last.shape()[size_t(last.ndim() - 1)], bytes = (n + 7) / 8;
+  std::vector<Padding> widths(size_t(last.ndim()));
+  widths.back().hi = bytes * 8 - n;
+  Shape shape(last.shape());
+  shape[shape.size() - 1] = bytes;
+  shape.push_back(8);
+  const Tensor weights = tensor({128, 64, 32, 16, 8, 4, 2, 1}, {DType::u8, a.device()});
+  const Tensor y = astype(sum(reshape(pad(last, widths), shape) * weights, -1), DType::u8);
+  return moveaxis(y, -1, at);
+}
+
+Tensor unpackbits(const Tensor& x, std::optional<Axis> axis, Where where) {
+  CallerScope caller(where);
+  const auto [a, at] = along(x, axis, "unpackbits", where);
+  if (a.dtype() != DType::u8) fail("unpackbits", fmt::format("takes u8. got {}", to_string(x.spec())), where);
+  const Tensor last = moveaxis(a, at, -1), places = tensor({7, 6, 5, 4, 3, 2, 1, 0}, {DType::u8, a.device()});
+  Shape shape(last.shape());
+  shape[shape.size() - 1] = shape[shape.size() - 1] * 8;
+  return moveaxis(reshape((expand_dims(last, -1) >> places) & tensor({1}, {DType::u8, a.device()}), shape), -1, at);
+}
+
+}  // namespace rill

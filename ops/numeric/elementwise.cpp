@@ -1,0 +1,160 @@
+// Elementwise and pairwise functions that are composed of records; see numeric.h.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <span>
+
+#include "rill/ops/numeric.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
+
+namespace rill {
+namespace {
+
+Tensor floating(std::string_view op, const Tensor& x, const Where& where) {
+  require_operand(op, x, where);
+  if (is_complex(x.dtype()) || x.dtype() == DType::string)
+    fail(op, fmt::format("takes real numbers. got {}", to_string(x.spec())), where);
+  return astype(x, to_floating(x.dtype()));
+}
+
+// c[0] + c[1] x + c[2] x^2 + ...
+Tensor polynomial(const Tensor& x, std::span<const double> c) {
+  Tensor y = c.back();
+  for (size_t i = c.size() - 1; i-- > 0;) y = y * x + c[i];
+  return y;
+}
+
+}  // namespace
+
+Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where where) {
+  CallerScope caller(where);
+  require_operand("lerp", start, where);
+  require_operand("lerp", end, where);
+  require_operand("lerp", weight, where);
+  const Tensor gap = end - start;
+  const Tensor size = is_complex(weight.dtype()) ? abs(weight) : weight;
+  return rill::where(size < 0.5, start + weight * gap, end - gap * (1 - weight));
+}
+
+Tensor logit(const Tensor& p, double eps, Where where) {
+  CallerScope caller(where);
+  Tensor x = floating("logit", p, where);
+  require_option(eps >= 0 && eps <= 0.5, "logit", "eps", eps, "from 0 to 0.5", where);
+  if (eps > 0) x = clip(x, eps, 1 - eps);
+  return log(x / (1 - x));
+}
+
+Tensor ndtr(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return 0.5 * erfc(floating("ndtr", x, where) * -std::numbers::sqrt2 / 2);
+}
+
+namespace {
+// Wichura (1988), algorithm AS 241, PPND16: numerators and denominators for the middle, the tails and the far tails.
+struct Rational {
+  std::array<double, 8> above, below;
+  Tensor operator()(const Tensor& x) const { return polynomial(x, above) / polynomial(x, below); }
+};
+constexpr Rational middle{
+    {3.3871328727963666080e0, 1.3314166789178437745e+2, 1.9715909503065514427e+3, 1.3731693765509461125e+4,
+     4.5921953931549871457e+4, 6.7265770927008700853e+4, 3.3430575583588128105e+4, 2.5090809287301226727e+3},
+    {1, 4.2313330701600911252e+1, 6.8718700749205790830e+2, 5.3941960214247511077e+3, 2.1213794301586595867e+4,
+     3.9307895800092710610e+4, 2.8729085735721942674e+4, 5.2264952788528545610e+3}};
+constexpr Rational tail{
+    {1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0, 3.64784832476320460504e0,
+     1.27045825245236838258e0, 2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4},
+    {1, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1, 1.48103976427480074590e-1,
+     1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9}};
+constexpr Rational far_tail{
+    {6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0, 2.96560571828504891230e-1,
+     2.65321895265761230930e-2, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7},
+    {1, 5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2, 7.86869131145613259100e-4,
+     1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15}};
+}  // namespace
+
+Tensor ndtri(const Tensor& p, Where where) {
+  CallerScope caller(where);
+  const Tensor x = floating("ndtri", p, where), wide = astype(x, DType::f64), q = wide - 0.5, half = 0.425;
+  const Tensor is_middle = abs(q) <= half, within = (wide > 0) & (wide < 1);
+  // Where another branch holds, a number at which this one has a finite gradient.
+  const Tensor m = rill::where(is_middle, q, 0),
+               in_tail = rill::where(is_middle | !within, 0.05, minimum(wide, 1 - wide));
+  const Tensor r = sqrt(-log(in_tail)), is_far = r > 5;
+  const Tensor size =
+      rill::where(is_far, far_tail(rill::where(is_far, r, 6) - 5), tail(rill::where(is_far, 2, r) - 1.6));
+  Tensor y = rill::where(is_middle, m * middle(0.180625 - square(m)), rill::where(q < 0, -size, size));
+  const Tensor infinite = rill::where(wide == 0, -INFINITY, rill::where(wide == 1, INFINITY, std::nan("")));
+  y = rill::where(within, y, infinite);
+  return astype(y, x.dtype());
+}
+
+std::pair<Tensor, Tensor> divmod(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope caller(where);
+  return {floor_divide(x, y, where), remainder(x, y, where)};
+}
+
+std::pair<Tensor, Tensor> modf(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  const Tensor t = floating("modf", x, where);
+  return {rill::where(isinf(t), copysign(zeros_like(t), t), fmod(t, 1)), trunc(t)};
+}
+
+namespace {
+
+// 2^e in f64, for e in [-1022, 1023].
+Tensor power_of_two(const Tensor& e) { return bitcast((astype(e, DType::i64) + 1023) << 52, DType::f64); }
+
+// The exponent of the finite f64 x that is not 0, as frexp counts it.
+Tensor exponent_of(const Tensor& x) {
+  const Tensor is_subnormal = abs(x) < 0x1p-1022, y = rill::where(is_subnormal, x * 0x1p54, x);
+  const Tensor biased = (bitcast(y, DType::i64) >> 52) & 0x7ff;
+  return biased - 1022 - rill::where(is_subnormal, 54, 0);
+}
+
+// x * 2^e of f64, rounded once: in steps of which none but the last can leave the normal numbers.
+Tensor scaled(Tensor x, Tensor e) {
+  e = clip(e, -2200, 2200);
+  for (int i = 0; i < 2; ++i) {
+    const Tensor up = e > 1023, down = e < -969;  // 2^-969 keeps 53 bits above the subnormal ones
+    x = rill::where(up, x * 0x1p1023, rill::where(down, x * 0x1p-969, x));
+    e = rill::where(up, e - 1023, rill::where(down, e + 969, e));
+  }
+  return x * power_of_two(clip(e, -1022, 1023));
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> frexp(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  const Tensor t = floating("frexp", x, where), wide = astype(t, DType::f64);
+  const Tensor plain = isfinite(wide) & (wide != 0);
+  const Tensor e = rill::where(plain, exponent_of(stop_gradient(wide)), 0);
+  return {astype(rill::where(plain, scaled(wide, -e), wide), t.dtype()), astype(e, DType::i32)};
+}
+
+Tensor ldexp(const Tensor& x, const Tensor& exponent, Where where) {
+  CallerScope caller(where);
+  const Tensor t = floating("ldexp", x, where);
+  require_operand("ldexp", exponent, where);
+  if (!is_integer(exponent.dtype()))
+    fail("ldexp", fmt::format("exponents are integers. got {}", to_string(exponent.spec())), where);
+  const auto both = broadcast_arrays({astype(t, DType::f64), astype(clip(exponent, -5000, 5000), DType::i64)});
+  return astype(scaled(both[0], both[1]), t.dtype());
+}
+
+Tensor cdist(const Tensor& x, const Tensor& y, double p, Where where) {
+  CallerScope caller(where);
+  const Tensor a = floating("cdist", x, where), b = floating("cdist", y, where);
+  require_option(p >= 0, "cdist", "p", p, "0 or more", where);
+  if (a.ndim() < 2 || b.ndim() < 2 || a.shape().back() != b.shape().back())
+    fail("cdist",
+         fmt::format("takes rows of one size, [..., n, d] and [..., m, d]. got {} and {}", to_string(a.spec()),
+                     to_string(b.spec())),
+         where);
+  return norm(expand_dims(a, -2) - expand_dims(b, -3), {.ord = p, .axis = -1});
+}
+
+}  // namespace rill

@@ -1,0 +1,333 @@
+// Interpolation, differences, integrals and convolutions of samples, and histograms of several axes; see numeric.h.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "rill/ops/numeric.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/reduce/work_dtype.h"
+
+namespace rill {
+namespace {
+
+Dim size_along(const Tensor& x, int64_t axis) { return x.shape()[size_t(axis)]; }
+// x[first : n - without_last] along an axis of size n.
+Tensor part(const Tensor& x, int64_t axis, int64_t first, int64_t without_last) {
+  return slice_axis(x, axis, first, size_along(x, axis) - without_last);
+}
+Tensor floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
+
+// A vector along `axis` of a tensor with `ndim` axes.
+Tensor laid_along(const Tensor& v, int64_t axis, int64_t ndim) {
+  Shape shape(Dims(size_t(ndim), 1));
+  shape[size_t(axis)] = v.size();
+  return reshape(v, shape);
+}
+
+void require_vector(std::string_view op, std::string_view what, const Tensor& x, const Where& where) {
+  require_operand(op, x, where);
+  if (x.ndim() != 1) fail(op, fmt::format("{} must be a vector. got {}", what, to_string(x.spec())), where);
+}
+
+}  // namespace
+
+// --- Interpolation ---------------------------------------------------------------------------------------------------
+
+namespace {
+struct Curve {
+  Tensor places, values;
+};
+// One period of the curve in ascending order, with a place of the neighbouring periods on each side.
+Curve one_period(const Curve& c, double period) {
+  const Tensor places = remainder(c.places, period), order = argsort(places), p = take(places, order, 0),
+               v = take(c.values, order, 0);
+  const Tensor before = part(p, 0, 0, 0)(slice(-1, none)) - period, behind = p(slice(0, 1)) + period;
+  return {concat({before, p, behind}), concat({v(slice(-1, none)), v, v(slice(0, 1))})};
+}
+}  // namespace
+
+Tensor interp(const Tensor& x, const Tensor& xp, const Tensor& fp, const InterpOptions& o, Where where) {
+  CallerScope caller(where);
+  require_operand("interp", x, where);
+  require_vector("interp", "xp", xp, where);
+  require_vector("interp", "fp", fp, where);
+  if (xp.shape()[0] != fp.shape()[0] || xp.size() == 0)
+    fail("interp",
+         fmt::format("xp and fp must have one size, which is not 0. got {} and {}", to_string(xp.spec()),
+                     to_string(fp.spec())),
+         where);
+  for (const Tensor* t : {&x, &xp, &fp})
+    if (is_complex(t->dtype()) || t->dtype() == DType::string)
+      fail("interp", fmt::format("takes real numbers. got {}", to_string(t->spec())), where);
+  if (o.period)
+    require_option(*o.period > 0 && std::isfinite(*o.period), "interp", "period", *o.period, "positive", where);
+  const bool wide = x.dtype() == DType::f64 || xp.dtype() == DType::f64 || fp.dtype() == DType::f64;
+  const DType d = wide ? DType::f64 : DType::f32;
+  Tensor at = astype(x, d);
+  Curve c{astype(xp, d), astype(fp, d)};
+  if (o.period) {
+    c = one_period(c, *o.period);
+    at = remainder(at, *o.period);
+  }
+  const Dim n = c.places.shape()[0];
+  const Tensor first = c.values(0), last = c.values(-1), begin = c.places(0), end = c.places(-1);
+  Tensor y = broadcast_to(first, at.shape());
+  if (n > 1) {
+    const Tensor left = clip(searchsorted(c.places, at, true) - 1, 0, n - 2);
+    const Tensor x0 = take(c.places, left, 0), x1 = take(c.places, left + 1, 0), f0 = take(c.values, left, 0),
+                 f1 = take(c.values, left + 1, 0);
+    y = rill::where(f0 == f1, f0, f0 + (f1 - f0) / (x1 - x0) * (at - x0));
+  }
+  y = rill::where(at == end, last, y);
+  y = rill::where(at > end, o.right && !o.period ? Tensor(*o.right) : last, y);
+  y = rill::where(at < begin, o.left && !o.period ? Tensor(*o.left) : first, y);
+  return rill::where(isnan(at), at, y);
+}
+
+// --- Integrals -------------------------------------------------------------------------------------------------------
+
+namespace {
+// The areas between neighbours along `axis`.
+Tensor trapezoids(const Tensor& y, const Tensor& width, int64_t axis) {
+  return width * (part(y, axis, 1, 0) + part(y, axis, 0, 1)) / 2;
+}
+// The widths between the places x of y's samples, and the axis.
+std::pair<Tensor, int64_t> widths(std::string_view op, const Tensor& y, const Tensor& x, Axis axis,
+                                  const Where& where) {
+  require_operand(op, y, where);
+  require_operand(op, x, where);
+  const int64_t at = normal_axis(axis, y, op, where);
+  if (x.ndim() == 1 && y.ndim() > 1) return {laid_along(diff(floating(x)), at, y.ndim()), at};
+  if (x.ndim() != y.ndim())
+    fail(op,
+         fmt::format("x must be a vector or have y's shape. got {} for y of {}", to_string(x.spec()),
+                     to_string(y.spec())),
+         where);
+  return {diff(floating(x), 1, at), at};
+}
+Tensor samples_of(std::string_view op, const Tensor& y, double dx, const Where& where) {
+  require_operand(op, y, where);
+  require_finite(op, "dx", dx, where);
+  return floating(y);
+}
+}  // namespace
+
+Tensor trapezoid(const Tensor& y, const TrapezoidOptions& o, Where where) {
+  CallerScope caller(where);
+  const Tensor f = samples_of("trapezoid", y, o.dx, where);
+  const int64_t axis = normal_axis(o.axis, y, "trapezoid", where);
+  return sum(trapezoids(f, o.dx, axis), axis);
+}
+Tensor trapezoid(const Tensor& y, const Tensor& x, Axis axis, Where where) {
+  CallerScope caller(where);
+  const auto [width, at] = widths("trapezoid", y, x, axis, where);
+  return sum(trapezoids(floating(y), width, at), at);
+}
+Tensor cumulative_trapezoid(const Tensor& y, const TrapezoidOptions& o, Where where) {
+  CallerScope caller(where);
+  const Tensor f = samples_of("cumulative_trapezoid", y, o.dx, where);
+  const int64_t axis = normal_axis(o.axis, y, "cumulative_trapezoid", where);
+  return cumsum(trapezoids(f, o.dx, axis), axis);
+}
+Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, Axis axis, Where where) {
+  CallerScope caller(where);
+  const auto [width, at] = widths("cumulative_trapezoid", y, x, axis, where);
+  return cumsum(trapezoids(floating(y), width, at), at);
+}
+
+// --- Differences -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// The samples behind `begin` and before `end` along an axis, at equal distances h (Fornberg 1988).
+Tensor even_differences(const Tensor& f, const Tensor& h, int64_t axis, int edge_order) {
+  const Dim n = size_along(f, axis);
+  const auto at = [&](int64_t i) {
+    return i < 0 ? slice_axis(f, axis, n + i, n + i + 1) : slice_axis(f, axis, i, i + 1);
+  };
+  const Tensor inside = (part(f, axis, 2, 0) - part(f, axis, 0, 2)) / (2 * h);
+  if (edge_order == 1) return concat({(at(1) - at(0)) / h, inside, (at(-1) - at(-2)) / h}, axis);
+  return concat(
+      {(-1.5 * at(0) + 2.0 * at(1) - 0.5 * at(2)) / h, inside, (0.5 * at(-3) - 2.0 * at(-2) + 1.5 * at(-1)) / h}, axis);
+}
+// At places whose distances are `h`, laid along the axis.
+Tensor uneven_differences(const Tensor& f, const Tensor& h, int64_t axis, int edge_order) {
+  const Dim n = size_along(f, axis);
+  const auto of = [&](const Tensor& t, Dim size, int64_t i) {
+    return i < 0 ? slice_axis(t, axis, size + i, size + i + 1) : slice_axis(t, axis, i, i + 1);
+  };
+  const auto at = [&](int64_t i) { return of(f, n, i); };
+  const auto gap = [&](int64_t i) { return of(h, n - 1, i); };
+  const Tensor l = part(h, axis, 0, 1), r = part(h, axis, 1, 0);
+  const Tensor inside = -r / (l * (l + r)) * part(f, axis, 0, 2) + (r - l) / (l * r) * part(f, axis, 1, 1) +
+                        l / (r * (l + r)) * part(f, axis, 2, 0);
+  if (edge_order == 1) return concat({(at(1) - at(0)) / gap(0), inside, (at(-1) - at(-2)) / gap(-1)}, axis);
+  const Tensor a = gap(0), b = gap(1), c = gap(-2), d = gap(-1);
+  return concat({-(2 * a + b) / (a * (a + b)) * at(0) + (a + b) / (a * b) * at(1) - a / (b * (a + b)) * at(2), inside,
+                 d / (c * (c + d)) * at(-3) - (d + c) / (c * d) * at(-2) + (2 * d + c) / (d * (c + d)) * at(-1)},
+                axis);
+}
+
+}  // namespace
+
+std::vector<Tensor> gradient(const Tensor& f, const GradientOfSamples& o, Where where) {
+  CallerScope caller(where);
+  require_operand("gradient", f, where);
+  Axes axes = o.axis;
+  if (axes.empty())
+    for (int i = 0; i < f.ndim(); ++i) axes.push_back(i);
+  const Dims normal = normal_axes(axes, f, "gradient", where);
+  require_option(o.edge_order == 1 || o.edge_order == 2, "gradient", "edge_order", o.edge_order, "1 or 2", where);
+  if (o.spacing.size() > 1 && o.spacing.size() != normal.size())
+    fail("gradient",
+         fmt::format("takes one spacing, or one for each of the {} axes. got {}", normal.size(), o.spacing.size()),
+         where);
+  const Tensor samples = floating(f);
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < normal.size(); ++i) {
+    const int64_t axis = normal[i];
+    const Dim n = size_along(f, axis);
+    if (n < o.edge_order + 1)
+      fail("gradient",
+           fmt::format("axis {} of {} has fewer than edge_order + 1 = {} samples", axis, to_string(f.spec()),
+                       o.edge_order + 1),
+           where);
+    const Tensor spacing = o.spacing.empty() ? Tensor(1.0) : o.spacing[o.spacing.size() == 1 ? 0 : i];
+    if (spacing.ndim() == 0) {
+      const Tensor h = spacing.spec().weak ? spacing.to(f.device()).astype(samples.dtype()) : spacing;
+      out.push_back(even_differences(samples, h, axis, o.edge_order));
+      continue;
+    }
+    require_vector("gradient", "a spacing", spacing, where);
+    if (spacing.shape()[0] != n)
+      fail("gradient", fmt::format("axis {} has {} samples, and its places are {}", axis, n, to_string(spacing.spec())),
+           where);
+    const Tensor gaps = laid_along(diff(floating(spacing)), axis, f.ndim());
+    out.push_back(uneven_differences(samples, gaps, axis, o.edge_order));
+  }
+  return out;
+}
+
+Tensor unwrap(const Tensor& p, const UnwrapOptions& o, Where where) {
+  CallerScope caller(where);
+  require_operand("unwrap", p, where);
+  const int64_t axis = normal_axis(o.axis, p, "unwrap", where);
+  require_option(o.period > 0 && std::isfinite(o.period), "unwrap", "period", o.period, "positive", where);
+  Tensor x = floating(p);
+  if (size_along(x, axis) == 0) return x;
+  const double half = o.period / 2;
+  const Tensor jump = diff(x, 1, axis);
+  Tensor small = remainder(jump + half, o.period) - half;
+  small = rill::where((small == -half) & (jump > 0), half, small);
+  const Tensor mend = rill::where(abs(jump) < o.discont.value_or(half), 0, small - jump);
+  return concat({slice_axis(x, axis, 0, 1), part(x, axis, 1, 0) + cumsum(mend, axis)}, axis);
+}
+
+// --- Convolution -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// out[i] = sum_k a[i + k] v[k] over the overlaps that are whole.
+Tensor sliding_products(const Tensor& a, const Tensor& v) {
+  const Dim n = a.shape()[0], m = v.shape()[0];
+  if (is_complex(a.dtype())) {
+    const Tensor ar = real(a), ai = imag(a), vr = real(v), vi = imag(v);
+    return complex(sliding_products(ar, vr) - sliding_products(ai, vi),
+                   sliding_products(ar, vi) + sliding_products(ai, vr));
+  }
+  if (is_floating(a.dtype())) return reshape(conv(reshape(a, {1, n, 1}), reshape(v, {m, 1, 1})), {n - m + 1});
+  const TensorOptions index{DType::i64, a.device()};
+  const Tensor places = expand_dims(arange(n - m + 1, index), 1) + arange(m, index);
+  return matmul(take(a, places, 0), v);
+}
+
+// The same in one of the modes, where a is the longer.
+Tensor slide(const Tensor& a, const Tensor& v, ConvolveMode mode) {
+  const Dim m = v.shape()[0];
+  Padding around{0, 0};
+  if (mode == ConvolveMode::full) around = {m - 1, m - 1};
+  if (mode == ConvolveMode::same) around = {m / 2, m - m / 2 - 1};
+  return sliding_products(mode == ConvolveMode::valid ? a : pad(a, {around}), v);
+}
+
+struct Signals {
+  Tensor a, v;
+};
+Signals signals(std::string_view op, const Tensor& a, const Tensor& v, const Where& where) {
+  require_vector(op, "an operand", a, where);
+  require_vector(op, "an operand", v, where);
+  if (a.size() == 0 || v.size() == 0)
+    fail(op, fmt::format("operands cannot be empty. got {} and {}", to_string(a.spec()), to_string(v.spec())), where);
+  const DType d = promote(a.dtype(), a.spec().weak, v.dtype(), v.spec().weak);
+  return {astype(a, d), astype(v, d)};
+}
+
+}  // namespace
+
+Tensor convolve(const Tensor& a, const Tensor& v, ConvolveMode mode, Where where) {
+  CallerScope caller(where);
+  const auto [x, y] = signals("convolve", a, v, where);
+  if (x.shape()[0] < y.shape()[0]) return slide(y, reverse(x), mode);
+  return slide(x, reverse(y), mode);
+}
+
+Tensor correlate(const Tensor& a, const Tensor& v, ConvolveMode mode, Where where) {
+  CallerScope caller(where);
+  const auto [x, y] = signals("correlate", a, v, where);
+  const Tensor other = is_complex(y.dtype()) ? conj(y) : y;
+  // Of a shorter `a` the roles are changed, and the result is in the other direction.
+  if (x.shape()[0] < y.shape()[0]) return reverse(slide(other, x, mode));
+  return slide(x, other, mode);
+}
+
+// --- Histograms ------------------------------------------------------------------------------------------------------
+
+HistogramNd histogramdd(const Tensor& x, const HistogramNdOptions& o, Where where) {
+  CallerScope caller(where);
+  require_operand("histogramdd", x, where);
+  if (x.ndim() != 2 || is_complex(x.dtype()))
+    fail("histogramdd", fmt::format("takes points of real numbers, [n, axes]. got {}", to_string(x.spec())), where);
+  const int64_t axes = x.shape()[1];
+  if (o.bins.size() != 1 && int64_t(o.bins.size()) != axes)
+    fail("histogramdd", fmt::format("takes one number of bins, or {}. got {}", axes, o.bins.size()), where);
+  if (!o.range.empty() && int64_t(o.range.size()) != axes)
+    fail("histogramdd", fmt::format("takes {} ranges, or none. got {}", axes, o.range.size()), where);
+  HistogramNd out;
+  Shape shape;
+  Tensor cell = zeros({x.shape()[0]}, {DType::i64, x.device()}),
+         inside = ones(cell.shape(), {DType::boolean, x.device()});
+  for (int64_t i = 0; i < axes; ++i) {
+    const int64_t bins = o.bins[o.bins.size() == 1 ? 0 : size_t(i)];
+    const std::optional<std::pair<double, double>> range =
+        o.range.empty() ? std::nullopt : std::optional(o.range[size_t(i)]);
+    Bins b = bins_of(squeeze(slice_axis(x, 1, i, i + 1), 1), bins, range, "histogramdd", where);
+    cell = cell * bins + b.index;
+    inside = inside & (b.index >= 0);
+    shape.push_back(bins);
+    out.edges.push_back(std::move(b.edges));
+  }
+  const int64_t cells = shape.numel();
+  require_few_numbers("histogramdd", cells, where);
+  Tensor weights = ones(cell.shape(), {DType::i64, x.device()});
+  if (o.weights) {
+    if (o.weights->shape() != cell.shape())
+      fail(
+          "histogramdd",
+          fmt::format("takes a weight for each point of {}. got {}", to_string(x.spec()), to_string(o.weights->spec())),
+          where);
+    weights = o.weights->dtype() == DType::f64 ? *o.weights : astype(*o.weights, DType::f32);
+  }
+  const Tensor counts = segment_sum(weights, rill::where(inside, cell, cells), cells + 1);
+  out.counts = reshape(slice_axis(counts, 0, 0, cells), shape);
+  return out;
+}
+
+HistogramNd histogram2d(const Tensor& x, const Tensor& y, const HistogramNdOptions& o, Where where) {
+  CallerScope caller(where);
+  require_vector("histogram2d", "x", x, where);
+  require_vector("histogram2d", "y", y, where);
+  return histogramdd(stack({x, y}, 1), o, where);
+}
+
+}  // namespace rill

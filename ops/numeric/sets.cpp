@@ -1,0 +1,70 @@
+// Sets of values, composed of sort, searchsorted and unique; see sets.h.
+#include "rill/ops/sets.h"
+
+#include "rill/ops/ops.h"
+
+namespace rill {
+
+Unique unique_all(const Tensor& x, Where where) { return unique(x, where); }
+UniqueCounts unique_counts(const Tensor& x, Where where) {
+  Unique u = unique(x, where);
+  return {std::move(u.values), std::move(u.counts)};
+}
+UniqueInverse unique_inverse(const Tensor& x, Where where) {
+  Unique u = unique(x, where);
+  return {std::move(u.values), std::move(u.inverse)};
+}
+Tensor unique_values(const Tensor& x, Where where) { return unique(x, where).values; }
+
+namespace {
+
+struct Pair {
+  Tensor x, y;
+};
+Pair promoted(const Tensor& x, const Tensor& y) {
+  const DType d = promote(x.dtype(), x.spec().weak, y.dtype(), y.spec().weak);
+  return {astype(x, d), astype(y, d)};
+}
+
+// Which elements of x are in the vector y, of the same dtype.
+Tensor found(const Tensor& x, const Tensor& y) {
+  const Dim n = y.shape()[0];
+  if (y.size() == 0) return zeros(x.shape(), {DType::boolean, x.device()});
+  const Tensor sorted = sort(y), at = searchsorted(sorted, x);
+  return take(sorted, minimum(at, n - 1), 0) == x;
+}
+
+Tensor without(const Tensor& values, const Tensor& others) {
+  return boolean_mask(values, logical_not(found(values, others)));
+}
+
+}  // namespace
+
+Tensor isin(const Tensor& x, const Tensor& values, const IsinOptions& o, Where where) {
+  CallerScope caller(where);
+  const auto [a, b] = promoted(x, ravel(values));
+  const Tensor y = found(a, b);
+  return o.invert ? logical_not(y) : y;
+}
+
+Tensor union1d(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope caller(where);
+  return unique(concat({ravel(x), ravel(y)}), where).values;
+}
+Tensor intersect1d(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope caller(where);
+  const auto [a, b] = promoted(unique(x, where).values, ravel(y));
+  return boolean_mask(a, found(a, b));
+}
+Tensor setdiff1d(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope caller(where);
+  const auto [a, b] = promoted(unique(x, where).values, ravel(y));
+  return without(a, b);
+}
+Tensor setxor1d(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope caller(where);
+  const auto [a, b] = promoted(unique(x, where).values, unique(y, where).values);
+  return sort(concat({without(a, b), without(b, a)}));
+}
+
+}  // namespace rill
