@@ -404,14 +404,19 @@ Tensor gather_nd(const Tensor& x, const Tensor& indices, Where where) {
   return gather(x, columns, g, where);
 }
 
-Tensor segment_sum(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
-  CallerScope caller(where);
+Shape detail::segments_shape(std::string_view op, const Tensor& updates, const Tensor& ids, Dim segments,
+                             const Where& where) {
   if (ids.ndim() != 1 || updates.ndim() < 1 || ids.dim(0) != updates.dim(0))
-    fail("segment_sum",
-         fmt::format("{} needs one id a row, and the ids are {}", to_string(updates.spec()), to_string(ids.spec())),
+    fail(op, fmt::format("{} needs one id a row, and the ids are {}", to_string(updates.spec()), to_string(ids.spec())),
          where);
   Shape shape(updates.shape());
   shape[0] = segments;
+  return shape;
+}
+
+Tensor segment_sum(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
+  CallerScope caller(where);
+  const Shape shape = detail::segments_shape("segment_sum", updates, ids, segments, where);
   return detail::scatter_into(zeros(shape, {updates.dtype(), updates.device()}), {ids}, updates,
                               GatherAttrs{{0}, {}, {}, 0}, ScatterMode::add, where);
 }

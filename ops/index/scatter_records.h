@@ -22,6 +22,8 @@ Tensor run_update(const Op& op, Tensor base, std::span<const Tensor* const> rest
 // scatter into a base that the caller gives up.
 Tensor scatter_into(Tensor base, const std::vector<Tensor>& indices, const Tensor& updates, const GatherAttrs& attrs,
                     ScatterMode mode, const Where& where);
+// The shape [segments, ...] of what `op` folds the rows of `updates` into. Throws where there is not one id a row.
+Shape segments_shape(std::string_view op, const Tensor& updates, const Tensor& ids, Dim segments, const Where& where);
 // `updates` cast to x's dtype and broadcast to the shape that gather would give.
 Tensor scatter_updates(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates,
                        const GatherAttrs& attrs);

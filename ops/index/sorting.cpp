@@ -6,6 +6,7 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/enclosing_trace.h"
+#include "rill/ops/index/runs.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -214,6 +215,17 @@ Tensor digitize(const Tensor& x, const Tensor& edges, bool right, Where where) {
   return searchsorted(edges, x, !right, where);
 }
 
+Tensor starts_of_runs(const Tensor& x) {
+  const Dim n = x.shape().back();
+  if (n == 0) return zeros(x.shape(), {DType::boolean, x.device()});
+  Shape first(x.shape());
+  first[first.size() - 1] = 1;
+  const Tensor next = slice_axis(x, -1, 1, n), last = slice_axis(x, -1, 0, n - 1);
+  Tensor differs = next != last;
+  if (is_floating(x.dtype())) differs = differs & !(isnan(next) & isnan(last));
+  return concat({ones(first, {DType::boolean, x.device()}), differs}, -1);
+}
+
 Unique unique(const Tensor& x, Where where) {
   CallerScope caller(where);
   if (!EnclosingTrace::may_read(x))
@@ -223,12 +235,7 @@ Unique unique(const Tensor& x, Where where) {
          where);
   const int64_t n = x.size();
   const Tensor flat = reshape(x, {n}), order = argsort(flat), sorted = take(flat, order, 0);
-  // Where a new value starts: at the front, and where neighbours differ (NaN does not differ from NaN).
-  const Tensor next = slice_axis(sorted, 0, std::min<int64_t>(1, n), n);
-  const Tensor last = slice_axis(sorted, 0, 0, std::max<int64_t>(0, n - 1));
-  Tensor differs = next != last;
-  if (is_floating(x.dtype())) differs = differs & !(isnan(next) & isnan(last));
-  const Tensor starts_here = n == 0 ? differs : concat({ones({1}, {DType::boolean, x.device()}), differs});
+  const Tensor starts_here = starts_of_runs(sorted);
   const Tensor starts = nonzero(starts_here)[0];
   const Tensor group = cumsum(starts_here) - 1;
   const Tensor inverse = put_along_axis(zeros_like(order), order, group, 0);

@@ -11,6 +11,7 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/shape/pads.h"
 #include "rill/tensor/limits.h"
@@ -377,8 +378,7 @@ Tensor conv_as(const char* op, const Tensor& x, const Tensor& w, const ConvOptio
   p.layout = o.layout;
   resolve_padding(o.padding, space_of(p, x.shape()), kernel_of(p, w.shape()), p.strides, p.dilation, p.pads_lo,
                   p.pads_hi, op, where);
-  const DType d = promote(x.dtype(), x.spec().weak, w.dtype(), w.spec().weak);
-  const Tensor a = astype(x, d), b = astype(w, d);
+  const auto [a, b] = promoted(x, w);
   return apply1(conv_op, {&a, &b}, p, where);
 }
 
@@ -450,8 +450,8 @@ Tensor conv_transpose(const Tensor& x, const Tensor& w, const ConvTransposeOptio
           1 - p.pads_lo[i] - p.pads_hi[i] + extra[i]);
     }
   }
-  const DType d = promote(x.dtype(), x.spec().weak, w.dtype(), w.spec().weak);
-  return conv_grad_input(astype(x, d), astype(w, d), p, where);
+  const auto [a, b] = promoted(x, w);
+  return conv_grad_input(a, b, p, where);
 }
 
 Tensor conv_grad_input(const Tensor& g, const Tensor& w, const ConvParams& p, Where where) {

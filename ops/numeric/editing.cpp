@@ -193,13 +193,9 @@ Tensor index_fill(const Tensor& x, Axis axis, const Tensor& ids, const Tensor& v
 namespace {
 Tensor segment_fold(std::string_view op, const Tensor& updates, const Tensor& ids, Dim segments, const Tensor& first,
                     ScatterMode mode, const Where& where) {
-  if (ids.ndim() != 1 || updates.ndim() < 1 || ids.dim(0) != updates.dim(0))
-    fail(op, fmt::format("{} needs one id a row, and the ids are {}", to_string(updates.spec()), to_string(ids.spec())),
-         where);
-  Shape shape(updates.shape());
-  shape[0] = segments;
-  const Tensor start = full(shape, first, {updates.dtype(), updates.device()});
-  return scatter(start, {ids}, updates, GatherAttrs{{0}, {}, {}, 0}, mode, where);
+  const Shape shape = detail::segments_shape(op, updates, ids, segments, where);
+  return detail::scatter_into(full(shape, first, {updates.dtype(), updates.device()}), {ids}, updates,
+                              GatherAttrs{{0}, {}, {}, 0}, mode, where);
 }
 // What a maximum (or minimum) over nothing is.
 Tensor identity_of(DType d, bool of_max) {

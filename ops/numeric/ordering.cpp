@@ -5,8 +5,10 @@
 
 #include <cmath>
 
+#include "rill/ops/index/runs.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/reduce/work_dtype.h"
 
 namespace rill {
 namespace {
@@ -68,13 +70,7 @@ Mode mode(const Tensor& x, Axis axis, bool keepdims, Where where) {
   const int64_t at = normal_axis(axis, x, "mode", where);
   const Dim n = x.shape()[size_t(at)];
   if (n == 0) fail("mode", fmt::format("there is no element along axis {} of {}", at, to_string(x.spec())), where);
-  const Tensor sorted = moveaxis(sort(x, at), at, -1), next = slice_axis(sorted, -1, 1, n),
-               last = slice_axis(sorted, -1, 0, n - 1);
-  Tensor differs = next != last;
-  if (is_floating(x.dtype())) differs = differs & !(isnan(next) & isnan(last));
-  Shape first(sorted.shape());
-  first[first.size() - 1] = 1;
-  const Tensor starts = concat({ones(first, {DType::boolean, x.device()}), differs}, -1);
+  const Tensor sorted = moveaxis(sort(x, at), at, -1), starts = starts_of_runs(sorted);
   // Of each element, the place in its run of equal ones: the longest run has the largest, the first of those wins.
   const Tensor place = arange(n, {DType::i64, x.device()}), in_run = place - cummax(rill::where(starts, place, 0), -1),
                best = argmax(in_run, -1, true);
@@ -111,20 +107,15 @@ Tensor nanargmin(const Tensor& x, std::optional<Axis> axis, bool keepdims, Where
   return nan_extreme_place("nanargmin", x, axis, keepdims, false, where);
 }
 
-namespace {
-Tensor nan_as(const Tensor& x, double instead) {
-  return is_differentiable(x.dtype()) ? where(isnan(x), instead, x) : x;
-}
-}  // namespace
 Tensor nancumsum(const Tensor& x, std::optional<Axis> axis, Where where) {
   CallerScope caller(where);
   require_operand("nancumsum", x, where);
-  return cumsum(nan_as(x, 0), axis, where);
+  return cumsum(without_nan(x, 0), axis, where);
 }
 Tensor nancumprod(const Tensor& x, std::optional<Axis> axis, Where where) {
   CallerScope caller(where);
   require_operand("nancumprod", x, where);
-  return cumprod(nan_as(x, 1), axis, where);
+  return cumprod(without_nan(x, 1), axis, where);
 }
 
 }  // namespace rill

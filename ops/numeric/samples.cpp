@@ -42,7 +42,7 @@ struct Curve {
 Curve one_period(const Curve& c, double period) {
   const Tensor places = remainder(c.places, period), order = argsort(places), p = take(places, order, 0),
                v = take(c.values, order, 0);
-  const Tensor before = part(p, 0, 0, 0)(slice(-1, none)) - period, behind = p(slice(0, 1)) + period;
+  const Tensor before = p(slice(-1, none)) - period, behind = p(slice(0, 1)) + period;
   return {concat({before, p, behind}), concat({v(slice(-1, none)), v, v(slice(0, 1))})};
 }
 }  // namespace
@@ -88,64 +88,66 @@ Tensor interp(const Tensor& x, const Tensor& xp, const Tensor& fp, const InterpO
 // --- Integrals -------------------------------------------------------------------------------------------------------
 
 namespace {
-// The areas between neighbours along `axis`.
-Tensor trapezoids(const Tensor& y, const Tensor& width, int64_t axis) {
-  return width * (part(y, axis, 1, 0) + part(y, axis, 0, 1)) / 2;
+// The areas between neighbours, and the axis that they lie along.
+struct Areas {
+  Tensor each;
+  int64_t axis;
+};
+Areas areas(const Tensor& y, const Tensor& width, int64_t axis) {
+  const Tensor f = floating(y);
+  return {width * (part(f, axis, 1, 0) + part(f, axis, 0, 1)) / 2, axis};
 }
-// The widths between the places x of y's samples, and the axis.
-std::pair<Tensor, int64_t> widths(std::string_view op, const Tensor& y, const Tensor& x, Axis axis,
-                                  const Where& where) {
+Areas areas_of(std::string_view op, const Tensor& y, const TrapezoidOptions& o, const Where& where) {
+  require_operand(op, y, where);
+  require_finite(op, "dx", o.dx, where);
+  return areas(y, o.dx, normal_axis(o.axis, y, op, where));
+}
+Areas areas_of(std::string_view op, const Tensor& y, const Tensor& x, Axis axis, const Where& where) {
   require_operand(op, y, where);
   require_operand(op, x, where);
   const int64_t at = normal_axis(axis, y, op, where);
-  if (x.ndim() == 1 && y.ndim() > 1) return {laid_along(diff(floating(x)), at, y.ndim()), at};
+  if (x.ndim() == 1 && y.ndim() > 1) return areas(y, laid_along(diff(floating(x)), at, y.ndim()), at);
   if (x.ndim() != y.ndim())
     fail(op,
          fmt::format("x must be a vector or have y's shape. got {} for y of {}", to_string(x.spec()),
                      to_string(y.spec())),
          where);
-  return {diff(floating(x), 1, at), at};
+  return areas(y, diff(floating(x), 1, at), at);
 }
-Tensor samples_of(std::string_view op, const Tensor& y, double dx, const Where& where) {
-  require_operand(op, y, where);
-  require_finite(op, "dx", dx, where);
-  return floating(y);
-}
+Tensor total(const Areas& a) { return sum(a.each, a.axis); }
+Tensor running(const Areas& a) { return cumsum(a.each, a.axis); }
 }  // namespace
 
 Tensor trapezoid(const Tensor& y, const TrapezoidOptions& o, Where where) {
   CallerScope caller(where);
-  const Tensor f = samples_of("trapezoid", y, o.dx, where);
-  const int64_t axis = normal_axis(o.axis, y, "trapezoid", where);
-  return sum(trapezoids(f, o.dx, axis), axis);
+  return total(areas_of("trapezoid", y, o, where));
 }
 Tensor trapezoid(const Tensor& y, const Tensor& x, Axis axis, Where where) {
   CallerScope caller(where);
-  const auto [width, at] = widths("trapezoid", y, x, axis, where);
-  return sum(trapezoids(floating(y), width, at), at);
+  return total(areas_of("trapezoid", y, x, axis, where));
 }
 Tensor cumulative_trapezoid(const Tensor& y, const TrapezoidOptions& o, Where where) {
   CallerScope caller(where);
-  const Tensor f = samples_of("cumulative_trapezoid", y, o.dx, where);
-  const int64_t axis = normal_axis(o.axis, y, "cumulative_trapezoid", where);
-  return cumsum(trapezoids(f, o.dx, axis), axis);
+  return running(areas_of("cumulative_trapezoid", y, o, where));
 }
 Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, Axis axis, Where where) {
   CallerScope caller(where);
-  const auto [width, at] = widths("cumulative_trapezoid", y, x, axis, where);
-  return cumsum(trapezoids(floating(y), width, at), at);
+  return running(areas_of("cumulative_trapezoid", y, x, axis, where));
 }
 
 // --- Differences -----------------------------------------------------------------------------------------------------
 
 namespace {
 
-// The samples behind `begin` and before `end` along an axis, at equal distances h (Fornberg 1988).
+// Element i along an axis, from the back where i is negative; the axis stays.
+Tensor element(const Tensor& x, int64_t axis, int64_t i) {
+  const Dim at = i < 0 ? size_along(x, axis) + i : Dim(i);
+  return slice_axis(x, axis, at, at + 1);
+}
+
+// The derivative along an axis of samples at equal distances h, by differences of second order (Fornberg 1988).
 Tensor even_differences(const Tensor& f, const Tensor& h, int64_t axis, int edge_order) {
-  const Dim n = size_along(f, axis);
-  const auto at = [&](int64_t i) {
-    return i < 0 ? slice_axis(f, axis, n + i, n + i + 1) : slice_axis(f, axis, i, i + 1);
-  };
+  const auto at = [&](int64_t i) { return element(f, axis, i); };
   const Tensor inside = (part(f, axis, 2, 0) - part(f, axis, 0, 2)) / (2 * h);
   if (edge_order == 1) return concat({(at(1) - at(0)) / h, inside, (at(-1) - at(-2)) / h}, axis);
   return concat(
@@ -153,12 +155,8 @@ Tensor even_differences(const Tensor& f, const Tensor& h, int64_t axis, int edge
 }
 // At places whose distances are `h`, laid along the axis.
 Tensor uneven_differences(const Tensor& f, const Tensor& h, int64_t axis, int edge_order) {
-  const Dim n = size_along(f, axis);
-  const auto of = [&](const Tensor& t, Dim size, int64_t i) {
-    return i < 0 ? slice_axis(t, axis, size + i, size + i + 1) : slice_axis(t, axis, i, i + 1);
-  };
-  const auto at = [&](int64_t i) { return of(f, n, i); };
-  const auto gap = [&](int64_t i) { return of(h, n - 1, i); };
+  const auto at = [&](int64_t i) { return element(f, axis, i); };
+  const auto gap = [&](int64_t i) { return element(h, axis, i); };
   const Tensor l = part(h, axis, 0, 1), r = part(h, axis, 1, 0);
   const Tensor inside = -r / (l * (l + r)) * part(f, axis, 0, 2) + (r - l) / (l * r) * part(f, axis, 1, 1) +
                         l / (r * (l + r)) * part(f, axis, 2, 0);
@@ -251,16 +249,12 @@ Tensor slide(const Tensor& a, const Tensor& v, ConvolveMode mode) {
   return sliding_products(mode == ConvolveMode::valid ? a : pad(a, {around}), v);
 }
 
-struct Signals {
-  Tensor a, v;
-};
-Signals signals(std::string_view op, const Tensor& a, const Tensor& v, const Where& where) {
+std::pair<Tensor, Tensor> signals(std::string_view op, const Tensor& a, const Tensor& v, const Where& where) {
   require_vector(op, "an operand", a, where);
   require_vector(op, "an operand", v, where);
   if (a.size() == 0 || v.size() == 0)
     fail(op, fmt::format("operands cannot be empty. got {} and {}", to_string(a.spec()), to_string(v.spec())), where);
-  const DType d = promote(a.dtype(), a.spec().weak, v.dtype(), v.spec().weak);
-  return {astype(a, d), astype(v, d)};
+  return promoted(a, v);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "rill/ops/sets.h"
 
 #include "rill/ops/ops.h"
+#include "rill/ops/reduce/work_dtype.h"
 
 namespace rill {
 
@@ -17,14 +18,6 @@ UniqueInverse unique_inverse(const Tensor& x, Where where) {
 Tensor unique_values(const Tensor& x, Where where) { return unique(x, where).values; }
 
 namespace {
-
-struct Pair {
-  Tensor x, y;
-};
-Pair promoted(const Tensor& x, const Tensor& y) {
-  const DType d = promote(x.dtype(), x.spec().weak, y.dtype(), y.spec().weak);
-  return {astype(x, d), astype(y, d)};
-}
 
 // Which elements of x are in the vector y, of the same dtype.
 Tensor found(const Tensor& x, const Tensor& y) {

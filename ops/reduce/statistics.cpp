@@ -69,11 +69,6 @@ Tensor general_norm(const Tensor& size, double p, const Axes& axes, bool keepdim
 }
 
 bool has_nan(DType d) { return is_differentiable(d); }
-Tensor without_nan(const Tensor& x, double instead) {
-  if (!has_nan(x.dtype())) return x;
-  return elementwise::in_blocks([&](const Tensor& t) { return where(isnan(t), instead, t); }, x);
-}
-
 // The folded axes as one last axis.
 Tensor rows_of(const Tensor& x, const Axes& axes) {
   Axes last;
@@ -294,6 +289,11 @@ Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& o, W
 }
 
 // --- Without NaNs ----------------------------------------------------------------------------------------------------
+
+Tensor without_nan(const Tensor& x, double instead) {
+  if (!has_nan(x.dtype())) return x;
+  return elementwise::in_blocks([&](const Tensor& t) { return where(isnan(t), instead, t); }, x);
+}
 
 Tensor nansum(const Tensor& x, const ReduceOptions& o, Where where) {
   CallerScope caller(where);

@@ -9,10 +9,18 @@ namespace rill {
 // which holds all of 32 bits, so that neither sums nor differences lose what an f32 would.
 inline DType work_dtype(DType d) { return is_half(d) ? DType::f32 : is_differentiable(d) ? d : DType::f64; }
 inline Tensor to_work(const Tensor& x) { return astype(x, work_dtype(x.dtype())); }
+// Both as the dtype that they are promoted to.
+inline std::pair<Tensor, Tensor> promoted(const Tensor& x, const Tensor& y) {
+  const DType d = promote(x.dtype(), x.spec().weak, y.dtype(), y.spec().weak);
+  return {astype(x, d), astype(y, d)};
+}
 // The result for an operand of dtype `of`: of the same dtype, or real, or, of integers, f32.
 inline Tensor from_work(const Tensor& y, DType of) {
   return is_floating(of) ? astype(y, of) : is_complex(of) ? y : astype(y, DType::f32);
 }
+
+// x with `instead` in the place of its NaNs.
+Tensor without_nan(const Tensor& x, double instead);
 
 // sqrt(sum of |x|^2) over `axes` (none: |x|), whose squares neither overflow nor vanish; of integers in f32.
 Tensor euclidean_norm(const Tensor& x, const Axes& axes, bool keepdims);

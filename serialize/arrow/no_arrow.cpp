@@ -7,8 +7,7 @@ namespace {
   fail(op,
        "'" + path +
            "': this build of rill has no arrow feature. install libflatbuffers-dev, flatbuffers-compiler, liblz4-dev "
-           "and "
-           "libzstd-dev and build again with -Darrow=enabled",
+           "and libzstd-dev and build again with -Darrow=enabled",
        where);
 }
 }  // namespace

@@ -82,7 +82,7 @@ class Reader {
       columns_.emplace_back();
       if (!wanted) continue;
       columns_.back() = empty_column(*f, source_);
-      if (f->dictionary() && !fields_.try_emplace(f->dictionary()->id(), f).second) continue;
+      if (f->dictionary()) fields_.try_emplace(f->dictionary()->id(), f);
     }
   }
   bool has_schema() const { return schema_ != nullptr; }

@@ -69,7 +69,10 @@ std::vector<std::vector<Tensor>> interpret_all(const Graph& g, std::span<const T
 }
 
 std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs) {
-  const std::vector<std::vector<Tensor>> values = interpret_all(g, inputs);
+  return results_of(g, interpret_all(g, inputs));
+}
+
+std::vector<Tensor> results_of(const Graph& g, const std::vector<std::vector<Tensor>>& values) {
   std::vector<Tensor> results;
   for (ValueId v : g.outputs) results.push_back(values[size_t(v.node)][size_t(v.index)]);
   for (const GraphAssign& a : g.assigns) results.push_back(values[size_t(a.value.node)][size_t(a.value.index)]);

@@ -72,6 +72,8 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
 // Runs the nodes of `g` again through apply(), on `inputs` (one for each graph input); returns its results.
 // While tracing, this inlines the graph.
 std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs);
+// Of the values of all nodes those that a call gives: the outputs, then what is assigned.
+std::vector<Tensor> results_of(const Graph& g, const std::vector<std::vector<Tensor>>& values);
 // The same, giving every value: by node, then by output.
 std::vector<std::vector<Tensor>> interpret_all(const Graph& g, std::span<const Tensor> inputs);
 

@@ -11,6 +11,7 @@
 
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/stored_ops.h"
+#include "rill/trace/call/graph_call.h"
 #include "rill/trace/call/node_runner.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/graph/instantiate.h"
@@ -37,10 +38,7 @@ class Inliner {
       note(g, i, std::move(shapes), n);
     }
     check_guards(true);
-    std::vector<Tensor> results;
-    for (ValueId v : g.outputs) results.push_back(values[size_t(v.node)][size_t(v.index)]);
-    for (const GraphAssign& a : g.assigns) results.push_back(values[size_t(a.value.node)][size_t(a.value.index)]);
-    return results;
+    return results_of(g, values);
   }
 
  private:
