@@ -235,6 +235,21 @@ void write_control(nlohmann::json& cases, const std::string& folder) {
   }
 }
 
+// Variables that are called as inputs are, and as a SavedModel's own nodes.
+void write_names(nlohmann::json& cases, const std::string& folder) {
+  std::vector<Variable> all;
+  for (const char* name :
+       {"x0", "save/filename", "save/RestoreV2", "w/Initializer", "w", "w/Read", "w/Assign", "output"})
+    all.emplace_back(tensor(float(all.size() + 2)), name);
+  auto f = function("names",
+                    [&](Tensor x) {
+                      for (const Variable& v : all) x = x * v + 1;
+                      return x;
+                    },
+                    {.signature = {spec(f32, {any}, "x0")}});
+  write_program(cases, folder, "names", f, std::vector<One>{{some({3})}});
+}
+
 // Sizes that are computed from open ones, in every way that attributes take them.
 void write_sizes(nlohmann::json& cases, const std::string& folder) {
   const auto signature = std::vector<ArgSpec>{spec(f32, {any, any}, "x0")};
@@ -275,6 +290,7 @@ TEST_CASE("models of whole programs, for another program to run", "[.write]") {
   nlohmann::json cases = nlohmann::json::array();
   write_networks(cases, folder);
   write_control(cases, folder);
+  write_names(cases, folder);
   write_sizes(cases, folder);
   std::ofstream(std::string(folder) + "/programs.json") << cases.dump(1);
 }

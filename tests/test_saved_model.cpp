@@ -65,6 +65,29 @@ TEST_CASE("several signatures share Variables, and are asked for by name and tag
             "two signatures are called 'f'"));
 }
 
+TEST_CASE("Variables keep their names beside inputs, results and what a SavedModel needs itself") {
+  Folder folder;
+  const std::vector<std::string> names = {
+      "x",      "save/filename", "save/SaveV2", "save/restore_all", "w", "w/Read", "w/Assign",
+      "MatMul", "w/Initializer", "f/Mul",       "save/Assign_0"};
+  std::vector<Variable> all;
+  for (const std::string& name : names) all.emplace_back(tensor(float(all.size() + 2)), name);
+  const auto f = function("f",
+                          [&](const Tensor& x, const Tensor& save) {
+                            Tensor y = x + save;
+                            for (const Variable& v : all) y = y * v + 1;
+                            return y;
+                          },
+                          {.signature = {spec(f32, {}, "x"), spec(f32, {}, "save/names")}});
+  const auto g = function("g", [&](const Tensor& w) { return w * all[0]; }, {.signature = {spec(f32, {}, "w")}});
+  export_saved_model(folder / "m", {{"g", {g, {.outputs = {"Mul"}}}}, {"serving_default", {f, {.outputs = {"y"}}}}});
+  const Model m = import_model(folder / "m");
+  for (const std::string& name : names) CHECK(m.variables().contains(name));
+  CHECK(same(m({{"x", tensor(1.f)}, {"save/names", tensor(2.f)}}).at("y"), f(tensor(1.f), tensor(2.f))));
+  const Model other = import_model(folder / "m", {.signature = "g"});
+  CHECK(same(other({{"w", tensor(3.f)}}).at("Mul"), g(tensor(3.f))));
+}
+
 TEST_CASE("of a folder with versions the last is taken") {
   Folder folder;
   Network n;

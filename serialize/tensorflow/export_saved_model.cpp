@@ -18,30 +18,29 @@ namespace {
 
 constexpr size_t most_bytes = size_t(std::numeric_limits<int32_t>::max());  // of a protobuf message
 
-// An operator of the saver, whose names are fixed: they stand in the SaverDef.
-proto::NodeDef& add(proto::GraphDef& graph, const char* op, const std::string& name,
+// An operator outside of the functions, called `wanted` or alike.
+proto::NodeDef& add(ModelParts& model, const char* op, const std::string& wanted,
                     const std::vector<std::string>& inputs) {
-  proto::NodeDef& n = *graph.add_node();
+  proto::NodeDef& n = *model.graph.add_node();
   n.set_op(op);
-  n.set_name(name);
+  n.set_name(model.fresh(wanted));
   for (const std::string& in : inputs) n.add_input(in);
   return n;
 }
-std::string add_texts(proto::GraphDef& graph, const std::string& name, const std::vector<std::string>& texts,
+std::string add_texts(ModelParts& model, const std::string& wanted, const std::vector<std::string>& texts,
                       bool scalar = false) {
-  proto::NodeDef& n = add(graph, "Const", name, {});
+  proto::NodeDef& n = add(model, "Const", wanted, {});
   proto::TensorProto& t = *(*n.mutable_attr())["value"].mutable_tensor();
   t.set_dtype(proto::DT_STRING);
   t.mutable_tensor_shape();
   if (!scalar) t.mutable_tensor_shape()->add_dim()->set_size(int64_t(texts.size()));
   for (const std::string& text : texts) t.add_string_val(text);
   (*n.mutable_attr())["dtype"] = type_attr(DType::string);
-  return name;
+  return n.name();
 }
 
 // Saving and restoring all variables, as TensorFlow's Saver does.
 proto::SaverDef add_saver(ModelParts& model) {
-  proto::GraphDef& g = model.graph;
   std::vector<std::string> names, slices, values, assigned;
   std::vector<DType> dtypes;
   for (const Weight& w : model.weights) {
@@ -50,26 +49,27 @@ proto::SaverDef add_saver(ModelParts& model) {
     values.push_back(w.reading);
     dtypes.push_back(w.value.dtype());
   }
-  const std::string file = add_texts(g, "save/filename", {"model"}, true), keys = add_texts(g, "save/names", names),
-                    parts = add_texts(g, "save/slices", slices);
+  const std::string file = add_texts(model, "save/filename", {"model"}, true),
+                    keys = add_texts(model, "save/names", names), parts = add_texts(model, "save/slices", slices);
   std::vector<std::string> saved{file, keys, parts};
   saved.insert(saved.end(), values.begin(), values.end());
-  (*add(g, "SaveV2", "save/SaveV2", saved).mutable_attr())["dtypes"] = types_attr(dtypes);
-  (*add(g, "Identity", "save/control_dependency", {file, "^save/SaveV2"}).mutable_attr())["T"] =
-      type_attr(DType::string);
-  (*add(g, "RestoreV2", "save/RestoreV2", {file, keys, parts}).mutable_attr())["dtypes"] = types_attr(dtypes);
+  proto::NodeDef& save = add(model, "SaveV2", "save/SaveV2", saved);
+  (*save.mutable_attr())["dtypes"] = types_attr(dtypes);
+  proto::NodeDef& done = add(model, "Identity", "save/control_dependency", {file, "^" + save.name()});
+  (*done.mutable_attr())["T"] = type_attr(DType::string);
+  proto::NodeDef& restored = add(model, "RestoreV2", "save/RestoreV2", {file, keys, parts});
+  (*restored.mutable_attr())["dtypes"] = types_attr(dtypes);
   for (size_t i = 0; i < model.weights.size(); ++i) {
-    const std::string name = fmt::format("save/Assign_{}", i);
-    const std::string value = i == 0 ? "save/RestoreV2" : fmt::format("save/RestoreV2:{}", i);
-    proto::NodeDef& n = add(g, "AssignVariableOp", name, {model.weights[i].handle, value});
+    const std::string value = i == 0 ? restored.name() : fmt::format("{}:{}", restored.name(), i);
+    proto::NodeDef& n =
+        add(model, "AssignVariableOp", fmt::format("save/Assign_{}", i), {model.weights[i].handle, value});
     (*n.mutable_attr())["dtype"] = type_attr(dtypes[i]);
-    assigned.push_back("^" + name);
+    assigned.push_back("^" + n.name());
   }
-  add(g, "NoOp", "save/restore_all", assigned);
   proto::SaverDef saver;
-  saver.set_filename_tensor_name("save/filename:0");
-  saver.set_save_tensor_name("save/control_dependency:0");
-  saver.set_restore_op_name("save/restore_all");
+  saver.set_filename_tensor_name(file + ":0");
+  saver.set_save_tensor_name(done.name() + ":0");
+  saver.set_restore_op_name(add(model, "NoOp", "save/restore_all", assigned).name());
   saver.set_max_to_keep(5);
   saver.set_version(proto::SaverDef::V2);
   return saver;
@@ -79,19 +79,18 @@ proto::SaverDef add_saver(ModelParts& model) {
 void list_variables(ModelParts& model, proto::MetaGraphDef& meta) {
   auto& collections = *meta.mutable_collection_def();
   for (const Weight& w : model.weights) {
-    const std::string first = w.handle + "/Initializer", assign = w.handle + "/Assign";
-    proto::NodeDef& zeros = add(model.graph, "Const", first, {});  // until it is restored
-    proto::TensorProto& t = *(*zeros.mutable_attr())["value"].mutable_tensor();
+    proto::NodeDef& first = add(model, "Const", w.handle + "/Initializer", {});  // zeros, until it is restored
+    proto::TensorProto& t = *(*first.mutable_attr())["value"].mutable_tensor();
     t.set_dtype(to_proto(w.value.dtype()));
     *t.mutable_tensor_shape() = to_proto(w.value.shape());
-    (*zeros.mutable_attr())["dtype"] = type_attr(w.value.dtype());
-    (*add(model.graph, "AssignVariableOp", assign, {w.handle, first}).mutable_attr())["dtype"] =
-        type_attr(w.value.dtype());
+    (*first.mutable_attr())["dtype"] = type_attr(w.value.dtype());
+    proto::NodeDef& assign = add(model, "AssignVariableOp", w.handle + "/Assign", {w.handle, first.name()});
+    (*assign.mutable_attr())["dtype"] = type_attr(w.value.dtype());
     proto::VariableDef v;
     v.set_variable_name(w.handle + ":0");
-    v.set_initializer_name(assign);
+    v.set_initializer_name(assign.name());
     v.set_snapshot_name(w.reading + ":0");
-    v.set_initial_value_name(first + ":0");
+    v.set_initial_value_name(first.name() + ":0");
     v.set_is_resource(true);
     v.set_trainable(w.trainable);
     collections["variables"].mutable_bytes_list()->add_value(bytes_of(v));
@@ -127,9 +126,12 @@ void write_saved_model(const std::vector<SavedFunction>& functions, const Variab
   proto::SavedModel file;
   file.set_saved_model_schema_version(1);
   proto::MetaGraphDef& meta = *file.add_meta_graphs();
+  std::vector<const Graph*> graphs;
+  for (const SavedFunction& f : functions) graphs.push_back(&f.traced->graph);
+  name_variables(model, graphs, functions[0].options->outputs);
   for (const SavedFunction& f : functions) {
     GraphWriter writer(model, *f.traced, variables, *f.options, where);
-    (*meta.mutable_signature_def())[f.signature] = writer.write_signature();
+    (*meta.mutable_signature_def())[f.signature] = writer.write_signature(&f == &functions[0]);
   }
   meta.mutable_meta_info_def()->set_tensorflow_version("2.8.0");
   for (const std::string& tag : options.tags) meta.mutable_meta_info_def()->add_tags(tag);
@@ -151,7 +153,7 @@ void write_frozen_graph(const FunctionCore::OpenGraph& traced, const VariableVal
   using namespace tensorflow_out;
   ModelParts model;
   model.frozen = true;
-  GraphWriter(model, traced, values, options, where).write_signature();
+  GraphWriter(model, traced, values, options, where).write_signature(true);
   describe(model.graph);
   write_message(model.graph, path, where);
 }

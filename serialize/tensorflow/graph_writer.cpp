@@ -76,6 +76,22 @@ std::string node_name(std::string_view wanted) {
   return name;
 }
 
+std::string ModelParts::fresh(const std::string& wanted) {
+  std::string name = wanted;
+  for (int i = 1; !names.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
+  return name;
+}
+
+void name_variables(ModelParts& model, std::span<const Graph* const> graphs, std::span<const std::string> results) {
+  model.names.insert(results.begin(), results.end());
+  for (const Graph* g : graphs)
+    for (const GraphInput& in : g->inputs)
+      if (in.kind == GraphInput::Kind::variable)
+        if (const auto [at, is_new] = model.handles.try_emplace(in.variable.get()); is_new)
+          at->second = model.fresh(node_name(in.variable->name));
+  for (const std::string& name : results) model.names.erase(name);
+}
+
 // --- Nodes -----------------------------------------------------------------------------------------------------------
 
 GraphWriter::GraphWriter(ModelParts& model, const FunctionCore::OpenGraph& traced, const VariableValues& values,
@@ -226,12 +242,13 @@ std::string GraphWriter::close_function(Function& f, const Values& results, size
 
 // --- A signature -----------------------------------------------------------------------------------------------------
 
-proto::SignatureDef GraphWriter::write_signature() {
+proto::SignatureDef GraphWriter::write_signature(bool first) {
+  first_ = first;
   proto::SignatureDef signature;
   signature.set_method_name("tensorflow/serving/predict");
   onnx_out::Frame main(graph_, main_);
   frames_[graph_.trace] = &main;
-  if (model_.names.empty()) reserve_outputs();
+  if (first) reserve_outputs();
   add_inputs(main, signature);
   check_guards();
   write(main);
@@ -293,7 +310,7 @@ Value GraphWriter::read_weight(const GraphInput& in, const std::string& name) {
       w.name = fmt::format("{}_{}", name, i);
     proto::NodeDef& handle = *here().nodes->Add();
     handle.set_op("VarHandleOp");
-    handle.set_name(w.handle = fresh(node_name(w.name)));
+    handle.set_name(w.handle = model_.handles.at(in.variable.get()));
     auto& attrs = *handle.mutable_attr();
     attrs["dtype"] = type_attr(value.dtype());
     attrs["shape"] = shape_attr(value.shape());
@@ -321,7 +338,7 @@ void GraphWriter::add_outputs(onnx_out::Frame& main, proto::SignatureDef& signat
                                                           : fmt::format("output_{}", i);
     proto::NodeDef& p = *here().nodes->Add();
     p.set_op("Identity");
-    const bool reserved = !wanted.empty() && model_.names.empty() && node_name(name) == name;
+    const bool reserved = !wanted.empty() && first_ && node_name(name) == name;
     p.set_name(reserved ? name : fresh(node_name(name)));
     p.add_input(local(v, &main_));
     (*p.mutable_attr())["T"] = type_attr(v.dtype);

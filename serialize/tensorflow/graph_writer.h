@@ -4,6 +4,8 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -33,7 +35,7 @@ proto::AttrValue shape_attr(const Shape& shape);
 
 // --- What the signatures of one model share --------------------------------------------------------------------------
 
-// A Variable, or a large captured tensor, in the graph.
+// A Variable in the graph.
 struct Weight {
   std::string name;    // in the bundle
   std::string handle;  // the node that stands for it, and the one that reads it
@@ -47,8 +49,16 @@ struct ModelParts {
   std::vector<Weight> weights;
   bool frozen = false;  // weights are constants
   std::set<std::string> names;
-  std::map<const void*, size_t> known;  // weights by their VariableState or buffer
+  std::map<const VariableState*, std::string> handles;  // names of the nodes that stand for Variables
+  std::map<const VariableState*, size_t> known;         // weights that are written
+
+  // `wanted`, or with a number behind it where that is taken.
+  std::string fresh(const std::string& wanted);
 };
+
+// Gives the Variables that these graphs read their names, before anything else takes them: by these, TensorFlow knows
+// them. Results' names, which whoever runs a graph asks by, are left to these.
+void name_variables(ModelParts& model, std::span<const Graph* const> graphs, std::span<const std::string> results);
 
 // --- The writer ------------------------------------------------------------------------------------------------------
 
@@ -56,7 +66,8 @@ class GraphWriter final : public onnx_out::Exporter {
  public:
   GraphWriter(ModelParts& model, const FunctionCore::OpenGraph& traced, const VariableValues& values,
               const ExportOptions& options, const Where& where);
-  proto::SignatureDef write_signature();
+  // `first`: of the model, so that its results may have the names that they are asked for by.
+  proto::SignatureDef write_signature(bool first);
 
   // ONNX's operators, as its rules write them, by TensorFlow's.
   Values ops(std::string_view type, const Values& in, const onnx_out::Attributes& attributes,
@@ -115,6 +126,7 @@ class GraphWriter final : public onnx_out::Exporter {
   Value plain_constant(const Tensor& t, const std::string& name);
 
   ModelParts& model_;
+  bool first_ = true;
   std::unordered_map<const Scope*, Body> bodies_;
   std::unordered_map<std::string, Scope*> owners_;  // of values
 };
