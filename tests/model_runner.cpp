@@ -1,6 +1,6 @@
 // Runs models for a test in Python: each argument names a folder with what `path` says is a model, and inputs.npz; the
-// results are put beside them as outputs.npz. With "train" as the first argument, the model is also fine-tuned: its
-// results are made smaller, and before.npz and after.npz hold the sums of their squares.
+// results are put beside them as outputs.npz, and how the model ran as explain. With "train" as the first argument, the
+// model is also fine-tuned: its results are made smaller, and before.npz and after.npz hold the sums of their squares.
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -25,6 +25,7 @@ void run(const std::string& folder, bool train) {
   const std::map<std::string, Tensor> in = load(folder + "/inputs.npz");
   const Model m = import_model(path);
   save(folder + "/outputs.npz", m(in));
+  std::ofstream(folder + "/explain") << m.explain();
   if (!train) return;
   std::vector<Variable> weights;
   for (const auto& [name, v] : m.variables())

@@ -103,6 +103,52 @@ class Functions(tf.Module):
         return {"y": tf.linalg.matmul(x, x, adjoint_b=True) + tf.linalg.matmul(x, x[:, :, :3], adjoint_a=True)[:, :3, :]}
 
 
+SPECIAL = np.array([np.inf, -np.inf, 1, -1, 0, np.nan, 3.5, -7], "float32")
+ROWS = some(3, 4)
+
+
+def summed(x, at):
+    """A loop over the rows of x, as AutoGraph makes it."""
+    s = tf.zeros_like(at(tf.constant(0)))
+    for i in tf.range(tf.shape(x)[0]):
+        s = tf.tanh(s + at(i))
+    return s
+
+
+def grown(x, steps, shape):
+    rows = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=shape)
+    for i in steps:
+        rows = rows.write(i, x[i] * 2)
+    return rows.stack()
+
+
+def padded(x, n):
+    return tf.pad(x, [[0, 5 - n], [1, n]])
+
+
+# Functions of one tensor, which is given; sizes of ROWS are open.
+OPERATORS = {
+    "quotients": (lambda x: tf.concat([x // 2, x // np.inf, x // 0.3, -1. // x, np.inf // x,
+                                       tf.math.floormod(x, 2.), tf.math.floormod(x, -np.inf)], 0), SPECIAL),
+    "extremes": (lambda x: tf.stack([tf.reduce_max(x), tf.reduce_min(x), tf.cast(tf.argmax(x), tf.float32),
+                                     tf.cast(tf.argmin(x), tf.float32)]), SPECIAL),
+    "no_axes": (lambda x: tf.stack([f(x, axis=[]) for f in (
+        tf.reduce_sum, tf.reduce_mean, tf.reduce_max, tf.reduce_prod, tf.math.reduce_euclidean_norm)]), ROWS),
+    "no_places": (lambda x: tf.gather_nd(x, tf.zeros([2, 0], tf.int32)), ROWS),
+    "bits": (lambda x: tf.bitcast(x, tf.int32), ROWS),
+    "bits_of_parts": (lambda x: tf.bitcast(x, tf.uint8), ROWS),
+    "bits_joined": (lambda x: tf.bitcast(x, tf.int32), np.arange(200, 212, dtype="uint8").reshape(3, 4)),
+    "wide_bits_joined": (lambda x: tf.bitcast(x, tf.int64), np.array([[1, -2], [-3, 4]], "int32")),
+    "row_by_counter": (lambda x: summed(x, lambda i: x[i]), ROWS),
+    "row_from_the_end": (lambda x: summed(x, lambda i: x[-1 - i]), ROWS),
+    "row_and_columns": (lambda x: summed(x, lambda i: x[i, 1:3, tf.newaxis]), ROWS),
+    "slice_by_counter": (lambda x: summed(x, lambda i: tf.slice(x, [i, 1], [1, 2])), ROWS),
+    "grown": (lambda x: grown(x, range(3), [4]), ROWS),
+    "grown_in_a_loop": (lambda x: summed(grown(x, tf.range(tf.shape(x)[0]), None), lambda i: x[i]), ROWS),
+    "padded": (lambda x: padded(x, tf.shape(x)[0]), ROWS),
+}
+
+
 def write(folder, name, path, model_inputs, want):
     os.makedirs(f"{folder}/{name}")
     with open(f"{folder}/{name}/path", "w", encoding="utf-8") as file:
@@ -135,6 +181,16 @@ def function_cases(folder):
         yield signature_case(folder, name, path, given)
 
 
+def operator_cases(folder):
+    for name, (f, given) in OPERATORS.items():
+        shape = [None, *given.shape[1:]] if given is ROWS else given.shape
+        m = tf.Module()
+        m.f = tf.function(f, input_signature=[tf.TensorSpec(shape, given.dtype, "x")])
+        path = f"{folder}/models/{name}"
+        tf.saved_model.save(m, path, signatures=m.f)
+        yield signature_case(folder, name, path, given)
+
+
 def frozen_case(folder):
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
     m = Functions()
@@ -156,8 +212,11 @@ def wrong_with(folder, name, want):
     for key, value in want.items():
         if got[key].shape != value.shape or got[key].dtype != value.dtype:
             return f"{key}: {got[key].dtype}{got[key].shape} where {value.dtype}{value.shape} is right"
-        if not np.allclose(got[key], value, rtol=1e-4, atol=1e-5):
+        if not np.allclose(got[key], value, rtol=1e-4, atol=1e-5, equal_nan=True):
             return f"{key} is off by {np.abs(got[key] - value).max()}"
+    with open(f"{place}/explain", encoding="utf-8") as file:
+        if "runs op by op" in (text := file.read()):
+            return text
     trained = np.load(f"{place}/trained.npz")
     if int(trained["weights"]) > 0 and not trained["after"] < trained["before"]:
         return f"training leads from {trained['before']} to {trained['after']}"
@@ -166,7 +225,7 @@ def wrong_with(folder, name, want):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        wanted = dict([*keras_cases(folder), *function_cases(folder), frozen_case(folder)])
+        wanted = dict([*keras_cases(folder), *function_cases(folder), *operator_cases(folder), frozen_case(folder)])
         subprocess.run([f"{BUILD}/tests/model_runner", "train", *(f"{folder}/{name}" for name in wanted)], check=False)
         faults = [(name, wrong) for name, want in wanted.items() if (wrong := wrong_with(folder, name, want))]
     print(f"{len(wanted) - len(faults)} models agree, {len(faults)} faults")

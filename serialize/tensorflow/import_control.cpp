@@ -136,9 +136,20 @@ Values get_rule(const Call& c) {
   if (!list.rows.defined()) c.reject("reads a list that nothing has been written to");
   return {take(list.rows, c.x(1), 0)};
 }
+// Lists grow as they are written where they say so: a TensorArray of a size that is not known before.
+bool grows(const Call& c) { return c.flag("resize_if_index_out_of_bounds"); }
+void grow(List& list, Dim length) {
+  if (list.rows.defined() && length != list.length) {
+    Shape more = list.rows.shape();
+    more[0] = length - list.length;
+    list.rows = concat({list.rows, zeros(more, list.dtype)}, 0);
+  }
+  list.length = length;
+}
 Values set_rule(const Call& c) {
   List list = list_of(c);
   const Tensor at = c.x(1), item = c.x(2);
+  if (grows(c) && c.knows(1)) grow(list, larger(list.length, c.dim(1) + 1));
   if (!list.rows.defined()) list.rows = no_rows(list, Dims(item.shape().begin(), item.shape().end()));
   GatherAttrs first;
   first.axes = {0};
@@ -207,6 +218,23 @@ struct Loop {
       }
     }
     return out;
+  }
+  // Gives lists that grow all of their length: where each step writes at a counter, and the number of steps is known.
+  void grow_lists() {
+    const std::optional<Dim> count = steps();
+    for (size_t i = 0; i < now.size(); ++i) {
+      if (!is_carried(i) || now[i].kind != Value::Kind::list) continue;
+      const Body& step = c.program.functions.at(body);
+      std::string name = result(step, int(i));
+      const proto::NodeDef* n = source(step, name);
+      if (!n || n->op() != "TensorListSetItem" || !grows(Call(c.program, step, *n))) continue;
+      const std::optional<size_t> at = n->input_size() > 1 ? argument(step, n->input(1)) : std::nullopt;
+      if (!count || !at || !is_carried(*at) || !counts(step, *at) || !c.knows(*at))
+        c.reject("a list grows as the loop runs, by a number of rows that is not known before");
+      List list = *now[i].list;
+      grow(list, larger(list.length, c.dim(*at) + *count));
+      now[i] = Value::of(list);
+    }
   }
   // Gives lists without rows the shape that a step writes.
   void shape_lists() {
@@ -284,9 +312,12 @@ struct Loop {
     for (int k = 0; k < 2; ++k) {
       std::string one = n->input(1 - k);
       const proto::NodeDef* constant = source(step, one);
-      if (argument(step, n->input(k)) != i || !constant || constant->op() != "Const") continue;
-      Call added(c.program, step, *constant);
-      added.in = {c.program.outside->constant(*constant)};
+      if (argument(step, n->input(k)) != i) continue;
+      Call added(c.program, step, *n);
+      const std::optional<size_t> outside = argument(step, n->input(1 - k));
+      if (constant && constant->op() == "Const") added.in = {c.program.outside->constant(*constant)};
+      else if (outside && !is_carried(*outside) && c.knows(*outside)) added.in = {c.in[*outside]};
+      else continue;
       return is_integer(added.x().dtype()) && added.x().size() == 1 && added.number(0) == 1;
     }
     return false;
@@ -300,6 +331,7 @@ struct Loop {
 
 Values while_rule(const Call& c) {
   Loop loop(c);
+  loop.grow_lists();
   loop.shape_lists();
   auto step = [&](const Tensors& state) { return loop.carried(run_function(c, loop.body, loop.values(state))); };
   const Tensors first = loop.carried(loop.now);

@@ -1,5 +1,9 @@
 // Operators on elements, and reductions.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "rill/serialize/tensorflow/interpreter.h"
 
@@ -29,20 +33,58 @@ Tensor folded(const Call& c, F f) {
   if (axes.empty()) return x;
   return f(x, c.axes(1), c.flag("keep_dims")).astype(x.dtype());
 }
+Values euclidean_rule(const Call& c) {
+  if (c.dims(1).empty()) return {abs(c.x(0))};
+  return {folded(
+      c, [](const Tensor& x, const Axes& axes, bool keep) { return norm(x, {.axis = axes, .keepdims = keep}); })};
+}
 
-Values place_rule(const Call& c, Tensor (*place)(const Tensor&, std::optional<Axis>, bool, Where)) {
-  const Tensor x = c.x(0);
+// TensorFlow passes over NaN, which `other` stands for: less, or more, than every number.
+Values place_rule(const Call& c, Tensor (*place)(const Tensor&, std::optional<Axis>, bool, Where), double other) {
+  Tensor x = c.x(0);
+  if (is_floating(x.dtype())) x = where(isnan(x), other, x);
   const Tensor y = place(x, axis_of(c, int64_t(c.dim(1)), x.ndim()), false, Where::current());
   return {y.astype(c.attribute("output_type") ? c.dtype("output_type") : i64)};
 }
-Values argmax_rule(const Call& c) { return place_rule(c, argmax); }
-Values argmin_rule(const Call& c) { return place_rule(c, argmin); }
+Values argmax_rule(const Call& c) { return place_rule(c, argmax, -std::numeric_limits<double>::infinity()); }
+Values argmin_rule(const Call& c) { return place_rule(c, argmin, std::numeric_limits<double>::infinity()); }
 
 // Rounded towards zero.
 Tensor truncated_quotient(const Tensor& x, const Tensor& y) {
   if (is_floating(x.dtype())) return trunc(x / y);
   const Tensor q = floor_divide(x, y);
   return where((q < 0) & (q * y != x), q + 1, q);
+}
+
+// TensorFlow rounds the quotient, where floor_divide() does as numpy does: infinity over 2 is infinity.
+Tensor floored_quotient(const Tensor& x, const Tensor& y) {
+  return is_floating(x.dtype()) ? floor(x / y) : floor_divide(x, y);
+}
+
+DType bits_of(DType d) {
+  switch (size_of(d)) {
+    case 1: return u8;
+    case 2: return u16;
+    case 4: return u32;
+    default: return u64;
+  }
+}
+// Between dtypes of different sizes the last axis is the parts of an element, the lowest first.
+Values bitcast_rule(const Call& c) {
+  Tensor x = c.x();
+  const DType to = c.dtype("type");
+  const auto from_size = int64_t(size_of(x.dtype())), to_size = int64_t(size_of(to));
+  if (from_size == to_size) return {bitcast(x, to)};
+  if (from_size > 8 || to_size > 8) c.reject(fmt::format("casts the bits of {} to {}", name(x.dtype()), name(to)));
+  const DType part = from_size > to_size ? bits_of(to) : bits_of(x.dtype());
+  const DType whole = from_size > to_size ? bits_of(x.dtype()) : bits_of(to);
+  const int64_t count = std::max(from_size, to_size) / std::min(from_size, to_size);
+  const auto bits = int64_t(size_of(part)) * 8;
+  const Tensor places = (iota({count}) * bits).astype(whole);
+  if (from_size > to_size) return {bitcast(right_shift(expand_dims(bitcast(x, whole), -1), places).astype(part), to)};
+  if (x.ndim() == 0 || x.dim(-1) != count)
+    c.reject(fmt::format("the last axis is not the {} parts of an element", count));
+  return {bitcast(sum(left_shift(bitcast(x, part).astype(whole), places), -1).astype(whole), to)};
 }
 
 Values cumulated_rule(const Call& c, bool products) {
@@ -136,7 +178,7 @@ const RuleTable& elementwise_rules() {
       BINARY("RealDiv", x / y),
       BINARY("DivNoNan", where(y == 0, 0, x / where(y == 0, 1, y))),
       BINARY("TruncateDiv", truncated_quotient(x, y)),
-      BINARY("FloorDiv", floor_divide(x, y)),
+      BINARY("FloorDiv", floored_quotient(x, y)),
       BINARY("FloorMod", remainder(x, y)),
       BINARY("TruncateMod", fmod(x, y)),
       BINARY("Mod", fmod(x, y)),
@@ -171,7 +213,7 @@ const RuleTable& elementwise_rules() {
       {"AddN", add_n_rule},
       {"Select", select_rule},
       {"SelectV2", select_rule},
-      {"Bitcast", [](const Call& c) -> Values { return {bitcast(c.x(), c.dtype("type"))}; }},
+      {"Bitcast", bitcast_rule},
       {"ClipByValue", [](const Call& c) -> Values { return {minimum(maximum(c.x(0), c.x(1)), c.x(2))}; }},
       FOLD("Sum", sum),
       FOLD("Prod", prod),
@@ -180,12 +222,7 @@ const RuleTable& elementwise_rules() {
       FOLD("Mean", mean),
       FOLD("All", all),
       FOLD("Any", any),
-      {"EuclideanNorm",
-       [](const Call& c) -> Values {
-         return {folded(c, [](const Tensor& x, const Axes& axes, bool keep) {
-           return norm(x, {.axis = axes, .keepdims = keep});
-         })};
-       }},
+      {"EuclideanNorm", euclidean_rule},
       {"ArgMax", argmax_rule},
       {"ArgMin", argmin_rule},
       {"Cumsum", cumsum_rule},

@@ -1,11 +1,11 @@
-// Operators that move elements or make them, and arithmetic on sizes that a signature leaves open (run_on_sizes).
+// Operators that move elements or make them.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "rill/devices/params/shape_params.h"
-#include "rill/serialize/tensorflow/interpreter.h"
+#include "rill/serialize/tensorflow/slices.h"
 
 namespace rill::tensorflow_in {
 namespace {
@@ -62,36 +62,23 @@ Values tile_rule(const Call& c) {
 // --- Parts -----------------------------------------------------------------------------------------------------------
 
 // What the masks of a StridedSlice say of each entry.
-struct Strided {
-  Dims begin, end, steps;
-  int64_t begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask;
-  explicit Strided(const Call& c)
-      : begin(c.dims(1)),
-        end(c.dims(2)),
-        steps(c.dims(3)),
-        begin_mask(c.integer("begin_mask", 0)),
-        end_mask(c.integer("end_mask", 0)),
-        ellipsis_mask(c.integer("ellipsis_mask", 0)),
-        new_axis_mask(c.integer("new_axis_mask", 0)),
-        shrink_mask(c.integer("shrink_axis_mask", 0)) {
-    if (begin.size() != end.size() || begin.size() != steps.size() || begin.size() > 32)
-      c.reject("begin, end and strides have different lengths");
-  }
-};
-
 Values strided_slice_rule(const Call& c) {
   const Tensor x = c.x(0);
   const Strided s(c);
+  const Values& parts = c.in[0].parts;
+  const bool of_parts = !parts.empty() && s.is_known_slice() && s.steps[0] != 0;
+  if (of_parts && s.shrink_mask) return {parts[size_t(axis_of(c, int64_t(s.begin.known[0]), int64_t(parts.size())))]};
   int64_t own = 0;  // entries that stand for axes of x
-  for (size_t i = 0; i < s.begin.size(); ++i) own += !((s.ellipsis_mask | s.new_axis_mask) >> i & 1);
+  for (size_t i = 0; i < s.size(); ++i) own += !((s.ellipsis_mask | s.new_axis_mask) >> i & 1);
   if (own > x.ndim()) c.reject("it has more entries than its operand axes");
   Dims starts, stops, steps;
-  std::vector<int64_t> added, dropped;  // axes of the result with all axes kept and added
-  int64_t at = 0;                       // in that result
+  std::vector<int64_t> added, dropped;             // axes of the result with all axes kept and added
+  std::vector<std::pair<int64_t, Tensor>> picked;  // axes from which the trace says which one stays
+  int64_t at = 0;                                  // in that result
   auto whole = [&](int64_t n) {
     for (; n > 0; --n, ++at) starts.push_back(0), stops.push_back(slice_max), steps.push_back(1);
   };
-  for (size_t i = 0; i < s.begin.size(); ++i) {
+  for (size_t i = 0; i < s.size(); ++i) {
     auto has = [&](int64_t mask) { return (mask >> i & 1) != 0; };
     if (has(s.ellipsis_mask)) {
       whole(x.ndim() - own);
@@ -101,12 +88,15 @@ Values strided_slice_rule(const Call& c) {
       const Dim n = x.shape()[starts.size()], step = s.steps[i];
       const bool back = !step.is_open() && step < 0;
       if (has(s.shrink_mask)) {
-        const Dim first = !s.begin[i].is_open() && s.begin[i] < 0 ? s.begin[i] + n : s.begin[i];
-        starts.push_back(first), stops.push_back(first + 1), steps.push_back(1);
+        const Dim given = s.begin.known[i], first = !given.is_open() && given < 0 ? given + n : given;
+        const bool knows = s.begin.knows(i);
+        if (!knows) picked.emplace_back(at, reshape(s.begin.unknown[i], {1}));
+        starts.push_back(knows ? first : Dim(0)), stops.push_back(knows ? Dim(first + 1) : Dim(slice_max));
+        steps.push_back(1);
         dropped.push_back(at);
       } else {
-        starts.push_back(has(s.begin_mask) ? (back ? Dim(slice_max) : Dim(0)) : s.begin[i]);
-        stops.push_back(has(s.end_mask) ? (back ? Dim(slice_min) : Dim(slice_max)) : s.end[i]);
+        starts.push_back(has(s.begin_mask) ? (back ? Dim(slice_max) : Dim(0)) : s.begin.at(c, 1, i));
+        stops.push_back(has(s.end_mask) ? (back ? Dim(slice_min) : Dim(slice_max)) : s.end.at(c, 2, i));
         steps.push_back(step);
       }
       ++at;
@@ -115,18 +105,29 @@ Values strided_slice_rule(const Call& c) {
   whole(x.ndim() - int64_t(starts.size()));
   Tensor y = strided_slice(x, starts, stops, steps);
   if (!added.empty()) y = expand_dims(y, Axes(added));
-  return {dropped.empty() ? y : squeeze(y, Axes(dropped))};
+  for (const auto& [axis, place] : picked) y = take(y, place, axis);
+  Value out = dropped.empty() ? y : squeeze(y, Axes(dropped));
+  if (of_parts)
+    for (int64_t i : s.places(int64_t(parts.size()))) out.parts.push_back(parts[size_t(i)]);
+  return {out};
 }
 
 Values slice_rule(const Call& c) {
   const Tensor x = c.x(0);
-  const Dims begin = c.dims(1), size = c.dims(2);
-  if (int64_t(begin.size()) != x.ndim() || size.size() != begin.size())
+  const Entries begin(c, 1);
+  const Dims size = c.dims(2);
+  if (int64_t(size.size()) != x.ndim() || size.size() != begin.known.size())
     c.reject("begin or size has not an entry for each axis");
-  Dims stops, steps(begin.size(), Dim(1));
-  for (size_t i = 0; i < begin.size(); ++i)
-    stops.push_back(!size[i].is_open() && size[i] == -1 ? Dim(x.shape()[i]) : begin[i] + size[i]);
-  return {strided_slice(x, begin, stops, steps)};
+  Dims stops, steps(size.size(), Dim(1));
+  for (size_t i = 0; i < size.size(); ++i) {
+    const bool rest = !size[i].is_open() && size[i] == -1;
+    if (rest) begin.at(c, 1, i);
+    stops.push_back(rest || !begin.knows(i) ? Dim(x.shape()[i]) : begin.known[i] + size[i]);
+  }
+  Tensor y = strided_slice(x, begin.known, stops, steps);
+  for (size_t i = 0; i < size.size(); ++i)
+    if (!begin.knows(i)) y = take(y, begin.unknown[i] + iota({size[i]}), int64_t(i));
+  return {y};
 }
 
 Values concat_of(const Call& c, size_t first, size_t end, Dim axis) {
@@ -138,7 +139,12 @@ Values concat_rule(const Call& c) {
   return concat_of(c, 0, c.count() - 1, c.dim(c.count() - 1));
 }
 Values old_concat_rule(const Call& c) { return concat_of(c, 1, c.count(), c.dim(0)); }
-Values pack_rule(const Call& c) { return {stack(c.tensors(0, c.count()), c.integer("axis", 0))}; }
+Values pack_rule(const Call& c) {
+  const int64_t axis = c.integer("axis", 0);
+  Value v = stack(c.tensors(0, c.count()), axis);
+  if (axis == 0 && is_integer(v.tensor.dtype())) v.parts = c.in;
+  return {v};
+}
 Values unpack_rule(const Call& c) {
   const Tensor x = c.x();
   const int64_t axis = axis_of(c, c.integer("axis", 0), x.ndim()), n = c.integer("num", 0);
@@ -197,7 +203,13 @@ Values gather_rule(const Call& c) {
   for (int64_t i = 0; i < batch; ++i) from.push_back(axis - batch + i), to.push_back(i);
   return {moveaxis(y, Axes(from), Axes(to))};
 }
-Values gather_nd_rule(const Call& c) { return {gather_nd(c.x(0), c.x(1))}; }
+Values gather_nd_rule(const Call& c) {
+  const Tensor x = c.x(0), at = c.x(1);
+  if (at.ndim() == 0 || at.dim(-1) != 0) return {gather_nd(x, at)};
+  Shape shape(at.shape().begin(), at.shape().end() - 1);  // places without a number are all of x
+  for (Dim d : x.shape()) shape.push_back(d);
+  return {broadcast_to(x, shape)};
+}
 
 GatherAttrs first_axes(const Tensor& at, std::vector<Tensor>& indices) {
   GatherAttrs a;
@@ -232,12 +244,24 @@ Values one_hot_rule(const Call& c) {
   return {axis == -1 ? y : moveaxis(y, -1, axis)};
 }
 
+// The numbers of a matrix, row by row, which may have been packed from rows with open sizes in them.
+Dims numbers_of(const Call& c, size_t i) {
+  if (c.knows(i) || i >= c.count() || c.in[i].parts.empty()) return c.dims(i);
+  Dims all;
+  Call row(c.program, c.body, c.node);
+  for (const Value& part : c.in[i].parts) {
+    row.in = {part};
+    for (Dim d : row.dims(0)) all.push_back(d);
+  }
+  return all;
+}
+
 std::vector<Padding> widths(const Call& c) {
-  const Tensor t = c.known(1);
+  const Tensor t = c.x(1);
   const int64_t n = t.ndim() == 2 ? int64_t(t.dim(0)) : -1;
   if (n < 0 || int64_t(t.dim(1)) != 2) c.reject("paddings are not [axes, 2]");
   std::vector<Padding> all;
-  const Dims d = c.dims(1);
+  const Dims d = numbers_of(c, 1);
   for (int64_t i = 0; i < n; ++i) all.push_back({d[size_t(2 * i)], d[size_t(2 * i + 1)]});
   return all;
 }
@@ -251,7 +275,7 @@ struct Blocks {
   Dims block, crops;
   Shape shape;
   size_t n;
-  explicit Blocks(const Call& c) : block(c.dims(1)), crops(c.dims(2)), shape(c.x(0).shape()), n(block.size()) {
+  explicit Blocks(const Call& c) : block(c.dims(1)), crops(numbers_of(c, 2)), shape(c.x(0).shape()), n(block.size()) {
     if (n == 0 || n > 8 || shape.size() < n + 1 || crops.size() != 2 * n)
       c.reject("has not a block for each axis of space");
     for (Dim d : block)
@@ -339,129 +363,7 @@ Values band_rule(const Call& c) {
   return {where(seen, x, 0)};
 }
 
-// --- Open sizes ------------------------------------------------------------------------------------------------------
-
-struct Integers {
-  Dims dims;
-  bool scalar = false;
-};
-std::optional<Integers> integers(const Call& c, size_t i) {
-  if (!c.knows(i)) return {};
-  const Value& v = c.in[i];
-  if (v.kind == Value::Kind::sizes) return Integers{v.dims, v.scalar};
-  if (!is_integer(v.tensor.dtype()) || v.tensor.ndim() > 1) return {};
-  return Integers{c.dims(i), v.tensor.ndim() == 0};
-}
-using Arithmetic = Dim (*)(Dim, Dim);
-Arithmetic arithmetic(const std::string& op) {
-  static const std::unordered_map<std::string, Arithmetic> all = {
-      {"Add", +[](Dim a, Dim b) { return Dim(a + b); }},
-      {"AddV2", +[](Dim a, Dim b) { return Dim(a + b); }},
-      {"Sub", +[](Dim a, Dim b) { return Dim(a - b); }},
-      {"Mul", +[](Dim a, Dim b) { return Dim(a * b); }},
-      {"FloorDiv", +[](Dim a, Dim b) { return Dim(a / b); }},
-      {"TruncateDiv", +[](Dim a, Dim b) { return Dim(a / b); }},
-      {"FloorMod", +[](Dim a, Dim b) { return Dim(a % b); }},
-      {"Maximum", +[](Dim a, Dim b) { return Dim(larger(a, b)); }},
-      {"Minimum", +[](Dim a, Dim b) { return Dim(smaller(a, b)); }},
-  };
-  auto found = all.find(op);
-  return found == all.end() ? nullptr : found->second;
-}
-
 }  // namespace
-
-bool run_on_sizes(const Call& c, Values& out) {
-  const std::string& op = c.node.op();
-  const DType dtype = c.in[0].kind == Value::Kind::sizes    ? c.in[0].dtype
-                      : c.in[0].kind == Value::Kind::tensor ? c.in[0].tensor.dtype()
-                                                            : i64;
-  auto give = [&](const Dims& d, bool scalar) {
-    out = {Value::sizes(d, scalar, dtype)};
-    return true;
-  };
-  if (const Arithmetic f = arithmetic(op)) {
-    const auto a = integers(c, 0), b = integers(c, 1);
-    if (!a || !b) return false;
-    const size_t n = std::max(a->dims.size(), b->dims.size());
-    if ((a->dims.size() != n && a->dims.size() != 1) || (b->dims.size() != n && b->dims.size() != 1)) return false;
-    Dims y;
-    for (size_t i = 0; i < n; ++i)
-      y.push_back(f(a->dims[a->dims.size() == 1 ? 0 : i], b->dims[b->dims.size() == 1 ? 0 : i]));
-    return give(y, a->scalar && b->scalar);
-  }
-  if (op == "Pack") {
-    Dims y;
-    for (size_t i = 0; i < c.count(); ++i) {
-      const auto part = integers(c, i);
-      if (!part || !part->scalar) return false;
-      y.push_back(part->dims[0]);
-    }
-    return give(y, false);
-  }
-  if (op == "ConcatV2") {
-    Dims y;
-    for (size_t i = 0; i + 1 < c.count(); ++i) {
-      const auto part = integers(c, i);
-      if (!part || part->scalar) return false;
-      for (Dim d : part->dims) y.push_back(d);
-    }
-    return give(y, false);
-  }
-  const auto x = integers(c, 0);
-  if (!x) return false;
-  if (op == "Identity" || op == "StopGradient") return give(x->dims, x->scalar);
-  if (op == "Cast") {
-    const DType to = c.dtype("DstT");
-    if (!is_integer(to)) return false;
-    out = {Value::sizes(x->dims, x->scalar, to)};
-    return true;
-  }
-  if (op == "Squeeze") return x->dims.size() == 1 && give(x->dims, true);
-  if (op == "ExpandDims") return x->scalar && give(x->dims, false);
-  if (op == "Reshape") {
-    const auto to = integers(c, 1);
-    return to && to->dims.size() <= 1 && give(x->dims, to->dims.empty());
-  }
-  if (op == "Prod" || op == "Sum" || op == "Max" || op == "Min") {
-    if (c.flag("keep_dims")) return false;
-    const bool sum = op == "Sum", product = op == "Prod";
-    if (!sum && !product && x->dims.empty()) return false;
-    Dim y = product ? Dim(1) : sum ? Dim(0) : x->dims[0];
-    for (Dim d : x->dims)
-      y = product ? Dim(y * d) : sum ? Dim(y + d) : op == "Max" ? Dim(larger(y, d)) : Dim(smaller(y, d));
-    return give({y}, true);
-  }
-  if (op == "GatherV2") {
-    const auto at = integers(c, 1);
-    if (!at || x->scalar) return false;
-    Dims y;
-    for (Dim i : at->dims) y.push_back(x->dims[size_t(axis_of(c, int64_t(i), int64_t(x->dims.size())))]);
-    return give(y, at->scalar);
-  }
-  if (op == "StridedSlice" && !x->scalar) {
-    const Strided s(c);
-    if (s.begin.size() != 1 || s.ellipsis_mask || s.new_axis_mask) return false;
-    const int64_t n = int64_t(x->dims.size()), step = s.steps[0];
-    auto place = [&](int64_t i, int64_t low, int64_t high) { return std::clamp(i < 0 ? i + n : i, low, high); };
-    if (s.shrink_mask) return give({x->dims[size_t(axis_of(c, int64_t(s.begin[0]), n))]}, true);
-    if (step == 0) return false;
-    int64_t i = s.begin_mask ? (step > 0 ? 0 : n - 1)
-                : step > 0   ? place(s.begin[0], 0, n)
-                             : place(s.begin[0], -1, n - 1);
-    const int64_t stop = s.end_mask ? (step > 0 ? n : -1) : step > 0 ? place(s.end[0], 0, n) : place(s.end[0], -1, n);
-    Dims y;
-    for (; step > 0 ? i < stop : i > stop; i += step) y.push_back(x->dims[size_t(i)]);
-    return give(y, false);
-  }
-  if (op == "Slice" && !x->scalar) {
-    const int64_t begin = int64_t(c.dim(1)), n = int64_t(x->dims.size());
-    const int64_t size = int64_t(c.dim(2)) == -1 ? n - begin : int64_t(c.dim(2));
-    if (begin < 0 || size < 0 || begin > n || size > n - begin) c.reject("it goes beyond its operand");
-    return give(Dims(x->dims.begin() + begin, x->dims.begin() + begin + size), false);
-  }
-  return false;
-}
 
 const RuleTable& shape_rules() {
   static const RuleTable table = {

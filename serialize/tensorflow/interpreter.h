@@ -53,6 +53,7 @@ struct Value {
   DType dtype = DType::i64;
   Slot* slot = nullptr;
   std::shared_ptr<const List> list;
+  std::vector<Value> parts = {};  // of integers that were packed along a first axis: some may be known
 };
 using Values = std::vector<Value>;
 

@@ -1,0 +1,126 @@
+// Arithmetic on sizes that a signature leaves open, which are carried as Dims.
+#include <algorithm>
+
+#include "rill/serialize/tensorflow/slices.h"
+
+namespace rill::tensorflow_in {
+namespace {
+
+struct Integers {
+  Dims dims;
+  bool scalar = false;
+};
+std::optional<Integers> integers(const Call& c, size_t i) {
+  if (!c.knows(i)) return {};
+  const Value& v = c.in[i];
+  if (v.kind == Value::Kind::sizes) return Integers{v.dims, v.scalar};
+  if (!is_integer(v.tensor.dtype()) || v.tensor.ndim() > 1) return {};
+  return Integers{c.dims(i), v.tensor.ndim() == 0};
+}
+using Arithmetic = Dim (*)(Dim, Dim);
+Arithmetic arithmetic(const std::string& op) {
+  static const std::unordered_map<std::string, Arithmetic> all = {
+      {"Add", +[](Dim a, Dim b) { return Dim(a + b); }},
+      {"AddV2", +[](Dim a, Dim b) { return Dim(a + b); }},
+      {"Sub", +[](Dim a, Dim b) { return Dim(a - b); }},
+      {"Mul", +[](Dim a, Dim b) { return Dim(a * b); }},
+      {"FloorDiv", +[](Dim a, Dim b) { return Dim(a / b); }},
+      {"TruncateDiv", +[](Dim a, Dim b) { return Dim(a / b); }},
+      {"FloorMod", +[](Dim a, Dim b) { return Dim(a % b); }},
+      {"Maximum", +[](Dim a, Dim b) { return Dim(larger(a, b)); }},
+      {"Minimum", +[](Dim a, Dim b) { return Dim(smaller(a, b)); }},
+  };
+  auto found = all.find(op);
+  return found == all.end() ? nullptr : found->second;
+}
+
+}  // namespace
+
+bool run_on_sizes(const Call& c, Values& out) {
+  const std::string& op = c.node.op();
+  const DType dtype = c.in[0].kind == Value::Kind::sizes    ? c.in[0].dtype
+                      : c.in[0].kind == Value::Kind::tensor ? c.in[0].tensor.dtype()
+                                                            : i64;
+  auto give = [&](const Dims& d, bool scalar) {
+    out = {Value::sizes(d, scalar, dtype)};
+    return true;
+  };
+  if (const Arithmetic f = arithmetic(op)) {
+    const auto a = integers(c, 0), b = integers(c, 1);
+    if (!a || !b) return false;
+    const size_t n = std::max(a->dims.size(), b->dims.size());
+    if ((a->dims.size() != n && a->dims.size() != 1) || (b->dims.size() != n && b->dims.size() != 1)) return false;
+    Dims y;
+    for (size_t i = 0; i < n; ++i)
+      y.push_back(f(a->dims[a->dims.size() == 1 ? 0 : i], b->dims[b->dims.size() == 1 ? 0 : i]));
+    return give(y, a->scalar && b->scalar);
+  }
+  if (op == "Pack") {
+    Dims y;
+    for (size_t i = 0; i < c.count(); ++i) {
+      const auto part = integers(c, i);
+      if (!part || !part->scalar) return false;
+      y.push_back(part->dims[0]);
+    }
+    return give(y, false);
+  }
+  if (op == "ConcatV2") {
+    Dims y;
+    for (size_t i = 0; i + 1 < c.count(); ++i) {
+      const auto part = integers(c, i);
+      if (!part || part->scalar) return false;
+      for (Dim d : part->dims) y.push_back(d);
+    }
+    return give(y, false);
+  }
+  const auto x = integers(c, 0);
+  if (!x) return false;
+  if (op == "Identity" || op == "StopGradient") return give(x->dims, x->scalar);
+  if (op == "Cast") {
+    const DType to = c.dtype("DstT");
+    if (!is_integer(to)) return false;
+    out = {Value::sizes(x->dims, x->scalar, to)};
+    return true;
+  }
+  if (op == "Squeeze") return x->dims.size() == 1 && give(x->dims, true);
+  if (op == "ExpandDims") return x->scalar && give(x->dims, false);
+  if (op == "Reshape") {
+    const auto to = integers(c, 1);
+    return to && to->dims.size() <= 1 && give(x->dims, to->dims.empty());
+  }
+  if (op == "Prod" || op == "Sum" || op == "Max" || op == "Min") {
+    if (c.flag("keep_dims")) return false;
+    const bool sum = op == "Sum", product = op == "Prod";
+    if (!sum && !product && x->dims.empty()) return false;
+    Dim y = product ? Dim(1) : sum ? Dim(0) : x->dims[0];
+    for (Dim d : x->dims)
+      y = product ? Dim(y * d) : sum ? Dim(y + d) : op == "Max" ? Dim(larger(y, d)) : Dim(smaller(y, d));
+    return give({y}, true);
+  }
+  if (op == "GatherV2") {
+    const auto at = integers(c, 1);
+    if (!at || x->scalar) return false;
+    Dims y;
+    for (Dim i : at->dims) y.push_back(x->dims[size_t(axis_of(c, int64_t(i), int64_t(x->dims.size())))]);
+    return give(y, at->scalar);
+  }
+  if (op == "StridedSlice" && !x->scalar) {
+    const Strided s(c);
+    if (!s.is_known_slice()) return false;
+    const int64_t n = int64_t(x->dims.size());
+    if (s.shrink_mask) return give({x->dims[size_t(axis_of(c, int64_t(s.begin.known[0]), n))]}, true);
+    if (s.steps[0] == 0) return false;
+    Dims y;
+    for (int64_t i : s.places(n)) y.push_back(x->dims[size_t(i)]);
+    return give(y, false);
+  }
+  if (op == "Slice" && !x->scalar) {
+    const int64_t begin = int64_t(c.dim(1)), n = int64_t(x->dims.size());
+    const int64_t size = int64_t(c.dim(2)) == -1 ? n - begin : int64_t(c.dim(2));
+    if (begin < 0 || size < 0 || begin > n || size > n - begin) c.reject("it goes beyond its operand");
+    return give(Dims(x->dims.begin() + begin, x->dims.begin() + begin + size), false);
+  }
+  return false;
+}
+
+}  // namespace rill::tensorflow_in
