@@ -398,6 +398,8 @@ bool run(const Reader& reader, uint64_t seed, uint64_t count, const fs::path& fo
     const bool endless = WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM;
     if (endless && progress->calling) {
       ++progress->endless;
+      std::printf("%s: a call takes long. RILL_FUZZ_SEED=%llu\n", reader.ending,
+                  static_cast<unsigned long long>(seed + progress->next));
       continue;
     }
     ++faults;

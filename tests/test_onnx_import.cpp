@@ -177,6 +177,10 @@ TEST_CASE("files that are not sound are errors") {
   CHECK(has(message_of([&] { read("missing"); }),
             "2 of its operators are missing in rill: Enigma ('third'); Mystery of com.example ('first', 'second')"));
   CHECK(has(message_of([&] { read("unordered"); }), "node 'late' (Relu) reads 'h', which no node before it"));
+  const Model best = read("suppression");
+  CHECK(best({{"boxes", ones({1, 2, 4})}, {"scores", ones({1, 1, 2})}}).at("y").shape() == Shape{2, 3});
+  CHECK(has(message_of([&] { best({{"boxes", ones({1, 2, 4})}, {"scores", ones({2, 1, 2})}}); }),
+            "takes boxes [batch, n, 4] and scores [batch, classes, n]"));
   CHECK(has(message_of([&] { read("one_operand")({{"x", ones({1})}}); }), "'alone' (CastLike): operand 1 is absent"));
   CHECK(has(message_of([&] { read("endless"); }), "function 'Loops' calls itself"));
   CHECK(has(message_of([&] { read("doubling"); }), "its functions call each other more than 10000000 times"));

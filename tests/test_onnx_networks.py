@@ -15,6 +15,8 @@ PYTHON = HERE.parent / ".deps" / "formats" / "bin" / "python"
 if PYTHON.exists() and pathlib.Path(sys.prefix) != PYTHON.parent.parent:
     os.execv(PYTHON, [PYTHON, *sys.argv])
 
+sys.path.insert(0, str(HERE / "onnx"))
+
 TOLERANCE = 5e-5  # of the largest element of a result: what two ways to round differ by after 50 layers
 
 
@@ -49,6 +51,25 @@ def write_case(folder, model_file):
     (folder / "tolerance").write_text(f"0 {TOLERANCE * largest}")
 
 
+def compare(files, folder):
+    """Each file by import_model and by onnxruntime, with weights as Variables and as constants; 0 where all agree."""
+    runner = pathlib.Path(os.environ.get("RILL_BUILD_ROOT", "build")) / "tests" / "onnx_runner"
+    failures, cases = 0, 0
+    for file in files:
+        write_case(folder / file.stem, file)
+    for options in ([], ["--constants"]):
+        environment = dict(os.environ, RILL_JIT="wait")
+        done = subprocess.run([runner, *options, folder], capture_output=True, text=True, env=environment)
+        lines = done.stdout.splitlines()[:-1]
+        cases += len(lines)
+        failures += sum(not line.startswith("pass") for line in lines)
+        print("\n".join(" ".join([*options, line]) for line in lines))
+    if cases != 2 * len(files):
+        print(f"{len(files)} networks and {cases} results")
+        return 1
+    return 1 if failures else 0
+
+
 def main():
     try:
         import onnx
@@ -56,30 +77,15 @@ def main():
     except ImportError:
         print("onnx and onnxruntime are not there: ./dev test makes .deps/formats where PyPI can be reached")
         return 77
-    sys.path.insert(0, str(HERE / "onnx"))
     import networks
 
-    runner = pathlib.Path(os.environ.get("RILL_BUILD_ROOT", "build")) / "tests" / "onnx_runner"
-    failures, cases = 0, 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         files = [pathlib.Path(given) for given in sys.argv[1:]]
         for name in networks.NETWORKS if not files else []:
             files.append(folder / f"{name}.onnx")
             onnx.save(networks.NETWORKS[name](), files[-1])
-        for file in files:
-            write_case(folder / file.stem, file)
-        for options in ([], ["--constants"]):
-            environment = dict(os.environ, RILL_JIT="wait")
-            done = subprocess.run([runner, *options, folder], capture_output=True, text=True, env=environment)
-            lines = done.stdout.splitlines()[:-1]
-            cases += len(lines)
-            failures += sum(not line.startswith("pass") for line in lines)
-            print("\n".join(" ".join([*options, line]) for line in lines))
-    if cases != 2 * len(files):
-        print(f"{len(files)} networks and {cases} results")
-        return 1
-    return 1 if failures else 0
+        return compare(files, folder)
 
 
 if __name__ == "__main__":

@@ -129,6 +129,9 @@ save("missing", [node("Mystery", ["x"], ["a"], name="first", domain="com.example
      [info("x", F, [1])], [info("y", F, [1])], domains=["com.example"])
 # An operator that lacks an operand.
 save("one_operand", [node("CastLike", ["x"], ["y"], name="alone")], [info("x", F, [1])], [info("y", F, [1])])
+# Of sizes that do not fit when it is called.
+save("suppression", [node("NonMaxSuppression", ["boxes", "scores", "most"], ["y"], name="best")],
+     [info("boxes", F, ["a", "n", 4]), info("scores", F, ["b", "c", "n"])], [info("y", I, [None, 3])], [tensor("most", [2], np.int64)])
 save("unordered", [node("Relu", ["h"], ["y"], name="late"), node("Relu", ["x"], ["h"])], [info("x", F, [1])], [info("y", F, [1])])
 loops = helper.make_function("own", "Loops", ["a"], ["b"], [node("Loops", ["a"], ["b"], domain="own")],
                              [helper.make_opsetid("own", 1)])
