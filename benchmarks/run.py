@@ -127,7 +127,7 @@ FORMATS = ROOT / ".deps" / "formats" / "bin" / "python"  # ./dev test makes it; 
 
 def make_networks(build):
     """The files of the rows onnx_*, in a folder that the environment names from now on."""
-    folder, script = (build / "networks").resolve(), ROOT / "tests" / "onnx" / "networks.py"
+    folder, script = (build / "networks").resolve(), ROOT / "tests" / "fixtures" / "onnx" / "networks.py"
     ENV["RILL_BENCH_NETWORKS"] = str(folder)
     if FORMATS.exists() and not (folder / "made").exists():
         subprocess.run([FORMATS, script, folder], check=True)

@@ -7,7 +7,7 @@
 //   RILL_FUZZ_SEED     which; what a failure prints runs it again
 //   RILL_FUZZ_CORPUS   a folder with more good files
 //
-// A new reader is a line in `readers`, and its good files go into one of `corpora`. How files are damaged:
+// A new reader is a line in `readers`, and its good files go into tests/fixtures. How files are damaged:
 // fuzz_damage.h. Files are read in a child process, so that a crash is told with its number and the rest goes on.
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -176,7 +176,8 @@ void read_saved_model(const std::string& path) { read_model(std::filesystem::pat
 // The graphs of a .rill file, out of the zip, whose checksum would catch the damage.
 void read_graph(const std::string& path) {
   const char* root = std::getenv("RILL_SOURCE_ROOT");
-  static const std::string weights = all_of((root ? root : ".") + std::string("/tests/formats/functions.safetensors"));
+  static const std::string weights =
+      all_of((root ? root : ".") + std::string("/tests/fixtures/formats/functions.safetensors"));
   rill_file::read_package(all_of(path), weights, path, true, Where::current());
 }
 
@@ -266,7 +267,7 @@ constexpr Reader readers[] = {{".npy", read_tensors},
                               {".pb", read_model, true},
                               {".index", read_checkpoint},
                               {"checkpoint", read_list_of_checkpoints}};
-constexpr const char* corpora[] = {"/tests/formats", "/tests/onnx", "/tests/fixtures"};
+constexpr const char* corpus = "/tests/fixtures";
 
 // --- Good files ------------------------------------------------------------------------------------------------------
 
@@ -289,12 +290,12 @@ bool is_for(const Reader& reader, const fs::path& path) {
   return first != std::end(readers) && first->ending == reader.ending;
 }
 
-void add_good_files(const Reader& reader, const std::string& corpus, std::vector<GoodFile>& files) {
+void add_good_files(const Reader& reader, const std::string& folder, std::vector<GoodFile>& files) {
   std::vector<fs::path> all;
-  for (const auto& entry : fs::recursive_directory_iterator(corpus))
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_regular_file()) all.push_back(entry.path());
   std::sort(all.begin(), all.end());
-  const auto name_of = [&](const fs::path& path) { return path.lexically_relative(corpus).string(); };
+  const auto name_of = [&](const fs::path& path) { return path.lexically_relative(folder).string(); };
   for (const fs::path& path : all) {
     if (!is_for(reader, path)) continue;
     files.push_back({name_of(path), all_of(path.string()), {}});
@@ -306,7 +307,7 @@ void add_good_files(const Reader& reader, const std::string& corpus, std::vector
 std::vector<GoodFile> good_files(const Reader& reader) {
   const char *root = std::getenv("RILL_SOURCE_ROOT"), *more = std::getenv("RILL_FUZZ_CORPUS");
   std::vector<GoodFile> files;
-  for (const char* folder : corpora) add_good_files(reader, (root ? root : ".") + std::string(folder), files);
+  add_good_files(reader, (root ? root : ".") + std::string(corpus), files);
   if (more) add_good_files(reader, more, files);
   return files;
 }

@@ -10,7 +10,7 @@
 // A file that numpy, safetensors or gguf wrote.
 inline std::string fixture(const std::string& name) {
   const char* root = std::getenv("RILL_SOURCE_ROOT");
-  return std::string(root ? root : ".") + "/tests/formats/" + name;
+  return std::string(root ? root : ".") + "/tests/fixtures/formats/" + name;
 }
 inline bool same(const rill::Tensor& a, const rill::Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() && array_equal(a, b);

@@ -14,7 +14,7 @@ namespace {
 
 std::string file(const std::string& name) {
   const char* root = std::getenv("RILL_SOURCE_ROOT");
-  return std::string(root ? root : ".") + "/tests/onnx/" + name + ".onnx";
+  return std::string(root ? root : ".") + "/tests/fixtures/onnx/" + name + ".onnx";
 }
 Model read(const std::string& name, const ImportOptions& options = {}) { return import_model(file(name), options); }
 Tensor run(const Model& m, const Tensor& x) { return m({{"x", x}}).at(m.outputs()[0].name); }
@@ -177,6 +177,7 @@ TEST_CASE("files that are not sound are errors") {
   CHECK(has(message_of([&] { read("missing"); }),
             "2 of its operators are missing in rill: Enigma ('third'); Mystery of com.example ('first', 'second')"));
   CHECK(has(message_of([&] { read("unordered"); }), "node 'late' (Relu) reads 'h', which no node before it"));
+  CHECK(has(message_of([&] { read("huge_window")({{"x", ones({1, 1, 2, 2, 2})}}); }), "a kernel of more than"));
   const Model best = read("suppression");
   CHECK(best({{"boxes", ones({1, 2, 4})}, {"scores", ones({1, 1, 2})}}).at("y").shape() == Shape{2, 3});
   CHECK(has(message_of([&] { best({{"boxes", ones({1, 2, 4})}, {"scores", ones({2, 1, 2})}}); }),

@@ -1,4 +1,4 @@
-"""Whole networks (onnx/networks.py) by import_model and by onnxruntime, which must agree: weights as Variables and as
+"""Whole networks (fixtures/onnx/networks.py) by import_model and by onnxruntime, which must agree: weights as Variables and as
 constants, kernels compiled, two batches of one trace. onnx_runner reads the folders that this script writes. More files to
 compare may be given on the command line: what torch or Keras exported, say. Runs in the environment .deps/formats
 (tests/formats.txt), which ./dev test makes; skipped where there is none.
@@ -15,7 +15,7 @@ PYTHON = HERE.parent / ".deps" / "formats" / "bin" / "python"
 if PYTHON.exists() and pathlib.Path(sys.prefix) != PYTHON.parent.parent:
     os.execv(PYTHON, [PYTHON, *sys.argv])
 
-sys.path.insert(0, str(HERE / "onnx"))
+sys.path.insert(0, str(HERE / "fixtures" / "onnx"))
 
 TOLERANCE = 5e-5  # of the largest element of a result: what two ways to round differ by after 50 layers
 

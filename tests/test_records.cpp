@@ -1,4 +1,4 @@
-// TFRecord files, Examples and CSV, against files that TensorFlow wrote (tests/formats/make_records.py) and what it and
+// TFRecord files, Examples and CSV, against files that TensorFlow wrote (tests/fixtures/formats/make_records.py) and what it and
 // the RFCs say. What TensorFlow and pyarrow make of ours is in test_records.py.
 #include <cmath>
 
@@ -13,7 +13,7 @@ namespace {
 
 std::string golden(const std::string& name) {
   const char* root = std::getenv("RILL_SOURCE_ROOT");
-  return std::string(root ? root : ".") + "/tests/formats/" + name;
+  return std::string(root ? root : ".") + "/tests/fixtures/formats/" + name;
 }
 
 std::vector<std::string> all_of(const std::string& path) {

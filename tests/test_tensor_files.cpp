@@ -1,4 +1,4 @@
-// Tensors in files: those that numpy, safetensors and gguf wrote (tests/formats), and what we write ourselves.
+// Tensors in files: those that numpy, safetensors and gguf wrote (tests/fixtures/formats), and what we write ourselves.
 // test_formats.py hands our files to these programs; test_bad_tensor_files.cpp has the files that are no good.
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -9,7 +9,7 @@ import onnxruntime
 from common import THREADS, serve
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "tests" / "onnx"))
+sys.path.insert(0, str(HERE.parents[1] / "tests" / "fixtures" / "onnx"))
 import networks  # noqa: E402
 
 
