@@ -401,6 +401,7 @@ bool run(const Reader& reader, uint64_t seed, uint64_t count, const fs::path& fo
       ++progress->endless;
       std::printf("%s: a call takes long. RILL_FUZZ_SEED=%llu\n", reader.ending,
                   static_cast<unsigned long long>(seed + progress->next));
+      std::fflush(stdout);  // before the next fork
       continue;
     }
     ++faults;
