@@ -45,6 +45,23 @@ Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOp
 [[noreturn]] void fail_ragged(size_t size, int64_t expected, size_t depth, const Where& where);
 [[noreturn]] void fail_count(size_t count, const Shape& shape, const Where& where);
 
+// A number of a list whose numbers are of several C++ types.
+struct MixedNumber {
+  template <Scalar T>
+  MixedNumber(T v) : dtype(dtype_of<T>()) {
+    if constexpr (std::is_integral_v<T>) whole = int64_t(v);
+    else if constexpr (requires { v.imag(); }) real = v.real(), imag = v.imag();
+    else real = double(v);
+  }
+  MixedNumber(Dim v) : dtype(DType::i64), whole(int64_t(v)) {}
+  DType dtype;
+  int64_t whole = 0;  // of integers; the bits of a u64
+  double real = 0, imag = 0;
+};
+// The same as literal(), of numbers whose dtypes are promoted to one.
+Tensor mixed_literal(const std::vector<MixedNumber>& numbers, const Shape& shape, const TensorOptions& options,
+                     const Where& where);
+
 template <class T>
 void flatten(const T& value, size_t, Shape&, std::vector<Stored<T>>& out, const Where&) {
   out.emplace_back(value);
@@ -66,7 +83,8 @@ Tensor nested_literal(const List& list, const TensorOptions& options, const Wher
   Shape shape;
   std::vector<Stored<E>> out;
   flatten(list, 0, shape, out, where);
-  return literal(out.data(), literal_dtype<E>(), shape, options, where);
+  if constexpr (std::same_as<E, MixedNumber>) return mixed_literal(out, shape, options, where);
+  else return literal(out.data(), literal_dtype<E>(), shape, options, where);
 }
 
 // A C++ number that remembers whether it is whole.
@@ -102,7 +120,8 @@ struct Number {
   }
 
 // From nested lists, up to four deep: tensor({{1.f, 2.f}, {3.f, 4.f}}) is f32[2,2]. float gives f32, double f64, int
-// i32, int64_t i64, bool bool, text string. Throws where lists of one depth differ in length, and, as all that makes
+// i32, int64_t i64, bool bool, text string; numbers of several types are promoted as tensors of theirs are, so that
+// {1., INFINITY} is f64 and {1, 0.5f} f32. Throws where lists of one depth differ in length, and, as all that makes
 // tensors, where an integer dtype that `options` name does not hold a number: astype() is what wraps.
 template <detail::Element T>
 Tensor tensor(std::initializer_list<T> v, const TensorOptions& options = {}, Where where = Where::current()) {
@@ -123,6 +142,18 @@ Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<
               const TensorOptions& options = {}, Where where = Where::current()) {
   return detail::nested_literal<T>(v, options, where);
 }
+#define RILL_TENSOR_OF_MIXED(List)                                                                         \
+  inline Tensor tensor(const List& v, const TensorOptions& options = {}, Where where = Where::current()) { \
+    return detail::nested_literal<detail::MixedNumber>(v, options, where);                                 \
+  }                                                                                                        \
+  template <std::same_as<DType> D>                                                                         \
+  Tensor tensor(const List& v, D dtype, Where where = Where::current()) {                                  \
+    return detail::nested_literal<detail::MixedNumber>(v, TensorOptions{.dtype = dtype}, where);           \
+  }
+RILL_TENSOR_OF_MIXED(std::initializer_list<detail::MixedNumber>)
+RILL_TENSOR_OF_MIXED(std::initializer_list<std::initializer_list<detail::MixedNumber>>)
+RILL_TENSOR_OF_MIXED(std::initializer_list<std::initializer_list<std::initializer_list<detail::MixedNumber>>>)
+#undef RILL_TENSOR_OF_MIXED
 // One element, of shape {}: tensor(2.f) is a strong f32, unlike the C++ scalar 2.f, which takes its neighbour's dtype.
 template <detail::Element T>
 Tensor tensor(const T& v, const TensorOptions& options = {}, Where where = Where::current()) {

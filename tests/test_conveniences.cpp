@@ -1,4 +1,5 @@
 // Small things that users look for: every form that reads well compiles, and means what it says.
+#include <complex>
 #include <vector>
 
 #include "catch.h"
@@ -132,4 +133,29 @@ TEST_CASE("options from lambdas, strings and functions that C has too") {
   CHECK(same_bits(function("p", pow)(x, x), pow(x, x)));
   CHECK(same_bits(function("g", gelu)(x), gelu(x)));
   CHECK(has(message_of([] { recompute(Function<Tensor(Tensor)>()); }), "is empty"));
+}
+
+TEST_CASE("lists of numbers of several types are promoted as tensors are") {
+  const int64_t n = 3;
+  auto type = [](const Tensor& t) { return to_string(t.spec()); };
+  CHECK(type(tensor({5., INFINITY})) == "f64[2]");
+  CHECK(type(tensor({1.0, 2.0f})) == "f64[2]");
+  CHECK(type(tensor({1, 2.5f})) == "f32[2]");
+  CHECK(type(tensor({1, n})) == "i64[2]");
+  CHECK(type(tensor({true, 2})) == "i32[2]");
+  CHECK(type(tensor({1u, 2})) == "i64[2]");
+  CHECK(type(tensor({Half(2), 1})) == "f16[2]");
+  CHECK(type(tensor({std::complex<float>(1, 2), 2.})) == "c128[2]");
+  CHECK(type(tensor({{{1.f, 2.}, {3.f, 4}}})) == "f64[1,2,2]");
+  CHECK(same_bits(tensor({{1, 2.5f}, {n, true}}), tensor({{1.f, 2.5f}, {3.f, 1.f}})));
+  CHECK(same_bits(tensor({UINT64_MAX, 2.}), tensor({0x1p64, 2.})));
+  CHECK(same_bits(tensor({std::complex<float>(1, 2), 2.}),
+                  tensor({std::complex<double>(1, 2), std::complex<double>(2, 0)})));
+  CHECK(same_bits(tensor({1, 2.f}, i32), tensor({1, 2})));
+  CHECK(same_bits(tensor({1, 2.f}, {.dtype = f64}), tensor({1., 2.})));
+  CHECK_THROWS_WITH(tensor({1, 3e10}, i32), contains_text("30000000000"));
+  CHECK_THROWS_WITH(tensor({{1, 2.f}, {1.f}}), contains_text("make them equally long"));
+  // Lists of one type are as before.
+  CHECK(type(tensor({1.f, 2.f})) == "f32[2]");
+  CHECK(type(tensor({{1}, {2}})) == "i32[2,1]");
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <span>
 #include <type_traits>
 
@@ -340,6 +341,17 @@ void require_held(const Tensor& numbers, DType dtype, const Where& where) {
     }
   });
 }
+
+// A number as the type that all of its list have in common.
+template <class T>
+T number_as(const detail::MixedNumber& n) {
+  if constexpr (requires(T z) { z.imag(); }) {
+    return T(number_as<typename T::value_type>(n), typename T::value_type(n.imag));
+  } else {
+    if (!is_integer(n.dtype) && !is_bool(n.dtype)) return T(n.real);
+    return n.dtype == DType::u64 ? T(uint64_t(n.whole)) : T(n.whole);
+  }
+}
 }  // namespace
 
 namespace detail {
@@ -367,6 +379,22 @@ Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOp
     host = astype(host, *options.dtype);
   }
   return on_host ? host : host.to(device);
+}
+
+Tensor mixed_literal(const std::vector<MixedNumber>& numbers, const Shape& shape, const TensorOptions& options,
+                     const Where& where) {
+  std::set<DType> dtypes;  // in order, so that the order of the numbers does not matter
+  for (const MixedNumber& n : numbers) dtypes.insert(n.dtype);
+  DType common = dtypes.empty() ? f32 : *dtypes.begin();
+  for (const DType d : dtypes) common = promote(common, d);
+  return visit_dtype(common, [&](auto zero) -> Tensor {
+    using T = decltype(zero);
+    std::vector<std::conditional_t<std::same_as<T, bool>, uint8_t, T>> elements;  // not vector<bool>
+    elements.reserve(numbers.size());
+    if constexpr (!std::same_as<T, std::string>)
+      for (const MixedNumber& n : numbers) elements.push_back(number_as<T>(n));
+    return literal(elements.data(), common, shape, options, where);
+  });
 }
 
 void fail_ragged(size_t size, int64_t expected, size_t depth, const Where& where) {
