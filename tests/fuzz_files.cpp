@@ -181,6 +181,32 @@ void read_graph(const std::string& path) {
   rill_file::read_package(all_of(path), weights, path, true, Where::current());
 }
 
+// A graph's text; what is read prints, reads back and runs.
+void read_graph_text(const std::string& path) {
+  static const Variable w(ones({3, 2}), "w"), count(zeros({}, i64), "count");
+  const GraphVariables variables = {{"w", w}, {"count", count}};
+  const Graph g = parse_graph(all_of(path), variables);
+  const std::string text = to_text(g);
+  if (to_text(parse_graph(text, variables)) != text) throw std::runtime_error("prints otherwise when it is read back");
+  GraphFeeds feeds;
+  for (const GraphInput& in : g.inputs) {
+    if (in.kind != GraphInput::Kind::argument) continue;
+    const Spec& s = g.spec({in.node, 0});
+    ValueInfo v{"x", s.dtype, s.shape};
+    Tensor x;
+    if (!make_input(v, call_random, x)) return;
+    feeds.emplace_back(ValueId{in.node, 0}, x.to(s.device));
+  }
+  start_clock();
+  progress->calling = calling = true;
+  try {
+    g.run(feeds);
+    ++progress->calls;
+  } catch (const Error&) {
+  }
+  progress->calling = calling = false;
+}
+
 // Each tensor by itself, and by the names of objects.
 void read_checkpoint(const std::string& path) {
   const std::string prefix = path.substr(0, path.rfind('.'));
@@ -263,6 +289,7 @@ constexpr Reader readers[] = {{".npy", read_tensors},
                               {".onnx", read_model, true},
                               {".rill", read_model},
                               {".rillgraph", read_graph},
+                              {".graphtext", read_graph_text},
                               {"saved_model.pb", read_saved_model, true},
                               {".pb", read_model, true},
                               {".index", read_checkpoint},

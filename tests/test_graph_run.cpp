@@ -205,3 +205,13 @@ TEST_CASE("optimized graphs compute the same with fewer nodes") {
   CHECK(same_bits(o.run({{"x", x}})[0], f(x)));
   CHECK(same_bits(folded.run({{"x", x}})[0], f(x)));
 }
+
+TEST_CASE("a value on another device is said to be so") {
+  auto f = function("f", [](const Tensor& x) { return x + 1; });
+  const Graph g = f.graph(spec(f32, {2}, "x"));
+  const Tensor elsewhere = ones({2}, {.device = "ref:0"});
+  CHECK(has(message_of([&] { g.run({{"x", elsewhere}}); }), "is f32[2], and is fed f32[2] on ref:0"));
+  f(ones({2}));
+  f(elsewhere);
+  CHECK(has(f.explain(), "was f32[2] and is f32[2] on ref:0"));
+}

@@ -19,5 +19,6 @@
 #include "rill/trace/export.h"
 #include "rill/trace/function.h"
 #include "rill/trace/graph_run.h"
+#include "rill/trace/graph_text.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/profile.h"

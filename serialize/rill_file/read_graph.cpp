@@ -288,7 +288,8 @@ class FunctionReader {
       held = &in.variable->spec;
     }
     if (g.nodes()[size_t(in.node)].kind != Node::Kind::input || !(*held == spec))
-      reject(fmt::format("node {} is {}, and what it stands for is {}", in.node, to_string(spec), to_string(*held)));
+      reject(
+          fmt::format("node {} is {}, and what it stands for is {}", in.node, placed_text(spec), placed_text(*held)));
     g.inputs.push_back(std::move(in));
   }
 

@@ -7,6 +7,7 @@
 
 #include "rill/ops/state/variable_state.h"
 #include "rill/trace/function.h"
+#include "rill/trace/graph/spec_text.h"
 
 namespace rill {
 
@@ -35,7 +36,7 @@ void ReadKey::structure(size_t n) { key_.constants.append(reinterpret_cast<const
 
 std::string print_specs(const std::vector<Tensor>& leaves) {
   std::string s;
-  for (const Tensor& t : leaves) s += (s.empty() ? "" : ", ") + to_string(t.spec());
+  for (const Tensor& t : leaves) s += (s.empty() ? "" : ", ") + placed_text(t.spec());
   return "(" + s + ")";
 }
 
@@ -67,7 +68,7 @@ std::string difference(const FunctionKey& now, const FunctionKey& before, const 
     const Spec &is = now.leaves[i].spec(), &was = before.leaves[i].spec();
     if (is == was) continue;
     std::string name = i < signature.size() && !signature[i].name.empty() ? " (" + signature[i].name + ")" : "";
-    return fmt::format("tensor argument {}{} was {} and is {}{}", i, name, to_string(was), to_string(is),
+    return fmt::format("tensor argument {}{} was {} and is {}{}", i, name, placed_text(was), placed_text(is),
                        is.weak != was.weak ? " (one is a C++ scalar)" : "");
   }
   if (now.constants.size() == before.constants.size() && now.constant_at == before.constant_at)

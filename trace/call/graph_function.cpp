@@ -11,6 +11,7 @@
 #include "rill/trace/call/function_state.h"
 #include "rill/trace/call/inline_graph.h"
 #include "rill/trace/graph/instantiate.h"
+#include "rill/trace/graph/spec_text.h"
 #include "rill/trace/passes.h"
 
 namespace rill {
@@ -84,8 +85,8 @@ void GraphFunction::check_arguments(const std::vector<Tensor>& given, const Wher
   }
   if (fits) return;
   std::string wanted, have;
-  for (const ArgSpec& a : arguments_) wanted += (wanted.empty() ? "" : ", ") + to_string(a.spec);
-  for (const Tensor& t : given) have += (have.empty() ? "" : ", ") + to_string(t.spec());
+  for (const ArgSpec& a : arguments_) wanted += (wanted.empty() ? "" : ", ") + placed_text(a.spec);
+  for (const Tensor& t : given) have += (have.empty() ? "" : ", ") + placed_text(t.spec());
   fail(name(), fmt::format("the arguments ({}) do not fit what the function takes, ({})", have, wanted), where);
 }
 

@@ -3,6 +3,7 @@
 
 #include "rill/autodiff/body_scope.h"
 #include "rill/trace/control/control_tracing.h"
+#include "rill/trace/graph/spec_text.h"
 
 namespace rill::detail {
 
@@ -15,7 +16,7 @@ std::string branch_name(Choice kind, size_t i) {
 
 std::string print_outputs(const Graph& g) {
   std::string text;
-  for (ValueId v : g.outputs) text += (text.empty() ? "" : ", ") + print_spec(g.spec(v));
+  for (ValueId v : g.outputs) text += (text.empty() ? "" : ", ") + placed_text(g.spec(v));
   return "(" + text + ")";
 }
 

@@ -26,10 +26,6 @@ void Flattener::structure(size_t n) {
 
 bool alike(const Spec& a, const Spec& b) { return a.shape == b.shape && a.dtype == b.dtype && a.device == b.device; }
 
-std::string print_spec(const Spec& s) {
-  return s.device == Device() ? to_string(s) : to_string(s) + " on " + to_string(s.device);
-}
-
 bool whole_and_float(const Spec& a, const Spec& b) {
   bool mixed = (is_integer(a.dtype) && is_floating(b.dtype)) || (is_floating(a.dtype) && is_integer(b.dtype));
   return mixed && a.shape == b.shape && a.device == b.device;

@@ -11,8 +11,6 @@ namespace rill::detail {
 // --- Values ----------------------------------------------------------------------------------------------------------
 
 bool alike(const Spec& a, const Spec& b);
-// "f32[2,3]", and the device where it is not the default one.
-std::string print_spec(const Spec& s);
 // Whether one is an integer and the other a float, of the same shape: n / 2 for an integer n.
 bool whole_and_float(const Spec& a, const Spec& b);
 // `pred`, which must be a bool scalar.

@@ -3,6 +3,7 @@
 
 #include "rill/autodiff/body_scope.h"
 #include "rill/trace/control/control_tracing.h"
+#include "rill/trace/graph/spec_text.h"
 
 namespace rill::detail {
 
@@ -44,7 +45,7 @@ void check_carried(const char* op, const Flat& before, Flat& after, const Where&
     }
     fail(op,
          fmt::format("carried value {} is {} before a step and {} after it, and must stay what it is. {}", k,
-                     print_spec(was), print_spec(is), how_to_keep(was, is)),
+                     placed_text(was), placed_text(is), how_to_keep(was, is)),
          where);
   }
 }

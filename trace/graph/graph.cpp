@@ -4,6 +4,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/trace/graph/spec_text.h"
 
 namespace rill {
 
@@ -55,7 +56,7 @@ std::string print_node(const Graph& g, size_t i, int32_t after) {
   const Node& n = g.nodes()[i];
   std::string line = fmt::format("%{} = {}(", i, n.op_name());
   for (size_t k = 0; k < n.inputs.size(); ++k) line += (k ? ", " : "") + print_value(g, n.inputs[k]);
-  if (n.kind == Node::Kind::input) line += n.name;
+  if (n.kind == Node::Kind::input) line += one_line(n.name);
   if (n.kind == Node::Kind::constant && n.constant.size() == 1 && n.constant.dtype() != DType::string) {
     EagerScope eager;
     line += to_string(n.constant);
@@ -65,8 +66,8 @@ std::string print_node(const Graph& g, size_t i, int32_t after) {
   if (after >= 0) line += fmt::format(" after %{}", after);
   line += " :";
   for (const Spec& s : n.outputs) line += " " + to_string(s);
-  if (!n.scope.empty()) line += "  " + n.scope;
-  if (!n.where.empty()) line += "  " + n.where;
+  if (!n.scope.empty()) line += "  " + one_line(n.scope);
+  if (!n.where.empty()) line += "  " + one_line(n.where);
   return line + "\n";
 }
 
@@ -81,11 +82,11 @@ std::string print_graph(const Graph& g, const std::string& indent) {
   text += indent + "return";
   for (size_t i = 0; i < g.outputs.size(); ++i) text += (i ? ", " : " ") + print_value(g, g.outputs[i]);
   for (const GraphAssign& a : g.assigns)
-    text += fmt::format("\n{}{} <- {}", indent, a.variable->name, print_value(g, a.value));
+    text += fmt::format("\n{}{} <- {}", indent, one_line(a.variable->name), print_value(g, a.value));
   return text + "\n";
 }
 }  // namespace
 
-std::string to_string(const Graph& g) { return g.name + ":\n" + print_graph(g, "  "); }
+std::string to_string(const Graph& g) { return one_line(g.name) + ":\n" + print_graph(g, "  "); }
 
 }  // namespace rill

@@ -9,7 +9,9 @@
 #include "rill/ops/state/variable_state.h"
 #include "rill/trace/call/node_runner.h"
 #include "rill/trace/graph/graph_names.h"
+#include "rill/trace/graph/instantiate.h"
 #include "rill/trace/graph/rewriter.h"
+#include "rill/trace/graph/spec_text.h"
 #include "rill/trace/graph/variable_values.h"
 
 namespace rill {
@@ -128,7 +130,8 @@ void GraphRun::feed(ValueId v, const Tensor& x, const Where& where) {
   const Tensor t = x.spec().weak && s.shape.empty() ? full({}, x, s.dtype, where) : x;
   bool fits = t.dtype() == s.dtype && t.spec().device == s.device && t.shape().size() == s.shape.size();
   for (size_t i = 0; fits && i < s.shape.size(); ++i) fits = s.shape[i] == open_size || s.shape[i] == t.shape()[i];
-  if (!fits) fail("Graph::run", fmt::format("{} is {}, and is fed {}", what, to_string(s), to_string(t.spec())), where);
+  if (!fits)
+    fail("Graph::run", fmt::format("{} is {}, and is fed {}", what, placed_text(s), placed_text(t.spec())), where);
   if (at(v).defined()) fail("Graph::run", fmt::format("{} is fed twice", what), where);
   at(v) = t;
 }
@@ -147,14 +150,15 @@ void GraphRun::find_needed(bool effects, const Where& where) {
     for (ValueId v : n.inputs) need(v);
     if (n.kind != Node::Kind::op) continue;
     ++steps_;
+    bool open = n.op->graphs && holds_open_size(g, n);
     for (const Spec& s : n.outputs)
-      for (Dim d : s.shape)
-        if (d == open_size)
-          fail("Graph::run",
-               fmt::format("%{} of '{}' is {}, and what gives it is known for the sizes of a call alone. run the graph "
-                           "for these: f.graph(spec(f32, {{2, 8}}))",
-                           i, g.name, to_string(s)),
-               where);
+      for (Dim d : s.shape) open |= d == open_size;
+    if (open)
+      fail("Graph::run",
+           fmt::format("%{} of '{}' is {}, and what gives it is known for the sizes of a call alone. run the graph "
+                       "for these: f.graph(spec(f32, {{2, 8}}))",
+                       i, g.name, n.outputs.empty() ? std::string(n.op_name()) : to_string(n.outputs[0])),
+           where);
   }
 }
 
@@ -188,6 +192,9 @@ bool GraphRun::step() {
   if (next_ == needed_.size()) return false;
   const Node& n = g.nodes()[next_];
   Tensors out = runner_->run(n, values_);
+  if (out.size() != n.outputs.size())  // in a graph that was read with open sizes, which leave that unchecked
+    fail("Graph::run", fmt::format("%{} of '{}' gives {} values, not {}", next_, g.name, out.size(), n.outputs.size()),
+         Where());
   for (size_t k = 0; k < out.size(); ++k)
     if (Tensor& value = values_[next_][k]; !value.defined()) value = std::move(out[k]);  // else it was fed
   node_ = int32_t(next_++);

@@ -182,4 +182,24 @@ Graph with_open_sizes(const Graph& traced) {
   return g;
 }
 
+static bool is_open(const Spec& s) {
+  for (const Dim d : s.shape)
+    if (d.is_open() || d.plain() == open_size) return true;
+  return false;
+}
+
+bool holds_open_size(const Graph& g, const Node& n) {
+  for (const ValueId v : n.inputs)
+    if (is_open(g.spec(v))) return true;
+  for (const Spec& s : n.outputs)
+    if (is_open(s)) return true;
+  if (n.kind != Node::Kind::op || !n.op->graphs) return false;
+  for (const Spec& s : n.attrs.as<ControlAttrs>().outputs)
+    if (is_open(s)) return true;
+  for (const auto& [role, inner] : inner_graphs(n))
+    for (const Node& m : inner->nodes())
+      if (holds_open_size(*inner, m)) return true;
+  return false;
+}
+
 }  // namespace rill

@@ -45,6 +45,10 @@ bool has_open_sizes(const Node& n);
 // `traced` for people to read: sizes that are open, or made from one that is, are `open_size`, printed as '?'.
 Graph with_open_sizes(const Graph& traced);
 
+// Whether a size that node `n` of `g` reads, gives or has in the graphs inside it is open_size: such a node runs for
+// the sizes of a call alone.
+bool holds_open_size(const Graph& g, const Node& n);
+
 }  // namespace rill
 
 #pragma GCC visibility pop

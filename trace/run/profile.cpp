@@ -13,6 +13,7 @@
 #include "rill/ops/state/variable_state.h"
 #include "rill/trace/call/tiers.h"
 #include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/spec_text.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/run/profiled.h"
 
@@ -211,7 +212,7 @@ namespace {
 using Kernels = std::vector<KernelProfile>::const_iterator;
 
 std::string line_of(const KernelProfile& k, double runs, double in_kernels) {
-  const std::string at = k.scope.empty() || k.where.empty() ? k.scope + k.where : k.scope + ", " + k.where;
+  const std::string at = one_line(k.scope.empty() || k.where.empty() ? k.scope + k.where : k.scope + ", " + k.where);
   const std::string limit = k.percent_of_limit > 0
                                 ? fmt::format("{:>5.1f} {}", k.percent_of_limit, k.compute_bound ? "compute" : "memory")
                                 : "";
@@ -243,9 +244,9 @@ std::string to_string(const Profile& p) {
   for (const KernelProfile& k : p.kernels)
     if (k.depth == 0) in_kernels += k.seconds;
   const double runs = std::max(1, p.runs);
-  std::string text =
-      fmt::format("profile of '{}' ({}): {} kernels, {:.1f} us a run, {:.1f} of them in kernels; mean of {} runs\n",
-                  p.function, p.state, p.kernels.size(), 1e6 * p.seconds / runs, 1e6 * in_kernels / runs, p.runs);
+  std::string text = fmt::format(
+      "profile of '{}' ({}): {} kernels, {:.1f} us a run, {:.1f} of them in kernels; mean of {} runs\n",
+      one_line(p.function), p.state, p.kernels.size(), 1e6 * p.seconds / runs, 1e6 * in_kernels / runs, p.runs);
   text += fmt::format("limits: {:.1f} GB/s, {:.1f} GFLOP/s\n", p.limits.bytes_per_second / 1e9,
                       p.limits.flops_per_second / 1e9);
   text += fmt::format("{:>10} {:>6} {:>6} {:>10} {:>10} {:>9}  {:<14} {}\n", "us a call", "calls", "share", "KB read",

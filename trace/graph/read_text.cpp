@@ -1,0 +1,442 @@
+// From text, which may say anything, to a graph; see ../graph_text.h. Start at Reader::run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "rill/autodiff/recompute_policy.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/ops/stored_ops.h"
+#include "rill/trace/control/check_control.h"
+#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/graph_text_parts.h"
+#include "rill/trace/graph/instantiate.h"
+#include "rill/trace/graph/spec_text.h"
+#include "rill/trace/graph_text.h"
+
+namespace rill {
+namespace {
+
+using graph_text::ElementText;
+using graph_text::Token;
+using Kind = Token::Kind;
+
+constexpr int most_inputs = 1 << 20, deepest = 100;
+
+Dim read_open_size(std::string_view text) {
+  if (text != "?") fail("parse_graph", fmt::format("'{}' is no size", text.substr(0, 40)), Where());
+  return open_size;
+}
+
+class Reader {
+ public:
+  Reader(std::string_view text, const GraphVariables& variables, const GraphTensors& tensors, const Where& where)
+      : lexer_(text, where), variables_(variables), tensors_(tensors), where_(where) {
+    advance();
+  }
+
+  Graph run() {
+    while (is_word("region")) region();
+    Graph g = graph(0);
+    if (now_.kind != Kind::end) expected("the end of the text");
+    return g;
+  }
+
+ private:
+  // --- Tokens ------------------------------------------------------------------------------------------------------
+
+  void advance() { now_ = lexer_.next(); }
+  [[noreturn]] void reject(const Token& at, const std::string& what) const {
+    graph_text::reject_at(at.line, at.column, what, where_);
+  }
+  [[noreturn]] void expected(const std::string& what) const {
+    reject(now_, fmt::format("expected {}, found {}", what,
+                             now_.kind == Kind::end ? "the end of the text" : "'" + now_.text.substr(0, 40) + "'"));
+  }
+  bool is_sign(std::string_view sign) const { return now_.kind == Kind::sign && now_.text == sign; }
+  bool is_word(std::string_view word) const { return now_.kind == Kind::word && now_.text == word; }
+  bool take(std::string_view sign) {
+    if (!is_sign(sign)) return false;
+    advance();
+    return true;
+  }
+  bool take_word(std::string_view word) {
+    if (!is_word(word)) return false;
+    advance();
+    return true;
+  }
+  void require(std::string_view sign) {
+    if (!take(sign)) expected(fmt::format("'{}'", sign));
+  }
+  void require_word(std::string_view word) {
+    if (!take_word(word)) expected(fmt::format("'{}'", word));
+  }
+  std::string word(const char* what) {
+    if (now_.kind != Kind::word) expected(what);
+    std::string text = std::move(now_.text);
+    advance();
+    return text;
+  }
+  std::string string(const char* what) {
+    if (now_.kind != Kind::string) expected(fmt::format("{}, in quotes", what));
+    std::string text = std::move(now_.text);
+    advance();
+    return text;
+  }
+  int64_t number(const char* what, int64_t least, int64_t most) {
+    const Token at = now_;
+    int64_t n = 0;
+    if (now_.kind != Kind::word || !whole_in(now_.text, n) || n < least || n > most)
+      expected(fmt::format("{}, a number in [{}, {}]", what, least, most));
+    advance();
+    return n;
+  }
+  static bool whole_in(std::string_view text, int64_t& n) {
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), n);
+    return fault == std::errc() && end == text.data() + text.size();
+  }
+  // What `f` gives; an error of it names the place `at`.
+  template <class F>
+  auto at_place(const Token& at, F&& f) const {
+    try {
+      return f();
+    } catch (const Error& e) {
+      std::string what = e.what();
+      if (what.starts_with("[parse_graph] ")) what.erase(0, 14);
+      reject(at, what);
+    }
+  }
+
+  // --- Parts of nodes ----------------------------------------------------------------------------------------------
+
+  // "f32[2,3]", "weak i64[] on ref:0".
+  Spec spec() {
+    const Token at = now_;
+    std::string text = take_word("weak") ? "weak " : "";
+    text += word("a spec, such as f32[2,3]");
+    require("[");
+    text += '[';
+    for (bool first = true; !take("]"); first = false) {
+      if (!first) require(",");
+      text += (first ? "" : ",") + word("a size");
+    }
+    text += ']';
+    if (take_word("on")) {
+      text += " on " + word("a device");
+      require(":");
+      text += ":" + word("the number of a device");
+    }
+    return at_place(at, [&] { return read_spec(text, read_open_size); });
+  }
+
+  ValueId value(const Graph& g) {
+    const Token at = now_;
+    require("%");
+    const std::string text = word("the number of a node");
+    const size_t dot = text.find('.');
+    int64_t node = 0, output = 0;
+    const bool good =
+        whole_in(text.substr(0, dot), node) && (dot == text.npos || whole_in(text.substr(dot + 1), output));
+    if (!good || node < 0 || size_t(node) >= g.nodes().size() || output < 0 ||
+        size_t(output) >= g.nodes()[size_t(node)].outputs.size())
+      reject(at, fmt::format("%{} is no value that stands before", text.substr(0, 40)));
+    return {int32_t(node), int32_t(output)};
+  }
+  std::vector<ValueId> values(const Graph& g, std::string_view end) {
+    std::vector<ValueId> all;
+    for (bool first = true; !is_sign(end); first = false) {
+      if (!first) require(",");
+      all.push_back(value(g));
+    }
+    require(end);
+    return all;
+  }
+
+  AttrValue attribute() {
+    if (now_.kind == Kind::string) return string("text");
+    if (!take("[")) return word("a value");
+    Dims dims;
+    for (bool first = true; !take("]"); first = false) {
+      if (!first) require(",");
+      const bool open = is_word("?");
+      if (open) advance();
+      dims.push_back(open ? open_size : number("a number", INT64_MIN, INT64_MAX));
+    }
+    return dims;
+  }
+  AttrList attributes() {
+    AttrList list;
+    if (!take("{")) return list;
+    for (bool first = true; !take("}"); first = false) {
+      if (!first) require(",");
+      std::string key = word("the name of an attribute");
+      require("=");
+      list.emplace_back(std::move(key), attribute());
+    }
+    return list;
+  }
+
+  // A tensor whose spec stands further on.
+  struct Elements {
+    Token at;
+    std::string name;  // of one that the caller gives
+    std::vector<ElementText> elements;
+  };
+  ElementText element() {
+    ElementText e;
+    e.is_string = now_.kind == Kind::string;
+    if (e.is_string) {
+      e.first = string("text");
+    } else if (take("(")) {
+      e.is_pair = true;
+      e.first = word("a number");
+      require(",");
+      e.second = word("a number");
+      require(")");
+    } else {
+      e.first = word("an element");
+    }
+    return e;
+  }
+  Elements elements() {
+    Elements t{now_, "", {}};
+    if (take_word("tensor")) {
+      t.name = string("the name of a tensor");
+    } else if (take("[")) {
+      for (bool first = true; !take("]"); first = false) {
+        if (!first) require(",");
+        t.elements.push_back(element());
+      }
+    } else {
+      t.elements.push_back(element());
+    }
+    return t;
+  }
+  Tensor tensor(const Elements& t, const Spec& s) const {
+    if (t.name.empty()) return at_place(t.at, [&] { return graph_text::tensor_of(s, t.elements); });
+    const auto found = std::ranges::find(tensors_, t.name, &GraphTensors::value_type::first);
+    if (found == tensors_.end()) reject(t.at, fmt::format("no tensor '{}' is given", t.name));
+    if (!(found->second.defined() && found->second.spec() == s))
+      reject(t.at,
+             fmt::format("tensor '{}' is {}, and is to be {}", t.name,
+                         found->second.defined() ? placed_text(found->second.spec()) : "nothing", placed_text(s)));
+    return found->second;
+  }
+
+  const Variable& variable(const Token& at, const std::string& name) const {
+    const auto found = std::ranges::find(variables_, name, &GraphVariables::value_type::first);
+    if (found == variables_.end()) reject(at, fmt::format("no Variable '{}' is given", name));
+    return found->second;
+  }
+
+  void region() {
+    advance();
+    number("the next number of a region", int64_t(regions_.size()), int64_t(regions_.size()));
+    require_word("keeps");
+    detail::RecomputeRegion r{take_word("products") ? Kept::products : Kept::nothing};
+    if (r.policy.kept == Kept::nothing) require_word("nothing");
+    while (now_.kind == Kind::string) r.policy.names.push_back(string("a name"));
+    regions_.push_back(Shared<const detail::RecomputeRegion>::make(std::move(r)));
+  }
+
+  // --- Nodes -------------------------------------------------------------------------------------------------------
+
+  // What stands behind the specs of any node.
+  void marks(Node& n) {
+    while (true) {
+      if (take_word("scope")) n.scope = string("a scope");
+      else if (take_word("at")) n.where = string("a place");
+      else if (take_word("in")) n.function = string("a function");
+      else if (take_word("backward")) n.backward = true;
+      else if (take_word("region")) {
+        if (regions_.empty()) expected("no region: none is defined");
+        n.region = regions_[size_t(number("a region", 0, int64_t(regions_.size()) - 1))];
+      } else return;
+    }
+  }
+
+  std::vector<Spec> specs() {
+    std::vector<Spec> all;
+    require(":");
+    if (is_sign("%") || is_word("return")) return all;  // of a node with an effect alone
+    do all.push_back(spec());
+    while (take(","));
+    return all;
+  }
+
+  void input(Graph& g, Node& n, const std::string& kind, const Token& at) {
+    GraphInput in;
+    in.node = int32_t(g.nodes().size());
+    Elements captured;
+    std::string name;
+    if (kind == "argument") {
+      in.argument = int(number("the number of an argument", 0, most_inputs));
+    } else if (kind == "variable") {
+      in.kind = GraphInput::Kind::variable;
+      name = string("the name of a Variable");
+    } else {
+      in.kind = GraphInput::Kind::captured;
+      captured = elements();
+    }
+    n.kind = Node::Kind::input;
+    n.name = string("a name");
+    n.outputs = specs();
+    if (n.outputs.size() != 1) reject(at, "an input is one value");
+    const Spec& s = n.outputs[0];
+    if (in.kind == GraphInput::Kind::captured) in.captured = tensor(captured, s);
+    if (in.kind == GraphInput::Kind::variable) {
+      in.variable = variable(at, name).shared_state();
+      if (!(in.variable->spec == s))
+        reject(at, fmt::format("variable '{}' is {}, and is to be {}", name, placed_text(in.variable->spec),
+                               placed_text(s)));
+    }
+    g.inputs.push_back(std::move(in));
+  }
+
+  ControlAttrs control(const AttrList& list, const Token& at) const {
+    return at_place(at, [&] {
+      ControlAttrs a;
+      std::string outputs;
+      Dims gives;
+      const ReadDim read = read_open_size;
+      AttrValues v(list, DType::f32, read);
+      v.set_if_given("carried", a.carried);
+      v.set_if_given("scanned", a.scanned);
+      v.set_if_given("length", a.length);
+      v.set_if_given("reverse", a.reverse);
+      v.set_if_given("counted", a.counted);
+      v.set_if_given("saves", a.saves);
+      v.set_if_given("place", a.place);
+      v.set_if_given("gives", gives);
+      v.set_if_given("fault", a.fault);
+      v.set_if_given("outputs", outputs);
+      v.finish();
+      for (const Dim d : gives) {
+        if (d.plain() < 0 || d.plain() > most_inputs) fail("parse_graph", "'gives' are numbers of arguments", Where());
+        a.gives.push_back(int(d.plain()));
+      }
+      if (a.carried < 0 || a.scanned < 0 || a.carried > most_inputs || a.scanned > most_inputs)
+        fail("parse_graph", "'carried' and 'scanned' are numbers of operands", Where());
+      while (!outputs.empty()) {
+        const size_t end = std::min(outputs.find("; "), outputs.size());
+        a.outputs.push_back(read_spec(std::string_view(outputs).substr(0, end), read_open_size));
+        outputs.erase(0, std::min(end + 2, outputs.size()));
+      }
+      return a;
+    });
+  }
+
+  void call(Graph& g, Node& n, const std::string& name, const Token& at, int depth) {
+    n.op = find_stored_op(name);
+    if (!n.op) reject(at, fmt::format("'{}' is no op of this build", name.substr(0, 80)));
+    require("(");
+    n.inputs = values(g, ")");
+    const Token attrs_at = now_;
+    const AttrList list = attributes();
+    n.outputs = specs();
+    marks(n);
+    if (!n.op->graphs) {
+      const DType operand = n.inputs.empty() ? DType::f32 : g.spec(n.inputs[0]).dtype;
+      n.attrs = at_place(attrs_at, [&] { return read_attrs(*n.op, list, operand, read_open_size); });
+      return infer_again(g, n, at);
+    }
+    ControlAttrs a = control(list, attrs_at);
+    if (a.outputs.empty()) a.outputs = n.outputs;
+    require("{");
+    while (!take("}")) {
+      std::string role = string("the role of a graph");
+      require("=");
+      a.graphs.push_back(std::make_shared<const InnerGraph>(std::move(role), graph(depth + 1)));
+    }
+    n.attrs = std::move(a);
+    infer_again(g, n, at);
+  }
+
+  // The node gives what the text says, as far as that can be told: where no size is open.
+  void infer_again(const Graph& g, const Node& n, const Token& at) const {
+    if (holds_open_size(g, n)) return;
+    at_place(at, [&] {
+      SmallVec<const Spec*, 8> in;
+      for (const ValueId v : n.inputs) in.push_back(&g.spec(v));
+      const OutSpecs out = checked_infer(*n.op, {in.data(), in.size()}, n.attrs);
+      if (n.op->graphs) check_control(*n.op, {in.data(), in.size()}, n.attrs.as<ControlAttrs>());
+      bool same = out.size() == n.outputs.size();
+      std::string gives;
+      for (size_t k = 0; k < out.size(); ++k) {
+        same = same && out[k] == n.outputs[k];
+        gives += (k ? ", " : "") + spec_text(out[k], [](Dim) { return std::string("?"); });
+      }
+      if (!same)
+        fail("parse_graph", fmt::format("{} gives {} here", n.op->name, gives.empty() ? "nothing" : gives), Where());
+    });
+  }
+
+  void node(Graph& g, int depth) {
+    require("%");
+    const auto next = int64_t(g.nodes().size());
+    number("the number of the next node", next, next);
+    require("=");
+    const Token at = now_;
+    const std::string kind = word("an op, 'argument', 'variable', 'captured' or 'constant'");
+    Node n;
+    if (kind == "argument" || kind == "variable" || kind == "captured") {
+      if (depth > 0 && kind != "argument") reject(at, "a graph inside a node reads its arguments alone");
+      input(g, n, kind, at);
+    } else if (kind == "constant") {
+      const Elements t = elements();
+      n.kind = Node::Kind::constant;
+      n.outputs = specs();
+      if (n.outputs.size() != 1) reject(at, "a constant is one value");
+      n.constant = tensor(t, n.outputs[0]);
+    } else {
+      call(g, n, kind, at, depth);
+    }
+    marks(n);
+    g.append(std::move(n));
+  }
+
+  Graph graph(int depth) {
+    if (depth > deepest) expected(fmt::format("graphs that are in graphs at most {} times", deepest));
+    require_word("graph");
+    Graph g;
+    g.name = string("the name of the graph");
+    require("{");
+    while (is_sign("%")) node(g, depth);
+    require_word("return");
+    if (is_sign("%")) {
+      do g.outputs.push_back(value(g));
+      while (take(","));
+    }
+    while (now_.kind == Kind::string) assign(g, depth);
+    require("}");
+    return g;
+  }
+
+  void assign(Graph& g, int depth) {
+    const Token at = now_;
+    const std::string name = string("the name of a Variable");
+    if (depth > 0) reject(at, "a graph inside a node assigns nothing");
+    require("<-");
+    const Variable& v = variable(at, name);
+    const ValueId id = value(g);
+    if (g.spec(id).shape != v.shape() || g.spec(id).dtype != v.dtype())
+      reject(at, fmt::format("variable '{}' is {}, and is assigned {}", name, placed_text(v.state().spec),
+                             placed_text(g.spec(id))));
+    g.assigns.push_back({v.shared_state(), id});
+  }
+
+  graph_text::Lexer lexer_;
+  const GraphVariables& variables_;
+  const GraphTensors& tensors_;
+  const Where where_;
+  Token now_;
+  std::vector<Shared<const detail::RecomputeRegion>> regions_;
+};
+
+}  // namespace
+
+Graph parse_graph(std::string_view text, const GraphVariables& variables, const GraphTensors& tensors, Where where) {
+  return Reader(text, variables, tensors, where).run();
+}
+
+}  // namespace rill

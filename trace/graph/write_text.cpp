@@ -1,0 +1,207 @@
+// A graph as text that reads back; see ../graph_text.h. Start at Writer::graph.
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "rill/autodiff/recompute_policy.h"
+#include "rill/devices/params/attr_list.h"
+#include "rill/ops/state/variable_state.h"
+#include "rill/ops/stored_ops.h"
+#include "rill/trace/control/control_nodes.h"
+#include "rill/trace/graph/graph_text_parts.h"
+#include "rill/trace/graph/spec_text.h"
+#include "rill/trace/graph_text.h"
+
+namespace rill {
+namespace {
+
+using graph_text::quoted;
+
+// Each Variable of a graph, in the order in which it is met, with a name of its own.
+std::vector<std::pair<std::string, Shared<VariableState>>> named_variables(const Graph& g) {
+  std::vector<std::pair<std::string, Shared<VariableState>>> all;
+  std::set<std::string> names;
+  auto add = [&](const Shared<VariableState>& v) {
+    for (const auto& [name, known] : all)
+      if (known == v) return;
+    std::string name = v->name;
+    for (int i = 1; !names.insert(name).second; ++i) name = fmt::format("{}_{}", v->name, i);
+    all.emplace_back(std::move(name), v);
+  };
+  for (const GraphInput& in : g.inputs)
+    if (in.kind == GraphInput::Kind::variable) add(in.variable);
+  for (const GraphAssign& a : g.assigns) add(a.variable);
+  return all;
+}
+
+std::string dim_text(Dim) { return "?"; }  // what is open by an expression is so in the text, too
+std::string spec_of(const Spec& s) {
+  std::string text = spec_text(s, dim_text);
+  for (size_t at = 0; (at = text.find("-1", at)) != text.npos;) text.replace(at, 2, "?");  // open_size
+  return text;
+}
+
+class Writer {
+ public:
+  Writer(const Graph& g, const GraphTextOptions& options, const Where& where)
+      : options_(options), where_(where), variables_(named_variables(g)) {}
+
+  std::string run(const Graph& g) {
+    const std::string text = graph(g, "") + "\n";
+    return regions_text_ + text;
+  }
+
+ private:
+  [[noreturn]] void reject(const std::string& what) const { fail("to_text", what, where_); }
+
+  std::string graph(const Graph& g, const std::string& indent) {
+    std::map<int32_t, const GraphInput*> inputs;
+    for (const GraphInput& in : g.inputs) inputs[in.node] = &in;
+    std::string text = fmt::format("graph {} {{\n", quoted(g.name));
+    const std::string inner = indent + "  ";
+    for (size_t i = 0; i < g.nodes().size(); ++i) {
+      const auto in = inputs.find(int32_t(i));
+      text += fmt::format("{}%{} = {}\n", inner, i,
+                          node(g, g.nodes()[i], in == inputs.end() ? nullptr : in->second, inner));
+    }
+    text += inner + "return";
+    for (size_t i = 0; i < g.outputs.size(); ++i) text += (i ? ", " : " ") + value(g, g.outputs[i]);
+    for (const GraphAssign& a : g.assigns)
+      text += fmt::format("\n{}{} <- {}", inner, quoted(name_of(a.variable)), value(g, a.value));
+    return text + "\n" + indent + "}";
+  }
+
+  std::string node(const Graph& g, const Node& n, const GraphInput* in, const std::string& indent) {
+    std::string text;
+    if (n.kind == Node::Kind::input) text = input(n, in);
+    else if (n.kind == Node::Kind::constant) text = "constant " + tensor(n.constant);
+    else text = call(g, n);
+    text += " :";
+    for (size_t k = 0; k < n.outputs.size(); ++k) text += (k ? ", " : " ") + spec_of(n.outputs[k]);
+    if (!n.scope.empty()) text += " scope " + quoted(n.scope);
+    if (!n.where.empty()) text += " at " + quoted(n.where);
+    if (!n.function.empty()) text += " in " + quoted(n.function);
+    if (n.region) text += fmt::format(" region {}", region(n.region.get()));
+    if (n.backward) text += " backward";
+    if (n.kind == Node::Kind::op && n.op->graphs) text += graphs(n, indent);
+    return text;
+  }
+
+  std::string input(const Node& n, const GraphInput* in) {
+    if (!in) reject(fmt::format("node '{}' is no input of the graph", n.name));
+    if (in->kind == GraphInput::Kind::argument) return fmt::format("argument {} {}", in->argument, quoted(n.name));
+    if (in->kind == GraphInput::Kind::captured)
+      return fmt::format("captured {} {}", tensor(in->captured), quoted(n.name));
+    return fmt::format("variable {} {}", quoted(name_of(in->variable)), quoted(n.name));
+  }
+
+  std::string name_of(const Shared<VariableState>& v) const {
+    for (const auto& [name, known] : variables_)
+      if (known == v) return name;
+    reject("a graph inside a node reads a Variable");  // tracing makes them operands
+  }
+
+  std::string tensor(const Tensor& t) {
+    if (options_.tensors && t.size() > options_.largest) {
+      const auto [at, is_new] = kept_.try_emplace(t.rep()->id, fmt::format("t{}", kept_.size()));
+      if (is_new) options_.tensors->emplace_back(at->second, t);
+      return "tensor " + quoted(at->second);
+    }
+    const std::vector<std::string> elements = graph_text::element_texts(t);
+    if (t.ndim() == 0 && elements.size() == 1) return elements[0];
+    std::string text = "[";
+    for (size_t i = 0; i < elements.size(); ++i) text += (i ? ", " : "") + elements[i];
+    return text + "]";
+  }
+
+  std::string value(const Graph& g, ValueId v) const {
+    return g.nodes()[size_t(v.node)].outputs.size() == 1 ? fmt::format("%{}", v.node)
+                                                         : fmt::format("%{}.{}", v.node, v.index);
+  }
+
+  std::string call(const Graph& g, const Node& n) const {
+    if (find_stored_op(n.op->name) != n.op)
+      reject(fmt::format("a text cannot hold a call of '{}': it is no op that is found by its name", n.op->name));
+    std::string text = fmt::format("{}(", n.op->name);
+    for (size_t k = 0; k < n.inputs.size(); ++k) text += (k ? ", " : "") + value(g, n.inputs[k]);
+    text += ")";
+    const std::string a = n.op->graphs ? control(n.attrs.as<ControlAttrs>(), n) : attrs(n);
+    return a.empty() ? text : text + " {" + a + "}";
+  }
+
+  static void add(std::string& list, std::string_view key, const std::string& value) {
+    list += fmt::format("{}{}={}", list.empty() ? "" : ", ", key, value);
+  }
+
+  std::string attrs(const Node& n) const {
+    attributes_of(*n.op);  // throws where a text cannot hold them
+    std::string list;
+    for (const auto& [key, value] : list_of(n.attrs))
+      add(list, key,
+          std::visit(
+              [](const auto& v) -> std::string {
+                using V = std::remove_cvref_t<decltype(v)>;
+                if constexpr (std::is_same_v<V, Dims>) return dims_text(v, dim_text);
+                else if constexpr (std::is_same_v<V, DType>) return std::string(name(v));
+                else if constexpr (std::is_same_v<V, std::string>) return quoted(v);
+                else return fmt::format("{}", v);
+              },
+              value));
+    return list;
+  }
+
+  std::string control(const ControlAttrs& a, const Node& n) const {
+    std::string list, outputs;
+    if (a.carried) add(list, "carried", std::to_string(a.carried));
+    if (a.scanned) add(list, "scanned", std::to_string(a.scanned));
+    if (a.length != -1) add(list, "length", a.length.is_open() ? "-1" : std::to_string(a.length.plain()));
+    for (const auto& [key, set] : {std::pair{"reverse", a.reverse}, {"counted", a.counted}, {"saves", a.saves}})
+      if (set) add(list, key, "true");
+    if (!a.place.empty()) add(list, "place", quoted(a.place));
+    if (!a.gives.empty()) add(list, "gives", dims_text(Dims(a.gives.begin(), a.gives.end()), dim_text));
+    if (!a.fault.empty()) add(list, "fault", quoted(a.fault));
+    if (std::equal(a.outputs.begin(), a.outputs.end(), n.outputs.begin(), n.outputs.end())) return list;
+    for (const Spec& s : a.outputs) outputs += (outputs.empty() ? "" : "; ") + spec_of(s);
+    add(list, "outputs", quoted(outputs));
+    return list;
+  }
+
+  std::string graphs(const Node& n, const std::string& indent) {
+    std::string text = " {\n";
+    for (const auto& inner : n.attrs.as<ControlAttrs>().graphs)
+      text += fmt::format("{}  {} = {}\n", indent, quoted(inner->role), graph(inner->graph, indent + "  "));
+    return text + indent + "}";
+  }
+
+  int region(const detail::RecomputeRegion* r) {
+    const auto [at, is_new] = regions_.try_emplace(r, int(regions_.size()));
+    if (!is_new) return at->second;
+    regions_text_ +=
+        fmt::format("region {} keeps {}", at->second, r->policy.kept == Kept::products ? "products" : "nothing");
+    for (const std::string& name : r->policy.names) regions_text_ += " " + quoted(name);
+    regions_text_ += "\n";
+    return at->second;
+  }
+
+  const GraphTextOptions& options_;
+  const Where& where_;
+  const std::vector<std::pair<std::string, Shared<VariableState>>> variables_;
+  std::map<uint64_t, std::string> kept_;
+  std::map<const detail::RecomputeRegion*, int> regions_;
+  std::string regions_text_;
+};
+
+}  // namespace
+
+std::string to_text(const Graph& g, const GraphTextOptions& options, Where where) {
+  return Writer(g, options, where).run(g);
+}
+
+GraphVariables graph_variables(const Graph& g) {
+  GraphVariables all;
+  for (const auto& [name, state] : named_variables(g)) all.emplace_back(name, Variable(state));
+  return all;
+}
+
+}  // namespace rill
