@@ -29,7 +29,8 @@ struct CheckpointManagerOptions {
 class CheckpointManager {
  public:
   // Reads the `checkpoint` of `folder` where there is one, and changes nothing. The first save makes the folder, and
-  // removes from it what writers that were killed have left an hour ago or earlier. A manager is not for several
+  // removes from it what writers that were killed have left: parts of files an hour ago or earlier, and whole
+  // checkpoints of this prefix that the list does not name. A manager is not for several
   // threads at once; several of them, with prefixes of their own ("ckpt", "best"), may share a folder and its list, in
   // one process or more: each removes, restores and lists what is called by its prefix and a step, and leaves the rest
   // of the list as it is. It removes nothing outside the folder, also where a copied list has absolute paths. A

@@ -2,10 +2,13 @@
 // copies, other working directories, pipes in the place of files. And what many Variables take.
 #include "catch.h"
 
+#include <fcntl.h>
 #include <rill/nn.h>
 #include <rill/rill.h>
 #include <rill/serialize.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -55,6 +58,41 @@ TEST_CASE("managers with prefixes of their own share a folder and its list") {
   CHECK(CheckpointManager(checkpoint, shared, {.prefix = "other"}).latest().empty());
   CHECK_THROWS_WITH(CheckpointManager(checkpoint, shared, {.prefix = "other"}).restore(),
                     contains_text("called 'other-STEP'"));
+}
+
+TEST_CASE("a manager removes the whole checkpoints that killed writers left out of the list") {
+  Folder folder;
+  Variable v(zeros({2}), "v");
+  const Checkpoint checkpoint{{"v", v}};
+  CheckpointManager(checkpoint, folder.path()).save(1);
+  auto leave = [&](const std::string& name) {
+    if (!fs::exists(folder / (name + ".index"))) checkpoint.save(folder / name);
+    put_file(folder / (name + ".unlisted"), "");
+  };
+  leave("ckpt-1");                     // killed between listing it and taking the mark away
+  leave("ckpt-2");                     // killed before listing it
+  leave("other-3");                    // another prefix's
+  checkpoint.save(folder / "ckpt-4");  // nobody's: a person saved it
+  leave("ckpt-5");                     // of a writer that lives
+  const int lives = open((folder / "ckpt-5.unlisted").c_str(), O_RDWR);
+  REQUIRE(flock(lives, LOCK_EX) == 0);
+  CheckpointManager next(checkpoint, folder.path());
+  next.save(6);
+  auto has_file = [&](const char* name) { return fs::exists(folder / name); };
+  CHECK(has_file("ckpt-1.index"));
+  CHECK_FALSE(has_file("ckpt-1.unlisted"));
+  CHECK_FALSE(has_file("ckpt-2.index"));
+  CHECK_FALSE(has_file("ckpt-2.data-00000-of-00001"));
+  CHECK_FALSE(has_file("ckpt-2.unlisted"));
+  CHECK(has_file("other-3.index"));
+  CHECK(has_file("ckpt-4.index"));
+  CHECK(has_file("ckpt-5.index"));
+  CHECK(has_file("ckpt-5.unlisted"));
+  CHECK(next.all() == Paths{folder / "ckpt-1", folder / "ckpt-6"});
+  close(lives);
+  CheckpointManager(checkpoint, folder.path()).save(7);
+  CHECK_FALSE(has_file("ckpt-5.index"));
+  CHECK_FALSE(has_file("ckpt-5.unlisted"));
 }
 
 TEST_CASE("managers that save at the same time lose nothing from the list") {

@@ -1,5 +1,6 @@
 // The checkpoints of a run; see checkpoint_manager.h. The order of each save: the new one is written, the list is moved
-// in place, and then what it no longer names is removed. So the list names whole checkpoints at each moment.
+// in place, and then what it no longer names is removed. So the list names whole checkpoints at each moment. What it
+// does not name has a mark meanwhile (unlisted.h).
 #include "rill/serialize/checkpoint_manager.h"
 
 #include <unistd.h>
@@ -14,6 +15,7 @@
 
 #include "rill/serialize/checkpoint/bundle.h"
 #include "rill/serialize/checkpoint/state_file.h"
+#include "rill/serialize/checkpoint/unlisted.h"
 
 namespace rill {
 namespace {
@@ -153,9 +155,34 @@ struct CheckpointManager::Impl {
     for (const fs::path& p : left) unlink(p.c_str());
   }
 
+  // Removes the checkpoints of ours that a killed writer left out of the list: whole ones that it did not come to list,
+  // and those that it did not come to remove.
+  void remove_unlisted(const Where& where) const {
+    const std::vector<std::string> marked = unlisted_names(place);
+    if (marked.empty()) return;
+    const FolderLock lock(place);
+    const CheckpointList list = read_folder(place, "save", where);
+    for (const std::string& name : marked) {
+      if (!is_own(name)) continue;
+      const bool old = is_old(in_folder(place, name + ".unlisted"));
+      std::optional<UnlistedMark> mark = UnlistedMark::without_waiting(in_folder(place, name));
+      if (!mark || !(mark->is_locked() || old)) continue;  // its writer lives, or may
+      if (std::find(list.all.begin(), list.all.end(), name) == list.all.end())
+        remove_checkpoint(in_folder(place, name));
+      mark->remove();
+    }
+  }
+
   void write(const std::string& name, const std::map<std::string, Tensor>& values, const Where& where) {
-    if (!std::exchange(cleaned, true)) clean();  // first, for the room that it makes
-    write_bundle(in_folder(place, name), values, options.save.shards, "save", where);
+    if (!std::exchange(cleaned, true)) clean(), remove_unlisted(where);  // first, for the room that it makes
+    make_folders(place, "save", where);
+    UnlistedMark mark(in_folder(place, name));
+    try {
+      write_bundle(in_folder(place, name), values, options.save.shards, "save", where);
+    } catch (...) {
+      mark.remove();  // what was there is there still
+      throw;
+    }
     const FolderLock lock(place);
     CheckpointList list = read_folder(place, "save", where);
     erase(list, size_t(std::find(list.all.begin(), list.all.end(), name) - list.all.begin()));
@@ -163,8 +190,14 @@ struct CheckpointManager::Impl {
     list.timestamps.push_back(now());
     list.latest = name;
     const std::vector<std::string> removed = drop_oldest(list);
+    std::vector<std::optional<UnlistedMark>> marks;  // one that another writer holds is that one's to take away
+    for (const std::string& old : removed) marks.push_back(UnlistedMark::without_waiting(in_folder(place, old)));
     write_file(in_folder(place, "checkpoint"), to_text(list), "save", where, Links::replace);
-    for (const std::string& old : removed) remove_checkpoint(in_folder(place, old));
+    mark.remove();
+    for (size_t i = 0; i < removed.size(); ++i) {
+      remove_checkpoint(in_folder(place, removed[i]));
+      if (marks[i]) marks[i]->remove();
+    }
   }
 
   static void erase(CheckpointList& list, size_t i) {
