@@ -12,7 +12,7 @@ namespace {
 using rill::Tensor;
 
 struct Settings {
-  std::string path;
+  ModelChoice model;
   std::vector<std::string> shapes;
   int64_t batch = 1;
   double seconds = 3;
@@ -31,7 +31,7 @@ void print_profile(const rill::Model& model, const std::map<std::string, Tensor>
 int bench(const Settings& settings) {
   const auto start = std::chrono::steady_clock::now();
   auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  const rill::Model model = rill::import_model(settings.path, {.trainable = false}, rill::Where());
+  const rill::Model model = read_model(settings.model, false);
   const double loaded = seconds();
   InputOptions options;
   options.shapes = parse_shapes(model, settings.shapes);
@@ -46,7 +46,7 @@ int bench(const Settings& settings) {
   rill::reset_peak_memory("cpu:0");
   const std::vector<double> times = time_for([&] { model(inputs, rill::Where()); }, settings.seconds);
 
-  print("{}  {} threads\n\n", bold(settings.path), rill::num_threads());
+  print("{}  {} threads\n\n", bold(settings.model.path), rill::num_threads());
   Table table("<<");
   for (const auto& [name, x] : inputs) table.add({"input " + green(name), spec_text(x)});
   table.add({"load", seconds_text(loaded)});
@@ -69,12 +69,12 @@ void add_bench(Program& program) {
       add(program, "bench", "how fast a model is, on random inputs",
           {"rill bench net.onnx", "rill bench net.onnx --batch 8", "rill bench net.onnx --shape x=1,3,224,224",
            "rill --threads 1 bench net.onnx --seconds 10 --profile"});
-  sub->add_option("MODEL", s->path, "the model's file")->required();
+  add_model_options(sub, s->model);
   sub->add_option("--batch", s->batch, "the first size of each input, where the file leaves it open")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 32))
       ->capture_default_str();
   add_list(sub, "--shape", s->shapes, "sizes of an input: x=1,3,224,224");
-  sub->add_option("--seconds", s->seconds, "how long to measure")->check(CLI::PositiveNumber)->capture_default_str();
+  sub->add_option("--seconds", s->seconds, "how long to measure")->check(number_in(1e-9, 1e9))->capture_default_str();
   sub->add_flag("--profile", s->profile, "and what each kernel takes of it");
   on_call(program, sub, [s] { return bench(*s); });
 }

@@ -31,6 +31,8 @@ CLI::App* add(Program& program, const std::string& name, const std::string& desc
 // An option that may be given several times, with one value each.
 CLI::Option* add_list(CLI::App* sub, const std::string& names, std::vector<std::string>& values,
                       const std::string& description);
+// Checks that a number lies in [least, most]; NaN, which compares with nothing, does not.
+CLI::Validator number_in(double least, double most);
 // Runs `action` when `sub` was given.
 void on_call(Program& program, CLI::App* sub, std::function<int()> action);
 

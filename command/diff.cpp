@@ -1,6 +1,7 @@
 // rill diff A B: which weights of two models, checkpoints or files of tensors differ, and by how much.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "command.h"
@@ -103,7 +104,7 @@ void add_diff(Program& program) {
   sub->add_option("A", s->a, "a model, a checkpoint or a file of tensors")->required();
   sub->add_option("B", s->b, "another")->required();
   sub->add_option("--tolerance", s->tolerance, "what numbers may differ by")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_in(0, std::numeric_limits<double>::infinity()))
       ->capture_default_str();
   sub->add_flag("--all", s->all, "list those that are equal, too");
   sub->add_flag("-q,--quiet", s->quiet, "print nothing; the exit code says it");

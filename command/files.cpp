@@ -13,54 +13,91 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_any_of(const std::string& text, std::initializer_list<const char*> of) {
-  return std::any_of(of.begin(), of.end(), [&](const char* t) { return text == t; });
-}
-
 bool holds_events(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().filename().string().find("tfevents") != std::string::npos) return true;
+    if (is_event_file(entry.path().string())) return true;
   return false;
 }
 
-std::string extension_of(const std::string& path) {
-  std::string e = fs::path(path).extension().string();
-  if (e == ".gz") e = fs::path(path).stem().extension().string();  // records may be packed
-  std::transform(e.begin(), e.end(), e.begin(), [](unsigned char c) { return char(std::tolower(c)); });
-  return e;
+// A SavedModel, or numbered versions of one.
+bool holds_saved_model(const fs::path& folder) {
+  std::error_code none;
+  if (fs::exists(folder / "saved_model.pb", none)) return true;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") == name.npos && fs::exists(entry.path() / "saved_model.pb", none))
+      return true;
+  }
+  return false;
+}
+
+Kind kind_of_folder(const std::string& path) {
+  std::error_code none;
+  if (holds_saved_model(path)) return Kind::model;
+  if (fs::exists(fs::path(path) / "checkpoint", none)) return Kind::checkpoint;
+  if (holds_events(path)) return Kind::events;
+  throw rill::Error(fmt::format("'{}': this folder holds no model, no checkpoint and no event file", path));
 }
 
 }  // namespace
 
+std::string extension_of(const std::string& path) {
+  std::string e = fs::path(path).extension().string();
+  std::transform(e.begin(), e.end(), e.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  return e;
+}
+
+bool ends_in(const std::string& path, std::initializer_list<std::string_view> extensions) {
+  const std::string e = extension_of(path);
+  return std::any_of(extensions.begin(), extensions.end(), [&](std::string_view one) { return one == e; });
+}
+
+bool is_event_file(const std::string& path) {
+  return fs::path(path).filename().string().find(".tfevents.") != std::string::npos;
+}
+
 Kind kind_of(const std::string& path) {
   std::error_code none;
-  if (fs::exists(path + ".index", none) || path.ends_with(".index")) return Kind::checkpoint;
-  if (!fs::exists(path, none)) throw rill::Error(fmt::format("'{}': no such file", path));
-  if (fs::is_directory(path, none)) {
-    if (fs::exists(fs::path(path) / "saved_model.pb", none)) return Kind::model;
-    if (fs::exists(fs::path(path) / "checkpoint", none)) return Kind::checkpoint;
-    if (holds_events(path)) return Kind::events;
-    throw rill::Error(fmt::format("'{}': this folder holds no model, no checkpoint and no event file", path));
+  if (!fs::exists(path, none)) {
+    if (fs::exists(path + ".index", none)) return Kind::checkpoint;
+    throw rill::Error(fmt::format("'{}': no such file", path));
   }
-  const std::string e = extension_of(path);
-  if (fs::path(path).filename().string().find("tfevents") != std::string::npos) return Kind::events;
-  if (is_any_of(e, {".npy", ".npz", ".safetensors", ".gguf"})) return Kind::tensors;
-  if (is_any_of(e, {".tfrecord", ".tfrecords", ".tfrec", ".record", ".records"})) return Kind::records;
-  if (e == ".csv") return Kind::csv;
-  if (is_any_of(e, {".onnx", ".rill", ".pb"})) return Kind::model;
+  if (fs::is_directory(path, none)) return kind_of_folder(path);
+  const bool packed = ends_in(path, {".gz"});  // records may be
+  const std::string plain = packed ? path.substr(0, path.size() - 3) : path;
+  if (ends_in(plain, {".tfrecord", ".tfrecords", ".tfrec", ".record", ".records"})) return Kind::records;
+  if (ends_in(path, {".npy", ".npz", ".safetensors", ".gguf"})) return Kind::tensors;
+  if (ends_in(plain, {".csv"})) return Kind::csv;
+  if (ends_in(path, {".onnx", ".rill", ".pb"})) return Kind::model;
+  if (ends_in(path, {".index"}) || fs::exists(path + ".index", none)) return Kind::checkpoint;
+  if (is_event_file(path)) return Kind::events;
   throw rill::Error(
-      fmt::format("'{}': its name says nothing of what it is. known are models (.onnx), tensors (.npy, .npz, "
-                  ".safetensors, .gguf), checkpoints, event files, .tfrecord and .csv",
+      fmt::format("'{}': its name says nothing of what it is. known are models (.onnx, .rill, .pb, folders of "
+                  "SavedModels), tensors (.npy, .npz, .safetensors, .gguf), checkpoints, event files, .tfrecord and "
+                  ".csv",
                   path));
 }
 
 std::string checkpoint_prefix(const std::string& path) {
-  if (path.ends_with(".index")) return path.substr(0, path.size() - 6);
+  if (ends_in(path, {".index"})) return path.substr(0, path.size() - 6);
   std::error_code none;
   if (!fs::is_directory(path, none)) return path;
   const std::string latest = rill::latest_checkpoint(path, rill::Where());
   if (latest.empty()) throw rill::Error(fmt::format("'{}': the folder's list names no checkpoint", path));
   return latest;
+}
+
+void require_tensor_file(const std::string& path, size_t count) {
+  if (!ends_in(path, {".npz", ".safetensors", ".npy"}))
+    throw UsageError(fmt::format("'{}': tensors are written as .npz, .safetensors, or .npy for one", path));
+  if (ends_in(path, {".npy"}) && count > 1)
+    throw UsageError(
+        fmt::format("'{}': a .npy file holds one tensor, not {}. write .npz or .safetensors", path, count));
+  std::error_code none;
+  const fs::path folder = fs::path(path).parent_path();
+  if (fs::is_directory(path, none)) throw rill::Error(fmt::format("'{}': is a folder", path));
+  if (!folder.empty() && fs::exists(folder, none) && !fs::is_directory(folder, none))
+    throw rill::Error(fmt::format("'{}': '{}' is no folder", path, folder.string()));
 }
 
 int64_t bytes_at(const std::string& path) {
@@ -90,6 +127,27 @@ rill::NamedTensors load_tensors(const std::string& path) {
     }
     default: throw rill::Error(fmt::format("'{}': holds no named tensors", path));
   }
+}
+
+void add_signature_options(CLI::App* sub, ModelChoice& choice) {
+  sub->add_option("--signature", choice.signature,
+                  "which function of a SavedModel or a .rill file, as `rill show` lists them");
+  sub->add_option("--tags", choice.tags, "which graph of a SavedModel, with commas between: serve,gpu")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+}
+
+void add_model_options(CLI::App* sub, ModelChoice& choice) {
+  sub->add_option("MODEL", choice.path, "the model: .onnx, .rill, .pb, or the folder of a SavedModel")->required();
+  add_signature_options(sub, choice);
+}
+
+rill::Model read_model(const ModelChoice& choice, bool trainable) {
+  rill::ImportOptions options;
+  options.trainable = trainable;
+  if (!choice.signature.empty()) options.signature = choice.signature;
+  if (!choice.tags.empty()) options.tags = choice.tags;
+  return rill::import_model(choice.path, options, rill::Where());
 }
 
 std::string spec_text(const rill::Tensor& x) { return rill::to_string(x.spec()); }

@@ -3,11 +3,22 @@
 #include <rill/rill.h>
 #include <rill/serialize.h>
 
+#include <CLI/CLI.hpp>
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace command {
+
+// ".npz", in lower case; of "x.csv.gz" ".gz".
+std::string extension_of(const std::string& path);
+// Whether that is one of `extensions`.
+bool ends_in(const std::string& path, std::initializer_list<std::string_view> extensions);
+
+// Whether it is called as an event file is: events.out.tfevents.TIME.HOST.
+bool is_event_file(const std::string& path);
 
 enum class Kind { model, tensors, checkpoint, events, records, csv };
 
@@ -15,11 +26,25 @@ enum class Kind { model, tensors, checkpoint, events, records, csv };
 Kind kind_of(const std::string& path);
 // The prefix of the checkpoint that `path` means: itself, its index, or the latest of a folder.
 std::string checkpoint_prefix(const std::string& path);
+// Throws UsageError unless `count` tensors (0: it is not known how many) can be saved at `path`, as far as its name
+// and its folder tell: before the work, not after it.
+void require_tensor_file(const std::string& path, size_t count);
 // All bytes of a file, or of the files of a folder.
 int64_t bytes_at(const std::string& path);
 
 // The named tensors of a file of tensors or a checkpoint, and the weights of a model.
 rill::NamedTensors load_tensors(const std::string& path);
+
+// A model on the command line.
+struct ModelChoice {
+  std::string path, signature;    // "": the first
+  std::vector<std::string> tags;  // empty: those for serving
+};
+// The options MODEL, --signature and --tags.
+void add_model_options(CLI::App* sub, ModelChoice& choice);
+// --signature and --tags alone.
+void add_signature_options(CLI::App* sub, ModelChoice& choice);
+rill::Model read_model(const ModelChoice& choice, bool trainable);
 
 // "x=1,3,224,224": sizes by the name of an input; without a name, of the only one. '?' leaves a size open. Throws
 // UsageError for others.

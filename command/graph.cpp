@@ -12,7 +12,8 @@ namespace command {
 namespace {
 
 struct Settings {
-  std::string path, out;
+  ModelChoice model;
+  std::string out;
   std::vector<std::string> shapes;
   bool optimize = false;
 };
@@ -42,15 +43,15 @@ void write_picture(const rill::Graph& g, const std::string& path, const std::str
 }
 
 int write(const Settings& settings) {
-  const rill::Model model = rill::import_model(settings.path, {}, rill::Where());
+  const bool picture = ends_in(settings.out, {".svg", ".png", ".pdf"});
+  const rill::Model model = read_model(settings.model, true);
   rill::Graph g = graph_of(model, parse_shapes(model, settings.shapes));
   if (settings.optimize) g = rill::optimize(std::move(g));
   if (settings.out.empty()) {
     print("{}", rill::to_string(g));
     return succeeded;
   }
-  const std::string e = std::filesystem::path(settings.out).extension().string();
-  if (e == ".svg" || e == ".png" || e == ".pdf") write_picture(g, settings.out, e.substr(1));
+  if (picture) write_picture(g, settings.out, extension_of(settings.out).substr(1));
   else rill::export_graph(g, settings.out, rill::Where());
   note(fmt::format("{} nodes in {}", count_text(int64_t(g.nodes().size())), settings.out));
   return succeeded;
@@ -65,7 +66,7 @@ void add_graph(Program& program) {
           {"rill graph net.onnx -o net.html     # a page for any browser",
            "rill graph net.onnx -o net.json     # Model Explorer", "rill graph net.onnx -o net.svg      # by Graphviz",
            "rill graph net.onnx -o logs/net     # TensorBoard", "rill graph net.onnx | less          # as text"});
-  sub->add_option("MODEL", settings->path, "the model's file")->required();
+  add_model_options(sub, settings->model);
   sub->add_option(
       "-o,--output", settings->out,
       ".html, .dot, .json, .pb, a folder for TensorBoard, or by Graphviz .svg, .png, .pdf; without, text on "

@@ -61,15 +61,21 @@ std::string read_all(const std::string& path) {
   return bytes.str();
 }
 
+bool is_table(const std::string& path) { return ends_in(path, {".csv"}); }
+bool is_picture(const std::string& path) { return ends_in(path, {".png"}); }
+// As MNIST's files are called: train-images-idx3-ubyte.gz, or with the ending .idx.
+bool is_idx(const std::string& path) {
+  const std::string plain = ends_in(path, {".gz"}) ? path.substr(0, path.size() - 3) : path;
+  return plain.ends_with("-ubyte") || ends_in(plain, {".idx", ".idx1-ubyte", ".idx3-ubyte"});
+}
+
 // The one tensor of a file, or the one called `name` in it.
 Tensor read_tensor(const std::string& path, const std::string& name) {
-  const std::string e = std::filesystem::path(path).extension().string();
-  const std::string file = std::filesystem::path(path).filename().string();
   if (!std::filesystem::exists(path)) throw rill::Error(fmt::format("'{}': no such file", path));
-  if (e == ".csv" && name.empty()) return rill::read_csv(path, {}, rill::Where()).stacked({}, rill::f64, rill::Where());
-  if (e == ".png") return rill::decode_png(read_all(path), rill::Where());
-  if (file.find("ubyte") != std::string::npos || file.find(".idx") != std::string::npos)
-    return rill::data::read_idx(path, rill::Where());
+  if (is_table(path) && name.empty())
+    return rill::read_csv(path, {}, rill::Where()).stacked({}, rill::f64, rill::Where());
+  if (is_picture(path)) return rill::decode_png(read_all(path), rill::Where());
+  if (is_idx(path)) return rill::data::read_idx(path, rill::Where());
   const rill::NamedTensors all = load_tensors(path);
   if (name.empty() && all.size() == 1) return all.begin()->second;
   if (auto found = all.find(name); found != all.end()) return found->second;
@@ -80,33 +86,44 @@ Tensor read_tensor(const std::string& path, const std::string& name) {
                        : fmt::format("'{}' holds no tensor '{}'. it holds {}", path, name, known));
 }
 
+// What stands in the brackets of "FILE[2:5]", of `x`.
+Tensor rows_of(const Tensor& x, const std::string& file, const std::string& rows) {
+  if (x.ndim() == 0) throw UsageError(fmt::format("'{}' is a single number and has no rows [{}]", file, rows));
+  const int64_t size = x.dim(0);
+  const size_t colon = rows.find(':');
+  const bool one = colon == rows.npos;
+  const std::string from = rows.substr(0, colon), to = one ? "" : rows.substr(colon + 1);
+  std::optional<int64_t> begin = from.empty() && !one ? 0 : number_in(from);
+  std::optional<int64_t> end = to.empty() ? size : number_in(to);
+  if (!begin || !end)
+    throw UsageError(fmt::format("'[{}]' is no row and no range of rows, such as [3] or [2:5]", rows));
+  if (*begin < 0) *begin += size;
+  if (*end < 0) *end += size;
+  if (*begin < 0 || *begin > size - one || *end > size || *begin > *end)
+    throw UsageError(fmt::format("'{}' has {} rows, of which [{}] is no part", file, size, rows));
+  return x(rill::slice(*begin, one ? *begin + 1 : *end));
+}
+
+struct Piece {
+  Tensor x;
+  bool plain;  // of a file whose dtypes say little: text, a picture
+};
+
 // "FILE", "FILE:name", each with "[3]", "[2:5]" behind it: rows along the first axis.
-Tensor read_piece(std::string text) {
-  std::string rows, name;
+Piece read_piece(std::string text) {
+  std::optional<std::string> rows;
+  std::string name;
   if (!std::filesystem::exists(text) && text.ends_with(']') && text.rfind('[') != text.npos) {
     rows = text.substr(text.rfind('[') + 1);
-    rows.pop_back();
+    rows->pop_back();
     text.resize(text.rfind('['));
   }
   if (!std::filesystem::exists(text) && text.rfind(':') != text.npos) {
     name = text.substr(text.rfind(':') + 1);
     text.resize(text.rfind(':'));
   }
-  Tensor x = read_tensor(text, name);
-  if (rows.empty()) return x;
-  if (x.ndim() == 0) throw UsageError(fmt::format("'{}' is a single number and has no rows [{}]", text, rows));
-  const int64_t size = x.dim(0);
-  const size_t colon = rows.find(':');
-  const std::string from = rows.substr(0, colon), to = colon == rows.npos ? "" : rows.substr(colon + 1);
-  std::optional<int64_t> begin = from.empty() ? 0 : number_in(from), end = to.empty() ? size : number_in(to);
-  if (!begin || !end)
-    throw UsageError(fmt::format("'[{}]' is no row and no range of rows, such as [3] or [2:5]", rows));
-  if (*begin < 0) *begin += size;
-  if (*end < 0) *end += size;
-  if (colon == rows.npos) end = *begin + 1;
-  if (*begin < 0 || *end > size || *begin > *end)
-    throw UsageError(fmt::format("'{}' has {} rows, of which [{}] is no part", text, size, rows));
-  return x(rill::slice(*begin, *end));
+  const Tensor x = read_tensor(text, name);
+  return {rows ? rows_of(x, text, *rows) : x, is_table(text) || is_picture(text)};
 }
 
 // --- What the model takes --------------------------------------------------------------------------------------------
@@ -115,11 +132,25 @@ bool is_same_kind(rill::DType a, rill::DType b) {
   return (rill::is_floating(a) && rill::is_floating(b)) || (rill::is_integer(a) && rill::is_integer(b));
 }
 
-// `x` as `v` wants it: of its dtype where that is another width of the same kind, or with --cast any number, and with
-// an axis in front, or without the one behind, where that is all that is missing.
-Tensor fitted(const ValueInfo& v, Tensor x, bool cast, bool text) {
+// `x` as `dtype`. Throws where that would lose what an integer or an imaginary part says.
+Tensor converted(const ValueInfo& v, const Tensor& x) {
+  if (rill::is_complex(x.dtype()) && !rill::is_complex(v.dtype))
+    throw UsageError(fmt::format("the model takes {}, and is given {}: real numbers hold no complex ones",
+                                 rill::to_string(v), spec_text(x)));
+  const Tensor y = x.astype(v.dtype);
+  if (!rill::is_integer(v.dtype)) return y;
+  const Tensor whole = rill::is_floating(x.dtype()) ? rill::trunc(x) : x;
+  if (!rill::all(y.astype(x.dtype()) == whole).item<bool>())
+    throw UsageError(fmt::format("the model takes {}, and {} has numbers that {} does not hold", rill::to_string(v),
+                                 spec_text(x), rill::name(v.dtype)));
+  return y;
+}
+
+// `x` as `v` wants it: of its dtype where that is another width of the same kind, or with --cast, and of files whose
+// dtypes say little, any number; with an axis in front, or without the one behind, where that is all that is missing.
+Tensor fitted(const ValueInfo& v, Tensor x, bool cast) {
   const bool number = x.dtype() != rill::string && v.dtype != rill::string;
-  if (x.dtype() != v.dtype && number && (cast || text || is_same_kind(x.dtype(), v.dtype))) x = x.astype(v.dtype);
+  if (x.dtype() != v.dtype && number && (cast || is_same_kind(x.dtype(), v.dtype))) x = converted(v, x);
   else if (x.dtype() != v.dtype)
     throw UsageError(fmt::format("the model takes {}, and is given {}{}", rill::to_string(v), spec_text(x),
                                  number ? ". --cast converts numbers" : ""));
@@ -176,8 +207,17 @@ std::vector<rill::ArgSpec> signature_of(const rill::Model& model, const std::map
 
 rill::Graph graph_of(const rill::Model& model, const std::map<std::string, Shape>& shapes) {
   std::map<std::string, Tensor> inputs;
-  for (const rill::ArgSpec& s : signature_of(model, shapes)) inputs[s.name] = rill::make_stand_in(s.spec);
-  return model.graph(inputs, rill::Where());
+  bool open = false;
+  for (const rill::ArgSpec& s : signature_of(model, shapes)) {
+    inputs[s.name] = rill::make_stand_in(s.spec);
+    for (const int64_t d : s.spec.shape) open |= d == rill::open_size;
+  }
+  try {
+    return model.graph(inputs, rill::Where());
+  } catch (const rill::Error& e) {
+    if (!open) throw;
+    throw rill::Error(std::string(e.what()) + ". sizes that the file leaves open were tried as 8; --shape says others");
+  }
 }
 
 // --- Inputs ----------------------------------------------------------------------------------------------------------
@@ -204,8 +244,8 @@ Tensor random_input(const ValueInfo& v, const InputOptions& options) {
 
 std::map<std::string, Tensor> read_inputs(const rill::Model& model, const InputOptions& options) {
   std::map<std::string, Tensor> inputs;
-  auto put = [&](const ValueInfo& v, const Tensor& x, bool text) {
-    if (!inputs.emplace(v.name, fitted(v, x, options.cast, text)).second)
+  auto put = [&](const ValueInfo& v, const Tensor& x, bool plain) {
+    if (!inputs.emplace(v.name, fitted(v, x, options.cast || plain)).second)
       throw UsageError(fmt::format("'{}' is given twice", v.name));
   };
   for (const std::string& path : options.files) {
@@ -224,8 +264,8 @@ std::map<std::string, Tensor> read_inputs(const rill::Model& model, const InputO
   }
   for (const std::string& text : options.single) {
     const auto [name, file] = split_name(model, text);
-    const bool is_text = file.find(".csv") != file.npos || file.find(".png") != file.npos;
-    put(input_named(model, name), read_piece(file), is_text);
+    const Piece piece = read_piece(file);
+    put(input_named(model, name), piece.x, piece.plain);
   }
   std::string missing;
   for (const ValueInfo& v : model.inputs()) {

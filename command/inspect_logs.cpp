@@ -97,7 +97,7 @@ void show_events(const std::string& path) {
   if (!std::filesystem::is_directory(path, none)) return show_file(path);
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(path))
-    if (entry.path().filename().string().find("tfevents") != std::string::npos) files.push_back(entry.path().string());
+    if (is_event_file(entry.path().string())) files.push_back(entry.path().string());
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) show_file(file);
 }

@@ -3,6 +3,7 @@
 #include <rill/ops/op.h>
 #include <rill/rill.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "command.h"
@@ -25,6 +26,15 @@ CLI::Option* add_list(CLI::App* sub, const std::string& names, std::vector<std::
   return sub->add_option(names, values, description)->allow_extra_args(false);
 }
 
+CLI::Validator number_in(double least, double most) {
+  return {[=](std::string& text) -> std::string {
+            double v = 0;
+            if (CLI::detail::lexical_cast(text, v) && v >= least && v <= most) return "";
+            return fmt::format("{} is no number in [{}, {}]", text, least, most);
+          },
+          fmt::format("FLOAT in [{} - {}]", least, most)};
+}
+
 void on_call(Program& program, CLI::App* sub, std::function<int()> action) {
   sub->callback([&program, action = std::move(action)] { program.chosen = action; });
 }
@@ -36,6 +46,33 @@ std::string without_function(const std::string& text) {
 }
 
 namespace {
+
+// "rill: ..." for what CLI11 found wrong with the call.
+std::string complaint(const CLI::App& app, const CLI::ParseError& e) {
+  // A first word that is no command is to CLI11 a command that is missing and a word too many.
+  const std::vector<std::string> words = app.remaining();
+  const auto word = std::find_if(words.begin(), words.end(), [](auto& w) { return !w.starts_with('-'); });
+  if (!dynamic_cast<const CLI::RequiredError*>(&e) || word == words.end() || !app.get_subcommands().empty())
+    return e.what();
+  std::string names;
+  for (const CLI::App* sub : app.get_subcommands({})) names += (names.empty() ? "" : ", ") + sub->get_name();
+  return fmt::format("'{}' is no command. commands are {}", *word, names);
+}
+
+// Further lines are indented: what stands in a file cannot look like another message.
+void complain(const std::string& what) {
+  std::fflush(stdout);
+  std::string text = visible_lines(what);
+  for (size_t at = 0; (at = text.find('\n', at)) != text.npos; ++at)
+    if (at + 1 < text.size() && text[at + 1] != ' ') text.insert(at + 1, "  ");
+  fmt::print(stderr, "rill: {}\n", text);
+}
+
+int wrong_call(const std::string& what) {
+  complain(what);
+  std::fputs("Run with --help for more information.\n", stderr);
+  return wrong_usage;
+}
 
 int run(int argc, char** argv) {
   CLI::App app(
@@ -51,7 +88,8 @@ int run(int argc, char** argv) {
   int threads = 0;
   app.add_option("--threads", threads, "threads that an op may use; 0: one a core")->check(CLI::Range(0, 4096));
   app.footer(
-      "Models are ONNX files (.onnx). `rill COMMAND --help` has examples of each command.\n"
+      "Models are ONNX files, .rill files, SavedModels and frozen graphs (.pb). `rill COMMAND --help` has examples of "
+      "each command.\n"
       "Exit codes: 0 done, 1 failed, 2 wrong usage; of diff: 0 equal, 1 different, 2 trouble.\n");
   add_show(program);
   add_run(program);
@@ -64,23 +102,22 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    const int code = app.exit(e) == 0 ? succeeded : wrong_usage;
+    if (e.get_exit_code() != 0) return wrong_call(complaint(app, e));
+    app.exit(e);  // prints --help or --version
     flush_output();
-    return code;
+    return succeeded;
   }
   set_colours(colours);
   if (threads > 0) rill::set_num_threads(threads);
+  const rill::CallerScope nobody(rill::Where(), "");  // errors name no line of this program
   try {
     const int code = program.chosen();
     flush_output();
     return code;
   } catch (const UsageError& e) {
-    std::fflush(stdout);
-    fmt::print(stderr, "rill: {}\nRun with --help for more information.\n", e.what());
-    return wrong_usage;
+    return wrong_call(e.what());
   } catch (const std::exception& e) {
-    std::fflush(stdout);
-    fmt::print(stderr, "rill: {}\n", without_function(e.what()));
+    complain(without_function(e.what()));
     return program.on_error;
   }
 }

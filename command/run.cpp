@@ -14,7 +14,8 @@ namespace {
 using rill::Tensor;
 
 struct Settings {
-  std::string path, out;
+  ModelChoice model;
+  std::string out;
   InputOptions inputs;
   std::vector<std::string> shapes, fetches;
   bool steps = false, time = false;
@@ -73,7 +74,9 @@ int run(Settings settings) {
   if (settings.repeat > 1 && settings.steps) throw UsageError("--steps runs once, and --repeat many times");
   if (settings.steps && !(settings.out.empty() && settings.fetches.empty()))
     throw UsageError("--steps prints what each node gives: it takes no --outputs and no --fetch");
-  const rill::Model model = rill::import_model(settings.path, {.trainable = false}, rill::Where());
+  if (!settings.out.empty()) require_tensor_file(settings.out, settings.fetches.size());
+  const rill::Model model = read_model(settings.model, false);
+  if (!settings.out.empty() && settings.fetches.empty()) require_tensor_file(settings.out, model.outputs().size());
   rill::random::seed(uint64_t(settings.seed));
   settings.inputs.shapes = parse_shapes(model, settings.shapes);
   const std::map<std::string, Tensor> inputs = read_inputs(model, settings.inputs);
@@ -93,7 +96,7 @@ int run(Settings settings) {
   if (settings.out.empty()) {
     show(outputs);
   } else {
-    if (settings.out.ends_with(".npy") && outputs.size() == 1)
+    if (ends_in(settings.out, {".npy"}) && outputs.size() == 1)
       rill::save(settings.out, outputs[0].second, {}, rill::Where());
     else rill::save(settings.out, rill::NamedTensors(outputs.begin(), outputs.end()), {}, rill::Where());
     note(fmt::format("{} tensors in {}", outputs.size(), settings.out));
@@ -113,7 +116,7 @@ void add_run(Program& program) {
                        "rill run net.onnx --random --repeat 100 --time --outputs y.npz",
                        "rill run net.onnx --inputs x.npz --fetch layer1/relu          # a value inside",
                        "rill run net.onnx --inputs x.npz --steps                      # node by node"});
-  sub->add_option("MODEL", s->path, "the model's file")->required();
+  add_model_options(sub, s->model);
   add_list(sub, "--inputs", s->inputs.files, "files with tensors by the names of inputs: .npz, .safetensors, .npy");
   add_list(sub, "--input", s->inputs.single,
            "NAME=FILE: a tensor from .npy, .npz, .safetensors, .csv, .png or IDX; FILE[2:5] takes rows, "

@@ -17,7 +17,7 @@ using rill::Node;
 using rill::ValueInfo;
 
 struct Settings {
-  std::string path;
+  ModelChoice model;
   std::vector<std::string> shapes;
   bool weights = false, nodes = false, json = false;
 };
@@ -82,11 +82,16 @@ nlohmann::json json_of(const std::vector<ValueInfo>& values) {
 }
 
 void print_json(const rill::Model& model, const Settings& settings, const Contents& c) {
+  nlohmann::json functions = nlohmann::json::array();
+  for (const rill::FunctionInfo& f : rill::model_functions(settings.model.path, rill::Where()))
+    functions.push_back(
+        {{"name", f.name}, {"tags", f.tags}, {"inputs", json_of(f.inputs)}, {"outputs", json_of(f.outputs)}});
   nlohmann::json all = {{"name", model.name()},
-                        {"bytes", bytes_at(settings.path)},
+                        {"bytes", bytes_at(settings.model.path)},
                         {"inputs", json_of(model.inputs())},
                         {"outputs", json_of(model.outputs())},
-                        {"ops", c.ops}};
+                        {"ops", c.ops},
+                        {"functions", functions}};
   if (!c.no_graph.empty()) all["no_graph"] = c.no_graph;
   all["weights"] = nlohmann::json::array();
   for (const auto& [name, v] : model.variables()) {
@@ -99,11 +104,36 @@ void print_json(const rill::Model& model, const Settings& settings, const Conten
   print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+// "f32[?,8]", of "x: f32[?,8]".
+std::string type_of(ValueInfo v) {
+  v.name.clear();
+  return rill::to_string(v).substr(2);
+}
+
 void print_values(const char* title, const std::vector<ValueInfo>& values) {
   print("\n{}\n", bold(title));
   Table table("<<");
-  for (const ValueInfo& v : values) table.add({green(v.name), rill::to_string(v).substr(v.name.size() + 2)});
+  for (const ValueInfo& v : values) table.add({green(v.name), type_of(v)});
   print("{}", table.empty() ? "  none\n" : table.text());
+}
+
+std::string list_of(const std::vector<ValueInfo>& values) {
+  std::string text;
+  for (const ValueInfo& v : values) text += (text.empty() ? "" : ", ") + rill::to_string(v);
+  return "(" + text + ")";
+}
+
+// Where the file has several functions: what each takes and gives.
+void print_functions(const ModelChoice& choice) {
+  const std::vector<rill::FunctionInfo> all = rill::model_functions(choice.path, rill::Where());
+  if (all.size() < 2) return;
+  const bool tags = std::any_of(all.begin(), all.end(), [&](const auto& f) { return f.tags != all[0].tags; });
+  print("\n{}  {}\n", bold("functions"), dim("--signature NAME shows one"));
+  Table table("<<<");
+  for (const rill::FunctionInfo& f : all)
+    table.add({green(f.name) + (tags ? dim(fmt::format(" --tags {}", fmt::join(f.tags, ","))) : ""), list_of(f.inputs),
+               "-> " + list_of(f.outputs)});
+  print("{}", table.text());
 }
 
 void print_ops(const Contents& c) {
@@ -146,14 +176,15 @@ void print_weights(const rill::Model& model, const Contents& c, bool all) {
 }
 
 int show(const Settings& settings) {
-  const rill::Model model = rill::import_model(settings.path, {}, rill::Where());
+  const rill::Model model = read_model(settings.model, true);
   std::string nodes;
   const Contents c = contents_of(model, settings, nodes);
   if (settings.json) {
     print_json(model, settings, c);
     return succeeded;
   }
-  print("{}  {}\n", bold(settings.path), dim(bytes_text(double(bytes_at(settings.path)))));
+  print("{}  {}\n", bold(settings.model.path), dim(bytes_text(double(bytes_at(settings.model.path)))));
+  print_functions(settings.model);
   print_values("inputs", model.inputs());
   print_values("outputs", model.outputs());
   print_ops(c);
@@ -168,8 +199,8 @@ void add_show(Program& program) {
   auto settings = std::make_shared<Settings>();
   CLI::App* sub = add(program, "show", "what a model takes and gives, its ops, parameters and sizes",
                       {"rill show net.onnx", "rill show net.onnx --weights", "rill show net.onnx --nodes | less",
-                       "rill show net.onnx --json | jq .inputs"});
-  sub->add_option("MODEL", settings->path, "the model's file")->required();
+                       "rill show net.onnx --json | jq .inputs", "rill show saved_model/ --signature train"});
+  add_model_options(sub, settings->model);
   sub->add_flag("--weights", settings->weights, "list every parameter");
   sub->add_flag("--nodes", settings->nodes, "print the graph, a line each node");
   sub->add_flag("--json", settings->json, "print all as JSON, for programs");

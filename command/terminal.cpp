@@ -15,7 +15,60 @@ namespace {
 bool colours = false;
 
 std::string coloured(const char* code, const std::string& text) {
-  return colours ? fmt::format("\033[{}m{}\033[0m", code, text) : text;
+  return colours ? fmt::format("\033[{}m{}\033[0m", code, visible(text)) : visible(text);
+}
+
+// The length of a colour of this program that `text` begins with, else 0.
+size_t colour_at(std::string_view text) {
+  if (!colours) return 0;
+  for (const std::string_view sequence : {"\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m"})
+    if (text.starts_with(sequence)) return sequence.size();
+  return 0;
+}
+
+// The code point that `text` begins with, and its length; of what is no UTF-8 the byte, of length 0.
+std::pair<uint32_t, size_t> code_point_at(std::string_view text) {
+  const auto first = uint8_t(text[0]);
+  if (first < 0x80) return {first, 1};
+  const size_t n = first >= 0xF0 && first < 0xF5   ? 4
+                   : first >= 0xE0 && first < 0xF0 ? 3
+                   : first >= 0xC2 && first < 0xE0 ? 2
+                                                   : 0;
+  if (n == 0 || text.size() < n) return {first, 0};
+  uint32_t point = first & (0xFF >> (n + 1));
+  for (size_t i = 1; i < n; ++i) {
+    const auto next = uint8_t(text[i]);
+    if ((next & 0xC0) != 0x80) return {first, 0};
+    point = point << 6 | (next & 0x3F);
+  }
+  const bool too_long = (n == 3 && point < 0x800) || (n == 4 && point < 0x10000), surrogate = point >> 11 == 0x1B;
+  if (too_long || surrogate || point > 0x10FFFF) return {first, 0};
+  return {point, n};
+}
+
+// Whether a terminal does something else with it than showing it.
+bool is_control(uint32_t point) {
+  const bool line = point == 0x2028 || point == 0x2029,
+             direction = point == 0x061C || point == 0x200E || point == 0x200F ||
+                         (point >= 0x202A && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
+  return point < 0x20 || (point >= 0x7F && point < 0xA0) || line || direction;
+}
+
+std::string made_visible(std::string_view text, std::string_view kept) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const auto [point, n] = code_point_at(text.substr(i));
+    const size_t colour = text[i] == '\033' ? colour_at(text.substr(i)) : 0;
+    const size_t whole = colour ? colour : n;
+    if (n == 0) out += fmt::format("\\x{:02x}", point);
+    else if (colour || !is_control(point) || kept.find(text[i]) != kept.npos) out += text.substr(i, whole);
+    else if (point == '\n') out += "\\n";
+    else if (point == '\t') out += "\\t";
+    else if (point < 0x20) out += fmt::format("\\x{:02x}", point);
+    else out += fmt::format("\\u{:04x}", point);
+    i += std::max<size_t>(whole, 1);
+  }
+  return out;
 }
 
 // How many columns of a terminal `text` takes: code points, without colours.
@@ -46,9 +99,12 @@ std::string green(const std::string& text) { return coloured("32", text); }
 std::string red(const std::string& text) { return coloured("31", text); }
 std::string yellow(const std::string& text) { return coloured("33", text); }
 
+std::string visible(std::string_view name) { return made_visible(name, ""); }
+std::string visible_lines(std::string_view text) { return made_visible(text, "\n\t"); }
+
 void note(const std::string& text) {
   std::fflush(stdout);
-  fmt::print(stderr, "rill: {}\n", text);
+  fmt::print(stderr, "rill: {}\n", visible(text));
 }
 
 void flush_output() {
@@ -76,6 +132,11 @@ std::string seconds_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
   if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
   return fmt::format("{:.2f} s", seconds);
+}
+
+void Table::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = visible(cell);
+  rows_.push_back(std::move(cells));
 }
 
 std::string Table::text(size_t indent) const {

@@ -6,25 +6,33 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace command {
 
+// `name`, which a file may have made of anything, on one line: control characters but for this program's colours, and
+// those that change the direction of text, as "\x1b", "\u202e"; bytes that are no UTF-8 as "\xff".
+std::string visible(std::string_view name);
+// The same of a text of several lines: line ends and tabs stay.
+std::string visible_lines(std::string_view text);
+
 // "auto": colours where stdout is a terminal and neither NO_COLOR nor TERM=dumb says otherwise; "always"; "never".
 void set_colours(const std::string& when);
+// `text`, made visible, in a colour.
 std::string bold(const std::string& text);
 std::string dim(const std::string& text);
 std::string green(const std::string& text);
 std::string red(const std::string& text);
 std::string yellow(const std::string& text);
 
-// To stdout.
+// To stdout, with visible_lines().
 template <class... A>
 void print(fmt::format_string<A...> format, A&&... values) {
-  const std::string text = fmt::format(format, std::forward<A>(values)...);
+  const std::string text = visible_lines(fmt::format(format, std::forward<A>(values)...));
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
-// A remark to stderr, which is no part of what was asked for.
+// A remark, of one line, to stderr, which is no part of what was asked for.
 void note(const std::string& text);
 // Throws where not everything has reached stdout, as on a full disk.
 void flush_output();
@@ -33,12 +41,12 @@ std::string bytes_text(double bytes);      // "98 B", "1.5 kB", "2.31 GB"
 std::string count_text(int64_t n);         // "1,234,567"
 std::string seconds_text(double seconds);  // "1.23 ms"
 
-// Rows of cells that stand below each other, two blanks apart.
+// Rows of cells that stand below each other, two blanks apart. What is in a cell is made visible.
 class Table {
  public:
   // By column, '<' or '>': to which side its cells are moved.
   explicit Table(std::string sides) : sides_(std::move(sides)) {}
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void add(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
   // Each line begins with `indent` blanks.
   std::string text(size_t indent = 2) const;
@@ -52,7 +60,7 @@ class Table {
 class Progress {
  public:
   // `total` steps; 0 where that is not known.
-  Progress(std::string title, int64_t total) : title_(std::move(title)), total_(total) {}
+  Progress(const std::string& title, int64_t total) : title_(visible(title)), total_(total) {}
   ~Progress();
   Progress(const Progress&) = delete;
   void show(int64_t done);

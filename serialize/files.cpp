@@ -232,6 +232,13 @@ size_t FileReader::next(char* to, size_t most) {
   }
 }
 
+std::string extension_of(const std::string& path) {
+  std::string extension = std::filesystem::path(path).extension().string();
+  for (char& c : extension)
+    if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
+  return extension;
+}
+
 std::string read_file(const std::string& path, std::string_view op, const Where& where, Accepts accepts) {
   FileReader file(path, op, where, accepts);
   std::string bytes(size_t(file.size()), '\0');

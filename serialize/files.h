@@ -95,6 +95,9 @@ class FileReader {
 void write_file(const std::string& path, std::string_view bytes, std::string_view op, const Where& where,
                 Links links = Links::follow);
 
+// ".onnx": what the name of a file ends in, in lower case. "" where there is none.
+std::string extension_of(const std::string& path);
+
 // All of a file. Throws rill::Error, under the name of `op`, where it cannot be read.
 std::string read_file(const std::string& path, std::string_view op, const Where& where,
                       Accepts accepts = Accepts::files);

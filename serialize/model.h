@@ -38,7 +38,7 @@ struct ImportOptions {
   // behind a convolution becomes part of its weights. Of a .rill file they stay Variables, which tapes leave alone.
   bool trainable = true;
   // Of a SavedModel: which function, of the graph with which tags. A graph or a signature that is the only one needs no
-  // name.
+  // name. Of a .rill file: which function; the first, where none has this name and it is not asked for.
   std::string signature = "serving_default";
   std::vector<std::string> tags = {"serve"};
   // Of a TensorFlow GraphDef (.pb): the results, as "node" or "node:1"; empty: the nodes that no other reads.
@@ -84,10 +84,22 @@ class Model {
   Shared<Impl> impl_;
 };
 
+// A function that a model's file offers.
+struct FunctionInfo {
+  std::string name;               // ImportOptions::signature, or what Model::function() takes
+  std::vector<std::string> tags;  // of a SavedModel's graph
+  std::vector<ValueInfo> inputs, outputs;
+};
+// All that import_model() could give of a file: the signatures of a SavedModel, in all its graphs, the functions of a
+// .rill file, the one function of others. Throws rill::Error where import_model() would for what it reads; the weights
+// of a SavedModel are not read.
+std::vector<FunctionInfo> model_functions(const std::string& path, Where where = Where::current());
+
 // Reads a model: an ONNX file (.onnx) with its external weights beside it; rill's own (.rill, rill_file.h); a
 // TensorFlow SavedModel (a folder with saved_model.pb, or one with numbered versions of such, of which the last is
-// taken); a TensorFlow GraphDef whose weights are constants (.pb). Throws rill::Error where the file is not sound, and
-// one that lists all operators that are missing, with the names of their nodes.
+// taken); a TensorFlow GraphDef whose weights are constants (.pb). Throws rill::Error where the file is not sound, one
+// that lists all operators that are missing, with the names of their nodes, and one where `options` name a signature or
+// tags and the file has none such.
 Model import_model(const std::string& path, const ImportOptions& options = {}, Where where = Where::current());
 
 }  // namespace rill

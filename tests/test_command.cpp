@@ -87,16 +87,42 @@ TEST_CASE("help and version") {
 
 TEST_CASE("a wrong call exits with 2") {
   const Workplace at;
-  for (const char* arguments :
-       {"", "nonsense", "show", "show mlp.onnx --nonsense", "run mlp.onnx", "--color pink show mlp.onnx",
-        "run mlp.onnx --input z=x.npy", "run mlp.onnx --inputs x.npz --repeat 0", "completion tcsh",
-        "run mlp.onnx --random --shape x=1,4", "run mlp.onnx --random --shape x=a,3", "run mlp.onnx --input x=x.npy[9]",
-        "inspect mlp.onnx", "convert mlp.onnx ./mlp.onnx"}) {
+  for (const char* arguments : {"",
+                                "nonsense",
+                                "show",
+                                "show mlp.onnx --nonsense",
+                                "run mlp.onnx",
+                                "--color pink show mlp.onnx",
+                                "run mlp.onnx --input z=x.npy",
+                                "run mlp.onnx --inputs x.npz --repeat 0",
+                                "completion tcsh",
+                                "run mlp.onnx --random --shape x=1,4",
+                                "run mlp.onnx --random --shape x=a,3",
+                                "run mlp.onnx --input x=x.npy[9]",
+                                "inspect mlp.onnx",
+                                "convert mlp.onnx ./mlp.onnx",
+                                "bogus",
+                                "--threads 1 bogus",
+                                "diff x.npz x.npz --tolerance nan",
+                                "diff x.npz x.npz --tolerance -1",
+                                "bench mlp.onnx --seconds inf",
+                                "bench mlp.onnx --seconds nan",
+                                "run mlp.onnx --inputs x.npz --outputs y.txt",
+                                "run mlp.onnx --inputs x.npz -o y",
+                                "run mlp.onnx --input x.npy[]",
+                                "run mlp.onnx --input x.npy[9223372036854775807]",
+                                "convert x.npz y.onnx",
+                                "convert mlp.onnx y.onnx --compress",
+                                "convert mlp.onnx y.npz --external-data",
+                                "convert mlp.onnx y.npz --shape 4,3"}) {
     const Done done = at.rill(arguments);
     INFO(arguments << ": " << done.err);
     CHECK(done.code == 2);
+    CHECK(done.err.starts_with("rill: "));
     CHECK(has(done.err, "--help"));
   }
+  CHECK(has(at.rill("bogus").err, "'bogus' is no command. commands are show, run"));
+  CHECK(has(at.rill("convert mlp.onnx mlp.unknown").err, "mlp.unknown"));
 }
 
 TEST_CASE("files that are missing, or are something else, exit with 1") {
@@ -105,7 +131,12 @@ TEST_CASE("files that are missing, or are something else, exit with 1") {
   put_file(at / "bad.npz", "nonsense");
   put_file(at / "text.txt", "nonsense");
   put_file(at / "bad.png", "nonsense");
-  check_fails(at.rill("show absent.onnx"), 1, "absent.onnx");
+  for (const char* command : {"show", "run", "bench", "graph", "inspect", "freeze absent"})
+    for (const char* file : {"absent", "absent.onnx", "absent.index", "absent.npz"})
+      check_fails(at.rill(std::string(command) + " " + file), 1, "'absent");
+  check_fails(at.rill("show absent.onnx"), 1, "'absent.onnx': no such file");
+  check_fails(at.rill("show absent"), 1, "'absent': no such file");
+  check_fails(at.rill("run mlp.onnx --random --shape x=9999999999,3"), 1, "");
   check_fails(at.rill("show bad.onnx"), 1, "bad.onnx");
   check_fails(at.rill("show text.txt"), 1, "text.txt");
   check_fails(at.rill("inspect bad.npz"), 1, "bad.npz");
@@ -114,7 +145,6 @@ TEST_CASE("files that are missing, or are something else, exit with 1") {
   check_fails(at.rill("run mlp.onnx --input bad.png"), 1, "no PNG file");
   check_fails(at.rill("run mlp.onnx --inputs absent.npz"), 1, "absent.npz");
   check_fails(at.rill("run mlp.onnx --inputs x.npz --fetch nothing"), 1, "has no value 'nothing'");
-  check_fails(at.rill("convert mlp.onnx mlp.unknown"), 1, "mlp.unknown");
   check_fails(at.rill("graph mlp.onnx -o mlp.unknown"), 1, "mlp.unknown");
   check_fails(at.rill("diff x.npz absent.npz"), 2, "absent.npz");  // 1 would say that they differ
 }
@@ -435,4 +465,138 @@ TEST_CASE("a full disk is an error, a closed pipe is not") {
   CHECK(contents(at / "err.txt").empty());
   CHECK(code_of(program() + " graph mlp.onnx 2>err.txt | true") == 0);
   CHECK(contents(at / "err.txt").empty());
+}
+
+TEST_CASE("kinds of files go by the end of their names, in any case, not by what stands in between") {
+  const Workplace at;
+  namespace fs = std::filesystem;
+  fs::copy(at / "mlp.onnx", at / "MLP.ONNX");
+  fs::create_directory(at / "all.csv");
+  fs::copy(at / "x.npz", at / "all.csv/x.tfevents.NPZ");
+  fs::copy(at / "x.npy", at / "train-ubyte-x.png.NPY");
+  CHECK(has(at.rill("show MLP.ONNX").out, "matmul"));
+  CHECK(has(at.rill("inspect all.csv/x.tfevents.NPZ").out, "x  f32[4,3]"));
+  CHECK(at.rill("run mlp.onnx --inputs all.csv/x.tfevents.NPZ -o Y.NPY").code == 0);
+  CHECK(allclose(at.result("Y.NPY", ""), at.y_));
+  CHECK(at.rill("run mlp.onnx --input train-ubyte-x.png.NPY").code == 0);
+  // A folder called .csv makes no table of what is in it, whose numbers would be converted.
+  save(at / "all.csv/ones.npy", ones({2, 3}, i64));
+  CHECK(at.rill("run mlp.onnx --input all.csv/ones.npy").code == 2);
+  CHECK(at.rill("convert MLP.ONNX W.NPZ").code == 0);
+  CHECK(at.rill("convert MLP.ONNX Again.ONNX").code == 0);
+  CHECK(at.rill("graph MLP.ONNX -o G.HTML").code == 0);
+}
+
+TEST_CASE("numbers that the model's dtype does not hold are an error") {
+  const Workplace at;
+  auto f = function("f", [](const Tensor& x) { return x + 1; }, {.signature = {spec(i32, {any}, "x")}});
+  export_model(f, at / "whole.onnx", {.outputs = {"y"}});
+  save(at / "large.npy", tensor({int64_t(1) << 40}));
+  save(at / "small.npy", tensor({int64_t(1) << 20}));
+  save(at / "real.npy", tensor({1.5f, 1e20f}));
+  save(at / "nan.npy", tensor({NAN}));
+  save(at / "complex.npy", complex(ones({2, 3}), ones({2, 3})));
+  CHECK(at.rill("run whole.onnx --input small.npy -o y.npy").code == 0);
+  check_fails(at.rill("run whole.onnx --input large.npy"), 2, "i32 does not hold");
+  check_fails(at.rill("run whole.onnx --cast --input real.npy"), 2, "i32 does not hold");
+  check_fails(at.rill("run whole.onnx --cast --input nan.npy"), 2, "i32 does not hold");
+  CHECK(at.rill("run whole.onnx --cast --input real.npy[0]").code == 0);
+  check_fails(at.rill("run mlp.onnx --cast --input complex.npy"), 2, "real numbers hold no complex ones");
+}
+
+TEST_CASE("outputs that cannot be written are found before the model runs") {
+  const Workplace at;
+  auto f = function("f", [](const Tensor& x) { return std::vector{x, x + 1}; }, {.signature = {spec(f32, {any}, "x")}});
+  export_model(f, at / "two.onnx");
+  for (const char* out : {"y.npy", "y.txt", "y"}) {
+    const Done done = at.rill(std::string("run two.onnx --random --steps --outputs ") + out);
+    CHECK(done.code == 2);
+    check_fails(at.rill(std::string("run two.onnx --random --outputs ") + out), 2, out);
+  }
+  std::filesystem::create_directory(at / "folder.npz");
+  check_fails(at.rill("run two.onnx --random --outputs folder.npz"), 1, "is a folder");
+  check_fails(at.rill("run two.onnx --random --outputs x.npy/y.npz"), 1, "is no folder");
+}
+
+TEST_CASE("names from files reach the terminal as visible text") {
+  const Workplace at;
+  const std::string name = "a\x1b]0;owned\x07\x1b[2J\nrill: all is well\xc2\x9b\xe2\x80\xae";
+  save(at / "odd.safetensors", {{name, ones({2})}}, {.metadata = {{"key\x1b[2J", "value\r"}}});
+  save(at / "even.safetensors", {{name, zeros({2})}});
+  Variable v(ones({3}), name);
+  auto f = function("f", [&](const Tensor& x) { return x + v; }, {.signature = {spec(f32, {any, 3}, name)}});
+  save_functions(at / "odd.rill", {{"f" + name, f, {.outputs = {name}}}, {"g", f, {.outputs = {name}}}});
+  auto check_clean = [](const Done& done) {
+    INFO(done.out << done.err);
+    for (const std::string& text : {done.out, done.err}) {
+      for (const char c : text) CHECK((c == '\n' || uint8_t(c) >= 0x20));
+      CHECK_FALSE(has(text, "\xc2\x9b"));
+      CHECK_FALSE(has(text, "\xe2\x80\xae"));
+      CHECK_FALSE(has(text, "\nrill: all is well"));
+    }
+  };
+  for (const char* call :
+       {"inspect odd.safetensors", "inspect odd.safetensors --stats", "diff odd.safetensors even.safetensors",
+        "show odd.rill", "show odd.rill --nodes --weights", "show odd.rill --json", "run odd.rill --random",
+        "run odd.rill --random --steps", "bench odd.rill --seconds 0.01 --profile", "graph odd.rill", "run odd.rill",
+        "run odd.rill --input odd.safetensors", "inspect odd.safetensors --tensor no"})
+    check_clean(at.rill(call));
+  CHECK(has(at.rill("inspect odd.safetensors").out, "a\\x1b]0;owned\\x07\\x1b[2J\\nrill: all is well\\u009b\\u202e"));
+  CHECK(has(at.rill("--color always inspect odd.safetensors").out, "\033[32ma\\x1b]0;"));
+  CHECK(has(at.rill("show odd.rill --json").out, "\"name\": \"fa\\u001b"));
+}
+
+TEST_CASE("functions and signatures are listed and chosen") {
+  const Workplace at;
+  auto twice = function("twice", [](const Tensor& x) { return x * 2; }, {.signature = {spec(f32, {any}, "x")}});
+  auto sum_of = function("sum_of", [](const Tensor& a, const Tensor& b) { return a + b; },
+                         {.signature = {spec(f32, {any}, "a"), spec(f32, {any}, "b")}});
+  save_functions(at / "both.rill", {{"twice", twice}, {"sum_of", sum_of}});
+  export_saved_model(at / "saved", {{"twice", twice}, {"sum_of", sum_of}});
+  for (const char* file : {"both.rill", "saved", "saved/saved_model.pb"}) {
+    const std::string path = file, choice = path + " --signature sum_of ";
+    INFO(path);
+    const std::string first = path == "both.rill" ? path : path + " --signature twice";
+    const std::string out = at.rill("show " + first).out;
+    CHECK(has(out, "functions"));
+    CHECK(std::regex_search(out, std::regex("sum_of +\\(a: f32\\[\\?\\], b: f32\\[\\?\\]\\) +-> ")));
+    CHECK(has(at.rill("show " + choice).out, "inputs\n  a  f32[?]\n  b  f32[?]"));
+    CHECK(has(at.rill("show " + choice + "--json").out, "\"name\": \"twice\""));
+    CHECK(at.rill("run " + choice + "--random --shape a=3 --shape b=3 -o y.npy").code == 0);
+    CHECK(at.result("y.npy", "").size() == 3);
+    CHECK(at.rill("bench " + choice + "--seconds 0.01").code == 0);
+    CHECK(has(at.rill("graph " + choice).out, "add("));
+    REQUIRE(at.rill("convert " + choice + "one.onnx").code == 0);
+    CHECK(import_model(at / "one.onnx").inputs().size() == 2);
+    check_fails(at.rill("show " + path + " --signature none"), 1, "'none'");
+    check_fails(at.rill("show " + path + " --signature none"), 1, "'sum_of'");
+  }
+  CHECK(has(at.rill("convert both.rill first.onnx").err, "of 2 functions, this is 'twice'"));
+  CHECK(at.rill("show saved --signature twice --tags serve").code == 0);
+  check_fails(at.rill("show saved --signature twice --tags serve,gpu"), 1, "no graph with the tags");
+  check_fails(at.rill("show both.rill --tags gpu"), 1, "tags");
+  check_fails(at.rill("show mlp.onnx --signature f"), 1, "holds one function");
+  check_fails(at.rill("show mlp.onnx --tags serve,gpu"), 1, "tags");
+}
+
+TEST_CASE("convert to a checkpoint") {
+  const Workplace at;
+  try {
+    save_checkpoint(at / "probe", {{"w", ones({2})}});
+  } catch (const Error& e) {
+    return skip_case(e.what());  // a build without leveldb
+  }
+  for (const char* to : {"ckpt/one", "ckpt/two.index", "ckpt/three.ckpt"}) {
+    const Done done = at.rill(std::string("convert x.npz ") + to);
+    INFO(done.err);
+    REQUIRE(done.code == 0);
+  }
+  CHECK(same_bits(load_checkpoint(at / "ckpt/one").at("x"), at.x_));
+  CHECK(same_bits(load_checkpoint(at / "ckpt/two").at("x"), at.x_));
+  CHECK(same_bits(load_checkpoint(at / "ckpt/three.ckpt").at("x"), at.x_));
+  REQUIRE(at.rill("convert mlp.onnx start.ckpt").code == 0);
+  CHECK(same_bits(load_checkpoint(at / "start.ckpt").at("dense/w"), at.w_));
+  CHECK(at.rill("diff mlp.onnx start.ckpt").code == 0);
+  REQUIRE(at.rill("convert mlp.onnx folder").code == 0);  // a SavedModel
+  CHECK(at.rill("diff mlp.onnx folder").code == 0);
 }

@@ -189,5 +189,5 @@ TEST_CASE("graphs that are not sound are errors") {
   const std::string unknown = message(node("a", "Frob", {}) + node("b", "Nicate", {"a"}), {"b"});
   CHECK(has(unknown, "Frob: 1 node, 'a'"));
   CHECK(has(unknown, "Nicate: 1 node, 'b'"));
-  CHECK(has(message_of([&] { import_model(folder / "none"); }), "a model is known by its name"));
+  CHECK(has(message_of([&] { import_model(folder / "none"); }), "no such file"));
 }

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <deque>
-#include <filesystem>
 #include <set>
 
+#include "rill/serialize/files.h"
 #include "rill/serialize/model/write_model.h"
 #include "rill/serialize/onnx/export_model.h"
 #include "rill/serialize/rill_file/package.h"
@@ -50,7 +50,7 @@ void write_model(const FunctionCore::OpenGraph& whole, const std::string& path, 
   const Graph* graphs[] = {&whole.graph};
   const VariableValues values("export_model", graphs, where);
   const FunctionCore::OpenGraph traced = prepared(whole, options, values, where);
-  const std::string extension = std::filesystem::path(path).extension().string();
+  const std::string extension = extension_of(path);
   if (extension == ".rill") return rill_file::export_rill(traced, of, path, options, where);
   if (extension == ".onnx") return write_onnx(traced, values, path, options, where);
   if (extension == ".pb") return write_frozen_graph(traced, values, path, options, where);

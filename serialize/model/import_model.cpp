@@ -1,4 +1,6 @@
 // Which reader a model's file is for.
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "rill/serialize/files.h"
@@ -8,19 +10,71 @@
 #include "rill/serialize/tensorflow/saved_model.h"
 
 namespace rill {
+namespace {
 
-Model import_model(const std::string& path, const ImportOptions& options, Where where) {
-  const std::string extension = std::filesystem::path(path).extension().string();
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return import_saved_model(path, options, where);
-  if (extension == ".rill") return rill_file::import_rill(path, options, where);
-  if (extension == ".onnx") return import_onnx(read_file(path, "import_model", where), path, options, where);
-  if (extension == ".pb") return import_frozen_graph(read_file(path, "import_model", where), path, options, where);
-  fail("import_model",
+namespace fs = std::filesystem;
+enum class Format { saved_model, rill, onnx, frozen_graph };
+
+Format format_of(const std::string& path, const char* op, const Where& where) {
+  std::error_code unknown;
+  if (fs::is_directory(path, unknown) || fs::path(path).filename() == "saved_model.pb") return Format::saved_model;
+  if (!fs::exists(path, unknown)) fail(op, "'" + path + "': no such file", where);
+  const std::string extension = extension_of(path);
+  if (extension == ".rill") return Format::rill;
+  if (extension == ".onnx") return Format::onnx;
+  if (extension == ".pb") return Format::frozen_graph;
+  fail(op,
        "'" + path +
            "': a model is known by its name, which ends in .onnx or .rill, or in .pb for a TensorFlow graph; a "
            "SavedModel is a folder",
        where);
+}
+
+// The folder of a SavedModel: it, or the file in it, may be named.
+std::string folder_of(const std::string& path) {
+  if (fs::path(path).filename() != "saved_model.pb") return path;
+  const std::string folder = fs::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// Options that a file of one function has no use for.
+void require_plain(const std::string& path, const ImportOptions& options, const Where& where) {
+  const ImportOptions plain;
+  if (options.signature != plain.signature)
+    fail("import_model",
+         fmt::format("'{}' holds one function, without a name: the signature '{}' cannot be chosen. SavedModels and "
+                     ".rill files have several",
+                     path, options.signature),
+         where);
+}
+void require_no_tags(const std::string& path, const ImportOptions& options, const Where& where) {
+  if (options.tags != ImportOptions().tags)
+    fail("import_model", fmt::format("'{}': tags are what a SavedModel's graphs are chosen by", path), where);
+}
+
+}  // namespace
+
+Model import_model(const std::string& path, const ImportOptions& options, Where where) {
+  const Format format = format_of(path, "import_model", where);
+  if (format == Format::saved_model) return import_saved_model(folder_of(path), options, where);
+  require_no_tags(path, options, where);
+  if (format == Format::rill) return rill_file::import_rill(path, options, where);
+  require_plain(path, options, where);
+  const std::string bytes = read_file(path, "import_model", where);
+  return format == Format::onnx ? import_onnx(bytes, path, options, where)
+                                : import_frozen_graph(bytes, path, options, where);
+}
+
+std::vector<FunctionInfo> model_functions(const std::string& path, Where where) {
+  const Format format = format_of(path, "model_functions", where);
+  if (format == Format::saved_model) return saved_model_signatures(folder_of(path), where);
+  const Model model = import_model(path, {}, where);
+  std::vector<FunctionInfo> all;
+  for (const std::string& name : model.functions()) {
+    const Model m = model.function(name, where);
+    all.push_back({name, {}, m.inputs(), m.outputs()});
+  }
+  return all;
 }
 
 }  // namespace rill

@@ -9,6 +9,7 @@
 #include "rill/ops/ops.h"
 #include "rill/serialize/model/model_impl.h"
 #include "rill/trace/graph/instantiate.h"
+#include "rill/trace/graph/spec_text.h"
 #include "rill/trace/passes.h"
 
 namespace rill {
@@ -44,7 +45,7 @@ std::vector<Tensor> items_of(const ValueInfo& v, const std::map<std::string, Ten
 
 std::string to_string(const ValueInfo& v) {
   const std::string shape = v.has_shape ? with_open_sizes(v.shape) : "[...]";
-  return fmt::format("{}: {}{}{}{}", v.name, v.optional ? "optional " : "",
+  return fmt::format("{}: {}{}{}{}", one_line(v.name), v.optional ? "optional " : "",
                      v.kind == ValueInfo::Kind::sequence ? "sequence of " : "", rill::name(v.dtype), shape);
 }
 

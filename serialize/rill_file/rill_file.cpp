@@ -196,13 +196,24 @@ static Model model_of(const Shared<Package>& package, size_t which, const Where&
   return Model(impl);
 }
 
+// Which function import_model() gives: the first, where none is asked for.
+static size_t function_wanted(const Package& package, const ImportOptions& options, const FileReader& file) {
+  std::string names;
+  for (size_t k = 0; k < package.functions.size(); ++k) {
+    if (package.functions[k].name == options.signature) return k;
+    names += (k ? ", '" : "'") + package.functions[k].name + "'";
+  }
+  if (options.signature == ImportOptions().signature) return 0;
+  file.reject(fmt::format("there is no function '{}'. it has {}", options.signature, names));
+}
+
 Model import_rill(const std::string& path, const ImportOptions& options, const Where& where) {
   const FileReader file(path, "import_model", where);
   try {
     Parts parts = read_parts(file);
-    return model_of(
-        Shared<Package>::make(read_package(parts.graph, std::move(parts.weights), path, options.trainable, where)), 0,
-        where);
+    const auto package =
+        Shared<Package>::make(read_package(parts.graph, std::move(parts.weights), path, options.trainable, where));
+    return model_of(package, function_wanted(*package, options, file), where);
   } catch (const Error& e) {
     if (std::string_view(e.what()).find(path) != std::string_view::npos) throw;
     file.reject(e.what());
@@ -230,7 +241,7 @@ void rill_file::export_rill(const FunctionCore::OpenGraph& traced, const Shared<
 void save_functions(const std::string& path, const std::vector<FunctionToSave>& functions,
                     const RillFileOptions& options, Where where) {
   using namespace rill_file;
-  if (!path.ends_with(".rill"))
+  if (extension_of(path) != ".rill")
     fail("save_functions", fmt::format("'{}': a file of functions is known by its name, which ends in .rill", path),
          where);
   if (functions.empty()) fail("save_functions", fmt::format("'{}': there are no functions to save", path), where);

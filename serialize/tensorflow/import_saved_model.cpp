@@ -341,14 +341,36 @@ std::string name_of(const std::string& path) {
 }  // namespace
 }  // namespace tensorflow_in
 
+static proto::SavedModel read_saved_model(const std::string& path, const Where& where) {
+  const std::string bytes = read_file(path, "import_model", where);
+  proto::SavedModel file;
+  if (bytes.size() > INT32_MAX || !file.ParseFromArray(bytes.data(), int(bytes.size())))
+    fail("import_model", fmt::format("'{}': its {} bytes are no SavedModel", path, bytes.size()), where);
+  return file;
+}
+
+std::vector<FunctionInfo> saved_model_signatures(const std::string& folder, const Where& where) {
+  using namespace tensorflow_in;
+  const CallerScope caller(where, "model_functions");
+  const proto::SavedModel file = read_saved_model((model_folder(folder) / "saved_model.pb").string(), where);
+  std::vector<FunctionInfo> all;
+  for (const proto::MetaGraphDef& g : file.meta_graphs())
+    for (const std::string& name : keys_of(g.signature_def())) {
+      if (name == "__saved_model_init_op") continue;
+      Model::Impl signature;
+      read_signature(g.signature_def().at(name), signature);
+      const auto& tags = g.meta_info_def().tags();
+      all.push_back({name, {tags.begin(), tags.end()}, std::move(signature.inputs), std::move(signature.outputs)});
+    }
+  return all;
+}
+
 Model import_saved_model(const std::string& folder, const ImportOptions& options, const Where& where) {
   using namespace tensorflow_in;
   const CallerScope caller(where, "import_model");
   const std::filesystem::path at = model_folder(folder);
-  const std::string path = (at / "saved_model.pb").string(), bytes = read_file(path, "import_model", where);
-  proto::SavedModel file;
-  if (bytes.size() > INT32_MAX || !file.ParseFromArray(bytes.data(), int(bytes.size())))
-    fail("import_model", fmt::format("'{}': its {} bytes are no SavedModel", path, bytes.size()), where);
+  const std::string path = (at / "saved_model.pb").string();
+  proto::SavedModel file = read_saved_model(path, where);
   const std::set<std::string> wanted(options.tags.begin(), options.tags.end());
   proto::MetaGraphDef* meta = nullptr;
   std::string tags;

@@ -27,6 +27,8 @@ void write_frozen_graph(const FunctionCore::OpenGraph& traced, const VariableVal
 
 // A folder with saved_model.pb, or with numbered versions of such.
 Model import_saved_model(const std::string& folder, const ImportOptions& options, const Where& where);
+// The signatures of all its graphs.
+std::vector<FunctionInfo> saved_model_signatures(const std::string& folder, const Where& where);
 // `bytes`: a GraphDef. `path`: where it stands, for messages and the model's name.
 Model import_frozen_graph(std::string_view bytes, const std::string& path, const ImportOptions& options,
                           const Where& where);

@@ -1,7 +1,6 @@
 // save and load: the format that a path asks for.
 #include "rill/serialize/save.h"
 
-#include <filesystem>
 #include <new>
 
 #include "rill/devices/registry.h"
@@ -22,13 +21,6 @@ constexpr Format formats[] = {{".npy", save_npy, load_npy, nullptr},
                               {".npz", save_npz, load_npz, nullptr, true},
                               {".safetensors", save_safetensors, load_safetensors, safetensors_metadata},
                               {".gguf", nullptr, load_gguf, gguf_metadata}};
-
-std::string extension_of(const std::string& path) {
-  std::string extension = std::filesystem::path(path).extension().string();
-  for (char& c : extension)
-    if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
-  return extension;
-}
 
 const Format& format_of(const std::string& path, std::string_view op, const Where& where) {
   const std::string extension = extension_of(path);

@@ -30,7 +30,7 @@ void export_graph(const Graph& g, const std::string& path, Where where) {
   CallerScope caller(where);
   EagerScope eager;  // constants are read, also when the call stands inside a function
   std::filesystem::path p(path);
-  std::string extension = p.extension().string();
+  const std::string extension = extension_of(path);
   if (path.empty())
     fail(op, "the path is empty. name a file (.html, .dot, .json, .pb) or a folder for TensorBoard", where);
   std::error_code error;  // such as no permission to look: writing says so
