@@ -1,6 +1,7 @@
 // Looking at a program: the graph of a traced training step for three viewers, and summaries for TensorBoard.
 // test_viewers.py runs it and hands the files to the viewers.
 #include <rill/rill.h>
+#include <rill/serialize.h>
 #include <rill/summary.h>
 
 #include <filesystem>
@@ -34,6 +35,7 @@ int main() {
   export_graph(g, "viewers/logs/mlp");
   export_graph(g, "viewers/mlp.pb");
   export_graph(g, "viewers/mlp.html");
+  export_model(g, "viewers/mlp.onnx", {.outputs = {"loss"}});
   for (const char* file : {"viewers/mlp.dot", "viewers/mlp.json", "viewers/mlp.pb"})
     EXPECT(std::filesystem::file_size(file) > 500);
 
