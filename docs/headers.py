@@ -23,6 +23,8 @@ PUBLIC = [
     ("The array API's names, dtypes and constants", ["ops/standard.h"]),
     ("Indexing", ["ops/indexing.h"]),
     ("Products", ["ops/linalg.h"]),
+    ("Linear algebra", ["ops/linear_algebra.h"]),
+    ("Fourier transforms", ["ops/fft.h"]),
     ("Convolution and pooling", ["ops/conv.h"]),
     ("Neural networks", ["ops/nn_ops.h", "ops/attention.h"]),
     ("Random numbers", ["ops/random.h"]),

@@ -13,6 +13,8 @@
 #include "rill/autodiff/vmap.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
+#include "rill/ops/fft.h"
+#include "rill/ops/linear_algebra.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/stream.h"
 #include "rill/trace/control_flow.h"

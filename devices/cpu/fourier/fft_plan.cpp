@@ -1,0 +1,108 @@
+#include "rill/devices/cpu/fourier/fft_plan.h"
+
+#include <cmath>
+#include <list>
+#include <mutex>
+#include <numbers>
+
+#include "rill/devices/cpu/fourier/fft_stages.h"
+
+namespace rill::cpu {
+namespace {
+
+// cos and -sin of 2 pi k / n, correct to the last place: the angle is brought into the first eighth of the circle.
+template <class R>
+void root_of_unity(int64_t k, int64_t n, R& re, R& im) {
+  using Wide = std::conditional_t<std::is_same_v<R, float>, double, long double>;
+  k %= n;
+  const bool below = 2 * k > n;  // the conjugate of n - k
+  if (below) k = n - k;
+  const bool left = 4 * k > n;  // mirrored: n / 2 - k
+  const int64_t quarters = left ? 2 * n - 4 * k : 4 * k;  // in units of a (4 n)-th of the circle
+  const bool steep = 2 * quarters > n;
+  const Wide angle = std::numbers::pi_v<Wide> / 2 * Wide(steep ? n - quarters : quarters) / Wide(n);
+  const Wide near = std::cos(angle), far = std::sin(angle);
+  const Wide c = steep ? far : near, s = steep ? near : far;
+  re = R(left ? -c : c);
+  im = R(below ? s : -s);
+}
+
+constexpr int64_t largest_radix = 13;
+
+// The radices of a length; empty where one of its prime factors is too large.
+std::vector<int64_t> radices(int64_t n) {
+  std::vector<int64_t> out;
+  for (int64_t r : {4, 2, 3, 5, 7, 11, 13})
+    for (; n % r == 0; n /= r) out.push_back(r);
+  if (n != 1) out.clear();
+  return out;
+}
+
+// The shortest length of 2^a or 2^a 3 that is at least n.
+int64_t good_length(int64_t n) {
+  int64_t power = 1;
+  while (power < n) power *= 2;
+  return power >= 4 && power / 4 * 3 >= n ? power / 4 * 3 : power;
+}
+
+}  // namespace
+
+template <class R>
+FftPlan<R>::FftPlan(int64_t n) : n(n) {
+  const std::vector<int64_t> factors = radices(n);
+  if (n > 1 && factors.empty()) {
+    convolution = fft_plan<R>(good_length(2 * n - 1));
+    const size_t length = size_t(convolution->n);
+    chirp_re.resize(size_t(n)), chirp_im.resize(size_t(n));
+    filter_re.resize(length), filter_im.resize(length);
+    for (int64_t k = 0; k < n; ++k) {
+      const size_t at = size_t(k);
+      // k^2 modulo 2 n, without overflow.
+      root_of_unity(int64_t(__int128(k) * k % (2 * n)), 2 * n, chirp_re[at], chirp_im[at]);
+      filter_re[at] = chirp_re[at] / R(length), filter_im[at] = -chirp_im[at] / R(length);
+      if (k > 0) filter_re[length - at] = filter_re[at], filter_im[length - at] = filter_im[at];
+    }
+    std::vector<R> work(2 * length);
+    run_stages(*convolution, 1, filter_re.data(), filter_im.data(), work.data(), work.data() + length);
+    return;
+  }
+  int64_t left = n, s = 1;
+  for (int64_t r : factors) {
+    const int64_t m = left / r;
+    stages.push_back({r, m, s, roots.size()});
+    for (int64_t p = 0; p < m; ++p)
+      for (int64_t k = 1; k < r; ++k) {
+        roots.resize(roots.size() + 2);
+        root_of_unity(p * k, left, roots[roots.size() - 2], roots[roots.size() - 1]);
+      }
+    left = m;
+    s *= r;
+  }
+}
+
+template <class R>
+std::shared_ptr<const FftPlan<R>> fft_plan(int64_t n) {
+  constexpr size_t most_plans = 16;
+  static std::mutex& lock = *new std::mutex;
+  static auto& plans = *new std::list<std::shared_ptr<const FftPlan<R>>>;  // the last used first
+  {
+    const std::lock_guard hold(lock);
+    for (auto p = plans.begin(); p != plans.end(); ++p)
+      if ((*p)->n == n) {
+        plans.splice(plans.begin(), plans, p);
+        return plans.front();
+      }
+  }
+  auto made = std::make_shared<const FftPlan<R>>(n);
+  const std::lock_guard hold(lock);
+  plans.push_front(made);
+  if (plans.size() > most_plans) plans.pop_back();
+  return made;
+}
+
+template struct FftPlan<float>;
+template struct FftPlan<double>;
+template std::shared_ptr<const FftPlan<float>> fft_plan<float>(int64_t n);
+template std::shared_ptr<const FftPlan<double>> fft_plan<double>(int64_t n);
+
+}  // namespace rill::cpu

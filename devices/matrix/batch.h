@@ -1,0 +1,130 @@
+// What the kernels on matrices share: the batch, run in parallel, a matrix on one thread; copies between rill's rows and
+// LAPACK's columns; and faults, of which the first in the batch is reported whichever thread finds it.
+#pragma once
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "rill/devices/kernel.h"
+#include "rill/devices/matrix/routines.h"
+#include "rill/devices/threads.h"
+#include "rill/tensor/error.h"
+
+namespace rill::matrix {
+
+// The last two axes of a tensor, and how many such matrices there are.
+struct Batch {
+  int64_t rows, columns, count;
+  explicit Batch(const Tensor& t) {
+    const Shape& s = t.shape();
+    rows = s[s.size() - 2], columns = s[s.size() - 1], count = 1;
+    for (size_t i = 0; i + 2 < s.size(); ++i) count *= s[i];
+  }
+  int64_t size() const { return rows * columns; }
+};
+
+// Throws where LAPACK, whose sizes are C's ints, would not hold such a matrix.
+inline void check_sizes(std::string_view op, const Batch& b) {
+  constexpr int64_t most = 46340;  // squared, it fits an int: so do the lengths of workspaces
+  if (b.rows > most || b.columns > most)
+    throw Error(fmt::format("[{}] a matrix of {} rows and {} columns is larger than LAPACK's {}", op, b.rows, b.columns,
+                            most));
+}
+
+// The first matrix of a batch at which something failed.
+class FirstFault {
+ public:
+  void report(int64_t matrix) {
+    int64_t known = first_.load();
+    while (matrix < known && !first_.compare_exchange_weak(known, matrix)) {}
+  }
+  // Throws "[op] the matrix <message>", or "matrix [1,2] <message>" where `t` holds more than one.
+  void check(std::string_view op, const Tensor& t, std::string_view message) const {
+    int64_t at = first_.load();
+    if (at == none) return;
+    const Shape& s = t.shape();
+    std::string which;
+    for (size_t i = s.size() - 2; i-- > 0; at /= s[i])
+      which = fmt::format("{}{}{}", at % s[i], which.empty() ? "" : ",", which);
+    throw Error(fmt::format("[{}] {} {}. operands: {}", op, which.empty() ? "the matrix" : "matrix [" + which + "]",
+                            message, to_string(t.spec())));
+  }
+
+ private:
+  static constexpr int64_t none = std::numeric_limits<int64_t>::max();
+  std::atomic<int64_t> first_ = none;
+};
+
+// Calls body(i, scratch) for each matrix, in parallel where all the work (in multiplications) is worth it.
+template <class F>
+void for_each_matrix(int64_t count, double work, F&& body) {
+  constexpr double worth_a_thread = 50000;
+  const int64_t grain = std::max<int64_t>(1, int64_t(worth_a_thread / std::max(1.0, work)));
+  parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+    Scratch scratch;
+    for (int64_t i = begin; i < end; ++i) body(i, scratch);
+  });
+}
+inline double cube(int64_t m, int64_t n) { return double(m) * double(n) * double(std::min(m, n)); }
+
+template <class T>
+T conjugate(const T& x) {
+  if constexpr (is_complex<T>) return std::conj(x);
+  else return x;
+}
+
+// to[j, i] := from[i, j]: from rows to columns, and back with the sizes exchanged.
+template <class T>
+void transpose_into(const T* from, int64_t rows, int64_t columns, T* to) {
+  constexpr int64_t tile = 16;
+  for (int64_t i0 = 0; i0 < rows; i0 += tile)
+    for (int64_t j = 0; j < columns; ++j)
+      for (int64_t i = i0; i < std::min(rows, i0 + tile); ++i) to[j * rows + i] = from[i * columns + j];
+}
+
+// The Hermitian part of a square matrix, whose rows and columns may be exchanged by a conjugation.
+template <class T>
+void hermitian_part(const T* from, int64_t n, T* to) {
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j <= i; ++j) {
+      const T x = (from[i * n + j] + conjugate(from[j * n + i])) * Real<T>(0.5);
+      to[j * n + i] = x;
+      to[i * n + j] = conjugate(x);
+    }
+}
+
+template <class T>
+bool all_finite(const T* x, int64_t count) {
+  return std::all_of(x, x + count, [](const T& v) {
+    if constexpr (is_complex<T>) return std::isfinite(v.real()) && std::isfinite(v.imag());
+    else return std::isfinite(v);
+  });
+}
+template <class T>
+void fill_nan(T* x, int64_t count) {
+  const Real<T> nan = std::numeric_limits<Real<T>>::quiet_NaN();
+  if constexpr (is_complex<T>) std::fill_n(x, count, T(nan, nan));
+  else std::fill_n(x, count, nan);
+}
+
+// Calls f.template operator()<T>(routines for T) for the dtype of the kernel's first operand.
+template <class F>
+void with_routines(const KernelArgs& args, const Tables& tables, F&& f) {
+  switch (args.input(0).dtype()) {
+    case DType::f32: return f(tables.f32);
+    case DType::f64: return f(tables.f64);
+    case DType::c64: return f(tables.c64);
+    default: return f(tables.c128);
+  }
+}
+
+// A kernel over any table, and the two that records name.
+#define RILL_MATRIX_KERNEL(name)                                                        \
+  void cpu::name(const KernelArgs& args) { matrix::name(args, matrix::lapack_tables()); } \
+  void ref::name(const KernelArgs& args) { matrix::name(args, matrix::plain_tables()); }
+
+}  // namespace rill::matrix

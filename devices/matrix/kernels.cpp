@@ -1,0 +1,261 @@
+// Kernels of the solvers and of the factorisations that take a known number of steps: cholesky, solve,
+// triangular_solve, det, slogdet, lu, qr, expm. Over a table of routines; see routines.h.
+#include "rill/devices/matrix/batch.h"
+#include "rill/devices/params/matrix_params.h"
+
+namespace rill {
+namespace matrix {
+namespace {
+
+void cholesky(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0));
+  check_sizes("cholesky", b);
+  FirstFault fault;
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    for_each_matrix(b.count, cube(b.rows, b.rows), [&](int64_t i, Scratch& scratch) {
+      const int64_t n = b.rows;
+      T* a = scratch.get<T>(0, size_t(b.size()));
+      hermitian_part(args.in_data<T>(0) + i * b.size(), n, a);
+      if (n > 0 && use.cholesky(int(n), a) != 0) fault.report(i);
+      for (int64_t j = 1; j < n; ++j) std::fill_n(a + j * n, j, T(0));
+      transpose_into(a, n, n, args.out_data<T>() + i * b.size());
+    });
+  });
+  fault.check("cholesky", args.input(0),
+              "is not positive definite. add a little to its diagonal, or take linalg::eigh, which takes any Hermitian "
+              "matrix");
+}
+
+void solve(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0)), right(args.input(1));
+  check_sizes("solve", b);
+  check_sizes("solve", right);
+  FirstFault fault;
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    for_each_matrix(b.count, cube(b.rows, b.rows + right.columns), [&](int64_t i, Scratch& scratch) {
+      const int n = int(b.rows), k = int(right.columns);
+      T* a = scratch.get<T>(0, size_t(b.size()));
+      T* x = scratch.get<T>(1, size_t(right.size()));
+      int* pivots = scratch.get<int>(2, size_t(n));
+      transpose_into(args.in_data<T>(0) + i * b.size(), n, n, a);
+      transpose_into(args.in_data<T>(1) + i * right.size(), n, k, x);
+      if (n > 0 && use.lu(n, n, a, pivots) != 0) return fault.report(i);
+      if (n > 0 && k > 0) use.lu_solve(n, k, a, pivots, x);
+      transpose_into(x, k, n, args.out_data<T>() + i * right.size());
+    });
+  });
+  fault.check("solve", args.input(0),
+              "is singular. linalg::lstsq and linalg::pinv take singular matrices");
+}
+
+void triangular_solve(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0)), right(args.input(1));
+  check_sizes("triangular_solve", b);
+  check_sizes("triangular_solve", right);
+  const auto& p = args.attrs.as<TriangularParams>();
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    for_each_matrix(b.count, double(b.size()) * double(right.columns), [&](int64_t i, Scratch& scratch) {
+      const int n = int(b.rows), k = int(right.columns);
+      T* a = scratch.get<T>(0, size_t(b.size()));
+      T* x = scratch.get<T>(1, size_t(right.size()));
+      transpose_into(args.in_data<T>(0) + i * b.size(), n, n, a);
+      transpose_into(args.in_data<T>(1) + i * right.size(), n, k, x);
+      if (n > 0 && k > 0) use.triangular_solve(p.lower, p.adjoint, p.unit, n, k, a, x);
+      transpose_into(x, k, n, args.out_data<T>() + i * right.size());
+    });
+  });
+}
+
+// Calls f(i, diagonal of U, sign of the permutation) for each matrix.
+template <class T, class F>
+void for_each_diagonal(const KernelArgs& args, const Batch& b, const Routines<T>& use, F&& f) {
+  for_each_matrix(b.count, cube(b.rows, b.rows), [&](int64_t i, Scratch& scratch) {
+    const int n = int(b.rows);
+    T* a = scratch.get<T>(0, size_t(b.size()));
+    int* pivots = scratch.get<int>(1, size_t(n));
+    transpose_into(args.in_data<T>(0) + i * b.size(), n, n, a);
+    if (n > 0) use.lu(n, n, a, pivots);
+    Real<T> sign = 1;
+    for (int j = 0; j < n; ++j) {
+      if (pivots[j] != j + 1) sign = -sign;
+      a[j] = a[int64_t(j) * n + j];
+    }
+    f(i, a, sign);
+  });
+}
+
+void det(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0));
+  check_sizes("det", b);
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    for_each_diagonal(args, b, use, [&](int64_t i, const T* diagonal, Real<T> sign) {
+      T product = sign;
+      for (int64_t j = 0; j < b.rows; ++j) product *= diagonal[j];
+      args.out_data<T>()[i] = product;
+    });
+  });
+}
+
+void slogdet(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0));
+  check_sizes("slogdet", b);
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    for_each_diagonal(args, b, use, [&](int64_t i, const T* diagonal, Real<T> sign) {
+      T direction = sign;
+      Real<T> logarithm = 0;
+      for (int64_t j = 0; j < b.rows; ++j) {
+        const Real<T> size = std::abs(diagonal[j]);
+        direction = size == 0 ? T(0) : direction * (diagonal[j] / size);
+        logarithm += std::log(size);
+      }
+      args.out_data<T>()[i] = direction;
+      args.out_data<Real<T>>(1)[i] = logarithm;
+    });
+  });
+}
+
+void lu(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0));
+  check_sizes("lu", b);
+  const int64_t m = b.rows, n = b.columns, k = std::min(m, n);
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    for_each_matrix(b.count, cube(m, n), [&](int64_t i, Scratch& scratch) {
+      T* a = scratch.get<T>(0, size_t(b.size()));
+      int* pivots = scratch.get<int>(1, size_t(k));
+      transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
+      if (k > 0) use.lu(int(m), int(n), a, pivots);
+      int64_t* rows = args.out_data<int64_t>(0) + i * m;
+      for (int64_t r = 0; r < m; ++r) rows[r] = r;
+      for (int64_t r = 0; r < k; ++r) std::swap(rows[r], rows[pivots[r] - 1]);
+      T* lower = args.out_data<T>(1) + i * m * k;
+      for (int64_t r = 0; r < m; ++r)
+        for (int64_t c = 0; c < k; ++c) lower[r * k + c] = c < r ? a[c * m + r] : T(c == r ? 1 : 0);
+      T* upper = args.out_data<T>(2) + i * k * n;
+      for (int64_t r = 0; r < k; ++r)
+        for (int64_t c = 0; c < n; ++c) upper[r * n + c] = c >= r ? a[c * m + r] : T(0);
+    });
+  });
+}
+
+void qr(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0));
+  check_sizes("qr", b);
+  const int64_t m = b.rows, n = b.columns, k = args.attrs.as<FactorParams>().full ? m : std::min(m, n);
+  check_sizes("qr", Batch(args.output(0)));
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    for_each_matrix(b.count, 2 * cube(m, std::max(n, k)), [&](int64_t i, Scratch& scratch) {
+      T* a = scratch.get<T>(0, size_t(b.size()));
+      // The routine puts the reflections of a into q before it computes q.
+      T* q = scratch.get<T>(1, size_t(m * std::max(k, std::min(m, n))));
+      transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
+      if (n == 0)
+        for (int64_t c = 0; c < k; ++c)
+          for (int64_t r = 0; r < m; ++r) q[c * m + r] = T(r == c ? 1 : 0);
+      else if (m > 0) use.qr(int(m), int(n), int(k), a, q, scratch);
+      transpose_into(q, k, m, args.out_data<T>(0) + i * m * k);
+      T* upper = args.out_data<T>(1) + i * k * n;
+      for (int64_t r = 0; r < k; ++r)
+        for (int64_t c = 0; c < n; ++c) upper[r * n + c] = c >= r ? a[c * m + r] : T(0);
+    });
+  });
+}
+
+// Higham 2005, "The scaling and squaring method for the matrix exponential revisited": Pade's approximant of degree 13
+// of a / 2^s, whose 1-norm is at most theta, squared s times. A smaller theta is no loss in single precision.
+constexpr double theta_13 = 5.371920351148152;
+constexpr double pade_13[] = {64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800.,
+                              129060195264000.,   10559470521600.,    670442572800.,     33522128640.,
+                              1323241920.,        40840800.,          960960.,           16380.,
+                              182.,               1.};
+
+template <class T>
+class Exponential {
+ public:
+  Exponential(int64_t n, const Routines<T>& use, Scratch& scratch)
+      : n_(n), size_(n * n), use_(use), memory_(scratch.get<T>(0, size_t(8 * size_))), scratch_(scratch) {}
+
+  // `a`, in block 0 of the eight, becomes its exponential, in block 6; false where that fails.
+  bool run() {
+    const int squarings = scale();
+    multiply(0, 0, 1), multiply(1, 1, 2), multiply(1, 2, 3);  // a^2, a^4, a^6
+    // u = a (a^6 (b13 a^6 + b11 a^4 + b9 a^2) + b7 a^6 + b5 a^4 + b3 a^2 + b1), v alike with the even coefficients.
+    half(13, 4, 5);
+    multiply(0, 5, 4);  // u
+    half(12, 6, 5);     // v
+    for (int64_t i = 0; i < size_; ++i) {
+      const T u = at(4)[i], v = at(5)[i];
+      at(6)[i] = v + u;
+      at(7)[i] = v - u;
+    }
+    int* pivots = scratch_.get<int>(1, size_t(n_));
+    if (use_.lu(int(n_), int(n_), at(7), pivots) != 0) return false;
+    use_.lu_solve(int(n_), int(n_), at(7), pivots, at(6));
+    for (int s = 0; s < squarings; ++s) {
+      multiply(6, 6, 7);
+      std::copy_n(at(7), size_, at(6));
+    }
+    return true;
+  }
+  T* at(int block) { return memory_ + block * size_; }
+
+ private:
+  void multiply(int a, int b, int to) { use_.multiply(int(n_), int(n_), int(n_), at(a), at(b), at(to)); }
+  // Divides block 0 by a power of two; gives its exponent.
+  int scale() {
+    double norm = 0;
+    for (int64_t j = 0; j < n_; ++j) {
+      double column = 0;
+      for (int64_t i = 0; i < n_; ++i) column += double(std::abs(at(0)[j * n_ + i]));
+      norm = std::max(norm, column);
+    }
+    const int squarings = norm > theta_13 ? int(std::ceil(std::log2(norm / theta_13))) : 0;
+    const Real<T> factor = Real<T>(std::ldexp(1.0, -squarings));
+    for (int64_t i = 0; i < size_; ++i) at(0)[i] *= factor;
+    return squarings;
+  }
+  // The polynomial of a^2 with the coefficients top, top - 2, ...; `work` is free.
+  void half(int top, int work, int to) {
+    const auto c = [&](int i) { return Real<T>(pade_13[top - i]); };
+    for (int64_t i = 0; i < size_; ++i) at(work)[i] = c(0) * at(3)[i] + c(2) * at(2)[i] + c(4) * at(1)[i];
+    multiply(3, work, to);
+    for (int64_t i = 0; i < size_; ++i) at(to)[i] += c(6) * at(3)[i] + c(8) * at(2)[i] + c(10) * at(1)[i];
+    for (int64_t i = 0; i < n_; ++i) at(to)[i * n_ + i] += c(12);
+  }
+
+  const int64_t n_, size_;
+  const Routines<T>& use_;
+  T* const memory_;
+  Scratch& scratch_;
+};
+
+void expm(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0));
+  check_sizes("expm", b);
+  FirstFault fault;
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    for_each_matrix(b.count, 10 * cube(b.rows, b.rows), [&](int64_t i, Scratch& scratch) {
+      if (b.rows == 0) return;
+      Exponential<T> e(b.rows, use, scratch);
+      transpose_into(args.in_data<T>(0) + i * b.size(), b.rows, b.rows, e.at(0));
+      const bool good = all_finite(e.at(0), b.size());
+      if (!good) fill_nan(e.at(6), b.size());
+      else if (!e.run()) fault.report(i);
+      transpose_into(e.at(6), b.rows, b.rows, args.out_data<T>() + i * b.size());
+    });
+  });
+  fault.check("expm", args.input(0), "has no exponential that the dtype holds");
+}
+
+}  // namespace
+}  // namespace matrix
+
+RILL_MATRIX_KERNEL(cholesky)
+RILL_MATRIX_KERNEL(solve)
+RILL_MATRIX_KERNEL(triangular_solve)
+RILL_MATRIX_KERNEL(det)
+RILL_MATRIX_KERNEL(slogdet)
+RILL_MATRIX_KERNEL(lu)
+RILL_MATRIX_KERNEL(qr)
+RILL_MATRIX_KERNEL(expm)
+
+}  // namespace rill

@@ -1,0 +1,250 @@
+// librill_lapack: the routines by LAPACK's Fortran interface, which every LAPACK has. Knows nothing of librill.
+//
+// Where the library is OpenBLAS, it runs on one thread from now on, in the whole process: rill runs matrices in parallel
+// itself, and one thread gives the same bits everywhere. Start at Lapack.
+#include <algorithm>
+
+#include "rill/devices/matrix/routines.h"
+
+using c32 = std::complex<float>;
+using c64 = std::complex<double>;
+
+// The lengths of texts, which Fortran passes last, are all 1.
+extern "C" {
+void openblas_set_num_threads(int) __attribute__((weak));
+#define RILL_DECLARE_LAPACK(p, T)                                                                                     \
+  void p##potrf_(const char*, const int*, T*, const int*, int*, size_t);                                              \
+  void p##getrf_(const int*, const int*, T*, const int*, int*, int*);                                                 \
+  void p##getrs_(const char*, const int*, const int*, const T*, const int*, const int*, T*, const int*, int*, size_t); \
+  void p##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                                   \
+  void p##trsm_(const char*, const char*, const char*, const char*, const int*, const int*, const T*, const T*,       \
+                const int*, T*, const int*, size_t, size_t, size_t, size_t);                                          \
+  void p##gemm_(const char*, const char*, const int*, const int*, const int*, const T*, const T*, const int*,         \
+                const T*, const int*, const T*, T*, const int*, size_t, size_t);
+RILL_DECLARE_LAPACK(s, float)
+RILL_DECLARE_LAPACK(d, double)
+RILL_DECLARE_LAPACK(c, c32)
+RILL_DECLARE_LAPACK(z, c64)
+#define RILL_DECLARE_Q(name, T) \
+  void name(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);
+RILL_DECLARE_Q(sorgqr_, float)
+RILL_DECLARE_Q(dorgqr_, double)
+RILL_DECLARE_Q(cungqr_, c32)
+RILL_DECLARE_Q(zungqr_, c64)
+#define RILL_DECLARE_REAL(p, R)                                                                                      \
+  void p##gesdd_(const char*, const int*, const int*, R*, const int*, R*, R*, const int*, R*, const int*, R*,        \
+                 const int*, int*, int*, size_t);                                                                    \
+  void p##syevd_(const char*, const char*, const int*, R*, const int*, R*, R*, const int*, int*, const int*, int*,   \
+                 size_t, size_t);                                                                                    \
+  void p##geev_(const char*, const char*, const int*, R*, const int*, R*, R*, R*, const int*, R*, const int*, R*,    \
+                const int*, int*, size_t, size_t);
+RILL_DECLARE_REAL(s, float)
+RILL_DECLARE_REAL(d, double)
+#define RILL_DECLARE_COMPLEX(p, T, R)                                                                                \
+  void p##gesdd_(const char*, const int*, const int*, T*, const int*, R*, T*, const int*, T*, const int*, T*,        \
+                 const int*, R*, int*, int*, size_t);                                                                \
+  void p##heevd_(const char*, const char*, const int*, T*, const int*, R*, T*, const int*, R*, const int*, int*,     \
+                 const int*, int*, size_t, size_t);                                                                  \
+  void p##geev_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, T*, const int*, T*,        \
+                const int*, R*, int*, size_t, size_t);
+RILL_DECLARE_COMPLEX(c, c32, float)
+RILL_DECLARE_COMPLEX(z, c64, double)
+}
+
+namespace rill::matrix {
+namespace {
+
+// LAPACK's names begin with the dtype's letter.
+#define RILL_BY_DTYPE(name)                                    \
+  template <class T, class... A>                               \
+  void name(A... a) {                                          \
+    if constexpr (std::is_same_v<T, float>) s##name##_(a...);  \
+    else if constexpr (std::is_same_v<T, double>) d##name##_(a...); \
+    else if constexpr (std::is_same_v<T, c32>) c##name##_(a...);    \
+    else z##name##_(a...);                                     \
+  }
+RILL_BY_DTYPE(potrf)
+RILL_BY_DTYPE(getrf)
+RILL_BY_DTYPE(getrs)
+RILL_BY_DTYPE(geqrf)
+RILL_BY_DTYPE(trsm)
+RILL_BY_DTYPE(gemm)
+template <class T, class... A>
+void make_q(A... a) {
+  if constexpr (std::is_same_v<T, float>) sorgqr_(a...);
+  else if constexpr (std::is_same_v<T, double>) dorgqr_(a...);
+  else if constexpr (std::is_same_v<T, c32>) cungqr_(a...);
+  else zungqr_(a...);
+}
+
+constexpr int query = -1;  // the length of a workspace that asks which length is best
+
+int length_of(double best) { return std::max(1, int(best)); }
+int length_of(const std::complex<double>& best) { return length_of(best.real()); }
+int length_of(const c32& best) { return length_of(double(best.real())); }
+
+// The blocks of Scratch that are the routines' own.
+enum Block : size_t { work = Scratch::routines, real_work, whole_work, more };
+
+template <class T>
+struct Lapack {
+  using R = Real<T>;
+  using C = Complex<T>;
+
+  static int cholesky(int n, T* a) {
+    int info = 0;
+    potrf<T>("L", &n, a, &n, &info, size_t(1));
+    return info;
+  }
+  static int lu(int m, int n, T* a, int* pivots) {
+    int info = 0;
+    getrf<T>(&m, &n, a, &m, pivots, &info);
+    return info;
+  }
+  static void lu_solve(int n, int k, const T* lu, const int* pivots, T* b) {
+    int info = 0;
+    getrs<T>("N", &n, &k, lu, &n, pivots, b, &n, &info, size_t(1));
+  }
+  static void triangular_solve(bool lower, bool adjoint, bool unit, int n, int k, const T* a, T* b) {
+    const T one = 1;
+    trsm<T>("L", lower ? "L" : "U", adjoint ? "C" : "N", unit ? "U" : "N", &n, &k, &one, a, &n, b, &n, size_t(1),
+            size_t(1), size_t(1), size_t(1));
+  }
+  static void multiply(int m, int n, int k, const T* a, const T* b, T* c) {
+    const T one = 1, zero = 0;
+    gemm<T>("N", "N", &m, &n, &k, &one, a, &m, b, &k, &zero, c, &m, size_t(1), size_t(1));
+  }
+
+  static void qr(int m, int n, int columns, T* a, T* q, Scratch& scratch) {
+    const int k = std::min(m, n);
+    int info = 0;
+    T best[2] = {};
+    T* tau = scratch.get<T>(more, size_t(k));
+    geqrf<T>(&m, &n, a, &m, tau, &best[0], &query, &info);
+    make_q<T>(&m, &columns, &k, q, &m, tau, &best[1], &query, &info);
+    const int length = std::max(length_of(best[0]), length_of(best[1]));
+    T* w = scratch.get<T>(work, size_t(length));
+    geqrf<T>(&m, &n, a, &m, tau, w, &length, &info);
+    std::copy(a, a + size_t(m) * size_t(k), q);
+    make_q<T>(&m, &columns, &k, q, &m, tau, w, &length, &info);
+  }
+
+  static int svd(bool full, int m, int n, T* a, R* s, T* u, T* vh, Scratch& scratch) {
+    const char* job = !u ? "N" : full ? "A" : "S";
+    const int k = std::min(m, n), vh_rows = full ? n : k;
+    const size_t low = size_t(k), high = size_t(std::max(m, n));
+    int info = 0, length = query;
+    int* whole = scratch.get<int>(whole_work, 8 * low);
+    T best = 0;
+    const auto run = [&](T* w) {
+      if constexpr (is_complex<T>) {
+        R* reals = scratch.get<R>(real_work, std::max(5 * low * low + 7 * low, 2 * high * low + 2 * low * low + low));
+        const auto call = [&](auto routine) {
+          routine(job, &m, &n, a, &m, s, u, &m, vh, &vh_rows, w, &length, reals, whole, &info, size_t(1));
+        };
+        if constexpr (std::is_same_v<T, c32>) call(cgesdd_);
+        else call(zgesdd_);
+      } else {
+        const auto call = [&](auto routine) {
+          routine(job, &m, &n, a, &m, s, u, &m, vh, &vh_rows, w, &length, whole, &info, size_t(1));
+        };
+        if constexpr (std::is_same_v<T, float>) call(sgesdd_);
+        else call(dgesdd_);
+      }
+    };
+    run(&best);
+    length = length_of(best);
+    run(scratch.get<T>(work, size_t(length)));
+    return info;
+  }
+
+  static int eigh(bool vectors, int n, T* a, R* w, Scratch& scratch) {
+    const char* job = vectors ? "V" : "N";
+    int info = 0, length = query, whole_length = query, real_length = query, best_whole = 0;
+    T best = 0;
+    R best_real = 0;
+    const auto run = [&](T* space, R* reals, int* whole) {
+      if constexpr (is_complex<T>) {
+        const auto call = [&](auto routine) {
+          routine(job, "L", &n, a, &n, w, space, &length, reals, &real_length, whole, &whole_length, &info, size_t(1),
+                  size_t(1));
+        };
+        if constexpr (std::is_same_v<T, c32>) call(cheevd_);
+        else call(zheevd_);
+      } else {
+        const auto call = [&](auto routine) {
+          routine(job, "L", &n, a, &n, w, space, &length, whole, &whole_length, &info, size_t(1), size_t(1));
+        };
+        if constexpr (std::is_same_v<T, float>) call(ssyevd_);
+        else call(dsyevd_);
+      }
+    };
+    run(&best, &best_real, &best_whole);
+    length = length_of(best);
+    real_length = length_of(double(best_real));
+    whole_length = std::max(1, best_whole);
+    run(scratch.get<T>(work, size_t(length)), scratch.get<R>(real_work, size_t(real_length)),
+        scratch.get<int>(whole_work, size_t(whole_length)));
+    return info;
+  }
+
+  static int eig(int n, T* a, C* w, C* v, Scratch& scratch) {
+    const char* job = v ? "V" : "N";
+    int info = 0, length = query;
+    T best = 0;
+    if constexpr (is_complex<T>) {
+      R* reals = scratch.get<R>(real_work, 2 * size_t(n));
+      const auto run = [&](T* space) {
+        const auto call = [&](auto routine) {
+          routine("N", job, &n, a, &n, w, nullptr, &n, v, &n, space, &length, reals, &info, size_t(1), size_t(1));
+        };
+        if constexpr (std::is_same_v<T, c32>) call(cgeev_);
+        else call(zgeev_);
+      };
+      run(&best);
+      length = length_of(best);
+      run(scratch.get<T>(work, size_t(length)));
+    } else {
+      R* re = scratch.get<R>(real_work, 2 * size_t(n));
+      R* im = re + n;
+      R* pairs = v ? scratch.get<R>(more, size_t(n) * size_t(n)) : nullptr;
+      const auto run = [&](T* space) {
+        const auto call = [&](auto routine) {
+          routine("N", job, &n, a, &n, re, im, nullptr, &n, pairs, &n, space, &length, &info, size_t(1), size_t(1));
+        };
+        if constexpr (std::is_same_v<T, float>) call(sgeev_);
+        else call(dgeev_);
+      };
+      run(&best);
+      length = length_of(best);
+      run(scratch.get<T>(work, size_t(length)));
+      for (int j = 0; j < n; ++j) w[j] = C(re[j], im[j]);
+      if (v) spread_pairs(n, im, pairs, v);
+    }
+    return info;
+  }
+
+  // Of a conjugate pair LAPACK gives the real and the imaginary part of the first vector.
+  static void spread_pairs(int n, const R* im, const R* pairs, C* v) {
+    const size_t rows = size_t(n);
+    for (size_t j = 0; j < rows; ++j)
+      for (size_t i = 0; i < rows; ++i) {
+        const R own = pairs[j * rows + i];
+        if (im[j] == 0) v[j * rows + i] = own;
+        else if (im[j] > 0) v[j * rows + i] = C(own, pairs[(j + 1) * rows + i]);
+        else v[j * rows + i] = C(pairs[(j - 1) * rows + i], -own);
+      }
+  }
+
+  static constexpr Routines<T> table = {cholesky, lu, lu_solve, triangular_solve, qr, svd, eigh, eig, multiply};
+};
+
+}  // namespace
+}  // namespace rill::matrix
+
+extern "C" __attribute__((visibility("default"))) const rill::matrix::Tables* rill_lapack_tables() {
+  using namespace rill::matrix;
+  static const Tables tables = {Lapack<float>::table, Lapack<double>::table, Lapack<c32>::table, Lapack<c64>::table};
+  if (openblas_set_num_threads) openblas_set_num_threads(1);
+  return &tables;
+}

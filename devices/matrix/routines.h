@@ -1,0 +1,91 @@
+// What the kernels on matrices need for one matrix: a table of functions for each dtype, by LAPACK or in plain loops.
+//
+// Matrices are column-major without gaps. Sizes are those of C's int, LAPACK's own; kernels have checked that. A result
+// of int is 0, or says where the computation failed, counting from 1.
+#pragma once
+#include <array>
+#include <complex>
+#include <cstddef>
+#include <vector>
+
+namespace rill::matrix {
+
+template <class T>
+struct RealOf {
+  using type = T;
+};
+template <class R>
+struct RealOf<std::complex<R>> {
+  using type = R;
+};
+template <class T>
+using Real = typename RealOf<T>::type;
+template <class T>
+using Complex = std::complex<Real<T>>;
+template <class T>
+inline constexpr bool is_complex = !std::is_same_v<T, Real<T>>;
+
+// Memory that one thread uses again for each of its matrices: numbered blocks, which only grow.
+class Scratch {
+ public:
+  template <class T>
+  T* get(size_t block, size_t count) {
+    std::vector<std::max_align_t>& b = blocks_[block];
+    const size_t words = (count * sizeof(T) + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t) + 1;
+    if (b.size() < words) b.resize(words);
+    return reinterpret_cast<T*>(b.data());
+  }
+  // Blocks below this one are the kernels'; the others are the routines' own.
+  static constexpr size_t routines = 8;
+
+ private:
+  std::array<std::vector<std::max_align_t>, 14> blocks_;
+};
+
+template <class T>
+struct Routines {
+  // a (n x n, Hermitian, the lower triangle is read) := its Cholesky factor there. Fails at the first leading minor that
+  // is not positive.
+  int (*cholesky)(int n, T* a);
+  // a (m x n) := L without its unit diagonal, and U. Row i was exchanged with row pivots[i] - 1, in order. Fails, with all
+  // done, where a diagonal element of U is 0.
+  int (*lu)(int m, int n, T* a, int* pivots);
+  // b (n x k) := the solution, from what lu() gave.
+  void (*lu_solve)(int n, int k, const T* lu, const int* pivots, T* b);
+  // b (n x k) := the solution of the triangular system.
+  void (*triangular_solve)(bool lower, bool adjoint, bool unit, int n, int k, const T* a, T* b);
+  // a (m x n) := R in its upper triangle. q: m x columns, at least min(m, n). Fails never.
+  void (*qr)(int m, int n, int columns, T* a, T* q, Scratch& scratch);
+  // a (m x n) is destroyed; s: min(m, n), descending. Without u: the values alone. u: m x p and vh: q x n, where p and q
+  // are m and n with `full`, else min(m, n). Fails where it does not converge.
+  int (*svd)(bool full, int m, int n, T* a, Real<T>* s, T* u, T* vh, Scratch& scratch);
+  // a (n x n, Hermitian, the lower triangle is read) := its eigenvectors, or, without `vectors`, anything; w ascending.
+  int (*eigh)(bool vectors, int n, T* a, Real<T>* w, Scratch& scratch);
+  // a (n x n) is destroyed. v: n x n of length 1, or null. Neither is in any order.
+  int (*eig)(int n, T* a, Complex<T>* w, Complex<T>* v, Scratch& scratch);
+  // c (m x n) := a (m x k) b (k x n).
+  void (*multiply)(int m, int n, int k, const T* a, const T* b, T* c);
+};
+
+struct Tables {
+  Routines<float> f32;
+  Routines<double> f64;
+  Routines<std::complex<float>> c64;
+  Routines<std::complex<double>> c128;
+  template <class T>
+  const Routines<T>& of() const {
+    if constexpr (std::is_same_v<T, float>) return f32;
+    else if constexpr (std::is_same_v<T, double>) return f64;
+    else if constexpr (std::is_same_v<T, std::complex<float>>) return c64;
+    else return c128;
+  }
+};
+
+const Tables& plain_tables();
+// By LAPACK; the plain ones in a build without it. Throws rill::Error where librill_lapack cannot be opened.
+const Tables& lapack_tables();
+
+}  // namespace rill::matrix
+
+// What librill_lapack.so shows; called once.
+extern "C" const rill::matrix::Tables* rill_lapack_tables();

@@ -1,0 +1,195 @@
+// Kernels of the decompositions that iterate: svd, eigh, eig, and their values alone. Over a table of routines; see
+// routines.h.
+//
+// A matrix with an infinity or a NaN gives NaN, and no routine sees it: some would never return. Vectors, which are
+// unique up to a factor of magnitude 1, are given the one that makes their largest element real and positive, so that
+// they do not depend on the LAPACK.
+#include <numeric>
+#include <vector>
+
+#include "rill/devices/matrix/batch.h"
+#include "rill/devices/params/matrix_params.h"
+
+namespace rill {
+namespace matrix {
+namespace {
+
+constexpr const char* no_convergence = "is one on which LAPACK's iteration does not converge. scale it, or use f64";
+
+// The factor of magnitude 1 that makes the largest of x's n elements real and positive.
+template <class T>
+T phase_of(const T* x, int64_t n) {
+  T largest = 0;
+  for (int64_t i = 0; i < n; ++i)
+    if (std::abs(x[i]) > std::abs(largest)) largest = x[i];
+  if constexpr (is_complex<T>) return std::abs(largest) > 0 ? std::conj(largest) / std::abs(largest) : T(1);
+  else return largest < 0 ? T(-1) : T(1);
+}
+template <class T>
+void multiply_line(T* x, int64_t n, int64_t step, const T& by) {
+  for (int64_t i = 0; i < n; ++i) x[i * step] *= by;
+}
+
+void svd(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0));
+  check_sizes("svd", b);
+  const bool full = args.attrs.as<FactorParams>().full;
+  const int64_t m = b.rows, n = b.columns, k = std::min(m, n), p = full ? m : k, q = full ? n : k;
+  FirstFault fault;
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    for_each_matrix(b.count, 10 * cube(m, n), [&](int64_t i, Scratch& scratch) {
+      T* a = scratch.get<T>(0, size_t(b.size()));
+      T* u = scratch.get<T>(1, size_t(m * p));
+      T* vh = scratch.get<T>(2, size_t(q * n));
+      Real<T>* s = args.out_data<Real<T>>(1) + i * k;
+      transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
+      if (k == 0) {  // whole factors of nothing are identities
+        for (T* x : {u, vh}) std::fill_n(x, x == u ? m * p : q * n, T(0));
+        for (int64_t j = 0; j < p; ++j) u[j * m + j] = 1;
+        for (int64_t j = 0; j < q; ++j) vh[j * q + j] = 1;
+      } else if (!all_finite(a, b.size())) {
+        fill_nan(u, m * p), fill_nan(vh, q * n), fill_nan(s, k);
+      } else if (use.svd(full, int(m), int(n), a, s, u, vh, scratch) != 0) {
+        return fault.report(i);
+      }
+      for (int64_t j = 0; j < p; ++j) {
+        const T phase = phase_of(u + j * m, m);
+        multiply_line(u + j * m, m, 1, phase);
+        if (j < k) multiply_line(vh + j, n, q, conjugate(phase));
+      }
+      for (int64_t j = k; j < q; ++j) {
+        std::vector<T> row(static_cast<size_t>(n));
+        for (int64_t c = 0; c < n; ++c) row[size_t(c)] = vh[c * q + j];
+        multiply_line(vh + j, n, q, phase_of(row.data(), n));
+      }
+      transpose_into(u, p, m, args.out_data<T>(0) + i * m * p);
+      transpose_into(vh, n, q, args.out_data<T>(2) + i * q * n);
+    });
+  });
+  fault.check("svd", args.input(0), no_convergence);
+}
+
+void svdvals(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0));
+  check_sizes("svdvals", b);
+  const int64_t k = std::min(b.rows, b.columns);
+  FirstFault fault;
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    for_each_matrix(b.count, 4 * cube(b.rows, b.columns), [&](int64_t i, Scratch& scratch) {
+      T* a = scratch.get<T>(0, size_t(b.size()));
+      Real<T>* s = args.out_data<Real<T>>() + i * k;
+      transpose_into(args.in_data<T>(0) + i * b.size(), b.rows, b.columns, a);
+      if (!all_finite(a, b.size())) fill_nan(s, k);
+      else if (k > 0 && use.svd(false, int(b.rows), int(b.columns), a, s, nullptr, nullptr, scratch) != 0)
+        fault.report(i);
+    });
+  });
+  fault.check("svdvals", args.input(0), no_convergence);
+}
+
+// V diag(1 / s) H(U), of the singular values that count.
+void pinv(const KernelArgs& args, const Tables& tables) {
+  const Batch b(args.input(0));
+  check_sizes("pinv", b);
+  const int64_t m = b.rows, n = b.columns, k = std::min(m, n);
+  const double rtol = args.attrs.as<PinvParams>().rtol;
+  FirstFault fault;
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    const Real<T> share = rtol >= 0 ? Real<T>(rtol) : Real<T>(std::max(m, n)) * std::numeric_limits<Real<T>>::epsilon();
+    for_each_matrix(b.count, 10 * cube(m, n), [&](int64_t i, Scratch& scratch) {
+      T* a = scratch.get<T>(0, size_t(b.size()));
+      T* u = scratch.get<T>(1, size_t(m * k));
+      T* vh = scratch.get<T>(2, size_t(k * n));
+      Real<T>* s = scratch.get<Real<T>>(3, size_t(k));
+      T* v = scratch.get<T>(4, size_t(n * k));
+      T* uh = scratch.get<T>(5, size_t(k * m));
+      transpose_into(args.in_data<T>(0) + i * b.size(), m, n, a);
+      if (k == 0) return;
+      if (!all_finite(a, b.size())) return fill_nan(args.out_data<T>() + i * b.size(), b.size());
+      if (use.svd(false, int(m), int(n), a, s, u, vh, scratch) != 0) return fault.report(i);
+      for (int64_t j = 0; j < k; ++j) {
+        const Real<T> factor = s[j] > share * s[0] ? 1 / s[j] : Real<T>(0);
+        for (int64_t r = 0; r < n; ++r) v[j * n + r] = conjugate(vh[r * k + j]) * factor;
+        for (int64_t c = 0; c < m; ++c) uh[c * k + j] = conjugate(u[j * m + c]);
+      }
+      use.multiply(int(n), int(m), int(k), v, uh, a);
+      transpose_into(a, m, n, args.out_data<T>() + i * b.size());
+    });
+  });
+  fault.check("pinv", args.input(0), no_convergence);
+}
+
+// eigh, and eigvalsh without `vectors`, whose values are then the only output.
+void hermitian(const KernelArgs& args, const Tables& tables, bool vectors) {
+  const Batch b(args.input(0));
+  const char* op = vectors ? "eigh" : "eigvalsh";
+  check_sizes(op, b);
+  const int64_t n = b.rows;
+  FirstFault fault;
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    for_each_matrix(b.count, 5 * cube(n, n), [&](int64_t i, Scratch& scratch) {
+      T* a = scratch.get<T>(0, size_t(b.size()));
+      Real<T>* w = args.out_data<Real<T>>() + i * n;
+      hermitian_part(args.in_data<T>(0) + i * b.size(), n, a);
+      if (!all_finite(a, b.size())) fill_nan(a, b.size()), fill_nan(w, n);
+      else if (n > 0 && use.eigh(vectors, int(n), a, w, scratch) != 0) return fault.report(i);
+      if (!vectors) return;
+      for (int64_t j = 0; j < n; ++j) multiply_line(a + j * n, n, 1, phase_of(a + j * n, n));
+      transpose_into(a, n, n, args.out_data<T>(1) + i * b.size());
+    });
+  });
+  fault.check(op, args.input(0), no_convergence);
+}
+void eigh(const KernelArgs& args, const Tables& tables) { hermitian(args, tables, true); }
+void eigvalsh(const KernelArgs& args, const Tables& tables) { hermitian(args, tables, false); }
+
+// eig, and eigvals without `vectors`.
+void general(const KernelArgs& args, const Tables& tables, bool vectors) {
+  const Batch b(args.input(0));
+  const char* op = vectors ? "eig" : "eigvals";
+  check_sizes(op, b);
+  const int64_t n = b.rows;
+  FirstFault fault;
+  with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    using C = Complex<T>;
+    for_each_matrix(b.count, 20 * cube(n, n), [&](int64_t i, Scratch& scratch) {
+      T* a = scratch.get<T>(0, size_t(b.size()));
+      C* w = scratch.get<C>(1, size_t(n));
+      C* v = vectors ? scratch.get<C>(2, size_t(b.size())) : nullptr;
+      transpose_into(args.in_data<T>(0) + i * b.size(), n, n, a);
+      if (!all_finite(a, b.size())) {
+        fill_nan(w, n);
+        if (v) fill_nan(v, b.size());
+      } else if (n > 0 && use.eig(int(n), a, w, v, scratch) != 0) {
+        return fault.report(i);
+      }
+      std::vector<int64_t> order(static_cast<size_t>(n));
+      std::iota(order.begin(), order.end(), int64_t(0));
+      std::stable_sort(order.begin(), order.end(), [&](int64_t x, int64_t y) {
+        return w[x].real() != w[y].real() ? w[x].real() < w[y].real() : w[x].imag() < w[y].imag();
+      });
+      for (int64_t j = 0; j < n; ++j) args.out_data<C>()[i * n + j] = w[order[size_t(j)]];
+      for (int64_t j = 0; v && j < n; ++j) {
+        C* x = v + order[size_t(j)] * n;
+        multiply_line(x, n, 1, phase_of(x, n));
+        for (int64_t r = 0; r < n; ++r) args.out_data<C>(1)[i * b.size() + r * n + j] = x[r];
+      }
+    });
+  });
+  fault.check(op, args.input(0), no_convergence);
+}
+void eig(const KernelArgs& args, const Tables& tables) { general(args, tables, true); }
+void eigvals(const KernelArgs& args, const Tables& tables) { general(args, tables, false); }
+
+}  // namespace
+}  // namespace matrix
+
+RILL_MATRIX_KERNEL(svd)
+RILL_MATRIX_KERNEL(svdvals)
+RILL_MATRIX_KERNEL(eigh)
+RILL_MATRIX_KERNEL(eigvalsh)
+RILL_MATRIX_KERNEL(eig)
+RILL_MATRIX_KERNEL(eigvals)
+RILL_MATRIX_KERNEL(pinv)
+
+}  // namespace rill

@@ -1,0 +1,111 @@
+// What singular values are for: the record of pinv, and matrix_rank and lstsq, which are composed.
+//
+// The derivative of pinv is that of Golub and Pereyra (1973, "The differentiation of pseudo-inverses and nonlinear least
+// squares problems whose variables separate"), which, unlike one through singular vectors, does not mind equal singular
+// values.
+#include <fmt/format.h>
+
+#include "rill/devices/params/read_attrs.h"
+#include "rill/ops/matrix/matrix_rules.h"
+#include "rill/ops/option_checks.h"
+
+namespace rill {
+namespace {
+
+using namespace matrix_rules;
+
+const ReadableAttrs readable_pinv{std::type_identity<PinvParams>()};
+
+OutSpecs infer_pinv(const InferArgs& args) {
+  check_matrix(args, 0, false);
+  return {with_axes(args[0], {columns_of(args[0]), rows_of(args[0])})};
+}
+
+// H(g) of dp = -p da p + p H(p) H(da) (1 - a p) + (1 - p a) H(da) H(p) p.
+Tensors pinv_vjp(const VjpArgs& args) {
+  const Tensor &a = args.in[0], &p = args.out[0], ph = adjoint(p), gh = adjoint(args.cotangent[0]);
+  const Tensor around = matmul(ph, matmul(args.cotangent[0], ph));
+  const Tensor left = gh - matmul(matmul(a, p), gh);    // (1 - a p) H(g), as a p is Hermitian
+  const Tensor right = gh - matmul(gh, matmul(p, a));   // H(g) (1 - p a)
+  return {matmul(left, matmul(p, ph)) + matmul(matmul(ph, p), right) - around};
+}
+Tensors pinv_jvp(const JvpArgs& args) {
+  const Tensor &a = args.in[0], &p = args.out[0], &da = args.tangent[0], ph = adjoint(p), dah = adjoint(da);
+  const Tensor first = matmul(matmul(p, ph), dah), second = matmul(dah, matmul(ph, p));
+  return {first - matmul(matmul(first, a), p) + second - matmul(p, matmul(a, second)) - matmul(p, matmul(da, p))};
+}
+
+const Op pinv_op({
+    .name = "pinv",
+    .doc = "V diag(1 / s) H(U), the Moore-Penrose pseudo-inverse, of the singular values above rtol * the largest",
+    .dtypes = matrix_rules::dtypes,
+    .infer = infer_pinv,
+    .vjp = pinv_vjp,
+    .saves_in = save(0),
+    .saves_out = save(0),
+    .jvp = pinv_jvp,
+    .batch = batch_rows,
+    .cpu = cpu::pinv,
+    .ref = ref::pinv,
+    .wants_contiguous = true,
+    .samples = []() -> std::vector<Sample> {
+      return {{{spread({3, 3})}, PinvParams()},
+              {{spread({4, 2})}, PinvParams()},
+              {{spread({2, 3, 4})}, PinvParams{1e-3}},
+              {{samples::uniform({0, 2})}, PinvParams()}};
+    },
+    .norm_tolerance = 200,
+});
+
+double epsilon_of(DType d) {
+  return real_of(d) == DType::f64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
+}
+
+// How many of the singular values of x, the largest first, are not 0.
+Tensor count_nonzero_values(const Tensor& x, const Tensor& s, const linalg::RankOptions& o) {
+  if (s.shape().back() == 0) return sum(astype(s, DType::i64), -1);
+  const Tensor share = o.rtol ? Tensor(*o.rtol) : Tensor(larger(rows_of(x.spec()), columns_of(x.spec()))) * epsilon_of(x.dtype());
+  const Tensor least = slice_axis(s, -1, 0, 1) * astype(share, s.dtype());
+  return sum(astype(s > least, DType::i64), -1);
+}
+
+void check_options(std::string_view op, const linalg::RankOptions& o, const Where& where) {
+  if (o.rtol) require_not_negative(op, "rtol", *o.rtol, where);
+}
+
+}  // namespace
+
+namespace linalg {
+
+Tensor pinv(const Tensor& x, const RankOptions& o, Where where) {
+  CallerScope caller(where);
+  check_options("pinv", o, where);
+  const Tensor a = operand("pinv", x, where);
+  return apply1(pinv_op, {&a}, PinvParams{o.rtol.value_or(-1)}, where);
+}
+
+Tensor matrix_rank(const Tensor& x, const RankOptions& o, Where where) {
+  CallerScope caller(where);
+  check_options("matrix_rank", o, where);
+  const Tensor a = operand("matrix_rank", x, where);
+  return count_nonzero_values(a, svdvals(stop_gradient(a), where), o);
+}
+
+Lstsq lstsq(const Tensor& a, const Tensor& b, const RankOptions& o, Where where) {
+  CallerScope caller(where);
+  check_options("lstsq", o, where);
+  require_operand("lstsq", b, where);
+  const bool vector = b.ndim() == 1;
+  const Pair p = paired("lstsq", a, vector ? expand_dims(b, -1) : b, where);
+  if (p.a.ndim() < 2 || p.b.ndim() < 2 || rows_of(p.a.spec()) != rows_of(p.b.spec()))
+    fail("lstsq",
+         fmt::format("the matrix and the right side must have equally many rows. operands: {}, {}", to_string(a.spec()),
+                     to_string(b.spec())),
+         where);
+  const Tensor x = matmul(pinv(p.a, o, where), p.b), left = abs(p.b - matmul(p.a, x));
+  const Tensor residuals = sum(left * left, -2), s = svdvals(p.a, where);
+  return {vector ? squeeze(x, -1) : x, vector ? squeeze(residuals, -1) : residuals, count_nonzero_values(p.a, s, o), s};
+}
+
+}  // namespace linalg
+}  // namespace rill

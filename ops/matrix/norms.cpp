@@ -1,0 +1,79 @@
+// Norms of matrices and what is made of them; composites of sums, svdvals and inv.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "rill/ops/matrix/matrix_rules.h"
+#include "rill/ops/option_checks.h"
+
+namespace rill::linalg {
+
+using namespace matrix_rules;
+
+namespace {
+
+enum class Kind : uint8_t { frobenius, nuclear, columns, rows, spectral };
+
+struct Which {
+  Kind kind;
+  bool largest;
+};
+
+Which which(std::string_view op, const MatrixOrd& ord, const Where& where) {
+  const double n = ord.number();
+  if (ord.name() == "fro") return {Kind::frobenius, true};
+  if (ord.name() == "nuc") return {Kind::nuclear, true};
+  if (ord.name().empty()) {
+    if (std::abs(n) == 1) return {Kind::columns, n > 0};
+    if (std::abs(n) == 2) return {Kind::spectral, n > 0};
+    if (std::isinf(n)) return {Kind::rows, n > 0};
+  }
+  fail(op,
+       fmt::format("ord is {} and must be \"fro\", \"nuc\", 1, -1, 2, -2, infinity or -infinity",
+                   ord.name().empty() ? fmt::format("{}", n) : fmt::format("\"{}\"", ord.name())),
+       where);
+}
+
+Tensor require_matrix(std::string_view op, const Tensor& x, const Where& where) {
+  const Tensor a = operand(op, x, where);
+  if (a.ndim() < 2)
+    fail(op, fmt::format("a matrix has at least two axes, and the operand has {}. operands: {}", a.ndim(), to_string(x.spec())),
+         where);
+  return a;
+}
+
+Tensor extreme(const Tensor& x, const Axes& axis, bool largest) { return largest ? max(x, axis) : min(x, axis); }
+
+}  // namespace
+
+Tensor matrix_norm(const Tensor& x, const MatrixNormOptions& o, Where where) {
+  CallerScope caller(where);
+  const Which w = which("matrix_norm", o.ord, where);
+  const Tensor a = require_matrix("matrix_norm", x, where);
+  Tensor y;
+  switch (w.kind) {
+    case Kind::frobenius: y = norm(a, {.axis = {-2, -1}}); break;
+    case Kind::nuclear: y = sum(svdvals(a), -1); break;
+    case Kind::columns: y = extreme(sum(abs(a), -2), -1, w.largest); break;
+    case Kind::rows: y = extreme(sum(abs(a), -1), -1, w.largest); break;
+    case Kind::spectral: y = extreme(svdvals(a), -1, w.largest); break;
+  }
+  return o.keepdims ? expand_dims(y, {-2, -1}) : y;
+}
+
+Tensor vector_norm(const Tensor& x, const NormOptions& o, Where where) {
+  CallerScope caller(where);
+  return norm(operand("vector_norm", x, where), o, where);
+}
+
+Tensor cond(const Tensor& x, const MatrixOrd& ord, Where where) {
+  CallerScope caller(where);
+  const Which w = which("cond", ord, where);
+  const Tensor a = require_matrix("cond", x, where);
+  if (w.kind != Kind::spectral)
+    return matrix_norm(a, {.ord = ord}, where) * matrix_norm(inv(a, where), {.ord = ord}, where);
+  const Tensor s = svdvals(a), large = max(s, -1), small = min(s, -1);
+  return w.largest ? large / small : small / large;
+}
+
+}  // namespace rill::linalg

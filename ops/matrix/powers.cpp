@@ -1,0 +1,148 @@
+// Powers and products of matrices: the record of expm, and matrix_power, multi_dot, vecdot, diagonal and trace, which
+// are composed.
+#include <fmt/format.h>
+
+#include "rill/ops/matrix/matrix_rules.h"
+#include "rill/ops/option_checks.h"
+
+namespace rill {
+namespace {
+
+using namespace matrix_rules;
+
+extern const Op expm_op;
+Tensor run_expm(const Tensor& x) { return apply1(expm_op, {&x}, {}, Where::current()); }
+
+// The derivative of the exponential at x along e is the upper right block of exp [[x, e], [0, x]] (Najfeld, Havel 1995).
+Tensor derivative_along(const Tensor& x, const Tensor& e) {
+  const Dim n = x.shape().back();
+  const Tensor upper = concat({x, e}, -1), lower = concat({zeros_like(x), x}, -1);
+  return slice_axis(slice_axis(run_expm(concat({upper, lower}, -2)), -2, 0, n), -1, n, 2 * n);
+}
+
+const Op expm_op({
+    .name = "expm",
+    .doc = "exp(x) = sum_k x^k / k! of each matrix, by scaling, a Pade approximant of degree 13, and squaring",
+    .dtypes = matrix_rules::dtypes,
+    .infer = infer_square,
+    .vjp = [](const VjpArgs& args) -> Tensors { return {derivative_along(adjoint(args.in[0]), args.cotangent[0])}; },
+    .saves_in = save(0),
+    .jvp = [](const JvpArgs& args) -> Tensors { return {derivative_along(args.in[0], args.tangent[0])}; },
+    .batch = batch_rows,
+    .cpu = cpu::expm,
+    .ref = ref::expm,
+    .wants_contiguous = true,
+    .samples = []() -> std::vector<Sample> {
+      using samples::uniform;
+      return {{{uniform({3, 3}, -1, 1)}, {}},
+              {{uniform({2, 4, 4}, -3, 3)}, {}},
+              {{uniform({1, 1})}, {}},
+              {{uniform({0, 0})}, {}}};
+    },
+    .norm_tolerance = 400,
+});
+
+// --- multi_dot -------------------------------------------------------------------------------------------------------
+
+// The cheapest order of products, by dynamic programming (Cormen et al., "Introduction to Algorithms", 15.2): matrix i
+// has sizes[i] rows and sizes[i + 1] columns.
+class ProductOrder {
+ public:
+  explicit ProductOrder(const std::vector<double>& sizes) : n_(sizes.size() - 1), split_(n_ * n_) {
+    std::vector<double> cost(n_ * n_);
+    for (size_t length = 2; length <= n_; ++length)
+      for (size_t i = 0; i + length <= n_; ++i) {
+        const size_t j = i + length - 1;
+        for (size_t k = i; k < j; ++k) {
+          const double c = cost[i * n_ + k] + cost[(k + 1) * n_ + j] + sizes[i] * sizes[k + 1] * sizes[j + 1];
+          if (k > i && c >= cost[i * n_ + j]) continue;
+          cost[i * n_ + j] = c;
+          split_[i * n_ + j] = k;
+        }
+      }
+  }
+  // The product of matrices i to j.
+  Tensor product(const std::vector<Tensor>& x, size_t i, size_t j) const {
+    if (i == j) return x[i];
+    const size_t k = split_[i * n_ + j];
+    return matmul(product(x, i, k), product(x, k + 1, j));
+  }
+
+ private:
+  size_t n_;
+  std::vector<size_t> split_;
+};
+
+void check_square(std::string_view op, const Tensor& x, const Where& where) {
+  if (x.ndim() >= 2 && x.shape()[size_t(x.ndim()) - 2] == x.shape().back()) return;
+  fail(op, fmt::format("the matrix must be square. operands: {}", to_string(x.spec())), where);
+}
+
+}  // namespace
+
+namespace linalg {
+
+Tensor matrix_power(const Tensor& x, int64_t n, Where where) {
+  CallerScope caller(where);
+  require_operand("matrix_power", x, where);
+  check_square("matrix_power", x, where);
+  if (n == 0) return broadcast_to(identity_like(x), x.shape());
+  Tensor square = n < 0 ? inv(x, where) : x, y;
+  for (uint64_t left = n < 0 ? 0 - uint64_t(n) : uint64_t(n);;) {
+    if (left & 1) y = y.defined() ? matmul(y, square) : square;
+    left >>= 1;
+    if (left == 0) return y;
+    square = matmul(square, square);
+  }
+}
+
+Tensor expm(const Tensor& x, Where where) {
+  const Tensor a = operand("expm", x, where);
+  return apply1(expm_op, {&a}, {}, where);
+}
+
+Tensor multi_dot(const std::vector<Tensor>& x, Where where) {
+  CallerScope caller(where);
+  if (x.size() < 2) fail("multi_dot", fmt::format("two operands or more are needed, not {}", x.size()), where);
+  std::vector<Tensor> in = x;
+  for (size_t i = 0; i < in.size(); ++i) {
+    require_operand("multi_dot", in[i], where);
+    const bool end = i == 0 || i + 1 == in.size();
+    if (in[i].ndim() == 2 || (end && in[i].ndim() == 1)) continue;
+    fail("multi_dot",
+         fmt::format("operand {} is {}; {}", i, to_string(in[i].spec()),
+                     end ? "the first and the last must be matrices or vectors" : "those between must be matrices"),
+         where);
+  }
+  const bool row = in.front().ndim() == 1, column = in.back().ndim() == 1;
+  if (row) in.front() = expand_dims(in.front(), 0);
+  if (column) in.back() = expand_dims(in.back(), -1);
+  std::vector<double> sizes{double(in[0].shape()[0].hint())};
+  for (const Tensor& t : in) sizes.push_back(double(t.shape()[1].hint()));
+  Tensor y = ProductOrder(sizes).product(in, 0, in.size() - 1);
+  if (column) y = squeeze(y, -1);
+  return row ? squeeze(y, 0) : y;
+}
+
+Tensor vecdot(const Tensor& a, const Tensor& b, Axis axis, Where where) {
+  CallerScope caller(where);
+  require_operand("vecdot", a, where);
+  require_operand("vecdot", b, where);
+  const int64_t at = axis < 0 ? int64_t(axis) : int64_t(axis) - a.ndim();
+  normal_axis(at, a, "vecdot", where);
+  normal_axis(at, b, "vecdot", where);
+  const Dim n = a.shape()[size_t(a.ndim() + at)], m = b.shape()[size_t(b.ndim() + at)];
+  if (n != m)
+    fail("vecdot",
+         fmt::format("axis {} differs in size: {} != {}. operands: {}, {}", at, n, m, to_string(a.spec()),
+                     to_string(b.spec())),
+         where);
+  const Tensor row = expand_dims(conj(moveaxis(a, at, -1)), -2), column = expand_dims(moveaxis(b, at, -1), -1);
+  return squeeze(matmul(row, column), {-2, -1});
+}
+
+Tensor diagonal(const Tensor& x, int offset, Where where) { return rill::diagonal(x, offset, -2, -1, where); }
+Tensor trace(const Tensor& x, int offset, Where where) { return rill::trace(x, offset, -2, -1, where); }
+
+}  // namespace linalg
+}  // namespace rill

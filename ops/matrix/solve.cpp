@@ -1,0 +1,242 @@
+// Systems of equations and what follows from a factorisation of their matrix: the records of solve, triangular_solve,
+// det and slogdet; inv is solve() of the identity.
+#include <fmt/format.h>
+
+#include "rill/devices/params/read_attrs.h"
+#include "rill/ops/matrix/matrix_rules.h"
+
+namespace rill {
+namespace {
+
+using namespace matrix_rules;
+
+const ReadableAttrs readable_triangular{std::type_identity<TriangularParams>()};
+
+// A square matrix and a right side with as many rows and the same leading axes; the result is like that.
+OutSpecs infer_solve(const InferArgs& args) {
+  check_matrix(args, 0, true);
+  check_matrix(args, 1, false);
+  if (args[0].dtype != args[1].dtype) args.reject("both operands must have one dtype. convert one with astype");
+  if (rows_of(args[0]) != rows_of(args[1]))
+    args.reject(fmt::format("the matrix has {} rows, and the right side {}", rows_of(args[0]), rows_of(args[1])));
+  if (args[0].shape.size() != args[1].shape.size()) args.reject("the operands differ in their leading axes");
+  for (size_t i = 0; i + 2 < args[0].shape.size(); ++i)
+    if (args[0].shape[i] != args[1].shape[i]) args.reject("the operands differ in their leading axes");
+  return {with_axes(args[1], {rows_of(args[1]), columns_of(args[1])})};
+}
+
+extern const Op solve_op, triangular_op;
+
+Tensor run_solve(const Tensor& a, const Tensor& b, const Where& where = Where::current()) {
+  return apply1(solve_op, {&a, &b}, {}, where);
+}
+Tensor run_triangular(const Tensor& a, const Tensor& b, const TriangularParams& p,
+                      const Where& where = Where::current()) {
+  return apply1(triangular_op, {&a, &b}, p, where);
+}
+
+Tensors solve_vjp(const VjpArgs& args) {
+  const Tensor g = run_solve(adjoint(args.in[0]), args.cotangent[0]);
+  return {args.needs(0) ? -matmul(g, adjoint(args.out[0])) : Tensor(), g};
+}
+Tensors solve_jvp(const JvpArgs& args) {
+  Tensor change = args.tangent[1];
+  if (args.tangent[0].defined()) {
+    const Tensor by_matrix = matmul(args.tangent[0], args.out[0]);
+    change = change.defined() ? change - by_matrix : -by_matrix;
+  }
+  return {run_solve(args.in[0], change)};
+}
+
+const Op solve_op({
+    .name = "solve",
+    .doc = "x, the solution of a x = b, by LU factorisation with partial pivoting",
+    .dtypes = matrix_rules::dtypes,
+    .inputs = 2,
+    .infer = infer_solve,
+    .vjp = solve_vjp,
+    .saves_in = save(0),
+    .saves_out = save(0),
+    .jvp = solve_jvp,
+    .batch = batch_rows,
+    .cpu = cpu::solve,
+    .ref = ref::solve,
+    .wants_contiguous = true,
+    .samples = []() -> std::vector<Sample> {
+      using samples::uniform;
+      return {{{spread({3, 3}), uniform({3, 2})}, {}},
+              {{spread({2, 2, 4, 4}), uniform({2, 2, 4, 1})}, {}},
+              {{spread({1, 1}), uniform({1, 3})}, {}},
+              {{uniform({0, 0}), uniform({0, 2})}, {}},
+              {{spread({3, 3}), uniform({3, 0})}, {}}};
+    },
+    .norm_tolerance = 100,
+});
+
+// The triangle that the op reads.
+Tensor own_triangle(const Tensor& x, const TriangularParams& p) {
+  const int64_t off = p.unit ? 1 : 0;
+  return p.lower ? tril(x, -off) : triu(x, off);
+}
+Tensors triangular_vjp(const VjpArgs& args) {
+  TriangularParams p = args.attrs.as<TriangularParams>(), turned = p;
+  turned.adjoint = !p.adjoint;
+  const Tensor g = run_triangular(args.in[0], args.cotangent[0], turned);
+  if (!args.needs(0)) return {Tensor(), g};
+  const Tensor& x = args.out[0];
+  return {-own_triangle(p.adjoint ? matmul(x, adjoint(g)) : matmul(g, adjoint(x)), p), g};
+}
+Tensors triangular_jvp(const JvpArgs& args) {
+  const auto& p = args.attrs.as<TriangularParams>();
+  Tensor change = args.tangent[1];
+  if (args.tangent[0].defined()) {
+    const Tensor triangle = own_triangle(args.tangent[0], p);
+    const Tensor by_matrix = matmul(p.adjoint ? adjoint(triangle) : triangle, args.out[0]);
+    change = change.defined() ? change - by_matrix : -by_matrix;
+  }
+  return {run_triangular(args.in[0], change, p)};
+}
+
+const Op triangular_op({
+    .name = "triangular_solve",
+    .doc = "x, the solution of a x = b, or H(a) x = b, where a is triangular",
+    .dtypes = matrix_rules::dtypes,
+    .inputs = 2,
+    .infer = infer_solve,
+    .vjp = triangular_vjp,
+    .saves_in = save(0),
+    .saves_out = save(0),
+    .jvp = triangular_jvp,
+    .batch = batch_rows,
+    .cpu = cpu::triangular_solve,
+    .ref = ref::triangular_solve,
+    .wants_contiguous = true,
+    .may_throw = [](AttrsView) { return false; },
+    .samples = []() -> std::vector<Sample> {
+      using samples::uniform;
+      return {{{spread({3, 3}), uniform({3, 2})}, TriangularParams{true, false, false}},
+              {{spread({2, 4, 4}), uniform({2, 4, 3})}, TriangularParams{false, true, false}},
+              {{spread({4, 4}), uniform({4, 1})}, TriangularParams{true, true, true}},
+              {{spread({4, 4}), uniform({4, 2})}, TriangularParams{false, false, true}},
+              {{uniform({0, 0}), uniform({0, 2})}, TriangularParams{}}};
+    },
+    .norm_tolerance = 100,
+});
+
+// --- Determinants ----------------------------------------------------------------------------------------------------
+
+OutSpecs infer_det(const InferArgs& args) {
+  check_matrix(args, 0, true);
+  return {with_axes(args[0], {})};
+}
+OutSpecs infer_slogdet(const InferArgs& args) {
+  check_matrix(args, 0, true);
+  return {with_axes(args[0], {}), with_axes(args[0], {}, real_of(args[0].dtype))};
+}
+
+// [...] times the inverse's H of each of [..., n, n].
+Tensor times_inverse_adjoint(const Tensor& factor, const Tensor& x) {
+  return run_solve(adjoint(x), expand_dims(factor, {-1, -2}) * identity_like(x));
+}
+
+// d det = det tr(x^-1 dx)
+Tensors det_vjp(const VjpArgs& args) {
+  return {times_inverse_adjoint(args.cotangent[0] * conj(args.out[0]), args.in[0])};
+}
+// With t = tr(x^-1 dx): d log|det| = Re t, d sign = i sign Im t.
+Tensors slogdet_vjp(const VjpArgs& args) {
+  const Tensor &x = args.in[0], &by_logarithm = args.cotangent[1];
+  if (!is_complex(x.dtype())) return {times_inverse_adjoint(by_logarithm, x)};
+  const Tensor turn = imag(conj(args.out[0]) * args.cotangent[0]);
+  return {times_inverse_adjoint(complex(by_logarithm, turn), x)};
+}
+
+std::vector<Sample> determinant_samples() {
+  return {{{spread({3, 3})}, {}}, {{spread({2, 4, 4}, -2)}, {}}, {{spread({1, 1})}, {}}, {{samples::uniform({0, 0})}, {}}};
+}
+
+const Op det_op({
+    .name = "det",
+    .doc = "the determinant, the product of U's diagonal in a pivoted LU factorisation",
+    .dtypes = matrix_rules::dtypes,
+    .infer = infer_det,
+    .vjp = det_vjp,
+    .saves_in = save(0),
+    .saves_out = save(0),
+    .batch = batch_rows,
+    .cpu = cpu::det,
+    .ref = ref::det,
+    .wants_contiguous = true,
+    .may_throw = [](AttrsView) { return false; },
+    .samples = determinant_samples,
+    .norm_tolerance = 100,
+});
+
+const Op slogdet_op({
+    .name = "slogdet",
+    .doc = "sign, log|det|: the determinant is sign exp(log|det|)",
+    .dtypes = matrix_rules::dtypes,
+    .outputs = 2,
+    .infer = infer_slogdet,
+    .vjp = slogdet_vjp,
+    .saves_in = save(0),
+    .saves_out = save(0),
+    .batch = batch_rows,
+    .cpu = cpu::slogdet,
+    .ref = ref::slogdet,
+    .wants_contiguous = true,
+    .may_throw = [](AttrsView) { return false; },
+    .samples = determinant_samples,
+    .norm_tolerance = 100,
+});
+
+}  // namespace
+
+namespace linalg {
+
+Tensor solve(const Tensor& a, const Tensor& b, Where where) {
+  CallerScope caller(where);
+  if (!b.defined() || b.ndim() != 1) {
+    const Pair p = paired("solve", a, b, where);
+    return run_solve(p.a, p.b, where);
+  }
+  const Pair p = paired("solve", a, expand_dims(b, -1), where);
+  return squeeze(run_solve(p.a, p.b, where), -1);
+}
+
+Tensor triangular_solve(const Tensor& a, const Tensor& b, const TriangularOptions& o, Where where) {
+  CallerScope caller(where);
+  if (!o.left) {  // x a = b, transposed: T(a) T(x) = T(b)
+    TriangularOptions turned = o;
+    turned.left = true;
+    turned.transpose = !o.transpose;
+    return matrix_transpose(triangular_solve(a, matrix_transpose(b), turned, where));
+  }
+  const Pair p = paired("triangular_solve", a, b, where);
+  // The op knows a and H(a): the other two are these of the conjugate.
+  const Tensor matrix = o.conjugate != o.transpose && is_complex(p.a.dtype()) ? conj(p.a) : p.a;
+  return run_triangular(matrix, p.b, {o.lower, o.transpose, o.unit}, where);
+}
+
+Tensor inv(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  const Tensor a = operand("inv", x, where);
+  if (a.ndim() < 2) return run_solve(a, a, where);  // rejected
+  return run_solve(a, broadcast_to(identity_like(a), a.shape()), where);
+}
+
+Tensor det(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  const Tensor a = operand("det", x, where);
+  return apply1(det_op, {&a}, {}, where);
+}
+
+Slogdet slogdet(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  const Tensor a = operand("slogdet", x, where);
+  Tensors y = apply(slogdet_op, {&a}, {}, where);
+  return {std::move(y[0]), std::move(y[1])};
+}
+
+}  // namespace linalg
+}  // namespace rill
