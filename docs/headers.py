@@ -269,7 +269,7 @@ def read(path):
 def is_special(item):
     """A constructor, a destructor or an operator of a class, whose own comment documents it; or internal."""
     parts = item.name.split("::")
-    return parts[0] in INTERNAL or len(parts) > 1 and (parts[-1] in (parts[-2], "~" + parts[-2]) or "operator" in parts[-1]) or \
+    return parts[0] in INTERNAL or len(parts) > 1 and (parts[-2][0].isupper() and parts[-1] in (parts[-2], "~" + parts[-2]) or "operator" in parts[-1]) or \
         "= delete" in item.text
 
 

@@ -2,8 +2,8 @@
 //
 // Any length: powers of 2, 3, 5, 7, 11 and 13 and their products directly, other lengths by convolution. f32, f64, c64,
 // c128; f16, bf16, integers and bools become f32 (complex results c64). All are linear, with derivatives of any order;
-// lines run in parallel, and the bits depend neither on the number of threads nor on the lines beside. Lengths: along an
-// axis that `n` or `s` makes longer, zeros follow; a shorter one is cut.
+// lines run in parallel, and the bits depend neither on the number of threads nor on the lines beside. Lengths: along
+// an axis that `n` or `s` makes longer, zeros follow; a shorter one is cut.
 #pragma once
 #include <optional>
 
@@ -23,7 +23,7 @@ struct FftOptions {
   Norm norm = Norm::backward;
 };
 struct FftnOptions {
-  std::optional<Shape> s = {};  // a length for each axis
+  std::optional<Shape> s = {};    // a length for each axis
   std::optional<Axes> axes = {};  // default: the last as many as `s` has, or all
   Norm norm = Norm::backward;
 };

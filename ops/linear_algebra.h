@@ -55,8 +55,8 @@ Slogdet slogdet(const Tensor& x, Where where = Where::current());
 struct CholeskyOptions {
   bool upper = false;  // the upper factor, H of the lower one
 };
-// The lower triangular L, with a positive diagonal, for which L H(L) = x. x: [..., n, n], positive definite; of a matrix
-// that is not quite Hermitian, (x + H(x)) / 2 is factorised. Throws where that is not positive definite.
+// The lower triangular L, with a positive diagonal, for which L H(L) = x. x: [..., n, n], positive definite; of a
+// matrix that is not quite Hermitian, (x + H(x)) / 2 is factorised. Throws where that is not positive definite.
 Tensor cholesky(const Tensor& x, const CholeskyOptions& options = {}, Where where = Where::current());
 
 enum class QrMode : uint8_t {
@@ -67,7 +67,8 @@ struct Qr {
   Tensor q;  // its columns are orthonormal
   Tensor r;  // upper triangular; the signs on its diagonal are LAPACK's
 };
-// x = q r. x: [..., m, n]. The gradient is that of a matrix whose first k columns are independent (Walter, Lehmann 2018).
+// x = q r. x: [..., m, n]. The gradient is that of a matrix whose first k columns are independent (Walter, Lehmann
+// 2018).
 Qr qr(const Tensor& x, QrMode mode = QrMode::reduced, Where where = Where::current());
 
 struct Lu {
@@ -100,8 +101,8 @@ struct Eigen {
   Tensor eigenvalues;   // [..., n]
   Tensor eigenvectors;  // [..., n, n], in columns of length 1
 };
-// Of a Hermitian matrix; of one that is not quite, of (x + H(x)) / 2. x: [..., n, n]. The values are real and ascending,
-// the vectors orthonormal.
+// Of a Hermitian matrix; of one that is not quite, of (x + H(x)) / 2. x: [..., n, n]. The values are real and
+// ascending, the vectors orthonormal.
 Eigen eigh(const Tensor& x, Where where = Where::current());
 // The eigenvalues of eigh alone.
 Tensor eigvalsh(const Tensor& x, Where where = Where::current());
@@ -156,8 +157,8 @@ Tensor matrix_norm(const Tensor& x, const MatrixNormOptions& options = {}, Where
 
 // The norm of vectors along axes (all of them by default): norm() under the standard's name.
 Tensor vector_norm(const Tensor& x, const NormOptions& options = {}, Where where = Where::current());
-// The condition number matrix_norm(x, ord) * matrix_norm(inv(x), ord); by singular values for 2 and -2, also of matrices
-// that are not square. A singular matrix gives infinity for 2 and throws for others.
+// The condition number matrix_norm(x, ord) * matrix_norm(inv(x), ord); by singular values for 2 and -2, also of
+// matrices that are not square. A singular matrix gives infinity for 2 and throws for others.
 Tensor cond(const Tensor& x, const MatrixOrd& ord = 2, Where where = Where::current());
 
 // --- Powers and products (matrix/powers.cpp) -------------------------------------------------------------------------
@@ -166,8 +167,8 @@ Tensor cond(const Tensor& x, const MatrixOrd& ord = 2, Where where = Where::curr
 Tensor matrix_power(const Tensor& x, int64_t n, Where where = Where::current());
 // The exponential, the sum of x^k / k!, of each matrix (Higham 2005). x: [..., n, n].
 Tensor expm(const Tensor& x, Where where = Where::current());
-// The product of two or more matrices, in the order that takes the fewest multiplications. The first and the last may be
-// vectors.
+// The product of two or more matrices, in the order that takes the fewest multiplications. The first and the last may
+// be vectors.
 Tensor multi_dot(const std::vector<Tensor>& x, Where where = Where::current());
 // The sum of conj(a) * b along `axis`, counted from the back; the other axes broadcast.
 Tensor vecdot(const Tensor& a, const Tensor& b, Axis axis = -1, Where where = Where::current());

@@ -64,6 +64,11 @@ void add(Results& out, const std::vector<Tensor>& list) { out.insert(out.end(), 
 void add(Results& out, const std::pair<Tensor, Tensor>& p) { out.insert(out.end(), {p.first, p.second}); }
 void add(Results& out, const TopK& t) { out.insert(out.end(), {t.values, t.indices}); }
 void add(Results& out, const Unique& u) { out.insert(out.end(), {u.values, u.indices, u.inverse, u.counts}); }
+void add(Results& out, const linalg::Slogdet& y) { out.insert(out.end(), {y.sign, y.logabsdet}); }
+void add(Results& out, const linalg::Qr& y) { out.insert(out.end(), {y.q, y.r}); }
+void add(Results& out, const linalg::Lu& y) { out.insert(out.end(), {y.p, y.l, y.u}); }
+void add(Results& out, const linalg::Svd& y) { out.insert(out.end(), {y.u, y.s, y.vh}); }
+void add(Results& out, const linalg::Eigen& y) { out.insert(out.end(), {y.eigenvalues, y.eigenvectors}); }
 void add(Results& out, const BatchNorm& b) { out.insert(out.end(), {b.y, b.mean, b.variance}); }
 void add(Results& out, const Moments& m) { out.insert(out.end(), {m.mean, m.variance}); }
 void add(Results& out, const AdamUpdate& u) { out.insert(out.end(), {u.value, u.m, u.v}); }
@@ -92,6 +97,17 @@ struct Function {
 #define UNARY(name) FN(name, Tensor)
 #define BINARY(name) FN(name, Tensor, Tensor)
 #define REDUCTION(name) FN(name, Tensor, ReduceOptions)
+#define LINE(name)                                                                                              \
+  {#name, [](Arguments& a) {                                                                                    \
+     return call<Tensor, int64_t, int64_t, int64_t>(                                                            \
+         a, [](const Tensor& x, auto n, auto axis, auto norm) { return name(x, fft_options(n, axis, norm)); }); \
+   }}
+#define GRID(name, options)                                                                                         \
+  {#name, [](Arguments& a) {                                                                                        \
+     return call<Tensor, Shape, Axes, int64_t>(a, [](const Tensor& x, const auto& s, const auto& axes, auto norm) { \
+       return name(x, options(s, axes, norm));                                                                      \
+     });                                                                                                            \
+   }}
 #define OPERATOR(symbol) \
   {"operator" #symbol,   \
    [](Arguments& a) { return call<Tensor, Tensor>(a, [](const Tensor& x, const Tensor& y) { return x symbol y; }); }}
@@ -101,6 +117,30 @@ using Where = rill::Where;
 using List = std::vector<Tensor>;
 using Numbers = std::vector<int64_t>;
 using MaybeInt = std::optional<int64_t>;
+
+linalg::MatrixOrd matrix_ord(int64_t which, double other) {
+  return which == 0 ? "fro" : which == 1 ? "nuc" : which == 2 ? "other" : linalg::MatrixOrd(other);
+}
+List least_squares(const Tensor& a, const Tensor& b, std::optional<double> rtol) {
+  const linalg::Lstsq y = linalg::lstsq(a, b, {.rtol = rtol});
+  return {y.solution, y.residuals, y.rank, y.singular_values};
+}
+// Lengths beyond these would be accepted and take long.
+fft::FftOptions fft_options(int64_t n, int64_t axis, int64_t norm) {
+  fft::FftOptions o{.axis = axis, .norm = fft::Norm(uint64_t(norm) % 3)};
+  if (n != 0) o.n = n % 64;
+  return o;
+}
+fft::FftnOptions fftn_options(const Shape& s, const Axes& axes, int64_t norm) {
+  fft::FftnOptions o{.norm = fft::Norm(uint64_t(norm) % 3)};
+  if (!s.empty()) o.s = s;
+  if (!axes.empty()) o.axes = axes;
+  return o;
+}
+fft::Fft2Options fft2_options(const Shape& s, const Axes& axes, int64_t norm) {
+  const fft::FftnOptions o = fftn_options(s, axes, norm);
+  return {.s = o.s, .axes = o.axes.value_or(Axes{-2, -1}), .norm = o.norm};
+}
 
 // A layer made and called with the rest of the arguments.
 Tensor sgd_step(const Variable& v, const Tensor& g, double rate, double momentum) {
@@ -204,6 +244,62 @@ const Function functions[] = {
     FN(tensordot, Tensor, Tensor, int), FN(tensordot, Tensor, Tensor, Axes, Axes), BINARY(dot), BINARY(vdot),
     BINARY(inner), BINARY(outer), BINARY(kron), FN(cross, Tensor, Tensor, int), FN(diagonal, Tensor, int, int, int),
     FN(diag, Tensor, int), FN(trace, Tensor, int, int, int), UNARY(matrix_transpose),
+
+    BINARY(linalg::solve), UNARY(linalg::inv), UNARY(linalg::det), UNARY(linalg::slogdet), UNARY(linalg::lu),
+    UNARY(linalg::svdvals), UNARY(linalg::eigh), UNARY(linalg::eigvalsh), UNARY(linalg::eig), UNARY(linalg::eigvals),
+    UNARY(linalg::expm), FN(linalg::multi_dot, List), FN(linalg::vecdot, Tensor, Tensor, int64_t),
+    FN(linalg::diagonal, Tensor, int), FN(linalg::trace, Tensor, int),
+    FN(least_squares, Tensor, Tensor, std::optional<double>),
+    {"linalg::triangular_solve",
+     [](Arguments& a) {
+       return call<Tensor, Tensor, bool, bool, bool, bool, bool>(
+           a,
+           [](const Tensor& x, const Tensor& y, auto... flags) { return linalg::triangular_solve(x, y, {flags...}); });
+     }},
+    {"linalg::cholesky",
+     [](Arguments& a) {
+       return call<Tensor, bool>(a, [](const Tensor& x, bool upper) { return linalg::cholesky(x, {.upper = upper}); });
+     }},
+    {"linalg::qr",
+     [](Arguments& a) {
+       return call<Tensor, bool>(a, [](const Tensor& x, bool whole) { return linalg::qr(x, linalg::QrMode(whole)); });
+     }},
+    {"linalg::svd",
+     [](Arguments& a) {
+       return call<Tensor, bool>(a, [](const Tensor& x, bool full) { return linalg::svd(x, {.full_matrices = full}); });
+     }},
+    {"linalg::pinv",
+     [](Arguments& a) {
+       return call<Tensor, double>(a, [](const Tensor& x, double rtol) { return linalg::pinv(x, {.rtol = rtol}); });
+     }},
+    {"linalg::matrix_rank",
+     [](Arguments& a) {
+       return call<Tensor, double>(
+           a, [](const Tensor& x, double rtol) { return linalg::matrix_rank(x, {.rtol = rtol}); });
+     }},
+    {"linalg::matrix_norm",
+     [](Arguments& a) {
+       return call<Tensor, bool, int64_t, double>(
+           a,
+           [](const Tensor& x, bool keepdims, int64_t which, double other) {
+             return linalg::matrix_norm(x, {.keepdims = keepdims, .ord = matrix_ord(which, other)});
+           });
+     }},
+    {"linalg::cond",
+     [](Arguments& a) {
+       return call<Tensor, int64_t, double>(
+           a, [](const Tensor& x, int64_t which, double other) { return linalg::cond(x, matrix_ord(which, other)); });
+     }},
+    {"linalg::matrix_power",
+     [](Arguments& a) {
+       return call<Tensor, int64_t>(a, [](const Tensor& x, int64_t n) { return linalg::matrix_power(x, n % 100); });
+     }},
+
+    LINE(fft::fft), LINE(fft::ifft), LINE(fft::rfft), LINE(fft::irfft), LINE(fft::hfft), LINE(fft::ihfft),
+    GRID(fft::fftn, fftn_options), GRID(fft::ifftn, fftn_options), GRID(fft::rfftn, fftn_options),
+    GRID(fft::irfftn, fftn_options), GRID(fft::fft2, fft2_options), GRID(fft::ifft2, fft2_options),
+    GRID(fft::rfft2, fft2_options), GRID(fft::irfft2, fft2_options), FN(fft::fftshift, Tensor, Axes),
+    FN(fft::ifftshift, Tensor, Axes),
 
     FN(softmax, Tensor, int64_t), FN(log_softmax, Tensor, int64_t),
     FN(layer_norm, Tensor, Tensor, Tensor, NormalizeOptions), FN(layer_norm, Tensor, NormalizeOptions),

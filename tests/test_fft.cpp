@@ -43,8 +43,8 @@ double distance(const Tensor& x, const Tensor& y) {
 }  // namespace
 
 TEST_CASE("transforms of every kind of length are the sums that define them") {
-  for (int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 17, 19, 25, 31, 32, 36, 49, 60, 64, 77, 97, 101, 121, 128,
-                    169, 210, 243, 256, 289, 331, 512, 625, 1000, 1024, 1021})
+  for (int64_t n : {1,  2,  3,  4,  5,  6,   7,   8,   9,   11,  12,  13,  16,  17,  19,  25,  31,   32,   36,
+                    49, 60, 64, 77, 97, 101, 121, 128, 169, 210, 243, 256, 289, 331, 512, 625, 1000, 1024, 1021})
     for (DType d : {c64, c128}) {
       INFO(n << " " << name(d));
       const Tensor x = complex_numbers({3, n}, d), r = real(x);
@@ -74,12 +74,15 @@ TEST_CASE("norms, lengths and axes") {
     for (int64_t axis : {0, 1, 2, -1, -3}) {
       CHECK(distance(fft::fft(x, {.axis = axis, .norm = norm}), by_definition(x, axis, -1, ahead)) < 20);
       CHECK(distance(fft::ifft(x, {.axis = axis, .norm = norm}), by_definition(x, axis, 1, back)) < 20);
-      CHECK(distance(fft::irfft(fft::rfft(r, {.axis = axis, .norm = norm}), {.n = r.dim(axis), .axis = axis, .norm = norm}), r) < 20);
+      CHECK(distance(
+                fft::irfft(fft::rfft(r, {.axis = axis, .norm = norm}), {.n = r.dim(axis), .axis = axis, .norm = norm}),
+                r) < 20);
     }
     CHECK(distance(fft::fftn(x, {.norm = norm}),
                    by_definition(by_definition(by_definition(x, 0, -1, ahead), 1, -1, ahead), 2, -1, ahead)) < 20);
     CHECK(distance(fft::fft2(x, {.norm = norm}), by_definition(by_definition(x, 1, -1, ahead), 2, -1, ahead)) < 20);
-    CHECK(distance(fft::ifft2(x, {.axes = {0, 1}, .norm = norm}), by_definition(by_definition(x, 0, 1, back), 1, 1, back)) < 20);
+    CHECK(distance(fft::ifft2(x, {.axes = {0, 1}, .norm = norm}),
+                   by_definition(by_definition(x, 0, 1, back), 1, 1, back)) < 20);
     CHECK(distance(fft::rfft2(r, {.norm = norm}), slice_axis(fft::fft2(r, {.norm = norm}), -1, 0, 3)) < 20);
     CHECK(distance(fft::rfftn(r, {.norm = norm}), slice_axis(fft::fftn(r, {.norm = norm}), -1, 0, 3)) < 20);
     CHECK(distance(fft::irfft2(fft::rfft2(r, {.norm = norm}), {.s = Shape{6, 5}, .norm = norm}), r) < 20);
@@ -151,7 +154,8 @@ TEST_CASE("a line's bits depend on no other line, on threads, traces and vmap") 
     CHECK(same_bits(function("transforms", f)(y), eager));
     CHECK(same_bits(vmap(f)(y), eager));
   }
-  auto f = function("sizes", [](const Tensor& y) { return fft::irfft(fft::rfft(y), {.n = y.dim(-1)}); }, {.signature = {spec(f32, {any, any})}});
+  auto f = function("sizes", [](const Tensor& y) { return fft::irfft(fft::rfft(y), {.n = y.dim(-1)}); },
+                    {.signature = {spec(f32, {any, any})}});
   for (int64_t n : {3, 8, 17}) CHECK(distance(f(samples::uniform({2, n})), samples::uniform({2, n})) < 20);
   CHECK(f.trace_count() <= 2);
 }

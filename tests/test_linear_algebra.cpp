@@ -35,14 +35,17 @@ double distance(const Tensor& x, const Tensor& y) {
   const double epsilon = real_of(x.dtype()) == f32 ? 0x1p-23 : 0x1p-52;
   return max(abs(x - y)).item<double>() / epsilon;
 }
-bool is_identity(const Tensor& x) { return distance(x, broadcast_to(eye(x.shape().back(), -1, 0, {x.dtype(), {}}), x.shape())) < 60; }
+bool is_identity(const Tensor& x) {
+  return distance(x, broadcast_to(eye(x.shape().back(), -1, 0, {x.dtype(), {}}), x.shape())) < 60;
+}
 bool ascends(const Tensor& x) {
   const Dim n = x.shape().back();
   return n < 2 || all(slice_axis(x, -1, 1, n) >= slice_axis(x, -1, 0, n - 1)).item<bool>();
 }
 
 const std::vector<DType> dtypes = {f32, f64, c64, c128};
-const std::vector<Shape> shapes = {{3, 3}, {5, 3}, {3, 5}, {2, 4, 4}, {2, 1, 6, 2}, {1, 1}, {0, 0}, {0, 3}, {3, 0}, {0, 4, 3}, {40, 30}};
+const std::vector<Shape> shapes = {{3, 3}, {5, 3}, {3, 5}, {2, 4, 4}, {2, 1, 6, 2}, {1, 1},
+                                   {0, 0}, {0, 3}, {3, 0}, {0, 4, 3}, {40, 30}};
 
 }  // namespace
 
@@ -65,7 +68,8 @@ TEST_CASE("qr, lu and svd multiply to the matrix") {
       for (bool full : {false, true}) {
         const auto [a, s, b] = linalg::svd(x, {.full_matrices = full});
         const Dim k = s.shape().back();
-        CHECK(distance(matmul(slice_axis(a, -1, 0, k) * expand_dims(s.astype(d), -2), slice_axis(b, -2, 0, k)), x) < 200);
+        CHECK(distance(matmul(slice_axis(a, -1, 0, k) * expand_dims(s.astype(d), -2), slice_axis(b, -2, 0, k)), x) <
+              200);
         CHECK(is_identity(matmul(adjoint(a), a)));
         CHECK(is_identity(matmul(b, adjoint(b))));
         CHECK(ascends(-s));
@@ -104,7 +108,8 @@ TEST_CASE("solvers solve") {
   for (DType d : dtypes)
     for (const Shape& shape : std::vector<Shape>{{3, 3}, {2, 4, 4}, {1, 1}, {0, 0}, {20, 20}}) {
       const Dim n = shape.back();
-      const Tensor a = random_matrix(shape, d, 6), b = random_matrix({n, 2}, d, 0, 7), v = random_matrix({1, n}, d, 0, 9)(0);
+      const Tensor a = random_matrix(shape, d, 6), b = random_matrix({n, 2}, d, 0, 7),
+                   v = random_matrix({1, n}, d, 0, 9)(0);
       INFO(to_string(a.spec()));
       CHECK(distance(matmul(a, linalg::solve(a, b)), broadcast_to(b, matmul(a, b).shape())) < 300);
       const Tensor along = linalg::solve(a, v);
@@ -186,14 +191,16 @@ TEST_CASE("powers and products") {
     const Tensor expected = matmul(v * expand_dims(exp(w).astype(d), -2), adjoint(v));
     CHECK(distance(linalg::expm(h) / max(abs(expected)), expected / max(abs(expected))) < 300);
     CHECK(is_identity(linalg::expm(zeros({3, 3}, {d, {}}))));
-    const Tensor p = random_matrix({5, 2}, d), q = random_matrix({2, 7}, d), r = random_matrix({7, 3}, d), s = q(0)(slice(0, 5));
+    const Tensor p = random_matrix({5, 2}, d), q = random_matrix({2, 7}, d), r = random_matrix({7, 3}, d),
+                 s = q(0)(slice(0, 5));
     CHECK(distance(linalg::multi_dot({p, q, r}), matmul(matmul(p, q), r)) < 60);
     CHECK(distance(linalg::multi_dot({s, p, q}), matmul(matmul(s, p), q)) < 60);
     CHECK(distance(linalg::multi_dot({s, p, q(all, 1)}), matmul(matmul(s, p), q(all, 1))) < 60);
     CHECK(distance(linalg::vecdot(p, s(slice(0, 2))), sum(conj(p) * s(slice(0, 2)), -1)) < 60);
     CHECK(distance(linalg::vecdot(p, expand_dims(s, 1), -2), sum(conj(p) * expand_dims(s, 1), -2)) < 60);
   }
-  CHECK(linalg::matrix_power(tensor({{1, 1}, {1, 0}}), 10).to_vector<int64_t>() == std::vector<int64_t>{89, 55, 55, 34});
+  CHECK(linalg::matrix_power(tensor({{1, 1}, {1, 0}}), 10).to_vector<int64_t>() ==
+        std::vector<int64_t>{89, 55, 55, 34});
   const Tensor stack_of = reshape(arange(12), {3, 2, 2});
   CHECK(linalg::trace(stack_of).to_vector<int64_t>() == std::vector<int64_t>{3, 11, 19});
   CHECK(linalg::diagonal(stack_of, 1).to_vector<int64_t>() == std::vector<int64_t>{1, 5, 9});
@@ -237,8 +244,9 @@ TEST_CASE("gradients and tangents of real and complex matrices agree with finite
       for (bool left : {false, true})
         check_gradients(
             [&](const Tensor& a) {
-              return parts(linalg::triangular_solve(a, left ? b : matrix_transpose(b),
-                                                    {.lower = true, .left = left, .transpose = transpose, .conjugate = left}));
+              return parts(
+                  linalg::triangular_solve(a, left ? b : matrix_transpose(b),
+                                           {.lower = true, .left = left, .transpose = transpose, .conjugate = left}));
             },
             x);
     check_gradients([](const Tensor& a) { return parts(linalg::cholesky(a)); }, h);
@@ -250,7 +258,8 @@ TEST_CASE("gradients and tangents of real and complex matrices agree with finite
       check_gradients([](const Tensor& y) { return linalg::svdvals(y); }, a);
       check_gradients([](const Tensor& y) { return linalg::svd(y, {.full_matrices = false}).s; }, a);
       check_gradients([](const Tensor& y) { return projections(linalg::svd(y, {.full_matrices = false}).u); }, a, 1);
-      check_gradients([](const Tensor& y) { return projections(adjoint(linalg::svd(y, {.full_matrices = false}).vh)); }, a, 1);
+      check_gradients([](const Tensor& y) { return projections(adjoint(linalg::svd(y, {.full_matrices = false}).vh)); },
+                      a, 1);
       check_gradients(
           [](const Tensor& y) {
             const auto f = linalg::svd(y, {.full_matrices = false});
@@ -266,7 +275,8 @@ TEST_CASE("gradients and tangents of real and complex matrices agree with finite
     check_gradients([](const Tensor& a) { return projections(linalg::eig(a).eigenvectors); }, apart, 1);
     check_gradients([](const Tensor& a) { return parts(linalg::expm(a)); }, random_matrix({2, 2}, d));
     check_gradients([](const Tensor& a) { return parts(linalg::matrix_power(a, -2)); }, x, 1);
-    check_gradients([&](const Tensor& a) { return parts(linalg::lstsq(a, samples::uniform({4}).astype(d)).solution); }, tall, 1);
+    check_gradients([&](const Tensor& a) { return parts(linalg::lstsq(a, samples::uniform({4}).astype(d)).solution); },
+                    tall, 1);
     for (const linalg::MatrixOrd& ord : {linalg::MatrixOrd("nuc"), linalg::MatrixOrd(2), linalg::MatrixOrd(1)})
       check_gradients([&](const Tensor& a) { return linalg::matrix_norm(a, {.ord = ord}); }, tall, 1);
     check_gradients([](const Tensor& a) { return linalg::cond(a); }, x, 1);
@@ -281,8 +291,9 @@ TEST_CASE("a batch is its matrices, under vmap, in a trace and for any number of
     const Tensor h = matmul(a, matrix_transpose(a));
     const auto [u, s, vh] = linalg::svd(a);
     const auto [w, v] = linalg::eigh(h);
-    return std::vector<Tensor>{linalg::solve(a, y), linalg::cholesky(h), linalg::qr(a).r,  u, s, vh, w, v,
-                               linalg::det(a),      linalg::pinv(a),     linalg::expm(a), real(linalg::eigvals(a))};
+    return std::vector<Tensor>{
+        linalg::solve(a, y), linalg::cholesky(h), linalg::qr(a).r,         u, s, vh, w, v, linalg::det(a),
+        linalg::pinv(a),     linalg::expm(a),     real(linalg::eigvals(a))};
   };
   const std::vector<Tensor> together = all_of(x, b);
   const int threads = num_threads();
@@ -302,7 +313,8 @@ TEST_CASE("a batch is its matrices, under vmap, in a trace and for any number of
 }
 
 TEST_CASE("one trace for all sizes of matrices") {
-  auto f = function("sizes", [](const Tensor& a) { return linalg::solve(a, linalg::cholesky(matmul(a, a.T()))); }, {.signature = {spec(f32, {any, any})}});
+  auto f = function("sizes", [](const Tensor& a) { return linalg::solve(a, linalg::cholesky(matmul(a, a.T()))); },
+                    {.signature = {spec(f32, {any, any})}});
   for (int64_t n : {2, 3, 7}) {
     const Tensor a = random_matrix({n, n}, f32, 4);
     CHECK(same_bits(f(a), linalg::solve(a, linalg::cholesky(matmul(a, a.T())))));
@@ -315,8 +327,8 @@ TEST_CASE("infinities and NaN come out as NaN, at once") {
       const Tensor x = stack({random_matrix({4, 4}, d, 5), random_matrix({4, 4}, d, 5).at(1, 2).set(Tensor(odd))});
       INFO(name(d) << " " << odd);
       for (const Tensor& y : {linalg::svdvals(x), linalg::svd(x).s, abs(linalg::svd(x).u), linalg::eigvalsh(x),
-                              abs(linalg::eigh(x).eigenvectors), abs(linalg::eigvals(x)), abs(linalg::eig(x).eigenvectors),
-                              abs(linalg::pinv(x)), abs(linalg::expm(x))}) {
+                              abs(linalg::eigh(x).eigenvectors), abs(linalg::eigvals(x)),
+                              abs(linalg::eig(x).eigenvectors), abs(linalg::pinv(x)), abs(linalg::expm(x))}) {
         CHECK(all(isfinite(y(0))).item<bool>());
         CHECK(all(isnan(y(1))).item<bool>());
       }
@@ -353,7 +365,10 @@ TEST_CASE("messages name the op, the matrix, the rule and a cure") {
     tape.watch(x);
     return tape.gradient(sum(f(x)), x);
   };
-  CHECK(has(message_of([&] { backward(ones({3, 2}), [](const Tensor& x) { return linalg::svd(x).u; }); }), "full_matrices = false"));
-  CHECK(has(message_of([&] { backward(ones({3, 2}), [](const Tensor& x) { return linalg::qr(x, linalg::QrMode::complete).q; }); }),
+  CHECK(has(message_of([&] { backward(ones({3, 2}), [](const Tensor& x) { return linalg::svd(x).u; }); }),
+            "full_matrices = false"));
+  CHECK(has(message_of([&] {
+              backward(ones({3, 2}), [](const Tensor& x) { return linalg::qr(x, linalg::QrMode::complete).q; });
+            }),
             "the reduced mode has one"));
 }

@@ -446,7 +446,17 @@ TEST_CASE("every record is exported, but for those that no operator can express"
         refused.insert(std::string(op.name));
       }
   });
-  CHECK(refused == std::set<std::string>{"complex", "conj", "imag", "random_bits", "real"});
+  CHECK(refused == std::set<std::string>{"cholesky",    "complex",
+                                         "conj",        "eig",
+                                         "eigh",        "eigvals",
+                                         "eigvalsh",    "expm",
+                                         "fft",         "imag",
+                                         "irfft",       "lu",
+                                         "pinv",        "qr",
+                                         "random_bits", "real",
+                                         "rfft",        "slogdet",
+                                         "solve",       "svd",
+                                         "svdvals",     "triangular_solve"});
   CHECK(written > 270);
 }
 

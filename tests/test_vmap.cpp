@@ -18,6 +18,7 @@ namespace {
 Tensor row_variant(const Op& op, const Tensor& t, size_t operand, int64_t i) {
   if (i == 0 || t.size() == 0) return t;
   if (op.name == "searchsorted" && operand == 0) return t + i;  // stays sorted
+  if (op.name == "cholesky") return t * (i + 1);                // stays positive definite
   if (op.name == "random_bits") return t + astype(tensor(i), u64);
   const Tensor flat = ravel(t);
   return reshape(i == 1 ? reverse(flat) : roll(flat, 1), t.shape());  // the same numbers elsewhere

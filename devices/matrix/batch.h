@@ -1,5 +1,5 @@
-// What the kernels on matrices share: the batch, run in parallel, a matrix on one thread; copies between rill's rows and
-// LAPACK's columns; and faults, of which the first in the batch is reported whichever thread finds it.
+// What the kernels on matrices share: the batch, run in parallel, a matrix on one thread; copies between rill's rows
+// and LAPACK's columns; and faults, of which the first in the batch is reported whichever thread finds it.
 #pragma once
 #include <fmt/format.h>
 
@@ -31,8 +31,8 @@ struct Batch {
 inline void check_sizes(std::string_view op, const Batch& b) {
   constexpr int64_t most = 46340;  // squared, it fits an int: so do the lengths of workspaces
   if (b.rows > most || b.columns > most)
-    throw Error(fmt::format("[{}] a matrix of {} rows and {} columns is larger than LAPACK's {}", op, b.rows, b.columns,
-                            most));
+    throw Error(
+        fmt::format("[{}] a matrix of {} rows and {} columns is larger than LAPACK's {}", op, b.rows, b.columns, most));
 }
 
 // The first matrix of a batch at which something failed.
@@ -40,7 +40,8 @@ class FirstFault {
  public:
   void report(int64_t matrix) {
     int64_t known = first_.load();
-    while (matrix < known && !first_.compare_exchange_weak(known, matrix)) {}
+    while (matrix < known && !first_.compare_exchange_weak(known, matrix)) {
+    }
   }
   // Throws "[op] the matrix <message>", or "matrix [1,2] <message>" where `t` holds more than one.
   void check(std::string_view op, const Tensor& t, std::string_view message) const {
@@ -123,7 +124,7 @@ void with_routines(const KernelArgs& args, const Tables& tables, F&& f) {
 }
 
 // A kernel over any table, and the two that records name.
-#define RILL_MATRIX_KERNEL(name)                                                        \
+#define RILL_MATRIX_KERNEL(name)                                                          \
   void cpu::name(const KernelArgs& args) { matrix::name(args, matrix::lapack_tables()); } \
   void ref::name(const KernelArgs& args) { matrix::name(args, matrix::plain_tables()); }
 

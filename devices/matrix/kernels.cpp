@@ -44,8 +44,7 @@ void solve(const KernelArgs& args, const Tables& tables) {
       transpose_into(x, k, n, args.out_data<T>() + i * right.size());
     });
   });
-  fault.check("solve", args.input(0),
-              "is singular. linalg::lstsq and linalg::pinv take singular matrices");
+  fault.check("solve", args.input(0), "is singular. linalg::lstsq and linalg::pinv take singular matrices");
 }
 
 void triangular_solve(const KernelArgs& args, const Tables& tables) {
@@ -163,10 +162,20 @@ void qr(const KernelArgs& args, const Tables& tables) {
 // Higham 2005, "The scaling and squaring method for the matrix exponential revisited": Pade's approximant of degree 13
 // of a / 2^s, whose 1-norm is at most theta, squared s times. A smaller theta is no loss in single precision.
 constexpr double theta_13 = 5.371920351148152;
-constexpr double pade_13[] = {64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800.,
-                              129060195264000.,   10559470521600.,    670442572800.,     33522128640.,
-                              1323241920.,        40840800.,          960960.,           16380.,
-                              182.,               1.};
+constexpr double pade_13[] = {64764752532480000.,
+                              32382376266240000.,
+                              7771770303897600.,
+                              1187353796428800.,
+                              129060195264000.,
+                              10559470521600.,
+                              670442572800.,
+                              33522128640.,
+                              1323241920.,
+                              40840800.,
+                              960960.,
+                              16380.,
+                              182.,
+                              1.};
 
 template <class T>
 class Exponential {

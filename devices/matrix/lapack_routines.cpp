@@ -1,7 +1,7 @@
 // librill_lapack: the routines by LAPACK's Fortran interface, which every LAPACK has. Knows nothing of librill.
 //
-// Where the library is OpenBLAS, it runs on one thread from now on, in the whole process: rill runs matrices in parallel
-// itself, and one thread gives the same bits everywhere. Start at Lapack.
+// Where the library is OpenBLAS, it runs on one thread from now on, in the whole process: rill runs matrices in
+// parallel itself, and one thread gives the same bits everywhere. Start at Lapack.
 #include <algorithm>
 
 #include "rill/devices/matrix/routines.h"
@@ -12,14 +12,14 @@ using c64 = std::complex<double>;
 // The lengths of texts, which Fortran passes last, are all 1.
 extern "C" {
 void openblas_set_num_threads(int) __attribute__((weak));
-#define RILL_DECLARE_LAPACK(p, T)                                                                                     \
-  void p##potrf_(const char*, const int*, T*, const int*, int*, size_t);                                              \
-  void p##getrf_(const int*, const int*, T*, const int*, int*, int*);                                                 \
+#define RILL_DECLARE_LAPACK(p, T)                                                                                      \
+  void p##potrf_(const char*, const int*, T*, const int*, int*, size_t);                                               \
+  void p##getrf_(const int*, const int*, T*, const int*, int*, int*);                                                  \
   void p##getrs_(const char*, const int*, const int*, const T*, const int*, const int*, T*, const int*, int*, size_t); \
-  void p##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                                   \
-  void p##trsm_(const char*, const char*, const char*, const char*, const int*, const int*, const T*, const T*,       \
-                const int*, T*, const int*, size_t, size_t, size_t, size_t);                                          \
-  void p##gemm_(const char*, const char*, const int*, const int*, const int*, const T*, const T*, const int*,         \
+  void p##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);                                    \
+  void p##trsm_(const char*, const char*, const char*, const char*, const int*, const int*, const T*, const T*,        \
+                const int*, T*, const int*, size_t, size_t, size_t, size_t);                                           \
+  void p##gemm_(const char*, const char*, const int*, const int*, const int*, const T*, const T*, const int*,          \
                 const T*, const int*, const T*, T*, const int*, size_t, size_t);
 RILL_DECLARE_LAPACK(s, float)
 RILL_DECLARE_LAPACK(d, double)
@@ -31,21 +31,21 @@ RILL_DECLARE_Q(sorgqr_, float)
 RILL_DECLARE_Q(dorgqr_, double)
 RILL_DECLARE_Q(cungqr_, c32)
 RILL_DECLARE_Q(zungqr_, c64)
-#define RILL_DECLARE_REAL(p, R)                                                                                      \
-  void p##gesdd_(const char*, const int*, const int*, R*, const int*, R*, R*, const int*, R*, const int*, R*,        \
-                 const int*, int*, int*, size_t);                                                                    \
-  void p##syevd_(const char*, const char*, const int*, R*, const int*, R*, R*, const int*, int*, const int*, int*,   \
-                 size_t, size_t);                                                                                    \
-  void p##geev_(const char*, const char*, const int*, R*, const int*, R*, R*, R*, const int*, R*, const int*, R*,    \
+#define RILL_DECLARE_REAL(p, R)                                                                                    \
+  void p##gesdd_(const char*, const int*, const int*, R*, const int*, R*, R*, const int*, R*, const int*, R*,      \
+                 const int*, int*, int*, size_t);                                                                  \
+  void p##syevd_(const char*, const char*, const int*, R*, const int*, R*, R*, const int*, int*, const int*, int*, \
+                 size_t, size_t);                                                                                  \
+  void p##geev_(const char*, const char*, const int*, R*, const int*, R*, R*, R*, const int*, R*, const int*, R*,  \
                 const int*, int*, size_t, size_t);
 RILL_DECLARE_REAL(s, float)
 RILL_DECLARE_REAL(d, double)
-#define RILL_DECLARE_COMPLEX(p, T, R)                                                                                \
-  void p##gesdd_(const char*, const int*, const int*, T*, const int*, R*, T*, const int*, T*, const int*, T*,        \
-                 const int*, R*, int*, int*, size_t);                                                                \
-  void p##heevd_(const char*, const char*, const int*, T*, const int*, R*, T*, const int*, R*, const int*, int*,     \
-                 const int*, int*, size_t, size_t);                                                                  \
-  void p##geev_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, T*, const int*, T*,        \
+#define RILL_DECLARE_COMPLEX(p, T, R)                                                                            \
+  void p##gesdd_(const char*, const int*, const int*, T*, const int*, R*, T*, const int*, T*, const int*, T*,    \
+                 const int*, R*, int*, int*, size_t);                                                            \
+  void p##heevd_(const char*, const char*, const int*, T*, const int*, R*, T*, const int*, R*, const int*, int*, \
+                 const int*, int*, size_t, size_t);                                                              \
+  void p##geev_(const char*, const char*, const int*, T*, const int*, T*, T*, const int*, T*, const int*, T*,    \
                 const int*, R*, int*, size_t, size_t);
 RILL_DECLARE_COMPLEX(c, c32, float)
 RILL_DECLARE_COMPLEX(z, c64, double)
@@ -55,13 +55,13 @@ namespace rill::matrix {
 namespace {
 
 // LAPACK's names begin with the dtype's letter.
-#define RILL_BY_DTYPE(name)                                    \
-  template <class T, class... A>                               \
-  void name(A... a) {                                          \
-    if constexpr (std::is_same_v<T, float>) s##name##_(a...);  \
+#define RILL_BY_DTYPE(name)                                         \
+  template <class T, class... A>                                    \
+  void name(A... a) {                                               \
+    if constexpr (std::is_same_v<T, float>) s##name##_(a...);       \
     else if constexpr (std::is_same_v<T, double>) d##name##_(a...); \
     else if constexpr (std::is_same_v<T, c32>) c##name##_(a...);    \
-    else z##name##_(a...);                                     \
+    else z##name##_(a...);                                          \
   }
 RILL_BY_DTYPE(potrf)
 RILL_BY_DTYPE(getrf)

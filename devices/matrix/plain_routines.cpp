@@ -158,8 +158,7 @@ struct TallSvd {
     for (size_t j = 0; j < b.columns; ++j) lengths.push_back(std::sqrt(real_of(dot(b.column(j), b.column(j), b.rows))));
     const std::vector<size_t> order = order_of(lengths, [](auto x, auto y) { return x > y; });
     const Real<W> nothing =
-        order.empty() ? Real<W>(0)
-                      : lengths[order[0]] * Real<W>(4 * a.rows) * std::numeric_limits<Real<W>>::epsilon();
+        order.empty() ? Real<W>(0) : lengths[order[0]] * Real<W>(4 * a.rows) * std::numeric_limits<Real<W>>::epsilon();
     size_t rank = 0;
     for (size_t j = 0; j < order.size(); ++j) {
       s.push_back(lengths[order[j]]);

@@ -44,11 +44,11 @@ class Scratch {
 
 template <class T>
 struct Routines {
-  // a (n x n, Hermitian, the lower triangle is read) := its Cholesky factor there. Fails at the first leading minor that
-  // is not positive.
+  // a (n x n, Hermitian, the lower triangle is read) := its Cholesky factor there. Fails at the first leading minor
+  // that is not positive.
   int (*cholesky)(int n, T* a);
-  // a (m x n) := L without its unit diagonal, and U. Row i was exchanged with row pivots[i] - 1, in order. Fails, with all
-  // done, where a diagonal element of U is 0.
+  // a (m x n) := L without its unit diagonal, and U. Row i was exchanged with row pivots[i] - 1, in order. Fails, with
+  // all done, where a diagonal element of U is 0.
   int (*lu)(int m, int n, T* a, int* pivots);
   // b (n x k) := the solution, from what lu() gave.
   void (*lu_solve)(int n, int k, const T* lu, const int* pivots, T* b);
@@ -56,8 +56,8 @@ struct Routines {
   void (*triangular_solve)(bool lower, bool adjoint, bool unit, int n, int k, const T* a, T* b);
   // a (m x n) := R in its upper triangle. q: m x columns, at least min(m, n). Fails never.
   void (*qr)(int m, int n, int columns, T* a, T* q, Scratch& scratch);
-  // a (m x n) is destroyed; s: min(m, n), descending. Without u: the values alone. u: m x p and vh: q x n, where p and q
-  // are m and n with `full`, else min(m, n). Fails where it does not converge.
+  // a (m x n) is destroyed; s: min(m, n), descending. Without u: the values alone. u: m x p and vh: q x n, where p and
+  // q are m and n with `full`, else min(m, n). Fails where it does not converge.
   int (*svd)(bool full, int m, int n, T* a, Real<T>* s, T* u, T* vh, Scratch& scratch);
   // a (n x n, Hermitian, the lower triangle is read) := its eigenvectors, or, without `vectors`, anything; w ascending.
   int (*eigh)(bool vectors, int n, T* a, Real<T>* w, Scratch& scratch);

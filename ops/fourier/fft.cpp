@@ -1,5 +1,5 @@
-// Fourier transforms: the records of fft (complex to complex, along any axes), rfft and irfft (along one), and all other
-// functions of fft.h, which are composed of them. The kernels are in devices/cpu/fourier/.
+// Fourier transforms: the records of fft (complex to complex, along any axes), rfft and irfft (along one), and all
+// other functions of fft.h, which are composed of them. The kernels are in devices/cpu/fourier/.
 //
 // The adjoint of a transform is the unnormalised one of the other direction, divided by the same number.
 #include "rill/ops/fft.h"
@@ -39,7 +39,8 @@ OutSpecs infer_fft(const InferArgs& args) {
   for (int64_t axis : args.attrs.as<FftParams>().axes) {
     check_axis(args, axis);
     if (args[0].shape[size_t(axis)] == 0)
-      args.reject(fmt::format("axis {} is empty: a transform has at least one element. n gives it another length", axis));
+      args.reject(
+          fmt::format("axis {} is empty: a transform has at least one element. n gives it another length", axis));
   }
   return {plain(args[0], args[0].dtype)};
 }
@@ -70,8 +71,8 @@ Tensor weights(const Tensor& half, const RealFftParams& p, double inner) {
   Shape shape(std::vector<int64_t>(size_t(half.ndim()), 1));
   shape[size_t(p.axis)] = p.n / 2 + 1;
   const Tensor k = iota(shape, p.axis, {DType::i64, half.device()});
-  const DType real = real_of(half.dtype());
-  return where(logical_or(k == 0, 2 * k == Tensor(p.n)), astype(Tensor(1.0), real), astype(Tensor(inner), real));
+  const TensorOptions real{real_of(half.dtype()), half.device()};
+  return where(logical_or(k == 0, 2 * k == p.n), full({}, 1.0, real), full({}, inner, real));
 }
 
 Tensors fft_vjp(const VjpArgs& args) {
@@ -187,9 +188,7 @@ int64_t halves_of(Norm norm, bool inverse) {
   if (norm == Norm::ortho) return 1;
   return (norm == Norm::forward) != inverse ? 2 : 0;
 }
-Norm turned(Norm norm) {
-  return norm == Norm::ortho ? norm : norm == Norm::forward ? Norm::backward : Norm::forward;
-}
+Norm turned(Norm norm) { return norm == Norm::ortho ? norm : norm == Norm::forward ? Norm::backward : Norm::forward; }
 
 Tensor as_real(std::string_view op, const Tensor& x, const Where& where) {
   require_operand(op, x, where);
@@ -216,7 +215,8 @@ void require_length(std::string_view op, Dim n, const Where& where) {
   require_option(n >= 1, op, "n", n, "at least 1", where);
 }
 
-Tensor along_one(std::string_view op, const Tensor& operand, const fft::FftOptions& o, bool inverse, const Where& where) {
+Tensor along_one(std::string_view op, const Tensor& operand, const fft::FftOptions& o, bool inverse,
+                 const Where& where) {
   CallerScope caller(where);
   const Tensor x = as_complex(op, operand, where);
   const int64_t axis = normal_axis(o.axis, x, op, where);
@@ -269,9 +269,7 @@ Dims without_last(const Dims& axes) {
   out.pop_back();
   return out;
 }
-std::optional<Dim> last_length(const Grid& g) {
-  return g.s ? std::optional<Dim>(g.s->back()) : std::nullopt;
-}
+std::optional<Dim> last_length(const Grid& g) { return g.s ? std::optional<Dim>(g.s->back()) : std::nullopt; }
 
 Tensor along_several(std::string_view op, const Tensor& operand, const fft::FftnOptions& o, bool inverse,
                      const Where& where) {
@@ -291,12 +289,14 @@ Tensor real_along_several(std::string_view op, const Tensor& operand, const fft:
   return apply1(fft_op, {&y}, FftParams{without_last(g.axes), false, halves_of(o.norm, false)}, where);
 }
 
-Tensor to_real_along_several(std::string_view op, const Tensor& operand, const fft::FftnOptions& o, const Where& where) {
+Tensor to_real_along_several(std::string_view op, const Tensor& operand, const fft::FftnOptions& o,
+                             const Where& where) {
   CallerScope caller(where);
   const Grid g = grid_of(op, operand, o, where);
   if (g.axes.empty()) fail(op, "at least one axis is needed", where);
   Tensor x = resized(as_complex(op, operand, where), g, g.axes.size() - 1);
-  if (g.axes.size() > 1) x = apply1(fft_op, {&x}, FftParams{without_last(g.axes), true, halves_of(o.norm, true)}, where);
+  if (g.axes.size() > 1)
+    x = apply1(fft_op, {&x}, FftParams{without_last(g.axes), true, halves_of(o.norm, true)}, where);
   return to_real_along(op, x, g.axes.back(), last_length(g), o.norm, where);
 }
 
@@ -384,16 +384,15 @@ Tensor fftfreq(Dim n, double d, const TensorOptions& options, Where where) {
   CallerScope caller(where);
   require_length("fftfreq", n, where);
   require_spacing("fftfreq", d, where);
-  const Tensor k = iota({n}, 0, {DType::i64, options.device}), half = Tensor((n - 1) / 2);
-  const Tensor turn = rill::where(k > half, k - Tensor(n), k);
-  return astype(turn, *floats(options).dtype) / (Tensor(n) * d);
+  const Tensor k = iota({n}, 0, {DType::i64, options.device}), turn = rill::where(k > (n - 1) / 2, k - n, k);
+  return astype(turn, *floats(options).dtype) / n / d;
 }
 Tensor rfftfreq(Dim n, double d, const TensorOptions& options, Where where) {
   CallerScope caller(where);
   require_length("rfftfreq", n, where);
   require_spacing("rfftfreq", d, where);
   const Tensor k = iota({n / 2 + 1}, 0, {DType::i64, options.device});
-  return astype(k, *floats(options).dtype) / (Tensor(n) * d);
+  return astype(k, *floats(options).dtype) / n / d;
 }
 
 Tensor fftshift(const Tensor& x, const Axes& axes, Where where) { return shifted("fftshift", x, axes, false, where); }

@@ -15,7 +15,8 @@ using linalg::triangular_solve;
 
 // x L^-1, H(L)^-1 x and the like, for a triangular matrix.
 Tensor times_inverse(const Tensor& x, const Tensor& l, bool lower, bool conjugated, bool unit = false) {
-  return triangular_solve(l, x, {.lower = lower, .left = false, .transpose = conjugated, .conjugate = conjugated, .unit = unit});
+  return triangular_solve(
+      l, x, {.lower = lower, .left = false, .transpose = conjugated, .conjugate = conjugated, .unit = unit});
 }
 Tensor inverse_times(const Tensor& l, const Tensor& x, bool lower, bool conjugated, bool unit = false) {
   return triangular_solve(l, x, {.lower = lower, .transpose = conjugated, .conjugate = conjugated, .unit = unit});
@@ -47,7 +48,10 @@ const Op cholesky_op({
     .ref = ref::cholesky,
     .wants_contiguous = true,
     .samples = []() -> std::vector<Sample> {
-      return {{{spread({3, 3})}, {}}, {{spread({2, 5, 5}, 3)}, {}}, {{spread({1, 1})}, {}}, {{samples::uniform({0, 0})}, {}}};
+      return {{{spread({3, 3})}, {}},
+              {{spread({2, 5, 5}, 3)}, {}},
+              {{spread({1, 1})}, {}},
+              {{samples::uniform({0, 0})}, {}}};
     },
     .norm_tolerance = 100,
 });
@@ -85,8 +89,8 @@ Tensors qr_vjp(const VjpArgs& args) {
     return {tall_qr_gradient(q, r, by_q, by_r)};
   }
   const Tensor rest = slice_axis(args.in[0], -1, m, n), by_rest = slice_axis(by_r, -1, m, n);
-  const Tensor left = tall_qr_gradient(q, slice_axis(r, -1, 0, m), by_q + matmul(rest, adjoint(by_rest)),
-                                       slice_axis(by_r, -1, 0, m));
+  const Tensor left =
+      tall_qr_gradient(q, slice_axis(r, -1, 0, m), by_q + matmul(rest, adjoint(by_rest)), slice_axis(by_r, -1, 0, m));
   return {concat({left, matmul(q, by_rest)}, -1)};
 }
 
@@ -105,8 +109,8 @@ const Op qr_op({
     .wants_contiguous = true,
     .samples = []() -> std::vector<Sample> {
       const FactorParams thin{false}, full{true};
-      return {{{spread({4, 3})}, thin}, {{spread({3, 3})}, full},     {{spread({2, 3, 5})}, thin},
-              {{spread({2, 4})}, full}, {{spread({1, 1})}, thin},     {{samples::uniform({0, 2})}, thin},
+      return {{{spread({4, 3})}, thin},          {{spread({3, 3})}, full}, {{spread({2, 3, 5})}, thin},
+              {{spread({2, 4})}, full},          {{spread({1, 1})}, thin}, {{samples::uniform({0, 2})}, thin},
               {{samples::uniform({2, 0})}, thin}};
     },
     .norm_tolerance = 100,
@@ -125,7 +129,8 @@ Tensors lu_vjp(const VjpArgs& args) {
   const Tensor &l = args.out[1], &u = args.out[2], &by_l = args.cotangent[1], &by_u = args.cotangent[2];
   const Dim m = rows_of(args.in[0].spec()), n = columns_of(args.in[0].spec()), k = smaller(m, n);
   const Tensor low = slice_axis(l, -2, 0, k), high = slice_axis(u, -1, 0, k);
-  Tensor for_l = matmul(adjoint(low), slice_axis(by_l, -2, 0, k)), for_u = matmul(slice_axis(by_u, -1, 0, k), adjoint(high));
+  Tensor for_l = matmul(adjoint(low), slice_axis(by_l, -2, 0, k)),
+         for_u = matmul(slice_axis(by_u, -1, 0, k), adjoint(high));
   if (n > k) for_l = for_l - matmul(slice_axis(by_u, -1, k, n), adjoint(slice_axis(u, -1, k, n)));
   if (m > k) for_u = for_u - matmul(adjoint(slice_axis(l, -2, k, m)), slice_axis(by_l, -2, k, m));
   Tensor g = times_inverse(inverse_times(low, tril(for_l, -1) + triu(for_u), true, true, true), high, false, true);
@@ -150,8 +155,11 @@ const Op lu_op({
     .wants_contiguous = true,
     .may_throw = [](AttrsView) { return false; },
     .samples = []() -> std::vector<Sample> {
-      return {{{spread({3, 3})}, {}},  {{spread({2, 4, 3})}, {}}, {{spread({3, 5}, -1, 1)}, {}},
-              {{spread({1, 1})}, {}}, {{samples::uniform({0, 2})}, {}}};
+      return {{{spread({3, 3})}, {}},
+              {{spread({2, 4, 3})}, {}},
+              {{spread({3, 5}, -1, 1)}, {}},
+              {{spread({1, 1})}, {}},
+              {{samples::uniform({0, 2})}, {}}};
     },
     .norm_tolerance = 100,
 });

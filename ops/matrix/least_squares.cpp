@@ -1,8 +1,8 @@
 // What singular values are for: the record of pinv, and matrix_rank and lstsq, which are composed.
 //
-// The derivative of pinv is that of Golub and Pereyra (1973, "The differentiation of pseudo-inverses and nonlinear least
-// squares problems whose variables separate"), which, unlike one through singular vectors, does not mind equal singular
-// values.
+// The derivative of pinv is that of Golub and Pereyra (1973, "The differentiation of pseudo-inverses and nonlinear
+// least squares problems whose variables separate"), which, unlike one through singular vectors, does not mind equal
+// singular values.
 #include <fmt/format.h>
 
 #include "rill/devices/params/read_attrs.h"
@@ -25,8 +25,8 @@ OutSpecs infer_pinv(const InferArgs& args) {
 Tensors pinv_vjp(const VjpArgs& args) {
   const Tensor &a = args.in[0], &p = args.out[0], ph = adjoint(p), gh = adjoint(args.cotangent[0]);
   const Tensor around = matmul(ph, matmul(args.cotangent[0], ph));
-  const Tensor left = gh - matmul(matmul(a, p), gh);    // (1 - a p) H(g), as a p is Hermitian
-  const Tensor right = gh - matmul(gh, matmul(p, a));   // H(g) (1 - p a)
+  const Tensor left = gh - matmul(matmul(a, p), gh);   // (1 - a p) H(g), as a p is Hermitian
+  const Tensor right = gh - matmul(gh, matmul(p, a));  // H(g) (1 - p a)
   return {matmul(left, matmul(p, ph)) + matmul(matmul(ph, p), right) - around};
 }
 Tensors pinv_jvp(const JvpArgs& args) {
@@ -64,8 +64,9 @@ double epsilon_of(DType d) {
 // How many of the singular values of x, the largest first, are not 0.
 Tensor count_nonzero_values(const Tensor& x, const Tensor& s, const linalg::RankOptions& o) {
   if (s.shape().back() == 0) return sum(astype(s, DType::i64), -1);
-  const Tensor share = o.rtol ? Tensor(*o.rtol) : Tensor(larger(rows_of(x.spec()), columns_of(x.spec()))) * epsilon_of(x.dtype());
-  const Tensor least = slice_axis(s, -1, 0, 1) * astype(share, s.dtype());
+  const Tensor largest = slice_axis(s, -1, 0, 1);
+  const Tensor least =
+      o.rtol ? largest * *o.rtol : largest * larger(rows_of(x.spec()), columns_of(x.spec())) * epsilon_of(x.dtype());
   return sum(astype(s > least, DType::i64), -1);
 }
 

@@ -11,11 +11,15 @@ void check_matrix(const InferArgs& args, int i, bool square) {
   const Shape& s = args[i].shape;
   if (s.ndim() < 2)
     args.reject(fmt::format("a matrix has at least two axes, and the {} has {}",
-                            args.count() == 1 ? "operand" : i == 0 ? "left operand" : "right operand", s.ndim()));
+                            args.count() == 1 ? "operand"
+                            : i == 0          ? "left operand"
+                                              : "right operand",
+                            s.ndim()));
   if (square && rows_of(args[i]) != columns_of(args[i]))
-    args.reject(fmt::format("the matrix must be square, and has {} rows and {} columns. linalg::lstsq, pinv, qr and svd "
-                            "take others",
-                            rows_of(args[i]), columns_of(args[i])));
+    args.reject(
+        fmt::format("the matrix must be square, and has {} rows and {} columns. linalg::lstsq, pinv, qr and svd "
+                    "take others",
+                    rows_of(args[i]), columns_of(args[i])));
 }
 
 Spec with_axes(const Spec& s, std::initializer_list<Dim> last, DType dtype) {

@@ -37,7 +37,9 @@ Which which(std::string_view op, const MatrixOrd& ord, const Where& where) {
 Tensor require_matrix(std::string_view op, const Tensor& x, const Where& where) {
   const Tensor a = operand(op, x, where);
   if (a.ndim() < 2)
-    fail(op, fmt::format("a matrix has at least two axes, and the operand has {}. operands: {}", a.ndim(), to_string(x.spec())),
+    fail(op,
+         fmt::format("a matrix has at least two axes, and the operand has {}. operands: {}", a.ndim(),
+                     to_string(x.spec())),
          where);
   return a;
 }

@@ -13,7 +13,8 @@ using namespace matrix_rules;
 extern const Op expm_op;
 Tensor run_expm(const Tensor& x) { return apply1(expm_op, {&x}, {}, Where::current()); }
 
-// The derivative of the exponential at x along e is the upper right block of exp [[x, e], [0, x]] (Najfeld, Havel 1995).
+// The derivative of the exponential at x along e is the upper right block of exp [[x, e], [0, x]] (Najfeld, Havel
+// 1995).
 Tensor derivative_along(const Tensor& x, const Tensor& e) {
   const Dim n = x.shape().back();
   const Tensor upper = concat({x, e}, -1), lower = concat({zeros_like(x), x}, -1);

@@ -152,7 +152,8 @@ Tensors slogdet_vjp(const VjpArgs& args) {
 }
 
 std::vector<Sample> determinant_samples() {
-  return {{{spread({3, 3})}, {}}, {{spread({2, 4, 4}, -2)}, {}}, {{spread({1, 1})}, {}}, {{samples::uniform({0, 0})}, {}}};
+  return {
+      {{spread({3, 3})}, {}}, {{spread({2, 4, 4}, -2)}, {}}, {{spread({1, 1})}, {}}, {{samples::uniform({0, 0})}, {}}};
 }
 
 const Op det_op({

@@ -1,5 +1,5 @@
-// Singular values and eigenvalues: the records of svd, eigh and eig, and of their values alone, whose gradients need the
-// vectors and compute them.
+// Singular values and eigenvalues: the records of svd, eigh and eig, and of their values alone, whose gradients need
+// the vectors and compute them.
 //
 // Gradients by vectors divide by the differences of values. They are those of torch.linalg and JAX (Townsend 2016,
 // "Differentiating the singular value decomposition"; Boeddeker et al. 2017, "On the computation of complex-valued
@@ -61,17 +61,16 @@ Tensor svd_gradient(const Tensor& u, const Tensor& s, const Tensor& vh, const Te
 Tensors svd_vjp(const VjpArgs& args) {
   const Dim m = rows_of(args.in[0].spec()), n = columns_of(args.in[0].spec());
   if (args.attrs.as<FactorParams>().full && m != n)
-    fail("svd",
-         fmt::format("there is no gradient through the whole factors of a matrix of {} rows and {} columns. "
-                     "{{.full_matrices = false}} has one",
-                     m, n));
+    fail("svd", fmt::format("there is no gradient through the whole factors of a matrix of {} rows and {} columns. "
+                            "{{.full_matrices = false}} has one",
+                            m, n));
   return {svd_gradient(args.out[0], args.out[1], args.out[2], args.cotangent[0], args.cotangent[1], args.cotangent[2])};
 }
 
 std::vector<Sample> svd_samples() {
   const FactorParams thin{false}, full{true};
-  return {{{spread({3, 3})}, full},    {{spread({4, 3})}, thin}, {{spread({2, 3, 4})}, thin}, {{spread({1, 1})}, thin},
-          {{spread({2, 2}, -3)}, full}, {{samples::uniform({0, 2})}, thin}};
+  return {{{spread({3, 3})}, full}, {{spread({4, 3})}, thin},     {{spread({2, 3, 4})}, thin},
+          {{spread({1, 1})}, thin}, {{spread({2, 2}, -3)}, full}, {{samples::uniform({0, 2})}, thin}};
 }
 
 const Op svd_op({
@@ -111,7 +110,8 @@ const Op svdvals_op({
     .ref = ref::svdvals,
     .wants_contiguous = true,
     .samples = []() -> std::vector<Sample> {
-      return {{{spread({3, 3})}, {}}, {{spread({4, 3})}, {}}, {{spread({2, 3, 4})}, {}}, {{samples::uniform({0, 2})}, {}}};
+      return {
+          {{spread({3, 3})}, {}}, {{spread({4, 3})}, {}}, {{spread({2, 3, 4})}, {}}, {{samples::uniform({0, 2})}, {}}};
     },
     .norm_tolerance = 100,
 });
@@ -135,12 +135,14 @@ Tensors eigh_jvp(const JvpArgs& args) {
 }
 
 std::vector<Sample> square_samples() {
-  return {{{spread({3, 3})}, {}}, {{spread({2, 4, 4}, -2)}, {}}, {{spread({1, 1})}, {}}, {{samples::uniform({0, 0})}, {}}};
+  return {
+      {{spread({3, 3})}, {}}, {{spread({2, 4, 4}, -2)}, {}}, {{spread({1, 1})}, {}}, {{samples::uniform({0, 0})}, {}}};
 }
 
 const Op eigh_op({
     .name = "eigh",
-    .doc = "w, v: the ascending eigenvalues of the Hermitian (x + H(x)) / 2, and its orthonormal eigenvectors as columns",
+    .doc =
+        "w, v: the ascending eigenvalues of the Hermitian (x + H(x)) / 2, and its orthonormal eigenvectors as columns",
     .dtypes = matrix_rules::dtypes,
     .outputs = 2,
     .infer = infer_eigh,
@@ -203,7 +205,8 @@ constexpr std::string_view complex_results = "its results are complex; tests/tes
 
 const Op eig_op({
     .name = "eig",
-    .doc = "w, v: the eigenvalues of x, by real part and then by imaginary part, and eigenvectors of length 1 as columns",
+    .doc =
+        "w, v: the eigenvalues of x, by real part and then by imaginary part, and eigenvectors of length 1 as columns",
     .dtypes = matrix_rules::dtypes,
     .outputs = 2,
     .infer = infer_eig,

@@ -1,4 +1,5 @@
 // Products: matrices, Einstein's sums, convolutions.
+#include "rill/ops/linear_algebra.h"
 #include "rill/serialize/onnx/interpreter.h"
 #include "rill/serialize/onnx/windows.h"
 
@@ -79,29 +80,10 @@ Values einsum_rule(const Call& c) {
   return {einsum(equation, c.tensors())};
 }
 
-// The determinants of square matrices by elimination, the largest element of each column first.
 Values det_rule(const Call& c) {
   const Tensor x = c.x();
-  if (x.ndim() < 2 || x.dim(-1) != x.dim(-2)) c.reject("takes square matrices");
-  const int64_t n = x.dim(-1);
-  Tensor a = reshape(x, {-1, n, n}), product = ones({a.dim(0)}, x.dtype());
-  for (int64_t k = 0; k < n; ++k) {
-    const int64_t left = n - k;
-    const Tensor best = argmax(abs(a(all, all, 0)), 1);
-    const Tensor row = reshape(take_along_axis(a, reshape(best, {-1, 1, 1}), 1), {-1, left});
-    const Tensor first = a(all, 0), pivot = row(all, 0);
-    product = product * where(equal(best, 0), pivot, -pivot);
-    if (left == 1) break;
-    // The row that was first goes where the best one was.
-    const Tensor here = equal(expand_dims(iota({left}, 0), 0), expand_dims(best, 1));
-    const Tensor others = where(expand_dims(here, 2), expand_dims(first, 1), a)(all, slice(1, none));
-    const Tensor safe = where(equal(pivot, 0), ones_like(pivot), pivot);
-    const Tensor factor = others(all, all, 0) / expand_dims(safe, 1);
-    a = others(all, all, slice(1, none)) - expand_dims(factor, 2) * expand_dims(row(all, slice(1, none)), 1);
-  }
-  Shape shape = x.shape();
-  shape.pop_back(), shape.pop_back();
-  return {reshape(product, shape)};
+  const DType wide = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  return {astype(linalg::det(astype(x, wide)), x.dtype())};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace rill::tensorflow_out {
 // Null where ONNX's rule, put into TensorFlow's operators, is right.
 const onnx_out::Rule* rule_of(const Op& op);
 
-std::span<const onnx_out::Rule> elementwise_rules(), moving_rules(), reduce_rules(), window_rules(), control_rules();
+std::span<const onnx_out::Rule> elementwise_rules(), matrix_rules(), moving_rules(), reduce_rules(), window_rules(),
+    control_rules();
 
 }  // namespace rill::tensorflow_out

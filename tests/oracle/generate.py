@@ -19,6 +19,7 @@ import edges
 import elementwise
 import indexing
 import large
+import matrices
 import networks
 import numeric
 import ordering
@@ -50,6 +51,7 @@ FAMILIES = [
     small,
     complexes,
     large,
+    matrices,
 ]
 
 

@@ -122,7 +122,8 @@ void run_axis(FftForm form, bool inverse, double scale, const AxisView& from, co
   const auto plan = fft_plan<R>(n);
   const FftLines<R> all{*plan, form, inverse, R(scale), x, y, from.inner, from.size, to.size};
   constexpr double worth_a_thread = 30000;
-  const double work = double(plan->work_size()) * (4 + std::log2(double(plan->work_size()))) * (plan->convolution ? 3 : 1);
+  const double work =
+      double(plan->work_size()) * (4 + std::log2(double(plan->work_size()))) * (plan->convolution ? 3 : 1);
   const int64_t vector = fft_lanes(R()), blocks = (lines + vector - 1) / vector;
   const int64_t grain = std::max<int64_t>(1, int64_t(worth_a_thread / (work * double(vector))));
   parallel_for(blocks, grain, [&](int64_t begin, int64_t end) {

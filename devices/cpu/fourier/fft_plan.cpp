@@ -17,7 +17,7 @@ void root_of_unity(int64_t k, int64_t n, R& re, R& im) {
   k %= n;
   const bool below = 2 * k > n;  // the conjugate of n - k
   if (below) k = n - k;
-  const bool left = 4 * k > n;  // mirrored: n / 2 - k
+  const bool left = 4 * k > n;                            // mirrored: n / 2 - k
   const int64_t quarters = left ? 2 * n - 4 * k : 4 * k;  // in units of a (4 n)-th of the circle
   const bool steep = 2 * quarters > n;
   const Wide angle = std::numbers::pi_v<Wide> / 2 * Wide(steep ? n - quarters : quarters) / Wide(n);
