@@ -21,9 +21,11 @@ from model_cases import cases, difference, load
 RUNTIME = 8
 COMPOSITE = {("cos", "f64"): 64, ("erfc", "f64"): 1024, ("erfinv", "f64"): 64}
 # Operators that onnxruntime has no kernel of for f64: the models are right, and another runtime may take them.
-NO_F64 = {"AveragePool", "Conv", "ConvTranspose"}
-# Records that cannot be exported, or not in each of their dtypes: complex numbers, and random draws.
-REFUSED = {"cast", "complex", "conj", "full", "imag", "random_bits", "real"}
+NO_F64 = {"AveragePool", "Conv", "ConvTranspose", "Det"}
+# Records that cannot be exported, or not in each of their dtypes: complex numbers, factorisations, and random draws.
+REFUSED = {"cast", "cholesky", "complex", "conj", "eig", "eigh", "eigvals", "eigvalsh", "expm", "fft", "full", "imag",
+           "irfft", "lu", "pinv", "qr", "random_bits", "real", "rfft", "slogdet", "solve", "svd", "svdvals",
+           "triangular_solve"}
 NOT_IMPLEMENTED = re.compile(r"NOT_IMPLEMENTED : Could not find an implementation for (\w+)\(")
 
 

@@ -22,8 +22,9 @@ RUNTIME = 8
 COMPOSITE = {("erfinv", "f64"): 64}
 # Records that cannot be exported, or not in each of their dtypes: complex numbers, random draws, and pooling of volumes
 # in other dtypes than f32, of which TensorFlow has no kernels.
-REFUSED = {"avg_pool", "avg_pool_grad", "cast", "complex", "conj", "full", "imag", "max_pool", "max_pool_grad",
-           "max_pool_pick", "random_bits", "real"}
+REFUSED = {"avg_pool", "avg_pool_grad", "cast", "complex", "conj", "eig", "eigvals", "expm", "fft", "full", "imag",
+           "irfft", "lu", "max_pool", "max_pool_grad",
+           "max_pool_pick", "pinv", "random_bits", "real", "rfft"}
 
 
 def run_graph(path, feeds, count):

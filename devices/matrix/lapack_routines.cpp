@@ -25,12 +25,12 @@ RILL_DECLARE_LAPACK(s, float)
 RILL_DECLARE_LAPACK(d, double)
 RILL_DECLARE_LAPACK(c, c32)
 RILL_DECLARE_LAPACK(z, c64)
-#define RILL_DECLARE_Q(name, T) \
-  void name(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);
-RILL_DECLARE_Q(sorgqr_, float)
-RILL_DECLARE_Q(dorgqr_, double)
-RILL_DECLARE_Q(cungqr_, c32)
-RILL_DECLARE_Q(zungqr_, c64)
+#define RILL_DECLARE_Q(p, name, T) \
+  void p##name##_(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);
+RILL_DECLARE_Q(s, orgqr, float)
+RILL_DECLARE_Q(d, orgqr, double)
+RILL_DECLARE_Q(c, ungqr, c32)
+RILL_DECLARE_Q(z, ungqr, c64)
 #define RILL_DECLARE_REAL(p, R)                                                                                    \
   void p##gesdd_(const char*, const int*, const int*, R*, const int*, R*, R*, const int*, R*, const int*, R*,      \
                  const int*, int*, int*, size_t);                                                                  \

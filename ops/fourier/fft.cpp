@@ -284,7 +284,7 @@ Tensor real_along_several(std::string_view op, const Tensor& operand, const fft:
   const Grid g = grid_of(op, operand, o, where);
   if (g.axes.empty()) fail(op, "at least one axis is needed", where);
   const Tensor in = resized(as_real(op, operand, where), g, g.axes.size() - 1);
-  const Tensor y = real_along(in, g.axes.back(), last_length(g), o.norm, where);
+  Tensor y = real_along(in, g.axes.back(), last_length(g), o.norm, where);
   if (g.axes.size() == 1) return y;
   return apply1(fft_op, {&y}, FftParams{without_last(g.axes), false, halves_of(o.norm, false)}, where);
 }

@@ -27,8 +27,6 @@ void root_of_unity(int64_t k, int64_t n, R& re, R& im) {
   im = R(below ? s : -s);
 }
 
-constexpr int64_t largest_radix = 13;
-
 // The radices of a length; empty where one of its prime factors is too large.
 std::vector<int64_t> radices(int64_t n) {
   std::vector<int64_t> out;
