@@ -32,8 +32,8 @@ struct TriangularOptions {
   bool conjugate = false;  // a's conjugate in place of a; with `transpose` its H
   bool unit = false;       // the diagonal is taken for ones
 };
-// The x for which a x = b (or, not `left`, x a = b), where a is triangular. a: [..., n, n]; b: [..., n, k], not `left`
-// [..., k, n]; leading axes broadcast. A zero on the diagonal divides, and gives infinities.
+// The x for which a x = b (or, not `left`, x a = b), where a is triangular. a: [..., n, n]; b: [n], or [..., n, k], not
+// `left` [..., k, n]; leading axes broadcast. A zero on the diagonal divides, and gives infinities.
 Tensor triangular_solve(const Tensor& a, const Tensor& b, const TriangularOptions& options = {},
                         Where where = Where::current());
 

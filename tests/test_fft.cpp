@@ -6,7 +6,6 @@
 
 #include "catch.h"
 #include "messages.h"
-#include "rill/ops/fft.h"
 #include "rill/ops/samples.h"
 #include "rill/rill.h"
 

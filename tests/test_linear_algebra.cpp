@@ -6,7 +6,6 @@
 
 #include "catch.h"
 #include "messages.h"
-#include "rill/ops/linear_algebra.h"
 #include "rill/ops/samples.h"
 #include "rill/rill.h"
 
@@ -133,6 +132,10 @@ TEST_CASE("solvers solve") {
       const Tensor det = linalg::det(a);
       CHECK(distance(sign * exp(logarithm) / det, ones_like(det)) < 400);
     }
+  const Tensor low = tensor({{2., 0.}, {1., 4.}}), pair = tensor({2., 9.});
+  CHECK(linalg::triangular_solve(low, pair, {.lower = true}).to_vector<double>() == std::vector<double>{1, 2});
+  CHECK(linalg::triangular_solve(low, pair, {.lower = true, .left = false}).to_vector<double>() ==
+        std::vector<double>{-0.125, 2.25});
   CHECK(linalg::det(tensor({{1., 2.}, {3., 4.}})).item<double>() == Approx(-2));
   CHECK(linalg::det(tensor({{1., 2.}, {2., 4.}})).item<double>() == 0);
   CHECK(linalg::det(zeros({0, 0})).item<double>() == 1);

@@ -207,6 +207,8 @@ Tensor solve(const Tensor& a, const Tensor& b, Where where) {
 
 Tensor triangular_solve(const Tensor& a, const Tensor& b, const TriangularOptions& o, Where where) {
   CallerScope caller(where);
+  if (b.defined() && b.ndim() == 1)
+    return squeeze(triangular_solve(a, expand_dims(b, o.left ? -1 : 0), o, where), o.left ? -1 : -2);
   if (!o.left) {  // x a = b, transposed: T(a) T(x) = T(b)
     TriangularOptions turned = o;
     turned.left = true;
