@@ -65,6 +65,12 @@ void convert_tensors(const Settings& s, Kind kind) {
 void convert_model(const Settings& s, Task task) {
   // Of constants the importer makes more than of Variables: normalisations become part of convolutions.
   const rill::Model model = read_model(s.from, task != Task::optimize);
+  const bool whole = task == Task::convert && s.from.signature.empty() && s.shapes.empty();
+  if (whole && model.functions().size() > 1 && ends_in(s.to, {".rill"})) {
+    rill::save_functions(s.to, model, {}, rill::Where());
+    note(fmt::format("{} functions in {}, {}", model.functions().size(), s.to, bytes_text(double(bytes_at(s.to)))));
+    return;
+  }
   if (const size_t n = model.functions().size(); n > 1 && s.from.signature.empty())
     note(fmt::format("of {} functions, this is '{}'. --signature chooses another", n, model.name()));
   rill::ExportOptions options;

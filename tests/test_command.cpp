@@ -571,6 +571,8 @@ TEST_CASE("functions and signatures are listed and chosen") {
     check_fails(at.rill("show " + path + " --signature none"), 1, "'none'");
     check_fails(at.rill("show " + path + " --signature none"), 1, "'sum_of'");
   }
+  REQUIRE(at.rill("convert both.rill again.rill").code == 0);
+  CHECK(import_model(at / "again.rill").functions() == import_model(at / "both.rill").functions());
   CHECK(has(at.rill("convert both.rill first.onnx").err, "of 2 functions, this is 'twice'"));
   CHECK(at.rill("show saved --signature twice --tags serve").code == 0);
   check_fails(at.rill("show saved --signature twice --tags serve,gpu"), 1, "no graph with the tags");

@@ -126,6 +126,19 @@ TEST_CASE("norms have numpy's values") {
   CHECK(near(m.variance, {1, 1, 0.25}));
 }
 
+TEST_CASE("silu and mish keep their bits where e^x is subnormal and x e^x is not") {
+  const Tensor x = linspace(-110, -75, 5001, {.dtype = f32});
+  const std::vector<double> at = x.to_vector<double>();
+  for (const Tensor& y : {silu(x), mish(x)}) {
+    const std::vector<double> got = y.to_vector<double>();
+    for (size_t i = 0; i < at.size(); ++i) {
+      const double expected = at[i] * std::exp(at[i]);  // 1 + e^x is 1
+      INFO(at[i] << " " << got[i] << " " << expected);
+      REQUIRE(std::abs(got[i] - expected) <= std::max(4e-7 * std::abs(expected), 0x1p-149));
+    }
+  }
+}
+
 TEST_CASE("activations have numpy's values") {
   const Tensor z = tensor({-3., -1., -.5, 0., .5, 4.});
   CHECK(near(leaky_relu(z, 0.2), {-0.6, -0.2, -0.1, 0, 0.5, 4}));

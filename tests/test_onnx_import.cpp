@@ -182,7 +182,7 @@ TEST_CASE("files that are not sound are errors") {
   CHECK(best({{"boxes", ones({1, 2, 4})}, {"scores", ones({1, 1, 2})}}).at("y").shape() == Shape{2, 3});
   CHECK(has(message_of([&] { best({{"boxes", ones({1, 2, 4})}, {"scores", ones({2, 1, 2})}}); }),
             "takes boxes [batch, n, 4] and scores [batch, classes, n]"));
-  CHECK(has(message_of([&] { read("one_operand")({{"x", ones({1})}}); }), "'alone' (CastLike): operand 1 is absent"));
+  CHECK(has(message_of([&] { read("one_operand")({{"x", ones({1})}}); }), "'alone' (CastLike): operand 1 is missing"));
   CHECK(has(message_of([&] { read("endless"); }), "function 'Loops' calls itself"));
   CHECK(has(message_of([&] { read("doubling"); }), "its functions call each other more than 10000000 times"));
   CHECK(has(message_of([&] { read("deep"); }), "stands more than 100 calls deep"));

@@ -48,4 +48,8 @@ Tensor in_float_blocks(F&& f, const Tensor& x) {
       x);
 }
 
+// x f(x), where f(x) is e^x to the last bit far below 0: there it may be subnormal, with few bits left, where x f(x) is
+// not, so it is taken 40 further up and scaled at the end.
+Tensor times_tail(const Tensor& x, Tensor (*f)(const Tensor& x));
+
 }  // namespace rill::elementwise

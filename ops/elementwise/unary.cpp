@@ -283,7 +283,8 @@ Tensor angle(const Tensor& x, Where where) {
 
 Tensor silu(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return in_float_blocks([](const Tensor& f) { return f * sigmoid(f); }, x);
+  return in_float_blocks(
+      [](const Tensor& f) { return elementwise::times_tail(f, [](const Tensor& t) { return sigmoid(t); }); }, x);
 }
 Tensor log_sigmoid(const Tensor& x, Where where) {
   CallerScope caller(where);

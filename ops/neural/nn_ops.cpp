@@ -59,7 +59,8 @@ Tensor selu(const Tensor& x, Where where) {
 
 Tensor mish(const Tensor& x, Where where) {
   CallerScope caller(where);
-  return in_float_blocks([](const Tensor& f) { return f * tanh(softplus(f)); }, x);
+  return in_float_blocks(
+      [](const Tensor& f) { return elementwise::times_tail(f, [](const Tensor& t) { return tanh(softplus(t)); }); }, x);
 }
 
 Tensor hard_tanh(const Tensor& x, Where where) {

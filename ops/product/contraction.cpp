@@ -10,20 +10,11 @@
 #include "rill/ops/linalg.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/product/free_axes.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
 namespace {
-
-bool has_axis(const Dims& axes, int64_t a) { return std::find(axes.begin(), axes.end(), a) != axes.end(); }
-
-// The axes of an operand that are neither contracted nor batches.
-Dims free_axes(int ndim, const Dims& batch, const Dims& contract) {
-  Dims out;
-  for (int64_t a = 0; a < ndim; ++a)
-    if (!has_axis(batch, a) && !has_axis(contract, a)) out.push_back(a);
-  return out;
-}
 
 // The axes that are named, a bit each: no tensor has more than 64.
 uint64_t named_axes(const InferArgs& args, const char* side, int ndim, const Dims& batch, const Dims& contract) {

@@ -5,6 +5,7 @@
 #include "rill/devices/params/contraction_params.h"
 #include "rill/devices/params/reduce_params.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/product/free_axes.h"
 #include "rill/serialize/onnx/export_rules.h"
 #include "rill/trace/control_flow.h"
 
@@ -140,28 +141,18 @@ Tensors recur(In in, AttrsView attrs) {
 
 // --- Products --------------------------------------------------------------------------------------------------------
 
-// Axes that are neither summed nor batch.
-std::vector<int64_t> rest(size_t rank, const Dims& contract, const Dims& batch) {
-  std::vector<int64_t> axes;
-  for (int64_t a = 0; a < int64_t(rank); ++a)
-    if (std::find(contract.begin(), contract.end(), a) == contract.end() &&
-        std::find(batch.begin(), batch.end(), a) == batch.end())
-      axes.push_back(a);
-  return axes;
-}
-
 // dot_general as MatMul where its axes are those of matrices, else as Einsum.
 struct Contraction {
   Call& c;
   const ContractionParams& p;
-  std::vector<int64_t> left, right;  // axes that are neither summed nor batch
+  Dims left, right;  // axes that are neither summed nor batch
   Values in;
 
   explicit Contraction(Call& call)
       : c(call),
         p(c.attrs<ContractionParams>()),
-        left(rest(c.rank(0), p.lhs_contract, p.lhs_batch)),
-        right(rest(c.rank(1), p.rhs_contract, p.rhs_batch)),
+        left(free_axes(int(c.rank(0)), p.lhs_batch, p.lhs_contract)),
+        right(free_axes(int(c.rank(1)), p.rhs_batch, p.rhs_contract)),
         in(c.in) {}
 
   Value run() {
@@ -220,8 +211,8 @@ std::string einsum_of(const Call& c) {
   };
   pair(p.lhs_batch, p.rhs_batch, true);
   pair(p.lhs_contract, p.rhs_contract, false);
-  for (int64_t a : rest(c.rank(0), p.lhs_contract, p.lhs_batch)) out += l[size_t(a)] = next++;
-  for (int64_t a : rest(c.rank(1), p.rhs_contract, p.rhs_batch)) out += r[size_t(a)] = next++;
+  for (int64_t a : free_axes(int(c.rank(0)), p.lhs_batch, p.lhs_contract)) out += l[size_t(a)] = next++;
+  for (int64_t a : free_axes(int(c.rank(1)), p.rhs_batch, p.rhs_contract)) out += r[size_t(a)] = next++;
   return l + "," + r + "->" + out;
 }
 

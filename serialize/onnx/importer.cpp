@@ -154,11 +154,6 @@ Model::Impl::Results run(const Imported& m, const std::vector<ValueInfo>& inputs
   return results;
 }
 
-bool is_needs_values(const Error& e) {
-  return dynamic_cast<const NeedsValues*>(&e) ||
-         std::string_view(e.what()).find(needs_values_mark) != std::string::npos;
-}
-
 bool has_text(const Model::Impl& impl) {
   for (const ValueInfo& v : impl.inputs)
     if (v.dtype == string) return true;
@@ -183,7 +178,7 @@ Model import_onnx(std::string_view bytes, const std::string& path, const ImportO
   read_weights(*m, *impl, names, options, source);
   if (!options.trainable) fold_batch_norms(m->program, m->weights.constants());
   impl->run = [m, inputs = impl->inputs](const Model::Impl::Given& given) { return run(*m, inputs, given); };
-  impl->needs_values = is_needs_values;
+  impl->needs_values = imported::is_needs_values;
   for (const auto& entry : m->program.model.metadata_props()) impl->metadata[entry.key()] = entry.value();
   if (const std::string& doc = m->program.model.doc_string(); !doc.empty()) impl->metadata["doc"] = doc;
   impl->trace(where);

@@ -17,20 +17,14 @@ void run_nodes(const Program& program, const Nodes& nodes, Scope& scope);
 
 bool is_standard(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
-std::string described(const onnx::NodeProto& node) {
-  const std::string& shown = !node.name().empty()     ? node.name()
-                             : node.output_size() > 0 ? node.output(0)
-                                                      : node.op_type();
-  return fmt::format("node '{}' ({})", shown, node.op_type());
-}
-
 // Functions that call each other without an end would run out of stack.
 thread_local int depth = 0;
 struct Deeper {
   explicit Deeper(const onnx::NodeProto& node) {
     if (++depth > 200) {
       --depth;
-      fail("import_model", described(node) + " stands more than 200 calls deep: does a function call itself?");
+      fail("import_model",
+           imported::described(node) + " stands more than 200 calls deep: does a function call itself?");
     }
   }
   ~Deeper() { --depth; }
@@ -56,15 +50,6 @@ Values run_function(const Call& c, const onnx::FunctionProto& f) {
   return out;
 }
 
-bool all_constant(const Values& in) {
-  return std::ranges::all_of(in, [](const Value& v) {
-    return v.kind == Value::Kind::absent || (v.kind == Value::Kind::tensor && v.constant);
-  });
-}
-bool any_sizes(const Values& in) {
-  return std::ranges::any_of(in, [](const Value& v) { return v.kind == Value::Kind::sizes; });
-}
-
 // Operators that more decides about than their operands: chance, or what their graphs read from outside.
 bool depends_on_more(const std::string& op) {
   static const std::set<std::string> ops = {"Bernoulli", "Dropout", "If", "Loop", "Multinomial", "Scan", "SequenceMap"};
@@ -72,17 +57,13 @@ bool depends_on_more(const std::string& op) {
 }
 
 Values run_rule(const Call& c, const Rule& rule) {
-  if (any_sizes(c.in)) {
+  if (imported::any_sizes(c.in)) {
     auto it = sizes_rules().find(c.node.op_type());
     Values out;
     if (it != sizes_rules().end() && it->second(c, out)) return out;
   }
-  if (!all_constant(c.in) || depends_on_more(c.node.op_type())) return rule.run(c);
-  const EagerScope eager;
-  const PauseTapes pause;
-  Values out = rule.run(c);
-  for (Value& v : out) v.constant = v.kind == Value::Kind::tensor;
-  return out;
+  if (!imported::all_constant(c.in) || depends_on_more(c.node.op_type())) return rule.run(c);
+  return imported::run_on_constants(rule.run, c);
 }
 
 Values run_call(const Call& c) {
@@ -107,18 +88,7 @@ void run_node(const Program& program, const onnx::NodeProto& node, Scope& scope)
     c.in.push_back(*v);
   }
   const NameScope name(node.name().empty() ? node.op_type() : node.name());
-  Values out;
-  try {
-    out = run_call(c);
-  } catch (const NeedsValues&) {
-    throw;
-  } catch (const Error& e) {
-    const std::string text = e.what();
-    if (text.find("[import_model]") != std::string::npos) throw;
-    c.reject(text);
-  } catch (const std::exception& e) {  // of the standard library: too long a vector, say
-    c.reject(e.what());
-  }
+  Values out = imported::naming_node(c, [&] { return run_call(c); });
   for (size_t i = 0; i < c.outputs(); ++i) {
     if (!c.wants(i)) continue;
     scope.values[node.output(int(i))] = i < out.size() ? std::move(out[i]) : Value();
@@ -140,17 +110,12 @@ Value Value::list(std::vector<Tensor> items) {
 }
 
 Value Value::sizes(const Dims& d, bool scalar) {
-  if (std::ranges::any_of(d, [](Dim n) { return n.is_open(); })) {
-    Value v;
-    v.kind = Kind::sizes;
-    v.dims = d;
-    v.scalar = scalar;
-    return v;
-  }
-  const EagerScope eager;
-  std::vector<int64_t> numbers;
-  for (Dim n : d) numbers.push_back(n.plain());
-  return {scalar ? rill::tensor(numbers[0]) : rill::tensor(numbers, Shape{int64_t(numbers.size())}), true};
+  if (!imported::any_open(d)) return {imported::constant_sizes(d, scalar, i64), true};
+  Value v;
+  v.kind = Kind::sizes;
+  v.dims = d;
+  v.scalar = scalar;
+  return v;
 }
 
 const Value* Scope::find(const std::string& name) const {
@@ -214,75 +179,18 @@ Values run_inner(const Call& c, const onnx::GraphProto& graph, const Values& inp
 Tensor as_tensor(const Value& v, const std::string& what) {
   switch (v.kind) {
     case Value::Kind::tensor: return v.tensor;
-    case Value::Kind::absent: fail("import_model", what + " is absent");
+    case Value::Kind::absent: fail("import_model", what + " is missing");
     case Value::Kind::list: fail("import_model", what + " is a sequence, and should be a tensor");
-    default: break;
+    case Value::Kind::sizes: break;
   }
-  std::vector<Tensor> parts;
-  for (Dim d : v.dims) parts.push_back(Tensor(d).astype(i64));
-  return v.scalar ? full({}, parts[0], i64) : stack(parts);
+  return imported::open_sizes(v.dims, v.scalar, i64);
 }
 
-// --- Call
-// -------------------------------------------------------------------------------------------------------------
+// --- Call ------------------------------------------------------------------------------------------------------------
 
-void Call::reject(const std::string& why) const { fail("import_model", fmt::format("{}: {}", described(node), why)); }
-void Call::needs_values(const std::string& what) const {
-  throw NeedsValues(fmt::format("[import_model] {} {} {}", described(node), needs_values_mark, what));
-}
-
-Tensor Call::x(size_t i) const {
-  if (!has(i)) reject(fmt::format("operand {} is absent", i));
-  return as_tensor(in[i], fmt::format("{}: operand {}", described(node), i));
-}
 const std::vector<Tensor>& Call::list(size_t i) const {
   if (!has(i) || in[i].kind != Value::Kind::list) reject(fmt::format("operand {} is no sequence", i));
   return in[i].items;
-}
-std::vector<Tensor> Call::tensors() const {
-  std::vector<Tensor> all;
-  for (size_t i = 0; i < in.size(); ++i) all.push_back(x(i));
-  return all;
-}
-bool Call::knows(size_t i) const {
-  if (!has(i)) return false;
-  const Value& v = in[i];
-  if (v.kind == Value::Kind::sizes) return true;
-  return v.kind == Value::Kind::tensor &&
-         (v.constant || (!v.tensor.is_symbolic() && EnclosingTrace::may_read(v.tensor)));
-}
-Tensor Call::known(size_t i) const {
-  const Tensor t = x(i);
-  if (!knows(i) || t.is_symbolic()) needs_values(fmt::format("'{}'", node.input(int(i))));
-  return t;
-}
-Dims Call::dims(size_t i) const {
-  if (has(i) && in[i].kind == Value::Kind::sizes) return in[i].dims;
-  const Tensor t = known(i);
-  const EagerScope eager;
-  Dims out;
-  for (int64_t n : t.to_vector<int64_t>()) out.push_back(Dim(n));
-  return out;
-}
-Dim Call::dim(size_t i) const {
-  const Dims d = dims(i);
-  if (d.size() != 1) reject(fmt::format("operand {} should be one number, and has {} elements", i, d.size()));
-  return d[0];
-}
-std::vector<double> Call::numbers(size_t i) const {
-  const Tensor t = known(i);
-  const EagerScope eager;
-  return t.to_vector<double>();
-}
-double Call::number(size_t i) const {
-  const std::vector<double> n = numbers(i);
-  if (n.size() != 1) reject(fmt::format("operand {} should be one number, and has {} elements", i, n.size()));
-  return n[0];
-}
-std::vector<std::string> Call::texts(size_t i) const {
-  const Tensor t = known(i);
-  const EagerScope eager;
-  return t.to_vector<std::string>();
 }
 
 const onnx::AttributeProto* Call::attribute(const std::string& name) const {
@@ -334,20 +242,15 @@ const onnx::GraphProto& Call::graph(const std::string& name) const {
 }
 DType Call::dtype(const std::string& name, DType otherwise) const {
   const onnx::AttributeProto* a = attribute(name);
-  return a && a->i() != 0 ? dtype_of(int32_t(a->i()), described(node)) : otherwise;
+  return a && a->i() != 0 ? dtype_of(int32_t(a->i()), imported::described(node)) : otherwise;
 }
 Dims Call::either(size_t i, const std::string& name, const Dims& otherwise) const {
   if (has(i)) return dims(i);
   return integers(name, otherwise);
 }
 
-// --- What rules share
-// -------------------------------------------------------------------------------------------------
+// --- What rules share ------------------------------------------------------------------------------------------------
 
-int64_t axis_of(const Call& c, int64_t axis, int64_t ndim) {
-  if (axis < -ndim || axis >= ndim) c.reject(fmt::format("there is no axis {} of {}", axis, ndim));
-  return axis < 0 ? axis + ndim : axis;
-}
 Tensor channels_last(const Tensor& x) { return moveaxis(x, 1, -1); }
 Tensor channels_first(const Tensor& x) { return moveaxis(x, -1, 1); }
 Tensor along_channels(const Tensor& v, int ndim, int64_t axis) {

@@ -14,9 +14,12 @@
 
 #include "onnx.pb.h"
 #include "rill/ops/ops.h"
+#include "rill/serialize/model/imported_node.h"
 #include "rill/serialize/onnx/narrow.h"
 
 namespace rill::onnx_import {
+
+using imported::axis_of;
 
 // An absent operand, a tensor, integers of which some are open sizes, or a sequence of tensors. An optional is what it
 // holds, or absent.
@@ -72,33 +75,16 @@ struct Program {
 };
 
 // One node, about to be run.
-class Call {
+class Call : public imported::NodeCall<Value, onnx::NodeProto> {
  public:
   Call(const Program& program, const onnx::NodeProto& node, const Scope& scope, int64_t opset)
-      : program(program), node(node), scope(scope), opset(opset) {}
+      : NodeCall(node), program(program), scope(scope), opset(opset) {}
   const Program& program;
-  const onnx::NodeProto& node;
   const Scope& scope;
   int64_t opset;
-  Values in;
 
-  // --- Operands ---
-  size_t count() const { return in.size(); }
-  bool has(size_t i) const { return i < in.size() && in[i].kind != Value::Kind::absent; }
-  // Throws where operand i is absent or no tensor.
-  Tensor x(size_t i = 0) const;
   Tensor x_or(size_t i, const Tensor& otherwise) const { return has(i) ? x(i) : otherwise; }
   const std::vector<Tensor>& list(size_t i = 0) const;
-  std::vector<Tensor> tensors() const;  // all of them
-  // Elements of an operand, which must be known here: integers (open sizes among them), numbers, one of them, text.
-  bool knows(size_t i) const;
-  Dims dims(size_t i) const;
-  Dim dim(size_t i) const;
-  std::vector<double> numbers(size_t i) const;
-  double number(size_t i) const;
-  std::vector<std::string> texts(size_t i) const;
-  // Operand i, whose elements are known here.
-  Tensor known(size_t i) const;
 
   // --- Attributes ---
   const onnx::AttributeProto* attribute(const std::string& name) const;
@@ -120,8 +106,6 @@ class Call {
 
   size_t outputs() const { return size_t(node.output_size()); }
   bool wants(size_t i) const { return i < outputs() && !node.output(int(i)).empty(); }
-  [[noreturn]] void reject(const std::string& why) const;
-  [[noreturn]] void needs_values(const std::string& what) const;
 };
 
 using RuleFunction = Values (*)(const Call&);
@@ -170,16 +154,7 @@ Tensor as_tensor(const Value& v, const std::string& what);
 // rill's dtype for ONNX's number. Throws, naming `what`, where there is none.
 DType dtype_of(int32_t elem_type, const std::string& what);
 
-// Thrown by needs_values(); its text holds the mark, by which it is known where a trace has made another Error of it.
-inline constexpr std::string_view needs_values_mark = "depends on the elements of";
-class NeedsValues : public Error {
- public:
-  using Error::Error;
-};
-
 // --- What rules share ---
-// `x` as ONNX's axis numbers count.
-int64_t axis_of(const Call& c, int64_t axis, int64_t ndim);
 // From and to channels first, for functions of [batch, space..., channels].
 Tensor channels_last(const Tensor& x);
 Tensor channels_first(const Tensor& x);

@@ -32,7 +32,7 @@ Values if_rule(const Call& c) {
   auto branch = [&](const onnx::GraphProto& g) { return [&c, &g] { return tensors_of(c, run_inner(c, g, {})); }; };
   try {
     return values_of(cond(reshape(c.x(0), {}), branch(then_graph), branch(else_graph)));
-  } catch (const NeedsValues&) {
+  } catch (const imported::NeedsValues&) {
     throw;
   } catch (const Error& e) {  // shapes that differ, say: only the branch that is chosen has to be sound
     c.needs_values(std::string("its condition, since its branches do not give the same: ") + e.what());
@@ -161,7 +161,7 @@ Values loop_rule(const Call& c) {
     std::optional<Tensor> steps;
     if (c.has(0)) steps = reshape(c.x(0), {});
     return run_while_true(loop, steps, c.has(1) ? reshape(c.x(1), {}) : tensor(true));
-  } catch (const NeedsValues&) {
+  } catch (const imported::NeedsValues&) {
     throw;
   } catch (const Error& e) {  // carried values that grow, say
     c.needs_values(std::string("its condition, since a step does not give what it takes: ") + e.what());

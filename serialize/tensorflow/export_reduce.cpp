@@ -5,6 +5,7 @@
 #include "rill/devices/params/nn_params.h"
 #include "rill/devices/params/reduce_params.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/product/free_axes.h"
 #include "rill/serialize/tensorflow/rules.h"
 
 namespace rill::tensorflow_out {
@@ -13,24 +14,14 @@ namespace {
 
 // --- Products --------------------------------------------------------------------------------------------------------
 
-// Axes that are neither summed nor batch.
-std::vector<int64_t> rest(size_t rank, const Dims& contract, const Dims& batch) {
-  std::vector<int64_t> axes;
-  for (int64_t a = 0; a < int64_t(rank); ++a)
-    if (std::find(contract.begin(), contract.end(), a) == contract.end() &&
-        std::find(batch.begin(), batch.end(), a) == batch.end())
-      axes.push_back(a);
-  return axes;
-}
-
 // [batch, left, sum] times [batch, sum, right] as one of TensorFlow's operators, which transpose the last two axes on
 // the way; any other product is ONNX's rule, an Einsum.
 struct Matrices {
   bool fits = false, turn_left = false, turn_right = false;
   explicit Matrices(const Call& c) {
     const ContractionParams& p = c.attrs<ContractionParams>();
-    const std::vector<int64_t> left = rest(c.rank(0), p.lhs_contract, p.lhs_batch),
-                               right = rest(c.rank(1), p.rhs_contract, p.rhs_batch);
+    const Dims left = free_axes(int(c.rank(0)), p.lhs_batch, p.lhs_contract),
+               right = free_axes(int(c.rank(1)), p.rhs_batch, p.rhs_contract);
     const int64_t l = int64_t(c.rank(0)), r = int64_t(c.rank(1)), batch = int64_t(p.lhs_batch.size());
     if (p.lhs_contract.size() != 1 || left.size() != 1 || right.size() != 1) return;
     for (int64_t i = 0; i < batch; ++i)

@@ -11,7 +11,6 @@
 #include "rill/serialize/checkpoint/bundle.h"
 #include "rill/serialize/files.h"
 #include "rill/serialize/model/model_impl.h"
-#include "rill/serialize/onnx/interpreter.h"
 #include "rill/serialize/tensorflow/interpreter.h"
 #include "rill/serialize/tensorflow/saved_model.h"
 #include "saved_model.pb.h"
@@ -289,11 +288,6 @@ void make_weights(Imported& m, Model::Impl& impl, const ImportOptions& options) 
 
 // --- The model -------------------------------------------------------------------------------------------------------
 
-bool is_needs_values(const Error& e) {
-  return dynamic_cast<const onnx_import::NeedsValues*>(&e) ||
-         std::string_view(e.what()).find(onnx_import::needs_values_mark) != std::string::npos;
-}
-
 Model finish(Shared<Imported> m, Shared<Model::Impl> impl, const Signature& signature, const Where& where) {
   impl->run = [m, signature](const Model::Impl::Given& given) {
     Run run(m->program, m->program.main);
@@ -303,7 +297,7 @@ Model finish(Shared<Imported> m, Shared<Model::Impl> impl, const Signature& sign
       results.push_back({false, false, {as_tensor(run.value(name), "result '" + name + "'")}});
     return results;
   };
-  impl->needs_values = is_needs_values;
+  impl->needs_values = imported::is_needs_values;
   impl->trace(where);
   return Model(impl);
 }

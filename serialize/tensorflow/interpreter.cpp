@@ -9,12 +9,9 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/serialize/checkpoint/bundle.h"
-#include "rill/serialize/onnx/interpreter.h"
 
 namespace rill::tensorflow_in {
 namespace {
-
-std::string described(const proto::NodeDef& node) { return fmt::format("node '{}' ({})", node.name(), node.op()); }
 
 // Functions that call each other without an end would run out of stack.
 thread_local int depth = 0;
@@ -28,12 +25,6 @@ struct Deeper {
   ~Deeper() { --depth; }
 };
 
-bool all_constant(const Values& in) {
-  return std::ranges::all_of(in, [](const Value& v) { return v.kind == Value::Kind::tensor && v.constant; });
-}
-bool any_sizes(const Values& in) {
-  return std::ranges::any_of(in, [](const Value& v) { return v.kind == Value::Kind::sizes; });
-}
 // Operators that more decides about than their operands, or that give what is no tensor.
 bool depends_on_more(const std::string& op) {
   static const std::set<std::string> ops = {"Const",
@@ -55,14 +46,9 @@ Values run_call(const Call& c) {
   if (c.program.functions.contains(op)) return run_function(c, op, c.in);
   const Rule rule = find_rule(op);
   if (!rule) c.reject("the operator is not known");
-  Values out;
-  if (any_sizes(c.in) && run_on_sizes(c, out)) return out;
-  if (!all_constant(c.in) || depends_on_more(op)) return rule(c);
-  const EagerScope eager;
-  const PauseTapes pause;
-  out = rule(c);
-  for (Value& v : out) v.constant = v.kind == Value::Kind::tensor;
-  return out;
+  if (Values out; imported::any_sizes(c.in) && run_on_sizes(c, out)) return out;
+  if (!imported::all_constant(c.in) || depends_on_more(op)) return rule(c);
+  return imported::run_on_constants(rule, c);
 }
 
 struct Reference {
@@ -87,19 +73,13 @@ Reference parse(const std::string& name) {
 // --- Values ----------------------------------------------------------------------------------------------------------
 
 Value Value::sizes(const Dims& d, bool scalar, DType dtype) {
-  if (std::ranges::any_of(d, [](Dim n) { return n.is_open(); })) {
-    Value v;
-    v.kind = Kind::sizes;
-    v.dims = d;
-    v.scalar = scalar;
-    v.dtype = dtype;
-    return v;
-  }
-  const EagerScope eager;
-  std::vector<int64_t> numbers;
-  for (Dim n : d) numbers.push_back(n.plain());
-  const Tensor t = scalar ? rill::tensor(numbers[0]) : rill::tensor(numbers, Shape{int64_t(numbers.size())});
-  return {t.astype(dtype), true};
+  if (!imported::any_open(d)) return {imported::constant_sizes(d, scalar, dtype), true};
+  Value v;
+  v.kind = Kind::sizes;
+  v.dims = d;
+  v.scalar = scalar;
+  v.dtype = dtype;
+  return v;
 }
 Value Value::of(Slot* slot) {
   Value v;
@@ -122,9 +102,7 @@ Tensor as_tensor(const Value& v, const std::string& what) {
     case Value::Kind::list: fail("import_model", what + " is a list, and should be a tensor");
     case Value::Kind::sizes: break;
   }
-  std::vector<Tensor> parts;
-  for (Dim d : v.dims) parts.push_back(Tensor(d).astype(v.dtype));
-  return v.scalar ? full({}, parts[0], v.dtype) : stack(parts);
+  return imported::open_sizes(v.dims, v.scalar, v.dtype);
 }
 
 // --- Nodes -----------------------------------------------------------------------------------------------------------
@@ -194,17 +172,7 @@ void Run::run(const proto::NodeDef& node) {
   for (const std::string& in : node.input())
     if (!in.starts_with("^")) c.in.push_back(value(in));
   const NameScope name(node.name());
-  try {
-    done_[node.name()] = run_call(c);
-  } catch (const onnx_import::NeedsValues&) {
-    throw;
-  } catch (const Error& e) {
-    const std::string text = e.what();
-    if (text.find("[import_model]") != std::string::npos) throw;
-    c.reject(text);
-  } catch (const std::exception& e) {  // of the standard library: too long a vector, say
-    c.reject(e.what());
-  }
+  done_[node.name()] = imported::naming_node(c, [&] { return run_call(c); });
 }
 
 Values run_function(const Call& c, const std::string& name, const Values& arguments) {
@@ -257,53 +225,6 @@ Rule find_rule(const std::string& op) {
 
 // --- Call ------------------------------------------------------------------------------------------------------------
 
-void Call::reject(const std::string& why) const { fail("import_model", fmt::format("{}: {}", described(node), why)); }
-void Call::needs_values(const std::string& what) const {
-  throw onnx_import::NeedsValues(
-      fmt::format("[import_model] {} {} {}", described(node), onnx_import::needs_values_mark, what));
-}
-
-Tensor Call::x(size_t i) const {
-  if (i >= in.size()) reject(fmt::format("operand {} is missing", i));
-  return as_tensor(in[i], fmt::format("{}: operand {}", described(node), i));
-}
-std::vector<Tensor> Call::tensors(size_t first, size_t end) const {
-  std::vector<Tensor> all;
-  for (size_t i = first; i < end; ++i) all.push_back(x(i));
-  return all;
-}
-bool Call::knows(size_t i) const {
-  if (i >= in.size()) return false;
-  const Value& v = in[i];
-  if (v.kind == Value::Kind::sizes) return true;
-  return v.kind == Value::Kind::tensor &&
-         (v.constant || (!v.tensor.is_symbolic() && EnclosingTrace::may_read(v.tensor)));
-}
-Tensor Call::known(size_t i) const {
-  const Tensor t = x(i);
-  if (!knows(i) || t.is_symbolic()) needs_values(fmt::format("operand {}", i));
-  return t;
-}
-Dims Call::dims(size_t i) const {
-  if (i < in.size() && in[i].kind == Value::Kind::sizes) return in[i].dims;
-  const Tensor t = known(i);
-  const EagerScope eager;
-  Dims out;
-  for (int64_t n : t.to_vector<int64_t>()) out.push_back(Dim(n));
-  return out;
-}
-Dim Call::dim(size_t i) const {
-  const Dims d = dims(i);
-  if (d.size() != 1) reject(fmt::format("operand {} should be one number, and has {} elements", i, d.size()));
-  return d[0];
-}
-double Call::number(size_t i) const {
-  const Tensor t = known(i);
-  const EagerScope eager;
-  const std::vector<double> n = t.to_vector<double>();
-  if (n.size() != 1) reject(fmt::format("operand {} should be one number, and has {} elements", i, n.size()));
-  return n[0];
-}
 Axes Call::axes(size_t i) const {
   std::vector<int64_t> all;
   for (Dim d : dims(i)) all.push_back(d);
@@ -337,7 +258,7 @@ std::vector<int64_t> Call::integers(const std::string& name) const {
 DType Call::dtype(const std::string& name) const {
   const proto::AttrValue* a = attribute(name);
   if (!a) reject("attribute '" + name + "' is missing");
-  return dtype_of(a->type(), described(node));
+  return dtype_of(a->type(), imported::described(node));
 }
 std::string Call::function(const std::string& name) const {
   const proto::AttrValue* a = attribute(name);
@@ -349,11 +270,6 @@ std::vector<std::string> Call::functions(const std::string& name) const {
   if (const proto::AttrValue* a = attribute(name))
     for (const proto::NameAttrList& f : a->list().func()) all.push_back(f.name());
   return all;
-}
-
-int64_t axis_of(const Call& c, int64_t axis, int64_t ndim) {
-  if (axis < -ndim || axis >= ndim) c.reject(fmt::format("there is no axis {} of {}", axis, ndim));
-  return axis < 0 ? axis + ndim : axis;
 }
 
 DType dtype_of(proto::DataType type, const std::string& what) {

@@ -18,8 +18,11 @@
 
 #include "graph.pb.h"
 #include "rill/ops/ops.h"
+#include "rill/serialize/model/imported_node.h"
 
 namespace rill::tensorflow_in {
+
+using imported::axis_of;
 
 // A variable of the graph: until it is restored, without a value.
 struct Slot {
@@ -103,26 +106,13 @@ class Run {
 };
 
 // One node, about to be run.
-class Call {
+class Call : public imported::NodeCall<Value, proto::NodeDef> {
  public:
   Call(const Program& program, const Body& body, const proto::NodeDef& node)
-      : program(program), body(body), node(node) {}
+      : NodeCall(node), program(program), body(body) {}
   const Program& program;
   const Body& body;
-  const proto::NodeDef& node;
-  Values in;
 
-  size_t count() const { return in.size(); }
-  // Throws where operand i is missing or no tensor.
-  Tensor x(size_t i = 0) const;
-  std::vector<Tensor> tensors(size_t first, size_t end) const;
-  // Elements of an operand, which must be known here: integers (open sizes among them), numbers, one of them.
-  bool knows(size_t i) const;
-  Dims dims(size_t i) const;
-  Dim dim(size_t i) const;
-  double number(size_t i) const;
-  // Operand i, whose elements are known here.
-  Tensor known(size_t i) const;
   Axes axes(size_t i) const;
 
   const proto::AttrValue* attribute(const std::string& name) const;
@@ -134,9 +124,6 @@ class Call {
   DType dtype(const std::string& name) const;
   std::string function(const std::string& name) const;
   std::vector<std::string> functions(const std::string& name) const;
-
-  [[noreturn]] void reject(const std::string& why) const;
-  [[noreturn]] void needs_values(const std::string& what) const;
 };
 
 using Rule = Values (*)(const Call&);
@@ -158,7 +145,5 @@ Tensor as_tensor(const Value& v, const std::string& what);
 // What a TensorProto says. Throws, naming `what`, where it is not sound.
 Tensor read_tensor(const proto::TensorProto& p, const std::string& what);
 DType dtype_of(proto::DataType type, const std::string& what);
-
-int64_t axis_of(const Call& c, int64_t axis, int64_t ndim);
 
 }  // namespace rill::tensorflow_in

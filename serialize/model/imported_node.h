@@ -1,0 +1,157 @@
+// What the interpreters of ONNX and TensorFlow share: a node about to be run, with its operands, and the values of
+// which some are sizes that a signature leaves open. Each has a Value of its own (with `kind`, `tensor`, `constant`,
+// `dims`) and as_tensor() of it.
+#pragma once
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/enclosing_trace.h"
+#include "rill/ops/ops.h"
+
+namespace rill::imported {
+
+// Thrown by needs_values(); its text holds the mark, by which it is known where a trace has made another Error of it.
+inline constexpr std::string_view needs_values_mark = "depends on the elements of";
+class NeedsValues : public Error {
+ public:
+  using Error::Error;
+};
+bool is_needs_values(const Error& e);
+
+// "node 'sum' (Add)", as errors name it; one without a name by its first result.
+template <class Node>
+std::string described(const Node& node) {
+  if constexpr (requires { node.op_type(); }) {
+    const std::string& shown = !node.name().empty()     ? node.name()
+                               : node.output_size() > 0 ? node.output(0)
+                                                        : node.op_type();
+    return fmt::format("node '{}' ({})", shown, node.op_type());
+  } else {
+    return fmt::format("node '{}' ({})", node.name(), node.op());
+  }
+}
+
+// Sizes as a tensor, a vector or one scalar: a constant one where none is open, else one that the trace computes.
+inline bool any_open(const Dims& sizes) {
+  return std::ranges::any_of(sizes, [](Dim n) { return n.is_open(); });
+}
+Tensor constant_sizes(const Dims& sizes, bool scalar, DType dtype);
+Tensor open_sizes(const Dims& sizes, bool scalar, DType dtype);
+
+template <class Value>
+bool all_constant(const std::vector<Value>& in) {
+  return std::ranges::all_of(in, [](const Value& v) {
+    return v.kind == Value::Kind::absent || (v.kind == Value::Kind::tensor && v.constant);
+  });
+}
+template <class Value>
+bool any_sizes(const std::vector<Value>& in) {
+  return std::ranges::any_of(in, [](const Value& v) { return v.kind == Value::Kind::sizes; });
+}
+// What the rule gives for operands that are constants: it leaves nothing in a trace, and is constant too.
+template <class Rule, class Call>
+auto run_on_constants(const Rule& rule, const Call& c) {
+  const EagerScope eager;
+  const PauseTapes pause;
+  auto out = rule(c);
+  for (auto& v : out) v.constant = v.kind == std::decay_t<decltype(v)>::Kind::tensor;
+  return out;
+}
+
+// One node, about to be run, and its operands.
+template <class Value, class Node>
+class NodeCall {
+ public:
+  explicit NodeCall(const Node& node) : node(node) {}
+  const Node& node;
+  std::vector<Value> in;
+
+  size_t count() const { return in.size(); }
+  bool has(size_t i) const { return i < in.size() && in[i].kind != Value::Kind::absent; }
+  // Throws where operand i is missing or no tensor.
+  Tensor x(size_t i = 0) const {
+    if (!has(i)) reject(fmt::format("operand {} is missing", i));
+    return as_tensor(in[i], fmt::format("{}: operand {}", described(node), i));
+  }
+  // Operands from `first` to before `end`.
+  std::vector<Tensor> tensors(size_t first, size_t end) const {
+    std::vector<Tensor> all;
+    for (size_t i = first; i < end; ++i) all.push_back(x(i));
+    return all;
+  }
+  std::vector<Tensor> tensors() const { return tensors(0, in.size()); }
+
+  // Elements of an operand, which must be known here: integers (open sizes among them), numbers, one of them.
+  bool knows(size_t i) const {
+    if (!has(i)) return false;
+    const Value& v = in[i];
+    if (v.kind == Value::Kind::sizes) return true;
+    return v.kind == Value::Kind::tensor &&
+           (v.constant || (!v.tensor.is_symbolic() && EnclosingTrace::may_read(v.tensor)));
+  }
+  // Operand i, whose elements are known here.
+  Tensor known(size_t i) const {
+    const Tensor t = x(i);
+    if (!knows(i) || t.is_symbolic()) needs_values(fmt::format("'{}'", node.input(int(i))));
+    return t;
+  }
+  Dims dims(size_t i) const {
+    if (has(i) && in[i].kind == Value::Kind::sizes) return in[i].dims;
+    Dims out;
+    for (int64_t n : elements<int64_t>(i)) out.push_back(Dim(n));
+    return out;
+  }
+  Dim dim(size_t i) const { return only(i, dims(i)); }
+  std::vector<double> numbers(size_t i) const { return elements<double>(i); }
+  double number(size_t i) const { return only(i, numbers(i)); }
+  std::vector<std::string> texts(size_t i) const { return elements<std::string>(i); }
+
+  [[noreturn]] void reject(const std::string& why) const {
+    fail("import_model", fmt::format("{}: {}", described(node), why));
+  }
+  [[noreturn]] void needs_values(const std::string& what) const {
+    throw NeedsValues(fmt::format("[import_model] {} {} {}", described(node), needs_values_mark, what));
+  }
+
+ private:
+  template <class T>
+  std::vector<T> elements(size_t i) const {
+    const Tensor t = known(i);
+    const EagerScope eager;
+    return t.to_vector<T>();
+  }
+  template <class List>
+  auto only(size_t i, const List& all) const {
+    if (all.size() != 1) reject(fmt::format("operand {} should be one number, and has {} elements", i, all.size()));
+    return all[0];
+  }
+};
+
+// run(); an error that is not import_model's becomes one that names the node.
+template <class Call, class F>
+auto naming_node(const Call& c, F&& run) {
+  try {
+    return run();
+  } catch (const NeedsValues&) {
+    throw;
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    if (text.find("[import_model]") != std::string::npos) throw;
+    c.reject(text);
+  } catch (const std::exception& e) {  // of the standard library: too long a vector, say
+    c.reject(e.what());
+  }
+}
+
+// `axis` of `ndim`, counted from the front.
+template <class Call>
+int64_t axis_of(const Call& c, int64_t axis, int64_t ndim) {
+  if (axis < -ndim || axis >= ndim) c.reject(fmt::format("there is no axis {} of {}", axis, ndim));
+  return axis < 0 ? axis + ndim : axis;
+}
+
+}  // namespace rill::imported
