@@ -134,7 +134,7 @@ TEST_CASE("files that are missing, or are something else, exit with 1") {
   for (const char* command : {"show", "run", "bench", "graph", "inspect", "freeze absent"})
     for (const char* file : {"absent", "absent.onnx", "absent.index", "absent.npz"})
       check_fails(at.rill(std::string(command) + " " + file), 1, "'absent");
-  check_fails(at.rill("show absent.onnx"), 1, "'absent.onnx': no such file");
+  check_fails(at.rill("show absent.onnx"), 1, "'absent.onnx': No such file");
   check_fails(at.rill("show absent"), 1, "'absent': no such file");
   check_fails(at.rill("run mlp.onnx --random --shape x=9999999999,3"), 1, "");
   check_fails(at.rill("show bad.onnx"), 1, "bad.onnx");

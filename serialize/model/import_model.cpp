@@ -18,11 +18,11 @@ enum class Format { saved_model, rill, onnx, frozen_graph };
 Format format_of(const std::string& path, const char* op, const Where& where) {
   std::error_code unknown;
   if (fs::is_directory(path, unknown) || fs::path(path).filename() == "saved_model.pb") return Format::saved_model;
-  if (!fs::exists(path, unknown)) fail(op, "'" + path + "': no such file", where);
   const std::string extension = extension_of(path);
   if (extension == ".rill") return Format::rill;
   if (extension == ".onnx") return Format::onnx;
   if (extension == ".pb") return Format::frozen_graph;
+  if (extension.empty() && !fs::exists(path, unknown)) fail(op, "cannot read '" + path + "': no such file", where);
   fail(op,
        "'" + path +
            "': a model is known by its name, which ends in .onnx or .rill, or in .pb for a TensorFlow graph; a "
