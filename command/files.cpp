@@ -67,14 +67,14 @@ Kind kind_of(const std::string& path) {
   const std::string plain = packed ? path.substr(0, path.size() - 3) : path;
   if (ends_in(plain, {".tfrecord", ".tfrecords", ".tfrec", ".record", ".records"})) return Kind::records;
   if (ends_in(path, {".npy", ".npz", ".safetensors", ".gguf"})) return Kind::tensors;
-  if (ends_in(plain, {".csv"})) return Kind::csv;
+  if (is_table(path)) return Kind::table;
   if (ends_in(path, {".onnx", ".rill", ".pb"})) return Kind::model;
   if (ends_in(path, {".index"}) || fs::exists(path + ".index", none)) return Kind::checkpoint;
   if (is_event_file(path)) return Kind::events;
   throw rill::Error(
       fmt::format("'{}': its name says nothing of what it is. known are models (.onnx, .rill, .pb, folders of "
-                  "SavedModels), tensors (.npy, .npz, .safetensors, .gguf), checkpoints, event files, .tfrecord and "
-                  ".csv",
+                  "SavedModels), tensors (.npy, .npz, .safetensors, .gguf), checkpoints, event files, .tfrecord, .csv "
+                  "and .arrow",
                   path));
 }
 
@@ -109,6 +109,17 @@ int64_t bytes_at(const std::string& path) {
   return sum;
 }
 
+bool is_table(const std::string& path) {
+  const bool packed = ends_in(path, {".gz"});
+  return ends_in(packed ? path.substr(0, path.size() - 3) : path, {".csv"}) ||
+         ends_in(path, {".arrow", ".arrows", ".feather"});
+}
+
+rill::Table read_table(const std::string& path) {
+  if (ends_in(path, {".arrow", ".arrows", ".feather"})) return rill::read_arrow(path, {.masks = true}, rill::Where());
+  return rill::read_csv(path, {}, rill::Where());
+}
+
 rill::NamedTensors load_tensors(const std::string& path) {
   switch (kind_of(path)) {
     case Kind::tensors: return rill::load(path, {.mapped = true}, rill::Where());
@@ -119,9 +130,9 @@ rill::NamedTensors load_tensors(const std::string& path) {
       for (const auto& [name, v] : model.variables()) all[name] = v.value();
       return all;
     }
-    case Kind::csv: {
+    case Kind::table: {
       rill::NamedTensors all;
-      const rill::Table table = rill::read_csv(path, {}, rill::Where());
+      const rill::Table table = read_table(path);
       for (size_t i = 0; i < table.names.size(); ++i) all[table.names[i]] = table.columns[i];
       return all;
     }

@@ -20,7 +20,7 @@ bool ends_in(const std::string& path, std::initializer_list<std::string_view> ex
 // Whether it is called as an event file is: events.out.tfevents.TIME.HOST.
 bool is_event_file(const std::string& path);
 
-enum class Kind { model, tensors, checkpoint, events, records, csv };
+enum class Kind { model, tensors, checkpoint, events, records, table };
 
 // What `path` is, by its name and by what stands beside it. Throws rill::Error where it is missing or nothing known.
 Kind kind_of(const std::string& path);
@@ -32,7 +32,11 @@ void require_tensor_file(const std::string& path, size_t count);
 // All bytes of a file, or of the files of a folder.
 int64_t bytes_at(const std::string& path);
 
-// The named tensors of a file of tensors or a checkpoint, and the weights of a model.
+// Whether it is called as a table is: .csv, also packed (.csv.gz), .arrow, .arrows or .feather.
+bool is_table(const std::string& path);
+// A table; of an Arrow column with missing values a second column says which rows have one.
+rill::Table read_table(const std::string& path);
+// The named tensors of a file of tensors or a checkpoint, the columns of a table, and the weights of a model.
 rill::NamedTensors load_tensors(const std::string& path);
 
 // A model on the command line.

@@ -61,7 +61,6 @@ std::string read_all(const std::string& path) {
   return bytes.str();
 }
 
-bool is_table(const std::string& path) { return ends_in(path, {".csv"}); }
 bool is_picture(const std::string& path) { return ends_in(path, {".png"}); }
 // As MNIST's files are called: train-images-idx3-ubyte.gz, or with the ending .idx.
 bool is_idx(const std::string& path) {
@@ -73,7 +72,7 @@ bool is_idx(const std::string& path) {
 Tensor read_tensor(const std::string& path, const std::string& name) {
   if (!std::filesystem::exists(path)) throw rill::Error(fmt::format("'{}': no such file", path));
   if (is_table(path) && name.empty())
-    return rill::read_csv(path, {}, rill::Where()).stacked({}, rill::f64, rill::Where());
+    return read_table(path).stacked({}, rill::f64, rill::Where());
   if (is_picture(path)) return rill::decode_png(read_all(path), rill::Where());
   if (is_idx(path)) return rill::data::read_idx(path, rill::Where());
   const rill::NamedTensors all = load_tensors(path);

@@ -84,7 +84,7 @@ int inspect(const Settings& s) {
     case Kind::checkpoint: show_tensors(s, kind); break;
     case Kind::events: show_events(s.path); break;
     case Kind::records: show_records(s.path); break;
-    case Kind::csv: show_csv(s.path); break;
+    case Kind::table: show_table(s.path); break;
     case Kind::model: throw UsageError(fmt::format("'{}' is a model: rill show {}", s.path, s.path));
   }
   return succeeded;
@@ -98,9 +98,10 @@ void add_inspect(Program& program) {
                       {"rill inspect weights.safetensors --largest", "rill inspect data.npz --tensor x",
                        "rill inspect ckpt/step-100 --stats", "rill inspect ckpt                # the latest there",
                        "rill inspect logs/mnist          # an event file, or a folder of such",
-                       "rill inspect train.tfrecord", "rill inspect houses.csv"});
+                       "rill inspect train.tfrecord", "rill inspect houses.csv", "rill inspect houses.arrow"});
   sub->add_option("FILE", s->path,
-                  ".npy, .npz, .safetensors, .gguf, the prefix or folder of a checkpoint, event files, .tfrecord, .csv")
+                  ".npy, .npz, .safetensors, .gguf, the prefix or folder of a checkpoint, event files, .tfrecord, .csv, "
+                  ".arrow")
       ->required();
   sub->add_option("--tensor", s->tensor, "print this one's elements");
   sub->add_flag("--stats", s->stats, "smallest and largest number, mean, and what is not finite");

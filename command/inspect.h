@@ -9,6 +9,6 @@ void show_events(const std::string& path);
 // A TFRecord file: how many records, and the features of the first where that is a tf.Example.
 void show_records(const std::string& path);
 // A table: its columns.
-void show_csv(const std::string& path);
+void show_table(const std::string& path);
 
 }  // namespace command

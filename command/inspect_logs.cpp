@@ -124,13 +124,16 @@ void show_records(const std::string& path) {
   if (!table.empty()) print("  the first, a tf.Example:\n{}", table.text(4));
 }
 
-void show_csv(const std::string& path) {
-  const rill::Table t = rill::read_csv(path, {}, rill::Where());
+void show_table(const std::string& path) {
+  const rill::Table t = read_table(path);
   Table table("<<");
-  for (size_t i = 0; i < t.names.size(); ++i)
-    table.add({green(t.names[i]), std::string(rill::name(t.columns[i].dtype()))});
+  for (size_t i = 0; i < t.names.size(); ++i) {
+    rill::Spec row = t.columns[i].spec();  // of one row: "f32", of lists "f32[3]"
+    row.shape = rill::Shape(row.shape.begin() + 1, row.shape.end());
+    table.add({green(t.names[i]), row.shape.empty() ? std::string(rill::name(row.dtype)) : rill::to_string(row)});
+  }
   print("{}", table.text(0));
-  print("{} rows\n", count_text(t.columns.empty() ? 0 : t.columns[0].size()));
+  print("{} rows\n", count_text(t.columns.empty() ? 0 : int64_t(t.columns[0].dim(0))));
 }
 
 }  // namespace command

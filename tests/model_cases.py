@@ -1,9 +1,11 @@
 """Models that rill writes, with operands and results, for tests that run them in other programs: tests/test_onnx_export.cpp
 writes one for each sample of each record, and whole programs.
 """
+import collections
 import json
 import os
 import subprocess
+import sys
 
 import numpy as np
 
@@ -52,3 +54,39 @@ def cases(folder, extension, parts=tuple(PARTS)):
         with open(f"{folder}/{part}.json", encoding="utf-8") as file:
             found += json.load(file)
     return found
+
+
+class Report:
+    """Counts of the cases that agree with another program, that were refused or set aside, and the faults."""
+
+    def __init__(self):
+        self.counts, self.refused, self.faults = collections.Counter(), collections.Counter(), []
+
+    def add(self, found, check, set_aside, excuse=lambda case, error: ""):
+        """check(case) says what is wrong, or ""; set_aside(case) under which count a case goes that cannot be run, or "";
+        excuse(case, error) the same of one that failed with an exception."""
+        for case in found:
+            if "refused" in case:
+                self.refused[case["op"]] += 1
+                continue
+            aside = set_aside(case)
+            try:
+                wrong = "" if aside else check(case)
+            except Exception as e:  # the packages throw many kinds
+                wrong = f"{type(e).__name__}: {e}"
+                aside = excuse(case, wrong)
+            if wrong and not aside:
+                self.faults.append((case["what"], wrong))
+            else:
+                self.counts[aside or "agree"] += 1
+
+    def end(self, refused, least):
+        """Prints all and ends the program: well where the records in `refused` were refused and at least so many agree."""
+        if set(self.refused) != refused:
+            self.faults.append(("refused", str(dict(self.refused))))
+        if self.counts["agree"] < least:
+            self.faults.append(("too few models", str(self.counts)))
+        print(dict(self.counts), "refused:", dict(self.refused), len(self.faults), "faults")
+        for what, wrong in self.faults:
+            print(what[:150], "|", wrong[:300].replace("\n", " "))
+        sys.exit(1 if self.faults else 0)

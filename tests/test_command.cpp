@@ -368,6 +368,14 @@ TEST_CASE("inspect") {
   CHECK(has(examples, "label  i64[1]"));
   put_file(at / "t.csv", "a,b\n1,x\n2,y\n");
   CHECK(has(at.rill("inspect t.csv").out, "b  string\n2 rows"));
+  try {
+    write_arrow(at / "t.arrow", {{"a", "b"}, {ones({4}), zeros({4, 3}, i16)}});
+  } catch (const Error& e) {
+    return skip_case(e.what());  // a build without Arrow
+  }
+  CHECK(has(at.rill("inspect t.arrow").out, "a  f32\nb  i16[3]\n4 rows"));
+  CHECK(at.rill("convert t.arrow t.npz").code == 0);
+  CHECK(same_bits(load(at / "t.npz").at("b"), zeros({4, 3}, i16)));
 }
 
 TEST_CASE("inspect and diff of checkpoints") {

@@ -10,30 +10,25 @@ import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-PYTHON = HERE.parent / ".deps" / "formats" / "bin" / "python"
-if PYTHON.exists() and pathlib.Path(sys.prefix) != PYTHON.parent.parent:
-    os.execv(PYTHON, [PYTHON, *sys.argv])
+from formats_environment import BUILD, ROOT, needed
 
-sys.path.insert(0, str(HERE / "fixtures" / "onnx"))
-
-TOLERANCE = 5e-5  # of the largest element of a result: what two ways to round differ by after 50 layers
-
-
-def write(path, name, value):
-    from onnx import numpy_helper
-
-    path.mkdir(parents=True, exist_ok=True)
-    (path / name).write_bytes(numpy_helper.from_array(value).SerializeToString())
-
-
-def write_case(folder, model_file):
-    """model.onnx, and for two batches what onnxruntime makes of them."""
+sys.path.insert(0, f"{ROOT}/tests/fixtures/onnx")
+with needed():
     import numpy
     import onnx
     import onnxruntime
     import networks
 
+TOLERANCE = 5e-5  # of the largest element of a result: what two ways to round differ by after 50 layers
+
+
+def write(path, name, value):
+    path.mkdir(parents=True, exist_ok=True)
+    (path / name).write_bytes(onnx.numpy_helper.from_array(value).SerializeToString())
+
+
+def write_case(folder, model_file):
+    """model.onnx, and for two batches what onnxruntime makes of them."""
     model = onnx.load(model_file)
     session = onnxruntime.InferenceSession(str(model_file), providers=["CPUExecutionProvider"])
     folder.mkdir()
@@ -53,7 +48,7 @@ def write_case(folder, model_file):
 
 def compare(files, folder):
     """Each file by import_model and by onnxruntime, with weights as Variables and as constants; 0 where all agree."""
-    runner = pathlib.Path(os.environ.get("RILL_BUILD_ROOT", "build")) / "tests" / "onnx_runner"
+    runner = f"{BUILD}/tests/onnx_runner"
     failures, cases = 0, 0
     for file in files:
         write_case(folder / file.stem, file)
@@ -71,14 +66,6 @@ def compare(files, folder):
 
 
 def main():
-    try:
-        import onnx
-        import onnxruntime  # noqa: F401
-    except ImportError:
-        print("onnx and onnxruntime are not there: ./dev test makes .deps/formats where PyPI can be reached")
-        return 77
-    import networks
-
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         files = [pathlib.Path(given) for given in sys.argv[1:]]

@@ -3,9 +3,7 @@ within the error that the record states and what TensorFlow's own functions may 
 SavedModels: the networks of the benchmarks, control flow, open sizes. Runs in the environment .deps/formats
 (tests/formats.txt), which ./dev test makes; skipped where there is none.
 """
-import collections
 import os
-import sys
 import tempfile
 
 from formats_environment import needed
@@ -15,7 +13,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 with needed():
     import numpy as np
     import tensorflow as tf
-from model_cases import cases, difference, load
+from model_cases import Report, cases, difference, load
 
 # What TensorFlow's functions may add, in epsilons of the value.
 RUNTIME = 8
@@ -59,33 +57,12 @@ def check(case):
     return ""
 
 
-def main():
-    counts, refused, faults = collections.Counter(), collections.Counter(), []
-    for extension, part in ((".pb", "records"), ("", "programs")):
-        with tempfile.TemporaryDirectory() as folder:
-            for case in cases(folder, extension, (part,)):
-                if "refused" in case:
-                    refused[case["op"]] += 1
-                    continue
-                if any(e["dtype"] == "bf16" for e in case["out"] + case.get("in", [])):  # which numpy lacks
-                    counts["not run"] += 1
-                    continue
-                try:
-                    wrong = check(case)
-                except Exception as e:  # the packages throw many kinds
-                    wrong = f"{type(e).__name__}: {e}"
-                if wrong:
-                    faults.append((case["what"], wrong))
-                else:
-                    counts["agree"] += 1
-    if set(refused) != REFUSED:
-        faults.append(("refused", str(dict(refused))))
-    if counts["agree"] < 2700:
-        faults.append(("too few models", str(counts)))
-    print(dict(counts), "refused:", dict(refused), len(faults), "faults")
-    for what, wrong in faults:
-        print(what[:150], "|", wrong[:300].replace("\n", " "))
-    sys.exit(1 if faults else 0)
+def set_aside(case):
+    return "not run" if any(e["dtype"] == "bf16" for e in case["out"] + case.get("in", [])) else ""  # numpy has none
 
 
-main()
+report = Report()
+for extension, part in ((".pb", "records"), ("", "programs")):
+    with tempfile.TemporaryDirectory() as place:
+        report.add(cases(place, extension, (part,)), check, set_aside)
+report.end(REFUSED, 2700)
