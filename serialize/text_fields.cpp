@@ -131,7 +131,7 @@ class Reader {
   size_t at_ = 0;
 };
 
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += std::string("\\") + c;
@@ -156,7 +156,7 @@ std::string to_text(const std::vector<TextField>& fields, int spaces) {
     out += start + f.name;
     switch (f.kind) {
       case TextField::Kind::word: out += ": " + f.value + "\n"; break;
-      case TextField::Kind::text: out += ": " + quoted(f.value) + "\n"; break;
+      case TextField::Kind::text: out += ": " + in_quotes(f.value) + "\n"; break;
       case TextField::Kind::message: out += " {\n" + to_text(f.fields, spaces + 2) + start + "}\n"; break;
     }
   }

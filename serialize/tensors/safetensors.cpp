@@ -38,7 +38,7 @@ void check_text(const SaveRequest& request, const std::string& text, const char*
     request.reject(std::string(what) + " of a .safetensors file is UTF-8 text. '" + text.substr(0, 80) + "' is not");
 }
 
-std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+std::string json_text(const std::string& text) { return nlohmann::json(text).dump(); }
 
 using Entries = std::vector<std::pair<const std::string*, const Tensor*>>;
 
@@ -64,18 +64,19 @@ std::string print_header(const SaveRequest& request, const Entries& entries) {
   std::string text = "{";
   auto begin_item = [&] { return text.size() > 1 ? "," : ""; };
   if (!request.options.metadata.empty()) {
-    text += quoted(metadata_key) + ":{";
+    text += json_text(metadata_key) + ":{";
     bool first = true;
     for (const auto& [key, value] : request.options.metadata) {
       check_text(request, key, "the metadata");
       check_text(request, value, "the metadata");
-      text += (std::exchange(first, false) ? "" : ",") + quoted(key) + ":" + quoted(value);
+      text += (std::exchange(first, false) ? "" : ",") + json_text(key) + ":" + json_text(value);
     }
     text += "}";
   }
   uint64_t at = 0;
   for (const auto& [name, t] : entries) {
-    text += begin_item() + quoted(*name) + ":{\"dtype\":\"" + std::string(code_of(t->dtype())->text) + "\",\"shape\":[";
+    text +=
+        begin_item() + json_text(*name) + ":{\"dtype\":\"" + std::string(code_of(t->dtype())->text) + "\",\"shape\":[";
     for (size_t i = 0; i < t->shape().size(); ++i) text += (i ? "," : "") + std::to_string(t->shape()[i].plain());
     const uint64_t end = at + uint64_t(t->size()) * size_of(t->dtype());
     text += "],\"data_offsets\":[" + std::to_string(at) + "," + std::to_string(end) + "]}";

@@ -13,7 +13,7 @@ namespace rill {
 namespace {
 
 // A DOT string: quotes and backslashes are escaped, lines are parted by \n, which Graphviz centres.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -42,7 +42,7 @@ Scope& descend(Scope& root, std::string_view path) {
 void write(const Scope& scope, const std::string& indent, int& clusters, std::string& out) {
   for (const std::string& line : scope.lines) out += indent + line + "\n";
   for (const auto& [name, inner] : scope.inner) {
-    out += fmt::format("{}subgraph cluster_{} {{\n{}  label={};\n", indent, clusters++, indent, quoted(name));
+    out += fmt::format("{}subgraph cluster_{} {{\n{}  label={};\n", indent, clusters++, indent, in_quotes(name));
     write(inner, indent + "  ", clusters, out);
     out += indent + "}\n";
   }
@@ -60,12 +60,12 @@ std::string line_of(const Node& node, const NodeName& name, const GraphInput* in
   if (node.kind == Node::Kind::constant && is_short(node.constant) && node.constant.size() == 1)
     label += "\n" + to_string(node.constant);
   std::string tip = name.id + (input ? "\n" + to_string(*input) : "") + (node.where.empty() ? "" : "\n" + node.where);
-  return fmt::format("n{} [label={}, fillcolor=\"{}\", tooltip={}];", index, quoted(label), colour_of(node, input),
-                     quoted(tip));
+  return fmt::format("n{} [label={}, fillcolor=\"{}\", tooltip={}];", index, in_quotes(label), colour_of(node, input),
+                     in_quotes(tip));
 }
 
 std::string edge(const Graph& g, ValueId from, const std::string& to) {
-  return fmt::format("  n{} -> {} [label={}];\n", from.node, to, quoted(to_string(g.spec(from))));
+  return fmt::format("  n{} -> {} [label={}];\n", from.node, to, in_quotes(to_string(g.spec(from))));
 }
 
 }  // namespace
@@ -78,12 +78,13 @@ std::string to_dot(const Graph& traced) {
   for (size_t i = 0; i < g.nodes().size(); ++i)
     descend(root, names.nodes[i].scope).lines.push_back(line_of(g.nodes()[i], names.nodes[i], names.input_of[i], i));
   for (size_t i = 0; i < g.outputs.size(); ++i)
-    root.lines.push_back(fmt::format("out{} [label={}, fillcolor=\"#d9f2d9\"];", i, quoted(names.outputs[i].label)));
+    root.lines.push_back(fmt::format("out{} [label={}, fillcolor=\"#d9f2d9\"];", i, in_quotes(names.outputs[i].label)));
   for (size_t i = 0; i < g.assigns.size(); ++i)
     descend(root, names.assigns[i].scope)
-        .lines.push_back(fmt::format("assign{} [label={}, fillcolor=\"#fff3c4\"];", i, quoted(names.assigns[i].label)));
+        .lines.push_back(
+            fmt::format("assign{} [label={}, fillcolor=\"#fff3c4\"];", i, in_quotes(names.assigns[i].label)));
 
-  std::string out = fmt::format("digraph {} {{\n", quoted(g.name.empty() ? "graph" : g.name));
+  std::string out = fmt::format("digraph {} {{\n", in_quotes(g.name.empty() ? "graph" : g.name));
   out += "  node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11];\n";
   out += "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#666666\"];\n";
   out += "  graph [fontname=\"Helvetica\", fontsize=11, style=rounded, color=\"#999999\"];\n";

@@ -87,7 +87,7 @@ Token Lexer::next() {
   return t;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\', out += c;
@@ -116,7 +116,7 @@ T usual_nan() {
 template <class T>
 std::string text_of(const T& v) {
   if constexpr (std::is_same_v<T, std::string>) {
-    return quoted(v);
+    return in_quotes(v);
   } else if constexpr (std::is_same_v<T, bool>) {
     return v ? "true" : "false";
   } else if constexpr (std::is_integral_v<T>) {

@@ -37,7 +37,7 @@ class Lexer {
 [[noreturn]] void reject_at(int line, int column, const std::string& what, const Where& where);
 
 // In quotes, with \" \\ \n \t and \x1b for what cannot stand there by itself.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 // The elements of `t`, row-major: numbers in as few digits as give the same bits back, "nan_7fc00001" for a NaN that is
 // not the usual one, "(re, im)" for complex numbers, and quoted strings.

@@ -16,7 +16,7 @@
 namespace rill {
 namespace {
 
-using graph_text::quoted;
+using graph_text::in_quotes;
 
 // Each Variable of a graph, in the order in which it is met, with a name of its own.
 std::vector<std::pair<std::string, Shared<VariableState>>> named_variables(const Graph& g) {
@@ -58,7 +58,7 @@ class Writer {
   std::string graph(const Graph& g, const std::string& indent) {
     std::map<int32_t, const GraphInput*> inputs;
     for (const GraphInput& in : g.inputs) inputs[in.node] = &in;
-    std::string text = fmt::format("graph {} {{\n", quoted(g.name));
+    std::string text = fmt::format("graph {} {{\n", in_quotes(g.name));
     const std::string inner = indent + "  ";
     for (size_t i = 0; i < g.nodes().size(); ++i) {
       const auto in = inputs.find(int32_t(i));
@@ -68,7 +68,7 @@ class Writer {
     text += inner + "return";
     for (size_t i = 0; i < g.outputs.size(); ++i) text += (i ? ", " : " ") + value(g, g.outputs[i]);
     for (const GraphAssign& a : g.assigns)
-      text += fmt::format("\n{}{} <- {}", inner, quoted(name_of(a.variable)), value(g, a.value));
+      text += fmt::format("\n{}{} <- {}", inner, in_quotes(name_of(a.variable)), value(g, a.value));
     return text + "\n" + indent + "}";
   }
 
@@ -79,9 +79,9 @@ class Writer {
     else text = call(g, n);
     text += " :";
     for (size_t k = 0; k < n.outputs.size(); ++k) text += (k ? ", " : " ") + spec_of(n.outputs[k]);
-    if (!n.scope.empty()) text += " scope " + quoted(n.scope);
-    if (!n.where.empty()) text += " at " + quoted(n.where);
-    if (!n.function.empty()) text += " in " + quoted(n.function);
+    if (!n.scope.empty()) text += " scope " + in_quotes(n.scope);
+    if (!n.where.empty()) text += " at " + in_quotes(n.where);
+    if (!n.function.empty()) text += " in " + in_quotes(n.function);
     if (n.region) text += fmt::format(" region {}", region(n.region.get()));
     if (n.backward) text += " backward";
     if (n.kind == Node::Kind::op && n.op->graphs) text += graphs(n, indent);
@@ -90,10 +90,10 @@ class Writer {
 
   std::string input(const Node& n, const GraphInput* in) {
     if (!in) reject(fmt::format("node '{}' is no input of the graph", n.name));
-    if (in->kind == GraphInput::Kind::argument) return fmt::format("argument {} {}", in->argument, quoted(n.name));
+    if (in->kind == GraphInput::Kind::argument) return fmt::format("argument {} {}", in->argument, in_quotes(n.name));
     if (in->kind == GraphInput::Kind::captured)
-      return fmt::format("captured {} {}", tensor(in->captured), quoted(n.name));
-    return fmt::format("variable {} {}", quoted(name_of(in->variable)), quoted(n.name));
+      return fmt::format("captured {} {}", tensor(in->captured), in_quotes(n.name));
+    return fmt::format("variable {} {}", in_quotes(name_of(in->variable)), in_quotes(n.name));
   }
 
   std::string name_of(const Shared<VariableState>& v) const {
@@ -106,7 +106,7 @@ class Writer {
     if (options_.tensors && t.size() > options_.largest) {
       const auto [at, is_new] = kept_.try_emplace(t.rep()->id, fmt::format("t{}", kept_.size()));
       if (is_new) options_.tensors->emplace_back(at->second, t);
-      return "tensor " + quoted(at->second);
+      return "tensor " + in_quotes(at->second);
     }
     const std::vector<std::string> elements = graph_text::element_texts(t);
     if (t.ndim() == 0 && elements.size() == 1) return elements[0];
@@ -144,7 +144,7 @@ class Writer {
                 using V = std::remove_cvref_t<decltype(v)>;
                 if constexpr (std::is_same_v<V, Dims>) return dims_text(v, dim_text);
                 else if constexpr (std::is_same_v<V, DType>) return std::string(name(v));
-                else if constexpr (std::is_same_v<V, std::string>) return quoted(v);
+                else if constexpr (std::is_same_v<V, std::string>) return in_quotes(v);
                 else return fmt::format("{}", v);
               },
               value));
@@ -158,19 +158,19 @@ class Writer {
     if (a.length != -1) add(list, "length", a.length.is_open() ? "-1" : std::to_string(a.length.plain()));
     for (const auto& [key, set] : {std::pair{"reverse", a.reverse}, {"counted", a.counted}, {"saves", a.saves}})
       if (set) add(list, key, "true");
-    if (!a.place.empty()) add(list, "place", quoted(a.place));
+    if (!a.place.empty()) add(list, "place", in_quotes(a.place));
     if (!a.gives.empty()) add(list, "gives", dims_text(Dims(a.gives.begin(), a.gives.end()), dim_text));
-    if (!a.fault.empty()) add(list, "fault", quoted(a.fault));
+    if (!a.fault.empty()) add(list, "fault", in_quotes(a.fault));
     if (std::equal(a.outputs.begin(), a.outputs.end(), n.outputs.begin(), n.outputs.end())) return list;
     for (const Spec& s : a.outputs) outputs += (outputs.empty() ? "" : "; ") + spec_of(s);
-    add(list, "outputs", quoted(outputs));
+    add(list, "outputs", in_quotes(outputs));
     return list;
   }
 
   std::string graphs(const Node& n, const std::string& indent) {
     std::string text = " {\n";
     for (const auto& inner : n.attrs.as<ControlAttrs>().graphs)
-      text += fmt::format("{}  {} = {}\n", indent, quoted(inner->role), graph(inner->graph, indent + "  "));
+      text += fmt::format("{}  {} = {}\n", indent, in_quotes(inner->role), graph(inner->graph, indent + "  "));
     return text + indent + "}";
   }
 
@@ -179,7 +179,7 @@ class Writer {
     if (!is_new) return at->second;
     regions_text_ +=
         fmt::format("region {} keeps {}", at->second, r->policy.kept == Kept::products ? "products" : "nothing");
-    for (const std::string& name : r->policy.names) regions_text_ += " " + quoted(name);
+    for (const std::string& name : r->policy.names) regions_text_ += " " + in_quotes(name);
     regions_text_ += "\n";
     return at->second;
   }
