@@ -141,22 +141,38 @@ bool jumps(const Space& s, const KernelArgs& args, size_t k) {
   return std::abs(s.stride[k].back()) >= line && s.size.back() >= few && args.output().size() >= few * s.size.back();
 }
 
-// Where all operands jump, as they lie alike: runs the op in the order of their memory and transposes the result alone.
+// Where all operands jump, as they lie alike: runs the op in the order of their memory and transposes the result alone,
+// a few lines of memory at a time, which stay in the cache.
 bool run_in_memory_order(const Space& s, const KernelArgs& args, const Callback<void(const KernelArgs&)>& run) {
+  constexpr int64_t piece_bytes = 128 << 10, least_lines = 64;
   if (!jumps(s, args, args.in.size() - 1) && !jumps(s, args, 0)) return false;
   Tensor& out = args.output();
   const Ints order = common_order(args.in, out.shape());
   if (order.empty()) return false;
+  const size_t n = order.size();
   SmallVec<Tensor, 4> views;
-  SmallVec<const Tensor*, 4> in;
   for (const Tensor* t : args.in) views.push_back(in_order(*t, order));
-  for (const Tensor& t : views) in.push_back(&t);
   Shape shape;
-  for (int64_t axis : order) shape.push_back(out.shape()[size_t(axis)]);
-  Tensor result = empty_tensor(Spec{shape, out.dtype(), false, out.device()});
-  Tensor* const results[] = {&result};
-  run(KernelArgs{in, results, args.attrs, nullptr});
-  copy_elements(out_of_order(result, order), out);
+  Strides to;
+  for (int64_t axis : order) shape.push_back(out.shape()[size_t(axis)]), to.push_back(out.strides()[size_t(axis)]);
+  const int64_t lines = shape[0], line = out.size() / lines, element = int64_t(size_of(out.dtype()));
+  const int64_t step = std::max(least_lines, piece_bytes / (line * element));
+  char* const base = out.mutable_rep()->data;
+  parallel_for((lines + step - 1) / step, std::max<int64_t>(1, grain / (line * step)), [&](int64_t from, int64_t end) {
+    for (int64_t at = from * step; at < std::min(end * step, lines); at += step) {
+      Shape some = shape;
+      some[0] = std::min(step, lines - at);
+      SmallVec<Tensor, 4> pieces;
+      SmallVec<const Tensor*, 4> in;
+      for (const Tensor& t : views)
+        pieces.push_back(t.ndim() == int(n) ? make_view(t, some, t.strides(), at * t.strides()[0]) : t);
+      for (const Tensor& t : pieces) in.push_back(&t);
+      Tensor result = empty_tensor(Spec{some, out.dtype(), false, out.device()});
+      Tensor* const results[] = {&result};
+      run(KernelArgs{in, results, args.attrs, nullptr});
+      strided_copy(out.dtype(), some, result.rep()->data, result.strides(), base + at * to[0] * element, to);
+    }
+  });
   return true;
 }
 

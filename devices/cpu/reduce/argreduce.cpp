@@ -46,6 +46,21 @@ bool beats(const T& a, const T& b) {
   }
 }
 
+// The first element for which `is_it` holds; there is one. Blocks of a fixed size are what compilers vectorise.
+template <class T, class F>
+int64_t find(const T* x, int64_t at, int64_t n, F is_it) {
+  constexpr int64_t block = 64;
+  for (; at + block <= n; at += block) {
+    T some[block];
+    std::copy_n(x + at, block, some);
+    unsigned found = 0;
+    for (T v : some) found |= unsigned(is_it(v));
+    if (found) break;
+  }
+  while (!is_it(x[at])) ++at;
+  return at;
+}
+
 template <bool largest, class T>
 int64_t best_of_line(const T* x, int64_t n, const ReduceLoops<T>* loops) {
   int64_t at = 0;
@@ -57,9 +72,8 @@ int64_t best_of_line(const T* x, int64_t n, const ReduceLoops<T>* loops) {
       loops->lines(x + i, 0, 1, std::min(piece, n - i), &extreme);
       if (beats<largest>(extreme, best)) best = extreme, start = i;
     }
-    at = start;
-    while (best == best ? x[at] != best : x[at] == x[at]) ++at;
-    return at;
+    if (best != best) return find(x, start, n, [](T v) { return v != v; });
+    return find(x, start, n, [best](T v) { return v == best; });
   }
   for (int64_t i = 1; i < n; ++i)
     if (beats<largest>(x[i], x[at])) at = i;

@@ -7,8 +7,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/cpu/elementwise/through_f32.h"
+#include "rill/devices/cpu/unroll.h"
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/threads.h"
 #include "rill/tensor/visit_dtype.h"
@@ -58,41 +58,54 @@ struct Lines {
   int64_t n, step, columns, apart;
 };
 
-// `width` lines at once, so that one need not wait for another's sum; 0: `columns` of them. A accumulates. y may be x.
-template <int width, class R, class A, class T>
-void scan_some(const T* x, T* y, const Lines& lines, bool exclusive, bool reverse, const A& identity) {
-  constexpr int64_t strip = width ? width : 64;
-  const int64_t count = width ? width : lines.columns, apart = width ? lines.apart : 1;
+// `width` lines at once, so that one need not wait for another's sum. A accumulates. y may be x. The arrays that
+// nothing else points to stay in registers.
+template <int width, bool exclusive, class R, class A, class S, class T>
+void scan_some(const S* x, T* y, const Lines& lines, bool reverse, const A& identity) {
   const int64_t step = reverse ? -lines.step : lines.step, start = reverse ? (lines.n - 1) * lines.step : 0;
-  A acc[strip];
-  std::fill(acc, acc + count, identity);
-  const T* from = x + start;
+  const int64_t apart = lines.apart;
+  A acc[width];
+  RILL_UNROLL for (int i = 0; i < width; ++i) acc[i] = identity;
+  const S* from = x + start;
   T* to = y + start;
   for (int64_t r = 0; r < lines.n; ++r, from += step, to += step) {
-    for (int64_t i = 0; i < count; ++i) {
-      const A next = R::combine(acc[i], A(from[i * apart]));
-      to[i * apart] = T(exclusive ? acc[i] : next);
-      acc[i] = next;
-    }
+    A next[width];
+    RILL_UNROLL for (int i = 0; i < width; ++i) next[i] = R::combine(acc[i], A(from[i * apart]));
+    RILL_UNROLL for (int i = 0; i < width; ++i) to[i * apart] = T(exclusive ? acc[i] : next[i]);
+    RILL_UNROLL for (int i = 0; i < width; ++i) acc[i] = next[i];
   }
 }
-template <class R, class A, class T>
-void scan(const T* x, T* y, Lines lines, bool exclusive, bool reverse, const A& identity) {
-  constexpr int64_t strip = 64, few = 4;
-  const int64_t columns = lines.columns;
-  int64_t c = 0;
-  if (lines.apart == 1 && columns > 1) {
-    for (; c < columns; c += strip) {
-      lines.columns = std::min(strip, columns - c);
-      scan_some<0, R, A>(x + c, y + c, lines, exclusive, reverse, identity);
+// Lines that lie side by side, `strip` of them: a row of elements is read and written as a whole.
+template <int strip, bool exclusive, class R, class A, class S, class T>
+void scan_strip(const S* x, T* y, const Lines& lines, bool reverse, const A& identity) {
+  const int64_t step = reverse ? -lines.step : lines.step, start = reverse ? (lines.n - 1) * lines.step : 0;
+  A acc[strip];
+  std::fill_n(acc, strip, identity);
+  const S* from = x + start;
+  T* to = y + start;
+  for (int64_t r = 0; r < lines.n; ++r, from += step, to += step) {
+    S row[strip];
+    T result[strip];
+    std::copy_n(from, strip, row);
+    for (int i = 0; i < strip; ++i) {
+      const A next = R::combine(acc[i], A(row[i]));
+      result[i] = T(exclusive ? acc[i] : next);
+      acc[i] = next;
     }
-    return;
+    std::copy_n(result, strip, to);
   }
-  for (; c + few <= columns; c += few)
-    scan_some<few, R, A>(x + c * lines.apart, y + c * lines.apart, lines, exclusive, reverse, identity);
-  lines.columns = 1;
-  for (; c < columns; ++c)
-    scan_some<0, R, A>(x + c * lines.apart, y + c * lines.apart, lines, exclusive, reverse, identity);
+}
+template <bool exclusive, class R, class A, class S, class T>
+void scan(const S* x, T* y, const Lines& lines, bool reverse, const A& identity) {
+  constexpr int few = std::is_arithmetic_v<A> ? 8 : 4, strip = 32;
+  int64_t c = 0;
+  if (lines.apart == 1)
+    for (; c + strip <= lines.columns; c += strip)
+      scan_strip<strip, exclusive, R, A>(x + c, y + c, lines, reverse, identity);
+  for (; c + few <= lines.columns; c += few)
+    scan_some<few, exclusive, R, A>(x + c * lines.apart, y + c * lines.apart, lines, reverse, identity);
+  for (; c < lines.columns; ++c)
+    scan_some<1, exclusive, R, A>(x + c * lines.apart, y + c * lines.apart, lines, reverse, identity);
 }
 
 // Calls scan(offset, lines) for runs of neighbouring lines, in parallel.
@@ -115,28 +128,22 @@ void each_run(const KernelArgs& args, F scan) {
   });
 }
 
-template <class R, class A, class T>
-void scan_all(const KernelArgs& args, const T* x, const A& identity) {
+template <class R, class A, class S, class T>
+void scan_all(const KernelArgs& args, const S* x, T* y, const A& identity) {
   const auto& p = args.attrs.as<CumulativeParams>();
   each_run(args, [&](int64_t at, const Lines& lines) {
-    scan<R, A>(x + at, args.out_data<T>() + at, lines, p.exclusive, p.reverse, identity);
+    if (p.exclusive) scan<true, R, A>(x + at, y + at, lines, p.reverse, identity);
+    else scan<false, R, A>(x + at, y + at, lines, p.reverse, identity);
   });
 }
 
-// Integers and bools in 64 bits, where signed and unsigned ones wrap alike: they are widened into the result first.
+// Integers and bools in 64 bits, where signed and unsigned ones wrap alike.
 template <class R>
 void accumulate_integers(const KernelArgs& args, uint64_t identity) {
-  const Tensor& x = args.input(0);
-  const DType from = x.dtype(), to = args.output().dtype();
-  const uint64_t* numbers = args.in_data<uint64_t>(0);
-  if (size_of(from) != sizeof(uint64_t)) {
-    parallel_for(x.size(), parallel_grain, [&](int64_t begin, int64_t end) {
-      convert_run(from, args.in_data<char>(0) + begin * int64_t(size_of(from)), to, args.out_data<uint64_t>() + begin,
-                  size_t(end - begin));
-    });
-    numbers = args.out_data<uint64_t>();
-  }
-  scan_all<R>(args, numbers, identity);
+  visit_dtype(args.input(0).dtype(), [&](auto zero) {
+    using S = std::conditional_t<std::is_same_v<decltype(zero), bool>, uint8_t, decltype(zero)>;
+    if constexpr (std::is_integral_v<S>) scan_all<R>(args, args.in_data<S>(0), args.out_data<uint64_t>(), identity);
+  });
 }
 
 // Calls f with a zero of args' floating or complex type, `kernel` in f32 for halves.
@@ -158,7 +165,7 @@ void accumulate(const KernelArgs& args, Kernel kernel, int identity) {
   if (!is_differentiable(args.input(0).dtype())) return accumulate_integers<R>(args, uint64_t(identity));
   visit_inexact(args, kernel, [&]<class T>(T) {
     using Rule = std::conditional_t<std::is_same_v<T, float>, OfFloats, R>;
-    scan_all<Rule>(args, args.in_data<T>(0), Wide<T>(T(identity)));
+    scan_all<Rule>(args, args.in_data<T>(0), args.out_data<T>(), Wide<T>(T(identity)));
   });
 }
 
@@ -190,7 +197,7 @@ void extreme(const KernelArgs& args, Kernel kernel) {
       using L = std::numeric_limits<T>;
       const T least =
           largest ? (L::has_infinity ? -L::infinity() : L::lowest()) : (L::has_infinity ? L::infinity() : L::max());
-      scan_all<Extreme<largest>>(args, args.in_data<T>(0), least);
+      scan_all<Extreme<largest>>(args, args.in_data<T>(0), args.out_data<T>(), least);
     }
   });
 }

@@ -272,28 +272,61 @@ RILL_EXTREME(min, reduce_all)
 
 namespace {
 
-// All of a dense operand, in pieces that grow: the first that is not all `identity` decides.
 template <class S>
-bool first_truth(const KernelArgs& args, const ReduceLoops<uint8_t>& loops) {
-  const Tensor& x = args.input(0);
-  const int64_t n = x.size();
-  if (args.output().size() != 1 || n < 2 * longest_line || !x.is_contiguous()) return false;
-  const Read<uint8_t> read_truths = std::is_same_v<S, bool> ? nullptr : Read<uint8_t>(read<S, uint8_t, true>);
+bool is_true(const S& v) {
+  if constexpr (is_half_type<S>) return (v.bits & 0x7FFF) != 0;
+  else return v != S(0);
+}
+
+// Whether all (or any) of n elements are true: in blocks of a fixed size, which compilers vectorise, up to the first
+// that decides.
+template <bool all, class S>
+bool truth_of(const S* x, int64_t n) {
+  constexpr int64_t block = 64;
+  int64_t i = 0;
+  for (; i + block <= n; i += block) {
+    unsigned found = 0;
+    for (int64_t j = 0; j < block; ++j) found |= unsigned(is_true(x[i + j]) != all);
+    if (found) return !all;
+  }
+  for (; i < n; ++i)
+    if (is_true(x[i]) != all) return !all;
+  return all;
+}
+
+// The truth of rows that lie dense; false where that is not how they lie.
+template <bool all, class S>
+bool fold_truth_rows(const KernelArgs& args) {
+  AxisList kept, run;
+  for (const FoldAxis& a : fold_axes(args, Order::idempotent)) {
+    if (!a.reduced && !run.empty()) return false;
+    join(a.reduced ? run : kept, {a.size, a.stride});
+  }
+  if (run.size() != 1 || run[0].stride != 1 || run[0].size < min_row_width) return false;
+  const int64_t rows = count(kept), n = run[0].size;
+  const S* x = args.in_data<S>(0);
   uint8_t* out = args.out_data<uint8_t>();
-  for (int64_t at = 0, piece = longest_line; at < n; at += piece, piece *= 4) {
-    fold<uint8_t>({{std::min(piece, n - at), 1, true}}, loops, args.in_data<char>(0) + at * int64_t(sizeof(S)),
-                  sizeof(S), read_truths, reinterpret_cast<char*>(out), DType::boolean, true);
-    if (*out != loops.identity) break;
+  if (rows == 1) {
+    std::atomic<bool> truth = all;
+    parallel_for(n, parallel_grain, [&](int64_t begin, int64_t end) {
+      if (truth_of<all>(x + begin, end - begin) != all) truth = !all;
+    });
+    *out = truth;
+  } else {
+    parallel_for(rows, 1 + parallel_grain / n, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) out[r] = truth_of<all>(x + offset_of(kept, r), n);
+    });
   }
   return true;
 }
 
-void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops, uint8_t identity) {
-  loops.identity = identity;
+template <bool all>
+void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops) {
+  loops.identity = all;
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using S = decltype(zero);
     if constexpr (!std::is_same_v<S, std::string>)
-      if (!first_truth<S>(args, loops)) fold_as<S, uint8_t, true>(args, loops, Order::idempotent);
+      if (!fold_truth_rows<all, S>(args)) fold_as<S, uint8_t, true>(args, loops, Order::idempotent);
   });
 }
 }  // namespace
@@ -431,10 +464,10 @@ void reduce_norm(const KernelArgs& args) {
 }
 
 void reduce_all(const KernelArgs& args) {
-  if (!folds_repeats_once(args, reduce_all)) fold_truth(args, reduce_tables().min_u8, 1);
+  if (!folds_repeats_once(args, reduce_all)) fold_truth<true>(args, reduce_tables().min_u8);
 }
 void reduce_any(const KernelArgs& args) {
-  if (!folds_repeats_once(args, reduce_any)) fold_truth(args, reduce_tables().max_u8, 0);
+  if (!folds_repeats_once(args, reduce_any)) fold_truth<false>(args, reduce_tables().max_u8);
 }
 
 }  // namespace rill::cpu

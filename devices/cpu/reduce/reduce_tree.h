@@ -75,7 +75,8 @@ void read(const char* x, int64_t stride, int64_t n, T* y) {
   const S* p = reinterpret_cast<const S*>(x);
   const auto number = [](const S& v) {
     using N = std::conditional_t<is_half_type<S>, float, S>;
-    if constexpr (as_truth) return T(N(v) != N(0));
+    if constexpr (as_truth && is_half_type<S>) return T((v.bits & 0x7FFF) != 0);
+    else if constexpr (as_truth) return T(N(v) != N(0));
     else return T(N(v));
   };
   if constexpr (is_half_type<S> && std::is_same_v<T, float>)

@@ -13,6 +13,7 @@
 #include <limits>
 #include <vector>
 
+#include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/rows/row_programs.h"
 #include "rill/devices/cpu/unroll.h"
 #include "rill/devices/kernel/math/math.h"
@@ -230,53 +231,87 @@ struct EagerRow {
   }
 };
 
+// n dense numbers as another type.
+template <class T, class C>
+void convert_dense(const T* from, C* to, int64_t n) {
+  if constexpr (std::is_same_v<T, C>) std::copy_n(from, n, to);
+  else cpu::convert_halves(from, to, size_t(n));
+}
+
+// Rows that lie side by side, elements apart, are read and written so many at a time, so that whole cache lines are
+// used.
+inline constexpr int64_t rows_together = 16;
+
 // Rows of a dense tensor along one axis, as numbers of type C: in place where they lie so already, else copied out.
 template <class T, class C>
 class RowReader {
  public:
   RowReader(const T* data, const AxisView& view) : data_(data), view_(view) {
-    if (!direct()) scratch_.resize(size_t(view.size));
+    if (!direct()) scratch_.resize(size_t(view.size * std::min(rows_together, view.inner)));
   }
   const C* operator()(int64_t row) {
     if constexpr (std::is_same_v<T, C>) {
       if (direct()) return data_ + row * view_.size;
     }
-    const T* from = data_ + row / view_.inner * view_.size * view_.inner + row % view_.inner;
-    for (int64_t i = 0; i < view_.size; ++i) scratch_[size_t(i)] = C(from[i * view_.inner]);
-    return scratch_.data();
+    if (row < first_ || row >= end_) read(row);
+    return scratch_.data() + (row - first_) * view_.size;
   }
 
  private:
   bool direct() const { return std::is_same_v<T, C> && view_.inner == 1; }
+  void read(int64_t row) {
+    const int64_t n = std::min(rows_together, view_.inner - row % view_.inner);
+    first_ = row, end_ = row + n;
+    const T* from = data_ + row / view_.inner * view_.size * view_.inner + row % view_.inner;
+    if (view_.inner == 1) return convert_dense(from, scratch_.data(), view_.size);
+    for (int64_t i = 0; i < view_.size; ++i) {
+      C some[rows_together];
+      convert_dense(from + i * view_.inner, some, n);
+      for (int64_t j = 0; j < n; ++j) scratch_[size_t(j * view_.size + i)] = some[j];
+    }
+  }
+
   const T* data_;
   AxisView view_;
   std::vector<C> scratch_;
+  int64_t first_ = 0, end_ = 0;  // the rows in scratch_
 };
 
+// Writes rows one after the other, of which `end` is behind the last.
 template <class T, class C>
 class RowWriter {
  public:
-  RowWriter(T* data, const AxisView& view) : data_(data), view_(view) {
-    if (!direct()) scratch_.resize(size_t(view.size));
+  RowWriter(T* data, const AxisView& view, int64_t end) : data_(data), view_(view), end_(end) {
+    if (!direct()) scratch_.resize(size_t(view.size * std::min(rows_together, view.inner)));
   }
   // Where to put row `row`; flush(row) afterwards.
   C* operator()(int64_t row) {
     if constexpr (std::is_same_v<T, C>) {
       if (direct()) return data_ + row * view_.size;
     }
-    return scratch_.data();
+    if (kept_ == 0) first_ = row;
+    return scratch_.data() + kept_++ * view_.size;
   }
   void flush(int64_t row) {
-    if (direct()) return;
-    T* to = data_ + row / view_.inner * view_.size * view_.inner + row % view_.inner;
-    for (int64_t i = 0; i < view_.size; ++i) to[i * view_.inner] = T(scratch_[size_t(i)]);
+    if (direct() || (kept_ < rows_together && row + 1 < end_ && (row + 1) % view_.inner != 0)) return;
+    T* to = data_ + first_ / view_.inner * view_.size * view_.inner + first_ % view_.inner;
+    if (view_.inner == 1) convert_dense(scratch_.data(), to, view_.size);
+    else
+      for (int64_t i = 0; i < view_.size; ++i) {
+        C some[rows_together];
+        for (int64_t j = 0; j < kept_; ++j) some[j] = scratch_[size_t(j * view_.size + i)];
+        convert_dense(some, to + i * view_.inner, kept_);
+      }
+    kept_ = 0;
   }
 
  private:
   bool direct() const { return std::is_same_v<T, C> && view_.inner == 1; }
   T* data_;
   AxisView view_;
+  int64_t end_;
   std::vector<C> scratch_;
+  int64_t first_ = 0, kept_ = 0;  // the rows in scratch_
 };
 
 // Rows a thread takes at least, so that a piece of work is worth handing over.

@@ -19,7 +19,7 @@ void each_row(const KernelArgs& args) {
   parallel_for(view.outer * view.inner, row_grain(view.size), [&](int64_t begin, int64_t end) {
     RowReader<T, C> first(args.in_data<T>(0), view);
     RowReader<T, C> second(args.in_data<T>(int(args.in.size()) - 1), view);
-    RowWriter<T, C> out(args.out_data<T>(), view);
+    RowWriter<T, C> out(args.out_data<T>(), view, end);
     for (int64_t r = begin; r < end; ++r) {
       EagerRow<C> row{.attributes = args.attrs, .n = view.size, .in = {first(r)}, .out = {out(r)}};
       if (args.in.size() > 1) row.in[1] = second(r);
