@@ -119,13 +119,14 @@ TEST_CASE("A truth that comes late, or never, is found") {
 }
 
 TEST_CASE("Cumulative ops and sorts along any axis") {
-  for (DType d : {i8, i32, u64, f32})
+  for (DType d : {i8, i32, u64, f32, bf16, boolean})
     for (int i = 0; i < 12; ++i) {
       const Tensor x = laid_out(1 + pick(40), 1 + pick(700), d);
       for (int64_t axis : {0, 1})
         for (bool flag : {false, true}) {
           const CumulativeOptions o{.axis = axis, .exclusive = flag, .reverse = pick(2) == 0};
-          if (d != f32) check_like_reference("cumsum", [&](const auto& in) { return cumsum(in[0], o); }, {x});
+          if (is_integer(d) || d == boolean)
+            check_like_reference("cumsum", [&](const auto& in) { return cumsum(in[0], o); }, {x});
           check_like_reference("cummax", [&](const auto& in) { return cummax(in[0], {.axis = axis, .reverse = flag}); },
                                {x});
           const SortOptions s{.axis = axis, .descending = flag};
@@ -215,6 +216,83 @@ TEST_CASE("Composed functions of large operands are computed in blocks, with the
   tape.watch(x);
   const Tensor slope = tape.gradient(sum(leaky_relu(x, 0.25)), x);
   CHECK(array_equal(slope, rill::where(x > 0, 1.f, 0.25f)));
+}
+
+TEST_CASE("Formulas give the same bits as one loop and as ops, which a tape sees") {
+  using Two = Tensor (*)(const Tensor&, const Tensor&);
+  const std::vector<std::pair<const char*, Two>> formulas = {
+      {"relu6", [](const Tensor& a, const Tensor&) { return relu6(a); }},
+      {"hard_tanh", [](const Tensor& a, const Tensor&) { return hard_tanh(a); }},
+      {"hard_sigmoid", [](const Tensor& a, const Tensor&) { return hard_sigmoid(a); }},
+      {"hard_swish", [](const Tensor& a, const Tensor&) { return hard_swish(a); }},
+      {"softsign", [](const Tensor& a, const Tensor&) { return softsign(a); }},
+      {"leaky_relu", [](const Tensor& a, const Tensor&) { return leaky_relu(a, 0.3); }},
+      {"elu", [](const Tensor& a, const Tensor&) { return elu(a, 0.7); }},
+      {"celu", [](const Tensor& a, const Tensor&) { return celu(a, 1.3); }},
+      {"selu", [](const Tensor& a, const Tensor&) { return selu(a); }},
+      {"angle", [](const Tensor& a, const Tensor&) { return angle(a); }},
+      {"fmax", [](const Tensor& a, const Tensor& b) { return fmax(a, b); }},
+      {"fmin", [](const Tensor& a, const Tensor& b) { return fmin(a, b); }},
+      {"hypot", [](const Tensor& a, const Tensor& b) { return hypot(a, b); }},
+      {"heaviside", [](const Tensor& a, const Tensor& b) { return heaviside(a, b); }},
+      {"logical_and", [](const Tensor& a, const Tensor& b) { return logical_and(a, b); }},
+      {"logical_or", [](const Tensor& a, const Tensor& b) { return logical_or(a, b); }},
+      {"logical_xor", [](const Tensor& a, const Tensor& b) { return logical_xor(a, b); }}};
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const Tensor special = tensor({0.0, -0.0, inf, -inf, nan, 1.0, -1.0, 6.0, 3.0, -3.0, 1e-38, -1e-40, 3e38, 1e-5});
+  const auto bits = [](const Tensor& t) {
+    return concat({where(isnan(t), 7, t), where(signbit(t), 1, 0).astype(t.dtype())});
+  };
+  for (DType d : {f32, f64, f16, bf16}) {
+    const Tensor numbers_of_all = concat({special.astype(d), numbers({60}, d) * 3});
+    const int64_t n = numbers_of_all.size();
+    const Tensor x = reshape(broadcast_to(reshape(numbers_of_all, {n, 1}), {n, n}), {-1}),
+                 y = reshape(broadcast_to(numbers_of_all, {n, n}), {-1});
+    for (const auto& [name, f] : formulas) {
+      INFO(name << " " << to_string(x.spec()));
+      const Tensor loop = f(x, y);
+      GradientTape tape;
+      tape.watch(x);
+      const Tensor ops = f(x, y);
+      REQUIRE(loop.dtype() == ops.dtype());
+      if (loop.dtype() == boolean) CHECK(array_equal(loop, ops));
+      else CHECK(array_equal(bits(loop), bits(ops)));
+      const Tensor of_one = f(x(3), y);
+      if (of_one.ndim() == 1)
+        CHECK(array_equal(bits(of_one.astype(d)), bits(f(broadcast_to(x(3), y.shape()), y).astype(d))));
+    }
+  }
+}
+
+TEST_CASE("Chains of temporaries") {
+  const Tensor a = numbers({40000}, f32), b = numbers({40000}, f32), line = numbers({200}, f32);
+  const Tensor product = a * b, sum_of = product + a, copy = product + zeros({}, f32);
+  CHECK(array_equal(a * b + a - b, sum_of - b));
+  CHECK(array_equal(b - a * b, b - product));
+  CHECK(array_equal(reshape(a * b, {200, 200}) * line, reshape(product, {200, 200}) * line));
+  CHECK(array_equal(line - reshape(a * b, {200, 200}), line - reshape(product, {200, 200})));
+  const Tensor kept = a + b;
+  CHECK(array_equal(Tensor(kept) * b, kept * b));  // not in the memory of what others hold
+  CHECK(array_equal(kept, a + b));
+  CHECK(array_equal(kept(slice(0, 20000)) * b(slice(0, 20000)), (kept * b)(slice(0, 20000))));
+  CHECK(array_equal(product, copy));
+  GradientTape tape;
+  tape.watch(a);
+  const Tensor slope = tape.gradient(sum((a * b + a) * b), a);
+  CHECK(array_equal(slope, b * b + b));
+}
+
+TEST_CASE("Sorted zeros of either sign and NaN keep their order") {
+  const double nan = std::nan("");
+  for (DType d : {f32, f64, f16, bf16})
+    for (int64_t n : {20, 400, 9000}) {
+      Tensor x = round(numbers({3, n}, d));
+      x = concat({where(x == 1, -0.0, x), where(x == 1, nan, x), x + 0.5});
+      check_like_reference("sort", [](const auto& in) { return signbit(sort(in[0])); }, {x});
+      check_like_reference("sort", [](const auto& in) { return nan_to_num(sort(in[0]), 9.0); }, {x});
+      check_like_reference("sort", [](const auto& in) { return nan_to_num(sort(in[0], {.descending = true}), 9.0); },
+                           {x});
+    }
 }
 
 TEST_CASE("Choices, comparisons and truths, over whole blocks and what is left") {

@@ -34,20 +34,20 @@ HWY_INLINE V power_lanes(V x, V y) {
   else return pow(x, y);
 }
 
-RILL_SCALAR2(add, numbers, plus(x, y))
-RILL_SCALAR2(subtract, numbers, minus(x, y))
-RILL_SCALAR2(multiply, numbers, times(x, y))
-RILL_SCALAR2(divide, floats, x / y)
-RILL_SCALAR2(multiply_no_nan, floats, select(y == V(0), V(0), x* y))
-RILL_SCALAR2(multiply_nonzero, floats, select((x == V(0)) | (y == V(0)), V(0), x* y))
-RILL_SCALAR2(tanh_grad, floats, select(y == V(0), V(0), y - x * y * x))
-RILL_SCALAR2(sigmoid_grad, floats, select(y == V(0), V(0), x* y - x * y * x))
+RILL_SCALAR2(add, cheap_numbers, plus(x, y))
+RILL_SCALAR2(subtract, cheap_numbers, minus(x, y))
+RILL_SCALAR2(multiply, cheap_numbers, times(x, y))
+RILL_SCALAR2(divide, cheap_floats, x / y)
+RILL_SCALAR2(multiply_no_nan, cheap_floats, select(y == V(0), V(0), x* y))
+RILL_SCALAR2(multiply_nonzero, cheap_floats, select((x == V(0)) | (y == V(0)), V(0), x* y))
+RILL_SCALAR2(tanh_grad, cheap_floats, select(y == V(0), V(0), y - x * y * x))
+RILL_SCALAR2(sigmoid_grad, cheap_floats, select(y == V(0), V(0), x* y - x * y * x))
 // Far out the slope is 0, whatever arrives; gelu_slope() leaves less than the smallest normal number there.
 RILL_SCALAR2(gelu_grad, floats, select((y == V(0)) | (x < V(-40)), V(0), gelu_slope(x) * y))
-RILL_SCALAR2(elu, floats, select(x > V(0), x, y* expm1(select(x > V(0), V(0), x))))
-RILL_SCALAR2(relu_grad, floats, select(x > V(0), y, V(0)))
+RILL_SCALAR2(elu, cheap_floats, elu(x, y))
+RILL_SCALAR2(relu_grad, cheap_floats, select(x > V(0), y, V(0)))
 RILL_SCALAR2(atan2, floats, atan2(x, y))
-RILL_SCALAR2(copysign, floats, copysign(x, select(isnan(y), V(1), y)))  // as signbit
+RILL_SCALAR2(copysign, cheap_floats, copysign(x, select(isnan(y), V(1), y)))  // as signbit
 RILL_SCALAR2(power, numbers, power_lanes(x, y))
 
 }  // namespace rill::HWY_NAMESPACE

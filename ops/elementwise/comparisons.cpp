@@ -9,12 +9,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
-RILL_SCALAR2(maximum, any_kind, max(x, y))
-RILL_SCALAR2(minimum, any_kind, min(x, y))
-RILL_SCALAR2(equal, any_kind, x == y)
-RILL_SCALAR2(not_equal, any_kind, x != y)
-RILL_SCALAR2(less, any_kind, x < y)
-RILL_SCALAR2(less_equal, any_kind, x <= y)
+RILL_SCALAR2(maximum, any_cheap, max(x, y))
+RILL_SCALAR2(minimum, any_cheap, min(x, y))
+RILL_SCALAR2(equal, any_cheap, x == y)
+RILL_SCALAR2(not_equal, any_cheap, x != y)
+RILL_SCALAR2(less, any_cheap, x < y)
+RILL_SCALAR2(less_equal, any_cheap, x <= y)
 
 }  // namespace rill::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -16,10 +16,10 @@ RILL_SCALAR(log, floats, log(x))
 RILL_SCALAR(log2, floats, log2(x))
 RILL_SCALAR(log10, floats, log10(x))
 RILL_SCALAR(log1p, floats, log1p(x))
-RILL_SCALAR(sqrt, floats, sqrt(x))
-RILL_SCALAR(rsqrt, floats, V(1) / sqrt(x))
+RILL_SCALAR(sqrt, cheap_floats, sqrt(x))
+RILL_SCALAR(rsqrt, cheap_floats, V(1) / sqrt(x))
 RILL_SCALAR(cbrt, floats, cbrt(x))
-RILL_SCALAR(reciprocal, floats, V(1) / x)
+RILL_SCALAR(reciprocal, cheap_floats, V(1) / x)
 
 }  // namespace rill::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

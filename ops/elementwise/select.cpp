@@ -4,6 +4,7 @@
 #include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/ref/elementwise.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/jvp_rules.h"
 #include "rill/ops/ops.h"
@@ -90,8 +91,13 @@ bool bounds_nothing(const Tensor& x, const Tensor& bound, bool below) {
 
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where) {
   CallerScope caller(where);
-  const Tensor raised = bounds_nothing(x, low, true) ? x : maximum(x, low);
-  return bounds_nothing(x, high, false) ? raised : minimum(raised, high);
+  const bool is_free_below = bounds_nothing(x, low, true), is_free_above = bounds_nothing(x, high, false);
+  return in_blocks(
+      [&](const Tensor& t, const Tensor& least, const Tensor& most) {
+        const Tensor raised = is_free_below ? t : maximum(t, least);
+        return is_free_above ? raised : minimum(raised, most);
+      },
+      x, low, high);
 }
 
 // --- Whole-tensor comparisons ----------------------------------------------------------------------------------------

@@ -18,21 +18,21 @@ HWY_INLINE V negated(V x) {
   else return -x;
 }
 
-RILL_SCALAR(negative, numbers, negated(x))
-RILL_SCALAR(square, numbers, times(x, x))
-RILL_SCALAR(abs, numbers, abs(x))
-RILL_SCALAR(sign, numbers, select(x > V(0), V(1), select(x < V(0), V(-1), plus(x, V(0)))))  // NaN stays, -0 is 0
-RILL_SCALAR(relu, numbers, select(x <= V(0), V(0), x))
-RILL_SCALAR(floor, floats, floor(x))
-RILL_SCALAR(ceil, floats, ceil(x))
-RILL_SCALAR(trunc, floats, trunc(x))
-RILL_SCALAR(round, floats, round_even(x))
+RILL_SCALAR(negative, cheap_numbers, negated(x))
+RILL_SCALAR(square, cheap_numbers, times(x, x))
+RILL_SCALAR(abs, cheap_numbers, abs(x))
+RILL_SCALAR(sign, cheap_numbers, select(x > V(0), V(1), select(x < V(0), V(-1), plus(x, V(0)))))  // NaN stays, -0 is 0
+RILL_SCALAR(relu, cheap_numbers, relu(x))
+RILL_SCALAR(floor, cheap_floats, floor(x))
+RILL_SCALAR(ceil, cheap_floats, ceil(x))
+RILL_SCALAR(trunc, cheap_floats, trunc(x))
+RILL_SCALAR(round, cheap_floats, round_even(x))
 RILL_SCALAR(bitwise_not, ints | bools, V(x ^ V(-1)))
-RILL_SCALAR(logical_not, any_kind, x == V(0))
-RILL_SCALAR(isnan, floats, isnan(x))
-RILL_SCALAR(isinf, floats, abs(x) == V(std::numeric_limits<scalar_t<V>>::infinity()))
-RILL_SCALAR(isfinite, floats, abs(x) < V(std::numeric_limits<scalar_t<V>>::infinity()))
-RILL_SCALAR(signbit, floats, copysign(V(1), select(isnan(x), V(1), x)) < V(0))
+RILL_SCALAR(logical_not, any_cheap, x == V(0))
+RILL_SCALAR(isnan, cheap_floats, isnan(x))
+RILL_SCALAR(isinf, cheap_floats, abs(x) == V(std::numeric_limits<scalar_t<V>>::infinity()))
+RILL_SCALAR(isfinite, cheap_floats, abs(x) < V(std::numeric_limits<scalar_t<V>>::infinity()))
+RILL_SCALAR(signbit, cheap_floats, copysign(V(1), select(isnan(x), V(1), x)) < V(0))
 
 }  // namespace rill::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -267,18 +267,6 @@ Tensor sign(const Tensor& x, Where where) {
   const auto part = [&](const Tensor& p) { return rill::where(far, sign(rill::where(isinf(p), p, 0)), p) / divisor; };
   return complex(part(a), part(b));
 }
-Tensor angle(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  if (is_complex(x.dtype())) return atan2(imag(x), real(x));
-  // pi or 0 by the sign's bit, as numpy and JAX: -0 points to the left.
-  return in_blocks(
-      [](const Tensor& t) {
-        const Tensor f = astype(t, to_floating(t.dtype()));
-        return rill::where(isnan(f), f, 1.57079632679489661923 - copysign(1.57079632679489661923, f));
-      },
-      x);
-}
-
 // --- Composites ------------------------------------------------------------------------------------------------------
 
 Tensor silu(const Tensor& x, Where where) {
@@ -289,15 +277,6 @@ Tensor silu(const Tensor& x, Where where) {
 Tensor log_sigmoid(const Tensor& x, Where where) {
   CallerScope caller(where);
   return in_float_blocks([](const Tensor& f) { return -softplus(-f); }, x);
-}
-Tensor relu6(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  // At both bounds the gradient is 0, as beyond them: that of minimum() is half.
-  return in_blocks([](const Tensor& t) { return rill::where(t >= 6, 6, relu(t)); }, x);
-}
-Tensor softsign(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return in_float_blocks([](const Tensor& f) { return f / (1 + abs(f)); }, x);
 }
 Tensor deg2rad(const Tensor& x, Where where) {
   CallerScope caller(where);

@@ -13,77 +13,18 @@
 
 namespace rill {
 
-extern const Op elu_op;  // elementwise/arithmetic.cpp
-
-using elementwise::in_blocks;
 using elementwise::in_float_blocks;
 
 namespace {
 Tensor as_floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
-
-// x where it is positive, else alpha (exp(x / width) - 1), times `scale`.
-Tensor exponential_unit(const Tensor& x, double alpha, double width, double scale = 1) {
-  return in_float_blocks(
-      [&](const Tensor& f) {
-        const TensorArg factor(alpha);
-        const auto unit = [&](const Tensor& t) { return elementwise::binary(elu_op, t, *factor, true, factor.where); };
-        const Tensor y = width == 1 ? unit(f) : where(f > 0, f, unit(f / width));
-        return scale == 1 ? y : scale * y;
-      },
-      x);
-}
 }  // namespace
 
 // --- Activations -----------------------------------------------------------------------------------------------------
-
-Tensor leaky_relu(const Tensor& x, double slope, Where where) {
-  CallerScope caller(where);
-  return in_float_blocks([&](const Tensor& f) { return rill::where(f > 0, f, slope * f); }, x);
-}
-
-Tensor elu(const Tensor& x, double alpha, Where where) {
-  CallerScope caller(where);
-  return exponential_unit(x, alpha, 1);
-}
-
-Tensor celu(const Tensor& x, double alpha, Where where) {
-  CallerScope caller(where);
-  if (alpha == 0) fail("celu", "alpha must not be 0", where);
-  return exponential_unit(x, alpha, alpha);
-}
-
-Tensor selu(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return exponential_unit(x, 1.6732632423543772848, 1, 1.0507009873554804934);
-}
 
 Tensor mish(const Tensor& x, Where where) {
   CallerScope caller(where);
   return in_float_blocks(
       [](const Tensor& f) { return elementwise::times_tail(f, [](const Tensor& t) { return tanh(softplus(t)); }); }, x);
-}
-
-Tensor hard_tanh(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  // At its bounds, as beyond them, the gradient is 0: that of clip() is half. Whole numbers have none.
-  return in_blocks(
-      [](const Tensor& t) {
-        if (is_signed_int(t.dtype())) return as_floating(clip(t, -1, 1));
-        if (is_unsigned(t.dtype())) return as_floating(minimum(t, 1));
-        const Tensor f = as_floating(t);
-        return rill::where(f >= 1, 1, rill::where(f <= -1, -1, f));
-      },
-      x);
-}
-
-Tensor hard_sigmoid(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return in_float_blocks([](const Tensor& f) { return relu6(f + 3) / 6; }, x);
-}
-
-Tensor hard_swish(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return in_float_blocks([](const Tensor& f) { return f * hard_sigmoid(f); }, x);
 }
 
 Tensor glu(const Tensor& x, Axis axis, Where where) {

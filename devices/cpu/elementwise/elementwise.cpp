@@ -260,6 +260,18 @@ void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const 
   }
 }
 
+// Whether each row is one run of the loop, as it lies: dense or of one element, and not all of one element.
+bool rows_are_runs(const ScalarLoops& loops, const KernelArgs& args, const Space& s) {
+  bool any_moves = false;
+  for (int k = 0; k < s.operands; ++k) {
+    const DType d = k + 1 < s.operands ? args.input(k).dtype() : args.output().dtype();
+    const int64_t stride = s.stride[k].back();
+    if (d != loop_dtype(loops, d) || (stride != 0 && stride != int64_t(size_of(d)))) return false;
+    any_moves |= k + 1 < s.operands && stride != 0;
+  }
+  return any_moves && s.stride[s.operands - 1].back() != 0;
+}
+
 // Where no operand moves along an axis, computes one index of it and repeats the results.
 bool run_repeats_once(const ScalarLoops& loops, const KernelArgs& args) {
   constexpr int64_t few = 4096;
@@ -302,8 +314,17 @@ void run_strided(const ScalarLoops& loops, Loop loop, const KernelArgs& args) {
   char* base[max_operands];
   for (int k = 0; k + 1 < s.operands; ++k) base[k] = args.input(k).rep()->data;
   base[s.operands - 1] = args.output().mutable_rep()->data;
+  const bool plain = rows_are_runs(loops, args, s);
   parallel_for(args.output().size(), grain, [&](int64_t begin, int64_t end) {
-    for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) { run_row(loops, loop, args, s, p, count); });
+    for_each_row(s, base, begin, end, [&](char* const* p, int64_t count) {
+      if (!plain) return run_row(loops, loop, args, s, p, count);
+      Run run{{}, p[s.operands - 1], size_t(count), 0};
+      for (int k = 0; k + 1 < s.operands; ++k) {
+        run.in[k] = p[k];
+        if (s.stride[k].back() == 0) run.uniform |= 1u << k;
+      }
+      loop(run);
+    });
   });
 }
 

@@ -1,5 +1,5 @@
-// Between f32 and the halves, a vector at a time: eager arithmetic on f16 and bf16 spends most of its time here. The
-// bits are those of Half and BFloat16 (tensor/dtype.h), but that the processor makes a signalling NaN quiet.
+// Between f32 and the halves, a vector at a time (half_lanes-inl.h): eager functions of f16 and bf16 spend much of
+// their time here.
 #include "rill/devices/cpu/elementwise/halves.h"
 
 #include <algorithm>
@@ -10,23 +10,13 @@
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/elementwise/halves.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-
-// Where the processor converts f16 itself, to nearest even. Highway's own code for others cuts instead of rounding.
-#undef RILL_NATIVE_F16
-#if (HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86 && !defined(HWY_DISABLE_F16C)) || HWY_ARCH_ARM_A64
-#define RILL_NATIVE_F16 1
-#else
-#define RILL_NATIVE_F16 0
-#endif
+#include "rill/devices/cpu/elementwise/half_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 const hn::ScalableTag<float> df;
-const hn::RebindToUnsigned<decltype(df)> du;
-const hn::Rebind<uint16_t, decltype(df)> d16;
-[[maybe_unused]] const hn::Rebind<hwy::float16_t, decltype(df)> dh;
 
 // Calls block(i) for whole vectors, and for the rest once through a buffer of one vector.
 template <class From, class To, class Block>
@@ -42,44 +32,24 @@ HWY_INLINE void for_vectors(const From* in, To* out, size_t n, Block block) {
   std::copy_n(results, n - i, out + i);
 }
 
-void widen_bf16(const BFloat16* in, float* out, size_t n) {
-  for_vectors(in, out, n, [](const BFloat16* a, float* b) {
-    const auto bits = hn::PromoteTo(du, hn::LoadU(d16, reinterpret_cast<const uint16_t*>(a)));
-    hn::StoreU(hn::BitCast(df, hn::ShiftLeft<16>(bits)), df, b);
-  });
+template <class H>
+HWY_INLINE void widen_run(const H* in, float* out, size_t n) {
+  for_vectors(in, out, n, [](const H* a, float* b) HWY_ATTR { hn::StoreU(widen(a), df, b); });
+}
+template <class H>
+HWY_INLINE void narrow_run(const float* in, H* out, size_t n) {
+  for_vectors(in, out, n, [](const float* a, H* b) HWY_ATTR { narrow(hn::LoadU(df, a), b); });
 }
 
-void narrow_bf16(const float* in, BFloat16* out, size_t n) {
-  for_vectors(in, out, n, [](const float* a, BFloat16* b) {
-    const auto x = hn::LoadU(df, a);
-    const auto u = hn::BitCast(du, x), high = hn::ShiftRight<16>(u);
-    const auto even = hn::And(high, hn::Set(du, 1));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(u, hn::Add(hn::Set(du, 0x7fff), even)));
-    const auto nan = hn::Or(high, hn::Set(du, 0x40));  // stays one when its payload is cut
-    const auto bits = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), nan, rounded);
-    hn::StoreU(hn::TruncateTo(d16, bits), d16, reinterpret_cast<uint16_t*>(b));
-  });
-}
-
-void widen_f16(const Half* in, float* out, size_t n) {
+void widen_bf16(const BFloat16* in, float* out, size_t n) { widen_run(in, out, n); }
+void narrow_bf16(const float* in, BFloat16* out, size_t n) { narrow_run(in, out, n); }
 #if RILL_NATIVE_F16
-  for_vectors(in, out, n, [](const Half* a, float* b) {
-    hn::StoreU(hn::PromoteTo(df, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(a))), df, b);
-  });
+void widen_f16(const Half* in, float* out, size_t n) { widen_run(in, out, n); }
+void narrow_f16(const float* in, Half* out, size_t n) { narrow_run(in, out, n); }
 #else
-  for (size_t i = 0; i < n; ++i) out[i] = in[i];
+void widen_f16(const Half* in, float* out, size_t n) { std::copy_n(in, n, out); }
+void narrow_f16(const float* in, Half* out, size_t n) { std::copy_n(in, n, out); }
 #endif
-}
-
-void narrow_f16(const float* in, Half* out, size_t n) {
-#if RILL_NATIVE_F16
-  for_vectors(in, out, n, [](const float* a, Half* b) {
-    hn::StoreU(hn::DemoteTo(dh, hn::LoadU(df, a)), dh, reinterpret_cast<hwy::float16_t*>(b));
-  });
-#else
-  for (size_t i = 0; i < n; ++i) out[i] = in[i];
-#endif
-}
 
 }  // namespace rill::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

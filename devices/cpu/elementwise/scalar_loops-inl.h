@@ -14,6 +14,7 @@
 //   ... the records: .cpu = cpu::scalar_kernel<"tanh">
 //   #endif
 #include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/cpu/elementwise/half_lanes-inl.h"
 #include "rill/devices/kernel/math/math.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/kernel/targets.h"
@@ -35,15 +36,21 @@ using cpu::RecordTable;
 using cpu::Run;
 using cpu::ScalarLoops;
 
-// Which dtypes get loops; `f` ones in full vectors, the others number by number (the compiler vectorises those).
+// Which dtypes get loops; `f` ones in full vectors, the others number by number (the compiler vectorises those). f16
+// and bf16 are brought to f32 in blocks for the loop of that; `halves` gives them one of their own, for ops that cost
+// less.
 enum Kinds : unsigned {
+  halves = 16,
   floats = 1,
   signed_ints = 2,
   unsigned_ints = 4,
   bools = 8,
   ints = 6,
   numbers = 7,
-  any_kind = 15
+  any_kind = 15,
+  cheap_floats = floats | halves,
+  cheap_numbers = numbers | halves,
+  any_cheap = any_kind | halves
 };
 
 // Lanes for a run of T: vectors for floats, plain numbers otherwise.
@@ -78,6 +85,28 @@ HWY_INLINE V minus(V x, V y) {
 template <class V>
 HWY_INLINE V times(V x, V y) {
   return wrapping(x, y, [](auto a, auto b) HWY_ATTR { return a * b; });
+}
+
+// max(x, 0); NaN stays.
+template <class V>
+HWY_INLINE V relu(V x) {
+  return select(x <= V(0), V(0), x);
+}
+// Whether m holds for all lanes, so that what holds elsewhere need not be computed. Lanes that record do not know.
+template <class M>
+HWY_INLINE bool all_hold(M) {
+  return false;
+}
+template <class T>
+HWY_INLINE bool all_hold(LaneMask<T> m) {
+  return hn::AllTrue(typename Lane<T>::Tag(), m.raw);
+}
+// x where it is positive, else alpha (e^x - 1). The exponent never meets a positive x, where it would overflow.
+template <class V>
+HWY_INLINE V elu(V x, V alpha) {
+  const auto positive = x > V(0);
+  if (all_hold(positive)) return x;
+  return select(positive, x, alpha * expm1(select(positive, V(0), x)));
 }
 
 template <class T>
@@ -147,6 +176,37 @@ HWY_INLINE void vector_loop(const Run& run) {
   if (i < run.n) store_result(part(i, run.n - i), out + i, run.n - i);
 }
 
+// The same for halves, whose numbers are lanes of f32 on the way.
+template <class F, class H, int Inputs, unsigned Uniform>
+HWY_INLINE void half_loop(const Run& run) {
+  using V = Lane<float>;
+  constexpr size_t lanes = V::kLanes;
+  const H* a = static_cast<const H*>(run.in[0]);
+  const H* b = static_cast<const H*>(run.in[Inputs > 1 ? 1 : 0]);
+  const V a0 = Uniform & 1 ? V(float(*a)) : V(), b0 = Uniform & 2 ? V(float(*b)) : V();
+  auto result = [&](const H* x, [[maybe_unused]] const H* y) HWY_ATTR {
+    const V first = Uniform & 1 ? a0 : V(cpu::HWY_NAMESPACE::widen(x));
+    if constexpr (Inputs == 1) return F()(first);
+    else return F()(first, Uniform & 2 ? b0 : V(cpu::HWY_NAMESPACE::widen(y)));
+  };
+  constexpr bool tests = !std::is_same_v<decltype(result(a, b)), V>;
+  using R = std::conditional_t<tests, bool, H>;
+  auto put = [](auto v, R* to) HWY_ATTR {
+    if constexpr (tests) store_full(v, to);
+    else cpu::HWY_NAMESPACE::narrow(v.raw, to);
+  };
+  R* out = static_cast<R*>(run.out);
+  size_t i = 0;
+  for (; i + lanes <= run.n; i += lanes) put(result(a + i, b + i), out + i);
+  if (i == run.n) return;
+  H x[lanes] = {}, y[lanes] = {};
+  R rest[lanes];
+  if (!(Uniform & 1)) std::copy(a + i, a + run.n, x);
+  if (Inputs > 1 && !(Uniform & 2)) std::copy(b + i, b + run.n, y);
+  put(result(x, y), rest);
+  std::copy_n(rest, run.n - i, out + i);
+}
+
 // Blocks of a fixed size, in arrays that nothing else points to, are what compilers vectorise at -O2.
 template <class F, class T, int Inputs, unsigned Uniform>
 HWY_INLINE void number_loop(const Run& run) {
@@ -177,6 +237,7 @@ HWY_INLINE void number_loop(const Run& run) {
 template <class F, class T, int Inputs, unsigned Uniform>
 HWY_INLINE void any_loop(const Run& run) {
   if constexpr (std::is_floating_point_v<T>) vector_loop<F, T, Inputs, Uniform>(run);
+  else if constexpr (is_half_type<T>) half_loop<F, T, Inputs, Uniform>(run);
   else number_loop<F, T, Inputs, Uniform>(run);
 }
 
@@ -206,6 +267,8 @@ constexpr LoopTable make_table() {
     set(DType::u32, loop<F, uint32_t, Inputs>), set(DType::u64, loop<F, uint64_t, Inputs>);
   }
   if constexpr ((kinds & bools) != 0) set(DType::boolean, loop<F, bool, Inputs>);
+  if constexpr ((kinds & halves) != 0) set(DType::bf16, loop<F, BFloat16, Inputs>);
+  if constexpr ((kinds & halves) != 0 && RILL_NATIVE_F16) set(DType::f16, loop<F, Half, Inputs>);
   return t;
 }
 

@@ -51,6 +51,7 @@ inline constexpr int64_t widest_integer_tile = 256;
 template <class T>
 struct IntegerTile {
   void (*run)(const T* a, const T* b, int64_t k, T* c);
+  void (*row)(const T* a, const T* b, int64_t k, int64_t step, T* c);  // of 2 * width columns
   int64_t width;
 };
 struct IntegerTiles {

@@ -48,9 +48,24 @@ void tile(const T* a, const T* b, int64_t k, T* c) {
   }
 }
 
+// c[j] = sum of a[i] b[i * step + j] over i < k, for the columns that four vectors hold.
+template <class T>
+void row(const T* a, const T* b, int64_t k, int64_t step, T* c) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  constexpr int count = 2 * tile_vectors;
+  hn::Vec<decltype(d)> sum[count];
+  RILL_UNROLL for (auto& s : sum) s = hn::Zero(d);
+  for (int64_t i = 0; i < k; ++i, b += step) {
+    const auto x = hn::Set(d, a[i]);
+    RILL_UNROLL for (int v = 0; v < count; ++v) sum[v] = hn::Add(sum[v], hn::Mul(x, hn::LoadU(d, b + v * lanes)));
+  }
+  RILL_UNROLL for (int v = 0; v < count; ++v) hn::StoreU(sum[v], d, c + v * lanes);
+}
+
 template <class T>
 IntegerTile<T> integer_tile() {
-  return {tile<T>, tile_vectors * int64_t(hn::Lanes(hn::ScalableTag<T>()))};
+  return {tile<T>, row<T>, tile_vectors * int64_t(hn::Lanes(hn::ScalableTag<T>()))};
 }
 IntegerTiles integer_tiles() { return {integer_tile<uint16_t>(), integer_tile<uint32_t>(), integer_tile<uint64_t>()}; }
 
@@ -93,7 +108,7 @@ void pack_strip(int64_t k, int64_t n, const E* from, int64_t s_k, int64_t s_n, T
 // A block of C: [rows, columns], over all of k.
 template <class E, class T>
 void block(const Gemm& g, const E* a, const E* b, E* c, int64_t rows, int64_t columns, T* pack_a, T* pack_b) {
-  const auto [run, width] = tile_of<T>();
+  const auto [run, row, width] = tile_of<T>();
   T sums[integer_tile_rows * widest_integer_tile];
   for (int64_t k0 = 0; k0 < g.k; k0 += block_k) {
     const int64_t kc = std::min(block_k, g.k - k0);
@@ -155,6 +170,40 @@ void dots(const Gemm& g, const E* a, const E* b, E* c) {
   *c = sum;
 }
 
+// A vector times a matrix whose rows are dense: columns in groups that registers hold.
+template <class E, class T>
+void one_row(const Gemm& g, const E* a, const E* b, E* c) {
+  const auto [tile, run, half] = tile_of<T>();
+  const int64_t width = 2 * half, groups = (g.n + width - 1) / width;
+  parallel_for(groups, 1 + worth_a_thread / (width * g.k), [&](int64_t begin, int64_t end) {
+    constexpr int64_t deep = 64;
+    T x[deep], sums[2 * widest_integer_tile], rows[std::is_same_v<E, T> ? 1 : deep * 2 * widest_integer_tile];
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t j = i * width, columns = std::min(width, g.n - j);
+      T total[2 * widest_integer_tile] = {};
+      for (int64_t k0 = 0; k0 < g.k; k0 += deep) {
+        const int64_t kc = std::min(deep, g.k - k0);
+        for (int64_t k = 0; k < kc; ++k) x[k] = T(a[(k0 + k) * g.a_k]);
+        const E* from = b + k0 * g.b_k + j;
+        if (columns < width) {
+          for (int64_t k = 0; k < kc; ++k)
+            for (int64_t y = 0; y < columns; ++y) total[y] = T(total[y] + uint32_t(1) * x[k] * T(from[k * g.b_k + y]));
+          continue;
+        }
+        if constexpr (std::is_same_v<E, T>) {
+          run(x, from, kc, g.b_k, sums);
+        } else {
+          for (int64_t k = 0; k < kc; ++k)
+            map_run(from + k * g.b_k, rows + k * width, size_t(width), [](E v) { return T(v); });
+          run(x, rows, kc, width, sums);
+        }
+        for (int64_t y = 0; y < width; ++y) total[y] = T(total[y] + sums[y]);
+      }
+      for (int64_t y = 0; y < columns; ++y) c[j + y] = E(total[y]);
+    }
+  });
+}
+
 // Where packing would cost more than it brings.
 template <class E>
 void few_numbers(const Gemm& g, const E* a, const E* b, E* c) {
@@ -174,6 +223,7 @@ void gemm_integers(const Gemm& g, const E* a, const E* b, E* c) {
   constexpr int64_t few = 16 * 16 * 16;
   if (g.m * g.n * g.k <= few) return few_numbers(g, a, b, c);
   if (g.m == 1 && (g.n == 1 || g.b_k == 1)) return dots(g, a, b, c);
+  if (g.m == 1 && g.b_n == 1) return one_row<E, T>(g, a, b, c);
   const int64_t width = tile_of<T>().width, block_columns = block_tiles * width;
   const int64_t down = (g.m + block_rows - 1) / block_rows, across = (g.n + block_columns - 1) / block_columns;
   const int64_t deep = std::min(block_k, g.k);

@@ -1,9 +1,10 @@
 // argmax and argmin on the CPU, over operands that are dense, or made so, seen as [outer, n, inner].
 //
-// Along the last axis a vector loop finds the extreme of each piece of 1024 elements, and only the piece that holds the
+// Along the last axis a vector loop finds the extreme of each piece of 4096 elements, and only the piece that holds the
 // winner is searched for its index. Along other axes whole rows are compared with the best so far.
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 #include <type_traits>
 
 #include "rill/devices/cpu/reduce/reduce_loops.h"
@@ -15,24 +16,18 @@
 namespace rill::cpu {
 namespace {
 
-constexpr int64_t piece = 1024;
+constexpr int64_t piece = 4096;
 constexpr int64_t parallel_grain = 1 << 16;  // elements worth a thread
 
-// The loops that find extremes of T; null where there are none.
+// The loop that finds the extreme of dense numbers of type T; null where there is none.
 template <class T>
-const ReduceLoops<T>* loops_of(bool largest) {
-  const ReduceTables& t = reduce_tables();
-  if constexpr (std::is_same_v<T, float>) return largest ? &t.max_f32 : &t.min_f32;
-  else if constexpr (std::is_same_v<T, double>) return largest ? &t.max_f64 : &t.min_f64;
-  else if constexpr (std::is_same_v<T, int32_t>) return largest ? &t.max_i32 : &t.min_i32;
-  else if constexpr (std::is_same_v<T, int64_t>) return largest ? &t.max_i64 : &t.min_i64;
-  else if constexpr (std::is_same_v<T, uint64_t>) return largest ? &t.max_u64 : &t.min_u64;
-  else if constexpr (std::is_same_v<T, uint32_t>) return largest ? &t.max_u32 : &t.min_u32;
-  else if constexpr (std::is_same_v<T, int16_t>) return largest ? &t.max_i16 : &t.min_i16;
-  else if constexpr (std::is_same_v<T, uint16_t>) return largest ? &t.max_u16 : &t.min_u16;
-  else if constexpr (std::is_same_v<T, int8_t>) return largest ? &t.max_i8 : &t.min_i8;
-  else if constexpr (std::is_same_v<T, uint8_t>) return largest ? &t.max_u8 : &t.min_u8;
-  else return nullptr;
+auto extreme_of(bool largest) -> T (*)(const T*, int64_t) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    const auto& loops = std::get<Extremes<T>>(reduce_tables().extremes);
+    return largest ? loops.largest : loops.smallest;
+  } else {
+    return nullptr;
+  }
 }
 
 // Whether `a`, which comes after `b`, replaces it: NaN wins, the first of equals stays.
@@ -62,14 +57,13 @@ int64_t find(const T* x, int64_t at, int64_t n, F is_it) {
 }
 
 template <bool largest, class T>
-int64_t best_of_line(const T* x, int64_t n, const ReduceLoops<T>* loops) {
+int64_t best_of_line(const T* x, int64_t n, T (*extreme_of_run)(const T*, int64_t)) {
   int64_t at = 0;
-  if (loops) {
+  if (extreme_of_run) {
     T best = x[0];  // which may be NaN, and then the search is over
     int64_t start = 0;
     for (int64_t i = 0; i < n && best == best; i += piece) {
-      T extreme;
-      loops->lines(x + i, 0, 1, std::min(piece, n - i), &extreme);
+      const T extreme = extreme_of_run(x + i, std::min(piece, n - i));
       if (beats<largest>(extreme, best)) best = extreme, start = i;
     }
     if (best != best) return find(x, start, n, [](T v) { return v != v; });
@@ -143,11 +137,11 @@ void arg_extreme(const KernelArgs& args) {
     if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
       const T* data = reinterpret_cast<const T*>(x.rep()->data);
       if (inner == 1) {
-        const ReduceLoops<T>* loops = loops_of<T>(largest);
+        const auto loop = extreme_of<T>(largest);
         parallel_for(outer, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
           for (int64_t o = begin; o < end; ++o) {
             if constexpr (std::is_same_v<S, bool>) out[o] = best_of_bools<largest>(data + o * n, n);
-            else out[o] = best_of_line<largest>(data + o * n, n, loops);
+            else out[o] = best_of_line<largest>(data + o * n, n, loop);
           }
         });
       } else {

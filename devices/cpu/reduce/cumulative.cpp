@@ -99,7 +99,7 @@ template <bool exclusive, class R, class A, class S, class T>
 void scan(const S* x, T* y, const Lines& lines, bool reverse, const A& identity) {
   constexpr int few = std::is_arithmetic_v<A> ? 8 : 4, strip = 32;
   int64_t c = 0;
-  if (lines.apart == 1)
+  if (std::is_arithmetic_v<A> && lines.apart == 1)
     for (; c + strip <= lines.columns; c += strip)
       scan_strip<strip, exclusive, R, A>(x + c, y + c, lines, reverse, identity);
   for (; c + few <= lines.columns; c += few)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "rill/devices/cpu/unroll.h"
 #include "rill/devices/kernel/targets.h"
 #include "rill/tensor/dtype.h"
 
@@ -181,6 +182,47 @@ void lines(const T* x, int64_t stride, int64_t rows, int64_t n, T* out) {
   }
 }
 
+// The extreme of n >= 1 dense numbers. Of floats, what processors compute, which is wrong about NaN and zeros of either
+// sign: where there is one, again by the rules.
+template <bool largest, class T>
+T extreme(const T* x, int64_t n) {
+  using R = Extreme<largest>;
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> one;
+  const int64_t lanes = hn::Lanes(d);
+  constexpr int count = 4;
+  const auto over = [&](auto combine) HWY_ATTR {
+    hn::VFromD<decltype(d)> top[count];
+    RILL_UNROLL for (auto& t : top) t = hn::Set(d, R::template identity<T>());
+    int64_t i = 0;
+    for (; i + count * lanes <= n; i += count * lanes) {
+      RILL_UNROLL for (int k = 0; k < count; ++k) top[k] = combine(top[k], hn::LoadU(d, x + i + k * lanes));
+    }
+    for (; i + lanes <= n; i += lanes) top[0] = combine(top[0], hn::LoadU(d, x + i));
+    for (int k = 1; k < count; ++k) top[0] = R::combine(d, top[0], top[k]);
+    HWY_ALIGN T lane[hn::MaxLanes(hn::ScalableTag<T>())];
+    hn::Store(top[0], d, lane);
+    auto best = hn::Set(one, R::template identity<T>());
+    for (int64_t k = 0; k < lanes; ++k) best = R::combine(one, best, hn::LoadU(one, lane + k));
+    for (; i < n; ++i) best = R::combine(one, best, hn::LoadU(one, x + i));
+    return hn::GetLane(best);
+  };
+  if constexpr (hwy::IsFloat<T>()) {
+    auto numbers = hn::Eq(hn::Zero(d), hn::Zero(d));
+    const T best = over([&](auto a, auto b) HWY_ATTR {
+      numbers = hn::And(numbers, hn::Eq(b, b));
+      return largest ? hn::Max(a, b) : hn::Min(a, b);
+    });
+    if (best == best && best != 0 && hn::AllTrue(d, numbers)) return best;
+  }
+  return over([&](auto a, auto b) HWY_ATTR { return R::combine(d, a, b); });
+}
+
+template <class T>
+Extremes<T> extremes() {
+  return {extreme<true, T>, extreme<false, T>};
+}
+
 template <class R, class T>
 ReduceLoops<T> loops() {
   return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, R::template identity<T>()};
@@ -258,6 +300,9 @@ const ReduceTables* make_reduce_tables() {
       .square_rows_f32 = square_rows<float>,
       .square_rows_f64 = square_rows<double>,
       .square_f32 = square_f32,
+      .extremes = {extremes<float>(), extremes<double>(), extremes<int8_t>(), extremes<int16_t>(), extremes<int32_t>(),
+                   extremes<int64_t>(), extremes<uint8_t>(), extremes<uint16_t>(), extremes<uint32_t>(),
+                   extremes<uint64_t>()},
   };
   return &tables;
 }

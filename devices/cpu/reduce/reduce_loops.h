@@ -2,6 +2,7 @@
 // decides what is added to what: the loops only combine whole rows, column by column, so the vector width cannot show.
 #pragma once
 #include <cstdint>
+#include <tuple>
 
 namespace rill::cpu {
 
@@ -21,6 +22,13 @@ struct ReduceLoops {
   T identity;
 };
 
+// The largest and the smallest of n >= 1 dense numbers, whose order does not show; NaN and zeros as max_f32.
+template <class T>
+struct Extremes {
+  T (*largest)(const T* x, int64_t n);
+  T (*smallest)(const T* x, int64_t n);
+};
+
 // Sums and products of integers wrap, so the signed type serves both. max and min give NaN where there is one, and
 // order -0 below +0. For bools, as u8: max is `any`, min is `all`.
 struct ReduceTables {
@@ -38,6 +46,9 @@ struct ReduceTables {
   void (*square_rows_f32)(const float* x, int64_t stride, int64_t rows, int64_t n, double* out);
   void (*square_rows_f64)(const double* x, int64_t stride, int64_t rows, int64_t n, double* out);
   void (*square_f32)(const float* x, int64_t n, double* y);  // y[i] = x[i]^2
+  std::tuple<Extremes<float>, Extremes<double>, Extremes<int8_t>, Extremes<int16_t>, Extremes<int32_t>,
+             Extremes<int64_t>, Extremes<uint8_t>, Extremes<uint16_t>, Extremes<uint32_t>, Extremes<uint64_t>>
+      extremes;
 };
 // For the machine this runs on.
 const ReduceTables& reduce_tables();

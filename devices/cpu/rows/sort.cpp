@@ -5,6 +5,7 @@
 // equal keys keep their order. Long lines are sorted by radix, digit after digit; short ones by comparison.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -54,29 +55,74 @@ K key_of(const T& x, bool descending) {
   }
 }
 
-constexpr int64_t radix_from = 512;  // elements from which digits beat comparisons
+// What has no -0 and no NaN is made of its key again.
+template <class T, class K>
+T value_of(K key, bool descending) {
+  if constexpr (is_half_type<T>) {
+    return T(value_of<float>(key, descending));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    constexpr KeyOf<T> top = KeyOf<T>(1) << (sizeof(T) * 8 - 1);
+    const KeyOf<T> order = descending ? KeyOf<T>(~KeyOf<T>(key)) : KeyOf<T>(key);
+    const KeyOf<T> bits = order & top ? order ^ top : ~order;
+    T x;
+    std::memcpy(&x, &bits, sizeof(T));
+    return x;
+  } else {
+    constexpr K top = K(1) << (sizeof(K) * 8 - 1);
+    const K order = descending ? K(~key) : key;
+    return T(std::is_signed_v<T> ? order ^ top : order);
+  }
+}
+template <class T>
+bool has_a_key_of_its_own(const T& x) {
+  if constexpr (is_half_type<T>) return has_a_key_of_its_own(float(x));
+  else if constexpr (std::is_floating_point_v<T>) return x == x && !(x == T(0) && std::signbit(x));
+  else return true;
+}
 
-// By 11 bits at a time, from the lowest; `spare` is as long as `items`. Digits that all share are skipped.
+constexpr int64_t radix_from = 256;  // elements from which digits beat comparisons
+
 template <class K>
-void radix_sort(Item<K>*& items, Item<K>*& spare, int64_t n) {
-  constexpr int bits = 11, digits = (int(sizeof(K)) * 8 + bits - 1) / bits;
+K key_in(K key) {
+  return key;
+}
+template <class K>
+K key_in(const Item<K>& item) {
+  return item.key;
+}
+
+// By `bits` bits at a time, from the lowest, of keys or items; `spare` is as long as `items`. Digits that all share are
+// skipped.
+template <int bits, class E>
+void sort_by_digits(E*& items, E*& spare, int64_t n) {
+  using K = decltype(key_in(*items));
+  constexpr int digits = (int(sizeof(K)) * 8 + bits - 1) / bits;
   constexpr K mask = (K(1) << bits) - 1;
-  auto counts = std::make_unique<std::array<std::array<int64_t, size_t(1) << bits>, digits>>();
+  using Count = std::conditional_t<bits == 8, uint32_t, int64_t>;
+  auto counts = std::make_unique<std::array<std::array<Count, size_t(1) << bits>, digits>>();
   for (int64_t i = 0; i < n; ++i)
-    for (int d = 0; d < digits; ++d) ++(*counts)[size_t(d)][size_t(items[i].key >> (d * bits) & mask)];
+    for (int d = 0; d < digits; ++d) ++(*counts)[size_t(d)][size_t(key_in(items[i]) >> (d * bits) & mask)];
   for (int d = 0; d < digits; ++d) {
     auto& count = (*counts)[size_t(d)];
-    if (count[size_t(items[0].key >> (d * bits) & mask)] == n) continue;
-    int64_t at = 0;
-    for (int64_t& c : count) at += std::exchange(c, at);
-    for (int64_t i = 0; i < n; ++i) spare[count[size_t(items[i].key >> (d * bits) & mask)]++] = items[i];
+    if (int64_t(count[size_t(key_in(items[0]) >> (d * bits) & mask)]) == n) continue;
+    Count at = 0;
+    for (Count& c : count) at += std::exchange(c, at);
+    for (int64_t i = 0; i < n; ++i) spare[count[size_t(key_in(items[i]) >> (d * bits) & mask)]++] = items[i];
     std::swap(items, spare);
   }
 }
 
+// Short lines by short digits, whose counts are fewer.
+template <class E>
+void radix_sort(E*& items, E*& spare, int64_t n) {
+  constexpr int64_t few = 1 << 13;
+  if (n < few) sort_by_digits<8>(items, spare, n);
+  else sort_by_digits<11>(items, spare, n);
+}
+
 // Puts the first k of n items in order, at `items`, which may change places with `spare`.
-template <class K>
-void sort_items(Item<K>*& items, Item<K>*& spare, int64_t n, int64_t k) {
+template <class E>
+void sort_items(E*& items, E*& spare, int64_t n, int64_t k) {
   if (std::is_sorted(items, items + n)) return;
   if (k < n / 8) std::partial_sort(items, items + k, items + n);
   else if (n >= radix_from) radix_sort(items, spare, n);
@@ -113,31 +159,38 @@ struct Sorted {
   int64_t inner, outer_index, inner_index;
 };
 
-// Calls f for each line, with the first `k` items in order.
+// Calls f for lines [begin, end), with the first `k` items in order.
 template <class K>
-void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k,
+void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k, int64_t begin, int64_t end,
                 const Callback<void(const Sorted<K>&)>& f) {
   const Tensor& x = args.input(0);
   const ReadItems<K> read = reader_of<K>(x.dtype());
   const int64_t n = x.shape()[size_t(axis)], element = int64_t(size_of(x.dtype()));
-  int64_t outer = 1, inner = 1;
-  for (int i = 0; i < x.ndim(); ++i)
-    if (i != axis) (i < axis ? outer : inner) *= x.shape()[size_t(i)];
-  if (n * outer * inner == 0) return;
+  int64_t inner = 1;
+  for (int i = int(axis) + 1; i < x.ndim(); ++i) inner *= x.shape()[size_t(i)];
   const int64_t together = n > (1 << 16) ? 1 : std::min<int64_t>(16, inner);
-  parallel_for(outer * inner, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
-    const auto memory = std::make_unique_for_overwrite<Item<K>[]>(size_t((together + 1) * n));
-    for (int64_t line = begin, some; line < end; line += some) {
-      some = std::min({together, end - line, inner - line % inner});
-      const char* from = x.rep()->data + (line / inner * n * inner + line % inner) * element;
-      read(from, inner, some, n, descending, memory.get());
-      for (int64_t j = 0; j < some; ++j) {
-        Item<K>*items = &memory[size_t(j * n)], *spare = &memory[size_t(together * n)];
-        sort_items(items, spare, n, k);
-        f({from + j * element, items, inner, line / inner, line % inner + j});
-      }
+  const auto memory = std::make_unique_for_overwrite<Item<K>[]>(size_t((together + 1) * n));
+  for (int64_t line = begin, some; line < end; line += some) {
+    some = std::min({together, end - line, inner - line % inner});
+    const char* from = x.rep()->data + (line / inner * n * inner + line % inner) * element;
+    read(from, inner, some, n, descending, memory.get());
+    Item<K>* spare = &memory[size_t(together * n)];
+    for (int64_t j = 0; j < some; ++j) {
+      Item<K>* items = &memory[size_t(j * n)];
+      sort_items(items, spare, n, k);
+      f({from + j * element, items, inner, line / inner, line % inner + j});
     }
-  });
+  }
+}
+// For all lines, which run in parallel.
+template <class K>
+void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k,
+                const Callback<void(const Sorted<K>&)>& f) {
+  const Tensor& x = args.input(0);
+  if (x.size() == 0) return;
+  const int64_t n = x.shape()[size_t(axis)];
+  parallel_for(x.size() / n, std::max<int64_t>(1, parallel_grain / n),
+               [&](int64_t begin, int64_t end) { sort_lines<K>(args, axis, descending, k, begin, end, f); });
 }
 
 // Calls f with a zero of the type of keys for args' first input.
@@ -214,17 +267,66 @@ void put_positions(Tensor& out, int64_t axis) {
 
 }  // namespace
 
+namespace {
+
+// Lines whose elements all have a key of their own: the keys are sorted, without indices. The others of [begin, end)
+// are left to `rest`.
+template <class T, class F>
+void sort_keys(const T* x, T* out, int64_t n, int64_t inner, int64_t begin, int64_t end, bool descending, F rest) {
+  using K = KeyOf<T>;
+  const int64_t together = n > (1 << 16) ? 1 : std::min<int64_t>(16, inner);
+  const auto memory = std::make_unique_for_overwrite<K[]>(size_t((together + 1) * n));
+  for (int64_t line = begin, some; line < end; line += some) {
+    some = std::min({together, end - line, inner - line % inner});
+    const int64_t at = line / inner * n * inner + line % inner;
+    bool plain = true;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < some; ++j) {
+        const T v = x[at + i * inner + j];
+        plain &= has_a_key_of_its_own(v);
+        memory[size_t(j * n + i)] = key_of<K>(v, descending);
+      }
+    if (!plain) {
+      rest(line, line + some);
+      continue;
+    }
+    K* sorted[16];
+    K* spare = &memory[size_t(together * n)];
+    for (int64_t j = 0; j < some; ++j) {
+      sorted[j] = &memory[size_t(j * n)];
+      sort_items(sorted[j], spare, n, n);
+    }
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < some; ++j) out[at + i * inner + j] = value_of<T>(sorted[j][i], descending);
+  }
+}
+
+}  // namespace
+
 void sort(const KernelArgs& args) {
   const auto& p = args.attrs.as<SortParams>();
   if (lines_are_one(args.input(0), p.axis)) return copy_elements(args.input(0), args.output());
   if (run_dense(args, p.axis, sort)) return;
-  const int64_t n = args.input(0).shape()[size_t(p.axis)];
-  const size_t element = size_of(args.output().dtype());
-  visit_keys(args, [&]<class K>(K) {
-    sort_lines<K>(args, p.axis, p.descending, n, [&](const Sorted<K>& l) {
-      put_values(l, element, n,
-                 args.out_data<char>() + (l.outer_index * n * l.inner + l.inner_index) * int64_t(element));
+  const Tensor& x = args.input(0);
+  const int64_t n = x.shape()[size_t(p.axis)];
+  if (x.size() == 0) return;
+  int64_t inner = 1;
+  for (int i = int(p.axis) + 1; i < x.ndim(); ++i) inner *= x.shape()[size_t(i)];
+  const size_t element = size_of(x.dtype());
+  const auto with_indices = [&](int64_t begin, int64_t end) {
+    visit_keys(args, [&]<class K>(K) {
+      sort_lines<K>(args, p.axis, p.descending, n, begin, end, [&](const Sorted<K>& l) {
+        put_values(l, element, n,
+                   args.out_data<char>() + (l.outer_index * n * l.inner + l.inner_index) * int64_t(element));
+      });
     });
+  };
+  visit_dtype(x.dtype(), [&](auto zero) {
+    using T = Moved<decltype(zero)>;
+    if constexpr (std::is_arithmetic_v<T> || is_half_type<T>)
+      parallel_for(x.size() / n, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
+        sort_keys(args.in_data<T>(0), args.out_data<T>(), n, inner, begin, end, p.descending, with_indices);
+      });
   });
 }
 

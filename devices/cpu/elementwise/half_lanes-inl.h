@@ -1,0 +1,69 @@
+// f16 and bf16 as lanes of f32 and back, for the instruction set being compiled: what halves.cpp converts runs with,
+// and the loops of cheap ops (scalar_loops-inl.h) read and write. The bits are those of Half and BFloat16
+// (tensor/dtype.h), but that the processor makes a signalling NaN quiet. Start at widen().
+#include "rill/devices/kernel/targets.h"
+
+#include <cstddef>
+#include <cstdint>
+
+#include <hwy/highway.h>
+
+#include "rill/tensor/dtype.h"
+
+#if defined(RILL_DEVICES_CPU_HALF_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RILL_DEVICES_CPU_HALF_LANES_INL_H_
+#undef RILL_DEVICES_CPU_HALF_LANES_INL_H_
+#else
+#define RILL_DEVICES_CPU_HALF_LANES_INL_H_
+#endif
+
+// Where the processor converts f16 itself, to nearest even. Highway's own code for others cuts instead of rounding.
+#undef RILL_NATIVE_F16
+#if (HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86 && !defined(HWY_DISABLE_F16C)) || HWY_ARCH_ARM_A64
+#define RILL_NATIVE_F16 1
+#else
+#define RILL_NATIVE_F16 0
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace rill::cpu::HWY_NAMESPACE {
+
+struct HalfLanes {
+  using F = hwy::HWY_NAMESPACE::ScalableTag<float>;
+  using U = hwy::HWY_NAMESPACE::RebindToUnsigned<F>;
+  using U16 = hwy::HWY_NAMESPACE::Rebind<uint16_t, F>;
+  using F16 = hwy::HWY_NAMESPACE::Rebind<hwy::float16_t, F>;
+  using V = hwy::HWY_NAMESPACE::VFromD<F>;
+};
+
+// A whole vector of f32 from as many halves.
+HWY_INLINE HalfLanes::V widen(const BFloat16* from) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const auto bits = hn::PromoteTo(HalfLanes::U(), hn::LoadU(HalfLanes::U16(), reinterpret_cast<const uint16_t*>(from)));
+  return hn::BitCast(HalfLanes::F(), hn::ShiftLeft<16>(bits));
+}
+HWY_INLINE void narrow(HalfLanes::V x, BFloat16* to) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const HalfLanes::U du;
+  const auto u = hn::BitCast(du, x), high = hn::ShiftRight<16>(u);
+  const auto even = hn::And(high, hn::Set(du, 1));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(u, hn::Add(hn::Set(du, 0x7fff), even)));
+  const auto nan = hn::Or(high, hn::Set(du, 0x40));  // stays one when its payload is cut
+  const auto bits = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), nan, rounded);
+  hn::StoreU(hn::TruncateTo(HalfLanes::U16(), bits), HalfLanes::U16(), reinterpret_cast<uint16_t*>(to));
+}
+#if RILL_NATIVE_F16
+HWY_INLINE HalfLanes::V widen(const Half* from) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  return hn::PromoteTo(HalfLanes::F(), hn::LoadU(HalfLanes::F16(), reinterpret_cast<const hwy::float16_t*>(from)));
+}
+HWY_INLINE void narrow(HalfLanes::V x, Half* to) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  hn::StoreU(hn::DemoteTo(HalfLanes::F16(), x), HalfLanes::F16(), reinterpret_cast<hwy::float16_t*>(to));
+}
+#endif
+
+}  // namespace rill::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // toggle
