@@ -122,3 +122,40 @@ ROWS = [
 for name, work in NETWORKS.items():
     for suffix, batch in (("", 1), ("_batch8", 8)):
         ROWS.append(Row(f"onnx_{name}{suffix}", f"{work}, batch {batch}, imported from ONNX, constant weights", of_peer=1.0))
+
+# Eager functions on large arrays: eager.cpp, and peers/peer_arrays.py for numpy, torch and JAX (which compiles).
+EAGER = {
+    "add_16M": "a + b, 2^24 elements",
+    "expression_16M": "a * b + c - d, 2^24 elements",
+    "broadcast_row": "4096x4096 plus a row",
+    "broadcast_column": "4096x4096 plus a column",
+    "where_mask": "where(mask, a, b), 2^24 elements",
+    "sum_16M": "the sum of 2^24 elements",
+    "sum_axis0": "sum over the first axis, 4096x4096",
+    "argmax_16M": "argmax of 2^24 elements",
+    "var_axis": "variance over the last axis, 4096x4096",
+    "cumsum_16M": "cumsum of 2^24 elements",
+    "sort_1M": "sort of 2^20 elements",
+    "argsort_1M": "argsort of 2^20 elements",
+    "topk": "the 100 largest of 2^20 elements",
+    "unique_1M": "distinct values of 2^20 integers below 100,000",
+    "gather_1M": "2^20 elements of 2^24 by their indices",
+    "scatter_add_1M": "2^20 numbers added to a vector of 2^20 by their indices",
+    "transpose_4096": "the transpose of 4096x4096, copied",
+    "permute_4d": "32x64x64x64 with the second axis last, copied",
+    "concat_16M": "two of 4096x2048 along the last axis",
+    "boolean_mask_1M": "elements of 2^20 where a mask is set",
+    "exp_16M": "exp of 2^24 elements",
+    "exp_16M_f64": "the same in f64",
+    "exp_16M_bf16": "the same in bf16",
+    "cast_bf16": "2^24 elements of f32 to bf16",
+    "complex_multiply": "a * b, 2^22 elements of c64",
+    "complex_matmul": "512x512 @ 512x512 of c64",
+    "matmul_f64": "1024x1024 @ 1024x1024 of f64",
+    "conv_f64": "NHWC 8x28x28x32, 3x3x32, SAME, f64",
+    "matmul_i8": "512x512 @ 512x512 of i8",
+    "einsum_attention": 'einsum("bqhd,bkhd->bhqk"), 8 x 128 x 8 x 64',
+    "normal_16M": "2^24 normal numbers",
+    "random_permutation": "a permutation of 2^20",
+}
+ROWS += [Row(name, f"eager {work}", of_peer=1.0) for name, work in EAGER.items()]

@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 
 from peers import setup
-from rows import ROWS
+from rows import EAGER, ROWS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -139,7 +139,7 @@ def make_networks(build):
 
 def ours(build, row):
     """One round of our own row: Google Benchmark's median of five repetitions."""
-    program = "networks" if row.startswith("onnx_") else "rows"
+    program = "networks" if row.startswith("onnx_") else "eager" if row in EAGER else "rows"
     command = [build / "benchmarks" / program, f"--benchmark_filter=^{row}(/.*)?$", "--benchmark_format=json"]
     command += ["--benchmark_repetitions=5", "--benchmark_min_time=0.08", "--benchmark_report_aggregates_only=true"]
     # Every kernel is compiled before the timing starts; what waiting for the compiler costs is row first_call.
@@ -170,7 +170,8 @@ def looped(row, build, workers, peers, tries):
     if row.flops:
         gemm = ask("limits", "matmul_2048")
         answers += [("limits", "flops at GEMM peak", {**a, "median_us": a["median_us"] * row.flops / 2 / 2048**3}) for a in gemm]
-    for name in ("libtorch", "torch", "jax", "tf") if peers else ():
+    libraries = ("arrays numpy", "arrays torch", "arrays jax") if row.name in EAGER else ("libtorch", "torch", "jax", "tf")
+    for name in libraries if peers else ():
         answers += [("peers", a["peer"], a) for a in ask(name)]
     return answers
 
@@ -529,6 +530,7 @@ def main():
         report["machine"] = machine()
         workers = {"limits": Worker(args.build / "benchmarks" / "limits"), "libtorch": Worker(setup.LIBTORCH)}
         workers |= {name: Worker(*peer_script(name)) for name in ("torch", "jax", "tf")}
+        workers |= {f"arrays {name}": Worker(*peer_script("arrays"), name) for name in ("numpy", "torch", "jax")}
         workers["onnxruntime"] = Worker(FORMATS, HERE / "peers" / "peer_onnxruntime.py")
         try:
             for row in asked:
