@@ -204,6 +204,14 @@ void nbody(State& state) {
   loop(state, [&] { return f(x, m); });
 }
 
+// A random 100,000 x 100,000 matrix with a million elements, coalesced, times `columns` columns; 0: times a vector.
+void sparse_product(State& state, int64_t columns) {
+  const int64_t n = 100'000, count = 1'000'000;
+  const SparseTensor a = SparseTensor(random::randint(0, n, {count, 2}), normal({count}), {n, n}).coalesce();
+  Tensor x = columns ? normal({n, columns}) : normal({n});
+  loop(state, [&] { return matmul(a, x); });
+}
+
 // Wall time: kernels run on a pool of threads.
 #define ROW(name, ...) BENCHMARK_CAPTURE(run, name, [](State& state) { __VA_ARGS__; })->Name(#name)->UseRealTime()
 
@@ -245,6 +253,8 @@ ROW(lstm_scan, train(state, bench::training(bench::lstm_parameters(), 0.01f, ben
 ROW(train_table, train_table(state, true));
 ROW(train_table_eager, train_table(state, false));
 ROW(nbody, nbody(state));
+ROW(spmm, sparse_product(state, 64));
+ROW(spmv, sparse_product(state, 0));
 ROW(jacobian, jacobian(state));
 ROW(jacobian_1000, jacobian_1000(state));
 ROW(hessian_200, hessian_200(state));

@@ -25,6 +25,7 @@ PUBLIC = [
     ("Products", ["ops/linalg.h"]),
     ("Linear algebra", ["ops/linear_algebra.h"]),
     ("Fourier transforms", ["ops/fft.h"]),
+    ("Sparse tensors", ["ops/sparse.h"]),
     ("Convolution and pooling", ["ops/conv.h"]),
     ("Neural networks", ["ops/nn_ops.h", "ops/attention.h"]),
     ("Random numbers", ["ops/random.h"]),

@@ -250,6 +250,37 @@ const Function functions[] = {
     UNARY(linalg::expm), FN(linalg::multi_dot, List), FN(linalg::vecdot, Tensor, Tensor, int64_t),
     FN(linalg::diagonal, Tensor, int), FN(linalg::trace, Tensor, int),
     FN(least_squares, Tensor, Tensor, std::optional<double>),
+    FN(sampled_matmul, Tensor, Tensor, Tensor, Tensor),
+    {"SparseTensor",
+     [](Arguments& a) {
+       return call<Tensor, Tensor, Shape>(
+           a, [](const Tensor& indices, const Tensor& values,
+                 const Shape& shape) { return SparseTensor(indices, values, shape).to_dense(); });
+     }},
+    {"SparseTensor::coalesce",
+     [](Arguments& a) {
+       return call<Tensor, Axes>(
+           a,
+           [](const Tensor& x, const Axes& axes) {
+             const Tensor values = ravel(x), places = arange(values.size()) % 3;
+             const SparseTensor s(stack({places, places}, 1), values, {3, 4});
+             return Results{s.coalesce().values(), s.to_dense(), sum(s, axes), s(slice(1, none)).values()};
+           });
+     }},
+    {"sparse * dense",
+     [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a, [](const Tensor& x, const Tensor& y) { return (SparseTensor::from_dense(x) * y).values(); });
+     }},
+    {"sparse matmul",
+     [](Arguments& a) {
+       return call<Tensor, Tensor>(
+           a,
+           [](const Tensor& x, const Tensor& y) {
+             const SparseTensor s = SparseTensor::from_dense(x);
+             return Results{matmul(s, y), matmul(s.transpose(), s).values()};
+           });
+     }},
     {"linalg::triangular_solve",
      [](Arguments& a) {
        return call<Tensor, Tensor, bool, bool, bool, bool, bool>(

@@ -16,6 +16,7 @@
 #include "rill/ops/fft.h"
 #include "rill/ops/linear_algebra.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/sparse.h"
 #include "rill/tensor/stream.h"
 #include "rill/trace/control_flow.h"
 #include "rill/trace/export.h"

@@ -378,6 +378,13 @@ def varying_lengths():
     return run
 
 
+def sparse_product(columns):
+    n, count = 100_000, 1_000_000
+    a = torch.sparse_coo_tensor(torch.randint(0, n, (2, count)), torch.randn(count), (n, n)).coalesce().to_sparse_csr()
+    x = torch.randn(n) if columns is None else torch.randn(n, columns)
+    return {"torch": no_grad(lambda: a @ x)}
+
+
 ROWS = {
     "small_add": lambda: small(torch.add),
     "small_add_taped": small_add_taped,
@@ -405,6 +412,8 @@ ROWS = {
     "train_table": train_table,
     "train_table_eager": train_table,
     "nbody": lambda: both(forces, torch.randn(2048, 3), torch.rand(2048)),
+    "spmm": lambda: sparse_product(64),
+    "spmv": lambda: sparse_product(None),
     "jacobian": jacobian,
     "jacobian_1000": jacobian_1000,
     "hessian_200": lambda: both(torch.func.hessian(small_loss), torch.randn(200) * 0.3, torch.randn(64, 8), torch.randn(64, 3)),

@@ -5,6 +5,7 @@
 
 #include "rill/devices/params/gather_layout.h"
 #include "rill/devices/params/reduce_params.h"
+#include "rill/devices/params/sparse_params.h"
 #include "rill/ops/ops.h"
 #include "rill/serialize/onnx/export_rules.h"
 
@@ -153,6 +154,13 @@ Tensors before(In in, AttrsView attrs) {
   return {sum(astype(attrs.as<SearchParams>().right ? a <= v : a < v, i64), -1)};
 }
 
+// Products with a sparse matrix, entry by entry.
+Tensors sparse_product(In in, AttrsView attrs) {
+  const Tensor terms = expand_dims(in[0], 1) * take(in[3], in[2], 0);
+  return {segment_sum(terms, in[1], attrs.as<SparseMatmulParams>().rows)};
+}
+Tensors sampled_product(In in, AttrsView) { return {sum(take(in[0], in[2], 0) * take(in[1], in[3], 0), 1)}; }
+
 const Rule rules[] = {
     {"gather", write_gather, nullptr, "", true},
     {"scatter", write_scatter},
@@ -161,6 +169,8 @@ const Rule rules[] = {
     {"sort", write_sort<0>},
     {"argsort", write_sort<1>},
     {"searchsorted", nullptr, before},
+    {"sparse_matmul", nullptr, sparse_product},
+    {"sampled_matmul", nullptr, sampled_product},
 };
 
 }  // namespace

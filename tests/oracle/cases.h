@@ -106,5 +106,6 @@ void add_networks(Table& t);
 void add_numeric(Table& t);
 void add_matrices(Table& t);
 void add_programs(Table& t);
+void add_sparse(Table& t);
 
 }  // namespace oracle

@@ -28,6 +28,7 @@ import programs
 import reductions
 import shapes
 import small
+import sparse
 import training
 import varied
 from judge import Cases
@@ -52,6 +53,7 @@ FAMILIES = [
     complexes,
     large,
     matrices,
+    sparse,
 ]
 
 

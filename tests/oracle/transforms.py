@@ -16,7 +16,9 @@ from judge import EQUAL, EXACT, Operand, Ulp, Within, is_float, largest, of_term
 
 SMALL, MEDIUM = 12, 40  # elements of what is differentiated; medium ones where a function has no small case
 # What is not mapped: the size of the result depends on values.
-SIZED_BY_VALUES = {"boolean_mask", "index by mask"}
+SIZED_BY_VALUES = {"boolean_mask", "index by mask"} | {
+    "sparse matmul sparse", "sparse multiply sparse", "sparse coalesce", "sparse slice"
+}
 
 
 def tuple_of(y):

@@ -1,0 +1,283 @@
+// Products with a sparse matrix on the CPU. sparse_matmul sees the entries by row: where they stand so already, as
+// those of a sorted matrix do, the rows' beginnings are all that it needs; else it counts them into their rows first,
+// in the order in which they stand. A row of the result is added up by one thread, entry by entry, so that its bits
+// depend neither on the number of threads nor on the instruction set. Start at sparse_matmul(), at the end.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "rill/devices/cpu/product/gemm.h"
+#include "rill/devices/cpu/unroll.h"
+#include "rill/devices/params/sparse_params.h"
+#include "rill/devices/threads.h"
+#include "rill/tensor/visit_dtype.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "rill/devices/cpu/product/sparse.cpp"
+#include "rill/devices/kernel/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#ifndef RILL_SPARSE_ROWS
+#define RILL_SPARSE_ROWS
+namespace rill::cpu {
+// A product's operands, and the entries of row r: order[starts[r]], ..., order[starts[r + 1] - 1], or these numbers
+// themselves where there is no order.
+template <class T>
+struct SparseRows {
+  const T* values;
+  const int64_t *columns, *starts, *order;
+  const T* dense;  // [k, n]
+  T* out;          // [m, n]
+  int64_t n;
+  int64_t entry(int64_t i) const { return order ? order[i] : i; }
+};
+// Row rows[e] of `a` times row columns[e] of `b`, each of n elements.
+template <class T>
+struct SparseDots {
+  const T *a, *b;
+  const int64_t *rows, *columns;
+  T* out;
+  int64_t n;
+};
+}  // namespace rill::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace rill::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The columns j, ..., of which there are G vectors, of row r.
+template <int G, class T>
+HWY_NOINLINE void add_up(const SparseRows<T>& s, int64_t r, int64_t j) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  hn::Vec<decltype(d)> sum[G];
+  RILL_UNROLL for (int g = 0; g < G; ++g) sum[g] = hn::Zero(d);
+  for (int64_t i = s.starts[r]; i < s.starts[r + 1]; ++i) {
+    const int64_t e = s.entry(i);
+    const auto value = hn::Set(d, s.values[e]);
+    const T* from = s.dense + s.columns[e] * s.n + j;
+    RILL_UNROLL for (int g = 0; g < G; ++g) {
+      sum[g] = hn::Add(sum[g], hn::Mul(value, hn::LoadU(d, from + g * lanes)));
+    }
+  }
+  RILL_UNROLL for (int g = 0; g < G; ++g) hn::StoreU(sum[g], d, s.out + r * s.n + j + g * lanes);
+}
+
+template <class T>
+void rows(const SparseRows<T>& s, int64_t first, int64_t last) {
+  const int64_t lanes = int64_t(hn::Lanes(hn::ScalableTag<T>()));
+  for (int64_t r = first; r < last; ++r) {
+    int64_t j = 0;
+    for (; j + 8 * lanes <= s.n; j += 8 * lanes) add_up<8>(s, r, j);
+    for (; j + 2 * lanes <= s.n; j += 2 * lanes) add_up<2>(s, r, j);
+    for (; j + lanes <= s.n; j += lanes) add_up<1>(s, r, j);
+    for (; j < s.n; ++j) {
+      T sum = 0;
+      for (int64_t i = s.starts[r]; i < s.starts[r + 1]; ++i) {
+        const int64_t e = s.entry(i);
+        sum += s.values[e] * s.dense[s.columns[e] * s.n + j];
+      }
+      s.out[r * s.n + j] = sum;
+    }
+  }
+}
+
+// sum_j a[j] b[j] in 64 bytes of running sums, on every processor alike.
+template <class T>
+HWY_INLINE T dot(const T* a, const T* b, int64_t n) {
+  constexpr int all = 64 / sizeof(T);
+  const hn::CappedTag<T, all> d;
+  constexpr int lanes = int(hn::MaxLanes(d)), vectors = all / lanes;
+  hn::Vec<decltype(d)> sum[vectors];
+  RILL_UNROLL for (int v = 0; v < vectors; ++v) sum[v] = hn::Zero(d);
+  const auto add_products = [&](const T* x, const T* y) HWY_ATTR {
+    RILL_UNROLL for (int v = 0; v < vectors; ++v) {
+      sum[v] = hn::Add(sum[v], hn::Mul(hn::LoadU(d, x + v * lanes), hn::LoadU(d, y + v * lanes)));
+    }
+  };
+  int64_t j = 0;
+  for (; j + all <= n; j += all) add_products(a + j, b + j);
+  if (j < n) {
+    T rest_a[all] = {}, rest_b[all] = {};
+    std::copy(a + j, a + n, rest_a);
+    std::copy(b + j, b + n, rest_b);
+    add_products(rest_a, rest_b);
+  }
+  for (int half = vectors / 2; half > 0; half /= 2)
+    for (int v = 0; v < half; ++v) sum[v] = hn::Add(sum[v], sum[v + half]);
+  HWY_ALIGN T parts[lanes];
+  hn::Store(sum[0], d, parts);
+  for (int half = lanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) parts[i] += parts[i + half];
+  return parts[0];
+}
+
+template <class T>
+void dots(const SparseDots<T>& s, int64_t first, int64_t last) {
+  constexpr int64_t ahead = 8, line = 64 / sizeof(T), most = 8 * line;
+  for (int64_t e = first; e < last; ++e) {
+    if (e + ahead < last)  // rows of b come in no order, which the processor cannot foresee
+      for (int64_t j = 0; j < std::min(s.n, most); j += line) __builtin_prefetch(s.b + s.columns[e + ahead] * s.n + j);
+    s.out[e] = dot(s.a + s.rows[e] * s.n, s.b + s.columns[e] * s.n, s.n);
+  }
+}
+
+void rows_f32(const SparseRows<float>& s, int64_t first, int64_t last) { rows(s, first, last); }
+void rows_f64(const SparseRows<double>& s, int64_t first, int64_t last) { rows(s, first, last); }
+void dots_f32(const SparseDots<float>& s, int64_t first, int64_t last) { dots(s, first, last); }
+void dots_f64(const SparseDots<double>& s, int64_t first, int64_t last) { dots(s, first, last); }
+
+}  // namespace rill::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rill::cpu {
+namespace {
+
+HWY_EXPORT(rows_f32);
+HWY_EXPORT(rows_f64);
+HWY_EXPORT(dots_f32);
+HWY_EXPORT(dots_f64);
+
+// What sums of T are kept in; whole numbers wrap around, which C++ leaves undefined for signed ones.
+template <class T>
+using Sum = std::conditional_t<is_half_type<T>, float, std::conditional_t<std::is_integral_v<T>, uint64_t, T>>;
+
+template <class T>
+void add_up_rows(const SparseRows<T>& s, int64_t first, int64_t last) {
+  if constexpr (std::is_same_v<T, float>) {
+    HWY_DYNAMIC_DISPATCH(rows_f32)(s, first, last);
+  } else if constexpr (std::is_same_v<T, double>) {
+    HWY_DYNAMIC_DISPATCH(rows_f64)(s, first, last);
+  } else {
+    std::vector<Sum<T>> sums(size_t(s.n));
+    for (int64_t r = first; r < last; ++r) {
+      std::fill(sums.begin(), sums.end(), Sum<T>());
+      for (int64_t i = s.starts[r]; i < s.starts[r + 1]; ++i) {
+        const int64_t e = s.entry(i);
+        const T* from = s.dense + s.columns[e] * s.n;
+        for (int64_t j = 0; j < s.n; ++j) sums[size_t(j)] += Sum<T>(s.values[e]) * Sum<T>(from[j]);
+      }
+      for (int64_t j = 0; j < s.n; ++j) s.out[r * s.n + j] = T(sums[size_t(j)]);
+    }
+  }
+}
+
+template <class T>
+void dot_all(const SparseDots<T>& s, int64_t first, int64_t last) {
+  if constexpr (std::is_same_v<T, float>) {
+    HWY_DYNAMIC_DISPATCH(dots_f32)(s, first, last);
+  } else if constexpr (std::is_same_v<T, double>) {
+    HWY_DYNAMIC_DISPATCH(dots_f64)(s, first, last);
+  } else {
+    for (int64_t e = first; e < last; ++e) {
+      const T *a = s.a + s.rows[e] * s.n, *b = s.b + s.columns[e] * s.n;
+      Sum<T> sum{};
+      for (int64_t j = 0; j < s.n; ++j) sum += Sum<T>(a[j]) * Sum<T>(b[j]);
+      s.out[e] = T(sum);
+    }
+  }
+}
+
+constexpr int64_t grain = 1 << 14;  // entries worth a thread, where little is done with each
+
+// Throws where an index is not in [0, size); gives whether they ascend. (The loop has no branches, and is one of
+// vectors.)
+bool check(const int64_t* index, int64_t count, int64_t size, std::string_view what) {
+  std::atomic<bool> bad{false}, descends{false};
+  parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+    uint64_t outside = 0, falls = 0;
+    int64_t before = begin == 0 ? 0 : index[begin - 1];
+    for (int64_t e = begin; e < end; ++e) {
+      outside |= uint64_t(uint64_t(index[e]) >= uint64_t(size));
+      falls |= uint64_t(index[e] < before);
+      before = index[e];
+    }
+    if (outside) bad = true;
+    if (falls) descends = true;
+  });
+  for (int64_t e = 0; bad && e < count; ++e)
+    if (uint64_t(index[e]) >= uint64_t(size))
+      fail("sparse", fmt::format("entry {} has the {} index {}, and there are {} {}s", e, what, index[e], size, what));
+  return !descends;
+}
+
+// Which entries each row has, as SparseRows has them.
+struct RowOrder {
+  std::vector<int64_t> starts, order;
+
+  RowOrder(const int64_t* rows, int64_t count, int64_t m, bool ascend) : starts(size_t(m) + 1) {
+    if (ascend) {
+      parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t e = begin; e < end; ++e)
+          for (int64_t r = e == 0 ? 0 : rows[e - 1] + 1; r <= rows[e]; ++r) starts[size_t(r)] = e;
+      });
+      for (int64_t r = count == 0 ? 0 : rows[count - 1] + 1; r <= m; ++r) starts[size_t(r)] = count;
+      return;
+    }
+    for (int64_t e = 0; e < count; ++e) ++starts[size_t(rows[e]) + 1];
+    for (int64_t r = 0; r < m; ++r) starts[size_t(r) + 1] += starts[size_t(r)];
+    order.resize(size_t(count));
+    std::vector<int64_t> next(starts.begin(), starts.end() - 1);
+    for (int64_t e = 0; e < count; ++e) order[size_t(next[size_t(rows[e])]++)] = e;
+  }
+};
+
+template <class T>
+void run_product(const KernelArgs& a) {
+  const int64_t count = a.input(0).size(), k = a.input(3).shape()[0], n = a.input(3).shape()[1],
+                m = a.output().shape()[0];
+  const auto *rows = a.in_data<int64_t>(1), *columns = a.in_data<int64_t>(2);
+  const bool ascend = check(rows, count, m, "row");
+  check(columns, count, k, "column");
+  if (m * n == 0) return;
+  const RowOrder by_row(rows, count, m, ascend);
+  const int64_t* starts = by_row.starts.data();
+  const SparseRows<T> s{a.in_data<T>(0), columns,          starts, by_row.order.empty() ? nullptr : by_row.order.data(),
+                        a.in_data<T>(3), a.out_data<T>(0), n};
+  // Rows may differ much in length: pieces are of as many rows and entries together. Row r stands at starts[r] + r.
+  const auto row_at = [&](int64_t at) {
+    int64_t low = 0, high = m;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (starts[middle] + middle < at) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  parallel_for(count + m, 1 + worth_a_thread / n,
+               [&](int64_t begin, int64_t end) { add_up_rows(s, row_at(begin), row_at(end)); });
+}
+
+template <class T>
+void run_sampled(const KernelArgs& a) {
+  const int64_t count = a.output().size(), n = a.input(0).shape()[1];
+  const auto *rows = a.in_data<int64_t>(2), *columns = a.in_data<int64_t>(3);
+  check(rows, count, a.input(0).shape()[0], "row");
+  check(columns, count, a.input(1).shape()[0], "column");
+  const SparseDots<T> s{a.in_data<T>(0), a.in_data<T>(1), rows, columns, a.out_data<T>(), n};
+  parallel_for(count, 1 + worth_a_thread / std::max<int64_t>(n, 1),
+               [&](int64_t begin, int64_t end) { dot_all(s, begin, end); });
+}
+
+}  // namespace
+
+void sparse_matmul(const KernelArgs& a) {
+  visit_dtype(a.output().dtype(), [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, std::string> && !std::is_same_v<T, bool>) run_product<T>(a);
+  });
+}
+
+void sampled_matmul(const KernelArgs& a) {
+  visit_dtype(a.output().dtype(), [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, std::string> && !std::is_same_v<T, bool>) run_sampled<T>(a);
+  });
+}
+
+}  // namespace rill::cpu
+#endif
