@@ -15,7 +15,8 @@ namespace rill::elementwise {
 
 namespace {
 
-constexpr int64_t block = 1 << 13;    // elements: a few temporaries of f32 stay in the second cache
+constexpr int64_t block = 1 << 13;  // elements: a few temporaries of f32 stay in the second cache
+constexpr int64_t block_of_rows = 1 << 15;
 constexpr int64_t strided_rows = 16;  // at least, so that whole cache lines are read where columns lie dense
 
 // The operands as they are cut: `n` indices of the first axis, `row` elements of the result each.
@@ -100,6 +101,29 @@ Tensor run_in_blocks(std::span<const Tensor* const> in, Tensor (*f)(void* contex
   parallel_for((cut.n + cut.step - 1) / cut.step - 1, 1, [&](int64_t from, int64_t to) {
     for (int64_t begin = (from + 1) * cut.step; begin < std::min(cut.n, (to + 1) * cut.step); begin += cut.step)
       put(piece(begin, std::min(begin + cut.step, cut.n)), begin);
+  });
+  return out;
+}
+
+Tensor run_in_rows(const Tensor& x, Tensor (*f)(void* context, const Tensor& rows), void* context) {
+  const Tensor* const in[] = {&x};
+  if (x.ndim() < 2 || !is_unobserved(in) || !x.is_contiguous()) return Tensor();
+  const int64_t n = x.shape()[0], step = std::max<int64_t>(1, block_of_rows * n / x.size()),
+                blocks = (n + step - 1) / step;
+  if (blocks < 2) return Tensor();
+  const auto piece = [&](int64_t i) { return f(context, piece_of(x, i * step, std::min(n, (i + 1) * step))); };
+  const Tensor first = piece(0);
+  Shape shape = first.shape();
+  const int64_t row = first.size() / step;
+  shape[0] = n;
+  Tensor out = empty_tensor(Spec{shape, first.dtype(), first.spec().weak, first.device()});
+  const auto put = [&](const Tensor& result, int64_t i) {
+    Tensor to = make_view(out, result.shape(), contiguous_strides(result.shape()), i * step * row);
+    copy_elements(result, to);
+  };
+  put(first, 0);
+  parallel_for(blocks - 1, 1, [&](int64_t b, int64_t e) {
+    for (; b < e; ++b) put(piece(b + 1), b + 1);
   });
   return out;
 }

@@ -36,7 +36,23 @@ Tensor in_blocks(F&& f, const X&... x) {
   return f(x...);
 }
 
-// The same for a function of floating numbers: integers become f32, and f16 and bf16 are computed as f32 and rounded
+// f of some indices of x's first axis, which gives a result for each, for all of them; an undefined tensor where x has
+// to be taken whole.
+Tensor run_in_rows(const Tensor& x, Tensor (*f)(void* context, const Tensor& rows), void* context);
+
+// f(x), which reduces each row to something of a shape that rows share, by itself: in blocks of rows where that pays.
+template <class F>
+Tensor in_rows(F&& f, const Tensor& x) {
+  if (x.defined() && x.size() >= worth_blocks) [[unlikely]] {
+    const auto call = [](void* context, const Tensor& rows) {
+      return (*static_cast<std::remove_reference_t<F>*>(context))(rows);
+    };
+    if (Tensor y = run_in_rows(x, call, &f); y.defined()) return y;
+  }
+  return f(x);
+}
+
+// in_blocks() for a function of floating numbers: integers become f32, and f16 and bf16 are computed as f32 and rounded
 // once, not after every step.
 template <class F>
 Tensor in_float_blocks(F&& f, const Tensor& x) {

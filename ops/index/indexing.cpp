@@ -10,6 +10,7 @@
 
 #include "rill/devices/params/gather_params.h"
 #include "rill/ops/enclosing_trace.h"
+#include "rill/ops/index/nonzero.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/values/fill.h"
@@ -54,19 +55,6 @@ size_t axes_taken(const Index& i) {
                    "at(mask).set(scalar), which keep the shape",
                    EnclosingTrace::why_unknown()),
        where);
-}
-
-// Where the true elements of `mask` are, counted in row-major order.
-Tensor flat_nonzero(const Tensor& mask, const Where& where) {
-  if (mask.is_symbolic()) fail_unknown_mask(where);
-  EagerScope eager;
-  std::vector<int64_t> out;
-  int64_t place = 0;
-  for (bool b : mask.to_vector<bool>(where)) {
-    if (b) out.push_back(place);
-    ++place;
-  }
-  return tensor(out, {i64, mask.device()});
 }
 
 class Planner {
@@ -317,47 +305,6 @@ Tensor IndexedTensor::multiply(const Tensor& v) && {
 Tensor IndexedTensor::min(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::min, where_); }
 Tensor IndexedTensor::max(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::max, where_); }
 Tensor IndexedTensor::get() && { return rill::get(base_, index_, where_); }
-
-// --- Where elements are ----------------------------------------------------------------------------------------------
-
-namespace {
-// [count, ndim], row-major, as C++ numbers.
-std::vector<int64_t> places(const Tensor& x, std::string_view op, const Where& where) {
-  if (x.is_symbolic())
-    fail(op,
-         fmt::format("how many elements are not zero depends on values, which {}. use where(mask, x, y), which keeps "
-                     "the shape",
-                     EnclosingTrace::why_unknown()),
-         where);
-  EagerScope eager;
-  std::vector<int64_t> out;
-  Dims index(size_t(x.ndim()), 0);
-  for (bool b : (is_bool(x.dtype()) ? x : x != 0).to_vector<bool>(where)) {
-    if (b) out.insert(out.end(), index.begin(), index.end());
-    for (size_t i = index.size(); i-- > 0 && ++index[i] == x.shape()[i];) index[i] = 0;
-  }
-  return out;
-}
-}  // namespace
-
-Tensor argwhere(const Tensor& x, Where where) {
-  if (x.ndim() == 0) return zeros({rill::any(x).item<bool>(where) ? 1 : 0, 0}, {i64, x.device()}, where);
-  std::vector<int64_t> p = places(x, "argwhere", where);
-  return tensor(p, Shape{int64_t(p.size()) / x.ndim(), x.ndim()}, {i64, x.device()}, where);
-}
-
-std::vector<Tensor> nonzero(const Tensor& x, Where where) {
-  if (x.ndim() == 0) fail("nonzero", "a tensor of no axes has no places. use reshape(x, {1})", where);
-  std::vector<int64_t> p = places(x, "nonzero", where);
-  size_t n = size_t(x.ndim());
-  std::vector<Tensor> out;
-  for (size_t axis = 0; axis < n; ++axis) {
-    std::vector<int64_t> column;
-    for (size_t i = axis; i < p.size(); i += n) column.push_back(p[i]);
-    out.push_back(tensor(column, {i64, x.device()}, where));
-  }
-  return out;
-}
 
 Tensor boolean_mask(const Tensor& x, const Tensor& mask, Axis axis, Where where) {
   axis = normal_axis(axis, std::max(x.ndim(), 1), "boolean_mask", where);

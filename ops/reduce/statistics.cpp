@@ -83,12 +83,19 @@ Shape kept_shape(Shape shape, const Axes& axes) {
   return shape;
 }
 
+// f(x), which folds `axes`: in blocks of rows, whose temporaries stay in the cache, where the first axis is kept.
+template <class F>
+Tensor fold_rows(const Tensor& x, const Axes& axes, F&& f) {
+  return axes.empty() || std::find(axes.begin(), axes.end(), 0) != axes.end() ? f(x) : elementwise::in_rows(f, x);
+}
+
 // In the dtype that is worked in: a root of it is rounded once.
 Tensor wide_var(const Tensor& x, const VarianceOptions& o, std::string_view op, const Where& where) {
-  const Tensor w = to_work(x);
   const Axes axes = every_axis(x, o.axis, op, where);
-  const Tensor squares = magnitude_squared(w - fold(mean, w, axes, true));
-  return fold(sum, squares, axes, o.keepdims) / degrees_left(folded_count(x, axes), o.correction);
+  return fold_rows(x, axes, [&](const Tensor& rows) {
+    const Tensor w = to_work(rows), squares = magnitude_squared(w - fold(mean, w, axes, true));
+    return fold(sum, squares, axes, o.keepdims) / degrees_left(folded_count(rows, axes), o.correction);
+  });
 }
 
 }  // namespace
@@ -108,23 +115,25 @@ Tensor root_mean_square(const Tensor& d, const Tensor& n, const Axes& axes, bool
 
 Tensor stddev(const Tensor& x, const VarianceOptions& o, Where where) {
   CallerScope caller(where);
-  const Tensor w = to_work(x);
   const Axes axes = every_axis(x, o.axis, "stddev", where);
-  const Tensor n = degrees_left(folded_count(x, axes), o.correction);
-  return from_work(root_mean_square(w - fold(mean, w, axes, true), n, axes, o.keepdims), x.dtype());
+  return fold_rows(x, axes, [&](const Tensor& rows) {
+    const Tensor w = to_work(rows), n = degrees_left(folded_count(rows, axes), o.correction);
+    return from_work(root_mean_square(w - fold(mean, w, axes, true), n, axes, o.keepdims), rows.dtype());
+  });
 }
 
 Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Where where) {
   CallerScope caller(where);
-  const Tensor w = to_work(x);
   const Axes axes = every_axis(x, o.axis, "logsumexp", where);
-  if (folded_count(x, axes) == 0) return from_work(log(fold(sum, exp(w), axes, o.keepdims)), x.dtype());
-  const Tensor largest = stop_gradient(fold(max, w, axes, true));
-  const Tensor shift = rill::where(isfinite(largest), largest, 0);  // inf - inf would be NaN
-  const Tensor total = fold(sum, exp(w - shift), axes, o.keepdims);
-  const Tensor none = total == 0;  // nothing but -inf, where the gradient is 0
-  const Tensor y = rill::where(none, -infinity, log(rill::where(none, 1, total)));
-  return from_work(y + reshape(shift, y.shape()), x.dtype());
+  if (folded_count(x, axes) == 0) return from_work(log(fold(sum, exp(to_work(x)), axes, o.keepdims)), x.dtype());
+  return fold_rows(x, axes, [&](const Tensor& rows) {
+    const Tensor w = to_work(rows), largest = stop_gradient(fold(max, w, axes, true));
+    const Tensor shift = rill::where(isfinite(largest), largest, 0);  // inf - inf would be NaN
+    const Tensor total = fold(sum, exp(w - shift), axes, o.keepdims);
+    const Tensor none = total == 0;  // nothing but -inf, where the gradient is 0
+    const Tensor y = rill::where(none, -infinity, log(rill::where(none, 1, total)));
+    return from_work(y + reshape(shift, y.shape()), rows.dtype());
+  });
 }
 
 Tensor count_nonzero(const Tensor& x, const ReduceOptions& o, Where where) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "rill/devices/cpu/move/shape_kernels.h"
@@ -228,23 +229,77 @@ int64_t offset_of(const Tensor& t, bool dense, int64_t i) {
   return offset;
 }
 
-// Updates of rows of x, without tables: it takes no memory, so that an update in place either fails before it has begun
-// or succeeds. An element is touched by one thread, in the order of the indices, as in scatter_typed().
+// --- Slices along the first axis, by one index tensor ----------------------------------------------------------------
+// Without tables: they take longer than what they are for where slices are short, and memory, which an update in place
+// must not take once it has begun.
+
+constexpr int64_t index_block = 256;  // indices that are read at a time
+
+// out[j] = index `begin` + j as a row of x, counted from the back where it is negative; anything outside of [0, rows)
+// where there is no such row.
+void read_rows(const Tensor& index, bool dense, int64_t begin, int64_t n, int64_t rows, int64_t* out) {
+  visit_dtype(index.dtype(), [&](auto zero) {
+    using I = decltype(zero);
+    if constexpr (std::is_integral_v<I>) {
+      const I* from = reinterpret_cast<const I*>(index.rep()->data);
+      if (dense)
+        for (int64_t j = 0; j < n; ++j) out[j] = int64_t(from[begin + j]);
+      else
+        for (int64_t j = 0; j < n; ++j) out[j] = int64_t(from[offset_of(index, false, begin + j)]);
+      if constexpr (std::is_signed_v<I>)
+        for (int64_t j = 0; j < n; ++j) out[j] += out[j] < 0 ? rows : 0;
+    }
+  });
+}
+
+// Throws numpy's error for the first index that is out of bounds.
+void require_rows(const Tensor& index, bool dense, int64_t rows) {
+  std::atomic<int64_t> bad{index.size()};
+  parallel_for(index.size(), grain, [&](int64_t b, int64_t e) {
+    int64_t at[index_block];
+    for (int64_t j = b; j < e; j += index_block) {
+      const int64_t n = std::min(index_block, e - j);
+      read_rows(index, dense, j, n, rows, at);
+      const int64_t* first = std::find_if(at, at + n, [&](int64_t i) { return uint64_t(i) >= uint64_t(rows); });
+      if (first == at + n) continue;
+      int64_t here = j + (first - at), seen = bad.load();
+      while (here < seen && !bad.compare_exchange_weak(seen, here)) {
+      }
+      return;
+    }
+  });
+  if (bad != index.size()) index_at(index, offset_of(index, dense, bad), 0, rows, false);
+}
+
+// An element is touched by one thread, in the order of the indices, as in scatter_typed().
 template <class T>
 void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows, const ScatterAttrs& s) {
   const T* u = reinterpret_cast<const T*>(updates.rep()->data);
   const bool dense = updates.is_contiguous(), dense_index = index.is_contiguous();
   const int64_t n = index.size(), total = updates.size(), width = n ? total / n : 0;
-  const auto row = [&](int64_t j) { return index_at(index, offset_of(index, dense_index, j), 0, rows, s.where.skips); };
-  for (int64_t j = 0; j < n && !s.where.skips; ++j) row(j);
+  if (!s.where.skips) require_rows(index, dense_index, rows);
   if (total == 0) return;
+  // Those of the indices that name a row in [first, last), found without a branch that random indices would mislead.
   const auto apply = [&](int64_t k0, int64_t k1, int64_t first, int64_t last) {
-    for (int64_t j = 0; j < n; ++j) {
-      const int64_t i = row(j);
-      if (i < first || i >= last) continue;
-      if (dense) update_run(x + i * width + k0, u + j * width + k0, k1 - k0, s.mode);
-      else
-        for (int64_t k = k0; k < k1; ++k) update(x[i * width + k], u[offset_of(updates, false, j * width + k)], s.mode);
+    int64_t row[index_block], update_at[index_block];
+    for (int64_t begin = 0; begin < n; begin += index_block) {
+      const int64_t block = std::min(index_block, n - begin);
+      read_rows(index, dense_index, begin, block, rows, row);
+      int64_t found = 0;
+      for (int64_t j = 0; j < block; ++j) {
+        const int64_t i = row[j];
+        row[found] = i;
+        update_at[found] = begin + j;
+        found += i >= first && i < last;
+      }
+      for (int64_t f = 0; f < found; ++f) {
+        T* to = x + row[f] * width;
+        const int64_t from = update_at[f] * width;
+        if (!dense)
+          for (int64_t k = k0; k < k1; ++k) update(to[k], u[offset_of(updates, false, from + k)], s.mode);
+        else if (width == 1) update(*to, u[from], s.mode);
+        else update_run(to + k0, u + from + k0, k1 - k0, s.mode);
+      }
     }
   };
   if (width >= 64)
@@ -254,12 +309,49 @@ void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows
                  [&](int64_t b, int64_t e) { apply(0, width, b, e); });
 }
 
+// Rows of x, each of `width` elements that follow one another.
+template <class T>
+void gather_rows(const T* x, int64_t stride, int64_t rows, int64_t width, const Tensor& index, bool skips, T* out) {
+  const bool dense = index.is_contiguous();
+  if (!skips) require_rows(index, dense, rows);
+  parallel_for(index.size(), std::max<int64_t>(1, grain / std::max<int64_t>(1, width)), [&](int64_t b, int64_t e) {
+    int64_t row[index_block];
+    for (int64_t begin = b; begin < e; begin += index_block) {
+      const int64_t n = std::min(index_block, e - begin);
+      read_rows(index, dense, begin, n, rows, row);
+      T* to = out + begin * width;
+      for (int64_t j = 0; j < n; ++j) __builtin_prefetch(x + row[j] * stride);
+      for (int64_t j = 0; j < n; ++j, to += width) {
+        if (uint64_t(row[j]) >= uint64_t(rows)) std::fill_n(to, width, T());
+        else if (width == 1) *to = x[row[j] * stride];
+        else std::copy_n(x + row[j] * stride, width, to);
+      }
+    }
+  });
+}
+
+// Whether the slices along the first axis are dense.
+bool rows_are_dense(const Tensor& x) {
+  int64_t step = 1;
+  for (int i = x.ndim(); i-- > 1; step *= x.shape()[size_t(i)])
+    if (x.shape()[size_t(i)] != 1 && x.strides()[size_t(i)] != step) return false;
+  return true;
+}
+
 }  // namespace
 
 void gather(const KernelArgs& a) {
   const Tensor& x = a.input(0);
-  Tables t(GatherLayout(x, a.in.subspan(1), a.attrs.as<GatherAttrs>()), x);
-  auto run = [&](auto zero) { gather_typed(t, a.in_data<decltype(zero)>(0), a.out_data<decltype(zero)>()); };
+  const auto& attrs = a.attrs.as<GatherAttrs>();
+  const bool by_rows = attrs.takes_rows() && rows_are_dense(x) && a.input(1).size() > 0;
+  const std::optional<Tables> t =
+      by_rows ? std::nullopt : std::optional<Tables>(std::in_place, GatherLayout(x, a.in.subspan(1), attrs), x);
+  auto run = [&](auto zero) {
+    using T = decltype(zero);
+    if (t) return gather_typed(*t, a.in_data<T>(0), a.out_data<T>());
+    gather_rows(a.in_data<T>(0), x.strides()[0], x.shape()[0], a.output().size() / a.input(1).size(), a.input(1),
+                attrs.skips, a.out_data<T>());
+  };
   if (x.dtype() == DType::string) return run(std::string());
   switch (size_of(x.dtype())) {
     case 1: return run(uint8_t());

@@ -2,13 +2,17 @@
 //
 // An element becomes an unsigned key whose order is the order asked for: bit tricks put signed numbers and floats
 // right, equal zeros and NaNs get one key, and NaN's key is the largest either way. Each key travels with its index, so
-// equal keys keep their order. Long lines are sorted by radix, digit after digit; short ones by comparison.
+// equal keys keep their order. Long lines are sorted by radix, digit after digit, and very long ones by all threads;
+// short ones by comparison.
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/params/reduce_params.h"
@@ -120,11 +124,92 @@ void radix_sort(E*& items, E*& spare, int64_t n) {
   else sort_by_digits<11>(items, spare, n);
 }
 
+constexpr int64_t long_from = 1 << 16;  // elements from which a line is sorted by several threads
+
+// One long line by all threads: they hand its elements out to buckets by the highest digit in which keys differ, each
+// thread's part after those before it, so that equal keys keep their order; then buckets, which fit into caches, are
+// sorted side by side.
+template <class E>
+void sort_items(E*& items, E*& spare, int64_t n, int64_t k);
+template <class E>
+class LongSort {
+  using K = decltype(key_in(std::declval<const E&>()));
+  static constexpr int bits = 11;
+  static constexpr size_t buckets = size_t(1) << bits;
+  using Counts = std::array<int64_t, buckets>;
+
+ public:
+  LongSort(E*& items, E*& spare, int64_t n)
+      : items_(items), spare_(spare), n_(n), parts_(std::clamp<int64_t>(num_threads(), 1, n / (long_from / 4))) {}
+
+  void run() {
+    find_digit();
+    if (!differs_) return;
+    counts_.resize(size_t(parts_));
+    for_parts([&](int64_t part, const E* from, const E* end) {
+      for (; from < end; ++from) ++counts_[size_t(part)][bucket(*from)];
+    });
+    int64_t at = 0;
+    for (size_t b = 0; b < buckets; ++b) {
+      begins_[b] = at;
+      for (Counts& c : counts_) at += std::exchange(c[b], at);
+    }
+    begins_[buckets] = at;
+    for_parts([&](int64_t part, const E* from, const E* end) {
+      Counts& to = counts_[size_t(part)];
+      for (; from < end; ++from) spare_[to[bucket(*from)]++] = *from;
+    });
+    std::swap(items_, spare_);
+    if (shift_ > 0) sort_buckets();
+  }
+
+ private:
+  size_t bucket(const E& e) const { return size_t(key_in(e) >> shift_) & (buckets - 1); }
+  template <class F>
+  void for_parts(F&& f) {
+    parallel_for(parts_, 1, [&](int64_t b, int64_t e) {
+      for (; b < e; ++b) f(b, items_ + n_ * b / parts_, items_ + n_ * (b + 1) / parts_);
+    });
+  }
+  void find_digit() {
+    std::vector<K> differing(size_t(parts_), 0);
+    for_parts([&](int64_t part, const E* from, const E* end) {
+      K all = 0;
+      for (; from < end; ++from) all |= key_in(*from) ^ key_in(items_[0]);
+      differing[size_t(part)] = all;
+    });
+    for (K d : differing) differs_ |= d;
+    shift_ = std::max(0, int(std::bit_width(differs_)) - bits);
+  }
+  void sort_buckets() {
+    parallel_for(int64_t(buckets), 1, [&](int64_t b, int64_t e) {
+      // Those that begin in this share of the elements.
+      const int64_t first = n_ * b / int64_t(buckets), last = n_ * e / int64_t(buckets);
+      for (size_t k = size_t(std::ranges::lower_bound(begins_, first) - begins_.begin());
+           k < buckets && begins_[k] < last; ++k) {
+        const int64_t count = begins_[k + 1] - begins_[k];
+        if (count < 2) continue;
+        E *sorted = items_ + begins_[k], *other = spare_ + begins_[k];
+        sort_items(sorted, other, count, count);
+        if (sorted != items_ + begins_[k]) std::copy_n(sorted, count, items_ + begins_[k]);
+      }
+    });
+  }
+
+  E *&items_, *&spare_;
+  const int64_t n_, parts_;
+  K differs_ = 0;
+  int shift_ = 0;
+  std::vector<Counts> counts_;
+  std::array<int64_t, buckets + 1> begins_;
+};
+
 // Puts the first k of n items in order, at `items`, which may change places with `spare`.
 template <class E>
 void sort_items(E*& items, E*& spare, int64_t n, int64_t k) {
   if (std::is_sorted(items, items + n)) return;
-  if (k < n / 8) std::partial_sort(items, items + k, items + n);
+  if (n >= long_from && k == n) LongSort<E>(items, spare, n).run();
+  else if (k < n / 8) std::partial_sort(items, items + k, items + n);
   else if (n >= radix_from) radix_sort(items, spare, n);
   else std::sort(items, items + n);
 }
@@ -134,8 +219,10 @@ void sort_items(E*& items, E*& spare, int64_t n, int64_t k) {
 template <class K, class T>
 void read_items(const char* from, int64_t step, int64_t lines, int64_t n, bool descending, Item<K>* items) {
   const T* x = reinterpret_cast<const T*>(from);
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = 0; j < lines; ++j) items[j * n + i] = {key_of<K>(x[i * step + j], descending), K(i)};
+  parallel_for(n, lines > 1 ? n : long_from / 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t j = 0; j < lines; ++j) items[j * n + i] = {key_of<K>(x[i * step + j], descending), K(i)};
+  });
 }
 template <class K>
 using ReadItems = void (*)(const char* from, int64_t step, int64_t lines, int64_t n, bool descending, Item<K>* items);
@@ -168,7 +255,7 @@ void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k
   const int64_t n = x.shape()[size_t(axis)], element = int64_t(size_of(x.dtype()));
   int64_t inner = 1;
   for (int i = int(axis) + 1; i < x.ndim(); ++i) inner *= x.shape()[size_t(i)];
-  const int64_t together = n > (1 << 16) ? 1 : std::min<int64_t>(16, inner);
+  const int64_t together = n >= long_from ? 1 : std::min<int64_t>(16, inner);
   const auto memory = std::make_unique_for_overwrite<Item<K>[]>(size_t((together + 1) * n));
   for (int64_t line = begin, some; line < end; line += some) {
     some = std::min({together, end - line, inner - line % inner});
@@ -206,8 +293,9 @@ template <class K>
 void put_values(const Sorted<K>& line, size_t element, int64_t count, char* to) {
   const auto put = [&]<class U>(U) {
     const U* from = reinterpret_cast<const U*>(line.from);
-    for (int64_t i = 0; i < count; ++i)
-      reinterpret_cast<U*>(to)[i * line.inner] = from[int64_t(line.items[i].index) * line.inner];
+    parallel_for(count, long_from / 4, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) reinterpret_cast<U*>(to)[i * line.inner] = from[int64_t(line.items[i].index) * line.inner];
+    });
   };
   switch (element) {
     case 1: return put(uint8_t());
@@ -218,7 +306,9 @@ void put_values(const Sorted<K>& line, size_t element, int64_t count, char* to) 
 }
 template <class K>
 void put_indices(const Sorted<K>& line, int64_t count, int64_t* to) {
-  for (int64_t i = 0; i < count; ++i) to[i * line.inner] = int64_t(line.items[i].index);
+  parallel_for(count, long_from / 4, [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) to[i * line.inner] = int64_t(line.items[i].index);
+  });
 }
 
 template <class T>
@@ -274,18 +364,23 @@ namespace {
 template <class T, class F>
 void sort_keys(const T* x, T* out, int64_t n, int64_t inner, int64_t begin, int64_t end, bool descending, F rest) {
   using K = KeyOf<T>;
-  const int64_t together = n > (1 << 16) ? 1 : std::min<int64_t>(16, inner);
+  const int64_t together = n >= long_from ? 1 : std::min<int64_t>(16, inner);
   const auto memory = std::make_unique_for_overwrite<K[]>(size_t((together + 1) * n));
   for (int64_t line = begin, some; line < end; line += some) {
     some = std::min({together, end - line, inner - line % inner});
     const int64_t at = line / inner * n * inner + line % inner;
-    bool plain = true;
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = 0; j < some; ++j) {
-        const T v = x[at + i * inner + j];
-        plain &= has_a_key_of_its_own(v);
-        memory[size_t(j * n + i)] = key_of<K>(v, descending);
-      }
+    std::atomic<bool> plain{true};
+    const int64_t share = n < long_from ? n : long_from / 4;  // elements worth a thread
+    parallel_for(n, share, [&](int64_t b, int64_t e) {
+      bool all = true;
+      for (int64_t i = b; i < e; ++i)
+        for (int64_t j = 0; j < some; ++j) {
+          const T v = x[at + i * inner + j];
+          all &= has_a_key_of_its_own(v);
+          memory[size_t(j * n + i)] = key_of<K>(v, descending);
+        }
+      if (!all) plain = false;
+    });
     if (!plain) {
       rest(line, line + some);
       continue;
@@ -296,8 +391,10 @@ void sort_keys(const T* x, T* out, int64_t n, int64_t inner, int64_t begin, int6
       sorted[j] = &memory[size_t(j * n)];
       sort_items(sorted[j], spare, n, n);
     }
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = 0; j < some; ++j) out[at + i * inner + j] = value_of<T>(sorted[j][i], descending);
+    parallel_for(n, share, [&](int64_t b, int64_t e) {
+      for (int64_t i = b; i < e; ++i)
+        for (int64_t j = 0; j < some; ++j) out[at + i * inner + j] = value_of<T>(sorted[j][i], descending);
+    });
   }
 }
 
