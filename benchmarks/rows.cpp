@@ -212,6 +212,17 @@ void sparse_product(State& state, int64_t columns) {
   loop(state, [&] { return matmul(a, x); });
 }
 
+// A symmetric matrix, positive definite where `shift` is 1.
+Tensor symmetric(int64_t n, float shift) {
+  const Tensor x = normal({n, n});
+  return shift > 0 ? matmul(x, x.T()) / n + shift * eye(n) : x + x.T();
+}
+Tensor complex_normal(const Shape& shape) { return complex(normal(shape), normal(shape)); }
+template <class F>
+void on(State& state, F f, const Tensor& x) {
+  loop(state, [&] { return f(x); });
+}
+
 // Wall time: kernels run on a pool of threads.
 #define ROW(name, ...) BENCHMARK_CAPTURE(run, name, [](State& state) { __VA_ARGS__; })->Name(#name)->UseRealTime()
 
@@ -253,6 +264,16 @@ ROW(lstm_scan, train(state, bench::training(bench::lstm_parameters(), 0.01f, ben
 ROW(train_table, train_table(state, true));
 ROW(train_table_eager, train_table(state, false));
 ROW(nbody, nbody(state));
+ROW(cholesky_1024, on(state, [](const Tensor& x) { return linalg::cholesky(x); }, symmetric(1024, 1)));
+ROW(solve_1024, const Tensor b = normal({1024, 16});
+    on(state, [&](const Tensor& x) { return linalg::solve(x, b); }, normal({1024, 1024})));
+ROW(svd_512, on(state, [](const Tensor& x) { return linalg::svd(x).u; }, normal({512, 512})));
+ROW(eigh_512, on(state, [](const Tensor& x) { return linalg::eigh(x).eigenvectors; }, symmetric(512, 0)));
+ROW(inv_3x3, on(state, [](const Tensor& x) { return linalg::inv(x); }, normal({1000000, 3, 3})));
+ROW(fft_1M, on(state, [](const Tensor& x) { return fft::fft(x); }, complex_normal({1 << 20})));
+ROW(rfft_1M, on(state, [](const Tensor& x) { return fft::rfft(x); }, normal({1 << 20})));
+ROW(fft2_2048, on(state, [](const Tensor& x) { return fft::fft2(x); }, complex_normal({2048, 2048})));
+ROW(fft_batch, on(state, [](const Tensor& x) { return fft::fft(x); }, complex_normal({4096, 256})));
 ROW(spmm, sparse_product(state, 64));
 ROW(spmv, sparse_product(state, 0));
 ROW(jacobian, jacobian(state));

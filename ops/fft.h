@@ -2,8 +2,8 @@
 //
 // Any length: powers of 2, 3, 5, 7, 11 and 13 and their products directly, other lengths by convolution. f32, f64, c64,
 // c128; f16, bf16, integers and bools become f32 (complex results c64). All are linear, with derivatives of any order;
-// lines run in parallel, and the bits depend neither on the number of threads nor on the lines beside. Lengths: along
-// an axis that `n` or `s` makes longer, zeros follow; a shorter one is cut.
+// lines run in parallel, long ones each on all threads, and the bits depend neither on the number of threads nor on the
+// lines beside. Lengths: along an axis that `n` or `s` makes longer, zeros follow; a shorter one is cut.
 #pragma once
 #include <optional>
 
@@ -67,7 +67,7 @@ Tensor rfft2(const Tensor& x, const Fft2Options& options = {}, Where where = Whe
 Tensor irfft2(const Tensor& x, const Fft2Options& options = {}, Where where = Where::current());
 
 // The frequency of each element of fft, in cycles per unit where samples are `d` units apart: [0, 1, ..., -2, -1] /
-// (d n). f32 unless the options say f64.
+// (d n). f32 unless the options say f64 or another floating dtype.
 Tensor fftfreq(Dim n, double d = 1, const TensorOptions& options = {}, Where where = Where::current());
 // Those of rfft: [0, 1, ..., n/2] / (d n).
 Tensor rfftfreq(Dim n, double d = 1, const TensorOptions& options = {}, Where where = Where::current());

@@ -3,9 +3,10 @@
 //
 // The last two axes of an operand are a matrix, and all axes before them a batch, of which each matrix is taken alone.
 // f32, f64, c64, c128; integers and bools become f32; f16 and bf16 are rejected. H stands for the conjugate transpose.
-// Computed by LAPACK, each matrix on one thread: the bits do not depend on the number of threads. Every function has
-// derivatives of any order unless it says otherwise. Errors that depend on the elements ("is singular") name the first
-// such matrix of the batch.
+// Computed by LAPACK (cholesky, solve, inv and determinants of real matrices of up to 4 rows: by loops over many of
+// them), each matrix on one thread: the bits do not depend on the number of threads, nor on the batch. Every function
+// has derivatives of any order unless it says otherwise. Errors that depend on the elements ("is singular") name the
+// first such matrix of the batch.
 #pragma once
 #include <limits>
 #include <optional>
@@ -152,13 +153,15 @@ struct MatrixNormOptions {
   bool keepdims = false;
   MatrixOrd ord = "fro";
 };
-// The norm of each matrix: real, [...]. Throws for another `ord`.
+// The norm of each matrix: real, [...]; of one without elements 0. Throws for another `ord`, and for a smallest of no
+// elements.
 Tensor matrix_norm(const Tensor& x, const MatrixNormOptions& options = {}, Where where = Where::current());
 
 // The norm of vectors along axes (all of them by default): norm() under the standard's name.
 Tensor vector_norm(const Tensor& x, const NormOptions& options = {}, Where where = Where::current());
 // The condition number matrix_norm(x, ord) * matrix_norm(inv(x), ord); by singular values for 2 and -2, also of
-// matrices that are not square. A singular matrix gives infinity for 2 and throws for others.
+// matrices that are not square. A singular matrix gives infinity for 2 and throws for others; one without elements
+// throws.
 Tensor cond(const Tensor& x, const MatrixOrd& ord = 2, Where where = Where::current());
 
 // --- Powers and products (matrix/powers.cpp) -------------------------------------------------------------------------

@@ -53,6 +53,7 @@ TEST_CASE("transforms of every kind of length are the sums that define them") {
       CHECK(distance(fft::irfft(fft::rfft(r), {.n = n}), r) < 20);
       CHECK(distance(fft::ifft(fft::fft(x)), x) < 20);
       CHECK(distance(fft::hfft(fft::ihfft(r), {.n = n}), r) < 20);
+      CHECK(array_equal(imag(fft::rfft(r))(0, 0), zeros({}, {real_of(d), {}})));  // whatever was rounded
       CHECK(fft::fft(x).dtype() == d);
       CHECK(fft::rfft(r).dtype() == d);
       CHECK(fft::irfft(x, {.n = n}).dtype() == r.dtype());
@@ -159,13 +160,54 @@ TEST_CASE("a line's bits depend on no other line, on threads, traces and vmap") 
   CHECK(f.trace_count() <= 2);
 }
 
+// Lines that all threads share: as a matrix, by convolution, of real numbers of even and of odd lengths.
+TEST_CASE("long lines") {
+  for (int64_t n : {16384, 20000, 16807, 16411, 45045}) {
+    INFO(n);
+    // A sum of waves has as many elements.
+    const std::vector<int64_t> frequencies = {0, 1, 130, n / 2, n - 7};
+    const Tensor j = arange(n);
+    Tensor x = zeros({n}, {c128, {}}), y = x;
+    for (size_t i = 0; i < frequencies.size(); ++i) {
+      const Tensor angle = (j * frequencies[i] % n).astype(f64) * (2 * std::numbers::pi / double(n));
+      x = x + complex(cos(angle), sin(angle)) * double(i + 1);
+      y = y + (j == frequencies[i]).astype(c128) * double(i + 1) * double(n);
+    }
+    CHECK(distance(fft::fft(x), y) < 60);
+    CHECK(distance(fft::ifft(conj(x)), conj(y) / double(n)) < 60);
+    const Tensor r = real(x), half = slice_axis(fft::fft(r), -1, 0, n / 2 + 1);
+    CHECK(distance(fft::rfft(r), half) < 60);
+    CHECK(distance(fft::irfft(half, {.n = n}), r) < 60);
+    CHECK(distance(fft::rfft(r, {.norm = Norm::ortho}), half / std::sqrt(double(n))) < 60);
+    CHECK(array_equal(imag(fft::rfft(r))(0), tensor(0.0)));
+
+    const Tensor lines = stack({x, conj(x) * 2., x.T()}).astype(c64), all_lines = fft::fft(lines);
+    CHECK(same_bits(all_lines(1), fft::fft(lines(1))));
+    CHECK(same_bits(all_lines, fft::fft(lines.T().contiguous(), {.axis = 0}).T().contiguous()));
+    const Tensor reals = real(lines), halves = fft::rfft(reals), back = fft::irfft(halves, {.n = n});
+    CHECK(same_bits(halves, fft::rfft(reals.T().contiguous(), {.axis = 0}).T().contiguous()));
+    CHECK(same_bits(back, fft::irfft(halves.T().contiguous(), {.n = n, .axis = 0}).T().contiguous()));
+    const int threads = num_threads();
+    for (int t : {1, 3}) {
+      set_num_threads(t);
+      CHECK(same_bits(fft::fft(lines), all_lines));
+      CHECK(same_bits(fft::rfft(reals), halves));
+    }
+    set_num_threads(threads);
+  }
+}
+
 TEST_CASE("messages name the function, the operand and the rule") {
   const Tensor x = ones({2, 3});
   CHECK(has(message_of([&] { fft::rfft(complex_numbers({4})); }), "[rfft] the operand must be real"));
   CHECK(has(message_of([&] { fft::fft(x, {.n = 0}); }), "[fft] n is 0 and must be at least 1"));
   CHECK(has(message_of([&] { fft::fft(x, {.axis = 2}); }), "axis 2 is out of bounds"));
   CHECK(has(message_of([&] { fft::fft(zeros({2, 0})); }), "axis 1 is empty"));
-  CHECK(has(message_of([&] { fft::irfft(ones({1})); }), "[irfft] n is 0"));
+  CHECK(has(message_of([&] { fft::irfft(ones({1})); }), "axis 0 has 1 elements, which make 2 (m - 1) = 0 real"));
+  CHECK(has(message_of([&] { fft::hfft(ones({2, 0})); }), "[hfft] axis 1 has 0 elements"));
+  CHECK(has(message_of([&] { fft::rfft(zeros({2, 0})); }), "axis 1 is empty"));
+  CHECK(has(message_of([&] { fft::fftfreq(4, 1, {i32, {}}); }), "[fftfreq] frequencies are not whole numbers"));
+  CHECK(has(message_of([&] { fft::rfftfreq(4, 1, {c64, {}}); }), "use f32 or f64, not c64"));
   CHECK(has(message_of([&] { fft::fftn(x, {.s = Shape{1, 2, 3}}); }), "3 lengths are given for an operand of 2 axes"));
   CHECK(has(message_of([&] { fft::fftn(x, {.s = Shape{1, 2}, .axes = Axes{0}}); }), "2 lengths are given for 1 axes"));
   CHECK(has(message_of([&] { fft::fft2(x, {.axes = {0, 0}}); }), "[fft2]"));

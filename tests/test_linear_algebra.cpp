@@ -1,6 +1,8 @@
 // rill::linalg: factorisations multiply to what they were made of, values and gradients against finite differences in
 // both modes (of complex matrices too, which the records' tests cannot take), batches, vmap, traces, odd sizes, errors.
 // tests/oracle has numpy's, scipy's and torch's values.
+#include <dlfcn.h>
+
 #include <cmath>
 #include <complex>
 
@@ -315,6 +317,78 @@ TEST_CASE("a batch is its matrices, under vmap, in a trace and for any number of
   CHECK(same_bits(linalg::svdvals(x(2)), linalg::svdvals(x)(2)));
 }
 
+// Matrices of up to 4 rows have kernels of their own. As a part of a larger one, which LAPACK takes, they are the same.
+TEST_CASE("small matrices, several in a vector, are what LAPACK makes of them") {
+  const auto enlarged = [](const Tensor& x) {  // x and the identity on the diagonal
+    const int64_t n = x.shape().back(), rest = 6 - n;
+    const Tensor one = broadcast_to(eye(rest, -1, 0, {x.dtype(), {}}), {x.dim(0), rest, rest});
+    const Tensor above = zeros({x.dim(0), n, rest}, {x.dtype(), {}});
+    return concat({concat({x, above}, -1), concat({matrix_transpose(above), one}, -1)}, -2);
+  };
+  const auto part = [](const Tensor& x, int64_t n) { return slice_axis(slice_axis(x, -1, 0, n), -2, 0, n); };
+  for (DType d : {f32, f64})
+    for (int64_t n : {1, 2, 3, 4})
+      for (double scale : {1.0, 1e-9, 1e9}) {
+        INFO(name(d) << " " << n << " " << scale);
+        const Tensor x = random_matrix({37, n, n}, d, 0, uint64_t(n)), scaled = x * scale, large = enlarged(x);
+        const Tensor well = random_matrix({37, n, n}, d, 3), positive = hermitian_matrix({37, n, n}, d, 3 + double(n));
+        CHECK(distance(matmul(scaled, linalg::inv(scaled)), broadcast_to(eye(n, -1, 0, {d, {}}), x.shape())) < 3000);
+        CHECK(distance(linalg::inv(well), part(linalg::inv(enlarged(well)), n)) < 20);
+        CHECK(distance(linalg::det(x), linalg::det(large)) < 20);
+        CHECK(distance(linalg::slogdet(well).logabsdet, linalg::slogdet(enlarged(well)).logabsdet) < 20);
+        CHECK(array_equal(linalg::slogdet(x).sign, linalg::slogdet(large).sign));
+        CHECK(distance(linalg::cholesky(positive), part(linalg::cholesky(enlarged(positive)), n)) < 20);
+        for (int64_t i : {0, 15, 36}) {
+          CHECK(same_bits(linalg::inv(well(i)), linalg::inv(well)(i)));
+          CHECK(same_bits(linalg::det(x(i)), linalg::det(x)(i)));
+          CHECK(same_bits(linalg::cholesky(positive(i)), linalg::cholesky(positive)(i)));
+        }
+      }
+  const Tensor half = concat({eye(3), ones({3, 3})}, 0).reshape({2, 3, 3});
+  CHECK(array_equal(linalg::det(half), tensor({1.f, 0.f})));
+  CHECK(array_equal(linalg::slogdet(half).logabsdet, tensor({0.0, -inf}).astype(f32)));
+  Tensor many = broadcast_to(eye(3), {5000, 3, 3});
+  const Tensor zero_at = reshape(iota({5000}, 0, {i64, {}}), {5000, 1, 1});
+  many = where(logical_or(zero_at == 4321, zero_at == 4999), zeros({}), many);
+  CHECK(has(message_of([&] { linalg::inv(many); }), "matrix [4321] is singular"));
+  CHECK(has(message_of([&] { linalg::cholesky(many); }), "matrix [4321] is not positive definite"));
+  for (int64_t at : {0, 1, 2, 3}) {  // wherever a NaN stands
+    const Tensor x = reshape(where(iota({4}, 0, {i64, {}}) == at, full({}, not_a_number), ones({4})), {2, 2});
+    CHECK(isnan(linalg::det(x)).item<bool>());
+    CHECK(any(isnan(linalg::solve(x, ones({2})))).item<bool>());
+  }
+}
+
+TEST_CASE("OpenBLAS has as many threads after a factorisation as before") {
+  linalg::det(eye(5));  // opens the library
+  void* library = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) return;  // another LAPACK
+  const auto set = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
+  const auto get = reinterpret_cast<int (*)()>(dlsym(library, "openblas_get_num_threads"));
+  REQUIRE((set && get));
+  const int before = get();
+  for (int threads : {2, 1}) {
+    set(threads);
+    linalg::inv(random_matrix({3, 8, 8}, f64, 5));
+    CHECK_THROWS(linalg::inv(ones({8, 8})));
+    CHECK(get() == threads);
+  }
+  set(before);
+  dlclose(library);
+}
+
+TEST_CASE("norms and conditions of nothing and of zeros are numpy's") {
+  for (const linalg::MatrixOrd& ord : {linalg::MatrixOrd("fro"), linalg::MatrixOrd("nuc"), linalg::MatrixOrd(1),
+                                       linalg::MatrixOrd(inf), linalg::MatrixOrd(2)})
+    for (const Shape& shape : {Shape{2, 0, 0}, Shape{2, 0, 3}, Shape{2, 3, 0}})
+      CHECK(array_equal(linalg::matrix_norm(zeros(shape), {.ord = ord}), zeros({2})));
+  CHECK(has(message_of([&] { linalg::matrix_norm(zeros({3, 0}), {.ord = -1}); }), "[matrix_norm] a matrix without"));
+  for (int ord : {1, 2})
+    CHECK(has(message_of([&] { linalg::cond(zeros({0, 0}), ord); }),
+              "[cond] a matrix without elements has no condition"));
+  CHECK(array_equal(linalg::cond(stack({zeros({2, 2}), eye(2)})), tensor({inf, 1.0}).astype(f32)));
+}
+
 TEST_CASE("one trace for all sizes of matrices") {
   auto f = function("sizes", [](const Tensor& a) { return linalg::solve(a, linalg::cholesky(matmul(a, a.T()))); },
                     {.signature = {spec(f32, {any, any})}});
@@ -349,6 +423,8 @@ TEST_CASE("messages name the op, the matrix, the rule and a cure") {
   CHECK(has(message_of([&] { linalg::inv(batches); }), "matrix [0,2] is singular"));
   CHECK(has(message_of([&] { linalg::cholesky(-batches); }), "matrix [0,0] is not positive definite"));
   CHECK(has(message_of([&] { linalg::cholesky(-square); }), "test_linear_algebra.cpp"));
+  CHECK(has(message_of([&] { linalg::inv(wide); }), "must be square, and has 2 rows and 3 columns"));
+  CHECK(has(message_of([&] { linalg::cond(wide, 1); }), "must be square, and has 2 rows and 3 columns"));
   CHECK(has(message_of([&] { linalg::det(wide); }), "must be square, and has 2 rows and 3 columns"));
   CHECK(has(message_of([&] { linalg::eigh(wide); }), "[eigh] the matrix must be square"));
   CHECK(has(message_of([&] { linalg::svd(ones({3})); }), "a matrix has at least two axes, and the operand has 1"));

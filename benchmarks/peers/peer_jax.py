@@ -227,6 +227,15 @@ def per_example_mlp():
     return jitted(jax.vmap(one, (None, 0, 0)), mlp_parameters(), randn(128, 784), labels(128, 10))
 
 
+def symmetric(n, shift):
+    x = randn(n, n)
+    return x @ x.T / n + shift * jnp.eye(n) if shift else x + x.T
+
+
+def complex_randn(*shape):
+    return randn(*shape) + 1j * randn(*shape)
+
+
 ROWS = {
     "small_add": lambda: eager(lambda a, b: a + b),
     "small_matmul": lambda: eager(lambda a, b: a @ b),
@@ -249,6 +258,15 @@ ROWS = {
     "train_block": train_block,
     "lstm_scan": lstm_scan,
     "nbody": nbody,
+    "cholesky_1024": lambda: jitted(jnp.linalg.cholesky, symmetric(1024, 1)),
+    "solve_1024": lambda: jitted(jnp.linalg.solve, randn(1024, 1024), randn(1024, 16)),
+    "svd_512": lambda: jitted(jnp.linalg.svd, randn(512, 512)),
+    "eigh_512": lambda: jitted(jnp.linalg.eigh, symmetric(512, 0)),
+    "inv_3x3": lambda: jitted(jnp.linalg.inv, randn(1000000, 3, 3)),
+    "fft_1M": lambda: jitted(jnp.fft.fft, complex_randn(1 << 20)),
+    "rfft_1M": lambda: jitted(jnp.fft.rfft, randn(1 << 20)),
+    "fft2_2048": lambda: jitted(jnp.fft.fft2, complex_randn(2048, 2048)),
+    "fft_batch": lambda: jitted(jnp.fft.fft, complex_randn(4096, 256)),
     "jacobian": jacobian,
     "jacobian_1000": jacobian_1000,
     "hessian_200": lambda: jitted(jax.hessian(small_loss), randn(200) * 0.3, randn(64, 8), randn(64, 3)),

@@ -385,6 +385,15 @@ def sparse_product(columns):
     return {"torch": no_grad(lambda: a @ x)}
 
 
+def symmetric(n, shift):
+    x = torch.randn(n, n)
+    return x @ x.T / n + shift * torch.eye(n) if shift else x + x.T
+
+
+def on(f, *args):
+    return {"torch": no_grad(lambda: f(*args))}
+
+
 ROWS = {
     "small_add": lambda: small(torch.add),
     "small_add_taped": small_add_taped,
@@ -414,6 +423,15 @@ ROWS = {
     "nbody": lambda: both(forces, torch.randn(2048, 3), torch.rand(2048)),
     "spmm": lambda: sparse_product(64),
     "spmv": lambda: sparse_product(None),
+    "cholesky_1024": lambda: on(torch.linalg.cholesky, symmetric(1024, 1)),
+    "solve_1024": lambda: on(torch.linalg.solve, torch.randn(1024, 1024), torch.randn(1024, 16)),
+    "svd_512": lambda: on(torch.linalg.svd, torch.randn(512, 512)),
+    "eigh_512": lambda: on(torch.linalg.eigh, symmetric(512, 0)),
+    "inv_3x3": lambda: on(torch.linalg.inv, torch.randn(1000000, 3, 3)),
+    "fft_1M": lambda: on(torch.fft.fft, torch.randn(1 << 20, dtype=torch.complex64)),
+    "rfft_1M": lambda: on(torch.fft.rfft, torch.randn(1 << 20)),
+    "fft2_2048": lambda: on(torch.fft.fft2, torch.randn(2048, 2048, dtype=torch.complex64)),
+    "fft_batch": lambda: on(torch.fft.fft, torch.randn(4096, 256, dtype=torch.complex64)),
     "jacobian": jacobian,
     "jacobian_1000": jacobian_1000,
     "hessian_200": lambda: both(torch.func.hessian(small_loss), torch.randn(200) * 0.3, torch.randn(64, 8), torch.randn(64, 3)),

@@ -78,24 +78,30 @@ T conjugate(const T& x) {
   else return x;
 }
 
+// Matrices are walked through in squares of this size: where a row is a multiple of 4096 bytes, more lines of a column
+// would not stay in the first cache.
+constexpr int64_t tile = 8;
+
 // to[j, i] := from[i, j]: from rows to columns, and back with the sizes exchanged.
 template <class T>
 void transpose_into(const T* from, int64_t rows, int64_t columns, T* to) {
-  constexpr int64_t tile = 16;
   for (int64_t i0 = 0; i0 < rows; i0 += tile)
-    for (int64_t j = 0; j < columns; ++j)
-      for (int64_t i = i0; i < std::min(rows, i0 + tile); ++i) to[j * rows + i] = from[i * columns + j];
+    for (int64_t j0 = 0; j0 < columns; j0 += tile)
+      for (int64_t j = j0; j < std::min(columns, j0 + tile); ++j)
+        for (int64_t i = i0; i < std::min(rows, i0 + tile); ++i) to[j * rows + i] = from[i * columns + j];
 }
 
 // The Hermitian part of a square matrix, whose rows and columns may be exchanged by a conjugation.
 template <class T>
 void hermitian_part(const T* from, int64_t n, T* to) {
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = 0; j <= i; ++j) {
-      const T x = (from[i * n + j] + conjugate(from[j * n + i])) * Real<T>(0.5);
-      to[j * n + i] = x;
-      to[i * n + j] = conjugate(x);
-    }
+  for (int64_t i0 = 0; i0 < n; i0 += tile)
+    for (int64_t j0 = 0; j0 <= i0; j0 += tile)
+      for (int64_t i = i0; i < std::min(n, i0 + tile); ++i)
+        for (int64_t j = j0; j <= std::min(i, j0 + tile - 1); ++j) {
+          const T x = (from[i * n + j] + conjugate(from[j * n + i])) * Real<T>(0.5);
+          to[j * n + i] = x;
+          to[i * n + j] = conjugate(x);
+        }
 }
 
 template <class T>
@@ -112,9 +118,24 @@ void fill_nan(T* x, int64_t count) {
   else std::fill_n(x, count, nan);
 }
 
+class Entered {
+ public:
+  explicit Entered(const Tables& tables) : tables_(tables) {
+    if (tables_.enter) tables_.enter();
+  }
+  ~Entered() {
+    if (tables_.leave) tables_.leave();
+  }
+  Entered(const Entered&) = delete;
+
+ private:
+  const Tables& tables_;
+};
+
 // Calls f.template operator()<T>(routines for T) for the dtype of the kernel's first operand.
 template <class F>
 void with_routines(const KernelArgs& args, const Tables& tables, F&& f) {
+  const Entered entered(tables);
   switch (args.input(0).dtype()) {
     case DType::f32: return f(tables.f32);
     case DType::f64: return f(tables.f64);

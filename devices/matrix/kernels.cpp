@@ -1,24 +1,50 @@
 // Kernels of the solvers and of the factorisations that take a known number of steps: cholesky, solve,
 // triangular_solve, det, slogdet, lu, qr, expm. Over a table of routines; see routines.h.
 #include "rill/devices/matrix/batch.h"
+#include "rill/devices/matrix/small.h"
 #include "rill/devices/params/matrix_params.h"
 
 namespace rill {
 namespace matrix {
 namespace {
 
+// Whether the kernels of small.h do it: those of cpu:0, for real matrices.
+template <class T>
+bool are_small(const KernelArgs& args, int64_t n, int64_t columns = 1) {
+  return !is_complex<T> && args.input(0).device().kind() == DeviceKind::cpu && cpu::is_small(n, columns);
+}
+// Calls body(first, count) for pieces of a batch of small matrices, in parallel; body gives the first one in its piece
+// that is at fault, or -1.
+template <class F>
+void for_each_piece(int64_t count, FirstFault& fault, F&& body) {
+  constexpr int64_t worth_a_thread = 2000;
+  parallel_for(count, worth_a_thread, [&](int64_t begin, int64_t end) {
+    const int64_t at = body(begin, end - begin);
+    if (at >= 0) fault.report(begin + at);
+  });
+}
+
 void cholesky(const KernelArgs& args, const Tables& tables) {
   const Batch b(args.input(0));
   check_sizes("cholesky", b);
+  const int64_t n = b.rows;
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
-    for_each_matrix(b.count, cube(b.rows, b.rows), [&](int64_t i, Scratch& scratch) {
-      const int64_t n = b.rows;
-      T* a = scratch.get<T>(0, size_t(b.size()));
-      hermitian_part(args.in_data<T>(0) + i * b.size(), n, a);
-      if (n > 0 && use.cholesky(int(n), a) != 0) fault.report(i);
-      for (int64_t j = 1; j < n; ++j) std::fill_n(a + j * n, j, T(0));
-      transpose_into(a, n, n, args.out_data<T>() + i * b.size());
+    const T* from = args.in_data<T>(0);
+    T* to = args.out_data<T>();
+    if constexpr (!is_complex<T>)
+      if (are_small<T>(args, n))
+        return for_each_piece(b.count, fault, [&](int64_t first, int64_t count) {
+          return cpu::small_cholesky(count, n, from + first * b.size(), to + first * b.size());
+        });
+    for_each_matrix(b.count, cube(n, n), [&](int64_t i, Scratch&) {
+      T* l = to + i * b.size();
+      hermitian_part(from + i * b.size(), n, l);
+      if (n > 0 && use.cholesky(int(n), l) != 0) fault.report(i);
+      for (int64_t r = 0; r < n; ++r) {  // what was U in columns is T(U) in rows
+        for (int64_t c = 0; is_complex<T> && c < r; ++c) l[r * n + c] = conjugate(l[r * n + c]);
+        std::fill_n(l + r * n + r + 1, n - r - 1, T(0));
+      }
     });
   });
   fault.check("cholesky", args.input(0),
@@ -32,6 +58,12 @@ void solve(const KernelArgs& args, const Tables& tables) {
   check_sizes("solve", right);
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {
+    if constexpr (!is_complex<T>)
+      if (are_small<T>(args, b.rows, right.columns))
+        return for_each_piece(b.count, fault, [&](int64_t first, int64_t count) {
+          return cpu::small_solve(count, b.rows, right.columns, args.in_data<T>(0) + first * b.size(),
+                                  args.in_data<T>(1) + first * right.size(), args.out_data<T>() + first * right.size());
+        });
     for_each_matrix(b.count, cube(b.rows, b.rows + right.columns), [&](int64_t i, Scratch& scratch) {
       const int n = int(b.rows), k = int(right.columns);
       T* a = scratch.get<T>(0, size_t(b.size()));
@@ -68,6 +100,20 @@ void triangular_solve(const KernelArgs& args, const Tables& tables) {
 // Calls f(i, diagonal of U, sign of the permutation) for each matrix.
 template <class T, class F>
 void for_each_diagonal(const KernelArgs& args, const Batch& b, const Routines<T>& use, F&& f) {
+  if constexpr (!is_complex<T>)
+    if (are_small<T>(args, b.rows)) {
+      FirstFault none;
+      return for_each_piece(b.count, none, [&](int64_t first, int64_t count) {
+        constexpr int64_t some = 64;
+        T diagonals[some * cpu::most_small_rows];
+        for (int64_t i = 0; i < count; i += some) {
+          const int64_t own = std::min(some, count - i);
+          cpu::small_pivots(own, b.rows, args.in_data<T>(0) + (first + i) * b.size(), diagonals);
+          for (int64_t j = 0; j < own; ++j) f(first + i + j, diagonals + j * b.rows, T(1));
+        }
+        return int64_t(-1);
+      });
+    }
   for_each_matrix(b.count, cube(b.rows, b.rows), [&](int64_t i, Scratch& scratch) {
     const int n = int(b.rows);
     T* a = scratch.get<T>(0, size_t(b.size()));

@@ -1,8 +1,12 @@
 // librill_lapack: the routines by LAPACK's Fortran interface, which every LAPACK has. Knows nothing of librill.
 //
-// Where the library is OpenBLAS, it runs on one thread from now on, in the whole process: rill runs matrices in
-// parallel itself, and one thread gives the same bits everywhere. Start at Lapack.
+// Where the library is OpenBLAS, it runs on one thread while rill is in it: rill runs matrices in parallel itself, and
+// one thread gives the same bits everywhere. The number is one for the process, so a program with OpenBLAS of its own
+// gets its number back (OneThread). Start at Lapack.
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mutex>
 
 #include "rill/devices/matrix/routines.h"
 
@@ -12,6 +16,7 @@ using c64 = std::complex<double>;
 // The lengths of texts, which Fortran passes last, are all 1.
 extern "C" {
 void openblas_set_num_threads(int) __attribute__((weak));
+int openblas_get_num_threads() __attribute__((weak));
 #define RILL_DECLARE_LAPACK(p, T)                                                                                      \
   void p##potrf_(const char*, const int*, T*, const int*, int*, size_t);                                               \
   void p##getrf_(const int*, const int*, T*, const int*, int*, int*);                                                  \
@@ -81,7 +86,9 @@ constexpr int query = -1;  // the length of a workspace that asks which length i
 
 int length_of(double best) { return std::max(1, int(best)); }
 int length_of(const std::complex<double>& best) { return length_of(best.real()); }
-int length_of(const c32& best) { return length_of(double(best.real())); }
+// A float does not hold every integer: the next one is not too short.
+int length_of(float best) { return length_of(double(std::nextafter(best, std::numeric_limits<float>::infinity()))); }
+int length_of(const c32& best) { return length_of(best.real()); }
 
 // The blocks of Scratch that are the routines' own.
 enum Block : size_t { work = Scratch::routines, real_work, whole_work, more };
@@ -93,7 +100,7 @@ struct Lapack {
 
   static int cholesky(int n, T* a) {
     int info = 0;
-    potrf<T>("L", &n, a, &n, &info, size_t(1));
+    potrf<T>("U", &n, a, &n, &info, size_t(1));
     return info;
   }
   static int lu(int m, int n, T* a, int* pivots) {
@@ -118,15 +125,29 @@ struct Lapack {
   static void qr(int m, int n, int columns, T* a, T* q, Scratch& scratch) {
     const int k = std::min(m, n);
     int info = 0;
-    T best[2] = {};
     T* tau = scratch.get<T>(more, size_t(k));
-    geqrf<T>(&m, &n, a, &m, tau, &best[0], &query, &info);
-    make_q<T>(&m, &columns, &k, q, &m, tau, &best[1], &query, &info);
-    const int length = std::max(length_of(best[0]), length_of(best[1]));
+    if (scratch.lengths.work == 0) {
+      T best[2] = {};
+      geqrf<T>(&m, &n, a, &m, tau, &best[0], &query, &info);
+      make_q<T>(&m, &columns, &k, q, &m, tau, &best[1], &query, &info);
+      scratch.lengths.work = std::max(length_of(best[0]), length_of(best[1]));
+    }
+    const int length = scratch.lengths.work;
     T* w = scratch.get<T>(work, size_t(length));
     geqrf<T>(&m, &n, a, &m, tau, w, &length, &info);
     std::copy(a, a + size_t(m) * size_t(k), q);
     make_q<T>(&m, &columns, &k, q, &m, tau, w, &length, &info);
+  }
+
+  // Calls ask(&best) unless that was done for another matrix.
+  template <class F>
+  static int best_length(F&& ask, Scratch& scratch) {
+    if (scratch.lengths.work == 0) {
+      T best = 0;
+      ask(&best);
+      scratch.lengths.work = length_of(best);
+    }
+    return scratch.lengths.work;
   }
 
   static int svd(bool full, int m, int n, T* a, R* s, T* u, T* vh, Scratch& scratch) {
@@ -135,7 +156,6 @@ struct Lapack {
     const size_t low = size_t(k), high = size_t(std::max(m, n));
     int info = 0, length = query;
     int* whole = scratch.get<int>(whole_work, 8 * low);
-    T best = 0;
     const auto run = [&](T* w) {
       if constexpr (is_complex<T>) {
         R* reals = scratch.get<R>(real_work, std::max(5 * low * low + 7 * low, 2 * high * low + 2 * low * low + low));
@@ -152,8 +172,7 @@ struct Lapack {
         else call(dgesdd_);
       }
     };
-    run(&best);
-    length = length_of(best);
+    length = best_length(run, scratch);
     run(scratch.get<T>(work, size_t(length)));
     return info;
   }
@@ -179,10 +198,13 @@ struct Lapack {
         else call(dsyevd_);
       }
     };
-    run(&best, &best_real, &best_whole);
-    length = length_of(best);
-    real_length = length_of(double(best_real));
-    whole_length = std::max(1, best_whole);
+    if (scratch.lengths.work == 0) {
+      run(&best, &best_real, &best_whole);
+      scratch.lengths = {length_of(best), length_of(best_real), std::max(1, best_whole)};
+    }
+    length = scratch.lengths.work;
+    real_length = scratch.lengths.reals;
+    whole_length = scratch.lengths.whole;
     run(scratch.get<T>(work, size_t(length)), scratch.get<R>(real_work, size_t(real_length)),
         scratch.get<int>(whole_work, size_t(whole_length)));
     return info;
@@ -191,7 +213,6 @@ struct Lapack {
   static int eig(int n, T* a, C* w, C* v, Scratch& scratch) {
     const char* job = v ? "V" : "N";
     int info = 0, length = query;
-    T best = 0;
     if constexpr (is_complex<T>) {
       R* reals = scratch.get<R>(real_work, 2 * size_t(n));
       const auto run = [&](T* space) {
@@ -201,8 +222,7 @@ struct Lapack {
         if constexpr (std::is_same_v<T, c32>) call(cgeev_);
         else call(zgeev_);
       };
-      run(&best);
-      length = length_of(best);
+      length = best_length(run, scratch);
       run(scratch.get<T>(work, size_t(length)));
     } else {
       R* re = scratch.get<R>(real_work, 2 * size_t(n));
@@ -215,8 +235,7 @@ struct Lapack {
         if constexpr (std::is_same_v<T, float>) call(sgeev_);
         else call(dgeev_);
       };
-      run(&best);
-      length = length_of(best);
+      length = best_length(run, scratch);
       run(scratch.get<T>(work, size_t(length)));
       for (int j = 0; j < n; ++j) w[j] = C(re[j], im[j]);
       if (v) spread_pairs(n, im, pairs, v);
@@ -239,12 +258,36 @@ struct Lapack {
   static constexpr Routines<T> table = {cholesky, lu, lu_solve, triangular_solve, qr, svd, eigh, eig, multiply};
 };
 
+// OpenBLAS's number of threads is 1 while anyone is inside.
+class OneThread {
+ public:
+  static void enter() {
+    const std::lock_guard hold(lock_);
+    if (inside_++ > 0) return;
+    before_ = openblas_get_num_threads();
+    if (before_ != 1) openblas_set_num_threads(1);
+  }
+  static void leave() {
+    const std::lock_guard hold(lock_);
+    if (--inside_ == 0 && before_ != 1) openblas_set_num_threads(before_);
+  }
+
+ private:
+  static inline std::mutex lock_;
+  static inline int inside_ = 0, before_ = 1;
+};
+
 }  // namespace
 }  // namespace rill::matrix
 
 extern "C" __attribute__((visibility("default"))) const rill::matrix::Tables* rill_lapack_tables() {
   using namespace rill::matrix;
-  static const Tables tables = {Lapack<float>::table, Lapack<double>::table, Lapack<c32>::table, Lapack<c64>::table};
-  if (openblas_set_num_threads) openblas_set_num_threads(1);
+  const bool threads = openblas_set_num_threads && openblas_get_num_threads;
+  static const Tables tables = {Lapack<float>::table,
+                                Lapack<double>::table,
+                                Lapack<c32>::table,
+                                Lapack<c64>::table,
+                                threads ? OneThread::enter : nullptr,
+                                threads ? OneThread::leave : nullptr};
   return &tables;
 }

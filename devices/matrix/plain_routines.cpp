@@ -295,18 +295,18 @@ struct Plain {
 
   static int cholesky(int size, T* a) {
     const size_t n = size_t(size);
-    Matrix<W> l(n, n, a);
+    Matrix<W> u(n, n, a);
     for (size_t j = 0; j < n; ++j) {
-      WR d = real_of(l(j, j));
-      for (size_t k = 0; k < j; ++k) d -= squared(l(j, k));
+      WR d = real_of(u(j, j));
+      for (size_t k = 0; k < j; ++k) d -= squared(u(k, j));
       if (!(d > 0)) return int(j) + 1;
-      l(j, j) = std::sqrt(d);
+      u(j, j) = std::sqrt(d);
       for (size_t i = j + 1; i < n; ++i) {
-        for (size_t k = 0; k < j; ++k) l(i, j) -= l(i, k) * conj_of(l(j, k));
-        l(i, j) /= l(j, j);
+        for (size_t k = 0; k < j; ++k) u(j, i) -= conj_of(u(k, j)) * u(k, i);
+        u(j, i) /= u(j, j);
       }
     }
-    l.store(a);
+    u.store(a);
     return 0;
   }
 

@@ -38,14 +38,20 @@ class Scratch {
   // Blocks below this one are the kernels'; the others are the routines' own.
   static constexpr size_t routines = 8;
 
+  // How long LAPACK wants its workspaces, which it is asked for the first of the matrices: the routine and the sizes
+  // are those of all that one Scratch is for. 0 where it was not asked.
+  struct Lengths {
+    int work = 0, reals = 0, whole = 0;
+  } lengths;
+
  private:
   std::array<std::vector<std::max_align_t>, 14> blocks_;
 };
 
 template <class T>
 struct Routines {
-  // a (n x n, Hermitian, the lower triangle is read) := its Cholesky factor there. Fails at the first leading minor
-  // that is not positive.
+  // a (n x n, Hermitian, the upper triangle is read) := the U there for which H(U) U = a. Fails at the first leading
+  // minor that is not positive.
   int (*cholesky)(int n, T* a);
   // a (m x n) := L without its unit diagonal, and U. Row i was exchanged with row pivots[i] - 1, in order. Fails, with
   // all done, where a diagonal element of U is 0.
@@ -72,6 +78,9 @@ struct Tables {
   Routines<double> f64;
   Routines<std::complex<float>> c64;
   Routines<std::complex<double>> c128;
+  // Around all calls of routines, by any number of threads at once, where the library needs it.
+  void (*enter)() = nullptr;
+  void (*leave)() = nullptr;
   template <class T>
   const Routines<T>& of() const {
     if constexpr (std::is_same_v<T, float>) return f32;

@@ -33,15 +33,12 @@ Spec plain(const Spec& s, DType dtype) { return {s.shape, dtype, false, s.device
 void check_axis(const InferArgs& args, int64_t axis) {
   if (axis < 0 || axis >= args[0].shape.ndim())
     args.reject(fmt::format("axis {} is out of bounds for array of dimension {}", axis, args[0].shape.ndim()));
+  if (args[0].shape[size_t(axis)] == 0)
+    args.reject(fmt::format("axis {} is empty: a transform has at least one element. n gives it another length", axis));
 }
 
 OutSpecs infer_fft(const InferArgs& args) {
-  for (int64_t axis : args.attrs.as<FftParams>().axes) {
-    check_axis(args, axis);
-    if (args[0].shape[size_t(axis)] == 0)
-      args.reject(
-          fmt::format("axis {} is empty: a transform has at least one element. n gives it another length", axis));
-  }
+  for (int64_t axis : args.attrs.as<FftParams>().axes) check_axis(args, axis);
   return {plain(args[0], args[0].dtype)};
 }
 OutSpecs infer_rfft(const InferArgs& args) {
@@ -231,8 +228,14 @@ Tensor real_along(const Tensor& x, int64_t axis, std::optional<Dim> n, Norm norm
 }
 Tensor to_real_along(std::string_view op, const Tensor& x, int64_t axis, std::optional<Dim> n, Norm norm,
                      const Where& where) {
+  if (n) require_length(op, *n, where);
+  else if (x.shape()[size_t(axis)] < 2)
+    fail(op,
+         fmt::format("axis {} has {} elements, which make 2 (m - 1) = {} real numbers. n says how many there are. "
+                     "operands: {}",
+                     axis, x.shape()[size_t(axis)], 2 * (x.shape()[size_t(axis)] - 1), to_string(x.spec())),
+         where);
   const Dim length = n ? *n : 2 * (x.shape()[size_t(axis)] - 1);
-  require_length(op, length, where);
   const Tensor in = resized(x, axis, length / 2 + 1);
   return apply1(irfft_op, {&in}, RealFftParams{axis, length, halves_of(norm, true)}, where);
 }
@@ -317,10 +320,12 @@ Tensor shifted(std::string_view op, const Tensor& x, const Axes& axes, bool up, 
   return all.empty() ? x : roll(x, by, all, where);
 }
 
-TensorOptions floats(const TensorOptions& o) {
-  TensorOptions out = o;
-  if (!out.dtype) out.dtype = DType::f32;
-  return out;
+// The dtype of frequencies. Throws for one that is not real and floating.
+DType frequency_dtype(std::string_view op, const TensorOptions& o, const Where& where) {
+  const DType d = o.dtype.value_or(DType::f32);
+  if (!is_floating(d))
+    fail(op, fmt::format("frequencies are not whole numbers, and real. use f32 or f64, not {}", name(d)), where);
+  return d;
 }
 void require_spacing(std::string_view op, double d, const Where& where) {
   require_option(std::isfinite(d) && d != 0, op, "d", d, "finite and not 0", where);
@@ -384,15 +389,17 @@ Tensor fftfreq(Dim n, double d, const TensorOptions& options, Where where) {
   CallerScope caller(where);
   require_length("fftfreq", n, where);
   require_spacing("fftfreq", d, where);
+  const DType dtype = frequency_dtype("fftfreq", options, where);
   const Tensor k = iota({n}, 0, {DType::i64, options.device}), turn = rill::where(k > (n - 1) / 2, k - n, k);
-  return astype(turn, *floats(options).dtype) / n / d;
+  return astype(turn, dtype) / n / d;
 }
 Tensor rfftfreq(Dim n, double d, const TensorOptions& options, Where where) {
   CallerScope caller(where);
   require_length("rfftfreq", n, where);
   require_spacing("rfftfreq", d, where);
+  const DType dtype = frequency_dtype("rfftfreq", options, where);
   const Tensor k = iota({n / 2 + 1}, 0, {DType::i64, options.device});
-  return astype(k, *floats(options).dtype) / n / d;
+  return astype(k, dtype) / n / d;
 }
 
 Tensor fftshift(const Tensor& x, const Axes& axes, Where where) { return shifted("fftshift", x, axes, false, where); }

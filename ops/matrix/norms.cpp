@@ -44,7 +44,16 @@ Tensor require_matrix(std::string_view op, const Tensor& x, const Where& where) 
   return a;
 }
 
-Tensor extreme(const Tensor& x, const Axes& axis, bool largest) { return largest ? max(x, axis) : min(x, axis); }
+// Along the last axis. The largest of none is 0, as in numpy; there is no smallest.
+Tensor extreme(std::string_view op, const Tensor& x, bool largest, const Where& where) {
+  if (x.shape().back() != 0) return largest ? max(x, -1) : min(x, -1);
+  if (!largest)
+    fail(op,
+         fmt::format("a matrix without elements has no smallest singular value, row or column. operands: {}",
+                     to_string(x.spec())),
+         where);
+  return sum(x, -1);
+}
 
 }  // namespace
 
@@ -56,9 +65,9 @@ Tensor matrix_norm(const Tensor& x, const MatrixNormOptions& o, Where where) {
   switch (w.kind) {
     case Kind::frobenius: y = norm(a, {.axis = {-2, -1}}); break;
     case Kind::nuclear: y = sum(svdvals(a), -1); break;
-    case Kind::columns: y = extreme(sum(abs(a), -2), -1, w.largest); break;
-    case Kind::rows: y = extreme(sum(abs(a), -1), -1, w.largest); break;
-    case Kind::spectral: y = extreme(svdvals(a), -1, w.largest); break;
+    case Kind::columns: y = extreme("matrix_norm", sum(abs(a), -2), w.largest, where); break;
+    case Kind::rows: y = extreme("matrix_norm", sum(abs(a), -1), w.largest, where); break;
+    case Kind::spectral: y = extreme("matrix_norm", svdvals(a), w.largest, where); break;
   }
   return o.keepdims ? expand_dims(y, {-2, -1}) : y;
 }
@@ -72,10 +81,14 @@ Tensor cond(const Tensor& x, const MatrixOrd& ord, Where where) {
   CallerScope caller(where);
   const Which w = which("cond", ord, where);
   const Tensor a = require_matrix("cond", x, where);
+  if (smaller(rows_of(a.spec()), columns_of(a.spec())) == 0)
+    fail("cond", fmt::format("a matrix without elements has no condition. operands: {}", to_string(x.spec())), where);
   if (w.kind != Kind::spectral)
     return matrix_norm(a, {.ord = ord}, where) * matrix_norm(inv(a, where), {.ord = ord}, where);
   const Tensor s = svdvals(a), large = max(s, -1), small = min(s, -1);
-  return w.largest ? large / small : small / large;
+  // A matrix of zeros is singular, too, where the quotient would be NaN.
+  const Tensor infinity = full({}, std::numeric_limits<double>::infinity(), {s.dtype(), s.device()});
+  return rill::where(large == 0, infinity, w.largest ? large / small : small / large);
 }
 
 }  // namespace rill::linalg

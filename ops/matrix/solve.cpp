@@ -224,7 +224,7 @@ Tensor triangular_solve(const Tensor& a, const Tensor& b, const TriangularOption
 Tensor inv(const Tensor& x, Where where) {
   CallerScope caller(where);
   const Tensor a = operand("inv", x, where);
-  if (a.ndim() < 2) return run_solve(a, a, where);  // rejected
+  if (a.ndim() < 2 || rows_of(a.spec()) != columns_of(a.spec())) return run_solve(a, a, where);  // rejected
   return run_solve(a, broadcast_to(identity_like(a), a.shape()), where);
 }
 

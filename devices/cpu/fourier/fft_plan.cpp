@@ -1,11 +1,14 @@
 #include "rill/devices/cpu/fourier/fft_plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <list>
 #include <mutex>
 #include <numbers>
 
+#include "rill/devices/cpu/fourier/fft_long.h"
 #include "rill/devices/cpu/fourier/fft_stages.h"
+#include "rill/devices/threads.h"
 
 namespace rill::cpu {
 namespace {
@@ -36,6 +39,13 @@ std::vector<int64_t> radices(int64_t n) {
   return out;
 }
 
+// The largest divisor of n that is at most its root, and no long line itself.
+int64_t short_side(int64_t n) {
+  int64_t d = std::min(long_line - 1, int64_t(std::sqrt(double(n))));
+  while (n % d != 0) --d;
+  return d;
+}
+
 // The shortest length of 2^a or 2^a 3 that is at least n.
 int64_t good_length(int64_t n) {
   int64_t power = 1;
@@ -49,21 +59,26 @@ template <class R>
 FftPlan<R>::FftPlan(int64_t n) : n(n) {
   const std::vector<int64_t> factors = radices(n);
   if (n > 1 && factors.empty()) {
-    convolution = fft_plan<R>(good_length(2 * n - 1));
-    const size_t length = size_t(convolution->n);
-    chirp_re.resize(size_t(n)), chirp_im.resize(size_t(n));
-    filter_re.resize(length), filter_im.resize(length);
-    for (int64_t k = 0; k < n; ++k) {
-      const size_t at = size_t(k);
-      // k^2 modulo 2 n, without overflow.
-      root_of_unity(int64_t(__int128(k) * k % (2 * n)), 2 * n, chirp_re[at], chirp_im[at]);
-      filter_re[at] = chirp_re[at] / R(length), filter_im[at] = -chirp_im[at] / R(length);
-      if (k > 0) filter_re[length - at] = filter_re[at], filter_im[length - at] = filter_im[at];
-    }
-    std::vector<R> work(2 * length);
-    run_stages(*convolution, 1, filter_re.data(), filter_im.data(), work.data(), work.data() + length);
+    make_convolution();
     return;
   }
+  if (n < long_line) {
+    make_stages(factors);
+    return;
+  }
+  rows = fft_plan<R>(n / short_side(n)), columns = fft_plan<R>(short_side(n));
+  turns_re.resize(size_t(n)), turns_im.resize(size_t(n));
+  parallel_for(columns->n, std::max<int64_t>(1, 4096 / rows->n), [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k)
+      for (int64_t j = 0; j < rows->n; ++j) {
+        const size_t at = size_t(k * rows->n + j);
+        root_of_unity(j * k, n, turns_re[at], turns_im[at]);
+      }
+  });
+}
+
+template <class R>
+void FftPlan<R>::make_stages(const std::vector<int64_t>& factors) {
   int64_t left = n, s = 1;
   for (int64_t r : factors) {
     const int64_t m = left / r;
@@ -79,28 +94,74 @@ FftPlan<R>::FftPlan(int64_t n) : n(n) {
 }
 
 template <class R>
-std::shared_ptr<const FftPlan<R>> fft_plan(int64_t n) {
-  constexpr size_t most_plans = 16;
+void FftPlan<R>::make_convolution() {
+  convolution = fft_plan<R>(good_length(2 * n - 1));
+  const size_t length = size_t(convolution->n);
+  chirp_re.resize(size_t(n)), chirp_im.resize(size_t(n));
+  filter_re.resize(length), filter_im.resize(length);
+  parallel_for(n, 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const size_t at = size_t(k);
+      // k^2 modulo 2 n, without overflow.
+      root_of_unity(int64_t(__int128(k) * k % (2 * n)), 2 * n, chirp_re[at], chirp_im[at]);
+      filter_re[at] = chirp_re[at] / R(length), filter_im[at] = -chirp_im[at] / R(length);
+      if (k > 0) filter_re[length - at] = filter_re[at], filter_im[length - at] = filter_im[at];
+    }
+  });
+  std::vector<R> work(2 * length);
+  if (!convolution->is_long()) {
+    run_stages(*convolution, 1, filter_re.data(), filter_im.data(), work.data(), work.data() + length);
+    return;
+  }
+  join_pairs(filter_re.data(), filter_im.data(), R(1), int64_t(length), work.data());
+  transform_long(*convolution, false, R(1), {work.data(), 1}, {work.data(), 1});
+  split_pairs(work.data(), int64_t(length), filter_re.data(), filter_im.data());
+}
+
+template <class R>
+RealTurns<R>::RealTurns(int64_t n) : n(n), re(size_t(n / 4 + 1)), im(size_t(n / 4 + 1)) {
+  for (int64_t k = 0; k <= n / 4; ++k) root_of_unity(k, n, re[size_t(k)], im[size_t(k)]);
+}
+
+namespace {
+
+// What a T of this length is, kept for the lengths used last.
+template <class T>
+std::shared_ptr<const T> cached(int64_t n) {
+  constexpr size_t most = 16;
   static std::mutex& lock = *new std::mutex;
-  static auto& plans = *new std::list<std::shared_ptr<const FftPlan<R>>>;  // the last used first
+  static auto& known = *new std::list<std::shared_ptr<const T>>;  // the last used first
   {
     const std::lock_guard hold(lock);
-    for (auto p = plans.begin(); p != plans.end(); ++p)
+    for (auto p = known.begin(); p != known.end(); ++p)
       if ((*p)->n == n) {
-        plans.splice(plans.begin(), plans, p);
-        return plans.front();
+        known.splice(known.begin(), known, p);
+        return known.front();
       }
   }
-  auto made = std::make_shared<const FftPlan<R>>(n);
+  auto made = std::make_shared<const T>(n);
   const std::lock_guard hold(lock);
-  plans.push_front(made);
-  if (plans.size() > most_plans) plans.pop_back();
+  known.push_front(made);
+  if (known.size() > most) known.pop_back();
   return made;
+}
+
+}  // namespace
+
+template <class R>
+std::shared_ptr<const FftPlan<R>> fft_plan(int64_t n) {
+  return cached<FftPlan<R>>(n);
+}
+template <class R>
+std::shared_ptr<const RealTurns<R>> real_turns(int64_t n) {
+  return cached<RealTurns<R>>(n);
 }
 
 template struct FftPlan<float>;
 template struct FftPlan<double>;
 template std::shared_ptr<const FftPlan<float>> fft_plan<float>(int64_t n);
 template std::shared_ptr<const FftPlan<double>> fft_plan<double>(int64_t n);
+template std::shared_ptr<const RealTurns<float>> real_turns<float>(int64_t n);
+template std::shared_ptr<const RealTurns<double>> real_turns<double>(int64_t n);
 
 }  // namespace rill::cpu

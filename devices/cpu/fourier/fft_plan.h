@@ -1,8 +1,10 @@
 // What a Fourier transform of one length needs besides its operands: its stages and their roots of unity, computed once
 // and kept for later calls.
 //
-// A length whose prime factors are at most 13 is a chain of stages (Stockham's autosort, decimation in frequency). Any
-// other is a convolution of a length of the first kind (Bluestein 1970).
+// A length whose prime factors are at most 13 is a chain of stages (Stockham's autosort, decimation in frequency), or,
+// where that would leave the caches, a matrix whose columns and then rows are transformed (Bailey 1990). Any other is a
+// convolution of a length of the first kind (Bluestein 1970). Real numbers of an even count are half as many complex
+// ones (RealTurns).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -23,6 +25,10 @@ struct FftPlan {
   std::vector<FftStage> stages;
   std::vector<R> roots;
 
+  // Of a long line: n = columns->n * rows->n, and exp(-2 pi i jk / n) at [k, j], k < columns->n, j < rows->n.
+  std::shared_ptr<const FftPlan> columns, rows;
+  std::vector<R> turns_re, turns_im;
+
   // Where Bluestein's convolution is needed: the plan of its length, exp(-pi i k^2 / n), and the transform, divided by
   // the length, of the conjugate of these.
   std::shared_ptr<const FftPlan> convolution;
@@ -30,28 +36,29 @@ struct FftPlan {
 
   explicit FftPlan(int64_t n);
   int64_t work_size() const { return convolution ? convolution->n : n; }
+  // Whether fft_long.h has the transform, which all threads share, and not fft_lines.h.
+  bool is_long() const { return convolution ? convolution->is_long() : columns != nullptr; }
+
+ private:
+  void make_stages(const std::vector<int64_t>& factors);
+  void make_convolution();
 };
 
-// The plan of a length, from a small cache.
+// Lengths from which a line is a matrix.
+inline constexpr int64_t long_line = 1 << 14;
+
+// The transform of n = 2 m real numbers x, by that of z[j] = x[2j] + i x[2j + 1]: exp(-2 pi i k / n) for k <= m / 2.
+template <class R>
+struct RealTurns {
+  int64_t n;
+  std::vector<R> re, im;
+  explicit RealTurns(int64_t n);
+};
+
+// From small caches.
 template <class R>
 std::shared_ptr<const FftPlan<R>> fft_plan(int64_t n);
-
-enum class FftForm : uint8_t { complex_to_complex, real_to_complex, complex_to_real };
-
-// The transforms of all lines of a tensor along one axis.
 template <class R>
-struct FftLines {
-  const FftPlan<R>& plan;
-  FftForm form;
-  bool inverse;
-  R scale;
-  const R* from;  // complex numbers are pairs
-  R* to;          // may be `from`
-  int64_t inner;  // the distance between the elements of a line, and lines that lie side by side
-  int64_t from_size, to_size;
-
-  // `lanes` of them at a time, side by side, or, where lines are long, one after another.
-  void run(int64_t first, int64_t count) const;
-};
+std::shared_ptr<const RealTurns<R>> real_turns(int64_t n);
 
 }  // namespace rill::cpu

@@ -180,14 +180,210 @@ void run(const FftPlan<T>& plan, int64_t lanes, T* re, T* im, T* work_re, T* wor
   std::copy_n(xi, plan.n * lanes, im);
 }
 
-void run_f32(const FftPlan<float>& plan, int64_t lanes, float* re, float* im, float* work_re, float* work_im) {
-  run(plan, lanes, re, im, work_re, work_im);
+// Calls body(d, i) for vectors of T at i = 0, ..., and, for what is left, for single numbers.
+template <class T, class F>
+HWY_INLINE void over(int64_t count, const F& body) {
+  const hn::ScalableTag<T> d;
+  const int64_t step = int64_t(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + step <= count; i += step) body(d, i);
+  for (; i < count; ++i) body(hn::CappedTag<T, 1>(), i);
 }
-void run_f64(const FftPlan<double>& plan, int64_t lanes, double* re, double* im, double* work_re, double* work_im) {
-  run(plan, lanes, re, im, work_re, work_im);
+
+template <class T>
+void split(const T* pairs, int64_t count, T* re, T* im) {
+  over<T>(count, [&](auto d, int64_t i) {
+    hn::Vec<decltype(d)> x, y;
+    hn::LoadInterleaved2(d, pairs + 2 * i, x, y);
+    hn::StoreU(x, d, re + i);
+    hn::StoreU(y, d, im + i);
+  });
 }
-int64_t lanes_f32() { return int64_t(hn::Lanes(hn::ScalableTag<float>())); }
-int64_t lanes_f64() { return int64_t(hn::Lanes(hn::ScalableTag<double>())); }
+template <class T>
+void join(const T* re, const T* im, T scale, int64_t count, T* pairs) {
+  over<T>(count, [&](auto d, int64_t i) {
+    const auto by = hn::Set(d, scale);
+    hn::StoreInterleaved2(hn::Mul(hn::LoadU(d, re + i), by), hn::Mul(hn::LoadU(d, im + i), by), d, pairs + 2 * i);
+  });
+}
+template <class T>
+void turn(const T* by_re, const T* by_im, int64_t count, T* re, T* im) {
+  over<T>(count, [&](auto d, int64_t i) {
+    using D = decltype(d);
+    const Complex<D> x = times<D>(Complex<D>{hn::LoadU(d, re + i), hn::LoadU(d, im + i)}, hn::LoadU(d, by_re + i),
+                                  hn::LoadU(d, by_im + i));
+    hn::StoreU(x.re, d, re + i);
+    hn::StoreU(x.im, d, im + i);
+  });
+}
+
+// Lines of pairs that lie one after another, and lanes: for all elements there is a loop over single numbers, and,
+// where a vector has 128 bits, one over squares of numbers.
+template <class T>
+struct Rows {
+  int64_t pitch, n, lanes;
+
+  // Calls square(l, j) for groups of lines and elements that transpose() takes, and single(l, j) for all else. A few
+  // elements of each line are taken at a time: where lines are a multiple of 4096 bytes apart, more lines would not
+  // stay in the first cache.
+  template <class F, class G>
+  HWY_INLINE void each(const F& square, const G& single) const {
+    constexpr int64_t side = int64_t(16 / sizeof(T)), elements = side / 2, some = 8;
+    const bool squares = HWY_TARGET != HWY_SCALAR && lanes % side == 0;
+    for (int64_t first = 0; first < n; first += some) {
+      const int64_t end = std::min(n, first + some), whole = squares ? end - (end - first) % elements : first;
+      for (int64_t l = 0; squares && l < lanes; l += side)
+        for (int64_t j = first; j < whole; j += elements) square(l, j);
+      for (int64_t j = whole; j < end; ++j)
+        for (int64_t l = 0; l < lanes; ++l) single(l, j);
+    }
+  }
+  void split(const T* pairs, T* re, T* im) const {
+    each([&](int64_t l, int64_t j) { split_square(pairs + l * pitch + 2 * j, re + j * lanes + l, im + j * lanes + l); },
+         [&](int64_t l, int64_t j) {
+           const T* x = pairs + l * pitch + 2 * j;
+           re[j * lanes + l] = x[0], im[j * lanes + l] = x[1];
+         });
+  }
+  void join(const T* re, const T* im, T scale, T* pairs) const {
+    each([&](int64_t l,
+             int64_t j) { join_square(re + j * lanes + l, im + j * lanes + l, scale, pairs + l * pitch + 2 * j); },
+         [&](int64_t l, int64_t j) {
+           T* y = pairs + l * pitch + 2 * j;
+           y[0] = re[j * lanes + l] * scale, y[1] = im[j * lanes + l] * scale;
+         });
+  }
+
+#if HWY_TARGET == HWY_SCALAR
+  void split_square(const T*, T*, T*) const {}
+  void join_square(const T*, const T*, T, T*) const {}
+#else
+  static constexpr int side = int(16 / sizeof(T));
+  using D = hn::FixedTag<T, side>;
+
+  // What 128 bits hold of each of as many lines, transposed: the real parts of one element of all of them, its
+  // imaginary parts, and, of floats, the same of the next element. Its own inverse.
+  static HWY_INLINE void transpose(hn::Vec<D> (&v)[side]) {
+    const D d;
+    if constexpr (side == 2) {
+      const auto a = hn::InterleaveLower(d, v[0], v[1]), b = hn::InterleaveUpper(d, v[0], v[1]);
+      v[0] = a, v[1] = b;
+    } else {
+      const hn::FixedTag<double, 2> wide;
+      const auto low = [&](hn::Vec<D> a, hn::Vec<D> b) {
+        return hn::BitCast(d, hn::InterleaveLower(wide, hn::BitCast(wide, a), hn::BitCast(wide, b)));
+      };
+      const auto high = [&](hn::Vec<D> a, hn::Vec<D> b) {
+        return hn::BitCast(d, hn::InterleaveUpper(wide, hn::BitCast(wide, a), hn::BitCast(wide, b)));
+      };
+      const auto a = hn::InterleaveLower(d, v[0], v[1]), b = hn::InterleaveLower(d, v[2], v[3]);
+      const auto c = hn::InterleaveUpper(d, v[0], v[1]), e = hn::InterleaveUpper(d, v[2], v[3]);
+      v[0] = low(a, b), v[1] = high(a, b), v[2] = low(c, e), v[3] = high(c, e);
+    }
+  }
+  HWY_INLINE void split_square(const T* pairs, T* re, T* im) const {
+    const D d;
+    hn::Vec<D> v[side];
+    RILL_UNROLL for (int i = 0; i < side; ++i) v[i] = hn::LoadU(d, pairs + i * pitch);
+    transpose(v);
+    RILL_UNROLL for (int i = 0; i < side; ++i) hn::StoreU(v[i], d, (i % 2 ? im : re) + i / 2 * lanes);
+  }
+  HWY_INLINE void join_square(const T* re, const T* im, T scale, T* pairs) const {
+    const D d;
+    hn::Vec<D> v[side];
+    RILL_UNROLL for (int i = 0; i < side; ++i) {
+      v[i] = hn::Mul(hn::LoadU(d, (i % 2 ? im : re) + i / 2 * lanes), hn::Set(d, scale));
+    }
+    transpose(v);
+    RILL_UNROLL for (int i = 0; i < side; ++i) hn::StoreU(v[i], d, pairs + i * pitch);
+  }
+#endif
+};
+
+// Elements k and n / 2 - k at a time.
+template <class D, class T = hn::TFromD<D>>
+void split_halves_of(D d, const RealTurns<T>& turns, int64_t lanes, T* re, T* im) {
+  using C = Complex<D>;
+  const auto half = hn::Set(d, T(0.5)), zero = hn::Zero(d);
+  const int64_t m = turns.n / 2;
+  for (int64_t l = 0; l < lanes; l += int64_t(hn::Lanes(d))) {
+    const auto x = hn::LoadU(d, re + l), y = hn::LoadU(d, im + l);
+    hn::StoreU(hn::Add(x, y), d, re + l), hn::StoreU(zero, d, im + l);
+    hn::StoreU(hn::Sub(x, y), d, re + m * lanes + l), hn::StoreU(zero, d, im + m * lanes + l);
+  }
+  for (int64_t k = 1; 2 * k <= m; ++k)
+    for (int64_t l = 0; l < lanes; l += int64_t(hn::Lanes(d))) {
+      const int64_t low = k * lanes + l, high = (m - k) * lanes + l;
+      const C x = scaled<D>({hn::LoadU(d, re + low), hn::LoadU(d, im + low)}, half);
+      const C z = scaled<D>({hn::LoadU(d, re + high), hn::Neg(hn::LoadU(d, im + high))}, half);
+      const C even = x + z,
+              odd = times<D>(turned<D>(x - z), hn::Set(d, turns.re[size_t(k)]), hn::Set(d, turns.im[size_t(k)]));
+      const C a = even + odd, b = even - odd;
+      hn::StoreU(b.re, d, re + high), hn::StoreU(hn::Neg(b.im), d, im + high);
+      hn::StoreU(a.re, d, re + low), hn::StoreU(a.im, d, im + low);
+    }
+}
+template <class D, class T = hn::TFromD<D>>
+void join_halves_of(D d, const RealTurns<T>& turns, int64_t lanes, T* re, T* im) {
+  using C = Complex<D>;
+  const int64_t m = turns.n / 2;
+  for (int64_t l = 0; l < lanes; l += int64_t(hn::Lanes(d))) {
+    const auto x = hn::LoadU(d, re + l), z = hn::LoadU(d, re + m * lanes + l);
+    hn::StoreU(hn::Add(x, z), d, re + l), hn::StoreU(hn::Sub(x, z), d, im + l);
+  }
+  for (int64_t k = 1; 2 * k <= m; ++k)
+    for (int64_t l = 0; l < lanes; l += int64_t(hn::Lanes(d))) {
+      const int64_t low = k * lanes + l, high = (m - k) * lanes + l;
+      const C x = {hn::LoadU(d, re + low), hn::LoadU(d, im + low)};
+      const C z = {hn::LoadU(d, re + high), hn::Neg(hn::LoadU(d, im + high))};
+      const C even = x + z,
+              odd = times<D>(x - z, hn::Set(d, turns.re[size_t(k)]), hn::Neg(hn::Set(d, turns.im[size_t(k)])));
+      const C turned_back = turned<D>(odd);  // even + i odd = even - turned_back
+      const C a = even - turned_back, b = even + turned_back;
+      hn::StoreU(b.re, d, re + high), hn::StoreU(hn::Neg(b.im), d, im + high);
+      hn::StoreU(a.re, d, re + low), hn::StoreU(a.im, d, im + low);
+    }
+}
+template <class T>
+void split_halves_any(const RealTurns<T>& turns, int64_t lanes, T* re, T* im) {
+  const hn::ScalableTag<T> d;
+  if (lanes % int64_t(hn::Lanes(d)) == 0) split_halves_of(d, turns, lanes, re, im);
+  else split_halves_of(hn::CappedTag<T, 1>(), turns, lanes, re, im);
+}
+template <class T>
+void join_halves_any(const RealTurns<T>& turns, int64_t lanes, T* re, T* im) {
+  const hn::ScalableTag<T> d;
+  if (lanes % int64_t(hn::Lanes(d)) == 0) join_halves_of(d, turns, lanes, re, im);
+  else join_halves_of(hn::CappedTag<T, 1>(), turns, lanes, re, im);
+}
+
+#define RILL_FFT_LOOPS(R, suffix)                                                                                  \
+  void split_lines_##suffix(const R* pairs, int64_t pitch, int64_t n, int64_t lanes, R* re, R* im) {               \
+    Rows<R>{pitch, n, lanes}.split(pairs, re, im);                                                                 \
+  }                                                                                                                \
+  void join_lines_##suffix(const R* re, const R* im, R scale, int64_t n, int64_t lanes, R* pairs, int64_t pitch) { \
+    Rows<R>{pitch, n, lanes}.join(re, im, scale, pairs);                                                           \
+  }                                                                                                                \
+  void split_halves_##suffix(const RealTurns<R>& turns, int64_t lanes, R* re, R* im) {                             \
+    split_halves_any(turns, lanes, re, im);                                                                        \
+  }                                                                                                                \
+  void join_halves_##suffix(const RealTurns<R>& turns, int64_t lanes, R* re, R* im) {                              \
+    join_halves_any(turns, lanes, re, im);                                                                         \
+  }                                                                                                                \
+  void run_##suffix(const FftPlan<R>& plan, int64_t lanes, R* re, R* im, R* work_re, R* work_im) {                 \
+    run(plan, lanes, re, im, work_re, work_im);                                                                    \
+  }                                                                                                                \
+  void split_##suffix(const R* pairs, int64_t count, R* re, R* im) { split(pairs, count, re, im); }                \
+  void join_##suffix(const R* re, const R* im, R scale, int64_t count, R* pairs) {                                 \
+    join(re, im, scale, count, pairs);                                                                             \
+  }                                                                                                                \
+  void turn_##suffix(const R* by_re, const R* by_im, int64_t count, R* re, R* im) {                                \
+    turn(by_re, by_im, count, re, im);                                                                             \
+  }                                                                                                                \
+  int64_t lanes_##suffix() { return int64_t(hn::Lanes(hn::ScalableTag<R>())); }
+RILL_FFT_LOOPS(float, f32)
+RILL_FFT_LOOPS(double, f64)
+#undef RILL_FFT_LOOPS
 
 }  // namespace rill::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -195,18 +391,43 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rill::cpu {
 
-HWY_EXPORT(run_f32);
-HWY_EXPORT(run_f64);
-HWY_EXPORT(lanes_f32);
-HWY_EXPORT(lanes_f64);
-void run_stages(const FftPlan<float>& plan, int64_t lanes, float* re, float* im, float* work_re, float* work_im) {
-  HWY_DYNAMIC_DISPATCH(run_f32)(plan, lanes, re, im, work_re, work_im);
-}
-void run_stages(const FftPlan<double>& plan, int64_t lanes, double* re, double* im, double* work_re, double* work_im) {
-  HWY_DYNAMIC_DISPATCH(run_f64)(plan, lanes, re, im, work_re, work_im);
-}
-int64_t fft_lanes(float) { return HWY_DYNAMIC_DISPATCH(lanes_f32)(); }
-int64_t fft_lanes(double) { return HWY_DYNAMIC_DISPATCH(lanes_f64)(); }
+#define RILL_FFT_LOOPS(R, suffix)                                                                         \
+  HWY_EXPORT(run_##suffix);                                                                               \
+  HWY_EXPORT(split_##suffix);                                                                             \
+  HWY_EXPORT(join_##suffix);                                                                              \
+  HWY_EXPORT(turn_##suffix);                                                                              \
+  HWY_EXPORT(lanes_##suffix);                                                                             \
+  HWY_EXPORT(split_halves_##suffix);                                                                      \
+  HWY_EXPORT(join_halves_##suffix);                                                                       \
+  HWY_EXPORT(split_lines_##suffix);                                                                       \
+  HWY_EXPORT(join_lines_##suffix);                                                                        \
+  void split_lines(const R* pairs, int64_t pitch, int64_t n, int64_t lanes, R* re, R* im) {               \
+    HWY_DYNAMIC_DISPATCH(split_lines_##suffix)(pairs, pitch, n, lanes, re, im);                           \
+  }                                                                                                       \
+  void join_lines(const R* re, const R* im, R scale, int64_t n, int64_t lanes, R* pairs, int64_t pitch) { \
+    HWY_DYNAMIC_DISPATCH(join_lines_##suffix)(re, im, scale, n, lanes, pairs, pitch);                     \
+  }                                                                                                       \
+  void split_halves(const RealTurns<R>& turns, int64_t lanes, R* re, R* im) {                             \
+    HWY_DYNAMIC_DISPATCH(split_halves_##suffix)(turns, lanes, re, im);                                    \
+  }                                                                                                       \
+  void join_halves(const RealTurns<R>& turns, int64_t lanes, R* re, R* im) {                              \
+    HWY_DYNAMIC_DISPATCH(join_halves_##suffix)(turns, lanes, re, im);                                     \
+  }                                                                                                       \
+  void run_stages(const FftPlan<R>& plan, int64_t lanes, R* re, R* im, R* work_re, R* work_im) {          \
+    HWY_DYNAMIC_DISPATCH(run_##suffix)(plan, lanes, re, im, work_re, work_im);                            \
+  }                                                                                                       \
+  void split_pairs(const R* pairs, int64_t count, R* re, R* im) {                                         \
+    HWY_DYNAMIC_DISPATCH(split_##suffix)(pairs, count, re, im);                                           \
+  }                                                                                                       \
+  void join_pairs(const R* re, const R* im, R scale, int64_t count, R* pairs) {                           \
+    HWY_DYNAMIC_DISPATCH(join_##suffix)(re, im, scale, count, pairs);                                     \
+  }                                                                                                       \
+  void multiply(const R* by_re, const R* by_im, int64_t count, R* re, R* im) {                            \
+    HWY_DYNAMIC_DISPATCH(turn_##suffix)(by_re, by_im, count, re, im);                                     \
+  }                                                                                                       \
+  int64_t fft_lanes(R) { return HWY_DYNAMIC_DISPATCH(lanes_##suffix)(); }
+RILL_FFT_LOOPS(float, f32)
+RILL_FFT_LOOPS(double, f64)
 
 }  // namespace rill::cpu
 #endif
