@@ -61,6 +61,11 @@ TEST_CASE("long lines are sorted as std::stable_sort does, by any number of thre
     check_sorted<int64_t>(random::randint(INT64_MIN / 2, INT64_MAX / 2, {n}));
     check_sorted<int64_t>(zeros({n}, i64));
     check_sorted<int8_t>(astype(random::randint(-128, 128, {n}), i8));
+    for (int64_t k : {1, 100, 18'000}) {
+      const TopK top = topk(normal, k);
+      CHECK(array_equal(top.indices, argsort(normal, {.descending = true})(slice(0, k))));
+      CHECK(array_equal(top.values, take(normal, top.indices)));
+    }
     const Tensor columns = random::normal({n, 3});
     CHECK(all(sort(columns, {.axis = 0})(all, 1) == sort(columns(all, 1))).item<bool>());
   }

@@ -25,6 +25,12 @@ HWY_INLINE auto number(double c) {
   if constexpr (std::is_same_v<X, Tensor>) return c;
   else return X(scalar_t<X>(c));
 }
+// The same of a whole number, beside which integers stay integers.
+template <class X>
+HWY_INLINE auto whole(int c) {
+  if constexpr (std::is_same_v<X, Tensor>) return c;
+  else return X(scalar_t<X>(c));
+}
 // c ? a : b
 template <class C, class V>
 HWY_INLINE V choose(C c, V a, V b) {
@@ -96,7 +102,7 @@ HWY_INLINE V exponential_unit(V x, V alpha) {
   RILL_FORMULA_IMPL(name, kinds, 2, class X RILL_COMMA class Y, (const X& x, const Y& y), __VA_ARGS__)
 
 // At both bounds the gradient is 0, as beyond them: that of minimum() is half.
-RILL_FORMULA(relu6, cheap_numbers, choose(x >= number<X>(6), number<X>(6), relu(x)))
+RILL_FORMULA(relu6, cheap_numbers, choose(x >= whole<X>(6), whole<X>(6), relu(x)))
 RILL_FORMULA(hard_tanh, cheap_floats,
              choose(x >= number<X>(1), number<X>(1), choose(x <= number<X>(-1), number<X>(-1), x)))
 template <class V>

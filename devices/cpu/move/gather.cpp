@@ -148,7 +148,7 @@ template <class T>
 using Wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
 
 template <class T>
-void update(T& out, const T& u, ScatterMode mode) {
+[[gnu::always_inline]] inline void update(T& out, const T& u, ScatterMode mode) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     float wide = out;
     update(wide, float(u), mode);
@@ -242,12 +242,14 @@ void read_rows(const Tensor& index, bool dense, int64_t begin, int64_t n, int64_
     using I = decltype(zero);
     if constexpr (std::is_integral_v<I>) {
       const I* from = reinterpret_cast<const I*>(index.rep()->data);
+      const auto row = [rows](I i) {
+        if constexpr (std::is_signed_v<I>) return int64_t(i) + (i < 0 ? rows : 0);
+        else return int64_t(i);
+      };
       if (dense)
-        for (int64_t j = 0; j < n; ++j) out[j] = int64_t(from[begin + j]);
+        for (int64_t j = 0; j < n; ++j) out[j] = row(from[begin + j]);
       else
-        for (int64_t j = 0; j < n; ++j) out[j] = int64_t(from[offset_of(index, false, begin + j)]);
-      if constexpr (std::is_signed_v<I>)
-        for (int64_t j = 0; j < n; ++j) out[j] += out[j] < 0 ? rows : 0;
+        for (int64_t j = 0; j < n; ++j) out[j] = row(from[offset_of(index, false, begin + j)]);
     }
   });
 }
@@ -292,12 +294,18 @@ void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows
         update_at[found] = begin + j;
         found += i >= first && i < last;
       }
+      if (width == 1 && dense) {
+        if (s.mode == ScatterMode::add)
+          for (int64_t f = 0; f < found; ++f) update(x[row[f]], u[update_at[f]], ScatterMode::add);
+        else
+          for (int64_t f = 0; f < found; ++f) update(x[row[f]], u[update_at[f]], s.mode);
+        continue;
+      }
       for (int64_t f = 0; f < found; ++f) {
         T* to = x + row[f] * width;
         const int64_t from = update_at[f] * width;
         if (!dense)
           for (int64_t k = k0; k < k1; ++k) update(to[k], u[offset_of(updates, false, from + k)], s.mode);
-        else if (width == 1) update(*to, u[from], s.mode);
         else update_run(to + k0, u + from + k0, k1 - k0, s.mode);
       }
     }

@@ -204,11 +204,25 @@ class LongSort {
   std::array<int64_t, buckets + 1> begins_;
 };
 
+// Puts the first k of many items in order, of which each thread finds those of its share.
+template <class E>
+void sort_first(E* items, E* spare, int64_t n, int64_t k) {
+  const int64_t parts = std::clamp<int64_t>(num_threads(), 1, n / std::max(4 * k, long_from / 4));
+  const auto begin_of = [&](int64_t part) { return n * part / parts; };
+  parallel_for(parts, 1, [&](int64_t b, int64_t e) {
+    for (; b < e; ++b) std::partial_sort(items + begin_of(b), items + begin_of(b) + k, items + begin_of(b + 1));
+  });
+  for (int64_t part = 0; part < parts; ++part) std::copy_n(items + begin_of(part), k, spare + part * k);
+  std::partial_sort(spare, spare + k, spare + parts * k);
+  std::copy_n(spare, k, items);
+}
+
 // Puts the first k of n items in order, at `items`, which may change places with `spare`.
 template <class E>
 void sort_items(E*& items, E*& spare, int64_t n, int64_t k) {
   if (std::is_sorted(items, items + n)) return;
   if (n >= long_from && k == n) LongSort<E>(items, spare, n).run();
+  else if (n >= long_from && k < n / 8) sort_first(items, spare, n, k);
   else if (k < n / 8) std::partial_sort(items, items + k, items + n);
   else if (n >= radix_from) radix_sort(items, spare, n);
   else std::sort(items, items + n);
