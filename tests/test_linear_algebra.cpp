@@ -377,6 +377,14 @@ TEST_CASE("OpenBLAS has as many threads after a factorisation as before") {
   dlclose(library);
 }
 
+TEST_CASE("a matrix of many rows and few columns is not too large") {
+  const Tensor a = random_matrix({60000, 2}, f64), x = tensor({2.0, -3.0});
+  CHECK(distance(linalg::lstsq(a, matmul(a, x)).solution, x) < 100);
+  CHECK(distance(matmul(linalg::qr(a).q, linalg::qr(a).r), a) < 60);
+  CHECK(linalg::svd(a, {.full_matrices = false}).u.shape() == Shape{60000, 2});
+  CHECK(linalg::svdvals(a.T()).shape() == Shape{2});
+}
+
 TEST_CASE("norms and conditions of nothing and of zeros are numpy's") {
   for (const linalg::MatrixOrd& ord : {linalg::MatrixOrd("fro"), linalg::MatrixOrd("nuc"), linalg::MatrixOrd(1),
                                        linalg::MatrixOrd(inf), linalg::MatrixOrd(2)})

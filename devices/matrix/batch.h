@@ -27,12 +27,14 @@ struct Batch {
   int64_t size() const { return rows * columns; }
 };
 
-// Throws where LAPACK, whose sizes are C's ints, would not hold such a matrix.
-inline void check_sizes(std::string_view op, const Batch& b) {
-  constexpr int64_t most = 46340;  // squared, it fits an int: so do the lengths of workspaces
-  if (b.rows > most || b.columns > most)
-    throw Error(
-        fmt::format("[{}] a matrix of {} rows and {} columns is larger than LAPACK's {}", op, b.rows, b.columns, most));
+// Throws where LAPACK, whose sizes are C's ints, would not hold such a matrix, or, as a workspace, `squares` square
+// ones of its shorter side.
+inline void check_sizes(std::string_view op, const Batch& b, int64_t squares = 1) {
+  constexpr double most = 0x7fff0000;  // a little is left for what is added to them
+  const double side = double(std::min(b.rows, b.columns));
+  if (double(b.rows) * double(b.columns) > most || side * side * double(squares) > most)
+    throw Error(fmt::format("[{}] a matrix of {} rows and {} columns is larger than LAPACK takes, which counts in ints",
+                            op, b.rows, b.columns));
 }
 
 // The first matrix of a batch at which something failed.

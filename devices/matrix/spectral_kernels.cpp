@@ -32,7 +32,9 @@ void multiply_line(T* x, int64_t n, int64_t step, const T& by) {
 
 void svd(const KernelArgs& args, const Tables& tables) {
   const Batch b(args.input(0));
-  check_sizes("svd", b);
+  check_sizes("svd", b, 4);  // gesdd wants 4 n^2 numbers
+  check_sizes("svd", Batch(args.output(0)));
+  check_sizes("svd", Batch(args.output(2)));
   const bool full = args.attrs.as<FactorParams>().full;
   const int64_t m = b.rows, n = b.columns, k = std::min(m, n), p = full ? m : k, q = full ? n : k;
   FirstFault fault;
@@ -90,7 +92,7 @@ void svdvals(const KernelArgs& args, const Tables& tables) {
 // V diag(1 / s) H(U), of the singular values that count.
 void pinv(const KernelArgs& args, const Tables& tables) {
   const Batch b(args.input(0));
-  check_sizes("pinv", b);
+  check_sizes("pinv", b, 4);
   const int64_t m = b.rows, n = b.columns, k = std::min(m, n);
   const double rtol = args.attrs.as<PinvParams>().rtol;
   FirstFault fault;
@@ -123,7 +125,7 @@ void pinv(const KernelArgs& args, const Tables& tables) {
 void hermitian(const KernelArgs& args, const Tables& tables, bool vectors) {
   const Batch b(args.input(0));
   const char* op = vectors ? "eigh" : "eigvalsh";
-  check_sizes(op, b);
+  check_sizes(op, b, 2);  // syevd wants 2 n^2 numbers
   const int64_t n = b.rows;
   FirstFault fault;
   with_routines(args, tables, [&]<class T>(const Routines<T>& use) {

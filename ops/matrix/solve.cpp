@@ -64,11 +64,9 @@ const Op solve_op({
     .wants_contiguous = true,
     .samples = []() -> std::vector<Sample> {
       using samples::uniform;
-      return {{{spread({3, 3}), uniform({3, 2})}, {}},
-              {{spread({2, 2, 4, 4}), uniform({2, 2, 4, 1})}, {}},
-              {{spread({1, 1}), uniform({1, 3})}, {}},
-              {{uniform({0, 0}), uniform({0, 2})}, {}},
-              {{spread({3, 3}), uniform({3, 0})}, {}}};
+      return {{{spread({3, 3}), uniform({3, 2})}, {}},  {{spread({2, 2, 4, 4}), uniform({2, 2, 4, 1})}, {}},
+              {{spread({1, 1}), uniform({1, 3})}, {}},  {{spread({6, 6}), uniform({6, 2})}, {}},
+              {{uniform({0, 0}), uniform({0, 2})}, {}}, {{spread({3, 3}), uniform({3, 0})}, {}}};
     },
     .norm_tolerance = 100,
 });
@@ -152,8 +150,11 @@ Tensors slogdet_vjp(const VjpArgs& args) {
 }
 
 std::vector<Sample> determinant_samples() {
-  return {
-      {{spread({3, 3})}, {}}, {{spread({2, 4, 4}, -2)}, {}}, {{spread({1, 1})}, {}}, {{samples::uniform({0, 0})}, {}}};
+  return {{{spread({3, 3})}, {}},
+          {{spread({2, 4, 4}, -2)}, {}},
+          {{spread({1, 1})}, {}},
+          {{spread({6, 6})}, {}},
+          {{samples::uniform({0, 0})}, {}}};
 }
 
 const Op det_op({

@@ -44,7 +44,8 @@ def add(cases, fn, operands, options, torch_fn, dtypes, tolerance=TOLERANCE, slo
 
 def solvers(cases, dtype):
     real = REAL.get(dtype, dtype)
-    for shape in [(3, 3), (2, 4, 4), (1, 1)]:
+    # Up to 4 rows are done several in a vector; LAPACK has the others.
+    for shape in [(3, 3), (2, 4, 4), (1, 1), (18, 2, 2), (6, 6)]:
         n = shape[-1]
         a, b = square(cases, shape, dtype), cases.any((n, 2), dtype)
         add(cases, "linalg::solve", [a, b], {}, lambda a, b: parts(torch.linalg.solve(a, b)), parts_dtypes(dtype))
@@ -78,7 +79,7 @@ def solvers(cases, dtype):
 def factorisations(cases, dtype):
     real = REAL.get(dtype, dtype)
     both = parts_dtypes(dtype)
-    for shape in [(3, 3), (2, 4, 4), (1, 1)]:
+    for shape in [(3, 3), (2, 4, 4), (1, 1), (6, 6)]:
         positive = square(cases, shape, dtype, (6.0, 1.0))
         sym = lambda a: (a + a.mH) / 2
         for upper in [False, True]:

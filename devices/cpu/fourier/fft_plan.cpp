@@ -128,7 +128,7 @@ namespace {
 // What a T of this length is, kept for the lengths used last.
 template <class T>
 std::shared_ptr<const T> cached(int64_t n) {
-  constexpr size_t most = 16;
+  constexpr size_t most = 16, most_numbers = 1 << 24;
   static std::mutex& lock = *new std::mutex;
   static auto& known = *new std::list<std::shared_ptr<const T>>;  // the last used first
   {
@@ -142,7 +142,12 @@ std::shared_ptr<const T> cached(int64_t n) {
   auto made = std::make_shared<const T>(n);
   const std::lock_guard hold(lock);
   known.push_front(made);
-  if (known.size() > most) known.pop_back();
+  size_t numbers = 0;
+  for (const auto& x : known) numbers += x->size();
+  while (known.size() > most || (known.size() > 1 && numbers > most_numbers)) {
+    numbers -= known.back()->size();
+    known.pop_back();
+  }
   return made;
 }
 

@@ -36,6 +36,8 @@ struct FftPlan {
 
   explicit FftPlan(int64_t n);
   int64_t work_size() const { return convolution ? convolution->n : n; }
+  // The numbers that it holds, without those of other plans.
+  size_t size() const { return roots.size() + 2 * (turns_re.size() + chirp_re.size() + filter_re.size()); }
   // Whether fft_long.h has the transform, which all threads share, and not fft_lines.h.
   bool is_long() const { return convolution ? convolution->is_long() : columns != nullptr; }
 
@@ -53,9 +55,10 @@ struct RealTurns {
   int64_t n;
   std::vector<R> re, im;
   explicit RealTurns(int64_t n);
+  size_t size() const { return 2 * re.size(); }
 };
 
-// From small caches.
+// From caches, each of the last 16 lengths, or fewer where these hold more than 2^24 numbers.
 template <class R>
 std::shared_ptr<const FftPlan<R>> fft_plan(int64_t n);
 template <class R>
