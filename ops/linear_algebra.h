@@ -188,4 +188,8 @@ using rill::tensordot;
 
 }  // namespace rill::linalg
 
+namespace rill {
+using linalg::vecdot;
+}
+
 #pragma GCC visibility pop

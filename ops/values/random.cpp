@@ -17,6 +17,7 @@
 #include "rill/ops/option_checks.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/state/variable_watcher.h"
+#include "rill/ops/values/draws.h"
 #include "rill/ops/values/next_key.h"
 #include "rill/tensor/limits.h"
 
@@ -110,18 +111,20 @@ Tensor derive(const Tensor& key, uint64_t tag, Dim n, const Where& where) {
 // --- From bits to numbers --------------------------------------------------------------------------------------------
 
 bool is_double(DType d) { return d == DType::f64 || d == DType::c128; }
-DType float_or_fail(std::optional<DType> dtype, std::string_view op, const Where& where, bool complex_too = false) {
+
+}  // namespace
+
+DType float_or_fail(std::optional<DType> dtype, std::string_view op, const Where& where, bool complex_too) {
   const DType d = dtype.value_or(DType::f32);
   require_dtype(op, d, where);
   if (!is_floating(d) && !(complex_too && is_complex(d)))
     fail(op, fmt::format("cannot draw {}. ask for a floating dtype, or see randint", name(d)), where);
   return d;
 }
-// What a draw of `d` is computed in.
 DType work_dtype(DType d) { return is_double(d) ? DType::f64 : DType::f32; }
 
 // k * 2^-24, 0 <= k < 2^24; f64: 53 bits.
-Tensor half_open_unit(const Shape& shape, DType d, const RandomOptions& options, const Where& where) {
+static Tensor half_open_unit(const Shape& shape, DType d, const RandomOptions& options, const Where& where) {
   if (is_double(d)) return astype(draw64(shape, options, where) >> 11, DType::f64) * 0x1p-53;
   return astype(draw(shape, options, where) >> 8, DType::f32) * 0x1p-24;
 }
@@ -135,6 +138,8 @@ Tensor open_signed(const Shape& shape, DType d, const RandomOptions& options, co
   if (is_double(d)) return (astype(draw64(shape, options, where) >> 11, DType::f64) - (0x1p52 - 0.5)) * 0x1p-52;
   return (astype(draw(shape, options, where) >> 8, DType::f32) - (0x1p23f - 0.5f)) * 0x1p-23;
 }
+
+namespace {
 
 // The largest number of dtype `d` below `x`.
 double below(double x, DType d) {

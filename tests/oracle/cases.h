@@ -104,6 +104,7 @@ void add_reductions(Table& t);
 void add_shapes(Table& t);
 void add_networks(Table& t);
 void add_numeric(Table& t);
+void add_special(Table& t);
 void add_matrices(Table& t);
 void add_programs(Table& t);
 void add_sparse(Table& t);

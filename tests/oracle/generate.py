@@ -29,6 +29,7 @@ import reductions
 import shapes
 import small
 import sparse
+import special
 import training
 import varied
 from judge import Cases
@@ -45,6 +46,7 @@ FAMILIES = [
     products,
     networks,
     numeric,
+    special,
     training,
     programs,
     edges,

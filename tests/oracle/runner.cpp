@@ -258,7 +258,7 @@ int run(int argc, char** argv) {
   const Settings s = settings(argc, argv);
   Table table;
   add_elementwise(table), add_reductions(table), add_shapes(table), add_networks(table), add_numeric(table),
-      add_matrices(table), add_programs(table), add_sparse(table), add_gradients(table);
+      add_matrices(table), add_programs(table), add_sparse(table), add_special(table), add_gradients(table);
   Counts n;
   const auto began = std::chrono::steady_clock::now();
   for (const std::string& path : s.files) {

@@ -248,8 +248,7 @@ void run_row(const ScalarLoops& loops, Loop loop, const KernelArgs& args, const 
           dense_row(p[k] + at * stride, stride, uniform ? 1 : n, d, loop_dtype(loops, d), room[k][0], room[k][1]);
       if (uniform) run.uniform |= 1u << k;
     }
-    if (inputs == 1 && run.uniform) run.n = 1;
-    if (inputs == 2 && run.uniform == 3) run.n = 1;
+    if (run.uniform == (1u << inputs) - 1) run.n = 1;
     char* out = p[inputs] + at * s.stride[inputs].back();
     run.out = result == out_dtype ? static_cast<void*>(out) : room[inputs][0];
     loop(run);

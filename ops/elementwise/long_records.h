@@ -1,0 +1,75 @@
+// The records of elementwise ops that run long loops (devices/cpu/elementwise/long_loops.h). For ops/*.cpp only.
+#pragma once
+#include <fmt/format.h>
+
+#include "rill/devices/cpu/elementwise/long_loops.h"
+#include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/samples.h"
+
+namespace rill::elementwise {
+
+struct Long {
+  std::string_view name, doc;
+  Vjp vjp = nullptr;
+  uint64_t saves_in = save_none, saves_out = save_none;
+  std::vector<Sample> (*samples)() = nullptr;
+  double max_ulp = 4, norm_tolerance = 0;
+  std::string_view no_gradient = "", no_finite_difference = "";
+};
+
+// The record of F with `Inputs` operands, which long_loops<name> runs.
+template <cpu::Name name, class F, int Inputs>
+OpSpec long_spec(const Long& p) {
+  static const cpu::LongLoops<name, F, Inputs> loops;
+  OpSpec s;
+  s.name = p.name, s.doc = p.doc, s.kind = OpKind::elementwise, s.dtypes = float_set, s.inputs = Inputs;
+  s.infer = infer_same, s.vjp = p.vjp, s.saves_in = p.saves_in, s.saves_out = p.saves_out,
+  s.no_gradient = p.no_gradient;
+  s.cpu = cpu::scalar_kernel<name>.run, s.ref = cpu::long_reference<F, Inputs>;
+  s.samples = p.samples, s.max_ulp = p.max_ulp, s.norm_tolerance = p.norm_tolerance;
+  s.no_finite_difference = p.no_finite_difference;
+  return s;
+}
+
+// The operands as real floats of one dtype on one device. Throws for complex numbers and strings.
+inline std::vector<Tensor> real_operands(std::string_view op, std::span<const Tensor* const> in, const Where& where) {
+  DType d = DType::boolean;
+  bool weak = true, first = true;
+  Device device;
+  for (const Tensor* t : in) {
+    require_operand(op, *t, where);
+    const Spec& s = t->spec();
+    if (is_complex(s.dtype) || s.dtype == DType::string)
+      fail(op, fmt::format("takes real numbers. got {}", to_string(s)), where);
+    d = first ? s.dtype : promote(d, weak, s.dtype, s.weak);
+    if (first || (weak && !s.weak)) device = s.device;
+    weak = first ? s.weak : weak && s.weak;
+    first = false;
+  }
+  std::vector<Tensor> out;
+  for (const Tensor* t : in) out.push_back(as_operand(op, *t, to_floating(d), device, where));
+  return out;
+}
+inline Tensor long_call(const Op& op, std::initializer_list<const Tensor*> in, const Where& where) {
+  const CallerScope caller(where, "");
+  const std::vector<Tensor> t = real_operands(op.name, std::span(in.begin(), in.size()), where);
+  if (t.size() == 1) return apply1(op, {&t[0]}, {}, where);
+  if (t.size() == 2) return apply1(op, {&t[0], &t[1]}, {}, where);
+  return apply1(op, {&t[0], &t[1], &t[2]}, {}, where);
+}
+
+// The derivative that `op` gives for a call's operands, which has no derivatives itself and says so where one is asked
+// for (incomplete_functions.cpp): without this, tapes would take it for a constant.
+Tensor derived_once(const Op& op, const VjpArgs& a);
+// The same of a derivative that reads `on`.
+Tensor derived_once(const Tensor& derivative, const Tensor& on);
+
+// derivative * cotangent, summed to the operand's shape.
+inline Tensor share_of(const VjpArgs& a, int operand, const Callback<Tensor()>& derivative) {
+  if (!a.needs(operand)) return Tensor();
+  return unbroadcast(multiply_no_nan(derivative(), a.cotangent[0]), a.in[size_t(operand)]);
+}
+
+}  // namespace rill::elementwise

@@ -1,0 +1,16 @@
+// What the distributions of random.cpp and distributions.cpp share: words and uniform numbers of one draw.
+#pragma once
+#include "rill/ops/random.h"
+
+namespace rill::random {
+
+// The dtype that a draw is asked for, f32 by default. Throws where it is not floating (or complex with `complex_too`).
+DType float_or_fail(std::optional<DType> dtype, std::string_view op, const Where& where, bool complex_too = false);
+// What a draw of `d` is computed in: f64 or f32.
+DType work_dtype(DType d);
+// Over (0, 1), never 0 or 1, in the work dtype of `d`.
+Tensor open_unit(const Shape& shape, DType d, const RandomOptions& options, const Where& where);
+// Over (-1, 1), symmetric and never 0.
+Tensor open_signed(const Shape& shape, DType d, const RandomOptions& options, const Where& where);
+
+}  // namespace rill::random
