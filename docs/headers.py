@@ -27,6 +27,7 @@ PUBLIC = [
     ("Linear algebra", ["ops/linear_algebra.h"]),
     ("Fourier transforms", ["ops/fft.h"]),
     ("Sparse tensors", ["ops/sparse.h"]),
+    ("Strings", ["ops/strings.h", "ops/ragged.h"]),
     ("Convolution and pooling", ["ops/conv.h"]),
     ("Neural networks", ["ops/nn_ops.h", "ops/attention.h"]),
     ("Random numbers", ["ops/random.h", "ops/distributions.h"]),

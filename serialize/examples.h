@@ -11,22 +11,11 @@
 #include <vector>
 
 #include "rill/ops/creation.h"
+#include "rill/ops/ragged.h"
 
 #pragma GCC visibility push(default)
 
 namespace rill {
-
-// Rows of different lengths, as TensorFlow's RaggedTensor holds them.
-struct Ragged {
-  Tensor values;  // [n]: those of all rows, one row behind the other
-  std::vector<Tensor>
-      row_splits;  // i64 [rows + 1], the outermost first: row i has what lies from splits[i] to splits[i + 1]
-
-  // [rows, longest row, ...]: rows are filled up with `padding`, one element; undefined: 0 or "".
-  Tensor padded(const Tensor& padding = {}, Where where = Where::current()) const;
-  // i64 [n, 1 + row_splits.size()]: where each value stands, as in TensorFlow's SparseTensor.
-  Tensor indices(Where where = Where::current()) const;
-};
 
 // How a feature of an Example gives the lengths of its ragged rows; TensorFlow's RaggedFeature.
 struct Partition {

@@ -251,6 +251,16 @@ const Function functions[] = {
     FN(linalg::diagonal, Tensor, int), FN(linalg::trace, Tensor, int),
     FN(least_squares, Tensor, Tensor, std::optional<double>),
     FN(sampled_matmul, Tensor, Tensor, Tensor, Tensor),
+    BINARY(strings::equal), BINARY(strings::less), BINARY(strings::add), BINARY(strings::starts_with),
+    BINARY(strings::find), BINARY(strings::count), FN(strings::sort, Tensor, int64_t), UNARY(strings::unique),
+    UNARY(strings::length), FN(strings::substr, Tensor, Tensor, Tensor), FN(strings::join, List, std::string),
+    FN(strings::reduce_join, Tensor, MaybeInt, std::string), FN(strings::split, Tensor, std::string, int64_t),
+    UNARY(strings::upper), UNARY(strings::strip), FN(strings::replace, Tensor, std::string, std::string, int64_t),
+    FN(strings::regex_full_match, Tensor, std::string),
+    FN(strings::regex_replace, Tensor, std::string, std::string, bool), FN(strings::to_number, Tensor, DType),
+    RUN("strings::as_string", strings::as_string(x...), Tensor), UNARY(strings::fingerprint),
+    FN(strings::to_hash_bucket, Tensor, int64_t), FN(strings::decode_raw, Tensor, DType, bool),
+    FN(strings::encode_raw, Tensor, bool),
     {"SparseTensor",
      [](Arguments& a) {
        return call<Tensor, Tensor, Shape>(

@@ -20,6 +20,7 @@
 #include "rill/ops/signal.h"
 #include "rill/ops/sparse.h"
 #include "rill/ops/special.h"
+#include "rill/ops/strings.h"
 #include "rill/tensor/stream.h"
 #include "rill/trace/control_flow.h"
 #include "rill/trace/export.h"

@@ -1,10 +1,11 @@
-// Rows of different lengths; see examples.h. Values are placed by where each stands at each level.
+// Rows of different lengths; see ragged.h. Values are placed by where each stands at each level.
 #include <algorithm>
 #include <new>
 #include <stdexcept>
 
 #include "rill/ops/apply.h"
-#include "rill/serialize/examples.h"
+#include "rill/ops/creation.h"
+#include "rill/ops/ragged.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {

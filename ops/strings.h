@@ -1,0 +1,107 @@
+// rill::strings: functions of tensors of strings (dtype `string`), as tf.strings and numpy.strings have them. Such
+// tensors are made by tensor({"a", "b"}), read from files, and shaped, indexed, joined and gathered as all are.
+//
+// A string is bytes, UTF-8 where letters matter. Operands broadcast; C++ text becomes a tensor of one string:
+// strings::add(names, tensor(".png")). Results keep the operands' shape unless said otherwise. Computed on the host, at
+// once: inside `function` strings must be known before it is called (made or captured there), and none has a gradient.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rill/ops/ragged.h"
+#include "rill/ops/reductions.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::strings {
+
+// Whether each pair is so: bool. Strings are ordered by their bytes, in UTF-8 the order of code points.
+Tensor equal(const Tensor& a, const Tensor& b, Where where = Where::current());
+Tensor not_equal(const Tensor& a, const Tensor& b, Where where = Where::current());
+Tensor less(const Tensor& a, const Tensor& b, Where where = Where::current());
+Tensor less_equal(const Tensor& a, const Tensor& b, Where where = Where::current());
+Tensor greater(const Tensor& a, const Tensor& b, Where where = Where::current());
+Tensor greater_equal(const Tensor& a, const Tensor& b, Where where = Where::current());
+
+// The order of the strings along `axis`. argsort: i64 indices; stable.
+Tensor sort(const Tensor& x, Axis axis = -1, bool descending = false, Where where = Where::current());
+Tensor argsort(const Tensor& x, Axis axis = -1, bool descending = false, Where where = Where::current());
+// As rill::unique, of strings: each once, ascending.
+Unique unique(const Tensor& x, Where where = Where::current());
+
+// What positions and lengths count.
+enum class Unit : uint8_t { byte, code_point };
+// How long each string is: i64. Throws where code points are counted and a string is no UTF-8.
+Tensor length(const Tensor& x, Unit unit = Unit::byte, Where where = Where::current());
+// `count` units from `start` on, fewer where the string ends; a negative start counts from the end. `start`, `count`:
+// integers that broadcast with x. Throws where a start is outside of its string (at its end is inside).
+Tensor substr(const Tensor& x, const Tensor& start, const Tensor& count, Unit unit = Unit::byte,
+              Where where = Where::current());
+
+// a's strings followed by b's.
+Tensor add(const Tensor& a, const Tensor& b, Where where = Where::current());
+// The strings at each place joined, with `separator` between them; operands broadcast.
+Tensor join(const std::vector<Tensor>& parts, std::string_view separator = "", Where where = Where::current());
+// The strings along `axis` joined, of the flattened tensor where there is none; "" of no strings.
+Tensor reduce_join(const Tensor& x, std::optional<Axis> axis = {}, std::string_view separator = "",
+                   bool keepdims = false, Where where = Where::current());
+// Each string, in row-major order, as a row of the parts between separators: at most `max_splits` cuts, unless that is
+// negative. Without a separator, the parts between runs of ASCII white space, none of which is empty: Python's
+// str.split.
+Ragged split(const Tensor& x, std::string_view separator = "", int64_t max_splits = -1, Where where = Where::current());
+
+// ASCII letters in lower, in upper case; other bytes stay.
+Tensor lower(const Tensor& x, Where where = Where::current());
+Tensor upper(const Tensor& x, Where where = Where::current());
+// Without these bytes at both ends, at the front, at the back. By default ASCII white space.
+Tensor strip(const Tensor& x, std::string_view bytes = " \t\n\v\f\r", Where where = Where::current());
+Tensor lstrip(const Tensor& x, std::string_view bytes = " \t\n\v\f\r", Where where = Where::current());
+Tensor rstrip(const Tensor& x, std::string_view bytes = " \t\n\v\f\r", Where where = Where::current());
+// The first `count` occurrences of `part` replaced, all where count is negative. An empty part occurs at every place.
+Tensor replace(const Tensor& x, std::string_view part, std::string_view by, int64_t count = -1,
+               Where where = Where::current());
+
+// Whether each string begins, ends with `part`: bool. The byte at which `part` first, last occurs, -1 where it does
+// not, and how often it occurs without overlap: i64.
+Tensor starts_with(const Tensor& x, const Tensor& part, Where where = Where::current());
+Tensor ends_with(const Tensor& x, const Tensor& part, Where where = Where::current());
+Tensor find(const Tensor& x, const Tensor& part, Where where = Where::current());
+Tensor rfind(const Tensor& x, const Tensor& part, Where where = Where::current());
+Tensor count(const Tensor& x, const Tensor& part, Where where = Where::current());
+
+// Regular expressions in RE2's syntax, which takes linear time on any input; a build without re2 throws. Whether all of
+// each string matches: bool. The matches (or the first one) replaced by `rewrite`, in which \1 is the first group and
+// \0 all of it. Throws where the pattern or the rewrite is not well formed.
+Tensor regex_full_match(const Tensor& x, std::string_view pattern, Where where = Where::current());
+Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool all = true,
+                     Where where = Where::current());
+
+// The numbers that the strings say, of an integer or floating dtype: decimal digits, for floats with exponent, "inf"
+// and "nan" too; white space around them is skipped. Floats are rounded to the nearest, and infinite beyond the dtype.
+// Throws where a string is no such number or no integer of the dtype, naming the element.
+Tensor to_number(const Tensor& x, DType dtype = DType::f32, Where where = Where::current());
+
+struct FormatOptions {
+  std::optional<int> precision = {};  // digits behind the point of floats; without it, the fewest that say the number
+  bool scientific = false;            // floats as 1.5e+00
+  int width = 0;                      // at least so many bytes, filled up in front
+  char fill = ' ';                    // with spaces, or with '0' behind the sign
+};
+// Numbers as text; bools "true" and "false", complex numbers "(1,2)". Of strings, themselves.
+Tensor as_string(const Tensor& x, const FormatOptions& options = {}, Where where = Where::current());
+
+// FarmHash's Fingerprint64 of each string: u64, the same on every machine and in every version, as TensorFlow has it.
+Tensor fingerprint(const Tensor& x, Where where = Where::current());
+// fingerprint modulo `buckets`: i64 in [0, buckets), tf.strings.to_hash_bucket_fast.
+Tensor to_hash_bucket(const Tensor& x, int64_t buckets, Where where = Where::current());
+
+// The bytes of each string as numbers of `dtype`, a new last axis: all strings must have one length, a multiple of the
+// dtype's size. encode_raw: the bytes of the numbers along the last axis, one string for each row.
+Tensor decode_raw(const Tensor& x, DType dtype, bool little_endian = true, Where where = Where::current());
+Tensor encode_raw(const Tensor& x, bool little_endian = true, Where where = Where::current());
+
+}  // namespace rill::strings
+
+#pragma GCC visibility pop
