@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "rill/autodiff/tape_impl.h"
+#include "rill/ops/numerics_check.h"
 #include "rill/ops/ops.h"
 
 namespace rill {
@@ -12,29 +11,6 @@ namespace rill {
 namespace {
 
 thread_local bool on_now = false;
-
-// "f32[2,3] from -1 to 5, 2 NaN, 1 infinite".
-std::string describe(const Tensor& t) {
-  std::string text = to_string(t.spec());
-  if (!t.rep()->buffer || !is_floating(t.dtype()) || t.size() == 0) return text;
-  const Tensor finite = isfinite(t);
-  const auto count = [](const Tensor& which) { return sum(astype(which, DType::i64)).item<int64_t>(); };
-  if (any(finite).item<bool>()) {
-    const Tensor wide = astype(t, DType::f64);
-    const double low = min(where(finite, wide, HUGE_VAL)).item<double>(),
-                 high = max(where(finite, wide, -HUGE_VAL)).item<double>();
-    text += low == high ? fmt::format(", all {}", low) : fmt::format(" from {} to {}", low, high);
-  }
-  if (const int64_t n = count(isnan(t))) text += fmt::format(", {} NaN", n);
-  if (const int64_t n = count(isinf(t))) text += fmt::format(", {} infinite", n);
-  return text;
-}
-
-std::string describe_all(std::span<const Tensor> ts) {
-  std::string text;
-  for (size_t k = 0; k < ts.size(); ++k) text += (k ? "; " : "") + (ts[k].defined() ? describe(ts[k]) : "nothing");
-  return text;
-}
 
 bool is_finite(const Tensor& t) { return all(isfinite(t)).item<bool>(); }
 
@@ -52,8 +28,8 @@ void check_cotangents(const TapeEntry& e, std::span<const Tensor> given, std::sp
     const std::string text = fmt::format(
         "the cotangent of operand {} is the first that is not finite: {}. what came: {}. operands: {}. "
         "results: {}",
-        i, describe(c), describe_all(given), describe_all({e.in.data(), e.in.size()}),
-        describe_all({e.out.data(), e.out.size()}));
+        i, describe_numbers(c), describe_numbers(given), describe_numbers({e.in.data(), e.in.size()}),
+        describe_numbers({e.out.data(), e.out.size()}));
     fail(e.op ? e.op->name : "a gradient rule of its own", text, e.where);
   }
 }

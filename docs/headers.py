@@ -14,8 +14,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What users call, by topic. Other installed headers are there because these include them.
 PUBLIC = [
     ("Tensors", ["tensor/tensor.h", "tensor/index.h", "tensor/shape.h", "tensor/dim.h", "tensor/dtype.h", "tensor/device.h",
-                 "tensor/error.h", "tensor/stream.h", "tensor/version.h"]),
+                 "tensor/error.h", "tensor/print.h", "tensor/strided_span.h", "tensor/stream.h", "tensor/version.h"]),
     ("Making tensors", ["ops/creation.h"]),
+    ("Memory of yours and of other libraries", ["ops/buffers.h", "tensor/lent_memory.h", "ops/dlpack.h"]),
     ("Elementwise functions", ["ops/elementwise.h"]),
     ("Reductions, statistics, sorting", ["ops/reductions.h", "ops/ordering.h", "ops/sets.h"]),
     ("Shapes", ["ops/shaping.h", "ops/editing.h"]),
@@ -36,6 +37,7 @@ PUBLIC = [
     ("Gradients", ["autodiff/tape.h", "autodiff/sparse.h", "autodiff/transforms.h", "autodiff/recompute.h",
                    "autodiff/recompute_policy.h", "autodiff/forward.h", "autodiff/jacobians.h", "autodiff/vmap.h",
                    "autodiff/gradcheck.h"]),
+    ("Finding where numbers go wrong", ["ops/numerics.h", "autodiff/debug.h"]),
     ("Traced functions", ["trace/function.h", "trace/control_flow.h", "trace/graph.h", "trace/graph_run.h",
                           "trace/graph_text.h", "trace/jit.h", "trace/profile.h", "trace/export.h"]),
     ("Layers and optimizers (rill/nn.h)", ["nn/layers.h", "nn/initializers.h", "nn/optimizers.h"]),
@@ -52,7 +54,7 @@ PUBLIC = [
 # Where what a header has for users ends, and what only the library itself calls begins.
 ENDS = {"ops/apply.h": "// --- Tapes and traces"}
 # What only rill's own templates and dispatch use, though it is in public headers.
-INTERNAL = {"FunctionCore", "TensorRep", "placement_is_logged", "report_placement"}
+INTERNAL = {"FunctionCore", "TensorRep", "lend", "is_lent", "may_write", "placement_is_logged", "report_placement"}
 # Words that stand before the parenthesis of what is no function.
 NO_FUNCTION = {"static_assert", "requires", "if", "for", "while", "switch", "return", "sizeof", "noexcept", "decltype",
                "alignas"}

@@ -15,6 +15,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/call_replay.h"
 #include "rill/ops/enclosing_trace.h"
+#include "rill/ops/numerics_check.h"
 #include "rill/ops/run_errors.h"
 #include "rill/tensor/dim_table.h"
 #include "rill/tensor/limits.h"
@@ -280,6 +281,8 @@ Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
       fail_running(op, in, where);
     }
   }
+  if (numerics_are_checked() && !ts.trace) [[unlikely]]
+    check_results(op, in, {&out, 1}, where);
   for (TapeListener* tape : ts.tapes) tape->record(op, in, {&out, 1}, attrs, where);
   return out;
 }
@@ -300,6 +303,8 @@ Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
       fail_running(op, in, where);
     }
   }
+  if (numerics_are_checked() && !ts.trace) [[unlikely]]
+    check_results(op, in, {out.data(), out.size()}, where);
   for (TapeListener* tape : ts.tapes) tape->record(op, in, out, attrs, where);
   return out;
 }

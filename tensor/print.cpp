@@ -1,13 +1,18 @@
-// Prints tensors as numpy does: array2string of numpy 2 with its default options (8 digits, lines of 75 columns,
-// summaries past 1000 elements). Each element becomes a word, all words of a tensor are padded to one width by a rule
-// of their dtype, and layout() adds brackets and line breaks. Start at to_string(Tensor), at the end.
+// Prints tensors as numpy does: array2string of numpy 2.3 and later, with its options (print.h). Each element becomes a
+// word, all words of a tensor are padded to one width by a rule of their dtype, and layout() adds brackets and line
+// breaks. Start at to_string(Tensor), at the end.
+#include "rill/tensor/print.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <climits>
 #include <cmath>
 #include <functional>
+#include <mutex>
 #include <ostream>
+#include <utility>
 
 #include "rill/tensor/tensor.h"
 #include "rill/tensor/visit_dtype.h"
@@ -15,10 +20,6 @@
 namespace rill {
 
 namespace {
-
-constexpr int precision = 8;
-constexpr size_t line_width = 75;
-constexpr int64_t threshold = 1000, edge_items = 3;
 
 // --- Digits ----------------------------------------------------------------------------------------------------------
 
@@ -65,7 +66,7 @@ Decimal shortest(double v, DType dtype) {
 }
 
 // `v` with at most `precision` digits behind the point, shorter where fewer say it all.
-Decimal rounded_fraction(double v, DType dtype) {
+Decimal rounded_fraction(double v, DType dtype, int precision) {
   Decimal d = shortest(v, dtype);
   if (int(d.digits.size()) - d.point <= precision) return d;
   std::string fixed = fmt::format("{:.{}f}", v, precision);
@@ -81,7 +82,7 @@ Decimal rounded_fraction(double v, DType dtype) {
   while (!d.digits.empty() && d.digits.back() == '0') d.digits.pop_back();
   return d;
 }
-Decimal rounded_scientific(double v, DType dtype) {
+Decimal rounded_scientific(double v, DType dtype, int precision) {
   Decimal d = shortest(v, dtype);
   return int(d.digits.size()) - 1 <= precision ? d : parse_scientific(fmt::format("{:.{}e}", v, precision));
 }
@@ -104,6 +105,13 @@ Sides positional(const Decimal& d, bool plus) {
 Sides scientific(const Decimal& d, bool plus) {
   return {(d.negative ? "-" : plus ? "+" : "") + d.digits.substr(0, 1), d.digits.substr(1)};
 }
+// With so many digits behind the point, as printf rounds.
+Sides fixed(double v, size_t digits, bool plus) {
+  const std::string text = fmt::format("{:.{}f}", v, digits);
+  const size_t point = std::min(text.find('.'), text.size());
+  return {(plus && !std::signbit(v) ? "+" : "") + text.substr(0, point),
+          point < text.size() ? text.substr(point + 1) : ""};
+}
 std::string exponent_text(const Decimal& d, int digits) {
   int e = d.point - 1;
   return fmt::format("{}{:0{}}", e < 0 ? '-' : '+', std::abs(e), digits);
@@ -113,21 +121,27 @@ std::string exponent_text(const Decimal& d, int digits) {
 
 class FloatFormat {
  public:
-  FloatFormat(const std::vector<double>& seen, DType dtype, bool plus) : dtype_(dtype), plus_(plus) {
-    choose_notation(seen);
-    bool any_not_finite = false, any_negative_infinity = plus;
+  // `sign` in place of that of the options: imaginary parts always carry theirs.
+  FloatFormat(const std::vector<double>& seen, DType dtype, const PrintOptions& options, char sign)
+      : dtype_(dtype), plus_(sign == '+'), mode_(options.float_mode) {
+    if (mode_ != FloatMode::unique) precision_ = options.precision;
+    choose_notation(seen, options.suppress);
+    bool any_not_finite = false, any_negative = false, any_negative_infinity = sign != '-';
     for (double v : seen) {
       if (!std::isfinite(v)) {
         any_not_finite = true;
         any_negative_infinity = any_negative_infinity || (std::isinf(v) && v < 0);
         continue;
       }
+      any_negative = any_negative || std::signbit(v);
       Decimal d = decimal(v);
       Sides s = sides(d);
       left_ = std::max(left_, s.whole.size());
       fraction_ = std::max(fraction_, s.fraction.size());
       if (scientific_) exponent_digits_ = std::max(exponent_digits_, int(exponent_text(d, 2).size()) - 1);
     }
+    if (mode_ == FloatMode::fixed && left_) fraction_ = size_t(precision_);
+    if (sign == ' ' && !any_negative) ++left_;
     right_ = fraction_ + (scientific_ ? size_t(exponent_digits_) + 2 : 0);
     if (any_not_finite) {
       size_t widest = 3 + any_negative_infinity, beside = right_ + 1;
@@ -144,13 +158,17 @@ class FloatFormat {
     if (scientific_)
       d = parse_scientific(fmt::format("{:.{}e}", v, fraction_));  // numpy fills up with digits, not zeros
     Sides s = sides(d);
+    if (!scientific_ && (mode_ == FloatMode::fixed || mode_ == FloatMode::maxprec_equal))
+      s = fixed(v, fraction_, plus_);
     if (!scientific_) return fmt::format("{:>{}}.{:<{}}", s.whole, left_, s.fraction, right_);
     return fmt::format("{:>{}}.{:0<{}}e{}", s.whole, left_, s.fraction, fraction_, exponent_text(d, exponent_digits_));
   }
 
  private:
+  // Whole numbers from here on are longer than the digits that tell an f32 or f16 from its neighbours.
+  double large() const { return dtype_ == DType::f32 ? 1e6 : dtype_ == DType::f16 ? 1e3 : 1e8; }
   // In the dtype's own arithmetic, as numpy decides.
-  void choose_notation(const std::vector<double>& seen) {
+  void choose_notation(const std::vector<double>& seen, bool suppress) {
     double largest = 0, smallest = 0;
     for (double v : seen) {
       if (!std::isfinite(v) || v == 0) continue;
@@ -162,17 +180,19 @@ class FloatFormat {
     bool is_double = dtype_ == DType::f64;
     double tiny = is_double ? 0.0001 : dtype_ == DType::f16 ? double(float(Half(0.0001f))) : double(0.0001f);
     double ratio = is_double ? largest / smallest : double(float(largest) / float(smallest));
-    scientific_ = largest >= 1e8 || smallest < tiny || ratio > 1000;
+    scientific_ = largest >= large() || (!suppress && (smallest < tiny || ratio > 1000));
   }
   Decimal decimal(double v) const {
-    Decimal d = scientific_ ? rounded_scientific(v, dtype_) : rounded_fraction(v, dtype_);
+    Decimal d = scientific_ ? rounded_scientific(v, dtype_, precision_) : rounded_fraction(v, dtype_, precision_);
     d.negative = std::signbit(v);
     return d;
   }
   Sides sides(const Decimal& d) const { return scientific_ ? scientific(d, plus_) : positional(d, plus_); }
 
   DType dtype_;
-  bool plus_;  // positive numbers carry their sign: imaginary parts
+  bool plus_;  // positive numbers carry their sign
+  FloatMode mode_;
+  int precision_ = INT_MAX;
   bool scientific_ = false;
   size_t left_ = 0, right_ = 0, fraction_ = 0;
   int exponent_digits_ = 0;
@@ -228,44 +248,65 @@ size_t columns(std::string_view s) {
 
 using Word = std::function<std::string(size_t)>;  // of the element at this row-major position
 
-// Calls f(position) for the elements that are shown, in order.
+struct Shown {
+  const Tensor& t;
+  const PrintOptions& options;
+  bool summary = options.threshold < t.size();
+};
+
+// Whether the middle of an axis is left out.
+bool is_cut(const Shown& s, int64_t n) { return s.summary && s.options.edge_items <= (n - 1) / 2; }
+
+// Calls f(position) for the elements that decide on the width of all, in order: those that are shown, and, as in numpy,
+// all of an axis that shows none at its edges.
 template <class F>
-void for_each_shown(const Shape& shape, bool summary, size_t axis, size_t base, F&& f) {
+void for_each_shown(const Shown& s, size_t axis, size_t base, F&& f) {
+  const Shape& shape = s.t.shape();
   if (axis == shape.size()) return f(base);
-  int64_t n = shape[axis];
+  const int64_t n = shape[axis], edge = s.options.edge_items;
   for (int64_t i = 0; i < n; ++i) {
-    if (summary && n > 2 * edge_items && i == edge_items) i = n - edge_items;
-    for_each_shown(shape, summary, axis + 1, base * size_t(n) + size_t(i), f);
+    if (is_cut(s, n) && i == edge && edge > 0) i = n - edge;
+    for_each_shown(s, axis + 1, base * size_t(n) + size_t(i), f);
   }
 }
 
 template <class T, class F>
-auto shown(const std::vector<T>& all, const Tensor& t, bool summary, F&& part) {
+auto shown(const std::vector<T>& all, const Shown& s, F&& part) {
   std::vector<decltype(part(all[0]))> out;
-  for_each_shown(t.shape(), summary, 0, 0, [&](size_t i) { out.push_back(part(all[i])); });
+  for_each_shown(s, 0, 0, [&](size_t i) { out.push_back(part(all[i])); });
   return out;
 }
 
 template <class T>
-Word integer_words(const Tensor& t, bool summary) {
-  std::vector<T> all = t.to_vector<T>();
-  size_t width = 0;
-  for (size_t n : shown(all, t, summary, [](T v) { return fmt::formatted_size("{}", v); })) width = std::max(width, n);
-  return [all = std::move(all), width](size_t i) { return fmt::format("{:>{}}", all[i], width); };
+std::string with_sign(T v, char sign) {
+  const std::string text = fmt::format("{}", v);
+  return sign == '-' || v < T(0) ? text : sign + text;
 }
 
-Word float_words(const Tensor& t, bool summary) {
-  std::vector<double> all = t.to_vector<double>();
-  FloatFormat format(shown(all, t, summary, [](double v) { return v; }), t.dtype(), false);
+template <class T>
+Word integer_words(const Shown& s) {
+  std::vector<T> all = s.t.to_vector<T>();
+  const std::vector<T> seen = shown(all, s, [](T v) { return v; });
+  char sign = s.options.sign;
+  if (sign == ' ' && std::any_of(seen.begin(), seen.end(), [](T v) { return v < T(0); })) sign = '-';
+  size_t width = 0;
+  for (const T v : seen) width = std::max(width, with_sign(v, sign).size());
+  return
+      [all = std::move(all), width, sign](size_t i) { return fmt::format("{:>{}}", with_sign(all[i], sign), width); };
+}
+
+Word float_words(const Shown& s) {
+  std::vector<double> all = s.t.to_vector<double>();
+  FloatFormat format(shown(all, s, [](double v) { return v; }), s.t.dtype(), s.options, s.options.sign);
   return [all = std::move(all), format](size_t i) { return format(all[i]); };
 }
 
-Word complex_words(const Tensor& t, bool summary) {
+Word complex_words(const Shown& s) {
   using Complex = std::complex<double>;
-  std::vector<Complex> all = t.to_vector<Complex>();
-  DType part = real_of(t.dtype());
-  FloatFormat real(shown(all, t, summary, [](Complex z) { return z.real(); }), part, false);
-  FloatFormat imag(shown(all, t, summary, [](Complex z) { return z.imag(); }), part, true);
+  std::vector<Complex> all = s.t.to_vector<Complex>();
+  DType part = real_of(s.t.dtype());
+  FloatFormat real(shown(all, s, [](Complex z) { return z.real(); }), part, s.options, s.options.sign);
+  FloatFormat imag(shown(all, s, [](Complex z) { return z.imag(); }), part, s.options, '+');
   return [all = std::move(all), real, imag](size_t i) {
     std::string text = imag(all[i].imag());
     size_t end = text.find_last_not_of(' ') + 1;
@@ -273,13 +314,16 @@ Word complex_words(const Tensor& t, bool summary) {
   };
 }
 
-Word words_of(const Tensor& t, bool summary) {
-  DType d = t.dtype();
-  if (is_bool(d)) return [all = t.to_vector<bool>()](size_t i) { return std::string(all[i] ? " True" : "False"); };
-  if (d == DType::string) return [all = t.to_vector<std::string>()](size_t i) { return quoted(all[i]); };
-  if (is_complex(d)) return complex_words(t, summary);
-  if (is_floating(d)) return float_words(t, summary);
-  return is_unsigned(d) ? integer_words<uint64_t>(t, summary) : integer_words<int64_t>(t, summary);
+Word words_of(const Shown& s) {
+  DType d = s.t.dtype();
+  if (is_bool(d))
+    return [all = s.t.to_vector<bool>(), wide = s.t.ndim() > 0](size_t i) {
+      return std::string(all[i] ? wide ? " True" : "True" : "False");
+    };
+  if (d == DType::string) return [all = s.t.to_vector<std::string>()](size_t i) { return quoted(all[i]); };
+  if (is_complex(d)) return complex_words(s);
+  if (is_floating(d)) return float_words(s);
+  return is_unsigned(d) ? integer_words<uint64_t>(s) : integer_words<int64_t>(s);
 }
 
 std::string scalar_word(const Tensor& t) {
@@ -294,28 +338,27 @@ std::string scalar_word(const Tensor& t) {
 // --- Layout ----------------------------------------------------------------------------------------------------------
 
 struct Layout {
-  const Shape& shape;
+  const Shown& shown;
   const Word& word;
-  bool summary;
+  const Shape& shape = shown.t.shape();
 
   // The words of one row between brackets, broken into lines that begin with `indent`.
-  std::string row(size_t base, const std::string& indent, size_t width) const {
+  std::string row(size_t base, const std::string& indent, int64_t width) const {
     std::string out, line = indent;
-    const size_t room = width - 1;  // for the bracket
+    const int64_t room = width - 1;  // for the bracket
     auto extend = [&](const std::string& w) {
-      if (columns(line) + columns(w) > room && line.size() > indent.size()) {
+      if (int64_t(columns(line) + columns(w)) > room && line.size() > indent.size()) {
         out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
         line = indent;
       }
       line += w;
     };
-    int64_t n = shape.back();
-    bool cut = summary && n > 2 * edge_items;
+    const int64_t n = shape.back();
     for (int64_t i = 0; i < n; ++i) {
-      if (cut && i == edge_items) {
+      if (is_cut(shown, n) && i == shown.options.edge_items) {
         extend("...");
         line += ' ';
-        i = n - edge_items;
+        i = last_edge(n);
       }
       extend(word(base * size_t(n) + size_t(i)));
       if (i + 1 < n) line += ' ';
@@ -323,34 +366,88 @@ struct Layout {
     return "[" + (out + line).substr(indent.size()) + "]";
   }
 
-  std::string block(size_t axis, size_t base, const std::string& indent, size_t width) const {
+  std::string block(size_t axis, size_t base, const std::string& indent, int64_t width) const {
+    if (axis == shape.size()) return word(base);
     if (axis + 1 == shape.size()) return row(base, indent, width);
-    int64_t n = shape[axis];
-    bool cut = summary && n > 2 * edge_items;
+    const int64_t n = shape[axis];
     std::string out = "[", gap = std::string(shape.size() - axis - 1, '\n') + indent;
     for (int64_t i = 0; i < n; ++i) {
-      if (cut && i == edge_items) {
+      if (is_cut(shown, n) && i == shown.options.edge_items) {
         out += "..." + gap;
-        i = n - edge_items;
+        i = last_edge(n);
       }
       out += block(axis + 1, base * size_t(n) + size_t(i), indent + ' ', width - 1);
       if (i + 1 < n) out += gap;
     }
     return out + "]";
   }
+
+  // Where the elements behind the gap begin: at the last at least, as in numpy.
+  int64_t last_edge(int64_t n) const { return n - std::max<int64_t>(shown.options.edge_items, 1); }
 };
+
+// --- Options ---------------------------------------------------------------------------------------------------------
+
+void check(const PrintOptions& o, std::string_view call, const Where& where) {
+  const auto reject = [&](std::string_view what, int64_t n) {
+    fail(call, fmt::format("{} is {}. it must be 0 or more", what, n), where);
+  };
+  constexpr int most_digits = 1100;  // behind the point of any double, all of them
+  if (o.precision < 0 || o.precision > most_digits)
+    fail(call, fmt::format("precision is {}. it must be from 0 to {}", o.precision, most_digits), where);
+  if (o.threshold < 0) reject("threshold", o.threshold);
+  if (o.edge_items < 0) reject("edge_items", o.edge_items);
+  if (o.line_width < 0) reject("line_width", o.line_width);
+  if (o.sign != '-' && o.sign != '+' && o.sign != ' ')
+    fail(call, fmt::format("sign is '{}'. it is one of '-', '+' and ' '", o.sign), where);
+  if (o.float_mode > FloatMode::unique)
+    fail(call, fmt::format("float_mode is {}, which is none of them", int(o.float_mode)), where);
+}
+
+struct OfProcess {
+  std::mutex mutex;
+  PrintOptions options;
+};
+OfProcess& of_process() {
+  static OfProcess* all = new OfProcess;  // tensors may be printed after main()
+  return *all;
+}
+thread_local constinit const PrintOptions* of_scope = nullptr;
+
+std::string text_of(const Tensor& t, const PrintOptions& options, bool scalars_too) {
+  if (!t.defined()) return "undefined";
+  if (t.is_symbolic()) return fmt::format("{} <%{}>", to_string(t.spec()), t.rep()->trace_value);
+  if (t.ndim() == 0 && (!scalars_too || t.dtype() == DType::string)) return scalar_word(t);
+  if (t.size() == 0) return "[]";
+  const Shown shown{t, options};
+  const Word word = words_of(shown);
+  return Layout{shown, word}.block(0, 0, " ", options.line_width);
+}
 
 }  // namespace
 
-std::string to_string(const Tensor& t) {
-  if (!t.defined()) return "undefined";
-  if (t.is_symbolic()) return fmt::format("{} <%{}>", to_string(t.spec()), t.rep()->trace_value);
-  if (t.ndim() == 0) return scalar_word(t);
-  if (t.size() == 0) return "[]";
-  bool summary = t.size() > threshold;
-  Word word = words_of(t, summary);
-  return Layout{t.shape(), word, summary}.block(0, 0, " ", line_width);
+std::string to_string(const Tensor& t, const PrintOptions& options, Where where) {
+  check(options, "to_string", where);
+  return text_of(t, options, true);
 }
+std::string to_string(const Tensor& t) { return text_of(t, print_options(), false); }
+
+void set_print_options(const PrintOptions& options, Where where) {
+  check(options, "set_print_options", where);
+  std::lock_guard lock(of_process().mutex);
+  of_process().options = options;
+}
+PrintOptions print_options() {
+  if (of_scope) return *of_scope;
+  std::lock_guard lock(of_process().mutex);
+  return of_process().options;
+}
+
+PrintScope::PrintScope(const PrintOptions& options, Where where) : options_(options) {
+  check(options, "PrintScope", where);
+  outer_ = std::exchange(of_scope, &options_);
+}
+PrintScope::~PrintScope() { of_scope = outer_; }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& t) { return out << to_string(t); }
 

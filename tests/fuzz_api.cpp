@@ -221,6 +221,19 @@ const Function functions[] = {
     FN(take, Tensor, Tensor, MaybeInt), FN(take_along_axis, Tensor, Tensor, int64_t),
     FN(put_along_axis, Tensor, Tensor, Tensor, int64_t, ScatterMode), BINARY(gather_nd),
     FN(segment_sum, Tensor, Tensor, int64_t), UNARY(nonzero), UNARY(argwhere), FN(boolean_mask, Tensor, Tensor, int64_t),
+    RUN("dlpack", from_dlpack(to_dlpack(x...)), Tensor), RUN("dlpack, copied", from_dlpack(to_dlpack_unversioned(x...)), Tensor),
+    {"to_string",
+     [](Arguments& a) {
+       return call<Tensor, int64_t, int64_t, bool>(
+           a,
+           [](const Tensor& t, int64_t precision, int64_t edge, bool suppress) {
+             return to_string(t, {.precision = int(precision),
+                                  .threshold = 10,
+                                  .edge_items = edge,
+                                  .suppress = suppress,
+                                  .float_mode = FloatMode(precision % 4)});
+           });
+     }},
     {"operator()",
      [](Arguments& a) {
        return call<Tensor, Index, Index, Index>(

@@ -7,6 +7,8 @@ meets them: later ones use what earlier ones declared, and lines with #include o
 ```text block right after a ```cpp block is what that block prints, exactly. In a table, the code in a column that is
 headed `rill` is compiled and run as statements after the block before it, each in a scope of its own.
 
+A program that includes a header of a library that is not here is left out, and the test says so.
+
 FLAGS, where given, are what finds rill (an installed one, say) in place of the build folder's headers and libraries.
 """
 import glob
@@ -31,7 +33,16 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 TABLE = re.compile(r"^(\|.*\|)\n\|[-|: ]+\|\n((?:\|.*\|\n)+)", re.M)
 
 
+def missing(source):
+    """The headers of other libraries that are not here."""
+    asked = re.findall(r"^#include <((?!rill/)[\w./]+/[\w./]+)>", source, re.M)
+    return [h for h in asked if subprocess.run([*compiler, "-E", "-x", "c++", "-"], input=f"#include <{h}>\n", text=True,
+                                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode]
+
+
 def run(name, source, expected):
+    if (absent := missing(source)):
+        return print(f"{document}: {name} is left out, for {', '.join(absent)} is not here")
     with tempfile.TemporaryDirectory() as work:
         with open(f"{work}/{name}.cpp", "w", encoding="utf-8") as file:
             file.write(source)

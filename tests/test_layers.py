@@ -96,6 +96,13 @@ for layer in LEFT:
         if "hwy/foreach_target.h" in paths and "rill/devices/kernel/targets.h" not in paths[:paths.index("hwy/foreach_target.h")]:
             faults.append(f"{file}: includes rill/devices/kernel/targets.h before hwy/foreach_target.h")
 
+# Whether memory may be overwritten is asked of may_write(), which knows lent memory; exclusive() does not.
+for layer in LEFT:
+    for file in files(layer, ".cpp", ".h"):
+        with open(f"{ROOT}/{file}", encoding="utf-8") as text:
+            if re.search(r"(\.|->)exclusive\(\)", text.read()) and file != "tensor/lent_memory.cpp":
+                faults.append(f"{file}: ask may_write() of tensor/lent_memory.h, for exclusive() knows nothing of lent memory")
+
 # Numbers are the same in every locale: no function that takes the locale's decimal point, in or out.
 LOCALE = re.compile(r"\b(?:strto(?:d|f|ld)|sto(?:d|f|ld)|atof|s?scanf)\(|printf\([^;]*%[-+ #0-9.*]*[aefgAEFG]|\{:[^}]*L\}")
 for layer in LEFT:

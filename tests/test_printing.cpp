@@ -3,11 +3,15 @@
 
 #include <climits>
 #include <cmath>
+#include <cstdint>
 #include <sstream>
+#include <thread>
 
 #include "catch.h"
+#include "messages.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/fmt.h"
+#include "rill/tensor/print.h"
 #include "rill/tensor/stream.h"
 #include "rill/tensor/visit_dtype.h"
 
@@ -210,4 +214,42 @@ TEST_CASE("bf16, views and other types of rill print too") {
         "[2,3]bf16cpu:0i64[4]");
   CHECK(fmt::format("{:>8}|", Shape{2}) == "     [2]|");
   CHECK(text(Tensor()) == "undefined");
+}
+
+TEST_CASE("print options are those of a call, of a scope, and of the process") {
+  const Tensor x = tensor({3.14159265, 0.00002, 12.5});
+  CHECK(to_string(x, {.precision = 2, .suppress = true}) == "[ 3.14  0.   12.5 ]");
+  CHECK(to_string(tensor(3.14159265), {.precision = 2}) == "3.14");
+  {
+    const PrintScope outer({.precision = 1, .float_mode = FloatMode::fixed});
+    CHECK(text(x) == "[3.1e+00 2.0e-05 1.2e+01]");
+    {
+      const PrintScope inner({.threshold = 2, .edge_items = 1});
+      CHECK(text(x) == "[ 3.14159265 ... 12.5       ]");
+      std::string elsewhere;
+      std::thread([&] { elsewhere = text(x); }).join();
+      CHECK(elsewhere == "[3.14159265e+00 2.00000000e-05 1.25000000e+01]");
+    }
+    CHECK(print_options().precision == 1);
+    CHECK(text(tensor(0.25)) == "0.25");  // as in numpy, options are for arrays
+  }
+  set_print_options({.sign = '+'});
+  CHECK(text(tensor({1, -2})) == "[+1 -2]");
+  std::string elsewhere;
+  std::thread([&] { elsewhere = text(tensor({1, -2})); }).join();
+  CHECK(elsewhere == "[+1 -2]");
+  set_print_options({});
+  CHECK(text(tensor({1, -2})) == "[ 1 -2]");
+}
+
+TEST_CASE("print options that make no sense are errors") {
+  const Tensor x = ones({2});
+  CHECK(has(message_of([&] { to_string(x, {.precision = -1}); }), "precision is -1. it must be from 0 to 1100"));
+  CHECK(has(message_of([&] { to_string(x, {.precision = 1 << 30}); }), "from 0 to 1100"));
+  CHECK(has(message_of([&] { set_print_options({.threshold = -1}); }), "threshold is -1"));
+  CHECK(has(message_of([&] { const PrintScope s({.edge_items = -2}); }), "edge_items is -2"));
+  CHECK(has(message_of([&] { const PrintScope s({.sign = 'x'}); }),
+            "[PrintScope] sign is 'x'. it is one of '-', '+' and ' '"));
+  CHECK(to_string(x, {.threshold = 0, .edge_items = INT64_MAX}) == "[1. 1.]");
+  CHECK(to_string(arange(4), {.threshold = 0, .edge_items = 1, .line_width = 0}) == "[0\n ...\n 3]");
 }

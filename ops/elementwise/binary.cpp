@@ -3,6 +3,7 @@
 #include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/ops.h"
+#include "rill/tensor/lent_memory.h"
 
 namespace rill {
 
@@ -28,7 +29,7 @@ Tensor over_temporary(const cpu::ScalarLoops& loops, const TensorArg& a, const T
   Shape shape;
   for (const Tensor* x : in)
     if (x->dtype() != dtype || x->spec().weak || !broadcast_into(shape, x->shape())) return Tensor();
-  if (!loops[dtype] || !(shape == t.shape()) || !t.exclusive() || !t.is_contiguous()) return Tensor();
+  if (!loops[dtype] || !(shape == t.shape()) || !may_write(t) || !t.is_contiguous()) return Tensor();
   Tensor out = make_alias(t);
   Tensor* const results[] = {&out};
   run_elementwise(loops, KernelArgs{in, results, {}, nullptr});

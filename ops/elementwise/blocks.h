@@ -11,7 +11,7 @@ namespace rill::elementwise {
 
 inline constexpr int64_t worth_blocks = 1 << 16;  // elements
 
-// Whether no trace, no tape and no log would see ops of these operands, which lie on a CPU.
+// Whether no trace, tape, log or check of numbers would see ops of these operands, which lie on a CPU.
 bool is_unobserved(std::span<const Tensor* const> in);
 
 // f(context, block of each operand) for blocks of the operands' common shape, put together; an undefined tensor where

@@ -12,9 +12,11 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/jvp_rules.h"
+#include "rill/ops/numerics_check.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/run_errors.h"
 #include "rill/ops/samples.h"
+#include "rill/tensor/lent_memory.h"
 
 namespace rill {
 
@@ -319,8 +321,8 @@ Tensor detail::run_update(const Op& op, Tensor base, std::span<const Tensor* con
   const ThreadState& ts = thread_state();
   SmallVec<const Tensor*, 8> in{&base};
   for (const Tensor* t : rest) in.push_back(t);
-  bool seen = ts.trace || !ts.tapes.empty() || base.is_symbolic() || base.rep()->tape || !base.exclusive() ||
-              !base.is_contiguous();
+  bool seen = ts.trace || !ts.tapes.empty() || numerics_are_checked() || base.is_symbolic() || base.rep()->tape ||
+              !may_write(base) || !base.is_contiguous();
   for (const Tensor* t : rest) seen = seen || t->is_symbolic() || !(t->device() == base.device());
   if (seen || base.spec().weak) return apply1(op, in, attrs, where);
   SmallVec<const Spec*, 8> specs;

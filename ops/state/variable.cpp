@@ -11,11 +11,13 @@
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/index/scatter_records.h"
+#include "rill/ops/numerics_check.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/run_errors.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/state/variable_watcher.h"
 #include "rill/ops/tree.h"
+#include "rill/tensor/lent_memory.h"
 
 namespace rill {
 
@@ -102,7 +104,7 @@ Tensor updated(const VariableState& v, const Op& op, Rest rest, AttrsView attrs 
   return to;
 }
 
-bool in_place_possible(const Tensor& t) { return t.exclusive() && t.is_contiguous() && t.dtype() != DType::string; }
+bool in_place_possible(const Tensor& t) { return may_write(t) && t.is_contiguous() && t.dtype() != DType::string; }
 
 void report(const VariableState& v, const Op& op, Rest rest) {
   const Tensor value = make_stand_in(v.spec);
@@ -114,7 +116,11 @@ void update(VariableState& v, const Op& op, Rest rest, AttrsView attrs = {}) {
   if (placement_is_logged()) [[unlikely]]
     report(v, op, rest);  // before the lock: whoever is told may read the variable
   std::lock_guard lock(v);
-  if (in_place_possible(v.value)) {
+  if (numerics_are_checked()) [[unlikely]] {
+    Tensor next = updated(v, op, rest, attrs);
+    check_results(op, operands(v.value, rest), {&next, 1}, Where());
+    v.value = std::move(next);
+  } else if (in_place_possible(v.value)) {
     Tensor* out[] = {&v.value};
     run_kernel(op, operands(v.value, rest), out, attrs);
   } else {

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/numerics_check.h"
 #include "rill/ops/ops.h"
 #include "rill/trace/fusion/channels_last.h"
 #include "rill/trace/fusion/epilogues.h"
@@ -78,6 +79,18 @@ bool foldable(const Rewriter& r, const Node& n) {
 }
 }  // namespace
 
+namespace {
+// What `n`, an op, gives of constants.
+Tensors computed_now(const Node& n, Operands in) {
+  Tensors out = run_op(*n.op, in, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
+  if (numerics_are_checked()) [[unlikely]] {
+    const Origin origin = origin_of(n);
+    check_results(*n.op, in, {out.data(), out.size()}, Where(), &origin);
+  }
+  return out;
+}
+}  // namespace
+
 Graph fold_constants(const Graph& g) {
   EagerScope eager;
   Rewriter r(g);
@@ -89,7 +102,7 @@ Graph fold_constants(const Graph& g) {
     }
     SmallVec<const Tensor*, 8> in;
     for (ValueId v : n.inputs) in.push_back(&r.result().nodes()[size_t(r[v].node)].constant);
-    Tensors out = run_op(*n.op, {in.data(), in.size()}, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
+    const Tensors out = computed_now(n, {in.data(), in.size()});
     std::vector<ValueId> values;
     for (const Tensor& t : out) values.push_back(r.append(constant_node(n, t)));
     r.replace(i, std::move(values));
@@ -160,8 +173,7 @@ Graph fold_in_place(const Graph& g) {
     if (plain && std::ranges::all_of(n.inputs, is_constant) && bytes_of(n) <= fold_limit) {
       SmallVec<const Tensor*, 8> in;
       for (ValueId v : n.inputs) in.push_back(&out.nodes()[size_t(v.node)].constant);
-      n = constant_node(
-          n, run_op(*n.op, {in.data(), in.size()}, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()))[0]);
+      n = constant_node(n, computed_now(n, {in.data(), in.size()})[0]);
     }
     stands_for.push_back(i);
     if (n.kind != Node::Kind::input && !has_effect(n)) {

@@ -5,7 +5,9 @@
 
 #include "rill/devices/packed.h"
 #include "rill/devices/registry.h"
+#include "rill/ops/numerics_check.h"
 #include "rill/ops/run_errors.h"
+#include "rill/tensor/lent_memory.h"
 #include "rill/trace/graph/layout.h"
 
 namespace rill {
@@ -120,8 +122,8 @@ namespace {
 // whether it covers its buffer: a result in a small part of a large buffer would keep all of it from being freed.
 bool may_take_memory_of(const Tensor& t) {
   const Buffer& b = *t.rep()->buffer;
-  return t.ref().holders() == 2 && t.rep()->buffer.unique() && t.is_contiguous() && t.rep()->data == b.data &&
-         b.bytes <= 64 + 2 * size_t(t.size()) * size_of(t.dtype());
+  return t.ref().holders() == 2 && t.rep()->buffer.unique() && !is_lent(b) && t.is_contiguous() &&
+         t.rep()->data == b.data && b.bytes <= 64 + 2 * size_t(t.size()) * size_of(t.dtype());
 }
 }  // namespace
 
@@ -175,6 +177,17 @@ void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
   }
 }
 
+void Executable::execute_checked(const Instruction& i, size_t at, Frame& f) const {
+  const auto& o = f.operands[at];
+  if (i.op->call || i.is_view) return execute(i, at, f);
+  const OperandsBefore before(o.in, o.out);
+  execute(i, at, f);
+  Tensors out;
+  for (const Tensor* t : o.out) out.push_back(*t);
+  const Origin origin = origin_of(*i.node);
+  check_results(*i.op, before.get(), {out.data(), out.size()}, Where(), &origin);
+}
+
 template <class F>
 void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_one) const {
   std::unique_ptr<Frame> frame;
@@ -221,7 +234,9 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
 }
 
 void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) const {
-  replay(inputs, results, [this](const Instruction& i, size_t at, Frame& f) { execute(i, at, f); });
+  if (numerics_are_checked()) [[unlikely]]
+    replay(inputs, results, [this](const Instruction& i, size_t at, Frame& f) { execute_checked(i, at, f); });
+  else replay(inputs, results, [this](const Instruction& i, size_t at, Frame& f) { execute(i, at, f); });
 }
 
 namespace {

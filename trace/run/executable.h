@@ -66,6 +66,7 @@ class Executable {
   std::unique_ptr<Frame> make_frame() const;
   void make_outputs(Frame& f, std::span<const Tensor> wanted) const;
   void execute(const Instruction& i, size_t at, Frame& f) const;
+  void execute_checked(const Instruction& i, size_t at, Frame& f) const;  // under debug::check_numerics()
   // run(), with execute_one(instruction, its number, frame) for each instruction.
   template <class F>
   void replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_one) const;

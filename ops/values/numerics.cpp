@@ -1,0 +1,140 @@
+// debug::check_numerics(): dispatch (apply.cpp), Variables and executables hand over what each op took and gave.
+#include "rill/ops/numerics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "rill/devices/registry.h"
+#include "rill/ops/call_replay.h"
+#include "rill/ops/numerics_check.h"
+#include "rill/ops/ops.h"
+
+namespace rill {
+
+constinit std::atomic<int> numerics_scopes{0};
+
+namespace debug {
+struct NumericsNow {
+  static const NumericsOptions& options(const NumericsScope& s) { return s.options_; }
+};
+}  // namespace debug
+
+namespace {
+
+thread_local constinit const debug::NumericsScope* innermost = nullptr;
+
+// While it lives, ops are run to look at numbers, and nobody looks at those ops.
+class Unseen {
+ public:
+  Unseen() : outer_(std::exchange(innermost, nullptr)) {}
+  ~Unseen() { innermost = outer_; }
+  Unseen(const Unseen&) = delete;
+  const debug::NumericsOptions& options() const { return debug::NumericsNow::options(*outer_); }
+
+ private:
+  const debug::NumericsScope* const outer_;
+  const EagerScope eager_;
+  const PauseTapes tapes_;
+  const CallReplay::Pause replay_;
+};
+
+bool has_numbers(const Tensor& t) {
+  return t.defined() && t.rep()->buffer && !t.rep()->trace && is_differentiable(t.dtype()) && t.size() > 0;
+}
+
+bool is_bad(const Tensor& t, const debug::NumericsOptions& o) {
+  if (!has_numbers(t)) return false;
+  if (o.nan && o.infinity) return !all(isfinite(t)).item<bool>();
+  return (o.nan && any(isnan(t)).item<bool>()) || (o.infinity && any(isinf(t)).item<bool>());
+}
+bool is_finite(const Tensor& t) { return !has_numbers(t) || all(isfinite(t)).item<bool>(); }
+
+}  // namespace
+
+debug::NumericsScope::NumericsScope(const NumericsOptions& options)
+    : options_(options), outer_(std::exchange(innermost, this)) {
+  numerics_scopes.fetch_add(1, std::memory_order_relaxed);
+}
+debug::NumericsScope::~NumericsScope() {
+  innermost = outer_;
+  numerics_scopes.fetch_sub(1, std::memory_order_relaxed);
+}
+bool debug::checks_numerics() { return innermost != nullptr; }
+bool numerics_are_checked_here() { return innermost != nullptr; }
+
+void check_results(const Op& op, Operands in, std::span<const Tensor> out, const Where& where, const Origin* origin) {
+  if (op.call || op.view || in.empty()) return;  // what a call calls is checked op by op
+  const Unseen unseen;
+  const debug::NumericsOptions& options = unseen.options();
+  const auto bad = std::find_if(out.begin(), out.end(), [&](const Tensor& t) { return is_bad(t, options); });
+  if (bad == out.end() || !std::all_of(in.begin(), in.end(), [](const Tensor* t) { return is_finite(*t); })) return;
+  std::string operands;
+  for (const Tensor* t : in) operands += (operands.empty() ? "" : "; ") + describe_numbers(*t);
+  const std::string text = fmt::format("the result is not finite, and all operands are. result: {}. operands: {}",
+                                       describe_numbers(*bad), operands);
+  const auto fail_here = [&] {
+    if (!origin) fail(op.name, text, where);
+    try {
+      fail(op.name, text, Where());
+    } catch (const Error& e) {
+      fail_at(*origin, e);
+    }
+  };
+  if (!options.log) fail_here();
+  try {
+    fail_here();
+  } catch (const Error& e) {
+    options.log(e.what());
+  }
+}
+
+OperandsBefore::OperandsBefore(Operands in, std::span<Tensor* const> out) {
+  kept_.reserve(in.size());
+  for (const Tensor* t : in) {
+    const bool shared = has_numbers(*t) && std::any_of(out.begin(), out.end(), [&](const Tensor* o) {
+                          return o->defined() && o->rep()->buffer == t->rep()->buffer;
+                        });
+    if (!shared) {
+      pointers_.push_back(t);
+      continue;
+    }
+    Tensor copy = empty_tensor(t->spec());
+    copy_elements(*t, copy);
+    pointers_.push_back(&kept_.emplace_back(std::move(copy)));
+  }
+}
+
+// --- Numbers as text -------------------------------------------------------------------------------------------------
+
+std::string describe_numbers(const Tensor& t) {
+  if (!t.defined()) return "nothing";
+  std::string text = to_string(t.spec());
+  if (!has_numbers(t)) return text;
+  const Unseen unseen;
+  const Tensor finite = isfinite(t);
+  const auto count = [](const Tensor& which) { return sum(astype(which, DType::i64)).item<int64_t>(); };
+  if (is_floating(t.dtype()) && any(finite).item<bool>()) {
+    const Tensor wide = astype(t, DType::f64);
+    const double low = min(where(finite, wide, HUGE_VAL)).item<double>(),
+                 high = max(where(finite, wide, -HUGE_VAL)).item<double>();
+    const auto digits = [&](double v) {  // those that tell it from its neighbours of this dtype
+      return t.dtype() == DType::f64 ? fmt::format("{}", v) : fmt::format("{}", float(v));
+    };
+    text +=
+        low == high ? fmt::format(", all {}", digits(low)) : fmt::format(" from {} to {}", digits(low), digits(high));
+  }
+  if (const int64_t n = count(isnan(t))) text += fmt::format(", {} NaN", n);
+  if (const int64_t n = count(isinf(t))) text += fmt::format(", {} infinite", n);
+  return text;
+}
+
+std::string describe_numbers(std::span<const Tensor> ts) {
+  std::string text;
+  for (const Tensor& t : ts) text += (text.empty() ? "" : "; ") + describe_numbers(t);
+  return text;
+}
+
+}  // namespace rill

@@ -1,0 +1,61 @@
+// Memory that somebody else owns and lends to tensors, which read it where it lies: MemoryOwner keeps it alive, lend()
+// makes a Buffer of it. rill never writes into lent memory, so what asks whether a buffer may be overwritten asks
+// may_write() and not Tensor::exclusive() alone.
+#pragma once
+#include <type_traits>
+#include <utility>
+
+#include "rill/tensor/buffer.h"
+#include "rill/tensor/dtype.h"
+#include "rill/tensor/shared.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+class Tensor;
+
+// What keeps memory alive for as long as a tensor reads it, and lets it go afterwards, on whatever thread that is. Any
+// object: a std::shared_ptr to the memory, or a std::vector that was moved in, is destroyed when the last tensor is
+// gone; a callable without parameters is called then, and must not throw. An empty one, or nullptr, means that the
+// memory outlives every tensor.
+class MemoryOwner {
+ public:
+  MemoryOwner() = default;
+  MemoryOwner(std::nullptr_t) {}
+  template <class T>
+    requires(!std::is_same_v<std::remove_cvref_t<T>, MemoryOwner> && !std::is_same_v<std::remove_cvref_t<T>, DType>)
+  MemoryOwner(T&& owner) {
+    using Kept = std::decay_t<T>;
+    if constexpr (std::is_invocable_v<Kept&>) {
+      kept_ = Shared<AtEnd<Kept>>::make(std::forward<T>(owner));
+    } else {
+      static_assert(!std::is_pointer_v<Kept>,
+                    "a plain pointer owns nothing: give a std::shared_ptr, a std::unique_ptr, or a lambda that frees "
+                    "the memory");
+      kept_ = Shared<Kept>::make(std::forward<T>(owner));
+    }
+  }
+  explicit operator bool() const { return bool(kept_); }  // whether it owns anything
+
+ private:
+  template <class F>
+  struct AtEnd {
+    explicit AtEnd(const F& f) : call(f) {}
+    explicit AtEnd(F&& f) : call(std::move(f)) {}
+    AtEnd(const AtEnd&) = delete;
+    ~AtEnd() { call(); }
+    F call;
+  };
+  Shared<void> kept_;
+};
+
+// The `bytes` bytes at `data`, on `device`, as a buffer that no op writes into.
+Ref<Buffer> lend(const void* data, size_t bytes, Device device, MemoryOwner owner);
+bool is_lent(const Buffer& b);  // whether lend() made it
+// Whether the elements of `t` may be overwritten: nobody else sees them, and they are rill's own.
+bool may_write(const Tensor& t);
+
+}  // namespace rill
+
+#pragma GCC visibility pop
