@@ -297,6 +297,23 @@ TEST_CASE("vmap over values, over dense operands, and over both") {
   CHECK(near(vmap(slope)(v, w), rows([&](int i) { return slope(v(i), w(i)); })));
 }
 
+TEST_CASE("on the reference device") {
+  const SparseTensor s = unordered();
+  const SparseTensor r(s.indices().to("ref:0"), s.values().to("ref:0"), s.shape());
+  const auto here = [](const Tensor& t) {
+    CHECK(t.device() == Device("ref:0"));
+    return t.to("cpu:0");
+  };
+  CHECK(near(here(r.coalesce().to_dense()), s.to_dense()));
+  CHECK(near(here(r(slice(1, none)).values()), s(slice(1, none)).values()));
+  CHECK(near(here((r * r).to_dense()), (s * s).to_dense()));
+  CHECK(near(here(matmul(r, r.transpose()).to_dense()), matmul(s, s.transpose()).to_dense()));
+  CHECK(near(here(sum(r, 1)), sum(s, 1)));
+  CHECK(near(here(SparseTensor::from_dense(r.to_dense()).values()), s.coalesce().values()));
+  const CsrParts p = r.to_csr();
+  CHECK(near(here(SparseTensor::from_csr(p).to_dense()), s.to_dense()));
+}
+
 TEST_CASE("text") {
   CHECK(to_string(unordered()) ==
         "SparseTensor f64[3,4], 4 listed\n(2, 1)  1.0\n(0, 3)  2.0\n(2, 1)  3.0\n(1, 0)  4.0");

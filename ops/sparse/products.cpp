@@ -232,8 +232,9 @@ SparseTensor matmul(const SparseTensor& a, const SparseTensor& b, Where where) {
     EagerScope eager;
     const Tensor starts = SparseParts::row_starts(right), middle = SparseParts::column(a, 1);
     const Tensor first = take(starts, middle, 0), lengths = take(starts, middle + 1, 0) - first;
-    owner = repeat(arange(a.nnz()), lengths.to_vector<int64_t>());
-    partner = take(first - (cumsum(lengths) - lengths), owner, 0) + arange(owner.size());
+    const TensorOptions i64s{DType::i64, lengths.device()};
+    owner = repeat(arange(a.nnz(), i64s), lengths.to_vector<int64_t>());
+    partner = take(first - (cumsum(lengths) - lengths), owner, 0) + arange(owner.size(), i64s);
     indices = stack({take(SparseParts::column(a, 0), owner, 0), take(SparseParts::column(right, 1), partner, 0)}, 1);
   }
   const Tensor values = take(astype(a.values(), dtype), owner, 0) * take(astype(right.values(), dtype), partner, 0);

@@ -220,9 +220,8 @@ SparseTensor SparseTensor::coalesce(Where where) const {
     const Tensor unsorted = SparseParts::places(*this);
     order = argsort(unsorted);
     const Tensor sorted = rill::take(unsorted, order, 0);
-    const Tensor repeats = sorted(slice(1, none)) == sorted(slice(none, -1));
-    const Tensor first =
-        nnz() == 0 ? zeros({0}, DType::boolean) : concat({zeros({1}, DType::boolean), repeats}) == false;
+    const Tensor before = concat({full({1}, -1, {DType::i64, sorted.device()}), sorted});
+    const Tensor first = sorted != before(slice(none, -1));
     slots = cumsum(first.astype(DType::i64)) - 1;
     places = rill::take(sorted, nonzero(first)[0], 0);
     columns = columns_of(places, shape_);
@@ -333,7 +332,7 @@ SparseTensor SparseTensor::operator()(Index i0, Index i1, Index i2, Index i3, In
   bool coalesced = coalesced_;
   {
     EagerScope eager;
-    Tensor kept = ones({nnz()}, DType::boolean);
+    Tensor kept = ones({nnz()}, {DType::boolean, values_.device()});
     for (size_t axis = 0; axis < index.size(); ++axis) {
       const Tensor steps =
           narrowed(index[axis], SparseParts::column(*this, int64_t(axis)), shape_[axis], int64_t(axis), kept, where);
