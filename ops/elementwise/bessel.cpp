@@ -87,18 +87,19 @@ struct K1 {
 
 }  // namespace
 
-#define RILL_BESSEL(fn, F, text, derivative, sample_fn, tolerance)                                         \
-  extern const Op fn##_op;                                                                                 \
-  const Op fn##_op(long_spec<#fn, F, 1>({.name = #fn,                                                      \
-                                         .doc = text,                                                      \
-                                         .vjp =                                                            \
-                                             [](const VjpArgs& a) {                                        \
-                                               const Tensor& x = a.in[0];                                  \
-                                               return Tensors{share_of(a, 0, [&] { return derivative; })}; \
-                                             },                                                            \
-                                         .saves_in = save(0),                                              \
-                                         .samples = sample_fn,                                             \
-                                         .norm_tolerance = tolerance}));                                   \
+#define RILL_BESSEL(fn, F, text, derivative, sample_fn, tolerance)                                                 \
+  extern const Op fn##_op;                                                                                         \
+  const Op fn##_op(long_spec<#fn, F, 1, double>({.name = #fn,                                                      \
+                                                 .doc = text,                                                      \
+                                                 .vjp =                                                            \
+                                                     [](const VjpArgs& a) {                                        \
+                                                       const Tensor& x = a.in[0];                                  \
+                                                       return Tensors{share_of(a, 0, [&] { return derivative; })}; \
+                                                     },                                                            \
+                                                 .saves_in = save(0),                                              \
+                                                 .samples = sample_fn,                                             \
+                                                 .max_ulp = 8,                                                     \
+                                                 .norm_tolerance = tolerance}));                                   \
   Tensor fn(const Tensor& x, Where where) { return long_call(fn##_op, {&x}, where); }
 
 namespace {

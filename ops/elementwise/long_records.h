@@ -20,9 +20,9 @@ struct Long {
 };
 
 // The record of F with `Inputs` operands, which long_loops<name> runs.
-template <cpu::Name name, class F, int Inputs>
+template <cpu::Name name, class F, int Inputs, class Wide = long double>
 OpSpec long_spec(const Long& p) {
-  static const cpu::LongLoops<name, F, Inputs> loops;
+  static const cpu::LongLoops<name, F, Inputs, Wide> loops;
   OpSpec s;
   s.name = p.name, s.doc = p.doc, s.kind = OpKind::elementwise, s.dtypes = float_set, s.inputs = Inputs;
   s.infer = infer_same, s.vjp = p.vjp, s.saves_in = p.saves_in, s.saves_out = p.saves_out,

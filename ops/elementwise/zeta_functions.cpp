@@ -58,19 +58,20 @@ static const Op zeta_by_s_op(long_spec<"zeta_by_s", ZetaByS, 2>(
      .samples = zeta_samples,
      .no_gradient = "the derivative by s is given once: its own has no rule"}));
 extern const Op zeta_op, polygamma_op, betaln_op;
-const Op zeta_op(long_spec<"zeta", Zeta, 2>({.name = "zeta",
-                                             .doc = "the sum over k >= 0 of (q + k)^-s",
-                                             .vjp =
-                                                 [](const VjpArgs& a) {
-                                                   const Tensor &s = a.in[0], &q = a.in[1];
-                                                   return Tensors{
-                                                       share_of(a, 0, [&] { return derived_once(zeta_by_s_op, a); }),
-                                                       share_of(a, 1, [&] { return -s * zeta(s + 1, q); })};
-                                                 },
-                                             .saves_in = save_all,
-                                             .samples = zeta_samples,
-                                             .no_finite_difference = "the second derivative by s has no rule"}));
-const Op polygamma_op(long_spec<"polygamma", Polygamma, 2>(
+const Op zeta_op(long_spec<"zeta", Zeta, 2, double>(
+    {.name = "zeta",
+     .doc = "the sum over k >= 0 of (q + k)^-s",
+     .vjp =
+         [](const VjpArgs& a) {
+           const Tensor &s = a.in[0], &q = a.in[1];
+           return Tensors{share_of(a, 0, [&] { return derived_once(zeta_by_s_op, a); }),
+                          share_of(a, 1, [&] { return -s * zeta(s + 1, q); })};
+         },
+     .saves_in = save_all,
+     .samples = zeta_samples,
+     .max_ulp = 8,
+     .no_finite_difference = "the second derivative by s has no rule"}));
+const Op polygamma_op(long_spec<"polygamma", Polygamma, 2, double>(
     {.name = "polygamma",
      .doc = "the n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x), and digamma where n is 0",
      .vjp =
@@ -79,6 +80,7 @@ const Op polygamma_op(long_spec<"polygamma", Polygamma, 2>(
          },
      .saves_in = save_all,
      .samples = polygamma_samples,
+     .max_ulp = 12,
      .no_finite_difference = "n counts derivatives"}));
 const Op betaln_op(
     long_spec<"betaln", LogBeta, 2>({.name = "betaln",

@@ -1,6 +1,7 @@
 // Loops for elementwise ops whose function of a number is too long for vector code: series, continued fractions,
 // integrals. They are compiled once, call the function for one element after another, and compute f32 (and the halves,
-// which go through it) in f64 and f64 in long double. No fused kernel can hold them.
+// which go through it) in f64, and f64 in `Wide`: long double, or f64 where its digits are enough. No fused kernel can
+// hold them.
 //
 //   struct Igamma { template <class T> static T call(T a, T x); };     // of double and long double
 //   const LongLoops<"igamma", Igamma, 2> igamma_loops;                // a static object fills the table
@@ -25,12 +26,12 @@ void long_loop(const Run& run) {
   }(std::make_index_sequence<size_t(Inputs)>());
 }
 
-template <Name name, class F, int Inputs>
+template <Name name, class F, int Inputs, class Wide = long double>
 struct LongLoops {
   LoopTable table;
   LongLoops() {
     table.loop[int(DType::f32)] = long_loop<F, float, double, Inputs>;
-    table.loop[int(DType::f64)] = long_loop<F, double, long double, Inputs>;
+    table.loop[int(DType::f64)] = long_loop<F, double, Wide, Inputs>;
     static constexpr RecordTable none;
     scalar_loops<name>.offer(HWY_STATIC_TARGET, &table, &none);
   }

@@ -267,6 +267,16 @@ T log_gamma_sample_slope(T a, T x, T log_x) {
 
 // --- The Hurwitz zeta function ---------------------------------------------------------------------------------------
 
+// x^-s.
+template <class T>
+T inverse_power(T x, T s) {
+  return std::pow(x, -s);
+}
+template <class T>
+Dual<T> inverse_power(T x, Dual<T> s) {
+  return exp(-s * Dual<T>(std::log(x)));
+}
+
 // The sum over k >= 0 of (q + k)^-s for s > 1 and q > 0: some terms, and the rest by Euler and Maclaurin
 // (DLMF 25.11.5).
 template <class R>
@@ -291,12 +301,12 @@ R positive_zeta(R s, real_t<R> q) {
   const T start = std::max(T(15), value(s) + 12);
   T at = q;
   for (; at < start; at += 1) {
-    const R term = exp(-s * R(std::log(at)));
+    const R term = inverse_power(at, s);
     sum = sum + term;
     // What follows is less than this term's integral.
     if (value(s) > 3 && size(term) * (1 + at / (value(s) - 1)) <= epsilon * value(sum)) return sum;
   }
-  const R power = exp(-s * R(std::log(at)));
+  const R power = inverse_power(at, s);
   sum = sum + power * R(at) / (s - one) + power * R(T(0.5L));
   R factor = power * s / R(at);
   for (int k = 0; k < int(std::size(bernoulli)); ++k) {
@@ -330,7 +340,7 @@ R hurwitz_zeta(R s, real_t<R> q) {
 template <class T>
 T polygamma_of(T n, T x) {
   if (!(n >= 0) || n != std::floor(n)) return std::numeric_limits<T>::quiet_NaN();
-  if (n == 0) return x == 0 ? std::copysign(std::numeric_limits<T>::infinity(), -x) : digamma_of(x);
+  if (n == 0) return x == 0 ? std::copysign(std::numeric_limits<T>::infinity(), -x) : T(digamma_of((long double)x));
   if (std::isinf(n)) return std::numeric_limits<T>::quiet_NaN();
   const T zeta = hurwitz_zeta(n + 1, x);
   // n! may overflow where the product does not.
