@@ -21,10 +21,12 @@ Tensor numbers(const Shape& shape, DType dtype) {
   return random::bits(shape, {.key = key}).astype(i64).astype(dtype);
 }
 
-// The same as a matrix whose elements lie one after the other, down the columns, apart, or in one row for all.
+// The same as a matrix whose elements lie one after the other, down the columns, apart, backwards, or in one row for
+// all.
 Tensor laid_out(int64_t rows, int64_t columns, DType dtype) {
-  switch (pick(4)) {
+  switch (pick(5)) {
     case 0: return numbers({rows, columns}, dtype);
+    case 3: return numbers({rows, columns}, dtype)(all, slice(none, none, -1));
     case 1: return numbers({columns, rows}, dtype).T();
     case 2: return numbers({rows, 2 * columns + 1}, dtype)(all, slice(1, none, 2));
     default: return broadcast_to(numbers({1, columns}, dtype), {rows, columns});
@@ -226,6 +228,12 @@ TEST_CASE("Formulas give the same bits as one loop and as ops, which a tape sees
       {"hard_sigmoid", [](const Tensor& a, const Tensor&) { return hard_sigmoid(a); }},
       {"hard_swish", [](const Tensor& a, const Tensor&) { return hard_swish(a); }},
       {"softsign", [](const Tensor& a, const Tensor&) { return softsign(a); }},
+      {"silu", [](const Tensor& a, const Tensor&) { return silu(a); }},
+      {"mish", [](const Tensor& a, const Tensor&) { return mish(a); }},
+      {"log_sigmoid", [](const Tensor& a, const Tensor&) { return log_sigmoid(a); }},
+      {"clip", [](const Tensor& a, const Tensor&) { return clip(a, -1, 2.5); }},
+      {"clip by two", [](const Tensor& a, const Tensor& b) { return clip(a, b, b + 1); }},
+      {"clip by one", [](const Tensor& a, const Tensor& b) { return clip(0.5 * b, a, 3); }},
       {"leaky_relu", [](const Tensor& a, const Tensor&) { return leaky_relu(a, 0.3); }},
       {"elu", [](const Tensor& a, const Tensor&) { return elu(a, 0.7); }},
       {"celu", [](const Tensor& a, const Tensor&) { return celu(a, 1.3); }},
@@ -262,6 +270,21 @@ TEST_CASE("Formulas give the same bits as one loop and as ops, which a tape sees
         CHECK(array_equal(bits(of_one.astype(d)), bits(f(broadcast_to(x(3), y.shape()), y).astype(d))));
     }
   }
+}
+
+TEST_CASE("Bounds of whole numbers") {
+  for (DType d : {i8, u8, i32, u32, i64, u64, boolean})
+    for (int i = 0; i < 6; ++i) {
+      const Tensor x = laid_out(1 + pick(60), 1 + pick(400), d), low = numbers({}, d),
+                   high = numbers({x.shape()[1]}, d);
+      check_like_reference("clip", [](const auto& in) { return clip(in[0], in[1], in[2]); }, {x, low, high});
+      check_like_reference("clip", [](const auto& in) { return clip(in[0], in[1], in[1]); }, {x, low});
+      check_like_reference("clip", [](const auto& in) { return clip(in[0], in[1], in[2]); }, {low, x, high});
+      check_like_reference("clip", [](const auto& in) { return clip(in[0], -3, 300); }, {x});
+      check_like_reference("clip", [](const auto& in) { return clip(in[0], 1.5, 3); }, {x});
+      check_like_reference("relu6", [](const auto& in) { return relu6(in[0].astype(i16)); }, {x});
+      check_like_reference("hard_tanh", [](const auto& in) { return hard_tanh(in[0]); }, {x});
+    }
 }
 
 TEST_CASE("Chains of temporaries") {

@@ -50,13 +50,56 @@ RILL_SCALAR2(atan2, floats, atan2(x, y))
 RILL_SCALAR2(copysign, cheap_floats, copysign(x, select(isnan(y), V(1), y)))  // as signbit
 RILL_SCALAR2(power, numbers, power_lanes(x, y))
 
+// --- The next number: a step through the bits, which are ordered as magnitudes are -----------------------------------
+
+template <class V>
+HWY_INLINE V next_after(V x, V y) {
+  using I = int_t<V>;
+  const auto away = !((x < y) ^ (x > V(0)));
+  const V moved = from_bits(bits(x) + select(mask_cast<I>(away), I(1), I(-1)));
+  const V least = copysign(V(std::numeric_limits<scalar_t<V>>::denorm_min()), y);
+  return select(isnan(x) | isnan(y), x + y, select(x == y, y, select(x == V(0), least, moved)));
+}
+struct NextAfter {
+  template <class V>
+  HWY_INLINE V operator()(V x, V y) const {
+    return next_after(x, y);
+  }
+};
+template <class H>
+H half_nextafter(H x, H y) {
+  const float a = x, b = y;
+  if (a != a || b != b) return H(a + b);
+  if (a == b) return y;
+  if (a == 0) x.bits = std::signbit(b) ? 0x8001 : 1;
+  else x.bits = uint16_t((a < b) == (a > 0) ? x.bits + 1 : x.bits - 1);
+  return x;
+}
+struct HalfNextAfter {
+  template <class H>
+  HWY_INLINE H operator()(H x, H y) const {
+    return half_nextafter(x, y);
+  }
+};
+template <class H>
+void half_steps(const Run& run) {
+  switch (run.uniform & 3) {
+    case 1: return number_loop<HalfNextAfter, H, 2, 1>(run);
+    case 2: return number_loop<HalfNextAfter, H, 2, 2>(run);
+    default: return number_loop<HalfNextAfter, H, 2, 0>(run);
+  }
+}
+static constexpr LoopTable nextafter_table = [] {
+  LoopTable t = make_table<NextAfter, 2, floats>();
+  t.loop[int(DType::f16)] = half_steps<Half>, t.loop[int(DType::bf16)] = half_steps<BFloat16>;
+  return t;
+}();
+static const Offer nextafter_offer(cpu::scalar_loops<"nextafter">, &nextafter_table, nullptr);
+
 }  // namespace rill::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <bit>
-
-#include "rill/devices/cpu/elementwise/plain_loops.h"
 #include "rill/devices/ref/complex_math.h"
 #include "rill/ops/elementwise/binary_records.h"
 
@@ -269,16 +312,6 @@ RILL_BINARY(copysign, true, .doc = "|x| with the sign of y; a NaN counts as posi
             .vjp = VJP2(multiply_no_nan(sign(x) * copysign(ones_like(g), y), g), zeros_like(g)), .saves_in = save_both,
             .samples = REAL_SAMPLES, .max_ulp = 0)
 namespace {
-// One step through the bits of a half, which are ordered as its magnitudes are.
-template <class H>
-H half_nextafter(H x, H y) {
-  const float a = x, b = y;
-  if (a != a || b != b) return H(a + b);
-  if (a == b) return y;
-  if (a == 0) x.bits = std::signbit(b) ? 0x8001 : 1;
-  else x.bits = uint16_t((a < b) == (a > 0) ? x.bits + 1 : x.bits - 1);
-  return x;
-}
 // In the operands' own type: a wider one has other neighbours.
 void step_to_next(const KernelArgs& args) {
   const DType d = args.output().dtype();
@@ -287,7 +320,7 @@ void step_to_next(const KernelArgs& args) {
     ref::detail::compute<double,
                          [](double x, double y) {
                            if constexpr (is_half_type<X>)
-                             return double(float(half_nextafter(X(float(x)), X(float(y)))));
+                             return double(float(HWY_NAMESPACE::half_nextafter(X(float(x)), X(float(y)))));
                            else return double(std::nextafter(X(x), X(y)));
                          },
                          2>(args);
@@ -297,24 +330,6 @@ void step_to_next(const KernelArgs& args) {
   else if (d == f32) run(float());
   else run(double());
 }
-}  // namespace
-namespace {
-// Through the bits, as half_nextafter().
-struct NextAfter {
-  template <class T>
-  T operator()(T x, T y) const {
-    if constexpr (is_half_type<T>) {
-      return half_nextafter(x, y);
-    } else {
-      using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-      if (x != x || y != y) return x + y;
-      if (x == y) return y;
-      if (x == 0) return std::copysign(std::numeric_limits<T>::denorm_min(), y);
-      return std::bit_cast<T>(Bits(std::bit_cast<Bits>(x) + ((x < y) == (x > 0) ? 1 : -1)));
-    }
-  }
-};
-const cpu::PlainLoops<"nextafter", NextAfter, float, double, Half, BFloat16> nextafter_loops;
 }  // namespace
 RILL_BINARY(nextafter, true, .doc = "the next number after x toward y", .dtypes = float_set,
             .cpu = cpu::scalar_kernel<"nextafter">, .ref = step_to_next, .samples = REAL_SAMPLES, .max_ulp = 0,

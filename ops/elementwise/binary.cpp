@@ -21,9 +21,10 @@ namespace {
 Tensor over_temporary(const cpu::ScalarLoops& loops, const TensorArg& a, const TensorArg& b) {
   constexpr int64_t worth_it = 1 << 14;  // elements; smaller buffers come from the thread's own lists
   const Tensor* const in[] = {&*a, &*b};
-  const TensorArg& over = a.temporary && in[0]->defined() && in[0]->size() >= worth_it ? a : b;
-  if (!over.temporary || !(*over).defined() || (*over).size() < worth_it || !elementwise::is_unobserved(in))
-    return Tensor();
+  if (!elementwise::is_unobserved(in))
+    return Tensor();  // first of all: a trace would take note that sizes are compared
+  const TensorArg& over = a.temporary && in[0]->size() >= worth_it ? a : b;
+  if (!over.temporary || (*over).size() < worth_it) return Tensor();
   const Tensor& t = *over;
   const DType dtype = t.dtype();
   Shape shape;

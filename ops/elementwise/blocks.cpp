@@ -10,7 +10,6 @@
 #include "rill/devices/threads.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/numerics_check.h"
-#include "rill/ops/ops.h"
 
 namespace rill::elementwise {
 
@@ -128,14 +127,6 @@ Tensor run_in_rows(const Tensor& x, Tensor (*f)(void* context, const Tensor& row
     for (; b < e; ++b) put(piece(b + 1), b + 1);
   });
   return out;
-}
-
-Tensor times_tail(const Tensor& x, Tensor (*f)(const Tensor& x)) {
-  constexpr float far = -80, up = 40;
-  constexpr double down = 4.248354255291588995e-18;  // e^-40
-  const Tensor low = x < far;
-  const Tensor y = x * f(where(low, x + up, x));
-  return where(low, y * down, y);
 }
 
 }  // namespace rill::elementwise

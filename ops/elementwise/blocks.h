@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rill/ops/elementwise.h"
+#include "rill/ops/scopes.h"
 
 namespace rill::elementwise {
 
@@ -24,7 +25,8 @@ template <class F, class... X>
 Tensor in_blocks(F&& f, const X&... x) {
   const Tensor* const in[] = {&x...};
   bool large = false;
-  for (const Tensor* t : in) large = large || (t->defined() && t->size() >= worth_blocks);
+  if (executing_eagerly())  // a trace would take note that an open size is compared
+    for (const Tensor* t : in) large = large || (t->defined() && t->size() >= worth_blocks);
   if (large) [[unlikely]] {
     const auto call = [](void* context, const Tensor* blocks) {
       return [&]<size_t... i>(std::index_sequence<i...>) {
@@ -43,7 +45,7 @@ Tensor run_in_rows(const Tensor& x, Tensor (*f)(void* context, const Tensor& row
 // f(x), which reduces each row to something of a shape that rows share, by itself: in blocks of rows where that pays.
 template <class F>
 Tensor in_rows(F&& f, const Tensor& x) {
-  if (x.defined() && x.size() >= worth_blocks) [[unlikely]] {
+  if (executing_eagerly() && x.defined() && x.size() >= worth_blocks) [[unlikely]] {
     const auto call = [](void* context, const Tensor& rows) {
       return (*static_cast<std::remove_reference_t<F>*>(context))(rows);
     };
@@ -63,9 +65,5 @@ Tensor in_float_blocks(F&& f, const Tensor& x) {
       },
       x);
 }
-
-// x f(x), where f(x) is e^x to the last bit far below 0: there it may be subnormal, with few bits left, where x f(x) is
-// not, so it is taken 40 further up and scaled at the end.
-Tensor times_tail(const Tensor& x, Tensor (*f)(const Tensor& x));
 
 }  // namespace rill::elementwise

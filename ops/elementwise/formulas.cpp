@@ -100,6 +100,42 @@ HWY_INLINE V exponential_unit(V x, V alpha) {
 #define RILL_FORMULA(name, kinds, ...) RILL_FORMULA_IMPL(name, kinds, 1, class X, (const X& x), __VA_ARGS__)
 #define RILL_FORMULA2(name, kinds, ...) \
   RILL_FORMULA_IMPL(name, kinds, 2, class X RILL_COMMA class Y, (const X& x, const Y& y), __VA_ARGS__)
+#define RILL_FORMULA3(name, kinds, ...)                                            \
+  RILL_FORMULA_IMPL(name, kinds, 3, class X RILL_COMMA class Y RILL_COMMA class Z, \
+                    (const X& x, const Y& y, const Z& z), __VA_ARGS__)
+
+// x f(x), where f(x) is e^x to the last bit far below 0: there it may be subnormal, with few bits left, where x f(x) is
+// not, so it is taken 40 further up and scaled at the end.
+template <class X, class F>
+HWY_INLINE X times_tail(const X& x, F f) {
+  const auto low = x < number<X>(-80);
+  const X y = x * f(X(choose(low, X(x + number<X>(40)), x)));
+  return choose(low, X(y * number<X>(4.248354255291588995e-18)), y);  // e^-40
+}
+struct Logistic {
+  template <class V>
+  HWY_INLINE V operator()(V x) const {
+    return sigmoid(x);
+  }
+  Tensor operator()(const Tensor& x) const { return rill::sigmoid(x); }
+};
+struct SoftStep {
+  template <class V>
+  HWY_INLINE V operator()(V x) const {
+    return tanh(softplus(x));
+  }
+  Tensor operator()(const Tensor& x) const { return rill::tanh(rill::softplus(x)); }
+};
+struct SoftRamp {
+  template <class V>
+  HWY_INLINE V operator()(V x) const {
+    return softplus(x);
+  }
+  Tensor operator()(const Tensor& x) const { return rill::softplus(x); }
+};
+RILL_FORMULA(silu, cheap_floats, times_tail(x, Logistic()))
+RILL_FORMULA(mish, cheap_floats, times_tail(x, SoftStep()))
+RILL_FORMULA(log_sigmoid, cheap_floats, -SoftRamp()(X(-x)))
 
 // At both bounds the gradient is 0, as beyond them: that of minimum() is half.
 RILL_FORMULA(relu6, cheap_numbers, choose(x >= whole<X>(6), whole<X>(6), relu(x)))
@@ -131,6 +167,8 @@ RILL_FORMULA2(fmin, cheap_floats, choose(isnan(x), y, choose(isnan(y), x, smalle
 RILL_FORMULA2(heaviside, cheap_floats,
               choose(isnan(x), x, choose(x < number<X>(0), number<X>(0), choose(x > number<X>(0), number<X>(1), y))))
 
+RILL_FORMULA3(clip, any_cheap, smaller(larger(x, y), z))
+
 #define RILL_LOGICAL(name, sign)     \
   template <class C>                 \
   HWY_INLINE C name##_of(C a, C b) { \
@@ -161,6 +199,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "rill/devices/registry.h"
 #include "rill/ops/elementwise/blocks.h"
+#include "rill/ops/values/fill.h"
 
 namespace rill {
 
@@ -247,6 +286,18 @@ Tensor hard_tanh(const Tensor& x, Where where) {
       },
       x);
 }
+Tensor silu(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return of_floats<formulas::silu_formula>(cpu::scalar_loops<"silu">, x);
+}
+Tensor mish(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return of_floats<formulas::mish_formula>(cpu::scalar_loops<"mish">, x);
+}
+Tensor log_sigmoid(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return of_floats<formulas::log_sigmoid_formula>(cpu::scalar_loops<"log_sigmoid">, x);
+}
 Tensor hard_sigmoid(const Tensor& x, Where where) {
   CallerScope caller(where);
   return of_floats<formulas::hard_sigmoid_formula>(cpu::scalar_loops<"hard_sigmoid">, x);
@@ -272,6 +323,32 @@ Tensor celu(const Tensor& x, double alpha, Where where) {
 Tensor selu(const Tensor& x, Where where) {
   CallerScope caller(where);
   return of_floats<formulas::selu_formula>(cpu::scalar_loops<"selu">, x);
+}
+
+namespace {
+// Whether the C++ integer `bound` is below (or above) the range of x's dtype, so that it has no effect.
+bool bounds_nothing(const Tensor& x, const Tensor& bound, bool below) {
+  if (!x.defined() || !bound.defined() || x.spec().weak || !overflows(bound, x.dtype())) return false;
+  if (Dim size; is_open_size(bound, size)) return below == (size < 0);
+  return below == (is_signed_int(bound.dtype()) && bound.item<int64_t>() < 0);
+}
+// A C++ number that x's dtype holds, as that.
+Tensor own_bound(const Tensor& x, const Tensor& bound) {
+  if (!bound.spec().weak || bound.ndim() != 0 || overflows(bound, x.dtype()) ||
+      promote(x.dtype(), false, bound.dtype(), true) != x.dtype())
+    return bound;
+  return as_operand("clip", bound, x.dtype(), x.device(), Where::current());
+}
+}  // namespace
+
+Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where) {
+  CallerScope caller(where);
+  if (const Tensor* const in[] = {&x, &low, &high}; is_unobserved(in) && !x.spec().weak) {
+    const Tensor least = own_bound(x, low), most = own_bound(x, high);
+    if (const Tensor y = run_formula(cpu::scalar_loops<"clip">, {&x, &least, &most}); y.defined()) return y;
+  }
+  const Tensor raised = bounds_nothing(x, low, true) ? x : maximum(x, low);
+  return bounds_nothing(x, high, false) ? raised : minimum(raised, high);
 }
 
 // --- Of two ----------------------------------------------------------------------------------------------------------

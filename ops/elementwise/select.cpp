@@ -1,10 +1,9 @@
-// where, what is made of it (clip), and comparisons of whole tensors.
+// where, and comparisons of whole tensors.
 #include <fmt/format.h>
 
 #include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/ref/elementwise.h"
 #include "rill/ops/apply.h"
-#include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/jvp_rules.h"
 #include "rill/ops/ops.h"
@@ -78,26 +77,6 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
       is_bool(condition.dtype()) ? as_operand("where", condition, DType::boolean, device, where) : condition != 0;
   Tensor x = as_operand("where", a, d, device, where), y = as_operand("where", b, d, device, where);
   return apply1(where_op, {&c, &x, &y}, {}, where);
-}
-
-namespace {
-// Whether the C++ integer `bound` is below (or above) the range of x's dtype, so that it has no effect.
-bool bounds_nothing(const Tensor& x, const Tensor& bound, bool below) {
-  if (!x.defined() || !bound.defined() || x.spec().weak || !overflows(bound, x.dtype())) return false;
-  if (Dim size; is_open_size(bound, size)) return below == (size < 0);
-  return below == (is_signed_int(bound.dtype()) && bound.item<int64_t>() < 0);
-}
-}  // namespace
-
-Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where) {
-  CallerScope caller(where);
-  const bool is_free_below = bounds_nothing(x, low, true), is_free_above = bounds_nothing(x, high, false);
-  return in_blocks(
-      [&](const Tensor& t, const Tensor& least, const Tensor& most) {
-        const Tensor raised = is_free_below ? t : maximum(t, least);
-        return is_free_above ? raised : minimum(raised, most);
-      },
-      x, low, high);
 }
 
 // --- Whole-tensor comparisons ----------------------------------------------------------------------------------------

@@ -269,15 +269,6 @@ Tensor sign(const Tensor& x, Where where) {
 }
 // --- Composites ------------------------------------------------------------------------------------------------------
 
-Tensor silu(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return in_float_blocks(
-      [](const Tensor& f) { return elementwise::times_tail(f, [](const Tensor& t) { return sigmoid(t); }); }, x);
-}
-Tensor log_sigmoid(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return in_float_blocks([](const Tensor& f) { return -softplus(-f); }, x);
-}
 Tensor deg2rad(const Tensor& x, Where where) {
   CallerScope caller(where);
   return x * 0.017453292519943295769;

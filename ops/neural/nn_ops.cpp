@@ -1,4 +1,4 @@
-// Activations, dropout, one_hot, embeddings and clipping of gradients, composed of public functions.
+// glu, dropout, one_hot, embeddings and clipping of gradients, composed of public functions.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -13,19 +13,11 @@
 
 namespace rill {
 
-using elementwise::in_float_blocks;
-
 namespace {
 Tensor as_floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
 }  // namespace
 
 // --- Activations -----------------------------------------------------------------------------------------------------
-
-Tensor mish(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return in_float_blocks(
-      [](const Tensor& f) { return elementwise::times_tail(f, [](const Tensor& t) { return tanh(softplus(t)); }); }, x);
-}
 
 Tensor glu(const Tensor& x, Axis axis, Where where) {
   CallerScope caller(where);

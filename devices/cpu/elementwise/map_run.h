@@ -21,4 +21,18 @@ void map_run(const From* in, To* out, size_t n, F f) {
   for (; i < n; ++i) out[i] = f(in[i]);
 }
 
+// to[i] = from[-i] for i < n.
+template <class T>
+void copy_reversed(const T* from, T* to, size_t n) {
+  constexpr size_t block = 64;
+  size_t i = 0;
+  for (; i + block <= n; i += block) {
+    T x[block], y[block];
+    std::copy_n(from - (i + block - 1), block, x);
+    for (size_t j = 0; j < block; ++j) y[j] = x[block - 1 - j];
+    std::copy_n(y, block, to + i);
+  }
+  for (; i < n; ++i) to[i] = *(from - i);
+}
+
 }  // namespace rill::cpu

@@ -71,7 +71,8 @@ struct LanesFor<double> {
 // it.
 template <class V, class F>
 HWY_INLINE V wrapping(V x, V y, F f) {
-  if constexpr (std::is_integral_v<V>) return V(f(uint64_t(x), uint64_t(y)));
+  using U = std::conditional_t<sizeof(scalar_t<V>) == 8, uint64_t, uint32_t>;
+  if constexpr (std::is_integral_v<V>) return V(f(U(x), U(y)));
   else return f(x, y);
 }
 template <class V>
@@ -158,16 +159,19 @@ HWY_INLINE void vector_loop(const Run& run) {
   constexpr size_t lanes = V::kLanes;
   const T* a = static_cast<const T*>(run.in[0]);
   const T* b = static_cast<const T*>(run.in[Inputs > 1 ? 1 : 0]);
-  const V a0 = Uniform & 1 ? V(*a) : V(), b0 = Uniform & 2 ? V(*b) : V();
+  const T* c = static_cast<const T*>(run.in[Inputs > 2 ? 2 : 0]);
+  const V a0 = Uniform & 1 ? V(*a) : V(), b0 = Uniform & 2 ? V(*b) : V(), c0 = Uniform & 4 ? V(*c) : V();
   auto full = [&](size_t i) HWY_ATTR {
     V x = Uniform & 1 ? a0 : load<V>(a + i);
     if constexpr (Inputs == 1) return F()(x);
-    else return F()(x, Uniform & 2 ? b0 : load<V>(b + i));
+    else if constexpr (Inputs == 2) return F()(x, Uniform & 2 ? b0 : load<V>(b + i));
+    else return F()(x, Uniform & 2 ? b0 : load<V>(b + i), Uniform & 4 ? c0 : load<V>(c + i));
   };
   auto part = [&](size_t i, size_t n) HWY_ATTR {
     V x = Uniform & 1 ? a0 : load_n<V>(a + i, n);
     if constexpr (Inputs == 1) return F()(x);
-    else return F()(x, Uniform & 2 ? b0 : load_n<V>(b + i, n));
+    else if constexpr (Inputs == 2) return F()(x, Uniform & 2 ? b0 : load_n<V>(b + i, n));
+    else return F()(x, Uniform & 2 ? b0 : load_n<V>(b + i, n), Uniform & 4 ? c0 : load_n<V>(c + i, n));
   };
   using R = typename ResultOf<decltype(full(0))>::type;
   R* out = static_cast<R*>(run.out);
@@ -183,13 +187,18 @@ HWY_INLINE void half_loop(const Run& run) {
   constexpr size_t lanes = V::kLanes;
   const H* a = static_cast<const H*>(run.in[0]);
   const H* b = static_cast<const H*>(run.in[Inputs > 1 ? 1 : 0]);
-  const V a0 = Uniform & 1 ? V(float(*a)) : V(), b0 = Uniform & 2 ? V(float(*b)) : V();
-  auto result = [&](const H* x, [[maybe_unused]] const H* y) HWY_ATTR {
-    const V first = Uniform & 1 ? a0 : V(cpu::HWY_NAMESPACE::widen(x));
+  const H* c = static_cast<const H*>(run.in[Inputs > 2 ? 2 : 0]);
+  const V a0 = Uniform & 1 ? V(float(*a)) : V(), b0 = Uniform & 2 ? V(float(*b)) : V(),
+          c0 = Uniform & 4 ? V(float(*c)) : V();
+  auto result = [&](const H* x, [[maybe_unused]] const H* y, [[maybe_unused]] const H* z) HWY_ATTR {
+    const auto lanes_of = [](bool uniform, V one, const H* p)
+                              HWY_ATTR { return uniform ? one : V(cpu::HWY_NAMESPACE::widen(p)); };
+    const V first = lanes_of(Uniform & 1, a0, x);
     if constexpr (Inputs == 1) return F()(first);
-    else return F()(first, Uniform & 2 ? b0 : V(cpu::HWY_NAMESPACE::widen(y)));
+    else if constexpr (Inputs == 2) return F()(first, lanes_of(Uniform & 2, b0, y));
+    else return F()(first, lanes_of(Uniform & 2, b0, y), lanes_of(Uniform & 4, c0, z));
   };
-  constexpr bool tests = !std::is_same_v<decltype(result(a, b)), V>;
+  constexpr bool tests = !std::is_same_v<decltype(result(a, b, c)), V>;
   using R = std::conditional_t<tests, bool, H>;
   auto put = [](auto v, R* to) HWY_ATTR {
     if constexpr (tests) store_full(v, to);
@@ -197,13 +206,14 @@ HWY_INLINE void half_loop(const Run& run) {
   };
   R* out = static_cast<R*>(run.out);
   size_t i = 0;
-  for (; i + lanes <= run.n; i += lanes) put(result(a + i, b + i), out + i);
+  for (; i + lanes <= run.n; i += lanes) put(result(a + i, b + i, c + i), out + i);
   if (i == run.n) return;
-  H x[lanes] = {}, y[lanes] = {};
+  H x[lanes] = {}, y[lanes] = {}, z[lanes] = {};
   R rest[lanes];
   if (!(Uniform & 1)) std::copy(a + i, a + run.n, x);
   if (Inputs > 1 && !(Uniform & 2)) std::copy(b + i, b + run.n, y);
-  put(result(x, y), rest);
+  if (Inputs > 2 && !(Uniform & 4)) std::copy(c + i, c + run.n, z);
+  put(result(x, y, z), rest);
   std::copy_n(rest, run.n - i, out + i);
 }
 
@@ -212,26 +222,33 @@ template <class F, class T, int Inputs, unsigned Uniform>
 HWY_INLINE void number_loop(const Run& run) {
   const T* a = static_cast<const T*>(run.in[0]);
   const T* b = static_cast<const T*>(run.in[Inputs > 1 ? 1 : 0]);
-  auto apply = [](T x, [[maybe_unused]] T y) HWY_ATTR {
+  const T* c = static_cast<const T*>(run.in[Inputs > 2 ? 2 : 0]);
+  auto apply = [](T x, [[maybe_unused]] T y, [[maybe_unused]] T z) HWY_ATTR {
     if constexpr (Inputs == 1) return F()(x);
-    else return F()(x, y);
+    else if constexpr (Inputs == 2) return F()(x, y);
+    else return F()(x, y, z);
   };
-  using R = std::conditional_t<std::is_same_v<decltype(apply(*a, *b)), bool>, bool, T>;
+  using R = std::conditional_t<std::is_same_v<decltype(apply(*a, *b, *c)), bool>, bool, T>;
   R* out = static_cast<R*>(run.out);
   constexpr size_t block = 128 / sizeof(T);
   using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;  // vectors of bool there are none
-  Stored x[block], y[block];
+  Stored x[block] = {}, y[block] = {}, z[block] = {};
   std::conditional_t<std::is_same_v<T, bool>, uint8_t, R> results[block];
   if (Uniform & 1) std::fill_n(x, block, *a);
   if (Inputs > 1 && (Uniform & 2)) std::fill_n(y, block, *b);
+  if (Inputs > 2 && (Uniform & 4)) std::fill_n(z, block, *c);
+  const auto compute = [&](size_t i, size_t n) HWY_ATTR {
+    if (!(Uniform & 1)) std::memcpy(x, a + i, n * sizeof(T));
+    if (Inputs > 1 && !(Uniform & 2)) std::memcpy(y, b + i, n * sizeof(T));
+    if (Inputs > 2 && !(Uniform & 4)) std::memcpy(z, c + i, n * sizeof(T));
+    for (size_t j = 0; j < block; ++j) results[j] = R(apply(T(x[j]), T(y[j]), T(z[j])));
+    std::memcpy(out + i, results, n * sizeof(R));
+  };
+  constexpr size_t few = 8;
   size_t i = 0;
-  for (; i + block <= run.n; i += block) {
-    if (!(Uniform & 1)) std::memcpy(x, a + i, sizeof(x));
-    if (Inputs > 1 && !(Uniform & 2)) std::memcpy(y, b + i, sizeof(y));
-    for (size_t j = 0; j < block; ++j) results[j] = R(apply(T(x[j]), T(Inputs > 1 ? y[j] : x[j])));
-    std::memcpy(out + i, results, sizeof(results));
-  }
-  for (; i < run.n; ++i) out[i] = R(apply(a[Uniform & 1 ? 0 : i], b[Uniform & 2 ? 0 : i]));
+  for (; i + block <= run.n; i += block) compute(i, block);
+  if (run.n - i > few) return compute(i, run.n - i);
+  for (; i < run.n; ++i) out[i] = R(apply(a[Uniform & 1 ? 0 : i], b[Uniform & 2 ? 0 : i], c[Uniform & 4 ? 0 : i]));
 }
 
 template <class F, class T, int Inputs, unsigned Uniform>
@@ -241,10 +258,30 @@ HWY_INLINE void any_loop(const Run& run) {
   else number_loop<F, T, Inputs, Uniform>(run);
 }
 
+// Of three operands, for layouts that are rare: the first stands still, others move.
+template <class F, class T>
+void one_by_one(const Run& run) {
+  Run one{{run.in[0], run.in[1], run.in[2]}, run.out, 1, 7};
+  for (size_t i = 0; i < run.n; ++i) {
+    any_loop<F, T, 3, 7>(one);
+    for (int k = 0; k < 3; ++k)
+      if (!(run.uniform >> k & 1)) one.in[k] = static_cast<const T*>(one.in[k]) + 1;
+    one.out = static_cast<T*>(one.out) + 1;
+  }
+}
+
 // The Loop of F on elements of T.
 template <class F, class T, int Inputs>
 void loop(const Run& run) {
   if constexpr (Inputs == 1) return any_loop<F, T, 1, 0>(run);
+  else if constexpr (Inputs == 3) switch (run.uniform & 7) {
+      case 7: return any_loop<F, T, 3, 7>(run);
+      case 6: return any_loop<F, T, 3, 6>(run);
+      case 2: return any_loop<F, T, 3, 2>(run);
+      case 4: return any_loop<F, T, 3, 4>(run);
+      case 0: return any_loop<F, T, 3, 0>(run);
+      default: return one_by_one<F, T>(run);
+    }
   else switch (run.uniform & 3) {
       case 1: return any_loop<F, T, 2, 1>(run);
       case 2: return any_loop<F, T, 2, 2>(run);

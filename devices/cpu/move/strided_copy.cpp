@@ -9,6 +9,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/cpu/move/transpose.h"
 #include "rill/devices/threads.h"
 
@@ -75,6 +76,8 @@ template <class T>
 void copy_row(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t n) {
   if (to_step == 1 && from_step == 1) {
     std::copy_n(from, n, to);
+  } else if (to_step == 1 && from_step == -1) {
+    copy_reversed(from, to, size_t(n));
   } else if (to_step == 1 && from_step == 0) {
     std::fill_n(to, n, *from);
   } else if (to_step == 1) {
@@ -173,6 +176,7 @@ void gather_run(const char* from, int64_t stride, size_t element, void* to, int6
   auto copy = [&](auto zero) {
     using T = decltype(zero);
     T* out = static_cast<T*>(to);
+    if (stride == -int64_t(sizeof(T))) return copy_reversed(reinterpret_cast<const T*>(from), out, size_t(n));
     for (int64_t i = 0; i < n; ++i, from += stride) out[i] = *reinterpret_cast<const T*>(from);
   };
   switch (element) {

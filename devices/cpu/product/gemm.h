@@ -52,12 +52,14 @@ template <class T>
 struct IntegerTile {
   void (*run)(const T* a, const T* b, int64_t k, T* c);
   void (*row)(const T* a, const T* b, int64_t k, int64_t step, T* c);  // of 2 * width columns
+  T (*dot)(const T* a, const T* b, int64_t k);
   int64_t width;
 };
 struct IntegerTiles {
   IntegerTile<uint16_t> u16;
   IntegerTile<uint32_t> u32;
   IntegerTile<uint64_t> u64;
+  void (*row_u8)(const uint16_t* a, const uint8_t* b, int64_t k, int64_t step, uint16_t* c);  // as u16.row
 };
 
 }  // namespace rill::cpu

@@ -49,25 +49,52 @@ void tile(const T* a, const T* b, int64_t k, T* c) {
 }
 
 // c[j] = sum of a[i] b[i * step + j] over i < k, for the columns that four vectors hold.
-template <class T>
-void row(const T* a, const T* b, int64_t k, int64_t step, T* c) {
+template <class E, class T>
+void row(const T* a, const E* b, int64_t k, int64_t step, T* c) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = int64_t(hn::Lanes(d));
   constexpr int count = 2 * tile_vectors;
   hn::Vec<decltype(d)> sum[count];
   RILL_UNROLL for (auto& s : sum) s = hn::Zero(d);
+  const auto load = [&](const E* from) HWY_ATTR {
+    if constexpr (std::is_same_v<E, T>) return hn::LoadU(d, from);
+    else return hn::PromoteTo(d, hn::LoadU(hn::Rebind<E, decltype(d)>(), from));
+  };
   for (int64_t i = 0; i < k; ++i, b += step) {
     const auto x = hn::Set(d, a[i]);
-    RILL_UNROLL for (int v = 0; v < count; ++v) sum[v] = hn::Add(sum[v], hn::Mul(x, hn::LoadU(d, b + v * lanes)));
+    RILL_UNROLL for (int v = 0; v < count; ++v) sum[v] = hn::Add(sum[v], hn::Mul(x, load(b + v * lanes)));
   }
   RILL_UNROLL for (int v = 0; v < count; ++v) hn::StoreU(sum[v], d, c + v * lanes);
 }
 
 template <class T>
-IntegerTile<T> integer_tile() {
-  return {tile<T>, row<T>, tile_vectors * int64_t(hn::Lanes(hn::ScalableTag<T>()))};
+T dot(const T* a, const T* b, int64_t k) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  constexpr int count = 2 * tile_vectors;
+  hn::Vec<decltype(d)> sum[count];
+  RILL_UNROLL for (auto& s : sum) s = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + count * lanes <= k; i += count * lanes) {
+    RILL_UNROLL for (int v = 0; v < count; ++v) {
+      sum[v] = hn::Add(sum[v], hn::Mul(hn::LoadU(d, a + i + v * lanes), hn::LoadU(d, b + i + v * lanes)));
+    }
+  }
+  HWY_ALIGN T each[hn::MaxLanes(hn::ScalableTag<T>())];
+  hn::Store(hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3])), d, each);
+  uint64_t total = 0;
+  for (int64_t x = 0; x < lanes; ++x) total += each[x];
+  for (; i < k; ++i) total += uint64_t(a[i]) * b[i];
+  return T(total);
 }
-IntegerTiles integer_tiles() { return {integer_tile<uint16_t>(), integer_tile<uint32_t>(), integer_tile<uint64_t>()}; }
+
+template <class T>
+IntegerTile<T> integer_tile() {
+  return {tile<T>, row<T, T>, dot<T>, tile_vectors * int64_t(hn::Lanes(hn::ScalableTag<T>()))};
+}
+IntegerTiles integer_tiles() {
+  return {integer_tile<uint16_t>(), integer_tile<uint32_t>(), integer_tile<uint64_t>(), row<uint8_t, uint16_t>};
+}
 
 }  // namespace rill::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -79,9 +106,13 @@ HWY_EXPORT(integer_tiles);
 
 namespace {
 
+const IntegerTiles& all_tiles() {
+  static const IntegerTiles tiles = HWY_DYNAMIC_DISPATCH(integer_tiles)();
+  return tiles;
+}
 template <class T>
 const IntegerTile<T>& tile_of() {
-  static const IntegerTiles tiles = HWY_DYNAMIC_DISPATCH(integer_tiles)();
+  const IntegerTiles& tiles = all_tiles();
   if constexpr (sizeof(T) == 2) return tiles.u16;
   else if constexpr (sizeof(T) == 4) return tiles.u32;
   else return tiles.u64;
@@ -108,7 +139,8 @@ void pack_strip(int64_t k, int64_t n, const E* from, int64_t s_k, int64_t s_n, T
 // A block of C: [rows, columns], over all of k.
 template <class E, class T>
 void block(const Gemm& g, const E* a, const E* b, E* c, int64_t rows, int64_t columns, T* pack_a, T* pack_b) {
-  const auto [run, row, width] = tile_of<T>();
+  const int64_t width = tile_of<T>().width;
+  const auto run = tile_of<T>().run;
   T sums[integer_tile_rows * widest_integer_tile];
   for (int64_t k0 = 0; k0 < g.k; k0 += block_k) {
     const int64_t kc = std::min(block_k, g.k - k0);
@@ -133,6 +165,7 @@ void block(const Gemm& g, const E* a, const E* b, E* c, int64_t rows, int64_t co
 template <class E>
 E dot(const E* a, const E* b, int64_t k) {
   using T = std::conditional_t<sizeof(E) == 1, uint16_t, E>;
+  if constexpr (std::is_same_v<E, T>) return tile_of<T>().dot(a, b, k);
   constexpr int64_t lanes = 64;
   T sums[lanes] = {};
   int64_t i = 0;
@@ -173,11 +206,10 @@ void dots(const Gemm& g, const E* a, const E* b, E* c) {
 // A vector times a matrix whose rows are dense: columns in groups that registers hold.
 template <class E, class T>
 void one_row(const Gemm& g, const E* a, const E* b, E* c) {
-  const auto [tile, run, half] = tile_of<T>();
-  const int64_t width = 2 * half, groups = (g.n + width - 1) / width;
+  const int64_t width = 2 * tile_of<T>().width, groups = (g.n + width - 1) / width;
   parallel_for(groups, 1 + worth_a_thread / (width * g.k), [&](int64_t begin, int64_t end) {
-    constexpr int64_t deep = 64;
-    T x[deep], sums[2 * widest_integer_tile], rows[std::is_same_v<E, T> ? 1 : deep * 2 * widest_integer_tile];
+    constexpr int64_t deep = 256;
+    T x[deep], sums[2 * widest_integer_tile];
     for (int64_t i = begin; i < end; ++i) {
       const int64_t j = i * width, columns = std::min(width, g.n - j);
       T total[2 * widest_integer_tile] = {};
@@ -190,13 +222,8 @@ void one_row(const Gemm& g, const E* a, const E* b, E* c) {
             for (int64_t y = 0; y < columns; ++y) total[y] = T(total[y] + uint32_t(1) * x[k] * T(from[k * g.b_k + y]));
           continue;
         }
-        if constexpr (std::is_same_v<E, T>) {
-          run(x, from, kc, g.b_k, sums);
-        } else {
-          for (int64_t k = 0; k < kc; ++k)
-            map_run(from + k * g.b_k, rows + k * width, size_t(width), [](E v) { return T(v); });
-          run(x, rows, kc, width, sums);
-        }
+        if constexpr (std::is_same_v<E, T>) tile_of<T>().row(x, from, kc, g.b_k, sums);
+        else all_tiles().row_u8(x, from, kc, g.b_k, sums);
         for (int64_t y = 0; y < width; ++y) total[y] = T(total[y] + sums[y]);
       }
       for (int64_t y = 0; y < columns; ++y) c[j + y] = E(total[y]);

@@ -19,15 +19,11 @@ namespace {
 constexpr int64_t piece = 4096;
 constexpr int64_t parallel_grain = 1 << 16;  // elements worth a thread
 
-// The loop that finds the extreme of dense numbers of type T; null where there is none.
+// The loops that find extremes of dense numbers of type T; null where there are none.
 template <class T>
-auto extreme_of(bool largest) -> T (*)(const T*, int64_t) {
-  if constexpr (std::is_arithmetic_v<T>) {
-    const auto& loops = std::get<Extremes<T>>(reduce_tables().extremes);
-    return largest ? loops.largest : loops.smallest;
-  } else {
-    return nullptr;
-  }
+const Extremes<T>* loops_of() {
+  if constexpr (std::is_arithmetic_v<T>) return &std::get<Extremes<T>>(reduce_tables().extremes);
+  else return nullptr;
 }
 
 // Whether `a`, which comes after `b`, replaces it: NaN wins, the first of equals stays.
@@ -41,33 +37,17 @@ bool beats(const T& a, const T& b) {
   }
 }
 
-// The first element for which `is_it` holds; there is one. Blocks of a fixed size are what compilers vectorise.
-template <class T, class F>
-int64_t find(const T* x, int64_t at, int64_t n, F is_it) {
-  constexpr int64_t block = 64;
-  for (; at + block <= n; at += block) {
-    T some[block];
-    std::copy_n(x + at, block, some);
-    unsigned found = 0;
-    for (T v : some) found |= unsigned(is_it(v));
-    if (found) break;
-  }
-  while (!is_it(x[at])) ++at;
-  return at;
-}
-
 template <bool largest, class T>
-int64_t best_of_line(const T* x, int64_t n, T (*extreme_of_run)(const T*, int64_t)) {
+int64_t best_of_line(const T* x, int64_t n, const Extremes<T>* loops) {
   int64_t at = 0;
-  if (extreme_of_run) {
+  if (loops) {
     T best = x[0];  // which may be NaN, and then the search is over
     int64_t start = 0;
     for (int64_t i = 0; i < n && best == best; i += piece) {
-      const T extreme = extreme_of_run(x + i, std::min(piece, n - i));
+      const T extreme = (largest ? loops->largest : loops->smallest)(x + i, std::min(piece, n - i));
       if (beats<largest>(extreme, best)) best = extreme, start = i;
     }
-    if (best != best) return find(x, start, n, [](T v) { return v != v; });
-    return find(x, start, n, [best](T v) { return v == best; });
+    return start + loops->find(x + start, n - start, best);
   }
   for (int64_t i = 1; i < n; ++i)
     if (beats<largest>(x[i], x[at])) at = i;
@@ -124,6 +104,10 @@ Tensor dense_operand(const Tensor& x, int64_t& axis) {
 template <bool largest>
 void arg_extreme(const KernelArgs& args) {
   int64_t axis = args.attrs.as<ArgReduceParams>().axis;
+  if (const Tensor& in = args.input(0); in.size() > 0 && in.strides()[size_t(axis)] == 0) {  // the first of equals
+    std::fill_n(args.out_data<int64_t>(), args.output().size(), int64_t(0));
+    return;
+  }
   const Tensor x = dense_operand(args.input(0), axis);
   const int64_t n = x.shape()[size_t(axis)];
   int64_t outer = 1, inner = 1;
@@ -137,11 +121,11 @@ void arg_extreme(const KernelArgs& args) {
     if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
       const T* data = reinterpret_cast<const T*>(x.rep()->data);
       if (inner == 1) {
-        const auto loop = extreme_of<T>(largest);
+        const Extremes<T>* loops = loops_of<T>();
         parallel_for(outer, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
           for (int64_t o = begin; o < end; ++o) {
             if constexpr (std::is_same_v<S, bool>) out[o] = best_of_bools<largest>(data + o * n, n);
-            else out[o] = best_of_line<largest>(data + o * n, n, loop);
+            else out[o] = best_of_line<largest>(data + o * n, n, loops);
           }
         });
       } else {

@@ -2,16 +2,14 @@
 // alone, not on threads, instruction sets or strides (reduce_tree.h defines it). This file decides which groups of axes
 // are reduced in which order and in which dtype, and has the kernels. Start at fold().
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <vector>
 
 #include "rill/devices/cpu/move/strided_copy.h"
-#include "rill/devices/cpu/reduce/reduce_fold.h"
+#include "rill/devices/cpu/reduce/fold_in_memory_order.h"
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/registry.h"
 #include "rill/tensor/visit_dtype.h"
@@ -131,113 +129,6 @@ void fold_as(const KernelArgs& args, const ReduceLoops<T>& loops, Order order = 
           plain ? nullptr : Read<T>(read<S, T, as_truth>), args.out_data<char>(), out, same);
 }
 
-// The sum of integers of up to 16 bits: so many of them that the running sums, twice as wide, cannot overflow, before
-// those are added up. Blocks of a fixed size are what compilers vectorise.
-template <class S>
-int64_t sum_small(const S* x, int64_t n) {
-  using Running = std::conditional_t<sizeof(S) == 1, int16_t, int32_t>;
-  constexpr int64_t lanes = 64, most = 128;
-  int64_t sum = 0, i = 0;
-  while (i + lanes <= n) {
-    Running running[lanes] = {};
-    for (int64_t b = 0; b < most && i + lanes <= n; ++b, i += lanes) {
-      S block[lanes];
-      std::memcpy(block, x + i, sizeof(block));
-      for (int64_t j = 0; j < lanes; ++j) running[j] = Running(running[j] + block[j]);
-    }
-    for (Running r : running) sum += r;
-  }
-  for (; i < n; ++i) sum += x[i];
-  return sum;
-}
-
-// Rows that lie dense, and are folded each into one number.
-struct RowsOfRuns {
-  AxisList kept;
-  int64_t count = 1, n = 1;
-
-  // False where that is not how the operand lies.
-  bool find(const FoldAxes& axes) {
-    AxisList run;
-    for (const FoldAxis& a : axes) {
-      if (!a.reduced && !run.empty()) return false;
-      join(a.reduced ? run : kept, {a.size, a.stride});
-    }
-    if (run.size() != 1 || run[0].stride != 1) return false;
-    count = cpu::count(kept), n = run[0].size;
-    return true;
-  }
-  int64_t offset(int64_t row) const { return offset_of(kept, row); }
-};
-
-// Sums of them along rows that lie dense; false where that is not how they lie.
-template <class S>
-bool sum_small_rows(const KernelArgs& args) {
-  RowsOfRuns runs;
-  if (!runs.find(fold_axes(args, Order::free))) return false;
-  const int64_t rows = runs.count, n = runs.n;
-  const S* x = args.in_data<S>(0);
-  int64_t* out = args.out_data<int64_t>();
-  if (rows == 1) {
-    std::atomic<int64_t> sum = 0;
-    parallel_for(n, parallel_grain, [&](int64_t begin, int64_t end) { sum += sum_small(x + begin, end - begin); });
-    *out = sum;
-  } else {
-    parallel_for(rows, 1 + parallel_grain / (n + 1), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) out[r] = sum_small(x + runs.offset(r), n);
-    });
-  }
-  return true;
-}
-
-// Columns that lie side by side, and are folded each into one number.
-struct Columns {
-  int64_t rows = 1, step = 0, count = 1;
-
-  // False where that is not how the operand lies.
-  bool find(const FoldAxes& axes) {
-    if (axes.size() != 2 || axes[0].reduced == axes[1].reduced) return false;
-    const FoldAxis &down = axes[axes[0].reduced ? 0 : 1], &across = axes[axes[0].reduced ? 1 : 0];
-    rows = down.size, step = down.stride, count = across.size;
-    return across.stride == 1;
-  }
-  // Calls f with the first of each `strip` columns, in parallel; what is left over shares columns with the strip
-  // before.
-  template <class F>
-  void for_strips(int64_t strip, F f) const {
-    parallel_for(count / strip, 1 + parallel_grain / (strip * (rows + 1)), [&](int64_t begin, int64_t end) {
-      for (int64_t s = begin; s < end; ++s) f(s * strip);
-    });
-    if (count % strip != 0) f(count - strip);
-  }
-};
-
-// Sums of integers of up to 32 bits along columns that lie side by side, a strip of them at a time: in 32 bits while
-// these cannot overflow. False where that is not how they lie.
-template <class S>
-bool sum_columns(const KernelArgs& args) {
-  using Running = std::conditional_t<sizeof(S) == 4, int64_t, int32_t>;
-  constexpr int64_t strip = 64, most = sizeof(S) == 2 ? 1 << 15 : 1 << 22;
-  Columns columns;
-  if (!columns.find(fold_axes(args, Order::free)) || columns.count < strip) return false;
-  const S* x = args.in_data<S>(0);
-  int64_t* out = args.out_data<int64_t>();
-  columns.for_strips(strip, [&](int64_t at) {
-    int64_t total[strip] = {};
-    for (int64_t first = 0; first < columns.rows; first += most) {
-      Running sums[strip] = {};
-      for (int64_t r = first; r < std::min(first + most, columns.rows); ++r) {
-        S row[strip];
-        std::memcpy(row, x + at + r * columns.step, sizeof(row));
-        for (int64_t i = 0; i < strip; ++i) sums[i] += Running(row[i]);
-      }
-      for (int64_t i = 0; i < strip; ++i) total[i] += sums[i];
-    }
-    std::copy_n(total, strip, out + at);
-  });
-  return true;
-}
-
 // A complex tensor as the real one with a last axis of two.
 template <class T>
 void fold_complex(const KernelArgs& args, const ReduceLoops<T>& loops) {
@@ -285,10 +176,10 @@ void reduce_sum(const KernelArgs& args) {
     else if constexpr (std::is_same_v<S, std::complex<double>>) fold_complex<double>(args, t.sum_f64);
     else if constexpr (std::is_same_v<S, double>) fold_as<S, double>(args, t.sum_f64);
     else if constexpr (std::is_integral_v<S>) {
-      if constexpr (sizeof(S) <= 2)
-        if (sum_small_rows<std::conditional_t<std::is_same_v<S, bool>, uint8_t, S>>(args)) return;
+      using Number = std::conditional_t<std::is_same_v<S, bool>, uint8_t, S>;
       if constexpr (sizeof(S) <= 4)
-        if (sum_columns<std::conditional_t<std::is_same_v<S, bool>, uint8_t, S>>(args)) return;
+        if (sum_in_memory_order(fold_axes(args, Order::free), args.in_data<Number>(0), args.out_data<int64_t>()))
+          return;
       fold_as<S, int64_t>(args, t.sum_i64, Order::free);
     } else if constexpr (!std::is_same_v<S, std::string>) fold_as<S, float>(args, t.sum_f32);
   });
@@ -306,64 +197,34 @@ void reduce_prod(const KernelArgs& args) {
   });
 }
 
-namespace {
-// Of rows that lie dense; false where that is not how they lie.
-template <bool largest, class T>
-bool extreme_of_rows(const KernelArgs& args) {
-  RowsOfRuns rows;
-  if (!rows.find(fold_axes(args, Order::idempotent)) || rows.n < min_row_width) return false;
-  const Extremes<T>& loops = std::get<Extremes<T>>(reduce_tables().extremes);
-  const auto best = largest ? loops.largest : loops.smallest;
-  const auto better = [&](T a, T b) {
-    const T pair[] = {a, b};
-    return best(pair, 2);
-  };
-  const T* x = args.in_data<T>(0);
-  T* out = args.out_data<T>();
-  if (rows.count > 1) {
-    parallel_for(rows.count, 1 + parallel_grain / rows.n, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) out[r] = best(x + rows.offset(r), rows.n);
-    });
-    return true;
-  }
-  std::mutex mutex;
-  *out = *x;
-  parallel_for(rows.n, parallel_grain, [&](int64_t begin, int64_t end) {
-    const T part = best(x + begin, end - begin);
-    const std::lock_guard lock(mutex);
-    *out = better(*out, part);
-  });
-  return true;
-}
-}  // namespace
-
 // Of bools the largest says whether any is true, the smallest whether all are.
-#define RILL_EXTREME(name, of_bools, is_max)                   \
-  void reduce_##name(const KernelArgs& args) {                 \
-    if (is_bool(args.input(0).dtype())) return of_bools(args); \
-    if (folds_repeats_once(args, reduce_##name)) return;       \
-    const ReduceTables& t = reduce_tables();                   \
-    const auto fold = [&]<class S>(S, const auto& loops) {     \
-      using T = std::remove_const_t<decltype(loops.identity)>; \
-      if constexpr (std::is_same_v<S, T>)                      \
-        if (extreme_of_rows<is_max, T>(args)) return;          \
-      fold_as<S, T>(args, loops, Order::idempotent);           \
-    };                                                         \
-    switch (args.input(0).dtype()) {                           \
-      case DType::u8: return fold(uint8_t(), t.name##_u8);     \
-      case DType::i8: return fold(int8_t(), t.name##_i8);      \
-      case DType::i16: return fold(int16_t(), t.name##_i16);   \
-      case DType::i32: return fold(int32_t(), t.name##_i32);   \
-      case DType::i64: return fold(int64_t(), t.name##_i64);   \
-      case DType::u16: return fold(uint16_t(), t.name##_u16);  \
-      case DType::u32: return fold(uint32_t(), t.name##_u32);  \
-      case DType::u64: return fold(uint64_t(), t.name##_u64);  \
-      case DType::f16: return fold(Half(), t.name##_f32);      \
-      case DType::bf16: return fold(BFloat16(), t.name##_f32); \
-      case DType::f32: return fold(float(), t.name##_f32);     \
-      case DType::f64: return fold(double(), t.name##_f64);    \
-      default: return;                                         \
-    }                                                          \
+#define RILL_EXTREME(name, of_bools, is_max)                                                                     \
+  void reduce_##name(const KernelArgs& args) {                                                                   \
+    if (is_bool(args.input(0).dtype())) return of_bools(args);                                                   \
+    if (folds_repeats_once(args, reduce_##name)) return;                                                         \
+    const ReduceTables& t = reduce_tables();                                                                     \
+    const auto fold = [&]<class S>(S, const auto& loops) {                                                       \
+      using T = std::remove_const_t<decltype(loops.identity)>;                                                   \
+      if constexpr (std::is_same_v<S, T>)                                                                        \
+        if (extreme_of_rows<is_max>(fold_axes(args, Order::idempotent), args.in_data<T>(0), args.out_data<T>())) \
+          return;                                                                                                \
+      fold_as<S, T>(args, loops, Order::idempotent);                                                             \
+    };                                                                                                           \
+    switch (args.input(0).dtype()) {                                                                             \
+      case DType::u8: return fold(uint8_t(), t.name##_u8);                                                       \
+      case DType::i8: return fold(int8_t(), t.name##_i8);                                                        \
+      case DType::i16: return fold(int16_t(), t.name##_i16);                                                     \
+      case DType::i32: return fold(int32_t(), t.name##_i32);                                                     \
+      case DType::i64: return fold(int64_t(), t.name##_i64);                                                     \
+      case DType::u16: return fold(uint16_t(), t.name##_u16);                                                    \
+      case DType::u32: return fold(uint32_t(), t.name##_u32);                                                    \
+      case DType::u64: return fold(uint64_t(), t.name##_u64);                                                    \
+      case DType::f16: return fold(Half(), t.name##_f32);                                                        \
+      case DType::bf16: return fold(BFloat16(), t.name##_f32);                                                   \
+      case DType::f32: return fold(float(), t.name##_f32);                                                       \
+      case DType::f64: return fold(double(), t.name##_f64);                                                      \
+      default: return;                                                                                           \
+    }                                                                                                            \
   }
 RILL_EXTREME(max, reduce_any, true)
 RILL_EXTREME(min, reduce_all, false)
@@ -371,87 +232,16 @@ RILL_EXTREME(min, reduce_all, false)
 
 namespace {
 
-template <class S>
-bool is_true(const S& v) {
-  if constexpr (is_half_type<S>) return (v.bits & 0x7FFF) != 0;
-  else return v != S(0);
-}
-
-// Whether all (or any) of n elements are true: in blocks of a fixed size, which compilers vectorise, up to the first
-// that decides.
-template <bool all, class S>
-bool truth_of(const S* x, int64_t n) {
-  constexpr int64_t block = 64;
-  int64_t i = 0;
-  for (; i + block <= n; i += block) {
-    unsigned found = 0;
-    for (int64_t j = 0; j < block; ++j) found |= unsigned(is_true(x[i + j]) != all);
-    if (found) return !all;
-  }
-  for (; i < n; ++i)
-    if (is_true(x[i]) != all) return !all;
-  return all;
-}
-
-// The truth of rows that lie dense; false where that is not how they lie.
-template <bool all, class S>
-bool fold_truth_rows(const KernelArgs& args) {
-  RowsOfRuns runs;
-  if (!runs.find(fold_axes(args, Order::idempotent)) || runs.n < min_row_width) return false;
-  const int64_t rows = runs.count, n = runs.n;
-  const S* x = args.in_data<S>(0);
-  uint8_t* out = args.out_data<uint8_t>();
-  if (rows == 1) {
-    std::atomic<bool> truth = all;
-    parallel_for(n, parallel_grain, [&](int64_t begin, int64_t end) {
-      if (truth_of<all>(x + begin, end - begin) != all) truth = !all;
-    });
-    *out = truth;
-  } else {
-    parallel_for(rows, 1 + parallel_grain / n, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) out[r] = truth_of<all>(x + runs.offset(r), n);
-    });
-  }
-  return true;
-}
-
-// The truth of columns that lie side by side, a strip of them at a time, up to the row after which all are decided;
-// false where that is not how they lie.
-template <bool all, class S>
-bool fold_truth_columns(const KernelArgs& args) {
-  using Mask = std::conditional_t<
-      sizeof(S) == 1, int8_t,
-      std::conditional_t<sizeof(S) == 2, int16_t, std::conditional_t<sizeof(S) == 4, int32_t, int64_t>>>;
-  constexpr int64_t strip = 64, some_rows = 64;
-  Columns columns;
-  if (!columns.find(fold_axes(args, Order::idempotent)) || columns.count < strip) return false;
-  const S* x = args.in_data<S>(0);
-  uint8_t* out = args.out_data<uint8_t>();
-  columns.for_strips(strip, [&](int64_t at) {
-    Mask decided[strip] = {};
-    for (int64_t first = 0; first < columns.rows; first += some_rows) {
-      for (int64_t r = first; r < std::min(first + some_rows, columns.rows); ++r) {
-        S row[strip];
-        std::memcpy(static_cast<void*>(row), x + at + r * columns.step, sizeof(row));
-        for (int64_t i = 0; i < strip; ++i) decided[i] = Mask(decided[i] | -Mask(is_true(row[i]) != all));
-      }
-      Mask every = Mask(-1);
-      for (Mask d : decided) every = Mask(every & d);
-      if (every) break;
-    }
-    for (int64_t i = 0; i < strip; ++i) out[at + i] = (decided[i] != 0) != all;
-  });
-  return true;
-}
-
 template <bool all>
 void fold_truth(const KernelArgs& args, ReduceLoops<uint8_t> loops) {
   loops.identity = all;
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using S = decltype(zero);
     if constexpr (!std::is_same_v<S, std::string>) {
-      using Moved = std::conditional_t<std::is_same_v<S, bool>, uint8_t, S>;
-      if (fold_truth_rows<all, Moved>(args) || fold_truth_columns<all, Moved>(args)) return;
+      if constexpr (!is_complex(dtype_of<S>()))
+        if (truth_in_memory_order<S>(fold_axes(args, Order::idempotent), args.in_data<char>(0), all,
+                                     args.out_data<uint8_t>()))
+          return;
       fold_as<S, uint8_t, true>(args, loops, Order::idempotent);
     }
   });

@@ -3,6 +3,7 @@
 #include "rill/devices/cpu/reduce/reduce_loops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "rill/devices/cpu/unroll.h"
@@ -213,14 +214,115 @@ T extreme(const T* x, int64_t n) {
       numbers = hn::And(numbers, hn::Eq(b, b));
       return largest ? hn::Max(a, b) : hn::Min(a, b);
     });
-    if (best == best && best != 0 && hn::AllTrue(d, numbers)) return best;
+    if (!std::isnan(best) && best != 0 && hn::AllTrue(d, numbers)) return best;
   }
   return over([&](auto a, auto b) HWY_ATTR { return R::combine(d, a, b); });
 }
 
+// Where the first of n numbers that is `value` stands; there is one. NaN is any NaN.
+template <class T>
+int64_t find(const T* x, int64_t n, T value) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = hn::Lanes(d);
+  const auto wanted = hn::Set(d, value);
+  int64_t i = 0;
+  if constexpr (hwy::IsFloat<T>()) {
+    if (std::isnan(value)) {
+      const auto are_numbers = [&](const T* p) HWY_ATTR {
+        const auto v = hn::LoadU(d, p);
+        return hn::AllTrue(d, hn::Eq(v, v));
+      };
+      while (i + lanes <= n && are_numbers(x + i)) i += lanes;
+      while (!std::isnan(x[i])) ++i;
+      return i;
+    }
+  }
+  while (i + lanes <= n && hn::AllFalse(d, hn::Eq(hn::LoadU(d, x + i), wanted))) i += lanes;
+  while (x[i] != value) ++i;
+  return i;
+}
+
+// Elements as bits, of which those of `mask` say whether one is true: whether all (or any) of n are.
+template <class U>
+bool truth(const U* x, int64_t n, U mask, bool all) {
+  const hn::ScalableTag<U> d;
+  const int64_t lanes = hn::Lanes(d);
+  constexpr int64_t count = 8;
+  const auto bits = hn::Set(d, mask);
+  int64_t i = 0;
+  for (; i + count * lanes <= n; i += count * lanes) {
+    auto low = hn::And(hn::LoadU(d, x + i), bits), some = low;
+    auto zero = hn::Eq(low, hn::Zero(d));
+    RILL_UNROLL for (int64_t k = 1; k < count; ++k) {
+      low = hn::And(hn::LoadU(d, x + i + k * lanes), bits);
+      some = hn::Or(some, low);
+      zero = hn::Or(zero, hn::Eq(low, hn::Zero(d)));
+    }
+    if (all ? !hn::AllFalse(d, zero) : !hn::AllTrue(d, hn::Eq(some, hn::Zero(d)))) return !all;
+  }
+  for (; i < n; ++i)
+    if (((x[i] & mask) != 0) != all) return !all;
+  return all;
+}
+
+// The same of each of truth_columns() columns, over rows that are `step` apart, up to the row after which all are
+// known.
+constexpr int column_vectors = 4;
+template <class U>
+void truths(const U* x, int64_t step, int64_t rows, U mask, bool all, uint8_t* out) {
+  const hn::ScalableTag<U> d;
+  const int64_t lanes = hn::Lanes(d);
+  constexpr int64_t some_rows = 64;
+  const auto bits = hn::Set(d, mask), none = hn::Zero(d);
+  hn::Vec<decltype(d)> decided[column_vectors];
+  RILL_UNROLL for (auto& v : decided) v = none;
+  for (int64_t first = 0; first < rows; first += some_rows) {
+    for (int64_t r = first; r < std::min(first + some_rows, rows); ++r, x += step) {
+      RILL_UNROLL for (int k = 0; k < column_vectors; ++k) {
+        const auto v = hn::And(hn::LoadU(d, x + k * lanes), bits);
+        decided[k] = hn::Or(decided[k], all ? hn::VecFromMask(d, hn::Eq(v, none)) : v);
+      }
+    }
+    auto open = hn::Eq(decided[0], none);
+    for (int k = 1; k < column_vectors; ++k) open = hn::Or(open, hn::Eq(decided[k], none));
+    if (hn::AllFalse(d, open)) break;
+  }
+  HWY_ALIGN U each[column_vectors * hn::MaxLanes(hn::ScalableTag<U>())];
+  for (int k = 0; k < column_vectors; ++k) hn::Store(decided[k], d, each + k * lanes);
+  for (int64_t i = 0; i < column_vectors * lanes; ++i) out[i] = (each[i] != 0) != all;
+}
+template <class U>
+Truths<U> truth_loops() {
+  return {truth<U>, truths<U>, column_vectors * int64_t(hn::Lanes(hn::ScalableTag<U>()))};
+}
+
+// The sum of n dense integers of 32 bits.
+template <class T>
+int64_t sum_wide(const T* x, int64_t n) {
+  using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+  const hn::ScalableTag<Wide> d;
+  const hn::Rebind<T, decltype(d)> narrow;
+  const int64_t lanes = hn::Lanes(d);
+  constexpr int64_t count = 4;
+  hn::Vec<decltype(d)> sums[count];
+  RILL_UNROLL for (auto& s : sums) s = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + count * lanes <= n; i += count * lanes) {
+    RILL_UNROLL for (int k = 0; k < count; ++k) {
+      sums[k] = hn::Add(sums[k], hn::PromoteTo(d, hn::LoadU(narrow, x + i + k * lanes)));
+    }
+  }
+  HWY_ALIGN Wide each[hn::MaxLanes(hn::ScalableTag<Wide>())];
+  hn::Store(hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])), d, each);
+  Wide sum = 0;
+  for (int64_t k = 0; k < lanes; ++k) sum += each[k];
+  for (; i < n; ++i) sum += Wide(x[i]);
+  return int64_t(sum);
+}
+
 template <class T>
 Extremes<T> extremes() {
-  return {extreme<true, T>, extreme<false, T>};
+  return {extreme<true, T>, extreme<false, T>, find<T>};
 }
 
 template <class R, class T>
@@ -303,6 +405,9 @@ const ReduceTables* make_reduce_tables() {
       .extremes = {extremes<float>(), extremes<double>(), extremes<int8_t>(), extremes<int16_t>(), extremes<int32_t>(),
                    extremes<int64_t>(), extremes<uint8_t>(), extremes<uint16_t>(), extremes<uint32_t>(),
                    extremes<uint64_t>()},
+      .truths = {truth_loops<uint8_t>(), truth_loops<uint16_t>(), truth_loops<uint32_t>(), truth_loops<uint64_t>()},
+      .sum_i32 = sum_wide<int32_t>,
+      .sum_u32 = sum_wide<uint32_t>,
   };
   return &tables;
 }

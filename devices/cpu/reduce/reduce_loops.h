@@ -27,6 +27,16 @@ template <class T>
 struct Extremes {
   T (*largest)(const T* x, int64_t n);
   T (*smallest)(const T* x, int64_t n);
+  int64_t (*find)(const T* x, int64_t n, T value);  // where the first such number stands; there is one
+};
+
+// Whether elements are true, of whose bits those of `mask` say that.
+template <class U>
+struct Truths {
+  bool (*run)(const U* x, int64_t n, U mask, bool all);  // all, or any, of n dense ones
+  // The same of each of `width` columns, over rows that are `step` apart.
+  void (*columns)(const U* x, int64_t step, int64_t rows, U mask, bool all, uint8_t* out);
+  int64_t width;
 };
 
 // Sums and products of integers wrap, so the signed type serves both. max and min give NaN where there is one, and
@@ -49,6 +59,10 @@ struct ReduceTables {
   std::tuple<Extremes<float>, Extremes<double>, Extremes<int8_t>, Extremes<int16_t>, Extremes<int32_t>,
              Extremes<int64_t>, Extremes<uint8_t>, Extremes<uint16_t>, Extremes<uint32_t>, Extremes<uint64_t>>
       extremes;
+  std::tuple<Truths<uint8_t>, Truths<uint16_t>, Truths<uint32_t>, Truths<uint64_t>> truths;
+  // The sum of n dense numbers, which wraps.
+  int64_t (*sum_i32)(const int32_t* x, int64_t n);
+  int64_t (*sum_u32)(const uint32_t* x, int64_t n);
 };
 // For the machine this runs on.
 const ReduceTables& reduce_tables();

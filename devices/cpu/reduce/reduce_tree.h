@@ -176,6 +176,7 @@ void gather_rows(const Plan<T>& plan, const char* base, int64_t row, int64_t row
     if (plan.read) return plan.read(x, stride, n, to);
     const T* p = reinterpret_cast<const T*>(x);
     if (stride == 1) std::memcpy(to, p, size_t(n) * sizeof(T));
+    else if (stride == -1) copy_reversed(p, to, size_t(n));
     else
       for (int64_t i = 0; i < n; ++i) to[i] = p[i * stride];
   };
