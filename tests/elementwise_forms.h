@@ -135,7 +135,8 @@ inline Tensor call(const Op& op, AttrsView attrs, const Tensor& x, const Tensor&
     const Tensor b = y.astype(a.dtype());
     return apply1(op, {&a, &b}, attrs, Where::current());
   }
-  const Tensor b = x.astype(main), c = y.astype(main);  // where: the second operand is of any dtype
+  const DType others = is_bool(a.dtype()) ? main : a.dtype();  // where: the second operand is of any dtype
+  const Tensor b = x.astype(others), c = y.astype(others);
   return apply1(op, {&a, &b, &c}, attrs, Where::current());
 }
 
