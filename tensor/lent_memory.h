@@ -33,6 +33,13 @@ class MemoryOwner {
       static_assert(!std::is_pointer_v<Kept>,
                     "a plain pointer owns nothing: give a std::shared_ptr, a std::unique_ptr, or a lambda that frees "
                     "the memory");
+      constexpr bool is_container = requires(Kept& k) {
+        k.data();
+        k.size();
+      };
+      static_assert(!(is_container && std::is_lvalue_reference_v<T>),
+                    "a container that is given by its name is copied, and the copy owns other memory: move it in, or "
+                    "give a std::shared_ptr to it");
       kept_ = Shared<Kept>::make(std::forward<T>(owner));
     }
   }

@@ -23,6 +23,11 @@ Variable w(x, "w");
 NO_MATCH = "no match|no viable|could not convert|conversion"
 # The mistake, and what its first error says: rill's own words where a cure is not plain to see, else the compiler's.
 MISTAKES = [
+    # Memory that would be gone.
+    ("std::vector<float> m(3); from_buffer(m.data(), {3}, m);", "a container that is given by its name is copied"),
+    ("std::vector<float> m(3); from_buffer(m.data(), {3}, m.data());", "a plain pointer owns nothing"),
+    ("std::vector<float> m(3); from_buffer(m);", "deleted"),
+    ("auto s = strided_span<float, 2>(x + y);", "deleted"),
     # Options of other libraries' names, and a bool, are not axes.
     ("stddev(x, {.ddof = 1});", NO_MATCH),
     ("var(x, {.unbiased = true});", NO_MATCH),
