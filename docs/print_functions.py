@@ -38,8 +38,8 @@ def read():
 
 
 def declared():
-    """The names of all public functions and types."""
-    return {item.name for _, paths in headers.PUBLIC for path in paths for item in headers.read(path).items
+    """The names of all public functions and types, and of two objects that are called as functions (tensor/index.h)."""
+    return {"all", "any"} | {item.name for _, paths in headers.PUBLIC for path in paths for item in headers.read(path).items
             if item.kind in ("function", "type")}
 
 
