@@ -71,8 +71,7 @@ bool is_idx(const std::string& path) {
 // The one tensor of a file, or the one called `name` in it.
 Tensor read_tensor(const std::string& path, const std::string& name) {
   if (!std::filesystem::exists(path)) throw rill::Error(fmt::format("'{}': no such file", path));
-  if (is_table(path) && name.empty())
-    return read_table(path).stacked({}, rill::f64, rill::Where());
+  if (is_table(path) && name.empty()) return read_table(path).stacked({}, rill::f64, rill::Where());
   if (is_picture(path)) return rill::decode_png(read_all(path), rill::Where());
   if (is_idx(path)) return rill::data::read_idx(path, rill::Where());
   const rill::NamedTensors all = load_tensors(path);

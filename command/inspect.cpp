@@ -99,9 +99,10 @@ void add_inspect(Program& program) {
                        "rill inspect ckpt/step-100 --stats", "rill inspect ckpt                # the latest there",
                        "rill inspect logs/mnist          # an event file, or a folder of such",
                        "rill inspect train.tfrecord", "rill inspect houses.csv", "rill inspect houses.arrow"});
-  sub->add_option("FILE", s->path,
-                  ".npy, .npz, .safetensors, .gguf, the prefix or folder of a checkpoint, event files, .tfrecord, .csv, "
-                  ".arrow")
+  sub->add_option(
+         "FILE", s->path,
+         ".npy, .npz, .safetensors, .gguf, the prefix or folder of a checkpoint, event files, .tfrecord, .csv, "
+         ".arrow")
       ->required();
   sub->add_option("--tensor", s->tensor, "print this one's elements");
   sub->add_flag("--stats", s->stats, "smallest and largest number, mean, and what is not finite");

@@ -1,5 +1,5 @@
-// TFRecord files, Examples and CSV, against files that TensorFlow wrote (tests/fixtures/formats/make_records.py) and what it and
-// the RFCs say. What TensorFlow and pyarrow make of ours is in test_records.py.
+// TFRecord files, Examples and CSV, against files that TensorFlow wrote (tests/fixtures/formats/make_records.py) and
+// what it and the RFCs say. What TensorFlow and pyarrow make of ours is in test_records.py.
 #include <cmath>
 
 #include "catch.h"

@@ -413,7 +413,8 @@ TEST_CASE("what cannot be saved is an error that says why") {
   CHECK_THROWS_WITH(import_model(out / "f.rill").function("g"), contains_text("it has f"));
 }
 
-// Writes tests/fixtures/formats/functions.rill anew, whose members stand beside it for fuzz_files.cpp: see the README there.
+// Writes tests/fixtures/formats/functions.rill anew, whose members stand beside it for fuzz_files.cpp: see the README
+// there.
 TEST_CASE("the file that is damaged by fuzz_files.cpp", "[.corpus]") {
   const char* folder = std::getenv("RILL_TEST_FOLDER");
   REQUIRE(folder != nullptr);

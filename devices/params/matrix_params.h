@@ -36,10 +36,11 @@ struct PinvParams {
 
 #pragma GCC visibility pop  // kernels are not shown
 
-#define RILL_MATRIX_KERNELS(K)                                                                                       \
-  K(cholesky)                                                                                                        \
-  K(solve) K(triangular_solve) K(det) K(slogdet) K(lu) K(qr) K(svd) K(svdvals) K(eigh) K(eigvalsh) K(eig) K(eigvals) \
-      K(pinv) K(expm)
+#define RILL_MATRIX_KERNELS(K) \
+  K(cholesky)                  \
+  K(solve)                     \
+  K(triangular_solve)          \
+  K(det) K(slogdet) K(lu) K(qr) K(svd) K(svdvals) K(eigh) K(eigvalsh) K(eig) K(eigvals) K(pinv) K(expm)
 #define RILL_DECLARE_KERNEL(name) void name(const KernelArgs& args);
 namespace cpu {
 RILL_MATRIX_KERNELS(RILL_DECLARE_KERNEL)

@@ -193,6 +193,15 @@ HWY_INLINE X length(const X& x, const X& y) {
 }
 RILL_FORMULA2(hypot, cheap_floats, length(x, y))
 
+// A formula of tensors, for callers that are not compiled for a target and can inline nothing that is.
+template <class F>
+struct OfTensors {
+  template <class... X>
+  HWY_NOINLINE Tensor operator()(const X&... x) const {
+    return F()(x...);
+  }
+};
+
 }  // namespace rill::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -225,7 +234,7 @@ Tensor run_formula(const cpu::ScalarLoops& loops, std::initializer_list<const Te
 template <class F>
 Tensor loop_or_ops(const cpu::ScalarLoops& loops, const Tensor& x) {
   const Tensor y = run_formula(loops, {&x});
-  return y.defined() ? y : F()(x);
+  return y.defined() ? y : formulas::OfTensors<F>()(x);
 }
 
 // A function of floating numbers: integers become f32, and halves are computed in f32 and rounded once.
@@ -247,7 +256,7 @@ Tensor of_floats(const cpu::ScalarLoops& loops, const Tensor& x, double constant
       cpu::convert_run(DType::f64, &constant, f.dtype(), c.mutable_rep()->data, 1);
       y = run_formula(loops, {&f, &c});
     }
-    return y.defined() ? y : F()(f, constant);
+    return y.defined() ? y : formulas::OfTensors<F>()(f, constant);
   };
   if (x.defined() && (x.dtype() == DType::f32 || x.dtype() == DType::f64)) return call(x);
   return in_float_blocks(call, x);
@@ -260,7 +269,7 @@ Tensor of_floats(const cpu::ScalarLoops& loops, const Tensor& x, double constant
 Tensor relu6(const Tensor& x, Where where) {
   CallerScope caller(where);
   if (const Tensor y = run_formula(cpu::scalar_loops<"relu6">, {&x}); y.defined()) return y;
-  return in_blocks(formulas::relu6_formula(), x);
+  return in_blocks(formulas::OfTensors<formulas::relu6_formula>(), x);
 }
 Tensor softsign(const Tensor& x, Where where) {
   CallerScope caller(where);
@@ -357,7 +366,7 @@ Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where)
   Tensor fn(const Tensor& x, const Tensor& y, Where where) {                                         \
     CallerScope caller(where);                                                                       \
     if (const Tensor z = run_formula(cpu::scalar_loops<#fn>, {&x, &y}, true); z.defined()) return z; \
-    return in_blocks(formulas::fn##_formula(), x, y);                                                \
+    return in_blocks(formulas::OfTensors<formulas::fn##_formula>(), x, y);                           \
   }
 RILL_LOGICAL(logical_and)
 RILL_LOGICAL(logical_or)
@@ -378,13 +387,13 @@ Tensor fmax(const Tensor& x, const Tensor& y, Where where) {
   if (whole(x) && whole(y)) return maximum(x, y, where);  // there is no NaN
   CallerScope caller(where);
   if (const Tensor z = run_formula(cpu::scalar_loops<"fmax">, {&x, &y}); z.defined()) return z;
-  return in_blocks(formulas::fmax_formula(), x, y);
+  return in_blocks(formulas::OfTensors<formulas::fmax_formula>(), x, y);
 }
 Tensor fmin(const Tensor& x, const Tensor& y, Where where) {
   if (whole(x) && whole(y)) return minimum(x, y, where);
   CallerScope caller(where);
   if (const Tensor z = run_formula(cpu::scalar_loops<"fmin">, {&x, &y}); z.defined()) return z;
-  return in_blocks(formulas::fmin_formula(), x, y);
+  return in_blocks(formulas::OfTensors<formulas::fmin_formula>(), x, y);
 }
 Tensor hypot(const Tensor& x, const Tensor& y, Where where) {
   CallerScope caller(where);
@@ -392,7 +401,7 @@ Tensor hypot(const Tensor& x, const Tensor& y, Where where) {
   if (const Tensor z = run_formula(loops, {&x, &y}); z.defined()) return z;
   const auto call = [&](const Tensor& a, const Tensor& b) {
     const Tensor z = run_formula(loops, {&a, &b});
-    return z.defined() ? z : formulas::hypot_formula()(a, b);
+    return z.defined() ? z : formulas::OfTensors<formulas::hypot_formula>()(a, b);
   };
   return in_blocks(
       [&](const Tensor& a, const Tensor& b) {
@@ -410,7 +419,7 @@ Tensor heaviside(const Tensor& x, const Tensor& y, Where where) {
       [&](const Tensor& a, const Tensor& b) {
         const auto [p, q] = floating_pair("heaviside", a, b, where);
         const Tensor z = run_formula(loops, {&p, &q});
-        return z.defined() ? z : formulas::heaviside_formula()(p, q);
+        return z.defined() ? z : formulas::OfTensors<formulas::heaviside_formula>()(p, q);
       },
       x, y);
 }

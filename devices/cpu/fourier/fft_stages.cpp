@@ -68,6 +68,8 @@ struct Circle<13> {
 template <class D>
 struct Complex {
   hn::Vec<D> re, im;
+  HWY_INLINE Complex() {}  // the compiler's own are not compiled for the target
+  HWY_INLINE Complex(hn::Vec<D> re, hn::Vec<D> im) : re(re), im(im) {}
   HWY_INLINE Complex operator+(const Complex& o) const { return {hn::Add(re, o.re), hn::Add(im, o.im)}; }
   HWY_INLINE Complex operator-(const Complex& o) const { return {hn::Sub(re, o.re), hn::Sub(im, o.im)}; }
 };

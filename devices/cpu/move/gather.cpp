@@ -242,7 +242,7 @@ void read_rows(const Tensor& index, bool dense, int64_t begin, int64_t n, int64_
     using I = decltype(zero);
     if constexpr (std::is_integral_v<I>) {
       const I* from = reinterpret_cast<const I*>(index.rep()->data);
-      const auto row = [rows](I i) {
+      const auto row = [&](I i) {
         if constexpr (std::is_signed_v<I>) return int64_t(i) + (i < 0 ? rows : 0);
         else return int64_t(i);
       };
