@@ -3,6 +3,7 @@
 #include "catch.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <set>
 
 void skip_case(const std::string& reason) {
@@ -16,4 +17,13 @@ extern "C" const char* __asan_default_options() { return "allocator_may_return_n
 // Children of fork() start threads. A call holds a lock for each Variable: more than the search for deadlocks takes.
 extern "C" const char* __tsan_default_options() { return "die_after_fork=0:detect_deadlocks=0"; }
 
-int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }
+// The sanitizer of a program that a test starts, such as `rill`, reads this.
+static void programs_get_no_memory_too() {
+  const char* set = std::getenv("ASAN_OPTIONS");
+  setenv("ASAN_OPTIONS", ((set ? std::string(set) + ":" : "") + "allocator_may_return_null=1").c_str(), 1);
+}
+
+int main(int argc, char** argv) {
+  programs_get_no_memory_too();
+  return Catch::Session().run(argc, argv);
+}
