@@ -76,3 +76,23 @@ class Bridge:
         tensor = Tensor(self, self.checked(self.library.bridge_take(pointer, versioned, copy)))
         api.PyCapsule_SetName(capsule, USED[versioned])
         return tensor
+
+
+class Checks:
+    """Counts what it checks."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, condition, what):
+        self.count += 1
+        assert condition, what
+
+
+def error_of(f):
+    """The message of what f raises, or nothing."""
+    try:
+        f()
+    except Exception as e:
+        return str(e)
+    return ""

@@ -12,28 +12,12 @@ from formats_environment import BUILD, ROOT, needed
 with needed():
     import numpy as np
 
-from bridge import Bridge, MODES
+from bridge import Bridge, Checks, MODES, error_of
 
 warnings.simplefilter("ignore", RuntimeWarning)  # samples that overflow in a narrow dtype are meant to
 rill = Bridge(BUILD)
+check = Checks()
 random = np.random.default_rng(7)
-checked = 0
-
-
-def check(condition, what):
-    global checked
-    checked += 1
-    assert condition, what
-
-
-def error_of(f):
-    try:
-        f()
-    except Exception as e:
-        return str(e)
-    return ""
-
-
 def numbers(dtype, shape):
     dtype = np.dtype(dtype)
     if dtype == bool:
@@ -164,14 +148,14 @@ for a in samples():
     t = rill.take(np.asarray(a))
     if t.text() != str(a):
         different.append(("str", a.dtype, t.text(), str(a)))
-    checked += 1
+    check.count += 1
     for options in OPTIONS:
         if not options:
             continue
         if t.text(**options) != numpys(a, options):
             different.append((options, a.dtype, t.text(**options), numpys(a, options)))
-        checked += 1
+        check.count += 1
 for options, dtype, ours, theirs in different[:10]:
     print(f"{options} {dtype}\n  rill:  {ours!r}\n  numpy: {theirs!r}")
-print(f"numpy {np.__version__}: {checked} comparisons, {len(different)} differ")
+print(f"numpy {np.__version__}: {check.count} comparisons, {len(different)} differ")
 sys.exit(1 if different else 0)

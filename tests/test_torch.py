@@ -10,7 +10,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = f"{ROOT}/.deps/oracle/bin/python"
 if os.path.exists(PYTHON) and sys.prefix != os.path.dirname(os.path.dirname(PYTHON)):
     os.execv(PYTHON, [PYTHON, *sys.argv])
-from bridge import Bridge
+from bridge import Bridge, Checks, error_of
 
 # Before torch, whose thread-local variables leave no room for those that rill and libstdc++ want to reach directly.
 rill = Bridge(os.path.abspath(os.environ.get("RILL_BUILD_ROOT", "build")))
@@ -20,23 +20,7 @@ except ImportError as missing:
     print(f"{missing}: ./dev oracle makes .deps/oracle")
     sys.exit(77)
 
-checked = 0
-
-
-def check(condition, what):
-    global checked
-    checked += 1
-    assert condition, what
-
-
-def error_of(f):
-    try:
-        f()
-    except Exception as e:
-        return str(e)
-    return ""
-
-
+check = Checks()
 DTYPES = [torch.bool, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.float16, torch.bfloat16,
           torch.float32, torch.float64, torch.complex64, torch.complex128]
 LAYOUTS = [lambda a: a, lambda a: a.T, lambda a: a[::2, 1:], lambda a: a[1], lambda a: a[0].expand(3, 6),
@@ -80,4 +64,4 @@ if hasattr(torch, "float8_e4m3fn"):
 # docs/functions.md names torch's functions by their names.
 judged = subprocess.run([sys.executable, f"{ROOT}/docs/print_functions.py", "--judge"], text=True, stdout=subprocess.PIPE)
 check(judged.returncode == 0, judged.stdout)
-print(f"torch {torch.__version__}: {checked} checks")
+print(f"torch {torch.__version__}: {check.count} checks")

@@ -266,14 +266,24 @@ Tensor of_floats(const cpu::ScalarLoops& loops, const Tensor& x, double constant
 
 // --- Of one operand --------------------------------------------------------------------------------------------------
 
+#define RILL_OF_FLOATS(fn)                                               \
+  Tensor fn(const Tensor& x, Where where) {                              \
+    CallerScope caller(where);                                           \
+    return of_floats<formulas::fn##_formula>(cpu::scalar_loops<#fn>, x); \
+  }
+RILL_OF_FLOATS(silu)
+RILL_OF_FLOATS(mish)
+RILL_OF_FLOATS(selu)
+RILL_OF_FLOATS(softsign)
+RILL_OF_FLOATS(log_sigmoid)
+RILL_OF_FLOATS(hard_sigmoid)
+RILL_OF_FLOATS(hard_swish)
+#undef RILL_OF_FLOATS
+
 Tensor relu6(const Tensor& x, Where where) {
   CallerScope caller(where);
   if (const Tensor y = run_formula(cpu::scalar_loops<"relu6">, {&x}); y.defined()) return y;
   return in_blocks(formulas::OfTensors<formulas::relu6_formula>(), x);
-}
-Tensor softsign(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return of_floats<formulas::softsign_formula>(cpu::scalar_loops<"softsign">, x);
 }
 Tensor angle(const Tensor& x, Where where) {
   CallerScope caller(where);
@@ -295,26 +305,6 @@ Tensor hard_tanh(const Tensor& x, Where where) {
       },
       x);
 }
-Tensor silu(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return of_floats<formulas::silu_formula>(cpu::scalar_loops<"silu">, x);
-}
-Tensor mish(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return of_floats<formulas::mish_formula>(cpu::scalar_loops<"mish">, x);
-}
-Tensor log_sigmoid(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return of_floats<formulas::log_sigmoid_formula>(cpu::scalar_loops<"log_sigmoid">, x);
-}
-Tensor hard_sigmoid(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return of_floats<formulas::hard_sigmoid_formula>(cpu::scalar_loops<"hard_sigmoid">, x);
-}
-Tensor hard_swish(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return of_floats<formulas::hard_swish_formula>(cpu::scalar_loops<"hard_swish">, x);
-}
 Tensor leaky_relu(const Tensor& x, double slope, Where where) {
   CallerScope caller(where);
   return of_floats<formulas::leaky_relu_formula>(cpu::scalar_loops<"leaky_relu">, x, slope);
@@ -328,10 +318,6 @@ Tensor celu(const Tensor& x, double alpha, Where where) {
   if (alpha == 0) fail("celu", "alpha must not be 0", where);
   if (alpha == 1) return of_floats<formulas::elu_unit_formula>(cpu::scalar_loops<"elu_unit">, x, alpha);
   return of_floats<formulas::celu_formula>(cpu::scalar_loops<"celu">, x, alpha);
-}
-Tensor selu(const Tensor& x, Where where) {
-  CallerScope caller(where);
-  return of_floats<formulas::selu_formula>(cpu::scalar_loops<"selu">, x);
 }
 
 namespace {

@@ -27,6 +27,22 @@ struct Bytes16 {
 
 constexpr int64_t grain = 16 * 1024;  // elements worth waking a thread for
 
+// The least position of a bad index, whichever thread finds it first.
+class FirstBad {
+ public:
+  void found(int64_t position) {
+    int64_t seen = first_.load();
+    while (position < seen && !first_.compare_exchange_weak(seen, position)) {
+    }
+  }
+  explicit operator bool() const { return first_ != none_bad; }
+  int64_t position() const { return first_; }
+
+ private:
+  static constexpr int64_t none_bad = std::numeric_limits<int64_t>::max();
+  std::atomic<int64_t> first_{none_bad};
+};
+
 // The offsets of all elements of `shape` in row-major order.
 Offsets offsets_of(const Shape& shape, const Strides& strides) {
   Offsets out(size_t(shape.numel()));
@@ -48,7 +64,7 @@ void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size,
                Offsets& places) {
   const I* index = reinterpret_cast<const I*>(t.rep()->data);
   auto offset = [&](int64_t p) { return walk ? (*walk)[size_t(p)] : p; };
-  std::atomic<int64_t> bad{std::numeric_limits<int64_t>::max()};  // the first one, whoever finds it
+  FirstBad bad;
   parallel_for(int64_t(places.size()), grain, [&](int64_t b, int64_t e) {
     for (int64_t p = b; p < e; ++p) {
       int64_t i = int64_t(index[offset(p)]);
@@ -59,15 +75,12 @@ void add_index(const Tensor& t, const Offsets* walk, int64_t axis, int64_t size,
         continue;
       }
       if (uint64_t(i) >= uint64_t(size)) [[unlikely]] {
-        int64_t seen = bad.load();
-        while (p < seen && !bad.compare_exchange_weak(seen, p)) {
-        }
-        return;
+        return bad.found(p);
       }
       places[size_t(p)] += i * stride;
     }
   });
-  if (bad != std::numeric_limits<int64_t>::max()) index_at(t, offset(bad), axis, size, false);
+  if (bad) index_at(t, offset(bad.position()), axis, size, false);
 }
 
 Offsets places_of(const GatherLayout& g, const Tensor& x) {
@@ -256,21 +269,17 @@ void read_rows(const Tensor& index, bool dense, int64_t begin, int64_t n, int64_
 
 // Throws numpy's error for the first index that is out of bounds.
 void require_rows(const Tensor& index, bool dense, int64_t rows) {
-  std::atomic<int64_t> bad{index.size()};
+  FirstBad bad;
   parallel_for(index.size(), grain, [&](int64_t b, int64_t e) {
     int64_t at[index_block];
     for (int64_t j = b; j < e; j += index_block) {
       const int64_t n = std::min(index_block, e - j);
       read_rows(index, dense, j, n, rows, at);
       const int64_t* first = std::find_if(at, at + n, [&](int64_t i) { return uint64_t(i) >= uint64_t(rows); });
-      if (first == at + n) continue;
-      int64_t here = j + (first - at), seen = bad.load();
-      while (here < seen && !bad.compare_exchange_weak(seen, here)) {
-      }
-      return;
+      if (first != at + n) return bad.found(j + (first - at));
     }
   });
-  if (bad != index.size()) index_at(index, offset_of(index, dense, bad), 0, rows, false);
+  if (bad) index_at(index, offset_of(index, dense, bad.position()), 0, rows, false);
 }
 
 // An element is touched by one thread, in the order of the indices, as in scatter_typed().
