@@ -1,9 +1,9 @@
-// For the tests of .rill files: tensors to give, calls of what was read, and whether two tensors hold the same bits.
+// For the tests of .rill files: tensors to give, and calls of what was read.
 #pragma once
-#include <cstring>
 #include <map>
 #include <vector>
 
+#include "graph_programs.h"
 #include "rill/rill.h"
 #include "rill/serialize.h"
 
@@ -11,16 +11,8 @@ namespace rill_files {
 
 using namespace rill;
 
-inline Tensor data(const Shape& shape, uint64_t seed = 1) { return random::normal(shape, {.key = random::Key(seed)}); }
-
-inline bool equal_bits(const Tensor& a, const Tensor& b) {
-  if (!(a.dtype() == b.dtype() && a.shape() == b.shape() && a.device() == b.device())) return false;
-  if (a.dtype() == rill::string) return a.to_vector<std::string>() == b.to_vector<std::string>();
-  const Tensor x = a.contiguous(), y = b.contiguous();
-  return x.size() == 0 || std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
-}
-
-using List = std::vector<Tensor>;
+using graph_programs::data;
+using graph_programs::List;
 
 // Calls by position.
 inline List call(const Model& m, const List& in) {

@@ -1,30 +1,22 @@
 // Graphs as text: what is printed reads back, prints the same, and computes the same bits, for every record, control
 // flow, Variables and constants; and texts that are none say where.
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "catch.h"
+#include "graph_programs.h"
 #include "io_helpers.h"
 #include "messages.h"
 #include "record_samples.h"
 #include "rill/rill.h"
 
 using namespace rill;
+using graph_programs::Body;
+using graph_programs::data;
+using graph_programs::List;
 using record_samples::in_dtype;
 
 namespace {
-
-using List = std::vector<Tensor>;
-using Body = std::function<List(const List&)>;
-
-bool equal_bits(const Tensor& a, const Tensor& b) {
-  if (!(a.dtype() == b.dtype() && a.shape() == b.shape() && a.device() == b.device())) return false;
-  if (a.dtype() == rill::string) return a.to_vector<std::string>() == b.to_vector<std::string>();
-  const Tensor x = a.contiguous(), y = b.contiguous();
-  return x.size() == 0 || std::memcmp(x.rep()->data, y.rep()->data, size_t(x.size()) * size_of(x.dtype())) == 0;
-}
 
 GraphFeeds feeds_of(const Graph& g, const List& in) {
   GraphFeeds feeds;
@@ -47,10 +39,10 @@ void check(const Graph& g, const List& in, bool exact = true) {
     else CHECK(to_text(parse_graph(same, graph_variables(g), more)) == to_text(again));
     const List is = again.run(feeds_of(again, in));
     REQUIRE(is.size() == want.size());
-    for (size_t k = 0; k < is.size(); ++k) CHECK(equal_bits(is[k], want[k]));
+    for (size_t k = 0; k < is.size(); ++k) CHECK(same_bits(is[k], want[k]));
     for (size_t k = 0; k < g.assigns.size(); ++k)
-      CHECK(equal_bits(again.run(feeds_of(again, in), {again.assigns[k].value})[0],
-                       g.run(feeds_of(g, in), {g.assigns[k].value})[0]));
+      CHECK(same_bits(again.run(feeds_of(again, in), {again.assigns[k].value})[0],
+                      g.run(feeds_of(g, in), {g.assigns[k].value})[0]));
   }
 }
 void check(const std::string& name, const Body& body, const List& in, bool exact = true) {
@@ -58,8 +50,6 @@ void check(const std::string& name, const Body& body, const List& in, bool exact
   const auto f = function(name, [body](const List& x) { return body(x); });
   check(f.graph(in), in, exact);
 }
-
-Tensor data(const Shape& shape, uint64_t seed = 1) { return random::normal(shape, {.key = random::Key(seed)}); }
 
 }  // namespace
 
@@ -83,43 +73,9 @@ TEST_CASE("every record's samples read back with the bits of the graph") {
   CHECK(count > 500);
 }
 
-TEST_CASE("control flow and its gradients read back") {
-  const Tensor x = data({3, 4}), w = data({4, 4}, 2), go = tensor(true);
-  check("cond",
-        [](const List& in) -> List {
-          return {cond(in[0], [&] { return tanh(matmul(in[1], in[2])); }, [&] { return in[1] * 2; })};
-        },
-        {go, x, w});
-  check("while_loop",
-        [](const List& in) -> List {
-          return {while_loop([](const Tensor& v) { return sum(v * v) < 1000.f; },
-                             [&](const Tensor& v) { return matmul(v, in[1]) + v; }, in[0], {.max_steps = 20})};
-        },
-        {x, w});
-  check("gradient of a scan",
-        [](const List& in) -> List {
-          GradientTape tape;
-          tape.watch(in[1]);
-          const auto [h, ys] = scan(
-              [&](const Tensor& h, const Tensor& row) {
-                const Tensor next = tanh(matmul(h, in[1]) + row);
-                return std::pair(next, cond(sum(next) > 0, [&] { return next; }, [&] { return next * 2; }));
-              },
-              zeros({4}), in[0]);
-          return {tape.gradient(sum(ys * ys), in[1])};
-        },
-        {x, w});
-  check("a rule, and a recomputed part",
-        [](const List& in) -> List {
-          GradientTape tape;
-          tape.watch(in[0]);
-          const Tensor y = custom_gradient(
-              [](const Tensor& v) { return std::pair(exp(v), [v](const Tensor& g) { return g * v * 10; }); })(in[0]);
-          const Tensor z =
-              recompute([&](const Tensor& v) { return tanh(matmul(tanh(v), in[1])); }, {.policy = save_products})(y);
-          return {z, tape.gradient(sum(z), in[0])};
-        },
-        {x, w});
+TEST_CASE("control flow, gradient rules and recomputed parts read back") {
+  for (const auto& [name, body, inputs] : graph_programs::control_flow()) check(name, body, inputs);
+  for (const auto& [name, body, inputs] : graph_programs::gradient_rules()) check(name, body, inputs);
 }
 
 TEST_CASE("Variables, captured tensors and constants of every kind read back") {

@@ -16,6 +16,7 @@
 #include "rill_files.h"
 
 using namespace rill_files;
+using graph_programs::Body;
 using record_samples::in_dtype;
 
 namespace {
@@ -25,8 +26,6 @@ FunctionToSaveOptions taking(const List& in) {
   for (const Tensor& t : in) options.signature.push_back({t.spec(), fmt::format("x{}", options.signature.size())});
   return options;
 }
-
-using Body = std::function<List(const List&)>;
 
 // Writes and reads back a function of these tensors; checks its results, and the gradients of the first.
 void check(const std::string& name, const Body& body, const List& in) {
@@ -38,7 +37,7 @@ void check(const std::string& name, const Body& body, const List& in) {
   const Model m = import_model(out / "f.rill");
   const List is = call(m, in);
   REQUIRE(is.size() == want.size());
-  for (size_t k = 0; k < is.size(); ++k) CHECK(equal_bits(is[k], want[k]));
+  for (size_t k = 0; k < is.size(); ++k) CHECK(same_bits(is[k], want[k]));
   auto gradients = [&](const std::function<List(const List&)>& g) {
     std::vector<Source> sources;
     GradientTape tape;
@@ -52,7 +51,7 @@ void check(const std::string& name, const Body& body, const List& in) {
   if (!is_differentiable(want[0].dtype())) return;
   const auto want_back = gradients([&](const List& x) { return f(x); });
   const auto back = gradients([&](const List& x) { return call(m, x); });
-  for (size_t k = 0; k < back.size(); ++k) CHECK(equal_bits(back[k], want_back[k]));
+  for (size_t k = 0; k < back.size(); ++k) CHECK(same_bits(back[k], want_back[k]));
 }
 
 }  // namespace
@@ -84,71 +83,16 @@ TEST_CASE("every record's samples run from a file with the bits of the trace") {
     const Model m = all.function(functions[i].name);
     const List is = call(m, cases[i].first);
     REQUIRE(is.size() == cases[i].second.size());
-    for (size_t k = 0; k < is.size(); ++k) CHECK(equal_bits(is[k], cases[i].second[k]));
+    for (size_t k = 0; k < is.size(); ++k) CHECK(same_bits(is[k], cases[i].second[k]));
   }
 }
 
 TEST_CASE("control flow and its gradients come back") {
-  const Tensor x = data({3, 4}), w = data({4, 4}, 2), go = tensor(true);
-  check("cond",
-        [](const List& in) -> List {
-          return {cond(in[0], [&] { return tanh(matmul(in[1], in[2])); }, [&] { return in[1] * 2; })};
-        },
-        {go, x, w});
-  check("switch_case",
-        [](const List& in) -> List {
-          return {switch_case(in[0],
-                              {[&] { return in[1] * 2; }, [&] { return exp(in[1]); }, [&] { return in[1] - in[2]; }})};
-        },
-        {tensor(int64_t(1)), x, data({3, 4}, 5)});
-  check("while_loop",
-        [](const List& in) -> List {
-          return {while_loop([](const Tensor& v) { return sum(v * v) < 1000.f; },
-                             [&](const Tensor& v) { return matmul(v, in[1]) + v; }, in[0], {.max_steps = 20})};
-        },
-        {x, w});
-  check("scan",
-        [](const List& in) -> List {
-          const auto [h, ys] = scan(
-              [&](const Tensor& h, const Tensor& row) {
-                const Tensor next = tanh(matmul(h, in[1]) + row);
-                return std::pair(next, next * 2);
-              },
-              zeros({4}), in[0]);
-          return {sum(h * h) + sum(ys), ys};
-        },
-        {x, w});
-  // Gradients inside the function: their nodes hold graphs with values that are kept.
-  check("gradient of a scan",
-        [](const List& in) -> List {
-          GradientTape tape;
-          tape.watch(in[1]);
-          const auto [h, ys] = scan(
-              [&](const Tensor& h, const Tensor& row) {
-                const Tensor next = tanh(matmul(h, in[1]) + row);
-                return std::pair(next, next);
-              },
-              zeros({4}), in[0]);
-          return {tape.gradient(sum(ys * ys), in[1])};
-        },
-        {x, w});
+  for (const auto& [name, body, inputs] : graph_programs::control_flow()) check(name, body, inputs);
 }
 
 TEST_CASE("gradient rules and recomputed parts come back") {
-  check("custom_gradient",
-        [](const List& in) -> List {
-          return {custom_gradient([&](const Tensor& v) {
-            const Tensor y = exp(v);
-            return std::pair(y, [y, k = in[1]](const Tensor& g) { return g * y * 10 * k; });
-          })(in[0])};
-        },
-        {data({5}), data({5}, 3)});
-  check("recompute",
-        [](const List& in) -> List {
-          return {recompute([&](const Tensor& v) { return tanh(matmul(tanh(v), in[1])); },
-                            {.policy = save_products})(in[0])};
-        },
-        {data({3, 3}), data({3, 3}, 4)});
+  for (const auto& [name, body, inputs] : graph_programs::gradient_rules()) check(name, body, inputs);
   // A second derivative flows through the rule.
   const Folder out;
   const auto f = function("tenfold",
@@ -209,13 +153,13 @@ TEST_CASE("training that is saved and loaded goes on as if it had not stopped") 
 
   const Model m = import_model(out / "five.rill");
   CHECK(m.functions() == std::vector<std::string>{"predict", "train_step"});
-  for (int i = 5; i < 9; ++i) CHECK(equal_bits(train(m, i), losses[size_t(i - 5)]));
+  for (int i = 5; i < 9; ++i) CHECK(same_bits(train(m, i), losses[size_t(i - 5)]));
   save_functions(out / "nine.rill", m);  // what was loaded and trained is saved again
   const Model again = import_model(out / "nine.rill");
-  for (int i = 9; i < 12; ++i) CHECK(equal_bits(train(again, i), losses[size_t(i - 5)]));
-  CHECK(equal_bits(again({{"x", batch_x(0)}}).at("output"), end));  // the functions share their Variables
-  CHECK(equal_bits(again.variables().at("w").value(), t.w.value()));
-  CHECK_FALSE(equal_bits(m.variables().at("w").value(), t.w.value()));
+  for (int i = 9; i < 12; ++i) CHECK(same_bits(train(again, i), losses[size_t(i - 5)]));
+  CHECK(same_bits(again({{"x", batch_x(0)}}).at("output"), end));  // the functions share their Variables
+  CHECK(same_bits(again.variables().at("w").value(), t.w.value()));
+  CHECK_FALSE(same_bits(m.variables().at("w").value(), t.w.value()));
 }
 
 TEST_CASE("a file that is written while another thread trains has the Variables of one step") {
@@ -285,8 +229,8 @@ TEST_CASE("nothing is written of a Variable that the trace has assigned") {
     Variable(v).assign(y * 3);
     return y;
   });
-  CHECK(equal_bits(before(ones({2}) * 2), ones({2}) * 2));
-  CHECK(equal_bits(v.value(), ones({2}) * 6));
+  CHECK(same_bits(before(ones({2}) * 2), ones({2}) * 2));
+  CHECK(same_bits(v.value(), ones({2}) * 6));
 }
 
 TEST_CASE("what a file says of itself and of its Variables stays when it is saved again") {
@@ -333,13 +277,13 @@ TEST_CASE("the Variables of a file are differentiated and trained by this progra
     return tape.gradient(sum(y * y), by);
   };
   const Tensor want = gradient(t.w, [&] { return t.predict(batch_x(1)); });
-  CHECK(equal_bits(gradient(w, [&] { return m({{"x", batch_x(1)}}).at("output"); }), want));
+  CHECK(same_bits(gradient(w, [&] { return m({{"x", batch_x(1)}}).at("output"); }), want));
   // Inside a traced function of this program.
   const auto inside = function("inside", [&](const Tensor& x) { return m({{"x", x}}).at("output") * 1; });
-  CHECK(equal_bits(gradient(w, [&] { return inside(batch_x(1)); }),
-                   gradient(t.w, [&] { return t.predict(batch_x(1)) * 1; })));
+  CHECK(same_bits(gradient(w, [&] { return inside(batch_x(1)); }),
+                  gradient(t.w, [&] { return t.predict(batch_x(1)) * 1; })));
   Variable(w).assign(w.value() * 0);
-  CHECK(equal_bits(m({{"x", batch_x(1)}}).at("output"), zeros({4, 1})));
+  CHECK(same_bits(m({{"x", batch_x(1)}}).at("output"), zeros({4, 1})));
   const Model fixed = import_model(out / "f.rill", {.trainable = false});
   CHECK_FALSE(fixed.variables().at("w").trainable());
 }
@@ -365,12 +309,12 @@ TEST_CASE("effects, captured tensors of any kind and layout, and source lines co
   const std::string said = stderr_of([&] { want = f(x); });
   CHECK(stderr_of([&] { is = call(m, {x}); }) == said);
   CHECK(has(said, "x is "));
-  CHECK(equal_bits(is[0], std::get<0>(want)));
-  CHECK(equal_bits(is[1], words));
-  CHECK(equal_bits(is[2], std::get<2>(want)));
-  CHECK(equal_bits(is[3], std::get<3>(want)));
-  CHECK(equal_bits(is[4], std::get<4>(want)));
-  CHECK(equal_bits(is[5], std::get<5>(want)));
+  CHECK(same_bits(is[0], std::get<0>(want)));
+  CHECK(same_bits(is[1], words));
+  CHECK(same_bits(is[2], std::get<2>(want)));
+  CHECK(same_bits(is[3], std::get<3>(want)));
+  CHECK(same_bits(is[4], std::get<4>(want)));
+  CHECK(same_bits(is[5], std::get<5>(want)));
   CHECK(has(message_of([&] { call(m, {x * -1}); }), "test_rill_file.cpp"));
   CHECK(has(message_of([&] { call(m, {x * -1}); }), "x is positive"));
 }
@@ -395,8 +339,8 @@ TEST_CASE("another process goes on with the same bits") {
                                           std::filesystem::read_symlink("/proc/self/exe").string());
   REQUIRE(std::system(command.c_str()) == 0);
   const NamedTensors results = load(out / "results.safetensors");
-  for (int i = 0; i < 4; ++i) CHECK(equal_bits(results.at(fmt::format("loss{}", i)), t.step(batch_x(i), batch_y(i))));
-  CHECK(equal_bits(results.at("y"), t.predict(batch_x(9))));
+  for (int i = 0; i < 4; ++i) CHECK(same_bits(results.at(fmt::format("loss{}", i)), t.step(batch_x(i), batch_y(i))));
+  CHECK(same_bits(results.at("y"), t.predict(batch_x(9))));
 }
 
 TEST_CASE("what cannot be saved is an error that says why") {

@@ -26,10 +26,10 @@ TEST_CASE("a file made with open sizes takes all of them") {
       const Tensor x = data({n, 8}, uint64_t(n)), y = data({k}, 9);
       const auto want = f(x, y);
       const auto is = m({{"x", x}, {"y", y}});
-      CHECK(equal_bits(is.at("rows"), want.first));
-      CHECK(equal_bits(is.at("last"), want.second));
+      CHECK(same_bits(is.at("rows"), want.first));
+      CHECK(same_bits(is.at("last"), want.second));
       const auto by_x = grad([&](const Tensor& v) { return sum(m({{"x", v}, {"y", y}}).at("rows")); })(x);
-      CHECK(equal_bits(by_x, grad([&](const Tensor& v) { return sum(f(v, y).first); })(x)));
+      CHECK(same_bits(by_x, grad([&](const Tensor& v) { return sum(f(v, y).first); })(x)));
     }
   CHECK(m.trace_count() == 1);
   CHECK_THROWS_WITH(m({{"x", data({5, 7})}, {"y", data({4})}}), contains_text("x: f32[?,8]"));
@@ -75,8 +75,8 @@ TEST_CASE("a loaded function keeps its sizes open in the traced functions and fi
   const auto slope = gradient([&](const Tensor& x, const Tensor& y) { return results(m, x, y); });
   const auto want_slope = gradient([&](const Tensor& x, const Tensor& y) { return f(x, y); });
   const auto same = [&](const std::tuple<Tensor, Tensor, Tensor>& a, const std::tuple<Tensor, Tensor, Tensor>& b) {
-    return equal_bits(std::get<0>(a), std::get<0>(b)) && equal_bits(std::get<1>(a), std::get<1>(b)) &&
-           equal_bits(std::get<2>(a), std::get<2>(b));
+    return same_bits(std::get<0>(a), std::get<0>(b)) && same_bits(std::get<1>(a), std::get<1>(b)) &&
+           same_bits(std::get<2>(a), std::get<2>(b));
   };
   save_functions(out / "inside.rill", {{"inside", inside, {.outputs = names}}});
   export_model(m, out / "again.rill");
@@ -89,7 +89,7 @@ TEST_CASE("a loaded function keeps its sizes open in the traced functions and fi
       CHECK(same(inside(x, y), want));
       CHECK(same(results(of_trace, x, y), want));
       CHECK(same(results(again, x, y), want));
-      CHECK(equal_bits(slope(x, y), want_slope(x, y)));
+      CHECK(same_bits(slope(x, y), want_slope(x, y)));
     }
   CHECK(inside.trace_count() == 1);
   CHECK(slope.trace_count() == want_slope.trace_count());
@@ -119,8 +119,8 @@ TEST_CASE("what a loaded function found out about sizes is a condition of the tr
   const Model m = below_100(out);
   const auto inside = function("inside", [&](const Tensor& x) { return m({{"x", x}}).at("output") + x.dim(0); },
                                {.signature = {spec(f32, {any}, "x")}});
-  CHECK(equal_bits(inside(ones({99})), ones({99}) * 2 + 99));
-  CHECK(equal_bits(inside(ones({7})), ones({7}) * 2 + 7));
+  CHECK(same_bits(inside(ones({99})), ones({99}) * 2 + 99));
+  CHECK(same_bits(inside(ones({7})), ones({7}) * 2 + 7));
   CHECK(inside.trace_count() == 1);
   CHECK(has(inside.explain(), "x.dim(0) < 100"));
   CHECK_THROWS_WITH(inside(ones({100})), contains_text("traced for other sizes"));
@@ -130,7 +130,7 @@ TEST_CASE("what a loaded function found out about sizes is a condition of the tr
 TEST_CASE("what a trace found out about sizes stays a condition") {
   const Folder out;
   const Model m = below_100(out);
-  CHECK(equal_bits(m({{"x", ones({99})}}).at("output"), ones({99}) * 2));
+  CHECK(same_bits(m({{"x", ones({99})}}).at("output"), ones({99}) * 2));
   std::string message;
   stderr_of([&] { message = message_of([&] { m({{"x", ones({100})}}); }); });
   CHECK(has(message, "traced for other sizes"));
