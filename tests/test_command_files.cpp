@@ -1,0 +1,268 @@
+// `rill`, the program, and files: convert, inspect, diff, freeze and optimize, kinds of files, names and numbers in
+// them.
+#include <cmath>
+#include <regex>
+
+#include "command_helpers.h"
+#include "rill/summary.h"
+
+using namespace command_tests;
+
+TEST_CASE("convert, freeze, optimize") {
+  const Workplace at;
+  for (const char* task : {"convert", "freeze", "optimize"}) {
+    const Done done = at.rill(std::string(task) + " mlp.onnx again.onnx");
+    INFO(done.err);
+    REQUIRE(done.code == 0);
+    const Model again = import_model(at / "again.onnx");
+    CHECK(to_string(again.inputs().at(0)) == "x: f32[?,3]");
+    CHECK(again.outputs().at(0).name == "y");
+    CHECK(allclose(again({{"x", at.x_}}).at("y"), at.y_));
+  }
+  REQUIRE(at.rill("convert mlp.onnx four.onnx --shape 4,3").code == 0);
+  CHECK(to_string(import_model(at / "four.onnx").inputs().at(0)) == "x: f32[4,3]");
+
+  REQUIRE(at.rill("convert mlp.onnx w.safetensors").code == 0);
+  CHECK(same_bits(load(at / "w.safetensors").at("dense/w"), at.w_));
+  REQUIRE(at.rill("convert w.safetensors w.npz --compress").code == 0);
+  CHECK(same_bits(load(at / "w.npz").at("dense/w"), at.w_));
+}
+
+TEST_CASE("optimize merges equal nodes, for every size") {
+  const Workplace at;
+  auto f = function("f", [](const Tensor& x) { return exp(x) * 2 + exp(x) * (full({3}, 1.f) + 1); },
+                    {.signature = {spec(f32, {any, 3}, "x")}});
+  export_model(f, at / "twice.onnx", {.outputs = {"y"}});
+  REQUIRE(at.rill("optimize twice.onnx once.onnx").code == 0);
+  CHECK(has(at.rill("show twice.onnx").out, "exp       2"));
+  CHECK_FALSE(has(at.rill("show once.onnx").out, "exp       2"));
+  const Model once = import_model(at / "once.onnx");
+  for (const int64_t n : {1, 5}) {
+    const Tensor x = random::normal({n, 3});
+    CHECK(allclose(once({{"x", x}}).at("y"), f(x)));
+  }
+}
+
+TEST_CASE("inspect") {
+  const Workplace at;
+  save(at / "all.safetensors", {{"a", ones({2, 3})}, {"big", zeros({100}) / 0}}, {.metadata = {{"made by", "a test"}}});
+  const Done done = at.rill("inspect all.safetensors");
+  for (const char* part : {"a    f32[2,3]", "big", "106 numbers in 2 tensors, 424 B", "made by: a test"})
+    CHECK(has(done.out, part));
+  CHECK(has(at.rill("inspect all.safetensors --stats").out, "100 not finite"));
+  CHECK(at.rill("inspect all.safetensors --largest").out.starts_with("big"));
+  CHECK(has(at.rill("inspect all.safetensors --tensor a").out, "[[1. 1. 1.]"));
+  CHECK(at.rill("inspect all.safetensors --tensor z").code == 2);
+  {
+    summary::Writer log(at / "logs");
+    for (int step = 0; step < 3; ++step) log.scalar("loss", 0.5 * step, step);
+  }
+  const std::string events = at.rill("inspect logs").out;
+  INFO(events);
+  for (const char* part : {"tfevents", "loss", "scalars", "steps 0 to 2", "last 1"}) CHECK(has(events, part));
+  RecordWriter records(at / "x.tfrecord");
+  for (int i = 0; i < 3; ++i) records.write(make_example({{"label", tensor({i})}}));
+  records.close();
+  const std::string examples = at.rill("inspect x.tfrecord").out;
+  CHECK(has(examples, "3 records"));
+  CHECK(has(examples, "label  i64[1]"));
+  put_file(at / "t.csv", "a,b\n1,x\n2,y\n");
+  CHECK(has(at.rill("inspect t.csv").out, "b  string\n2 rows"));
+  try {
+    write_arrow(at / "t.arrow", {{"a", "b"}, {ones({4}), zeros({4, 3}, i16)}});
+  } catch (const Error& e) {
+    return skip_case(e.what());  // a build without Arrow
+  }
+  CHECK(has(at.rill("inspect t.arrow").out, "a  f32\nb  i16[3]\n4 rows"));
+  CHECK(at.rill("convert t.arrow t.npz").code == 0);
+  CHECK(same_bits(load(at / "t.npz").at("b"), zeros({4, 3}, i16)));
+}
+
+TEST_CASE("inspect and diff of checkpoints") {
+  const Workplace at;
+  try {
+    save_checkpoint(at / "ckpt/one", {{"w", ones({2})}, {"b", zeros({3})}});
+  } catch (const Error& e) {
+    return skip_case(e.what());  // a build without leveldb
+  }
+  save_checkpoint(at / "ckpt/two", {{"w", ones({2}) * 2}, {"b", zeros({3})}});
+  CHECK(has(at.rill("inspect ckpt/one").out, "w  f32[2]"));
+  CHECK(at.rill("inspect ckpt/one.index").out == at.rill("inspect ckpt/one").out);
+  const Done done = at.rill("diff ckpt/one ckpt/two");
+  CHECK(done.code == 1);
+  CHECK(has(done.out, "! w  f32[2]  2 of 2 differ, by 1 at most"));
+  CHECK(has(done.out, "1 equal, 1 different"));
+}
+
+TEST_CASE("diff") {
+  const Workplace at;
+  const Tensor nan = zeros({1}) / 0;
+  save(at / "a.npz", {{"same", ones({2})}, {"gone", ones({1})}, {"w", tensor({1.f, 2.f})}, {"nan", nan}});
+  save(at / "b.safetensors", {{"same", ones({2})}, {"new", ones({1})}, {"w", tensor({1.f, 2.5f})}, {"nan", nan}});
+  const Done done = at.rill("diff a.npz b.safetensors");
+  CHECK(done.code == 1);
+  for (const char* part : {"- gone", "+ new", "! w", "1 of 2 differ, by 0.5 at most", "2 equal, 3 different"})
+    CHECK(has(done.out, part));
+  CHECK_FALSE(has(done.out, "same"));
+  CHECK(has(at.rill("diff a.npz b.safetensors --all").out, "= same"));
+  CHECK(at.rill("diff a.npz a.npz").code == 0);
+  CHECK(at.rill("diff a.npz b.safetensors -q").out.empty());
+  save(at / "c.npy", tensor({1.f, 2.f}));
+  save(at / "d.npy", tensor({1.f, 2.5f}));
+  CHECK(at.rill("diff c.npy d.npy --tolerance 0.6").code == 0);
+  CHECK(at.rill("diff c.npy d.npy --tolerance 0.4").code == 1);
+  save(at / "e.npy", tensor({1.f, 2.f, 3.f}));
+  CHECK(has(at.rill("diff c.npy e.npy").out, "f32[2] and f32[3]"));
+  CHECK(at.rill("diff mlp.onnx mlp.onnx").code == 0);
+  save(at / "large.npy",
+       tensor({int64_t(1) << 60, (int64_t(1) << 60) + 1, INT64_MIN}));  // f64 holds no such odd number
+  save(at / "larger.npy", tensor({(int64_t(1) << 60) + 1, int64_t(1) << 60, INT64_MIN}));
+  CHECK(has(at.rill("diff large.npy larger.npy").out, "2 of 3 differ, by 1 at most"));
+  CHECK(at.rill("diff large.npy larger.npy --tolerance 1").code == 0);
+}
+
+TEST_CASE("inspect --stats is of the finite numbers") {
+  const Workplace at;
+  save(at / "odd.npz", NamedTensors{{"a", tensor({5., double(INFINITY), 7.})}, {"b", tensor({-5., double(NAN), -7.})}});
+  const std::string out = at.rill("inspect odd.npz --stats").out;
+  INFO(out);
+  CHECK(std::regex_search(out, std::regex("a +f64\\[3\\].* 5 +7 +6 +1 not finite")));
+  CHECK(std::regex_search(out, std::regex("b +f64\\[3\\].* -7 +-5 +-6 +1 not finite")));
+  CHECK(at.rill("run mlp.onnx --random --steps --outputs y.npz").code == 2);
+}
+
+TEST_CASE("kinds of files go by the end of their names, in any case, not by what stands in between") {
+  const Workplace at;
+  namespace fs = std::filesystem;
+  fs::copy(at / "mlp.onnx", at / "MLP.ONNX");
+  fs::create_directory(at / "all.csv");
+  fs::copy(at / "x.npz", at / "all.csv/x.tfevents.NPZ");
+  fs::copy(at / "x.npy", at / "train-ubyte-x.png.NPY");
+  CHECK(has(at.rill("show MLP.ONNX").out, "matmul"));
+  CHECK(has(at.rill("inspect all.csv/x.tfevents.NPZ").out, "x  f32[4,3]"));
+  CHECK(at.rill("run mlp.onnx --inputs all.csv/x.tfevents.NPZ -o Y.NPY").code == 0);
+  CHECK(allclose(at.result("Y.NPY", ""), at.y_));
+  CHECK(at.rill("run mlp.onnx --input train-ubyte-x.png.NPY").code == 0);
+  // A folder called .csv makes no table of what is in it, whose numbers would be converted.
+  save(at / "all.csv/ones.npy", ones({2, 3}, i64));
+  CHECK(at.rill("run mlp.onnx --input all.csv/ones.npy").code == 2);
+  CHECK(at.rill("convert MLP.ONNX W.NPZ").code == 0);
+  CHECK(at.rill("convert MLP.ONNX Again.ONNX").code == 0);
+  CHECK(at.rill("graph MLP.ONNX -o G.HTML").code == 0);
+}
+
+TEST_CASE("numbers that the model's dtype does not hold are an error") {
+  const Workplace at;
+  auto f = function("f", [](const Tensor& x) { return x + 1; }, {.signature = {spec(i32, {any}, "x")}});
+  export_model(f, at / "whole.onnx", {.outputs = {"y"}});
+  save(at / "large.npy", tensor({int64_t(1) << 40}));
+  save(at / "small.npy", tensor({int64_t(1) << 20}));
+  save(at / "real.npy", tensor({1.5f, 1e20f}));
+  save(at / "nan.npy", tensor({NAN}));
+  save(at / "complex.npy", complex(ones({2, 3}), ones({2, 3})));
+  CHECK(at.rill("run whole.onnx --input small.npy -o y.npy").code == 0);
+  check_fails(at.rill("run whole.onnx --input large.npy"), 2, "i32 does not hold");
+  check_fails(at.rill("run whole.onnx --cast --input real.npy"), 2, "i32 does not hold");
+  check_fails(at.rill("run whole.onnx --cast --input nan.npy"), 2, "i32 does not hold");
+  CHECK(at.rill("run whole.onnx --cast --input real.npy[0]").code == 0);
+  check_fails(at.rill("run mlp.onnx --cast --input complex.npy"), 2, "real numbers hold no complex ones");
+}
+
+TEST_CASE("outputs that cannot be written are found before the model runs") {
+  const Workplace at;
+  auto f = function("f", [](const Tensor& x) { return std::vector{x, x + 1}; }, {.signature = {spec(f32, {any}, "x")}});
+  export_model(f, at / "two.onnx");
+  for (const char* out : {"y.npy", "y.txt", "y"}) {
+    const Done done = at.rill(std::string("run two.onnx --random --steps --outputs ") + out);
+    CHECK(done.code == 2);
+    check_fails(at.rill(std::string("run two.onnx --random --outputs ") + out), 2, out);
+  }
+  std::filesystem::create_directory(at / "folder.npz");
+  check_fails(at.rill("run two.onnx --random --outputs folder.npz"), 1, "is a folder");
+  check_fails(at.rill("run two.onnx --random --outputs x.npy/y.npz"), 1, "is no folder");
+}
+
+TEST_CASE("names from files reach the terminal as visible text") {
+  const Workplace at;
+  const std::string name = "a\x1b]0;owned\x07\x1b[2J\nrill: all is well\xc2\x9b\xe2\x80\xae";
+  save(at / "odd.safetensors", {{name, ones({2})}}, {.metadata = {{"key\x1b[2J", "value\r"}}});
+  save(at / "even.safetensors", {{name, zeros({2})}});
+  Variable v(ones({3}), name);
+  auto f = function("f", [&](const Tensor& x) { return x + v; }, {.signature = {spec(f32, {any, 3}, name)}});
+  save_functions(at / "odd.rill", {{"f" + name, f, {.outputs = {name}}}, {"g", f, {.outputs = {name}}}});
+  auto check_clean = [](const Done& done) {
+    INFO(done.out << done.err);
+    for (const std::string& text : {done.out, done.err}) {
+      for (const char c : text) CHECK((c == '\n' || uint8_t(c) >= 0x20));
+      CHECK_FALSE(has(text, "\xc2\x9b"));
+      CHECK_FALSE(has(text, "\xe2\x80\xae"));
+      CHECK_FALSE(has(text, "\nrill: all is well"));
+    }
+  };
+  for (const char* call :
+       {"inspect odd.safetensors", "inspect odd.safetensors --stats", "diff odd.safetensors even.safetensors",
+        "show odd.rill", "show odd.rill --nodes --weights", "show odd.rill --json", "run odd.rill --random",
+        "run odd.rill --random --steps", "bench odd.rill --seconds 0.01 --profile", "graph odd.rill", "run odd.rill",
+        "run odd.rill --input odd.safetensors", "inspect odd.safetensors --tensor no"})
+    check_clean(at.rill(call));
+  CHECK(has(at.rill("inspect odd.safetensors").out, "a\\x1b]0;owned\\x07\\x1b[2J\\nrill: all is well\\u009b\\u202e"));
+  CHECK(has(at.rill("--color always inspect odd.safetensors").out, "\033[32ma\\x1b]0;"));
+  CHECK(has(at.rill("show odd.rill --json").out, "\"name\": \"fa\\u001b"));
+}
+
+TEST_CASE("functions and signatures are listed and chosen") {
+  const Workplace at;
+  auto twice = function("twice", [](const Tensor& x) { return x * 2; }, {.signature = {spec(f32, {any}, "x")}});
+  auto sum_of = function("sum_of", [](const Tensor& a, const Tensor& b) { return a + b; },
+                         {.signature = {spec(f32, {any}, "a"), spec(f32, {any}, "b")}});
+  save_functions(at / "both.rill", {{"twice", twice}, {"sum_of", sum_of}});
+  export_saved_model(at / "saved", {{"twice", twice}, {"sum_of", sum_of}});
+  for (const char* file : {"both.rill", "saved", "saved/saved_model.pb"}) {
+    const std::string path = file, choice = path + " --signature sum_of ";
+    INFO(path);
+    const std::string first = path == "both.rill" ? path : path + " --signature twice";
+    const std::string out = at.rill("show " + first).out;
+    CHECK(has(out, "functions"));
+    CHECK(std::regex_search(out, std::regex("sum_of +\\(a: f32\\[\\?\\], b: f32\\[\\?\\]\\) +-> ")));
+    CHECK(has(at.rill("show " + choice).out, "inputs\n  a  f32[?]\n  b  f32[?]"));
+    CHECK(has(at.rill("show " + choice + "--json").out, "\"name\": \"twice\""));
+    CHECK(at.rill("run " + choice + "--random --shape a=3 --shape b=3 -o y.npy").code == 0);
+    CHECK(at.result("y.npy", "").size() == 3);
+    CHECK(at.rill("bench " + choice + "--seconds 0.01").code == 0);
+    CHECK(has(at.rill("graph " + choice).out, "add("));
+    REQUIRE(at.rill("convert " + choice + "one.onnx").code == 0);
+    CHECK(import_model(at / "one.onnx").inputs().size() == 2);
+    check_fails(at.rill("show " + path + " --signature none"), 1, "'none'");
+    check_fails(at.rill("show " + path + " --signature none"), 1, "'sum_of'");
+  }
+  REQUIRE(at.rill("convert both.rill again.rill").code == 0);
+  CHECK(import_model(at / "again.rill").functions() == import_model(at / "both.rill").functions());
+  CHECK(has(at.rill("convert both.rill first.onnx").err, "of 2 functions, this is 'twice'"));
+  CHECK(at.rill("show saved --signature twice --tags serve").code == 0);
+  check_fails(at.rill("show saved --signature twice --tags serve,gpu"), 1, "no graph with the tags");
+  check_fails(at.rill("show both.rill --tags gpu"), 1, "tags");
+  check_fails(at.rill("show mlp.onnx --signature f"), 1, "holds one function");
+  check_fails(at.rill("show mlp.onnx --tags serve,gpu"), 1, "tags");
+}
+
+TEST_CASE("convert to a checkpoint") {
+  const Workplace at;
+  try {
+    save_checkpoint(at / "probe", {{"w", ones({2})}});
+  } catch (const Error& e) {
+    return skip_case(e.what());  // a build without leveldb
+  }
+  for (const char* to : {"ckpt/one", "ckpt/two.index", "ckpt/three.ckpt"}) {
+    const Done done = at.rill(std::string("convert x.npz ") + to);
+    INFO(done.err);
+    REQUIRE(done.code == 0);
+  }
+  CHECK(same_bits(load_checkpoint(at / "ckpt/one").at("x"), at.x_));
+  CHECK(same_bits(load_checkpoint(at / "ckpt/two").at("x"), at.x_));
+  CHECK(same_bits(load_checkpoint(at / "ckpt/three.ckpt").at("x"), at.x_));
+  REQUIRE(at.rill("convert mlp.onnx start.ckpt").code == 0);
+  CHECK(same_bits(load_checkpoint(at / "start.ckpt").at("dense/w"), at.w_));
+  CHECK(at.rill("diff mlp.onnx start.ckpt").code == 0);
+  REQUIRE(at.rill("convert mlp.onnx folder").code == 0);  // a SavedModel
+  CHECK(at.rill("diff mlp.onnx folder").code == 0);
+}
