@@ -70,8 +70,11 @@ std::string context(std::string_view op, std::string_view function, std::string_
   return text + fmt::format("[{}]", op);
 }
 
+// what() ends at a zero byte, which a name from a file may hold.
 std::string with_place(const std::string& place, const std::string& text) {
-  return place.empty() ? text : place + ": " + text;
+  std::string message = place.empty() ? text : place + ": " + text;
+  for (size_t at = 0; (at = message.find('\0', at)) != message.npos;) message.replace(at, 1, "\\x00");
+  return message;
 }
 
 // "[op] message" under the caller's names.

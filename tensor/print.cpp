@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "rill/tensor/tensor.h"
+#include "rill/tensor/text.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill {
@@ -224,17 +225,8 @@ std::string scalar_text(std::complex<double> z, DType part) {
 
 // Python's repr.
 std::string quoted(const std::string& s) {
-  char quote = s.find('\'') != std::string::npos && s.find('"') == std::string::npos ? '"' : '\'';
-  std::string out(1, quote);
-  for (char c : s) {
-    if (c == quote || c == '\\') out += {'\\', c};
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (c == '\r') out += "\\r";
-    else if (uint8_t(c) < 32 || c == 127) out += fmt::format("\\x{:02x}", uint8_t(c));
-    else out += c;
-  }
-  return out + quote;
+  const char quote = s.find('\'') != std::string::npos && s.find('"') == std::string::npos ? '"' : '\'';
+  return quote + one_line(s, std::string{quote, '\\'}) + quote;
 }
 
 // Columns that UTF-8 text takes: its code points.

@@ -4,8 +4,11 @@
 
 #include <cstdio>
 #include <exception>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+
+#include "catch.h"
 
 // The message of what `f` throws, or "" if it throws nothing.
 template <class F>
@@ -18,6 +21,17 @@ std::string message_of(F&& f) {
   return "";
 }
 inline bool has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+
+// That `f` throws an error whose message has each of `parts`.
+template <class F>
+void says(F&& f, std::initializer_list<std::string_view> parts) {
+  const std::string message = message_of(f);
+  INFO("message: " << message);
+  for (const std::string_view part : parts) {
+    INFO("part: " << part);
+    CHECK(has(message, part));
+  }
+}
 
 // What `f` writes to stderr.
 template <class F>

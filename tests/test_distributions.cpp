@@ -11,12 +11,6 @@
 using namespace rill;
 
 namespace {
-template <class F>
-void says(F&& f, std::initializer_list<std::string_view> parts) {
-  const std::string message = message_of(f);
-  INFO(message);
-  for (std::string_view part : parts) CHECK(has(message, part));
-}
 
 // How often a sound sampler may fail a test: each draws with a fixed key, so it fails always or never.
 constexpr double level = 1e-6;

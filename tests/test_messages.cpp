@@ -15,14 +15,9 @@ using namespace rill;
 namespace {
 // That `f` throws an error that names this file and each of `parts`.
 template <class F>
-void says(F&& f, std::initializer_list<std::string_view> parts) {
-  const std::string message = message_of(f);
-  INFO("message: " << message);
-  CHECK(message.starts_with("test_messages.cpp:"));
-  for (const std::string_view part : parts) {
-    INFO("part: " << part);
-    CHECK(has(message, part));
-  }
+void says_here(F&& f, std::initializer_list<std::string_view> parts) {
+  says(f, parts);
+  CHECK(message_of(f).starts_with("test_messages.cpp:"));
 }
 const Tensor x2 = tensor({1.f, 2.f});
 }  // namespace
@@ -31,7 +26,7 @@ TEST_CASE("why a target does not depend on a source") {
   const Tensor& x = x2;
   Variable w(x, "w");
   auto unconnected = [](auto f, std::string_view reason) {
-    says(f, {"does not depend on", reason, "Unconnected::zero"});
+    says_here(f, {"does not depend on", reason, "Unconnected::zero"});
   };
   unconnected(
       [&] {
@@ -146,45 +141,45 @@ TEST_CASE("why a target does not depend on a source") {
 }
 
 TEST_CASE("the user's own call and the layer's path come first") {
-  says([] { zeros({-2, 3}); }, {"[zeros] in [full] negative sizes are not allowed: [-2,3]", "shape=[-2,3]"});
-  says([] { ones({3, -1}); }, {"[ones]", "shape=[3,-1]"});
-  says([] { ones_like(Tensor()); }, {"[ones_like]"});
-  says([] { zeros({int64_t(1) << 45}); }, {"[zeros]"});
+  says_here([] { zeros({-2, 3}); }, {"[zeros] in [full] negative sizes are not allowed: [-2,3]", "shape=[-2,3]"});
+  says_here([] { ones({3, -1}); }, {"[ones]", "shape=[3,-1]"});
+  says_here([] { ones_like(Tensor()); }, {"[ones_like]"});
+  says_here([] { zeros({int64_t(1) << 45}); }, {"[zeros]"});
   const Tensor q = ones({2, 4, 5, 8});
-  says([&] { attention(q, q, q, {.mask = ones({3, 3})}); }, {"[attention] in [broadcast_to] "});
+  says_here([&] { attention(q, q, q, {.mask = ones({3, 3})}); }, {"[attention] in [broadcast_to] "});
   const nn::Embedding words(10, 4, {.name = "words"});
-  says([&] { words(ones({2})); }, {"[Embedding] at 'words', in [gather] indices must be integers"});
-  says([&] { words(tensor({1, 12})); }, {"[Embedding] at 'words', in [index] index 12 is out of bounds"});
-  says(
+  says_here([&] { words(ones({2})); }, {"[Embedding] at 'words', in [gather] indices must be integers"});
+  says_here([&] { words(tensor({1, 12})); }, {"[Embedding] at 'words', in [index] index 12 is out of bounds"});
+  says_here(
       [&] {
         NameScope outer("decoder");
         words(tensor({12}));
       },
       {"[Embedding] at 'decoder/words', in [index]"});
   const nn::Dense dense(3, 4, {.name = "enc"});
-  says([&] { dense(ones({2, 5})); }, {"[Dense] at 'enc', in [matmul] "});
+  says_here([&] { dense(ones({2, 5})); }, {"[Dense] at 'enc', in [matmul] "});
   const nn::Sequential model(dense, relu);
-  says([&] { model(ones({2, 5})); }, {"[Sequential] at 'enc', in [matmul] "});
-  says([] { matmul(ones({2, 3}), ones({2, 3})); }, {": [matmul] the last axis"});
-  says([] { random::normal({-1}); }, {"[random::normal] in [random_bits] ", "[-1]"});
+  says_here([&] { model(ones({2, 5})); }, {"[Sequential] at 'enc', in [matmul] "});
+  says_here([] { matmul(ones({2, 3}), ones({2, 3})); }, {": [matmul] the last axis"});
+  says_here([] { random::normal({-1}); }, {"[random::normal] in [random_bits] ", "[-1]"});
   auto f = function("f", [&](const Tensor& ids) { return words(ids) * 2; });
   for (const auto mode : {jit::Mode::off, jit::Mode::wait}) {
     const jit::Mode before = jit::mode();
     jit::set_mode(mode);
-    says([&] { f(tensor({1, 12})); }, {"[Embedding] at 'words', in [index] index 12"});
+    says_here([&] { f(tensor({1, 12})); }, {"[Embedding] at 'words', in [index] index 12"});
     jit::set_mode(before);
   }
 }
 
 TEST_CASE("axes show the operand, sizes print as they are") {
   const Tensor m = ones({2, 3});
-  says([&] { sum(m, 2); }, {"[sum] axis 2 is out of bounds for array of dimension 2", "f32[2,3]"});
-  says([&] { softmax(m, 5); }, {"axis 5", "f32[2,3]"});
-  says([&] { sum(m, {0, 0}); }, {"axis 0 is repeated", "f32[2,3]"});
-  says([&] { argmax(m, -3); }, {"axis -3", "f32[2,3]"});
-  says([&] { random::bits({-1, 2}); }, {"shape=[-1,2]"});
-  says([&] { reshape(m, {4, -1}); }, {"shape=[4,-1]"});
-  says(
+  says_here([&] { sum(m, 2); }, {"[sum] axis 2 is out of bounds for array of dimension 2", "f32[2,3]"});
+  says_here([&] { softmax(m, 5); }, {"axis 5", "f32[2,3]"});
+  says_here([&] { sum(m, {0, 0}); }, {"axis 0 is repeated", "f32[2,3]"});
+  says_here([&] { argmax(m, -3); }, {"axis -3", "f32[2,3]"});
+  says_here([&] { random::bits({-1, 2}); }, {"shape=[-1,2]"});
+  says_here([&] { reshape(m, {4, -1}); }, {"shape=[4,-1]"});
+  says_here(
       [&] {
         conv_grad_input(
             ones({1, 2, 2, 1}), ones({2, 2, 1, 1}),
@@ -197,12 +192,12 @@ TEST_CASE("axes show the operand, sizes print as they are") {
 TEST_CASE("images of the other layout are hinted at") {
   const Tensor nchw = ones({2, 3, 32, 16}), nhwc = ones({2, 32, 16, 3});
   const std::string_view hint = "looks like NCHW; transpose(x, {0, 2, 3, 1}) makes it NHWC";
-  says([&] { nn::Conv2D(3, 8, {3, 3})(nchw); }, {"[Conv2D] at 'conv'", hint});
-  says([&] { conv2d(nchw, ones({3, 3, 3, 8})); }, {hint});
-  says([&] { conv2d(nhwc, ones({8, 3, 3, 3}), {.layout = Layout::nchw}); },
-       {"looks like NHWC; transpose(x, {0, 3, 1, 2}) makes it NCHW"});
-  says([&] { nn::BatchNorm(3)(nchw, nn::Mode::training); }, {hint});
-  says([&] { nn::BatchNorm(3)(nchw); }, {hint});
+  says_here([&] { nn::Conv2D(3, 8, {3, 3})(nchw); }, {"[Conv2D] at 'conv'", hint});
+  says_here([&] { conv2d(nchw, ones({3, 3, 3, 8})); }, {hint});
+  says_here([&] { conv2d(nhwc, ones({8, 3, 3, 3}), {.layout = Layout::nchw}); },
+            {"looks like NHWC; transpose(x, {0, 3, 1, 2}) makes it NCHW"});
+  says_here([&] { nn::BatchNorm(3)(nchw, nn::Mode::training); }, {hint});
+  says_here([&] { nn::BatchNorm(3)(nchw); }, {hint});
   CHECK(transpose(nchw, {0, 2, 3, 1}).shape() == nhwc.shape());
   CHECK(transpose(nhwc, {0, 3, 1, 2}).shape() == nchw.shape());
   CHECK(!has(message_of([&] { conv2d(ones({2, 5, 5, 4}), ones({3, 3, 3, 8})); }), "looks like"));
@@ -210,14 +205,14 @@ TEST_CASE("images of the other layout are hinted at") {
 
 TEST_CASE("carried values of the wrong dtype or shape say which, and what to do") {
   auto add = [](const Tensor& c, const Tensor& r) { return std::pair(c + r, c); };
-  says([&] { scan(add, tensor(0), tensor({1.5f})); },
-       {"[scan]", "carried value 0 is whole, or fits i32 exactly (it is f32: start with f32,",
-        "convert the result with astype(i32)"});
-  says([&] { scan(add, tensor(0.f), tensor({1.5})); },
-       {"[scan] carried value 0 is f32[] before a step and f64[] after it",
-        "start with f64, or convert the result with astype(f32)"});
-  says([&] { scan([](const Tensor& c, const Tensor&) { return std::pair(concat({c, c}), c); }, ones({1}), x2); },
-       {"start with [2] (broadcast_to(), zeros()), or give a result of [1]"});
+  says_here([&] { scan(add, tensor(0), tensor({1.5f})); },
+            {"[scan]", "carried value 0 is whole, or fits i32 exactly (it is f32: start with f32,",
+             "convert the result with astype(i32)"});
+  says_here([&] { scan(add, tensor(0.f), tensor({1.5})); },
+            {"[scan] carried value 0 is f32[] before a step and f64[] after it",
+             "start with f64, or convert the result with astype(f32)"});
+  says_here([&] { scan([](const Tensor& c, const Tensor&) { return std::pair(concat({c, c}), c); }, ones({1}), x2); },
+            {"start with [2] (broadcast_to(), zeros()), or give a result of [1]"});
 }
 
 TEST_CASE("verify says which result differs, where, by how much, and the first node") {
@@ -251,27 +246,27 @@ TEST_CASE("verify says which result differs, where, by how much, and the first n
 TEST_CASE("the caller's line, or none, never one inside rill or the standard library") {
   const Tensor none;
   Variable w(x2, "w"), b(x2, "b");
-  says(
+  says_here(
       [&] {
         GradientTape t;
         t.gradient(sum(w * w), w, b);
       },
       {"variable 'b'"});
-  says([&] { Device d("gpux:1"); }, {"[device] 'gpux:1' names no device"});
-  says([&] { ones({2}, {.device = "tpu:0"}); }, {"[device] 'tpu:0'"});
-  says([&] { x2.to("tpu:0"); }, {"[device] 'tpu:0'"});
-  says([&] { Device(DeviceKind::gpu, 300); }, {"the index of gpu is 300"});
-  says([&] { nn::Conv2D(1, 2, {3}, {.padding = "SAMEE"}); }, {"SAMEE"});
-  says([&] { nn::SGD({.learning_rate = -1}); }, {"learning rate is -1"});
-  says([&] { none.shape(); }, {"[tensor] the tensor is undefined"});
-  says([&] { none.dtype(); }, {"[tensor]"});
-  says([&] { none.ndim(); }, {"[tensor]"});
-  says([&] { none.size(); }, {"[tensor]"});
-  says([&] { none.device(); }, {"[tensor]"});
-  says([&] { none.strides(); }, {"[tensor]"});
-  says([&] { none.is_contiguous(); }, {"[tensor]"});
-  says([&] { none(0); }, {"undefined"});
-  says([&] { (void)none.at(0).set(1); }, {"undefined"});
+  says_here([&] { Device d("gpux:1"); }, {"[device] 'gpux:1' names no device"});
+  says_here([&] { ones({2}, {.device = "tpu:0"}); }, {"[device] 'tpu:0'"});
+  says_here([&] { x2.to("tpu:0"); }, {"[device] 'tpu:0'"});
+  says_here([&] { Device(DeviceKind::gpu, 300); }, {"the index of gpu is 300"});
+  says_here([&] { nn::Conv2D(1, 2, {3}, {.padding = "SAMEE"}); }, {"SAMEE"});
+  says_here([&] { nn::SGD({.learning_rate = -1}); }, {"learning rate is -1"});
+  says_here([&] { none.shape(); }, {"[tensor] the tensor is undefined"});
+  says_here([&] { none.dtype(); }, {"[tensor]"});
+  says_here([&] { none.ndim(); }, {"[tensor]"});
+  says_here([&] { none.size(); }, {"[tensor]"});
+  says_here([&] { none.device(); }, {"[tensor]"});
+  says_here([&] { none.strides(); }, {"[tensor]"});
+  says_here([&] { none.is_contiguous(); }, {"[tensor]"});
+  says_here([&] { none(0); }, {"undefined"});
+  says_here([&] { (void)none.at(0).set(1); }, {"undefined"});
   // Their callers cannot be known.
   CHECK(message_of([&] {
           std::optional<Variable> v;
@@ -283,7 +278,7 @@ TEST_CASE("the caller's line, or none, never one inside rill or the standard lib
         }).starts_with("[dense] negative"));
   auto f = function("f", [](const Tensor& x) { return x; }, {.signature = {spec(f32, {3})}});
   const std::function<Tensor(const Tensor&)> g = f;
-  says([&] { g(x2); }, {"[f] the arguments"});
+  says_here([&] { g(x2); }, {"[f] the arguments"});
 }
 
 TEST_CASE("Variables made in a traced function: once, or refused") {
@@ -301,39 +296,39 @@ TEST_CASE("Variables made in a traced function: once, or refused") {
     anew.emplace(ones({2}), "anew");
     return v * *anew;
   });
-  says([&] { g(x); }, {"variable 'anew' is made in each call of the traced function 'g'"});
+  says_here([&] { g(x); }, {"variable 'anew' is made in each call of the traced function 'g'"});
   auto h = function("h", [&](const Tensor& v) {
     Variable made(ones({2}), "made");
     return std::pair(v * made, made);
   });
-  says([&] { h(x); }, {"variable 'made' is made in each call"});
+  says_here([&] { h(x); }, {"variable 'made' is made in each call"});
   auto random = function("random", [&](const Tensor& v) {
     Variable drawn(random::normal({2}), "drawn");
     return v * drawn;
   });
-  says([&] { random(x); }, {"'drawn'", "each call has anew"});
+  says_here([&] { random(x); }, {"'drawn'", "each call has anew"});
 }
 
 TEST_CASE("undefined arguments of traced functions, and what vmap cannot map") {
   auto f = function("f", [](const Tensor& a, const Tensor& b) { return a + b; });
-  says([&] { f(x2, Tensor()); }, {"[f] an argument is an undefined tensor"});
+  says_here([&] { f(x2, Tensor()); }, {"[f] an argument is an undefined tensor"});
   f(x2, x2);
-  says([&] { f(Tensor(), x2); }, {"[f] an argument is an undefined tensor"});
-  says([] { function("g", [](const std::vector<Tensor>& v) { return v[0]; })(std::vector<Tensor>(2)); },
-       {"[g] an argument"});
+  says_here([&] { f(Tensor(), x2); }, {"[f] an argument is an undefined tensor"});
+  says_here([] { function("g", [](const std::vector<Tensor>& v) { return v[0]; })(std::vector<Tensor>(2)); },
+            {"[g] an argument"});
   const auto same = vmap([](const Tensor& a) { return a; });
-  says([&] { same(tensor(1.f)); }, {"[vmap] an argument is f32[], and has no first axis"});
-  says([&] { same(Tensor()); }, {"[vmap] an argument is an undefined tensor"});
-  says([] { vmap([](const Tensor& a, const Tensor& b) { return a + b; })(ones({2}), tensor(1.f)); },
-       {"[vmap]", "f32[]"});
-  says([] { layer_norm(ones({2, 3}), {.epsilon = -1}); }, {"[layer_norm] epsilon is -1 and must be"});
+  says_here([&] { same(tensor(1.f)); }, {"[vmap] an argument is f32[], and has no first axis"});
+  says_here([&] { same(Tensor()); }, {"[vmap] an argument is an undefined tensor"});
+  says_here([] { vmap([](const Tensor& a, const Tensor& b) { return a + b; })(ones({2}), tensor(1.f)); },
+            {"[vmap]", "f32[]"});
+  says_here([] { layer_norm(ones({2, 3}), {.epsilon = -1}); }, {"[layer_norm] epsilon is -1 and must be"});
 }
 
 TEST_CASE("composite functions say that an operand is undefined, in their own name") {
-  says([] { concat({x2, Tensor()}); }, {"[concat] an operand is an undefined tensor"});
-  says([] { mean_squared_error(Tensor(), x2); }, {"[mean_squared_error] an operand is an undefined tensor"});
-  says([] { outer(x2, Tensor()); }, {"[outer] an operand is an undefined tensor"});
-  says([] { allclose(x2, ones({3})); }, {"[allclose] in [equal] shapes [2] and [3] do not broadcast"});
+  says_here([] { concat({x2, Tensor()}); }, {"[concat] an operand is an undefined tensor"});
+  says_here([] { mean_squared_error(Tensor(), x2); }, {"[mean_squared_error] an operand is an undefined tensor"});
+  says_here([] { outer(x2, Tensor()); }, {"[outer] an operand is an undefined tensor"});
+  says_here([] { allclose(x2, ones({3})); }, {"[allclose] in [equal] shapes [2] and [3] do not broadcast"});
 }
 
 TEST_CASE("an assertion shows what its user wrote") {
@@ -342,7 +337,12 @@ TEST_CASE("an assertion shows what its user wrote") {
 }
 
 TEST_CASE("sizes that do not fit a matrix product are named by their axes") {
-  says([] { matmul(ones({2, 3}), ones({2, 3})); },
-       {"the last axis of the left operand and the second-to-last axis of the right must have equal sizes: 3 != 2"});
-  says([] { matmul(ones({2, 3}), ones({2})); }, {"the only axis of the right must have equal sizes: 3 != 2"});
+  says_here(
+      [] { matmul(ones({2, 3}), ones({2, 3})); },
+      {"the last axis of the left operand and the second-to-last axis of the right must have equal sizes: 3 != 2"});
+  says_here([] { matmul(ones({2, 3}), ones({2})); }, {"the only axis of the right must have equal sizes: 3 != 2"});
+}
+
+TEST_CASE("a zero byte does not end a message") {
+  says([] { Device(std::string("gpu\0x", 5)); }, {"gpu\\x00x", "names no device"});
 }

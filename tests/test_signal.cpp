@@ -8,12 +8,6 @@
 using namespace rill;
 
 namespace {
-template <class F>
-void says(F&& f, std::initializer_list<std::string_view> parts) {
-  const std::string message = message_of(f);
-  INFO(message);
-  for (std::string_view part : parts) CHECK(has(message, part));
-}
 const Tensor x = samples::uniform({3, 100}, -1, 1).astype(f64);
 const Tensor window = hanning(17, {.dtype = f64})(slice(0, 16));  // periodic
 }  // namespace

@@ -9,12 +9,6 @@
 using namespace rill;
 
 namespace {
-template <class F>
-void says(F&& f, std::initializer_list<std::string_view> parts) {
-  const std::string message = message_of(f);
-  INFO(message);
-  for (std::string_view part : parts) CHECK(has(message, part));
-}
 // Places spread evenly on a logarithmic scale.
 Tensor spread(double from, double to, int64_t n) { return geomspace(from, to, n, true, {.dtype = f64}); }
 bool near(const Tensor& a, const Tensor& b, double share) {

@@ -14,6 +14,7 @@
 #include "rill/serialize/messages.h"
 #include "rill/serialize/records.h"
 #include "rill/tensor/limits.h"
+#include "rill/tensor/text.h"
 
 namespace rill {
 
@@ -89,17 +90,8 @@ std::string slice_key(const std::string& name, const proto::TensorSliceProto& sl
 
 // --- The index -------------------------------------------------------------------------------------------------------
 
-namespace {
-std::string printable(const std::string& name) {
-  std::string text;
-  for (char c : name.substr(0, 200))
-    text += c >= ' ' && c != 127 ? std::string(1, c) : fmt::format("\\x{:02x}", uint8_t(c));
-  return text;
-}
-}  // namespace
-
 void BundleReader::reject(const std::string& name, const std::string& what) const {
-  fail(op_, fmt::format("'{}.index', entry '{}': {}", prefix_, printable(name), what), where_);
+  fail(op_, fmt::format("'{}.index', entry '{}': {}", prefix_, one_line(name.substr(0, 200)), what), where_);
 }
 
 BundleReader::BundleReader(std::string prefix, std::string_view op, const Where& where)
@@ -143,7 +135,8 @@ void BundleReader::check_places() const {
   for (size_t i = 1; i < places.size(); ++i) {
     const auto& [shard, offset, size, name] = places[i - 1];
     if (std::get<0>(places[i]) == shard && std::get<1>(places[i]) < offset + size)
-      reject(*name, fmt::format("its bytes and those of '{}' overlap", printable(*std::get<3>(places[i]))));
+      reject(*name,
+             fmt::format("its bytes and those of '{}' overlap", one_line(std::get<3>(places[i])->substr(0, 200))));
   }
 }
 

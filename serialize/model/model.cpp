@@ -8,8 +8,8 @@
 
 #include "rill/ops/ops.h"
 #include "rill/serialize/model/model_impl.h"
+#include "rill/tensor/text.h"
 #include "rill/trace/graph/instantiate.h"
-#include "rill/trace/graph/spec_text.h"
 #include "rill/trace/passes.h"
 
 namespace rill {

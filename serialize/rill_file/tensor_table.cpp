@@ -101,13 +101,7 @@ Tensor TensorReader::read(const json& entry, NamedTensors& numbers) const {
   }
   if (t.dtype() != spec.dtype || t.shape() != spec.shape)
     reject(fmt::format("{} is {}, and its numbers are {}", what, to_string(spec), to_string(t.spec())));
-  if (!(spec.device == t.device())) t = t.to(spec.device);
-  if (!spec.weak) return t;
-  Spec own = t.spec();
-  own.weak = true;
-  Tensor number = make_tensor(std::move(own), t.rep()->buffer);
-  number.mutable_rep()->data = t.rep()->data;
-  return number;
+  return placed(std::move(t), spec);
 }
 
 }  // namespace rill::rill_file

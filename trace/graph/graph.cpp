@@ -4,6 +4,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/tensor/text.h"
 #include "rill/trace/graph/spec_text.h"
 
 namespace rill {

@@ -12,7 +12,9 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/tensor/limits.h"
+#include "rill/tensor/text.h"
 #include "rill/tensor/visit_dtype.h"
+#include "rill/trace/graph/spec_text.h"
 
 namespace rill::graph_text {
 
@@ -57,8 +59,9 @@ std::string Lexer::string() {
       advance(4);
       continue;
     }
-    if (c != '"' && c != '\\' && c != 'n' && c != 't') reject("expected \\\", \\\\, \\n, \\t or \\x and two digits");
-    out += c == 'n' ? '\n' : c == 't' ? '\t' : c;
+    if (c != '"' && c != '\\' && c != 'n' && c != 'r' && c != 't')
+      reject("expected \\\", \\\\, \\n, \\r, \\t or \\x and two digits");
+    out += c == 'n' ? '\n' : c == 'r' ? '\r' : c == 't' ? '\t' : c;
     advance(2);
   }
   if (rest_.empty() || rest_[0] != '"') reject("expected the end of a string, \"");
@@ -87,17 +90,7 @@ Token Lexer::next() {
   return t;
 }
 
-std::string in_quotes(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\', out += c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (uint8_t(c) < 0x20 || c == 0x7F) out += fmt::format("\\x{:02x}", uint8_t(c));
-    else out += c;
-  }
-  return out + "\"";
-}
+std::string in_quotes(std::string_view text) { return '"' + one_line(text, "\"\\") + '"'; }
 
 // --- Elements --------------------------------------------------------------------------------------------------------
 
@@ -207,13 +200,7 @@ Tensor tensor_of(const Spec& spec, const std::vector<ElementText>& elements) {
       if (!read_element(elements[i], data[i]))
         fail("parse_graph", fmt::format("'{}' is no {}", elements[i].first.substr(0, 40), name(spec.dtype)), Where());
   });
-  if (!(spec.device == Device())) t = t.to(spec.device);
-  if (!spec.weak) return t;
-  Spec own = t.spec();
-  own.weak = true;
-  Tensor number = make_tensor(std::move(own), t.rep()->buffer);
-  number.mutable_rep()->data = t.rep()->data;
-  return number;
+  return placed(std::move(t), spec);
 }
 
 }  // namespace rill::graph_text

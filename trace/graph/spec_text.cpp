@@ -42,18 +42,18 @@ std::string spec_text(const Spec& s, const PrintDim& print_dim) {
          (s.device == Device() ? "" : " on " + to_string(s.device));
 }
 
-std::string placed_text(const Spec& s) {
-  return s.device == Device() ? to_string(s) : to_string(s) + " on " + to_string(s.device);
+Tensor placed(Tensor t, const Spec& spec) {
+  if (!(spec.device == t.device())) t = t.to(spec.device);
+  if (!spec.weak) return t;
+  Spec own = t.spec();
+  own.weak = true;
+  Tensor number = make_tensor(std::move(own), t.rep()->buffer);
+  number.mutable_rep()->data = t.rep()->data;
+  return number;
 }
 
-std::string one_line(std::string_view name) {
-  std::string text;
-  for (const char c : name) {
-    if (c == '\n') text += "\\n";
-    else if (uint8_t(c) < 0x20 || c == 0x7F) text += fmt::format("\\x{:02x}", uint8_t(c));
-    else text += c;
-  }
-  return text;
+std::string placed_text(const Spec& s) {
+  return s.device == Device() ? to_string(s) : to_string(s) + " on " + to_string(s.device);
 }
 
 Spec read_spec(std::string_view text, const ReadDim& read_dim) {

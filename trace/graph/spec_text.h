@@ -14,11 +14,11 @@ std::string spec_text(const Spec& s, const PrintDim& print_dim);
 // Throws rill::Error for any other text, and sizes that no tensor has.
 Spec read_spec(std::string_view text, const ReadDim& read_dim);
 
+// What was read as `spec` says, dense and on any device: on that device, and weak where it is.
+Tensor placed(Tensor t, const Spec& spec);
+
 // For messages: "f32[2,3]", and where it lies if that is not the CPU, "f32[2,3] on ref:0".
 std::string placed_text(const Spec& s);
-
-// A name, which a file may have made of anything, on one line: control characters as "\n", "\x1b".
-std::string one_line(std::string_view name);
 
 // "[2,s0]", "2"; the numbers of attributes, negative ones too.
 std::string dims_text(const Dims& dims, const PrintDim& print_dim);

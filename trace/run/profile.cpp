@@ -11,6 +11,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/tensor/text.h"
 #include "rill/trace/call/tiers.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/graph/spec_text.h"
