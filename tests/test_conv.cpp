@@ -261,3 +261,81 @@ TEST_CASE("messages name the function, the rule and the operands") {
   CHECK(has(message_of([&] { conv_transpose(x, zeros({3, 3, 4, 3}), {.output_padding = {1}}); }),
             "less than the stride"));
 }
+
+namespace {
+
+struct Shapes {
+  Shape x, w;  // NHWC and HWIO
+  Dims strides, lo, hi, dilation;
+  int64_t groups;
+};
+const std::vector<Shapes> for_own_kernels = {
+    {{2, 9, 3}, {4, 3, 5}, {1}, {1}, {2}, {1}, 1},                                      // one axis
+    {{1, 300, 1}, {7, 1, 1}, {5}, {0}, {3}, {2}, 1},                                    // a stride beside a dilation
+    {{3, 10, 2}, {2, 2, 70}, {3}, {0}, {0}, {1}, 1},                                    // pixels that no tap meets
+    {{2, 12, 11, 5}, {3, 3, 5, 37}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1},                 // partial vectors
+    {{2, 12, 11, 40}, {3, 2, 40, 33}, {2, 3}, {1, 0}, {1, 2}, {1, 2}, 1},               // strides
+    {{1, 6, 5, 600}, {1, 1, 600, 9}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, 1},                // channels in several blocks
+    {{1, 4, 3, 300}, {3, 3, 300, 70}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1},               // the same with taps
+    {{2, 7, 9, 21}, {3, 3, 1, 21}, {2, 1}, {1, 1}, {0, 1}, {1, 1}, 21},                 // each channel by itself
+    {{1, 7, 9, 3}, {3, 3, 1, 3}, {1, 1}, {1, 1}, {1, 1}, {2, 2}, 3},                    // fewer than a vector's lanes
+    {{2, 7, 9, 6}, {3, 3, 1, 18}, {1, 2}, {1, 1}, {1, 1}, {1, 1}, 6},                   // with a multiplier
+    {{2, 5, 6, 12}, {3, 3, 3, 8}, {1, 1}, {2, 2}, {2, 2}, {1, 1}, 4},                   // groups
+    {{1, 8, 8, 8}, {2, 2, 4, 2}, {2, 2}, {0, 0}, {0, 0}, {1, 1}, 2},                    // a channel out of each group
+    {{1, 3, 2, 2}, {9, 7, 2, 3}, {1, 1}, {8, 6}, {8, 6}, {1, 1}, 1},                    // taps far outside
+    {{4, 30, 31, 1}, {5, 5, 1, 20}, {1, 1}, {2, 2}, {2, 2}, {1, 1}, 1},                 // few rows in a gradient
+    {{1, 20, 20, 1}, {20, 20, 1, 2}, {1, 1}, {3, 3}, {4, 4}, {1, 1}, 1},                // taps in several blocks
+    {{1, 6, 7, 5, 4}, {3, 2, 3, 4, 6}, {2, 1, 1}, {1, 1, 0}, {1, 0, 1}, {1, 2, 1}, 1},  // three axes
+    {{2, 5, 5, 5, 6}, {2, 2, 2, 2, 9}, {2, 2, 2}, {0, 0, 1}, {1, 0, 0}, {1, 1, 1}, 3},
+};
+
+// The convolution and its gradients by input and weights, for a cotangent that follows from the result.
+std::vector<Tensor> conv_and_gradients(const Shapes& c, const Tensor& x, const Tensor& w, Layout layout) {
+  SpacePadding padding(0);
+  padding.kind = SpacePadding::Kind::each, padding.lo = c.lo, padding.hi = c.hi;
+  const Tensor y = conv(x, w, {c.strides, padding, c.dilation, c.groups, layout}), g = y * y + 1;
+  ConvParams p{c.strides, c.lo, c.hi, c.dilation, c.groups, layout, {}};
+  const size_t n = c.strides.size();
+  p.sizes = Dims(c.x.begin() + 1, c.x.begin() + 1 + n);
+  const Tensor gx = conv_grad_input(g, w, p);
+  p.sizes = Dims(c.w.begin(), c.w.begin() + n);
+  return {y, gx, conv_grad_weight(x, g, p)};
+}
+
+// The axes that turn NHWC and HWIO into NCHW and OIHW, and back.
+struct Turns {
+  Dims activation, weight, activation_back{0}, weight_back;
+  explicit Turns(int64_t space) : activation{0, space + 1}, weight{space + 1, space} {
+    for (int64_t i = 0; i < space; ++i) {
+      activation.push_back(i + 1), weight.push_back(i);
+      activation_back.push_back(i + 2), weight_back.push_back(i + 2);
+    }
+    activation_back.push_back(1), weight_back.push_back(1), weight_back.push_back(0);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("f64 convolutions and their gradients agree with the reference device, whatever the threads and the layout") {
+  const int threads = num_threads();
+  const auto on_ref = [](const Tensor& t) { return t.to(Device("ref:0")); };
+  for (const Shapes& c : for_own_kernels) {
+    INFO("x " << to_string(c.x) << " w " << to_string(c.w));
+    const Tensor x = samples::uniform(c.x).astype(f64), w = samples::uniform(c.w, -1, 1, 2).astype(f64);
+    const Turns turns(int64_t(c.strides.size()));
+    const auto got = conv_and_gradients(c, x, w, Layout::nhwc),
+               expected = conv_and_gradients(c, on_ref(x), on_ref(w), Layout::nhwc);
+    set_num_threads(5);
+    const auto shared = conv_and_gradients(c, x, w, Layout::nhwc),
+               first = conv_and_gradients(c, transpose(x, turns.activation).contiguous(),
+                                          transpose(w, turns.weight).contiguous(), Layout::nchw);
+    set_num_threads(threads);
+    for (size_t i = 0; i < 3; ++i) {
+      INFO("result " << i);
+      const Tensor want = expected[i].to(Device());
+      CHECK(max(abs(got[i] - want)).item<double>() <= 1e-14 * (1 + max(abs(want)).item<double>()));
+      CHECK(all(got[i] == shared[i]).item<bool>());
+      CHECK(all(got[i] == transpose(first[i], i < 2 ? turns.activation_back : turns.weight_back)).item<bool>());
+    }
+  }
+}

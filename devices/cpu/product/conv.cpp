@@ -1,4 +1,4 @@
-// Convolution and its gradients on oneDNN; f64, and builds without oneDNN, run on the reference kernels.
+// Convolution and its gradients on oneDNN, or on rill's own kernels where oneDNN has none: conv_tiles.h.
 //
 // Activations go to the primitives in NHWC, which was measured to be within a few percent of oneDNN's own blocked
 // formats. Those that lie in another order are reordered first, so that a convolution has the same bits in NCHW and in
@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "rill/devices/cpu/elementwise/through_f32.h"
+#include "rill/devices/cpu/product/conv_tiles.h"
 #include "rill/devices/cpu/product/onednn.h"
 #include "rill/devices/params/contraction_tail.h"
 #include "rill/devices/params/conv_params.h"
@@ -20,10 +21,8 @@
 namespace rill::cpu {
 namespace {
 
-enum class Which : int64_t { forward = 2, input = 3, weight = 4 };  // 1 is matmul's number
-
 struct Problem {
-  Which which;
+  ConvResult which;
   DType dtype;
   const ConvParams* p;
   Sliding s;
@@ -117,10 +116,10 @@ Chosen choose(const Problem& q, const Descriptions& d, bool plain) {
     return Chosen{px, pw, py, pd.scratchpad_desc(), made, std::strstr(pd.impl_info_str(), "ref") == pd.impl_info_str()};
   };
   switch (q.which) {
-    case Which::forward:
+    case ConvResult::forward:
       return chosen(forward, forward.src_desc(), forward.weights_desc(), forward.dst_desc(),
                     convolution_forward(forward));
-    case Which::input: {
+    case ConvResult::input: {
       const convolution_backward_data::primitive_desc pd(e, direct, x, w, y, strides, dilation, lo, hi, forward, attr);
       return chosen(pd, pd.diff_src_desc(), pd.weights_desc(), pd.diff_dst_desc(), convolution_backward_data(pd));
     }
@@ -145,14 +144,15 @@ onednn::Call build(const void* context) {
   if (c.slow) {
     if (!q.tail.empty()) return {};  // its operands lie as the user's result does
     c = choose(q, d, false);
+    if (c.slow) return {};
   }
 
   struct Operand {
     const memory::desc *user, *wanted;
     int arg;
   };
-  const bool forward = q.which == Which::forward, to_input = q.which == Which::input,
-             to_weight = q.which == Which::weight;
+  const bool forward = q.which == ConvResult::forward, to_input = q.which == ConvResult::input,
+             to_weight = q.which == ConvResult::weight;
   const Operand x{&d.x, &c.x, to_input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC},
       w{&d.w, &c.w, to_weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS},
       y{&d.y, &c.y, forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST};
@@ -203,7 +203,7 @@ onednn::Call& find(const Problem& q) {
 // Slots: the kernel's two operands, its output, the tail's operands. False, having done nothing, where oneDNN has no
 // implementation. Weights that never change are packed: operand 1 of the forward and of the input's gradient.
 bool run_onednn(const Problem& q, std::span<const void* const> slots, const KernelArgs& args, const Tensor& second) {
-  if (args.packed && q.which != Which::weight) {
+  if (args.packed && q.which != ConvResult::weight) {
     Problem packing = q;
     packing.packs_weight = true;
     onednn::Call& call = find(packing);
@@ -296,7 +296,7 @@ Tensor batch_outermost(const Tensor& t) {
 }
 const float* elements(const Tensor& t) { return reinterpret_cast<const float*>(t.rep()->data); }
 
-Problem problem(Which which, const ConvParams& p, const Tensor& x, const Tensor& w, const Tensor& y) {
+Problem problem(ConvResult which, const ConvParams& p, const Tensor& x, const Tensor& w, const Tensor& y) {
   return {which,
           y.dtype(),
           &p,
@@ -307,20 +307,15 @@ Problem problem(Which which, const ConvParams& p, const Tensor& x, const Tensor&
           activation_strides(y, p.layout)};
 }
 
-void run(const KernelArgs& args, Which which, Kernel self, Kernel plain) {
+// Whether oneDNN has an implementation, which then ran.
+bool run_onednn(const KernelArgs& args, ConvResult which) {
   Tensor& out = args.output();
-  if (out.size() == 0) return;
-  if (args.input(0).size() == 0 || args.input(1).size() == 0) {  // nothing to sum
-    std::memset(out.mutable_rep()->data, 0, size_t(out.size()) * size_of(out.dtype()));
-    return;
-  }
-  if (out.dtype() == DType::f64) return plain(args);
-  const bool in_pieces = which == Which::weight && deterministic();
+  const bool in_pieces = which == ConvResult::weight && deterministic();
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
-  const Tensor &x = which == Which::input ? out : a, &w = which == Which::weight ? out : b,
-               &y = which == Which::forward ? out
-                    : which == Which::input ? a
-                                            : b;
+  const Tensor &x = which == ConvResult::input ? out : a, &w = which == ConvResult::weight ? out : b,
+               &y = which == ConvResult::forward ? out
+                    : which == ConvResult::input ? a
+                                                 : b;
   const Problem q = problem(which, args.attrs.as<ConvParams>(), x, w, y);
   bool done = false;
   if (!in_pieces) {
@@ -331,17 +326,11 @@ void run(const KernelArgs& args, Which which, Kernel self, Kernel plain) {
     done = weight_in_pieces(problem(which, *q.p, first, out, second), elements(first), elements(second),
                             args.out_data<float>(), a.size(), b.size(), out.size());
   }
-  if (done && which == Which::weight) clear_unmet(q, out);
-  if (done) return;
-  if (out.dtype() == DType::f32) plain(args);
-  else through_f32(args, self);
+  if (done && which == ConvResult::weight) clear_unmet(q, out);
+  return done;
 }
 
 }  // namespace
-
-void conv(const KernelArgs& args) { run(args, Which::forward, conv, ref::conv); }
-void conv_grad_input(const KernelArgs& args) { run(args, Which::input, conv_grad_input, ref::conv_grad_input); }
-void conv_grad_weight(const KernelArgs& args) { run(args, Which::weight, conv_grad_weight, ref::conv_grad_weight); }
 
 bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
   Tensor& out = args.output();
@@ -350,7 +339,7 @@ bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
       p.layout != Layout::nhwc)
     return false;
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
-  Problem q = problem(Which::forward, p, a, b, out);
+  Problem q = problem(ConvResult::forward, p, a, b, out);
   q.tail = steps;
   SmallVec<const void*, 8> slots{a.rep()->data, b.rep()->data, out.mutable_rep()->data};
   for (size_t i = 0; i < steps.size(); ++i) slots.push_back(args.input(int(i) + 2).rep()->data);
@@ -362,10 +351,32 @@ bool conv_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
 #else
 
 namespace rill::cpu {
+namespace {
+bool run_onednn(const KernelArgs&, ConvResult) { return false; }
+}  // namespace
 bool conv_with_tail(const KernelArgs&, std::span<const TailStep>) { return false; }
-void conv(const KernelArgs& args) { ref::conv(args); }
-void conv_grad_input(const KernelArgs& args) { ref::conv_grad_input(args); }
-void conv_grad_weight(const KernelArgs& args) { ref::conv_grad_weight(args); }
 }  // namespace rill::cpu
 
 #endif
+
+namespace rill::cpu {
+namespace {
+
+void run(const KernelArgs& args, ConvResult result, Kernel self) {
+  Tensor& out = args.output();
+  if (out.size() == 0) return;
+  if (args.input(0).size() == 0 || args.input(1).size() == 0) {  // nothing to sum
+    std::memset(out.mutable_rep()->data, 0, size_t(out.size()) * size_of(out.dtype()));
+  } else if (out.dtype() == DType::f64 || !run_onednn(args, result)) {
+    if (is_half(out.dtype())) through_f32(args, self);
+    else conv_own(args, result);
+  }
+}
+
+}  // namespace
+
+void conv(const KernelArgs& args) { run(args, ConvResult::forward, conv); }
+void conv_grad_input(const KernelArgs& args) { run(args, ConvResult::input, conv_grad_input); }
+void conv_grad_weight(const KernelArgs& args) { run(args, ConvResult::weight, conv_grad_weight); }
+
+}  // namespace rill::cpu

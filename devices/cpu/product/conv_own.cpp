@@ -1,0 +1,526 @@
+// Rill's own convolution: a product of matrices whose rows on the left are patches of the input, read where they lie
+// through tables of pointers; padding is a line of zeros. See conv_tiles.h for when it serves.
+//
+// Activations that lie in another order are copied into NHWC first, and weights are packed for the tiles. A convolution
+// and its gradient by the input are the same sum (sum_patches): the latter runs once for each remainder of a pixel's
+// place divided by the stride, since the pixels with one remainder meet the same taps of the kernel. The gradient by
+// the weights sums over pixels (WeightSums). Start at conv_own().
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "rill/devices/cpu/move/strided_copy.h"
+#include "rill/devices/cpu/product/conv_tiles.h"
+#include "rill/devices/cpu/product/gemm.h"
+#include "rill/devices/params/conv_params.h"
+#include "rill/devices/registry.h"
+#include "rill/devices/threads.h"
+
+namespace rill::cpu {
+namespace {
+
+constexpr int64_t block_k = gemm_block_k, block_pixels = 96;
+constexpr int64_t unit_rows = 12;  // of a weight gradient: a multiple of what the tiles take at once
+
+// --- Geometry --------------------------------------------------------------------------------------------------------
+
+// An axis of space: the pixels start, start + step, ... of one activation meet the pixels
+// mul * (0, 1, ...) + tap.offset of another that has `size` of them.
+struct AxisTap {
+  int64_t index, offset;  // in the kernel; in the other activation
+};
+struct Axis {
+  int64_t count, start, step, mul, size;
+  std::vector<AxisTap> taps;
+
+  // Taps that meet nothing but padding are left out.
+  void add(int64_t index, int64_t offset) {
+    const int64_t first = offset >= 0 ? 0 : (-offset + mul - 1) / mul;
+    if (first < count && mul * first + offset < size) taps.push_back({index, offset});
+  }
+};
+
+struct Pixel {
+  int64_t at[3], from, to;  // the place in the other activation without a tap's offset, and elements from the first
+};
+struct Tap {
+  int64_t offset[3], from, weight;
+};
+
+// The pixels of one activation, in order, and what they meet in the other. Both lie densely in NHWC.
+struct Walk {
+  Axis axes[3];
+  int64_t batch, to_image, from_image, to_step[3], from_step[3];
+
+  int64_t pixels() const { return batch * axes[0].count * axes[1].count * axes[2].count; }
+
+  void fill(int64_t first, int64_t n, Pixel* to) const {
+    int64_t i[4];  // image, place
+    for (int a = 2; a >= 0; first /= axes[a].count, --a) i[a + 1] = first % axes[a].count;
+    for (i[0] = first; n > 0; --n, ++to) {
+      to->from = i[0] * from_image, to->to = i[0] * to_image;
+      for (int a = 0; a < 3; ++a) {
+        to->at[a] = i[a + 1] * axes[a].mul;
+        to->from += to->at[a] * from_step[a];
+        to->to += (axes[a].start + i[a + 1] * axes[a].step) * to_step[a];
+      }
+      int a = 3;
+      while (++i[a] == (a > 0 ? axes[a - 1].count : batch) && a > 0) i[a--] = 0;
+    }
+  }
+
+  std::vector<Tap> taps(const SpaceStrides& weight) const {
+    std::vector<Tap> out;
+    for (const AxisTap& x : axes[0].taps)
+      for (const AxisTap& y : axes[1].taps)
+        for (const AxisTap& z : axes[2].taps)
+          out.push_back({{x.offset, y.offset, z.offset},
+                         x.offset * from_step[0] + y.offset * from_step[1] + z.offset * from_step[2],
+                         x.index * weight.space[0] + y.index * weight.space[1] + z.index * weight.space[2]});
+    return out;
+  }
+
+  // What a pixel meets at a tap.
+  template <class T>
+  const T* meet(const Pixel& p, const Tap& t, const T* from, const T* zeros) const {
+    bool inside = true;
+    for (int a = 0; a < 3; ++a) inside &= uint64_t(p.at[a] + t.offset[a]) < uint64_t(axes[a].size);
+    return inside ? from + p.from + t.from : zeros;
+  }
+};
+
+Walk walk_of(const Sliding& s, bool to_input) {
+  Walk w{.axes = {}, .batch = s.batch, .to_image = 0, .from_image = 0, .to_step = {}, .from_step = {}};
+  w.to_image = to_input ? s.in_channels : s.out_channels, w.from_image = to_input ? s.out_channels : s.in_channels;
+  for (int a = 2; a >= 0; --a) {
+    w.to_step[a] = w.to_image, w.from_step[a] = w.from_image;
+    w.to_image *= to_input ? s.in[a] : s.out[a], w.from_image *= to_input ? s.out[a] : s.in[a];
+  }
+  return w;
+}
+Axis forward_axis(const Sliding& s, int a) {
+  Axis x{.count = s.out[a], .start = 0, .step = 1, .mul = s.stride[a], .size = s.in[a], .taps = {}};
+  for (int64_t k = 0; k < s.window[a]; ++k) x.add(k, k * s.dilation[a] - s.lo[a]);
+  return x;
+}
+// The input's pixels phase, phase + stride, ...
+Axis input_axis(const Sliding& s, int a, int64_t phase) {
+  const int64_t stride = s.stride[a];
+  Axis x{.count = (s.in[a] - phase + stride - 1) / stride,
+         .start = phase,
+         .step = stride,
+         .mul = 1,
+         .size = s.out[a],
+         .taps = {}};
+  for (int64_t k = 0; k < s.window[a]; ++k) {
+    const int64_t offset = phase + s.lo[a] - k * s.dilation[a];
+    if (offset % stride == 0) x.add(k, offset / stride);
+  }
+  return x;
+}
+
+// --- Columns ---------------------------------------------------------------------------------------------------------
+
+struct Strip {
+  int64_t start, columns, width;  // width: columns and what fills their last vector
+};
+struct Strips {
+  std::vector<Strip> each;
+  int64_t width = 0;
+};
+// As even as vectors allow.
+template <class T>
+Strips strips_of(int64_t columns) {
+  const ConvTiles<T>& tiles = conv_tiles<T>();
+  const int64_t vectors = (columns + tiles.lanes - 1) / tiles.lanes, n = (vectors + tiles.vectors - 1) / tiles.vectors;
+  Strips out;
+  out.width = vectors * tiles.lanes;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t start = vectors * i / n * tiles.lanes, end = vectors * (i + 1) / n * tiles.lanes;
+    out.each.push_back({start, std::min(end, columns) - start, end - start});
+  }
+  return out;
+}
+
+// Channels in groups. Where each group has one channel on either side, all of them are columns side by side instead.
+struct Groups {
+  int64_t count, from, to;  // groups, a group's channels of the activation that is read and of the result's columns
+  bool side_by_side;
+
+  Groups(int64_t n, int64_t from_channels, int64_t to_channels)
+      : count(n), from(from_channels / n), to(to_channels / n), side_by_side(n > 1 && from == 1 && to == 1) {
+    if (side_by_side) count = 1, to = n;
+  }
+  // Where a strip reads.
+  int64_t offset(int64_t group, const Strip& s) const { return side_by_side ? s.start : group * from; }
+};
+template <class T>
+auto tile_of(const Groups& g) {
+  return g.side_by_side ? conv_tiles<T>().sum_channels : conv_tiles<T>().sum;
+}
+
+template <class T>
+struct Room {
+  Ref<Buffer> buffer;
+  T* data;
+  explicit Room(int64_t n) : buffer(allocate(Device(), size_t(n) * sizeof(T))), data(static_cast<T*>(buffer->data)) {}
+};
+template <class T>
+Room<T> zeros(int64_t n) {
+  Room<T> room(n);
+  std::memset(room.data, 0, size_t(n) * sizeof(T));
+  return room;
+}
+
+// --- The convolution, and its gradient by the input ------------------------------------------------------------------
+
+// What is summed before it is added to the result: some taps over all channels, or one over some channels.
+struct Block {
+  int64_t tap, taps, channel, depth;
+  int64_t before;  // k in the blocks before
+  int64_t k() const { return taps * depth; }
+};
+std::vector<Block> blocks_of(int64_t taps, int64_t channels) {
+  std::vector<Block> out;
+  const int64_t together = std::max<int64_t>(1, block_k / channels);
+  for (int64_t t = 0; t < taps; t += together)
+    for (int64_t c = 0; c < channels; c += block_k) {
+      const int64_t before = out.empty() ? 0 : out.back().before + out.back().k();
+      out.push_back({t, std::min(together, taps - t), c, std::min(block_k, channels - c), before});
+    }
+  return out;
+}
+
+template <class T>
+struct Weights {
+  const T* data;
+  SpaceStrides strides;
+  int64_t group = 0, from = 0, to = 0;  // strides by group, channel that is read, column
+
+  Weights(const T* w, const SpaceStrides& s, const Groups& g, bool to_input) : data(w), strides(s) {
+    group = (to_input ? g.from : g.to) * s.outer;
+    from = to_input ? s.outer : s.inner;
+    to = to_input && !g.side_by_side ? s.inner : s.outer;
+  }
+};
+
+template <class T>
+class PatchSums {
+ public:
+  PatchSums(const Walk& walk, const Groups& groups, const T* from, const Weights<T>& weights, const T* zeros, T* to)
+      : walk_(walk),
+        groups_(groups),
+        from_(from),
+        zeros_(zeros),
+        to_(to),
+        taps_(walk.taps(weights.strides)),
+        blocks_(blocks_of(int64_t(taps_.size()), groups.from)),
+        strips_(strips_of<T>(groups.to)),
+        packed_(int64_t(taps_.size()) * groups.from * groups.count * strips_.width) {
+    pack(weights);
+  }
+
+  void run() const {
+    const int64_t pixels = walk_.pixels(), down = (pixels + block_pixels - 1) / block_pixels;
+    const int64_t columns = groups_.count * int64_t(strips_.each.size());
+    // Few pixels: each block of them is shared by threads, a range of columns each.
+    const int64_t across = std::min(columns, std::max<int64_t>(1, 4 * num_threads() / down));
+    const int64_t work = block_pixels * groups_.count * strips_.width * groups_.from * int64_t(taps_.size()) / across;
+    parallel_for(down * across, 1 + worth_a_thread / work, [&](int64_t begin, int64_t end) {
+      Room<const T*> table(most_taps() * block_pixels);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i / across * block_pixels, part = i % across;
+        block(first, std::min(block_pixels, pixels - first), columns * part / across, columns * (part + 1) / across,
+              table.data);
+      }
+    });
+  }
+
+ private:
+  int64_t most_taps() const { return blocks_[0].taps; }
+
+  T* packed(const Block& b, int64_t group, const Strip& s) const {
+    return packed_.data + (b.before * groups_.count + b.k() * group) * strips_.width + b.k() * s.start;
+  }
+
+  void pack(const Weights<T>& w) {
+    const int64_t strips = int64_t(strips_.each.size()), n = int64_t(blocks_.size()) * groups_.count * strips;
+    const int64_t each = std::min(block_k, blocks_[0].k()) * std::min(strips_.width, strips_.each[0].width);
+    parallel_for(n, 1 + worth_a_thread / each, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Strip& s = strips_.each[size_t(i % strips)];
+        const int64_t group = i / strips % groups_.count;
+        const Block& b = blocks_[size_t(i / strips / groups_.count)];
+        T* to = packed(b, group, s);
+        const T* from = w.data + group * w.group + b.channel * w.from + s.start * w.to;
+        if (s.columns < s.width) std::memset(to, 0, size_t(b.k() * s.width) * sizeof(T));
+        for (int64_t t = b.tap; t < b.tap + b.taps; ++t)
+          for (int64_t c = 0; c < b.depth; ++c, to += s.width) {
+            const T* line = from + taps_[size_t(t)].weight + c * w.from;
+            if (w.to == 1) std::memcpy(to, line, size_t(s.columns) * sizeof(T));
+            else
+              for (int64_t j = 0; j < s.columns; ++j) to[j] = line[j * w.to];
+          }
+      }
+    });
+  }
+
+  // `columns` counts the strips of all groups.
+  void block(int64_t first, int64_t n, int64_t columns_begin, int64_t columns_end, const T** table) const {
+    Pixel pixels[block_pixels];
+    T* to[block_pixels];
+    walk_.fill(first, n, pixels);
+    for (int64_t i = 0; i < n; ++i) to[i] = to_ + pixels[i].to;
+    const int64_t strips = int64_t(strips_.each.size());
+    const auto tile = tile_of<T>(groups_);
+    for (const Block& b : blocks_) {
+      if (b.channel == 0)
+        for (int64_t t = 0; t < b.taps; ++t)
+          for (int64_t i = 0; i < n; ++i)
+            table[t * block_pixels + i] = walk_.meet(pixels[i], taps_[size_t(b.tap + t)], from_, zeros_);
+      for (int64_t j = columns_begin; j < columns_end; ++j) {
+        const Strip& s = strips_.each[size_t(j % strips)];
+        const int64_t group = j / strips;
+        tile({table, block_pixels, groups_.offset(group, s) + b.channel, b.taps, b.depth, packed(b, group, s), to,
+              group * groups_.to + s.start, n, s.columns, b.before > 0});
+      }
+    }
+  }
+
+  const Walk& walk_;
+  const Groups& groups_;
+  const T *from_, *zeros_;
+  T* to_;
+  std::vector<Tap> taps_;
+  std::vector<Block> blocks_;
+  Strips strips_;
+  Room<T> packed_;
+};
+
+// The convolution of `from`, or (to_input) the gradient by its input of the cotangent `from`.
+template <class T>
+void sum_patches(const Sliding& s, const T* from, const T* w, const SpaceStrides& strides, T* to, bool to_input) {
+  const Groups groups(s.groups, to_input ? s.out_channels : s.in_channels, to_input ? s.in_channels : s.out_channels);
+  const Weights<T> weights(w, strides, groups, to_input);
+  const Room<T> none = zeros<T>(to_input ? s.out_channels : s.in_channels);
+  Walk walk = walk_of(s, to_input);
+  int64_t phases[3], size = s.batch * (to_input ? s.in_channels : s.out_channels);
+  bool every = true;  // pixel meets a tap
+  std::vector<Axis> axes[3];
+  for (int a = 0; a < 3; ++a) {
+    size *= to_input ? s.in[a] : s.out[a];
+    phases[a] = to_input ? std::min(s.stride[a], s.in[a]) : 1;
+    for (int64_t i = 0; i < phases[a]; ++i) {
+      Axis axis = to_input ? input_axis(s, a, i) : forward_axis(s, a);
+      if (axis.taps.empty()) every = false;
+      else axes[a].push_back(std::move(axis));
+    }
+  }
+  if (!every) std::memset(to, 0, size_t(size) * sizeof(T));
+  for (const Axis& i : axes[0])
+    for (const Axis& j : axes[1])
+      for (const Axis& k : axes[2]) {
+        walk.axes[0] = i, walk.axes[1] = j, walk.axes[2] = k;
+        PatchSums<T>(walk, groups, from, weights, none.data, to).run();
+      }
+}
+
+// --- The gradient by the weights -------------------------------------------------------------------------------------
+
+// Sums over pixels, in blocks of block_k that are added in order. A unit is so many rows of the result that share a
+// table of pointers: some taps over all channels, or one tap over some channels. Where there are few units, pieces of
+// the pixels are summed for themselves and added in the end: as many for a shape whatever the number of threads.
+template <class T>
+class WeightSums {
+ public:
+  WeightSums(const Sliding& s, const T* x, const T* g, T* w)
+      : s_(s),
+        walk_(walk_of(s, false)),
+        groups_(s.groups, s.in_channels, s.out_channels),
+        x_(x),
+        g_(g),
+        w_(w),
+        none_(zeros<T>(s.in_channels + unit_rows)),
+        strips_(strips_of<T>(groups_.to)) {
+    for (int a = 0; a < 3; ++a) walk_.axes[a] = forward_axis(s, a);
+    SpaceStrides strides{0, s.out_channels, {}};
+    int64_t size = strides.inner * groups_.from;
+    for (int a = 2; a >= 0; size *= s.window[a], --a) strides.space[a] = size;
+    taps_ = walk_.taps(strides);
+    size_ = size;
+    taps_in_unit_ = std::max<int64_t>(1, unit_rows / groups_.from);
+    parts_ = (groups_.from + unit_rows - 1) / unit_rows;
+    units_ = (int64_t(taps_.size()) + taps_in_unit_ - 1) / taps_in_unit_ * parts_;
+    blocks_ = (walk_.pixels() + block_k - 1) / block_k;
+    constexpr int64_t enough_units = 64, most_pieces = 16, most_elements = 1 << 20;
+    if (units_ * groups_.count * int64_t(strips_.each.size()) < enough_units)
+      pieces_ = std::clamp<int64_t>(most_elements / size_, 1, std::min(most_pieces, blocks_));
+    all_taps_ = int64_t(taps_.size()) == s.window[0] * s.window[1] * s.window[2];
+  }
+
+  void run() {
+    Room<T> more((pieces_ - 1) * size_);
+    for (int64_t p = 0; p < pieces_ && !all_taps_; ++p) std::memset(piece(p, more), 0, size_t(size_) * sizeof(T));
+    const int64_t pixels = walk_.pixels(), work = pixels / pieces_ * unit_rows * groups_.count * strips_.width;
+    parallel_for(pieces_ * units_, 1 + worth_a_thread / std::max<int64_t>(1, work), [&](int64_t begin, int64_t end) {
+      Room<T> packed(block_k * groups_.count * strips_.width);
+      Room<const T*> table(block_k * unit_rows);
+      while (begin < end) {
+        const int64_t p = begin / units_, unit = begin % units_, last = std::min(units_, unit + end - begin);
+        for (int64_t b = blocks_ * p / pieces_; b < blocks_ * (p + 1) / pieces_; ++b)
+          block(b, unit, last, b > blocks_ * p / pieces_, piece(p, more), packed.data, table.data);
+        begin += last - unit;
+      }
+    });
+    if (pieces_ == 1) return;
+    parallel_for(size_, worth_a_thread / pieces_, [&](int64_t begin, int64_t end) {
+      for (int64_t p = 1; p < pieces_; ++p) {
+        const T* from = piece(p, more);
+        for (int64_t i = begin; i < end; ++i) w_[i] += from[i];
+      }
+    });
+  }
+
+ private:
+  T* piece(int64_t p, const Room<T>& more) const { return p == 0 ? w_ : more.data + (p - 1) * size_; }
+
+  void pack(const Pixel* pixels, int64_t n, T* to) const {
+    for (int64_t group = 0; group < groups_.count; ++group)
+      for (const Strip& s : strips_.each)
+        for (int64_t i = 0; i < n; ++i, to += s.width) {
+          std::memcpy(to, g_ + pixels[i].to + group * groups_.to + s.start, size_t(s.columns) * sizeof(T));
+          std::fill(to + s.columns, to + s.width, T(0));
+        }
+  }
+
+  // The part of a block of pixels in the units from `begin` to `end`.
+  void block(int64_t at, int64_t begin, int64_t end, bool add, T* w, T* packed, const T** table) const {
+    Pixel pixels[block_k];
+    const int64_t n = std::min(block_k, walk_.pixels() - at * block_k);
+    walk_.fill(at * block_k, n, pixels);
+    pack(pixels, n, packed);
+    const auto tile = tile_of<T>(groups_);
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t tap = u / parts_ * taps_in_unit_, channel = u % parts_ * unit_rows;
+      const int64_t taps = std::min(taps_in_unit_, int64_t(taps_.size()) - tap);
+      const int64_t channels = std::min(unit_rows, groups_.from - channel), rows = taps * channels;
+      if (u == begin || channel == 0) fill(pixels, n, tap, taps, std::min(unit_rows, groups_.from), table);
+      T* to[unit_rows];
+      for (int64_t r = 0; r < rows; ++r)
+        to[r] = w + taps_[size_t(tap + r / channels)].weight + (channel + r % channels) * s_.out_channels;
+      const T* b = packed;
+      for (int64_t group = 0; group < groups_.count; ++group)
+        for (const Strip& s : strips_.each) {
+          tile({table, unit_rows, groups_.offset(group, s) + channel, n, 1, b, to, group * groups_.to + s.start, rows,
+                s.columns, add});
+          b += n * s.width;
+        }
+    }
+  }
+
+  void fill(const Pixel* pixels, int64_t n, int64_t tap, int64_t taps, int64_t channels, const T** table) const {
+    for (int64_t t = 0; t < taps; ++t)
+      for (int64_t i = 0; i < n; ++i) {
+        const T* x = walk_.meet(pixels[i], taps_[size_t(tap + t)], x_, none_.data);
+        const T** to = table + i * unit_rows + t * channels;
+        for (int64_t c = 0; c < channels; ++c) to[c] = x + c;
+      }
+  }
+
+  const Sliding& s_;
+  Walk walk_;
+  Groups groups_;
+  const T *x_, *g_;
+  T* w_;
+  Room<T> none_;
+  Strips strips_;
+  std::vector<Tap> taps_;
+  int64_t size_, taps_in_unit_, parts_, units_, blocks_, pieces_ = 1;
+  bool all_taps_;
+};
+
+// --- Operands --------------------------------------------------------------------------------------------------------
+
+// Axes in the order batch, space, channels, or (weights) space, in, out.
+struct Order {
+  Shape shape;
+  Strides strides, dense;
+};
+Order in_order_of(const Tensor& t, std::initializer_list<size_t> first, size_t space, size_t n,
+                  std::initializer_list<size_t> last) {
+  Order o;
+  const auto add = [&](size_t axis) { o.shape.push_back(t.shape()[axis]), o.strides.push_back(t.strides()[axis]); };
+  for (size_t axis : first) add(axis);
+  for (size_t i = 0; i < n; ++i) add(space + i);
+  for (size_t axis : last) add(axis);
+  o.dense = o.strides;
+  int64_t step = 1;
+  for (size_t i = o.shape.size(); i-- > 0; step *= o.shape[i]) o.dense[i] = step;
+  return o;
+}
+Order activation_order(const Tensor& t, Layout l) {
+  const size_t n = t.shape().size() - 2;
+  return in_order_of(t, {0}, space_axis(l, 0), n, {l == Layout::nhwc ? n + 1 : 1});
+}
+Order weight_order(const Tensor& t, Layout l) {
+  const size_t n = t.shape().size() - 2;
+  if (l == Layout::nhwc) return in_order_of(t, {}, 0, n, {n, n + 1});
+  return in_order_of(t, {}, 2, n, {1, 0});
+}
+// Whether elements lie densely in that order.
+bool is_dense(const Order& o) {
+  for (size_t i = 0; i < o.shape.size(); ++i)
+    if (o.shape[i] > 1 && o.strides[i] != o.dense[i]) return false;
+  return true;
+}
+
+// A tensor's elements, densely in an order: its own memory, or a copy.
+template <class T>
+class Dense {
+ public:
+  Dense(const Tensor& t, const Order& o) : order_(o), data_(reinterpret_cast<T*>(t.rep()->data)) {
+    if (is_dense(o)) return;
+    copy_ = allocate(Device(), size_t(t.size()) * sizeof(T));
+    data_ = static_cast<T*>(copy_->data);
+  }
+  Dense& read(const Tensor& t) {
+    if (copy_) strided_copy(t.dtype(), order_.shape, t.rep()->data, order_.strides, data_, order_.dense);
+    return *this;
+  }
+  void write(Tensor& t) const {
+    if (copy_) strided_copy(t.dtype(), order_.shape, data_, order_.dense, t.mutable_rep()->data, order_.strides);
+  }
+  T* data() const { return data_; }
+
+ private:
+  Order order_;
+  T* data_;
+  Ref<Buffer> copy_;
+};
+
+template <class T>
+void run(const KernelArgs& args, ConvResult result) {
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  Tensor& out = args.output();
+  const Tensor &a = args.input(0), &b = args.input(1);
+  const Dense<T> first = Dense<T>(a, activation_order(a, p.layout)).read(a);
+  if (result == ConvResult::weight) {
+    const Dense<T> g = Dense<T>(b, activation_order(b, p.layout)).read(b), w(out, weight_order(out, p.layout));
+    WeightSums<T>(sliding(p, a.shape(), out.shape()), first.data(), g.data(), w.data()).run();
+    return w.write(out);
+  }
+  const bool to_input = result == ConvResult::input;
+  const Dense<T> second(out, activation_order(out, p.layout));
+  const Sliding s = sliding(p, to_input ? out.shape() : a.shape(), b.shape());
+  sum_patches<T>(s, first.data(), args.in_data<T>(1), weight_strides(b, p.layout), second.data(), to_input);
+  second.write(out);
+}
+
+}  // namespace
+
+void conv_own(const KernelArgs& args, ConvResult result) {
+  if (args.output().dtype() == DType::f64) run<double>(args, result);
+  else run<float>(args, result);
+}
+
+}  // namespace rill::cpu

@@ -1,0 +1,41 @@
+// Rill's own convolution, for what oneDNN does not have: f64, and f32 in builds without it or in shapes that it leaves
+// to its reference kernel. conv_own.cpp says how; this is what it runs on each instruction set (conv_tiles.cpp).
+#pragma once
+#include <cstdint>
+
+#include "rill/devices/kernel.h"
+
+namespace rill::cpu {
+
+enum class ConvResult : int64_t { forward = 2, input = 3, weight = 4 };  // 1 is matmul's number in onednn::Key
+
+// conv, conv_grad_input or conv_grad_weight, of f32 or f64, none of whose operands is empty. Every element is summed in
+// one order, so its bits depend neither on the number of threads nor on the layout.
+void conv_own(const KernelArgs& args, ConvResult result);
+
+// C[row, column] = sum over taps and depth of A B, or that added to C. A is where it lies: element (row, tap, i) is
+// from[tap * pitch + row][offset + i]. B is packed, a vector's multiple of columns for each (tap, i) in turn.
+template <class T>
+struct ConvTile {
+  const T* const* from;
+  int64_t pitch, offset;
+  int64_t taps, depth;
+  const T* b;
+  T* const* to;  // each row's
+  int64_t to_offset;
+  int64_t rows, columns;  // at most ConvTiles::vectors vectors
+  bool add;
+};
+
+template <class T>
+struct ConvTiles {
+  void (*sum)(const ConvTile<T>&);
+  // Each column has an A of its own, which lies beside that of the column before: depth is 1, and element (row, tap,
+  // column) is from[tap * pitch + row][offset + column].
+  void (*sum_channels)(const ConvTile<T>&);
+  int64_t lanes, vectors;
+};
+template <class T>
+const ConvTiles<T>& conv_tiles();  // of float and double
+
+}  // namespace rill::cpu
