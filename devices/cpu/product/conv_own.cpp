@@ -4,17 +4,9 @@
 // Activations that lie in another order are copied into NHWC first, and weights are packed for the tiles. A convolution
 // and its gradient by the input are the same sum (sum_patches): the latter runs once for each remainder of a pixel's
 // place divided by the stride, since the pixels with one remainder meet the same taps of the kernel. The gradient by
-// the weights sums over pixels (WeightSums). Start at conv_own().
-#include <algorithm>
-#include <cstring>
-#include <vector>
-
+// the weights sums over pixels (WeightSums). Results of few channels are conv_rows.cpp's. Start at conv_own().
 #include "rill/devices/cpu/move/strided_copy.h"
-#include "rill/devices/cpu/product/conv_tiles.h"
-#include "rill/devices/cpu/product/gemm.h"
-#include "rill/devices/params/conv_params.h"
-#include "rill/devices/registry.h"
-#include "rill/devices/threads.h"
+#include "rill/devices/cpu/product/conv_walk.h"
 
 namespace rill::cpu {
 namespace {
@@ -22,187 +14,7 @@ namespace {
 constexpr int64_t block_k = gemm_block_k, block_pixels = 96;
 constexpr int64_t unit_rows = 12;  // of a weight gradient: a multiple of what the tiles take at once
 
-// --- Geometry --------------------------------------------------------------------------------------------------------
-
-// An axis of space: the pixels start, start + step, ... of one activation meet the pixels
-// mul * (0, 1, ...) + tap.offset of another that has `size` of them.
-struct AxisTap {
-  int64_t index, offset;  // in the kernel; in the other activation
-};
-struct Axis {
-  int64_t count, start, step, mul, size;
-  std::vector<AxisTap> taps;
-
-  // Taps that meet nothing but padding are left out.
-  void add(int64_t index, int64_t offset) {
-    const int64_t first = offset >= 0 ? 0 : (-offset + mul - 1) / mul;
-    if (first < count && mul * first + offset < size) taps.push_back({index, offset});
-  }
-};
-
-struct Pixel {
-  int64_t at[3], from, to;  // the place in the other activation without a tap's offset, and elements from the first
-};
-struct Tap {
-  int64_t offset[3], from, weight;
-};
-
-// The pixels of one activation, in order, and what they meet in the other. Both lie densely in NHWC.
-struct Walk {
-  Axis axes[3];
-  int64_t batch, to_image, from_image, to_step[3], from_step[3];
-
-  int64_t pixels() const { return batch * axes[0].count * axes[1].count * axes[2].count; }
-
-  void fill(int64_t first, int64_t n, Pixel* to) const {
-    int64_t i[4];  // image, place
-    for (int a = 2; a >= 0; first /= axes[a].count, --a) i[a + 1] = first % axes[a].count;
-    for (i[0] = first; n > 0; --n, ++to) {
-      to->from = i[0] * from_image, to->to = i[0] * to_image;
-      for (int a = 0; a < 3; ++a) {
-        to->at[a] = i[a + 1] * axes[a].mul;
-        to->from += to->at[a] * from_step[a];
-        to->to += (axes[a].start + i[a + 1] * axes[a].step) * to_step[a];
-      }
-      int a = 3;
-      while (++i[a] == (a > 0 ? axes[a - 1].count : batch) && a > 0) i[a--] = 0;
-    }
-  }
-
-  std::vector<Tap> taps(const SpaceStrides& weight) const {
-    std::vector<Tap> out;
-    for (const AxisTap& x : axes[0].taps)
-      for (const AxisTap& y : axes[1].taps)
-        for (const AxisTap& z : axes[2].taps)
-          out.push_back({{x.offset, y.offset, z.offset},
-                         x.offset * from_step[0] + y.offset * from_step[1] + z.offset * from_step[2],
-                         x.index * weight.space[0] + y.index * weight.space[1] + z.index * weight.space[2]});
-    return out;
-  }
-
-  // What a pixel meets at a tap.
-  template <class T>
-  const T* meet(const Pixel& p, const Tap& t, const T* from, const T* zeros) const {
-    bool inside = true;
-    for (int a = 0; a < 3; ++a) inside &= uint64_t(p.at[a] + t.offset[a]) < uint64_t(axes[a].size);
-    return inside ? from + p.from + t.from : zeros;
-  }
-};
-
-Walk walk_of(const Sliding& s, bool to_input) {
-  Walk w{.axes = {}, .batch = s.batch, .to_image = 0, .from_image = 0, .to_step = {}, .from_step = {}};
-  w.to_image = to_input ? s.in_channels : s.out_channels, w.from_image = to_input ? s.out_channels : s.in_channels;
-  for (int a = 2; a >= 0; --a) {
-    w.to_step[a] = w.to_image, w.from_step[a] = w.from_image;
-    w.to_image *= to_input ? s.in[a] : s.out[a], w.from_image *= to_input ? s.out[a] : s.in[a];
-  }
-  return w;
-}
-Axis forward_axis(const Sliding& s, int a) {
-  Axis x{.count = s.out[a], .start = 0, .step = 1, .mul = s.stride[a], .size = s.in[a], .taps = {}};
-  for (int64_t k = 0; k < s.window[a]; ++k) x.add(k, k * s.dilation[a] - s.lo[a]);
-  return x;
-}
-// The input's pixels phase, phase + stride, ...
-Axis input_axis(const Sliding& s, int a, int64_t phase) {
-  const int64_t stride = s.stride[a];
-  Axis x{.count = (s.in[a] - phase + stride - 1) / stride,
-         .start = phase,
-         .step = stride,
-         .mul = 1,
-         .size = s.out[a],
-         .taps = {}};
-  for (int64_t k = 0; k < s.window[a]; ++k) {
-    const int64_t offset = phase + s.lo[a] - k * s.dilation[a];
-    if (offset % stride == 0) x.add(k, offset / stride);
-  }
-  return x;
-}
-
-// --- Columns ---------------------------------------------------------------------------------------------------------
-
-struct Strip {
-  int64_t start, columns, width;  // width: columns and what fills their last vector
-};
-struct Strips {
-  std::vector<Strip> each;
-  int64_t width = 0;
-};
-// As even as vectors allow.
-template <class T>
-Strips strips_of(int64_t columns) {
-  const ConvTiles<T>& tiles = conv_tiles<T>();
-  const int64_t vectors = (columns + tiles.lanes - 1) / tiles.lanes, n = (vectors + tiles.vectors - 1) / tiles.vectors;
-  Strips out;
-  out.width = vectors * tiles.lanes;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t start = vectors * i / n * tiles.lanes, end = vectors * (i + 1) / n * tiles.lanes;
-    out.each.push_back({start, std::min(end, columns) - start, end - start});
-  }
-  return out;
-}
-
-// Channels in groups. Where each group has one channel on either side, all of them are columns side by side instead.
-struct Groups {
-  int64_t count, from, to;  // groups, a group's channels of the activation that is read and of the result's columns
-  bool side_by_side;
-
-  Groups(int64_t n, int64_t from_channels, int64_t to_channels)
-      : count(n), from(from_channels / n), to(to_channels / n), side_by_side(n > 1 && from == 1 && to == 1) {
-    if (side_by_side) count = 1, to = n;
-  }
-  // Where a strip reads.
-  int64_t offset(int64_t group, const Strip& s) const { return side_by_side ? s.start : group * from; }
-};
-template <class T>
-auto tile_of(const Groups& g) {
-  return g.side_by_side ? conv_tiles<T>().sum_channels : conv_tiles<T>().sum;
-}
-
-template <class T>
-struct Room {
-  Ref<Buffer> buffer;
-  T* data;
-  explicit Room(int64_t n) : buffer(allocate(Device(), size_t(n) * sizeof(T))), data(static_cast<T*>(buffer->data)) {}
-};
-template <class T>
-Room<T> zeros(int64_t n) {
-  Room<T> room(n);
-  std::memset(room.data, 0, size_t(n) * sizeof(T));
-  return room;
-}
-
 // --- The convolution, and its gradient by the input ------------------------------------------------------------------
-
-// What is summed before it is added to the result: some taps over all channels, or one over some channels.
-struct Block {
-  int64_t tap, taps, channel, depth;
-  int64_t before;  // k in the blocks before
-  int64_t k() const { return taps * depth; }
-};
-std::vector<Block> blocks_of(int64_t taps, int64_t channels) {
-  std::vector<Block> out;
-  const int64_t together = std::max<int64_t>(1, block_k / channels);
-  for (int64_t t = 0; t < taps; t += together)
-    for (int64_t c = 0; c < channels; c += block_k) {
-      const int64_t before = out.empty() ? 0 : out.back().before + out.back().k();
-      out.push_back({t, std::min(together, taps - t), c, std::min(block_k, channels - c), before});
-    }
-  return out;
-}
-
-template <class T>
-struct Weights {
-  const T* data;
-  SpaceStrides strides;
-  int64_t group = 0, from = 0, to = 0;  // strides by group, channel that is read, column
-
-  Weights(const T* w, const SpaceStrides& s, const Groups& g, bool to_input) : data(w), strides(s) {
-    group = (to_input ? g.from : g.to) * s.outer;
-    from = to_input ? s.outer : s.inner;
-    to = to_input && !g.side_by_side ? s.inner : s.outer;
-  }
-};
 
 template <class T>
 class PatchSums {
@@ -254,15 +66,22 @@ class PatchSums {
         T* to = packed(b, group, s);
         const T* from = w.data + group * w.group + b.channel * w.from + s.start * w.to;
         if (s.columns < s.width) std::memset(to, 0, size_t(b.k() * s.width) * sizeof(T));
-        for (int64_t t = b.tap; t < b.tap + b.taps; ++t)
-          for (int64_t c = 0; c < b.depth; ++c, to += s.width) {
-            const T* line = from + taps_[size_t(t)].weight + c * w.from;
-            if (w.to == 1) std::memcpy(to, line, size_t(s.columns) * sizeof(T));
-            else
-              for (int64_t j = 0; j < s.columns; ++j) to[j] = line[j * w.to];
-          }
+        for (int64_t t = b.tap; t < b.tap + b.taps; ++t, to += b.depth * s.width)
+          pack_lines(from + taps_[size_t(t)].weight, w, b.depth, s, to);
       }
     });
+  }
+
+  // `depth` lines. Where columns lie apart, eight lines at a time share what is read.
+  static void pack_lines(const T* from, const Weights<T>& w, int64_t depth, const Strip& s, T* to) {
+    constexpr int64_t together = 8;
+    for (int64_t c = 0; c < depth; c += together) {
+      const int64_t n = std::min(together, depth - c);
+      for (int64_t j = 0; j < s.columns && w.to != 1; ++j)
+        for (int64_t i = c; i < c + n; ++i) to[i * s.width + j] = from[i * w.from + j * w.to];
+      for (int64_t i = c; i < c + n && w.to == 1; ++i)
+        std::memcpy(to + i * s.width, from + i * w.from, size_t(s.columns) * sizeof(T));
+    }
   }
 
   // `columns` counts the strips of all groups.
@@ -276,8 +95,7 @@ class PatchSums {
     for (const Block& b : blocks_) {
       if (b.channel == 0)
         for (int64_t t = 0; t < b.taps; ++t)
-          for (int64_t i = 0; i < n; ++i)
-            table[t * block_pixels + i] = walk_.meet(pixels[i], taps_[size_t(b.tap + t)], from_, zeros_);
+          walk_.meet(pixels, n, taps_[size_t(b.tap + t)], from_, zeros_, table + t * block_pixels, 1);
       for (int64_t j = columns_begin; j < columns_end; ++j) {
         const Strip& s = strips_.each[size_t(j % strips)];
         const int64_t group = j / strips;
@@ -306,22 +124,23 @@ void sum_patches(const Sliding& s, const T* from, const T* w, const SpaceStrides
   Walk walk = walk_of(s, to_input);
   int64_t phases[3], size = s.batch * (to_input ? s.in_channels : s.out_channels);
   bool every = true;  // pixel meets a tap
-  std::vector<Axis> axes[3];
+  std::vector<SpaceAxis> axes[3];
   for (int a = 0; a < 3; ++a) {
     size *= to_input ? s.in[a] : s.out[a];
     phases[a] = to_input ? std::min(s.stride[a], s.in[a]) : 1;
     for (int64_t i = 0; i < phases[a]; ++i) {
-      Axis axis = to_input ? input_axis(s, a, i) : forward_axis(s, a);
+      SpaceAxis axis = to_input ? input_axis(s, a, i) : forward_axis(s, a);
       if (axis.taps.empty()) every = false;
       else axes[a].push_back(std::move(axis));
     }
   }
   if (!every) std::memset(to, 0, size_t(size) * sizeof(T));
-  for (const Axis& i : axes[0])
-    for (const Axis& j : axes[1])
-      for (const Axis& k : axes[2]) {
+  for (const SpaceAxis& i : axes[0])
+    for (const SpaceAxis& j : axes[1])
+      for (const SpaceAxis& k : axes[2]) {
         walk.axes[0] = i, walk.axes[1] = j, walk.axes[2] = k;
-        PatchSums<T>(walk, groups, from, weights, none.data, to).run();
+        if (!sum_rows<T>(walk, groups, from, weights, to))
+          PatchSums<T>(walk, groups, from, weights, none.data, to).run();
       }
 }
 
@@ -419,12 +238,11 @@ class WeightSums {
   }
 
   void fill(const Pixel* pixels, int64_t n, int64_t tap, int64_t taps, int64_t channels, const T** table) const {
-    for (int64_t t = 0; t < taps; ++t)
-      for (int64_t i = 0; i < n; ++i) {
-        const T* x = walk_.meet(pixels[i], taps_[size_t(tap + t)], x_, none_.data);
-        const T** to = table + i * unit_rows + t * channels;
-        for (int64_t c = 0; c < channels; ++c) to[c] = x + c;
-      }
+    for (int64_t t = 0; t < taps; ++t, table += channels) {
+      walk_.meet(pixels, n, taps_[size_t(tap + t)], x_, none_.data, table, unit_rows);
+      for (int64_t i = 0; i < n && channels > 1; ++i)
+        for (int64_t c = 1; c < channels; ++c) table[i * unit_rows + c] = table[i * unit_rows] + c;
+    }
   }
 
   const Sliding& s_;
@@ -506,7 +324,9 @@ void run(const KernelArgs& args, ConvResult result) {
   const Dense<T> first = Dense<T>(a, activation_order(a, p.layout)).read(a);
   if (result == ConvResult::weight) {
     const Dense<T> g = Dense<T>(b, activation_order(b, p.layout)).read(b), w(out, weight_order(out, p.layout));
-    WeightSums<T>(sliding(p, a.shape(), out.shape()), first.data(), g.data(), w.data()).run();
+    const Sliding s = sliding(p, a.shape(), out.shape());
+    if (!sum_weight_rows<T>(s, first.data(), g.data(), w.data()))
+      WeightSums<T>(s, first.data(), g.data(), w.data()).run();
     return w.write(out);
   }
   const bool to_input = result == ConvResult::input;

@@ -98,9 +98,54 @@ void sum(const ConvTile<T>& c) {
   all_rows<1, Channels>(c);
 }
 
+// V vectors of columns from `column` on, of R rows.
+template <int R, int V, class T>
+HWY_NOINLINE void row_tile(const ConvRowTile<T>& c, int64_t column) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  hn::Vec<decltype(d)> sum[R][V];
+  RILL_UNROLL for (int r = 0; r < R; ++r) { RILL_UNROLL for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d); }
+  const T *from = c.from + column, *a = c.a;
+  for (int64_t i = 0; i < c.k; ++i, a += R) {
+    const T* b = from + c.offsets[i];
+    hn::Vec<decltype(d)> x[R];
+    RILL_UNROLL for (int r = 0; r < R; ++r) x[r] = hn::Set(d, a[r]);
+    RILL_UNROLL for (int v = 0; v < V; ++v) {
+      const auto y = hn::LoadU(d, b + v * lanes);
+      RILL_UNROLL for (int r = 0; r < R; ++r) sum[r][v] = hn::MulAdd(x[r], y, sum[r][v]);
+    }
+  }
+  RILL_UNROLL for (int r = 0; r < R; ++r) {
+    RILL_UNROLL for (int v = 0; v < V; ++v) {
+      T* to = c.to + r * c.to_row + column + v * lanes;
+      hn::StoreU(c.add ? hn::Add(hn::LoadU(d, to), sum[r][v]) : sum[r][v], d, to);
+    }
+  }
+}
+template <int R, class T>
+void all_columns(const ConvRowTile<T>& c) {
+  const int64_t lanes = int64_t(hn::Lanes(hn::ScalableTag<T>()));
+  constexpr int most = many_registers ? (R <= 2 ? 8 : 4) : (R == 1 ? 8 : R == 4 ? 2 : 4);
+  int64_t j = 0, left = (c.columns + lanes - 1) / lanes;
+  for (; left >= most; left -= most, j += most * lanes) row_tile<R, most>(c, j);
+  if (most > 4 && left >= 4) row_tile<R, 4>(c, j), left -= 4, j += 4 * lanes;
+  if (left >= 2) row_tile<R, 2>(c, j), left -= 2, j += 2 * lanes;
+  if (left > 0) row_tile<R, 1>(c, j), left -= 1, j += lanes;
+  if (left > 0) row_tile<R, 1>(c, j);
+}
+template <class T>
+void rows(const ConvRowTile<T>& c) {
+  switch (c.rows) {
+    case 1: return all_columns<1>(c);
+    case 2: return all_columns<2>(c);
+    case 3: return all_columns<3>(c);
+    default: return all_columns<4>(c);
+  }
+}
+
 template <class T>
 ConvTiles<T> tiles() {
-  return {sum<false, T>, sum<true, T>, int64_t(hn::Lanes(hn::ScalableTag<T>())), tile_vectors};
+  return {sum<false, T>, sum<true, T>, rows<T>, int64_t(hn::Lanes(hn::ScalableTag<T>())), tile_vectors};
 }
 ConvTiles<float> tiles_f32() { return tiles<float>(); }
 ConvTiles<double> tiles_f64() { return tiles<double>(); }

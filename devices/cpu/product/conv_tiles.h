@@ -27,12 +27,28 @@ struct ConvTile {
   bool add;
 };
 
+// C[row, column] = sum over i below k of A[i, row] from[offsets[i] + column], or that added to C. Whole vectors of from
+// and to are touched. At most most_row_tile rows.
+inline constexpr int64_t most_row_tile = 4;
+template <class T>
+struct ConvRowTile {
+  const T* from;
+  const int64_t* offsets;
+  const T* a;  // dense
+  int64_t k;
+  T* to;
+  int64_t to_row;  // stride of C's rows
+  int64_t rows, columns;
+  bool add;
+};
+
 template <class T>
 struct ConvTiles {
   void (*sum)(const ConvTile<T>&);
   // Each column has an A of its own, which lies beside that of the column before: depth is 1, and element (row, tap,
   // column) is from[tap * pitch + row][offset + column].
   void (*sum_channels)(const ConvTile<T>&);
+  void (*rows)(const ConvRowTile<T>&);
   int64_t lanes, vectors;
 };
 template <class T>
