@@ -33,7 +33,8 @@ void check_sorted(const Tensor& x) {
       if (a != a || b != b) return a == a && b != b;
       return descending ? a > b : a < b;
     });
-    CHECK(argsort(x, {.descending = descending}).to_vector<int64_t>() == order);
+    const bool same_order = argsort(x, {.descending = descending}).to_vector<int64_t>() == order;  // too long to print
+    CHECK(same_order);
     const std::vector<T> sorted = sort(x, {.descending = descending}).to_vector<T>();
     size_t wrong = 0;
     for (size_t i = 0; i < v.size(); ++i) {
@@ -45,6 +46,19 @@ void check_sorted(const Tensor& x) {
 }
 
 }  // namespace
+
+TEST_CASE("keys that differ in few digits, or in many only behind the highest, are sorted as std::stable_sort does") {
+  for (int64_t size : {257, 700, 9001, 70'001}) {
+    INFO("size " << size);
+    const auto below = [&](int64_t most) { return random::randint(0, most, {size}); };
+    check_sorted<int64_t>(below(3) * (int64_t(1) << 50) + below(1 << 18));
+    check_sorted<int64_t>(below(40) * (int64_t(1) << 55) - below(5));
+    check_sorted<int64_t>(below(1 << 18) * (int64_t(1) << 20));
+    check_sorted<int64_t>(where(below(size) == 0, INT64_MAX, below(1000)));  // one far from all others
+    check_sorted<int32_t>(astype(below(2) * 1'000'000'000 + below(300), i32));
+    check_sorted<double>(exp(random::normal({size}, f64) * 100));
+  }
+}
 
 TEST_CASE("long lines are sorted as std::stable_sort does, by any number of threads") {
   const Tensor normal = random::normal({n});

@@ -95,24 +95,56 @@ K key_in(const Item<K>& item) {
   return item.key;
 }
 
-// By `bits` bits at a time, from the lowest, of keys or items; `spare` is as long as `items`. Digits that all share are
-// skipped.
+template <class E>
+void sort_items(E*& items, E*& spare, int64_t n, int64_t k);
+template <class E>
+void sort_runs(E* items, E* spare, int64_t n, int shift);
+
+// By the two highest digits of `bits` bits in which keys differ, the lower one first; `spare` is as long as `items`.
+// Two are enough to leave few neighbours in the wrong order, where keys are spread.
 template <int bits, class E>
 void sort_by_digits(E*& items, E*& spare, int64_t n) {
   using K = decltype(key_in(*items));
-  constexpr int digits = (int(sizeof(K)) * 8 + bits - 1) / bits;
+  constexpr int most = 2;
   constexpr K mask = (K(1) << bits) - 1;
   using Count = std::conditional_t<bits == 8, uint32_t, int64_t>;
-  auto counts = std::make_unique<std::array<std::array<Count, size_t(1) << bits>, digits>>();
+  K differs = 0;
+  for (int64_t i = 0; i < n; ++i) differs |= key_in(items[i]) ^ key_in(items[0]);
+  if (!differs) return;
+  const int width = int(std::bit_width(differs)), shift = std::max(0, width - most * bits);
+  const int digits = (width - shift + bits - 1) / bits;
+  std::array<std::array<Count, size_t(1) << bits>, most> counts{};
+  const auto digit = [&](const E& e, int d) { return size_t(key_in(e) >> (shift + d * bits) & mask); };
   for (int64_t i = 0; i < n; ++i)
-    for (int d = 0; d < digits; ++d) ++(*counts)[size_t(d)][size_t(key_in(items[i]) >> (d * bits) & mask)];
+    for (int d = 0; d < most; ++d) ++counts[size_t(d)][digit(items[i], d % digits)];
   for (int d = 0; d < digits; ++d) {
-    auto& count = (*counts)[size_t(d)];
-    if (int64_t(count[size_t(key_in(items[0]) >> (d * bits) & mask)]) == n) continue;
     Count at = 0;
-    for (Count& c : count) at += std::exchange(c, at);
-    for (int64_t i = 0; i < n; ++i) spare[count[size_t(key_in(items[i]) >> (d * bits) & mask)]++] = items[i];
+    for (Count& c : counts[size_t(d)]) at += std::exchange(c, at);
+    for (int64_t i = 0; i < n; ++i) spare[counts[size_t(d)][digit(items[i], d)]++] = items[i];
     std::swap(items, spare);
+  }
+  if (shift > 0) sort_runs(items, spare, n, shift);
+}
+
+// The runs of keys that are equal but for their lowest `shift` bits.
+template <class E>
+void sort_runs(E* items, E* spare, int64_t n, int shift) {
+  constexpr int64_t few = 16;
+  for (int64_t i = 0, end; i < n; i = end) {
+    end = i + 1;
+    while (end < n && key_in(items[end]) >> shift == key_in(items[i]) >> shift) ++end;
+    if (end - i > few) {
+      E *run = items + i, *other = spare + i;
+      sort_items(run, other, end - i, end - i);
+      if (run != items + i) std::copy_n(run, end - i, items + i);
+      continue;
+    }
+    for (int64_t j = i + 1; j < end; ++j) {
+      const E moved = items[j];
+      int64_t to = j;
+      for (; to > i && moved < items[to - 1]; --to) items[to] = items[to - 1];
+      items[to] = moved;
+    }
   }
 }
 
@@ -129,8 +161,6 @@ constexpr int64_t long_from = 1 << 16;  // elements from which a line is sorted 
 // One long line by all threads: they hand its elements out to buckets by the highest digit in which keys differ, each
 // thread's part after those before it, so that equal keys keep their order; then buckets, which fit into caches, are
 // sorted side by side.
-template <class E>
-void sort_items(E*& items, E*& spare, int64_t n, int64_t k);
 template <class E>
 class LongSort {
   using K = decltype(key_in(std::declval<const E&>()));
@@ -270,11 +300,12 @@ void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k
   int64_t inner = 1;
   for (int i = int(axis) + 1; i < x.ndim(); ++i) inner *= x.shape()[size_t(i)];
   const int64_t together = n >= long_from ? 1 : std::min<int64_t>(16, inner);
-  const auto memory = std::make_unique_for_overwrite<Item<K>[]>(size_t((together + 1) * n));
+  const Ref<Buffer> room = allocate(Device(), size_t((together + 1) * n) * sizeof(Item<K>));
+  Item<K>* const memory = static_cast<Item<K>*>(room->data);
   for (int64_t line = begin, some; line < end; line += some) {
     some = std::min({together, end - line, inner - line % inner});
     const char* from = x.rep()->data + (line / inner * n * inner + line % inner) * element;
-    read(from, inner, some, n, descending, memory.get());
+    read(from, inner, some, n, descending, memory);
     Item<K>* spare = &memory[size_t(together * n)];
     for (int64_t j = 0; j < some; ++j) {
       Item<K>* items = &memory[size_t(j * n)];
@@ -379,7 +410,8 @@ template <class T, class F>
 void sort_keys(const T* x, T* out, int64_t n, int64_t inner, int64_t begin, int64_t end, bool descending, F rest) {
   using K = KeyOf<T>;
   const int64_t together = n >= long_from ? 1 : std::min<int64_t>(16, inner);
-  const auto memory = std::make_unique_for_overwrite<K[]>(size_t((together + 1) * n));
+  const Ref<Buffer> room = allocate(Device(), size_t((together + 1) * n) * sizeof(K));
+  K* const memory = static_cast<K*>(room->data);
   for (int64_t line = begin, some; line < end; line += some) {
     some = std::min({together, end - line, inner - line % inner});
     const int64_t at = line / inner * n * inner + line % inner;
