@@ -1,4 +1,4 @@
-// The list of devices, the default one, and dispatch of allocation and copies by device.
+// The list of devices, the default one, and dispatch of allocation, copies and kernels to the host or a driver.
 #include "rill/devices/registry.h"
 
 #include <fmt/format.h>
@@ -10,15 +10,50 @@
 #include <mutex>
 
 #include "rill/devices/cpu/move/strided_copy.h"
+#include "rill/devices/driver.h"
 #include "rill/devices/host_memory.h"
 
 namespace rill {
 
 // --- Devices ---------------------------------------------------------------------------------------------------------
 
-std::vector<Device> devices() { return {Device(DeviceKind::cpu, 0), Device(DeviceKind::ref, 0)}; }
+namespace {
+std::atomic<DeviceDriver*> gpu_driver = nullptr;  // never destroyed: tensors may outlive every static object
 
-bool has_device(Device d) { return d.index() == 0 && (d.kind() == DeviceKind::cpu || d.kind() == DeviceKind::ref); }
+DeviceDriver* find_driver(DeviceKind kind) {
+  return kind == DeviceKind::gpu ? gpu_driver.load(std::memory_order_acquire) : nullptr;
+}
+}  // namespace
+
+void add_driver(DeviceKind kind, std::unique_ptr<DeviceDriver> driver) {
+  if (kind != DeviceKind::gpu) fail("device", "the host's devices need no driver", Where());
+  DeviceDriver* none = nullptr;
+  if (!gpu_driver.compare_exchange_strong(none, driver.get())) fail("device", "gpu has a driver already", Where());
+  driver.release();
+}
+
+DeviceDriver& driver_of(Device d) {
+  DeviceDriver* driver = find_driver(d.kind());
+  if (!driver) fail("device", fmt::format("nothing drives {} here", to_string(d)), Where());
+  return *driver;
+}
+
+void run_on_driver(Kernel kernel, const KernelArgs& args) { driver_of(args.out[0]->device()).run(kernel, args); }
+
+std::vector<Device> devices() {
+  std::vector<Device> all{Device(DeviceKind::cpu, 0)};
+  if (DeviceDriver* driver = find_driver(DeviceKind::gpu))
+    for (int i = 0; i < driver->count(); ++i) all.emplace_back(DeviceKind::gpu, i);
+  all.emplace_back(DeviceKind::ref, 0);
+  return all;
+}
+
+bool has_device(Device d) {
+  if (is_host(d)) [[likely]]
+    return d.index() == 0;
+  const DeviceDriver* driver = find_driver(d.kind());
+  return driver && d.index() < driver->count();
+}
 
 void detail::require_device(std::string_view op, Device d, const Where& where) {
   if (has_device(d)) return;
@@ -54,20 +89,24 @@ WithDevice::~WithDevice() { scoped = {outer_, outer_set_}; }
 
 MemoryStats memory_stats(Device d) {
   require_device(d);
-  return host_memory::stats(d);
+  return is_host(d) ? host_memory::stats(d) : driver_of(d).stats(d);
 }
 void reset_peak_memory(Device d) {
   require_device(d);
-  host_memory::reset_peak(d);
+  if (is_host(d)) host_memory::reset_peak(d);
+  else driver_of(d).reset_peak(d);
 }
 void release_cached_memory(Device d) {
   require_device(d);
-  host_memory::release_cached();
+  if (is_host(d)) host_memory::release_cached();
+  else driver_of(d).release_cached(d);
 }
 
 Ref<Buffer> allocate(Device d, size_t bytes) {
   require_device(d);
-  return host_memory::allocate(d, bytes);
+  if (is_host(d)) [[likely]]
+    return host_memory::allocate(d, bytes);
+  return driver_of(d).allocate(d, bytes);
 }
 
 namespace {
@@ -98,6 +137,8 @@ Ref<Buffer> allocate_strings(Device d, size_t count) {
 Tensor empty_tensor(Spec spec) {
   size_t n = size_t(spec.shape.numel());
   if (spec.dtype == DType::string) {
+    if (!is_host(spec.device))
+      fail("device", fmt::format("strings live on the host, not on {}", to_string(spec.device)), Where());
     Ref<Buffer> b = allocate_strings(spec.device, n);
     return make_tensor(std::move(spec), std::move(b));
   }
@@ -106,6 +147,8 @@ Tensor empty_tensor(Spec spec) {
 }
 
 void copy_elements(const Tensor& from, Tensor& to) {
+  for (const Device d : {from.device(), to.device()})
+    if (!is_host(d)) return driver_of(d).copy(from, to);
   const TensorRep& f = *from.rep();
   TensorRep& t = *to.mutable_rep();
   cpu::strided_copy(f.spec.dtype, f.spec.shape, f.data, f.strides, t.data, t.strides);

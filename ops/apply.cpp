@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "rill/devices/driver.h"
 #include "rill/devices/host_memory.h"
-#include "rill/devices/registry.h"
 #include "rill/ops/call_replay.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/numerics_check.h"
@@ -166,6 +166,13 @@ OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, c
 Kernel kernel_for(const Op& op, Device device, DType dtype) {
   // The reference kernels work on the host's memory, so they stand in where the CPU has no kernel of its own.
   if (device.kind() == DeviceKind::cpu && op.cpu && contains(op.cpu_dtypes, dtype)) return op.cpu;
+  if (!is_host(device)) [[unlikely]] {
+    if (const Kernel kernel = driver_of(device).kernel(op.name, dtype, op.ref)) return kernel;
+    fail(op.name,
+         fmt::format("there is no kernel for {} on {}. move the operands with to(\"cpu:0\")", name(dtype),
+                     to_string(device)),
+         Where());
+  }
   if (!op.ref) [[unlikely]]  // a record of the user's
     fail(op.name,
          fmt::format("the record has no kernel for {} on {}. give it a ref kernel", name(dtype), to_string(device)),
@@ -175,13 +182,13 @@ Kernel kernel_for(const Op& op, Device device, DType dtype) {
 
 void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs, Packed* packed) {
   Kernel kernel = kernel_for(op, out[0]->device(), in.empty() ? out[0]->dtype() : in[0]->dtype());
-  if (!op.wants_contiguous) return kernel({in, out, attrs, packed});
+  if (!op.wants_contiguous) return run_on_device(kernel, {in, out, attrs, packed});
   SmallVec<Tensor, 4> copies;
   SmallVec<const Tensor*, 8> dense(in);
   copies.reserve(in.size());
   for (const Tensor*& t : dense)
     if (!t->is_contiguous()) t = &copies.emplace_back(dense_copy(*t));
-  kernel({dense, out, attrs, packed});
+  run_on_device(kernel, {dense, out, attrs, packed});
 }
 
 Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rill/devices/driver.h"
 #include "rill/devices/packed.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/numerics_check.h"
@@ -170,7 +171,7 @@ void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
     return;
   }
   try {
-    if (i.kernel) i.kernel({o.in, o.out, n.attrs, i.packed.get()});
+    if (i.kernel) run_on_device(i.kernel, {o.in, o.out, n.attrs, i.packed.get()});
     else run_kernel(*i.op, o.in, o.out, n.attrs, i.packed.get());
   } catch (...) {
     fail_running(*i.op, o.in, Where::current());

@@ -1,0 +1,65 @@
+// What a kind of device does: memory, copies, which kernels it has and how they run. The host's two kinds, cpu and ref,
+// are built in: their memory is the host's, their kernels run at once, and dispatch calls both directly. Another kind
+// is added by the library that drives it (add_driver), and nothing else in rill touches its memory.
+#pragma once
+#include <memory>
+#include <string_view>
+
+#include "rill/devices/kernel.h"
+#include "rill/devices/registry.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill {
+
+// Devices whose memory the host reads and writes.
+constexpr bool is_host(Device d) { return d.kind() != DeviceKind::gpu; }
+
+// All calls may come from several threads at once. What fails throws rill::Error.
+class DeviceDriver {
+ public:
+  DeviceDriver() = default;
+  DeviceDriver(const DeviceDriver&) = delete;
+  virtual ~DeviceDriver() = default;
+
+  virtual int count() const = 0;  // devices 0 to count() - 1 are usable
+
+  // --- Memory ---
+  // At least `bytes` bytes, aligned to 64. Throws host_memory::OutOfMemory.
+  virtual Ref<Buffer> allocate(Device d, size_t bytes) = 0;
+  virtual MemoryStats stats(Device d) = 0;
+  virtual void reset_peak(Device d) = 0;
+  virtual void release_cached(Device d) = 0;
+
+  // --- Work ---
+  // Copies the elements of `from` (any strides) into the dense tensor `to`. At least one of the two is of this kind,
+  // the other of it or on the host. When it returns, the host may read `to`, or write over `from`, where they are its
+  // own.
+  virtual void copy(const Tensor& from, Tensor& to) = 0;
+  // The kernel of the record `op` for a first operand of `dtype`, or nullptr. `reference` is the record's kernel for
+  // the host's memory, for drivers that can run it.
+  virtual Kernel kernel(std::string_view op, DType dtype, Kernel reference) = 0;
+  // Runs one of those. It may return before the kernel has ended; work on a device begins in the order of these calls,
+  // and operands' memory is kept until they have been read.
+  virtual void run(Kernel kernel, const KernelArgs& args) = 0;
+  // Returns when all that was begun on `d` has ended; throws what of it has failed.
+  virtual void synchronize(Device d) = 0;
+};
+
+// Makes the devices of `kind` usable. Called once for a kind, before its first device is named: from then on there is
+// no way back, for tensors may live there. Throws for the host's kinds, and for one that has a driver.
+void add_driver(DeviceKind kind, std::unique_ptr<DeviceDriver> driver);
+// The driver of a device that is not the host's. Throws where there is none.
+DeviceDriver& driver_of(Device d);
+
+// Runs a kernel on its outputs' device.
+void run_on_driver(Kernel kernel, const KernelArgs& args);
+inline void run_on_device(Kernel kernel, const KernelArgs& args) {
+  if (is_host(args.out[0]->device())) [[likely]]
+    return kernel(args);
+  run_on_driver(kernel, args);
+}
+
+}  // namespace rill
+
+#pragma GCC visibility pop
