@@ -14,6 +14,8 @@ namespace rill {
 
 // Devices whose memory the host reads and writes.
 constexpr bool is_host(Device d) { return d.kind() != DeviceKind::gpu; }
+// Where the host makes a tensor that goes to `d`: there, or on cpu:0 first.
+constexpr Device host_for(Device d) { return is_host(d) ? d : Device(); }
 
 // All calls may come from several threads at once. What fails throws rill::Error.
 class DeviceDriver {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "rill/devices/cpu/move/shape_kernels.h"
+#include "rill/devices/driver.h"
 #include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/ops/apply.h"
@@ -159,9 +160,10 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, PadMode mode, Wh
     Tensor from;
     {
       EagerScope eager;
-      from = empty({count}, {i64, x.device()}, where);
+      from = empty({count}, {i64, host_for(x.device())}, where);
       auto* at = reinterpret_cast<int64_t*>(from.mutable_rep()->data);
       for (int64_t i = 0; i < count; ++i) at[i] = source_of(i - w.lo, n, mode);
+      from = from.to(x.device());
     }
     out = take(out, from, int64_t(axis));
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "rill/devices/driver.h"
 #include "rill/devices/params/shape_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
@@ -201,9 +202,10 @@ Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<
   Tensor from;
   {
     EagerScope eager;
-    from = empty({count}, {i64, x.device()});
+    from = empty({count}, {i64, host_for(x.device())});
     auto* at = reinterpret_cast<int64_t*>(from.mutable_rep()->data);
     for (int64_t i = 0; i < n; ++i) at = std::fill_n(at, times[size_t(i)], i);
+    from = from.to(x.device());
   }
   return take(x, from, a);
 }

@@ -47,7 +47,7 @@ void require_shapes(const Tensor& indices, const Tensor& values, const Shape& sh
 // Throws where an index, dense along each axis, is out of range; gives whether the places ascend.
 bool check_places(const Tensor& indices, const Shape& shape, const Where& where) {
   EagerScope eager;
-  const Tensor axes = transpose(indices);
+  const Tensor axes = transpose(indices).to(Device()).contiguous();
   const int64_t* p = axes.data<int64_t>().data();
   const int64_t count = indices.shape()[0], ndim = shape.ndim();
   for (int64_t axis = 0; axis < ndim; ++axis)

@@ -16,7 +16,7 @@
 #include "rill/devices/kernel/convert.h"
 #include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/shape_kernels.h"
-#include "rill/devices/registry.h"
+#include "rill/devices/driver.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -364,21 +364,20 @@ Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOp
     fail("from_data", fmt::format("the data is a null pointer, and {} elements are to be copied", shape.numel()),
          where);
   Device device = options.device.value_or(default_device());
-  bool on_host = device.kind() == DeviceKind::cpu || device.kind() == DeviceKind::ref;
-  Tensor host = empty_tensor({shape, dtype, false, on_host ? device : Device()});
+  Tensor host = empty_tensor({shape, dtype, false, host_for(device)});
   size_t n = size_t(shape.numel());
   if (dtype == DType::string)
     std::copy_n(static_cast<const std::string*>(data), n, reinterpret_cast<std::string*>(host.mutable_rep()->data));
   else if (n) std::memcpy(host.mutable_rep()->data, data, n * size_of(dtype));
   if (is_bool(dtype))  // whatever the caller's memory holds: kernels count on 0 and 1
     for (char& c : std::span(host.mutable_rep()->data, n)) c = c != 0;
-  if (on_host && options.dtype.value_or(dtype) == dtype) return host;
+  if (is_host(device) && options.dtype.value_or(dtype) == dtype) return host;
   EagerScope eager;
   if (options.dtype) {
     require_held(host, *options.dtype, where);
     host = astype(host, *options.dtype);
   }
-  return on_host ? host : host.to(device);
+  return host.to(device);
 }
 
 Tensor mixed_literal(const std::vector<MixedNumber>& numbers, const Shape& shape, const TensorOptions& options,
@@ -416,9 +415,11 @@ template <class T, class F>
 Tensor computed(const char* op, const Shape& shape, const TensorOptions& options, const Where& where, F&& fill) {
   EagerScope eager;
   CallerScope caller(where, op);
-  Tensor t = uninitialised(op, {shape, dtype_of<T>(), false, options.device.value_or(default_device())}, where);
+  const Device device = options.device.value_or(default_device());
+  detail::require_device(op, device, where);
+  Tensor t = uninitialised(op, {shape, dtype_of<T>(), false, host_for(device)}, where);
   fill(reinterpret_cast<T*>(t.mutable_rep()->data));
-  return options.dtype.value_or(t.dtype()) == t.dtype() ? t : astype(t, *options.dtype);
+  return (options.dtype.value_or(t.dtype()) == t.dtype() ? t : astype(t, *options.dtype)).to(device);
 }
 
 // `count` numbers map(start), ..., map(stop), counted in double; f32 unless `options` say otherwise.

@@ -2,11 +2,12 @@
 // inside a traced function and by one around it. Values are held to what the judge says, traced ones to eager bits.
 // Those of transforms (transforms.h): jvp, vjp, jacfwd, ..., eager and traced.
 //
-//   runner CASES.gz... [--compile N] [--only NAME] [--cover FILE]
+//   runner CASES.gz... [--compile N] [--only NAME] [--cover FILE] [--guarded]
 //
 // --compile N compiles the traces of every N-th case (0: of none); --only takes one function's cases; --cover fails
 // where more of the public functions in FILE have no case than tests/oracle/without_case.txt says, or fewer, so that
-// the number may only fall; and likewise where differentiable ones have no transforms.
+// the number may only fall; and likewise where differentiable ones have no transforms. --guarded takes all operands to
+// a device whose memory the host cannot touch (guarded_device.h), and fails where something has.
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include <set>
 
 #include "cases.h"
+#include "../guarded_device.h"
 #include "compare.h"
 #include "transforms.h"
 
@@ -161,6 +163,7 @@ struct Settings {
   std::string only;
   std::string cover;  // the file of public functions
   bool verbose = false;
+  bool guarded = false;
 };
 
 Settings settings(int argc, char** argv) {
@@ -172,6 +175,7 @@ Settings settings(int argc, char** argv) {
     else if (word == "--only") s.only = next, ++i;
     else if (word == "--cover") s.cover = next, ++i;
     else if (word == "--verbose") s.verbose = true;
+    else if (word == "--guarded") s.guarded = true;
     else s.files.push_back(word);
   }
   return s;
@@ -195,12 +199,27 @@ struct Counts {
   std::map<std::string, int> faults;  // of each function
 };
 
+// Takes a case's operands to the guarded device; not those with strings, which live on the host.
+bool to_device(Case& c) {
+  const auto has_strings = [](const Tensor& t) { return t.defined() && t.dtype() == DType::string; };
+  if (std::any_of(c.in.begin(), c.in.end(), has_strings)) return false;
+  std::vector<Values*> lists{&c.in, &c.cotangents};
+  if (Transforms* t = c.transforms ? &*c.transforms : nullptr)
+    lists.insert(lists.end(), {&t->tangents, &t->cotangents, &t->batch});
+  for (Values* list : lists)
+    for (Tensor& t : *list)
+      if (t.defined() && !t.spec().weak) t = t.to("gpu:0");
+  return true;
+}
+
 void run_case(const Case& c, const Table& table, const Settings& s, Counts& n) {
   auto entry = table.find(c.fn);
   std::vector<std::string> faults;
   const bool compile = s.compile > 0 && n.cases % s.compile == 0;
   if (entry == table.end()) faults = {"the runner has no function of this name"};
   else faults = Checker(entry->second, c).run(compile);
+  if (s.guarded)
+    for (const std::string& place : guarded_device::touched()) faults.push_back("touched by the host:\n" + place);
   n.functions.insert(c.fn);
   if (c.transforms)
     for (const std::string& name : transforms_of(c)) n.transforms.emplace(c.fn, name);
@@ -260,12 +279,18 @@ int run(int argc, char** argv) {
   add_elementwise(table), add_reductions(table), add_shapes(table), add_networks(table), add_numeric(table),
       add_matrices(table), add_programs(table), add_sparse(table), add_special(table), add_gradients(table);
   Counts n;
+  if (s.guarded) guarded_device::add();
   const auto began = std::chrono::steady_clock::now();
   for (const std::string& path : s.files) {
-    const CaseFile file = read_cases(path);
+    set_default_device("cpu:0");
+    CaseFile file = read_cases(path);
     std::cout << path << ": " << file.cases.size() << " cases, " << file.versions << "\n";
-    for (const Case& c : file.cases)
-      if (s.only.empty() || c.fn == s.only) run_case(c, table, s, n);
+    if (s.guarded) set_default_device("gpu:0");
+    for (Case& c : file.cases) {
+      if (!s.only.empty() && c.fn != s.only) continue;
+      if (s.guarded && !to_device(c)) continue;
+      run_case(c, table, s, n);
+    }
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   for (const auto& [fn, count] : n.faults) std::cout << fn << ": " << count << " cases failed\n";

@@ -179,7 +179,7 @@ Tensors while_by_row(const BatchArgs& a) {
     std::vector<Tensor> next = interpret(step.graph, rows.subspan(own));
     const Tensor& active = rows[0];
     const Tensor more = logical_and(active, next[0]);
-    next[0] = rows[1] + astype(active, DType::i64);
+    next[0] = rows[1] + astype(active, DType::i64).to(rows[1].device());
     for (size_t k = 0; k < carried; ++k) next[k + 1] = where(active, next[k + 1], rows[k + own]);
     next.insert(next.begin(), {more, more});
     return next;
@@ -221,7 +221,8 @@ Tensors scan_by_row(const BatchArgs& a) {
     std::vector<Tensor> next = interpret(step.graph, rows.subspan(1, rows.size() - 2));
     const Tensor active = rows[0] < rows.back();
     for (size_t k = 0; k < next.size(); ++k)
-      next[k] = where(active, next[k], k < carried ? rows[k + 1] : zeros({}, {next[k].dtype(), next[k].device()}));
+      next[k] = where(active.to(next[k].device()), next[k],
+                      k < carried ? rows[k + 1] : zeros({}, {next[k].dtype(), next[k].device()}));
     next.insert(next.begin(), c.reverse ? rows[0] - 1 : rows[0] + 1);
     return next;
   };

@@ -144,8 +144,10 @@ class Rows {
   void clear(int64_t first, int64_t last) {
     for (Tensor& t : stacked_) {
       if (first >= last || t.size() == 0 || t.dtype() == DType::string) continue;
-      size_t bytes = size_t(t.size() / t.shape()[0]) * size_of(t.dtype());
-      std::memset(t.mutable_rep()->data + size_t(first) * bytes, 0, size_t(last - first) * bytes);
+      Shape shape = t.shape();
+      shape[0] = last - first;
+      Tensor rows = make_view(t, shape, Strides(t.strides()), first * t.strides()[0]);
+      copy_elements(make_view(zeros({}, {t.dtype(), Device()}), shape, Strides(shape.size(), 0), 0), rows);
     }
   }
   void append_to(Tensors& out) const {
