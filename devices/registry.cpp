@@ -25,11 +25,16 @@ DeviceDriver* find_driver(DeviceKind kind) {
 }
 }  // namespace
 
+namespace {
+std::atomic<Device> process_default{Device()};
+std::atomic<bool> default_was_set = false;
+}  // namespace
+
 void add_driver(DeviceKind kind, std::unique_ptr<DeviceDriver> driver) {
   if (kind != DeviceKind::gpu) fail("device", "the host's devices need no driver", Where());
   DeviceDriver* none = nullptr;
   if (!gpu_driver.compare_exchange_strong(none, driver.get())) fail("device", "gpu has a driver already", Where());
-  driver.release();
+  if (driver.release()->count() > 0 && !default_was_set) process_default = Device(kind, 0);
 }
 
 DeviceDriver& driver_of(Device d) {
@@ -65,7 +70,6 @@ void detail::require_device(std::string_view op, Device d, const Where& where) {
 namespace {
 void require_device(Device d, const Where& where = Where()) { detail::require_device("device", d, where); }
 
-std::atomic<Device> process_default{Device()};
 struct Placement {
   Device device;
   bool set = false;
@@ -76,6 +80,7 @@ thread_local constinit Placement scoped;
 Device default_device() { return scoped.set ? scoped.device : process_default.load(std::memory_order_relaxed); }
 void set_default_device(Device d, Where where) {
   require_device(d, where);
+  default_was_set = true;
   process_default.store(d, std::memory_order_relaxed);
 }
 

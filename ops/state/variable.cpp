@@ -163,7 +163,7 @@ Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& op
   auto state = Shared<VariableState>::make(where);
   state->name = name;
   state->trainable = options.trainable;
-  state->value = strong(initial.contiguous());
+  state->value = strong(initial.spec().weak ? initial.to(default_device()) : initial.contiguous());
   state->spec = state->value.spec();
   return state;
 }

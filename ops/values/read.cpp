@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rill/devices/registry.h"
+#include "rill/devices/driver.h"
 #include "rill/ops/call_replay.h"
 #include "rill/ops/ops.h"
 
@@ -73,6 +73,8 @@ const void* Tensor::host_data(DType as, const Where& where) const {
     fail("data",
          fmt::format("{} has no elements of {}. convert with astype({})", to_string(spec()), name(as), name(as)),
          where);
+  if (!is_host(device()))
+    fail("data", fmt::format("{} is on {}. read a copy, to(\"cpu:0\")", to_string(spec()), to_string(device())), where);
   if (!is_contiguous())
     fail("data", fmt::format("{} is a strided view. call contiguous() first", to_string(spec())), where);
   return rep()->data;

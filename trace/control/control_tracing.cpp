@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rill/autodiff/body_scope.h"
+#include "rill/devices/registry.h"
 #include "rill/trace/graph/tracer.h"
 
 namespace rill::detail {
@@ -13,7 +14,8 @@ namespace rill::detail {
 
 void Flattener::tensor(Tensor& t) {
   flat.structure += 't';
-  flat.tensors.push_back(t.defined() && t.spec().weak ? t.astype(t.dtype()) : t);
+  const bool is_number = t.defined() && t.spec().weak;
+  flat.tensors.push_back(is_number ? t.astype(t.dtype()).to(default_device()) : t);
 }
 void Flattener::constant(const void* bytes, size_t n) {
   flat.structure += 'c';
