@@ -48,7 +48,7 @@ class DeviceDriver {
   virtual void synchronize(Device d) = 0;
 };
 
-// Makes the devices of `kind` usable. Called once for a kind, before its first device is named: from then on there is
+// Makes the devices of `kind` usable, and its first one the default device unless the program has set another. There is
 // no way back, for tensors may live there. Throws for the host's kinds, and for one that has a driver.
 void add_driver(DeviceKind kind, std::unique_ptr<DeviceDriver> driver);
 // The driver of a device that is not the host's. Throws where there is none.

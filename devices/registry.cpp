@@ -23,9 +23,7 @@ std::atomic<DeviceDriver*> gpu_driver = nullptr;  // never destroyed: tensors ma
 DeviceDriver* find_driver(DeviceKind kind) {
   return kind == DeviceKind::gpu ? gpu_driver.load(std::memory_order_acquire) : nullptr;
 }
-}  // namespace
 
-namespace {
 std::atomic<Device> process_default{Device()};
 std::atomic<bool> default_was_set = false;
 }  // namespace

@@ -15,8 +15,8 @@
 #include <iostream>
 #include <set>
 
-#include "cases.h"
 #include "../guarded_device.h"
+#include "cases.h"
 #include "compare.h"
 #include "transforms.h"
 
