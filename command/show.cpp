@@ -95,7 +95,7 @@ void print_json(const rill::Model& model, const Settings& settings, const Conten
   if (!c.no_graph.empty()) all["no_graph"] = c.no_graph;
   all["weights"] = nlohmann::json::array();
   for (const auto& [name, v] : model.variables()) {
-    const rill::Spec& s = v.value().spec();
+    const rill::Spec s = v.value().spec();
     all["weights"].push_back({{"name", name},
                               {"dtype", std::string(rill::name(s.dtype))},
                               {"shape", std::vector<int64_t>(s.shape.begin(), s.shape.end())},

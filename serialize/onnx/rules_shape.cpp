@@ -118,7 +118,7 @@ Values tile_rule(const Call& c) {
 }
 
 Values shape_rule(const Call& c) {
-  const Shape& s = c.x().shape();
+  const Shape s = c.x().shape();
   const int64_t n = int64_t(s.size());
   auto place = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
   Dims out;

@@ -28,8 +28,9 @@ Values shapes_rule(const Call& c) {
   return out;
 }
 Values size_rule(const Call& c) {
+  const Tensor x = c.x();
   Dim n = 1;
-  for (Dim d : c.x().shape()) n = n * d;
+  for (Dim d : x.shape()) n = n * d;
   return {Value::sizes({n}, true, out_type(c))};
 }
 Values rank_rule(const Call& c) { return {Value::sizes({c.x().ndim()}, true, i32)}; }
