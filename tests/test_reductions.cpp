@@ -196,6 +196,26 @@ TEST_CASE("gradients at zeros and ties") {
   CHECK(near(gradient([](const Tensor& x) { return sum(topk(x, 2).values); }, tensor({3., 1., 4., 2.})), {1, 0, 1, 0}));
 }
 
+TEST_CASE("the variance of rows has the bits of the ops that its formula names, traced and by any number of threads") {
+  const int before = num_threads();
+  for (DType dtype : {f32, f64})
+    for (int64_t n : {2, 31, 1000, 1025, 4096, 5000, 9217, 33000}) {
+      const Tensor x = random::normal({7, 1 + 40000 / n, n}, {.dtype = dtype}) * 3 + 100;
+      INFO(to_string(x.spec()));
+      const Tensor want = sum(square(x - mean(x, {.axis = -1, .keepdims = true})), -1) / (n - 1);
+      for (int threads : {1, 3}) {
+        set_num_threads(threads);
+        CHECK(array_equal(var(x, {.axis = -1, .correction = 1}), want));
+      }
+      set_num_threads(before);
+      auto traced = function("var", [](const Tensor& x) { return var(x, {.axis = -1, .correction = 1}); });
+      CHECK(array_equal(traced(x), want));
+      const Tensor whole = reshape(x(0), {1, x.shape()[1], n});
+      CHECK(array_equal(var(whole, {.axis = {1, 2}, .keepdims = true}),
+                        mean(square(whole - mean(whole)), {.axis = {1, 2}, .keepdims = true})));
+    }
+}
+
 TEST_CASE("variance, norms, averages") {
   CHECK(near(var(a34()), {7.388888888888889}));                                          // np.var(a)
   CHECK(near(var(a34(), 0), {6.222222222, 6, 14, 2.666666667}));                         // np.var(a, axis=0)

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "rill/devices/cpu/reduce/deviations.h"
+#include "rill/devices/registry.h"
 #include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/enclosing_trace.h"
@@ -89,9 +91,35 @@ Tensor fold_rows(const Tensor& x, const Axes& axes, F&& f) {
   return axes.empty() || std::find(axes.begin(), axes.end(), 0) != axes.end() ? f(x) : elementwise::in_rows(f, x);
 }
 
+// The sums of squared deviations of dense rows, in one pass over memory where nobody looks at the ops; an undefined
+// tensor elsewhere.
+Tensor row_deviations(const Tensor& x, const Axes& axes, bool keepdims) {
+  constexpr int64_t worth_it = 1 << 12;  // elements
+  const Tensor* const in[] = {&x};
+  if (!elementwise::is_unobserved(in) || x.size() < worth_it || !x.is_contiguous() || x.spec().weak ||
+      (x.dtype() != DType::f32 && x.dtype() != DType::f64))
+    return Tensor();
+  const size_t kept = size_t(x.ndim()) - axes.size();
+  for (int64_t axis : axes)
+    if (size_t(axis) < kept) return Tensor();
+  Shape shape(x.shape().begin(), x.shape().begin() + kept);
+  const int64_t rows = shape.numel(), n = x.size() / rows;
+  if (n < 2 || n > cpu::longest_deviations) return Tensor();
+  for (size_t i = 0; i < axes.size() && keepdims; ++i) shape.push_back(1);
+  Tensor sums = empty_tensor(Spec{shape, x.dtype(), false, x.device()});
+  const auto run = [&]<class T>(T) {
+    cpu::square_deviations(reinterpret_cast<const T*>(x.rep()->data), rows, n,
+                           reinterpret_cast<T*>(sums.mutable_rep()->data));
+  };
+  x.dtype() == DType::f32 ? run(float()) : run(double());
+  return sums;
+}
+
 // In the dtype that is worked in: a root of it is rounded once.
 Tensor wide_var(const Tensor& x, const VarianceOptions& o, std::string_view op, const Where& where) {
   const Axes axes = every_axis(x, o.axis, op, where);
+  if (const Tensor sums = row_deviations(x, axes, o.keepdims); sums.defined())
+    return sums / degrees_left(folded_count(x, axes), o.correction);
   return fold_rows(x, axes, [&](const Tensor& rows) {
     const Tensor w = to_work(rows), squares = magnitude_squared(w - fold(mean, w, axes, true));
     return fold(sum, squares, axes, o.keepdims) / degrees_left(folded_count(rows, axes), o.correction);

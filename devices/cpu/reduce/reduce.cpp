@@ -163,7 +163,7 @@ struct PlainProd {
       out[r] = fold(acc);
     }
   }
-  static constexpr ReduceLoops<T> loops = {block, merge, fold, lines, T(1)};
+  static constexpr ReduceLoops<T> loops = {block, merge, fold, lines, nullptr, T(1)};
 };
 
 }  // namespace

@@ -134,6 +134,33 @@ void merge(T* acc, const T* x, int64_t width) {
 }
 
 template <class R, class T>
+void four_blocks(const T* x, T* acc) {
+  const Tag<T> d;
+  constexpr int64_t lanes = hn::MaxLanes(Tag<T>()), rows = 32, size = rows * min_row_width;
+  constexpr int together = 2;  // vectors of each block
+  for (int64_t c = 0; c < min_row_width; c += together * lanes) {
+    hn::VFromD<Tag<T>> sum[4][together];
+    const auto load = [&](int b, int64_t r, int v)
+                          HWY_ATTR { return hn::LoadU(d, x + b * size + r * min_row_width + c + v * lanes); };
+    RILL_UNROLL for (int b = 0; b < 4; ++b) {
+      RILL_UNROLL for (int v = 0; v < together; ++v) sum[b][v] = load(b, 0, v);
+    }
+    for (int64_t r = 1; r < rows; ++r) {
+      RILL_UNROLL for (int b = 0; b < 4; ++b) {
+        RILL_UNROLL for (int v = 0; v < together; ++v) {
+          sum[b][v] = R::combine(d, sum[b][v], load(b, r, v));
+          __builtin_prefetch(x + (4 + b) * size + r * min_row_width + c + v * lanes);  // of the next four
+        }
+      }
+    }
+    RILL_UNROLL for (int v = 0; v < together; ++v) {
+      const auto y = R::combine(d, R::combine(d, sum[0][v], sum[1][v]), R::combine(d, sum[2][v], sum[3][v]));
+      hn::StoreU(y, d, acc + c + v * lanes);
+    }
+  }
+}
+
+template <class R, class T>
 T fold(const T* lanes) {
   const hn::CappedTag<T, 16 / sizeof(T)> d;  // one 128-bit vector
   constexpr int per = hn::MaxLanes(d);
@@ -327,7 +354,7 @@ Extremes<T> extremes() {
 
 template <class R, class T>
 ReduceLoops<T> loops() {
-  return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, R::template identity<T>()};
+  return {block<R, T>, merge<R, T>, fold<R, T>, lines<R, T>, four_blocks<R, T>, R::template identity<T>()};
 }
 
 template <class D, class T>
@@ -360,6 +387,19 @@ void square_rows(const T* x, int64_t stride, int64_t rows, int64_t n, double* ou
   }
 }
 
+template <class T>
+void square_distances(const T* x, int64_t n, T from, T* y) {
+  const auto over = [&](auto d, int64_t i, int64_t end) HWY_ATTR {
+    for (; i + int64_t(hn::Lanes(d)) <= end; i += int64_t(hn::Lanes(d))) {
+      const auto distance = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, from));
+      hn::StoreU(hn::Mul(distance, distance), d, y + i);
+    }
+  };
+  const hn::ScalableTag<T> d;
+  const int64_t whole = n - n % int64_t(hn::Lanes(d));
+  over(d, 0, whole);
+  over(hn::CappedTag<T, 1>(), whole, n);
+}
 void square_f32(const float* x, int64_t n, double* y) {
   const Tag<double> d;
   const int64_t per = hn::Lanes(d);
@@ -402,6 +442,8 @@ const ReduceTables* make_reduce_tables() {
       .square_rows_f32 = square_rows<float>,
       .square_rows_f64 = square_rows<double>,
       .square_f32 = square_f32,
+      .square_distances_f32 = square_distances<float>,
+      .square_distances_f64 = square_distances<double>,
       .extremes = {extremes<float>(), extremes<double>(), extremes<int8_t>(), extremes<int16_t>(), extremes<int32_t>(),
                    extremes<int64_t>(), extremes<uint8_t>(), extremes<uint16_t>(), extremes<uint32_t>(),
                    extremes<uint64_t>()},

@@ -19,6 +19,9 @@ struct ReduceLoops {
   T (*fold)(const T* lanes);
   // out[r] = the whole tree over the dense row x[r * stride ...] of `n` elements, 1 <= n <= 1024 (one block), r < rows.
   void (*lines)(const T* x, int64_t stride, int64_t rows, int64_t n, T* out);
+  // acc = (b0 o b1) o (b2 o b3) of four blocks of 32 rows of 32 columns, all dense, each as by block(): side by side,
+  // since a block's own sums wait for one another. Or null.
+  void (*four_blocks)(const T* x, T* acc);
   T identity;
 };
 
@@ -56,6 +59,9 @@ struct ReduceTables {
   void (*square_rows_f32)(const float* x, int64_t stride, int64_t rows, int64_t n, double* out);
   void (*square_rows_f64)(const double* x, int64_t stride, int64_t rows, int64_t n, double* out);
   void (*square_f32)(const float* x, int64_t n, double* y);  // y[i] = x[i]^2
+  // y[i] = (x[i] - from)^2
+  void (*square_distances_f32)(const float* x, int64_t n, float from, float* y);
+  void (*square_distances_f64)(const double* x, int64_t n, double from, double* y);
   std::tuple<Extremes<float>, Extremes<double>, Extremes<int8_t>, Extremes<int16_t>, Extremes<int32_t>,
              Extremes<int64_t>, Extremes<uint8_t>, Extremes<uint16_t>, Extremes<uint32_t>, Extremes<uint64_t>>
       extremes;

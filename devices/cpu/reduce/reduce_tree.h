@@ -32,6 +32,8 @@
 namespace rill::cpu {
 
 constexpr int64_t rows_per_block = 32;
+// A dense row of up to this many elements is one block: loops.lines() does all of its tree.
+constexpr int64_t longest_line = rows_per_block * min_row_width;
 constexpr int64_t strip_columns = 512;  // whose accumulators stay in the first cache
 constexpr int64_t widest_strip = 2 * strip_columns;
 constexpr int64_t parallel_grain = 1 << 16;  // elements worth a thread
@@ -266,10 +268,14 @@ void fold_blocks(const Plan<T>& plan, int64_t outer, int64_t strip, int64_t begi
   while ((int64_t(1) << (levels - 1)) < end - begin) ++levels;
   T* stack = scratch<T>((levels + 1 + rows_per_block * plan.gathered) * width);
   T* tile = stack + (levels + 1) * width;
+  const bool in_fours = plan.direct && plan.k == 1 && plan.row_stride == 1 && plan.loops.four_blocks;
   int64_t depth = 0;
-  for (int64_t b = begin; b < end; ++b) {
+  for (int64_t b = begin, some; b < end; b += some) {
     T* top = stack + depth++ * width;
-    if (plan.direct) {
+    some = in_fours && b + 4 <= end && (b + 4) * longest_line <= plan.m ? 4 : 1;
+    if (some == 4) {
+      plan.loops.four_blocks(reinterpret_cast<const T*>(base) + b * longest_line, top);
+    } else if (plan.direct) {
       fold_direct(plan, base, b, strip, tile, top);
     } else if (plan.produce) {
       fold_produced(plan, offset_of(plan.stage.outer, outer), b, strip, tile, top);
@@ -279,7 +285,7 @@ void fold_blocks(const Plan<T>& plan, int64_t outer, int64_t strip, int64_t begi
       plan.loops.block(tile + at * rows_per_block * width, width,
                        std::min(rows_per_block, plan.supers - b * rows_per_block), width, top);
     }
-    for (int64_t done = b - begin + 1; done % 2 == 0; done /= 2, --depth)
+    for (int64_t done = (b - begin) / some + 1; done % 2 == 0; done /= 2, --depth)
       plan.loops.merge(stack + (depth - 2) * width, stack + (depth - 1) * width, width);
   }
   for (; depth > 1; --depth) plan.loops.merge(stack + (depth - 2) * width, stack + (depth - 1) * width, width);
@@ -305,9 +311,6 @@ void fold_lanes(const Plan<T>& plan, int64_t strip, T* acc, T* out) {
   }
   positive_zeros(plan.loops, out + strip * plan.strip_width, std::min(plan.k, plan.width(strip)));
 }
-
-// A dense row of up to this many elements is one block: loops.lines() does all of its tree.
-constexpr int64_t longest_line = rows_per_block * min_row_width;
 
 // Folding along the last axis of dense rows, all of them short.
 template <class T>
