@@ -68,8 +68,21 @@ HWY_NOINLINE void add_up(const SparseRows<T>& s, int64_t r, int64_t j) {
   RILL_UNROLL for (int g = 0; g < G; ++g) hn::StoreU(sum[g], d, s.out + r * s.n + j + g * lanes);
 }
 
+// Times a vector.
+template <class T>
+void rows_times_vector(const SparseRows<T>& s, int64_t first, int64_t last) {
+  const T *values = s.values, *dense = s.dense;
+  const int64_t* columns = s.columns;
+  for (int64_t r = first, i = s.starts[first]; r < last; ++r) {
+    T sum = 0;
+    for (const int64_t end = s.starts[r + 1]; i < end; ++i) sum += values[i] * dense[columns[i]];
+    s.out[r] = sum;
+  }
+}
+
 template <class T>
 void rows(const SparseRows<T>& s, int64_t first, int64_t last) {
+  if (s.n == 1 && !s.order) return rows_times_vector(s, first, last);
   const int64_t lanes = int64_t(hn::Lanes(hn::ScalableTag<T>()));
   for (int64_t r = first; r < last; ++r) {
     int64_t j = 0;
@@ -186,45 +199,70 @@ void dot_all(const SparseDots<T>& s, int64_t first, int64_t last) {
 
 constexpr int64_t grain = 1 << 14;  // entries worth a thread, where little is done with each
 
-// Throws where an index is not in [0, size); gives whether they ascend. (The loop has no branches, and is one of
-// vectors.)
-bool check(const int64_t* index, int64_t count, int64_t size, std::string_view what) {
-  std::atomic<bool> bad{false}, descends{false};
+// The top bit is set where an index is not in [0, size): no branch, no comparison.
+uint64_t outside(int64_t index, int64_t size) { return uint64_t(index) | (uint64_t(size) - 1 - uint64_t(index)); }
+bool top_bit(uint64_t x) { return int64_t(x) < 0; }
+
+[[noreturn]] void fail_outside(const int64_t* index, int64_t size, std::string_view what) {
+  int64_t e = 0;
+  while (uint64_t(index[e]) < uint64_t(size)) ++e;
+  fail("sparse", fmt::format("entry {} has the {} index {}, and there are {} {}s", e, what, index[e], size, what));
+}
+// Throws where an index is not in [0, size).
+void check(const int64_t* index, int64_t count, int64_t size, std::string_view what) {
+  std::atomic<uint64_t> bad{0};
   parallel_for(count, grain, [&](int64_t begin, int64_t end) {
-    uint64_t outside = 0, falls = 0;
-    int64_t before = begin == 0 ? 0 : index[begin - 1];
-    for (int64_t e = begin; e < end; ++e) {
-      outside |= uint64_t(uint64_t(index[e]) >= uint64_t(size));
-      falls |= uint64_t(index[e] < before);
-      before = index[e];
-    }
-    if (outside) bad = true;
-    if (falls) descends = true;
+    constexpr int64_t some = 64;  // of a size that compilers vectorise
+    uint64_t found = 0;
+    for (; begin + some <= end; begin += some)
+      for (int64_t e = begin; e < begin + some; ++e) found |= outside(index[e], size);
+    for (; begin < end; ++begin) found |= outside(index[begin], size);
+    bad |= found;
   });
-  for (int64_t e = 0; bad && e < count; ++e)
-    if (uint64_t(index[e]) >= uint64_t(size))
-      fail("sparse", fmt::format("entry {} has the {} index {}, and there are {} {}s", e, what, index[e], size, what));
-  return !descends;
+  if (top_bit(bad)) fail_outside(index, size, what);
 }
 
-// Which entries each row has, as SparseRows has them.
+// Which entries each row has, as SparseRows has them. Throws where a row is not in [0, m).
 struct RowOrder {
   std::vector<int64_t> starts, order;
 
-  RowOrder(const int64_t* rows, int64_t count, int64_t m, bool ascend) : starts(size_t(m) + 1) {
-    if (ascend) {
-      parallel_for(count, grain, [&](int64_t begin, int64_t end) {
-        for (int64_t e = begin; e < end; ++e)
-          for (int64_t r = e == 0 ? 0 : rows[e - 1] + 1; r <= rows[e]; ++r) starts[size_t(r)] = e;
-      });
-      for (int64_t r = count == 0 ? 0 : rows[count - 1] + 1; r <= m; ++r) starts[size_t(r)] = count;
+  RowOrder(const int64_t* rows, int64_t count, int64_t m) : starts(size_t(m) + 1) {
+    if (count > 0 && find_ends(rows, count, m)) {
+      for (int64_t r = 0; r < m; ++r) starts[size_t(r) + 1] = std::max(starts[size_t(r) + 1], starts[size_t(r)]);
       return;
     }
+    std::fill(starts.begin(), starts.end(), 0);
     for (int64_t e = 0; e < count; ++e) ++starts[size_t(rows[e]) + 1];
     for (int64_t r = 0; r < m; ++r) starts[size_t(r) + 1] += starts[size_t(r)];
     order.resize(size_t(count));
     std::vector<int64_t> next(starts.begin(), starts.end() - 1);
     for (int64_t e = 0; e < count; ++e) order[size_t(next[size_t(rows[e])]++)] = e;
+  }
+
+ private:
+  // starts[r + 1] = where row r's entries end, if it has some. Gives whether rows ascend; else the numbers mean
+  // nothing.
+  bool find_ends(const int64_t* rows, int64_t count, int64_t m) {
+    std::atomic<uint64_t> bad{outside(rows[count - 1], m)}, descends{0};
+    parallel_for(count - 1, grain, [&](int64_t begin, int64_t end) {
+      constexpr int64_t some = 256;
+      int64_t ends[some];
+      uint64_t out = 0, falls = 0;
+      for (int64_t last; begin < end && !top_bit(out); begin = last) {
+        last = std::min(begin + some, end);
+        int64_t found = 0;  // without a branch, which lengths of rows would mislead
+        for (int64_t e = begin; e < last; ++e) {
+          const uint64_t step = uint64_t(rows[e + 1]) - uint64_t(rows[e]);
+          ends[found] = e, found += step != 0, falls |= step, out |= outside(rows[e], m);
+        }
+        for (int64_t i = 0; i < found && !top_bit(out); ++i)  // by several threads, where rows do not ascend
+          std::atomic_ref(starts[size_t(rows[ends[i]]) + 1]).store(ends[i] + 1, std::memory_order_relaxed);
+      }
+      bad |= out, descends |= falls;
+    });
+    if (top_bit(bad)) fail_outside(rows, m, "row");
+    starts[size_t(rows[count - 1]) + 1] = count;
+    return !top_bit(descends);
   }
 };
 
@@ -233,10 +271,9 @@ void run_product(const KernelArgs& a) {
   const int64_t count = a.input(0).size(), k = a.input(3).shape()[0], n = a.input(3).shape()[1],
                 m = a.output().shape()[0];
   const auto *rows = a.in_data<int64_t>(1), *columns = a.in_data<int64_t>(2);
-  const bool ascend = check(rows, count, m, "row");
+  const RowOrder by_row(rows, count, m);
   check(columns, count, k, "column");
   if (m * n == 0) return;
-  const RowOrder by_row(rows, count, m, ascend);
   const int64_t* starts = by_row.starts.data();
   const SparseRows<T> s{a.in_data<T>(0), columns,          starts, by_row.order.empty() ? nullptr : by_row.order.data(),
                         a.in_data<T>(3), a.out_data<T>(0), n};
