@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/cpu/move/shape_kernels.h"
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/params/gather_layout.h"
@@ -256,15 +257,27 @@ void read_rows(const Tensor& index, bool dense, int64_t begin, int64_t n, int64_
     if constexpr (std::is_integral_v<I>) {
       const I* from = reinterpret_cast<const I*>(index.rep()->data);
       const auto row = [&](I i) {
-        if constexpr (std::is_signed_v<I>) return int64_t(i) + (i < 0 ? rows : 0);
+        if constexpr (std::is_signed_v<I>)  // in shifts and sums of words, which every processor's vectors have
+          return int64_t(uint64_t(i) + ((0 - (uint64_t(i) >> 63)) & uint64_t(rows)));
         else return int64_t(i);
       };
-      if (dense)
-        for (int64_t j = 0; j < n; ++j) out[j] = row(from[begin + j]);
+      constexpr int64_t line = int64_t(64 / sizeof(I));
+      for (int64_t j = 0; dense && j < n; j += line) __builtin_prefetch(from + begin + index_block + j);
+      if (dense) map_run(from + begin, out, size_t(n), row);
       else
         for (int64_t j = 0; j < n; ++j) out[j] = row(from[offset_of(index, false, begin + j)]);
     }
   });
+}
+
+// Whether all of them are rows: the top bit of what is collected is set by one that is negative or too large.
+bool are_rows(const int64_t* at, int64_t n, int64_t rows) {
+  constexpr int64_t some = 32;  // of a size that compilers vectorise
+  uint64_t bits = 0;
+  for (; n >= some; n -= some, at += some)
+    for (int64_t j = 0; j < some; ++j) bits |= uint64_t(at[j]) | (uint64_t(rows) - 1 - uint64_t(at[j]));
+  for (int64_t j = 0; j < n; ++j) bits |= uint64_t(at[j]) | (uint64_t(rows) - 1 - uint64_t(at[j]));
+  return int64_t(bits) >= 0;
 }
 
 // Throws numpy's error for the first index that is out of bounds.
@@ -275,8 +288,8 @@ void require_rows(const Tensor& index, bool dense, int64_t rows) {
     for (int64_t j = b; j < e; j += index_block) {
       const int64_t n = std::min(index_block, e - j);
       read_rows(index, dense, j, n, rows, at);
-      const int64_t* first = std::find_if(at, at + n, [&](int64_t i) { return uint64_t(i) >= uint64_t(rows); });
-      if (first != at + n) return bad.found(j + (first - at));
+      if (are_rows(at, n, rows)) continue;
+      return bad.found(j + (std::find_if(at, at + n, [&](int64_t i) { return uint64_t(i) >= uint64_t(rows); }) - at));
     }
   });
   if (bad) index_at(index, offset_of(index, dense, bad.position()), 0, rows, false);
@@ -284,18 +297,20 @@ void require_rows(const Tensor& index, bool dense, int64_t rows) {
 
 // An element is touched by one thread, in the order of the indices, as in scatter_typed().
 template <class T>
-void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows, const ScatterAttrs& s) {
+void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows, const ScatterAttrs& s, bool is_copy) {
   const T* u = reinterpret_cast<const T*>(updates.rep()->data);
   const bool dense = updates.is_contiguous(), dense_index = index.is_contiguous();
   const int64_t n = index.size(), total = updates.size(), width = n ? total / n : 0;
-  if (!s.where.skips) require_rows(index, dense_index, rows);
+  if (!s.where.skips && (!is_copy || total == 0)) require_rows(index, dense_index, rows);
   if (total == 0) return;
+  std::atomic<bool> outside{false};
   // Those of the indices that name a row in [first, last), found without a branch that random indices would mislead.
   const auto apply = [&](int64_t k0, int64_t k1, int64_t first, int64_t last) {
     int64_t row[index_block], update_at[index_block];
     for (int64_t begin = 0; begin < n; begin += index_block) {
       const int64_t block = std::min(index_block, n - begin);
       read_rows(index, dense_index, begin, block, rows, row);
+      if (is_copy && !are_rows(row, block, rows)) outside = true;
       int64_t found = 0;
       for (int64_t j = 0; j < block; ++j) {
         const int64_t i = row[j];
@@ -324,27 +339,52 @@ void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows
   else
     parallel_for(rows, std::max<int64_t>(1, rows * grain / total),
                  [&](int64_t b, int64_t e) { apply(0, width, b, e); });
+  if (outside && !s.where.skips) require_rows(index, dense_index, rows);  // of a copy, which nobody will see
 }
 
 // Rows of x, each of `width` elements that follow one another.
 template <class T>
 void gather_rows(const T* x, int64_t stride, int64_t rows, int64_t width, const Tensor& index, bool skips, T* out) {
   const bool dense = index.is_contiguous();
-  if (!skips) require_rows(index, dense, rows);
+  std::atomic<bool> outside{false};
   parallel_for(index.size(), std::max<int64_t>(1, grain / std::max<int64_t>(1, width)), [&](int64_t b, int64_t e) {
-    int64_t row[index_block];
-    for (int64_t begin = b; begin < e; begin += index_block) {
+    // Rows are fetched into the cache a block ahead.
+    int64_t blocks[2][index_block];
+    bool inside[2];
+    const auto read = [&](int64_t begin, int64_t at) {
       const int64_t n = std::min(index_block, e - begin);
-      read_rows(index, dense, begin, n, rows, row);
+      if (n <= 0) return;
+      read_rows(index, dense, begin, n, rows, blocks[at]);
+      inside[at] = are_rows(blocks[at], n, rows);
+      std::fill(blocks[at] + n, blocks[at] + index_block, 0);
+    };
+    read(b, 0);
+    for (int64_t j = 0; j < std::min(index_block, e - b); ++j) __builtin_prefetch(x + blocks[0][j] * stride);
+    int64_t at = 0;
+    for (int64_t begin = b; begin < e; begin += index_block, at = 1 - at) {
+      read(begin + index_block, 1 - at);
+      const int64_t n = std::min(index_block, e - begin), *row = blocks[at],
+                    *next = begin + index_block < e ? blocks[1 - at] : row;
       T* to = out + begin * width;
-      for (int64_t j = 0; j < n; ++j) __builtin_prefetch(x + row[j] * stride);
+      if (!inside[at] && !skips) {
+        outside = true;
+        return;
+      }
+      if (inside[at] && width == 1) {
+        for (int64_t j = 0; j < n; ++j) {
+          __builtin_prefetch(x + next[j] * stride);
+          to[j] = x[row[j] * stride];
+        }
+        continue;
+      }
       for (int64_t j = 0; j < n; ++j, to += width) {
+        __builtin_prefetch(x + next[j] * stride);
         if (uint64_t(row[j]) >= uint64_t(rows)) std::fill_n(to, width, T());
-        else if (width == 1) *to = x[row[j] * stride];
         else std::copy_n(x + row[j] * stride, width, to);
       }
     }
   });
+  if (outside) require_rows(index, dense, rows);
 }
 
 // Whether the slices along the first axis are dense.
@@ -383,15 +423,15 @@ void scatter(const KernelArgs& a) {
   const auto& s = a.attrs.as<ScatterAttrs>();
   const Tensor &updates = a.input(1), &out = a.output();
   const Tensor& x = a.input(0);
+  const bool is_copy = x.rep()->data != out.rep()->data;  // else it is updated in place
   const auto copy = [&] {
-    if (x.rep()->data != out.rep()->data)  // else it is updated in place
-      strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), a.out_data<char>(), out.strides());
+    if (is_copy) strided_copy(x.dtype(), x.shape(), x.rep()->data, x.strides(), a.out_data<char>(), out.strides());
   };
   if (s.where.takes_rows()) {
     copy();
     return visit_dtype(out.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      scatter_rows(updates, a.input(2), a.out_data<T>(), out.shape()[0], s);
+      scatter_rows(updates, a.input(2), a.out_data<T>(), out.shape()[0], s, is_copy);
     });
   }
   Tables t(GatherLayout(out, a.in.subspan(2), s.where), out);
