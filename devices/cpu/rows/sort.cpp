@@ -105,24 +105,26 @@ void sort_runs(E* items, E* spare, int64_t n, int shift);
 template <int bits, class E>
 void sort_by_digits(E*& items, E*& spare, int64_t n) {
   using K = decltype(key_in(*items));
-  constexpr int most = 2;
   constexpr K mask = (K(1) << bits) - 1;
   using Count = std::conditional_t<bits == 8, uint32_t, int64_t>;
   K differs = 0;
   for (int64_t i = 0; i < n; ++i) differs |= key_in(items[i]) ^ key_in(items[0]);
   if (!differs) return;
-  const int width = int(std::bit_width(differs)), shift = std::max(0, width - most * bits);
-  const int digits = (width - shift + bits - 1) / bits;
-  std::array<std::array<Count, size_t(1) << bits>, most> counts{};
-  const auto digit = [&](const E& e, int d) { return size_t(key_in(e) >> (shift + d * bits) & mask); };
-  for (int64_t i = 0; i < n; ++i)
-    for (int d = 0; d < most; ++d) ++counts[size_t(d)][digit(items[i], d % digits)];
-  for (int d = 0; d < digits; ++d) {
+  const int width = int(std::bit_width(differs)), shift = std::max(0, width - 2 * bits),
+            high = std::max(shift, width - bits);
+  std::array<Count, size_t(1) << bits> low_counts{}, high_counts{};
+  const auto digit = [](const E& e, int from) { return size_t(key_in(e) >> from & mask); };
+  for (int64_t i = 0; i < n; ++i) ++low_counts[digit(items[i], shift)], ++high_counts[digit(items[i], high)];
+  const auto pass = [&](auto& counts, int from) {
     Count at = 0;
-    for (Count& c : counts[size_t(d)]) at += std::exchange(c, at);
-    for (int64_t i = 0; i < n; ++i) spare[counts[size_t(d)][digit(items[i], d)]++] = items[i];
+    for (Count& c : counts) at += std::exchange(c, at);
+    const E* const read = items;
+    E* const write = spare;
+    for (int64_t i = 0; i < n; ++i) write[counts[digit(read[i], from)]++] = read[i];
     std::swap(items, spare);
-  }
+  };
+  pass(low_counts, shift);
+  if (high > shift) pass(high_counts, high);
   if (shift > 0) sort_runs(items, spare, n, shift);
 }
 
