@@ -1,0 +1,221 @@
+// What stands in front of kernels in a translation unit: a function for each code of the IR (devices/kernel/ir.h), by
+// the meaning that interpret.cpp gives it. NVRTC compiles it, where every function is the device's
+// (--device-as-default-execution-space) and there are no headers but those that compile.cpp gives; tests compile it for
+// the host (tests/cuda/host_cuda.h). math_scalar.h is in front of it.
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+struct f16 { u16 bits; };
+struct bf16 { u16 bits; };
+
+struct Space {
+  i64 n, rows, axes, outer[6], stride[24][6], point[24];
+  char* base[24];
+};
+
+#define RILL static inline
+
+namespace rill {
+
+template <class T, class U>
+RILL T same_bits(U x) {
+  static_assert(sizeof(T) == sizeof(U), "");
+  T y;
+  memcpy(&y, &x, sizeof(T));
+  return y;
+}
+RILL f32 abs_of(f32 x) { return ::fabsf(x); }
+RILL f64 abs_of(f64 x) { return ::fabs(x); }
+template <class T> struct Traits;
+#define RILL_INTEGER(T, U, s) template <> struct Traits<T> { typedef U Unsigned; enum { floating = 0, is_signed = s }; };
+RILL_INTEGER(i8, u8, 1) RILL_INTEGER(i16, u16, 1) RILL_INTEGER(i32, u32, 1) RILL_INTEGER(i64, u64, 1)
+RILL_INTEGER(u8, u8, 0) RILL_INTEGER(u16, u16, 0) RILL_INTEGER(u32, u32, 0) RILL_INTEGER(u64, u64, 0)
+RILL_INTEGER(bool, u8, 0)
+template <> struct Traits<f32> { typedef u32 Unsigned; enum { floating = 1, is_signed = 1 }; };
+template <> struct Traits<f64> { typedef u64 Unsigned; enum { floating = 1, is_signed = 1 }; };
+
+// --- Halves: by their bits, so that the host computes the same ---
+RILL f32 widen(bf16 x) { return same_bits<f32>(u32(x.bits) << 16); }
+RILL f32 widen(f16 x) {
+  const u32 sign = u32(x.bits & 0x8000) << 16, rest = x.bits & 0x7fff;
+  if (rest >= 0x7c00) return same_bits<f32>(sign | 0x7f800000 | (rest & 0x3ff) << 13);
+  const f32 scaled = same_bits<f32>(rest << 13) * same_bits<f32>(u32(254 - 15) << 23);
+  return same_bits<f32>(sign | same_bits<u32>(scaled));
+}
+RILL bf16 narrow(f32 x, bf16) {
+  const u32 b = same_bits<u32>(x);
+  bf16 y;
+  y.bits = x != x ? u16(b >> 16 | 0x40) : u16((b + 0x7fff + (b >> 16 & 1)) >> 16);
+  return y;
+}
+RILL f16 narrow(f32 x, f16) {
+  const u32 b = same_bits<u32>(x), sign = b >> 16 & 0x8000, size = b & 0x7fffffff;
+  f16 y;
+  if (size > 0x7f800000) y.bits = u16(sign | 0x7e00);
+  else if (size >= 0x477ff000) y.bits = u16(sign | 0x7c00);  // 65520 and above
+  else if (size < 0x38800000) {                              // below the least normal half: adding 1/2 rounds it
+    const f32 rounded = same_bits<f32>(size) + 0.5f;
+    y.bits = u16(sign | (same_bits<u32>(rounded) - 0x3f000000));
+  } else {
+    y.bits = u16(sign | ((size + 0xfff + (size >> 13 & 1) - 0x38000000) >> 13));
+  }
+  return y;
+}
+
+// --- Conversions: convert_number() of devices/kernel/convert.h ---
+RILL f32 halfway(f64 x) {
+  const f32 f = f32(x);
+  u32 u = same_bits<u32>(f);
+  const bool inexact = f64(f) < x || f64(f) > x;
+  if (inexact && (u & 1) == 0) u = abs_of(f64(f)) < abs_of(x) ? u + 1 : u - 1;
+  return same_bits<f32>(u);
+}
+template <class I>
+RILL f64 halfway_double(I x) {
+  if (sizeof(I) == 8) {
+    const u64 exact = u64(1) << 53, low = 0x7ff;
+    const bool beyond = Traits<I>::is_signed ? u64(x) + exact >= 2 * exact : u64(x) >= exact;
+    if (beyond && (u64(x) & low) != 0) return f64(I((u64(x) & ~low) | (low + 1)));
+  }
+  return f64(x);
+}
+template <class From>
+RILL f32 for_half(From x) { return sizeof(From) >= 4 ? halfway(halfway_double(x)) : f32(x); }
+RILL f32 for_half(f64 x) { return halfway(x); }
+RILL f32 for_half(f32 x) { return x; }
+
+template <class To, int floating = Traits<To>::floating>
+struct Converted {  // a float to an integer
+  template <class From>
+  RILL To from_float(From x) {
+    if (!(x > From(-9.2233720368547758e18))) return To(i64(u64(1) << 63));
+    if (x >= From(9.2233720368547758e18)) {
+      if (sizeof(To) == 8 && !Traits<To>::is_signed) return x >= From(1.8446744073709552e19) ? To(~u64(0)) : To(u64(x));
+      return To(i64(~u64(0) >> 1));
+    }
+    return To(i64(x));
+  }
+  RILL To of(f32 x) { return from_float(x); }
+  RILL To of(f64 x) { return from_float(x); }
+  RILL To of(f16 x) { return from_float(widen(x)); }
+  RILL To of(bf16 x) { return from_float(widen(x)); }
+  template <class From>
+  RILL To of(From x) { return To(x); }
+};
+template <class To>
+struct Converted<To, 1> {
+  RILL To of(f16 x) { return To(widen(x)); }
+  RILL To of(bf16 x) { return To(widen(x)); }
+  template <class From>
+  RILL To of(From x) { return To(x); }
+};
+template <>
+struct Converted<bool, 0> {
+  RILL bool of(f16 x) { return widen(x) != 0; }
+  RILL bool of(bf16 x) { return widen(x) != 0; }
+  template <class From>
+  RILL bool of(From x) { return x != From(0); }
+};
+template <class To>
+struct Convert {
+  template <class From>
+  RILL To of(From x) { return Converted<To>::of(x); }
+};
+template <>
+struct Convert<f16> {
+  RILL f16 of(f16 x) { return x; }
+  RILL f16 of(bf16 x) { return narrow(widen(x), f16()); }
+  template <class From>
+  RILL f16 of(From x) { return narrow(for_half(x), f16()); }
+};
+template <>
+struct Convert<bf16> {
+  RILL bf16 of(bf16 x) { return x; }
+  RILL bf16 of(f16 x) { return narrow(widen(x), bf16()); }
+  template <class From>
+  RILL bf16 of(From x) { return narrow(for_half(x), bf16()); }
+};
+
+// --- Arithmetic: of integers unsigned, which wraps ---
+#define RILL_WRAPS(name, sign)                                                                           \
+  template <class T> RILL T name(T a, T b) { return T(u64(a) sign u64(b)); }                             \
+  RILL f32 name(f32 a, f32 b) { return a sign b; }                                                       \
+  RILL f64 name(f64 a, f64 b) { return a sign b; }
+RILL_WRAPS(add, +) RILL_WRAPS(sub, -) RILL_WRAPS(mul, *)
+template <class T> RILL T div(T a, T b) { return a / b; }
+#define RILL_BITS(name, sign)                                                                            \
+  template <class T> RILL T name(T a, T b) {                                                             \
+    typedef typename Traits<T>::Unsigned U;                                                              \
+    return same_bits<T>(U(same_bits<U>(a) sign same_bits<U>(b)));                                        \
+  }
+RILL_BITS(bit_and, &) RILL_BITS(bit_or, |) RILL_BITS(bit_xor, ^)
+template <class T> RILL bool eq(T a, T b) { return a == b; }
+template <class T> RILL bool ne(T a, T b) { return a != b; }
+template <class T> RILL bool lt(T a, T b) { return a < b; }
+template <class T> RILL bool le(T a, T b) { return a <= b; }
+template <class T> RILL bool gt(T a, T b) { return a > b; }
+template <class T> RILL bool ge(T a, T b) { return a >= b; }
+template <class T> RILL T min(T a, T b) { return a != a || a < b ? a : b; }
+template <class T> RILL T max(T a, T b) { return a != a || a > b ? a : b; }
+#define RILL_FLOATS(name, f, d)          \
+  RILL f32 name(f32 a) { return ::f(a); } \
+  RILL f64 name(f64 a) { return ::d(a); }
+RILL_FLOATS(sqrt, sqrtf, sqrt) RILL_FLOATS(floor, floorf, floor) RILL_FLOATS(ceil, ceilf, ceil)
+RILL_FLOATS(trunc, truncf, trunc) RILL_FLOATS(round_even, rintf, rint)
+RILL f32 fma(f32 a, f32 b, f32 c) { return ::fmaf(a, b, c); }
+RILL f64 fma(f64 a, f64 b, f64 c) { return ::fma(a, b, c); }
+RILL f32 copysign(f32 a, f32 b) { return ::copysignf(a, b); }
+RILL f64 copysign(f64 a, f64 b) { return ::copysign(a, b); }
+RILL f32 scale(f32 a, f32 b) { return abs_of(b) < 1048576.f ? ::scalbnf(a, int(b)) : a * b; }
+RILL f64 scale(f64 a, f64 b) { return abs_of(b) < 1048576.0 ? ::scalbn(a, int(b)) : a * b; }
+RILL u32 mul_high(u32 a, u32 b) { return u32(u64(a) * u64(b) >> 32); }
+template <class T>
+RILL T quotient(T a, T b) {
+  if (b == T(0)) return T(0);
+  return Traits<T>::is_signed && b == T(-1) ? T(0 - u64(a)) : T(a / b);
+}
+template <class T>
+RILL T shift_left(T a, T b) { return u64(b) < 8 * sizeof(T) ? T(u64(a) << u64(b)) : T(0); }
+template <class T>
+RILL T shift_right(T a, T b) { return u64(b) < 8 * sizeof(T) ? T(a >> int(b)) : T(a < T(0) ? -1 : 0); }
+template <class T> RILL T neg(T a) { return T(0 - u64(a)); }
+RILL f32 neg(f32 a) { return -a; }
+RILL f64 neg(f64 a) { return -a; }
+template <class T> RILL T bit_not(T a) { return T(~a); }
+RILL bool bit_not(bool a) { return !a; }
+template <class T> RILL T abs(T a) { return a < T(0) ? T(0 - u64(a)) : a; }
+RILL f32 abs(f32 a) { return abs_of(a); }
+RILL f64 abs(f64 a) { return abs_of(a); }
+template <class T> RILL T shl(T a, int by) { return T(typename Traits<T>::Unsigned(a) << by); }
+template <class T> RILL T shr(T a, int by) { return T(a >> by); }
+template <class T> RILL T select(bool c, T a, T b) { return c ? a : b; }
+template <class T>
+RILL T clamp(T a, T b, T c) {
+  const T y = c < a ? c : a;
+  return b > y ? b : y;
+}
+
+// --- Rare arguments (Patch): the functions of math_scalar.h ---
+template <class F, class T>
+RILL T rare(bool c, T y, T x) { return c ? F::call(x) : y; }
+
+// --- Memory ---
+template <class T>
+struct Stored {
+  RILL T load(const char* at) { return *(const T*)at; }
+};
+template <>
+struct Stored<bool> {
+  RILL bool load(const char* at) { return *(const u8*)at != 0; }
+};
+template <class T> RILL void store(char* at, T x) { *(T*)at = x; }
+RILL void store(char* at, bool x) { *(u8*)at = x; }
+
+}  // namespace rill

@@ -1,0 +1,152 @@
+// Kernels as CUDA C++: the text of every elementwise record, compiled for the host (cuda/host_cuda.h), gives the bits
+// of the interpreter on special values and random ones, dense and strided.
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "io_helpers.h"
+#include "kernel_helpers.h"
+#include "messages.h"
+#include "rill/devices/cuda/kernel_text.h"
+#include "rill/devices/cuda/nvrtc.h"
+#include "rill/devices/kernel/record.h"
+#include "rill/ops/apply.h"
+
+using namespace rill;
+using kernel::Input;
+using Recipe = kernel::Kernel;
+
+namespace {
+
+struct Recorded {
+  std::string what;
+  Recipe kernel;
+};
+
+// The kernels of all records that have no attributes, for each dtype.
+std::vector<Recorded> recorded() {
+  std::vector<Recorded> all;
+  for (const Op* op : all_ops()) {
+    if (!op->record_point || AttrsView(op->samples().front().attrs).type) continue;
+    for (int d = 0; d < dtype_count; ++d) {
+      const DType dtype = DType(d);
+      const RecordPoint record = op->record_point(dtype);
+      if (!record || !contains(op->dtypes, dtype)) continue;
+      kernel::Recorder r;
+      kernel::Recording recording(r);
+      int32_t ids[3];
+      for (int i = 0; i < op->inputs; ++i) ids[i] = r.input({dtype, Input::Kind::dense});
+      const int32_t result = record(ids);
+      r.kernel.outputs.push_back({result, r.type(result)});
+      all.push_back({std::string(op->name) + " of " + std::string(name(dtype)), r.finish()});
+    }
+  }
+  return all;
+}
+
+// Each dtype to each other.
+std::vector<Recorded> conversions() {
+  std::vector<Recorded> all;
+  for (int from = 0; from < dtype_count; ++from)
+    for (int to = 0; to < dtype_count; ++to) {
+      const DType a = DType(from), b = DType(to);
+      if (is_complex(a) || is_complex(b) || a == rill::string || b == rill::string) continue;
+      kernel::Recorder r;
+      r.kernel.outputs.push_back({r.convert(r.input({a, Input::Kind::dense}), b), b});
+      all.push_back({std::string(name(a)) + " to " + std::string(name(b)), r.finish()});
+    }
+  return all;
+}
+
+class Library {
+ public:
+  explicit Library(const std::vector<Recorded>& kernels) {
+    const char* root = std::getenv("RILL_SOURCE_ROOT");
+    std::string text = "#include \"" + std::string(root ? root : ".") + "/tests/cuda/host_cuda.h\"\n";
+    text += cuda::prelude();
+    for (size_t i = 0; i < kernels.size(); ++i) text += cuda::kernel_text(kernels[i].kernel, "k" + std::to_string(i));
+    put_file(folder_ / "kernels.cpp", text);
+    const std::string line = "c++ -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared -o " + (folder_ / "kernels.so") +
+                             " " + (folder_ / "kernels.cpp");
+    REQUIRE(std::system(line.c_str()) == 0);
+    handle_ = dlopen((folder_ / "kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(handle_);
+  }
+  using Function = void (*)(cuda::Space);
+  Function operator[](size_t i) const {
+    return reinterpret_cast<Function>(dlsym(handle_, ("k" + std::to_string(i)).c_str()));
+  }
+
+ private:
+  Folder folder_;
+  void* handle_ = nullptr;
+};
+
+// Whether the text gives what the interpreter gives: `points` numbers, every second element where `strided`.
+bool agrees(const Recipe& k, Library::Function run, bool strided) {
+  constexpr int64_t points = 700;
+  kernel_test::Rng r(7);
+  const int64_t step = strided ? 2 : 1;
+  cuda::Space s;
+  s.n = points;
+  std::vector<std::vector<char>> memory;
+  std::vector<char*> base;
+  std::vector<std::vector<char>> dense;
+  for (const Input& in : k.inputs) {
+    const int64_t size = int64_t(size_of(in.dtype));
+    auto& m = memory.emplace_back(size_t(points * step * size));
+    kernel_test::fill(r, in.dtype, m.data(), points * step);
+    auto& d = dense.emplace_back(size_t(points * size));
+    for (int64_t i = 0; i < points; ++i) std::memcpy(d.data() + i * size, m.data() + i * step * size, size_t(size));
+  }
+  for (size_t i = 0; i < k.inputs.size(); ++i) {
+    s.point[i] = step * int64_t(size_of(k.inputs[i].dtype));
+    s.base[i] = memory[i].data();
+    base.push_back(dense[i].data());
+  }
+  const DType out = k.outputs[0].dtype;
+  std::vector<char> want(points * size_of(out)), is(points * size_of(out));
+  base.push_back(want.data());
+  s.base[k.inputs.size()] = is.data();
+  s.point[k.inputs.size()] = int64_t(size_of(out));
+  const std::vector<int64_t> no_strides(base.size());
+  kernel::interpret(k, base.data(), no_strides.data(), 1, points);
+  run(s);
+  return kernel_test::same(out, want.data(), is.data(), points);
+}
+
+void check(const std::vector<Recorded>& all) {
+  const Library library(all);
+  for (size_t i = 0; i < all.size(); ++i)
+    for (const bool strided : {false, true}) {
+      INFO(all[i].what << (strided ? ", strided" : "") << "\n" << kernel::to_string(all[i].kernel));
+      CHECK(agrees(all[i].kernel, library[i], strided));
+    }
+}
+
+}  // namespace
+
+TEST_CASE("every record's arithmetic") {
+  const std::vector<Recorded> all = recorded();
+  CHECK(all.size() > 200);
+  check(all);
+}
+
+TEST_CASE("every conversion") { check(conversions()); }
+
+TEST_CASE("NVRTC takes all of it") {
+  if (!cuda::no_nvrtc_reason().empty()) return skip_case(cuda::no_nvrtc_reason());
+  std::string text;
+  int count = 0;
+  for (const auto& list : {recorded(), conversions()})
+    for (const Recorded& r : list) text += cuda::kernel_text(r.kernel, "k" + std::to_string(count++));
+  // sm_90, and by hand, for it takes minutes: RILL_CUDA_ARCHITECTURES=80,90,100.
+  const char* wanted = std::getenv("RILL_CUDA_ARCHITECTURES");
+  std::istringstream list(wanted ? wanted : "90");
+  for (std::string number; std::getline(list, number, ',');) {
+    const int architecture = std::stoi(number);
+    CHECK(cuda::compile(text, architecture).size() > 100'000);
+  }
+  says([] { cuda::compile("not C++", 90); }, {"rill.cu", "error"});
+}
