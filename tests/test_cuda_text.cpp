@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "io_helpers.h"
@@ -116,6 +117,17 @@ bool agrees(const Recipe& k, Library::Function run, bool strided) {
   return kernel_test::same(out, want.data(), is.data(), points);
 }
 
+// The NVRTC that ./dev cuda has fetched, unless another is named.
+void find_nvrtc() {
+  namespace fs = std::filesystem;
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const fs::path wheels = fs::path(root ? root : ".") / ".deps/cuda/lib";
+  if (!fs::exists(wheels)) return;
+  for (const auto& file : fs::recursive_directory_iterator(wheels))
+    if (const std::string name = file.path().filename(); name.starts_with("libnvrtc.so."))
+      setenv("RILL_NVRTC", file.path().c_str(), 0);
+}
+
 void check(const std::vector<Recorded>& all) {
   const Library library(all);
   for (size_t i = 0; i < all.size(); ++i)
@@ -135,7 +147,8 @@ TEST_CASE("every record's arithmetic") {
 
 TEST_CASE("every conversion") { check(conversions()); }
 
-TEST_CASE("NVRTC takes all of it") {
+TEST_CASE("NVRTC takes all of it", "[.nvrtc]") {
+  find_nvrtc();
   if (!cuda::no_nvrtc_reason().empty()) return skip_case(cuda::no_nvrtc_reason());
   std::string text;
   int count = 0;
