@@ -11,6 +11,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 #include "rill/tensor/visit_dtype.h"
+#include "rill/trace/function.h"
 
 using namespace rill;
 
