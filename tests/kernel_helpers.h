@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
 #include <vector>
@@ -101,7 +102,8 @@ inline bool same(DType d, const char* a, const char* b, int64_t n) {
 
 // Whether `run` gives what the interpreter gives, on random numbers. `in_place`: outputs lie where a dense input of
 // their element size does.
-inline bool agrees(const Kernel& k, RowFunction run, int64_t rows, int64_t n, uint64_t seed, bool in_place = false) {
+inline bool agrees(const Kernel& k, const std::function<std::remove_pointer_t<RowFunction>>& run, int64_t rows,
+                   int64_t n, uint64_t seed, bool in_place = false) {
   Rng r(seed);
   std::vector<std::unique_ptr<Memory>> memory;
   std::vector<char*> expected, actual;

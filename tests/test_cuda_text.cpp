@@ -2,6 +2,7 @@
 // of the interpreter on special values and random ones, dense and strided.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -60,6 +61,18 @@ std::vector<Recorded> conversions() {
   return all;
 }
 
+// Of instructions of every kind, half of them with reductions.
+std::vector<Recorded> random_kernels() {
+  std::vector<Recorded> all;
+  for (uint64_t seed = 0; all.size() < 60; ++seed) {
+    Recipe k = kernel_test::Generator(seed).make();
+    const auto added = [](const kernel::Output& o) { return o.added; };
+    if (std::any_of(k.outputs.begin(), k.outputs.end(), added)) continue;  // of sums over rows there is no text
+    all.push_back({"seed " + std::to_string(seed), std::move(k)});
+  }
+  return all;
+}
+
 class Library {
  public:
   explicit Library(const std::vector<Recorded>& kernels) {
@@ -67,6 +80,9 @@ class Library {
     std::string text = "#include \"" + std::string(root ? root : ".") + "/tests/cuda/host_cuda.h\"\n";
     text += cuda::prelude();
     for (size_t i = 0; i < kernels.size(); ++i) text += cuda::kernel_text(kernels[i].kernel, "k" + std::to_string(i));
+    text +=
+        "extern \"C\" void run(void (*k)(Space), const Space* s, int grid, int block) { launch(k, *s, grid, block); "
+        "}\n";
     put_file(folder_ / "kernels.cpp", text);
     const std::string line = "c++ -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared -o " + (folder_ / "kernels.so") +
                              " " + (folder_ / "kernels.cpp");
@@ -74,9 +90,10 @@ class Library {
     handle_ = dlopen((folder_ / "kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     REQUIRE(handle_);
   }
-  using Function = void (*)(cuda::Space);
-  Function operator[](size_t i) const {
-    return reinterpret_cast<Function>(dlsym(handle_, ("k" + std::to_string(i)).c_str()));
+  // Runs kernel number `i`, in three blocks of two warps.
+  void run(size_t i, const cuda::Space& s) const {
+    auto* launch = reinterpret_cast<void (*)(void*, const cuda::Space*, int, int)>(dlsym(handle_, "run"));
+    launch(dlsym(handle_, ("k" + std::to_string(i)).c_str()), &s, 3, 64);
   }
 
  private:
@@ -85,7 +102,7 @@ class Library {
 };
 
 // Whether the text gives what the interpreter gives: `points` numbers, every second element where `strided`.
-bool agrees(const Recipe& k, Library::Function run, bool strided) {
+bool agrees(const Recipe& k, const Library& library, size_t number, bool strided) {
   constexpr int64_t points = 700;
   kernel_test::Rng r(7);
   const int64_t step = strided ? 2 : 1;
@@ -113,7 +130,7 @@ bool agrees(const Recipe& k, Library::Function run, bool strided) {
   s.point[k.inputs.size()] = int64_t(size_of(out));
   const std::vector<int64_t> no_strides(base.size());
   kernel::interpret(k, base.data(), no_strides.data(), 1, points);
-  run(s);
+  library.run(number, s);
   return kernel_test::same(out, want.data(), is.data(), points);
 }
 
@@ -133,7 +150,7 @@ void check(const std::vector<Recorded>& all) {
   for (size_t i = 0; i < all.size(); ++i)
     for (const bool strided : {false, true}) {
       INFO(all[i].what << (strided ? ", strided" : "") << "\n" << kernel::to_string(all[i].kernel));
-      CHECK(agrees(all[i].kernel, library[i], strided));
+      CHECK(agrees(all[i].kernel, library, i, strided));
     }
 }
 
@@ -147,12 +164,42 @@ TEST_CASE("every record's arithmetic") {
 
 TEST_CASE("every conversion") { check(conversions()); }
 
+TEST_CASE("random kernels, with reductions") {
+  const std::vector<Recorded> all = random_kernels();
+  const Library library(all);
+  int reducing = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    reducing += cuda::takes_rows(all[i].kernel);
+    for (const int64_t n : {0, 1, 31, 33, 64, 1000, 1024, 1025, 2100, 5000}) {
+      INFO(all[i].what << ", rows of " << n << "\n" << kernel::to_string(all[i].kernel));
+      const auto run = [&](char* const* operands, const int64_t* row_strides, int64_t rows, int64_t points, char*,
+                           const void* const*) {
+        const Recipe& k = all[i].kernel;
+        cuda::Space s;
+        s.n = points, s.rows = rows, s.axes = 1, s.outer[0] = rows;
+        for (size_t o = 0; o < k.inputs.size() + k.outputs.size(); ++o) {
+          const bool input = o < k.inputs.size();
+          const kernel::Output* out = input ? nullptr : &k.outputs[o - k.inputs.size()];
+          s.base[o] = operands[o];
+          s.stride[o][0] = row_strides[o];
+          s.point[o] = input && kernel::is_number(k.inputs[o].kind)
+                           ? 1
+                           : int64_t(size_of(input ? k.inputs[o].dtype : out->dtype));
+        }
+        library.run(i, s);
+      };
+      CHECK(kernel_test::agrees(all[i].kernel, run, 3, n, uint64_t(n)));
+    }
+  }
+  CHECK(reducing > 15);
+}
+
 TEST_CASE("NVRTC takes all of it", "[.nvrtc]") {
   find_nvrtc();
   if (!cuda::no_nvrtc_reason().empty()) return skip_case(cuda::no_nvrtc_reason());
   std::string text;
   int count = 0;
-  for (const auto& list : {recorded(), conversions()})
+  for (const auto& list : {recorded(), conversions(), random_kernels()})
     for (const Recorded& r : list) text += cuda::kernel_text(r.kernel, "k" + std::to_string(count++));
   // sm_90, and by hand, for it takes minutes: RILL_CUDA_ARCHITECTURES=80,90,100.
   const char* wanted = std::getenv("RILL_CUDA_ARCHITECTURES");

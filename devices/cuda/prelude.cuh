@@ -185,6 +185,14 @@ template <class T>
 RILL T shift_left(T a, T b) { return u64(b) < 8 * sizeof(T) ? T(u64(a) << u64(b)) : T(0); }
 template <class T>
 RILL T shift_right(T a, T b) { return u64(b) < 8 * sizeof(T) ? T(a >> int(b)) : T(a < T(0) ? -1 : 0); }
+template <class T>
+RILL T lowest(T) { return Traits<T>::is_signed ? T(u64(1) << (8 * sizeof(T) - 1)) : T(0); }
+template <class T>
+RILL T highest(T) { return Traits<T>::is_signed ? T((u64(1) << (8 * sizeof(T) - 1)) - 1) : T(~u64(0)); }
+RILL f32 highest(f32) { return same_bits<f32>(0x7f800000); }
+RILL f64 highest(f64) { return same_bits<f64>(u64(0x7ff0) << 48); }
+RILL f32 lowest(f32 x) { return -highest(x); }
+RILL f64 lowest(f64 x) { return -highest(x); }
 template <class T> RILL T neg(T a) { return T(0 - u64(a)); }
 RILL f32 neg(f32 a) { return -a; }
 RILL f64 neg(f64 a) { return -a; }
@@ -201,6 +209,80 @@ RILL T clamp(T a, T b, T c) {
   const T y = c < a ? c : a;
   return b > y ? b : y;
 }
+
+// --- Reductions over a row, by a warp: the tree of ir.h, whose 32 lanes are the warp's ---
+template <class T>
+RILL T from_lane(T x, int lane) {
+  if constexpr (sizeof(T) == 8) return same_bits<T>(__shfl_sync(~0u, same_bits<u64>(x), lane));
+  else if constexpr (Traits<T>::floating) return same_bits<T>(__shfl_sync(~0u, same_bits<u32>(x), lane));
+  else return T(__shfl_sync(~0u, u32(x), lane));
+}
+template <class T>
+struct Sum {
+  RILL T identity() { return T(0); }
+  RILL T of(T a, T b) { return add(a, b); }
+  RILL T last(T x) { return add(x, T(0)); }
+};
+template <class T>
+struct Prod {
+  RILL T identity() { return T(1); }
+  RILL T of(T a, T b) { return mul(a, b); }
+  RILL T last(T x) { return x; }
+};
+template <class T>
+struct Max {
+  RILL T identity() { return lowest(T()); }
+  RILL T of(T a, T b) { return a != a ? a : a == b ? bit_and(a, b) : a > b ? a : b; }
+  RILL T last(T x) { return x; }
+};
+template <class T>
+struct Min {
+  RILL T identity() { return highest(T()); }
+  RILL T of(T a, T b) { return a != a ? a : a == b ? bit_or(a, b) : a < b ? a : b; }
+  RILL T last(T x) { return x; }
+};
+
+// One lane's part: its points in order, blocks of 32 of them folded in pairs, pairs of pairs, ...
+template <class T, class F>
+class Fold {
+ public:
+  // The lane's next point, number p of the row.
+  inline void take(i64 p, T x) {
+    const i64 step = p / 32 % 32;
+    at_ = step == 0 ? x : F::of(at_, x);
+    if (step == 31) push(at_);
+  }
+  // The whole row's, on every lane: of n points.
+  inline T finish(i64 n, int lane) {
+    if (n == 0) return F::last(F::identity());
+    const i64 last = (n - 1) % 1024 + 1;  // points of the last block
+    if (last < 1024) {
+      if (last <= 32) {
+        if (lane >= last) at_ = F::identity();
+      } else if (last % 32 != 0 && lane >= last % 32) {
+        at_ = F::of(at_, F::identity());
+      }
+      if (last <= 992 || lane >= last % 32) push(at_);
+    }
+    while (depth_ > 1) join();
+    T x = stack_[0];
+    for (int half = 16; half > 0; half /= 2) x = F::of(x, from_lane(x, lane + half));
+    return F::last(from_lane(x, 0));
+  }
+
+ private:
+  inline void join() {
+    stack_[depth_ - 2] = F::of(stack_[depth_ - 2], stack_[depth_ - 1]);
+    --depth_;
+  }
+  inline void push(T x) {
+    stack_[depth_++] = x;
+    for (i64 done = ++blocks_; done % 2 == 0; done /= 2) join();
+  }
+  T stack_[48], at_;
+  int depth_ = 0;
+  i64 blocks_ = 0;
+};
 
 // --- Rare arguments (Patch): the functions of math_scalar.h ---
 template <class F, class T>
