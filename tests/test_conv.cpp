@@ -339,3 +339,21 @@ TEST_CASE("f64 convolutions and their gradients agree with the reference device,
     }
   }
 }
+
+TEST_CASE("padding meets no infinity: f64 convolutions of infinite operands have the NaNs of the reference device") {
+  const auto on_ref = [](const Tensor& t) { return t.to(Device("ref:0")); };
+  const auto some_infinite = [](const Shape& shape) {
+    const Tensor t = samples::uniform(shape, -1, 1, 5).astype(f64);
+    return where(t > 0.9, INFINITY, t);
+  };
+  for (const Shapes& c : for_own_kernels) {
+    INFO("x " << to_string(c.x) << " w " << to_string(c.w));
+    const Tensor x = samples::uniform(c.x).astype(f64), w = some_infinite(c.w);
+    const auto got = conv_and_gradients(c, x, w, Layout::nhwc),
+               want = conv_and_gradients(c, on_ref(x), on_ref(w), Layout::nhwc);
+    for (size_t i = 0; i < 3; ++i) {
+      INFO("result " << i);
+      CHECK(allclose(got[i], want[i].to(Device()), {.equal_nan = true}));
+    }
+  }
+}

@@ -30,6 +30,7 @@ class PatchSums {
         strips_(strips_of<T>(groups.to)),
         packed_(int64_t(taps_.size()) * groups.from * groups.count * strips_.width) {
     pack(weights);
+    finite_ = all_finite(packed_.data, int64_t(taps_.size()) * groups.from * groups.count * strips_.width);
   }
 
   void run() const {
@@ -42,8 +43,10 @@ class PatchSums {
       Room<const T*> table(most_taps() * block_pixels);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t first = i / across * block_pixels, part = i % across;
-        block(first, std::min(block_pixels, pixels - first), columns * part / across, columns * (part + 1) / across,
-              table.data);
+        const int64_t n = std::min(block_pixels, pixels - first), from = columns * part / across,
+                      to = columns * (part + 1) / across;
+        if (finite_) block(first, n, from, to, table.data);
+        else block_without_padding(first, n, from, to);
       }
     });
   }
@@ -105,10 +108,34 @@ class PatchSums {
     }
   }
 
+  // The same, tap after tap, of the pixels that meet something.
+  void block_without_padding(int64_t first, int64_t n, int64_t columns_begin, int64_t columns_end) const {
+    Pixel pixels[block_pixels];
+    const T *met[block_pixels], *from[block_pixels];
+    T* to[block_pixels];
+    walk_.fill(first, n, pixels);
+    const int64_t strips = int64_t(strips_.each.size());
+    for (int64_t j = columns_begin; j < columns_end; ++j) {
+      const Strip& s = strips_.each[size_t(j % strips)];
+      const int64_t group = j / strips, column = group * groups_.to + s.start;
+      for (int64_t i = 0; i < n; ++i) std::fill_n(to_ + pixels[i].to + column, s.columns, T(0));
+      for (const Block& b : blocks_)
+        for (int64_t t = 0; t < b.taps; ++t) {
+          walk_.meet(pixels, n, taps_[size_t(b.tap + t)], from_, zeros_, met, 1);
+          int64_t rows = 0;
+          for (int64_t i = 0; i < n; ++i)
+            if (met[i] != zeros_) from[rows] = met[i], to[rows++] = to_ + pixels[i].to;
+          tile_of<T>(groups_)({from, block_pixels, groups_.offset(group, s) + b.channel, 1, b.depth,
+                               packed(b, group, s) + t * b.depth * s.width, to, column, rows, s.columns, true});
+        }
+    }
+  }
+
   const Walk& walk_;
   const Groups& groups_;
   const T *from_, *zeros_;
   T* to_;
+  bool finite_;
   std::vector<Tap> taps_;
   std::vector<Block> blocks_;
   Strips strips_;
@@ -167,7 +194,8 @@ class WeightSums {
     for (int a = 2; a >= 0; size *= s.window[a], --a) strides.space[a] = size;
     taps_ = walk_.taps(strides);
     size_ = size;
-    taps_in_unit_ = std::max<int64_t>(1, unit_rows / groups_.from);
+    finite_ = all_finite(g, walk_.pixels() * s.out_channels);
+    taps_in_unit_ = finite_ ? std::max<int64_t>(1, unit_rows / groups_.from) : 1;
     parts_ = (groups_.from + unit_rows - 1) / unit_rows;
     units_ = (int64_t(taps_.size()) + taps_in_unit_ - 1) / taps_in_unit_ * parts_;
     blocks_ = (walk_.pixels() + block_k - 1) / block_k;
@@ -179,7 +207,8 @@ class WeightSums {
 
   void run() {
     Room<T> more((pieces_ - 1) * size_);
-    for (int64_t p = 0; p < pieces_ && !all_taps_; ++p) std::memset(piece(p, more), 0, size_t(size_) * sizeof(T));
+    for (int64_t p = 0; p < pieces_ && !(all_taps_ && finite_); ++p)
+      std::memset(piece(p, more), 0, size_t(size_) * sizeof(T));
     const int64_t pixels = walk_.pixels(), work = pixels / pieces_ * unit_rows * groups_.count * strips_.width;
     parallel_for(pieces_ * units_, 1 + worth_a_thread / std::max<int64_t>(1, work), [&](int64_t begin, int64_t end) {
       Room<T> packed(block_k * groups_.count * strips_.width);
@@ -215,15 +244,19 @@ class WeightSums {
   // The part of a block of pixels in the units from `begin` to `end`.
   void block(int64_t at, int64_t begin, int64_t end, bool add, T* w, T* packed, const T** table) const {
     Pixel pixels[block_k];
-    const int64_t n = std::min(block_k, walk_.pixels() - at * block_k);
+    const int64_t all = std::min(block_k, walk_.pixels() - at * block_k);
+    int64_t n = all;
     walk_.fill(at * block_k, n, pixels);
-    pack(pixels, n, packed);
+    if (finite_) pack(pixels, n, packed);
+    add |= !finite_;
     const auto tile = tile_of<T>(groups_);
     for (int64_t u = begin; u < end; ++u) {
       const int64_t tap = u / parts_ * taps_in_unit_, channel = u % parts_ * unit_rows;
       const int64_t taps = std::min(taps_in_unit_, int64_t(taps_.size()) - tap);
       const int64_t channels = std::min(unit_rows, groups_.from - channel), rows = taps * channels;
-      if (u == begin || channel == 0) fill(pixels, n, tap, taps, std::min(unit_rows, groups_.from), table);
+      if (!finite_) n = all, walk_.fill(at * block_k, n, pixels);
+      if (u == begin || channel == 0 || !finite_) fill(pixels, n, tap, taps, std::min(unit_rows, groups_.from), table);
+      if (!finite_) pack(pixels, n = keep_met(pixels, n, table), packed);
       T* to[unit_rows];
       for (int64_t r = 0; r < rows; ++r)
         to[r] = w + taps_[size_t(tap + r / channels)].weight + (channel + r % channels) * s_.out_channels;
@@ -235,6 +268,17 @@ class WeightSums {
           b += n * s.width;
         }
     }
+  }
+
+  // Leaves the pixels that meet something at a table's one tap; gives how many.
+  int64_t keep_met(Pixel* pixels, int64_t n, const T** table) const {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      if (table[i * unit_rows] == none_.data) continue;
+      pixels[kept] = pixels[i];
+      std::copy_n(table + i * unit_rows, unit_rows, table + kept++ * unit_rows);
+    }
+    return kept;
   }
 
   void fill(const Pixel* pixels, int64_t n, int64_t tap, int64_t taps, int64_t channels, const T** table) const {
@@ -254,7 +298,7 @@ class WeightSums {
   Strips strips_;
   std::vector<Tap> taps_;
   int64_t size_, taps_in_unit_, parts_, units_, blocks_, pieces_ = 1;
-  bool all_taps_;
+  bool all_taps_, finite_;
 };
 
 // --- Operands --------------------------------------------------------------------------------------------------------

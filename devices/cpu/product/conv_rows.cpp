@@ -99,11 +99,12 @@ bool sum_rows(const Walk& walk, const Groups& groups, const T* from, const Weigh
     lo[a] = least->offset, size[a] = axis.mul * (axis.count - 1) + most->offset - lo[a] + 1;
   }
   Padded<T> padded(walk, walk.batch, groups.count * groups.from, lo, size);
-  if (!padded.is_reasonable()) return false;
+  const Room<T> a = weights_in_order(groups, taps, weights);
+  const int64_t k = int64_t(taps.size()) * groups.from;
+  if (!padded.is_reasonable() || !all_finite(a.data, groups.count * k * groups.to)) return false;
   const T* source = padded.copy(from, true);
 
-  const Room<T> a = weights_in_order(groups, taps, weights);
-  const int64_t k = int64_t(taps.size()) * groups.from, wide = whole_vectors<T>(line.count);
+  const int64_t wide = whole_vectors<T>(line.count);
   std::vector<int64_t> offsets;
   for (const Tap& t : taps)
     for (int64_t c = 0; c < groups.from; ++c) {
@@ -144,7 +145,7 @@ bool sum_weight_rows(const Sliding& s, const T* x, const T* g, T* w) {
     lo[a] = -s.lo[a], size[a] = s.stride[a] * (s.out[a] - 1) + s.dilation[a] * (s.window[a] - 1) + 1;
   }
   Padded<T> padded(walk, s.batch, s.in_channels, lo, size);
-  if (!padded.is_reasonable()) return false;
+  if (!padded.is_reasonable() || !all_finite(g, walk.pixels() * rows)) return false;
   const T* source = padded.copy(x, false);
 
   constexpr int64_t most_pieces = 16;

@@ -207,6 +207,20 @@ struct Weights {
   }
 };
 
+// A product with padding is left out, as one with a zero would be, but that infinity times 0 is NaN: where an operand
+// is not finite, padding is looked for and left out in fact, which takes longer.
+template <class T>
+bool all_finite(const T* x, int64_t n) {
+  constexpr int64_t some = 16;  // of a size that compilers vectorise
+  T sums[some] = {}, rest = 0;
+  int64_t i = 0;
+  for (; i + some <= n; i += some)
+    for (int64_t j = 0; j < some; ++j) sums[j] += x[i + j] * T(0);
+  for (; i < n; ++i) rest += x[i] * T(0);
+  for (T sum : sums) rest += sum;
+  return rest == 0;
+}
+
 // --- Few columns: conv_rows.cpp --------------------------------------------------------------------------------------
 
 // Where a group has so few channels in the result that they would leave most of a vector empty, pixels or taps of the
