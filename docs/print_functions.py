@@ -20,10 +20,11 @@ is no promise of the same parameters: [from numpy and torch](from_numpy_and_torc
 
 
 def read():
-    """[(heading, [(array API, numpy, torch, rill or None)])], and the names that are left out."""
+    """[(heading, [(array API, numpy, torch, rill or None, why not or "")])], and the names that are left out."""
     sections, left_out, leaving = [], set(), False
     with open(DATA, encoding="utf-8") as file:
         for line in file:
+            line, _, why = line.partition(" # ")
             words = line.split()
             if line.startswith("## "):
                 leaving = line == "## left out\n"
@@ -33,7 +34,7 @@ def read():
                 left_out |= set(words)
             elif words and words[0] != "#":
                 assert 3 <= len(words) <= 4, line
-                sections[-1][1].append((*words, None)[:4])
+                sections[-1][1].append(((*words, None)[:4] + (why.strip(),)))
     return sections, left_out
 
 
@@ -51,7 +52,7 @@ def candidates(name):
 
 
 def ours(row, names):
-    *others, given = row
+    *others, given, _ = row
     if given:
         if given != "-" and given not in names:
             sys.exit(f"docs/functions.txt: rill has no {given} (in the line of {row[1]} and {row[2]})")
@@ -108,11 +109,12 @@ def main():
     total = have = 0
     text = []
     for heading, rows in sections:
-        cells = [(*row[:3], ours(row, names)) for row in rows]
+        cells = [(*row[:3], ours(row, names), row[4]) for row in rows]
         some = sum(row[3] != "-" for row in cells)
         total, have = total + len(cells), have + some
         text.append(f"\n## {heading}\n\n{some} of {len(cells)}\n\n| array API | numpy | torch | rill |\n|---|---|---|---|")
-        text += ["| " + " | ".join("-" if c == "-" else f"`{c}`" for c in row) + " |" for row in cells]
+        text += ["| " + " | ".join("-" if c == "-" else f"`{c}`" for c in row[:4]) + (f": {row[4]}" if row[4] else "") + " |"
+                 for row in cells]
     print(f"rill has {have} of these {total} functions.")
     print("\n".join(text))
     return 0

@@ -236,6 +236,48 @@ void LayerNorm::name_variables(VariablePaths& paths) const {
   paths.add("offset", offset);
 }
 
+GroupNorm::GroupNorm(int64_t channels, int64_t groups, const GroupNormOptions& options, Where where)
+    : groups(groups),
+      options(options),
+      scale(make_variable(options.name, "scale", constant(1), {channels}, where)),
+      offset(make_variable(options.name, "offset", constant(0), {channels}, where)) {
+  require_not_negative("GroupNorm", "epsilon", options.epsilon, where);
+  require_option(groups >= 1 && channels % groups == 0, "GroupNorm", "groups", groups,
+                 "1 or more, and divide the channels", where);
+}
+Tensor GroupNorm::operator()(const Tensor& x, Mode, Where where) const {
+  CallerScope caller(where);
+  NameScope scope(options.name);
+  return group_norm(x, groups, scale, offset, {options.axis, options.epsilon}, where);
+}
+std::vector<Variable> GroupNorm::variables() const { return {scale, offset}; }
+void GroupNorm::name_variables(VariablePaths& paths) const {
+  paths.add("scale", scale);
+  paths.add("offset", offset);
+}
+
+RMSNorm::RMSNorm(const Shape& shape, const RMSNormOptions& options, Where where)
+    : options(options), scale(make_variable(options.name, "scale", constant(1), shape, where)) {
+  require_not_negative("RMSNorm", "epsilon", options.epsilon, where);
+}
+Tensor RMSNorm::operator()(const Tensor& x, Mode, Where where) const {
+  CallerScope caller(where);
+  NameScope scope(options.name);
+  return rms_norm(x, scale, {-int64_t(scale.shape().size()), options.epsilon}, where);
+}
+std::vector<Variable> RMSNorm::variables() const { return {scale}; }
+void RMSNorm::name_variables(VariablePaths& paths) const { paths.add("scale", scale); }
+
+PReLU::PReLU(int64_t channels, const PReLUOptions& options, Where where)
+    : options(options), slope(make_variable(options.name, "slope", constant(options.slope), {channels}, where)) {}
+Tensor PReLU::operator()(const Tensor& x, Mode, Where where) const {
+  CallerScope caller(where);
+  NameScope scope(options.name);
+  return prelu(x, slope, where);
+}
+std::vector<Variable> PReLU::variables() const { return {slope}; }
+void PReLU::name_variables(VariablePaths& paths) const { paths.add("slope", slope); }
+
 // --- Embedding -------------------------------------------------------------------------------------------------------
 
 Embedding::Embedding(int64_t count, int64_t size, const EmbeddingOptions& options, Where where)

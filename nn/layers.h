@@ -203,6 +203,62 @@ class LayerNorm {
   Variable scale, offset;
 };
 
+struct GroupNormOptions {
+  Axis axis = -1;  // of channels
+  double epsilon = 1e-5;
+  std::string name = "group_norm";
+};
+// Each group of channels of each example by itself; see group_norm(). As many groups as channels: instance_norm().
+class GroupNorm {
+ public:
+  // Throws where the groups do not divide the channels.
+  GroupNorm(int64_t channels, int64_t groups, const GroupNormOptions& options = {}, Where where = Where::current());
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const;
+  const std::string& name_of_scope() const { return options.name; }
+  void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
+
+  int64_t groups;
+  GroupNormOptions options;
+  Variable scale, offset;  // [channels]
+};
+
+struct RMSNormOptions {
+  double epsilon = 1e-5;
+  std::string name = "rms_norm";
+};
+// Without a mean, over the trailing axes, whose sizes are `shape`; see rms_norm().
+class RMSNorm {
+ public:
+  explicit RMSNorm(const Shape& shape, const RMSNormOptions& options = {}, Where where = Where::current());
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const;
+  const std::string& name_of_scope() const { return options.name; }
+  void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
+
+  RMSNormOptions options;
+  Variable scale;
+};
+
+// --- An activation with a parameter ----------------------------------------------------------------------------------
+
+struct PReLUOptions {
+  double slope = 0.25;  // to begin with
+  std::string name = "prelu";
+};
+// x where x > 0, else slope * x, with a slope for all or, where `channels` is their number, for each on the last axis.
+class PReLU {
+ public:
+  explicit PReLU(int64_t channels = 1, const PReLUOptions& options = {}, Where where = Where::current());
+  Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  std::vector<Variable> variables() const;
+  const std::string& name_of_scope() const { return options.name; }
+  void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
+
+  PReLUOptions options;
+  Variable slope;  // [channels]
+};
+
 // --- Embedding -------------------------------------------------------------------------------------------------------
 
 struct EmbeddingOptions {

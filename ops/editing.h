@@ -22,6 +22,12 @@ Tensor append(const Tensor& x, const Tensor& values, std::optional<Axis> axis = 
 // bounds.
 Tensor insert(const Tensor& x, const std::vector<int64_t>& places, const Tensor& values, std::optional<Axis> axis = {},
               Where where = Where::current());
+// The vector `x` without the zeros at its front and its back, or at one of them. Not inside `function`: the size
+// depends on values.
+struct TrimZerosOptions {
+  bool front = true, back = true;
+};
+Tensor trim_zeros(const Tensor& x, const TrimZerosOptions& options = {}, Where where = Where::current());
 // Without the elements at `places` along `axis`: numpy's delete, a word that C++ keeps for itself.
 Tensor erase(const Tensor& x, const std::vector<int64_t>& places, std::optional<Axis> axis = {},
              Where where = Where::current());
@@ -36,6 +42,9 @@ Tensor block(const std::vector<std::vector<Tensor>>& rows, Where where = Where::
 // The element of the first of `choices` whose condition is true, else `otherwise`. All broadcast; dtypes are promoted.
 Tensor select(const std::vector<Tensor>& conditions, const std::vector<Tensor>& choices, const Tensor& otherwise = 0,
               Where where = Where::current());
+// Element i of choices[indices[i]]; `indices`, integers in [0, choices.size()), and all choices broadcast, and their
+// dtypes are promoted. Throws for one out of bounds.
+Tensor choose(const Tensor& indices, const std::vector<Tensor>& choices, Where where = Where::current());
 // `value`, cast to x's dtype, where `mask` is true, else `x`.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Tensor& value, Where where = Where::current());
 // The places of `x` where `mask` is true take the elements of `source` in row-major order. `mask` broadcasts to x's
@@ -68,6 +77,11 @@ Tensor segment_min(const Tensor& updates, const Tensor& ids, Dim segments, Where
 // (columns: 0 stands for rows).
 std::vector<Tensor> tril_indices(int64_t rows, int64_t k = 0, int64_t columns = 0, Where where = Where::current());
 std::vector<Tensor> triu_indices(int64_t rows, int64_t k = 0, int64_t columns = 0, Where where = Where::current());
+// The indices along each of `ndim` axes of n of the elements on the diagonal: the same vector for each.
+std::vector<Tensor> diag_indices(Dim n, int64_t ndim = 2, Where where = Where::current());
+// Vectors of indices, one an axis, shaped so that they broadcast to a grid: with at = ix_({rows, columns}), x(at[0],
+// at[1]) are all elements in those rows and columns. A mask, a vector of bools, stands for the places where it is true.
+std::vector<Tensor> ix_(const std::vector<Tensor>& indices, Where where = Where::current());
 // The index along each axis of `shape` (i64) for places in row-major order, and back. Throws where one is out of bounds
 // (inside `function`, when it is called).
 std::vector<Tensor> unravel_index(const Tensor& places, const Shape& shape, Where where = Where::current());

@@ -62,6 +62,10 @@ RILL_UNARY(isnan)
 RILL_UNARY(isinf)
 RILL_UNARY(isfinite)
 RILL_UNARY(signbit)
+RILL_UNARY(isposinf)   // of real numbers
+RILL_UNARY(isneginf)   // of real numbers
+RILL_UNARY(isreal)     // whether the imaginary part is 0
+RILL_UNARY(iscomplex)  // whether it is not
 // Composites.
 RILL_UNARY(silu)         // x * sigmoid(x), also called swish
 RILL_UNARY(log_sigmoid)  // -softplus(-x)
@@ -80,6 +84,10 @@ RILL_UNARY(identity)
 // form 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 Tensor gelu(const Tensor& x, Where where = Where::current());
 Tensor gelu(const Tensor& x, bool approximate, Where where = Where::current());
+// How many bits of |x| are 1, u8: of integers.
+Tensor bitwise_count(const Tensor& x, Where where = Where::current());
+// The distance to the next number away from 0, with the sign of x. Floating dtypes.
+Tensor spacing(const Tensor& x, Where where = Where::current());
 // 0/0 and NaN become `nan`, infinities `posinf` and `neginf` (the dtype's largest by default).
 Tensor nan_to_num(const Tensor& x, double nan = 0.0, Where where = Where::current());
 
@@ -130,6 +138,9 @@ RILL_BINARY(complex)
 // power() under the name that C gave it.
 inline Tensor pow(const Tensor& x, const Tensor& y, Where where = Where::current()) { return power(x, y, where); }
 
+// power() of both as f64 (or c128).
+Tensor float_power(const Tensor& x, const Tensor& y, Where where = Where::current());
+
 // Elements of `a` where `condition` is true, else of `b`; all three broadcast. Gradients flow to the chosen side only.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = Where::current());
 // minimum(maximum(x, low), high); keeps x's dtype.
@@ -150,6 +161,8 @@ bool allclose(const Tensor& a, const Tensor& b, CloseOptions options = {}, Where
 Tensor isclose(const Tensor& a, const Tensor& b, CloseOptions options = {}, Where where = Where::current());
 // Whether shapes are equal and all elements are (NaN equals nothing).
 bool array_equal(const Tensor& a, const Tensor& b, Where where = Where::current());
+// The same of what both broadcast to; false where they do not broadcast.
+bool array_equiv(const Tensor& a, const Tensor& b, Where where = Where::current());
 // Whether shapes, dtypes and the bits of all elements are equal: -0.0 is not 0.0, and a NaN is itself.
 bool same_bits(const Tensor& a, const Tensor& b);
 

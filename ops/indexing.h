@@ -40,7 +40,9 @@ Tensor segment_sum(const Tensor& updates, const Tensor& ids, Dim segments, Where
 
 // Where `x` is not zero: one i64 vector an axis. Not inside `function`: the size depends on values.
 std::vector<Tensor> nonzero(const Tensor& x, Where where = Where::current());
-// The same as one i64 [count, ndim] tensor.
+// Its places in the flattened `x`: one i64 vector. Not inside `function` either.
+Tensor flatnonzero(const Tensor& x, Where where = Where::current());
+// nonzero(x) as one i64 [count, ndim] tensor.
 Tensor argwhere(const Tensor& x, Where where = Where::current());
 // The elements (or slices) of `x` where `mask` is true; the mask's shape is that of x's axes from `axis` on.
 Tensor boolean_mask(const Tensor& x, const Tensor& mask, Axis axis = 0, Where where = Where::current());

@@ -24,6 +24,11 @@ Tensor dot_general(const Tensor& a, const Tensor& b, const ContractionParams& ax
 // Throws for 0-d operands and where the sizes do not match.
 Tensor matmul(const Tensor& a, const Tensor& b, Where where = Where::current());
 
+// numpy's matvec and vecmat: the products of matrices [..., m, n] and vectors [..., n], and of vectors [..., m], which
+// are conjugated, and matrices [..., m, n]. Leading axes broadcast.
+Tensor matvec(const Tensor& a, const Tensor& x, Where where = Where::current());
+Tensor vecmat(const Tensor& x, const Tensor& a, Where where = Where::current());
+
 // Einstein's summation: einsum("ij,jk->ik", a, b). Letters name axes; those not in the output are summed. Without "->"
 // the output has, in alphabetical order, the letters that appear once. "..." stands for the remaining axes, which
 // broadcast; a letter twice in one operand takes its diagonal. Contracts two operands at a time, from the left.
@@ -56,6 +61,8 @@ Tensor cross(const Tensor& a, const Tensor& b, Axis axis = -1, Where where = Whe
 Tensor diagonal(const Tensor& x, int offset = 0, Axis axis1 = 0, Axis axis2 = 1, Where where = Where::current());
 // numpy's diag: the diagonal of a matrix, or the square matrix with the 1-d `x` on its diagonal. Throws for other ndim.
 Tensor diag(const Tensor& x, int offset = 0, Where where = Where::current());
+// The square matrix with the elements of the flattened `x` on its diagonal.
+Tensor diagflat(const Tensor& x, int offset = 0, Where where = Where::current());
 // The sum of the diagonal.
 Tensor trace(const Tensor& x, int offset = 0, Axis axis1 = 0, Axis axis2 = 1, Where where = Where::current());
 // The last two axes exchanged; a view.

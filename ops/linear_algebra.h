@@ -132,6 +132,13 @@ struct Lstsq {
 // The shortest x that minimises |a x - b|. a: [..., m, n]; b: [m], or [..., m, k]; leading axes broadcast.
 Lstsq lstsq(const Tensor& a, const Tensor& b, const RankOptions& options = {}, Where where = Where::current());
 
+// numpy's tensorsolve: the x with tensordot(a, x, x.ndim()) == b, of the shape of a's axes behind the first b.ndim()
+// ones. Throws unless those are as many numbers as b has.
+Tensor tensorsolve(const Tensor& a, const Tensor& b, Where where = Where::current());
+// The inverse of tensordot by x's last axes: of shape x.shape()[ind:] + x.shape()[:ind]. Throws unless both halves have
+// as many numbers.
+Tensor tensorinv(const Tensor& x, int64_t ind = 2, Where where = Where::current());
+
 // --- Norms (matrix/norms.cpp) ----------------------------------------------------------------------------------------
 
 // Which norm of a matrix: "fro", "nuc" (the sum of its singular values), 1, -1 (the largest and the smallest sum of a

@@ -1,6 +1,7 @@
 // Neural networks, besides products and convolutions: activations, normalisation, losses, dropout.
-// Included by ops.h. Records are in softmax.cpp, norm.cpp and losses.cpp; the rest, in nn_ops.cpp, is composed of
-// public functions. relu, sigmoid, tanh, softplus, gelu, silu and their like are elementwise functions (elementwise.h).
+// Included by ops.h; losses.h has more losses, and images.h what is done to images. Records are in softmax.cpp,
+// norm.cpp and losses.cpp; the rest, in nn_ops.cpp, activations.cpp and group_norm.cpp, is composed of public
+// functions. relu, sigmoid, tanh, softplus, gelu, silu and their like are elementwise functions (elementwise.h).
 //
 // Integers and bools become f32. f16 and bf16 are computed in f32 and rounded once.
 #pragma once
@@ -23,6 +24,17 @@ namespace rill {
 Tensor softmax(const Tensor& x, Axis axis = -1, Where where = Where::current());
 // log(softmax(x)), exact where softmax itself would round to 0 or 1.
 Tensor log_softmax(const Tensor& x, Axis axis = -1, Where where = Where::current());
+// softmax(-x) (activations.cpp).
+Tensor softmin(const Tensor& x, Axis axis = -1, Where where = Where::current());
+struct GumbelSoftmaxOptions {
+  double temperature = 1;
+  bool hard = false;  // 1 at the largest, 0 elsewhere, with the gradient of the soft one
+  Axis axis = -1;
+  std::optional<random::Key> key = {};  // else the global generator's next
+};
+// softmax((logits + g) / temperature) with noise g from Gumbel's distribution: a draw from the classes of which
+// `logits` are the log probabilities, but differentiable (Jang, Gu, Poole 2016). Throws unless temperature > 0.
+Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options = {}, Where where = Where::current());
 
 // --- Normalisation (norm.cpp) ----------------------------------------------------------------------------------------
 
@@ -50,6 +62,33 @@ Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& 
                             const Tensor& variance, const NormalizeOptions& options = {},
                             Where where = Where::current());
 
+// x / sqrt(mean(x^2) + epsilon) * scale, with the mean over the axes from `axis` on, whose sizes scale has; without one
+// it is 1 (Zhang, Sennrich: Root Mean Square Layer Normalization, 2019).
+Tensor rms_norm(const Tensor& x, const Tensor& scale, const NormalizeOptions& options = {},
+                Where where = Where::current());
+Tensor rms_norm(const Tensor& x, const NormalizeOptions& options = {}, Where where = Where::current());
+// (x - mean) / sqrt(variance + epsilon) * scale + offset, with mean and variance of each example (axis 0) and each of
+// `groups` equal groups of neighbouring channels (the axis `axis`), over all of space. scale and offset are of shape
+// {channels}; without them they are 1 and 0 (Wu, He: Group Normalization, 2018). Throws where the channels do not
+// divide.
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& scale, const Tensor& offset,
+                  const NormalizeOptions& options = {}, Where where = Where::current());
+Tensor group_norm(const Tensor& x, int64_t groups, const NormalizeOptions& options = {},
+                  Where where = Where::current());
+// The same with each channel a group of its own (Ulyanov et al., 2016).
+Tensor instance_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const NormalizeOptions& options = {},
+                     Where where = Where::current());
+Tensor instance_norm(const Tensor& x, const NormalizeOptions& options = {}, Where where = Where::current());
+struct LocalResponseNormOptions {
+  int64_t size = 5;  // of the window
+  double alpha = 1e-4, beta = 0.75, k = 1;
+  Axis axis = -1;  // of channels
+};
+// x / (k + alpha m)^beta, where m is the sum of x^2 over the window of channels around each, over `size`; channels
+// beyond the ends count as 0 (Krizhevsky et al., 2012).
+Tensor local_response_norm(const Tensor& x, const LocalResponseNormOptions& options = {},
+                           Where where = Where::current());
+
 struct Moments {
   Tensor mean, variance;
 };
@@ -58,7 +97,7 @@ Moments moments(const Tensor& x, const Axes& axes = {}, bool keepdims = false, W
 // x / sqrt(max(sum(x^2), epsilon)) along `axis`.
 Tensor l2_normalize(const Tensor& x, Axis axis = -1, double epsilon = 1e-12, Where where = Where::current());
 
-// --- Losses (losses.cpp) ---------------------------------------------------------------------------------------------
+// --- Losses (losses.cpp); losses.h has more --------------------------------------------------------------------------
 // Those named after a mean give a scalar; the others a loss an example or an element, to take the mean() of.
 
 // -sum(labels * log_softmax(logits)) over the last axis. `labels` are probabilities, of the shape of `logits`; the
@@ -102,6 +141,26 @@ Tensor hard_swish(const Tensor& x, Where where = Where::current());
 // The first half of `axis` times sigmoid of the second (Dauphin et al., 2016). Throws where the size is odd.
 Tensor glu(const Tensor& x, Axis axis = -1, Where where = Where::current());
 
+// The rest of this section is in activations.cpp.
+// x where x > 0, else slope * x, for a `slope` that is learnt (He et al., 2015). It broadcasts to x: one number, or one
+// for each of the channels in the last axis.
+Tensor prelu(const Tensor& x, const Tensor& slope, Where where = Where::current());
+struct RReluOptions {
+  double lower = 1.0 / 8, upper = 1.0 / 3;
+  bool training = true;
+  std::optional<random::Key> key = {};  // else the global generator's next
+};
+// x where x > 0, else slope * x; the slope of each element is drawn between lower and upper in training, and is their
+// mean otherwise (Xu et al., 2015). Throws where lower > upper.
+Tensor rrelu(const Tensor& x, const RReluOptions& options = {}, Where where = Where::current());
+// 0 where |x| <= lambda, else x; and else x moved towards 0 by lambda. Throws where lambda < 0.
+Tensor hard_shrink(const Tensor& x, double lambda = 0.5, Where where = Where::current());
+Tensor soft_shrink(const Tensor& x, double lambda = 0.5, Where where = Where::current());
+// x - tanh(x), without cancellation.
+Tensor tanh_shrink(const Tensor& x, Where where = Where::current());
+// x where x > bound, else value.
+Tensor threshold(const Tensor& x, double bound, double value, Where where = Where::current());
+
 // --- Dropout, labels, tables (nn_ops.cpp) ----------------------------------------------------------------------------
 
 struct DropoutOptions {
@@ -111,6 +170,18 @@ struct DropoutOptions {
 // Each element 0 with probability `rate`, else times 1 / (1 - rate); x itself where not training or rate is 0.
 // Throws unless 0 <= rate < 1.
 Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options = {}, Where where = Where::current());
+
+struct ChannelDropoutOptions {
+  Axis axis = -1;  // of channels
+  bool training = true;
+  std::optional<random::Key> key = {};  // else the global generator's next
+};
+// dropout() of whole channels of each example, which is axis 0: all of space is 0, or none (Tompson et al., 2014).
+Tensor channel_dropout(const Tensor& x, double rate, const ChannelDropoutOptions& options = {},
+                       Where where = Where::current());
+// Dropout for networks of selu: elements become what selu tends to far below 0, and all are scaled and moved so that
+// mean 0 and variance 1 stay (Klambauer et al., 2017).
+Tensor alpha_dropout(const Tensor& x, double rate, const DropoutOptions& options = {}, Where where = Where::current());
 
 struct OneHotOptions {
   Axis axis = -1;  // where the new axis stands in the result
@@ -123,6 +194,20 @@ Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options = 
 RILL_TAKES_DTYPE(one_hot, OneHotOptions, (const Tensor& indices, Dim depth), indices, depth)
 // The rows of `table` that `ids` name: shape ids.shape + table.shape[1:]. Throws unless `ids` are integers.
 Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where = Where::current());
+enum class BagMode : uint8_t { sum, mean, max };
+struct EmbeddingBagOptions {
+  BagMode mode = BagMode::mean;
+  std::optional<Tensor> weights = {};   // of ids' shape: what each row is multiplied by; with BagMode::sum only
+  std::optional<Tensor> offsets = {};   // where each bag begins in the vector `ids`: ascending integers, the first 0
+  std::optional<int64_t> padding = {};  // ids that are this do not count
+};
+// The rows of `table` that the ids of a bag name, folded to one: ids [..., n] are bags of n and give [..., width]; with
+// offsets [bags] a vector of ids is cut into bags of any sizes, which give [bags, width]. A bag without ids gives 0.
+Tensor embedding_bag(const Tensor& table, const Tensor& ids, const EmbeddingBagOptions& options = {},
+                     Where where = Where::current());
+// out[..., o] = sum over i and j of x[..., i] w[i, j, o] y[..., j], plus bias[o] where there is one.
+Tensor bilinear(const Tensor& x, const Tensor& y, const Tensor& w, const std::optional<Tensor>& bias = {},
+                Where where = Where::current());
 
 // --- Steps of optimizers (optimizers.cpp); nn::Adam is what most programs want ---------------------------------------
 
@@ -156,6 +241,7 @@ ClippedGradients clip_by_global_norm(const std::vector<Tensor>& gradients, doubl
 
 RILL_BOOL_IS_NO_AXIS(softmax, "")
 RILL_BOOL_IS_NO_AXIS(log_softmax, "")
+RILL_BOOL_IS_NO_AXIS(softmin, "")
 RILL_BOOL_IS_NO_AXIS(glu, "")
 
 }  // namespace rill

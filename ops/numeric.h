@@ -73,7 +73,19 @@ Tensor correlate(const Tensor& a, const Tensor& v, ConvolveMode mode = ConvolveM
 // p[0] x^(n-1) + ... + p[n-1], by Horner's rule. Integers stay integers.
 Tensor polyval(const Tensor& p, const Tensor& x, Where where = Where::current());
 Tensor polyadd(const Tensor& p, const Tensor& q, Where where = Where::current());
+Tensor polysub(const Tensor& p, const Tensor& q, Where where = Where::current());
 Tensor polymul(const Tensor& p, const Tensor& q, Where where = Where::current());
+// The quotient u / v and the remainder, which has one coefficient less than v. Throws unless u and v are vectors that
+// are not empty; v's first number is not 0.
+struct PolyDivision {
+  Tensor quotient, remainder;
+};
+PolyDivision polydiv(const Tensor& u, const Tensor& v, Where where = Where::current());
+// The coefficients of the product of all (x - root), 1 first; of a square matrix: its characteristic polynomial.
+Tensor poly(const Tensor& roots, Where where = Where::current());
+// The places where the polynomial is 0, complex: eigenvalues of its companion matrix. Not inside `function`, for there
+// are fewer where the first coefficients are 0.
+Tensor roots(const Tensor& p, Where where = Where::current());
 // The m-th derivative, and the m-th integral with zeros as its constants.
 Tensor polyder(const Tensor& p, int m = 1, Where where = Where::current());
 Tensor polyint(const Tensor& p, int m = 1, Where where = Where::current());
@@ -138,6 +150,17 @@ Tensor ldexp(const Tensor& x, const Tensor& exponent, Where where = Where::curre
 // The distances between the rows of x [..., n, d] and y [..., m, d], [..., n, m]: (sum |x - y|^p)^(1/p), with p from 0
 // to infinity. Gradients are 0 where rows are equal.
 Tensor cdist(const Tensor& x, const Tensor& y, double p = 2, Where where = Where::current());
+// Of one set of rows x [n, d]: those of each pair i < j, [n (n - 1) / 2], row by row.
+Tensor pdist(const Tensor& x, double p = 2, Where where = Where::current());
+struct PairwiseDistanceOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  double p = 2;
+  double epsilon = 1e-6;  // added to each difference
+  bool keepdims = false;
+};
+// The distance between each row of x and that of y, [..., d] and [..., d] to [...]; leading axes broadcast.
+Tensor pairwise_distance(const Tensor& x, const Tensor& y, const PairwiseDistanceOptions& options = {},
+                         Where where = Where::current());
 
 }  // namespace rill
 

@@ -216,6 +216,9 @@ struct DiffOptions {
                         append = {};  // put before and behind x along the axis first; a scalar is one element
 };
 Tensor diff(const Tensor& x, const DiffOptions& options, Where where = Where::current());
+// The differences of neighbours of the flattened `x`, between `first` and `last`, which are cast to x's dtype.
+Tensor ediff1d(const Tensor& x, const std::optional<Tensor>& first = {}, const std::optional<Tensor>& last = {},
+               Where where = Where::current());
 
 // --- Sorting (sorting.cpp) -------------------------------------------------------------------------------------------
 

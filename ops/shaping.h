@@ -126,6 +126,11 @@ std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places
                              Where where = Where::current());
 // `parts` parts, the first of them one longer where the axis does not divide.
 std::vector<Tensor> array_split(const Tensor& x, int64_t parts, Axis axis = 0, Where where = Where::current());
+// numpy's: `parts` equal parts along the second axis (the first of vectors); the first; the third. At places:
+// split_at(). Throws where there is no such axis, or it does not divide.
+std::vector<Tensor> hsplit(const Tensor& x, int64_t parts, Where where = Where::current());
+std::vector<Tensor> vsplit(const Tensor& x, int64_t parts, Where where = Where::current());
+std::vector<Tensor> dsplit(const Tensor& x, int64_t parts, Where where = Where::current());
 // The tensors along `axis`, without it.
 std::vector<Tensor> unstack(const Tensor& x, Axis axis = 0, Where where = Where::current());
 

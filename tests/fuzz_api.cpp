@@ -70,6 +70,10 @@ void add(Results& out, const linalg::Lu& y) { out.insert(out.end(), {y.p, y.l, y
 void add(Results& out, const linalg::Svd& y) { out.insert(out.end(), {y.u, y.s, y.vh}); }
 void add(Results& out, const linalg::Eigen& y) { out.insert(out.end(), {y.eigenvalues, y.eigenvectors}); }
 void add(Results& out, const BatchNorm& b) { out.insert(out.end(), {b.y, b.mean, b.variance}); }
+void add(Results& out, const SineCosine& y) { out.insert(out.end(), {y.sine, y.cosine}); }
+void add(Results& out, const AiryFunctions& y) { out.insert(out.end(), {y.ai, y.ai_slope, y.bi, y.bi_slope}); }
+void add(Results& out, const PolyDivision& y) { out.insert(out.end(), {y.quotient, y.remainder}); }
+void add(Results& out, const IndexedPool& p) { out.insert(out.end(), {p.values, p.indices}); }
 void add(Results& out, const Moments& m) { out.insert(out.end(), {m.mean, m.variance}); }
 void add(Results& out, const AdamUpdate& u) { out.insert(out.end(), {u.value, u.m, u.v}); }
 void add(Results& out, const ClippedGradients& g) { add(out, g.gradients), add(out, g.norm); }
@@ -142,6 +146,10 @@ fft::Fft2Options fft2_options(const Shape& s, const Axes& axes, int64_t norm) {
   return {.s = o.s, .axes = o.axes.value_or(Axes{-2, -1}), .norm = o.norm};
 }
 
+// Degrees beyond these would be accepted and take long.
+Tensor polynomial(Tensor (*f)(int64_t, const Tensor&, Where), int64_t n, const Tensor& x) {
+  return f(n % 100, x, Where::current());
+}
 // A layer made and called with the rest of the arguments.
 Tensor sgd_step(const Variable& v, const Tensor& g, double rate, double momentum) {
   nn::SGD sgd({.learning_rate = rate, .momentum = momentum});
@@ -180,6 +188,20 @@ const Function functions[] = {
     OPERATOR(==), OPERATOR(<), FN(rill::where, Tensor, Tensor, Tensor), FN(clip, Tensor, Tensor, Tensor),
     FN(astype, Tensor, DType), FN(bitcast, Tensor, DType), FN(allclose, Tensor, Tensor, CloseOptions),
     FN(isclose, Tensor, Tensor, CloseOptions), BINARY(array_equal), BINARY(same_bits),
+
+    UNARY(tgamma), UNARY(factorial), UNARY(log_ndtr), UNARY(erfcinv), UNARY(lambertw), UNARY(k0e), UNARY(k1e),
+    UNARY(exp1), UNARY(expi), UNARY(dawsn), UNARY(ellipk), UNARY(ellipe), UNARY(sici), UNARY(fresnel), UNARY(airy),
+    BINARY(beta), BINARY(binom), BINARY(xlog1py), BINARY(rel_entr), BINARY(kl_div), BINARY(jv), BINARY(iv), BINARY(kv),
+    BINARY(spherical_jn), RUN("eval_legendre", polynomial(eval_legendre, x...), int64_t, Tensor),
+    RUN("eval_chebyt", polynomial(eval_chebyt, x...), int64_t, Tensor),
+    RUN("eval_hermite", polynomial(eval_hermite, x...), int64_t, Tensor), UNARY(isposinf), UNARY(isneginf),
+    UNARY(isreal), UNARY(iscomplex), UNARY(bitwise_count), UNARY(spacing), BINARY(float_power), BINARY(array_equiv),
+
+    FN(hsplit, Tensor, int64_t), FN(vsplit, Tensor, int64_t), FN(dsplit, Tensor, int64_t), UNARY(flatnonzero),
+    FN(ediff1d, Tensor, Tensor, Tensor), FN(diagflat, Tensor, int), BINARY(matvec), BINARY(vecmat),
+    FN(choose, Tensor, List), UNARY(trim_zeros), FN(diag_indices, int64_t, int64_t), FN(ix_, List), BINARY(polysub),
+    BINARY(polydiv), UNARY(poly), UNARY(roots), FN(pdist, Tensor, double), BINARY(pairwise_distance),
+    BINARY(linalg::tensorsolve), FN(linalg::tensorinv, Tensor, int64_t),
 
     FN(reshape, Tensor, Shape), FN(transpose, Tensor, Axes), FN(broadcast_to, Tensor, Shape),
     FN(strided_slice, Tensor, Dims, Dims, Dims), FN(update_slice, Tensor, Tensor, Dims, Dims, Dims),
@@ -368,6 +390,90 @@ const Function functions[] = {
     FN(one_hot, Tensor, int64_t, OneHotOptions), BINARY(embedding_lookup),
     FN(adam_update, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, AdamParams),
     FN(clip_by_norm, Tensor, double, Axes), FN(global_norm, List), FN(clip_by_global_norm, List, double),
+
+    FN(softmin, Tensor, int64_t), BINARY(prelu), UNARY(rrelu), FN(hard_shrink, Tensor, double),
+    FN(soft_shrink, Tensor, double), UNARY(tanh_shrink), FN(threshold, Tensor, double, double),
+    FN(alpha_dropout, Tensor, double, DropoutOptions), FN(channel_dropout, Tensor, double),
+    FN(rms_norm, Tensor, Tensor, NormalizeOptions), FN(rms_norm, Tensor, NormalizeOptions),
+    FN(group_norm, Tensor, int64_t, Tensor, Tensor, NormalizeOptions),
+    FN(group_norm, Image, int64_t, NormalizeOptions), FN(instance_norm, Image, NormalizeOptions),
+    FN(instance_norm, Tensor, Tensor, Tensor, NormalizeOptions), UNARY(local_response_norm),
+    {"gumbel_softmax",
+     [](Arguments& a) {
+       return call<Tensor, double, bool, int64_t>(
+           a,
+           [](const Tensor& x, double temperature, bool hard, int64_t axis) {
+             return gumbel_softmax(x, {.temperature = temperature, .hard = hard, .axis = axis});
+           });
+     }},
+    {"embedding_bag",
+     [](Arguments& a) {
+       return call<Tensor, Tensor, Tensor, int64_t, int64_t>(
+           a,
+           [](const Tensor& table, const Tensor& ids, const Tensor& more, int64_t mode, int64_t which) {
+             EmbeddingBagOptions o{.mode = BagMode(uint64_t(mode) % 3)};
+             if (which == 1) o.weights = more;
+             if (which == 2) o.offsets = more;
+             if (which < 0) o.padding = mode;
+             return embedding_bag(table, ids, o);
+           });
+     }},
+    FN(bilinear, Tensor, Tensor, Tensor),
+
+    FN(smooth_l1_loss, Tensor, Tensor, double), FN(gaussian_nll_loss, Tensor, Tensor, Tensor),
+    BINARY(poisson_nll_loss), BINARY(binary_cross_entropy), BINARY(nll_loss), BINARY(soft_margin_loss),
+    BINARY(multi_margin_loss), BINARY(multilabel_margin_loss), BINARY(multilabel_soft_margin_loss),
+    FN(hinge_embedding_loss, Tensor, Tensor, double), FN(margin_ranking_loss, Tensor, Tensor, Tensor, double),
+    FN(cosine_embedding_loss, Tensor, Tensor, Tensor, double), FN(triplet_margin_loss, Tensor, Tensor, Tensor),
+    FN(ctc_loss, Tensor, Tensor, Tensor, Tensor),
+
+    {"interpolate",
+     [](Arguments& a) {
+       return call<Image, Dims, double, int64_t, bool, bool>(
+           a,
+           [](const Image& x, const Dims& size, double scale, int64_t mode, bool align, bool antialias) {
+             InterpolateOptions o{.mode = ResizeMode(uint64_t(mode) % 5), .align_corners = align, .antialias = antialias};
+             if (size.empty()) o.scale = {std::min(scale, 20.0)};
+             for (int64_t s : size) o.size.push_back(s % 64);
+             return interpolate(x, o);
+           });
+     }},
+    {"grid_sample",
+     [](Arguments& a) {
+       return call<Image, Tensor, int64_t, int64_t, bool>(
+           a,
+           [](const Image& x, const Tensor& grid, int64_t mode, int64_t padding, bool align) {
+             return grid_sample(x, grid,
+                                {.mode = SampleMode(uint64_t(mode) % 3),
+                                 .padding = SamplePadding(uint64_t(padding) % 3),
+                                 .align_corners = align});
+           });
+     }},
+    {"affine_grid",
+     [](Arguments& a) {
+       return call<Tensor, int64_t, int64_t, bool>(
+           a, [](const Tensor& t, int64_t h, int64_t w, bool align) { return affine_grid(t, {h % 64, w % 64}, align); });
+     }},
+    FN(pixel_shuffle, Image, int64_t, Layout), FN(pixel_unshuffle, Image, int64_t, Layout),
+    FN(channel_shuffle, Image, int64_t, int64_t), FN(lp_pool, Image, Dims, double, PoolOptions),
+    FN(max_pool_with_indices, Image, Dims, PoolOptions), FN(max_unpool, Image, Tensor, Dims),
+    FN(fractional_max_pool, Image, Dims, Dims),
+    {"unfold",
+     [](Arguments& a) {
+       return call<Image, Dims, PoolOptions, Dims>(
+           a,
+           [](const Image& x, const Dims& window, const PoolOptions& o, const Dims& dilation) {
+             return unfold(x, window, {o.strides, o.padding, dilation, o.layout});
+           });
+     }},
+    {"fold",
+     [](Arguments& a) {
+       return call<Tensor, Dims, Dims, PoolOptions>(
+           a,
+           [](const Tensor& x, const Dims& size, const Dims& window, const PoolOptions& o) {
+             return fold(x, size, window, {o.strides, o.padding, {}, o.layout});
+           });
+     }},
 
     {"conv of an image",
      [](Arguments& a) {

@@ -40,11 +40,11 @@ RILL_C_BESSEL(Y0, y0)
 RILL_C_BESSEL(Y1, y1)
 #undef RILL_C_BESSEL
 
-// K_n(x) = e^-x times the integral of e^(-2 x sinh(t/2)^2) cosh(n t) over t >= 0 (DLMF 10.32.9), by the trapezoidal
+// e^x K_n(x) is the integral of e^(-2 x sinh(t/2)^2) cosh(n t) over t >= 0 (DLMF 10.32.9), by the trapezoidal
 // rule, which converges exponentially: the step is a share of the narrower of the strip where the integrand is analytic
 // and the Gaussian that it is for large x.
 template <class T>
-T bessel_k_integral(int n, T x) {
+T scaled_k_integral(int n, T x) {
   const T step = std::min(T(0.19L), T(0.6L) / std::sqrt(x));
   T sum = T(0.5L);
   for (int k = 1; k < 1000; ++k) {
@@ -52,7 +52,7 @@ T bessel_k_integral(int n, T x) {
     if (exponent > 50) break;
     sum += std::exp(-exponent) * (n == 0 ? T(1) : 1 + 2 * s * s);
   }
-  return std::exp(-x) * step * sum;
+  return step * sum;
 }
 // The series for small x: DLMF 10.31.1 and 10.31.2.
 template <class T>
@@ -70,7 +70,15 @@ T bessel_k(int n, T x) {
   if (!(x >= 0)) return std::numeric_limits<T>::quiet_NaN();
   if (x == 0) return std::numeric_limits<T>::infinity();
   if (x > 20000) return 0;
-  return x < 1 ? bessel_k_series(n, x) : bessel_k_integral(n, x);
+  return x < 1 ? bessel_k_series(n, x) : std::exp(-x) * scaled_k_integral(n, x);
+}
+// e^x K_n(x).
+template <class T>
+T scaled_bessel_k(int n, T x) {
+  if (!(x >= 0)) return std::numeric_limits<T>::quiet_NaN();
+  if (x == 0) return std::numeric_limits<T>::infinity();
+  if (std::isinf(x)) return 0;
+  return x < 1 ? std::exp(x) * bessel_k_series(n, x) : scaled_k_integral(n, x);
 }
 struct K0 {
   template <class T>
@@ -82,6 +90,18 @@ struct K1 {
   template <class T>
   static T call(T x) {
     return bessel_k(1, x);
+  }
+};
+struct K0e {
+  template <class T>
+  static T call(T x) {
+    return scaled_bessel_k(0, x);
+  }
+};
+struct K1e {
+  template <class T>
+  static T call(T x) {
+    return scaled_bessel_k(1, x);
   }
 };
 
@@ -116,6 +136,8 @@ RILL_BESSEL(y0, Y0, "Bessel function Y0", -y1(x), (unary_samples<20, 2000>), 2)
 RILL_BESSEL(y1, Y1, "Bessel function Y1", y0(x) - y1(x) / x, (unary_samples<20, 2000>), 2)
 RILL_BESSEL(k0, K0, "modified Bessel function K0", -k1(x), (unary_samples<20, 2000>), 0)
 RILL_BESSEL(k1, K1, "modified Bessel function K1", -k0(x) - k1(x) / x, (unary_samples<20, 2000>), 0)
+RILL_BESSEL(k0e, K0e, "e^x K0(x)", k0e(x) - k1e(x), (unary_samples<20, 2000>), 4)
+RILL_BESSEL(k1e, K1e, "e^x K1(x)", k1e(x) - k0e(x) - k1e(x) / x, (unary_samples<20, 2000>), 4)
 #undef RILL_BESSEL
 
 }  // namespace rill

@@ -108,4 +108,17 @@ bool array_equal(const Tensor& a, const Tensor& b, Where where) {
   return all(a == b).item<bool>(where);
 }
 
+bool array_equiv(const Tensor& a, const Tensor& b, Where where) {
+  CallerScope caller(where);
+  require_defined("array_equiv", a, "an operand", where);
+  require_defined("array_equiv", b, "an operand", where);
+  const size_t n = a.shape().size(), m = b.shape().size();
+  for (size_t i = 1; i <= std::min(n, m); ++i) {
+    const Dim p = a.shape()[n - i], q = b.shape()[m - i];
+    if (p != q && p != 1 && q != 1) return false;
+  }
+  const std::vector<Tensor> both = broadcast_arrays({a, b}, where);
+  return array_equal(both[0], both[1], where);
+}
+
 }  // namespace rill

@@ -84,4 +84,6 @@ std::vector<Tensor> nonzero(const Tensor& x, Where where) {
   return unravel_index(flat, x.shape());
 }
 
+Tensor flatnonzero(const Tensor& x, Where where) { return known_places(x, "flatnonzero", where); }
+
 }  // namespace rill

@@ -142,6 +142,44 @@ Tensor vecdot(const Tensor& a, const Tensor& b, Axis axis, Where where) {
   return squeeze(matmul(row, column), {-2, -1});
 }
 
+namespace {
+// The number of elements of x's axes from `first` to before `last`.
+Dim count_of(const Tensor& x, int64_t first, int64_t last) {
+  Dim n = 1;
+  for (int64_t i = first; i < last; ++i) n *= x.shape()[size_t(i)];
+  return n;
+}
+}  // namespace
+
+Tensor tensorsolve(const Tensor& a, const Tensor& b, Where where) {
+  CallerScope caller(where);
+  require_operand("tensorsolve", a, where);
+  require_operand("tensorsolve", b, where);
+  const int64_t n = b.ndim();
+  if (a.ndim() < n || count_of(a, 0, n) != b.size() || count_of(a, n, a.ndim()) != b.size())
+    fail("tensorsolve",
+         fmt::format("the first {} axes of a, and the others, must have as many numbers as b, {}. operands: {}, {}", n,
+                     b.size(), to_string(a.spec()), to_string(b.spec())),
+         where);
+  const Tensor x = solve(reshape(a, {b.size(), b.size()}), ravel(b), where);
+  return reshape(x, Shape(a.shape().begin() + n, a.shape().end()));
+}
+
+Tensor tensorinv(const Tensor& x, int64_t ind, Where where) {
+  CallerScope caller(where);
+  require_operand("tensorinv", x, where);
+  require_option(ind >= 1 && ind <= x.ndim(), "tensorinv", "ind", ind, fmt::format("from 1 to {}", x.ndim()), where);
+  const Dim n = count_of(x, 0, ind);
+  if (count_of(x, ind, x.ndim()) != n)
+    fail("tensorinv",
+         fmt::format("the first {} axes and the others must have as many numbers. operands: {}", ind,
+                     to_string(x.spec())),
+         where);
+  Shape result(x.shape().begin() + ind, x.shape().end());
+  for (int64_t i = 0; i < ind; ++i) result.push_back(x.shape()[size_t(i)]);
+  return reshape(inv(reshape(x, {n, n}), where), result);
+}
+
 Tensor diagonal(const Tensor& x, int offset, Where where) { return rill::diagonal(x, offset, -2, -1, where); }
 Tensor trace(const Tensor& x, int offset, Where where) { return rill::trace(x, offset, -2, -1, where); }
 

@@ -5,6 +5,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/conv.h"
+#include "rill/ops/images.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -277,19 +278,23 @@ size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
   return size_t(x.ndim()) - 2;
 }
 
-Tensor pool(const Op& op, const Tensor& x, const Dims& window, const PoolOptions& o, const Where& where) {
-  require_operand(op.name, x, where);
-  const size_t n = space_count(x, op.name, where);
+PoolParams pool_params(std::string_view op, const Tensor& x, const Dims& window, const PoolOptions& o,
+                       const Where& where) {
+  require_operand(op, x, where);
+  const size_t n = space_count(x, op, where);
   PoolParams p;
-  require_option(!window.empty(), op.name, "the window", "empty", "a size for each axis of space, or one for all",
-                 where);
-  p.window = for_each_axis(window, n, 1, op.name, "window", where);
-  p.strides = o.strides.empty() ? p.window : for_each_axis(o.strides, n, 1, op.name, "strides", where);
+  require_option(!window.empty(), op, "the window", "empty", "a size for each axis of space, or one for all", where);
+  p.window = for_each_axis(window, n, 1, op, "window", where);
+  p.strides = o.strides.empty() ? p.window : for_each_axis(o.strides, n, 1, op, "strides", where);
   p.layout = o.layout;
   p.count_include_pad = o.count_include_pad;
-  resolve_padding(o.padding, space_of(p.layout, x.shape()), p.window, p.strides, Dims(n, 1), p.pads_lo, p.pads_hi,
-                  op.name, where);
-  return apply1(op, {&x}, p, where);
+  resolve_padding(o.padding, space_of(p.layout, x.shape()), p.window, p.strides, Dims(n, 1), p.pads_lo, p.pads_hi, op,
+                  where);
+  return p;
+}
+
+Tensor pool(const Op& op, const Tensor& x, const Dims& window, const PoolOptions& o, const Where& where) {
+  return apply1(op, {&x}, pool_params(op.name, x, window, o, where), where);
 }
 
 Tensor global_pool(const Op& op, const Tensor& x, Layout layout, bool keepdims, const Where& where) {
@@ -342,6 +347,23 @@ Tensor max_pool(const Tensor& x, const Dims& window, const PoolOptions& options,
 Tensor avg_pool(const Tensor& x, const Dims& window, const PoolOptions& options, Where where) {
   return pool(avg_pool_op, x, window, options, where);
 }
+// The places are numbered, and picked as a tangent would be: in f64, which holds every number and every element.
+IndexedPool max_pool_with_indices(const Tensor& x, const Dims& window, const PoolOptions& options, Where where) {
+  CallerScope caller(where);
+  constexpr std::string_view op = "max_pool_with_indices";
+  const PoolParams p = pool_params(op, x, window, options, where);
+  if (!is_floating(x.dtype())) fail(op, fmt::format("takes floating numbers. got {}", to_string(x.spec())), where);
+  Shape grid(size_t(x.ndim()), 1);
+  Dim places = 1;
+  for (size_t i = 0; i < p.window.size(); ++i) {
+    const size_t axis = space_axis(p.layout, i);
+    grid[axis] = x.shape()[axis], places *= grid[axis];
+  }
+  const Tensor numbers = reshape(arange(places, {DType::f64, x.device()}), grid);
+  const Tensor wide = astype(stop_gradient(x), DType::f64), all = broadcast_to(numbers, x.shape());
+  return {apply1(max_pool_op, {&x}, p, where), astype(apply1(max_pool_pick_op, {&wide, &all}, p, where), DType::i64)};
+}
+
 Tensor global_max_pool(const Tensor& x, Layout layout, bool keepdims, Where where) {
   return global_pool(max_pool_op, x, layout, keepdims, where);
 }

@@ -84,6 +84,17 @@ Tensor erase(const Tensor& x, const std::vector<int64_t>& places, std::optional<
   return take(a, vector_of(kept, a.device()), at);
 }
 
+Tensor trim_zeros(const Tensor& x, const TrimZerosOptions& o, Where where) {
+  CallerScope caller(where);
+  require_operand("trim_zeros", x, where);
+  if (x.ndim() != 1) fail("trim_zeros", fmt::format("takes a vector. got {}", to_string(x.spec())), where);
+  const std::vector<bool> kept = (x != 0).to_vector<bool>(where);
+  size_t first = 0, end = kept.size();
+  while (o.front && first < end && !kept[first]) ++first;
+  while (o.back && end > first && !kept[end - 1]) --end;
+  return slice_axis(x, 0, int64_t(first), int64_t(end));
+}
+
 Tensor column_stack(const std::vector<Tensor>& x, Where where) {
   CallerScope caller(where);
   std::vector<Tensor> columns;
@@ -271,6 +282,41 @@ void require_bounds(std::string_view op, const Tensor& at, Dim size, const Where
   require_elements(within, op, fmt::format("an index is not in [0, {})", size), at, where);
 }
 }  // namespace
+
+std::vector<Tensor> diag_indices(Dim n, int64_t ndim, Where where) {
+  CallerScope caller(where);
+  require_option(n >= 0, "diag_indices", "n", n, "0 or more", where);
+  require_option(ndim >= 1 && ndim <= 64, "diag_indices", "ndim", ndim, "from 1 to 64", where);
+  return std::vector<Tensor>(size_t(ndim), arange(n));
+}
+
+std::vector<Tensor> ix_(const std::vector<Tensor>& indices, Where where) {
+  CallerScope caller(where);
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    require_operand("ix_", indices[i], where);
+    if (indices[i].ndim() != 1 || !(is_integer(indices[i].dtype()) || is_bool(indices[i].dtype())))
+      fail("ix_", fmt::format("takes vectors of integers or bools. got {}", to_string(indices[i].spec())), where);
+    Shape along(indices.size(), 1);
+    along[i] = -1;
+    out.push_back(reshape(is_bool(indices[i].dtype()) ? flatnonzero(indices[i], where) : indices[i], along));
+  }
+  return out;
+}
+
+Tensor choose(const Tensor& indices, const std::vector<Tensor>& choices, Where where) {
+  CallerScope caller(where);
+  require_integers("choose", indices, where);
+  if (choices.empty()) fail("choose", "there is nothing to choose from", where);
+  std::vector<Tensor> all{indices};
+  for (const Tensor& c : choices) {
+    require_operand("choose", c, where);
+    all.push_back(c);
+  }
+  all = broadcast_arrays(all, where);
+  require_bounds("choose", indices, int64_t(choices.size()), where);
+  return squeeze(take_along_axis(stack({all.begin() + 1, all.end()}), expand_dims(all[0], 0), 0), 0);
+}
 
 std::vector<Tensor> unravel_index(const Tensor& places, const Shape& shape, Where where) {
   CallerScope caller(where);

@@ -157,4 +157,97 @@ Tensor cdist(const Tensor& x, const Tensor& y, double p, Where where) {
   return norm(expand_dims(a, -2) - expand_dims(b, -3), {.ord = p, .axis = -1});
 }
 
+Tensor pdist(const Tensor& x, double p, Where where) {
+  CallerScope caller(where);
+  const Tensor a = floating("pdist", x, where);
+  require_option(p >= 0, "pdist", "p", p, "0 or more", where);
+  if (a.ndim() != 2) fail("pdist", fmt::format("takes a matrix of rows. got {}", to_string(x.spec())), where);
+  const auto pairs = triu_indices(a.shape()[0], 1);
+  const auto row = [&](size_t i) { return take(a, pairs[i].to(a.device()), 0); };
+  return norm(row(0) - row(1), {.ord = p, .axis = -1});
+}
+
+Tensor pairwise_distance(const Tensor& x, const Tensor& y, const PairwiseDistanceOptions& o, Where where) {
+  CallerScope caller(where);
+  const Tensor a = floating("pairwise_distance", x, where), b = floating("pairwise_distance", y, where);
+  require_option(o.p >= 0, "pairwise_distance", "p", o.p, "0 or more", where);
+  require_not_negative("pairwise_distance", "epsilon", o.epsilon, where);
+  if (a.ndim() < 1 || b.ndim() < 1 || a.shape().back() != b.shape().back())
+    fail("pairwise_distance",
+         fmt::format("takes vectors of one size, [..., d]. got {} and {}", to_string(x.spec()), to_string(y.spec())),
+         where);
+  const DType d = promote(a.dtype(), b.dtype()), wide = is_half(d) ? DType::f32 : d;
+  const Tensor off = astype(a, wide) - astype(b, wide) + o.epsilon;
+  return astype(norm(off, {.ord = o.p, .axis = -1, .keepdims = o.keepdims}), d);
+}
+
+// --- Tests, bits, powers ---------------------------------------------------------------------------------------------
+
+namespace {
+Tensor require_real(std::string_view op, const Tensor& x, const Where& where) {
+  require_operand(op, x, where);
+  if (is_complex(x.dtype()) || x.dtype() == DType::string)
+    fail(op, fmt::format("takes real numbers. got {}", to_string(x.spec())), where);
+  return x;
+}
+}  // namespace
+
+Tensor isposinf(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return require_real("isposinf", x, where) == INFINITY;
+}
+Tensor isneginf(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return require_real("isneginf", x, where) == -INFINITY;
+}
+Tensor isreal(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  require_operand("isreal", x, where);
+  return is_complex(x.dtype()) ? imag(x) == 0 : ones_like(x, DType::boolean);
+}
+Tensor iscomplex(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  require_operand("iscomplex", x, where);
+  return is_complex(x.dtype()) ? imag(x) != 0 : zeros_like(x, DType::boolean);
+}
+
+// Warren: Hacker's Delight (2012), 5-1: the sums of neighbouring bits, pairs, and fours, side by side.
+Tensor bitwise_count(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  require_operand("bitwise_count", x, where);
+  if (is_bool(x.dtype())) return astype(x, DType::u8);
+  if (!is_integer(x.dtype())) fail("bitwise_count", fmt::format("takes integers. got {}", to_string(x.spec())), where);
+  constexpr uint64_t twos = 0x5555555555555555, fours = 0x3333333333333333, bytes = 0x0f0f0f0f0f0f0f0f,
+                     ones = 0x0101010101010101;
+  constexpr auto unsigned_of = [](DType d) {
+    switch (d) {
+      case DType::i8: return DType::u8;
+      case DType::i16: return DType::u16;
+      case DType::i32: return DType::u32;
+      case DType::i64: return DType::u64;
+      default: return d;
+    }
+  };
+  const Tensor size = is_unsigned(x.dtype()) ? x : bitcast(abs(x), unsigned_of(x.dtype()));
+  Tensor v = astype(size, DType::u64);
+  v = v - ((v >> 1) & twos);
+  v = (v & fours) + ((v >> 2) & fours);
+  v = (v + (v >> 4)) & bytes;
+  return astype((v * ones) >> 56, DType::u8);
+}
+
+Tensor spacing(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  const Tensor t = stop_gradient(floating("spacing", x, where));
+  return nextafter(t, copysign(full({}, INFINITY, {t.dtype(), t.device()}), t)) - t;
+}
+
+Tensor float_power(const Tensor& x, const Tensor& y, Where where) {
+  CallerScope caller(where);
+  require_operand("float_power", x, where);
+  require_operand("float_power", y, where);
+  const DType d = is_complex(x.dtype()) || is_complex(y.dtype()) ? DType::c128 : DType::f64;
+  return power(astype(x, d), astype(y, d), where);
+}
+
 }  // namespace rill

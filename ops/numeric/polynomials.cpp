@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "rill/ops/linear_algebra.h"
 #include "rill/ops/numeric.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -39,11 +40,68 @@ Tensor polyadd(const Tensor& p, const Tensor& q, Where where) {
   const Dim n = larger(p.shape()[0], q.shape()[0]);
   return pad(p, {{n - p.shape()[0], 0}}) + pad(q, {{n - q.shape()[0], 0}});
 }
+Tensor polysub(const Tensor& p, const Tensor& q, Where where) {
+  CallerScope caller(where);
+  require_coefficients("polysub", p, where);
+  require_coefficients("polysub", q, where);
+  const Dim n = larger(p.shape()[0], q.shape()[0]);
+  return pad(p, {{n - p.shape()[0], 0}}) - pad(q, {{n - q.shape()[0], 0}});
+}
 Tensor polymul(const Tensor& p, const Tensor& q, Where where) {
   CallerScope caller(where);
   require_coefficients("polymul", p, where);
   require_coefficients("polymul", q, where);
   return convolve(p, q, ConvolveMode::full, where);
+}
+
+PolyDivision polydiv(const Tensor& u, const Tensor& v, Where where) {
+  CallerScope caller(where);
+  require_coefficients("polydiv", u, where);
+  require_coefficients("polydiv", v, where);
+  const int64_t m = u.shape()[0], n = v.shape()[0];
+  if (m < 1 || n < 1)
+    fail("polydiv", fmt::format("a polynomial is empty. operands: {}, {}", to_string(u.spec()), to_string(v.spec())),
+         where);
+  const DType d = to_floating(promote(u.dtype(), u.spec().weak, v.dtype(), v.spec().weak));
+  Tensor rest = astype(u, d);
+  const Tensor divisor = astype(v, d);
+  if (m < n) return {zeros({1}, {d, u.device()}), pad(rest, {{n - 1 - m, 0}})};
+  require_few_tensors("polydiv", m, where);
+  std::vector<Tensor> quotient;
+  for (int64_t k = 0; k + n <= m; ++k) {
+    quotient.push_back(slice_axis(rest, 0, k, k + 1) / slice_axis(divisor, 0, 0, 1));
+    rest = rest - pad(quotient.back() * divisor, {{k, m - n - k}});
+  }
+  return {concat(quotient), slice_axis(rest, 0, m - n + 1, m)};
+}
+
+Tensor poly(const Tensor& roots, Where where) {
+  CallerScope caller(where);
+  require_operand("poly", roots, where);
+  const bool is_matrix = roots.ndim() == 2 && roots.shape()[0] == roots.shape()[1];
+  if (!is_matrix && roots.ndim() != 1)
+    fail("poly", fmt::format("takes a vector of roots or a square matrix. got {}", to_string(roots.spec())), where);
+  const Tensor places = is_matrix ? linalg::eigvals(roots, where) : astype(roots, to_floating(roots.dtype()));
+  Tensor p = ones({1}, {places.dtype(), places.device()});
+  for (const Tensor& root : unstack(places)) p = pad(p, {{0, 1}}) - root * pad(p, {{1, 0}});
+  return is_matrix && !is_complex(roots.dtype()) ? real(p) : p;
+}
+
+Tensor roots(const Tensor& p, Where where) {
+  CallerScope caller(where);
+  require_coefficients("roots", p, where);
+  const std::vector<bool> counts = (p != 0).to_vector<bool>(where);
+  int64_t first = 0, end = int64_t(counts.size());
+  while (first < end && !counts[size_t(first)]) ++first;
+  while (end > first && !counts[size_t(end - 1)]) --end;  // each is a root of 0
+  const int64_t zero_roots = int64_t(counts.size()) - end, n = end - first - 1;
+  const Tensor c = slice_axis(astype(p, to_floating(p.dtype())), 0, first, end);
+  const DType d = c.dtype() == DType::f64 || c.dtype() == DType::c128 ? DType::c128 : DType::c64;
+  if (n < 1) return zeros({end > first ? zero_roots : 0}, {d, p.device()});
+  const Tensor row = -slice_axis(c, 0, 1, n + 1) / slice_axis(c, 0, 0, 1);
+  const Tensor companion = concat({expand_dims(row, 0), eye(n - 1, n, 0, {.dtype = c.dtype(), .device = c.device()})});
+  const Tensor found = linalg::eigvals(companion, where);
+  return zero_roots > 0 ? pad(found, {{0, zero_roots}}) : found;
 }
 
 Tensor polyder(const Tensor& p, int m, Where where) {

@@ -135,6 +135,11 @@ Tensor diag(const Tensor& x, int offset, Where where) {
   return embed_diagonal(x, n, n, offset);
 }
 
+Tensor diagflat(const Tensor& x, int offset, Where where) {
+  CallerScope caller(where);
+  return diag(ravel(x), offset, where);
+}
+
 Tensor trace(const Tensor& x, int offset, Axis axis1, Axis axis2, Where where) {
   CallerScope caller(where);
   return sum(diagonal(x, offset, axis1, axis2, where), -1);
@@ -245,6 +250,26 @@ Tensor cross(const Tensor& a, const Tensor& b, Axis axis, Where where) {
     y = -(u[0] * v[2]);
   }
   return stack({x, y, z}, axis < 0 ? int64_t(axis) : normal_axis(axis, z.ndim() + 1, "cross", where));
+}
+
+namespace {
+void require_vector_and_matrix(std::string_view op, const Tensor& x, const Tensor& a, const Where& where) {
+  if (x.defined() && a.defined() && x.ndim() >= 1 && a.ndim() >= 2) return;
+  if (!x.defined() || !a.defined()) fail(op, "an operand is undefined", where);
+  reject(op, "the vector needs an axis, and the matrix two", x, a, where);
+}
+}  // namespace
+
+Tensor matvec(const Tensor& a, const Tensor& x, Where where) {
+  CallerScope caller(where);
+  require_vector_and_matrix("matvec", x, a, where);
+  return squeeze(matmul(a, expand_dims(x, -1), where), -1);
+}
+
+Tensor vecmat(const Tensor& x, const Tensor& a, Where where) {
+  CallerScope caller(where);
+  require_vector_and_matrix("vecmat", x, a, where);
+  return squeeze(matmul(expand_dims(is_complex(x.dtype()) ? conj(x) : x, -2), a, where), -2);
 }
 
 }  // namespace rill

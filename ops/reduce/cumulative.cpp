@@ -248,4 +248,15 @@ Tensor diff(const Tensor& x, const DiffOptions& o, Where where) {
   return diff(parts.size() == 1 ? x : concat(parts, axis, where), o.n, axis, where);
 }
 
+Tensor ediff1d(const Tensor& x, const std::optional<Tensor>& first, const std::optional<Tensor>& last, Where where) {
+  CallerScope caller(where);
+  if (!x.defined()) fail("ediff1d", "an operand is undefined", where);
+  if (is_bool(x.dtype())) fail("ediff1d", fmt::format("takes numbers. operands: {}", to_string(x.spec())), where);
+  std::vector<Tensor> parts;
+  if (first) parts.push_back(ravel(astype(*first, x.dtype())));
+  parts.push_back(diff(ravel(x)));
+  if (last) parts.push_back(ravel(astype(*last, x.dtype())));
+  return parts.size() == 1 ? parts[0] : concat(parts);
+}
+
 }  // namespace rill

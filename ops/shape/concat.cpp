@@ -189,6 +189,28 @@ std::vector<Tensor> split(const Tensor& x, int64_t parts, Axis axis, Where where
   return array_split(x, parts, axis, where);
 }
 
+namespace {
+std::vector<Tensor> split_like(const Tensor& x, int64_t parts, int64_t axis, const char* op, const Where& where) {
+  require_operand(op, x, where);
+  const CallerScope caller(where, op);
+  if (x.ndim() <= axis)
+    fail(op, fmt::format("takes {} axes or more. operands: {}", axis + 1, to_string(x.spec())), where);
+  return split(x, parts, axis, where);
+}
+}  // namespace
+
+std::vector<Tensor> hsplit(const Tensor& x, int64_t parts, Where where) {
+  return split_like(x, parts, x.defined() && x.ndim() == 1 ? 0 : 1, "hsplit", where);
+}
+std::vector<Tensor> vsplit(const Tensor& x, int64_t parts, Where where) {
+  if (x.defined() && x.ndim() == 1)
+    fail("vsplit", fmt::format("takes 2 axes or more. operands: {}", to_string(x.spec())), where);
+  return split_like(x, parts, 0, "vsplit", where);
+}
+std::vector<Tensor> dsplit(const Tensor& x, int64_t parts, Where where) {
+  return split_like(x, parts, 2, "dsplit", where);
+}
+
 std::vector<Tensor> unstack(const Tensor& x, Axis along, Where where) {
   require_operand("unstack", x, where);
   const int64_t axis = normal_axis(along, x, "unstack", where);

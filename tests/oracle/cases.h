@@ -103,6 +103,8 @@ void add_elementwise(Table& t);
 void add_reductions(Table& t);
 void add_shapes(Table& t);
 void add_networks(Table& t);
+void add_arrays(Table& t);
+void add_functional(Table& t);
 void add_numeric(Table& t);
 void add_special(Table& t);
 void add_matrices(Table& t);

@@ -13,13 +13,17 @@ import numpy
 import scipy
 import torch
 
+import arrays
 import binary
 import complexes
 import edges
 import elementwise
+import functional
+import images
 import indexing
 import large
 import matrices
+import more_special
 import networks
 import numeric
 import ordering
@@ -45,8 +49,12 @@ FAMILIES = [
     indexing,
     products,
     networks,
+    functional,
+    images,
     numeric,
+    arrays,
     special,
+    more_special,
     training,
     programs,
     edges,

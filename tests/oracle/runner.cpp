@@ -276,8 +276,9 @@ bool check_cover(const Counts& n, const Settings& s) {
 int run(int argc, char** argv) {
   const Settings s = settings(argc, argv);
   Table table;
-  add_elementwise(table), add_reductions(table), add_shapes(table), add_networks(table), add_numeric(table),
-      add_matrices(table), add_programs(table), add_sparse(table), add_special(table), add_gradients(table);
+  add_elementwise(table), add_reductions(table), add_shapes(table), add_networks(table), add_functional(table),
+      add_arrays(table), add_numeric(table), add_matrices(table), add_programs(table), add_sparse(table),
+      add_special(table), add_gradients(table);
   Counts n;
   if (s.guarded) guarded_device::add();
   const auto began = std::chrono::steady_clock::now();

@@ -182,6 +182,10 @@ static void add_layers(Table& t) {
       [](const Call& c) { return run_layer(nn::BatchNorm(c[1].dim(0), {.momentum = c.number("momentum", 0.99)}), c); },
       false};
   t["nn::LayerNorm"] = {[](const Call& c) { return run_layer(nn::LayerNorm(c[1].shape()), c); }, false};
+  t["nn::GroupNorm"] = {[](const Call& c) { return run_layer(nn::GroupNorm(c[1].dim(0), c.integer("groups", 1)), c); },
+                        false};
+  t["nn::RMSNorm"] = {[](const Call& c) { return run_layer(nn::RMSNorm(c[1].shape()), c); }, false};
+  t["nn::PReLU"] = {[](const Call& c) { return run_layer(nn::PReLU(c[1].dim(0)), c); }, false};
   t["nn::Embedding"] = {[](const Call& c) { return run_layer(nn::Embedding(c[1].dim(0), c[1].dim(1)), c); }, false};
   t["nn::MultiHeadAttention"] = {
       [](const Call& c) {

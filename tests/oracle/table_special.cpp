@@ -19,12 +19,46 @@ void add_functions(Table& t) {
                                                                              {"k0", k0},
                                                                              {"k1", k1},
                                                                              {"erfcx", erfcx},
+                                                                             {"tgamma", tgamma},
+                                                                             {"factorial", factorial},
+                                                                             {"log_ndtr", log_ndtr},
+                                                                             {"erfcinv", erfcinv},
+                                                                             {"lambertw", lambertw},
+                                                                             {"k0e", k0e},
+                                                                             {"k1e", k1e},
+                                                                             {"exp1", exp1},
+                                                                             {"expi", expi},
+                                                                             {"dawsn", dawsn},
+                                                                             {"ellipk", ellipk},
+                                                                             {"ellipe", ellipe},
                                                                              {"entr", entr}})
     t[name] = {[f = f](const Call& c) -> Values { return {f(c[0], Where::current())}; }};
   using Binary = Tensor (*)(const Tensor&, const Tensor&, Where);
-  for (auto [name, f] : std::initializer_list<std::pair<const char*, Binary>>{
-           {"igamma", igamma}, {"igammac", igammac}, {"zeta", zeta}, {"polygamma", polygamma}, {"betaln", betaln}})
+  for (auto [name, f] : std::initializer_list<std::pair<const char*, Binary>>{{"igamma", igamma},
+                                                                              {"igammac", igammac},
+                                                                              {"zeta", zeta},
+                                                                              {"polygamma", polygamma},
+                                                                              {"betaln", betaln},
+                                                                              {"beta", beta},
+                                                                              {"binom", binom},
+                                                                              {"xlog1py", xlog1py},
+                                                                              {"rel_entr", rel_entr},
+                                                                              {"kl_div", kl_div},
+                                                                              {"jv", jv},
+                                                                              {"iv", iv},
+                                                                              {"kv", kv},
+                                                                              {"spherical_jn", spherical_jn}})
     t[name] = {[f = f](const Call& c) -> Values { return {f(c[0], c[1], Where::current())}; }};
+  const auto two = [](SineCosine f) -> Values { return {f.sine, f.cosine}; };
+  t["sici"] = {[two](const Call& c) { return two(sici(c[0])); }};
+  t["fresnel"] = {[two](const Call& c) { return two(fresnel(c[0])); }};
+  t["airy"] = {[](const Call& c) -> Values {
+    const AiryFunctions a = airy(c[0]);
+    return {a.ai, a.ai_slope, a.bi, a.bi_slope};
+  }};
+  t["eval_legendre"] = {[](const Call& c) -> Values { return {eval_legendre(c.integer("n", 0), c[0])}; }};
+  t["eval_chebyt"] = {[](const Call& c) -> Values { return {eval_chebyt(c.integer("n", 0), c[0])}; }};
+  t["eval_hermite"] = {[](const Call& c) -> Values { return {eval_hermite(c.integer("n", 0), c[0])}; }};
   t["betainc"] = {[](const Call& c) -> Values { return {betainc(c[0], c[1], c[2])}; }};
   t["multigammaln"] = {[](const Call& c) -> Values { return {multigammaln(c[0], c.integer("p", 1))}; }};
 }

@@ -1,0 +1,151 @@
+// Activations that are composed of public functions, those with slopes that are learnt or drawn, and softmax's
+// relatives. (Those without such a parameter are formulas, in elementwise/formulas.cpp.)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/elementwise/blocks.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/reduce/work_dtype.h"
+
+namespace rill {
+
+using elementwise::in_float_blocks;
+
+// --- Activations -----------------------------------------------------------------------------------------------------
+
+Tensor prelu(const Tensor& x, const Tensor& slope, Where where) {
+  CallerScope caller(where);
+  require_operand("prelu", x, where);
+  require_operand("prelu", slope, where);
+  if (broadcast_shapes(x.shape(), slope.shape(), where) != x.shape())
+    fail(
+        "prelu",
+        fmt::format("slope must broadcast to x: one number, or one for each channel of the last axis. operands: {}, {}",
+                    to_string(x.spec()), to_string(slope.spec())),
+        where);
+  const DType result = to_floating(promote(x.dtype(), x.spec().weak, slope.dtype(), slope.spec().weak));
+  const Tensor w = astype(x, work_dtype(result)), s = astype(slope, w.dtype());
+  return astype(rill::where(w > 0, w, s * w), result);
+}
+
+Tensor rrelu(const Tensor& x, const RReluOptions& options, Where where) {
+  CallerScope caller(where);
+  require_operand("rrelu", x, where);
+  require_finite("rrelu", "lower", options.lower, where);
+  require_finite("rrelu", "upper", options.upper, where);
+  require_option(options.lower <= options.upper, "rrelu", "lower", options.lower,
+                 fmt::format("at most upper, {}", options.upper), where);
+  if (!options.training || options.lower == options.upper)
+    return leaky_relu(x, (options.lower + options.upper) / 2, where);
+  const Tensor w = to_work(x);
+  const Tensor slope = random::uniform(
+      x.shape(),
+      {.low = options.lower, .high = options.upper, .dtype = w.dtype(), .key = options.key, .device = x.device()});
+  return from_work(rill::where(w > 0, w, slope * w), x.dtype());
+}
+
+Tensor hard_shrink(const Tensor& x, double lambda, Where where) {
+  CallerScope caller(where);
+  require_not_negative("hard_shrink", "lambda", lambda, where);
+  return in_float_blocks([&](const Tensor& t) { return rill::where(abs(t) <= lambda, 0, t); }, x);
+}
+
+Tensor soft_shrink(const Tensor& x, double lambda, Where where) {
+  CallerScope caller(where);
+  require_not_negative("soft_shrink", "lambda", lambda, where);
+  return in_float_blocks([&](const Tensor& t) { return rill::where(abs(t) <= lambda, 0, t - lambda * sign(t)); }, x);
+}
+
+namespace {
+// (x cosh(x) - sinh(x)) / cosh(x), whose numerator is the sum of x^(2 k + 1) 2 k / (2 k + 1)!: for |x| <= 1.
+Tensor small_shrink(const Tensor& x) {
+  constexpr int terms = 10;
+  const Tensor q = square(x);
+  double factorial = 1;  // of 2 k + 1
+  double c[terms];
+  for (int k = 1; k <= terms; ++k) factorial *= 2 * k * (2 * k + 1), c[k - 1] = 2 * k / factorial;
+  Tensor sum = c[terms - 1];
+  for (int k = terms - 1; k-- > 0;) sum = sum * q + c[k];
+  return x * q * sum / cosh(x);
+}
+}  // namespace
+
+Tensor tanh_shrink(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return in_float_blocks(
+      [](const Tensor& t) {
+        const Tensor is_small = abs(t) < 1;
+        return rill::where(is_small, small_shrink(rill::where(is_small, t, 0)), t - tanh(t));
+      },
+      x);
+}
+
+Tensor threshold(const Tensor& x, double bound, double value, Where where) {
+  CallerScope caller(where);
+  require_operand("threshold", x, where);
+  return rill::where(x <= bound, full({}, value, {x.dtype(), x.device()}), x);
+}
+
+// --- Softmax's relatives ---------------------------------------------------------------------------------------------
+
+Tensor softmin(const Tensor& x, Axis axis, Where where) {
+  CallerScope caller(where);
+  require_operand("softmin", x, where);
+  return softmax(-astype(x, to_floating(x.dtype())), axis, where);
+}
+
+Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options, Where where) {
+  CallerScope caller(where);
+  require_operand("gumbel_softmax", logits, where);
+  require_option(options.temperature > 0, "gumbel_softmax", "temperature", options.temperature, "more than 0", where);
+  const int64_t axis = normal_axis(options.axis, logits, "gumbel_softmax", where);
+  const Tensor w = to_work(logits);
+  const Tensor noise = random::gumbel(w.shape(), {.dtype = w.dtype(), .key = options.key, .device = w.device()});
+  const Tensor soft = softmax((w + noise) / options.temperature, axis);
+  if (!options.hard) return from_work(soft, logits.dtype());
+  const Tensor chosen = one_hot(argmax(soft, axis), soft.shape()[size_t(axis)], {.axis = axis, .dtype = w.dtype()});
+  return from_work(chosen + (soft - stop_gradient(soft)), logits.dtype());
+}
+
+// --- Dropout ---------------------------------------------------------------------------------------------------------
+
+namespace {
+// Where an element of `shape` stays: where 32 random bits, as a whole number, are not below rate * 2^32.
+Tensor draw_kept(const Shape& shape, double rate, const std::optional<random::Key>& key, Device device) {
+  const Tensor bits = random::bits(shape, {.key = key, .device = device});
+  return bits >= tensor(uint32_t(std::min(rate * 0x1p32, 0x1p32 - 1)), {.device = device});
+}
+}  // namespace
+
+Tensor channel_dropout(const Tensor& x, double rate, const ChannelDropoutOptions& options, Where where) {
+  CallerScope caller(where);
+  require_operand("channel_dropout", x, where);
+  require_share("channel_dropout", "rate", rate, where);
+  const int64_t axis = normal_axis(options.axis, x, "channel_dropout", where);
+  if (axis == 0)
+    fail("channel_dropout",
+         fmt::format("axis 0 is that of the examples, and channels need another. operands: {}", to_string(x.spec())),
+         where);
+  const Tensor f = astype(x, to_floating(x.dtype()));
+  if (!options.training || rate == 0) return f;
+  Shape channels(size_t(x.ndim()), 1);
+  channels[0] = x.shape()[0], channels[size_t(axis)] = x.shape()[size_t(axis)];
+  return rill::where(draw_kept(channels, rate, options.key, x.device()), f * (1 / (1 - rate)), 0);
+}
+
+Tensor alpha_dropout(const Tensor& x, double rate, const DropoutOptions& options, Where where) {
+  CallerScope caller(where);
+  require_operand("alpha_dropout", x, where);
+  require_share("alpha_dropout", "rate", rate, where);
+  if (!options.training || rate == 0) return astype(x, to_floating(x.dtype()));
+  constexpr double lowest = -1.7580993408473766;  // what selu tends to
+  const double kept = 1 - rate, scale = 1 / std::sqrt(kept * (1 + rate * lowest * lowest)),
+               shift = -scale * lowest * rate;
+  const Tensor w = to_work(x), stays = draw_kept(x.shape(), rate, options.key, x.device());
+  return from_work(rill::where(stays, w, lowest) * scale + shift, x.dtype());
+}
+
+}  // namespace rill

@@ -1,0 +1,211 @@
+// Losses of regression, of classes and of likeness, composed of public functions; see losses.h.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "rill/ops/apply.h"
+#include "rill/ops/losses.h"
+#include "rill/ops/numeric.h"
+#include "rill/ops/option_checks.h"
+#include "rill/ops/reduce/work_dtype.h"
+
+namespace rill {
+
+namespace {
+
+// The operands as the floating dtype in which the loss is computed, and the dtype that it is rounded to.
+struct Worked {
+  std::vector<Tensor> in;
+  DType result;
+};
+Worked worked(std::string_view op, std::initializer_list<const Tensor*> operands, const Where& where) {
+  DType d = DType::boolean;
+  bool weak = true;
+  for (const Tensor* t : operands) {
+    require_operand(op, *t, where);
+    if (is_complex(t->dtype()) || t->dtype() == DType::string)
+      fail(op, fmt::format("takes real numbers. got {}", to_string(t->spec())), where);
+    d = promote(d, weak, t->dtype(), t->spec().weak), weak = weak && t->spec().weak;
+  }
+  Worked w{{}, to_floating(d)};
+  const DType wide = is_half(w.result) ? DType::f32 : w.result;
+  for (const Tensor* t : operands) w.in.push_back(astype(*t, wide));
+  return w;
+}
+
+// Of `scores` [..., classes] and integers `labels` [...]: throws where they are something else.
+void require_labels(std::string_view op, const Tensor& scores, const Tensor& labels, bool one_each,
+                    const Where& where) {
+  require_operand(op, scores, where);
+  require_operand(op, labels, where);
+  const std::string operands = fmt::format(". operands: {}, {}", to_string(scores.spec()), to_string(labels.spec()));
+  if (scores.ndim() < 1) fail(op, "there is no axis of classes" + operands, where);
+  if (!is_integer(labels.dtype())) fail(op, "labels must be integers, the numbers of classes" + operands, where);
+  const Shape wanted(scores.shape().begin(), scores.shape().end() - (one_each ? 1 : 0));
+  if (labels.shape() != wanted)
+    fail(op, fmt::format("labels must be of shape {}{}", to_string(wanted), operands), where);
+}
+void require_class_weights(std::string_view op, const std::optional<Tensor>& weights, const Tensor& scores,
+                           const Where& where) {
+  if (weights && weights->shape() != Shape{scores.shape().back()})
+    fail(op,
+         fmt::format("weights are of shape {} but must be of shape [{}], a number for each class",
+                     to_string(weights->shape()), scores.shape().back()),
+         where);
+}
+// x[..., label] of each example.
+Tensor chosen(const Tensor& x, const Tensor& labels) {
+  return squeeze(take_along_axis(x, expand_dims(labels, -1), -1), -1);
+}
+// `near` where the label is 1, `far` elsewhere, which is where it is -1.
+Tensor by_label(const Tensor& labels, const Tensor& near, const Tensor& far) { return where(labels > 0, near, far); }
+
+}  // namespace
+
+// --- Of regression ---------------------------------------------------------------------------------------------------
+
+Tensor smooth_l1_loss(const Tensor& prediction, const Tensor& target, double beta, Where where) {
+  CallerScope caller(where);
+  const Worked w = worked("smooth_l1_loss", {&prediction, &target}, where);
+  require_not_negative("smooth_l1_loss", "beta", beta, where);
+  if (prediction.shape() != target.shape())
+    fail("smooth_l1_loss",
+         fmt::format("prediction and target must have one shape. operands: {}, {}", to_string(prediction.spec()),
+                     to_string(target.spec())),
+         where);
+  const Tensor size = abs(w.in[0] - w.in[1]);
+  if (beta == 0) return astype(size, w.result);
+  const Tensor inside = minimum(size, beta);
+  return astype(inside * (size - 0.5 * inside) / beta, w.result);
+}
+
+Tensor gaussian_nll_loss(const Tensor& prediction, const Tensor& target, const Tensor& variance,
+                         const GaussianNllOptions& o, Where where) {
+  CallerScope caller(where);
+  const Worked w = worked("gaussian_nll_loss", {&prediction, &target, &variance}, where);
+  require_not_negative("gaussian_nll_loss", "epsilon", o.epsilon, where);
+  const Tensor v = rill::where(w.in[2] < o.epsilon, o.epsilon, w.in[2]);
+  const Tensor loss = 0.5 * (log(v) + square(w.in[0] - w.in[1]) / v);
+  return astype(o.full ? loss + 0.5 * std::log(2 * std::numbers::pi) : loss, w.result);
+}
+
+Tensor poisson_nll_loss(const Tensor& prediction, const Tensor& target, const PoissonNllOptions& o, Where where) {
+  CallerScope caller(where);
+  const Worked w = worked("poisson_nll_loss", {&prediction, &target}, where);
+  require_not_negative("poisson_nll_loss", "epsilon", o.epsilon, where);
+  const Tensor &x = w.in[0], &t = w.in[1];
+  Tensor loss = o.log_input ? exp(x) - t * x : x - t * log(x + o.epsilon);
+  if (o.full) {
+    const Tensor several = t > 1, n = rill::where(several, t, 1);
+    loss = loss + rill::where(several, n * log(n) - n + 0.5 * log(2 * std::numbers::pi * n), 0);
+  }
+  return astype(loss, w.result);
+}
+
+// --- Of classes ------------------------------------------------------------------------------------------------------
+
+Tensor binary_cross_entropy(const Tensor& p, const Tensor& labels, Where where) {
+  CallerScope caller(where);
+  const Worked w = worked("binary_cross_entropy", {&p, &labels}, where);
+  const auto bounded = [](const Tensor& x) { return maximum(x, -100); };
+  const Tensor &x = w.in[0], &y = w.in[1];
+  return astype(-(y * bounded(log(x)) + (1 - y) * bounded(log1p(-x))), w.result);
+}
+
+Tensor nll_loss(const Tensor& log_p, const Tensor& labels, const NllOptions& o, Where where) {
+  CallerScope caller(where);
+  require_labels("nll_loss", log_p, labels, true, where);
+  require_class_weights("nll_loss", o.weights, log_p, where);
+  const Worked w = worked("nll_loss", {&log_p}, where);
+  const Tensor counts = o.ignored ? labels != *o.ignored : Tensor();
+  const Tensor classes = o.ignored ? rill::where(counts, labels, 0) : labels;
+  Tensor loss = -chosen(w.in[0], classes);
+  if (o.weights) loss = loss * take(astype(*o.weights, loss.dtype()), classes, 0);
+  return astype(o.ignored ? rill::where(counts, loss, 0) : loss, w.result);
+}
+
+Tensor soft_margin_loss(const Tensor& prediction, const Tensor& labels, Where where) {
+  CallerScope caller(where);
+  const Worked w = worked("soft_margin_loss", {&prediction, &labels}, where);
+  return astype(softplus(-w.in[1] * w.in[0]), w.result);
+}
+
+Tensor multi_margin_loss(const Tensor& x, const Tensor& labels, const MultiMarginOptions& o, Where where) {
+  CallerScope caller(where);
+  constexpr std::string_view op = "multi_margin_loss";
+  require_labels(op, x, labels, true, where);
+  require_class_weights(op, o.weights, x, where);
+  require_option(o.p == 1 || o.p == 2, op, "p", o.p, "1 or 2", where);
+  require_finite(op, "margin", o.margin, where);
+  const Worked w = worked(op, {&x}, where);
+  const Tensor right = one_hot(labels, x.shape().back(), DType::boolean);
+  Tensor cost = relu(o.margin - expand_dims(chosen(w.in[0], labels), -1) + w.in[0]);
+  if (o.p == 2) cost = square(cost);
+  if (o.weights) cost = cost * expand_dims(take(astype(*o.weights, cost.dtype()), labels, 0), -1);
+  return astype(sum(rill::where(right, 0, cost), -1) / x.shape().back(), w.result);
+}
+
+Tensor multilabel_margin_loss(const Tensor& x, const Tensor& labels, Where where) {
+  CallerScope caller(where);
+  require_labels("multilabel_margin_loss", x, labels, false, where);
+  const Worked w = worked("multilabel_margin_loss", {&x}, where);
+  // Those before the first negative one count.
+  const Tensor counts = cumsum(astype(labels < 0, DType::i64), -1) == 0, classes = rill::where(counts, labels, 0);
+  const Tensor hits = one_hot(classes, x.shape().back(), DType::boolean) & expand_dims(counts, -1);
+  const Tensor is_label = expand_dims(any(hits, -2), -2);
+  const Tensor scores = take_along_axis(w.in[0], classes, -1);
+  const Tensor cost = relu(1 - expand_dims(scores, -1) + expand_dims(w.in[0], -2));
+  const Tensor taken = rill::where(expand_dims(counts, -1) & !is_label, cost, 0);
+  return astype(sum(taken, {-2, -1}) / x.shape().back(), w.result);
+}
+
+Tensor multilabel_soft_margin_loss(const Tensor& logits, const Tensor& labels, const std::optional<Tensor>& weights,
+                                   Where where) {
+  CallerScope caller(where);
+  const Worked w = worked("multilabel_soft_margin_loss", {&logits, &labels}, where);
+  if (logits.ndim() < 1) fail("multilabel_soft_margin_loss", "there is no axis of classes", where);
+  require_class_weights("multilabel_soft_margin_loss", weights, logits, where);
+  const Tensor cost = sigmoid_cross_entropy(w.in[0], w.in[1]);
+  return astype(mean(weights ? cost * astype(*weights, cost.dtype()) : cost, -1), w.result);
+}
+
+// --- Of likeness -----------------------------------------------------------------------------------------------------
+
+Tensor hinge_embedding_loss(const Tensor& x, const Tensor& labels, double margin, Where where) {
+  CallerScope caller(where);
+  const Worked w = worked("hinge_embedding_loss", {&x, &labels}, where);
+  require_finite("hinge_embedding_loss", "margin", margin, where);
+  return astype(by_label(labels, w.in[0], relu(margin - w.in[0])), w.result);
+}
+
+Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& labels, double margin, Where where) {
+  CallerScope caller(where);
+  const Worked w = worked("margin_ranking_loss", {&a, &b, &labels}, where);
+  require_finite("margin_ranking_loss", "margin", margin, where);
+  return astype(relu(margin - w.in[2] * (w.in[0] - w.in[1])), w.result);
+}
+
+Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& labels, double margin, Where where) {
+  CallerScope caller(where);
+  const Worked w = worked("cosine_embedding_loss", {&a, &b}, where);
+  require_operand("cosine_embedding_loss", labels, where);
+  require_finite("cosine_embedding_loss", "margin", margin, where);
+  const Tensor likeness = cosine_similarity(w.in[0], w.in[1], -1, where);
+  return astype(by_label(labels, 1 - likeness, relu(likeness - margin)), w.result);
+}
+
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginOptions& o, Where where) {
+  CallerScope caller(where);
+  const Worked w = worked("triplet_margin_loss", {&anchor, &positive, &negative}, where);
+  require_option(o.margin > 0, "triplet_margin_loss", "margin", o.margin, "more than 0", where);
+  const auto distance = [&](const Tensor& x, const Tensor& y) {
+    return o.distance ? o.distance(x, y) : pairwise_distance(x, y, {.p = o.p, .epsilon = o.epsilon}, where);
+  };
+  Tensor far = distance(w.in[0], w.in[2]);
+  if (o.swap) far = minimum(far, distance(w.in[1], w.in[2]));
+  return astype(relu(distance(w.in[0], w.in[1]) - far + o.margin), w.result);
+}
+
+}  // namespace rill
