@@ -84,7 +84,7 @@ Tensor k0e(const Tensor& x, Where where = Where::current());
 Tensor k1e(const Tensor& x, Where where = Where::current());
 
 // Of any order v, which is a constant to gradients: J, I and K. NaN where they are complex, and J for negative orders
-// that are not whole; J takes time that grows with x where it is less than v^2. J of orders beyond 1e6 is NaN there.
+// that are not whole; J takes time that grows with x where it is less than v^2. J is NaN there where v + x > 1e6.
 Tensor jv(const Tensor& v, const Tensor& x, Where where = Where::current());
 Tensor iv(const Tensor& v, const Tensor& x, Where where = Where::current());
 Tensor kv(const Tensor& v, const Tensor& x, Where where = Where::current());

@@ -65,6 +65,7 @@ T scaled_k(T v, T x) {
     const T t = T(k) * step, s = std::sinh(t / 2);
     const T falls = -2 * x * s * s, term = (std::exp(falls + v * t) + std::exp(falls - v * t)) / 2;
     sum += term;
+    if (std::isinf(term)) return term;
     largest = std::max(largest, term);
     if (t > peak && term < largest * std::numeric_limits<T>::epsilon() / 64) break;
   }
@@ -77,7 +78,9 @@ struct Kv {
     if (std::isnan(v) || !(x >= 0)) return nan<T>;
     if (x == 0) return infinity<T>;
     if (std::isinf(x)) return 0;
-    return std::exp(-x) * scaled_k(std::abs(v), x);
+    // In long double, which holds both factors where their product is a number.
+    const long double wide = x;
+    return T(std::exp(-wide) * scaled_k<long double>(std::abs(v), wide));
   }
 };
 
@@ -147,7 +150,7 @@ template <class T>
 T bessel_j(T v, T x) {  // v >= 0, x > 0
   if (x * x < 8 * (v + 1)) return power_series(v, x, -1);
   if (x > 40 && x > v * v) return hankel_j(v, x);
-  if (v > 1e6 || x > 1e7) return nan<T>;
+  if (v + x > 1e6) return nan<T>;
   const T whole = std::floor(v);
   return recurrent_j(v - whole, int64_t(whole), x);
 }
@@ -264,8 +267,9 @@ template <bool second, bool slope>
 struct Airy {
   template <class T>
   static T call(T x) {
-    const Wave<T> w = airy_wave(x, second);
-    return slope ? w.slope : w.y;
+    const Wave<long double> w =
+        airy_wave<long double>(x, second);  // for f32 too: far below 0 the angle takes all digits
+    return T(slope ? w.slope : w.y);
   }
 };
 

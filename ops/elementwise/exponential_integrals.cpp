@@ -93,6 +93,7 @@ struct SineIntegral {
   template <class T>
   static T call(T x) {
     const T a = std::abs(x);
+    if (std::isnan(x)) return x;
     if (a <= 4) return wave_series(x, 1);
     if (std::isinf(x)) return std::copysign(T(pi) / 2, x);
     const std::complex<T> z(0, a), e = std::exp(-z) * scaled_e1<T>(z);  // -Ci(a) + i (Si(a) - pi / 2)
@@ -103,6 +104,7 @@ struct CosineIntegral {
   template <class T>
   static T call(T x) {
     const T a = std::abs(x);
+    if (std::isnan(x)) return x;
     if (a == 0) return -infinity<T>;
     if (a <= 4) return T(euler) + std::log(a) + wave_series(a, 2);
     if (std::isinf(x)) return 0;

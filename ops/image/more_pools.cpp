@@ -11,7 +11,6 @@
 
 namespace rill {
 
-using image::channel_axis;
 using image::channels_last;
 using image::in_layout;
 using image::space_axes;

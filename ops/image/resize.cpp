@@ -69,8 +69,8 @@ Taps wide_taps(int64_t in, int64_t out, double ratio, bool cubic) {
   Taps t{out, std::vector<std::vector<int64_t>>(size_t(count)), std::vector<std::vector<double>>(size_t(count))};
   for (int64_t i = 0; i < out; ++i) {
     const double middle = ratio * (double(i) + 0.5);
-    const int64_t first = std::max<int64_t>(int64_t(middle - support + 0.5), 0),
-                  end = std::min<int64_t>(int64_t(middle + support + 0.5), in);
+    const int64_t first = std::max<int64_t>(int64_t(std::floor(middle - support + 0.5)), 0),
+                  end = std::min<int64_t>(int64_t(std::floor(middle + support + 0.5)), in);
     std::vector<double> weights(size_t(count), 0);
     double sum = 0;
     for (int64_t k = 0; k < std::min(end - first, count); ++k) {

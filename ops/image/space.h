@@ -18,7 +18,6 @@ inline size_t space_axes(std::string_view op, const Tensor& x, size_t least, siz
          where);
   return size_t(x.ndim()) - 2;
 }
-inline int64_t channel_axis(const Tensor& x, Layout l) { return l == Layout::nhwc ? x.ndim() - 1 : 1; }
 inline Dims space_of(const Tensor& x, Layout l) {
   Dims out;
   for (size_t i = 0; i + 2 < x.shape().size(); ++i) out.push_back(x.shape()[space_axis(l, i)]);

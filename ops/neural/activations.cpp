@@ -129,7 +129,7 @@ Tensor channel_dropout(const Tensor& x, double rate, const ChannelDropoutOptions
     fail("channel_dropout",
          fmt::format("axis 0 is that of the examples, and channels need another. operands: {}", to_string(x.spec())),
          where);
-  const Tensor f = astype(x, to_floating(x.dtype()));
+  Tensor f = astype(x, to_floating(x.dtype()));
   if (!options.training || rate == 0) return f;
   Shape channels(size_t(x.ndim()), 1);
   channels[0] = x.shape()[0], channels[size_t(axis)] = x.shape()[size_t(axis)];

@@ -54,6 +54,10 @@ void require_class_weights(std::string_view op, const std::optional<Tensor>& wei
                      to_string(weights->shape()), scores.shape().back()),
          where);
 }
+// Labels below 0, which would count from the last class, as one beyond it: those are refused where they are read.
+Tensor unwrapped(const Tensor& labels, const Tensor& scores) {
+  return where(labels < 0, scores.shape().back(), astype(labels, DType::i64));
+}
 // x[..., label] of each example.
 Tensor chosen(const Tensor& x, const Tensor& labels) {
   return squeeze(take_along_axis(x, expand_dims(labels, -1), -1), -1);
@@ -119,7 +123,7 @@ Tensor nll_loss(const Tensor& log_p, const Tensor& labels, const NllOptions& o, 
   require_class_weights("nll_loss", o.weights, log_p, where);
   const Worked w = worked("nll_loss", {&log_p}, where);
   const Tensor counts = o.ignored ? labels != *o.ignored : Tensor();
-  const Tensor classes = o.ignored ? rill::where(counts, labels, 0) : labels;
+  const Tensor classes = unwrapped(o.ignored ? rill::where(counts, labels, 0) : labels, log_p);
   Tensor loss = -chosen(w.in[0], classes);
   if (o.weights) loss = loss * take(astype(*o.weights, loss.dtype()), classes, 0);
   return astype(o.ignored ? rill::where(counts, loss, 0) : loss, w.result);
@@ -139,10 +143,10 @@ Tensor multi_margin_loss(const Tensor& x, const Tensor& labels, const MultiMargi
   require_option(o.p == 1 || o.p == 2, op, "p", o.p, "1 or 2", where);
   require_finite(op, "margin", o.margin, where);
   const Worked w = worked(op, {&x}, where);
-  const Tensor right = one_hot(labels, x.shape().back(), DType::boolean);
-  Tensor cost = relu(o.margin - expand_dims(chosen(w.in[0], labels), -1) + w.in[0]);
+  const Tensor classes = unwrapped(labels, x), right = one_hot(classes, x.shape().back(), DType::boolean);
+  Tensor cost = relu(o.margin - expand_dims(chosen(w.in[0], classes), -1) + w.in[0]);
   if (o.p == 2) cost = square(cost);
-  if (o.weights) cost = cost * expand_dims(take(astype(*o.weights, cost.dtype()), labels, 0), -1);
+  if (o.weights) cost = cost * expand_dims(take(astype(*o.weights, cost.dtype()), classes, 0), -1);
   return astype(sum(rill::where(right, 0, cost), -1) / x.shape().back(), w.result);
 }
 
