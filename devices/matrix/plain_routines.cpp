@@ -209,9 +209,8 @@ struct Hessenberg {
   W shift(size_t last) const {
     const W a = h(last - 1, last - 1), b = h(last - 1, last), c = h(last, last - 1), d = h(last, last);
     const W half = (a - d) / Real<W>(2), root = std::sqrt(half * half + b * c);
-    const W low = d - b * c / (half + root), high = d - b * c / (half - root);
-    const bool use_low = std::abs(half + root) >= std::abs(half - root);
-    return use_low ? low : high;
+    const W far = std::abs(half + root) >= std::abs(half - root) ? half + root : half - root;
+    return far == W(0) ? d : d - b * c / far;
   }
 
   // Makes h upper triangular. False where it does not converge.
