@@ -2,8 +2,7 @@
 // that tails never touch memory past their end. The file compiles once per instruction set (Highway's foreach_target);
 // each pass adds its kernels, over vectors and over plain numbers, to one list. Read the tests at the end first.
 //
-//   test_math "[table]"      prints the table of docs/math.md
-//   RILL_MATH_SAMPLES=N      numbers per function (default 2^17; docs/math.md says what its table was made with)
+//   RILL_MATH_SAMPLES=N      numbers per function (default 2^17)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "test_math.cpp"
 #include "rill/devices/kernel/targets.h"
@@ -160,9 +159,7 @@ HWY_AFTER_NAMESPACE();
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iomanip>
-#include <iostream>
 #include <random>
 #include <sstream>
 
@@ -179,7 +176,6 @@ const std::vector<Case> kCases = {
   {#name, reference, narrow, low, high, bound32, bound64, note},
     RILL_MATH_FUNCTIONS(RILL_CASE)};
 const size_t kPow = kCases.size(), kAtan2 = kPow + 1, kLaneOps = kPow + 2;
-const double kPowBound = 1.2, kAtan2Bound = 2.0;
 
 size_t sample_count() {
   const char* text = std::getenv("RILL_MATH_SAMPLES");
@@ -314,24 +310,6 @@ Worst measure_any(size_t index) {
   if (index == kPow) return measure_2<T>(index, std::pow, std::pow);
   if (index == kAtan2) return measure_2<T>(index, std::atan2, std::atan2);
   return measure<T>(index);
-}
-
-std::string fixed(double x, int digits) {
-  std::ostringstream s;
-  s << std::fixed << std::setprecision(digits) << x;
-  return s.str();
-}
-
-// The part of a function's row of docs/math.md that does not depend on how many numbers were measured.
-std::string row_start(const std::string& name, double bound32, double bound64, const std::string& note) {
-  return "| " + name + " | " + fixed(bound32, 1) + " | " + fixed(bound64, 1) + " | " + note + " |";
-}
-std::vector<std::string> row_starts() {
-  std::vector<std::string> rows;
-  for (const Case& c : kCases) rows.push_back(row_start(c.name, c.bound32, c.bound64, c.note));
-  rows.push_back(row_start("pow", kPowBound, kPowBound, "special cases of C99"));
-  rows.push_back(row_start("atan2", kAtan2Bound, kAtan2Bound, "special cases of C99"));
-  return rows;
 }
 
 template <class T>
@@ -503,10 +481,10 @@ TEST_CASE("vector math is as accurate as docs/math.md says") {
     const bool two = i >= kPow;
     const Worst f32 = measure_any<float>(i);
     INFO((two ? "pow or atan2" : kCases[i].name) << " f32 at " << std::setprecision(9) << f32.x << ", " << f32.y);
-    CHECK(f32.error <= (i == kPow ? kPowBound : i == kAtan2 ? kAtan2Bound : kCases[i].bound32));
+    CHECK(f32.error <= (i == kPow ? math_cases::pow_bound : i == kAtan2 ? math_cases::atan2_bound : kCases[i].bound32));
     const Worst f64 = measure_any<double>(i);
     INFO((two ? "pow or atan2" : kCases[i].name) << " f64 at " << std::setprecision(17) << f64.x << ", " << f64.y);
-    CHECK(f64.error <= (i == kPow ? kPowBound : i == kAtan2 ? kAtan2Bound : kCases[i].bound64));
+    CHECK(f64.error <= (i == kPow ? math_cases::pow_bound : i == kAtan2 ? math_cases::atan2_bound : kCases[i].bound64));
   }
 }
 
@@ -522,28 +500,6 @@ TEST_CASE("digamma has its root, its poles and its reflection") {
   for (int i = 0; i < 7; ++i) CHECK(out[i] == Approx(want[i]).epsilon(1e-13).margin(0));
   CHECK(std::isnan(out[7]));
   CHECK(out[8] == -std::numeric_limits<double>::infinity());
-}
-
-TEST_CASE("docs/math.md has a row for every function, with its bounds") {
-  const char* root = std::getenv("RILL_SOURCE_ROOT");
-  std::ifstream file(std::string(root ? root : ".") + "/docs/math.md");
-  std::stringstream text;
-  text << file.rdbuf();
-  for (const std::string& row : row_starts()) {
-    INFO("test_math \"[table]\" prints the table; missing: " << row);
-    const bool there = text.str().find("\n" + row) != std::string::npos;
-    CHECK(there);
-  }
-}
-
-TEST_CASE("print the table of docs/math.md", "[.table]") {
-  std::cout << "| function | f32 bound | f64 bound | note | f32 measured | f64 measured |\n|---|---|---|---|---|---|\n";
-  const auto rows = row_starts();
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const Worst f32 = measure_any<float>(i), f64 = measure_any<double>(i);
-    std::cout << rows[i] << " " << fixed(f32.error, 2) << " | " << fixed(f64.error, 2) << " |" << std::endl;
-  }
-  SUCCEED();
 }
 
 }  // namespace

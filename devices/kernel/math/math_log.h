@@ -131,21 +131,22 @@ HWY_INLINE V asinh(V x) {
   return copysign(log1p(t) + select(big, V(C::kLn2), V(0)), x);
 }
 
-// acosh x = log1p(t + sqrt(t (x + 1))), t = x - 1, and log x + log 2 for large x; as fdlibm's e_acosh.c. NaN below 1.
+// acosh x = log1p(t + sqrt(t^2 + 2 t)), t = x - 1, and log x + log 2 for large x; as fdlibm's e_acosh.c. NaN below 1.
 template <Floating V>
 HWY_INLINE V acosh(V x) {
   using C = FloatFormat<V>;
   const V t = x - V(1);
   const auto big = x > V(C::kInverseHyperbolicBig);
-  const V y = log1p(select(big, t, t + sqrt(t * (x + V(1))))) + select(big, V(C::kLn2), V(0));
+  const V y = log1p(select(big, t, t + sqrt(fma(t, t, t + t)))) + select(big, V(C::kLn2), V(0));
   return select(x < V(1), V(kNaN<V>), y);
 }
 
-// atanh x = log1p(2 |x| / (1 - |x|)) / 2. NaN where |x| > 1.
+// atanh x = log1p(2 |x| + 2 |x| |x| / (1 - |x|)) / 2. NaN where |x| > 1.
 template <Floating V>
 HWY_INLINE V atanh(V x) {
   const V a = abs(x);
-  return copysign(V(0.5) * log1p((a + a) / (V(1) - a)), x);
+  const V y = V(0.5) * log1p(fma(a + a, a / (V(1) - a), a + a));
+  return copysign(select(a > V(1), V(kNaN<V>), y), x);
 }
 
 // log2 |x| as a sum of two, relative error about 2^-36 and 2^-65: 2 atanh(s) log2(e) + e, s = f / (2 + f), where s, s^2

@@ -2,7 +2,7 @@
 //
 // erfc x = e^(-x^2) E(x) for x >= 0, where E(x) (1 + 2x) is smooth in t = (x - k)/(x + k): the form of Shepherd &
 // Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", Math. Comp. 36 (1981), with minimax coefficients
-// (Remez; relative error 2^-25 and 2^-55) and k = 2 and 3.5.
+// (Remez; relative error 2^-29 and 2^-56) for x >= 0.8, and k = 2.75 and 4.75.
 
 #if defined(RILL_DEVICES_KERNEL_MATH_SPECIAL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RILL_DEVICES_KERNEL_MATH_SPECIAL_H_
@@ -19,29 +19,39 @@ HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// erfc(a) for a >= 0 or NaN.
+// erfc(a) for a >= 0.8 or NaN. The quotient is a pair, y + y_low, so that its factor alone rounds.
 template <class V>
 HWY_INLINE V erfc_kernel(V a) {
   a = clamp(a, V(0), V(F64<V> ? 28 : 10.6));  // 0 above
   const V s = a * a;
   const auto e = exp_parts<false>(-s);
-  const V p = fma(-fma(a, a, -s), V(1) + e.p, e.p);  // 1 + p is e^(-a^2) without the rounding of s
-  constexpr double k = F64<V> ? 3.5 : 2;
+  const V s_low = fma(a, a, -s);
+  constexpr double k = F64<V> ? 4.75 : 2.75;
   const V t = (a - V(k)) / (a + V(k));
-  V c;
+  V c, more;  // the polynomial is c + more
   if constexpr (F64<V>) {
-    c = polynomial(t, 2.7158653381838712e-9, 1.1168960713356138e-8, -8.3778632842325976e-9, -9.558010930253727e-8,
-                   4.835740026139527e-9, 6.0381223198976387e-7, -5.4554441569083524e-8, -3.817309792446105e-6,
-                   2.333505653437392e-6, 2.42623687570207e-5, -4.2783922650827749e-5, -1.2151286614534979e-4,
-                   5.6438477464846909e-4, -3.0226779153210619e-4, -4.2150199554159976e-3, 1.9099330932523428e-2,
-                   -4.8823325824126622e-2, 8.7983153825483149e-2, -1.1508959816034869e-1, 9.7519095153241156e-2,
-                   -1.0555596332215695e-2, -1.4000918013761929e-1, 1.2423492448711544);
+    c = V(1.2211784257075968);
+    more = fma(
+        t,
+        polynomial(t, 6.83237291140266884e-8, 4.96699772314310638e-8, -8.81140854330996867e-7, 1.13556617720584579e-6,
+                   5.05853859998388980e-6, -2.49797145203825821e-5, 3.67129719704812166e-5, 1.07167500017259419e-4,
+                   -8.65201159018516318e-4, 3.22868686466604732e-3, -8.79067133642765563e-3, 1.93607415642614238e-2,
+                   -3.58934072912940326e-2, 5.68723495980293505e-2, -7.68835717177799640e-2, 8.65398707489945783e-2,
+                   -7.46963169948136543e-2, 3.28221230523788427e-2, 4.00993677568905856e-2, -1.34717560672074986e-1),
+        V(-9.84e-17));
   } else {
-    c = polynomial(t, -4.31411463e-4, -1.26731663e-3, 1.34292885e-3, 8.67048651e-3, -8.07041209e-3, -5.42172231e-2,
-                   1.64057255e-1, -1.66030049e-1, -9.27641168e-2, 1.27697837);
+    c = V(1.2588036);
+    more = fma(t,
+               polynomial(t, 1.7215401e-3, -2.59345563e-3, -1.04424274e-2, 5.23131844e-2, -1.14499767e-1, 1.4490685e-1,
+                          -7.1305943e-2, -1.30462494e-1),
+               V(1.80508748e-8));
   }
-  const V y = c / fma(a, V(2), V(1));
-  return scale(fma(y, p, y), e.whole);
+  const auto den = fast_two_sum(a + a, V(1));
+  const V inverse = V(1) / den.high;
+  const V y = (c + more) * inverse;
+  const V y_low = fma(-y, den.low, fma(-y, den.high, c) + more) * inverse;
+  const V low = fma(-s_low, fma(y, e.p, y), y_low);
+  return scale(y + fma(y, e.p, low), e.whole);
 }
 
 // x (1 + tanh(v/2)) / 2 as x / (1 + e^-v), v = 2 sqrt(2/pi) (x + 0.044715 x^3): fewer steps, and none of the
@@ -105,22 +115,25 @@ HWY_INLINE V erf(V x) {
 template <Floating V>
 HWY_INLINE V erfc(V x) {
   const V a = abs(x);
-  const V y = select(a < V(0.5), V(1) - erf_kernel(a), erfc_kernel(a));
+  const V y = select(a < V(0.8), V(1) - erf_kernel(a), erfc_kernel(a));
   return select(x < V(0), V(2) - y, y);
 }
 
 // Inverse of erf. Infinity at +-1, NaN beyond. x P(w), w = -log(1 - x^2), with a polynomial in w near 0 and in its
 // square root towards +-1: M. Giles, "Approximating the erfinv function" (2012), whose coefficients float64 has; those
-// of float32 are minimax (2^-23).
+// of float32 are minimax (2^-26).
 template <F32 V>
 HWY_INLINE V erfinv_by_log(V x, V w) {
   const V u = w - V(2.5);
   const V v = sqrt(w) - V(3);
-  const V central = polynomial(u, 2.85365509e-8, 3.43722434e-7, -3.52887378e-6, -4.39672203e-6, 2.18602203e-4,
-                               -1.2537078e-3, -4.17770771e-3, 2.46640727e-1, 1.50140941);
-  const V tail = polynomial(v, -1.42770441e-4, 7.1474482e-5, 1.26694178e-3, -3.64482938e-3, 5.77802863e-3,
-                            -7.62948021e-3, 9.43298824e-3, 1.00167441, 2.83297706);
-  return x * select(w < V(5), central, tail);
+  const V central = polynomial(u, -8.82061773e-9, 4.5324438e-8, 3.53219132e-7, -4.34618367e-6, 5.90068647e-6,
+                               2.03594126e-4, -1.76172516e-3, 2.26924712e-4, 2.46072974e-1);
+  const V tail = polynomial(v, 1.10364505e-4, -3.04898533e-4, -4.86915487e-5, 1.47919053e-3, -3.60178984e-3,
+                            5.6892374e-3, -7.63633959e-3, 9.44502452e-3, 1.00167491);
+  const auto near = w < V(5);
+  const V first = select(near, V(0.8862269), V(2.8329768));
+  return fma(x, fma(select(near, w, v), select(near, central, tail), select(near, V(3.29814e-8), V(-1.26347e-8))),
+             x * first);
 }
 template <F64 V>
 HWY_INLINE V erfinv_by_log(V x, V w) {
