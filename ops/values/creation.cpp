@@ -78,6 +78,7 @@ const Op iota_op({.name = "iota",
                   .inputs = 0,
                   .infer = infer_iota,
                   .no_gradient = "it has no operands",
+                  .cpu = cpu::iota,
                   .ref = ref::iota,
                   .generated = Generated::counts,
                   .samples =

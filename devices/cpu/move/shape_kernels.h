@@ -5,6 +5,7 @@
 namespace rill::cpu {
 
 void full(const KernelArgs& a);          // pad.cpp
+void iota(const KernelArgs& a);          // iota.cpp
 void concat(const KernelArgs& a);        // concat.cpp
 void update_slice(const KernelArgs& a);  // pad.cpp
 void pad(const KernelArgs& a);           // pad.cpp
