@@ -69,9 +69,23 @@ Tensor Any::operator()(const Tensor& x, const Axes& axes, B keepdims, Where wher
   return (*this)(x, ReduceOptions{.axis = axes, .keepdims = keepdims}, where);
 }
 
-// Bools and integers add up in i64 (unsigned ones in u64), which the result is of; others keep their dtype.
-RILL_REDUCTION(sum)
-RILL_REDUCTION(prod)
+// `dtype`: what the elements are converted to before they are folded, and what the result is of.
+struct SumOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  Axes axis = {};
+  bool keepdims = false;
+  std::optional<DType> dtype = {};
+};
+// ReduceOptions serve too: templates, which braces never mean.
+#define RILL_SUM(name)                                                                     \
+  RILL_FOLDS(name, SumOptions)                                                             \
+  template <std::same_as<ReduceOptions> O>                                                 \
+  Tensor name(const Tensor& x, const O& options, Where where = Where::current()) {         \
+    return name(x, SumOptions{.axis = options.axis, .keepdims = options.keepdims}, where); \
+  }
+// Without a dtype bools and integers add up in i64 (unsigned ones in u64), which the result is of; others keep theirs.
+RILL_SUM(sum)
+RILL_SUM(prod)
 // NaN where there is one. Throws where no element is folded. The gradient is shared equally among equal extremes.
 RILL_REDUCTION(max)
 RILL_REDUCTION(min)
@@ -85,8 +99,10 @@ Tensor min(const Tensor&, const T&) {
   static_assert(!sizeof(T), "min(x, axes) folds one tensor; the smaller elements of two are minimum(x, y)");
   return {};
 }
-// Integers and bools give f32; f16 and bf16 are divided before they are rounded. NaN where no element is folded.
-RILL_REDUCTION(mean)
+// Integers and bools give f32; f16 and bf16 are divided before they are rounded. NaN where no element is folded. Throws
+// where `dtype` is neither floating nor complex.
+RILL_SUM(mean)
+#undef RILL_SUM
 // x summed down to `shape`, which must broadcast to x's: the reverse of broadcast_to.
 Tensor sum_to(const Tensor& x, const Shape& shape, Where where = Where::current());
 
@@ -197,9 +213,25 @@ struct CumulativeOptions {
   inline Tensor name(const Tensor& x, std::optional<Axis> axis = {}, Where where = Where::current()) { \
     return name(x, CumulativeOptions{.axis = axis}, where);                                            \
   }
-// dtypes as sum and prod.
-RILL_CUMULATIVE(cumsum)
-RILL_CUMULATIVE(cumprod)
+// dtypes, and `dtype`, as sum and prod.
+struct RunningSumOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  std::optional<Axis> axis = {};
+  bool exclusive = false, reverse = false;
+  std::optional<DType> dtype = {};
+};
+#define RILL_CUMULATIVE_SUM(name)                                                                             \
+  Tensor name(const Tensor& x, const RunningSumOptions& options, Where where = Where::current());             \
+  inline Tensor name(const Tensor& x, std::optional<Axis> axis = {}, Where where = Where::current()) {        \
+    return name(x, RunningSumOptions{.axis = axis}, where);                                                   \
+  }                                                                                                           \
+  template <std::same_as<CumulativeOptions> O>                                                                \
+  Tensor name(const Tensor& x, const O& o, Where where = Where::current()) {                                  \
+    return name(x, RunningSumOptions{.axis = o.axis, .exclusive = o.exclusive, .reverse = o.reverse}, where); \
+  }
+RILL_CUMULATIVE_SUM(cumsum)
+RILL_CUMULATIVE_SUM(cumprod)
+#undef RILL_CUMULATIVE_SUM
 // The largest, smallest so far. Never `exclusive`: throws.
 RILL_CUMULATIVE(cummax)
 RILL_CUMULATIVE(cummin)

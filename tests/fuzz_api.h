@@ -315,6 +315,10 @@ inline ReduceOptions Arguments::make<ReduceOptions>() {
   return {.axis = make<Axes>(), .keepdims = make<bool>()};
 }
 template <>
+inline SumOptions Arguments::make<SumOptions>() {
+  return {.axis = make<Axes>(), .keepdims = make<bool>(), .dtype = make<std::optional<DType>>()};
+}
+template <>
 inline VarianceOptions Arguments::make<VarianceOptions>() {
   return {.axis = make<Axes>(), .keepdims = make<bool>(), .correction = make<double>()};
 }
@@ -339,6 +343,13 @@ inline HistogramOptions Arguments::make<HistogramOptions>() {
 template <>
 inline CumulativeOptions Arguments::make<CumulativeOptions>() {
   return {.axis = make<std::optional<int64_t>>(), .exclusive = make<bool>(), .reverse = make<bool>()};
+}
+template <>
+inline RunningSumOptions Arguments::make<RunningSumOptions>() {
+  return {.axis = make<std::optional<int64_t>>(),
+          .exclusive = make<bool>(),
+          .reverse = make<bool>(),
+          .dtype = make<std::optional<DType>>()};
 }
 template <>
 inline SortOptions Arguments::make<SortOptions>() {

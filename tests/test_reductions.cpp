@@ -44,6 +44,37 @@ Tensor a34() { return tensor({{7., 2., 9., 4.}, {1., 8., 3., 6.}, {5., 5., 0., 2
 Tensor with_nan() { return tensor({{3.f, 1.f, 2.f}, {float(NaN), 5.f, 4.f}}); }
 }  // namespace
 
+TEST_CASE("sums and products in a dtype of the caller's, as numpy's dtype=") {
+  const Tensor bytes = tensor({200, 100, 7}, {.dtype = u8});
+  CHECK(text(sum(bytes, {.dtype = u8})) == "51");  // np.sum(x, dtype=np.uint8): 307 wraps
+  CHECK(text(sum(bytes, {.dtype = i8})) == "51");
+  CHECK(text(prod(bytes, {.dtype = i16})) == "8928");  // 140000 wraps
+  CHECK(sum(bytes, {.dtype = i16}).dtype() == i16);
+  CHECK(sum(tensor({-1, 2}), {.dtype = u64}).dtype() == u64);
+  CHECK(text(sum(tensor({1.75, 2.75}), {.dtype = i32})) == "3");  // converted before they are added
+  CHECK(text(sum(tensor({256, 0}), {.dtype = boolean})) == "True");
+  CHECK(text(cumsum(tensor({1.75, 2.75}), {.dtype = i64})) == "[1 3]");
+  CHECK(text(cumsum(bytes, {.exclusive = true, .dtype = u8})) == "[  0 200  44]");
+  CHECK(text(cumprod(bytes, {.axis = 0, .reverse = true, .dtype = i64})) == "[140000    700      7]");
+  // 2^24 + 1 + 1 of f32 adds up in f64.
+  const Tensor x = tensor({0x1p24f, 1.f, 1.f});
+  CHECK(sum(x, {.dtype = f64}).item<double>() == 0x1p24 + 2);
+  CHECK(cumsum(x, {.dtype = f64})(1).item<double>() == 0x1p24 + 1);
+  CHECK(mean(x, {.axis = 0, .keepdims = true, .dtype = f64}).shape() == Shape{1});
+  CHECK(mean(tensor({1, 2, 4}), {.dtype = f64}).item<double>() == 7 / 3.);
+  CHECK(mean(tensor({1, 2}), {.dtype = f16}).dtype() == f16);
+  CHECK(prod(tensor({1e30f, 1e30f}), {.dtype = f64}).item<double>() == double(1e30f) * double(1e30f));
+  // Differentiable, traced, and with options that are in a variable.
+  CHECK(text(gradient([](const Tensor& v) { return sum(v * v, {.dtype = f64}); }, tensor({1.f, 2.f}))) == "[2. 4.]");
+  CHECK(gradient([](const Tensor& v) { return sum(v, {.dtype = f64}); }, tensor({1.f, 2.f})).dtype() == f32);
+  const auto traced = function("total", [](const Tensor& v) { return sum(v, {.dtype = i8}); });
+  for (int i = 0; i < 3; ++i) CHECK(text(traced(bytes)) == "51");
+  const SumOptions options{.axis = 0, .dtype = f32};
+  CHECK(sum(bytes, options).dtype() == f32);
+  says([&] { mean(bytes, {.dtype = i32}); }, {"dtype must be floating or complex, got i32"});
+  says([] { sum(tensor({"a"}), {.dtype = f32}); }, {"[sum]"});
+}
+
 TEST_CASE("dtypes of sums are numpy's") {
   CHECK(sum(tensor({200, 100}, {.dtype = u8})).dtype() == u64);
   CHECK(sum(tensor({200, 100}, {.dtype = u8})).item<int>() == 300);

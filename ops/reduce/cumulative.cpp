@@ -7,6 +7,7 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/samples.h"
 
 namespace rill {
@@ -195,12 +196,20 @@ Tensor cumulate(const Op& op, const Tensor& x, const CumulativeOptions& o, const
 
 }  // namespace
 
+#define RILL_DEFINE(name)                                                                         \
+  Tensor name(const Tensor& x, const RunningSumOptions& o, Where where) {                         \
+    CallerScope caller(where);                                                                    \
+    const CumulativeOptions rest{.axis = o.axis, .exclusive = o.exclusive, .reverse = o.reverse}; \
+    return as_sum(cumulate(name##_op, as_terms(x, o.dtype), rest, where), o.dtype);               \
+  }
+RILL_DEFINE(cumsum)
+RILL_DEFINE(cumprod)
+#undef RILL_DEFINE
+
 #define RILL_DEFINE(name)                                                       \
   Tensor name(const Tensor& x, const CumulativeOptions& options, Where where) { \
     return cumulate(name##_op, x, options, where);                              \
   }
-RILL_DEFINE(cumsum)
-RILL_DEFINE(cumprod)
 RILL_DEFINE(cummax)
 RILL_DEFINE(cummin)
 #undef RILL_DEFINE

@@ -343,12 +343,20 @@ Tensor arg_reduce(const Op& op, const Tensor& x, std::optional<Axis> axis, bool 
 
 }  // namespace
 
+#define RILL_DEFINE(name)                                                                              \
+  Tensor name(const Tensor& x, const SumOptions& o, Where where) {                                     \
+    CallerScope caller(where);                                                                         \
+    const Tensor terms = as_terms(x, o.dtype);                                                         \
+    return as_sum(reduce(name##_op, terms, {.axis = o.axis, .keepdims = o.keepdims}, where), o.dtype); \
+  }
+RILL_DEFINE(sum)
+RILL_DEFINE(prod)
+#undef RILL_DEFINE
+
 #define RILL_DEFINE(name)                                                   \
   Tensor name(const Tensor& x, const ReduceOptions& options, Where where) { \
     return reduce(name##_op, x, options, where);                            \
   }
-RILL_DEFINE(sum)
-RILL_DEFINE(prod)
 RILL_DEFINE(max)
 RILL_DEFINE(min)
 #undef RILL_DEFINE
@@ -369,8 +377,16 @@ Tensor argmin(const Tensor& x, std::optional<Axis> axis, bool keepdims, Where wh
 }
 
 // Integers of up to 32 bits add up exactly in 64, without a copy of them; wider ones in f64, as in numpy.
-Tensor mean(const Tensor& x, const ReduceOptions& options, Where where) {
+Tensor mean(const Tensor& x, const SumOptions& options, Where where) {
   CallerScope caller(where);
+  if (options.dtype) {
+    if (!is_differentiable(*options.dtype))
+      fail("mean",
+           fmt::format("dtype must be floating or complex, got {}. use astype() on the mean for an integer",
+                       name(*options.dtype)),
+           where);
+    return mean(as_terms(x, options.dtype), SumOptions{.axis = options.axis, .keepdims = options.keepdims}, where);
+  }
   const Dims axes = fold_axes(x, options.axis, "mean", where);
   Dim n = 1;
   for (int64_t axis : axes) n *= x.shape()[size_t(axis)];

@@ -19,6 +19,15 @@ inline Tensor from_work(const Tensor& y, DType of) {
   return is_floating(of) ? astype(y, of) : is_complex(of) ? y : astype(y, DType::f32);
 }
 
+// The terms and the result of a sum, product, ... whose `dtype` is given, or not. Integers wrap alike in 64 bits and in
+// fewer, so that those of any dtype add up in 64 without a copy of them.
+inline Tensor as_terms(const Tensor& x, std::optional<DType> dtype) {
+  const bool same =
+      !dtype || !x.defined() || x.dtype() == DType::string || (is_integer(*dtype) && !is_differentiable(x.dtype()));
+  return same ? x : astype(x, *dtype);
+}
+inline Tensor as_sum(const Tensor& y, std::optional<DType> dtype) { return dtype ? astype(y, *dtype) : y; }
+
 // x with `instead` in the place of its NaNs.
 Tensor without_nan(const Tensor& x, double instead);
 

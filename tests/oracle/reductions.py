@@ -6,7 +6,7 @@ import numpy as np
 import scipy.special
 import torch
 
-from judge import COMPLEX, EXACT, FLOATS, INTS, WIDE, Operand, Ulp, is_complex, is_float, largest, to_floating
+from judge import COMPLEX, EXACT, FLOATS, INTS, STORED, WIDE, Operand, Ulp, is_complex, is_float, largest, to_floating
 
 SHAPES = [
     ((6,), None),
@@ -108,6 +108,32 @@ def sums(cases):
                     np.asarray(f(wide, axis=a, keepdims=keepdims)),
                     "i64" if name == "count_nonzero" else "bool",
                 )
+
+
+def given_dtypes(cases):
+    """numpy's dtype=: what the elements are converted to before they are folded."""
+    for dtype in ["f32", "f64", "i8", "u8", "i32", "bool"]:
+        for to in ["f64", "f32", "i8", "u16", "i64"]:
+            for shape, axis in [((5,), None), ((3, 4), 0), ((2, 3, 4), 1)]:
+                x = cases.floats(shape, dtype, 0, 100) if is_float(dtype) else cases.any(shape, dtype)
+                o = {"dtype": to} | ({} if axis is None else {"axis": axis})
+                terms = x.stored.astype(STORED[to])
+                wide = terms.astype(WIDE) if is_float(to) else terms
+                work = {"dtype": WIDE if is_float(to) else STORED[to]}
+                near = Ulp(1, 8, np.sum(np.abs(wide), axis=axis)) if is_float(to) else EXACT
+                real = is_float(dtype) and to in (dtype, "f64")  # else the gradient too is rounded
+                run = lambda f: lambda y: f(y) if axis is None else f(y, axis)
+                cases.add("sum", [x], o, np.sum(terms, axis=axis, **work), to, near, run(torch.sum) if real else None)
+                cases.add("prod", [x], o, np.prod(terms, axis=axis, **work), to, Ulp(40) if is_float(to) else EXACT)
+                line = terms if axis is not None else terms.ravel()
+                running = np.cumsum(line, axis=axis or 0, **work)
+                near = Ulp(1, 8, np.cumsum(np.abs(wide.reshape(line.shape)), axis=axis or 0)) if is_float(to) else EXACT
+                cases.add("cumsum", [x], o, running, to, near)
+                running = np.cumprod(line, axis=axis or 0, **work)
+                cases.add("cumprod", [x], o, running, to, Ulp(40) if is_float(to) else EXACT)
+                if is_float(to):
+                    near = Ulp(2, 8, np.mean(np.abs(wide), axis=axis))
+                    cases.add("mean", [x], o, np.mean(wide, axis=axis), to, near, run(torch.mean) if real else None)
 
 
 def zero_products(cases):
@@ -466,6 +492,7 @@ def add_all(cases):
     with np.errstate(all="ignore"):
         for family in [
             sums,
+            given_dtypes,
             zero_products,
             extremes,
             spreads,

@@ -6,16 +6,20 @@ namespace oracle {
 using namespace rill;
 
 static ReduceOptions reduce_options(const Call& c) { return {.axis = c.axes(), .keepdims = c.flag("keepdims")}; }
+static SumOptions sum_options(const Call& c) {
+  return {.axis = c.axes(), .keepdims = c.flag("keepdims"), .dtype = c.dtype()};
+}
 static VarianceOptions variance_options(const Call& c) {
   return {.axis = c.axes(), .keepdims = c.flag("keepdims"), .correction = c.number("correction", 0)};
 }
 
 #define RILL_FOLD(name) t[#name] = {[](const Call& c) -> Values { return {name(c[0], reduce_options(c))}; }};
+#define RILL_SUM(name) t[#name] = {[](const Call& c) -> Values { return {name(c[0], sum_options(c))}; }};
 #define RILL_SPREAD(name) t[#name] = {[](const Call& c) -> Values { return {name(c[0], variance_options(c))}; }};
 
 static void add_folds(Table& t) {
   // clang-format off
-  RILL_FOLD(sum) RILL_FOLD(prod) RILL_FOLD(max) RILL_FOLD(min) RILL_FOLD(mean) RILL_FOLD(all) RILL_FOLD(any)
+  RILL_SUM(sum) RILL_SUM(prod) RILL_SUM(mean) RILL_FOLD(max) RILL_FOLD(min) RILL_FOLD(all) RILL_FOLD(any)
   RILL_FOLD(logsumexp) RILL_FOLD(count_nonzero) RILL_FOLD(ptp) RILL_FOLD(median) RILL_FOLD(nansum) RILL_FOLD(nanprod)
   RILL_FOLD(nanmean) RILL_FOLD(nanmax) RILL_FOLD(nanmin)
   RILL_SPREAD(var) RILL_SPREAD(stddev) RILL_SPREAD(nanvar) RILL_SPREAD(nanstd)
@@ -57,9 +61,17 @@ static void add_statistics(Table& t) {
         c[0], CumulativeOptions{.axis = c.axis(), .exclusive = c.flag("exclusive"), .reverse = c.flag("reverse")})}; \
   }};
 
+#define RILL_RUNNING_SUM(name)                                                                                       \
+  t[#name] = {[](const Call& c) -> Values {                                                                          \
+    return {name(                                                                                                    \
+        c[0],                                                                                                        \
+        RunningSumOptions{                                                                                           \
+            .axis = c.axis(), .exclusive = c.flag("exclusive"), .reverse = c.flag("reverse"), .dtype = c.dtype()})}; \
+  }};
+
 static void add_order(Table& t) {
   // clang-format off
-  RILL_RUNNING(cumsum) RILL_RUNNING(cumprod) RILL_RUNNING(cummax) RILL_RUNNING(cummin) RILL_RUNNING(cumlogsumexp)
+  RILL_RUNNING_SUM(cumsum) RILL_RUNNING_SUM(cumprod) RILL_RUNNING(cummax) RILL_RUNNING(cummin) RILL_RUNNING(cumlogsumexp)
       // clang-format on
       t["diff"] = {[](const Call& c) -> Values {
         if (c.in.size() == 1) return {diff(c[0], c.integer("n", 1), c.integer("axis", -1))};
