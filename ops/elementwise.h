@@ -141,7 +141,8 @@ inline Tensor pow(const Tensor& x, const Tensor& y, Where where = Where::current
 // power() of both as f64 (or c128).
 Tensor float_power(const Tensor& x, const Tensor& y, Where where = Where::current());
 
-// Elements of `a` where `condition` is true, else of `b`; all three broadcast. Gradients flow to the chosen side only.
+// Elements of `a` where `condition` is true, else of `b`; all three broadcast. Both are strings, or neither. Gradients
+// flow to the chosen side only.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = Where::current());
 // minimum(maximum(x, low), high); keeps x's dtype.
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where = Where::current());

@@ -34,6 +34,27 @@ TEST_CASE("strings are compared by their bytes, broadcast") {
   CHECK(str::equal(tensor(Texts(), Shape{0, 3}), b).shape() == Shape{0, 3});
 }
 
+TEST_CASE("where() chooses strings") {
+  const Tensor c = tensor({true, false, true}), a = tensor({"a", "b", "a string that is no short one"});
+  CHECK(texts(where(c, a, tensor("-"))) == Texts{"a", "-", "a string that is no short one"});
+  CHECK(texts(where(tensor({2, 0, 0}), tensor("x"), a)) == Texts{"x", "b", "a string that is no short one"});
+  // Broadcast both ways, and strided.
+  const Tensor table = tensor({{"a", "b"}, {"c", "d"}});
+  CHECK(texts(where(tensor({{true}, {false}}), table.T(), tensor({"x", "y"}))) == Texts{"a", "c", "x", "y"});
+  CHECK(where(tensor({{true}, {false}}), table, tensor("z")).shape() == Shape{2, 2});
+  CHECK(where(zeros({0, 2}, boolean), table(0), tensor("z")).shape() == Shape{0, 2});
+  // By several threads.
+  const Tensor many = strings::as_string(arange(100000)), even = arange(100000) % 2 == 0,
+               some = where(even, many, tensor(""));
+  CHECK(texts(some(slice(99996, 100000))) == Texts{"99996", "", "99998", ""});
+  // In a traced function strings are found outside, and what chooses them may be an argument.
+  const auto chosen = function("chosen", [&](const Tensor& x) { return where(x > 1, a, tensor("no")); });
+  for (int i = 0; i < 3; ++i)
+    CHECK(texts(chosen(tensor({0, 1, 2}))) == Texts{"no", "no", "a string that is no short one"});
+  says([&] { where(c, a, tensor({1, 2, 3})); }, {"both values must be strings, or neither"});
+  says([&] { where(c, a, tensor({"a", "b"})); }, {"do not broadcast"});
+}
+
 TEST_CASE("sorting and unique strings") {
   const Tensor x = tensor({"pear", "fig", "", "apple", "fig"});
   CHECK(texts(str::sort(x)) == Texts{"", "apple", "fig", "fig", "pear"});

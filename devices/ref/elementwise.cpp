@@ -137,6 +137,13 @@ void cast(const KernelArgs& args) {
 void copy(const KernelArgs& args) { cast(args); }
 
 void select(const KernelArgs& args) {
+  if (args.output().dtype() == DType::string)
+    return for_each_element(
+        args,
+        [](void*, const char* const* p, char* q) {
+          *reinterpret_cast<std::string*>(q) = *reinterpret_cast<const std::string*>(*p[0] ? p[1] : p[2]);
+        },
+        nullptr);
   size_t bytes = size_of(args.output().dtype());
   for_each_element(
       args,

@@ -67,9 +67,11 @@ const Op where_op({.name = "where",
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where) {
   CallerScope caller(where);
   if (!condition.defined() || !a.defined() || !b.defined()) return apply1(where_op, {&condition, &a, &b}, {}, where);
-  if (a.dtype() == DType::string || b.dtype() == DType::string)
+  if ((a.dtype() == DType::string) != (b.dtype() == DType::string))
     fail("where",
-         fmt::format("string tensors are not taken. operands: {}, {}", to_string(a.spec()), to_string(b.spec())),
+         fmt::format("both values must be strings, or neither. convert one with strings::as_string() or "
+                     "strings::to_number(). operands: {}, {}",
+                     to_string(a.spec()), to_string(b.spec())),
          where);
   DType d = promote(a.dtype(), a.spec().weak, b.dtype(), b.spec().weak);
   Device device = condition.spec().weak ? (a.spec().weak ? b.device() : a.device()) : condition.device();

@@ -422,8 +422,10 @@ void select(const KernelArgs& args) {
   Tensor& out = args.output();
   if (out.size() == 0) return;
   Space s = make_space(args);
-  if (run_in_memory_order(s, args, [](const KernelArgs& a) { select(a); })) return;
-  if (const WithoutJumps dense(s, args); dense.any()) return select(dense.args(args));
+  const bool strings = out.dtype() == DType::string;  // walked as they lie
+  if (!strings && run_in_memory_order(s, args, [](const KernelArgs& a) { select(a); })) return;
+  if (!strings)
+    if (const WithoutJumps dense(s, args); dense.any()) return select(dense.args(args));
   char* base[max_operands] = {args.input(0).rep()->data, args.input(1).rep()->data, args.input(2).rep()->data,
                               out.mutable_rep()->data};
   auto rows = [&](auto zero) {
@@ -435,6 +437,7 @@ void select(const KernelArgs& args) {
       });
     });
   };
+  if (strings) return rows(std::string());
   switch (size_of(out.dtype())) {
     case 1: return rows(uint8_t());
     case 2: return rows(uint16_t());
