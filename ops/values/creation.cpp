@@ -12,11 +12,11 @@
 #include <type_traits>
 
 #include "rill/devices/cpu/move/shape_kernels.h"
+#include "rill/devices/driver.h"
 #include "rill/devices/host_memory.h"
 #include "rill/devices/kernel/convert.h"
 #include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/shape_kernels.h"
-#include "rill/devices/driver.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
