@@ -13,7 +13,7 @@
 namespace rill {
 
 // Devices whose memory the host reads and writes.
-constexpr bool is_host(Device d) { return d.kind() != DeviceKind::gpu; }
+constexpr bool is_host(Device d) { return d.kind() == DeviceKind::cpu || d.kind() == DeviceKind::ref; }
 // Where the host makes a tensor that goes to `d`: there, or on cpu:0 first.
 constexpr Device host_for(Device d) { return is_host(d) ? d : Device(); }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "rill/devices/kernel/math/gamma_scalar.h"
 #include "rill/ops/elementwise/long_records.h"
@@ -65,12 +66,27 @@ T bessel_k_series(int n, T x) {
   }
   return n == 0 ? sum : 1 / x + x / 2 * sum;
 }
+// Hankel's expansion (Abramowitz & Stegun 9.7.2); at 25 its least term is below 1e-21.
+template <class T>
+T scaled_k_far(int n, T x) {
+  T term = 1, sum = 1;
+  for (int k = 1; k < 50 && std::abs(term) > std::numeric_limits<T>::epsilon() / 4; ++k) {
+    term *= T(4 * n * n - (2 * k - 1) * (2 * k - 1)) / (8 * x * T(k));
+    sum += term;
+  }
+  return std::sqrt(std::numbers::pi_v<T> / (2 * x)) * sum;
+}
+// e^x K_n(x) from 1 on.
+template <class T>
+T scaled_k(int n, T x) {
+  return x < 25 ? scaled_k_integral(n, x) : scaled_k_far(n, x);
+}
 template <class T>
 T bessel_k(int n, T x) {
   if (!(x >= 0)) return std::numeric_limits<T>::quiet_NaN();
   if (x == 0) return std::numeric_limits<T>::infinity();
   if (x > 20000) return 0;
-  return x < 1 ? bessel_k_series(n, x) : std::exp(-x) * scaled_k_integral(n, x);
+  return x < 1 ? bessel_k_series(n, x) : std::exp(-x) * scaled_k(n, x);
 }
 // e^x K_n(x).
 template <class T>
@@ -78,7 +94,7 @@ T scaled_bessel_k(int n, T x) {
   if (!(x >= 0)) return std::numeric_limits<T>::quiet_NaN();
   if (x == 0) return std::numeric_limits<T>::infinity();
   if (std::isinf(x)) return 0;
-  return x < 1 ? std::exp(x) * bessel_k_series(n, x) : scaled_k_integral(n, x);
+  return x < 1 ? std::exp(x) * bessel_k_series(n, x) : scaled_k(n, x);
 }
 struct K0 {
   template <class T>

@@ -43,8 +43,10 @@ Tensor of_two(std::string_view op, const Tensor& x, const Tensor& y, const Where
 Tensor factorial(const Tensor& n, Where where) {
   CallerScope caller(where);
   return in_f64("factorial", n, where, [](const Tensor& x) {
-    const Tensor below = x < 0;
-    return rill::where(below, 0, tgamma(rill::where(below, 0, x) + 1));
+    // x Gamma(x) where x + 1 would lose a bit that Gamma(x + 1) depends on.
+    const Tensor below = x < 0, large = x > 1, down = rill::where(large, x, 2);
+    const Tensor near = tgamma(rill::where(logical_or(below, large), 0, x) + 1);
+    return rill::where(below, 0, rill::where(large, down * tgamma(down), near));
   });
 }
 
