@@ -21,12 +21,14 @@ COMPOSITE = {("cos", "f64"): 64, ("erfc", "f64"): 1024, ("erfinv", "f64"): 64}
 # Operators that onnxruntime has no kernel of for f64: the models are right, and another runtime may take them.
 NO_F64 = {"AveragePool", "Conv", "ConvTranspose", "Det"}
 # Records that cannot be exported, or not in each of their dtypes: complex numbers, factorisations, and random draws.
-REFUSED = {"beta_density", "betainc", "betainc_by_a", "betainc_by_b", "betaln", "cast", "cholesky", "complex",
-           "conj", "eig", "eigh", "eigvals", "eigvalsh", "erfcx", "expm", "fft", "full", "gamma_density", "i0",
-           "i0e", "i1", "i1e", "igamma", "igamma_by_a", "igammac", "igammac_by_a", "imag", "irfft", "j0", "j1", "k0",
-           "k1", "log_gamma_sample_slope", "lu", "pinv", "polygamma", "qr", "random_binomial", "random_bits",
-           "random_gamma", "random_multinomial", "random_poisson", "real", "rfft", "slogdet", "solve", "svd",
-           "svdvals", "triangular_solve", "y0", "y1", "zeta", "zeta_by_s"}
+REFUSED = {"airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope", "beta", "beta_density", "betainc", "betainc_by_a",
+           "betainc_by_b", "betaln", "binom", "cast", "cholesky", "complex", "conj", "cosine_integral", "dawsn",
+           "eig", "eigh", "eigvals", "eigvalsh", "erfcx", "exp1", "expi", "expm", "fft", "fresnel_cosine",
+           "fresnel_sine", "full", "gamma_density", "i0", "i0e", "i1", "i1e", "igamma", "igamma_by_a", "igammac",
+           "igammac_by_a", "imag", "irfft", "iv", "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kv", "lambertw",
+           "log_gamma_sample_slope", "lu", "pinv", "polygamma", "qr", "random_binomial", "random_bits",
+           "random_gamma", "random_multinomial", "random_poisson", "real", "rfft", "sine_integral", "slogdet",
+           "solve", "spherical_jn", "svd", "svdvals", "tgamma", "triangular_solve", "y0", "y1", "zeta", "zeta_by_s"}
 NOT_IMPLEMENTED = re.compile(r"NOT_IMPLEMENTED : Could not find an implementation for (\w+)\(")
 
 

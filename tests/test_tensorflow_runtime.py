@@ -20,12 +20,14 @@ RUNTIME = 8
 COMPOSITE = {("erfinv", "f64"): 64}
 # Records that cannot be exported, or not in each of their dtypes: complex numbers, random draws, special functions, and pooling of volumes
 # in other dtypes than f32, of which TensorFlow has no kernels.
-REFUSED = {"avg_pool", "avg_pool_grad", "beta_density", "betainc", "betainc_by_a", "betainc_by_b", "betaln", "cast",
-           "complex", "conj", "eig", "eigvals", "erfcx", "expm", "fft", "full", "gamma_density", "i0", "i0e", "i1",
-           "i1e", "igamma", "igamma_by_a", "igammac", "igammac_by_a", "imag", "irfft", "j0", "j1", "k0", "k1",
+REFUSED = {"airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope", "avg_pool", "avg_pool_grad", "beta",
+           "beta_density", "betainc", "betainc_by_a", "betainc_by_b", "betaln", "binom", "cast", "complex", "conj",
+           "cosine_integral", "dawsn", "eig", "eigvals", "erfcx", "exp1", "expi", "expm", "fft", "fresnel_cosine",
+           "fresnel_sine", "full", "gamma_density", "i0", "i0e", "i1", "i1e", "igamma", "igamma_by_a", "igammac",
+           "igammac_by_a", "imag", "irfft", "iv", "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kv", "lambertw",
            "log_gamma_sample_slope", "lu", "max_pool", "max_pool_grad", "max_pool_pick", "pinv", "polygamma",
            "random_binomial", "random_bits", "random_gamma", "random_multinomial", "random_poisson", "real", "rfft",
-           "y0", "y1", "zeta", "zeta_by_s"}
+           "sine_integral", "spherical_jn", "tgamma", "y0", "y1", "zeta", "zeta_by_s"}
 
 
 def run_graph(path, feeds, count):
