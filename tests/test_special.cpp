@@ -43,6 +43,8 @@ TEST_CASE("zeta and polygamma satisfy their recurrences") {
   CHECK(near(polygamma(1, x), polygamma(1, x + 1) + 1 / square(x), 1e-13));
   CHECK(near(polygamma(2, x), polygamma(2, x + 1) - 2 / power(x, 3), 1e-12));
   CHECK(same_bits(polygamma(0, x), digamma(x)));
+  // Below 0 the largest terms cancel: exactly -60! times the sum of (k + 1/2)^-61 over k > 0.
+  CHECK(polygamma(60, tensor(-0.5)).item<double>() == Approx(-1.5087179138556403e+71).epsilon(1e-14));
 }
 
 TEST_CASE("Wronskians of Bessel functions") {

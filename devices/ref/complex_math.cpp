@@ -1,3 +1,4 @@
+// Complex functions by their formulas, scaled where a square would overflow; see complex_math.h.
 #include "rill/devices/ref/complex_math.h"
 
 #include <limits>

@@ -1,3 +1,4 @@
+// Elementwise ops on ref:0; see elementwise.h. Start at for_each_element.
 #include "rill/devices/ref/elementwise.h"
 
 #include <cstring>

@@ -1,144 +1,15 @@
-// Bessel functions J and Y, which the C library has, and the modified ones of the second kind.
-#include <math.h>
-
-#include <cmath>
-#include <limits>
-#include <numbers>
-
-#include "rill/devices/kernel/math/gamma_scalar.h"
+// Bessel functions J, Y and K of the orders 0 and 1. The arithmetic is in devices/kernel/math/special/bessel.h.
+#include "rill/devices/kernel/math/special/bessel.h"
 #include "rill/ops/elementwise/long_records.h"
 #include "rill/ops/special.h"
 
 namespace rill {
 
 using namespace elementwise;
+using namespace special;
 
 namespace {
 
-// glibc alone has them for long double.
-#if defined(__GLIBC__)
-#define RILL_C_BESSEL(Name, fn)                                   \
-  struct Name {                                                   \
-    static double call(double x) { return ::fn(x); }              \
-    static long double call(long double x) { return ::fn##l(x); } \
-    template <class T>                                            \
-    static T call(T x) {                                          \
-      return call(x);                                             \
-    }                                                             \
-  };
-#else
-#define RILL_C_BESSEL(Name, fn)  \
-  struct Name {                  \
-    template <class T>           \
-    static T call(T x) {         \
-      return T(::fn(double(x))); \
-    }                            \
-  };
-#endif
-RILL_C_BESSEL(J0, j0)
-RILL_C_BESSEL(J1, j1)
-RILL_C_BESSEL(Y0, y0)
-RILL_C_BESSEL(Y1, y1)
-#undef RILL_C_BESSEL
-
-// e^x K_n(x) is the integral of e^(-2 x sinh(t/2)^2) cosh(n t) over t >= 0 (DLMF 10.32.9), by the trapezoidal
-// rule, which converges exponentially: the step is a share of the narrower of the strip where the integrand is analytic
-// and the Gaussian that it is for large x.
-template <class T>
-T scaled_k_integral(int n, T x) {
-  const T step = std::min(T(0.19L), T(0.6L) / std::sqrt(x));
-  T sum = T(0.5L);
-  for (int k = 1; k < 1000; ++k) {
-    const T s = std::sinh(T(k) * step / 2), exponent = 2 * x * s * s;
-    if (exponent > 50) break;
-    sum += std::exp(-exponent) * (n == 0 ? T(1) : 1 + 2 * s * s);
-  }
-  return step * sum;
-}
-// The series for small x: DLMF 10.31.1 and 10.31.2.
-template <class T>
-T bessel_k_series(int n, T x) {
-  const T q = x * x / 4, log_half = std::log(x / 2) + T(0.577215664901532860606512090082L);
-  T term = 1, harmonic = 0, sum = 0;
-  for (int k = 0; k < 40; ++k) {
-    if (k > 0) term *= q / (T(k) * T(k + n)), harmonic += T(1) / T(k);
-    sum += term * (n == 0 ? harmonic - log_half : log_half - harmonic - T(1) / T(2 * (k + 1)));
-  }
-  return n == 0 ? sum : 1 / x + x / 2 * sum;
-}
-// Hankel's expansion (Abramowitz & Stegun 9.7.2); at 25 its least term is below 1e-21.
-template <class T>
-T scaled_k_far(int n, T x) {
-  T term = 1, sum = 1;
-  for (int k = 1; k < 50 && std::abs(term) > std::numeric_limits<T>::epsilon() / 4; ++k) {
-    term *= T(4 * n * n - (2 * k - 1) * (2 * k - 1)) / (8 * x * T(k));
-    sum += term;
-  }
-  return std::sqrt(std::numbers::pi_v<T> / (2 * x)) * sum;
-}
-// e^x K_n(x) from 1 on.
-template <class T>
-T scaled_k(int n, T x) {
-  return x < 25 ? scaled_k_integral(n, x) : scaled_k_far(n, x);
-}
-template <class T>
-T bessel_k(int n, T x) {
-  if (!(x >= 0)) return std::numeric_limits<T>::quiet_NaN();
-  if (x == 0) return std::numeric_limits<T>::infinity();
-  if (x > 20000) return 0;
-  return x < 1 ? bessel_k_series(n, x) : std::exp(-x) * scaled_k(n, x);
-}
-// e^x K_n(x).
-template <class T>
-T scaled_bessel_k(int n, T x) {
-  if (!(x >= 0)) return std::numeric_limits<T>::quiet_NaN();
-  if (x == 0) return std::numeric_limits<T>::infinity();
-  if (std::isinf(x)) return 0;
-  return x < 1 ? std::exp(x) * bessel_k_series(n, x) : scaled_k(n, x);
-}
-struct K0 {
-  template <class T>
-  static T call(T x) {
-    return bessel_k(0, x);
-  }
-};
-struct K1 {
-  template <class T>
-  static T call(T x) {
-    return bessel_k(1, x);
-  }
-};
-struct K0e {
-  template <class T>
-  static T call(T x) {
-    return scaled_bessel_k(0, x);
-  }
-};
-struct K1e {
-  template <class T>
-  static T call(T x) {
-    return scaled_bessel_k(1, x);
-  }
-};
-
-}  // namespace
-
-#define RILL_BESSEL(fn, F, text, derivative, sample_fn, tolerance)                                                 \
-  extern const Op fn##_op;                                                                                         \
-  const Op fn##_op(long_spec<#fn, F, 1, double>({.name = #fn,                                                      \
-                                                 .doc = text,                                                      \
-                                                 .vjp =                                                            \
-                                                     [](const VjpArgs& a) {                                        \
-                                                       const Tensor& x = a.in[0];                                  \
-                                                       return Tensors{share_of(a, 0, [&] { return derivative; })}; \
-                                                     },                                                            \
-                                                 .saves_in = save(0),                                              \
-                                                 .samples = sample_fn,                                             \
-                                                 .max_ulp = 8,                                                     \
-                                                 .norm_tolerance = tolerance}));                                   \
-  Tensor fn(const Tensor& x, Where where) { return long_call(fn##_op, {&x}, where); }
-
-namespace {
 // j1(x) / x, and its limit at 0.
 Tensor j1_over(const Tensor& x) {
   const Tensor is_zero = x == 0, z = where(is_zero, 1, x);
@@ -146,14 +17,24 @@ Tensor j1_over(const Tensor& x) {
 }
 }  // namespace
 
-RILL_BESSEL(j0, J0, "Bessel function J0", -j1(x), (unary_samples<-2000, 2000>), 2)
-RILL_BESSEL(j1, J1, "Bessel function J1", j0(x) - j1_over(x), (unary_samples<-2000, 2000>), 2)
-RILL_BESSEL(y0, Y0, "Bessel function Y0", -y1(x), (unary_samples<20, 2000>), 2)
-RILL_BESSEL(y1, Y1, "Bessel function Y1", y0(x) - y1(x) / x, (unary_samples<20, 2000>), 2)
-RILL_BESSEL(k0, K0, "modified Bessel function K0", -k1(x), (unary_samples<20, 2000>), 0)
-RILL_BESSEL(k1, K1, "modified Bessel function K1", -k0(x) - k1(x) / x, (unary_samples<20, 2000>), 0)
-RILL_BESSEL(k0e, K0e, "e^x K0(x)", k0e(x) - k1e(x), (unary_samples<20, 2000>), 4)
-RILL_BESSEL(k1e, K1e, "e^x K1(x)", k1e(x) - k0e(x) - k1e(x) / x, (unary_samples<20, 2000>), 4)
-#undef RILL_BESSEL
+RILL_LONG_UNARY(j0, J0, double, "Bessel function J0", -j1(x), (unary_samples<-2000, 2000>), 2, "BesselJ0")
+RILL_LONG_UNARY(j1, J1, double, "Bessel function J1", j0(x) - j1_over(x), (unary_samples<-2000, 2000>), 2, "BesselJ1")
+RILL_LONG_UNARY(y0, Y0, double, "Bessel function Y0", -y1(x), (unary_samples<20, 2000>), 2, "BesselY0")
+RILL_LONG_UNARY(y1, Y1, double, "Bessel function Y1", y0(x) - y1(x) / x, (unary_samples<20, 2000>), 2, "BesselY1")
+RILL_LONG_UNARY(k0, K<0>, double, "modified Bessel function K0", -k1(x), (unary_samples<20, 2000>), 0, "BesselK0")
+RILL_LONG_UNARY(k1, K<1>, double, "modified Bessel function K1", -k0(x) - k1(x) / x, (unary_samples<20, 2000>), 0,
+                "BesselK1")
+RILL_LONG_UNARY(k0e, ScaledK<0>, double, "e^x K0(x)", k0e(x) - k1e(x), (unary_samples<20, 2000>), 4, "BesselK0e")
+RILL_LONG_UNARY(k1e, ScaledK<1>, double, "e^x K1(x)", k1e(x) - k0e(x) - k1e(x) / x, (unary_samples<20, 2000>), 4,
+                "BesselK1e")
+
+Tensor j0(const Tensor& x, Where where) { return long_call(j0_op, {&x}, where); }
+Tensor j1(const Tensor& x, Where where) { return long_call(j1_op, {&x}, where); }
+Tensor y0(const Tensor& x, Where where) { return long_call(y0_op, {&x}, where); }
+Tensor y1(const Tensor& x, Where where) { return long_call(y1_op, {&x}, where); }
+Tensor k0(const Tensor& x, Where where) { return long_call(k0_op, {&x}, where); }
+Tensor k1(const Tensor& x, Where where) { return long_call(k1_op, {&x}, where); }
+Tensor k0e(const Tensor& x, Where where) { return long_call(k0e_op, {&x}, where); }
+Tensor k1e(const Tensor& x, Where where) { return long_call(k1e_op, {&x}, where); }
 
 }  // namespace rill

@@ -20,12 +20,12 @@ using namespace elementwise;
 namespace {
 
 OutSpecs infer_cast(const InferArgs& args) {
-  DType to = args.attrs.as<CastAttrs>().dtype;
+  const auto& [to, weak] = args.attrs.as<CastAttrs>();
   if ((args[0].dtype == DType::string) != (to == DType::string))
     args.reject(fmt::format("{} cannot become {}", name(args[0].dtype), name(to)));
   OutSpecs out{args[0]};
   out[0].dtype = to;
-  out[0].weak = false;
+  out[0].weak = weak && args[0].weak;
   return out;
 }
 

@@ -97,6 +97,7 @@ RILL_SCALAR2_RECORDED(floor_divide, numbers, ints, floor_divide_numbers(x, y))
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "rill/devices/kernel/math/special/division.h"
 #include "rill/ops/elementwise/binary_records.h"
 
 namespace rill {
@@ -125,23 +126,6 @@ X integer_fmod(X x, X y) {
 template <class X>
 X integer_remainder(X x, X y) {
   return y == 0 ? 0 : X(uint64_t(x) - uint64_t(y) * uint64_t(floor_quotient(x, y)));
-}
-
-template <class X>
-X float_remainder(X x, X y) {
-  const X r = std::fmod(x, y);
-  if (r == 0) return std::copysign(X(0), y);
-  return (y < 0) != (r < 0) ? r + y : r;
-}
-template <class X>
-X float_floor_divide(X x, X y) {
-  if (y == 0) return x / y;
-  const X r = std::fmod(x, y);
-  X q = (x - r) / y;
-  if (r != 0 && (y < 0) != (r < 0)) q -= 1;
-  if (q == 0) return std::copysign(X(0), x / y);
-  const X below = std::floor(q);
-  return q - below > X(0.5) ? below + 1 : below;
 }
 
 template <auto F>
@@ -174,12 +158,12 @@ RILL_DIVIDE(fmod, .doc = "x - y trunc(x / y): the sign of x; an integer modulo 0
             .vjp = VJP2(g, multiply_no_nan(minus_whole_quotient(x, y), g)), .saves_in = save_both,
             .samples = (binary_samples<-300, 300, 50, 200>), .max_ulp = 0, .exported = {"Mod", "Mod"})
 RILL_DIVIDE(remainder, .doc = "x - y floor(x / y): the sign of y; an integer modulo 0 gives 0", .dtypes = real_set,
-            .cpu = cpu::scalar_kernel<"remainder">, .ref = OWN_TYPE(integer_remainder, float_remainder),
+            .cpu = cpu::scalar_kernel<"remainder">, .ref = OWN_TYPE(integer_remainder, special::float_remainder),
             .vjp = VJP2(g, multiply_no_nan(-floor_divide(x, y), g)), .saves_in = save_both,
             .samples = (binary_samples<-300, 300, 50, 200>), .max_ulp = 0, .exported = {"Mod", "FloorMod"})
 RILL_DIVIDE(floor_divide, .doc = "x / y rounded down, as Python's //; an integer divided by 0 gives 0",
             .dtypes = real_set, .cpu = cpu::scalar_kernel<"floor_divide">,
-            .ref = OWN_TYPE(floor_quotient, float_floor_divide), .vjp = VJP2(zeros_like(g), zeros_like(g)),
+            .ref = OWN_TYPE(floor_quotient, special::float_floor_divide), .vjp = VJP2(zeros_like(g), zeros_like(g)),
             .samples = (binary_samples<-300, 300, 50, 200>), .max_ulp = 0, .exported = {"", "FloorDiv"})
 #undef RILL_DIVIDE
 

@@ -7,12 +7,17 @@
 #include <utility>
 
 #include "rill/devices/kernel/convert.h"
+#include "rill/devices/params/elementwise_params.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/values/fill.h"
 #include "rill/tensor/visit_dtype.h"
+
+namespace rill {
+extern const Op cast_op;
+}
 
 namespace rill::elementwise {
 
@@ -85,17 +90,17 @@ bool overflows(const Tensor& t, DType dtype) {
   return does;
 }
 
-Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where) {
-  if ((t.dtype() == dtype && t.device() == device) || dtype == DType::string) return t.astype(dtype, where);
+Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where, bool weak) {
+  if ((t.dtype() == dtype && t.device() == device) || dtype == DType::string) return weak ? t : t.astype(dtype, where);
   check_fits(op, t, dtype, where);
   // As the C++ number would be converted:
-  if (Dim size; is_open_size(t, size)) return size_tensor(size, dtype, device, false, where);
+  if (Dim size; is_open_size(t, size)) return size_tensor(size, dtype, device, weak, where);
   if (!is_constant_scalar(t)) {
-    const Tensor out = t.astype(dtype, where);
+    const Tensor out = weak ? apply1(cast_op, {&t}, CastAttrs{dtype, true}, where) : t.astype(dtype, where);
     return t.spec().weak && t.ndim() == 0 ? out.to(device, where) : out;  // C++ scalars move by themselves
   }
   // No op needs to run.
-  Tensor out = empty_tensor(Spec{Shape(), dtype, false, Device()});
+  Tensor out = empty_tensor(Spec{Shape(), dtype, weak, Device()});
   visit_dtype(t.dtype(), [&](auto zero) {
     const auto x = *reinterpret_cast<const decltype(zero)*>(t.rep()->data);
     visit_dtype(dtype, [&](auto to) {
@@ -107,7 +112,7 @@ Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device devi
 
 Tensor as_floating(const Tensor& x, const Where& where) {
   if (!x.defined() || is_differentiable(x.dtype()) || x.dtype() == DType::string) return x;
-  return as_operand("", x, DType::f32, x.device(), where);
+  return as_operand("", x, DType::f32, x.device(), where, x.spec().weak);
 }
 
 Tensor unary(const Op& op, const Tensor& x, bool floating, const Where& where) {
@@ -125,8 +130,9 @@ Tensor binary(const Op& op, const Tensor& x, const Tensor& y, bool floating, con
   CallerScope caller(where, "");
   DType d = promote(a.dtype, a.weak, b.dtype, b.weak);
   if (floating) d = to_floating(d);
-  Device device = a.weak ? b.device : a.device;
-  Tensor p = as_operand(op.name, x, d, device, where), q = as_operand(op.name, y, d, device, where);
+  const bool weak = a.weak && b.weak;
+  const Device device = a.weak && x.ndim() == 0 ? b.device : a.device;
+  Tensor p = as_operand(op.name, x, d, device, where, weak), q = as_operand(op.name, y, d, device, where, weak);
   return apply1(op, {&p, &q}, {}, where);
 }
 

@@ -17,8 +17,10 @@ OutSpecs infer_real(const InferArgs& args);
 // Whether `t` is a C++ integer that `dtype`, an integer's, cannot hold: as an operand it would wrap.
 bool overflows(const Tensor& t, DType dtype);
 // A scalar or tensor as `dtype` on `device`, for an operand of an elementwise op: C++ scalars move, tensors do not.
-// Throws, as numpy does, where a C++ integer overflows(); `op` is for the message.
-Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where);
+// Throws, as numpy does, where a C++ integer overflows(); `op` is for the message. With `weak`, for an op on C++
+// numbers alone, one stays weak.
+Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device device, const Where& where,
+                  bool weak = false);
 // apply1 after promotion. With `floating`, integers become f32.
 Tensor unary(const Op& op, const Tensor& x, bool floating, const Where& where);
 Tensor binary(const Op& op, const Tensor& x, const Tensor& y, bool floating, const Where& where);

@@ -75,6 +75,13 @@ HWY_INLINE T least(Lane<T>) {
 [[maybe_unused]] inline double least(const Tensor& x) {
   return x.dtype() == f64 ? 0x1p-1022 : x.dtype() == f32 ? 0x1p-126 : 0;
 }
+// Below it, e^x is subnormal.
+template <class T>
+HWY_INLINE double least_logarithm(Lane<T>) {
+  return sizeof(T) == 8 ? -708 : -87;
+}
+[[maybe_unused]] inline double least_logarithm(const Tensor& x) { return x.dtype() == f64 ? -708 : -87; }
+
 template <class V>
 HWY_INLINE V exponential_unit(V x, V alpha) {
   return elu(x, alpha);
@@ -105,12 +112,12 @@ HWY_INLINE V exponential_unit(V x, V alpha) {
                     (const X& x, const Y& y, const Z& z), __VA_ARGS__)
 
 // x f(x), where f(x) is e^x to the last bit far below 0: there it may be subnormal, with few bits left, where x f(x) is
-// not, so it is taken 40 further up and scaled at the end.
+// not, so it is taken 37 further up, for e^-37 is a number that both formats nearly have, and scaled at the end.
 template <class X, class F>
 HWY_INLINE X times_tail(const X& x, F f) {
-  const auto low = x < number<X>(-80);
-  const X y = x * f(X(choose(low, X(x + number<X>(40)), x)));
-  return choose(low, X(y * number<X>(4.248354255291588995e-18)), y);  // e^-40
+  const auto low = x < number<X>(least_logarithm(x));
+  const X y = x * f(X(choose(low, X(x + number<X>(37)), x)));
+  return choose(low, X(y * number<X>(8.533047625744066e-17)), y);  // e^-37
 }
 struct Logistic {
   template <class V>
@@ -365,7 +372,8 @@ bool whole(const Tensor& x) { return x.defined() && (is_integer(x.dtype()) || is
 std::pair<Tensor, Tensor> floating_pair(std::string_view op, const Tensor& x, const Tensor& y, const Where& where) {
   const DType d = to_floating(promote(x.dtype(), x.spec().weak, y.dtype(), y.spec().weak));
   const Device device = x.spec().weak ? y.device() : x.device();
-  return {as_operand(op, x, d, device, where), as_operand(op, y, d, device, where)};
+  const bool weak = x.spec().weak && y.spec().weak;
+  return {as_operand(op, x, d, device, where, weak), as_operand(op, y, d, device, where, weak)};
 }
 }  // namespace
 

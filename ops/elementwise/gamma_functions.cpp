@@ -1,89 +1,15 @@
 // Gamma, Beta and binomial coefficients themselves, whose logarithms are in special_functions.cpp and
-// zeta_functions.cpp; and Lambert's W.
-#include <cmath>
-#include <limits>
-
-#include "rill/devices/kernel/math/gamma_scalar.h"
+// zeta_functions.cpp; and Lambert's W. The arithmetic is in devices/kernel/math/special/gamma_functions.h.
+#include "rill/devices/kernel/math/special/gamma_functions.h"
 #include "rill/ops/elementwise/long_records.h"
 #include "rill/ops/special.h"
 
 namespace rill {
 
 using namespace elementwise;
+using namespace special;
 
 namespace {
-
-template <class T>
-constexpr T nan = std::numeric_limits<T>::quiet_NaN();
-
-template <class T>
-bool is_whole(T x) {
-  return std::floor(x) == x;
-}
-// The sign of Gamma(x).
-template <class T>
-T gamma_sign(T x) {
-  return x < 0 && std::fmod(std::floor(x), T(2)) != 0 ? -1 : 1;
-}
-
-struct Gamma {
-  template <class T>
-  static T call(T x) {
-    if (x == -std::numeric_limits<T>::infinity() || (x < 0 && is_whole(x))) return nan<T>;
-    return std::tgamma(x);
-  }
-};
-struct Beta {
-  template <class T>
-  static T call(T a, T b) {
-    const T sign = gamma_sign(a) * gamma_sign(b) * gamma_sign(a + b);
-    if (std::abs(a) + std::abs(b) < 100 && a > 0 && b > 0) return std::tgamma(a) / std::tgamma(a + b) * std::tgamma(b);
-    return sign * std::exp(scalar_math::log_beta(a, b));
-  }
-};
-struct Binomial {
-  template <class T>
-  static T call(T n, T k) {
-    if (std::isnan(n) || std::isnan(k) || (n < 0 && is_whole(n))) return nan<T>;
-    if (is_whole(k)) {
-      if (k < 0) return 0;
-      if (is_whole(n)) {
-        if (k > n) return 0;
-        k = std::min(k, n - k);
-      }
-      if (k <= 64) {  // n / 1 (n - 1) / 2 ..., each step of which is whole where n is
-        T y = 1;
-        for (int i = 1; T(i) <= k; ++i) y = y * (n - T(i) + 1) / T(i);
-        return y;
-      }
-    }
-    const T sign = gamma_sign(n + 1) * gamma_sign(k + 1) * gamma_sign(n - k + 1);
-    if (n > 0 && k > -1 && n - k > -1) return std::exp(-scalar_math::log_beta(n - k + 1, k + 1)) / (n + 1);
-    if (is_whole(n - k) && n - k < 0) return 0;
-    return sign * std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1));
-  }
-};
-// Halley's iteration on w - x e^-w = 0 or, for large x, w + log(w) = log(x).
-struct LambertW {
-  template <class T>
-  static T call(T x) {
-    constexpr T branch = T(-0.367879441171442321595523770161460867L);  // -1/e
-    if (std::isnan(x) || x < branch) return nan<T>;
-    if (x == 0 || std::isinf(x)) return x;
-    const T beyond = std::sqrt(std::max(T(0), 2 * (T(2.71828182845904523536028747135266250L) * x + 1)));
-    // The expansion about the branch point (Corless et al. 1996, 4.22), and logarithms far out.
-    T w = x < T(-0.25L) ? -1 + beyond - beyond * beyond / 3 + 11 * beyond * beyond * beyond / 72
-          : x < 3       ? std::log1p(x) * (1 - std::log1p(std::log1p(x)) / (2 + std::log1p(x)))
-                        : std::log(x) - std::log(std::log(x));
-    if (beyond < T(1e-5L)) return w;
-    for (int i = 0; i < 20; ++i) {
-      const T e = std::exp(w), off = w * e - x, step = off / (e * (w + 1) - (w + 2) * off / (2 * w + 2));
-      w -= step;
-      if (std::abs(step) <= std::abs(w) * std::numeric_limits<T>::epsilon() * 4) break;
-    }
-    return w;
-  }
-};
 
 std::vector<Sample> above_branch() { return unary_samples<-30, 900>(); }
 

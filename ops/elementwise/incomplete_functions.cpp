@@ -1,6 +1,6 @@
 // The incomplete Gamma and Beta functions, the densities that are their derivatives by x, and their derivatives by the
-// parameters. The arithmetic is in devices/kernel/math/gamma_scalar.h and incomplete_beta.h.
-#include "rill/devices/kernel/math/incomplete_beta.h"
+// parameters. The arithmetic is in devices/kernel/math/special/incomplete_functions.h.
+#include "rill/devices/kernel/math/special/incomplete_functions.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/long_records.h"
 #include "rill/ops/special.h"
@@ -8,72 +8,9 @@
 namespace rill {
 
 using namespace elementwise;
-using scalar_math::Dual;
+using namespace special;
 
 namespace {
-
-struct LowerGamma {
-  template <class T>
-  static T call(T a, T x) {
-    return scalar_math::regularized_gamma(a, x, false);
-  }
-};
-struct UpperGamma {
-  template <class T>
-  static T call(T a, T x) {
-    return scalar_math::regularized_gamma(a, x, true);
-  }
-};
-struct LowerGammaByA {
-  template <class T>
-  static T call(T a, T x) {
-    return scalar_math::regularized_gamma(Dual<T>(a, 1), x, false).d;
-  }
-};
-struct UpperGammaByA {
-  template <class T>
-  static T call(T a, T x) {
-    return scalar_math::regularized_gamma(Dual<T>(a, 1), x, true).d;
-  }
-};
-struct GammaDensity {
-  template <class T>
-  static T call(T a, T x) {
-    if (!(a > 0) || !(x >= 0)) return std::numeric_limits<T>::quiet_NaN();
-    if (x == 0) return a < 1 ? std::numeric_limits<T>::infinity() : T(a == 1);
-    if (std::isinf(x) || std::isinf(a)) return std::isinf(x) && std::isinf(a) ? x - a : T(0);
-    return std::exp(scalar_math::log_gamma_density(a, x, std::log(x))) * (a / x);
-  }
-};
-struct LowerBeta {
-  template <class T>
-  static T call(T a, T b, T x) {
-    return scalar_math::regularized_beta(a, b, x);
-  }
-};
-struct LowerBetaByA {
-  template <class T>
-  static T call(T a, T b, T x) {
-    return scalar_math::regularized_beta(Dual<T>(a, 1), Dual<T>(b), x).d;
-  }
-};
-struct LowerBetaByB {
-  template <class T>
-  static T call(T a, T b, T x) {
-    return scalar_math::regularized_beta(Dual<T>(a), Dual<T>(b, 1), x).d;
-  }
-};
-struct BetaDensity {
-  template <class T>
-  static T call(T a, T b, T x) {
-    if (!(a > 0 && b > 0 && x >= 0 && x <= 1) || std::isinf(a) || std::isinf(b))
-      return std::numeric_limits<T>::quiet_NaN();
-    const auto at_end = [](T n, T other) { return n < 1 ? std::numeric_limits<T>::infinity() : n == 1 ? other : T(0); };
-    if (x == 0) return at_end(a, b);
-    if (x == 1) return at_end(b, a);
-    return std::exp(scalar_math::log_beta_prefix(a, b, x, 1 - x)) * a / x / (1 - x);
-  }
-};
 
 std::vector<Sample> gamma_samples() { return binary_samples<30, 600, 10, 900>(); }
 std::vector<Sample> beta_samples() {
@@ -157,7 +94,8 @@ const Op igamma_op(long_spec<"igamma", LowerGamma, 2>(
          },
      SAVE_OPERANDS,
      .samples = gamma_samples,
-     .no_finite_difference = not_twice}));
+     .no_finite_difference = not_twice,
+     .tensorflow = "Igamma"}));
 const Op igammac_op(long_spec<"igammac", UpperGamma, 2>(
     {.name = "igammac",
      .doc = "Q(a, x) = 1 - P(a, x), P as igamma",
@@ -168,7 +106,8 @@ const Op igammac_op(long_spec<"igammac", UpperGamma, 2>(
          },
      SAVE_OPERANDS,
      .samples = gamma_samples,
-     .no_finite_difference = not_twice}));
+     .no_finite_difference = not_twice,
+     .tensorflow = "Igammac"}));
 
 static const Op beta_density_op(long_spec<"beta_density", BetaDensity, 3>(
     {.name = "beta_density",
@@ -197,7 +136,8 @@ const Op betainc_op(long_spec<"betainc", LowerBeta, 3>(
          },
      SAVE_OPERANDS,
      .samples = beta_samples,
-     .no_finite_difference = not_twice}));
+     .no_finite_difference = not_twice,
+     .tensorflow = "Betainc"}));
 
 Tensor igamma(const Tensor& a, const Tensor& x, Where where) { return long_call(igamma_op, {&a, &x}, where); }
 Tensor igammac(const Tensor& a, const Tensor& x, Where where) { return long_call(igammac_op, {&a, &x}, where); }

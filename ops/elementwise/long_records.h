@@ -2,13 +2,19 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <cmath>
+#include <limits>
+
 #include "rill/devices/cpu/elementwise/long_loops.h"
+#include "rill/ops/common_dtype.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 
 namespace rill::elementwise {
+
+// --- Records ---------------------------------------------------------------------------------------------------------
 
 struct Long {
   std::string_view name, doc;
@@ -17,6 +23,7 @@ struct Long {
   std::vector<Sample> (*samples)() = nullptr;
   double max_ulp = 4, norm_tolerance = 0;
   std::string_view no_gradient = "", no_finite_difference = "";
+  std::string_view tensorflow = "";  // its operator there
 };
 
 // The record of F with `Inputs` operands, which long_loops<name> runs.
@@ -30,26 +37,23 @@ OpSpec long_spec(const Long& p) {
   s.cpu = cpu::scalar_kernel<name>.run, s.ref = cpu::long_reference<F, Inputs>;
   s.samples = p.samples, s.max_ulp = p.max_ulp, s.norm_tolerance = p.norm_tolerance;
   s.no_finite_difference = p.no_finite_difference;
+  s.exported = {"", p.tensorflow};
   return s;
 }
 
 // The operands as real floats of one dtype on one device. Throws for complex numbers and strings.
 inline std::vector<Tensor> real_operands(std::string_view op, std::span<const Tensor* const> in, const Where& where) {
-  DType d = DType::boolean;
-  bool weak = true, first = true;
-  Device device;
+  CommonDtype common;
   for (const Tensor* t : in) {
     require_operand(op, *t, where);
     const Spec& s = t->spec();
     if (is_complex(s.dtype) || s.dtype == DType::string)
       fail(op, fmt::format("takes real numbers. got {}", to_string(s)), where);
-    d = first ? s.dtype : promote(d, weak, s.dtype, s.weak);
-    if (first || (weak && !s.weak)) device = s.device;
-    weak = first ? s.weak : weak && s.weak;
-    first = false;
+    common.add(s);
   }
   std::vector<Tensor> out;
-  for (const Tensor* t : in) out.push_back(as_operand(op, *t, to_floating(d), device, where));
+  for (const Tensor* t : in)
+    out.push_back(as_operand(op, *t, to_floating(common.dtype), common.device, where, common.weak));
   return out;
 }
 inline Tensor long_call(const Op& op, std::initializer_list<const Tensor*> in, const Where& where) {
@@ -71,5 +75,22 @@ inline Tensor share_of(const VjpArgs& a, int operand, const Callback<Tensor()>& 
   if (!a.needs(operand)) return Tensor();
   return unbroadcast(multiply_no_nan(derivative(), a.cotangent[0]), a.in[size_t(operand)]);
 }
+
+// The record `fn`_op of F at one operand x, computed in Wide, whose derivative is an expression of x; `tensorflow`: its
+// operator there, or "".
+#define RILL_LONG_UNARY(fn, F, Wide, text, derivative, sample_fn, tolerance, tensorflow_operator)                \
+  extern const Op fn##_op;                                                                                       \
+  const Op fn##_op(long_spec<#fn, F, 1, Wide>({.name = #fn,                                                      \
+                                               .doc = text,                                                      \
+                                               .vjp =                                                            \
+                                                   [](const VjpArgs& a) {                                        \
+                                                     const Tensor& x = a.in[0];                                  \
+                                                     return Tensors{share_of(a, 0, [&] { return derivative; })}; \
+                                                   },                                                            \
+                                               .saves_in = save(0),                                              \
+                                               .samples = sample_fn,                                             \
+                                               .max_ulp = 8,                                                     \
+                                               .norm_tolerance = tolerance,                                      \
+                                               .tensorflow = tensorflow_operator}));
 
 }  // namespace rill::elementwise

@@ -191,15 +191,15 @@ Tensor unless_zero(const Tensor& x, double at_zero, const Callback<Tensor(const 
 
 #define IN_OUT .saves_in = save(0), .saves_out = save(0)
 RILL_FLOAT_UNARY(i0, "modified Bessel function I0", float_set, ref::floats, bessel_i(0, x), chain(a, i1(x)), IN,
-                 SAMPLES(-1200, 1200), 6, "", "")
+                 SAMPLES(-1200, 1200), 6, "", "BesselI0")
 RILL_FLOAT_UNARY(i1, "modified Bessel function I1", float_set, ref::floats, bessel_i(1, x),
                  chain(a, i0(x) - unless_zero(x, 0.5, [&](const Tensor& z) { return y / z; })), IN_OUT,
-                 SAMPLES(-1200, 1200), 6, "", "")
+                 SAMPLES(-1200, 1200), 6, "", "BesselI1")
 RILL_FLOAT_UNARY(i0e, "e^-|x| times the modified Bessel function I0", float_set, ref::floats, bessel_ie(0, x),
-                 chain(a, i1e(x) - sign(x) * y), IN_OUT, SAMPLES(-1200, 1200), 6, "", "")
+                 chain(a, i1e(x) - sign(x) * y), IN_OUT, SAMPLES(-1200, 1200), 6, "", "BesselI0e")
 RILL_FLOAT_UNARY(i1e, "e^-|x| times the modified Bessel function I1", float_set, ref::floats, bessel_ie(1, x),
                  chain(a, i0e(x) - unless_zero(x, 0.5, [&](const Tensor& z) { return y / z; }) - sign(x) * y), IN_OUT,
-                 SAMPLES(-1200, 1200), 6, "", "")
+                 SAMPLES(-1200, 1200), 6, "", "BesselI1e")
 RILL_FLOAT_UNARY(erfcx, "e^(x^2) erfc(x)", float_set, ref::floats, scalar_math::scaled_erfc((long double)x),
                  chain(a, 2 * x * y - 2 * std::numbers::inv_sqrtpi), IN_OUT, SAMPLES(-300, 900), 6, "", "")
 #undef IN_OUT

@@ -74,10 +74,11 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
                      to_string(a.spec()), to_string(b.spec())),
          where);
   DType d = promote(a.dtype(), a.spec().weak, b.dtype(), b.spec().weak);
+  const bool weak = a.spec().weak && b.spec().weak;
   Device device = condition.spec().weak ? (a.spec().weak ? b.device() : a.device()) : condition.device();
   Tensor c =
       is_bool(condition.dtype()) ? as_operand("where", condition, DType::boolean, device, where) : condition != 0;
-  Tensor x = as_operand("where", a, d, device, where), y = as_operand("where", b, d, device, where);
+  Tensor x = as_operand("where", a, d, device, where, weak), y = as_operand("where", b, d, device, where, weak);
   return apply1(where_op, {&c, &x, &y}, {}, where);
 }
 

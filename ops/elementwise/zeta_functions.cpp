@@ -1,45 +1,19 @@
 // zeta and polygamma, log Beta, and what is composed of lgamma and log. The arithmetic is in
-// devices/kernel/math/gamma_scalar.h.
+// devices/kernel/math/special/zeta_functions.h.
 #include <cmath>
 #include <limits>
 #include <numbers>
 
-#include "rill/devices/kernel/math/gamma_scalar.h"
+#include "rill/devices/kernel/math/special/zeta_functions.h"
 #include "rill/ops/elementwise/long_records.h"
 #include "rill/ops/special.h"
 
 namespace rill {
 
 using namespace elementwise;
-using scalar_math::Dual;
+using namespace special;
 
 namespace {
-
-struct Zeta {
-  template <class T>
-  static T call(T s, T q) {
-    return scalar_math::hurwitz_zeta(s, q);
-  }
-};
-struct ZetaByS {
-  template <class T>
-  static T call(T s, T q) {
-    const T slope = s == 1 ? -std::numeric_limits<T>::infinity() : scalar_math::hurwitz_zeta(Dual<T>(s, 1), q).d;
-    return slope == 0 ? -T(0) : slope;
-  }
-};
-struct Polygamma {
-  template <class T>
-  static T call(T n, T x) {
-    return scalar_math::polygamma_of(n, x);
-  }
-};
-struct LogBeta {
-  template <class T>
-  static T call(T a, T b) {
-    return scalar_math::log_beta(a, b);
-  }
-};
 
 std::vector<Sample> zeta_samples() { return binary_samples<120, 900, 20, 900>(); }
 std::vector<Sample> polygamma_samples() {
@@ -58,19 +32,21 @@ static const Op zeta_by_s_op(long_spec<"zeta_by_s", ZetaByS, 2>(
      .samples = zeta_samples,
      .no_gradient = "the derivative by s is given once: its own has no rule"}));
 extern const Op zeta_op, polygamma_op, betaln_op;
-const Op zeta_op(long_spec<"zeta", Zeta, 2, double>(
-    {.name = "zeta",
-     .doc = "the sum over k >= 0 of (q + k)^-s",
-     .vjp =
-         [](const VjpArgs& a) {
-           const Tensor &s = a.in[0], &q = a.in[1];
-           return Tensors{share_of(a, 0, [&] { return derived_once(zeta_by_s_op, a); }),
-                          share_of(a, 1, [&] { return -s * zeta(s + 1, q); })};
-         },
-     .saves_in = save_all,
-     .samples = zeta_samples,
-     .max_ulp = 8,
-     .no_finite_difference = "the second derivative by s has no rule"}));
+const Op zeta_op(long_spec<"zeta", Zeta, 2, double>({.name = "zeta",
+                                                     .doc = "the sum over k >= 0 of (q + k)^-s",
+                                                     .vjp =
+                                                         [](const VjpArgs& a) {
+                                                           const Tensor &s = a.in[0], &q = a.in[1];
+                                                           return Tensors{
+                                                               share_of(a, 0,
+                                                                        [&] { return derived_once(zeta_by_s_op, a); }),
+                                                               share_of(a, 1, [&] { return -s * zeta(s + 1, q); })};
+                                                         },
+                                                     .saves_in = save_all,
+                                                     .samples = zeta_samples,
+                                                     .max_ulp = 8,
+                                                     .no_finite_difference = "the second derivative by s has no rule",
+                                                     .tensorflow = "Zeta"}));
 const Op polygamma_op(long_spec<"polygamma", Polygamma, 2, double>(
     {.name = "polygamma",
      .doc = "the n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x), and digamma where n is 0",
@@ -81,7 +57,8 @@ const Op polygamma_op(long_spec<"polygamma", Polygamma, 2, double>(
      .saves_in = save_all,
      .samples = polygamma_samples,
      .max_ulp = 12,
-     .no_finite_difference = "n counts derivatives"}));
+     .no_finite_difference = "n counts derivatives",
+     .tensorflow = "Polygamma"}));
 const Op betaln_op(
     long_spec<"betaln", LogBeta, 2>({.name = "betaln",
                                      .doc = "log |B(a, b)| = log |Gamma(a) Gamma(b) / Gamma(a + b)|",

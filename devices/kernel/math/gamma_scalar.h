@@ -329,11 +329,10 @@ R hurwitz_zeta(R s, real_t<R> q) {
   if (q > 0) return std::isinf(v) ? (q < 1 ? infinity : q > 1 ? T(0) : T(1)) : positive_zeta(s, q);
   if (q == std::floor(q)) return infinity;
   if (std::isinf(v) || v != std::floor(v)) return nan;
-  // The sum over all whole k of (q + k)^-s, less that over k < 0.
+  // The terms above 0, and those below: where these are negative, the largest of both cancel first.
   const T part = q - std::floor(q);
-  const R below = positive_zeta(s, 1 - part) - positive_zeta(s, 1 - q);
-  const R within = positive_zeta(s, part);
-  return std::fmod(v, T(2)) == 0 ? within + below : within - below;
+  const R above = positive_zeta(s, part), below = positive_zeta(s, 1 - part), rest = positive_zeta(s, 1 - q);
+  return std::fmod(v, T(2)) == 0 ? above + (below - rest) : (above - below) + rest;
 }
 
 // The n-th derivative of digamma, n = 0, 1, 2, ...: (-1)^(n + 1) n! zeta(n + 1, x). NaN for other n.

@@ -27,6 +27,8 @@ struct FormatOf<float> {
   static constexpr float kDenormalExponent = 25.0f;
   static constexpr int32_t kSqrtHalfBits = 0x3f3504f3;
   static constexpr float kLn2 = 6.93147182e-1f, kLn2Low = -1.90465421e-9f;
+  // ln2 again, the first with so few bits that its products with exponents are exact.
+  static constexpr float kLn2Short = 6.93145752e-1f, kLn2ShortLow = 1.42860677e-6f;
   static constexpr float kLog2e = 1.44269502f, kLog2eLow = 1.92596303e-8f;
   static constexpr float kLog10e = 4.34294492e-1f, kLog10eLow = -1.010305e-8f;
   static constexpr float kLog10Of2 = 3.0103001e-1f, kLog10Of2Low = -1.43209888e-8f;
@@ -36,6 +38,7 @@ struct FormatOf<float> {
   static constexpr float kTrigMax = 1e5f;                         // sin, cos, tan of more go to the C library
   static constexpr float kExpLow = -104.0f, kExpHigh = 89.0f;     // e^x is 0 and infinity beyond
   static constexpr float kExp2Low = -151.0f, kExp2High = 129.0f;  // 2^x likewise
+  static constexpr float kSigmoidOne = 18.0f;                     // the sigmoid is 1 above
   static constexpr float kExpm1Low = -18.0f;                      // e^x - 1 is -1 below
   static constexpr float kSinhHigh = 89.5f;                       // sinh is infinity above
   static constexpr float kTanhOne = 9.03f;                        // tanh is 1 above
@@ -51,6 +54,7 @@ struct FormatOf<double> {
   static constexpr double kDenormalExponent = 54.0;
   static constexpr int64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
   static constexpr double kLn2 = 6.9314718055994529e-1, kLn2Low = 2.3190468138462996e-17;
+  static constexpr double kLn2Short = 6.9314718055989033e-1, kLn2ShortLow = 5.4979230187083712e-14;
   static constexpr double kLog2e = 1.4426950408889634, kLog2eLow = 2.0355273740931033e-17;
   static constexpr double kLog10e = 4.3429448190325182e-1, kLog10eLow = 1.0983196502167651e-17;
   static constexpr double kLog10Of2 = 3.010299956639812e-1, kLog10Of2Low = -2.8037281277851704e-18;
@@ -61,6 +65,7 @@ struct FormatOf<double> {
   static constexpr double kTrigMax = 1e9;
   static constexpr double kExpLow = -746.0, kExpHigh = 710.0;
   static constexpr double kExp2Low = -1077.0, kExp2High = 1025.0;
+  static constexpr double kSigmoidOne = 38.0;
   static constexpr double kExpm1Low = -38.0;
   static constexpr double kSinhHigh = 710.6;
   static constexpr double kTanhOne = 19.1;
@@ -96,9 +101,15 @@ HWY_INLINE V power_of_two(int_t<V> n, int offset) {
   return from_bits(as_signed(shl<C::kMantissaBits>(as_unsigned(n) + as_unsigned(int_t<V>(C::kBias + offset)))));
 }
 
-// y 2^n for a normal y near 1 and a whole number n of at most twice the exponent range. Without an instruction for it,
-// in two steps of which only the second may round. n / 2 is taken without sign, because vectors before AVX-512 have no
-// arithmetic shift of 64 bits.
+template <class V>
+HWY_INLINE V power_of_two(V n) {  // of a whole number n
+  using C = FloatFormat<V>;
+  return from_bits(shl<C::kMantissaBits>(bits(n + V(C::kShifter + C::kBias))));
+}
+
+// y 2^n for a normal y near 1, or any where n is small, and a whole number n of at most twice the exponent range.
+// Without an instruction for it, in two steps of which only the second may round. n / 2 is taken without sign, because
+// vectors before AVX-512 have no arithmetic shift of 64 bits.
 template <class V>
 HWY_INLINE V scale(V y, V n) {
   if constexpr (requires { scale_once(y, n); }) {

@@ -73,12 +73,17 @@ HWY_INLINE ExpParts<V> exp_parts(V x) {
   return {e.n, bits(e.t) - bits(V(FloatFormat<V>::kShifter)), expm1_kernel<fine>(e.r)};
 }
 
-// e^x. All x. As 1 + r (1 + r Q), whose last step alone rounds anything of the result's size.
+// e^x of a reduced x. As 1 + r (1 + r Q), whose last step alone rounds anything of the result's size.
+template <class V>
+HWY_INLINE V exp_of(ExpReduction<V> x) {
+  return scale(fma(fma(expm1_tail<false>(x.r, x.r * x.r), x.r, V(1)), x.r, V(1)), x.n);
+}
+
+// e^x. All x.
 template <Floating V>
 HWY_INLINE V exp(V x) {
   using C = FloatFormat<V>;
-  const auto e = exp_reduction(clamp(x, V(C::kExpLow), V(C::kExpHigh)));
-  return scale(fma(fma(expm1_tail<false>(e.r, e.r * e.r), e.r, V(1)), e.r, V(1)), e.n);
+  return exp_of(exp_reduction(clamp(x, V(C::kExpLow), V(C::kExpHigh))));
 }
 
 // 2^x. All x; exact where x is an integer. 2^x - 1 = r P(r) on |r| <= 1/2, minimax.
@@ -100,16 +105,26 @@ HWY_INLINE V expm1(V x) {
   return copysign(select(half == V(0.5), e.p, y + y), x);
 }
 
-// 1 / (1 + e^-x). All x; from e^-|x|, so that nothing overflows and small results are accurate.
-template <Floating V>
-HWY_INLINE V sigmoid(V x) {
-  const V z = exp(-abs(x));
-  const V q = z / (V(-1) - z);
-  const V s = select(x < V(0), z, V(1));
-  return fma(s, q, s);
+// a / (1 + e^-x) for a reduced x, as a 2^n / (2^n + 1 + p) with e^-r = 1 + p: the denominator is rounded once, for 1 +
+// 2^n is exact or, with its low part, a pair, and small results are rounded at the end alone.
+template <class V>
+HWY_INLINE V over_one_plus_exp(V a, ExpReduction<V> x) {
+  using C = FloatFormat<V>;
+  const auto n = max(bits(x.n + V(C::kShifter + C::kBias)), bits(V(C::kShifter + 1)));
+  const V t = from_bits(shl<C::kMantissaBits>(n));  // 2^n, or what is not felt either
+  const V sum = t + V(1), t_low = t - (sum - V(1));
+  const V s = x.r * x.r, p = fma(s, expm1_tail<true>(-x.r, s), -x.r);
+  return scale(a / (sum + (p + t_low)), x.n);
 }
 
-// tanh x. All x. For |x| < 0.85, x (1 - x^2 R(x^2)), R rational (minimax; relative error 2^-32 and 2^-60); above,
+// 1 / (1 + e^-x). All x.
+template <Floating V>
+HWY_INLINE V sigmoid(V x) {
+  using C = FloatFormat<V>;
+  return over_one_plus_exp(V(1), exp_reduction(clamp(x, V(C::kExpLow), V(C::kSigmoidOne))));
+}
+
+// tanh x. All x. For |x| < 0.89 or 0.85, x (1 - x^2 R(x^2)), R rational (minimax, relative error 2^-31, 2^-60); above,
 // 1 - 2 / (e^(2 |x|) + 1). One division serves both. The reduction does without the low part of ln2, which is not felt
 // above 1.
 template <Floating V>
@@ -129,10 +144,10 @@ HWY_INLINE V tanh(V x) {
                      -3.3333333333333327783e-1);
     den = polynomial(z, 2.540911096569712439e-4, 2.4511095999145408151e-2, 4.6421651573030561224e-1, 1);
   } else {
-    num = polynomial(z, -1.4684028328712e-2, -3.3333332706698586e-1);
-    den = polynomial(z, 1.5716673361717e-2, 4.4405188575302777e-1, 1);
+    num = polynomial(z, -1.47933057e-2, -3.33333343e-1);
+    den = polynomial(z, 1.58469062e-2, 4.44380134e-1, 1);
   }
-  const auto small = y < V(0.85);
+  const auto small = y < V(F64<V> ? 0.85 : 0.89);
   const V q = select(small, z * num, V(-2)) / select(small, den, big);
   const V b = select(small, y, V(1));
   return copysign(fma(b, q, b), x);

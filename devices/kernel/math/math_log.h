@@ -13,25 +13,26 @@
 #endif
 
 #include "rill/devices/kernel/math/math_common.h"
+#include "rill/devices/kernel/math/math_exp.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill {
 namespace HWY_NAMESPACE {
 
-// x = 2^e m, sqrt(1/2) <= m < sqrt(2), for finite x > 0.
+// x = 2^e m, sqrt(1/2) <= m < sqrt(2), or from another least m (its bits), for finite x > 0.
 template <class V>
 struct LogParts {
   V e, m;
 };
 template <class V>
-HWY_INLINE LogParts<V> log_parts(V x) {
+HWY_INLINE LogParts<V> log_parts(V x, scalar_t<int_t<V>> least = FloatFormat<V>::kSqrtHalfBits) {
   using C = FloatFormat<V>;
   using I = int_t<V>;
   const auto denormal = x < V(C::kMinNormal);
   const auto i = as_unsigned(bits(select(denormal, x * V(C::kDenormalScale), x)));
   const I one = I(scalar_t<I>(C::kBias) << C::kMantissaBits);
   // The biased exponent, as an integer and (placed in the low bits of 2^23 or 2^52) as a number.
-  const auto k = shr<C::kMantissaBits>(i + as_unsigned(one - I(C::kSqrtHalfBits)));
+  const auto k = shr<C::kMantissaBits>(i + as_unsigned(one - I(least)));
   const V e = from_bits(as_signed(k) | bits(V(C::kShiftOne))) - V(C::kShiftOne + C::kBias);
   const V m = from_bits(as_signed(i - shl<C::kMantissaBits>(k) + as_unsigned(one)));
   return {e - select(denormal, V(C::kDenormalExponent), V(0)), m};
@@ -102,23 +103,53 @@ HWY_INLINE V log10(V x) {
   return log_base(x, V(C::kLog10e), V(C::kLog10eLow), V(C::kLog10Of2), V(C::kLog10Of2Low));
 }
 
-// log(1 + x). NaN below -1, -infinity at -1. The exponent e is that of the rounded 1 + x, and f = 2^-e x + (2^-e - 1)
-// has no error that matters: for e = 0 it is x.
+// log(1 + x + low), for |low| of no more than an ulp or two of x, but for the edges. The exponent e is that of the
+// rounded u = 1 + x, and f = 2^-e x + (2^-e - 1) has no error that matters: for e = 0 it is x, and in float32, whose m
+// begins at 3/4, it is exact. What `low` adds is divided by 1 + f by a series.
+template <class V>
+HWY_INLINE LogParts<V> log1p_parts(V u) {
+  if constexpr (F64<V>) return log_parts(u);
+  else return log_parts(u, bits(0.75f));
+}
+template <bool paired, class V>
+HWY_INLINE V log1p_kernel(V x, V low, LogParts<V> u) {
+  using C = FloatFormat<V>;
+  const V s = power_of_two<V>(-u.e);
+  const V f = select(x < V(C::kDenormalScale), fma(x, s, s - V(1)), u.m - V(1));
+  V tail;
+  if constexpr (F64<V>) {
+    tail = log1p_tail(f);
+  } else {
+    const V ff = f * f;
+    const V p = polynomial(f, -4.50746939e-2, 1.04629979e-1, -1.31611764e-1, 1.44783929e-1, -1.66473135e-1,
+                           1.99908614e-1, -2.50000954e-1, 3.33334506e-1);
+    tail = fma(ff, V(-0.5), ff * f * p);
+  }
+  if constexpr (paired) {
+    const V more = low * s;
+    tail = tail + fma(more * f, f - V(1), more);
+  }
+  return fma(u.e, V(C::kLn2), f + fma(u.e, V(C::kLn2Low), tail));
+}
+
+// log(1 + x). NaN below -1, -infinity at -1.
 template <Floating V>
 HWY_INLINE V log1p(V x) {
-  using C = FloatFormat<V>;
   const V u = V(1) + x;
-  const auto p = log_parts(u);
-  const V s = from_bits(shl<C::kMantissaBits>(bits(V(C::kShifter + C::kBias) - p.e)));
-  const V f = select(x < V(C::kDenormalScale), fma(x, s, s - V(1)), p.m - V(1));
-  const V y = fma(p.e, V(C::kLn2), f + fma(p.e, V(C::kLn2Low), log1p_tail(f)));
-  return log_edges(u, select(abs(x) < V(C::kMinNormal), x, copysign(y, x)));
+  const V y = log1p_kernel<false>(x, V(0), log1p_parts(u));
+  return log_edges(u, select(abs(x) < V(FloatFormat<V>::kMinNormal), x, copysign(y, x)));
 }
 
 // log(1 + e^x) = max(x, 0) + log1p(e^-|x|). All x.
 template <Floating V>
 HWY_INLINE V softplus(V x) {
-  return max(x, V(0)) + log1p(exp(-abs(x)));
+  using C = FloatFormat<V>;
+  const auto e = exp_reduction(clamp(-abs(x), V(C::kExpLow), V(C::kExpHigh)));
+  const V p = expm1_kernel<false>(e.r), y = V(1) + p;
+  const V most = V(C::kBias - 1), t = power_of_two<V>(select(e.n < -most, -most, e.n));
+  const V z = scale(y, e.n);
+  const V l = log1p_kernel<true>(z, (p - (y - V(1))) * t, log1p_parts(V(1) + z));
+  return max(x, V(0)) + select(z < V(C::kMinNormal), z, l);
 }
 
 // asinh x = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))), and log |x| + log 2 for large |x|; as fdlibm's s_asinh.c. All x.

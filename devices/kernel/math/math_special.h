@@ -1,4 +1,4 @@
-// Error functions and gamma functions: erf erfc erfinv, lgamma digamma. Part of math.h.
+// Error functions and gamma functions: erf erfc erfinv gelu, lgamma digamma; sinc. Part of math.h.
 //
 // erfc x = e^(-x^2) E(x) for x >= 0, where E(x) (1 + 2x) is smooth in t = (x - k)/(x + k): the form of Shepherd &
 // Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", Math. Comp. 36 (1981), with minimax coefficients
@@ -24,7 +24,8 @@ template <class V>
 HWY_INLINE V erfc_kernel(V a) {
   a = clamp(a, V(0), V(F64<V> ? 28 : 10.6));  // 0 above
   const V s = a * a;
-  const auto e = exp_parts<false>(-s);
+  const auto e = exp_reduction(-s);
+  const V rr = e.r * e.r, tail = rr * expm1_tail<true>(e.r, rr);  // e^r = 1 + r + tail
   const V s_low = fma(a, a, -s);
   constexpr double k = F64<V> ? 4.75 : 2.75;
   const V t = (a - V(k)) / (a + V(k));
@@ -50,37 +51,55 @@ HWY_INLINE V erfc_kernel(V a) {
   const V inverse = V(1) / den.high;
   const V y = (c + more) * inverse;
   const V y_low = fma(-y, den.low, fma(-y, den.high, c) + more) * inverse;
-  const V low = fma(-s_low, fma(y, e.p, y), y_low);
-  return scale(y + fma(y, e.p, low), e.whole);
+  const V low = fma(-s_low, fma(y, e.r + tail, y), y_low);
+  return scale(y + fma(y, e.r, fma(y, tail, low)), e.n);
 }
 
-// x (1 + tanh(v/2)) / 2 as x / (1 + e^-v), v = 2 sqrt(2/pi) (x + 0.044715 x^3): fewer steps, and none of the
-// cancellation in 1 + tanh. All x; far below 0 the numerator is bounded, which keeps infinity / infinity out.
+// v = 2 sqrt(2/pi) (x + 0.044715 x^3), reduced for its exponential; as a pair, because it may be large, and what it
+// loses the exponential multiplies.
 template <class V>
-constexpr auto kGeluLinear = scalar_t<V>(1.5957691216057307117597842397375274738);  // of v: 2 sqrt(2/pi)
-template <class V>
-constexpr auto kGeluCubic = scalar_t<V>(0.0713548162726002487763387522798635);  // that times 0.044715
+HWY_INLINE ExpReduction<V> gelu_exponent(V x) {
+  constexpr bool wide = F64<V>;
+  const V linear(wide ? 1.5957691216057128 : 1.59577179f);  // with a few bits left for the sum below to be exact
+  const V linear_low(wide ? 1.7885919910836427e-14 : -2.66794495e-6f);
+  const V cubic(wide ? 7.1354816272600249e-2 : 7.13548139e-2f);
+  const V cubic_low(wide ? -6.175149918155315e-19 : 2.39883247e-9f);
+  const auto q = two_product(x, x);
+  const auto c = two_product(q.high, cubic);
+  const auto w = fast_two_sum(linear, c.high);
+  const V w_low = w.low + (fma(q.low, cubic, fma(q.high, cubic_low, c.low)) + linear_low);
+  const auto v = two_product(x, w.high);
+  auto e = exp_reduction(v.high);
+  e.r = e.r + fma(x, w_low, v.low);
+  return e;
+}
 
+// x (1 + tanh(v/2)) / 2 as x / (1 + e^-v), v as above: fewer steps, and none of the cancellation in 1 + tanh. All x.
 template <Floating V>
 HWY_INLINE V gelu(V x) {
-  const V a = clamp(x, V(scalar_t<V>(F64<V> ? -32 : -16)), V(kInfinity<V>));
-  return a / (V(1) + exp(a * fma(a * a, V(-kGeluCubic<V>), V(-kGeluLinear<V>))));
+  constexpr bool wide = F64<V>;
+  const V one(wide ? 8 : 6);  // above it is x itself
+  const V a = clamp(x, V(wide ? -22 : -11), one);
+  return select(x > one, x, over_one_plus_exp(a, gelu_exponent(a)));
 }
 
 // The derivative of gelu: s + x v' s (1 - s) with s = 1 / (1 + e) and 1 - s = e s, e = e^-v. All x; beyond the bounds
 // it is 0 or 1, and e is finite within them.
 template <Floating V>
 HWY_INLINE V gelu_slope(V x) {
+  constexpr auto linear = scalar_t<V>(1.5957691216057307117597842397375274738);  // of v: 2 sqrt(2/pi)
+  constexpr auto cubic = scalar_t<V>(0.0713548162726002487763387522798635);      // that times 0.044715
   constexpr auto bound = scalar_t<V>(F64<V> ? 21 : 10);
-  const V a = clamp(x, V(-bound), V(bound)), q = a * a;
-  const V e = exp(a * fma(q, V(-kGeluCubic<V>), V(-kGeluLinear<V>))), s = V(1) / (V(1) + e);
-  return fma(a * fma(q, V(3 * kGeluCubic<V>), V(kGeluLinear<V>)), (e * s) * s, s);
+  const V a = clamp(x, V(-bound), V(bound));
+  const auto v = gelu_exponent(a);
+  const V e = exp_of(ExpReduction<V>{v.t, -v.n, -v.r}), s = V(1) / (V(1) + e);
+  return fma(a * fma(a * a, V(3 * cubic), V(linear)), (e * s) * s, s);
 }
 
-// erf(a) where it is small, 0 <= a < 0.9 in float32 and 1 in float64: a + a P(a^2), minimax, relative error 2^-30 and
+// P(a^2) in erf a = a + a P(a^2), for 0 <= a < 0.9 in float32 and 1 in float64: minimax, relative error 2^-30 and
 // 2^-56.
 template <class V>
-HWY_INLINE V erf_kernel(V a) {
+HWY_INLINE V erf_tail(V a) {
   const V z = a * a;
   V p;
   if constexpr (F64<V>) {
@@ -91,10 +110,10 @@ HWY_INLINE V erf_kernel(V a) {
     p = polynomial(z, 8.18443077e-5, -8.08797951e-4, 5.19509334e-3, -2.6856482e-2, 1.12836324e-1, -3.76126289e-1,
                    1.28379166e-1);
   }
-  return fma(a, p, a);
+  return p;
 }
 
-// Error function. All x. Above erf_kernel's range: float32 1 - e^-Q(x), Q = -log erfc, which is smooth (minimax, 2^-29;
+// Error function. All x. Above erf_tail's range: float32 1 - e^-Q(x), Q = -log erfc, which is smooth (minimax, 2^-29;
 // the form of N. Juffa's published erff); float64 1 - erfc.
 template <F32 V>
 HWY_INLINE V erf(V x) {
@@ -103,19 +122,21 @@ HWY_INLINE V erf(V x) {
                          1.66449041e-4);
   const auto e = exp_parts<false>(-q);
   const V s = power_of_two<V>(e.n, 0);
-  return copysign(select(a < V(0.9), erf_kernel(a), V(1) - fma(s, e.p, s)), x);
+  return copysign(select(a < V(0.9), fma(a, erf_tail(a), a), V(1) - fma(s, e.p, s)), x);
 }
 template <F64 V>
 HWY_INLINE V erf(V x) {
   const V a = abs(x);
-  return copysign(select(a < V(1), erf_kernel(a), V(1) - erfc_kernel(a)), x);
+  return copysign(select(a < V(1), fma(a, erf_tail(a), a), V(1) - erfc_kernel(a)), x);
 }
 
 // 1 - erf x. All x. Near 0, where erfc_kernel is at its worst, that is how it is computed.
 template <Floating V>
 HWY_INLINE V erfc(V x) {
   const V a = abs(x);
-  const V y = select(a < V(0.8), V(1) - erf_kernel(a), erfc_kernel(a));
+  const auto rest = fast_two_sum(V(1), -a);
+  const V near = rest.high + fma(-a, erf_tail(a), rest.low);
+  const V y = select(a < V(0.8), near, erfc_kernel(a));
   return select(x < V(0), V(2) - y, y);
 }
 
@@ -163,6 +184,24 @@ template <Floating V>
 HWY_INLINE V erfinv(V x) {
   const V y = erfinv_by_log(x, -log(fma(-x, x, V(1))));
   return select(abs(x) == V(1), copysign(V(kInfinity<V>), x), y);
+}
+
+// sin(pi x) / (pi x), 1 at 0 and 0 at other whole numbers. With d = x less its nearest whole number, which is exact,
+// sin(pi d) / pi = d + d d^2 P(d^2), minimax, relative error 2^-35 and 2^-70.
+template <Floating V>
+HWY_INLINE V sinc(V x) {
+  const V whole = round_even(x), half = V(0.5) * whole, d = x - whole, z = d * d, z_low = fma(d, d, -z);
+  V p;
+  if constexpr (F64<V>) {
+    p = polynomial(z, -7.1020959860074612e-09, 2.5302014677619195e-07, -6.975845762187118e-06, 0.00014842878848264935,
+                   -0.0023460810350094371, 0.026147847817629317, -0.19075182412208344, 0.81174242528335361,
+                   -1.6449340668482264);
+  } else {
+    p = polynomial(z, -0.00224451604, 0.0261221845, -0.190748975, 0.811742306, -1.64493406);
+  }
+  const V r = d / x;
+  const V y = fma(r, fma(z, p, z_low * p), r);
+  return select(x == V(0), V(1), select(d == V(0), V(0), select(round_even(half) == half, y, -y)));
 }
 
 // log |gamma(x)|, lane by lane. Infinity at 0, -1, -2, ...

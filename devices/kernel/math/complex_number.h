@@ -1,0 +1,47 @@
+// A complex number for code that NVRTC compiles too, where there is no std::complex. It lies in memory as one. There
+// are no rules for infinities here: what C++ has of them, callers have no use for.
+#pragma once
+#include <cmath>
+
+namespace rill::scalar_math {
+
+template <class T>
+struct alignas(2 * sizeof(T)) Complex {  // so that GPUs move it in one piece
+  T re, im;
+  Complex() = default;  // as it may be in shared memory
+  Complex(T real, T imaginary = 0) : re(real), im(imaginary) {}
+
+  friend Complex operator+(Complex x, Complex y) { return {x.re + y.re, x.im + y.im}; }
+  friend Complex operator-(Complex x, Complex y) { return {x.re - y.re, x.im - y.im}; }
+  friend Complex operator-(Complex x) { return {-x.re, -x.im}; }
+  friend Complex operator*(Complex x, Complex y) { return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
+  // Smith (1962): no square that would overflow.
+  friend Complex operator/(Complex x, Complex y) {
+    if (std::fabs(y.re) >= std::fabs(y.im)) {
+      const T share = y.im / y.re, by = y.re + y.im * share;
+      return {(x.re + x.im * share) / by, (x.im - x.re * share) / by};
+    }
+    const T share = y.re / y.im, by = y.re * share + y.im;
+    return {(x.re * share + x.im) / by, (x.im * share - x.re) / by};
+  }
+  Complex& operator+=(Complex y) { return *this = *this + y; }
+  Complex& operator-=(Complex y) { return *this = *this - y; }
+  Complex& operator*=(Complex y) { return *this = *this * y; }
+};
+
+// The magnitude.
+template <class T>
+T size(Complex<T> x) {
+  return std::hypot(x.re, x.im);
+}
+template <class T>
+Complex<T> conj(Complex<T> x) {
+  return {x.re, -x.im};
+}
+template <class T>
+Complex<T> exp(Complex<T> x) {
+  const T y = std::exp(x.re);
+  return {y * std::cos(x.im), y * std::sin(x.im)};
+}
+
+}  // namespace rill::scalar_math

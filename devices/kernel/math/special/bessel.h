@@ -1,0 +1,103 @@
+// Bessel functions J and Y, which the C library has, and the modified ones of the second kind.
+#pragma once
+#include "rill/devices/kernel/math/special/special_numbers.h"
+
+namespace rill::special {
+
+// glibc alone has them for long double.
+#if defined(__GLIBC__)
+#define RILL_C_BESSEL(Name, fn)                                   \
+  struct Name {                                                   \
+    static double call(double x) { return ::fn(x); }              \
+    static long double call(long double x) { return ::fn##l(x); } \
+    template <class T>                                            \
+    static T call(T x) {                                          \
+      return call(x);                                             \
+    }                                                             \
+  };
+#else
+#define RILL_C_BESSEL(Name, fn)  \
+  struct Name {                  \
+    template <class T>           \
+    static T call(T x) {         \
+      return T(::fn(double(x))); \
+    }                            \
+  };
+#endif
+RILL_C_BESSEL(J0, j0)
+RILL_C_BESSEL(J1, j1)
+RILL_C_BESSEL(Y0, y0)
+RILL_C_BESSEL(Y1, y1)
+#undef RILL_C_BESSEL
+
+// e^x K_n(x) is the integral of e^(-2 x sinh(t/2)^2) cosh(n t) over t >= 0 (DLMF 10.32.9), by the trapezoidal
+// rule, which converges exponentially: the step is a share of the narrower of the strip where the integrand is analytic
+// and the Gaussian that it is for large x.
+template <class T>
+T scaled_k_integral(int n, T x) {
+  const T step = std::min(T(0.19L), T(0.6L) / std::sqrt(x));
+  T sum = T(0.5L);
+  for (int k = 1; k < 1000; ++k) {
+    const T s = std::sinh(T(k) * step / 2), exponent = 2 * x * s * s;
+    if (exponent > 50) break;
+    sum += std::exp(-exponent) * (n == 0 ? T(1) : 1 + 2 * s * s);
+  }
+  return step * sum;
+}
+// The series for small x: DLMF 10.31.1 and 10.31.2.
+template <class T>
+T bessel_k_series(int n, T x) {
+  const T q = x * x / 4, log_half = std::log(x / 2) + T(0.577215664901532860606512090082L);
+  T term = 1, harmonic = 0, sum = 0;
+  for (int k = 0; k < 40; ++k) {
+    if (k > 0) term *= q / (T(k) * T(k + n)), harmonic += T(1) / T(k);
+    sum += term * (n == 0 ? harmonic - log_half : log_half - harmonic - T(1) / T(2 * (k + 1)));
+  }
+  return n == 0 ? sum : 1 / x + x / 2 * sum;
+}
+// Hankel's expansion (Abramowitz & Stegun 9.7.2); at 25 its least term is below 1e-21.
+template <class T>
+T scaled_k_far(int n, T x) {
+  T term = 1, sum = 1;
+  for (int k = 1; k < 50 && std::abs(term) > std::numeric_limits<T>::epsilon() / 4; ++k) {
+    term *= T(4 * n * n - (2 * k - 1) * (2 * k - 1)) / (8 * x * T(k));
+    sum += term;
+  }
+  return std::sqrt(T(pi) / (2 * x)) * sum;
+}
+// e^x K_n(x) from 1 on.
+template <class T>
+T scaled_k(int n, T x) {
+  return x < 25 ? scaled_k_integral(n, x) : scaled_k_far(n, x);
+}
+template <class T>
+T bessel_k(int n, T x) {
+  if (!(x >= 0)) return nan<T>;
+  if (x == 0) return infinity<T>;
+  if (x > 20000) return 0;
+  return x < 1 ? bessel_k_series(n, x) : std::exp(-x) * scaled_k(n, x);
+}
+// e^x K_n(x).
+template <class T>
+T scaled_bessel_k(int n, T x) {
+  if (!(x >= 0)) return nan<T>;
+  if (x == 0) return infinity<T>;
+  if (std::isinf(x)) return 0;
+  return x < 1 ? std::exp(x) * bessel_k_series(n, x) : scaled_k(n, x);
+}
+template <int n>
+struct K {
+  template <class T>
+  static T call(T x) {
+    return bessel_k(n, x);
+  }
+};
+template <int n>
+struct ScaledK {
+  template <class T>
+  static T call(T x) {
+    return scaled_bessel_k(n, x);
+  }
+};
+
+}  // namespace rill::special

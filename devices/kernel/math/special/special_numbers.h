@@ -1,0 +1,25 @@
+// What the functions of special/ share. Like all of this room's plain code they are compiled by NVRTC too, as text
+// (devices/cuda/families/special.cuh), and so need no more than <cmath> and its like, and C++17.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace rill::special {
+
+template <class T>
+constexpr T nan = std::numeric_limits<T>::quiet_NaN();
+template <class T>
+constexpr T infinity = std::numeric_limits<T>::infinity();
+constexpr long double pi = 3.14159265358979323846264338327950288L, euler = 0.577215664901532860606512090082402431L;
+
+template <class T>
+bool is_whole(T x) {
+  return std::floor(x) == x;
+}
+template <class T>
+bool is_odd(T v) {
+  return std::fmod(v, T(2)) != 0;
+}
+
+}  // namespace rill::special

@@ -1,0 +1,34 @@
+// zeta and polygamma, and log Beta. The series are in ../gamma_scalar.h.
+#pragma once
+#include "rill/devices/kernel/math/gamma_scalar.h"
+#include "rill/devices/kernel/math/special/special_numbers.h"
+
+namespace rill::special {
+
+struct Zeta {
+  template <class T>
+  static T call(T s, T q) {
+    return scalar_math::hurwitz_zeta(s, q);
+  }
+};
+struct ZetaByS {
+  template <class T>
+  static T call(T s, T q) {
+    const T slope = s == 1 ? -infinity<T> : scalar_math::hurwitz_zeta(scalar_math::Dual<T>(s, 1), q).d;
+    return slope == 0 ? -T(0) : slope;
+  }
+};
+struct Polygamma {
+  template <class T>
+  static T call(T n, T x) {
+    return scalar_math::polygamma_of(n, x);
+  }
+};
+struct LogBeta {
+  template <class T>
+  static T call(T a, T b) {
+    return scalar_math::log_beta(a, b);
+  }
+};
+
+}  // namespace rill::special
