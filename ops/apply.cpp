@@ -18,6 +18,7 @@
 #include "rill/ops/numerics_check.h"
 #include "rill/ops/run_errors.h"
 #include "rill/tensor/dim_table.h"
+#include "rill/tensor/later_errors.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
@@ -167,7 +168,7 @@ Kernel kernel_for(const Op& op, Device device, DType dtype) {
   // The reference kernels work on the host's memory, so they stand in where the CPU has no kernel of its own.
   if (device.kind() == DeviceKind::cpu && op.cpu && contains(op.cpu_dtypes, dtype)) return op.cpu;
   if (!is_host(device)) [[unlikely]] {
-    if (const Kernel kernel = driver_of(device).kernel(op.name, dtype, op.ref)) return kernel;
+    if (const Kernel kernel = driver_of(device).kernel(op, op.name, dtype, op.ref)) return kernel;
     fail(op.name,
          fmt::format("there is no kernel for {} on {}. move the operands with to(\"cpu:0\")", name(dtype),
                      to_string(device)),
@@ -182,13 +183,13 @@ Kernel kernel_for(const Op& op, Device device, DType dtype) {
 
 void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs, Packed* packed) {
   Kernel kernel = kernel_for(op, out[0]->device(), in.empty() ? out[0]->dtype() : in[0]->dtype());
-  if (!op.wants_contiguous) return run_on_device(kernel, {in, out, attrs, packed});
+  if (!op.wants_contiguous) return run_on_device(kernel, {in, out, attrs, packed, &op});
   SmallVec<Tensor, 4> copies;
   SmallVec<const Tensor*, 8> dense(in);
   copies.reserve(in.size());
   for (const Tensor*& t : dense)
     if (!t->is_contiguous()) t = &copies.emplace_back(dense_copy(*t));
-  run_on_device(kernel, {dense, out, attrs, packed});
+  run_on_device(kernel, {dense, out, attrs, packed, &op});
 }
 
 Tensor run_op1(const Op& op, Operands in, AttrsView attrs, const OutSpecs& specs) {
@@ -257,6 +258,7 @@ Tensors run_or_give(CallReplay& replay, const Op& op, Operands in, AttrsView att
   check_not_leaked(op, in, where);
   {
     const CallReplay::Pause pause;
+    const StartedFrom here(where);
     try {
       out = run_op(op, in, attrs, specs);
     } catch (...) {
@@ -272,7 +274,55 @@ inline CallReplay* replay_of_calls() {
 }
 }  // namespace
 
+namespace {
+// Tensors without axes on the host are numbers, which join tensors on another device: that device, where the operands
+// are such numbers and tensors there alone.
+std::optional<Device> device_to_join(Operands in) {
+  const Device* there = nullptr;
+  bool differ = false;
+  for (const Tensor* t : in) {
+    if (!t->defined()) return std::nullopt;
+    if (!is_host(t->device())) there = &t->spec().device;
+    differ = differ || !(t->device() == in[0]->device());
+  }
+  if (!differ || !there) return std::nullopt;
+  for (const Tensor* t : in)
+    if (!(t->device() == *there) && !(is_host(t->device()) && t->ndim() == 0 && t->dtype() != DType::string))
+      return std::nullopt;
+  return *there;
+}
+
+bool on_several_devices(Operands in) {
+  for (size_t i = 1; i < in.size(); ++i)
+    if (in[i]->defined() && in[0]->defined() && !(in[i]->device() == in[0]->device())) return true;
+  return false;
+}
+
+}  // namespace
+
+Tensor number_beside(const Tensor& number, const Tensor& x) {
+  if (!number.defined() || !x.defined()) return number;  // what takes it will say so
+  const bool joins = !(number.device() == x.device()) && !is_host(x.device()) && is_host(number.device()) &&
+                     number.ndim() == 0 && number.dtype() != DType::string;
+  return joins ? number.to(x.device()) : number;
+}
+
+namespace {
+// The call with its numbers where the others are; nothing where it is not such a call.
+std::optional<Tensors> apply_joined(const Op& op, Operands in, AttrsView attrs, const Where& where) {
+  const std::optional<Device> device = op.call ? std::nullopt : device_to_join(in);
+  if (!device) return std::nullopt;
+  std::vector<Tensor> moved;
+  for (const Tensor* t : in) moved.push_back(t->to(*device, where));
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& t : moved) pointers.push_back(&t);
+  return apply(op, pointers, attrs, where);
+}
+}  // namespace
+
 Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
+  if (on_several_devices(in)) [[unlikely]]
+    if (std::optional<Tensors> out = apply_joined(op, in, attrs, where)) return std::move((*out)[0]);
   ThreadState& ts = thread_state();
   OutSpecs out_specs = checked_outputs(op, in, attrs, where);
   Tensor out;
@@ -283,7 +333,12 @@ Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
   } else {
     check_not_leaked(op, in, where);
     try {
-      out = run_op1(op, in, attrs, out_specs);
+      if (is_host(out_specs[0].device)) [[likely]] {
+        out = run_op1(op, in, attrs, out_specs);
+      } else {
+        const StartedFrom here(where);
+        out = run_op1(op, in, attrs, out_specs);
+      }
     } catch (...) {
       fail_running(op, in, where);
     }
@@ -295,6 +350,8 @@ Tensor apply1(const Op& op, Operands in, AttrsView attrs, const Where& where) {
 }
 
 Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
+  if (on_several_devices(in)) [[unlikely]]
+    if (std::optional<Tensors> out = apply_joined(op, in, attrs, where)) return *std::move(out);
   ThreadState& ts = thread_state();
   OutSpecs out_specs = checked_outputs(op, in, attrs, where);
   Tensors out;
@@ -305,6 +362,7 @@ Tensors apply(const Op& op, Operands in, AttrsView attrs, const Where& where) {
   } else {
     check_not_leaked(op, in, where);
     try {
+      const StartedFrom here(where);
       out = run_op(op, in, attrs, out_specs);
     } catch (...) {
       fail_running(op, in, where);

@@ -26,6 +26,9 @@ inline Tensors apply(const Op& op, std::initializer_list<const Tensor*> in, Attr
 // Checks and infers without running: what a graph pass calls.
 OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, const Where& where);
 // The kernel that runs op on `device` for a first input (or, without inputs, an output) of `dtype`.
+// A number (without axes, on the host) where x is; other tensors as they are. For composites that give it x's shape:
+// what has axes no longer joins by itself.
+Tensor number_beside(const Tensor& number, const Tensor& x);
 Kernel kernel_for(const Op& op, Device device, DType dtype);
 // Runs that kernel into `out` (dense, allocated); no tape, no trace. What an executable calls.
 void run_kernel(const Op& op, Operands in, std::span<Tensor* const> out, AttrsView attrs, Packed* packed = nullptr);

@@ -19,14 +19,18 @@ namespace rill {
 struct BufferOptions {
   Strides strides =
       {};  // between neighbours along each axis, in elements, as Tensor::strides(); none: row-major, dense
+  // Whose memory it is. A GPU's must be written when the tensor is made: rill's kernels do not wait for streams of
+  // others.
+  Device device = {};
 };
 
-// A tensor on cpu:0 of this shape and dtype whose elements are those at `data`, not copied. The element [0, ..., 0] is
-// at `data`; strides may be 0 or negative. `owner` keeps the memory alive until the last tensor that reads it is gone
-// (MemoryOwner says how); without one the memory has to outlive them all, and traced functions that capture one. rill
-// never writes there, and what others write there meanwhile is not seen by all: compiled functions keep converted
-// copies of what they capture. Throws where `data` is null and there are elements, or not aligned to the elements'
-// type, for dtype string, for bools that are neither 0 nor 1, and where strides and shape differ in length.
+// A tensor on options.device, cpu:0 unless told, of this shape and dtype whose elements are those at `data`, not
+// copied. The element [0, ..., 0] is at `data`; strides may be 0 or negative. `owner` keeps the memory alive until the
+// last tensor that reads it is gone (MemoryOwner says how); without one the memory has to outlive them all, and traced
+// functions that capture one. rill never writes there, and what others write there meanwhile is not seen by all:
+// compiled functions keep converted copies of what they capture. Throws where `data` is null and there are elements, or
+// not aligned to the elements' type, for dtype string, for bools that are neither 0 nor 1, where strides and shape
+// differ in length, and where there is no such device.
 Tensor from_buffer(const void* data, const Shape& shape, DType dtype, MemoryOwner owner = {},
                    const BufferOptions& options = {}, Where where = Where::current());
 // The same, of the dtype that T is.

@@ -3,8 +3,8 @@
 // Parameters broadcast to `shape`, and throw where they are out of their range. Continuous draws have the dtype asked
 // for, else that of their parameters, f32 where those are whole or C++ numbers; they have gradients by the parameters:
 // of the formula that makes them, and for gamma, beta, dirichlet, chisquare and student_t by implicit
-// reparameterisation (Figurnov, Mohamed and Mnih 2018). Counts are i64 by default and have none. As with all draws, the
-// bits depend on the key alone, on any number of threads, eager or traced.
+// reparameterisation (Figurnov, Mohamed and Mnih 2018). Counts are i64 by default and have none; floating dtypes round
+// them. As with all draws, the bits depend on the key alone, on any number of threads, eager or traced.
 #pragma once
 #include "rill/ops/random.h"
 
@@ -52,17 +52,21 @@ Tensor multivariate_normal(const Tensor& mean, const Tensor& cov, const Shape& s
 
 // --- Counts ----------------------------------------------------------------------------------------------------------
 
-// P(k) = rate^k e^-rate / k!, for rates from 0 to 1e18.
+// P(k) = rate^k e^-rate / k!, for rates from 0 to 1e18. Throws where a rate is more than the dtype's largest number;
+// counts beyond that are that number.
 Tensor poisson(const Tensor& rate, const Shape& shape, const RandomOptions& options = {},
                Where where = Where::current());
-// How many of n trials succeed, each with probability p in [0, 1]: n whole, from 0 to 1e15.
+// How many of n trials succeed, each with probability p in [0, 1]: n whole, from 0 to 1e15. Throws where n is more than
+// the dtype's largest number.
 Tensor binomial(const Tensor& n, const Tensor& p, const Shape& shape, const RandomOptions& options = {},
                 Where where = Where::current());
-// The trial that succeeds first, 1, 2, ...: P(k) = p (1 - p)^(k - 1), for p in (0, 1]. At most 2^62.
+// The trial that succeeds first, 1, 2, ...: P(k) = p (1 - p)^(k - 1), for p in (0, 1]. Throws where their mean, 1 / p,
+// is more than the dtype's largest number; counts beyond that are that number, or 2^62 if that is less.
 Tensor geometric(const Tensor& p, const Shape& shape, const RandomOptions& options = {},
                  Where where = Where::current());
 // How often each of k classes is drawn in n trials, [shape..., k], with probabilities p [..., k], not negative, divided
-// by their sum. n, and p's leading axes, broadcast to `shape`. Throws where the probabilities are all 0.
+// by their sum. n, and p's leading axes, broadcast to `shape`. Throws where the probabilities are all 0, or n is more
+// than the dtype's largest number.
 Tensor multinomial(const Tensor& n, const Tensor& p, const Shape& shape, const RandomOptions& options = {},
                    Where where = Where::current());
 

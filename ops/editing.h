@@ -83,7 +83,7 @@ std::vector<Tensor> diag_indices(Dim n, int64_t ndim = 2, Where where = Where::c
 // at[1]) are all elements in those rows and columns. A mask, a vector of bools, stands for the places where it is true.
 std::vector<Tensor> ix_(const std::vector<Tensor>& indices, Where where = Where::current());
 // The index along each axis of `shape` (i64) for places in row-major order, and back. Throws where one is out of bounds
-// (inside `function`, when it is called).
+// (inside `function`, when it is called), and where a size is negative or i64 cannot count the places.
 std::vector<Tensor> unravel_index(const Tensor& places, const Shape& shape, Where where = Where::current());
 Tensor ravel_multi_index(const std::vector<Tensor>& indices, const Shape& shape, Where where = Where::current());
 

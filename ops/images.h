@@ -101,7 +101,8 @@ struct UnpoolOptions {
   Dims padding = {};  // at both ends; empty: 0
   Layout layout = Layout::nhwc;
 };
-// Zeros, with the elements of x put where `indices` say. Of places that are named twice the last one counts.
+// Zeros, with the elements of x put where `indices` say. Of places that are named twice the last one counts. Throws
+// where an index is not that of a pixel of the result.
 Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& window, const UnpoolOptions& options = {},
                   Where where = Where::current());
 struct FractionalPoolOptions {
@@ -110,7 +111,8 @@ struct FractionalPoolOptions {
   Layout layout = Layout::nhwc;
 };
 // The largest element of windows at distances that are drawn, so that space has the sizes `out`, of each channel by
-// itself (Graham: Fractional Max-Pooling, 2014; the sequences are torch's). Throws where a window and `out` do not fit.
+// itself (Graham: Fractional Max-Pooling, 2014; the sequences are torch's). Throws where a window and `out` do not fit,
+// or a sample is not in [0, 1).
 Tensor fractional_max_pool(const Tensor& x, const Dims& window, const Dims& out,
                            const FractionalPoolOptions& options = {}, Where where = Where::current());
 

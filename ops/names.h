@@ -292,6 +292,7 @@ void name_inside(T& x, VariablePaths& paths) {
 
 NamedVariables set_frozen(const NamedVariables& variables, std::string_view pattern, bool frozen, std::string_view op,
                           const Where& where);
+NamedVariables move_to(NamedVariables variables, Device device, const Where& where);
 
 }  // namespace detail
 
@@ -324,6 +325,15 @@ NamedVariables freeze(Model&& model, std::string_view pattern = "*", Where where
 template <class Model>
 NamedVariables unfreeze(Model&& model, std::string_view pattern = "*", Where where = Where::current()) {
   return detail::set_frozen(variables(model), pattern, false, "unfreeze", where);
+}
+
+// Moves the Variables of a model to a device, move(model, "gpu:0"), all or (where memory is out, say) none, and gives
+// them; strings stay on the host. An optimizer is moved likewise, with what it remembers: move(optimizer, "gpu:0"), or
+// both at once in a struct. Functions that were traced are traced again at the next call. No other thread may use the
+// model meanwhile. Throws where there is no such device, and inside a traced function.
+template <class Model>
+NamedVariables move(Model&& model, Device device, Where where = Where::current()) {
+  return detail::move_to(variables(model), device, where);
 }
 
 }  // namespace rill

@@ -192,7 +192,7 @@ struct OneHotOptions {
 // in [0, depth) gives a row of `off`. Throws unless `indices` are integers.
 Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(one_hot, OneHotOptions, (const Tensor& indices, Dim depth), indices, depth)
-// The rows of `table` that `ids` name: shape ids.shape + table.shape[1:]. Throws unless `ids` are integers.
+// The rows of `table` that `ids`, integers as take() has them (-1: the last), name: shape ids.shape + table.shape[1:].
 Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where = Where::current());
 enum class BagMode : uint8_t { sum, mean, max };
 struct EmbeddingBagOptions {
@@ -202,7 +202,7 @@ struct EmbeddingBagOptions {
   std::optional<int64_t> padding = {};  // ids that are this do not count
 };
 // The rows of `table` that the ids of a bag name, folded to one: ids [..., n] are bags of n and give [..., width]; with
-// offsets [bags] a vector of ids is cut into bags of any sizes, which give [bags, width]. A bag without ids gives 0.
+// offsets [bags] a vector of ids is cut into bags: [bags, width]. A bag of none gives 0. Ids not in [0, rows) throw.
 Tensor embedding_bag(const Tensor& table, const Tensor& ids, const EmbeddingBagOptions& options = {},
                      Where where = Where::current());
 // out[..., o] = sum over i and j of x[..., i] w[i, j, o] y[..., j], plus bias[o] where there is one.

@@ -102,11 +102,11 @@ RILL_TAKES_DTYPE(gumbel, RandomOptions, (const Shape& shape), shape)
 // Density exp(-|x|) / 2.
 Tensor laplace(const Shape& shape, const RandomOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(laplace, RandomOptions, (const Shape& shape), shape)
-
-// i64 indices along the last axis of `logits` with probability softmax(logits): of shape `leading` + the other axes.
+// Indices along the last axis of `logits` with probability softmax(logits), i64 by default: of shape `leading` + the
+// other axes. Throws where the dtype asked for does not hold the last index.
 Tensor categorical(const Tensor& logits, const Shape& leading = {}, const RandomOptions& options = {},
                    Where where = Where::current());
-// 0 ... n-1 in random order, i64.
+// 0 ... n-1 in random order, i64 by default. Throws where the dtype asked for does not hold n-1 and all below it.
 Tensor permutation(Dim n, const RandomOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(permutation, RandomOptions, (Dim n), n)
 // The slices of `x` along `axis` in random order.

@@ -42,7 +42,7 @@ struct IntegerInfo {
 };
 IntegerInfo iinfo(DType d, Where where = Where::current());
 
-// The dtype of the result of an op on these, by rill's rules of promotion (docs/dtypes.md). C++ scalars are tensors
+// The dtype of the result of an op on these, by rill's rules of promotion (docs/tensors.md). C++ scalars are tensors
 // here, whose dtypes give way to others of their kind. Throws without operands.
 DType result_type(const std::vector<DType>& dtypes, Where where = Where::current());
 DType result_type(const std::vector<Tensor>& operands, Where where = Where::current());

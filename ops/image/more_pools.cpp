@@ -5,6 +5,7 @@
 
 #include "rill/ops/apply.h"
 #include "rill/ops/image/space.h"
+#include "rill/ops/index/from_front.h"
 #include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/shape/pads.h"
 #include "rill/tensor/limits.h"
@@ -47,7 +48,10 @@ Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& window, co
     for (int64_t size : {sizes[i], strides[i]})
       require_option(size >= 1 && size <= largest_step, op, "a window or stride", size,
                      fmt::format("from 1 to {}", largest_step), where);
-    out.push_back(multiply_sizes(in[i] - 1, strides[i]) - 2 * padding[i] + sizes[i]);
+    require_option(padding[i] >= 0 && padding[i] <= largest_step, op, "padding", padding[i],
+                   fmt::format("from 0 to {}", largest_step), where);
+    const int64_t whole = add_sizes(multiply_sizes(in[i] - 1, strides[i]), sizes[i]);
+    out.push_back(whole - 2 * padding[i]);
   }
   for (int64_t size : out) require_option(size >= 1, op, "a size of the result", size, "1 or more", where);
   const Tensor last = channels_last(x, o.layout);
@@ -56,7 +60,8 @@ Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& window, co
   const Shape flat{batch, -1, channels};
   require_few_numbers(op, multiply_sizes(pixels, multiply_sizes(batch, channels)), where);
   const Tensor empty = zeros({batch, pixels, channels}, {x.dtype(), x.device()});
-  const Tensor full = put_along_axis(empty, reshape(channels_last(indices, o.layout), flat), reshape(last, flat), 1);
+  const Tensor places = reshape(channels_last(from_front(indices, pixels), o.layout), flat);
+  const Tensor full = put_along_axis(empty, places, reshape(last, flat), 1);
   Shape result{batch};
   for (int64_t size : out) result.push_back(size);
   result.push_back(channels);
@@ -97,6 +102,8 @@ Tensor fractional_max_pool(const Tensor& x, const Dims& window, const Dims& out,
   if (o.samples && o.samples->shape() != drawn)
     fail(op, fmt::format("samples must be of shape {} but are of {}", to_string(drawn), to_string(o.samples->shape())),
          where);
+  const auto in_unit = [](const Tensor& s) { return all(logical_and(s >= 0, s < 1)); };
+  if (o.samples) require_elements(in_unit, op, "samples must be in [0, 1)", *o.samples, where);
   const Tensor u = o.samples ? stop_gradient(*o.samples)
                              : random::uniform(drawn, {.dtype = DType::f64, .key = o.key, .device = x.device()});
   for (size_t i = 0; i < n; ++i) {

@@ -2,6 +2,7 @@
 // fold() pads each of them back to where it was.
 #include "rill/ops/apply.h"
 #include "rill/ops/image/space.h"
+#include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/shape/pads.h"
 #include "rill/tensor/limits.h"
 
@@ -187,7 +188,7 @@ Tensor fold(const Tensor& patches, const Dims& size, const Dims& window, const P
   const Tensor parts =
       nhwc ? reshape(patches, split)
            : reshape(transpose(reshape(patches, {batch, channels, w.pixels(), places}), {0, 3, 2, 1}), split);
-  Tensor sum;
+  Tensor sum;  // of halves in f32, rounded once
   for (int64_t k = 0; k < w.pixels(); ++k) {
     const Dims from = w.steps(k);
     std::vector<Padding> widths(n + 2);
@@ -196,9 +197,10 @@ Tensor fold(const Tensor& patches, const Dims& size, const Dims& window, const P
       widths[i + 1] = {from[i] - w.lo[i], w.sizes[i] + w.lo[i] - from[i] - reach, w.strides[i] - 1};
     }
     const Tensor part = pad(squeeze(slice_axis(parts, -2, k, k + 1), -2), widths);
-    sum = k == 0 ? part : sum + part;
+    const Tensor wide = is_half(part.dtype()) ? to_work(part) : part;
+    sum = k == 0 ? wide : sum + wide;
   }
-  return in_layout(sum, o.layout);
+  return in_layout(astype(sum, patches.dtype()), o.layout);
 }
 
 }  // namespace rill

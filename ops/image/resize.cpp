@@ -131,7 +131,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o, Where where) {
       fail(op,
            fmt::format("axis {} of space has {} pixels and is to have {}; both must be at least 1", i, in[i], out[i]),
            where);
-    require_few_numbers(op, out[i], where);
+    require_few_numbers(op, multiply_sizes(out[i], 16), where);  // places and shares of up to four pixels, twice
   }
   const bool smooth = o.mode == ResizeMode::linear || o.mode == ResizeMode::cubic;
   if (!smooth && (o.align_corners || o.antialias))

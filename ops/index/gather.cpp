@@ -312,7 +312,7 @@ Tensor detail::scatter_updates(const Tensor& x, const std::vector<Tensor>& indic
   SmallVec<const Spec*, 8> specs{&x.spec()};
   for (const Tensor& t : indices) specs.push_back(&t.spec());
   Shape shape = infer(gather_op, specs, attrs, Where::current())[0].shape;
-  Tensor u = updates.dtype() == x.dtype() ? updates : astype(updates, x.dtype());
+  Tensor u = number_beside(updates.dtype() == x.dtype() ? updates : astype(updates, x.dtype()), x);
   return u.shape() == shape ? u : broadcast_to(u, shape);
 }
 

@@ -231,7 +231,7 @@ Tensor combine(const Tensor& old, const Tensor& value, ScatterMode mode) {
 }
 
 Tensor set_window(Tensor base, const Plan& p, const Tensor& value, const Where& where) {
-  Tensor v = value.dtype() == base.dtype() ? value : astype(value, base.dtype());
+  Tensor v = number_beside(value.dtype() == base.dtype() ? value : astype(value, base.dtype()), base);
   if (!(v.shape() == p.shape)) v = broadcast_to(v, p.shape);
   v = shaped(v, p.window_shape, where);
   if (p.whole) return v.contiguous(where);

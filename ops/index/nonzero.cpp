@@ -11,6 +11,7 @@
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/call_replay.h"
 #include "rill/ops/editing.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
@@ -31,7 +32,7 @@ int64_t count_set(const uint8_t* mask, int64_t n) {
 }
 
 Tensor known_places(const Tensor& x, std::string_view op, const Where& where) {
-  if (x.is_symbolic())
+  if (x.is_symbolic() && !compute_delayed(x))
     fail(op,
          fmt::format("how many elements are not zero depends on values, which {}. use where(mask, x, y), which keeps "
                      "the shape",
@@ -71,6 +72,7 @@ Tensor flat_nonzero(const Tensor& mask, const Where& where) {
 }
 
 Tensor argwhere(const Tensor& x, Where where) {
+  CallerScope caller(where);
   if (x.ndim() == 0) return zeros({rill::any(x).item<bool>(where) ? 1 : 0, 0}, {i64, x.device()}, where);
   const Tensor flat = known_places(x, "argwhere", where);
   EagerScope eager;
@@ -78,12 +80,16 @@ Tensor argwhere(const Tensor& x, Where where) {
 }
 
 std::vector<Tensor> nonzero(const Tensor& x, Where where) {
+  CallerScope caller(where);
   if (x.ndim() == 0) fail("nonzero", "a tensor of no axes has no places. use reshape(x, {1})", where);
   const Tensor flat = known_places(x, "nonzero", where);
   EagerScope eager;
   return unravel_index(flat, x.shape());
 }
 
-Tensor flatnonzero(const Tensor& x, Where where) { return known_places(x, "flatnonzero", where); }
+Tensor flatnonzero(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  return known_places(x, "flatnonzero", where);
+}
 
 }  // namespace rill

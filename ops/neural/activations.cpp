@@ -129,11 +129,12 @@ Tensor channel_dropout(const Tensor& x, double rate, const ChannelDropoutOptions
     fail("channel_dropout",
          fmt::format("axis 0 is that of the examples, and channels need another. operands: {}", to_string(x.spec())),
          where);
-  Tensor f = astype(x, to_floating(x.dtype()));
-  if (!options.training || rate == 0) return f;
+  const auto [result, work] = floating_dtypes(x);
+  if (!options.training || rate == 0) return astype(x, result);
   Shape channels(size_t(x.ndim()), 1);
   channels[0] = x.shape()[0], channels[size_t(axis)] = x.shape()[size_t(axis)];
-  return rill::where(draw_kept(channels, rate, options.key, x.device()), f * (1 / (1 - rate)), 0);
+  const Tensor stays = draw_kept(channels, rate, options.key, x.device());
+  return astype(rill::where(stays, astype(x, work) * (1 / (1 - rate)), 0), result);
 }
 
 Tensor alpha_dropout(const Tensor& x, double rate, const DropoutOptions& options, Where where) {

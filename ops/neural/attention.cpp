@@ -406,7 +406,9 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 Tensor self_attention(const Tensor& qkv, const SelfAttentionOptions& options, Where where) {
   CallerScope caller(where);
   const Tensor x = astype(qkv, to_floating(qkv.dtype()));
-  return apply(self_attention_op, {&x}, AttentionParams{scale_for(options.scale, x), options.causal}, where)[0];
+  const AttentionParams params{scale_for(options.scale, x), options.causal};
+  require_finite("self_attention", "scale", params.scale, where);
+  return apply(self_attention_op, {&x}, params, where)[0];
 }
 
 }  // namespace rill

@@ -173,8 +173,9 @@ Tensors vjp_grad_weight(const VjpArgs& args) {
   return out;
 }
 
-// --- Rules of vmap. A batch of inputs is a larger batch; where weights differ from row to row, each row is a group.
-// ---
+// --- Rules of vmap ---------------------------------------------------------------------------------------------------
+
+// A batch of inputs is a larger batch; where weights differ from row to row, each row is a group.
 
 size_t channel_axis(const ConvParams& p) { return p.layout == Layout::nhwc ? p.strides.size() + 1 : 1; }
 size_t weight_in_axis(const ConvParams& p) { return p.layout == Layout::nhwc ? p.strides.size() : 1; }
@@ -350,16 +351,6 @@ namespace {
 
 Tensor run_conv(const Tensor& x, const Tensor& w, const ConvParams& p) {
   return apply1(conv_op, {&x, &w}, with_sizes(p, {}), Where::current());
-}
-
-size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
-  require_operand(op, x, where);
-  if (x.ndim() < 3 || x.ndim() > 5)
-    fail(op,
-         fmt::format("the input must have a batch axis, 1 to 3 axes of space and channels, not {} axes. operands: {}",
-                     x.ndim(), to_string(x.spec())),
-         where);
-  return size_t(x.ndim()) - 2;
 }
 
 Tensor conv_as(const char* op, const Tensor& x, const Tensor& w, const ConvOptions& o, const Where& where) {

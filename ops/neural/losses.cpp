@@ -9,6 +9,7 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/record_row.h"
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/samples.h"
 
@@ -212,15 +213,21 @@ const Op sparse_grad_op(loss({
 // The dtype that a loss is computed in: f64 stays, all else takes f32.
 DType wide_dtype(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-// The tensors of a regression, of one floating dtype. Throws unless their shapes are equal: broadcasting {n} against
-// {n, 1} is the classic way to train on n * n errors unawares.
+// What was computed of halves, rounded to them.
+Tensor rounded(const Tensor& y, DType result) { return is_half(result) ? astype(y, result) : y; }
+
+// prediction - target, in the dtype in which losses are computed. Throws unless their shapes are equal: broadcasting
+// {n} against {n, 1} is the classic way to train on n * n errors unawares.
 Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view op, const Where& where) {
+  require_operand(op, prediction, where);
+  require_operand(op, target, where);
   if (prediction.shape() != target.shape())
     fail(op,
          "prediction is of shape " + to_string(prediction.shape()) + " and target of shape " +
              to_string(target.shape()) + ". both must have one shape (see reshape())",
          where);
-  return astype(prediction, to_floating(prediction.dtype())) - target;
+  const DType work = floating_dtypes(prediction, target).work;
+  return astype(prediction, work) - astype(target, work);
 }
 
 }  // namespace
@@ -242,43 +249,56 @@ Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, 
 // to the labels, -x, neither; and both branches are smooth at 0, so that the gradient there is right as well.
 Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
   CallerScope caller(where);
-  const Tensor x = astype(logits, to_floating(logits.dtype())), y = astype(labels, x.dtype());
+  require_operand("sigmoid_cross_entropy", logits, where);
+  require_operand("sigmoid_cross_entropy", labels, where);
+  const auto [result, work] = floating_dtypes(logits);
+  const Tensor x = astype(logits, work), y = astype(labels, work);
   const Tensor positive = x > 0, size = rill::where(positive, x, -x);
-  return multiply_no_nan(size, rill::where(positive, 1 - y, y)) + softplus(-size);
+  return rounded(multiply_no_nan(size, rill::where(positive, 1 - y, y)) + softplus(-size), result);
 }
 
 Tensor mean_squared_error(const Tensor& prediction, const Tensor& target, Where where) {
   CallerScope caller(where);
-  return mean(square(error_of(prediction, target, "mean_squared_error", where)));
+  const Tensor error = error_of(prediction, target, "mean_squared_error", where);
+  return rounded(mean(square(error)), floating_dtypes(prediction, target).result);
 }
 
 Tensor mean_absolute_error(const Tensor& prediction, const Tensor& target, Where where) {
   CallerScope caller(where);
-  return mean(abs(error_of(prediction, target, "mean_absolute_error", where)));
+  const Tensor error = error_of(prediction, target, "mean_absolute_error", where);
+  return rounded(mean(abs(error)), floating_dtypes(prediction, target).result);
 }
 
 Tensor huber_loss(const Tensor& prediction, const Tensor& target, double delta, Where where) {
   CallerScope caller(where);
   if (!(delta > 0)) fail("huber_loss", fmt::format("delta is {} but must be positive", delta), where);
   const Tensor size = abs(error_of(prediction, target, "huber_loss", where)), inside = minimum(size, delta);
-  return inside * (size - 0.5 * inside);
+  return rounded(inside * (size - 0.5 * inside), floating_dtypes(prediction, target).result);
 }
 
 Tensor hinge_loss(const Tensor& prediction, const Tensor& labels, Where where) {
   CallerScope caller(where);
-  return relu(1 - labels * astype(prediction, to_floating(prediction.dtype())));
+  require_operand("hinge_loss", prediction, where);
+  require_operand("hinge_loss", labels, where);
+  const auto [result, work] = floating_dtypes(prediction, labels);
+  return rounded(relu(1 - astype(labels, work) * astype(prediction, work)), result);
 }
 
 Tensor kl_divergence(const Tensor& p, const Tensor& log_q, Where where) {
   CallerScope caller(where);
-  return sum(xlogy(p, p) - multiply_no_nan(log_q, p), -1);
+  require_operand("kl_divergence", p, where);
+  require_operand("kl_divergence", log_q, where);
+  const auto [result, work] = floating_dtypes(p, log_q);
+  const Tensor x = astype(p, work);
+  return rounded(sum(xlogy(x, x) - multiply_no_nan(astype(log_q, work), x), -1), result);
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, Axis axis, Where where) {
   CallerScope caller(where);
-  const Tensor x = unit_vectors(a, normal_axis(axis, a, "cosine_similarity", where)),
-               y = unit_vectors(b, normal_axis(axis, b, "cosine_similarity", where));
-  return from_work(sum(x * y, int64_t(axis)), promote(a.dtype(), b.dtype()));
+  const std::vector<Tensor> both = broadcast_arrays({a, b});
+  const int64_t along = normal_axis(axis, both[0], "cosine_similarity", where);
+  return from_work(sum(unit_vectors(both[0], along) * unit_vectors(both[1], along), along),
+                   promote(a.dtype(), b.dtype()));
 }
 
 }  // namespace rill

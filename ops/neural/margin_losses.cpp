@@ -5,6 +5,8 @@
 #include <numbers>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/common_dtype.h"
+#include "rill/ops/index/from_front.h"
 #include "rill/ops/losses.h"
 #include "rill/ops/numeric.h"
 #include "rill/ops/option_checks.h"
@@ -20,15 +22,14 @@ struct Worked {
   DType result;
 };
 Worked worked(std::string_view op, std::initializer_list<const Tensor*> operands, const Where& where) {
-  DType d = DType::boolean;
-  bool weak = true;
+  CommonDtype common;
   for (const Tensor* t : operands) {
     require_operand(op, *t, where);
     if (is_complex(t->dtype()) || t->dtype() == DType::string)
       fail(op, fmt::format("takes real numbers. got {}", to_string(t->spec())), where);
-    d = promote(d, weak, t->dtype(), t->spec().weak), weak = weak && t->spec().weak;
+    common.add(t->spec());
   }
-  Worked w{{}, to_floating(d)};
+  Worked w{{}, to_floating(common.dtype)};
   const DType wide = is_half(w.result) ? DType::f32 : w.result;
   for (const Tensor* t : operands) w.in.push_back(astype(*t, wide));
   return w;
@@ -54,9 +55,9 @@ void require_class_weights(std::string_view op, const std::optional<Tensor>& wei
                      to_string(weights->shape()), scores.shape().back()),
          where);
 }
-// Labels below 0, which would count from the last class, as one beyond it: those are refused where they are read.
+// Labels, of which those below 0 do not count from the last class; a number is where the scores are.
 Tensor unwrapped(const Tensor& labels, const Tensor& scores) {
-  return where(labels < 0, scores.shape().back(), astype(labels, DType::i64));
+  return from_front(number_beside(labels, scores), scores.shape().back());
 }
 // x[..., label] of each example.
 Tensor chosen(const Tensor& x, const Tensor& labels) {

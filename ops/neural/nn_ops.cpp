@@ -13,16 +13,14 @@
 
 namespace rill {
 
-namespace {
-Tensor as_floating(const Tensor& x) { return astype(x, to_floating(x.dtype())); }
-}  // namespace
-
 // --- Activations -----------------------------------------------------------------------------------------------------
 
 Tensor glu(const Tensor& x, Axis axis, Where where) {
   CallerScope caller(where);
-  const std::vector<Tensor> halves = split(as_floating(x), 2, axis);
-  return halves[0] * sigmoid(halves[1]);
+  require_operand("glu", x, where);
+  const auto [result, work] = floating_dtypes(x);
+  const std::vector<Tensor> parts = split(astype(x, work), 2, axis);
+  return astype(parts[0] * sigmoid(parts[1]), result);
 }
 
 // --- Dropout, labels, tables -----------------------------------------------------------------------------------------
@@ -31,12 +29,13 @@ Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options, Wher
   CallerScope caller(where);
   if (!(rate >= 0 && rate < 1))
     fail("dropout", fmt::format("rate is {} but must be at least 0 and less than 1", rate), where);
-  Tensor f = as_floating(x);
-  if (!options.training || rate == 0) return f;
+  require_operand("dropout", x, where);
+  const auto [result, work] = floating_dtypes(x);
+  if (!options.training || rate == 0) return astype(x, result);
   // An element stays where 32 random bits, as a whole number, are not below rate * 2^32.
   const Tensor bits = random::bits(x.shape(), {.key = options.key, .device = x.device()});
   const Tensor threshold = tensor(uint32_t(std::min(rate * 0x1p32, 0x1p32 - 1)), {.device = x.device()});
-  return rill::where(bits >= threshold, f * (1 / (1 - rate)), 0);
+  return astype(rill::where(bits >= threshold, astype(x, work) * (1 / (1 - rate)), 0), result);
 }
 
 Tensor one_hot(const Tensor& indices, Dim depth, const OneHotOptions& options, Where where) {

@@ -269,15 +269,6 @@ Tensors vjp_avg_pool_grad(const VjpArgs& args) {
   return {apply1(avg_pool_op, {&args.cotangent[0]}, with_sizes(args.attrs.as<PoolParams>(), {}), Where::current())};
 }
 
-size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
-  if (x.ndim() < 3 || x.ndim() > 5)
-    fail(op,
-         fmt::format("the input must have a batch axis, 1 to 3 axes of space and channels, not {} axes. operands: {}",
-                     x.ndim(), to_string(x.spec())),
-         where);
-  return size_t(x.ndim()) - 2;
-}
-
 PoolParams pool_params(std::string_view op, const Tensor& x, const Dims& window, const PoolOptions& o,
                        const Where& where) {
   require_operand(op, x, where);
@@ -374,6 +365,9 @@ Tensor adaptive_max_pool(const Tensor& x, const Dims& out, Layout layout, Where 
   return adaptive_pool(max_pool_op, x, out, layout, where);
 }
 Tensor adaptive_avg_pool(const Tensor& x, const Dims& out, Layout layout, Where where) {
+  // Axis by axis, and rounded once.
+  if (x.defined() && is_half(x.dtype()))
+    return astype(adaptive_pool(avg_pool_op, astype(x, DType::f32), out, layout, where), x.dtype());
   return adaptive_pool(avg_pool_op, x, out, layout, where);
 }
 

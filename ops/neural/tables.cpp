@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/index/from_front.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
 
@@ -28,6 +29,12 @@ void check_bags(const Tensor& table, const Tensor& ids, const EmbeddingBagOption
          where);
   if (o.offsets && (ids.ndim() != 1 || o.offsets->ndim() != 1 || !is_integer(o.offsets->dtype())))
     fail(bag, fmt::format("offsets are a vector of integers, of ids that are a vector{}", operands), where);
+  if (!o.offsets || o.offsets->size() == 0) return;
+  const auto cut = [&](const Tensor& offsets) {
+    const Tensor at = as_places(offsets), ascend = all(at(slice(1, {})) >= at(slice({}, -1)));
+    return logical_and(ascend, logical_and(at(0) == 0, at(-1) <= ids.shape()[0]));
+  };
+  require_elements(cut, bag, "offsets must begin with 0, not descend and not go beyond the ids", *o.offsets, where);
 }
 
 // The members of each bag, folded: `counts` says which of the rows count, [..., n, 1].
@@ -58,10 +65,14 @@ Tensor fold_bags_at(const Tensor& rows, const Tensor& counts, const Tensor& offs
 Tensor embedding_bag(const Tensor& table, const Tensor& ids, const EmbeddingBagOptions& o, Where where) {
   CallerScope caller(where);
   check_bags(table, ids, o, where);
-  Tensor rows = to_work(take(table, ids, 0));
+  const Tensor counts = o.padding ? ids != *o.padding : ids == ids;
+  Tensor places = from_front(ids, table.shape()[0]);
+  // Padding may be no row's id: row 0 is read for it, and does not count.
+  if (o.padding) places = rill::where(logical_or(counts, places < table.shape()[0]), places, 0);
+  Tensor rows = to_work(take(table, places, 0));
   if (o.weights) rows = rows * expand_dims(astype(*o.weights, rows.dtype()), -1);
-  const Tensor counts = expand_dims(o.padding ? ids != *o.padding : ids == ids, -1);
-  const Tensor y = o.offsets ? fold_bags_at(rows, counts, *o.offsets, o.mode) : fold_bags(rows, counts, o.mode);
+  const Tensor rule = expand_dims(counts, -1);
+  const Tensor y = o.offsets ? fold_bags_at(rows, rule, *o.offsets, o.mode) : fold_bags(rows, rule, o.mode);
   return from_work(y, table.dtype());
 }
 
@@ -74,8 +85,12 @@ Tensor bilinear(const Tensor& x, const Tensor& y, const Tensor& w, const std::op
          fmt::format("x [..., m] and y [..., n] need weights [m, n, out]. operands: {}, {}, {}", to_string(x.spec()),
                      to_string(y.spec()), to_string(w.spec())),
          where);
-  const Tensor z = einsum("...i,ijo,...j->...o", x, w, y);
-  return bias ? z + *bias : z;
+  DType result = promote(promote(x.dtype(), y.dtype()), w.dtype());
+  if (bias) result = promote(result, bias->dtype());
+  const DType work = is_half(result) ? DType::f32 : result;
+  const auto wide = [&](const Tensor& t) { return astype(t, work); };
+  const Tensor z = einsum("...i,ijo,...j->...o", wide(x), wide(w), wide(y));
+  return astype(bias ? z + wide(*bias) : z, result);
 }
 
 }  // namespace rill

@@ -56,6 +56,7 @@ Tensor insert(const Tensor& x, const std::vector<int64_t>& places, const Tensor&
   int64_t count = int64_t(places.size());
   const Tensor v = axis ? values : ravel(values);
   if (count == 1 && v.ndim() == a.ndim()) count = v.shape()[size_t(at)];
+  require_few_numbers("insert", multiply_sizes(add_sizes(n, count), 4), where);
   std::vector<int64_t> order(size_t(n + count));
   {
     std::vector<std::pair<int64_t, int64_t>> all;  // the place in x before which it stands, and where it is found
@@ -68,7 +69,7 @@ Tensor insert(const Tensor& x, const std::vector<int64_t>& places, const Tensor&
   }
   Shape shape(a.shape());
   shape[size_t(at)] = count;
-  const Tensor spread = broadcast_to(astype(v, a.dtype()), shape, where);
+  const Tensor spread = broadcast_to(number_beside(astype(v, a.dtype()), a), shape, where);
   return take(concat({a, spread}, at), vector_of(order, a.device()), at);
 }
 
@@ -76,6 +77,7 @@ Tensor erase(const Tensor& x, const std::vector<int64_t>& places, std::optional<
   CallerScope caller(where);
   const auto [a, at] = along(x, axis, "erase", where);
   const int64_t n = a.shape()[size_t(at)];
+  require_few_numbers("erase", multiply_sizes(n, 3), where);
   std::vector<bool> gone(size_t(n), false);
   for (int64_t p : places) gone[size_t(normal_place(p, n, false, "erase", where))] = true;
   std::vector<int64_t> kept;
@@ -234,7 +236,9 @@ Tensor segment_min(const Tensor& updates, const Tensor& ids, Dim segments, Where
 }
 Tensor segment_mean(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
   CallerScope caller(where);
-  const Tensor total = segment_sum(updates, ids, segments, where);
+  require_operand("segment_mean", updates, where);
+  const bool halves = is_half(updates.dtype());  // a sum of which may leave their range
+  const Tensor total = segment_sum(halves ? astype(updates, DType::f32) : updates, ids, segments, where);
   Tensor count = segment_sum(ones(ids.shape(), {DType::i64, ids.device()}), ids, segments, where);
   for (int i = 1; i < updates.ndim(); ++i) count = expand_dims(count, -1);
   const Tensor y = total / maximum(count, 1);
@@ -250,14 +254,19 @@ std::vector<Tensor> between(std::string_view op, int64_t rows, int64_t columns, 
   if (columns == 0) columns = rows;
   if (rows < 0 || columns < 0)
     fail(op, fmt::format("a matrix cannot have {} rows and {} columns", rows, columns), where);
-  require_few_numbers(op, multiply_sizes(rows, columns), where);
+  require_sound_size(op, Spec{{rows, columns}, DType::i64, false, {}}, where);
+  const auto range = [&](int64_t row) {
+    const int64_t edge = add_sizes(row, k);
+    return lower ? std::pair<int64_t, int64_t>(0, std::clamp<int64_t>(add_sizes(edge, 1), 0, columns))
+                 : std::pair<int64_t, int64_t>(std::clamp<int64_t>(edge, 0, columns), columns);
+  };
+  int64_t count = 0;
+  for (int64_t i = 0; i < rows; ++i) count += range(i).second - range(i).first;
+  require_few_numbers(op, multiply_sizes(count, 4), where);
   std::vector<int64_t> r, c;
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t edge = add_sizes(i, k);
-    const int64_t begin = lower ? 0 : std::clamp<int64_t>(edge, 0, columns),
-                  end = lower ? std::clamp<int64_t>(add_sizes(edge, 1), 0, columns) : columns;
-    for (int64_t j = begin; j < end; ++j) r.push_back(i), c.push_back(j);
-  }
+  r.reserve(size_t(count)), c.reserve(size_t(count));
+  for (int64_t i = 0; i < rows; ++i)
+    for (auto [j, end] = range(i); j < end; ++j) r.push_back(i), c.push_back(j);
   return {tensor(r), tensor(c)};
 }
 }  // namespace
@@ -275,6 +284,17 @@ namespace {
 void require_integers(std::string_view op, const Tensor& t, const Where& where) {
   require_operand(op, t, where);
   if (!is_integer(t.dtype())) fail(op, fmt::format("indices are integers. got {}", to_string(t.spec())), where);
+}
+// Places in `shape`, in row-major order, are i64.
+Dim count_places(std::string_view op, const Shape& shape, const Where& where) {
+  Dim n = 1;
+  for (Dim size : shape) {
+    if (size < 0) fail(op, fmt::format("the shape is {}: no size may be negative", to_string(shape)), where);
+    n = multiply_sizes(n, size);
+  }
+  if (!n.is_open() && n == std::numeric_limits<int64_t>::max())
+    fail(op, fmt::format("the shape {} has more places than i64 counts", to_string(shape)), where);
+  return n;
 }
 void require_bounds(std::string_view op, const Tensor& at, Dim size, const Where& where) {
   if (at.size() == 0) return;
@@ -321,8 +341,8 @@ Tensor choose(const Tensor& indices, const std::vector<Tensor>& choices, Where w
 std::vector<Tensor> unravel_index(const Tensor& places, const Shape& shape, Where where) {
   CallerScope caller(where);
   require_integers("unravel_index", places, where);
+  require_bounds("unravel_index", places, count_places("unravel_index", shape, where), where);
   Tensor rest = astype(places, DType::i64);
-  require_bounds("unravel_index", rest, shape.numel(), where);
   std::vector<Tensor> out(shape.size());
   for (size_t i = shape.size(); i-- > 0;) {
     const Dim n = shape[i];
@@ -339,11 +359,12 @@ Tensor ravel_multi_index(const std::vector<Tensor>& indices, const Shape& shape,
          fmt::format("takes an index for each axis, and one at least. got {} for the shape {}", indices.size(),
                      to_string(shape)),
          where);
+  count_places("ravel_multi_index", shape, where);
   Tensor y;
   for (size_t i = 0; i < shape.size(); ++i) {
     require_integers("ravel_multi_index", indices[i], where);
+    require_bounds("ravel_multi_index", indices[i], shape[i], where);
     const Tensor at = astype(indices[i], DType::i64);
-    require_bounds("ravel_multi_index", at, shape[i], where);
     y = i == 0 ? at : y * shape[i] + at;
   }
   return y;

@@ -9,6 +9,7 @@
 #include "rill/ops/numeric.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/reduce/work_dtype.h"
 
 namespace rill {
 namespace {
@@ -154,7 +155,9 @@ Tensor cdist(const Tensor& x, const Tensor& y, double p, Where where) {
          fmt::format("takes rows of one size, [..., n, d] and [..., m, d]. got {} and {}", to_string(a.spec()),
                      to_string(b.spec())),
          where);
-  return norm(expand_dims(a, -2) - expand_dims(b, -3), {.ord = p, .axis = -1});
+  const auto [result, work] = floating_dtypes(a, b);
+  const Tensor off = expand_dims(astype(a, work), -2) - expand_dims(astype(b, work), -3);
+  return astype(norm(off, {.ord = p, .axis = -1}), result);
 }
 
 Tensor pdist(const Tensor& x, double p, Where where) {
@@ -163,8 +166,10 @@ Tensor pdist(const Tensor& x, double p, Where where) {
   require_option(p >= 0, "pdist", "p", p, "0 or more", where);
   if (a.ndim() != 2) fail("pdist", fmt::format("takes a matrix of rows. got {}", to_string(x.spec())), where);
   const auto pairs = triu_indices(a.shape()[0], 1);
-  const auto row = [&](size_t i) { return take(a, pairs[i].to(a.device()), 0); };
-  return norm(row(0) - row(1), {.ord = p, .axis = -1});
+  const auto [result, work] = floating_dtypes(a);
+  const Tensor wide = astype(a, work);
+  const auto row = [&](size_t i) { return take(wide, pairs[i].to(a.device()), 0); };
+  return astype(norm(row(0) - row(1), {.ord = p, .axis = -1}), result);
 }
 
 Tensor pairwise_distance(const Tensor& x, const Tensor& y, const PairwiseDistanceOptions& o, Where where) {
@@ -176,9 +181,9 @@ Tensor pairwise_distance(const Tensor& x, const Tensor& y, const PairwiseDistanc
     fail("pairwise_distance",
          fmt::format("takes vectors of one size, [..., d]. got {} and {}", to_string(x.spec()), to_string(y.spec())),
          where);
-  const DType d = promote(a.dtype(), b.dtype()), wide = is_half(d) ? DType::f32 : d;
-  const Tensor off = astype(a, wide) - astype(b, wide) + o.epsilon;
-  return astype(norm(off, {.ord = o.p, .axis = -1, .keepdims = o.keepdims}), d);
+  const auto [result, work] = floating_dtypes(a, b);
+  const Tensor off = astype(a, work) - astype(b, work) + o.epsilon;
+  return astype(norm(off, {.ord = o.p, .axis = -1, .keepdims = o.keepdims}), result);
 }
 
 // --- Tests, bits, powers ---------------------------------------------------------------------------------------------

@@ -118,7 +118,8 @@ Tensor polyder(const Tensor& p, int m, Where where) {
 Tensor polyint(const Tensor& p, int m, Where where) {
   CallerScope caller(where);
   require_coefficients("polyint", p, where);
-  require_option(m >= 0, "polyint", "m", m, "0 or more", where);
+  constexpr int most = 10'000;
+  require_option(m >= 0 && m <= most, "polyint", "m", m, "between 0 and 10000", where);
   Tensor y = m > 0 ? astype(p, to_floating(p.dtype())) : p;
   for (; m > 0; --m) y = pad(y / falling(y.shape()[0], p), {{0, 1}});
   return y;
@@ -141,7 +142,7 @@ namespace {
 template <class F>
 Tensor window(std::string_view op, int64_t n, const TensorOptions& o, const Where& where, F&& f) {
   require_option(n >= 0, op, "n", n, "0 or more", where);
-  require_few_numbers(op, n, where);
+  require_few_numbers(op, multiply_sizes(n, 2), where);
   std::vector<double> w;
   w.reserve(size_t(n));
   for (int64_t i = 0; i < n; ++i) w.push_back(n == 1 ? 1.0 : f(double(2 * i + 1 - n) / double(n - 1)));
@@ -165,7 +166,7 @@ Tensor hanning(int64_t n, const TensorOptions& o, Where where) {
 
 Tensor geomspace(double start, double stop, int64_t num, bool endpoint, const TensorOptions& o, Where where) {
   require_option(num >= 0, "geomspace", "num", num, "0 or more", where);
-  require_few_numbers("geomspace", num, where);
+  require_few_numbers("geomspace", multiply_sizes(num, 2), where);
   if (!std::isfinite(start) || !std::isfinite(stop) || start * stop == 0 || (start < 0) != (stop < 0))
     fail("geomspace", fmt::format("start and stop must be finite, not 0, and of one sign. got {} and {}", start, stop),
          where);

@@ -77,7 +77,10 @@ Tensor interp(const Tensor& x, const Tensor& xp, const Tensor& fp, const InterpO
     const Tensor left = clip(searchsorted(c.places, at, true) - 1, 0, n - 2);
     const Tensor x0 = take(c.places, left, 0), x1 = take(c.places, left + 1, 0), f0 = take(c.values, left, 0),
                  f1 = take(c.values, left + 1, 0);
-    y = rill::where(f0 == f1, f0, f0 + (f1 - f0) / (x1 - x0) * (at - x0));
+    const Tensor slope = (f1 - f0) / (x1 - x0), from_right = f1 + slope * (at - x1);
+    y = f0 + slope * (at - x0);
+    y = rill::where(isnan(y), from_right, y);  // as numpy, beside an infinite value
+    y = rill::where(logical_or(f0 == f1, at == x0), f0, y);
   }
   y = rill::where(at == end, last, y);
   y = rill::where(at > end, o.right && !o.period ? Tensor(*o.right) : last, y);
@@ -291,8 +294,12 @@ HistogramNd histogramdd(const Tensor& x, const HistogramNdOptions& o, Where wher
   Shape shape;
   Tensor cell = zeros({x.shape()[0]}, {DType::i64, x.device()}),
          inside = ones(cell.shape(), {DType::boolean, x.device()});
+  const auto bins_along = [&](int64_t axis) { return o.bins[o.bins.size() == 1 ? 0 : size_t(axis)]; };
+  int64_t all_bins = 1;
+  for (int64_t i = 0; i < axes; ++i) all_bins = multiply_sizes(all_bins, bins_along(i));
+  require_few_numbers("histogramdd", all_bins, where);
   for (int64_t i = 0; i < axes; ++i) {
-    const int64_t bins = o.bins[o.bins.size() == 1 ? 0 : size_t(i)];
+    const int64_t bins = bins_along(i);
     const std::optional<std::pair<double, double>> range =
         o.range.empty() ? std::nullopt : std::optional(o.range[size_t(i)]);
     Bins b = bins_of(squeeze(slice_axis(x, 1, i, i + 1), 1), bins, range, "histogramdd", where);
@@ -302,7 +309,6 @@ HistogramNd histogramdd(const Tensor& x, const HistogramNdOptions& o, Where wher
     out.edges.push_back(std::move(b.edges));
   }
   const int64_t cells = shape.numel();
-  require_few_numbers("histogramdd", cells, where);
   Tensor weights = ones(cell.shape(), {DType::i64, x.device()});
   if (o.weights) {
     if (o.weights->shape() != cell.shape())

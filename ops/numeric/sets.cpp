@@ -2,6 +2,7 @@
 #include "rill/ops/sets.h"
 
 #include "rill/ops/ops.h"
+#include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
 
 namespace rill {
@@ -35,8 +36,19 @@ Tensor without(const Tensor& values, const Tensor& others) {
 
 Tensor isin(const Tensor& x, const Tensor& values, const IsinOptions& o, Where where) {
   CallerScope caller(where);
-  const auto [a, b] = promoted(x, ravel(values));
-  const Tensor y = found(a, b);
+  require_operand("isin", x, where);
+  require_operand("isin", values, where);
+  const auto is_whole = [](DType d) { return is_integer(d) || is_bool(d); };
+  Tensor y;
+  if (x.dtype() != values.dtype() && is_whole(x.dtype()) && is_whole(values.dtype())) {
+    // As == has them: by their values, which f64, to which i64 and u64 promote, may not hold. What a cast changes is
+    // not among them.
+    const Tensor a = astype(x, values.dtype());
+    y = logical_and(found(a, ravel(values)), a == x);
+  } else {
+    const auto [a, b] = promoted(x, ravel(values));
+    y = found(a, b);
+  }
   return o.invert ? logical_not(y) : y;
 }
 

@@ -1,5 +1,6 @@
 // The array API's names and questions; see standard.h.
 #include "rill/ops/standard.h"
+#include "rill/ops/common_dtype.h"
 
 #include <fmt/format.h>
 
@@ -35,15 +36,8 @@ DType result_type(const std::vector<DType>& dtypes, Where where) {
 }
 DType result_type(const std::vector<Tensor>& operands, Where where) {
   if (operands.empty()) fail("result_type", "takes one operand at least", where);
-  DType d = DType::boolean;
-  bool weak = true;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    require_operand("result_type", operands[i], where);
-    const Spec& s = operands[i].spec();
-    d = i == 0 ? s.dtype : promote(d, weak, s.dtype, s.weak);
-    weak = weak && s.weak;
-  }
-  return d;
+  for (const Tensor& t : operands) require_operand("result_type", t, where);
+  return CommonDtype(operands).dtype;
 }
 
 bool can_cast(DType from, DType to) {

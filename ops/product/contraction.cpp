@@ -1,5 +1,5 @@
-// dot_general, the one record behind every product of matrices, and matmul. Start at infer_dot_general; einsum and the
-// rest of the family are in linalg.cpp.
+// dot_general, the one record behind every product of matrices, and matmul. Start at infer_dot_general; einsum is in
+// einsum.cpp, the rest of the family in linalg.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

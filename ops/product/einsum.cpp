@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "rill/ops/common_dtype.h"
 #include "rill/ops/linalg.h"
 #include "rill/ops/ops.h"
 
@@ -55,9 +56,15 @@ class Equation {
     fail("einsum", fmt::format("\"{}\": {}", text_, message), where_);
   }
 
+  void require_one_ellipsis(const std::string& part) const {
+    if (part.find("...") != part.rfind("..."))
+      reject(fmt::format("\"{}\" has \"...\" twice; it may be there once at most", part));
+  }
+
   // How many axes "..." has in this operand.
   int ellipsis_axes(const std::string& part, const Tensor& t, size_t i) const {
     const size_t dots = part.find("...");
+    require_one_ellipsis(part);
     const int letters = int(part.size()) - (dots == part.npos ? 0 : 3);
     if (letters > t.ndim() || (dots == part.npos && letters < t.ndim()))
       reject(fmt::format("operand {} has {} axes and \"{}\" names {}; \"...\" stands for axes without a name", i,
@@ -92,6 +99,7 @@ class Equation {
   }
   void read_output(const std::string& part) {
     if (widest_ > 0 && part.find("...") == part.npos) reject("the operands have \"...\" and the output has not");
+    require_one_ellipsis(part);
     output = labels_of(part, widest_);
     for (int l : output) {
       bool known = false;
@@ -215,12 +223,7 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Wh
   CallerScope caller(where);
   if (operands.empty()) fail("einsum", "there must be at least one operand", where);
   Equation e(equation, operands, where);
-  DType dtype = operands[0].dtype();
-  bool weak = operands[0].spec().weak;
-  for (const Tensor& t : operands) {
-    dtype = promote(dtype, weak, t.dtype(), t.spec().weak);
-    weak = weak && t.spec().weak;
-  }
+  const DType dtype = CommonDtype(operands).dtype;
   for (Term& t : e.terms) {
     t.t = astype(t.t, dtype);
     simplify(t, e.terms, e.output);

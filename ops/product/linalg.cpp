@@ -9,6 +9,7 @@
 #include "rill/devices/params/read_attrs.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
+#include "rill/ops/join_numbers.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
@@ -195,7 +196,8 @@ Tensor vdot(const Tensor& a, const Tensor& b, Where where) {
   CallerScope caller(where);
   if (a.size() != b.size())
     reject("vdot", fmt::format("the operands differ in size: {} != {}", a.size(), b.size()), a, b, where);
-  return dot_general(conj(ravel(a)), ravel(b), {{0}, {0}, {}, {}}, where);
+  const auto [x, y] = join_numbers(a, b);
+  return dot_general(conj(ravel(x)), ravel(y), {{0}, {0}, {}, {}}, where);
 }
 
 Tensor inner(const Tensor& a, const Tensor& b, Where where) {
@@ -206,7 +208,8 @@ Tensor inner(const Tensor& a, const Tensor& b, Where where) {
 
 Tensor outer(const Tensor& a, const Tensor& b, Where where) {
   CallerScope caller(where);
-  return multiply(reshape(a, {a.size(), 1}), reshape(b, {1, b.size()}), where);
+  const auto [x, y] = join_numbers(a, b);
+  return multiply(reshape(x, {x.size(), 1}), reshape(y, {1, y.size()}), where);
 }
 
 Tensor kron(const Tensor& a, const Tensor& b, Where where) {
@@ -222,7 +225,8 @@ Tensor kron(const Tensor& a, const Tensor& b, Where where) {
     right.push_back(q);
     out.push_back(p * q);
   }
-  return reshape(multiply(reshape(a, left), reshape(b, right), where), out);
+  const auto [x, y] = join_numbers(a, b);
+  return reshape(multiply(reshape(x, left), reshape(y, right), where), out);
 }
 
 Tensor cross(const Tensor& a, const Tensor& b, Axis axis, Where where) {

@@ -6,6 +6,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/elementwise_records.h"
+#include "rill/ops/join_numbers.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/samples.h"
@@ -261,10 +262,12 @@ Tensor ediff1d(const Tensor& x, const std::optional<Tensor>& first, const std::o
   CallerScope caller(where);
   if (!x.defined()) fail("ediff1d", "an operand is undefined", where);
   if (is_bool(x.dtype())) fail("ediff1d", fmt::format("takes numbers. operands: {}", to_string(x.spec())), where);
-  std::vector<Tensor> parts;
-  if (first) parts.push_back(ravel(astype(*first, x.dtype())));
-  parts.push_back(diff(ravel(x)));
-  if (last) parts.push_back(ravel(astype(*last, x.dtype())));
+  std::vector<Tensor> parts = join_numbers({first.value_or(Tensor()), x, last.value_or(Tensor())});
+  parts[1] = diff(ravel(parts[1]));
+  if (first) parts[0] = ravel(astype(parts[0], x.dtype()));
+  if (last) parts[2] = ravel(astype(parts[2], x.dtype()));
+  else parts.pop_back();
+  if (!first) parts.erase(parts.begin());
   return parts.size() == 1 ? parts[0] : concat(parts);
 }
 

@@ -9,6 +9,19 @@ namespace rill {
 // which holds all of 32 bits, so that neither sums nor differences lose what an f32 would.
 inline DType work_dtype(DType d) { return is_half(d) ? DType::f32 : is_differentiable(d) ? d : DType::f64; }
 inline Tensor to_work(const Tensor& x) { return astype(x, work_dtype(x.dtype())); }
+// The dtypes of a composite of x, or of x and y: that of its result, where integers become f32, and that in which it is
+// computed.
+struct FloatingDtypes {
+  DType result, work;
+};
+inline FloatingDtypes floating_dtypes(const Tensor& x) {
+  const DType d = to_floating(x.dtype());
+  return {d, is_half(d) ? DType::f32 : d};
+}
+inline FloatingDtypes floating_dtypes(const Tensor& x, const Tensor& y) {
+  const DType d = to_floating(promote(x.dtype(), x.spec().weak, y.dtype(), y.spec().weak));
+  return {d, is_half(d) ? DType::f32 : d};
+}
 // Both as the dtype that they are promoted to.
 inline std::pair<Tensor, Tensor> promoted(const Tensor& x, const Tensor& y) {
   const DType d = promote(x.dtype(), x.spec().weak, y.dtype(), y.spec().weak);

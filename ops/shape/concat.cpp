@@ -6,6 +6,8 @@
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
+#include "rill/ops/common_dtype.h"
+#include "rill/ops/join_numbers.h"
 #include "rill/ops/jvp_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -79,14 +81,8 @@ namespace {
 
 // The tensors promoted to one dtype; C++ scalars among them are weak.
 std::vector<Tensor> promoted(const std::vector<Tensor>& x) {
-  DType dtype = x[0].dtype();
-  bool weak = x[0].spec().weak, same = true;
-  for (const Tensor& t : x) {
-    same = same && t.dtype() == dtype;
-    dtype = promote(dtype, weak, t.dtype(), t.spec().weak);
-    weak = weak && t.spec().weak;
-  }
-  if (same) return x;
+  if (std::all_of(x.begin(), x.end(), [&](const Tensor& t) { return t.dtype() == x[0].dtype(); })) return x;
+  const DType dtype = CommonDtype(x).dtype;
   std::vector<Tensor> out;
   for (const Tensor& t : x) out.push_back(t.dtype() == dtype ? t : astype(t, dtype));
   return out;
@@ -117,7 +113,7 @@ Tensor stack(const std::vector<Tensor>& x, Axis axis, Where where) {
   CallerScope caller(where);
   axis = normal_axis(axis, x[0].ndim() + 1, "stack", where);
   std::vector<Tensor> out;
-  for (const Tensor& t : x) {
+  for (const Tensor& t : join_numbers(x)) {
     if (!(t.shape() == x[0].shape()))
       fail("stack",
            fmt::format("all tensors must have the same shape, and these have {} and {}", to_string(x[0].shape()),
@@ -134,7 +130,7 @@ Tensor stack_like(const std::vector<Tensor>& x, const char* op, const Where& whe
   require_some(x, op, where);
   CallerScope caller(where, op);
   std::vector<Tensor> out;
-  for (const Tensor& t : x) out.push_back(raise(t));
+  for (const Tensor& t : join_numbers(x)) out.push_back(raise(t));
   return joined(out, axis < 0 ? (out[0].ndim() == 1 ? 0 : 1) : int64_t(axis), where);
 }
 }  // namespace
@@ -164,9 +160,9 @@ std::vector<Tensor> split_at(const Tensor& x, const std::vector<int64_t>& places
 
 std::vector<Tensor> array_split(const Tensor& x, int64_t parts, Axis axis, Where where) {
   require_operand("array_split", x, where);
-  if (parts < 1) fail("split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
-  require_few_tensors("split", parts, where);
-  axis = normal_axis(axis, x, "split", where);
+  if (parts < 1) fail("array_split", fmt::format("number of parts is {}. it must be 1 or more", parts), where);
+  require_few_tensors("array_split", parts, where);
+  axis = normal_axis(axis, x, "array_split", where);
   Dim n = x.shape()[size_t(axis)], start = 0;
   std::vector<Tensor> out;
   for (int64_t i = 0; i < parts; ++i) {

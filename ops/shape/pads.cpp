@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "rill/ops/option_checks.h"
 #include "rill/ops/scopes.h"
 #include "rill/tensor/limits.h"
 
@@ -18,6 +19,16 @@ SpacePadding::SpacePadding(std::initializer_list<std::pair<int64_t, int64_t>> pa
     lo.push_back(before);
     hi.push_back(after);
   }
+}
+
+size_t space_count(const Tensor& x, std::string_view op, const Where& where) {
+  require_operand(op, x, where);
+  if (x.ndim() < 3 || x.ndim() > 5)
+    fail(op,
+         fmt::format("the input must have a batch axis, 1 to 3 axes of space and channels, not {} axes. operands: {}",
+                     x.ndim(), to_string(x.spec())),
+         where);
+  return size_t(x.ndim()) - 2;
 }
 
 Dims for_each_axis(const Dims& list, size_t n, int64_t otherwise, std::string_view op, std::string_view what,

@@ -4,6 +4,8 @@
 
 namespace rill {
 
+// How many axes of space `x` has, 1 to 3, between a batch axis and channels. Throws where it has others.
+size_t space_count(const Tensor& x, std::string_view op, const Where& where);
 // `list` for `n` axes: as it is, its one entry for all of them, or `otherwise` where it is empty.
 Dims for_each_axis(const Dims& list, size_t n, int64_t otherwise, std::string_view op, std::string_view what,
                    const Where& where);

@@ -11,6 +11,7 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/index/scatter_records.h"
+#include "rill/ops/join_numbers.h"
 #include "rill/ops/jvp_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -490,7 +491,7 @@ Tensor update_window(const Tensor& x, const Tensor& value, const SliceAttrs& s, 
   for (int64_t step : s.steps)
     if (step == 0) fail("update_slice", describe_step(step), where);
   Shape place = without(window_shape(x.shape(), s), s.drop);
-  Tensor v = value.dtype() == x.dtype() ? value : astype(value, x.dtype());
+  Tensor v = number_beside(value.dtype() == x.dtype() ? value : astype(value, x.dtype()), x);
   if (!(v.shape() == place)) v = broadcast_to(v, place);
   return apply1(update_slice_op, {&x, &v}, s, where);
 }
@@ -517,7 +518,7 @@ std::vector<Tensor> broadcast_arrays(const std::vector<Tensor>& x, Where where) 
   Shape shape;
   for (const Tensor& t : x) shape = broadcast_shapes(shape, t.shape(), where);
   std::vector<Tensor> out;
-  for (const Tensor& t : x) out.push_back(t.shape() == shape ? t : broadcast_to(t, shape));
+  for (const Tensor& t : join_numbers(x)) out.push_back(t.shape() == shape ? t : broadcast_to(t, shape));
   return out;
 }
 

@@ -161,7 +161,8 @@ Tensor sum(const SparseTensor& a, const Axes& axes, bool keepdims, Where where) 
 Tensor mean(const SparseTensor& a, const Axes& axes, bool keepdims, Where where) {
   CallerScope caller(where);
   const DType dtype = to_floating(a.dtype(where));
-  const Tensor total = sum(a.astype(is_half(dtype) ? f32 : dtype), axes, keepdims);
+  // Integers are added as such, halves in f32: as mean() of a dense tensor.
+  const Tensor total = sum(is_half(dtype) ? a.astype(f32) : a, axes, keepdims);
   Dim count = 1;
   const Dims gone = normal_axes(axes, a.ndim(), "mean", where);
   for (size_t axis = 0; axis < a.shape().size(); ++axis)

@@ -245,7 +245,8 @@ SparseTensor SparseTensor::with_values(const Tensor& values, Where where) const 
   checked(where);
   require_defined(op, values, "the list of values", where);
   if (values.dtype() == DType::string) fail(op, "the values are strings, and must be numbers or bools", where);
-  const Tensor all = values.shape() == values_.shape() ? values : broadcast_to(values, values_.shape());
+  const Tensor all =
+      values.shape() == values_.shape() ? values : broadcast_to(number_beside(values, values_), values_.shape());
   return {Unchecked(), indices_, all, shape_, coalesced_};
 }
 
@@ -277,10 +278,13 @@ SparseTensor SparseTensor::reshape(const Shape& shape, Where where) const {
   Dim known = 1, open = -1;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == -1 && open < 0) open = int64_t(i);
-    else known *= shape[i];
+    else known = multiply_sizes(known, shape[i]);
   }
   if (open >= 0 && known > 0) out[size_t(int64_t(open))] = shape_.numel() / known;
-  if (std::any_of(out.begin(), out.end(), [](Dim n) { return n < 0; }) || out.numel() != shape_.numel())
+  Dim all = 1, large = 1;  // as for a new one, sizes of 0 hide no others
+  for (Dim n : out) all = multiply_sizes(all, n), large = multiply_sizes(large, n.hint() > 1 ? n : Dim(1));
+  if (std::any_of(out.begin(), out.end(), [](Dim n) { return n < 0; }) || all != shape_.numel() ||
+      large.hint() == INT64_MAX)
     fail("reshape",
          fmt::format("a tensor of the shape {} cannot have the shape {}", to_string(shape_), to_string(shape)), where);
   return SparseParts::from_columns(columns_of(SparseParts::places(*this), out), values_, out, coalesced_);

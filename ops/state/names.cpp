@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <ostream>
 
+#include "rill/devices/registry.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/state/variable_state.h"
 
 namespace rill {
@@ -239,6 +241,29 @@ NamedVariables set_frozen(const NamedVariables& variables, std::string_view patt
     else Variable(v).unfreeze(where);
   }
   return matching;
+}
+
+NamedVariables move_to(NamedVariables variables, Device device, const Where& where) {
+  require_device("move", device, where);
+  if (!executing_eagerly())
+    fail("move",
+         "Variables are moved inside a traced function, which would happen once and not at each call. do it outside",
+         where);
+  const CallerScope caller(where, "move");
+  const PauseTapes pause;
+  std::vector<Tensor> moved;
+  for (const auto& [path, v] : variables)
+    moved.push_back(v.dtype() == DType::string ? v.value() : v.value().to(device, where));
+  size_t k = 0;
+  for (const auto& [path, v] : variables) {
+    VariableState& state = v.state();
+    const std::lock_guard lock(state);
+    std::swap(state.value, moved[k]);
+    state.spec.device = state.value.device();
+    ++k;
+  }
+  ++freeze_count;
+  return variables;
 }
 
 }  // namespace detail

@@ -20,7 +20,7 @@ struct VariableState {
   // The id of the next one to be made.
   static uint64_t next_id();
 
-  // All but `value` is settled when the variable is made, and needs no lock.
+  // All but `value` (and, by move(), the device) is settled when the variable is made, and needs no lock.
   std::string name;
   bool trainable = true;             // as it was made
   std::atomic<bool> frozen = false;  // by Variable::freeze()

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "rill/devices/kernel/convert.h"
 #include "rill/ops/strings.h"
 #include "rill/ops/strings/string_maps.h"
 #include "rill/tensor/limits.h"
@@ -59,7 +60,7 @@ Tensor numbers(const Tensor& x, const Where& where) {
       x.shape(),
       [&](int64_t i) {
         const std::string_view s = without_space(texts[i]);
-        using Wide = std::conditional_t<is_half_type<T>, float, T>;
+        using Wide = std::conditional_t<is_half_type<T>, double, T>;
         Wide value{};
         Read read = Read::no_number;
         if constexpr (std::is_integral_v<T>) read = read_whole(s, value);
@@ -70,7 +71,8 @@ Tensor numbers(const Tensor& x, const Where& where) {
                            fmt::format("'{}'", texts[i].size() > 60 ? texts[i].substr(0, 60) + "..." : texts[i]),
                            name(dtype_of<T>()), read == Read::too_large ? ": it is out of range" : ""),
                where);
-        return T(value);
+        if constexpr (is_half_type<T>) return T(halfway_float(value));  // so that it is rounded once
+        else return T(value);
       },
       false);
 }
@@ -186,8 +188,9 @@ Tensor encode_raw(const Tensor& x, bool little_endian, Where where) {
   if (x.dtype() == DType::string || x.ndim() == 0)
     fail("encode_raw",
          fmt::format("the operand is {} and must be of numbers or bools, with an axis", to_string(x.spec())), where);
-  EagerScope eager;
-  const Tensor dense = x.contiguous();
+  const EagerScope eager;
+  const PauseTapes pause;
+  const Tensor dense = x.to(Device()).contiguous();
   Shape shape(x.shape());
   const size_t bytes = size_t(int64_t(shape.back())) * size_of(x.dtype());
   shape.pop_back();

@@ -60,8 +60,9 @@ Unique unique(const Tensor& x, Where where) {
     ++counts.back();
     inverse[size_t(order[i])] = int64_t(firsts.size()) - 1;
   }
-  const Tensor indices = tensor(firsts);
-  return {take(flat, indices, 0), indices, tensor(inverse, x.shape()), tensor(counts)};
+  const TensorOptions here{.device = Device()};  // where strings live
+  const Tensor indices = tensor(firsts, here);
+  return {take(flat, indices, 0), indices, tensor(inverse, x.shape(), here), tensor(counts, here)};
 }
 
 }  // namespace rill::strings

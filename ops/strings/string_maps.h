@@ -17,10 +17,12 @@ template <class T>
 class Elements {
  public:
   Elements(const Tensor& t, const Shape& shape) {
-    EagerScope eager;
+    const EagerScope eager;
+    const PauseTapes pause;
     // One string for all is read again and again; others lie in their places.
     step_ = t.size() == 1 ? 0 : 1;
-    held_ = (step_ == 0 || t.shape() == shape ? t : broadcast_to(t, shape)).contiguous();
+    const Tensor here = t.to(Device());
+    held_ = (step_ == 0 || t.shape() == shape ? here : broadcast_to(here, shape)).contiguous();
     data_ = reinterpret_cast<const T*>(held_.rep()->data);
   }
   const T& operator[](int64_t i) const { return data_[i * step_]; }

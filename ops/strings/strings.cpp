@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "rill/ops/call_replay.h"
 #include "rill/ops/creation.h"
+#include "rill/ops/index/from_front.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/strings/string_maps.h"
 
@@ -13,7 +15,7 @@ namespace rill::strings {
 
 void require_known(std::string_view op, const Tensor& t, const Where& where) {
   require_defined(op, t, "an operand", where);
-  if (t.is_symbolic())
+  if (t.is_symbolic() && !compute_delayed(t))
     fail(op,
          "strings are computed at once, and this operand is known only when the traced function is called. compute it "
          "outside of the function and pass the result in",
@@ -112,6 +114,14 @@ Tensor length(const Tensor& x, Unit unit, Where where) {
       unit == Unit::byte);
 }
 
+namespace {
+// Element i of the integers `t` broadcast to `shape`, in words.
+std::string number_in(const Tensor& t, const Shape& shape, int64_t i) {
+  const Tensor element = ravel(broadcast_to(t, shape))(i);
+  return t.dtype() == DType::u64 ? std::to_string(element.item<uint64_t>()) : std::to_string(element.item<int64_t>());
+}
+}  // namespace
+
 Tensor substr(const Tensor& x, const Tensor& start, const Tensor& count, Unit unit, Where where) {
   CallerScope caller(where);
   require_texts("substr", x, where);
@@ -123,7 +133,7 @@ Tensor substr(const Tensor& x, const Tensor& start, const Tensor& count, Unit un
   Shape shape = broadcast_shapes(x.shape(), broadcast_shapes(start.shape(), count.shape(), where), where);
   EagerScope eager;
   const Texts texts(x, shape);
-  const Elements<int64_t> starts(start.astype(DType::i64), shape), counts(count.astype(DType::i64), shape);
+  const Elements<int64_t> starts(as_places(start), shape), counts(as_places(count), shape);
   return made<std::string>(
       shape,
       [&](int64_t i) {
@@ -132,7 +142,8 @@ Tensor substr(const Tensor& x, const Tensor& start, const Tensor& count, Unit un
         const int64_t n = units(s, unit), from = starts[i] < 0 ? starts[i] + n : starts[i];
         if (from < 0 || from > n)
           fail("substr",
-               fmt::format("start {} is outside of the string at {}, of length {}", starts[i], place_in(shape, i), n),
+               fmt::format("start {} is outside of the string at {}, of length {}", number_in(start, shape, i),
+                           place_in(shape, i), n),
                where);
         if (counts[i] < 0) fail("substr", fmt::format("count is {} and may not be negative", counts[i]), where);
         const size_t first = byte_of(s, from, unit), last = byte_of(s, from + std::min(counts[i], n - from), unit);

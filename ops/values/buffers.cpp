@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "rill/devices/driver.h"
 #include "rill/ops/call_replay.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
@@ -60,8 +61,22 @@ void check_bools(const Tensor& t, const Where& where) {
 Tensor from_buffer(const void* data, const Shape& shape, DType dtype, MemoryOwner owner, const BufferOptions& options,
                    Where where) {
   const CallerScope caller(where);
-  const Spec spec{shape, dtype, false, {}};
+  const Spec spec{shape, dtype, false, options.device};
+  detail::require_device("from_buffer", spec.device, where);
+  if (!is_host(spec.device))
+    owner = [kept = std::move(owner), device = spec.device]() mutable {
+      driver_of(device).wait(device);  // kernels may still read it
+      kept = {};
+    };
   check_memory(data, spec, options.strides, where);
+  if (shape.numel() > 0)
+    if (const std::string place = unreadable_place(spec.device, data); !place.empty())
+      fail("from_buffer",
+           fmt::format("the data at {} is memory of {}, which {} cannot read. lend it as what it is, {{.device = "
+                       "\"{}\"}}, and move a copy with to(\"{}\")",
+                       data, place, to_string(spec.device), place == "the host" ? "cpu:0" : place,
+                       to_string(spec.device)),
+           where);
   static constexpr std::max_align_t nothing{};  // the elements of an empty tensor
   const size_t bytes = size_t(shape.numel()) * size_of(dtype);
   Tensor t = make_tensor(spec, lend(data ? data : &nothing, bytes, spec.device, std::move(owner)));
@@ -86,6 +101,9 @@ const void* detail::strided_elements(const Tensor& x, DType dtype, int rank, con
          fmt::format("{} has {} axes, and the span {}. say strided_span<T, {}>", to_string(x.spec()), x.ndim(), rank,
                      x.ndim()),
          where);
+  if (!is_host(x.device()))
+    fail("strided_span",
+         fmt::format("{} is on {}. read a copy, to(\"cpu:0\")", to_string(x.spec()), to_string(x.device())), where);
   return x.rep()->data;
 }
 

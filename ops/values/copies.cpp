@@ -1,8 +1,10 @@
 // Records whose result is their operand: copies, aliases that stop gradients or carry a name, moves between devices.
+#include <fmt/format.h>
+
 #include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/driver.h"
 #include "rill/devices/params/elementwise_params.h"
 #include "rill/devices/ref/elementwise.h"
-#include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/elementwise_records.h"
@@ -94,6 +96,8 @@ Tensor Tensor::contiguous(Where where) const {
 Tensor Tensor::to(Device device, Where where) const {
   if (defined() && this->device() == device) return *this;
   detail::require_device("to", device, where);
+  if (defined() && dtype() == DType::string && !is_host(device))
+    fail("to", fmt::format("strings live on the host, not on {}", to_string(device)), where);
   return apply1(transfer_op, {this}, TransferAttrs{to_string(device)}, where);
 }
 

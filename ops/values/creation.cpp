@@ -18,6 +18,7 @@
 #include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/join_numbers.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/values/fill.h"
@@ -138,7 +139,7 @@ Tensor::Tensor(Dim size) {
 }
 
 Tensor size_of(const Tensor& x, Axis axis, Where where) {
-  return size_tensor(x.dim(axis, where), DType::i64, Device(), false, where);
+  return size_tensor(x.dim(axis, where), DType::i64, x.device(), false, where);
 }
 
 bool constant_fill(const Tensor& value, DType dtype, FillValue& out) {
@@ -365,6 +366,12 @@ Tensor literal(const void* data, DType dtype, const Shape& shape, const TensorOp
     fail("from_data", fmt::format("the data is a null pointer, and {} elements are to be copied", shape.numel()),
          where);
   Device device = options.device.value_or(default_device());
+  if (dtype == DType::string && !is_host(device)) {
+    if (options.device)
+      fail("tensor", fmt::format("strings live on the host, not on {}. leave the device out", to_string(device)),
+           where);
+    device = Device();
+  }
   Tensor host = empty_tensor({shape, dtype, false, host_for(device)});
   size_t n = size_t(shape.numel());
   if (dtype == DType::string)
@@ -453,15 +460,15 @@ Tensor diagonal_distance(Dim rows, Dim columns, Device device) {
 
 // [rows, columns] with ones where keep(column - row).
 template <class F>
-Tensor band(Dim rows, Dim columns, const TensorOptions& options, const Where& where, F&& keep) {
+Tensor band(const char* op, Dim rows, Dim columns, const TensorOptions& options, const Where& where, F&& keep) {
   if (!columns.is_open() && columns == -1) columns = rows;
-  if (rows < 0 || columns < 0) fail("eye", fmt::format("negative sizes are not allowed: {}, {}", rows, columns), where);
+  if (rows < 0 || columns < 0) fail(op, fmt::format("negative sizes are not allowed: {}, {}", rows, columns), where);
   if (!executing_eagerly()) {  // no constant as large as the matrix in a graph, and sizes that may be open
     CallerScope caller(where);
     return astype(keep(diagonal_distance(rows, columns, options.device.value_or(default_device()))),
                   options.dtype.value_or(f32));
   }
-  return computed<float>("eye", {rows, columns}, options, where, [&](float* v) {
+  return computed<float>(op, {rows, columns}, options, where, [&](float* v) {
     const int64_t across = columns, down = across ? int64_t(rows) : 0;
     for (int64_t i = 0; i < down; ++i)
       for (int64_t j = 0; j < across; ++j) *v++ = keep(j - i);
@@ -491,11 +498,11 @@ Tensor logspace(double start, double stop, int64_t count, double base, const Ten
 }
 
 Tensor eye(Dim rows, Dim columns, int64_t k, const TensorOptions& options, Where where) {
-  return band(rows, columns, options, where, [k](const auto& d) { return d == k; });
+  return band("eye", rows, columns, options, where, [k](const auto& d) { return d == k; });
 }
 Tensor identity(Dim n, const TensorOptions& options, Where where) { return eye(n, n, 0, options, where); }
 Tensor tri(Dim rows, Dim columns, int64_t k, const TensorOptions& options, Where where) {
-  return band(rows, columns, options, where, [k](const auto& d) { return d <= k; });
+  return band("tri", rows, columns, options, where, [k](const auto& d) { return d <= k; });
 }
 Tensor tril(const Tensor& x, int64_t k, Where where) { return triangle(x, k, true, "tril", where); }
 Tensor triu(const Tensor& x, int64_t k, Where where) { return triangle(x, k, false, "triu", where); }
@@ -504,6 +511,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, std::string_view i
   CallerScope caller(where);
   if (indexing != "xy" && indexing != "ij")
     fail("meshgrid", fmt::format("indexing is \"{}\". use \"xy\" or \"ij\"", indexing), where);
+  const std::vector<Tensor> lines = join_numbers(axes);
   size_t n = axes.size();
   bool swap = indexing == "xy" && n >= 2;
   auto place = [&](size_t i) { return swap && i < 2 ? 1 - i : i; };
@@ -513,7 +521,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, std::string_view i
   for (size_t i = 0; i < n; ++i) {
     Shape one(n, 1);
     one[place(i)] = axes[i].size();
-    out.push_back(broadcast_to(reshape(axes[i], one), shape));
+    out.push_back(broadcast_to(reshape(lines[i], one), shape));
   }
   return out;
 }

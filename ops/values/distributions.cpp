@@ -9,7 +9,7 @@
 #include <numbers>
 
 #include "rill/devices/cpu/elementwise/variates.h"
-#include "rill/devices/kernel/math/gamma_scalar.h"
+#include "rill/devices/kernel/math/special/incomplete_functions.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/elementwise/long_records.h"
@@ -79,12 +79,6 @@ std::vector<Sample> multinomial_samples() {
           {{sample_key(2), samples::values({100}, {}, DType::f64), sample_f64({4}, 0, 1)}, {}}};
 }
 
-struct LogGammaSlope {
-  template <class T>
-  static T call(T a, T x, T log_x) {
-    return scalar_math::log_gamma_sample_slope(a, x, log_x);
-  }
-};
 std::vector<Sample> slope_samples() {
   const auto one = [](Shape shape, double low, double high) {
     const Tensor a = samples::uniform(shape, low, high), x = samples::uniform(shape, low / 2, high * 1.5, 2);
@@ -106,7 +100,7 @@ OpSpec draws(std::string_view name, std::string_view doc, int inputs, Infer infe
 }
 
 // d log x / da of such a draw with its place in the distribution held fixed.
-const Op gamma_slope_op(long_spec<"log_gamma_sample_slope", LogGammaSlope, 3>(
+const Op gamma_slope_op(long_spec<"log_gamma_sample_slope", special::LogGammaSlope, 3>(
     {.name = "log_gamma_sample_slope",
      .doc = "-(dP/da) / (x dP/dx) for P = igamma(a, x): the derivative of log x by a where P is held fixed",
      .samples = slope_samples,
@@ -213,6 +207,22 @@ DType count_dtype(std::string_view op, const RandomOptions& o, const Where& wher
   if (is_complex(d) || d == DType::string || d == DType::boolean)
     fail(op, fmt::format("counts cannot be {}. ask for an integer or floating dtype", name(d)), where);
   return d;
+}
+
+// Counts i64 as `d`: those beyond its largest number are that.
+Tensor as_counts(const Tensor& counts, DType d) {
+  const double most = largest_of(d);
+  return astype(most < 0x1p62 ? minimum(counts, int64_t(most)) : counts, d);
+}
+// For is_count(): numbers of trials up to what `d` holds.
+std::string trials_rule(DType d) {
+  const double most = largest_of(d);
+  return most < 1e15 ? fmt::format("a whole number from 0 to {}, the largest of {}", int64_t(most), name(d))
+                     : "a whole number from 0 to 1e15";
+}
+Tensor is_count(const Tensor& x, DType d) {
+  const Tensor wide = astype(x, f64);
+  return logical_and(logical_and(wide >= 0, wide <= std::min(largest_of(d), 1e15)), floor(wide) == wide);
 }
 
 Shape with_axis(const Shape& shape, Dim size) {
@@ -333,27 +343,23 @@ Tensor poisson(const Tensor& rate, const Shape& shape, const RandomOptions& o, W
   CallerScope caller(where);
   const Plan p = plan("random::poisson", {&rate}, {{}, {}, o.device}, where);
   const DType d = count_dtype("random::poisson", o, where);
-  const auto holds = [](const Tensor& x) { return logical_and(x >= 0, astype(x, f64) <= 1e18); };
-  const Tensor x =
-      parameter("random::poisson", "rate", rate, shape, f64, p.device, holds, "0 or more, and at most 1e18", where);
+  const double most = std::min(largest_of(d), 1e18);
+  const auto holds = [=](const Tensor& x) { return logical_and(x >= 0, astype(x, f64) <= most); };
+  const std::string rule = most < 1e18
+                               ? fmt::format("0 or more, and at most {}, the largest {}", int64_t(most), name(d))
+                               : "0 or more, and at most 1e18";
+  const Tensor x = parameter("random::poisson", "rate", rate, shape, f64, p.device, holds, rule, where);
   const Tensor key = key_on(o, p.device);
-  return astype(apply1(random_poisson_op, {&key, &x}, {}, where), d);
+  return as_counts(apply1(random_poisson_op, {&key, &x}, {}, where), d);
 }
-
-namespace {
-Tensor is_count(const Tensor& x) {
-  const Tensor wide = astype(x, f64);
-  return logical_and(logical_and(wide >= 0, wide <= 1e15), floor(wide) == wide);
-}
-constexpr std::string_view count = "a whole number from 0 to 1e15";
-}  // namespace
 
 Tensor binomial(const Tensor& n, const Tensor& p, const Shape& shape, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   constexpr std::string_view op = "random::binomial";
   const Plan plans = plan(op, {&n, &p}, {{}, {}, o.device}, where);
   const DType d = count_dtype(op, o, where);
-  const Tensor trials = parameter(op, "n", n, shape, f64, plans.device, is_count, count, where),
+  const auto is_trials = [=](const Tensor& x) { return is_count(x, d); };
+  const Tensor trials = parameter(op, "n", n, shape, f64, plans.device, is_trials, trials_rule(d), where),
                chance = parameter(op, "p", p, shape, f64, plans.device, is_share, share, where);
   const Tensor key = key_on(o, plans.device);
   return astype(apply1(random_binomial_op, {&key, &trials, &chance}, {}, where), d);
@@ -363,11 +369,15 @@ Tensor geometric(const Tensor& p, const Shape& shape, const RandomOptions& o, Wh
   CallerScope caller(where);
   const Plan plans = plan("random::geometric", {&p}, {{}, {}, o.device}, where);
   const DType d = count_dtype("random::geometric", o, where);
-  const auto holds = [](const Tensor& x) { return logical_and(x > 0, x <= 1); };
-  const Tensor chance =
-      parameter("random::geometric", "p", p, shape, f64, plans.device, holds, "a probability above 0", where);
+  // Of wide dtypes the mean may be beyond: they always had 2^62 for what is.
+  const double most = largest_of(d), least = most < 0x1p62 ? 1 / most : 0;
+  const auto holds = [=](const Tensor& x) { return logical_and(logical_and(x > 0, astype(x, f64) >= least), x <= 1); };
+  const std::string rule = least == 0 ? "a probability above 0"
+                                      : fmt::format("a probability of 1 / {} or more, as the largest {} is {}",
+                                                    int64_t(most), name(d), int64_t(most));
+  const Tensor chance = parameter("random::geometric", "p", p, shape, f64, plans.device, holds, rule, where);
   const Tensor waits = -log(open_unit(shape, f64, {{}, o.key, plans.device}, where));
-  return astype(astype(minimum(floor(waits / -log1p(-chance)) + 1, 0x1p62), DType::i64), d);
+  return as_counts(astype(minimum(floor(waits / -log1p(-chance)) + 1, 0x1p62), DType::i64), d);
 }
 
 Tensor multinomial(const Tensor& n, const Tensor& p, const Shape& shape, const RandomOptions& o, Where where) {
@@ -376,7 +386,8 @@ Tensor multinomial(const Tensor& n, const Tensor& p, const Shape& shape, const R
   const Plan plans = plan(op, {&n, &p}, {{}, {}, o.device}, where);
   const DType d = count_dtype(op, o, where);
   if (p.ndim() == 0) fail(op, "p is a scalar and needs an axis of classes", where);
-  const Tensor trials = parameter(op, "n", n, shape, f64, plans.device, is_count, count, where);
+  const auto is_trials = [=](const Tensor& x) { return is_count(x, d); };
+  const Tensor trials = parameter(op, "n", n, shape, f64, plans.device, is_trials, trials_rule(d), where);
   const auto holds = [](const Tensor& x) {
     return logical_and(logical_and(x >= 0, isfinite(x)), expand_dims(sum(x, -1) > 0, -1));
   };

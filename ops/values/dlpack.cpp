@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "rill/devices/registry.h"
+#include "rill/devices/driver.h"
 #include "rill/ops/buffers.h"
 #include "rill/ops/call_replay.h"
 #include "rill/ops/enclosing_trace.h"
@@ -66,9 +66,7 @@ Tensor readable(const Tensor& x, std::string_view call, const Where& where) {
         call,
         fmt::format("{} has strings, for which DLPack has no type. send to_vector<std::string>()", to_string(x.spec())),
         where);
-  if (x.device().kind() == DeviceKind::gpu)
-    fail(call, fmt::format("{} is on {}. copy it with to(\"cpu:0\") first", to_string(x.spec()), to_string(x.device())),
-         where);
+  if (!is_host(x.device())) synchronize(x.device(), where);  // the reader has a stream of its own
   return x;
 }
 
@@ -86,13 +84,19 @@ Managed* lend_tensor(const Tensor& x) {
   lent->strides.assign(x.strides().begin(), x.strides().end());
   DLTensor& t = lent->managed.dl_tensor;
   t.data = const_cast<char*>(x.rep()->data);  // flagged as read-only, or a copy
-  t.device = {kDLCPU, 0};
+  if (is_host(x.device())) t.device = {kDLCPU, 0};
+  else t.device = {kDLCUDA, driver_of(x.device()).number(x.device())};
   t.ndim = int32_t(lent->shape.size());
   t.dtype = type_of(x.dtype());
   t.shape = lent->shape.data();
   t.strides = lent->strides.data();
   lent->managed.manager_ctx = lent.get();
-  lent->managed.deleter = [](Managed* m) { delete static_cast<Lent<Managed>*>(m->manager_ctx); };
+  lent->managed.deleter = [](Managed* m) {
+    const auto* lent = static_cast<Lent<Managed>*>(m->manager_ctx);
+    const Device device = lent->tensor.device();
+    if (!is_host(device)) driver_of(device).wait(device);  // the reader's kernels may be under way
+    delete lent;
+  };
   return &lent.release()->managed;
 }
 
@@ -103,21 +107,30 @@ void give_back(Managed* m) {
   if (m->deleter) m->deleter(m);
 }
 
+// The GPU that CUDA knows by this number.
+std::optional<Device> gpu_of_number(int number) {
+  for (const Device d : devices())
+    if (!is_host(d) && driver_of(d).number(d) == number) return d;
+  return std::nullopt;
+}
+
 // The elements of `t`, a dense copy of them or where they lie: then `owner` is what keeps them.
 Tensor tensor_over(const DLTensor& t, MemoryOwner owner, const Where& where) {
   const DLDeviceType device = t.device.device_type;
-  if (device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost)
-    fail(
-        "from_dlpack",
-        fmt::format("the memory is on a device of DLPack's type {}{}, and rill reads the host's. copy it to the CPU on "
-                    "the other side first, with .cpu() say",
-                    int(device), device == kDLCUDA ? " (CUDA)" : ""),
-        where);
+  const std::optional<Device> gpu = device == kDLCUDA ? gpu_of_number(t.device.device_id) : std::nullopt;
+  if (device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost && !gpu)
+    fail("from_dlpack",
+         fmt::format(
+             "the memory is on a device of DLPack's type {}{}, which is not here. copy it to the CPU on the other "
+             "side first, with .cpu() say",
+             int(device), device == kDLCUDA ? fmt::format(" (CUDA {})", t.device.device_id) : ""),
+         where);
   const DType dtype = dtype_of_type(t.dtype, where);
   if (t.ndim < 0 || (t.ndim > 0 && !t.shape))
     fail("from_dlpack", fmt::format("the structure says {} axes and has no sizes", t.ndim), where);
   Shape shape;
   BufferOptions options;
+  if (gpu) options.device = *gpu;
   for (int32_t k = 0; k < t.ndim; ++k) {
     shape.push_back(t.shape[k]);
     if (t.strides) options.strides.push_back(t.strides[k]);

@@ -15,6 +15,7 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/standard.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/state/variable_watcher.h"
 #include "rill/ops/values/draws.h"
@@ -122,6 +123,21 @@ DType float_or_fail(std::optional<DType> dtype, std::string_view op, const Where
   return d;
 }
 DType work_dtype(DType d) { return is_double(d) ? DType::f64 : DType::f32; }
+
+double largest_of(DType d) {
+  if (is_bool(d)) return 1;
+  return is_integer(d) ? double(iinfo(d).max) : finfo(real_of(d)).max;
+}
+DType index_dtype(std::string_view op, std::optional<DType> dtype, Dim n, const Where& where) {
+  const DType d = dtype.value_or(DType::i64);
+  require_dtype(op, d, where);
+  if (d == DType::string) fail(op, "cannot draw strings. ask for an integer dtype", where);
+  // Up to there neighbours differ. (Sizes, of which there may be no more than 2^47, are not compared with more.)
+  const double last = is_differentiable(d) ? 2 / finfo(d).eps : largest_of(d);
+  if (last < 0x1p47 && n > int64_t(last) + 1)
+    fail(op, fmt::format("{} does not hold {}. ask for a wider dtype", name(d), int64_t(n) - 1), where);
+  return d;
+}
 
 // k * 2^-24, 0 <= k < 2^24; f64: 53 bits.
 static Tensor half_open_unit(const Shape& shape, DType d, const RandomOptions& options, const Where& where) {
@@ -361,19 +377,22 @@ Tensor laplace(const Shape& shape, const RandomOptions& o, Where where) {
 
 Tensor categorical(const Tensor& logits, const Shape& leading, const RandomOptions& o, Where where) {
   CallerScope caller(where);
+  require_operand("random::categorical", logits, where);
   if (logits.ndim() == 0) fail("random::categorical", "logits need an axis to choose along", where);
+  const DType index = index_dtype("random::categorical", o.dtype, logits.shape().back(), where);
   Shape shape = leading;
   for (Dim size : logits.shape()) shape.push_back(size);
   // The Gumbel trick: the largest of logits plus noise falls on each index with its probability.
   const DType d = is_floating(logits.dtype()) ? work_dtype(logits.dtype()) : DType::f32;
   const Tensor y = argmax(logits + gumbel(shape, {d, o.key, o.device ? o.device : logits.device()}), -1);
-  return astype(y, o.dtype.value_or(DType::i64));
+  return astype(y, index);
 }
 
 Tensor permutation(Dim n, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   if (n < 0) fail("random::permutation", fmt::format("n must not be negative: {}", n), where);
-  return astype(argsort(draw64({n}, {{}, o.key, o.device}, where)), o.dtype.value_or(DType::i64));
+  const DType d = index_dtype("random::permutation", o.dtype, n, where);
+  return astype(argsort(draw64({n}, {{}, o.key, o.device}, where)), d);
 }
 
 Tensor shuffle(const Tensor& x, Axis axis, const RandomOptions& o, Where where) {

@@ -24,11 +24,13 @@ void require_convertible(const Tensor& t, DType as, std::string_view call, const
     fail(call, fmt::format("{} cannot be read as {}", to_string(t.spec()), name(as)), where);
 }
 
-// Dense, on the host, of dtype `as`; outside any trace or tape.
+// Dense, on the host, of dtype `as`; outside any trace or tape, so that nobody puts off what it takes to read.
 Tensor readable(const Tensor& t, DType as, std::string_view call, const Where& where) {
   require_readable(t, call, where);
   require_convertible(t, as, call, where);
-  EagerScope eager;
+  if (is_host(t.device()) && t.dtype() == as && t.is_contiguous()) return t;
+  const EagerScope eager;
+  const PauseTapes pause;
   return t.to(Device(DeviceKind::cpu, 0)).astype(as).contiguous();
 }
 
