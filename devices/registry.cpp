@@ -8,8 +8,12 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "rill/devices/cpu/move/strided_copy.h"
+#include "rill/devices/cuda/open.h"
 #include "rill/devices/driver.h"
 #include "rill/devices/host_memory.h"
 
@@ -18,27 +22,100 @@ namespace rill {
 // --- Devices ---------------------------------------------------------------------------------------------------------
 
 namespace {
-std::atomic<DeviceDriver*> gpu_driver = nullptr;  // never destroyed: tensors may outlive every static object
+// The host as a driver, for the calls below that are the same for every device. Dispatch asks it nothing.
+class HostDriver final : public DeviceDriver {
+ public:
+  int count() const override { return 1; }
+  Ref<Buffer> allocate(Device d, size_t bytes) override { return host_memory::allocate(d, bytes); }
+  MemoryStats stats(Device d) override { return host_memory::stats(d); }
+  void reset_peak(Device d) override { host_memory::reset_peak(d); }
+  void release_cached(Device) override { host_memory::release_cached(); }
+  void set_limit(Device, size_t) override {}
+  void reserve(Device, size_t) override {}
+  void copy(const Tensor& from, Tensor& to) override {
+    const TensorRep& f = *from.rep();
+    TensorRep& t = *to.mutable_rep();
+    cpu::strided_copy(f.spec.dtype, f.spec.shape, f.data, f.strides, t.data, t.strides);
+  }
+  Kernel kernel(const Op&, std::string_view, DType, Kernel reference) override { return reference; }
+  void run(Kernel kernel, const KernelArgs& args) override { kernel(args); }
+  void synchronize(Device) override {}
+};
 
-DeviceDriver* find_driver(DeviceKind kind) {
-  return kind == DeviceKind::gpu ? gpu_driver.load(std::memory_order_acquire) : nullptr;
+// Neither driver is ever destroyed: tensors may outlive every static object.
+DeviceDriver& host_driver() {
+  static DeviceDriver& driver = *new HostDriver;
+  return driver;
+}
+std::atomic<DeviceDriver*> gpu_driver = nullptr;
+
+// Which GPUs the program wants to see, and whether they were looked for.
+struct Visible {
+  std::mutex mutex;
+  bool looked = false;
+  std::optional<std::vector<int>> gpus;  // none: all
+};
+Visible& visible() {
+  static auto* v = new Visible;
+  return *v;
 }
 
-std::atomic<Device> process_default{Device()};
+// The GPUs are looked for when they are first asked for, for that takes time and memory.
+DeviceDriver* find_gpus() {
+  const std::lock_guard hold(visible().mutex);
+  if (!std::exchange(visible().looked, true) && !gpu_driver.load(std::memory_order_acquire))
+    gpu_driver = cuda::open_driver(visible().gpus).release();
+  return gpu_driver.load(std::memory_order_acquire);
+}
+
+DeviceDriver* find_driver(DeviceKind kind) {
+  if (kind != DeviceKind::gpu) return nullptr;
+  DeviceDriver* driver = gpu_driver.load(std::memory_order_acquire);
+  return driver ? driver : find_gpus();
+}
+
+constexpr Device not_chosen(DeviceKind::gpu, 255);
+std::atomic<Device> process_default{not_chosen};
 std::atomic<bool> default_was_set = false;
+
+Device choose_default() {
+  DeviceDriver* driver = find_driver(DeviceKind::gpu);
+  Device none = not_chosen;
+  process_default.compare_exchange_strong(none, driver && driver->count() > 0 ? Device(DeviceKind::gpu, 0) : Device());
+  return process_default;
+}
 }  // namespace
 
 void add_driver(DeviceKind kind, std::unique_ptr<DeviceDriver> driver) {
   if (kind != DeviceKind::gpu) fail("device", "the host's devices need no driver", Where());
   DeviceDriver* none = nullptr;
-  if (!gpu_driver.compare_exchange_strong(none, driver.get())) fail("device", "gpu has a driver already", Where());
-  if (driver.release()->count() > 0 && !default_was_set) process_default = Device(kind, 0);
+  DeviceDriver* added = driver.release();  // it lives as long as the process
+  if (!gpu_driver.compare_exchange_strong(none, added)) {
+    driver.reset(added);
+    fail("device", "gpu has a driver already. RILL_CUDA=off keeps rill from looking for one", Where());
+  }
+  if (!default_was_set) process_default = not_chosen;
 }
 
 DeviceDriver& driver_of(Device d) {
   DeviceDriver* driver = find_driver(d.kind());
   if (!driver) fail("device", fmt::format("nothing drives {} here", to_string(d)), Where());
   return *driver;
+}
+
+namespace {
+DeviceDriver& any_driver_of(Device d) { return is_host(d) ? host_driver() : driver_of(d); }
+}  // namespace
+
+std::string unreadable_place(Device d, const void* memory) {
+  DeviceDriver* driver = is_host(d) ? gpu_driver.load(std::memory_order_acquire) : find_driver(d.kind());
+  return driver ? driver->unreadable_place(d, memory) : "";
+}
+
+bool fuses(Device d) {
+  if (is_host(d)) return d.kind() == DeviceKind::cpu;
+  const DeviceDriver* driver = find_driver(d.kind());
+  return driver && driver->fuses();
 }
 
 void run_on_driver(Kernel kernel, const KernelArgs& args) { driver_of(args.out[0]->device()).run(kernel, args); }
@@ -75,7 +152,11 @@ struct Placement {
 thread_local constinit Placement scoped;
 }  // namespace
 
-Device default_device() { return scoped.set ? scoped.device : process_default.load(std::memory_order_relaxed); }
+Device default_device() {
+  if (scoped.set) return scoped.device;
+  const Device d = process_default.load(std::memory_order_relaxed);
+  return d == not_chosen ? choose_default() : d;
+}
 void set_default_device(Device d, Where where) {
   require_device(d, where);
   default_was_set = true;
@@ -90,26 +171,92 @@ WithDevice::~WithDevice() { scoped = {outer_, outer_set_}; }
 
 // --- Memory ----------------------------------------------------------------------------------------------------------
 
+namespace {
+std::atomic<void (*)()> memory_saver = nullptr;
+}
+void set_memory_saver(void (*give_back)()) { memory_saver.store(give_back, std::memory_order_release); }
+
 MemoryStats memory_stats(Device d) {
   require_device(d);
-  return is_host(d) ? host_memory::stats(d) : driver_of(d).stats(d);
+  return any_driver_of(d).stats(d);
 }
 void reset_peak_memory(Device d) {
   require_device(d);
-  if (is_host(d)) host_memory::reset_peak(d);
-  else driver_of(d).reset_peak(d);
+  any_driver_of(d).reset_peak(d);
 }
 void release_cached_memory(Device d) {
   require_device(d);
-  if (is_host(d)) host_memory::release_cached();
-  else driver_of(d).release_cached(d);
+  any_driver_of(d).release_cached(d);
 }
 
 Ref<Buffer> allocate(Device d, size_t bytes) {
   require_device(d);
-  if (is_host(d)) [[likely]]
+  if (is_host(d)) [[likely]]  // each eager call of an op
     return host_memory::allocate(d, bytes);
-  return driver_of(d).allocate(d, bytes);
+  DeviceDriver& driver = driver_of(d);
+  const auto save = memory_saver.load(std::memory_order_acquire);
+  if (!save) return driver.allocate(d, bytes);
+  try {
+    return driver.allocate(d, bytes);
+  } catch (const host_memory::OutOfMemory&) {
+    save();
+  }
+  return driver.allocate(d, bytes);
+}
+
+namespace {
+DeviceDriver& gpu_driver_of(const char* what, Device d, const Where& where) {
+  detail::require_device(what, d, where);
+  if (is_host(d)) fail(what, fmt::format("takes a GPU. {} has no memory of its own", to_string(d)), where);
+  return driver_of(d);
+}
+}  // namespace
+
+void set_memory_limit(Device d, size_t bytes, Where where) {
+  gpu_driver_of("set_memory_limit", d, where).set_limit(d, bytes);
+}
+
+void reserve_memory(Device d, size_t bytes, Where where) {
+  DeviceDriver& driver = gpu_driver_of("reserve_memory", d, where);
+  try {
+    driver.reserve(d, bytes);
+  } catch (const host_memory::OutOfMemory& e) {
+    fail("reserve_memory", e.reason, where);
+  }
+}
+
+void synchronize(Device d, Where where) {
+  detail::require_device("synchronize", d, where);
+  if (is_host(d)) return;
+  try {
+    driver_of(d).synchronize(d);
+  } catch (const Error& e) {
+    if (*e.what() != '[') throw;  // it names the line that it belongs to
+    fail_placed(e.what(), where);
+  }
+}
+
+void set_visible_devices(const std::vector<Device>& gpus, Where where) {
+  std::vector<int> wanted;
+  for (const Device d : gpus) {
+    if (d.kind() != DeviceKind::gpu)
+      fail("set_visible_devices", fmt::format("takes GPUs. {} is always there", to_string(d)), where);
+    if (std::find(wanted.begin(), wanted.end(), d.index()) != wanted.end())
+      fail("set_visible_devices", fmt::format("{} stands there twice", to_string(d)), where);
+    wanted.push_back(d.index());
+  }
+  const std::lock_guard hold(visible().mutex);
+  if (visible().looked)
+    fail("set_visible_devices", "devices are in use already. call it before the first tensor is made", where);
+  std::string why_none;
+  const int count = wanted.empty() ? 0 : cuda::count_gpus(why_none);
+  for (const int number : wanted)
+    if (number >= count)
+      fail("set_visible_devices",
+           count ? fmt::format("there is no gpu:{}. this machine has gpu:0 to gpu:{}", number, count - 1)
+                 : fmt::format("there is no gpu:{}: {}", number, why_none),
+           where);
+  visible().gpus = std::move(wanted);
 }
 
 namespace {
@@ -140,8 +287,7 @@ Ref<Buffer> allocate_strings(Device d, size_t count) {
 Tensor empty_tensor(Spec spec) {
   size_t n = size_t(spec.shape.numel());
   if (spec.dtype == DType::string) {
-    if (!is_host(spec.device))
-      fail("device", fmt::format("strings live on the host, not on {}", to_string(spec.device)), Where());
+    if (!is_host(spec.device)) spec.device = Device();  // strings live on the host
     Ref<Buffer> b = allocate_strings(spec.device, n);
     return make_tensor(std::move(spec), std::move(b));
   }
@@ -150,11 +296,7 @@ Tensor empty_tensor(Spec spec) {
 }
 
 void copy_elements(const Tensor& from, Tensor& to) {
-  for (const Device d : {from.device(), to.device()})
-    if (!is_host(d)) return driver_of(d).copy(from, to);
-  const TensorRep& f = *from.rep();
-  TensorRep& t = *to.mutable_rep();
-  cpu::strided_copy(f.spec.dtype, f.spec.shape, f.data, f.strides, t.data, t.strides);
+  any_driver_of(is_host(from.device()) ? to.device() : from.device()).copy(from, to);
 }
 
 // --- Placement log ---------------------------------------------------------------------------------------------------

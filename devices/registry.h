@@ -42,6 +42,23 @@ void reset_peak_memory(Device d);
 // Returns the memory that the allocator keeps for later to the system.
 void release_cached_memory(Device d);
 
+// At most so many bytes of `d`, a GPU, are taken from the system, those kept for later included: what asks for more
+// throws an error, as where memory is out. 0: as many as there are, which is the default. Throws for the host's
+// devices.
+void set_memory_limit(Device d, size_t bytes, Where where = Where::current());
+// Takes so many bytes of `d`, a GPU, from the system now, for tensors to come: else memory grows as they need it.
+// Throws for the host's devices, and where there is not so much.
+void reserve_memory(Device d, size_t bytes, Where where = Where::current());
+
+// Returns when all that was begun on `d` has ended, at once for the host. Throws what of it has failed: kernels of a
+// GPU run on after the call that began them, and what is wrong with the elements of their operands (an index out of
+// range) is found then. Reading a tensor waits by itself.
+void synchronize(Device d, Where where = Where::current());
+
+// Lets the program see these GPUs alone, as gpu:0, gpu:1, ... in this order; none: {}. To be called before devices or
+// tensors are first used: later it throws, and where there is no such GPU.
+void set_visible_devices(const std::vector<Device>& gpus, Where where = Where::current());
+
 // Calls `sink` with a line for each op that runs: its name, operands and device; nullptr ends it, and returns when no
 // thread is in the sink any more. One thread at a time is in it; lines of others that come meanwhile are kept for that
 // one. The sink may run ops itself, of which it is not told, but not read a Variable that a call is about to assign.

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <sstream>
 
+#include "cuda/find_nvrtc.h"
 #include "io_helpers.h"
 #include "kernel_helpers.h"
 #include "messages.h"
@@ -80,9 +83,6 @@ class Library {
     std::string text = "#include \"" + std::string(root ? root : ".") + "/tests/cuda/host_cuda.h\"\n";
     text += cuda::prelude();
     for (size_t i = 0; i < kernels.size(); ++i) text += cuda::kernel_text(kernels[i].kernel, "k" + std::to_string(i));
-    text +=
-        "extern \"C\" void run(void (*k)(Space), const Space* s, int grid, int block) { launch(k, *s, grid, block); "
-        "}\n";
     put_file(folder_ / "kernels.cpp", text);
     const std::string line = "c++ -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared -o " + (folder_ / "kernels.so") +
                              " " + (folder_ / "kernels.cpp");
@@ -92,7 +92,7 @@ class Library {
   }
   // Runs kernel number `i`, in three blocks of two warps.
   void run(size_t i, const cuda::Space& s) const {
-    auto* launch = reinterpret_cast<void (*)(void*, const cuda::Space*, int, int)>(dlsym(handle_, "run"));
+    auto* launch = reinterpret_cast<void (*)(void*, const cuda::Space*, int, int)>(dlsym(handle_, "rill_launch"));
     launch(dlsym(handle_, ("k" + std::to_string(i)).c_str()), &s, 3, 64);
   }
 
@@ -132,17 +132,6 @@ bool agrees(const Recipe& k, const Library& library, size_t number, bool strided
   kernel::interpret(k, base.data(), no_strides.data(), 1, points);
   library.run(number, s);
   return kernel_test::same(out, want.data(), is.data(), points);
-}
-
-// The NVRTC that ./dev cuda has fetched, unless another is named.
-void find_nvrtc() {
-  namespace fs = std::filesystem;
-  const char* root = std::getenv("RILL_SOURCE_ROOT");
-  const fs::path wheels = fs::path(root ? root : ".") / ".deps/cuda/lib";
-  if (!fs::exists(wheels)) return;
-  for (const auto& file : fs::recursive_directory_iterator(wheels))
-    if (const std::string name = file.path().filename(); name.starts_with("libnvrtc.so."))
-      setenv("RILL_NVRTC", file.path().c_str(), 0);
 }
 
 void check(const std::vector<Recorded>& all) {
@@ -209,4 +198,48 @@ TEST_CASE("NVRTC takes all of it", "[.nvrtc]") {
     CHECK(cuda::compile(text, architecture).size() > 100'000);
   }
   says([] { cuda::compile("not C++", 90); }, {"rill.cu", "error"});
+}
+
+namespace {
+
+std::string contents(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The kernels that tests have started on the simulated GPU, by what stands in front of them: a family's functions, or
+// nothing. Each is called "k".
+std::map<std::string, std::vector<std::string>> started_kernels(const std::filesystem::path& folder) {
+  std::map<std::string, std::vector<std::string>> all;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    const std::string text = contents(file.path());
+    if (!text.starts_with(cuda::prelude())) continue;  // of another version
+    const size_t begin = cuda::prelude().size(), kernel = text.rfind("RILL_KERNEL(k, ");
+    REQUIRE(kernel != std::string::npos);
+    all[text.substr(begin, kernel - begin)].push_back(text.substr(kernel));
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("NVRTC takes what was started on the simulated GPU", "[.nvrtc]") {
+  const char* folder = std::getenv("RILL_SIMULATED_TEXTS");
+  find_nvrtc();
+  if (!folder || !cuda::no_nvrtc_reason().empty()) return skip_case(folder ? cuda::no_nvrtc_reason() : "no texts");
+  const auto started = started_kernels(folder);
+  if (started.empty()) return skip_case("no test has started a kernel on the simulated GPU in this build folder");
+  int count = 0;
+  for (const auto& [front, kernels] : started) {
+    std::string text = front;
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      text += "RILL_KERNEL(k" + std::to_string(i) + kernels[i].substr(std::string("RILL_KERNEL(k").size());
+      if ((i + 1) % 64 != 0 && i + 1 != kernels.size()) continue;
+      INFO(text);
+      CHECK(cuda::compile(text, 90).size() > 1000);
+      text = front;
+    }
+    count += int(kernels.size());
+  }
+  CHECK(count > 300);
 }

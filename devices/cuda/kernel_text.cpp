@@ -1,3 +1,4 @@
+// A kernel as CUDA C++; see kernel_text.h. Start at kernel_text.
 #include "rill/devices/cuda/kernel_text.h"
 
 #include <fmt/format.h>
@@ -131,17 +132,17 @@ class Writer {
         needed[size_t(k_.body[i].in[j])] = true;
     for (size_t i = 0; i < k_.body.size(); ++i)
       if (folds(i))
-        line(fmt::format("rill::Fold<{0}, rill::{1}<{0}>> f{2};", name_of(i), fold_name(k_.body[i].code), i));
+        line(fmt::format("rill::Fold<{0}, rill::{1}<{0}>> fold{2};", name_of(i), fold_name(k_.body[i].code), i));
     begin("for (i64 p = lane; p < s.n; p += 32)");
     for (size_t i = 0; i < k_.body.size(); ++i)
       if (needed[i] && !row_level_[i]) value(i, " + p * s.point");
     for (size_t i = 0; i < k_.body.size(); ++i)
-      if (folds(i)) line(fmt::format("f{}.take(p, v{});", i, k_.body[i].in[0]));
+      if (folds(i)) line(fmt::format("fold{}.take(p, v{});", i, k_.body[i].in[0]));
     for (size_t o = 0; last && o < k_.outputs.size(); ++o)
       if (!k_.outputs[o].per_row) store(o, " + p * s.point");
     end();
     for (size_t i = 0; i < k_.body.size(); ++i)
-      if (folds(i)) line(fmt::format("const {} v{} = f{}.finish(s.n, lane);", name_of(i), i, i));
+      if (folds(i)) line(fmt::format("const {} v{} = fold{}.finish(s.n, lane);", name_of(i), i, i));
   }
 
   static std::string_view fold_name(Code c) {
@@ -180,7 +181,7 @@ class Writer {
     line(fmt::format("rill::store({}, v{});", address(k_.inputs.size() + output, point), k_.outputs[output].value));
   }
 
-  void open(std::string_view name) { begin(fmt::format(R"(extern "C" __global__ void {}(const Space s))", name)); }
+  void open(std::string_view name) { begin(fmt::format("RILL_KERNEL({}, Space)", name)); }
   std::string close() {
     while (depth_ > 0) end();
     return std::move(text_);

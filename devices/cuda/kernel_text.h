@@ -28,7 +28,7 @@ std::string_view prelude();
 // Whether a kernel reduces rows, or has an element a row: then a warp takes a row, else a thread takes a point.
 bool takes_rows(const kernel::Kernel& k);
 
-// The kernel as `extern "C" __global__ void NAME(const Space)`, for grids of any size and blocks of a multiple of 32
+// The kernel as RILL_KERNEL(NAME, Space) of the prelude, for grids of any size and blocks of a multiple of 32
 // threads. Warps or threads take rows or points i, i + all of them, ... What a row's later passes need of earlier ones
 // is computed again. Throws for added outputs, and more operands than Space holds.
 std::string kernel_text(const kernel::Kernel& k, std::string_view name);

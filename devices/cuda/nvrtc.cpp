@@ -1,12 +1,14 @@
+// Opens NVRTC and compiles by it; see nvrtc.h.
 #include "rill/devices/cuda/nvrtc.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "rill/devices/cuda/kernel_text.h"
+#include "rill/devices/cuda/opened.h"
 #include "rill/tensor/error.h"
 
 namespace rill::cuda {
@@ -17,6 +19,9 @@ using Program = struct ProgramTag*;
 
 // The calls of nvrtc.h that we make; each gives 0 where it succeeds.
 struct Nvrtc {
+  int (*nvrtcVersion)(int* major, int* minor) = nullptr;
+  int (*nvrtcGetNumSupportedArchs)(int* count) = nullptr;
+  int (*nvrtcGetSupportedArchs)(int* list) = nullptr;
   int (*nvrtcCreateProgram)(Program*, const char* text, const char* name, int headers, const char* const* header_texts,
                             const char* const* header_names) = nullptr;
   int (*nvrtcCompileProgram)(Program, int options, const char* const*) = nullptr;
@@ -24,109 +29,200 @@ struct Nvrtc {
   int (*nvrtcGetProgramLog)(Program, char*) = nullptr;
   int (*nvrtcGetCUBINSize)(Program, size_t*) = nullptr;
   int (*nvrtcGetCUBIN)(Program, char*) = nullptr;
+  int (*nvrtcGetPTXSize)(Program, size_t*) = nullptr;
+  int (*nvrtcGetPTX)(Program, char*) = nullptr;
   int (*nvrtcDestroyProgram)(Program*) = nullptr;
   const char* (*nvrtcGetErrorString)(int) = nullptr;
-  std::string missing;  // why it cannot be used
+  int major = 0, minor = 0;
+  std::vector<int> architectures;  // that it compiles for, rising
+  std::string missing;             // why it cannot be used
+
+  // That of its architectures to compile for: this one or the nearest lower one; 0 where it is older than all.
+  int nearest(int architecture) const {
+    const auto after = std::upper_bound(architectures.begin(), architectures.end(), architecture);
+    return after == architectures.begin() ? 0 : after[-1];
+  }
 };
 
-void* open_library(std::string& missing) {
-  const char* own = std::getenv("RILL_NVRTC");
-  const std::vector<const char*> names = own ? std::vector{own} : std::vector{"libnvrtc.so.13", "libnvrtc.so.12"};
-  for (const char* name : names)
-    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-  missing = fmt::format("NVRTC of the CUDA Toolkit is not found: {}", dlerror());
-  return nullptr;
+int driver_version = 0;
+
+// Asks a library that is open what it is.
+void introduce(Nvrtc& n) {
+  int count = 0;
+  if (n.nvrtcVersion(&n.major, &n.minor) != 0 || n.nvrtcGetNumSupportedArchs(&count) != 0) count = 0;
+  n.architectures.resize(size_t(count));
+  if (count == 0 || n.nvrtcGetSupportedArchs(n.architectures.data()) != 0) {
+    n.missing = "NVRTC does not say what it compiles for";
+    return;
+  }
+  std::sort(n.architectures.begin(), n.architectures.end());
+  if (driver_version > 0 && n.major > driver_version / 1000)
+    n.missing = fmt::format(
+        "NVRTC {}.{} compiles for CUDA {}, and the driver takes what is for CUDA {}.{} at most. install "
+        "NVRTC {} or a newer driver",
+        n.major, n.minor, n.major, driver_version / 1000, driver_version % 1000 / 10, driver_version / 1000);
 }
 
-Nvrtc load() {
+Nvrtc load(const char* file) {
   Nvrtc n;
-  void* library = open_library(n.missing);
-  if (!library) return n;
-  const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-    if (!function) n.missing = fmt::format("this NVRTC has no {}", name);
-  };
-#define RILL_FIND(name) find(n.name, #name);
+  Opened library("NVRTC of the CUDA Toolkit", "RILL_NVRTC", {file});
+#define RILL_FIND(name) library.find(n.name, #name);
+  RILL_FIND(nvrtcVersion)
+  RILL_FIND(nvrtcGetNumSupportedArchs)
+  RILL_FIND(nvrtcGetSupportedArchs)
   RILL_FIND(nvrtcCreateProgram)
   RILL_FIND(nvrtcCompileProgram)
   RILL_FIND(nvrtcGetProgramLogSize)
   RILL_FIND(nvrtcGetProgramLog)
   RILL_FIND(nvrtcGetCUBINSize)
   RILL_FIND(nvrtcGetCUBIN)
+  RILL_FIND(nvrtcGetPTXSize)
+  RILL_FIND(nvrtcGetPTX)
   RILL_FIND(nvrtcDestroyProgram)
   RILL_FIND(nvrtcGetErrorString)
 #undef RILL_FIND
+  n.missing = library.missing();
+  if (n.missing.empty()) introduce(n);
   return n;
 }
 
-const Nvrtc& nvrtc() {
-  static const Nvrtc loaded = load();
+// The newest one, and the one before, which is opened only where the newest does not serve; both are RILL_NVRTC where
+// that is set. Never destroyed: kernels are compiled while a program ends.
+const Nvrtc& newest() {
+  static const Nvrtc& loaded = *new Nvrtc(load("libnvrtc.so.13"));
+  return loaded;
+}
+const Nvrtc& older() {
+  static const Nvrtc& loaded = *new Nvrtc(load("libnvrtc.so.12"));
   return loaded;
 }
 
-void require(int code, const char* what) {
-  if (code) fail("cuda", fmt::format("{}: {}", what, nvrtc().nvrtcGetErrorString(code)), Where());
+// The one for an architecture: the newest that knows it, else the newest that knows a lower one.
+const Nvrtc& nvrtc_for(int architecture) {
+  const auto knows = [&](const Nvrtc& n) { return n.missing.empty() && n.nearest(architecture) == architecture; };
+  if (knows(newest())) return newest();
+  if (knows(older())) return older();
+  return newest().missing.empty() && newest().nearest(architecture) > 0 ? newest() : older();
 }
 
-// What math_scalar.h includes: NVRTC declares the functions by itself, in the global namespace.
+void require(const Nvrtc& n, int code, const char* what) {
+  if (code) fail("cuda", fmt::format("{}: {}", what, n.nvrtcGetErrorString(code)), Where());
+}
+
+// What the headers of devices/kernel/math include. NVRTC declares C's functions by itself, in the global namespace. On
+// a device a long double is a double.
 constexpr const char* cmath_text = R"(#pragma once
 namespace std {
-using ::copysign; using ::cos; using ::fabs; using ::floor; using ::isnan; using ::lgamma; using ::log; using ::round;
-using ::sin; using ::tan;
-// On a device it is a double.
-inline long double fabs(long double x) { return ::fabs(double(x)); }
-inline long double log(long double x) { return ::log(double(x)); }
-inline long double round(long double x) { return ::round(double(x)); }
-inline long double tan(long double x) { return ::tan(double(x)); }
+using ::isnan; using ::isinf;
+#define RILL_CMATH_1(f) using ::f; inline long double f(long double x) { return ::f(double(x)); }
+RILL_CMATH_1(abs) RILL_CMATH_1(asinh) RILL_CMATH_1(cbrt) RILL_CMATH_1(ceil) RILL_CMATH_1(cos) RILL_CMATH_1(erf)
+RILL_CMATH_1(erfc) RILL_CMATH_1(exp) RILL_CMATH_1(expm1) RILL_CMATH_1(fabs) RILL_CMATH_1(floor) RILL_CMATH_1(lgamma)
+RILL_CMATH_1(log) RILL_CMATH_1(log1p) RILL_CMATH_1(round) RILL_CMATH_1(sin) RILL_CMATH_1(sinh) RILL_CMATH_1(sqrt)
+RILL_CMATH_1(tan) RILL_CMATH_1(tgamma)
+#define RILL_CMATH_2(f) \
+  using ::f; inline long double f(long double x, long double y) { return ::f(double(x), double(y)); }
+RILL_CMATH_2(copysign) RILL_CMATH_2(fmod) RILL_CMATH_2(hypot) RILL_CMATH_2(pow)
 }
 )";
 constexpr const char* limits_text = R"(#pragma once
 namespace std {
 template <class T> struct numeric_limits;
 template <> struct numeric_limits<double> {
-  static double infinity() { return __longlong_as_double(0x7ff0000000000000ll); }
-  static double quiet_NaN() { return __longlong_as_double(0x7ff8000000000000ll); }
+  static constexpr double infinity() { return __builtin_bit_cast(double, 0x7ff0000000000000ull); }
+  static constexpr double quiet_NaN() { return __builtin_bit_cast(double, 0x7ff8000000000000ull); }
+  static constexpr double epsilon() { return 0x1p-52; }
+  static constexpr double min() { return 0x1p-1022; }
+};
+template <> struct numeric_limits<long double> : numeric_limits<double> {};
+}
+)";
+constexpr const char* algorithm_text = R"(#pragma once
+namespace std {
+template <class T> constexpr const T& max(const T& x, const T& y) { return x < y ? y : x; }
+template <class T> constexpr const T& min(const T& x, const T& y) { return y < x ? y : x; }
+template <class T> void swap(T& x, T& y) { const T z = x; x = y; y = z; }
+}
+)";
+constexpr const char* iterator_text = R"(#pragma once
+namespace std {
+template <class T, unsigned long n> constexpr unsigned long size(const T (&)[n]) { return n; }
+}
+)";
+constexpr const char* array_text = R"(#pragma once
+namespace std {
+template <class T, int n>
+struct array {
+  T v[n];
+  T& operator[](int i) { return v[i]; }
+  const T& operator[](int i) const { return v[i]; }
 };
 }
 )";
+constexpr const char* cstdint_text = R"(#pragma once
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+)";
 
 struct Held {
+  const Nvrtc& n;
   Program program = nullptr;
   ~Held() {
-    if (program) nvrtc().nvrtcDestroyProgram(&program);
+    if (program) n.nvrtcDestroyProgram(&program);
   }
 };
 
-std::string log_of(Program p) {
+std::string log_of(const Held& h) {
   size_t bytes = 0;
-  if (nvrtc().nvrtcGetProgramLogSize(p, &bytes)) return "";
+  if (h.n.nvrtcGetProgramLogSize(h.program, &bytes)) return "";
   std::string log(bytes, '\0');
-  nvrtc().nvrtcGetProgramLog(p, log.data());
+  h.n.nvrtcGetProgramLog(h.program, log.data());
   return log.c_str();
 }
 
 }  // namespace
 
-std::string no_nvrtc_reason() { return nvrtc().missing; }
+void set_driver_version(int version) { driver_version = version; }
+
+std::string no_nvrtc_reason() {
+  if (newest().missing.empty() || older().missing.empty()) return "";
+  return newest().missing;
+}
+
+std::string nvrtc_version(int architecture) {
+  const Nvrtc& n = nvrtc_for(architecture);
+  return n.missing.empty() ? fmt::format("{}.{}", n.major, n.minor) : "";
+}
 
 std::string compile(const std::string& kernels, int architecture) {
   if (!no_nvrtc_reason().empty()) fail("cuda", no_nvrtc_reason(), Where());
+  const Nvrtc& n = nvrtc_for(architecture);
+  const int known = n.nearest(architecture);
+  if (!n.missing.empty() || known == 0)
+    fail("cuda",
+         fmt::format("this GPU has compute capability {}.{}, for which no NVRTC that is installed compiles. RILL_CUDA="
+                     "off keeps rill on the CPU",
+                     architecture / 10, architecture % 10),
+         Where());
+  const bool exact = known == architecture;
   const std::string text = std::string(prelude()) + kernels,
-                    target = fmt::format("--gpu-architecture=sm_{}", architecture);
-  const char* const header_texts[] = {cmath_text, limits_text};
-  const char* const header_names[] = {"cmath", "limits"};
-  const char* const options[] = {target.c_str(), "--fmad=false",
-                                 "--std=c++17",  "--device-as-default-execution-space",
-                                 "--restrict",   "--disable-warnings"};
-  Held held;
-  require(nvrtc().nvrtcCreateProgram(&held.program, text.c_str(), "rill.cu", 2, header_texts, header_names),
+                    target = fmt::format("--gpu-architecture={}_{}", exact ? "sm" : "compute", known);
+  const char* const header_texts[] = {cmath_text, limits_text, algorithm_text, iterator_text, array_text, cstdint_text};
+  const char* const header_names[] = {"cmath", "limits", "algorithm", "iterator", "array", "cstdint"};
+  const char* const options[] = {target.c_str(), "--fmad=false", "--std=c++17", "--device-as-default-execution-space",
+                                 "--disable-warnings"};
+  Held held{n};
+  require(n,
+          n.nvrtcCreateProgram(&held.program, text.c_str(), "rill.cu", int(std::size(header_texts)), header_texts,
+                               header_names),
           "nvrtcCreateProgram");
-  if (nvrtc().nvrtcCompileProgram(held.program, int(std::size(options)), options) != 0)
-    fail("cuda", fmt::format("NVRTC does not take a kernel:\n{}", log_of(held.program)), Where());
+  if (n.nvrtcCompileProgram(held.program, int(std::size(options)), options) != 0)
+    fail("cuda", fmt::format("NVRTC does not take a kernel:\n{}", log_of(held)), Where());
   size_t bytes = 0;
-  require(nvrtc().nvrtcGetCUBINSize(held.program, &bytes), "nvrtcGetCUBINSize");
+  require(n, (exact ? n.nvrtcGetCUBINSize : n.nvrtcGetPTXSize)(held.program, &bytes), "the size of NVRTC's code");
   std::string code(bytes, '\0');
-  require(nvrtc().nvrtcGetCUBIN(held.program, code.data()), "nvrtcGetCUBIN");
+  require(n, (exact ? n.nvrtcGetCUBIN : n.nvrtcGetPTX)(held.program, code.data()), "NVRTC's code");
   return code;
 }
 

@@ -15,6 +15,19 @@ typedef double f64;
 struct f16 { u16 bits; };
 struct bf16 { u16 bits; };
 
+// A kernel whose one parameter is `s`. Memory is read and written through RILL_AT(pointer) alone, so that the simulated
+// driver of the tests can keep it apart from the host's (tests/cuda).
+#ifndef RILL_KERNEL
+#define RILL_KERNEL(name, Params) extern "C" __global__ void name(const Params s)
+#define RILL_AT(pointer) (pointer)
+#endif
+
+struct Fault {
+  static const int kept = 8;  // of a thread of the host
+  int code;
+  i64 value, limit, position;
+};
+
 struct Space {
   i64 n, rows, axes, outer[6], stride[24][6], point[24];
   char* base[24];
@@ -40,6 +53,8 @@ RILL_INTEGER(u8, u8, 0) RILL_INTEGER(u16, u16, 0) RILL_INTEGER(u32, u32, 0) RILL
 RILL_INTEGER(bool, u8, 0)
 template <> struct Traits<f32> { typedef u32 Unsigned; enum { floating = 1, is_signed = 1 }; };
 template <> struct Traits<f64> { typedef u64 Unsigned; enum { floating = 1, is_signed = 1 }; };
+template <> struct Traits<f16> { enum { floating = 1, is_signed = 1 }; };
+template <> struct Traits<bf16> { enum { floating = 1, is_signed = 1 }; };
 
 // --- Halves: by their bits, so that the host computes the same ---
 RILL f32 widen(bf16 x) { return same_bits<f32>(u32(x.bits) << 16); }
@@ -255,7 +270,13 @@ class Fold {
   // The whole row's, on every lane: of n points.
   inline T finish(i64 n, int lane) {
     if (n == 0) return F::last(F::identity());
-    const i64 last = (n - 1) % 1024 + 1;  // points of the last block
+    T x = join(n, lane);
+    for (int half = 16; half > 0; half /= 2) x = F::of(x, from_lane(x, lane + half));
+    return F::last(from_lane(x, 0));
+  }
+  // The lane's, of the n points that it took with the others, and of what was pushed.
+  inline T join(i64 n, int lane) {
+    const i64 last = n == 0 ? 1024 : (n - 1) % 1024 + 1;  // points of the last block
     if (last < 1024) {
       if (last <= 32) {
         if (lane >= last) at_ = F::identity();
@@ -264,20 +285,19 @@ class Fold {
       }
       if (last <= 992 || lane >= last % 32) push(at_);
     }
-    while (depth_ > 1) join();
-    T x = stack_[0];
-    for (int half = 16; half > 0; half /= 2) x = F::of(x, from_lane(x, lane + half));
-    return F::last(from_lane(x, 0));
+    while (depth_ > 1) join_two();
+    return stack_[0];
+  }
+  // What the lane has of one or 2, 4, 8 ... whole blocks, as many each time, from the first to the last.
+  inline void push(T x) {
+    stack_[depth_++] = x;
+    for (i64 done = ++blocks_; done % 2 == 0; done /= 2) join_two();
   }
 
  private:
-  inline void join() {
+  inline void join_two() {
     stack_[depth_ - 2] = F::of(stack_[depth_ - 2], stack_[depth_ - 1]);
     --depth_;
-  }
-  inline void push(T x) {
-    stack_[depth_++] = x;
-    for (i64 done = ++blocks_; done % 2 == 0; done /= 2) join();
   }
   T stack_[48], at_;
   int depth_ = 0;
@@ -291,13 +311,54 @@ RILL T rare(bool c, T y, T x) { return c ? F::call(x) : y; }
 // --- Memory ---
 template <class T>
 struct Stored {
-  RILL T load(const char* at) { return *(const T*)at; }
+  RILL T load(const char* at) { return *RILL_AT((const T*)at); }
 };
 template <>
 struct Stored<bool> {
-  RILL bool load(const char* at) { return *(const u8*)at != 0; }
+  RILL bool load(const char* at) { return *RILL_AT((const u8*)at) != 0; }
 };
-template <class T> RILL void store(char* at, T x) { *(T*)at = x; }
-RILL void store(char* at, bool x) { *(u8*)at = x; }
+template <class T> RILL void store(char* at, T x) { *RILL_AT((T*)at) = x; }
+RILL void store(char* at, bool x) { *RILL_AT((u8*)at) = x; }
+
+// --- Kernels written by hand ---
+RILL i64 first_thread() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
+RILL i64 all_threads() { return (i64)gridDim.x * blockDim.x; }
+// Point `q` of a Space, counted row-major, and where operand k has it. I is u32 where there are fewer than 2^31 points,
+// since 32 bits divide much faster.
+template <class I>
+struct Point {
+  I along, place[6];
+  inline Point(const Space& s, I q) {
+    I left = q / I(s.n);
+    along = q - left * I(s.n);
+#pragma unroll
+    for (int a = 5; a >= 0; --a) {  // unrolled, so that the places stay in registers
+      if (a >= s.axes) continue;
+      place[a] = a == 0 ? left : left % I(s.outer[a]);
+      left /= I(s.outer[a]);
+    }
+  }
+  inline i64 of(const Space& s, int k) const {
+    i64 at = i64(along) * s.point[k];
+#pragma unroll
+    for (int a = 0; a < 6; ++a)
+      if (a < s.axes) at += i64(place[a]) * s.stride[k][a];
+    return at;
+  }
+};
+// Says that an operand's element breaks a rule (Gpu::fault_code): the host throws when it next waits. There is room for
+// Fault::kept of them, the first of each code.
+RILL void report(void* fault, int code, i64 value, i64 limit, i64 position = 0) {
+  Fault* at = (Fault*)fault;
+  for (int k = 0; k < Fault::kept; ++k, ++at) {
+    const int there = atomicCAS(&at->code, 0, code);
+    if (there == code) return;
+    if (there != 0) continue;
+    at->value = value;
+    at->limit = limit;
+    at->position = position;
+    return;
+  }
+}
 
 }  // namespace rill

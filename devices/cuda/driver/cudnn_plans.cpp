@@ -1,0 +1,133 @@
+#include "rill/devices/cuda/driver/cudnn_plans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "rill/devices/kernel/cache.h"
+#include "rill/tensor/error.h"
+
+namespace rill::cuda::dnn {
+
+namespace {
+
+constexpr size_t most_workspace = size_t(256) << 20;
+
+bool logs() {
+  static const char* const wanted = std::getenv("RILL_LOG");
+  static const bool on = wanted && std::strstr(wanted, "cudnn");
+  return on;
+}
+
+kernel::DiskCache& disk() {
+  static auto* cache = new kernel::DiskCache(kernel::DiskCache::default_folder());  // as in modules.cpp
+  return *cache;
+}
+
+// A GPU's handle, which one thread uses at a time, and plans; nullptr where there is none.
+class Plans {
+ public:
+  bool has(const Gpu& gpu, const Key& key, const Callback<Graph()>& graph);
+  bool run(const Gpu& gpu, const Key& key, const std::vector<char*>& operands);
+
+ private:
+  void start(const Gpu& gpu);
+  std::unique_ptr<Plan> find_or_make(const Gpu& gpu, const Graph& g);
+
+  std::mutex mutex_;
+  Handle handle_ = nullptr;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+void require(int status, const char* call) {
+  if (status != 0) fail("cuda", failure(status, call), Where());
+}
+
+void Plans::start(const Gpu& gpu) {
+  Handle handle = nullptr;
+  require(library().cudnnCreate(&handle), "cudnnCreate");
+  require(library().cudnnSetStream(handle, gpu.stream), "cudnnSetStream");
+  handle_ = handle;
+}
+
+std::unique_ptr<Plan> Plans::find_or_make(const Gpu& gpu, const Graph& g) {
+  const Target target{handle_, nullptr};
+  const std::string text = g.text();
+  const std::string key = fmt::format("{} cuDNN {} {} sm_{}\n{}", RILL_VERSION, library().cudnnGetVersion(), gpu.name,
+                                      gpu.architecture, text);
+  if (const std::string kept = disk().find(key); !kept.empty())
+    if (auto plan = restore_plan(kept, target)) return plan;
+  std::string why;
+  auto plan = make_plan(g, target, most_workspace, why);
+  if (plan) disk().store(key, plan->text);
+  if (logs()) std::fprintf(stderr, "rill: cuDNN: %s\n%s", plan ? "a new plan" : why.c_str(), text.c_str());
+  return plan;
+}
+
+bool Plans::has(const Gpu& gpu, const Key& key, const Callback<Graph()>& graph) {
+  constexpr size_t most_plans = 4096;  // programs with sizes that never come again
+  gpu.enter();
+  const std::lock_guard hold(mutex_);
+  if (const auto known = plans_.find(key); known != plans_.end()) return known->second != nullptr;
+  if (!handle_) start(gpu);
+  auto plan = find_or_make(gpu, graph());
+  if (plans_.size() >= most_plans) plans_.clear();
+  return (plans_[key] = std::move(plan)) != nullptr;
+}
+
+bool Plans::run(const Gpu& gpu, const Key& key, const std::vector<char*>& operands) {
+  gpu.enter();
+  const std::lock_guard hold(mutex_);
+  const auto known = plans_.find(key);
+  if (known == plans_.end() || !known->second) return false;
+  std::unique_ptr<Plan>& plan = known->second;
+  Tensor workspace;
+  if (plan->workspace_bytes > 0)
+    workspace = empty_tensor(Spec{{int64_t(plan->workspace_bytes)}, DType::u8, false, gpu.device});
+  const int status =
+      execute(handle_, *plan, {operands.begin(), operands.end()}, workspace.defined() ? address(workspace) : nullptr);
+  if (status >= not_supported && status < internal_error) {
+    plan.reset();
+    return false;
+  }
+  require(status, "cudnnBackendExecute");
+  return true;
+}
+
+Plans& plans_of(const Gpu& gpu) {
+  static std::mutex mutex;
+  static auto* all = new std::map<int, Plans>;  // tensors may outlive every static object
+  const std::lock_guard hold(mutex);
+  return (*all)[gpu.device.index()];
+}
+
+}  // namespace
+
+int type_of(DType d) {
+  switch (d) {
+    case DType::f16: return f16;
+    case DType::bf16: return bf16;
+    case DType::f32: return f32;
+    case DType::f64: return f64;
+    default: return -1;
+  }
+}
+
+int64_t alignment_of(const char* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  return int64_t(std::min<uintptr_t>(most_alignment, at & (~at + 1)));
+}
+
+bool has_plan(Gpu& gpu, const Key& key, const Callback<Graph()>& graph) {
+  return library().missing.empty() && plans_of(gpu).has(gpu, key, graph);
+}
+bool run_plan(Gpu& gpu, const Key& key, const std::vector<char*>& operands) {
+  return plans_of(gpu).run(gpu, key, operands);
+}
+
+}  // namespace rill::cuda::dnn

@@ -1,0 +1,151 @@
+#include "rill/devices/cuda/driver/fused.h"
+
+#include "rill/devices/cuda/driver/gpu.h"
+#include "rill/devices/cuda/driver/spaces.h"
+#include "rill/devices/cuda/families/families.h"
+#include "rill/devices/driver.h"
+#include "rill/devices/fused.h"
+#include "rill/devices/params/reduce_params.h"
+#include "rill/ops/op.h"
+
+namespace rill::cuda {
+
+namespace {
+
+// A kernel stores what it would add to memory: the call adds the rows up behind it.
+kernel::Kernel without_sums(kernel::Kernel k) {
+  for (kernel::Output& o : k.outputs) o.added = false;
+  return k;
+}
+
+// What load_fused() gives.
+struct Loaded {
+  Function function;
+};
+
+std::string_view fold_name(kernel::Code c) {
+  return c == kernel::Code::reduce_sum    ? "sum"
+         : c == kernel::Code::reduce_prod ? "prod"
+         : c == kernel::Code::reduce_max  ? "max"
+                                          : "min";
+}
+
+class FusedCall {
+ public:
+  explicit FusedCall(const KernelArgs& args)
+      : args_(args), f_(*args.attrs.as<FusedParams>().fused), device_(args.out[0]->device()) {
+    for (const int64_t size : f_.space) sizes_.push_back(size);
+  }
+
+  void run() {
+    for (const FusedKernel::Check& c : f_.checks) check_labels_on_gpu(*args_.in[size_t(c.operand)], c.classes, c.op);
+    std::vector<Placed> operands = place(args_.in);
+    if (f_.row_axes > 0 && !has_plain_rows(sizes_, operands, size_t(f_.row_axes))) {
+      for (const Tensor* t : args_.in) dense_.push_back(dense_copy(*t));
+      std::vector<const Tensor*> in;
+      for (const Tensor& t : dense_) in.push_back(&t);
+      operands = place(in);
+    }
+    place_outputs(operands);
+    Gpu& gpu = gpu_of(device_);
+    const Function f = function();
+    const bool rows = takes_rows(f_.kernel);
+    for_each_space(sizes_, operands, rows ? f_.row_axes : no_rows,
+                   [&](const Space& s) { gpu.launch(f, s, rows ? s.rows * 32 : s.rows * s.n); });
+    for (size_t o = 0; o < whole_.size(); ++o)
+      if (whole_[o].defined()) fold_output(o);
+  }
+
+ private:
+  Function function() const {
+    if (f_.code.code) return static_cast<const Loaded*>(f_.code.code.get())->function;
+    return static_cast<const Loaded*>(load_fused(f_.kernel, device_).get())->function;
+  }
+
+  std::vector<Placed> place(Operands in) {
+    std::vector<Placed> all;
+    for (size_t k = 0; k < f_.inputs.size(); ++k) {
+      const FusedKernel::Access& a = f_.inputs[k];
+      if (a.operand < 0) {
+        all.push_back({FusedKernel::counter_start(), Ints(a.steps.begin(), a.steps.end())});
+      } else if (a.random) {
+        all.push_back(placed(random_words(*in[size_t(a.operand)]), sizes_.size()));
+      } else {
+        const Tensor& t = *in[size_t(a.operand)];
+        Placed p{address(t), Ints(sizes_.size(), 0)};
+        for (size_t i = 0; i < sizes_.size(); ++i)
+          if (a.axes[i] >= 0) p.stride[i] = t.strides()[size_t(a.axes[i])] * int64_t(size_of(t.dtype()));
+        all.push_back(std::move(p));
+      }
+    }
+    return all;
+  }
+
+  // The words that random_bits makes of a key, for the whole space.
+  const Tensor& random_words(const Tensor& key) {
+    static const Op& op = *find_op("random_bits");
+    RandomParams params;
+    for (const int64_t size : sizes_) params.shape.push_back(size);
+    kept_.push_back(empty_tensor(Spec{Shape(params.shape), DType::u32, false, device_}));
+    const Tensor* in[] = {&key};
+    Tensor* out[] = {&kept_.back()};
+    const KernelArgs args{in, out, params, nullptr, &op};
+    driver_of(device_).kernel(op, op.name, key.dtype(), nullptr)(args);
+    return kept_.back();
+  }
+
+  void place_outputs(std::vector<Placed>& operands) {
+    for (size_t o = 0; o < f_.outputs.size(); ++o) {
+      const kernel::Output& out = f_.kernel.outputs[o];
+      whole_.emplace_back();
+      if (out.added || (f_.fold && o == 0)) {  // what is folded afterwards
+        whole_[o] = empty_tensor(Spec{Shape(sizes_.begin(), sizes_.end()), out.dtype, false, device_});
+        operands.push_back(placed(whole_[o], sizes_.size()));
+        continue;
+      }
+      const size_t axes = sizes_.size() - (out.per_row ? size_t(f_.row_axes) : 0);
+      Placed p{address(*args_.out[o]), Ints(sizes_.size(), 0)};
+      int64_t stride = int64_t(size_of(out.dtype));
+      for (size_t i = axes; i-- > 0; stride *= sizes_[i]) p.stride[i] = stride;
+      operands.push_back(std::move(p));
+    }
+  }
+
+  // What was stored whole, folded into the output: sums over rows, or over the axes that the fold names.
+  void fold_output(size_t o) {
+    const bool added = f_.kernel.outputs[o].added;
+    const auto is_reduced = [&](size_t axis) {
+      return added ? axis + size_t(f_.row_axes) < sizes_.size() : bool(f_.fold->reduced[axis]);
+    };
+    Shape shape;
+    Strides strides;
+    size_t reduced = 0;
+    for (const bool wanted : {false, true})
+      for (size_t i = 0; i < sizes_.size(); ++i) {
+        if (is_reduced(i) != wanted) continue;
+        shape.push_back(whole_[o].shape()[i]);
+        strides.push_back(whole_[o].strides()[i]);
+        reduced += wanted;
+      }
+    const Op& op = *find_op(added ? "sum" : fold_name(f_.fold->code));
+    fold_last_axes(op, make_view(whole_[o], std::move(shape), std::move(strides), 0), *args_.out[o], reduced);
+  }
+
+  const KernelArgs& args_;
+  const FusedKernel& f_;
+  const Device device_;
+  Ints sizes_;                                // of the space
+  std::vector<Tensor> dense_, kept_, whole_;  // whole_: by output
+};
+
+}  // namespace
+
+std::shared_ptr<const void> load_fused(const kernel::Kernel& k, Device d) {
+  const kernel::Kernel stored = without_sums(k);
+  return std::make_shared<const Loaded>(
+      Loaded{gpu_of(d).function(kernel::to_string(stored), [&] { return kernel_text(stored, "k"); })});
+}
+
+void run_fused(const KernelArgs& args) { FusedCall(args).run(); }
+
+}  // namespace rill::cuda

@@ -1,0 +1,196 @@
+// Finding GPUs, starting kernels, waiting.
+#include "rill/devices/cuda/driver/gpu.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+
+#include "rill/tensor/error.h"
+#include "rill/tensor/later_errors.h"
+
+namespace rill::cuda {
+
+namespace {
+std::vector<std::unique_ptr<Gpu>>& gpus() {
+  static auto* all = new std::vector<std::unique_ptr<Gpu>>;  // tensors may outlive every static object
+  return *all;
+}
+
+std::atomic<bool> is_fork = false;
+void know_forks() {
+  static const int once = pthread_atfork(nullptr, nullptr, [] { is_fork = true; });
+  static_cast<void>(once);
+}
+}  // namespace
+
+int count_gpus() {
+  know_forks();
+  if (const Result result = api().cuInit(0); result != no_device) require(result, "cuInit");
+  else return 0;
+  int count = 0;
+  if (const Result result = api().cuDeviceGetCount(&count); result != no_device) require(result, "cuDeviceGetCount");
+  return count;
+}
+
+void find_gpus(const std::vector<int>* wanted) {
+  const int count = count_gpus();
+  if (!wanted) {
+    for (int i = 0; i < std::min(count, 255); ++i) gpus().push_back(std::make_unique<Gpu>(i, i));
+    return;
+  }
+  for (const int number : *wanted) {
+    if (number >= count)
+      fail("set_visible_devices", fmt::format("there is no gpu:{}. there are {}", number, count), Where());
+    gpus().push_back(std::make_unique<Gpu>(int(gpus().size()), number));
+  }
+}
+
+int gpu_count() { return int(gpus().size()); }
+Gpu& found_gpu(Device d) { return *gpus()[size_t(d.index())]; }
+Gpu& gpu_of(Device d) {
+  Gpu& gpu = found_gpu(d);
+  if (!gpu.is_open()) [[unlikely]]
+    gpu.open();
+  return gpu;
+}
+
+// --- Contexts --------------------------------------------------------------------------------------------------------
+
+CallersContext::CallersContext() {
+  if (in_fork() || api().cuCtxGetCurrent(&callers_) != 0) callers_ = nullptr;
+}
+CallersContext::~CallersContext() {
+  Context now = nullptr;
+  if (callers_ && api().cuCtxGetCurrent(&now) == 0 && now != callers_) api().cuCtxSetCurrent(callers_);
+}
+
+Gpu::Gpu(int index, int number_of_driver) : device(DeviceKind::gpu, index), ordinal(number_of_driver) {
+  int& number = device_of_driver_;
+  int major = 0, minor = 0;
+  RILL_CUDA(cuDeviceGet, &number, ordinal);
+  RILL_CUDA(cuDeviceGetAttribute, &major, capability_major, number);
+  RILL_CUDA(cuDeviceGetAttribute, &minor, capability_minor, number);
+  RILL_CUDA(cuDeviceGetAttribute, &processors, multiprocessors, number);
+  architecture = 10 * major + minor;
+  char text[256] = "";
+  RILL_CUDA(cuDeviceGetName, text, int(sizeof text), number);
+  name = text;
+}
+
+void Gpu::open() {
+  require_no_fork();
+  const std::lock_guard hold(open_mutex_);
+  if (is_open()) return;
+  RILL_CUDA(cuDevicePrimaryCtxRetain, &context, device_of_driver_);
+  const CallersContext kept;
+  enter();
+  RILL_CUDA(cuStreamCreate, &stream, stream_non_blocking);
+  make_pool();
+  void* fault = nullptr;
+  RILL_CUDA(cuMemHostAlloc, &fault, fault_places * Fault::kept * sizeof(Fault), host_memory_mapped);
+  faults_ = new (fault) Fault[fault_places * Fault::kept];
+  open_.store(true, std::memory_order_release);
+}
+
+bool in_fork() { return is_fork; }
+void require_no_fork() {
+  if (is_fork)
+    fail("cuda",
+         "the child of a fork() cannot use GPUs that its parent has used. compute on the CPU there, after "
+         "set_default_device(\"cpu:0\"), or start it as a program of its own",
+         Where());
+}
+
+void Gpu::enter() const {
+  require_no_fork();
+  Context now = nullptr;
+  if (api().cuCtxGetCurrent(&now) != 0 || now != context) RILL_CUDA(cuCtxSetCurrent, context);
+}
+
+unsigned Gpu::blocks_for(int64_t count) const {
+  return unsigned(std::min<int64_t>((count + 255) / 256, int64_t(processors) * 32));
+}
+
+void Gpu::start(Function f, const void* params, unsigned blocks, unsigned threads, unsigned shared_bytes) {
+  if (blocks == 0) return;
+  enter();
+  void* list[] = {const_cast<void*>(params)};
+  RILL_CUDA(cuLaunchKernel, f, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, list, nullptr);
+}
+
+Fault* Gpu::fault_place() const {
+  static std::atomic<int> next = 0;
+  thread_local const int mine = next++ % fault_places;
+  return faults_ + mine * Fault::kept;
+}
+
+void Gpu::synchronize() {
+  if (!is_open()) return;
+  enter();
+  RILL_CUDA(cuStreamSynchronize, stream);
+  if (fault_place()->code != 0) throw_faults();
+}
+
+void Gpu::throw_faults() {
+  Fault* mine = fault_place();
+  std::string text;
+  const std::lock_guard hold(fault_mutex_);
+  for (int k = 0; k < Fault::kept && mine[k].code != 0; ++k) {
+    const Fault found = std::exchange(mine[k], Fault{});
+    const Rule& rule = rules_[size_t(found.code - 1)];
+    text += (k == 0 ? "" : "; also ") + rule.beginning +
+            fmt::format(fmt::runtime(rule.text), fmt::arg("value", found.value), fmt::arg("limit", found.limit),
+                        fmt::arg("position", found.position));
+  }
+  fail_later(text +
+             ". it was found after the call: what was computed from its result since, also in Variables, is "
+             "of no use");
+}
+
+void Gpu::wait() noexcept {
+  if (in_fork() || !is_open()) return;
+  Context now = nullptr;
+  if (api().cuCtxGetCurrent(&now) != 0 || api().cuCtxSetCurrent(context) != 0) return;
+  api().cuCtxSynchronize();
+  api().cuCtxSetCurrent(now);
+}
+
+void Gpu::upload(void* to, const void* from, size_t bytes) {
+  constexpr size_t staging_bytes = 1 << 20, most_staged = 64 << 10;
+  enter();
+  const std::lock_guard hold(staging_mutex_);
+  const DevicePointer there = reinterpret_cast<DevicePointer>(to);
+  if (bytes > most_staged) {
+    RILL_CUDA(cuMemcpyHtoDAsync, there, from, bytes, stream);
+    RILL_CUDA(cuStreamSynchronize, stream);  // no promise of the driver's says that it has read all
+    return;
+  }
+  if (!staging_) {
+    void* memory = nullptr;
+    RILL_CUDA(cuMemHostAlloc, &memory, staging_bytes, 0);
+    staging_ = static_cast<char*>(memory);
+  }
+  if (staged_ + bytes > staging_bytes) {
+    RILL_CUDA(cuStreamSynchronize, stream);
+    staged_ = 0;
+  }
+  std::memcpy(staging_ + staged_, from, bytes);
+  RILL_CUDA(cuMemcpyHtoDAsync, there, staging_ + staged_, bytes, stream);
+  staged_ += (bytes + 63) / 64 * 64;
+}
+
+int Gpu::fault_code(std::string_view op, std::string_view rule) {
+  constexpr size_t most = 1 << 16;  // a program has few lines, but may invent names of scopes for ever
+  std::string beginning = StartedFrom::beginning(op);
+  const std::lock_guard hold(fault_mutex_);
+  if (rules_.size() >= most) beginning = fmt::format("[{}] ", op);
+  const auto [known, is_new] = codes_.try_emplace(fmt::format("{}{}", beginning, rule), int(rules_.size()) + 1);
+  if (is_new) rules_.push_back({std::move(beginning), std::string(rule)});
+  return known->second;
+}
+
+}  // namespace rill::cuda

@@ -1,0 +1,158 @@
+// One GPU: its context, its stream, its memory, the kernels that are loaded there. All of rill's work on a GPU goes
+// through its one stream, in the order of the calls, so memory that is freed may be handed out again at once: what
+// reads it next comes later in the stream. Start at Gpu.
+#pragma once
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "rill/devices/cuda/driver/api.h"
+#include "rill/devices/registry.h"
+
+#pragma GCC visibility push(default)
+
+namespace rill::cuda {
+
+// What kernels report when an operand's elements break a rule: in memory that both sides see, where each of some
+// threads has a few. Kernels reach it through rill::report() of prelude.cuh, which has the same struct.
+struct Fault {
+  static constexpr int kept = 8;
+  int code = 0;  // 0: none; else 1 + the place in Gpu's list of rules
+  long long value = 0, limit = 0, position = 0;
+};
+
+// Puts the context of the calling thread back where it ends, for programs that use CUDA themselves; a thread that had
+// none keeps rill's.
+class CallersContext {
+ public:
+  CallersContext();
+  ~CallersContext();
+  CallersContext(const CallersContext&) = delete;
+
+ private:
+  Context callers_ = nullptr;
+};
+
+class Gpu {
+ public:
+  // gpu:INDEX, which has this number with the driver. It takes no memory there before open().
+  Gpu(int index, int number_of_driver);
+  Gpu(const Gpu&) = delete;
+  // Makes the context and what is above it, once: gpu_of() does. Throws where the driver cannot.
+  void open();
+  bool is_open() const { return open_.load(std::memory_order_acquire); }
+
+  const Device device;
+  const int ordinal;
+  int architecture = 0;  // 90 for sm_90
+  int processors = 0;    // streaming multiprocessors
+  Context context = nullptr;
+  Stream stream = nullptr;
+  std::string name;
+
+  // Makes the context this thread's; every call of the driver for this GPU comes after it.
+  void enter() const;
+
+  // --- Memory (memory.cpp) ---
+  Ref<Buffer> allocate(size_t bytes);
+  MemoryStats stats();
+  void reset_peak();
+  void release_cached();
+  // At most so many bytes, cached ones included; 0: as many as there are.
+  void set_limit(size_t bytes);
+  // Takes so many from the system, for later.
+  void reserve(size_t bytes);
+
+  // Copies from the host, which may write over `from` when it returns.
+  void upload(void* to, const void* from, size_t bytes);
+
+  // --- Kernels (modules.cpp) ---
+  // The kernel that `key` names. Where it is not loaded yet, `text` gives its CUDA C++, as prelude() has it in front,
+  // in which it is called "k"; machine code is kept on disk. Any thread may call.
+  Function function(const std::string& key, const Callback<std::string()>& text);
+  // Starts blocks of 256 threads, `count` threads in all but at most as many as fill the GPU some times over: kernels
+  // loop, by the size of the grid. Nothing where `count` is 0.
+  template <class Params>
+  void launch(Function f, const Params& params, int64_t count) {
+    start(f, &params, blocks_for(count), 256, 0);
+  }
+  // So many blocks of so many threads.
+  template <class Params>
+  void launch_blocks(Function f, const Params& params, int64_t blocks, int threads, int shared_bytes = 0) {
+    start(f, &params, unsigned(blocks), unsigned(threads), unsigned(shared_bytes));
+  }
+
+  // --- Waiting ---
+  // Returns when all that was begun has ended; throws what of it has failed, and what this thread's kernels report.
+  void synchronize();
+  // Returns when nothing in this process works on the GPU any more, other libraries' streams included. Never throws.
+  void wait() noexcept;
+  // For Params of kernels that report faults: where this thread's do, and the code that stands for `rule`, an error of
+  // `op` that is called from where the thread is now (StartedFrom); {value}, {limit} and {position} in it are replaced
+  // by what the kernel says. The error is thrown when the thread next waits for the GPU.
+  Fault* fault_place() const;
+  int fault_code(std::string_view op, std::string_view rule);
+
+ private:
+  void throw_faults();
+  unsigned blocks_for(int64_t count) const;
+  void start(Function f, const void* params, unsigned blocks, unsigned threads, unsigned shared_bytes);
+  void make_pool();
+  DevicePointer take_block(size_t bytes);
+  static void release(Buffer* b);
+  void give_back(DevicePointer block, size_t bytes);
+  void free_cached();  // with memory_mutex_ held
+
+  int device_of_driver_ = 0;  // CUdevice
+  std::atomic<bool> open_ = false;
+  std::mutex open_mutex_;
+
+  std::mutex memory_mutex_;
+  std::map<size_t, std::vector<DevicePointer>> cached_;  // by size
+  MemoryStats counts_;
+  size_t limit_ = 0;
+  Pool pool_ = nullptr;
+
+  std::mutex staging_mutex_;
+  char* staging_ = nullptr;  // pinned
+  size_t staged_ = 0;        // bytes of it that copies may still read
+
+  std::mutex module_mutex_;
+  std::unordered_map<std::string, Function> functions_, by_text_;
+
+  static constexpr int fault_places = 64;  // threads beyond share them
+  Fault* faults_ = nullptr;
+  struct Rule {
+    std::string beginning, text;  // of the message
+  };
+  std::mutex fault_mutex_;
+  std::vector<Rule> rules_;
+  std::unordered_map<std::string, int> codes_;  // by both
+};
+
+// The GPU of a device, open, for what works there. rill_cuda_open() has found them.
+Gpu& gpu_of(Device d);
+// The same as it is, perhaps not open yet.
+Gpu& found_gpu(Device d);
+int gpu_count();
+// Where memory lies that kernels on `d` (the host's, where d is the host) cannot read: "the host", "gpu:1"; or "".
+std::string unreadable_place(Device d, const void* memory);
+// How many GPUs the driver has. Throws where it fails.
+int count_gpus();
+// Finds the GPUs, all or those with these numbers of the driver's. Throws where the driver fails.
+void find_gpus(const std::vector<int>* wanted);
+
+// Throws in the child of a fork(), which cannot use CUDA, and whose locks may be held for ever.
+void require_no_fork();
+bool in_fork();
+
+// The address of a tensor's first element.
+inline char* address(const Tensor& t) { return t.rep()->data; }
+
+}  // namespace rill::cuda
+
+#pragma GCC visibility pop

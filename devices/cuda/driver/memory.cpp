@@ -1,0 +1,173 @@
+// The memory of a GPU: CUDA's stream-ordered pool, and in front of it lists of freed blocks, so that most allocations
+// call no driver. Blocks of up to 1 MiB are multiples of 512 bytes, larger ones of 2 MiB.
+#include <algorithm>
+
+#include "rill/devices/cuda/driver/gpu.h"
+#include "rill/devices/host_memory.h"
+#include "rill/tensor/error.h"
+
+#include <fmt/format.h>
+
+namespace rill::cuda {
+
+namespace {
+size_t rounded(size_t bytes) {
+  const size_t unit = bytes <= (1 << 20) ? 512 : 2 << 20;
+  return (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
+}
+}  // namespace
+
+// A pool of our own: the process's default one is for others, with what they set there.
+void Gpu::make_pool() {
+  const PoolProperties properties{pinned_allocation, 0, {on_device, device_of_driver_}, nullptr, {}};
+  RILL_CUDA(cuMemPoolCreate, &pool_, &properties);
+  uint64_t all = ~uint64_t(0);  // the pool gives nothing back by itself: Gpu::release_cached() does
+  RILL_CUDA(cuMemPoolSetAttribute, pool_, pool_release_threshold, &all);
+  for (int i = 0; i < gpu_count(); ++i) {
+    const int peer = found_gpu(Device(DeviceKind::gpu, i)).device_of_driver_;
+    int can = 0;
+    if (peer == device_of_driver_ || api().cuDeviceCanAccessPeer(&can, peer, device_of_driver_) != 0 || !can) continue;
+    const PoolAccess access{{on_device, peer}, read_and_write};
+    RILL_CUDA(cuMemPoolSetAccess, pool_, &access, 1);
+  }
+}
+
+// Throws host_memory::OutOfMemory.
+DevicePointer Gpu::take_block(size_t bytes) {
+  enter();
+  DevicePointer block = 0;
+  if (limit_ > 0 && counts_.reserved + bytes > limit_) {
+    free_cached();
+    if (counts_.reserved + bytes > limit_)
+      throw host_memory::OutOfMemory(fmt::format("{} bytes are more than the limit of {} for {} leaves: {} are in use",
+                                                 bytes, limit_, to_string(device), counts_.in_use));
+  }
+  Result result = api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream);
+  if (result == out_of_memory) {  // what is kept for later, here and in the pool, may be enough
+    free_cached();
+    RILL_CUDA(cuStreamSynchronize, stream);
+    RILL_CUDA(cuMemPoolTrimTo, pool_, 0);
+    result = api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream);
+  }
+  if (result == out_of_memory) {
+    size_t free = 0, total = 0;
+    api().cuMemGetInfo(&free, &total);
+    throw host_memory::OutOfMemory(fmt::format("out of memory on {}: {} bytes are wanted, {} of {} are free",
+                                               to_string(device), bytes, free, total));
+  }
+  require(result, "cuMemAllocFromPoolAsync");
+  counts_.reserved += bytes;
+  return block;
+}
+
+Ref<Buffer> Gpu::allocate(size_t wanted) {
+  size_t bytes = rounded(wanted);
+  require_no_fork();
+  if (bytes < wanted) throw host_memory::OutOfMemory(fmt::format("{} bytes are more than there are", wanted));
+  auto buffer = std::make_unique<Buffer>();
+  {
+    const std::lock_guard hold(memory_mutex_);
+    DevicePointer block = 0;
+    // A kept block serves where at most a fifth of it stays unused.
+    auto list = cached_.lower_bound(bytes);
+    while (list != cached_.end() && list->second.empty() && list->first - bytes <= list->first / 5) ++list;
+    if (list != cached_.end() && !list->second.empty() && list->first - bytes <= list->first / 5) {
+      bytes = list->first;
+      block = list->second.back();
+      list->second.pop_back();
+    } else {
+      block = take_block(bytes);
+    }
+    buffer->data = reinterpret_cast<void*>(block);  // NOLINT(performance-no-int-to-ptr): a GPU's address
+    counts_.in_use += bytes;
+    counts_.peak = std::max(counts_.peak, counts_.in_use);
+    ++counts_.allocations;
+  }
+  buffer->device = device;
+  buffer->bytes = bytes;
+  buffer->release = release;
+  buffer->owner = this;
+  return Ref<Buffer>::adopt(buffer.release());
+}
+
+void Gpu::release(Buffer* b) {
+  static_cast<Gpu*>(b->owner)->give_back(reinterpret_cast<DevicePointer>(b->data), b->bytes);
+  delete b;
+}
+
+void Gpu::give_back(DevicePointer block, size_t bytes) {
+  if (in_fork()) return;
+  const std::lock_guard hold(memory_mutex_);
+  counts_.in_use -= bytes;
+  cached_[bytes].push_back(block);
+}
+
+void Gpu::free_cached() {
+  enter();
+  for (auto& [bytes, blocks] : cached_) {
+    for (const DevicePointer block : blocks) {
+      api().cuMemFreeAsync(block, stream);
+      counts_.reserved -= bytes;
+    }
+    blocks.clear();
+  }
+}
+
+MemoryStats Gpu::stats() {
+  require_no_fork();
+  const std::lock_guard hold(memory_mutex_);
+  return counts_;
+}
+
+void Gpu::reset_peak() {
+  require_no_fork();
+  const std::lock_guard hold(memory_mutex_);
+  counts_.peak = counts_.in_use;
+}
+
+void Gpu::release_cached() {
+  require_no_fork();
+  if (!is_open()) return;
+  const std::lock_guard hold(memory_mutex_);
+  free_cached();
+  RILL_CUDA(cuStreamSynchronize, stream);
+  RILL_CUDA(cuMemPoolTrimTo, pool_, 0);
+}
+
+void Gpu::reserve(size_t bytes) {
+  require_no_fork();
+  const std::lock_guard hold(memory_mutex_);
+  const size_t whole = rounded(bytes);
+  const DevicePointer block = take_block(whole);
+  counts_.reserved -= whole;
+  RILL_CUDA(cuMemFreeAsync, block, stream);  // to the pool, which keeps it
+}
+
+std::string unreadable_place(Device d, const void* memory) {
+  if (gpu_count() == 0 || in_fork()) return "";
+  const auto at = reinterpret_cast<DevicePointer>(memory);
+  unsigned type = 0;
+  int managed = 0, number = -1, pageable = 0;
+  const bool host = d.kind() != DeviceKind::gpu;
+  if (!host) gpu_of(d).enter();
+  if (api().cuPointerGetAttribute(&type, pointer_memory_type, at) != 0) type = 0;
+  if (type == 0) {  // memory that CUDA does not know
+    if (host) return "";
+    api().cuDeviceGetAttribute(&pageable, reads_pageable_memory, gpu_of(d).ordinal);
+    return pageable ? "" : "the host";
+  }
+  if (type != device_memory) return "";  // pinned
+  if (api().cuPointerGetAttribute(&managed, pointer_is_managed, at) == 0 && managed) return "";
+  api().cuPointerGetAttribute(&number, pointer_device, at);
+  for (int i = 0; i < gpu_count(); ++i)
+    if (const Device there(DeviceKind::gpu, i); found_gpu(there).ordinal == number)
+      return there == d ? "" : to_string(there);
+  return "another GPU";
+}
+
+void Gpu::set_limit(size_t bytes) {
+  const std::lock_guard hold(memory_mutex_);
+  limit_ = bytes;
+}
+
+}  // namespace rill::cuda

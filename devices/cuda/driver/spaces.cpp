@@ -1,0 +1,107 @@
+#include "rill/devices/cuda/driver/spaces.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rill/devices/registry.h"
+#include "rill/tensor/error.h"
+
+namespace rill::cuda {
+
+namespace {
+
+struct Axis {
+  int64_t size;
+  Ints stride;  // by operand
+};
+
+// Axes [begin, end) without those of size 1, neighbours joined where every operand walks them as one.
+std::vector<Axis> joined(const Ints& sizes, const std::vector<Placed>& operands, size_t begin, size_t end) {
+  std::vector<Axis> all;
+  for (size_t i = begin; i < end; ++i) {
+    if (sizes[i] == 1) continue;
+    Axis axis{sizes[i], {}};
+    for (const Placed& o : operands) axis.stride.push_back(o.stride[i]);
+    bool joins = !all.empty();
+    for (size_t k = 0; joins && k < operands.size(); ++k) joins = all.back().stride[k] == axis.stride[k] * sizes[i];
+    if (joins) all.back() = {all.back().size * axis.size, axis.stride};
+    else all.push_back(std::move(axis));
+  }
+  return all;
+}
+
+// Fills what the outer axes decide, and starts; axes that do not fit are walked here.
+void start_outer(Space s, std::span<const Axis> outer, size_t operands, const Callback<void(const Space&)>& start) {
+  if (outer.size() > size_t(Space::most_axes)) {
+    for (int64_t i = 0; i < outer[0].size; ++i) {
+      start_outer(s, outer.subspan(1), operands, start);
+      for (size_t k = 0; k < operands; ++k) s.base[k] += outer[0].stride[k];
+    }
+    return;
+  }
+  s.axes = int64_t(outer.size());
+  for (size_t a = 0; a < outer.size(); ++a) {
+    s.rows *= s.outer[a] = outer[a].size;
+    for (size_t k = 0; k < operands; ++k) s.stride[k][a] = outer[a].stride[k];
+  }
+  start(s);
+}
+
+}  // namespace
+
+Placed placed(const Tensor& t, size_t axes) {
+  Placed p{t.rep()->data, Ints(axes, 0)};
+  const size_t first = axes - size_t(t.ndim());
+  for (size_t i = 0; i < size_t(t.ndim()); ++i)
+    if (t.shape()[i] != 1) p.stride[first + i] = t.strides()[i] * int64_t(size_of(t.dtype()));
+  return p;
+}
+
+Tensor dense_copy(const Tensor& t) {
+  Tensor out = empty_tensor(Spec{t.shape(), t.dtype(), false, t.device()});
+  copy_elements(t, out);
+  return out;
+}
+
+bool has_plain_rows(const Ints& sizes, const std::vector<Placed>& operands, size_t row_axes) {
+  return joined(sizes, operands, sizes.size() - row_axes, sizes.size()).size() <= 1;
+}
+
+void for_each_space(const Ints& sizes, const std::vector<Placed>& operands, int row_axes,
+                    const Callback<void(const Space&)>& start) {
+  if (operands.size() > size_t(Space::most_operands))
+    fail("cuda", fmt::format("a kernel has {} operands, and {} are the most", operands.size(), Space::most_operands),
+         Where());
+  const size_t split = sizes.size() - size_t(std::max(row_axes, 0));
+  std::vector<Axis> outer = joined(sizes, operands, 0, split), row = joined(sizes, operands, split, sizes.size());
+  if (row_axes == no_rows && !outer.empty()) {
+    row.push_back(std::move(outer.back()));
+    outer.pop_back();
+  }
+  if (row.size() > 1) fail("cuda", "the rows of an operand are no single run", Where());
+  Space s;
+  for (size_t k = 0; k < operands.size(); ++k) {
+    s.base[k] = operands[k].base;
+    s.point[k] = row.empty() ? 0 : row[0].stride[k];
+  }
+  s.n = row.empty() ? 1 : row[0].size;
+  start_outer(s, outer, operands.size(), start);
+}
+
+size_t widen_points(Space& s, int operands, size_t size) {
+  uintptr_t all = uintptr_t(s.n) * size;  // the bits below its lowest are 0 in every stride and address
+  for (int k = 0; k < operands; ++k) {
+    if (s.point[k] != int64_t(size)) return size;
+    all |= uintptr_t(s.base[k]);
+    for (int64_t a = 0; a < s.axes; ++a) all |= uintptr_t(s.stride[k][a]);
+  }
+  size_t word = 16;
+  while (word > size && all % word != 0) word /= 2;
+  if (word <= size) return size;
+  s.n = s.n * int64_t(size) / int64_t(word);
+  for (int k = 0; k < operands; ++k) s.point[k] = int64_t(word);
+  return word;
+}
+
+}  // namespace rill::cuda

@@ -1,0 +1,157 @@
+// Starts the kernels of attention.cuh, for separate operands and for joined ones.
+#include <algorithm>
+
+#include "rill/devices/cuda/families/attention_params.h"
+#include "rill/devices/cuda/families/families.h"
+#include "rill/devices/params/attention_params.h"
+
+namespace rill::cuda {
+
+namespace {
+
+// False where the leading axes have more digits than there is room for.
+bool grid_of(MatrixGrid& g, const Tensor& t, const MatrixLayout& at) {
+  g = MatrixGrid{};
+  g.data = address(t) + at.start * int64_t(size_of(t.dtype()));
+  g.row = at.row, g.column = at.column;
+  for (size_t a = 0; a < at.sizes.size(); ++a) {
+    if (at.sizes[a] == 1) continue;
+    const int last = g.digits - 1;
+    const bool joins = g.digits > 0 && g.stride[last] == at.strides[a] * at.sizes[a];
+    if (!joins && g.digits == MatrixGrid::most_digits) return false;
+    const int d = joins ? last : g.digits++;
+    g.size[d] = joins ? g.size[d] * at.sizes[a] : int64_t(at.sizes[a]);
+    g.stride[d] = at.strides[a];
+  }
+  return true;
+}
+
+MatrixLayout by_head(const Tensor& t) { return matrices_by_head(t.shape(), t.strides()); }
+
+// One call: its parameters, and dense copies of operands whose leading axes no grid holds.
+class Call {
+ public:
+  explicit Call(const KernelArgs& args) : args_(args) {
+    const AttentionParams& params = args.attrs.as<AttentionParams>();
+    p.scale = params.scale, p.causal = params.causal;
+    p.group = 1;
+  }
+
+  template <class Layout>
+  void place(MatrixGrid& g, const Tensor& t, Layout&& layout) {
+    if (grid_of(g, t, layout(t))) return;
+    copies_.push_back(empty_tensor(Spec{t.shape(), t.dtype(), false, t.device()}));
+    copy_elements(t, copies_.back());
+    grid_of(g, copies_.back(), layout(copies_.back()));
+  }
+  // q, k, v, and the mask where there is such an operand.
+  void separate(size_t mask) {
+    const Shape &q = args_.input(0).shape(), &k = args_.input(1).shape();
+    const size_t n = q.size();
+    p.heads = 1;
+    for (size_t i = 0; i + 2 < n; ++i) p.heads *= q[i];
+    p.group = n > 2 && k[n - 3] > 0 ? q[n - 3] / k[n - 3] : 1;
+    p.queries = q[n - 2], p.keys = k[n - 2], p.width = q[n - 1], p.value_width = args_.input(2).shape()[n - 1];
+    place(p.q, args_.input(0), matrices_of);
+    place(p.k, args_.input(1), matrices_of);
+    place(p.v, args_.input(2), matrices_of);
+    if (args_.in.size() <= mask) return;
+    place(p.mask, args_.input(int(mask)), matrices_of);
+    p.mask_kind = args_.input(int(mask)).dtype() == DType::boolean ? 1 : 2;
+  }
+  // [..., tokens, 3, heads, columns]
+  void joined() {
+    const Shape& s = args_.input(0).shape();
+    const size_t n = s.size();
+    p.heads = s[n - 2];
+    for (size_t i = 0; i + 4 < n; ++i) p.heads *= s[i];
+    p.queries = p.keys = s[n - 4], p.width = p.value_width = s[n - 1];
+    MatrixGrid* parts[] = {&p.q, &p.k, &p.v};
+    for (int64_t i = 0; i < 3; ++i)
+      place(*parts[i], args_.input(0), [&](const Tensor& t) { return joined_part(t, i); });
+  }
+  void outputs(MatrixLayout (*layout)(const Tensor&)) {
+    grid_of(p.out, args_.output(0), layout(args_.output(0)));
+    grid_of(p.out_sums, args_.output(1), matrices_of(args_.output(1)));
+  }
+
+  // A block for each tile of `rows` and each part of `columns`, of each of `heads`.
+  void start(std::string_view kernel, int64_t heads, int64_t rows, int64_t columns) {
+    const DType dtype = args_.input(0).dtype();
+    Gpu& gpu = gpu_of(args_.output(0).device());
+    // f64: tiles that static shared memory (48 KB) holds.
+    const bool is_double = dtype == DType::f64;
+    const int64_t r = is_double ? 2 : 4, c = is_double || std::max(p.width, p.value_width) <= 64 ? 4 : 8;
+    const auto tiles = [](int64_t n, int64_t of) { return (n + 16 * of - 1) / (16 * of); };
+    const int64_t blocks = heads * tiles(rows, r) * std::max<int64_t>(1, tiles(columns, c));
+    const std::string call = fmt::format("{}<{}, {}, {}>", kernel, name(dtype), r, c);
+    gpu.launch_blocks(kernel_of(gpu, {attention_family, "Attention", call}), p, std::min<int64_t>(blocks, 1 << 30),
+                      256);
+  }
+  void start_gradients() {
+    if (p.width > 0) start("attention_grad_q", p.heads, p.queries, p.width);
+    start("attention_grad_kv", p.heads / p.group, p.keys, std::max(p.width, p.value_width));
+  }
+
+  Attention p{};
+
+ private:
+  const KernelArgs& args_;
+  std::vector<Tensor> copies_;
+};
+
+void run_attention(const KernelArgs& args) {
+  Call call(args);
+  call.separate(3);
+  call.outputs(matrices_of);
+  call.start("attention", call.p.heads, call.p.queries, call.p.value_width);
+}
+
+void run_self_attention(const KernelArgs& args) {
+  Call call(args);
+  call.joined();
+  call.outputs(by_head);
+  call.start("attention", call.p.heads, call.p.queries, call.p.value_width);
+}
+
+void run_attention_grad(const KernelArgs& args) {
+  Call call(args);
+  call.separate(6);
+  call.place(call.p.log_sums, args.input(3), matrices_of);
+  call.place(call.p.delta, args.input(4), matrices_of);
+  call.place(call.p.g, args.input(5), matrices_of);
+  grid_of(call.p.dq, args.output(0), matrices_of(args.output(0)));
+  grid_of(call.p.dk, args.output(1), matrices_of(args.output(1)));
+  grid_of(call.p.dv, args.output(2), matrices_of(args.output(2)));
+  call.start_gradients();
+}
+
+void run_self_attention_grad(const KernelArgs& args) {
+  Call call(args);
+  call.joined();
+  call.place(call.p.log_sums, args.input(1), matrices_of);
+  call.place(call.p.delta, args.input(2), matrices_of);
+  call.place(call.p.g, args.input(3), by_head);
+  MatrixGrid* parts[] = {&call.p.dq, &call.p.dk, &call.p.dv};
+  for (int64_t i = 0; i < 3; ++i) grid_of(*parts[i], args.output(0), joined_part(args.output(0), i));
+  call.start_gradients();
+}
+
+template <Kernel kernel>
+Kernel of_floats(DType d) {
+  return is_floating(d) ? kernel : nullptr;
+}
+
+}  // namespace
+
+std::span<const NamedKernel> attention_kernels() {
+  static const NamedKernel all[] = {
+      {"attention", of_floats<run_attention>},
+      {"attention_grad", of_floats<run_attention_grad>},
+      {"self_attention", of_floats<run_self_attention>},
+      {"self_attention_grad", of_floats<run_self_attention_grad>},
+  };
+  return all;
+}
+
+}  // namespace rill::cuda

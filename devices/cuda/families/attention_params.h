@@ -1,0 +1,23 @@
+// What the kernels of attention.cuh are told. NVRTC reads this file too.
+#pragma once
+
+namespace rill::cuda {
+
+// An operand as matrices: matrix b is at the digits of b, in mixed radix, times their strides, in elements.
+struct MatrixGrid {
+  static constexpr int most_digits = 6;
+  char* data;
+  int digits;
+  long long size[most_digits], stride[most_digits], row, column;
+};
+
+struct Attention {
+  MatrixGrid q, k, v, mask, log_sums, delta, g;  // g: the cotangent
+  MatrixGrid out, out_sums, dq, dk, dv;
+  long long heads, group;  // matrices of queries; how many of them share one of keys and values
+  long long queries, keys, width, value_width;
+  double scale;
+  int causal, mask_kind;  // 0: none; 1: bool; 2: numbers that are added
+};
+
+}  // namespace rill::cuda

@@ -1,0 +1,2 @@
+// The kernels of complex.cuh take a Space.
+#pragma once

@@ -1,0 +1,434 @@
+// Solvers, and factorisations that take a known number of steps: cholesky, solve, triangular_solve, det, slogdet, lu,
+// qr, expm. What matrix.cuh shares with them is in front.
+//
+// A warp takes a matrix, in a workspace where it is column-major and in f64, whatever the operands are. That suits
+// batches of small matrices; a single large one leaves nearly all of a GPU idle, and cuSOLVER would be what to call.
+// complex_number.h stands in front.
+namespace rill::cuda {
+
+using scalar_math::Complex;
+
+// --- Numbers ---
+template <class T> struct WideOf { typedef f64 type; };
+template <class R> struct WideOf<Complex<R>> { typedef Complex<f64> type; };
+template <class T> using wide_t = typename WideOf<T>::type;
+template <class T> struct PartOf { typedef T type; };
+template <class R> struct PartOf<Complex<R>> { typedef R type; };
+template <class T> using part_t = typename PartOf<T>::type;
+
+RILL f64 widened(f64 x) { return x; }
+template <class R> RILL Complex<f64> widened(Complex<R> x) { return {f64(x.re), f64(x.im)}; }
+template <class T> RILL void put_number(T* to, f64 x) { *to = T(x); }
+template <class R> RILL void put_number(Complex<R>* to, Complex<f64> x) { *to = {R(x.re), R(x.im)}; }
+RILL f64 conj_of(f64 x) { return x; }
+RILL Complex<f64> conj_of(Complex<f64> x) { return conj(x); }
+RILL f64 real_of(f64 x) { return x; }
+RILL f64 real_of(Complex<f64> x) { return x.re; }
+RILL f64 magnitude_of(f64 x) { return abs_of(x); }
+RILL f64 magnitude_of(Complex<f64> x) { return size(x); }
+RILL f64 pivot_size(f64 x) { return abs_of(x); }
+RILL f64 pivot_size(Complex<f64> x) { return abs_of(x.re) + abs_of(x.im); }  // as LAPACK measures it
+RILL f64 largest_part(f64 x) { return abs_of(x); }
+RILL f64 largest_part(Complex<f64> x) { return abs_of(x.re) > abs_of(x.im) ? abs_of(x.re) : abs_of(x.im); }
+RILL f64 squared(f64 x) { return x * x; }
+RILL f64 squared(Complex<f64> x) { return x.re * x.re + x.im * x.im; }
+RILL bool is_zero(f64 x) { return x == 0; }
+RILL bool is_zero(Complex<f64> x) { return x.re == 0 && x.im == 0; }
+RILL bool is_finite(f64 x) { return x - x == 0; }
+RILL bool is_finite(Complex<f64> x) { return is_finite(x.re) && is_finite(x.im); }
+RILL f64 not_a_number(f64) { return same_bits<f64>(u64(0x7ff8) << 48); }
+RILL Complex<f64> not_a_number(Complex<f64>) { return {not_a_number(0.), not_a_number(0.)}; }
+
+// --- Warps: control flow is the same on all lanes, which share the work on columns ---
+RILL int lane() { return int(threadIdx.x % 32); }
+RILL i64 warp() { return first_thread() / 32; }
+RILL i64 all_warps() { return all_threads() / 32; }
+#define RILL_LANES(i, begin, end) for (i64 i = (begin) + lane(); i < (end); i += 32)
+
+RILL f64 warp_sum(f64 x) {
+  for (int by = 16; by > 0; by /= 2) x += __shfl_xor_sync(~0u, x, by);
+  return x;
+}
+RILL Complex<f64> warp_sum(Complex<f64> x) { return {warp_sum(x.re), warp_sum(x.im)}; }
+RILL f64 warp_max(f64 x) {
+  for (int by = 16; by > 0; by /= 2) {
+    const f64 y = __shfl_xor_sync(~0u, x, by);
+    if (y > x) x = y;
+  }
+  return from_lane(x, 0);
+}
+// The first i in [begin, end) where size(i) is largest.
+template <class F>
+RILL i64 warp_largest(i64 begin, i64 end, F size) {
+  f64 most = 0;
+  i64 at = -1;
+  RILL_LANES(i, begin, end) {
+    const f64 x = size(i);
+    if (at < 0 || x > most) most = x, at = i;
+  }
+  for (int by = 16; by > 0; by /= 2) {
+    const f64 x = __shfl_xor_sync(~0u, most, by);
+    const i64 i = __shfl_xor_sync(~0u, at, by);
+    if (i >= 0 && (at < 0 || x > most || (x == most && i < at))) most = x, at = i;
+  }
+  return __shfl_sync(~0u, at, 0);
+}
+
+// --- Column-major matrices ---
+template <class W>
+struct Mat {
+  W* at;
+  i64 rows, columns;
+  inline W& operator()(i64 i, i64 j) const { return at[j * rows + i]; }
+  inline W* column(i64 j) const { return at + j * rows; }
+  inline W* end() const { return at + rows * columns; }
+};
+// The workspace of this warp.
+template <class W>
+RILL W* workspace(const MatrixBatch& s) { return RILL_AT((W*)s.work) + warp() * s.room; }
+
+template <class T, class W>
+RILL void load_matrix(const char* from, i64 number, Mat<W> to) {
+  const i64 size = to.rows * to.columns;
+  const T* x = RILL_AT((const T*)from) + number * size;
+  RILL_LANES(e, 0, size) to(e / to.columns, e % to.columns) = widened(x[e]);
+  __syncwarp();
+}
+// value(i, j) of a matrix of so many rows and columns.
+template <class T, class F>
+RILL void store_matrix(char* to, i64 number, i64 rows, i64 columns, F value) {
+  T* y = RILL_AT((T*)to) + number * rows * columns;
+  RILL_LANES(e, 0, rows * columns) put_number(y + e, value(e / columns, e % columns));
+  __syncwarp();
+}
+template <class W>
+RILL void make_identity(Mat<W> x) {
+  RILL_LANES(e, 0, x.rows * x.columns) x.at[e] = e % x.rows == e / x.rows ? 1. : 0.;
+  __syncwarp();
+}
+template <class W>
+RILL void make_hermitian(Mat<W> x) {
+  RILL_LANES(e, 0, x.rows * x.rows) {
+    const i64 i = e % x.rows, j = e / x.rows;
+    if (i < j) continue;
+    const W a = x(i, j), b = conj_of(x(j, i));
+    const W y = is_zero(a - b) ? a : a * W(0.5) + b * W(0.5);  // their sum may be infinite
+    x(i, j) = y;
+    x(j, i) = conj_of(y);
+  }
+  __syncwarp();
+}
+template <class W>
+RILL bool all_finite(Mat<W> x) {
+  bool bad = false;
+  RILL_LANES(e, 0, x.rows * x.columns) bad |= !is_finite(x.at[e]);
+  return __ballot_sync(~0u, bad) == 0;
+}
+// <x, y> over n elements.
+template <class W>
+RILL W dot(const W* x, const W* y, i64 n) {
+  W total = 0.;
+  RILL_LANES(i, 0, n) total += conj_of(x[i]) * y[i];
+  return warp_sum(total);
+}
+// c := a b
+template <class W>
+RILL void multiply(Mat<W> a, Mat<W> b, Mat<W> c) {
+  RILL_LANES(e, 0, c.rows * c.columns) {
+    const i64 i = e % c.rows, j = e / c.rows;
+    W total = 0.;
+    for (i64 l = 0; l < a.columns; ++l) total += a(i, l) * b(l, j);
+    c.at[e] = total;
+  }
+  __syncwarp();
+}
+
+// --- Cholesky's factor, in the lower triangle ---
+template <class W>
+RILL bool factor_cholesky(Mat<W> a) {
+  const i64 n = a.rows;
+  for (i64 j = 0; j < n; ++j) {
+    const f64 d = real_of(a(j, j)), root = ::sqrt(d);
+    __syncwarp();
+    if (!(d > 0)) return false;
+    RILL_LANES(i, j, n) a(i, j) = i == j ? W(root) : a(i, j) / W(root);
+    __syncwarp();
+    for (i64 c = j + 1; c < n; ++c) {
+      const W by = conj_of(a(c, j));
+      RILL_LANES(i, c, n) a(i, c) -= a(i, j) * by;
+    }
+    __syncwarp();
+  }
+  return true;
+}
+template <class T>
+RILL void cholesky(const MatrixBatch& s) {
+  typedef wide_t<T> W;
+  const Mat<W> a{workspace<W>(s), s.rows, s.rows};
+  for (i64 m = warp(); m < s.count; m += all_warps()) {
+    load_matrix<T>(s.a, m, a);
+    make_hermitian(a);
+    if (!factor_cholesky(a) && lane() == 0) report(s.fault, s.code, 0, 0, m);
+    store_matrix<T>(s.out[0], m, s.rows, s.rows, [&](i64 i, i64 j) { return j <= i ? a(i, j) : W(0.); });
+  }
+}
+
+// --- Gauss's elimination: row k was exchanged with row pivots[k]. False where a pivot is 0 ---
+template <class W>
+RILL bool factor_lu(Mat<W> a, i64* pivots) {
+  bool good = true;
+  const i64 steps = a.rows < a.columns ? a.rows : a.columns;
+  for (i64 k = 0; k < steps; ++k) {
+    const i64 at = warp_largest(k, a.rows, [&](i64 i) { return pivot_size(a(i, k)); });
+    const W pivot = a(at, k);
+    __syncwarp();
+    if (lane() == 0) pivots[k] = at;
+    if (is_zero(pivot)) {
+      good = false;
+      continue;
+    }
+    if (at != k) {
+      RILL_LANES(j, 0, a.columns) {
+        const W x = a(k, j);
+        a(k, j) = a(at, j);
+        a(at, j) = x;
+      }
+      __syncwarp();
+    }
+    RILL_LANES(i, k + 1, a.rows) a(i, k) = a(i, k) / pivot;
+    __syncwarp();
+    for (i64 j = k + 1; j < a.columns; ++j) {
+      const W by = a(k, j);
+      RILL_LANES(i, k + 1, a.rows) a(i, j) -= a(i, k) * by;
+    }
+    __syncwarp();
+  }
+  __syncwarp();
+  return good;
+}
+// x := the solution of a triangular system of the elements at(i, j).
+template <class W, class F>
+RILL void solve_triangle(bool forward, bool unit, Mat<W> x, F at) {
+  const i64 n = x.rows;
+  for (i64 step = 0; step < n; ++step) {
+    const i64 j = forward ? step : n - 1 - step, left = n - 1 - step, first = forward ? j + 1 : 0;
+    if (!unit) {
+      const W by = at(j, j);
+      RILL_LANES(c, 0, x.columns) x(j, c) = x(j, c) / by;
+    }
+    __syncwarp();
+    RILL_LANES(e, 0, left * x.columns) {
+      const i64 i = first + e % left, c = e / left;
+      x(i, c) -= at(i, j) * x(j, c);
+    }
+    __syncwarp();
+  }
+}
+template <class W>
+RILL void solve_factored(Mat<W> lu, const i64* pivots, Mat<W> x) {
+  for (i64 k = 0; k < lu.rows; ++k) {
+    const i64 at = pivots[k];
+    RILL_LANES(c, 0, x.columns) {
+      const W y = x(k, c);
+      x(k, c) = x(at, c);
+      x(at, c) = y;
+    }
+    __syncwarp();
+  }
+  const auto element = [&](i64 i, i64 j) { return lu(i, j); };
+  solve_triangle(true, true, x, element);
+  solve_triangle(false, false, x, element);
+}
+template <class T>
+RILL void solve(const MatrixBatch& s) {
+  typedef wide_t<T> W;
+  const Mat<W> a{workspace<W>(s), s.rows, s.rows}, x{a.end(), s.rows, s.right};
+  i64* pivots = (i64*)x.end();
+  for (i64 m = warp(); m < s.count; m += all_warps()) {
+    load_matrix<T>(s.a, m, a);
+    load_matrix<T>(s.b, m, x);
+    if (!factor_lu(a, pivots)) {
+      if (lane() == 0) report(s.fault, s.code, 0, 0, m);
+      continue;
+    }
+    solve_factored(a, pivots, x);
+    store_matrix<T>(s.out[0], m, s.rows, s.right, [&](i64 i, i64 j) { return x(i, j); });
+  }
+}
+template <class T>
+RILL void triangular_solve(const MatrixBatch& s) {
+  typedef wide_t<T> W;
+  const Mat<W> a{workspace<W>(s), s.rows, s.rows}, x{a.end(), s.rows, s.right};
+  for (i64 m = warp(); m < s.count; m += all_warps()) {
+    load_matrix<T>(s.a, m, a);
+    load_matrix<T>(s.b, m, x);
+    const bool adjoint = s.adjoint;
+    solve_triangle(s.lower != s.adjoint, s.unit, x, [&](i64 i, i64 j) { return adjoint ? conj_of(a(j, i)) : a(i, j); });
+    store_matrix<T>(s.out[0], m, s.rows, s.right, [&](i64 i, i64 j) { return x(i, j); });
+  }
+}
+// det, and slogdet where there are two results.
+template <class T>
+RILL void det(const MatrixBatch& s) {
+  typedef wide_t<T> W;
+  const Mat<W> a{workspace<W>(s), s.rows, s.rows};
+  i64* pivots = (i64*)a.end();
+  for (i64 m = warp(); m < s.count; m += all_warps()) {
+    load_matrix<T>(s.a, m, a);
+    factor_lu(a, pivots);
+    W product = 1.;
+    f64 logarithm = 0;
+    for (i64 j = 0; j < s.rows; ++j) {
+      W x = a(j, j);
+      if (s.out[1]) {
+        const f64 size = magnitude_of(x);
+        x = size == 0 ? W(0.) : x / W(size);
+        logarithm += ::log(size);
+      }
+      product *= pivots[j] == j ? x : -x;
+    }
+    __syncwarp();
+    if (lane() != 0) continue;
+    put_number(RILL_AT((T*)s.out[0] + m), product);
+    if (s.out[1]) put_number(RILL_AT((part_t<T>*)s.out[1] + m), logarithm);
+  }
+}
+template <class T>
+RILL void lu(const MatrixBatch& s) {
+  typedef wide_t<T> W;
+  const Mat<W> a{workspace<W>(s), s.rows, s.columns};
+  i64* pivots = (i64*)a.end();
+  const i64 steps = s.rows < s.columns ? s.rows : s.columns;
+  for (i64 m = warp(); m < s.count; m += all_warps()) {
+    load_matrix<T>(s.a, m, a);
+    factor_lu(a, pivots);
+    i64* rows = RILL_AT((i64*)s.out[0]) + m * s.rows;
+    RILL_LANES(i, 0, s.rows) rows[i] = i;
+    __syncwarp();
+    for (i64 k = 0; lane() == 0 && k < steps; ++k) {
+      const i64 x = rows[k];
+      rows[k] = rows[pivots[k]];
+      rows[pivots[k]] = x;
+    }
+    store_matrix<T>(s.out[1], m, s.rows, steps,
+                    [&](i64 i, i64 j) { return j < i ? a(i, j) : W(i == j ? 1. : 0.); });
+    store_matrix<T>(s.out[2], m, steps, s.columns, [&](i64 i, i64 j) { return j >= i ? a(i, j) : W(0.); });
+  }
+}
+
+// --- Householder's reflections, with LAPACK's choice of signs ---
+// x -= factor v <v, x> over n elements, of which v's first is 1, whatever stands there.
+template <class W>
+RILL void reflect(const W* v, W* x, i64 n, W factor) {
+  W along = lane() == 0 ? x[0] : W(0.);
+  RILL_LANES(i, 1, n) along += conj_of(v[i]) * x[i];
+  along = factor * warp_sum(along);
+  RILL_LANES(i, 0, n) x[i] -= i == 0 ? along : along * v[i];
+  __syncwarp();
+}
+// q's columns are as many as are wanted.
+template <class W>
+RILL void factor_qr(Mat<W> a, Mat<W> q, W* factors) {
+  const i64 m = a.rows, n = a.columns, steps = m < n ? m : n;
+  for (i64 j = 0; j < steps; ++j) {
+    W* v = a.column(j) + j;
+    f64 below = 0;
+    RILL_LANES(i, 1, m - j) below += squared(v[i]);
+    below = warp_sum(below);
+    const W first = v[0];
+    W factor = 0.;
+    f64 length = real_of(first);
+    if (below != 0 || !is_zero(first - W(length))) {
+      length = ::sqrt(squared(first) + below) * (real_of(first) > 0 ? -1. : 1.);
+      factor = (W(length) - first) / W(length);
+    }
+    __syncwarp();
+    if (!is_zero(factor)) RILL_LANES(i, 1, m - j) v[i] = v[i] / (first - W(length));
+    if (lane() == 0) v[0] = length, factors[j] = factor;
+    __syncwarp();
+    for (i64 c = j + 1; c < n; ++c) reflect(v, a.column(c) + j, m - j, conj_of(factor));
+  }
+  make_identity(q);
+  for (i64 j = steps; j-- > 0;)
+    for (i64 c = 0; c < q.columns; ++c) reflect(a.column(j) + j, q.column(c) + j, m - j, factors[j]);
+}
+template <class T>
+RILL void qr(const MatrixBatch& s) {
+  typedef wide_t<T> W;
+  const i64 k = s.full || s.rows < s.columns ? s.rows : s.columns;
+  const Mat<W> a{workspace<W>(s), s.rows, s.columns}, q{a.end(), s.rows, k};
+  for (i64 m = warp(); m < s.count; m += all_warps()) {
+    load_matrix<T>(s.a, m, a);
+    factor_qr(a, q, q.end());
+    store_matrix<T>(s.out[0], m, s.rows, k, [&](i64 i, i64 j) { return q(i, j); });
+    store_matrix<T>(s.out[1], m, k, s.columns, [&](i64 i, i64 j) { return j >= i ? a(i, j) : W(0.); });
+  }
+}
+
+// --- The exponential: scaling, Pade's approximant of degree 13, squaring (see devices/matrix/kernels.cpp) ---
+RILL f64 pade(int i) {
+  const f64 all[] = {64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800., 129060195264000.,
+                     10559470521600., 670442572800., 33522128640., 1323241920., 40840800., 960960., 16380., 182., 1.};
+  return all[i];
+}
+// The polynomial of a^2 with the coefficients top, top - 2, ...
+template <class W>
+RILL void half_pade(const Mat<W>* powers, int top, Mat<W> work, Mat<W> to) {
+  const i64 size = to.rows * to.rows;
+  const auto c = [&](int i) { return W(pade(top - i)); };
+  const W *x2 = powers[1].at, *x4 = powers[2].at, *x6 = powers[3].at;
+  RILL_LANES(e, 0, size) work.at[e] = c(0) * x6[e] + c(2) * x4[e] + c(4) * x2[e];
+  __syncwarp();
+  multiply(powers[3], work, to);
+  RILL_LANES(e, 0, size) {
+    to.at[e] += c(6) * x6[e] + c(8) * x4[e] + c(10) * x2[e];
+    if (e % to.rows == e / to.rows) to.at[e] += c(12);
+  }
+  __syncwarp();
+}
+template <class T>
+RILL void expm(const MatrixBatch& s) {
+  typedef wide_t<T> W;
+  const i64 n = s.rows, size = n * n;
+  Mat<W> x[8];
+  for (int i = 0; i < 8; ++i) x[i] = {workspace<W>(s) + i * size, n, n};
+  i64* pivots = (i64*)x[7].end();
+  for (i64 m = warp(); m < s.count; m += all_warps()) {
+    load_matrix<T>(s.a, m, x[0]);
+    f64 norm = 0;
+    RILL_LANES(j, 0, n) {
+      f64 column = 0;
+      for (i64 i = 0; i < n; ++i) column += magnitude_of(x[0](i, j));
+      if (column > norm) norm = column;
+    }
+    norm = warp_max(norm);
+    if (!all_finite(x[0]) || norm > 1.7976931348623157e308) {  // of one so large no digit is known
+      store_matrix<T>(s.out[0], m, n, n, [&](i64, i64) { return not_a_number(W(0.)); });
+      continue;
+    }
+    const f64 theta = 5.371920351148152;
+    const int squarings = norm > theta ? int(::ceil(::log2(norm / theta))) : 0;
+    RILL_LANES(e, 0, size) x[0].at[e] *= W(::ldexp(1., -squarings));
+    __syncwarp();
+    multiply(x[0], x[0], x[1]), multiply(x[1], x[1], x[2]), multiply(x[1], x[2], x[3]);
+    half_pade(x, 13, x[4], x[5]);
+    multiply(x[0], x[5], x[4]);
+    half_pade(x, 12, x[6], x[5]);
+    RILL_LANES(e, 0, size) {
+      const W u = x[4].at[e], v = x[5].at[e];
+      x[6].at[e] = v + u;
+      x[7].at[e] = v - u;
+    }
+    __syncwarp();
+    if (!factor_lu(x[7], pivots)) {
+      if (lane() == 0) report(s.fault, s.code, 0, 0, m);
+      continue;
+    }
+    solve_factored(x[7], pivots, x[6]);
+    int from = 6;
+    for (int i = 0; i < squarings; ++i, from = 13 - from) multiply(x[from], x[from], x[13 - from]);
+    store_matrix<T>(s.out[0], m, n, n, [&](i64 i, i64 j) { return x[from](i, j); });
+  }
+}
+
+}  // namespace rill::cuda

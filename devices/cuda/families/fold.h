@@ -1,0 +1,20 @@
+// How families start folds: by rules of their own, with the tree and the kernels of fold.cuh.
+#pragma once
+#include <string_view>
+
+#include "rill/devices/cuda/families/families.h"
+#include "rill/devices/cuda/families/fold_params.h"
+#include "rill/tensor/tensor.h"
+
+namespace rill::cuda {
+
+// Appends an axis, joined to the one before where both together are one run; axes of size 1 are dropped. False where
+// there is no room.
+bool append(Axes& axes, int64_t size, int64_t stride_in_bytes);
+
+// Folds by `rule`, of the family's text, whose accumulator has so many bytes. Of `s`, from, kept, reduced and what the
+// rule reads are filled in; rows and n are the products of the axes.
+void start_fold(Gpu& gpu, const Family& family, std::string_view rule, size_t accumulator_bytes, Folding s,
+                int64_t rows, int64_t n);
+
+}  // namespace rill::cuda

@@ -1,0 +1,27 @@
+// What the kernels of fold.cuh are told. NVRTC reads this file too.
+#pragma once
+
+namespace rill::cuda {
+
+// Axes of an operand, the outermost first, with strides in bytes.
+struct Axes {
+  static constexpr int most = 8;
+  long long count, size[most], stride[most];
+};
+
+// `rows` results, in the order of the axes `kept`, each of the n points of the axes `reduced`.
+struct Folding {
+  const char* from;
+  char* to;  // dense
+  long long rows, n;
+  Axes kept, reduced;
+  // Long rows are cut into `pieces` of `piece` points, a power of two times 1024, so that each is a subtree of the
+  // row's tree. Of each, `parts` keeps 32 values, one a lane.
+  long long piece, pieces;
+  char* parts;
+  const char* in[3];  // what else rules read and write: neural.cuh
+  char* out[4];
+  double epsilon;
+};
+
+}  // namespace rill::cuda

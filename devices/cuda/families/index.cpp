@@ -1,0 +1,274 @@
+// Starts the kernels of index.cuh.
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "rill/devices/cuda/driver/spaces.h"
+#include "rill/devices/cuda/families/families.h"
+#include "rill/devices/cuda/families/index_params.h"
+#include "rill/devices/params/gather_layout.h"
+#include "rill/devices/params/reduce_params.h"
+#include "rill/tensor/error.h"
+
+namespace rill::cuda {
+
+namespace {
+
+int64_t bytes_of(DType d) { return int64_t(size_of(d)); }
+
+// The kind of Picks: an integer's bytes, negative where it has a sign.
+int kind_of(DType d) { return is_signed_int(d) ? -int(size_of(d)) : int(size_of(d)); }
+
+// Which axes of gather's result, or of scatter's updates, are slices' and which are places'.
+struct Axes {
+  Axes(const GatherLayout& g, const Tensor& indexed)
+      : slices(g.slice_axes.size()), places(g.index_shape.size()), at(g.at) {
+    for (size_t i = 0; i < slices; ++i) slice_sizes.push_back(indexed.shape()[size_t(g.slice_axes[i])]);
+    for (const Dim n : g.index_shape) place_sizes.push_back(n);
+  }
+  size_t slice_axis(size_t i) const { return i < at ? i : i + places; }
+  size_t place_axis(size_t d) const { return at + d; }
+
+  size_t slices, places, at;
+  Ints slice_sizes, place_sizes;
+};
+
+// The axes of the result as an index space's; `slice` and `place` give the strides along one of either.
+template <class F, class G>
+Ints strides_of(const Axes& axes, F&& slice, G&& place) {
+  Ints out(axes.slices + axes.places);
+  for (size_t i = 0; i < axes.slices; ++i) out[axes.slice_axis(i)] = slice(i);
+  for (size_t d = 0; d < axes.places; ++d) out[axes.place_axis(d)] = place(d);
+  return out;
+}
+
+// How far dimension d of the places moves along the batch axes of what is indexed, in its elements.
+int64_t batch_stride(const GatherLayout& g, const Tensor& indexed, size_t d) {
+  int64_t stride = 0;
+  for (size_t i = 0; i < g.attrs.batch_dims.size(); ++i)
+    if (size_t(g.attrs.batch_dims[i]) == d) stride += indexed.strides()[size_t(g.attrs.batch_axes[i])];
+  return stride;
+}
+
+// All of Picks but its Space; strides count `unit` elements.
+Picks picks_of(Gpu& gpu, const GatherLayout& g, const Tensor& indexed, int64_t unit) {
+  Picks p{};
+  if (g.indices.size() > size_t(Picks::most))
+    fail("index", fmt::format("a GPU takes at most {} index tensors. got {}", Picks::most, g.indices.size()), Where());
+  p.count = int(g.indices.size());
+  p.skips = g.attrs.skips;
+  p.fault = gpu.fault_place();
+  for (size_t j = 0; j < g.indices.size(); ++j) {
+    const int64_t axis = g.attrs.axes[j];
+    p.kind[j] = kind_of(g.indices[j]->dtype());
+    p.code[j] =
+        gpu.fault_code("index", fmt::format("index {{value}} is out of bounds for axis {} of size {{limit}}", axis));
+    p.size[j] = indexed.shape()[size_t(axis)];
+    p.stride[j] = indexed.strides()[size_t(axis)] / unit;
+  }
+  return p;
+}
+
+// Index tensor j as an operand whose Space has the places' axes, and perhaps others.
+Ints index_strides(const GatherLayout& g, size_t j) {
+  Ints out;
+  for (const int64_t s : g.index_strides[j]) out.push_back(s * bytes_of(g.indices[j]->dtype()));
+  return out;
+}
+
+void run_gather(const KernelArgs& a) {
+  const Tensor &x = *a.in[0], &out = *a.out[0];
+  if (out.size() == 0) return;
+  Gpu& gpu = gpu_of(out.device());
+  const GatherLayout g(x, a.in.subspan(1), a.attrs.as<GatherAttrs>());
+  const Axes axes(g, x);
+  const int64_t size = bytes_of(x.dtype());
+  std::vector<Placed> operands(2);
+  operands[0] = {address(x), strides_of(
+                                 axes, [&](size_t i) { return x.strides()[size_t(g.slice_axes[i])] * size; },
+                                 [&](size_t d) { return batch_stride(g, x, d) * size; })};
+  operands[1] = placed(out, size_t(out.ndim()));
+  for (size_t j = 0; j < g.indices.size(); ++j) {
+    const Ints steps = index_strides(g, j);
+    operands.push_back(
+        {address(*g.indices[j]), strides_of(axes, [](size_t) { return 0; }, [&](size_t d) { return steps[d]; })});
+  }
+  Picks p = picks_of(gpu, g, x, 1);
+  for (int j = 0; j < p.count; ++j) p.stride[j] *= size;
+  for_each_space(Ints(out.shape().begin(), out.shape().end()), operands, no_rows, [&](const Space& s) {
+    p.space = s;
+    const bool slices = std::all_of(s.point + 2, s.point + 2 + p.count, [](int64_t step) { return step == 0; });
+    const size_t bytes = slices ? widen_points(p.space, 2, size_t(size)) : size_t(size);
+    const std::string_view type = bytes == 16 && size < 16 ? "Line" : word(bytes);
+    const int64_t count = p.space.rows * p.space.n;
+    const std::string call = fmt::format("gather_points<{}, {}>", type, index_type(count));
+    gpu.launch(kernel_of(gpu, {index_family, "Picks", call}), p, count);
+  });
+}
+
+// --- Scatter ---------------------------------------------------------------------------------------------------------
+
+// The one Space of an index space. Throws where it takes several.
+Space one_space(const Ints& sizes, const std::vector<Placed>& operands) {
+  Space found;
+  int spaces = 0;
+  for_each_space(sizes, operands, no_rows, [&](const Space& s) { found = s, ++spaces; });
+  if (spaces != 1)
+    fail("scatter", fmt::format("a GPU takes indices of at most {} axes", Space::most_axes + 1), Where());
+  return found;
+}
+
+Tensor words_on(Device d, int64_t count, DType dtype = DType::u64) {
+  return empty_tensor(Spec{Shape{count}, dtype, false, d});
+}
+
+// Sorts by the bits [low, high) of words that are in order by the bits below; all of them differ.
+Tensor sorted(Gpu& gpu, Tensor words, int low, int high) {
+  constexpr int64_t few = 4096;  // for which reading all of them for each is faster than three kernels a digit
+  const int64_t count = words.size();
+  Tensor other = words_on(gpu.device, count);
+  if (count <= few) {
+    const SortStep s{address(words), address(other), nullptr, count, 0, 0, 0};
+    gpu.launch(kernel_of(gpu, {index_family, "SortStep", "sort_by_rank"}), s, count);
+    return other;
+  }
+  const int64_t tiles = (count + 255) / 256, most = int64_t(gpu.processors) * 4;
+  const int64_t chunk = (tiles + most - 1) / most * 256, blocks = (count + chunk - 1) / chunk;
+  const Tensor counts = words_on(gpu.device, 256 * blocks, DType::u32);
+  for (int shift = low; shift < high; shift += 8) {
+    const SortStep s{address(words), address(other), address(counts), count, chunk, blocks, shift};
+    gpu.launch_blocks(kernel_of(gpu, {index_family, "SortStep", "count_digits"}), s, blocks, 256);
+    gpu.launch_blocks(kernel_of(gpu, {index_family, "SortStep", "sum_digits"}), s, 1, 256);
+    gpu.launch_blocks(kernel_of(gpu, {index_family, "SortStep", "move_digits"}), s, blocks, 256);
+    std::swap(words, other);
+  }
+  return words;
+}
+
+// Where targets lie: the largest step that leads from one to any other, in elements.
+int64_t unit_of(const GatherLayout& g, const Tensor& x) {
+  int64_t unit = 0;
+  for (const int64_t axis : g.attrs.axes) unit = std::gcd(unit, x.strides()[size_t(axis)]);
+  for (const int64_t axis : g.attrs.batch_axes) unit = std::gcd(unit, x.strides()[size_t(axis)]);
+  return std::max<int64_t>(unit, 1);
+}
+
+// The words of the updates, in their order.
+Tensor find_targets(Gpu& gpu, const GatherLayout& g, const Axes& axes, const Tensor& x, int64_t unit, int bits,
+                    int64_t count) {
+  Tensor words = words_on(gpu.device, count);
+  std::vector<Placed> operands(2);
+  int64_t step = 8;
+  operands[1] = {address(words), Ints(axes.places)};
+  for (size_t d = axes.places; d-- > 0; step *= axes.place_sizes[d]) operands[1].stride[d] = step;
+  for (size_t d = 0; d < axes.places; ++d) operands[0].stride.push_back(batch_stride(g, x, d) / unit);
+  for (size_t j = 0; j < g.indices.size(); ++j) operands.push_back({address(*g.indices[j]), index_strides(g, j)});
+  Picks p = picks_of(gpu, g, x, unit);
+  p.space = one_space(axes.place_sizes, operands);
+  p.bits = bits;
+  gpu.launch(kernel_of(gpu, {index_family, "Picks", fmt::format("find_targets<{}>", index_type(count))}), p, count);
+  return words;
+}
+
+std::string_view update_of(ScatterMode mode) {
+  switch (mode) {
+    case ScatterMode::add: return "AddUpdate";
+    case ScatterMode::multiply: return "MultiplyUpdate";
+    case ScatterMode::min: return "MinUpdate";
+    default: return "MaxUpdate";
+  }
+}
+
+// Whether the order of additions leaves their sum as it is, and a GPU has them.
+bool adds_in_any_order(DType d, ScatterMode mode) {
+  return mode == ScatterMode::add && is_integer(d) && size_of(d) >= 4;
+}
+
+// Makes the numbers of an update words, where those of both sides may be so.
+size_t widen_columns(Scatter& p, size_t size) {
+  Space wide = p.column;
+  const size_t bytes = widen_points(wide, 2, size);
+  uintptr_t steps = uintptr_t(p.unit) | uintptr_t(p.update.point[0]);
+  for (int64_t a = 0; a < p.update.axes; ++a) steps |= uintptr_t(p.update.stride[0][a]);
+  if (steps % bytes != 0) return size;
+  p.column = wide;
+  return bytes;
+}
+
+void start_updates(Gpu& gpu, Scatter p, DType dtype, ScatterMode mode) {
+  std::string type(name(is_complex(dtype) ? dtype == DType::c64 ? DType::f32 : DType::f64 : dtype));
+  if (mode == ScatterMode::set) {
+    const size_t size = size_of(dtype), bytes = widen_columns(p, size);
+    type = bytes == 16 && size < 16 ? "Line" : word(bytes);
+  }
+  p.columns = p.column.rows * p.column.n;
+  const int64_t count = p.count * p.columns;
+  const std::string_view index = index_type(count);
+  const std::string call = mode == ScatterMode::set ? fmt::format("set_last<{}, {}>", type, index)
+                           : adds_in_any_order(dtype, mode)
+                               ? fmt::format("add_in_any_order<u{}, {}>", size_of(dtype) * 8, index)
+                               : fmt::format("update_in_order<{}, {}, {}>", type, update_of(mode), index);
+  gpu.launch(kernel_of(gpu, {index_family, "Scatter", call}), p, count);
+}
+
+void run_scatter(const KernelArgs& a) {
+  const ScatterAttrs& attrs = a.attrs.as<ScatterAttrs>();
+  const Tensor &x = *a.in[0], &updates = *a.in[1], &out = *a.out[0];
+  if (address(x) != address(out)) copy_on_gpu(x, out);  // else it is updated in place
+  if (updates.size() == 0) return;
+  Gpu& gpu = gpu_of(out.device());
+  const GatherLayout g(out, a.in.subspan(2), attrs.where);
+  const Axes axes(g, out);
+  const int64_t count = g.index_shape.numel(), unit = unit_of(g, out), size = bytes_of(out.dtype());
+  const int bits = std::bit_width(uint64_t(count - 1)), target_bits = std::bit_width(uint64_t(out.size() / unit + 1));
+  if (bits > 32 || bits + target_bits > 63)
+    fail("scatter", fmt::format("{} updates of {} places are too many for a GPU", count, out.size() / unit), Where());
+  Tensor words = find_targets(gpu, g, axes, out, unit, bits, count);
+  if (!adds_in_any_order(out.dtype(), attrs.mode)) words = sorted(gpu, std::move(words), bits, bits + target_bits);
+
+  Scatter p{};
+  p.words = address(words);
+  p.count = count;
+  p.unit = unit * size;
+  p.none = std::numeric_limits<int64_t>::max() >> bits;
+  p.bits = bits;
+  Placed place;
+  for (size_t d = 0; d < axes.places; ++d) place.stride.push_back(updates.strides()[axes.place_axis(d)] * size);
+  p.update = one_space(axes.place_sizes, {place});
+  Placed from{address(updates), {}}, to{address(out), {}};
+  for (size_t i = 0; i < axes.slices; ++i) {
+    from.stride.push_back(updates.strides()[axes.slice_axis(i)] * size);
+    to.stride.push_back(out.strides()[size_t(g.slice_axes[i])] * size);
+  }
+  Ints sizes = axes.slice_sizes;
+  if (is_complex(out.dtype()) && attrs.mode == ScatterMode::add) {  // two numbers each
+    sizes.push_back(2);
+    from.stride.push_back(size / 2);
+    to.stride.push_back(size / 2);
+  }
+  for_each_space(sizes, {from, to}, no_rows, [&](const Space& s) {
+    p.column = s;
+    start_updates(gpu, p, out.dtype(), attrs.mode);
+  });
+}
+
+void run_searchsorted(const KernelArgs& a) {
+  const Tensor &x = *a.in[0], &values = *a.in[1], &out = *a.out[0];
+  Gpu& gpu = gpu_of(out.device());
+  const Search p{address(x), address(values), address(out), x.size(), out.size(), a.attrs.as<SearchParams>().right};
+  gpu.launch(kernel_of(gpu, {index_family, "Search", fmt::format("search<{}>", name(x.dtype()))}), p, p.count);
+}
+
+}  // namespace
+
+std::span<const NamedKernel> index_kernels() {
+  static const NamedKernel all[] = {
+      {"gather", for_every_dtype<run_gather>},
+      {"scatter", for_every_dtype<run_scatter>},
+      {"scatter_reduce", for_every_dtype<run_scatter>},
+      {"searchsorted", for_every_dtype<run_searchsorted>},
+  };
+  return all;
+}
+
+}  // namespace rill::cuda

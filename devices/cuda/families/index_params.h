@@ -1,0 +1,45 @@
+// What the kernels of index.cuh are told. NVRTC reads this file too.
+#pragma once
+
+namespace rill::cuda {
+
+// Places that index tensors name. The Space's operand 0 is what is indexed, without the axes that they index, operand 1
+// the result, and those behind them the indices.
+struct Picks {
+  static constexpr int most = 12;
+  Space space;
+  int count, skips;                    // index tensors; whether what is out of range is left out
+  int kind[most], code[most];          // an integer's bytes, negative where it has a sign; Gpu::fault_code()
+  long long size[most], stride[most];  // of the axes that they index
+  void* fault;                         // Gpu::fault_place()
+  int bits;                            // of find_targets: how many stand behind a target
+};
+
+// A step of a stable sort of `count` words, by the 8 bits from `shift` on. Block b has the words from b * chunk on.
+struct SortStep {
+  const char* from;
+  char* to;
+  char* counts;  // u32 [256, blocks]: how many words of a block have the digit, later where the first of them goes
+  long long count, chunk, blocks;
+  int shift;
+};
+
+// Updates of `columns` numbers each, to the targets that words name: target << bits | update. Words of one target
+// follow one another, in the order of the updates.
+struct Scatter {
+  Space column;  // operand 0: of an update, operand 1: of a target, both from the first's first number
+  Space update;  // operand 0: the first number of each
+  const char* words;
+  long long count, columns, unit, none;  // unit: bytes from target to target; none: a target that is skipped
+  int bits;
+};
+
+// How many of `n` sorted numbers stand before each of `count` values.
+struct Search {
+  const char *sorted, *values;
+  char* to;
+  long long n, count;
+  int right;  // or equal it
+};
+
+}  // namespace rill::cuda

@@ -1,0 +1,196 @@
+// Products of matrices by cuBLASLt. What it chooses for a product is kept, by all that the choice depends on: see Key.
+//
+// The library's matrices are stored by columns, ours by rows, so it computes the transposed product: its A is our right
+// operand, its B our left one. f32 is computed as f32 (no TF32), halves are summed in f32.
+#include "rill/devices/cuda/families/library_product.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+
+#include "rill/devices/cuda/driver/cublaslt.h"
+
+namespace rill::cuda {
+
+namespace {
+
+struct Types {
+  int data, compute, scale;
+};
+Types types_of(DType d) {
+  switch (d) {
+    case DType::f16: return {lt::real_f16, lt::compute_f32, lt::real_f32};
+    case DType::bf16: return {lt::real_bf16, lt::compute_f32, lt::real_f32};
+    case DType::f64: return {lt::real_f64, lt::compute_f64, lt::real_f64};
+    case DType::c64: return {lt::complex_f32, lt::compute_f32, lt::complex_f32};
+    case DType::c128: return {lt::complex_f64, lt::compute_f64, lt::complex_f64};
+    default: return {lt::real_f32, lt::compute_f32, lt::real_f32};
+  }
+}
+
+// One operand as the library sees it, by columns.
+struct Stored {
+  int64_t rows, columns, leading, batch;
+  bool transposed;
+};
+// Of [rows, columns], with strides, the transposed matrix: dense where `column` is 1, else to be transposed.
+Stored stored(const Matrices& m, int64_t rows, int64_t columns) {
+  const bool by_rows = columns == 1 || (m.column == 1 && (rows == 1 || m.row >= columns));
+  if (by_rows) return {columns, rows, rows == 1 || columns == 1 ? std::max(columns, m.row) : m.row, m.batch, false};
+  return {rows, columns, columns == 1 || rows == 1 ? std::max(rows, m.column) : m.column, m.batch, true};
+}
+
+uint32_t alignment_of(const char* p) {
+  const auto at = reinterpret_cast<uintptr_t>(p);
+  return uint32_t(std::min<uintptr_t>(256, at & (~at + 1)));
+}
+
+using Key = std::array<int64_t, 15>;
+
+// What is made for a Key: the descriptions and the library's choice.
+struct Plan {
+  lt::Product product = nullptr;
+  lt::Layout a = nullptr, b = nullptr, out = nullptr;
+  lt::Heuristic choice{};
+  bool refused = false;
+
+  Plan() = default;
+  Plan(const Plan&) = delete;
+  ~Plan() {
+    for (const lt::Layout layout : {a, b, out})
+      if (layout) lt::library().cublasLtMatrixLayoutDestroy(layout);
+    if (product) lt::library().cublasLtMatmulDescDestroy(product);
+  }
+};
+
+lt::Layout layout_of(int type, const Stored& s, int64_t batch) {
+  lt::Layout layout = nullptr;
+  RILL_CUBLASLT(cublasLtMatrixLayoutCreate, &layout, type, uint64_t(s.rows), uint64_t(s.columns), s.leading);
+  const auto count = int32_t(batch);
+  RILL_CUBLASLT(cublasLtMatrixLayoutSetAttribute, layout, lt::batch_count, &count, sizeof count);
+  RILL_CUBLASLT(cublasLtMatrixLayoutSetAttribute, layout, lt::batch_stride, &s.batch, sizeof s.batch);
+  return layout;
+}
+
+struct HeldPreference {
+  lt::Preference preference = nullptr;
+  HeldPreference() { RILL_CUBLASLT(cublasLtMatmulPreferenceCreate, &preference); }
+  HeldPreference(const HeldPreference&) = delete;
+  ~HeldPreference() { lt::library().cublasLtMatmulPreferenceDestroy(preference); }
+  template <class T>
+  void set(int attribute, T value) {
+    RILL_CUBLASLT(cublasLtMatmulPreferenceSetAttribute, preference, attribute, &value, sizeof value);
+  }
+};
+
+// A GPU's handle and plans.
+class Plans {
+ public:
+  bool run(const LibraryProduct& p);
+
+ private:
+  Plan& plan_for(const LibraryProduct& p);
+  void make(Plan& plan, const LibraryProduct& p, const Stored& a, const Stored& b);
+
+  std::mutex mutex_;
+  lt::Handle handle_ = nullptr;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+void Plans::make(Plan& plan, const LibraryProduct& p, const Stored& a, const Stored& b) {
+  const Types types = types_of(p.dtype);
+  RILL_CUBLASLT(cublasLtMatmulDescCreate, &plan.product, types.compute, types.scale);
+  const int32_t turn_a = a.transposed ? lt::transposed : lt::as_it_is,
+                turn_b = b.transposed ? lt::transposed : lt::as_it_is;
+  RILL_CUBLASLT(cublasLtMatmulDescSetAttribute, plan.product, lt::transposes_a, &turn_a, sizeof turn_a);
+  RILL_CUBLASLT(cublasLtMatmulDescSetAttribute, plan.product, lt::transposes_b, &turn_b, sizeof turn_b);
+  plan.a = layout_of(types.data, a, p.batch);
+  plan.b = layout_of(types.data, b, p.batch);
+  plan.out = layout_of(types.data, {p.n, p.m, p.n, p.m * p.n, false}, p.batch);
+  HeldPreference wanted;
+  constexpr uint64_t workspace = uint64_t(32) << 20;  // what NVIDIA advises for Hopper
+  wanted.set(lt::most_workspace, workspace);
+  wanted.set(lt::reduction_schemes, lt::reduces_sums);
+  wanted.set(lt::alignment_a, alignment_of(p.right.data));
+  wanted.set(lt::alignment_b, alignment_of(p.left.data));
+  wanted.set(lt::alignment_c, alignment_of(p.out));
+  wanted.set(lt::alignment_d, alignment_of(p.out));
+  int found = 0;
+  const int status = lt::library().cublasLtMatmulAlgoGetHeuristic(handle_, plan.product, plan.a, plan.b, plan.out,
+                                                                  plan.out, wanted.preference, 1, &plan.choice, &found);
+  plan.refused = status == lt::not_supported || (status == 0 && (found == 0 || plan.choice.state != 0));
+  if (!plan.refused) lt::require(status, "cublasLtMatmulAlgoGetHeuristic");
+}
+
+Plan& Plans::plan_for(const LibraryProduct& p) {
+  constexpr size_t most_plans = 4096;  // programs with sizes that never come again
+  const Stored a = stored(p.right, p.k, p.n), b = stored(p.left, p.m, p.k);
+  const Key key{int64_t(p.dtype),
+                p.batch,
+                p.m,
+                p.n,
+                p.k,
+                a.leading,
+                a.batch,
+                b.leading,
+                b.batch,
+                a.transposed,
+                b.transposed,
+                alignment_of(p.right.data),
+                alignment_of(p.left.data),
+                alignment_of(p.out),
+                0};
+  if (const auto known = plans_.find(key); known != plans_.end()) return *known->second;
+  auto plan = std::make_unique<Plan>();
+  make(*plan, p, a, b);
+  if (plans_.size() >= most_plans) plans_.clear();
+  return *(plans_[key] = std::move(plan));
+}
+
+bool Plans::run(const LibraryProduct& p) {
+  p.gpu.enter();
+  const std::lock_guard hold(mutex_);
+  if (!handle_) RILL_CUBLASLT(cublasLtCreate, &handle_);
+  Plan& plan = plan_for(p);
+  if (plan.refused) return false;
+  Tensor workspace;
+  if (plan.choice.workspace_bytes > 0)
+    workspace = empty_tensor(Spec{{int64_t(plan.choice.workspace_bytes)}, DType::u8, false, p.gpu.device});
+  const double one[] = {1, 0}, zero[] = {0, 0};
+  const float small_one[] = {1, 0}, small_zero[] = {0, 0};
+  const bool is_double = types_of(p.dtype).compute == lt::compute_f64;
+  const void *alpha = small_one, *beta = small_zero;
+  if (is_double) alpha = one, beta = zero;
+  const int status = lt::library().cublasLtMatmul(
+      handle_, plan.product, alpha, p.right.data, plan.a, p.left.data, plan.b, beta, p.out, plan.out, p.out, plan.out,
+      &plan.choice.algorithm, workspace.defined() ? address(workspace) : nullptr, plan.choice.workspace_bytes,
+      p.gpu.stream);
+  plan.refused = status == lt::not_supported;
+  if (!plan.refused) lt::require(status, "cublasLtMatmul");
+  return !plan.refused;
+}
+
+Plans& plans_of(const Gpu& gpu) {
+  static std::mutex mutex;
+  static auto* all = new std::map<int, Plans>;  // tensors may outlive every static object
+  const std::lock_guard hold(mutex);
+  return (*all)[gpu.device.index()];
+}
+
+}  // namespace
+
+bool has_library_product(DType d) { return (is_floating(d) || is_complex(d)) && lt::library().missing.empty(); }
+
+bool has_leading_dimension(const Matrices& m, int64_t rows, int64_t columns) {
+  constexpr int64_t most = most_of_library;
+  if (rows > most || columns > most || m.batch < 0) return false;
+  const auto dense = [&](int64_t inner, int64_t inner_stride, int64_t outer, int64_t outer_stride) {
+    return (inner == 1 || inner_stride == 1) && (outer == 1 || (outer_stride >= inner && outer_stride <= most));
+  };
+  return dense(columns, m.column, rows, m.row) || dense(rows, m.row, columns, m.column);
+}
+
+bool run_library_product(const LibraryProduct& p) { return plans_of(p.gpu).run(p); }
+
+}  // namespace rill::cuda

@@ -1,0 +1,19 @@
+// What the kernels of matrix.cuh are told. NVRTC reads this file too.
+#pragma once
+
+namespace rill::cuda {
+
+// A batch of dense matrices a, rows x columns, and with some ops b, rows x right.
+struct MatrixBatch {
+  const char *a, *b;
+  char* out[3];
+  long long count, rows, columns, right;
+  char* work;      // of each warp, `room` numbers of the wide type
+  long long room;  // see wide_t
+  int lower, adjoint, unit, full, vectors;
+  double share;  // pinv: singular values up to this share of the largest count as 0
+  void* fault;   // Gpu::fault_place()
+  int code;
+};
+
+}  // namespace rill::cuda

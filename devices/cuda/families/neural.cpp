@@ -1,0 +1,124 @@
+// Starts the kernels of neural.cuh.
+#include "rill/devices/cuda/families/neural_params.h"
+
+#include "rill/devices/cuda/families/fold.h"
+#include "rill/devices/params/nn_params.h"
+
+namespace rill::cuda {
+
+namespace {
+
+// A dense tensor of [outer, channels, inner] by channels.
+Folding by_channel(const Tensor& x, const AxisView& view) {
+  const int64_t element = int64_t(size_of(x.dtype()));
+  Folding s{};
+  s.from = address(x);
+  append(s.kept, view.size, view.inner * element);
+  append(s.reduced, view.outer, view.size * view.inner * element);
+  append(s.reduced, view.inner, element);
+  return s;
+}
+
+Function neural_kernel(Gpu& gpu, std::string_view params, std::string_view name, DType d) {
+  return kernel_of(gpu, {neural_family, params, fmt::format("{}<{}>", name, rill::name(d))});
+}
+std::string rule(std::string_view name, DType d) { return fmt::format("{}<{}>", name, rill::name(d)); }
+Tensor like(const Tensor& t) { return empty_tensor(Spec{t.shape(), t.dtype(), false, t.device()}); }
+
+void batch_norm(const KernelArgs& a) {
+  const Tensor& x = *a.in[0];
+  const DType d = x.dtype();
+  const NormParams& params = a.attrs.as<NormParams>();
+  const AxisView view(x.shape(), params.axis);
+  const int64_t n = view.outer * view.inner;
+  Gpu& gpu = gpu_of(x.device());
+  Folding s = by_channel(x, view);
+  s.out[0] = address(*a.out[1]);
+  start_fold(gpu, neural_family, rule("Mean", d), 8, s, view.size, n);
+  const Tensor factor = like(*a.in[1]);
+  s.in[0] = address(*a.out[1]), s.in[1] = address(*a.in[1]);
+  s.out[0] = address(*a.out[2]), s.out[1] = address(factor);
+  s.epsilon = params.epsilon;
+  start_fold(gpu, neural_family, rule("Variance", d), 8, s, view.size, n);
+  const Normed p{x.size(),           view.size,       view.inner, address(x),        nullptr,
+                 address(*a.out[1]), address(factor), nullptr,    address(*a.in[2]), address(*a.out[0])};
+  gpu.launch(neural_kernel(gpu, "Normed", "normalise", d), p, p.count);
+}
+
+void batch_norm_grad(const KernelArgs& a) {
+  const Tensor &x = *a.in[0], &scale = *a.in[1];
+  const DType d = x.dtype();
+  const NormParams& params = a.attrs.as<NormParams>();
+  const AxisView view(x.shape(), params.axis);
+  const int64_t n = view.outer * view.inner;
+  Gpu& gpu = gpu_of(x.device());
+  const Tensor sum_g = like(scale), sum_gd = like(scale), factor = like(scale), slope = like(scale),
+               offset = like(scale);
+  Folding s = by_channel(x, view);
+  s.in[0] = address(*a.in[4]), s.in[1] = address(*a.in[2]);
+  s.out[0] = address(sum_g), s.out[1] = address(sum_gd);
+  start_fold(gpu, neural_family, rule("ChannelSums", d), 16, s, view.size, n);
+  const ChannelGradients c{view.size,          n,
+                           address(sum_g),     address(sum_gd),
+                           address(scale),     address(*a.in[3]),
+                           address(*a.in[5]),  address(*a.in[6]),
+                           address(*a.out[1]), address(*a.out[2]),
+                           address(factor),    address(slope),
+                           address(offset),    params.epsilon};
+  gpu.launch(neural_kernel(gpu, "ChannelGradients", "channel_gradients", d), c, c.channels);
+  const Normed p{x.size(),          view.size,       view.inner,     address(x),      address(*a.in[4]),
+                 address(*a.in[2]), address(factor), address(slope), address(offset), address(*a.out[0])};
+  gpu.launch(neural_kernel(gpu, "Normed", "normalise_gradient", d), p, p.count);
+}
+
+void adam_update(const KernelArgs& a) {
+  const AdamParams& params = a.attrs.as<AdamParams>();
+  const auto in = [&](size_t i) { return address(*a.in[i]); };
+  const AdamStep p{a.in[0]->size(),
+                   in(0),
+                   in(1),
+                   in(2),
+                   in(3),
+                   in(4),
+                   in(5),
+                   in(6),
+                   address(*a.out[0]),
+                   address(*a.out[1]),
+                   address(*a.out[2]),
+                   params.beta1,
+                   params.beta2,
+                   params.epsilon};
+  Gpu& gpu = gpu_of(a.in[0]->device());
+  gpu.launch(neural_kernel(gpu, "AdamStep", "adam", a.in[0]->dtype()), p, p.count);
+}
+
+template <Kernel kernel>
+Kernel of_floats(DType d) {
+  return d == DType::f32 || d == DType::f64 ? kernel : nullptr;
+}
+
+}  // namespace
+
+void sum_layer_norm_grad(const KernelArgs& a) {
+  const Tensor &x = *a.in[0], &scale = *a.in[1];
+  const int64_t n = scale.size(), rows = a.in[2]->size(), element = int64_t(size_of(x.dtype()));
+  Folding s{};
+  s.from = address(x);
+  append(s.kept, n, element);
+  append(s.reduced, rows, n * element);
+  s.in[0] = address(*a.in[4]), s.in[1] = address(*a.in[2]), s.in[2] = address(*a.in[3]);
+  s.out[0] = address(*a.out[1]), s.out[1] = address(*a.out[2]);
+  s.epsilon = a.attrs.as<NormParams>().epsilon;
+  start_fold(gpu_of(x.device()), neural_family, rule("LayerSums", x.dtype()), size_t(2 * element), s, n, rows);
+}
+
+std::span<const NamedKernel> neural_kernels() {
+  static const NamedKernel all[] = {
+      {"adam_update", of_floats<adam_update>},
+      {"batch_norm", of_floats<batch_norm>},
+      {"batch_norm_grad", of_floats<batch_norm_grad>},
+  };
+  return all;
+}
+
+}  // namespace rill::cuda

@@ -1,0 +1,141 @@
+// batch_norm, what is summed over rows in its gradient and layer_norm's, and the step of Adam. fold.cuh is in front.
+namespace rill::cuda {
+
+template <class T>
+RILL T reciprocal_deviation(T variance, T epsilon) { return T(1) / rill::sqrt(variance + epsilon); }
+template <class T>
+RILL T number(const char* p, i64 i) { return Stored<T>::load(p + i * i64(sizeof(T))); }
+template <class T>
+RILL void set(char* p, i64 i, T x) { store(p + i * i64(sizeof(T)), x); }
+
+// Sums in f64, as the CPU's.
+struct AsDoubles {
+  typedef f64 Acc;
+  RILL f64 identity() { return 0; }
+  RILL f64 of(f64 a, f64 b) { return a + b; }
+};
+// out[0]: the mean
+template <class T>
+struct Mean : AsDoubles {
+  RILL f64 load(const Folding& s, i64, i64, i64 at) { return f64(Stored<T>::load(s.from + at)); }
+  RILL void give(const Folding& s, i64 row, f64 sum) { set(s.out[0], row, T(sum / f64(s.n))); }
+};
+// in: mean, scale; out: variance, and the factor of x - mean
+template <class T>
+struct Variance : AsDoubles {
+  RILL f64 load(const Folding& s, i64 row, i64, i64 at) {
+    const f64 d = f64(Stored<T>::load(s.from + at)) - f64(number<T>(s.in[0], row));
+    return d * d;
+  }
+  RILL void give(const Folding& s, i64 row, f64 sum) {
+    const T variance = T(sum / f64(s.n));
+    set(s.out[0], row, variance);
+    set(s.out[1], row, number<T>(s.in[1], row) * reciprocal_deviation(variance, T(s.epsilon)));
+  }
+};
+template <class T>
+RILL void normalise(const Normed& s) {
+  for (i64 q = first_thread(); q < s.count; q += all_threads()) {
+    const i64 c = q / s.inner % s.channels;
+    set(s.y, q, (number<T>(s.x, q) - number<T>(s.mean, c)) * number<T>(s.factor, c) + number<T>(s.offset, c));
+  }
+}
+
+// --- Gradients ---
+
+template <class A>
+struct Two { A a, b; };
+template <class A>
+RILL Two<A> from_lane(Two<A> x, int lane) {
+  Two<A> y;
+  y.a = rill::from_lane(x.a, lane);
+  y.b = rill::from_lane(x.b, lane);
+  return y;
+}
+template <class A>
+struct TwoSums {
+  typedef Two<A> Acc;
+  RILL Acc identity() {
+    Acc x;
+    x.a = x.b = A(0);
+    return x;
+  }
+  RILL Acc of(Acc x, const Acc& y) {
+    x.a = x.a + y.a, x.b = x.b + y.b;
+    return x;
+  }
+};
+
+// The sums of g and of g (x - mean) of a channel; in: g, mean. out: both, as T.
+template <class T>
+struct ChannelSums : TwoSums<f64> {
+  RILL Acc load(const Folding& s, i64 row, i64, i64 at) {
+    const f64 g = f64(Stored<T>::load(s.in[0] + at));
+    Acc x;
+    x.a = g;
+    x.b = g * (f64(Stored<T>::load(s.from + at)) - f64(number<T>(s.in[1], row)));
+    return x;
+  }
+  RILL void give(const Folding& s, i64 row, const Acc& x) {
+    set(s.out[0], row, T(x.a));
+    set(s.out[1], row, T(x.b));
+  }
+};
+
+// dx = g factor + (x - mean) slope + offset of each channel, and the gradients of scale and offset.
+template <class T>
+RILL void channel_gradients(const ChannelGradients& s) {
+  for (i64 c = first_thread(); c < s.channels; c += all_threads()) {
+    const T sum_g = number<T>(s.sum_g, c), sum_gd = number<T>(s.sum_gd, c), n = T(f64(s.n));
+    const T r = reciprocal_deviation(number<T>(s.variance, c), T(s.epsilon)), factor = number<T>(s.scale, c) * r;
+    set(s.scale_gradient, c, sum_gd * r);
+    set(s.offset_gradient, c, sum_g);
+    set(s.factor, c, factor);
+    set(s.slope, c, T(2) * number<T>(s.variance_gradient, c) / n - factor * r * r * (sum_gd / n));
+    set(s.offset, c, number<T>(s.mean_gradient, c) / n - factor * (sum_g / n));
+  }
+}
+template <class T>
+RILL void normalise_gradient(const Normed& s) {
+  for (i64 q = first_thread(); q < s.count; q += all_threads()) {
+    const i64 c = q / s.inner % s.channels;
+    const T d = number<T>(s.x, q) - number<T>(s.mean, c);
+    set(s.y, q, number<T>(s.g, q) * number<T>(s.factor, c) + d * number<T>(s.slope, c) + number<T>(s.offset, c));
+  }
+}
+
+// Of layer_norm: the sums over rows of g (x - mean) / deviation, and of g, term by term as its gradient's rows have
+// them (devices/cpu/rows/row_programs.h), so that eager and fused calls give the same bits. in: g, mean, variance.
+template <class T>
+struct LayerSums : TwoSums<T> {
+  typedef Two<T> Acc;
+  RILL Acc load(const Folding& s, i64, i64 p, i64 at) {
+    const T r = reciprocal_deviation(number<T>(s.in[2], p), T(s.epsilon)), g = Stored<T>::load(s.in[0] + at);
+    Acc x;
+    x.a = g * ((Stored<T>::load(s.from + at) - number<T>(s.in[1], p)) * r);
+    x.b = g;
+    return x;
+  }
+  RILL void give(const Folding& s, i64 row, const Acc& x) {
+    set(s.out[0], row, x.a + T(0));
+    set(s.out[1], row, x.b + T(0));
+  }
+};
+
+// --- Optimizers ---
+
+template <class T>
+RILL void adam(const AdamStep& s) {
+  const T rate = number<T>(s.rate, 0), correction = number<T>(s.correction, 0), keep = T(1) - number<T>(s.decay, 0);
+  for (i64 q = first_thread(); q < s.count; q += all_threads()) {
+    const T g = number<T>(s.gradient, q);
+    const T m = T(s.beta1) * number<T>(s.m, q) + T(1 - s.beta1) * g;
+    const T v = T(s.beta2) * number<T>(s.v, q) + T(1 - s.beta2) * g * g;
+    const T step = rate * m / (rill::sqrt(v) * correction + T(s.epsilon));
+    set(s.new_value, q, keep * number<T>(s.value, q) - step);
+    set(s.new_m, q, m);
+    set(s.new_v, q, v);
+  }
+}
+
+}  // namespace rill::cuda

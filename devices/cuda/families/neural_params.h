@@ -1,0 +1,29 @@
+// What the kernels of neural.cuh are told, beside those that fold (fold_params.h). NVRTC reads this file too.
+#pragma once
+
+namespace rill::cuda {
+
+// Numbers around one axis, [outer, channels, inner]: x, and of the gradient g, by element, the rest by channel.
+struct Normed {
+  long long count, channels, inner;
+  const char *x, *g, *mean, *factor, *slope, *offset;
+  char* y;
+};
+
+// By channel: what the gradient of batch_norm needs, of n elements each.
+struct ChannelGradients {
+  long long channels, n;
+  const char *sum_g, *sum_gd, *scale, *variance, *mean_gradient, *variance_gradient;
+  char *scale_gradient, *offset_gradient, *factor, *slope, *offset;
+  double epsilon;
+};
+
+// A step of Adam: devices/ref/optimizers.cpp.
+struct AdamStep {
+  long long count;
+  const char *value, *m, *v, *gradient, *rate, *correction, *decay;
+  char *new_value, *new_m, *new_v;
+  double beta1, beta2, epsilon;
+};
+
+}  // namespace rill::cuda

@@ -1,0 +1,369 @@
+// Products of matrices, and convolutions as such products: the matrix that a window makes of its input is never stored,
+// its elements are found as tiles of it are read.
+namespace rill::cuda {
+
+template <class R>
+struct Parts { R real, imag; };  // a complex number
+
+// --- What sums are kept in, and how they are summed ---
+template <class T>
+struct Sums {  // whole numbers: modulo 2^32 or 2^64, which gives the bits of their own width
+  typedef u32 Type;
+  RILL u32 widen(T x) { return u32(x); }
+  RILL T narrow(u32 x) { return T(x); }
+  RILL u32 add(u32 sum, u32 a, u32 b) { return sum + a * b; }
+  RILL u32 join(u32 a, u32 b) { return a + b; }
+};
+template <class T>
+struct LongSums {
+  typedef u64 Type;
+  RILL u64 widen(T x) { return u64(x); }
+  RILL T narrow(u64 x) { return T(x); }
+  RILL u64 add(u64 sum, u64 a, u64 b) { return sum + a * b; }
+  RILL u64 join(u64 a, u64 b) { return a + b; }
+};
+template <> struct Sums<i64> : LongSums<i64> {};
+template <> struct Sums<u64> : LongSums<u64> {};
+template <>
+struct Sums<bool> {
+  typedef u32 Type;
+  RILL u32 widen(bool x) { return x; }
+  RILL bool narrow(u32 x) { return x != 0; }
+  RILL u32 add(u32 sum, u32 a, u32 b) { return sum | (a & b); }
+  RILL u32 join(u32 a, u32 b) { return a | b; }
+};
+template <class T, class W>
+struct FloatSums {
+  typedef W Type;
+  RILL W widen(T x) { return W(x); }
+  RILL T narrow(W x) { return T(x); }
+  RILL W add(W sum, W a, W b) { return fma(a, b, sum); }
+  RILL W join(W a, W b) { return a + b; }
+};
+template <> struct Sums<f32> : FloatSums<f32, f32> {};
+template <> struct Sums<f64> : FloatSums<f64, f64> {};
+template <class T>
+struct HalfSums : FloatSums<f32, f32> {
+  RILL f32 widen(T x) { return rill::widen(x); }
+  RILL T narrow(f32 x) { return rill::narrow(x, T()); }
+};
+template <> struct Sums<f16> : HalfSums<f16> {};
+template <> struct Sums<bf16> : HalfSums<bf16> {};
+template <class R>
+struct Sums<Parts<R>> {
+  typedef Parts<R> Type;
+  RILL Type widen(Type x) { return x; }
+  RILL Type narrow(Type x) { return x; }
+  RILL Type add(Type sum, Type a, Type b) {
+    sum.real = fma(-a.imag, b.imag, fma(a.real, b.real, sum.real));
+    sum.imag = fma(a.imag, b.real, fma(a.real, b.imag, sum.imag));
+    return sum;
+  }
+  RILL Type join(Type a, Type b) { a.real += b.real, a.imag += b.imag; return a; }
+};
+
+// --- Elements ---
+// I, u32 or u64, holds every index and every place along an axis.
+template <class I> struct Signed { typedef int Type; };
+template <> struct Signed<u64> { typedef i64 Type; };
+
+template <class I>
+struct Place {
+  i64 offset;
+  typename Signed<I>::Type at[3];
+};
+template <class I, bool windows>
+RILL Place<I> place(const Walk& w, I index) {
+  typedef typename Signed<I>::Type S;
+  Place<I> p = {0, {0, 0, 0}};
+  for (int d = w.digits - 1; d >= 0; --d) {
+    I digit = index;
+    if (d > 0) {
+      index = digit / I(w.size[d]);
+      digit -= index * I(w.size[d]);
+    }
+    p.offset += i64(digit) * w.stride[d];
+    if (windows)
+      for (int a = 0; a < 3; ++a) p.at[a] += S(digit) * S(w.step[d][a]);
+  }
+  return p;
+}
+
+// Of the left operand. `kind`: 0, no window; 1, a window; 2, a window whose places are divided.
+template <int kind, class I>
+RILL bool find(const Product& s, const Place<I>& row, const Place<I>& column, i64& offset) {
+  offset = row.offset + column.offset;
+  if (kind == 0) return true;
+  for (int a = 0; a < 3; ++a) {
+    typename Signed<I>::Type at = row.at[a] + column.at[a];  // `row` holds the start
+    if (at < 0) return false;
+    if (kind == 2) {
+      const I whole = I(at) / I(s.divide[a]);
+      if (whole * I(s.divide[a]) != I(at)) return false;
+      at = whole;
+      offset += i64(whole) * s.space[a];
+    }
+    if (I(at) >= I(s.limit[a])) return false;
+  }
+  return true;
+}
+
+template <class T>
+RILL typename Sums<T>::Type element(const char* base, i64 offset) {
+  return Sums<T>::widen(Stored<T>::load(base + offset * i64(sizeof(T))));
+}
+template <class I, bool windows>
+RILL Place<I> first_place(const Product& s, const Walk& w, I index) {
+  Place<I> p = place<I, windows>(w, index);
+  if (windows)
+    for (int a = 0; a < 3; ++a) p.at[a] += typename Signed<I>::Type(s.start[a]);
+  return p;
+}
+
+// A sum goes to the result, or to its part's sums.
+template <class T>
+RILL void put_sum(const Product& s, i64 part, i64 offset, typename Sums<T>::Type sum) {
+  if (s.parts == 1) store(s.out + offset * i64(sizeof(T)), Sums<T>::narrow(sum));
+  else *RILL_AT((typename Sums<T>::Type*)s.out + part * s.out_count + offset) = sum;
+}
+
+template <class I>
+RILL i64 result_offset(const Product& s, i64 b, i64 i, i64 j) {
+  return place<I, false>(s.out_batch, I(b)).offset + place<I, false>(s.out_m, I(i)).offset +
+         place<I, false>(s.out_n, I(j)).offset;
+}
+template <class W>
+RILL bool is_nan(W x) { return x != x; }
+template <class R>
+RILL bool is_nan(Parts<R> x) { return x.real != x.real && x.imag != x.imag; }
+// Which result a thread is to look at: neighbours in memory for neighbours.
+RILL void find_result(const Product& s, i64 q, i64& b, i64& i, i64& j) {
+  if (s.batch_is_dense) j = q / s.batch % s.n, i = q / s.batch / s.n, b = q % s.batch;
+  else if (s.m_is_dense) i = q % s.m, j = q / s.m % s.n, b = q / s.m / s.n;
+  else j = q % s.n, i = q / s.n % s.m, b = q / s.n / s.m;
+}
+
+// The terms of one result from `begin` to `end`, one by one, without those outside of the window.
+template <class T, class I, int kind>
+RILL typename Sums<T>::Type sum_of_terms(const Product& s, i64 b, i64 i, i64 j, i64 begin, i64 end) {
+  const Place<I> row = first_place<I, kind != 0>(s, s.left_m, I(i));
+  const i64 left = place<I, false>(s.left_batch, I(b)).offset,
+            right = place<I, false>(s.right_batch, I(b)).offset + place<I, false>(s.right_n, I(j)).offset;
+  typename Sums<T>::Type sum = typename Sums<T>::Type();
+  for (i64 k = begin; k < end && !is_nan(sum); ++k) {
+    i64 offset;
+    if (find<kind>(s, row, place<I, kind != 0>(s.left_k, I(k)), offset))
+      sum = Sums<T>::add(sum, element<T>(s.left, left + offset),
+                         element<T>(s.right, right + place<I, false>(s.right_k, I(k)).offset));
+  }
+  return sum;
+}
+
+// --- By tiles: a block of 16 x 16 threads makes 16 R x 16 R results, R x R a thread ---
+// One operand's tile of `depth` numbers along k: four for each thread, which reads them ahead and then hands them over.
+template <class T, class I, int kind, int tile, int depth>
+class TileReader {
+ public:
+  typedef typename Sums<T>::Type W;
+  RILL int row_of(bool by_k, int e) { return by_k ? (e * 256 + int(threadIdx.x)) / depth : int(threadIdx.x) % tile; }
+  RILL int k_of(bool by_k, int e) { return by_k ? int(threadIdx.x) % depth : (e * 256 + int(threadIdx.x)) / tile; }
+
+  inline TileReader(const Product& s, const char* base, const Walk& rows, const Walk& ks, bool by_k, i64 first, i64 count)
+      : s_(s), ks_(ks), base_(base), by_k_(by_k) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const i64 row = first + row_of(by_k, e);
+      inside_[e] = row < count;
+      row_[e] = first_place<I, kind != 0>(s, rows, I(inside_[e] ? row : 0));
+    }
+  }
+  inline void read(i64 k, i64 end) {
+    Place<I> column;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const i64 at = k + k_of(by_k_, e);
+      W x = W();
+      if (at < end && inside_[e]) {
+        if (e == 0 || !by_k_) column = place<I, kind != 0>(ks_, I(at));
+        i64 offset;
+        if (find<kind>(s_, row_[e], column, offset)) x = element<T>(base_, offset);
+      }
+      x_[e] = x;
+    }
+  }
+  inline void hand_over(W (*to)[tile + 4]) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) to[k_of(by_k_, e)][row_of(by_k_, e)] = x_[e];
+  }
+
+ private:
+  const Product& s_;
+  const Walk& ks_;
+  const char* base_;
+  const bool by_k_;
+  bool inside_[4];
+  Place<I> row_[4];
+  W x_[4];
+};
+
+template <class T, class I, int kind, int R>
+RILL void product(const Product& s) {
+  typedef typename Sums<T>::Type W;
+  enum { tile = 16 * R, depth = 64 / R };
+  __shared__ W left[depth][tile + 4], right[depth][tile + 4];
+  const i64 tiles_m = (s.m + tile - 1) / tile, tiles_n = (s.n + tile - 1) / tile;
+  const int near = threadIdx.x % 16, far = threadIdx.x / 16;
+  const int my_m = s.m_is_dense ? near : far, my_n = s.m_is_dense ? far : near;
+  for (i64 t = blockIdx.x; t < tiles_m * tiles_n * s.parts * s.batch; t += gridDim.x) {
+    const i64 tm = t / tiles_n % tiles_m * tile, tn = t % tiles_n * tile, rest = t / (tiles_m * tiles_n);
+    const i64 part = rest % s.parts, b = rest / s.parts;
+    const i64 begin = part * s.part, end = begin + s.part < s.k ? begin + s.part : s.k;
+    TileReader<T, I, kind, tile, depth> lefts(
+        s, s.left + place<I, false>(s.left_batch, I(b)).offset * i64(sizeof(T)), s.left_m, s.left_k, s.left_by_k, tm, s.m);
+    TileReader<T, I, 0, tile, depth> rights(
+        s, s.right + place<I, false>(s.right_batch, I(b)).offset * i64(sizeof(T)), s.right_n, s.right_k, s.right_by_k, tn, s.n);
+    W sum[R][R];
+#pragma unroll
+    for (int i = 0; i < R; ++i)
+#pragma unroll
+      for (int j = 0; j < R; ++j) sum[i][j] = W();
+    lefts.read(begin, end);
+    rights.read(begin, end);
+    for (i64 k = begin; k < end; k += depth) {
+      lefts.hand_over(left);
+      rights.hand_over(right);
+      __syncthreads();
+      lefts.read(k + depth, end);
+      rights.read(k + depth, end);
+#pragma unroll
+      for (int d = 0; d < depth; ++d) {
+        W x[R], y[R];
+#pragma unroll
+        for (int i = 0; i < R; ++i) x[i] = left[d][my_m + 16 * i], y[i] = right[d][my_n + 16 * i];
+#pragma unroll
+        for (int i = 0; i < R; ++i)
+#pragma unroll
+          for (int j = 0; j < R; ++j) sum[i][j] = Sums<T>::add(sum[i][j], x[i], y[j]);
+      }
+      __syncthreads();
+    }
+    const i64 base = place<I, false>(s.out_batch, I(b)).offset;
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      const i64 row = tm + my_m + 16 * i;
+      if (row >= s.m) continue;
+      const i64 line = base + place<I, false>(s.out_m, I(row)).offset;
+#pragma unroll
+      for (int j = 0; j < R; ++j) {
+        const i64 column = tn + my_n + 16 * j;
+        if (column >= s.n) continue;
+        // Padding times an infinity is NaN, but there is no padding in the result's definition.
+        if (kind != 0 && is_nan(sum[i][j])) sum[i][j] = sum_of_terms<T, I, kind>(s, b, row, column, begin, end);
+        put_sum<T>(s, part, line + place<I, false>(s.out_n, I(column)).offset, sum[i][j]);
+      }
+    }
+  }
+}
+
+// --- A thread for each result: where tiles would be mostly empty, and sums short ---
+template <class T, class I, int kind>
+RILL void direct(const Product& s) {
+  for (i64 q = first_thread(); q < s.batch * s.m * s.n; q += all_threads()) {
+    i64 b, i, j;
+    find_result(s, q, b, i, j);
+    put_sum<T>(s, 0, result_offset<I>(s, b, i, j), sum_of_terms<T, I, kind>(s, b, i, j, 0, s.k));
+  }
+}
+
+// --- A warp for each result: long sums of few results, whose terms are neighbours in memory ---
+template <class W>
+RILL W shuffled(W x, int with) {
+  if constexpr (sizeof(W) == 16) {
+    x.real = __shfl_xor_sync(~0u, x.real, with);
+    x.imag = __shfl_xor_sync(~0u, x.imag, with);
+    return x;
+  } else if constexpr (sizeof(W) == 8) {
+    return same_bits<W>(__shfl_xor_sync(~0u, same_bits<u64>(x), with));
+  } else {
+    return same_bits<W>(__shfl_xor_sync(~0u, same_bits<u32>(x), with));
+  }
+}
+template <class T, class I, int kind>
+RILL void dots(const Product& s) {
+  typedef typename Sums<T>::Type W;
+  const int lane = threadIdx.x % 32;
+  for (i64 q = first_thread() / 32; q < s.batch * s.m * s.n * s.parts; q += all_threads() / 32) {
+    const i64 part = q % s.parts, r = q / s.parts, j = r % s.n, i = r / s.n % s.m, b = r / s.n / s.m;
+    const i64 end = (part + 1) * s.part < s.k ? (part + 1) * s.part : s.k;
+    const Place<I> row = first_place<I, kind != 0>(s, s.left_m, I(i));
+    const i64 left = place<I, false>(s.left_batch, I(b)).offset,
+              right = place<I, false>(s.right_batch, I(b)).offset + place<I, false>(s.right_n, I(j)).offset;
+    W sum = W();
+#pragma unroll 4
+    for (i64 k = part * s.part + lane; k < end; k += 32) {
+      i64 offset;
+      if (!find<kind>(s, row, place<I, kind != 0>(s.left_k, I(k)), offset)) continue;
+      sum = Sums<T>::add(sum, element<T>(s.left, left + offset),
+                         element<T>(s.right, right + place<I, false>(s.right_k, I(k)).offset));
+    }
+    for (int with = 16; with > 0; with /= 2) sum = Sums<T>::join(sum, shuffled(sum, with));
+    if (lane == 0)
+      put_sum<T>(s, part,
+                 place<I, false>(s.out_batch, I(b)).offset + place<I, false>(s.out_m, I(i)).offset +
+                     place<I, false>(s.out_n, I(j)).offset,
+                 sum);
+  }
+}
+
+template <class T>
+RILL void join(const Join& s) {
+  typedef typename Sums<T>::Type W;
+  for (i64 q = first_thread(); q < s.count; q += all_threads()) {
+    W sum = *RILL_AT((const W*)s.sums + q);
+    for (i64 p = 1; p < s.parts; ++p) sum = Sums<T>::join(sum, *RILL_AT((const W*)s.sums + p * s.count + q));
+    store(s.out + q * i64(sizeof(T)), Sums<T>::narrow(sum));
+  }
+}
+
+// --- Operands and results as cuBLASLt takes them ---
+struct Words2 { u64 low, high; };
+
+// The left operand's rows from first_m on, stored: [batch, m, k], or [batch, k, m] where neighbours along m are
+// neighbours in memory. Word may be several elements: then sizes and strides count in words.
+template <class Word, class I, int kind>
+RILL void unfold(const Product& s) {
+  for (i64 q = first_thread(); q < s.batch * s.m * s.k; q += all_threads()) {
+    const I fast = I(s.left_by_k ? s.k : s.m), slow = I(s.left_by_k ? s.m : s.k);
+    const I line = I(q) / fast, x = I(q) - line * fast, b = line / slow, y = line - b * slow;
+    const I row = s.left_by_k ? y : x, column = s.left_by_k ? x : y;
+    const i64 matrix = place<I, false>(s.left_batch, b).offset;
+    i64 offset;
+    Word word = Word();
+    if (find<kind>(s, first_place<I, kind != 0>(s, s.left_m, I(s.first_m) + row), place<I, kind != 0>(s.left_k, column), offset))
+      word = *RILL_AT((const Word*)s.left + matrix + offset);
+    *RILL_AT((Word*)s.out + q) = word;
+  }
+}
+// Results that are NaN, once more: padding times an infinity is NaN, and the definition has no padding.
+template <class T, class I, int kind>
+RILL void without_padding(const Product& s) {
+  for (i64 q = first_thread(); q < s.batch * s.m * s.n; q += all_threads()) {
+    i64 b, i, j;
+    find_result(s, q, b, i, j);
+    const i64 offset = result_offset<I>(s, b, i, j);
+    if (is_nan(element<T>(s.out, offset))) put_sum<T>(s, 0, offset, sum_of_terms<T, I, kind>(s, b, i, j, 0, s.k));
+  }
+}
+// [batch, m, n] at `left` to the result's places.
+template <class Word, class I>
+RILL void fold_back(const Product& s) {
+  for (i64 q = first_thread(); q < s.batch * s.m * s.n; q += all_threads()) {
+    const I fast = I(s.m_is_dense ? s.m : s.n), slow = I(s.m_is_dense ? s.n : s.m);
+    const I line = I(q) / fast, x = I(q) - line * fast, b = line / slow, y = line - b * slow;
+    const I i = s.m_is_dense ? x : y, j = s.m_is_dense ? y : x;
+    const i64 to = place<I, false>(s.out_batch, b).offset + place<I, false>(s.out_m, i).offset + place<I, false>(s.out_n, j).offset;
+    *RILL_AT((Word*)s.out + to) = *RILL_AT((const Word*)s.left + (i64(b) * s.m + i) * s.n + j);
+  }
+}
+
+}  // namespace rill::cuda

@@ -1,0 +1,30 @@
+// Products of matrices, as the launchers of matmul and of convolutions use it.
+#pragma once
+#include <array>
+
+#include "rill/devices/cuda/driver/gpu.h"
+#include "rill/devices/cuda/families/products_params.h"
+#include "rill/tensor/tensor.h"
+
+namespace rill::cuda {
+
+// Appends a digit inside those that `w` has; one digit takes two that move as one. False where there is no room.
+bool add_digit(Walk& w, int64_t size, int64_t stride, const std::array<int64_t, 3>& step = {});
+
+// How the left operand is seen, and the name of that in products.cuh.
+enum class Seen : int { plain = 0, through_window = 1, through_divided_window = 2 };
+
+// Whether u32 holds every index, and int every place in space.
+bool fits_32_bits(const Product& p, Seen seen);
+
+// Computes `p` by cuBLASLt (unfolded.cpp). False where it is not there, refuses, or does not pay.
+bool run_by_library(const Tensor& out, const Product& p, Seen seen);
+
+// Padding times an infinity is NaN, but the definition has no padding: computes those of `out` that are NaN once more,
+// one by one. `out` holds `p`, whose walks are filled in, as a library has computed it.
+void correct_nans(const Tensor& out, Product p, Seen seen);
+
+// Computes `p` into all of `out`, dense: its operands' addresses, sizes and walks are filled in; the rest is done here.
+void run_product(const Tensor& out, Product p, Seen seen);
+
+}  // namespace rill::cuda

@@ -1,0 +1,234 @@
+// Cumulative ops along lines. A rule R says what is accumulated: R::Acc, R::Item, load() of an element, identity(),
+// step(acc, item), which takes in the next element, combine(a, b), where a stands before b, and out(), which stores.
+//
+// Sums, whole numbers and extremes are combined in any grouping: a block scans a line, or pieces of it. Products of
+// floats and recurrences are not, for a group's product may overflow where the line's does not: they go step by step.
+namespace rill::cuda {
+
+using rill::from_lane;
+using scalar_math::Complex;
+
+// --- Numbers ---
+
+template <class A> RILL A plus(A a, A b) { return add(a, b); }
+template <class A> RILL A times(A a, A b) { return mul(a, b); }
+template <class A> RILL Complex<A> plus(Complex<A> a, Complex<A> b) { return a + b; }
+template <class A> RILL Complex<A> times(Complex<A> a, Complex<A> b) { return a * b; }
+template <class A> RILL bool is_zero(A a) { return a == A(0); }
+template <class A> RILL bool is_zero(Complex<A> a) { return a.re == A(0) && a.im == A(0); }
+
+// To the accumulator's type and back. Halves go through f32 on the way back, as on the CPU.
+template <class To>
+struct As {
+  template <class From>
+  RILL To of(From x) { return Convert<To>::of(x); }
+};
+template <>
+struct As<f16> {
+  RILL f16 of(f64 x) { return Convert<f16>::of(f32(x)); }
+};
+template <>
+struct As<bf16> {
+  RILL bf16 of(f64 x) { return Convert<bf16>::of(f32(x)); }
+};
+template <class To>
+struct As<Complex<To>> {
+  template <class From>
+  RILL Complex<To> of(Complex<From> x) { return Complex<To>(To(x.re), To(x.im)); }
+};
+template <class A> RILL A whole(A, int x) { return A(x); }
+template <class A> RILL Complex<A> whole(Complex<A>, int x) { return Complex<A>(A(x)); }
+
+template <class A>
+RILL Complex<A> from_lane(Complex<A> x, int lane) {
+  return Complex<A>(rill::from_lane(x.re, lane), rill::from_lane(x.im, lane));
+}
+
+// --- Rules ---
+
+// T is read, A accumulates, Out is stored.
+template <class T, class A, class Out>
+struct Numbers {
+  typedef A Acc;
+  typedef A Item;
+  RILL A load(const Scanning& s, i64 at) { return As<A>::of(Stored<T>::load(s.from + at * i64(sizeof(T)))); }
+  RILL A move(A x, int lane) { return from_lane(x, lane); }
+  RILL void out(const Scanning& s, i64 at, A x) { store(s.to + at * i64(sizeof(Out)), As<Out>::of(x)); }
+};
+template <class T, class A, class Out>
+struct Sums : Numbers<T, A, Out> {
+  RILL A identity() { return whole(A(), 0); }
+  RILL A combine(A a, A b) { return plus(a, b); }
+  RILL A step(A a, A b) { return plus(a, b); }
+};
+template <class T, class A, class Out>
+struct Products : Numbers<T, A, Out> {
+  RILL A identity() { return whole(A(), 1); }
+  RILL A combine(A a, A b) { return times(a, b); }
+  RILL A step(A a, A b) { return times(a, b); }
+};
+// Of equal numbers the first stays, and the first NaN does.
+template <class T, class A, class Out, bool largest>
+struct Extremes : Numbers<T, A, Out> {
+  RILL A identity() { return largest ? lowest(A()) : highest(A()); }
+  RILL A combine(A a, A b) { return a != a || !(b != b || (largest ? b > a : b < a)) ? a : b; }
+  RILL A step(A a, A b) { return combine(a, b); }
+};
+template <class T, class A, class Out>
+struct Recurrence : Numbers<T, A, Out> {
+  struct Item { A a, b; };
+  RILL Item load(const Scanning& s, i64 at) {
+    Item x;
+    x.a = As<A>::of(Stored<T>::load(s.factors + at * i64(sizeof(T))));
+    x.b = As<A>::of(Stored<T>::load(s.from + at * i64(sizeof(T))));
+    return x;
+  }
+  RILL Item move(const Item& x, int lane) {
+    Item y;
+    y.a = from_lane(x.a, lane);
+    y.b = from_lane(x.b, lane);
+    return y;
+  }
+  RILL A identity() { return whole(A(), 0); }
+  RILL A step(A last, const Item& x) { return plus(is_zero(last) ? identity() : times(x.a, last), x.b); }
+};
+// Where element i of a line lies, in elements.
+RILL i64 place(const Scanning& s, i64 line, i64 i) {
+  return (line / s.inner * s.n + (s.reverse ? s.n - 1 - i : i)) * s.inner + line % s.inner;
+}
+
+// --- Step by step ---
+
+// A thread takes a line; those of neighbours lie side by side.
+template <class R>
+RILL void step_threads(const Scanning& s) {
+  for (i64 line = first_thread(); line < s.lines; line += all_threads()) {
+    typename R::Acc acc = R::identity();
+    const i64 first = place(s, line, 0), step = s.reverse ? -s.inner : s.inner;
+    for (i64 i = 0; i < s.n; i += 4) {
+      typename R::Item x[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (i + k < s.n) x[k] = R::load(s, first + (i + k) * step);
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (i + k < s.n) {
+          const typename R::Acc before = acc;
+          acc = R::step(acc, x[k]);
+          R::out(s, first + (i + k) * step, s.exclusive ? before : acc);
+        }
+    }
+  }
+}
+
+// A warp takes a line, whose elements lie side by side: it reads 32 at once, and all of its lanes take the same steps.
+template <class R>
+RILL void step_warps(const Scanning& s) {
+  const int lane = threadIdx.x % 32;
+  for (i64 line = first_thread() / 32; line < s.lines; line += all_threads() / 32) {
+    typename R::Acc acc = R::identity();
+    for (i64 first = 0; first < s.n; first += 32) {
+      const i64 i = first + lane;
+      typename R::Item x;
+      if (i < s.n) x = R::load(s, place(s, line, i));
+      typename R::Acc mine = acc;
+      const int count = s.n - first < 32 ? int(s.n - first) : 32;
+      for (int k = 0; k < count; ++k) {
+        const typename R::Acc before = acc;
+        acc = R::step(acc, R::move(x, k));
+        if (k == lane) mine = s.exclusive ? before : acc;
+      }
+      if (i < s.n) R::out(s, place(s, line, i), mine);
+    }
+  }
+}
+
+// --- In any grouping ---
+
+// What the threads before this one, of a team of `warps` warps, combine to; `all`: what all of them do. `shared` has
+// room for a value a warp.
+template <class R, int warps>
+RILL typename R::Acc before_me(typename R::Acc mine, typename R::Acc& all, typename R::Acc* shared) {
+  typedef typename R::Acc A;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % warps;
+  A sum = mine;  // of the warp's lanes up to this one
+  for (int by = 1; by < 32; by *= 2) {
+    const A other = from_lane(sum, (lane - by) & 31);
+    if (lane >= by) sum = R::combine(other, sum);
+  }
+  const A left = from_lane(sum, (lane - 1) & 31), whole_warp = from_lane(sum, 31);
+  A before = R::identity();
+  if (warps > 1) {
+    __syncthreads();  // `shared` was read
+    if (lane == 31) shared[warp] = sum;
+    __syncthreads();
+    all = shared[0];
+    for (int w = 1; w < warps; ++w) {
+      if (w == warp) before = all;
+      all = R::combine(all, shared[w]);
+    }
+  } else {
+    all = whole_warp;
+  }
+  if (lane > 0) before = warp > 0 ? R::combine(before, left) : left;
+  return before;
+}
+
+// A team of `warps` warps takes a piece of a line, 4 elements a thread at once. `only_totals`: it stores what the piece
+// combines to; else it goes on from what the pieces before do, which `totals` has.
+template <class R, int warps, bool only_totals>
+RILL void scan(const Scanning& s) {
+  typedef typename R::Acc A;
+  __shared__ A shared[8];
+  const i64 team = warps == 8 ? blockIdx.x : first_thread() / 32, teams = warps == 8 ? gridDim.x : all_threads() / 32;
+  const int me = threadIdx.x % (32 * warps);
+  for (i64 t = team; t < s.lines * s.pieces; t += teams) {
+    const i64 line = t / s.pieces, first = t % s.pieces * s.piece;
+    const i64 end = first + s.piece < s.n ? first + s.piece : s.n;
+    A carried = R::identity();
+    if (!only_totals && s.pieces > 1) carried = *RILL_AT((const A*)s.totals + t);
+    for (i64 begin = first; begin < end; begin += 128 * warps) {
+      A x[4], mine = R::identity();
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const i64 i = begin + me * 4 + k;
+        x[k] = i < end ? R::load(s, place(s, line, i)) : R::identity();
+        mine = k ? R::combine(mine, x[k]) : x[0];
+      }
+      A all, acc = before_me<R, warps>(mine, all, shared);
+      if (!only_totals) {
+        acc = R::combine(carried, acc);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const i64 i = begin + me * 4 + k;
+          const A next = R::combine(acc, x[k]);
+          if (i < end) R::out(s, place(s, line, i), s.exclusive ? acc : next);
+          acc = next;
+        }
+      }
+      carried = R::combine(carried, all);
+    }
+    if (only_totals && me == 0) *RILL_AT((A*)s.totals + t) = carried;
+  }
+}
+
+// Replaces the pieces' totals of each line by what stands before them.
+template <class R>
+RILL void scan_totals(const Scanning& s) {
+  typedef typename R::Acc A;
+  const int lane = threadIdx.x % 32;
+  for (i64 line = first_thread() / 32; line < s.lines; line += all_threads() / 32) {
+    A carried = R::identity();
+    for (i64 first = 0; first < s.pieces; first += 32) {
+      A* at = (A*)s.totals + line * s.pieces + first + lane;
+      const bool is_here = first + lane < s.pieces;
+      A all, x = R::identity();
+      if (is_here) x = *RILL_AT(at);
+      const A before = before_me<R, 1>(x, all, 0);
+      if (is_here) *RILL_AT(at) = R::combine(carried, before);
+      carried = R::combine(carried, all);
+    }
+  }
+}
+
+}  // namespace rill::cuda

@@ -1,0 +1,17 @@
+// What the kernels of sparse.cuh are told. NVRTC reads this file too.
+#pragma once
+
+namespace rill::cuda {
+
+// Entries of a sparse matrix [rows, columns], and dense operands with rows of n elements.
+struct Entries {
+  const char *values, *row, *column;  // of each entry
+  long long count, rows, columns, n;
+  const char *left, *right;  // dense; `left` for sampled_matmul alone
+  char* to;
+  char *keys, *order;  // the entries' rows, or `rows` where there is none, and the entries, sorted by them
+  void* fault;         // Gpu::fault_place(), and the codes of a bad row and a bad column
+  int bad_row, bad_column;
+};
+
+}  // namespace rill::cuda

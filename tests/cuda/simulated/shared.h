@@ -1,0 +1,14 @@
+// What the simulated libraries on top of the simulated driver take from it.
+#pragma once
+#include <cstddef>
+#include <functional>
+
+// How what the simulated NVRTC gives for PTX begins: the same as for a cubin, as text, two letters a byte.
+inline constexpr const char* ptx_begins = "//simulated PTX ";
+
+// The host's address of device memory that holds `bytes` from there on, or nullptr.
+char* simulated_memory(const void* device, size_t bytes);
+// Appends work to a stream; what it gives, other than 0, becomes the stream's error.
+int simulated_work(void* stream, std::function<int()> work);
+// Whether a test wants this call of `name` to fail (rill_simulated_fail).
+bool simulated_failure(const char* name);

@@ -1,0 +1,16 @@
+// What tests of the GPU compare: gpu:0, this machine's or the simulated one (tests/cuda), with the CPU.
+#pragma once
+#include <limits>
+
+#include "op_check.h"
+
+inline const rill::Device host("cpu:0"), gpu("gpu:0");
+
+using op_check::to;
+
+// What f64 results of special functions may be off by where the CPU has long double (docs/cuda.md).
+inline double lost_digits(const rill::Op& op, const rill::Tensor& want) {
+  if (op.kind != rill::OpKind::elementwise || op.record_point || want.dtype() != rill::f64 || want.size() == 0)
+    return 0;
+  return 64 * std::numeric_limits<double>::epsilon() * max(where(isfinite(want), abs(want), 0)).item<double>();
+}

@@ -1,0 +1,220 @@
+// How rill uses NVIDIA's driver, on the simulated one: what is told of faults, whose context is current, which GPUs are
+// opened, which NVRTC compiles. Hidden cases run in processes of their own, with settings.
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "catch.h"
+#include "child.h"
+#include "gpu_devices.h"
+#include "io_helpers.h"
+#include "messages.h"
+#include "rill/ops/buffers.h"
+#include "rill/rill.h"
+
+using namespace rill;
+
+namespace {
+
+// Functions of the driver; those of the simulated one alone are null where a true one drives.
+template <class F>
+F* of_driver(const char* name) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  return driver ? reinterpret_cast<F*>(dlsym(driver, name)) : nullptr;
+}
+bool is_simulated() { return of_driver<long()>("rill_simulated_launches"); }
+
+int count_in(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++n;
+  return n;
+}
+std::string line(int number) { return "test_gpu_driver.cpp:" + std::to_string(number) + ": "; }
+
+}  // namespace
+
+// --- Faults ----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("faults name the caller's line, all of them, and what they spoil") {
+  const Tensor x = arange(5.f, {.device = gpu}), far = tensor({1, 7}, {.device = gpu});
+  const Tensor logits = ones({3, 4}, {.device = gpu}), labels = tensor({0, 9, 1}, {.device = gpu});
+  const int first = __LINE__ + 1;
+  const Tensor taken = take(x, far, 0);
+  const Tensor loss = sparse_softmax_cross_entropy(logits, labels);
+  const std::string message = message_of([&] { synchronize(gpu); });
+  INFO(message);
+  CHECK(has(message, line(first) + "[take] in [index] index 7 is out of bounds for axis 0 of size 5"));
+  CHECK(has(message, "; also " + line(first + 1) + "[sparse_softmax_cross_entropy] label 9 at position 1"));
+  CHECK(has(message, "also in Variables, is of no use"));
+  synchronize(gpu);  // told once
+  CHECK(sum(logits).item<float>() == 12);
+}
+
+TEST_CASE("faults of one line are told once") {
+  const Tensor x = arange(5.f, {.device = gpu}), far = tensor({9, 8, 7}, {.device = gpu});
+  for (int i = 0; i < 20; ++i) static_cast<void>(take(x, far, 0));
+  const std::string message = message_of([&] { synchronize(gpu); });
+  CHECK(count_in(message, "out of bounds") == 1);
+}
+
+TEST_CASE("faults name the node of a traced function, and its scope") {
+  const Tensor x = arange(5.f, {.device = gpu}), near = tensor({1, 2}, {.device = gpu}),
+               far = tensor({1, 7}, {.device = gpu});
+  Variable last(zeros({2}, {.device = gpu}), "last");
+  int at = 0;
+  auto f = function("f", [&](const Tensor& x, const Tensor& places) {
+    const NameScope scope("words");
+    at = __LINE__ + 1;
+    const Tensor y = take(x * 2, places, 0) + 1;
+    last.assign(y);
+    return sum(y);
+  });
+  for (int i = 0; i < 3; ++i, jit::wait()) CHECK(f(x, near).item<float>() == 8);
+  for (int i = 0; i < 2; ++i)
+    says([&] { static_cast<void>(f(x, far).item<float>()); },
+         {line(at) + "[take] at 'words', in [index] index 7 is out of bounds", "also in Variables"});
+  CHECK(f(x, near).item<float>() == 8);
+}
+
+// --- The driver's own state ------------------------------------------------------------------------------------------
+
+TEST_CASE("the caller's context stays current") {
+  const auto get = of_driver<int(void**)>("cuCtxGetCurrent");
+  const auto set = of_driver<int(void*)>("cuCtxSetCurrent");
+  const auto retain = of_driver<int(void**, int)>("cuDevicePrimaryCtxRetain");
+  const Tensor x = ones({3}, {.device = gpu});
+  void *own = nullptr, *now = nullptr;
+  REQUIRE(retain(&own, 1) == 0);
+  REQUIRE(set(own) == 0);
+  CHECK(sum(exp(x * 0) + 1).item<float>() == 6);
+  static_cast<void>(x.to(host).to(gpu));
+  auto f = function("f", [](const Tensor& x) { return tanh(x) * 2; });
+  for (int i = 0; i < 2; ++i, jit::wait()) f(x);
+  synchronize(gpu);
+  release_cached_memory(gpu);
+  reserve_memory(gpu, 1 << 20);
+  REQUIRE(get(&now) == 0);
+  CHECK(now == own);
+  set(nullptr);
+}
+
+TEST_CASE("child: one GPU", "[.]") {
+  const auto contexts = of_driver<int(int)>("rill_simulated_contexts");
+  REQUIRE(devices().size() == 4);  // cpu:0, two GPUs, ref:0
+  CHECK(contexts(0) == 0);
+  CHECK(sum(ones({10})).item<float>() == 10);
+  CHECK(memory_stats("gpu:1").in_use == 0);
+  set_memory_limit("gpu:1", 1 << 20);
+  synchronize("gpu:1");
+  release_cached_memory("gpu:1");
+  CHECK(contexts(0) == 1);
+  CHECK(contexts(1) == 0);
+  CHECK(sum(ones({10}, {.device = "gpu:1"})).item<float>() == 10);
+  CHECK(contexts(1) == 1);
+  CHECK(of_driver<int()>("rill_simulated_accesses")() == 2);  // each one's pool for the other
+  says([] { static_cast<void>(ones({1 << 20}, {.device = "gpu:1"})); }, {"the limit of 1048576 for gpu:1"});
+}
+TEST_CASE("a GPU is opened when it is first used") {
+  if (!is_simulated()) return skip_case("a true driver does not count");
+  std::string output;
+  CHECK(child("", "child: one GPU", output) == 0);
+  INFO(output);
+  CHECK(has(output, "passed"));
+}
+
+TEST_CASE("child: no context", "[.]") {
+  of_driver<void(const char*, int)>("rill_simulated_fail")("cuDevicePrimaryCtxRetain", 1);
+  says([] { static_cast<void>(ones({3})); }, {"test_gpu_driver.cpp", "cuDevicePrimaryCtxRetain", "CUDA_ERROR"});
+  CHECK(sum(ones({3})).item<float>() == 3);
+}
+TEST_CASE("a GPU that cannot be opened is an error") {
+  if (!is_simulated()) return skip_case("a true driver does not fail on demand");
+  std::string output;
+  CHECK(child("", "child: no context", output) == 0);
+  INFO(output);
+  CHECK(has(output, "passed"));
+}
+
+// --- Memory ----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("what traced functions keep for later calls goes where memory is out") {
+  auto f = function("f", [](const Tensor& x) { return sum(cumsum(cumsum(x, 0) * 0, 0)); });
+  release_cached_memory("gpu:1");
+  set_memory_limit("gpu:1", 2 << 20);
+  for (int64_t i = 0; i < 7; ++i, jit::wait())  // 256 KiB each, and its intermediate values, by size
+    CHECK(f(ones({(1 << 16) - 1024 * i}, {.device = "gpu:1"})).item<float>() == 0);
+  // And if that is not enough, it is an error with the caller's line.
+  set_memory_limit("gpu:1", 300 << 10);
+  release_cached_memory("gpu:1");
+  {
+    const Tensor x = ones({1 << 16}, {.device = "gpu:1"});
+    const std::string message = message_of([&] { f(x); });
+    INFO(message);
+    CHECK(message.starts_with(line(__LINE__ - 2) + "[f] "));
+    CHECK(has(message, "the limit of 307200 for gpu:1"));
+  }
+  set_memory_limit("gpu:1", 0);
+}
+
+TEST_CASE("child: GPUs that are not there", "[.]") {
+  says([] { set_visible_devices({"gpu:0", "gpu:5"}); },
+       {"test_gpu_driver.cpp", "[set_visible_devices]", "there is no gpu:5", "gpu:0 to gpu:1"});
+  set_visible_devices({"gpu:1"});
+  CHECK(devices().size() == 3);
+}
+TEST_CASE("child: no GPU", "[.]") {
+  says([] { set_visible_devices({"gpu:0"}); }, {"[set_visible_devices]", "there is no gpu:0", "RILL_CUDA is off"});
+  set_visible_devices({});
+}
+TEST_CASE("only GPUs that are there can be made visible") {
+  if (!is_simulated()) return skip_case("how many there are is not known");
+  std::string output;
+  CHECK(child("", "child: GPUs that are not there", output) == 0);
+  CHECK(has(output, "passed"));
+  CHECK(child("RILL_CUDA=off", "child: no GPU", output) == 0);
+  CHECK(has(output, "passed"));
+}
+
+// --- NVRTC -----------------------------------------------------------------------------------------------------------
+
+TEST_CASE("child: adds on the GPU", "[.]") { CHECK(sum(ones({10}, {.device = "gpu:0"}) + 1).item<float>() == 20); }
+TEST_CASE("child: stays on the CPU", "[.]") { CHECK(default_device() == host); }
+TEST_CASE("child: cannot compile", "[.]") {
+  says([] { static_cast<void>(sum(ones({10}, {.device = "gpu:0"}) + 1).item<float>()); },
+       {"compute capability 9.0", "no NVRTC", "RILL_CUDA=off"});
+}
+TEST_CASE("the NVRTC that fits the driver and the card compiles") {
+  if (!is_simulated()) return skip_case("a true driver is as it is");
+  const Folder folder;
+  const std::string cache = "RILL_CACHE_DIR=" + (folder / "kernels") + " ";
+  std::string output;
+  const auto passes = [&](const std::string& settings, const char* test) {
+    CHECK(child(cache + settings, test, output) == 0);
+    INFO(settings << ": " << output);
+    CHECK(has(output, "passed"));
+  };
+  passes("RILL_SIMULATED_ARCHITECTURES='75 80'", "child: adds on the GPU");  // as PTX of sm_80
+  passes("RILL_SIMULATED_ARCHITECTURES='100 120'", "child: cannot compile");
+  passes("RILL_SIMULATED_CUDA=12040", "child: stays on the CPU");
+  CHECK(has(output, "NVRTC 13.0 compiles for CUDA 13, and the driver takes what is for CUDA 12.4 at most"));
+  // With the older one beside it.
+  const std::string path = std::getenv("LD_LIBRARY_PATH") ? std::getenv("LD_LIBRARY_PATH") : "";
+  const std::string first = path.substr(0, path.find(':'));
+  std::filesystem::copy_file(first + "/libnvrtc.so.13", folder / "libnvrtc.so.12");
+  passes("RILL_SIMULATED_CUDA=12040 LD_LIBRARY_PATH=" + path + ":" + (folder / ""), "child: adds on the GPU");
+}
+
+// --- Memory of others ------------------------------------------------------------------------------------------------
+
+TEST_CASE("lent memory lies where it is said to lie") {
+  const Tensor there = arange(4.f, {.device = gpu}), here = arange(4.f, {.device = host});
+  const auto lend = [](const Tensor& t, Device d) {
+    return from_buffer(t.rep()->data, {4}, f32, [t] {}, {.device = d});
+  };
+  CHECK(sum(lend(there, gpu)).item<float>() == 6);
+  CHECK(sum(lend(here, host)).item<float>() == 6);
+  says([&] { static_cast<void>(lend(here, gpu)); },
+       {"test_gpu_driver.cpp", "[from_buffer]", "memory of the host, which gpu:0 cannot read", "to(\"gpu:0\")"});
+  says([&] { static_cast<void>(lend(there, host)); }, {"[from_buffer]", "memory of gpu:0, which cpu:0 cannot read"});
+  says([&] { static_cast<void>(lend(there, "gpu:1")); }, {"memory of gpu:0, which gpu:1 cannot read"});
+}
