@@ -50,4 +50,7 @@ class Crowding {
   std::atomic<int> level_{0};
 };
 
+// Whether others keep the cores busy now, and work of this size, of `most` or less, had better not wait for them.
+bool crowded(int64_t work, int64_t most);
+
 }  // namespace rill

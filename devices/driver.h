@@ -3,6 +3,7 @@
 // is added by the library that drives it (add_driver), and nothing else in rill touches its memory.
 #pragma once
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "rill/devices/kernel.h"
@@ -17,6 +18,10 @@ constexpr bool is_host(Device d) { return d.kind() == DeviceKind::cpu || d.kind(
 // Where the host makes a tensor that goes to `d`: there, or on cpu:0 first.
 constexpr Device host_for(Device d) { return is_host(d) ? d : Device(); }
 
+namespace kernel {
+struct Kernel;
+}
+
 // All calls may come from several threads at once. What fails throws rill::Error.
 class DeviceDriver {
  public:
@@ -24,7 +29,8 @@ class DeviceDriver {
   DeviceDriver(const DeviceDriver&) = delete;
   virtual ~DeviceDriver() = default;
 
-  virtual int count() const = 0;  // devices 0 to count() - 1 are usable
+  virtual int count() const = 0;                            // devices 0 to count() - 1 are usable
+  virtual int number(Device d) const { return d.index(); }  // by which the system and other libraries know it
 
   // --- Memory ---
   // At least `bytes` bytes, aligned to 64. Throws host_memory::OutOfMemory.
@@ -32,20 +38,33 @@ class DeviceDriver {
   virtual MemoryStats stats(Device d) = 0;
   virtual void reset_peak(Device d) = 0;
   virtual void release_cached(Device d) = 0;
+  // As set_memory_limit() and reserve_memory() say.
+  virtual void set_limit(Device d, size_t bytes) = 0;
+  virtual void reserve(Device d, size_t bytes) = 0;
+  // Whose memory `memory` is, "the host" or "gpu:1", where what runs on `d`, one of its devices or the host, cannot
+  // read it; else, or where that is not known, "".
+  virtual std::string unreadable_place(Device, const void*) { return ""; }
 
   // --- Work ---
   // Copies the elements of `from` (any strides) into the dense tensor `to`. At least one of the two is of this kind,
   // the other of it or on the host. When it returns, the host may read `to`, or write over `from`, where they are its
   // own.
   virtual void copy(const Tensor& from, Tensor& to) = 0;
-  // The kernel of the record `op` for a first operand of `dtype`, or nullptr. `reference` is the record's kernel for
-  // the host's memory, for drivers that can run it.
-  virtual Kernel kernel(std::string_view op, DType dtype, Kernel reference) = 0;
+  // The kernel of the record `op`, named `name`, for a first operand of `dtype`, or nullptr. `reference` is the
+  // record's kernel for the host's memory, for drivers that can run it.
+  virtual Kernel kernel(const Op& op, std::string_view name, DType dtype, Kernel reference) = 0;
   // Runs one of those. It may return before the kernel has ended; work on a device begins in the order of these calls,
   // and operands' memory is kept until they have been read.
   virtual void run(Kernel kernel, const KernelArgs& args) = 0;
+  // Whether graphs on its devices are fused: then compile() gives what FusedKernel::code keeps, and there is a kernel
+  // for the record `fused` (devices/fused.h). compile() may take seconds, and is called on a thread of its own.
+  virtual bool fuses() const { return false; }
+  virtual std::shared_ptr<const void> compile(const kernel::Kernel&, Device) { return nullptr; }
   // Returns when all that was begun on `d` has ended; throws what of it has failed.
   virtual void synchronize(Device d) = 0;
+  // Returns when nothing in this process works on `d` any more, other libraries included. Throws nothing: for memory
+  // that they share with rill and that goes away.
+  virtual void wait(Device) {}
 };
 
 // Makes the devices of `kind` usable, and its first one the default device unless the program has set another. There is
@@ -53,6 +72,16 @@ class DeviceDriver {
 void add_driver(DeviceKind kind, std::unique_ptr<DeviceDriver> driver);
 // The driver of a device that is not the host's. Throws where there is none.
 DeviceDriver& driver_of(Device d);
+
+// Whose memory `memory` is where `d` cannot read it, as DeviceDriver says. It looks for no driver.
+std::string unreadable_place(Device d, const void* memory);
+
+// What gives back memory of devices that nothing needs now; it is called when an allocation fails, which is tried again
+// then. It may be called from any thread that allocates, holds no lock of rill's then, and throws nothing.
+void set_memory_saver(void (*give_back)());
+
+// Whether graphs on `d` are fused into kernels that are compiled for it.
+bool fuses(Device d);
 
 // Runs a kernel on its outputs' device.
 void run_on_driver(Kernel kernel, const KernelArgs& args);

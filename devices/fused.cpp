@@ -1,3 +1,4 @@
+// Where the inputs of a fused kernel lie, its layouts and its checks; see fused.h. Start at make_layout.
 #include "rill/devices/fused.h"
 
 #include <algorithm>

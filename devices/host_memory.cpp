@@ -26,8 +26,7 @@
 
 namespace rill::host_memory {
 
-OutOfMemory::OutOfMemory(std::string why)
-    : Error(fmt::format("{}: [allocate] {}", place_of(Where::current()), why)), reason(std::move(why)) {}
+OutOfMemory::OutOfMemory(std::string why) : Error(fmt::format("[allocate] {}", why)), reason(std::move(why)) {}
 
 namespace {
 

@@ -10,6 +10,7 @@
 namespace rill {
 
 using Operands = std::span<const Tensor* const>;
+class Op;
 struct Packed;
 
 struct KernelArgs {
@@ -17,6 +18,7 @@ struct KernelArgs {
   std::span<Tensor* const> out;  // dense, uninitialised; may share memory with an input where the record allows it
   AttrsView attrs;
   Packed* packed = nullptr;  // where operand 1 never changes: room for it in another layout (packed.h)
+  const Op* op = nullptr;    // whose call it is, for drivers that make kernels of records; the host's do not look
 
   const Tensor& input(int i) const { return *in[i]; }  // operand i
   Tensor& output(int i = 0) const { return *out[i]; }  // result i, to be written

@@ -66,6 +66,7 @@ int num_threads() {
   int n = threads_.load(std::memory_order_relaxed);
   return n ? n : default_threads();
 }
+bool crowded(int64_t work, int64_t most) { return work <= most && crowding.possible() && crowding.now(nanoseconds()); }
 void set_num_threads(int n) { threads_ = std::max(1, n); }
 void set_deterministic(bool on) { deterministic_ = on; }
 bool deterministic() { return deterministic_.load(std::memory_order_relaxed); }
@@ -75,7 +76,7 @@ namespace detail {
 int pieces_for(int64_t n, int64_t grain) {
   if (n <= grain) return 1;
   if (inside_region()) return 1;
-  if (crowding.possible() && n / Crowding::factor <= grain && crowding.now(nanoseconds())) return 1;
+  if (crowded(n, grain * Crowding::factor)) return 1;
   return int(std::min<int64_t>(num_threads(), (n - 1) / grain + 1));
 }
 

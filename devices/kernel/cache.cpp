@@ -1,3 +1,4 @@
+// Compiled kernels on disk; see cache.h. Start at DiskCache::find.
 #include "rill/devices/kernel/cache.h"
 
 #include <fcntl.h>

@@ -29,6 +29,7 @@
 #include "rill/devices/kernel/isa.h"
 #include "rill/devices/kernel/object.h"
 #include "rill/devices/llvm/compile.h"
+#include "rill/devices/modules.h"
 #include "rill/tensor/error.h"
 
 namespace rill::kernel {
@@ -50,16 +51,9 @@ bool environment_has(const char* name, const char* word) {
 // It is in this program.
 std::string library_path(struct stat& s) { return stat("/proc/self/exe", &s) == 0 ? "/proc/self/exe" : ""; }
 #else
-// Where librill_llvm.so is: beside this library, or in rill/ below; "" where it is not.
 std::string library_path(struct stat& s) {
-  Dl_info here;
-  if (dladdr(reinterpret_cast<const void*>(&library_path), &here) == 0 || !here.dli_fname) return "";
-  std::string folder = here.dli_fname;
-  const size_t slash = folder.rfind('/');
-  folder = slash == std::string::npos ? "." : folder.substr(0, slash);
-  for (const char* name : {"/librill_llvm.so", "/rill/librill_llvm.so"})
-    if (stat((folder + name).c_str(), &s) == 0) return folder + name;
-  return "";
+  std::string path = module_path("librill_llvm.so");
+  return stat(path.c_str(), &s) == 0 ? path : "";
 }
 #endif
 

@@ -1,3 +1,4 @@
+// Kernels run one number at a time; see interpret.h.
 #include "rill/devices/kernel/interpret.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// What recording lanes append to a kernel; see record.h. Equal instructions become one.
 #include "rill/devices/kernel/record.h"
 
 namespace rill::kernel {

@@ -1,3 +1,4 @@
+// The passes of a kernel over its row; see schedule.h. Start at Scheduler::run.
 #include "rill/devices/kernel/schedule.h"
 
 #include <algorithm>

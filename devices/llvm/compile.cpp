@@ -1,3 +1,4 @@
+// From a kernel to an object file; see compile.h.
 #include "rill/devices/llvm/compile.h"
 
 #include <llvm-c/Analysis.h>

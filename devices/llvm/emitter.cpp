@@ -1,3 +1,4 @@
+// A kernel's loops as LLVM's IR; see emitter.h. Start at Emitter::run.
 #include "rill/devices/llvm/emitter.h"
 
 #include <algorithm>

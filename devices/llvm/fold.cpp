@@ -1,3 +1,4 @@
+// Reductions as LLVM's IR; see fold.h.
 #include "rill/devices/llvm/fold.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// LLVM's view of the processor, and its code generator; see machine.h.
 #include "rill/devices/llvm/machine.h"
 
 #include <llvm-c/Core.h>

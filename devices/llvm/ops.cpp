@@ -1,3 +1,4 @@
+// The arithmetic of kernels as LLVM's IR; see ops.h.
 #include "rill/devices/llvm/ops.h"
 
 #include <algorithm>

@@ -100,7 +100,8 @@ void hermitian_part(const T* from, int64_t n, T* to) {
     for (int64_t j0 = 0; j0 <= i0; j0 += tile)
       for (int64_t i = i0; i < std::min(n, i0 + tile); ++i)
         for (int64_t j = j0; j <= std::min(i, j0 + tile - 1); ++j) {
-          const T x = (from[i * n + j] + conjugate(from[j * n + i])) * Real<T>(0.5);
+          const T a = from[i * n + j], b = conjugate(from[j * n + i]);
+          const T x = a == b ? a : a * Real<T>(0.5) + b * Real<T>(0.5);  // their sum may be infinite
           to[j * n + i] = x;
           to[i * n + j] = conjugate(x);
         }
@@ -112,6 +113,10 @@ bool all_finite(const T* x, int64_t count) {
     if constexpr (is_complex<T>) return std::isfinite(v.real()) && std::isfinite(v.imag());
     else return std::isfinite(v);
   });
+}
+template <class T>
+bool has_nan(const T* x, int64_t count) {
+  return std::any_of(x, x + count, [](const T& v) { return v != v; });
 }
 template <class T>
 void fill_nan(T* x, int64_t count) {

@@ -40,7 +40,7 @@ void cholesky(const KernelArgs& args, const Tables& tables) {
     for_each_matrix(b.count, cube(n, n), [&](int64_t i, Scratch&) {
       T* l = to + i * b.size();
       hermitian_part(from + i * b.size(), n, l);
-      if (n > 0 && use.cholesky(int(n), l) != 0) fault.report(i);
+      if (n > 0 && (has_nan(l, b.size()) || use.cholesky(int(n), l) != 0)) fault.report(i);
       for (int64_t r = 0; r < n; ++r) {  // what was U in columns is T(U) in rows
         for (int64_t c = 0; is_complex<T> && c < r; ++c) l[r * n + c] = conjugate(l[r * n + c]);
         std::fill_n(l + r * n + r + 1, n - r - 1, T(0));
@@ -252,18 +252,24 @@ class Exponential {
     return true;
   }
   T* at(int block) { return memory_ + block * size_; }
+  // The 1-norm of block 0; not finite where an element is not.
+  double norm() {
+    double largest = 0;
+    for (int64_t j = 0; j < n_; ++j) {
+      double column = 0;
+      for (int64_t i = 0; i < n_; ++i) column += double(std::abs(at(0)[j * n_ + i]));
+      if (!(column <= largest)) largest = column;
+      if (!std::isfinite(column)) break;
+    }
+    return largest;
+  }
 
  private:
   void multiply(int a, int b, int to) { use_.multiply(int(n_), int(n_), int(n_), at(a), at(b), at(to)); }
   // Divides block 0 by a power of two; gives its exponent.
   int scale() {
-    double norm = 0;
-    for (int64_t j = 0; j < n_; ++j) {
-      double column = 0;
-      for (int64_t i = 0; i < n_; ++i) column += double(std::abs(at(0)[j * n_ + i]));
-      norm = std::max(norm, column);
-    }
-    const int squarings = norm > theta_13 ? int(std::ceil(std::log2(norm / theta_13))) : 0;
+    const double size = norm();
+    const int squarings = size > theta_13 ? int(std::ceil(std::log2(size / theta_13))) : 0;
     const Real<T> factor = Real<T>(std::ldexp(1.0, -squarings));
     for (int64_t i = 0; i < size_; ++i) at(0)[i] *= factor;
     return squarings;
@@ -292,8 +298,7 @@ void expm(const KernelArgs& args, const Tables& tables) {
       if (b.rows == 0) return;
       Exponential<T> e(b.rows, use, scratch);
       transpose_into(args.in_data<T>(0) + i * b.size(), b.rows, b.rows, e.at(0));
-      const bool good = all_finite(e.at(0), b.size());
-      if (!good) fill_nan(e.at(6), b.size());
+      if (!std::isfinite(e.norm())) fill_nan(e.at(6), b.size());  // of one so large no digit is known
       else if (!e.run()) fault.report(i);
       transpose_into(e.at(6), b.rows, b.rows, args.out_data<T>() + i * b.size());
     });

@@ -136,7 +136,8 @@ struct Cholesky {
       good = hn::And(good, hn::Gt(rest, zero));
       m[j][j] = hn::Sqrt(rest);
       RILL_UNROLL for (int i = j + 1; i < n; ++i) {
-        V x = hn::Mul(hn::Add(m[i][j], m[j][i]), hn::Set(d, T(0.5)));
+        const V half = hn::Set(d, T(0.5)), a = m[i][j], b = m[j][i];  // hermitian_part()
+        V x = hn::IfThenElse(hn::Eq(a, b), a, hn::Add(hn::Mul(a, half), hn::Mul(b, half)));
         RILL_UNROLL for (int c = 0; c < j; ++c) x = hn::Sub(x, hn::Mul(m[i][c], m[j][c]));
         m[i][j] = hn::Div(x, m[j][j]);
       }

@@ -8,9 +8,11 @@ namespace rill {
 
 struct CastAttrs {
   DType dtype = DType::f32;
+  bool weak = false;  // a C++ number stays one, which gives way in promotion
   template <class S, class V>
   static void fields(S& s, V&& v) {
     v("dtype", s.dtype);
+    if (s.weak) v("weak", s.weak);
   }
 };
 

@@ -1,3 +1,4 @@
+// See shape_params.h.
 #include "rill/devices/params/shape_params.h"
 
 #include <fmt/format.h>

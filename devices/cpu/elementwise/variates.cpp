@@ -1,135 +1,26 @@
-// Draws by rejection; variates.h says of what. Start at Stream.
-//
-// Gamma: Marsaglia and Tsang 2000, "A simple method for generating gamma variables". Counts: Hoermann 1993, "The
-// transformed rejection method for generating Poisson random variables" and "The generation of binomial random
-// variates", where their means are 10 or more; below, by adding up waiting times (Devroye 1986, "Non-uniform random
-// variate generation", X.3.3 and X.4.3).
+// Draws by rejection (devices/kernel/math/variates_scalar.h) for all elements; variates.h says of what.
 #include "rill/devices/cpu/elementwise/variates.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numbers>
 
-#include "rill/devices/kernel/math/gamma_scalar.h"
-#include "rill/devices/philox.h"
+#include "rill/devices/kernel/math/variates_scalar.h"
 #include "rill/devices/threads.h"
 
 namespace rill::cpu {
 namespace {
 
-constexpr uint64_t variate_tag = uint64_t(1) << 61;  // keeps these words apart from those of random_bits
-constexpr int64_t grain = 1 << 9;                    // elements a thread should have at least
+using namespace variates;
 
-struct Key {
-  explicit Key(const KernelArgs& args)
-      : seed(args.in_data<uint64_t>(0)[0]), draw(args.in_data<uint64_t>(0)[args.input(0).strides()[0]] ^ variate_tag) {}
-  uint64_t seed, draw;
-};
+constexpr int64_t grain = 1 << 9;  // elements a thread should have at least
 
-// The random numbers of one element: the blocks {place, attempt}.
-class Stream {
- public:
-  Stream(const Key& key, int64_t place) : key_(key), place_(uint64_t(place)) {}
-  // In (0, 1), symmetric, from 52 bits.
-  double uniform() {
-    if (left_ == 0) block_ = philox::block_of(key_.seed, key_.draw, place_ | attempt_++ << 44), left_ = 2;
-    const size_t i = 2 * --left_;
-    const uint64_t bits = uint64_t(block_[i]) << 32 | block_[i + 1];
-    return (double(bits >> 12) + 0.5) * 0x1p-52;
-  }
-  // Box and Muller's method, one of the two.
-  double normal() {
-    const double radius = std::sqrt(-2 * std::log(uniform()));
-    return radius * std::cos(2 * std::numbers::pi * uniform());
-  }
-  double exponential() { return -std::log(uniform()); }
-
- private:
-  const Key& key_;
-  uint64_t place_, attempt_ = 0;
-  philox::Counter block_ = {};
-  size_t left_ = 0;
-};
-
-struct GammaDraw {
-  double x, log_x;
-};
-GammaDraw draw_gamma(Stream& s, double a) {
-  if (!(a > 0)) return {NAN, NAN};
-  if (std::isinf(a)) return {a, a};
-  const bool small = a < 1;  // then that of a + 1 times u^(1/a)
-  const double d = (small ? a + 1 : a) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
-  for (;;) {
-    const double z = s.normal(), root = 1 + c * z;
-    if (root <= 0) continue;
-    const double v = root * root * root;
-    if (!(std::log(s.uniform()) < z * z / 2 + d * (1 - v + std::log(v)))) continue;
-    const double log_x = std::log(d * v) - (small ? s.exponential() / a : 0);
-    return {small ? std::exp(log_x) : d * v, log_x};
-  }
-}
-
-// log(rate^k e^-rate / k!), for large k without its cancellation (Loader 2000, "Fast and accurate computation of
-// binomial probabilities").
-double log_poisson(double k, double rate) {
-  if (k < 10) return k * std::log(rate) - rate - scalar_math::log_gamma(k + 1);
-  return k * scalar_math::log1p_less((rate - k) / k) - std::log(2 * std::numbers::pi * k) / 2 -
-         scalar_math::stirling_rest(k);
-}
-
-double draw_poisson(Stream& s, double rate) {
-  if (!(rate > 0) || std::isinf(rate)) return 0;
-  if (rate < 10) {
-    double k = 0;
-    for (double time = s.exponential(); time < rate; time += s.exponential()) ++k;
-    return k;
-  }
-  const double b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b,
-               inverse_alpha = 1.1239 + 1.1328 / (b - 3.4);
-  const double quick = 0.9277 - 3.6224 / (b - 2);
-  for (;;) {
-    const double u = s.uniform() - 0.5, v = s.uniform(), us = 0.5 - std::fabs(u);
-    const double k = std::floor((2 * a / us + b) * u + rate + 0.43);
-    if (us >= 0.07 && v <= quick) return k;
-    if (k < 0 || (us < 0.013 && v > us)) continue;
-    if (std::log(v * inverse_alpha / (a / (us * us) + b)) <= log_poisson(k, rate)) return k;
-  }
-}
-
-double draw_binomial(Stream& s, double n, double p) {
-  if (!(n > 0) || !(p > 0)) return 0;
-  if (p >= 1) return n;
-  if (p > 0.5) return n - draw_binomial(s, n, 1 - p);
-  if (n * p < 10) {  // the trials between successes
-    const double log_miss = std::log1p(-p);
-    double k = 0, trials = 0;
-    for (;; ++k) {
-      trials += std::floor(-s.exponential() / log_miss) + 1;
-      if (!(trials <= n)) return k;
-    }
-  }
-  const double q = 1 - p, deviation = std::sqrt(n * p * q), b = 1.15 + 2.53 * deviation;
-  const double a = -0.0873 + 0.0248 * b + 0.01 * p, centre = n * p + 0.5, quick = 0.92 - 4.2 / b;
-  const double alpha = (2.83 + 5.1 / b) * deviation, m = std::floor((n + 1) * p);
-  using Wide = long double;
-  const auto log_ways = [&](double k) {  // -log(k! (n - k)!)
-    return -scalar_math::log_gamma(Wide(k) + 1) - scalar_math::log_gamma(Wide(n - k) + 1);
-  };
-  const Wide at_mode = log_ways(m);
-  const double log_odds = std::log(p / q);
-  for (;;) {
-    const double u = s.uniform() - 0.5, v = s.uniform(), us = 0.5 - std::fabs(u);
-    const double k = std::floor((2 * a / us + b) * u + centre);
-    if (k < 0 || k > n) continue;
-    if (us >= 0.07 && v <= quick) return k;
-    if (std::log(v * alpha / (a / (us * us) + b)) <= double(log_ways(k) - at_mode) + (k - m) * log_odds) return k;
-  }
+Key key_of(const KernelArgs& args) {
+  const uint64_t* words = args.in_data<uint64_t>(0);
+  return {words[0], words[args.input(0).strides()[0]]};
 }
 
 template <class T>
 void gamma_loop(const KernelArgs& args) {
-  const Key key(args);
+  const Key key = key_of(args);
   const T* a = args.in_data<T>(1);
   T *x = args.out_data<T>(0), *log_x = args.out_data<T>(1);
   parallel_for(args.output().size(), grain, [&](int64_t begin, int64_t end) {
@@ -149,7 +40,7 @@ void random_gamma(const KernelArgs& args) {
 }
 
 void random_poisson(const KernelArgs& args) {
-  const Key key(args);
+  const Key key = key_of(args);
   const double* rate = args.in_data<double>(1);
   int64_t* out = args.out_data<int64_t>();
   parallel_for(args.output().size(), grain, [&](int64_t begin, int64_t end) {
@@ -161,7 +52,7 @@ void random_poisson(const KernelArgs& args) {
 }
 
 void random_binomial(const KernelArgs& args) {
-  const Key key(args);
+  const Key key = key_of(args);
   const double *n = args.in_data<double>(1), *p = args.in_data<double>(2);
   int64_t* out = args.out_data<int64_t>();
   parallel_for(args.output().size(), grain, [&](int64_t begin, int64_t end) {
@@ -172,9 +63,8 @@ void random_binomial(const KernelArgs& args) {
   });
 }
 
-// One class after another, of the trials that are left.
 void random_multinomial(const KernelArgs& args) {
-  const Key key(args);
+  const Key key = key_of(args);
   const int64_t rows = args.input(1).size();
   if (rows == 0 || args.output().size() == 0) return;
   const int64_t classes = args.output().size() / rows;
@@ -183,19 +73,9 @@ void random_multinomial(const KernelArgs& args) {
   parallel_for(rows, std::max<int64_t>(1, grain / classes), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       Stream s(key, row);
-      const double* weights = p + row * classes;
-      double total = 0, left = n[row];
-      int64_t last = 0;
-      for (int64_t k = 0; k < classes; ++k)
-        if (weights[k] > 0) total += weights[k], last = k;
-      for (int64_t k = 0; k < classes; ++k) {
-        // The last class that can be drawn takes what is left, whatever the rounding of `total`.
-        const double count = k == last  ? left
-                             : k > last ? 0
-                                        : draw_binomial(s, left, std::min(1.0, weights[k] / total));
-        out[row * classes + k] = int64_t(count);
-        left -= count, total -= weights[k];
-      }
+      draw_multinomial(
+          s, n[row], classes, [&](int64_t k) { return p[row * classes + k]; },
+          [&](int64_t k, int64_t count) { out[row * classes + k] = count; });
     }
   });
 }

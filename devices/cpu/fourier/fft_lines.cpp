@@ -1,3 +1,4 @@
+// Lines that fit the caches are gathered side by side, transformed and put back; see fft_lines.h.
 #include "rill/devices/cpu/fourier/fft_lines.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Lines beyond the caches, as matrices or by convolution; see fft_long.h. Start at transform_matrix.
 #include "rill/devices/cpu/fourier/fft_long.h"
 
 #include <algorithm>

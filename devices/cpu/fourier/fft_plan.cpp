@@ -1,3 +1,4 @@
+// Stages and roots of unity of a length, and the plans that are kept; see fft_plan.h. Start at fft_plan.
 #include "rill/devices/cpu/fourier/fft_plan.h"
 
 #include <algorithm>

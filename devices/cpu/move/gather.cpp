@@ -351,6 +351,9 @@ void gather_rows(const T* x, int64_t stride, int64_t rows, int64_t width, const 
     // Rows are fetched into the cache a block ahead.
     int64_t blocks[2][index_block];
     bool inside[2];
+    const auto fetch = [&](int64_t row) {
+      if (uint64_t(row) < uint64_t(rows)) __builtin_prefetch(x + row * stride);
+    };
     const auto read = [&](int64_t begin, int64_t at) {
       const int64_t n = std::min(index_block, e - begin);
       if (n <= 0) return;
@@ -359,7 +362,7 @@ void gather_rows(const T* x, int64_t stride, int64_t rows, int64_t width, const 
       std::fill(blocks[at] + n, blocks[at] + index_block, 0);
     };
     read(b, 0);
-    for (int64_t j = 0; j < std::min(index_block, e - b); ++j) __builtin_prefetch(x + blocks[0][j] * stride);
+    for (int64_t j = 0; j < std::min(index_block, e - b); ++j) fetch(blocks[0][j]);
     int64_t at = 0;
     for (int64_t begin = b; begin < e; begin += index_block, at = 1 - at) {
       read(begin + index_block, 1 - at);
@@ -372,13 +375,13 @@ void gather_rows(const T* x, int64_t stride, int64_t rows, int64_t width, const 
       }
       if (inside[at] && width == 1) {
         for (int64_t j = 0; j < n; ++j) {
-          __builtin_prefetch(x + next[j] * stride);
+          fetch(next[j]);
           to[j] = x[row[j] * stride];
         }
         continue;
       }
       for (int64_t j = 0; j < n; ++j, to += width) {
-        __builtin_prefetch(x + next[j] * stride);
+        fetch(next[j]);
         if (uint64_t(row[j]) >= uint64_t(rows)) std::fill_n(to, width, T());
         else std::copy_n(x + row[j] * stride, width, to);
       }

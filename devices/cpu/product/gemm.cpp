@@ -12,6 +12,7 @@
 #include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/cpu/product/onednn.h"
+#include "rill/devices/crowding.h"
 #include "rill/devices/params/contraction_params.h"
 #include "rill/devices/params/contraction_tail.h"
 #include "rill/devices/registry.h"
@@ -172,8 +173,10 @@ class MaybeAlone {
  public:
   explicit MaybeAlone(const MatmulContext& x) {
     constexpr int64_t deepest = 1024, least_result = 2048;
+    constexpr int64_t waits_less = 1 << 27;  // takes a millisecond or two alone; a thread whose core is taken, as long
+    const int64_t work = x.batch * x.g.m * x.g.n * x.g.k;
     if (x.g.k <= deepest && x.g.m * x.g.n >= least_result &&
-        detail::pieces_for(x.batch * x.g.m * x.g.n * x.g.k, worth_a_thread) == 1)
+        (detail::pieces_for(work, worth_a_thread) == 1 || crowded(work, waits_less)))
       alone_.emplace();
   }
 

@@ -2,19 +2,15 @@
 //
 // An element becomes an unsigned key whose order is the order asked for: bit tricks put signed numbers and floats
 // right, equal zeros and NaNs get one key, and NaN's key is the largest either way. Each key travels with its index, so
-// equal keys keep their order. Long lines are sorted by radix, digit after digit, and very long ones by all threads;
-// short ones by comparison.
+// equal keys keep their order. line_sort.h sorts one line.
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <type_traits>
-#include <vector>
 
 #include "rill/devices/cpu/move/strided_copy.h"
+#include "rill/devices/cpu/rows/line_sort.h"
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
@@ -32,13 +28,6 @@ using Moved = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 // Keys are made of elements by code for each dtype; what sorts them knows their width alone.
 template <class T>
 using KeyOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-
-template <class K>
-struct Item {
-  K key;
-  K index;
-  friend bool operator<(const Item& a, const Item& b) { return a.key != b.key ? a.key < b.key : a.index < b.index; }
-};
 
 template <class K, class T>
 K key_of(const T& x, bool descending) {
@@ -84,186 +73,10 @@ bool has_a_key_of_its_own(const T& x) {
   else return true;
 }
 
-constexpr int64_t radix_from = 256;  // elements from which digits beat comparisons
-
-template <class K>
-K key_in(K key) {
-  return key;
-}
-template <class K>
-K key_in(const Item<K>& item) {
-  return item.key;
-}
-
-template <class E>
-void sort_items(E*& items, E*& spare, int64_t n, int64_t k);
-template <class E>
-void sort_runs(E* items, E* spare, int64_t n, int shift);
-
-// By the two highest digits of `bits` bits in which keys differ, the lower one first; `spare` is as long as `items`.
-// Two are enough to leave few neighbours in the wrong order, where keys are spread.
-template <int bits, class E>
-void sort_by_digits(E*& items, E*& spare, int64_t n) {
-  using K = decltype(key_in(*items));
-  constexpr K mask = (K(1) << bits) - 1;
-  using Count = std::conditional_t<bits == 8, uint32_t, int64_t>;
-  K differs = 0;
-  for (int64_t i = 0; i < n; ++i) differs |= key_in(items[i]) ^ key_in(items[0]);
-  if (!differs) return;
-  const int width = int(std::bit_width(differs)), shift = std::max(0, width - 2 * bits),
-            high = std::max(shift, width - bits);
-  std::array<Count, size_t(1) << bits> low_counts{}, high_counts{};
-  const auto digit = [](const E& e, int from) { return size_t(key_in(e) >> from & mask); };
-  for (int64_t i = 0; i < n; ++i) ++low_counts[digit(items[i], shift)], ++high_counts[digit(items[i], high)];
-  const auto pass = [&](auto& counts, int from) {
-    Count at = 0;
-    for (Count& c : counts) at += std::exchange(c, at);
-    const E* const read = items;
-    E* const write = spare;
-    for (int64_t i = 0; i < n; ++i) write[counts[digit(read[i], from)]++] = read[i];
-    std::swap(items, spare);
-  };
-  pass(low_counts, shift);
-  if (high > shift) pass(high_counts, high);
-  if (shift > 0) sort_runs(items, spare, n, shift);
-}
-
-// The runs of keys that are equal but for their lowest `shift` bits.
-template <class E>
-void sort_runs(E* items, E* spare, int64_t n, int shift) {
-  constexpr int64_t few = 16;
-  for (int64_t i = 0, end; i < n; i = end) {
-    end = i + 1;
-    while (end < n && key_in(items[end]) >> shift == key_in(items[i]) >> shift) ++end;
-    if (end - i > few) {
-      E *run = items + i, *other = spare + i;
-      sort_items(run, other, end - i, end - i);
-      if (run != items + i) std::copy_n(run, end - i, items + i);
-      continue;
-    }
-    for (int64_t j = i + 1; j < end; ++j) {
-      const E moved = items[j];
-      int64_t to = j;
-      for (; to > i && moved < items[to - 1]; --to) items[to] = items[to - 1];
-      items[to] = moved;
-    }
-  }
-}
-
-// Short lines by short digits, whose counts are fewer.
-template <class E>
-void radix_sort(E*& items, E*& spare, int64_t n) {
-  constexpr int64_t few = 1 << 13;
-  if (n < few) sort_by_digits<8>(items, spare, n);
-  else sort_by_digits<11>(items, spare, n);
-}
-
-constexpr int64_t long_from = 1 << 16;  // elements from which a line is sorted by several threads
-
-// One long line by all threads: they hand its elements out to buckets by the highest digit in which keys differ, each
-// thread's part after those before it, so that equal keys keep their order; then buckets, which fit into caches, are
-// sorted side by side.
-template <class E>
-class LongSort {
-  using K = decltype(key_in(std::declval<const E&>()));
-  static constexpr int bits = 11;
-  static constexpr size_t buckets = size_t(1) << bits;
-  using Counts = std::array<int64_t, buckets>;
-
- public:
-  LongSort(E*& items, E*& spare, int64_t n)
-      : items_(items), spare_(spare), n_(n), parts_(std::clamp<int64_t>(num_threads(), 1, n / (long_from / 4))) {}
-
-  void run() {
-    find_digit();
-    if (!differs_) return;
-    counts_.resize(size_t(parts_));
-    for_parts([&](int64_t part, const E* from, const E* end) {
-      for (; from < end; ++from) ++counts_[size_t(part)][bucket(*from)];
-    });
-    int64_t at = 0;
-    for (size_t b = 0; b < buckets; ++b) {
-      begins_[b] = at;
-      for (Counts& c : counts_) at += std::exchange(c[b], at);
-    }
-    begins_[buckets] = at;
-    for_parts([&](int64_t part, const E* from, const E* end) {
-      Counts& to = counts_[size_t(part)];
-      for (; from < end; ++from) spare_[to[bucket(*from)]++] = *from;
-    });
-    std::swap(items_, spare_);
-    if (shift_ > 0) sort_buckets();
-  }
-
- private:
-  size_t bucket(const E& e) const { return size_t(key_in(e) >> shift_) & (buckets - 1); }
-  template <class F>
-  void for_parts(F&& f) {
-    parallel_for(parts_, 1, [&](int64_t b, int64_t e) {
-      for (; b < e; ++b) f(b, items_ + n_ * b / parts_, items_ + n_ * (b + 1) / parts_);
-    });
-  }
-  void find_digit() {
-    std::vector<K> differing(size_t(parts_), 0);
-    for_parts([&](int64_t part, const E* from, const E* end) {
-      K all = 0;
-      for (; from < end; ++from) all |= key_in(*from) ^ key_in(items_[0]);
-      differing[size_t(part)] = all;
-    });
-    for (K d : differing) differs_ |= d;
-    shift_ = std::max(0, int(std::bit_width(differs_)) - bits);
-  }
-  void sort_buckets() {
-    parallel_for(int64_t(buckets), 1, [&](int64_t b, int64_t e) {
-      // Those that begin in this share of the elements.
-      const int64_t first = n_ * b / int64_t(buckets), last = n_ * e / int64_t(buckets);
-      for (size_t k = size_t(std::ranges::lower_bound(begins_, first) - begins_.begin());
-           k < buckets && begins_[k] < last; ++k) {
-        const int64_t count = begins_[k + 1] - begins_[k];
-        if (count < 2) continue;
-        E *sorted = items_ + begins_[k], *other = spare_ + begins_[k];
-        sort_items(sorted, other, count, count);
-        if (sorted != items_ + begins_[k]) std::copy_n(sorted, count, items_ + begins_[k]);
-      }
-    });
-  }
-
-  E *&items_, *&spare_;
-  const int64_t n_, parts_;
-  K differs_ = 0;
-  int shift_ = 0;
-  std::vector<Counts> counts_;
-  std::array<int64_t, buckets + 1> begins_;
-};
-
-// Puts the first k of many items in order, of which each thread finds those of its share.
-template <class E>
-void sort_first(E* items, E* spare, int64_t n, int64_t k) {
-  const int64_t parts = std::clamp<int64_t>(num_threads(), 1, n / std::max(4 * k, long_from / 4));
-  const auto begin_of = [&](int64_t part) { return n * part / parts; };
-  parallel_for(parts, 1, [&](int64_t b, int64_t e) {
-    for (; b < e; ++b) std::partial_sort(items + begin_of(b), items + begin_of(b) + k, items + begin_of(b + 1));
-  });
-  for (int64_t part = 0; part < parts; ++part) std::copy_n(items + begin_of(part), k, spare + part * k);
-  std::partial_sort(spare, spare + k, spare + parts * k);
-  std::copy_n(spare, k, items);
-}
-
-// Puts the first k of n items in order, at `items`, which may change places with `spare`.
-template <class E>
-void sort_items(E*& items, E*& spare, int64_t n, int64_t k) {
-  if (std::is_sorted(items, items + n)) return;
-  if (n >= long_from && k == n) LongSort<E>(items, spare, n).run();
-  else if (n >= long_from && k < n / 8) sort_first(items, spare, n, k);
-  else if (k < n / 8) std::partial_sort(items, items + k, items + n);
-  else if (n >= radix_from) radix_sort(items, spare, n);
-  else std::sort(items, items + n);
-}
-
 // items[j * n + i] = element i of line j, for `lines` neighbouring lines whose elements are `step` apart: read
 // together, so that whole cache lines are used.
 template <class K, class T>
-void read_items(const char* from, int64_t step, int64_t lines, int64_t n, bool descending, Item<K>* items) {
+void read_items(const char* from, int64_t step, int64_t lines, int64_t n, bool descending, KeyedItem<K>* items) {
   const T* x = reinterpret_cast<const T*>(from);
   parallel_for(n, lines > 1 ? n : long_from / 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
@@ -271,7 +84,8 @@ void read_items(const char* from, int64_t step, int64_t lines, int64_t n, bool d
   });
 }
 template <class K>
-using ReadItems = void (*)(const char* from, int64_t step, int64_t lines, int64_t n, bool descending, Item<K>* items);
+using ReadItems = void (*)(const char* from, int64_t step, int64_t lines, int64_t n, bool descending,
+                           KeyedItem<K>* items);
 
 template <class K>
 ReadItems<K> reader_of(DType dtype) {
@@ -288,7 +102,7 @@ ReadItems<K> reader_of(DType dtype) {
 template <class K>
 struct Sorted {
   const char* from;
-  const Item<K>* items;
+  const KeyedItem<K>* items;
   int64_t inner, outer_index, inner_index;
 };
 
@@ -302,15 +116,15 @@ void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k
   int64_t inner = 1;
   for (int i = int(axis) + 1; i < x.ndim(); ++i) inner *= x.shape()[size_t(i)];
   const int64_t together = n >= long_from ? 1 : std::min<int64_t>(16, inner);
-  const Ref<Buffer> room = allocate(Device(), size_t((together + 1) * n) * sizeof(Item<K>));
-  Item<K>* const memory = static_cast<Item<K>*>(room->data);
+  const Ref<Buffer> room = allocate(Device(), size_t((together + 1) * n) * sizeof(KeyedItem<K>));
+  KeyedItem<K>* const memory = static_cast<KeyedItem<K>*>(room->data);
   for (int64_t line = begin, some; line < end; line += some) {
     some = std::min({together, end - line, inner - line % inner});
     const char* from = x.rep()->data + (line / inner * n * inner + line % inner) * element;
     read(from, inner, some, n, descending, memory);
-    Item<K>* spare = &memory[size_t(together * n)];
+    KeyedItem<K>* spare = &memory[size_t(together * n)];
     for (int64_t j = 0; j < some; ++j) {
-      Item<K>* items = &memory[size_t(j * n)];
+      KeyedItem<K>* items = &memory[size_t(j * n)];
       sort_items(items, spare, n, k);
       f({from + j * element, items, inner, line / inner, line % inner + j});
     }
