@@ -43,7 +43,8 @@ Kind kind_of_folder(const std::string& path) {
 
 std::string extension_of(const std::string& path) {
   std::string e = fs::path(path).extension().string();
-  std::transform(e.begin(), e.end(), e.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+  for (char& c : e)  // not by std::tolower, which follows the locale
+    if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
   return e;
 }
 
@@ -109,11 +110,7 @@ int64_t bytes_at(const std::string& path) {
   return sum;
 }
 
-bool is_table(const std::string& path) {
-  const bool packed = ends_in(path, {".gz"});
-  return ends_in(packed ? path.substr(0, path.size() - 3) : path, {".csv"}) ||
-         ends_in(path, {".arrow", ".arrows", ".feather"});
-}
+bool is_table(const std::string& path) { return ends_in(path, {".csv", ".arrow", ".arrows", ".feather"}); }
 
 rill::Table read_table(const std::string& path) {
   if (ends_in(path, {".arrow", ".arrows", ".feather"})) return rill::read_arrow(path, {.masks = true}, rill::Where());

@@ -138,7 +138,9 @@ Tensor converted(const ValueInfo& v, const Tensor& x) {
   const Tensor y = x.astype(v.dtype);
   if (!rill::is_integer(v.dtype)) return y;
   const Tensor whole = rill::is_floating(x.dtype()) ? rill::trunc(x) : x;
-  if (!rill::all(y.astype(x.dtype()) == whole).item<bool>())
+  // Of equal widths, what wraps comes back; but for its sign.
+  const Tensor same = logical_and(y.astype(x.dtype()) == whole, (y < 0) == (whole < 0));
+  if (!rill::all(same).item<bool>())
     throw UsageError(fmt::format("the model takes {}, and {} has numbers that {} does not hold", rill::to_string(v),
                                  spec_text(x), rill::name(v.dtype)));
   return y;

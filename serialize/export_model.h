@@ -55,7 +55,7 @@ struct FunctionParts {
     const std::vector<ArgSpec>& specs = options.signature.empty() ? core.signature() : options.signature;
     std::vector<std::string> names;
     for (const ArgSpec& s : specs) names.push_back(s.name);
-    size_t next = 0;
+    [[maybe_unused]] size_t next = 0;  // a function may take nothing
     TypedBody<R, A...> body(f.f_, {argument<std::decay_t<A>>(specs, next, core.name(), where)...});
     return core.trace_open(body, std::move(names), where);
   }

@@ -1,3 +1,4 @@
+// Zip files by libzip, whose directory is checked before a member is read; see zip_archive.h.
 #include "rill/serialize/zip_archive.h"
 
 #include <unistd.h>

@@ -161,6 +161,12 @@ TEST_CASE("numbers that the model's dtype does not hold are an error") {
   save(at / "nan.npy", tensor({NAN}));
   save(at / "complex.npy", complex(ones({2, 3}), ones({2, 3})));
   CHECK(at.rill("run whole.onnx --input small.npy -o y.npy").code == 0);
+  auto g = function("g", [](const Tensor& x) { return x + 1; }, {.signature = {spec(u8, {any}, "x")}});
+  export_model(g, at / "bytes.onnx", {.outputs = {"y"}});
+  save(at / "below.npy", tensor({-1, 5}).astype(i8));
+  save(at / "fits.npy", tensor({1, 5}).astype(i8));
+  check_fails(at.rill("run bytes.onnx --input below.npy"), 2, "u8 does not hold");
+  CHECK(at.rill("run bytes.onnx --input fits.npy").code == 0);
   check_fails(at.rill("run whole.onnx --input large.npy"), 2, "i32 does not hold");
   check_fails(at.rill("run whole.onnx --cast --input real.npy"), 2, "i32 does not hold");
   check_fails(at.rill("run whole.onnx --cast --input nan.npy"), 2, "i32 does not hold");

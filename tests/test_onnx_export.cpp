@@ -282,6 +282,31 @@ void write_sizes(nlohmann::json& cases, const std::string& folder) {
   with("reversed", [](const Tensor& x) { return reverse(cumsum(x, 0), 0); });
 }
 
+// Operators that the formats do not have of unsigned numbers and of bools.
+void write_dtypes(nlohmann::json& cases, const std::string& folder) {
+  const Tensor large = tensor({uint64_t(0), uint64_t(1), uint64_t(6), ~uint64_t(0), uint64_t(1) << 63});
+  const auto of_u64 = [&](const std::string& name, Tensor (*f)(const Tensor&)) {
+    write_program(cases, folder, name, function(name, f, {.signature = {spec(u64, {any}, "x0")}}),
+                  std::vector<One>{{large}});
+  };
+  of_u64("u64_negative", [](const Tensor& x) { return negative(x); });
+  of_u64("u64_abs", [](const Tensor& x) { return abs(x); });
+  of_u64("u64_sign", [](const Tensor& x) { return sign(x); });
+  const auto at_two = [](const std::string& name, Tensor (*f)(const Tensor&, const Tensor&)) {
+    return function(name, f, {.signature = {spec(boolean, {5}, "x0"), spec(boolean, {4}, "x1")}});
+  };
+  const std::vector<Two> bools{{tensor({true, false, true, false, false}), tensor({false, true, false, true})}};
+  const auto sums = [](const Tensor& x, const Tensor& y) { return Tensor(x).at(tensor({0, 1, 3, 3})).add(y); };
+  const auto products = [](const Tensor& x, const Tensor& y) { return Tensor(x).at(tensor({0, 1, 2, 2})).multiply(y); };
+  write_program(cases, folder, "bool_add", at_two("bool_add", sums), bools);
+  write_program(cases, folder, "bool_multiply", at_two("bool_multiply", products), bools);
+  if (extension() == ".onnx") return;  // onnxruntime has no Where and no Mod of u64
+  of_u64("u64_gcd", [](const Tensor& x) { return gcd(x, full({}, 4, {.dtype = u64})); });
+  of_u64("u64_lcm", [](const Tensor& x) { return lcm(x, full({}, 4, {.dtype = u64})); });
+  of_u64("u64_square", [](const Tensor& x) { return power(x, 2); });
+  of_u64("u64_power", [](const Tensor& x) { return power(full({}, 3, {.dtype = u64}), remainder(x, 60)); });
+}
+
 }  // namespace
 
 TEST_CASE("models of whole programs, for another program to run", "[.write]") {
@@ -292,6 +317,7 @@ TEST_CASE("models of whole programs, for another program to run", "[.write]") {
   write_control(cases, folder);
   write_names(cases, folder);
   write_sizes(cases, folder);
+  write_dtypes(cases, folder);
   std::ofstream(std::string(folder) + "/programs.json") << cases.dump(1);
 }
 

@@ -121,6 +121,31 @@ TEST_CASE("loops and branches are the graph's own") {
   CHECK(has(to_string(m.graph({{"x", tensor({1.f, 2.f})}})), "while_loop"));
 }
 
+TEST_CASE("a loop whose number of steps is an input has gradients") {
+  const Model m = read("counted");  // y = w y + x
+  const Tensor x = tensor({1.f, 3.f});
+  const Variable w = m.variables().at("w");
+  const auto y = [&](const Tensor& x, int64_t n) { return m({{"x", x}, {"n", tensor(n)}}).at("y"); };
+  CHECK(close(y(x, 3), tensor({1.875f, 45.f})));
+  for (int64_t n : {3, 0, 1, 5}) {
+    GradientTape tape({.persistent = true});
+    tape.watch(x);
+    const Tensor given = y(x, n);
+    Tensor powers = zeros({2}), slopes = zeros({2});  // of x: the sum of w^k for k up to n; of w: that sum's derivative
+    for (int64_t k = 0; k <= n; ++k) {
+      powers = powers + power(w.value(), float(k));
+      if (k > 0) slopes = slopes + float(k) * power(w.value(), float(k - 1));
+    }
+    CHECK(close(given, x * powers));
+    CHECK(close(tape.gradient(given, x), powers));
+    if (n > 0) CHECK(close(tape.gradient(given, w), x * slopes));
+  }
+  CHECK(has(to_string(m.graph({{"x", x}, {"n", tensor(int64_t(3))}})), "while_loop"));
+  CHECK(has(m.explain(), "run their ops one by one, for a loop has no bound"));
+  const Tensor rows = vmap([&](const Tensor& x) { return y(x, 3); })(stack({x, 2 * x}));  // by the trace
+  CHECK(close(rows, stack({y(x, 3), y(2 * x, 3)})));
+}
+
 TEST_CASE("functions of the file's own, quantised weights, sequences, external weights") {
   CHECK(close(run(read("function"), tensor({1.f, 2.f})), tensor({1.5f, 3.f})));
   CHECK(close(run(read("quantised"), tensor({{1.f, 2.f}})), tensor({{2.f, 2.5f}})));

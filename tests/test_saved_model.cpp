@@ -191,3 +191,27 @@ TEST_CASE("graphs that are not sound are errors") {
   CHECK(has(unknown, "Nicate: 1 node, 'b'"));
   CHECK(has(message_of([&] { import_model(folder / "none"); }), "no such file"));
 }
+
+TEST_CASE("a loop whose counter does not grow is an error, and not a call without an end") {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const std::string path = std::string(root ? root : ".") + "/tests/fixtures/tensorflow/endless.pb";
+  const Model m = import_model(path);
+  CHECK(has(message_of([&] { m({{"x", ones({3, 2, 2})}, {"up", full({}, true)}}); }),
+            "'while' (While): never ends: its counter grows by 0"));
+}
+
+TEST_CASE("TensorFlow's linear algebra gives what TensorFlow does, and has gradients") {
+  const char* root = std::getenv("RILL_SOURCE_ROOT");
+  const Model m = import_model(std::string(root ? root : ".") + "/tests/fixtures/tensorflow/matrices.pb");
+  const auto run = [&](const Tensor& x) { return m({{"x", x}}).at(m.outputs()[0].name); };
+  const Tensor x = tensor(
+      {{{4.f, 1.f, 0.f}, {2.f, 5.f, 1.f}, {-1.f, 0.5f, 3.f}}, {{2.f, -1.f, 0.5f}, {0.f, 3.f, 1.f}, {1.f, 1.f, -4.f}}});
+  const Tensor right = tensor({1.6764708f, 1.9411765f, 6.5208335f, 22.833977f, -3.2187965f, -17.524069f, 9.333332f,
+                               18.999994f, 20.5f, 1.8333108f, 13.f, 27.74249f, 73.74249f, 22.5f, 7.2817297f, 119.f});
+  CHECK(allclose(run(x), right, {.rtol = 2e-6, .atol = 2e-6}));
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor slopes = tape.gradient(sum(run(x)), x), along = cos(iota(x.shape(), 2) + 1.f), step = 1e-2f * along;
+  const Tensor difference = sum(run(x + step) - run(x - step)) / 2e-2f;
+  CHECK(sum(slopes * along).item<float>() == Approx(difference.item<float>()).epsilon(2e-3));
+}

@@ -87,6 +87,10 @@ class Functions(tf.Module):
         y = tf.cond(tf.reduce_sum(x) > 0, lambda: x @ self.w, lambda: tf.sin(x) @ self.w)
         return tf.while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, y * 0.5 + 1), [0, y])[1]
 
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32)])
+    def shrink(self, x):  # in as many steps as it takes
+        return tf.while_loop(lambda y: tf.reduce_sum(tf.abs(y)) > 1, lambda y: y * 0.7, [x @ self.w])[0]
+
     @tf.function(input_signature=[tf.TensorSpec([None, None, 4], tf.float32)])
     def shapes(self, x):
         s = tf.shape(x)
@@ -107,10 +111,10 @@ SPECIAL = np.array([np.inf, -np.inf, 1, -1, 0, np.nan, 3.5, -7], "float32")
 ROWS = some(3, 4)
 
 
-def summed(x, at):
+def summed(x, at, step=1):
     """A loop over the rows of x, as AutoGraph makes it."""
     s = tf.zeros_like(at(tf.constant(0)))
-    for i in tf.range(tf.shape(x)[0]):
+    for i in tf.range(0, tf.shape(x)[0], step):
         s = tf.tanh(s + at(i))
     return s
 
@@ -126,7 +130,78 @@ def padded(x, n):
     return tf.pad(x, [[0, 5 - n], [1, n]])
 
 
-# Functions of one tensor, which is given; sizes of ROWS are open.
+def special(x):
+    a = tf.constant([[0.7], [2.5], [6.]])
+    s = tf.math.special
+    return tf.stack([
+        tf.math.bessel_i0(x), tf.math.bessel_i0e(x), tf.math.bessel_i1(x), tf.math.bessel_i1e(x), s.bessel_j0(x),
+        s.bessel_j1(x), s.bessel_k0(x), s.bessel_k0e(x), s.bessel_k1(x), s.bessel_k1e(x), s.bessel_y0(x), s.bessel_y1(x),
+        s.dawsn(x), s.expint(x), s.fresnel_cos(x), s.fresnel_sin(x), tf.math.ndtri(x / 8), tf.math.xlog1py(x, x),
+        tf.math.igamma(a, x), tf.math.igammac(a, x), tf.raw_ops.IgammaGradA(a=a, x=x), tf.math.zeta(a + 1, x),
+        tf.math.polygamma(tf.constant([[0.], [1.], [3.]]), x), tf.math.betainc(a + 0 * x, x, x / 8)])
+
+
+MATRICES = some(2, 4, 4) + 3 * np.eye(4, dtype="float32")
+COMPLEX = (some(2, 3, 3) + 1j * some(2, 3, 3, seed=5) + 2 * np.eye(3)).astype("complex64")
+
+
+def flat(*parts):
+    return tf.concat([tf.reshape(p, [-1]) for p in parts], 0)
+
+
+def solving(x):
+    b = x[..., :2] * 2
+    return flat(tf.linalg.inv(x), tf.linalg.inv(x, adjoint=True), tf.linalg.solve(x, b),
+                tf.linalg.solve(x, b, adjoint=True), tf.linalg.triangular_solve(x, b),
+                tf.linalg.triangular_solve(x, b, lower=False, adjoint=True), tf.linalg.det(x), *tf.linalg.slogdet(x),
+                tf.linalg.lstsq(x[..., :2], b, l2_regularizer=0.1), tf.linalg.lstsq(x[:, :2], b[:, :2], 0.1))
+
+
+def real_solving(x):
+    return flat(solving(x), tf.linalg.lstsq(x[..., :2], x[..., 1:2], fast=False), tf.linalg.tridiagonal_matmul(
+        x[:, :3], x[..., :2], diagonals_format="compact"), tf.linalg.tridiagonal_solve(x[:, :3] + [[0], [5], [0]], x))
+
+
+def up_to_signs(x):
+    """Of both decompositions what the signs of vectors leave as it is."""
+    s, u, v = tf.linalg.svd(x)
+    tall = tf.linalg.svd(x[..., :2], full_matrices=True)[1]
+    e, w = tf.linalg.eigh(x)
+    values, vectors = tf.linalg.eig(x)
+    rebuilt = vectors @ tf.linalg.diag(values) @ tf.linalg.inv(vectors)
+    return flat(*[tf.cast(part, tf.complex64) for part in (
+        s, u @ tf.linalg.diag(tf.cast(s, x.dtype)) @ tf.linalg.adjoint(v), tall @ tf.linalg.adjoint(tall), e,
+        w @ tf.linalg.diag(tf.cast(e, x.dtype)) @ tf.linalg.adjoint(w), rebuilt, tf.linalg.trace(rebuilt),
+        tf.linalg.svd(x, compute_uv=False), tf.linalg.eigvalsh(x), tf.reduce_sum(tf.linalg.eigvals(x)))])
+
+
+def factors(x):
+    q, r = tf.linalg.qr(x[..., :2])
+    whole = tf.linalg.qr(x[..., :2], full_matrices=True)
+    lu, p = tf.linalg.lu(x)
+    h = x + 8 * tf.eye(tf.shape(x)[-1], dtype=x.dtype)
+    return flat(tf.linalg.cholesky(h), q, r, *whole, lu, tf.cast(p, x.dtype))
+
+
+def diagonals(x):
+    d = tf.linalg.diag_part
+    bands = [d(x, k=k, align=align, padding_value=7) for k in ((-1, 2), (1, 3), (-2, -1)) for align in
+             ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")]
+    wide = tf.concat([x, x[..., :2]], -1)
+    raw = tf.raw_ops
+    return flat(d(x), d(x, k=2), d(x, k=-1), d(wide, k=(-2, 1)), d(tf.linalg.matrix_transpose(wide), k=(-1, 2)), *bands,
+                tf.linalg.set_diag(x, x[..., 0]), tf.linalg.set_diag(x, x[..., :3, 1], k=-1),
+                tf.linalg.set_diag(x, bands[1], k=(-1, 2), align="LEFT_RIGHT"),
+                tf.linalg.diag(x), tf.linalg.diag(x, k=1, padding_value=3), tf.linalg.diag(x, k=-2, num_rows=7),
+                tf.linalg.diag(bands[0], k=(-1, 2)), tf.linalg.diag(bands[5], k=(1, 3), num_rows=5, align="LEFT_RIGHT"),
+                raw.MatrixDiag(diagonal=x), raw.MatrixDiagPart(input=x), raw.MatrixSetDiag(input=x, diagonal=x[..., 2]),
+                raw.MatrixDiagPartV2(input=x, k=[-1, 1], padding_value=0.),
+                raw.MatrixSetDiagV2(input=x, diagonal=x[:, :2], k=[0, 1]),
+                raw.MatrixDiagV2(diagonal=x[:, :2], k=[0, 1], num_rows=-1, num_cols=-1, padding_value=1.),
+                tf.linalg.band_part(x, 1, 0), tf.linalg.cross(x[..., :3], x[..., 1:]))
+
+
+# Functions of one tensor, which is given; the first size of ROWS and of MATRICES is open.
 OPERATORS = {
     "quotients": (lambda x: tf.concat([x // 2, x // np.inf, x // 0.3, -1. // x, np.inf // x,
                                        tf.math.floormod(x, 2.), tf.math.floormod(x, -np.inf)], 0), SPECIAL),
@@ -140,11 +215,23 @@ OPERATORS = {
     "bits_joined": (lambda x: tf.bitcast(x, tf.int32), np.arange(200, 212, dtype="uint8").reshape(3, 4)),
     "wide_bits_joined": (lambda x: tf.bitcast(x, tf.int64), np.array([[1, -2], [-3, 4]], "int32")),
     "row_by_counter": (lambda x: summed(x, lambda i: x[i]), ROWS),
+    "every_other_row": (lambda x: summed(x, lambda i: x[i], 2), ROWS),
     "row_from_the_end": (lambda x: summed(x, lambda i: x[-1 - i]), ROWS),
     "row_and_columns": (lambda x: summed(x, lambda i: x[i, 1:3, tf.newaxis]), ROWS),
     "slice_by_counter": (lambda x: summed(x, lambda i: tf.slice(x, [i, 1], [1, 2])), ROWS),
     "grown": (lambda x: grown(x, range(3), [4]), ROWS),
     "grown_in_a_loop": (lambda x: summed(grown(x, tf.range(tf.shape(x)[0]), None), lambda i: x[i]), ROWS),
+    "solving": (real_solving, MATRICES),
+    "complex_solving": (solving, COMPLEX),
+    "factors": (factors, MATRICES),
+    "complex_factors": (factors, COMPLEX),
+    "spectral": (up_to_signs, MATRICES),
+    "complex_spectral": (up_to_signs, COMPLEX),
+    "diagonals": (diagonals, MATRICES.copy()),  # of which TensorFlow must know the shape
+    "complex_parts": (lambda x: flat(tf.math.real(x), tf.math.imag(x), tf.abs(x), tf.math.angle(x), tf.math.real(
+        tf.transpose(tf.complex(tf.math.imag(x), tf.math.real(x)), [2, 0, 1], conjugate=True) * tf.math.conj(x[0, 0, 0]))),
+                      COMPLEX),
+    "special": (special, np.abs(some(3, 5)) * 7 + 0.1),
     "padded": (lambda x: padded(x, tf.shape(x)[0]), ROWS),
 }
 
@@ -173,7 +260,7 @@ def keras_cases(folder):
 
 def function_cases(folder):
     m = Functions()
-    for name, given in (("product", some(3, 4)), ("choose", some(3, 4)), ("shapes", some(2, 3, 4)),
+    for name, given in (("product", some(3, 4)), ("choose", some(3, 4)), ("shrink", some(3, 4)), ("shapes", some(2, 3, 4)),
                         ("places", np.array([0, 255, 44], np.uint8)),
                         ("adjoint", (some(2, 3, 4) + 1j * some(2, 3, 4, seed=3)).astype(np.complex64))):
         path = f"{folder}/models/{name}"
@@ -183,7 +270,7 @@ def function_cases(folder):
 
 def operator_cases(folder):
     for name, (f, given) in OPERATORS.items():
-        shape = [None, *given.shape[1:]] if given is ROWS else given.shape
+        shape = [None, *given.shape[1:]] if given is ROWS or given is MATRICES else given.shape
         m = tf.Module()
         m.f = tf.function(f, input_signature=[tf.TensorSpec(shape, given.dtype, "x")])
         path = f"{folder}/models/{name}"
@@ -191,14 +278,17 @@ def operator_cases(folder):
         yield signature_case(folder, name, path, given)
 
 
-def frozen_case(folder):
+def frozen_cases(folder):
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
     m = Functions()
-    given = some(3, 4)
-    frozen = convert_variables_to_constants_v2(m.choose.get_concrete_function(), lower_control_flow=False)
-    path = f"{folder}/models/frozen.pb"
-    tf.io.write_graph(frozen.graph, os.path.dirname(path), "frozen.pb", as_text=False)
-    return write(folder, "frozen", path, {frozen.inputs[0].op.name: given}, {"Identity": m.choose(tf.constant(given))})
+    signature = [tf.TensorSpec(MATRICES.shape, tf.float32)]
+    resized = tf.function(lambda x: tf.image.resize(x, (3, 5), "lanczos3", antialias=True), [tf.TensorSpec([2, 4, 4, 3])])
+    for name, f, given in (("choose", m.choose, some(3, 4)), ("resized", resized, some(2, 4, 4, 3)), ("factors", tf.function(factors, signature), MATRICES),
+                           ("solving", tf.function(real_solving, signature), MATRICES)):
+        frozen = convert_variables_to_constants_v2(f.get_concrete_function(), lower_control_flow=False)
+        tf.io.write_graph(frozen.graph, f"{folder}/models", f"{name}.pb", as_text=False)
+        yield write(folder, f"frozen_{name}", f"{folder}/models/{name}.pb", {frozen.inputs[0].op.name: given},
+                    {"Identity": f(tf.constant(given))})
 
 
 def wrong_with(folder, name, want):
@@ -225,7 +315,7 @@ def wrong_with(folder, name, want):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        wanted = dict([*keras_cases(folder), *function_cases(folder), *operator_cases(folder), frozen_case(folder)])
+        wanted = dict([*keras_cases(folder), *function_cases(folder), *operator_cases(folder), *frozen_cases(folder)])
         subprocess.run([f"{BUILD}/tests/model_runner", "train", *(f"{folder}/{name}" for name in wanted)], check=False)
         faults = [(name, wrong) for name, want in wanted.items() if (wrong := wrong_with(folder, name, want))]
     print(f"{len(wanted) - len(faults)} models agree, {len(faults)} faults")

@@ -17,17 +17,18 @@ from model_cases import Report, cases, difference, load
 
 # What TensorFlow's functions may add, in epsilons of the value.
 RUNTIME = 8
-COMPOSITE = {("erfinv", "f64"): 64}
-# Records that cannot be exported, or not in each of their dtypes: complex numbers, random draws, special functions, and pooling of volumes
-# in other dtypes than f32, of which TensorFlow has no kernels.
+COMPOSITE = {("erfinv", "f64"): 64, ("betainc", "f32"): 32, ("betainc", "f64"): 32, ("igammac", "f64"): 16,
+             ("igamma_by_a", "f64"): 1024, ("igammac_by_a", "f64"): 1024}
+# TensorFlow's are off by epsilons of 1, however small the value is.
+NEAR_ZEROS = {("j0", "f32"), ("j1", "f32")}
+# Records that cannot be exported, or not in each of their dtypes: complex numbers, random draws, special functions that
+# TensorFlow lacks, and pooling of volumes in other dtypes than f32, of which TensorFlow has no kernels.
 REFUSED = {"airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope", "avg_pool", "avg_pool_grad", "beta",
-           "beta_density", "betainc", "betainc_by_a", "betainc_by_b", "betaln", "binom", "cast", "complex", "conj",
-           "cosine_integral", "dawsn", "eig", "eigvals", "erfcx", "exp1", "expi", "expm", "fft", "fresnel_cosine",
-           "fresnel_sine", "full", "gamma_density", "i0", "i0e", "i1", "i1e", "igamma", "igamma_by_a", "igammac",
-           "igammac_by_a", "imag", "irfft", "iv", "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kv", "lambertw",
-           "log_gamma_sample_slope", "lu", "max_pool", "max_pool_grad", "max_pool_pick", "pinv", "polygamma",
-           "random_binomial", "random_bits", "random_gamma", "random_multinomial", "random_poisson", "real", "rfft",
-           "sine_integral", "spherical_jn", "tgamma", "y0", "y1", "zeta", "zeta_by_s"}
+           "beta_density", "betainc_by_a", "betainc_by_b", "betaln", "binom", "cast", "complex", "conj",
+           "cosine_integral", "eig", "eigvals", "erfcx", "exp1", "expm", "fft", "full", "gamma_density", "imag",
+           "irfft", "iv", "jv", "kv", "lambertw", "log_gamma_sample_slope", "lu", "max_pool", "max_pool_grad",
+           "max_pool_pick", "random_binomial", "random_bits", "random_gamma", "random_multinomial",
+           "random_poisson", "real", "rfft", "sine_integral", "spherical_jn", "tgamma", "zeta_by_s"}
 
 
 def run_graph(path, feeds, count):
@@ -56,7 +57,10 @@ def check(case):
     else:
         results = run_saved_model(case["model"], feeds)
     for got, want, allowed in zip(results, case["out"], case["allowed"]):
-        wrong = difference(np.asarray(got), load(want), load(allowed), COMPOSITE.get((case["op"], want["dtype"]), RUNTIME))
+        what, room = (case["op"], want["dtype"]), load(allowed)
+        if what in NEAR_ZEROS:
+            room = room + RUNTIME * np.finfo(load(want).dtype).eps
+        wrong = difference(np.asarray(got), load(want), room, COMPOSITE.get(what, RUNTIME))
         if wrong:
             return wrong
     return ""
@@ -70,4 +74,4 @@ report = Report()
 for extension, part in ((".pb", "records"), ("", "programs")):
     with tempfile.TemporaryDirectory() as place:
         report.add(cases(place, extension, (part,)), check, set_aside)
-report.end(REFUSED, 2700)
+report.end(REFUSED, 3150)

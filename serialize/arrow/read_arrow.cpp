@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/creation.h"
 #include "rill/serialize/arrow.h"
@@ -150,9 +151,9 @@ class Reader {
     t.columns.push_back(of_bytes(a.valid, {Shape{a.rows}, DType::boolean, false, {}}));
   }
   static Tensor of_bytes(const std::string& bytes, const Spec& spec) {
-    Tensor t = empty(spec.shape, spec.dtype);
+    Tensor t = empty(spec.shape, {.dtype = spec.dtype, .device = Device()});
     if (!bytes.empty()) std::memcpy(t.mutable_rep()->data, bytes.data(), bytes.size());
-    return t;
+    return t.to(default_device());
   }
 
   const ArrowOptions& options_;

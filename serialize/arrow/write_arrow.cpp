@@ -67,7 +67,7 @@ void add_elements(const Tensor& t, Body& body) {
   for (size_t i = 1; i < size_t(t.ndim()); ++i) body.add_node(rows), rows *= t.shape()[i];
   body.add_node(rows);
   if (t.dtype() == DType::string) return add_texts(t.to_vector<std::string>(), body);
-  const Tensor& dense = body.tensors.emplace_back(t.contiguous());
+  const Tensor& dense = body.tensors.emplace_back(t.to(Device()).contiguous());
   if (is_bool(t.dtype())) body.add(body.texts.emplace_back(bits_of(dense)));
   else body.add({dense.rep()->data, size_t(t.size()) * size_of(t.dtype())});
 }

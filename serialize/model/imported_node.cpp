@@ -1,3 +1,4 @@
+// Sizes as tensors, and which operands a rule has to know; see imported_node.h.
 #include "rill/serialize/model/imported_node.h"
 
 namespace rill::imported {

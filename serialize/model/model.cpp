@@ -6,9 +6,12 @@
 
 #include <algorithm>
 
+#include "rill/autodiff/tape_impl.h"
+#include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
 #include "rill/serialize/model/model_impl.h"
 #include "rill/tensor/text.h"
+#include "rill/trace/control/control_nodes.h"
 #include "rill/trace/graph/instantiate.h"
 #include "rill/trace/passes.h"
 
@@ -108,10 +111,50 @@ void Model::Impl::trace(const Where& where) {
   traced = rill::function(name, [body](const Given& given) { return body(given); }, options, where);
 }
 
+namespace {
+
+// Whether every listener that watches `t` is a GradientTape, and there is one: vmap and forward mode take loops as
+// nodes.
+bool on_tapes_alone(const Tensor& t) {
+  bool any = false;
+  for (const TapeListener* listener : thread_state().tapes) {
+    if (!listener->watches(t)) continue;
+    if (!dynamic_cast<const GradientTape::Impl*>(listener)) return false;
+    any = true;
+  }
+  return any;
+}
+
+bool has_endless_loop(const Graph& g) {
+  return std::ranges::any_of(g.nodes(), [](const Node& n) {
+    if (n.kind != Node::Kind::op || !n.op->graphs) return false;
+    if (n.op == &while_loop_op && n.attrs.as<ControlAttrs>().length < 0) return true;
+    return std::ranges::any_of(n.op->graphs(n.attrs),
+                               [](const auto& inner) { return has_endless_loop(*inner.second); });
+  });
+}
+
+}  // namespace
+
+bool Model::Impl::wants_endless_gradient(const Given& given, const Where& where) {
+  if (!executing_eagerly() || thread_state().tapes.empty()) return false;
+  const int traces = traced.trace_count();
+  if (!endless_ && traces > 0 && seen_traces_ == traces) return false;
+  const auto watched = [](const auto& list) { return std::ranges::any_of(list, on_tapes_alone); };
+  if (!std::ranges::any_of(given, watched) &&
+      !std::ranges::any_of(variables, [](const auto& v) { return v.second.trainable() && on_tapes_alone(v.second); }))
+    return false;
+  if (endless_) return true;
+  if (has_endless_loop(traced.graph(given, where))) endless_ = true;
+  seen_traces_ = traced.trace_count();
+  return endless_;
+}
+
 Model::Impl::Results Model::Impl::call(const Given& given, const Where& where) {
   const CallerScope caller(where);
   if (loaded || op_by_op_.load(std::memory_order_acquire)) return run(given);
   try {
+    if (wants_endless_gradient(given, where)) return run(given);
     return traced(given, where);
   } catch (const Error& e) {
     if (!executing_eagerly() || !needs_values || !needs_values(e)) throw;
@@ -168,7 +211,9 @@ int Model::trace_count() const { return impl_->loaded ? impl_->loaded->trace_cou
 std::string Model::explain() const {
   if (impl_->loaded) return impl_->loaded->explain();
   const std::string because = impl_->op_by_op_because();
-  return because.empty() ? impl_->traced.explain() : "runs op by op: " + because + "\n";
+  if (!because.empty()) return "runs op by op: " + because + "\n";
+  return impl_->traced.explain() +
+         (impl_->endless() ? "calls on a tape run their ops one by one, for a loop has no bound\n" : "");
 }
 
 }  // namespace rill

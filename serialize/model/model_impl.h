@@ -44,13 +44,20 @@ class Model::Impl {
   std::vector<ArgSpec> signature(std::span<const ArgSpec> given, const Where& where) const;
   Results call(const Given& given, const Where& where);
   Given arrange(const std::map<std::string, Tensor>& by_name, const Where& where) const;
+  // Whether a tape of this thread wants gradients of a call, and they flow through a loop that may take any number of
+  // steps: a trace keeps what a gradient reads for so many steps as it has a bound for, ops that run one by one for
+  // all.
+  bool wants_endless_gradient(const Given& given, const Where& where);
   std::string op_by_op_because() const;
   void run_op_by_op(const std::string& because);
+  bool endless() const { return endless_; }
   // The whole trace of a function that was read from a .rill file; throws for other models.
   FunctionCore::OpenGraph traced_whole(const Where& where) const;
 
  private:
   std::atomic<bool> op_by_op_{false};
+  std::atomic<bool> endless_{false};  // a trace has such a loop
+  std::atomic<int> seen_traces_{0};   // that have been searched for one
   mutable std::mutex mutex_;
   std::string because_;
 };

@@ -349,6 +349,12 @@ Values write_sign(Call& c) {
   if (!is_floating(sign.dtype)) return {sign};
   return {c.e.op("Where", {c.e.op("IsNaN", c.in, {}, DType::boolean), c.in[0], sign}, {}, sign.dtype)};
 }
+// The formats negate no unsigned numbers; by now those are of 64 bits, whose negative has the bits of i64's.
+Values write_negative(Call& c) {
+  if (c.in[0].dtype != DType::u64) return {c.e.op("Neg", c.in)};
+  return {c.e.cast(c.e.op("Neg", {c.e.cast(c.in[0], DType::i64)}), DType::u64)};
+}
+Values write_abs(Call& c) { return {c.in[0].dtype == DType::u64 ? c.in[0] : c.e.op("Abs", c.in)}; }
 Values write_cast(Call& c) {
   const DType to = c.node.attrs.as<CastAttrs>().dtype;
   return {c.e.cast(c.in[0], to)};
@@ -417,6 +423,8 @@ const Rule rules[] = {
     {"acos", write_f64_apart<acos_f64>},
     {"power", write_power},
     {"relu", write_relu},
+    {"negative", write_negative},
+    {"abs", write_abs},
     {"sign", write_sign},
     {"cast", write_cast, nullptr, "", true},
     {"bitcast", write_bitcast, nullptr, "", true},

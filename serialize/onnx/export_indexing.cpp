@@ -107,9 +107,13 @@ Values write_gather(Call& c) {
 }
 
 // Where it `skips`, x has one more row while it is written, which takes what is left out.
+// Bools are combined as 0 and 1: their sum is the larger, their product the smaller.
 Values write_scatter(Call& c) {
   Exporter& e = c.e;
   const ScatterAttrs& s = c.attrs<ScatterAttrs>();
+  const bool combines_bools = c.in[0].dtype == DType::boolean && int(s.mode) != 0;
+  if (combines_bools)
+    for (size_t i = 0; i < 2; ++i) c.in[i] = e.cast(c.in[i], DType::i32);
   const Places p(c, s.where, 2);
   if (s.where.skips && s.where.axes.size() != 1) e.refuse(c.node, "it leaves out places of several axes");
   Value x = e.transposed(c.in[0], p.to_front), at = p.at;
@@ -123,7 +127,9 @@ Values write_scatter(Call& c) {
   }
   const Value updates = e.transposed(c.in[1], Places::inverse(p.out_order()));
   constexpr const char* names[] = {"none", "add", "mul", "min", "max"};
-  Value y = e.op("ScatterND", {x, at, updates}, {{"reduction", std::string(names[int(s.mode)])}});
+  constexpr const char* names_of_bools[] = {"none", "max", "min", "min", "max"};
+  const std::string reduction = (combines_bools ? names_of_bools : names)[int(s.mode)];
+  Value y = e.op("ScatterND", {x, at, updates}, {{"reduction", reduction}});
   if (s.where.skips) y = e.cut(y, 0, e.ints({0}), e.size(c.specs[0].shape[size_t(s.where.axes[0])]));
   return {e.transposed(y, Places::inverse(p.to_front))};
 }

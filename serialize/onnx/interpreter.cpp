@@ -133,10 +133,10 @@ const onnx::FunctionProto* Program::function(const onnx::NodeProto& node) const 
 
 const Rule* find_rule(const std::string& domain, const std::string& op) {
   if (!is_standard(domain)) return nullptr;
-  for (const RuleTable* t :
-       {&elementwise_rules(), &activation_rules(), &shape_rules(), &index_rules(), &reduce_rules(), &product_rules(),
-        &pool_rules(), &resize_rules(), &norm_rules(), &recurrent_rules(), &attention_rules(), &loss_rules(),
-        &control_rules(), &sequence_rules(), &quantised_rules(), &random_rules(), &signal_rules(), &host_rules()}) {
+  for (const RuleTable* t : {&elementwise_rules(), &activation_rules(), &shape_rules(), &index_rules(), &reduce_rules(),
+                             &product_rules(), &pool_rules(), &resize_rules(), &norm_rules(), &recurrent_rules(),
+                             &attention_rules(), &loss_rules(), &control_rules(), &sequence_rules(), &quantised_rules(),
+                             &random_rules(), &signal_rules(), &host_rules(), &region_rules()}) {
     auto it = t->find(op);
     if (it != t->end()) return &it->second;
   }

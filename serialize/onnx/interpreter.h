@@ -136,6 +136,7 @@ const RuleTable& quantised_rules();
 const RuleTable& random_rules();
 const RuleTable& signal_rules();
 const RuleTable& host_rules();
+const RuleTable& region_rules();
 // Of integers, some of which are open sizes: gives nothing where the general rule has to do.
 using SizesRule = bool (*)(const Call&, Values& out);
 const std::unordered_map<std::string, SizesRule>& sizes_rules();

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <set>
 
+#include "rill/ops/strings.h"
+#include "rill/serialize/model/boxes.h"
 #include "rill/serialize/onnx/interpreter.h"
 
 namespace rill::onnx_import {
@@ -46,18 +48,11 @@ Values unique_rule(const Call& c) {
 // --- NonMaxSuppression
 // ------------------------------------------------------------------------------------------------
 
-struct Box {
-  double y1, x1, y2, x2;
-  double area() const { return (y2 - y1) * (x2 - x1); }
-};
+using imported::Box;
+
 Box box_of(const double* v, bool centred) {
   if (centred) return {v[1] - v[3] / 2, v[0] - v[2] / 2, v[1] + v[3] / 2, v[0] + v[2] / 2};
-  return {std::min(v[0], v[2]), std::min(v[1], v[3]), std::max(v[0], v[2]), std::max(v[1], v[3])};
-}
-double overlap(const Box& a, const Box& b) {
-  const double h = std::min(a.y2, b.y2) - std::max(a.y1, b.y1), w = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
-  if (h <= 0 || w <= 0) return 0;
-  return h * w / (a.area() + b.area() - h * w);
+  return imported::box_of(v);
 }
 Values suppression_rule(const Call& c) {
   const Tensor boxes = c.known(0), scores = c.known(1);
@@ -71,19 +66,11 @@ Values suppression_rule(const Call& c) {
   const std::vector<double> b = boxes.to_vector<double>(), s = scores.to_vector<double>();
   std::vector<int64_t> picked;
   for (int64_t i = 0; i < batch * classes; ++i) {
-    const double* score = s.data() + i * n;
-    std::vector<int64_t> order;
-    for (int64_t j = 0; j < n; ++j)
-      if (score[j] > least) order.push_back(j);
-    std::ranges::stable_sort(order, [&](int64_t p, int64_t q) { return score[p] > score[q]; });
-    std::vector<Box> kept;
-    for (int64_t j : order) {
-      if (int64_t(kept.size()) >= most) break;
-      const Box box = box_of(b.data() + (i / classes * n + j) * 4, centred);
-      if (std::ranges::any_of(kept, [&](const Box& k) { return overlap(k, box) > limit; })) continue;
-      kept.push_back(box);
+    std::vector<Box> own;
+    for (int64_t j = 0; j < n; ++j) own.push_back(box_of(b.data() + (i / classes * n + j) * 4, centred));
+    const auto both = [&](int64_t p, int64_t q) { return imported::overlap(own[size_t(p)], own[size_t(q)]); };
+    for (int64_t j : imported::best_boxes(n, both, s.data() + i * n, most, limit, least))
       picked.insert(picked.end(), {i / classes, i % classes, j});
-    }
   }
   return {tensor(picked, Shape{int64_t(picked.size()) / 3, 3})};
 }
@@ -218,6 +205,8 @@ Values tf_idf_rule(const Call& c) {
 const RuleTable& host_rules() {
   static const RuleTable table = {
       {"NonMaxSuppression", {suppression_rule, 0b11100}},
+      {"RegexFullMatch",
+       {[](const Call& c) -> Values { return {strings::regex_full_match(c.known(0), c.text("pattern", ""))}; }}},
       {"StringConcat", {string_concat_rule}},
       {"StringNormalizer", {string_normalizer_rule}},
       {"StringSplit", {string_split_rule}},

@@ -4,10 +4,13 @@
 #include <cmath>
 
 #include "rill/ops/apply.h"
+#include "rill/serialize/model/taps.h"
 #include "rill/serialize/onnx/interpreter.h"
 
 namespace rill::onnx_import {
 namespace {
+
+using imported::Taps;
 
 struct AxisResize {
   int64_t in, out;
@@ -38,20 +41,6 @@ double nearest(const std::string& mode, double x) {
   return std::ceil(x - 0.5);
 }
 
-double linear_weight(double d) { return std::max(0.0, 1 - std::abs(d)); }
-double cubic_weight(double d, double a) {  // Keys, 1981
-  d = std::abs(d);
-  if (d >= 2) return 0;
-  return d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((d - 5) * d + 8) * d * a - 4 * a;
-}
-
-// Which `count` elements of the source make each element of the result, and what each counts.
-struct Taps {
-  int64_t count = 0;
-  std::vector<int64_t> places;
-  std::vector<double> weights;
-};
-
 // The source goes on as its edges do.
 Taps taps_of(const Call& c, const std::string& mode, const AxisResize& a) {
   const bool cubic = c.text("mode", "nearest") == "cubic", exclude = c.flag("exclude_outside");
@@ -59,7 +48,7 @@ Taps taps_of(const Call& c, const std::string& mode, const AxisResize& a) {
   const double shrink = c.flag("antialias") ? std::min(a.scale, 1.0) : 1.0;
   const auto reach = int64_t(std::ceil((cubic ? 2 : 1) / shrink));
   // From floor(x) - reach + 1 to floor(x) + reach: those beyond are as far away as the filter reaches.
-  Taps taps{2 * reach, {}, {}};
+  Taps taps{2 * reach};
   for (int64_t i = 0; i < a.out; ++i) {
     const double x = source_place(c, mode, a, i);
     const auto first = int64_t(std::floor(x)) - reach + 1;
@@ -67,32 +56,13 @@ Taps taps_of(const Call& c, const std::string& mode, const AxisResize& a) {
     for (int64_t j = first; j < first + taps.count; ++j) {
       const double d = (double(j) - x) * shrink;
       const bool counts = !exclude || (j >= 0 && j < a.in);
-      const double w = !counts ? 0 : cubic ? cubic_weight(d, coefficient) : linear_weight(d);
-      taps.places.push_back(std::clamp<int64_t>(j, 0, a.in - 1));
-      taps.weights.push_back(w);
+      const double w = !counts ? 0 : cubic ? imported::cubic_weight(d, coefficient) : imported::linear_weight(d);
+      taps.add(std::clamp<int64_t>(j, 0, a.in - 1), w);
       total += w;
     }
     for (int64_t k = 0; total != 0 && k < taps.count; ++k) taps.weights[size_t(i * taps.count + k)] /= total;
   }
   return taps;
-}
-
-// The elements that each element of the result is made from lie side by side along a new axis, and are added up there.
-Tensor weighted(const Call& c, const Tensor& x, int64_t axis, const AxisResize& a, const std::string& coordinates) {
-  const Taps taps = taps_of(c, coordinates, a);
-  const DType d = is_half(x.dtype()) ? f32 : is_floating(x.dtype()) ? x.dtype() : f64;
-  Tensor places, weights;
-  {
-    const EagerScope eager;
-    Shape along(size_t(x.ndim()) + 1, 1);
-    along[size_t(axis)] = a.out, along[size_t(axis) + 1] = taps.count;
-    places = tensor(taps.places, Shape{a.out * taps.count});
-    weights = tensor(taps.weights, along).astype(d);
-  }
-  Shape split = x.shape();
-  split[size_t(axis)] = a.out;
-  split.insert(size_t(axis) + 1, taps.count);
-  return sum(reshape(take(x.astype(d), places, Axis(axis)), split) * weights, axis + 1);
 }
 
 Tensor resized(const Call& c, const Tensor& x, int64_t axis, const AxisResize& a, const std::string& coordinates) {
@@ -112,7 +82,7 @@ Tensor resized(const Call& c, const Tensor& x, int64_t axis, const AxisResize& a
     places = tensor(all, Shape{a.out});
     outside = tensor(beyond, Shape{a.out});
   }
-  Tensor y = mode == "nearest" ? take(x, places, Axis(axis)) : weighted(c, x, axis, a, coordinates);
+  Tensor y = mode == "nearest" ? take(x, places, Axis(axis)) : imported::weighted(x, axis, taps_of(c, coordinates, a));
   if (coordinates == "tf_crop_and_resize")
     y = where(along_channels(outside, x.ndim(), axis), full({}, Tensor(c.real("extrapolation_value", 0)), y.dtype()),
               y);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/serialize/files.h"
 #include "rill/serialize/onnx/interpreter.h"
@@ -48,12 +49,12 @@ Tensor filled(size_t bytes, DType dtype, const Shape& shape, const std::string& 
   if (bytes != expected)
     source.reject(
         fmt::format("{}: {} bytes of elements, and {}{} has {}", what, bytes, name(dtype), to_string(shape), expected));
-  Tensor out = empty(shape, dtype);
+  Tensor out = empty(shape, {.dtype = dtype, .device = Device()});
   char* elements = out.mutable_rep()->data;
   if (expected) fill(elements);
   if (is_bool(dtype))  // any other byte than 0 is true
     for (size_t i = 0; i < expected; ++i) elements[i] = elements[i] != 0;
-  return out;
+  return out.to(default_device());
 }
 Tensor from_bytes(std::string_view bytes, DType dtype, const Shape& shape, const std::string& what,
                   const Source& source) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -290,6 +291,9 @@ void check_options(std::string_view op, const CsvOptions& o, const Where& where)
   auto usable = [](char c) { return c != '\n' && c != '\r' && c != '\0'; };
   if (!usable(o.delimiter) || !usable(o.quote) || o.delimiter == o.quote)
     fail(op, "the delimiter and the quote are two different characters, neither the end of a line", where);
+  for (char c : {o.delimiter, o.quote})
+    if (std::isalnum(static_cast<unsigned char>(c)) || c == '+' || c == '-' || c == '.')
+      fail(op, fmt::format("'{}' is a part of numbers. take another delimiter or quote", c), where);
 }
 
 }  // namespace

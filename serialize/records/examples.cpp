@@ -189,8 +189,10 @@ std::vector<int64_t> row_lengths(const Partition& p, const proto::Feature* found
       if (int64_t(v.size()) != below)
         broken(std::to_string(v.size()) + " row ids for " + std::to_string(below) + " values");
       for (int64_t id : v) {
-        if (id < int64_t(lengths.size()) - 1 || id < 0 || id > 1 << 16)
-          broken("the row id " + std::to_string(id) + " where ids ascend from 0, to no more than 65536");
+        const int64_t most = below + (1 << 16);  // the rows that no value is in take memory too
+        if (id < int64_t(lengths.size()) - 1 || id < 0 || id > most)
+          broken("the row id " + std::to_string(id) + " where ids ascend from 0, to no more than " +
+                 std::to_string(most) + ", 65536 above the number of values");
         lengths.resize(std::max(lengths.size(), size_t(id) + 1));
         ++lengths.back();
       }

@@ -167,7 +167,10 @@ class FunctionReader {
 
   std::vector<Spec> specs(const json& all) const {
     std::vector<Spec> out;
-    for (const json& s : all) out.push_back(read_spec(text(s, "a spec"), read_dim()));
+    for (const json& s : all) {
+      out.push_back(read_spec(text(s, "a spec"), read_dim()));
+      out.back().device = device_here(out.back().device);
+    }
     return out;
   }
 
@@ -182,7 +185,7 @@ class FunctionReader {
       } else if (v.is_boolean()) {
         out.emplace_back(key, v.get<bool>());
       } else if (v.is_string()) {
-        out.emplace_back(key, text(v, "text"));
+        out.emplace_back(key, key == "device" ? to_string(device_here(Device(text(v, "text")))) : text(v, "text"));
       } else {
         out.emplace_back(key, whole(v, smallest, largest, "an attribute"));
       }

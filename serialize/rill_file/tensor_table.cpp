@@ -1,3 +1,4 @@
+// The tensors of a .rill file, both ways; see tensor_table.h.
 #include "rill/serialize/rill_file/tensor_table.h"
 
 #include <algorithm>
@@ -66,6 +67,8 @@ int TensorWriter::add(const Tensor& t, const std::string& name) {
   return at->second;
 }
 
+Device device_here(Device d) { return has_device(d) ? d : default_device(); }
+
 TensorReader::TensorReader(const json& list, NamedTensors numbers) {
   for (const json& entry : list) all_.push_back(read(entry, numbers));
 }
@@ -73,10 +76,9 @@ TensorReader::TensorReader(const json& list, NamedTensors numbers) {
 const Tensor& TensorReader::at(const json& number) const { return all_[index(number, all_.size(), "a tensor")]; }
 
 Tensor TensorReader::read(const json& entry, NamedTensors& numbers) const {
-  const Spec spec = read_spec(text(field(entry, "spec"), "a spec"), refuse_size);
+  Spec spec = read_spec(text(field(entry, "spec"), "a spec"), refuse_size);
+  spec.device = device_here(spec.device);
   const std::string what = fmt::format("tensor {}", all_.size());
-  if (spec.device != Device() && spec.device.kind() == DeviceKind::gpu)
-    reject(fmt::format("{} is on {}, which is not here", what, to_string(spec.device)));
   Tensor t;
   if (spec.dtype == DType::string) {
     std::vector<std::string> strings;

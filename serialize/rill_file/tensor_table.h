@@ -33,6 +33,9 @@ class TensorWriter {
   std::vector<Tensor> keep_;                 // so that no id is used again
 };
 
+// Where what a file has on `d` goes: there, or to the default device where this machine has no such GPU.
+Device device_here(Device d);
+
 // The tensors of a file that is read. Throws rill::Error where an entry is not sound.
 class TensorReader {
  public:

@@ -11,6 +11,16 @@ namespace {
 // The operator that the record names, of f32 or f64 by now; the result has their dtype.
 Values write_named(Call& c) { return {writer(c).node(c.node.op->exported.tensorflow, c.in)}; }
 Values write_test(Call& c) { return {writer(c).bools(c.node.op->exported.tensorflow, c.in)}; }
+// Betainc takes operands of one shape, to which SelectV2 brings each beside the others.
+Values write_betainc(Call& c) {
+  GraphWriter& w = writer(c);
+  const Value yes = w.constant(Tensor(true));
+  const auto beside = [&](size_t i) {
+    return w.select(yes, c.in[i], w.select(yes, c.in[(i + 1) % 3], c.in[(i + 2) % 3]));
+  };
+  return {w.node("Betainc", {beside(0), beside(1), beside(2)})};
+}
+Value slope_of_igamma(Call& c) { return writer(c).node("IgammaGradA", c.in); }
 
 const onnx_out::Rule rules[] = {
     {"nextafter", [](Call& c) -> Values { return {writer(c).node("NextAfter", c.in)}; }},
@@ -37,6 +47,29 @@ const onnx_out::Rule rules[] = {
     {"isfinite", write_test},
     {"not_equal", write_test},
     {"multiply_no_nan", write_named},
+    {"i0", write_named},
+    {"i1", write_named},
+    {"i0e", write_named},
+    {"i1e", write_named},
+    {"j0", write_named},
+    {"j1", write_named},
+    {"y0", write_named},
+    {"y1", write_named},
+    {"k0", write_named},
+    {"k1", write_named},
+    {"k0e", write_named},
+    {"k1e", write_named},
+    {"dawsn", write_named},
+    {"expi", write_named},
+    {"fresnel_sine", write_named},
+    {"fresnel_cosine", write_named},
+    {"igamma", write_named},
+    {"igammac", write_named},
+    {"zeta", write_named},
+    {"polygamma", write_named},
+    {"betainc", write_betainc},
+    {"igamma_by_a", [](Call& c) -> Values { return {slope_of_igamma(c)}; }},
+    {"igammac_by_a", [](Call& c) -> Values { return {writer(c).node("Neg", {slope_of_igamma(c)})}; }},
 };
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Linear algebra. TensorFlow's kernels read one triangle of a Hermitian matrix, where rill takes (x + H(x)) / 2, and
 // leave the signs of vectors as they come, where rill makes the largest element of each positive.
+#include <limits>
+
 #include "rill/devices/params/matrix_params.h"
+#include "rill/ops/linear_algebra.h"
 #include "rill/ops/ops.h"
 #include "rill/serialize/tensorflow/rules.h"
 
@@ -46,6 +49,19 @@ Values write_qr(Call& c) {
                          {c.in[0].dtype, c.in[0].dtype});
 }
 
+// Both factors in one matrix, and the order of the rows.
+Values write_lu(Call& c) {
+  const Shape& shape = c.specs[0].shape;
+  const Dim m = shape[shape.size() - 2], n = shape.back();
+  if (m.is_open() || n.is_open() || m != n) c.e.refuse(c.node, "TensorFlow's Lu takes square matrices of a known size");
+  const Values y = writer(c).nodes("Lu", c.in, {}, {c.in[0].dtype, DType::i64});
+  const Values factors = c.e.composed({y[0]}, {&c.specs[0], 1}, [](In x) {
+    const Dim n = x[0].shape().back();
+    return Tensors{tril(x[0], -1) + eye(n, n, 0, {x[0].dtype(), x[0].device()}), triu(x[0])};
+  });
+  return {y[1], factors[0], factors[1]};
+}
+
 Values decomposed(Call& c, bool vectors, bool full) {
   const DType d = c.in[0].dtype;
   return writer(c).nodes("Svd", c.in, {{"compute_uv", flag_attr(vectors)}, {"full_matrices", flag_attr(full)}},
@@ -79,6 +95,21 @@ Values write_eigh(Call& c) {
   return {y[0], v[0]};
 }
 
+// V diag(1 / s) H(U), of the singular values above rtol * the largest.
+Tensors compose_pinv(In in, AttrsView attrs) {
+  const Tensor& x = in[0];
+  const Dim m = x.shape()[x.shape().size() - 2], n = x.shape().back(), k = smaller(m, n);
+  if (!k.is_open() && k == 0) return {matrix_transpose(zeros_like(x))};
+  const linalg::Svd y = linalg::svd(x, {.full_matrices = false});
+  const double asked = attrs.as<PinvParams>().rtol, epsilon = x.dtype() == DType::f64
+                                                                  ? std::numeric_limits<double>::epsilon()
+                                                                  : std::numeric_limits<float>::epsilon();
+  const Tensor largest = slice_axis(y.s, -1, 0, 1);
+  const Tensor counts = y.s > (asked >= 0 ? largest * asked : largest * larger(m, n) * epsilon);
+  const Tensor inverses = where(counts, 1 / where(counts, y.s, 1), 0);
+  return {matmul(matrix_transpose(y.vh) * expand_dims(inverses, -2), matrix_transpose(y.u))};
+}
+
 constexpr std::string_view no_operator = "TensorFlow has no operator that does this. compute it outside of the model";
 
 const onnx_out::Rule rules[] = {
@@ -92,8 +123,8 @@ const onnx_out::Rule rules[] = {
     {"svdvals", write_svdvals},
     {"eigh", write_eigh},
     {"eigvalsh", write_eigvalsh},
-    {.op = "lu", .refusal = no_operator},
-    {.op = "pinv", .refusal = no_operator},
+    {"lu", write_lu},
+    {.op = "pinv", .composite = compose_pinv},
     {.op = "expm", .refusal = no_operator},
 };
 

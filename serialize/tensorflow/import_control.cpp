@@ -53,6 +53,11 @@ Values gather_rule(const Call& c) {
   if (c.integer("batch_dims", 0) != 0) c.reject("batch_dims are not understood");
   return {take(value_of(c, slot_of(c)), c.x(1), 0)};
 }
+Values gather_nd_rule(const Call& c) { return {gather_nd(value_of(c, slot_of(c)), c.x(1))}; }
+Values has_value_rule(const Call& c) {
+  const Slot& slot = slot_of(c);
+  return {Value(full({}, slot.variable || slot.value.defined()), true)};
+}
 Values shape_rule(const Call& c) {
   const Shape s = value_of(c, slot_of(c)).shape();
   return {Value::sizes(Dims(s.begin(), s.end()), false, c.attribute("out_type") ? c.dtype("out_type") : i32)};
@@ -165,6 +170,73 @@ Values stack_rule(const Call& c) {
   return {no_rows(list, row)};
 }
 
+// A list without a length: rows are put behind the last one, and taken from there.
+Values empty_list_rule(const Call& c) { return {Value::of(List{0, c.dtype("element_dtype"), {}})}; }
+Values push_rule(const Call& c) {
+  List list = list_of(c);
+  const Tensor row = expand_dims(c.x(1), 0);
+  list.rows = list.rows.defined() && !(list.length == 0) ? concat({list.rows, row}, 0) : row;
+  list.length = list.rows.dim(0);
+  return {Value::of(list)};
+}
+Values pop_rule(const Call& c) {
+  List list = list_of(c);
+  if (!list.rows.defined() || list.length == 0) c.reject("takes a row from an empty list");
+  const Dim last = list.length - 1;
+  const Tensor row = squeeze(slice_axis(list.rows, 0, last, list.length), 0);
+  list.rows = slice_axis(list.rows, 0, 0, last);
+  list.length = last;
+  return {Value::of(list), Value(row)};
+}
+Values resize_rule(const Call& c) {
+  List list = list_of(c);
+  const Dim length = c.dim(1);
+  if (!length.is_open() && length < 0) c.reject("a negative length");
+  if (list.rows.defined() && length < list.length) {
+    list.rows = slice_axis(list.rows, 0, 0, length);
+    list.length = length;
+  } else {
+    grow(list, length);
+  }
+  return {Value::of(list)};
+}
+Values gather_list_rule(const Call& c) {
+  const List& list = list_of(c);
+  if (!list.rows.defined()) c.reject("reads a list that nothing has been written to");
+  return {take(list.rows, c.x(1), 0)};
+}
+// Rows of operand 0 put where operand 1 says, in a new list that is as long as it must be, or as operand 3 says.
+Values scatter_list_rule(const Call& c) {
+  const Tensor rows = c.x(0), at = c.known(1);
+  int64_t length = c.has(3) ? int64_t(c.dim(3)) : -1;
+  {
+    const EagerScope eager;
+    for (int64_t i : at.to_vector<int64_t>()) length = std::max(length, i + 1);
+  }
+  if (length > int64_t(1) << 28) c.reject("a place is out of range");
+  Shape shape = rows.shape();
+  shape[0] = std::max<int64_t>(length, 0);
+  GatherAttrs first;
+  first.axes = {0};
+  return {Value::of(
+      List{shape[0], rows.dtype(), scatter(zeros(shape, rows.dtype()), {at}, rows, first, ScatterMode::set)})};
+}
+// The rows' first axes joined, and how long each was.
+Values concat_list_rule(const Call& c) {
+  const List& list = list_of(c);
+  if (!list.rows.defined() || list.rows.ndim() < 2) c.reject("joins rows that have no first axis");
+  Shape shape(list.rows.shape().begin() + 1, list.rows.shape().end());
+  const Dim each = shape[0];
+  shape[0] = each * list.length;
+  return {Value(reshape(list.rows, shape)), Value(broadcast_to(Tensor(each).astype(i64), {list.length}))};
+}
+Values element_shape_rule(const Call& c) {
+  const List& list = list_of(c);
+  if (!list.rows.defined()) c.reject("asks for the shape of a list that nothing has been written to");
+  const DType d = c.attribute("shape_type") ? c.dtype("shape_type") : i32;
+  return {Value::sizes(Dims(list.rows.shape().begin() + 1, list.rows.shape().end()), false, d)};
+}
+
 // --- Loops -----------------------------------------------------------------------------------------------------------
 
 struct Loop {
@@ -229,7 +301,7 @@ struct Loop {
       const proto::NodeDef* n = source(step, name);
       if (!n || n->op() != "TensorListSetItem" || !grows(Call(c.program, step, *n))) continue;
       const std::optional<size_t> at = n->input_size() > 1 ? argument(step, n->input(1)) : std::nullopt;
-      if (!count || !at || !is_carried(*at) || !counts(step, *at) || !c.knows(*at))
+      if (!count || !at || !is_carried(*at) || growth(step, *at) != 1 || !c.knows(*at))
         c.reject("a list grows as the loop runs, by a number of rows that is not known before");
       List list = *now[i].list;
       grow(list, larger(list.length, c.dim(*at) + *count));
@@ -252,8 +324,8 @@ struct Loop {
       now[i] = Value::of(list);
     }
   }
-  // How many steps there are, where the condition says so: that counters, which begin at known numbers and grow by 1,
-  // are below limits that do not change.
+  // How many steps there are, where the condition says so: that counters, which begin at known numbers and grow by a
+  // known one, are below limits that do not change. Throws where that is all it says, and a counter does not grow.
   std::optional<Dim> steps() const {
     const Body& test = c.program.functions.at(condition);
     const Body& step = c.program.functions.at(body);
@@ -262,25 +334,37 @@ struct Loop {
       if (!is_carried(i)) run.set(test.function->signature().input_arg(int(i)).name(), now[i]);
     std::vector<std::string> tests{result(test, 0)};
     std::optional<Dim> least;
+    bool several = false;
     while (!tests.empty()) {
       const proto::NodeDef* n = source(test, tests.back());
       tests.pop_back();
       if (!n || n->input_size() < 2) return {};
       if (n->op() == "LogicalAnd") {
+        several = true;
         tests.push_back(n->input(0)), tests.push_back(n->input(1));
         continue;
       }
       const std::optional<size_t> counter = argument(test, n->input(0));
-      if (n->op() != "Less" || !counter || !is_carried(*counter) || !counts(step, *counter)) return {};
+      if (n->op() != "Less" || !counter || !is_carried(*counter)) return {};
+      const std::optional<int64_t> by = growth(step, *counter);
+      if (!by) return {};
+      bool endless = false;
       try {
         Call limit(c.program, test, *n);
         limit.in = {run.value(n->input(1))};
         if (!limit.knows(0) || !c.knows(*counter)) return {};
         const Dim rest = larger(limit.dim(0) - c.dim(*counter), 0);
-        least = least ? Dim(smaller(*least, rest)) : rest;
+        if (*by < 1) {
+          endless = !several && !rest.is_open() && rest > 0;
+        } else {
+          const Dim count = *by == 1 ? rest : (rest + (*by - 1)) / *by;
+          least = least ? Dim(smaller(*least, count)) : count;
+        }
       } catch (const Error&) {  // it depends on what is carried
         return {};
       }
+      if (endless) c.reject(fmt::format("never ends: its counter grows by {} in each step", *by));
+      if (*by < 1) return {};
     }
     return least;
   }
@@ -304,11 +388,11 @@ struct Loop {
       if (f.function->signature().input_arg(i).name() == name) return size_t(i);
     return {};
   }
-  // Whether a step adds 1 to what is carried there.
-  bool counts(const Body& step, size_t i) const {
+  // The known number that a step adds to what is carried there.
+  std::optional<int64_t> growth(const Body& step, size_t i) const {
     std::string name = result(step, int(i));
     const proto::NodeDef* n = source(step, name);
-    if (!n || (n->op() != "AddV2" && n->op() != "Add") || n->input_size() < 2) return false;
+    if (!n || (n->op() != "AddV2" && n->op() != "Add") || n->input_size() < 2) return {};
     for (int k = 0; k < 2; ++k) {
       std::string one = n->input(1 - k);
       const proto::NodeDef* constant = source(step, one);
@@ -318,9 +402,12 @@ struct Loop {
       if (constant && constant->op() == "Const") added.in = {c.program.outside->constant(*constant)};
       else if (outside && !is_carried(*outside) && c.knows(*outside)) added.in = {c.in[*outside]};
       else continue;
-      return is_integer(added.x().dtype()) && added.x().size() == 1 && added.number(0) == 1;
+      if (!is_integer(added.x().dtype()) || added.x().size() != 1) return {};
+      const Dim by = added.dim(0);
+      if (by.is_open()) return {};
+      return by.plain();
     }
-    return false;
+    return {};
   }
   Tensor goes_on(const Values& v) const {
     const Values test = run_function(c, condition, v);
@@ -354,7 +441,10 @@ const RuleTable& control_rules() {
       {"AssignAddVariableOp", assign_add_rule},
       {"AssignSubVariableOp", assign_sub_rule},
       {"ResourceGather", gather_rule},
+      {"ResourceGatherNd", gather_nd_rule},
       {"VariableShape", shape_rule},
+      {"VarIsInitializedOp", has_value_rule},
+      {"DisableCopyOnRead", nothing_rule},
       {"RestoreV2", restore_rule},
       {"NoOp", nothing_rule},
       {"Assert", nothing_rule},
@@ -373,6 +463,16 @@ const RuleTable& control_rules() {
       {"TensorListGetItem", get_rule},
       {"TensorListSetItem", set_rule},
       {"TensorListStack", stack_rule},
+      {"EmptyTensorList", empty_list_rule},
+      {"TensorListPushBack", push_rule},
+      {"TensorListPopBack", pop_rule},
+      {"TensorListResize", resize_rule},
+      {"TensorListGather", gather_list_rule},
+      {"TensorListScatter", scatter_list_rule},
+      {"TensorListScatterV2", scatter_list_rule},
+      {"TensorListConcat", concat_list_rule},
+      {"TensorListConcatV2", concat_list_rule},
+      {"TensorListElementShape", element_shape_rule},
   };
   return table;
 }

@@ -5,6 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "rill/ops/apply.h"
+#include "rill/ops/numeric.h"
+#include "rill/ops/special.h"
+#include "rill/ops/stored_ops.h"
+#include "rill/ops/strings.h"
 #include "rill/serialize/tensorflow/interpreter.h"
 
 namespace rill::tensorflow_in {
@@ -96,6 +101,30 @@ Values cumulated_rule(const Call& c, bool products) {
 Values cumsum_rule(const Call& c) { return cumulated_rule(c, false); }
 Values cumprod_rule(const Call& c) { return cumulated_rule(c, true); }
 
+// Without its own element where that is asked for: then the first is that of none.
+Values cumlogsumexp_rule(const Call& c) {
+  const Tensor x = c.x(0);
+  const int64_t axis = axis_of(c, int64_t(c.dim(1)), x.ndim());
+  const bool reverse = c.flag("reverse");
+  const Tensor y = cumlogsumexp(x, {.axis = axis, .reverse = reverse});
+  const Dim n = x.dim(axis);
+  if (!c.flag("exclusive") || n == 0) return {y};
+  std::vector<Padding> widths(size_t(x.ndim()));
+  (reverse ? widths[size_t(axis)].hi : widths[size_t(axis)].lo) = 1;
+  const Tensor rest = reverse ? slice_axis(y, axis, 1, n) : slice_axis(y, axis, 0, n - 1);
+  return {pad(rest, widths, full({}, -std::numeric_limits<double>::infinity(), x.dtype()))};
+}
+
+// Texts are compared once they are known.
+template <bool equals>
+Values equal_rule(const Call& c) {
+  if (c.x(0).dtype() == string) {
+    const Tensor a = c.known(0), b = c.known(1);
+    return {equals ? strings::equal(a, b) : strings::not_equal(a, b)};
+  }
+  return {equals ? equal(c.x(0), c.x(1)) : not_equal(c.x(0), c.x(1))};
+}
+
 Values cast_rule(const Call& c) {
   const Tensor x = c.x();
   const DType to = c.dtype("DstT");
@@ -115,6 +144,13 @@ Values select_rule(const Call& c) {
     return {where(reshape(which, rows), yes, no)};
   }
   return {where(which, yes, no)};
+}
+
+// The derivative of igamma by a, which no public function gives. It has no derivatives itself, and says so.
+Tensor slope_of_igamma(const Tensor& a, const Tensor& x) {
+  const Where where = Where::current();
+  const Tensor slope = apply1(*find_op("igamma_by_a"), {&a, &x}, {}, where);
+  return apply1(*find_stored_op("derived_once"), {&slope, &a, &x}, {}, where);
 }
 
 }  // namespace
@@ -150,6 +186,30 @@ const RuleTable& elementwise_rules() {
       UNARY("Erfinv", erfinv(x)),
       UNARY("Lgamma", lgamma(x)),
       UNARY("Digamma", digamma(x)),
+      UNARY("BesselI0", i0(x)),
+      UNARY("BesselI0e", i0e(x)),
+      UNARY("BesselI1", i1(x)),
+      UNARY("BesselI1e", i1e(x)),
+      UNARY("BesselJ0", j0(x)),
+      UNARY("BesselJ1", j1(x)),
+      UNARY("BesselK0", k0(x)),
+      UNARY("BesselK0e", k0e(x)),
+      UNARY("BesselK1", k1(x)),
+      UNARY("BesselK1e", k1e(x)),
+      UNARY("BesselY0", y0(x)),
+      UNARY("BesselY1", y1(x)),
+      UNARY("Dawsn", dawsn(x)),
+      UNARY("Expint", expi(x)),
+      UNARY("FresnelCos", fresnel(x).cosine),
+      UNARY("FresnelSin", fresnel(x).sine),
+      UNARY("Ndtri", ndtri(x)),
+      UNARY("PopulationCount", bitwise_count(x).astype(u8)),
+      UNARY("ToBool", x.ndim() == 0 ? (x != 0) : full({}, x.dim(0) > 0)),
+      UNARY("Real", real(x)),
+      UNARY("Imag", imag(x)),
+      UNARY("Conj", conj(x)),
+      UNARY("ComplexAbs", abs(x)),
+      UNARY("Angle", angle(x)),
       UNARY("Floor", floor(x)),
       UNARY("Ceil", ceil(x)),
       UNARY("Round", round(x)),
@@ -169,6 +229,7 @@ const RuleTable& elementwise_rules() {
       UNARY("Softsign", x / (1 + abs(x))),
       BINARY("Add", x + y),
       BINARY("AddV2", x + y),
+      BINARY("BiasAddV1", x + y),
       BINARY("BiasAdd",
              c.text("data_format", "NHWC") == "NCHW" && x.ndim() > 2 ? moveaxis(moveaxis(x, 1, -1) + y, -1, 1) : x + y),
       BINARY("Sub", x - y),
@@ -188,10 +249,19 @@ const RuleTable& elementwise_rules() {
       BINARY("Minimum", minimum(x, y)),
       BINARY("Atan2", atan2(x, y)),
       BINARY("Xlogy", xlogy(x, y)),
+      BINARY("Xlog1py", xlog1py(x, y)),
+      BINARY("Igamma", igamma(x, y)),
+      BINARY("Igammac", igammac(x, y)),
+      BINARY("IgammaGradA", slope_of_igamma(x, y)),
+      BINARY("Zeta", zeta(x, y)),
+      BINARY("Polygamma", polygamma(x, y)),
+      {"Betainc", [](const Call& c) -> Values { return {betainc(c.x(0), c.x(1), c.x(2))}; }},
       BINARY("Xdivy", where(x == 0, 0, x / y)),
+      BINARY("Complex", complex(x, y)),
       BINARY("NextAfter", nextafter(x, y)),
-      BINARY("Equal", equal(x, y)),
-      BINARY("NotEqual", not_equal(x, y)),
+      {"Equal", equal_rule<true>},
+      {"NotEqual", equal_rule<false>},
+      BINARY("ApproximateEqual", abs(x - y) < c.real("tolerance", 1e-5)),
       BINARY("Less", less(x, y)),
       BINARY("LessEqual", less_equal(x, y)),
       BINARY("Greater", greater(x, y)),
@@ -211,6 +281,7 @@ const RuleTable& elementwise_rules() {
       BINARY("ReluGrad", where(y > 0, x, 0)),
       {"Cast", cast_rule},
       {"AddN", add_n_rule},
+      {"AccumulateNV2", add_n_rule},
       {"Select", select_rule},
       {"SelectV2", select_rule},
       {"Bitcast", bitcast_rule},
@@ -227,6 +298,7 @@ const RuleTable& elementwise_rules() {
       {"ArgMin", argmin_rule},
       {"Cumsum", cumsum_rule},
       {"Cumprod", cumprod_rule},
+      {"CumulativeLogsumexp", cumlogsumexp_rule},
   };
   return table;
 }

@@ -1,7 +1,6 @@
 // Products, convolution, pooling, normalisation, softmax and losses.
-#include <fmt/format.h>
-
-#include "rill/serialize/tensorflow/interpreter.h"
+#include "rill/ops/images.h"
+#include "rill/serialize/tensorflow/windows.h"
 
 namespace rill::tensorflow_in {
 namespace {
@@ -23,56 +22,6 @@ Values einsum_rule(const Call& c) {
 }
 
 // --- Windows ---------------------------------------------------------------------------------------------------------
-
-// Attributes of a window have an entry for each axis of the operand; here those of space alone.
-struct Windows {
-  const Call& c;
-  Layout layout;
-  size_t rank;
-
-  explicit Windows(const Call& call, const Tensor& x) : c(call), rank(size_t(x.ndim())) {
-    const std::string format = c.text("data_format", "NHWC");
-    layout = format == "NCHW" || format == "NCDHW" ? Layout::nchw : Layout::nhwc;
-    if (rank < 4 || rank > 5) c.reject(fmt::format("takes images or volumes, and is given {} axes", rank));
-  }
-  Dims space(const std::string& name) const {
-    const std::vector<int64_t> all = c.integers(name);
-    Dims out;
-    if (all.empty()) return Dims(rank - 2, Dim(1));
-    if (all.size() != rank) c.reject("attribute '" + name + "' has not an entry for each axis");
-    for (size_t i = 0; i + 2 < rank; ++i) out.push_back(all[i + (layout == Layout::nhwc ? 1 : 2)]);
-    for (size_t i = 0; i < rank; ++i) {
-      const bool in_space = i >= (layout == Layout::nhwc ? 1u : 2u) && i < (layout == Layout::nhwc ? rank - 1 : rank);
-      if (!in_space && all[i] != 1) c.reject("attribute '" + name + "' steps over the batch or the channels");
-    }
-    for (Dim d : out)
-      if (d < 1) c.reject("attribute '" + name + "' has an entry below 1");
-    return out;
-  }
-  SpacePadding padding() const {
-    const std::string kind = c.text("padding", "VALID");
-    if (kind != "EXPLICIT") return SpacePadding(kind);
-    const std::vector<int64_t> all = c.integers("explicit_paddings");
-    if (all.size() != 2 * rank) c.reject("explicit_paddings has not a pair for each axis");
-    SpacePadding p(0);
-    p.kind = SpacePadding::Kind::each;
-    p.lo = p.hi = {};
-    for (size_t i = 0; i + 2 < rank; ++i) {
-      const size_t axis = i + (layout == Layout::nhwc ? 1 : 2);
-      p.lo.push_back(all[2 * axis]), p.hi.push_back(all[2 * axis + 1]);
-    }
-    return p;
-  }
-  // TensorFlow's weights are [space..., in, out] in both layouts.
-  Tensor weights(const Tensor& w) const {
-    if (w.ndim() != int64_t(rank)) c.reject("the kernel has another number of axes than the operand");
-    if (layout == Layout::nhwc) return w;
-    std::vector<int64_t> order{int64_t(rank) - 1, int64_t(rank) - 2};
-    for (size_t i = 0; i + 2 < rank; ++i) order.push_back(int64_t(i));
-    return transpose(w, Axes(order));
-  }
-  int64_t channels(const Tensor& x) const { return x.dim(layout == Layout::nhwc ? -1 : 1); }
-};
 
 Values conv_rule(const Call& c) {
   const Tensor x = c.x(0), w = c.x(1);
@@ -137,6 +86,28 @@ Values avg_pool_rule(const Call& c) {
   return {avg_pool(x, v.space("ksize"), {.strides = v.space("strides"), .padding = v.padding(), .layout = v.layout})};
 }
 
+// Of which the operands say the sizes.
+Values max_pool_by_operands_rule(const Call& c) {
+  const Tensor x = c.x(0);
+  const Windows v(c, x);
+  return {max_pool(x, v.space(c.dims(1), "ksize"),
+                   {.strides = v.space(c.dims(2), "strides"), .padding = v.padding(), .layout = v.layout})};
+}
+// And where each came from: in the flattened image, or in all of them.
+Values max_pool_places_rule(const Call& c) {
+  const Tensor x = c.x();
+  const Windows v(c, x);
+  const IndexedPool y =
+      max_pool_with_indices(x, v.space("ksize"), {.strides = v.space("strides"), .padding = v.padding()});
+  const Tensor n = Tensor(x.dim(3)).astype(i64);
+  Tensor at = y.indices * n + iota({x.dim(3)});
+  if (c.flag("include_batch_in_index")) {
+    const Tensor image = Tensor(x.dim(1) * x.dim(2) * x.dim(3)).astype(i64);
+    at = at + iota({x.dim(0), 1, 1, 1}, 0) * image;
+  }
+  return {y.values, at.astype(c.attribute("Targmax") ? c.dtype("Targmax") : i64)};
+}
+
 // --- Norms and losses ------------------------------------------------------------------------------------------------
 
 // x, scale, offset, mean, variance.
@@ -154,6 +125,15 @@ Values batch_norm_rule(const Call& c) {
   const double factor = c.real("exponential_avg_factor", 1);
   auto moved = [&](const Tensor& now, size_t i) { return factor == 1 ? now : (1 - factor) * c.x(i) + factor * now; };
   return {y.y, moved(y.mean, 3), moved(unbiased, 4), y.mean, y.variance, y.mean};
+}
+// x / (bias + alpha * the sum of x^2 over 2 depth_radius + 1 channels)^beta.
+Values local_norm_rule(const Call& c) {
+  const int64_t reach = c.integer("depth_radius", 5);
+  if (reach < 0 || reach > 1 << 20) c.reject("an impossible depth_radius");
+  const int64_t size = 2 * reach + 1;
+  return {local_response_norm(
+      c.x(),
+      {.size = size, .alpha = c.real("alpha", 1) * double(size), .beta = c.real("beta", 0.5), .k = c.real("bias", 1)})};
 }
 Values softmax_rule(const Call& c) { return {softmax(c.x(), -1)}; }
 Values log_softmax_rule(const Call& c) { return {log_softmax(c.x(), -1)}; }
@@ -184,11 +164,14 @@ const RuleTable& neural_rules() {
       {"Conv3DBackpropInputV2", conv_back_rule},
       {"MaxPool", max_pool_rule},
       {"MaxPool3D", max_pool_rule},
+      {"MaxPoolV2", max_pool_by_operands_rule},
+      {"MaxPoolWithArgmax", max_pool_places_rule},
       {"AvgPool", avg_pool_rule},
       {"AvgPool3D", avg_pool_rule},
       {"FusedBatchNorm", batch_norm_rule},
       {"FusedBatchNormV2", batch_norm_rule},
       {"FusedBatchNormV3", batch_norm_rule},
+      {"LRN", local_norm_rule},
       {"Softmax", softmax_rule},
       {"LogSoftmax", log_softmax_rule},
       {"SparseSoftmaxCrossEntropyWithLogits", sparse_loss_rule},

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/serialize/checkpoint/bundle.h"
 #include "rill/serialize/files.h"
@@ -45,7 +46,8 @@ class Imported final : public Outside {
   Tensor restored(const std::string& key) override {
     if (!bundle || !bundle->contains(key))
       fail("import_model", fmt::format("the checkpoint of the model has no '{}', which its graph restores", key));
-    return bundle->read(key);
+    const Tensor value = bundle->read(key);
+    return value.dtype() == DType::string ? value : value.to(default_device());
   }
   Value constant(const proto::NodeDef& node) override {
     if (auto w = weights.find(&node); w != weights.end()) return {w->second.value()};
@@ -272,11 +274,14 @@ void make_variables(Imported& m, Model::Impl& impl, const Check& check, const st
   }
 }
 
-// Of a graph whose weights are constants.
+// Of a graph whose weights are constants. What resizing is done by is none: its rule must know the numbers.
 void make_weights(Imported& m, Model::Impl& impl, const ImportOptions& options) {
   if (!options.trainable) return;
+  std::set<std::string> fixed;
+  for (const proto::NodeDef& n : m.program.graph.node())
+    for (int i = 2; n.op() == "ScaleAndTranslate" && i < n.input_size(); ++i) fixed.insert(node_of(n.input(i)));
   for (const proto::NodeDef& n : m.program.graph.node()) {
-    if (n.op() != "Const") continue;
+    if (n.op() != "Const" || fixed.contains(n.name())) continue;
     const proto::TensorProto& p = Imported::value_of(n);
     DType dtype;
     if (!from_proto(p.dtype(), dtype) || !is_floating(dtype) || p.tensor_shape().dim_size() == 0) continue;

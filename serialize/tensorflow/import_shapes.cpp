@@ -376,6 +376,7 @@ const RuleTable& shape_rules() {
       {"ExpandDims", expand_dims_rule},
       {"Squeeze", squeeze_rule},
       {"Transpose", transpose_rule},
+      {"ConjugateTranspose", [](const Call& c) -> Values { return {conj(transpose_rule(c)[0].tensor)}; }},
       {"BroadcastTo", broadcast_rule},
       {"BroadcastArgs", broadcast_args_rule},
       {"Fill", fill_rule},

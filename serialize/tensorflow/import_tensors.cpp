@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/serialize/tensorflow/interpreter.h"
 #include "rill/tensor/limits.h"
@@ -77,12 +78,12 @@ Tensor read_tensor(const proto::TensorProto& p, const std::string& what) {
   if (bytes.size() != size_t(n) * size_of(dtype))
     fail("import_model", fmt::format("{}: {} bytes of elements, and {}{} has {}", what, bytes.size(), name(dtype),
                                      to_string(shape), size_t(n) * size_of(dtype)));
-  Tensor out = empty(shape, dtype);
+  Tensor out = empty(shape, {.dtype = dtype, .device = Device()});
   char* to = out.mutable_rep()->data;
   if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
   if (dtype == DType::boolean)  // any other byte than 0 is true
     for (size_t i = 0; i < bytes.size(); ++i) to[i] = to[i] != 0;
-  return out;
+  return out.to(default_device());
 }
 
 }  // namespace rill::tensorflow_in

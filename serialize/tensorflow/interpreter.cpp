@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/serialize/checkpoint/bundle.h"
+#include "rill/serialize/tensorflow/op_table.h"
 
 namespace rill::tensorflow_in {
 namespace {
@@ -37,8 +39,10 @@ bool depends_on_more(const std::string& op) {
                                             "PartitionedCall",
                                             "StatefulPartitionedCall",
                                             "VarHandleOp",
-                                            "RestoreV2"};
-  return ops.contains(op) || op.starts_with("Random") || op.starts_with("TensorList");
+                                            "RestoreV2",
+                                            "Multinomial",
+                                            "TruncatedNormal"};
+  return ops.contains(op) || op.starts_with("Random") || op.starts_with("TensorList") || op == "EmptyTensorList";
 }
 
 Values run_call(const Call& c) {
@@ -199,9 +203,9 @@ Values run_function(const Call& c, const std::string& name, const Values& argume
 }
 
 size_t place_of(const std::string& op, const std::string& name, size_t index) {
-  // Operators with several named results; of all others the name says nothing.
-  static const std::unordered_map<std::string, std::vector<std::string>> results = {
-      {"TopKV2", {"values", "indices"}},
+  // Operators with several named results that rill does not write; of all others but those the name says nothing.
+  static const std::unordered_map<std::string, std::vector<std::string_view>> results = {
+      {"Eig", {"e", "v"}},
       {"FusedBatchNormV3",
        {"y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2", "reserve_space_3"}},
       {"FusedBatchNormV2", {"y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2"}},
@@ -209,16 +213,44 @@ size_t place_of(const std::string& op, const std::string& name, size_t index) {
       {"SoftmaxCrossEntropyWithLogits", {"loss", "backprop"}},
       {"BroadcastGradientArgs", {"r0", "r1"}},
       {"MaxPoolWithArgmax", {"output", "argmax"}},
+      {"FusedBatchNormGrad", {"x_backprop", "scale_backprop", "offset_backprop", "reserve_space_3", "reserve_space_4"}},
+      {"FusedBatchNormGradV2",
+       {"x_backprop", "scale_backprop", "offset_backprop", "reserve_space_3", "reserve_space_4"}},
+      {"FusedBatchNormGradV3",
+       {"x_backprop", "scale_backprop", "offset_backprop", "reserve_space_4", "reserve_space_5"}},
+      {"Unique", {"y", "idx"}},
+      {"UniqueV2", {"y", "idx"}},
+      {"UniqueWithCounts", {"y", "idx", "count"}},
+      {"UniqueWithCountsV2", {"y", "idx", "count"}},
+      {"ListDiff", {"out", "idx"}},
+      {"LSTMBlockCell", {"i", "cs", "f", "o", "ci", "co", "h"}},
+      {"BlockLSTM", {"i", "cs", "f", "o", "ci", "co", "h"}},
+      {"BlockLSTMV2", {"i", "cs", "f", "o", "ci", "co", "h"}},
+      {"GRUBlockCell", {"r", "u", "c", "h"}},
+      {"NonMaxSuppressionV4", {"selected_indices", "valid_outputs"}},
+      {"NonMaxSuppressionV5", {"selected_indices", "selected_scores", "valid_outputs"}},
+      {"CombinedNonMaxSuppression", {"nmsed_boxes", "nmsed_scores", "nmsed_classes", "valid_detections"}},
+      {"StringSplitV2", {"indices", "values", "shape"}},
+      {"RaggedTensorToSparse", {"sparse_indices", "sparse_values", "sparse_dense_shape"}},
+      {"StatelessRandomGetKeyCounter", {"key", "counter"}},
+      {"TensorListPopBack", {"output_handle", "tensor"}},
+      {"TensorListConcat", {"tensor", "lengths"}},
+      {"TensorListConcatV2", {"tensor", "lengths"}},
   };
-  auto found = results.find(op);
-  if (found == results.end()) return index;
-  auto at = std::ranges::find(found->second, name);
-  if (at == found->second.end()) fail("import_model", fmt::format("{} has no result '{}'", op, name));
-  return size_t(at - found->second.begin());
+  std::vector<std::string_view> names;
+  if (auto found = results.find(op); found != results.end()) names = found->second;
+  else if (const tensorflow_out::OpForm* form = tensorflow_out::find_form(op)) names = result_names(*form);
+  if (names.size() < 2) return index;
+  auto at = std::ranges::find(names, name);
+  if (at == names.end()) fail("import_model", fmt::format("{} has no result '{}'", op, name));
+  return size_t(at - names.begin());
 }
 
 Rule find_rule(const std::string& op) {
-  for (const RuleTable* t : {&elementwise_rules(), &shape_rules(), &neural_rules(), &control_rules()})
+  for (const RuleTable* t :
+       {&elementwise_rules(), &shape_rules(), &order_rules(), &segment_rules(), &matrix_rules(), &neural_rules(),
+        &recurrent_rules(), &gradient_rules(), &quantised_rules(), &signal_rules(), &image_rules(), &box_rules(),
+        &random_rules(), &string_rules(), &control_rules()})
     if (auto it = t->find(op); it != t->end()) return it->second;
   return nullptr;
 }
@@ -272,6 +304,14 @@ std::vector<std::string> Call::functions(const std::string& name) const {
   return all;
 }
 
+double lowest(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return -65504;
+    case DType::bf16: return -3.3895313892515355e38;
+    case DType::f64: return std::numeric_limits<double>::lowest();
+    default: return double(std::numeric_limits<float>::lowest());
+  }
+}
 DType dtype_of(proto::DataType type, const std::string& what) {
   DType dtype;
   if (!from_proto(type, dtype))

@@ -130,7 +130,18 @@ using Rule = Values (*)(const Call&);
 using RuleTable = std::unordered_map<std::string_view, Rule>;
 const RuleTable& elementwise_rules();
 const RuleTable& shape_rules();
+const RuleTable& matrix_rules();
 const RuleTable& neural_rules();
+const RuleTable& recurrent_rules();
+const RuleTable& gradient_rules();
+const RuleTable& quantised_rules();
+const RuleTable& order_rules();
+const RuleTable& segment_rules();
+const RuleTable& signal_rules();
+const RuleTable& image_rules();
+const RuleTable& box_rules();
+const RuleTable& random_rules();
+const RuleTable& string_rules();
 const RuleTable& control_rules();
 // Null where there is none.
 Rule find_rule(const std::string& op);
@@ -145,5 +156,6 @@ Tensor as_tensor(const Value& v, const std::string& what);
 // What a TensorProto says. Throws, naming `what`, where it is not sound.
 Tensor read_tensor(const proto::TensorProto& p, const std::string& what);
 DType dtype_of(proto::DataType type, const std::string& what);
+double lowest(DType dtype);  // finite number of a floating dtype
 
 }  // namespace rill::tensorflow_in

@@ -11,15 +11,18 @@ namespace {
 
 // One operand or two of a dtype, to one of the same or to bools: by the name of the result.
 constexpr std::string_view to_z[] = {
-    "AddV2",     "Sub",        "Mul",       "RealDiv",    "TruncateDiv",  "TruncateMod", "FloorDiv",
-    "FloorMod",  "Maximum",    "Minimum",   "Pow",        "Atan2",        "Xlogy",       "MulNoNan",
-    "Equal",     "NotEqual",   "Less",      "Greater",    "GreaterEqual", "LessEqual",   "BitwiseAnd",
-    "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift", "TanhGrad",     "SigmoidGrad", "RsqrtGrad"};
+    "AddV2",     "Sub",        "Mul",         "RealDiv",    "TruncateDiv",  "TruncateMod", "FloorDiv",
+    "FloorMod",  "Maximum",    "Minimum",     "Pow",        "Atan2",        "Xlogy",       "MulNoNan",
+    "Equal",     "NotEqual",   "Less",        "Greater",    "GreaterEqual", "LessEqual",   "BitwiseAnd",
+    "BitwiseOr", "BitwiseXor", "LeftShift",   "RightShift", "TanhGrad",     "SigmoidGrad", "RsqrtGrad",
+    "Igamma",    "Igammac",    "IgammaGradA", "Betainc",    "Zeta",         "Polygamma"};
 constexpr std::string_view to_y[] = {
-    "Neg",    "Abs",     "Sign",  "Exp",   "Expm1",    "Log",     "Log1p", "Sqrt",  "Rsqrt", "Reciprocal",
-    "Square", "Sin",     "Cos",   "Tan",   "Asin",     "Acos",    "Atan",  "Sinh",  "Cosh",  "Tanh",
-    "Asinh",  "Acosh",   "Atanh", "Erf",   "Erfc",     "Floor",   "Ceil",  "Round", "Rint",  "Erfinv",
-    "Lgamma", "Digamma", "IsNan", "IsInf", "IsFinite", "Sigmoid", "Invert"};
+    "Neg",        "Abs",       "Sign",      "Exp",      "Expm1",     "Log",      "Log1p",      "Sqrt",      "Rsqrt",
+    "Reciprocal", "Square",    "Sin",       "Cos",      "Tan",       "Asin",     "Acos",       "Atan",      "Sinh",
+    "Cosh",       "Tanh",      "Asinh",     "Acosh",    "Atanh",     "Erf",      "Erfc",       "Floor",     "Ceil",
+    "Round",      "Rint",      "Erfinv",    "Lgamma",   "Digamma",   "IsNan",    "IsInf",      "IsFinite",  "Sigmoid",
+    "Invert",     "BesselI0",  "BesselI0e", "BesselI1", "BesselI1e", "BesselJ0", "BesselJ1",   "BesselK0",  "BesselK0e",
+    "BesselK1",   "BesselK1e", "BesselY0",  "BesselY1", "Dawsn",     "Expint",   "FresnelCos", "FresnelSin"};
 constexpr std::string_view of_bools[] = {"LogicalAnd", "LogicalOr"};
 constexpr std::string_view folds[] = {"Sum", "Prod", "Max", "Min", "Mean", "EuclideanNorm"};
 constexpr std::string_view windows[] = {"Conv2D",    "Conv3D",      "MaxPool",         "MaxPool3D",        "AvgPool",
@@ -72,6 +75,7 @@ constexpr OpForm others[] = {
     {"MatrixTriangularSolve", "output"},
     {"MatrixDeterminant", "output"},
     {"LogMatrixDeterminant", "sign log_abs_determinant"},
+    {"Lu", "lu p", "T=0 output_idx_type>1"},
     {"Qr", "q r"},
     {"Svd", "s u v"},
     {"SelfAdjointEigV2", "e v"},
@@ -112,20 +116,29 @@ std::unordered_map<std::string_view, OpForm> make_table() {
 
 }  // namespace
 
-const OpForm& form_of(std::string_view op) {
+const OpForm* find_form(std::string_view op) {
   static const std::unordered_map<std::string_view, OpForm> table = make_table();
   auto found = table.find(op);
-  if (found == table.end()) throw std::logic_error("no form of the operator " + std::string(op));
-  return found->second;
+  return found == table.end() ? nullptr : &found->second;
+}
+const OpForm& form_of(std::string_view op) {
+  const OpForm* form = find_form(op);
+  if (!form) throw std::logic_error("no form of the operator " + std::string(op));
+  return *form;
 }
 
+std::vector<std::string_view> result_names(const OpForm& form) {
+  std::vector<std::string_view> all;
+  std::string_view rest = form.results;
+  for (size_t end; (end = rest.find(' ')) != std::string_view::npos; rest.remove_prefix(end + 1))
+    all.push_back(rest.substr(0, end));
+  all.push_back(rest);
+  return all;
+}
 std::string_view result_name(const OpForm& form, size_t i, size_t& index) {
-  std::string_view names = form.results;
-  index = i;
-  if (names.find(' ') == std::string_view::npos) return names;  // one, which may be a list
-  index = 0;
-  for (; i > 0; --i) names.remove_prefix(names.find(' ') + 1);
-  return names.substr(0, names.find(' '));
+  const std::vector<std::string_view> all = result_names(form);
+  index = all.size() == 1 ? i : 0;  // one may be a list
+  return all.size() == 1 ? all[0] : all.at(i);
 }
 
 }  // namespace rill::tensorflow_out

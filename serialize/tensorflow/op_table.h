@@ -14,6 +14,9 @@ struct OpForm {
 
 // The form of an operator that rules write; every one of them stands in the table.
 const OpForm& form_of(std::string_view op);
+// The same of any operator: null where the table has it not.
+const OpForm* find_form(std::string_view op);
+std::vector<std::string_view> result_names(const OpForm& form);
 // The name by which a node of a function refers to result `i` of another: "z:0".
 std::string_view result_name(const OpForm& form, size_t i, size_t& index);
 

@@ -43,14 +43,14 @@ Value shifted(const Standard& s) {
   return s.w.node(s.text("direction") == "LEFT" ? "LeftShift" : "RightShift",
                   {s.in[0], s.w.cast(s.in[1], s.in[0].dtype)});
 }
-Value different(const Standard& s) { return s.w.bools("NotEqual", s.in); }
-// TensorFlow's have kernels for some dtypes alone.
-template <const char* name>
-Value of_halves_too(const Standard& s) {
+// TensorFlow's has kernels for some dtypes alone, and takes no unsigned numbers.
+Value sign(const Standard& s) {
   const DType d = s.in[0].dtype;
+  if (d == DType::u64) return s.w.cast(s.w.bools("NotEqual", {s.in[0], s.w.number(0, d)}), d);
   const DType wide = is_half(d) ? DType::f32 : d;
-  return s.w.cast(s.w.node(name, {s.w.cast(s.in[0], wide)}), d);
+  return s.w.cast(s.w.node("Sign", {s.w.cast(s.in[0], wide)}), d);
 }
+Value different(const Standard& s) { return s.w.bools("NotEqual", s.in); }
 
 // --- Shapes ----------------------------------------------------------------------------------------------------------
 
@@ -70,9 +70,9 @@ Value padded(const Standard& s) {
   return s.w.node("PadV2", {s.in[0], pairs, fill});
 }
 
-// --- Indices: a negative one counts from the back, which TensorFlow's operators do not know
-// ---------------------------
+// --- Indices ---------------------------------------------------------------------------------------------------------
 
+// A negative one counts from the back, which TensorFlow's operators do not know.
 Value from_front(const Standard& s, const Value& index, const Value& sizes) {
   const Value negative = s.w.bools("Less", {index, s.w.number(0, index.dtype)});
   return s.w.select(negative, s.w.node("AddV2", {index, sizes}), index);
@@ -147,7 +147,7 @@ Value einsum(const Standard& s) {
 }
 
 constexpr char sum_name[] = "Sum", prod_name[] = "Prod", max_name[] = "Max", min_name[] = "Min",
-               norm_name[] = "EuclideanNorm", argmax_name[] = "ArgMax", argmin_name[] = "ArgMin", sign_name[] = "Sign";
+               norm_name[] = "EuclideanNorm", argmax_name[] = "ArgMax", argmin_name[] = "ArgMin";
 
 using Writing = Value (*)(const Standard&);
 const std::unordered_map<std::string_view, Writing>& writings() {
@@ -158,7 +158,7 @@ const std::unordered_map<std::string_view, Writing>& writings() {
       {"BitCast", bit_cast},
       {"BitShift", shifted},
       {"Xor", different},
-      {"Sign", of_halves_too<sign_name>},
+      {"Sign", sign},
       {"Shape", shape_of},
       {"Size", size_of},
       {"Squeeze", squeezed},

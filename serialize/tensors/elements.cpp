@@ -21,7 +21,8 @@ void require_elements(std::string_view op, const Tensor& t, const std::string& n
 
 // --- Writing ---------------------------------------------------------------------------------------------------------
 
-Pieces::Pieces(const Tensor& t) : whole_(t) {
+Pieces::Pieces(const Tensor& given) : whole_(given.to(Device())) {
+  const Tensor& t = whole_;
   if (t.size() == 0) return;
   count_ = cuts_ = 1;
   if (t.is_contiguous()) return;

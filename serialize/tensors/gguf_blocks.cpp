@@ -13,8 +13,7 @@ float half(const uint8_t* in) {
   return h;
 }
 
-// --- Blocks of 32: d, with an offset or around zero
-// -------------------------------------------------------------------
+// --- Blocks of 32: d, with an offset or around zero ------------------------------------------------------------------
 
 // 4 bits, and a fifth in `high` where that is not null; the first 16 numbers in the low halves of the bytes.
 void decode_nibbles(const uint8_t* in, const uint8_t* high, float d, int zero, float m, float* out) {

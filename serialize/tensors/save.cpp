@@ -72,7 +72,8 @@ NamedTensors load(const std::string& path, LoadOptions options, Where where) {
   NamedTensors out = within_memory(file, [&] { return format.load({file, options}); });
   for (const std::string& name : options.names)
     if (!out.count(name)) file.reject("has no tensor named '" + name + "'");
-  for (auto& [name, t] : out) t = t.to(default_device(), where);
+  for (auto& [name, t] : out)
+    if (t.dtype() != DType::string) t = t.to(default_device(), where);  // strings live on the host
   return out;
 }
 
