@@ -60,11 +60,13 @@ void refuse_variables(size_t i, size_t n, const VmapOptions& options, const Wher
 // vmap(f)(x, more...) -> f of each row of the arguments, stacked: for each i, f(x(i), more(i)...), in one call of f on
 // rows, whose values cannot be read. Arguments and results are Tensors or structures of them (ops/tree.h), all of whose
 // tensors are mapped along the argument's axis. f may hold tapes, traced functions, control flow and custom gradients;
-// what it only captures is the same for all rows, and so are Variables, to which only what rows do not differ in can be
-// assigned; Variables in a container are an error where the argument is mapped. Where rows take different branches of a
-// cond or switch_case, all rows run all of them, with their checks. An op without a batch rule (one of the user's, say)
-// runs row by row: the environment variable RILL_LOG=vmap lists such calls. Throws where mapped axes differ in size,
-// and where no argument is mapped.
+// what it only captures is the same for all rows, and so are Variables: only what rows do not differ in is assigned to
+// them, and in a mapped argument they are an error. Where rows take different branches of a cond or switch_case, all
+// rows run all of them, and what a branch asserts (assert_that) is of the rows that take it; in a loop there that takes
+// the same steps for all rows, of all of them. What a while_loop asserts is of the rows that go on. Other failures, of
+// indices or under check_numerics(), are of all rows of a branch. An op without a batch rule (the user's own, say) runs
+// row by row: the environment variable RILL_LOG=vmap lists such calls. Throws where mapped axes differ in size, and
+// where no argument is mapped.
 template <class F>
 auto vmap(F f, VmapOptions options, Where where = Where::current()) {
   detail::require_callable("vmap", f, "the function", where);

@@ -31,7 +31,7 @@ struct ArgSpec {
   std::string name;
 };
 // Throws where a size is negative and not `any`, or the dtype does not exist.
-ArgSpec spec(DType dtype, const Shape& shape, std::string name = "", Device device = {},
+ArgSpec spec(DType dtype, const Shape& shape, std::string name = "", MaybeDevice device = {},
              Where where = Where::current());
 
 struct FunctionOptions {

@@ -31,8 +31,8 @@ FunctionOptions checked(const std::string& name, FunctionOptions options, const 
 }
 }  // namespace
 
-ArgSpec spec(DType dtype, const Shape& shape, std::string name, Device device, Where where) {
-  ArgSpec made{Spec{shape, dtype, false, device}, std::move(name)};
+ArgSpec spec(DType dtype, const Shape& shape, std::string name, MaybeDevice device, Where where) {
+  ArgSpec made{Spec{shape, dtype, false, device.value_or(default_device())}, std::move(name)};
   require_sound("spec", made.spec, where);
   return made;
 }
@@ -168,7 +168,13 @@ std::vector<Tensor> FunctionCore::call(Body& body, Shared<const void>& prototype
   if (!executing_eagerly()) return call_on_rows(*hit->graph, std::move(in), where);
   VariableCall variables(hit->variables, in);
   variables.read();
-  std::vector<Tensor> results = hit->graph->call(in, where);
+  std::vector<Tensor> results;
+  try {
+    results = hit->graph->call(in, where);
+  } catch (const Error& e) {
+    if (*e.what() != '[') throw;
+    fail_placed(e.what(), place(where));
+  }
   variables.assign(std::span(results).subspan(g.outputs.size()));
   results.resize(g.outputs.size());
   return results;

@@ -33,19 +33,25 @@ struct FunctionCore::Trace {
   Graph traced;
   std::shared_ptr<DimTable> dims;  // what its sizes are
   Shared<void> prototype;
-  // The variables that it reads, and whether tapes watched them; when that was last seen to be so.
-  std::vector<std::pair<Shared<VariableState>, bool>> watched;
+  // The variables that it reads or assigns, whether tapes watched them and where they were; when that was last seen to
+  // be so.
+  struct Watched {
+    Shared<VariableState> variable;
+    bool trained;
+    Device device;
+  };
+  std::vector<Watched> watched;
   uint64_t freezes = 0;
 
   // Gives `core` a trace that was made elsewhere, as if the first call had made it.
   static void adopt(FunctionCore& core, const Shared<Trace>& t, const Where& where);
 
-  // Whether none was frozen or unfrozen since. Called with the mutex held.
+  // Whether none was frozen, unfrozen or moved since. Called with the mutex held.
   bool watches_as_before() {
     const uint64_t now = freeze_count.load(std::memory_order_relaxed);
     if (freezes == now) return true;
-    for (const auto& [v, trained] : watched)
-      if (v->trains() != trained) return false;
+    for (const Watched& w : watched)
+      if (w.variable->trains() != w.trained || !(w.variable->spec.device == w.device)) return false;
     freezes = now;
     return true;
   }

@@ -70,12 +70,18 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
 };
 
 // Runs the nodes of `g` again through apply(), on `inputs` (one for each graph input); returns its results.
-// While tracing, this inlines the graph.
-std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs);
+// While tracing, this inlines the graph. What the graph asserts need not hold where `exempt`, a bool scalar, does.
+std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> inputs, const Tensor* exempt = nullptr);
 // Of the values of all nodes those that a call gives: the outputs, then what is assigned.
 std::vector<Tensor> results_of(const Graph& g, const std::vector<std::vector<Tensor>>& values);
 // The same, giving every value: by node, then by output.
-std::vector<std::vector<Tensor>> interpret_all(const Graph& g, std::span<const Tensor> inputs);
+std::vector<std::vector<Tensor>> interpret_all(const Graph& g, std::span<const Tensor> inputs,
+                                               const Tensor* exempt = nullptr);
+
+// Where these tensors are, in order.
+SmallVec<const Tensor*, 8> pointers(std::span<const Tensor> ts);
+// By operand, whether a tape of this thread may ask for its gradient; empty where none may.
+std::vector<bool> watched(Operands in);
 
 // Makes the innermost tape identify `t`, which is new to it, with `other`; nothing is added to the trace.
 void take_for(Tensor& t, const Tensor& other);

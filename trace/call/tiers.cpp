@@ -18,6 +18,7 @@
 #include <new>
 #include <thread>
 
+#include "rill/devices/driver.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/registry.h"
 #include "rill/trace/control/control_nodes.h"
@@ -147,9 +148,21 @@ void set_mode(Mode m) { mode_now() = m; }
 void wait() { worker().wait(); }
 }  // namespace jit
 
+namespace {
+// Whether it computes on a device whose driver compiles kernels, so that LLVM is not needed.
+bool has_own_compiler(const Graph& g) {
+  return std::any_of(g.nodes().begin(), g.nodes().end(), [](const Node& n) {
+    return n.kind == Node::Kind::op && !n.outputs.empty() && !is_host(n.outputs[0].device) &&
+           fuses(n.outputs[0].device);
+  });
+}
+}  // namespace
+
 std::shared_ptr<Tiers> Tiers::make(Graph traced) {
   auto tiers = std::make_shared<Tiers>(optimize(std::move(traced)));
-  const std::string no_compiler = jit::mode() == jit::Mode::off ? "compiling is off" : kernel::no_compiler_reason();
+  const std::string no_compiler = jit::mode() == jit::Mode::off             ? "compiling is off"
+                                  : has_own_compiler(tiers->eager_.graph()) ? ""
+                                                                            : kernel::no_compiler_reason();
   if (!no_compiler.empty()) {
     if (jit::mode() != jit::Mode::off) kernel::warn_without_compiler(no_compiler);
     tiers->why_eager_ = no_compiler;

@@ -1,4 +1,7 @@
+// A call's locks on Variables, its reads and its assignments; see variable_set.h. Start at VariableCall::read.
 #include "rill/trace/call/variable_set.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
@@ -18,8 +21,16 @@ VariableSet::VariableSet(const Graph& g) {
     return members_.emplace_back(Member{v});
   };
   for (size_t k = 0; k < g.inputs.size(); ++k)
-    if (g.inputs[k].variable) member(g.inputs[k].variable).input = int(k);
-  for (size_t k = 0; k < g.assigns.size(); ++k) member(g.assigns[k].variable).assign = int(k);
+    if (g.inputs[k].variable) {
+      Member& m = member(g.inputs[k].variable);
+      m.input = int(k);
+      m.device = g.nodes()[size_t(g.inputs[k].node)].outputs[0].device;
+    }
+  for (size_t k = 0; k < g.assigns.size(); ++k) {
+    Member& m = member(g.assigns[k].variable);
+    m.assign = int(k);
+    m.device = g.spec(g.assigns[k].value).device;
+  }
   assigns_ = !g.assigns.empty();
   std::sort(members_.begin(), members_.end(),
             [](const Member& a, const Member& b) { return std::less<>()(a.state.get(), b.state.get()); });
@@ -55,6 +66,14 @@ void VariableCall::read() {
     return show_tapes();
   }
   for (; locked_ < members.size(); ++locked_) members[locked_].state->lock();
+  for (const VariableSet::Member& m : members)
+    if (!(m.state->spec.device == m.device)) [[unlikely]]  // of a graph from a file: others are traced again
+      fail(
+          "move",
+          fmt::format("variable '{}' is on {} now, and a function that was read from a file runs where it was when the "
+                      "file was written, on {}. move it back",
+                      m.state->name, to_string(m.state->spec.device), to_string(m.device)),
+          Where());
   auto& tapes = thread_state().tapes;
   moved_ = tapes.empty() && !variable_watcher;
   for (const VariableSet::Member& m : members) {

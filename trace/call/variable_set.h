@@ -19,8 +19,9 @@ class VariableSet {
 
   struct Member {
     Shared<VariableState> state;
-    int input = -1;   // the graph input that it is, or -1
-    int assign = -1;  // the assignment to it, or -1
+    int input = -1;      // the graph input that it is, or -1
+    int assign = -1;     // the assignment to it, or -1
+    Device device = {};  // where the graph has it
   };
   // In the order in which all calls lock them, each once.
   const std::vector<Member>& members() const { return members_; }

@@ -2,10 +2,13 @@
 // that a loop over a counter is a loop still.
 //
 // Where rows differ in the condition, all branches run and each row takes its own; a while_loop runs until all rows are
-// done, and those that are keep what they have. Start at batch_choice, batch_while and batch_scan.
+// done, and those that are keep what they have. A row is not to fail at what it would not run: a branch's checks are of
+// the rows that take it, and a step runs, for rows that are done, on the operands of one that goes on. Start at
+// batch_choice, batch_while and batch_scan.
 #include "rill/trace/control/batched_control.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "rill/autodiff/batching.h"
 #include "rill/ops/batch_rules.h"
@@ -26,12 +29,6 @@ Spec with_rows(Spec s, Dim size, size_t at = 0) {
 
 bool some(std::span<const char> flags) { return std::find(flags.begin(), flags.end(), 1) != flags.end(); }
 
-Tensors apply_to(const BatchArgs& a, std::span<const Tensor> in, ControlAttrs attrs) {
-  SmallVec<const Tensor*, 8> operands;
-  for (const Tensor& t : in) operands.push_back(&t);
-  return apply_control(a.op, Operands(operands.data(), operands.size()), std::move(attrs), a.where);
-}
-
 // As many as the node has outputs; what a tape outside has added goes.
 Tensors first_of(const Tensors& out, size_t count) { return Tensors(out.begin(), out.begin() + long(count)); }
 
@@ -46,7 +43,7 @@ Tensor beside(const Tensor& by_row, const Tensor& like) {
 
 // Traces what `body` makes of arguments of these specs, of which `in` have the batch. Its results are rows; those that
 // differ, and those of `out`, are given with the batch, and `out` says which.
-using RowBody = Callback<std::vector<Tensor>(std::span<const Tensor> rows)>;
+using RowBody = Callback<std::vector<Tensor>(Batcher& batcher, std::span<const Tensor> rows)>;
 std::shared_ptr<const InnerGraph> trace_rows(const std::string& role, std::span<const Spec> specs, const Flags& in,
                                              Flags& out, Dim size, const RowBody& body) {
   Tracer tracer(inner_name(role), Tracer::Nesting::inside);
@@ -57,7 +54,7 @@ std::shared_ptr<const InnerGraph> trace_rows(const std::string& role, std::span<
     Batcher batcher(size, "vmap");
     for (size_t k = 0; k < rows.size(); ++k)
       if (in[k]) rows[k] = batcher.row_of(rows[k]);
-    results = body(rows);
+    results = body(batcher, rows);
     out.resize(results.size());
     for (size_t k = 0; k < results.size(); ++k) {
       out[k] = out[k] || batcher.is_batched(results[k]);
@@ -76,17 +73,36 @@ std::vector<Spec> inputs_of(const Graph& g) {
 
 std::shared_ptr<const InnerGraph> batched_graph(const InnerGraph& g, const Flags& in, Flags& out, Dim size) {
   return trace_rows(g.role, inputs_of(g.graph), in, out, size,
-                    [&](std::span<const Tensor> rows) { return interpret(g.graph, rows); });
+                    [&](Batcher&, std::span<const Tensor> rows) { return interpret(g.graph, rows); });
 }
 
 // --- Branches --------------------------------------------------------------------------------------------------------
 
-// The results of one branch for all rows.
-std::vector<Tensor> run_branch(const BatchArgs& a, const Graph& g) {
+// The rows that run what this thread runs for all rows: those that take a branch. `outside`: who listens where the
+// batch's calls are made; under others it says nothing.
+struct Taking {
+  TraceListener* outside;
+  Tensor rows;
+};
+thread_local const Taking* taking = nullptr;
+
+Tensor also_taking(const Tensor& by_row) {
+  if (!taking || taking->outside != thread_state().trace) return by_row;
+  return logical_and(taking->rows.to(by_row.device()), by_row);
+}
+
+// The results of one branch for all rows, of which those that are `chosen` take it.
+std::vector<Tensor> run_branch(const BatchArgs& a, const Graph& g, const Tensor& chosen) {
+  const Taking now{thread_state().trace, chosen};
+  struct Scope {
+    const Taking* outer;
+    ~Scope() { taking = outer; }
+  } scope{std::exchange(taking, &now)};
   Batcher batcher(a.size, "vmap");
   std::vector<Tensor> rows;
   for (size_t k = 1; k < a.in.size(); ++k) rows.push_back(a.batched[k] ? batcher.row_of(a.in[k]) : a.in[k]);
-  std::vector<Tensor> out = interpret(g, rows);
+  const Tensor exempt = logical_not(batcher.row_of(chosen));
+  std::vector<Tensor> out = interpret(g, rows, &exempt);
   for (Tensor& t : out) t = batcher.all_rows(t);
   return out;
 }
@@ -96,12 +112,14 @@ Tensors choose_by_row(const BatchArgs& a) {
   const ControlAttrs& c = a.attrs.as<ControlAttrs>();
   const Tensor& which = a.in[0];
   const size_t last = c.graphs.size() - 1;
-  const std::vector<Tensor> otherwise = run_branch(a, c.graphs[last]->graph);
+  std::vector<Tensor> chosen;
+  Tensor rest = is_bool(which.dtype()) ? logical_not(which) : logical_or(which < 0, which >= int64_t(last));
+  for (size_t i = 0; i < last; ++i) chosen.push_back(is_bool(which.dtype()) ? which : which == int64_t(i));
+  const std::vector<Tensor> otherwise = run_branch(a, c.graphs[last]->graph, also_taking(rest));
   Tensors out(otherwise.begin(), otherwise.end());
   for (size_t i = last; i-- > 0;) {
-    const std::vector<Tensor> here = run_branch(a, c.graphs[i]->graph);
-    const Tensor chosen = is_bool(which.dtype()) ? which : which == int64_t(i);
-    for (size_t k = 0; k < out.size(); ++k) out[k] = where(beside(chosen, out[k]), here[k], out[k]);
+    const std::vector<Tensor> here = run_branch(a, c.graphs[i]->graph, also_taking(chosen[i]));
+    for (size_t k = 0; k < out.size(); ++k) out[k] = where(beside(chosen[i], out[k]), here[k], out[k]);
   }
   return out;
 }
@@ -110,7 +128,7 @@ Tensors choose_by_row(const BatchArgs& a) {
 
 Tensors batch_choice(const BatchArgs& a) {
   ControlAttrs c = a.attrs.as<ControlAttrs>();
-  if (!some(a.batched)) return first_of(apply_to(a, a.in, c), c.outputs.size());
+  if (!some(a.batched)) return first_of(apply_control(a.op, a.in, c, a.where), c.outputs.size());
   if (a.batched[0]) return choose_by_row(a);
   const Flags in(a.batched.begin() + 1, a.batched.end());
   Flags out(c.outputs.size());
@@ -118,7 +136,7 @@ Tensors batch_choice(const BatchArgs& a) {
   for (auto& g : c.graphs) g = batched_graph(*g, in, out, a.size);
   for (size_t k = 0; k < out.size(); ++k)
     if (out[k]) c.outputs[k] = with_rows(c.outputs[k], a.size);
-  return first_of(apply_to(a, a.in, c), out.size());
+  return first_of(apply_control(a.op, a.in, c, a.where), out.size());
 }
 
 // --- Loops -----------------------------------------------------------------------------------------------------------
@@ -162,6 +180,17 @@ std::shared_ptr<const InnerGraph> first_for_any(const InnerGraph& g) {
   return std::make_shared<InnerGraph>(g.role, tracer.finish());
 }
 
+// The operands of a step: those of rows that are done are the ones of the first row that goes on, which the step may
+// run on; what it gives of them is not used.
+void replace_done(Batcher& batcher, const Tensor& active, std::span<Tensor> operands) {
+  const Tensor first = argmax(astype(batcher.all_rows(active), DType::i8));
+  for (Tensor& t : operands) {
+    if (!batcher.is_batched(t)) continue;
+    const Tensor other = take(batcher.all_rows(t), first.to(t.device()), 0);
+    t = where(active.to(t.device()), t, is_differentiable(t.dtype()) ? stop_gradient(other) : other);
+  }
+}
+
 // Rows go on for as long as their own condition holds. The node carries that as well, with how many steps each row has
 // taken, and runs while it holds in one.
 Tensors while_by_row(const BatchArgs& a) {
@@ -169,17 +198,20 @@ Tensors while_by_row(const BatchArgs& a) {
   const InnerGraph& step = *c.graphs[0];
   constexpr size_t own = 2;
   const size_t carried = size_t(c.carried);
-  const Spec condition{{}, DType::boolean, false, a.in[0].device()}, steps{{}, DType::i64, false, Device()};
+  const Device device = a.in[0].device();
+  const Spec condition{{}, DType::boolean, false, device}, steps{{}, DType::i64, false, device};
   std::vector<Spec> specs = inputs_of(step.graph);
   specs.insert(specs.begin(), {condition, steps});
   Flags in(a.batched.begin(), a.batched.end()), out(own + carried + 1, 1);
   in.insert(in.begin(), 1);
   std::fill_n(in.begin(), own + carried, 1);  // a step of one row only makes all differ
-  const auto body = [&](std::span<const Tensor> rows) {
-    std::vector<Tensor> next = interpret(step.graph, rows.subspan(own));
+  const auto body = [&](Batcher& batcher, std::span<const Tensor> rows) {
     const Tensor& active = rows[0];
+    std::vector<Tensor> operands(rows.begin() + own, rows.end());
+    replace_done(batcher, active, operands);
+    std::vector<Tensor> next = interpret(step.graph, operands);
     const Tensor more = logical_and(active, next[0]);
-    next[0] = rows[1] + astype(active, DType::i64).to(rows[1].device());
+    next[0] = rows[1] + astype(active, DType::i64);
     for (size_t k = 0; k < carried; ++k) next[k + 1] = where(active, next[k + 1], rows[k + own]);
     next.insert(next.begin(), {more, more});
     return next;
@@ -190,15 +222,15 @@ Tensors while_by_row(const BatchArgs& a) {
   b.carried = int(own + carried);
   b.outputs.clear();
   for (size_t k = 0; k < own + carried; ++k) b.outputs.push_back(with_rows(specs[k], a.size));
-  if (c.saves) b.outputs.push_back(steps);
+  if (c.saves) b.outputs.push_back(Spec{{}, DType::i64, false, Device()});  // the node's own
   for (size_t k = 0; c.saves && k < own + carried; ++k) b.outputs.push_back(stacked_spec(b.outputs[k], c.length));
-  const Tensor going = with_batch(a, 0);
-  std::vector<Tensor> operands{rill::any(going), going, zeros({a.size}, {DType::i64, Device()})};
+  const Tensor going = also_taking(with_batch(a, 0));
+  std::vector<Tensor> operands{rill::any(going), going, zeros({a.size}, {DType::i64, device})};
   for (size_t k = 1; k < a.in.size(); ++k) operands.push_back(operand(a, k, in[k + 1]));
-  const Tensors given = apply_to(a, operands, b);
+  const Tensors given = apply_control(a.op, operands, b, a.where);
   Tensors result(given.begin() + own, given.begin() + long(own + carried));
   if (!c.saves) return result;
-  result.push_back(given[1]);  // by row
+  result.push_back(given[1].to(Device()));  // by row
   const auto saved = given.begin() + long(own + carried + 1 + own);
   for (size_t k = 0; k < carried; ++k) result.push_back(moveaxis(saved[long(k)], 1, 0));
   return result;
@@ -217,9 +249,11 @@ Tensors scan_by_row(const BatchArgs& a) {
   in[0] = out[0] = 0;
   std::fill_n(in.begin() + 1, carried, 1);
   in.push_back(1);
-  const auto body = [&](std::span<const Tensor> rows) {
-    std::vector<Tensor> next = interpret(step.graph, rows.subspan(1, rows.size() - 2));
+  const auto body = [&](Batcher& batcher, std::span<const Tensor> rows) {
     const Tensor active = rows[0] < rows.back();
+    std::vector<Tensor> operands(rows.begin() + 1, rows.end() - 1);
+    replace_done(batcher, active, operands);
+    std::vector<Tensor> next = interpret(step.graph, operands);
     for (size_t k = 0; k < next.size(); ++k)
       next[k] = where(active.to(next[k].device()), next[k],
                       k < carried ? rows[k + 1] : zeros({}, {next[k].dtype(), next[k].device()}));
@@ -237,7 +271,7 @@ Tensors scan_by_row(const BatchArgs& a) {
   for (size_t k = 1; k < a.in.size(); ++k)
     operands.push_back(operand(a, k, in[k], k > carried && k <= carried + scanned ? 1 : 0));
   operands.push_back(a.in[0]);
-  Tensors given = first_of(apply_to(a, operands, b), b.outputs.size());
+  Tensors given = first_of(apply_control(a.op, operands, b, a.where), b.outputs.size());
   if (c.saves) given.erase(1 + carried + ys);
   given.erase(0);
   for (size_t k = carried; k < given.size(); ++k) given[k] = moveaxis(given[k], 1, 0);
@@ -248,7 +282,7 @@ Tensors scan_by_row(const BatchArgs& a) {
 
 Tensors batch_while(const BatchArgs& a) {
   ControlAttrs c = a.attrs.as<ControlAttrs>();
-  if (!some(a.batched)) return first_of(apply_to(a, a.in, c), c.outputs.size());
+  if (!some(a.batched)) return first_of(apply_control(a.op, a.in, c, a.where), c.outputs.size());
   const InnerGraph& step = *c.graphs[0];
   const size_t carried = size_t(c.carried);
   const Flags in = carried_flags(step, Flags(a.batched.begin() + 1, a.batched.end()), carried, 1, a.size);
@@ -269,14 +303,14 @@ Tensors batch_while(const BatchArgs& a) {
   }
   std::vector<Tensor> operands{a.in[0]};
   for (size_t k = 0; k < in.size(); ++k) operands.push_back(operand(a, k + 1, in[k]));
-  Tensors given = first_of(apply_to(a, operands, c), results.size());
+  Tensors given = first_of(apply_control(a.op, operands, c, a.where), results.size());
   batch_to_front(given, results, carried);
   return given;
 }
 
 Tensors batch_scan(const BatchArgs& a) {
   ControlAttrs c = a.attrs.as<ControlAttrs>();
-  if (!some(a.batched)) return first_of(apply_to(a, a.in, c), c.outputs.size());
+  if (!some(a.batched)) return first_of(apply_control(a.op, a.in, c, a.where), c.outputs.size());
   if (c.counted && a.batched[0]) return scan_by_row(a);
   const InnerGraph& step = *c.graphs[0];
   const size_t first = c.counted ? 1 : 0, carried = size_t(c.carried), scanned = size_t(c.scanned);
@@ -292,7 +326,7 @@ Tensors batch_scan(const BatchArgs& a) {
   if (c.counted) operands.push_back(a.in[0]);
   for (size_t k = 0; k < in.size(); ++k)
     operands.push_back(operand(a, k + first, in[k], k >= carried && k < carried + scanned ? 1 : 0));
-  Tensors given = first_of(apply_to(a, operands, c), out.size());
+  Tensors given = first_of(apply_control(a.op, operands, c, a.where), out.size());
   batch_to_front(given, out, carried);
   return given;
 }

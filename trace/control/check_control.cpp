@@ -1,3 +1,4 @@
+// Control-flow nodes from files are checked here before they run; see check_control.h. Start at ControlCheck::run.
 #include "rill/trace/control/check_control.h"
 
 #include <fmt/format.h>

@@ -171,17 +171,6 @@ std::vector<bool> connected(const Graph& g) {
   return by_input;
 }
 
-SmallVec<const Tensor*, 8> pointers(const std::vector<Tensor>& ts) {
-  SmallVec<const Tensor*, 8> p;
-  for (const Tensor& t : ts) p.push_back(&t);
-  return p;
-}
-
-Tensors apply_to(const Op& op, const std::vector<Tensor>& operands, ControlAttrs attrs) {
-  auto in = pointers(operands);
-  return apply_control(op, Operands(in.data(), in.size()), std::move(attrs), Where::current());
-}
-
 }  // namespace
 
 // --- Branches --------------------------------------------------------------------------------------------------------
@@ -241,7 +230,7 @@ Tensors vjp_of_branches(const VjpArgs& a) {
   std::vector<Tensor> operands(a.in.begin(), a.in.end());
   for (size_t k : arrived.results) operands.push_back(a.cotangent[k]);
   for (size_t k : arrived.sums) operands.push_back(a.sums.of[k + 1]);
-  Tensors gradients = apply_to(a.op, operands, std::move(backward));
+  Tensors gradients = apply_control(a.op, operands, std::move(backward), Where::current());
   for (size_t k = 0; k < arrived.sources.size(); ++k) a.sums.of[arrived.sources[k] + 1] = gradients[k];
   return {};
 }
@@ -380,7 +369,7 @@ void backward_scan(const Loop& l, const std::function<bool(size_t)>& wanted, std
   order.insert(order.end(), b.rows.begin(), b.rows.end());
   for (size_t k : order) attrs.outputs.push_back(l.operands[k].spec());
 
-  Tensors gradients = apply_to(scan_op, operands, std::move(attrs));
+  Tensors gradients = apply_control(scan_op, operands, std::move(attrs), Where::current());
   const size_t constants = b.carried.size(), rows = constants + b.constants.size();
   for (size_t i = 0; i < b.constants.size(); ++i) sum_of(b.constants[i]) = gradients[constants + i];
   // Eagerly each row's cotangent is added to zeros elsewhere, which turns negative zeros positive.

@@ -140,14 +140,17 @@ class Rows {
     const auto shares = [&](const Tensor& t) { return t.rep()->buffer.get() == value.rep()->buffer.get(); };
     return std::any_of(stacked_.begin(), stacked_.end(), shares);
   }
-  // Rows that no step has filled.
+  // Zeros in rows that no step has filled. No op makes them: a trace or a tape that is active here would take its call
+  // for one of the program's.
   void clear(int64_t first, int64_t last) {
     for (Tensor& t : stacked_) {
       if (first >= last || t.size() == 0 || t.dtype() == DType::string) continue;
       Shape shape = t.shape();
       shape[0] = last - first;
       Tensor rows = make_view(t, shape, Strides(t.strides()), first * t.strides()[0]);
-      copy_elements(make_view(zeros({}, {t.dtype(), Device()}), shape, Strides(shape.size(), 0), 0), rows);
+      Tensor zero = empty_tensor(Spec{{}, t.dtype(), false, Device()});
+      std::memset(zero.mutable_rep()->data, 0, size_of(t.dtype()));
+      copy_elements(make_view(zero, shape, Strides(shape.size(), 0), 0), rows);
     }
   }
   void append_to(Tensors& out) const {
@@ -263,18 +266,6 @@ const Op scan_op(control("scan", "runs a graph on what it gave before and on eac
 
 namespace {
 
-// By operand, whether a tape may ask for its gradient; empty where none may.
-std::vector<bool> watched(Operands in) {
-  std::vector<bool> found;
-  for (TapeListener* tape : thread_state().tapes)
-    for (size_t k = 0; k < in.size(); ++k) {
-      if (!tape->watches(*in[k])) continue;
-      found.resize(in.size());
-      found[k] = true;
-    }
-  return found;
-}
-
 // Further results: what the gradient of a scan reads of each step, and the carried tensors before each step.
 void save_steps(const Op& op, Operands in, std::vector<bool> wanted, ControlAttrs& a) {
   a.saves = true;
@@ -312,6 +303,11 @@ Tensors apply_control(const Op& op, Operands in, ControlAttrs attrs, const Where
     return out;
   }
   return apply(op, in, attrs, where);
+}
+
+Tensors apply_control(const Op& op, std::span<const Tensor> in, ControlAttrs attrs, const Where& where) {
+  const auto operands = pointers(in);
+  return apply_control(op, Operands(operands.data(), operands.size()), std::move(attrs), where);
 }
 
 }  // namespace rill

@@ -90,6 +90,7 @@ extern const Op cond_op, switch_case_op, while_loop_op, scan_op;
 // Applies a control-flow node to operands, in the form that keeps what a gradient needs where a tape watches one of
 // them; its further outputs come last.
 Tensors apply_control(const Op& op, Operands in, ControlAttrs attrs, const Where& where);
+Tensors apply_control(const Op& op, std::span<const Tensor> in, ControlAttrs attrs, const Where& where);
 
 }  // namespace rill
 

@@ -1,3 +1,5 @@
+// What choices and loops share when they are traced; see control_tracing.h. Start at trace_inner, then close, which
+// makes operands of what a graph reads from outside.
 #include "rill/trace/control/control_tracing.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Inner graphs spread out next to their nodes; see control_view.h. Start at Spreader::run.
 #include "rill/trace/control/control_view.h"
 
 #include <fmt/format.h>

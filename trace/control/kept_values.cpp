@@ -1,3 +1,4 @@
+// What a scan's gradient keeps of each step; see kept_values.h. Start at worth_keeping.
 #include "rill/trace/control/kept_values.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A value's elements in memory, through views; see access.h. Start at access_of.
 #include "rill/trace/fusion/access.h"
 
 #include "rill/ops/op.h"

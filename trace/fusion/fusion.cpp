@@ -1,7 +1,10 @@
+// Groups of nodes become nodes with one kernel each; see fusion.h. Start at Condenser::run.
 #include "rill/trace/fusion/fusion.h"
 
+#include <chrono>
 #include <queue>
 
+#include "rill/devices/driver.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/ops/op.h"
 #include "rill/trace/fusion/lower.h"
@@ -146,9 +149,21 @@ class Condenser {
     for (size_t k = 0; k < g_.nodes()[size_t(unit)].outputs.size(); ++k) map_[size_t(unit)].push_back({at, int32_t(k)});
   }
 
+  kernel::Compiled compiled(const FusedKernel& f) const {
+    const Device device = f.outputs[0].device;
+    if (is_host(device)) return compile_(f.kernel);
+    kernel::throw_if_stopped();
+    const auto start = std::chrono::steady_clock::now();
+    kernel::Compiled c;
+    c.from = kernel::Compiled::From::compiler;
+    c.code = driver_of(device).compile(f.kernel, device);
+    c.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return c;
+  }
+
   void emit_group(const FusionGroup& group, const Lowered& lowered) {
     if (lowered.outputs.empty()) return;  // others compute again all that it was for
-    if (compile_) lowered.kernel->code = compile_(lowered.kernel->kernel);
+    if (compile_) lowered.kernel->code = compiled(*lowered.kernel);
     const Node& last = g_.nodes()[size_t(group.nodes.back())];
     Node n;
     n.op = &fused_op;

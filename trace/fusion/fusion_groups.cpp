@@ -1,8 +1,12 @@
+// Which nodes become one kernel; see fusion_groups.h. Start at Grouper::run.
 #include "rill/trace/fusion/fusion_groups.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
+#include "rill/devices/driver.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/params/reduce_params.h"
@@ -21,6 +25,7 @@ constexpr int patch_cost = 40;  // instructions that compile as long as a patch,
 constexpr int row_cost = 40;    // about what nodes take that are no maps
 // A fold of so few rows keeps only one thread busy where each is so long; the library's reduction splits it.
 constexpr int64_t few_rows = 8, long_row = 1 << 16;
+constexpr size_t most_on_gpu = 24;        // operands of a kernel: what the parameters of one hold there (kernel_text.h)
 constexpr int64_t longest_sum = 1 << 16;  // points of rows that are summed: each thread keeps several such rows
 
 bool can_hold(DType d) { return d != DType::string && !is_complex(d); }
@@ -72,7 +77,7 @@ RecordPoint record_of(const Graph& g, const Node& n) {
 Form form_of(const Graph& g, const Node& n) {
   if (n.kind != Node::Kind::op || n.op->view) return Form::none;
   for (const Spec& s : n.outputs)
-    if (!can_hold(s.dtype) || s.device.kind() != DeviceKind::cpu) return Form::none;
+    if (!can_hold(s.dtype) || !fuses(s.device)) return Form::none;
   for (ValueId v : n.inputs)
     if (!can_hold(g.spec(v).dtype)) return Form::none;
   if (n.op->generated == Generated::counts) return Form::make;
@@ -297,7 +302,7 @@ class Grouper {
     FusionGroup &a = groups_[size_t(from)], &b = groups_[size_t(to)];
     FusionGroup m = together(a, b);
     if (m.nodes.empty() || m.nodes.size() > largest_group || m.instructions > largest_kernel || !accesses_fit(g_, m) ||
-        makes_cycle(m))
+        makes_cycle(m) || (on_gpu(m) && operands(m) > most_on_gpu))
       return;
     for (int32_t i : m.nodes) group_[size_t(i)] = from;
     const int32_t now = cuts_.back();
@@ -305,6 +310,21 @@ class Grouper {
     cuts_.push_back(now);
     a = std::move(m);
     b.nodes.clear();
+  }
+
+  bool on_gpu(const FusionGroup& m) const { return !is_host(g_.nodes()[size_t(m.nodes.front())].outputs[0].device); }
+  // What the group's kernel reads and stores.
+  size_t operands(const FusionGroup& m) const {
+    std::set<std::pair<int32_t, int32_t>> values;
+    const auto add = [&](ValueId v, bool inside) {
+      const ValueId base = access_of(g_, v).base;
+      if (m.holds(base.node) == inside) values.insert({base.node, base.index});
+    };
+    for (int32_t i = 0; i < int32_t(g_.nodes().size()); ++i)
+      for (const ValueId v : g_.nodes()[size_t(i)].inputs) add(v, !m.holds(i));
+    for (const ValueId v : g_.outputs) add(v, true);
+    for (const GraphAssign& a : g_.assigns) add(a.value, true);
+    return values.size();
   }
 
   const Graph& g_;

@@ -1,3 +1,4 @@
+// Sums of pads that lie side by side become one concat; see joined_pads.h. Start at join_pads.
 #include "rill/trace/fusion/joined_pads.h"
 
 #include <algorithm>

@@ -1,9 +1,11 @@
+// A group of nodes as one kernel; see lower.h. Start at Lowering::run.
 #include "rill/trace/fusion/lower.h"
 
 #include <algorithm>
 #include <cstring>
 #include <map>
 
+#include "rill/devices/driver.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/devices/params/elementwise_params.h"
 #include "rill/devices/params/reduce_params.h"
@@ -157,7 +159,8 @@ class Lowering {
 
   int32_t constant(const Tensor& t) {
     uint64_t bits = 0;
-    Tensor wide = is_half(t.dtype()) ? t.astype(DType::f32) : t;
+    const Tensor here = is_host(t.device()) ? t : t.to(Device());
+    const Tensor wide = is_half(t.dtype()) ? here.astype(DType::f32) : here;
     std::memcpy(&bits, wide.rep()->data, size_of(wide.dtype()));
     return recorder_.constant(wide.dtype(), bits);
   }

@@ -1,3 +1,5 @@
+// Arithmetic along a last axis of two to four elements, column by column; see thin_axes.h. Regions finds where that
+// pays; Splitter::run rewrites the graph.
 #include "rill/trace/fusion/thin_axes.h"
 
 #include <algorithm>

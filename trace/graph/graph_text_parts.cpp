@@ -187,7 +187,7 @@ std::vector<std::string> element_texts(const Tensor& t) {
 }
 
 Tensor tensor_of(const Spec& spec, const std::vector<ElementText>& elements) {
-  if (spec.device.kind() == DeviceKind::gpu) fail("parse_graph", to_string(spec.device) + " is not here", Where());
+  if (!has_device(spec.device)) fail("parse_graph", to_string(spec.device) + " is not here", Where());
   if (!has_sound_size(spec) || int64_t(elements.size()) != int64_t(spec.shape.numel()))
     fail("parse_graph", fmt::format("{} has {} elements here", to_string(spec), elements.size()), Where());
   const EagerScope eager;

@@ -1,3 +1,4 @@
+// A trace with open sizes, for given ones; see instantiate.h. Start at Instantiator::run.
 #include "rill/trace/graph/instantiate.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The strides of values, without running; see layout.h.
 #include "rill/trace/graph/layout.h"
 
 #include "rill/ops/op.h"

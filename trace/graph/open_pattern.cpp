@@ -1,3 +1,4 @@
+// Which sizes of arguments are open; see open_pattern.h. sizes_that_change decides it.
 #include "rill/trace/graph/open_pattern.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// The passes of ../passes.h, but for those that have a file of their own. Start at pipeline, at the end.
 #include "rill/trace/passes.h"
 
 #include <fmt/format.h>
@@ -155,8 +156,7 @@ Graph share_common_subexpressions(const Graph& g) {
   return r.finish();
 }
 
-// --- Both, where numbers of nodes matter
-// ------------------------------------------------------------------------------
+// --- Both, where numbers of nodes matter -----------------------------------------------------------------------------
 
 Graph fold_in_place(const Graph& g) {
   const EagerScope eager;

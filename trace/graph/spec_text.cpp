@@ -1,3 +1,4 @@
+// Specs written and read; see spec_text.h. spec_text and read_spec are the two ways.
 #include "rill/trace/graph/spec_text.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Ops, reads and assignments are appended to a graph; see tracer.h. Start at Tracer::append; value_of says what a
+// tensor is in the graph.
 #include "rill/trace/graph/tracer.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// See variable_values.h.
 #include "rill/trace/graph/variable_values.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Offsets in the arena, by a tree over the nodes; see arena.h. Start at Arena::put.
 #include "rill/trace/run/arena.h"
 
 #include <algorithm>

@@ -1,13 +1,20 @@
+// Replay; see executable.h. The constructor resolves kernels, make_frame the fixed addresses; start at
+// Executable::replay.
 #include "rill/trace/run/executable.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "rill/devices/driver.h"
+#include "rill/devices/host_memory.h"
 #include "rill/devices/packed.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/numerics_check.h"
 #include "rill/ops/run_errors.h"
+#include "rill/tensor/later_errors.h"
 #include "rill/tensor/lent_memory.h"
 #include "rill/trace/graph/layout.h"
 
@@ -25,7 +32,32 @@ struct Executable::Frame {
   std::unique_ptr<Frame> next;  // of the idle ones: a frame goes back without an allocation, which could fail
 };
 
-Executable::~Executable() = default;
+// --- All of them, for when memory is out -----------------------------------------------------------------------------
+
+namespace {
+struct Living {
+  std::mutex mutex;
+  std::unordered_set<const Executable*> all;
+};
+Living& living() {
+  static auto* l = new Living;  // functions may outlive every static object
+  return *l;
+}
+}  // namespace
+
+void Executable::give_back_memory() {
+  std::vector<std::unique_ptr<Frame>> frames;  // which go when no lock is held any more
+  const std::lock_guard hold(living().mutex);
+  for (const Executable* e : living().all) {
+    const std::lock_guard lock(e->mutex_);
+    frames.push_back(std::move(e->idle_));
+  }
+}
+
+Executable::~Executable() {
+  const std::lock_guard hold(living().mutex);
+  living().all.erase(this);
+}
 
 Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_)) {
   Layouts layouts;
@@ -71,6 +103,9 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
   };
   for (ValueId v : graph_.outputs) returned(v);
   for (const GraphAssign& a : graph_.assigns) returned(a.value);
+  const std::lock_guard hold(living().mutex);
+  living().all.insert(this);
+  set_memory_saver(give_back_memory);
 }
 
 std::vector<bool> Executable::constant_nodes() const {
@@ -136,8 +171,10 @@ void Executable::retire() const {
     if (i.packed) i.packed->clear();
 }
 
-// All at once, before anything is written over an input: if an allocation fails, Variables are unchanged.
+// All at once, before anything is written over an input: if an allocation fails, Variables are unchanged. Nor are they
+// written over where something looks at each kernel and may throw once it has run.
 void Executable::make_outputs(Frame& f, std::span<const Tensor> wanted) const {
+  const bool watched = numerics_are_checked() || placement_is_logged();
   for (const Output& o : outputs_) {
     const Spec& spec = o.node->outputs[o.index];
     const auto place =
@@ -147,7 +184,8 @@ void Executable::make_outputs(Frame& f, std::span<const Tensor> wanted) const {
       continue;
     }
     const int32_t over = plan_.places[o.value].over;
-    const bool takes = over >= 0 && may_take_memory_of(f.values[size_t(over)]);
+    const bool takes = over >= 0 && !watched && f.values[size_t(over)].device() == spec.device &&
+                       may_take_memory_of(f.values[size_t(over)]);
     try {
       f.values[o.value] = takes ? make_tensor(spec, f.values[size_t(over)].rep()->buffer) : empty_tensor(spec);
     } catch (const Error& e) {
@@ -170,8 +208,10 @@ void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
     *o.out[0] = run_op1(*i.op, o.in, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
     return;
   }
+  const Origin origin = origin_of(n);
+  const StartedFrom here(origin);
   try {
-    if (i.kernel) run_on_device(i.kernel, {o.in, o.out, n.attrs, i.packed.get()});
+    if (i.kernel) run_on_device(i.kernel, {o.in, o.out, n.attrs, i.packed.get(), i.op});
     else run_kernel(*i.op, o.in, o.out, n.attrs, i.packed.get());
   } catch (...) {
     fail_running(*i.op, o.in, Where::current());
@@ -199,7 +239,11 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
       idle_ = std::move(frame->next);
     }
   }
-  if (!frame) frame = make_frame();
+  if (!frame) try {
+      frame = make_frame();
+    } catch (const host_memory::OutOfMemory& e) {
+      fail(graph_.name, fmt::format("{}. it is for the values inside one call", e.reason), Where());
+    }
   // Gives the frame back, holding none of this call's tensors, also where a kernel throws.
   struct Return {
     const Executable& e;
@@ -264,8 +308,11 @@ void Executable::run_timed(std::span<const Tensor> inputs, std::span<Tensor> res
     Timing t;
     t.graph = &graph_;
     t.node = int32_t(i.node - graph_.nodes().data());
+    const Device device = i.node->outputs.empty() ? Device() : i.node->outputs[0].device;
+    if (!is_host(device)) driver_of(device).synchronize(device);  // it may be at work for kernels before
     t.start = Clock::now();
     execute(i, at, f);
+    if (!is_host(device)) driver_of(device).synchronize(device);
     t.seconds = std::chrono::duration<double>(Clock::now() - t.start).count();
     if (i.is_view) return;
     for (size_t k = 0; k < i.in.size(); ++k)

@@ -47,6 +47,8 @@ class Executable {
   size_t result_count() const { return graph_.outputs.size() + graph_.assigns.size(); }
   // Frees the memory that it keeps between calls, and keeps none from now on: another executable has replaced it.
   void retire() const;
+  // Frees what all executables keep between calls, for memory is out.
+  static void give_back_memory();
   // Kernels that a replay runs.
   size_t kernel_count() const;
 

@@ -1,8 +1,10 @@
+// Which value is stored where; see memory_plan.h. Start at Planner::run.
 #include "rill/trace/run/memory_plan.h"
 
 #include <algorithm>
-#include <optional>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "rill/ops/op.h"
 #include "rill/trace/graph/layout.h"
@@ -29,14 +31,13 @@ struct Storage {
 // Whether running the op may throw because of its operands' elements.
 bool may_throw(const Node& n) { return n.op->may_throw ? n.op->may_throw(n.attrs) : n.op->kind == OpKind::library; }
 
-size_t bytes_of(const Spec& s) { return size_t(s.shape.numel()) * size_of(s.dtype); }
-
 class Planner {
  public:
   explicit Planner(const Graph& g) : g_(g) {}
 
   MemoryPlan run() {
     number_values();
+    choose_device();
     for (size_t i = 0; i < g_.nodes().size(); ++i) visit(int(i));
     find_leaving();
     share_in_place();
@@ -58,6 +59,22 @@ class Planner {
     storage_of_.resize(n, -1);
   }
 
+  // A graph may work on several devices; the arena is on one.
+  void choose_device() {
+    std::vector<std::pair<Device, size_t>> bytes;
+    for (const Node& n : g_.nodes()) {
+      if (n.kind != Node::Kind::op || n.op->call) continue;
+      for (const Spec& s : n.outputs) {
+        const auto of = [&](const auto& entry) { return entry.first == s.device; };
+        auto known = std::find_if(bytes.begin(), bytes.end(), of);
+        if (known == bytes.end()) known = bytes.insert(bytes.end(), {s.device, 0});
+        known->second += bytes_of(s);
+      }
+    }
+    const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+    if (!bytes.empty()) device_ = std::max_element(bytes.begin(), bytes.end(), less)->first;
+  }
+
   int new_storage(size_t bytes, int node, bool here) {
     storages_.push_back({(bytes + alignment - 1) / alignment * alignment, node, node, !here, here, 0});
     return int(storages_.size()) - 1;
@@ -70,7 +87,6 @@ class Planner {
     if (calls)  // its results may be aliases of what it takes, so that must outlive the node
       for (ValueId v : n.inputs) give(v);
     if (n.kind == Node::Kind::op && may_throw(n)) last_throwing_ = i;
-    if (n.kind == Node::Kind::op && !calls && !device_) device_ = n.outputs[0].device;
     layouts_.append(n);
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       const Spec& s = n.outputs[k];
@@ -80,7 +96,7 @@ class Planner {
         ++storage_of(n.inputs[0]).views;
         continue;
       }
-      bool here = n.kind == Node::Kind::op && !calls && s.dtype != DType::string && s.device == *device_;
+      bool here = n.kind == Node::Kind::op && !calls && s.dtype != DType::string && s.device == device_;
       storage_of_[number] = new_storage(bytes_of(s), i, here);
     }
   }
@@ -189,7 +205,7 @@ class Planner {
     for (const GraphInput& in : g_.inputs) {
       const ValueId v{in.node, 0};
       const Spec& s = g_.spec(v);
-      if (in.kind == GraphInput::Kind::argument && s.dtype != DType::string && device_ && s.device == *device_ &&
+      if (in.kind == GraphInput::Kind::argument && s.dtype != DType::string && s.device == device_ &&
           storage_of(v).given == 0 && storage_of(v).views == 0)
         free.emplace(bytes_of(s), v);
     }
@@ -198,7 +214,9 @@ class Planner {
       if (n.kind != Node::Kind::op || n.op->call || n.op->view) continue;
       for (size_t k = 0; k < n.outputs.size(); ++k) {
         ValuePlace& p = plan_.places[plan_.first[size_t(i)] + k];
-        if (p.kind != ValuePlace::Kind::output || p.over >= 0 || n.outputs[k].dtype == DType::string) continue;
+        if (p.kind != ValuePlace::Kind::output || p.over >= 0 || n.outputs[k].dtype == DType::string ||
+            !(n.outputs[k].device == device_))
+          continue;
         const auto [begin, end] = free.equal_range(bytes_of(n.outputs[k]));
         const auto found = std::find_if(begin, end, [&](const auto& entry) {
           return storage_of(entry.second).last < i || (reads(i, entry.second) && may_overwrite(i, k, entry.second));
@@ -254,8 +272,8 @@ class Planner {
   Layouts layouts_;
   std::vector<int> storage_of_;  // by value number; number_of_storage() says what became of that one
   std::vector<Storage> storages_;
-  std::optional<Device> device_;  // of the first op
-  int last_throwing_ = -1;        // the last node that may throw
+  Device device_;           // the arena's: where most bytes are computed
+  int last_throwing_ = -1;  // the last node that may throw
 };
 
 }  // namespace

@@ -40,6 +40,9 @@ struct MemoryPlan {
 
 MemoryPlan plan_memory(const Graph& g);
 
+// What the elements of a dense tensor take.
+inline size_t bytes_of(const Spec& s) { return size_t(s.shape.numel()) * size_of(s.dtype); }
+
 }  // namespace rill
 
 #pragma GCC visibility pop

@@ -38,8 +38,6 @@ struct Lives {
   void extend(size_t value, int to) { of[value].last = std::max(of[value].last, to); }
 };
 
-size_t bytes_of(const Spec& s) { return size_t(s.shape.numel()) * size_of(s.dtype); }
-
 // The values that are alive at node `at` and have memory of the call's own, each memory once.
 std::vector<MemoryUse::Value> alive(const Graph& g, const MemoryPlan& plan, const Lives& lives, int at) {
   std::vector<MemoryUse::Value> found;

@@ -1,3 +1,4 @@
+// profile(): kernels timed, and weighed against what the machine can do; see ../profile.h. Start at profile_graph.
 #include "rill/trace/profile.h"
 
 #include <fmt/format.h>
@@ -46,8 +47,8 @@ MachineLimits measured_limits() {
     MachineLimits m;
     constexpr int64_t n = 16 << 20, side = 1024;
     Tensor x = ones({n}), a = ones({side, side});
-    m.bytes_per_second = 2.0 * n * sizeof(float) / best_seconds([&] { negative(x); });
-    m.flops_per_second = 2.0 * side * side * side / best_seconds([&] { matmul(a, a); });
+    m.bytes_per_second = 2.0 * n * sizeof(float) / best_seconds([&] { negative(x), synchronize(x.device()); });
+    m.flops_per_second = 2.0 * side * side * side / best_seconds([&] { matmul(a, a), synchronize(a.device()); });
     return m;
   }();
   return limits;
@@ -103,8 +104,8 @@ std::vector<Tensor> fresh_inputs(const Graph& g, const std::vector<Tensor>& argu
       in.push_back(i.captured);
     } else {
       const Tensor value = value_of(*i.variable).contiguous();
-      Tensor copy = make_tensor(value.spec(), allocate(value.device(), size_t(value.size()) * size_of(value.dtype())));
-      std::memcpy(copy.mutable_rep()->data, value.rep()->data, size_t(value.size()) * size_of(value.dtype()));
+      Tensor copy = empty_tensor(value.spec());
+      copy_elements(value, copy);
       in.push_back(std::move(copy));
     }
   }
