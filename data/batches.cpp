@@ -32,7 +32,7 @@ Batches::Batches(int64_t count, int64_t batch, const BatchesOptions& options, Wh
          where);
 }
 
-int64_t Batches::per_epoch() const { return options_.partial ? (count_ + batch_ - 1) / batch_ : count_ / batch_; }
+int64_t Batches::per_epoch() const { return count_ / batch_ + (options_.partial && count_ % batch_ != 0); }
 int64_t Batches::given() const { return position_.value()(1).item<int64_t>(); }
 int64_t Batches::epoch() const { return position_.value()(0).item<int64_t>(); }
 
@@ -52,7 +52,7 @@ Tensor Batches::next(Where where) {
   } else if (!order_.defined()) {
     order_ = arange(count_);
   }
-  const Tensor chosen = order_(slice(done * batch_, std::min((done + 1) * batch_, count_)));
+  const Tensor chosen = order_(slice(done * batch_, done * batch_ + std::min(batch_, count_ - done * batch_)));
   if (++done == per_epoch()) done = 0, ++over;
   position_.assign(tensor({over, done}, {.device = Device()}));
   return chosen;

@@ -39,37 +39,6 @@ std::string read_bytes(const File& file) {
 
 bool is_gzip(std::string_view bytes) { return bytes.size() >= 2 && bytes[0] == '\x1f' && bytes[1] == '\x8b'; }
 
-// All members of a gzip file (RFC 1952), each with its checksum.
-std::string unzip(const File& file, std::string& packed) {
-  z_stream stream = {};
-  if (inflateInit2(&stream, MAX_WBITS + 16) != Z_OK) file.reject("zlib cannot be started");
-  std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, inflateEnd);
-  std::string bytes;
-  char block[1 << 16];
-  size_t at = 0;
-  for (;;) {
-    constexpr size_t most = 1 << 30;  // zlib counts in 32 bits
-    stream.next_in = reinterpret_cast<Bytef*>(packed.data() + at);
-    stream.avail_in = uInt(std::min(packed.size() - at, most));
-    stream.next_out = reinterpret_cast<Bytef*>(block);
-    stream.avail_out = sizeof block;
-    int status = inflate(&stream, Z_NO_FLUSH);
-    at = size_t(reinterpret_cast<char*>(stream.next_in) - packed.data());
-    bytes.append(block, sizeof block - stream.avail_out);
-    if (status == Z_STREAM_END) {
-      if (at == packed.size()) return bytes;
-      if (!is_gzip(std::string_view(packed).substr(at)) || inflateReset(&stream) != Z_OK)
-        file.reject("has " + std::to_string(packed.size() - at) + " bytes left over behind its gzip stream");
-    } else if (status == Z_BUF_ERROR && at == packed.size()) {
-      file.reject("is truncated: its gzip stream stops after " + std::to_string(bytes.size()) +
-                  " bytes of content. fetch it again");
-    } else if (status != Z_OK) {
-      file.reject(std::string("is corrupt: ") + (stream.msg ? stream.msg : "its gzip stream cannot be read") +
-                  " after " + std::to_string(bytes.size()) + " bytes of content. fetch it again");
-    }
-  }
-}
-
 uint32_t big_endian(std::string_view bytes) {
   uint32_t value = 0;
   for (int i = 0; i < 4; ++i) value = value << 8 | uint8_t(bytes[size_t(i)]);
@@ -106,31 +75,87 @@ void copy_swapped(const char* from, char* to, size_t bytes, size_t size) {
     for (size_t b = 0; b < size; ++b) to[i + b] = from[i + size - 1 - b];
 }
 
-// Reads `file`; `magic`, unless 0, is the magic number that it has to have.
-Tensor read(const File& file, uint32_t magic, const char* what) {
-  std::string packed = read_bytes(file);
-  std::string content = is_gzip(packed) ? unzip(file, packed) : std::move(packed);
+// What the head of a file says of it.
+struct Head {
+  Spec spec;
+  size_t bytes;            // its own
+  uint64_t element_bytes;  // what is to follow
+  bool sound;              // whether a tensor can be so large
+};
+
+// `magic`, unless 0, is the magic number that the file has to have.
+Head read_head(const File& file, uint32_t magic, const char* what, std::string_view content) {
   std::string_view rest = content;
   if (rest.size() < 4)
     file.reject("is truncated: " + std::to_string(rest.size()) + " bytes of content. expected a magic number of 4");
-  uint32_t found = big_endian(rest);
+  const uint32_t found = big_endian(rest);
   if (magic && found != magic)
     file.reject("has the magic number " + hex(found) + ". expected " + hex(magic) + " (" + what + ")");
-  Spec spec;
-  spec.dtype = dtype_of_code(file, found);
-  size_t ndim = found & 0xFF;
+  Head head{};
+  head.spec.dtype = dtype_of_code(file, found);
+  const size_t ndim = found & 0xFF;
   rest.remove_prefix(4);
   if (rest.size() < 4 * ndim)
     file.reject("is truncated: it ends within its sizes. expected " + std::to_string(ndim) + " of them, 4 bytes each");
-  for (size_t i = 0; i < ndim; ++i, rest.remove_prefix(4)) spec.shape.push_back(int64_t(big_endian(rest)));
-  const bool too_big = !has_sound_size(spec);
-  uint64_t expected = too_big ? uint64_t(-1) : uint64_t(spec.shape.numel()) * size_of(spec.dtype);
-  if (rest.size() != expected)
-    file.reject((rest.size() < expected ? "is truncated: " : "has bytes left over: ") + std::to_string(rest.size()) +
-                " bytes of elements. expected " + (too_big ? "far more" : std::to_string(expected)) + " for " +
-                to_string(spec));
-  Tensor out = empty_tensor(spec);
-  copy_swapped(rest.data(), out.mutable_rep()->data, rest.size(), size_of(spec.dtype));
+  for (size_t i = 0; i < ndim; ++i, rest.remove_prefix(4)) head.spec.shape.push_back(int64_t(big_endian(rest)));
+  head.bytes = 4 + 4 * ndim;
+  head.sound = has_sound_size(head.spec);
+  head.element_bytes = head.sound ? uint64_t(head.spec.shape.numel()) * size_of(head.spec.dtype) : uint64_t(-1);
+  return head;
+}
+
+// All members of a gzip file (RFC 1952), each with its checksum; no more of them than `head_of` its content promises.
+template <class HeadOf>
+std::string unzip(const File& file, std::string& packed, HeadOf&& head_of) {
+  z_stream stream = {};
+  if (inflateInit2(&stream, MAX_WBITS + 16) != Z_OK) file.reject("zlib cannot be started");
+  std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, inflateEnd);
+  std::string bytes;
+  char block[1 << 16];
+  size_t at = 0;
+  uint64_t expected = 0;  // once the head is there
+  for (;;) {
+    constexpr size_t most = 1 << 30;  // zlib counts in 32 bits
+    stream.next_in = reinterpret_cast<Bytef*>(packed.data() + at);
+    stream.avail_in = uInt(std::min(packed.size() - at, most));
+    stream.next_out = reinterpret_cast<Bytef*>(block);
+    stream.avail_out = sizeof block;
+    int status = inflate(&stream, Z_NO_FLUSH);
+    at = size_t(reinterpret_cast<char*>(stream.next_in) - packed.data());
+    bytes.append(block, sizeof block - stream.avail_out);
+    if (constexpr size_t longest_head = 4 + 4 * 255; expected == 0 && bytes.size() >= longest_head) {
+      const Head head = head_of(bytes);
+      expected = head.sound ? head.bytes + head.element_bytes : uint64_t(-1);
+    }
+    if (expected != 0 && bytes.size() > expected)
+      file.reject("has bytes left over: its content is longer than the " + std::to_string(expected) +
+                  " bytes that its sizes say");
+    if (status == Z_STREAM_END) {
+      if (at == packed.size()) return bytes;
+      if (!is_gzip(std::string_view(packed).substr(at)) || inflateReset(&stream) != Z_OK)
+        file.reject("has " + std::to_string(packed.size() - at) + " bytes left over behind its gzip stream");
+    } else if (status == Z_BUF_ERROR && at == packed.size()) {
+      file.reject("is truncated: its gzip stream stops after " + std::to_string(bytes.size()) +
+                  " bytes of content. fetch it again");
+    } else if (status != Z_OK) {
+      file.reject(std::string("is corrupt: ") + (stream.msg ? stream.msg : "its gzip stream cannot be read") +
+                  " after " + std::to_string(bytes.size()) + " bytes of content. fetch it again");
+    }
+  }
+}
+
+Tensor read(const File& file, uint32_t magic, const char* what) {
+  const auto head_of = [&](std::string_view content) { return read_head(file, magic, what, content); };
+  std::string packed = read_bytes(file);
+  const std::string content = is_gzip(packed) ? unzip(file, packed, head_of) : std::move(packed);
+  const Head head = head_of(content);
+  const std::string_view elements = std::string_view(content).substr(head.bytes);
+  if (elements.size() != head.element_bytes)
+    file.reject((elements.size() < head.element_bytes ? "is truncated: " : "has bytes left over: ") +
+                std::to_string(elements.size()) + " bytes of elements. expected " +
+                (head.sound ? std::to_string(head.element_bytes) : "far more") + " for " + to_string(head.spec));
+  Tensor out = empty_tensor(head.spec);
+  copy_swapped(elements.data(), out.mutable_rep()->data, elements.size(), size_of(head.spec.dtype));
   return out;
 }
 
@@ -179,14 +204,17 @@ Set load_set(const std::string& folder, const std::string& prefix, const Where& 
 
 }  // namespace
 
-Tensor read_idx(const std::string& path, Where where) { return read({path, "read_idx", where}, 0, ""); }
+Tensor read_idx(const std::string& path, Where where) {
+  return read({path, "read_idx", where}, 0, "").to(default_device());
+}
 
 Mnist load_mnist(const std::string& folder, Where where) {
   Set train = load_set(folder, "train", where), test = load_set(folder, "t10k", where);
   if (train.images.dim(1) != test.images.dim(1) || train.images.dim(2) != test.images.dim(2))
     test.images_file.reject("holds " + to_string(test.images.spec()) + ". expected images of the size of those in '" +
                             train.images_file.path + "', " + to_string(train.images.spec()));
-  return {train.images, test.images, train.labels, test.labels};
+  const Device device = default_device();
+  return {train.images.to(device), test.images.to(device), train.labels.to(device), test.labels.to(device)};
 }
 
 }  // namespace rill::data

@@ -9,7 +9,7 @@
 
 namespace rill::data {
 
-// The one array of an IDX file, gzipped or plain, on the CPU: u8, i8, i16, i32, f32 or f64, of any number of
+// The one array of an IDX file, gzipped or plain, on the default device: u8, i8, i16, i32, f32 or f64, of any number of
 // dimensions. Throws rill::Error, naming the file and what was expected, where it is missing, is no IDX file, is
 // truncated, has bytes left over, or is a gzip file that is damaged.
 Tensor read_idx(const std::string& path, Where where = Where::current());
@@ -20,8 +20,8 @@ struct Mnist {
 };
 
 // The four files of `folder`: {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, with .gz or without.
-// Throws as read_idx does, and where images and labels differ in number, a label is not below 10, or the images of the
-// two sets differ in size.
+// On the default device. Throws as read_idx does, and where images and labels differ in number, a label is not below
+// 10, or the images of the two sets differ in size.
 Mnist load_mnist(const std::string& folder, Where where = Where::current());
 
 }  // namespace rill::data

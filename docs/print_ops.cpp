@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "rill/devices/cuda/open.h"
 #include "rill/ops/op.h"
 
 using namespace rill;
@@ -36,6 +37,15 @@ std::string escaped(std::string_view text) {
 
 std::string gradient(const Op& op) { return op.vjp ? "yes" : fmt::format("no: {}", op.no_gradient); }
 std::string cpu(const Op& op) { return op.call ? "none" : op.view ? "view" : op.cpu ? "own" : "reference"; }
+// By the dtypes of the first operand, or of what an op without operands makes.
+std::string gpu(const Op& op) {
+  if (op.call || op.view) return cpu(op);
+  DTypeSet there = 0;
+  for (int d = 0; d < dtype_count; ++d)
+    if (contains(op.dtypes, DType(d)) && cuda::has_kernel(op, DType(d))) there |= one_of({DType(d)});
+  if (there == 0) return "none";
+  return (op.dtypes & plain_set) == there ? "own" : dtypes(there);
+}
 std::string tolerance(const Op& op) {
   if (op.sum_tolerance) return fmt::format("{} eps of the sum", op.sum_tolerance);
   if (op.norm_tolerance) return fmt::format("{} eps of the largest", op.norm_tolerance);
@@ -55,13 +65,14 @@ int main() {
       ops.size(), differentiable);
   for (OpKind kind : {OpKind::elementwise, OpKind::view, OpKind::reduction, OpKind::library, OpKind::creation}) {
     fmt::print(
-        "## {}\n\n| op | what it gives | first operand | gradient | cpu:0 | cpu:0 against ref:0 | ONNX | TensorFlow "
-        "|\n|---|---|---|---|---|---|---|---|\n",
+        "## {}\n\n| op | what it gives | first operand | gradient | cpu:0 | gpu:0 | cpu:0 against ref:0 | ONNX | "
+        "TensorFlow "
+        "|\n|---|---|---|---|---|---|---|---|---|\n",
         name(kind));
     for (const Op* op : ops)
       if (op->kind == kind)
-        fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} |\n", op->name, escaped(op->doc), dtypes(op->dtypes),
-                   gradient(*op), cpu(*op), tolerance(*op), op->exported.onnx, op->exported.tensorflow);
+        fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", op->name, escaped(op->doc), dtypes(op->dtypes),
+                   gradient(*op), cpu(*op), gpu(*op), tolerance(*op), op->exported.onnx, op->exported.tensorflow);
     fmt::print("\n");
   }
 }

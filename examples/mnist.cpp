@@ -26,6 +26,7 @@ struct Settings {
   std::string logs = "logs/mnist";
   std::string checkpoint;
   std::string exported;
+  std::string device;
   bool eager = false;
   int epochs = 5, batch = 64, threads = 0;
   double rate = 1e-3;
@@ -101,11 +102,13 @@ Epoch train_epoch(const Step& step, const data::Mnist& digits, data::Batches& ba
 
 void train(const Settings& settings) {
   if (settings.threads > 0) set_num_threads(settings.threads);
+  if (!settings.device.empty()) set_default_device(settings.device);
   random::seed(settings.seed);
   const data::Mnist digits = data::load_mnist(settings.data);
   const double train_count = double(digits.train_images.dim(0)), test_count = double(digits.test_images.dim(0));
-  std::printf("%.0f digits to train on, %.0f to test, of %s; %s; %d threads\n", train_count, test_count,
-              settings.data.c_str(), settings.eager ? "eager" : "traced", num_threads());
+  std::printf("%.0f digits to train on, %.0f to test, of %s; %s; %s, %d threads\n", train_count, test_count,
+              settings.data.c_str(), settings.eager ? "eager" : "traced", to_string(default_device()).c_str(),
+              num_threads());
 
   const nn::Sequential model = make_model(digits.train_images.dim(1), digits.train_images.dim(2));
   const std::vector<Variable> parameters = model.parameters();
@@ -177,6 +180,7 @@ int main(int argc, char** argv) {
   app.add_option(
       "--export", settings.exported,
       "file for the trained model, such as digits.onnx: `rill run digits.onnx --input digit.png` tells a digit");
+  app.add_option("--device", settings.device, "where to train: cpu:0, gpu:0; without it gpu:0 where there is one");
   app.add_flag("--eager", settings.eager, "run every op at once, without tracing the training step");
   app.add_option("--epochs", settings.epochs, "passes over the training digits")
       ->check(CLI::Range(1, 1000000))

@@ -5,6 +5,7 @@
 
 #include "rill/autodiff/recompute.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/index/from_front.h"
 #include "rill/ops/option_checks.h"
 #include "rill/tensor/limits.h"
 
@@ -286,7 +287,8 @@ Embedding::Embedding(int64_t count, int64_t size, const EmbeddingOptions& option
 Tensor Embedding::operator()(const Tensor& ids, Mode, Where where) const {
   CallerScope caller(where);
   NameScope scope(name);
-  return embedding_lookup(table, ids, where);
+  require_operand("Embedding", ids, where);
+  return embedding_lookup(table, is_integer(ids.dtype()) ? from_front(ids, table.shape()[0]) : ids, where);
 }
 
 std::vector<Variable> Embedding::variables() const { return {table}; }

@@ -265,7 +265,7 @@ struct EmbeddingOptions {
   Initializer initializer = uniform(-0.05, 0.05);
   std::string name = "embedding";
 };
-// Integers [...] in [0, count) to rows [..., size].
+// Integers [...] in [0, count) to rows [..., size]. Throws where one is not, -1 included.
 class Embedding {
  public:
   Embedding(int64_t count, int64_t size, const EmbeddingOptions& options = {}, Where where = Where::current());

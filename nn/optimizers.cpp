@@ -18,7 +18,7 @@ namespace rill::nn {
 
 namespace {
 double checked_rate(double rate, std::string_view op, const Where& where) {
-  require_option(rate >= 0, op, "the learning rate", rate, "0 or more", where);
+  require_option(rate >= 0 && std::isfinite(rate), op, "the learning rate", rate, "finite and 0 or more", where);
   return rate;
 }
 }  // namespace
@@ -97,7 +97,14 @@ Variable hidden_variable(const Tensor& initial, const std::string& name) {
 }
 
 // The dtype in which an update is computed and remembered.
-DType wide_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
+DType wide_dtype(DType d) { return is_complex(d) || d == DType::f64 ? d : DType::f32; }
+
+// Rules work element by element on real numbers: complex ones [...] are pairs of these to them, [..., 2].
+Tensor as_pairs(const Tensor& x) { return is_complex(x.dtype()) ? stack({real(x), imag(x)}, -1) : x; }
+// Back, in `dtype`.
+Tensor from_pairs(const Tensor& x, DType dtype) {
+  return astype(is_complex(dtype) ? complex(x(ellipsis, 0), x(ellipsis, 1)) : x, dtype);
+}
 
 // A number of the step's, in the dtype and on the device of the gradient that it works on.
 Tensor number_for(const Tensor& gradient, const Tensor& number) {
@@ -115,6 +122,27 @@ void require_distinct(std::string_view op, const std::vector<Variable>& variable
       fail(op, "variable '" + v.name() + "' stands in the list twice. add its gradients up first", where);
 }
 
+// Throws where a gradient does not go with its variable.
+void require_fit(const Gradient& gradient, const Variable& v, const Where& where) {
+  const auto reject = [&](const std::string& what) {
+    fail("apply_gradients", fmt::format("the gradient of '{}' is {}", v.name(), what), where);
+  };
+  const DType from = gradient.dtype(), to = v.dtype();
+  const Device device = gradient.is_sparse() ? gradient.slices().values.device() : gradient.tensor().device();
+  if (gradient.shape() != v.shape())
+    reject(
+        fmt::format("of shape {} but the variable is of shape {}", to_string(gradient.shape()), to_string(v.shape())));
+  if (!is_differentiable(to))
+    fail("apply_gradients",
+         fmt::format("variable '{}' is {}, and only floating and complex ones can be trained", v.name(), name(to)),
+         where);
+  if (from == DType::string || (is_complex(from) && !is_complex(to)))
+    reject(fmt::format("{} but the variable is {}", name(from), name(to)));
+  if (device != v.device())
+    reject(fmt::format("on {} but the variable is on {}. move it there with to()", to_string(device),
+                       to_string(v.device())));
+}
+
 Variable counter(const std::string& optimizer, const Where& where) {
   CallerScope caller(where);
   EagerScope eager;
@@ -124,14 +152,14 @@ Variable counter(const std::string& optimizer, const Where& where) {
 }  // namespace
 
 Tensor Optimizer::Rows::value() const {
-  if (all()) return variable_.value();
+  if (all()) return as_pairs(variable_.value());
   for (const NewRows& n : optimizer_->new_rows_)
-    if (&n.variable.state() == &variable_.state()) return n.values;
-  return gather(variable_.value(), {rows_}, by_row);
+    if (&n.variable.state() == &variable_.state()) return as_pairs(n.values);
+  return as_pairs(gather(variable_.value(), {rows_}, by_row));
 }
 
 void Optimizer::Rows::assign(const Tensor& values) const {
-  const Tensor fit = astype(values, variable_.dtype());
+  const Tensor fit = from_pairs(values, variable_.dtype());
   if (all()) {
     Variable(variable_).assign(fit);
     return;
@@ -183,11 +211,7 @@ void Optimizer::apply_gradients(const std::vector<Gradient>& gradients, const st
              " variables. the two lists must go together",
          where);
   for (size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i].defined() && gradients[i].shape() != variables[i].shape())
-      fail("apply_gradients",
-           "the gradient of '" + variables[i].name() + "' is of shape " + to_string(gradients[i].shape()) +
-               " but the variable is of shape " + to_string(variables[i].shape()),
-           where);
+    if (gradients[i].defined()) require_fit(gradients[i], variables[i], where);
   require_distinct("apply_gradients", variables, where);
   // What may throw goes first, and rows are assigned last: so a traced step can write over the tables.
   new_rows_.clear();
@@ -195,12 +219,16 @@ void Optimizer::apply_gradients(const std::vector<Gradient>& gradients, const st
   for (size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].is_sparse()) slices[i] = detail::summed(gradients[i].slices(), where);
   const Tensor step = astype(iterations_.value(), f64);
+  for (size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined())
+      for (const std::string& name : slot_names()) slot(variables[i], name);
   begin_step(step, learning_rate.at(step));
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    const DType wide = wide_dtype(gradients[i].dtype());
+    const DType given = wide_dtype(gradients[i].dtype());
+    const DType wide = is_complex(variables[i].dtype()) ? promote(given, DType::c64) : given;
     if (gradients[i].is_sparse())
-      update_rows(Rows(*this, variables[i], slices[i].rows), astype(slices[i].values, wide));
+      update_rows(Rows(*this, variables[i], slices[i].rows), as_pairs(astype(slices[i].values, wide)));
     else update(variables[i], astype(gradients[i].tensor(), wide));
   }
   for (const NewRows& n : std::exchange(new_rows_, {}))
@@ -209,13 +237,15 @@ void Optimizer::apply_gradients(const std::vector<Gradient>& gradients, const st
 }
 
 void Optimizer::update(const Variable& variable, const Tensor& gradient) {
-  update_rows(Rows(*this, variable, {}), gradient);
+  update_rows(Rows(*this, variable, {}), as_pairs(gradient));
 }
 
 void Optimizer::update_rows(const Rows& rows, const Tensor& gradient) {
   if (rows.all()) fail("Optimizer", fmt::format("'{}' has no rule: override update() or update_rows()", name_));
-  const Tensor nothing = zeros(rows.variable_.shape(), {gradient.dtype(), gradient.device()});
-  update(rows.variable_, scatter(nothing, {rows.rows_}, gradient, by_row, ScatterMode::set));
+  const bool pairs = is_complex(rows.dtype());
+  const Tensor values = pairs ? from_pairs(gradient, promote(gradient.dtype(), DType::c64)) : gradient;
+  const Tensor nothing = zeros(rows.variable_.shape(), {values.dtype(), values.device()});
+  update(rows.variable_, scatter(nothing, {rows.rows_}, values, by_row, ScatterMode::set));
 }
 
 Variable& Optimizer::slot(const Variable& variable, const std::string& name) {

@@ -52,8 +52,11 @@ Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> 
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // One step: changes each variable by its gradient. An undefined gradient leaves its variable alone. Throws where the
-  // lists differ in length, a variable stands there twice or a gradient is not of its variable's shape.
+  // One step: changes each variable by its gradient. An undefined gradient leaves its variable alone. Throws, before it
+  // changes anything, where the lists differ in length, a variable stands there twice or is not of floating or complex
+  // numbers, or a gradient is not of its variable's shape and on its device, or complex where the variable is real.
+  //
+  // Complex numbers are updated as pairs of real ones, as in torch: all optimizers treat the two parts alike.
   //
   // Of IndexedSlices, repeated rows are added up, and the step is made on the rows that stand there alone, at what
   // these cost. The others stay as they are: their momenta do not decay, and weight decay does not shrink them (as in
@@ -88,7 +91,8 @@ class Optimizer {
   LearningRate learning_rate;
 
  protected:
-  // A Variable as a rule sees it that works element by element: all of it, or the rows that a sparse gradient names.
+  // A Variable as a rule sees it that works element by element: all of it, or the rows that a sparse gradient names. Of
+  // a complex Variable values and gradients are pairs of real numbers along one more axis, the last.
   class Rows : public StandsForTensor {
    public:
     bool all() const { return !rows_.defined(); }  // whether it is the whole variable
@@ -99,7 +103,7 @@ class Optimizer {
     // step, when nothing can fail any more; until then value() knows them.
     void assign(const Tensor& values) const;
     void subtract(const Tensor& change) const;  // likewise, from the values now; `change` may be of a wider dtype
-    DType dtype() const { return variable_.dtype(); }  // of the variable's values
+    DType dtype() const { return variable_.dtype(); }  // of the variable
     const Variable& variable() const { return variable_; }
 
    private:

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "rill/tensor/callback.h"
+#include "rill/tensor/later_errors.h"
 
 namespace rill {
 
@@ -163,5 +164,23 @@ void fail_at(const Origin& origin, const Error& e) {
   text.remove_prefix(bracket ? bracket + 2 : 0);
   throw PlacedError(origin.place + ": " + in_context(text, origin.function, origin.scope));
 }
+
+// --- Errors that are found later ---
+
+thread_local constinit const StartedFrom* StartedFrom::now_ = nullptr;
+
+std::string StartedFrom::beginning(std::string_view op) {
+  for (const StartedFrom* from = now_; from; from = from->outer_) {
+    if (const Origin* o = from->origin_; o && !o->place.empty())
+      return with_place(o->place, context(op, o->function, o->scope) + " ");
+    if (!from->where_) continue;
+    if (const std::string place = place_of(*from->where_); !place.empty())
+      return with_place(place, context(op, called_function(), scope_name) + " ");
+  }
+  const std::string place = place_of(Where());
+  return place.empty() ? fmt::format("[{}] ", op) : with_place(place, context(op, called_function(), scope_name) + " ");
+}
+
+void fail_later(const std::string& text) { throw PlacedError(with_place("", text)); }
 
 }  // namespace rill

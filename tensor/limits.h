@@ -32,7 +32,7 @@ void require_dtype(std::string_view op, DType d, const Where& where);
 std::string describe_size(const Spec& s);
 // Throws where it has not.
 void require_sound_size(std::string_view op, const Spec& s, const Where& where);
-// Throws where `count` numbers or tensors are more than max_tensor_bytes, or max_tensors, allow.
+// Throws where `count` numbers or tensors are more than max_tensor_bytes or memory, or max_tensors, allow.
 void require_few_numbers(std::string_view op, int64_t count, const Where& where);
 void require_few_tensors(std::string_view op, int64_t count, const Where& where);
 

@@ -12,6 +12,7 @@
 
 #include "rill/nn/nn.h"
 #include "rill/trace/rill.h"
+#include "tested_device.h"
 
 namespace fuzz {
 
@@ -123,7 +124,7 @@ inline DType Arguments::make<DType>() {
 }
 template <>
 inline Device Arguments::make<Device>() {
-  return one_in(8) ? Device("ref:0") : one_in(60) ? Device(DeviceKind::gpu, int(below(3))) : Device();
+  return one_in(8) ? Device("ref:0") : one_in(60) ? Device(DeviceKind::gpu, int(below(3))) : tested;
 }
 
 // --- Lists -----------------------------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ namespace {
 // What a child process tells.
 struct Progress {
   uint64_t next, read, calls, endless;  // files: the one at hand, and how many of which kind
+  uint64_t begun;                       // calls, those that throw too
   bool calling;
 };
 Progress* progress = nullptr;
@@ -160,6 +161,7 @@ void read_columns(const std::string& path) {
 void call_if_small(const Model& model) {
   start_clock();
   progress->calling = calling = true;
+  ++progress->begun;
   try {
     progress->calls += call_model(model, call_random);
   } catch (const Error&) {
@@ -199,6 +201,7 @@ void read_graph_text(const std::string& path) {
   }
   start_clock();
   progress->calling = calling = true;
+  ++progress->begun;
   try {
     g.run(feeds);
     ++progress->calls;
@@ -369,7 +372,7 @@ std::string read_one(const Reader& reader, const std::vector<GoodFile>& good, ui
   write(folder / file.name, bytes);
   reset_peak_memory(Device());
   const size_t before = memory_stats(Device()).in_use;
-  const uint64_t calls = progress->calls;
+  const uint64_t begun = progress->begun;
   std::string fault;
   start_clock();
   try {
@@ -380,7 +383,7 @@ std::string read_one(const Reader& reader, const std::vector<GoodFile>& good, ui
     fault = e.what()[0] ? e.what() : "an exception";
   }
   if (shard) write(folder / beside->first, beside->second);
-  if (calls == progress->calls && memory_stats(Device()).peak - before > 2048 * bytes.size() + largest_allocation)
+  if (begun == progress->begun && memory_stats(Device()).peak - before > 2048 * bytes.size() + largest_allocation)
     fault = "too much memory";
   return fault;
 }

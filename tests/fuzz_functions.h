@@ -1,74 +1,13 @@
-// The public functions that fuzz_api.cpp calls, each with the types of its arguments.
+// The public functions that fuzz_api.cpp calls, each with the types of its arguments; those that take functions are in
+// fuzz_transforms.h.
 //
 // A new public function is a line in `functions`; a new type of argument a make<T>() in fuzz_api.h.
 #pragma once
 #include <complex>
-#include <tuple>
 
-#include "fuzz_api.h"
+#include "fuzz_calls.h"
 
 namespace fuzz {
-
-// --- What calls give -------------------------------------------------------------------------------------------------
-
-using Results = std::vector<Tensor>;
-
-inline void add(Results& out, const Tensor& t) { out.push_back(t); }
-inline void add(Results& out, const std::vector<Tensor>& list) { out.insert(out.end(), list.begin(), list.end()); }
-inline void add(Results& out, const std::pair<Tensor, Tensor>& p) { out.insert(out.end(), {p.first, p.second}); }
-inline void add(Results& out, const TopK& t) { out.insert(out.end(), {t.values, t.indices}); }
-inline void add(Results& out, const Unique& u) { out.insert(out.end(), {u.values, u.indices, u.inverse, u.counts}); }
-inline void add(Results& out, const linalg::Slogdet& y) { out.insert(out.end(), {y.sign, y.logabsdet}); }
-inline void add(Results& out, const linalg::Qr& y) { out.insert(out.end(), {y.q, y.r}); }
-inline void add(Results& out, const linalg::Lu& y) { out.insert(out.end(), {y.p, y.l, y.u}); }
-inline void add(Results& out, const linalg::Svd& y) { out.insert(out.end(), {y.u, y.s, y.vh}); }
-inline void add(Results& out, const linalg::Eigen& y) { out.insert(out.end(), {y.eigenvalues, y.eigenvectors}); }
-inline void add(Results& out, const BatchNorm& b) { out.insert(out.end(), {b.y, b.mean, b.variance}); }
-inline void add(Results& out, const SineCosine& y) { out.insert(out.end(), {y.sine, y.cosine}); }
-inline void add(Results& out, const AiryFunctions& y) { out.insert(out.end(), {y.ai, y.ai_slope, y.bi, y.bi_slope}); }
-inline void add(Results& out, const PolyDivision& y) { out.insert(out.end(), {y.quotient, y.remainder}); }
-inline void add(Results& out, const IndexedPool& p) { out.insert(out.end(), {p.values, p.indices}); }
-inline void add(Results& out, const Moments& m) { out.insert(out.end(), {m.mean, m.variance}); }
-inline void add(Results& out, const AdamUpdate& u) { out.insert(out.end(), {u.value, u.m, u.v}); }
-inline void add(Results& out, const ClippedGradients& g) { add(out, g.gradients), add(out, g.norm); }
-inline void add(Results& out, const std::vector<random::Key>& keys) {
-  if (!keys.empty()) out.push_back(keys.back().value());
-}
-inline void add(Results& out, const random::Key& key) { out.push_back(key.value()); }
-inline void add(Results&, const auto&) {}
-
-template <class... A, class F>
-Results call(Arguments& a, F&& f) {
-  const std::tuple<A...> args{a.make<A>()...};
-  Results out;
-  add(out, std::apply(f, args));
-  return out;
-}
-
-struct Function {
-  const char* name;
-  Results (*run)(Arguments&);
-};
-#define RUN(name, expression, ...) \
-  {name, [](Arguments& a) { return call<__VA_ARGS__>(a, [](const auto&... x) { return expression; }); }}
-#define FN(name, ...) RUN(#name, name(x...), __VA_ARGS__)
-#define UNARY(name) FN(name, Tensor)
-#define BINARY(name) FN(name, Tensor, Tensor)
-#define REDUCTION(name) FN(name, Tensor, ReduceOptions)
-#define LINE(name)                                                                                              \
-  {#name, [](Arguments& a) {                                                                                    \
-     return call<Tensor, int64_t, int64_t, int64_t>(                                                            \
-         a, [](const Tensor& x, auto n, auto axis, auto norm) { return name(x, fft_options(n, axis, norm)); }); \
-   }}
-#define GRID(name, options)                                                                                         \
-  {#name, [](Arguments& a) {                                                                                        \
-     return call<Tensor, Shape, Axes, int64_t>(a, [](const Tensor& x, const auto& s, const auto& axes, auto norm) { \
-       return name(x, options(s, axes, norm));                                                                      \
-     });                                                                                                            \
-   }}
-#define OPERATOR(symbol) \
-  {"operator" #symbol,   \
-   [](Arguments& a) { return call<Tensor, Tensor>(a, [](const Tensor& x, const Tensor& y) { return x symbol y; }); }}
 
 using Key = random::Key;
 using Where = rill::Where;
@@ -515,91 +454,6 @@ const Function functions[] = {
            a, [](int64_t width, int64_t heads, const Tensor& t) { return nn::MultiHeadAttention(width, heads)(t); });
      }},
     FN(nn::glorot_uniform, Shape), FN(nn::he_normal, Shape), FN(nn::lecun_normal, Shape),
-    {"jacrev", [](Arguments& a) {
-       return call<Tensor>(a, [](const Tensor& t) { return jacrev([](const Tensor& x) { return sin(x); })(t); }); }},
-    {"jacfwd", [](Arguments& a) {
-       return call<Tensor>(a, [](const Tensor& t) { return jacfwd([](const Tensor& x) { return x * x; })(t); }); }},
-    {"hessian", [](Arguments& a) {
-       return call<Tensor>(a, [](const Tensor& t) { return hessian([](const Tensor& x) { return sum(x * x); })(t); }); }},
-    {"jvp", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a, [](const Tensor& t, const Tensor& d) { return jvp([](const Tensor& x) { return tanh(x); }, t, d); }); }},
-    {"linearize", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a, [](const Tensor& t,
-                 const Tensor& d) { return linearize([](const Tensor& x) { return x * tanh(x); }, t).second(d); }); }},
-    {"hvp", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a,
-           [](const Tensor& t, const Tensor& d) { return hvp([](const Tensor& x) { return sum(x * x * x); }, t, d); }); }},
-    {"vhp", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a,
-           [](const Tensor& t, const Tensor& d) { return vhp([](const Tensor& x) { return sum(x * x * x); }, t, d); }); }},
-    {"custom_jvp", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a,
-           [](const Tensor& t, const Tensor& d) {
-             auto twice = custom_jvp(
-                 [](const Tensor& x) { return std::pair(x * 2, [](const Tensor& tangent) { return tangent * 2; }); });
-             return jvp(twice, t, d);
-           }); }},
-    {"gradcheck", [](Arguments& a) {
-       return call<Tensor>(
-           a, [](const Tensor& t) { return Tensor(gradcheck([](const Tensor& x) { return x * x; }, t).compared > 0); }); }},
-    {"ForwardAccumulator", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a,
-           [](const Tensor& t, const Tensor& d) {
-             ForwardAccumulator along(t, d);
-             return along.jvp(sin(t) * t);
-           }); }},
-    {"vjp", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a,
-           [](const Tensor& t, const Tensor& d) { return vjp([](const Tensor& x) { return tanh(x); }, t).second(d); }); }},
-    {"vmap", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a, [](const Tensor& t,
-                 const Tensor& d) { return vmap([](const Tensor& x, const Tensor& y) { return x + sum(y); })(t, d); }); }},
-    {"recompute", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a, [](const Tensor& t,
-                 const Tensor& d) { return recompute([](const Tensor& x, const Tensor& y) { return x * y; })(t, d); }); }},
-    {"recompute, products", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a,
-           [](const Tensor& t, const Tensor& d) {
-             return recompute([](const Tensor& x, const Tensor& y) { return named(matmul(x, y), "p") * x; },
-                              {.policy = save_products})(t, d);
-           }); }},
-    {"recompute_chain", [](Arguments& a) {
-       return call<Tensor>(
-           a,
-           [](const Tensor& t) {
-             const auto f = [](const Tensor& x) { return tanh(x); };
-             return recompute_chain(std::array{f, f, f, f}, t);
-           }); }},
-    {"cond", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a, [](const Tensor& p, const Tensor& t) { return cond(p, [&] { return t * 2; }, [&] { return t - 1; }); }); }},
-    {"switch_case", [](Arguments& a) {
-       return call<Tensor, Tensor>(
-           a, [](const Tensor& i, const Tensor& t) { return switch_case(i, {[&] { return t; }, [&] { return -t; }}); }); }},
-    {"while_loop", [](Arguments& a) {
-       return call<Tensor, int64_t>(
-           a,
-           [](const Tensor& t, int64_t n) {
-             return while_loop([](const Tensor& x) { return sum(x) < 100; }, [](const Tensor& x) { return x * 2; }, t,
-                               {.max_steps = std::min<int64_t>(n, 20)});
-           }); }},
-    {"scan", [](Arguments& a) {
-       return call<Tensor, Tensor, bool>(
-           a,
-           [](const Tensor& c, const Tensor& xs, bool reverse) {
-             return scan([](const Tensor& s, const Tensor& x) { return std::pair(s + x, s * x); }, c, xs,
-                         {.reverse = reverse});
-           }); }},
 };
 
 }  // namespace fuzz

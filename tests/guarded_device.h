@@ -121,6 +121,8 @@ class Driver final : public DeviceDriver {
     counts[size_t(d.index())].peak = counts[size_t(d.index())].in_use;
   }
   void release_cached(Device) override {}
+  void set_limit(Device, size_t) override {}
+  void reserve(Device, size_t) override {}
 
   void copy(const Tensor& from, Tensor& to) override {
     Open open;
@@ -129,7 +131,7 @@ class Driver final : public DeviceDriver {
     Tensor source = on_host(from), target = on_host(to);
     copy_elements(source, target);
   }
-  Kernel kernel(std::string_view, DType, Kernel reference) override { return reference; }
+  Kernel kernel(const Op&, std::string_view, DType, Kernel reference) override { return reference; }
   void run(Kernel kernel, const KernelArgs& args) override {
     Open open;
     for (const Tensor* t : args.in) open.add(*t);
@@ -158,6 +160,7 @@ inline void add() {
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGSEGV, &action, nullptr);
+  setenv("RILL_CUDA", "off", 1);
   add_driver(DeviceKind::gpu, std::make_unique<Driver>());
 }
 

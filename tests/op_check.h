@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "rill/devices/driver.h"
 #include "rill/ops/apply.h"
 #include "rill/rill.h"
 
@@ -35,19 +36,32 @@ inline Inputs run(const Op& op, const Inputs& in, const Attrs& attrs, Where wher
   return {out.begin(), out.end()};
 }
 
-// Runs one device's kernel on dense host tensors.
+// On another device; strings stay, for they live on the host.
+inline Inputs to(const Inputs& in, Device d) {
+  Inputs out;
+  for (const Tensor& t : in) out.push_back(t.dtype() == DType::string ? t : t.to(d));
+  return out;
+}
+
+// Runs one device's kernel on dense tensors; the results are on the host.
 inline Inputs run_on(Device device, const Op& op, const Inputs& in, const Attrs& attrs) {
+  const Device place = is_host(device) ? Device("cpu:0") : device;  // all the host's kernels run on its memory
+  const WithDevice here(place);
+  const Inputs moved = to(in, place);
   std::vector<const Spec*> specs;
-  for (const Tensor& t : in) specs.push_back(&t.spec());
+  for (const Tensor& t : moved) specs.push_back(&t.spec());
   OutSpecs out_specs = infer(op, specs, attrs, Where::current());
   Inputs out;
   std::vector<Tensor*> out_pointers;
-  for (const Spec& s : out_specs) out.push_back(empty_tensor(s));
+  for (Spec& s : out_specs) {
+    s.device = place;  // a creation's sample may name another
+    out.push_back(empty_tensor(s));
+  }
   for (Tensor& t : out) out_pointers.push_back(&t);
   DType d = in.empty() ? out[0].dtype() : in[0].dtype();
-  auto p = pointers(in);
-  kernel_for(op, device, d)({p, out_pointers, attrs});
-  return out;
+  auto p = pointers(moved);
+  run_on_device(kernel_for(op, device, d), {p, out_pointers, attrs, nullptr, &op});
+  return to(out, Device("cpu:0"));
 }
 
 // What `op` gives for a product of such magnitudes has cancelling signs in the complex plane: add the parts up.
@@ -76,9 +90,11 @@ inline double ulp_at(double x, DType d) {
 
 // The parts of a tensor as doubles: real and imaginary ones in turn.
 inline std::vector<double> numbers(const Tensor& t) {
-  if (!is_complex(t.dtype())) return t.astype(f64).to_vector<double>();
+  const Tensor here = t.to("cpu:0");
+  if (!is_complex(t.dtype())) return here.astype(f64).to_vector<double>();
   std::vector<double> out;
-  for (std::complex<double> z : t.to_vector<std::complex<double>>()) out.push_back(z.real()), out.push_back(z.imag());
+  for (std::complex<double> z : here.to_vector<std::complex<double>>())
+    out.push_back(z.real()), out.push_back(z.imag());
   return out;
 }
 

@@ -48,7 +48,7 @@ inline Inputs moved(const Inputs& in, const Inputs& direction, double h) {
 inline Inputs directions(const Inputs& in, uint64_t seed) {
   Inputs out;
   for (const Tensor& t : in)
-    out.push_back(t.dtype() == f64 ? samples::uniform(t.shape(), -1, 1, seed++).astype(f64) : Tensor());
+    out.push_back(t.dtype() == f64 ? samples::uniform(t.shape(), -1, 1, seed++).to(t.device()).astype(f64) : Tensor());
   return out;
 }
 

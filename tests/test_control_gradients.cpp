@@ -365,3 +365,20 @@ TEST_CASE("a Variable that steps assign is the Variable itself at each reading, 
   const auto of_scan = by_both(stepwise)(xs);
   for (size_t k = 0; k < 2; ++k) CHECK(allclose(of_scan[k], right[k]));
 }
+
+TEST_CASE("rows that no step filled are zeros, and making them is no call of an op") {
+  auto f = function("f", [](const Tensor& x) {
+    return while_loop([](const Tensor& v) { return sum(v) < 10; }, [](const Tensor& v) { return v * v; }, x,
+                      {.max_steps = 6});
+  });
+  const Tensor x = tensor({2.0, 2.0});
+  f(x);
+  std::string log;
+  log_placement([&](std::string_view line) { log += line; });
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = f(x);
+  log_placement(nullptr);
+  CHECK_FALSE(has(log, "full("));
+  CHECK(tape.gradient(y, x).to_vector<double>() == std::vector<double>{32, 32});
+}

@@ -119,6 +119,16 @@ TEST_CASE("Written tables read back as they were") {
   CHECK(out.names() == Texts{"t.csv"});
 }
 
+TEST_CASE("A part of numbers is no delimiter and no quote") {
+  const Folder out;
+  const Table t{{"a"}, {tensor({11., 121.})}};
+  for (char c : {'1', '.', '-', '+', 'n', 'e'}) {
+    CHECK(has(message_of([&] { write_csv(out / "t.csv", t, {.delimiter = c}); }), "a part of numbers"));
+    CHECK(has(message_of([&] { write_csv(out / "t.csv", t, {.quote = c}); }), "a part of numbers"));
+    CHECK(has(error_of("a\n1\n", {.quote = c}), "a part of numbers"));
+  }
+}
+
 TEST_CASE("What stands for no value may look like one") {
   const std::string text = "a,b\n-999,true\n5,false\n";
   const Table t = table_of(text, {.missing = {"-999"}});

@@ -63,6 +63,7 @@ TEST_CASE("programs whose default device it is") {
   CHECK(maximum(tensor({-1.f, 2.f}), 0).to_vector<float>() == std::vector<float>{0, 2});
   CHECK(pow(tensor({2.f, 3.f}), 2)(1).item<float>() == 9);
   CHECK(on_it(Variable(2.0).value()));
+  CHECK(strings::encode_raw(tensor({{1, 2}, {3, 4}})).size() == 2);
   // A loop over C++ numbers.
   const Tensor limit = tensor(int64_t(5));
   CHECK(while_loop([&](const Tensor& k) { return k < limit; }, [](const Tensor& k) { return k + 1; }, 0)

@@ -96,6 +96,11 @@ TEST_CASE("Bad files: the message says what is wrong") {
   CHECK(has(error(plain.substr(0, 17)), "5 bytes of elements. expected 6 for u8[2,3]"));
   CHECK(has(error(plain + "x"), "left over"));
   CHECK(has(error(packed + "x"), "left over"));
+  // One that unpacks to far more than its sizes say is left alone as soon as that is known.
+  const std::string bomb = "\x1f\x8b\x08\0\0\0\0\0\0\x03"s +
+                           "\x01\xff\xff\0\0"s +  // one block of 65,535 bytes as they are
+                           "\0\0\x08\x01\0\0\0\x03"s + std::string(65527, '\0') + std::string(8, '\0');
+  CHECK(has(error(bomb), "longer than the 11 bytes"));
   CHECK(has(error(packed.substr(0, packed.size() - 3)), "truncated"));
   std::string bad_sum = packed;
   bad_sum[bad_sum.size() - 6] ^= 1;

@@ -1,6 +1,7 @@
 // What is too large, too small or does not exist is refused with rill::Error, and never wraps, crashes or hangs.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -30,6 +31,24 @@ bool refused(F&& f, std::string_view part = "") {
   return false;
 }
 }  // namespace
+
+TEST_CASE("lists that the host has no memory for") {
+  rlimit old;
+  getrlimit(RLIMIT_AS, &old);
+  [[maybe_unused]] const rlimit room{std::min(old.rlim_max, rlim_t(1) << 40), old.rlim_max};
+#ifndef RILL_SANITIZED  // whose own memory is more, and which gives no more than this at once
+  setrlimit(RLIMIT_AS, &room);
+#endif
+  const Tensor wide = broadcast_to(ones({1}), {int64_t(1) << 40});
+  CHECK(refused([] { hanning(int64_t(1) << 43); }, "[hanning]"));
+  CHECK(refused([] { geomspace(1, 2, int64_t(1) << 43); }, "[geomspace]"));
+  CHECK(refused([] { tril_indices(1 << 20, 0, 1 << 20); }, "[tril_indices]"));
+  CHECK(refused([&] { insert(wide, {3}, ones({1}), 0); }, "[insert]"));
+  CHECK(refused([&] { erase(wide, {3}, 0); }, "[erase]"));
+  CHECK(refused([] { interpolate(ones({1, 4, 1}), {.size = {int64_t(1) << 40}}); }, "[interpolate]"));
+  CHECK(tril_indices(1 << 20, -(1 << 20) + 3, 1 << 20)[0].size() == 6);
+  setrlimit(RLIMIT_AS, &old);
+}
 
 TEST_CASE("tensors past the limit are refused with their shape, their bytes and the limit") {
   for (const Shape& shape :

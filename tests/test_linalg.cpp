@@ -43,6 +43,14 @@ TEST_CASE("matmul follows numpy") {
   CHECK(text(matmul(reverse(s, {0}), s(all, slice(none, none, 2)))) == "[[ 51 159]\n [ 33  69]\n [ 15 -21]]");
 }
 
+TEST_CASE("einsum refuses a term with two ellipses, as numpy does") {
+  const Tensor x = ones({2, 3, 4});
+  for (const char* text : {"......->...", "a...b...->a", "...->......", "......"}) {
+    INFO(text);
+    CHECK(has(message_of([&] { einsum(text, x); }), "twice"));
+  }
+}
+
 TEST_CASE("einsum follows numpy") {
   CHECK(text(einsum("ij,jk->ik", a, s)) == "[[15 21 27]\n [24 48 72]]");
   CHECK(text(einsum("ij,jk", a, s)) == "[[15 21 27]\n [24 48 72]]");

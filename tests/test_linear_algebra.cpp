@@ -423,6 +423,22 @@ TEST_CASE("infinities and NaN come out as NaN, at once") {
     }
 }
 
+TEST_CASE("finite matrices near the largest numbers") {
+  for (const char* device : {"cpu:0", "ref:0"}) {
+    const WithDevice here(device);
+    const Tensor large = tensor({{3e38f, 2e38f}, {2e38f, 3e38f}});
+    const Tensor l = linalg::cholesky(large) / 1e19f;
+    CHECK(allclose(l, tensor({{1.7320508f, 0.f}, {1.1547005f, 1.2909944f}})));
+    CHECK(all(isfinite(linalg::cholesky(eye(5) * 1e38f + 2e38f))).item<bool>());
+    CHECK(allclose(linalg::eigvalsh(tensor({{0.f, 2e38f}, {2e38f, 0.f}})) / 1e38f, tensor({-2.f, 2.f})));
+    CHECK(allclose(linalg::eigvalsh(tensor({{0., 1.7e308}, {1.7e308, 0.}})) / 1e308, tensor({-1.7, 1.7})));
+    CHECK(all(isnan(linalg::expm(full({2, 2}, 1e308, {.dtype = f64})))).item<bool>());
+    CHECK(all(isnan(linalg::expm(full({2, 2}, -1e308, {.dtype = f64})))).item<bool>());
+    for (int64_t n : {1, 3, 4, 5, 40})  // NaN is not positive, whatever the size
+      CHECK(has(message_of([&] { linalg::cholesky(full({n, n}, not_a_number)); }), "is not positive definite"));
+  }
+}
+
 TEST_CASE("messages name the op, the matrix, the rule and a cure") {
   const Tensor wide = ones({2, 3}), square = ones({2, 2});
   const Tensor batch = stack({eye(2), eye(2), ones({2, 2})}), batches = stack({batch, batch});

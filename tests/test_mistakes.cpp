@@ -79,6 +79,80 @@ TEST_CASE("random draws that cannot be made as asked") {
   CHECK(has(message_of([] { random::truncated_normal({4}, {.low = -12, .high = -8}); }), "standard deviations"));
 }
 
+TEST_CASE("draws are of dtypes that hold them") {
+  const auto message = [](auto f) { return message_of(f); };
+  const auto permuted = [&](int64_t n, DType d) {
+    return message([&] {
+      const Tensor y = random::permutation(n, d);
+      CHECK(y.dtype() == d);
+      CHECK(array_equal(sort(astype(y, i64)), arange(n)));
+    });
+  };
+  for (auto [n, d] : {std::pair{128, i8}, {256, u8}, {2049, f16}, {257, bf16}, {2, boolean}, {300, i64}, {0, i8}})
+    CHECK(permuted(n, d).empty());
+  for (auto [n, d] : {std::pair{129, i8}, {257, u8}, {2050, f16}, {258, bf16}, {3, boolean}, {40000, i16}})
+    CHECK(has(permuted(n, d), "[random::permutation]"));
+  CHECK(has(permuted(300, i8), "i8 does not hold 299"));
+  const auto classes = [&](int64_t n, DType d) {
+    return message([&] { random::categorical(zeros({2, n}), {4}, {.dtype = d}); });
+  };
+  CHECK(classes(128, i8).empty());
+  CHECK(has(classes(300, i8), "[random::categorical]"));
+  CHECK(has(classes(2050, f16), "f16"));
+
+  // Counts: a bound is known of these two.
+  const auto trials = [&](const Tensor& n, DType d) {
+    return message([&] { random::binomial(n, 0.5, {}, {.dtype = d}); }) +
+           message([&] { random::multinomial(n, ones({3}), {}, {.dtype = d}); });
+  };
+  CHECK(trials(255, u8).empty());
+  CHECK(has(trials(1000, u8), "[random::binomial]"));
+  CHECK(has(trials(1000, u8), "[random::multinomial]"));
+  CHECK(has(trials(tensor(70000), f16), "f16"));
+  CHECK(trials(3000, f16).empty());
+  auto traced = function("f", [](const Tensor& n) { return random::binomial(n, 0.5, {}, {.dtype = i8}); });
+  CHECK(traced(tensor(100)).item<int>() <= 100);
+  CHECK(has(message([&] { traced(tensor(200)); }), "[random::binomial]"));
+  // Of these none is: what is more than the largest is the largest.
+  CHECK(has(message([] { random::poisson(1000., {4}, {.dtype = i8}); }), "[random::poisson]"));
+  CHECK(has(message([] { random::geometric(0.001, {4}, {.dtype = i8}); }), "[random::geometric]"));
+  const Tensor counts = random::poisson(126., {1000}, {.dtype = i8}),
+               waits = random::geometric(0.01, {1000}, {.dtype = i8});
+  CHECK(max(counts).item<int>() == 127);
+  CHECK(min(counts).item<int>() > 60);
+  CHECK(max(waits).item<int>() == 127);
+  CHECK(min(waits).item<int>() >= 1);
+  CHECK(all(isfinite(random::poisson(65500., {1000}, {.dtype = f16}))).item<bool>());
+}
+
+TEST_CASE("indices that name nothing are refused") {
+  const Tensor last = tensor({~uint64_t(0)}), image = ones({1, 2, 2, 1}), at = zeros({1, 2, 2, 1}, i64);
+  const auto outside = [](auto f) { says(f, {"out of bounds", "test_mistakes.cpp"}); };
+  const Tensor three = tensor({{-1.f, -2.f, -3.f}});
+  outside([&] { nll_loss(three, last); });
+  outside([&] { nll_loss(three, tensor({-1})); });
+  outside([&] { multi_margin_loss(three, last); });
+  outside([&] { max_unpool(image, at - 1, {2}); });
+  outside([&] { max_unpool(image, at + 16, {2}); });
+  outside([&] { max_unpool(image, full_like(at, 1).astype(u64) << 63, {2}); });
+  says([&] { max_unpool(image, at, {2}, {.padding = {INT64_MIN}}); }, {"[max_unpool]", "padding"});
+  says([&] { max_unpool(image, at, {2}, {.padding = {-1}}); }, {"[max_unpool]", "padding"});
+  for (const Tensor& u : {full({1, 1, 2}, 5.f), full({1, 1, 2}, NAN), full({1, 1, 2}, -0.5f), full({1, 1, 2}, 1.f)})
+    says([&] { fractional_max_pool(ones({1, 6, 6, 1}), {2}, {3}, {.samples = u}); },
+         {"[fractional_max_pool]", "[0, 1)", "test_mistakes.cpp"});
+
+  const Tensor table = ones({4, 2}), ids = tensor({0, 1, 2, 3});
+  outside([&] { embedding_bag(table, tensor({0, -1})); });
+  outside([&] { embedding_bag(table, last); });
+  outside([&] { embedding_bag(table, tensor({0, -1}), {.padding = 5}); });
+  CHECK(array_equal(embedding_bag(table, tensor({0, -1}), {.mode = BagMode::sum, .padding = -1}), ones({2})));
+  for (const Tensor& offsets : {tensor({1, 2}), tensor({0, 3, 2}), tensor({0, 5}), tensor({-1, 0}), tensor({0u, ~0u})})
+    says([&] { embedding_bag(table, ids, {.offsets = offsets}); }, {"[embedding_bag]", "offsets", "test_mistakes.cpp"});
+  CHECK(array_equal(embedding_bag(table, ids, {.mode = BagMode::sum, .offsets = tensor({0, 4, 4})}),
+                    tensor({{4.f, 4.f}, {0.f, 0.f}, {0.f, 0.f}})));
+  CHECK(embedding_bag(table, zeros({0}, i64), {.offsets = zeros({0}, i64)}).shape() == Shape{0, 2});
+}
+
 namespace {
 // That `f` throws an error that names this file and `part`.
 template <class F>
@@ -223,6 +297,13 @@ TEST_CASE("undefined operands are named with the caller's line") {
   refuses([&] { conv2d(none, x); }, "[conv2d]");
   refuses([&] { max_pool(none, {2}); }, "[max_pool]");
   refuses([&] { zeros_like(none); }, "[zeros_like]");
+  refuses([&] { mean_squared_error(x, none); }, "[mean_squared_error]");
+  refuses([&] { sigmoid_cross_entropy(x, none); }, "[sigmoid_cross_entropy]");
+  refuses([&] { hinge_loss(x, none); }, "[hinge_loss]");
+  refuses([&] { kl_divergence(x, none); }, "[kl_divergence]");
+  refuses([&] { dropout(none, 0.5); }, "[dropout]");
+  refuses([&] { segment_mean(none, x, 2); }, "[segment_mean]");
+  refuses([&] { isin(none, x); }, "[isin]");
   refuses([&] { full({2}, none); }, "[full]");
   refuses([&] { Variable w(none, "w"); }, "'w' is an undefined tensor");
   refuses([&] { random::Key key(none); }, "[random::Key]");

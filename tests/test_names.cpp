@@ -254,6 +254,8 @@ TEST_CASE("batches go through every row once an epoch, in an order that the gene
   CHECK(array_equal(plain.next(), tensor({0, 1})));
   CHECK_THROWS_WITH(data::Batches(0, 2), contains_text("count"));
   CHECK_THROWS_WITH(data::Batches(3, 4, {.partial = false}), contains_text("partial"));
+  data::Batches all(3, std::numeric_limits<int64_t>::max(), {.shuffle = false});
+  for (int i = 0; i < 3; ++i) CHECK(array_equal(all.next(), arange(3)));
 }
 
 TEST_CASE("the key that batches keep is that of their order, whoever else draws") {

@@ -1,5 +1,6 @@
 // Layers and optimizers: numbers from numpy, what a traced step remembers, names, messages.
 #include <cmath>
+#include <complex>
 
 #include "catch.h"
 #include "messages.h"
@@ -123,6 +124,85 @@ TEST_CASE("apply_gradients says what does not fit") {
   CHECK(has(message, "test_nn.cpp:"));
   adam.apply_gradients({Tensor()}, {w});
   CHECK(array_equal(w, zeros({2})));
+}
+
+TEST_CASE("complex parameters are trained as pairs of real numbers") {
+  const auto number = [](double re, double im) { return complex(tensor({re}), tensor({im})); };
+  // torch's numbers for w = 1+2j and the gradients .5+.25j, -1+.125j.
+  const auto trained = [&](auto make, DType d) {
+    Variable w(number(1, 2).astype(d), "w");
+    auto optimizer = make();
+    for (const Tensor& g : {number(0.5, 0.25), number(-1, 0.125)}) optimizer.apply_gradients({g.astype(d)}, {w});
+    CHECK(w.dtype() == d);
+    for (const Variable& slot : optimizer.variables())
+      if (slot.name().find('/') == slot.name().npos) CHECK(slot.dtype() == d);
+    return w.value();
+  };
+  // The same of the two parts.
+  const auto as_pair = [&](auto make) {
+    Variable w(tensor({1., 2.}), "w");
+    auto optimizer = make();
+    for (const Tensor& g : {tensor({0.5, 0.25}), tensor({-1., 0.125})}) optimizer.apply_gradients({g}, {w});
+    return complex(w.value()(slice(0, 1)), w.value()(slice(1, 2)));
+  };
+  const auto agrees = [&](auto make) {
+    CHECK(allclose(trained(make, c128), as_pair(make), {.rtol = 1e-14}));
+    CHECK(allclose(trained(make, c64), as_pair(make), {.rtol = 1e-6}));
+  };
+  Variable w(number(1, 2), "w");
+  nn::SGD({.learning_rate = 1}).apply_gradients({number(0.5, 0.25)}, {w});
+  CHECK(array_equal(w, number(0.5, 1.75)));
+  nn::SGD({.learning_rate = 1}).apply_gradients({tensor({2.})}, {w});
+  CHECK(array_equal(w, number(-1.5, 1.75)));
+  agrees([] { return nn::SGD({.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}); });
+  agrees([] { return nn::AdamW({.learning_rate = 0.1}); });
+  agrees([] { return nn::RMSprop({.learning_rate = 0.1, .momentum = 0.5}); });
+  CHECK(allclose(trained([] { return nn::Adam({.learning_rate = 0.1}); }, c128),
+                 number(0.9366103542405654, 1.8067820448360647), {.rtol = 1e-9}));
+
+  // The rows that a sparse gradient names, traced and not.
+  const Tensor zero = zeros({3, 2}, c64), ids = tensor({2, 0}), rows = complex(ones({2, 2}), full({2, 2}, -2.f));
+  Variable table(zero, "table"), dense(zero, "dense");
+  nn::Adam sparse_adam({.learning_rate = 0.1}), dense_adam({.learning_rate = 0.1});
+  auto step = function("step", [&](const Tensor& ids, const Tensor& rows) {
+    sparse_adam.apply_gradients({IndexedSlices{rows, ids, {3, 2}}}, {table});
+  });
+  step(ids, rows);
+  dense_adam.apply_gradients({concat({rows(slice(1, 2)), zeros({1, 2}, c64), rows(slice(0, 1))})}, {dense});
+  CHECK(allclose(table, dense));
+  CHECK(table.value()(1, 0).item<std::complex<float>>() == std::complex<float>(0));
+  CHECK(abs(table.value()(0, 0).item<std::complex<float>>() - std::complex<float>(-0.1f, 0.1f)) < 1e-6f);
+}
+
+TEST_CASE("a step that cannot be made changes nothing") {
+  Variable first(ones({2}), "first"), last(ones({2}), "last"), real(ones({2}), "real");
+  Variable whole(ones({2}, i32), "whole"), bit(ones({2}, boolean), "bit");
+  nn::Adam adam;
+  const auto refused = [&](const Tensor& gradient, const Variable& of) {
+    const std::string message = message_of([&] { adam.apply_gradients({ones({2}), gradient}, {first, of}); });
+    CHECK(array_equal(first, ones({2})));
+    CHECK(adam.iterations().value().item<int64_t>() == 0);
+    CHECK(has(message, "test_nn.cpp:"));
+    CHECK(has(message, "'" + of.name() + "'"));
+    return message;
+  };
+  CHECK(has(refused(complex(ones({2}), ones({2})), real), "c64"));
+  CHECK(has(refused(tensor({"a", "b"}), last), "string"));
+  CHECK(has(refused(ones({2}), whole), "i32"));
+  CHECK(has(refused(ones({2}), bit), "bool"));
+  CHECK(has(refused(ones({2}).to("ref:0"), last), "ref:0"));
+  CHECK(adam.variables().size() == 1);
+  adam.apply_gradients({ones({2}), Tensor()}, {first, whole});
+  CHECK(adam.iterations().value().item<int64_t>() == 1);
+}
+
+TEST_CASE("an Embedding has no row -1") {
+  const nn::Embedding rows(4, 2);
+  CHECK(has(message_of([&] { rows(tensor({0, -1})); }), "out of bounds"));
+  CHECK(has(message_of([&] { rows(tensor({uint64_t(1) << 63})); }), "out of bounds"));
+  auto traced = function("rows", [&](const Tensor& ids) { return rows(ids); });
+  CHECK(array_equal(traced(tensor({3, 0})), take(rows.table, tensor({3, 0}), 0)));
+  CHECK(has(message_of([&] { traced(tensor({0, -1})); }), "out of bounds"));
 }
 
 TEST_CASE("layers compute what their names say") {

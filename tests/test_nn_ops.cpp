@@ -184,6 +184,9 @@ TEST_CASE("losses have numpy's values") {
   CHECK(near(kl_divergence(p23(), log_softmax(x23())), {0.005787412, 2.485024119}, 1e-8));
   CHECK(near(kl_divergence(tensor({0., 1.}), tensor({-1., -2.})), {2}));
   CHECK(near(cosine_similarity(x23(), p23()), {0.945610858, 0.198029509}, 1e-8));
+  const Tensor rows = tensor({{1., 2., 3.}, {4., 5., 6.}});  // torch.nn.functional.cosine_similarity
+  CHECK(near(cosine_similarity(tensor({{1.}, {2.}}), rows), {0.92582010, 0.98692754}, 1e-8));
+  CHECK(near(cosine_similarity(tensor({1., 2., 3.}), rows, 0), {0.85749293, 0.91914503, 0.94868330}, 1e-8));
   CHECK(
       near(grad([](const Tensor& v) { return sum(sigmoid_cross_entropy(v, tensor({0., 1., .25}))); })(zeros({3}, f64)),
            {0.5, -0.5, 0.25}));

@@ -64,6 +64,18 @@ TEST_CASE("nothing, and the smallest of what there is") {
   CHECK(constants::pi == M_PI);
 }
 
+TEST_CASE("interp beside infinite values is numpy's") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor places = tensor({0., 1., 2.}), at = tensor({0., 0.5, 1., 1.5, 2.});
+  CHECK(array_equal(interp(at, places, tensor({0., 5., inf})), tensor({0., 2.5, 5., inf, inf})));
+  CHECK(array_equal(interp(at, places, tensor({0., -inf, 1.})), tensor({0., -inf, -inf, -inf, 1.})));
+  CHECK(array_equal(interp(at, places, tensor({inf, 5., 0.})), tensor({inf, inf, 5., 2.5, 0.})));
+}
+
+TEST_CASE("polyint takes no more integrals than make sense") {
+  CHECK(has(message_of([] { polyint(ones({2}), 1000000); }), "between 0 and 10000"));
+}
+
 TEST_CASE("messages name the function, the rule and the operands") {
   const Tensor v = zeros({3}), m = zeros({2, 3});
   const auto says = [](const char* part, auto f) {
@@ -116,4 +128,33 @@ TEST_CASE("messages name the function, the rule and the operands") {
   says("[isdtype] \"float\" is no kind of dtype", [&] { isdtype(f32, "float"); });
   says("[result_type] takes one dtype", [&] { result_type(std::vector<DType>{}); });
   says("[positive] takes numbers", [&] { positive(v > 0); });
+}
+
+TEST_CASE("isin compares as == does") {
+  const int64_t odd = 9007199254740993;  // 2^53 + 1
+  const auto is = [](const Tensor& x, const Tensor& y) { return isin(x, y).to_vector<bool>(); };
+  using Bools = std::vector<bool>;
+  CHECK(is(tensor({odd, odd - 1}), tensor({uint64_t(odd - 1)})) == Bools{false, true});
+  CHECK(is(tensor({uint64_t(odd), uint64_t(odd - 1)}), tensor({odd - 1})) == Bools{false, true});
+  CHECK(is(tensor({2., 2.5}), tensor({odd, int64_t(2)})) == Bools{true, false});
+  CHECK(is(tensor({int64_t(-1), INT64_MAX}), tensor({~uint64_t(0), uint64_t(INT64_MAX)})) == Bools{false, true});
+  CHECK(is(tensor({~uint64_t(0)}), tensor({int64_t(-1)})) == Bools{false});
+  CHECK(is(tensor({1, 2}), tensor({true})) == Bools{true, false});
+  CHECK(is(tensor({0.1f, 2.f}), tensor(0.1f)) == Bools{true, false});
+  CHECK(is(tensor({0.5f, 2.f}), 0.5) == Bools{true, false});
+  CHECK(is(tensor({1, 2, 3}).astype(u8), tensor({257, 2})) == Bools{false, true, false});
+  CHECK(is(tensor({44}).astype(u8), 300) == Bools{false});
+  CHECK(is(tensor({1.f, NAN}), tensor({double(NAN), 1.})) == Bools{true, false});
+}
+
+TEST_CASE("indices of shapes with more places than i64 counts") {
+  const int64_t large = int64_t(1) << 32, larger = int64_t(1) << 40;
+  says([&] { unravel_index(tensor({5}), {large, large}); }, {"[unravel_index]", "[4294967296,4294967296]"});
+  says([&] { ravel_multi_index({tensor({int64_t(1) << 39}), tensor({0})}, {larger, larger}); },
+       {"[ravel_multi_index]", "[1099511627776,1099511627776]"});
+  says([&] { unravel_index(tensor({0}), {-1, -1}); }, {"[unravel_index]"});
+  says([&] { unravel_index(tensor({~uint64_t(0)}), {2, 3}); }, {"[unravel_index]", "18446744073709551615"});
+  says([&] { ravel_multi_index({tensor({~uint64_t(0)})}, {4}); }, {"[ravel_multi_index]", "18446744073709551615"});
+  CHECK(unravel_index(tensor({int64_t(1) << 62}), {int64_t(1) << 31, large - 1})[0].item<int64_t>() == int64_t(1)
+                                                                                                           << 30);
 }

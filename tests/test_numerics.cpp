@@ -130,6 +130,47 @@ TEST_CASE("a kernel that writes its result over its operand is not taken for one
   CHECK(has(message_of([&] { f(zeros({1000})); }), "operands: f32[1000], all 0"));
 }
 
+TEST_CASE("a traced call that fails at a check leaves its Variables as they were") {
+  const auto keeps = [](const debug::NumericsOptions& options, auto f) {
+    const Tensor start = full({1000}, -4.f);
+    Variable w(start, "w");
+    auto step = function("step", [&] { w.assign(f(w.value())); });
+    step();
+    jit::wait();
+    w.assign(start * 1);  // its memory is the Variable's alone, and a call may write over it
+    const auto check = debug::check_numerics(options);
+    CHECK_THROWS_AS(step(), Error);
+    CHECK(same_bits(w.value(), start));
+  };
+  const auto root = [](const Tensor& w) { return sqrt(w); };
+  keeps({}, root);
+  keeps({.log = [](std::string_view) { fail("log", "a line", Where()); }}, root);
+  keeps({}, [](const Tensor& w) { return sqrt(w * 2 - 1) + 3; });
+  keeps({}, [](const Tensor& w) {
+    return while_loop([](const Tensor& v) { return all(v < 0); }, [](const Tensor& v) { return sqrt(v); }, w);
+  });
+}
+
+TEST_CASE("a traced call that a sink of placements ends leaves its Variables as they were") {
+  Variable v(full({1000}, 2.f), "v");
+  auto step = function("step", [&](const Tensor& x) {
+    v.assign(exp(v.value() * 2));
+    return sum(x);
+  });
+  const Tensor x = ones({7});
+  step(x);
+  jit::wait();
+  v.assign(full({1000}, 2.f) * 1);
+  int lines = 0;
+  log_placement([&](std::string_view) {
+    if (++lines == 2) fail("sink", "the second kernel is one too many", Where());
+  });
+  const std::string said = message_of([&] { step(x); });
+  log_placement(nullptr);
+  CHECK(has(said, "one too many"));
+  CHECK(same_bits(v.value(), full({1000}, 2.f)));
+}
+
 TEST_CASE("loops and branches are checked inside") {
   const auto check = debug::check_numerics();
   auto f = function("loop", [](const Tensor& x) {

@@ -1,6 +1,8 @@
 // Tests made from the op records: each op's samples, in each dtype it takes, against the reference kernels, against
 // finite differences, traced against eager, through views, at special values and with operands it must reject.
 // An op that lacks what its record must say fails here; so a new record is tested by being written.
+//
+// On the device that tested_device.h says: a GPU's kernels have the reference kernels on the host as their judge too.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,12 +12,14 @@
 #include <map>
 
 #include "catch.h"
+#include "gpu_devices.h"
 #include "op_check.h"
 #include "record_samples.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/samples.h"
 #include "rill/rill.h"
 #include "rill/tensor/visit_dtype.h"
+#include "tested_device.h"
 
 using namespace rill;
 
@@ -27,7 +31,23 @@ using namespace record_samples;
 void check_close(const Op& op, const Tensor& got, const Tensor& want, const Tensor& magnitude,
                  const std::string& what) {
   INFO(what);
-  CHECK(mismatch(op, got, want, magnitude) == "");
+  CHECK(mismatch(op, got, want, magnitude, on_host ? 0 : lost_digits(op, want)) == "");
+}
+
+template <class F>
+void for_each_in_share(F&& f) {
+  uint64_t number = 0;
+  for_each_op([&](const Op& op) {
+    if (in_share(number++)) f(op);
+  });
+}
+
+// The record's samples with their operands on the tested device; strings live on the host.
+std::vector<Sample> samples_of(const Op& op) {
+  std::vector<Sample> all = op.samples();
+  for (Sample& s : all)
+    if (main_dtype(s) != DType::string) s.in = to(s.in, tested);
+  return all;
 }
 
 // The same elements, laid out with gaps and backward along the first axis.
@@ -55,11 +75,11 @@ TEST_CASE("every record says all there is to an op") {
   });
 }
 
-TEST_CASE("cpu kernels agree with the reference kernels in every dtype") {
+TEST_CASE("kernels agree with the reference kernels in every dtype") {
   std::map<std::string_view, int> covered;
-  for_each_op([&](const Op& op) {
+  for_each_in_share([&](const Op& op) {
     if (op.view) return;
-    for (const Sample& s : op.samples())
+    for (const Sample& s : samples_of(op))
       for (int d = 0; d < dtype_count; ++d) {
         if (DType(d) == DType::string && main_dtype(s) != DType::string) continue;
         if (s.in.empty() && DType(d) != f32) continue;
@@ -67,7 +87,7 @@ TEST_CASE("cpu kernels agree with the reference kernels in every dtype") {
         if (!in) continue;
         for (Tensor& t : *in) t = t.contiguous();
         INFO(describe(op, *in, s.attrs));
-        Inputs cpu = run_on("cpu:0", op, *in, s.attrs), ref = run_on("ref:0", op, *in, s.attrs), sizes;
+        Inputs cpu = run_on(tested, op, *in, s.attrs), ref = run_on("ref:0", op, *in, s.attrs), sizes;
         if (op.sum_tolerance) sizes = run_on("ref:0", op, magnitudes(*in), s.attrs);
         for (size_t i = 0; i < cpu.size(); ++i)
           check_close(op, cpu[i], ref[i], sizes.empty() ? Tensor() : summed_parts(sizes[i]),
@@ -82,7 +102,7 @@ TEST_CASE("special values") {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const std::vector<double> odd = {0.0, -0.0,  1,      -1,   0.5,   -2, inf,  -inf,
                                    nan, 1e-40, -1e-40, 3e38, -3e38, 88, -104, 1e-8};
-  for_each_op([&](const Op& op) {
+  for_each_in_share([&](const Op& op) {
     if (op.kind != OpKind::elementwise || op.view || !contains(op.dtypes, f32) || op.inputs > 2 ||
         !op.no_special_values.empty())
       return;
@@ -98,7 +118,7 @@ TEST_CASE("special values") {
       if (!contains(op.dtypes, d)) continue;
       Tensor cpu, ref;
       try {
-        cpu = run_on("cpu:0", op, in, sample.attrs)[0], ref = run_on("ref:0", op, in, sample.attrs)[0];
+        cpu = run_on(tested, op, in, sample.attrs)[0], ref = run_on("ref:0", op, in, sample.attrs)[0];
       } catch (const Error&) {
         continue;
       }
@@ -115,8 +135,8 @@ TEST_CASE("special values") {
 }
 
 TEST_CASE("views and broadcast operands give the same bits as dense ones") {
-  for_each_op([](const Op& op) {
-    for (const Sample& s : op.samples()) {
+  for_each_in_share([](const Op& op) {
+    for (const Sample& s : samples_of(op)) {
       if (s.in.empty()) continue;
       Inputs views;
       for (const Tensor& t : s.in) views.push_back(strided(t));
@@ -128,8 +148,8 @@ TEST_CASE("views and broadcast operands give the same bits as dense ones") {
 }
 
 TEST_CASE("traced equals eager bit for bit") {
-  for_each_op([](const Op& op) {
-    for (const Sample& s : op.samples()) {
+  for_each_in_share([](const Op& op) {
+    for (const Sample& s : samples_of(op)) {
       auto f = function(std::string(op.name), [&](std::vector<Tensor> in) { return run(op, in, s.attrs); });
       INFO(describe(op, s.in, s.attrs));
       CHECK(f.verify(s.in));
@@ -144,7 +164,7 @@ Tensor weighted(const Op& op, const Inputs& in, const Attrs& attrs, uint64_t see
   Tensor total = tensor(0.0);
   for (const Tensor& y : run(op, in, attrs))
     if (is_differentiable(y.dtype()))
-      total = total + sum(y.astype(f64) * samples::uniform(y.shape(), 0.5, 1.5, seed++).astype(f64));
+      total = total + sum(y.astype(f64) * samples::uniform(y.shape(), 0.5, 1.5, seed++).to(y.device()).astype(f64));
   return total;
 }
 
@@ -170,8 +190,8 @@ Tensor slope(F&& f, const Inputs& in, const Inputs& direction) {
 
 TEST_CASE("gradients agree with finite differences, first and second order") {
   int checked = 0;
-  for_each_op([&](const Op& op) {
-    for (const Sample& s : op.samples()) {
+  for_each_in_share([&](const Op& op) {
+    for (const Sample& s : samples_of(op)) {
       if (!has_gradient(op, s)) continue;
       Inputs in = *in_dtype(op, s, f64), d1 = directions(in, 11), d2 = directions(in, 23);
       auto f = [&](const Inputs& x) { return weighted(op, x, s.attrs, 7); };
@@ -187,12 +207,12 @@ TEST_CASE("gradients agree with finite differences, first and second order") {
       ++checked;
     }
   });
-  CHECK(checked > 150);
+  CHECK(checked > int(150 / setting("RILL_TEST_SHARE", 1)));
 }
 
 TEST_CASE("gradients in f32, traced and through views, equal eager ones bit for bit") {
-  for_each_op([](const Op& op) {
-    const auto all_samples = op.samples();
+  for_each_in_share([](const Op& op) {
+    const auto all_samples = samples_of(op);
     for (size_t k = 0; k < all_samples.size() && k < 3; ++k) {
       const Sample& s = all_samples[k];
       if (!op.vjp || main_dtype(s) != f32 || s.in.empty()) continue;
@@ -214,8 +234,8 @@ TEST_CASE("gradients in f32, traced and through views, equal eager ones bit for 
 }
 
 TEST_CASE("operands that an op does not take are rejected with its name") {
-  for_each_op([](const Op& op) {
-    const Sample s = op.samples()[0];
+  for_each_in_share([](const Op& op) {
+    const Sample s = samples_of(op)[0];
     if (s.in.empty()) return;
     for (int d = 0; d < dtype_count; ++d) {
       if (contains(op.dtypes, DType(d))) continue;

@@ -83,6 +83,15 @@ TEST_CASE("profile: Variables and the random sequence stay as they are") {
   CHECK(has(message_of([&] { profile(step, {.runs = 0}, ones({100})); }), "runs"));
 }
 
+TEST_CASE("profile: a function that reads a Variable of strings") {
+  const Variable names(tensor({"a string longer than what fits inside", "b"}), VariableOptions{"names", false});
+  const auto f = function("named", [&](const Tensor& x) { return std::pair(x * 2, identity(names.value())); });
+  f(ones({2}));
+  const Profile p = profile(f, {.runs = 2, .limits = limits}, ones({2}));
+  CHECK(p.runs == 2);
+  CHECK(names.value().to_vector<std::string>()[1] == "b");
+}
+
 TEST_CASE("profile: broadcast operands and one read twice count once; convolutions have operations") {
   auto f = function("f", [](const Tensor& x, const Tensor& filter) {
     return std::pair(conv(x, filter, {.padding = "SAME"}), cumsum(broadcast_to(x(0, 0, 0), {10, 3}), 0));

@@ -3,6 +3,7 @@
 // variables, and gradients by tapes inside and around. Two judges that are not rill's fast kernels: each op of a
 // program on the reference kernels, and finite differences.
 //
+// On the device that tested_device.h says; on a GPU the CPU's kernels judge too, bit for bit where that is promised.
 // RILL_RANDOM_SEED=n starts at another seed, RILL_RANDOM_COUNT=n runs so many, each in all ways where
 // RILL_RANDOM_THOROUGH is set (`./dev soak` does). A failure prints its seed and the smallest part of the program that
 // still fails, as C++.
@@ -20,15 +21,12 @@
 #include "rill/trace/passes.h"
 #include "rill/trace/run/executable.h"
 #include "same.h"
+#include "tested_device.h"
 
 using namespace random_program;
 
 namespace {
 
-uint64_t setting(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 const bool thorough = std::getenv("RILL_RANDOM_THOROUGH") != nullptr;
 
 // What was compared, printed at the end.
@@ -274,6 +272,22 @@ double sum_rounding(const Op& op, const Tensor& terms, const Tensor& magnitude) 
   return double(count) / 8 * op_check::epsilon(magnitude.dtype()) * largest;
 }
 
+// Whether GPUs have the CPU's very bits: what moves elements, and arithmetic that is recorded (docs/cuda.md).
+bool promises_bits(const Op& op) {
+  if (op.view) return true;
+  return !op.sum_tolerance && !op.norm_tolerance && (op.max_ulp == 0 || op.record_point);
+}
+
+// "" where a GPU's results of a node have the CPU's bits.
+std::string difference_from_cpu(const Node& n, const Values& in, const Values& got) {
+  const Device host("cpu:0");
+  const Values want =
+      n.op->view ? op_check::run(*n.op, op_check::to(in, host), n.attrs) : op_check::run_on(host, *n.op, in, n.attrs);
+  ++counts.of["ops with the CPU's bits"];
+  const std::string d = difference(want, op_check::to(got, host));
+  return d.empty() ? "" : op_check::describe(*n.op, in, n.attrs) + ", against the CPU: " + d;
+}
+
 // Each node of the program's graph on the reference kernels, with the operands that the program has there.
 std::string difference_from_reference(const Program& p) {
   p.rewind();
@@ -290,9 +304,14 @@ std::string difference_from_reference(const Program& p) {
     Values in;
     for (ValueId v : n.inputs) in.push_back(values[size_t(v.node)][size_t(v.index)]);
     values[k] = op_check::run(*n.op, in, n.attrs);
+    if (!on_host && !n.op->call && promises_bits(*n.op)) {
+      for (Tensor& t : in) t = n.op->view ? t : t.contiguous();
+      if (std::string d = difference_from_cpu(n, in, values[k]); !d.empty()) return d;
+      continue;
+    }
     // What cancels (x - mean(x)) has an error that depends on the numbers, and is judged by the record's own samples.
     if (n.op->call || n.op->view || !n.op->ref || n.op->norm_tolerance) continue;
-    for (Tensor& t : in) t = t.contiguous();
+    for (Tensor& t : in) t = t.contiguous().to("cpu:0");
     const Values ref = op_check::run_on("ref:0", *n.op, in, n.attrs);
     Values magnitudes;
     if (n.op->sum_tolerance) magnitudes = op_check::run_on("ref:0", *n.op, op_check::magnitudes(in), n.attrs);
@@ -383,6 +402,18 @@ void check(uint64_t seed, const Program& p, Ask ask, How how) {
 // Whether it is this seed's turn for what is done for one program in n.
 bool turn(uint64_t seed, uint64_t n, uint64_t which = 0) { return thorough || seed % n == which; }
 
+// On a GPU all fused kernels are compiled, one by one: fewer programs get there.
+bool is_fused(uint64_t seed) { return on_host || turn(seed, 8, 2); }
+
+// CI takes others for each commit where it runs few.
+uint64_t first_seed() { return setting("RILL_RANDOM_SEED", 1 + (on_host ? 0 : 10000 * setting("RILL_TEST_TURN", 0))); }
+// RILL_RANDOM_COUNT, or a part of it, of which there is always one.
+uint64_t programs(uint64_t part = 1) {
+  const uint64_t count = setting("RILL_RANDOM_COUNT", 1000);
+  if (count == 0) FAIL("RILL_RANDOM_COUNT is 0 or no number, and nothing would be tested. give at least 1");
+  return (count + part - 1) / part;
+}
+
 bool is_pure(const Program& p) {
   return !p.any_step([](const Step& s) { return s.draws || s.effect; });
 }
@@ -390,27 +421,27 @@ bool is_pure(const Program& p) {
 }  // namespace
 
 TEST_CASE("random programs: results and assigned variables") {
-  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = setting("RILL_RANDOM_COUNT", 1000);
+  const uint64_t first = first_seed(), count = programs();
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Program p = make_program(seed, Kind::any);
     ++counts.of["programs"];
     check(seed, p, Ask::results, How::traced);
-    check(seed, p, Ask::results, How::interpreted);
+    if (is_fused(seed)) check(seed, p, Ask::results, How::interpreted);
     if (turn(seed, 4)) check(seed, p, Ask::results, How::compiled);
     if (turn(seed, 4, 1)) check(seed, p, Ask::results, How::open);
     if (turn(seed, 8, 3) && is_pure(p)) check(seed, p, Ask::results, How::threads);
-    if (turn(seed, 2)) check(seed, p, "against the reference kernels", difference_from_reference);
+    if (turn(seed, 2) || !on_host) check(seed, p, "against the reference kernels", difference_from_reference);
   }
 }
 
 TEST_CASE("random programs: gradients") {
-  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = setting("RILL_RANDOM_COUNT", 1000) / 2;
+  const uint64_t first = first_seed(), count = programs(2);
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Program p = make_program(seed, Kind::differentiable);
     if (floats_of(p.arguments).empty() || p.aliased) continue;
     ++counts.of["programs with gradients"];
     check(seed, p, Ask::gradients_inside, How::traced);
-    check(seed, p, Ask::gradients_inside, How::interpreted);
+    if (is_fused(seed)) check(seed, p, Ask::gradients_inside, How::interpreted);
     check(seed, p, Ask::gradients_around, How::traced);
     if (turn(seed, 4)) check(seed, p, Ask::gradients_around, How::compiled);
     if (turn(seed, 4, 2)) check(seed, p, Ask::gradients_inside, How::compiled);
@@ -420,7 +451,7 @@ TEST_CASE("random programs: gradients") {
 }
 
 TEST_CASE("random programs: tangents") {
-  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = setting("RILL_RANDOM_COUNT", 1000) / 4;
+  const uint64_t first = first_seed(), count = programs(4);
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Program p = make_program(seed, Kind::differentiable);
     if (floats_of(p.arguments).empty() || p.aliased) continue;
@@ -434,7 +465,7 @@ TEST_CASE("random programs: tangents") {
 }
 
 TEST_CASE("random programs: large operands") {
-  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = (setting("RILL_RANDOM_COUNT", 1000) + 49) / 50;
+  const uint64_t first = first_seed(), count = programs(50);
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Program p = make_program(seed, Kind::large);
     ++counts.of["programs with large operands"];
@@ -447,7 +478,7 @@ TEST_CASE("random programs: large operands") {
 }
 
 TEST_CASE("random programs: slopes") {
-  const uint64_t first = setting("RILL_RANDOM_SEED", 1), count = setting("RILL_RANDOM_COUNT", 1000);
+  const uint64_t first = first_seed(), count = programs();
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Program p = make_program(seed, Kind::smooth);
     if (!p.aliased) check(seed, p, "against finite differences", difference_from_slope);

@@ -9,6 +9,7 @@
 #include "rill/autodiff/recompute.h"
 #include "rill/nn/nn.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/strings.h"
 #include "rill/rill.h"
 #include "rill/trace/jit.h"
 #include "rill/trace/passes.h"
@@ -96,6 +97,19 @@ TEST_CASE("the tape holds what the policy keeps") {
   CHECK(held(save_nothing) == matrix);
   CHECK(held(save_only({"inner"})) == 2 * matrix);
   CHECK(held(save_products) == 3 * matrix);
+}
+
+TEST_CASE("a function that reads what it has computed") {
+  const Tensor x = random::normal({3, 4}, {.key = random::Key(1)});
+  const Fn f = [](const Tensor& v) {
+    const Tensor h = tanh(matmul(v, v.T()));
+    const double total = sum(h).item<double>();  // of another dtype
+    const std::string text = strings::as_string(h * 2).to_vector<std::string>()[0];
+    return sin(h) * total * double(argwhere(relu(h)).shape()[0]) * double(text.size());
+  };
+  const auto gradient = [&](const Fn& g) { return grad([&](const Tensor& v) { return sum(g(v)); })(x); };
+  const Tensor plain = gradient(f);
+  for (const RecomputePolicy& policy : policies()) CHECK(same(gradient(recompute(f, {.policy = policy})), plain));
 }
 
 TEST_CASE("the same bits under every policy, eager and traced, with random draws, Variables and effects") {

@@ -206,6 +206,12 @@ TEST_CASE("Each way of partitioning rows") {
   CHECK(rows({K::row_limits, "p"}, {1, 1, 4}) == Wholes{0, 1, 1, 4});
   CHECK(rows({K::value_rowids, "p"}, {0, 2, 2, 2}) == Wholes{0, 1, 1, 4});
   CHECK(rows({K::uniform_row_length, "", 2}, {}) == Wholes{0, 2, 4});
+  const Tensor many = arange(70000);  // as many rows as values
+  CHECK(parse_examples({make_example({{"v", many.astype(f32)}, {"p", many}})},
+                       {{"v", ragged_feature(f32, {{K::value_rowids, "p"}})}})
+            .ragged.at("v")
+            .row_splits.at(1)
+            .size() == 70001);
   for (auto kind : {K::row_splits, K::row_lengths, K::row_starts, K::row_limits, K::value_rowids})
     for (const Wholes& bad : {Wholes{0, 5}, Wholes{1, 0, 4}, Wholes{-1, 4}, Wholes{INT64_MAX, INT64_MAX, 2, 4},
                               Wholes{0, INT64_MIN, 4, 4}, Wholes{3, 3, 2, 1}})

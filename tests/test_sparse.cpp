@@ -146,6 +146,7 @@ TEST_CASE("sums and means count what is not listed") {
       CHECK(near(mean(s, axes, keepdims), mean(x, {.axis = axes, .keepdims = keepdims})));
     }
   CHECK(near(s.sum_sparse({0, 2}).to_dense(), sum(x, {0, 2})));
+  CHECK(mean(sparse(tensor({16777217, -16777216}))).item<float>() == 0.5f);  // whole numbers are added as such
   CHECK(near(sum(t, 0), sum(x, 2)));
   for (DType d : {boolean, i8, u8, f16, bf16, i32, c64}) {
     INFO(name(d));
@@ -166,6 +167,10 @@ TEST_CASE("shapes, slices and joining") {
   CHECK(!transpose(s).is_coalesced());
   CHECK(same_bits(reshape(s, {8, -1}).to_dense(), reshape(x, {8, -1})));
   CHECK(same_bits(reshape(s, {48}).to_dense(), ravel(x)));
+  // 2^64 places are not none.
+  const SparseTensor nothing = sparse(zeros({0, 3}));
+  says([&] { nothing.reshape({int64_t(1) << 32, int64_t(1) << 32}); }, {"reshape", "[4294967296,4294967296]"});
+  says([&] { nothing.reshape({int64_t(1) << 32, int64_t(1) << 32, -1}); }, {"reshape"});
   CHECK(reshape(s, {8, 6}).is_coalesced());
   CHECK(same_bits(s(slice(1, 3)).to_dense(), x(slice(1, 3))));
   CHECK(s(slice(1, 3)).is_coalesced());

@@ -80,6 +80,10 @@ TEST_CASE("lengths and parts in bytes and code points") {
   CHECK(str::substr(tensor("hello"), 1, 10).item<std::string>() == "ello");
   CHECK(str::substr(tensor("hello"), -3, 2).item<std::string>() == "ll");
   CHECK(str::substr(tensor("hello"), 5, 2).item<std::string>().empty());
+  // Numbers beyond i64 are not negative ones.
+  const Tensor beyond = tensor(~uint64_t(0));
+  CHECK(has(message_of([&] { str::substr(tensor("hello"), beyond, 2); }), "start 18446744073709551615 is outside"));
+  CHECK(str::substr(tensor("hello"), 1, beyond).item<std::string>() == "ello");
   CHECK(texts(str::substr(tensor({"äbcd", "日本語"}), 1, 2, str::Unit::code_point)) == Texts{"bc", "本語"});
   CHECK(texts(str::substr(tensor({"abc", "def"}), tensor({{0}, {1}}), tensor({1, 2}))) == Texts{"a", "de", "b", "ef"});
 }
@@ -147,6 +151,7 @@ TEST_CASE("numbers in strings") {
   CHECK(std::isnan(str::to_number(tensor("nan")).item<float>()));
   CHECK(str::to_number(tensor("0.1")).item<float>() == 0.1f);
   CHECK(str::to_number(tensor("1e39")).item<double>() == inf);
+  CHECK(str::to_number(tensor("1.00048828126"), f16).item<float>() == 1.0009765625f);  // rounded once
   CHECK(str::to_number(tensor("65519.9"), f16).item<float>() == 65504);
   CHECK(counts(str::to_number(tensor({"-9223372036854775808", " 7 "}), i64)) == Counts{INT64_MIN, 7});
   CHECK(str::to_number(tensor("255"), u8).item<int>() == 255);

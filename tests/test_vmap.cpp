@@ -245,6 +245,55 @@ TEST_CASE("control flow, with conditions that are the same for all rows and othe
       x);
 }
 
+TEST_CASE("a row does not fail at what it would not run: steps after its last, the branches of others") {
+  const auto halve = [](const Tensor& n) {  // each half is to be whole
+    return while_loop([](const Tensor& m) { return m > 1; }, [](const Tensor& m) { return m / 2; }, n);
+  };
+  CHECK(same_bits(vmap(halve)(tensor({8, 4, 2, 0})), tensor({1, 1, 1, 0})));
+  CHECK(has(message_of([&] { vmap(halve)(tensor({8, 6})); }), "is whole, or fits i32 exactly"));
+  const auto collatz = [](const Tensor& n) {  // f32, which holds the half of 2^25 and not 3 * 2^25 + 1
+    return cond(n % 2 == 0, [&] { return n / 2; }, [&] { return 3 * n + 1; });
+  };
+  CHECK(same_bits(vmap(collatz)(tensor({1 << 25, 2, 3})), tensor({float(1 << 24), 1.f, 10.f})));
+  CHECK_THROWS_AS(vmap(collatz)(tensor({(1 << 25) + 1, 2})), Error);
+
+  // A row's own operands as well, and the choices inside a branch.
+  const Tensor limits = tensor({2., 3., 5.});
+  const auto below = [](const Tensor& limit) {
+    const auto step = [&](const Tensor& n) { return assert_that(n < limit, "n is below its limit", n), n + 1; };
+    return while_loop([&](const Tensor& n) { return n < limit; }, step, tensor(0.));
+  };
+  CHECK(same_bits(vmap(below)(limits), limits));
+  CHECK(same_bits(function("below", vmap(below))(limits), limits));
+  const auto root = [](const Tensor& v) {
+    const auto large = [&] { return assert_that(v > 1, "above 1", v), sqrt(v); };
+    const auto small = [&] { return assert_that((v <= 1) & (v > 0), "at most 1", v), sqrt(v); };
+    const auto positive = [&] { return assert_that(v > 0, "positive"), cond(v > 1, large, small); };
+    return cond(v > 0, positive, [&] { return v; });
+  };
+  check(
+      "assertions in branches", [&](const Tensor& v) { return expand_dims(root(v(0)), 0); },
+      tensor({{4.}, {0.25}, {-9.}}));
+  const auto by_index = [](const Tensor& i) {
+    const auto branch = [&](int k) { return [&i, k] { return assert_that(i == k, "its branch"), i * 10 + k; }; };
+    return switch_case(i, {branch(0), branch(1), [&] { return assert_that((i < 0) | (i > 1), "the last"), i; }});
+  };
+  CHECK(same_bits(vmap(by_index)(tensor({0, 1, 2, -7})), tensor({0, 11, 2, -7})));
+  const auto wrong = [](const Tensor& v) {
+    return cond(v > 0, [&] { return assert_that(v > 2, "above 2"), v; }, [&] { return -v; });
+  };
+  CHECK(has(message_of([&] { vmap(wrong)(tensor({1., -1.})); }), "it does not hold that above 2"));
+  // A loop in a branch does not go on for rows of other branches, where it may have no end.
+  const auto grow = [](const Tensor& v) {
+    const auto larger = [&] {
+      return while_loop([](const Tensor& s) { return s < 9; }, [](const Tensor& s) { return s * 2; }, v,
+                        {.max_steps = 8});
+    };
+    return cond(v > 0, larger, [&] { return v; });
+  };
+  check("a loop in a branch", [&](const Tensor& v) { return expand_dims(grow(v(0)), 0); }, tensor({{1.}, {-1.}, {3.}}));
+}
+
 TEST_CASE("nested: each record under two batches") {
   for (const Op* op : all_ops()) {
     if (!op->samples || op->inputs == 0 || op->call) continue;
@@ -456,4 +505,24 @@ TEST_CASE("Variables in containers are not mapped, and rows that draw the same d
   Tensor kept;
   vmap([&](const Tensor& r) { return kept = r * 2; })(ones({3, 2}));
   CHECK_THROWS_AS(vmap([&](const Tensor& r) { return r; })(kept), Error);
+}
+
+TEST_CASE("a loop by row counts its steps where its condition is") {
+  const Device ref(DeviceKind::ref, 0);
+  const WithDevice there(ref);
+  const Tensor x = tensor({1.0, 2.0, 20.0});
+  const auto f = [](const Tensor& v) {
+    return while_loop([](const Tensor& s) { return s < 10; }, [](const Tensor& s) { return s * s + 1; }, v,
+                      {.max_steps = 6});
+  };
+  const auto run = vmap(function("f", f));
+  run(x);
+  std::string elsewhere;
+  log_placement([&](std::string_view line) {
+    if (has(std::string(line), "i64") && !line.starts_with("ref:0")) elsewhere += line;
+  });
+  const Tensor y = run(x);
+  log_placement(nullptr);
+  CHECK(elsewhere == "");
+  CHECK(y.to_vector<double>() == std::vector<double>{26, 26, 20});
 }

@@ -168,9 +168,11 @@ def counts(cases, fn, operands, options, shares):
         "key": int(cases.rng.integers(1, 10**6)),
         "kind": fn.removeprefix("random::"),
     } | options
-    cases.add(
-        fn, operands, o, np.round(shares * DRAWS), "i64", Within(SIGMAS * np.sqrt(shares * (1 - shares) * DRAWS) + 1)
-    )
+    want = np.round(shares * DRAWS)
+    # Where next to none are expected, a count is no normal variate: as unlikely as six sigmas, then.
+    most = scipy.stats.binom.isf(scipy.stats.norm.sf(SIGMAS), DRAWS, shares)
+    off = np.maximum(SIGMAS * np.sqrt(shares * (1 - shares) * DRAWS) + 1, most - want)
+    cases.add(fn, operands, o, want, "i64", Within(off))
 
 
 def draws(cases):
