@@ -71,7 +71,6 @@ class CarryLeaves final : public LeafVisitor {
   void tensor(Tensor& t) override;
   void variable(const Variable& v) override;
   void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
   void argument(Tensor& t);  // a whole argument, which must have a derivative
   void finish() const;       // throws where there are more tangents than leaves
 

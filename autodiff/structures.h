@@ -130,7 +130,6 @@ class WatchLeaves final : public LeafVisitor {
   void tensor(Tensor& t) override;
   void variable(const Variable& v) override;
   void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
   void argument(Tensor& t);  // a whole argument, which must have a derivative
   std::vector<Source> sources;
 
@@ -146,7 +145,6 @@ class FindSources final : public LeafVisitor {
   void tensor(Tensor& t) override;
   void variable(const Variable& v) override { sources.emplace_back(v); }
   void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
   std::vector<Source> sources;
 };
 
@@ -155,7 +153,6 @@ class TensorLeaves final : public LeafVisitor {
  public:
   void tensor(Tensor& t) override { places.push_back(&t); }
   void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
   std::vector<Tensor*> places;
 };
 template <class T>
@@ -171,7 +168,6 @@ class PutGradients final : public LeafVisitor {
   explicit PutGradients(Tensor*& next) : next_(next) {}
   void tensor(Tensor& t) override;
   void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
 
  private:
   Tensor*& next_;

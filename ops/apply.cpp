@@ -275,20 +275,19 @@ inline CallReplay* replay_of_calls() {
 }  // namespace
 
 namespace {
-// Tensors without axes on the host are numbers, which join tensors on another device: that device, where the operands
-// are such numbers and tensors there alone.
+// Tensors without axes on the host are numbers, which join tensors on another device.
+bool is_host_number(const Tensor& t) { return t.ndim() == 0 && t.dtype() != DType::string && is_host(t.device()); }
+
+// Of operands on several devices: the one that is not the host's, where all that is not there is numbers.
 std::optional<Device> device_to_join(Operands in) {
   const Device* there = nullptr;
-  bool differ = false;
   for (const Tensor* t : in) {
     if (!t->defined()) return std::nullopt;
     if (!is_host(t->device())) there = &t->spec().device;
-    differ = differ || !(t->device() == in[0]->device());
   }
-  if (!differ || !there) return std::nullopt;
+  if (!there) return std::nullopt;
   for (const Tensor* t : in)
-    if (!(t->device() == *there) && !(is_host(t->device()) && t->ndim() == 0 && t->dtype() != DType::string))
-      return std::nullopt;
+    if (!(t->device() == *there) && !is_host_number(*t)) return std::nullopt;
   return *there;
 }
 
@@ -302,9 +301,7 @@ bool on_several_devices(Operands in) {
 
 Tensor number_beside(const Tensor& number, const Tensor& x) {
   if (!number.defined() || !x.defined()) return number;  // what takes it will say so
-  const bool joins = !(number.device() == x.device()) && !is_host(x.device()) && is_host(number.device()) &&
-                     number.ndim() == 0 && number.dtype() != DType::string;
-  return joins ? number.to(x.device()) : number;
+  return is_host_number(number) && !is_host(x.device()) ? number.to(x.device()) : number;
 }
 
 namespace {

@@ -31,7 +31,7 @@ class LeafVisitor {
  public:
   virtual void tensor(Tensor& t) = 0;
   virtual void constant(const void* bytes, size_t n) = 0;  // a C++ value, by its bytes
-  virtual void structure(size_t n) = 0;                    // a container of n elements follows
+  virtual void structure(size_t) {}                        // a container of so many elements follows
   virtual void variable(const Variable& v);                // its identity is a constant, unless told otherwise
 
  protected:

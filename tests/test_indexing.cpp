@@ -176,6 +176,10 @@ TEST_CASE("errors say what numpy says") {
   CHECK(has(message_of([&] { (void)a.at(0).set(tensor({1.f, 2.f})); }), "does not broadcast to [3]"));
   CHECK(has(message_of([&] { take_along_axis(a, tensor({0}), 0); }), "1 axes"));
   CHECK(has(message_of([&] { segment_sum(a, tensor({0}), 2); }), "one id a row"));
+  CHECK(has(message_of([&] { segment_sum(a, tensor({0.f, 1.f}), 2); }), "ids are integers"));
+  for (auto* fold : {segment_sum, segment_prod, segment_mean, segment_max, segment_min})  // no id counts from the back
+    for (const Tensor& ids : {tensor({0, -1}), tensor({0, 2}), astype(tensor({0, -1}), u64)})
+      CHECK(has(message_of([&] { fold(a, ids, 2, Where::current()); }), "out of bounds"));
 }
 
 TEST_CASE("a slice of a file that drops an axis that is not there") {

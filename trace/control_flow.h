@@ -89,7 +89,6 @@ class Refiller final : public LeafVisitor {
   explicit Refiller(std::span<const Tensor> from) : from_(from) {}
   void tensor(Tensor& t) override { t = from_[next_++]; }
   void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
 
  private:
   std::span<const Tensor> from_;

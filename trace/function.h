@@ -210,7 +210,6 @@ void note_names(std::vector<std::string>& names, T& value) {
     explicit Count(std::vector<std::string>& names) : names_(names) {}
     void tensor(Tensor&) override { names_.emplace_back(); }
     void constant(const void*, size_t) override {}
-    void structure(size_t) override {}
 
    private:
     std::vector<std::string>& names_;
@@ -276,7 +275,6 @@ class FillResult final : public LeafVisitor {
   explicit FillResult(std::vector<Tensor>& from) : from_(from) {}
   void tensor(Tensor& t) override { t = std::move(from_[next_++]); }
   void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
 
  private:
   std::vector<Tensor>& from_;

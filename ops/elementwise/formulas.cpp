@@ -214,6 +214,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "rill/devices/registry.h"
+#include "rill/ops/common_dtype.h"
 #include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/values/fill.h"
 
@@ -370,10 +371,13 @@ namespace {
 bool whole(const Tensor& x) { return x.defined() && (is_integer(x.dtype()) || is_bool(x.dtype())); }
 // Both operands as one floating dtype, for functions that would else compute in integers first and wrap.
 std::pair<Tensor, Tensor> floating_pair(std::string_view op, const Tensor& x, const Tensor& y, const Where& where) {
-  const DType d = to_floating(promote(x.dtype(), x.spec().weak, y.dtype(), y.spec().weak));
-  const Device device = x.spec().weak ? y.device() : x.device();
-  const bool weak = x.spec().weak && y.spec().weak;
-  return {as_operand(op, x, d, device, where, weak), as_operand(op, y, d, device, where, weak)};
+  CommonDtype common;
+  common.add(x.spec());
+  common.add(y.spec());
+  const auto as_common = [&](const Tensor& t) {
+    return as_operand(op, t, to_floating(common.dtype), common.device, where, common.weak);
+  };
+  return {as_common(x), as_common(y)};
 }
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/ref/elementwise.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/common_dtype.h"
 #include "rill/ops/elementwise/elementwise_records.h"
 #include "rill/ops/jvp_rules.h"
 #include "rill/ops/ops.h"
@@ -73,12 +74,14 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
                      "strings::to_number(). operands: {}, {}",
                      to_string(a.spec()), to_string(b.spec())),
          where);
-  DType d = promote(a.dtype(), a.spec().weak, b.dtype(), b.spec().weak);
-  const bool weak = a.spec().weak && b.spec().weak;
-  Device device = condition.spec().weak ? (a.spec().weak ? b.device() : a.device()) : condition.device();
+  CommonDtype values;
+  values.add(a.spec());
+  values.add(b.spec());
+  const Device device = condition.spec().weak ? values.device : condition.device();
   Tensor c =
       is_bool(condition.dtype()) ? as_operand("where", condition, DType::boolean, device, where) : condition != 0;
-  Tensor x = as_operand("where", a, d, device, where, weak), y = as_operand("where", b, d, device, where, weak);
+  const Tensor x = as_operand("where", a, values.dtype, device, where, values.weak);
+  const Tensor y = as_operand("where", b, values.dtype, device, where, values.weak);
   return apply1(where_op, {&c, &x, &y}, {}, where);
 }
 

@@ -10,6 +10,7 @@
 #include "rill/devices/ref/shape_kernels.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
+#include "rill/ops/index/from_front.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/jvp_rules.h"
 #include "rill/ops/numerics_check.h"
@@ -411,6 +412,8 @@ Shape detail::segments_shape(std::string_view op, const Tensor& updates, const T
   if (ids.ndim() != 1 || updates.ndim() < 1 || ids.dim(0) != updates.dim(0))
     fail(op, fmt::format("{} needs one id a row, and the ids are {}", to_string(updates.spec()), to_string(ids.spec())),
          where);
+  if (!is_integer(ids.dtype()))
+    fail(op, fmt::format("ids are integers, and these are {}. convert them with astype(i64)", to_string(ids.spec())), where);
   Shape shape(updates.shape());
   shape[0] = segments;
   return shape;
@@ -419,7 +422,7 @@ Shape detail::segments_shape(std::string_view op, const Tensor& updates, const T
 Tensor segment_sum(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
   CallerScope caller(where);
   const Shape shape = detail::segments_shape("segment_sum", updates, ids, segments, where);
-  return detail::scatter_into(zeros(shape, {updates.dtype(), updates.device()}), {ids}, updates,
+  return detail::scatter_into(zeros(shape, {updates.dtype(), updates.device()}), {from_front(ids, segments)}, updates,
                               GatherAttrs{{0}, {}, {}, 0}, ScatterMode::add, where);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "rill/ops/enclosing_trace.h"
+#include "rill/ops/index/from_front.h"
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -207,7 +208,7 @@ namespace {
 Tensor segment_fold(std::string_view op, const Tensor& updates, const Tensor& ids, Dim segments, const Tensor& first,
                     ScatterMode mode, const Where& where) {
   const Shape shape = detail::segments_shape(op, updates, ids, segments, where);
-  return detail::scatter_into(full(shape, first, {updates.dtype(), updates.device()}), {ids}, updates,
+  return detail::scatter_into(full(shape, first, {updates.dtype(), updates.device()}), {from_front(ids, segments)}, updates,
                               GatherAttrs{{0}, {}, {}, 0}, mode, where);
 }
 // What a maximum (or minimum) over nothing is.

@@ -41,7 +41,6 @@ class PutBack final : public LeafVisitor {
   explicit PutBack(const std::vector<Tensor>& from) : from_(from) {}
   void tensor(Tensor& t) override { t = from_[next_++]; }
   void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
 
  private:
   const std::vector<Tensor>& from_;

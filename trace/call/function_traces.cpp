@@ -53,7 +53,6 @@ class MakeArguments final : public LeafVisitor {
     ++next_;
   }
   void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
 
  private:
   Tracer& tracer_;
@@ -71,7 +70,6 @@ class AddOutputs final : public LeafVisitor {
     t = Tensor();  // the prototype keeps no trace alive
   }
   void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
 
  private:
   Tracer& tracer_;

@@ -17,7 +17,6 @@ class CollectTensors final : public LeafVisitor {
  public:
   void tensor(Tensor& t) override { tensors.push_back(t); }
   void constant(const void*, size_t) override {}
-  void structure(size_t) override {}
   std::vector<Tensor> tensors;
 };
 

@@ -99,13 +99,6 @@ bool Plans::run(const Gpu& gpu, const Key& key, const std::vector<char*>& operan
   return true;
 }
 
-Plans& plans_of(const Gpu& gpu) {
-  static std::mutex mutex;
-  static auto* all = new std::map<int, Plans>;  // tensors may outlive every static object
-  const std::lock_guard hold(mutex);
-  return (*all)[gpu.device.index()];
-}
-
 }  // namespace
 
 int type_of(DType d) {
@@ -124,10 +117,10 @@ int64_t alignment_of(const char* address) {
 }
 
 bool has_plan(Gpu& gpu, const Key& key, const Callback<Graph()>& graph) {
-  return library().missing.empty() && plans_of(gpu).has(gpu, key, graph);
+  return library().missing.empty() && of_gpu<Plans>(gpu).has(gpu, key, graph);
 }
 bool run_plan(Gpu& gpu, const Key& key, const std::vector<char*>& operands) {
-  return plans_of(gpu).run(gpu, key, operands);
+  return of_gpu<Plans>(gpu).run(gpu, key, operands);
 }
 
 }  // namespace rill::cuda::dnn

@@ -138,6 +138,15 @@ class Gpu {
 Gpu& gpu_of(Device d);
 // The same as it is, perhaps not open yet.
 Gpu& found_gpu(Device d);
+
+// The one T that belongs to a GPU: handles of a library, say, and what was made with them.
+template <class T>
+T& of_gpu(const Gpu& gpu) {
+  static std::mutex mutex;
+  static auto* all = new std::map<int, T>;  // tensors may outlive every static object
+  const std::lock_guard hold(mutex);
+  return (*all)[gpu.device.index()];
+}
 int gpu_count();
 // Where memory lies that kernels on `d` (the host's, where d is the host) cannot read: "the host", "gpu:1"; or "".
 std::string unreadable_place(Device d, const void* memory);

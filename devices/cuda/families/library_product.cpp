@@ -171,13 +171,6 @@ bool Plans::run(const LibraryProduct& p) {
   return !plan.refused;
 }
 
-Plans& plans_of(const Gpu& gpu) {
-  static std::mutex mutex;
-  static auto* all = new std::map<int, Plans>;  // tensors may outlive every static object
-  const std::lock_guard hold(mutex);
-  return (*all)[gpu.device.index()];
-}
-
 }  // namespace
 
 bool has_library_product(DType d) { return (is_floating(d) || is_complex(d)) && lt::library().missing.empty(); }
@@ -191,6 +184,6 @@ bool has_leading_dimension(const Matrices& m, int64_t rows, int64_t columns) {
   return dense(columns, m.column, rows, m.row) || dense(rows, m.row, columns, m.column);
 }
 
-bool run_library_product(const LibraryProduct& p) { return plans_of(p.gpu).run(p); }
+bool run_library_product(const LibraryProduct& p) { return of_gpu<Plans>(p.gpu).run(p); }
 
 }  // namespace rill::cuda

@@ -142,17 +142,11 @@ struct Pair {
   V high, low;
 };
 
-// Exact sum where |a| >= |b| or a = 0 (Dekker 1971), exact sum (Knuth), exact product (through fma).
+// Exact sum where |a| >= |b| or a = 0 (Dekker 1971), exact product (through fma).
 template <class V>
 HWY_INLINE Pair<V> fast_two_sum(V a, V b) {
   const V s = a + b;
   return {s, b - (s - a)};
-}
-template <class V>
-HWY_INLINE Pair<V> two_sum(V a, V b) {
-  const V s = a + b;
-  const V c = s - a;
-  return {s, (a - (s - c)) + (b - c)};
 }
 template <class V>
 HWY_INLINE Pair<V> two_product(V a, V b) {
