@@ -17,4 +17,9 @@ inline Tensor from_front(const Tensor& ids, Dim size) {
   return is_unsigned(ids.dtype()) ? places : where(places < 0, size, places);
 }
 
+// The same for a gather or a scatter, which names the index that it refuses: unsigned ones as they are.
+inline Tensor front_indices(const Tensor& ids, Dim size) {
+  return is_unsigned(ids.dtype()) ? ids : from_front(ids, size);
+}
+
 }  // namespace rill

@@ -413,7 +413,8 @@ Shape detail::segments_shape(std::string_view op, const Tensor& updates, const T
     fail(op, fmt::format("{} needs one id a row, and the ids are {}", to_string(updates.spec()), to_string(ids.spec())),
          where);
   if (!is_integer(ids.dtype()))
-    fail(op, fmt::format("ids are integers, and these are {}. convert them with astype(i64)", to_string(ids.spec())), where);
+    fail(op, fmt::format("ids are integers, and these are {}. convert them with astype(i64)", to_string(ids.spec())),
+         where);
   Shape shape(updates.shape());
   shape[0] = segments;
   return shape;
@@ -422,8 +423,8 @@ Shape detail::segments_shape(std::string_view op, const Tensor& updates, const T
 Tensor segment_sum(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
   CallerScope caller(where);
   const Shape shape = detail::segments_shape("segment_sum", updates, ids, segments, where);
-  return detail::scatter_into(zeros(shape, {updates.dtype(), updates.device()}), {from_front(ids, segments)}, updates,
-                              GatherAttrs{{0}, {}, {}, 0}, ScatterMode::add, where);
+  return detail::scatter_into(zeros(shape, {updates.dtype(), updates.device()}), {front_indices(ids, segments)},
+                              updates, GatherAttrs{{0}, {}, {}, 0}, ScatterMode::add, where);
 }
 
 }  // namespace rill
