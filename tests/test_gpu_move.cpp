@@ -117,6 +117,11 @@ TEST_CASE("gather") {
   CHECK(agrees("gather", {x, i, j}, GatherAttrs{{1, 3}, {}, {}, 1}));
   CHECK(agrees("gather", {x, i}, GatherAttrs{{1}, {}, {}, 3}));
   CHECK(agrees({x, places(50, 8)}, [](const Inputs& in) { return take(transpose(in[0]), in[1], 0); }));
+  // Slices whose lengths are words that the distances between them are not.
+  for (const auto& [all, used] : {std::pair(7, 6), std::pair(9, 8), std::pair(6, 4)})
+    CHECK(agrees({numbers({40, all}), places(50, 40)}, [used = used](const Inputs& in) {
+      return run(*find_op("gather"), {slice_axis(in[0], 1, 0, used), in[1]}, rows())[0];
+    }));
   const Tensor along = samples::integers({5, 6, 7, 3}, -8, 8, i64);
   CHECK(agrees({x, along}, [](const Inputs& in) { return take_along_axis(in[0], in[1], 3); }));
   // What is out of range is zero, or an error.

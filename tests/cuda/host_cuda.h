@@ -26,8 +26,13 @@
 extern "C" {
 inline long long rill_shift = 0;
 }
+// A GPU faults where an access is not aligned to its type; the host would not.
 template <class T>
 T* rill_at(T* p) {
+  if ((unsigned long long)p % alignof(T) != 0) {
+    std::fprintf(stderr, "a kernel's access of %d bytes is not aligned: %p\n", int(sizeof(T)), (const void*)p);
+    std::abort();
+  }
   return (T*)((char*)p + rill_shift);
 }
 #define RILL_AT(pointer) rill_at(pointer)

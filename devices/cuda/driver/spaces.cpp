@@ -89,8 +89,8 @@ void for_each_space(const Ints& sizes, const std::vector<Placed>& operands, int 
   start_outer(s, outer, operands.size(), start);
 }
 
-size_t widen_points(Space& s, int operands, size_t size) {
-  uintptr_t all = uintptr_t(s.n) * size;  // the bits below its lowest are 0 in every stride and address
+size_t widen_points(Space& s, int operands, size_t size, uintptr_t steps) {
+  uintptr_t all = uintptr_t(s.n) * size | steps;  // the bits below its lowest are 0 in every stride and address
   for (int k = 0; k < operands; ++k) {
     if (s.point[k] != int64_t(size)) return size;
     all |= uintptr_t(s.base[k]);

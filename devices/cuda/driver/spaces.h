@@ -34,7 +34,8 @@ void for_each_space(const Ints& sizes, const std::vector<Placed>& operands, int 
                     const Callback<void(const Space&)>& start);
 
 // For kernels that only move the first `operands` of a Space, elements of `size` bytes: where their rows are dense,
-// makes its points words of up to 16 bytes. Returns the bytes of a point.
-size_t widen_points(Space& s, int operands, size_t size);
+// makes its points words of up to 16 bytes. Returns the bytes of a point. `steps`: the bits of all distances, in bytes,
+// that a kernel adds to the Space's places, which words must divide too.
+size_t widen_points(Space& s, int operands, size_t size, uintptr_t steps = 0);
 
 }  // namespace rill::cuda

@@ -98,7 +98,9 @@ void run_gather(const KernelArgs& a) {
   for_each_space(Ints(out.shape().begin(), out.shape().end()), operands, no_rows, [&](const Space& s) {
     p.space = s;
     const bool slices = std::all_of(s.point + 2, s.point + 2 + p.count, [](int64_t step) { return step == 0; });
-    const size_t bytes = slices ? widen_points(p.space, 2, size_t(size)) : size_t(size);
+    uintptr_t steps = 0;  // from slice to slice: of a view they may be of any size
+    for (int j = 0; j < p.count; ++j) steps |= uintptr_t(p.stride[j]);
+    const size_t bytes = slices ? widen_points(p.space, 2, size_t(size), steps) : size_t(size);
     const std::string_view type = bytes == 16 && size < 16 ? "Line" : word(bytes);
     const int64_t count = p.space.rows * p.space.n;
     const std::string call = fmt::format("gather_points<{}, {}>", type, index_type(count));
@@ -186,13 +188,9 @@ bool adds_in_any_order(DType d, ScatterMode mode) {
 
 // Makes the numbers of an update words, where those of both sides may be so.
 size_t widen_columns(Scatter& p, size_t size) {
-  Space wide = p.column;
-  const size_t bytes = widen_points(wide, 2, size);
   uintptr_t steps = uintptr_t(p.unit) | uintptr_t(p.update.point[0]);
   for (int64_t a = 0; a < p.update.axes; ++a) steps |= uintptr_t(p.update.stride[0][a]);
-  if (steps % bytes != 0) return size;
-  p.column = wide;
-  return bytes;
+  return widen_points(p.column, 2, size, steps);
 }
 
 void start_updates(Gpu& gpu, Scatter p, DType dtype, ScatterMode mode) {
