@@ -78,6 +78,15 @@ TEST_CASE("matmul where the library refuses") {
     same_on_gpu(record("matmul"), {numbers({7, 5, 33}, d, 1), numbers({7, 33, 6}, d, 2)}, batched);
 }
 
+// More than the library takes at once, of their own and one for all.
+TEST_CASE("matmul of very many matrices") {
+  const ContractionParams batched{{2}, {1}, {0}, {0}};
+  const Tensor a = numbers({70000, 2, 3}, f32, 1), b = numbers({70000, 3, 2}, f32, 2);
+  same_on_gpu(record("matmul"), {a, b}, batched);
+  same_on_gpu(record("matmul"), {a, b}, batched,
+              [](const Tensor& t) { return broadcast_to(slice_axis(t, 0, 7, 8), t.shape()); });
+}
+
 // Of any strides, so that one direction, the other or none has a leading dimension.
 TEST_CASE("matmul of parts of a matrix") {
   const Op& op = record("matmul");

@@ -184,6 +184,20 @@ bool has_leading_dimension(const Matrices& m, int64_t rows, int64_t columns) {
   return dense(columns, m.column, rows, m.row) || dense(rows, m.row, columns, m.column);
 }
 
-bool run_library_product(const LibraryProduct& p) { return of_gpu<Plans>(p.gpu).run(p); }
+// Of many matrices so many at once: the library's kernels number them along an axis of the grid that has no more.
+bool run_library_product(const LibraryProduct& p) {
+  constexpr int64_t most_matrices = 65535;
+  Plans& plans = of_gpu<Plans>(p.gpu);
+  const auto size = int64_t(size_of(p.dtype));
+  for (int64_t first = 0; first < p.batch; first += most_matrices) {
+    LibraryProduct some = p;
+    some.batch = std::min(most_matrices, p.batch - first);
+    some.left.data += first * p.left.batch * size;
+    some.right.data += first * p.right.batch * size;
+    some.out += first * p.m * p.n * size;
+    if (!plans.run(some)) return false;
+  }
+  return true;
+}
 
 }  // namespace rill::cuda

@@ -19,8 +19,8 @@ bool has_library_product(DType d);
 // Whether such matrices have a leading dimension: one direction is dense, the other steps over it.
 bool has_leading_dimension(const Matrices& m, int64_t rows, int64_t columns);
 
-// out[b, i, j] = sum over k of left[b, i, k] right[b, k, j], `out` dense at that address. False, and nothing is done,
-// where the library has no kernel for that. Operands have leading dimensions; no size is 0.
+// out[b, i, j] = sum over k of left[b, i, k] right[b, k, j], `out` dense at that address. False where the
+// library has no kernel for that; `out` is to be computed otherwise then, all of it. Operands have leading dimensions; no size is 0.
 struct LibraryProduct {
   Gpu& gpu;
   DType dtype;
