@@ -256,6 +256,14 @@ TEST_CASE("attention by size") {
     }
 }
 
+TEST_CASE("attention where there are keys, and no head looks at them") {
+  const Tensor q = numbers({2, 0, 3, 4}, f32, 1), k = numbers({2, 3, 5, 4}, f32, 2), v = numbers({2, 3, 5, 4}, f32, 3);
+  const AttentionParams p{1, false};
+  const Inputs out = op_check::run(record("attention"), {q, k, v}, p);
+  const Tensor delta = sum(out[0], Axes(-1), true);
+  same_on_gpu(record("attention_grad"), {q, k, v, out[1], delta, out[0]}, p);
+}
+
 TEST_CASE("attention of extremes") {
   const Op& op = record("attention");
   const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");

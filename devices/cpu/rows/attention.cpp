@@ -39,7 +39,7 @@ struct MaskView {
 
 template <class T>
 struct Problem {
-  int64_t heads, group;  // matrices of queries; how many of them share one of keys and values
+  int64_t heads, shared, group;  // matrices of queries, and of keys and values; how many of the first share a second
   int64_t queries, keys, width, value_width;
   T scale;
   bool causal;
@@ -308,7 +308,7 @@ void backward_keys(const Problem<T>& p, const Gradients<T>& out, int64_t s, int6
 // turn, by blocks of either: the scores twice, and every sum in the same order as before.
 template <class T>
 void backward(const Problem<T>& p, const Gradients<T>& out) {
-  const int64_t blocks = p.blocks(), shared = p.heads / p.group, chunks = (p.keys + block_k - 1) / block_k;
+  const int64_t blocks = p.blocks(), shared = p.shared, chunks = (p.keys + block_k - 1) / block_k;
   const bool small = p.heads * blocks * p.work() < 60000;
   if (small || shared % num_threads() == 0 || shared >= 4 * num_threads()) {
     parallel_for(shared, small ? shared : 1, [&](int64_t begin, int64_t end) {
@@ -358,8 +358,8 @@ Problem<T> separate_problem(const KernelArgs& args, size_t mask) {
   const AttentionParams& a = args.attrs.as<AttentionParams>();
   const size_t n = q.shape().size();
   Problem<T> p{};
-  p.heads = p.group = 1;
-  for (size_t i = 0; i + 2 < n; ++i) p.heads *= q.shape()[i];
+  p.heads = p.shared = p.group = 1;
+  for (size_t i = 0; i + 2 < n; ++i) p.heads *= q.shape()[i], p.shared *= k.shape()[i];
   if (n > 2 && k.shape()[n - 3] > 0) p.group = q.shape()[n - 3] / k.shape()[n - 3];
   p.queries = q.shape()[n - 2], p.width = q.shape()[n - 1];
   p.keys = k.shape()[n - 2], p.value_width = v.shape()[n - 1];
@@ -379,6 +379,7 @@ Problem<T> joined_problem(const KernelArgs& args) {
   Problem<T> p{};
   p.heads = shape[n - 2], p.group = 1;
   for (size_t i = 0; i + 4 < n; ++i) p.heads *= shape[i];
+  p.shared = p.heads;
   p.queries = p.keys = shape[n - 4];
   p.width = p.value_width = shape[n - 1];
   p.scale = T(a.scale), p.causal = a.causal;

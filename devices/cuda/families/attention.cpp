@@ -48,8 +48,8 @@ class Call {
   void separate(size_t mask) {
     const Shape &q = args_.input(0).shape(), &k = args_.input(1).shape();
     const size_t n = q.size();
-    p.heads = 1;
-    for (size_t i = 0; i + 2 < n; ++i) p.heads *= q[i];
+    p.heads = p.shared = 1;
+    for (size_t i = 0; i + 2 < n; ++i) p.heads *= q[i], p.shared *= k[i];
     p.group = n > 2 && k[n - 3] > 0 ? q[n - 3] / k[n - 3] : 1;
     p.queries = q[n - 2], p.keys = k[n - 2], p.width = q[n - 1], p.value_width = args_.input(2).shape()[n - 1];
     place(p.q, args_.input(0), matrices_of);
@@ -65,6 +65,7 @@ class Call {
     const size_t n = s.size();
     p.heads = s[n - 2];
     for (size_t i = 0; i + 4 < n; ++i) p.heads *= s[i];
+    p.shared = p.heads;
     p.queries = p.keys = s[n - 4], p.width = p.value_width = s[n - 1];
     MatrixGrid* parts[] = {&p.q, &p.k, &p.v};
     for (int64_t i = 0; i < 3; ++i)
@@ -90,7 +91,7 @@ class Call {
   }
   void start_gradients() {
     if (p.width > 0) start("attention_grad_q", p.heads, p.queries, p.width);
-    start("attention_grad_kv", p.heads / p.group, p.keys, std::max(p.width, p.value_width));
+    start("attention_grad_kv", p.shared, p.keys, std::max(p.width, p.value_width));
   }
 
   Attention p{};

@@ -315,7 +315,7 @@ RILL void attention_grad_kv(const Attention& s) {
   const int near = threadIdx.x % 16, far = threadIdx.x / 16;
   const i64 widest = s.width > s.value_width ? s.width : s.value_width;
   const i64 tiles = (s.keys + side - 1) / side, parts = (widest + wide - 1) / wide;
-  for (i64 q = blockIdx.x; q < s.heads / s.group * tiles * parts; q += gridDim.x) {
+  for (i64 q = blockIdx.x; q < s.shared * tiles * parts; q += gridDim.x) {
     const i64 part = q % parts * wide, first = q / parts % tiles * side, shared = q / parts / tiles;
     const Matrix<T> keys = matrix<T>(s.k, shared), values = matrix<T>(s.v, shared);
     W to_keys[R][C], to_values[R][C];

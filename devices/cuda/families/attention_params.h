@@ -14,7 +14,7 @@ struct MatrixGrid {
 struct Attention {
   MatrixGrid q, k, v, mask, log_sums, delta, g;  // g: the cotangent
   MatrixGrid out, out_sums, dq, dk, dv;
-  long long heads, group;  // matrices of queries; how many of them share one of keys and values
+  long long heads, shared, group;  // matrices of queries, and of keys and values; how many of the first share a second
   long long queries, keys, width, value_width;
   double scale;
   int causal, mask_kind;  // 0: none; 1: bool; 2: numbers that are added
