@@ -136,6 +136,19 @@ TEST_CASE("a GPU that cannot be opened is an error") {
   CHECK(has(output, "passed"));
 }
 
+TEST_CASE("child: no more peers", "[.]") {
+  of_driver<void(const char*, int)>("rill_simulated_fail")("cuMemPoolSetAccess", 1);
+  const Tensor x = ones({3}, {.device = gpu});
+  CHECK(sum(x.to("gpu:1")).item<float>() == 3);
+}
+TEST_CASE("GPUs that have as many peers as they can copy all the same") {
+  if (!is_simulated()) return skip_case("a true driver does not fail on demand");
+  std::string output;
+  CHECK(child("", "child: no more peers", output) == 0);
+  INFO(output);
+  CHECK(has(output, "passed"));
+}
+
 // --- Memory ----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("what traced functions keep for later calls goes where memory is out") {

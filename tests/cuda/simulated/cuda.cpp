@@ -42,7 +42,8 @@ enum Error {
   out_of_memory = 2,
   not_initialised = 3,
   invalid_context = 201,
-  not_found = 500
+  not_found = 500,
+  too_many_peers = 711
 };
 
 constexpr int devices = 2;
@@ -323,6 +324,7 @@ int cuMemPoolCreate(void** pool, const PoolProperties* p) {
   return ok;
 }
 int cuMemPoolSetAccess(void* pool, const PoolAccess* list, size_t count) {
+  FAIL_ON_DEMAND(too_many_peers);
   auto& p = *static_cast<CUpool*>(pool);
   for (size_t i = 0; i < count; ++i) {
     if (list[i].place.type != 1 || list[i].flags != 3 || list[i].place.device == p.device) return invalid_value;
