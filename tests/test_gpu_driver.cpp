@@ -151,6 +151,22 @@ TEST_CASE("GPUs that have as many peers as they can copy all the same") {
 
 // --- Memory ----------------------------------------------------------------------------------------------------------
 
+TEST_CASE("a limit holds for what the driver keeps, too") {
+  const auto most_taken = of_driver<size_t(int)>("rill_simulated_most_taken");
+  if (!most_taken) return skip_case("a true driver does not count");
+  release_cached_memory("gpu:1");
+  static_cast<void>(most_taken(1));
+  const size_t before = most_taken(1);
+  set_memory_limit("gpu:1", before + (8 << 20));
+  {
+    std::vector<Tensor> parts;
+    for (int i = 0; i < 4; ++i) parts.push_back(ones({1 << 19}, {.device = "gpu:1"}));
+  }
+  CHECK(ones({1 << 21}, {.device = "gpu:1"}).size() == 1 << 21);  // all that there was, as one block
+  CHECK(most_taken(1) == before + (8 << 20));
+  set_memory_limit("gpu:1", 0);
+}
+
 TEST_CASE("what traced functions keep for later calls goes where memory is out") {
   auto f = function("f", [](const Tensor& x) { return sum(cumsum(cumsum(x, 0) * 0, 0)); });
   release_cached_memory("gpu:1");

@@ -105,7 +105,9 @@ class Gpu {
   DevicePointer take_block(size_t bytes);
   static void release(Buffer* b);
   void give_back(DevicePointer block, size_t bytes);
-  void free_cached();  // with memory_mutex_ held
+  // With memory_mutex_ held. To the pool, and from there to the system, which waits for the stream.
+  void free_cached();
+  void trim_pool();
 
   int device_of_driver_ = 0;  // CUdevice
   std::atomic<bool> open_ = false;

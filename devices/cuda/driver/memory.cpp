@@ -40,6 +40,7 @@ DevicePointer Gpu::take_block(size_t bytes) {
   DevicePointer block = 0;
   if (limit_ > 0 && counts_.reserved + bytes > limit_) {
     free_cached();
+    trim_pool();  // else it keeps what it was given, and takes more from the system where that does not fit together
     if (counts_.reserved + bytes > limit_)
       throw host_memory::OutOfMemory(fmt::format("{} bytes are more than the limit of {} for {} leaves: {} are in use",
                                                  bytes, limit_, to_string(device), counts_.in_use));
@@ -47,8 +48,7 @@ DevicePointer Gpu::take_block(size_t bytes) {
   Result result = api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream);
   if (result == out_of_memory) {  // what is kept for later, here and in the pool, may be enough
     free_cached();
-    RILL_CUDA(cuStreamSynchronize, stream);
-    RILL_CUDA(cuMemPoolTrimTo, pool_, 0);
+    trim_pool();
     result = api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream);
   }
   if (result == out_of_memory) {
@@ -115,6 +115,11 @@ void Gpu::free_cached() {
   }
 }
 
+void Gpu::trim_pool() {
+  RILL_CUDA(cuStreamSynchronize, stream);
+  RILL_CUDA(cuMemPoolTrimTo, pool_, 0);
+}
+
 MemoryStats Gpu::stats() {
   require_no_fork();
   const std::lock_guard hold(memory_mutex_);
@@ -132,8 +137,7 @@ void Gpu::release_cached() {
   if (!is_open()) return;
   const std::lock_guard hold(memory_mutex_);
   free_cached();
-  RILL_CUDA(cuStreamSynchronize, stream);
-  RILL_CUDA(cuMemPoolTrimTo, pool_, 0);
+  trim_pool();
 }
 
 void Gpu::reserve(size_t bytes) {
@@ -168,6 +172,7 @@ std::string unreadable_place(Device d, const void* memory) {
 }
 
 void Gpu::set_limit(size_t bytes) {
+  require_no_fork();
   const std::lock_guard hold(memory_mutex_);
   limit_ = bytes;
 }

@@ -30,6 +30,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "shared.h"
@@ -90,6 +91,9 @@ struct Memory {
   std::map<Pointer, std::pair<size_t, int>> live;  // bytes, device
   size_t in_use[devices] = {};
   size_t limit = 4ull << 30;
+  // What the pools have of the system: blocks that were freed stay, for others of their size, until a pool is trimmed.
+  std::map<size_t, int> kept[devices];  // by size
+  size_t taken[devices] = {}, most_taken[devices] = {};
 
   Memory() {
     if (const char* bytes = std::getenv("RILL_SIMULATED_MEMORY")) limit = std::strtoull(bytes, nullptr, 10);
@@ -107,6 +111,9 @@ struct Memory {
     if (mprotect(real, whole(bytes), PROT_READ | PROT_WRITE) != 0) return 0;
     std::memset(real, 0xa5, std::min<size_t>(bytes, 1 << 16));
     in_use[device] += bytes;
+    if (int& same = kept[device][bytes]; same > 0) --same;
+    else taken[device] += bytes;
+    most_taken[device] = std::max(most_taken[device], taken[device]);
     live[Pointer(at)] = {bytes, device};
     return Pointer(at);
   }
@@ -116,10 +123,16 @@ struct Memory {
     const auto block = live.find(p);
     if (block == live.end()) return false;
     in_use[block->second.second] -= block->second.first;
+    ++kept[block->second.second][block->second.first];
     char* real = reinterpret_cast<char*>(p) + shift;
     mmap(real, whole(block->second.first), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     live.erase(block);
     return true;
+  }
+  void trim(int device) {
+    const std::lock_guard hold(mutex);
+    for (const auto& [bytes, count] : kept[device]) taken[device] -= bytes * size_t(count);
+    kept[device].clear();
   }
   // The host's address of device memory that holds `bytes` from there on, or nullptr.
   char* real(Pointer p, size_t bytes) {
@@ -250,6 +263,11 @@ long rill_simulated_launches() { return launches; }
 int rill_simulated_contexts(int device) { return contexts[device].retained; }
 // How many pools were opened to another device.
 int rill_simulated_accesses() { return accesses; }
+// The most bytes that a device's pools had of the system at once, since this was last asked.
+size_t rill_simulated_most_taken(int device) {
+  const std::lock_guard hold(memory().mutex);
+  return std::exchange(memory().most_taken[device], memory().taken[device]);
+}
 
 int cuInit(unsigned) {
   FAIL_ON_DEMAND(999);
@@ -333,7 +351,10 @@ int cuMemPoolSetAccess(void* pool, const PoolAccess* list, size_t count) {
   return ok;
 }
 int cuMemPoolSetAttribute(void*, int, void*) { return ok; }
-int cuMemPoolTrimTo(void*, size_t) { return ok; }
+int cuMemPoolTrimTo(void* pool, size_t) {
+  memory().trim(static_cast<CUpool*>(pool)->device);
+  return ok;
+}
 int cuPointerGetAttribute(void* value, int attribute, Pointer p) {
   const std::lock_guard hold(memory().mutex);
   auto block = memory().live.upper_bound(p);
