@@ -63,8 +63,7 @@ Visible& visible() {
 // The GPUs are looked for when they are first asked for, for that takes time and memory.
 DeviceDriver* find_gpus() {
   const std::lock_guard hold(visible().mutex);
-  if (!std::exchange(visible().looked, true) && !gpu_driver.load(std::memory_order_acquire))
-    gpu_driver = cuda::open_driver(visible().gpus).release();
+  if (!std::exchange(visible().looked, true)) gpu_driver = cuda::open_driver(visible().gpus).release();
   return gpu_driver.load(std::memory_order_acquire);
 }
 
@@ -88,11 +87,12 @@ Device choose_default() {
 
 void add_driver(DeviceKind kind, std::unique_ptr<DeviceDriver> driver) {
   if (kind != DeviceKind::gpu) fail("device", "the host's devices need no driver", Where());
-  DeviceDriver* none = nullptr;
-  DeviceDriver* added = driver.release();  // it lives as long as the process
-  if (!gpu_driver.compare_exchange_strong(none, added)) {
-    driver.reset(added);
-    fail("device", "gpu has a driver already. RILL_CUDA=off keeps rill from looking for one", Where());
+  {
+    const std::lock_guard hold(visible().mutex);  // no other thread is looking for GPUs
+    if (gpu_driver.load(std::memory_order_relaxed))
+      fail("device", "gpu has a driver already. RILL_CUDA=off keeps rill from looking for one", Where());
+    visible().looked = true;
+    gpu_driver.store(driver.release(), std::memory_order_release);  // it lives as long as the process
   }
   if (!default_was_set) process_default = not_chosen;
 }

@@ -1,6 +1,7 @@
 // Everything on a device whose memory the host cannot touch: kernels, copies, tapes, traces, control flow. The results
 // have the bits of ref:0, whose kernels it runs.
 #include "guarded_device.h"
+#include "messages.h"
 #include "op_check.h"
 #include "record_samples.h"
 #include "rill/nn.h"
@@ -25,6 +26,10 @@ void check_untouched() {
 }
 
 }  // namespace
+
+TEST_CASE("where there is a driver, no other one is chosen from") {
+  says([] { set_visible_devices({}); }, {"[set_visible_devices]", "devices are in use already"});
+}
 
 TEST_CASE("every record") {
   int count = 0;
