@@ -11,6 +11,7 @@ RILL i64 place_of(const Axes& a, i64 i) {
   if (k == 0) return 0;
   if (i >> 32 == 0)  // 64-bit division is slow
     for (u32 left = u32(i); --k > 0;) {
+      if (a.size[k] >> 32 != 0) return at + i64(left) * a.stride[k];  // i lies within this axis
       const u32 size = u32(a.size[k]);
       at += i64(left % size) * a.stride[k];
       i = left /= size;
