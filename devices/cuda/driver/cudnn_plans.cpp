@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "rill/devices/kernel/cache.h"
 #include "rill/tensor/error.h"
@@ -27,6 +28,12 @@ bool logs() {
 kernel::DiskCache& disk() {
   static auto* cache = new kernel::DiskCache(kernel::DiskCache::default_folder());  // as in modules.cpp
   return *cache;
+}
+// GPUs' plans have locks of their own, and share the folder.
+void store_on_disk(const std::string& key, const std::string& value) {
+  static std::mutex mutex;
+  const std::lock_guard hold(mutex);
+  disk().store(key, value);
 }
 
 // A GPU's handle, which one thread uses at a time, and plans; nullptr where there is none.
@@ -64,7 +71,7 @@ std::unique_ptr<Plan> Plans::find_or_make(const Gpu& gpu, const Graph& g) {
     if (auto plan = restore_plan(kept, target)) return plan;
   std::string why;
   auto plan = make_plan(g, target, most_workspace, why);
-  if (plan) disk().store(key, plan->text);
+  if (plan) store_on_disk(key, plan->text);
   if (logs()) std::fprintf(stderr, "rill: cuDNN: %s\n%s", plan ? "a new plan" : why.c_str(), text.c_str());
   return plan;
 }
@@ -82,13 +89,21 @@ bool Plans::has(const Gpu& gpu, const Key& key, const Callback<Graph()>& graph) 
 
 bool Plans::run(const Gpu& gpu, const Key& key, const std::vector<char*>& operands) {
   gpu.enter();
-  const std::lock_guard hold(mutex_);
-  const auto known = plans_.find(key);
-  if (known == plans_.end() || !known->second) return false;
-  std::unique_ptr<Plan>& plan = known->second;
+  std::unique_lock hold(mutex_);
+  const auto bytes_of_plan = [&] {
+    const auto known = plans_.find(key);
+    return known == plans_.end() || !known->second ? std::nullopt : std::optional(known->second->workspace_bytes);
+  };
+  const std::optional<size_t> bytes = bytes_of_plan();
+  if (!bytes) return false;
   Tensor workspace;
-  if (plan->workspace_bytes > 0)
-    workspace = empty_tensor(Spec{{int64_t(plan->workspace_bytes)}, DType::u8, false, gpu.device});
+  if (*bytes > 0) {
+    hold.unlock();  // what gives back memory that is out may run any code (set_memory_saver)
+    workspace = empty_tensor(Spec{{int64_t(*bytes)}, DType::u8, false, gpu.device});
+    hold.lock();
+    if (bytes_of_plan() != bytes) return false;
+  }
+  std::unique_ptr<Plan>& plan = plans_.at(key);
   const int status =
       execute(handle_, *plan, {operands.begin(), operands.end()}, workspace.defined() ? address(workspace) : nullptr);
   if (status >= not_supported && status < internal_error) {

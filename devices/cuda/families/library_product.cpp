@@ -150,13 +150,16 @@ Plan& Plans::plan_for(const LibraryProduct& p) {
 
 bool Plans::run(const LibraryProduct& p) {
   p.gpu.enter();
-  const std::lock_guard hold(mutex_);
+  std::unique_lock hold(mutex_);
   if (!handle_) RILL_CUBLASLT(cublasLtCreate, &handle_);
-  Plan& plan = plan_for(p);
-  if (plan.refused) return false;
+  if (plan_for(p).refused) return false;
   Tensor workspace;
-  if (plan.choice.workspace_bytes > 0)
-    workspace = empty_tensor(Spec{{int64_t(plan.choice.workspace_bytes)}, DType::u8, false, p.gpu.device});
+  if (const size_t bytes = plan_for(p).choice.workspace_bytes; bytes > 0) {
+    hold.unlock();  // what gives back memory that is out may run any code (set_memory_saver)
+    workspace = empty_tensor(Spec{{int64_t(bytes)}, DType::u8, false, p.gpu.device});
+    hold.lock();
+  }
+  Plan& plan = plan_for(p);
   const double one[] = {1, 0}, zero[] = {0, 0};
   const float small_one[] = {1, 0}, small_zero[] = {0, 0};
   const bool is_double = types_of(p.dtype).compute == lt::compute_f64;
