@@ -3,13 +3,16 @@
 #include <dlfcn.h>
 
 #include <filesystem>
+#include <semaphore>
 #include <sstream>
+#include <thread>
 
 #include "catch.h"
 #include "child.h"
 #include "gpu_devices.h"
 #include "io_helpers.h"
 #include "messages.h"
+#include "rill/devices/cuda/nvrtc.h"
 #include "rill/ops/buffers.h"
 #include "rill/rill.h"
 
@@ -209,6 +212,9 @@ TEST_CASE("only GPUs that are there can be made visible") {
 
 TEST_CASE("child: adds on the GPU", "[.]") { CHECK(sum(ones({10}, {.device = "gpu:0"}) + 1).item<float>() == 20); }
 TEST_CASE("child: stays on the CPU", "[.]") { CHECK(default_device() == host); }
+TEST_CASE("cards that are too old are told so") {
+  says([] { cuda::compile("", 61); }, {"compute capability 6.1", "need 7.0", "RILL_CUDA=off"});
+}
 TEST_CASE("child: cannot compile", "[.]") {
   says([] { static_cast<void>(sum(ones({10}, {.device = "gpu:0"}) + 1).item<float>()); },
        {"compute capability 9.0", "no NVRTC", "RILL_CUDA=off"});

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "rill/devices/cuda/kernel_text.h"
@@ -195,16 +196,22 @@ std::string nvrtc_version(int architecture) {
   return n.missing.empty() ? fmt::format("{}.{}", n.major, n.minor) : "";
 }
 
+namespace {
+[[noreturn]] void fail_for(int architecture, std::string_view why) {
+  fail("cuda",
+       fmt::format("this GPU has compute capability {}.{}, {}. RILL_CUDA=off keeps rill on the CPU", architecture / 10,
+                   architecture % 10, why),
+       Where());
+}
+}  // namespace
+
 std::string compile(const std::string& kernels, int architecture) {
   if (!no_nvrtc_reason().empty()) fail("cuda", no_nvrtc_reason(), Where());
+  // Older warps have no __match_any_sync, and threads of one that part cannot meet at a shuffle.
+  if (architecture < 70) fail_for(architecture, "and rill's kernels need 7.0 or a newer one");
   const Nvrtc& n = nvrtc_for(architecture);
   const int known = n.nearest(architecture);
-  if (!n.missing.empty() || known == 0)
-    fail("cuda",
-         fmt::format("this GPU has compute capability {}.{}, for which no NVRTC that is installed compiles. RILL_CUDA="
-                     "off keeps rill on the CPU",
-                     architecture / 10, architecture % 10),
-         Where());
+  if (!n.missing.empty() || known == 0) fail_for(architecture, "for which no NVRTC that is installed compiles");
   const bool exact = known == architecture;
   const std::string text = std::string(prelude()) + kernels,
                     target = fmt::format("--gpu-architecture={}_{}", exact ? "sm" : "compute", known);
