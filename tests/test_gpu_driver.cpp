@@ -129,7 +129,13 @@ TEST_CASE("a GPU is opened when it is first used") {
 TEST_CASE("child: no context", "[.]") {
   of_driver<void(const char*, int)>("rill_simulated_fail")("cuDevicePrimaryCtxRetain", 1);
   says([] { static_cast<void>(ones({3})); }, {"test_gpu_driver.cpp", "cuDevicePrimaryCtxRetain", "CUDA_ERROR"});
+  for (int i = 0; i < 2; ++i) {
+    of_driver<void(const char*, int)>("rill_simulated_fail")("cuMemPoolCreate", 1);
+    says([] { static_cast<void>(ones({3}, {.device = "gpu:1"})); }, {"cuMemPoolCreate"});
+  }
   CHECK(sum(ones({3})).item<float>() == 3);
+  CHECK(sum(ones({3}, {.device = "gpu:1"})).item<float>() == 3);
+  CHECK(of_driver<int(int)>("rill_simulated_contexts")(1) == 1);
 }
 TEST_CASE("a GPU that cannot be opened is an error") {
   if (!is_simulated()) return skip_case("a true driver does not fail on demand");

@@ -85,11 +85,12 @@ void Gpu::open() {
   require_no_fork();
   const std::lock_guard hold(open_mutex_);
   if (is_open()) return;
-  RILL_CUDA(cuDevicePrimaryCtxRetain, &context, device_of_driver_);
+  // Where one of these fails, the next call goes on from there.
+  if (!context) RILL_CUDA(cuDevicePrimaryCtxRetain, &context, device_of_driver_);
   const CallersContext kept;
   enter();
-  RILL_CUDA(cuStreamCreate, &stream, stream_non_blocking);
-  make_pool();
+  if (!stream) RILL_CUDA(cuStreamCreate, &stream, stream_non_blocking);
+  if (!pool_) make_pool();
   void* fault = nullptr;
   RILL_CUDA(cuMemHostAlloc, &fault, fault_places * Fault::kept * sizeof(Fault), host_memory_mapped);
   faults_ = new (fault) Fault[fault_places * Fault::kept];
