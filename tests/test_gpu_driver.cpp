@@ -61,6 +61,26 @@ TEST_CASE("faults of one line are told once") {
   CHECK(count_in(message, "out of bounds") == 1);
 }
 
+TEST_CASE("faults of many threads, one after the other, are told to each") {
+  const Tensor x = arange(5.f, {.device = gpu}), far = tensor({9}, {.device = gpu});
+  static_cast<void>(take(x, tensor({1}, {.device = gpu}), 0));
+  int told = 0;
+  for (int i = 0; i < 130; ++i) {
+    std::binary_semaphore begun(0), go_on(0);
+    std::thread other([&] {
+      static_cast<void>(take(x, far, 0));
+      begun.release();
+      go_on.acquire();
+      told += count_in(message_of([] { synchronize(gpu); }), "out of bounds");
+    });
+    begun.acquire();
+    CHECK_NOTHROW(synchronize(gpu));
+    go_on.release();
+    other.join();
+  }
+  CHECK(told == 130);
+}
+
 TEST_CASE("faults name the node of a traced function, and its scope") {
   const Tensor x = arange(5.f, {.device = gpu}), near = tensor({1, 2}, {.device = gpu}),
                far = tensor({1, 7}, {.device = gpu});

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <memory>
 
 #include "rill/tensor/error.h"
@@ -123,10 +124,46 @@ void Gpu::start(Function f, const void* params, unsigned blocks, unsigned thread
   RILL_CUDA(cuLaunchKernel, f, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, list, nullptr);
 }
 
+namespace {
+// Which place of `most` a thread has, until it ends.
+class ThreadsPlace {
+ public:
+  explicit ThreadsPlace(int most) {
+    const std::lock_guard hold(all().mutex);
+    shares_ = all().given >= most && all().free.empty();
+    if (all().given < most || shares_) {
+      number_ = all().given++ % most;
+    } else {  // what was left there longest ago: what its thread has not asked for is told to this one
+      number_ = all().free.front();
+      all().free.pop_front();
+    }
+  }
+  ThreadsPlace(const ThreadsPlace&) = delete;
+  ~ThreadsPlace() {
+    if (in_fork() || shares_) return;
+    const std::lock_guard hold(all().mutex);
+    all().free.push_back(number_);
+  }
+  int number() const { return number_; }
+
+ private:
+  struct All {
+    std::mutex mutex;
+    int given = 0;
+    std::deque<int> free;
+  };
+  static All& all() {
+    static auto* a = new All;  // threads may outlive every static object
+    return *a;
+  }
+  int number_ = 0;
+  bool shares_ = false;
+};
+}  // namespace
+
 Fault* Gpu::fault_place() const {
-  static std::atomic<int> next = 0;
-  thread_local const int mine = next++ % fault_places;
-  return faults_ + mine * Fault::kept;
+  thread_local const ThreadsPlace mine(fault_places);
+  return faults_ + mine.number() * Fault::kept;
 }
 
 void Gpu::synchronize() {

@@ -126,7 +126,7 @@ class Gpu {
   std::mutex module_mutex_;
   std::unordered_map<std::string, Function> functions_, by_text_;
 
-  static constexpr int fault_places = 64;  // threads beyond share them
+  static constexpr int fault_places = 64;  // more threads at once share them
   Fault* faults_ = nullptr;
   struct Rule {
     std::string beginning, text;  // of the message
