@@ -243,6 +243,35 @@ TEST_CASE("verify says which result differs, where, by how much, and the first n
   CHECK(has(branches.verify(x2).difference, "does something else when it is traced"));
 }
 
+TEST_CASE("verify takes a NaN for a NaN, whatever its sign, and tells zeros apart by theirs") {
+  for (DType d : {f16, bf16, f32, f64, c64, c128}) {
+    CAPTURE(d);
+    // Computed NaNs have the sign that the processor gives them: one is as good as another.
+    auto turned = function("turned", [](const Tensor& x) { return executing_eagerly() ? identity(x) : -x; });
+    const auto nan = turned.verify(astype(tensor({NAN, NAN}), d));
+    INFO(nan.difference);
+    // The imaginary part of a real number is 0, and of its negative -0.
+    CHECK(bool(nan) == !is_complex(d));
+    CHECK(turned.verify(complex(tensor({NAN}), tensor({NAN}))));
+    const auto zero = turned.verify(astype(tensor({NAN, 0.f}), d));
+    CHECK(!zero);
+    CHECK(has(zero.difference,
+              is_complex(d) ? "2 of 2 elements differ" : "; at (1) it is 0.0 eagerly and -0.0 traced. 1 of 2"));
+  }
+  auto text = function("text", [](const Tensor& x) { return executing_eagerly() ? x : x(slice(none, none, -1)); });
+  CHECK(has(text.verify(tensor({"a", "b", "a", "c"})).difference, "at (0) it is 'a' eagerly and 'c' traced. 2 of 4"));
+}
+
+TEST_CASE("an integer Variable that a loss reads has no gradient because of its dtype, and the message says so") {
+  Variable whole(ones({2}, i32), "whole");
+  auto f = [&] {
+    GradientTape tape;
+    const Tensor loss = sum(whole * 2.f);
+    tape.gradient(loss, whole);
+  };
+  says_here(f, {"variable 'whole' (i32[2])", "i32 has no gradients. make it of a floating dtype"});
+}
+
 TEST_CASE("the caller's line, or none, never one inside rill or the standard library") {
   const Tensor none;
   Variable w(x2, "w"), b(x2, "b");
