@@ -59,6 +59,8 @@ std::string GradientTape::Impl::why_unconnected(std::span<const Tensor> targets,
     if (of_targets.empty() && !node_of(t)) of_targets = why_unknown(t);
   const TapeNode source = node_of(s);
   if (!source) return of_targets.empty() ? unwatched(s, options) : of_targets;
+  // An integer variable has a node once it is read, and no op that takes it is recorded for its sake.
+  if (s.variable && !is_differentiable(s.variable->spec.dtype)) return unwatched(s, options);
   const std::vector<char> reached = nodes_from({&source, 1});
   for (const DeadEnd& end : dead_ends_)
     for (const TapeNode n : end.in_nodes)
