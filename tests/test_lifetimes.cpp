@@ -136,6 +136,11 @@ TEST_CASE("what a trace leaves behind is refused wherever it could be used") {
   f(ones({3}));
   Variable v(ones({3}), "v");
   const auto refused = [](auto use) { return has(message_of(use), "finished tracing"); };
+  CHECK(refused([&] { Variable made(leaked, "made"); }));
+  CHECK(has(message_of([&] { Variable made(leaked, "made"); }), "test_lifetimes.cpp:"));
+  auto add_up = [](const Tensor& sum, const Tensor& row) { return std::pair(sum + row, row); };
+  CHECK(has(message_of([&] { scan(add_up, tensor(0.f), leaked); }), "[scan] in [strided_slice]"));
+  CHECK(has(message_of([&] { scan(add_up, tensor(0.f), leaked); }), "test_lifetimes.cpp:"));
   CHECK(refused([&] { v.assign(leaked); }));
   CHECK(refused([&] { v.assign_add(leaked); }));
   CHECK(refused([&] { v.assign_sub(leaked); }));
@@ -143,6 +148,8 @@ TEST_CASE("what a trace leaves behind is refused wherever it could be used") {
   CHECK(refused([&] { exp(leaked); }));
   auto g = function("g", [&](const Tensor& x) { return v * x; });
   CHECK(refused([&] { g(leaked); }));
+  CHECK(has(message_of([&] { profile(g, leaked); }),
+            "[profile] an argument, f32[3], was made while a function is traced"));
   CHECK(array_equal(v, ones({3})));
   CHECK(array_equal(f(ones({3})), ones({3}) * 2));
 }

@@ -160,6 +160,8 @@ Shared<VariableState> new_state(const Tensor& initial, const VariableOptions& op
                            name),
          where);
   }
+  if (initial.is_symbolic() && !compute_delayed(initial))
+    fail_foreign("Variable", fmt::format("the first value of '{}'", name), initial, where);
   auto state = Shared<VariableState>::make(where);
   state->name = name;
   state->trainable = options.trainable;

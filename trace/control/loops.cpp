@@ -220,7 +220,10 @@ std::pair<std::vector<Tensor>, std::vector<Tensor>> run_scan(const Flat& init, c
   for (int64_t step = 0; step < n; ++step) {
     int64_t i = options.reverse ? int64_t(n) - 1 - step : step;
     std::vector<Tensor> in = now.tensors;
-    for (const Tensor& t : xs.tensors) in.push_back(t(i));
+    {
+      CallerScope caller(where, "scan");  // for what is wrong with xs; the step's own mistakes have lines of their own
+      for (const Tensor& t : xs.tensors) in.push_back(t(i));
+    }
     const BodyScope body;
     FlatStep next = fn(in);
     check_carried("scan", init, next.carried, where);

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "rill/devices/registry.h"
+#include "rill/ops/call_replay.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/tensor/text.h"
@@ -177,6 +178,14 @@ namespace detail {
 
 Profile profile_graph(Graph traced, const std::vector<Tensor>& arguments, const ProfileOptions& options) {
   if (options.runs < 1) fail("profile", fmt::format("runs is {}. give at least 1", options.runs), Where());
+  for (const Tensor& t : arguments)
+    if (t.defined() && t.is_symbolic() && !compute_delayed(t))
+      fail("profile",
+           fmt::format(
+               "an argument, {}, was made while a function is traced and has no elements. profile outside of the "
+               "function, with tensors that have some",
+               to_string(t.spec())),
+           Where());
   EagerScope eager;
   Profile p;
   p.limits = options.limits;
