@@ -25,6 +25,12 @@ class CollectTensors final : public LeafVisitor {
 // Where two tensors of one shape and dtype differ, as bools: in any bit, but that a NaN is a NaN whatever its sign and
 // its payload, which depend on the processor.
 Tensor difference(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == DType::string) {
+    const auto x = a.to_vector<std::string>(), y = b.to_vector<std::string>();
+    std::vector<uint8_t> differ;
+    for (size_t i = 0; i < x.size(); ++i) differ.push_back(x[i] != y[i]);
+    return tensor(differ, a.shape()) != 0;
+  }
   if (is_complex(a.dtype())) return difference(real(a), real(b)) | difference(imag(a), imag(b));
   if (!is_floating(a.dtype())) return a != b;
   const DType bits = size_of(a.dtype()) == 2 ? i16 : size_of(a.dtype()) == 4 ? i32 : i64;
