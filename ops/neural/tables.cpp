@@ -37,7 +37,13 @@ void check_bags(const Tensor& table, const Tensor& ids, const EmbeddingBagOption
   require_elements(cut, bag, "offsets must begin with 0, not descend and not go beyond the ids", *o.offsets, where);
 }
 
-// The members of each bag, folded: `counts` says which of the rows count, [..., n, 1].
+// The members of each bag, folded.
+Tensor fold_whole_bags(const Tensor& rows, BagMode mode) {
+  const Dim n = rows.shape()[rows.shape().size() - 2];
+  if (mode == BagMode::sum || n == 0) return sum(rows, -2);
+  return mode == BagMode::mean ? sum(rows, -2) / n : max(rows, -2);
+}
+// The same where `counts` says which of the rows count, [..., n, 1].
 Tensor fold_bags(const Tensor& rows, const Tensor& counts, BagMode mode) {
   if (mode != BagMode::max) {
     const Tensor total = sum(where(counts, rows, 0), -2);
@@ -65,12 +71,14 @@ Tensor fold_bags_at(const Tensor& rows, const Tensor& counts, const Tensor& offs
 Tensor embedding_bag(const Tensor& table, const Tensor& ids, const EmbeddingBagOptions& o, Where where) {
   CallerScope caller(where);
   check_bags(table, ids, o, where);
-  const Tensor counts = o.padding ? ids != *o.padding : ids == ids;
+  Tensor counts;
+  if (o.padding || o.offsets) counts = o.padding ? ids != *o.padding : ids == ids;
   Tensor places = from_front(ids, table.shape()[0]);
   // Padding may be no row's id: row 0 is read for it, and does not count.
   if (o.padding) places = rill::where(logical_or(counts, places < table.shape()[0]), places, 0);
   Tensor rows = to_work(take(table, places, 0));
   if (o.weights) rows = rows * expand_dims(astype(*o.weights, rows.dtype()), -1);
+  if (!counts.defined()) return from_work(fold_whole_bags(rows, o.mode), table.dtype());
   const Tensor rule = expand_dims(counts, -1);
   const Tensor y = o.offsets ? fold_bags_at(rows, rule, *o.offsets, o.mode) : fold_bags(rows, rule, o.mode);
   return from_work(y, table.dtype());
