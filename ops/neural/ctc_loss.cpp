@@ -43,7 +43,7 @@ void check(const Tensor& log_p, const Tensor& labels, const Tensor& input_length
   require_few_tensors(op, log_p.shape()[0], where);
   const auto within = [&](const Tensor& t, std::string_view what, Dim most) {
     require_elements([&](const Tensor& v) { return all((v >= 0) & (v <= most)); }, op,
-                     fmt::format("{} must be from 0 to {}, but there is", what, most), t, where);
+                     fmt::format("{} must be from 0 to {}", what, most), t, where);
   };
   within(input_lengths, "input lengths", log_p.shape()[0]);
   within(label_lengths, "label lengths", labels.shape()[1]);
