@@ -74,13 +74,13 @@ Tensor positive(const Tensor& x, Where where) {
 }
 
 namespace {
-using Running = Tensor (*)(const Tensor&, const CumulativeOptions&, Where);
+using Running = Tensor (*)(const Tensor&, const RunningSumOptions&, Where);
 Tensor cumulative(std::string_view op, Running running, const Tensor& x, int initial, const CumulativeSumOptions& o,
                   const Where& where) {
   require_operand(op, x, where);
-  const Tensor operand = o.dtype ? astype(x, *o.dtype) : x, flat = o.axis ? operand : ravel(operand);
+  const Tensor flat = o.axis ? x : ravel(x);
   const int64_t axis = normal_axis(o.axis.value_or(0), flat, op, where);
-  Tensor y = running(flat, {.axis = axis}, where);
+  Tensor y = running(flat, {.axis = axis, .dtype = o.dtype}, where);
   if (!o.include_initial) return y;
   Shape first(y.shape());
   first[size_t(axis)] = 1;
