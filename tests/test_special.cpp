@@ -89,6 +89,21 @@ TEST_CASE("derivatives of special functions") {
   says([&] { function("twice", twice)(tensor(1.5)); }, {"have no derivatives themselves"});
 }
 
+TEST_CASE("special functions at the ends of their ranges") {
+  // Far below 0, K(m) = log(16 - 16 m) / (2 sqrt(1 - m)) and E(m) = sqrt(1 - m).
+  const Tensor m = -spread(1e20, 1e307, 50), root = sqrt(1 - m);
+  CHECK(near(ellipk(m), (std::log(16.) + log(1 - m)) / (2 * root), 1e-13));
+  CHECK(near(ellipe(m), root, 1e-12));
+  // n over 1 is n, and n over 2 is n (n - 1) / 2, also of a small n.
+  const Tensor n = spread(1e-300, 1e-5, 50);
+  CHECK(near(binom(n, 1), n, 1e-15));
+  CHECK(near(binom(n, 2), n * (n - 1) / 2, 1e-15));
+  // As xlogy.
+  const Tensor none = tensor({constants::nan, -2., 1.});
+  CHECK(array_equal(isnan(xlog1py(0, none)), tensor({true, false, false})));
+  CHECK(array_equal(isnan(xlogy(0, none)), tensor({true, false, false})));
+}
+
 TEST_CASE("dtypes and mistakes of special functions") {
   CHECK(igamma(2, tensor({1, 2})).dtype() == f32);
   CHECK(igamma(tensor(2.0), tensor({1.f})).dtype() == f64);

@@ -13,6 +13,7 @@
 
 namespace rill {
 
+using elementwise::in_blocks;
 using elementwise::in_float_blocks;
 
 namespace {
@@ -27,7 +28,7 @@ Tensor real_operand(std::string_view op, const Tensor& x, const Where& where) {
 template <class F>
 Tensor in_f64(std::string_view op, const Tensor& x, const Where& where, F&& f) {
   const Tensor t = real_operand(op, x, where);
-  return astype(f(astype(t, DType::f64)), t.dtype());
+  return in_blocks([&](const Tensor& v) { return astype(f(astype(v, DType::f64)), v.dtype()); }, t);
 }
 // f(x, y) with halves as f32, rounded once.
 template <class F>
@@ -35,7 +36,7 @@ Tensor of_two(std::string_view op, const Tensor& x, const Tensor& y, const Where
   const Tensor* const operands[] = {&x, &y};
   const std::vector<Tensor> t = elementwise::real_operands(op, operands, where);
   const DType d = t[0].dtype();
-  return astype(f(to_work(t[0]), to_work(t[1])), d);
+  return in_blocks([&](const Tensor& a, const Tensor& b) { return astype(f(to_work(a), to_work(b)), d); }, t[0], t[1]);
 }
 
 }  // namespace
@@ -73,7 +74,10 @@ Tensor erfcinv(const Tensor& y, Where where) {
 
 Tensor xlog1py(const Tensor& x, const Tensor& y, Where where) {
   CallerScope caller(where);
-  return of_two("xlog1py", x, y, where, [](const Tensor& a, const Tensor& b) { return multiply_no_nan(log1p(b), a); });
+  // As xlogy, 0 times a NaN is NaN.
+  return of_two("xlog1py", x, y, where, [](const Tensor& a, const Tensor& b) {
+    return rill::where(isnan(b), b, multiply_no_nan(log1p(b), a));
+  });
 }
 
 namespace {
@@ -112,7 +116,7 @@ Elliptic elliptic(const Tensor& m) {
   const Tensor inside = m < 1, p = where(inside, m, 0);
   Tensor a = ones_like(p), g = sqrt(1 - p), sum = 0.5 * p;
   double weight = 0.5;
-  for (int i = 0; i < 9; ++i) {  // from 1e-8 to 16 digits
+  for (int i = 0; i < 14; ++i) {  // the logarithm of a / g halves, from 1e154 at most; then the digits double
     const Tensor half = (a - g) * 0.5, mean = (a + g) * 0.5;
     weight *= 2;
     sum = sum + weight * square(half);

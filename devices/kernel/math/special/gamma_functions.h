@@ -38,7 +38,7 @@ struct Binomial {
       }
       if (k <= 64) {  // n / 1 (n - 1) / 2 ..., each step of which is whole where n is
         T y = 1;
-        for (int i = 1; T(i) <= k; ++i) y = y * (n - T(i) + 1) / T(i);
+        for (int i = 1; T(i) <= k; ++i) y = y * (n - T(i - 1)) / T(i);
         return y;
       }
     }
