@@ -466,7 +466,8 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
       fail("bincount", fmt::format("{} is too large an element to count up to", max(x).item<uint64_t>()), where);
     n = std::max(n, add_sizes(max(x).item<int64_t>(), 1));
   }
-  return count_ids(x, n);
+  const Tensor ids = astype(x, DType::i64);  // none is outside
+  return segment_sum(ones_like(ids), ids, n);
 }
 
 namespace {
