@@ -53,6 +53,11 @@ TEST_CASE("nothing, and the smallest of what there is") {
   CHECK(unwrap(zeros({0})).size() == 0);
   CHECK(isin(zeros({0}), zeros({3})).size() == 0);
   CHECK(cdist(zeros({0, 3}), zeros({2, 3})).shape() == Shape{0, 2});
+  // Rows without elements are 0 apart, in the norm that takes the largest, too.
+  const double inf = constants::inf;
+  CHECK(array_equal(cdist(zeros({2, 0}), zeros({3, 0}), inf), zeros({2, 3})));
+  CHECK(array_equal(pdist(zeros({3, 0}), inf), zeros({3})));
+  CHECK(array_equal(pairwise_distance(zeros({2, 0}), zeros({2, 0}), {.p = inf, .keepdims = true}), zeros({2, 1})));
   CHECK(convolve(ones({1}), ones({1})).item<float>() == 1.f);
   CHECK(erase(arange(3), {}).size() == 3);
   CHECK(insert(zeros({0}), {0}, 4.f).item<float>() == 4.f);
@@ -70,6 +75,44 @@ TEST_CASE("interp beside infinite values is numpy's") {
   CHECK(array_equal(interp(at, places, tensor({0., 5., inf})), tensor({0., 2.5, 5., inf, inf})));
   CHECK(array_equal(interp(at, places, tensor({0., -inf, 1.})), tensor({0., -inf, -inf, -inf, 1.})));
   CHECK(array_equal(interp(at, places, tensor({inf, 5., 0.})), tensor({inf, inf, 5., 2.5, 0.})));
+}
+
+TEST_CASE("logit keeps its digits around 1/2, and its slope is infinite at 0 and at 1") {
+  const Tensor x = tensor({0.5f + 0x1p-24f * 8, 0.25f, 0.75f, 0.7f, 1e-30f});
+  const Tensor wide = astype(x, f64), right = log(wide) - log1p(-wide);
+  CHECK(allclose(astype(logit(x), f64), right, {.rtol = 3e-7, .atol = 0}));
+  const auto slope = grad([](const Tensor& p) { return sum(logit(p)); });
+  CHECK(array_equal(slope(tensor({0., 0.5, 1.})), tensor({constants::inf, 4., constants::inf})));
+  const Tensor half = tensor({0.1f, 0.4f, 0.9f}).astype(f16);
+  CHECK(same_bits(logit(half), astype(logit(astype(half, f32)), f16)));  // rounded once
+}
+
+TEST_CASE("the slope of quantiles is infinite at both ends") {
+  const auto slope = grad([](const Tensor& p) { return sum(ndtri(p)); });
+  const Tensor at = slope(tensor({0., 0.5, 1.}));
+  CHECK(isposinf(at(0)).item<bool>());
+  CHECK(at(1).item<double>() == Approx(std::sqrt(2 * M_PI)));
+  CHECK(isposinf(at(2)).item<bool>());
+  CHECK(isneginf(grad([](const Tensor& p) { return sum(erfcinv(p)); })(tensor({0.}))(0)).item<bool>());
+}
+
+TEST_CASE("large operands are taken in blocks, with the same bits") {
+  const Tensor x = random::normal({100, 1000}), e = iota({100, 1000}, 1) % 300 - 150;
+  const Tensor row = x(7), places = e(7), p = sigmoid(x);
+  CHECK(same_bits(ndtri(p)(7), ndtri(p(7))));
+  CHECK(same_bits(logit(p)(7), logit(p(7))));
+  CHECK(same_bits(frexp(x).first(7), frexp(row).first));
+  CHECK(same_bits(frexp(x).second(7), frexp(row).second));
+  CHECK(same_bits(ldexp(x, e)(7), ldexp(row, places)));
+  CHECK(same_bits(ldexp(x.T(), e.T()).T(), ldexp(x, e)));
+  CHECK(same_bits(ldexp(x, 3)(7), ldexp(row, 3)));
+}
+
+TEST_CASE("cumulative_sum is of the dtype that it is asked for") {
+  const Tensor x = tensor({1.7f, 2.7f});
+  CHECK(same_bits(cumulative_sum(x, {.dtype = i32}), tensor({1, 3})));
+  CHECK(cumulative_prod(x, {.dtype = i8, .include_initial = true}).dtype() == i8);
+  CHECK(cumulative_sum(tensor({1, 2})).dtype() == i64);
 }
 
 TEST_CASE("polyint takes no more integrals than make sense") {

@@ -6,6 +6,7 @@
 #include <numbers>
 #include <span>
 
+#include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/numeric.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
@@ -40,12 +41,19 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where 
   return rill::where(size < 0.5, start + weight * gap, end - gap * (1 - weight));
 }
 
+// Two logs, whose gradients are infinite at 0 and at 1, where those of log(x / (1 - x)) are NaN and 0. Near 1/2, where
+// they nearly cancel, log((1 + s) / (1 - s)) with s = 2 x - 1, which is exact.
 Tensor logit(const Tensor& p, double eps, Where where) {
   CallerScope caller(where);
-  Tensor x = floating("logit", p, where);
+  const Tensor in = floating("logit", p, where);
   require_option(eps >= 0 && eps <= 0.5, "logit", "eps", eps, "from 0 to 0.5", where);
-  if (eps > 0) x = clip(x, eps, 1 - eps);
-  return log(x / (1 - x));
+  return elementwise::in_float_blocks(
+      [eps](const Tensor& t) {
+        const Tensor x = eps > 0 ? clip(t, eps, 1 - eps) : t, is_middle = abs(x - 0.5) < 0.25;
+        const Tensor s = rill::where(is_middle, 2 * x - 1, 0), outside = rill::where(is_middle, 0.25, x);
+        return rill::where(is_middle, log1p(s) - log1p(-s), log(outside) - log1p(-outside));
+      },
+      in);
 }
 
 Tensor ndtr(const Tensor& x, Where where) {
@@ -76,9 +84,9 @@ constexpr Rational far_tail{
      1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15}};
 }  // namespace
 
-Tensor ndtri(const Tensor& p, Where where) {
-  CallerScope caller(where);
-  const Tensor x = floating("ndtri", p, where), wide = astype(x, DType::f64), q = wide - 0.5, half = 0.425;
+namespace {
+Tensor normal_quantile(const Tensor& wide) {
+  const Tensor q = wide - 0.5, half = 0.425;
   const Tensor is_middle = abs(q) <= half, within = (wide > 0) & (wide < 1);
   // Where another branch holds, a number at which this one has a finite gradient.
   const Tensor m = rill::where(is_middle, q, 0),
@@ -86,10 +94,20 @@ Tensor ndtri(const Tensor& p, Where where) {
   const Tensor r = sqrt(-log(in_tail)), is_far = r > 5;
   const Tensor size =
       rill::where(is_far, far_tail(rill::where(is_far, r, 6) - 5), tail(rill::where(is_far, 2, r) - 1.6));
-  Tensor y = rill::where(is_middle, m * middle(0.180625 - square(m)), rill::where(q < 0, -size, size));
-  const Tensor infinite = rill::where(wide == 0, -INFINITY, rill::where(wide == 1, INFINITY, std::nan("")));
-  y = rill::where(within, y, infinite);
-  return astype(y, x.dtype());
+  const Tensor y = rill::where(is_middle, m * middle(0.180625 - square(m)), rill::where(q < 0, -size, size));
+  // The logs are infinite, and so are their gradients.
+  const Tensor at_0 = wide == 0, at_1 = wide == 1;
+  const Tensor infinite = rill::where(at_0, log(rill::where(at_0, wide, 1)),
+                                      rill::where(at_1, -log1p(-rill::where(at_1, wide, 0)), std::nan("")));
+  return rill::where(within, y, infinite);
+}
+}  // namespace
+
+Tensor ndtri(const Tensor& p, Where where) {
+  CallerScope caller(where);
+  return elementwise::in_blocks(
+      [](const Tensor& x) { return astype(normal_quantile(astype(x, DType::f64)), x.dtype()); },
+      floating("ndtri", p, where));
 }
 
 std::pair<Tensor, Tensor> divmod(const Tensor& x, const Tensor& y, Where where) {
@@ -130,10 +148,17 @@ Tensor scaled(Tensor x, Tensor e) {
 
 std::pair<Tensor, Tensor> frexp(const Tensor& x, Where where) {
   CallerScope caller(where);
-  const Tensor t = floating("frexp", x, where), wide = astype(t, DType::f64);
-  const Tensor plain = isfinite(wide) & (wide != 0);
-  const Tensor e = rill::where(plain, exponent_of(stop_gradient(wide)), 0);
-  return {astype(rill::where(plain, scaled(wide, -e), wide), t.dtype()), astype(e, DType::i32)};
+  const Tensor t = floating("frexp", x, where);
+  const auto exponents = [](const Tensor& wide) {
+    return rill::where(isfinite(wide) & (wide != 0), exponent_of(stop_gradient(wide)), 0);
+  };
+  auto mantissas = [&](const Tensor& v) {  // infinities, NaN and 0 by 2^0
+    const Tensor wide = astype(v, DType::f64);
+    return astype(scaled(wide, -exponents(wide)), v.dtype());
+  };
+  return {
+      elementwise::in_blocks(mantissas, t),
+      elementwise::in_blocks([&](const Tensor& v) { return astype(exponents(astype(v, DType::f64)), DType::i32); }, t)};
 }
 
 Tensor ldexp(const Tensor& x, const Tensor& exponent, Where where) {
@@ -142,9 +167,21 @@ Tensor ldexp(const Tensor& x, const Tensor& exponent, Where where) {
   require_operand("ldexp", exponent, where);
   if (!is_integer(exponent.dtype()))
     fail("ldexp", fmt::format("exponents are integers. got {}", to_string(exponent.spec())), where);
-  const auto both = broadcast_arrays({astype(t, DType::f64), astype(clip(exponent, -5000, 5000), DType::i64)});
-  return astype(scaled(both[0], both[1]), t.dtype());
+  return elementwise::in_blocks(
+      [](const Tensor& v, const Tensor& e) {
+        const auto both = broadcast_arrays({astype(v, DType::f64), astype(clip(e, -5000, 5000), DType::i64)});
+        return astype(scaled(both[0], both[1]), v.dtype());
+      },
+      t, exponent);
 }
+
+namespace {
+// The norms of vectors along the last axis; of vectors without elements 0, where max() would have nothing to fold.
+Tensor lengths(const Tensor& off, double p, bool keepdims = false) {
+  if (off.shape().back() != 0) return norm(off, {.ord = p, .axis = -1, .keepdims = keepdims});
+  return sum(off, {.axis = -1, .keepdims = keepdims});
+}
+}  // namespace
 
 Tensor cdist(const Tensor& x, const Tensor& y, double p, Where where) {
   CallerScope caller(where);
@@ -157,7 +194,7 @@ Tensor cdist(const Tensor& x, const Tensor& y, double p, Where where) {
          where);
   const auto [result, work] = floating_dtypes(a, b);
   const Tensor off = expand_dims(astype(a, work), -2) - expand_dims(astype(b, work), -3);
-  return astype(norm(off, {.ord = p, .axis = -1}), result);
+  return astype(lengths(off, p), result);
 }
 
 Tensor pdist(const Tensor& x, double p, Where where) {
@@ -169,7 +206,7 @@ Tensor pdist(const Tensor& x, double p, Where where) {
   const auto [result, work] = floating_dtypes(a);
   const Tensor wide = astype(a, work);
   const auto row = [&](size_t i) { return take(wide, pairs[i].to(a.device()), 0); };
-  return astype(norm(row(0) - row(1), {.ord = p, .axis = -1}), result);
+  return astype(lengths(row(0) - row(1), p), result);
 }
 
 Tensor pairwise_distance(const Tensor& x, const Tensor& y, const PairwiseDistanceOptions& o, Where where) {
@@ -183,7 +220,7 @@ Tensor pairwise_distance(const Tensor& x, const Tensor& y, const PairwiseDistanc
          where);
   const auto [result, work] = floating_dtypes(a, b);
   const Tensor off = astype(a, work) - astype(b, work) + o.epsilon;
-  return astype(norm(off, {.ord = o.p, .axis = -1, .keepdims = o.keepdims}), result);
+  return astype(lengths(off, o.p, o.keepdims), result);
 }
 
 // --- Tests, bits, powers ---------------------------------------------------------------------------------------------
