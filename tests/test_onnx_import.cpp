@@ -85,6 +85,12 @@ TEST_CASE("places computed from an open size count from the back where they are 
   CHECK(m.trace_count() == 1);
 }
 
+TEST_CASE("sizes of which no axis is named are not folded where the file says so") {
+  const Model m = read("unfolded");
+  for (int n : {2, 5}) CHECK(array_equal(run(m, ones({n, 3})), tensor({int64_t(n), int64_t(3)})));
+  CHECK(m.trace_count() == 1);
+}
+
 TEST_CASE("an old softmax goes over all axes from the second, of a batch of no rows too") {
   const Model m = read("softmax");
   for (int n : {2, 0, 1}) {

@@ -112,16 +112,17 @@ bool cast_sizes(const Call& c, Values& out) {
   out = {c.in[0]};
   return true;
 }
+bool same_sizes(const Call& c, Values& out) {
+  out = {c.in[0]};
+  return true;
+}
 bool product_of_sizes(const Call& c, Values& out) {
   const Value& v = c.in[0];
   if (v.kind != Value::Kind::sizes || v.scalar) return false;
+  if (c.either(1, "axes").empty() && c.flag("noop_with_empty_axes")) return same_sizes(c, out);
   Dim product = 1;
   for (Dim d : v.dims) product *= d;
   out = {Value::sizes({product}, !c.flag("keepdims", true))};
-  return true;
-}
-bool same_sizes(const Call& c, Values& out) {
-  out = {c.in[0]};
   return true;
 }
 
