@@ -295,6 +295,30 @@ def lists(x):
             "shape": raw.TensorListElementShape(input_handle=made, shape_type=i32)}
 
 
+def sizes(x):
+    """What graphs compute from sizes that the signature leaves open."""
+    n, none = tf.shape(x), tf.zeros([0], i32)
+    return {"floor_mod": (n - 9) % 3, "floor_div": (n - 9) // [2, 4], "up": -(-n // 4), "up_below": (9 - n) // -2,
+            "truncated": raw.TruncateDiv(x=n - 9, y=[2, 4]), "halves": tf.reshape(x, [n[0] // 2, 2, -1]),
+            "sum": raw.Sum(input=n, axis=none), "prod": raw.Prod(input=n, axis=none), "max": raw.Max(input=n, axis=none),
+            "sum_of_one": raw.Sum(input=n[0], axis=none), "all": tf.reduce_sum(n), "narrow": tf.cast(tf.cast(n * 100, tf.uint8), i32) + 1,
+            "narrow_quotient": tf.cast(tf.cast(n * 100, tf.int8), i64) // 7, "padded": tf.pad(x, [[0, (-n[0]) % 4], [0, 0]])}
+
+
+def corners(x):
+    """Values at the edges of what operators take."""
+    i = lambda d: tf.cast(x * 99, d)
+    y = {f"bits_{d.name}": raw.PopulationCount(x=i(d)) for d in (tf.int8, tf.int16, i32, i64)}
+    odd = tf.concat([x, [[np.nan, 1, 2, 3], [np.inf, 1, 2, 3], [1, -np.inf, 2, 3]]], 0)
+    y["in_top"] = tf.math.in_top_k([1, 3, 0, 0, 2, 1, 3, 3, 3], odd, 2)
+    empty = x[:, :0]
+    for d in (f32, tf.float64, tf.float16, i32, i64, tf.int8, tf.uint8, tf.uint16):
+        y[f"max_{d.name}"], y[f"min_{d.name}"] = tf.reduce_max(tf.cast(empty, d), 1), tf.reduce_min(tf.cast(empty, d), 1, True)
+    y["wide_product"] = raw.BatchMatMulV3(x=i(tf.int8), y=i(tf.int8), Tout=i32, adj_y=True)
+    y["sigmoid"] = tf.sigmoid(tf.complex(x, x[::-1]))
+    return y
+
+
 def draws(x):
     """Whether random numbers have the mean, the spread and the limits that they should."""
     r, n, y = tf.random, [20000], {}
@@ -321,16 +345,19 @@ FAMILIES = {"resizes": (resizes, IMAGE), "resize_gradients": (resize_gradients, 
             "colours": (colours, IMAGE), "patches": (patches, IMAGE), "boxes": (boxes, some(8, 4)),
             "transforms": (transforms, some(2, 6, 4)), "segments": (segments, ROWS), "counts": (counts, ROWS),
             "order": (order, ROWS), "gradients": (gradients, ROWS), "layers": (layers, ROWS), "texts": (texts, WORDS),
-            "lists": (lists, ROWS), "draws": (draws, ROWS)}
+            "lists": (lists, ROWS), "draws": (draws, ROWS), "sizes": (sizes, ROWS), "corners": (corners, ROWS)}
 # Those whose results have sizes that depend on values, or hold text, run op by op.
 BY_OP = {"boxes", "counts", "texts"}
+# Those whose signature leaves every size open.
+OPEN = {"sizes"}
 
 
 def write(folder, name, f, given):
     """The model and its input for model_runner; what it should give."""
     m = tf.Module()
     dtype = tf.string if given.dtype == object else given.dtype
-    m.f = tf.function(f, input_signature=[tf.TensorSpec(given.shape, dtype, "x")], autograph=False)
+    shape = [None] * given.ndim if name in OPEN else given.shape
+    m.f = tf.function(f, input_signature=[tf.TensorSpec(shape, dtype, "x")], autograph=False)
     path = f"{folder}/models/{name}"
     tf.saved_model.save(m, path, signatures=m.f)
     os.makedirs(f"{folder}/{name}")

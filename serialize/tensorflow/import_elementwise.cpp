@@ -38,6 +38,24 @@ Tensor folded(const Call& c, F f) {
   if (axes.empty()) return x;
   return f(x, c.axes(1), c.flag("keep_dims")).astype(x.dtype());
 }
+// Of no elements, the least (or the largest) number of the dtype; infinity where it has one.
+Tensor limit_of(DType d, bool least) {
+  if (is_floating(d)) return full({}, (least ? -1 : 1) * std::numeric_limits<double>::infinity(), d);
+  const int64_t bits = int64_t(size_of(d)) * 8;
+  const int64_t low = is_unsigned(d) ? 0 : std::numeric_limits<int64_t>::min() >> (64 - bits);
+  const int64_t high = is_unsigned(d) ? int64_t(std::numeric_limits<uint64_t>::max() >> (64 - bits)) : ~low;
+  return tensor(least ? low : high).astype(d);
+}
+template <bool largest>
+Values extreme_rule(const Call& c) {
+  return {folded(c, [](const Tensor& x, const Axes& axes, bool keep) {
+    const Shape shape = x.shape();
+    const bool is_empty = std::ranges::any_of(shape, [](Dim n) { return !n.is_open() && n == 0; });
+    if (!is_empty) return largest ? max(x, axes, keep) : min(x, axes, keep);
+    const Tensor none = sum(x, axes, keep);
+    return broadcast_to(limit_of(x.dtype(), largest), none.shape());
+  })};
+}
 Values euclidean_rule(const Call& c) {
   if (c.dims(1).empty()) return {abs(c.x(0))};
   return {folded(
@@ -130,6 +148,11 @@ Values cast_rule(const Call& c) {
   const DType to = c.dtype("DstT");
   return {x.astype(to)};
 }
+// Of texts: one behind the other.
+Values add_rule(const Call& c) {
+  if (c.x(0).dtype() == string) return {strings::add(c.known(0), c.known(1))};
+  return {c.x(0) + c.x(1)};
+}
 Values add_n_rule(const Call& c) {
   Tensor sum = c.x(0);
   for (size_t i = 1; i < c.count(); ++i) sum = sum + c.x(i);
@@ -203,7 +226,7 @@ const RuleTable& elementwise_rules() {
       UNARY("FresnelCos", fresnel(x).cosine),
       UNARY("FresnelSin", fresnel(x).sine),
       UNARY("Ndtri", ndtri(x)),
-      UNARY("PopulationCount", bitwise_count(x).astype(u8)),
+      UNARY("PopulationCount", bitwise_count(bitcast(x, bits_of(x.dtype()))).astype(u8)),
       UNARY("ToBool", x.ndim() == 0 ? (x != 0) : full({}, x.dim(0) > 0)),
       UNARY("Real", real(x)),
       UNARY("Imag", imag(x)),
@@ -219,7 +242,7 @@ const RuleTable& elementwise_rules() {
       UNARY("IsFinite", isfinite(x)),
       UNARY("LogicalNot", logical_not(x)),
       UNARY("Invert", bitwise_not(x)),
-      UNARY("Sigmoid", sigmoid(x)),
+      UNARY("Sigmoid", is_complex(x.dtype()) ? 1 / (1 + exp(-x)) : sigmoid(x)),
       UNARY("Relu", relu(x)),
       UNARY("Relu6", clip_by_value(x, 0, 6)),
       UNARY("LeakyRelu", leaky_relu(x, c.real("alpha", 0.2))),
@@ -227,7 +250,7 @@ const RuleTable& elementwise_rules() {
       UNARY("Selu", selu(x)),
       UNARY("Softplus", softplus(x)),
       UNARY("Softsign", x / (1 + abs(x))),
-      BINARY("Add", x + y),
+      {"Add", add_rule},
       BINARY("AddV2", x + y),
       BINARY("BiasAddV1", x + y),
       BINARY("BiasAdd",
@@ -288,8 +311,8 @@ const RuleTable& elementwise_rules() {
       {"ClipByValue", [](const Call& c) -> Values { return {minimum(maximum(c.x(0), c.x(1)), c.x(2))}; }},
       FOLD("Sum", sum),
       FOLD("Prod", prod),
-      FOLD("Max", max),
-      FOLD("Min", min),
+      {"Max", extreme_rule<true>},
+      {"Min", extreme_rule<false>},
       FOLD("Mean", mean),
       FOLD("All", all),
       FOLD("Any", any),

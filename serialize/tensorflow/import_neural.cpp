@@ -11,9 +11,12 @@ Tensor turned(const Tensor& x, bool transposed, bool adjoint) {
   const Tensor y = transposed || adjoint ? swapaxes(x, -1, -2) : x;
   return adjoint && is_complex(x.dtype()) ? conj(y) : y;
 }
+// BatchMatMulV3 says what the product's dtype is, which may be wider than the operands'.
 Values product_rule(const Call& c) {
-  return {matmul(turned(c.x(0), c.flag("transpose_a"), c.flag("adj_x")),
-                 turned(c.x(1), c.flag("transpose_b"), c.flag("adj_y")))};
+  Tensor x = turned(c.x(0), c.flag("transpose_a"), c.flag("adj_x")),
+         y = turned(c.x(1), c.flag("transpose_b"), c.flag("adj_y"));
+  if (c.attribute("Tout")) x = x.astype(c.dtype("Tout")), y = y.astype(c.dtype("Tout"));
+  return {matmul(x, y)};
 }
 Values einsum_rule(const Call& c) {
   std::string equation = c.text("equation", "");

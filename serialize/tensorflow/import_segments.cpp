@@ -109,12 +109,13 @@ Values bucketize_rule(const Call& c) {
   const Tensor x = c.x(), sorted = tensor(edges, Shape{int64_t(edges.size())});
   return {searchsorted(sorted.astype(promote(x.dtype(), f32)), x.astype(promote(x.dtype(), f32)), true).astype(i32)};
 }
-// The place of the target among the predictions: how many are larger.
+// The place of the target among the predictions: how many are larger. None of a row with NaN or infinities is said to
+// be.
 Values in_top_rule(const Call& c) {
   const Tensor x = c.x(0), targets = c.x(1).astype(i64), k = c.has(2) ? c.x(2) : tensor(c.integer("k", 1));
   const Tensor inside = (targets >= 0) & (targets < Tensor(x.dim(-1)).astype(i64));
   const Tensor own = take_along_axis(x, expand_dims(where(inside, targets, 0), -1), -1);
-  return {(sum(x > own, -1) < k.astype(i64)) & inside & squeeze(isfinite(own), -1)};
+  return {(sum(x > own, -1) < k.astype(i64)) & inside & all(isfinite(x), -1)};
 }
 Values nth_rule(const Call& c) {
   const Tensor n = c.x(1).astype(i64);

@@ -1,5 +1,6 @@
 // Arithmetic on sizes that a signature leaves open, which are carried as Dims.
 #include <algorithm>
+#include <set>
 
 #include "rill/serialize/tensorflow/slices.h"
 
@@ -17,8 +18,43 @@ std::optional<Integers> integers(const Call& c, size_t i) {
   if (!is_integer(v.tensor.dtype()) || v.tensor.ndim() > 1) return {};
   return Integers{c.dims(i), v.tensor.ndim() == 0};
 }
+
+// The rest has the divisor's sign, and quotients are rounded down, where a Dim's arithmetic is C++'s.
+Dim floored_rest(Dim a, Dim b) { return (a % b + b) % b; }
+Dim floored_quotient(Dim a, Dim b) { return (a - floored_rest(a, b)) / b; }
+
+// Whether the numbers that a node gives count something, as sizes do: then C++'s quotient is the rounded one, and stays
+// the same expression as that of other sizes. `left`: nodes that may still be looked at.
+bool is_count(const Call& c, const std::string& input, int& left) {
+  auto found = c.body.nodes.find(input.substr(0, input.find(':')));
+  if (found == c.body.nodes.end() || --left < 0) return false;
+  const proto::NodeDef& node = *found->second;
+  const std::string& op = node.op();
+  if (op == "Shape" || op == "ShapeN" || op == "Size" || op == "Rank") return true;
+  if (op == "Const") {
+    const Value v = c.program.outside->constant(node);
+    if (v.kind != Value::Kind::tensor || !is_integer(v.tensor.dtype())) return false;
+    const EagerScope eager;
+    return std::ranges::all_of(v.tensor.to_vector<int64_t>(), [](int64_t n) { return n >= 0; });
+  }
+  static const std::set<std::string> of_first = {"StridedSlice", "GatherV2", "Identity", "Cast", "Squeeze",
+                                                 "Reshape",      "Slice",    "Prod",     "Sum",  "ExpandDims"};
+  static const std::set<std::string> of_all = {"Add", "AddV2", "Mul", "FloorDiv", "Maximum", "Minimum", "Pack"};
+  const int n = of_first.contains(op) ? std::min(node.input_size(), 1) : of_all.contains(op) ? node.input_size() : 0;
+  for (int i = 0; i < n; ++i)
+    if (!is_count(c, node.input(i), left)) return false;
+  return n > 0;
+}
+bool are_counts(const Call& c) {
+  int left = 64;
+  return c.node.input_size() >= 2 && is_count(c, c.node.input(0), left) && is_count(c, c.node.input(1), left);
+}
+
 using Arithmetic = Dim (*)(Dim, Dim);
-Arithmetic arithmetic(const std::string& op) {
+Arithmetic arithmetic(const Call& c) {
+  const std::string& op = c.node.op();
+  if ((op == "FloorDiv" || op == "FloorMod") && !are_counts(c))
+    return op == "FloorDiv" ? floored_quotient : floored_rest;
   static const std::unordered_map<std::string, Arithmetic> all = {
       {"Add", +[](Dim a, Dim b) { return Dim(a + b); }},
       {"AddV2", +[](Dim a, Dim b) { return Dim(a + b); }},
@@ -45,7 +81,7 @@ bool run_on_sizes(const Call& c, Values& out) {
     out = {Value::sizes(d, scalar, dtype)};
     return true;
   };
-  if (const Arithmetic f = arithmetic(op)) {
+  if (const Arithmetic f = arithmetic(c)) {
     const auto a = integers(c, 0), b = integers(c, 1);
     if (!a || !b) return false;
     const size_t n = std::max(a->dims.size(), b->dims.size());
@@ -76,9 +112,14 @@ bool run_on_sizes(const Call& c, Values& out) {
   const auto x = integers(c, 0);
   if (!x) return false;
   if (op == "Identity" || op == "StopGradient") return give(x->dims, x->scalar);
+  if (op == "Neg") {
+    Dims y;
+    for (Dim d : x->dims) y.push_back(0 - d);
+    return give(y, x->scalar);
+  }
   if (op == "Cast") {
     const DType to = c.dtype("DstT");
-    if (!is_integer(to)) return false;
+    if (to != i32 && to != i64) return false;  // others hold not every size
     out = {Value::sizes(x->dims, x->scalar, to)};
     return true;
   }
@@ -89,7 +130,8 @@ bool run_on_sizes(const Call& c, Values& out) {
     return to && to->dims.size() <= 1 && give(x->dims, to->dims.empty());
   }
   if (op == "Prod" || op == "Sum" || op == "Max" || op == "Min") {
-    if (c.flag("keep_dims")) return false;
+    if (c.flag("keep_dims") || !c.knows(1)) return false;
+    if (c.dims(1).empty()) return give(x->dims, x->scalar);  // no axes: nothing is folded
     const bool sum = op == "Sum", product = op == "Prod";
     if (!sum && !product && x->dims.empty()) return false;
     Dim y = product ? Dim(1) : sum ? Dim(0) : x->dims[0];
