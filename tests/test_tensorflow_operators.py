@@ -270,7 +270,8 @@ def texts(x):
             "reduced": s.reduce_join(x, 1, separator="|"), "all": s.reduce_join(x, [1, 0], True, "/"),
             "matches": s.regex_full_match(x, ".*[a-z] .*"), "replaced": s.regex_replace(x, "[a-c]", "<\\0>", False),
             "numbers": s.to_number(s.join(["0", numbers]), i32), "part": s.substr(x, 0, 1), "same": x == "x", "other": x != "x",
-            "as_string": s.as_string(s.length(x)), "floats": s.as_string(tf.cast(s.length(x), f32) / 3, 3),
+            "as_string": s.as_string(s.length(x)), "plus": x + "!", "none": s.join([]), "upper_ascii": s.upper(s.substr(x, 0, 1), "utf-8"),
+            "complex": s.as_string(tf.complex(v := tf.cast(s.length(x), f32) / 3, -v)), "floats": s.as_string(tf.cast(s.length(x), f32) / 3, 3),
             "padded": s.as_string(s.length(x), width=5, fill="0"), "long": s.as_string(tf.cast(s.length(x), f32) / 3),
             "parts": split.values, "places": split.indices, "sizes": split.dense_shape, "by": by.values,
             "raw": tf.io.decode_raw(s.substr(s.join([x, "...."]), 0, 4), tf.uint8)}

@@ -28,6 +28,7 @@ std::string text_of(const Call& c, size_t i) {
    }}
 
 Values join_rule(const Call& c) {
+  if (c.count() == 0) return {tensor("")};
   std::vector<Tensor> parts;
   for (size_t i = 0; i < c.count(); ++i) parts.push_back(c.known(i));
   return {strings::join(parts, c.text("separator", ""))};
@@ -84,6 +85,19 @@ Values sparse_rule(const Call& c) {
   if (count != int64_t(rows.values.dim(0))) c.reject("its rows do not end where the values do");
   return sparse_of(rows);
 }
+// rill's functions know the letters of ASCII, which other encodings have more than.
+template <Tensor (*f)(const Tensor&, Where)>
+Values letters_rule(const Call& c) {
+  const Tensor x = c.known(0);
+  const std::string encoding = c.text("encoding", "");
+  if (!encoding.empty()) {
+    const EagerScope eager;
+    for (const std::string& s : x.to_vector<std::string>())
+      if (std::ranges::any_of(s, [](char letter) { return static_cast<unsigned char>(letter) >= 0x80; }))
+        c.reject(fmt::format("with encoding '{}' it is understood of ASCII letters alone", encoding));
+  }
+  return {f(x, Where::current())};
+}
 Values number_rule(const Call& c) { return {strings::to_number(c.known(0), out_type(c, f32))}; }
 Values as_string_rule(const Call& c) {
   const Tensor x = c.known(0);
@@ -92,7 +106,7 @@ Values as_string_rule(const Call& c) {
   if (precision > 400 || width > 4096) c.reject("precision or width is out of range");
   if (c.flag("shortest") || (!fill.empty() && fill != "0" && fill != " ")) c.reject("this format is not understood");
   strings::FormatOptions options;
-  if (is_floating(x.dtype())) options.precision = precision < 0 ? 6 : int(precision);
+  if (is_floating(x.dtype()) || is_complex(x.dtype())) options.precision = precision < 0 ? 6 : int(precision);
   options.scientific = c.flag("scientific");
   if (width > 0) options.width = int(width);
   if (fill == "0") options.fill = '0';
@@ -111,8 +125,8 @@ Values static_replace_rule(const Call& c) {
 
 const RuleTable& string_rules() {
   static const RuleTable table = {
-      OF_STRINGS("StringLower", strings::lower(x)),
-      OF_STRINGS("StringUpper", strings::upper(x)),
+      {"StringLower", letters_rule<strings::lower>},
+      {"StringUpper", letters_rule<strings::upper>},
       OF_STRINGS("StringStrip", strings::strip(x)),
       OF_STRINGS("StringLength", strings::length(x, unit_of(c)).astype(i32)),
       OF_STRINGS("StringToHashBucketFast", strings::to_hash_bucket(x, c.integer("num_buckets", 1))),
