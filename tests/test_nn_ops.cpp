@@ -169,6 +169,8 @@ TEST_CASE("activations have numpy's values") {
   CHECK(near(grad([](const Tensor& v) { return sum(gelu(v)); })(tensor({-infinity, -1e20, 0., 1e20, infinity})),
              {0, 0, .5, 1, 1}));
   CHECK(near(glu(z), {-1.5, -0.622459331, -0.491006895}, 1e-8));
+  CHECK(near(grad([](const Tensor& v) { return sum(celu(v, -2)); })(tensor({-1., 0., 1000.})), {1.648721271, 1, 1},
+             1e-8));
   // No overflow behind the branch that is not taken.
   CHECK(near(grad([](const Tensor& v) { return sum(elu(v)); })(tensor({1000., -1000.})), {1, 0}));
 }

@@ -325,7 +325,10 @@ Tensor celu(const Tensor& x, double alpha, Where where) {
   CallerScope caller(where);
   if (alpha == 0) fail("celu", "alpha must not be 0", where);
   // x / alpha is positive there, of which elu() is not the exponential.
-  if (alpha < 0) return rill::where(x > 0, x, alpha * expm1(minimum(x, 0) / alpha));
+  if (alpha < 0) {
+    const Tensor above = x > 0;
+    return rill::where(above, x, alpha * expm1(rill::where(above, 0, x) / alpha));
+  }
   if (alpha == 1) return of_floats<formulas::elu_unit_formula>(cpu::scalar_loops<"elu_unit">, x, alpha);
   return of_floats<formulas::celu_formula>(cpu::scalar_loops<"celu">, x, alpha);
 }
