@@ -49,7 +49,7 @@ Tensor limit_of(DType d, bool least) {
 template <bool largest>
 Values extreme_rule(const Call& c) {
   return {folded(c, [](const Tensor& x, const Axes& axes, bool keep) {
-    const Shape shape = x.shape();
+    const Shape& shape = x.shape();
     const bool is_empty = std::ranges::any_of(shape, [](Dim n) { return !n.is_open() && n == 0; });
     if (!is_empty) return largest ? max(x, axes, keep) : min(x, axes, keep);
     const Tensor none = sum(x, axes, keep);
