@@ -38,7 +38,7 @@ struct JacobianLeaves {
   template <class T>
   using Of = std::conditional_t<std::is_same_v<T, Tensor>, G, void>;
   template <class T>
-  static T refuse() {
+  static auto refuse() {
     static_assert(
         std::is_same_v<T, void>,
         "a Jacobian: the function must give a Tensor, or a vector, array, optional, map, pair or tuple of them. "

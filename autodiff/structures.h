@@ -179,7 +179,7 @@ struct GradientLeaves {
   template <class T>
   using Of = std::conditional_t<std::is_same_v<T, Variable>, Tensor, std::conditional_t<holds_variables<T>, void, T>>;
   template <class T>
-  static T refuse() {
+  static auto refuse() {
     static_assert(std::is_same_v<T, void>,
                   "a struct of Variables cannot hold their gradients: take them by tape.gradient(loss, {a, b}), or "
                   "keep the Variables in a vector, map or tuple");

@@ -100,7 +100,8 @@ Tensor vander(const Tensor& x, const VanderOptions& options = {}, Where where = 
 
 // --- Windows of n points (Oppenheim, Schafer: Discrete-Time Signal Processing, 7.5) ----------------------------------
 
-// Symmetric, as numpy's bartlett, blackman, hamming and hanning. One point is 1.
+// Symmetric, as numpy's bartlett, blackman, hamming and hanning. One point is 1. They throw for dtypes without
+// fractions.
 Tensor bartlett(int64_t n, const TensorOptions& options = {}, Where where = Where::current());
 Tensor blackman(int64_t n, const TensorOptions& options = {}, Where where = Where::current());
 Tensor hamming(int64_t n, const TensorOptions& options = {}, Where where = Where::current());

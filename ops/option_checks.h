@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "rill/tensor/callback.h"
 #include "rill/tensor/tensor.h"
@@ -34,6 +35,14 @@ inline void require_operand(std::string_view op, const Tensor& x, const Where& w
 }
 inline void require_finite(std::string_view op, std::string_view option, double value, const Where& where) {
   require_option(std::isfinite(value), op, option, value, "finite", where);
+}
+
+// The dtype that is asked for, f32 by default, of what integers could not hold.
+inline DType dtype_of_fractions(std::string_view op, std::optional<DType> asked, const Where& where) {
+  const DType d = asked.value_or(DType::f32);
+  require_option(is_differentiable(d), op, "dtype", name(d), "floating or complex, for the result has fractions",
+                 where);
+  return d;
 }
 
 // The same of the elements of an operand: throws, naming the op, the message and the value, unless `holds`, a bool

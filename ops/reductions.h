@@ -293,7 +293,8 @@ struct SearchOptions {
 };
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOptions& options,
                     Where where = Where::current());
-// In which of the bins between the ascending `edges` each element lies: searchsorted(edges, x, !right).
+// In which of the bins between the ascending `edges` each element lies: searchsorted(edges, x, !right). Of descending
+// ones, numpy's edges.size() - searchsorted(reverse(edges), x, !right).
 Tensor digitize(const Tensor& x, const Tensor& edges, bool right = false, Where where = Where::current());
 
 struct Unique {

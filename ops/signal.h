@@ -46,7 +46,8 @@ Tensor istft(const Tensor& y, int64_t n_fft, const IstftOptions& options = {}, W
 
 // --- Windows, polynomials --------------------------------------------------------------------------------------------
 
-// Kaiser's window of n points, i0(beta sqrt(1 - t^2)) / i0(beta) with t from -1 to 1: symmetric, as numpy's.
+// Kaiser's window of n points, i0(beta sqrt(1 - t^2)) / i0(beta) with t from -1 to 1: symmetric, as numpy's. Throws for
+// dtypes without fractions.
 Tensor kaiser(int64_t n, double beta, const TensorOptions& options = {}, Where where = Where::current());
 
 struct PolyfitOptions {

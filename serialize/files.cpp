@@ -36,6 +36,8 @@ std::string temporary_name(const std::filesystem::path& path) {
   return (path.parent_path() / name).string();
 }
 
+std::string path_of_descriptor(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+
 // What `path` is a link to, or itself: a link stays one when the file is written.
 std::string target_of(const std::string& path) {
   std::error_code error;
@@ -77,11 +79,36 @@ FileWriter::FileWriter(const std::string& path, std::string_view op, const Where
   const bool exists = stat(path_.c_str(), &before) == 0;
   if (exists && !S_ISREG(before.st_mode) && !S_ISDIR(before.st_mode))  // of folders the system speaks, at the end
     fail(op, "cannot write '" + path + "': it is a device or a pipe, which a file would replace", where);
-  // A program in another container may have this process's number, and one that was killed may have left its file.
+  open_unnamed();
+  if (fd_ < 0) open_named();
+  if (exists && S_ISREG(before.st_mode)) std::ignore = fchmod(fd_, before.st_mode & 07777);
+}
+
+// Leaves fd_ as it is where the file system has no such files, or nothing would give it a name later.
+void FileWriter::open_unnamed() {
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  fd_ = open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (fd_ >= 0 && access(path_of_descriptor(fd_).c_str(), F_OK) != 0) close(std::exchange(fd_, -1));
+}
+
+// A program in another container may have this process's number, and one that was killed may have left its file.
+void FileWriter::open_named() {
   do part_ = temporary_name(path_), fd_ = open(part_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
   while (fd_ < 0 && errno == EEXIST);
-  if (fd_ < 0) fail_file(op, "cannot write", path, where);
-  if (exists && S_ISREG(before.st_mode)) std::ignore = fchmod(fd_, before.st_mode & 07777);
+  if (fd_ < 0) part_.clear(), fail_here(errno);
+}
+
+void FileWriter::give_name() {
+  const std::string from = path_of_descriptor(fd_);
+  int status = 0;
+  do part_ = temporary_name(path_), status = linkat(AT_FDCWD, from.c_str(), AT_FDCWD, part_.c_str(), AT_SYMLINK_FOLLOW);
+  while (status != 0 && errno == EEXIST);
+  if (status != 0) part_.clear(), fail_here(errno);
+}
+
+const std::string& FileWriter::part() {
+  if (part_.empty()) give_name();
+  return part_;
 }
 
 FileWriter::~FileWriter() { close_part(); }
@@ -110,6 +137,7 @@ void FileWriter::commit() {
     if (fd_ < 0) fail_here(errno);
   }
   if (fsync(fd_) != 0) fail_here(errno);
+  if (part_.empty()) give_name();
   if (close(std::exchange(fd_, -1)) != 0) fail_here(errno);
   if (rename(part_.c_str(), path_.c_str()) != 0) fail_here(errno);
   part_.clear();

@@ -16,9 +16,9 @@ void make_folders(const std::string& folder, std::string_view op, const Where& w
 // What is written where a link stands: the file that it leads to, or a file in the place of the link.
 enum class Links { follow, replace };
 
-// A file that is written piece by piece under another name in the same folder, and that stands under its own name,
-// whole, from commit() on. Without that nothing is left of it. All throw rill::Error under the name of `op`, text that
-// outlives this.
+// A file that is written piece by piece, and that stands under its name, whole, from commit() on. Without that nothing
+// is left of it: until then it has no name where the file system can do that, else another one in the same folder,
+// which stays where the process is killed. All throw rill::Error under the name of `op`, text that outlives this.
 class FileWriter {
  public:
   // Makes the folders that are missing.
@@ -27,16 +27,19 @@ class FileWriter {
   FileWriter(const FileWriter&) = delete;
 
   void write(std::string_view bytes);
-  // Where it is written meanwhile: for a library that writes there by itself. It may put another file in its place.
-  const std::string& part() const { return part_; }
+  // Gives it that other name at once, for a library that writes there by itself, and may put another file in its place.
+  const std::string& part();
   // Flushes it to the disk and gives it its name, in place of what had that.
   void commit();
 
  private:
   [[noreturn]] void fail_here(int reason) const;
+  void open_named();
+  void open_unnamed();
+  void give_name();
   void close_part();
 
-  std::string path_, part_;
+  std::string path_, part_;  // part_: "" while it has no name
   std::string_view op_;
   Where where_;
   int fd_ = -1;

@@ -163,6 +163,7 @@ class Maker {
       Values operands;
       for (int i : in) operands.push_back(values_[size_t(i)]);
       Tensor y = run(p_.arguments, operands);
+      synchronize(y.device());
       if (y.size() > most_elements() || is_complex(y.dtype())) return;
       values_.push_back(y);
       p_.steps.push_back({std::move(code), std::move(in), std::move(run), y.spec(), t.draws, t.effect, t.kink});

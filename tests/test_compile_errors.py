@@ -18,6 +18,8 @@ using namespace rill;
 const Tensor x = ones({2, 3}), y = x;
 Tensor v = x;
 Variable w(x, "w");
+struct Weights { Tensor w, b; };
+struct Layer { Variable w, b; };
 """
 # What compilers say of a call that nothing fits, and of a conversion that there is not.
 NO_MATCH = "no match|no viable|could not convert|conversion"
@@ -99,6 +101,11 @@ MISTAKES = [
     ("scan([](const Tensor& t, const Tensor&) { return t; }, x, y);", r"must give a pair \{carry, y\}"),
     ("scan([](const Tensor& t, const Tensor&) { return std::pair(t, t); }, x, {.length = 3});",
      "fn takes the carried value, as in"),
+    # Derivatives of structs.
+    ("hessian([](const Weights& p) { return sum(p.w * p.b); })(Weights{x, x});",
+     "a struct cannot hold the Jacobians of its tensors"),
+    ("grad([](const Layer& p) { return sum(p.w * p.b); })(Layer{w, w});",
+     "a struct of Variables cannot hold their gradients"),
     # Layers and options.
     ("nn::Dense d(2, 3, {.activation = 3});", NO_MATCH),
     ("nn::Dense d(2, 3, {.activation = matmul});", NO_MATCH),

@@ -198,6 +198,7 @@ std::string difference_with_open_sizes(const Program& p, Ask ask) {
     p.rewind();
     Values out = around ? derivatives(p, ask, f, args) : f(args);
     add_variables(p, out);
+    synchronize(tested);  // a GPU finds wrong indices later
     return out;
   };
   FunctionOptions options;

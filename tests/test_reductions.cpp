@@ -341,6 +341,13 @@ TEST_CASE("searching and counting") {
   CHECK(text(searchsorted(tensor({1, 2, 2, 3}), tensor({2, 0, 4}), true)) == "[3 0 4]");
   CHECK(text(digitize(tensor({0.5, 1., 2.5}), tensor({0., 1., 2.}))) == "[1 2 3]");
   CHECK(text(digitize(tensor({0.5, 1., 2.5}), tensor({0., 1., 2.}), true)) == "[1 1 3]");
+  // Descending edges, as numpy has them, traced with an open size too.
+  const auto fall = [](const Tensor& edges, bool right) { return digitize(tensor({0.5, 1., 2.5, -1.}), edges, right); };
+  CHECK(text(fall(tensor({2., 1., 0.}), false)) == "[2 1 0 3]");
+  CHECK(text(fall(tensor({2., 1., 0.}), true)) == "[2 2 0 3]");
+  auto open = function("f", [&](const Tensor& e) { return fall(e, true); }, {.signature = {spec(f64, {any})}});
+  CHECK(same_bits(open(tensor({2., 1., 0.})), fall(tensor({2., 1., 0.}), true)));
+  CHECK(same_bits(open(tensor({0., 1.})), fall(tensor({0., 1.}), true)));
   const Unique u = unique(tensor({3, 1, 2, 3, 1}));  // np.unique with return_index, return_inverse, return_counts
   CHECK(text(u.values) == "[1 2 3]");
   CHECK(text(u.indices) == "[1 2 0]");

@@ -75,4 +75,6 @@ TEST_CASE("mistakes with signals") {
   says([] { polyfit(ones({3}), ones({4}), 1); }, {"[polyfit]", "f32[3]", "f32[4]"});
   says([] { polyfit(ones({3}), ones({3}), -1); }, {"[polyfit]", "degree is -1"});
   says([] { kaiser(-1, 2); }, {"[kaiser]", "n is -1"});
+  says([] { kaiser(5, 2, {.dtype = i32}); }, {"[kaiser]", "dtype is i32"});
+  says([] { hanning(5, {.dtype = i32}); }, {"[hanning]", "dtype is i32"});
 }

@@ -1,7 +1,9 @@
 // Tensors in files: those that numpy, safetensors and gguf wrote (tests/fixtures/formats), and what we write ourselves.
 // test_formats.py hands our files to these programs; test_bad_tensor_files.cpp has the files that are no good.
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -292,6 +294,31 @@ TEST_CASE("What a killed program left, modes, and what is no file") {
   REQUIRE(mkfifo((out / "pipe.npy").c_str(), 0600) == 0);
   CHECK(has(message_of([&] { save(out / "pipe.npy", arange(3)); }), "pipe"));
   CHECK(std::filesystem::is_fifo(out / "pipe.npy"));
+}
+
+TEST_CASE("A program that is killed as it saves leaves what was there, and nothing beside") {
+  Folder out;
+  const int unnamed = open((out / ".").c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (unnamed >= 0) close(unnamed);
+  const Tensor large = ones({1 << 20});
+  for (const char* name : {"x.npy", "x.safetensors"}) {
+    save(out / name, arange(3));
+    const std::string kept = contents(out / name);
+    const pid_t child = fork();
+    if (child == 0) {
+      std::signal(SIGXFSZ, SIG_DFL);  // which ends the process as it writes
+      rlimit small = {1 << 16, 1 << 16};
+      setrlimit(RLIMIT_FSIZE, &small);
+      save(out / name, large);
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status));
+    CHECK(contents(out / name) == kept);
+  }
+  // Else the file system has no files without a name.
+  if (unnamed >= 0) CHECK(out.names() == std::vector<std::string>{"x.npy", "x.safetensors"});
 }
 
 TEST_CASE("A .npz file is the one that was opened, also when another takes its name") {

@@ -258,6 +258,26 @@ def keras_cases(folder):
         yield signature_case(folder, name, path, given, os.path.dirname(path) if i % 2 else path)
 
 
+class WithKeras(tf.Module):
+    """Keras's variables inside: what the graph restores are copies of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = keras.Sequential([L.Input((4,)), L.Dense(3, activation="relu"), L.BatchNormalization(), L.Dense(2)])
+        self.net.layers[1].set_weights([some(3), some(3, seed=2), some(3, seed=3), 1 + some(3, seed=4) ** 2])
+        self.scale = tf.Variable(2.0, name="scale")
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, "x")])
+    def __call__(self, x):
+        return self.net(x) * self.scale
+
+
+def module_cases(folder):
+    m, path = WithKeras(), f"{folder}/models/keras_inside"
+    tf.saved_model.save(m, path, signatures=m.__call__)
+    yield signature_case(folder, "keras_inside", path, some(3, 4))
+
+
 def function_cases(folder):
     m = Functions()
     for name, given in (("product", some(3, 4)), ("choose", some(3, 4)), ("shrink", some(3, 4)), ("shapes", some(2, 3, 4)),
@@ -315,7 +335,7 @@ def wrong_with(folder, name, want):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        wanted = dict([*keras_cases(folder), *function_cases(folder), *operator_cases(folder), *frozen_cases(folder)])
+        wanted = dict([*keras_cases(folder), *module_cases(folder), *function_cases(folder), *operator_cases(folder), *frozen_cases(folder)])
         subprocess.run([f"{BUILD}/tests/model_runner", "train", *(f"{folder}/{name}" for name in wanted)], check=False)
         faults = [(name, wrong) for name, want in wanted.items() if (wrong := wrong_with(folder, name, want))]
     print(f"{len(wanted) - len(faults)} models agree, {len(faults)} faults")

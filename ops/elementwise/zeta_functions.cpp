@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "rill/devices/kernel/math/special/gamma_functions.h"
 #include "rill/devices/kernel/math/special/zeta_functions.h"
 #include "rill/ops/elementwise/long_records.h"
 #include "rill/ops/special.h"

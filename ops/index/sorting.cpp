@@ -212,7 +212,14 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, const SearchOpti
 }
 
 Tensor digitize(const Tensor& x, const Tensor& edges, bool right, Where where) {
-  return searchsorted(edges, x, !right, where);
+  CallerScope caller(where);
+  require_operand("digitize", edges, where);
+  if (edges.ndim() != 1 || is_complex(edges.dtype()) || edges.dtype() == DType::string)
+    return searchsorted(edges, x, !right, where);
+  if (const Dim n = edges.shape()[0]; !n.is_open() && n < 2) return searchsorted(edges, x, !right, where);
+  const Tensor falls = edges(0) > edges(-1);
+  const Tensor place = searchsorted(rill::where(falls, reverse(edges), edges), x, !right, where);
+  return rill::where(falls, edges.shape()[0] - place, place);
 }
 
 Tensor starts_of_runs(const Tensor& x) {

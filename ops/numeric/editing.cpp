@@ -211,15 +211,14 @@ Tensor segment_fold(std::string_view op, const Tensor& updates, const Tensor& id
   return detail::scatter_into(full(shape, first, {updates.dtype(), updates.device()}), {front_indices(ids, segments)},
                               updates, GatherAttrs{{0}, {}, {}, 0}, mode, where);
 }
-// What a maximum (or minimum) over nothing is.
-Tensor identity_of(DType d, bool of_max) {
+}  // namespace
+
+Tensor detail::identity_of_extreme(DType d, bool of_max) {
   if (is_bool(d)) return int(!of_max);
-  if (is_integer(d) && of_max) return iinfo(d).min;
-  if (is_integer(d)) return iinfo(d).max;
+  if (is_integer(d)) return of_max ? iinfo(d).min : iinfo(d).max;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   return of_max ? -infinity : infinity;
 }
-}  // namespace
 
 Tensor segment_prod(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
   CallerScope caller(where);
@@ -227,13 +226,13 @@ Tensor segment_prod(const Tensor& updates, const Tensor& ids, Dim segments, Wher
 }
 Tensor segment_max(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
   CallerScope caller(where);
-  return segment_fold("segment_max", updates, ids, segments, identity_of(updates.dtype(), true), ScatterMode::max,
-                      where);
+  return segment_fold("segment_max", updates, ids, segments, detail::identity_of_extreme(updates.dtype(), true),
+                      ScatterMode::max, where);
 }
 Tensor segment_min(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
   CallerScope caller(where);
-  return segment_fold("segment_min", updates, ids, segments, identity_of(updates.dtype(), false), ScatterMode::min,
-                      where);
+  return segment_fold("segment_min", updates, ids, segments, detail::identity_of_extreme(updates.dtype(), false),
+                      ScatterMode::min, where);
 }
 Tensor segment_mean(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
   CallerScope caller(where);
@@ -394,10 +393,13 @@ Tensor unpackbits(const Tensor& x, std::optional<Axis> axis, Where where) {
   CallerScope caller(where);
   const auto [a, at] = along(x, axis, "unpackbits", where);
   if (a.dtype() != DType::u8) fail("unpackbits", fmt::format("takes u8. got {}", to_string(x.spec())), where);
-  const Tensor last = moveaxis(a, at, -1), places = tensor({7, 6, 5, 4, 3, 2, 1, 0}, {DType::u8, a.device()});
+  std::vector<uint8_t> bits;  // of each byte, which is a row of them
+  for (int byte = 0; byte < 256; ++byte)
+    for (int place = 7; place >= 0; --place) bits.push_back(uint8_t(byte >> place & 1));
+  const Tensor last = moveaxis(a, at, -1), rows = reshape(tensor(bits, {.device = a.device()}), {256, 8});
   Shape shape(last.shape());
   shape[shape.size() - 1] = shape[shape.size() - 1] * 8;
-  return moveaxis(reshape((expand_dims(last, -1) >> places) & tensor({1}, {DType::u8, a.device()}), shape), -1, at);
+  return moveaxis(reshape(take(rows, last, 0), shape), -1, at);
 }
 
 }  // namespace rill

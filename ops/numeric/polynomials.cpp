@@ -143,10 +143,11 @@ template <class F>
 Tensor window(std::string_view op, int64_t n, const TensorOptions& o, const Where& where, F&& f) {
   require_option(n >= 0, op, "n", n, "0 or more", where);
   require_few_numbers(op, multiply_sizes(n, 2), where);
+  const DType d = dtype_of_fractions(op, o.dtype, where);
   std::vector<double> w;
   w.reserve(size_t(n));
   for (int64_t i = 0; i < n; ++i) w.push_back(n == 1 ? 1.0 : f(double(2 * i + 1 - n) / double(n - 1)));
-  return astype(tensor(w, {.device = o.device}), o.dtype.value_or(DType::f32), where);
+  return astype(tensor(w, {.device = o.device}), d, where);
 }
 double cosine(double turns) { return std::cos(std::numbers::pi * turns); }
 }  // namespace

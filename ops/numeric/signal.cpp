@@ -143,7 +143,7 @@ Tensor kaiser(int64_t n, double beta, const TensorOptions& o, Where where) {
   require_option(n >= 0, "kaiser", "n", n, "0 or more", where);
   require_finite("kaiser", "beta", beta, where);
   require_few_numbers("kaiser", n, where);
-  const DType d = o.dtype.value_or(DType::f32);
+  const DType d = dtype_of_fractions("kaiser", o.dtype, where);
   if (n <= 1) return ones({n}, TensorOptions{d, o.device});
   // 1 - t^2 = 4 k (n - 1 - k) / (n - 1)^2 at point k. i0e keeps large betas from overflow.
   const Tensor k = arange(0, n, 1, {DType::f64, o.device});

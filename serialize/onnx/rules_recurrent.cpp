@@ -1,4 +1,5 @@
-// RNN, LSTM and GRU: a scan over the steps of each direction.
+// RNN, LSTM and GRU: a scan over the steps. Two directions whose activations are alike take one, in which each step has
+// a batch of two products; others take one each.
 #include <algorithm>
 
 #include "rill/serialize/onnx/interpreter.h"
@@ -28,10 +29,12 @@ Activation activation_of(const Call& c, std::string name, std::optional<double> 
   c.reject("an unknown activation, '" + name + "'");
 }
 
-// What one direction computes with. W [gates hidden, in], R [gates hidden, hidden], the two biases each [gates hidden].
-struct Direction {
-  Tensor w, r, w_bias, r_bias, peepholes;
+// What steps compute with: R [..., gates hidden, hidden], its bias [..., gates hidden]. Of two directions together
+// these and the states have them as the first axis.
+struct Weights {
+  Tensor r, r_bias, peepholes;
   std::vector<Activation> f;
+  Tensor r_transposed() const { return swapaxes(r, -1, -2); }
 };
 
 struct Recurrence {
@@ -63,33 +66,46 @@ struct Recurrence {
     const double limit = c.real("clip", 0);
     return limit > 0 ? clip(t, -limit, limit) : t;
   }
-  Direction direction(int64_t d, const std::vector<std::string>& usual) const {
+  std::vector<Activation> activations(int64_t d, const std::vector<std::string>& usual) const {
     const std::vector<std::string> names = c.strings("activations");
     const std::vector<double> alphas = c.reals("activation_alpha"), betas = c.reals("activation_beta");
-    Direction out{c.x(1)(d), c.x(2)(d), bias(d, slice(0, gates * hidden)), bias(d, slice(gates * hidden, none)),
-                  {},        {}};
-    if (peepholes.defined()) out.peepholes = peepholes(d);
+    std::vector<Activation> out;
     for (size_t i = 0; i < usual.size(); ++i) {
       const size_t at = size_t(d) * usual.size() + i;
       if (!names.empty() && at >= names.size()) c.reject("names too few activations");
       auto number = [&](const std::vector<double>& v) { return at < v.size() ? std::optional(v[at]) : std::nullopt; };
-      out.f.push_back(activation_of(c, names.empty() ? usual[i] : names[at], number(alphas), number(betas)));
+      out.push_back(activation_of(c, names.empty() ? usual[i] : names[at], number(alphas), number(betas)));
     }
     return out;
   }
+  bool directions_are_alike(size_t activations) const {
+    const auto repeats = [&](const auto& list) {
+      if (list.size() <= activations) return list.empty();
+      for (size_t i = 0; i < list.size(); ++i)
+        if (list[i] != list[i % activations]) return false;
+      return true;
+    };
+    return directions == 2 && repeats(c.strings("activations")) && repeats(c.reals("activation_alpha")) &&
+           repeats(c.reals("activation_beta"));
+  }
   bool backward(int64_t d) const { return d == 1 || c.text("direction", "forward") == "reverse"; }
 
-  // Runs `step(state, projected row)` over time: the state is h, or h and c; gives the last state and all h.
+  // x W + b of a direction, [steps, batch, gates hidden].
+  Tensor projected(int64_t d) const { return matmul(x, c.x(1)(d).T()) + bias(d, slice(0, gates * hidden)); }
+  // Both directions' along axis 1, each from the step that it begins with.
+  static Tensor meeting(const Tensor& forth, const Tensor& back) { return stack({forth, reverse(back, 0)}, 1); }
+
+  // Runs `step(state, projected row)` over time: the state is h, or h and c; gives the last state and all h. `times`:
+  // which step each row is of.
   template <class F>
-  std::pair<Tensors, Tensor> over_time(int64_t d, const Tensors& state, const Tensor& rows, F step) const {
-    const bool back = backward(d);
-    const Tensor times = iota({rows.dim(0)});
+  std::pair<Tensors, Tensor> over_time(bool back, const Tensors& state, const Tensor& rows, const Tensor& times,
+                                       F step) const {
     auto [last, all] = scan(
         [&](const Tensors& s, const std::pair<Tensor, Tensor>& row) {
           Tensors next = step(s, row.first);
           Tensor y = next[0];
           if (lengths.defined()) {  // beyond a sequence's end its state stays, and its output is 0
-            const Tensor runs = expand_dims(less(row.second, lengths.astype(i64)), 1);
+            const Tensor runs = expand_dims(less(expand_dims(row.second, -1), lengths.astype(i64)), -1);
             for (size_t i = 0; i < next.size(); ++i) next[i] = where(runs, next[i], s[i]);
             y = where(runs, y, zeros_like(y));
           }
@@ -99,20 +115,37 @@ struct Recurrence {
     return {last, all};
   }
 
-  // Over the steps of every direction, from its first state: step(direction, state, x W + b of the step).
+  // Over the steps of every direction, from its first state: step(weights, state, x W + b of the step).
   template <class F>
   Values run(const std::vector<std::string>& usual, F step) const {
+    if (directions_are_alike(usual.size())) return run_together(usual, step);
     Tensors all;
     std::vector<Tensors> last;
+    const Tensor times = iota({x.dim(0)});
     for (int64_t i = 0; i < directions; ++i) {
-      const Direction d = direction(i, usual);
+      const Weights w{c.x(2)(i), bias(i, slice(gates * hidden, none)), peepholes.defined() ? peepholes(i) : Tensor(),
+                      activations(i, usual)};
       Tensors state{first_h(i)};
       if (first_c.defined()) state.push_back(first_c(i));
-      auto [end, y] = over_time(i, state, matmul(x, d.w.T()) + d.w_bias,
-                                [&](const Tensors& s, const Tensor& row) { return step(d, s, row); });
+      auto [end, y] = over_time(backward(i), state, projected(i), times,
+                                [&](const Tensors& s, const Tensor& row) { return step(w, s, row); });
       all.push_back(y), last.push_back(end);
     }
     return results(all, last);
+  }
+  template <class F>
+  Values run_together(const std::vector<std::string>& usual, F step) const {
+    const Weights w{c.x(2), expand_dims(bias(all, slice(gates * hidden, none)), 1),
+                    peepholes.defined() ? expand_dims(peepholes, 1) : Tensor(), activations(0, usual)};
+    const Tensor times = iota({x.dim(0)});
+    Tensors state{first_h};
+    if (first_c.defined()) state.push_back(first_c);
+    auto [end, y] = over_time(false, state, meeting(projected(0), projected(1)), meeting(times, times),
+                              [&](const Tensors& s, const Tensor& row) { return step(w, s, row); });
+    std::vector<Tensors> last(2);
+    for (const Tensor& s : end)
+      for (int64_t d : {0, 1}) last[size_t(d)].push_back(s(d));
+    return results({y(all, 0), reverse(y(all, 1), 0)}, last);
   }
 
   // Y, Y_h and, of an LSTM, Y_c, of what each direction gave.
@@ -132,8 +165,8 @@ Tensor gate(const Tensor& all, int64_t i, int64_t hidden) { return all(ellipsis,
 
 Values rnn_rule(const Call& c) {
   const Recurrence r(c, 1);
-  return r.run({"Tanh"}, [&](const Direction& d, const Tensors& s, const Tensor& row) {
-    return Tensors{d.f[0](r.clipped(row + d.r_bias + matmul(s[0], d.r.T())))};
+  return r.run({"Tanh"}, [&](const Weights& w, const Tensors& s, const Tensor& row) {
+    return Tensors{w.f[0](r.clipped(row + w.r_bias + matmul(s[0], w.r_transposed())))};
   });
 }
 
@@ -142,17 +175,17 @@ Values lstm_rule(const Call& c) {
   const Recurrence r(c, 4);
   const int64_t h = r.hidden;
   const bool coupled = c.flag("input_forget");
-  return r.run({"Sigmoid", "Tanh", "Tanh"}, [&](const Direction& d, const Tensors& s, const Tensor& row) {
-    const Tensor sums = row + d.r_bias + matmul(s[0], d.r.T());
+  return r.run({"Sigmoid", "Tanh", "Tanh"}, [&](const Weights& w, const Tensors& s, const Tensor& row) {
+    const Tensor sums = row + w.r_bias + matmul(s[0], w.r_transposed());
     // Gate i, which may look at the cell.
     const auto gated = [&](int64_t i, int64_t peephole, const Tensor& cell) {
       const Tensor sum = gate(sums, i, h);
-      return d.f[0](r.clipped(c.has(7) ? sum + cell * gate(d.peepholes, peephole, h) : sum));
+      return w.f[0](r.clipped(c.has(7) ? sum + cell * gate(w.peepholes, peephole, h) : sum));
     };
     const Tensor in = gated(0, 0, s[1]);
     const Tensor forget = coupled ? 1 - in : gated(2, 2, s[1]);
-    const Tensor cell = forget * s[1] + in * d.f[1](r.clipped(gate(sums, 3, h)));
-    return Tensors{gated(1, 1, cell) * d.f[2](cell), cell};
+    const Tensor cell = forget * s[1] + in * w.f[1](r.clipped(gate(sums, 3, h)));
+    return Tensors{gated(1, 1, cell) * w.f[2](cell), cell};
   });
 }
 
@@ -161,13 +194,13 @@ Values gru_rule(const Call& c) {
   const Recurrence r(c, 3);
   const int64_t h = r.hidden;
   const bool reset_after = c.flag("linear_before_reset");
-  return r.run({"Sigmoid", "Tanh"}, [&](const Direction& d, const Tensors& s, const Tensor& row) {
-    const Tensor r_t = d.r.T(), r_h = r_t(all, slice(2 * h, none)), bias = gate(d.r_bias, 2, h);
-    const Tensor from_h = matmul(s[0], r_t(all, slice(0, 2 * h))) + gate(d.r_bias, 0, 2 * h);
-    const Tensor update = d.f[0](r.clipped(gate(row, 0, h) + gate(from_h, 0, h)));
-    const Tensor reset = d.f[0](r.clipped(gate(row, 1, h) + gate(from_h, 1, h)));
+  return r.run({"Sigmoid", "Tanh"}, [&](const Weights& w, const Tensors& s, const Tensor& row) {
+    const Tensor r_t = w.r_transposed(), r_h = r_t(ellipsis, slice(2 * h, none)), bias = gate(w.r_bias, 2, h);
+    const Tensor from_h = matmul(s[0], r_t(ellipsis, slice(0, 2 * h))) + gate(w.r_bias, 0, 2 * h);
+    const Tensor update = w.f[0](r.clipped(gate(row, 0, h) + gate(from_h, 0, h)));
+    const Tensor reset = w.f[0](r.clipped(gate(row, 1, h) + gate(from_h, 1, h)));
     const Tensor hidden = reset_after ? reset * (matmul(s[0], r_h) + bias) : matmul(reset * s[0], r_h) + bias;
-    const Tensor candidate = d.f[1](r.clipped(gate(row, 2, h) + hidden));
+    const Tensor candidate = w.f[1](r.clipped(gate(row, 2, h) + hidden));
     return Tensors{(1 - update) * candidate + update * s[0]};
   });
 }

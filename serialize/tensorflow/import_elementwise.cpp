@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/index/scatter_records.h"
 #include "rill/ops/numeric.h"
 #include "rill/ops/special.h"
 #include "rill/ops/stored_ops.h"
@@ -38,14 +39,6 @@ Tensor folded(const Call& c, F f) {
   if (axes.empty()) return x;
   return f(x, c.axes(1), c.flag("keep_dims")).astype(x.dtype());
 }
-// Of no elements, the least (or the largest) number of the dtype; infinity where it has one.
-Tensor limit_of(DType d, bool least) {
-  if (is_floating(d)) return full({}, (least ? -1 : 1) * std::numeric_limits<double>::infinity(), d);
-  const int64_t bits = int64_t(size_of(d)) * 8;
-  const int64_t low = is_unsigned(d) ? 0 : std::numeric_limits<int64_t>::min() >> (64 - bits);
-  const int64_t high = is_unsigned(d) ? int64_t(std::numeric_limits<uint64_t>::max() >> (64 - bits)) : ~low;
-  return tensor(least ? low : high).astype(d);
-}
 template <bool largest>
 Values extreme_rule(const Call& c) {
   return {folded(c, [](const Tensor& x, const Axes& axes, bool keep) {
@@ -53,7 +46,7 @@ Values extreme_rule(const Call& c) {
     const bool is_empty = std::ranges::any_of(shape, [](Dim n) { return !n.is_open() && n == 0; });
     if (!is_empty) return largest ? max(x, axes, keep) : min(x, axes, keep);
     const Tensor none = sum(x, axes, keep);
-    return broadcast_to(limit_of(x.dtype(), largest), none.shape());
+    return broadcast_to(detail::identity_of_extreme(x.dtype(), largest).astype(x.dtype()), none.shape());
   })};
 }
 Values euclidean_rule(const Call& c) {

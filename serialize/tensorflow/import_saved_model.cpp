@@ -221,7 +221,47 @@ Signature guess_signature(const proto::GraphDef& graph, const ImportOptions& opt
 
 // --- Weights ---------------------------------------------------------------------------------------------------------
 
-void restore(Imported& m, const proto::SaverDef& saver, const std::string& prefix, const Where& where) {
+// What the checkpoint calls the variables of the model's objects, by their names: of two that are reached by the same
+// path from the model, one is the other.
+std::map<std::string, std::string> checkpoint_keys(const proto::SavedObjectGraph& saved, const BundleReader& file) {
+  static const std::string graph_key = "_CHECKPOINTABLE_OBJECT_GRAPH";
+  std::map<std::string, std::string> keys;
+  proto::TrackableObjectGraph stored;
+  if (!file.contains(graph_key)) return keys;
+  const Tensor graph = file.read(graph_key);
+  if (graph.dtype() != DType::string || graph.size() != 1 || !stored.ParseFromString(graph.item<std::string>()))
+    return keys;
+  std::set<int> seen;
+  std::vector<std::pair<int, int>> waiting{{0, 0}};  // an object in both
+  while (!waiting.empty()) {
+    const auto [a, b] = waiting.back();
+    waiting.pop_back();
+    if (a < 0 || a >= saved.nodes_size() || b < 0 || b >= stored.nodes_size() || !seen.insert(a).second) continue;
+    const proto::SavedObject& object = saved.nodes(a);
+    if (object.has_variable() && stored.nodes(b).attributes_size() == 1)
+      keys[object.variable().name()] = stored.nodes(b).attributes(0).checkpoint_key();
+    for (const auto& child : object.children())
+      for (const auto& same : stored.nodes(b).children())
+        if (same.local_name() == child.local_name()) waiting.emplace_back(child.node_id(), same.node_id());
+  }
+  return keys;
+}
+
+// Keras's variables inside a tf.Module: what the graph restores are copies of them.
+void restore_by_objects(Imported& m, const proto::SavedObjectGraph& objects, const Check& check) {
+  const std::map<std::string, std::string> keys = checkpoint_keys(objects, *m.bundle);
+  for (const proto::NodeDef& n : m.program.graph.node()) {
+    if (n.op() != "VarHandleOp" || !check.needs(n)) continue;
+    Slot& slot = *m.variable(n);
+    const auto key = keys.find(slot.name);
+    if (!slot.value.defined() && key != keys.end() && m.bundle->contains(key->second))
+      slot.value = m.restored(key->second);
+  }
+}
+
+void restore(Imported& m, const proto::MetaGraphDef& meta, const Check& check, const std::string& prefix,
+             const Where& where) {
+  const proto::SaverDef& saver = meta.saver_def();
   if (!std::filesystem::exists(prefix + ".index") || saver.restore_op_name().empty()) return;
   m.bundle = std::make_unique<BundleReader>(prefix, "import_model", where);
   const EagerScope eager;
@@ -229,6 +269,7 @@ void restore(Imported& m, const proto::SaverDef& saver, const std::string& prefi
   Run run(m.program, m.program.main);
   run.set(node_of(saver.filename_tensor_name()), Value(tensor(std::vector<std::string>{prefix}, Shape{}), true));
   run.effect(node_of(saver.restore_op_name()));
+  restore_by_objects(m, meta.object_graph_def(), check);
   m.bundle.reset();
 }
 
@@ -392,7 +433,7 @@ Model import_saved_model(const std::string& folder, const ImportOptions& options
   m->program.outside = m.get();
   index(m->program);
   const Check check = checked(*m, signature, path, where);
-  restore(*m, meta->saver_def(), (at / "variables" / "variables").string(), where);
+  restore(*m, *meta, check, (at / "variables" / "variables").string(), where);
   make_variables(*m, *impl, check, known_variables(*meta), options);
   return finish(m, impl, signature, where);
 }

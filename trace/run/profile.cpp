@@ -179,13 +179,10 @@ namespace detail {
 Profile profile_graph(Graph traced, const std::vector<Tensor>& arguments, const ProfileOptions& options) {
   if (options.runs < 1) fail("profile", fmt::format("runs is {}. give at least 1", options.runs), Where());
   for (const Tensor& t : arguments)
-    if (t.defined() && t.is_symbolic() && !compute_delayed(t))
-      fail("profile",
-           fmt::format(
-               "an argument, {}, was made while a function is traced and has no elements. profile outside of the "
-               "function, with tensors that have some",
-               to_string(t.spec())),
-           Where());
+    if (t.defined() && t.is_symbolic() && !compute_delayed(t)) {
+      if (TraceListener* trace = thread_state().trace) trace->fail_read("profile", Where());
+      fail_foreign("profile", "an argument", t, Where());
+    }
   EagerScope eager;
   Profile p;
   p.limits = options.limits;

@@ -275,7 +275,19 @@ struct Log1p {
 };
 struct Exp {
   C operator()(C x) const {
-    return exp_of(x.real(), x.imag(), [&] { return std::exp(x); });
+    if (!(std::fabs(x.real()) < 700 && std::fabs(x.imag()) < 0x1p30)) return std::exp(x);
+    const double size = std::exp(x.real());
+    return {size * std::cos(x.imag()), size * std::sin(x.imag())};
+  }
+};
+// The larger part from |x| + |re x|, which does not cancel, and the other from twice their product, im x.
+struct Sqrt {
+  C operator()(C x) const {
+    const double a = std::fabs(x.real()), b = std::fabs(x.imag()), most = std::max(a, b);
+    if (!(most > 1e-140 && most < 1e140 && a + b == a + b)) return std::sqrt(x);
+    const double larger = std::sqrt((std::sqrt(a * a + b * b) + a) / 2), smaller = b / (2 * larger);
+    if (x.real() >= 0) return {larger, std::copysign(smaller, x.imag())};
+    return {smaller, std::copysign(larger, x.imag())};
   }
 };
 struct Exp2 {
@@ -293,7 +305,7 @@ struct Expm1 {
   }
 };
 struct Rsqrt {
-  C operator()(C x) const { return Reciprocal()(std::sqrt(x)); }
+  C operator()(C x) const { return Reciprocal()(Sqrt()(x)); }
 };
 // sin(pi x) / (pi x). The sine from the distance to the nearest whole number, pi times which has more digits than an
 // f64.
@@ -325,7 +337,6 @@ struct Power {
   struct Name {                                      \
     C operator()(C x) const { return std::name(x); } \
   };
-RILL_OF_STD(Sqrt, sqrt)
 RILL_OF_STD(Sin, sin)
 RILL_OF_STD(Cos, cos)
 RILL_OF_STD(Tan, tan)

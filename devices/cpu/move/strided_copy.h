@@ -13,7 +13,7 @@ void strided_copy(DType dtype, const Shape& shape, const void* from, const Strid
 // Copies `from` to the dense `to`, repeated along the axes where it has size 1 and `to` has not.
 void copy_repeated(const Tensor& from, Tensor& to);
 // The axes of `shape` in the order in which all of `in` are dense, from the slowest to the fastest, where that is one
-// and the same and not `shape`'s own; else nothing. Tensors of one element are dense in every order.
+// and the same and not `shape`'s own; else nothing. One element, broadcast or not, is dense in every order.
 Ints common_order(std::span<const Tensor* const> in, const Shape& shape);
 // `t` with its axes in that order, and with those of such a tensor in their own again.
 Tensor in_order(const Tensor& t, const Ints& order);

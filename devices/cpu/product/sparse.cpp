@@ -1,7 +1,8 @@
 // Products with a sparse matrix on the CPU. sparse_matmul sees the entries by row: where they stand so already, as
 // those of a sorted matrix do, the rows' beginnings are all that it needs; else it counts them into their rows first,
-// in the order in which they stand. A row of the result is added up by one thread, entry by entry, so that its bits
-// depend neither on the number of threads nor on the instruction set. Start at sparse_matmul(), at the end.
+// in the order in which they stand. (A vector is sparse_vector.h's.) A row of the result is added up by one thread,
+// entry by entry, so that its bits depend neither on the number of threads nor on the instruction set. Start at
+// sparse_matmul(), at the end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "rill/devices/cpu/product/gemm.h"
+#include "rill/devices/cpu/product/sparse_vector.h"
 #include "rill/devices/cpu/unroll.h"
 #include "rill/devices/params/sparse_params.h"
 #include "rill/devices/threads.h"
@@ -68,21 +70,8 @@ HWY_NOINLINE void add_up(const SparseRows<T>& s, int64_t r, int64_t j) {
   RILL_UNROLL for (int g = 0; g < G; ++g) hn::StoreU(sum[g], d, s.out + r * s.n + j + g * lanes);
 }
 
-// Times a vector.
-template <class T>
-void rows_times_vector(const SparseRows<T>& s, int64_t first, int64_t last) {
-  const T *values = s.values, *dense = s.dense;
-  const int64_t* columns = s.columns;
-  for (int64_t r = first, i = s.starts[first]; r < last; ++r) {
-    T sum = 0;
-    for (const int64_t end = s.starts[r + 1]; i < end; ++i) sum += values[i] * dense[columns[i]];
-    s.out[r] = sum;
-  }
-}
-
 template <class T>
 void rows(const SparseRows<T>& s, int64_t first, int64_t last) {
-  if (s.n == 1 && !s.order) return rows_times_vector(s, first, last);
   const int64_t lanes = int64_t(hn::Lanes(hn::ScalableTag<T>()));
   for (int64_t r = first; r < last; ++r) {
     int64_t j = 0;
@@ -271,6 +260,10 @@ void run_product(const KernelArgs& a) {
   const int64_t count = a.input(0).size(), k = a.input(3).shape()[0], n = a.input(3).shape()[1],
                 m = a.output().shape()[0];
   const auto *rows = a.in_data<int64_t>(1), *columns = a.in_data<int64_t>(2);
+  if constexpr (std::is_floating_point_v<T>)
+    if (n == 1 &&
+        SparseTimesVector<T>{a.in_data<T>(0), a.in_data<T>(3), rows, columns, a.out_data<T>(), count, m, k}.run())
+      return;
   const RowOrder by_row(rows, count, m);
   check(columns, count, k, "column");
   if (m * n == 0) return;

@@ -44,11 +44,11 @@ class Plans {
 
  private:
   void start(const Gpu& gpu);
-  std::unique_ptr<Plan> find_or_make(const Gpu& gpu, const Graph& g);
+  std::shared_ptr<Plan> find_or_make(const Gpu& gpu, const Graph& g);
 
   std::mutex mutex_;
   Handle handle_ = nullptr;
-  std::map<Key, std::unique_ptr<Plan>> plans_;
+  std::map<Key, std::shared_ptr<Plan>> plans_;
 };
 
 void require(int status, const char* call) {
@@ -62,7 +62,7 @@ void Plans::start(const Gpu& gpu) {
   handle_ = handle;
 }
 
-std::unique_ptr<Plan> Plans::find_or_make(const Gpu& gpu, const Graph& g) {
+std::shared_ptr<Plan> Plans::find_or_make(const Gpu& gpu, const Graph& g) {
   const Target target{handle_, nullptr};
   const std::string text = g.text();
   const std::string key = fmt::format("{} cuDNN {} {} sm_{}\n{}", RILL_VERSION, library().cudnnGetVersion(), gpu.name,
@@ -90,24 +90,14 @@ bool Plans::has(const Gpu& gpu, const Key& key, const Callback<Graph()>& graph) 
 bool Plans::run(const Gpu& gpu, const Key& key, const std::vector<char*>& operands) {
   gpu.enter();
   std::unique_lock hold(mutex_);
-  const auto bytes_of_plan = [&] {
-    const auto known = plans_.find(key);
-    return known == plans_.end() || !known->second ? std::nullopt : std::optional(known->second->workspace_bytes);
-  };
-  const std::optional<size_t> bytes = bytes_of_plan();
-  if (!bytes) return false;
-  Tensor workspace;
-  if (*bytes > 0) {
-    hold.unlock();  // what gives back memory that is out may run any code (set_memory_saver)
-    workspace = empty_tensor(Spec{{int64_t(*bytes)}, DType::u8, false, gpu.device});
-    hold.lock();
-    if (bytes_of_plan() != bytes) return false;
-  }
-  std::unique_ptr<Plan>& plan = plans_.at(key);
+  const auto known = plans_.find(key);
+  const std::shared_ptr<Plan> plan = known == plans_.end() ? nullptr : known->second;
+  if (!plan) return false;
+  const Tensor workspace = take_workspace(gpu, plan->workspace_bytes, hold);
   const int status =
       execute(handle_, *plan, {operands.begin(), operands.end()}, workspace.defined() ? address(workspace) : nullptr);
   if (status >= not_supported && status < internal_error) {
-    plan.reset();
+    plans_[key] = nullptr;
     return false;
   }
   require(status, "cudnnBackendExecute");

@@ -161,6 +161,10 @@ void find_gpus(const std::vector<int>* wanted);
 void require_no_fork();
 bool in_fork();
 
+// Bytes for a library to work in; an undefined tensor where it needs none. `hold` is let go meanwhile: what gives back
+// memory that is out may run any code (set_memory_saver).
+Tensor take_workspace(const Gpu& gpu, size_t bytes, std::unique_lock<std::mutex>& hold);
+
 // The address of a tensor's first element.
 inline char* address(const Tensor& t) { return t.rep()->data; }
 

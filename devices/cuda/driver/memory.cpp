@@ -171,6 +171,14 @@ std::string unreadable_place(Device d, const void* memory) {
   return "another GPU";
 }
 
+Tensor take_workspace(const Gpu& gpu, size_t bytes, std::unique_lock<std::mutex>& hold) {
+  if (bytes == 0) return {};
+  hold.unlock();
+  Tensor workspace = empty_tensor(Spec{{int64_t(bytes)}, DType::u8, false, gpu.device});
+  hold.lock();
+  return workspace;
+}
+
 void Gpu::set_limit(size_t bytes) {
   require_no_fork();
   const std::lock_guard hold(memory_mutex_);

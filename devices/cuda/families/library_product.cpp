@@ -90,12 +90,12 @@ class Plans {
   bool run(const LibraryProduct& p);
 
  private:
-  Plan& plan_for(const LibraryProduct& p);
+  std::shared_ptr<Plan> plan_for(const LibraryProduct& p);
   void make(Plan& plan, const LibraryProduct& p, const Stored& a, const Stored& b);
 
   std::mutex mutex_;
   lt::Handle handle_ = nullptr;
-  std::map<Key, std::unique_ptr<Plan>> plans_;
+  std::map<Key, std::shared_ptr<Plan>> plans_;
 };
 
 void Plans::make(Plan& plan, const LibraryProduct& p, const Stored& a, const Stored& b) {
@@ -123,7 +123,7 @@ void Plans::make(Plan& plan, const LibraryProduct& p, const Stored& a, const Sto
   if (!plan.refused) lt::require(status, "cublasLtMatmulAlgoGetHeuristic");
 }
 
-Plan& Plans::plan_for(const LibraryProduct& p) {
+std::shared_ptr<Plan> Plans::plan_for(const LibraryProduct& p) {
   constexpr size_t most_plans = 4096;  // programs with sizes that never come again
   const Stored a = stored(p.right, p.k, p.n), b = stored(p.left, p.m, p.k);
   const Key key{int64_t(p.dtype),
@@ -141,25 +141,21 @@ Plan& Plans::plan_for(const LibraryProduct& p) {
                 alignment_of(p.left.data),
                 alignment_of(p.out),
                 0};
-  if (const auto known = plans_.find(key); known != plans_.end()) return *known->second;
-  auto plan = std::make_unique<Plan>();
+  if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+  auto plan = std::make_shared<Plan>();
   make(*plan, p, a, b);
   if (plans_.size() >= most_plans) plans_.clear();
-  return *(plans_[key] = std::move(plan));
+  return plans_[key] = std::move(plan);
 }
 
 bool Plans::run(const LibraryProduct& p) {
   p.gpu.enter();
   std::unique_lock hold(mutex_);
   if (!handle_) RILL_CUBLASLT(cublasLtCreate, &handle_);
-  if (plan_for(p).refused) return false;
-  Tensor workspace;
-  if (const size_t bytes = plan_for(p).choice.workspace_bytes; bytes > 0) {
-    hold.unlock();  // what gives back memory that is out may run any code (set_memory_saver)
-    workspace = empty_tensor(Spec{{int64_t(bytes)}, DType::u8, false, p.gpu.device});
-    hold.lock();
-  }
-  Plan& plan = plan_for(p);
+  const std::shared_ptr<Plan> held = plan_for(p);
+  Plan& plan = *held;
+  if (plan.refused) return false;
+  const Tensor workspace = take_workspace(p.gpu, plan.choice.workspace_bytes, hold);
   const double one[] = {1, 0}, zero[] = {0, 0};
   const float small_one[] = {1, 0}, small_zero[] = {0, 0};
   const bool is_double = types_of(p.dtype).compute == lt::compute_f64;

@@ -307,7 +307,8 @@ R positive_zeta(R s, real_t<R> q) {
     if (value(s) > 3 && size(term) * (1 + at / (value(s) - 1)) <= epsilon * value(sum)) return sum;
   }
   const R power = inverse_power(at, s);
-  sum = sum + power * R(at) / (s - one) + power * R(T(0.5L));
+  const bool vanishes = size(power) < std::numeric_limits<T>::min();  // as at^(1 - s) may not
+  sum = sum + (vanishes ? inverse_power(at, s - one) : power * R(at)) / (s - one) + power * R(T(0.5L));
   R factor = power * s / R(at);
   for (int k = 0; k < int(std::size(bernoulli)); ++k) {
     const R term = factor * R(T(bernoulli[k]));

@@ -48,9 +48,9 @@ R regularized_beta(R a, R b, real_t<R> x) {
   const T p = value(a), q = value(b), zero = 0, one = 1;
   if (!(p >= 0 && q >= 0 && x >= 0 && x <= 1) || (p == 0 && q == 0) || (std::isinf(p) && std::isinf(q)))
     return std::numeric_limits<T>::quiet_NaN();
-  if (p == 0 || std::isinf(q)) return x == 0 && p != 0 ? zero : one;
-  if (q == 0 || std::isinf(p)) return x == 1 && q != 0 ? one : zero;
   if (x == 0 || x == 1) return x;
+  if (p == 0 || std::isinf(q)) return one;
+  if (q == 0 || std::isinf(p)) return zero;
   const T y = 1 - x;
   const auto below = [&] { return exp(log_beta_prefix(a, b, x, y)) * beta_fraction(a, b, x); };
   if (x * (p + q + 2) <= p + 1) return below();

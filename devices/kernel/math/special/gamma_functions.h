@@ -1,4 +1,4 @@
-// Gamma, Beta and binomial coefficients themselves; and Lambert's W.
+// Gamma, Beta (and its logarithm) and binomial coefficients; and Lambert's W.
 #pragma once
 #include "rill/devices/kernel/math/gamma_scalar.h"
 #include "rill/devices/kernel/math/special/special_numbers.h"
@@ -18,12 +18,35 @@ struct Gamma {
     return std::tgamma(x);
   }
 };
+// Where a or b is a pole of Gamma, B(a, b) is infinite, unless a + b is one too: B(a, b) = (-1)^b B(1 - a - b, b) for a
+// whole a <= 0 and a whole b > 0. Makes a and b those of the right side; gives the sign, times infinity where it is
+// that.
+template <class T>
+T reflect_beta(T& a, T& b) {
+  const auto is_pole = [](T x) { return x <= 0 && is_whole(x) && !std::isinf(x); };
+  if (std::isnan(a) || std::isnan(b)) return 1;
+  if (!is_pole(a)) std::swap(a, b);
+  if (!is_pole(a)) return 1;
+  if (!is_whole(b) || a + b > 0) return infinity<T>;
+  const T sign = is_odd(b) ? -1 : 1;
+  a = 1 - a - b;
+  return b > 0 ? sign : sign * infinity<T>;
+}
 struct Beta {
   template <class T>
   static T call(T a, T b) {
-    const T sign = gamma_sign(a) * gamma_sign(b) * gamma_sign(a + b);
-    if (std::abs(a) + std::abs(b) < 100 && a > 0 && b > 0) return std::tgamma(a) / std::tgamma(a + b) * std::tgamma(b);
+    const T reflected = reflect_beta(a, b);
+    if (std::isinf(reflected)) return reflected;
+    if (std::abs(a) + std::abs(b) < 100 && a > 0 && b > 0)
+      return reflected * (std::tgamma(a) / std::tgamma(a + b) * std::tgamma(b));
+    const T sign = reflected * gamma_sign(a) * gamma_sign(b) * gamma_sign(a + b);
     return sign * std::exp(scalar_math::log_beta(a, b));
+  }
+};
+struct LogBeta {
+  template <class T>
+  static T call(T a, T b) {
+    return std::isinf(reflect_beta(a, b)) ? infinity<T> : scalar_math::log_beta(a, b);
   }
 };
 struct Binomial {

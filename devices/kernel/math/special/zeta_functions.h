@@ -1,4 +1,4 @@
-// zeta and polygamma, and log Beta. The series are in ../gamma_scalar.h.
+// zeta and polygamma. The series are in ../gamma_scalar.h.
 #pragma once
 #include "rill/devices/kernel/math/gamma_scalar.h"
 #include "rill/devices/kernel/math/special/special_numbers.h"
@@ -22,12 +22,6 @@ struct Polygamma {
   template <class T>
   static T call(T n, T x) {
     return scalar_math::polygamma_of(n, x);
-  }
-};
-struct LogBeta {
-  template <class T>
-  static T call(T a, T b) {
-    return scalar_math::log_beta(a, b);
   }
 };
 
