@@ -131,7 +131,7 @@ void FileWriter::write(std::string_view bytes) {
 }
 
 void FileWriter::commit() {
-  if (!written_) {  // another may have put its file there
+  if (!written_ && !part_.empty()) {  // another may have put its file there
     close(fd_);
     fd_ = open(part_.c_str(), O_WRONLY | O_CLOEXEC);
     if (fd_ < 0) fail_here(errno);

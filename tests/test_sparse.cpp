@@ -86,6 +86,27 @@ TEST_CASE("products are those of the dense matrices") {
              gather_nd(matmul(x, x.T()), tensor({{0, 8}, {3, 3}}))));
 }
 
+TEST_CASE("a product with a vector is a column of that with a matrix, bit for bit") {
+  // Lengths of rows of every kind: many without entries, one with most of them.
+  for (int64_t count : {0, 1, 7, 300, 5000, 200000})
+    for (int64_t m : {1, 3, 400, 100000})
+      for (DType d : {f32, f64}) {
+        const Tensor places = random::randint(0, 1 << 20, {count, 2}, {.key = random::Key(uint64_t(count + m))});
+        const Tensor crowd = where(places(all, slice(0, 1)) % 3 == 0, places % m, floor_divide(places % m, 7) + m / 3);
+        const SparseTensor s = SparseTensor(concat({crowd(all, slice(0, 1)), places(all, slice(1, none)) % 50}, 1),
+                                            random::normal({count}, {.dtype = d}), {m, 50});
+        const Tensor x = random::normal({50, 3}, {.dtype = d});
+        for (const SparseTensor& t : {s, s.coalesce()}) CHECK(same_bits(matmul(t, x(all, 0)), matmul(t, x)(all, 0)));
+      }
+  auto traced =
+      function("product", [](const Tensor& at) { return matmul(SparseTensor(at, ones({3}), {4, 4}), ones({4})); });
+  CHECK(same_bits(traced(tensor({{0, 1}, {0, 3}, {2, 0}})), tensor({2.f, 0.f, 1.f, 0.f})));
+  const auto bad = [&](const Tensor& at) { return message_of([&] { traced(at); }); };
+  CHECK(has(bad(tensor({{0, 1}, {1, 4}, {2, 0}})), "entry 1 has the column index 4"));
+  CHECK(has(bad(tensor({{0, 1}, {1, 3}, {4, 0}})), "entry 2 has the row index 4"));
+  CHECK(has(bad(tensor({{-1, 1}, {1, 3}, {2, 0}})), "row index -1"));
+}
+
 TEST_CASE("a product has the same bits whatever the number of threads") {
   const Tensor rows = random::randint(0, 3000, {200000}, {.key = random::Key(1)}),
                columns = random::randint(0, 3000, {200000}, {.key = random::Key(2)});

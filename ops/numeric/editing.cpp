@@ -215,7 +215,8 @@ Tensor segment_fold(std::string_view op, const Tensor& updates, const Tensor& id
 
 Tensor detail::identity_of_extreme(DType d, bool of_max) {
   if (is_bool(d)) return int(!of_max);
-  if (is_integer(d)) return of_max ? iinfo(d).min : iinfo(d).max;
+  if (is_integer(d) && of_max) return iinfo(d).min;
+  if (is_integer(d)) return iinfo(d).max;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   return of_max ? -infinity : infinity;
 }

@@ -1,8 +1,8 @@
 // Products with a sparse matrix on the CPU. sparse_matmul sees the entries by row: where they stand so already, as
 // those of a sorted matrix do, the rows' beginnings are all that it needs; else it counts them into their rows first,
-// in the order in which they stand. (A vector is sparse_vector.h's.) A row of the result is added up by one thread,
-// entry by entry, so that its bits depend neither on the number of threads nor on the instruction set. Start at
-// sparse_matmul(), at the end.
+// in the order in which they stand. Sorted entries times a vector take one pass, which needs neither. A row of the
+// result is added up by one thread, entry by entry, so that its bits depend neither on the number of threads nor on the
+// instruction set. Start at sparse_matmul(), at the end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "rill/devices/cpu/product/gemm.h"
-#include "rill/devices/cpu/product/sparse_vector.h"
 #include "rill/devices/cpu/unroll.h"
 #include "rill/devices/params/sparse_params.h"
 #include "rill/devices/threads.h"
@@ -36,6 +35,20 @@ struct SparseRows {
   T* out;          // [m, n]
   int64_t n;
   int64_t entry(int64_t i) const { return order ? order[i] : i; }
+};
+// The operands of a product with a vector.
+template <class T>
+struct SparseVector {
+  const T *values, *vector;
+  const int64_t *rows, *columns;
+  T* out;
+  int64_t count, m, k;  // entries, rows, columns
+
+  // The first entry from `e` on that begins a row.
+  int64_t row_start(int64_t e) const {
+    while (e > 0 && e < count && rows[e] == rows[e - 1]) ++e;
+    return e;
+  }
 };
 // Row rows[e] of `a` times row columns[e] of `b`, each of n elements.
 template <class T>
@@ -68,6 +81,79 @@ HWY_NOINLINE void add_up(const SparseRows<T>& s, int64_t r, int64_t j) {
     }
   }
   RILL_UNROLL for (int g = 0; g < G; ++g) hn::StoreU(sum[g], d, s.out + r * s.n + j + g * lanes);
+}
+
+// Whether entries [begin, end) are sorted, of rows [first, last) and of columns that there are.
+template <class T>
+bool are_sound(const SparseVector<T>& s, int64_t begin, int64_t end, int64_t first, int64_t last) {
+  const auto *rows = reinterpret_cast<const uint64_t*>(s.rows), *columns = reinterpret_cast<const uint64_t*>(s.columns);
+  const auto from = uint64_t(first), to = uint64_t(last) - 1, columns_to = uint64_t(s.k) - 1;
+  const hn::ScalableTag<uint64_t> d;
+  const hn::RebindToSigned<decltype(d)> signs;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  uint64_t faults = 0;  // in the top bit
+  const auto look = [&](int64_t e) {
+    faults |= (rows[e] - from) | (to - rows[e]) | columns[e] | (columns_to - columns[e]);
+    if (e > 0) faults |= rows[e] - rows[e - 1];
+  };
+  int64_t e = begin;
+  if (e == 0 && e < end) look(e++);
+  auto found = hn::Zero(d);
+  for (; e + lanes <= end; e += lanes) {
+    const auto row = hn::LoadU(d, rows + e), column = hn::LoadU(d, columns + e);
+    const auto place = hn::Or(hn::Sub(row, hn::Set(d, from)), hn::Sub(hn::Set(d, to), row));
+    found = hn::Or(found, hn::Or(place, hn::Sub(row, hn::LoadU(d, rows + e - 1))));
+    found = hn::Or(found, hn::Or(column, hn::Sub(hn::Set(d, columns_to), column)));
+  }
+  for (; e < end; ++e) look(e);
+  return int64_t(faults) >= 0 && hn::AllFalse(signs, hn::Lt(hn::BitCast(signs, found), hn::Zero(signs)));
+}
+
+// The entries at[g] + i of each stream g, for i < n. Each addition to a row waits for the one before: hence streams.
+template <int streams, class T>
+void add_products(const SparseVector<T>& s, const int64_t* at, int64_t n) {
+  const T *values = s.values, *vector = s.vector;
+  const int64_t *rows = s.rows, *columns = s.columns;
+  T* out = s.out;
+  for (int64_t i = 0; i < n; ++i) {
+    RILL_UNROLL for (int g = 0; g < streams; ++g) {
+      const int64_t e = at[g] + i;
+      // Of entries that are not sorted, two threads may write to one row; what they write is not used.
+      const std::atomic_ref<T> sum(out[rows[e]]);
+      sum.store(sum.load(std::memory_order_relaxed) + values[e] * vector[columns[e]], std::memory_order_relaxed);
+    }
+  }
+}
+
+// The rows whose entries are [begin, end), and those before them that have none. False where entries are not sorted, or
+// an index is out of range.
+template <class T>
+bool times_vector(const SparseVector<T>& s, int64_t begin, int64_t end) {
+  constexpr int64_t block = 256;
+  constexpr int streams = 8;
+  const int64_t first = begin == 0        ? 0
+                        : begin < s.count ? s.rows[begin]
+                                          : s.m,
+                last = end < s.count ? s.rows[end] : s.m;
+  if (first < 0 || first > last || last > s.m) return false;
+  for (int64_t r = first; r < last; ++r) std::atomic_ref(s.out[r]).store(T(0), std::memory_order_relaxed);
+  int64_t at[streams + 1], together = end - begin;
+  for (int g = 0; g <= streams; ++g) at[g] = s.row_start(begin + (end - begin) * g / streams);
+  const int64_t ends[] = {at[1], at[2], at[3], at[4], at[5], at[6], at[7], at[8]};
+  for (int g = 0; g < streams; ++g) together = std::min(together, ends[g] - at[g]);
+  for (; together >= block; together -= block) {
+    for (int g = 0; g < streams; ++g)
+      if (!are_sound(s, at[g], at[g] + block, first, last)) return false;
+    add_products<streams>(s, at, block);
+    for (int g = 0; g < streams; ++g) at[g] += block;
+  }
+  for (int g = 0; g < streams; ++g)
+    for (; at[g] < ends[g]; at[g] = std::min(at[g] + block, ends[g])) {
+      const int64_t n = std::min(block, ends[g] - at[g]);
+      if (!are_sound(s, at[g], at[g] + n, first, last)) return false;
+      add_products<1>(s, at + g, n);
+    }
+  return true;
 }
 
 template <class T>
@@ -131,6 +217,8 @@ void dots(const SparseDots<T>& s, int64_t first, int64_t last) {
 
 void rows_f32(const SparseRows<float>& s, int64_t first, int64_t last) { rows(s, first, last); }
 void rows_f64(const SparseRows<double>& s, int64_t first, int64_t last) { rows(s, first, last); }
+bool times_vector_f32(const SparseVector<float>& s, int64_t begin, int64_t end) { return times_vector(s, begin, end); }
+bool times_vector_f64(const SparseVector<double>& s, int64_t begin, int64_t end) { return times_vector(s, begin, end); }
 void dots_f32(const SparseDots<float>& s, int64_t first, int64_t last) { dots(s, first, last); }
 void dots_f64(const SparseDots<double>& s, int64_t first, int64_t last) { dots(s, first, last); }
 
@@ -143,6 +231,8 @@ namespace {
 
 HWY_EXPORT(rows_f32);
 HWY_EXPORT(rows_f64);
+HWY_EXPORT(times_vector_f32);
+HWY_EXPORT(times_vector_f64);
 HWY_EXPORT(dots_f32);
 HWY_EXPORT(dots_f64);
 
@@ -255,6 +345,22 @@ struct RowOrder {
   }
 };
 
+// False where entries are not sorted, or an index is out of range: then the output means nothing.
+template <class T>
+bool add_up_sorted(const SparseVector<T>& s) {
+  if (s.count == 0) std::fill_n(s.out, s.m, T(0));
+  std::atomic<bool> sound{true};
+  parallel_for(s.count, grain, [&](int64_t begin, int64_t end) {
+    const int64_t from = s.row_start(begin), to = s.row_start(end);
+    if constexpr (std::is_same_v<T, float>) {
+      if (!HWY_DYNAMIC_DISPATCH(times_vector_f32)(s, from, to)) sound = false;
+    } else {
+      if (!HWY_DYNAMIC_DISPATCH(times_vector_f64)(s, from, to)) sound = false;
+    }
+  });
+  return sound;
+}
+
 template <class T>
 void run_product(const KernelArgs& a) {
   const int64_t count = a.input(0).size(), k = a.input(3).shape()[0], n = a.input(3).shape()[1],
@@ -262,7 +368,7 @@ void run_product(const KernelArgs& a) {
   const auto *rows = a.in_data<int64_t>(1), *columns = a.in_data<int64_t>(2);
   if constexpr (std::is_floating_point_v<T>)
     if (n == 1 &&
-        SparseTimesVector<T>{a.in_data<T>(0), a.in_data<T>(3), rows, columns, a.out_data<T>(), count, m, k}.run())
+        add_up_sorted(SparseVector<T>{a.in_data<T>(0), a.in_data<T>(3), rows, columns, a.out_data<T>(), count, m, k}))
       return;
   const RowOrder by_row(rows, count, m);
   check(columns, count, k, "column");
