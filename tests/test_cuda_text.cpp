@@ -17,6 +17,7 @@
 #include "rill/devices/cuda/nvrtc.h"
 #include "rill/devices/kernel/record.h"
 #include "rill/ops/apply.h"
+#include "tested_device.h"
 
 using namespace rill;
 using kernel::Input;
@@ -211,12 +212,13 @@ std::string contents(const std::filesystem::path& file) {
 // nothing. Each is called "k".
 std::map<std::string, std::vector<std::string>> started_kernels(const std::filesystem::path& folder) {
   std::map<std::string, std::vector<std::string>> all;
+  uint64_t number = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     const std::string text = contents(file.path());
     if (!text.starts_with(cuda::prelude())) continue;  // of another version
     const size_t begin = cuda::prelude().size(), kernel = text.rfind("RILL_KERNEL(k, ");
     REQUIRE(kernel != std::string::npos);
-    all[text.substr(begin, kernel - begin)].push_back(text.substr(kernel));
+    if (in_share(number++)) all[text.substr(begin, kernel - begin)].push_back(text.substr(kernel));
   }
   return all;
 }
