@@ -362,8 +362,8 @@ Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where)
 // --- Of two ----------------------------------------------------------------------------------------------------------
 
 namespace {
-// Compilers do not vectorise what makes one byte of two times eight; they do, a step at a time.
-bool is_wide(const Tensor& x) { return x.defined() && size_of(x.dtype()) == 8; }
+// Compilers do not vectorise what makes one byte of two times four or eight; they do, a step at a time.
+bool is_wide(const Tensor& x) { return x.defined() && size_of(x.dtype()) >= 4; }
 }  // namespace
 #define RILL_LOGICAL(fn)                                                                               \
   Tensor fn(const Tensor& x, const Tensor& y, Where where) {                                           \

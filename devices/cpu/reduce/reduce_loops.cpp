@@ -149,7 +149,9 @@ void four_blocks(const T* x, T* acc) {
       RILL_UNROLL for (int b = 0; b < 4; ++b) {
         RILL_UNROLL for (int v = 0; v < together; ++v) {
           sum[b][v] = R::combine(d, sum[b][v], load(b, r, v));
-          __builtin_prefetch(x + (4 + b) * size + r * min_row_width + c + v * lanes);  // of the next four
+          // Into the second cache, and so far ahead: half the time of 16 MB and more on AMD, where the first cache
+          // holds no more than these four and the next.
+          __builtin_prefetch(x + (12 + b) * size + r * min_row_width + c + v * lanes, 0, 2);
         }
       }
     }
