@@ -36,7 +36,7 @@ std::string temporary_name(const std::filesystem::path& path) {
   return (path.parent_path() / name).string();
 }
 
-std::string path_of_descriptor(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+std::string path_of_descriptor(int fd) { return "/proc/thread-self/fd/" + std::to_string(fd); }
 
 // What `path` is a link to, or itself: a link stays one when the file is written.
 std::string target_of(const std::string& path) {
@@ -81,7 +81,7 @@ FileWriter::FileWriter(const std::string& path, std::string_view op, const Where
     fail(op, "cannot write '" + path + "': it is a device or a pipe, which a file would replace", where);
   open_unnamed();
   if (fd_ < 0) open_named();
-  if (exists && S_ISREG(before.st_mode)) std::ignore = fchmod(fd_, before.st_mode & 07777);
+  if (exists && S_ISREG(before.st_mode)) mode_ = before.st_mode & 07777;
 }
 
 // Leaves fd_ as it is where the file system has no such files, or nothing would give it a name later.
@@ -136,6 +136,7 @@ void FileWriter::commit() {
     fd_ = open(part_.c_str(), O_WRONLY | O_CLOEXEC);
     if (fd_ < 0) fail_here(errno);
   }
+  if (mode_) std::ignore = fchmod(fd_, *mode_);
   if (fsync(fd_) != 0) fail_here(errno);
   if (part_.empty()) give_name();
   if (close(std::exchange(fd_, -1)) != 0) fail_here(errno);
@@ -150,8 +151,11 @@ void write_file(const std::string& path, std::string_view bytes, std::string_vie
   file.commit();
 }
 
-bool is_part_name(std::string_view name) {  // .rill-NUMBER-NUMBER.part
+bool is_part_name(
+    std::string_view name) {  // .rill-NUMBER-NUMBER.part, and the six letters that libzip adds for its own
   constexpr std::string_view start = ".rill-", end = ".part";
+  constexpr size_t added = 7;
+  if (name.size() > added && name[name.size() - added] == '.' && !name.ends_with(end)) name.remove_suffix(added);
   if (name.size() <= start.size() + end.size() || !name.starts_with(start) || !name.ends_with(end)) return false;
   name = name.substr(start.size(), name.size() - start.size() - end.size());
   const size_t dash = name.find('-');

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -43,7 +44,8 @@ class FileWriter {
   std::string_view op_;
   Where where_;
   int fd_ = -1;
-  bool written_ = false;  // by write()
+  std::optional<unsigned> mode_;  // of the file that it replaces
+  bool written_ = false;          // by write()
 };
 
 // What a reader can do with: files, whose bytes have places, or also pipes and devices, which give them once. To open a

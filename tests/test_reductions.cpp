@@ -348,6 +348,9 @@ TEST_CASE("searching and counting") {
   auto open = function("f", [&](const Tensor& e) { return fall(e, true); }, {.signature = {spec(f64, {any})}});
   CHECK(same_bits(open(tensor({2., 1., 0.})), fall(tensor({2., 1., 0.}), true)));
   CHECK(same_bits(open(tensor({0., 1.})), fall(tensor({0., 1.}), true)));
+  CHECK(text(open(zeros({0}, f64))) == "[0 0 0 0]");
+  CHECK(text(fall(tensor({NaN, 1., 0.}), false)) == "[2 1 1 3]");
+  CHECK(has(message_of([&] { fall(tensor({0., 2., 1.}), false); }), "[digitize] edges must ascend or descend"));
   const Unique u = unique(tensor({3, 1, 2, 3, 1}));  // np.unique with return_index, return_inverse, return_counts
   CHECK(text(u.values) == "[1 2 3]");
   CHECK(text(u.indices) == "[1 2 0]");

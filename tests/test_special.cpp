@@ -118,6 +118,12 @@ TEST_CASE("beta and its kin at poles and ends, as scipy has them") {
   CHECK(same_bits(betainc(p, q, x), tensor({1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0})));
   CHECK(polygamma(1, tensor(1e300)).item<double>() == Approx(1e-300).epsilon(1e-14));
   CHECK(zeta(3.0, tensor(1e120)).item<double>() == Approx(5e-241).epsilon(1e-14));
+  // By mpmath: where an argument is hardly below 0, and where one is far below it and the other large.
+  CHECK(zeta(2.0, tensor(-1e-10)).item<double>() == Approx(1e20).epsilon(1e-14));
+  CHECK(polygamma(1, tensor(-1e-10)).item<double>() == Approx(1e20).epsilon(1e-14));
+  CHECK(betaln(-171.5, tensor(1e300)).item<double>() == Approx(117754.860).epsilon(1e-8));
+  CHECK(betaln(-171.5, tensor(1e17)).item<double>() == Approx(6000.0438).epsilon(1e-8));
+  CHECK(beta(-171.5, tensor(1e300)).item<double>() == inf);
 }
 TEST_CASE("dtypes and mistakes of special functions") {
   CHECK(igamma(2, tensor({1, 2})).dtype() == f32);

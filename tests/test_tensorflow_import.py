@@ -272,10 +272,31 @@ class WithKeras(tf.Module):
         return self.net(x) * self.scale
 
 
+class OfEqualNames(tf.Module):
+    """Variables that only the objects tell from each other."""
+
+    def __init__(self):
+        super().__init__()
+        self.online, self.target = self.net(), self.net()
+        self.first, self.second = keras.Variable([1.0] * 4, name="w"), keras.Variable([2.0] * 4, name="w")
+        self.unnamed = [keras.Variable(some(4, seed=i)) for i in range(3)]
+        for i, weights in enumerate(self.online.weights + self.target.weights):
+            weights.assign(some(*weights.shape, seed=10 + i))
+
+    @staticmethod
+    def net():
+        return keras.Sequential([L.Input((4,)), L.Dense(4, name="a"), L.Dense(4, name="b")], name="net")
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, "x")])
+    def __call__(self, x):
+        return self.target(x) * self.second + self.unnamed[2] - 3 * self.unnamed[0]
+
+
 def module_cases(folder):
-    m, path = WithKeras(), f"{folder}/models/keras_inside"
-    tf.saved_model.save(m, path, signatures=m.__call__)
-    yield signature_case(folder, "keras_inside", path, some(3, 4))
+    for name, m in (("keras_inside", WithKeras()), ("equal_names", OfEqualNames())):
+        path = f"{folder}/models/{name}"
+        tf.saved_model.save(m, path, signatures=m.__call__)
+        yield signature_case(folder, name, path, some(3, 4))
 
 
 def function_cases(folder):

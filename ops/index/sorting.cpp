@@ -216,8 +216,12 @@ Tensor digitize(const Tensor& x, const Tensor& edges, bool right, Where where) {
   require_operand("digitize", edges, where);
   if (edges.ndim() != 1 || is_complex(edges.dtype()) || edges.dtype() == DType::string)
     return searchsorted(edges, x, !right, where);
-  if (const Dim n = edges.shape()[0]; !n.is_open() && n < 2) return searchsorted(edges, x, !right, where);
-  const Tensor falls = edges(0) > edges(-1);
+  const auto falls_somewhere = [](const Tensor& e) { return rill::any(e(slice(1, {})) < e(slice({}, -1))); };
+  const auto is_sorted = [&](const Tensor& e) {
+    return logical_not(logical_and(falls_somewhere(e), rill::any(e(slice(1, {})) > e(slice({}, -1)))));
+  };
+  require_elements(is_sorted, "digitize", "edges must ascend or descend", edges, where);
+  const Tensor falls = falls_somewhere(edges);
   const Tensor place = searchsorted(rill::where(falls, reverse(edges), edges), x, !right, where);
   return rill::where(falls, edges.shape()[0] - place, place);
 }

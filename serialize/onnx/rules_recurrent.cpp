@@ -11,19 +11,49 @@ namespace {
 using Tensors = std::vector<Tensor>;
 using Activation = std::function<Tensor(const Tensor&)>;
 
-Activation activation_of(const Call& c, std::string name, std::optional<double> alpha, std::optional<double> beta) {
-  std::ranges::transform(name, name.begin(), [](char ch) { return char(std::tolower(ch)); });
-  const double a = alpha.value_or(name == "leakyrelu" ? 0.01 : name == "hardsigmoid" ? 0.2 : 1.0);
-  const double b = beta.value_or(name == "hardsigmoid" ? 0.5 : 1.0);
+// One as the file names it. Its numbers are consumed by those that take some, one after the other.
+struct NamedActivation {
+  std::string name;
+  double alpha = 0, beta = 0;
+  bool operator==(const NamedActivation&) const = default;
+};
+bool takes_alpha(const std::string& name) {
+  return name == "affine" || name == "leakyrelu" || name == "thresholdedrelu" || name == "scaledtanh" ||
+         name == "hardsigmoid" || name == "elu";
+}
+bool takes_beta(const std::string& name) { return name == "affine" || name == "scaledtanh" || name == "hardsigmoid"; }
+
+// So many for each direction; `usual` where the file names none.
+std::vector<NamedActivation> named_activations(const Call& c, const std::vector<std::string>& usual,
+                                               int64_t directions) {
+  const std::vector<std::string> names = c.strings("activations");
+  const std::vector<double> alphas = c.reals("activation_alpha"), betas = c.reals("activation_beta");
+  size_t alpha = 0, beta = 0;
+  std::vector<NamedActivation> out;
+  for (size_t i = 0; i < usual.size() * size_t(directions); ++i) {
+    if (!names.empty() && i >= names.size()) c.reject("names too few activations");
+    NamedActivation f{names.empty() ? usual[i % usual.size()] : names[i]};
+    std::ranges::transform(f.name, f.name.begin(), [](char ch) { return char(std::tolower(ch)); });
+    f.alpha = f.name == "leakyrelu" ? 0.01 : f.name == "hardsigmoid" ? 0.2 : 1.0;
+    f.beta = f.name == "hardsigmoid" ? 0.5 : 1.0;
+    if (takes_alpha(f.name) && alpha < alphas.size()) f.alpha = alphas[alpha++];
+    if (takes_beta(f.name) && beta < betas.size()) f.beta = betas[beta++];
+    out.push_back(f);
+  }
+  return out;
+}
+
+Activation activation_of(const Call& c, const NamedActivation& f) {
+  const auto& [name, a, b] = f;
   if (name == "sigmoid") return [](const Tensor& x) { return sigmoid(x); };
   if (name == "tanh") return [](const Tensor& x) { return tanh(x); };
   if (name == "relu") return [](const Tensor& x) { return relu(x); };
-  if (name == "affine") return [=](const Tensor& x) { return a * x + b; };
-  if (name == "leakyrelu") return [=](const Tensor& x) { return leaky_relu(x, a); };
-  if (name == "thresholdedrelu") return [=](const Tensor& x) { return where(greater(x, a), x, zeros_like(x)); };
-  if (name == "scaledtanh") return [=](const Tensor& x) { return a * tanh(b * x); };
-  if (name == "hardsigmoid") return [=](const Tensor& x) { return clip(a * x + b, 0, 1); };
-  if (name == "elu") return [=](const Tensor& x) { return elu(x, a); };
+  if (name == "affine") return [a, b](const Tensor& x) { return a * x + b; };
+  if (name == "leakyrelu") return [a](const Tensor& x) { return leaky_relu(x, a); };
+  if (name == "thresholdedrelu") return [a](const Tensor& x) { return where(greater(x, a), x, zeros_like(x)); };
+  if (name == "scaledtanh") return [a, b](const Tensor& x) { return a * tanh(b * x); };
+  if (name == "hardsigmoid") return [a, b](const Tensor& x) { return clip(a * x + b, 0, 1); };
+  if (name == "elu") return [a](const Tensor& x) { return elu(x, a); };
   if (name == "softsign") return [](const Tensor& x) { return softsign(x); };
   if (name == "softplus") return [](const Tensor& x) { return softplus(x); };
   c.reject("an unknown activation, '" + name + "'");
@@ -43,17 +73,20 @@ struct Recurrence {
   bool batch_first;
   Tensor x;  // [steps, batch, in]
   Tensor bias, lengths, first_h, first_c, peepholes;
+  std::vector<NamedActivation> named;  // of each direction in turn
 
-  Recurrence(const Call& call, int64_t gates) : c(call), gates(gates) {
+  Recurrence(const Call& call, int64_t gates, const std::vector<std::string>& usual) : c(call), gates(gates) {
+    if (c.x(0).ndim() != 3 || c.x(1).ndim() != 3 || c.x(2).ndim() != 3) c.reject("takes operands of three axes");
     batch_first = c.flag("layout");
     x = batch_first ? swapaxes(c.x(0), 0, 1) : c.x(0);
     directions = c.x(2).dim(0);
     hidden = c.integer("hidden_size", c.x(2).dim(-1));
     const std::string kind = c.text("direction", "forward");
-    if (x.ndim() != 3 || c.x(1).ndim() != 3 || c.x(2).ndim() != 3) c.reject("takes operands of three axes");
     if (directions != (kind == "bidirectional" ? 2 : 1)) c.reject("its weights are not those of its directions");
     bias = c.x_or(3, zeros({directions, 2 * gates * hidden}, x.dtype()));
     if (c.has(4)) lengths = c.x(4);
+    if (c.has(4) && lengths.ndim() != 1) c.reject("takes one length a sequence");
+    named = named_activations(c, usual, directions);
     first_h = start(5);
     if (gates == 4) first_c = start(6);
     if (gates == 4) peepholes = c.x_or(7, zeros({directions, 3 * hidden}, x.dtype()));
@@ -66,27 +99,14 @@ struct Recurrence {
     const double limit = c.real("clip", 0);
     return limit > 0 ? clip(t, -limit, limit) : t;
   }
-  std::vector<Activation> activations(int64_t d, const std::vector<std::string>& usual) const {
-    const std::vector<std::string> names = c.strings("activations");
-    const std::vector<double> alphas = c.reals("activation_alpha"), betas = c.reals("activation_beta");
+  std::vector<Activation> activations(size_t d, size_t count) const {
     std::vector<Activation> out;
-    for (size_t i = 0; i < usual.size(); ++i) {
-      const size_t at = size_t(d) * usual.size() + i;
-      if (!names.empty() && at >= names.size()) c.reject("names too few activations");
-      auto number = [&](const std::vector<double>& v) { return at < v.size() ? std::optional(v[at]) : std::nullopt; };
-      out.push_back(activation_of(c, names.empty() ? usual[i] : names[at], number(alphas), number(betas)));
-    }
+    for (size_t i = 0; i < count; ++i) out.push_back(activation_of(c, named[d * count + i]));
     return out;
   }
-  bool directions_are_alike(size_t activations) const {
-    const auto repeats = [&](const auto& list) {
-      if (list.size() <= activations) return list.empty();
-      for (size_t i = 0; i < list.size(); ++i)
-        if (list[i] != list[i % activations]) return false;
-      return true;
-    };
-    return directions == 2 && repeats(c.strings("activations")) && repeats(c.reals("activation_alpha")) &&
-           repeats(c.reals("activation_beta"));
+  bool directions_are_alike() const {
+    const auto middle = named.begin() + std::ptrdiff_t(named.size() / 2);
+    return directions == 2 && std::equal(named.begin(), middle, middle);
   }
   bool backward(int64_t d) const { return d == 1 || c.text("direction", "forward") == "reverse"; }
 
@@ -117,14 +137,14 @@ struct Recurrence {
 
   // Over the steps of every direction, from its first state: step(weights, state, x W + b of the step).
   template <class F>
-  Values run(const std::vector<std::string>& usual, F step) const {
-    if (directions_are_alike(usual.size())) return run_together(usual, step);
+  Values run(F step) const {
+    if (directions_are_alike()) return run_together(step);
     Tensors all;
     std::vector<Tensors> last;
     const Tensor times = iota({x.dim(0)});
     for (int64_t i = 0; i < directions; ++i) {
       const Weights w{c.x(2)(i), bias(i, slice(gates * hidden, none)), peepholes.defined() ? peepholes(i) : Tensor(),
-                      activations(i, usual)};
+                      activations(size_t(i), named.size() / size_t(directions))};
       Tensors state{first_h(i)};
       if (first_c.defined()) state.push_back(first_c(i));
       auto [end, y] = over_time(backward(i), state, projected(i), times,
@@ -134,9 +154,9 @@ struct Recurrence {
     return results(all, last);
   }
   template <class F>
-  Values run_together(const std::vector<std::string>& usual, F step) const {
+  Values run_together(F step) const {
     const Weights w{c.x(2), expand_dims(bias(all, slice(gates * hidden, none)), 1),
-                    peepholes.defined() ? expand_dims(peepholes, 1) : Tensor(), activations(0, usual)};
+                    peepholes.defined() ? expand_dims(peepholes, 1) : Tensor(), activations(0, named.size() / 2)};
     const Tensor times = iota({x.dim(0)});
     Tensors state{first_h};
     if (first_c.defined()) state.push_back(first_c);
@@ -164,18 +184,18 @@ struct Recurrence {
 Tensor gate(const Tensor& all, int64_t i, int64_t hidden) { return all(ellipsis, slice(i * hidden, (i + 1) * hidden)); }
 
 Values rnn_rule(const Call& c) {
-  const Recurrence r(c, 1);
-  return r.run({"Tanh"}, [&](const Weights& w, const Tensors& s, const Tensor& row) {
+  const Recurrence r(c, 1, {"Tanh"});
+  return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
     return Tensors{w.f[0](r.clipped(row + w.r_bias + matmul(s[0], w.r_transposed())))};
   });
 }
 
 // Gates in the order of the file: input, output, forget, cell.
 Values lstm_rule(const Call& c) {
-  const Recurrence r(c, 4);
+  const Recurrence r(c, 4, {"Sigmoid", "Tanh", "Tanh"});
   const int64_t h = r.hidden;
   const bool coupled = c.flag("input_forget");
-  return r.run({"Sigmoid", "Tanh", "Tanh"}, [&](const Weights& w, const Tensors& s, const Tensor& row) {
+  return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
     const Tensor sums = row + w.r_bias + matmul(s[0], w.r_transposed());
     // Gate i, which may look at the cell.
     const auto gated = [&](int64_t i, int64_t peephole, const Tensor& cell) {
@@ -191,10 +211,10 @@ Values lstm_rule(const Call& c) {
 
 // Gates in the order of the file: update, reset, hidden.
 Values gru_rule(const Call& c) {
-  const Recurrence r(c, 3);
+  const Recurrence r(c, 3, {"Sigmoid", "Tanh"});
   const int64_t h = r.hidden;
   const bool reset_after = c.flag("linear_before_reset");
-  return r.run({"Sigmoid", "Tanh"}, [&](const Weights& w, const Tensors& s, const Tensor& row) {
+  return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
     const Tensor r_t = w.r_transposed(), r_h = r_t(ellipsis, slice(2 * h, none)), bias = gate(w.r_bias, 2, h);
     const Tensor from_h = matmul(s[0], r_t(ellipsis, slice(0, 2 * h))) + gate(w.r_bias, 0, 2 * h);
     const Tensor update = w.f[0](r.clipped(gate(row, 0, h) + gate(from_h, 0, h)));

@@ -40,7 +40,7 @@ class Imported final : public Outside {
     if (!slot && !own)
       for (Slot& s : slots)
         if (s.name == name) slot = &s;
-    if (!slot) slot = &slots.emplace_back(Slot{name, &node, {}, {}});
+    if (!slot) slot = &slots.emplace_back(Slot{name, &node, {}, {}, {}});
     return slot;
   }
   Tensor restored(const std::string& key) override {
@@ -221,11 +221,32 @@ Signature guess_signature(const proto::GraphDef& graph, const ImportOptions& opt
 
 // --- Weights ---------------------------------------------------------------------------------------------------------
 
-// What the checkpoint calls the variables of the model's objects, by their names: of two that are reached by the same
-// path from the model, one is the other.
-std::map<std::string, std::string> checkpoint_keys(const proto::SavedObjectGraph& saved, const BundleReader& file) {
+// Which object each VarHandleOp that a function is called with stands for, by the nodes' names. Names of variables say
+// nothing: several objects may have one.
+std::map<std::string, int> objects_of_nodes(const proto::GraphDef& graph, const proto::SavedObjectGraph& saved) {
+  std::map<std::string, int> objects;
+  for (const proto::NodeDef& n : graph.node()) {
+    const auto called = n.attr().find("f");
+    if (called == n.attr().end()) continue;
+    const auto f = saved.concrete_functions().find(called->second.func().name());
+    if (f == saved.concrete_functions().end()) continue;
+    std::vector<std::string> operands;
+    for (const std::string& in : n.input())
+      if (!in.starts_with("^")) operands.push_back(node_of(in));
+    const auto& bound = f->second.bound_inputs();
+    if (size_t(bound.size()) > operands.size()) continue;
+    for (int i = 0; i < bound.size(); ++i)
+      if (bound[i] >= 0 && bound[i] < saved.nodes_size() && saved.nodes(bound[i]).has_variable())
+        objects[operands[operands.size() - size_t(bound.size() - i)]] = bound[i];
+  }
+  return objects;
+}
+
+// What the checkpoint calls the variables among the model's objects: those that are reached by the same path from the
+// model are one.
+std::map<int, std::string> checkpoint_keys(const proto::SavedObjectGraph& saved, const BundleReader& file) {
   static const std::string graph_key = "_CHECKPOINTABLE_OBJECT_GRAPH";
-  std::map<std::string, std::string> keys;
+  std::map<int, std::string> keys;
   proto::TrackableObjectGraph stored;
   if (!file.contains(graph_key)) return keys;
   const Tensor graph = file.read(graph_key);
@@ -239,7 +260,7 @@ std::map<std::string, std::string> checkpoint_keys(const proto::SavedObjectGraph
     if (a < 0 || a >= saved.nodes_size() || b < 0 || b >= stored.nodes_size() || !seen.insert(a).second) continue;
     const proto::SavedObject& object = saved.nodes(a);
     if (object.has_variable() && stored.nodes(b).attributes_size() == 1)
-      keys[object.variable().name()] = stored.nodes(b).attributes(0).checkpoint_key();
+      keys[a] = stored.nodes(b).attributes(0).checkpoint_key();
     for (const auto& child : object.children())
       for (const auto& same : stored.nodes(b).children())
         if (same.local_name() == child.local_name()) waiting.emplace_back(child.node_id(), same.node_id());
@@ -248,12 +269,15 @@ std::map<std::string, std::string> checkpoint_keys(const proto::SavedObjectGraph
 }
 
 // Keras's variables inside a tf.Module: what the graph restores are copies of them.
-void restore_by_objects(Imported& m, const proto::SavedObjectGraph& objects, const Check& check) {
-  const std::map<std::string, std::string> keys = checkpoint_keys(objects, *m.bundle);
+void restore_by_objects(Imported& m, const proto::SavedObjectGraph& saved, const Check& check) {
+  const std::map<int, std::string> keys = checkpoint_keys(saved, *m.bundle);
+  const std::map<std::string, int> objects = objects_of_nodes(m.program.graph, saved);
   for (const proto::NodeDef& n : m.program.graph.node()) {
-    if (n.op() != "VarHandleOp" || !check.needs(n)) continue;
+    if (n.op() != "VarHandleOp" || !check.needs(n) || !objects.contains(n.name())) continue;
     Slot& slot = *m.variable(n);
-    const auto key = keys.find(slot.name);
+    const proto::SavedVariable& object = saved.nodes(objects.at(n.name())).variable();
+    slot.trainable = object.trainable();
+    const auto key = keys.find(objects.at(n.name()));
     if (!slot.value.defined() && key != keys.end() && m.bundle->contains(key->second))
       slot.value = m.restored(key->second);
   }
@@ -308,7 +332,8 @@ void make_variables(Imported& m, Model::Impl& impl, const Check& check, const st
   for (Slot& s : m.slots) {
     if (!s.value.defined() || !check.needs(*s.node)) continue;
     const std::string name = plain_name(s.name, known);
-    const bool trainable = is_floating(s.value.dtype()) && (!known.contains(name) || known.at(name));
+    const bool trained = s.trainable.value_or(!known.contains(name) || known.at(name));
+    const bool trainable = is_floating(s.value.dtype()) && trained;
     s.variable.emplace(s.value, VariableOptions{.name = name, .trainable = trainable});
     s.value = {};
     add_variable(impl, name, *s.variable);

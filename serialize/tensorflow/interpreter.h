@@ -30,6 +30,7 @@ struct Slot {
   const proto::NodeDef* node;        // that stands for it first
   Tensor value;                      // as it was restored
   std::optional<Variable> variable;  // once the model is made
+  std::optional<bool> trainable;     // where the model's objects say so
 };
 
 // A TensorList: rows that are stacked. The first one that is written says of which shape rows are, where that is open.

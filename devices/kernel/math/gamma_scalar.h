@@ -100,8 +100,9 @@ R log_beta(R a, R b) {
   using T = real_t<R>;
   if (value(a) > value(b)) std::swap(a, b);
   const R half = T(0.5L);
-  if (!(value(b) >= 10) || value(a) <= -10) return log_gamma(a) + log_gamma(b) - log_gamma(a + b);
-  if (std::isinf(value(b))) return value(a) > 0 ? R(-std::numeric_limits<T>::infinity()) : log_gamma(a);
+  if (!(value(b) >= 10)) return log_gamma(a) + log_gamma(b) - log_gamma(a + b);
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  if (value(b) == infinity && value(a) != -infinity) return R(value(a) > 0 ? -infinity : infinity);
   if (value(a) >= 10) {
     const R rest = stirling_rest(a) + stirling_rest(b) - stirling_rest(a + b);
     const R small = a / b;
@@ -331,8 +332,8 @@ R hurwitz_zeta(R s, real_t<R> q) {
   if (q == std::floor(q)) return infinity;
   if (std::isinf(v) || v != std::floor(v)) return nan;
   // The terms above 0, and those below: where these are negative, the largest of both cancel first.
-  const T part = q - std::floor(q);
-  const R above = positive_zeta(s, part), below = positive_zeta(s, 1 - part), rest = positive_zeta(s, 1 - q);
+  const T part = q - std::floor(q), before = std::ceil(q) - q;  // 1 - part, which would lose digits
+  const R above = positive_zeta(s, part), below = positive_zeta(s, before), rest = positive_zeta(s, 1 - q);
   return std::fmod(v, T(2)) == 0 ? above + (below - rest) : (above - below) + rest;
 }
 
