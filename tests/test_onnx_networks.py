@@ -1,4 +1,4 @@
-"""Whole networks (fixtures/onnx/networks.py) by import_model and by onnxruntime, which must agree: weights as Variables and as
+"""Whole networks (fixtures/onnx/networks.py), and recurrent layers of every kind, by import_model and by onnxruntime, which must agree: weights as Variables and as
 constants, kernels compiled, two batches of one trace. onnx_runner reads the folders that this script writes. More files to
 compare may be given on the command line: what torch or Keras exported, say. Runs in the environment .deps/formats
 (tests/formats.txt), which ./dev test makes; skipped where there is none.
@@ -69,9 +69,9 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         files = [pathlib.Path(given) for given in sys.argv[1:]]
-        for name in networks.NETWORKS if not files else []:
+        for name, make in (networks.NETWORKS | networks.RECURRENT).items() if not files else []:
             files.append(folder / f"{name}.onnx")
-            onnx.save(networks.NETWORKS[name](), files[-1])
+            onnx.save(make(), files[-1])
         return compare(files, folder)
 
 
