@@ -1,7 +1,8 @@
-"""Whole networks (fixtures/onnx/networks.py), and recurrent layers of every kind, by import_model and by onnxruntime, which must agree: weights as Variables and as
-constants, kernels compiled, two batches of one trace. onnx_runner reads the folders that this script writes. More files to
-compare may be given on the command line: what torch or Keras exported, say. Runs in the environment .deps/formats
-(tests/formats.txt), which ./dev test makes; skipped where there is none.
+"""Whole networks (fixtures/onnx/networks.py), and recurrent layers of every kind, by import_model and by onnxruntime.
+
+They must agree: weights as Variables and as constants, kernels compiled, two batches of one trace. onnx_runner reads the
+folders that this script writes. More files to compare may be given on the command line: what torch or Keras exported, say.
+Runs in the environment .deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
 """
 import os
 import pathlib

@@ -45,6 +45,49 @@ TEST_CASE("a product with constant weights has the bits of eager") {
   }
 }
 
+TEST_CASE("products of batches with constant weights have the bits of eager") {
+  struct Sizes {
+    int64_t batch, m, k, n;
+  };
+  for (auto [batch, m, k, n] : {Sizes{2, 8, 128, 512}, {3, 1, 200, 300}, {2, 33, 257, 65}, {5, 64, 100, 31}}) {
+    INFO(batch << " of " << m << "x" << k << "x" << n);
+    const Tensor w = normal({batch, k, n}), v = normal({batch, n, k}), shared = normal({1, k, n});
+    same_as_eager([&](const Tensor& x) { return matmul(x, w); }, normal({batch, m, k}));
+    same_as_eager([&](const Tensor& x) { return matmul(x, swapaxes(v, -1, -2)); }, normal({batch, m, k}));
+    same_as_eager([&](const Tensor& x) { return matmul(x, shared); }, normal({batch, m, k}));
+    same_as_eager([&](const Tensor& x) { return relu(matmul(x, w)) + 1; }, normal({batch, m, k}));
+  }
+}
+
+TEST_CASE("weights that the steps of a loop share are packed anew for each loop") {
+  // Other weights in the same memory at each call: what an earlier loop has packed must not be used again.
+  const auto recurrent = [](const Tensor& seed, int64_t m, int64_t n) {
+    const Tensor w = 0.1f * sin(seed * (1 + iota({n * n}, f32).reshape({n, n}))), batch = stack({w, -w});
+    const Tensor h = cos(seed + iota({m * n}, f32).reshape({m, n}));
+    const auto [last, all] = scan(
+        [&](const std::pair<Tensor, Tensor>& s, const Tensor& row) {
+          const Tensor next = tanh(matmul(s.first, w) + row);
+          const Tensor pair = tanh(matmul(s.second, swapaxes(batch, -1, -2)) + row);
+          return std::pair(std::pair(next, pair), sum(pair, {.axis = 0}) + matmul(next, w.T()));
+        },
+        std::pair(h, stack({h, h * 2})), seed * iota({9}, f32));
+    const Tensor counted = while_loop([](const Tensor& x) { return sum(abs(x)) < 1e4; },
+                                      [&](const Tensor& x) { return matmul(x, w) + x * 1.5f + 1; }, h);
+    const auto flat = [](const Tensor& t) { return reshape(t, {-1}); };
+    return concat({flat(last.first), flat(last.second), flat(all), flat(counted)});
+  };
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1, 96}, {8, 128}, {40, 70}}) {
+    INFO(m << "x" << n);
+    auto traced = function("recurrent", [&, m = m, n = n](const Tensor& seed) { return recurrent(seed, m, n); });
+    for (int call = 0; call < 5; ++call) {
+      INFO("call " << call);
+      const Tensor seed = tensor(0.3f + float(call));
+      CHECK(same(traced(seed), recurrent(seed, m, n)));
+      if (call == 1) jit::wait();
+    }
+  }
+}
+
 TEST_CASE("a convolution with constant weights has the bits of eager") {
   const Tensor w = normal({3, 3, 16, 32}), bias = normal({32});
   same_as_eager([&](const Tensor& x) { return conv2d(x, w); }, normal({2, 14, 14, 16}));

@@ -361,16 +361,11 @@ Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where)
 
 // --- Of two ----------------------------------------------------------------------------------------------------------
 
-namespace {
-// Compilers do not vectorise what makes one byte of two times four or eight; they do, a step at a time.
-bool is_wide(const Tensor& x) { return x.defined() && size_of(x.dtype()) >= 4; }
-}  // namespace
-#define RILL_LOGICAL(fn)                                                                               \
-  Tensor fn(const Tensor& x, const Tensor& y, Where where) {                                           \
-    CallerScope caller(where);                                                                         \
-    if (!is_wide(x))                                                                                   \
-      if (const Tensor z = run_formula(cpu::scalar_loops<#fn>, {&x, &y}, true); z.defined()) return z; \
-    return in_blocks(formulas::OfTensors<formulas::fn##_formula>(), x, y);                             \
+#define RILL_LOGICAL(fn)                                                                             \
+  Tensor fn(const Tensor& x, const Tensor& y, Where where) {                                         \
+    CallerScope caller(where);                                                                       \
+    if (const Tensor z = run_formula(cpu::scalar_loops<#fn>, {&x, &y}, true); z.defined()) return z; \
+    return in_blocks(formulas::OfTensors<formulas::fn##_formula>(), x, y);                           \
   }
 RILL_LOGICAL(logical_and)
 RILL_LOGICAL(logical_or)

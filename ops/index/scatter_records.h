@@ -24,9 +24,6 @@ Tensor scatter_into(Tensor base, const std::vector<Tensor>& indices, const Tenso
                     ScatterMode mode, const Where& where);
 // The shape [segments, ...] of what `op` folds the rows of `updates` into. Throws where there is not one id a row.
 Shape segments_shape(std::string_view op, const Tensor& updates, const Tensor& ids, Dim segments, const Where& where);
-// What a maximum (or minimum) over nothing is, as a scalar: the least (the largest) number of `d`, infinite where it
-// can be.
-Tensor identity_of_extreme(DType d, bool of_max);
 // `updates` cast to x's dtype and broadcast to the shape that gather would give.
 Tensor scatter_updates(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& updates,
                        const GatherAttrs& attrs);

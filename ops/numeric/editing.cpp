@@ -10,6 +10,7 @@
 #include "rill/ops/index/scatter_records.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/reduce/identity.h"
 #include "rill/ops/standard.h"
 #include "rill/tensor/limits.h"
 
@@ -212,14 +213,6 @@ Tensor segment_fold(std::string_view op, const Tensor& updates, const Tensor& id
                               updates, GatherAttrs{{0}, {}, {}, 0}, mode, where);
 }
 }  // namespace
-
-Tensor detail::identity_of_extreme(DType d, bool of_max) {
-  if (is_bool(d)) return int(!of_max);
-  if (is_integer(d) && of_max) return iinfo(d).min;
-  if (is_integer(d)) return iinfo(d).max;
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  return of_max ? -infinity : infinity;
-}
 
 Tensor segment_prod(const Tensor& updates, const Tensor& ids, Dim segments, Where where) {
   CallerScope caller(where);

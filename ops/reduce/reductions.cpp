@@ -11,8 +11,10 @@
 #include "rill/ops/batch_rules.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/reduce/identity.h"
 #include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/samples.h"
+#include "rill/ops/standard.h"
 
 namespace rill {
 namespace {
@@ -401,6 +403,14 @@ Tensor euclidean_norm(const Tensor& x, const Axes& axes, bool keepdims) {
   Dims ascending(axes.begin(), axes.end());
   std::sort(ascending.begin(), ascending.end());
   return from_work(apply1(norm_op, {&wide}, ReduceParams{ascending, keepdims}, Where::current()), x.dtype());
+}
+
+Tensor detail::identity_of_extreme(DType d, bool of_max) {
+  if (is_bool(d)) return int(!of_max);
+  if (is_integer(d) && of_max) return iinfo(d).min;
+  if (is_integer(d)) return iinfo(d).max;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  return of_max ? -infinity : infinity;
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape, Where where) {

@@ -10,6 +10,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_lock.h"
 #include "rill/serialize/checkpoint/bundle.h"
+#include "rill/serialize/checkpoint/object_graph.h"
 
 namespace rill {
 namespace {
@@ -27,25 +28,13 @@ std::vector<VariableState*> states_of(const NamedVariables& variables) {
 }
 
 constexpr std::string_view value_suffix = "/.ATTRIBUTES/VARIABLE_VALUE";
-constexpr const char* graph_key = "_CHECKPOINTABLE_OBJECT_GRAPH";
 constexpr const char* counter_key = "save_counter/.ATTRIBUTES/VARIABLE_VALUE";
 
 // The entries of a file by the names that a program knows them by.
 class FileNames {
  public:
-  explicit FileNames(const BundleReader& file) : file_(file) {
-    if (!file.contains(graph_key) || !file.is_known(graph_key) || file.spec(graph_key).dtype != DType::string) return;
-    const auto texts = file.read(graph_key).to_vector<std::string>();
-    if (texts.size() != 1 || !graph_.ParseFromString(texts[0])) {
-      graph_.Clear();  // the names are not worth a failure
-      return;
-    }
-    for (const auto& node : graph_.nodes())
-      for (const auto& a : node.attributes())
-        if (!a.full_name().empty() && file.contains(a.checkpoint_key()))
-          if (auto [at, fresh] = full_names_.emplace(a.full_name(), a.checkpoint_key()); !fresh)
-            if (at->second != a.checkpoint_key()) at->second.clear();  // of several: nobody can tell which is meant
-  }
+  explicit FileNames(const BundleReader& file) : file_(file), graph_(file), full_names_(graph_.full_names()) {}
+
   // The entry that `name` means; "" where there is none.
   std::string find(const std::string& name) const {
     if (file_.contains(name)) return name;
@@ -56,26 +45,20 @@ class FileNames {
   }
 
  private:
-  // The Variable at the end of a path of attributes, "model/layers/0/kernel": one that has several paths is saved once.
+  // The entry at the end of a path of attributes, "model/layers/0/kernel".
   std::string walk(std::string_view rest) const {
-    int at = 0;
-    while (!rest.empty() && at < graph_.nodes_size()) {
+    int at = ObjectGraph::root;
+    while (!rest.empty()) {
       const std::string_view part = rest.substr(0, rest.find('/'));
       rest.remove_prefix(std::min(part.size() + 1, rest.size()));
-      int next = graph_.nodes_size();
-      for (const auto& child : graph_.nodes(at).children())
-        if (child.local_name() == part && child.node_id() >= 0) next = child.node_id();
-      at = next;
+      at = graph_.child(at, part);
     }
-    if (at == 0 || at >= graph_.nodes_size()) return {};
-    const auto& attributes = graph_.nodes(at).attributes();
-    return attributes.size() == 1 && file_.contains(attributes[0].checkpoint_key()) ? attributes[0].checkpoint_key()
-                                                                                    : std::string();
+    return at == ObjectGraph::root ? std::string() : graph_.entry(at);
   }
 
   const BundleReader& file_;
-  proto::TrackableObjectGraph graph_;
-  std::map<std::string, std::string> full_names_;
+  const ObjectGraph graph_;
+  const std::map<std::string, std::string> full_names_;
 };
 
 std::string joined(const std::vector<std::string>& texts) {
@@ -237,7 +220,7 @@ class Restore {
     }
     if (!options_.only.empty()) return;
     for (const std::string& name : file_.names())
-      if (!used_.contains(name) && name != graph_key && name != counter_key) report_.extra.push_back(name);
+      if (!used_.contains(name) && name != ObjectGraph::key && name != counter_key) report_.extra.push_back(name);
   }
 
   RestoreReport finish() {

@@ -1,7 +1,10 @@
 // RNN, LSTM and GRU: a scan over the steps. Two directions whose activations are alike take one, in which each step has
 // a batch of two products; others take one each.
 #include <algorithm>
+#include <optional>
 
+#include "rill/ops/apply.h"
+#include "rill/ops/stored_ops.h"
 #include "rill/serialize/onnx/interpreter.h"
 #include "rill/trace/control_flow.h"
 
@@ -59,12 +62,17 @@ Activation activation_of(const Call& c, const NamedActivation& f) {
   c.reject("an unknown activation, '" + name + "'");
 }
 
-// What steps compute with: R [..., gates hidden, hidden], its bias [..., gates hidden]. Of two directions together
-// these and the states have them as the first axis.
+// x in memory of its own, row by row: what every step reads is turned once.
+Tensor copied(const Tensor& x) {
+  static const Op& copy = *find_stored_op("copy");
+  return apply1(copy, {&x}, {}, Where::current());
+}
+
+// What steps compute with: R transposed, [..., hidden, gates hidden], and its bias [..., gates hidden]. Of two
+// directions together these and the states have them as the first axis.
 struct Weights {
   Tensor r, r_bias, peepholes;
   std::vector<Activation> f;
-  Tensor r_transposed() const { return swapaxes(r, -1, -2); }
 };
 
 struct Recurrence {
@@ -99,10 +107,20 @@ struct Recurrence {
     const double limit = c.real("clip", 0);
     return limit > 0 ? clip(t, -limit, limit) : t;
   }
-  std::vector<Activation> activations(size_t d, size_t count) const {
-    std::vector<Activation> out;
-    for (size_t i = 0; i < count; ++i) out.push_back(activation_of(c, named[d * count + i]));
-    return out;
+  // Of one direction; of both together, where none is given.
+  Weights weights(std::optional<int64_t> d) const {
+    const auto of = [&](const Tensor& t) { return d ? t(*d) : expand_dims(t, 1); };
+    const Tensor r = d ? c.x(2)(*d) : c.x(2);
+    Weights w{copied(swapaxes(r, -1, -2)), of(bias(ellipsis, slice(gates * hidden, none))), {}, {}};
+    if (peepholes.defined()) w.peepholes = of(peepholes);
+    const size_t count = named.size() / size_t(directions), first = size_t(d.value_or(0)) * count;
+    for (size_t i = 0; i < count; ++i) w.f.push_back(activation_of(c, named[first + i]));
+    return w;
+  }
+  Tensors first_states(std::optional<int64_t> d) const {
+    Tensors states{d ? first_h(*d) : first_h};
+    if (first_c.defined()) states.push_back(d ? first_c(*d) : first_c);
+    return states;
   }
   bool directions_are_alike() const {
     const auto middle = named.begin() + std::ptrdiff_t(named.size() / 2);
@@ -143,11 +161,8 @@ struct Recurrence {
     std::vector<Tensors> last;
     const Tensor times = iota({x.dim(0)});
     for (int64_t i = 0; i < directions; ++i) {
-      const Weights w{c.x(2)(i), bias(i, slice(gates * hidden, none)), peepholes.defined() ? peepholes(i) : Tensor(),
-                      activations(size_t(i), named.size() / size_t(directions))};
-      Tensors state{first_h(i)};
-      if (first_c.defined()) state.push_back(first_c(i));
-      auto [end, y] = over_time(backward(i), state, projected(i), times,
+      const Weights w = weights(i);
+      auto [end, y] = over_time(backward(i), first_states(i), projected(i), times,
                                 [&](const Tensors& s, const Tensor& row) { return step(w, s, row); });
       all.push_back(y), last.push_back(end);
     }
@@ -155,12 +170,9 @@ struct Recurrence {
   }
   template <class F>
   Values run_together(F step) const {
-    const Weights w{c.x(2), expand_dims(bias(all, slice(gates * hidden, none)), 1),
-                    peepholes.defined() ? expand_dims(peepholes, 1) : Tensor(), activations(0, named.size() / 2)};
+    const Weights w = weights({});
     const Tensor times = iota({x.dim(0)});
-    Tensors state{first_h};
-    if (first_c.defined()) state.push_back(first_c);
-    auto [end, y] = over_time(false, state, meeting(projected(0), projected(1)), meeting(times, times),
+    auto [end, y] = over_time(false, first_states({}), meeting(projected(0), projected(1)), meeting(times, times),
                               [&](const Tensors& s, const Tensor& row) { return step(w, s, row); });
     std::vector<Tensors> last(2);
     for (const Tensor& s : end)
@@ -186,7 +198,7 @@ Tensor gate(const Tensor& all, int64_t i, int64_t hidden) { return all(ellipsis,
 Values rnn_rule(const Call& c) {
   const Recurrence r(c, 1, {"Tanh"});
   return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
-    return Tensors{w.f[0](r.clipped(row + w.r_bias + matmul(s[0], w.r_transposed())))};
+    return Tensors{w.f[0](r.clipped(row + w.r_bias + matmul(s[0], w.r)))};
   });
 }
 
@@ -196,7 +208,7 @@ Values lstm_rule(const Call& c) {
   const int64_t h = r.hidden;
   const bool coupled = c.flag("input_forget");
   return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
-    const Tensor sums = row + w.r_bias + matmul(s[0], w.r_transposed());
+    const Tensor sums = row + w.r_bias + matmul(s[0], w.r);
     // Gate i, which may look at the cell.
     const auto gated = [&](int64_t i, int64_t peephole, const Tensor& cell) {
       const Tensor sum = gate(sums, i, h);
@@ -215,8 +227,8 @@ Values gru_rule(const Call& c) {
   const int64_t h = r.hidden;
   const bool reset_after = c.flag("linear_before_reset");
   return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
-    const Tensor r_t = w.r_transposed(), r_h = r_t(ellipsis, slice(2 * h, none)), bias = gate(w.r_bias, 2, h);
-    const Tensor from_h = matmul(s[0], r_t(ellipsis, slice(0, 2 * h))) + gate(w.r_bias, 0, 2 * h);
+    const Tensor r_h = gate(w.r, 2, h), bias = gate(w.r_bias, 2, h);
+    const Tensor from_h = matmul(s[0], w.r(ellipsis, slice(0, 2 * h))) + gate(w.r_bias, 0, 2 * h);
     const Tensor update = w.f[0](r.clipped(gate(row, 0, h) + gate(from_h, 0, h)));
     const Tensor reset = w.f[0](r.clipped(gate(row, 1, h) + gate(from_h, 1, h)));
     const Tensor hidden = reset_after ? reset * (matmul(s[0], r_h) + bias) : matmul(reset * s[0], r_h) + bias;

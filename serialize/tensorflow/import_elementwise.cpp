@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "rill/ops/apply.h"
-#include "rill/ops/index/scatter_records.h"
 #include "rill/ops/numeric.h"
+#include "rill/ops/reduce/identity.h"
 #include "rill/ops/special.h"
 #include "rill/ops/stored_ops.h"
 #include "rill/ops/strings.h"

@@ -10,6 +10,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/serialize/checkpoint/bundle.h"
+#include "rill/serialize/checkpoint/object_graph.h"
 #include "rill/serialize/files.h"
 #include "rill/serialize/model/model_impl.h"
 #include "rill/serialize/tensorflow/interpreter.h"
@@ -244,42 +245,35 @@ std::map<std::string, int> objects_of_nodes(const proto::GraphDef& graph, const 
 
 // What the checkpoint calls the variables among the model's objects: those that are reached by the same path from the
 // model are one.
-std::map<int, std::string> checkpoint_keys(const proto::SavedObjectGraph& saved, const BundleReader& file) {
-  static const std::string graph_key = "_CHECKPOINTABLE_OBJECT_GRAPH";
-  std::map<int, std::string> keys;
-  proto::TrackableObjectGraph stored;
-  if (!file.contains(graph_key)) return keys;
-  const Tensor graph = file.read(graph_key);
-  if (graph.dtype() != DType::string || graph.size() != 1 || !stored.ParseFromString(graph.item<std::string>()))
-    return keys;
+std::map<int, std::string> entries_of_objects(const proto::SavedObjectGraph& saved, const BundleReader& file) {
+  const ObjectGraph stored(file);
+  std::map<int, std::string> entries;
   std::set<int> seen;
-  std::vector<std::pair<int, int>> waiting{{0, 0}};  // an object in both
+  std::vector<std::pair<int, int>> waiting{{0, ObjectGraph::root}};  // an object in both
   while (!waiting.empty()) {
     const auto [a, b] = waiting.back();
     waiting.pop_back();
-    if (a < 0 || a >= saved.nodes_size() || b < 0 || b >= stored.nodes_size() || !seen.insert(a).second) continue;
+    if (a < 0 || a >= saved.nodes_size() || b == ObjectGraph::none || !seen.insert(a).second) continue;
     const proto::SavedObject& object = saved.nodes(a);
-    if (object.has_variable() && stored.nodes(b).attributes_size() == 1)
-      keys[a] = stored.nodes(b).attributes(0).checkpoint_key();
+    if (object.has_variable())
+      if (std::string entry = stored.entry(b); !entry.empty()) entries[a] = std::move(entry);
     for (const auto& child : object.children())
-      for (const auto& same : stored.nodes(b).children())
-        if (same.local_name() == child.local_name()) waiting.emplace_back(child.node_id(), same.node_id());
+      waiting.emplace_back(child.node_id(), stored.child(b, child.local_name()));
   }
-  return keys;
+  return entries;
 }
 
 // Keras's variables inside a tf.Module: what the graph restores are copies of them.
 void restore_by_objects(Imported& m, const proto::SavedObjectGraph& saved, const Check& check) {
-  const std::map<int, std::string> keys = checkpoint_keys(saved, *m.bundle);
+  const std::map<int, std::string> entries = entries_of_objects(saved, *m.bundle);
   const std::map<std::string, int> objects = objects_of_nodes(m.program.graph, saved);
   for (const proto::NodeDef& n : m.program.graph.node()) {
     if (n.op() != "VarHandleOp" || !check.needs(n) || !objects.contains(n.name())) continue;
     Slot& slot = *m.variable(n);
     const proto::SavedVariable& object = saved.nodes(objects.at(n.name())).variable();
     slot.trainable = object.trainable();
-    const auto key = keys.find(objects.at(n.name()));
-    if (!slot.value.defined() && key != keys.end() && m.bundle->contains(key->second))
-      slot.value = m.restored(key->second);
+    const auto entry = entries.find(objects.at(n.name()));
+    if (!slot.value.defined() && entry != entries.end()) slot.value = m.restored(entry->second);
   }
 }
 

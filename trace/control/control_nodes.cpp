@@ -29,11 +29,25 @@ std::vector<Tensor> InnerGraph::run(std::span<const Tensor> in) const {
   return results;
 }
 
-void InnerGraph::run(std::span<const Tensor> in, std::vector<Tensor>& results) const {
-  const Executable& ready = call().executable();
+namespace {
+void run_ready(const Executable& ready, std::span<const Tensor> in, std::vector<Tensor>& results,
+               const Executable::Packs* packs) {
   results.resize(ready.result_count());
-  if (const Executable::Note* note = Executable::note_now()) ready.run_timed(in, results, *note);
-  else ready.run(in, results);
+  if (const Executable::Note* note = Executable::note_now()) ready.run_timed(in, results, *note, packs);
+  else ready.run(in, results, packs);
+}
+}  // namespace
+
+void InnerGraph::run(std::span<const Tensor> in, std::vector<Tensor>& results) const {
+  run_ready(call().executable(), in, results, nullptr);
+}
+
+void InnerGraph::Steps::run(std::span<const Tensor> in, std::vector<Tensor>& results) {
+  constexpr int worth_packing = 3;
+  const Executable& ready = graph_.call().executable();
+  if (steps_ < worth_packing) return ++steps_, run_ready(ready, in, results, nullptr);
+  if (std::exchange(packed_for_, &ready) != &ready) packs_ = ready.packs_for(first_fixed_);
+  run_ready(ready, in, results, &packs_);
 }
 
 const GraphCall& InnerGraph::call() const {
@@ -186,13 +200,14 @@ Tensors call_while(Operands in, AttrsView view) {
   std::vector<Tensor> arguments = copies_of(in.subspan(1)), results;
   Rows saved(a.saves ? std::span(a.outputs).subspan(carried + 1) : std::span<const Spec>());
   bool go_on = in[0]->item<bool>();
+  InnerGraph::Steps body(*a.graphs[0], carried);
   int64_t steps = 0;
   for (; go_on && steps != a.length; ++steps) {
     if (a.saves) saved.put(steps, arguments);
     results.assign(1 + carried, {});
     if (a.saves && steps + 1 < a.length)
       for (size_t k = 0; k < carried; ++k) results[1 + k] = saved.place(steps + 1, k);
-    a.graphs[0]->run(arguments, results);
+    body.run(arguments, results);
     take_carried(arguments, results, 1, carried);
     go_on = results[0].item<bool>();
   }
@@ -215,6 +230,7 @@ Tensors call_scan(Operands in, AttrsView view) {
   size_t ys = a.graphs[0]->graph.outputs.size() - carried;
   Rows stacked(std::span(a.outputs).subspan(carried, ys));
   Rows saved(std::span(a.outputs).subspan(carried + ys));
+  InnerGraph::Steps body(*a.graphs[0], carried + scanned);
   for (int64_t step = 0; step < steps; ++step) {
     int64_t i = a.reverse ? steps - 1 - step : step;
     for (size_t k = 0; k < scanned; ++k) arguments[carried + k] = row(*operands[carried + k], i);
@@ -223,7 +239,7 @@ Tensors call_scan(Operands in, AttrsView view) {
     for (size_t k = 0; k < ys; ++k) results[carried + k] = stacked.place(i, k);
     if (a.saves && step + 1 < steps)
       for (size_t k = 0; k < carried; ++k) results[k] = saved.place(a.reverse ? i - 1 : i + 1, k);
-    a.graphs[0]->run(arguments, results);
+    body.run(arguments, results);
     stacked.put(i, std::span(results).subspan(carried));
     take_carried(arguments, results, 0, carried);
   }

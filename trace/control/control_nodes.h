@@ -25,6 +25,20 @@ class InnerGraph {
   std::vector<Tensor> run(std::span<const Tensor> in) const;
   // The same, with `results` as Executable::run takes them.
   void run(std::span<const Tensor> in, std::vector<Tensor>& results) const;
+  // The same as the steps of a loop, on inputs that stay what they are from number `first_fixed` on: those of products
+  // are packed once the loop has gone on for some steps.
+  class Steps {
+   public:
+    Steps(const InnerGraph& graph, size_t first_fixed) : graph_(graph), first_fixed_(first_fixed) {}
+    void run(std::span<const Tensor> in, std::vector<Tensor>& results);
+
+   private:
+    const InnerGraph& graph_;
+    const size_t first_fixed_;
+    int steps_ = 0;
+    const Executable* packed_for_ = nullptr;
+    Executable::Packs packs_;
+  };
   // The graph ready to run: made at the first run, or here.
   const GraphCall& call() const;
   // The same, or null where it has not been made.

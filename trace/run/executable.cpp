@@ -10,7 +10,6 @@
 
 #include "rill/devices/driver.h"
 #include "rill/devices/host_memory.h"
-#include "rill/devices/packed.h"
 #include "rill/devices/registry.h"
 #include "rill/ops/numerics_check.h"
 #include "rill/ops/run_errors.h"
@@ -61,7 +60,7 @@ Executable::~Executable() {
 
 Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_)) {
   Layouts layouts;
-  const std::vector<bool> constant = constant_nodes();
+  const std::vector<bool> constant = constant_nodes(graph_.inputs.size());
   for (const Node& n : graph_.nodes()) {
     size_t first = plan_.first[size_t(&n - graph_.nodes().data())];
     layouts.append(n);
@@ -108,15 +107,28 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
   set_memory_saver(give_back_memory);
 }
 
-std::vector<bool> Executable::constant_nodes() const {
+std::vector<bool> Executable::constant_nodes(size_t first_fixed) const {
   std::vector<bool> constant(graph_.nodes().size());
-  for (const GraphInput& i : graph_.inputs) constant[size_t(i.node)] = i.kind == GraphInput::Kind::captured;
+  for (size_t k = 0; k < graph_.inputs.size(); ++k) {
+    const GraphInput& i = graph_.inputs[k];
+    constant[size_t(i.node)] = i.kind == GraphInput::Kind::captured || k >= first_fixed;
+  }
   for (size_t k = 0; k < constant.size(); ++k) {
     const Node& n = graph_.nodes()[k];
     if (n.kind == Node::Kind::constant) constant[k] = true;
     else if (n.kind == Node::Kind::op) constant[k] = n.op->view && constant[size_t(n.inputs[0].node)];
   }
   return constant;
+}
+
+Executable::Packs Executable::packs_for(size_t first) const {
+  const std::vector<bool> constant = constant_nodes(first);
+  Packs packs(instructions_.size());
+  for (size_t k = 0; k < packs.size(); ++k) {
+    const Instruction& i = instructions_[k];
+    if (i.op->packs && !i.packed && constant[size_t(i.node->inputs[1].node)]) packs[k] = std::make_unique<Packed>();
+  }
+  return packs;
 }
 
 size_t Executable::kernel_count() const {
@@ -194,7 +206,7 @@ void Executable::make_outputs(Frame& f, std::span<const Tensor> wanted) const {
   }
 }
 
-void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
+void Executable::execute(const Instruction& i, size_t at, Frame& f, const Packs* packs) const {
   auto& o = f.operands[at];
   const Node& n = *i.node;
   if (i.op->call) {
@@ -208,21 +220,22 @@ void Executable::execute(const Instruction& i, size_t at, Frame& f) const {
     *o.out[0] = run_op1(*i.op, o.in, n.attrs, OutSpecs(n.outputs.begin(), n.outputs.end()));
     return;
   }
+  Packed* const packed = i.packed || !packs ? i.packed.get() : (*packs)[at].get();
   const Origin origin = origin_of(n);
   const StartedFrom here(origin);
   try {
-    if (i.kernel) run_on_device(i.kernel, {o.in, o.out, n.attrs, i.packed.get(), i.op});
-    else run_kernel(*i.op, o.in, o.out, n.attrs, i.packed.get());
+    if (i.kernel) run_on_device(i.kernel, {o.in, o.out, n.attrs, packed, i.op});
+    else run_kernel(*i.op, o.in, o.out, n.attrs, packed);
   } catch (...) {
     fail_running(*i.op, o.in, Where::current());
   }
 }
 
-void Executable::execute_checked(const Instruction& i, size_t at, Frame& f) const {
+void Executable::execute_checked(const Instruction& i, size_t at, Frame& f, const Packs* packs) const {
   const auto& o = f.operands[at];
-  if (i.op->call || i.is_view) return execute(i, at, f);
+  if (i.op->call || i.is_view) return execute(i, at, f, packs);
   const OperandsBefore before(o.in, o.out);
-  execute(i, at, f);
+  execute(i, at, f, packs);
   Tensors out;
   for (const Tensor* t : o.out) out.push_back(*t);
   const Origin origin = origin_of(*i.node);
@@ -278,10 +291,11 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
   for (const GraphAssign& a : graph_.assigns) take(a.value);
 }
 
-void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results) const {
+void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results, const Packs* packs) const {
   if (numerics_are_checked()) [[unlikely]]
-    replay(inputs, results, [this](const Instruction& i, size_t at, Frame& f) { execute_checked(i, at, f); });
-  else replay(inputs, results, [this](const Instruction& i, size_t at, Frame& f) { execute(i, at, f); });
+    replay(inputs, results,
+           [=, this](const Instruction& i, size_t at, Frame& f) { execute_checked(i, at, f, packs); });
+  else replay(inputs, results, [=, this](const Instruction& i, size_t at, Frame& f) { execute(i, at, f, packs); });
 }
 
 namespace {
@@ -298,7 +312,8 @@ thread_local const Executable::Note* noting = nullptr;
 
 const Executable::Note* Executable::note_now() { return noting; }
 
-void Executable::run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, const Note& note) const {
+void Executable::run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, const Note& note,
+                           const Packs* packs) const {
   using Clock = std::chrono::steady_clock;
   struct Noting {
     const Note* outer;
@@ -311,7 +326,7 @@ void Executable::run_timed(std::span<const Tensor> inputs, std::span<Tensor> res
     const Device device = i.node->outputs.empty() ? Device() : i.node->outputs[0].device;
     if (!is_host(device)) driver_of(device).synchronize(device);  // it may be at work for kernels before
     t.start = Clock::now();
-    execute(i, at, f);
+    execute(i, at, f, packs);
     if (!is_host(device)) driver_of(device).synchronize(device);
     t.seconds = std::chrono::duration<double>(Clock::now() - t.start).count();
     if (i.is_view) return;

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "rill/devices/packed.h"
 #include "rill/ops/apply.h"
 #include "rill/trace/graph.h"
 #include "rill/trace/run/memory_plan.h"
@@ -18,6 +19,8 @@ namespace rill {
 
 class Executable {
  public:
+  using Packs = std::vector<std::unique_ptr<Packed>>;
+
   // `g` must have been through optimize().
   explicit Executable(Graph g);
   ~Executable();
@@ -26,7 +29,12 @@ class Executable {
   // assigned values. Any number of threads may run at once. A tensor that is in `results` already, dense and of the
   // result's shape, dtype and device, is where the result is computed if it can be; else it is replaced.
   // Results may reuse the memory of inputs that only `inputs` holds (ValuePlace::over), whose elements are lost.
-  void run(std::span<const Tensor> inputs, std::span<Tensor> results) const;
+  // `packs`: what packs_for() gave for these inputs.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> results, const Packs* packs = nullptr) const;
+
+  // For a loop, whose steps run on the same inputs from number `first` on: room for kernels to keep such operands packed
+  // while it lasts. By instruction; null where there is nothing to keep.
+  Packs packs_for(size_t first) const;
 
   // The same with a timer around each kernel, for profile(): reports each kernel after it has run, also those in the
   // inner graphs of nodes.
@@ -38,7 +46,8 @@ class Executable {
     int64_t bytes_read = 0, bytes_written = 0;  // of the tensors that it took (each once) and made
   };
   using Note = std::function<void(const Timing&)>;
-  void run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, const Note& note) const;
+  void run_timed(std::span<const Tensor> inputs, std::span<Tensor> results, const Note& note,
+                 const Packs* packs = nullptr) const;
   // The receiver of the run_timed() that is active on this thread; null if there is none.
   static const Note* note_now();
 
@@ -63,12 +72,13 @@ class Executable {
   };
   struct Frame;
 
-  // For each node, whether its outputs are the same at every call: constants, captured tensors, views of these.
-  std::vector<bool> constant_nodes() const;
+  // For each node, whether its outputs are the same at every call: constants, captured tensors, inputs from number
+  // `first_fixed` on, views of these.
+  std::vector<bool> constant_nodes(size_t first_fixed) const;
   std::unique_ptr<Frame> make_frame() const;
   void make_outputs(Frame& f, std::span<const Tensor> wanted) const;
-  void execute(const Instruction& i, size_t at, Frame& f) const;
-  void execute_checked(const Instruction& i, size_t at, Frame& f) const;  // under debug::check_numerics()
+  void execute(const Instruction& i, size_t at, Frame& f, const Packs* packs) const;
+  void execute_checked(const Instruction& i, size_t at, Frame& f, const Packs* packs) const;  // under check_numerics()
   // run(), with execute_one(instruction, its number, frame) for each instruction.
   template <class F>
   void replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_one) const;

@@ -208,10 +208,15 @@ constexpr Long ln2 = 0.693147180559945309417232121458176568L, log2e = 1.44269504
 bool is_finite(C x) { return IsFinite()(x); }
 double nearest(Long x) { return double(x); }
 
+// Whether e^a neither overflows nor loses digits, and the angle b is one whose sine costs little.
+template <class T>
+bool is_usual(T a, T b) {
+  return std::fabs(a) < 700 && std::fabs(b) < T(0x1p30);
+}
 // e^(a + bi), for exponents and angles with more digits than an f64 has: only in the usual range, else `other`.
 template <class Other>
 C exp_of(Long a, Long b, Other&& other) {
-  if (!(std::fabs(a) < 700 && std::fabs(b) < 0x1p30L)) return other();
+  if (!is_usual(a, b)) return other();
   const double angle = nearest(b);
   const Long size = std::exp(nearest(a)) * (1 + (a - nearest(a))), rest = b - angle;
   const double sine = std::sin(angle), cosine = std::cos(angle);
@@ -275,7 +280,7 @@ struct Log1p {
 };
 struct Exp {
   C operator()(C x) const {
-    if (!(std::fabs(x.real()) < 700 && std::fabs(x.imag()) < 0x1p30)) return std::exp(x);
+    if (!is_usual(x.real(), x.imag())) return std::exp(x);
     const double size = std::exp(x.real());
     return {size * std::cos(x.imag()), size * std::sin(x.imag())};
   }

@@ -217,7 +217,18 @@ HWY_INLINE void half_loop(const Run& run) {
   std::copy_n(rest, run.n - i, out + i);
 }
 
-// Blocks of a fixed size, in arrays that nothing else points to, are what compilers vectorise at -O2.
+// The lowest byte of each number: what compilers do one by one.
+template <class T, size_t n>
+HWY_INLINE void lowest_bytes(const T (&in)[n], uint8_t (&out)[n]) {
+  using U = hwy::MakeUnsigned<T>;
+  const hn::CappedTag<U, n> d;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  for (size_t i = 0; i < n; i += hn::Lanes(d))
+    hn::StoreU(hn::TruncateTo(bytes, hn::LoadU(d, reinterpret_cast<const U*>(in) + i)), bytes, out + i);
+}
+
+// Blocks of a fixed size, in arrays that nothing else points to, are what compilers vectorise at -O2. Truths are
+// numbers of the operands' width first, for vectors of one width.
 template <class F, class T, int Inputs, unsigned Uniform>
 HWY_INLINE void number_loop(const Run& run) {
   const T* a = static_cast<const T*>(run.in[0]);
@@ -233,7 +244,7 @@ HWY_INLINE void number_loop(const Run& run) {
   constexpr size_t block = 128 / sizeof(T);
   using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;  // vectors of bool there are none
   Stored x[block] = {}, y[block] = {}, z[block] = {};
-  std::conditional_t<std::is_same_v<T, bool>, uint8_t, R> results[block];
+  std::conditional_t<std::is_same_v<R, bool>, uint8_t, R> results[block];
   if (Uniform & 1) std::fill_n(x, block, *a);
   if (Inputs > 1 && (Uniform & 2)) std::fill_n(y, block, *b);
   if (Inputs > 2 && (Uniform & 4)) std::fill_n(z, block, *c);
@@ -241,7 +252,13 @@ HWY_INLINE void number_loop(const Run& run) {
     if (!(Uniform & 1)) std::memcpy(x, a + i, n * sizeof(T));
     if (Inputs > 1 && !(Uniform & 2)) std::memcpy(y, b + i, n * sizeof(T));
     if (Inputs > 2 && !(Uniform & 4)) std::memcpy(z, c + i, n * sizeof(T));
-    for (size_t j = 0; j < block; ++j) results[j] = R(apply(T(x[j]), T(y[j]), T(z[j])));
+    if constexpr (std::is_same_v<R, bool> && sizeof(T) > 1) {
+      T wide[block];
+      for (size_t j = 0; j < block; ++j) wide[j] = T(apply(x[j], y[j], z[j]));
+      lowest_bytes(wide, results);
+    } else {
+      for (size_t j = 0; j < block; ++j) results[j] = R(apply(T(x[j]), T(y[j]), T(z[j])));
+    }
     std::memcpy(out + i, results, n * sizeof(R));
   };
   constexpr size_t few = 8;

@@ -145,7 +145,7 @@ void gather_typed(const Tables& t, const T* x, T* out) {
                    } else {
                      const T* from = x + t.before[size_t(i)] + place;
                      if (t.n_after == 1) *to = *from;
-                     else if (t.after_dense) std::copy_n(from, t.n_after, to);
+                     else if (t.after_dense) copy_dense(from, to, size_t(t.n_after));
                      else
                        for (int64_t k = 0; k < t.n_after; ++k) to[k] = from[t.after[size_t(k)]];
                    }
@@ -185,7 +185,7 @@ template <class T>
 // `n` neighbours at a time.
 template <class T>
 void update_run(T* out, const T* u, int64_t n, ScatterMode mode) {
-  if (mode == ScatterMode::set) std::copy_n(u, n, out);
+  if (mode == ScatterMode::set) copy_dense(u, out, size_t(n));
   else if (mode == ScatterMode::add)
     for (int64_t k = 0; k < n; ++k) update(out[k], u[k], ScatterMode::add);
   else
@@ -383,7 +383,7 @@ void gather_rows(const T* x, int64_t stride, int64_t rows, int64_t width, const 
       for (int64_t j = 0; j < n; ++j, to += width) {
         fetch(next[j]);
         if (uint64_t(row[j]) >= uint64_t(rows)) std::fill_n(to, width, T());
-        else std::copy_n(x + row[j] * stride, width, to);
+        else copy_dense(x + row[j] * stride, to, size_t(width));
       }
     }
   });

@@ -72,35 +72,10 @@ class Rows {
   SmallVec<int64_t, 8> index_;
 };
 
-// What lies dense in both. The C library copies from some 2 KB on by an instruction of the processor's (rep movsb),
-// which takes ten times as long where the destination lies a few bytes behind the source modulo a power of two, as
-// those of slices may (glibc 2.36 on AMD); from some megabytes on it has another way.
-template <class T>
-void copy_dense(const T* from, T* to, int64_t n) {
-  constexpr int64_t piece = 64, page = 4096, small = 1 << 11, large = 1 << 24;
-  const int64_t bytes = n * int64_t(sizeof(T));
-  if constexpr (std::is_trivially_copyable_v<T>) {
-    const auto* in = reinterpret_cast<const char*>(from);
-    auto* out = reinterpret_cast<char*>(to);
-    const uintptr_t behind = (uintptr_t(out) - uintptr_t(in)) % page;
-    if (bytes >= small && bytes < large && behind > 0 && behind < piece) {
-      int64_t at = 0;
-      for (; at + piece <= bytes; at += piece) {
-        char room[piece];
-        std::memcpy(room, in + at, piece);
-        std::memcpy(out + at, room, piece);
-      }
-      std::memcpy(out + at, in + at, size_t(bytes - at));
-      return;
-    }
-  }
-  std::copy_n(from, n, to);
-}
-
 template <class T>
 void copy_row(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t n) {
   if (to_step == 1 && from_step == 1) {
-    copy_dense(from, to, n);
+    copy_dense(from, to, size_t(n));
   } else if (to_step == 1 && from_step == -1) {
     copy_reversed(from, to, size_t(n));
   } else if (to_step == 1 && from_step == 0) {
@@ -174,6 +149,13 @@ void copy_typed(AxisList& axes, const void* from, void* to) {
   else copy_rows(axes, static_cast<const T*>(from), static_cast<T*>(to));
 }
 
+// Whether it is one element, perhaps broadcast.
+bool is_uniform(const Tensor& t) {
+  for (size_t i = 0; i < t.strides().size(); ++i)
+    if (t.shape()[i] != 1 && t.strides()[i] != 0) return false;
+  return true;
+}
+
 }  // namespace
 
 void strided_copy(DType dtype, const Shape& shape, const void* from, const Strides& from_strides, void* to,
@@ -212,15 +194,6 @@ void gather_run(const char* from, int64_t stride, size_t element, void* to, int6
     default: return copy(Bytes16());
   }
 }
-
-namespace {
-// Whether it is one element, perhaps broadcast.
-bool is_uniform(const Tensor& t) {
-  for (size_t i = 0; i < t.strides().size(); ++i)
-    if (t.shape()[i] != 1 && t.strides()[i] != 0) return false;
-  return true;
-}
-}  // namespace
 
 Ints common_order(std::span<const Tensor* const> in, const Shape& shape) {
   const Tensor* first = nullptr;

@@ -368,13 +368,14 @@ void dot_of_halves(const Gemm& g, const T* a, const T* b, T* c) {
 bool run_onednn(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c,
                 [[maybe_unused]] bool may_pack) {
   const DType dtype = args.output().dtype();
-#ifdef RILL_HAVE_ONEDNN
-  const void* const slots[] = {a.data, b.data, c};
-  if (may_pack && batch == 1 && gemm_packed({dtype, 1, 0, 0, g}, slots, args)) return true;
-#endif
   int64_t a_stride, b_stride;
-  if (a.batch_stride(a_stride) && b.batch_stride(b_stride) && (a_stride != 0 || b_stride != 0 || batch == 1))
+  if (a.batch_stride(a_stride) && b.batch_stride(b_stride) && (a_stride != 0 || b_stride != 0 || batch == 1)) {
+#ifdef RILL_HAVE_ONEDNN
+    const void* const slots[] = {a.data, b.data, c};
+    if (may_pack && gemm_packed({dtype, batch, a_stride, b_stride, g}, slots, args)) return true;
+#endif
     return gemm_onednn(dtype, batch, a_stride, b_stride, g, a.data, b.data, c);
+  }
   const int64_t size = int64_t(size_of(dtype));
   for (int64_t i = 0; i < batch; ++i)
     if (!gemm_onednn(dtype, 1, 0, 0, g, a.data + a.offset(i) * size, b.data + b.offset(i) * size,

@@ -25,6 +25,10 @@
 #ifndef RILL_SPARSE_ROWS
 #define RILL_SPARSE_ROWS
 namespace rill::cpu {
+// The top bit is set where an index is not in [0, size): no branch, no comparison.
+inline uint64_t outside(int64_t index, int64_t size) {
+  return uint64_t(index) | (uint64_t(size) - 1 - uint64_t(index));
+}
 // A product's operands, and the entries of row r: order[starts[r]], ..., order[starts[r + 1] - 1], or these numbers
 // themselves where there is no order.
 template <class T>
@@ -93,7 +97,7 @@ bool are_sound(const SparseVector<T>& s, int64_t begin, int64_t end, int64_t fir
   const int64_t lanes = int64_t(hn::Lanes(d));
   uint64_t faults = 0;  // in the top bit
   const auto look = [&](int64_t e) {
-    faults |= (rows[e] - from) | (to - rows[e]) | columns[e] | (columns_to - columns[e]);
+    faults |= outside(int64_t(rows[e] - from), last - first) | outside(s.columns[e], s.k);
     if (e > 0) faults |= rows[e] - rows[e - 1];
   };
   int64_t e = begin;
@@ -278,8 +282,6 @@ void dot_all(const SparseDots<T>& s, int64_t first, int64_t last) {
 
 constexpr int64_t grain = 1 << 14;  // entries worth a thread, where little is done with each
 
-// The top bit is set where an index is not in [0, size): no branch, no comparison.
-uint64_t outside(int64_t index, int64_t size) { return uint64_t(index) | (uint64_t(size) - 1 - uint64_t(index)); }
 bool top_bit(uint64_t x) { return int64_t(x) < 0; }
 
 [[noreturn]] void fail_outside(const int64_t* index, int64_t size, std::string_view what) {
