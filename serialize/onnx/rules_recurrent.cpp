@@ -2,6 +2,7 @@
 // a batch of two products; others take one each.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/stored_ops.h"
@@ -68,8 +69,8 @@ Tensor copied(const Tensor& x) {
   return apply1(copy, {&x}, {}, Where::current());
 }
 
-// What steps compute with: R transposed, [..., hidden, gates hidden], and its bias [..., gates hidden]. Of two
-// directions together these and the states have them as the first axis.
+// What steps compute with: R transposed, [..., hidden, gates hidden], and its bias [..., gates hidden], undefined where
+// it is part of what is projected. Of two directions together these and the states have them as the first axis.
 struct Weights {
   Tensor r, r_bias, peepholes;
   std::vector<Activation> f;
@@ -80,10 +81,13 @@ struct Recurrence {
   int64_t gates, hidden, directions;
   bool batch_first;
   Tensor x;  // [steps, batch, in]
-  Tensor bias, lengths, first_h, first_c, peepholes;
+  Tensor bias, r_bias;  // [directions, gates hidden], which x W and h R are summed with
+  Tensor lengths, first_h, first_c, peepholes;
   std::vector<NamedActivation> named;  // of each direction in turn
 
-  Recurrence(const Call& call, int64_t gates, const std::vector<std::string>& usual) : c(call), gates(gates) {
+  // `adds_all`: steps add up x W, h R and both biases as they are, so that the biases are added to x W for all steps.
+  Recurrence(const Call& call, int64_t gates, const std::vector<std::string>& usual, bool adds_all)
+      : c(call), gates(gates) {
     if (c.x(0).ndim() != 3 || c.x(1).ndim() != 3 || c.x(2).ndim() != 3) c.reject("takes operands of three axes");
     batch_first = c.flag("layout");
     x = batch_first ? swapaxes(c.x(0), 0, 1) : c.x(0);
@@ -91,7 +95,9 @@ struct Recurrence {
     hidden = c.integer("hidden_size", c.x(2).dim(-1));
     const std::string kind = c.text("direction", "forward");
     if (directions != (kind == "bidirectional" ? 2 : 1)) c.reject("its weights are not those of its directions");
-    bias = c.x_or(3, zeros({directions, 2 * gates * hidden}, x.dtype()));
+    const Tensor biases = c.x_or(3, zeros({directions, 2 * gates * hidden}, x.dtype()));
+    bias = biases(all, slice(0, gates * hidden)), r_bias = biases(all, slice(gates * hidden, none));
+    if (adds_all) bias = bias + std::exchange(r_bias, Tensor());
     if (c.has(4)) lengths = c.x(4);
     if (c.has(4) && lengths.ndim() != 1) c.reject("takes one length a sequence");
     named = named_activations(c, usual, directions);
@@ -111,7 +117,8 @@ struct Recurrence {
   Weights weights(std::optional<int64_t> d) const {
     const auto of = [&](const Tensor& t) { return d ? t(*d) : expand_dims(t, 1); };
     const Tensor r = d ? c.x(2)(*d) : c.x(2);
-    Weights w{copied(swapaxes(r, -1, -2)), of(bias(ellipsis, slice(gates * hidden, none))), {}, {}};
+    Weights w{copied(swapaxes(r, -1, -2)), {}, {}, {}};
+    if (r_bias.defined()) w.r_bias = of(r_bias);
     if (peepholes.defined()) w.peepholes = of(peepholes);
     const size_t count = named.size() / size_t(directions), first = size_t(d.value_or(0)) * count;
     for (size_t i = 0; i < count; ++i) w.f.push_back(activation_of(c, named[first + i]));
@@ -129,7 +136,7 @@ struct Recurrence {
   bool backward(int64_t d) const { return d == 1 || c.text("direction", "forward") == "reverse"; }
 
   // x W + b of a direction, [steps, batch, gates hidden].
-  Tensor projected(int64_t d) const { return matmul(x, c.x(1)(d).T()) + bias(d, slice(0, gates * hidden)); }
+  Tensor projected(int64_t d) const { return matmul(x, c.x(1)(d).T()) + bias(d); }
   // Both directions' along axis 1, each from the step that it begins with.
   static Tensor meeting(const Tensor& forth, const Tensor& back) { return stack({forth, reverse(back, 0)}, 1); }
 
@@ -196,19 +203,19 @@ struct Recurrence {
 Tensor gate(const Tensor& all, int64_t i, int64_t hidden) { return all(ellipsis, slice(i * hidden, (i + 1) * hidden)); }
 
 Values rnn_rule(const Call& c) {
-  const Recurrence r(c, 1, {"Tanh"});
+  const Recurrence r(c, 1, {"Tanh"}, true);
   return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
-    return Tensors{w.f[0](r.clipped(row + w.r_bias + matmul(s[0], w.r)))};
+    return Tensors{w.f[0](r.clipped(row + matmul(s[0], w.r)))};
   });
 }
 
 // Gates in the order of the file: input, output, forget, cell.
 Values lstm_rule(const Call& c) {
-  const Recurrence r(c, 4, {"Sigmoid", "Tanh", "Tanh"});
+  const Recurrence r(c, 4, {"Sigmoid", "Tanh", "Tanh"}, true);
   const int64_t h = r.hidden;
   const bool coupled = c.flag("input_forget");
   return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
-    const Tensor sums = row + w.r_bias + matmul(s[0], w.r);
+    const Tensor sums = row + matmul(s[0], w.r);
     // Gate i, which may look at the cell.
     const auto gated = [&](int64_t i, int64_t peephole, const Tensor& cell) {
       const Tensor sum = gate(sums, i, h);
@@ -223,7 +230,7 @@ Values lstm_rule(const Call& c) {
 
 // Gates in the order of the file: update, reset, hidden.
 Values gru_rule(const Call& c) {
-  const Recurrence r(c, 3, {"Sigmoid", "Tanh"});
+  const Recurrence r(c, 3, {"Sigmoid", "Tanh"}, false);
   const int64_t h = r.hidden;
   const bool reset_after = c.flag("linear_before_reset");
   return r.run([&](const Weights& w, const Tensors& s, const Tensor& row) {
