@@ -1,6 +1,6 @@
 // Packed: a cache for an operand whose elements never change, such as weights, in the layout that a kernel prefers. An
-// executable keeps one for each instruction that has such an operand; instructions that read the same elements share
-// the repacked copy.
+// executable keeps one for each instruction that has such an operand, and a loop as long as it lasts for operands that
+// are the same in every step; instructions that read the same elements share the repacked copy.
 #pragma once
 #include <memory>
 #include <mutex>
