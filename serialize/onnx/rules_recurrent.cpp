@@ -80,7 +80,7 @@ struct Recurrence {
   const Call& c;
   int64_t gates, hidden, directions;
   bool batch_first;
-  Tensor x;  // [steps, batch, in]
+  Tensor x;             // [steps, batch, in]
   Tensor bias, r_bias;  // [directions, gates hidden], which x W and h R are summed with
   Tensor lengths, first_h, first_c, peepholes;
   std::vector<NamedActivation> named;  // of each direction in turn

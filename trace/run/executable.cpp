@@ -293,8 +293,7 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
 
 void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results, const Packs* packs) const {
   if (numerics_are_checked()) [[unlikely]]
-    replay(inputs, results,
-           [=, this](const Instruction& i, size_t at, Frame& f) { execute_checked(i, at, f, packs); });
+    replay(inputs, results, [=, this](const Instruction& i, size_t at, Frame& f) { execute_checked(i, at, f, packs); });
   else replay(inputs, results, [=, this](const Instruction& i, size_t at, Frame& f) { execute(i, at, f, packs); });
 }
 

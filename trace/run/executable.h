@@ -32,8 +32,8 @@ class Executable {
   // `packs`: what packs_for() gave for these inputs.
   void run(std::span<const Tensor> inputs, std::span<Tensor> results, const Packs* packs = nullptr) const;
 
-  // For a loop, whose steps run on the same inputs from number `first` on: room for kernels to keep such operands packed
-  // while it lasts. By instruction; null where there is nothing to keep.
+  // For a loop, whose steps run on the same inputs from number `first` on: room for kernels to keep such operands
+  // packed while it lasts. By instruction; null where there is nothing to keep.
   Packs packs_for(size_t first) const;
 
   // The same with a timer around each kernel, for profile(): reports each kernel after it has run, also those in the

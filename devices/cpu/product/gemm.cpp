@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "rill/devices/cpu/elementwise/halves.h"
@@ -128,6 +129,14 @@ struct MatmulContext {
   std::span<const TailStep> tail = {};
   bool packs_b = false;  // b in a layout of oneDNN's choice
 };
+// Whether a product's sums are those of the plain call: not in general where oneDNN takes another implementation for
+// it, nor, packed, where that is its gemm, which adds up by the layout of b.
+bool adds_up_as_eager(const dnnl::matmul::primitive_desc& pd, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
+                      const dnnl::memory::desc& c, bool packed) {
+  const dnnl::matmul::primitive_desc plain(onednn::engine(), a, b, c, onednn::user_scratchpad());
+  const std::string_view name = pd.impl_info_str();
+  return name == plain.impl_info_str() && (!packed || name.starts_with("brg"));
+}
 onednn::Call build_matmul(const void* p) {
   using namespace dnnl;
   const MatmulContext& x = *static_cast<const MatmulContext*>(p);
@@ -148,6 +157,7 @@ onednn::Call build_matmul(const void* p) {
   const matmul::primitive_desc pd(onednn::engine(), a, x.packs_b ? any_b : b, c, onednn::with_tail(x.tail, c, 1));
   onednn::Call call;
   if (!x.tail.empty() && std::strstr(pd.impl_info_str(), "ref") == pd.impl_info_str()) return call;
+  if ((x.packs_b || !x.tail.empty()) && !adds_up_as_eager(pd, a, b, c, x.packs_b)) return call;
   const int ma = call.add_memory(a, 0),
             mb = x.packs_b ? call.add_packed_memory(b, pd.weights_desc(), 1) : call.add_memory(b, 1),
             mc = call.add_memory(c, 2);
