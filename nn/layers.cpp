@@ -2,11 +2,13 @@
 #include "rill/nn/layers.h"
 
 #include <ostream>
+#include <set>
 
 #include "rill/autodiff/recompute.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/index/from_front.h"
 #include "rill/ops/option_checks.h"
+#include "rill/ops/state/variable_state.h"
 #include "rill/tensor/limits.h"
 
 namespace rill::nn {
@@ -379,8 +381,10 @@ Sequential& Sequential::recompute(ChainOptions options) {
 
 std::vector<Variable> Sequential::variables() const {
   std::vector<Variable> result;
+  std::set<const VariableState*> seen;
   for (const Any& layer : layers_)
-    for (const Variable& v : layer.variables()) result.push_back(v);
+    for (const Variable& v : layer.variables())
+      if (seen.insert(&v.state()).second) result.push_back(v);
   return result;
 }
 

@@ -346,7 +346,7 @@ class Sequential {
   // From now on the layers run as a recompute_chain(): less is held for the backward walk, which computes it again.
   Sequential& recompute(ChainOptions options = {});
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
-  // Of all layers, in order.
+  // Of all layers, in order. A layer that stands in the model more than once shares its Variables, which are here once.
   std::vector<Variable> variables() const;
   // Those that an optimizer changes.
   std::vector<Variable> parameters() const { return trainable(variables()); }

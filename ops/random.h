@@ -37,6 +37,12 @@ class Key {
   std::vector<Key> split(int64_t n = 2, Where where = Where::current()) const;
   // The key that this one and `data` (an integer: a step, a rank) determine.
   Key fold_in(const Tensor& data, Where where = Where::current()) const;
+  // The tensors inside, for traced functions, control flow and derivatives, to which a key is an argument like a tensor
+  // (rill/ops/tree.h).
+  template <class W>
+  void walk(W&& w) {
+    w(value_);
+  }
 
  private:
   Tensor value_;

@@ -2,7 +2,7 @@
 // leaves of a value in order. To a traced function tensors are what changes from call to call, and everything else is
 // part of the cache key.
 //
-// A value may be a Tensor, a Variable, an arithmetic type, an enum, a string, an std::optional, vector, array, map,
+// A value may be a Tensor, a Variable, a random::Key, an arithmetic type, an enum, a string, an std::optional, vector, array, map,
 // pair or tuple of such, or a struct of the user's:
 //
 //   struct Params { Tensor w, b; };            // an aggregate of up to 16 fields, as it is

@@ -244,6 +244,24 @@ TEST_CASE("a Sequential takes layers, functions and layers of the user's own") {
   CHECK(has(message_of([&] { model(ones({1, 3})); }), "test_nn.cpp:"));
 }
 
+TEST_CASE("a layer that stands in a model twice is trained, and counted, once") {
+  const nn::Dense shared(4, 4, {.name = "shared"});
+  const nn::Sequential model(shared, relu, shared, nn::Sequential(shared, nn::Dense(4, 1)));
+  CHECK(model.variables().size() == 4);
+  CHECK(model.parameters().size() == 4);
+  const Tensor x = random::normal({5, 4}, {.key = random::Key(1)}), before = shared.kernel.value();
+  const auto loss = [&] { return mean(square(model(x))); };
+  Tensor gradient;
+  {
+    GradientTape tape;
+    gradient = tape.gradient(loss(), shared.kernel);
+  }
+  nn::SGD sgd({.learning_rate = 0.1});
+  GradientTape tape;
+  sgd.minimize(loss(), tape, model.parameters());
+  CHECK(allclose(shared.kernel.value(), before - 0.1f * gradient));
+}
+
 TEST_CASE("initializers have the spread that they promise") {
   random::seed(1);
   CHECK(nn::fans_of({5, 5, 3, 8}).in == 75);

@@ -189,12 +189,30 @@ TEST_CASE("traced draws go through the same sequence as eager ones") {
   CHECK(array_equal(draws(one), b));
   CHECK(array_equal(traced(one), c));
   CHECK(traced.trace_count() == 1);
-  // A key may be an argument as well.
-  auto keyed = function("keyed", [](const Tensor& k) {
-    const random::Key key(k);
+  // A key may be an argument as well, by itself or as its value.
+  const auto draw = [](const random::Key& key) {
     return random::normal({3}, {.key = key.split()[1]}) + random::normal({3}, {.key = key.fold_in(4)});
-  });
-  const random::Key key(5);
-  CHECK(array_equal(keyed(key.value()),
-                    random::normal({3}, {.key = key.split()[1]}) + random::normal({3}, {.key = key.fold_in(4)})));
+  };
+  auto by_value = function("by_value", [&](const Tensor& k) { return draw(random::Key(k)); });
+  auto keyed = function("keyed", [&](const random::Key& k) { return std::pair(draw(k), k.split()[0]); });
+  random::Key key(5);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(array_equal(by_value(key.value()), draw(key)));
+    const auto [y, next] = keyed(key);
+    CHECK(array_equal(y, draw(key)));
+    CHECK(array_equal(next.value(), key.split()[0].value()));
+    key = next;
+  }
+  CHECK(keyed.trace_count() == 1);
+  // Loops and branches carry them.
+  const auto walk = [&](const random::Key& k) {
+    const auto step = [](const random::Key& k, const Tensor& x) {
+      const auto keys = k.split();
+      return std::pair(keys[0], x + random::uniform({}, {.key = keys[1]}));
+    };
+    const auto [last, rows] = scan(step, k, zeros({4}));
+    const random::Key chosen = cond(rows(0) > rows(1), [&, last = last] { return last; }, [&] { return k.fold_in(2); });
+    return concat({rows, random::normal({2}, {.key = chosen})});
+  };
+  CHECK(array_equal(function("walk", walk)(key), walk(key)));
 }

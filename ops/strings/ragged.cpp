@@ -1,10 +1,13 @@
 // Rows of different lengths; see ragged.h. Values are placed by where each stands at each level.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <new>
 #include <stdexcept>
 
 #include "rill/ops/apply.h"
 #include "rill/ops/creation.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ragged.h"
 #include "rill/tensor/limits.h"
 
@@ -15,6 +18,15 @@ struct Places {
   std::vector<int64_t> sizes;                  // rows, and the longest row of each level
   std::vector<std::vector<int64_t>> of_value;  // by level, the innermost last
 };
+
+void refuse_traced(const Ragged& r, std::string_view op, const Where& where) {
+  const auto is_traced = [](const Tensor& t) { return t.defined() && t.is_symbolic(); };
+  if (EnclosingTrace::now() && (is_traced(r.values) || std::ranges::any_of(r.row_splits, is_traced)))
+    fail(op,
+         fmt::format("the size of the result depends on values, which {}. call it outside",
+                     EnclosingTrace::why_unknown()),
+         where);
+}
 
 // Row lengths checked, for anyone can fill a Ragged.
 Places places_of(const Ragged& r, std::string_view op, const Where& where) {
@@ -70,8 +82,9 @@ Tensor spread(const Ragged& r, const Places& places, const Shape& shape, const T
 
 Tensor Ragged::padded(const Tensor& padding, Where where) const {
   CallerScope caller(where);
-  EagerScope eager;
   constexpr std::string_view op = "Ragged::padded";
+  refuse_traced(*this, op, where);
+  EagerScope eager;
   const Places places = places_of(*this, op, where);
   Shape shape;
   for (int64_t size : places.sizes) shape.push_back(size);
@@ -97,8 +110,10 @@ Tensor Ragged::padded(const Tensor& padding, Where where) const {
 
 Tensor Ragged::indices(Where where) const {
   CallerScope caller(where);
+  constexpr std::string_view op = "Ragged::indices";
+  refuse_traced(*this, op, where);
   EagerScope eager;
-  const Places places = places_of(*this, "Ragged::indices", where);
+  const Places places = places_of(*this, op, where);
   const int64_t n = values.size(), levels = int64_t(places.of_value.size());
   std::vector<int64_t> out;
   out.reserve(size_t(n * levels));
