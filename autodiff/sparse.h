@@ -26,7 +26,8 @@ struct IndexedSlices {
   // integers, or one is out of bounds.
   Tensor to_dense(Where where = Where::current()) const;
 
-  // For functions that take or give it (ops/tree.h).
+  // For functions that take or give it, and its derivatives (ops/tree.h).
+  using IntegersArePlaces = void;
   template <class W>
   void walk(W&& w) {
     w(values, indices, dense_shape);
@@ -50,7 +51,8 @@ class Gradient {
   const Shape& shape() const;                            // of all of it
   DType dtype() const { return parts_.values.dtype(); }  // of its values
 
-  // For functions that take or give it.
+  // For functions that take or give it, and its derivatives.
+  using IntegersArePlaces = void;
   template <class W>
   void walk(W&& w) {
     w(parts_.values, parts_.indices, parts_.dense_shape);

@@ -32,7 +32,7 @@ void FindSources::tensor(Tensor& t) {
 
 void PutGradients::tensor(Tensor& t) {
   if (is_source(t)) t = std::move(*next_++);
-  else if (t.defined()) t = zeros_like(t);
+  else if (t.defined() && !are_places_) t = zeros_like(t);
 }
 
 void require_scalar(std::string_view op, const Tensor& y, const Where& where) {

@@ -151,9 +151,16 @@ class FindSources final : public LeafVisitor {
 // All tensors of a value, whatever their dtype, and putting others into their places.
 class TensorLeaves final : public LeafVisitor {
  public:
-  void tensor(Tensor& t) override { places.push_back(&t); }
+  void tensor(Tensor& t) override {
+    if (with_places || !are_places_ || is_differentiable(t.dtype())) places.push_back(&t);
+  }
   void constant(const void*, size_t) override {}
+  void integers_are_places(bool yes) override { are_places_ = yes; }
   std::vector<Tensor*> places;
+  bool with_places = true;  // integers that say where others stand are tensors as well
+
+ private:
+  bool are_places_ = false;
 };
 template <class T>
 std::vector<Tensor*> tensors_in(T& value) {
@@ -162,15 +169,27 @@ std::vector<Tensor*> tensors_in(T& value) {
   return std::move(leaves.places);
 }
 
-// Puts gradients where the sources of WatchLeaves or FindSources are; a tensor without a derivative becomes zeros.
+// Those in whose place a result has tangents: all but integers that say where others stand.
+template <class T>
+std::vector<Tensor*> moving_tensors_in(T& value) {
+  TensorLeaves leaves;
+  leaves.with_places = false;
+  walk(value, leaves);
+  return std::move(leaves.places);
+}
+
+// Puts gradients where the sources of WatchLeaves or FindSources are; a tensor without a derivative becomes zeros, but
+// for integers that say where others stand.
 class PutGradients final : public LeafVisitor {
  public:
   explicit PutGradients(Tensor*& next) : next_(next) {}
   void tensor(Tensor& t) override;
   void constant(const void*, size_t) override {}
+  void integers_are_places(bool yes) override { are_places_ = yes; }
 
  private:
   Tensor*& next_;
+  bool are_places_ = false;
 };
 
 // What is in a gradient: a Tensor in the place of each Variable, and what holds none as it is, with gradients for its

@@ -69,8 +69,10 @@ void check_dtype(const Op& op, const SpecPointers& specs, AttrsView attrs, const
   std::string allowed;
   for (int d = 0; d < dtype_count; ++d)
     if (contains(op.dtypes, DType(d))) allowed += (allowed.empty() ? "" : ", ") + std::string(name(DType(d)));
+  const bool is_text = specs[0]->dtype == DType::string;
   InferArgs{op, specs, attrs, where}.reject(
-      fmt::format("{} is not taken. use one of {} (see astype())", name(specs[0]->dtype), allowed));
+      fmt::format("{} is not taken. use one of {} ({})", name(specs[0]->dtype), allowed,
+                  is_text ? "functions of strings are in rill::strings" : "see astype()"));
 }
 
 void check_not_leaked(const Op& op, Operands in, const Where& where) {

@@ -10,11 +10,14 @@ namespace rill {
 
 // Rows of different lengths, as TensorFlow's RaggedTensor holds them.
 struct Ragged {
+  using IntegersArePlaces = void;  // for derivatives (ops/tree.h)
+
   Tensor values;  // [n]: those of all rows, one row behind the other
   std::vector<Tensor>
       row_splits;  // i64 [rows + 1], the outermost first: row i has what lies from splits[i] to splits[i + 1]
 
-  // [rows, longest row, ...]: rows are filled up with `padding`, one element; undefined: 0 or "".
+  // [rows, longest row, ...]: rows are filled up with `padding`, one element; undefined: 0 or "". Its gradient is that
+  // of the values. Inside `function` the row splits must be constants.
   Tensor padded(const Tensor& padding = {}, Where where = Where::current()) const;
   // i64 [n, 1 + row_splits.size()]: where each value stands, as in TensorFlow's SparseTensor.
   Tensor indices(Where where = Where::current()) const;

@@ -70,7 +70,8 @@ class SparseTensor {
   // large to be dense. sum() gives a Tensor.
   SparseTensor sum_sparse(const Axes& axes, Where where = Where::current()) const;
 
-  // For functions that take or give it (ops/tree.h).
+  // For functions that take or give it, and its derivatives (ops/tree.h).
+  using IntegersArePlaces = void;
   template <class W>
   void walk(W&& w) {
     w(indices_, values_, shape_, coalesced_);

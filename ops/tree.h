@@ -2,8 +2,8 @@
 // leaves of a value in order. To a traced function tensors are what changes from call to call, and everything else is
 // part of the cache key.
 //
-// A value may be a Tensor, a Variable, a random::Key, an arithmetic type, an enum, a string, an std::optional, vector, array, map,
-// pair or tuple of such, or a struct of the user's:
+// A value may be a Tensor, a Variable, a random::Key, an arithmetic type, an enum, a string, an std::optional, vector,
+// array, map, pair or tuple of such, or a struct of the user's:
 //
 //   struct Params { Tensor w, b; };            // an aggregate of up to 16 fields, as it is
 //   class Model { public: Tensor w, b; ... };  // any other: its fields are named, beside it,
@@ -32,7 +32,10 @@ class LeafVisitor {
   virtual void tensor(Tensor& t) = 0;
   virtual void constant(const void* bytes, size_t n) = 0;  // a C++ value, by its bytes
   virtual void structure(size_t) {}                        // a container of so many elements follows
-  virtual void variable(const Variable& v);                // its identity is a constant, unless told otherwise
+  // Whether the integer tensors that follow say where other elements stand, as in a SparseTensor: a gradient has them
+  // as they are. Types that have such name a member type IntegersArePlaces.
+  virtual void integers_are_places(bool) {}
+  virtual void variable(const Variable& v);  // its identity is a constant, unless told otherwise
 
  protected:
   ~LeafVisitor() = default;
@@ -165,10 +168,13 @@ void walk(T& value, LeafVisitor& v) {
   } else if constexpr (std::is_same_v<T, Tensors>) {
     v.structure(value.size());
     for (Tensor& t : value) v.tensor(t);
-  } else if constexpr (detail::Walkable<T>) {
-    value.walk([&](auto&... field) { (walk(field, v), ...); });
-  } else if constexpr (detail::NamesFields<T> || detail::Aggregate<T>) {
-    std::apply([&](auto&... field) { (walk(field, v), ...); }, detail::fields_of(value));
+  } else if constexpr (detail::Walkable<T> || detail::NamesFields<T> || detail::Aggregate<T>) {
+    constexpr bool has_places = requires { typename T::IntegersArePlaces; };
+    const auto all = [&](auto&... field) { (walk(field, v), ...); };
+    if constexpr (has_places) v.integers_are_places(true);
+    if constexpr (detail::Walkable<T>) value.walk(all);
+    else std::apply(all, detail::fields_of(value));
+    if constexpr (has_places) v.integers_are_places(false);
   } else {
     static_assert(std::is_same_v<T, void>,
                   "a traced function or a derivative cannot take or give this type: name the fields of a struct with "

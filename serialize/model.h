@@ -53,10 +53,14 @@ class Model {
   // The graph's name in the file.
   const std::string& name() const;
   // In the order of the file.
-  const std::vector<ValueInfo>& inputs() const;
-  const std::vector<ValueInfo>& outputs() const;
+  const std::vector<ValueInfo>& inputs() const&;
+  const std::vector<ValueInfo>& outputs() const&;
   // The weights by their names in the file; those of running statistics are not trainable.
-  const std::map<std::string, Variable>& variables() const;
+  const std::map<std::string, Variable>& variables() const&;
+  // Of a temporary these are copies, for it may be gone when they are looked at.
+  std::vector<ValueInfo> inputs() const&& { return inputs(); }
+  std::vector<ValueInfo> outputs() const&& { return outputs(); }
+  std::map<std::string, Variable> variables() const&& { return variables(); }
 
   // The outputs by name, for inputs by name. Throws where one is missing, unknown, or of another dtype or shape than
   // the file says. Traced for each signature; where values decide about sizes (NonZero, say), run op by op each time.

@@ -14,6 +14,9 @@ std::string describe_size(const Spec& s) {
     return fmt::format("a tensor would have {} axes, and may have {} at most", s.shape.ndim(), max_tensor_axes);
   double bytes = double(size_of(s.dtype));
   for (int64_t n : s.shape) {
+    if (n == -1)
+      return fmt::format("negative sizes are not allowed: [{}]. an open size, `any`, stands in a signature only",
+                         fmt::join(s.shape, ","));
     if (n < 0) return fmt::format("negative sizes are not allowed: [{}]", fmt::join(s.shape, ","));
     bytes *= double(std::max<int64_t>(n, 1));
   }

@@ -8,7 +8,9 @@
 #include "rill/ops/apply.h"
 #include "rill/ops/creation.h"
 #include "rill/ops/enclosing_trace.h"
+#include "rill/ops/indexing.h"
 #include "rill/ops/ragged.h"
+#include "rill/ops/shaping.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
@@ -21,15 +23,17 @@ struct Places {
 
 void refuse_traced(const Ragged& r, std::string_view op, const Where& where) {
   const auto is_traced = [](const Tensor& t) { return t.defined() && t.is_symbolic(); };
-  if (EnclosingTrace::now() && (is_traced(r.values) || std::ranges::any_of(r.row_splits, is_traced)))
+  if (EnclosingTrace::now() && std::ranges::any_of(r.row_splits, is_traced))
     fail(op,
-         fmt::format("the size of the result depends on values, which {}. call it outside",
+         fmt::format("the size of the result depends on the row splits, which {}. call it outside",
                      EnclosingTrace::why_unknown()),
          where);
 }
 
 // Row lengths checked, for anyone can fill a Ragged.
 Places places_of(const Ragged& r, std::string_view op, const Where& where) {
+  refuse_traced(r, op, where);
+  const EagerScope eager;
   if (r.row_splits.empty() || !r.values.defined() || r.values.ndim() != 1)
     fail(op, "a Ragged has values of one dimension and at least one level of row splits", where);
   Places out;
@@ -40,8 +44,7 @@ Places places_of(const Ragged& r, std::string_view op, const Where& where) {
     const int64_t below = level + 1 < r.row_splits.size() ? r.row_splits[level + 1].size() - 1 : r.values.size();
     if (splits.empty() || splits.front() != 0 || splits.back() != below ||
         !std::is_sorted(splits.begin(), splits.end()))
-      fail(op, "the row splits of level " + std::to_string(level) + " do not lead from 0 to " + std::to_string(below),
-           where);
+      fail(op, fmt::format("the row splits of level {} do not ascend from 0 to {}", level, below), where);
     const size_t rows = splits.size() - 1;
     if (level == 0) {
       above.emplace_back();
@@ -65,26 +68,11 @@ Places places_of(const Ragged& r, std::string_view op, const Where& where) {
   return out;
 }
 
-template <class T>
-Tensor spread(const Ragged& r, const Places& places, const Shape& shape, const Tensor& padding, const Where& where) {
-  const T filler = padding.defined() ? padding.item<T>(where) : T();
-  std::vector<T> out(size_t(int64_t(shape.numel())), filler);
-  const std::vector<T> values = r.values.to_vector<T>(where);
-  for (size_t i = 0; i < values.size(); ++i) {
-    int64_t at = 0;
-    for (size_t l = 0; l < places.sizes.size(); ++l) at = at * places.sizes[l] + places.of_value[l][i];
-    out[size_t(at)] = values[i];
-  }
-  return tensor(out, shape, TensorOptions{}, where);
-}
-
 }  // namespace
 
 Tensor Ragged::padded(const Tensor& padding, Where where) const {
   CallerScope caller(where);
   constexpr std::string_view op = "Ragged::padded";
-  refuse_traced(*this, op, where);
-  EagerScope eager;
   const Places places = places_of(*this, op, where);
   Shape shape;
   for (int64_t size : places.sizes) shape.push_back(size);
@@ -96,24 +84,27 @@ Tensor Ragged::padded(const Tensor& padding, Where where) const {
   if (!has_sound_size(spec)) too_large();
   if (padding.defined() && (padding.size() != 1 || padding.dtype() != values.dtype()))
     fail(op, "the padding is one " + std::string(name(values.dtype())) + ", not " + to_string(padding.spec()), where);
+  const int64_t n = values.size();
+  std::vector<int64_t> element;  // which one stands where; n: the padding
   try {
-    if (values.dtype() == DType::string) return spread<std::string>(*this, places, shape, padding, where);
-    if (values.dtype() == DType::i64) return spread<int64_t>(*this, places, shape, padding, where);
-    if (values.dtype() == DType::f32) return spread<float>(*this, places, shape, padding, where);
+    element.assign(size_t(int64_t(shape.numel())), n);
   } catch (const std::bad_alloc&) {
     too_large();
   } catch (const std::length_error&) {
     too_large();
   }
-  fail(op, "the values are " + to_string(values.spec()) + ". expected f32, i64 or string", where);
+  for (size_t i = 0; i < size_t(n); ++i) {
+    int64_t at = 0;
+    for (size_t l = 0; l < places.sizes.size(); ++l) at = at * places.sizes[l] + places.of_value[l][i];
+    element[size_t(at)] = int64_t(i);
+  }
+  const Tensor filler = padding.defined() ? reshape(padding, {1}) : zeros({1}, {values.dtype(), values.device()});
+  return reshape(take(concat({values, filler}), tensor(element, {.device = values.device()})), shape);
 }
 
 Tensor Ragged::indices(Where where) const {
   CallerScope caller(where);
-  constexpr std::string_view op = "Ragged::indices";
-  refuse_traced(*this, op, where);
-  EagerScope eager;
-  const Places places = places_of(*this, op, where);
+  const Places places = places_of(*this, "Ragged::indices", where);
   const int64_t n = values.size(), levels = int64_t(places.of_value.size());
   std::vector<int64_t> out;
   out.reserve(size_t(n * levels));

@@ -181,9 +181,9 @@ FunctionCore::OpenGraph Model::Impl::traced_whole(const Where& where) const {
 
 Model::Model(Shared<Impl> impl) : impl_(std::move(impl)) {}
 const std::string& Model::name() const { return impl_->name; }
-const std::vector<ValueInfo>& Model::inputs() const { return impl_->inputs; }
-const std::vector<ValueInfo>& Model::outputs() const { return impl_->outputs; }
-const std::map<std::string, Variable>& Model::variables() const { return impl_->variables; }
+const std::vector<ValueInfo>& Model::inputs() const& { return impl_->inputs; }
+const std::vector<ValueInfo>& Model::outputs() const& { return impl_->outputs; }
+const std::map<std::string, Variable>& Model::variables() const& { return impl_->variables; }
 
 std::map<std::string, Tensor> Model::operator()(const std::map<std::string, Tensor>& inputs, Where where) const {
   Impl::Results results = impl_->call(impl_->arrange(inputs, where), where);
