@@ -173,7 +173,8 @@ TEST_CASE("Examples of TensorFlow into tensors") {
 
   const Ragged& words = parsed.ragged.at("words");
   auto traced = function("traced", [](const Ragged& r) { return r.padded(); });
-  CHECK(has(message_of([&] { traced(words); }), "[Ragged::padded] the size of the result depends on the row splits, which"));
+  CHECK(has(message_of([&] { traced(words); }),
+            "[Ragged::padded] the size of the result depends on the row splits, which"));
   CHECK(words.values.to_vector<std::string>() == Texts{"w0", "w0", "w1"});
   CHECK(words.row_splits.at(0).to_vector<int64_t>() == Wholes{0, 0, 1, 3});
   CHECK(words.indices().to_vector<int64_t>() == Wholes{1, 0, 2, 0, 2, 1});

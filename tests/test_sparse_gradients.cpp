@@ -613,8 +613,8 @@ TEST_CASE("the gradient by a sparse tensor has elements where that has them") {
   tape.watch(s.values());
   CHECK(array_equal(tape.gradient(f(s), s).to_dense(), wanted));
   // An integer tensor of a struct of the user's own is no place.
-  const auto [values, count] = grad([](const std::pair<Tensor, Tensor>& p) { return sum(square(p.first)); })(
-      std::pair(ones({2}), arange(3)));
+  const auto [values, count] =
+      grad([](const std::pair<Tensor, Tensor>& p) { return sum(square(p.first)); })(std::pair(ones({2}), arange(3)));
   CHECK(array_equal(count, zeros({3}, i64)));
 }
 
