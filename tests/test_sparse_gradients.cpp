@@ -594,38 +594,3 @@ TEST_CASE("several tables are all written in place by one traced step") {
   CHECK(memory_of(a) == there[0]);
   CHECK(memory_of(b) == there[1]);
 }
-
-TEST_CASE("the gradient by a sparse tensor has elements where that has them") {
-  const SparseTensor s(tensor({{0, 1}, {1, 0}}), tensor({2.f, 3.f}), {2, 2});
-  const auto f = [](const SparseTensor& s) { return sum(square(s.to_dense())); };
-  const Tensor wanted = tensor({{0.f, 4.f}, {6.f, 0.f}});
-  const auto check = [&](const SparseTensor& g) {
-    CHECK(array_equal(g.indices(), s.indices()));
-    CHECK(array_equal(g.to_dense(), wanted));
-  };
-  check(grad(f)(s));
-  check(grad(function("f", f))(s));
-  check(function("g", [&](const SparseTensor& s) { return grad(f)(s); })(s));
-  check(grad([&](const std::vector<SparseTensor>& all) { return f(all[0]); })(std::vector{s})[0]);
-  check(vjp(f, s).second(tensor(1.f)));
-  check(hvp(f, s, s));
-  GradientTape tape;
-  tape.watch(s.values());
-  CHECK(array_equal(tape.gradient(f(s), s).to_dense(), wanted));
-  // An integer tensor of a struct of the user's own is no place.
-  const auto [values, count] =
-      grad([](const std::pair<Tensor, Tensor>& p) { return sum(square(p.first)); })(std::pair(ones({2}), arange(3)));
-  CHECK(array_equal(count, zeros({3}, i64)));
-}
-
-TEST_CASE("the gradient of a padded Ragged is that of its values") {
-  const Tensor splits = tensor({int64_t(0), int64_t(2), int64_t(2), int64_t(5)});
-  const Tensor x = arange(5).astype(f32), wanted = 2 * x;
-  const auto f = [&](const Tensor& v) { return sum(square(Ragged{v, {splits}}.padded(tensor(7.f)))); };
-  CHECK(array_equal(grad(f)(x), wanted));
-  CHECK(array_equal(function("f", [&](const Tensor& v) { return grad(f)(v); })(x), wanted));
-  const Ragged g = grad([](const Ragged& r) { return sum(square(r.padded())); })(Ragged{x, {splits}});
-  CHECK(array_equal(g.values, wanted));
-  CHECK(array_equal(g.row_splits[0], splits));
-  CHECK(array_equal(g.padded(), tensor({{0.f, 2.f, 0.f}, {0.f, 0.f, 0.f}, {4.f, 6.f, 8.f}})));
-}

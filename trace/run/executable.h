@@ -32,10 +32,6 @@ class Executable {
   // `packs`: what packs_for() gave for these inputs.
   void run(std::span<const Tensor> inputs, std::span<Tensor> results, const Packs* packs = nullptr) const;
 
-  // For a loop, whose steps run on the same inputs from number `first` on: room for kernels to keep such operands
-  // packed while it lasts. By instruction; null where there is nothing to keep.
-  Packs packs_for(size_t first) const;
-
   // The same with a timer around each kernel, for profile(): reports each kernel after it has run, also those in the
   // inner graphs of nodes.
   struct Timing {
@@ -50,6 +46,10 @@ class Executable {
                  const Packs* packs = nullptr) const;
   // The receiver of the run_timed() that is active on this thread; null if there is none.
   static const Note* note_now();
+
+  // For a loop, whose steps run on the same inputs from number `first` on: room for kernels to keep such operands
+  // packed while it lasts. By instruction; null where there is nothing to keep.
+  Packs packs_for(size_t first) const;
 
   const Graph& graph() const { return graph_; }
   const MemoryPlan& plan() const { return plan_; }
