@@ -98,7 +98,7 @@ auto run_jvp(std::string_view op, const Call& call, const X& x, TangentOf<X> tan
   carry.finish();
   auto y = as_argument(call(std::as_const(value)));
   auto dy = y;
-  take_tangents(along, moving_tensors_in(dy), where);
+  take_tangents(along, tensors_in(dy, TensorsIn::moving), where);
   return std::pair(std::move(y), std::move(dy));
 }
 
@@ -135,14 +135,15 @@ auto linearize(F&& f, const X& x, Where where = Where::current()) {
   GradientTape tape({.watch_variables = false});
   auto arguments = detail::watch_arguments("linearize", tape, where, std::index_sequence<0>(), x);
   auto y = detail::as_argument(detail::call_spread(where, f, std::get<0>(arguments.values)));
-  detail::LinearMap map = detail::linear_map(tape, detail::moving_tensors_in(y), arguments.sources, where);
+  const std::vector<Tensor*> results = detail::tensors_in(y, detail::TensorsIn::moving);
+  detail::LinearMap map = detail::linear_map(tape, results, arguments.sources, where);
   auto push = [map = std::move(map), y, where](const detail::TangentOf<X>& tangent) {
     auto t = tangent;
     std::vector<Tensor> tangents;
     for (const Tensor* each : detail::tensors_in(t)) tangents.push_back(*each);
     const std::vector<Tensor> given = map(tangents);
     auto dy = y;
-    const std::vector<Tensor*> places = detail::moving_tensors_in(dy);
+    const std::vector<Tensor*> places = detail::tensors_in(dy, detail::TensorsIn::moving);
     for (size_t k = 0; k < places.size(); ++k) *places[k] = given[k];
     return dy;
   };

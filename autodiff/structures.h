@@ -148,32 +148,26 @@ class FindSources final : public LeafVisitor {
   std::vector<Source> sources;
 };
 
-// All tensors of a value, whatever their dtype, and putting others into their places.
+// Which of a value's tensors: all, whatever their dtype, or those in whose place a result has a tangent, which are all
+// but integers that say where others stand.
+enum class TensorsIn : uint8_t { all, moving };
 class TensorLeaves final : public LeafVisitor {
  public:
+  explicit TensorLeaves(TensorsIn which) : which_(which) {}
   void tensor(Tensor& t) override {
-    if (with_places || !are_places_ || is_differentiable(t.dtype())) places.push_back(&t);
+    if (which_ == TensorsIn::all || !are_places_ || is_differentiable(t.dtype())) places.push_back(&t);
   }
   void constant(const void*, size_t) override {}
   void integers_are_places(bool yes) override { are_places_ = yes; }
-  std::vector<Tensor*> places;
-  bool with_places = true;  // integers that say where others stand are tensors as well
+  std::vector<Tensor*> places;  // to read, or to put others there
 
  private:
+  TensorsIn which_;
   bool are_places_ = false;
 };
 template <class T>
-std::vector<Tensor*> tensors_in(T& value) {
-  TensorLeaves leaves;
-  walk(value, leaves);
-  return std::move(leaves.places);
-}
-
-// Those in whose place a result has tangents: all but integers that say where others stand.
-template <class T>
-std::vector<Tensor*> moving_tensors_in(T& value) {
-  TensorLeaves leaves;
-  leaves.with_places = false;
+std::vector<Tensor*> tensors_in(T& value, TensorsIn which = TensorsIn::all) {
+  TensorLeaves leaves(which);
   walk(value, leaves);
   return std::move(leaves.places);
 }

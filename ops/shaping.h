@@ -103,7 +103,8 @@ struct Padding {
   int64_t interior = 0;
 };
 enum class PadMode : uint8_t { edge, reflect, symmetric, wrap };
-// Padded with `value`, converted to x's dtype. One Padding serves all axes.
+// Padded with `value`, converted to x's dtype; strings are padded with a string, an empty one by default. One Padding
+// serves all axes.
 Tensor pad(const Tensor& x, const std::vector<Padding>& widths, const Tensor& value = 0,
            Where where = Where::current());
 // Padded with the tensor's own elements: numpy's modes of these names.

@@ -32,13 +32,19 @@ struct ExportOptions {
 namespace detail {
 
 struct FunctionParts {
+  // Who asks for a trace, and how a signature is given to that.
+  struct Asker {
+    std::string_view op = "export_model";
+    std::string_view example = "export_model(f, path, {.signature = {spec(f32, {any, 8}, \"x\")}})";
+  };
   template <class T>
-  static T argument(std::span<const ArgSpec> specs, size_t& next, const std::string& name, const Where& where) {
+  static T argument(std::span<const ArgSpec> specs, size_t& next, const std::string& name, const Asker& asker,
+                    const Where& where) {
     static_assert(std::is_same_v<T, Tensor> || std::is_same_v<T, std::vector<Tensor>>,
                   "export_model() takes functions of tensors; of others, give it a graph: export_model(f.graph(...), "
                   "path)");
     auto one = [&] {
-      if (next >= specs.size()) fail_signature(name, where);
+      if (next >= specs.size()) fail_signature(specs.size(), name, asker, where);
       return from_graph_argument(specs[next++]);
     };
     if constexpr (std::is_same_v<T, Tensor>) {
@@ -50,17 +56,20 @@ struct FunctionParts {
     }
   }
   template <class R, class... A>
-  static FunctionCore::OpenGraph trace(const Function<R(A...)>& f, const ExportOptions& options, const Where& where) {
+  static FunctionCore::OpenGraph trace(const Function<R(A...)>& f, const std::vector<ArgSpec>& signature,
+                                       const Asker& asker, const Where& where) {
     FunctionCore& core = f.core(where);
-    const std::vector<ArgSpec>& specs = options.signature.empty() ? core.signature() : options.signature;
+    const std::vector<ArgSpec>& specs = signature.empty() ? core.signature() : signature;
     std::vector<std::string> names;
     for (const ArgSpec& s : specs) names.push_back(s.name);
     [[maybe_unused]] size_t next = 0;  // a function may take nothing
-    TypedBody<R, A...> body(f.f_, {argument<std::decay_t<A>>(specs, next, core.name(), where)...});
+    TypedBody<R, A...> body(f.f_, {argument<std::decay_t<A>>(specs, next, core.name(), asker, where)...});
+    if (next < specs.size()) fail_signature(specs.size(), core.name(), asker, where);
     return core.trace_open(body, std::move(names), where);
   }
-  // Throws: there are fewer specs than arguments.
-  [[noreturn]] static void fail_signature(const std::string& name, const Where& where);
+  // Throws: there are more or fewer specs than tensors among the arguments.
+  [[noreturn]] static void fail_signature(size_t given, const std::string& name, const Asker& asker,
+                                          const Where& where);
 };
 
 void export_traced(const FunctionCore::OpenGraph& traced, const std::string& path, const ExportOptions& options,
@@ -83,7 +92,7 @@ void export_model(const Graph& g, const std::string& path, const ExportOptions& 
 template <class R, class... A>
 void export_model(const Function<R(A...)>& f, const std::string& path, const ExportOptions& options = {},
                   Where where = Where::current()) {
-  detail::export_traced(detail::FunctionParts::trace(f, options, where), path, options, where);
+  detail::export_traced(detail::FunctionParts::trace(f, options.signature, {}, where), path, options, where);
 }
 
 // Writes a model that was imported, with the weights that it has now, in any format that a function is written in: the
@@ -98,7 +107,10 @@ class ModelSignature {
  public:
   template <class R, class... A>
   ModelSignature(const Function<R(A...)>& f, ExportOptions options = {}, Where where = Where::current())
-      : traced_(detail::FunctionParts::trace(f, options, where)), options_(std::move(options)) {}
+      : traced_(detail::FunctionParts::trace(
+            f, options.signature,
+            {"export_saved_model", "{f, {.signature = {spec(f32, {any, 8}, \"x\")}}} beside the name"}, where)),
+        options_(std::move(options)) {}
   const FunctionCore::OpenGraph& traced() const { return traced_; }
   const ExportOptions& options() const { return options_; }
 

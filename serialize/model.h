@@ -19,6 +19,8 @@
 
 namespace rill {
 
+class VariablePaths;
+
 // What a model takes or gives under a name.
 struct ValueInfo {
   enum class Kind : uint8_t { tensor, sequence };  // a sequence "s" is the tensors "s/0", "s/1", ...
@@ -61,6 +63,7 @@ class Model {
   std::vector<ValueInfo> inputs() const&& { return inputs(); }
   std::vector<ValueInfo> outputs() const&& { return outputs(); }
   std::map<std::string, Variable> variables() const&& { return variables(); }
+  void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   // The outputs by name, for inputs by name. Throws where one is missing, unknown, or of another dtype or shape than
   // the file says. Traced for each signature; where values decide about sizes (NonZero, say), run op by op each time.

@@ -40,7 +40,9 @@ class FunctionToSave {
   FunctionToSave(std::string name, const Function<R(A...)>& f, FunctionToSaveOptions options = {})
       : name(std::move(name)), options(std::move(options)) {
     trace = [f](const FunctionToSaveOptions& o, const Where& where) {
-      return detail::FunctionParts::trace(f, ExportOptions{.signature = o.signature}, where);
+      return detail::FunctionParts::trace(
+          f, o.signature,
+          {"save_functions", "{\"predict\", predict, {.signature = {spec(f32, {any, 8}, \"x\")}}} in the list"}, where);
     };
   }
   // A function that was read from a .rill file. It keeps the names of its results, and its Variables are stored as

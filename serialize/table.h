@@ -14,7 +14,7 @@ struct Table {
   std::vector<std::string> names;
   std::vector<Tensor> columns;  // one for each name: [rows], or [rows, ...] where each row has several elements
 
-  // The first column of that name. Throws rill::Error, which lists the names, where there is none.
+  // The column of that name. Throws rill::Error where there is none, listing the names, or where two have it.
   Tensor at(const std::string& name, Where where = Where::current()) const;
   // [rows, names] of the columns named (all of them, where none is), as one dtype. Throws where one holds texts or is
   // not [rows].

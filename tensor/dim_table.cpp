@@ -99,6 +99,17 @@ Dim DimTable::size_at(const Place& place, int64_t value) {
   return add(std::move(e), value);
 }
 
+// Symbols and places are sizes, and so is what is made of such without subtracting.
+bool DimTable::is_never_negative(Dim d) const {
+  if (!knows(d)) return d.hint() >= 0;
+  const Expression& e = at(d);
+  if (e.kind != Kind::computed) return true;
+  if (e.op == Dim::Op::subtract) return false;
+  const bool a = is_never_negative(e.a);
+  if (e.op == Dim::Op::remainder) return a;
+  return e.op == Dim::Op::larger ? a || is_never_negative(e.b) : a && is_never_negative(e.b);
+}
+
 Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
   if (inferring_) {
     computed_ = true;
@@ -112,6 +123,13 @@ Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
   auto is = [](Dim d, int64_t n) { return !d.is_open() && d.hint() == n; };
   if (((op == add || op == subtract) && is(b, 0)) || ((op == multiply || op == divide) && is(b, 1))) return a;
   if ((op == add && is(a, 0)) || (op == multiply && is(a, 1))) return b;
+  if (op == multiply && (is(a, 0) || is(b, 0))) return 0;
+  if (a.is_open() && b.is_open() && a.number() == b.number()) {
+    if (op == subtract) return 0;
+    if (op == smaller || op == larger) return a;
+  }
+  for (const auto& [zero, x] : {std::pair(a, b), std::pair(b, a)})
+    if ((op == smaller || op == larger) && is(zero, 0) && is_never_negative(x)) return op == smaller ? zero : x;
   std::string what = key(a) + "," + std::to_string(int(op)) + "," + key(b);
   if (auto it = known_.find(what); it != known_.end()) return it->second;
   Expression e{Kind::computed};
@@ -141,8 +159,10 @@ bool DimTable::decide(Dim::Test test, Dim a, Dim b) {
   if (inferring_) return was;
   if (!knows(a)) a = a.hint();
   if (!knows(b)) b = b.hint();
-  bool same = a.is_open() && b.is_open() && a.number() == b.number();
-  if (!same && (a.is_open() || b.is_open())) guard(test, a, b, was);
+  const bool same = a.is_open() && b.is_open() && a.number() == b.number();
+  const bool is_sign = (test == Dim::Test::less && !b.is_open() && b.hint() == 0 && is_never_negative(a)) ||
+                       (test == Dim::Test::less_equal && !a.is_open() && a.hint() == 0 && is_never_negative(b));
+  if (!same && !is_sign && (a.is_open() || b.is_open())) guard(test, a, b, was);
   return was;
 }
 

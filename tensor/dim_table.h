@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "rill/tensor/callback.h"
@@ -73,11 +74,13 @@ class DimTable {
   friend class Dim;
   friend class DimValues;
   friend class InferDims;
+  friend class ExactDims;
   int64_t look(Dim d);
   Dim compute(Dim::Op op, Dim a, Dim b);
   bool decide(Dim::Test test, Dim a, Dim b);
   Dim add(Expression e, int64_t value);
   void guard(Dim::Test test, Dim a, Dim b, bool outcome);
+  bool is_never_negative(Dim d) const;
 
   std::vector<Expression> expressions_;
   std::unordered_map<uint32_t, uint32_t> index_;  // from the number in a Dim
@@ -113,6 +116,22 @@ class InferDims {
 
  private:
   DimTable& table_;
+  bool outer_;
+};
+
+// In an infer rule: sizes that are computed while this lives are expressions, as in code that is traced; those that the
+// rule computes without it become "size of this value", and so do all others of its results. For arithmetic alone: what
+// is looked at or tested meanwhile becomes a guard.
+class ExactDims {
+ public:
+  ExactDims() : table_(OpenDims::now()), outer_(table_ && std::exchange(table_->inferring_, false)) {}
+  ~ExactDims() {
+    if (table_) table_->inferring_ = outer_;
+  }
+  ExactDims(const ExactDims&) = delete;
+
+ private:
+  DimTable* table_;
   bool outer_;
 };
 

@@ -266,6 +266,39 @@ void write_sizes(nlohmann::json& cases, const std::string& folder) {
   windows("conv_same", [&](const Tensor& x) { return conv(x, kernel, {.strides = {2, 2}, .padding = "SAME"}); });
   windows("max_same", [](const Tensor& x) { return max_pool(x, {3, 2}, {.strides = {2, 2}, .padding = "SAME"}); });
   windows("avg_same", [](const Tensor& x) { return avg_pool(x, {3, 2}, {.strides = {2, 2}, .padding = "SAME"}); });
+  // Of the squares' sum, by the image, or by the kernel.
+  const auto by = [](const std::function<Tensor(const Tensor&)>& f, const Variable* of = nullptr) {
+    return [f, of](const Tensor& x) {
+      GradientTape tape;
+      tape.watch(x);
+      const Tensor y = f(x), loss = sum(y * y);
+      return of ? tape.gradient(loss, *of) : tape.gradient(loss, x);
+    };
+  };
+  for (int64_t stride : {1, 2})
+    for (const char* padding : {"SAME", "VALID"}) {
+      const auto filtered = [=](const Tensor& x) {
+        return conv(x, kernel, {.strides = {stride, stride}, .padding = padding});
+      };
+      const auto largest = [=](const Tensor& x) {
+        return max_pool(x, {3, 2}, {.strides = {stride, stride}, .padding = padding});
+      };
+      const auto average = [=](const Tensor& x) {
+        return avg_pool(x, {3, 2}, {.strides = {stride, stride}, .padding = padding});
+      };
+      const std::string end = fmt::format("_{}_{}", padding, stride);
+      windows("conv_by_x" + end, by(filtered));
+      windows("conv_by_kernel" + end, by(filtered, &kernel));
+      windows("max_by_x" + end, by(largest));
+      windows("avg_by_x" + end, by(average));
+      const auto of_rows = [&](const std::string& name, const std::function<Tensor(const Tensor&)>& f) {
+        write_program(cases, folder, name + end, function(name, f, {.signature = {spec(f32, {any, 90}, "x0")}}),
+                      std::vector<One>{{some({2, 90})}, {some({3, 90})}});
+      };
+      const auto reshaped = [=](const Tensor& x) { return filtered(reshape(x, {-1, 5, 6, 3})); };
+      of_rows("rows_by_x", by(reshaped));
+      of_rows("rows_by_kernel", by(reshaped, &kernel));
+    }
   write_program(cases, folder, "batches",
                 function("batches", [](const Tensor& x) { return matmul(x, swapaxes(x, -1, -2)); },
                          {.signature = {spec(f32, {any, any, any, 3}, "x0")}}),
@@ -280,6 +313,24 @@ void write_sizes(nlohmann::json& cases, const std::string& folder) {
   with("gathered", [](const Tensor& x) { return take(x, argsort(x(all, 0)), 0); });
   with("variance", [](const Tensor& x) { return var(x, 1) + stddev(x, 0)(0); });
   with("reversed", [](const Tensor& x) { return reverse(cumsum(x, 0), 0); });
+}
+
+// What is written where a tensor without axes says, and where it is written from.
+void write_places(nlohmann::json& cases, const std::string& folder) {
+  const Tensor i = tensor(int64_t(2)), last = tensor(int64_t(-1)), row = some({5}, 3);
+  auto with = [&](const std::string& name, const std::function<Tensor(const Tensor&)>& f) {
+    write_program(cases, folder, name, function(name, f, {.signature = {spec(f32, {any, 5}, "x0")}}),
+                  std::vector<One>{{some({4, 5})}, {some({3, 5})}});
+  };
+  with("set_row", [=](const Tensor& x) { return Tensor(x).at(i).set(row); });
+  with("set_number", [=](const Tensor& x) { return Tensor(x).at(i).set(3); });
+  with("add_row", [=](const Tensor& x) { return Tensor(x).at(last).add(row); });
+  with("multiply_row", [=](const Tensor& x) { return Tensor(x).at(i).multiply(row); });
+  with("max_row", [=](const Tensor& x) { return Tensor(x).at(i).max(0); });
+  with("min_column", [=](const Tensor& x) { return Tensor(x).at(all, last).min(0); });
+  with("add_column", [=](const Tensor& x) { return Tensor(x).at(all, i).add(x(all, 0)); });
+  with("set_element", [=](const Tensor& x) { return Tensor(x).at(i, last).set(7); });
+  with("add_part", [=](const Tensor& x) { return Tensor(x).at(i, slice(1, 3)).add(5); });
 }
 
 // Operators that the formats do not have of unsigned numbers and of bools.
@@ -317,6 +368,7 @@ TEST_CASE("models of whole programs, for another program to run", "[.write]") {
   write_control(cases, folder);
   write_names(cases, folder);
   write_sizes(cases, folder);
+  write_places(cases, folder);
   write_dtypes(cases, folder);
   std::ofstream(std::string(folder) + "/programs.json") << cases.dump(1);
 }

@@ -175,6 +175,16 @@ TEST_CASE("gradients by weights that bodies of loops and branches read, and Jaco
   const std::vector<std::pair<std::string, Loss>> losses = {
       {"scan", [&](const Tensor& xs) { return sum(square(scan(cell, zeros({xs.dim(1), 8}), xs).first)); }},
       {"scan of rows", [&](const Tensor& xs) { return sum(square(scan(cell, zeros({xs.dim(1), 8}), xs).second)); }},
+      {"scan that splits",
+       [&](const Tensor& xs) {
+         const auto gated = [&](const Tensor& h, const Tensor& x) {
+           const std::vector<Tensor> gates = split(matmul(h, w) + x, 2, 1);
+           const Tensor n = concat({tanh(gates[0]) * sigmoid(gates[1]), h(all, slice(none, 4))}, 1);
+           return std::pair(n, n(all, 3) * x(all, slice(1, none, 3))(all, 0));
+         };
+         const auto [last, rows] = scan(gated, zeros({xs.dim(1), 8}), xs);
+         return sum(square(last)) + sum(rows);
+       }},
       {"while_loop",
        [&](const Tensor& xs) {
          const auto more = [](const Tensor& i, const Tensor&) { return i < 3; };
@@ -217,6 +227,58 @@ TEST_CASE("gradients by weights that bodies of loops and branches read, and Jaco
   }
   CHECK(forward.trace_count() == 1);
   CHECK(either.trace_count() == 1);
+}
+
+TEST_CASE("gradients through windows, slices, padding and reshapes of open sizes: one trace, and sizes stay what they are") {
+  Variable kernel(data({3, 3, 2, 4}), "kernel");
+  using Loss = std::function<Tensor(const Tensor&)>;  // of [any, any, any, 2]
+  const std::vector<std::pair<std::string, Loss>> losses = {
+      {"conv same", [&](const Tensor& x) { return conv(x, kernel, {.strides = {2, 1}, .padding = "SAME"}); }},
+      {"conv valid", [&](const Tensor& x) { return conv(x, kernel, {.dilation = {2, 1}}); }},
+      {"max_pool", [&](const Tensor& x) { return max_pool(x, {3, 2}, {.strides = {2, 2}, .padding = "SAME"}); }},
+      {"avg_pool", [&](const Tensor& x) { return avg_pool(x, {2, 2}); }},
+      {"rows", [&](const Tensor& x) { return matmul(reshape(x, {x.dim(0), -1, 2}), ones({2, 3})); }},
+      {"columns", [&](const Tensor& x) { return reshape(x, {-1, 2})(slice(1, none, 2), 0); }},
+      {"parts", [&](const Tensor& x) { return x(all, slice(1, -1), slice(none, none, -2)) * 2; }},
+      {"padded", [&](const Tensor& x) { return pad(x, {{0, 0}, {1, 2, 1}, {-1, 3}, {0, 0}}, 1); }},
+      {"joined", [&](const Tensor& x) { return concat({x, x(all, slice(1, none))}, 1); }}};
+  for (const auto& [what, loss] : losses) {
+    INFO(what);
+    int traces = 0;
+    const auto gradients = [&, &loss = loss](const Tensor& x) {
+      ++traces;
+      GradientTape tape;
+      tape.watch(x);
+      const Tensor y = loss(x);
+      return std::pair(y, tape.gradient(sum(y * y), x));
+    };
+    auto f = function(what, gradients, {.signature = {spec(f32, {any, any, any, 2})}});
+    for (const Shape& shape : {Shape{2, 7, 8, 2}, Shape{3, 9, 6, 2}, Shape{1, 5, 5, 2}, Shape{4, 8, 7, 2}}) {
+      const Tensor x = data(shape, 7);
+      const auto [y, g] = f(x);
+      const int before = traces;
+      const auto [wanted_y, wanted_g] = gradients(x);
+      traces = before;
+      CHECK(same_bits(y, wanted_y));
+      CHECK(same_bits(g, wanted_g));
+    }
+    CHECK(traces == 1);
+    CHECK(f.trace_count() == 1);
+  }
+  auto sizes = function("sizes",
+                        [](const Tensor& x) {
+                          const Tensor rows = reshape(x, {-1, 4, 2}), part = x(all, slice(2, 6));
+                          // Comparing what is known is no guard, so one trace serves all.
+                          CHECK(rows.dim(1) == 4);
+                          CHECK(part.dim(1) == 4);
+                          CHECK(rows.dim(0) == x.dim(0));
+                          CHECK(part.dim(0) == x.dim(0));
+                          return sum(rows) + sum(part);
+                        },
+                        {.signature = {spec(f32, {any, 8})}});
+  for (int64_t n : {3, 1, 5}) sizes(data({n, 8}));
+  CHECK(sizes.trace_count() == 1);
+  CHECK(!has(sizes.explain(), "only where"));  // no guard
 }
 
 TEST_CASE("sizes that are equal in the first call are not one") {

@@ -19,7 +19,7 @@ Sliding sliding(const ConvParams& p, const Shape& x, const Shape& w) {
     s.stride[i] = p.strides[a];
     s.lo[i] = p.pads_lo[a];
     s.dilation[i] = p.dilation[a];
-    s.out[i] = window_count(s.in[i], s.window[i], s.stride[i], s.lo[i], p.pads_hi[a], s.dilation[i]);
+    s.out[i] = window_count(s.in[i], s.window[i], s.stride[i], s.lo[i], int64_t(p.pads_hi[a]), s.dilation[i]);
   }
   return s;
 }
@@ -38,7 +38,7 @@ Sliding sliding(const PoolParams& p, const Shape& x) {
     s.window[i] = p.window[a];
     s.stride[i] = p.strides[a];
     s.lo[i] = p.pads_lo[a];
-    s.out[i] = window_count(s.in[i], s.window[i], s.stride[i], s.lo[i], p.pads_hi[a], 1);
+    s.out[i] = window_count(s.in[i], s.window[i], s.stride[i], s.lo[i], int64_t(p.pads_hi[a]), 1);
   }
   return s;
 }

@@ -95,10 +95,10 @@ constexpr SliceRange slice_range(Dim start, Dim stop, int64_t step, Dim n) {
     return end < 0 ? larger(end + n, least) : smaller(end, most);
   };
   const Dim first = place(start), last = place(stop), distance = step > 0 ? last - first : first - last;
-  if (step == 1 || step == -1) return {first, larger(distance, 0)};  // without a test, as one trace for all sizes needs
-  if (step == slice_min) return {first, distance > 0 ? 1 : 0};       // which has no opposite
-  const int64_t stride = step > 0 ? step : -step;
-  return {first, distance > 0 ? (distance - 1) / stride + 1 : Dim(0)};
+  // Without a test, as one trace for all sizes needs; no axis is as long as the longest stride.
+  constexpr int64_t longest = int64_t(1) << 48;
+  const int64_t stride = step < -longest || step > longest ? longest : step > 0 ? step : -step;
+  return {first, (larger(distance, 0) + (stride - 1)) / stride};
 }
 
 // What a slice of a tensor is in memory: where it begins (in elements, from the tensor's first) and how it goes on.

@@ -22,7 +22,9 @@ namespace {
 OutSpecs infer_cast(const InferArgs& args) {
   const auto& [to, weak] = args.attrs.as<CastAttrs>();
   if ((args[0].dtype == DType::string) != (to == DType::string))
-    args.reject(fmt::format("{} cannot become {}", name(args[0].dtype), name(to)));
+    args.reject(fmt::format("{} cannot become {}. {}", name(args[0].dtype), name(to),
+                            to == DType::string ? "strings::as_string() writes numbers as text"
+                                                : "strings::to_number() reads numbers from text"));
   OutSpecs out{args[0]};
   out[0].dtype = to;
   out[0].weak = weak && args[0].weak;

@@ -227,6 +227,12 @@ void fail_unheld(std::string_view op, const std::string& number, DType dtype, co
 }
 
 void check_fits(std::string_view op, const Tensor& value, DType dtype, const Where& where) {
+  if ((value.dtype() == DType::string) != (dtype == DType::string))
+    fail(op,
+         fmt::format("{} stands where the tensor has {}. {}", to_string(value.spec()), name(dtype),
+                     dtype == DType::string ? "give a string; strings::as_string(...) makes one of a number"
+                                            : "strings::to_number(...) reads numbers"),
+         where);
   if (!elementwise::overflows(value, dtype)) return;
   std::string number;
   if (Dim size; is_open_size(value, size)) number = fmt::format("{}", size);

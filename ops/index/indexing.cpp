@@ -250,11 +250,27 @@ Tensor masked(const Tensor& window, const Plan& p, const Tensor& value, ScatterM
   return where(reshape(*p.mask, shape), combine(window, value, mode), window);
 }
 
+// That `value` can be broadcast to what is chosen, by the sizes of this call alone.
+void check_value(const Tensor& value, const Tensor& base, const Shape& chosen, const Where& where) {
+  bool fits = value.shape().size() <= chosen.size();
+  for (size_t i = 0; fits && i < value.shape().size(); ++i) {
+    const int64_t have = value.shape()[i].hint();
+    fits = have == 1 || have == chosen[chosen.size() - value.shape().size() + i].hint();
+  }
+  if (!fits)
+    fail("at",
+         fmt::format("{} does not broadcast to {}, the shape of what is chosen from {}. its axes are those of what is "
+                     "chosen, from the last, or of size 1",
+                     to_string(value.spec()), to_string(chosen), to_string(base.spec())),
+         where);
+}
+
 Tensor put(Tensor base, std::span<const Index> index, const Tensor& value, ScatterMode mode, const Where& where) {
   CallerScope caller(where);
   check_fits("at", value, base.dtype(), where);
   Plan p = Planner(base, index, where).take();
   if (p.index.empty()) {
+    check_value(value, base, p.shape, where);
     Tensor v =
         mode == ScatterMode::set ? value : combine(shaped(window_of(base, p, where), p.shape, where), value, mode);
     return set_window(std::move(base), p, v, where);

@@ -33,7 +33,7 @@ OutSpecs infer_argsort(const InferArgs& args) {
 OutSpecs infer_topk(const InferArgs& args) {
   const auto& p = args.attrs.as<TopKParams>();
   check_axis(args, p.axis);
-  const int64_t n = args[0].shape[size_t(p.axis)];
+  const int64_t n = args[0].shape[size_t(p.axis)].hint();
   if (p.k < 0 || p.k > n) args.reject(fmt::format("k is {}, and axis {} has {} elements", p.k, p.axis, n));
   Spec values = strong(args[0], args[0].dtype);
   values.shape[size_t(p.axis)] = p.k;

@@ -3,6 +3,7 @@
 
 #include "rill/devices/params/read_attrs.h"
 #include "rill/ops/matrix/matrix_rules.h"
+#include "rill/tensor/dim_table.h"
 
 namespace rill {
 namespace {
@@ -60,6 +61,7 @@ const Op cholesky_op({
 
 OutSpecs infer_qr(const InferArgs& args) {
   check_matrix(args, 0, false);
+  const ExactDims exact;
   const Dim m = rows_of(args[0]), n = columns_of(args[0]), k = args.attrs.as<FactorParams>().full ? m : smaller(m, n);
   return {with_axes(args[0], {m, k}), with_axes(args[0], {k, n})};
 }
@@ -120,6 +122,7 @@ const Op qr_op({
 
 OutSpecs infer_lu(const InferArgs& args) {
   check_matrix(args, 0, false);
+  const ExactDims exact;
   const Dim m = rows_of(args[0]), n = columns_of(args[0]), k = smaller(m, n);
   return {with_axes(args[0], {m}, DType::i64), with_axes(args[0], {m, k}), with_axes(args[0], {k, n})};
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "rill/ops/matrix/matrix_rules.h"
+#include "rill/tensor/dim_table.h"
 
 namespace rill {
 namespace {
@@ -27,6 +28,7 @@ Tensor scale_columns(const Tensor& x, const Tensor& v) { return x * expand_dims(
 
 OutSpecs infer_svd(const InferArgs& args) {
   check_matrix(args, 0, false);
+  const ExactDims exact;
   const bool full = args.attrs.as<FactorParams>().full;
   const Dim m = rows_of(args[0]), n = columns_of(args[0]), k = smaller(m, n);
   return {with_axes(args[0], {m, full ? m : k}), with_axes(args[0], {k}, real_of(args[0].dtype)),
@@ -91,6 +93,7 @@ const Op svd_op({
 
 OutSpecs infer_svdvals(const InferArgs& args) {
   check_matrix(args, 0, false);
+  const ExactDims exact;
   return {with_axes(args[0], {smaller(rows_of(args[0]), columns_of(args[0]))}, real_of(args[0].dtype))};
 }
 Tensors svdvals_vjp(const VjpArgs& args) {

@@ -24,7 +24,7 @@ DType sum_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 
 Spec spec_of(const Spec& like, Shape shape, DType dtype) { return Spec{std::move(shape), dtype, false, like.device}; }
 
-Shape with_last(Shape s, int64_t size) {
+Shape with_last(Shape s, Dim size) {
   s.back() = size;
   return s;
 }
@@ -43,7 +43,8 @@ void check_qkv(const InferArgs& args) {
     const bool heads = a + 3 == n;
     if (k[a] != v[a]) args.reject(fmt::format("axis {} of k and v differs: {} != {}", a, k[a], v[a]));
     if (!heads && q[a] != k[a]) args.reject(fmt::format("axis {} of q and k differs: {} != {}", a, q[a], k[a]));
-    if (heads && (k[a] == 0 ? q[a] != 0 : q[a] % k[a] != 0))
+    const int64_t of_q = q[a].hint(), of_k = k[a].hint();
+    if (heads && (of_k == 0 ? of_q != 0 : of_q % of_k != 0))
       args.reject(fmt::format("the {} heads of q are not a multiple of the {} of k", q[a], k[a]));
   }
   if (q[n - 1] != k[n - 1]) args.reject(fmt::format("q has width {}, k has {}", q[n - 1], k[n - 1]));

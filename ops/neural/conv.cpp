@@ -14,6 +14,7 @@
 #include "rill/ops/reduce/work_dtype.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/shape/pads.h"
+#include "rill/tensor/dim_table.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
@@ -29,8 +30,8 @@ void check_params(const InferArgs& args, const ConvParams& p, bool with_sizes) {
   for (size_t i = 0; i < n; ++i) {
     if (p.strides[i] < 1 || p.dilation[i] < 1) args.reject("strides and dilation must be at least 1");
     if (p.pads_lo[i] < 0 || p.pads_hi[i] < 0) args.reject("padding must not be negative");
-    for (int64_t step : {p.strides[i], p.dilation[i], p.pads_lo[i], p.pads_hi[i]})
-      if (step > largest_step)
+    for (Dim step : {p.strides[i], p.dilation[i], p.pads_lo[i], p.pads_hi[i]})
+      if (step.hint() > largest_step)
         args.reject(fmt::format("strides, dilation and padding are at most {}, not {}", largest_step, step));
     if (with_sizes && (p.sizes[i] < 0 || p.sizes[i] > max_tensor_bytes))
       args.reject(fmt::format("a size is {}", p.sizes[i]));
@@ -43,16 +44,21 @@ void check_params(const InferArgs& args, const ConvParams& p, bool with_sizes) {
   if (args[0].dtype != args[1].dtype) args.reject("operands differ in dtype; convert one with astype()");
 }
 
-int64_t channels(const ConvParams& p, const Shape& x) { return x[p.layout == Layout::nhwc ? x.size() - 1 : 1]; }
-int64_t weight_in(const ConvParams& p, const Shape& w) { return w[p.layout == Layout::nhwc ? w.size() - 2 : 1]; }
-int64_t weight_out(const ConvParams& p, const Shape& w) { return w[p.layout == Layout::nhwc ? w.size() - 1 : 0]; }
+Dim channels(const ConvParams& p, const Shape& x) { return x[p.layout == Layout::nhwc ? x.size() - 1 : 1]; }
+Dim weight_in(const ConvParams& p, const Shape& w) { return w[p.layout == Layout::nhwc ? w.size() - 2 : 1]; }
+Dim weight_out(const ConvParams& p, const Shape& w) { return w[p.layout == Layout::nhwc ? w.size() - 1 : 0]; }
 
-Shape activation(const ConvParams& p, int64_t batch, int64_t channels, const Dims& space) {
+Shape activation(const ConvParams& p, Dim batch, Dim channels, const Dims& space) {
   Shape s{batch};
   if (p.layout == Layout::nchw) s.push_back(channels);
-  for (int64_t d : space) s.push_back(d);
+  for (Dim d : space) s.push_back(d);
   if (p.layout == Layout::nhwc) s.push_back(channels);
   return s;
+}
+
+Dim exact_window_count(Dim in, Dim kernel, const ConvParams& p, size_t i) {
+  const ExactDims exact;
+  return window_count(in, kernel, p.strides[i], p.pads_lo[i], p.pads_hi[i], p.dilation[i]);
 }
 
 // The axes of space of the result of a convolution of an input and kernel with these.
@@ -60,8 +66,8 @@ Dims out_space(const InferArgs& args, const ConvParams& p, const Dims& in, const
   Dims out;
   for (size_t i = 0; i < in.size(); ++i) {
     if (kernel[i] < 1) args.reject(fmt::format("the kernel has size {} along axis {} of space", kernel[i], i));
-    const int64_t n = window_count(in[i], kernel[i], p.strides[i], p.pads_lo[i], p.pads_hi[i], p.dilation[i]);
-    if (n < 1)
+    const Dim n = exact_window_count(in[i], kernel[i], p, i);
+    if (n.hint() < 1)
       args.reject(
           fmt::format("a kernel of {} (dilation {}) does not fit axis {} of space: {} elements with {} of padding; "
                       "pad more",
@@ -81,8 +87,8 @@ Dims kernel_of(const ConvParams& p, const Shape& w) {
   return out;
 }
 
-void check_out_groups(const InferArgs& args, const ConvParams& p, int64_t out) {
-  if (out % p.groups != 0) args.reject(fmt::format("{} output channels do not divide into {} groups", out, p.groups));
+void check_out_groups(const InferArgs& args, const ConvParams& p, Dim out) {
+  if (out.hint() % p.groups != 0) args.reject(fmt::format("{} output channels do not divide into {} groups", out, p.groups));
 }
 
 OutSpecs one(const InferArgs& args, Shape shape) { return {Spec{shape, args[0].dtype, false, args[0].device}}; }
@@ -91,8 +97,8 @@ OutSpecs infer_conv(const InferArgs& args) {
   const ConvParams& p = args.attrs.as<ConvParams>();
   check_params(args, p, false);
   const Shape &x = args[0].shape, &w = args[1].shape;
-  const int64_t taken = multiply_sizes(weight_in(p, w), p.groups);  // a file may say any number of groups
-  if (channels(p, x) != taken)
+  const int64_t taken = multiply_sizes(weight_in(p, w).hint(), p.groups);  // a file may say any number of groups
+  if (channels(p, x).hint() != taken)
     args.reject(fmt::format("the input has {} channels, the weights take {} in each of {} group(s): {} != {}{}",
                             channels(p, x), weight_in(p, w), p.groups, channels(p, x), taken,
                             layout_hint(x, p.layout == Layout::nhwc ? x.size() - 1 : 1, taken)));
@@ -112,7 +118,8 @@ OutSpecs infer_grad_input(const InferArgs& args) {
   if (!(out == space_of(p, g)))
     args.reject(fmt::format("an input of {} gives space {}, not the cotangent's {}", to_string(Shape(p.sizes)),
                             to_string(Shape(out)), to_string(Shape(space_of(p, g)))));
-  return one(args, activation(p, g[0], multiply_sizes(weight_in(p, w), p.groups), p.sizes));
+  const ExactDims exact;
+  return one(args, activation(p, g[0], multiply_sizes(weight_in(p, w), Dim(p.groups)), p.sizes));
 }
 
 OutSpecs infer_grad_weight(const InferArgs& args) {
@@ -120,16 +127,17 @@ OutSpecs infer_grad_weight(const InferArgs& args) {
   check_params(args, p, true);
   const Shape &x = args[0].shape, &g = args[1].shape;
   if (x[0] != g[0]) args.reject(fmt::format("batches differ: {} != {}", x[0], g[0]));
-  if (channels(p, x) % p.groups != 0)
+  if (channels(p, x).hint() % p.groups != 0)
     args.reject(fmt::format("{} input channels do not divide into {} groups", channels(p, x), p.groups));
   check_out_groups(args, p, channels(p, g));
   const Dims out = out_space(args, p, space_of(p, x), p.sizes);
   if (!(out == space_of(p, g)))
     args.reject(fmt::format("a kernel of {} gives space {}, not the cotangent's {}", to_string(Shape(p.sizes)),
                             to_string(Shape(out)), to_string(Shape(space_of(p, g)))));
+  const ExactDims exact;
   Shape w;
   if (p.layout == Layout::nchw) w = {channels(p, g), channels(p, x) / p.groups};
-  for (int64_t k : p.sizes) w.push_back(k);
+  for (Dim k : p.sizes) w.push_back(k);
   if (p.layout == Layout::nhwc) {
     w.push_back(channels(p, x) / p.groups);
     w.push_back(channels(p, g));

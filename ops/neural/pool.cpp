@@ -10,19 +10,20 @@
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/shape/pads.h"
+#include "rill/tensor/dim_table.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
 namespace {
 
-Shape activation(Layout l, int64_t batch, int64_t channels, const Dims& space) {
+Shape activation(Layout l, Dim batch, Dim channels, const Dims& space) {
   Shape s{batch};
   if (l == Layout::nchw) s.push_back(channels);
-  for (int64_t d : space) s.push_back(d);
+  for (Dim d : space) s.push_back(d);
   if (l == Layout::nhwc) s.push_back(channels);
   return s;
 }
-int64_t channels(Layout l, const Shape& x) { return x[l == Layout::nhwc ? x.size() - 1 : 1]; }
+Dim channels(Layout l, const Shape& x) { return x[l == Layout::nhwc ? x.size() - 1 : 1]; }
 Dims space_of(Layout l, const Shape& x) {
   Dims out;
   for (size_t i = 0; i + 2 < x.size(); ++i) out.push_back(x[space_axis(l, i)]);
@@ -49,11 +50,16 @@ void check_params(const InferArgs& args, const PoolParams& p, bool with_sizes) {
     args.reject(fmt::format("the input has {} axes; {} axes of space need {}", args[0].shape.ndim(), n, n + 2));
 }
 
-Shape out_shape(const InferArgs& args, const PoolParams& p, int64_t batch, int64_t c, const Dims& in) {
+Dim exact_window_count(Dim in, const PoolParams& p, size_t i) {
+  const ExactDims exact;
+  return window_count(in, p.window[i], p.strides[i], p.pads_lo[i], p.pads_hi[i], Dim(1));
+}
+
+Shape out_shape(const InferArgs& args, const PoolParams& p, Dim batch, Dim c, const Dims& in) {
   Dims out;
   for (size_t i = 0; i < in.size(); ++i) {
-    const int64_t n = window_count(in[i], p.window[i], p.strides[i], p.pads_lo[i], p.pads_hi[i], 1);
-    if (n < 1 || in[i] < 1)
+    const Dim n = exact_window_count(in[i], p, i);
+    if (n.hint() < 1 || in[i] < 1)
       args.reject(fmt::format("a window of {} does not fit axis {} of space: {} elements with {} of padding",
                               p.window[i], i, in[i], p.pads_lo[i] + p.pads_hi[i]));
     out.push_back(n);
@@ -133,7 +139,7 @@ Shape result_shape(const Case& c) {
   Dims out;
   const Dims in = space_of(c.p.layout, c.x);
   for (size_t i = 0; i < in.size(); ++i)
-    out.push_back(window_count(in[i], c.p.window[i], c.p.strides[i], c.p.pads_lo[i], c.p.pads_hi[i], 1));
+    out.push_back(window_count(in[i], c.p.window[i], c.p.strides[i], c.p.pads_lo[i], c.p.pads_hi[i], Dim(1)));
   return activation(c.p.layout, c.x[0], channels(c.p.layout, c.x), out);
 }
 std::vector<Sample> samples_pool() {

@@ -34,7 +34,7 @@ void check_sizes(const InferArgs& args, const char* what, const Dims& lhs, const
     args.reject(
         fmt::format("{} {} axes on the left and {} on the right; they come in pairs", lhs.size(), what, rhs.size()));
   for (size_t i = 0; i < lhs.size(); ++i) {
-    const int64_t n = args[0].shape[size_t(lhs[i])], m = args[1].shape[size_t(rhs[i])];
+    const int64_t n = args[0].shape[size_t(lhs[i])].hint(), m = args[1].shape[size_t(rhs[i])].hint();
     if (n != m)
       args.reject(fmt::format("{} axis {} of the left operand and axis {} of the right differ in size: {} != {}", what,
                               lhs[i], rhs[i], n, m));

@@ -13,6 +13,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
+#include "rill/tensor/dim_table.h"
 
 namespace rill {
 namespace {
@@ -31,8 +32,9 @@ struct DiagonalAttrs {
 
 const ReadableAttrs readable_diagonal{std::type_identity<DiagonalAttrs>()};
 
-int64_t diagonal_length(int64_t rows, int64_t columns, int64_t offset) {
-  return std::max<int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
+Dim diagonal_length(Dim rows, Dim columns, int64_t offset) {
+  const ExactDims exact;
+  return larger(offset >= 0 ? smaller(rows, columns - offset) : smaller(rows + offset, columns), 0);
 }
 
 OutSpecs infer_diagonal(const InferArgs& args) {

@@ -12,6 +12,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
+#include "rill/tensor/dim_table.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
@@ -39,6 +40,7 @@ OutSpecs infer_concat(const InferArgs& a) {
             fmt::format("along axis {}, tensor 0 has size {} and tensor {} has size {}. sizes must be equal but along "
                         "the axis of concatenation, {}",
                         k, out.shape[k], i, s.shape[k], axis));
+    const ExactDims exact;
     out.shape[size_t(axis)] += s.shape[size_t(axis)];
   }
   return {std::move(out)};

@@ -11,6 +11,7 @@
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/values/fill.h"
+#include "rill/tensor/dim_table.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
@@ -24,16 +25,18 @@ OutSpecs infer_pad(const InferArgs& a) {
     a.reject(fmt::format("widths are given for {} axes. give one, or one for each axis", p.lo.size()));
   Shape out;
   for (size_t i = 0; i < in.size(); ++i) {
-    if (p.interior[i] < 0)
-      a.reject(fmt::format("the interior padding of axis {} is {}. it must not be negative", i, p.interior[i]));
-    for (int64_t width : {p.lo[i], p.hi[i], p.interior[i]})
+    const int64_t lo = p.lo[i].hint(), hi = p.hi[i].hint(), interior = p.interior[i].hint(), size = in[i].hint();
+    if (interior < 0)
+      a.reject(fmt::format("the interior padding of axis {} is {}. it must not be negative", i, interior));
+    for (int64_t width : {lo, hi, interior})
       if (width < -max_tensor_bytes || width > max_tensor_bytes)
         a.reject(fmt::format("padding axis {} by {} is more than any tensor holds", i, width));
-    int64_t n = add_sizes(p.lo[i] + p.hi[i] + in[i], multiply_sizes(std::max<int64_t>(in[i] - 1, 0), p.interior[i]));
+    const int64_t n = add_sizes(lo + hi + size, multiply_sizes(std::max<int64_t>(size - 1, 0), interior));
     if (n < 0)
-      a.reject(
-          fmt::format("padding axis {} of size {} by {} and {} leaves a negative size", i, in[i], p.lo[i], p.hi[i]));
-    out.push_back(n);
+      a.reject(fmt::format("padding axis {} of size {} by {} and {} leaves a negative size", i, size, lo, hi));
+    const ExactDims exact;
+    const bool open = p.lo[i].is_open() || p.hi[i].is_open() || p.interior[i].is_open() || in[i].is_open();
+    out.push_back(open ? p.lo[i] + p.hi[i] + in[i] + larger(in[i] - 1, 0) * p.interior[i] : Dim(n));
   }
   return {Spec{std::move(out), a[0].dtype, false, a[0].device}};
 }
@@ -127,6 +130,9 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, const Tensor& va
   require_operand("pad", x, where);
   require_operand("pad", value, where);
   FillValue constant;
+  if (x.dtype() == DType::string && is_constant_scalar(value) && value.dtype() != DType::string &&
+      value.item<double>() == 0)
+    return pad_constant(x, widths, {}, where);  // the default: empty strings
   check_fits("pad", value, x.dtype(), where);
   if (constant_fill(value, x.dtype(), constant)) return pad_constant(x, widths, constant, where);
   // A value known only as a tensor is chosen wherever a padded mask says that no element came.

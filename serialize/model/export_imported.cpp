@@ -58,7 +58,7 @@ void export_model(const Model& model, const std::string& path, ExportOptions opt
   };
   const auto f = function(impl->name, body, FunctionOptions(), where);
   try {
-    const FunctionCore::OpenGraph traced = detail::FunctionParts::trace(f, options, where);
+    const FunctionCore::OpenGraph traced = detail::FunctionParts::trace(f, options.signature, {}, where);
     if (options.outputs.empty()) options.outputs = names;
     write_model(traced, path, options, impl->package, where);
   } catch (const Error& e) {

@@ -17,13 +17,11 @@ namespace rill {
 
 namespace detail {
 
-void FunctionParts::fail_signature(const std::string& name, const Where& where) {
-  fail(
-      "export_model",
-      fmt::format("the tensors that '{}' takes are not known. give its signature, one spec each: export_model(f, path, "
-                  "{{.signature = {{spec(f32, {{any, 8}}, \"x\")}}}})",
-                  name),
-      where);
+void FunctionParts::fail_signature(size_t given, const std::string& name, const Asker& asker, const Where& where) {
+  const std::string rule = given == 0 ? fmt::format("the tensors that '{}' takes are not known", name)
+                                      : fmt::format("the signature has {} {}, and '{}' takes another number of tensors",
+                                                    given, given == 1 ? "spec" : "specs", name);
+  fail(asker.op, fmt::format("{}. give its signature, one spec each: {}", rule, asker.example), where);
 }
 
 void export_traced(const FunctionCore::OpenGraph& traced, const std::string& path, const ExportOptions& options,

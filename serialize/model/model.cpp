@@ -8,6 +8,7 @@
 
 #include "rill/autodiff/tape_impl.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/names.h"
 #include "rill/ops/ops.h"
 #include "rill/serialize/model/model_impl.h"
 #include "rill/tensor/text.h"
@@ -184,6 +185,9 @@ const std::string& Model::name() const { return impl_->name; }
 const std::vector<ValueInfo>& Model::inputs() const& { return impl_->inputs; }
 const std::vector<ValueInfo>& Model::outputs() const& { return impl_->outputs; }
 const std::map<std::string, Variable>& Model::variables() const& { return impl_->variables; }
+void Model::name_variables(VariablePaths& paths) const {
+  for (const auto& [name, v] : impl_->variables) paths.add(name, v);
+}
 
 std::map<std::string, Tensor> Model::operator()(const std::map<std::string, Tensor>& inputs, Where where) const {
   Impl::Results results = impl_->call(impl_->arrange(inputs, where), where);

@@ -125,7 +125,13 @@ Values write_scatter(Call& c) {
     x = e.op("Concat", {x, e.op("Expand", {e.number(0, x.dtype), e.sizes(row)})}, {{"axis", int64_t(0)}});
     at = p.instead(e.size(n));
   }
-  const Value updates = e.transposed(c.in[1], Places::inverse(p.out_order()));
+  Value updates = e.transposed(c.in[1], Places::inverse(p.out_order()));
+  if (p.shape.empty()) {  // TensorFlow takes a vector for a place each of its numbers
+    Shape slice{1};
+    for (int64_t axis : p.whole) slice.push_back(c.specs[0].shape[size_t(axis)]);
+    at = e.reshaped(at, Shape{1, int64_t(p.to_front.size() - p.whole.size())});
+    updates = e.reshaped(updates, slice);
+  }
   constexpr const char* names[] = {"none", "add", "mul", "min", "max"};
   constexpr const char* names_of_bools[] = {"none", "max", "min", "min", "max"};
   const std::string reduction = (combines_bools ? names_of_bools : names)[int(s.mode)];

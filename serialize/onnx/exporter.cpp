@@ -14,7 +14,7 @@ namespace rill::onnx_out {
 
 void fill(onnx::TensorProto& p, const Tensor& t);
 
-Frame::Frame(const Graph& g, Scope& s) : graph(g), scope(s), values(g.nodes().size()) {
+Frame::Frame(const Graph& g, Scope& s) : graph(g), scope(s), values(g.nodes().size()), begun(g.nodes().size()) {
   for (const Node& n : g.nodes()) read.emplace_back(n.outputs.size(), 0);
   for (ValueId v : g.outputs) read[size_t(v.node)][size_t(v.index)] = 1;
   for (size_t i = g.nodes().size(); i-- > 0;)
@@ -191,6 +191,7 @@ const Value& Exporter::value(Frame& f, ValueId v) {
 
 void Exporter::write_node(Frame& f, size_t i) {
   const Node& n = f.graph.nodes()[i];
+  if (std::exchange(f.begun[i], 1)) refuse(n, "its operators need the size of its result, which they are to compute");
   const Inside inside(*this, f.scope);
   const Node* outer = std::exchange(node_, f.stands_for ? f.stands_for : &n);
   if (n.kind == Node::Kind::constant && !n.name.empty() && main_.proto) {  // a weight that was frozen

@@ -50,6 +50,7 @@ struct Frame {
   const Graph& graph;
   Scope& scope;
   std::vector<Values> values;           // by node; empty: not yet
+  std::vector<char> begun;              // by node
   std::vector<std::vector<char>> read;  // by node and result: whether something reads it
   const Node* stands_for = nullptr;     // the user's node that a composite is written for
 

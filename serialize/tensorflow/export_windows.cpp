@@ -103,6 +103,12 @@ struct Windows {
     all.push_back(1);
     return numbers_attr(all);
   }
+  // The sizes of an activation's axes of space.
+  Dims space_of(const Shape& activation) const {
+    Dims out;
+    for (size_t i = 0; i < space; ++i) out.push_back(activation[space_axis(layout, i)]);
+    return out;
+  }
   std::string op(const char* two, const char* three) const { return space == 3 ? three : two; }
 
   // [batch, 1?, space..., channels], with `first` and `last` for batch and channels.
@@ -113,46 +119,23 @@ struct Windows {
     all.push_back(last);
     return all;
   }
-  // `x` with `before` and `behind` elements more along its axes of space, or fewer, where negative.
-  Value padded(Value x, const Dims& before, const Dims& behind, double fill) const {
-    auto sign = [](Dim d) { return d.is_open() ? 1 : int(d.plain() > 0) - int(d.plain() < 0); };
-    Dims lo_more, hi_more;
-    bool more = false;
-    for (size_t i = 0; i < before.size(); ++i) {
-      lo_more.push_back(sign(before[i]) > 0 ? before[i] : Dim(0));
-      hi_more.push_back(sign(behind[i]) > 0 ? behind[i] : Dim(0));
-      more |= sign(before[i]) > 0 || sign(behind[i]) > 0;
-    }
-    if (more) {
-      Dims pads = spread(lo_more, 0, 0, 0);
-      for (Dim d : spread(hi_more, 0, 0, 0)) pads.push_back(d);
-      const Value value = std::isinf(fill) ? lowest(x.dtype) : c.e.number(fill, x.dtype);
-      x = c.e.op("Pad", {x, c.e.sizes(pads), value});
-    }
-    for (size_t i = 0; i < before.size(); ++i) {
-      if (sign(before[i]) >= 0 && sign(behind[i]) >= 0) continue;
-      const int64_t axis = int64_t(i) + 1 + int64_t(space == 1);
-      const Dim from = sign(before[i]) < 0 ? -before[i] : Dim(0);
-      const int64_t others = (int64_t(1) << axis) - 1, own = int64_t(1) << axis;
-      Dims starts(size_t(axis) + 1, Dim(0)), stops(size_t(axis) + 1, Dim(0));
-      starts.back() = from;
-      if (sign(behind[i]) < 0) stops.back() = behind[i];
-      x = w.node(
-          "StridedSlice", {x, c.e.sizes(starts), c.e.sizes(stops), c.e.ints(std::vector<int64_t>(size_t(axis) + 1, 1))},
-          {{"begin_mask", number_attr(others)}, {"end_mask", number_attr(others | (sign(behind[i]) < 0 ? 0 : own))}});
-    }
-    return x;
+  // `x`, an activation, with the padding around it, none of which is negative.
+  Value padded(const Value& x, double fill) const {
+    if (!pads()) return x;
+    Dims widths = spread(lo, 0, 0, 0);
+    for (Dim d : spread(hi, 0, 0, 0)) widths.push_back(d);
+    return c.e.op("Pad", {x, c.e.sizes(widths), std::isinf(fill) ? lowest(x.dtype) : c.e.number(fill, x.dtype)});
+  }
+  // `y`, an activation with padding around axes of space of these sizes, without it.
+  Value cropped(const Value& y, const Dims& sizes) const {
+    if (!pads()) return y;
+    return w.node("Slice", {y, c.e.sizes(spread(lo, 0, 0, 0)), c.e.sizes(spread(sizes, -1, -1, 1))});
   }
   Value lowest(DType d) const {
     const EagerScope eager;
     if (is_floating(d)) return c.e.number(-std::numeric_limits<double>::infinity(), d);
     const int64_t least = d == DType::i32 ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min();
     return c.e.constant(tensor(least).astype(d));
-  }
-  static Dims negated(const Dims& d) {
-    Dims out;
-    for (Dim n : d) out.push_back(-n);
-    return out;
   }
   bool pads() const {
     for (size_t i = 0; i < lo.size(); ++i)
@@ -229,7 +212,7 @@ Values write_conv(Call& c) {
   const Shape x_shape = permuted(c.specs[0].shape, activation_order(v.layout, c.rank()));
   const bool same = v.is_same(x_shape, v.reach);
   Value x = v.activation(c.in[0]), kernel = v.weights(c.in[1]);
-  if (!same) x = v.padded(x, v.lo, v.hi, 0);
+  if (!same) x = v.padded(x, 0);
   NodeAttributes attributes = v.attributes(same ? "SAME" : "VALID");
   const bool plain = v.space < 3 && v.p.groups == 1;
   if (plain) attributes.emplace_back("dilations", v.attribute(v.p.dilation));
@@ -257,13 +240,13 @@ Values write_conv_grad_input(Call& c) {
                              {shape, v.part(kernel, v.last(), out, k), v.part(g, v.last(), out, k)},
                              v.attributes("VALID"), g.dtype));
   const Value y = v.w.joined(parts, v.last());
-  return {v.activation_back(v.padded(y, Windows::negated(v.lo), Windows::negated(v.hi), 0))};
+  return {v.activation_back(v.cropped(y, v.p.sizes))};
 }
 
 Values write_conv_grad_weight(Call& c) {
   if (is_empty(c)) return zeros_of(c);
   const Convolution v(c, c.out().shape);
-  const Value x = v.padded(v.activation(c.in[0]), v.lo, v.hi, 0), g = v.activation(c.in[1]);
+  const Value x = v.padded(v.activation(c.in[0]), 0), g = v.activation(c.in[1]);
   const int64_t in = v.window[v.space].plain(), out = v.window[v.space + 1].plain() / v.p.groups;
   const Value shape = c.e.cast(c.e.sizes(v.spread(v.reach, 1, in, 1)), DType::i32);
   // [1?, space..., in, out]: without the batch that spread() puts first, and with the results last.
@@ -306,24 +289,24 @@ Values write_max_pool(Call& c) {
   const Pool v(c);
   Value x = v.activation(c.in[0]);
   const bool same = v.same();
-  if (!same) x = v.padded(x, v.lo, v.hi, -infinity);
+  if (!same) x = v.padded(x, -infinity);
   return {v.activation_back(v.w.node(v.op("MaxPool", "MaxPool3D"), {x}, v.attributes(same ? "SAME" : "VALID")))};
 }
 Values write_max_pool_pick(Call& c) {
   if (is_empty(c)) return zeros_of(c);
   const Pool v(c);
-  const Value x = v.padded(v.activation(c.in[0]), v.lo, v.hi, -infinity);
-  const Value t = v.padded(v.activation(c.in[1]), v.lo, v.hi, 0);
+  const Value x = v.padded(v.activation(c.in[0]), -infinity);
+  const Value t = v.padded(v.activation(c.in[1]), 0);
   const Value y = v.w.node(v.op("MaxPool", "MaxPool3D"), {x}, v.attributes("VALID"));
   return {v.activation_back(v.w.node(v.op("MaxPoolGradGrad", "MaxPool3DGradGrad"), {x, y, t}, v.attributes("VALID")))};
 }
 Values write_max_pool_grad(Call& c) {
   if (is_empty(c)) return zeros_of(c);
   const Pool v(c);
-  const Value x = v.padded(v.activation(c.in[0]), v.lo, v.hi, -infinity), g = v.activation(c.in[1]);
+  const Value x = v.padded(v.activation(c.in[0]), -infinity), g = v.activation(c.in[1]);
   const Value y = v.w.node(v.op("MaxPool", "MaxPool3D"), {x}, v.attributes("VALID"));
   const Value dx = v.w.node(v.op("MaxPoolGrad", "MaxPool3DGrad"), {x, y, g}, v.attributes("VALID"));
-  return {v.activation_back(v.padded(dx, Windows::negated(v.lo), Windows::negated(v.hi), 0))};
+  return {v.activation_back(v.cropped(dx, v.space_of(c.specs[0].shape)))};
 }
 
 // The share of each window that is not padding, for an input of this shape.
@@ -333,7 +316,7 @@ Value shares(const Pool& v, const Shape& x, DType dtype) {
   for (size_t i = 0; i < v.space; ++i) one.push_back(x[i + 1]);
   one.push_back(1);
   const Value ones = v.c.e.op("Expand", {v.c.e.number(1, dtype), v.c.e.sizes(one)});
-  return v.w.node(v.op("AvgPool", "AvgPool3D"), {v.padded(ones, v.lo, v.hi, 0)}, v.attributes("VALID"));
+  return v.w.node(v.op("AvgPool", "AvgPool3D"), {v.padded(ones, 0)}, v.attributes("VALID"));
 }
 Values write_avg_pool(Call& c) {
   if (is_empty(c)) return zeros_of(c);
@@ -342,7 +325,7 @@ Values write_avg_pool(Call& c) {
   const char* op = v.space == 3 ? "AvgPool3D" : "AvgPool";
   if (v.pads() && !v.p.count_include_pad && v.same())
     return {v.activation_back(v.w.node(op, {x}, v.attributes("SAME")))};
-  Value y = v.w.node(op, {v.padded(x, v.lo, v.hi, 0)}, v.attributes("VALID"));
+  Value y = v.w.node(op, {v.padded(x, 0)}, v.attributes("VALID"));
   if (v.pads() && !v.p.count_include_pad)
     y = v.w.node("RealDiv", {y, shares(v, permuted(c.specs[0].shape, activation_order(v.layout, c.rank())), y.dtype)});
   return {v.activation_back(y)};
@@ -363,7 +346,7 @@ Values write_avg_pool_grad(Call& c) {
   for (size_t i = 0; i < v.space; ++i) sizes.push_back(v.p.sizes[i] + v.lo[i] + v.hi[i]);
   const Value shape = c.e.cast(c.e.sizes(v.spread(sizes, given[0], given.back(), 1)), DType::i32);
   const Value dx = v.w.node(v.op("AvgPoolGrad", "AvgPool3DGrad"), {shape, g}, v.attributes("VALID"), g.dtype);
-  return {v.activation_back(v.padded(dx, Windows::negated(v.lo), Windows::negated(v.hi), 0))};
+  return {v.activation_back(v.cropped(dx, v.p.sizes))};
 }
 
 const onnx_out::Rule rules[] = {

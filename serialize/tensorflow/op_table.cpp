@@ -42,6 +42,7 @@ constexpr OpForm others[] = {
     {"Reshape", "output", "T=0 Tshape=1"},
     {"Transpose", "y", "T=0 Tperm=1"},
     {"BroadcastTo", "output", "T=0 Tidx=1"},
+    {"Slice", "output", "T=0 Index=1"},
     {"StridedSlice", "output", "T=0 Index=1"},
     {"TensorStridedSliceUpdate", "output", "T=0 Index=1"},
     {"Squeeze", "output"},

@@ -47,7 +47,7 @@ void InnerGraph::Steps::run(std::span<const Tensor> in, std::vector<Tensor>& res
   const Executable& ready = graph_.call().executable();
   if (steps_ < worth_packing) return ++steps_, run_ready(ready, in, results, nullptr);
   if (std::exchange(packed_for_, &ready) != &ready) packs_ = ready.packs_for(first_fixed_);
-  run_ready(ready, in, results, &packs_);
+  run_ready(ready, in, results, packs_.empty() ? nullptr : &packs_);
 }
 
 const GraphCall& InnerGraph::call() const {

@@ -122,6 +122,8 @@ std::vector<bool> Executable::constant_nodes(size_t first_fixed) const {
 }
 
 Executable::Packs Executable::packs_for(size_t first) const {
+  if (std::none_of(instructions_.begin(), instructions_.end(), [](auto& i) { return i.op->packs && !i.packed; }))
+    return {};
   const std::vector<bool> constant = constant_nodes(first);
   Packs packs(instructions_.size());
   for (size_t k = 0; k < packs.size(); ++k) {
