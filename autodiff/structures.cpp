@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rill/ops/ops.h"
 
 namespace rill::detail {
@@ -48,7 +50,17 @@ void require_like(std::span<Tensor* const> results, std::span<Tensor* const> cot
   if (cotangents.size() != results.size())
     fail("vjp", fmt::format("{} cotangents for {} tensors that the function gave", cotangents.size(), results.size()),
          where);
-  for (const Tensor* t : cotangents) require_defined("vjp", *t, "the cotangent", where);
+  for (size_t k = 0; k < results.size(); ++k) {
+    require_defined("vjp", *cotangents[k], "the cotangent", where);
+    const Shape &want = results[k]->shape(), &have = cotangents[k]->shape();
+    const bool fits = std::equal(want.begin(), want.end(), have.begin(), have.end(),
+                                 [](Dim a, Dim b) { return a.hint() == b.hint(); });
+    if (is_differentiable(results[k]->dtype()) && !fits)
+      fail("vjp",
+           fmt::format("cotangent {} is {}, and the function gave {} there: their shapes must be equal", k,
+                       to_string(cotangents[k]->spec()), to_string(results[k]->spec())),
+           where);
+  }
 }
 
 std::vector<Tensor> gradients_among(std::span<Tensor* const> tensors) {

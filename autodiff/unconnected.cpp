@@ -69,9 +69,14 @@ std::string GradientTape::Impl::why_unconnected(std::span<const Tensor> targets,
                            to_string(end.where),
                            end.op->no_gradient.empty() ? "" : fmt::format(": {}", end.op->no_gradient));
   if (!of_targets.empty()) return of_targets;
-  bool used = false;
-  for (const TapeEntry& e : entries)
+  bool used = false, has_rules = false;
+  for (const TapeEntry& e : entries) {
+    has_rules = has_rules || !e.op;
     for (const TapeNode n : e.in_nodes) used = used || n == source;
+  }
+  if (!used && has_rules)
+    return "nothing that the tape recorded uses it, for what a custom_gradient captures, and uses before it is watched, "
+           "are not seen. pass it as an argument, or watch it before it is used";
   if (!used)
     return "nothing that the tape recorded uses it, for uses before it is watched are not seen. watch it before it is "
            "used";

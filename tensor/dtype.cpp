@@ -98,7 +98,10 @@ DType promote(DType a, bool a_weak, DType b, bool b_weak) {
     fail("promote", fmt::format("DType({}) does not exist", int(std::max(a, b))), Where());
   if (a == b) return a;
   if (a == DType::string || b == DType::string)
-    fail("promote", fmt::format("{} and {} have no common dtype. convert one with astype()", name(a), name(b)),
+    fail("promote",
+         fmt::format("{} and {} have no common dtype. strings::as_string() writes numbers as text, and "
+                     "strings::to_number() reads them",
+                     name(a), name(b)),
          Where());
   if (a_weak == b_weak) return promote_strong(a, b);
   DType weak = a_weak ? a : b, strong = a_weak ? b : a;

@@ -49,6 +49,15 @@ TEST_CASE("Columns become i64, f64, bool or string") {
   CHECK(has(message_of([&] { t.at("nam"); }), "'id', 'price'"));
 }
 
+TEST_CASE("Columns of one name are not taken for one another") {
+  const Table t = table_of("a,b,a\n1,2,3\n");
+  CHECK(t.stacked({}, i64).to_vector<int64_t>() == Wholes{1, 2, 3});
+  const std::string why = message_of([&] { t.at("a"); });
+  CHECK(has(why, "[Table.at] columns 0 and 2 are both named 'a'"));
+  CHECK(has(message_of([&] { t.stacked({"a", "b"}); }), "both named 'a'"));
+  CHECK(t.at("b").to_vector<int64_t>() == Wholes{2});
+}
+
 TEST_CASE("Numbers have every bit of their text, extremes too") {
   const Table t =
       table_of("x,y\n0.1,9223372036854775807\n5e-324,-9223372036854775808\n1e999,0\n-1e999,0\n1e-999,0\n.5,0\n5.,0\n");

@@ -154,6 +154,26 @@ TEST_CASE("gradients flow to what was picked and to what was put") {
         "[[ 0. 21.  0.]\n [ 0.  0.  0.]]");
 }
 
+TEST_CASE("the gradient of every slice of a vector is ones where its elements stand") {
+  const std::vector<int64_t> far{INT64_MIN, INT64_MIN + 1, -(int64_t(1) << 50), int64_t(1) << 50, INT64_MAX};
+  std::vector<int64_t> ends = far, steps{far[1], far[2], far[3], far[4], -3, -2, -1, 1, 2, 3};
+  for (int64_t i = -7; i <= 7; ++i) ends.push_back(i);
+  for (int64_t n = 0; n < 6; ++n)
+    for (int64_t start : ends)
+      for (int64_t stop : ends)
+        for (int64_t step : steps) {
+          const Tensor x = arange(n).astype(f32);
+          GradientTape tape;
+          tape.watch(x);
+          const Tensor y = strided_slice(x, {start}, {stop}, {step});
+          const Tensor g = tape.gradient(sum(y * y), x);
+          Tensor wanted = zeros({n});
+          for (int64_t i : y.to_vector<int64_t>()) wanted = std::move(wanted).at(i).set(2 * i);
+          INFO(n << ": " << start << ", " << stop << ", " << step);
+          REQUIRE(array_equal(g, wanted));
+        }
+}
+
 TEST_CASE("errors say what numpy says") {
   Tensor a = a23(), x = x234();
   CHECK(has(message_of([&] { a(5); }), "test_indexing.cpp:"));
@@ -173,7 +193,8 @@ TEST_CASE("errors say what numpy says") {
             "boolean index did not match indexed tensor along axis 0; size of axis is 2 but size of corresponding "
             "boolean axis is 3"));
   CHECK(has(message_of([&] { x(tensor({0, 1}), tensor({0, 1, 2})); }), "do not broadcast"));
-  CHECK(has(message_of([&] { (void)a.at(0).set(tensor({1.f, 2.f})); }), "does not broadcast to [3]"));
+  CHECK(has(message_of([&] { (void)a.at(0).set(tensor({1.f, 2.f})); }), "[at] f32[2] does not broadcast to [3]"));
+  CHECK(has(message_of([&] { (void)a.at(0).add(tensor({1.f, 2.f})); }), "[at] f32[2] does not broadcast to [3]"));
   CHECK(has(message_of([&] { take_along_axis(a, tensor({0}), 0); }), "1 axes"));
   CHECK(has(message_of([&] { segment_sum(a, tensor({0}), 2); }), "one id a row"));
   CHECK(has(message_of([&] { segment_sum(a, tensor({0.f, 1.f}), 2); }), "ids are integers"));

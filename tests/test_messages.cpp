@@ -45,6 +45,15 @@ TEST_CASE("why a target does not depend on a source") {
   unconnected(
       [&] {
         GradientTape t;
+        t.watch(x);
+        const auto scaled = custom_gradient(
+            [&](const Tensor& y) { return std::pair(y * x, [&](const Tensor& g) { return g * x; }); });
+        t.gradient(sum(scaled(w)), x);
+      },
+      "what a custom_gradient captures");
+  unconnected(
+      [&] {
+        GradientTape t;
         t.gradient(sum(stop_gradient(w.value())), w);
       },
       "it goes into stop_gradient");

@@ -502,6 +502,11 @@ TEST_CASE("what a model cannot say is an error that names the node, the reason a
   CHECK(has(message_of([&] { export_model(counts, path); }), "'counts' assigns the Variable 'state'"));
   auto bare = function("bare", [](const Tensor& x) { return x; });
   CHECK(has(message_of([&] { export_model(bare, path); }), "give its signature"));
+  CHECK(has(message_of([&] { export_model(bare, path, {.signature = {spec(f32, {2}), spec(f32, {2})}}); }),
+            "the signature has 2 specs"));
+  const std::string why = message_of([&] { save_functions(path, {{"f", bare}}); });
+  CHECK(has(why, "[save_functions]"));
+  CHECK(!has(why, "export_model"));
   CHECK(has(message_of([&] { export_model(bare, folder / "m.txt", {.signature = vector}); }), "ends in .onnx"));
   CHECK(has(message_of([&] { export_model(bare.graph(spec(f32, {any})), path); }), "open sizes"));
   CHECK(has(message_of([&] { export_model(bare, path); }), "test_onnx_export.cpp:"));

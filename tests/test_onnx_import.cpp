@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "catch.h"
+#include "io_helpers.h"
 #include "messages.h"
 #include "rill/rill.h"
 #include "rill/serialize.h"
@@ -55,6 +56,22 @@ TEST_CASE("weights are Variables: gradients flow, an optimizer trains them, call
   CHECK(slope(3, 2).item<float>() == Approx((up - down) / (2 * h)).epsilon(0.02));
   w.assign(old - 0.1f * slope);
   CHECK(loss().item<float>() < before.item<float>());
+  // By path, as of a layer, and in a checkpoint.
+  REQUIRE(variables(m).size() == 3);
+  struct Both {
+    Model model;
+    Variable other;
+  } both{m, Variable(ones({2}), "other")};
+  CHECK(array_equal(variables(m).at("w"), w));
+  CHECK(array_equal(variables(both).at("model/w"), w));
+  const Folder out;
+  Checkpoint checkpoint{{"net", m}};
+  checkpoint.save(out / "first");
+  const Tensor kept = w;
+  w.assign(old * 0);
+  CHECK(array_equal(variables(m).at("w"), old * 0));
+  checkpoint.restore(out / "first");
+  CHECK(array_equal(w, kept));
   // Inside a function of the caller's, too.
   auto step = function("step", [&](const Tensor& t) { return sum(run(m, t)); });
   CHECK(step(ones({2, 3})).item<float>() == Approx(2));

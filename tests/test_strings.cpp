@@ -55,6 +55,17 @@ TEST_CASE("where() chooses strings") {
   says([&] { where(c, a, tensor({"a", "b"})); }, {"do not broadcast"});
 }
 
+TEST_CASE("strings are padded with strings, empty ones where none is given") {
+  const Tensor x = tensor({"a", "b"});
+  CHECK(texts(pad(x, {{1, 2}})) == Texts{"", "a", "b", "", ""});
+  CHECK(texts(pad(x, {{1, 0}}, tensor("-"))) == Texts{"-", "a", "b"});
+  CHECK(texts(pad(x, {{-1, 1}}, tensor("-"))) == Texts{"b", "-"});
+  says([&] { pad(x, {{1, 1}}, 3); }, {"[pad]", "strings::as_string"});
+  says([&] { pad(ones({2}), {{1, 1}}, tensor("-")); }, {"[pad]", "strings::to_number"});
+  says([&] { x + 1; }, {"string and i32", "strings::as_string"});
+  says([&] { astype(x, f32); }, {"strings::to_number"});
+}
+
 TEST_CASE("sorting and unique strings") {
   const Tensor x = tensor({"pear", "fig", "", "apple", "fig"});
   CHECK(texts(str::sort(x)) == Texts{"", "apple", "fig", "fig", "pear"});

@@ -192,6 +192,7 @@ TEST_CASE("vjp of structures and of several arguments") {
   CHECK(same(db, w));
   const auto [n, back3] = vjp([](const Tensor& t) { return std::vector{t, t * t}; }, x);
   CHECK(has(message_of([&] { back3({x}); }), "1 cotangents for 2 tensors"));
+  CHECK(has(message_of([&] { back3({x, ones({3})}); }), "[vjp] cotangent 1 is f32[3], and the function gave f32[2]"));
 }
 
 TEST_CASE("grad says what to do where the function does not use its argument") {

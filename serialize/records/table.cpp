@@ -17,14 +17,14 @@ Tensor Table::at(const std::string& name, Where where) const {
   if (found != names.end()) {
     const size_t i = size_t(found - names.begin());
     if (const auto other = std::find(found + 1, names.end(), name); other != names.end())
-      fail("Table::at",
+      fail("Table.at",
            fmt::format("columns {} and {} are both named '{}'. take columns[{}] or columns[{}]", i,
                        other - names.begin(), name, i, other - names.begin()),
            where);
     return columns.at(i);
   }
   for (size_t i = 0; i < names.size(); ++i) known += (i ? ", '" : "'") + names[i] + "'";
-  fail("Table::at", "no column '" + name + "'. there are " + (known.empty() ? "none" : known), where);
+  fail("Table.at", "no column '" + name + "'. there are " + (known.empty() ? "none" : known), where);
 }
 
 Tensor Table::stacked(const std::vector<std::string>& chosen, DType dtype, Where where) const {
@@ -32,15 +32,15 @@ Tensor Table::stacked(const std::vector<std::string>& chosen, DType dtype, Where
   std::vector<Tensor> all;
   auto add = [&](const std::string& name, const Tensor& column) {
     if (column.dtype() == DType::string)
-      fail("Table::stacked", "the column '" + name + "' holds texts. name the columns that hold numbers", where);
+      fail("Table.stacked", "the column '" + name + "' holds texts. name the columns that hold numbers", where);
     if (column.ndim() != 1)
-      fail("Table::stacked",
+      fail("Table.stacked",
            "the column '" + name + "' is " + to_string(column.spec()) + ". name the columns that have one axis", where);
     all.push_back(column.astype(dtype, where));
   };
   for (const std::string& name : chosen) add(name, at(name, where));
   for (size_t i = 0; chosen.empty() && i < columns.size(); ++i) add(names.at(i), columns[i]);
-  if (all.empty()) fail("Table::stacked", "the table has no columns", where);
+  if (all.empty()) fail("Table.stacked", "the table has no columns", where);
   return stack(all, 1, where);
 }
 

@@ -35,7 +35,7 @@ void save_functions(const std::string& path, const Model&, const RillFileOptions
 std::vector<std::string> Model::functions() const { return {impl_->name}; }
 Model Model::function(const std::string& name, Where where) const {
   if (name == impl_->name) return *this;
-  fail("Model::function", "the file has no function '" + name + "'. it has " + impl_->name, where);
+  fail("Model.function", "the file has no function '" + name + "'. it has " + impl_->name, where);
 }
 
 }  // namespace rill

@@ -289,7 +289,7 @@ Model Model::function(const std::string& name, Where where) const {
   const std::vector<std::string> names = functions();
   const auto at = std::find(names.begin(), names.end(), name);
   if (at == names.end())
-    fail("Model::function", fmt::format("the file has no function '{}'. it has {}", name, fmt::join(names, ", ")),
+    fail("Model.function", fmt::format("the file has no function '{}'. it has {}", name, fmt::join(names, ", ")),
          where);
   if (!impl_->package) return *this;
   return rill_file::model_of(impl_->package, size_t(at - names.begin()), where);

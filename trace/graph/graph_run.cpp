@@ -71,7 +71,7 @@ ValueId Graph::value(const GraphValue& v, Where where) const {
   const std::string& text = v.name_;
   if (text.empty()) {
     if (exists(v.value_)) return v.value_;
-    fail("Graph::value",
+    fail("Graph.value",
          fmt::format("'{}' has no value %{}.{}; it has {} nodes", name, v.value_.node, v.value_.index, nodes_.size()),
          where);
   }
@@ -85,7 +85,7 @@ ValueId Graph::value(const GraphValue& v, Where where) const {
   const GraphNames names = name_graph(*this);
   for (size_t i = 0; i < names.nodes.size(); ++i)
     if (names.nodes[i].id == id && exists({int32_t(i), output})) return {int32_t(i), output};
-  fail("Graph::value",
+  fail("Graph.value",
        fmt::format("'{}' has no value '{}'. a value is an input's name ({}), \"%3\" as to_string() prints it, or a "
                    "node's name as viewers show it{}",
                    name, text, arguments_of(*this), names_with(names, text)),
@@ -131,8 +131,8 @@ void GraphRun::feed(ValueId v, const Tensor& x, const Where& where) {
   bool fits = t.dtype() == s.dtype && t.spec().device == s.device && t.shape().size() == s.shape.size();
   for (size_t i = 0; fits && i < s.shape.size(); ++i) fits = s.shape[i] == open_size || s.shape[i] == t.shape()[i];
   if (!fits)
-    fail("Graph::run", fmt::format("{} is {}, and is fed {}", what, placed_text(s), placed_text(t.spec())), where);
-  if (at(v).defined()) fail("Graph::run", fmt::format("{} is fed twice", what), where);
+    fail("Graph.run", fmt::format("{} is {}, and is fed {}", what, placed_text(s), placed_text(t.spec())), where);
+  if (at(v).defined()) fail("Graph.run", fmt::format("{} is fed twice", what), where);
   at(v) = t;
 }
 
@@ -154,7 +154,7 @@ void GraphRun::find_needed(bool effects, const Where& where) {
     for (const Spec& s : n.outputs)
       for (Dim d : s.shape) open |= d == open_size;
     if (open)
-      fail("Graph::run",
+      fail("Graph.run",
            fmt::format("%{} of '{}' is {}, and what gives it is known for the sizes of a call alone. run the graph "
                        "for these: f.graph(spec(f32, {{2, 8}}))",
                        i, g.name, n.outputs.empty() ? std::string(n.op_name()) : to_string(n.outputs[0])),
@@ -177,7 +177,7 @@ void GraphRun::read_inputs(const Where& where) {
     }
   }
   if (!missing.empty())
-    fail("Graph::run", fmt::format("'{}' needs {}, which nothing feeds. it takes {}", g.name, missing, arguments_of(g)),
+    fail("Graph.run", fmt::format("'{}' needs {}, which nothing feeds. it takes {}", g.name, missing, arguments_of(g)),
          where);
   for (size_t i = 0; i < g.nodes().size(); ++i)
     if (const Node& n = g.nodes()[i]; needed_[i] && n.kind == Node::Kind::constant)
@@ -193,7 +193,7 @@ bool GraphRun::step() {
   const Node& n = g.nodes()[next_];
   Tensors out = runner_->run(n, values_);
   if (out.size() != n.outputs.size())  // in a graph that was read with open sizes, which leave that unchecked
-    fail("Graph::run", fmt::format("%{} of '{}' gives {} values, not {}", next_, g.name, out.size(), n.outputs.size()),
+    fail("Graph.run", fmt::format("%{} of '{}' gives {} values, not {}", next_, g.name, out.size(), n.outputs.size()),
          Where());
   for (size_t k = 0; k < out.size(); ++k)
     if (Tensor& value = values_[next_][k]; !value.defined()) value = std::move(out[k]);  // else it was fed
@@ -217,7 +217,7 @@ std::vector<Tensor> GraphRun::results() {
 }
 
 const Tensor& GraphRun::value(Where where) const {
-  if (node_ < 0) fail("GraphRun::value", "no node has run yet. call step() first", where);
+  if (node_ < 0) fail("GraphRun.value", "no node has run yet. call step() first", where);
   return value(ValueId{node_, 0}, where);
 }
 
@@ -225,7 +225,7 @@ const Tensor& GraphRun::value(const GraphValue& v, Where where) const {
   const ValueId id = graph_->value(v, where);
   const Tensor& t = values_[size_t(id.node)][size_t(id.index)];
   if (!t.defined())
-    fail("GraphRun::value",
+    fail("GraphRun.value",
          fmt::format("{} is not known: {}", print_value(*graph_, id),
                      needed_[size_t(id.node)] ? "its node has not run yet" : "no fetch needs it"),
          where);
