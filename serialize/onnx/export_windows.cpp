@@ -175,17 +175,20 @@ bool has_open(const Dims& dims) {
 }
 struct Pooled {
   Order order;
-  Value y, places;  // both [batch, channels, space...]; places count x's elements in that order
-  Pooled(Call& c, bool with_places) : order(activation_order(c.attrs<PoolParams>().layout, c.rank())) {
+  Shape shape;      // of x with the padding that goes ahead
+  bool ahead;       // whether any does
+  Value y, places;  // both [batch, channels, space...]; places count the elements of `shape`
+  Pooled(Call& c, bool with_places)
+      : order(activation_order(c.attrs<PoolParams>().layout, c.rank())), shape(permuted(c.specs[0].shape, order)) {
     const PoolParams& p = c.attrs<PoolParams>();
-    if (with_places && (has_open(p.pads_lo) || has_open(p.pads_hi)))
-      c.e.refuse(c.node, "places in windows are counted by sizes that padding ahead would change");
+    ahead = has_open(p.pads_lo) || has_open(p.pads_hi);
     Value x = c.e.transposed(c.in[0], order);
     const Attributes a = pool_attributes(c, x, -std::numeric_limits<double>::infinity());
     if (!with_places) {
       y = c.e.op("MaxPool", {x}, a);
       return;
     }
+    for (size_t i = 0; ahead && i < p.pads_lo.size(); ++i) shape[i + 2] = shape[i + 2] + p.pads_lo[i] + p.pads_hi[i];
     const Values both = c.e.ops("MaxPool", {x}, a, {x.dtype, DType::i64});
     y = both[0], places = both[1];
   }
@@ -202,7 +205,9 @@ Values write_max_pool_pick(Call& c) {
   if (is_empty(c)) return zeros_of(c);
   Exporter& e = c.e;
   const Pooled pool(c, true);
-  const Value flat = e.op("Reshape", {e.transposed(c.in[1], pool.order), e.ints({-1})});
+  Value t = e.transposed(c.in[1], pool.order);
+  if (pool.ahead) padded(c, t, c.attrs<PoolParams>().pads_lo, c.attrs<PoolParams>().pads_hi);
+  const Value flat = e.op("Reshape", {t, e.ints({-1})});
   return {e.transposed(e.op("Gather", {flat, pool.places}, {{"axis", int64_t(0)}}), inverse(pool.order))};
 }
 Values write_max_pool_grad(Call& c) {
@@ -210,11 +215,15 @@ Values write_max_pool_grad(Call& c) {
   Exporter& e = c.e;
   const Pooled pool(c, true);
   auto flat = [&](const Value& v) { return e.op("Reshape", {v, e.ints({-1})}); };
-  const Shape shape = permuted(c.specs[0].shape, pool.order);
-  const Value none = flat(e.op("Expand", {e.number(0, c.in[0].dtype), e.sizes(shape)}));
+  const Value none = flat(e.op("Expand", {e.number(0, c.in[0].dtype), e.sizes(pool.shape)}));
   const Value sums = e.op("ScatterElements", {none, flat(pool.places), flat(e.transposed(c.in[1], pool.order))},
                           {{"axis", int64_t(0)}, {"reduction", std::string("add")}});
-  return {e.transposed(e.reshaped(sums, shape), inverse(pool.order))};
+  Value dx = e.reshaped(sums, pool.shape);
+  if (pool.ahead) {
+    const Shape x = permuted(c.specs[0].shape, pool.order);
+    dx = cut(c, dx, pool.shape, c.attrs<PoolParams>().pads_lo, Dims(x.begin() + 2, x.end()));
+  }
+  return {e.transposed(dx, inverse(pool.order))};
 }
 
 // Where x is padded ahead, so is a tensor of ones, which counts the elements of each window.
