@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <ostream>
 #include <utility>
 
@@ -36,6 +37,8 @@ std::optional<int64_t> arithmetic(Dim::Op op, int64_t a, int64_t b) {
 bool outcome(Dim::Test test, int64_t a, int64_t b) {
   return test == Dim::Test::equal ? a == b : test == Dim::Test::less ? a < b : a <= b;
 }
+
+Dim::Op opposite(Dim::Op op) { return op == Dim::Op::add ? Dim::Op::subtract : Dim::Op::add; }
 
 // What a Dim is, for the maps.
 std::string key(Dim d) { return d.is_open() ? "#" + std::to_string(d.number()) : std::to_string(d.hint()); }
@@ -130,6 +133,14 @@ Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
   }
   for (const auto& [zero, x] : {std::pair(a, b), std::pair(b, a)})
     if ((op == smaller || op == larger) && is(zero, 0) && is_never_negative(x)) return op == smaller ? zero : x;
+  // (x + 1) - 1 is x, and so is 0 - (0 - x).
+  auto inside = [&](Dim d) { return knows(d) && at(d).kind == Kind::computed ? &at(d) : nullptr; };
+  if (const Expression* e = inside(a); e && (op == add || op == subtract) && !b.is_open() && !e->b.is_open() &&
+                                       (e->op == add || e->op == subtract)) {
+    const auto sum = arithmetic(op == e->op ? add : subtract, e->b.plain(), b.plain());
+    if (sum && *sum != INT64_MIN) return compute(*sum < 0 ? opposite(e->op) : e->op, e->a, std::abs(*sum));
+  }
+  if (const Expression* e = inside(b); e && op == subtract && is(a, 0) && e->op == subtract && is(e->a, 0)) return e->b;
   std::string what = key(a) + "," + std::to_string(int(op)) + "," + key(b);
   if (auto it = known_.find(what); it != known_.end()) return it->second;
   Expression e{Kind::computed};

@@ -308,6 +308,7 @@ void write_sizes(nlohmann::json& cases, const std::string& folder) {
   with("halves", [](const Tensor& x) { return slice_axis(x, 0, x.dim(0) / 2, x.dim(0)); });
   with("tail", [](const Tensor& x) { return x(slice(1, x.dim(0)), all); });
   with("padded", [](const Tensor& x) { return pad(x, {{1, x.dim(1)}, {0, 2}}, 7); });
+  with("reflected", [](const Tensor& x) { return pad(x, {{0, 0}, {2, 1}}, PadMode::symmetric); });
   with("counts", [](const Tensor& x) { return x + arange(x.dim(1)).astype(f32) + full({x.dim(0), 1}, 3.f); });
   with("softmax_open", [](const Tensor& x) { return softmax(matmul(x, x.T()), -1); });
   with("gathered", [](const Tensor& x) { return take(x, argsort(x(all, 0)), 0); });

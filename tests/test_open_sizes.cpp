@@ -241,6 +241,10 @@ TEST_CASE("gradients through windows, slices, padding and reshapes of open sizes
       {"columns", [&](const Tensor& x) { return reshape(x, {-1, 2})(slice(1, none, 2), 0); }},
       {"parts", [&](const Tensor& x) { return x(all, slice(1, -1), slice(none, none, -2)) * 2; }},
       {"padded", [&](const Tensor& x) { return pad(x, {{0, 0}, {1, 2, 1}, {-1, 3}, {0, 0}}, 1); }},
+      {"reflected", [&](const Tensor& x) { return pad(x, {{0, 0}, {1, 2}, {3, 0}, {0, 0}}, PadMode::reflect); }},
+      {"wrapped", [&](const Tensor& x) { return pad(x, {{1, 2}, {0, x.dim(2)}, {0, 0}, {0, 0}}, PadMode::wrap); }},
+      {"mirrored", [&](const Tensor& x) { return pad(x, {{1, 0}, {0, 0}, {9, 9}, {1, 1}}, PadMode::symmetric); }},
+      {"edges", [&](const Tensor& x) { return pad(x, {{0, 3}, {2, 2}, {0, 0}, {0, 1}}, PadMode::edge); }},
       {"joined", [&](const Tensor& x) { return concat({x, x(all, slice(1, none))}, 1); }}};
   for (const auto& [what, loss] : losses) {
     INFO(what);

@@ -1,6 +1,8 @@
 // pad: the record fills with one number, between elements too; padding with the tensor's own elements is a gather.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "rill/devices/cpu/move/shape_kernels.h"
 #include "rill/devices/driver.h"
 #include "rill/devices/params/shape_params.h"
@@ -115,13 +117,15 @@ Tensor pad_constant(const Tensor& x, const std::vector<Padding>& widths, const F
   return apply1(pad_op, {&x}, p, where);
 }
 
-// The element of an axis of size n that is at position i of the padded axis; position 0 is the first element.
-int64_t source_of(int64_t i, int64_t n, PadMode mode) {
-  if (mode == PadMode::edge) return std::clamp<int64_t>(i, 0, n - 1);
-  int64_t period = mode == PadMode::wrap ? n : mode == PadMode::symmetric ? 2 * n : std::max<int64_t>(2 * (n - 1), 1);
-  i = (i % period + period) % period;
-  if (i < n) return i;
-  return mode == PadMode::symmetric ? 2 * n - 1 - i : period - i;
+// The elements of an axis of size n that stand along the padded axis.
+Tensor sources(Dim n, const Padding& w, PadMode mode, Device device) {
+  const Tensor i = iota({n + w.lo + w.hi}, 0, {DType::i64, device}) - w.lo;  // 0 is the first element
+  if (mode == PadMode::edge) return minimum(maximum(i, 0), n - 1);
+  if (mode == PadMode::wrap) return remainder(i, n);
+  // There and back, with the last element once or twice.
+  const Dim period = mode == PadMode::symmetric ? 2 * n : larger(2 * (n - 1), 1);
+  const Tensor there = remainder(i, period);
+  return where(there < n, there, (mode == PadMode::symmetric ? period - 1 : period) - there);
 }
 
 }  // namespace
@@ -155,21 +159,18 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, PadMode mode, Wh
   Tensor out = x;
   for (size_t axis = 0; axis < each.size(); ++axis) {
     const Padding& w = each[axis];
-    int64_t n = x.shape()[axis];
+    const Dim n = x.shape()[axis];
     if (w.lo < 0 || w.hi < 0 || w.interior)
       fail("pad", "widths of these modes cannot be negative or between elements. pad with a number instead", where);
     if (w.lo == 0 && w.hi == 0) continue;
-    if (n == 0)
+    if (n.hint() == 0)
       fail("pad", fmt::format("cannot extend empty axis {} with its own elements. pad with a number instead", axis),
            where);
-    const int64_t count = add_sizes(n, add_sizes(w.lo, w.hi));
     Tensor from;
     {
-      EagerScope eager;
-      from = empty({count}, {i64, host_for(x.device())}, where);
-      auto* at = reinterpret_cast<int64_t*>(from.mutable_rep()->data);
-      for (int64_t i = 0; i < count; ++i) at[i] = source_of(i - w.lo, n, mode);
-      from = from.to(x.device());
+      std::optional<EagerScope> eager;  // known before the call
+      if (!n.is_open() && !w.lo.is_open() && !w.hi.is_open()) eager.emplace();
+      from = sources(n, w, mode, x.device());
     }
     out = take(out, from, int64_t(axis));
   }
