@@ -4,6 +4,11 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#if __has_include(<google/protobuf/stubs/logging.h>)  // later versions log by Abseil
+#include <google/protobuf/stubs/logging.h>
+#define RILL_PROTOBUF_LOGS 1
+#endif
+
 #include <bit>
 #include <chrono>
 
@@ -72,6 +77,13 @@ void check_message_size(uint64_t bytes, std::string_view op, const Where& where)
              " bytes are too many for one message of protobuf's, which has 2 GiB at most. write "
              "several, or keep tensors apart with save()",
          where);
+}
+
+bool parse(std::string_view bytes, google::protobuf::MessageLite& message) {
+#ifdef RILL_PROTOBUF_LOGS
+  const google::protobuf::LogSilencer silent;
+#endif
+  return bytes.size() <= INT32_MAX && message.ParseFromArray(bytes.data(), int(bytes.size()));
 }
 
 std::string bytes_of(const google::protobuf::MessageLite& message, std::string_view op, const Where& where) {

@@ -215,3 +215,17 @@ TEST_CASE("TensorFlow's linear algebra gives what TensorFlow does, and has gradi
   const Tensor difference = sum(run(x + step) - run(x - step)) / 2e-2f;
   CHECK(sum(slopes * along).item<float>() == Approx(difference.item<float>()).epsilon(2e-3));
 }
+
+TEST_CASE("a damaged file is told by an error alone") {
+  Folder out;
+  std::filesystem::create_directories(out / "model");
+  const std::string node_named_ff("\x0a\x03\x0a\x01\xff", 5);  // which is no UTF-8
+  put_file(out / "graph.pb", node_named_ff);
+  put_file(out / "model/saved_model.pb", std::string("\x12\x07\x12\x05") + node_named_ff);
+  for (const char* name : {"graph.pb", "model"}) {
+    std::string why;
+    const std::string printed = stderr_of([&] { why = message_of([&] { import_model(out / name); }); });
+    CHECK(has(why, "bytes are no "));
+    CHECK(printed == "");
+  }
+}

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "rill/serialize/messages.h"
+
 namespace rill {
 
 ObjectGraph::ObjectGraph(const BundleReader& file) : file_(file) {
   if (!file.contains(key) || !file.is_known(key) || file.spec(key).dtype != DType::string) return;
   const auto texts = file.read(key).to_vector<std::string>();
-  if (texts.size() != 1 || !graph_.ParseFromString(texts[0])) graph_.Clear();
+  if (texts.size() != 1 || !parse(texts[0], graph_)) graph_.Clear();
 }
 
 int ObjectGraph::child(int node, std::string_view name) const {

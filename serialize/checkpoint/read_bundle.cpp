@@ -106,12 +106,12 @@ BundleReader::BundleReader(std::string prefix, std::string_view op, const Where&
   bool first = true;
   for (auto& [key, value] : read_table(bytes, path, op, where)) {
     if (std::exchange(first, false)) {
-      if (!key.empty() || !header_.ParseFromString(value))
+      if (!key.empty() || !parse(value, header_))
         fail(op, "'" + path + "': its first entry is no header of a checkpoint", where);
       continue;
     }
     Entry entry;
-    if (!entry.ParseFromString(value)) reject(key, "it is not encoded as an entry. the file is damaged");
+    if (!parse(value, entry)) reject(key, "it is not encoded as an entry. the file is damaged");
     entries_.emplace_hint(entries_.end(), std::move(key), std::move(entry));
   }
   if (first) fail(op, "'" + path + "': it has no header, and is no index of a checkpoint", where);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "rill/ops/apply.h"
+#include "rill/serialize/messages.h"
 #include "rill/serialize/model/model_impl.h"
 #include "rill/serialize/onnx/check.h"
 #include "rill/serialize/onnx/fold_norms.h"
@@ -53,7 +54,7 @@ Opsets opsets_of(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdPro
 }
 
 void parse(Program& p, std::string_view bytes, const Source& source) {
-  if (!p.model.ParseFromArray(bytes.data(), int(bytes.size())) || bytes.size() > INT32_MAX)
+  if (!rill::parse(bytes, p.model))
     source.reject(fmt::format("its {} bytes are no ONNX model", bytes.size()));
   if (!p.model.has_graph()) source.reject("holds no graph");
   p.opsets = opsets_of(p.model.opset_import());
@@ -190,7 +191,7 @@ namespace {
 template <class Message>
 Message parsed(std::string_view bytes, const Where& where) {
   Message m;
-  if (bytes.size() > INT32_MAX || !m.ParseFromArray(bytes.data(), int(bytes.size())))
+  if (!rill::parse(bytes, m))
     fail("import_model", "the value's bytes are no message of ONNX's", where);
   return m;
 }

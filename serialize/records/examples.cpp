@@ -23,7 +23,7 @@ struct Parse {
   std::vector<Message> decode(const std::vector<std::string>& examples) const {
     std::vector<Message> all(examples.size());
     for (size_t i = 0; i < examples.size(); ++i)
-      if (!all[i].ParseFromString(examples[i]))
+      if (!parse(examples[i], all[i]))
         fail(op,
              "example " + std::to_string(i) + ", " + std::to_string(examples[i].size()) + " bytes, is no " +
                  (std::is_same_v<Message, proto::Example> ? "tf.Example" : "tf.SequenceExample") +

@@ -12,6 +12,7 @@
 #include "rill/serialize/checkpoint/bundle.h"
 #include "rill/serialize/checkpoint/object_graph.h"
 #include "rill/serialize/files.h"
+#include "rill/serialize/messages.h"
 #include "rill/serialize/model/model_impl.h"
 #include "rill/serialize/tensorflow/interpreter.h"
 #include "rill/serialize/tensorflow/saved_model.h"
@@ -300,7 +301,7 @@ std::map<std::string, bool> known_variables(const proto::MetaGraphDef& meta) {
   if (variables != meta.collection_def().end())
     for (const auto& bytes : variables->second.bytes_list().value()) {
       proto::VariableDef v;
-      if (v.ParseFromString(bytes)) known[node_of(v.variable_name())] = v.trainable();
+      if (parse(bytes, v)) known[node_of(v.variable_name())] = v.trainable();
     }
   return known;
 }
@@ -403,7 +404,7 @@ std::string name_of(const std::string& path) {
 static proto::SavedModel read_saved_model(const std::string& path, const Where& where) {
   const std::string bytes = read_file(path, "import_model", where);
   proto::SavedModel file;
-  if (bytes.size() > INT32_MAX || !file.ParseFromArray(bytes.data(), int(bytes.size())))
+  if (!parse(bytes, file))
     fail("import_model", fmt::format("'{}': its {} bytes are no SavedModel", path, bytes.size()), where);
   return file;
 }
@@ -463,7 +464,7 @@ Model import_frozen_graph(std::string_view bytes, const std::string& path, const
   const CallerScope caller(where, "import_model");
   auto m = Shared<Imported>::make();
   auto impl = Shared<Model::Impl>::make();
-  if (bytes.size() > INT32_MAX || !m->program.graph.ParseFromArray(bytes.data(), int(bytes.size())))
+  if (!parse(bytes, m->program.graph))
     fail("import_model", fmt::format("'{}': its {} bytes are no GraphDef", path, bytes.size()), where);
   impl->name = name_of(path);
   const Signature signature = guess_signature(m->program.graph, options, *impl);
