@@ -24,8 +24,8 @@ proto::Event event_now(int64_t step);
 // The first event of every file, encoded.
 std::string version_event();
 
-// Whether `bytes` encode a message of that kind, which `message` then is. Says nothing else: protobuf would print what is
-// wrong with them.
+// Whether `bytes` encode a message of that kind, which `message` then is. Says nothing else: protobuf would print what
+// is wrong with them.
 bool parse(std::string_view bytes, google::protobuf::MessageLite& message);
 // The encoded message, the same bytes for the same message (protobuf writes maps in any order unless told not to).
 // Throws rill::Error, under the name of `op`, where it would have more than 2 GiB, which protobuf cannot encode.

@@ -135,8 +135,8 @@ Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
     if ((op == smaller || op == larger) && is(zero, 0) && is_never_negative(x)) return op == smaller ? zero : x;
   // (x + 1) - 1 is x, and so is 0 - (0 - x).
   auto inside = [&](Dim d) { return knows(d) && at(d).kind == Kind::computed ? &at(d) : nullptr; };
-  if (const Expression* e = inside(a); e && (op == add || op == subtract) && !b.is_open() && !e->b.is_open() &&
-                                       (e->op == add || e->op == subtract)) {
+  if (const Expression* e = inside(a);
+      e && (op == add || op == subtract) && !b.is_open() && !e->b.is_open() && (e->op == add || e->op == subtract)) {
     const auto sum = arithmetic(op == e->op ? add : subtract, e->b.plain(), b.plain());
     if (sum && *sum != INT64_MIN) return compute(*sum < 0 ? opposite(e->op) : e->op, e->a, std::abs(*sum));
   }

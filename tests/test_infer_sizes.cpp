@@ -1,5 +1,5 @@
-// The sizes that infer rules give of open ones: expressions that hold for other sizes, and plain numbers where nothing open
-// was computed with. What traces make of them is in test_open_sizes.cpp.
+// The sizes that infer rules give of open ones: expressions that hold for other sizes, and plain numbers where nothing
+// open was computed with. What traces make of them is in test_open_sizes.cpp.
 #include "catch.h"
 #include "rill/ops/op.h"
 #include "rill/ops/stored_ops.h"
@@ -62,7 +62,8 @@ TEST_CASE("a size that an infer rule does not compute from an open one stays wha
           DimValues values(table, sizes, [](const DimTable::Place&) { return std::optional<int64_t>(); });
           for (size_t k = 0; k < out.size(); ++k) {
             REQUIRE(out[k].shape.size() == wanted[k].shape.size());
-            for (size_t d = 0; d < out[k].shape.size(); ++d) CHECK(values.of(out[k].shape[d]) == wanted[k].shape[d].plain());
+            for (size_t d = 0; d < out[k].shape.size(); ++d)
+              CHECK(values.of(out[k].shape[d]) == wanted[k].shape[d].plain());
           }
         }
       }

@@ -46,8 +46,8 @@ TEST_CASE("why a target does not depend on a source") {
       [&] {
         GradientTape t;
         t.watch(x);
-        const auto scaled = custom_gradient(
-            [&](const Tensor& y) { return std::pair(y * x, [&](const Tensor& g) { return g * x; }); });
+        const auto scaled =
+            custom_gradient([&](const Tensor& y) { return std::pair(y * x, [&](const Tensor& g) { return g * x; }); });
         t.gradient(sum(scaled(w)), x);
       },
       "what a custom_gradient captures");

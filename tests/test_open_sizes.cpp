@@ -229,7 +229,8 @@ TEST_CASE("gradients by weights that bodies of loops and branches read, and Jaco
   CHECK(either.trace_count() == 1);
 }
 
-TEST_CASE("gradients through windows, slices, padding and reshapes of open sizes: one trace, and sizes stay what they are") {
+TEST_CASE(
+    "gradients through windows, slices, padding and reshapes of open sizes: one trace, and sizes stay what they are") {
   Variable kernel(data({3, 3, 2, 4}), "kernel");
   using Loss = std::function<Tensor(const Tensor&)>;  // of [any, any, any, 2]
   const std::vector<std::pair<std::string, Loss>> losses = {

@@ -71,8 +71,7 @@ inline int64_t window_count(int64_t in, int64_t window, int64_t stride, int64_t 
 inline Dim window_count(Dim in, Dim window, Dim stride, Dim lo, Dim hi, Dim dilation) {
   bool open = false;
   for (Dim d : {in, window, stride, lo, hi, dilation}) open |= d.is_open();
-  if (!open)
-    return window_count(in.plain(), window.plain(), stride.plain(), lo.plain(), hi.plain(), dilation.plain());
+  if (!open) return window_count(in.plain(), window.plain(), stride.plain(), lo.plain(), hi.plain(), dilation.plain());
   return larger(in + lo + hi - 1 - (window - 1) * dilation + stride, 0) / stride;
 }
 // The index of axis `i` of space in an activation; in weights.

@@ -88,7 +88,8 @@ Dims kernel_of(const ConvParams& p, const Shape& w) {
 }
 
 void check_out_groups(const InferArgs& args, const ConvParams& p, Dim out) {
-  if (out.hint() % p.groups != 0) args.reject(fmt::format("{} output channels do not divide into {} groups", out, p.groups));
+  if (out.hint() % p.groups != 0)
+    args.reject(fmt::format("{} output channels do not divide into {} groups", out, p.groups));
 }
 
 OutSpecs one(const InferArgs& args, Shape shape) { return {Spec{shape, args[0].dtype, false, args[0].device}}; }

@@ -34,8 +34,7 @@ OutSpecs infer_pad(const InferArgs& a) {
       if (width < -max_tensor_bytes || width > max_tensor_bytes)
         a.reject(fmt::format("padding axis {} by {} is more than any tensor holds", i, width));
     const int64_t n = add_sizes(lo + hi + size, multiply_sizes(std::max<int64_t>(size - 1, 0), interior));
-    if (n < 0)
-      a.reject(fmt::format("padding axis {} of size {} by {} and {} leaves a negative size", i, size, lo, hi));
+    if (n < 0) a.reject(fmt::format("padding axis {} of size {} by {} and {} leaves a negative size", i, size, lo, hi));
     const ExactDims exact;
     const bool open = p.lo[i].is_open() || p.hi[i].is_open() || p.interior[i].is_open() || in[i].is_open();
     out.push_back(open ? p.lo[i] + p.hi[i] + in[i] + larger(in[i] - 1, 0) * p.interior[i] : Dim(n));

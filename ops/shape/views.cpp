@@ -100,7 +100,8 @@ Tensor strong_view(const Tensor& in, Shape shape, Strides strides, int64_t offse
 
 // --- reshape ---------------------------------------------------------------------------------------------------------
 
-// The size that -1 stands for, number `rest` of `to`: what is left of the elements when the other sizes are divided out.
+// The size that -1 stands for, number `rest` of `to`: what is left of the elements when the other sizes are divided
+// out.
 Dim remaining_size(const Shape& from, const Shape& to, size_t rest) {
   Dims all(from.begin(), from.end()), open;
   int64_t known = 1, left = 1;
@@ -335,8 +336,7 @@ Shape window_shape(const Shape& in, const SliceAttrs& s) {
   const SmallVec<int64_t, 8> steps(s.steps.begin(), s.steps.end());
   const ExactDims exact;
   Shape shape;
-  for (size_t i = 0; i < in.size(); ++i)
-    shape.push_back(slice_range(s.starts[i], s.stops[i], steps[i], in[i]).count);
+  for (size_t i = 0; i < in.size(); ++i) shape.push_back(slice_range(s.starts[i], s.stops[i], steps[i], in[i]).count);
   return shape;
 }
 
@@ -348,7 +348,8 @@ Shape checked_window(const InferArgs& a, const SliceAttrs& s) {
   for (Dim step : s.steps)
     if (step.hint() == 0 || step.hint() == slice_min) a.reject(describe_step(step.hint()));
   for (Dim axis : s.drop)
-    if (axis.hint() < 0 || axis.hint() >= int64_t(in.size())) a.reject(fmt::format("there is no axis {} to drop", axis));
+    if (axis.hint() < 0 || axis.hint() >= int64_t(in.size()))
+      a.reject(fmt::format("there is no axis {} to drop", axis));
   const Shape shape = window_shape(in, s);
   for (Dim axis : s.drop)
     if (shape[size_t(axis.hint())] != 1)

@@ -54,8 +54,7 @@ Opsets opsets_of(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdPro
 }
 
 void parse(Program& p, std::string_view bytes, const Source& source) {
-  if (!rill::parse(bytes, p.model))
-    source.reject(fmt::format("its {} bytes are no ONNX model", bytes.size()));
+  if (!rill::parse(bytes, p.model)) source.reject(fmt::format("its {} bytes are no ONNX model", bytes.size()));
   if (!p.model.has_graph()) source.reject("holds no graph");
   p.opsets = opsets_of(p.model.opset_import());
   if (p.opsets.empty()) source.reject("does not say of which opset it is");
@@ -191,8 +190,7 @@ namespace {
 template <class Message>
 Message parsed(std::string_view bytes, const Where& where) {
   Message m;
-  if (!rill::parse(bytes, m))
-    fail("import_model", "the value's bytes are no message of ONNX's", where);
+  if (!rill::parse(bytes, m)) fail("import_model", "the value's bytes are no message of ONNX's", where);
   return m;
 }
 OnnxValue value_of(const onnx::SequenceProto& s, const onnx_import::Source& source) {
