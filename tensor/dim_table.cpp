@@ -102,17 +102,6 @@ Dim DimTable::size_at(const Place& place, int64_t value) {
   return add(std::move(e), value);
 }
 
-// Symbols and places are sizes, and so is what is made of such without subtracting.
-bool DimTable::is_never_negative(Dim d) const {
-  if (!knows(d)) return d.hint() >= 0;
-  const Expression& e = at(d);
-  if (e.kind != Kind::computed) return true;
-  if (e.op == Dim::Op::subtract) return false;
-  const bool a = is_never_negative(e.a);
-  if (e.op == Dim::Op::remainder) return a;
-  return e.op == Dim::Op::larger ? a || is_never_negative(e.b) : a && is_never_negative(e.b);
-}
-
 Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
   if (inferring_) {
     computed_ = true;
@@ -124,6 +113,7 @@ Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
   if (!value || !Dim::fits(*value) || (!a.is_open() && !b.is_open())) return Dim::apply(op, look(a), look(b));
   using enum Dim::Op;
   auto is = [](Dim d, int64_t n) { return !d.is_open() && d.hint() == n; };
+  auto inside = [&](Dim d) { return knows(d) && at(d).kind == Kind::computed ? &at(d) : nullptr; };
   if (((op == add || op == subtract) && is(b, 0)) || ((op == multiply || op == divide) && is(b, 1))) return a;
   if ((op == add && is(a, 0)) || (op == multiply && is(a, 1))) return b;
   if (op == multiply && (is(a, 0) || is(b, 0))) return 0;
@@ -131,10 +121,14 @@ Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
     if (op == subtract) return 0;
     if (op == smaller || op == larger) return a;
   }
-  for (const auto& [zero, x] : {std::pair(a, b), std::pair(b, a)})
-    if ((op == smaller || op == larger) && is(zero, 0) && is_never_negative(x)) return op == smaller ? zero : x;
+  for (const auto& [n, x] : {std::pair(a, b), std::pair(b, a)}) {
+    if ((op != smaller && op != larger) || n.is_open() || n.plain() > 0) continue;
+    if (is_never_negative(x)) return op == smaller ? n : x;
+    // Of 0 - y, where y is not negative.
+    if (const Expression* e = inside(x); e && is(n, 0) && e->op == subtract && is(e->a, 0) && is_never_negative(e->b))
+      return op == smaller ? x : n;
+  }
   // (x + 1) - 1 is x, and so is 0 - (0 - x).
-  auto inside = [&](Dim d) { return knows(d) && at(d).kind == Kind::computed ? &at(d) : nullptr; };
   if (const Expression* e = inside(a);
       e && (op == add || op == subtract) && !b.is_open() && !e->b.is_open() && (e->op == add || e->op == subtract)) {
     const auto sum = arithmetic(op == e->op ? add : subtract, e->b.plain(), b.plain());
@@ -145,6 +139,8 @@ Dim DimTable::compute(Dim::Op op, Dim a, Dim b) {
   if (auto it = known_.find(what); it != known_.end()) return it->second;
   Expression e{Kind::computed};
   e.op = op, e.a = a, e.b = b;
+  const bool from_a = is_never_negative(a), from_b = is_never_negative(b);
+  e.never_negative = op == remainder ? from_a : op == larger ? from_a || from_b : op != subtract && from_a && from_b;
   Dim result = this->add(std::move(e), *value);
   if (!result.is_open()) return Dim::apply(op, look(a), look(b));
   return known_.emplace(std::move(what), result).first->second;
@@ -179,21 +175,51 @@ bool DimTable::decide(Dim::Test test, Dim a, Dim b) {
 
 // --- Text ------------------------------------------------------------------------------------------------------------
 
-std::string DimTable::text(Dim d) const {
-  if (!knows(d)) return std::to_string(d.hint());
+namespace {
+constexpr size_t longest_text = 300;
+}
+
+void DimTable::write(Dim d, std::string& out) const {
+  if (out.size() > longest_text) return;
+  if (!knows(d)) {
+    out += std::to_string(d.hint());
+    return;
+  }
   const Expression& e = at(d);
-  if (e.kind == Kind::symbol) return e.name;
-  if (e.kind == Kind::place)
-    return "size " + std::to_string(e.place.axis) + " of %" + std::to_string(e.place.node) +
-           (e.place.output ? "." + std::to_string(e.place.output) : "");
-  std::string a = text(e.a), b = text(e.b);
-  if (e.op == Dim::Op::smaller) return "smaller(" + a + ", " + b + ")";
-  if (e.op == Dim::Op::larger) return "larger(" + a + ", " + b + ")";
-  auto bracketed = [&](Dim x, const std::string& s) {
-    return knows(x) && at(x).kind == Kind::computed ? "(" + s + ")" : s;
+  if (e.kind == Kind::symbol) {
+    out += e.name;
+    return;
+  }
+  if (e.kind == Kind::place) {
+    out += "size " + std::to_string(e.place.axis) + " of %" + std::to_string(e.place.node);
+    if (e.place.output) out += "." + std::to_string(e.place.output);
+    return;
+  }
+  const auto part = [&](Dim x, bool bracketed) {
+    if (bracketed) out += "(";
+    write(x, out);
+    if (bracketed) out += ")";
   };
-  const char* symbols[] = {" + ", " - ", " * ", " / ", " % "};
-  return bracketed(e.a, a) + symbols[int(e.op)] + bracketed(e.b, b);
+  const auto is_computed = [&](Dim x) { return knows(x) && at(x).kind == Kind::computed; };
+  if (e.op == Dim::Op::smaller || e.op == Dim::Op::larger) {
+    out += e.op == Dim::Op::smaller ? "smaller(" : "larger(";
+    write(e.a, out);
+    out += ", ";
+    write(e.b, out);
+    out += ")";
+    return;
+  }
+  constexpr std::string_view symbols[] = {" + ", " - ", " * ", " / ", " % "};
+  part(e.a, is_computed(e.a));
+  out += symbols[int(e.op)];
+  part(e.b, is_computed(e.b));
+}
+
+std::string DimTable::text(Dim d) const {
+  std::string out;
+  write(d, out);
+  if (out.size() > longest_text) out = out.substr(0, longest_text) + "...";
+  return out;
 }
 
 std::string DimTable::text(const Guard& g) const {

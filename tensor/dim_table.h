@@ -46,6 +46,7 @@ class DimTable {
     int32_t symbol = 0;
     Place place{};
     std::string name = {};
+    bool never_negative = true;  // symbols and places are sizes, and so is what is made of such without subtracting
   };
 
   DimTable() = default;
@@ -61,11 +62,13 @@ class DimTable {
 
   // What an infer rule did since InferDims began: whether it computed with an open number, or looked at one.
   bool computed() const { return computed_; }
+  // Whether it is known to be a size, or made of such without subtracting.
+  bool is_never_negative(Dim d) const { return knows(d) ? at(d).never_negative : d.hint() >= 0; }
   bool knows(Dim d) const { return d.is_open() && index_.count(d.number()) != 0; }
   // What a Dim that it knows stands for.
   const Expression& at(Dim d) const { return expressions_[index_.at(d.number())]; }
   const std::vector<Guard>& guards() const { return guards_; }
-  // "(x.dim(0) - 1) / 2".
+  // "(x.dim(0) - 1) / 2"; what is too long to read, or written with many of the same parts, ends in "...".
   std::string text(Dim d) const;
   // "x.dim(0) == 4 (train.cpp:12)".
   std::string text(const Guard& g) const;
@@ -75,12 +78,12 @@ class DimTable {
   friend class DimValues;
   friend class InferDims;
   friend class ExactDims;
+  void write(Dim d, std::string& out) const;
   int64_t look(Dim d);
   Dim compute(Dim::Op op, Dim a, Dim b);
   bool decide(Dim::Test test, Dim a, Dim b);
   Dim add(Expression e, int64_t value);
   void guard(Dim::Test test, Dim a, Dim b, bool outcome);
-  bool is_never_negative(Dim d) const;
 
   std::vector<Expression> expressions_;
   std::unordered_map<uint32_t, uint32_t> index_;  // from the number in a Dim

@@ -286,6 +286,45 @@ TEST_CASE(
   CHECK(!has(sizes.explain(), "only where"));  // no guard
 }
 
+TEST_CASE("a slice by open bounds is one trace, with eager's sums, whatever the bounds come to") {
+  const auto gradient = [](const std::function<Tensor(const Tensor&)>& part) {
+    return [part](const Tensor& x) {
+      GradientTape tape;
+      tape.watch(x);
+      const Tensor y = concat({x, part(x), x}, 0);  // sums of several terms, whose order counts
+      return tape.gradient(y * y * cos(astype(arange(Dim(y.size())), f32)), x);
+    };
+  };
+  using Part = std::function<Tensor(const Tensor&)>;
+  const std::vector<std::pair<std::string, Part>> parts = {
+      {"all of short ones", [](const Tensor& x) { return x(slice(0, 100)); }},
+      {"to the size", [](const Tensor& x) { return x(slice(none, x.dim(0))); }},
+      {"less and less", [](const Tensor& x) { return x(slice(x.dim(0) - 5, none)); }},
+      {"backwards", [](const Tensor& x) { return x(slice(x.dim(0) / 2 - 3, none, -1)); }},
+      {"every third", [](const Tensor& x) { return x(slice(3 - x.dim(0), x.dim(0) * 2 - 7, 3)); }},
+      {"reflected", [](const Tensor& x) { return pad(x, {{2, 1}}, PadMode::reflect)(slice(1, -1)); }}};
+  for (const auto& [what, part] : parts) {
+    INFO(what);
+    const auto f = gradient(part);
+    auto traced = function(what, f, {.signature = {spec(f32, {any})}});
+    for (int64_t n : {300, 2, 5, 1, 99, 6, 100, 101, 7, 3}) CHECK(same_bits(traced(data({n})), f(data({n}))));
+    CHECK(traced.trace_count() == 1);
+  }
+}
+
+TEST_CASE("a guard of many sizes made of one another is told in few words") {
+  auto f = function("f",
+                    [](const Tensor& x) {
+                      Dim n = x.dim(0);
+                      for (int i = 0; i < 60; ++i) n = n / 2 + n % 7;
+                      return n > 5 ? x : x * 2;
+                    },
+                    {.signature = {spec(f32, {any})}});
+  f(ones({100}));
+  f(ones({1}));
+  CHECK(f.explain().size() < 4000);
+}
+
 TEST_CASE("sizes that are equal in the first call are not one") {
   auto f = function("join", [](const Tensor& a, const Tensor& b) { return concat({a, b}); },
                     {.signature = {spec(f32, {any}), spec(f32, {any})}});

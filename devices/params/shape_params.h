@@ -92,10 +92,12 @@ constexpr SliceRange slice_range(Dim start, Dim stop, int64_t step, Dim n) {
   auto place = [&](Dim end) -> Dim {
     if (!end.is_open() && end == slice_max) return most;
     if (!end.is_open() && end == slice_min) return least;
-    return end < 0 ? larger(end + n, least) : smaller(end, most);
+    if (!end.is_open()) return end < 0 ? larger(end + n, least) : smaller(end, most);
+    const Dim is_negative = smaller(larger(0 - end, 0), 1);  // without a test, as one trace for all sizes needs
+    return larger(smaller(end + is_negative * n, most), least);
   };
   const Dim first = place(start), last = place(stop), distance = step > 0 ? last - first : first - last;
-  // Without a test, as one trace for all sizes needs; no axis is as long as the longest stride.
+  // No axis is as long as the longest stride.
   constexpr int64_t longest = int64_t(1) << 48;
   const int64_t stride = step < -longest || step > longest ? longest : step > 0 ? step : -step;
   return {first, (larger(distance, 0) + (stride - 1)) / stride};

@@ -114,17 +114,11 @@ class Planner {
     seen_advanced_ = last_kind_advanced_ = true;
   }
 
-  // Whether they are equal whatever the open sizes are.
-  static bool surely_equal(Dim a, Dim b) {
-    if (a.is_open() || b.is_open()) return a.is_open() && b.is_open() && a.number() == b.number();
-    return a == b;
-  }
   Dim axis_size() const { return x_.shape()[axis_]; }
-  void push_window(Dim start, Dim stop, int64_t step, Dim count) {
+  void push_window(Dim start, Dim stop, int64_t step) {
     plan_.window.starts.push_back(start);
     plan_.window.stops.push_back(stop);
     plan_.window.steps.push_back(step);
-    plan_.whole = plan_.whole && surely_equal(start, 0) && step == 1 && surely_equal(count, axis_size());
     ++axis_;
   }
 
@@ -136,7 +130,7 @@ class Planner {
     if (i < 0) i += n;
     plan_.window.drop.push_back(int64_t(axis_));
     plan_.whole = false;
-    push_window(i, i + 1, 1, 1);
+    push_window(i, i + 1, 1);
   }
 
   void add_slice(const Index& s) {
@@ -144,7 +138,9 @@ class Planner {
     const Dim start = s.start.value_or(s.step > 0 ? 0 : slice_max),
               stop = s.stop.value_or(s.step > 0 ? slice_max : slice_min);
     const Dim count = slice_range(start, stop, s.step, axis_size()).count;
-    push_window(start, stop, s.step, count);
+    // By what the caller wrote, not by what it comes to: a trace with open sizes adds gradients up in eager's order then.
+    plan_.whole = plan_.whole && !s.start && !s.stop && s.step == 1;
+    push_window(start, stop, s.step);
     plan_.window_shape.push_back(count);
     plan_.shape.push_back(count);
     ++slices_;
@@ -157,7 +153,7 @@ class Planner {
            where_);
     add_index(t, axis_size());
     plan_.window_shape.push_back(axis_size());
-    push_window(0, slice_max, 1, axis_size());
+    push_window(0, slice_max, 1);
   }
   void add_index(const Tensor& t, Dim size) {
     see_advanced();
@@ -180,7 +176,7 @@ class Planner {
     add_index(mask.is_symbolic() ? Tensor() : flat_nonzero(mask, where_), mask.size());
     for (int i = 0; i < mask.ndim(); ++i) {
       plan_.window_shape.push_back(axis_size());
-      push_window(0, slice_max, 1, axis_size());
+      push_window(0, slice_max, 1);
     }
   }
 

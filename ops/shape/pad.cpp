@@ -118,7 +118,8 @@ Tensor pad_constant(const Tensor& x, const std::vector<Padding>& widths, const F
 
 // The elements of an axis of size n that stand along the padded axis.
 Tensor sources(Dim n, const Padding& w, PadMode mode, Device device) {
-  const Tensor i = iota({n + w.lo + w.hi}, 0, {DType::i64, device}) - w.lo;  // 0 is the first element
+  const Dim count = add_sizes(n, add_sizes(w.lo, w.hi));
+  const Tensor i = iota({count}, 0, {DType::i64, device}) - w.lo;  // 0 is the first element
   if (mode == PadMode::edge) return minimum(maximum(i, 0), n - 1);
   if (mode == PadMode::wrap) return remainder(i, n);
   // There and back, with the last element once or twice.

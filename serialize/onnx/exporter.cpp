@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "rill/ops/apply.h"
+#include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/serialize/onnx/export_rules.h"
 #include "rill/trace/graph/instantiate.h"
@@ -189,6 +190,17 @@ const Value& Exporter::value(Frame& f, ValueId v) {
   return f.values[size_t(v.node)][size_t(v.index)];
 }
 
+namespace {
+// Results without elements, whatever the open sizes are. onnxruntime's Expand would not make some of them.
+bool gives_nothing(const Node& n) {
+  const auto is_empty = [](const Spec& s) {
+    const bool open = std::any_of(s.shape.begin(), s.shape.end(), [](Dim d) { return d.is_open(); });
+    return !open && s.shape.numel() == 0;
+  };
+  return !has_effect(n) && !n.outputs.empty() && std::all_of(n.outputs.begin(), n.outputs.end(), is_empty);
+}
+}  // namespace
+
 void Exporter::write_node(Frame& f, size_t i) {
   const Node& n = f.graph.nodes()[i];
   if (std::exchange(f.begun[i], 1)) refuse(n, "its operators need the size of its result, which they are to compute");
@@ -201,6 +213,9 @@ void Exporter::write_node(Frame& f, size_t i) {
     onnx_out::fill(weight, n.constant);
   } else if (n.kind == Node::Kind::constant) {
     f.values[i] = {constant(n.constant)};
+  } else if (gives_nothing(n)) {
+    const EagerScope eager;
+    for (const Spec& s : n.outputs) f.values[i].push_back(constant(zeros(s.shape, {s.dtype, {}})));
   } else {
     Values in;
     for (ValueId v : n.inputs) in.push_back(value(f, v));

@@ -111,6 +111,7 @@ class Exporter {
   // Throws: `n` cannot be exported, for this reason.
   [[noreturn]] void refuse(const Node& n, const std::string& reason) const;
   const Where& where() const { return where_; }
+  bool is_never_negative(Dim d) const { return dims_ ? dims_->is_never_negative(d) : d.hint() >= 0; }
 
  protected:
   // Null where there is none.

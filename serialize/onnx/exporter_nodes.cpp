@@ -48,7 +48,9 @@ void Exporter::fill(onnx::ValueInfoProto& info, const std::string& name, const S
   for (Dim d : spec.shape) {
     auto& dim = *shape.add_dim();
     if (!d.is_open()) dim.set_dim_value(d.plain());
-    else if (dims_ && dims_->knows(d) && dims_->at(d).kind != DimTable::Kind::place) dim.set_dim_param(dims_->text(d));
+    else if (dims_ && dims_->knows(d) && dims_->at(d).kind != DimTable::Kind::place) {
+      if (const std::string text = dims_->text(d); !text.ends_with("...")) dim.set_dim_param(text);
+    }
   }
 }
 

@@ -84,20 +84,20 @@ Values write_sort(Call& c) {
 // ONNX's rule, after what negative padding takes away.
 Values write_pad(Call& c) {
   const PadAttrs& a = c.attrs<PadAttrs>();
-  auto cut_off = [](Dim d) { return !d.is_open() && d.plain() < 0; };
+  auto cut_off = [&](Dim d) { return !c.e.is_never_negative(d); };  // or may be
   bool cuts = false;
   for (size_t i = 0; i < a.lo.size(); ++i) cuts |= cut_off(a.lo[i]) || cut_off(a.hi[i]);
   if (!cuts) return onnx_out::rule_of(*c.node.op)->direct(c);
   PadAttrs added = a;
   for (size_t i = 0; i < a.lo.size(); ++i) {
-    if (cut_off(a.lo[i])) added.lo[i] = 0;
-    if (cut_off(a.hi[i])) added.hi[i] = 0;
+    added.lo[i] = larger(a.lo[i], 0);
+    added.hi[i] = larger(a.hi[i], 0);
   }
   return c.e.composed(c.in, c.specs, [&](std::span<const Tensor> in) {
     Tensor x = apply1(*c.node.op, {&in[0]}, added, c.e.where());
     for (size_t i = 0; i < a.lo.size(); ++i) {
       const int64_t axis = int64_t(i);
-      const Dim first = cut_off(a.lo[i]) ? -a.lo[i] : Dim(0), last = cut_off(a.hi[i]) ? -a.hi[i] : Dim(0);
+      const Dim first = larger(-a.lo[i], 0), last = larger(-a.hi[i], 0);
       if (cut_off(a.lo[i]) || cut_off(a.hi[i])) x = slice_axis(x, axis, first, x.dim(axis) - last);
     }
     return Tensors{x};

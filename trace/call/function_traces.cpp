@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <cstdio>
 
 #include "rill/autodiff/body_scope.h"
@@ -109,6 +110,20 @@ Graph FunctionCore::trace_graph(Body& body, std::vector<std::string> names, cons
   return traced.dims ? with_open_sizes(g) : g;
 }
 
+namespace {
+// Values of `count` open sizes to trace with where no call gives them: different ones; equal ones where the callable wants
+// those (a batch of images, and its labels); those of calls that there were; others, which a kernel fits in, or which can
+// be divided.
+std::vector<OpenPattern::Sizes> likely_sizes(size_t count, const std::vector<OpenPattern::Sizes>& called) {
+  OpenPattern::Sizes different;
+  for (size_t i = 0; i < count; ++i) different.push_back(8 + int64_t(i));
+  std::vector<OpenPattern::Sizes> all{different, OpenPattern::Sizes(count, 8)};
+  all.insert(all.end(), called.begin(), called.end());
+  for (int64_t n : {16, 9, 10, 12, 14, 15, 11, 13, 64, 60, 256}) all.push_back(OpenPattern::Sizes(count, n));
+  return all;
+}
+}  // namespace
+
 FunctionCore::OpenGraph FunctionCore::trace_open(Body& body, std::vector<std::string> names, const Where& where) {
   FunctionKey key;
   ReadKey read(key);
@@ -124,16 +139,21 @@ FunctionCore::OpenGraph FunctionCore::trace_open(Body& body, std::vector<std::st
     return {std::move(g), std::move(dims)};
   };
   if (open.empty()) return trace_with(nullptr, {});
-  // There is no call to take sizes from: different ones, or equal ones where the callable wants those (a batch of
-  // images, and its labels).
-  OpenPattern::Sizes different, equal(open.count(), 8);
-  for (size_t i = 0; i < open.count(); ++i) different.push_back(8 + int64_t(i));
-  try {
-    return trace_with(Shared<DimTable>::make(), different);
-  } catch (const Error&) {
-    if (open.count() == 1) throw;
+  std::vector<OpenPattern::Sizes> called;
+  {
+    const std::lock_guard lock(state_->mutex);
+    for (const Shared<Trace>& t : state_->traces)
+      if (t->open.count() == open.count() && !t->instances.empty()) called.push_back(t->instances[0]->sizes);
   }
-  return trace_with(Shared<DimTable>::make(), equal);
+  std::exception_ptr first;
+  for (const OpenPattern::Sizes& sizes : likely_sizes(open.count(), called)) {
+    try {
+      return trace_with(Shared<DimTable>::make(), sizes);
+    } catch (const Error&) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  std::rethrow_exception(first);
 }
 
 std::vector<std::string> FunctionCore::argument_names() const {
