@@ -335,7 +335,8 @@ void write_places(nlohmann::json& cases, const std::string& folder) {
   with("nothing", [](const Tensor& x) { return concat({x, repeat(x(slice(2, 1)), 3, 0), zeros({0, 5})}, 0); });
   with("set_tail", [](const Tensor& x) { return Tensor(x).at(slice(x.dim(0) - 3, none)).set(2); });
   with("cut_or_padded", [](const Tensor& x) { return pad(x, {{x.dim(0) - 4, 3 - x.dim(0)}, {0, 0}}, 7); });
-  with("window", [](const Tensor& x) { return sum(reshape(x, {-1, 5}), 1) + reshape(x(all, slice(2, 3)), {x.dim(0)}); });
+  with("window",
+       [](const Tensor& x) { return sum(reshape(x, {-1, 5}), 1) + reshape(x(all, slice(2, 3)), {x.dim(0)}); });
   with("add_part", [=](const Tensor& x) { return Tensor(x).at(i, slice(1, 3)).add(5); });
 }
 

@@ -138,7 +138,8 @@ class Planner {
     const Dim start = s.start.value_or(s.step > 0 ? 0 : slice_max),
               stop = s.stop.value_or(s.step > 0 ? slice_max : slice_min);
     const Dim count = slice_range(start, stop, s.step, axis_size()).count;
-    // By what the caller wrote, not by what it comes to: a trace with open sizes adds gradients up in eager's order then.
+    // By what the caller wrote, not by what it comes to: a trace with open sizes adds gradients up in eager's order
+    // then.
     plan_.whole = plan_.whole && !s.start && !s.stop && s.step == 1;
     push_window(start, stop, s.step);
     plan_.window_shape.push_back(count);

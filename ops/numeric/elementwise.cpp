@@ -95,8 +95,7 @@ Tensor normal_quantile(const Tensor& wide) {
   const Tensor size =
       rill::where(is_far, far_tail(rill::where(is_far, r, 6) - 5), tail(rill::where(is_far, 2, r) - 1.6));
   // The formula is off by up to 5 ulp in the middle, where erf() has the digits for a step of Newton's.
-  const Tensor near = m * middle(0.180625 - square(m)),
-               off = 0.5 * erf(near * (std::numbers::sqrt2 / 2)) - m,
+  const Tensor near = m * middle(0.180625 - square(m)), off = 0.5 * erf(near * (std::numbers::sqrt2 / 2)) - m,
                corrected = near - off * exp(0.5 * square(near)) * std::sqrt(2 * std::numbers::pi);
   const Tensor y = rill::where(is_middle, corrected, rill::where(q < 0, -size, size));
   // The logs are infinite, and so are their gradients.

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <cstdio>
+#include <exception>
 
 #include "rill/autodiff/body_scope.h"
 #include "rill/trace/call/function_state.h"
@@ -111,9 +111,9 @@ Graph FunctionCore::trace_graph(Body& body, std::vector<std::string> names, cons
 }
 
 namespace {
-// Values of `count` open sizes to trace with where no call gives them: different ones; equal ones where the callable wants
-// those (a batch of images, and its labels); those of calls that there were; others, which a kernel fits in, or which can
-// be divided.
+// Values of `count` open sizes to trace with where no call gives them: different ones; equal ones where the callable
+// wants those (a batch of images, and its labels); those of calls that there were; others, which a kernel fits in, or
+// which can be divided.
 std::vector<OpenPattern::Sizes> likely_sizes(size_t count, const std::vector<OpenPattern::Sizes>& called) {
   OpenPattern::Sizes different;
   for (size_t i = 0; i < count; ++i) different.push_back(8 + int64_t(i));
