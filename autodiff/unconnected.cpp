@@ -75,9 +75,8 @@ std::string GradientTape::Impl::why_unconnected(std::span<const Tensor> targets,
     for (const TapeNode n : e.in_nodes) used = used || n == source;
   }
   if (!used && has_rules)
-    return "nothing that the tape recorded uses it, for what a custom_gradient captures, and uses before it is "
-           "watched, "
-           "are not seen. pass it as an argument, or watch it before it is used";
+    return "nothing that the tape recorded uses it: it sees neither what a custom_gradient captures nor uses before a "
+           "tensor is watched. pass it as an argument, or watch it before it is used";
   if (!used)
     return "nothing that the tape recorded uses it, for uses before it is watched are not seen. watch it before it is "
            "used";

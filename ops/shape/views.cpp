@@ -140,7 +140,7 @@ OutSpecs infer_reshape(const InferArgs& a) {
     else if (rest >= 0) a.reject("only one size can be -1");
     else rest = int64_t(i);
   }
-  for (Dim d : a[0].shape) n *= d.hint();
+  for (Dim d : a[0].shape) n = Dim::apply(Dim::Op::multiply, n, d.hint());  // a size of 0 may follow on huge ones
   if (rest >= 0 && known != 0 && n % known == 0) shape[size_t(rest)] = remaining_size(a[0].shape, shape, size_t(rest));
   else if (rest >= 0 || known != n)
     a.reject(fmt::format("cannot reshape {} elements of shape {} into [{}]", n, to_string(a[0].shape),
