@@ -237,16 +237,23 @@ std::optional<int64_t> DimValues::compute(const DimTable::Expression& e) {
     case DimTable::Kind::place: return size_at_(e.place);
     case DimTable::Kind::computed: break;
   }
-  std::optional<int64_t> a = of(e.a), b = of(e.b);
+  std::optional<int64_t> a = find(e.a), b = find(e.b);
   if (!a || !b) return std::nullopt;
   return arithmetic(e.op, *a, *b);
 }
 
 std::optional<int64_t> DimValues::of(Dim d) {
+  unknown_.clear();  // more sizes of values may be known by now
+  return find(d);
+}
+
+std::optional<int64_t> DimValues::find(Dim d) {
   if (!table_.knows(d)) return d.hint();
   if (auto it = known_.find(d.number()); it != known_.end()) return it->second;
+  if (unknown_.count(d.number())) return std::nullopt;
   std::optional<int64_t> value = compute(table_.at(d));
   if (value) known_.emplace(d.number(), *value);
+  else unknown_.insert(d.number());
   return value;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,9 @@ namespace rill {
 // expression of this thread's table, and `test` adds a guard to it.
 Dim calculate(Dim::Op op, Dim a, Dim b);
 bool test(Dim::Test which, Dim a, Dim b);
+// The size of one axis of what two shapes broadcast to; none where they do not. An open size beside a number other than
+// 1 is that or 1, and gives that, whatever it is in this call.
+std::optional<Dim> broadcast_sizes(Dim a, Dim b);
 
 class DimTable {
  public:
@@ -46,7 +50,7 @@ class DimTable {
     int32_t symbol = 0;
     Place place{};
     std::string name = {};
-    bool never_negative = true;  // symbols and places are sizes, and so is what is made of such without subtracting
+    bool never_negative = true;  // whatever the open sizes are, as far as is known
   };
 
   DimTable() = default;
@@ -62,7 +66,7 @@ class DimTable {
 
   // What an infer rule did since InferDims began: whether it computed with an open number, or looked at one.
   bool computed() const { return computed_; }
-  // Whether it is known to be a size, or made of such without subtracting.
+  // Whether it is known to be 0 or more, whatever the open sizes are.
   bool is_never_negative(Dim d) const { return knows(d) ? at(d).never_negative : d.hint() >= 0; }
   bool knows(Dim d) const { return d.is_open() && index_.count(d.number()) != 0; }
   // What a Dim that it knows stands for.
@@ -152,11 +156,13 @@ class DimValues {
   bool holds(const DimTable::Guard& g);
 
  private:
+  std::optional<int64_t> find(Dim d);
   std::optional<int64_t> compute(const DimTable::Expression& e);
   const DimTable& table_;
   std::vector<int64_t> sizes_;
   SizeAt size_at_;
   std::unordered_map<uint32_t, int64_t> known_;
+  std::unordered_set<uint32_t> unknown_;  // as far as this call of of() has seen
 };
 
 }  // namespace rill

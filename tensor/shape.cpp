@@ -1,5 +1,7 @@
 #include "rill/tensor/shape.h"
 
+#include "rill/tensor/dim_table.h"
+
 namespace rill {
 
 namespace {
@@ -15,13 +17,23 @@ std::string print(const Shape& s, bool open) {
 std::string to_string(const Shape& s) { return print(s, false); }
 std::string with_open_sizes(const Shape& s) { return print(s, true); }
 
+std::optional<Dim> broadcast_sizes(Dim a, Dim b) {
+  if (a.is_open() == b.is_open()) {
+    if (a.is_open() && a.number() == b.number()) return a;
+    if (b == 1) return a;
+    return a == 1 || a == b ? std::optional(b) : std::nullopt;
+  }
+  const Dim open = a.is_open() ? a : b, plain = a.is_open() ? b : a;
+  if (plain == 1) return open;
+  return open.hint() == 1 || open.hint() == plain.plain() ? std::optional(plain) : std::nullopt;
+}
+
 bool broadcast_into(Shape& acc, const Shape& s) {
   while (acc.size() < s.size()) acc.insert(0, 1);
   for (size_t i = 1; i <= s.size(); ++i) {
     Dim &a = acc[acc.size() - i], b = s[s.size() - i];
-    if (b == 1) continue;
-    if (a == 1) a = b;  // where both are 1 too, so that an open size stays one
-    else if (a != b) return false;
+    if (const auto size = broadcast_sizes(a, b)) a = *size;
+    else return false;
   }
   return true;
 }

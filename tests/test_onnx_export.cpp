@@ -235,6 +235,23 @@ void write_control(nlohmann::json& cases, const std::string& folder) {
   }
 }
 
+// Loops over no rows, whose sizes are open.
+void write_loops_of_none(nlohmann::json& cases, const std::string& folder) {
+  auto rows = function("no_rows",
+                       [](const Tensor& x) {
+                         const auto [last, ys] = scan(
+                             [](const Tensor& s, const Tensor& row) {
+                               return std::pair(s + sum(row), concat({row(slice(1, none)), row * s}));
+                             },
+                             zeros({}), x);
+                         return concat({ys, ys * last});
+                       },
+                       {.signature = {spec(f32, {any, any}, "x0")}});
+  std::vector<One> calls{{some({3, 2})}, {some({1, 4})}};
+  if (extension() != ".onnx") calls.push_back({zeros({0, 3})});  // onnxruntime's Loop gives no rows another shape
+  write_program(cases, folder, "no_rows", rows, calls);
+}
+
 // Variables that are called as inputs are, and as a SavedModel's own nodes.
 void write_names(nlohmann::json& cases, const std::string& folder) {
   std::vector<Variable> all;
@@ -308,6 +325,19 @@ void write_sizes(nlohmann::json& cases, const std::string& folder) {
   with("halves", [](const Tensor& x) { return slice_axis(x, 0, x.dim(0) / 2, x.dim(0)); });
   with("tail", [](const Tensor& x) { return x(slice(1, x.dim(0)), all); });
   with("padded", [](const Tensor& x) { return pad(x, {{1, x.dim(1)}, {0, 2}}, 7); });
+  write_program(cases, folder, "beside_a_number",
+                function("beside_a_number",
+                         [](const Tensor& x) {
+                           const Tensor y = x + arange(8).astype(f32);
+                           return sum(y) / y.dim(0);
+                         },
+                         {.signature = {spec(f32, {any}, "x0")}}),
+                std::vector<One>{{some({8})}, {some({1})}});
+  write_program(
+      cases, folder, "large_kernel",
+      function("large_kernel", [](const Tensor& x) { return conv(x, ones({11, 11, 1, 2}), {.strides = {4, 4}}); },
+               {.signature = {spec(f32, {1, any, any, 1}, "x0")}}),
+      std::vector<One>{{some({1, 30, 41, 1})}, {some({1, 16, 11, 1})}});
   with("reflected", [](const Tensor& x) { return pad(x, {{0, 0}, {2, 1}}, PadMode::symmetric); });
   with("counts", [](const Tensor& x) { return x + arange(x.dim(1)).astype(f32) + full({x.dim(0), 1}, 3.f); });
   with("softmax_open", [](const Tensor& x) { return softmax(matmul(x, x.T()), -1); });
@@ -373,6 +403,7 @@ TEST_CASE("models of whole programs, for another program to run", "[.write]") {
   nlohmann::json cases = nlohmann::json::array();
   write_networks(cases, folder);
   write_control(cases, folder);
+  write_loops_of_none(cases, folder);
   write_names(cases, folder);
   write_sizes(cases, folder);
   write_places(cases, folder);
@@ -511,6 +542,10 @@ TEST_CASE("what a model cannot say is an error that names the node, the reason a
   CHECK(has(message_of([&] { export_model(bare, path); }), "give its signature"));
   CHECK(has(message_of([&] { export_model(bare, path, {.signature = {spec(f32, {2}), spec(f32, {2})}}); }),
             "the signature has 2 specs"));
+  auto wrong =
+      function("wrong", [](const Tensor& x, const Tensor& y) { return matmul(x * expand_dims(y, 1), ones({3})); },
+               {.signature = {spec(f32, {any, 4}), spec(f32, {any})}});
+  CHECK(has(message_of([&] { export_model(wrong, path); }), "4 != 3"));
   const std::string why = message_of([&] { save_functions(path, {{"f", bare}}); });
   CHECK(has(why, "[save_functions]"));
   CHECK(!has(why, "export_model"));

@@ -312,6 +312,28 @@ TEST_CASE("a slice by open bounds is one trace, with eager's sums, whatever the 
   }
 }
 
+TEST_CASE("an open size beside a number has the number, and beside 1 stays open") {
+  const Body twice = [](const Tensor& x) { return ones({1}) * x * 2; };
+  auto scaled = function("scaled", twice, {.signature = {spec(f32, {any})}});
+  const Body mean_of = [](const Tensor& x) {
+    const Tensor y = x + arange(8).astype(f32);
+    return sum(y) / y.dim(0);
+  };
+  auto added = function("added", mean_of, {.signature = {spec(f32, {any})}});
+  for (int64_t n : {1, 7, 3}) CHECK(same_bits(scaled(data({n})), twice(data({n}))));
+  for (int64_t n : {8, 1}) CHECK(same_bits(added(data({n})), mean_of(data({n}))));
+  CHECK(scaled.trace_count() == 1);
+  CHECK(added.trace_count() == 1);
+  CHECK(has(message_of([&] { added(data({5})); }), "do not broadcast"));
+}
+
+TEST_CASE("a concat of very many operands of open sizes") {
+  auto f = function("many", [](const Tensor& x) { return concat(std::vector<Tensor>(60000, x)); },
+                    {.signature = {spec(f32, {any})}});
+  for (int64_t n : {2, 3}) CHECK(f(ones({n})).dim(0) == 60000 * n);
+  CHECK(f.trace_count() == 1);
+}
+
 TEST_CASE("a guard of many sizes made of one another is told in few words") {
   auto f = function("f",
                     [](const Tensor& x) {
@@ -323,6 +345,15 @@ TEST_CASE("a guard of many sizes made of one another is told in few words") {
   f(ones({100}));
   f(ones({1}));
   CHECK(f.explain().size() < 4000);
+  auto g = function("g",
+                    [](const Tensor& x) {
+                      Dim n = x.dim(0) / x.dim(1);
+                      for (int i = 0; i < 60; ++i) n = n / 2 + n % 7;
+                      return reshape(x, {-1}) * n;
+                    },
+                    {.signature = {spec(f32, {any, any})}});
+  g(ones({1000, 2}));
+  CHECK(has(message_of([&] { g(ones({100, 0})); }), "divided by"));
 }
 
 TEST_CASE("sizes that are equal in the first call are not one") {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -23,6 +24,13 @@ namespace rill::elementwise {
 
 // --- Inference -------------------------------------------------------------------------------------------------------
 
+namespace {
+// Not by ==, to which an open size is the number that it is in this call.
+bool is_same(const Shape& a, const Shape& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](Dim m, Dim n) { return m.plain() == n.plain(); });
+}
+}  // namespace
+
 OutSpecs infer_same(const InferArgs& args) {
   OutSpecs out;
   Spec& spec = out.emplace_back(args[0]);
@@ -31,7 +39,7 @@ OutSpecs infer_same(const InferArgs& args) {
     if (s.dtype != spec.dtype)
       args.reject(fmt::format("operands have different dtypes, {} and {}. convert one with astype()", name(spec.dtype),
                               name(s.dtype)));
-    if (!(s.shape == spec.shape) && !broadcast_into(spec.shape, s.shape))
+    if (!is_same(s.shape, spec.shape) && !broadcast_into(spec.shape, s.shape))
       args.reject(fmt::format("shapes {} and {} do not broadcast: axes must be equal or 1, counted from the back",
                               to_string(args[0].shape), to_string(s.shape)));
     spec.weak = spec.weak && s.weak;

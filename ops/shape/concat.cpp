@@ -1,6 +1,8 @@
 // Joining (one record, concat) and splitting (slices, which are views).
 #include <fmt/format.h>
 
+#include <unordered_map>
+
 #include "rill/devices/cpu/move/shape_kernels.h"
 #include "rill/devices/params/shape_params.h"
 #include "rill/devices/ref/shape_kernels.h"
@@ -18,6 +20,27 @@
 namespace rill {
 
 namespace {
+
+// Equal sizes are counted and others added in pairs: of many operands an expression is as deep as it has to be.
+Dim joined_size(const InferArgs& a, size_t axis) {
+  Dim plain = 0;
+  std::vector<Dim> open;
+  std::unordered_map<uint32_t, std::pair<size_t, int64_t>> seen;  // by number: the place in `open`, and how often
+  for (int i = 0; i < a.count(); ++i) {
+    const Dim n = a[i].shape[axis];
+    if (!n.is_open()) plain += n;
+    else if (const auto [at, is_new] = seen.try_emplace(n.number(), open.size(), 0); ++at->second.second, is_new)
+      open.push_back(n);
+  }
+  const ExactDims exact;
+  for (Dim& n : open) n = n * seen.at(n.number()).second;
+  while (open.size() > 1) {
+    for (size_t i = 0; i + 1 < open.size(); i += 2) open[i / 2] = open[i] + open[i + 1];
+    if (open.size() % 2) open[open.size() / 2] = open.back();
+    open.resize((open.size() + 1) / 2);
+  }
+  return open.empty() ? plain : open[0] + plain;
+}
 
 OutSpecs infer_concat(const InferArgs& a) {
   if (a.count() == 0) a.reject("need at least one tensor to concatenate");
@@ -40,9 +63,8 @@ OutSpecs infer_concat(const InferArgs& a) {
             fmt::format("along axis {}, tensor 0 has size {} and tensor {} has size {}. sizes must be equal but along "
                         "the axis of concatenation, {}",
                         k, out.shape[k], i, s.shape[k], axis));
-    const ExactDims exact;
-    out.shape[size_t(axis)] += s.shape[size_t(axis)];
   }
+  out.shape[size_t(axis)] = joined_size(a, size_t(axis));
   return {std::move(out)};
 }
 

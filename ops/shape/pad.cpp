@@ -163,7 +163,7 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, PadMode mode, Wh
     if (w.lo < 0 || w.hi < 0 || w.interior)
       fail("pad", "widths of these modes cannot be negative or between elements. pad with a number instead", where);
     if (w.lo == 0 && w.hi == 0) continue;
-    if (n.hint() == 0)
+    if (n == 0)
       fail("pad", fmt::format("cannot extend empty axis {} with its own elements. pad with a number instead", axis),
            where);
     Tensor from;

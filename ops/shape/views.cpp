@@ -384,7 +384,8 @@ Tensors vjp_slice(const VjpArgs& a) {
     const Dim extent = step == 1 ? r.count : larger(r.count - 1, 0) * step + smaller(r.count, 1);
     const Dim low = s.steps[i] < 0 ? r.first + 1 - extent : r.first;
     if (s.steps[i] < 0) backwards.push_back(int64_t(i));
-    widths[i] = {low, in[i] - low - extent, step > max_tensor_bytes ? 0 : step - 1};
+    const bool alone = !r.count.is_open() && r.count <= 1;  // so that nothing is between, and steps may be huge
+    widths[i] = {low, in[i] - low - extent, alone || step > max_tensor_bytes ? 0 : step - 1};
   }
   if (!backwards.empty()) ct = reverse(ct, backwards);
   return {pad(ct, widths)};
@@ -536,13 +537,14 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, Where where) {
   Shape out(a.size() > b.size() ? a : b);
   for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
     const Dim m = a[a.size() - i], n = b[b.size() - i];
-    if (m != n && m != 1 && n != 1)
+    const std::optional<Dim> size = broadcast_sizes(m, n);
+    if (!size)
       fail("broadcast",
            fmt::format("shapes {} and {} do not broadcast: {} != {}. sizes must be equal, or 1, counted "
                        "from the last axis",
                        to_string(a), to_string(b), m, n),
            where);
-    out[out.size() - i] = m == 1 ? n : m;
+    out[out.size() - i] = *size;
   }
   return out;
 }

@@ -14,15 +14,16 @@ namespace rill::onnx_out {
 
 namespace {
 
-void add_constants(const DimTable& dims, Dim d, std::set<int64_t>& out) {
+// `seen`: numbers of expressions, which share their parts.
+void add_constants(const DimTable& dims, Dim d, std::set<uint32_t>& seen, std::set<int64_t>& out) {
   if (!dims.knows(d)) {
     out.insert(d.hint());
     return;
   }
   const DimTable::Expression& e = dims.at(d);
-  if (e.kind != DimTable::Kind::computed) return;
-  add_constants(dims, e.a, out);
-  add_constants(dims, e.b, out);
+  if (e.kind != DimTable::Kind::computed || !seen.insert(d.number()).second) return;
+  add_constants(dims, e.a, seen, out);
+  add_constants(dims, e.b, seen, out);
 }
 
 // Where a test of n with these constants may change: 64 in n % 64 == 0, 32 in n * 2 == 64, 20002 in n / 2 > 10000.
@@ -52,9 +53,10 @@ std::set<int64_t> sizes_around(const DimTable& dims) {
   std::set<int64_t> sizes;
   for (const DimTable::Guard& g : dims.guards()) {
     if (!g.place.empty()) continue;
+    std::set<uint32_t> seen;
     std::set<int64_t> constants;
-    add_constants(dims, g.a, constants);
-    add_constants(dims, g.b, constants);
+    add_constants(dims, g.a, seen, constants);
+    add_constants(dims, g.b, seen, constants);
     add_turns(constants, sizes);
   }
   return sizes;

@@ -193,7 +193,7 @@ const Value& Exporter::value(Frame& f, ValueId v) {
 namespace {
 // Results without elements, whatever the open sizes are, of what a model can hold. onnxruntime's Expand would not make
 // some of them.
-bool gives_nothing(const Graph& g, const Node& n) {
+bool gives_nothing(const Graph& g, const Node& n, const Rule* rule) {
   const auto is_empty = [](const Spec& s) {
     const bool open = std::any_of(s.shape.begin(), s.shape.end(), [](Dim d) { return d.is_open(); });
     return !open && s.shape.numel() == 0 && !is_complex(s.dtype);
@@ -201,7 +201,6 @@ bool gives_nothing(const Graph& g, const Node& n) {
   if (n.op->effect || n.op->graphs || n.outputs.empty()) return false;
   for (ValueId v : n.inputs)
     if (is_complex(g.spec(v).dtype)) return false;
-  const Rule* rule = rule_of(*n.op);
   return rule && rule->refusal.empty() && std::all_of(n.outputs.begin(), n.outputs.end(), is_empty);
 }
 }  // namespace
@@ -218,7 +217,7 @@ void Exporter::write_node(Frame& f, size_t i) {
     onnx_out::fill(weight, n.constant);
   } else if (n.kind == Node::Kind::constant) {
     f.values[i] = {constant(n.constant)};
-  } else if (gives_nothing(f.graph, n)) {
+  } else if (gives_nothing(f.graph, n, find_rule(*n.op))) {
     const EagerScope eager;
     for (const Spec& s : n.outputs) f.values[i].push_back(constant(zeros(s.shape, {s.dtype, {}})));
   } else {

@@ -82,6 +82,8 @@ class Exporter {
   // Sizes, as an i64 vector; of a single one, [1]. Open ones are computed.
   Value sizes(std::span<const Dim> dims);
   Value size(Dim d) { return sizes({&d, 1}); }
+  // Whether sizes() can: not where it is the size of a value that is still to be written.
+  bool can_write(Dim d) const;
   Value cast(const Value& v, DType dtype);
   Value transposed(const Value& v, const std::vector<int64_t>& axes);
   Value reshaped(const Value& v, std::span<const Dim> shape);

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <set>
+
 #include "rill/devices/params/attr_list.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/ops.h"
@@ -174,6 +177,22 @@ Value Exporter::sizes(std::span<const Dim> dims) {
   flush();
   if (parts.empty()) return ints({});
   return parts.size() == 1 ? parts[0] : op("Concat", parts, {{"axis", int64_t(0)}});
+}
+
+bool Exporter::can_write(Dim d) const {
+  std::set<uint32_t> seen;  // expressions share their parts
+  const std::function<bool(Dim)> can = [&](Dim part) {
+    if (!part.is_open() || !dims_ || !dims_->knows(part) || !seen.insert(part.number()).second) return true;
+    const DimTable::Expression& e = dims_->at(part);
+    if (e.kind == DimTable::Kind::symbol) return true;
+    if (e.kind == DimTable::Kind::computed) return can(e.a) && can(e.b);
+    const auto frame = frames_.find(e.place.trace);
+    if (frame == frames_.end() || frame->second->values[size_t(e.place.node)].empty()) return false;
+    const Scope* s = now_;  // which sees what is around it, not what is inside a loop
+    while (s && s != &frame->second->scope) s = s->outer;
+    return s != nullptr;
+  };
+  return can(d);
 }
 
 Value Exporter::open_size(Dim d) {

@@ -157,10 +157,13 @@ Values write_while(Call& c) {
   return {all.begin() + 3, all.begin() + 3 + long(carried)};
 }
 
-Value row_shape(Call& c, const Spec& row) {
-  std::vector<int64_t> sizes;
-  for (Dim d : row.shape) sizes.push_back(d.is_open() ? -1 : d.plain());
-  return writer(c).i32s(sizes);
+// What result `k` of the loop has in each row. TensorFlow stacks no rows at all only where it knows all sizes: those
+// that no operator outside of the loop gives are -1.
+Value row_shape(Call& c, size_t k) {
+  Dims sizes;
+  for (Dim d : Dims(c.node.outputs[k].shape.begin() + 1, c.node.outputs[k].shape.end()))
+    sizes.push_back(c.e.can_write(d) ? d : Dim(-1));
+  return c.e.cast(c.e.sizes(sizes), DType::i32);
 }
 
 // Carried: the row's number, how many there are, and then the record's; results of the rows are TensorLists.
@@ -174,7 +177,7 @@ Values write_scan(Call& c) {
   append(first, c.in);
   for (size_t i = 0; i < results; ++i) {
     const Spec row = g.spec(g.outputs[carried + i]);
-    first.push_back(w.node("TensorListReserve", {row_shape(c, row), count32},
+    first.push_back(w.node("TensorListReserve", {row_shape(c, carried + i), count32},
                            {{"element_dtype", type_attr(row.dtype)}, {"shape_type", type_attr(DType::i32)}},
                            row.dtype));
   }
@@ -200,7 +203,7 @@ Values write_scan(Call& c) {
   Values out(all.begin() + 2, all.begin() + 2 + long(carried));
   for (size_t k = 0; k < results; ++k) {
     const Spec row = g.spec(g.outputs[carried + k]);
-    out.push_back(w.node("TensorListStack", {all[lists_at + k], row_shape(c, row)},
+    out.push_back(w.node("TensorListStack", {all[lists_at + k], row_shape(c, carried + k)},
                          {{"element_dtype", type_attr(row.dtype)}, {"num_elements", number_attr(-1)}}, row.dtype));
   }
   return out;

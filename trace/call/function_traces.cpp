@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <utility>
 
 #include "rill/autodiff/body_scope.h"
 #include "rill/trace/call/function_state.h"
@@ -117,7 +118,8 @@ namespace {
 std::vector<OpenPattern::Sizes> likely_sizes(size_t count, const std::vector<OpenPattern::Sizes>& called) {
   OpenPattern::Sizes different;
   for (size_t i = 0; i < count; ++i) different.push_back(8 + int64_t(i));
-  std::vector<OpenPattern::Sizes> all{different, OpenPattern::Sizes(count, 8)};
+  std::vector<OpenPattern::Sizes> all{OpenPattern::Sizes(count, 8)};
+  if (count > 1) all.insert(all.begin(), different);
   all.insert(all.end(), called.begin(), called.end());
   for (int64_t n : {16, 9, 10, 12, 14, 15, 11, 13, 64, 60, 256}) all.push_back(OpenPattern::Sizes(count, n));
   return all;
@@ -145,15 +147,18 @@ FunctionCore::OpenGraph FunctionCore::trace_open(Body& body, std::vector<std::st
     for (const Shared<Trace>& t : state_->traces)
       if (t->open.count() == open.count() && !t->instances.empty()) called.push_back(t->instances[0]->sizes);
   }
-  std::exception_ptr first;
+  std::exception_ptr of_equal;
+  std::string before;
   for (const OpenPattern::Sizes& sizes : likely_sizes(open.count(), called)) {
     try {
       return trace_with(Shared<DimTable>::make(), sizes);
-    } catch (const Error&) {
-      if (!first) first = std::current_exception();
+    } catch (const Error& e) {
+      const bool is_equal = std::all_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n == sizes[0]; });
+      if (!of_equal && is_equal) of_equal = std::current_exception();
+      if (e.what() == std::exchange(before, e.what())) break;  // whatever the sizes are
     }
   }
-  std::rethrow_exception(first);
+  std::rethrow_exception(of_equal);
 }
 
 std::vector<std::string> FunctionCore::argument_names() const {

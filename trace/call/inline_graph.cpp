@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/stored_ops.h"
@@ -46,16 +47,22 @@ class Inliner {
 
   // None while the node that it names has not been made.
   std::optional<Dim> find(Dim d) {
+    unknown_.clear();
+    return look_up(d);
+  }
+  std::optional<Dim> look_up(Dim d) {
     if (!dims_.knows(d)) return Dim(d.hint());
     if (const auto known = known_.find(d.number()); known != known_.end()) return known->second;
+    if (unknown_.count(d.number())) return std::nullopt;
     const std::optional<Dim> found = compute(dims_.at(d));
     if (found) known_.emplace(d.number(), *found);
+    else unknown_.insert(d.number());
     return found;
   }
   std::optional<Dim> compute(const DimTable::Expression& e) {
     if (e.kind == DimTable::Kind::symbol) return sizes_[size_t(e.symbol)];
     if (e.kind == DimTable::Kind::computed) {
-      const std::optional<Dim> a = find(e.a), b = find(e.b);
+      const std::optional<Dim> a = look_up(e.a), b = look_up(e.b);
       return a && b ? std::optional(calculate(e.op, *a, *b)) : std::nullopt;
     }
     const auto at = shapes_.find({e.place.trace, e.place.node});
@@ -168,6 +175,7 @@ class Inliner {
   const std::span<const Dim> sizes_;
   DimTable& now_;                                                      // of the enclosing trace
   std::unordered_map<uint32_t, Dim> known_;                            // by the number of the expression
+  std::unordered_set<uint32_t> unknown_;                               // as far as this call of find() has seen
   std::map<std::pair<uint32_t, int32_t>, std::vector<Shape>> shapes_;  // of the outputs of nodes that were made
   std::unordered_map<uint32_t, uint32_t> serials_;                     // of graphs inside, and of their copies
   std::unordered_map<const InnerGraph*, std::shared_ptr<const InnerGraph>> copies_;
