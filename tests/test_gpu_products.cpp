@@ -288,7 +288,7 @@ TEST_CASE("convolution of infinities") {
                      .groups = 1,
                      .layout = Layout::nhwc,
                      .sizes = {}};
-  for (const DType d : {f32, f64, bf16})
+  for (const DType d : {f32, f64, bf16, f16})
     for (const int c : {4, 64}) {
       const Tensor w = numbers({3, 3, c, c}, d, 2).at(0, 0, 0, 0).set(std::numeric_limits<double>::infinity());
       same_on_gpu(record("conv"), {numbers({1, 9, 9, c}, d, 1), w}, p);

@@ -229,3 +229,14 @@ TEST_CASE("a damaged file is told by an error alone") {
     CHECK(printed == "");
   }
 }
+
+TEST_CASE("a frozen graph has no results but the function's") {
+  Folder out;
+  auto f = function("f", [](const Tensor& x) { return remainder(x, 3) + floor_divide(x, 2); },
+                    {.signature = {spec(i64, {any}, "x")}});
+  export_model(f, out / "f.pb");
+  const Model m = import_model(out / "f.pb");
+  REQUIRE(m.outputs().size() == 1);
+  const Tensor x = arange(-5, 6);
+  CHECK(array_equal(m({{"x", x}}).at(m.outputs()[0].name), f(x)));
+}

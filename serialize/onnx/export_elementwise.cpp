@@ -215,23 +215,30 @@ Tensor integer_power(const Tensor& base, const Tensor& exponent) {
 }
 
 // x / y toward zero, and what is left; both 0 where y is 0. ONNX leaves a division by 0 open, and runtimes stop there.
-struct Division {
-  Value quotient, rest;
-  Division(Call& c, const Value& x, const Value& y) {
-    Exporter& e = c.e;
-    const Value zero = e.number(0, y.dtype), one = e.number(1, y.dtype);
-    const Value by_zero = e.op("Equal", {y, zero}, {}, DType::boolean);
-    Value unsafe = by_zero, back;  // the lowest number by -1 does not fit
+// Each half is written where it is asked for: what nobody reads would be a result of a frozen graph.
+class Division {
+ public:
+  Division(Call& c, const Value& x, const Value& y) : e_(c.e), x_(x), y_(y), zero_(e_.number(0, y.dtype)) {
+    const Value one = e_.number(1, y.dtype);
+    by_zero_ = e_.op("Equal", {y, zero_}, {}, DType::boolean);
+    Value unsafe = by_zero_, back;  // the lowest number by -1 does not fit
     if (is_signed(y.dtype)) {
-      back = e.op("Equal", {y, e.number(-1, y.dtype)}, {}, DType::boolean);
-      unsafe = e.op("Or", {by_zero, back});
+      back = e_.op("Equal", {y, e_.number(-1, y.dtype)}, {}, DType::boolean);
+      unsafe = e_.op("Or", {by_zero_, back});
     }
-    quotient = e.op("Div", {x, e.op("Where", {unsafe, one, y}, {}, y.dtype)});
-    if (!back.name.empty()) quotient = e.op("Where", {back, e.op("Sub", {zero, x}), quotient}, {}, y.dtype);
-    rest = e.op("Where", {by_zero, zero, e.op("Sub", {x, e.op("Mul", {quotient, y})})}, {}, y.dtype);
-    quotient = e.op("Where", {by_zero, zero, quotient}, {}, y.dtype);
+    times_ = e_.op("Div", {x, e_.op("Where", {unsafe, one, y}, {}, y.dtype)});
+    if (!back.name.empty()) times_ = e_.op("Where", {back, e_.op("Sub", {zero_, x}), times_}, {}, y.dtype);
+  }
+  Value quotient() const { return e_.op("Where", {by_zero_, zero_, times_}, {}, y_.dtype); }
+  Value rest() const {
+    return e_.op("Where", {by_zero_, zero_, e_.op("Sub", {x_, e_.op("Mul", {times_, y_})})}, {}, y_.dtype);
   }
   static bool is_signed(DType d) { return contains(signed_set, d); }
+
+ private:
+  Exporter& e_;
+  const Value x_, y_, zero_;
+  Value by_zero_, times_;
 };
 
 // Where the rest and the divisor have different signs.
@@ -246,7 +253,7 @@ Value differ(Call& c, const Value& rest, const Value& y) {
 
 Value float_rest(Call& c) { return c.e.op("Mod", c.in, {{"fmod", int64_t(1)}}); }
 
-Values write_fmod(Call& c) { return {is_floating(c.in[0].dtype) ? float_rest(c) : Division(c, c.in[0], c.in[1]).rest}; }
+Values write_fmod(Call& c) { return {is_floating(c.in[0].dtype) ? float_rest(c) : Division(c, c.in[0], c.in[1]).rest()}; }
 Values write_remainder(Call& c) {
   const Value &y = c.in[1], rest = write_fmod(c)[0];
   return {c.e.op("Where", {differ(c, rest, y), c.e.op("Add", {rest, y}), rest}, {}, y.dtype)};
@@ -256,7 +263,8 @@ Values write_floor_divide(Call& c) {
   const Value &x = c.in[0], &y = c.in[1], one = e.number(1, y.dtype);
   if (!is_floating(y.dtype)) {
     const Division d(c, x, y);
-    return {e.op("Where", {differ(c, d.rest, y), e.op("Sub", {d.quotient, one}), d.quotient}, {}, y.dtype)};
+    const Value quotient = d.quotient();
+    return {e.op("Where", {differ(c, d.rest(), y), e.op("Sub", {quotient, one}), quotient}, {}, y.dtype)};
   }
   const Value rest = float_rest(c), quotient = e.op("Div", {x, y});
   const Value exact = e.op("Div", {e.op("Sub", {x, rest}), y});

@@ -307,11 +307,29 @@ Problem problem(ConvResult which, const ConvParams& p, const Tensor& x, const Te
           activation_strides(y, p.layout)};
 }
 
+bool all_finite(const Tensor& halves) {
+  const uint16_t infinite = halves.dtype() == DType::bf16 ? 0x7f80 : 0x7c00;
+  const auto* bits = reinterpret_cast<const uint16_t*>(halves.rep()->data);
+  bool any = false;
+  for (int64_t i = 0; i < halves.size(); ++i) any |= (bits[i] & infinite) == infinite;
+  return !any;
+}
+// oneDNN's kernels for halves on AMX multiply what lies outside as zeros, which an infinity beside it makes NaN.
+bool multiplies_padding(const KernelArgs& args, ConvResult which, const Tensor& beside) {
+  if (!is_half(beside.dtype())) return false;
+  const ConvParams& p = args.attrs.as<ConvParams>();
+  bool pads = which == ConvResult::input;  // by what is beyond the cotangent
+  for (const Dims* widths : {&p.pads_lo, &p.pads_hi})
+    for (int64_t n : *widths) pads |= n != 0;
+  return pads && !all_finite(beside);
+}
+
 // Whether oneDNN has an implementation, which then ran.
 bool run_onednn(const KernelArgs& args, ConvResult which) {
   Tensor& out = args.output();
   const bool in_pieces = which == ConvResult::weight && deterministic();
   const Tensor a = filling_memory(args.input(0)), b = filling_memory(args.input(1));
+  if (multiplies_padding(args, which, b)) return false;
   const Tensor &x = which == ConvResult::input ? out : a, &w = which == ConvResult::weight ? out : b,
                &y = which == ConvResult::forward ? out
                     : which == ConvResult::input ? a
