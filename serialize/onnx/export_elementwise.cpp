@@ -253,7 +253,9 @@ Value differ(Call& c, const Value& rest, const Value& y) {
 
 Value float_rest(Call& c) { return c.e.op("Mod", c.in, {{"fmod", int64_t(1)}}); }
 
-Values write_fmod(Call& c) { return {is_floating(c.in[0].dtype) ? float_rest(c) : Division(c, c.in[0], c.in[1]).rest()}; }
+Values write_fmod(Call& c) {
+  return {is_floating(c.in[0].dtype) ? float_rest(c) : Division(c, c.in[0], c.in[1]).rest()};
+}
 Values write_remainder(Call& c) {
   const Value &y = c.in[1], rest = write_fmod(c)[0];
   return {c.e.op("Where", {differ(c, rest, y), c.e.op("Add", {rest, y}), rest}, {}, y.dtype)};
