@@ -16,7 +16,7 @@ std::string dtypes(DTypeSet set) {
     DTypeSet set;
   };
   static constexpr Named groups[] = {
-      {"any", every_set}, {"all but strings", plain_set}, {"numbers", number_set}, {"reals", real_set},
+      {"any", every_set}, {"numbers and bools", plain_set}, {"numbers", number_set}, {"reals", real_set},
       {"ints", int_set},  {"floats", float_set},          {"complex", complex_set}};
   std::string out;
   for (const Named& g : groups)

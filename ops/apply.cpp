@@ -69,10 +69,23 @@ void check_dtype(const Op& op, const SpecPointers& specs, AttrsView attrs, const
   std::string allowed;
   for (int d = 0; d < dtype_count; ++d)
     if (contains(op.dtypes, DType(d))) allowed += (allowed.empty() ? "" : ", ") + std::string(name(DType(d)));
-  const bool is_text = specs[0]->dtype == DType::string;
+  const DType given = specs[0]->dtype;
   InferArgs{op, specs, attrs, where}.reject(
-      fmt::format("{} is not taken. use one of {} ({})", name(specs[0]->dtype), allowed,
-                  is_text ? "functions of strings are in rill::strings" : "see astype()"));
+      fmt::format("{} is not taken. use one of {} ({})", name(given), allowed,
+                  given == DType::string ? "functions of strings are in rill::strings"
+                  : is_float8(given)     ? "8-bit floats are for storage: convert with astype(f32) first"
+                                         : "see astype()"));
+}
+
+// What the dtype of the first operand does not say: whether others and the results are 8-bit floats.
+void check_float8(const Op& op, const SpecPointers& specs, const OutSpecs& out, AttrsView attrs, const Where& where) {
+  const auto check = [&](const Spec& s, std::string_view cure) {
+    if (is_float8(s.dtype) && !contains(op.dtypes, s.dtype)) [[unlikely]]
+      InferArgs{op, specs, attrs, where}.reject(
+          fmt::format("{} is for storage, and this op computes. {}", name(s.dtype), cure));
+  };
+  for (size_t i = 1; i < specs.size(); ++i) check(*specs[i], "convert with astype(f32) first");
+  for (const Spec& s : out) check(s, "compute in f32, and convert the result with astype()");
 }
 
 void check_not_leaked(const Op& op, Operands in, const Where& where) {
@@ -243,11 +256,12 @@ inline OutSpecs checked_outputs(const Op& op, Operands in, AttrsView attrs, cons
   SpecPointers specs;
   check_operands(op, in, specs, where);
   check_dtype(op, specs, attrs, where);
-  if (thread_state().open_sizes && thread_state().trace) [[unlikely]] {
-    InferDims again_for_each_size(*OpenDims::now());
-    return infer(op, specs, attrs, where);
-  }
-  return infer(op, specs, attrs, where);
+  std::optional<InferDims> again_for_each_size;
+  if (thread_state().open_sizes && thread_state().trace) [[unlikely]]
+    again_for_each_size.emplace(*OpenDims::now());
+  OutSpecs out = infer(op, specs, attrs, where);
+  check_float8(op, specs, out, attrs, where);
+  return out;
 }
 }  // namespace
 

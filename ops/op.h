@@ -142,8 +142,9 @@ inline constexpr DTypeSet unsigned_set = one_of({DType::u8, DType::u16, DType::u
 inline constexpr DTypeSet int_set = signed_set | unsigned_set;
 inline constexpr DTypeSet real_set = float_set | int_set;
 inline constexpr DTypeSet number_set = real_set | complex_set;
-inline constexpr DTypeSet plain_set = number_set | bool_set;  // all but strings
-inline constexpr DTypeSet every_set = plain_set | one_of({DType::string});
+inline constexpr DTypeSet plain_set = number_set | bool_set;
+inline constexpr DTypeSet float8_set = one_of({DType::f8_e4m3fn, DType::f8_e5m2});  // for records that compute nothing
+inline constexpr DTypeSet every_set = plain_set | float8_set | one_of({DType::string});
 
 // The strided alias of `in` that a view op stands for, of the inferred `out`; an undefined tensor where the strides do
 // not allow one (the input is then made dense first).

@@ -29,7 +29,7 @@ Tensor host_tensor(const Shape& shape, DType dtype) {
 template <class F>
 Tensor fill(const Shape& shape, DType dtype, F&& value) {
   Tensor t = host_tensor(shape, dtype);
-  visit_dtype(dtype, [&](auto zero) {
+  visit_stored_dtype(dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, std::string>) {
       T* p = reinterpret_cast<T*>(t.mutable_rep()->data);

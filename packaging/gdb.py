@@ -8,10 +8,11 @@ import struct
 
 import gdb
 
-# By the number of a DType: name, bytes, and how struct reads an element; bf16 and complex numbers are put together below.
+# By the number of a DType: name, bytes, and how struct reads an element; bf16, 8-bit floats and complex numbers are put together below.
 DTYPES = [("bool", 1, "?"), ("i8", 1, "b"), ("i16", 2, "h"), ("i32", 4, "i"), ("i64", 8, "q"), ("u8", 1, "B"),
           ("u16", 2, "H"), ("u32", 4, "I"), ("u64", 8, "Q"), ("f16", 2, "e"), ("bf16", 2, ""), ("f32", 4, "f"),
-          ("f64", 8, "d"), ("c64", 8, "ff"), ("c128", 16, "dd"), ("string", 0, "")]
+          ("f64", 8, "d"), ("c64", 8, "ff"), ("c128", 16, "dd"), ("string", 0, ""),
+          ("f8_e4m3fn", 1, ""), ("f8_e5m2", 1, "")]
 MOST = 200  # elements that are read and shown, at most; of an axis, those before the rest
 DELAYED = 0xFFFFFFFF  # what TensorRep::trace holds for a tensor that is computed when it is first read
 
@@ -46,6 +47,12 @@ def element(raw, dtype):
     name, _, code = dtype
     if name == "bf16":
         return struct.unpack("<f", b"\0\0" + raw)[0]
+    if name == "f8_e5m2":
+        return struct.unpack("<e", b"\0" + raw)[0]
+    if name == "f8_e4m3fn":
+        exponent, fraction = raw[0] >> 3 & 15, raw[0] & 7
+        size = float("nan") if raw[0] & 127 == 127 else (fraction + 8 * (exponent > 0)) * 2.0 ** (max(exponent, 1) - 10)
+        return -size if raw[0] & 128 else size
     if len(code) == 2:
         return complex(*struct.unpack("<" + code, raw))
     return struct.unpack("<" + code, raw)[0]
@@ -53,7 +60,7 @@ def element(raw, dtype):
 
 def element_text(raw, dtype):
     value = element(raw, dtype)
-    if dtype[0] in ("f16", "bf16", "f32"):  # seven digits say what is in them
+    if dtype[0] in ("f16", "bf16", "f32", "f8_e4m3fn", "f8_e5m2"):  # seven digits say what is in them
         return format(value, ".7g")
     return str(value)
 

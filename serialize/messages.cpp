@@ -34,6 +34,8 @@ proto::DataType to_proto(DType dtype) {
     case DType::c64: return proto::DT_COMPLEX64;
     case DType::c128: return proto::DT_COMPLEX128;
     case DType::string: return proto::DT_STRING;
+    case DType::f8_e4m3fn: return proto::DT_FLOAT8_E4M3FN;
+    case DType::f8_e5m2: return proto::DT_FLOAT8_E5M2;
   }
   return proto::DT_INVALID;
 }

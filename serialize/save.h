@@ -33,7 +33,7 @@ struct LoadOptions {
 
 // Writes `x` alone, under the name "". Formats by extension:
 //
-//   .npy          numpy: one tensor of any dtype but bf16. A transposed matrix is written as it lies, in Fortran order
+//   .npy          numpy: one tensor of any dtype but bf16 and the 8-bit floats. A transposed matrix is written as it lies, in Fortran order
 //   .npz          numpy: a zip file of these (in builds with libzip)
 //   .safetensors  any dtype but c128 and string
 //

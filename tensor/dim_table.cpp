@@ -203,9 +203,9 @@ void DimTable::write(Dim d, std::string& out) const {
   const auto is_computed = [&](Dim x) { return knows(x) && at(x).kind == Kind::computed; };
   if (e.op == Dim::Op::smaller || e.op == Dim::Op::larger) {
     out += e.op == Dim::Op::smaller ? "smaller(" : "larger(";
-    write(e.a, out);
+    part(e.a, false);
     out += ", ";
-    write(e.b, out);
+    part(e.b, false);
     out += ")";
     return;
   }
@@ -222,6 +222,12 @@ std::string DimTable::text(Dim d) const {
   return out;
 }
 
+bool DimTable::has_whole_text(Dim d) const {
+  std::string out;
+  write(d, out);
+  return out.size() <= longest_text;
+}
+
 std::string DimTable::text(const Guard& g) const {
   const char* holds[] = {" == ", " < ", " <= "};
   const char* fails[] = {" != ", " >= ", " > "};
@@ -231,30 +237,11 @@ std::string DimTable::text(const Guard& g) const {
 
 // --- Other sizes -----------------------------------------------------------------------------------------------------
 
-std::optional<int64_t> DimValues::compute(const DimTable::Expression& e) {
-  switch (e.kind) {
-    case DimTable::Kind::symbol: return sizes_[size_t(e.symbol)];
-    case DimTable::Kind::place: return size_at_(e.place);
-    case DimTable::Kind::computed: break;
-  }
-  std::optional<int64_t> a = find(e.a), b = find(e.b);
-  if (!a || !b) return std::nullopt;
-  return arithmetic(e.op, *a, *b);
-}
-
 std::optional<int64_t> DimValues::of(Dim d) {
-  unknown_.clear();  // more sizes of values may be known by now
-  return find(d);
-}
-
-std::optional<int64_t> DimValues::find(Dim d) {
-  if (!table_.knows(d)) return d.hint();
-  if (auto it = known_.find(d.number()); it != known_.end()) return it->second;
-  if (unknown_.count(d.number())) return std::nullopt;
-  std::optional<int64_t> value = compute(table_.at(d));
-  if (value) known_.emplace(d.number(), *value);
-  else unknown_.insert(d.number());
-  return value;
+  const auto leaf = [&](const DimTable::Expression& e) {
+    return e.kind == DimTable::Kind::symbol ? std::optional(sizes_[size_t(e.symbol)]) : size_at_(e.place);
+  };
+  return memo_.of(d, leaf, arithmetic);
 }
 
 bool DimValues::holds(const DimTable::Guard& g) {

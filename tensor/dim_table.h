@@ -74,6 +74,8 @@ class DimTable {
   const std::vector<Guard>& guards() const { return guards_; }
   // "(x.dim(0) - 1) / 2"; what is too long to read, or written with many of the same parts, ends in "...".
   std::string text(Dim d) const;
+  // Whether text() gives all of it.
+  bool has_whole_text(Dim d) const;
   // "x.dim(0) == 4 (train.cpp:12)".
   std::string text(const Guard& g) const;
 
@@ -142,13 +144,50 @@ class ExactDims {
   bool outer_;
 };
 
+// What the expressions of a table come to, as numbers or as Dims of another table, each found once.
+template <class V>
+class DimMemo {
+ public:
+  explicit DimMemo(const DimTable& table) : table_(table) {}
+  // None where a part of it has no value so far. `leaf(e)` is a symbol's or place's value, `join(op, a, b)` what is computed
+  // of two; both may have none.
+  template <class Leaf, class Join>
+  std::optional<V> of(Dim d, const Leaf& leaf, const Join& join) {
+    unknown_.clear();  // more may be known by now
+    return find(d, leaf, join);
+  }
+
+ private:
+  template <class Leaf, class Join>
+  std::optional<V> find(Dim d, const Leaf& leaf, const Join& join) {
+    if (!table_.knows(d)) return V(d.hint());
+    if (const auto at = known_.find(d.number()); at != known_.end()) return at->second;
+    if (unknown_.count(d.number())) return std::nullopt;
+    const DimTable::Expression& e = table_.at(d);
+    std::optional<V> value;
+    if (e.kind != DimTable::Kind::computed) {
+      value = leaf(e);
+    } else {
+      const std::optional<V> a = find(e.a, leaf, join), b = find(e.b, leaf, join);
+      if (a && b) value = join(e.op, *a, *b);
+    }
+    if (value) known_.emplace(d.number(), *value);
+    else unknown_.insert(d.number());
+    return value;
+  }
+
+  const DimTable& table_;
+  std::unordered_map<uint32_t, V> known_;
+  std::unordered_set<uint32_t> unknown_;  // as far as this call of of() has seen
+};
+
 // The expressions of a table for other sizes.
 class DimValues {
  public:
   using SizeAt = Callback<std::optional<int64_t>(const DimTable::Place&)>;
   // `sizes`: of the symbols, in the order in which they were added. `size_at` gives sizes that infer rules compute.
   DimValues(const DimTable& table, std::span<const int64_t> sizes, SizeAt size_at)
-      : table_(table), sizes_(sizes.begin(), sizes.end()), size_at_(std::move(size_at)) {}
+      : memo_(table), sizes_(sizes.begin(), sizes.end()), size_at_(std::move(size_at)) {}
 
   // None where it cannot be told, or cannot be computed (a division by zero).
   std::optional<int64_t> of(Dim d);
@@ -156,13 +195,9 @@ class DimValues {
   bool holds(const DimTable::Guard& g);
 
  private:
-  std::optional<int64_t> find(Dim d);
-  std::optional<int64_t> compute(const DimTable::Expression& e);
-  const DimTable& table_;
+  DimMemo<int64_t> memo_;
   std::vector<int64_t> sizes_;
   SizeAt size_at_;
-  std::unordered_map<uint32_t, int64_t> known_;
-  std::unordered_set<uint32_t> unknown_;  // as far as this call of of() has seen
 };
 
 }  // namespace rill

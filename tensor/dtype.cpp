@@ -1,4 +1,4 @@
-// Half-precision conversions, promotion and dtype names.
+// Conversions of small floats, promotion and dtype names.
 #include "rill/tensor/dtype.h"
 
 #include <fmt/format.h>
@@ -40,6 +40,50 @@ Half::operator float() const {
   return sign ? -f : f;
 }
 
+// --- 8-bit floats: sign, exponent, `fraction` bits of fraction --------------------------------------------------------
+
+namespace {
+
+// Rounds to nearest even; magnitudes above `last` are too large, and come out as larger bits than `last`.
+template <int fraction, int bias>
+uint32_t round_magnitude(uint32_t u) {
+  constexpr int dropped = 23 - fraction;
+  constexpr uint32_t least_normal = uint32_t(127 - bias + 1) << 23;
+  constexpr float step = std::bit_cast<float>(uint32_t(127 - bias + 1 + dropped) << 23);  // the adder rounds to it
+  if (u < least_normal) return std::bit_cast<uint32_t>(std::bit_cast<float>(u) + step) - std::bit_cast<uint32_t>(step);
+  return (u - (uint32_t(127 - bias) << 23) + (1u << (dropped - 1)) - 1 + (u >> dropped & 1)) >> dropped;
+}
+
+// `beyond` is what numbers too large become.
+template <int fraction, int bias>
+uint8_t to_float8(float value, uint32_t last, uint32_t beyond, uint32_t nan) {
+  const uint32_t u = std::bit_cast<uint32_t>(value), magnitude = u & 0x7fffffff;
+  const uint32_t rounded = magnitude > 0x7f800000 ? nan : round_magnitude<fraction, bias>(magnitude);
+  return uint8_t((u >> 24 & 0x80) | (magnitude > 0x7f800000 || rounded <= last ? rounded : beyond));
+}
+
+}  // namespace
+
+Float8E4M3FN::Float8E4M3FN(float value) : bits(to_float8<3, 7>(value, 0x7e, 0x7f, 0x7f)) {}
+Float8E4M3FN::operator float() const {
+  const uint32_t sign = uint32_t(bits & 0x80) << 24, rest = bits & 0x7f;
+  if (rest == 0x7f) return std::bit_cast<float>(sign | 0x7fc00000);
+  if (rest >= 8) return std::bit_cast<float>(sign | ((rest << 20) + (uint32_t(127 - 7) << 23)));
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(float(rest) * 0x1p-9f));
+}
+Float8E5M2::Float8E5M2(float value) : bits(to_float8<2, 15>(value, 0x7b, 0x7c, 0x7e)) {}
+Float8E5M2::operator float() const {  // the upper half of a binary16
+  Half h;
+  h.bits = uint16_t(bits << 8);
+  return float(h);
+}
+
+namespace detail {
+void fail_storage_only(DType d) {
+  fail("dtype", fmt::format("{} is for storage, and this computes. convert with astype(f32) first", name(d)), Where());
+}
+}  // namespace detail
+
 // --- Names -----------------------------------------------------------------------------------------------------------
 
 DType parse_dtype(std::string_view text) {
@@ -52,13 +96,14 @@ DType parse_dtype(std::string_view text) {
       {"uint8", DType::u8},      {"uint16", DType::u16},      {"uint32", DType::u32},  {"uint64", DType::u64},
       {"float16", DType::f16},   {"bfloat16", DType::bf16},   {"float32", DType::f32}, {"float64", DType::f64},
       {"complex64", DType::c64}, {"complex128", DType::c128}, {"half", DType::f16},    {"float", DType::f32},
-      {"double", DType::f64},    {"boolean", DType::boolean}};
+      {"double", DType::f64},    {"boolean", DType::boolean}, {"float8_e4m3fn", DType::f8_e4m3fn},
+      {"float8_e5m2", DType::f8_e5m2}};
   for (int i = 0; i < dtype_count; ++i)
     if (name(DType(i)) == text) return DType(i);
   for (const Alias& a : aliases)
     if (a.text == text) return a.dtype;
   fail("dtype",
-       fmt::format("'{}' names no dtype. use one of bool, i8..i64, u8..u64, f16, bf16, f32, f64, c64, c128, string",
+       fmt::format("'{}' names no dtype. use one of bool, i8..i64, u8..u64, f16, bf16, f32, f64, c64, c128, string, f8_e4m3fn, f8_e5m2",
                    text),
        Where());
 }
@@ -101,6 +146,11 @@ DType promote(DType a, bool a_weak, DType b, bool b_weak) {
     fail("promote",
          fmt::format("{} and {} have no common dtype. strings::as_string() writes numbers as text, and "
                      "strings::to_number() reads them",
+                     name(a), name(b)),
+         Where());
+  if (a_weak == b_weak && (is_float8(a) || is_float8(b)))
+    fail("promote",
+         fmt::format("{} and {} have no common dtype: 8-bit floats are for storage. convert with astype(f32) first",
                      name(a), name(b)),
          Where());
   if (a_weak == b_weak) return promote_strong(a, b);

@@ -13,14 +13,33 @@
 
 namespace rill {
 
-enum class DType : uint8_t { boolean, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, c64, c128, string };
-inline constexpr int dtype_count = 16;
+enum class DType : uint8_t {
+  boolean,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  c64,
+  c128,
+  string,
+  f8_e4m3fn,  // the 8-bit floats are for storage: they are converted, copied and indexed, and computed with as f32
+  f8_e5m2
+};
+inline constexpr int dtype_count = 18;
 
 // The names users write: zeros({2}, {.dtype = f32}).
 inline constexpr DType boolean = DType::boolean, i8 = DType::i8, i16 = DType::i16, i32 = DType::i32, i64 = DType::i64,
                        u8 = DType::u8, u16 = DType::u16, u32 = DType::u32, u64 = DType::u64, f16 = DType::f16,
                        bf16 = DType::bf16, f32 = DType::f32, f64 = DType::f64, c64 = DType::c64, c128 = DType::c128,
-                       string = DType::string;
+                       string = DType::string, f8_e4m3fn = DType::f8_e4m3fn, f8_e5m2 = DType::f8_e5m2;
 
 // IEEE binary16 and bfloat16 as storage: convert to float, compute, convert back (round to nearest even).
 struct Half {
@@ -38,6 +57,24 @@ struct BFloat16 {
 template <class T>
 inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
+// The 8-bit floats of "FP8 Formats for Deep Learning" (Micikevicius et al., 2022, arXiv:2209.05433), as storage too. From
+// float they round to nearest even; what is too large becomes NaN in E4M3, which has no infinity and ends at 448, and
+// infinity in E5M2, which ends at 57344: as ml_dtypes, JAX and torch convert.
+struct Float8E4M3FN {
+  uint8_t bits = 0;
+  Float8E4M3FN() = default;
+  Float8E4M3FN(float value);
+  operator float() const;
+};
+struct Float8E5M2 {
+  uint8_t bits = 0;
+  Float8E5M2() = default;
+  Float8E5M2(float value);
+  operator float() const;
+};
+template <class T>
+inline constexpr bool is_float8_type = std::is_same_v<T, Float8E4M3FN> || std::is_same_v<T, Float8E5M2>;
+
 namespace detail {
 struct DTypeInfo {
   std::string_view name;
@@ -48,7 +85,8 @@ inline constexpr DTypeInfo dtype_info[dtype_count] = {
     {"bool", 1, 'b'}, {"i8", 1, 'i'},  {"i16", 2, 'i'},   {"i32", 4, 'i'},
     {"i64", 8, 'i'},  {"u8", 1, 'u'},  {"u16", 2, 'u'},   {"u32", 4, 'u'},
     {"u64", 8, 'u'},  {"f16", 2, 'f'}, {"bf16", 2, 'f'},  {"f32", 4, 'f'},
-    {"f64", 8, 'f'},  {"c64", 8, 'c'}, {"c128", 16, 'c'}, {"string", sizeof(std::string), 's'}};
+    {"f64", 8, 'f'},  {"c64", 8, 'c'}, {"c128", 16, 'c'}, {"string", sizeof(std::string), 's'},
+    {"f8_e4m3fn", 1, 'f'}, {"f8_e5m2", 1, 'f'}};
 }  // namespace detail
 
 // "f32", "bool", ... as they appear in messages and files.
@@ -59,7 +97,9 @@ constexpr bool is_bool(DType d) { return d == DType::boolean; }                 
 constexpr bool is_signed_int(DType d) { return detail::dtype_info[int(d)].kind == 'i'; }  // i8 to i64
 constexpr bool is_unsigned(DType d) { return detail::dtype_info[int(d)].kind == 'u'; }    // u8 to u64
 constexpr bool is_integer(DType d) { return is_signed_int(d) || is_unsigned(d); }         // i8 to u64
-constexpr bool is_floating(DType d) { return detail::dtype_info[int(d)].kind == 'f'; }    // f16 to f64
+constexpr bool is_floating(DType d) { return detail::dtype_info[int(d)].kind == 'f'; }    // 8 to 64 bits
+// f8_e4m3fn or f8_e5m2: no op computes with them.
+constexpr bool is_float8(DType d) { return d == DType::f8_e4m3fn || d == DType::f8_e5m2; }
 // f16 or bf16: stored, and computed in f32.
 constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 constexpr bool is_complex(DType d) { return detail::dtype_info[int(d)].kind == 'c'; }  // c64 and c128
@@ -70,7 +110,7 @@ DType parse_dtype(std::string_view text);
 
 // The dtype that an operation on `a` and `b` computes in. A weak operand (a C++ scalar) gives way to a strong one of
 // the same or a higher kind: i32 tensor + 1 is i32, f32 tensor * 2.0 is f32, i32 tensor + 0.5 is f32.
-// Throws rill::Error for string mixed with a number.
+// Throws rill::Error for string mixed with a number, and for an 8-bit float mixed with another strong dtype.
 DType promote(DType a, bool a_weak, DType b, bool b_weak);
 inline DType promote(DType a, DType b) { return promote(a, false, b, false); }
 // The dtype that `sqrt`, `mean`, division and their like compute in: floats and complex stay, all else becomes f32.
@@ -94,6 +134,8 @@ constexpr DType dtype_of() {
   if constexpr (std::is_same_v<U, bool>) return DType::boolean;
   else if constexpr (std::is_same_v<U, Half>) return DType::f16;
   else if constexpr (std::is_same_v<U, BFloat16>) return DType::bf16;
+  else if constexpr (std::is_same_v<U, Float8E4M3FN>) return DType::f8_e4m3fn;
+  else if constexpr (std::is_same_v<U, Float8E5M2>) return DType::f8_e5m2;
   else if constexpr (std::is_same_v<U, float>) return DType::f32;
   else if constexpr (std::is_same_v<U, double>) return DType::f64;
   else if constexpr (detail::ComplexOf<U, float>) return DType::c64;

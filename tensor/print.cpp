@@ -61,7 +61,11 @@ Decimal shortest(double v, DType dtype) {
     std::string s = fmt::format("{:.{}e}", v, p);
     double again = 0;
     std::from_chars(s.data(), s.data() + s.size(), again);  // which knows no locale
-    double rounded = dtype == DType::f16 ? double(float(Half(float(again)))) : double(float(BFloat16(float(again))));
+    double rounded = 0;
+    visit_stored_dtype(dtype, [&](auto zero) {
+      if constexpr (is_half_type<decltype(zero)> || is_float8_type<decltype(zero)>)
+        rounded = double(float(decltype(zero)(float(again))));
+    });
     if (rounded == v || p == 17) return parse_scientific(s);
   }
 }

@@ -56,7 +56,7 @@ struct TensorRep {
 
 template <class T>
 concept Scalar = std::is_arithmetic_v<T> || detail::ComplexOf<T, float> || detail::ComplexOf<T, double> ||
-                 std::same_as<T, Half> || std::same_as<T, BFloat16>;
+                 is_half_type<T> || is_float8_type<T>;
 
 class IndexedTensor;
 

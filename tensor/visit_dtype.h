@@ -3,6 +3,7 @@
 #pragma once
 #include <complex>
 #include <string>
+#include <utility>
 
 #include "rill/tensor/dtype.h"
 
@@ -10,8 +11,12 @@
 
 namespace rill {
 
+namespace detail {
+[[noreturn]] void fail_storage_only(DType d);  // for kernels that were handed what their record does not take
+}
+
 // Calls f with a value-initialised element of the C++ type behind `d`: visit(d, [&](auto zero) { using T =
-// decltype(zero); ... }).
+// decltype(zero); ... }). Not for the 8-bit floats: no kernel computes with them.
 template <class F>
 decltype(auto) visit_dtype(DType d, F&& f) {
   switch (d) {
@@ -31,8 +36,20 @@ decltype(auto) visit_dtype(DType d, F&& f) {
     case DType::c64: return f(std::complex<float>());
     case DType::c128: return f(std::complex<double>());
     case DType::string: break;
+    default: detail::fail_storage_only(d);
   }
   return f(std::string());
+}
+
+// What a kernel that only moves elements takes `d` for.
+constexpr DType moved_as(DType d) { return is_float8(d) ? DType::u8 : d; }
+
+// The same, with the 8-bit floats: for what converts, fills or prints elements of any dtype.
+template <class F>
+decltype(auto) visit_stored_dtype(DType d, F&& f) {
+  if (d == DType::f8_e4m3fn) return f(Float8E4M3FN());
+  if (d == DType::f8_e5m2) return f(Float8E5M2());
+  return visit_dtype(d, std::forward<F>(f));
 }
 
 }  // namespace rill

@@ -75,10 +75,13 @@ inline double epsilon(DType d) {
     case DType::bf16: return 0x1p-7;
     case DType::f32: return 0x1p-23;
     case DType::f64: return 0x1p-52;
+    case DType::f8_e4m3fn: return 0x1p-3;
+    case DType::f8_e5m2: return 0x1p-2;
     default: return 0;
   }
 }
 inline double smallest(DType d) {
+  if (is_float8(d)) return d == f8_e4m3fn ? 0x1p-9 : 0x1p-16;
   return real_of(d) == f16 ? 0x1p-24 : real_of(d) == f64 ? 0x1p-1074 : real_of(d) == bf16 ? 0x1p-133 : 0x1p-149;
 }
 

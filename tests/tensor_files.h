@@ -13,5 +13,6 @@ inline std::string fixture(const std::string& name) {
   return std::string(root ? root : ".") + "/tests/fixtures/formats/" + name;
 }
 inline bool same(const rill::Tensor& a, const rill::Tensor& b) {
+  if (is_float8(a.dtype())) return same_bits(a, b);
   return a.dtype() == b.dtype() && a.shape() == b.shape() && array_equal(a, b);
 }

@@ -22,6 +22,7 @@ int stop(const Tensor& argument) { return argument.ndim(); }
 int main() {
   Tensor x = tensor({{1.f, 2.5f}, {-3.f, INFINITY}}), column = x.T()(1), scalar = tensor(0.1f), undefined;
   Tensor whole = arange(3), flags = tensor({true, false}), half = tensor({0.1f, 2.f}, bf16), small = tensor({1.5f}, f16);
+  Tensor eights = tensor({448.f, -0x1p-9f, 0.1f, NAN}, f8_e4m3fn), fives = tensor({-57344.f, 0x1p-16f, INFINITY}, f8_e5m2);
   Tensor complexes = tensor({std::complex<double>(1, -2)}), empty = zeros({0, 3}), text = tensor({"a", "b"});
   Tensor large = arange(1000), other = ones({1}, {.device = "ref:0"});
   Shape shape = {2, 3};
@@ -42,6 +43,8 @@ EXPECTED = {
     "flags": "bool[2] [True, False]",
     "half": "bf16[2] [0.1000977, 2]",
     "small": "f16[1] [1.5]",
+    "eights": "f8_e4m3fn[4] [448, -0.001953125, 0.1015625, nan]",
+    "fives": "f8_e5m2[3] [-57344, 1.525879e-05, inf]",
     "complexes": "c128[1] [(1-2j)]",
     "empty": "f32[0,3] []",
     "other": "f32[1] on ref:0 [1]",

@@ -130,7 +130,7 @@ TEST_CASE("gather") {
   CHECK(agrees("gather", {numbers({40}), wild.astype(DType::u64)}, rows(true)));
   const Tensor far = tensor({0, -41}).astype(i64).to(gpu);
   CHECK_THROWS_WITH(run(*find_op("gather"), {numbers({40}).to(gpu), far}, rows())[0].to(host),
-                    Catch::Contains("index -41 is out of bounds for axis 0 of size 40"));
+                    contains_text("index -41 is out of bounds for axis 0 of size 40"));
   CHECK(agrees("gather", {numbers({40}), places(9, 40)}, rows()));  // and the GPU goes on
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("scatter") {
   CHECK_THROWS_WITH(
       run(*find_op("scatter"), {numbers({40}).to(gpu), numbers({2}).to(gpu), far}, onto_rows(ScatterMode::add))[0].to(
           host),
-      Catch::Contains("index 40 is out of bounds for axis 0 of size 40"));
+      contains_text("index 40 is out of bounds for axis 0 of size 40"));
 }
 
 TEST_CASE("searchsorted") {

@@ -43,8 +43,8 @@ TEST_CASE("promotion is JAX's table, with C++ scalars weak") {
   CHECK(promote(boolean, u8) == u8);
   CHECK(promote(f64, c64) == c128);
   CHECK(promote(f32, c64) == c64);
-  for (int a = 0; a < dtype_count - 1; ++a)
-    for (int b = 0; b < dtype_count - 1; ++b) CHECK(promote(DType(a), DType(b)) == promote(DType(b), DType(a)));
+  for (int a = 0; a < int(rill::string); ++a)
+    for (int b = 0; b < int(rill::string); ++b) CHECK(promote(DType(a), DType(b)) == promote(DType(b), DType(a)));
   CHECK((zeros({2}, bf16) * 2.0).dtype() == bf16);
   CHECK((zeros({2}, i8) + 1).dtype() == i8);
   CHECK((zeros({2}, i32) * 0.5).dtype() == f32);

@@ -14,6 +14,8 @@ typedef float f32;
 typedef double f64;
 struct f16 { u16 bits; };
 struct bf16 { u16 bits; };
+struct f8_e4m3fn { u8 bits; };
+struct f8_e5m2 { u8 bits; };
 
 // A kernel whose one parameter is `s`. Memory is read and written through RILL_AT(pointer) alone, so that the simulated
 // driver of the tests can keep it apart from the host's (tests/cuda).
@@ -84,6 +86,40 @@ RILL f16 narrow(f32 x, f16) {
   return y;
 }
 
+// --- 8-bit floats: as tensor/dtype.cpp has them ---
+RILL f32 widen(f8_e4m3fn x) {
+  const u32 sign = u32(x.bits & 0x80) << 24, rest = x.bits & 0x7f;
+  if (rest == 0x7f) return same_bits<f32>(sign | 0x7fc00000);
+  if (rest >= 8) return same_bits<f32>(sign | ((rest << 20) + (u32(127 - 7) << 23)));
+  return same_bits<f32>(sign | same_bits<u32>(f32(rest) * (1.0f / 512)));
+}
+RILL f32 widen(f8_e5m2 x) {
+  f16 h;
+  h.bits = u16(x.bits << 8);
+  return widen(h);
+}
+RILL u32 round_magnitude(u32 u, int fraction, int bias) {
+  const int dropped = 23 - fraction;
+  const u32 step = u32(127 - bias + 1 + dropped) << 23;
+  if (u < u32(127 - bias + 1) << 23) return same_bits<u32>(same_bits<f32>(u) + same_bits<f32>(step)) - step;
+  return (u - (u32(127 - bias) << 23) + (1u << (dropped - 1)) - 1 + (u >> dropped & 1)) >> dropped;
+}
+RILL u8 to_float8(f32 x, int fraction, int bias, u32 last, u32 beyond, u32 nan) {
+  const u32 u = same_bits<u32>(x), magnitude = u & 0x7fffffff;
+  const u32 rounded = magnitude > 0x7f800000 ? nan : round_magnitude(magnitude, fraction, bias);
+  return u8((u >> 24 & 0x80) | (magnitude > 0x7f800000 || rounded <= last ? rounded : beyond));
+}
+RILL f8_e4m3fn narrow(f32 x, f8_e4m3fn) {
+  f8_e4m3fn y;
+  y.bits = to_float8(x, 3, 7, 0x7e, 0x7f, 0x7f);
+  return y;
+}
+RILL f8_e5m2 narrow(f32 x, f8_e5m2) {
+  f8_e5m2 y;
+  y.bits = to_float8(x, 2, 15, 0x7b, 0x7c, 0x7e);
+  return y;
+}
+
 // --- Conversions: convert_number() of devices/kernel/convert.h ---
 RILL f32 halfway(f64 x) {
   const f32 f = f32(x);
@@ -121,6 +157,8 @@ struct Converted {  // a float to an integer
   RILL To of(f64 x) { return from_float(x); }
   RILL To of(f16 x) { return from_float(widen(x)); }
   RILL To of(bf16 x) { return from_float(widen(x)); }
+  RILL To of(f8_e4m3fn x) { return from_float(widen(x)); }
+  RILL To of(f8_e5m2 x) { return from_float(widen(x)); }
   template <class From>
   RILL To of(From x) { return To(x); }
 };
@@ -128,6 +166,8 @@ template <class To>
 struct Converted<To, 1> {
   RILL To of(f16 x) { return To(widen(x)); }
   RILL To of(bf16 x) { return To(widen(x)); }
+  RILL To of(f8_e4m3fn x) { return To(widen(x)); }
+  RILL To of(f8_e5m2 x) { return To(widen(x)); }
   template <class From>
   RILL To of(From x) { return To(x); }
 };
@@ -135,6 +175,8 @@ template <>
 struct Converted<bool, 0> {
   RILL bool of(f16 x) { return widen(x) != 0; }
   RILL bool of(bf16 x) { return widen(x) != 0; }
+  RILL bool of(f8_e4m3fn x) { return widen(x) != 0; }
+  RILL bool of(f8_e5m2 x) { return widen(x) != 0; }
   template <class From>
   RILL bool of(From x) { return x != From(0); }
 };
@@ -143,20 +185,19 @@ struct Convert {
   template <class From>
   RILL To of(From x) { return Converted<To>::of(x); }
 };
-template <>
-struct Convert<f16> {
-  RILL f16 of(f16 x) { return x; }
-  RILL f16 of(bf16 x) { return narrow(widen(x), f16()); }
+template <class Small>
+struct ConvertSmall {  // to a float that is computed with as f32
+  RILL Small of(f16 x) { return narrow(widen(x), Small()); }
+  RILL Small of(bf16 x) { return narrow(widen(x), Small()); }
+  RILL Small of(f8_e4m3fn x) { return narrow(widen(x), Small()); }
+  RILL Small of(f8_e5m2 x) { return narrow(widen(x), Small()); }
   template <class From>
-  RILL f16 of(From x) { return narrow(for_half(x), f16()); }
+  RILL Small of(From x) { return narrow(for_half(x), Small()); }
 };
-template <>
-struct Convert<bf16> {
-  RILL bf16 of(bf16 x) { return x; }
-  RILL bf16 of(f16 x) { return narrow(widen(x), bf16()); }
-  template <class From>
-  RILL bf16 of(From x) { return narrow(for_half(x), bf16()); }
-};
+template <> struct Convert<f16> : ConvertSmall<f16> {};
+template <> struct Convert<bf16> : ConvertSmall<bf16> {};
+template <> struct Convert<f8_e4m3fn> : ConvertSmall<f8_e4m3fn> {};
+template <> struct Convert<f8_e5m2> : ConvertSmall<f8_e5m2> {};
 
 // --- Arithmetic: of integers unsigned, which wraps ---
 #define RILL_WRAPS(name, sign)                                                                           \

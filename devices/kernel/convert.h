@@ -11,7 +11,7 @@
 
 namespace rill {
 
-// The float that a wider number becomes on its way to a half. Where it does not fit, its last bit is made odd, so that
+// The float that a wider number becomes on its way to a half or an 8-bit float. Where it does not fit, its last bit is made odd, so that
 // the half's own rounding sees on which side of a tie the number lay: the two round as one.
 inline float halfway_float(double x) {
   const float f = float(x);
@@ -42,8 +42,8 @@ float float_for_half(From x) {
 }
 
 // As C++ converts, but defined everywhere: to bool is != 0; complex to real drops the imaginary part; a float outside
-// of an integer's range goes through i64, which saturates (NaN gives its least value) and then wraps. Halves are
-// rounded once, by way of the above from f64 and integers of 32 and 64 bits.
+// of an integer's range goes through i64, which saturates (NaN gives its least value) and then wraps. Halves and 8-bit
+// floats are rounded once, by way of the above from f64 and integers of 32 and 64 bits.
 template <class To, class From>
 To convert_number(From x) {
   if constexpr (std::is_same_v<To, std::string> || std::is_same_v<From, std::string>) return To();  // rejected by infer
@@ -54,7 +54,7 @@ To convert_number(From x) {
     else return convert_number<To>(x.real());
   } else if constexpr (requires { typename To::value_type; }) {
     return To(typename To::value_type(x));
-  } else if constexpr ((std::is_same_v<From, Half> || std::is_same_v<From, BFloat16>) && std::is_integral_v<To>) {
+  } else if constexpr ((is_half_type<From> || is_float8_type<From>) && !std::is_same_v<From, To>) {
     return convert_number<To>(float(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
@@ -65,7 +65,7 @@ To convert_number(From x) {
       return To(INT64_MAX);
     }
     return To(int64_t(x));
-  } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
+  } else if constexpr (is_half_type<To> || is_float8_type<To>) {
     return To(float_for_half(x));
   } else {
     return To(x);

@@ -1,7 +1,17 @@
 // The sizes and strides of windows, from parameters and shapes; see conv_params.h.
 #include "rill/devices/params/conv_params.h"
 
+#include "rill/tensor/dim_table.h"
+
 namespace rill {
+
+Dim window_count(Dim in, Dim window, Dim stride, Dim lo, Dim hi, Dim dilation) {
+  bool open = false;
+  for (Dim d : {in, window, stride, lo, hi, dilation}) open |= d.is_open();
+  if (!open) return window_count(in.plain(), window.plain(), stride.plain(), lo.plain(), hi.plain(), dilation.plain());
+  const ExactDims exact;
+  return larger(in + lo + hi - 1 - (window - 1) * dilation + stride, 0) / stride;
+}
 
 Sliding sliding(const ConvParams& p, const Shape& x, const Shape& w) {
   const size_t n = p.strides.size();

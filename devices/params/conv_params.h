@@ -67,13 +67,8 @@ inline int64_t window_count(int64_t in, int64_t window, int64_t stride, int64_t 
   const int64_t room = in + lo + hi - 1 - (reach < most ? reach : most);
   return room < 0 ? 0 : room / stride + 1;
 }
-// Of open sizes, which stay open.
-inline Dim window_count(Dim in, Dim window, Dim stride, Dim lo, Dim hi, Dim dilation) {
-  bool open = false;
-  for (Dim d : {in, window, stride, lo, hi, dilation}) open |= d.is_open();
-  if (!open) return window_count(in.plain(), window.plain(), stride.plain(), lo.plain(), hi.plain(), dilation.plain());
-  return larger(in + lo + hi - 1 - (window - 1) * dilation + stride, 0) / stride;
-}
+// Of open sizes, which stay open, in infer rules too.
+Dim window_count(Dim in, Dim window, Dim stride, Dim lo, Dim hi, Dim dilation);
 // The index of axis `i` of space in an activation; in weights.
 inline size_t space_axis(Layout l, size_t i) { return i + (l == Layout::nhwc ? 1 : 2); }
 inline size_t weight_space_axis(Layout l, size_t i) { return i + (l == Layout::nhwc ? 0 : 2); }

@@ -21,7 +21,7 @@ void place(const Tensor& from, T* to, const Strides& strides, int64_t axis, int6
 
 void concat(const KernelArgs& a) {
   int64_t axis = a.attrs.as<ConcatAttrs>().axis;
-  visit_dtype(a.output().dtype(), [&](auto zero) {
+  visit_dtype(moved_as(a.output().dtype()), [&](auto zero) {
     int64_t shift = 0;
     for (const Tensor* t : a.in) {
       place(*t, a.out_data<decltype(zero)>(), a.output().strides(), axis, shift);

@@ -9,7 +9,7 @@ namespace rill::ref {
 
 template <class W>
 W load_wide(DType d, const char* p) {
-  return visit_dtype(d, [&](auto zero) -> W {
+  return visit_stored_dtype(d, [&](auto zero) -> W {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, std::string>) return W();
     else {
@@ -19,7 +19,7 @@ W load_wide(DType d, const char* p) {
         if constexpr (std::is_same_v<W, Complex>) return Complex(v.real(), v.imag());
         else if constexpr (std::is_same_v<W, bool>) return v != T();
         else return W(v.real());
-      } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+      } else if constexpr (is_half_type<T> || is_float8_type<T>) {
         return W(float(v));
       } else {
         return W(v);
@@ -36,7 +36,7 @@ template uint64_t load_wide<uint64_t>(DType, const char*);
 template bool load_wide<bool>(DType, const char*);
 
 namespace {
-// To bfloat16 or half straight from the wide value: going through float would round twice where the float lies exactly
+// To a small float straight from the wide value: going through float would round twice where the float lies exactly
 // between two halves, so such a float is nudged toward the value first.
 template <class H>
 H round_half(long double x) {
@@ -57,7 +57,7 @@ H round_half(long double x) {
 
 template <class W>
 void store_wide(DType d, char* p, W value) {
-  visit_dtype(d, [&](auto zero) {
+  visit_stored_dtype(d, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, std::string>) {
       T v{};
@@ -67,7 +67,7 @@ void store_wide(DType d, char* p, W value) {
         else v = T(double(value.real()));
       } else if constexpr (requires { typename T::value_type; }) {
         v = T(typename T::value_type(value));
-      } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+      } else if constexpr (is_half_type<T> || is_float8_type<T>) {
         v = round_half<T>((long double)(value));
       } else {
         v = T(value);

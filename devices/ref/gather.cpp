@@ -64,7 +64,7 @@ T combined(T old, T update, ScatterMode mode) {
 void gather(const KernelArgs& a) {
   const Tensor& x = a.input(0);
   GatherLayout g(x, a.in.subspan(1), a.attrs.as<GatherAttrs>());
-  visit_dtype(x.dtype(), [&](auto zero) {
+  visit_dtype(moved_as(x.dtype()), [&](auto zero) {
     using T = decltype(zero);
     T* out = a.out_data<T>();
     for_each_index(a.output().shape(), [&](const Ints& index) {
@@ -79,7 +79,7 @@ void scatter(const KernelArgs& a) {
   const Tensor &x = a.output(), &updates = a.input(1);
   GatherLayout g(x, a.in.subspan(2), s.where);
   if (a.input(0).rep()->data != x.rep()->data) copy_elements(a.input(0), a.output());
-  visit_dtype(x.dtype(), [&](auto zero) {
+  visit_dtype(moved_as(x.dtype()), [&](auto zero) {
     using T = decltype(zero);
     for_each_index(updates.shape(), [&](const Ints& index) {
       const auto place = place_of(g, x, index);

@@ -12,7 +12,7 @@ namespace rill::ref {
 void pad(const KernelArgs& a) {
   const auto& p = a.attrs.as<PadAttrs>();
   const Tensor& x = a.input(0);
-  visit_dtype(x.dtype(), [&](auto zero) {
+  visit_stored_dtype(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* out = a.out_data<T>();
     std::fill_n(out, a.output().size(), p.value.as<T>());
@@ -32,7 +32,7 @@ void update_slice(const KernelArgs& a) {
   if (a.input(0).rep()->data != a.output().rep()->data)
     copy_elements(a.input(0), a.output());  // else it is updated in place
   Window w = slice_window(a.output().shape(), a.output().strides(), s);
-  visit_dtype(a.output().dtype(), [&](auto zero) {
+  visit_dtype(moved_as(a.output().dtype()), [&](auto zero) {
     using T = decltype(zero);
     for_each_index(w.shape, [&](const Ints& index) {
       Ints kept;

@@ -42,7 +42,7 @@ OutSpecs infer_bitcast(const InferArgs& args) {
 std::vector<Sample> cast_samples() {
   std::vector<Sample> s;
   for (DType to : {DType::boolean, DType::i8, DType::i32, DType::i64, DType::u8, DType::f16, DType::bf16, DType::f32,
-                   DType::f64, DType::c64})
+                   DType::f64, DType::c64, DType::f8_e4m3fn, DType::f8_e5m2})
     s.push_back({{samples::uniform({3, 5}, -100, 100)}, CastAttrs{to}});
   return s;
 }
@@ -79,7 +79,7 @@ const Op cast_op({.name = "cast",
 const Op bitcast_op({.name = "bitcast",
                      .doc = "the same bits as another dtype of the same size",
                      .kind = OpKind::elementwise,
-                     .dtypes = number_set,
+                     .dtypes = number_set | float8_set,
                      .infer = infer_bitcast,
                      .no_gradient = "bits",
                      .ref = copy_bits,

@@ -109,9 +109,9 @@ Tensor as_operand(std::string_view op, const Tensor& t, DType dtype, Device devi
   }
   // No op needs to run.
   Tensor out = empty_tensor(Spec{Shape(), dtype, weak, Device()});
-  visit_dtype(t.dtype(), [&](auto zero) {
+  visit_stored_dtype(t.dtype(), [&](auto zero) {
     const auto x = *reinterpret_cast<const decltype(zero)*>(t.rep()->data);
-    visit_dtype(dtype, [&](auto to) {
+    visit_stored_dtype(dtype, [&](auto to) {
       *reinterpret_cast<decltype(to)*>(out.mutable_rep()->data) = convert_number<decltype(to)>(x);
     });
   });

@@ -90,6 +90,8 @@ OutSpecs infer_scatter(const InferArgs& a) {
   if (a[1].dtype != a[0].dtype)
     a.reject(fmt::format("the updates are {} and the operand is {}", name(a[1].dtype), name(a[0].dtype)));
   if (a[0].dtype == DType::string && s.mode != ScatterMode::set) a.reject("strings can only be set");
+  if (is_float8(a[0].dtype) && s.mode != ScatterMode::set)
+    a.reject("8-bit floats can only be set. convert with astype(f32) first");
   return {Spec{a[0].shape, a[0].dtype, false, a[0].device}};
 }
 

@@ -1,11 +1,19 @@
 // Runs of equal elements, which sorting makes: what unique() and mode() count. In sorting.cpp.
 #pragma once
-#include "rill/tensor/tensor.h"
+#include <optional>
+
+#include "rill/ops/sets.h"
 
 namespace rill {
 
 // Which elements along the last axis begin a run: the first, and those that differ from the one before them. NaN does
 // not differ from NaN. Bool, of the operand's shape.
 Tensor starts_of_runs(const Tensor& x);
+
+// What unique() gives, of integers whose range is so small that a table of it takes less than sorting; else none.
+std::optional<Unique> unique_by_table(const Tensor& x);
+
+// Throws, in the name of `op`, where a trace does not know the values of x.
+void require_distinct(std::string_view op, const Tensor& x, const Where& where);
 
 }  // namespace rill

@@ -1,6 +1,7 @@
 // Sorting: the records of sort, argsort, topk and searchsorted, and unique, which is composed of them.
 #include <fmt/core.h>
 
+#include "rill/devices/driver.h"
 #include "rill/devices/params/reduce_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/batch_rules.h"
@@ -10,6 +11,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
+#include "rill/ops/sets.h"
 
 namespace rill {
 namespace {
@@ -237,13 +239,33 @@ Tensor starts_of_runs(const Tensor& x) {
   return concat({ones(first, {DType::boolean, x.device()}), differs}, -1);
 }
 
-Unique unique(const Tensor& x, Where where) {
-  CallerScope caller(where);
+void require_distinct(std::string_view op, const Tensor& x, const Where& where) {
   if (!EnclosingTrace::may_read(x))
-    fail("unique",
+    fail(op,
          fmt::format("the size of the result depends on values, which {}. call it outside",
                      EnclosingTrace::why_unknown()),
          where);
+}
+
+std::optional<Unique> unique_by_table(const Tensor& x) {
+  constexpr int64_t fewest = 1 << 12, widest = 2;  // elements that are worth it; numbers in the range for each of them
+  const int64_t n = x.size();
+  if (!is_integer(x.dtype()) || !is_host(x.device()) || n < fewest) return std::nullopt;
+  const Tensor least = astype(min(x), i64), greatest = astype(max(x), i64);  // u64 wraps, and differences are right
+  const uint64_t span = uint64_t(greatest.item<int64_t>()) - uint64_t(least.item<int64_t>());
+  if (span >= uint64_t(widest * n)) return std::nullopt;
+  const Shape table{int64_t(span) + 1};
+  const Tensor place = astype(reshape(x, {n}), i64) - least;
+  const Tensor counts = zeros(table, i64).at(place).add(1), first = full(table, n, i64).at(place).min(arange(n));
+  const Tensor there = counts > 0, values = nonzero(there)[0];
+  return Unique{astype(values + least, x.dtype()), take(first, values, 0),
+                reshape(take(cumsum(there) - 1, place, 0), x.shape()), take(counts, values, 0)};
+}
+
+Unique unique(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  require_distinct("unique", x, where);
+  if (std::optional<Unique> found = unique_by_table(x)) return *found;
   const int64_t n = x.size();
   const Tensor flat = reshape(x, {n}), order = argsort(flat), sorted = take(flat, order, 0);
   const Tensor starts_here = starts_of_runs(sorted);

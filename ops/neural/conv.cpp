@@ -56,17 +56,12 @@ Shape activation(const ConvParams& p, Dim batch, Dim channels, const Dims& space
   return s;
 }
 
-Dim exact_window_count(Dim in, Dim kernel, const ConvParams& p, size_t i) {
-  const ExactDims exact;
-  return window_count(in, kernel, p.strides[i], p.pads_lo[i], p.pads_hi[i], p.dilation[i]);
-}
-
 // The axes of space of the result of a convolution of an input and kernel with these.
 Dims out_space(const InferArgs& args, const ConvParams& p, const Dims& in, const Dims& kernel) {
   Dims out;
   for (size_t i = 0; i < in.size(); ++i) {
     if (kernel[i] < 1) args.reject(fmt::format("the kernel has size {} along axis {} of space", kernel[i], i));
-    const Dim n = exact_window_count(in[i], kernel[i], p, i);
+    const Dim n = window_count(in[i], kernel[i], p.strides[i], p.pads_lo[i], p.pads_hi[i], p.dilation[i]);
     if (n.hint() < 1)
       args.reject(
           fmt::format("a kernel of {} (dilation {}) does not fit axis {} of space: {} elements with {} of padding; "

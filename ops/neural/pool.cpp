@@ -10,7 +10,6 @@
 #include "rill/ops/option_checks.h"
 #include "rill/ops/samples.h"
 #include "rill/ops/shape/pads.h"
-#include "rill/tensor/dim_table.h"
 #include "rill/tensor/limits.h"
 
 namespace rill {
@@ -50,15 +49,10 @@ void check_params(const InferArgs& args, const PoolParams& p, bool with_sizes) {
     args.reject(fmt::format("the input has {} axes; {} axes of space need {}", args[0].shape.ndim(), n, n + 2));
 }
 
-Dim exact_window_count(Dim in, const PoolParams& p, size_t i) {
-  const ExactDims exact;
-  return window_count(in, p.window[i], p.strides[i], p.pads_lo[i], p.pads_hi[i], Dim(1));
-}
-
 Shape out_shape(const InferArgs& args, const PoolParams& p, Dim batch, Dim c, const Dims& in) {
   Dims out;
   for (size_t i = 0; i < in.size(); ++i) {
-    const Dim n = exact_window_count(in[i], p, i);
+    const Dim n = window_count(in[i], p.window[i], p.strides[i], p.pads_lo[i], p.pads_hi[i], Dim(1));
     if (n.hint() < 1 || in[i] < 1)
       args.reject(fmt::format("a window of {} does not fit axis {} of space: {} elements with {} of padding",
                               p.window[i], i, in[i], p.pads_lo[i] + p.pads_hi[i]));

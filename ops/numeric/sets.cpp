@@ -1,6 +1,7 @@
 // Sets of values, composed of sort, searchsorted and unique; see sets.h.
 #include "rill/ops/sets.h"
 
+#include "rill/ops/index/runs.h"
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
@@ -16,7 +17,14 @@ UniqueInverse unique_inverse(const Tensor& x, Where where) {
   Unique u = unique(x, where);
   return {std::move(u.values), std::move(u.inverse)};
 }
-Tensor unique_values(const Tensor& x, Where where) { return unique(x, where).values; }
+Tensor unique_values(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  require_operand("unique_values", x, where);
+  require_distinct("unique_values", x, where);
+  if (std::optional<Unique> found = unique_by_table(x)) return found->values;
+  const Tensor sorted = sort(ravel(x));
+  return boolean_mask(sorted, starts_of_runs(sorted));
+}
 
 namespace {
 
@@ -54,21 +62,21 @@ Tensor isin(const Tensor& x, const Tensor& values, const IsinOptions& o, Where w
 
 Tensor union1d(const Tensor& x, const Tensor& y, Where where) {
   CallerScope caller(where);
-  return unique(concat({ravel(x), ravel(y)}), where).values;
+  return unique_values(concat({ravel(x), ravel(y)}), where);
 }
 Tensor intersect1d(const Tensor& x, const Tensor& y, Where where) {
   CallerScope caller(where);
-  const auto [a, b] = promoted(unique(x, where).values, ravel(y));
+  const auto [a, b] = promoted(unique_values(x, where), ravel(y));
   return boolean_mask(a, found(a, b));
 }
 Tensor setdiff1d(const Tensor& x, const Tensor& y, Where where) {
   CallerScope caller(where);
-  const auto [a, b] = promoted(unique(x, where).values, ravel(y));
+  const auto [a, b] = promoted(unique_values(x, where), ravel(y));
   return without(a, b);
 }
 Tensor setxor1d(const Tensor& x, const Tensor& y, Where where) {
   CallerScope caller(where);
-  const auto [a, b] = promoted(unique(x, where).values, unique(y, where).values);
+  const auto [a, b] = promoted(unique_values(x, where), unique_values(y, where));
   return sort(concat({without(a, b), without(b, a)}));
 }
 

@@ -18,6 +18,8 @@ FloatInfo finfo(DType d, Where where) {
       using L = std::numeric_limits<double>;
       return {64, L::epsilon(), L::max(), L::lowest(), L::min(), DType::f64};
     }
+    case DType::f8_e4m3fn: return {8, 0x1p-3, 448, -448, 0x1p-6, DType::f8_e4m3fn};
+    case DType::f8_e5m2: return {8, 0x1p-2, 57344, -57344, 0x1p-14, DType::f8_e5m2};
     default: fail("finfo", fmt::format("takes a floating or complex dtype. got {}", name(d)), where);
   }
 }
@@ -43,6 +45,8 @@ DType result_type(const std::vector<Tensor>& operands, Where where) {
 bool can_cast(DType from, DType to) {
   if (from == to) return true;
   if (from == DType::string || to == DType::string) return false;
+  if (is_float8(from)) return is_floating(to) && !is_float8(to);
+  if (is_float8(to)) return false;
   return promote(from, false, to, false) == to;
 }
 

@@ -15,7 +15,7 @@ namespace rill {
 namespace {
 
 size_t alignment_of(DType dtype) {
-  return visit_dtype(dtype, [](auto zero) { return alignof(decltype(zero)); });
+  return visit_stored_dtype(dtype, [](auto zero) { return alignof(decltype(zero)); });
 }
 
 void check_memory(const void* data, const Spec& spec, const Strides& strides, const Where& where) {

@@ -24,6 +24,8 @@ DLDataType type_of(DType d) {
   const auto type = [&](DLDataTypeCode code) { return DLDataType{code, uint8_t(8 * size_of(d)), 1}; };
   if (is_bool(d)) return type(kDLBool);
   if (d == DType::bf16) return type(kDLBfloat);
+  if (d == DType::f8_e4m3fn) return type(kDLFloat8E4M3FN);
+  if (d == DType::f8_e5m2) return type(kDLFloat8E5M2);
   if (is_complex(d)) return type(kDLComplex);
   if (is_floating(d)) return type(kDLFloat);
   return type(is_unsigned(d) ? kDLUInt : kDLInt);

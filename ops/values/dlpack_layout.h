@@ -16,6 +16,8 @@ enum DLDataTypeCode : uint8_t {
   kDLBfloat = 4,
   kDLComplex = 5,
   kDLBool = 6,
+  kDLFloat8E4M3FN = 10,
+  kDLFloat8E5M2 = 12,
 };
 struct DLDataType {
   uint8_t code, bits;

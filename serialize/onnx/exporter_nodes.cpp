@@ -31,6 +31,8 @@ onnx::TensorProto::DataType element_type(DType dtype) {
     case DType::c64: return P::COMPLEX64;
     case DType::c128: return P::COMPLEX128;
     case DType::string: return P::STRING;
+    case DType::f8_e4m3fn: return P::FLOAT8E4M3FN;
+    case DType::f8_e5m2: return P::FLOAT8E5M2;
   }
   return P::UNDEFINED;
 }
@@ -51,9 +53,8 @@ void Exporter::fill(onnx::ValueInfoProto& info, const std::string& name, const S
   for (Dim d : spec.shape) {
     auto& dim = *shape.add_dim();
     if (!d.is_open()) dim.set_dim_value(d.plain());
-    else if (dims_ && dims_->knows(d) && dims_->at(d).kind != DimTable::Kind::place) {
-      if (const std::string text = dims_->text(d); !text.ends_with("...")) dim.set_dim_param(text);
-    }
+    else if (dims_ && dims_->knows(d) && dims_->at(d).kind != DimTable::Kind::place && dims_->has_whole_text(d))
+      dim.set_dim_param(dims_->text(d));
   }
 }
 
@@ -102,7 +103,9 @@ Value Exporter::op(std::string_view type, const Values& in, const Attributes& at
 
 Value Exporter::cast(const Value& v, DType dtype) {
   if (v.dtype == dtype) return v;
-  return op("Cast", {v}, {{"to", int64_t(element_type(dtype))}}, dtype);
+  Attributes attributes{{"to", int64_t(element_type(dtype))}};
+  if (is_float8(dtype)) attributes.push_back({"saturate", int64_t(0)});
+  return op("Cast", {v}, attributes, dtype);
 }
 
 Value Exporter::transposed(const Value& v, const std::vector<int64_t>& axes) {

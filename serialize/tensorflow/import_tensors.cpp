@@ -19,7 +19,7 @@ std::string from_list(const List& list, int64_t n, const std::string& what) {
   std::string bytes(size_t(n) * sizeof(T), '\0');
   T last{};
   for (int64_t i = 0; i < n; ++i) {
-    if (i < int64_t(list.size())) last = T(list.Get(int(i)));
+    if (i < int64_t(list.size())) last = T(list[int(i)]);
     else if (list.empty()) break;
     std::memcpy(bytes.data() + size_t(i) * sizeof(T), &last, sizeof(T));
   }
@@ -41,6 +41,8 @@ std::string elements(const proto::TensorProto& p, DType dtype, int64_t n, const 
     case DType::i8: return from_list<int8_t>(p.int_val(), n, what);
     case DType::u8: return from_list<uint8_t>(p.int_val(), n, what);
     case DType::boolean: return from_list<uint8_t>(p.bool_val(), n, what);
+    case DType::f8_e4m3fn:
+    case DType::f8_e5m2: return from_list<char>(p.float8_val(), n, what);
     case DType::c64: return from_list<float>(p.scomplex_val(), 2 * n, what);
     case DType::c128: return from_list<double>(p.dcomplex_val(), 2 * n, what);
     case DType::string: break;

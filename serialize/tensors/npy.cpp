@@ -1,6 +1,8 @@
 // See npy.h. Text is stored as numpy's arrays of strings of one length, padded with zeros.
 #include "rill/serialize/tensors/npy.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -124,9 +126,9 @@ NpyArray to_npy(const SaveRequest& request, const std::string& name, const Tenso
   h.shape = t.shape();
   h.type = {t.dtype(), false, false, size_of(t.dtype())};
   Tensor elements = t;
-  if (t.dtype() == DType::bf16)
-    request.reject((name.empty() ? "" : "'" + name + "': ") +
-                   "numpy has no bf16. save as .safetensors, or astype(f32)");
+  if (t.dtype() == DType::bf16 || is_float8(t.dtype()))
+    request.reject(fmt::format("{}numpy has no {}. save as .safetensors, or astype(f32)",
+                               name.empty() ? "" : "'" + name + "': ", rill::name(t.dtype())));
   if (t.dtype() == DType::string) {
     elements = encode_strings(request, t.is_contiguous() ? t : dense_copy(t), h.type);
   } else if (!t.is_contiguous() && axes_reversed(t).is_contiguous()) {

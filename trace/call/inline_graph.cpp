@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/stored_ops.h"
@@ -22,7 +21,8 @@ namespace {
 
 class Inliner {
  public:
-  Inliner(const DimTable& dims, std::span<const Dim> sizes) : dims_(dims), sizes_(sizes), now_(*OpenDims::now()) {}
+  Inliner(const DimTable& dims, std::span<const Dim> sizes)
+      : dims_(dims), sizes_(sizes), found_(dims), now_(*OpenDims::now()) {}
 
   std::vector<Tensor> run(const Graph& g, std::span<const Tensor> inputs) {
     check_guards(false);
@@ -47,28 +47,16 @@ class Inliner {
 
   // None while the node that it names has not been made.
   std::optional<Dim> find(Dim d) {
-    unknown_.clear();
-    return look_up(d);
+    const auto leaf = [&](const DimTable::Expression& e) {
+      return e.kind == DimTable::Kind::symbol ? std::optional(sizes_[size_t(e.symbol)]) : size_at(e.place);
+    };
+    return found_.of(d, leaf, [](Dim::Op op, Dim a, Dim b) { return std::optional(calculate(op, a, b)); });
   }
-  std::optional<Dim> look_up(Dim d) {
-    if (!dims_.knows(d)) return Dim(d.hint());
-    if (const auto known = known_.find(d.number()); known != known_.end()) return known->second;
-    if (unknown_.count(d.number())) return std::nullopt;
-    const std::optional<Dim> found = compute(dims_.at(d));
-    if (found) known_.emplace(d.number(), *found);
-    else unknown_.insert(d.number());
-    return found;
-  }
-  std::optional<Dim> compute(const DimTable::Expression& e) {
-    if (e.kind == DimTable::Kind::symbol) return sizes_[size_t(e.symbol)];
-    if (e.kind == DimTable::Kind::computed) {
-      const std::optional<Dim> a = look_up(e.a), b = look_up(e.b);
-      return a && b ? std::optional(calculate(e.op, *a, *b)) : std::nullopt;
-    }
-    const auto at = shapes_.find({e.place.trace, e.place.node});
-    if (at == shapes_.end() || size_t(e.place.output) >= at->second.size()) return std::nullopt;
-    const Shape& shape = at->second[size_t(e.place.output)];
-    return size_t(e.place.axis) < shape.size() ? std::optional(shape[size_t(e.place.axis)]) : std::nullopt;
+  std::optional<Dim> size_at(const DimTable::Place& place) const {
+    const auto at = shapes_.find({place.trace, place.node});
+    if (at == shapes_.end() || size_t(place.output) >= at->second.size()) return std::nullopt;
+    const Shape& shape = at->second[size_t(place.output)];
+    return size_t(place.axis) < shape.size() ? std::optional(shape[size_t(place.axis)]) : std::nullopt;
   }
   Dim at(Dim d) {
     const std::optional<Dim> found = find(d);
@@ -173,9 +161,8 @@ class Inliner {
 
   const DimTable& dims_;
   const std::span<const Dim> sizes_;
+  DimMemo<Dim> found_;
   DimTable& now_;                                                      // of the enclosing trace
-  std::unordered_map<uint32_t, Dim> known_;                            // by the number of the expression
-  std::unordered_set<uint32_t> unknown_;                               // as far as this call of find() has seen
   std::map<std::pair<uint32_t, int32_t>, std::vector<Shape>> shapes_;  // of the outputs of nodes that were made
   std::unordered_map<uint32_t, uint32_t> serials_;                     // of graphs inside, and of their copies
   std::unordered_map<const InnerGraph*, std::shared_ptr<const InnerGraph>> copies_;

@@ -28,7 +28,7 @@ constexpr int64_t few_rows = 8, long_row = 1 << 16;
 constexpr size_t most_on_gpu = 24;        // operands of a kernel: what the parameters of one hold there (kernel_text.h)
 constexpr int64_t longest_sum = 1 << 16;  // points of rows that are summed: each thread keeps several such rows
 
-bool can_hold(DType d) { return d != DType::string && !is_complex(d); }
+bool can_hold(DType d) { return d != DType::string && !is_complex(d) && !is_float8(d); }
 
 std::vector<bool> reduced_axes(const Shape& in, const Node& n) {
   std::vector<bool> reduced(in.size(), false);

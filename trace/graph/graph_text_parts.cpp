@@ -98,11 +98,16 @@ namespace {
 
 // The unsigned integer that has a float's bits.
 template <class T>
-using BitsOf = std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+using BitsOf = std::conditional_t<
+    sizeof(T) == 1, uint8_t,
+    std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
+
+template <class T>
+constexpr bool is_small_float = is_half_type<T> || is_float8_type<T>;  // computed with as f32
 
 template <class T>
 T usual_nan() {
-  if constexpr (is_half_type<T>) return T(std::numeric_limits<float>::quiet_NaN());
+  if constexpr (is_small_float<T>) return T(std::numeric_limits<float>::quiet_NaN());
   else return std::numeric_limits<T>::quiet_NaN();
 }
 
@@ -114,8 +119,8 @@ std::string text_of(const T& v) {
     return v ? "true" : "false";
   } else if constexpr (std::is_integral_v<T>) {
     return fmt::format("{}", v);
-  } else if constexpr (std::is_floating_point_v<T> || is_half_type<T>) {
-    const auto wide = std::conditional_t<is_half_type<T>, float, T>(v);
+  } else if constexpr (std::is_floating_point_v<T> || is_small_float<T>) {
+    const auto wide = std::conditional_t<is_small_float<T>, float, T>(v);
     const auto bits = std::bit_cast<BitsOf<T>>(v);
     if (std::isnan(wide) && bits != std::bit_cast<BitsOf<T>>(usual_nan<T>())) return fmt::format("nan_{:x}", bits);
     return std::isnan(wide) ? "nan" : fmt::format("{}", wide);
@@ -148,7 +153,7 @@ bool read_number(std::string_view text, T& v) {
     }
     v = usual_nan<T>();
     if (text == "nan") return true;
-    std::conditional_t<is_half_type<T>, float, T> wide = 0;
+    std::conditional_t<is_small_float<T>, float, T> wide = 0;
     if (!read(text, wide)) return false;
     v = T(wide);
     return true;
@@ -178,7 +183,7 @@ std::vector<std::string> element_texts(const Tensor& t) {
   const Tensor dense = (t.device() == Device() ? t : t.to(Device())).contiguous();
   std::vector<std::string> out;
   out.reserve(size_t(dense.size()));
-  visit_dtype(dense.dtype(), [&](auto zero) {
+  visit_stored_dtype(dense.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto* data = reinterpret_cast<const T*>(dense.rep()->data);
     for (int64_t i = 0; i < dense.size(); ++i) out.push_back(text_of<T>(data[i]));
@@ -193,7 +198,7 @@ Tensor tensor_of(const Spec& spec, const std::vector<ElementText>& elements) {
   const EagerScope eager;
   const PauseTapes pause;
   Tensor t = empty_tensor(Spec{spec.shape, spec.dtype, false, Device()});
-  visit_dtype(spec.dtype, [&](auto zero) {
+  visit_stored_dtype(spec.dtype, [&](auto zero) {
     using T = decltype(zero);
     auto* data = reinterpret_cast<T*>(t.mutable_rep()->data);
     for (size_t i = 0; i < elements.size(); ++i)

@@ -49,32 +49,46 @@ void convert_block_of(const From* in, To* out) {
   else map_run(x, out, convert_block, [](From v) { return convert_number<To>(v); });
 }
 
-// Dense runs of any numbers. Halves take the way through f32.
+// Dense runs of small floats and f32.
+template <class Small>
+void widen_run(const Small* in, float* out, size_t n) {
+  if constexpr (is_half_type<Small>) convert_halves(in, out, n);
+  else map_run(in, out, n, [](Small v) { return float(v); });
+}
+template <class Small>
+void narrow_run(const float* in, Small* out, size_t n) {
+  if constexpr (is_half_type<Small>) convert_halves(in, out, n);
+  else map_run(in, out, n, [](float v) { return Small(v); });
+}
+
+// Dense runs of any numbers. Halves and 8-bit floats take the way through f32.
 template <class From, class To>
 void convert_dense(const From* in, To* out, size_t n) {
   constexpr bool to_small_integer =
       std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) <= 4 && !std::is_same_v<To, bool>;
-  constexpr bool from_half = is_half_type<From> && !std::is_same_v<From, To>,
-                 to_half = is_half_type<To> && std::is_arithmetic_v<From>;
+  constexpr bool from_small = (is_half_type<From> || is_float8_type<From>)&&!std::is_same_v<From, To>,
+                 to_small = (is_half_type<To> || is_float8_type<To>)&&std::is_arithmetic_v<From>;
   const auto convert = [](const From& v) { return convert_number<To>(v); };
   if constexpr (std::is_same_v<From, std::string> || std::is_same_v<To, std::string>) {
     if constexpr (std::is_same_v<From, To>) std::copy_n(in, n, out);
-  } else if constexpr (requires { convert_halves(in, out, n); }) {
-    convert_halves(in, out, n);
+  } else if constexpr (from_small && std::is_same_v<To, float>) {
+    widen_run(in, out, n);
+  } else if constexpr (to_small && std::is_same_v<From, float>) {
+    narrow_run(in, out, n);
   } else if constexpr (to_small_integer) {
     size_t i = 0;
     for (; i + convert_block <= n; i += convert_block) convert_block_of(in + i, out + i);
     map_run(in + i, out + i, n - i, convert);
-  } else if constexpr (from_half || to_half) {
+  } else if constexpr (from_small || to_small) {
     float wide[convert_block];
     for (size_t i = 0; i < n; i += convert_block) {
       const size_t some = std::min(convert_block, n - i);
-      if constexpr (from_half) {
-        convert_halves(in + i, wide, some);
+      if constexpr (from_small) {
+        widen_run(in + i, wide, some);
         convert_dense(wide, out + i, some);
       } else {
         map_run(in + i, wide, some, [](From v) { return float_for_half(v); });
-        convert_halves(wide, out + i, some);
+        narrow_run(wide, out + i, some);
       }
     }
   } else {
@@ -85,8 +99,8 @@ void convert_dense(const From* in, To* out, size_t n) {
 }  // namespace
 
 void convert_run(DType from, const void* in, DType to, void* out, size_t n) {
-  visit_dtype(from, [&](auto f) {
-    visit_dtype(to,
+  visit_stored_dtype(from, [&](auto f) {
+    visit_stored_dtype(to,
                 [&](auto t) { convert_dense(static_cast<const decltype(f)*>(in), static_cast<decltype(t)*>(out), n); });
   });
 }

@@ -432,7 +432,7 @@ void scatter(const KernelArgs& a) {
   };
   if (s.where.takes_rows()) {
     copy();
-    return visit_dtype(out.dtype(), [&](auto zero) {
+    return visit_dtype(moved_as(out.dtype()), [&](auto zero) {
       using T = decltype(zero);
       scatter_rows(updates, a.input(2), a.out_data<T>(), out.shape()[0], s, is_copy);
     });
@@ -441,7 +441,7 @@ void scatter(const KernelArgs& a) {
   copy();
   Offsets walk;
   if (!updates.is_contiguous()) walk = offsets_of(updates.shape(), updates.strides());
-  visit_dtype(out.dtype(), [&](auto zero) {
+  visit_dtype(moved_as(out.dtype()), [&](auto zero) {
     using T = decltype(zero);
     scatter_typed(t, walk, a.in_data<T>(1), a.out_data<T>(), out.size(), s.mode);
   });

@@ -20,7 +20,7 @@ bool all_bytes_zero(const T& v) {
 
 void fill(DType dtype, void* to, int64_t n, const FillValue& value) {
   if (dtype == DType::string) return;  // made empty
-  visit_dtype(dtype, [&](auto zero) {
+  visit_stored_dtype(dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, std::string>) {
       const T v = value.as<T>();

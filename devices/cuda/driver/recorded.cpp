@@ -20,7 +20,7 @@ namespace {
 using kernel::Input;
 using kernel::Recorder;
 
-bool can_hold(DType d) { return !is_complex(d) && d != DType::string; }
+bool can_hold(DType d) { return !is_complex(d) && !is_float8(d) && d != DType::string; }
 DType widened(DType d) { return is_half(d) ? DType::f32 : d; }
 
 // An input of the kernel, halves as f32.

@@ -30,10 +30,11 @@ void map(const KernelArgs& a, const std::string& call) {
 
 void run_map(const KernelArgs& a) { map(a, fmt::format("{}_op", a.op->name)); }
 
-// Casts to and from complex numbers; others go through the recorded kernel.
+// Casts to and from complex numbers and 8-bit floats; others go through the recorded kernel.
 void run_cast(const KernelArgs& a) {
   const DType from = a.in[0]->dtype(), to = a.out[0]->dtype();
   if (is_complex(from) || is_complex(to)) map(a, fmt::format("Cast<{}>", name(to)));
+  else if (is_float8(from) || is_float8(to)) map(a, fmt::format("Convert<{}>", is_bool(to) ? "bool" : name(to)));
   else recorded_kernel(*a.op, from)(a);
 }
 

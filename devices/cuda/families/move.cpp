@@ -78,7 +78,7 @@ namespace {
 // `to`, with one element's bytes everywhere.
 Fill filled(const Tensor& to, const FillValue& v) {
   Fill p{address(to), to.size(), 0, 0};
-  visit_dtype(to.dtype(), [&](auto zero) {
+  visit_stored_dtype(to.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, std::string>) {
       const T value = v.as<T>();
