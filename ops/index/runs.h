@@ -10,8 +10,13 @@ namespace rill {
 // not differ from NaN. Bool, of the operand's shape.
 Tensor starts_of_runs(const Tensor& x);
 
-// What unique() gives, of integers whose range is so small that a table of it takes less than sorting; else none.
-std::optional<Unique> unique_by_table(const Tensor& x);
+// For integers on the host whose range is so small that a table of its numbers takes less than sorting; else none.
+struct ValueTable {
+  Tensor least;  // i64, of the elements
+  Tensor place;  // i64[n]: where each one's number stands in the table
+  int64_t size;
+};
+std::optional<ValueTable> value_table(const Tensor& x);
 
 // Throws, in the name of `op`, where a trace does not know the values of x.
 void require_distinct(std::string_view op, const Tensor& x, const Where& where);

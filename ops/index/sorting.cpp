@@ -247,25 +247,31 @@ void require_distinct(std::string_view op, const Tensor& x, const Where& where) 
          where);
 }
 
-std::optional<Unique> unique_by_table(const Tensor& x) {
+std::optional<ValueTable> value_table(const Tensor& x) {
   constexpr int64_t fewest = 1 << 12, widest = 2;  // elements that are worth it; numbers in the range for each of them
   const int64_t n = x.size();
   if (!is_integer(x.dtype()) || !is_host(x.device()) || n < fewest) return std::nullopt;
   const Tensor least = astype(min(x), i64), greatest = astype(max(x), i64);  // u64 wraps, and differences are right
   const uint64_t span = uint64_t(greatest.item<int64_t>()) - uint64_t(least.item<int64_t>());
   if (span >= uint64_t(widest * n)) return std::nullopt;
-  const Shape table{int64_t(span) + 1};
-  const Tensor place = astype(reshape(x, {n}), i64) - least;
-  const Tensor counts = zeros(table, i64).at(place).add(1), first = full(table, n, i64).at(place).min(arange(n));
-  const Tensor there = counts > 0, values = nonzero(there)[0];
-  return Unique{astype(values + least, x.dtype()), take(first, values, 0),
-                reshape(take(cumsum(there) - 1, place, 0), x.shape()), take(counts, values, 0)};
+  return ValueTable{least, astype(reshape(x, {n}), i64) - least, int64_t(span) + 1};
 }
+
+namespace {
+Unique unique_of(const ValueTable& t, const Tensor& x) {
+  const Shape sizes{t.size};
+  const Tensor counts = zeros(sizes, i64).at(t.place).add(1),
+               first = full(sizes, x.size(), i64).at(t.place).min(arange(x.size())), there = counts > 0,
+               values = nonzero(there)[0];
+  return {astype(values + t.least, x.dtype()), take(first, values, 0),
+          reshape(take(cumsum(there) - 1, t.place, 0), x.shape()), take(counts, values, 0)};
+}
+}  // namespace
 
 Unique unique(const Tensor& x, Where where) {
   CallerScope caller(where);
   require_distinct("unique", x, where);
-  if (std::optional<Unique> found = unique_by_table(x)) return *found;
+  if (const std::optional<ValueTable> table = value_table(x)) return unique_of(*table, x);
   const int64_t n = x.size();
   const Tensor flat = reshape(x, {n}), order = argsort(flat), sorted = take(flat, order, 0);
   const Tensor starts_here = starts_of_runs(sorted);

@@ -21,7 +21,10 @@ Tensor unique_values(const Tensor& x, Where where) {
   CallerScope caller(where);
   require_operand("unique_values", x, where);
   require_distinct("unique_values", x, where);
-  if (std::optional<Unique> found = unique_by_table(x)) return found->values;
+  if (const std::optional<ValueTable> t = value_table(x)) {
+    const Tensor there = zeros({t->size}, boolean).at(t->place).set(true);
+    return astype(nonzero(there)[0] + t->least, x.dtype());
+  }
   const Tensor sorted = sort(ravel(x));
   return boolean_mask(sorted, starts_of_runs(sorted));
 }
