@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "rill/tensor/error.h"
+#include "rill/tensor/visit_dtype.h"
 
 namespace rill {
 

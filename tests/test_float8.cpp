@@ -167,7 +167,8 @@ TEST_CASE("What would compute with 8-bit floats says how to") {
   says([&] { where(tensor({true}), x, x); }, {"where", "f8_e4m3fn is for storage", "astype(f32)"});
   says([&] { (void)x.at(i).add(zeros({2}, f8_e4m3fn)); }, {"8-bit floats can only be set"});
   says([&] { arange(3, {.dtype = f8_e5m2}); }, {"f8_e5m2", "astype"});
-  says([&] { random::normal({3}, {.dtype = f8_e5m2}); }, {"normal", "f8_e5m2"});
+  says([&] { random::normal({3}, {.dtype = f8_e5m2}); }, {"normal", "f8_e5m2 is not drawn"});
+  says([&] { random::permutation(3, f8_e5m2); }, {"permutation", "f8_e5m2 is not drawn"});
   says([&] { sum(numbers, {.dtype = f8_e5m2}); }, {"f8_e5m2"});
   says([&] { save("never.npy", x); }, {"numpy has no f8_e4m3fn", ".safetensors"});
   says([&] { strings::to_number(tensor({"1"}), f8_e5m2); }, {"f8_e5m2 is for storage", "astype"});

@@ -204,7 +204,7 @@ Tensor signed_noise(const Shape& shape, const Plan& p, const RandomOptions& o, c
 DType count_dtype(std::string_view op, const RandomOptions& o, const Where& where) {
   const DType d = o.dtype.value_or(DType::i64);
   require_dtype(op, d, where);
-  if (is_complex(d) || d == DType::string || d == DType::boolean)
+  if (is_complex(d) || d == DType::string || d == DType::boolean || is_float8(d))
     fail(op, fmt::format("counts cannot be {}. ask for an integer or floating dtype", name(d)), where);
   return d;
 }

@@ -30,7 +30,7 @@ bool is_shard_name(std::string_view name, std::string_view prefix) {
 }
 
 bool from_proto(proto::DataType number, DType& dtype) {
-  for (int d = 0; d <= int(DType::string); ++d)
+  for (int d = 0; d < dtype_count; ++d)
     if (to_proto(DType(d)) == number) {
       dtype = DType(d);
       return true;
