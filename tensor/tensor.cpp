@@ -51,14 +51,14 @@ std::vector<uint64_t>& blocks_since_mark() {
   static thread_local std::vector<uint64_t> blocks;
   return blocks;
 }
-// The blocks that this thread took last, in a ring.
+// The numbers of the blocks that this thread took last, in a ring.
 constexpr size_t remembered_blocks = 64;
-thread_local constinit uint64_t recent_blocks[remembered_blocks] = {};
+thread_local constinit uint32_t recent_blocks[remembered_blocks] = {};
 thread_local constinit size_t blocks_taken = 0;
 [[gnu::noinline]] void begin_id_block() {  // rare, and out of line it keeps new_id small
   next_id = next_id_block.fetch_add(1, std::memory_order_relaxed) * ids_a_block;
   last_id = next_id + ids_a_block;
-  recent_blocks[blocks_taken++ % remembered_blocks] = next_id;
+  recent_blocks[blocks_taken++ % remembered_blocks] = uint32_t(next_id / ids_a_block);
   if (marks) blocks_since_mark().push_back(next_id);
 }
 uint64_t new_id() {
@@ -82,7 +82,7 @@ bool IdMark::made_since(uint64_t id) const {
 
 uint64_t next_id_here() { return next_id; }
 bool made_here(uint64_t id) {
-  const uint64_t block = id / ids_a_block * ids_a_block;
+  const uint32_t block = uint32_t(id / ids_a_block);
   const size_t known = std::min(blocks_taken, remembered_blocks);
   for (size_t i = 0; i < known; ++i)
     if (recent_blocks[i] == block) return true;

@@ -73,7 +73,7 @@ TEST_CASE("a model has the function's names, sizes, weights and lines") {
   CHECK(weight.count(1) == 2);
   CHECK(weight.number(2) == 1);
   CHECK(Wire::packed<float>(weight.bytes(9)) == w.value().to_vector<float>());
-  CHECK(has(m.graph.message(1).bytes(6), "test_onnx_export.cpp:"));
+  CHECK(has(m.graph.message(1).bytes(6), "test_onnx_messages.cpp:"));
   CHECK(m.graph.message(1, 3).bytes(2) == "probabilities");
   export_model(predict, folder / "b.onnx", {.outputs = {"probabilities"}});
   export_model(predict, folder / "c.onnx", {.outputs = {"probabilities"}});
@@ -113,7 +113,7 @@ TEST_CASE("what a model cannot say is an error that names the node, the reason a
   CHECK(has(message([](const Tensor& x) { return x + random::normal(x.shape()); }), "draws random numbers"));
   CHECK(has(message([](const Tensor& x) { return print("{}", x), x * 2; }), "it prints"));
   CHECK(has(message([](const Tensor& x) { return assert_that(sum(x) > 0, "positive"), x * 2; }), "it may fail"));
-  CHECK(has(message([](const Tensor& x) { return abs(complex(x, x)); }), "'complex' of 'f', made at test_onnx_export"));
+  CHECK(has(message([](const Tensor& x) { return abs(complex(x, x)); }), "'complex' of 'f', made at test_onnx_messages"));
   CHECK(has(message([](const Tensor& x) { return x.dim(0) > 4 ? x : -x; }), "4 < x.dim(0)"));
   CHECK(has(message([](const Tensor& x) { return x.dim(0) == 32 ? x * 2 : x; }), "x.dim(0) != 32"));
   CHECK(has(message([](const Tensor& x) { return x.dim(0) % 64 == 0 ? x * 2 : x; }), "x.dim(0) % 64 != 0"));
@@ -153,7 +153,7 @@ TEST_CASE("what a model cannot say is an error that names the node, the reason a
   CHECK(!has(why, "export_model"));
   CHECK(has(message_of([&] { export_model(bare, folder / "m.txt", {.signature = vector}); }), "ends in .onnx"));
   CHECK(has(message_of([&] { export_model(bare.graph(spec(f32, {any})), path); }), "open sizes"));
-  CHECK(has(message_of([&] { export_model(bare, path); }), "test_onnx_export.cpp:"));
+  CHECK(has(message_of([&] { export_model(bare, path); }), "test_onnx_messages.cpp:"));
   CHECK(folder.names().empty());
   export_model(bare.graph(spec(f32, {3})), path);  // whose result is its argument
   CHECK(Written(path).ops() == Names{"Identity"});

@@ -464,7 +464,7 @@ void select(const KernelArgs& args) {
 // --- Recording -------------------------------------------------------------------------------------------------------
 
 namespace {
-bool has_lanes(DType d) { return d != DType::string && !is_complex(d) && !is_half(d); }
+bool has_lanes(DType d) { return d != DType::string && !is_complex(d) && !is_half(d) && !is_float8(d); }
 }  // namespace
 
 RecordPoint record_operand(DType dtype) {

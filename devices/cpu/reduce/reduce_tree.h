@@ -16,6 +16,7 @@
 // by reduce_fold.h and row_sums.h alone.
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -87,18 +88,22 @@ void read(const char* x, int64_t stride, int64_t n, T* y) {
   for (int64_t i = 0; i < n; ++i) y[i] = number(p[i * stride]);
 }
 
-// Memory for the accumulators of one thread, kept between calls.
-template <class T>
-T* scratch(int64_t n) {
-  thread_local std::unique_ptr<T[]> memory;
-  thread_local int64_t size = 0;
-  if (size < n) {
+// Memory for the accumulators of one thread, kept between calls: the same for every type, for a library that is opened
+// late finds little room for variables of threads.
+inline void* scratch_bytes(size_t bytes) {
+  thread_local std::unique_ptr<std::max_align_t[]> memory;
+  thread_local size_t size = 0;
+  if (size < bytes) {
     memory.reset();
     size = 0;  // until there is more: the next line may throw
-    memory = std::make_unique_for_overwrite<T[]>(size_t(n));
-    size = n;
+    memory = std::make_unique_for_overwrite<std::max_align_t[]>(bytes / sizeof(std::max_align_t) + 1);
+    size = bytes;
   }
   return memory.get();
+}
+template <class T>
+T* scratch(int64_t n) {
+  return static_cast<T*>(scratch_bytes(size_t(n) * sizeof(T)));
 }
 
 // Where elements come from that lie nowhere: `rows` runs of `width` neighbouring points, the first from point `first`
