@@ -14,7 +14,6 @@
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/params/gather_layout.h"
 #include "rill/devices/params/gather_params.h"
-#include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/tensor/visit_dtype.h"
 
@@ -296,88 +295,6 @@ void require_rows(const Tensor& index, bool dense, int64_t rows) {
   if (bad) index_at(index, offset_of(index, dense, bad.position()), 0, rows, false);
 }
 
-// Many numbers into many places, in two steps: each thread hands a share of the updates out to ranges of x that fit into a
-// cache; then the ranges take theirs, those of the first share first, which keeps the order of the indices. Thus every
-// index is read twice whatever the number of threads, and x is in a cache where it is updated.
-template <class T>
-class ScatterByRanges {
-  struct Update {
-    uint32_t row;
-    T value;
-  };
-
- public:
-  // Memory is taken before anything is written.
-  ScatterByRanges(const Tensor& index, int64_t rows)
-      : index_(index), dense_(index.is_contiguous()), n_(index.size()), rows_(rows),
-        parts_(std::clamp<int64_t>(num_threads(), 1, n_ / grain)) {
-    while ((rows - 1) >> shift_ >= most_ranges) ++shift_;
-    ranges_ = ((rows - 1) >> shift_) + 1;
-    counts_.resize(size_t(parts_ * ranges_));
-    begins_.resize(size_t(ranges_ + 1));
-    room_ = allocate(Device(), size_t(n_) * sizeof(Update));
-  }
-  static bool pays(int64_t n, int64_t rows) {
-    return n >= (1 << 17) && rows <= int64_t(1) << 32 && rows >> range_bits >= std::max<int64_t>(4, num_threads());
-  }
-
-  // Updates `step` apart. False where an index was outside of x: such updates are left out.
-  bool run(const T* updates, int64_t step, T* x, ScatterMode mode) {
-    std::atomic<bool> outside{false};
-    for_parts([&](int64_t* counts, const int64_t* row, int64_t, int64_t n) {
-      if (!are_rows(row, n, rows_)) outside = true;
-      for (int64_t j = 0; j < n; ++j)
-        if (uint64_t(row[j]) < uint64_t(rows_)) ++counts[row[j] >> shift_];
-    });
-    int64_t at = 0;
-    for (int64_t r = 0; r < ranges_; ++r) {
-      begins_[size_t(r)] = at;
-      for (int64_t p = 0; p < parts_; ++p) at += std::exchange(counts_[size_t(p * ranges_ + r)], at);
-    }
-    begins_[size_t(ranges_)] = at;
-    Update* const handed_out = static_cast<Update*>(room_->data);
-    for_parts([&](int64_t* to, const int64_t* row, int64_t first, int64_t n) {
-      for (int64_t j = 0; j < n; ++j)
-        if (uint64_t(row[j]) < uint64_t(rows_))
-          handed_out[to[row[j] >> shift_]++] = {uint32_t(row[j]), updates[(first + j) * step]};
-    });
-    parallel_for(ranges_, 1, [&](int64_t b, int64_t e) {
-      const Update *from = handed_out + begins_[size_t(b)], *end = handed_out + begins_[size_t(e)];
-      if (mode == ScatterMode::add)
-        for (; from < end; ++from) update(x[from->row], from->value, ScatterMode::add);
-      else
-        for (; from < end; ++from) update(x[from->row], from->value, mode);
-    });
-    return !outside;
-  }
-
- private:
-  static constexpr int range_bits = sizeof(T) >= 8 ? 14 : 15;  // places in a range: half of a small second-level cache
-  static constexpr int64_t most_ranges = 512;                  // that are written to side by side
-
-  // Calls f(a share's number for each range, rows, where these stand among the indices, how many) for all of them.
-  template <class F>
-  void for_parts(F&& f) {
-    parallel_for(parts_, 1, [&](int64_t b, int64_t e) {
-      int64_t row[index_block];
-      for (; b < e; ++b)
-        for (int64_t j = n_ * b / parts_, end = n_ * (b + 1) / parts_; j < end; j += index_block) {
-          const int64_t n = std::min(index_block, end - j);
-          read_rows(index_, dense_, j, n, rows_, row);
-          f(&counts_[size_t(b * ranges_)], row, j, n);
-        }
-    });
-  }
-
-  const Tensor& index_;
-  const bool dense_;
-  const int64_t n_, rows_, parts_;
-  int shift_ = range_bits;
-  int64_t ranges_ = 0;
-  std::vector<int64_t> counts_, begins_;  // by share and range; of the ranges
-  Ref<Buffer> room_;
-};
-
 // An element is touched by one thread, in the order of the indices, as in scatter_typed().
 template <class T>
 void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows, const ScatterAttrs& s, bool is_copy) {
@@ -388,12 +305,6 @@ void scatter_rows(const Tensor& updates, const Tensor& index, T* x, int64_t rows
   if (!s.where.skips && (!is_copy || total == 0)) require_rows(index, dense_index, rows);
   if (total == 0) return;
   std::atomic<bool> outside{false};
-  if constexpr (std::is_trivially_copyable_v<T>)
-    if (width == 1 && (dense || is_one) && ScatterByRanges<T>::pays(n, rows)) {
-      const bool inside = ScatterByRanges<T>(index, rows).run(u, is_one ? 0 : 1, x, s.mode);
-      if (!inside && !s.where.skips) require_rows(index, dense_index, rows);
-      return;
-    }
   // Those of the indices that name a row in [first, last), found without a branch that random indices would mislead.
   const auto apply = [&](int64_t k0, int64_t k1, int64_t first, int64_t last) {
     int64_t row[index_block], update_at[index_block];
