@@ -12,7 +12,7 @@ namespace {
 
 thread_local bool on_now = false;
 
-bool is_finite(const Tensor& t) { return all(isfinite(t)).item<bool>(); }
+bool is_finite(const Tensor& t) { return all(isfinite(computable(t))).item<bool>(); }
 
 }  // namespace
 

@@ -35,6 +35,8 @@ class OperandsBefore {
 
 // "f32[2,3] from -1 to 5, 2 NaN, 1 infinite": the range is that of the finite elements.
 std::string describe_numbers(const Tensor& t);
+// t, in f32 where it is an 8-bit float: for checks of what is only stored.
+Tensor computable(const Tensor& t);
 // The same of several, undefined ones among them, with semicolons between.
 std::string describe_numbers(std::span<const Tensor> ts);
 

@@ -33,6 +33,13 @@ inline void require_share(std::string_view op, std::string_view option, double v
 inline void require_operand(std::string_view op, const Tensor& x, const Where& where) {
   require_defined(op, x, "an operand", where);
 }
+// For functions that convert an operand before the dispatcher sees it.
+inline void reject_float8(std::string_view op, const Tensor& x, const Where& where) {
+  if (x.defined() && is_float8(x.dtype())) [[unlikely]]
+    fail(op,
+         fmt::format("{} is not taken: 8-bit floats are for storage. convert with astype(f32) first", to_string(x.spec())),
+         where);
+}
 inline void require_finite(std::string_view op, std::string_view option, double value, const Where& where) {
   require_option(std::isfinite(value), op, option, value, "finite", where);
 }

@@ -149,7 +149,8 @@ DType promote(DType a, bool a_weak, DType b, bool b_weak) {
                      "strings::to_number() reads them",
                      name(a), name(b)),
          Where());
-  if (a_weak == b_weak && (is_float8(a) || is_float8(b)))
+  const auto widens = [](DType strong, DType weak) { return is_float8(strong) && is_complex(weak); };
+  if (a_weak == b_weak ? is_float8(a) || is_float8(b) : a_weak ? widens(b, a) : widens(a, b))
     fail("promote",
          fmt::format("{} and {} have no common dtype: 8-bit floats are for storage. convert with astype(f32) first",
                      name(a), name(b)),

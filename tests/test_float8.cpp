@@ -1,7 +1,10 @@
 // The 8-bit floats: conversions against ml_dtypes 0.6 (tests/fixtures/formats/make.py), and what may be done with a dtype
 // for storage. That every record that takes them moves them as the reference kernels do is tested in test_ops; files of
 // theirs in test_tensor_files and test_formats.
+#include <complex>
+
 #include "messages.h"
+#include "rill/nn.h"
 #include "rill/rill.h"
 #include "rill/serialize.h"
 #include "tensor_files.h"
@@ -172,4 +175,47 @@ TEST_CASE("What would compute with 8-bit floats says how to") {
   says([&] { sum(numbers, {.dtype = f8_e5m2}); }, {"f8_e5m2"});
   says([&] { save("never.npy", x); }, {"numpy has no f8_e4m3fn", ".safetensors"});
   says([&] { strings::to_number(tensor({"1"}), f8_e5m2); }, {"f8_e5m2 is for storage", "astype"});
+}
+
+TEST_CASE("What only looks at 8-bit floats takes them") {
+  for (const DType d : kinds) {
+    const Tensor x = numbers.astype(d);
+    {
+      const auto scope = debug::check_numerics();
+      CHECK(same_bits(numbers.astype(d), x));
+      Variable kept(x, "kept");
+      kept.assign(flip(x));
+      says([&] { tensor({1e9f}).astype(d); }, {"[cast]", "1 "});
+    }
+    int calls = 0;
+    auto f = function("f", [&](const Tensor& a) { return (a + double(calls++)).astype(d); });
+    CHECK(has(f.verify(numbers).difference, "of 6 elements differ"));
+    Folder out;
+    export_model(function("padded", [](const Tensor& a) { return pad(a, {{1, 1}}); }), out / "saved",
+                 {.signature = {spec(d, {6}, "x")}});
+    CHECK(same_bits(import_model(out / "saved")({{"x", x}}).begin()->second, pad(x, {{1, 1}})));
+    export_model(function("rounded", [d](const Tensor& a) { return a.astype(d).astype(f32); }), out / "r.onnx",
+                 {.signature = {spec(f64, {any}, "x")}});
+    const Tensor ties = tensor({1.0625000000001, 1.125000000001, 464.0000000001, 17.0000000000001, 61440.0, -0.0});
+    CHECK(same_numbers(import_model(out / "r.onnx")({{"x", ties}}).begin()->second, ties.astype(d).astype(f32)));
+  }
+}
+
+TEST_CASE("Neither composites, Variables nor optimizers compute with 8-bit floats") {
+  const Tensor x = numbers.astype(f8_e4m3fn), m = x.reshape({2, 3});
+  const std::string_view why = "8-bit floats are for storage";
+  Variable v(x, "v");
+  says([&] { v.assign_add(x); }, {"[add]", why});
+  says([&] { v.assign_sub(1.0); }, {"[subtract]", why});
+  says([&] { softmax_cross_entropy(m, m); }, {"[softmax_cross_entropy]", why});
+  says([&] { sparse_softmax_cross_entropy(m, tensor({0, 1})); }, {"[sparse_softmax_cross_entropy]", why});
+  says([&] { sigmoid_cross_entropy(numbers, x); }, {"[sigmoid_cross_entropy]", why});
+  says([&] { mean_squared_error(x, numbers); }, {"[mean_squared_error]", why});
+  says([&] { ldexp(x, tensor(1)); }, {"[ldexp]", why});
+  says([&] { x * std::complex<float>(1, 2); }, {"f8_e4m3fn and c64", why});
+  says([&] { fft::fft(x); }, {"fft", why});
+  says([&] { isclose(x, x); }, {"[isclose]", why});
+  says([&] { interp(numbers, x, numbers); }, {"[interp]", why});
+  nn::SGD sgd({.learning_rate = 0.1});
+  says([&] { sgd.apply_gradients({numbers}, {v}); }, {"'v' is f8_e4m3fn, which is for storage"});
 }

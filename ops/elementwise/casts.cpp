@@ -33,7 +33,8 @@ OutSpecs infer_cast(const InferArgs& args) {
 
 OutSpecs infer_bitcast(const InferArgs& args) {
   DType to = args.attrs.as<CastAttrs>().dtype;
-  if (size_of(to) != size_of(args[0].dtype) || to == DType::string || is_bool(to))
+  if (is_bool(to)) args.reject("bits are not seen as bools. ask for u8, or compare with 0");
+  if (size_of(to) != size_of(args[0].dtype) || to == DType::string)
     args.reject(fmt::format("{} has {} bytes an element and {} has {}: the sizes must be equal", name(args[0].dtype),
                             size_of(args[0].dtype), name(to), size_of(to)));
   return infer_cast(args);

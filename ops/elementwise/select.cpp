@@ -91,6 +91,7 @@ Tensor isclose(const Tensor& a, const Tensor& b, CloseOptions o, Where where) {
   CallerScope caller(where);
   require_option(o.rtol >= 0, "isclose", "rtol", o.rtol, "0 or more", where);
   require_option(o.atol >= 0, "isclose", "atol", o.atol, "0 or more", where);
+  for (const Tensor* t : {&a, &b}) reject_float8("isclose", *t, where);
   if (is_bool(a.dtype()) && is_bool(b.dtype())) return a == b;
   DType d = promote(a.dtype(), a.spec().weak, b.dtype(), b.spec().weak);
   DType wide = is_complex(d) ? DType::c128 : DType::f64;  // so that tolerances mean the same for every dtype

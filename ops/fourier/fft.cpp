@@ -189,12 +189,14 @@ Norm turned(Norm norm) { return norm == Norm::ortho ? norm : norm == Norm::forwa
 
 Tensor as_real(std::string_view op, const Tensor& x, const Where& where) {
   require_operand(op, x, where);
+  reject_float8(op, x, where);
   if (is_complex(x.dtype()))
     fail(op, fmt::format("the operand must be real. fft takes complex ones. operands: {}", to_string(x.spec())), where);
   return x.dtype() == DType::f64 ? x : astype(x, DType::f32, where);
 }
 Tensor as_complex(std::string_view op, const Tensor& x, const Where& where) {
   require_operand(op, x, where);
+  reject_float8(op, x, where);
   return is_complex(x.dtype()) ? x : astype(x, x.dtype() == DType::f64 ? DType::c128 : DType::c64, where);
 }
 

@@ -260,8 +260,9 @@ std::optional<ValueTable> value_table(const Tensor& x) {
 namespace {
 Unique unique_of(const ValueTable& t, const Tensor& x) {
   const Shape sizes{t.size};
-  const Tensor counts = zeros(sizes, i64).at(t.place).add(1),
-               first = full(sizes, x.size(), i64).at(t.place).min(arange(x.size())), there = counts > 0,
+  const TensorOptions numbers{DType::i64, x.device()};
+  const Tensor counts = zeros(sizes, numbers).at(t.place).add(1),
+               first = full(sizes, x.size(), numbers).at(t.place).min(arange(x.size(), numbers)), there = counts > 0,
                values = nonzero(there)[0];
   return {astype(values + t.least, x.dtype()), take(first, values, 0),
           reshape(take(cumsum(there) - 1, t.place, 0), x.shape()), take(counts, values, 0)};

@@ -226,6 +226,7 @@ Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view
          "prediction is of shape " + to_string(prediction.shape()) + " and target of shape " +
              to_string(target.shape()) + ". both must have one shape (see reshape())",
          where);
+  for (const Tensor* t : {&prediction, &target}) reject_float8(op, *t, where);
   const DType work = floating_dtypes(prediction, target).work;
   return astype(prediction, work) - astype(target, work);
 }
@@ -234,6 +235,7 @@ Tensor error_of(const Tensor& prediction, const Tensor& target, std::string_view
 
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
   CallerScope caller(where);
+  for (const Tensor* t : {&logits, &labels}) reject_float8("softmax_cross_entropy", *t, where);
   const DType wide = wide_dtype(logits);
   const Tensor x = astype(logits, wide, where), y = astype(labels, wide, where);
   return astype(apply(dense_op, {&x, &y}, {}, where)[0], to_floating(logits.dtype()), where);
@@ -241,6 +243,7 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where w
 
 Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
   CallerScope caller(where);
+  reject_float8("sparse_softmax_cross_entropy", logits, where);
   const Tensor x = astype(logits, wide_dtype(logits), where);
   return astype(apply(sparse_op, {&x, &labels}, {}, where)[0], to_floating(logits.dtype()), where);
 }
@@ -251,6 +254,7 @@ Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, Where w
   CallerScope caller(where);
   require_operand("sigmoid_cross_entropy", logits, where);
   require_operand("sigmoid_cross_entropy", labels, where);
+  for (const Tensor* t : {&logits, &labels}) reject_float8("sigmoid_cross_entropy", *t, where);
   const auto [result, work] = floating_dtypes(logits);
   const Tensor x = astype(logits, work), y = astype(labels, work);
   const Tensor positive = x > 0, size = rill::where(positive, x, -x);

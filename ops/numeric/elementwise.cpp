@@ -166,6 +166,7 @@ std::pair<Tensor, Tensor> frexp(const Tensor& x, Where where) {
 
 Tensor ldexp(const Tensor& x, const Tensor& exponent, Where where) {
   CallerScope caller(where);
+  reject_float8("ldexp", x, where);
   const Tensor t = floating("ldexp", x, where);
   require_operand("ldexp", exponent, where);
   if (!is_integer(exponent.dtype()))

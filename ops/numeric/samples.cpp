@@ -57,6 +57,7 @@ Tensor interp(const Tensor& x, const Tensor& xp, const Tensor& fp, const InterpO
          fmt::format("xp and fp must have one size, which is not 0. got {} and {}", to_string(xp.spec()),
                      to_string(fp.spec())),
          where);
+  for (const Tensor* t : {&x, &xp, &fp}) reject_float8("interp", *t, where);
   for (const Tensor* t : {&x, &xp, &fp})
     if (is_complex(t->dtype()) || t->dtype() == DType::string)
       fail("interp", fmt::format("takes real numbers. got {}", to_string(t->spec())), where);

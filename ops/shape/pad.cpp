@@ -144,7 +144,9 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, const Tensor& va
   if (!value.shape().empty())
     fail("pad", fmt::format("the value has shape {}. give one number", to_string(value.shape())), where);
   Tensor there = pad_constant(ones_like(x, {boolean, {}}), widths, {}, where);
-  return rill::where(there, pad_constant(x, widths, {}, where), astype(value, x.dtype()));
+  const Tensor padded = pad_constant(x, widths, {}, where), fill = astype(value, x.dtype());
+  if (!is_float8(x.dtype())) return rill::where(there, padded, fill);
+  return bitcast(rill::where(there, bitcast(padded, u8), bitcast(fill, u8)), x.dtype());
 }
 
 Tensor pad(const Tensor& x, const std::vector<Padding>& widths, PadMode mode, Where where) {

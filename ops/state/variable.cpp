@@ -273,7 +273,7 @@ Variable& Variable::assign(const Tensor& value, Where where) {
 Variable& Variable::assign_add(const Tensor& delta, Where where) {
   CallerScope caller(where);
   Tensor t = fitted(state(where), delta, "assign_add", where);
-  if (t.dtype() == DType::string) add(t, t, where);  // throws
+  if (t.dtype() == DType::string || is_float8(t.dtype())) add(t, t, where);  // throws
   else if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) + t);
   else if (!repeating()) update(*state_, is_bool(t.dtype()) ? bitwise_or_op : add_op, t);  // as operator+ does
   return *this;
@@ -283,7 +283,7 @@ Variable& Variable::assign_sub(const Tensor& delta, Where where) {
   CallerScope caller(where);
   Tensor t = fitted(state(where), delta, "assign_sub", where);
   if (TraceListener* trace = thread_state().trace) trace->assign(state_, trace->read(state_) - t);
-  else if (is_bool(t.dtype()) || t.dtype() == DType::string) subtract(t, t, where);  // throws
+  else if (is_bool(t.dtype()) || t.dtype() == DType::string || is_float8(t.dtype())) subtract(t, t, where);  // throws
   else if (!repeating()) update(*state_, subtract_op, t);
   return *this;
 }

@@ -45,12 +45,13 @@ bool has_numbers(const Tensor& t) {
   return t.defined() && t.rep()->buffer && !t.rep()->trace && is_differentiable(t.dtype()) && t.size() > 0;
 }
 
-bool is_bad(const Tensor& t, const debug::NumericsOptions& o) {
-  if (!has_numbers(t)) return false;
+bool is_bad(const Tensor& given, const debug::NumericsOptions& o) {
+  if (!has_numbers(given)) return false;
+  const Tensor t = computable(given);
   if (o.nan && o.infinity) return !all(isfinite(t)).item<bool>();
   return (o.nan && any(isnan(t)).item<bool>()) || (o.infinity && any(isinf(t)).item<bool>());
 }
-bool is_finite(const Tensor& t) { return !has_numbers(t) || all(isfinite(t)).item<bool>(); }
+bool is_finite(const Tensor& t) { return !has_numbers(t) || all(isfinite(computable(t))).item<bool>(); }
 
 }  // namespace
 
@@ -109,11 +110,14 @@ OperandsBefore::OperandsBefore(Operands in, std::span<Tensor* const> out) {
 
 // --- Numbers as text -------------------------------------------------------------------------------------------------
 
-std::string describe_numbers(const Tensor& t) {
-  if (!t.defined()) return "nothing";
-  std::string text = to_string(t.spec());
-  if (!has_numbers(t)) return text;
+Tensor computable(const Tensor& t) { return is_float8(t.dtype()) ? astype(t, f32) : t; }
+
+std::string describe_numbers(const Tensor& given) {
+  if (!given.defined()) return "nothing";
+  std::string text = to_string(given.spec());
+  if (!has_numbers(given)) return text;
   const Unseen unseen;
+  const Tensor t = computable(given);
   const Tensor finite = isfinite(t);
   const auto count = [](const Tensor& which) { return sum(astype(which, DType::i64)).item<int64_t>(); };
   if (is_floating(t.dtype()) && any(finite).item<bool>()) {

@@ -87,6 +87,8 @@ Tensor unpack(const NarrowFormat& f, std::string_view bytes, const Shape& shape)
 
 Tensor narrowed(const Tensor& given, const NarrowFormat& f, bool saturates, const std::string& round_mode) {
   if (f.kind == Kind::integer) return integers(given, f);
+  if (!saturates && (f.number == 17 || f.number == 19))  // which rill has: rounded once, whatever is given
+    return given.astype(f.number == 17 ? f8_e4m3fn : f8_e5m2).astype(f32);
   const Tensor x = given.astype(f32);
   if (f.kind == Kind::powers) return powers_of_two(x, f, saturates, round_mode);
   // To the nearest, of two as near the even one: where numbers are normal by their bits, below by a sum whose last

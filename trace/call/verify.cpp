@@ -4,6 +4,7 @@
 
 #include <ostream>
 
+#include "rill/ops/numerics_check.h"
 #include "rill/ops/ops.h"
 #include "rill/trace/call/function_state.h"
 
@@ -33,8 +34,9 @@ Tensor difference(const Tensor& a, const Tensor& b) {
   }
   if (is_complex(a.dtype())) return difference(real(a), real(b)) | difference(imag(a), imag(b));
   if (!is_floating(a.dtype())) return a != b;
-  const DType bits = size_of(a.dtype()) == 2 ? i16 : size_of(a.dtype()) == 4 ? i32 : i64;
-  return (bitcast(a, bits) != bitcast(b, bits)) & ~(isnan(a) & isnan(b));
+  const size_t size = size_of(a.dtype());
+  const DType bits = size == 1 ? i8 : size == 2 ? i16 : size == 4 ? i32 : i64;
+  return (bitcast(a, bits) != bitcast(b, bits)) & ~(isnan(computable(a)) & isnan(computable(b)));
 }
 
 // Whether a traced call may give `b` where eager code gives `a`.

@@ -34,7 +34,7 @@ void run_map(const KernelArgs& a) { map(a, fmt::format("{}_op", a.op->name)); }
 void run_cast(const KernelArgs& a) {
   const DType from = a.in[0]->dtype(), to = a.out[0]->dtype();
   if (is_complex(from) || is_complex(to)) map(a, fmt::format("Cast<{}>", name(to)));
-  else if (is_float8(from) || is_float8(to)) map(a, fmt::format("Convert<{}>", is_bool(to) ? "bool" : name(to)));
+  else if (is_float8(from) || is_float8(to)) map(a, fmt::format("rill::Convert<{}>", is_bool(to) ? "bool" : name(to)));
   else recorded_kernel(*a.op, from)(a);
 }
 
