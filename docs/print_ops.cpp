@@ -15,9 +15,10 @@ std::string dtypes(DTypeSet set) {
     std::string_view name;
     DTypeSet set;
   };
-  static constexpr Named groups[] = {
-      {"any", every_set}, {"numbers and bools", plain_set}, {"numbers", number_set}, {"reals", real_set},
-      {"ints", int_set},  {"floats", float_set},          {"complex", complex_set}};
+  static constexpr Named groups[] = {{"any", every_set},      {"numbers and bools", plain_set},
+                                     {"numbers", number_set}, {"reals", real_set},
+                                     {"ints", int_set},       {"floats", float_set},
+                                     {"complex", complex_set}};
   std::string out;
   for (const Named& g : groups)
     if ((set & g.set) == g.set) {

@@ -134,9 +134,10 @@ void require_fit(const Gradient& gradient, const Variable& v, const Where& where
         fmt::format("of shape {} but the variable is of shape {}", to_string(gradient.shape()), to_string(v.shape())));
   if (is_float8(to))
     fail("apply_gradients",
-         fmt::format("variable '{}' is {}, which is for storage: steps would be lost in rounding. train in f32, and convert "
-                     "what is kept",
-                     v.name(), name(to)),
+         fmt::format(
+             "variable '{}' is {}, which is for storage: steps would be lost in rounding. train in f32, and convert "
+             "what is kept",
+             v.name(), name(to)),
          where);
   if (!is_differentiable(to))
     fail("apply_gradients",

@@ -77,17 +77,6 @@ void check_dtype(const Op& op, const SpecPointers& specs, AttrsView attrs, const
                                          : "see astype()"));
 }
 
-// What the dtype of the first operand does not say: whether others and the results are 8-bit floats.
-void check_float8(const Op& op, const SpecPointers& specs, const OutSpecs& out, AttrsView attrs, const Where& where) {
-  const auto check = [&](const Spec& s, std::string_view cure) {
-    if (is_float8(s.dtype) && !contains(op.dtypes, s.dtype)) [[unlikely]]
-      InferArgs{op, specs, attrs, where}.reject(
-          fmt::format("{} is for storage, and this op computes. {}", name(s.dtype), cure));
-  };
-  for (size_t i = 1; i < specs.size(); ++i) check(*specs[i], "convert with astype(f32) first");
-  for (const Spec& s : out) check(s, "compute in f32, and convert the result with astype()");
-}
-
 void check_not_leaked(const Op& op, Operands in, const Where& where) {
   for (const Tensor* t : in)
     if (t->rep()->trace && !compute_delayed(*t)) fail_foreign(op.name, "an operand", *t, where);
@@ -168,12 +157,27 @@ void fail_foreign(std::string_view op, std::string_view what, const Tensor& t, c
       where);
 }
 
+namespace {
+// What the dtype of the first operand does not say: whether others and the results are 8-bit floats.
+void check_float8(const Op& op, std::span<const Spec* const> specs, const OutSpecs& out, AttrsView attrs,
+                  const Where& where) {
+  const auto check = [&](const Spec& s, std::string_view cure) {
+    if (is_float8(s.dtype) && !contains(op.dtypes, s.dtype)) [[unlikely]]
+      InferArgs{op, specs, attrs, where}.reject(
+          fmt::format("{} is for storage, and this op computes. {}", name(s.dtype), cure));
+  };
+  for (size_t i = 1; i < specs.size(); ++i) check(*specs[i], "convert with astype(f32) first");
+  for (const Spec& s : out) check(s, "compute in f32, and convert the result with astype()");
+}
+}  // namespace
+
 OutSpecs infer(const Op& op, std::span<const Spec* const> in, AttrsView attrs, const Where& where) {
   const InferArgs args{op, in, attrs, where};
   OutSpecs out = op.infer(args);
   for (const Spec& s : out)
     if (!has_sound_size(s)) [[unlikely]]
       args.reject(describe_size(s));
+  check_float8(op, in, out, attrs, where);
   return out;
 }
 
@@ -259,9 +263,7 @@ inline OutSpecs checked_outputs(const Op& op, Operands in, AttrsView attrs, cons
   std::optional<InferDims> again_for_each_size;
   if (thread_state().open_sizes && thread_state().trace) [[unlikely]]
     again_for_each_size.emplace(*OpenDims::now());
-  OutSpecs out = infer(op, specs, attrs, where);
-  check_float8(op, specs, out, attrs, where);
-  return out;
+  return infer(op, specs, attrs, where);
 }
 }  // namespace
 

@@ -37,7 +37,8 @@ inline void require_operand(std::string_view op, const Tensor& x, const Where& w
 inline void reject_float8(std::string_view op, const Tensor& x, const Where& where) {
   if (x.defined() && is_float8(x.dtype())) [[unlikely]]
     fail(op,
-         fmt::format("{} is not taken: 8-bit floats are for storage. convert with astype(f32) first", to_string(x.spec())),
+         fmt::format("{} is not taken: 8-bit floats are for storage. convert with astype(f32) first",
+                     to_string(x.spec())),
          where);
 }
 inline void require_finite(std::string_view op, std::string_view option, double value, const Where& where) {

@@ -33,9 +33,9 @@ struct LoadOptions {
 
 // Writes `x` alone, under the name "". Formats by extension:
 //
-//   .npy          numpy: one tensor of any dtype but bf16 and the 8-bit floats. A transposed matrix is written as it lies, in Fortran order
-//   .npz          numpy: a zip file of these (in builds with libzip)
-//   .safetensors  any dtype but c128 and string
+//   .npy          numpy: one tensor of any dtype but bf16 and the 8-bit floats. A transposed matrix is written as it
+//   lies, in Fortran order .npz          numpy: a zip file of these (in builds with libzip) .safetensors  any dtype but
+//   c128 and string
 //
 // Strings become numpy's unicode text, or its bytes where one of them is no UTF-8. Makes the folders that are missing.
 // The file is complete or absent: it is written under another name, flushed to the disk and moved, in place of one of

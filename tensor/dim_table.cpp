@@ -170,8 +170,8 @@ bool DimTable::decide(Dim::Test test, Dim a, Dim b) {
   const bool is_sign = (test == Dim::Test::less && !b.is_open() && b.hint() == 0 && is_never_negative(a)) ||
                        (test == Dim::Test::less_equal && !a.is_open() && a.hint() == 0 && is_never_negative(b));
   const auto is_below_0 = [](Dim d) { return !d.is_open() && d.hint() < 0; };
-  const bool never_equal = test == Dim::Test::equal && ((is_below_0(a) && is_never_negative(b)) ||
-                                                        (is_below_0(b) && is_never_negative(a)));
+  const bool never_equal =
+      test == Dim::Test::equal && ((is_below_0(a) && is_never_negative(b)) || (is_below_0(b) && is_never_negative(a)));
   if (!same && !is_sign && !never_equal && (a.is_open() || b.is_open())) guard(test, a, b, was);
   return was;
 }

@@ -149,8 +149,8 @@ template <class V>
 class DimMemo {
  public:
   explicit DimMemo(const DimTable& table) : table_(table) {}
-  // None where a part of it has no value so far. `leaf(e)` is a symbol's or place's value, `join(op, a, b)` what is computed
-  // of two; both may have none.
+  // None where a part of it has no value so far. `leaf(e)` is a symbol's or place's value, `join(op, a, b)` what is
+  // computed of two; both may have none.
   template <class Leaf, class Join>
   std::optional<V> of(Dim d, const Leaf& leaf, const Join& join) {
     unknown_.clear();  // more may be known by now

@@ -41,7 +41,8 @@ Half::operator float() const {
   return sign ? -f : f;
 }
 
-// --- 8-bit floats: sign, exponent, `fraction` bits of fraction --------------------------------------------------------
+// --- 8-bit floats: sign, exponent, `fraction` bits of fraction
+// --------------------------------------------------------
 
 namespace {
 
@@ -92,19 +93,33 @@ DType parse_dtype(std::string_view text) {
     std::string_view text;
     DType dtype;
   };
-  static constexpr Alias aliases[] = {
-      {"int8", DType::i8},       {"int16", DType::i16},       {"int32", DType::i32},   {"int64", DType::i64},
-      {"uint8", DType::u8},      {"uint16", DType::u16},      {"uint32", DType::u32},  {"uint64", DType::u64},
-      {"float16", DType::f16},   {"bfloat16", DType::bf16},   {"float32", DType::f32}, {"float64", DType::f64},
-      {"complex64", DType::c64}, {"complex128", DType::c128}, {"half", DType::f16},    {"float", DType::f32},
-      {"double", DType::f64},    {"boolean", DType::boolean}, {"float8_e4m3fn", DType::f8_e4m3fn},
-      {"float8_e5m2", DType::f8_e5m2}};
+  static constexpr Alias aliases[] = {{"int8", DType::i8},
+                                      {"int16", DType::i16},
+                                      {"int32", DType::i32},
+                                      {"int64", DType::i64},
+                                      {"uint8", DType::u8},
+                                      {"uint16", DType::u16},
+                                      {"uint32", DType::u32},
+                                      {"uint64", DType::u64},
+                                      {"float16", DType::f16},
+                                      {"bfloat16", DType::bf16},
+                                      {"float32", DType::f32},
+                                      {"float64", DType::f64},
+                                      {"complex64", DType::c64},
+                                      {"complex128", DType::c128},
+                                      {"half", DType::f16},
+                                      {"float", DType::f32},
+                                      {"double", DType::f64},
+                                      {"boolean", DType::boolean},
+                                      {"float8_e4m3fn", DType::f8_e4m3fn},
+                                      {"float8_e5m2", DType::f8_e5m2}};
   for (int i = 0; i < dtype_count; ++i)
     if (name(DType(i)) == text) return DType(i);
   for (const Alias& a : aliases)
     if (a.text == text) return a.dtype;
   fail("dtype",
-       fmt::format("'{}' names no dtype. use one of bool, i8..i64, u8..u64, f16, bf16, f32, f64, c64, c128, string, f8_e4m3fn, f8_e5m2",
+       fmt::format("'{}' names no dtype. use one of bool, i8..i64, u8..u64, f16, bf16, f32, f64, c64, c128, string, "
+                   "f8_e4m3fn, f8_e5m2",
                    text),
        Where());
 }

@@ -57,9 +57,9 @@ struct BFloat16 {
 template <class T>
 inline constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-// The 8-bit floats of "FP8 Formats for Deep Learning" (Micikevicius et al., 2022, arXiv:2209.05433), as storage too. From
-// float they round to nearest even; what is too large becomes NaN in E4M3, which has no infinity and ends at 448, and
-// infinity in E5M2, which ends at 57344: as ml_dtypes, JAX and torch convert.
+// The 8-bit floats of "FP8 Formats for Deep Learning" (Micikevicius et al., 2022, arXiv:2209.05433), as storage too.
+// From float they round to nearest even; what is too large becomes NaN in E4M3, which has no infinity and ends at 448,
+// and infinity in E5M2, which ends at 57344: as ml_dtypes, JAX and torch convert.
 struct Float8E4M3FN {
   uint8_t bits = 0;
   Float8E4M3FN() = default;
@@ -82,10 +82,10 @@ struct DTypeInfo {
   char kind;     // 'b'ool, 'i'nt, 'u'nsigned, 'f'loat, 'c'omplex, 's'tring
 };
 inline constexpr DTypeInfo dtype_info[dtype_count] = {
-    {"bool", 1, 'b'}, {"i8", 1, 'i'},  {"i16", 2, 'i'},   {"i32", 4, 'i'},
-    {"i64", 8, 'i'},  {"u8", 1, 'u'},  {"u16", 2, 'u'},   {"u32", 4, 'u'},
-    {"u64", 8, 'u'},  {"f16", 2, 'f'}, {"bf16", 2, 'f'},  {"f32", 4, 'f'},
-    {"f64", 8, 'f'},  {"c64", 8, 'c'}, {"c128", 16, 'c'}, {"string", sizeof(std::string), 's'},
+    {"bool", 1, 'b'},      {"i8", 1, 'i'},     {"i16", 2, 'i'},   {"i32", 4, 'i'},
+    {"i64", 8, 'i'},       {"u8", 1, 'u'},     {"u16", 2, 'u'},   {"u32", 4, 'u'},
+    {"u64", 8, 'u'},       {"f16", 2, 'f'},    {"bf16", 2, 'f'},  {"f32", 4, 'f'},
+    {"f64", 8, 'f'},       {"c64", 8, 'c'},    {"c128", 16, 'c'}, {"string", sizeof(std::string), 's'},
     {"f8_e4m3fn", 1, 'f'}, {"f8_e5m2", 1, 'f'}};
 }  // namespace detail
 

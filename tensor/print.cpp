@@ -49,8 +49,8 @@ Decimal parse_scientific(std::string_view text) {
   return d;
 }
 
-// The fewest digits from which `v` is read back exactly as `dtype`; of 8-bit floats, whose largest number would be 450 and
-// not 448, as f32.
+// The fewest digits from which `v` is read back exactly as `dtype`; of 8-bit floats, whose largest number would be 450
+// and not 448, as f32.
 Decimal shortest(double v, DType dtype) {
   char text[64];
   if (dtype == DType::f64 || dtype == DType::f32 || is_float8(dtype)) {

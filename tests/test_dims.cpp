@@ -244,8 +244,9 @@ TEST_CASE("open sizes and control flow") {
 }
 
 TEST_CASE("no size is a negative number, and asking leaves no guard") {
-  auto f = function("f", [](const Tensor& x) { return vmap([](const Tensor& row) { return reshape(row, {2, row.dim(0) / 2}); })(x); },
-                    {.signature = {spec(f32, {any, any}, "x")}});
+  auto f = function(
+      "f", [](const Tensor& x) { return vmap([](const Tensor& row) { return reshape(row, {2, row.dim(0) / 2}); })(x); },
+      {.signature = {spec(f32, {any, any}, "x")}});
   CHECK(f(ones({3, 4})).shape() == Shape{3, 2, 2});
   CHECK(f(ones({5, 8})).shape() == Shape{5, 2, 4});
   CHECK(f.trace_count() == 1);

@@ -1,6 +1,6 @@
-// The 8-bit floats: conversions against ml_dtypes 0.6 (tests/fixtures/formats/make.py), and what may be done with a dtype
-// for storage. That every record that takes them moves them as the reference kernels do is tested in test_ops; files of
-// theirs in test_tensor_files and test_formats.
+// The 8-bit floats: conversions against ml_dtypes 0.6 (tests/fixtures/formats/make.py), and what may be done with a
+// dtype for storage. That every record that takes them moves them as the reference kernels do is tested in test_ops;
+// files of theirs in test_tensor_files and test_formats.
 #include <complex>
 
 #include "messages.h"
@@ -18,7 +18,9 @@ const Tensor numbers = tensor({0.f, 1.f, -2.5f, 0.1f, 300.f, -0.0625f});
 
 Tensor from_codes(int first, int last, DType d) { return bitcast(arange(first, last).astype(u8), d); }
 
-bool same_numbers(const Tensor& a, const Tensor& b) { return allclose(a, b, {.rtol = 0, .atol = 0, .equal_nan = true}); }
+bool same_numbers(const Tensor& a, const Tensor& b) {
+  return allclose(a, b, {.rtol = 0, .atol = 0, .equal_nan = true});
+}
 
 }  // namespace
 
@@ -30,7 +32,8 @@ TEST_CASE("8-bit floats are what ml_dtypes makes of every code, and of numbers n
       INFO(prefix << " on " << to_string(device));
       CHECK(same_numbers(from_codes(0, 256, d).to(device).astype(f32).to("cpu:0"), expected.at(prefix + "values")));
       for (const char* source : {"floats", "doubles"}) {
-        const Tensor rounded = expected.at(source).to(device).astype(d).to("cpu:0"), right = expected.at(prefix + source);
+        const Tensor rounded = expected.at(source).to(device).astype(d).to("cpu:0"),
+                     right = expected.at(prefix + source);
         CHECK(same_numbers(rounded.astype(f32), right.astype(f32)));
         CHECK(same_numbers(signbit(rounded.astype(f32)), signbit(right.astype(f32))));
       }
@@ -122,16 +125,19 @@ TEST_CASE("8-bit floats live in Variables, traced functions, loops and files") {
     CHECK(same_bits(traced(numbers), quantised(numbers)));
     CHECK(traced.trace_count() == 1);
 
-    auto stored = function("stored", [&](const Tensor& x) { return concat({x.astype(d), x.astype(d)(slice(0, 2))}, 0); });
+    auto stored =
+        function("stored", [&](const Tensor& x) { return concat({x.astype(d), x.astype(d)(slice(0, 2))}, 0); });
     CHECK(same_bits(stored(numbers), concat({numbers, numbers(slice(0, 2))}, 0).astype(d)));
 
     auto looped = function("looped", [&](const Tensor& x) {
-      return while_loop([](const Tensor& i, const Tensor&) { return i < 3; },
-                        [&](const Tensor& i, const Tensor& c) { return std::tuple(i + 1, (c.astype(f32) * 2).astype(d)); },
-                        tensor(0), x.astype(d));
+      return while_loop(
+          [](const Tensor& i, const Tensor&) { return i < 3; },
+          [&](const Tensor& i, const Tensor& c) { return std::tuple(i + 1, (c.astype(f32) * 2).astype(d)); }, tensor(0),
+          x.astype(d));
     });
-    CHECK(same_bits(std::get<1>(looped(numbers)), (((numbers.astype(d).astype(f32) * 2).astype(d).astype(f32) * 2)
-                                                      .astype(d).astype(f32) * 2).astype(d)));
+    CHECK(same_bits(
+        std::get<1>(looped(numbers)),
+        (((numbers.astype(d).astype(f32) * 2).astype(d).astype(f32) * 2).astype(d).astype(f32) * 2).astype(d)));
 
     Folder out;
     export_model(stored, out / "stored.rill", {.signature = {spec(f32, {6}, "x")}});
@@ -149,7 +155,9 @@ TEST_CASE("8-bit floats live in Variables, traced functions, loops and files") {
 
 TEST_CASE("Gradients go through conversions to 8-bit floats") {
   for (const DType d : kinds) {
-    const auto f = [&](const Tensor& x) { return sum(x.astype(d).astype(f32) * tensor({1.f, 2.f, -0.5f, 4.f, 0.f, 1.f})); };
+    const auto f = [&](const Tensor& x) {
+      return sum(x.astype(d).astype(f32) * tensor({1.f, 2.f, -0.5f, 4.f, 0.f, 1.f}));
+    };
     CHECK(array_equal(grad(f)(numbers), tensor({1.f, 2.f, -0.5f, 4.f, 0.f, 1.f})));
     CHECK(array_equal(jvp(f, numbers, ones_like(numbers)).second, tensor(7.5f)));
     CHECK(same_bits(vmap([&](const Tensor& x) { return x.astype(d); })(numbers), numbers.astype(d)));
@@ -158,7 +166,8 @@ TEST_CASE("Gradients go through conversions to 8-bit floats") {
 
 TEST_CASE("What would compute with 8-bit floats says how to") {
   const Tensor x = numbers.astype(f8_e4m3fn), i = tensor({0, 1});
-  says([&] { x + x; }, {"[add]", "f8_e4m3fn[6]", "8-bit floats are for storage: convert with astype(f32) first", "test_float8.cpp"});
+  says([&] { x + x; },
+       {"[add]", "f8_e4m3fn[6]", "8-bit floats are for storage: convert with astype(f32) first", "test_float8.cpp"});
   says([&] { x * 2; }, {"[multiply]", "8-bit floats are for storage"});
   says([&] { x + numbers; }, {"f8_e4m3fn", "f32", "8-bit floats are for storage", "test_float8.cpp"});
   says([&] { concat({x, numbers}, 0); }, {"8-bit floats are for storage", "test_float8.cpp"});
@@ -212,7 +221,7 @@ TEST_CASE("Neither composites, Variables nor optimizers compute with 8-bit float
   says([&] { sigmoid_cross_entropy(numbers, x); }, {"[sigmoid_cross_entropy]", why});
   says([&] { mean_squared_error(x, numbers); }, {"[mean_squared_error]", why});
   says([&] { ldexp(x, tensor(1)); }, {"[ldexp]", why});
-  says([&] { x * std::complex<float>(1, 2); }, {"f8_e4m3fn and c64", why});
+  says([&] { x* std::complex<float>(1, 2); }, {"f8_e4m3fn and c64", why});
   says([&] { fft::fft(x); }, {"fft", why});
   says([&] { isclose(x, x); }, {"[isclose]", why});
   says([&] { interp(numbers, x, numbers); }, {"[interp]", why});

@@ -1,6 +1,6 @@
-// export_model: a model for each sample of each record, and of whole programs. Whether onnxruntime and TensorFlow run them
-// and agree is up to test_onnx_runtime.py and test_tensorflow_runtime.py, for which the cases [.write] write them. The
-// messages are looked at in test_onnx_messages.cpp.
+// export_model: a model for each sample of each record, and of whole programs. Whether onnxruntime and TensorFlow run
+// them and agree is up to test_onnx_runtime.py and test_tensorflow_runtime.py, for which the cases [.write] write them.
+// The messages are looked at in test_onnx_messages.cpp.
 #include <fmt/format.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
-// export_model: the models that are written, looked at as messages, and what cannot be written. Whether other programs run
-// them and agree is up to test_onnx_export.cpp and test_onnx_runtime.py.
+// export_model: the models that are written, looked at as messages, and what cannot be written. Whether other programs
+// run them and agree is up to test_onnx_export.cpp and test_onnx_runtime.py.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -113,7 +113,8 @@ TEST_CASE("what a model cannot say is an error that names the node, the reason a
   CHECK(has(message([](const Tensor& x) { return x + random::normal(x.shape()); }), "draws random numbers"));
   CHECK(has(message([](const Tensor& x) { return print("{}", x), x * 2; }), "it prints"));
   CHECK(has(message([](const Tensor& x) { return assert_that(sum(x) > 0, "positive"), x * 2; }), "it may fail"));
-  CHECK(has(message([](const Tensor& x) { return abs(complex(x, x)); }), "'complex' of 'f', made at test_onnx_messages"));
+  CHECK(
+      has(message([](const Tensor& x) { return abs(complex(x, x)); }), "'complex' of 'f', made at test_onnx_messages"));
   CHECK(has(message([](const Tensor& x) { return x.dim(0) > 4 ? x : -x; }), "4 < x.dim(0)"));
   CHECK(has(message([](const Tensor& x) { return x.dim(0) == 32 ? x * 2 : x; }), "x.dim(0) != 32"));
   CHECK(has(message([](const Tensor& x) { return x.dim(0) % 64 == 0 ? x * 2 : x; }), "x.dim(0) % 64 != 0"));

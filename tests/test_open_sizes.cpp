@@ -408,7 +408,8 @@ TEST_CASE("arguments that do not fit the signature") {
   CHECK(has(why, "f32[?,8]"));
   CHECK(has(why, "f32[3,9]"));
   auto two = function("two", [](const Tensor& x) { return x; }, {.signature = {spec(f32, {any}), spec(f32, {any})}});
-  says([&] { two(ones({3})); }, {"[two]", "hold 1 tensor, and the signature has 2 specs (f32[?], f32[?])", "one for each"});
+  says([&] { two(ones({3})); },
+       {"[two]", "hold 1 tensor, and the signature has 2 specs (f32[?], f32[?])", "one for each"});
 }
 
 TEST_CASE("explain lists the sizes, and graph() shows them open") {

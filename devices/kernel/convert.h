@@ -11,8 +11,8 @@
 
 namespace rill {
 
-// The float that a wider number becomes on its way to a half or an 8-bit float. Where it does not fit, its last bit is made odd, so that
-// the half's own rounding sees on which side of a tie the number lay: the two round as one.
+// The float that a wider number becomes on its way to a half or an 8-bit float. Where it does not fit, its last bit is
+// made odd, so that the half's own rounding sees on which side of a tie the number lay: the two round as one.
 inline float halfway_float(double x) {
   const float f = float(x);
   uint32_t u = std::bit_cast<uint32_t>(f);
