@@ -260,9 +260,10 @@ inline OutSpecs checked_outputs(const Op& op, Operands in, AttrsView attrs, cons
   SpecPointers specs;
   check_operands(op, in, specs, where);
   check_dtype(op, specs, attrs, where);
-  std::optional<InferDims> again_for_each_size;
-  if (thread_state().open_sizes && thread_state().trace) [[unlikely]]
-    again_for_each_size.emplace(*OpenDims::now());
+  if (thread_state().open_sizes && thread_state().trace) [[unlikely]] {
+    InferDims again_for_each_size(*OpenDims::now());
+    return infer(op, specs, attrs, where);
+  }
   return infer(op, specs, attrs, where);
 }
 }  // namespace

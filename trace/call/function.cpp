@@ -80,18 +80,18 @@ void FunctionCore::check_signature(const std::vector<Tensor>& leaves, const Wher
   if (options_.signature.empty()) return;
   std::string wanted;
   for (const ArgSpec& a : options_.signature) wanted += (wanted.empty() ? "" : ", ") + to_string(a.spec);
-  bool fits = true;
-  for (size_t i = 0; fits && i < std::min(leaves.size(), options_.signature.size()); ++i) {
-    const Spec &want = options_.signature[i].spec, &have = leaves[i].spec();
-    fits = want.dtype == have.dtype && want.shape.size() == have.shape.size();
-    for (size_t d = 0; fits && d < want.shape.size(); ++d)
-      fits = want.shape[d] == open_size || want.shape[d] == have.shape[d];
-  }
   if (leaves.size() != options_.signature.size())
     fail(name_,
          fmt::format("the arguments hold {} tensor{}, and the signature has {} specs ({}). give it one for each tensor",
                      leaves.size(), leaves.size() == 1 ? "" : "s", options_.signature.size(), wanted),
          place(where));
+  bool fits = true;
+  for (size_t i = 0; fits && i < leaves.size(); ++i) {
+    const Spec &want = options_.signature[i].spec, &have = leaves[i].spec();
+    fits = want.dtype == have.dtype && want.shape.size() == have.shape.size();
+    for (size_t d = 0; fits && d < want.shape.size(); ++d)
+      fits = want.shape[d] == open_size || want.shape[d] == have.shape[d];
+  }
   if (!fits)
     fail(name_,
          fmt::format("the arguments {} do not fit the signature ({}). convert them, or leave sizes open with `any`",
