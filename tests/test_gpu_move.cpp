@@ -213,6 +213,20 @@ TEST_CASE("random bits and draws") {
   CHECK(agrees("random_multinomial", {key, floor(many), samples::uniform({3000, 7}, 0, 1).astype(f64)}, {}));
 }
 
+TEST_CASE("casts to and from 8-bit floats") {
+  for (const DType d : {f8_e4m3fn, f8_e5m2}) {
+    const Tensor codes = bitcast(arange(256).astype(u8), d);
+    for (const DType other : {boolean, i8, i32, i64, u8, u64, f16, bf16, f32, f64, c64, c128, f8_e4m3fn, f8_e5m2}) {
+      INFO(name(d) << " and " << name(other));
+      const Tensor x = (numbers({5000}, f64) * 1000).astype(other);
+      CHECK(same_bits(x.to(gpu).astype(d).to(host), x.astype(d)));
+      CHECK(same_bits(x.T().to(gpu)(slice({}, {}, 3)).astype(d).to(host), x(slice({}, {}, 3)).astype(d)));
+      CHECK(same_bits(codes.to(gpu).astype(other).to(host), codes.astype(other)));
+    }
+    CHECK(same_bits(full({3}, 1.1, {d, gpu}).to(host), full({3}, 1.1, d)));
+  }
+}
+
 TEST_CASE("folds of complex numbers") {
   for (const DType d : {c64, c128}) {
     for (const int64_t n : {0, 1, 31, 32, 33, 1025, 5000})
