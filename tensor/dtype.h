@@ -74,6 +74,9 @@ struct Float8E5M2 {
 };
 template <class T>
 inline constexpr bool is_float8_type = std::is_same_v<T, Float8E4M3FN> || std::is_same_v<T, Float8E5M2>;
+// Of 16 or 8 bits: what is converted by way of float.
+template <class T>
+inline constexpr bool is_small_float_type = is_half_type<T> || is_float8_type<T>;
 
 namespace detail {
 struct DTypeInfo {
@@ -102,6 +105,7 @@ constexpr bool is_floating(DType d) { return detail::dtype_info[int(d)].kind == 
 constexpr bool is_float8(DType d) { return d == DType::f8_e4m3fn || d == DType::f8_e5m2; }
 // f16 or bf16: stored, and computed in f32.
 constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
+constexpr bool is_small_float(DType d) { return is_half(d) || is_float8(d); }          // of 16 or 8 bits
 constexpr bool is_complex(DType d) { return detail::dtype_info[int(d)].kind == 'c'; }  // c64 and c128
 // Floating or complex: what gradients flow through.
 constexpr bool is_differentiable(DType d) { return is_floating(d) || is_complex(d); }

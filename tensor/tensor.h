@@ -55,8 +55,8 @@ struct TensorRep {
 };
 
 template <class T>
-concept Scalar = std::is_arithmetic_v<T> || detail::ComplexOf<T, float> || detail::ComplexOf<T, double> ||
-                 is_half_type<T> || is_float8_type<T>;
+concept Scalar =
+    std::is_arithmetic_v<T> || detail::ComplexOf<T, float> || detail::ComplexOf<T, double> || is_small_float_type<T>;
 
 class IndexedTensor;
 

@@ -54,7 +54,7 @@ To convert_number(From x) {
     else return convert_number<To>(x.real());
   } else if constexpr (requires { typename To::value_type; }) {
     return To(typename To::value_type(x));
-  } else if constexpr ((is_half_type<From> || is_float8_type<From>) && !std::is_same_v<From, To>) {
+  } else if constexpr (is_small_float_type<From> && !std::is_same_v<From, To>) {
     return convert_number<To>(float(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
@@ -65,7 +65,7 @@ To convert_number(From x) {
       return To(INT64_MAX);
     }
     return To(int64_t(x));
-  } else if constexpr (is_half_type<To> || is_float8_type<To>) {
+  } else if constexpr (is_small_float_type<To>) {
     return To(float_for_half(x));
   } else {
     return To(x);

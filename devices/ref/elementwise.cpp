@@ -19,7 +19,7 @@ W load_wide(DType d, const char* p) {
         if constexpr (std::is_same_v<W, Complex>) return Complex(v.real(), v.imag());
         else if constexpr (std::is_same_v<W, bool>) return v != T();
         else return W(v.real());
-      } else if constexpr (is_half_type<T> || is_float8_type<T>) {
+      } else if constexpr (is_small_float_type<T>) {
         return W(float(v));
       } else {
         return W(v);
@@ -67,7 +67,7 @@ void store_wide(DType d, char* p, W value) {
         else v = T(double(value.real()));
       } else if constexpr (requires { typename T::value_type; }) {
         v = T(typename T::value_type(value));
-      } else if constexpr (is_half_type<T> || is_float8_type<T>) {
+      } else if constexpr (is_small_float_type<T>) {
         v = round_half<T>((long double)(value));
       } else {
         v = T(value);

@@ -149,7 +149,6 @@ bool constant_fill(const Tensor& value, DType dtype, FillValue& out) {
     return true;
   }
   if (dtype == DType::string || !is_constant_scalar(value)) return false;
-  const bool is_small = is_half(dtype) || is_float8(dtype);
   if (is_complex(s.dtype)) {
     auto z = value.item<std::complex<double>>();
     out = {int64_t(z.real()), z.real(), z.imag()};
@@ -164,9 +163,9 @@ bool constant_fill(const Tensor& value, DType dtype, FillValue& out) {
     // What a double would round before the dtype does.
     if (dtype == DType::f32 || dtype == DType::c64)
       out.real = s.dtype == DType::u64 ? double(float(uint64_t(v))) : double(float(v));
-    if (is_small) out.real = s.dtype == DType::u64 ? halfway_double(uint64_t(v)) : halfway_double(v);
+    if (is_small_float(dtype)) out.real = s.dtype == DType::u64 ? halfway_double(uint64_t(v)) : halfway_double(v);
   }
-  if (is_small) out.real = halfway_float(out.real);  // so that it is rounded once
+  if (is_small_float(dtype)) out.real = halfway_float(out.real);  // so that it is rounded once
   return true;
 }
 

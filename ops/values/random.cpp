@@ -116,7 +116,7 @@ bool is_double(DType d) { return d == DType::f64 || d == DType::c128; }
 }  // namespace
 
 namespace {
-void reject_float8(std::string_view op, DType d, const Where& where) {
+void require_drawn(std::string_view op, DType d, const Where& where) {
   if (is_float8(d)) fail(op, fmt::format("{} is not drawn. draw f32, and convert with astype()", name(d)), where);
 }
 }  // namespace
@@ -124,7 +124,7 @@ void reject_float8(std::string_view op, DType d, const Where& where) {
 DType float_or_fail(std::optional<DType> dtype, std::string_view op, const Where& where, bool complex_too) {
   const DType d = dtype.value_or(DType::f32);
   require_dtype(op, d, where);
-  reject_float8(op, d, where);
+  require_drawn(op, d, where);
   if (!is_floating(d) && !(complex_too && is_complex(d)))
     fail(op, fmt::format("cannot draw {}. ask for a floating dtype, or see randint", name(d)), where);
   return d;
@@ -139,7 +139,7 @@ DType index_dtype(std::string_view op, std::optional<DType> dtype, Dim n, const 
   const DType d = dtype.value_or(DType::i64);
   require_dtype(op, d, where);
   if (d == DType::string) fail(op, "cannot draw strings. ask for an integer dtype", where);
-  reject_float8(op, d, where);
+  require_drawn(op, d, where);
   // Up to there neighbours differ. (Sizes, of which there may be no more than 2^47, are not compared with more.)
   const double last = is_differentiable(d) ? 2 / finfo(d).eps : largest_of(d);
   if (last < 0x1p47 && n > int64_t(last) + 1)

@@ -103,11 +103,8 @@ using BitsOf = std::conditional_t<
     std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
 
 template <class T>
-constexpr bool is_small_float = is_half_type<T> || is_float8_type<T>;  // computed with as f32
-
-template <class T>
 T usual_nan() {
-  if constexpr (is_small_float<T>) return T(std::numeric_limits<float>::quiet_NaN());
+  if constexpr (is_small_float_type<T>) return T(std::numeric_limits<float>::quiet_NaN());
   else return std::numeric_limits<T>::quiet_NaN();
 }
 
@@ -119,8 +116,8 @@ std::string text_of(const T& v) {
     return v ? "true" : "false";
   } else if constexpr (std::is_integral_v<T>) {
     return fmt::format("{}", v);
-  } else if constexpr (std::is_floating_point_v<T> || is_small_float<T>) {
-    const auto wide = std::conditional_t<is_small_float<T>, float, T>(v);
+  } else if constexpr (std::is_floating_point_v<T> || is_small_float_type<T>) {
+    const auto wide = std::conditional_t<is_small_float_type<T>, float, T>(v);
     const auto bits = std::bit_cast<BitsOf<T>>(v);
     if (std::isnan(wide) && bits != std::bit_cast<BitsOf<T>>(usual_nan<T>())) return fmt::format("nan_{:x}", bits);
     return std::isnan(wide) ? "nan" : fmt::format("{}", wide);
@@ -153,7 +150,7 @@ bool read_number(std::string_view text, T& v) {
     }
     v = usual_nan<T>();
     if (text == "nan") return true;
-    std::conditional_t<is_small_float<T>, float, T> wide = 0;
+    std::conditional_t<is_small_float_type<T>, float, T> wide = 0;
     if (!read(text, wide)) return false;
     v = T(wide);
     return true;

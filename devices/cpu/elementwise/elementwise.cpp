@@ -66,8 +66,8 @@ template <class From, class To>
 void convert_dense(const From* in, To* out, size_t n) {
   constexpr bool to_small_integer =
       std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) <= 4 && !std::is_same_v<To, bool>;
-  constexpr bool from_small = (is_half_type<From> || is_float8_type<From>) && !std::is_same_v<From, To>,
-                 to_small = (is_half_type<To> || is_float8_type<To>) && std::is_arithmetic_v<From>;
+  constexpr bool from_small = is_small_float_type<From> && !std::is_same_v<From, To>,
+                 to_small = is_small_float_type<To> && std::is_arithmetic_v<From>;
   const auto convert = [](const From& v) { return convert_number<To>(v); };
   if constexpr (std::is_same_v<From, std::string> || std::is_same_v<To, std::string>) {
     if constexpr (std::is_same_v<From, To>) std::copy_n(in, n, out);
@@ -464,7 +464,7 @@ void select(const KernelArgs& args) {
 // --- Recording -------------------------------------------------------------------------------------------------------
 
 namespace {
-bool has_lanes(DType d) { return d != DType::string && !is_complex(d) && !is_half(d) && !is_float8(d); }
+bool has_lanes(DType d) { return d != DType::string && !is_complex(d) && !is_small_float(d); }
 }  // namespace
 
 RecordPoint record_operand(DType dtype) {
