@@ -165,22 +165,27 @@ void small(const Gemm& g, const T* a, const T* b, T* c) {
 
 // C is divided into blocks, which threads share. Rows of blocks that one thread has are computed together: B is packed
 // once for all of them, so many columns at a time, and each block of A once for these columns.
-constexpr int64_t block_k = gemm_block_k, block_rows = 24 * tile_rows, panel_blocks = 8;
+constexpr int64_t block_k = gemm_block_k, most_block_rows = 24 * tile_rows, panel_blocks = 8;
 template <class T>
 int64_t block_columns() {
   return 8 * strip_width<T>();
+}
+// Blocks of about the same height, so that no thread has the remainder alone.
+int64_t block_rows(int64_t m) {
+  const int64_t blocks = (m + most_block_rows - 1) / most_block_rows, rows = (m + blocks - 1) / blocks;
+  return (rows + tile_rows - 1) / tile_rows * tile_rows;
 }
 
 // A part of C, [rows, columns], over all of k: B is packed into strips, A into groups of tile_rows rows.
 template <class T>
 void panel(const Gemm& g, const T* a, const T* b, T* c, int64_t rows, int64_t columns, T* pack_a, T* pack_b) {
-  const int64_t width = strip_width<T>();
+  const int64_t width = strip_width<T>(), height = block_rows(g.m);
   for (int64_t k0 = 0; k0 < g.k; k0 += block_k) {
     const int64_t kc = std::min(block_k, g.k - k0);
     for (int64_t j = 0; j < columns; j += width)
       pack(kc, std::min(width, columns - j), b + k0 * g.b_k + j * g.b_n, g.b_k, g.b_n, pack_b + j * kc, width);
-    for (int64_t i0 = 0; i0 < rows; i0 += block_rows) {
-      const int64_t end = std::min(rows, i0 + block_rows);
+    for (int64_t i0 = 0; i0 < rows; i0 += height) {
+      const int64_t end = std::min(rows, i0 + height);
       for (int64_t i = i0; i < end; i += tile_rows)
         pack(kc, std::min<int64_t>(tile_rows, end - i), a + k0 * g.a_k + i * g.a_m, g.a_k, g.a_m,
              pack_a + (i - i0) * kc, tile_rows);
@@ -194,20 +199,20 @@ void panel(const Gemm& g, const T* a, const T* b, T* c, int64_t rows, int64_t co
 
 template <class T>
 void blocked(const Gemm& g, const T* a, const T* b, T* c) {
-  const int64_t columns = block_columns<T>(), wide = std::min(panel_blocks * columns, g.n);
-  const int64_t down = (g.m + block_rows - 1) / block_rows, across = (g.n + columns - 1) / columns;
+  const int64_t columns = block_columns<T>(), wide = std::min(panel_blocks * columns, g.n), height = block_rows(g.m);
+  const int64_t down = (g.m + height - 1) / height, across = (g.n + columns - 1) / columns;
   parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
-    const size_t a_bytes = size_t(block_rows * block_k) * sizeof(T),
+    const size_t a_bytes = size_t(height * block_k) * sizeof(T),
                  b_bytes = size_t((wide + strip_width<T>()) * block_k) * sizeof(T);
     Ref<Buffer> space = allocate(Device(), a_bytes + b_bytes);
     T* pack_a = static_cast<T*>(space->data);
-    T* pack_b = pack_a + block_rows * block_k;
+    T* pack_b = pack_a + height * block_k;
     while (begin < end) {  // whole rows of blocks, or a part of one
-      const int64_t first = begin % across, i = begin / across * block_rows;
+      const int64_t first = begin % across, i = begin / across * height;
       const int64_t count = first == 0 && end - begin >= across ? (end - begin) / across : 1;
       const int64_t last = std::min(across, first + end - begin);
       for (int64_t j = first * columns; j < last * columns; j += panel_blocks * columns)
-        panel(g, a + i * g.a_m, b + j * g.b_n, c + i * g.n + j, std::min(count * block_rows, g.m - i),
+        panel(g, a + i * g.a_m, b + j * g.b_n, c + i * g.n + j, std::min(count * height, g.m - i),
               std::min(std::min(last * columns, g.n) - j, panel_blocks * columns), pack_a, pack_b);
       begin += count * (last - first);
     }
