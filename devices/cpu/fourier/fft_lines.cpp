@@ -2,6 +2,7 @@
 #include "rill/devices/cpu/fourier/fft_lines.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "rill/devices/cpu/fourier/fft_stages.h"
 
@@ -56,10 +57,14 @@ void put_pairs(const R* re, const R* im, R scale, int64_t n, int64_t own, int64_
 
 template <class R>
 void transform_lanes(const FftPlan<R>& plan, int64_t lanes, FftWorkspace<R>& w) {
-  if (!plan.convolution) return run_stages(plan, lanes, w.part(0), w.part(1), w.part(2), w.part(3));
+  if (!plan.convolution) {
+    if (run_stages(plan, lanes, w.part(0), w.part(1), w.part(2), w.part(3))) w.exchange();
+    return;
+  }
   // Bluestein: X_k = c_k sum_j (x_j c_j) conj(c_{k - j}), where c_k = exp(-pi i k^2 / n): a convolution.
   const int64_t n = plan.n, length = plan.convolution->n;
-  R *re = w.part(0), *im = w.part(1), *yr = w.part(4), *yi = w.part(5);
+  R *re = w.part(0), *im = w.part(1), *yr = w.part(4), *yi = w.part(5), *work_re = w.part(2), *work_im = w.part(3);
+  const auto exchange = [&] { std::swap(yr, work_re), std::swap(yi, work_im); };
   const auto times = [&](const std::vector<R>& by_re, const std::vector<R>& by_im, int64_t count, const R* xr,
                          const R* xi, R* to_re, R* to_im) {
     for (int64_t k = 0; k < count; ++k)
@@ -72,9 +77,9 @@ void transform_lanes(const FftPlan<R>& plan, int64_t lanes, FftWorkspace<R>& w) 
   times(plan.chirp_re, plan.chirp_im, n, re, im, yr, yi);
   std::fill(yr + n * lanes, yr + length * lanes, R(0));
   std::fill(yi + n * lanes, yi + length * lanes, R(0));
-  run_stages(*plan.convolution, lanes, yr, yi, w.part(2), w.part(3));
+  if (run_stages(*plan.convolution, lanes, yr, yi, work_re, work_im)) exchange();
   times(plan.filter_re, plan.filter_im, length, yr, yi, yr, yi);
-  run_stages(*plan.convolution, lanes, yi, yr, w.part(3), w.part(2));  // parts exchanged: the inverse
+  if (run_stages(*plan.convolution, lanes, yi, yr, work_im, work_re)) exchange();  // parts exchanged: the inverse
   times(plan.chirp_re, plan.chirp_im, n, yr, yi, re, im);
 }
 
@@ -156,11 +161,12 @@ void FftLines<R>::run(int64_t first, int64_t count) const {
   const int64_t lanes = together ? vector : 1;
   FftWorkspace<R> w(plan, lanes);
   // With the real and the imaginary parts exchanged, before and after, a forward transform is an inverse one.
-  R *re = w.part(inverse ? 1 : 0), *im = w.part(inverse ? 0 : 1);
+  const size_t real = inverse ? 1 : 0, imaginary = inverse ? 0 : 1;
   for (int64_t line = first; line < first + count; line += lanes) {
     const int64_t own = std::min(lanes, first + count - line);  // the other lanes of the last vector hold anything
-    gather(line, own, lanes, re, im);
+    gather(line, own, lanes, w.part(real), w.part(imaginary));
     transform_lanes(plan, lanes, w);
+    R *re = w.part(real), *im = w.part(imaginary);
     if (form == FftForm::real_to_complex) {
       if (turns) split_halves(*turns, lanes, re, im);
       else std::fill_n(im, lanes, R(0));  // element 0 is a sum of real numbers, whatever was rounded

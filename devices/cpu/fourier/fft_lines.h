@@ -1,9 +1,9 @@
 // Transforms of lines that fit the caches, as many side by side as fill a vector.
 #pragma once
 #include <cstdint>
-#include <vector>
 
 #include "rill/devices/cpu/fourier/fft_plan.h"
+#include "rill/devices/registry.h"
 
 namespace rill::cpu {
 
@@ -12,15 +12,19 @@ template <class R>
 class FftWorkspace {
  public:
   FftWorkspace(const FftPlan<R>& plan, int64_t lanes)
-      : length_(size_t((plan.work_size() + 1) * lanes)), all_((plan.convolution ? 6 : 4) * length_) {}
-  R* part(size_t i) { return all_.data() + i * length_; }
+      : length_(size_t((plan.work_size() + 1) * lanes)),
+        all_(allocate(Device(), (plan.convolution ? 6 : 4) * length_ * sizeof(R))) {}
+  R* part(size_t i) { return static_cast<R*>(all_->data) + (i ^ exchanged_) * length_; }
+  // Calls parts 0 and 1 2 and 3, and these 0 and 1.
+  void exchange() { exchanged_ ^= 2; }
 
  private:
-  size_t length_;
-  std::vector<R> all_;
+  size_t length_, exchanged_ = 0;
+  Ref<Buffer> all_;
 };
 
-// The forward transform, which is not long, of the real and imaginary parts in parts 0 and 1, [element][lane].
+// The forward transform, which is not long, of the real and imaginary parts in parts 0 and 1, [element][lane]. The
+// result is in parts 0 and 1, which lie elsewhere then.
 template <class R>
 void transform_lanes(const FftPlan<R>& plan, int64_t lanes, FftWorkspace<R>& w);
 

@@ -31,11 +31,11 @@ void root_of_unity(int64_t k, int64_t n, R& re, R& im) {
   im = R(below ? s : -s);
 }
 
-// The radices of a length; empty where one of its prime factors is too large.
+// The radices of a length, large ones rather than many; empty where one of its prime factors is too large.
 std::vector<int64_t> radices(int64_t n) {
   std::vector<int64_t> out;
-  for (int64_t r : {4, 2, 3, 5, 7, 11, 13})
-    for (; n % r == 0; n /= r) out.push_back(r);
+  for (int64_t r : {16, 8, 4, 2, 3, 5, 7, 11, 13})
+    for (; n % r == 0 && !(r >= 8 && n / r % 4 == 2); n /= r) out.push_back(r);  // 32 is 8 times 4, not 16 times 2
   if (n != 1) out.clear();
   return out;
 }
@@ -111,7 +111,9 @@ void FftPlan<R>::make_convolution() {
   });
   std::vector<R> work(2 * length);
   if (!convolution->is_long()) {
-    run_stages(*convolution, 1, filter_re.data(), filter_im.data(), work.data(), work.data() + length);
+    R *re = work.data(), *im = re + length;
+    if (run_stages(*convolution, 1, filter_re.data(), filter_im.data(), re, im))
+      std::copy_n(re, length, filter_re.data()), std::copy_n(im, length, filter_im.data());
     return;
   }
   join_pairs(filter_re.data(), filter_im.data(), R(1), int64_t(length), work.data());

@@ -87,6 +87,12 @@ HWY_INLINE Complex<D> turned(const Complex<D>& x) {
   return {x.im, hn::Neg(x.re)};
 }
 
+// (1 - i) / sqrt(2) x
+template <class D>
+HWY_INLINE Complex<D> eighth(const Complex<D>& x) {
+  return scaled<D>(x + turned<D>(x), hn::Set(D(), hn::TFromD<D>(0.70710678118654752440)));
+}
+
 // The transform of r numbers, in place.
 template <int r, class D>
 HWY_INLINE void butterfly(D d, Complex<D> (&a)[r]) {
@@ -108,6 +114,38 @@ HWY_INLINE void butterfly(D d, Complex<D> (&a)[r]) {
     a[1] = y + w;
     a[2] = x - z;
     a[3] = y - w;
+  } else if constexpr (r == 8) {
+    Complex<D> even[] = {a[0], a[2], a[4], a[6]}, odd[] = {a[1], a[3], a[5], a[7]};
+    butterfly<4>(d, even);
+    butterfly<4>(d, odd);
+    odd[1] = eighth<D>(odd[1]);
+    odd[2] = turned<D>(odd[2]);
+    odd[3] = eighth<D>(turned<D>(odd[3]));
+    RILL_UNROLL for (int k = 0; k < 4; ++k) {
+      a[k] = even[k] + odd[k];
+      a[k + 4] = even[k] - odd[k];
+    }
+  } else if constexpr (r == 16) {  // as a matrix of 4 by 4
+    Complex<D> b[4][4];
+    RILL_UNROLL for (int i = 0; i < 4; ++i) {
+      RILL_UNROLL for (int j = 0; j < 4; ++j) b[i][j] = a[i + 4 * j];
+      butterfly<4>(d, b[i]);
+    }
+    const auto c = hn::Set(d, T(0.92387953251128675613)), s = hn::Set(d, T(-0.38268343236508977173));
+    b[1][1] = times<D>(b[1][1], c, s);
+    b[1][2] = eighth<D>(b[1][2]);
+    b[1][3] = times<D>(turned<D>(b[1][3]), hn::Neg(s), hn::Neg(c));
+    b[2][1] = eighth<D>(b[2][1]);
+    b[2][2] = turned<D>(b[2][2]);
+    b[2][3] = eighth<D>(turned<D>(b[2][3]));
+    b[3][1] = times<D>(turned<D>(b[3][1]), hn::Neg(s), hn::Neg(c));
+    b[3][2] = eighth<D>(turned<D>(b[3][2]));
+    b[3][3] = times<D>(b[3][3], hn::Neg(c), hn::Neg(s));
+    RILL_UNROLL for (int k = 0; k < 4; ++k) {
+      Complex<D> column[] = {b[0][k], b[1][k], b[2][k], b[3][k]};
+      butterfly<4>(d, column);
+      RILL_UNROLL for (int j = 0; j < 4; ++j) a[k + 4 * j] = column[j];
+    }
   } else {
     constexpr int half = r / 2;
     Complex<D> sum[half + 1], apart[half + 1], first = a[0];
@@ -158,6 +196,8 @@ void any_stage(D d, const FftStage& f, int64_t side, const T* roots, const T* xr
     case 3: return stage<3>(d, f.m, side, roots, xr, xi, yr, yi);
     case 4: return stage<4>(d, f.m, side, roots, xr, xi, yr, yi);
     case 5: return stage<5>(d, f.m, side, roots, xr, xi, yr, yi);
+    case 8: return stage<8>(d, f.m, side, roots, xr, xi, yr, yi);
+    case 16: return stage<16>(d, f.m, side, roots, xr, xi, yr, yi);
     case 7: return stage<7>(d, f.m, side, roots, xr, xi, yr, yi);
     case 11: return stage<11>(d, f.m, side, roots, xr, xi, yr, yi);
     default: return stage<13>(d, f.m, side, roots, xr, xi, yr, yi);
@@ -165,7 +205,7 @@ void any_stage(D d, const FftStage& f, int64_t side, const T* roots, const T* xr
 }
 
 template <class T>
-void run(const FftPlan<T>& plan, int64_t lanes, T* re, T* im, T* work_re, T* work_im) {
+bool run(const FftPlan<T>& plan, int64_t lanes, T* re, T* im, T* work_re, T* work_im) {
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;
   T *xr = re, *xi = im, *yr = work_re, *yi = work_im;
@@ -177,9 +217,7 @@ void run(const FftPlan<T>& plan, int64_t lanes, T* re, T* im, T* work_re, T* wor
     std::swap(xr, yr);
     std::swap(xi, yi);
   }
-  if (xr == re) return;
-  std::copy_n(xr, plan.n * lanes, re);
-  std::copy_n(xi, plan.n * lanes, im);
+  return xr != re;
 }
 
 // Calls body(d, i) for vectors of T at i = 0, ..., and, for what is left, for single numbers.
@@ -372,8 +410,8 @@ void join_halves_any(const RealTurns<T>& turns, int64_t lanes, T* re, T* im) {
   void join_halves_##suffix(const RealTurns<R>& turns, int64_t lanes, R* re, R* im) {                              \
     join_halves_any(turns, lanes, re, im);                                                                         \
   }                                                                                                                \
-  void run_##suffix(const FftPlan<R>& plan, int64_t lanes, R* re, R* im, R* work_re, R* work_im) {                 \
-    run(plan, lanes, re, im, work_re, work_im);                                                                    \
+  bool run_##suffix(const FftPlan<R>& plan, int64_t lanes, R* re, R* im, R* work_re, R* work_im) {                 \
+    return run(plan, lanes, re, im, work_re, work_im);                                                                    \
   }                                                                                                                \
   void split_##suffix(const R* pairs, int64_t count, R* re, R* im) { split(pairs, count, re, im); }                \
   void join_##suffix(const R* re, const R* im, R scale, int64_t count, R* pairs) {                                 \
@@ -415,8 +453,8 @@ namespace rill::cpu {
   void join_halves(const RealTurns<R>& turns, int64_t lanes, R* re, R* im) {                              \
     HWY_DYNAMIC_DISPATCH(join_halves_##suffix)(turns, lanes, re, im);                                     \
   }                                                                                                       \
-  void run_stages(const FftPlan<R>& plan, int64_t lanes, R* re, R* im, R* work_re, R* work_im) {          \
-    HWY_DYNAMIC_DISPATCH(run_##suffix)(plan, lanes, re, im, work_re, work_im);                            \
+  bool run_stages(const FftPlan<R>& plan, int64_t lanes, R* re, R* im, R* work_re, R* work_im) {          \
+    return HWY_DYNAMIC_DISPATCH(run_##suffix)(plan, lanes, re, im, work_re, work_im);                            \
   }                                                                                                       \
   void split_pairs(const R* pairs, int64_t count, R* re, R* im) {                                         \
     HWY_DYNAMIC_DISPATCH(split_##suffix)(pairs, count, re, im);                                           \

@@ -12,8 +12,8 @@ int64_t fft_lanes(double);
 #define RILL_FFT_LOOPS(R)                                                                                              \
   /* The forward transform of `lanes` lines whose elements lie side by side: element j of line l at [j * lanes + l].   \
    */                                                                                                                  \
-  /* In place; the work arrays are as long. The plan has stages. */                                                    \
-  void run_stages(const FftPlan<R>& plan, int64_t lanes, R* re, R* im, R* work_re, R* work_im);                        \
+  /* The work arrays are as long; whether the result lies there. The plan has stages. */                               \
+  bool run_stages(const FftPlan<R>& plan, int64_t lanes, R* re, R* im, R* work_re, R* work_im);                        \
   /* Pairs of real and imaginary parts, and these apart; back times `scale`. */                                        \
   void split_pairs(const R* pairs, int64_t count, R* re, R* im);                                                       \
   void join_pairs(const R* re, const R* im, R scale, int64_t count, R* pairs);                                         \

@@ -304,10 +304,10 @@ void gemm_complex(const Gemm& g, const std::complex<T>* a, const std::complex<T>
   const auto product = [&](const T* part, T* to) {
     if (!run_small(real, part, columns, to)) gemm_blocked(real, part, columns, to);
   };
-  std::vector<T> turned(size_t(2 * g.m * g.n));
-  T* out = reinterpret_cast<T*>(c);
+  const Ref<Buffer> space = allocate(Device(), size_t(2 * g.m * g.n) * sizeof(T));
+  T *out = reinterpret_cast<T*>(c), *turned = static_cast<T*>(space->data);
   product(x, out);
-  product(x + 1, turned.data());
+  product(x + 1, turned);
   parallel_for(g.m * g.n, worth_a_thread, [&](int64_t begin, int64_t end) {
     for (int64_t i = 2 * begin; i < 2 * end; i += 2) out[i] -= turned[i + 1], out[i + 1] += turned[i];
   });
