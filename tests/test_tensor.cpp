@@ -94,7 +94,7 @@ TEST_CASE("devices are named in rill's and TensorFlow's ways") {
 
 TEST_CASE("the reference device runs the same program") {
   WithDevice on("ref:0");
-  Tensor x = arange(6).astype(f32).reshape({2, 3});
+  Tensor x = arange(6).to(f32).reshape({2, 3});
   CHECK(x.device() == Device("ref:0"));
   Tensor y = softmax(matmul(x, x.T()) * 0.1, -1);
   CHECK(y.device() == Device("ref:0"));

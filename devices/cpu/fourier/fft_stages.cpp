@@ -134,11 +134,11 @@ HWY_INLINE void butterfly(D d, Complex<D> (&a)[r]) {
     const auto c = hn::Set(d, T(0.92387953251128675613)), s = hn::Set(d, T(-0.38268343236508977173));
     b[1][1] = times<D>(b[1][1], c, s);
     b[1][2] = eighth<D>(b[1][2]);
-    b[1][3] = times<D>(turned<D>(b[1][3]), hn::Neg(s), hn::Neg(c));
+    b[1][3] = times<D>(b[1][3], hn::Neg(s), hn::Neg(c));
     b[2][1] = eighth<D>(b[2][1]);
     b[2][2] = turned<D>(b[2][2]);
     b[2][3] = eighth<D>(turned<D>(b[2][3]));
-    b[3][1] = times<D>(turned<D>(b[3][1]), hn::Neg(s), hn::Neg(c));
+    b[3][1] = times<D>(b[3][1], hn::Neg(s), hn::Neg(c));
     b[3][2] = eighth<D>(turned<D>(b[3][2]));
     b[3][3] = times<D>(b[3][3], hn::Neg(c), hn::Neg(s));
     RILL_UNROLL for (int k = 0; k < 4; ++k) {
@@ -411,7 +411,7 @@ void join_halves_any(const RealTurns<T>& turns, int64_t lanes, T* re, T* im) {
     join_halves_any(turns, lanes, re, im);                                                                         \
   }                                                                                                                \
   bool run_##suffix(const FftPlan<R>& plan, int64_t lanes, R* re, R* im, R* work_re, R* work_im) {                 \
-    return run(plan, lanes, re, im, work_re, work_im);                                                                    \
+    return run(plan, lanes, re, im, work_re, work_im);                                                             \
   }                                                                                                                \
   void split_##suffix(const R* pairs, int64_t count, R* re, R* im) { split(pairs, count, re, im); }                \
   void join_##suffix(const R* re, const R* im, R scale, int64_t count, R* pairs) {                                 \
@@ -454,7 +454,7 @@ namespace rill::cpu {
     HWY_DYNAMIC_DISPATCH(join_halves_##suffix)(turns, lanes, re, im);                                     \
   }                                                                                                       \
   bool run_stages(const FftPlan<R>& plan, int64_t lanes, R* re, R* im, R* work_re, R* work_im) {          \
-    return HWY_DYNAMIC_DISPATCH(run_##suffix)(plan, lanes, re, im, work_re, work_im);                            \
+    return HWY_DYNAMIC_DISPATCH(run_##suffix)(plan, lanes, re, im, work_re, work_im);                     \
   }                                                                                                       \
   void split_pairs(const R* pairs, int64_t count, R* re, R* im) {                                         \
     HWY_DYNAMIC_DISPATCH(split_##suffix)(pairs, count, re, im);                                           \
