@@ -3,6 +3,7 @@ as each dashboard's page asks it. test_tensorboard.py looks at the same files th
 the environment .deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
 """
 import json
+import os
 import subprocess
 import tempfile
 import time
@@ -171,4 +172,5 @@ with tempfile.TemporaryDirectory() as folder:
     dashboards = (plugins, scalars, images, sounds, histograms, text, curves, hyperparameters, projector, graphs)
     for dashboard in dashboards:
         dashboard(board)
-print(f"{len(dashboards)} kinds of requests answered by TensorBoard's server")
+print(f"{len(dashboards)} kinds of requests answered by TensorBoard's server", flush=True)
+os._exit(0)  # TensorBoard's threads load on, and Python would end while one is in C++ code, which that can abort
