@@ -142,10 +142,10 @@ class Tensor {
   Tensor reshape(const Shape& shape, Where where = Where::current()) const;
   // Converted to `dtype`, as C++ would; float to bool is `!= 0`. The same tensor where it is that dtype already.
   Tensor astype(DType dtype, Where where = Where::current()) const;
-  // The same under torch's name.
-  Tensor to(DType dtype, Where where = Where::current()) const { return astype(dtype, where); }
   // Copied to `device`; the same tensor where it is there already.
   Tensor to(Device device, Where where = Where::current()) const;
+  // astype() under torch's name.
+  Tensor to(DType dtype, Where where = Where::current()) const { return astype(dtype, where); }
   // Dense and row-major: itself, or a copy.
   Tensor contiguous(Where where = Where::current()) const;
   // All axes reversed; a view.

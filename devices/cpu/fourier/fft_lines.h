@@ -15,7 +15,7 @@ class FftWorkspace {
       : length_(size_t((plan.work_size() + 1) * lanes)),
         all_(allocate(Device(), (plan.convolution ? 6 : 4) * length_ * sizeof(R))) {}
   R* part(size_t i) { return static_cast<R*>(all_->data) + (i ^ exchanged_) * length_; }
-  // Calls parts 0 and 1 2 and 3, and these 0 and 1.
+  // Parts 0 and 1 become parts 2 and 3, and the other way round.
   void exchange() { exchanged_ ^= 2; }
 
  private:
@@ -23,8 +23,8 @@ class FftWorkspace {
   Ref<Buffer> all_;
 };
 
-// The forward transform, which is not long, of the real and imaginary parts in parts 0 and 1, [element][lane]. The
-// result is in parts 0 and 1, which lie elsewhere then.
+// The forward transform, which is not long, of the real and imaginary parts in parts 0 and 1, [element][lane].
+// So is the result, but those parts may have moved: ask part() again.
 template <class R>
 void transform_lanes(const FftPlan<R>& plan, int64_t lanes, FftWorkspace<R>& w);
 

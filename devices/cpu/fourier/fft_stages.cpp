@@ -125,7 +125,9 @@ HWY_INLINE void butterfly(D d, Complex<D> (&a)[r]) {
       a[k] = even[k] + odd[k];
       a[k + 4] = even[k] - odd[k];
     }
-  } else if constexpr (r == 16) {  // as a matrix of 4 by 4
+  } else if constexpr (r == 16) {
+    // As a matrix of 4 by 4: its rows, then b[i][k] times the (i * k)-th power of the 16th root of unity, then its
+    // columns.
     Complex<D> b[4][4];
     RILL_UNROLL for (int i = 0; i < 4; ++i) {
       RILL_UNROLL for (int j = 0; j < 4; ++j) b[i][j] = a[i + 4 * j];
@@ -196,11 +198,11 @@ void any_stage(D d, const FftStage& f, int64_t side, const T* roots, const T* xr
     case 3: return stage<3>(d, f.m, side, roots, xr, xi, yr, yi);
     case 4: return stage<4>(d, f.m, side, roots, xr, xi, yr, yi);
     case 5: return stage<5>(d, f.m, side, roots, xr, xi, yr, yi);
-    case 8: return stage<8>(d, f.m, side, roots, xr, xi, yr, yi);
-    case 16: return stage<16>(d, f.m, side, roots, xr, xi, yr, yi);
     case 7: return stage<7>(d, f.m, side, roots, xr, xi, yr, yi);
+    case 8: return stage<8>(d, f.m, side, roots, xr, xi, yr, yi);
     case 11: return stage<11>(d, f.m, side, roots, xr, xi, yr, yi);
-    default: return stage<13>(d, f.m, side, roots, xr, xi, yr, yi);
+    case 13: return stage<13>(d, f.m, side, roots, xr, xi, yr, yi);
+    default: return stage<16>(d, f.m, side, roots, xr, xi, yr, yi);
   }
 }
 
