@@ -348,7 +348,7 @@ class Reader {
       require("=");
       a.graphs.push_back(std::make_shared<const InnerGraph>(std::move(role), graph(depth + 1)));
     }
-    n.attrs = std::move(a);
+    n.attrs = a;
     infer_again(g, n, at);
   }
 
