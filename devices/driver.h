@@ -3,11 +3,13 @@
 // is added by the library that drives it (add_driver), and nothing else in rill touches its memory.
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "rill/devices/kernel.h"
 #include "rill/devices/registry.h"
+#include "rill/tensor/callback.h"
 
 #pragma GCC visibility push(default)
 
@@ -21,6 +23,27 @@ constexpr Device host_for(Device d) { return is_host(d) ? d : Device(); }
 namespace kernel {
 struct Kernel;
 }
+
+// Memory that work on a device reads or writes, and that may be elsewhere when the work is begun again.
+struct MovingMemory {
+  char* begin;
+  size_t bytes;
+};
+
+// Work on a device that was captured: a list of launches that is begun as one, any number of times.
+class CapturedWork {
+ public:
+  CapturedWork() = default;
+  CapturedWork(const CapturedWork&) = delete;
+  virtual ~CapturedWork() = default;
+
+  // Begins it, with the moving memory at these addresses, each as well aligned as the one that was captured. False,
+  // and nothing has begun, where it cannot work there: capture it again, and compare.
+  virtual bool launch(std::span<char* const> at) = 0;
+  // Compares it with an earlier capture of the same work on memory elsewhere: launch() may move memory whose addresses
+  // are all that differs. Whether the earlier one is of no use any more.
+  virtual bool replaces(CapturedWork& earlier) = 0;
+};
 
 // All calls may come from several threads at once. What fails throws rill::Error.
 class DeviceDriver {
@@ -60,6 +83,11 @@ class DeviceDriver {
   // for the record `fused` (devices/fused.h). compile() may take seconds, and is called on a thread of its own.
   virtual bool fuses() const { return false; }
   virtual std::shared_ptr<const void> compile(const kernel::Kernel&, Device) { return nullptr; }
+  // Captures what `work` gives to run() on this thread, all of it for `d`: nothing of that begins. What else it works
+  // on than `moving` must stay where it is. Throws what `work` throws; nullptr where it cannot be captured.
+  virtual std::unique_ptr<CapturedWork> capture(Device, std::span<const MovingMemory>, const Callback<void()>&) {
+    return nullptr;
+  }
   // Returns when all that was begun on `d` has ended; throws what of it has failed.
   virtual void synchronize(Device d) = 0;
   // Returns when nothing in this process works on `d` any more, other libraries included. Throws nothing: for memory

@@ -28,7 +28,8 @@ struct Executable::Frame {
     std::vector<Tensor*> out;
   };
   std::vector<OperandLists> operands;
-  std::unique_ptr<Frame> next;  // of the idle ones: a frame goes back without an allocation, which could fail
+  std::vector<Captures> captures;  // by range
+  std::unique_ptr<Frame> next;     // of the idle ones: a frame goes back without an allocation, which could fail
 };
 
 // --- All of them, for when memory is out -----------------------------------------------------------------------------
@@ -94,6 +95,7 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
     if (!i.is_view && (dense || !n.op->wants_contiguous)) i.kernel = kernel_for(*n.op, n.outputs[0].device, dtype);
     instructions_.push_back(std::move(i));
   }
+  find_capture_ranges();
   uint32_t result = 0;
   const auto returned = [&](ValueId v) {
     for (Output& o : outputs_)
@@ -105,6 +107,36 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
   const std::lock_guard hold(living().mutex);
   living().all.insert(this);
   set_memory_saver(give_back_memory);
+}
+
+// As long as they can be. One kernel alone gains nothing.
+void Executable::find_capture_ranges() {
+  const auto device_of = [&](const Instruction& i) {
+    const Device d = i.node->outputs.empty() ? Device() : i.node->outputs[0].device;
+    const bool elsewhere =
+        std::any_of(i.node->outputs.begin(), i.node->outputs.end(), [&](const Spec& s) { return s.device != d; }) ||
+        std::any_of(i.node->inputs.begin(), i.node->inputs.end(),
+                    [&](ValueId v) { return graph_.spec(v).device != d; });
+    return i.op->call || elsewhere ? Device() : d;
+  };
+  const std::unordered_set<uint32_t> moving(moving_.begin(), moving_.end());
+  for (size_t at = 0; at < instructions_.size();) {
+    CaptureRange range{device_of(instructions_[at]), at, at, {}};
+    size_t kernels = 0;
+    std::unordered_set<uint32_t> seen;
+    if (is_host(range.device)) range.end = at + 1;
+    for (; range.end < instructions_.size() && device_of(instructions_[range.end]) == range.device; ++range.end) {
+      const Instruction& i = instructions_[range.end];
+      kernels += !i.is_view;
+      for (const auto& list : {i.in, i.out})
+        for (const uint32_t v : list)
+          if (moving.contains(v) && seen.insert(v).second) range.moving.push_back(v);
+    }
+    at = range.end;
+    if (kernels < 2) continue;
+    instructions_[range.begin].range = int32_t(ranges_.size());
+    ranges_.push_back(std::move(range));
+  }
 }
 
 std::vector<bool> Executable::constant_nodes(size_t first_fixed) const {
@@ -164,6 +196,7 @@ std::unique_ptr<Executable::Frame> Executable::make_frame() const {
     for (uint32_t v : i.in) o.in.push_back(&f->values[v]);
     for (uint32_t v : i.out) o.out.push_back(&f->values[v]);
   }
+  f->captures.resize(ranges_.size());
   return f;
 }
 
@@ -244,8 +277,27 @@ void Executable::execute_checked(const Instruction& i, size_t at, Frame& f, cons
   check_results(*i.op, before.get(), {out.data(), out.size()}, Where(), &origin);
 }
 
+// The views first: they are made on the host, of memory whose place is known before anything has run.
+bool Executable::launch_range(const CaptureRange& range, Frame& f, const Packs* packs) const {
+  Captures& captures = f.captures[size_t(&range - ranges_.data())];
+  if (!captures.may_launch() || placement_is_logged()) return false;
+  for (size_t k = range.begin; k < range.end; ++k) {
+    const Instruction& i = instructions_[k];
+    if (!i.is_view) continue;
+    execute(i, k, f, packs);
+    const auto& o = f.operands[k];
+    if (o.out[0]->rep()->buffer.get() == o.in[0]->rep()->buffer.get()) continue;
+    captures.turn_off();  // it was copied, with elements that the kernels before are to compute
+    return false;
+  }
+  return captures.launch(range, f.values, [&] {
+    for (size_t k = range.begin; k < range.end; ++k)
+      if (!instructions_[k].is_view) execute(instructions_[k], k, f, packs);
+  });
+}
+
 template <class F>
-void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_one) const {
+void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_some) const {
   std::unique_ptr<Frame> frame;
   {
     std::lock_guard lock(mutex_);
@@ -277,7 +329,7 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
   make_outputs(*frame, results);
   size_t at = 0;
   try {
-    for (; at < instructions_.size(); ++at) execute_one(instructions_[at], at, *frame);
+    while (at < instructions_.size()) at += execute_some(instructions_[at], at, *frame);
   } catch (const Error& e) {
     fail_at(origin_of(*instructions_[at].node), e);
   }
@@ -295,8 +347,18 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
 
 void Executable::run(std::span<const Tensor> inputs, std::span<Tensor> results, const Packs* packs) const {
   if (numerics_are_checked()) [[unlikely]]
-    replay(inputs, results, [=, this](const Instruction& i, size_t at, Frame& f) { execute_checked(i, at, f, packs); });
-  else replay(inputs, results, [=, this](const Instruction& i, size_t at, Frame& f) { execute(i, at, f, packs); });
+    return replay(inputs, results, [=, this](const Instruction& i, size_t at, Frame& f) {
+      execute_checked(i, at, f, packs);
+      return size_t(1);
+    });
+  replay(inputs, results, [=, this](const Instruction& i, size_t at, Frame& f) {
+    if (i.range >= 0) {
+      const CaptureRange& range = ranges_[size_t(i.range)];
+      if (launch_range(range, f, packs)) return range.end - range.begin;
+    }
+    execute(i, at, f, packs);
+    return size_t(1);
+  });
 }
 
 namespace {
@@ -330,12 +392,13 @@ void Executable::run_timed(std::span<const Tensor> inputs, std::span<Tensor> res
     execute(i, at, f, packs);
     if (!is_host(device)) driver_of(device).synchronize(device);
     t.seconds = std::chrono::duration<double>(Clock::now() - t.start).count();
-    if (i.is_view) return;
+    if (i.is_view) return size_t(1);
     for (size_t k = 0; k < i.in.size(); ++k)
       if (std::find(i.in.begin(), i.in.begin() + k, i.in[k]) == i.in.begin() + k)
         t.bytes_read += bytes_in_memory(*f.operands[at].in[k]);
     for (const Tensor* out : f.operands[at].out) t.bytes_written += bytes_in_memory(*out);
     note(t);
+    return size_t(1);
   });
 }
 

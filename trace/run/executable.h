@@ -11,6 +11,7 @@
 #include "rill/devices/packed.h"
 #include "rill/ops/apply.h"
 #include "rill/trace/graph.h"
+#include "rill/trace/run/captures.h"
 #include "rill/trace/run/memory_plan.h"
 
 #pragma GCC visibility push(default)
@@ -69,23 +70,29 @@ class Executable {
     SmallVec<uint32_t, 4> in, out;  // value numbers
     bool is_view = false;
     std::unique_ptr<Packed> packed;  // where the kernel may keep its constant operand packed
+    int32_t range = -1;              // which of ranges_ begins here
   };
   struct Frame;
 
   // For each node, whether its outputs are the same at every call: constants, captured tensors, inputs from number
   // `first_fixed` on, views of these.
   std::vector<bool> constant_nodes(size_t first_fixed) const;
+  void find_capture_ranges();
   std::unique_ptr<Frame> make_frame() const;
   void make_outputs(Frame& f, std::span<const Tensor> wanted) const;
   void execute(const Instruction& i, size_t at, Frame& f, const Packs* packs) const;
   void execute_checked(const Instruction& i, size_t at, Frame& f, const Packs* packs) const;  // under check_numerics()
-  // run(), with execute_one(instruction, its number, frame) for each instruction.
+  // Has the device run the range that begins at instruction `at` as one; false where it does not.
+  bool launch_range(const CaptureRange& range, Frame& f, const Packs* packs) const;
+  // run(), with execute_some(instruction, its number, frame) for each instruction that it has not executed with those
+  // before: it says how many those were.
   template <class F>
-  void replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_one) const;
+  void replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_some) const;
 
   Graph graph_;
   MemoryPlan plan_;
   std::vector<Instruction> instructions_;
+  std::vector<CaptureRange> ranges_;
   std::vector<uint32_t> moving_;  // values that a call sets and must drop afterwards
   struct Output {
     uint32_t value;

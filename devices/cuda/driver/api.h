@@ -16,6 +16,9 @@ using Event = struct CUevent_st*;
 using Module = struct CUmod_st*;
 using Function = struct CUfunc_st*;
 using Pool = struct CUmemPoolHandle_st*;
+using Graph = struct CUgraph_st*;
+using GraphNode = struct CUgraphNode_st*;
+using GraphExec = struct CUgraphExec_st*;
 
 struct MemoryLocation {  // CUmemLocation
   int type;
@@ -31,6 +34,14 @@ struct PoolAccess {  // CUmemAccessDesc
   MemoryLocation location;
   int flags;
 };
+struct KernelNode {  // CUDA_KERNEL_NODE_PARAMS
+  Function function;
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  void** parameters;
+  void** extra;
+  void* kernel;
+  Context context;
+};
 
 // CUresult
 inline constexpr Result out_of_memory = 2, no_device = 100;
@@ -43,46 +54,59 @@ inline constexpr int pinned_allocation = 1, on_device = 1, read_and_write = 3;
 // CUpointer_attribute, CUmemorytype
 inline constexpr int pointer_memory_type = 2, pointer_is_managed = 8, pointer_device = 9, device_memory = 2;
 inline constexpr unsigned stream_non_blocking = 1, event_disable_timing = 2, host_memory_mapped = 2;
+// CUstreamCaptureMode
+inline constexpr int capture_relaxed = 2;
 
 // name in libcuda, parameters. The name that is looked up has _v2 or so where cuda.h makes one of it.
-#define RILL_CUDA_CALLS(CALL)                                                                                     \
-  CALL(cuInit, "cuInit", (unsigned flags))                                                                        \
-  CALL(cuGetErrorName, "cuGetErrorName", (Result error, const char** name))                                       \
-  CALL(cuGetErrorString, "cuGetErrorString", (Result error, const char** text))                                   \
-  CALL(cuDeviceGetCount, "cuDeviceGetCount", (int* count))                                                        \
-  CALL(cuDeviceGet, "cuDeviceGet", (int* device, int ordinal))                                                    \
-  CALL(cuDeviceGetName, "cuDeviceGetName", (char* name, int length, int device))                                  \
-  CALL(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int* value, int attribute, int device))                     \
-  CALL(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context * context, int device))                     \
-  CALL(cuCtxSetCurrent, "cuCtxSetCurrent", (Context context))                                                     \
-  CALL(cuCtxGetCurrent, "cuCtxGetCurrent", (Context * context))                                                   \
-  CALL(cuCtxSynchronize, "cuCtxSynchronize", ())                                                                  \
-  CALL(cuMemGetInfo, "cuMemGetInfo_v2", (size_t* free, size_t* total))                                            \
-  CALL(cuDriverGetVersion, "cuDriverGetVersion", (int* version))                                                  \
-  CALL(cuDeviceCanAccessPeer, "cuDeviceCanAccessPeer", (int* can, int device, int peer))                          \
-  CALL(cuPointerGetAttribute, "cuPointerGetAttribute", (void* value, int attribute, DevicePointer memory))        \
-  CALL(cuMemPoolCreate, "cuMemPoolCreate", (Pool * pool, const PoolProperties* properties))                       \
-  CALL(cuMemPoolSetAccess, "cuMemPoolSetAccess", (Pool pool, const PoolAccess* access, size_t count))             \
-  CALL(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", (Pool pool, int attribute, void* value))                   \
-  CALL(cuMemPoolTrimTo, "cuMemPoolTrimTo", (Pool pool, size_t bytes_kept))                                        \
-  CALL(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync",                                                        \
-       (DevicePointer * memory, size_t bytes, Pool pool, Stream stream))                                          \
-  CALL(cuMemFreeAsync, "cuMemFreeAsync", (DevicePointer memory, Stream stream))                                   \
-  CALL(cuMemHostAlloc, "cuMemHostAlloc", (void** memory, size_t bytes, unsigned flags))                           \
-  CALL(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (DevicePointer to, const void* from, size_t bytes, Stream s))   \
-  CALL(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void* to, DevicePointer from, size_t bytes, Stream s))         \
-  CALL(cuMemcpyPeerAsync, "cuMemcpyPeerAsync",                                                                    \
-       (DevicePointer to, Context there, DevicePointer from, Context here, size_t bytes, Stream s))               \
-  CALL(cuStreamCreate, "cuStreamCreate", (Stream * stream, unsigned flags))                                       \
-  CALL(cuStreamSynchronize, "cuStreamSynchronize", (Stream stream))                                               \
-  CALL(cuStreamWaitEvent, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))                      \
-  CALL(cuEventCreate, "cuEventCreate", (Event * event, unsigned flags))                                           \
-  CALL(cuEventRecord, "cuEventRecord", (Event event, Stream stream))                                              \
-  CALL(cuEventDestroy, "cuEventDestroy_v2", (Event event))                                                        \
-  CALL(cuModuleLoadData, "cuModuleLoadData", (Module * module, const void* image))                                \
-  CALL(cuModuleGetFunction, "cuModuleGetFunction", (Function * function, Module module, const char* name))        \
-  CALL(cuLaunchKernel, "cuLaunchKernel",                                                                          \
-       (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
+#define RILL_CUDA_CALLS(CALL)                                                                                        \
+  CALL(cuInit, "cuInit", (unsigned flags))                                                                           \
+  CALL(cuGetErrorName, "cuGetErrorName", (Result error, const char** name))                                          \
+  CALL(cuGetErrorString, "cuGetErrorString", (Result error, const char** text))                                      \
+  CALL(cuDeviceGetCount, "cuDeviceGetCount", (int* count))                                                           \
+  CALL(cuDeviceGet, "cuDeviceGet", (int* device, int ordinal))                                                       \
+  CALL(cuDeviceGetName, "cuDeviceGetName", (char* name, int length, int device))                                     \
+  CALL(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int* value, int attribute, int device))                        \
+  CALL(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (Context * context, int device))                        \
+  CALL(cuCtxSetCurrent, "cuCtxSetCurrent", (Context context))                                                        \
+  CALL(cuCtxGetCurrent, "cuCtxGetCurrent", (Context * context))                                                      \
+  CALL(cuCtxSynchronize, "cuCtxSynchronize", ())                                                                     \
+  CALL(cuMemGetInfo, "cuMemGetInfo_v2", (size_t* free, size_t* total))                                               \
+  CALL(cuDriverGetVersion, "cuDriverGetVersion", (int* version))                                                     \
+  CALL(cuDeviceCanAccessPeer, "cuDeviceCanAccessPeer", (int* can, int device, int peer))                             \
+  CALL(cuPointerGetAttribute, "cuPointerGetAttribute", (void* value, int attribute, DevicePointer memory))           \
+  CALL(cuMemPoolCreate, "cuMemPoolCreate", (Pool * pool, const PoolProperties* properties))                          \
+  CALL(cuMemPoolSetAccess, "cuMemPoolSetAccess", (Pool pool, const PoolAccess* access, size_t count))                \
+  CALL(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", (Pool pool, int attribute, void* value))                      \
+  CALL(cuMemPoolTrimTo, "cuMemPoolTrimTo", (Pool pool, size_t bytes_kept))                                           \
+  CALL(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync",                                                           \
+       (DevicePointer * memory, size_t bytes, Pool pool, Stream stream))                                             \
+  CALL(cuMemFreeAsync, "cuMemFreeAsync", (DevicePointer memory, Stream stream))                                      \
+  CALL(cuMemHostAlloc, "cuMemHostAlloc", (void** memory, size_t bytes, unsigned flags))                              \
+  CALL(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (DevicePointer to, const void* from, size_t bytes, Stream s))      \
+  CALL(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void* to, DevicePointer from, size_t bytes, Stream s))            \
+  CALL(cuMemcpyPeerAsync, "cuMemcpyPeerAsync",                                                                       \
+       (DevicePointer to, Context there, DevicePointer from, Context here, size_t bytes, Stream s))                  \
+  CALL(cuStreamCreate, "cuStreamCreate", (Stream * stream, unsigned flags))                                          \
+  CALL(cuStreamDestroy, "cuStreamDestroy_v2", (Stream stream))                                                       \
+  CALL(cuStreamSynchronize, "cuStreamSynchronize", (Stream stream))                                                  \
+  CALL(cuStreamWaitEvent, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))                         \
+  CALL(cuEventCreate, "cuEventCreate", (Event * event, unsigned flags))                                              \
+  CALL(cuEventRecord, "cuEventRecord", (Event event, Stream stream))                                                 \
+  CALL(cuEventDestroy, "cuEventDestroy_v2", (Event event))                                                           \
+  CALL(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (Stream stream, int mode))                                   \
+  CALL(cuStreamEndCapture, "cuStreamEndCapture", (Stream stream, Graph * graph))                                     \
+  CALL(cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                                                          \
+       (Stream stream, int* status, uint64_t* id, Graph* graph, const GraphNode** last, size_t* count))              \
+  CALL(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (GraphExec * exec, Graph graph, unsigned long long flags)) \
+  CALL(cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2",                                          \
+       (GraphExec exec, GraphNode node, const KernelNode* params))                                                   \
+  CALL(cuGraphLaunch, "cuGraphLaunch", (GraphExec exec, Stream stream))                                              \
+  CALL(cuGraphExecDestroy, "cuGraphExecDestroy", (GraphExec exec))                                                   \
+  CALL(cuGraphDestroy, "cuGraphDestroy", (Graph graph))                                                              \
+  CALL(cuModuleLoadData, "cuModuleLoadData", (Module * module, const void* image))                                   \
+  CALL(cuModuleGetFunction, "cuModuleGetFunction", (Function * function, Module module, const char* name))           \
+  CALL(cuLaunchKernel, "cuLaunchKernel",                                                                             \
+       (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,    \
         unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters, void** extra))
 
 struct Api {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "rill/devices/cuda/driver/capture.h"
 #include "rill/devices/kernel/cache.h"
 #include "rill/tensor/error.h"
 
@@ -55,10 +56,28 @@ void require(int status, const char* call) {
   if (status != 0) fail("cuda", failure(status, call), Where());
 }
 
+// The handle's work goes to the stream of what this thread captures, while it lives.
+class StreamOfCapture {
+ public:
+  StreamOfCapture(Handle handle, const Gpu& gpu)
+      : handle_(handle), gpu_(gpu), captures_(gpu.stream() != gpu.main_stream()) {
+    if (captures_) require(library().cudnnSetStream(handle_, gpu.stream()), "cudnnSetStream");
+  }
+  StreamOfCapture(const StreamOfCapture&) = delete;
+  ~StreamOfCapture() {
+    if (captures_) library().cudnnSetStream(handle_, gpu_.main_stream());
+  }
+
+ private:
+  const Handle handle_;
+  const Gpu& gpu_;
+  const bool captures_;
+};
+
 void Plans::start(const Gpu& gpu) {
   Handle handle = nullptr;
   require(library().cudnnCreate(&handle), "cudnnCreate");
-  require(library().cudnnSetStream(handle, gpu.stream), "cudnnSetStream");
+  require(library().cudnnSetStream(handle, gpu.main_stream()), "cudnnSetStream");
   handle_ = handle;
 }
 
@@ -94,6 +113,8 @@ bool Plans::run(const Gpu& gpu, const Key& key, const std::vector<char*>& operan
   const std::shared_ptr<Plan> plan = known == plans_.end() ? nullptr : known->second;
   if (!plan) return false;
   const Tensor workspace = take_workspace(gpu, plan->workspace_bytes, hold);
+  note_library_call(gpu, operands);
+  const StreamOfCapture stream(handle_, gpu);
   const int status =
       execute(handle_, *plan, {operands.begin(), operands.end()}, workspace.defined() ? address(workspace) : nullptr);
   if (status >= not_supported && status < internal_error) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "rill/devices/cuda/driver/capture.h"
 #include "rill/devices/cuda/driver/fused.h"
 #include "rill/devices/cuda/driver/gpu.h"
 #include "rill/devices/cuda/driver/recorded.h"
@@ -34,8 +35,9 @@ void from_host(const Tensor& from, Tensor& to) {
 void to_host(const Tensor& from, Tensor& to) {
   if (!from.is_contiguous()) return to_host(dense_copy(from), to);
   Gpu& gpu = gpu_of(from.device());
+  Capture::require_none(gpu);
   gpu.enter();
-  RILL_CUDA(cuMemcpyDtoHAsync, to.mutable_rep()->data, pointer(from), bytes_of(to), gpu.stream);
+  RILL_CUDA(cuMemcpyDtoHAsync, to.mutable_rep()->data, pointer(from), bytes_of(to), gpu.main_stream());
   gpu.synchronize();
 }
 
@@ -44,18 +46,21 @@ void order(Gpu& before, Gpu& after) {
   before.enter();
   Event event = nullptr;
   RILL_CUDA(cuEventCreate, &event, event_disable_timing);
-  RILL_CUDA(cuEventRecord, event, before.stream);
+  RILL_CUDA(cuEventRecord, event, before.main_stream());
   after.enter();
-  RILL_CUDA(cuStreamWaitEvent, after.stream, event, 0);
+  RILL_CUDA(cuStreamWaitEvent, after.main_stream(), event, 0);
   RILL_CUDA(cuEventDestroy, event);  // when it has come to pass
 }
 
 void to_peer(const Tensor& from, Tensor& to) {
   if (!from.is_contiguous()) return to_peer(dense_copy(from), to);
   Gpu &here = gpu_of(from.device()), &there = gpu_of(to.device());
+  Capture::require_none(here);
+  Capture::require_none(there);
   order(here, there);
   there.enter();
-  RILL_CUDA(cuMemcpyPeerAsync, pointer(to), there.context, pointer(from), here.context, bytes_of(to), there.stream);
+  RILL_CUDA(cuMemcpyPeerAsync, pointer(to), there.context, pointer(from), here.context, bytes_of(to),
+            there.main_stream());
   order(there, here);  // `from` may be freed, and its memory be used again, on its own stream
 }
 
@@ -121,6 +126,11 @@ class CudaDriver final : public DeviceDriver {
   void run(Kernel kernel, const KernelArgs& args) override {
     const CallersContext kept;
     kernel(args);
+  }
+  std::unique_ptr<CapturedWork> capture(Device d, std::span<const MovingMemory> moving,
+                                        const Callback<void()>& work) override {
+    const CallersContext kept;
+    return cuda::capture(gpu_of(d), moving, work);
   }
   void synchronize(Device d) override {
     const CallersContext kept;

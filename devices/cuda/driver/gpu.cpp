@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 
+#include "rill/devices/cuda/driver/capture.h"
 #include "rill/tensor/error.h"
 #include "rill/tensor/later_errors.h"
 
@@ -90,7 +91,7 @@ void Gpu::open() {
   if (!context) RILL_CUDA(cuDevicePrimaryCtxRetain, &context, device_of_driver_);
   const CallersContext kept;
   enter();
-  if (!stream) RILL_CUDA(cuStreamCreate, &stream, stream_non_blocking);
+  if (!stream_) RILL_CUDA(cuStreamCreate, &stream_, stream_non_blocking);
   if (!pool_) make_pool();
   void* fault = nullptr;
   RILL_CUDA(cuMemHostAlloc, &fault, fault_places * Fault::kept * sizeof(Fault), host_memory_mapped);
@@ -117,11 +118,20 @@ unsigned Gpu::blocks_for(int64_t count) const {
   return unsigned(std::min<int64_t>((count + 255) / 256, int64_t(processors) * 32));
 }
 
-void Gpu::start(Function f, const void* params, unsigned blocks, unsigned threads, unsigned shared_bytes) {
+Stream Gpu::stream() const {
+  const Capture* capture = Capture::current(*this);
+  return capture ? capture->stream() : stream_;
+}
+
+void Gpu::start(Function f, const void* params, size_t bytes, unsigned blocks, unsigned threads,
+                unsigned shared_bytes) {
   if (blocks == 0) return;
   enter();
   void* list[] = {const_cast<void*>(params)};
-  RILL_CUDA(cuLaunchKernel, f, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, list, nullptr);
+  Capture* const capture = Capture::current(*this);
+  RILL_CUDA(cuLaunchKernel, f, blocks, 1, 1, threads, 1, 1, shared_bytes, capture ? capture->stream() : stream_, list,
+            nullptr);
+  if (capture) capture->note_kernel(f, {static_cast<const char*>(params), bytes}, blocks, threads, shared_bytes);
 }
 
 namespace {
@@ -168,8 +178,9 @@ Fault* Gpu::fault_place() const {
 
 void Gpu::synchronize() {
   if (!is_open()) return;
+  Capture::require_none(*this);
   enter();
-  RILL_CUDA(cuStreamSynchronize, stream);
+  RILL_CUDA(cuStreamSynchronize, stream_);
   if (fault_place()->code != 0) throw_faults();
 }
 
@@ -199,12 +210,13 @@ void Gpu::wait() noexcept {
 
 void Gpu::upload(void* to, const void* from, size_t bytes) {
   constexpr size_t staging_bytes = 1 << 20, most_staged = 64 << 10;
+  Capture::require_none(*this);
   enter();
   const std::lock_guard hold(staging_mutex_);
   const DevicePointer there = reinterpret_cast<DevicePointer>(to);
   if (bytes > most_staged) {
-    RILL_CUDA(cuMemcpyHtoDAsync, there, from, bytes, stream);
-    RILL_CUDA(cuStreamSynchronize, stream);  // no promise of the driver's says that it has read all
+    RILL_CUDA(cuMemcpyHtoDAsync, there, from, bytes, stream_);
+    RILL_CUDA(cuStreamSynchronize, stream_);  // no promise of the driver's says that it has read all
     return;
   }
   if (!staging_) {
@@ -213,11 +225,11 @@ void Gpu::upload(void* to, const void* from, size_t bytes) {
     staging_ = static_cast<char*>(memory);
   }
   if (staged_ + bytes > staging_bytes) {
-    RILL_CUDA(cuStreamSynchronize, stream);
+    RILL_CUDA(cuStreamSynchronize, stream_);
     staged_ = 0;
   }
   std::memcpy(staging_ + staged_, from, bytes);
-  RILL_CUDA(cuMemcpyHtoDAsync, there, staging_ + staged_, bytes, stream);
+  RILL_CUDA(cuMemcpyHtoDAsync, there, staging_ + staged_, bytes, stream_);
   staged_ += (bytes + 63) / 64 * 64;
 }
 

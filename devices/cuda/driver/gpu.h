@@ -51,14 +51,19 @@ class Gpu {
   int architecture = 0;  // 90 for sm_90
   int processors = 0;    // streaming multiprocessors
   Context context = nullptr;
-  Stream stream = nullptr;
   std::string name;
+  // Where this thread's work goes: to the GPU's stream, or to that of the Capture that it makes.
+  Stream stream() const;
+  // The GPU's own, which every launch of a Capture goes through.
+  Stream main_stream() const { return stream_; }
 
   // Makes the context this thread's; every call of the driver for this GPU comes after it.
   void enter() const;
 
   // --- Memory (memory.cpp) ---
   Ref<Buffer> allocate(size_t bytes);
+  // The same, whatever this thread captures.
+  Ref<Buffer> allocate_block(size_t bytes);
   MemoryStats stats();
   void reset_peak();
   void release_cached();
@@ -74,16 +79,17 @@ class Gpu {
   // The kernel that `key` names. Where it is not loaded yet, `text` gives its CUDA C++, as prelude() has it in front,
   // in which it is called "k"; machine code is kept on disk. Any thread may call.
   Function function(const std::string& key, const Callback<std::string()>& text);
+  // Addresses in parameters are those of elements of their operands, or of fault_place(): a Capture finds them there.
   // Starts blocks of 256 threads, `count` threads in all but at most as many as fill the GPU some times over: kernels
   // loop, by the size of the grid. Nothing where `count` is 0.
   template <class Params>
   void launch(Function f, const Params& params, int64_t count) {
-    start(f, &params, blocks_for(count), 256, 0);
+    start(f, &params, sizeof params, blocks_for(count), 256, 0);
   }
   // So many blocks of so many threads.
   template <class Params>
   void launch_blocks(Function f, const Params& params, int64_t blocks, int threads, int shared_bytes = 0) {
-    start(f, &params, unsigned(blocks), unsigned(threads), unsigned(shared_bytes));
+    start(f, &params, sizeof params, unsigned(blocks), unsigned(threads), unsigned(shared_bytes));
   }
 
   // --- Waiting ---
@@ -100,7 +106,7 @@ class Gpu {
  private:
   void throw_faults();
   unsigned blocks_for(int64_t count) const;
-  void start(Function f, const void* params, unsigned blocks, unsigned threads, unsigned shared_bytes);
+  void start(Function f, const void* params, size_t bytes, unsigned blocks, unsigned threads, unsigned shared_bytes);
   void make_pool();
   DevicePointer take_block(size_t bytes);
   static void release(Buffer* b);
@@ -110,6 +116,7 @@ class Gpu {
   void trim_pool();
 
   int device_of_driver_ = 0;  // CUdevice
+  Stream stream_ = nullptr;
   std::atomic<bool> open_ = false;
   std::mutex open_mutex_;
 

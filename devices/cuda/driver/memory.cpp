@@ -2,6 +2,7 @@
 // call no driver. Blocks of up to 1 MiB are multiples of 512 bytes, larger ones of 2 MiB.
 #include <algorithm>
 
+#include "rill/devices/cuda/driver/capture.h"
 #include "rill/devices/cuda/driver/gpu.h"
 #include "rill/devices/host_memory.h"
 #include "rill/tensor/error.h"
@@ -45,11 +46,11 @@ DevicePointer Gpu::take_block(size_t bytes) {
       throw host_memory::OutOfMemory(fmt::format("{} bytes are more than the limit of {} for {} leaves: {} are in use",
                                                  bytes, limit_, to_string(device), counts_.in_use));
   }
-  Result result = api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream);
+  Result result = api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream_);
   if (result == out_of_memory) {  // what is kept for later, here and in the pool, may be enough
     free_cached();
     trim_pool();
-    result = api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream);
+    result = api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream_);
   }
   if (result == out_of_memory) {
     size_t free = 0, total = 0;
@@ -63,6 +64,11 @@ DevicePointer Gpu::take_block(size_t bytes) {
 }
 
 Ref<Buffer> Gpu::allocate(size_t wanted) {
+  if (Capture* capture = Capture::current(*this)) return capture->allocate(wanted);
+  return allocate_block(wanted);
+}
+
+Ref<Buffer> Gpu::allocate_block(size_t wanted) {
   size_t bytes = rounded(wanted);
   require_no_fork();
   if (bytes < wanted) throw host_memory::OutOfMemory(fmt::format("{} bytes are more than there are", wanted));
@@ -108,7 +114,7 @@ void Gpu::free_cached() {
   enter();
   for (auto& [bytes, blocks] : cached_) {
     for (const DevicePointer block : blocks) {
-      api().cuMemFreeAsync(block, stream);
+      api().cuMemFreeAsync(block, stream_);
       counts_.reserved -= bytes;
     }
     blocks.clear();
@@ -116,7 +122,7 @@ void Gpu::free_cached() {
 }
 
 void Gpu::trim_pool() {
-  RILL_CUDA(cuStreamSynchronize, stream);
+  RILL_CUDA(cuStreamSynchronize, stream_);
   RILL_CUDA(cuMemPoolTrimTo, pool_, 0);
 }
 
@@ -146,7 +152,7 @@ void Gpu::reserve(size_t bytes) {
   const size_t whole = rounded(bytes);
   const DevicePointer block = take_block(whole);
   counts_.reserved -= whole;
-  RILL_CUDA(cuMemFreeAsync, block, stream);  // to the pool, which keeps it
+  RILL_CUDA(cuMemFreeAsync, block, stream_);  // to the pool, which keeps it
 }
 
 std::string unreadable_place(Device d, const void* memory) {

@@ -6,7 +6,11 @@
 //   freed is unmapped, blocks have unmapped pages around them, and fresh memory holds noise.
 // * A stream is a thread, which sleeps now and then: what does not wait for it meets memory that is not written yet.
 // * A kernel is its own text, compiled for the host (nvrtc.cpp).
-// * Tests say which call is to fail next (rill_simulated_fail) and count kernels (rill_simulated_launches);
+// * A stream that is captured runs nothing, and what waits for it fails; so do allocations there. A graph's work goes
+// to
+//   the stream that it is launched on, as it is at that time.
+// * Tests say which call is to fail next (rill_simulated_fail) and count kernels (rill_simulated_launches) and
+//   graphs;
 //   RILL_SIMULATED_MEMORY says how many bytes a device has, RILL_SIMULATED_CUDA for which CUDA the driver is (12040).
 //
 // What each call does is said in the CUDA Driver API's documentation.
@@ -44,6 +48,8 @@ enum Error {
   not_initialised = 3,
   invalid_context = 201,
   not_found = 500,
+  capture_unsupported = 900,
+  capture_invalidated = 901,
   too_many_peers = 711
 };
 
@@ -61,7 +67,7 @@ using Pointer = unsigned long long;
 std::mutex failure_mutex;
 std::string failing_call;
 int calls_until_failure = 0;
-std::atomic<long> launches = 0;
+std::atomic<long> launches = 0, captures = 0, graph_launches = 0, living_graphs = 0;
 
 // Whether this call of `name` is the one that a test wants to fail.
 bool fails(const char* name) {
@@ -177,12 +183,51 @@ struct CUevent {
   long recorded = 0, passed = 0;  // times
 };
 
+// --- Graphs ---
+
+struct CUfunc {
+  void (*run)(const void*);
+  unsigned bytes;
+  void (*launch)(void (*)(const void*), const void*, unsigned, unsigned);
+};
+
+struct Launch {
+  const CUfunc* function = nullptr;
+  std::vector<char> params;
+  unsigned grid = 0, block = 0;
+  int operator()() const {
+    function->launch(function->run, params.data(), grid, block);
+    return ok;
+  }
+};
+
+struct CUgraphnode {
+  std::function<int()> work;  // of a library; or else
+  Launch kernel;
+  int run() const { return work ? work() : kernel(); }
+};
+// Nodes run in their order, as one stream has given them.
+struct CUgraph {
+  std::vector<std::unique_ptr<CUgraphnode>> nodes;
+  CUgraph() { ++living_graphs; }
+  ~CUgraph() { --living_graphs; }
+};
+struct CUgraphexec {
+  std::vector<const CUgraphnode*> originals;
+  std::vector<CUgraphnode> nodes;
+  CUgraphexec() { ++living_graphs; }
+  ~CUgraphexec() { --living_graphs; }
+};
+
 struct CUstream {
   int device;
+  std::unique_ptr<CUgraph> captured;  // while it is
+  CUgraphnode* last = nullptr;
+  bool invalid = false;  // what is captured
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<int()>> work;
-  bool busy = false;
+  bool busy = false, ends = false;
   int error = 0;  // stays, as a context's does
   unsigned noise = 12345;
 
@@ -192,7 +237,8 @@ struct CUstream {
   void run() {
     std::unique_lock hold(mutex);
     for (;;) {
-      changed.wait(hold, [&] { return !work.empty(); });
+      changed.wait(hold, [&] { return !work.empty() || ends; });
+      if (work.empty()) break;
       auto next = std::move(work.front());
       work.pop_front();
       busy = true;
@@ -206,16 +252,41 @@ struct CUstream {
       busy = false;
       changed.notify_all();
     }
+    hold.unlock();
+    delete this;
+  }
+  void capture(CUgraphnode node) {
+    captured->nodes.push_back(std::make_unique<CUgraphnode>(std::move(node)));
+    last = captured->nodes.back().get();
   }
   int add(std::function<int()> f) {
     const std::lock_guard hold(mutex);
     if (error != 0) return error;
+    if (captured) {
+      capture({std::move(f), {}});
+      return 0;
+    }
     work.push_back(std::move(f));
     changed.notify_all();
     return 0;
   }
+  int add(Launch kernel) {
+    {
+      const std::lock_guard hold(mutex);
+      if (captured) {
+        capture({nullptr, std::move(kernel)});
+        return 0;
+      }
+    }
+    ++launches;
+    return add(std::function<int()>(std::move(kernel)));
+  }
   int wait() {
     std::unique_lock hold(mutex);
+    if (captured) {
+      invalid = true;
+      return capture_unsupported;
+    }
     changed.wait(hold, [&] { return work.empty() && !busy; });
     return error;
   }
@@ -232,12 +303,6 @@ std::vector<CUstream*> all_streams(int device) {
 }
 
 // --- Kernels ---
-
-struct CUfunc {
-  void (*run)(const void*);
-  unsigned bytes;
-  void (*launch)(void (*)(const void*), const void*, unsigned, unsigned);
-};
 
 constexpr unsigned most_threads = 1024;
 constexpr int illegal_address = 700;
@@ -258,7 +323,11 @@ void rill_simulated_fail(const char* name, int nth) {
   failing_call = name;
   calls_until_failure = nth;
 }
-long rill_simulated_launches() { return launches; }
+long rill_simulated_launches() { return launches; }  // those of graphs, too
+// How many streams were captured, graphs launched; how many graphs there are, executable ones counted apart.
+long rill_simulated_captures() { return captures; }
+long rill_simulated_graph_launches() { return graph_launches; }
+long rill_simulated_living_graphs() { return living_graphs; }
 // How many times the primary context of a device was taken.
 int rill_simulated_contexts(int device) { return contexts[device].retained; }
 // How many pools were opened to another device.
@@ -372,6 +441,7 @@ int cuPointerGetAttribute(void* value, int attribute, Pointer p) {
 int cuMemAllocFromPoolAsync(Pointer* p, size_t bytes, void* pool, void* stream) {
   FAIL_ON_DEMAND(out_of_memory);
   if (bytes == 0 || static_cast<CUpool*>(pool)->device != static_cast<CUstream*>(stream)->device) return invalid_value;
+  if (static_cast<CUstream*>(stream)->captured) return capture_unsupported;  // it would be the graph's
   *p = memory().take(bytes, static_cast<CUstream*>(stream)->device);
   return *p ? ok : out_of_memory;
 }
@@ -433,6 +503,17 @@ int cuStreamCreate(void** stream, unsigned) {
   *stream = new CUstream(current->device);
   const std::lock_guard hold(streams_mutex);
   streams.push_back(static_cast<CUstream*>(*stream));
+  return ok;
+}
+int cuStreamDestroy_v2(void* stream) {
+  auto* s = static_cast<CUstream*>(stream);
+  {
+    const std::lock_guard hold(streams_mutex);
+    std::erase(streams, s);
+  }
+  const std::lock_guard hold(s->mutex);
+  s->ends = true;  // when its work is done
+  s->changed.notify_all();
   return ok;
 }
 int cuCtxSynchronize() {
@@ -521,13 +602,95 @@ int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned gr
   if (!current || grid_x == 0 || block_x == 0 || block_x > most_threads) return invalid_value;
   if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1) return invalid_value;  // rill uses one dimension
   if (current->device != static_cast<CUstream*>(stream)->device) return invalid_context;
-  ++launches;
   const auto& f = *static_cast<CUfunc*>(function);
   const auto* first = static_cast<const char*>(parameters[0]);
-  auto kept = std::make_shared<std::vector<char>>(first, first + f.bytes);
-  return static_cast<CUstream*>(stream)->add([=, &f] {
-    f.launch(f.run, kept->data(), grid_x, block_x);
+  return static_cast<CUstream*>(stream)->add(Launch{&f, {first, first + f.bytes}, grid_x, block_x});
+}
+
+int cuStreamBeginCapture_v2(void* stream, int mode) {
+  FAIL_ON_DEMAND(capture_unsupported);
+  auto& s = *static_cast<CUstream*>(stream);
+  if (mode < 0 || mode > 2) return invalid_value;
+  const std::lock_guard hold(s.mutex);
+  if (s.captured) return invalid_value;
+  s.captured = std::make_unique<CUgraph>();
+  s.invalid = false;
+  s.last = nullptr;
+  ++captures;
+  return ok;
+}
+int cuStreamEndCapture(void* stream, void** graph) {
+  auto& s = *static_cast<CUstream*>(stream);
+  const std::lock_guard hold(s.mutex);
+  *graph = nullptr;
+  if (!s.captured) return invalid_value;
+  auto captured = std::exchange(s.captured, nullptr);
+  if (fails(__func__) || s.invalid) return capture_invalidated;
+  *graph = captured.release();
+  return ok;
+}
+int cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id, void** graph, void*** last,
+                              size_t* count) {
+  FAIL_ON_DEMAND(invalid_value);
+  auto& s = *static_cast<CUstream*>(stream);
+  const std::lock_guard hold(s.mutex);
+  *status = s.captured ? 1 : 0;
+  *id = 1;
+  *graph = s.captured.get();
+  *last = reinterpret_cast<void**>(&s.last);
+  *count = s.last ? 1 : 0;
+  return ok;
+}
+int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
+  FAIL_ON_DEMAND(out_of_memory);
+  if (flags != 0) return invalid_value;
+  auto e = std::make_unique<CUgraphexec>();
+  for (const auto& node : static_cast<CUgraph*>(graph)->nodes) {
+    e->originals.push_back(node.get());
+    e->nodes.push_back(*node);
+  }
+  *exec = e.release();
+  return ok;
+}
+// CUDA_KERNEL_NODE_PARAMS
+struct KernelNode {
+  void* function;
+  unsigned grid[3], block[3], shared_bytes;
+  void** parameters;
+  void** extra;
+  void* kernel;
+  void* context;
+};
+int cuGraphExecKernelNodeSetParams_v2(void* exec, void* node, const KernelNode* p) {
+  FAIL_ON_DEMAND(invalid_value);
+  auto& e = *static_cast<CUgraphexec*>(exec);
+  const auto at = std::find(e.originals.begin(), e.originals.end(), node);
+  if (at == e.originals.end() || !(*at)->kernel.function || p->extra || p->kernel) return invalid_value;
+  if (p->grid[0] == 0 || p->grid[1] != 1 || p->grid[2] != 1) return invalid_value;
+  if (p->block[0] == 0 || p->block[0] > most_threads || p->block[1] != 1 || p->block[2] != 1) return invalid_value;
+  const auto& f = *static_cast<CUfunc*>(p->function);
+  const auto* first = static_cast<const char*>(p->parameters[0]);
+  e.nodes[size_t(at - e.originals.begin())].kernel = {&f, {first, first + f.bytes}, p->grid[0], p->block[0]};
+  return ok;
+}
+int cuGraphLaunch(void* exec, void* stream) {
+  FAIL_ON_DEMAND(out_of_memory);
+  if (!current || current->device != static_cast<CUstream*>(stream)->device) return invalid_context;
+  ++graph_launches;
+  const auto& e = *static_cast<CUgraphexec*>(exec);
+  for (const CUgraphnode& n : e.nodes) launches += n.kernel.function != nullptr;
+  return static_cast<CUstream*>(stream)->add(std::function<int()>([nodes = e.nodes] {
+    for (const CUgraphnode& n : nodes)
+      if (const int error = n.run(); error != ok) return error;
     return int(ok);
-  });
+  }));
+}
+int cuGraphExecDestroy(void* exec) {
+  delete static_cast<CUgraphexec*>(exec);
+  return ok;
+}
+int cuGraphDestroy(void* graph) {
+  delete static_cast<CUgraph*>(graph);
+  return ok;
 }
 }
