@@ -88,6 +88,9 @@ class DeviceDriver {
   virtual std::unique_ptr<CapturedWork> capture(Device, std::span<const MovingMemory>, const Callback<void()>&) {
     return nullptr;
   }
+  // The seconds from the beginning to the end of what `work` gives to run() for `d`, which waits for it: by the host's
+  // clock, or by the device's own where it has one.
+  virtual double seconds_of(Device d, const Callback<void()>& work);
   // Returns when all that was begun on `d` has ended; throws what of it has failed.
   virtual void synchronize(Device d) = 0;
   // Returns when nothing in this process works on `d` any more, other libraries included. Throws nothing: for memory

@@ -2,6 +2,7 @@
 #include "rill/devices/registry.h"
 
 #include <fmt/format.h>
+#include <chrono>
 
 #include <algorithm>
 #include <atomic>
@@ -116,6 +117,15 @@ bool fuses(Device d) {
   if (is_host(d)) return d.kind() == DeviceKind::cpu;
   const DeviceDriver* driver = find_driver(d.kind());
   return driver && driver->fuses();
+}
+
+double DeviceDriver::seconds_of(Device d, const Callback<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  synchronize(d);
+  const Clock::time_point start = Clock::now();
+  work();
+  synchronize(d);
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 void run_on_driver(Kernel kernel, const KernelArgs& args) { driver_of(args.out[0]->device()).run(kernel, args); }

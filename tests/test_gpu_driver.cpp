@@ -196,6 +196,43 @@ TEST_CASE("a limit holds for what the driver keeps, too") {
   set_memory_limit("gpu:1", 0);
 }
 
+TEST_CASE("child: no pools", "[.]") {
+  const auto most_taken = of_driver<size_t(int)>("rill_simulated_most_taken");
+  const size_t begun = memory_stats(gpu).reserved;
+  {
+    const Tensor x = ones({1 << 18}, {.device = gpu}), y = ones({1 << 18}, {.device = "gpu:1"});
+    CHECK(sum(exp(x * 0) + y.to(gpu)).item<float>() == 1 << 19);
+    says([] { static_cast<void>(ones({int64_t(1) << 31}, {.device = gpu})); }, {"out of memory on gpu:0", "bytes are wanted"});
+    CHECK(sum(x).item<float>() == 1 << 18);
+  }
+  reserve_memory(gpu, 3 << 20);
+  CHECK(memory_stats(gpu).reserved >= begun + (3 << 20));
+  release_cached_memory(gpu);
+  CHECK(memory_stats(gpu).reserved == begun);
+  static_cast<void>(most_taken(0));
+  set_memory_limit(gpu, 4 << 20);
+  for (int i = 0; i < 3; ++i) static_cast<void>(ones({1 << (17 + i)}, {.device = gpu}));
+  CHECK(most_taken(0) <= 4 << 20);
+}
+TEST_CASE("GPUs without memory pools") {
+  if (!is_simulated()) return skip_case("a true driver has pools or has none");
+  std::string output;
+  CHECK(child("RILL_SIMULATED_POOLS=none", "child: no pools", output) == 0);
+  INFO(output);
+  CHECK(has(output, "passed"));
+}
+
+TEST_CASE("profile() goes by the GPU's clock") {
+  auto f = function("f", [](const Tensor& x) { return cumsum(exp(x) * 2, 0); });
+  const Tensor x = ones({1000}, {.device = gpu});
+  const Profile p = profile(f, x);
+  REQUIRE(!p.kernels.empty());
+  for (const KernelProfile& k : p.kernels) CHECK(k.seconds > 0);
+  if (!is_simulated()) return skip_case("a true driver does not fail on demand");
+  of_driver<void(const char*, int)>("rill_simulated_fail")("cuEventElapsedTime", 1);
+  says([&] { profile(f, x); }, {"cuEventElapsedTime"});
+}
+
 TEST_CASE("what traced functions keep for later calls goes where memory is out") {
   auto f = function("f", [](const Tensor& x) { return sum(cumsum(cumsum(x, 0) * 0, 0)); });
   release_cached_memory("gpu:1");

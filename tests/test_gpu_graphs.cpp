@@ -51,7 +51,9 @@ void warm_up(F& f, const A&... args) {
   for (int i = 0; i < 2; ++i) f(args...), jit::wait();
 }
 
-Tensor some(const Shape& shape, uint64_t seed) { return random::normal(shape, {.key = random::Key(seed), .device = host}).to(gpu); }
+Tensor some(const Shape& shape, uint64_t seed) {
+  return random::normal(shape, {.key = random::Key(seed), .device = host}).to(gpu);
+}
 
 }  // namespace
 
@@ -147,9 +149,8 @@ TEST_CASE("training steps: Variables, what is computed over them, random numbers
     std::vector<Variable> all() const { return {in.kernel, *in.bias, out.kernel, *out.bias}; }
   } eager, traced;
   for (size_t i = 0; i < 4; ++i) traced.all()[i].assign(eager.all()[i].value());
-  auto step = function("step", [&](const Tensor& x, const Tensor& y, const random::Key& key) {
-    return traced.step(x, y, key);
-  });
+  auto step = function(
+      "step", [&](const Tensor& x, const Tensor& y, const random::Key& key) { return traced.step(x, y, key); });
   const Counts counts;
   for (uint64_t i = 0; i < 12; ++i, jit::wait()) {
     const Tensor x = some({32, 6}, i), y = expand_dims(sum(x, 1), 1);

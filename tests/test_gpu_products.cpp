@@ -1,10 +1,15 @@
 // Products on the GPU (gpu:0, see test_gpu.cpp) against the CPU's: matmul, convolution, pooling, attention, at the
 // sizes where tiles, parts and ways of computing change.
+#include <dlfcn.h>
+
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "catch.h"
+#include "child.h"
 #include "gpu_compare.h"
+#include "messages.h"
 #include "record_samples.h"
 #include "rill/ops/apply.h"
 #include "rill/rill.h"
@@ -296,4 +301,19 @@ TEST_CASE("convolution of infinities") {
       sized.sizes = {9, 9};
       same_on_gpu(record("conv_grad_input"), {numbers({1, 9, 9, c}, d, 1), w}, sized);
     }
+}
+
+TEST_CASE("child: cuBLASLt cannot be started", "[.]") {
+  const auto fail =
+      reinterpret_cast<void (*)(const char*, int)>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "rill_simulated_fail"));
+  if (!fail) return skip_case("a true driver does not fail on demand");
+  fail("cublasLtCreate", 1);
+  for (int i = 0; i < 2; ++i)
+    same_on_gpu(record("matmul"), {numbers({8, 16}, f32, 1), numbers({16, 24}, f32, 2)}, plain);
+}
+TEST_CASE("where cuBLASLt does not start, kernels of our own serve") {
+  std::string out;
+  CHECK(child("", "child: cuBLASLt cannot be started", out) == 0);
+  INFO(out);
+  CHECK((has(out, "skipped") || !std::getenv("RILL_CUBLASLT") == has(out, "rill: cuBLASLt is not used on gpu:0")));
 }

@@ -387,11 +387,13 @@ void Executable::run_timed(std::span<const Tensor> inputs, std::span<Tensor> res
     t.graph = &graph_;
     t.node = int32_t(i.node - graph_.nodes().data());
     const Device device = i.node->outputs.empty() ? Device() : i.node->outputs[0].device;
-    if (!is_host(device)) driver_of(device).synchronize(device);  // it may be at work for kernels before
     t.start = Clock::now();
-    execute(i, at, f, packs);
-    if (!is_host(device)) driver_of(device).synchronize(device);
-    t.seconds = std::chrono::duration<double>(Clock::now() - t.start).count();
+    if (is_host(device)) {
+      execute(i, at, f, packs);
+      t.seconds = std::chrono::duration<double>(Clock::now() - t.start).count();
+    } else {
+      t.seconds = driver_of(device).seconds_of(device, [&] { execute(i, at, f, packs); });
+    }
     if (i.is_view) return size_t(1);
     for (size_t k = 0; k < i.in.size(); ++k)
       if (std::find(i.in.begin(), i.in.begin() + k, i.in[k]) == i.in.begin() + k)

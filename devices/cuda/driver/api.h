@@ -46,7 +46,8 @@ struct KernelNode {  // CUDA_KERNEL_NODE_PARAMS
 // CUresult
 inline constexpr Result out_of_memory = 2, no_device = 100;
 // CUdevice_attribute
-inline constexpr int multiprocessors = 16, capability_major = 75, capability_minor = 76, reads_pageable_memory = 88;
+inline constexpr int multiprocessors = 16, capability_major = 75, capability_minor = 76, reads_pageable_memory = 88,
+                     has_memory_pools = 115;
 // CUmemPool_attribute, CUstream_flags, CUevent_flags, CU_MEMHOSTALLOC_...
 inline constexpr int pool_release_threshold = 4;
 // CUmemAllocationType, CUmemLocationType, CUmemAccess_flags
@@ -80,6 +81,8 @@ inline constexpr int capture_relaxed = 2;
   CALL(cuMemPoolTrimTo, "cuMemPoolTrimTo", (Pool pool, size_t bytes_kept))                                           \
   CALL(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync",                                                           \
        (DevicePointer * memory, size_t bytes, Pool pool, Stream stream))                                             \
+  CALL(cuMemAlloc, "cuMemAlloc_v2", (DevicePointer * memory, size_t bytes))                                          \
+  CALL(cuMemFree, "cuMemFree_v2", (DevicePointer memory))                                                            \
   CALL(cuMemFreeAsync, "cuMemFreeAsync", (DevicePointer memory, Stream stream))                                      \
   CALL(cuMemHostAlloc, "cuMemHostAlloc", (void** memory, size_t bytes, unsigned flags))                              \
   CALL(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (DevicePointer to, const void* from, size_t bytes, Stream s))      \
@@ -92,6 +95,7 @@ inline constexpr int capture_relaxed = 2;
   CALL(cuStreamWaitEvent, "cuStreamWaitEvent", (Stream stream, Event event, unsigned flags))                         \
   CALL(cuEventCreate, "cuEventCreate", (Event * event, unsigned flags))                                              \
   CALL(cuEventRecord, "cuEventRecord", (Event event, Stream stream))                                                 \
+  CALL(cuEventElapsedTime, "cuEventElapsedTime", (float* milliseconds, Event start, Event end))                      \
   CALL(cuEventDestroy, "cuEventDestroy_v2", (Event event))                                                           \
   CALL(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (Stream stream, int mode))                                   \
   CALL(cuStreamEndCapture, "cuStreamEndCapture", (Stream stream, Graph * graph))                                     \

@@ -171,8 +171,7 @@ bool Capture::write(Kernel& k, std::span<const MovingMemory> to) {
   std::vector<char> params = moved(k, to);
   if (params == k.params) return true;
   void* list[] = {params.data()};
-  const KernelNode node{k.function, k.blocks, 1,    1,       k.threads, 1,
-                        1,          k.shared_bytes, list, nullptr, nullptr,   nullptr};
+  const KernelNode node{k.function, k.blocks, 1, 1, k.threads, 1, 1, k.shared_bytes, list, nullptr, nullptr, nullptr};
   if (api().cuGraphExecKernelNodeSetParams(exec_, k.node, &node) != 0) return false;
   k.params = std::move(params);
   return true;

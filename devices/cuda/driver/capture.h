@@ -1,7 +1,7 @@
-// A traced function's kernels as a CUDA graph. While a thread makes a Capture, what it starts on the GPU goes to a stream
-// of the capture's own, where nothing runs, and what kernels allocate for themselves is the capture's for as long as it
-// lives. A launch writes the new addresses of memory that has moved into the parameters of rill's own kernels, and begins
-// the graph on the GPU's stream. Start at capture().
+// A traced function's kernels as a CUDA graph. While a thread makes a Capture, what it starts on the GPU goes to a
+// stream of the capture's own, where nothing runs, and what kernels allocate for themselves is the capture's for as
+// long as it lives. A launch writes the new addresses of memory that has moved into the parameters of rill's own
+// kernels, and begins the graph on the GPU's stream. Start at capture().
 //
 // Addresses are found in parameters as words that lie in one of the moving blocks. A number that only looks like one
 // would be changed too, so no block may move before a second capture, with the block elsewhere, has shown that the
@@ -43,8 +43,8 @@ class Capture final : public CapturedWork {
   void note_library_operand(const char* address);
 
  private:
-  // What kernels have for themselves. A block that is given back serves the next kernel, which comes later in the graph.
-  // Which one is taken depends on the sizes that are wanted alone: two captures of the same work correspond.
+  // What kernels have for themselves. A block that is given back serves the next kernel, which comes later in the
+  // graph. Which one is taken depends on the sizes that are wanted alone: two captures of the same work correspond.
   struct RoomBlock {
     Ref<Buffer> memory;
     size_t bytes;  // that were wanted
@@ -82,7 +82,7 @@ class Capture final : public CapturedWork {
 
   Gpu& gpu_;
   std::shared_ptr<Room> room_ = std::make_shared<Room>();
-  std::vector<MovingMemory> blocks_;          // where kernels' parameters point now; the last is the thread's fault_place()
+  std::vector<MovingMemory> blocks_;  // where kernels' parameters point now; the last is the thread's fault_place()
   std::vector<bool> may_move_, of_a_library_;  // by block
   std::vector<Kernel> kernels_;
   Stream stream_ = nullptr;

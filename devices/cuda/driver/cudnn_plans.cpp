@@ -44,11 +44,13 @@ class Plans {
   bool run(const Gpu& gpu, const Key& key, const std::vector<char*>& operands);
 
  private:
-  void start(const Gpu& gpu);
+  // False, and a line on stderr, where cuDNN cannot be used: once and for all.
+  bool start(const Gpu& gpu);
   std::shared_ptr<Plan> find_or_make(const Gpu& gpu, const Graph& g);
 
   std::mutex mutex_;
   Handle handle_ = nullptr;
+  bool cannot_start_ = false;
   std::map<Key, std::shared_ptr<Plan>> plans_;
 };
 
@@ -74,11 +76,19 @@ class StreamOfCapture {
   const bool captures_;
 };
 
-void Plans::start(const Gpu& gpu) {
+bool Plans::start(const Gpu& gpu) {
+  if (handle_ || cannot_start_) return handle_;
   Handle handle = nullptr;
-  require(library().cudnnCreate(&handle), "cudnnCreate");
+  const int status = library().cudnnCreate(&handle);
+  cannot_start_ = status != 0;
+  if (cannot_start_) {
+    std::fprintf(stderr, "rill: cuDNN is not used on %s: %s\n", to_string(gpu.device).c_str(),
+                 failure(status, "cudnnCreate").c_str());
+    return false;
+  }
   require(library().cudnnSetStream(handle, gpu.main_stream()), "cudnnSetStream");
   handle_ = handle;
+  return true;
 }
 
 std::shared_ptr<Plan> Plans::find_or_make(const Gpu& gpu, const Graph& g) {
@@ -100,7 +110,7 @@ bool Plans::has(const Gpu& gpu, const Key& key, const Callback<Graph()>& graph) 
   gpu.enter();
   const std::lock_guard hold(mutex_);
   if (const auto known = plans_.find(key); known != plans_.end()) return known->second != nullptr;
-  if (!handle_) start(gpu);
+  if (!start(gpu)) return false;
   auto plan = find_or_make(gpu, graph());
   if (plans_.size() >= most_plans) plans_.clear();
   return (plans_[key] = std::move(plan)) != nullptr;

@@ -64,6 +64,29 @@ void to_peer(const Tensor& from, Tensor& to) {
   order(there, here);  // `from` may be freed, and its memory be used again, on its own stream
 }
 
+// With a clock. What is recorded last is destroyed when it has come to pass.
+class HeldEvent {
+ public:
+  HeldEvent() { RILL_CUDA(cuEventCreate, &event, 0); }
+  HeldEvent(const HeldEvent&) = delete;
+  ~HeldEvent() { api().cuEventDestroy(event); }
+  Event event = nullptr;
+};
+
+double seconds_on_gpu(Gpu& gpu, const Callback<void()>& work) {
+  gpu.synchronize();
+  gpu.enter();
+  const HeldEvent start, end;
+  RILL_CUDA(cuEventRecord, start.event, gpu.main_stream());
+  work();
+  gpu.enter();
+  RILL_CUDA(cuEventRecord, end.event, gpu.main_stream());
+  gpu.synchronize();
+  float milliseconds = 0;
+  RILL_CUDA(cuEventElapsedTime, &milliseconds, start.event, end.event);
+  return double(milliseconds) / 1000;
+}
+
 // By name, else from what the record says of its arithmetic; nullptr where there is none.
 Kernel find_kernel(const Op& op, DType dtype) {
   using ByName = std::unordered_multimap<std::string_view, Kernel (*)(DType)>;
@@ -131,6 +154,10 @@ class CudaDriver final : public DeviceDriver {
                                         const Callback<void()>& work) override {
     const CallersContext kept;
     return cuda::capture(gpu_of(d), moving, work);
+  }
+  double seconds_of(Device d, const Callback<void()>& work) override {
+    const CallersContext kept;
+    return seconds_on_gpu(gpu_of(d), work);
   }
   void synchronize(Device d) override {
     const CallersContext kept;

@@ -113,6 +113,7 @@ class Gpu {
   void give_back(DevicePointer block, size_t bytes);
   // With memory_mutex_ held. To the pool, and from there to the system, which waits for the stream.
   void free_cached();
+  void give_to_driver(DevicePointer block);
   void trim_pool();
 
   int device_of_driver_ = 0;  // CUdevice
@@ -124,7 +125,7 @@ class Gpu {
   std::map<size_t, std::vector<DevicePointer>> cached_;  // by size
   MemoryStats counts_;
   size_t limit_ = 0;
-  Pool pool_ = nullptr;
+  Pool pool_ = nullptr;  // null where the GPU has none
 
   std::mutex staging_mutex_;
   char* staging_ = nullptr;  // pinned

@@ -1,5 +1,6 @@
-// The memory of a GPU: CUDA's stream-ordered pool, and in front of it lists of freed blocks, so that most allocations
-// call no driver. Blocks of up to 1 MiB are multiples of 512 bytes, larger ones of 2 MiB.
+// The memory of a GPU: CUDA's stream-ordered pool, or where a GPU has none (some virtual ones) cuMemAlloc, and in front
+// of it lists of freed blocks, so that most allocations call no driver. Blocks of up to 1 MiB are multiples of 512
+// bytes, larger ones of 2 MiB.
 #include <algorithm>
 
 #include "rill/devices/cuda/driver/capture.h"
@@ -20,6 +21,9 @@ size_t rounded(size_t bytes) {
 
 // A pool of our own: the process's default one is for others, with what they set there.
 void Gpu::make_pool() {
+  int has = 0;
+  RILL_CUDA(cuDeviceGetAttribute, &has, has_memory_pools, device_of_driver_);
+  if (!has) return;
   const PoolProperties properties{pinned_allocation, 0, {on_device, device_of_driver_}, nullptr, {}};
   RILL_CUDA(cuMemPoolCreate, &pool_, &properties);
   uint64_t all = ~uint64_t(0);  // the pool gives nothing back by itself: Gpu::release_cached() does
@@ -46,11 +50,14 @@ DevicePointer Gpu::take_block(size_t bytes) {
       throw host_memory::OutOfMemory(fmt::format("{} bytes are more than the limit of {} for {} leaves: {} are in use",
                                                  bytes, limit_, to_string(device), counts_.in_use));
   }
-  Result result = api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream_);
+  const auto take = [&] {
+    return pool_ ? api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream_) : api().cuMemAlloc(&block, bytes);
+  };
+  Result result = take();
   if (result == out_of_memory) {  // what is kept for later, here and in the pool, may be enough
     free_cached();
     trim_pool();
-    result = api().cuMemAllocFromPoolAsync(&block, bytes, pool_, stream_);
+    result = take();
   }
   if (result == out_of_memory) {
     size_t free = 0, total = 0;
@@ -58,7 +65,7 @@ DevicePointer Gpu::take_block(size_t bytes) {
     throw host_memory::OutOfMemory(fmt::format("out of memory on {}: {} bytes are wanted, {} of {} are free",
                                                to_string(device), bytes, free, total));
   }
-  require(result, "cuMemAllocFromPoolAsync");
+  require(result, pool_ ? "cuMemAllocFromPoolAsync" : "cuMemAlloc");
   counts_.reserved += bytes;
   return block;
 }
@@ -110,11 +117,16 @@ void Gpu::give_back(DevicePointer block, size_t bytes) {
   cached_[bytes].push_back(block);
 }
 
+void Gpu::give_to_driver(DevicePointer block) {
+  if (pool_) api().cuMemFreeAsync(block, stream_);
+  else api().cuMemFree(block);  // waits for the stream
+}
+
 void Gpu::free_cached() {
   enter();
   for (auto& [bytes, blocks] : cached_) {
     for (const DevicePointer block : blocks) {
-      api().cuMemFreeAsync(block, stream_);
+      give_to_driver(block);
       counts_.reserved -= bytes;
     }
     blocks.clear();
@@ -123,7 +135,7 @@ void Gpu::free_cached() {
 
 void Gpu::trim_pool() {
   RILL_CUDA(cuStreamSynchronize, stream_);
-  RILL_CUDA(cuMemPoolTrimTo, pool_, 0);
+  if (pool_) RILL_CUDA(cuMemPoolTrimTo, pool_, 0);
 }
 
 MemoryStats Gpu::stats() {
@@ -151,6 +163,7 @@ void Gpu::reserve(size_t bytes) {
   const std::lock_guard hold(memory_mutex_);
   const size_t whole = rounded(bytes);
   const DevicePointer block = take_block(whole);
+  if (!pool_) return cached_[whole].push_back(block);  // for tensors of about this size
   counts_.reserved -= whole;
   RILL_CUDA(cuMemFreeAsync, block, stream_);  // to the pool, which keeps it
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <map>
 #include <memory>
 
@@ -91,11 +92,14 @@ class Plans {
   bool run(const LibraryProduct& p);
 
  private:
+  // False, and a line on stderr, where the library cannot be used: once and for all.
+  bool start(const Gpu& gpu);
   std::shared_ptr<Plan> plan_for(const LibraryProduct& p);
   void make(Plan& plan, const LibraryProduct& p, const Stored& a, const Stored& b);
 
   std::mutex mutex_;
   lt::Handle handle_ = nullptr;
+  bool cannot_start_ = false;
   std::map<Key, std::shared_ptr<Plan>> plans_;
 };
 
@@ -149,10 +153,22 @@ std::shared_ptr<Plan> Plans::plan_for(const LibraryProduct& p) {
   return plans_[key] = std::move(plan);
 }
 
+bool Plans::start(const Gpu& gpu) {
+  if (handle_ || cannot_start_) return handle_;
+  const int status = lt::library().cublasLtCreate(&handle_);
+  cannot_start_ = status != 0;
+  if (cannot_start_) {
+    handle_ = nullptr;
+    std::fprintf(stderr, "rill: cuBLASLt is not used on %s: cublasLtCreate fails with status %d\n",
+                 to_string(gpu.device).c_str(), status);
+  }
+  return handle_;
+}
+
 bool Plans::run(const LibraryProduct& p) {
   p.gpu.enter();
   std::unique_lock hold(mutex_);
-  if (!handle_) RILL_CUBLASLT(cublasLtCreate, &handle_);
+  if (!start(p.gpu)) return false;
   const std::shared_ptr<Plan> held = plan_for(p);
   Plan& plan = *held;
   if (plan.refused) return false;

@@ -147,6 +147,7 @@ bool is_zero(int scale, const void* at) {
 extern "C" {
 
 int cublasLtCreate(void** handle) {
+  if (simulated_failure("cublasLtCreate")) return 3;  // CUBLAS_STATUS_ALLOC_FAILED
   *handle = new int(0);
   return success;
 }

@@ -11,7 +11,8 @@
 //   the stream that it is launched on, as it is at that time.
 // * Tests say which call is to fail next (rill_simulated_fail) and count kernels (rill_simulated_launches) and
 //   graphs;
-//   RILL_SIMULATED_MEMORY says how many bytes a device has, RILL_SIMULATED_CUDA for which CUDA the driver is (12040).
+//   RILL_SIMULATED_MEMORY says how many bytes a device has, RILL_SIMULATED_CUDA for which CUDA the driver is (12040);
+//   RILL_SIMULATED_POOLS=none: GPUs have no memory pools.
 //
 // What each call does is said in the CUDA Driver API's documentation.
 #include <dlfcn.h>
@@ -48,6 +49,7 @@ enum Error {
   not_initialised = 3,
   invalid_context = 201,
   not_found = 500,
+  not_supported = 801,
   capture_unsupported = 900,
   capture_invalidated = 901,
   too_many_peers = 711
@@ -156,6 +158,11 @@ Memory& memory() {
 
 // --- Pools ---
 
+bool has_pools() {
+  const char* wanted = std::getenv("RILL_SIMULATED_POOLS");
+  return !wanted || std::string(wanted) != "none";
+}
+
 struct CUpool {
   int device;
   std::set<int> readers;  // other devices
@@ -181,6 +188,8 @@ struct CUevent {
   std::mutex mutex;
   std::condition_variable changed;
   long recorded = 0, passed = 0;  // times
+  bool has_clock = true;
+  std::chrono::steady_clock::time_point at;
 };
 
 // --- Graphs ---
@@ -374,7 +383,7 @@ int cuDeviceGetName(char* name, int length, int device) {
   return ok;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 16 ? 2 : attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 115 ? 1 : 0;
+  *value = attribute == 16 ? 2 : attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 115 ? has_pools() : 0;
   return ok;
 }
 int cuDevicePrimaryCtxRetain(void** context, int device) {
@@ -403,6 +412,7 @@ int cuDeviceCanAccessPeer(int* can, int device, int peer) {
   return ok;
 }
 int cuMemPoolCreate(void** pool, const PoolProperties* p) {
+  if (!has_pools()) return not_supported;
   FAIL_ON_DEMAND(999);
   const auto* rest = std::find_if(p->reserved, std::end(p->reserved), [](unsigned char c) { return c != 0; });
   if (p->allocation != 1 || p->handles != 0 || p->place.type != 1 || p->security || rest != std::end(p->reserved))
@@ -444,6 +454,19 @@ int cuMemAllocFromPoolAsync(Pointer* p, size_t bytes, void* pool, void* stream) 
   if (static_cast<CUstream*>(stream)->captured) return capture_unsupported;  // it would be the graph's
   *p = memory().take(bytes, static_cast<CUstream*>(stream)->device);
   return *p ? ok : out_of_memory;
+}
+int cuMemAlloc_v2(Pointer* p, size_t bytes) {
+  FAIL_ON_DEMAND(out_of_memory);
+  if (!current) return invalid_context;
+  *p = bytes == 0 ? 0 : memory().take(bytes, current->device);
+  memory().trim(current->device);
+  return bytes == 0 ? invalid_value : *p ? ok : out_of_memory;
+}
+int cuMemFree_v2(Pointer p) {
+  for (CUstream* s : all_streams(current->device)) s->wait();
+  const bool is_known = memory().give(p);
+  memory().trim(current->device);
+  return is_known ? ok : invalid_value;
 }
 int cuMemFreeAsync(Pointer p, void* stream) {
   return static_cast<CUstream*>(stream)->add([p] { return memory().give(p) ? ok : invalid_value; });
@@ -537,8 +560,10 @@ int cuStreamWaitEvent(void* stream, void* event, unsigned) {
     return int(ok);
   });
 }
-int cuEventCreate(void** event, unsigned) {
-  *event = new std::shared_ptr<CUevent>(std::make_shared<CUevent>());
+int cuEventCreate(void** event, unsigned flags) {
+  auto e = std::make_shared<CUevent>();
+  e->has_clock = !(flags & 2);
+  *event = new std::shared_ptr<CUevent>(std::move(e));
   return ok;
 }
 int cuEventRecord(void* event, void* stream) {
@@ -550,9 +575,19 @@ int cuEventRecord(void* event, void* stream) {
   return static_cast<CUstream*>(stream)->add([held] {
     const std::lock_guard hold(held->mutex);
     ++held->passed;
+    held->at = std::chrono::steady_clock::now();
     held->changed.notify_all();
     return int(ok);
   });
+}
+int cuEventElapsedTime(float* milliseconds, void* start, void* end) {
+  FAIL_ON_DEMAND(invalid_value);
+  CUevent &a = **static_cast<std::shared_ptr<CUevent>*>(start), &b = **static_cast<std::shared_ptr<CUevent>*>(end);
+  const std::scoped_lock hold(a.mutex, b.mutex);
+  if (!a.has_clock || !b.has_clock || a.recorded == 0 || b.recorded == 0) return 400;  // CUDA_ERROR_INVALID_HANDLE
+  if (a.passed < a.recorded || b.passed < b.recorded) return 600;                      // CUDA_ERROR_NOT_READY
+  *milliseconds = std::chrono::duration<float, std::milli>(b.at - a.at).count();
+  return ok;
 }
 int cuEventDestroy_v2(void* event) {
   delete static_cast<std::shared_ptr<CUevent>*>(event);
