@@ -122,9 +122,12 @@ void Executable::find_capture_ranges() {
   const std::unordered_set<uint32_t> moving(moving_.begin(), moving_.end());
   for (size_t at = 0; at < instructions_.size();) {
     CaptureRange range{device_of(instructions_[at]), at, at, {}};
+    if (is_host(range.device)) {
+      ++at;
+      continue;
+    }
     size_t kernels = 0;
     std::unordered_set<uint32_t> seen;
-    if (is_host(range.device)) range.end = at + 1;
     for (; range.end < instructions_.size() && device_of(instructions_[range.end]) == range.device; ++range.end) {
       const Instruction& i = instructions_[range.end];
       kernels += !i.is_view;
