@@ -1,7 +1,7 @@
 // Sets of values: unique elements and what vectors have in common. Included by ops.h.
 //
-// Operands are taken as 1-d and promoted to one dtype. Results whose size depends on values are not for use inside
-// `function`: they throw there.
+// Operands without an axis are taken as 1-d, and promoted to one dtype. Results whose size depends on values are not
+// for use inside `function`: they throw there.
 #pragma once
 #include "rill/ops/reductions.h"
 
@@ -15,6 +15,14 @@ struct UniqueCounts {
 struct UniqueInverse {
   Tensor values, inverse;  // inverse: i64, of the operand's shape: values(inverse) is the operand
 };
+// The slices of `x` along `axis`, each once, in the order of their elements from the first to the last (rows of a
+// matrix for axis 0): `values` has them along the axis, `indices` says where each first stands there, `inverse` i64[n]
+// which one each slice is, so that take(values, inverse, axis) is x, and `counts` how often each stands there.
+Unique unique(const Tensor& x, Axis axis, Where where = Where::current());
+RILL_BOOL_IS_NO_AXIS(unique, ", and the result has the indices, the inverse and the counts at once")
+// One element of each run of equal ones: `indices` says where it begins in the flattened operand, `inverse` which run
+// each element is in, `counts` how long it is.
+Unique unique_consecutive(const Tensor& x, Where where = Where::current());
 // Parts of unique(), under the array API's names.
 Unique unique_all(const Tensor& x, Where where = Where::current());
 UniqueCounts unique_counts(const Tensor& x, Where where = Where::current());

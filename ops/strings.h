@@ -30,6 +30,7 @@ Tensor sort(const Tensor& x, Axis axis = -1, bool descending = false, Where wher
 Tensor argsort(const Tensor& x, Axis axis = -1, bool descending = false, Where where = Where::current());
 // As rill::unique, of strings: each once, ascending.
 Unique unique(const Tensor& x, Where where = Where::current());
+Unique unique(const Tensor& x, Axis axis, Where where = Where::current());
 
 // What positions and lengths count.
 enum class Unit : uint8_t { byte, code_point };

@@ -202,7 +202,8 @@ TEST_CASE("child: no pools", "[.]") {
   {
     const Tensor x = ones({1 << 18}, {.device = gpu}), y = ones({1 << 18}, {.device = "gpu:1"});
     CHECK(sum(exp(x * 0) + y.to(gpu)).item<float>() == 1 << 19);
-    says([] { static_cast<void>(ones({int64_t(1) << 31}, {.device = gpu})); }, {"out of memory on gpu:0", "bytes are wanted"});
+    says([] { static_cast<void>(ones({int64_t(1) << 31}, {.device = gpu})); },
+         {"out of memory on gpu:0", "bytes are wanted"});
     CHECK(sum(x).item<float>() == 1 << 18);
   }
   reserve_memory(gpu, 3 << 20);

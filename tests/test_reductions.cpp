@@ -358,6 +358,21 @@ TEST_CASE("searching and counting") {
   CHECK(text(u.counts) == "[2 1 2]");
   CHECK(unique(tensor({NaN, 1., NaN})).values.size() == 2);
   CHECK(unique(zeros({0})).counts.shape() == Shape{0});
+  const Tensor rows = tensor({{2., NaN, 1.}, {2., 0., 9.}, {2., NaN, 1.}, {-1., 5., 5.}});
+  const Unique by_row = unique(rows, 0);
+  CHECK(text(by_row.indices) == "[3 1 0]");  // NaN is one value, the last
+  CHECK(text(by_row.inverse) == "[2 1 2 0]");
+  CHECK(text(by_row.counts) == "[1 1 2]");
+  CHECK(unique(zeros({3, 0}), 0).values.shape() == Shape{1, 0});
+  CHECK(unique(zeros({3, 0}), 1).values.shape() == Shape{3, 0});
+  CHECK(unique(zeros({0, 3}), 0).values.shape() == Shape{0, 3});
+  CHECK(has(message_of([&] { unique(rows, 2); }), "[unique]"));
+  const Unique runs = unique_consecutive(tensor({{1, 1, 2}, {2, 2, 1}}));
+  CHECK(text(runs.values) == "[1 2 1]");
+  CHECK(text(runs.indices) == "[0 2 5]");
+  CHECK(text(runs.inverse) == "[[0 0 1]\n [1 1 2]]");
+  CHECK(text(runs.counts) == "[2 3 1]");
+  CHECK(unique_consecutive(zeros({0})).values.size() == 0);
   CHECK(text(bincount(tensor({1, 3, 1, 0}))) == "[1 2 0 1]");
   CHECK(text(bincount(tensor({1, 3, 1, 0}), {.length = 2})) == "[1 2]");
   CHECK(text(bincount(tensor({1}), {.minlength = 4})) == "[0 1 0 0]");

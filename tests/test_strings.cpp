@@ -81,6 +81,10 @@ TEST_CASE("sorting and unique strings") {
   CHECK(u.inverse.shape() == Shape{5, 1});
   CHECK(counts(u.counts) == Counts{1, 1, 2, 1});
   CHECK(str::unique(tensor(Texts())).values.size() == 0);
+  const Unique rows = str::unique(tensor({{"b", "a"}, {"a", "c"}, {"b", "a"}}), 0);
+  CHECK(texts(rows.values) == Texts{"a", "c", "b", "a"});
+  CHECK(counts(rows.inverse) == Counts{1, 0, 1});
+  says([&] { str::unique(m, 2); }, {"[unique]", "axis 2"});
   CHECK(str::sort(tensor(Texts(), Shape{2, 0})).shape() == Shape{2, 0});
 }
 

@@ -152,6 +152,9 @@ def counts(x):
          "smallest": raw.NthElement(input=x, n=1), "largest": raw.NthElement(input=x, n=1, reverse=True)}
     y["unique"], y["places"], y["times"] = tf.unique_with_counts(flat)
     y["unique2"], y["places2"] = tf.unique(flat, out_idx=i64)
+    for axis in (0, 1, -1):
+        y[f"slices{axis}"], y[f"slice_places{axis}"] = raw.UniqueV2(x=tf.cast(n > 4, i32), axis=[axis])
+    y["slices"], y["slice_places"], y["slice_counts"] = raw.UniqueWithCountsV2(x=tf.cast(n > 2, i32), axis=[0])
     y["rest"], y["rest_places"] = raw.ListDiff(x=flat, y=[0, 3, 4])
     y["some"], y["others"] = tf.dynamic_partition(x, tf.cast(x > 0, i32), 2)
     y["part"] = tf.dynamic_partition(x, [1, 0, 1, 2, 0, 0], 4)[0]

@@ -1,4 +1,4 @@
-// Runs of equal elements, which sorting makes: what unique() and mode() count. In sorting.cpp.
+// Runs of equal elements, which sorting makes: what unique() and mode() count. In sorting.cpp, slices in sets.cpp.
 #pragma once
 #include <optional>
 
@@ -9,6 +9,9 @@ namespace rill {
 // Which elements along the last axis begin a run: the first, and those that differ from the one before them. NaN does
 // not differ from NaN. Bool, of the operand's shape.
 Tensor starts_of_runs(const Tensor& x);
+
+// unique(x, axis): `ids`, i64 of x's shape, number the elements in their order, equal ones alike.
+Unique unique_slices(const Tensor& x, int64_t axis, const Tensor& ids);
 
 // For integers on the host whose range is so small that a table of its numbers takes less than sorting; else none.
 struct ValueTable {

@@ -8,6 +8,47 @@
 
 namespace rill {
 
+namespace {
+
+// A number for each row of ids [n, width], in the order of the rows. Neighbouring columns are joined, which halves
+// them.
+Tensor ranks_of_rows(Tensor ids) {
+  if (ids.size() == 0) return zeros({ids.dim(0)}, {DType::i64, ids.device()});
+  while (ids.dim(1) > 1) {
+    const int64_t paired = ids.dim(1) / 2 * 2;
+    const Tensor left = ids(Slice(), Slice(0, paired, 2)), right = ids(Slice(), Slice(1, paired, 2));
+    const Tensor joined = unique(left * (max(right) + 1) + right).inverse;
+    ids = paired == ids.dim(1) ? joined : concat({joined, slice_axis(ids, 1, paired, paired + 1)}, 1);
+  }
+  return ravel(ids);
+}
+
+}  // namespace
+
+Unique unique_slices(const Tensor& x, int64_t axis, const Tensor& ids) {
+  const int64_t n = x.dim(axis);
+  int64_t width = 1;
+  for (int64_t i = 0; i < x.ndim(); ++i) width *= i == axis ? 1 : x.dim(i);
+  const Unique u = unique(ranks_of_rows(reshape(moveaxis(ids, axis, 0), {n, width})));
+  return {take(x, u.indices, axis), u.indices, u.inverse, u.counts};
+}
+
+Unique unique(const Tensor& x, Axis axis, Where where) {
+  CallerScope caller(where);
+  require_distinct("unique", x, where);
+  const int64_t along = normal_axis(axis, x, "unique", where);
+  return unique_slices(x, along, unique(x, where).inverse);
+}
+
+Unique unique_consecutive(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  require_operand("unique_consecutive", x, where);
+  require_distinct("unique_consecutive", x, where);
+  const Tensor flat = ravel(x), starts_here = starts_of_runs(flat), starts = nonzero(starts_here)[0];
+  const Tensor ends = concat({starts, full({1}, x.size(), {DType::i64, x.device()})});
+  return {take(flat, starts, 0), starts, reshape(cumsum(starts_here) - 1, x.shape()), diff(ends)};
+}
+
 Unique unique_all(const Tensor& x, Where where) { return unique(x, where); }
 UniqueCounts unique_counts(const Tensor& x, Where where) {
   Unique u = unique(x, where);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "rill/ops/creation.h"
+#include "rill/ops/index/runs.h"
 #include "rill/ops/indexing.h"
 #include "rill/ops/strings.h"
 #include "rill/ops/strings/string_maps.h"
@@ -63,6 +64,14 @@ Unique unique(const Tensor& x, Where where) {
   const TensorOptions here{.device = Device()};  // where strings live
   const Tensor indices = tensor(firsts, here);
   return {take(flat, indices, 0), indices, tensor(inverse, x.shape(), here), tensor(counts, here)};
+}
+
+Unique unique(const Tensor& x, Axis axis, Where where) {
+  CallerScope caller(where);
+  require_texts("unique", x, where);
+  const int64_t along = normal_axis(axis, x, "unique", where);
+  EagerScope eager;
+  return unique_slices(x, along, strings::unique(x).inverse);
 }
 
 }  // namespace rill::strings

@@ -7,46 +7,24 @@
 
 #include "rill/ops/strings.h"
 #include "rill/serialize/model/boxes.h"
+#include "rill/serialize/model/distinct.h"
 #include "rill/serialize/onnx/interpreter.h"
 
 namespace rill::onnx_import {
 namespace {
 
-// --- Unique
-// -----------------------------------------------------------------------------------------------------------
+// --- Unique ----------------------------------------------------------------------------------------------------------
 
-// Slices along an axis, or elements, each once: in the order of their values, or as they first came.
 Values unique_rule(const Call& c) {
-  const Tensor given = c.known(0);
-  const bool flat = !c.has_attribute("axis");
-  const Tensor x = flat ? ravel(given) : given;
-  const int64_t axis = flat ? 0 : axis_of(c, c.integer("axis", 0), x.ndim());
-  const Tensor rows = moveaxis(x, axis, 0);
-  const int64_t n = rows.dim(0), width = n ? int64_t(rows.size()) / n : 0;
-  const std::vector<double> v = rows.to_vector<double>();
-  auto compare = [&](int64_t a, int64_t b) {
-    const auto first = v.begin() + a * width, second = v.begin() + b * width;
-    return std::lexicographical_compare(first, first + width, second, second + width);
-  };
-  std::vector<int64_t> order(size_t(n), 0);
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), compare);
-  std::vector<std::vector<int64_t>> groups;  // of equal ones
-  for (int64_t i : order)
-    if (groups.empty() || compare(groups.back()[0], i)) groups.push_back({i});
-    else groups.back().push_back(i);
-  if (!c.flag("sorted", true)) std::ranges::sort(groups, {}, [](const auto& g) { return g[0]; });
-  std::vector<int64_t> first, counts, inverse(size_t(n), 0);
-  for (size_t g = 0; g < groups.size(); ++g) {
-    first.push_back(groups[g][0]), counts.push_back(int64_t(groups[g].size()));
-    for (int64_t i : groups[g]) inverse[size_t(i)] = int64_t(g);
-  }
-  auto vector = [](const std::vector<int64_t>& t) { return tensor(t, Shape{int64_t(t.size())}); };
-  return {take(x, vector(first), Axis(axis)), vector(first), vector(inverse), vector(counts)};
+  const Tensor x = c.known(0);
+  const bool ascending = c.flag("sorted", true);
+  Unique u;
+  if (c.has_attribute("axis")) u = imported::distinct(x, axis_of(c, c.integer("axis", 0), x.ndim()), ascending);
+  else u = imported::distinct(ravel(x), std::nullopt, ascending);
+  return {u.values, u.indices, u.inverse, u.counts};
 }
 
-// --- NonMaxSuppression
-// ------------------------------------------------------------------------------------------------
+// --- NonMaxSuppression -----------------------------------------------------------------------------------------------
 
 using imported::Box;
 

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include "rill/ops/strings.h"
+#include "rill/serialize/model/distinct.h"
 #include "rill/serialize/tensorflow/interpreter.h"
 
 namespace rill::tensorflow_in {
@@ -129,12 +132,16 @@ DType index_type(const Call& c, const char* attribute) { return c.attribute(attr
 // Each value once, as they first came; where each stands among those; how many there are of each.
 Values unique_rule(const Call& c) {
   const Tensor x = c.known(0);
-  if (c.has(1) && !c.dims(1).empty() && x.ndim() != 1) c.reject("is understood of vectors alone");
-  if (x.ndim() != 1) c.reject("takes a vector");
-  const Unique u = x.dtype() == string ? strings::unique(x) : unique(x);
-  const Tensor order = argsort(u.indices), rank = argsort(order);
+  std::optional<int64_t> axis;
+  if (const Dims axes = c.has(1) ? c.dims(1) : Dims(); !axes.empty()) {
+    axis = axes[0] < 0 ? axes[0] + x.ndim() : int64_t(axes[0]);
+    if (axes.size() > 1 || *axis < 0 || *axis >= x.ndim()) c.reject("takes one axis of the operand");
+  } else if (x.ndim() != 1) {
+    c.reject("takes a vector");
+  }
+  const Unique u = imported::distinct(x, axis, false);
   const DType to = index_type(c, "out_idx");
-  return {take(u.values, order, 0), take(rank, u.inverse, 0).astype(to), take(u.counts, order, 0).astype(to)};
+  return {u.values, u.inverse.astype(to), u.counts.astype(to)};
 }
 // What is in x alone, in its order, and where it stands there.
 Values difference_rule(const Call& c) {

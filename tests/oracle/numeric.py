@@ -91,6 +91,14 @@ def sets(cases):
             cases.add("unique_counts", [x], {}, [values, counts], [dtype, "i64"])
             cases.add("unique_inverse", [x], {}, [values, inverse], [dtype, "i64"])
             cases.add("unique_all", [x], {}, [values, at, inverse, counts], [dtype, "i64", "i64", "i64"])
+        for shape in [(9, 2), (2, 9), (12, 1), (7, 3, 2), (5, 5), (1, 4), (6,)]:
+            x = Operand(cases.rng.integers(0, 2, shape), dtype, grad=False)
+            a = values_of(x)
+            for axis in range(len(shape)):
+                values, at, inverse, counts = np.unique(a, True, True, True, axis=axis)
+                cases.add("unique_along", [x], {"axis": axis}, [values, at, inverse.reshape(-1), counts], [dtype, "i64", "i64", "i64"])
+            values, inverse, counts = [t.numpy() for t in torch.unique_consecutive(torch.tensor(a.astype(np.float64)), True, True)]
+            cases.add("unique_consecutive", [x], {}, [values.astype(a.dtype), inverse, counts], [dtype, "i64", "i64"])
     x = Operand(np.array([math.nan, 1, math.inf, -0.0]), "f32", grad=False)
     y = Operand(np.array([math.inf, math.nan, 0.0]), "f32", grad=False)
     cases.add("isin", [x, y], {}, np.isin(x.wide, y.wide), "bool")

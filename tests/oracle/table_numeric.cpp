@@ -69,6 +69,19 @@ void add_sets(Table& t) {
                      false};
 }
 
+void add_unique_slices(Table& t) {
+  t["unique_along"] = {[](const Call& c) -> Values {
+                         const Unique u = unique(c[0], c.axis());
+                         return {u.values, u.indices, u.inverse, u.counts};
+                       },
+                       false};
+  t["unique_consecutive"] = {[](const Call& c) -> Values {
+                               const Unique u = unique_consecutive(c[0]);
+                               return {u.values, u.inverse, u.counts};
+                             },
+                             false};
+}
+
 void add_editing(Table& t) {
   t["append"] = {[](const Call& c) -> Values { return {append(c[0], c[1], c.axis())}; }};
   t["insert"] = {[](const Call& c) -> Values { return {insert(c[0], c.list("places"), c[1], c.axis())}; }};
@@ -206,7 +219,8 @@ void add_pairwise(Table& t) {
 }  // namespace
 
 void add_numeric(Table& t) {
-  add_names(t), add_sets(t), add_editing(t), add_ordering(t), add_samples(t), add_polynomials(t), add_pairwise(t);
+  add_names(t), add_sets(t), add_unique_slices(t), add_editing(t), add_ordering(t), add_samples(t), add_polynomials(t),
+      add_pairwise(t);
 }
 
 }  // namespace oracle
