@@ -71,7 +71,7 @@ void add_sets(Table& t) {
 
 void add_unique_slices(Table& t) {
   t["unique_along"] = {[](const Call& c) -> Values {
-                         const Unique u = unique(c[0], c.axis());
+                         const Unique u = unique(c[0], *c.axis());
                          return {u.values, u.indices, u.inverse, u.counts};
                        },
                        false};

@@ -1,63 +1,124 @@
 #include "rill/trace/run/captures.h"
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_set>
 
 namespace rill {
 
 namespace {
+
 constexpr size_t most_kept = 4;
-constexpr int most_without_gain = 8;  // captures, each of which takes some calls' time
+constexpr int most_credit = 8;
 
 std::vector<char*> addresses(std::span<const MovingMemory> blocks) {
   std::vector<char*> all;
   for (const MovingMemory& b : blocks) all.push_back(b.begin);
   return all;
 }
+
+// Whether all elements lie in the tensor's buffer, which memory that others lend need not say of itself.
+bool is_inside(const Tensor& t) {
+  const Buffer& buffer = *t.rep()->buffer;
+  int64_t lowest = 0, highest = 1;
+  for (int k = 0; k < t.ndim(); ++k) {
+    if (t.shape()[size_t(k)] == 0) return true;
+    const int64_t reach = (t.shape()[size_t(k)] - 1) * t.strides()[size_t(k)];
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  const auto size = int64_t(size_of(t.dtype()));
+  const int64_t offset = t.rep()->data - static_cast<char*>(buffer.data);
+  return offset + lowest * size >= 0 && offset + highest * size <= int64_t(buffer.bytes);
+}
+
+bool overlap(std::span<const MovingMemory> blocks) {
+  for (size_t i = 0; i < blocks.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (blocks[i].begin < blocks[j].begin + blocks[j].bytes && blocks[j].begin < blocks[i].begin + blocks[i].bytes)
+        return true;
+  return false;
+}
+
+struct Living {
+  std::mutex mutex;
+  std::unordered_set<Captures*> all;
+};
+Living& living() {
+  static auto* l = new Living;  // functions may outlive every static object
+  return *l;
+}
+
 }  // namespace
 
+Captures::Captures() : credit_(most_credit) {
+  const std::lock_guard hold(living().mutex);
+  living().all.insert(this);
+}
+
+Captures::~Captures() {
+  const std::lock_guard hold(living().mutex);
+  living().all.erase(this);
+}
+
+void Captures::give_back_memory() {
+  std::vector<std::vector<Kept>> kept;  // which goes when no lock is held any more
+  const std::lock_guard hold(living().mutex);
+  for (Captures* c : living().all) {
+    if (c->is_at_work_.exchange(true)) continue;
+    if (!c->kept_.empty()) c->is_off_ = true;
+    kept.push_back(std::move(c->kept_));
+    c->kept_.clear();
+    c->is_at_work_ = false;
+  }
+}
+
 // Values that share memory share a block, so that a kernel which may write over its operand is told from one that may
-// not.
+// not. Where blocks overlap, as lent ones may, an address does not say whose it is.
 bool Captures::find_places(const CaptureRange& range, std::span<const Tensor> values, Places& places) {
   constexpr uintptr_t alignment = 256;  // no kernel asks for more
+  std::vector<const Buffer*> buffers;
   for (const uint32_t v : range.moving) {
     const Tensor& t = values[v];
-    if (!t.defined() || t.device() != range.device) return false;
+    if (!t.defined() || t.device() != range.device || !is_inside(t)) return false;
     const Buffer& buffer = *t.rep()->buffer;
     char* const begin = static_cast<char*>(buffer.data);
-    const auto known = std::find_if(places.blocks.begin(), places.blocks.end(),
-                                    [&](const MovingMemory& b) { return b.begin == begin; });
-    places.layout.push_back(known - places.blocks.begin());
-    if (known == places.blocks.end()) places.blocks.push_back({begin, buffer.bytes});
+    const auto known = std::find(buffers.begin(), buffers.end(), &buffer);
+    places.layout.push_back(known - buffers.begin());
+    if (known == buffers.end()) {
+      buffers.push_back(&buffer);
+      places.blocks.push_back({begin, buffer.bytes});
+    }
     places.layout.push_back(int64_t(reinterpret_cast<uintptr_t>(begin) % alignment));
     places.layout.push_back(t.rep()->data - begin);
     for (const int64_t size : t.shape()) places.layout.push_back(size);
     for (const int64_t stride : t.strides()) places.layout.push_back(stride);
   }
-  return true;
+  return !overlap(places.blocks);
 }
 
 bool Captures::launch(const CaptureRange& range, std::span<const Tensor> values, const Callback<void()>& run) {
   Places places;
   if (!find_places(range, values, places)) return false;
+  if (is_at_work_.exchange(true)) return false;  // memory is out, and another thread takes what is kept here
+  struct AtWork {
+    std::atomic<bool>& flag;
+    ~AtWork() { flag = false; }
+  } const scope{is_at_work_};
   const std::vector<char*> at = addresses(places.blocks);
   for (size_t i = kept_.size(); i-- > 0;) {
     if (kept_[i].layout != places.layout || !kept_[i].work->launch(at)) continue;
     std::rotate(kept_.begin() + long(i), kept_.begin() + long(i) + 1, kept_.end());
-    ++launched_;
+    credit_ = std::min(credit_ + 1, most_credit);
     return true;
   }
-  if (capture(range, places, run)) return kept_.back().work->launch(at);
+  if (capture(range, places, run) && kept_.back().work->launch(at)) return true;
   turn_off();
+  kept_.clear();
   return false;
 }
 
-void Captures::turn_off() {
-  is_off_ = true;
-  kept_.clear();
-}
-
 bool Captures::capture(const CaptureRange& range, const Places& places, const Callback<void()>& run) {
-  if (++captured_ > most_without_gain && launched_ < captured_) return false;
+  if (--credit_ < 0) return false;
   std::unique_ptr<CapturedWork> work;
   try {
     work = driver_of(range.device).capture(range.device, places.blocks, run);

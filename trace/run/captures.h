@@ -1,6 +1,7 @@
 // Parts of an executable that a device begins as one: launches that were captured (DeviceDriver::capture). Start at
 // Captures::launch(); Executable::find_capture_ranges() says what can be captured.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,9 +24,14 @@ struct CaptureRange {
 // What was captured of a range, for the frame of an executable, in which the other values have their places.
 class Captures {
  public:
+  Captures();
+  Captures(const Captures&) = delete;
+  ~Captures();
+  // Drops what all of them keep, but for those that are at work: memory is out. Those stay off.
+  static void give_back_memory();
   // To be asked once a call: not at the first one, when kernels are compiled and libraries make plans.
   bool may_launch() { return std::exchange(is_warm_, true) && !is_off_; }
-  void turn_off();
+  void turn_off() { is_off_ = true; }
   // Begins the range's kernels, whose operands are among `values`; `run` gives them to the device one by one. False
   // where the caller has to run them itself: where capturing fails or does not pay.
   bool launch(const CaptureRange& range, std::span<const Tensor> values, const Callback<void()>& run);
@@ -44,8 +50,9 @@ class Captures {
   bool capture(const CaptureRange& range, const Places& places, const Callback<void()>& run);
 
   std::vector<Kept> kept_;  // the one that was used last stands last
-  int captured_ = 0, launched_ = 0;
-  bool is_warm_ = false, is_off_ = false;
+  int credit_;              // captures that it may still make without as many launches
+  bool is_warm_ = false;
+  std::atomic<bool> is_off_ = false, is_at_work_ = false;
 };
 
 }  // namespace rill

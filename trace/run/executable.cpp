@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <unordered_set>
 #include <utility>
 
@@ -28,8 +29,8 @@ struct Executable::Frame {
     std::vector<Tensor*> out;
   };
   std::vector<OperandLists> operands;
-  std::vector<Captures> captures;  // by range
-  std::unique_ptr<Frame> next;     // of the idle ones: a frame goes back without an allocation, which could fail
+  std::deque<Captures> captures;  // by range
+  std::unique_ptr<Frame> next;    // of the idle ones: a frame goes back without an allocation, which could fail
 };
 
 // --- All of them, for when memory is out -----------------------------------------------------------------------------
@@ -46,6 +47,7 @@ Living& living() {
 }  // namespace
 
 void Executable::give_back_memory() {
+  Captures::give_back_memory();
   std::vector<std::unique_ptr<Frame>> frames;  // which go when no lock is held any more
   const std::lock_guard hold(living().mutex);
   for (const Executable* e : living().all) {

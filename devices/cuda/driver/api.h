@@ -99,8 +99,11 @@ inline constexpr int capture_relaxed = 2;
   CALL(cuEventDestroy, "cuEventDestroy_v2", (Event event))                                                           \
   CALL(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (Stream stream, int mode))                                   \
   CALL(cuStreamEndCapture, "cuStreamEndCapture", (Stream stream, Graph * graph))                                     \
-  CALL(cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                                                          \
-       (Stream stream, int* status, uint64_t* id, Graph* graph, const GraphNode** last, size_t* count))              \
+  CALL(cuGraphCreate, "cuGraphCreate", (Graph * graph, unsigned flags))                                              \
+  CALL(cuGraphAddKernelNode, "cuGraphAddKernelNode_v2",                                                              \
+       (GraphNode * node, Graph graph, const GraphNode* after, size_t count, const KernelNode* params))              \
+  CALL(cuGraphAddChildGraphNode, "cuGraphAddChildGraphNode",                                                         \
+       (GraphNode * node, Graph graph, const GraphNode* after, size_t count, Graph child))                           \
   CALL(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (GraphExec * exec, Graph graph, unsigned long long flags)) \
   CALL(cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2",                                          \
        (GraphExec exec, GraphNode node, const KernelNode* params))                                                   \

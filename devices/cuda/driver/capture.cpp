@@ -1,5 +1,7 @@
 #include "rill/devices/cuda/driver/capture.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -23,11 +25,47 @@ bool is_on() {
 size_t bytes_of_faults() { return Fault::kept * sizeof(Fault); }
 MovingMemory faults_of(const Gpu& gpu) { return {reinterpret_cast<char*>(gpu.fault_place()), bytes_of_faults()}; }
 
+// The blocks that captures on a GPU have for what kernels need. Launches come one after the other, so several captures
+// have the same blocks.
+class SharedRoom {
+ public:
+  // A block of at least `bytes`, and of twice as many at most, that is not among `others`.
+  Ref<Buffer> take(Gpu& gpu, size_t bytes, std::span<const Buffer* const> others) {
+    const std::lock_guard hold(mutex_);
+    const Ref<Buffer>* best = nullptr;
+    for (const Ref<Buffer>& b : blocks_)
+      if (b->bytes >= bytes && b->bytes / 2 <= bytes && (!best || b->bytes < (*best)->bytes) &&
+          std::find(others.begin(), others.end(), b.get()) == others.end())
+        best = &b;
+    if (best) return *best;
+    return blocks_.emplace_back(gpu.allocate_block(bytes));
+  }
+  void drop_unused() {
+    const std::lock_guard hold(mutex_);
+    std::erase_if(blocks_, [](const Ref<Buffer>& b) { return b.unique(); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Ref<Buffer>> blocks_;
+};
+
 }  // namespace
 
 // --- Making it -------------------------------------------------------------------------------------------------------
 
-Capture::Capture(Gpu& gpu, std::span<const MovingMemory> moving) : gpu_(gpu), blocks_(moving.begin(), moving.end()) {
+struct Capture::Room {
+  std::mutex mutex;  // a buffer that outlives the capture may go on another thread
+  std::vector<RoomBlock> blocks;
+  int in_use = 0;
+};
+struct Capture::RoomPlace {
+  std::shared_ptr<Room> room;
+  size_t block;
+};
+
+Capture::Capture(Gpu& gpu, std::span<const MovingMemory> moving)
+    : gpu_(gpu), room_(std::make_shared<Room>()), blocks_(moving.begin(), moving.end()) {
   blocks_.push_back(faults_of(gpu));
   may_move_.resize(blocks_.size());
   of_a_library_.resize(blocks_.size());
@@ -40,6 +78,8 @@ Capture::~Capture() {
   // One that runs is destroyed when it has ended. The room's memory is used next by what comes later in the stream.
   if (exec_) api().cuGraphExecDestroy(exec_);
   if (graph_) api().cuGraphDestroy(graph_);
+  room_ = nullptr;
+  of_gpu<SharedRoom>(gpu_).drop_unused();
 }
 
 Capture* Capture::current(const Gpu& gpu) { return making_on == &gpu ? making : nullptr; }
@@ -50,28 +90,17 @@ void Capture::require_none(const Gpu& gpu) {
 
 bool Capture::make(const Callback<void()>& work) {
   gpu_.enter();
-  if (api().cuStreamCreate(&stream_, stream_non_blocking) != 0) return false;
-  struct Making {
-    Capture& c;
-    explicit Making(Capture& capture) : c(capture) { making = &c, making_on = &c.gpu_; }
-    Making(const Making&) = delete;
-    ~Making() {
-      making = nullptr, making_on = nullptr;
-      api().cuCtxSetCurrent(c.gpu_.context);
-      if (api().cuStreamEndCapture(c.stream_, &c.graph_) != 0) c.graph_ = nullptr;
-      api().cuStreamDestroy(c.stream_);
-      c.stream_ = nullptr;
-    }
-  };
-  if (api().cuStreamBeginCapture(stream_, capture_relaxed) != 0) {
-    api().cuStreamDestroy(stream_);
-    return false;
-  }
+  if (api().cuGraphCreate(&graph_, 0) != 0) return false;
   {
-    const Making scope(*this);
+    struct Making {
+      explicit Making(Capture* c) { making = c, making_on = &c->gpu_; }
+      Making(const Making&) = delete;
+      ~Making() { making = nullptr, making_on = nullptr; }
+    } const scope(this);
     work();
   }
-  if (!graph_ || room_->in_use > 0) return false;
+  gpu_.enter();
+  if (room_->in_use > 0) return false;
   if (api().cuGraphInstantiate(&exec_, graph_, 0) != 0) exec_ = nullptr;
   return exec_ != nullptr;
 }
@@ -82,16 +111,19 @@ int Capture::block_of(const char* address) const {
   return -1;
 }
 
-void Capture::note_kernel(Function f, std::span<const char> params, unsigned blocks, unsigned threads,
-                          unsigned shared_bytes) {
-  int status = 0;
-  uint64_t id = 0;
-  Graph graph = nullptr;
-  const GraphNode* last = nullptr;
-  size_t count = 0;
-  RILL_CUDA(cuStreamGetCaptureInfo, stream_, &status, &id, &graph, &last, &count);
-  if (count != 1) fail("cuda", "a capture has several ends", Where());
-  Kernel k{last[0], f, blocks, threads, shared_bytes, {params.begin(), params.end()}, {}};
+namespace {
+KernelNode kernel_node(Function f, unsigned blocks, unsigned threads, unsigned shared_bytes, void** params) {
+  return {f, blocks, 1, 1, threads, 1, 1, shared_bytes, params, nullptr, nullptr, nullptr};
+}
+}  // namespace
+
+void Capture::add_kernel(Function f, std::span<const char> params, unsigned blocks, unsigned threads,
+                         unsigned shared_bytes) {
+  Kernel k{nullptr, f, blocks, threads, shared_bytes, {params.begin(), params.end()}, {}};
+  void* list[] = {k.params.data()};
+  const KernelNode node = kernel_node(f, blocks, threads, shared_bytes, list);
+  RILL_CUDA(cuGraphAddKernelNode, &k.node, graph_, &last_, last_ ? 1 : 0, &node);
+  last_ = k.node;
   for (size_t at = 0; at + sizeof(char*) <= params.size(); at += sizeof(char*)) {
     const char* word = nullptr;
     std::memcpy(&word, params.data() + at, sizeof word);
@@ -100,8 +132,40 @@ void Capture::note_kernel(Function f, std::span<const char> params, unsigned blo
   kernels_.push_back(std::move(k));
 }
 
-void Capture::note_library_operand(const char* address) {
-  if (const int block = block_of(address); block >= 0) of_a_library_[size_t(block)] = true;
+Graph Capture::captured(const Callback<void(Stream)>& call) {
+  struct OwnStream {
+    OwnStream() { RILL_CUDA(cuStreamCreate, &stream, stream_non_blocking); }
+    OwnStream(const OwnStream&) = delete;
+    ~OwnStream() {
+      Graph left = nullptr;
+      if (captures && api().cuStreamEndCapture(stream, &left) == 0) api().cuGraphDestroy(left);
+      api().cuStreamDestroy(stream);
+    }
+    Stream stream = nullptr;
+    bool captures = false;
+  } own;
+  const std::shared_lock hold(gpu_.capturing);
+  RILL_CUDA(cuStreamBeginCapture, own.stream, capture_relaxed);
+  own.captures = true;
+  call(own.stream);
+  Graph part = nullptr;
+  own.captures = false;
+  RILL_CUDA(cuStreamEndCapture, own.stream, &part);
+  return part;
+}
+
+void Capture::add_library_call(std::span<const char* const> operands, const Callback<int(Stream)>& call) {
+  for (const char* o : operands)
+    if (const int block = block_of(o); block >= 0) of_a_library_[size_t(block)] = true;
+  const Graph part = captured([&](Stream s) {
+    if (const int status = call(s); status != 0)
+      fail("cuda", fmt::format("a library refuses with status {} what is captured", status), Where());
+  });
+  GraphNode node = nullptr;
+  const Result result = api().cuGraphAddChildGraphNode(&node, graph_, &last_, last_ ? 1 : 0, part);
+  api().cuGraphDestroy(part);
+  require(result, "cuGraphAddChildGraphNode");
+  last_ = node;
 }
 
 // --- Its memory ------------------------------------------------------------------------------------------------------
@@ -115,7 +179,11 @@ Ref<Buffer> Capture::allocate(size_t wanted) {
     if (blocks[b].is_free && blocks[b].bytes >= wanted && blocks[b].bytes - wanted <= blocks[b].bytes / 5 &&
         (best == blocks.size() || blocks[b].bytes < blocks[best].bytes))
       best = b;
-  if (best == blocks.size()) blocks.push_back({gpu_.allocate_block(wanted), wanted, true});
+  if (best == blocks.size()) {
+    std::vector<const Buffer*> mine;
+    for (const RoomBlock& b : blocks) mine.push_back(b.memory.get());
+    blocks.push_back({of_gpu<SharedRoom>(gpu_).take(gpu_, wanted, mine), wanted, true});
+  }
   auto place = std::make_unique<RoomPlace>(RoomPlace{room_, best});
   RoomBlock& block = blocks[best];
   buffer->device = gpu_.device;
@@ -127,7 +195,6 @@ Ref<Buffer> Capture::allocate(size_t wanted) {
   ++room_->in_use;
   return Ref<Buffer>::adopt(buffer.release());
 }
-
 void Capture::give_back(Buffer* b) {
   const std::unique_ptr<RoomPlace> place(static_cast<RoomPlace*>(b->owner));
   {
@@ -193,7 +260,7 @@ bool Capture::launch(std::span<char* const> at) {
   bool begun = true;
   if (moves)
     for (Kernel& k : kernels_) begun = begun && write(k, to);
-  begun = begun && api().cuGraphLaunch(exec_, gpu_.main_stream()) == 0;
+  begun = begun && api().cuGraphLaunch(exec_, gpu_.stream()) == 0;
   blocks_ = std::move(to);
   if (!begun) {  // some of its kernels may have the new addresses
     api().cuGraphExecDestroy(exec_);
@@ -229,9 +296,11 @@ std::unique_ptr<CapturedWork> capture(Gpu& gpu, std::span<const MovingMemory> mo
   return c;
 }
 
-void note_library_call(const Gpu& gpu, std::span<char* const> operands) {
-  if (Capture* c = Capture::current(gpu))
-    for (const char* o : operands) c->note_library_operand(o);
+int library_call(Gpu& gpu, std::span<const char* const> operands, const Callback<int(Stream)>& call) {
+  Capture* const capture = Capture::current(gpu);
+  if (!capture) return call(gpu.stream());
+  capture->add_library_call(operands, call);
+  return 0;
 }
 
 }  // namespace rill::cuda

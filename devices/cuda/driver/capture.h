@@ -1,15 +1,12 @@
-// A traced function's kernels as a CUDA graph. While a thread makes a Capture, what it starts on the GPU goes to a
-// stream of the capture's own, where nothing runs, and what kernels allocate for themselves is the capture's for as
-// long as it lives. A launch writes the new addresses of memory that has moved into the parameters of rill's own
-// kernels, and begins the graph on the GPU's stream. Start at capture().
+// A traced function's kernels as a CUDA graph. While a thread makes a Capture, a kernel that it starts on the GPU
+// becomes a node of the graph, what a library starts is captured from a stream of its own, and what kernels allocate
+// for themselves is kept for as long as the graph lives. A launch writes the new addresses of memory that has moved
+// into the parameters of rill's own kernels, and begins the graph on the GPU's stream. Start at capture().
 //
 // Addresses are found in parameters as words that lie in one of the moving blocks. A number that only looks like one
 // would be changed too, so no block may move before a second capture, with the block elsewhere, has shown that the
 // parameters are then what would have been written. What a library's kernels read cannot be found and may not move.
 #pragma once
-#include <initializer_list>
-#include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -36,29 +33,20 @@ class Capture final : public CapturedWork {
   bool replaces(CapturedWork& earlier) override;
 
   // --- While it is made ---
-  Stream stream() const { return stream_; }
   Ref<Buffer> allocate(size_t bytes);
-  void note_kernel(Function f, std::span<const char> params, unsigned blocks, unsigned threads, unsigned shared_bytes);
-  // A library will read or write at `address`.
-  void note_library_operand(const char* address);
+  void add_kernel(Function f, std::span<const char> params, unsigned blocks, unsigned threads, unsigned shared_bytes);
+  void add_library_call(std::span<const char* const> operands, const Callback<int(Stream)>& call);
 
  private:
-  // What kernels have for themselves. A block that is given back serves the next kernel, which comes later in the
-  // graph. Which one is taken depends on the sizes that are wanted alone: two captures of the same work correspond.
+  // What kernels have for themselves, as the sizes that they want ask for it: two captures of the same work correspond.
+  // A block that is given back serves the next kernel, which comes later in the graph.
   struct RoomBlock {
     Ref<Buffer> memory;
     size_t bytes;  // that were wanted
     bool is_free;
   };
-  struct Room {
-    std::mutex mutex;  // a buffer that outlives the capture may go on another thread
-    std::vector<RoomBlock> blocks;
-    int in_use = 0;
-  };
-  struct RoomPlace {
-    std::shared_ptr<Room> room;
-    size_t block;
-  };
+  struct Room;
+  struct RoomPlace;
   struct Address {
     size_t offset;  // in the parameters
     size_t block;
@@ -75,30 +63,31 @@ class Capture final : public CapturedWork {
   static void give_back(Buffer* b);
   // The moving block that holds `address`, or -1.
   int block_of(const char* address) const;
+  // The parameters with the addresses that the blocks have in `to`.
   std::vector<char> moved(const Kernel& k, std::span<const MovingMemory> to) const;
-  // The parameters without the addresses of what kernels have for themselves.
+  // The parameters with what tells a place in the room instead of its address.
   std::vector<char> without_room(std::vector<char> params) const;
   bool write(Kernel& k, std::span<const MovingMemory> to);
+  // Runs `call`, which starts what becomes a part of a graph; nullptr where it could not be captured.
+  Graph captured(const Callback<void(Stream)>& call);
 
   Gpu& gpu_;
-  std::shared_ptr<Room> room_ = std::make_shared<Room>();
-  std::vector<MovingMemory> blocks_;  // where kernels' parameters point now; the last is the thread's fault_place()
+  std::shared_ptr<Room> room_;
+  std::vector<MovingMemory> blocks_;           // where parameters point now; the last is the thread's fault_place()
   std::vector<bool> may_move_, of_a_library_;  // by block
   std::vector<Kernel> kernels_;
-  Stream stream_ = nullptr;
   Graph graph_ = nullptr;
+  GraphNode last_ = nullptr;
   GraphExec exec_ = nullptr;
 };
 
 // As DeviceDriver::capture().
 std::unique_ptr<CapturedWork> capture(Gpu& gpu, std::span<const MovingMemory> moving, const Callback<void()>& work);
 
-// To be called before a library's kernel is started that reads or writes there.
-void note_library_call(const Gpu& gpu, std::span<char* const> operands);
-inline void note_library_call(const Gpu& gpu, std::initializer_list<const char*> operands) {
-  if (Capture* c = Capture::current(gpu))
-    for (const char* o : operands) c->note_library_operand(o);
-}
+// Calls a library that is to start its work, which reads and writes `operands`, on the stream that it is given; `call`
+// gives the library's status. While this thread makes a Capture, a status other than 0 throws: kernels of rill's own
+// that serve instead would be captured for good.
+int library_call(Gpu& gpu, std::span<const char* const> operands, const Callback<int(Stream)>& call);
 
 }  // namespace rill::cuda
 

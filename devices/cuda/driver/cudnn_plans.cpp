@@ -41,7 +41,7 @@ void store_on_disk(const std::string& key, const std::string& value) {
 class Plans {
  public:
   bool has(const Gpu& gpu, const Key& key, const Callback<Graph()>& graph);
-  bool run(const Gpu& gpu, const Key& key, const std::vector<char*>& operands);
+  bool run(Gpu& gpu, const Key& key, const std::vector<char*>& operands);
 
  private:
   // False, and a line on stderr, where cuDNN cannot be used: once and for all.
@@ -58,24 +58,6 @@ void require(int status, const char* call) {
   if (status != 0) fail("cuda", failure(status, call), Where());
 }
 
-// The handle's work goes to the stream of what this thread captures, while it lives.
-class StreamOfCapture {
- public:
-  StreamOfCapture(Handle handle, const Gpu& gpu)
-      : handle_(handle), gpu_(gpu), captures_(gpu.stream() != gpu.main_stream()) {
-    if (captures_) require(library().cudnnSetStream(handle_, gpu.stream()), "cudnnSetStream");
-  }
-  StreamOfCapture(const StreamOfCapture&) = delete;
-  ~StreamOfCapture() {
-    if (captures_) library().cudnnSetStream(handle_, gpu_.main_stream());
-  }
-
- private:
-  const Handle handle_;
-  const Gpu& gpu_;
-  const bool captures_;
-};
-
 bool Plans::start(const Gpu& gpu) {
   if (handle_ || cannot_start_) return handle_;
   Handle handle = nullptr;
@@ -86,7 +68,6 @@ bool Plans::start(const Gpu& gpu) {
                  failure(status, "cudnnCreate").c_str());
     return false;
   }
-  require(library().cudnnSetStream(handle, gpu.main_stream()), "cudnnSetStream");
   handle_ = handle;
   return true;
 }
@@ -116,17 +97,19 @@ bool Plans::has(const Gpu& gpu, const Key& key, const Callback<Graph()>& graph) 
   return (plans_[key] = std::move(plan)) != nullptr;
 }
 
-bool Plans::run(const Gpu& gpu, const Key& key, const std::vector<char*>& operands) {
+bool Plans::run(Gpu& gpu, const Key& key, const std::vector<char*>& operands) {
   gpu.enter();
   std::unique_lock hold(mutex_);
   const auto known = plans_.find(key);
   const std::shared_ptr<Plan> plan = known == plans_.end() ? nullptr : known->second;
   if (!plan) return false;
   const Tensor workspace = take_workspace(gpu, plan->workspace_bytes, hold);
-  note_library_call(gpu, operands);
-  const StreamOfCapture stream(handle_, gpu);
-  const int status =
-      execute(handle_, *plan, {operands.begin(), operands.end()}, workspace.defined() ? address(workspace) : nullptr);
+  const std::vector<const char*> places(operands.begin(), operands.end());
+  const int status = library_call(gpu, places, [&](Stream stream) {
+    if (const int refused = library().cudnnSetStream(handle_, stream); refused != 0) return refused;
+    return execute(handle_, *plan, {operands.begin(), operands.end()},
+                   workspace.defined() ? address(workspace) : nullptr);
+  });
   if (status >= not_supported && status < internal_error) {
     plans_[key] = nullptr;
     return false;

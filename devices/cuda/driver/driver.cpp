@@ -37,7 +37,7 @@ void to_host(const Tensor& from, Tensor& to) {
   Gpu& gpu = gpu_of(from.device());
   Capture::require_none(gpu);
   gpu.enter();
-  RILL_CUDA(cuMemcpyDtoHAsync, to.mutable_rep()->data, pointer(from), bytes_of(to), gpu.main_stream());
+  RILL_CUDA(cuMemcpyDtoHAsync, to.mutable_rep()->data, pointer(from), bytes_of(to), gpu.stream());
   gpu.synchronize();
 }
 
@@ -46,9 +46,9 @@ void order(Gpu& before, Gpu& after) {
   before.enter();
   Event event = nullptr;
   RILL_CUDA(cuEventCreate, &event, event_disable_timing);
-  RILL_CUDA(cuEventRecord, event, before.main_stream());
+  RILL_CUDA(cuEventRecord, event, before.stream());
   after.enter();
-  RILL_CUDA(cuStreamWaitEvent, after.main_stream(), event, 0);
+  RILL_CUDA(cuStreamWaitEvent, after.stream(), event, 0);
   RILL_CUDA(cuEventDestroy, event);  // when it has come to pass
 }
 
@@ -59,8 +59,7 @@ void to_peer(const Tensor& from, Tensor& to) {
   Capture::require_none(there);
   order(here, there);
   there.enter();
-  RILL_CUDA(cuMemcpyPeerAsync, pointer(to), there.context, pointer(from), here.context, bytes_of(to),
-            there.main_stream());
+  RILL_CUDA(cuMemcpyPeerAsync, pointer(to), there.context, pointer(from), here.context, bytes_of(to), there.stream());
   order(there, here);  // `from` may be freed, and its memory be used again, on its own stream
 }
 
@@ -77,10 +76,10 @@ double seconds_on_gpu(Gpu& gpu, const Callback<void()>& work) {
   gpu.synchronize();
   gpu.enter();
   const HeldEvent start, end;
-  RILL_CUDA(cuEventRecord, start.event, gpu.main_stream());
+  RILL_CUDA(cuEventRecord, start.event, gpu.stream());
   work();
   gpu.enter();
-  RILL_CUDA(cuEventRecord, end.event, gpu.main_stream());
+  RILL_CUDA(cuEventRecord, end.event, gpu.stream());
   gpu.synchronize();
   float milliseconds = 0;
   RILL_CUDA(cuEventElapsedTime, &milliseconds, start.event, end.event);

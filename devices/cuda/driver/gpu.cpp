@@ -118,20 +118,14 @@ unsigned Gpu::blocks_for(int64_t count) const {
   return unsigned(std::min<int64_t>((count + 255) / 256, int64_t(processors) * 32));
 }
 
-Stream Gpu::stream() const {
-  const Capture* capture = Capture::current(*this);
-  return capture ? capture->stream() : stream_;
-}
-
 void Gpu::start(Function f, const void* params, size_t bytes, unsigned blocks, unsigned threads,
                 unsigned shared_bytes) {
   if (blocks == 0) return;
   enter();
+  if (Capture* capture = Capture::current(*this))
+    return capture->add_kernel(f, {static_cast<const char*>(params), bytes}, blocks, threads, shared_bytes);
   void* list[] = {const_cast<void*>(params)};
-  Capture* const capture = Capture::current(*this);
-  RILL_CUDA(cuLaunchKernel, f, blocks, 1, 1, threads, 1, 1, shared_bytes, capture ? capture->stream() : stream_, list,
-            nullptr);
-  if (capture) capture->note_kernel(f, {static_cast<const char*>(params), bytes}, blocks, threads, shared_bytes);
+  RILL_CUDA(cuLaunchKernel, f, blocks, 1, 1, threads, 1, 1, shared_bytes, stream_, list, nullptr);
 }
 
 namespace {
@@ -204,7 +198,12 @@ void Gpu::wait() noexcept {
   if (in_fork() || !is_open()) return;
   Context now = nullptr;
   if (api().cuCtxGetCurrent(&now) != 0 || api().cuCtxSetCurrent(context) != 0) return;
-  api().cuCtxSynchronize();
+  if (Capture::current(*this)) {  // which no thread may disturb: other libraries' streams are not waited for
+    api().cuStreamSynchronize(stream_);
+  } else {
+    const std::lock_guard hold(capturing);
+    api().cuCtxSynchronize();
+  }
   api().cuCtxSetCurrent(now);
 }
 
@@ -212,13 +211,13 @@ void Gpu::upload(void* to, const void* from, size_t bytes) {
   constexpr size_t staging_bytes = 1 << 20, most_staged = 64 << 10;
   Capture::require_none(*this);
   enter();
-  const std::lock_guard hold(staging_mutex_);
   const DevicePointer there = reinterpret_cast<DevicePointer>(to);
   if (bytes > most_staged) {
     RILL_CUDA(cuMemcpyHtoDAsync, there, from, bytes, stream_);
     RILL_CUDA(cuStreamSynchronize, stream_);  // no promise of the driver's says that it has read all
     return;
   }
+  const std::lock_guard hold(staging_mutex_);
   if (!staging_) {
     void* memory = nullptr;
     RILL_CUDA(cuMemHostAlloc, &memory, staging_bytes, 0);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -52,10 +53,7 @@ class Gpu {
   int processors = 0;    // streaming multiprocessors
   Context context = nullptr;
   std::string name;
-  // Where this thread's work goes: to the GPU's stream, or to that of the Capture that it makes.
-  Stream stream() const;
-  // The GPU's own, which every launch of a Capture goes through.
-  Stream main_stream() const { return stream_; }
+  Stream stream() const { return stream_; }
 
   // Makes the context this thread's; every call of the driver for this GPU comes after it.
   void enter() const;
@@ -93,6 +91,8 @@ class Gpu {
   }
 
   // --- Waiting ---
+  // What a library starts is captured under a shared lock, for nobody may wait for the whole context meanwhile.
+  std::shared_mutex capturing;
   // Returns when all that was begun has ended; throws what of it has failed, and what this thread's kernels report.
   void synchronize();
   // Returns when nothing in this process works on the GPU any more, other libraries' streams included. Never throws.

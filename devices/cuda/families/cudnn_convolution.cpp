@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "rill/devices/cuda/driver/capture.h"
 #include "rill/devices/cuda/driver/cudnn_plans.h"
 #include "rill/devices/cuda/driver/spaces.h"
 #include "rill/devices/cuda/families/families.h"
@@ -134,6 +135,7 @@ bool convolve_by_cudnn(ConvResult wanted, const ConvParams& params, const Tensor
   if (is_empty(s) || !is_symmetric(s) || is_product(s, params, x.dtype())) return false;
   return Convolution(wanted, params, s, x, w, y).run();
 } catch (const host_memory::OutOfMemory&) {
+  if (Capture::current(gpu_of(x.device()))) throw;  // kernels that serve instead would be captured for good
   return false;
 }
 

@@ -178,11 +178,13 @@ bool Plans::run(const LibraryProduct& p) {
   const bool is_double = types_of(p.dtype).compute == lt::compute_f64;
   const void *alpha = small_one, *beta = small_zero;
   if (is_double) alpha = one, beta = zero;
-  note_library_call(p.gpu, {p.right.data, p.left.data, p.out});
-  const int status = lt::library().cublasLtMatmul(
-      handle_, plan.product, alpha, p.right.data, plan.a, p.left.data, plan.b, beta, p.out, plan.out, p.out, plan.out,
-      &plan.choice.algorithm, workspace.defined() ? address(workspace) : nullptr, plan.choice.workspace_bytes,
-      p.gpu.stream());
+  const char* const operands[] = {p.right.data, p.left.data, p.out};
+  const int status = library_call(p.gpu, operands, [&](Stream stream) {
+    return lt::library().cublasLtMatmul(handle_, plan.product, alpha, p.right.data, plan.a, p.left.data, plan.b, beta,
+                                        p.out, plan.out, p.out, plan.out, &plan.choice.algorithm,
+                                        workspace.defined() ? address(workspace) : nullptr, plan.choice.workspace_bytes,
+                                        stream);
+  });
   plan.refused = status == lt::not_supported;
   if (!plan.refused) lt::require(status, "cublasLtMatmul");
   return !plan.refused;

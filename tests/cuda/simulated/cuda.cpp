@@ -69,7 +69,7 @@ using Pointer = unsigned long long;
 std::mutex failure_mutex;
 std::string failing_call;
 int calls_until_failure = 0;
-std::atomic<long> launches = 0, captures = 0, graph_launches = 0, living_graphs = 0;
+std::atomic<long> launches = 0, graphs = 0, graph_launches = 0, living_graphs = 0;
 
 // Whether this call of `name` is the one that a test wants to fail.
 bool fails(const char* name) {
@@ -211,15 +211,23 @@ struct Launch {
 };
 
 struct CUgraphnode {
-  std::function<int()> work;  // of a library; or else
+  std::function<int()> work;  // of a library, or a graph's; or else
   Launch kernel;
   int run() const { return work ? work() : kernel(); }
 };
-// Nodes run in their order, as one stream has given them.
+// Nodes run in their order: each comes after the one before it.
 struct CUgraph {
   std::vector<std::unique_ptr<CUgraphnode>> nodes;
   CUgraph() { ++living_graphs; }
   ~CUgraph() { --living_graphs; }
+  CUgraphnode* add(CUgraphnode node) {
+    nodes.push_back(std::make_unique<CUgraphnode>(std::move(node)));
+    return nodes.back().get();
+  }
+  // Whether what is added now comes after all.
+  bool is_end(void* const* after, size_t count) const {
+    return nodes.empty() ? count == 0 : count == 1 && after[0] == nodes.back().get();
+  }
 };
 struct CUgraphexec {
   std::vector<const CUgraphnode*> originals;
@@ -236,7 +244,8 @@ struct CUstream {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<int()>> work;
-  bool busy = false, ends = false;
+  bool ends = false;
+  long added = 0, done = 0;
   int error = 0;  // stays, as a context's does
   unsigned noise = 12345;
 
@@ -250,7 +259,6 @@ struct CUstream {
       if (work.empty()) break;
       auto next = std::move(work.front());
       work.pop_front();
-      busy = true;
       noise = noise * 1664525 + 1013904223;
       const unsigned sleep = noise >> 24;  // one in sixteen calls
       hold.unlock();
@@ -258,34 +266,30 @@ struct CUstream {
       const int result = next();
       hold.lock();
       if (result != 0 && error == 0) error = result;
-      busy = false;
+      ++done;
       changed.notify_all();
     }
     hold.unlock();
     delete this;
   }
-  void capture(CUgraphnode node) {
-    captured->nodes.push_back(std::make_unique<CUgraphnode>(std::move(node)));
-    last = captured->nodes.back().get();
+  int capture(CUgraphnode node) {
+    if (invalid) return capture_invalidated;
+    captured->add(std::move(node));
+    return ok;
   }
   int add(std::function<int()> f) {
     const std::lock_guard hold(mutex);
     if (error != 0) return error;
-    if (captured) {
-      capture({std::move(f), {}});
-      return 0;
-    }
+    if (captured) return capture({std::move(f), {}});
     work.push_back(std::move(f));
+    ++added;
     changed.notify_all();
     return 0;
   }
   int add(Launch kernel) {
     {
       const std::lock_guard hold(mutex);
-      if (captured) {
-        capture({nullptr, std::move(kernel)});
-        return 0;
-      }
+      if (captured) return capture({nullptr, std::move(kernel)});
     }
     ++launches;
     return add(std::function<int()>(std::move(kernel)));
@@ -296,7 +300,8 @@ struct CUstream {
       invalid = true;
       return capture_unsupported;
     }
-    changed.wait(hold, [&] { return work.empty() && !busy; });
+    const long begun = added;  // what comes later is not waited for
+    changed.wait(hold, [&] { return done >= begun; });
     return error;
   }
 };
@@ -333,8 +338,8 @@ void rill_simulated_fail(const char* name, int nth) {
   calls_until_failure = nth;
 }
 long rill_simulated_launches() { return launches; }  // those of graphs, too
-// How many streams were captured, graphs launched; how many graphs there are, executable ones counted apart.
-long rill_simulated_captures() { return captures; }
+// How many graphs were made executable, and launched; how many there are, executable ones counted apart.
+long rill_simulated_graphs() { return graphs; }
 long rill_simulated_graph_launches() { return graph_launches; }
 long rill_simulated_living_graphs() { return living_graphs; }
 // How many times the primary context of a device was taken.
@@ -541,6 +546,12 @@ int cuStreamDestroy_v2(void* stream) {
 }
 int cuCtxSynchronize() {
   if (!current) return invalid_context;
+  bool captures = false;
+  for (CUstream* s : all_streams(current->device)) {
+    const std::lock_guard hold(s->mutex);
+    if (s->captured) s->invalid = captures = true;
+  }
+  if (captures) return capture_unsupported;
   int error = ok;
   for (CUstream* s : all_streams(current->device))
     if (const int e = s->wait(); e != ok) error = e;
@@ -645,13 +656,12 @@ int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned gr
 int cuStreamBeginCapture_v2(void* stream, int mode) {
   FAIL_ON_DEMAND(capture_unsupported);
   auto& s = *static_cast<CUstream*>(stream);
+  if (!current) return invalid_context;
   if (mode < 0 || mode > 2) return invalid_value;
   const std::lock_guard hold(s.mutex);
   if (s.captured) return invalid_value;
   s.captured = std::make_unique<CUgraph>();
   s.invalid = false;
-  s.last = nullptr;
-  ++captures;
   return ok;
 }
 int cuStreamEndCapture(void* stream, void** graph) {
@@ -664,27 +674,10 @@ int cuStreamEndCapture(void* stream, void** graph) {
   *graph = captured.release();
   return ok;
 }
-int cuStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id, void** graph, void*** last,
-                              size_t* count) {
-  FAIL_ON_DEMAND(invalid_value);
-  auto& s = *static_cast<CUstream*>(stream);
-  const std::lock_guard hold(s.mutex);
-  *status = s.captured ? 1 : 0;
-  *id = 1;
-  *graph = s.captured.get();
-  *last = reinterpret_cast<void**>(&s.last);
-  *count = s.last ? 1 : 0;
-  return ok;
-}
-int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
+int cuGraphCreate(void** graph, unsigned flags) {
   FAIL_ON_DEMAND(out_of_memory);
   if (flags != 0) return invalid_value;
-  auto e = std::make_unique<CUgraphexec>();
-  for (const auto& node : static_cast<CUgraph*>(graph)->nodes) {
-    e->originals.push_back(node.get());
-    e->nodes.push_back(*node);
-  }
-  *exec = e.release();
+  *graph = new CUgraph;
   return ok;
 }
 // CUDA_KERNEL_NODE_PARAMS
@@ -696,16 +689,61 @@ struct KernelNode {
   void* kernel;
   void* context;
 };
+bool launch_of(const KernelNode& p, Launch& launch) {
+  if (!p.function || p.extra || p.kernel) return false;
+  if (p.grid[0] == 0 || p.grid[1] != 1 || p.grid[2] != 1) return false;
+  if (p.block[0] == 0 || p.block[0] > most_threads || p.block[1] != 1 || p.block[2] != 1) return false;
+  const auto& f = *static_cast<CUfunc*>(p.function);
+  const auto* first = static_cast<const char*>(p.parameters[0]);
+  launch = {&f, {first, first + f.bytes}, p.grid[0], p.block[0]};
+  return true;
+}
+int cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after, size_t count, const KernelNode* p) {
+  FAIL_ON_DEMAND(invalid_value);
+  auto& g = *static_cast<CUgraph*>(graph);
+  Launch launch;
+  if (!current) return invalid_context;
+  if (!g.is_end(after, count) || !launch_of(*p, launch)) return invalid_value;
+  *node = g.add({nullptr, std::move(launch)});
+  return ok;
+}
+int cuGraphAddChildGraphNode(void** node, void* graph, void* const* after, size_t count, void* child) {
+  FAIL_ON_DEMAND(invalid_value);
+  auto& g = *static_cast<CUgraph*>(graph);
+  if (!g.is_end(after, count)) return invalid_value;
+  std::vector<CUgraphnode> nodes;  // a copy, as they are now
+  for (const auto& n : static_cast<CUgraph*>(child)->nodes) nodes.push_back(*n);
+  *node = g.add({[nodes = std::move(nodes)] {
+                   for (const CUgraphnode& n : nodes)
+                     if (const int error = n.run(); error != ok) return error;
+                   return int(ok);
+                 },
+                 {}});
+  return ok;
+}
+int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
+  FAIL_ON_DEMAND(out_of_memory);
+  if (!current) return invalid_context;
+  if (flags != 0) return invalid_value;
+  auto e = std::make_unique<CUgraphexec>();
+  for (const auto& node : static_cast<CUgraph*>(graph)->nodes) {
+    e->originals.push_back(node.get());
+    e->nodes.push_back(*node);
+  }
+  *exec = e.release();
+  ++graphs;
+  return ok;
+}
 int cuGraphExecKernelNodeSetParams_v2(void* exec, void* node, const KernelNode* p) {
   FAIL_ON_DEMAND(invalid_value);
   auto& e = *static_cast<CUgraphexec*>(exec);
+  if (!current) return invalid_context;
   const auto at = std::find(e.originals.begin(), e.originals.end(), node);
-  if (at == e.originals.end() || !(*at)->kernel.function || p->extra || p->kernel) return invalid_value;
-  if (p->grid[0] == 0 || p->grid[1] != 1 || p->grid[2] != 1) return invalid_value;
-  if (p->block[0] == 0 || p->block[0] > most_threads || p->block[1] != 1 || p->block[2] != 1) return invalid_value;
-  const auto& f = *static_cast<CUfunc*>(p->function);
-  const auto* first = static_cast<const char*>(p->parameters[0]);
-  e.nodes[size_t(at - e.originals.begin())].kernel = {&f, {first, first + f.bytes}, p->grid[0], p->block[0]};
+  Launch launch;
+  if (at == e.originals.end() || !launch_of(*p, launch)) return invalid_value;
+  CUgraphnode& own = e.nodes[size_t(at - e.originals.begin())];
+  if (!own.kernel.function) return invalid_value;
+  own.kernel = std::move(launch);
   return ok;
 }
 int cuGraphLaunch(void* exec, void* stream) {
