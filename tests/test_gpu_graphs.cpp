@@ -304,7 +304,7 @@ TEST_CASE("graphs and their memory go with their function, and where memory is o
 }
 
 TEST_CASE("where memory is out, captures go, and programs that fitted before still do") {
-  const int64_t n = 1 << 16;
+  const int64_t n = 1 << 13;
   const auto g = [](const Tensor& x) {
     const Tensor a = sort(x * 2);
     const Tensor s = cond(sum(a) > 0, [&] { return a + 1; }, [&] { return a - 1; });
@@ -320,11 +320,11 @@ TEST_CASE("where memory is out, captures go, and programs that fitted before sti
     f(x), synchronize(gpu);
     peak = memory_stats(gpu).peak;
   }
-  for (const size_t more : {size_t(0), size_t(256) << 10, size_t(1) << 20}) {
+  for (const size_t more : {size_t(0), size_t(32) << 10, size_t(128) << 10}) {
     auto f = function("f", g);
     f(x), jit::wait(), f(x), jit::wait(), synchronize(gpu);
     release_cached_memory(gpu);
-    set_memory_limit(gpu, std::max(peak, memory_stats(gpu).in_use) + (64 << 10) + more);
+    set_memory_limit(gpu, std::max(peak, memory_stats(gpu).in_use) + (8 << 10) + more);
     for (int i = 0; i < 5; ++i) {
       Tensor is;
       CHECK_NOTHROW(is = f(x));
