@@ -75,8 +75,10 @@ Capture::~Capture() {
   if (in_fork()) return;
   const CallersContext kept;
   api().cuCtxSetCurrent(gpu_.context);
-  // One that runs is destroyed when it has ended. The room's memory is used next by what comes later in the stream.
-  if (exec_) api().cuGraphExecDestroy(exec_);
+  if (exec_) {
+    api().cuStreamSynchronize(gpu_.stream());  // no document says that one may be destroyed while it runs
+    api().cuGraphExecDestroy(exec_);
+  }
   if (graph_) api().cuGraphDestroy(graph_);
   room_ = nullptr;
   of_gpu<SharedRoom>(gpu_).drop_unused();
@@ -263,6 +265,7 @@ bool Capture::launch(std::span<char* const> at) {
   begun = begun && api().cuGraphLaunch(exec_, gpu_.stream()) == 0;
   blocks_ = std::move(to);
   if (!begun) {  // some of its kernels may have the new addresses
+    api().cuStreamSynchronize(gpu_.stream());
     api().cuGraphExecDestroy(exec_);
     exec_ = nullptr;
   }
