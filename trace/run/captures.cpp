@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace rill {
@@ -31,11 +32,10 @@ bool is_inside(const Tensor& t) {
   return offset + lowest * size >= 0 && offset + highest * size <= int64_t(buffer.bytes);
 }
 
-bool overlap(std::span<const MovingMemory> blocks) {
-  for (size_t i = 0; i < blocks.size(); ++i)
-    for (size_t j = 0; j < i; ++j)
-      if (blocks[i].begin < blocks[j].begin + blocks[j].bytes && blocks[j].begin < blocks[i].begin + blocks[i].bytes)
-        return true;
+bool overlap(std::vector<MovingMemory> blocks) {
+  std::sort(blocks.begin(), blocks.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < blocks.size(); ++i)
+    if (blocks[i].begin < blocks[i - 1].begin + blocks[i - 1].bytes) return true;
   return false;
 }
 
@@ -76,18 +76,15 @@ void Captures::give_back_memory() {
 // not. Where blocks overlap, as lent ones may, an address does not say whose it is.
 bool Captures::find_places(const CaptureRange& range, std::span<const Tensor> values, Places& places) {
   constexpr uintptr_t alignment = 256;  // no kernel asks for more
-  std::vector<const Buffer*> buffers;
+  std::unordered_map<const Buffer*, size_t> block_of;
   for (const uint32_t v : range.moving) {
     const Tensor& t = values[v];
     if (!t.defined() || t.device() != range.device || !is_inside(t)) return false;
     const Buffer& buffer = *t.rep()->buffer;
     char* const begin = static_cast<char*>(buffer.data);
-    const auto known = std::find(buffers.begin(), buffers.end(), &buffer);
-    places.layout.push_back(known - buffers.begin());
-    if (known == buffers.end()) {
-      buffers.push_back(&buffer);
-      places.blocks.push_back({begin, buffer.bytes});
-    }
+    const auto [block, is_new] = block_of.try_emplace(&buffer, places.blocks.size());
+    if (is_new) places.blocks.push_back({begin, buffer.bytes});
+    places.layout.push_back(int64_t(block->second));
     places.layout.push_back(int64_t(reinterpret_cast<uintptr_t>(begin) % alignment));
     places.layout.push_back(t.rep()->data - begin);
     for (const int64_t size : t.shape()) places.layout.push_back(size);

@@ -197,6 +197,7 @@ Ref<Buffer> Capture::allocate(size_t wanted) {
   ++room_->in_use;
   return Ref<Buffer>::adopt(buffer.release());
 }
+
 void Capture::give_back(Buffer* b) {
   const std::unique_ptr<RoomPlace> place(static_cast<RoomPlace*>(b->owner));
   {
