@@ -231,6 +231,11 @@ TEST_CASE("files that are not sound are errors") {
   CHECK(has(message_of([&] { best({{"boxes", ones({1, 2, 4})}, {"scores", ones({2, 1, 2})}}); }),
             "takes boxes [batch, n, 4] and scores [batch, classes, n]"));
   CHECK(has(message_of([&] { read("one_operand")({{"x", ones({1})}}); }), "'alone' (CastLike): operand 1 is missing"));
+  CHECK(has(message_of([&] { read("lengths")({{"x", ones({3, 2, 1})}}); }),
+            "'words' (LSTM): a sequence of length 9 has 3 steps"));
+  const int64_t large = int64_t(1) << 53;
+  const Tensor rows = tensor({{large + 1, int64_t(0)}, {large, int64_t(0)}, {large + 1, int64_t(0)}});
+  CHECK(read("distinct")({{"x", rows}}).at("y").to_vector<int64_t>() == std::vector<int64_t>{large, 0, large + 1, 0});
   CHECK(has(message_of([&] { read("endless"); }), "function 'Loops' calls itself"));
   CHECK(has(message_of([&] { read("doubling"); }), "its functions call each other more than 10000000 times"));
   CHECK(has(message_of([&] { read("deep"); }), "stands more than 100 calls deep"));

@@ -1,5 +1,7 @@
 // RNN, LSTM and GRU: a scan over the steps. Two directions whose activations are alike take one, in which each step has
 // a batch of two products; others take one each.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -99,11 +101,21 @@ struct Recurrence {
     bias = biases(all, slice(0, gates * hidden)), r_bias = biases(all, slice(gates * hidden, none));
     if (adds_all) bias = bias + std::exchange(r_bias, Tensor());
     if (c.has(4)) lengths = c.x(4);
-    if (c.has(4) && lengths.ndim() != 1) c.reject("takes one length a sequence");
+    check_lengths();
     named = named_activations(c, usual, directions);
     first_h = start(5);
     if (gates == 4) first_c = start(6);
     if (gates == 4) peepholes = c.x_or(7, zeros({directions, 3 * hidden}, x.dtype()));
+  }
+  void check_lengths() const {
+    if (!c.has(4)) return;
+    const Dim steps = x.dim(0), batch = x.dim(1);
+    const bool fits =
+        lengths.ndim() == 1 && (batch.is_open() || lengths.shape()[0].is_open() || lengths.dim(0) == batch);
+    if (!fits) c.reject("takes one length a sequence");
+    if (!c.knows(4) || steps.is_open()) return;
+    for (const int64_t n : lengths.to_vector<int64_t>())
+      if (n < 0 || n > steps) c.reject(fmt::format("a sequence of length {} has {} steps", n, int64_t(steps)));
   }
   Tensor start(size_t operand) const {
     if (!c.has(operand)) return zeros({directions, x.dim(1), hidden}, x.dtype());
