@@ -81,6 +81,24 @@ TEST_CASE("faults of many threads, one after the other, are told to each") {
   CHECK(told == 130);
 }
 
+TEST_CASE("child: threads that never wait", "[.]") {
+  const Tensor x = arange(5.f, {.device = gpu}), far = tensor({9}, {.device = gpu});
+  for (int i = 0; i < 70; ++i) std::thread([&] { static_cast<void>(take(x, far, 0)); }).join();
+  for (int i = 0; i < 70; ++i)
+    std::thread([&] {
+      static_cast<void>(take(x, tensor({1}, {.device = gpu}), 0));
+      CHECK_NOTHROW(synchronize(gpu));
+    }).join();
+}
+TEST_CASE("faults of a thread that has ended are told to no other") {
+  std::string output;
+  CHECK(child("", "child: threads that never wait", output) == 0);
+  INFO(output);
+  CHECK(has(output, "passed"));
+  CHECK(count_in(output, "rill: a thread has ended that did not wait for gpu:0: test_gpu_driver.cpp:") == 70);
+  CHECK(count_in(output, "[take] in [index] index 9 is out of bounds") == 70);
+}
+
 TEST_CASE("faults name the node of a traced function, and its scope") {
   const Tensor x = arange(5.f, {.device = gpu}), near = tensor({1, 2}, {.device = gpu}),
                far = tensor({1, 7}, {.device = gpu});

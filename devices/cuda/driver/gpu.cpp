@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -137,9 +138,10 @@ class ThreadsPlace {
     shares_ = all().given >= most && all().free.empty();
     if (all().given < most || shares_) {
       number_ = all().given++ % most;
-    } else {  // what was left there longest ago: what its thread has not asked for is told to this one
+    } else {
       number_ = all().free.front();
       all().free.pop_front();
+      for (const auto& gpu : gpus()) gpu->tell_untold_faults(number_);
     }
   }
   ThreadsPlace(const ThreadsPlace&) = delete;
@@ -178,20 +180,33 @@ void Gpu::synchronize() {
   if (fault_place()->code != 0) throw_faults();
 }
 
-void Gpu::throw_faults() {
-  Fault* mine = fault_place();
+std::string Gpu::take_faults(Fault* place) {
   std::string text;
   const std::lock_guard hold(fault_mutex_);
-  for (int k = 0; k < Fault::kept && mine[k].code != 0; ++k) {
-    const Fault found = std::exchange(mine[k], Fault{});
+  for (int k = 0; k < Fault::kept && place[k].code != 0; ++k) {
+    const Fault found = std::exchange(place[k], Fault{});
     const Rule& rule = rules_[size_t(found.code - 1)];
     text += (k == 0 ? "" : "; also ") + rule.beginning +
             fmt::format(fmt::runtime(rule.text), fmt::arg("value", found.value), fmt::arg("limit", found.limit),
                         fmt::arg("position", found.position));
   }
-  fail_later(text +
+  return text;
+}
+
+void Gpu::throw_faults() {
+  fail_later(take_faults(fault_place()) +
              ". it was found after the call: what was computed from its result since, also in Variables, is "
              "of no use");
+}
+
+void Gpu::tell_untold_faults(int place) {
+  if (!is_open()) return;
+  const CallersContext kept;
+  enter();
+  api().cuStreamSynchronize(stream_);
+  if (const std::string text = take_faults(faults_ + place * Fault::kept); !text.empty())
+    std::fprintf(stderr, "rill: a thread has ended that did not wait for %s: %s\n", to_string(device).c_str(),
+                 text.c_str());
 }
 
 void Gpu::wait() noexcept {

@@ -102,8 +102,11 @@ class Gpu {
   // by what the kernel says. The error is thrown when the thread next waits for the GPU.
   Fault* fault_place() const;
   int fault_code(std::string_view op, std::string_view rule);
+  // Prints what the kernels of a thread have reported that had this place and has ended, for another thread gets it.
+  void tell_untold_faults(int place);
 
  private:
+  std::string take_faults(Fault* place);
   void throw_faults();
   unsigned blocks_for(int64_t count) const;
   void start(Function f, const void* params, size_t bytes, unsigned blocks, unsigned threads, unsigned shared_bytes);
