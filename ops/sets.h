@@ -1,7 +1,7 @@
 // Sets of values: unique elements and what vectors have in common. Included by ops.h.
 //
-// Operands without an axis are taken as 1-d, and promoted to one dtype. Results whose size depends on values are not
-// for use inside `function`: they throw there.
+// Where no axis is given, operands of any shape are flattened, and two operands are promoted to one dtype. Functions
+// whose result's size depends on values (all but isin) throw inside `function`.
 #pragma once
 #include "rill/ops/reductions.h"
 
@@ -20,8 +20,8 @@ struct UniqueInverse {
 // which one each slice is, so that take(values, inverse, axis) is x, and `counts` how often each stands there.
 Unique unique(const Tensor& x, Axis axis, Where where = Where::current());
 RILL_BOOL_IS_NO_AXIS(unique, ", and the result has the indices, the inverse and the counts at once")
-// One element of each run of equal ones: `indices` says where it begins in the flattened operand, `inverse` which run
-// each element is in, `counts` how long it is.
+// One element for each run of equal ones in the flattened operand: `values`, of x's dtype; `indices`, i64, where each
+// run begins; `inverse`, i64 of x's shape, the run that each element is in; `counts`, i64, each run's length.
 Unique unique_consecutive(const Tensor& x, Where where = Where::current());
 // Parts of unique(), under the array API's names.
 Unique unique_all(const Tensor& x, Where where = Where::current());
@@ -31,12 +31,13 @@ Tensor unique_values(const Tensor& x, Where where = Where::current());
 
 struct IsinOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
-  bool invert = false;  // whether it is not among them
+  bool invert = false;  // give true for the elements that are not among the values
 };
 // Whether each element of `x` is among `values`: bool, of x's shape. NaN is among none. For use inside `function` too.
 Tensor isin(const Tensor& x, const Tensor& values, const IsinOptions& options = {}, Where where = Where::current());
 
-// The ascending values, each once, that are in either operand; in both; in `x` alone; in one of them alone.
+// The ascending values, each once, that are in either operand; in both; in `x` alone; in one of them alone. NaN equals no
+// NaN of the other operand, as in numpy.
 Tensor union1d(const Tensor& x, const Tensor& y, Where where = Where::current());
 Tensor intersect1d(const Tensor& x, const Tensor& y, Where where = Where::current());
 Tensor setdiff1d(const Tensor& x, const Tensor& y, Where where = Where::current());

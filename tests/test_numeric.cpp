@@ -47,6 +47,15 @@ TEST_CASE("what depends on values is looked at in every call of a traced functio
   CHECK(has(message_of([&] { function("h", [](const Tensor& t) { return setdiff1d(t, t); })(x); }), "[unique_values]"));
 }
 
+TEST_CASE("numbers that are one in the dtype of two operands are one in their sets") {
+  const Tensor x = tensor({16777216, 16777217, 3}), y = tensor({16777216.f, 5.f});
+  CHECK(result_type({x.dtype(), y.dtype()}) == f32);
+  CHECK(array_equal(intersect1d(x, y), tensor({16777216.f})));
+  CHECK(array_equal(setdiff1d(x, tensor({5.f})), tensor({3.f, 16777216.f})));
+  CHECK(array_equal(setxor1d(x, tensor({5.f})), tensor({3.f, 5.f, 16777216.f})));
+  CHECK(array_equal(union1d(x, y), tensor({3.f, 5.f, 16777216.f})));
+}
+
 TEST_CASE("nothing, and the smallest of what there is") {
   CHECK(trapezoid(zeros({0})).item<float>() == 0.f);
   CHECK(trapezoid(ones({1})).item<float>() == 0.f);

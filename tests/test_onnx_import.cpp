@@ -233,6 +233,7 @@ TEST_CASE("files that are not sound are errors") {
   CHECK(has(message_of([&] { read("one_operand")({{"x", ones({1})}}); }), "'alone' (CastLike): operand 1 is missing"));
   CHECK(has(message_of([&] { read("lengths")({{"x", ones({3, 2, 1})}}); }),
             "'words' (LSTM): a sequence of length 9 has 3 steps"));
+  CHECK(read("affine")({{"x", ones({2, 1, 1})}}).at("y").to_vector<float>() == std::vector<float>{3, 33});
   const int64_t large = int64_t(1) << 53;
   const Tensor rows = tensor({{large + 1, int64_t(0)}, {large, int64_t(0)}, {large + 1, int64_t(0)}});
   CHECK(read("distinct")({{"x", rows}}).at("y").to_vector<int64_t>() == std::vector<int64_t>{large, 0, large + 1, 0});

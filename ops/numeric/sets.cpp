@@ -110,18 +110,20 @@ Tensor union1d(const Tensor& x, const Tensor& y, Where where) {
 }
 Tensor intersect1d(const Tensor& x, const Tensor& y, Where where) {
   CallerScope caller(where);
-  const auto [a, b] = promoted(unique_values(x, where), ravel(y));
-  return boolean_mask(a, found(a, b));
+  const auto [a, b] = promoted(ravel(x), ravel(y));  // first, for it may make different numbers equal
+  const Tensor values = unique_values(a, where);
+  return boolean_mask(values, found(values, b));
 }
 Tensor setdiff1d(const Tensor& x, const Tensor& y, Where where) {
   CallerScope caller(where);
-  const auto [a, b] = promoted(unique_values(x, where), ravel(y));
-  return without(a, b);
+  const auto [a, b] = promoted(ravel(x), ravel(y));
+  return without(unique_values(a, where), b);
 }
 Tensor setxor1d(const Tensor& x, const Tensor& y, Where where) {
   CallerScope caller(where);
-  const auto [a, b] = promoted(unique_values(x, where), unique_values(y, where));
-  return sort(concat({without(a, b), without(b, a)}));
+  const auto [a, b] = promoted(ravel(x), ravel(y));
+  const Tensor u = unique_values(a, where), v = unique_values(b, where);
+  return sort(concat({without(u, v), without(v, u)}));
 }
 
 }  // namespace rill

@@ -1,4 +1,5 @@
-// What Unique of ONNX and TensorFlow gives: where values are known, the host finds it.
+// The Unique ops of ONNX and TensorFlow, for operands whose values are known while the model is interpreted: the size
+// of the result depends on them.
 #pragma once
 #include <optional>
 
@@ -7,7 +8,8 @@
 
 namespace rill::imported {
 
-// Elements, or slices along an axis, each once: ascending, or in the order in which they first came.
+// unique(x), or unique(x, *axis), of numbers or strings; where not `ascending`, in the order of first occurrence,
+// with `inverse` to match. Throws where the values are not known.
 inline Unique distinct(const Tensor& x, std::optional<int64_t> axis, bool ascending) {
   const bool text = x.dtype() == string;
   Unique u;

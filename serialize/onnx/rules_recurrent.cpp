@@ -1,8 +1,11 @@
-// RNN, LSTM and GRU: a scan over the steps. Two directions whose activations are alike take one, in which each step has
-// a batch of two products; others take one each.
+// RNN, LSTM and GRU as scans over the steps. If both directions of a network have the same activations, one scan serves
+// both, and each step multiplies by the weights of the two as a batch; otherwise each direction is a scan of its own.
+// Start at Recurrence.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -17,7 +20,8 @@ namespace {
 using Tensors = std::vector<Tensor>;
 using Activation = std::function<Tensor(const Tensor&)>;
 
-// One as the file names it. Its numbers are consumed by those that take some, one after the other.
+// An activation as the file names it. The file's alphas are one list, of which each activation that takes an alpha gets
+// the next; its betas likewise.
 struct NamedActivation {
   std::string name;
   double alpha = 0, beta = 0;
@@ -29,7 +33,7 @@ bool takes_alpha(const std::string& name) {
 }
 bool takes_beta(const std::string& name) { return name == "affine" || name == "scaledtanh" || name == "hardsigmoid"; }
 
-// So many for each direction; `usual` where the file names none.
+// usual.size() activations for each direction: the file's, or `usual` where it names none.
 std::vector<NamedActivation> named_activations(const Call& c, const std::vector<std::string>& usual,
                                                int64_t directions) {
   const std::vector<std::string> names = c.strings("activations");
@@ -39,9 +43,9 @@ std::vector<NamedActivation> named_activations(const Call& c, const std::vector<
   for (size_t i = 0; i < usual.size() * size_t(directions); ++i) {
     if (!names.empty() && i >= names.size()) c.reject("names too few activations");
     NamedActivation f{names.empty() ? usual[i % usual.size()] : names[i]};
-    std::ranges::transform(f.name, f.name.begin(), [](char ch) { return char(std::tolower(ch)); });
+    std::ranges::transform(f.name, f.name.begin(), [](unsigned char ch) { return char(std::tolower(ch)); });
     f.alpha = f.name == "leakyrelu" ? 0.01 : f.name == "hardsigmoid" ? 0.2 : 1.0;
-    f.beta = f.name == "hardsigmoid" ? 0.5 : 1.0;
+    f.beta = f.name == "hardsigmoid" ? 0.5 : f.name == "affine" ? 0.0 : 1.0;
     if (takes_alpha(f.name) && alpha < alphas.size()) f.alpha = alphas[alpha++];
     if (takes_beta(f.name) && beta < betas.size()) f.beta = betas[beta++];
     out.push_back(f);
@@ -65,7 +69,7 @@ Activation activation_of(const Call& c, const NamedActivation& f) {
   c.reject("an unknown activation, '" + name + "'");
 }
 
-// x in memory of its own, row by row: what every step reads is turned once.
+// A dense copy of x. The transposed weights are copied once, so that no step reads them by strides.
 Tensor copied(const Tensor& x) {
   static const Op& copy = *find_stored_op("copy");
   return apply1(copy, {&x}, {}, Where::current());
@@ -87,7 +91,8 @@ struct Recurrence {
   Tensor lengths, first_h, first_c, peepholes;
   std::vector<NamedActivation> named;  // of each direction in turn
 
-  // `adds_all`: steps add up x W, h R and both biases as they are, so that the biases are added to x W for all steps.
+  // `adds_all`: a step only sums x W, h R and the two biases, so that both biases are added to x W before the scan. Not
+  // so in a GRU, whose reset gate may scale h R and its bias.
   Recurrence(const Call& call, int64_t gates, const std::vector<std::string>& usual, bool adds_all)
       : c(call), gates(gates) {
     if (c.x(0).ndim() != 3 || c.x(1).ndim() != 3 || c.x(2).ndim() != 3) c.reject("takes operands of three axes");

@@ -1,3 +1,4 @@
+// Which capture serves a call, and when capturing is given up; see captures.h. Start at Captures::launch.
 #include "rill/trace/run/captures.h"
 
 #include <algorithm>
@@ -18,7 +19,8 @@ std::vector<char*> addresses(std::span<const MovingMemory> blocks) {
   return all;
 }
 
-// Whether all elements lie in the tensor's buffer, which memory that others lend need not say of itself.
+// Whether all elements lie in the tensor's buffer: lent memory with strides may reach beyond the bytes that its buffer
+// states (from_buffer).
 bool is_inside(const Tensor& t) {
   const Buffer& buffer = *t.rep()->buffer;
   int64_t lowest = 0, highest = 1;
@@ -50,7 +52,7 @@ Living& living() {
 
 }  // namespace
 
-Captures::Captures() : credit_(most_credit) {
+Captures::Captures(std::shared_ptr<std::atomic<bool>> is_off) : credit_(most_credit), is_off_(std::move(is_off)) {
   const std::lock_guard hold(living().mutex);
   living().all.insert(this);
 }
@@ -65,15 +67,15 @@ void Captures::give_back_memory() {
   const std::lock_guard hold(living().mutex);
   for (Captures* c : living().all) {
     if (c->is_at_work_.exchange(true)) continue;
-    if (!c->kept_.empty()) c->is_off_ = true;
+    if (!c->kept_.empty()) *c->is_off_ = true;
     kept.push_back(std::move(c->kept_));
     c->kept_.clear();
     c->is_at_work_ = false;
   }
 }
 
-// Values that share memory share a block, so that a kernel which may write over its operand is told from one that may
-// not. Where blocks overlap, as lent ones may, an address does not say whose it is.
+// Values that share memory share a block: whether a result lies over its operand is part of the layout, for a kernel
+// may be started differently then. False where blocks overlap, as lent ones may: an address could belong to either.
 bool Captures::find_places(const CaptureRange& range, std::span<const Tensor> values, Places& places) {
   constexpr uintptr_t alignment = 256;  // no kernel asks for more
   std::unordered_map<const Buffer*, size_t> block_of;
@@ -109,7 +111,7 @@ bool Captures::launch(const CaptureRange& range, std::span<const Tensor> values,
     return true;
   }
   if (capture(range, places, run) && kept_.back().work->launch(at)) return true;
-  turn_off();
+  credit_ = -1;
   kept_.clear();
   return false;
 }

@@ -1,5 +1,6 @@
-// Parts of an executable that a device begins as one: launches that were captured (DeviceDriver::capture). Start at
-// Captures::launch(); Executable::find_capture_ranges() says what can be captured.
+// Runs of kernels that a device captures once (DeviceDriver::capture) and then starts with a single call, which costs
+// the host less than starting each kernel. Executable::find_capture_ranges() says what can be captured. Start at
+// Captures::launch().
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -24,14 +25,17 @@ struct CaptureRange {
 // What was captured of a range, for the frame of an executable, in which the other values have their places.
 class Captures {
  public:
-  Captures();
+  // `is_off`: of the executable, whose captures all stay off where memory was out.
+  explicit Captures(std::shared_ptr<std::atomic<bool>> is_off);
   Captures(const Captures&) = delete;
   ~Captures();
-  // Drops what all of them keep, but for those that are at work: memory is out. Those stay off.
+  // Frees what all of them keep, because memory is out, except those that are in launch() now. The executables of those
+  // that kept something capture no more.
   static void give_back_memory();
   // To be asked once a call: not at the first one, when kernels are compiled and libraries make plans.
-  bool may_launch() { return std::exchange(is_warm_, true) && !is_off_; }
-  void turn_off() { is_off_ = true; }
+  bool may_launch() { return std::exchange(is_warm_, true) && credit_ >= 0 && !*is_off_; }
+  // A call could not be captured.
+  void charge() { --credit_; }
   // Begins the range's kernels, whose operands are among `values`; `run` gives them to the device one by one. False
   // where the caller has to run them itself: where capturing fails or does not pay.
   bool launch(const CaptureRange& range, std::span<const Tensor> values, const Callback<void()>& run);
@@ -50,9 +54,10 @@ class Captures {
   bool capture(const CaptureRange& range, const Places& places, const Callback<void()>& run);
 
   std::vector<Kept> kept_;  // the one that was used last stands last
-  int credit_;              // captures that it may still make without as many launches
+  int credit_;              // captures it may still make: each costs one, each launch of a kept one earns one back
   bool is_warm_ = false;
-  std::atomic<bool> is_off_ = false, is_at_work_ = false;
+  const std::shared_ptr<std::atomic<bool>> is_off_;
+  std::atomic<bool> is_at_work_ = false;
 };
 
 }  // namespace rill

@@ -201,7 +201,7 @@ std::unique_ptr<Executable::Frame> Executable::make_frame() const {
     for (uint32_t v : i.in) o.in.push_back(&f->values[v]);
     for (uint32_t v : i.out) o.out.push_back(&f->values[v]);
   }
-  f->captures.resize(ranges_.size());
+  for (size_t r = 0; r < ranges_.size(); ++r) f->captures.emplace_back(captures_are_off_);
   return f;
 }
 
@@ -216,9 +216,10 @@ bool may_take_memory_of(const Tensor& t) {
 }  // namespace
 
 void Executable::retire() const {
+  std::unique_ptr<Frame> idle;  // which goes when the lock is no longer held
   std::lock_guard lock(mutex_);
   retired_ = true;
-  idle_ = nullptr;
+  idle = std::move(idle_);
   for (const Instruction& i : instructions_)
     if (i.packed) i.packed->clear();
 }
@@ -292,7 +293,7 @@ bool Executable::launch_range(const CaptureRange& range, Frame& f, const Packs* 
     execute(i, k, f, packs);
     const auto& o = f.operands[k];
     if (o.out[0]->rep()->buffer.get() == o.in[0]->rep()->buffer.get()) continue;
-    captures.turn_off();  // it was copied, with elements that the kernels before are to compute
+    captures.charge();  // it was copied, perhaps before a kernel of the range has computed its elements
     return false;
   }
   return captures.launch(range, f.values, [&] {

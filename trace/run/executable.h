@@ -1,6 +1,7 @@
 // Executable: a graph ready to run. A flat list of instructions with resolved kernels, over a frame of tensors at
 // planned addresses; a replay allocates only what it returns, and never goes through apply().
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -26,7 +27,7 @@ class Executable {
   explicit Executable(Graph g);
   ~Executable();
 
-  // `inputs`: one a graph input, of its shape, dtype and device, with any strides. `results`: the outputs, then the
+  // `inputs`: one per graph input, of its shape, dtype and device, with any strides. `results`: the outputs, then the
   // assigned values. Any number of threads may run at once. A tensor that is in `results` already, dense and of the
   // result's shape, dtype and device, is where the result is computed if it can be; else it is replaced.
   // Results may reuse the memory of inputs that only `inputs` holds (ValuePlace::over), whose elements are lost.
@@ -84,8 +85,8 @@ class Executable {
   void execute_checked(const Instruction& i, size_t at, Frame& f, const Packs* packs) const;  // under check_numerics()
   // Has the device run the range that begins at instruction `at` as one; false where it does not.
   bool launch_range(const CaptureRange& range, Frame& f, const Packs* packs) const;
-  // run(), with execute_some(instruction, its number, frame) for each instruction that it has not executed with those
-  // before: it says how many those were.
+  // The common part of run() and run_timed(). execute_some(instruction, its number, frame) executes the instruction,
+  // and perhaps some that follow it, and returns how many it has executed.
   template <class F>
   void replay(std::span<const Tensor> inputs, std::span<Tensor> results, F&& execute_some) const;
 
@@ -93,6 +94,7 @@ class Executable {
   MemoryPlan plan_;
   std::vector<Instruction> instructions_;
   std::vector<CaptureRange> ranges_;
+  std::shared_ptr<std::atomic<bool>> captures_are_off_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<uint32_t> moving_;  // values that a call sets and must drop afterwards
   struct Output {
     uint32_t value;

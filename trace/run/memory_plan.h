@@ -17,7 +17,7 @@ struct ValuePlace {
     constant,  // in the graph
     arena,     // at `offset` in the arena
     output,    // allocated at each call
-    view       // an alias of another value, made at each call because its base moves
+    view       // an alias of another value: made at each call, because its base moves, or once (fixed_view)
   };
   Kind kind = Kind::arena;
   size_t offset = 0;

@@ -1,5 +1,5 @@
 // The functions of NVIDIA's driver, libcuda.so.1, that rill calls. They are declared here by the names and numbers of
-// the CUDA Toolkit's cuda.h, so that building needs no toolkit and starting no driver.
+// the CUDA Toolkit's cuda.h, so that rill builds without the toolkit and starts without a driver.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -48,12 +48,13 @@ inline constexpr Result out_of_memory = 2, no_device = 100;
 // CUdevice_attribute
 inline constexpr int multiprocessors = 16, capability_major = 75, capability_minor = 76, reads_pageable_memory = 88,
                      has_memory_pools = 115;
-// CUmemPool_attribute, CUstream_flags, CUevent_flags, CU_MEMHOSTALLOC_...
+// CUmemPool_attribute
 inline constexpr int pool_release_threshold = 4;
 // CUmemAllocationType, CUmemLocationType, CUmemAccess_flags
 inline constexpr int pinned_allocation = 1, on_device = 1, read_and_write = 3;
 // CUpointer_attribute, CUmemorytype
 inline constexpr int pointer_memory_type = 2, pointer_is_managed = 8, pointer_device = 9, device_memory = 2;
+// CUstream_flags, CUevent_flags, CU_MEMHOSTALLOC_...
 inline constexpr unsigned stream_non_blocking = 1, event_disable_timing = 2, host_memory_mapped = 2;
 // CUstreamCaptureMode
 inline constexpr int capture_relaxed = 2;

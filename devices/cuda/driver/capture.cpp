@@ -22,8 +22,9 @@ bool is_on() {
   return on;
 }
 
-size_t bytes_of_faults() { return Fault::kept * sizeof(Fault); }
-MovingMemory faults_of(const Gpu& gpu) { return {reinterpret_cast<char*>(gpu.fault_place()), bytes_of_faults()}; }
+MovingMemory faults_of(const Gpu& gpu) {
+  return {reinterpret_cast<char*>(gpu.fault_place()), Fault::kept * sizeof(Fault)};
+}
 
 // The blocks that captures on a GPU have for what kernels need. Launches come one after the other, so several captures
 // have the same blocks.
@@ -75,10 +76,7 @@ Capture::~Capture() {
   if (in_fork()) return;
   const CallersContext kept;
   api().cuCtxSetCurrent(gpu_.context);
-  if (exec_) {
-    api().cuStreamSynchronize(gpu_.stream());  // no document says that one may be destroyed while it runs
-    api().cuGraphExecDestroy(exec_);
-  }
+  if (exec_) api().cuGraphExecDestroy(exec_);  // where it still runs, the driver frees it when it has ended
   if (graph_) api().cuGraphDestroy(graph_);
   room_ = nullptr;
   of_gpu<SharedRoom>(gpu_).drop_unused();
@@ -135,6 +133,7 @@ void Capture::add_kernel(Function f, std::span<const char> params, unsigned bloc
 }
 
 Graph Capture::captured(const Callback<void(Stream)>& call) {
+  const std::shared_lock hold(gpu_.capturing);
   struct OwnStream {
     OwnStream() { RILL_CUDA(cuStreamCreate, &stream, stream_non_blocking); }
     OwnStream(const OwnStream&) = delete;
@@ -146,7 +145,6 @@ Graph Capture::captured(const Callback<void(Stream)>& call) {
     Stream stream = nullptr;
     bool captures = false;
   } own;
-  const std::shared_lock hold(gpu_.capturing);
   RILL_CUDA(cuStreamBeginCapture, own.stream, capture_relaxed);
   own.captures = true;
   call(own.stream);
@@ -238,8 +236,9 @@ std::vector<char> Capture::without_room(std::vector<char> params) const {
 }
 
 bool Capture::write(Kernel& k, std::span<const MovingMemory> to) {
+  const auto stays = [&](const Address& a) { return to[a.block].begin == blocks_[a.block].begin; };
+  if (std::all_of(k.addresses.begin(), k.addresses.end(), stays)) return true;
   std::vector<char> params = moved(k, to);
-  if (params == k.params) return true;
   void* list[] = {params.data()};
   const KernelNode node{k.function, k.blocks, 1, 1, k.threads, 1, 1, k.shared_bytes, list, nullptr, nullptr, nullptr};
   if (api().cuGraphExecKernelNodeSetParams(exec_, k.node, &node) != 0) return false;
@@ -266,7 +265,6 @@ bool Capture::launch(std::span<char* const> at) {
   begun = begun && api().cuGraphLaunch(exec_, gpu_.stream()) == 0;
   blocks_ = std::move(to);
   if (!begun) {  // some of its kernels may have the new addresses
-    api().cuStreamSynchronize(gpu_.stream());
     api().cuGraphExecDestroy(exec_);
     exec_ = nullptr;
   }

@@ -38,8 +38,9 @@ class Capture final : public CapturedWork {
   void add_library_call(std::span<const char* const> operands, const Callback<int(Stream)>& call);
 
  private:
-  // What kernels have for themselves, as the sizes that they want ask for it: two captures of the same work correspond.
-  // A block that is given back serves the next kernel, which comes later in the graph.
+  // Temporary memory of the kernels. Which block an allocation gets depends only on the sizes asked for so far, so that
+  // replaces() can match the blocks of two captures of the same work by number. A block that is freed while capturing
+  // serves later kernels, which come later in the graph.
   struct RoomBlock {
     Ref<Buffer> memory;
     size_t bytes;  // that were wanted
@@ -85,8 +86,8 @@ class Capture final : public CapturedWork {
 std::unique_ptr<CapturedWork> capture(Gpu& gpu, std::span<const MovingMemory> moving, const Callback<void()>& work);
 
 // Calls a library that is to start its work, which reads and writes `operands`, on the stream that it is given; `call`
-// gives the library's status. While this thread makes a Capture, a status other than 0 throws: kernels of rill's own
-// that serve instead would be captured for good.
+// gives the library's status. While this thread makes a Capture, a status other than 0 throws: if the caller fell back
+// on rill's own kernels, every later launch of the capture would run those.
 int library_call(Gpu& gpu, std::span<const char* const> operands, const Callback<int(Stream)>& call);
 
 }  // namespace rill::cuda

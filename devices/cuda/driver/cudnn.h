@@ -1,7 +1,7 @@
 // The functions of cuDNN 9, NVIDIA's library of convolutions, pools and attention, that rill calls: its backend
-// interface, where a computation is a graph of descriptors (cudnn_graph.h). They are declared here by the names and
-// numbers of cudnn_graph.h of cuDNN 9, and the library is opened when it is first needed: without it, our own kernels
-// serve.
+// interface, where a computation is a graph of descriptors (built in our cudnn_graph.h). They are declared here by the
+// names and numbers of NVIDIA's header cudnn_graph.h, and the library is opened when it is first needed: without it,
+// our own kernels serve.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -41,15 +41,22 @@ void to_host(const Tensor& from, Tensor& to) {
   gpu.synchronize();
 }
 
+// An event, destroyed with this; the driver keeps it until what was recorded has happened.
+class HeldEvent {
+ public:
+  explicit HeldEvent(unsigned flags) { RILL_CUDA(cuEventCreate, &event, flags); }
+  HeldEvent(const HeldEvent&) = delete;
+  ~HeldEvent() { api().cuEventDestroy(event); }
+  Event event = nullptr;
+};
+
 // The stream `after` goes on when what `before` has to do now is done.
 void order(Gpu& before, Gpu& after) {
   before.enter();
-  Event event = nullptr;
-  RILL_CUDA(cuEventCreate, &event, event_disable_timing);
-  RILL_CUDA(cuEventRecord, event, before.stream());
+  const HeldEvent done(event_disable_timing);
+  RILL_CUDA(cuEventRecord, done.event, before.stream());
   after.enter();
-  RILL_CUDA(cuStreamWaitEvent, after.stream(), event, 0);
-  RILL_CUDA(cuEventDestroy, event);  // when it has come to pass
+  RILL_CUDA(cuStreamWaitEvent, after.stream(), done.event, 0);
 }
 
 void to_peer(const Tensor& from, Tensor& to) {
@@ -63,19 +70,10 @@ void to_peer(const Tensor& from, Tensor& to) {
   order(there, here);  // `from` may be freed, and its memory be used again, on its own stream
 }
 
-// With a clock. What is recorded last is destroyed when it has come to pass.
-class HeldEvent {
- public:
-  HeldEvent() { RILL_CUDA(cuEventCreate, &event, 0); }
-  HeldEvent(const HeldEvent&) = delete;
-  ~HeldEvent() { api().cuEventDestroy(event); }
-  Event event = nullptr;
-};
-
 double seconds_on_gpu(Gpu& gpu, const Callback<void()>& work) {
   gpu.synchronize();
   gpu.enter();
-  const HeldEvent start, end;
+  const HeldEvent start(0), end(0);
   RILL_CUDA(cuEventRecord, start.event, gpu.stream());
   work();
   gpu.enter();

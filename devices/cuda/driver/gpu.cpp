@@ -217,7 +217,8 @@ void Gpu::wait() noexcept {
     api().cuStreamSynchronize(stream_);
   } else {
     const std::lock_guard hold(capturing);
-    api().cuCtxSynchronize();
+    // A capture of the program's own forbids the first.
+    if (api().cuCtxSynchronize() != 0) api().cuStreamSynchronize(stream_);
   }
   api().cuCtxSetCurrent(now);
 }

@@ -18,8 +18,9 @@
 
 namespace rill::cuda {
 
-// What kernels report when an operand's elements break a rule: in memory that both sides see, where each of some
-// threads has a few. Kernels reach it through rill::report() of prelude.cuh, which has the same struct.
+// What a kernel reports when an operand's elements break a rule. It lies in host memory that the GPU writes to, where
+// each host thread has room for `kept` of them (Gpu::fault_place). Kernels call rill::report() of prelude.cuh, which
+// has the same struct.
 struct Fault {
   static constexpr int kept = 8;
   int code = 0;  // 0: none; else 1 + the place in Gpu's list of rules
@@ -60,7 +61,7 @@ class Gpu {
 
   // --- Memory (memory.cpp) ---
   Ref<Buffer> allocate(size_t bytes);
-  // The same, whatever this thread captures.
+  // From the GPU, also while this thread makes a Capture, from whose own memory allocate() takes.
   Ref<Buffer> allocate_block(size_t bytes);
   MemoryStats stats();
   void reset_peak();
@@ -91,7 +92,8 @@ class Gpu {
   }
 
   // --- Waiting ---
-  // What a library starts is captured under a shared lock, for nobody may wait for the whole context meanwhile.
+  // Held shared while a library's call is captured, and exclusively by wait(): CUDA refuses cuCtxSynchronize() while a
+  // stream of the context is captured.
   std::shared_mutex capturing;
   // Returns when all that was begun has ended; throws what of it has failed, and what this thread's kernels report.
   void synchronize();
@@ -102,7 +104,8 @@ class Gpu {
   // by what the kernel says. The error is thrown when the thread next waits for the GPU.
   Fault* fault_place() const;
   int fault_code(std::string_view op, std::string_view rule);
-  // Prints what the kernels of a thread have reported that had this place and has ended, for another thread gets it.
+  // Prints the errors of a thread that has ended without waiting for the GPU, and had this place: another thread gets
+  // it now, and must not be told of them. Waits for the stream.
   void tell_untold_faults(int place);
 
  private:

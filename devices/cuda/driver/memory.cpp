@@ -15,7 +15,9 @@ namespace rill::cuda {
 namespace {
 size_t rounded(size_t bytes) {
   const size_t unit = bytes <= (1 << 20) ? 512 : 2 << 20;
-  return (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
+  const size_t whole = (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
+  if (whole < bytes) throw host_memory::OutOfMemory(fmt::format("{} bytes are more than there are", bytes));
+  return whole;
 }
 }  // namespace
 
@@ -25,9 +27,11 @@ void Gpu::make_pool() {
   RILL_CUDA(cuDeviceGetAttribute, &has, has_memory_pools, device_of_driver_);
   if (!has) return;
   const PoolProperties properties{pinned_allocation, 0, {on_device, device_of_driver_}, nullptr, {}};
-  RILL_CUDA(cuMemPoolCreate, &pool_, &properties);
+  Pool pool = nullptr;
+  RILL_CUDA(cuMemPoolCreate, &pool, &properties);
   uint64_t all = ~uint64_t(0);  // the pool gives nothing back by itself: Gpu::release_cached() does
-  RILL_CUDA(cuMemPoolSetAttribute, pool_, pool_release_threshold, &all);
+  RILL_CUDA(cuMemPoolSetAttribute, pool, pool_release_threshold, &all);
+  pool_ = pool;
   for (int i = 0; i < gpu_count(); ++i) {
     const int peer = found_gpu(Device(DeviceKind::gpu, i)).device_of_driver_;
     int can = 0;
@@ -43,10 +47,11 @@ void Gpu::make_pool() {
 DevicePointer Gpu::take_block(size_t bytes) {
   enter();
   DevicePointer block = 0;
-  if (limit_ > 0 && counts_.reserved + bytes > limit_) {
+  const auto is_beyond_limit = [&] { return limit_ > 0 && bytes > limit_ - std::min(limit_, counts_.reserved); };
+  if (is_beyond_limit()) {
     free_cached();
     trim_pool();  // else it keeps what it was given, and takes more from the system where that does not fit together
-    if (counts_.reserved + bytes > limit_)
+    if (is_beyond_limit())
       throw host_memory::OutOfMemory(fmt::format("{} bytes are more than the limit of {} for {} leaves: {} are in use",
                                                  bytes, limit_, to_string(device), counts_.in_use));
   }
@@ -78,7 +83,6 @@ Ref<Buffer> Gpu::allocate(size_t wanted) {
 Ref<Buffer> Gpu::allocate_block(size_t wanted) {
   size_t bytes = rounded(wanted);
   require_no_fork();
-  if (bytes < wanted) throw host_memory::OutOfMemory(fmt::format("{} bytes are more than there are", wanted));
   auto buffer = std::make_unique<Buffer>();
   {
     const std::lock_guard hold(memory_mutex_);

@@ -308,8 +308,8 @@ struct CUstream {
 
 std::mutex streams_mutex;
 std::vector<CUstream*> streams;
+// With streams_mutex held, under which none goes.
 std::vector<CUstream*> all_streams(int device) {
-  const std::lock_guard hold(streams_mutex);
   std::vector<CUstream*> here;
   for (CUstream* s : streams)
     if (s->device == device) here.push_back(s);
@@ -468,6 +468,7 @@ int cuMemAlloc_v2(Pointer* p, size_t bytes) {
   return bytes == 0 ? invalid_value : *p ? ok : out_of_memory;
 }
 int cuMemFree_v2(Pointer p) {
+  const std::lock_guard here(streams_mutex);
   for (CUstream* s : all_streams(current->device)) s->wait();
   const bool is_known = memory().give(p);
   memory().trim(current->device);
@@ -547,6 +548,7 @@ int cuStreamDestroy_v2(void* stream) {
 int cuCtxSynchronize() {
   if (!current) return invalid_context;
   bool captures = false;
+  const std::lock_guard here(streams_mutex);
   for (CUstream* s : all_streams(current->device)) {
     const std::lock_guard hold(s->mutex);
     if (s->captured) s->invalid = captures = true;
