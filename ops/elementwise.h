@@ -2,6 +2,8 @@
 // exponentials.cpp, trigonometry.cpp, special_functions.cpp, arithmetic.cpp, division.cpp, integers.cpp,
 // comparisons.cpp or select.cpp; docs/ops.md has formulas and gradients.
 #pragma once
+#include <optional>
+
 #include "rill/ops/variable.h"
 
 #pragma GCC visibility push(default)
@@ -88,7 +90,14 @@ Tensor gelu(const Tensor& x, bool approximate, Where where = Where::current());
 Tensor bitwise_count(const Tensor& x, Where where = Where::current());
 // The distance to the next number away from 0, with the sign of x. Floating dtypes.
 Tensor spacing(const Tensor& x, Where where = Where::current());
-// 0/0 and NaN become `nan`, infinities `posinf` and `neginf` (the dtype's largest by default).
+struct NanToNumOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  double nan = 0;
+  std::optional<double> posinf = {}, neginf = {};  // the dtype's largest number, and the same below 0, where not given
+};
+// x with `nan` instead of NaN, and `posinf` and `neginf` instead of infinities. Of complex numbers both parts alike;
+// integers and bools as they are.
+Tensor nan_to_num(const Tensor& x, const NanToNumOptions& options, Where where = Where::current());
 Tensor nan_to_num(const Tensor& x, double nan = 0.0, Where where = Where::current());
 
 // --- Two operands; they broadcast and are promoted to one dtype ------------------------------------------------------

@@ -69,8 +69,10 @@ Tensor irfft2(const Tensor& x, const Fft2Options& options = {}, Where where = Wh
 // The frequency of each element of fft, in cycles per unit where samples are `d` units apart: [0, 1, ..., -2, -1] /
 // (d n). f32 unless the options say f64 or another floating dtype.
 Tensor fftfreq(Dim n, double d = 1, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(fftfreq, TensorOptions, (Dim n, double d), n, d)
 // Those of rfft: [0, 1, ..., n/2] / (d n).
 Tensor rfftfreq(Dim n, double d = 1, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(rfftfreq, TensorOptions, (Dim n, double d), n, d)
 // Frequency 0 in the middle: each axis (all by default) rolled by half its size.
 Tensor fftshift(const Tensor& x, const Axes& axes = {}, Where where = Where::current());
 // The inverse of fftshift.

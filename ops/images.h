@@ -19,9 +19,9 @@ namespace rill {
 
 // --- Resizing (resize.cpp) -------------------------------------------------------------------------------------------
 
-// nearest: the pixel at floor(i in / out), as torch; nearest_exact: the one whose middle is nearest; linear (bilinear,
-// trilinear); cubic (Keys 1981, a = -3/4, with antialias -1/2); area: the mean of what a pixel covers, as
-// adaptive_avg_pool().
+// nearest: the pixel at floor(i in / out), or floor(i / scale), as torch; nearest_exact: the one whose middle is
+// nearest; linear (bilinear, trilinear); cubic (Keys 1981, a = -3/4, with antialias -1/2); area: the mean of what a
+// pixel covers, as adaptive_avg_pool().
 enum class ResizeMode : uint8_t { nearest, nearest_exact, linear, cubic, area };
 struct InterpolateOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();

@@ -106,10 +106,16 @@ Tensor bartlett(int64_t n, const TensorOptions& options = {}, Where where = Wher
 Tensor blackman(int64_t n, const TensorOptions& options = {}, Where where = Where::current());
 Tensor hamming(int64_t n, const TensorOptions& options = {}, Where where = Where::current());
 Tensor hanning(int64_t n, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(bartlett, TensorOptions, (int64_t n), n)
+RILL_TAKES_DTYPE(blackman, TensorOptions, (int64_t n), n)
+RILL_TAKES_DTYPE(hamming, TensorOptions, (int64_t n), n)
+RILL_TAKES_DTYPE(hanning, TensorOptions, (int64_t n), n)
 
 // `num` numbers from start to stop, evenly apart on a log scale. Throws where one is 0 or their signs differ.
 Tensor geomspace(double start, double stop, int64_t num = 50, bool endpoint = true, const TensorOptions& options = {},
                  Where where = Where::current());
+RILL_TAKES_DTYPE(geomspace, TensorOptions, (double start, double stop), start, stop, 50, true)
+RILL_TAKES_DTYPE(geomspace, TensorOptions, (double start, double stop, int64_t num), start, stop, num, true)
 
 // --- Histograms ------------------------------------------------------------------------------------------------------
 

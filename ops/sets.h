@@ -36,8 +36,8 @@ struct IsinOptions {
 // Whether each element of `x` is among `values`: bool, of x's shape. NaN is among none. For use inside `function` too.
 Tensor isin(const Tensor& x, const Tensor& values, const IsinOptions& options = {}, Where where = Where::current());
 
-// The ascending values, each once, that are in either operand; in both; in `x` alone; in one of them alone. NaN equals no
-// NaN of the other operand, as in numpy.
+// The ascending values, each once, that are in either operand; in both; in `x` alone; in one of them alone. NaN equals
+// no NaN of the other operand, as in numpy.
 Tensor union1d(const Tensor& x, const Tensor& y, Where where = Where::current());
 Tensor intersect1d(const Tensor& x, const Tensor& y, Where where = Where::current());
 Tensor setdiff1d(const Tensor& x, const Tensor& y, Where where = Where::current());

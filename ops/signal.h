@@ -49,6 +49,7 @@ Tensor istft(const Tensor& y, int64_t n_fft, const IstftOptions& options = {}, W
 // Kaiser's window of n points, i0(beta sqrt(1 - t^2)) / i0(beta) with t from -1 to 1: symmetric, as numpy's. Throws for
 // dtypes without fractions.
 Tensor kaiser(int64_t n, double beta, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(kaiser, TensorOptions, (int64_t n, double beta), n, beta)
 
 struct PolyfitOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();

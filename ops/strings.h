@@ -1,7 +1,7 @@
 // rill::strings: functions of tensors of strings (dtype `string`), as tf.strings and numpy.strings have them. Such
 // tensors are made by tensor({"a", "b"}), read from files, and shaped, indexed, joined and gathered as all are.
 //
-// A string is bytes, UTF-8 where letters matter. Operands broadcast; C++ text becomes a tensor of one string:
+// A string is bytes, UTF-8 where letters matter. Operands broadcast; C++ text is made a tensor of one string first:
 // strings::add(names, tensor(".png")). Results keep the operands' shape unless said otherwise. Computed on the host, at
 // once: inside `function` strings must be known before it is called (made or captured there), and none has a gradient.
 #pragma once

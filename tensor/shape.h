@@ -92,6 +92,8 @@ class Axes : public Dims {
     reserve(sizeof...(I));
     (push_back(Dim(axes)), ...);
   }
+  template <std::same_as<Axis> A>  // an Axis alone, not what converts to one
+  Axes(A axis) : Dims(1, Dim(int64_t(axis))) {}
   Axes(const Dims& d) : Dims(d) {}
   template <is_axis I>
   Axes(const std::vector<I>& axes) : Dims(axes.begin(), axes.end()) {}

@@ -23,6 +23,12 @@ TEST_CASE("a dtype may stand for the options, and options follow at once") {
   CHECK(same_bits(linspace(0, 1, 5, f64), linspace(0, 1, 5, true, {.dtype = f64})));
   CHECK(same_bits(linspace(0, 1, 5, {.dtype = f64}), linspace(0, 1, 5, f64)));
   CHECK(same_bits(logspace(0, 2, 3, f64), logspace(0, 2, 3, 10, {.dtype = f64})));
+  CHECK(same_bits(geomspace(1, 8, 4, f64), geomspace(1, 8, 4, true, {.dtype = f64})));
+  CHECK(geomspace(1, 8, f64).dtype() == f64);
+  for (const Tensor& window : {bartlett(5, f64), blackman(5, f64), hamming(5, f64), hanning(5, f64), kaiser(5, 2, f64)})
+    CHECK(window.dtype() == f64);
+  CHECK(same_bits(fft::fftfreq(5, 0.5, f64), fft::fftfreq(5, 0.5, {.dtype = f64})));
+  CHECK(same_bits(fft::rfftfreq(5, 0.5, f64), fft::rfftfreq(5, 0.5, {.dtype = f64})));
   const float numbers[] = {1, 2, 3, 4};
   CHECK(same_bits(from_data(numbers, {2, 2}, i32), tensor({{1, 2}, {3, 4}})));
   CHECK(same_bits(one_hot(tensor({1, 0}), 2, i32), tensor({{0, 1}, {1, 0}})));
@@ -41,6 +47,9 @@ TEST_CASE("axes, empty options, vectors of axes, indices of Variables") {
   CHECK(same_bits(var(x, {}), var(x)));
   CHECK(same_bits(sum(x, std::vector<int>{0}), sum(x, 0)));
   CHECK(same_bits(mean(x, std::vector<int64_t>{0, 1}, true), mean(x, {0, 1}, true)));
+  const Axis last = -1;  // as functions of one's own take it
+  CHECK(same_bits(sum(x, last), sum(x, 1)));
+  CHECK(same_bits(max(x, {.axis = last, .keepdims = true}), max(x, 1, true)));
   Variable w(x, "w");
   CHECK(same_bits(w(0), x(0)));
   CHECK(same_bits(w(slice(0, 1), all), x(slice(0, 1), all)));

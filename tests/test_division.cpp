@@ -144,6 +144,8 @@ TEST_CASE("complex powers, quotients and reciprocals at infinity, NaN and 0 are 
              {0, 0, 0, {NaN, NaN}, {NaN, NaN}, {NaN, NaN}, {0.12, -0.16}, {5e-301, -5e-301}}));
   CHECK(near(nan_to_num(numbers({{NaN, inf}, {-inf, 2}})),
              {{0, std::numeric_limits<double>::max()}, {-std::numeric_limits<double>::max(), 2}}));
+  CHECK(near(nan_to_num(numbers({{NaN, inf}, {-inf, 2}}), {.nan = 5, .posinf = 7, .neginf = -9}), {{5, 7}, {-9, 2}}));
+  CHECK(near(nan_to_num(numbers({{NaN, -inf}}), {.posinf = 7}), {{0, -std::numeric_limits<double>::max()}}));
   // np.sign of numpy 2, np.sinc
   CHECK(near(sign(numbers({{3, 4}, 0, {NaN, 1}, {inf, 1}, {2, -inf}, {inf, inf}})),
              {{0.6, 0.8}, 0, {NaN, NaN}, 1, {0, -1}, {NaN, NaN}}));

@@ -108,6 +108,16 @@ TEST_CASE("images are sampled where they are") {
   CHECK(large.shape() == Shape{2, 8, 10, 3});
   CHECK(same_bits(interpolate(large, {.size = {4, 5}}), x));
   CHECK(near(interpolate(large, {.size = {4, 5}, .mode = ResizeMode::area}), x));
+  // A pixel of the result that begins where one of the operand does is that one's, whatever the ratio is rounded to.
+  const Tensor line = arange(4).astype(f64)(newaxis, all, newaxis);
+  for (int64_t n = 1; n < 120; ++n) {
+    const Tensor want = repeat(arange(4).astype(f64), n)(newaxis, all, newaxis);
+    CHECK(same_bits(interpolate(line, {.size = {4 * n}}), want));
+    CHECK(same_bits(interpolate(line, {.scale = {double(n)}}), want));
+  }
+  const Tensor pixels = arange(48).astype(f64)(newaxis, all, newaxis);  // torch's
+  CHECK(interpolate(pixels, {.scale = {1.3}})(0, 39, 0).item<double>() == 30);
+  CHECK(interpolate(pixels, {.scale = {1.3}, .mode = ResizeMode::nearest_exact})(0, 19, 0).item<double>() == 15);
   CHECK(near(interpolate(ones({1, 7, 2}), {.size = {3}, .mode = ResizeMode::linear, .antialias = true}),
              ones({1, 3, 2}), 1e-6));
 }

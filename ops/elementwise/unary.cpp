@@ -285,15 +285,19 @@ Tensor gelu(const Tensor& x, bool approximate, Where where) {
                          x);
 }
 Tensor nan_to_num(const Tensor& x, double nan, Where where) {
+  return nan_to_num(x, NanToNumOptions{.nan = nan}, where);
+}
+Tensor nan_to_num(const Tensor& x, const NanToNumOptions& o, Where where) {
   CallerScope caller(where);
-  if (is_complex(x.dtype())) return complex(nan_to_num(real(x), nan), nan_to_num(imag(x), nan));
+  if (is_complex(x.dtype())) return complex(nan_to_num(real(x), o), nan_to_num(imag(x), o));
   if (!is_floating(x.dtype())) return x;
   double largest = x.dtype() == f64    ? 1.7976931348623157e308
                    : x.dtype() == f16  ? 65504.0
                    : x.dtype() == bf16 ? 3.3895313892515355e38
                                        : 3.4028234663852886e38;
-  const Tensor y = rill::where(isnan(x), nan, x);  // clip() would halve the gradient of the largest number
-  return rill::where(y > largest, largest, rill::where(y < -largest, -largest, y));
+  // Not clip(), which would halve the gradient of the largest number.
+  const Tensor y = rill::where(x < -largest, o.neginf.value_or(-largest), x);
+  return rill::where(isnan(x), o.nan, rill::where(x > largest, o.posinf.value_or(largest), y));
 }
 
 }  // namespace rill

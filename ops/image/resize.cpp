@@ -36,10 +36,14 @@ double place_of(int64_t i, double ratio, bool align_corners) {
   return align_corners ? ratio * double(i) : ratio * (double(i) + 0.5) - 0.5;
 }
 
-Taps nearest_taps(int64_t in, int64_t out, double ratio, bool exact) {
+// Divided, not multiplied by the ratio, which is rounded: the first pixel of the next one lies exactly on its edge.
+Taps nearest_taps(int64_t in, int64_t out, std::optional<double> scale, bool exact) {
   Taps t{out, {{}}, {}};
-  for (int64_t i = 0; i < out; ++i)
-    t.places[0].push_back(std::min(int64_t(std::floor((double(i) + (exact ? 0.5 : 0)) * ratio)), in - 1));
+  for (int64_t i = 0; i < out; ++i) {
+    const int64_t halves = 2 * i + int64_t(exact);
+    const double at = scale ? double(halves) / (2 * *scale) : double(halves) * double(in) / double(2 * out);
+    t.places[0].push_back(std::min(int64_t(std::floor(at)), in - 1));
+  }
   return t;
 }
 
@@ -141,11 +145,13 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o, Where where) {
   Tensor y = smooth ? to_work(x) : x;
   for (size_t i = 0; i < n; ++i) {
     const double ratio = ratio_of(in[i], out[i], o, i);
+    const std::optional<double> scale =
+        o.scale.empty() ? std::nullopt : std::optional(o.scale[o.scale.size() == 1 ? 0 : i]);
     const bool cubic = o.mode == ResizeMode::cubic;
     const bool stays = o.mode == ResizeMode::nearest || (o.mode == ResizeMode::linear && !o.antialias);
     if (in[i] == out[i] && (ratio == 1 || stays)) continue;
     y = resized_axis(y, int64_t(space_axis(o.layout, i)),
-                     !smooth       ? nearest_taps(in[i], out[i], ratio, o.mode == ResizeMode::nearest_exact)
+                     !smooth       ? nearest_taps(in[i], out[i], scale, o.mode == ResizeMode::nearest_exact)
                      : o.antialias ? wide_taps(in[i], out[i], ratio, cubic)
                                    : smooth_taps(in[i], out[i], ratio, o));
   }

@@ -51,10 +51,12 @@ Unique unique_consecutive(const Tensor& x, Where where) {
 
 Unique unique_all(const Tensor& x, Where where) { return unique(x, where); }
 UniqueCounts unique_counts(const Tensor& x, Where where) {
+  require_distinct("unique_counts", x, where);
   Unique u = unique(x, where);
   return {std::move(u.values), std::move(u.counts)};
 }
 UniqueInverse unique_inverse(const Tensor& x, Where where) {
+  require_distinct("unique_inverse", x, where);
   Unique u = unique(x, where);
   return {std::move(u.values), std::move(u.inverse)};
 }

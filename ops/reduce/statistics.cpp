@@ -220,7 +220,8 @@ void require_shares(std::string_view op, const Tensor& q, const Where& where) {
   if (q.is_symbolic()) return;
   EagerScope eager;
   for (double share : q.to_vector<double>())
-    if (!(share >= 0 && share <= 1)) fail(op, "Quantiles must be in the range [0, 1]", where);
+    if (!(share >= 0 && share <= 1))
+      fail(op, fmt::format("Quantiles must be in the range [0, 1]. got {}", share), where);
 }
 // The number a share t of the way from low to high: from the nearer end, so that t = 1 gives `high` exactly; t = 0 must
 // not meet an infinite gap.
