@@ -16,12 +16,6 @@
 
 namespace rill {
 
-namespace detail {
-struct NamedOnly {  // keeps sum(x, {0, 1}) meaning two axes
-  explicit constexpr NamedOnly() = default;
-};
-}  // namespace detail
-
 // Empty axes: all of them.
 struct ReduceOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();

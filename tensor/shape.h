@@ -72,6 +72,13 @@ class Axis {
   int64_t axis_ = 0;
 };
 
+namespace detail {
+// The first field of options: braces give the others by name alone, so that sum(x, {0, 1}) means two axes.
+struct NamedOnly {
+  explicit constexpr NamedOnly() = default;
+};
+}  // namespace detail
+
 // For functions of an axis whose bool has another meaning: `cure` says which.
 #define RILL_BOOL_IS_NO_AXIS(name, cure)                                                       \
   template <class X, std::same_as<bool> B>                                                     \

@@ -37,11 +37,11 @@ double place_of(int64_t i, double ratio, bool align_corners) {
 }
 
 // Divided, not multiplied by the ratio, which is rounded: the first pixel of the next one lies exactly on its edge.
-Taps nearest_taps(int64_t in, int64_t out, std::optional<double> scale, bool exact) {
+Taps nearest_taps(int64_t in, int64_t out, double scale, bool exact) {  // scale 0: out / in
   Taps t{out, {{}}, {}};
   for (int64_t i = 0; i < out; ++i) {
     const int64_t halves = 2 * i + int64_t(exact);
-    const double at = scale ? double(halves) / (2 * *scale) : double(halves) * double(in) / double(2 * out);
+    const double at = scale > 0 ? double(halves) / (2 * scale) : double(halves) * double(in) / double(2 * out);
     t.places[0].push_back(std::min(int64_t(std::floor(at)), in - 1));
   }
   return t;
@@ -145,8 +145,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o, Where where) {
   Tensor y = smooth ? to_work(x) : x;
   for (size_t i = 0; i < n; ++i) {
     const double ratio = ratio_of(in[i], out[i], o, i);
-    const std::optional<double> scale =
-        o.scale.empty() ? std::nullopt : std::optional(o.scale[o.scale.size() == 1 ? 0 : i]);
+    const double scale = o.scale.empty() ? 0 : o.scale[o.scale.size() == 1 ? 0 : i];
     const bool cubic = o.mode == ResizeMode::cubic;
     const bool stays = o.mode == ResizeMode::nearest || (o.mode == ResizeMode::linear && !o.antialias);
     if (in[i] == out[i] && (ratio == 1 || stays)) continue;
