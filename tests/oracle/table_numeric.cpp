@@ -191,8 +191,9 @@ void add_polynomials(Table& t) {
   t["vander"] = {[](const Call& c) -> Values {
     return {vander(c[0], {.n = c.integer("n", 0), .increasing = c.flag("increasing")})};
   }};
-  for (auto f : {std::pair("bartlett", &bartlett), std::pair("blackman", &blackman), std::pair("hamming", &hamming),
-                 std::pair("hanning", &hanning)})
+  using Window = Tensor (*)(int64_t, const TensorOptions&, Where);
+  for (const auto& f : std::initializer_list<std::pair<const char*, Window>>{
+           {"bartlett", bartlett}, {"blackman", blackman}, {"hamming", hamming}, {"hanning", hanning}})
     t[f.first] = {
         [f](const Call& c) -> Values { return {f.second(c.integer("n", 0), {.dtype = c.dtype()}, Where::current())}; }};
   t["geomspace"] = {[](const Call& c) -> Values {
