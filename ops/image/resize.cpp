@@ -37,7 +37,7 @@ double place_of(int64_t i, double ratio, bool align_corners) {
 }
 
 // Divided, not multiplied by the ratio, which is rounded: the first pixel of the next one lies exactly on its edge.
-Taps nearest_taps(int64_t in, int64_t out, double scale, bool exact) {  // scale 0: out / in
+Taps nearest_taps(int64_t in, int64_t out, double scale, bool exact) {  // scale 0: none was given
   Taps t{out, {{}}, {}};
   for (int64_t i = 0; i < out; ++i) {
     const int64_t halves = 2 * i + int64_t(exact);
