@@ -2,10 +2,10 @@
 #include "rill/devices/registry.h"
 
 #include <fmt/format.h>
-#include <chrono>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>

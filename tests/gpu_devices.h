@@ -1,5 +1,7 @@
 // What tests of the GPU compare: gpu:0, this machine's or the simulated one (tests/cuda), with the CPU.
 #pragma once
+#include <dlfcn.h>
+
 #include <limits>
 
 #include "op_check.h"
@@ -7,6 +9,13 @@
 inline const rill::Device host("cpu:0"), gpu("gpu:0");
 
 using op_check::to;
+
+// Functions of the driver; those of the simulated one alone are null where a true one drives.
+template <class F>
+F* of_driver(const char* name) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  return driver ? reinterpret_cast<F*>(dlsym(driver, name)) : nullptr;
+}
 
 // What f64 results of special functions may be off by where the CPU has long double (docs/cuda.md).
 inline double lost_digits(const rill::Op& op, const rill::Tensor& want) {

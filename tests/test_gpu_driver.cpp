@@ -1,7 +1,5 @@
 // How rill uses NVIDIA's driver, on the simulated one: what is told of faults, whose context is current, which GPUs are
 // opened, which NVRTC compiles. Hidden cases run in processes of their own, with settings.
-#include <dlfcn.h>
-
 #include <filesystem>
 #include <semaphore>
 #include <sstream>
@@ -20,12 +18,6 @@ using namespace rill;
 
 namespace {
 
-// Functions of the driver; those of the simulated one alone are null where a true one drives.
-template <class F>
-F* of_driver(const char* name) {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-  return driver ? reinterpret_cast<F*>(dlsym(driver, name)) : nullptr;
-}
 bool is_simulated() { return of_driver<long()>("rill_simulated_launches"); }
 
 int count_in(const std::string& text, const std::string& part) {

@@ -1,7 +1,5 @@
 // Products on the GPU (gpu:0, see test_gpu.cpp) against the CPU's: matmul, convolution, pooling, attention, at the
 // sizes where tiles, parts and ways of computing change.
-#include <dlfcn.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -304,8 +302,7 @@ TEST_CASE("convolution of infinities") {
 }
 
 TEST_CASE("child: cuBLASLt cannot be started", "[.]") {
-  const auto fail =
-      reinterpret_cast<void (*)(const char*, int)>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "rill_simulated_fail"));
+  const auto fail = of_driver<void(const char*, int)>("rill_simulated_fail");
   if (!fail) return skip_case("a true driver does not fail on demand");
   fail("cublasLtCreate", 1);
   for (int i = 0; i < 2; ++i)

@@ -6,13 +6,11 @@
 //   freed is unmapped, blocks have unmapped pages around them, and fresh memory holds noise.
 // * A stream is a thread, which sleeps now and then: what does not wait for it meets memory that is not written yet.
 // * A kernel is its own text, compiled for the host (nvrtc.cpp).
-// * A stream that is captured runs nothing, and what waits for it fails; so do allocations there. A graph's work goes
-// to
-//   the stream that it is launched on, as it is at that time.
-// * Tests say which call is to fail next (rill_simulated_fail) and count kernels (rill_simulated_launches) and
-//   graphs;
-//   RILL_SIMULATED_MEMORY says how many bytes a device has, RILL_SIMULATED_CUDA for which CUDA the driver is (12040);
-//   RILL_SIMULATED_POOLS=none: GPUs have no memory pools.
+// * A stream that is captured runs nothing, and what waits for it fails; so do allocations there. A launched graph runs
+//   on the stream that it is launched on, with the parameters that its nodes have at that time.
+// * Tests say which call is to fail next (rill_simulated_fail), and count kernels (rill_simulated_launches) and graphs.
+// * RILL_SIMULATED_MEMORY: the bytes of a device. RILL_SIMULATED_CUDA: the CUDA version of the driver, 12040 for 12.4;
+//   13.0 where it is not set. RILL_SIMULATED_POOLS=none: GPUs have no memory pools.
 //
 // What each call does is said in the CUDA Driver API's documentation.
 #include <dlfcn.h>
@@ -215,7 +213,12 @@ struct CUgraphnode {
   Launch kernel;
   int run() const { return work ? work() : kernel(); }
 };
-// Nodes run in their order: each comes after the one before it.
+// In their order: each comes after the one before it.
+int run_all(const std::vector<CUgraphnode>& nodes) {
+  for (const CUgraphnode& n : nodes)
+    if (const int error = n.run(); error != ok) return error;
+  return ok;
+}
 struct CUgraph {
   std::vector<std::unique_ptr<CUgraphnode>> nodes;
   CUgraph() { ++living_graphs; }
@@ -239,8 +242,7 @@ struct CUgraphexec {
 struct CUstream {
   int device;
   std::unique_ptr<CUgraph> captured;  // while it is
-  CUgraphnode* last = nullptr;
-  bool invalid = false;  // what is captured
+  bool invalid = false;               // what is captured
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<int()>> work;
@@ -481,10 +483,6 @@ int cuMemHostAlloc(void** p, size_t bytes, unsigned) {
   *p = std::aligned_alloc(64, Memory::whole(bytes));
   return *p ? ok : out_of_memory;
 }
-int cuMemFreeHost(void* p) {
-  std::free(p);
-  return ok;
-}
 
 // The host's memory is read when the stream gets there, which the driver may do.
 int cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t bytes, void* stream) {
@@ -517,14 +515,6 @@ int cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes, void* stream) {
 }
 int cuMemcpyPeerAsync(Pointer to, void*, Pointer from, void*, size_t bytes, void* stream) {
   return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
-}
-int cuMemsetD8Async(Pointer to, unsigned char value, size_t count, void* stream) {
-  return static_cast<CUstream*>(stream)->add([=] {
-    char* at = memory().real(to, count);
-    if (!at) return illegal_address;
-    std::memset(at, value, count);
-    return int(ok);
-  });
 }
 
 int cuStreamCreate(void** stream, unsigned) {
@@ -715,12 +705,7 @@ int cuGraphAddChildGraphNode(void** node, void* graph, void* const* after, size_
   if (!g.is_end(after, count)) return invalid_value;
   std::vector<CUgraphnode> nodes;  // a copy, as they are now
   for (const auto& n : static_cast<CUgraph*>(child)->nodes) nodes.push_back(*n);
-  *node = g.add({[nodes = std::move(nodes)] {
-                   for (const CUgraphnode& n : nodes)
-                     if (const int error = n.run(); error != ok) return error;
-                   return int(ok);
-                 },
-                 {}});
+  *node = g.add({[nodes = std::move(nodes)] { return run_all(nodes); }, {}});
   return ok;
 }
 int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
@@ -754,11 +739,7 @@ int cuGraphLaunch(void* exec, void* stream) {
   ++graph_launches;
   const auto& e = *static_cast<CUgraphexec*>(exec);
   for (const CUgraphnode& n : e.nodes) launches += n.kernel.function != nullptr;
-  return static_cast<CUstream*>(stream)->add(std::function<int()>([nodes = e.nodes] {
-    for (const CUgraphnode& n : nodes)
-      if (const int error = n.run(); error != ok) return error;
-    return int(ok);
-  }));
+  return static_cast<CUstream*>(stream)->add(std::function<int()>([nodes = e.nodes] { return run_all(nodes); }));
 }
 int cuGraphExecDestroy(void* exec) {
   delete static_cast<CUgraphexec*>(exec);
