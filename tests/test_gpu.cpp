@@ -1,6 +1,5 @@
 // The GPU, gpu:0: of this machine where it has one, else the simulated one (cuda/simulated), which the build puts in
 // the path of libraries. Every record's kernel there against the CPU's, programs, and mistakes.
-#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -142,19 +141,8 @@ TEST_CASE("labels out of range") {
   CHECK(sum(logits).item<float>() == 12);  // and the GPU goes on
 }
 
-namespace {
-
-// The simulated driver's own functions; null where a true one drives.
-template <class F>
-F* simulated(const char* name) {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  return reinterpret_cast<F*>(dlsym(driver, name));
-}
-
-}  // namespace
-
 TEST_CASE("a traced chain is one launch") {
-  const auto launches = simulated<long()>("rill_simulated_launches");
+  const auto launches = of_driver<long()>("rill_simulated_launches");
   if (!launches) return skip_case("a true driver does not count");
   const Tensor x = ones({100}, {.device = gpu});
   auto f = function("chain", [](const Tensor& x) { return tanh(exp(x) * 2 + x) - 1; });
@@ -166,7 +154,7 @@ TEST_CASE("a traced chain is one launch") {
 }
 
 TEST_CASE("what fails in the driver is an error, and the program goes on") {
-  const auto fail = simulated<void(const char*, int)>("rill_simulated_fail");
+  const auto fail = of_driver<void(const char*, int)>("rill_simulated_fail");
   if (!fail) return skip_case("a true driver does not fail on demand");
   const Tensor x = ones({1000}, {.device = gpu});
   const auto program = [&] { return sum(exp(x - x) + x.to(host).to(gpu).to(host).to(gpu)).item<float>(); };

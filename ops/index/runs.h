@@ -10,6 +10,12 @@ namespace rill {
 // not differ from NaN. Bool, of the operand's shape.
 Tensor starts_of_runs(const Tensor& x);
 
+// Of a vector's runs: where each begins, which one each element is in, how long each is. i64.
+struct Runs {
+  Tensor starts, number, counts;
+};
+Runs runs_of(const Tensor& vector);
+
 // unique(x, axis): `ids`, i64 of x's shape, number the elements in their order, equal ones alike.
 Unique unique_slices(const Tensor& x, int64_t axis, const Tensor& ids);
 

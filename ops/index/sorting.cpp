@@ -239,6 +239,12 @@ Tensor starts_of_runs(const Tensor& x) {
   return concat({ones(first, {DType::boolean, x.device()}), differs}, -1);
 }
 
+Runs runs_of(const Tensor& vector) {
+  const Tensor starts_here = starts_of_runs(vector), starts = nonzero(starts_here)[0];
+  const Tensor ends = concat({starts, full({1}, vector.size(), {DType::i64, vector.device()})});
+  return {starts, cumsum(starts_here) - 1, diff(ends)};
+}
+
 void require_distinct(std::string_view op, const Tensor& x, const Where& where) {
   if (!EnclosingTrace::may_read(x))
     fail(op,
@@ -273,14 +279,10 @@ Unique unique(const Tensor& x, Where where) {
   CallerScope caller(where);
   require_distinct("unique", x, where);
   if (const std::optional<ValueTable> table = value_table(x)) return unique_of(*table, x);
-  const int64_t n = x.size();
-  const Tensor flat = reshape(x, {n}), order = argsort(flat), sorted = take(flat, order, 0);
-  const Tensor starts_here = starts_of_runs(sorted);
-  const Tensor starts = nonzero(starts_here)[0];
-  const Tensor group = cumsum(starts_here) - 1;
-  const Tensor inverse = put_along_axis(zeros_like(order), order, group, 0);
-  const Tensor ends = concat({starts, full({1}, n, {DType::i64, x.device()})});
-  return {take(sorted, starts, 0), take(order, starts, 0), reshape(inverse, x.shape()), diff(ends)};
+  const Tensor flat = reshape(x, {x.size()}), order = argsort(flat), sorted = take(flat, order, 0);
+  const Runs runs = runs_of(sorted);
+  const Tensor inverse = put_along_axis(zeros_like(order), order, runs.number, 0);
+  return {take(sorted, runs.starts, 0), take(order, runs.starts, 0), reshape(inverse, x.shape()), runs.counts};
 }
 
 }  // namespace rill

@@ -44,9 +44,9 @@ Unique unique_consecutive(const Tensor& x, Where where) {
   CallerScope caller(where);
   require_operand("unique_consecutive", x, where);
   require_distinct("unique_consecutive", x, where);
-  const Tensor flat = ravel(x), starts_here = starts_of_runs(flat), starts = nonzero(starts_here)[0];
-  const Tensor ends = concat({starts, full({1}, x.size(), {DType::i64, x.device()})});
-  return {take(flat, starts, 0), starts, reshape(cumsum(starts_here) - 1, x.shape()), diff(ends)};
+  const Tensor flat = ravel(x);
+  const Runs runs = runs_of(flat);
+  return {take(flat, runs.starts, 0), runs.starts, reshape(runs.number, x.shape()), runs.counts};
 }
 
 Unique unique_all(const Tensor& x, Where where) { return unique(x, where); }
