@@ -19,6 +19,7 @@ function that is not listed there is not swept; the last line says how many are.
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -154,10 +155,11 @@ add("dot", torch.dot, np.dot, [operand([1000000]), operand([1000000])])
 add("outer", torch.outer, np.outer, [operand([1000]), operand([1000])])
 
 
-def mine(worker, f, dtype, layout, gradient):
+def mine(worker, f, dtype, layout, gradient, warm=False):
     operands = [{**o, "dtype": o["dtype"] or dtype, "layout": layout} for o in f.operands]
     scaled(operands)
-    print(json.dumps({"fn": f.name, "opt": f.options, "in": operands, "gradient": gradient}), file=worker.stdin, flush=True)
+    asked = {"fn": f.name, "opt": f.options, "in": operands, "gradient": gradient, "warm": warm}
+    print(json.dumps(asked), file=worker.stdin, flush=True)
     return json.loads(worker.stdout.readline())
 
 
@@ -245,12 +247,11 @@ def start():
     return subprocess.Popen([arguments.program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def measured(worker, f, dtype, layout, gradient):
+def result_of(row, ours, peers):
     """How many times slower than the faster peer, and what else main() prints; None where rill refuses the call."""
-    ours = mine(worker, f, dtype, layout, gradient)
+    f, dtype, layout, gradient = row
     if "us" not in ours:
         return None
-    peers = theirs(f, dtype, layout, gradient)
     if not peers:
         return ()
     peer = min(peers, key=peers.get)
@@ -258,11 +259,25 @@ def measured(worker, f, dtype, layout, gradient):
     return (ours["us"] / peers[peer], what, dtype, layout, gradient, ours["us"], peer, peers[peer])
 
 
+def measured(worker, some):
+    """The results of some rows: all of ours, which were compiled before, then all of the peers'.
+
+    The peers' threads keep looking for work for a while after a call, which takes our cores (we would work on one thread
+    and wait for that to pass), so that there is a pause before the first of ours.
+    """
+    if arguments.threads > 1:
+        time.sleep(1.5)
+    for row in some:
+        mine(worker, *row, warm=True)
+    ours = [mine(worker, *row) for row in some]
+    return [result_of(row, us, theirs(*row) if "us" in us else {}) for row, us in zip(some, ours)]
+
+
 def measured_again(result, row):
     """The best of up to five more measurements of a call above the limit, when what disturbed it may be over."""
     for _ in range(5):
         worker = start()
-        result = min(result, measured(worker, *row))
+        result = min(result, *measured(worker, [row]))
         worker.stdin.close()
         worker.wait()
         if result[0] <= arguments.limit:
@@ -274,13 +289,14 @@ def main():
     worker = start()
     results, slow, refused = [], [], 0
     np.seterr(all="ignore")
-    for row in chosen_rows():
-        result = measured(worker, *row)
-        if result and arguments.limit and result[0] > arguments.limit:
-            slow.append((result, row))
-        elif result:
-            results.append(result)
-        refused += result is None
+    left = chosen_rows()
+    while some := list(itertools.islice(left, 24)):
+        for result, row in zip(measured(worker, some), some):
+            if result and arguments.limit and result[0] > arguments.limit:
+                slow.append((result, row))
+            elif result:
+                results.append(result)
+            refused += result is None
     common.SECONDS = 5 * common.SECONDS
     os.environ["RILL_BENCH_SECONDS"] = str(common.SECONDS)
     results += [measured_again(*one) for one in slow]

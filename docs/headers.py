@@ -18,7 +18,7 @@ PUBLIC = [
     ("Making tensors", ["ops/creation.h"]),
     ("Memory of yours and of other libraries", ["ops/buffers.h", "tensor/lent_memory.h", "ops/dlpack.h"]),
     ("Elementwise functions", ["ops/elementwise.h"]),
-    ("Reductions, statistics, sorting", ["ops/reductions.h", "ops/ordering.h", "ops/sets.h"]),
+    ("Reductions, statistics, sorting", ["ops/reductions.h", "ops/histograms.h", "ops/ordering.h", "ops/sets.h"]),
     ("Shapes", ["ops/shaping.h", "ops/editing.h"]),
     ("Numerical methods", ["ops/numeric.h", "ops/signal.h"]),
     ("Special functions", ["ops/special.h"]),

@@ -36,6 +36,17 @@ Tensor column_stack(const std::vector<Tensor>& x, Where where = Where::current()
 // A matrix of blocks, block({{a, b}, {c, d}}): the tensors of a row are joined along the last axis, rows along the one
 // before it; vectors are rows, scalars 1 by 1.
 Tensor block(const std::vector<std::vector<Tensor>>& rows, Where where = Where::current());
+// Matrices along the diagonal of one, zeros elsewhere; vectors are rows, scalars 1x1. dtypes are promoted. Of none: [0, 0].
+Tensor block_diag(const std::vector<Tensor>& x, Where where = Where::current());
+// Every choice of one element of each vector, the last changing first: [n1 * n2 * ..., vectors]. torch's; one vector is
+// returned as it is.
+Tensor cartesian_prod(const std::vector<Tensor>& x, Where where = Where::current());
+struct CombinationsOptions {
+  int64_t r = 2;
+  bool with_replacement = false;  // an element may be taken more than once
+};
+// Every choice of r elements of the vector x, in x's order: [choices, r].
+Tensor combinations(const Tensor& x, const CombinationsOptions& options = {}, Where where = Where::current());
 
 // --- By masks --------------------------------------------------------------------------------------------------------
 

@@ -63,6 +63,9 @@ Tensor diagonal(const Tensor& x, int offset = 0, Axis axis1 = 0, Axis axis2 = 1,
 Tensor diag(const Tensor& x, int offset = 0, Where where = Where::current());
 // The square matrix with the elements of the flattened `x` on its diagonal.
 Tensor diagflat(const Tensor& x, int offset = 0, Where where = Where::current());
+// The last axis of x, [..., n], as diagonals of matrices with zeros elsewhere: [..., n + |offset|, n + |offset|], whose
+// axes stand at axis1 and axis2 of the result.
+Tensor diag_embed(const Tensor& x, int offset = 0, Axis axis1 = -2, Axis axis2 = -1, Where where = Where::current());
 // The sum of the diagonal.
 Tensor trace(const Tensor& x, int offset = 0, Axis axis1 = 0, Axis axis2 = 1, Where where = Where::current());
 // The last two axes exchanged; a view.

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rill/ops/creation.h"
 #include "rill/ops/linalg.h"
 #include "rill/ops/reductions.h"
 
@@ -51,6 +52,13 @@ struct Slogdet {
 // The determinant as sign * exp(logabsdet), which does not overflow. x: [..., n, n]; both results: [...].
 Slogdet slogdet(const Tensor& x, Where where = Where::current());
 
+// The x for which a x = b, by a's factor of cholesky(). b: [..., n, k] or [n]; leading axes broadcast.
+struct CholeskySolveOptions {
+  bool upper = false;  // the factor is the upper one
+};
+Tensor cholesky_solve(const Tensor& factor, const Tensor& b, const CholeskySolveOptions& options = {},
+                      Where where = Where::current());
+
 // --- Factorisations (matrix/factor.cpp) ------------------------------------------------------------------------------
 
 struct CholeskyOptions {
@@ -79,6 +87,9 @@ struct Lu {
 };
 // x = p l u, with partial pivoting: scipy.linalg.lu. x: [..., m, n].
 Lu lu(const Tensor& x, Where where = Where::current());
+// The x for which a x = b, by a's factors, a: [..., n, n]. A singular matrix gives infinities or NaN. b: [..., n, k] or
+// [n]; leading axes broadcast.
+Tensor lu_solve(const Lu& factors, const Tensor& b, Where where = Where::current());
 
 // --- Eigenvalues and singular values (matrix/spectral.cpp) -----------------------------------------------------------
 // A matrix that holds an infinity or a NaN gives NaN. Vectors are unique up to a factor of magnitude 1, which is chosen
@@ -122,6 +133,19 @@ struct RankOptions {
 Tensor pinv(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
 // How many singular values are not 0, i64: [...].
 Tensor matrix_rank(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
+
+// Orthonormal columns that span what a matrix maps to 0, [n, n - rank], and what it maps to, [m, rank]: singular vectors.
+// x: [m, n]. Not inside `function`, for the sizes depend on the values.
+Tensor null_space(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
+Tensor orth(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
+
+struct Polar {
+  Tensor u;  // [..., m, n], orthonormal columns (rows, where m < n)
+  Tensor p;  // positive semidefinite: x = u p, or, by the left, x = p u
+};
+// The polar decomposition, by singular values (Higham: Functions of Matrices, 8). x: [..., m, n]; p: [..., n, n], by the
+// left [..., m, m].
+Polar polar(const Tensor& x, bool left = false, Where where = Where::current());
 
 struct Lstsq {
   Tensor solution;         // [..., n, k], or [n] where b is a vector
@@ -182,6 +206,29 @@ Tensor expm(const Tensor& x, Where where = Where::current());
 Tensor multi_dot(const std::vector<Tensor>& x, Where where = Where::current());
 // The sum of conj(a) * b along `axis`, counted from the back; the other axes broadcast.
 Tensor vecdot(const Tensor& a, const Tensor& b, Axis axis = -1, Where where = Where::current());
+
+// The Kronecker product of each column of a, [..., m, k], with that of b, [..., n, k]: [..., m n, k].
+Tensor khatri_rao(const Tensor& a, const Tensor& b, Where where = Where::current());
+
+// --- Matrices of a structure (matrix/structured.cpp) -----------------------------------------------------------------
+
+// Equal along each diagonal: the first column c, [..., m], and the first row r, [..., n] (default: conj(c)), of which the
+// first element is not read.
+Tensor toeplitz(const Tensor& c, const std::optional<Tensor>& r = {}, Where where = Where::current());
+// Equal along each diagonal that rises: the first column c, [..., m], and the last row r, [..., n] (default: zeros), of
+// which the first element is not read.
+Tensor hankel(const Tensor& c, const std::optional<Tensor>& r = {}, Where where = Where::current());
+// Each column is the one before it, rolled by one place; the first is c, [..., n].
+Tensor circulant(const Tensor& c, Where where = Where::current());
+// The matrix whose eigenvalues are the roots of the polynomial with these coefficients, the highest power first: [n] gives
+// [n - 1, n - 1]. Throws for fewer than two.
+Tensor companion(const Tensor& p, Where where = Where::current());
+// Of 1 and -1, with orthogonal rows (Sylvester). n is a power of 2.
+Tensor hadamard(int64_t n, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(hadamard, TensorOptions, (int64_t n), n)
+// 1 / (i + j + 1).
+Tensor hilbert(int64_t n, const TensorOptions& options = {}, Where where = Where::current());
+RILL_TAKES_DTYPE(hilbert, TensorOptions, (int64_t n), n)
 
 // The standard's functions of a stack of matrices: of the last two axes, where rill::diagonal and rill::trace take the
 // first two.

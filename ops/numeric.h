@@ -117,26 +117,15 @@ Tensor geomspace(double start, double stop, int64_t num = 50, bool endpoint = tr
 RILL_TAKES_DTYPE(geomspace, TensorOptions, (double start, double stop), start, stop, 50, true)
 RILL_TAKES_DTYPE(geomspace, TensorOptions, (double start, double stop, int64_t num), start, stop, num, true)
 
-// --- Histograms ------------------------------------------------------------------------------------------------------
-
-struct HistogramNdOptions {
-  detail::NamedOnly named_only_ = detail::NamedOnly();
-  std::vector<int64_t> bins = {10};                   // for all axes, or for each
-  std::vector<std::pair<double, double>> range = {};  // for each axis (default: of its smallest to its largest number)
-  std::optional<Tensor> weights = {};                 // of each point; the counts are f32 or f64 sums of them then
-};
-struct HistogramNd {
-  Tensor counts;              // i64 [bins...]
-  std::vector<Tensor> edges;  // of each axis
-};
-// How many of the points, the rows of `x` [n, axes], lie in each bin of a grid. As histogram along each axis.
-HistogramNd histogramdd(const Tensor& x, const HistogramNdOptions& options = {}, Where where = Where::current());
-// The same of the points (x[i], y[i]).
-HistogramNd histogram2d(const Tensor& x, const Tensor& y, const HistogramNdOptions& options = {},
-                        Where where = Where::current());
-
 // --- Elementwise and pairwise ----------------------------------------------------------------------------------------
 
+// Rounded to so many decimals, a half to the even one: of floating numbers round(x * 10^decimals) / 10^decimals. Negative
+// decimals round to tens, hundreds, ...; integers stay integers.
+Tensor round(const Tensor& x, int64_t decimals, Where where = Where::current());
+// x - trunc(x), which has x's sign.
+Tensor frac(const Tensor& x, Where where = Where::current());
+// The complex numbers of these magnitudes and angles (radians): magnitude * (cos(angle) + i sin(angle)).
+Tensor polar(const Tensor& magnitude, const Tensor& angle, Where where = Where::current());
 // start + weight * (end - start), exact at 0 and 1.
 Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where where = Where::current());
 // log(p / (1 - p)), of p clipped to [eps, 1 - eps] where eps is above 0.

@@ -55,6 +55,7 @@ RILL_OPERATOR(==) RILL_OPERATOR(!=) RILL_OPERATOR(<) RILL_OPERATOR(<=) RILL_OPER
             Tensor
             operator-(const TensorArg& a);
 Tensor operator~(const TensorArg& a);
+Tensor operator+(const TensorArg& a);  // positive(a)
 // Of exactly these types, so that the ! of what only becomes a Tensor, such as a size, is C++'s own.
 template <std::same_as<Tensor> T>
 Tensor operator!(const T& a) {
@@ -79,6 +80,7 @@ Tensor& operator/=(Tensor& a, const TensorArg& b);
 #include "rill/ops/editing.h"
 #include "rill/ops/effects.h"
 #include "rill/ops/elementwise.h"
+#include "rill/ops/histograms.h"
 #include "rill/ops/indexing.h"
 #include "rill/ops/linalg.h"
 #include "rill/ops/nn_ops.h"

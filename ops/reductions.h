@@ -149,13 +149,32 @@ struct NormOptions {
 // The default over all axes of a matrix is its Frobenius norm. The gradient is 0 where the norm, or an |x|, is 0.
 Tensor norm(const Tensor& x, const NormOptions& options = {}, Where where = Where::current());
 
+// Which of n sorted elements, or what between two of them, is the quantile of q: numpy's methods. `linear` looks at
+// place q (n - 1), from 0; `lower`, `higher`, `nearest` (a half: the even one) and `midpoint` take the elements beside
+// it. The others are numbers 1 to 6, 8 and 9 of Hyndman, Fan: Sample Quantiles in Statistical Packages (1996).
+enum class QuantileMethod : uint8_t {
+  linear,
+  lower,
+  higher,
+  midpoint,
+  nearest,
+  inverted_cdf,
+  averaged_inverted_cdf,
+  closest_observation,
+  interpolated_inverted_cdf,
+  hazen,
+  weibull,
+  median_unbiased,
+  normal_unbiased
+};
 struct QuantileOptions {
   detail::NamedOnly named_only_ = detail::NamedOnly();
   Axes axis = {};
   bool keepdims = false;
+  QuantileMethod method = QuantileMethod::linear;
 };
-// The value below which a share q in [0, 1] of the elements lies, linear between neighbours. `q` is a scalar or a
-// vector, whose axis then comes first in the result.
+// The value below which a share q in [0, 1] of the elements lies. `q` is a scalar or a vector, whose axis then comes
+// first in the result.
 Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {}, Where where = Where::current());
 // quantile(x, q / 100).
 Tensor percentile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {},
@@ -176,22 +195,6 @@ Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& opti
 Tensor cov(const Tensor& x, double correction = 1, Where where = Where::current());
 // The correlations in [-1, 1].
 Tensor corrcoef(const Tensor& x, Where where = Where::current());
-
-// How often each of 0, 1, ..., n-1 occurs in the integer vector `x`, where n is at least minlength and one more than
-// the largest element. i64. Throws on a negative element. Inside `function` give `length` (which then is n; elements
-// beyond are left out), since the size of the result may not depend on values there.
-struct BincountOptions {
-  int64_t minlength = 0;
-  std::optional<int64_t> length = {};
-};
-Tensor bincount(const Tensor& x, BincountOptions options = {}, Where where = Where::current());
-// Counts (i64) in `bins` equal bins over [low, high] (default: of min(x) to max(x)), and the bins + 1 edges. Bins are
-// half open, the last is closed. Not inside `function` unless `range` is given.
-struct HistogramOptions {
-  int64_t bins = 10;
-  std::optional<std::pair<double, double>> range = {};
-};
-std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions options = {}, Where where = Where::current());
 
 // --- Cumulative (cumulative.cpp) -------------------------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ Tensor swapaxes(const Tensor& x, Axis a, Axis b, Where where = Where::current())
 Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where = Where::current());
 // One axis in place of axes first..last (both included).
 Tensor flatten(const Tensor& x, Axis first = 0, Axis last = -1, Where where = Where::current());
+// An axis in several of these sizes, whose product it is; one may be -1: what is left.
+Tensor unflatten(const Tensor& x, Axis axis, const Shape& sizes, Where where = Where::current());
 // reshape(x, {-1}).
 Tensor ravel(const Tensor& x, Where where = Where::current());
 // With at least that many axes: new ones are put where numpy puts them.
@@ -82,6 +84,10 @@ Tensor rot90(const Tensor& x, int64_t k = 1, const Axes& axes = {0, 1}, Where wh
 // where `axes` is empty. One shift serves all axes.
 Tensor roll(const Tensor& x, const Axes& shift, const Axes& axes = {}, Where where = Where::current());
 
+// Every window of these sizes along `axes` (default: all), in new last axes: [..., n, ...] gives [..., n - window + 1,
+// ..., window]. numpy's, but a copy. Throws where a window is not 1 to n long.
+Tensor sliding_window_view(const Tensor& x, const Axes& window, const Axes& axes = {}, Where where = Where::current());
+
 // --- Repetition (shaping.cpp) ----------------------------------------------------------------------------------------
 
 // `x` repeated as a whole reps[i] times along axis i.
@@ -91,6 +97,14 @@ Tensor repeat(const Tensor& x, Dim times, std::optional<Axis> axis = {}, Where w
 // Element i along `axis` times[i] times.
 Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<Axis> axis = {},
               Where where = Where::current());
+// The same of a vector of integers, or one for all: not inside `function`, for the result's size depends on its values.
+namespace detail {
+Tensor repeat_by(const Tensor& x, const Tensor& times, std::optional<Axis> axis, Where where);
+}
+template <std::same_as<Tensor> T>
+Tensor repeat(const Tensor& x, const T& times, std::optional<Axis> axis = {}, Where where = Where::current()) {
+  return detail::repeat_by(x, times, axis, where);
+}
 // [n, h, w, c] to [n, h/block, w/block, block*block*c], and back.
 Tensor space_to_depth(const Tensor& x, int64_t block, Where where = Where::current());
 Tensor depth_to_space(const Tensor& x, int64_t block, Where where = Where::current());

@@ -329,16 +329,25 @@ inline NormOptions Arguments::make<NormOptions>() {
 }
 template <>
 inline QuantileOptions Arguments::make<QuantileOptions>() {
-  return {.axis = make<Axes>(), .keepdims = make<bool>()};
+  return {.axis = make<Axes>(), .keepdims = make<bool>(), .method = QuantileMethod(uint64_t(make<int64_t>()) % 13)};
+}
+template <>
+inline CombinationsOptions Arguments::make<CombinationsOptions>() {
+  return {make<int64_t>(), make<bool>()};
 }
 template <>
 inline BincountOptions Arguments::make<BincountOptions>() {
-  return {make<int64_t>(), make<std::optional<int64_t>>()};
+  BincountOptions o{make<int64_t>(), make<std::optional<int64_t>>()};
+  if (one_in(3)) o.weights = make<Tensor>();
+  return o;
 }
 template <>
 inline HistogramOptions Arguments::make<HistogramOptions>() {
   HistogramOptions o{.bins = make<int64_t>()};
   if (one_in(2)) o.range = std::pair(make<double>(), make<double>());
+  if (one_in(3)) o.edges = make<Tensor>();
+  if (one_in(3)) o.weights = make<Tensor>();
+  o.density = make<bool>();
   return o;
 }
 template <>

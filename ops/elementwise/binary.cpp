@@ -65,6 +65,7 @@ RILL_OPERATOR(>, greater) RILL_OPERATOR(>=, greater_equal)
     operator-(const TensorArg& a) {
   return negative(*a, a.where);
 }
+Tensor operator+(const TensorArg& a) { return positive(*a, a.where); }
 Tensor operator~(const TensorArg& a) { return bitwise_not(*a, a.where); }
 Tensor detail::negated(const Tensor& a) { return logical_not(a, Where()); }
 Tensor& operator+=(Tensor& a, const TensorArg& b) { return a = add(a, *b, b.where); }

@@ -3,6 +3,7 @@
 
 #include "rill/devices/params/read_attrs.h"
 #include "rill/ops/matrix/matrix_rules.h"
+#include "rill/ops/option_checks.h"
 #include "rill/tensor/dim_table.h"
 
 namespace rill {
@@ -169,6 +170,18 @@ const Op lu_op({
 
 }  // namespace
 
+namespace {
+// A square matrix with as many rows as the right side.
+void check_factor(std::string_view op, const Tensor& a, const Tensor& b, const Where& where) {
+  const auto rows = [](const Tensor& x) { return x.shape()[size_t(std::max<int64_t>(x.ndim() - 2, 0))]; };
+  if (a.ndim() >= 2 && rows(a) == a.shape().back() && b.ndim() >= 1 && rows(b) == rows(a)) return;
+  fail(op,
+       fmt::format("takes a square factor and a right side with as many rows. operands: {}, {}", to_string(a.spec()),
+                   to_string(b.spec())),
+       where);
+}
+}  // namespace
+
 namespace linalg {
 
 Tensor cholesky(const Tensor& x, const CholeskyOptions& o, Where where) {
@@ -190,6 +203,27 @@ Lu lu(const Tensor& x, Where where) {
   Tensors y = apply(lu_op, {&a}, {}, where);
   const Tensor rows = iota({y[0].shape().back(), 1}, 0, {DType::i64, a.device()});
   return {astype(equal(rows, expand_dims(y[0], -2)), a.dtype()), std::move(y[1]), std::move(y[2])};
+}
+
+Tensor lu_solve(const Lu& f, const Tensor& b, Where where) {
+  CallerScope caller(where);
+  for (const Tensor* t : {&f.p, &f.l, &f.u, &b}) require_operand("lu_solve", *t, where);
+  for (const Tensor* t : {&f.p, &f.l, &f.u}) check_factor("lu_solve", *t, b, where);
+  const bool vector = b.ndim() == 1;
+  const Tensor right = vector ? expand_dims(b, -1) : b;
+  const Tensor y = triangular_solve(f.l, matmul(matrix_transpose(f.p), right), {.lower = true, .unit = true});
+  const Tensor x = triangular_solve(f.u, y);
+  return vector ? squeeze(x, -1) : x;
+}
+
+Tensor cholesky_solve(const Tensor& factor, const Tensor& b, const CholeskySolveOptions& o, Where where) {
+  CallerScope caller(where);
+  require_operand("cholesky_solve", factor, where);
+  require_operand("cholesky_solve", b, where);
+  check_factor("cholesky_solve", factor, b, where);
+  const TriangularOptions own{.lower = !o.upper}, turned{.lower = !o.upper, .transpose = true, .conjugate = true};
+  const Tensor y = triangular_solve(factor, b, o.upper ? turned : own);
+  return triangular_solve(factor, y, o.upper ? own : turned);
 }
 
 }  // namespace linalg

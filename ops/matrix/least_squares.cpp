@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "rill/devices/params/read_attrs.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/matrix/matrix_rules.h"
 #include "rill/ops/option_checks.h"
 
@@ -90,6 +91,44 @@ Tensor matrix_rank(const Tensor& x, const RankOptions& o, Where where) {
   check_options("matrix_rank", o, where);
   const Tensor a = operand("matrix_rank", x, where);
   return count_nonzero_values(a, svdvals(stop_gradient(a), where), o);
+}
+
+namespace {
+// The decomposition of one matrix, and how many of its singular values are not 0.
+struct Ranked {
+  Svd svd;
+  int64_t rank;
+};
+Ranked ranked(std::string_view op, const Tensor& x, bool whole, const RankOptions& o, const Where& where) {
+  check_options(op, o, where);
+  const Tensor a = operand(op, x, where);
+  if (a.ndim() != 2) fail(op, fmt::format("takes one matrix. got {}", to_string(x.spec())), where);
+  if (!EnclosingTrace::may_read(a))
+    fail(op, fmt::format("the result's size depends on values, which {}", EnclosingTrace::why_unknown()), where);
+  Svd f = svd(a, {.full_matrices = whole}, where);
+  const int64_t rank = count_nonzero_values(a, f.s, o).item<int64_t>();
+  return {std::move(f), rank};
+}
+}  // namespace
+
+Tensor null_space(const Tensor& x, const RankOptions& o, Where where) {
+  CallerScope caller(where);
+  const auto [f, rank] = ranked("null_space", x, true, o, where);
+  return adjoint(slice_axis(f.vh, 0, rank, f.vh.shape()[0]));
+}
+
+Tensor orth(const Tensor& x, const RankOptions& o, Where where) {
+  CallerScope caller(where);
+  const auto [f, rank] = ranked("orth", x, false, o, where);
+  return slice_axis(f.u, 1, 0, rank);
+}
+
+Polar polar(const Tensor& x, bool left, Where where) {
+  CallerScope caller(where);
+  const Svd f = svd(operand("polar", x, where), {.full_matrices = false}, where);
+  const Tensor s = expand_dims(f.s, -2);
+  const Tensor p = left ? matmul(f.u * s, adjoint(f.u)) : matmul(adjoint(f.vh) * s, f.vh);
+  return {matmul(f.u, f.vh), p};
 }
 
 Lstsq lstsq(const Tensor& a, const Tensor& b, const RankOptions& o, Where where) {

@@ -125,6 +125,18 @@ Tensor multi_dot(const std::vector<Tensor>& x, Where where) {
   return row ? squeeze(y, 0) : y;
 }
 
+Tensor khatri_rao(const Tensor& a, const Tensor& b, Where where) {
+  CallerScope caller(where);
+  require_operand("khatri_rao", a, where);
+  require_operand("khatri_rao", b, where);
+  if (a.ndim() < 2 || b.ndim() < 2 || a.shape().back() != b.shape().back())
+    fail("khatri_rao",
+         fmt::format("takes matrices with as many columns. operands: {}, {}", to_string(a.spec()), to_string(b.spec())),
+         where);
+  const Tensor y = expand_dims(a, -2) * expand_dims(b, -3);
+  return flatten(y, -3, -2);
+}
+
 Tensor vecdot(const Tensor& a, const Tensor& b, Axis axis, Where where) {
   CallerScope caller(where);
   require_operand("vecdot", a, where);

@@ -123,6 +123,62 @@ Tensor block(const std::vector<std::vector<Tensor>>& rows, Where where) {
   return concat(joined, -2, where);
 }
 
+Tensor block_diag(const std::vector<Tensor>& x, Where where) {
+  CallerScope caller(where);
+  if (x.empty()) return zeros({0, 0});
+  Dim columns = 0, before = 0;
+  std::vector<Tensor> blocks, joined;
+  for (const Tensor& t : x) {
+    require_operand("block_diag", t, where);
+    if (t.ndim() > 2)
+      fail("block_diag", fmt::format("takes matrices, vectors and numbers. got {}", to_string(t.spec())), where);
+    blocks.push_back(atleast_2d(t));
+    columns += blocks.back().shape()[1];
+  }
+  for (const Tensor& b : blocks) {
+    const Dim end = before + b.shape()[1];
+    joined.push_back(pad(b, {{0, 0}, {before, columns - end}}));
+    before = end;
+  }
+  return concat(joined, 0, where);
+}
+
+Tensor cartesian_prod(const std::vector<Tensor>& x, Where where) {
+  CallerScope caller(where);
+  if (x.empty()) fail("cartesian_prod", "takes one vector at least", where);
+  for (const Tensor& t : x) {
+    require_operand("cartesian_prod", t, where);
+    if (t.ndim() != 1) fail("cartesian_prod", fmt::format("takes vectors. got {}", to_string(t.spec())), where);
+  }
+  if (x.size() == 1) return x[0];
+  std::vector<Tensor> columns = meshgrid(x);
+  for (Tensor& t : columns) t = ravel(t);
+  return stack(columns, 1, where);
+}
+
+Tensor combinations(const Tensor& x, const CombinationsOptions& o, Where where) {
+  CallerScope caller(where);
+  require_operand("combinations", x, where);
+  if (x.ndim() != 1) fail("combinations", fmt::format("takes a vector. got {}", to_string(x.spec())), where);
+  if (o.r < 0) fail("combinations", fmt::format("r is {}. it must not be negative", o.r), where);
+  const int64_t n = x.shape()[0], step = o.with_replacement ? 0 : 1;
+  std::vector<int64_t> places, now(size_t(o.r), 0);
+  for (int64_t i = 0; i < o.r; ++i) now[size_t(i)] = i * step;
+  const auto last_of = [&](int64_t i) { return n - 1 - step * (o.r - 1 - i); };  // the last element that place i may have
+  const bool any = o.r == 0 || last_of(o.r - 1) >= now.back();
+  int64_t choices = 0;
+  for (bool more = any; more; ++choices) {
+    require_few_numbers("combinations", multiply_sizes(choices, std::max<int64_t>(1, o.r)), where);
+    places.insert(places.end(), now.begin(), now.end());
+    int64_t i = o.r - 1;
+    while (i >= 0 && now[size_t(i)] == last_of(i)) --i;
+    more = i >= 0;
+    if (more) ++now[size_t(i)];
+    for (int64_t j = i + 1; more && j < o.r; ++j) now[size_t(j)] = now[size_t(j) - 1] + step;
+  }
+  return take(x, reshape(vector_of(places, x.device()), {choices, o.r}), 0, where);
+}
+
 // --- By masks --------------------------------------------------------------------------------------------------------
 
 Tensor select(const std::vector<Tensor>& conditions, const std::vector<Tensor>& choices, const Tensor& otherwise,

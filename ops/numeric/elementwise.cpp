@@ -31,6 +31,53 @@ Tensor polynomial(const Tensor& x, std::span<const double> c) {
 
 }  // namespace
 
+namespace {
+// 10^decimals, of at most 22, which is exact in f64.
+double power_of_ten(int64_t decimals) {
+  double p = 1;
+  for (int64_t i = 0; i < decimals; ++i) p *= 10;
+  return p;
+}
+
+// Integers to multiples of `unit`, without leaving them.
+Tensor round_to_multiple(const Tensor& x, const Tensor& unit) {
+  const Tensor below = floor_divide(x, unit), left = x - below * unit, rest = unit - left;
+  const Tensor up = (left > rest) | ((left == rest) & (remainder(below, 2) == 1));
+  return (below + astype(up, x.dtype())) * unit;
+}
+}  // namespace
+
+Tensor round(const Tensor& x, int64_t decimals, Where where) {
+  CallerScope caller(where);
+  require_operand("round", x, where);
+  if (decimals == 0) return round(x, where);
+  if (decimals < -22 || decimals > 22)
+    fail("round", fmt::format("decimals is {}. it must be from -22 to 22", decimals), where);
+  if (is_integer(x.dtype())) {
+    if (decimals > 0) return identity(x);
+    const double unit = power_of_ten(-decimals), most = double(iinfo(x.dtype()).max);
+    // Half of the unit is more than there is: 0.
+    return unit / 2 > most ? zeros_like(x) : unit > most ? round(x, where) : round_to_multiple(x, astype(Tensor(int64_t(unit)), x.dtype()));
+  }
+  const Tensor w = is_half(x.dtype()) ? astype(x, DType::f32) : x;
+  const double unit = power_of_ten(std::abs(decimals));
+  const Tensor y = decimals > 0 ? round(w * unit) / unit : round(w / unit) * unit;
+  return astype(y, w.dtype() == x.dtype() ? y.dtype() : x.dtype());
+}
+
+Tensor frac(const Tensor& x, Where where) {
+  CallerScope caller(where);
+  require_operand("frac", x, where);
+  return x - trunc(x);
+}
+
+Tensor polar(const Tensor& magnitude, const Tensor& angle, Where where) {
+  CallerScope caller(where);
+  require_operand("polar", magnitude, where);
+  require_operand("polar", angle, where);
+  return complex(magnitude * cos(angle), magnitude * sin(angle));
+}
+
 Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where where) {
   CallerScope caller(where);
   require_operand("lerp", start, where);

@@ -1,4 +1,4 @@
-// Interpolation, differences, integrals and convolutions of samples, and histograms of several axes; see numeric.h.
+// Interpolation, differences, integrals and convolutions of samples; see numeric.h.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -277,58 +277,6 @@ Tensor correlate(const Tensor& a, const Tensor& v, ConvolveMode mode, Where wher
   // Of a shorter `a` the roles are changed, and the result is in the other direction.
   if (x.shape()[0] < y.shape()[0]) return reverse(slide(other, x, mode));
   return slide(x, other, mode);
-}
-
-// --- Histograms ------------------------------------------------------------------------------------------------------
-
-HistogramNd histogramdd(const Tensor& x, const HistogramNdOptions& o, Where where) {
-  CallerScope caller(where);
-  require_operand("histogramdd", x, where);
-  if (x.ndim() != 2 || is_complex(x.dtype()))
-    fail("histogramdd", fmt::format("takes points of real numbers, [n, axes]. got {}", to_string(x.spec())), where);
-  const int64_t axes = x.shape()[1];
-  if (o.bins.size() != 1 && int64_t(o.bins.size()) != axes)
-    fail("histogramdd", fmt::format("takes one number of bins, or {}. got {}", axes, o.bins.size()), where);
-  if (!o.range.empty() && int64_t(o.range.size()) != axes)
-    fail("histogramdd", fmt::format("takes {} ranges, or none. got {}", axes, o.range.size()), where);
-  HistogramNd out;
-  Shape shape;
-  Tensor cell = zeros({x.shape()[0]}, {DType::i64, x.device()}),
-         inside = ones(cell.shape(), {DType::boolean, x.device()});
-  const auto bins_along = [&](int64_t axis) { return o.bins[o.bins.size() == 1 ? 0 : size_t(axis)]; };
-  int64_t all_bins = 1;
-  for (int64_t i = 0; i < axes; ++i) all_bins = multiply_sizes(all_bins, bins_along(i));
-  require_few_numbers("histogramdd", all_bins, where);
-  for (int64_t i = 0; i < axes; ++i) {
-    const int64_t bins = bins_along(i);
-    const std::optional<std::pair<double, double>> range =
-        o.range.empty() ? std::nullopt : std::optional(o.range[size_t(i)]);
-    Bins b = bins_of(squeeze(slice_axis(x, 1, i, i + 1), 1), bins, range, "histogramdd", where);
-    cell = cell * bins + b.index;
-    inside = inside & (b.index >= 0);
-    shape.push_back(bins);
-    out.edges.push_back(std::move(b.edges));
-  }
-  const int64_t cells = shape.numel();
-  Tensor weights = ones(cell.shape(), {DType::i64, x.device()});
-  if (o.weights) {
-    if (o.weights->shape() != cell.shape())
-      fail(
-          "histogramdd",
-          fmt::format("takes a weight for each point of {}. got {}", to_string(x.spec()), to_string(o.weights->spec())),
-          where);
-    weights = o.weights->dtype() == DType::f64 ? *o.weights : astype(*o.weights, DType::f32);
-  }
-  const Tensor counts = segment_sum(weights, rill::where(inside, cell, cells), cells + 1);
-  out.counts = reshape(slice_axis(counts, 0, 0, cells), shape);
-  return out;
-}
-
-HistogramNd histogram2d(const Tensor& x, const Tensor& y, const HistogramNdOptions& o, Where where) {
-  CallerScope caller(where);
-  require_vector("histogram2d", "x", x, where);
-  require_vector("histogram2d", "y", y, where);
-  return histogramdd(stack({x, y}, 1), o, where);
 }
 
 }  // namespace rill

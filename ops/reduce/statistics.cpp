@@ -1,4 +1,4 @@
-// Reductions that are composites of public functions: variance, logsumexp, norms, quantiles, the nan* family, counts.
+// Reductions that are composites of public functions: variance, logsumexp, norms, quantiles, the nan* family.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -223,6 +223,33 @@ void require_shares(std::string_view op, const Tensor& q, const Where& where) {
     if (!(share >= 0 && share <= 1))
       fail(op, fmt::format("Quantiles must be in the range [0, 1]. got {}", share), where);
 }
+// The place q (n + 1 - a - b) + a - 1 among n sorted elements, counted from 0 (Hyndman, Fan 1996).
+Tensor plotting_position(const Tensor& q, const Tensor& n, double a, double b) { return q * n + (a + q * (1 - a - b)) - 1; }
+
+// Where among n sorted elements the quantile of q lies, which is linear between neighbours: f64, of the shape to which
+// both broadcast.
+Tensor place_of(const Tensor& q, const Tensor& n, QuantileMethod method) {
+  const Tensor linear = q * (n - 1), after = q * n - 1;
+  const auto steps = [&](const Tensor& p, const Tensor& whole) { return where(p == floor(p), whole, floor(p) + 1); };
+  switch (method) {
+    case QuantileMethod::linear: return linear;
+    case QuantileMethod::lower: return floor(linear);
+    case QuantileMethod::higher: return ceil(linear);
+    case QuantileMethod::midpoint: return (floor(linear) + ceil(linear)) / 2;
+    case QuantileMethod::nearest: return round(linear);
+    case QuantileMethod::inverted_cdf: return steps(after, after);
+    case QuantileMethod::averaged_inverted_cdf: return steps(after, after + 0.5);
+    case QuantileMethod::closest_observation:  // between two: the odd one, which is the even one if they count from 1
+      return steps(after - 0.5, after - 0.5 + astype(remainder(after - 0.5, 2) == 0, DType::f64));
+    case QuantileMethod::interpolated_inverted_cdf: return plotting_position(q, n, 0, 1);
+    case QuantileMethod::hazen: return plotting_position(q, n, 0.5, 0.5);
+    case QuantileMethod::weibull: return plotting_position(q, n, 0, 0);
+    case QuantileMethod::median_unbiased: return plotting_position(q, n, 1 / 3.0, 1 / 3.0);
+    case QuantileMethod::normal_unbiased: return plotting_position(q, n, 3 / 8.0, 3 / 8.0);
+  }
+  return linear;
+}
+
 // The number a share t of the way from low to high: from the nearer end, so that t = 1 gives `high` exactly; t = 0 must
 // not meet an infinite gap.
 Tensor between(const Tensor& low, const Tensor& high, const Tensor& t) {
@@ -242,7 +269,7 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Wher
   if (n == 0) fail("quantile", fmt::format("there is no element to choose from in {}", to_string(x.spec())), where);
   require_shares("quantile", q, where);
   const Tensor rows = sort(rows_of(x, axes));
-  const Tensor place = astype(q, DType::f64) * (n - 1), below = floor(place);
+  const Tensor place = clip(place_of(astype(q, DType::f64), n, o.method), 0, n - 1), below = floor(place);
   const Tensor index = astype(below, DType::i64);
   const Tensor low = to_work(take(rows, index, -1)), high = to_work(take(rows, minimum(index + 1, n - 1), -1));
   Tensor y = between(low, high, astype(place - below, low.dtype()));
@@ -292,7 +319,8 @@ Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, W
   if (!has_nan(x.dtype()) || folded_count(x, axes) == 0) return quantile(x, q, o, where);
   require_shares("nanquantile", q, where);
   const Numbers n = numbers_of(x, axes);
-  const Tensor place = astype(ravel(q), DType::f64) * (n.count - 1), below = maximum(floor(place), 0);
+  const Tensor place = clip(place_of(astype(ravel(q), DType::f64), n.count, o.method), 0, n.last()),
+               below = floor(place);
   const Tensor index = astype(below, DType::i64), low = n.at(index), high = n.at(index + 1);
   Tensor y = rill::where(n.count == 0, std::nan(""), between(low, high, astype(place - below, low.dtype())));
   Shape shape = reduced_shape(x, n.rows, axes, o.keepdims);
@@ -432,84 +460,6 @@ Tensor corrcoef(const Tensor& x, Where where) {
   const Tensor spread = sqrt(real(diagonal(c)));
   const Tensor y = c / expand_dims(spread, 1) / expand_dims(spread, 0);
   return from_work(is_complex(y.dtype()) ? y : clip(y, -1, 1), x.dtype());
-}
-
-// --- Counts ----------------------------------------------------------------------------------------------------------
-
-namespace {
-// How often each of 0 ... n-1 occurs in the integers `ids`; others are ignored.
-Tensor count_ids(const Tensor& ids, Dim n) {
-  const Tensor wide = astype(ids, DType::i64);
-  const Tensor bin = where((wide >= 0) & (wide < n), wide, n);
-  return slice_axis(segment_sum(ones_like(bin), bin, n + 1), 0, 0, n);
-}
-}  // namespace
-
-Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
-  CallerScope caller(where);
-  if (x.ndim() != 1 || !(is_integer(x.dtype()) || is_bool(x.dtype())))
-    fail("bincount", fmt::format("takes a vector of integers. got {}", to_string(x.spec())), where);
-  if (o.minlength < 0 || o.length.value_or(0) < 0 || (o.length && *o.length < o.minlength))
-    fail("bincount",
-         fmt::format("minlength is {}{}. both are 0 or more, and length is minlength or more", o.minlength,
-                     o.length ? fmt::format(" and length is {}", *o.length) : ""),
-         where);
-  if (o.length) return count_ids(x, *o.length);
-  if (!EnclosingTrace::may_read(x))
-    fail("bincount",
-         fmt::format("the size of the result depends on values, which {}. pass .length", EnclosingTrace::why_unknown()),
-         where);
-  int64_t n = o.minlength;
-  if (x.size() > 0) {
-    if (!is_unsigned(x.dtype()) && min(x).item<int64_t>() < 0)
-      fail("bincount", fmt::format("x must have no negative elements. got {}", min(x).item<int64_t>()), where);
-    if (x.dtype() == DType::u64 && max(x).item<uint64_t>() >= uint64_t(INT64_MAX))
-      fail("bincount", fmt::format("{} is too large an element to count up to", max(x).item<uint64_t>()), where);
-    n = std::max(n, add_sizes(max(x).item<int64_t>(), 1));
-  }
-  const Tensor ids = astype(x, DType::i64);  // none is outside
-  return segment_sum(ones_like(ids), ids, n);
-}
-
-namespace {
-// No bin may be empty because two edges are the same number (as numpy; the range is a few ulps wide then).
-void require_ascending(double low, double high, int64_t bins, const Spec& edges, std::string_view op,
-                       const Where& where) {
-  const double width = (high - low) / double(bins), size = std::max(std::abs(low), std::abs(high));
-  if (width > 4 * size * (edges.dtype == DType::f64 ? 0x1p-52 : 0x1p-23)) return;
-  EagerScope eager;
-  const Tensor e = linspace(low, high, bins + 1, true, {edges.dtype, edges.device});
-  if (!any(slice_axis(e, 0, 1, bins + 1) <= slice_axis(e, 0, 0, bins)).item<bool>()) return;
-  fail(op,
-       fmt::format("[{}, {}] cannot be cut into {} bins: neighbouring edges would be the same {}", low, high, bins,
-                   name(edges.dtype)),
-       where);
-}
-}  // namespace
-
-Bins bins_of(const Tensor& x, int64_t bins, std::optional<std::pair<double, double>> range, std::string_view op,
-             const Where& where) {
-  if (bins < 1) fail(op, fmt::format("`bins` must be positive. got {}", bins), where);
-  require_few_numbers(op, bins, where);
-  if (!range && !EnclosingTrace::may_read(x))
-    fail(op, fmt::format("the edges depend on values, which {}. pass .range", EnclosingTrace::why_unknown()), where);
-  const Tensor flat = reshape(to_work(x), {x.size()});
-  if (!range && x.size() > 0) range = {min(flat).item<double>(), max(flat).item<double>()};
-  auto [low, high] = range.value_or(std::pair(0.0, 1.0));
-  if (!std::isfinite(low) || !std::isfinite(high) || low > high)
-    fail(op, fmt::format("range [{}, {}] is not finite or not ascending", low, high), where);
-  if (low == high) low -= 0.5, high += 0.5;
-  const Tensor edges = linspace(low, high, bins + 1, true, {flat.dtype(), x.device()});
-  require_ascending(low, high, bins, edges.spec(), op, where);
-  const Tensor bin = searchsorted(edges, flat, true) - 1;
-  const Tensor closed = rill::where(flat == slice_axis(edges, 0, bins, bins + 1), bins - 1, bin);
-  return {rill::where(isnan(flat) | (closed >= bins), -1, closed), edges};
-}
-
-std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions o, Where where) {
-  CallerScope caller(where);
-  const Bins b = bins_of(x, o.bins, o.range, "histogram", where);
-  return {count_ids(b.index, o.bins), b.edges};
 }
 
 }  // namespace rill

@@ -49,12 +49,4 @@ Tensor euclidean_norm(const Tensor& x, const Axes& axes, bool keepdims);
 // x / |x| over `axes`, of the dtype that x is worked in; zeros stay zeros, and their gradient is that of x itself.
 Tensor unit_vectors(const Tensor& x, const Axes& axes);
 
-// In which of `bins` equal bins over `range` (default: of its smallest to its largest element) each element of the
-// flattened x lies, i64, -1 for none; and the bins + 1 edges. For histograms, called `op`.
-struct Bins {
-  Tensor index, edges;
-};
-Bins bins_of(const Tensor& x, int64_t bins, std::optional<std::pair<double, double>> range, std::string_view op,
-             const Where& where);
-
 }  // namespace rill

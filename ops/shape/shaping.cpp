@@ -9,6 +9,7 @@
 #include "rill/devices/driver.h"
 #include "rill/devices/params/shape_params.h"
 #include "rill/ops/apply.h"
+#include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/limits.h"
 
@@ -63,6 +64,35 @@ Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where) 
     place = next++;
   }
   return transpose(x, order, where);
+}
+
+Tensor unflatten(const Tensor& x, Axis axis, const Shape& sizes, Where where) {
+  CallerScope caller(where);
+  require_operand("unflatten", x, where);
+  const int64_t at = normal_axis(axis, x, "unflatten", where);
+  const Dim n = x.shape()[size_t(at)];
+  Dim known = 1;
+  for (const Dim& d : sizes)
+    if (d != -1) known *= d;
+  Shape shape(x.shape().begin(), x.shape().begin() + at);
+  int unknown = 0;
+  for (const Dim& d : sizes) {
+    const bool open = d == -1;
+    unknown += open;
+    if (unknown > 1 || (open && (known <= 0 || n % known != 0)) || (!open && d < 0))
+      fail("unflatten",
+           fmt::format("axis {} of {} cannot be cut into {}. one size at most may be -1, and the product of all is {}", at,
+                       to_string(x.spec()), to_string(sizes), to_string(n)),
+           where);
+    shape.push_back(open ? n / known : d);
+  }
+  if (!unknown && known != n)
+    fail("unflatten",
+         fmt::format("axis {} of {} cannot be cut into {}, whose product is not {}", at, to_string(x.spec()),
+                     to_string(sizes), to_string(n)),
+         where);
+  for (int64_t i = at + 1; i < x.ndim(); ++i) shape.push_back(x.shape()[size_t(i)]);
+  return reshape(x, shape, where);
 }
 
 Tensor flatten(const Tensor& x, Axis first, Axis last, Where where) {
@@ -208,6 +238,51 @@ Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<
     from = from.to(x.device());
   }
   return take(x, from, a);
+}
+
+namespace detail {
+Tensor repeat_by(const Tensor& x, const Tensor& times, std::optional<Axis> axis, Where where) {
+  CallerScope caller(where);
+  require_operand("repeat", x, where);
+  require_operand("repeat", times, where);
+  if (!is_integer(times.dtype()) || times.ndim() > 1)
+    fail("repeat", fmt::format("the repetitions must be an integer or a vector of integers. got {}", to_string(times.spec())),
+         where);
+  if (!EnclosingTrace::may_read(times))
+    fail("repeat",
+         fmt::format("the result's size depends on the repetitions, which {}. take their numbers outside",
+                     EnclosingTrace::why_unknown()),
+         where);
+  const std::vector<int64_t> counts = times.to_vector<int64_t>();
+  return counts.size() == 1 ? repeat(x, Dim(counts[0]), axis, where) : repeat(x, counts, axis, where);
+}
+}  // namespace detail
+
+// --- Windows ---------------------------------------------------------------------------------------------------------
+
+Tensor sliding_window_view(const Tensor& x, const Axes& window, const Axes& axes, Where where) {
+  CallerScope caller(where);
+  require_operand("sliding_window_view", x, where);
+  Dims at = normal_axes(axes, x, "sliding_window_view", where);
+  for (int64_t i = 0; axes.empty() && i < x.ndim(); ++i) at.push_back(i);
+  if (window.size() != at.size())
+    fail("sliding_window_view",
+         fmt::format("{} windows for {} axes of {}. each axis takes one", window.size(), at.size(), to_string(x.spec())),
+         where);
+  Tensor y = x;
+  for (size_t i = 0; i < at.size(); ++i) {
+    const int64_t axis = at[i];
+    const Dim w = window[i];
+    const Dim n = y.shape()[size_t(axis)];
+    if (w < 1 || n < w)
+      fail("sliding_window_view",
+           fmt::format("a window of {} for axis {} of {}. it must be from 1 to the axis's size", w, axis,
+                       to_string(x.spec())),
+           where);
+    const TensorOptions ids{DType::i64, x.device()};
+    y = moveaxis(take(y, iota({n - w + 1, 1}, 0, ids) + iota({1, w}, 1, ids), axis), axis + 1, -1);
+  }
+  return y;
 }
 
 // --- Blocks of images ------------------------------------------------------------------------------------------------

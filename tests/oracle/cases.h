@@ -94,6 +94,8 @@ class Call {
   const json& options;
 };
 
+rill::QuantileOptions quantile_options(const Call& c);
+
 struct Entry {
   std::function<Values(const Call&)> call;
   bool traces = true;  // whether it may be called inside `function`

@@ -24,6 +24,7 @@ import indexing
 import large
 import matrices
 import more_special
+import structures
 import networks
 import numeric
 import ordering
@@ -55,6 +56,7 @@ FAMILIES = [
     arrays,
     special,
     more_special,
+    structures,
     training,
     programs,
     edges,

@@ -99,6 +99,36 @@ void add_others(Table& t) {
   t["linalg::trace"] = {[](const Call& c) { return parts(linalg::trace(c[0], int(c.integer("k", 0)))); }};
 }
 
+// Functions of factors, as functions of the matrix.
+Values solved_by_factors(const Call& c) { return parts(linalg::lu_solve(linalg::lu(c[0]), c[1])); }
+Values solved_by_cholesky(const Call& c) {
+  const bool upper = c.flag("upper");
+  const Tensor a = matmul(c[0], adjoint(c[0])) + eye(c[0].shape().back(), c[0].dtype());
+  return parts(linalg::cholesky_solve(linalg::cholesky(a, {.upper = upper}), c[1], {.upper = upper}));
+}
+Tensor projection(const Tensor& columns) { return matmul(columns, adjoint(columns)); }
+
+void add_structures(Table& t) {
+  const auto row_of = [](const Call& c) { return c.in.size() > 1 ? std::optional(c[1]) : std::nullopt; };
+  t["linalg::toeplitz"] = {[row_of](const Call& c) -> Values { return {linalg::toeplitz(c[0], row_of(c))}; }};
+  t["linalg::hankel"] = {[row_of](const Call& c) -> Values { return {linalg::hankel(c[0], row_of(c))}; }};
+  t["linalg::circulant"] = {[](const Call& c) -> Values { return {linalg::circulant(c[0])}; }};
+  t["linalg::companion"] = {[](const Call& c) -> Values { return {linalg::companion(c[0])}; }};
+  t["linalg::hadamard"] = {[](const Call& c) -> Values { return {linalg::hadamard(c.integer("n", 1), *c.dtype())}; }};
+  t["linalg::hilbert"] = {[](const Call& c) -> Values { return {linalg::hilbert(c.integer("n", 1), *c.dtype())}; }};
+  t["linalg::khatri_rao"] = {[](const Call& c) { return parts(linalg::khatri_rao(c[0], c[1])); }};
+  t["linalg::lu_solve"] = {solved_by_factors};
+  t["linalg::cholesky_solve"] = {solved_by_cholesky};
+  t["linalg::polar"] = {[](const Call& c) {
+    const auto y = linalg::polar(c[0], c.flag("left"));
+    return joined({parts(y.u), parts(y.p)});
+  }};
+  t["linalg::orth"] = {
+      [](const Call& c) { return parts(projection(linalg::orth(c[0], {.rtol = c.number("rtol", 0)}))); }, false};
+  t["linalg::null_space"] = {
+      [](const Call& c) { return parts(projection(linalg::null_space(c[0], {.rtol = c.number("rtol", 0)}))); }, false};
+}
+
 fft::Norm norm_of(const Call& c) {
   const std::string norm = c.text("norm", "backward");
   return norm == "ortho" ? fft::Norm::ortho : norm == "forward" ? fft::Norm::forward : fft::Norm::backward;
@@ -148,6 +178,7 @@ void add_matrices(Table& t) {
   add_solvers(t);
   add_factorisations(t);
   add_others(t);
+  add_structures(t);
   add_transforms(t);
 }
 

@@ -133,7 +133,7 @@ void add_ordering(Table& t) {
     return {nanmedian(c[0], ReduceOptions{.axis = c.axes(), .keepdims = c.flag("keepdims")})};
   }};
   t["nanquantile"] = {[](const Call& c) -> Values {
-    return {nanquantile(c[0], c[1], {.axis = c.axes(), .keepdims = c.flag("keepdims")})};
+    return {nanquantile(c[0], c[1], quantile_options(c))};
   }};
   t["nanpercentile"] = {[](const Call& c) -> Values {
     return {nanpercentile(c[0], c[1], {.axis = c.axes(), .keepdims = c.flag("keepdims")})};
@@ -172,7 +172,9 @@ void add_samples(Table& t) {
                         if (c.has("bins")) o.bins = c.list("bins");
                         const std::vector<double> r = c.numbers("range");
                         for (size_t i = 0; i + 1 < r.size(); i += 2) o.range.emplace_back(r[i], r[i + 1]);
-                        if (c.in.size() > 1) o.weights = c[1];
+                        if (c.flag("given")) o.edges = c.rest(1);
+                        else if (c.in.size() > 1) o.weights = c[1];
+                        o.density = c.flag("density");
                         HistogramNd h = histogramdd(c[0], o);
                         h.edges.insert(h.edges.begin(), h.counts);
                         return h.edges;
@@ -183,6 +185,26 @@ void add_samples(Table& t) {
                         return {h.counts, h.edges.at(0), h.edges.at(1)};
                       },
                       false};
+}
+
+void add_choices(Table& t) {
+  t["round"] = {[](const Call& c) -> Values {
+    return {c.has("decimals") ? round(c[0], c.integer("decimals", 0)) : round(c[0])};
+  }};
+  t["frac"] = {[](const Call& c) -> Values { return {frac(c[0])}; }};
+  t["polar"] = {[](const Call& c) -> Values {
+    const Tensor y = polar(c[0], c[1]);
+    return {real(y), imag(y)};
+  }};
+  t["unflatten"] = {
+      [](const Call& c) -> Values { return {unflatten(c[0], c.integer("axis", 0), Shape(c.dims("sizes")))}; }};
+  t["sliding_window_view"] = {
+      [](const Call& c) -> Values { return {sliding_window_view(c[0], c.axes("window"), c.axes("axes"))}; }};
+  t["block_diag"] = {[](const Call& c) -> Values { return {block_diag(c.in)}; }};
+  t["cartesian_prod"] = {[](const Call& c) -> Values { return {cartesian_prod(c.in)}; }};
+  t["combinations"] = {[](const Call& c) -> Values {
+    return {combinations(c[0], {.r = c.integer("r", 2), .with_replacement = c.flag("with_replacement")})};
+  }};
 }
 
 void add_polynomials(Table& t) {
@@ -221,7 +243,7 @@ void add_pairwise(Table& t) {
 
 void add_numeric(Table& t) {
   add_names(t), add_sets(t), add_unique_slices(t), add_editing(t), add_ordering(t), add_samples(t), add_polynomials(t),
-      add_pairwise(t);
+      add_pairwise(t), add_choices(t);
 }
 
 }  // namespace oracle

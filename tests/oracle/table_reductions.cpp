@@ -29,12 +29,37 @@ static void add_folds(Table& t) {
   t["argmin"] = {[](const Call& c) -> Values { return {argmin(c[0], c.axis(), c.flag("keepdims"))}; }};
 }
 
+QuantileOptions quantile_options(const Call& c) {
+  static const std::map<std::string, QuantileMethod> methods = {
+      {"linear", QuantileMethod::linear},
+      {"lower", QuantileMethod::lower},
+      {"higher", QuantileMethod::higher},
+      {"midpoint", QuantileMethod::midpoint},
+      {"nearest", QuantileMethod::nearest},
+      {"inverted_cdf", QuantileMethod::inverted_cdf},
+      {"averaged_inverted_cdf", QuantileMethod::averaged_inverted_cdf},
+      {"closest_observation", QuantileMethod::closest_observation},
+      {"interpolated_inverted_cdf", QuantileMethod::interpolated_inverted_cdf},
+      {"hazen", QuantileMethod::hazen},
+      {"weibull", QuantileMethod::weibull},
+      {"median_unbiased", QuantileMethod::median_unbiased},
+      {"normal_unbiased", QuantileMethod::normal_unbiased}};
+  return {.axis = c.axes(), .keepdims = c.flag("keepdims"), .method = methods.at(c.text("method", "linear"))};
+}
+
+static HistogramOptions histogram_options(const Call& c) {
+  HistogramOptions o{.bins = c.integer("bins", 10), .density = c.flag("density")};
+  if (c.has("range")) o.range = {c.numbers("range").at(0), c.numbers("range").at(1)};
+  if (c.in.size() > 1) (c.flag("given") ? o.edges : o.weights) = c[1];
+  return o;
+}
+
 static void add_statistics(Table& t) {
   t["norm"] = {[](const Call& c) -> Values {
     return {norm(c[0], NormOptions{.ord = c.number("ord", 2), .axis = c.axes(), .keepdims = c.flag("keepdims")})};
   }};
   t["quantile"] = {[](const Call& c) -> Values {
-    return {quantile(c[0], c[1], QuantileOptions{.axis = c.axes(), .keepdims = c.flag("keepdims")})};
+    return {quantile(c[0], c[1], quantile_options(c))};
   }};
   t["percentile"] = {[](const Call& c) -> Values {
     return {percentile(c[0], c[1], QuantileOptions{.axis = c.axes(), .keepdims = c.flag("keepdims")})};
@@ -43,16 +68,18 @@ static void add_statistics(Table& t) {
   t["cov"] = {[](const Call& c) -> Values { return {cov(c[0], c.number("correction", 1))}; }};
   t["corrcoef"] = {[](const Call& c) -> Values { return {corrcoef(c[0])}; }};
   t["bincount"] = {[](const Call& c) -> Values {
-                     return {bincount(c[0], {.minlength = c.integer("minlength", 0), .length = c.axis("length")})};
+                     BincountOptions o{.minlength = c.integer("minlength", 0), .length = c.axis("length")};
+                     if (c.in.size() > 1) o.weights = c[1];
+                     return {bincount(c[0], o)};
                    },
                    false};
   t["histogram"] = {[](const Call& c) -> Values {
-                      HistogramOptions options{.bins = c.integer("bins", 10)};
-                      if (c.has("range")) options.range = {c.numbers("range").at(0), c.numbers("range").at(1)};
-                      auto [counts, edges] = histogram(c[0], options);
+                      auto [counts, edges] = histogram(c[0], histogram_options(c));
                       return {counts, edges};
                     },
                     false};
+  t["histogram_bin_edges"] = {
+      [](const Call& c) -> Values { return {histogram_bin_edges(c[0], histogram_options(c))}; }, false};
 }
 
 #define RILL_RUNNING(name)                                                                                           \

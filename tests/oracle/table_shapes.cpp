@@ -110,6 +110,7 @@ static std::vector<Padding> paddings(const Call& c) {
 static void add_joins(Table& t) {
   t["tile"] = {[](const Call& c) -> Values { return {tile(c[0], c.axes("reps"))}; }};
   t["repeat"] = {[](const Call& c) -> Values {
+    if (c.in.size() > 1) return {repeat(c[0], c[1], c.axis())};
     if (c.options.at("times").is_number()) return {repeat(c[0], c.integer("times", 1), c.axis())};
     return {repeat(c[0], c.list("times"), c.axis())};
   }};
@@ -215,6 +216,9 @@ static void add_products(Table& t) {
   t["diag"] = {[](const Call& c) -> Values { return {diag(c[0], int(c.integer("offset", 0)))}; }};
   t["trace"] = {[](const Call& c) -> Values {
     return {trace(c[0], int(c.integer("offset", 0)), int(c.integer("axis1", 0)), int(c.integer("axis2", 1)))};
+  }};
+  t["diag_embed"] = {[](const Call& c) -> Values {
+    return {diag_embed(c[0], int(c.integer("offset", 0)), c.integer("axis1", -2), c.integer("axis2", -1))};
   }};
   t["matrix_transpose"] = {[](const Call& c) -> Values { return {matrix_transpose(c[0])}; }};
 }
