@@ -11,6 +11,7 @@
   --seconds S      only so many calls as fit into that time, in rounds that take one of each function; shorter timings
   --seed N         which calls those are (default 0)
   --dtypes A,B     only these
+  --markdown FILE  docs/sweep.md: which calls are slower than ABOVE times the faster peer, and why
   NAMES            only these functions
 
 A row is a function, a dtype and a layout, forward or with the gradient of its sum. A call that either side refuses is
@@ -23,6 +24,7 @@ import itertools
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -37,6 +39,7 @@ parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--seconds", type=float)
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--dtypes", default="bool,u8,i8,i16,i32,i64,f16,bf16,f32,f64,c64,c128")
+parser.add_argument("--markdown")
 parser.add_argument("names", nargs="*")
 arguments = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(arguments.threads)
@@ -238,6 +241,56 @@ def chosen_rows():
         yield row
 
 
+# Why calls are slower than that, by what the line of a call matches; the first one counts.
+ABOVE = 1.2
+FOLDS = "sum|mean|prod|norm|nansum|var|stddev|max|min|all|any|count_nonzero|logsumexp|softmax|log_softmax|cumsum|cumprod"
+STEPS = "hypot|silu|hard_\w+|leaky_relu|elu|celu|selu|log_sigmoid|softsign|relu6|atan2|roll|flip|prod|softmax|log_softmax"
+CURVES = "lgamma|digamma|erfc?|gelu|log2|log10|log|expm1|atan2?|nextafter|logsumexp|log_softmax|softmax|elu|celu|sinc|tan"
+REASONS = [
+    (rf"^({STEPS})\b.* gradient$", "The gradient of a function that is composed of several ops goes over the operand once for "
+     "each of them. Inside `function` all of it is one kernel."),
+    (rf"^({FOLDS})\b.* transposed", "The order in which numbers are folded depends on the shape and the axes alone "
+     "([determinism.md](determinism.md)), so that a transposed operand is turned on the way. The peers fold as the memory lies."),
+    (r" transposed", "Results lie row-major, so that a transposed operand is turned on the way. torch's result keeps the operand's "
+     "order."),
+    (r" (c64|c128) (?!.*matmul)", "Each part of a complex result is held to the bounds in [ops.md](ops.md), at branch cuts and for parts "
+     "of very different size too. The peers' lose digits there, or overflow."),
+    (r"\[1000, 1000\], \[1000\]\]|\[1000\], \[1000, 1000\]", "A product with a vector adds up in one order, however the matrix lies, so "
+     "that `a @ x` and `x @ a.T` agree; where rows are dense that means to turn them."),
+    (r"^matmul", "The peers call MKL or OpenBLAS, whose kernels are written for each processor."),
+    (rf"^({CURVES})\b", "Held to the bounds in [ops.md](ops.md), which takes more steps; integers are converted on the way."),
+    (rf"^({FOLDS})\b.* (bf16|f16) ", "16-bit floats are folded as f32, in an order that is the same on every processor."),
+    (r" broadcast", "What is broadcast is computed once and then repeated; of a small operand that is most of the time."),
+]  # fmt: skip
+
+
+def reason_for(result):
+    return next((why for pattern, why in REASONS if re.search(pattern, name(result))), "")
+
+
+def markdown(results):
+    """The calls slower than ABOVE times the faster peer, by reason; those without one first."""
+    slow, groups = [r for r in results if r[0] > ABOVE], {}
+    for result in slow:
+        groups.setdefault(reason_for(result), {}).setdefault(result[1].split(" ")[0], []).append(result)
+    ahead, ratios = sum(r[0] <= 1 for r in results), sorted(r[0] for r in results)
+    lines = [
+        "# Where a peer is faster\n",
+        "Every function of the oracle's tables on a million elements, forward and with gradients, dense, transposed and broadcast,",
+        "beside torch and numpy; printed by `./dev bench sweep --markdown docs/sweep.md`, with two threads.\n",
+        f"Of {len(results)} calls {ahead} are faster than both, the median takes {ratios[len(ratios) // 2]:.2f} times as long as the faster",
+        f"peer, and {len(slow)} take more than {ABOVE} times as long. Here they are, with the largest ratio of each.\n",
+    ]
+    for why, functions in sorted(groups.items(), key=lambda g: (g[0] != "", -sum(map(len, g[1].values())))):
+        lines += [why or "To be made faster:", "", "| call | times | dtypes and layouts |", "|---|---|---|"]
+        for call, some in sorted(functions.items(), key=lambda f: -f[1][0][0]):
+            kinds = sorted({f"{r[2]} {r[3]}{' gradient' if r[4] else ''}" for r in some})
+            shown = ", ".join(kinds[:6]) + (f" and {len(kinds) - 6} more" if len(kinds) > 6 else "")
+            lines.append(f"| `{call}` | {some[0][0]:.1f} | {shown} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
 def name(result):
     _, what, dtype, layout, gradient, *_ = result
     return f"{what} {dtype} {layout}{' gradient' if gradient else ''}"
@@ -305,6 +358,9 @@ def main():
     for result in results[: arguments.worst]:
         times, *_, us, peer, other = result
         print(f"{times:6.2f} {us:9.1f} {other:9.1f}  {name(result)} ({peer})")
+    if arguments.markdown:
+        with open(arguments.markdown, "w", encoding="utf-8") as file:
+            file.write(markdown(results))
     over = {x: sum(r[0] > x for r in results) for x in (1, 2, 3, 10)}
     print(f"{len(results)} calls of {len({f.name for f in FUNCTIONS})} functions, {refused} refused by rill; slower than")
     print("the faster peer: " + ", ".join(f"{n} more than {x} times" for x, n in over.items()))

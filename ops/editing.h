@@ -36,7 +36,8 @@ Tensor column_stack(const std::vector<Tensor>& x, Where where = Where::current()
 // A matrix of blocks, block({{a, b}, {c, d}}): the tensors of a row are joined along the last axis, rows along the one
 // before it; vectors are rows, scalars 1 by 1.
 Tensor block(const std::vector<std::vector<Tensor>>& rows, Where where = Where::current());
-// Matrices along the diagonal of one, zeros elsewhere; vectors are rows, scalars 1x1. dtypes are promoted. Of none: [0, 0].
+// Matrices along the diagonal of one, zeros elsewhere; vectors are rows, scalars 1x1. dtypes are promoted. Of none: [0,
+// 0].
 Tensor block_diag(const std::vector<Tensor>& x, Where where = Where::current());
 // Every choice of one element of each vector, the last changing first: [n1 * n2 * ..., vectors]. torch's; one vector is
 // returned as it is.

@@ -51,7 +51,7 @@ RILL_UNARY(relu)
 RILL_UNARY(floor)
 RILL_UNARY(ceil)
 RILL_UNARY(trunc)
-RILL_UNARY(round)  // halves to even
+RILL_UNARY(round)  // halves to even; each part of a complex number
 RILL_UNARY(abs)    // of a complex tensor: its real magnitude
 RILL_UNARY(conj)
 RILL_UNARY(real)

@@ -134,8 +134,8 @@ Tensor pinv(const Tensor& x, const RankOptions& options = {}, Where where = Wher
 // How many singular values are not 0, i64: [...].
 Tensor matrix_rank(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
 
-// Orthonormal columns that span what a matrix maps to 0, [n, n - rank], and what it maps to, [m, rank]: singular vectors.
-// x: [m, n]. Not inside `function`, for the sizes depend on the values.
+// Orthonormal columns that span what a matrix maps to 0, [n, n - rank], and what it maps to, [m, rank]: singular
+// vectors. x: [m, n]. Not inside `function`, for the sizes depend on the values.
 Tensor null_space(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
 Tensor orth(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
 
@@ -143,8 +143,8 @@ struct Polar {
   Tensor u;  // [..., m, n], orthonormal columns (rows, where m < n)
   Tensor p;  // positive semidefinite: x = u p, or, by the left, x = p u
 };
-// The polar decomposition, by singular values (Higham: Functions of Matrices, 8). x: [..., m, n]; p: [..., n, n], by the
-// left [..., m, m].
+// The polar decomposition, by singular values (Higham: Functions of Matrices, 8). x: [..., m, n]; p: [..., n, n], by
+// the left [..., m, m].
 Polar polar(const Tensor& x, bool left = false, Where where = Where::current());
 
 struct Lstsq {
@@ -212,16 +212,16 @@ Tensor khatri_rao(const Tensor& a, const Tensor& b, Where where = Where::current
 
 // --- Matrices of a structure (matrix/structured.cpp) -----------------------------------------------------------------
 
-// Equal along each diagonal: the first column c, [..., m], and the first row r, [..., n] (default: conj(c)), of which the
-// first element is not read.
+// Equal along each diagonal: the first column c, [..., m], and the first row r, [..., n] (default: conj(c)), of which
+// the first element is not read.
 Tensor toeplitz(const Tensor& c, const std::optional<Tensor>& r = {}, Where where = Where::current());
 // Equal along each diagonal that rises: the first column c, [..., m], and the last row r, [..., n] (default: zeros), of
 // which the first element is not read.
 Tensor hankel(const Tensor& c, const std::optional<Tensor>& r = {}, Where where = Where::current());
 // Each column is the one before it, rolled by one place; the first is c, [..., n].
 Tensor circulant(const Tensor& c, Where where = Where::current());
-// The matrix whose eigenvalues are the roots of the polynomial with these coefficients, the highest power first: [n] gives
-// [n - 1, n - 1]. Throws for fewer than two.
+// The matrix whose eigenvalues are the roots of the polynomial with these coefficients, the highest power first: [n]
+// gives [n - 1, n - 1]. Throws for fewer than two.
 Tensor companion(const Tensor& p, Where where = Where::current());
 // Of 1 and -1, with orthogonal rows (Sylvester). n is a power of 2.
 Tensor hadamard(int64_t n, const TensorOptions& options = {}, Where where = Where::current());

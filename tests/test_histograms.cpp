@@ -1,5 +1,5 @@
-// Histograms, counts and rounding to decimals: what the judges' cases (oracle/structures.py) do not show: which bin takes an
-// edge, options that exclude each other, traced functions, and messages.
+// Histograms, counts and rounding to decimals: what the judges' cases (oracle/structures.py) do not show: which bin
+// takes an edge, options that exclude each other, traced functions, and messages.
 #include <cmath>
 
 #include "catch.h"
@@ -37,14 +37,15 @@ TEST_CASE("histograms: which bin, and what their options may not be") {
        [&] { histogram(x, {.range = {{0, 1}}, .edges = tensor({0, 1})}); });
   says("[histogram] `edges` must ascend", [&] { histogram(x, {.edges = tensor({0, 2, 1})}); });
   says("[histogram] `edges` must ascend", [&] { histogram(x, {.edges = tensor({0.f, constants::nan})}); });
-  says("[histogram] `edges` must be a vector of 2 or more real numbers. got i64[1]",
+  says("[histogram] `edges` must be a vector of 2 or more real numbers. got i32[1]",
        [&] { histogram(x, {.edges = tensor({0})}); });
-  says("[histogram] takes a real weight for each of f32[6]", [&] { histogram(x, {.weights = ones({5})}); });
-  says("[bincount] takes a real weight for each of i64[2]", [&] { bincount(tensor({0, 1}), {.weights = ones({1, 2})}); });
+  says("[histogram] takes a real weight for each of f64[6]", [&] { histogram(x, {.weights = ones({5})}); });
+  says("[bincount] takes a real weight for each of i32[2]",
+       [&] { bincount(tensor({0, 1}), {.weights = ones({1, 2})}); });
   says("[histogramdd] takes edges for 2 axes", [&] { histogramdd(ones({4, 2}), {.edges = {tensor({0, 1})}}); });
   says("[histogram2d] takes two vectors of one size", [&] { histogram2d(ones({4}), ones({3})); });
   says("pass .range or .edges", [&] { function("f", [](const Tensor& t) { return histogram(t).first; })(x); });
-  says("test_structures.cpp", [&] { bincount(tensor({0, -1})); });
+  says("test_histograms.cpp", [&] { bincount(tensor({0, -1})); });
 }
 
 TEST_CASE("repetitions by a tensor") {

@@ -99,19 +99,20 @@ RILL_KEEP(bitwise_not, "~x", int_set | bool_set, (ref::ints | ref::bools), declt
           nullptr, "integers", integer_unary_samples, "BitwiseNot", "Invert")
 
 // Rounding leaves integers as they are.
-#define RILL_ROUNDING(fn, doc_text, reference, onnx_name, tf_name)                                             \
-  extern const Op fn##_op;                                                                                     \
-  const Op fn##_op(spec_of({.name = #fn,                                                                       \
-                            .doc = doc_text,                                                                   \
-                            .dtypes = float_set,                                                               \
-                            .cpu = cpu::scalar_kernel<#fn>,                                                    \
-                            .ref = ref::scalar_kernel<[](auto x) { return reference; }, ref::floats>,          \
-                            .vjp = VJP(zeros_like(g)),                                                         \
-                            .saves_in = save_none,                                                             \
-                            .saves_out = save_none,                                                            \
-                            .samples = SAMPLES(-300, 300),                                                     \
-                            .max_ulp = 0,                                                                      \
-                            .exported = {onnx_name, tf_name}}));                                               \
+#define RILL_ROUNDING(fn, doc_text, reference, onnx_name, tf_name)                                    \
+  extern const Op fn##_op;                                                                            \
+  const Op fn##_op(spec_of({.name = #fn,                                                              \
+                            .doc = doc_text,                                                          \
+                            .dtypes = float_set,                                                      \
+                            .cpu = cpu::scalar_kernel<#fn>,                                           \
+                            .ref = ref::scalar_kernel<[](auto x) { return reference; }, ref::floats>, \
+                            .vjp = VJP(zeros_like(g)),                                                \
+                            .saves_in = save_none,                                                    \
+                            .saves_out = save_none,                                                   \
+                            .samples = SAMPLES(-300, 300),                                            \
+                            .max_ulp = 0,                                                             \
+                            .exported = {onnx_name, tf_name}}));
+#define RILL_ROUNDS(fn)                                                                                        \
   Tensor fn(const Tensor& x, Where where) {                                                                    \
     return x.defined() && (is_integer(x.dtype()) || is_bool(x.dtype())) ? x : unary(fn##_op, x, false, where); \
   }
@@ -119,7 +120,17 @@ RILL_ROUNDING(floor, "the largest integer not above x", std::floor(x), "Floor", 
 RILL_ROUNDING(ceil, "the smallest integer not below x", std::ceil(x), "Ceil", "Ceil")
 RILL_ROUNDING(trunc, "x without its fraction", std::trunc(x), "", "")
 RILL_ROUNDING(round, "the nearest integer, halves to even", std::nearbyint(x), "Round", "Rint")
+RILL_ROUNDS(floor)
+RILL_ROUNDS(ceil)
+RILL_ROUNDS(trunc)
 #undef RILL_ROUNDING
+#undef RILL_ROUNDS
+Tensor round(const Tensor& x, Where where) {
+  if (!x.defined() || !is_complex(x.dtype()))
+    return x.defined() && (is_integer(x.dtype()) || is_bool(x.dtype())) ? x : unary(round_op, x, false, where);
+  CallerScope caller(where);
+  return complex(round(real(x)), round(imag(x)));
+}
 
 // --- Bool results ----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,8 @@ namespace {
 Dim length_of(std::string_view op, std::string_view what, const Tensor& x, const Where& where) {
   require_operand(op, x, where);
   if (x.ndim() == 0 || x.shape().back() == 0)
-    fail(op, fmt::format("{} must be a vector that is not empty, or a batch of them. got {}", what, to_string(x.spec())),
+    fail(op,
+         fmt::format("{} must be a vector that is not empty, or a batch of them. got {}", what, to_string(x.spec())),
          where);
   return x.shape().back();
 }
@@ -27,8 +28,8 @@ Tensor columns(Dim n, Device device) { return iota({1, n}, 1, {DType::i64, devic
 // The first of `numbers` [..., n] and all but the first of `more`: what the diagonals hold, one after the other.
 Tensor joined(const Tensor& numbers, const Tensor& more) {
   const auto [a, b] = promoted(numbers, more);
-  Shape leading = broadcast_shapes(Shape(a.shape().begin(), a.shape().end() - 1),
-                                   Shape(b.shape().begin(), b.shape().end() - 1));
+  Shape leading =
+      broadcast_shapes(Shape(a.shape().begin(), a.shape().end() - 1), Shape(b.shape().begin(), b.shape().end() - 1));
   const auto spread = [&](const Tensor& x) {
     Shape shape = leading;
     shape.push_back(x.shape().back());

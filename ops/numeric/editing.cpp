@@ -151,10 +151,24 @@ Tensor cartesian_prod(const std::vector<Tensor>& x, Where where) {
     if (t.ndim() != 1) fail("cartesian_prod", fmt::format("takes vectors. got {}", to_string(t.spec())), where);
   }
   if (x.size() == 1) return x[0];
-  std::vector<Tensor> columns = meshgrid(x);
+  std::vector<Tensor> columns = meshgrid(x, "ij");
   for (Tensor& t : columns) t = ravel(t);
   return stack(columns, 1, where);
 }
+
+namespace {
+// n over r; INT64_MAX where that is too large.
+int64_t choices_of(int64_t n, int64_t r) {
+  if (r > n) return r == 0 ? 1 : 0;
+  int64_t count = 1;
+  for (int64_t i = 1; i <= std::min(r, n - r); ++i) {
+    const int64_t next = multiply_sizes(count, n - i + 1);
+    if (next == INT64_MAX) return next;
+    count = next / i;
+  }
+  return count;
+}
+}  // namespace
 
 Tensor combinations(const Tensor& x, const CombinationsOptions& o, Where where) {
   CallerScope caller(where);
@@ -162,13 +176,15 @@ Tensor combinations(const Tensor& x, const CombinationsOptions& o, Where where) 
   if (x.ndim() != 1) fail("combinations", fmt::format("takes a vector. got {}", to_string(x.spec())), where);
   if (o.r < 0) fail("combinations", fmt::format("r is {}. it must not be negative", o.r), where);
   const int64_t n = x.shape()[0], step = o.with_replacement ? 0 : 1;
+  const int64_t choices = choices_of(o.with_replacement ? add_sizes(n, o.r) - 1 : n, o.r);
+  require_few_numbers("combinations", multiply_sizes(choices, o.r), where);
+  if (choices == 0) return zeros({0, o.r}, {x.dtype(), x.device()});
   std::vector<int64_t> places, now(size_t(o.r), 0);
   for (int64_t i = 0; i < o.r; ++i) now[size_t(i)] = i * step;
-  const auto last_of = [&](int64_t i) { return n - 1 - step * (o.r - 1 - i); };  // the last element that place i may have
-  const bool any = o.r == 0 || last_of(o.r - 1) >= now.back();
-  int64_t choices = 0;
-  for (bool more = any; more; ++choices) {
-    require_few_numbers("combinations", multiply_sizes(choices, std::max<int64_t>(1, o.r)), where);
+  const auto last_of = [&](int64_t i) {
+    return n - 1 - step * (o.r - 1 - i);
+  };  // the last element that place i may have
+  for (bool more = true; more;) {
     places.insert(places.end(), now.begin(), now.end());
     int64_t i = o.r - 1;
     while (i >= 0 && now[size_t(i)] == last_of(i)) --i;

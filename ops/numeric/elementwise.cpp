@@ -56,8 +56,8 @@ Tensor round(const Tensor& x, int64_t decimals, Where where) {
   if (is_integer(x.dtype())) {
     if (decimals > 0) return identity(x);
     const double unit = power_of_ten(-decimals), most = double(iinfo(x.dtype()).max);
-    // Half of the unit is more than there is: 0.
-    return unit / 2 > most ? zeros_like(x) : unit > most ? round(x, where) : round_to_multiple(x, astype(Tensor(int64_t(unit)), x.dtype()));
+    if (unit > most) return zeros_like(x);
+    return round_to_multiple(x, astype(Tensor(uint64_t(unit)), x.dtype()).to(x.device()));
   }
   const Tensor w = is_half(x.dtype()) ? astype(x, DType::f32) : x;
   const double unit = power_of_ten(std::abs(decimals));
@@ -68,7 +68,7 @@ Tensor round(const Tensor& x, int64_t decimals, Where where) {
 Tensor frac(const Tensor& x, Where where) {
   CallerScope caller(where);
   require_operand("frac", x, where);
-  return x - trunc(x);
+  return fmod(x, 1);
 }
 
 Tensor polar(const Tensor& magnitude, const Tensor& angle, Where where) {

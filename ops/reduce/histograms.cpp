@@ -1,5 +1,5 @@
-// Counts of integers and histograms; see histograms.h. All are sums by segments, one more than there are bins for what is
-// not counted.
+// Counts of integers and histograms; see histograms.h. All are sums by segments, one more than there are bins for what
+// is not counted.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -95,15 +95,15 @@ void require_distinct(double low, double high, int64_t bins, const Spec& edges, 
 using Range = std::optional<std::pair<double, double>>;
 
 // The edges of `bins` equal bins over `range` (default: of the smallest to the largest element of the vector x).
-Tensor equal_edges(const Tensor& x, int64_t bins, Range range, std::string_view op, const Where& where) {
+Tensor equal_edges(const Tensor& x, int64_t bins, const Range& range, std::string_view op, const Where& where) {
   if (bins < 1) fail(op, fmt::format("`bins` must be positive. got {}", bins), where);
   require_few_numbers(op, bins, where);
   if (!range && !EnclosingTrace::may_read(x))
-    fail(op,
-         fmt::format("the edges depend on values, which {}. pass .range or .edges", EnclosingTrace::why_unknown()),
+    fail(op, fmt::format("the edges depend on values, which {}. pass .range or .edges", EnclosingTrace::why_unknown()),
          where);
-  if (!range && x.size() > 0) range = {min(x).item<double>(), max(x).item<double>()};
-  auto [low, high] = range.value_or(std::pair(0.0, 1.0));
+  double low = 0, high = 1;
+  if (range) low = range->first, high = range->second;
+  else if (x.size() > 0) low = min(x).item<double>(), high = max(x).item<double>();
   if (!std::isfinite(low) || !std::isfinite(high) || low > high)
     fail(op, fmt::format("range [{}, {}] is not finite or not ascending", low, high), where);
   if (low == high) low -= 0.5, high += 0.5;
@@ -192,7 +192,8 @@ std::vector<Bins> bins_of_axes(const Tensor& x, const HistogramNdOptions& o, std
   for (int64_t i = 0, axes = x.shape()[1]; i < axes; ++i) {
     const Tensor coordinate = to_work(squeeze(slice_axis(x, 1, i, i + 1), 1));
     const int64_t count = o.bins[o.bins.size() == 1 ? 0 : size_t(i)];
-    const Range range = o.range.empty() ? Range() : Range(o.range[size_t(i)]);
+    Range range;
+    if (!o.range.empty()) range = o.range[size_t(i)];
     bins.push_back(bins_between(coordinate, o.edges.empty() ? equal_edges(coordinate, count, range, op, where)
                                                             : given_edges(o.edges[size_t(i)], op, where)));
   }

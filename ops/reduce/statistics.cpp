@@ -224,7 +224,9 @@ void require_shares(std::string_view op, const Tensor& q, const Where& where) {
       fail(op, fmt::format("Quantiles must be in the range [0, 1]. got {}", share), where);
 }
 // The place q (n + 1 - a - b) + a - 1 among n sorted elements, counted from 0 (Hyndman, Fan 1996).
-Tensor plotting_position(const Tensor& q, const Tensor& n, double a, double b) { return q * n + (a + q * (1 - a - b)) - 1; }
+Tensor plotting_position(const Tensor& q, const Tensor& n, double a, double b) {
+  return q * n + (a + q * (1 - a - b)) - 1;
+}
 
 // Where among n sorted elements the quantile of q lies, which is linear between neighbours: f64, of the shape to which
 // both broadcast.

@@ -81,8 +81,8 @@ Tensor unflatten(const Tensor& x, Axis axis, const Shape& sizes, Where where) {
     unknown += open;
     if (unknown > 1 || (open && (known <= 0 || n % known != 0)) || (!open && d < 0))
       fail("unflatten",
-           fmt::format("axis {} of {} cannot be cut into {}. one size at most may be -1, and the product of all is {}", at,
-                       to_string(x.spec()), to_string(sizes), to_string(n)),
+           fmt::format("axis {} of {} cannot be cut into {}. one size at most may be -1, and the product of all is {}",
+                       at, to_string(x.spec()), to_string(sizes), to_string(n)),
            where);
     shape.push_back(open ? n / known : d);
   }
@@ -246,7 +246,8 @@ Tensor repeat_by(const Tensor& x, const Tensor& times, std::optional<Axis> axis,
   require_operand("repeat", x, where);
   require_operand("repeat", times, where);
   if (!is_integer(times.dtype()) || times.ndim() > 1)
-    fail("repeat", fmt::format("the repetitions must be an integer or a vector of integers. got {}", to_string(times.spec())),
+    fail("repeat",
+         fmt::format("the repetitions must be an integer or a vector of integers. got {}", to_string(times.spec())),
          where);
   if (!EnclosingTrace::may_read(times))
     fail("repeat",
@@ -266,9 +267,10 @@ Tensor sliding_window_view(const Tensor& x, const Axes& window, const Axes& axes
   Dims at = normal_axes(axes, x, "sliding_window_view", where);
   for (int64_t i = 0; axes.empty() && i < x.ndim(); ++i) at.push_back(i);
   if (window.size() != at.size())
-    fail("sliding_window_view",
-         fmt::format("{} windows for {} axes of {}. each axis takes one", window.size(), at.size(), to_string(x.spec())),
-         where);
+    fail(
+        "sliding_window_view",
+        fmt::format("{} windows for {} axes of {}. each axis takes one", window.size(), at.size(), to_string(x.spec())),
+        where);
   Tensor y = x;
   for (size_t i = 0; i < at.size(); ++i) {
     const int64_t axis = at[i];

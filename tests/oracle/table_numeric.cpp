@@ -132,9 +132,7 @@ void add_ordering(Table& t) {
   t["nanmedian"] = {[](const Call& c) -> Values {
     return {nanmedian(c[0], ReduceOptions{.axis = c.axes(), .keepdims = c.flag("keepdims")})};
   }};
-  t["nanquantile"] = {[](const Call& c) -> Values {
-    return {nanquantile(c[0], c[1], quantile_options(c))};
-  }};
+  t["nanquantile"] = {[](const Call& c) -> Values { return {nanquantile(c[0], c[1], quantile_options(c))}; }};
   t["nanpercentile"] = {[](const Call& c) -> Values {
     return {nanpercentile(c[0], c[1], {.axis = c.axes(), .keepdims = c.flag("keepdims")})};
   }};

@@ -58,9 +58,7 @@ static void add_statistics(Table& t) {
   t["norm"] = {[](const Call& c) -> Values {
     return {norm(c[0], NormOptions{.ord = c.number("ord", 2), .axis = c.axes(), .keepdims = c.flag("keepdims")})};
   }};
-  t["quantile"] = {[](const Call& c) -> Values {
-    return {quantile(c[0], c[1], quantile_options(c))};
-  }};
+  t["quantile"] = {[](const Call& c) -> Values { return {quantile(c[0], c[1], quantile_options(c))}; }};
   t["percentile"] = {[](const Call& c) -> Values {
     return {percentile(c[0], c[1], QuantileOptions{.axis = c.axes(), .keepdims = c.flag("keepdims")})};
   }};
@@ -78,8 +76,8 @@ static void add_statistics(Table& t) {
                       return {counts, edges};
                     },
                     false};
-  t["histogram_bin_edges"] = {
-      [](const Call& c) -> Values { return {histogram_bin_edges(c[0], histogram_options(c))}; }, false};
+  t["histogram_bin_edges"] = {[](const Call& c) -> Values { return {histogram_bin_edges(c[0], histogram_options(c))}; },
+                              false};
 }
 
 #define RILL_RUNNING(name)                                                                                           \

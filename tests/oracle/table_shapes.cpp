@@ -110,10 +110,10 @@ static std::vector<Padding> paddings(const Call& c) {
 static void add_joins(Table& t) {
   t["tile"] = {[](const Call& c) -> Values { return {tile(c[0], c.axes("reps"))}; }};
   t["repeat"] = {[](const Call& c) -> Values {
-    if (c.in.size() > 1) return {repeat(c[0], c[1], c.axis())};
     if (c.options.at("times").is_number()) return {repeat(c[0], c.integer("times", 1), c.axis())};
     return {repeat(c[0], c.list("times"), c.axis())};
   }};
+  t["repeat by a tensor"] = {[](const Call& c) -> Values { return {repeat(c[0], c[1], c.axis())}; }, false};
   t["space_to_depth"] = {[](const Call& c) -> Values { return {space_to_depth(c[0], c.integer("block", 2))}; }};
   t["depth_to_space"] = {[](const Call& c) -> Values { return {depth_to_space(c[0], c.integer("block", 2))}; }};
   t["pad"] = {[](const Call& c) -> Values {

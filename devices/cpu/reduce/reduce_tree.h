@@ -124,8 +124,8 @@ struct Plan {
   Read<T> read;               // null: the elements are of type T already
   const Produce<T>* produce;  // or null: the elements are at `data`
   int64_t m, k, lanes, supers, blocks, strips, strip_width;
-  bool direct;  // rows can be used where they lie; else blocks are gathered first
-  bool turned;  // the columns are contiguous in memory
+  bool direct;       // rows can be used where they lie; else blocks are gathered first
+  bool turned;       // the columns are contiguous in memory
   bool turned_rows;  // all of a matrix is folded whose columns are contiguous in memory
   int64_t row_stride = 0;
   int64_t gathered = 1;  // blocks gathered at once
@@ -156,10 +156,11 @@ struct Plan {
   int64_t width(int64_t strip) const { return strip + 1 == strips ? k * lanes - strip * strip_width : strip_width; }
 };
 
-// Copies a matrix whose columns are contiguous, its elements `down` and `across` from each other: pieces of 16 columns are
-// turned at once, so that whole cache lines are used.
+// Copies a matrix whose columns are contiguous, its elements `down` and `across` from each other: pieces of 16 columns
+// are turned at once, so that whole cache lines are used.
 template <class T>
-void gather_turned(const Plan<T>& plan, const char* x, int64_t down, int64_t across, int64_t rows, int64_t width, T* to) {
+void gather_turned(const Plan<T>& plan, const char* x, int64_t down, int64_t across, int64_t rows, int64_t width,
+                   T* to) {
   if (!plan.read && down == 1) return transpose(reinterpret_cast<const T*>(x), across, width, rows, to, width);
   constexpr int64_t piece = 64, some = 16;
   T tile[some][piece];
