@@ -1,0 +1,179 @@
+// The simulated driver's kernels, which are libraries of the host, captures of streams, and graphs. See cuda.cpp.
+#include <dlfcn.h>
+#include <elf.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared.h"
+#include "state.h"
+
+using namespace simulated;
+
+namespace {
+constexpr unsigned most_threads = 1024;
+}
+
+extern "C" {
+
+int cuModuleLoadData(void** module, const void* image) {
+  FAIL_ON_DEMAND(200);
+  std::string machine_code;
+  if (std::strncmp(static_cast<const char*>(image), ptx_begins, std::strlen(ptx_begins)) == 0) {
+    const char* digits = static_cast<const char*>(image) + std::strlen(ptx_begins);
+    for (; digits[0] && digits[1]; digits += 2) machine_code += char((digits[0] - 'a') * 16 + digits[1] - 'a');
+    image = machine_code.data();
+  }
+  const auto* header = static_cast<const Elf64_Ehdr*>(image);
+  const size_t bytes = header->e_shoff + size_t(header->e_shnum) * header->e_shentsize;  // sections' headers come last
+  char path[] = "/tmp/rill-kernel-XXXXXX";  // a name of its own: the loader takes files of one name for one
+  const int file = mkstemp(path);
+  const auto* data = static_cast<const char*>(image);
+  bool whole = file >= 0;
+  for (size_t done = 0; whole && done < bytes;) {
+    const ssize_t n = write(file, data + done, bytes - done);
+    whole = n > 0;
+    done += size_t(std::max<ssize_t>(n, 0));
+  }
+  *module = whole ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  if (!*module) std::fprintf(stderr, "simulated driver: %s\n", whole ? dlerror() : "a kernel cannot be written");
+  close(file);
+  unlink(path);
+  if (!*module) return 200;
+  if (void* at = dlsym(*module, "rill_shift")) *static_cast<long long*>(at) = shift;
+  return ok;
+}
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  auto f = std::make_unique<CUfunc>();
+  f->run = reinterpret_cast<decltype(f->run)>(dlsym(module, name));
+  const auto bytes = reinterpret_cast<unsigned (*)()>(dlsym(module, (std::string(name) + "_bytes").c_str()));
+  f->launch = reinterpret_cast<decltype(f->launch)>(dlsym(module, "rill_launch"));
+  if (!f->run || !bytes || !f->launch) return not_found;
+  f->bytes = bytes();
+  *function = f.release();
+  return ok;
+}
+int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned, void* stream, void** parameters, void**) {
+  FAIL_ON_DEMAND(719);
+  if (!current || grid_x == 0 || block_x == 0 || block_x > most_threads) return invalid_value;
+  if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1) return invalid_value;  // rill uses one dimension
+  if (current->device != static_cast<CUstream*>(stream)->device) return invalid_context;
+  const auto& f = *static_cast<CUfunc*>(function);
+  const auto* first = static_cast<const char*>(parameters[0]);
+  return static_cast<CUstream*>(stream)->add(Launch{&f, {first, first + f.bytes}, grid_x, block_x});
+}
+
+int cuStreamBeginCapture_v2(void* stream, int mode) {
+  FAIL_ON_DEMAND(capture_unsupported);
+  auto& s = *static_cast<CUstream*>(stream);
+  if (!current) return invalid_context;
+  if (mode < 0 || mode > 2) return invalid_value;
+  const std::lock_guard hold(s.mutex);
+  if (s.captured) return invalid_value;
+  s.captured = std::make_unique<CUgraph>();
+  s.invalid = false;
+  return ok;
+}
+int cuStreamEndCapture(void* stream, void** graph) {
+  auto& s = *static_cast<CUstream*>(stream);
+  const std::lock_guard hold(s.mutex);
+  *graph = nullptr;
+  if (!s.captured) return invalid_value;
+  auto captured = std::exchange(s.captured, nullptr);
+  if (fails(__func__) || s.invalid) return capture_invalidated;
+  *graph = captured.release();
+  return ok;
+}
+int cuGraphCreate(void** graph, unsigned flags) {
+  FAIL_ON_DEMAND(out_of_memory);
+  if (flags != 0) return invalid_value;
+  *graph = new CUgraph;
+  return ok;
+}
+// CUDA_KERNEL_NODE_PARAMS
+struct KernelNode {
+  void* function;
+  unsigned grid[3], block[3], shared_bytes;
+  void** parameters;
+  void** extra;
+  void* kernel;
+  void* context;
+};
+bool launch_of(const KernelNode& p, Launch& launch) {
+  if (!p.function || p.extra || p.kernel) return false;
+  if (p.grid[0] == 0 || p.grid[1] != 1 || p.grid[2] != 1) return false;
+  if (p.block[0] == 0 || p.block[0] > most_threads || p.block[1] != 1 || p.block[2] != 1) return false;
+  const auto& f = *static_cast<CUfunc*>(p.function);
+  const auto* first = static_cast<const char*>(p.parameters[0]);
+  launch = {&f, {first, first + f.bytes}, p.grid[0], p.block[0]};
+  return true;
+}
+int cuGraphAddKernelNode_v2(void** node, void* graph, void* const* after, size_t count, const KernelNode* p) {
+  FAIL_ON_DEMAND(invalid_value);
+  auto& g = *static_cast<CUgraph*>(graph);
+  Launch launch;
+  if (!current) return invalid_context;
+  if (!g.is_end(after, count) || !launch_of(*p, launch)) return invalid_value;
+  *node = g.add({nullptr, std::move(launch)});
+  return ok;
+}
+int cuGraphAddChildGraphNode(void** node, void* graph, void* const* after, size_t count, void* child) {
+  FAIL_ON_DEMAND(invalid_value);
+  auto& g = *static_cast<CUgraph*>(graph);
+  if (!g.is_end(after, count)) return invalid_value;
+  std::vector<CUgraphnode> nodes;  // a copy, as they are now
+  for (const auto& n : static_cast<CUgraph*>(child)->nodes) nodes.push_back(*n);
+  *node = g.add({[nodes = std::move(nodes)] { return run_all(nodes); }, {}});
+  return ok;
+}
+int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long flags) {
+  FAIL_ON_DEMAND(out_of_memory);
+  if (!current) return invalid_context;
+  if (flags != 0) return invalid_value;
+  auto e = std::make_unique<CUgraphexec>();
+  for (const auto& node : static_cast<CUgraph*>(graph)->nodes) {
+    e->originals.push_back(node.get());
+    e->nodes.push_back(*node);
+  }
+  *exec = e.release();
+  ++graphs;
+  return ok;
+}
+int cuGraphExecKernelNodeSetParams_v2(void* exec, void* node, const KernelNode* p) {
+  FAIL_ON_DEMAND(invalid_value);
+  auto& e = *static_cast<CUgraphexec*>(exec);
+  if (!current) return invalid_context;
+  const auto at = std::find(e.originals.begin(), e.originals.end(), node);
+  Launch launch;
+  if (at == e.originals.end() || !launch_of(*p, launch)) return invalid_value;
+  CUgraphnode& own = e.nodes[size_t(at - e.originals.begin())];
+  if (!own.kernel.function) return invalid_value;
+  own.kernel = std::move(launch);
+  return ok;
+}
+int cuGraphLaunch(void* exec, void* stream) {
+  FAIL_ON_DEMAND(out_of_memory);
+  if (!current || current->device != static_cast<CUstream*>(stream)->device) return invalid_context;
+  ++graph_launches;
+  const auto& e = *static_cast<CUgraphexec*>(exec);
+  for (const CUgraphnode& n : e.nodes) launches += n.kernel.function != nullptr;
+  return static_cast<CUstream*>(stream)->add(std::function<int()>([nodes = e.nodes] { return run_all(nodes); }));
+}
+int cuGraphExecDestroy(void* exec) {
+  delete static_cast<CUgraphexec*>(exec);
+  return ok;
+}
+int cuGraphDestroy(void* graph) {
+  delete static_cast<CUgraph*>(graph);
+  return ok;
+}
+}
