@@ -10,11 +10,17 @@ inline const rill::Device host("cpu:0"), gpu("gpu:0");
 
 using op_check::to;
 
-// Functions of the driver; those of the simulated one alone are null where a true one drives.
+// A function of a library that is open; null where it has none, as true libraries have none of the simulated ones'.
+template <class F>
+F* of_library(const char* library, const char* name) {
+  void* opened = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+  return opened ? reinterpret_cast<F*>(dlsym(opened, name)) : nullptr;
+}
+// A function of the driver, which is opened.
 template <class F>
 F* of_driver(const char* name) {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-  return driver ? reinterpret_cast<F*>(dlsym(driver, name)) : nullptr;
+  static_cast<void>(dlopen("libcuda.so.1", RTLD_NOW));
+  return of_library<F>("libcuda.so.1", name);
 }
 
 // What f64 results of special functions may be off by where the CPU has long double (docs/cuda.md).

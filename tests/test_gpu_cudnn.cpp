@@ -1,6 +1,5 @@
 // What runs by cuDNN on a GPU (gpu:0, see test_gpu.cpp): against the CPU, with its plans counted, and where it has
 // none. On the simulated GPU cuDNN is simulated too (cuda/simulated/cudnn.cpp).
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -16,22 +15,16 @@ using namespace gpu_compare;
 
 namespace {
 
-// A function of the simulated libraries; null where true ones are.
-template <class F>
-F* simulated(const char* library, const char* name) {
-  void* opened = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
-  return opened ? reinterpret_cast<F*>(dlsym(opened, name)) : nullptr;
-}
 // So often it has happened since this was last asked.
 long count(const char* what) {
-  const auto f = simulated<long(const char*)>("libcudnn.so.9", "rill_simulated_cudnn_count");
+  const auto f = of_library<long(const char*)>("libcudnn.so.9", "rill_simulated_cudnn_count");
   return f ? f(what) : 0;
 }
-void refuse(bool all) { simulated<void(bool)>("libcudnn.so.9", "rill_simulated_cudnn_refuse")(all); }
+void refuse(bool all) { of_library<void(bool)>("libcudnn.so.9", "rill_simulated_cudnn_refuse")(all); }
 bool is_simulated() {
   sum(ones({1}, {.device = gpu})).item<float>();
   conv2d(ones({1, 3, 3, 2}, {.device = gpu}), ones({2, 2, 2, 2}, {.device = gpu}));  // opens cuDNN
-  return simulated<long(const char*)>("libcudnn.so.9", "rill_simulated_cudnn_count") != nullptr;
+  return of_library<long(const char*)>("libcudnn.so.9", "rill_simulated_cudnn_count") != nullptr;
 }
 
 struct Case {
@@ -157,7 +150,7 @@ TEST_CASE("what cuDNN refuses runs on kernels of our own") {
 }
 
 TEST_CASE("what fails in cuDNN is an error, and the program goes on") {
-  const auto fail = simulated<void(const char*, int)>("libcuda.so.1", "rill_simulated_fail");
+  const auto fail = of_driver<void(const char*, int)>("rill_simulated_fail");
   if (!is_simulated() || !fail) return skip_case("a true cuDNN does not fail on demand");
   const Convolved o = operands(small, Layout::nhwc, f32);
   same_on_gpu(record("conv"), {o.x, o.w}, o.forward);
@@ -248,7 +241,7 @@ TEST_CASE("plans are kept on disk, and RILL_LOG=cudnn tells of new ones") {
 
 TEST_CASE("child: cuDNN cannot be started", "[.]") {
   REQUIRE(has_device(gpu));  // the driver is opened
-  const auto fail = simulated<void(const char*, int)>("libcuda.so.1", "rill_simulated_fail");
+  const auto fail = of_driver<void(const char*, int)>("rill_simulated_fail");
   if (!fail) return skip_case("a true driver does not fail on demand");
   fail("cudnnCreate", 1);
   const Convolved o = operands(small, Layout::nhwc, f32);

@@ -2,9 +2,9 @@
 #include "rill/trace/run/captures.h"
 
 #include <algorithm>
-#include <mutex>
 #include <unordered_map>
-#include <unordered_set>
+
+#include "rill/trace/run/living.h"
 
 namespace rill {
 
@@ -41,37 +41,22 @@ bool overlap(std::vector<MovingMemory> blocks) {
   return false;
 }
 
-struct Living {
-  std::mutex mutex;
-  std::unordered_set<Captures*> all;
-};
-Living& living() {
-  static auto* l = new Living;  // functions may outlive every static object
-  return *l;
-}
-
 }  // namespace
 
 Captures::Captures(std::shared_ptr<std::atomic<bool>> is_off) : credit_(most_credit), is_off_(std::move(is_off)) {
-  const std::lock_guard hold(living().mutex);
-  living().all.insert(this);
+  living<Captures>().add(this);
 }
-
-Captures::~Captures() {
-  const std::lock_guard hold(living().mutex);
-  living().all.erase(this);
-}
+Captures::~Captures() { living<Captures>().remove(this); }
 
 void Captures::give_back_memory() {
   std::vector<std::vector<Kept>> kept;  // which goes when no lock is held any more
-  const std::lock_guard hold(living().mutex);
-  for (Captures* c : living().all) {
-    if (c->is_at_work_.exchange(true)) continue;
-    if (!c->kept_.empty()) *c->is_off_ = true;
-    kept.push_back(std::move(c->kept_));
-    c->kept_.clear();
-    c->is_at_work_ = false;
-  }
+  living<Captures>().for_each([&](Captures& c) {
+    if (c.is_at_work_.exchange(true)) return;
+    if (!c.kept_.empty()) *c.is_off_ = true;
+    kept.push_back(std::move(c.kept_));
+    c.kept_.clear();
+    c.is_at_work_ = false;
+  });
 }
 
 // Values that share memory share a block: whether a result lies over its operand is part of the layout, for a kernel

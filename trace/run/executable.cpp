@@ -17,6 +17,7 @@
 #include "rill/tensor/later_errors.h"
 #include "rill/tensor/lent_memory.h"
 #include "rill/trace/graph/layout.h"
+#include "rill/trace/run/living.h"
 
 namespace rill {
 
@@ -35,33 +36,26 @@ struct Executable::Frame {
 
 // --- All of them, for when memory is out -----------------------------------------------------------------------------
 
-namespace {
-struct Living {
-  std::mutex mutex;
-  std::unordered_set<const Executable*> all;
-};
-Living& living() {
-  static auto* l = new Living;  // functions may outlive every static object
-  return *l;
-}
-}  // namespace
-
 void Executable::give_back_memory() {
   Captures::give_back_memory();
   std::vector<std::unique_ptr<Frame>> frames;  // which go when no lock is held any more
-  const std::lock_guard hold(living().mutex);
-  for (const Executable* e : living().all) {
-    const std::lock_guard lock(e->mutex_);
-    frames.push_back(std::move(e->idle_));
-  }
+  living<Executable>().for_each([&](Executable& e) {
+    const std::lock_guard lock(e.mutex_);
+    frames.push_back(std::move(e.idle_));
+  });
 }
 
-Executable::~Executable() {
-  const std::lock_guard hold(living().mutex);
-  living().all.erase(this);
-}
+Executable::~Executable() { living<Executable>().remove(this); }
 
 Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_)) {
+  list_instructions();
+  find_capture_ranges();
+  number_results();
+  living<Executable>().add(this);
+  set_memory_saver(give_back_memory);
+}
+
+void Executable::list_instructions() {
   Layouts layouts;
   const std::vector<bool> constant = constant_nodes(graph_.inputs.size());
   for (const Node& n : graph_.nodes()) {
@@ -97,7 +91,10 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
     if (!i.is_view && (dense || !n.op->wants_contiguous)) i.kernel = kernel_for(*n.op, n.outputs[0].device, dtype);
     instructions_.push_back(std::move(i));
   }
-  find_capture_ranges();
+}
+
+// Which results each output is.
+void Executable::number_results() {
   uint32_t result = 0;
   const auto returned = [&](ValueId v) {
     for (Output& o : outputs_)
@@ -106,9 +103,6 @@ Executable::Executable(Graph g) : graph_(std::move(g)), plan_(plan_memory(graph_
   };
   for (ValueId v : graph_.outputs) returned(v);
   for (const GraphAssign& a : graph_.assigns) returned(a.value);
-  const std::lock_guard hold(living().mutex);
-  living().all.insert(this);
-  set_memory_saver(give_back_memory);
 }
 
 // As long as they can be. One kernel alone gains nothing.

@@ -78,7 +78,9 @@ class Executable {
   // For each node, whether its outputs are the same at every call: constants, captured tensors, inputs from number
   // `first_fixed` on, views of these.
   std::vector<bool> constant_nodes(size_t first_fixed) const;
+  void list_instructions();
   void find_capture_ranges();
+  void number_results();
   std::unique_ptr<Frame> make_frame() const;
   void make_outputs(Frame& f, std::span<const Tensor> wanted) const;
   void execute(const Instruction& i, size_t at, Frame& f, const Packs* packs) const;

@@ -1,0 +1,38 @@
+// All objects of a class that there are, for what is done to each where memory is out.
+#pragma once
+#include <mutex>
+#include <unordered_set>
+
+namespace rill {
+
+template <class T>
+class Living {
+ public:
+  void add(T* object) {
+    const std::lock_guard hold(mutex_);
+    all_.insert(object);
+  }
+  void remove(T* object) {
+    const std::lock_guard hold(mutex_);
+    all_.erase(object);
+  }
+  // None of them goes meanwhile.
+  template <class F>
+  void for_each(F&& f) {
+    const std::lock_guard hold(mutex_);
+    for (T* object : all_) f(*object);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<T*> all_;
+};
+
+// Those of T. They may outlive every static object.
+template <class T>
+Living<T>& living() {
+  static auto* all = new Living<T>;
+  return *all;
+}
+
+}  // namespace rill
