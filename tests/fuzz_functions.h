@@ -103,7 +103,7 @@ const Function functions[] = {
     FN(moveaxis, Tensor, Axes, Axes), FN(flatten, Tensor, int64_t, int64_t), UNARY(ravel), UNARY(atleast_1d),
     UNARY(atleast_2d), UNARY(atleast_3d), FN(reverse, Tensor, Axes), FN(flip, Tensor, Axes), UNARY(fliplr),
     UNARY(flipud), FN(rot90, Tensor, int64_t, Axes), FN(roll, Tensor, Axes, Axes), FN(tile, Tensor, Axes),
-    FN(repeat, Tensor, int64_t, MaybeInt), FN(repeat, Tensor, Numbers, MaybeInt), FN(rill::detail::repeat_by, Tensor, Tensor, MaybeInt),
+    FN(repeat, Tensor, int64_t, MaybeInt), FN(repeat, Tensor, Numbers, MaybeInt), FN(repeat, Tensor, Tensor, MaybeInt),
     FN(unflatten, Tensor, int64_t, Shape), FN(sliding_window_view, Tensor, Axes, Axes), FN(block_diag, List),
     FN(cartesian_prod, List), FN(space_to_depth, Tensor, int64_t),
     FN(depth_to_space, Tensor, int64_t), FN(pad, Tensor, std::vector<Padding>, Tensor),

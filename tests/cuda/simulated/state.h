@@ -1,4 +1,5 @@
-// What a simulated driver has: contexts, memory, streams that are threads, events, launches and graphs. Start at cuda.cpp.
+// What a simulated driver has: contexts, memory, streams that are threads, events, launches and graphs. Start at
+// cuda.cpp.
 #pragma once
 #include <sys/mman.h>
 
