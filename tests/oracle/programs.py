@@ -32,9 +32,13 @@ def transforms(cases):
             cases.by_torch(
                 "value_and_grad", [x], {}, lambda x: [s(x), f.grad(s)(x)], [dtype, dtype], both, grad_tolerance=slope
             )
-            add("vjp", [x, g], lambda x, g: [vector_program(x), f.vjp(vector_program, x)[1](g)[0]])
-            add("jvp", [x, g], lambda x, g: list(f.jvp(vector_program, (x,), (g,))))
-            add("linearize", [x, g], lambda x, g: list(f.jvp(vector_program, (x,), (g,))))
+            pushed = [near, at_least_one(16)]  # whose terms may cancel, too
+            for fn, t in [
+                ("vjp", lambda x, g: [vector_program(x), f.vjp(vector_program, x)[1](g)[0]]),
+                ("jvp", lambda x, g: list(f.jvp(vector_program, (x,), (g,)))),
+                ("linearize", lambda x, g: list(f.jvp(vector_program, (x,), (g,)))),
+            ]:
+                cases.by_torch(fn, [x, g], {}, t, [dtype, dtype], pushed, grad_tolerance=slope)
             add("hvp", [x, g], lambda x, g: f.jvp(f.grad(s), (x,), (g,))[1])
             add("vhp", [x, g], lambda x, g: f.vjp(f.grad(s), x)[1](g)[0])
             add("jacrev", [x], f.jacrev(vector_program))

@@ -68,9 +68,10 @@ def matrices(cases):
         a, b, c = cases.any((2,), dtype), cases.any((3,), dtype), cases.any((1,), dtype)
         product = lambda *v: torch.cartesian_prod(*v)
         cases.add("cartesian_prod", [a, b, c], {}, product(*[o.torch() for o in (a, b, c)]).numpy(), dtype, EXACT, product if is_float(dtype) else None)
-        blocks = [cases.any(s, dtype) for s in [(2, 3), (), (2,), (0, 2), (1, 1)]]
-        joined = scipy.linalg.block_diag(*[np.atleast_2d(elements(o)) for o in blocks])
-        cases.add("block_diag", blocks, {}, joined, dtype, EXACT, (lambda *v: torch.block_diag(*v)) if is_float(dtype) else None)
+        for shapes in [[(2, 3), (), (2,), (0, 2), (1, 1)], [(2, 1), (3,)]]:
+            blocks = [cases.any(s, dtype) for s in shapes]
+            joined = scipy.linalg.block_diag(*[np.atleast_2d(elements(o)) for o in blocks])
+            cases.add("block_diag", blocks, {}, joined, dtype, EXACT, (lambda *v: torch.block_diag(*v)) if is_float(dtype) else None)
     for dtype in ["f32", "f64", "c64", "c128"]:
         c, r = cases.any((3,), dtype), cases.any((5,), dtype)
         cases.add("linalg::toeplitz", [c, r], {}, scipy.linalg.toeplitz(c.wide, r.wide), dtype)
@@ -139,7 +140,7 @@ def rounding(cases):
 def counts(cases):
     for dtype in ["f32", "f64"]:
         near, sums = Ulp(2, 4, largest), Ulp(2, 2, largest)
-        x, w = cases.normals((60,), dtype, grad=False), cases.floats((60,), dtype)
+        x, w = cases.normals((30,), dtype, grad=False), cases.floats((30,), dtype)
         wide, weights = x.wide.astype(np.float64), w.wide.astype(np.float64)
         for o in [{}, {"bins": 7}, {"bins": 5, "range": [-1.0, 1.5]}]:
             k = {"bins": o.get("bins", 10)} | ({"range": tuple(o["range"])} if "range" in o else {})
@@ -164,7 +165,9 @@ def counts(cases):
         ids = cases.ints((30,), "i32", 0, 7)
         t = cases.normals((30,), dtype)
         one = lambda ids, t: torch.zeros(9, dtype=t.dtype).index_add(0, ids.long(), t)
-        cases.add("bincount", [ids, t], {"minlength": 9}, np.bincount(ids.stored, t.wide.astype(np.float64), 9), dtype, Ulp(2, 4, largest), one)
+        sums = np.bincount(ids.stored, t.wide.astype(np.float64), 9)
+        for o in [{"minlength": 9}, {"length": 9}]:
+            cases.add("bincount", [ids, t], o, sums, dtype, Ulp(2, 4, largest), one if "length" in o else None)
 
 
 def methods(cases):
