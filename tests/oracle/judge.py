@@ -196,7 +196,7 @@ def moved_tensors(x, blob, to, places):
 
 
 # Without a second order: what gives tensors whose size depends on values, and what torch derives less exactly, or not.
-ONCE = {"boolean_mask", "index by mask", "digamma", "norm", "gradient of"} | {
+ONCE = {"repeat by a tensor", "boolean_mask", "index by mask", "digamma", "norm", "gradient of"} | {
     "sparse matmul sparse", "sparse multiply sparse", "sparse coalesce", "sparse slice"
 }
 
