@@ -44,8 +44,29 @@ TEST_CASE("histograms: which bin, and what their options may not be") {
        [&] { bincount(tensor({0, 1}), {.weights = ones({1, 2})}); });
   says("[histogramdd] takes edges for 2 axes", [&] { histogramdd(ones({4, 2}), {.edges = {tensor({0, 1})}}); });
   says("[histogram2d] takes two vectors of one size", [&] { histogram2d(ones({4}), ones({3})); });
+  says("[histogram] range [0, 1e+39] is beyond", [] { histogram(ones({3}), {.range = {{0, 1e39}}}); });
+  says("[histogram2d] takes two vectors", [] { histogram2d(tensor({"a"}), tensor({"b"})); });
+  says("[bincount]", [] { bincount(tensor({INT64_MAX})); });
+  says("[bincount]", [] { bincount(tensor({1}), {.minlength = INT64_MAX}); });
+  says("[bincount]", [] { bincount(tensor({1}), {.length = INT64_MAX}); });
+  says("[bincount] x must have no negative elements", [] { bincount(tensor({-1, 1}), {.length = 3}); });
+  auto cut = function("cut", [](const Tensor& t, const Tensor& e) { return histogram(t, {.edges = e}).first; });
+  CHECK(array_equal(cut(x, tensor({0.f, 1.5f, 2.f})), tensor({3, 1})));
+  says("[histogram] `edges` must ascend", [&] { cut(x, tensor({2.f, 1.f, 0.f})); });
   says("pass .range or .edges", [&] { function("f", [](const Tensor& t) { return histogram(t).first; })(x); });
   says("test_histograms.cpp", [&] { bincount(tensor({0, -1})); });
+}
+
+TEST_CASE("quantiles: which q are taken") {
+  const Tensor x = tensor({1.f, 2.f, 4.f});
+  says("[percentile] Percentiles must be in the range [0, 100]. got 150", [&] { percentile(x, 150); });
+  says("[nanpercentile] Percentiles must be in the range [0, 100]. got -1", [&] { nanpercentile(x, -1); });
+  says("[quantile] Quantiles must be in the range [0, 1]. got 1.5", [&] { quantile(x, 1.5); });
+  says("[quantile] q must be a real number", [&] { quantile(x, complex(Tensor(0.5), Tensor(1.0))); });
+  auto at = function("at", [](const Tensor& t, const Tensor& q) { return quantile(t, q); });
+  CHECK(at(x, Tensor(0.5f)).item<float>() == 2);
+  says("[quantile] Quantiles must be in the range [0, 1]", [&] { at(x, Tensor(1.5f)); });
+  says("[quantile] Quantiles must be in the range [0, 1]", [&] { at(x, Tensor(NAN)); });
 }
 
 TEST_CASE("repetitions by a tensor") {
@@ -55,6 +76,8 @@ TEST_CASE("repetitions by a tensor") {
   CHECK(array_equal(repeat(x, tensor({0, 1, 2, 1})), tensor({2, 3, 3, 4})));
   says("[repeat] 3 numbers of repetitions are given for axis 0 of size 2", [&] { repeat(x, tensor({1, 2, 3}), 0); });
   says("[repeat] a number of repetitions is -1", [&] { repeat(x, tensor({1, -1}), 0); });
+  says("[repeat]", [&] { repeat(x, tensor({INT64_MAX, INT64_MAX}), 0); });
+  says("[repeat] 18446744073709551615 are too many", [&] { repeat(x, tensor({UINT64_MAX, uint64_t(1)}), 0); });
   says("[repeat] the repetitions must be an integer", [&] { repeat(x, tensor({1.f, 2.f}), 0); });
   says("[repeat] the result's size depends on the repetitions",
        [&] { function("f", [&](const Tensor& t) { return repeat(x, t, 0); })(tensor({1, 2})); });
@@ -69,6 +92,9 @@ TEST_CASE("rounding to decimals") {
   CHECK(array_equal(round(tensor({100, -128}, i8), -3), zeros({2}, i8)));
   CHECK(array_equal(round(tensor({60, 40, -128}, i8), -2), tensor({100, 0, -100}, i8)));
   CHECK(round(complex(Tensor(1.26), Tensor(-2.34)), 1).dtype() == c128);
+  const Tensor part = round(complex(Tensor(INFINITY), Tensor(1.26f)), 1);
+  CHECK((std::isinf(real(part).item<float>()) && imag(part).item<float>() == 1.3f));
+  CHECK(round(tensor({true}), 1).dtype() == boolean);
   says("[round] decimals is 23", [&] { round(Tensor(1.f), 23); });
   CHECK(array_equal(+tensor({1, -2}), tensor({1, -2})));
   says("[positive]", [] { +tensor({true}); });

@@ -1,5 +1,6 @@
 // Matrices with a structure, windows, choices and functions of factors: what the judges' cases (oracle/structures.py)
 // do not show: traced functions, vmap, nothing and too much, and messages.
+#include <climits>
 #include <cmath>
 
 #include "catch.h"
@@ -75,6 +76,11 @@ TEST_CASE("choices, windows and blocks: nothing, one, too many") {
   says("[unflatten] axis 0 of i32[3] cannot be cut into [2,-1]", [&] { unflatten(x, 0, {2, -1}); });
   says("[diag_embed] axis1 and axis2 are both 1", [&] { diag_embed(x, 0, 1, -1); });
   says("[diag_embed] axis 2 is out of bounds", [&] { diag_embed(x, 0, 2, 0); });
+  says("[hadamard] u8 has no -1", [] { linalg::hadamard(2, u8); });
+  says("[hilbert] dtype is i32", [] { linalg::hilbert(2, i32); });
+  says("[polar] takes matrices", [&] { linalg::polar(x); });
+  says("[diag_embed]", [&] { diag_embed(x, INT_MAX); });
+  says("[diag_embed]", [&] { diag_embed(x, INT_MIN); });
   says("[hadamard] n is 6", [] { linalg::hadamard(6); });
   says("[toeplitz] c must be a vector", [] { linalg::toeplitz(Tensor(1.f)); });
   says("[toeplitz] r must be a vector that is not empty", [&] { linalg::toeplitz(x, zeros({0})); });
@@ -86,10 +92,15 @@ TEST_CASE("factors that do not fit, and sizes that depend on values") {
   const Tensor a = tensor({{4.f, 1.f}, {1.f, 3.f}}), b = tensor({1.f, 2.f});
   CHECK(allclose(linalg::lu_solve(linalg::lu(a), b), linalg::solve(a, b)));
   CHECK(allclose(linalg::cholesky_solve(linalg::cholesky(a), b), linalg::solve(a, b)));
+  const Tensor factor = linalg::cholesky(a), both = linalg::cholesky_solve(stack({factor, factor}), b);
+  CHECK(both.shape() == Shape{2, 2});
+  CHECK(allclose(both(1), linalg::solve(a, b)));
+  CHECK(linalg::lu_solve(linalg::lu(stack({a, a})), b).shape() == Shape{2, 2});
   says("[lu_solve] takes a square factor", [&] { linalg::lu_solve(linalg::lu(ones({3, 2})), b); });
   says("[cholesky_solve] takes a square factor", [&] { linalg::cholesky_solve(a, ones({3})); });
   CHECK(linalg::null_space(a).shape() == Shape{2, 0});
   CHECK(linalg::orth(ones({3, 2})).shape() == Shape{3, 1});
+  says("[orth] the matrix holds an infinity or a NaN", [] { linalg::orth(tensor({{1.f, NAN}, {2.f, 3.f}})); });
   says("[orth] takes one matrix", [] { linalg::orth(ones({2, 2, 2})); });
   says("[null_space] the result's size depends on values",
        [&] { function("f", [](const Tensor& t) { return linalg::null_space(t); })(a); });

@@ -222,8 +222,10 @@ Tensor cholesky_solve(const Tensor& factor, const Tensor& b, const CholeskySolve
   require_operand("cholesky_solve", b, where);
   check_factor("cholesky_solve", factor, b, where);
   const TriangularOptions own{.lower = !o.upper}, turned{.lower = !o.upper, .transpose = true, .conjugate = true};
-  const Tensor y = triangular_solve(factor, b, o.upper ? turned : own);
-  return triangular_solve(factor, y, o.upper ? own : turned);
+  const bool vector = b.ndim() == 1;
+  const Tensor y = triangular_solve(factor, vector ? expand_dims(b, -1) : b, o.upper ? turned : own);
+  const Tensor x = triangular_solve(factor, y, o.upper ? own : turned);
+  return vector ? squeeze(x, -1) : x;
 }
 
 }  // namespace linalg

@@ -106,6 +106,7 @@ Ranked ranked(std::string_view op, const Tensor& x, bool whole, const RankOption
   if (!EnclosingTrace::may_read(a))
     fail(op, fmt::format("the result's size depends on values, which {}", EnclosingTrace::why_unknown()), where);
   Svd f = svd(a, {.full_matrices = whole}, where);
+  if (!all(isfinite(f.s)).item<bool>()) fail(op, "the matrix holds an infinity or a NaN", where);
   const int64_t rank = count_nonzero_values(a, f.s, o).item<int64_t>();
   return {std::move(f), rank};
 }
@@ -125,7 +126,9 @@ Tensor orth(const Tensor& x, const RankOptions& o, Where where) {
 
 Polar polar(const Tensor& x, bool left, Where where) {
   CallerScope caller(where);
-  const Svd f = svd(operand("polar", x, where), {.full_matrices = false}, where);
+  const Tensor a = operand("polar", x, where);
+  if (a.ndim() < 2) fail("polar", fmt::format("takes matrices. got {}", to_string(x.spec())), where);
+  const Svd f = svd(a, {.full_matrices = false}, where);
   const Tensor s = expand_dims(f.s, -2);
   const Tensor p = left ? matmul(f.u * s, adjoint(f.u)) : matmul(adjoint(f.vh) * s, f.vh);
   return {matmul(f.u, f.vh), p};

@@ -81,6 +81,8 @@ Tensor hadamard(int64_t n, const TensorOptions& options, Where where) {
   if (n < 1 || !std::has_single_bit(uint64_t(n)))
     fail("hadamard", fmt::format("n is {}. it must be a power of 2", n), where);
   require_size("hadamard", n, where);
+  if (options.dtype && (is_unsigned(*options.dtype) || is_bool(*options.dtype) || *options.dtype == DType::string))
+    fail("hadamard", fmt::format("{} has no -1. take a dtype with negative numbers", name(*options.dtype)), where);
   Tensor h = ones({1, 1}, options);
   for (int64_t size = 1; size < n; size *= 2) {
     const Tensor upper = concat({h, h}, 1), lower = concat({h, -h}, 1);
@@ -92,7 +94,7 @@ Tensor hadamard(int64_t n, const TensorOptions& options, Where where) {
 Tensor hilbert(int64_t n, const TensorOptions& options, Where where) {
   CallerScope caller(where);
   require_size("hilbert", n, where);
-  const Tensor like = empty({0}, options);
+  const Tensor like = empty({0}, {dtype_of_fractions("hilbert", options.dtype, where), options.device});
   const Tensor sums = rows(n, like.device()) + columns(n, like.device()) + 1;
   return astype(reciprocal(astype(sums, DType::f64)), like.dtype());
 }

@@ -39,7 +39,7 @@ double power_of_ten(int64_t decimals) {
   return p;
 }
 
-// Integers to multiples of `unit`, without leaving them.
+// Integers to multiples of `unit`, in their own arithmetic, which wraps around.
 Tensor round_to_multiple(const Tensor& x, const Tensor& unit) {
   const Tensor below = floor_divide(x, unit), left = x - below * unit, rest = unit - left;
   const Tensor up = (left > rest) | ((left == rest) & (remainder(below, 2) == 1));
@@ -53,6 +53,8 @@ Tensor round(const Tensor& x, int64_t decimals, Where where) {
   if (decimals == 0) return round(x, where);
   if (decimals < -22 || decimals > 22)
     fail("round", fmt::format("decimals is {}. it must be from -22 to 22", decimals), where);
+  if (is_bool(x.dtype())) return x;
+  if (is_complex(x.dtype())) return complex(round(real(x), decimals), round(imag(x), decimals));
   if (is_integer(x.dtype())) {
     if (decimals > 0) return identity(x);
     const double unit = power_of_ten(-decimals), most = double(iinfo(x.dtype()).max);

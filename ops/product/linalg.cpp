@@ -158,6 +158,10 @@ Tensor diag_embed(const Tensor& x, int offset, Axis axis1, Axis axis2, Where whe
   const int64_t row = place(axis1), column = place(axis2);
   if (row == column) fail("diag_embed", fmt::format("axis1 and axis2 are both {}", row), where);
   const Dim n = x.shape().back() + shift;
+  Shape square(x.shape());
+  square.back() = n;
+  square.push_back(n);
+  require_sound_size("diag_embed", {square, x.dtype(), false, x.device()}, where);
   std::vector<Padding> widths(size_t(x.ndim()));
   (offset < 0 ? widths.back().hi : widths.back().lo) = shift;  // so that element i stands in column i
   const TensorOptions ids{DType::i64, x.device()};

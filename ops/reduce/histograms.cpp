@@ -48,7 +48,9 @@ int64_t length_of(const Tensor& x, int64_t minlength, const Where& where) {
     fail("bincount", fmt::format("x must have no negative elements. got {}", min(x).item<int64_t>()), where);
   if (x.dtype() == DType::u64 && max(x).item<uint64_t>() >= uint64_t(INT64_MAX))
     fail("bincount", fmt::format("{} is too large an element to count up to", max(x).item<uint64_t>()), where);
-  return std::max(minlength, add_sizes(max(x).item<int64_t>(), 1));
+  const int64_t n = std::max(minlength, add_sizes(max(x).item<int64_t>(), 1));
+  require_few_numbers("bincount", add_sizes(n, 1), where);
+  return n;
 }
 
 }  // namespace
@@ -63,6 +65,10 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
                      o.length ? fmt::format(" and length is {}", *o.length) : ""),
          where);
   require_weights("bincount", x, x.shape(), o.weights, where);
+  require_few_numbers("bincount", add_sizes(std::max(o.minlength, o.length.value_or(0)), 1), where);
+  if (!is_unsigned(x.dtype()) && o.length)
+    require_elements([](const Tensor& v) { return rill::all(v >= 0); }, "bincount", "x must have no negative elements", x,
+                     where);
   if (o.length) return sums_by_id(known_ids(x, *o.length), *o.length, o.weights);
   const int64_t n = length_of(x, o.minlength, where);
   return sums_by_id(astype(x, DType::i64), n, o.weights);
@@ -75,7 +81,7 @@ namespace {
 // In which bin each element lies, i64, -1 for none; and the edges.
 struct Bins {
   Tensor index, edges;
-  int64_t count() const { return edges.size() - 1; }
+  Dim count() const { return edges.shape()[0] - 1; }
 };
 
 // No bin may be empty because two edges are the same number (as numpy; the range is a few ulps wide then).
@@ -107,6 +113,9 @@ Tensor equal_edges(const Tensor& x, int64_t bins, const Range& range, std::strin
   if (!std::isfinite(low) || !std::isfinite(high) || low > high)
     fail(op, fmt::format("range [{}, {}] is not finite or not ascending", low, high), where);
   if (low == high) low -= 0.5, high += 0.5;
+  const double largest = finfo(x.dtype()).max;
+  if (std::max(std::abs(low), std::abs(high)) > largest)
+    fail(op, fmt::format("range [{}, {}] is beyond {}, {}'s largest number", low, high, largest, name(x.dtype())), where);
   const Tensor edges = linspace(low, high, bins + 1, true, {x.dtype(), x.device()});
   require_distinct(low, high, bins, edges.spec(), op, where);
   return edges;
@@ -119,12 +128,11 @@ Tensor given_edges(const Tensor& edges, std::string_view op, const Where& where)
   if (edges.ndim() != 1 || edges.shape()[0] < 2 || is_complex(edges.dtype()) || edges.dtype() == DType::string)
     fail(op, fmt::format("`edges` must be a vector of 2 or more real numbers. got {}", to_string(edges.spec())), where);
   const Tensor e = to_work(edges);
-  if (EnclosingTrace::may_read(e)) {
-    EagerScope eager;
-    const int64_t n = e.size();
-    if (!all(slice_axis(e, 0, 1, n) >= slice_axis(e, 0, 0, n - 1)).item<bool>())
-      fail(op, fmt::format("`edges` must ascend. got {}", to_string(e)), where);
-  }
+  const auto ascends = [](const Tensor& v) {
+    const Dim n = v.shape()[0];
+    return rill::all(slice_axis(v, 0, 1, n) >= slice_axis(v, 0, 0, n - 1));
+  };
+  require_elements(ascends, op, "`edges` must ascend", e, where);
   return e;
 }
 
@@ -207,10 +215,10 @@ HistogramNd histogram_of_points(const Tensor& x, const HistogramNdOptions& o, st
   Shape shape;
   Tensor cell = zeros({x.shape()[0]}, {DType::i64, x.device()}),
          inside = ones(cell.shape(), {DType::boolean, x.device()}), volumes;
-  int64_t cells = 1;
+  Dim cells = 1;
   for (const Bins& b : bins_of_axes(x, o, op, where)) {
     cells = multiply_sizes(cells, b.count());
-    require_few_numbers(op, cells, where);
+    if (!cells.is_open()) require_few_numbers(op, int64_t(cells), where);
     cell = cell * b.count() + b.index;
     inside = inside & (b.index >= 0);
     shape.push_back(b.count());
@@ -232,13 +240,17 @@ HistogramNd histogramdd(const Tensor& x, const HistogramNdOptions& o, Where wher
   return histogram_of_points(x, o, "histogramdd", where);
 }
 
+namespace {
+bool is_real(const Tensor& x) { return !is_complex(x.dtype()) && x.dtype() != DType::string; }
+}  // namespace
+
 HistogramNd histogram2d(const Tensor& x, const Tensor& y, const HistogramNdOptions& o, Where where) {
   CallerScope caller(where);
   for (const Tensor* t : {&x, &y}) {
     require_operand("histogram2d", *t, where);
     reject_float8("histogram2d", *t, where);
   }
-  if (x.ndim() != 1 || x.shape() != y.shape() || is_complex(x.dtype()) || is_complex(y.dtype()))
+  if (x.ndim() != 1 || x.shape() != y.shape() || !is_real(x) || !is_real(y))
     fail("histogram2d",
          fmt::format("takes two vectors of one size, of real numbers. got {} and {}", to_string(x.spec()),
                      to_string(y.spec())),

@@ -214,14 +214,17 @@ Tensor median(const Tensor& x, const ReduceOptions& o, Where where) {
 }
 
 namespace {
-void require_shares(std::string_view op, const Tensor& q, const Where& where) {
+// Shares in [0, most].
+void require_shares(std::string_view op, const Tensor& q, int most, const Where& where) {
   require_operand(op, q, where);
-  if (q.ndim() > 1) fail(op, fmt::format("q must be a scalar or a vector. got {}", to_string(q.spec())), where);
-  if (q.is_symbolic()) return;
+  if (q.ndim() > 1 || is_complex(q.dtype()) || q.dtype() == DType::string)
+    fail(op, fmt::format("q must be a real number or a vector of them. got {}", to_string(q.spec())), where);
+  const std::string rule = fmt::format("{} must be in the range [0, {}]", most == 1 ? "Quantiles" : "Percentiles", most);
+  if (!EnclosingTrace::may_read(q))
+    return require_elements([most](const Tensor& v) { return rill::all((v >= 0) & (v <= most)); }, op, rule, q, where);
   EagerScope eager;
   for (double share : q.to_vector<double>())
-    if (!(share >= 0 && share <= 1))
-      fail(op, fmt::format("Quantiles must be in the range [0, 1]. got {}", share), where);
+    if (!(share >= 0 && share <= most)) fail(op, fmt::format("{}. got {}", rule, share), where);
 }
 // The place q (n + 1 - a - b) + a - 1 among n sorted elements, counted from 0 (Hyndman, Fan 1996).
 Tensor plotting_position(const Tensor& q, const Tensor& n, double a, double b) {
@@ -269,7 +272,7 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Wher
   const Axes axes = every_axis(x, o.axis, "quantile", where);
   const Dim n = folded_count(x, axes);
   if (n == 0) fail("quantile", fmt::format("there is no element to choose from in {}", to_string(x.spec())), where);
-  require_shares("quantile", q, where);
+  require_shares("quantile", q, 1, where);
   const Tensor rows = sort(rows_of(x, axes));
   const Tensor place = clip(place_of(astype(q, DType::f64), n, o.method), 0, n - 1), below = floor(place);
   const Tensor index = astype(below, DType::i64);
@@ -288,6 +291,7 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Wher
 
 Tensor percentile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
   CallerScope caller(where);
+  require_shares("percentile", q, 100, where);
   return quantile(x, astype(q, DType::f64) / 100, o);
 }
 
@@ -319,7 +323,7 @@ Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, W
   CallerScope caller(where);
   const Axes axes = every_axis(x, o.axis, "nanquantile", where);
   if (!has_nan(x.dtype()) || folded_count(x, axes) == 0) return quantile(x, q, o, where);
-  require_shares("nanquantile", q, where);
+  require_shares("nanquantile", q, 1, where);
   const Numbers n = numbers_of(x, axes);
   const Tensor place = clip(place_of(astype(ravel(q), DType::f64), n.count, o.method), 0, n.last()),
                below = floor(place);
@@ -335,6 +339,7 @@ Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, W
 
 Tensor nanpercentile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
   CallerScope caller(where);
+  require_shares("nanpercentile", q, 100, where);
   return nanquantile(x, astype(q, DType::f64) / 100, o, where);
 }
 

@@ -229,6 +229,7 @@ Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<
     if (t < 0) fail("repeat", fmt::format("a number of repetitions is {}. it must not be negative", t), where);
     count = add_sizes(count, t);
   }
+  require_few_numbers("repeat", count, where);
   Tensor from;
   {
     EagerScope eager;
@@ -254,6 +255,8 @@ Tensor repeat_by(const Tensor& x, const Tensor& times, std::optional<Axis> axis,
          fmt::format("the result's size depends on the repetitions, which {}. take their numbers outside",
                      EnclosingTrace::why_unknown()),
          where);
+  if (times.dtype() == DType::u64 && times.size() > 0 && max(times).item<uint64_t>() > uint64_t(INT64_MAX))
+    fail("repeat", fmt::format("{} are too many repetitions", max(times).item<uint64_t>()), where);
   const std::vector<int64_t> counts = times.to_vector<int64_t>();
   return counts.size() == 1 ? repeat(x, Dim(counts[0]), axis, where) : repeat(x, counts, axis, where);
 }

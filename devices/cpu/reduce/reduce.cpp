@@ -157,9 +157,15 @@ struct PlainProd {
   }
   static void lines(const T* x, int64_t stride, int64_t rows, int64_t n, T* out) {
     for (int64_t r = 0; r < rows; ++r, x += stride) {
-      T acc[min_row_width];
-      std::fill(acc, acc + min_row_width, T(1));
-      for (int64_t i = 0; i < n; i += min_row_width) merge(acc, x + i, std::min(min_row_width, n - i));
+      // As block(): the first row is copied, for 1 times a complex zero may have another sign, and the last one is padded.
+      T acc[min_row_width], row[min_row_width];
+      for (int64_t i = 0; i < n; i += min_row_width) {
+        const int64_t some = std::min(min_row_width, n - i);
+        T* to = i == 0 ? acc : row;
+        std::copy(x + i, x + i + some, to);
+        std::fill(to + some, to + min_row_width, T(1));
+        if (i > 0) merge(acc, row, min_row_width);
+      }
       out[r] = fold(acc);
     }
   }
