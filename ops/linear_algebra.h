@@ -135,7 +135,8 @@ Tensor pinv(const Tensor& x, const RankOptions& options = {}, Where where = Wher
 Tensor matrix_rank(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
 
 // Orthonormal columns that span what a matrix maps to 0, [n, n - rank], and what it maps to, [m, rank]: singular
-// vectors. x: [m, n]. Not inside `function`, for the sizes depend on the values.
+// vectors. x: [m, n]. Not inside `function`, for the sizes depend on the values. Throw for infinities and NaN. null_space
+// has a gradient only where m = n.
 Tensor null_space(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
 Tensor orth(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
 
@@ -144,7 +145,7 @@ struct Polar {
   Tensor p;  // positive semidefinite: x = u p, or, by the left, x = p u
 };
 // The polar decomposition, by singular values (Higham: Functions of Matrices, 8). x: [..., m, n]; p: [..., n, n], by
-// the left [..., m, m].
+// the left [..., m, m]. Gradients are infinite or NaN where two singular values are equal, as those of svd().
 Polar polar(const Tensor& x, bool left = false, Where where = Where::current());
 
 struct Lstsq {
@@ -221,7 +222,7 @@ Tensor hankel(const Tensor& c, const std::optional<Tensor>& r = {}, Where where 
 // Each column is the one before it, rolled by one place; the first is c, [..., n].
 Tensor circulant(const Tensor& c, Where where = Where::current());
 // The matrix whose eigenvalues are the roots of the polynomial with these coefficients, the highest power first: [n]
-// gives [n - 1, n - 1]. Throws for fewer than two.
+// gives [n - 1, n - 1]. Throws for fewer than two; a first one of 0 gives infinities or NaN.
 Tensor companion(const Tensor& p, Where where = Where::current());
 // Of 1 and -1, with orthogonal rows (Sylvester). n is a power of 2.
 Tensor hadamard(int64_t n, const TensorOptions& options = {}, Where where = Where::current());
