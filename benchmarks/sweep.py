@@ -268,11 +268,16 @@ def reason_for(result):
     return next((why for pattern, why in REASONS if re.search(pattern, name(result))), "")
 
 
+def called(result):
+    function = re.match(r"\w+", result[1])[0]
+    return f"`{function}`" + (" along an axis" if '{"axis"' in result[1] else "")
+
+
 def markdown(results):
     """The calls slower than ABOVE times the faster peer, by reason; those without one first."""
     slow, groups = [r for r in results if r[0] > ABOVE], {}
     for result in slow:
-        groups.setdefault(reason_for(result), {}).setdefault(result[1].split(" ")[0], []).append(result)
+        groups.setdefault(reason_for(result), {}).setdefault(called(result), []).append(result)
     ahead, ratios = sum(r[0] <= 1 for r in results), sorted(r[0] for r in results)
     lines = [
         "# Where a peer is faster\n",
@@ -286,7 +291,7 @@ def markdown(results):
         for call, some in sorted(functions.items(), key=lambda f: -f[1][0][0]):
             kinds = sorted({f"{r[2]} {r[3]}{' gradient' if r[4] else ''}" for r in some})
             shown = ", ".join(kinds[:6]) + (f" and {len(kinds) - 6} more" if len(kinds) > 6 else "")
-            lines.append(f"| `{call}` | {some[0][0]:.1f} | {shown} |")
+            lines.append(f"| {call} | {some[0][0]:.1f} | {shown} |")
         lines.append("")
     return "\n".join(lines)
 
