@@ -124,9 +124,8 @@ struct Plan {
   Read<T> read;               // null: the elements are of type T already
   const Produce<T>* produce;  // or null: the elements are at `data`
   int64_t m, k, lanes, supers, blocks, strips, strip_width;
-  bool direct;       // rows can be used where they lie; else blocks are gathered first
-  bool turned;       // the columns are contiguous in memory
-  bool turned_rows;  // all of a matrix is folded whose columns are contiguous in memory
+  bool direct;  // rows can be used where they lie; else blocks are gathered first
+  bool turned;  // the columns are contiguous in memory
   int64_t row_stride = 0;
   int64_t gathered = 1;  // blocks gathered at once
 
@@ -141,9 +140,6 @@ struct Plan {
     direct = !read && !produce && dense_row && s.m.size() <= 1 && (lanes == 1 || row_stride == k);
     turned =
         s.k.size() == 1 && s.m.size() == 1 && s.m[0].stride != 0 && std::abs(s.m[0].stride) < std::abs(s.k[0].stride);
-    turned_rows = k == 1 && !produce && s.m.size() == 2 && s.m[0].stride != 0 &&
-                  std::abs(s.m[0].stride) < std::abs(s.m[1].stride) && s.m[1].size <= 2 * longest_line;
-    if (turned_rows) gathered = 32;  // so many rows that whole cache lines are used
     if (!turned || lanes > 1) return;
     gathered = 16;  // few columns, and a long piece of each: a page of memory is left when it is used up
     cut_columns(64);
@@ -156,11 +152,10 @@ struct Plan {
   int64_t width(int64_t strip) const { return strip + 1 == strips ? k * lanes - strip * strip_width : strip_width; }
 };
 
-// Copies a matrix whose columns are contiguous, its elements `down` and `across` from each other: pieces of 16 columns
-// are turned at once, so that whole cache lines are used.
+// Where the columns are contiguous: pieces of 16 of them are turned at once, so that whole cache lines are used.
 template <class T>
-void gather_turned(const Plan<T>& plan, const char* x, int64_t down, int64_t across, int64_t rows, int64_t width,
-                   T* to) {
+void gather_turned(const Plan<T>& plan, const char* x, int64_t rows, int64_t width, T* to) {
+  const int64_t down = plan.stage.m[0].stride, across = plan.stage.k[0].stride;
   if (!plan.read && down == 1) return transpose(reinterpret_cast<const T*>(x), across, width, rows, to, width);
   constexpr int64_t piece = 64, some = 16;
   T tile[some][piece];
@@ -195,22 +190,15 @@ void gather_rows(const Plan<T>& plan, const char* base, int64_t row, int64_t row
   if (plan.k == 1) {  // along m, in runs of its innermost axis
     const Axis inner = plan.stage.m.empty() ? Axis{1, 1} : plan.stage.m.back();
     for (int64_t n; rows > 0; rows -= n, row += n, to += n) {
-      const int64_t whole = rows / inner.size, at = row % inner.size;
-      if (plan.turned_rows && at == 0 && whole > 1) {
-        n = whole * inner.size;
-        const int64_t down = plan.stage.m[0].stride;
-        gather_turned(plan, base + row / inner.size * down * plan.element, down, inner.stride, whole, inner.size, to);
-        continue;
-      }
-      n = std::min(rows, inner.size - at);
+      n = std::min(rows, inner.size - row % inner.size);
       run(offset_of(plan.stage.m, row), inner.stride, n);
     }
     return;
   }
   const Axis inner = plan.stage.k.back();
   if (plan.turned)
-    return gather_turned(plan, base + (row * plan.stage.m[0].stride + column * inner.stride) * plan.element,
-                         plan.stage.m[0].stride, inner.stride, rows, width, to);
+    return gather_turned(plan, base + (row * plan.stage.m[0].stride + column * inner.stride) * plan.element, rows,
+                         width, to);
   for (; rows > 0; --rows, ++row) {
     const int64_t start = offset_of(plan.stage.m, row);
     for (int64_t c = column, end = column + width, n; c < end; c += n, to += n) {
