@@ -67,8 +67,8 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
   require_weights("bincount", x, x.shape(), o.weights, where);
   require_few_numbers("bincount", add_sizes(std::max(o.minlength, o.length.value_or(0)), 1), where);
   if (!is_unsigned(x.dtype()) && o.length)
-    require_elements([](const Tensor& v) { return rill::all(v >= 0); }, "bincount", "x must have no negative elements", x,
-                     where);
+    require_elements([](const Tensor& v) { return rill::all(v >= 0); }, "bincount", "x must have no negative elements",
+                     x, where);
   if (o.length) return sums_by_id(known_ids(x, *o.length), *o.length, o.weights);
   const int64_t n = length_of(x, o.minlength, where);
   return sums_by_id(astype(x, DType::i64), n, o.weights);
@@ -115,7 +115,8 @@ Tensor equal_edges(const Tensor& x, int64_t bins, const Range& range, std::strin
   if (low == high) low -= 0.5, high += 0.5;
   const double largest = finfo(x.dtype()).max;
   if (std::max(std::abs(low), std::abs(high)) > largest)
-    fail(op, fmt::format("range [{}, {}] is beyond {}, {}'s largest number", low, high, largest, name(x.dtype())), where);
+    fail(op, fmt::format("range [{}, {}] is beyond {}, {}'s largest number", low, high, largest, name(x.dtype())),
+         where);
   const Tensor edges = linspace(low, high, bins + 1, true, {x.dtype(), x.device()});
   require_distinct(low, high, bins, edges.spec(), op, where);
   return edges;

@@ -219,7 +219,8 @@ void require_shares(std::string_view op, const Tensor& q, int most, const Where&
   require_operand(op, q, where);
   if (q.ndim() > 1 || is_complex(q.dtype()) || q.dtype() == DType::string)
     fail(op, fmt::format("q must be a real number or a vector of them. got {}", to_string(q.spec())), where);
-  const std::string rule = fmt::format("{} must be in the range [0, {}]", most == 1 ? "Quantiles" : "Percentiles", most);
+  const std::string rule =
+      fmt::format("{} must be in the range [0, {}]", most == 1 ? "Quantiles" : "Percentiles", most);
   if (!EnclosingTrace::may_read(q))
     return require_elements([most](const Tensor& v) { return rill::all((v >= 0) & (v <= most)); }, op, rule, q, where);
   EagerScope eager;

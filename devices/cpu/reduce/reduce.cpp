@@ -157,7 +157,8 @@ struct PlainProd {
   }
   static void lines(const T* x, int64_t stride, int64_t rows, int64_t n, T* out) {
     for (int64_t r = 0; r < rows; ++r, x += stride) {
-      // As block(): the first row is copied, for 1 times a complex zero may have another sign, and the last one is padded.
+      // As block(): the first row is copied, for 1 times a complex zero may have another sign, and the last one is
+      // padded.
       T acc[min_row_width], row[min_row_width];
       for (int64_t i = 0; i < n; i += min_row_width) {
         const int64_t some = std::min(min_row_width, n - i);
