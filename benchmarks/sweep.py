@@ -243,24 +243,27 @@ def chosen_rows():
 
 # Why calls are slower than that, by what the line of a call matches; the first one counts.
 ABOVE = 1.2
-FOLDS = "sum|mean|prod|norm|nansum|var|stddev|max|min|all|any|count_nonzero|logsumexp|softmax|log_softmax|cumsum|cumprod"
-STEPS = "hypot|silu|hard_\w+|leaky_relu|elu|celu|selu|log_sigmoid|softsign|relu6|atan2|roll|flip|prod|softmax|log_softmax"
-CURVES = "lgamma|digamma|erfc?|gelu|log2|log10|log|expm1|atan2?|nextafter|logsumexp|log_softmax|softmax|elu|celu|sinc|tan"
+ADDED = "sum|mean|prod|norm|nansum|var|stddev|logsumexp|softmax|log_softmax"
+STEPS = r"hypot|silu|hard_\w+|leaky_relu|elu|celu|selu|log_sigmoid|softsign|relu6|roll"
+CURVES = "lgamma|digamma|erfc?|gelu|log2|log10|log|expm1|atan2?|logsumexp|log_softmax|softmax|elu|celu|tan"
+PLANE = ("acosh?|asinh?|atanh?|cosh?|exp2?|expm1|log|log2|log10|log1p|power|reciprocal|sign|sinc|sinh?|sqrt|rsqrt|tanh?|divide|"
+         "abs|sigmoid")  # fmt: skip
 REASONS = [
     (rf"^({STEPS})\b.* gradient$", "The gradient of a function that is composed of several ops goes over the operand once for "
-     "each of them. Inside `function` all of it is one kernel."),
-    (rf"^({FOLDS})\b.* transposed", "The order in which numbers are folded depends on the shape and the axes alone "
-     "([determinism.md](determinism.md)), so that a transposed operand is turned on the way. The peers fold as the memory lies."),
-    (r" transposed", "Results lie row-major, so that a transposed operand is turned on the way. torch's result keeps the operand's "
-     "order."),
-    (r" (c64|c128) (?!.*matmul)", "Each part of a complex result is held to the bounds in [ops.md](ops.md), at branch cuts and for parts "
-     "of very different size too. The peers' lose digits there, or overflow."),
-    (r"\[1000, 1000\], \[1000\]\]|\[1000\], \[1000, 1000\]", "A product with a vector adds up in one order, however the matrix lies, so "
-     "that `a @ x` and `x @ a.T` agree; where rows are dense that means to turn them."),
-    (r"^matmul", "The peers call MKL or OpenBLAS, whose kernels are written for each processor."),
+     "each of them. Inside `function` they are fused."),
+    (rf"^({ADDED})\b.* (bf16|f32) transposed", "The order in which floating numbers are added up depends on the shape and the axes "
+     "alone ([determinism.md](determinism.md)), so that a transposed operand is turned first. The peers add as the memory lies."),
+    (r"^(?!matmul|sort|argsort|cum).* transposed", "Results lie row-major, so that a transposed operand is turned on the way. "
+     "torch's result keeps the operand's order."),
+    (rf"^({PLANE})\b.* (c64|c128) ", "Each part of a complex result is held to the bounds in [ops.md](ops.md), at branch cuts and for "
+     "parts of very different size too. The peers' lose digits there, or overflow."),
+    (r"^matmul .*(\[1000, 1000\], \[1000\]\]|\[\[1000\], \[1000, 1000\]).* [bfc]f?\d+ ", "A product with a vector adds up floating numbers in "
+     "one order, however the matrix lies, so that `a @ x` and `x @ a.T` agree; where rows are dense that means to turn them."),
+    (r"^matmul .* (f32|f64|c64|c128) ", "The peers call MKL or OpenBLAS, whose kernels are written for each processor."),
     (rf"^({CURVES})\b", "Held to the bounds in [ops.md](ops.md), which takes more steps; integers are converted on the way."),
-    (rf"^({FOLDS})\b.* (bf16|f16) ", "16-bit floats are folded as f32, in an order that is the same on every processor."),
-    (r" broadcast", "What is broadcast is computed once and then repeated; of a small operand that is most of the time."),
+    (rf"^({ADDED})\b.* (bf16|f16) ", "16-bit floats are added up in f32 or more, in an order that is the same on every processor."),
+    (rf"^(?!{ADDED}|matmul|dot|sort|argsort|cum).* broadcast", "What is broadcast is computed once and then repeated; of a small "
+     "operand that is most of the time."),
 ]  # fmt: skip
 
 
@@ -281,8 +284,8 @@ def markdown(results):
     ahead, ratios = sum(r[0] <= 1 for r in results), sorted(r[0] for r in results)
     lines = [
         "# Where a peer is faster\n",
-        "Every function of the oracle's tables on a million elements, forward and with gradients, dense, transposed and broadcast,",
-        "beside torch and numpy; printed by `./dev bench sweep --markdown docs/sweep.md`, with two threads.\n",
+        f"{len({f.name for f in FUNCTIONS})} functions on a million elements, forward and with gradients, dense, transposed and broadcast, beside",
+        "torch and numpy; printed by `./dev bench sweep --markdown docs/sweep.md`, with two threads.\n",
         f"Of {len(results)} calls {ahead} are faster than both, the median takes {ratios[len(ratios) // 2]:.2f} times as long as the faster",
         f"peer, and {len(slow)} take more than {ABOVE} times as long. Here they are, with the largest ratio of each.\n",
     ]

@@ -16,7 +16,7 @@ namespace rill {
 
 // How often each of 0, 1, ..., n-1 occurs in the integer vector `x`, where n is at least minlength and one more than
 // the largest element. Throws on a negative element. Inside `function` give `length` (which then is n; elements beyond
-// are left out).
+// are left out, and there negative ones too).
 struct BincountOptions {
   int64_t minlength = 0;
   std::optional<int64_t> length = {};
@@ -29,10 +29,11 @@ struct HistogramOptions {
   std::optional<std::pair<double, double>> range = {};  // default: of min(x) to max(x)
   std::optional<Tensor> edges = {};                     // an ascending vector, instead of bins and range
   std::optional<Tensor> weights = {};                   // of x's shape
-  bool density = false;  // counts over their sum and the width of their bin, f32 or f64: an integral of 1
+  bool density = false;  // counts over their sum and the width of their bin; f64 where weights or edges are, else f32
 };
-// Counts in `bins` equal bins over [low, high], or between the edges given; and the bins + 1 edges. Not inside
-// `function` unless `range` or `edges` is given.
+// Counts in `bins` equal bins over [low, high], or between the edges given; and the bins + 1 edges: those given, or
+// f32, of integers and f64 in f64. Not inside `function` unless `range` or `edges` is given; edges that a call brings
+// are looked at in each. Throws where the range, or an element of x without one, is not finite.
 std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions options = {}, Where where = Where::current());
 // The edges alone.
 Tensor histogram_bin_edges(const Tensor& x, const HistogramOptions& options = {}, Where where = Where::current());

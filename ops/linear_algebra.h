@@ -136,7 +136,7 @@ Tensor matrix_rank(const Tensor& x, const RankOptions& options = {}, Where where
 
 // Orthonormal columns that span what a matrix maps to 0, [n, n - rank], and what it maps to, [m, rank]: singular
 // vectors. x: [m, n]. Not inside `function`, for the sizes depend on the values. Throw for infinities and NaN.
-// null_space has a gradient only where m = n.
+// Gradients are those of svd(): NaN where singular values are equal, as the zeros of several columns of null_space are.
 Tensor null_space(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
 Tensor orth(const Tensor& x, const RankOptions& options = {}, Where where = Where::current());
 

@@ -120,7 +120,8 @@ RILL_TAKES_DTYPE(geomspace, TensorOptions, (double start, double stop, int64_t n
 // --- Elementwise and pairwise ----------------------------------------------------------------------------------------
 
 // Rounded to so many decimals, a half to the even one: of floating numbers round(x * 10^decimals) / 10^decimals.
-// Negative decimals round to tens, hundreds, ...; integers stay integers.
+// Negative decimals, down to -22, round to tens, hundreds, ...; integers stay integers, which wrap around, and bools
+// what they are; of complex numbers each part is rounded. The gradient is 0. Throws for more than 22 decimals.
 Tensor round(const Tensor& x, int64_t decimals, Where where = Where::current());
 // x - trunc(x), which has x's sign.
 Tensor frac(const Tensor& x, Where where = Where::current());

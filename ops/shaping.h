@@ -97,10 +97,11 @@ Tensor repeat(const Tensor& x, Dim times, std::optional<Axis> axis = {}, Where w
 // Element i along `axis` times[i] times.
 Tensor repeat(const Tensor& x, const std::vector<int64_t>& times, std::optional<Axis> axis = {},
               Where where = Where::current());
-// The same of a vector of integers, or one for all: not inside `function`, for the result's size depends on its values.
 namespace detail {
 Tensor repeat_by(const Tensor& x, const Tensor& times, std::optional<Axis> axis, Where where);
 }
+// The same of a vector of integers, or one for all: not inside `function`, for the result's size depends on its values.
+// Throws for negative ones, for other dtypes and where there are not as many as the axis has elements.
 template <std::same_as<Tensor> T>
 Tensor repeat(const Tensor& x, const T& times, std::optional<Axis> axis = {}, Where where = Where::current()) {
   return detail::repeat_by(x, times, axis, where);

@@ -1,4 +1,4 @@
-// Matrices that a few numbers describe, composed of public functions: each gathers from a vector; see linear_algebra.h.
+// Matrices that a few numbers describe, composed of public functions; see linear_algebra.h.
 #include <fmt/format.h>
 
 #include <bit>

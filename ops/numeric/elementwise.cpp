@@ -39,11 +39,18 @@ double power_of_ten(int64_t decimals) {
   return p;
 }
 
-// Integers to multiples of `unit`, in their own arithmetic, which wraps around.
-Tensor round_to_multiple(const Tensor& x, const Tensor& unit) {
-  const Tensor below = floor_divide(x, unit), left = x - below * unit, rest = unit - left;
+// Integers to multiples of `unit`, in their own arithmetic, which wraps around. `large`: the dtype does not hold unit,
+// so that there are 0 and, beyond its half, unit as it wraps.
+Tensor round_to_multiple(const Tensor& x, uint64_t unit, bool large) {
+  const auto number = [&](uint64_t n) { return astype(Tensor(n), x.dtype()).to(x.device()); };
+  if (large) {
+    const Tensor up = number(unit), nothing = zeros_like(x);
+    const Tensor y = rill::where(x > number(unit / 2), up, nothing);
+    return is_unsigned(x.dtype()) ? y : rill::where(x < -number(unit / 2), -up, y);
+  }
+  const Tensor step = number(unit), below = floor_divide(x, step), left = x - below * step, rest = step - left;
   const Tensor up = (left > rest) | ((left == rest) & (remainder(below, 2) == 1));
-  return (below + astype(up, x.dtype())) * unit;
+  return (below + astype(up, x.dtype())) * step;
 }
 }  // namespace
 
@@ -58,8 +65,8 @@ Tensor round(const Tensor& x, int64_t decimals, Where where) {
   if (is_integer(x.dtype())) {
     if (decimals > 0) return identity(x);
     const double unit = power_of_ten(-decimals), most = double(iinfo(x.dtype()).max);
-    if (unit > most) return zeros_like(x);
-    return round_to_multiple(x, astype(Tensor(uint64_t(unit)), x.dtype()).to(x.device()));
+    if (unit / 2 > most) return zeros_like(x);
+    return round_to_multiple(x, uint64_t(unit), unit > most);
   }
   const Tensor w = is_half(x.dtype()) ? astype(x, DType::f32) : x;
   const double unit = power_of_ten(std::abs(decimals));

@@ -149,14 +149,7 @@ Tensor diag_embed(const Tensor& x, int offset, Axis axis1, Axis axis2, Where whe
   require_operand("diag_embed", x, where);
   if (x.ndim() == 0) fail("diag_embed", "takes one axis at least. got a scalar", where);
   const int64_t ndim = x.ndim() + 1, shift = std::abs(int64_t(offset));
-  const auto place = [&](Axis a) {
-    const int64_t at = a < 0 ? a + ndim : int64_t(a);
-    if (at < 0 || at >= ndim)
-      fail("diag_embed", fmt::format("axis {} is out of bounds for a result of {} axes", int64_t(a), ndim), where);
-    return at;
-  };
-  const int64_t row = place(axis1), column = place(axis2);
-  if (row == column) fail("diag_embed", fmt::format("axis1 and axis2 are both {}", row), where);
+  const Dims at = normal_axes(Dims{Dim(int64_t(axis1)), Dim(int64_t(axis2))}, ndim, "diag_embed", where);
   const Dim n = x.shape().back() + shift;
   Shape square(x.shape());
   square.back() = n;
@@ -167,7 +160,7 @@ Tensor diag_embed(const Tensor& x, int offset, Axis axis1, Axis axis2, Where whe
   const TensorOptions ids{DType::i64, x.device()};
   const Tensor is_on = iota({n, 1}, 0, ids) + offset == iota({1, n}, 1, ids);
   const Tensor y = rill::where(is_on, expand_dims(pad(x, widths), -2), zeros({}, {x.dtype(), x.device()}));
-  return moveaxis(y, {-2, -1}, {row, column}, where);
+  return moveaxis(y, {-2, -1}, at, where);
 }
 
 Tensor trace(const Tensor& x, int offset, Axis axis1, Axis axis2, Where where) {

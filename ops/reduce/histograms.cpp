@@ -9,9 +9,12 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/option_checks.h"
 #include "rill/ops/reduce/work_dtype.h"
+#include "rill/tensor/limits.h"
 
 namespace rill {
 namespace {
+
+bool is_real(const Tensor& x) { return !is_complex(x.dtype()) && x.dtype() != DType::string; }
 
 // How often each of 0 ... n-1 occurs in `ids`, none of which is larger than n, which is not counted; or the sums of the
 // weights there.
@@ -30,11 +33,17 @@ void require_weights(std::string_view op, const Tensor& x, const Shape& shape, c
   if (!weights) return;
   require_operand(op, *weights, where);
   reject_float8(op, *weights, where);
-  if (weights->shape() == shape && !is_complex(weights->dtype()) && weights->dtype() != DType::string) return;
+  if (weights->shape() == shape && is_real(*weights)) return;
   fail(op,
-       fmt::format("takes a real weight for each of {}, {}. got {}", to_string(x.spec()), to_string(shape),
+       fmt::format("takes real weights of shape {} for {}. got {}", to_string(shape), to_string(x.spec()),
                    to_string(weights->spec())),
        where);
+}
+
+void require_no_negative(const Tensor& x, const Where& where) {
+  if (is_unsigned(x.dtype()) || is_bool(x.dtype()) || x.size() == 0) return;
+  if (const int64_t least = min(x).item<int64_t>(); least < 0)
+    fail("bincount", fmt::format("x must have no negative elements. got {}", least), where);
 }
 
 // One more than the largest element of x, or minlength.
@@ -44,8 +53,6 @@ int64_t length_of(const Tensor& x, int64_t minlength, const Where& where) {
          fmt::format("the size of the result depends on values, which {}. pass .length", EnclosingTrace::why_unknown()),
          where);
   if (x.size() == 0) return minlength;
-  if (!is_unsigned(x.dtype()) && min(x).item<int64_t>() < 0)
-    fail("bincount", fmt::format("x must have no negative elements. got {}", min(x).item<int64_t>()), where);
   if (x.dtype() == DType::u64 && max(x).item<uint64_t>() >= uint64_t(INT64_MAX))
     fail("bincount", fmt::format("{} is too large an element to count up to", max(x).item<uint64_t>()), where);
   const int64_t n = std::max(minlength, add_sizes(max(x).item<int64_t>(), 1));
@@ -66,9 +73,7 @@ Tensor bincount(const Tensor& x, BincountOptions o, Where where) {
          where);
   require_weights("bincount", x, x.shape(), o.weights, where);
   require_few_numbers("bincount", add_sizes(std::max(o.minlength, o.length.value_or(0)), 1), where);
-  if (!is_unsigned(x.dtype()) && o.length)
-    require_elements([](const Tensor& v) { return rill::all(v >= 0); }, "bincount", "x must have no negative elements",
-                     x, where);
+  if (EnclosingTrace::may_read(x)) require_no_negative(x, where);
   if (o.length) return sums_by_id(known_ids(x, *o.length), *o.length, o.weights);
   const int64_t n = length_of(x, o.minlength, where);
   return sums_by_id(astype(x, DType::i64), n, o.weights);
@@ -126,7 +131,7 @@ Tensor equal_edges(const Tensor& x, int64_t bins, const Range& range, std::strin
 Tensor given_edges(const Tensor& edges, std::string_view op, const Where& where) {
   require_operand(op, edges, where);
   reject_float8(op, edges, where);
-  if (edges.ndim() != 1 || edges.shape()[0] < 2 || is_complex(edges.dtype()) || edges.dtype() == DType::string)
+  if (edges.ndim() != 1 || edges.shape()[0] < 2 || !is_real(edges))
     fail(op, fmt::format("`edges` must be a vector of 2 or more real numbers. got {}", to_string(edges.spec())), where);
   const Tensor e = to_work(edges);
   const auto ascends = [](const Tensor& v) {
@@ -145,23 +150,21 @@ Bins bins_between(const Tensor& x, const Tensor& edges) {
 }
 
 Tensor edges_of(const Tensor& x, const HistogramOptions& o, std::string_view op, const Where& where) {
-  if (o.edges && o.range)
-    fail(op, "takes `edges`, or `bins` and `range`, not both: edges say where the bins lie", where);
+  if (o.edges && o.range) fail(op, "takes `edges` or a `range`, not both: edges say where the bins lie", where);
   return o.edges ? given_edges(*o.edges, op, where) : equal_edges(x, o.bins, o.range, op, where);
 }
 
 Tensor real_vector(const Tensor& x, std::string_view op, const Where& where) {
   require_operand(op, x, where);
   reject_float8(op, x, where);
-  if (is_complex(x.dtype()) || x.dtype() == DType::string)
-    fail(op, fmt::format("takes real numbers. got {}", to_string(x.spec())), where);
+  if (!is_real(x)) fail(op, fmt::format("takes real numbers. got {}", to_string(x.spec())), where);
   return ravel(to_work(x));
 }
 
 Tensor widths(const Tensor& edges) { return diff(edges); }
 Tensor share_of(const Tensor& counts, const Tensor& volumes) {
-  const Tensor c = astype(counts, volumes.dtype());
-  return c / sum(c) / volumes;
+  const Tensor c = counts.dtype() == DType::f64 ? counts : astype(counts, volumes.dtype());
+  return c / sum(c) / astype(volumes, c.dtype());
 }
 
 }  // namespace
@@ -192,7 +195,7 @@ void require_counts(const HistogramNdOptions& o, int64_t axes, std::string_view 
   if (!o.edges.empty() && int64_t(o.edges.size()) != axes)
     fail(op, fmt::format("takes edges for {} axes, or none. got {}", axes, o.edges.size()), where);
   if (!o.edges.empty() && !o.range.empty())
-    fail(op, "takes `edges`, or `bins` and `range`, not both: edges say where the bins lie", where);
+    fail(op, "takes `edges` or a `range`, not both: edges say where the bins lie", where);
 }
 
 // The bins of the points' coordinates, x [n, axes], along each axis.
@@ -236,14 +239,10 @@ HistogramNd histogramdd(const Tensor& x, const HistogramNdOptions& o, Where wher
   CallerScope caller(where);
   require_operand("histogramdd", x, where);
   reject_float8("histogramdd", x, where);
-  if (x.ndim() != 2 || is_complex(x.dtype()) || x.dtype() == DType::string)
+  if (x.ndim() != 2 || !is_real(x))
     fail("histogramdd", fmt::format("takes points of real numbers, [n, axes]. got {}", to_string(x.spec())), where);
   return histogram_of_points(x, o, "histogramdd", where);
 }
-
-namespace {
-bool is_real(const Tensor& x) { return !is_complex(x.dtype()) && x.dtype() != DType::string; }
-}  // namespace
 
 HistogramNd histogram2d(const Tensor& x, const Tensor& y, const HistogramNdOptions& o, Where where) {
   CallerScope caller(where);

@@ -244,7 +244,7 @@ Tensor place_of(const Tensor& q, const Tensor& n, QuantileMethod method) {
     case QuantileMethod::midpoint: return (floor(linear) + ceil(linear)) / 2;
     case QuantileMethod::nearest: return round(linear);
     case QuantileMethod::inverted_cdf: return steps(after, after);
-    case QuantileMethod::averaged_inverted_cdf: return steps(after, after + 0.5);
+    case QuantileMethod::averaged_inverted_cdf: return steps(after, floor(after) + 0.5);
     case QuantileMethod::closest_observation:  // between two: the odd one, which is the even one if they count from 1
       return steps(after - 0.5, after - 0.5 + astype(remainder(after - 0.5, 2) == 0, DType::f64));
     case QuantileMethod::interpolated_inverted_cdf: return plotting_position(q, n, 0, 1);
@@ -268,12 +268,13 @@ Shape reduced_shape(const Tensor& x, const Tensor& rows, const Axes& axes, bool 
 }
 }  // namespace
 
-Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
-  CallerScope caller(where);
-  const Axes axes = every_axis(x, o.axis, "quantile", where);
+namespace {
+// Of shares that were looked at.
+Tensor quantile_of(std::string_view op, const Tensor& x, const Tensor& q, const QuantileOptions& o,
+                   const Where& where) {
+  const Axes axes = every_axis(x, o.axis, op, where);
   const Dim n = folded_count(x, axes);
-  if (n == 0) fail("quantile", fmt::format("there is no element to choose from in {}", to_string(x.spec())), where);
-  require_shares("quantile", q, 1, where);
+  if (n == 0) fail(op, fmt::format("there is no element to choose from in {}", to_string(x.spec())), where);
   const Tensor rows = sort(rows_of(x, axes));
   const Tensor place = clip(place_of(astype(q, DType::f64), n, o.method), 0, n - 1), below = floor(place);
   const Tensor index = astype(below, DType::i64);
@@ -289,11 +290,18 @@ Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Wher
   if (q.ndim() == 1) shape.insert(0, q.size());
   return reshape(from_work(y, x.dtype()), shape);
 }
+}  // namespace
+
+Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
+  CallerScope caller(where);
+  require_shares("quantile", q, 1, where);
+  return quantile_of("quantile", x, q, o, where);
+}
 
 Tensor percentile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
   CallerScope caller(where);
   require_shares("percentile", q, 100, where);
-  return quantile(x, astype(q, DType::f64) / 100, o);
+  return quantile_of("percentile", x, astype(q, DType::f64) / 100, o, where);
 }
 
 namespace {
@@ -320,11 +328,11 @@ Tensor nanmedian(const Tensor& x, const ReduceOptions& o, Where where) {
                  reduced_shape(x, n.rows, axes, o.keepdims));
 }
 
-Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
-  CallerScope caller(where);
-  const Axes axes = every_axis(x, o.axis, "nanquantile", where);
-  if (!has_nan(x.dtype()) || folded_count(x, axes) == 0) return quantile(x, q, o, where);
-  require_shares("nanquantile", q, 1, where);
+namespace {
+Tensor nanquantile_of(std::string_view op, const Tensor& x, const Tensor& q, const QuantileOptions& o,
+                      const Where& where) {
+  const Axes axes = every_axis(x, o.axis, op, where);
+  if (!has_nan(x.dtype()) || folded_count(x, axes) == 0) return quantile_of(op, x, q, o, where);
   const Numbers n = numbers_of(x, axes);
   const Tensor place = clip(place_of(astype(ravel(q), DType::f64), n.count, o.method), 0, n.last()),
                below = floor(place);
@@ -337,11 +345,18 @@ Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, W
   }
   return reshape(from_work(y, x.dtype()), shape);
 }
+}  // namespace
+
+Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
+  CallerScope caller(where);
+  require_shares("nanquantile", q, 1, where);
+  return nanquantile_of("nanquantile", x, q, o, where);
+}
 
 Tensor nanpercentile(const Tensor& x, const Tensor& q, const QuantileOptions& o, Where where) {
   CallerScope caller(where);
   require_shares("nanpercentile", q, 100, where);
-  return nanquantile(x, astype(q, DType::f64) / 100, o, where);
+  return nanquantile_of("nanpercentile", x, astype(q, DType::f64) / 100, o, where);
 }
 
 Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& o, Where where) {

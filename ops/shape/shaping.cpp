@@ -77,14 +77,15 @@ Tensor unflatten(const Tensor& x, Axis axis, const Shape& sizes, Where where) {
   Shape shape(x.shape().begin(), x.shape().begin() + at);
   int unknown = 0;
   for (const Dim& d : sizes) {
-    const bool open = d == -1;
-    unknown += open;
-    if (unknown > 1 || (open && (known <= 0 || n % known != 0)) || (!open && d < 0))
+    const bool left = d == -1;
+    unknown += left;
+    if (unknown > 1 || (left && (known <= 0 || n % known != 0)) || (!left && d < 0))
       fail("unflatten",
-           fmt::format("axis {} of {} cannot be cut into {}. one size at most may be -1, and the product of all is {}",
+           fmt::format("axis {} of {} cannot be cut into {}. one size at most may be -1, beside none of 0, and the "
+                       "product of all is {}",
                        at, to_string(x.spec()), to_string(sizes), to_string(n)),
            where);
-    shape.push_back(open ? n / known : d);
+    shape.push_back(left ? n / known : d);
   }
   if (!unknown && known != n)
     fail("unflatten",

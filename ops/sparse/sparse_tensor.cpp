@@ -117,7 +117,7 @@ void SparseParts::require_known_places(const SparseTensor& t, std::string_view n
 }
 
 Tensor SparseParts::row_starts(const SparseTensor& t) {
-  const Tensor counts = bincount(column(t, 0), {.length = t.shape()[0]});
+  const Tensor rows = column(t, 0), counts = segment_sum(ones_like(rows), rows, t.shape()[0]);
   return concat({zeros({1}, {DType::i64, counts.device()}), cumsum(counts)});
 }
 
