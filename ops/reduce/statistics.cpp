@@ -235,7 +235,8 @@ Tensor plotting_position(const Tensor& q, const Tensor& n, double a, double b) {
 // Where among n sorted elements the quantile of q lies, which is linear between neighbours: f64, of the shape to which
 // both broadcast.
 Tensor place_of(const Tensor& q, const Tensor& n, QuantileMethod method) {
-  const Tensor linear = q * (n - 1), after = q * n - 1;
+  Tensor linear = q * (n - 1);
+  const Tensor after = q * n - 1;
   const auto steps = [&](const Tensor& p, const Tensor& whole) { return where(p == floor(p), whole, floor(p) + 1); };
   switch (method) {
     case QuantileMethod::linear: return linear;
