@@ -5,34 +5,27 @@
 #include "catch.h"
 #include "messages.h"
 #include "rill/rill.h"
+#include "traced_sizes.h"
 
 using namespace rill;
 
 TEST_CASE("numerical methods are traced once for all sizes") {
-  const auto check = [](const char* what, auto f) {
-    INFO(what);
-    auto traced = function(what, f, {.signature = {spec(f32, {any})}});
-    for (int64_t n : {5, 9, 12}) {
-      const Tensor x = random::uniform({n}, {.low = 0.1, .high = 2, .key = random::Key(uint64_t(n))});
-      CHECK(array_equal(traced(x), f(x)));
-    }
-    CHECK(traced.trace_count() == 1);
-  };
-  check("trapezoid", [](const Tensor& x) { return trapezoid(x, {.dx = 0.5}); });
-  check("cumulative_trapezoid", [](const Tensor& x) { return cumulative_trapezoid(x); });
-  check("gradient", [](const Tensor& x) { return gradient(x, {.edge_order = 2})[0]; });
-  check("unwrap", [](const Tensor& x) { return unwrap(x * 20.f); });
-  check("convolve", [](const Tensor& x) { return convolve(x, tensor({1.f, -2.f, 0.5f}), ConvolveMode::same); });
-  check("interp", [](const Tensor& x) { return interp(x, tensor({0.f, 1.f, 3.f}), tensor({2.f, 0.f, 1.f})); });
-  check("mode", [](const Tensor& x) { return mode(round(x)).values; });
-  check("isin", [](const Tensor& x) { return isin(round(x), tensor({1.f, 2.f})); });
-  check("packbits", [](const Tensor& x) { return packbits(x > 1); });
-  check("frexp", [](const Tensor& x) { return ldexp(frexp(x).first, frexp(x).second); });
-  check("cdist", [](const Tensor& x) { return cdist(expand_dims(x, 1), expand_dims(x * 2.f, 1)); });
-  check("masked_scatter", [](const Tensor& x) { return masked_scatter(x, x > 1, cumsum(x)); });
-  check("nanmedian", [](const Tensor& x) { return nanmedian(where(x > 1.5f, constants::nan, x)); });
-  check("diff", [](const Tensor& x) { return diff(x, {.prepend = 0.f}); });
-  check("cumulative_sum", [](const Tensor& x) { return cumulative_sum(x, {.include_initial = true}); });
+  is_traced_once("trapezoid", [](const Tensor& x) { return trapezoid(x, {.dx = 0.5}); });
+  is_traced_once("cumulative_trapezoid", [](const Tensor& x) { return cumulative_trapezoid(x); });
+  is_traced_once("gradient", [](const Tensor& x) { return gradient(x, {.edge_order = 2})[0]; });
+  is_traced_once("unwrap", [](const Tensor& x) { return unwrap(x * 20.f); });
+  is_traced_once("convolve",
+                 [](const Tensor& x) { return convolve(x, tensor({1.f, -2.f, 0.5f}), ConvolveMode::same); });
+  is_traced_once("interp", [](const Tensor& x) { return interp(x, tensor({0.f, 1.f, 3.f}), tensor({2.f, 0.f, 1.f})); });
+  is_traced_once("mode", [](const Tensor& x) { return mode(round(x)).values; });
+  is_traced_once("isin", [](const Tensor& x) { return isin(round(x), tensor({1.f, 2.f})); });
+  is_traced_once("packbits", [](const Tensor& x) { return packbits(x > 1); });
+  is_traced_once("frexp", [](const Tensor& x) { return ldexp(frexp(x).first, frexp(x).second); });
+  is_traced_once("cdist", [](const Tensor& x) { return cdist(expand_dims(x, 1), expand_dims(x * 2.f, 1)); });
+  is_traced_once("masked_scatter", [](const Tensor& x) { return masked_scatter(x, x > 1, cumsum(x)); });
+  is_traced_once("nanmedian", [](const Tensor& x) { return nanmedian(where(x > 1.5f, constants::nan, x)); });
+  is_traced_once("diff", [](const Tensor& x) { return diff(x, {.prepend = 0.f}); });
+  is_traced_once("cumulative_sum", [](const Tensor& x) { return cumulative_sum(x, {.include_initial = true}); });
 }
 
 TEST_CASE("what depends on values is looked at in every call of a traced function") {

@@ -6,31 +6,25 @@
 #include "catch.h"
 #include "messages.h"
 #include "rill/rill.h"
+#include "traced_sizes.h"
 
 using namespace rill;
 
 TEST_CASE("structures are traced once for all sizes") {
-  const auto check = [](const char* what, auto f) {
-    INFO(what);
-    auto traced = function(what, f, {.signature = {spec(f32, {any})}});
-    for (int64_t n : {4, 9, 12}) {
-      const Tensor x = random::uniform({n}, {.low = 0.1, .high = 2, .key = random::Key(uint64_t(n))});
-      CHECK(array_equal(traced(x), f(x)));
-    }
-    CHECK(traced.trace_count() == 1);
-  };
-  check("toeplitz", [](const Tensor& x) { return linalg::toeplitz(x, x(slice(0, 3))); });
-  check("hankel", [](const Tensor& x) { return linalg::hankel(x); });
-  check("circulant", [](const Tensor& x) { return linalg::circulant(x); });
-  check("companion", [](const Tensor& x) { return linalg::companion(x); });
-  check("diag_embed", [](const Tensor& x) { return diag_embed(x, -1); });
-  check("sliding_window_view", [](const Tensor& x) { return sliding_window_view(x, 3); });
-  check("block_diag", [](const Tensor& x) { return block_diag({x, expand_dims(x, 1)}); });
-  check("cartesian_prod", [](const Tensor& x) { return cartesian_prod({x, tensor({1.f, 2.f})}); });
-  check("histogram", [](const Tensor& x) { return histogram(x, {.bins = 4, .range = {{0, 2}}, .weights = x}).first; });
-  check("density", [](const Tensor& x) { return histogram(x, {.edges = linspace(0, 2, 5), .density = true}).first; });
-  check("quantile", [](const Tensor& x) { return quantile(x, 0.3, {.method = QuantileMethod::hazen}); });
-  check("round", [](const Tensor& x) { return round(x, 2); });
+  is_traced_once("toeplitz", [](const Tensor& x) { return linalg::toeplitz(x, x(slice(0, 3))); });
+  is_traced_once("hankel", [](const Tensor& x) { return linalg::hankel(x); });
+  is_traced_once("circulant", [](const Tensor& x) { return linalg::circulant(x); });
+  is_traced_once("companion", [](const Tensor& x) { return linalg::companion(x); });
+  is_traced_once("diag_embed", [](const Tensor& x) { return diag_embed(x, -1); });
+  is_traced_once("sliding_window_view", [](const Tensor& x) { return sliding_window_view(x, 3); });
+  is_traced_once("block_diag", [](const Tensor& x) { return block_diag({x, expand_dims(x, 1)}); });
+  is_traced_once("cartesian_prod", [](const Tensor& x) { return cartesian_prod({x, tensor({1.f, 2.f})}); });
+  is_traced_once("histogram",
+                 [](const Tensor& x) { return histogram(x, {.bins = 4, .range = {{0, 2}}, .weights = x}).first; });
+  is_traced_once("density",
+                 [](const Tensor& x) { return histogram(x, {.edges = linspace(0, 2, 5), .density = true}).first; });
+  is_traced_once("quantile", [](const Tensor& x) { return quantile(x, 0.3, {.method = QuantileMethod::hazen}); });
+  is_traced_once("round", [](const Tensor& x) { return round(x, 2); });
 }
 
 TEST_CASE("structures of batches, and of rows by vmap") {

@@ -112,22 +112,20 @@ RILL_KEEP(bitwise_not, "~x", int_set | bool_set, (ref::ints | ref::bools), declt
                             .samples = SAMPLES(-300, 300),                                            \
                             .max_ulp = 0,                                                             \
                             .exported = {onnx_name, tf_name}}));
-#define RILL_ROUNDS(fn)                                                                                        \
-  Tensor fn(const Tensor& x, Where where) {                                                                    \
-    return x.defined() && (is_integer(x.dtype()) || is_bool(x.dtype())) ? x : unary(fn##_op, x, false, where); \
-  }
 RILL_ROUNDING(floor, "the largest integer not above x", std::floor(x), "Floor", "Floor")
 RILL_ROUNDING(ceil, "the smallest integer not below x", std::ceil(x), "Ceil", "Ceil")
 RILL_ROUNDING(trunc, "x without its fraction", std::trunc(x), "", "")
 RILL_ROUNDING(round, "the nearest integer, halves to even", std::nearbyint(x), "Round", "Rint")
-RILL_ROUNDS(floor)
-RILL_ROUNDS(ceil)
-RILL_ROUNDS(trunc)
 #undef RILL_ROUNDING
-#undef RILL_ROUNDS
+
+static Tensor rounded(const Op& op, const Tensor& x, const Where& where) {
+  return x.defined() && (is_integer(x.dtype()) || is_bool(x.dtype())) ? x : unary(op, x, false, where);
+}
+Tensor floor(const Tensor& x, Where where) { return rounded(floor_op, x, where); }
+Tensor ceil(const Tensor& x, Where where) { return rounded(ceil_op, x, where); }
+Tensor trunc(const Tensor& x, Where where) { return rounded(trunc_op, x, where); }
 Tensor round(const Tensor& x, Where where) {
-  if (!x.defined() || !is_complex(x.dtype()))
-    return x.defined() && (is_integer(x.dtype()) || is_bool(x.dtype())) ? x : unary(round_op, x, false, where);
+  if (!x.defined() || !is_complex(x.dtype())) return rounded(round_op, x, where);
   CallerScope caller(where);
   return complex(round(real(x)), round(imag(x)));
 }

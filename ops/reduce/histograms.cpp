@@ -161,7 +161,6 @@ Tensor real_vector(const Tensor& x, std::string_view op, const Where& where) {
   return ravel(to_work(x));
 }
 
-Tensor widths(const Tensor& edges) { return diff(edges); }
 Tensor share_of(const Tensor& counts, const Tensor& volumes) {
   const Tensor c = counts.dtype() == DType::f64 ? counts : astype(counts, volumes.dtype());
   return c / sum(c) / astype(volumes, c.dtype());
@@ -177,7 +176,7 @@ std::pair<Tensor, Tensor> histogram(const Tensor& x, HistogramOptions o, Where w
   require_weights("histogram", x, x.shape(), o.weights, where);
   const Bins b = bins_between(flat, edges_of(flat, o, "histogram", where));
   const Tensor counts = sums_by_id(known_ids(b.index, b.count()), b.count(), o.weights);
-  return {o.density ? share_of(counts, widths(b.edges)) : counts, b.edges};
+  return {o.density ? share_of(counts, diff(b.edges)) : counts, b.edges};
 }
 
 Tensor histogram_bin_edges(const Tensor& x, const HistogramOptions& o, Where where) {
@@ -226,11 +225,11 @@ HistogramNd histogram_of_points(const Tensor& x, const HistogramNdOptions& o, st
     cell = cell * b.count() + b.index;
     inside = inside & (b.index >= 0);
     shape.push_back(b.count());
-    volumes = volumes.defined() ? expand_dims(volumes, -1) * widths(b.edges) : widths(b.edges);
+    volumes = volumes.defined() ? expand_dims(volumes, -1) * diff(b.edges) : diff(b.edges);
     out.edges.push_back(b.edges);
   }
   out.counts = reshape(sums_by_id(rill::where(inside, cell, cells), cells, o.weights), shape);
-  if (o.density) out.counts = volumes.defined() ? share_of(out.counts, volumes) : out.counts;
+  if (o.density && volumes.defined()) out.counts = share_of(out.counts, volumes);
   return out;
 }
 }  // namespace
