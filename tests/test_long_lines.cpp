@@ -1,6 +1,6 @@
-// Kernels that take other ways for large operands: lines that all threads sort, rows that are read and written by
-// random indices, masks, and reductions in blocks of rows. Compared with the C++ library, and with the same on few
-// elements.
+// Kernels that take other ways for large operands: rows that are read and written by random indices, masks, and
+// reductions in blocks of rows. Compared with the C++ library, and with the same on few elements. Long lines that are
+// sorted: test_sorting.cpp.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -21,69 +21,7 @@ struct Threads {
   ~Threads() { set_num_threads(before); }
 };
 
-// sort() and argsort() of a vector, up and down, against std::stable_sort with NaN last.
-template <class T>
-void check_sorted(const Tensor& x) {
-  const std::vector<T> v = x.to_vector<T>();
-  for (bool descending : {false, true}) {
-    std::vector<int64_t> order(v.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
-      const T a = v[size_t(i)], b = v[size_t(j)];
-      if (a != a || b != b) return a == a && b != b;
-      return descending ? a > b : a < b;
-    });
-    const bool same_order = argsort(x, {.descending = descending}).to_vector<int64_t>() == order;  // too long to print
-    CHECK(same_order);
-    const std::vector<T> sorted = sort(x, {.descending = descending}).to_vector<T>();
-    size_t wrong = 0;
-    for (size_t i = 0; i < v.size(); ++i) {
-      const T got = sorted[i], want = v[size_t(order[i])];
-      wrong += !(got == want || (got != got && want != want));
-    }
-    CHECK(wrong == 0);
-  }
-}
-
 }  // namespace
-
-TEST_CASE("keys that differ in few digits, or in many only behind the highest, are sorted as std::stable_sort does") {
-  for (int64_t size : {257, 700, 9001, 70'001}) {
-    INFO("size " << size);
-    const auto below = [&](int64_t most) { return random::randint(0, most, {size}); };
-    check_sorted<int64_t>(below(3) * (int64_t(1) << 50) + below(1 << 18));
-    check_sorted<int64_t>(below(40) * (int64_t(1) << 55) - below(5));
-    check_sorted<int64_t>(below(1 << 18) * (int64_t(1) << 20));
-    check_sorted<int64_t>(where(below(size) == 0, INT64_MAX, below(1000)));  // one far from all others
-    check_sorted<int32_t>(astype(below(2) * 1'000'000'000 + below(300), i32));
-    check_sorted<double>(exp(random::normal({size}, f64) * 100));
-  }
-}
-
-TEST_CASE("long lines are sorted as std::stable_sort does, by any number of threads") {
-  const Tensor normal = random::normal({n});
-  for (int threads : {1, 2, 5}) {
-    const Threads some(threads);
-    INFO(threads);
-    check_sorted<float>(normal);
-    check_sorted<double>(random::normal({n}, f64));
-    check_sorted<float>(exp(normal * 30));  // most in few buckets
-    check_sorted<float>(where(normal > 1, 0.f, where(normal < -1, -0.f, normal)));
-    check_sorted<float>(where(normal > 2, NAN, normal));
-    check_sorted<float>(flip(normal));
-    check_sorted<int64_t>(random::randint(0, 1000, {n}));
-    check_sorted<int64_t>(random::randint(INT64_MIN / 2, INT64_MAX / 2, {n}));
-    check_sorted<int64_t>(zeros({n}, i64));
-    check_sorted<int8_t>(astype(random::randint(-128, 128, {n}), i8));
-    for (int64_t k : {1, 100, 18'000}) {
-      const TopK top = topk(normal, k);
-      CHECK(array_equal(top.indices, argsort(normal, {.descending = true})(slice(0, k))));
-      CHECK(array_equal(top.values, take(normal, top.indices)));
-    }
-    const Tensor columns = random::normal({n, 3});
-    CHECK(all(sort(columns, {.axis = 0})(all, 1) == sort(columns(all, 1))).item<bool>());
-  }
-}
 
 TEST_CASE("rows by random indices are those that a loop takes") {
   const Tensor x = random::normal({1000, 3}), index = random::randint(-1000, 1000, {n});

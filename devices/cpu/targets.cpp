@@ -31,6 +31,7 @@ int64_t detect() {
   if (!add(HWY_SSSE3, HAS("ssse3"))) return targets;
   if (!add(HWY_SSE4, HAS("sse4.1") && HAS("sse4.2") && HAS("aes") && HAS("pclmul"))) return targets;
   if (!add(HWY_AVX2, HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2"))) return targets;
+  if (limit == "avx2") return targets;
   if (!add(HWY_AVX3, HAS("avx512f") && HAS("avx512vl") && HAS("avx512cd") && HAS("avx512bw") && HAS("avx512dq")))
     return targets;
   add(HWY_AVX3_DL, HAS("avx512vnni") && HAS("avx512vbmi") && HAS("avx512vbmi2") && HAS("avx512vpopcntdq") &&

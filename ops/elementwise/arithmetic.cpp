@@ -66,14 +66,17 @@ struct NextAfter {
     return next_after(x, y);
   }
 };
+// Without branches, for vectors: halves in their order are whole numbers in theirs.
 template <class H>
-H half_nextafter(H x, H y) {
-  const float a = x, b = y;
-  if (a != a || b != b) return H(a + b);
-  if (a == b) return y;
-  if (a == 0) x.bits = std::signbit(b) ? 0x8001 : 1;
-  else x.bits = uint16_t((a < b) == (a > 0) ? x.bits + 1 : x.bits - 1);
-  return x;
+HWY_INLINE H half_nextafter(H x, H y) {
+  constexpr int infinity = std::is_same_v<H, Half> ? 0x7C00 : 0x7F80, quiet = std::is_same_v<H, Half> ? 0x200 : 0x40;
+  const int a = x.bits & 0x7FFF, b = y.bits & 0x7FFF, sign = x.bits & 0x8000;
+  const int from = sign ? -a : a, to = y.bits & 0x8000 ? -b : b, next = from < to ? from + 1 : from - 1;
+  const int moved = next > 0 ? next : next < 0 ? 0x8000 - next : sign;
+  const int bits = a > infinity ? x.bits | quiet : b > infinity ? y.bits | quiet : from == to ? y.bits : moved;
+  H result;
+  result.bits = uint16_t(bits);
+  return result;
 }
 struct HalfNextAfter {
   template <class H>

@@ -1,4 +1,5 @@
-// Elementwise ops on complex numbers: their loops, for every machine, as plain code that is compiled once. Arithmetic
+// Elementwise ops on complex numbers: their loops, for every machine, as plain code that is compiled once (but products
+// of c64: complex_vectors.h). Arithmetic
 // is computed one format wider (c64 in f64, c128 in long double), where neither a square nor a product of two
 // components overflows or vanishes; functions of c64 and c128 are computed in f64, with a long double where digits
 // would be lost. What is rare (infinities, NaN, the ends of the range) goes to the reference's functions
@@ -14,6 +15,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "rill/devices/cpu/elementwise/complex_vectors.h"
 #include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/ref/complex_math.h"
 
@@ -397,6 +399,14 @@ struct Arithmetic {
                                      arithmetic_loop<F, Complex<double>, Inputs>);
   }
 };
+// Of c64 that of complex_vectors.h.
+template <Name name, class F, Loop ComplexProducts::*loop, int Inputs = 1>
+struct Products {
+  Products() {
+    scalar_loops<name>.offer_complex([](const Run& run) { (complex_products().*loop)(run); },
+                                     arithmetic_loop<F, Complex<double>, Inputs>);
+  }
+};
 template <Name name, class F, int Inputs = 1>
 struct Function {
   Function() { scalar_loops<name>.offer_complex(function_loop<F, float, Inputs>, function_loop<F, double, Inputs>); }
@@ -414,9 +424,9 @@ struct OfPartsLoops {
   }
 };
 
-const std::tuple<Arithmetic<"add", Add, 2>, Arithmetic<"subtract", Subtract, 2>, Arithmetic<"multiply", Multiply, 2>,
+const std::tuple<Arithmetic<"add", Add, 2>, Arithmetic<"subtract", Subtract, 2>, Products<"multiply", Multiply, &ComplexProducts::multiply, 2>,
                  Arithmetic<"multiply_no_nan", MultiplyNoNan, 2>, Arithmetic<"multiply_nonzero", MultiplyNonzero, 2>,
-                 Arithmetic<"divide", Divide, 2>, Arithmetic<"reciprocal", Reciprocal>, Arithmetic<"square", Square>,
+                 Arithmetic<"divide", Divide, 2>, Arithmetic<"reciprocal", Reciprocal>, Products<"square", Square, &ComplexProducts::square>,
                  Arithmetic<"negative", Negative>, Arithmetic<"abs", Abs>, Arithmetic<"conj", Conj>,
                  Arithmetic<"real", RealPart>, Arithmetic<"imag", ImagPart>, OfPartsLoops,
                  Arithmetic<"equal", Equal, 2>, Arithmetic<"not_equal", NotEqual, 2>,

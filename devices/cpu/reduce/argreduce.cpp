@@ -7,6 +7,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/reduce/reduce_loops.h"
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/registry.h"
@@ -19,13 +20,6 @@ namespace {
 constexpr int64_t piece = 4096;
 constexpr int64_t parallel_grain = 1 << 16;  // elements worth a thread
 
-// The loops that find extremes of dense numbers of type T; null where there are none.
-template <class T>
-const Extremes<T>* loops_of() {
-  if constexpr (std::is_arithmetic_v<T>) return &std::get<Extremes<T>>(reduce_tables().extremes);
-  else return nullptr;
-}
-
 // Whether `a`, which comes after `b`, replaces it: NaN wins, the first of equals stays.
 template <bool largest, class T>
 bool beats(const T& a, const T& b) {
@@ -37,21 +31,27 @@ bool beats(const T& a, const T& b) {
   }
 }
 
+// Halves are brought to f32, a piece at a time.
+template <class T, class N>
+const N* as_numbers(const T* x, [[maybe_unused]] int64_t n, [[maybe_unused]] N* room) {
+  if constexpr (std::is_same_v<T, N>) return x;
+  else return convert_halves(x, room, size_t(n)), room;
+}
+
 template <bool largest, class T>
-int64_t best_of_line(const T* x, int64_t n, const Extremes<T>* loops) {
-  int64_t at = 0;
-  if (loops) {
-    T best = x[0];  // which may be NaN, and then the search is over
-    int64_t start = 0;
-    for (int64_t i = 0; i < n && best == best; i += piece) {
-      const T extreme = (largest ? loops->largest : loops->smallest)(x + i, std::min(piece, n - i));
-      if (beats<largest>(extreme, best)) best = extreme, start = i;
-    }
-    return start + loops->find(x + start, n - start, best);
+int64_t best_of_line(const T* x, int64_t n) {
+  using N = std::conditional_t<is_half_type<T>, float, T>;
+  const auto& loops = std::get<Extremes<N>>(reduce_tables().extremes);
+  N room[is_half_type<T> ? piece : 1];
+  N best = N(x[0]);  // which may be NaN, and then the search is over
+  int64_t start = 0;
+  for (int64_t i = 0; i < n && best == best; i += piece) {
+    const int64_t count = std::min(piece, n - i);
+    const N extreme = (largest ? loops.largest : loops.smallest)(as_numbers(x + i, count, room), count);
+    if (beats<largest>(extreme, best)) best = extreme, start = i;
   }
-  for (int64_t i = 1; i < n; ++i)
-    if (beats<largest>(x[i], x[at])) at = i;
-  return at;
+  const int64_t count = std::min(piece, n - start);
+  return start + loops.find(as_numbers(x + start, count, room), count, best);
 }
 
 // The first true (or false) ends the search.
@@ -121,11 +121,10 @@ void arg_extreme(const KernelArgs& args) {
     if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
       const T* data = reinterpret_cast<const T*>(x.rep()->data);
       if (inner == 1) {
-        const Extremes<T>* loops = loops_of<T>();
         parallel_for(outer, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
           for (int64_t o = begin; o < end; ++o) {
             if constexpr (std::is_same_v<S, bool>) out[o] = best_of_bools<largest>(data + o * n, n);
-            else out[o] = best_of_line<largest>(data + o * n, n, loops);
+            else out[o] = best_of_line<largest>(data + o * n, n);
           }
         });
       } else {

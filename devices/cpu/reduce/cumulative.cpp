@@ -7,9 +7,11 @@
 #include <limits>
 #include <type_traits>
 
+#include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/cpu/unroll.h"
 #include "rill/devices/params/reduce_params.h"
+#include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/tensor/visit_dtype.h"
 
@@ -129,11 +131,34 @@ void each_run(const KernelArgs& args, F scan) {
 }
 
 template <class R, class A, class S, class T>
+void scan_by(const CumulativeParams& p, const S* x, T* y, const Lines& lines, const A& identity) {
+  if (p.exclusive) scan<true, R, A>(x, y, lines, p.reverse, identity);
+  else scan<false, R, A>(x, y, lines, p.reverse, identity);
+}
+template <class R, class A, class S, class T>
 void scan_all(const KernelArgs& args, const S* x, T* y, const A& identity) {
   const auto& p = args.attrs.as<CumulativeParams>();
-  each_run(args, [&](int64_t at, const Lines& lines) {
-    if (p.exclusive) scan<true, R, A>(x + at, y + at, lines, p.reverse, identity);
-    else scan<false, R, A>(x + at, y + at, lines, p.reverse, identity);
+  each_run(args, [&](int64_t at, const Lines& lines) { scan_by<R>(p, x + at, y + at, lines, identity); });
+}
+
+// Halves are brought to f32 and back, so many lines at a time that the second cache holds them.
+template <class R, class A, class H>
+void scan_halves(const KernelArgs& args, const H* x, H* y, const A& identity) {
+  constexpr int64_t some = 1 << 15, strip = 32;  // floats; neighbouring columns that are read together
+  const auto& p = args.attrs.as<CumulativeParams>();
+  each_run(args, [&](int64_t start, const Lines& lines) {
+    const bool dense = lines.apart == lines.n;
+    const int64_t together = std::min(lines.columns, std::max(some / lines.n, dense ? 1 : strip));
+    const Ref<Buffer> room = allocate(Device(), size_t(together * lines.n) * sizeof(float));
+    float* const wide = static_cast<float*>(room->data);
+    for (int64_t c = 0; c < lines.columns; c += together) {
+      const int64_t columns = std::min(together, lines.columns - c), at = start + c * lines.apart;
+      const int64_t runs = dense ? 1 : lines.n, length = dense ? columns * lines.n : columns;
+      for (int64_t r = 0; r < runs; ++r) convert_halves(x + at + r * lines.step, wide + r * length, size_t(length));
+      scan_by<R>(p, wide, wide, dense ? Lines{lines.n, 1, columns, lines.n} : Lines{lines.n, columns, columns, 1},
+                 identity);
+      for (int64_t r = 0; r < runs; ++r) convert_halves(wide + r * length, y + at + r * lines.step, size_t(length));
+    }
   });
 }
 
@@ -146,12 +171,12 @@ void accumulate_integers(const KernelArgs& args, uint64_t identity) {
   });
 }
 
-// Calls f with a zero of args' floating or complex type, `kernel` in f32 for halves.
+// Calls f with a zero of args' floating or complex type.
 template <class F>
-void visit_inexact(const KernelArgs& args, Kernel kernel, F&& f) {
+void visit_inexact(const KernelArgs& args, F&& f) {
   switch (args.input(0).dtype()) {
-    case DType::f16:
-    case DType::bf16: return through_f32(args, kernel);
+    case DType::f16: return f(Half());
+    case DType::bf16: return f(BFloat16());
     case DType::f32: return f(float());
     case DType::f64: return f(double());
     case DType::c64: return f(std::complex<float>());
@@ -161,11 +186,12 @@ void visit_inexact(const KernelArgs& args, Kernel kernel, F&& f) {
 }
 
 template <class R, class OfFloats = R>
-void accumulate(const KernelArgs& args, Kernel kernel, int identity) {
+void accumulate(const KernelArgs& args, int identity) {
   if (!is_differentiable(args.input(0).dtype())) return accumulate_integers<R>(args, uint64_t(identity));
-  visit_inexact(args, kernel, [&]<class T>(T) {
+  visit_inexact(args, [&]<class T>(T) {
     using Rule = std::conditional_t<std::is_same_v<T, float>, OfFloats, R>;
-    scan_all<Rule>(args, args.in_data<T>(0), args.out_data<T>(), Wide<T>(T(identity)));
+    if constexpr (is_half_type<T>) scan_halves<OfFloats>(args, args.in_data<T>(0), args.out_data<T>(), double(identity));
+    else scan_all<Rule>(args, args.in_data<T>(0), args.out_data<T>(), Wide<T>(T(identity)));
   });
 }
 
@@ -189,14 +215,16 @@ void recur_lines(const T* a, const T* b, T* y, const Lines& lines, bool reverse)
 }
 
 template <bool largest>
-void extreme(const KernelArgs& args, Kernel kernel) {
-  if (is_half(args.input(0).dtype())) return through_f32(args, kernel);
+void extreme(const KernelArgs& args) {
   visit_dtype(args.input(0).dtype(), [&](auto zero) {
     using T = std::conditional_t<std::is_same_v<decltype(zero), bool>, uint8_t, decltype(zero)>;
-    if constexpr (std::is_arithmetic_v<T>) {
-      using L = std::numeric_limits<T>;
-      const T least =
-          largest ? (L::has_infinity ? -L::infinity() : L::lowest()) : (L::has_infinity ? L::infinity() : L::max());
+    using L = std::numeric_limits<std::conditional_t<is_half_type<T>, float, T>>;
+    constexpr bool has_infinity = L::has_infinity;
+    if constexpr (is_half_type<T>) {
+      scan_halves<Extreme<largest>>(args, args.in_data<T>(0), args.out_data<T>(),
+                                    largest ? -L::infinity() : L::infinity());
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      const T least = largest ? (has_infinity ? -L::infinity() : L::lowest()) : (has_infinity ? L::infinity() : L::max());
       scan_all<Extreme<largest>>(args, args.in_data<T>(0), args.out_data<T>(), least);
     }
   });
@@ -204,17 +232,19 @@ void extreme(const KernelArgs& args, Kernel kernel) {
 
 }  // namespace
 
-void cumulate_sum(const KernelArgs& args) { accumulate<Plus>(args, cumulate_sum, 0); }
-void cumulate_prod(const KernelArgs& args) { accumulate<Times, TimesNarrow>(args, cumulate_prod, 1); }
-void cumulate_max(const KernelArgs& args) { extreme<true>(args, cumulate_max); }
-void cumulate_min(const KernelArgs& args) { extreme<false>(args, cumulate_min); }
+void cumulate_sum(const KernelArgs& args) { accumulate<Plus>(args, 0); }
+void cumulate_prod(const KernelArgs& args) { accumulate<Times, TimesNarrow>(args, 1); }
+void cumulate_max(const KernelArgs& args) { extreme<true>(args); }
+void cumulate_min(const KernelArgs& args) { extreme<false>(args); }
 
 void recur(const KernelArgs& args) {
-  visit_inexact(args, recur, [&]<class T>(T) {
-    each_run(args, [&](int64_t at, const Lines& lines) {
-      recur_lines<Wide<T>>(args.in_data<T>(0) + at, args.in_data<T>(1) + at, args.out_data<T>() + at, lines,
-                           args.attrs.as<CumulativeParams>().reverse);
-    });
+  if (is_half(args.input(0).dtype())) return through_f32(args, recur);
+  visit_inexact(args, [&]<class T>(T) {
+    if constexpr (!is_half_type<T>)
+      each_run(args, [&](int64_t at, const Lines& lines) {
+        recur_lines<Wide<T>>(args.in_data<T>(0) + at, args.in_data<T>(1) + at, args.out_data<T>() + at, lines,
+                             args.attrs.as<CumulativeParams>().reverse);
+      });
   });
 }
 

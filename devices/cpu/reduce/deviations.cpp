@@ -7,21 +7,49 @@
 namespace rill::cpu {
 namespace {
 
-template <class T, class Square>
-void run(const T* x, int64_t rows, int64_t n, T* out, const ReduceLoops<T>& loops, Square square) {
+constexpr int64_t long_row = 1 << 15;  // elements from which a row's squares are not kept until they are summed
+
+template <class T>
+using SquareDistances = void (*)(const T* x, int64_t n, T from, T* y);
+
+template <class T>
+T sum_of_row(const T* x, int64_t n, const ReduceLoops<T>& loops, const Produce<T>* produce = nullptr) {
   Stage row;
   row.m.push_back({n, 1});
-  const auto sum = [&](const T* of) {
-    T total;
-    run_stage<T>(row, loops, reinterpret_cast<const char*>(of), sizeof(T), nullptr, &total, nullptr);
-    return total;
+  T total;
+  run_stage<T>(row, loops, reinterpret_cast<const char*>(x), sizeof(T), nullptr, &total, produce);
+  return total;
+}
+
+// By all threads.
+template <class T>
+T of_long_row(const T* x, int64_t n, const ReduceLoops<T>& loops, SquareDistances<T> square) {
+  struct Source {
+    const T* x;
+    T mean;
+    SquareDistances<T> square;
   };
+  const Source source{x, sum_of_row(x, n, loops) / T(n), square};
+  const Produce<T> squares{[](const void* context, int64_t first, int64_t, int64_t, int64_t width, T* to) {
+                             const auto& s = *static_cast<const Source*>(context);
+                             s.square(s.x + first, width, s.mean, to);
+                           },
+                           &source};
+  return sum_of_row(x, n, loops, &squares);
+}
+
+template <class T>
+void run(const T* x, int64_t rows, int64_t n, T* out, const ReduceLoops<T>& loops, SquareDistances<T> square) {
+  if (n > long_row) {
+    for (int64_t r = 0; r < rows; ++r) out[r] = of_long_row(x + r * n, n, loops, square);
+    return;
+  }
   parallel_for(rows, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
     const Ref<Buffer> room = allocate(Device(), size_t(n) * sizeof(T));
     T* const squares = static_cast<T*>(room->data);
     for (int64_t r = begin; r < end; ++r) {
-      square(x + r * n, n, sum(x + r * n) / T(n), squares);
-      out[r] = sum(squares);
+      square(x + r * n, n, sum_of_row(x + r * n, n, loops) / T(n), squares);
+      out[r] = sum_of_row(squares, n, loops);
     }
   });
 }

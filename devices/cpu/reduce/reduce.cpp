@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/cpu/reduce/fold_in_memory_order.h"
 #include "rill/devices/params/reduce_params.h"
@@ -139,7 +140,7 @@ void fold_complex(const KernelArgs& args, const ReduceLoops<T>& loops) {
           true);
 }
 
-// Products of integers and of complex numbers, by plain loops over the same tree.
+// Products of integers and of complex numbers, by the loops of multiply() over the same tree.
 template <class T>
 struct PlainProd {
   static void block(const T* x, int64_t stride, int64_t rows, int64_t width, T* acc) {
@@ -147,7 +148,9 @@ struct PlainProd {
     for (int64_t r = 1; r < rows; ++r) merge(acc, x + r * stride, width);
   }
   static void merge(T* acc, const T* x, int64_t width) {
-    for (int64_t c = 0; c < width; ++c) acc[c] *= x[c];
+    if constexpr (std::is_integral_v<T>)
+      for (int64_t c = 0; c < width; ++c) acc[c] *= x[c];
+    else scalar_loops<"multiply">[dtype_of<T>()]({{acc, x}, acc, size_t(width), 0});
   }
   static T fold(const T* lanes) {
     T v[min_row_width];
@@ -324,6 +327,27 @@ void sum_square_rows(const S* x, int64_t rows, int64_t n, double* sums) {
                DType::f64, true);
 }
 
+// Columns that lie side by side: strips of them, in pieces of so many rows.
+template <class S>
+void sum_square_columns(const S* x, const Columns& columns, double* sums) {
+  constexpr int64_t strip = 512, piece = 256;
+  const int64_t strips = (columns.count + strip - 1) / strip, pieces = (columns.rows + piece - 1) / piece;
+  std::vector<double> parts(size_t(pieces * columns.count));
+  parallel_for(strips * pieces, 1 + parallel_grain / (strip * piece), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / strips * piece, column = i % strips * strip;
+      const int64_t rows = std::min(piece, columns.rows - row), width = std::min(strip, columns.count - column);
+      const S* const from = x + row * columns.step + column;
+      double* const to = &parts[size_t(i / strips * columns.count + column)];
+      if constexpr (std::is_same_v<S, float>) reduce_tables().square_columns_f32(from, columns.step, rows, width, to);
+      else reduce_tables().square_columns_f64(from, columns.step, rows, width, to);
+    }
+  });
+  fold<double>({{pieces, columns.count, true}, {columns.count, 1, false}}, reduce_tables().sum_f64,
+               reinterpret_cast<const char*>(parts.data()), sizeof(double), nullptr, reinterpret_cast<char*>(sums),
+               DType::f64, true);
+}
+
 bool reduces_last(const FoldAxes& axes) {
   return std::is_partitioned(axes.begin(), axes.end(), [](const FoldAxis& a) { return !a.reduced; });
 }
@@ -340,6 +364,11 @@ std::vector<double> sum_squares(const KernelArgs& args) {
       sum_square_rows(args.in_data<T>(0), rows, n, sums.data());
       return sums;
     }
+    if constexpr (std::is_same_v<S, T>)
+      if (Columns columns; columns.find(axes) && columns.rows > 0 && columns.count > 0) {
+        sum_square_columns(args.in_data<T>(0), columns, sums.data());
+        return sums;
+      }
   }
   fold<double>(std::move(axes), reduce_tables().sum_f64, args.in_data<char>(0), sizeof(S), read_squares<S, part>,
                reinterpret_cast<char*>(sums.data()), DType::f64, true);
@@ -374,6 +403,7 @@ void norm_of(const KernelArgs& args) {
 }  // namespace
 
 void reduce_norm(const KernelArgs& args) {
+  if (folds_repeats_once(args, reduce_norm)) return;
   const Tensor& x = args.input(0);
   if (!x.is_contiguous() && reduces_last(fold_axes(args))) {  // rows, which are read as they lie in memory
     Tensor dense = empty_tensor(x.spec());

@@ -1,5 +1,6 @@
-// The sorting of one line's items, which know their keys (sort.cpp makes both): short lines by comparison, longer ones
-// by radix, digit after digit, and very long ones by all threads. Start at sort_items.
+// The sorting of one line's items, which know their keys (sort.cpp makes both): in vectors (key_sort.h), but for keys of
+// 64 bits with indices, which are compared where lines are short, and sorted digit after digit where they are longer.
+// Very long lines are sorted by all threads. Start at sort_items.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "rill/devices/cpu/rows/key_sort.h"
 #include "rill/devices/threads.h"
 
 namespace rill::cpu {
@@ -16,11 +18,24 @@ namespace rill::cpu {
 // Unsigned keys alone are items too.
 template <class K>
 struct KeyedItem {
-  K key;
-  K index;
+  K its_key, its_index;
+
+  KeyedItem(K key, K index) : its_key(key), its_index(index) {}
+  K key() const { return its_key; }
+  K index() const { return its_index; }
   friend bool operator<(const KeyedItem& a, const KeyedItem& b) {
-    return a.key != b.key ? a.key < b.key : a.index < b.index;
+    return a.its_key != b.its_key ? a.its_key < b.its_key : a.its_index < b.its_index;
   }
+};
+// Both in one number, which orders them, so that they are sorted as keys alone are.
+template <>
+struct KeyedItem<uint32_t> {
+  uint64_t bits;
+
+  KeyedItem(uint32_t key, uint32_t index) : bits(uint64_t(key) << 32 | index) {}
+  uint32_t key() const { return uint32_t(bits >> 32); }
+  uint32_t index() const { return uint32_t(bits); }
+  friend bool operator<(const KeyedItem& a, const KeyedItem& b) { return a.bits < b.bits; }
 };
 
 constexpr int64_t radix_from = 256;  // elements from which digits beat comparisons
@@ -31,11 +46,11 @@ K key_in(K key) {
 }
 template <class K>
 K key_in(const KeyedItem<K>& item) {
-  return item.key;
+  return item.key();
 }
 
 template <class E>
-void sort_items(E*& items, E*& spare, int64_t n, int64_t k);
+void sort_alone(E*& items, E*& spare, int64_t n);
 template <class E>
 void sort_runs(E* items, E* spare, int64_t n, int shift);
 
@@ -76,7 +91,7 @@ void sort_runs(E* items, E* spare, int64_t n, int shift) {
     while (end < n && key_in(items[end]) >> shift == key_in(items[i]) >> shift) ++end;
     if (end - i > few) {
       E *run = items + i, *other = spare + i;
-      sort_items(run, other, end - i, end - i);
+      sort_alone(run, other, end - i);
       if (run != items + i) std::copy_n(run, end - i, items + i);
       continue;
     }
@@ -99,80 +114,92 @@ void radix_sort(E*& items, E*& spare, int64_t n) {
 
 constexpr int64_t long_from = 1 << 16;  // elements from which a line is sorted by several threads
 
-// One long line by all threads: they hand its elements out to buckets by the highest digit in which keys differ, each
-// thread's part after those before it, so that equal keys keep their order; then buckets, which fit into caches, are
-// sorted side by side.
+// Sorts by one thread; `items` may change places with `spare`.
+template <class E>
+void sort_alone(E*& items, E*& spare, int64_t n) {
+  if constexpr (std::is_integral_v<E>) sort_keys(items, spare, n);
+  else if constexpr (std::is_same_v<E, KeyedItem<uint32_t>>) sort_keys(&items->bits, &spare->bits, n);
+  else if (n >= radix_from) radix_sort(items, spare, n);
+  else std::sort(items, items + n);
+}
+
+// One long line by all threads: each sorts a share of it, then neighbouring runs are merged, each thread making a share
+// of the result, until one is left.
 template <class E>
 class LongSort {
-  using K = decltype(key_in(std::declval<const E&>()));
-  static constexpr int bits = 11;
-  static constexpr size_t buckets = size_t(1) << bits;
-  using Counts = std::array<int64_t, buckets>;
-
  public:
   LongSort(E*& items, E*& spare, int64_t n)
-      : items_(items), spare_(spare), n_(n), parts_(std::clamp<int64_t>(num_threads(), 1, n / (long_from / 4))) {}
+      : items_(items), spare_(spare), n_(n), shares_(std::clamp<int64_t>(num_threads(), 1, n / (long_from / 4))) {}
 
   void run() {
-    find_digit();
-    if (!differs_) return;
-    counts_.resize(size_t(parts_));
-    for_parts([&](int64_t part, const E* from, const E* end) {
-      for (; from < end; ++from) ++counts_[size_t(part)][bucket(*from)];
+    for_shares([&](int64_t share) {
+      const int64_t first = begin_of(share), count = begin_of(share + 1) - first;
+      E *sorted = items_ + first, *other = spare_ + first;
+      sort_alone(sorted, other, count);
+      if (sorted != items_ + first) std::copy_n(sorted, count, items_ + first);
     });
-    int64_t at = 0;
-    for (size_t b = 0; b < buckets; ++b) {
-      begins_[b] = at;
-      for (Counts& c : counts_) at += std::exchange(c[b], at);
+    for (int64_t run = 1; run < shares_; run *= 2) {  // of so many shares
+      for_shares([&](int64_t share) { merge_share(share, run); });
+      std::swap(items_, spare_);
     }
-    begins_[buckets] = at;
-    for_parts([&](int64_t part, const E* from, const E* end) {
-      Counts& to = counts_[size_t(part)];
-      for (; from < end; ++from) spare_[to[bucket(*from)]++] = *from;
-    });
-    std::swap(items_, spare_);
-    if (shift_ > 0) sort_buckets();
   }
 
  private:
-  size_t bucket(const E& e) const { return size_t(key_in(e) >> shift_) & (buckets - 1); }
+  // What of two runs is still to be merged.
+  struct Merge {
+    const E *a, *a_end, *b, *b_end;
+    E* to;
+
+    bool has_both() const { return a < a_end && b < b_end; }
+    void step() {
+      const bool second = *b < *a;
+      *to++ = second ? *b : *a;
+      a += !second, b += second;
+    }
+    void finish() {
+      while (has_both()) step();
+      std::copy(b, b_end, std::copy(a, a_end, to));
+    }
+  };
+
+  int64_t begin_of(int64_t share) const { return n_ * std::min(share, shares_) / shares_; }
   template <class F>
-  void for_parts(F&& f) {
-    parallel_for(parts_, 1, [&](int64_t b, int64_t e) {
-      for (; b < e; ++b) f(b, items_ + n_ * b / parts_, items_ + n_ * (b + 1) / parts_);
-    });
-  }
-  void find_digit() {
-    std::vector<K> differing(size_t(parts_), 0);
-    for_parts([&](int64_t part, const E* from, const E* end) {
-      K all = 0;
-      for (; from < end; ++from) all |= key_in(*from) ^ key_in(items_[0]);
-      differing[size_t(part)] = all;
-    });
-    for (K d : differing) differs_ |= d;
-    shift_ = std::max(0, int(std::bit_width(differs_)) - bits);
-  }
-  void sort_buckets() {
-    parallel_for(int64_t(buckets), 1, [&](int64_t b, int64_t e) {
-      // Those that begin in this share of the elements.
-      const int64_t first = n_ * b / int64_t(buckets), last = n_ * e / int64_t(buckets);
-      for (size_t k = size_t(std::ranges::lower_bound(begins_, first) - begins_.begin());
-           k < buckets && begins_[k] < last; ++k) {
-        const int64_t count = begins_[k + 1] - begins_[k];
-        if (count < 2) continue;
-        E *sorted = items_ + begins_[k], *other = spare_ + begins_[k];
-        sort_items(sorted, other, count, count);
-        if (sorted != items_ + begins_[k]) std::copy_n(sorted, count, items_ + begins_[k]);
-      }
+  void for_shares(F&& f) {
+    parallel_for(shares_, 1, [&](int64_t b, int64_t e) {
+      for (; b < e; ++b) f(b);
     });
   }
 
+  // What lies in `share` of the two runs, of `run` shares each, that it belongs to.
+  void merge_share(int64_t share, int64_t run) {
+    const int64_t first = share / (2 * run) * (2 * run), begin = begin_of(first), middle = begin_of(first + run),
+                  end = begin_of(first + 2 * run);
+    const auto merge = [&](int64_t from, int64_t to) {
+      const E *a = items_ + begin, *b = items_ + middle;
+      const int64_t a_count = middle - begin, b_count = end - middle;
+      const int64_t i = taken_of_first(a, a_count, b, b_count, from - begin),
+                    i_end = taken_of_first(a, a_count, b, b_count, to - begin);
+      return Merge{a + i, a + i_end, b + (from - begin - i), b + (to - begin - i_end), spare_ + from};
+    };
+    const int64_t from = begin_of(share), to = begin_of(share + 1), half = from + (to - from) / 2;
+    // Two at once, for a step waits for the one before.
+    Merge low = merge(from, half), high = merge(half, to);
+    while (low.has_both() && high.has_both()) low.step(), high.step();
+    low.finish(), high.finish();
+  }
+  // How many of the first `count` items of the merged runs are of `a`, whose items come first among equals.
+  static int64_t taken_of_first(const E* a, int64_t a_count, const E* b, int64_t b_count, int64_t count) {
+    int64_t low = std::max<int64_t>(0, count - b_count), high = std::min(count, a_count);
+    while (low < high) {
+      const int64_t i = low + (high - low) / 2;
+      if (b[count - i - 1] < a[i]) high = i;
+      else low = i + 1;
+    }
+    return low;
+  }
+
   E *&items_, *&spare_;
-  const int64_t n_, parts_;
-  K differs_ = 0;
-  int shift_ = 0;
-  std::vector<Counts> counts_;
-  std::array<int64_t, buckets + 1> begins_;
+  const int64_t n_, shares_;
 };
 
 // Puts the first k of many items in order, of which each thread finds those of its share.
@@ -195,8 +222,7 @@ void sort_items(E*& items, E*& spare, int64_t n, int64_t k) {
   if (n >= long_from && k == n) LongSort<E>(items, spare, n).run();
   else if (n >= long_from && k < n / 8) sort_first(items, spare, n, k);
   else if (k < n / 8) std::partial_sort(items, items + k, items + n);
-  else if (n >= radix_from) radix_sort(items, spare, n);
-  else std::sort(items, items + n);
+  else sort_alone(items, spare, n);
 }
 
 }  // namespace rill::cpu

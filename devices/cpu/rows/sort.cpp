@@ -1,14 +1,18 @@
-// Sorting on the CPU, over operands that are dense, or made so, seen as [outer, n, inner]; lines run in parallel.
+// Sorting on the CPU: dense lines, in parallel. Those along another axis than the last are copied first, and each that
+// is repeated is sorted once. Start at the kernels at the end.
 //
 // An element becomes an unsigned key whose order is the order asked for: bit tricks put signed numbers and floats
 // right, equal zeros and NaNs get one key, and NaN's key is the largest either way. Each key travels with its index, so
-// equal keys keep their order. line_sort.h sorts one line.
+// equal keys keep their order; where no two that differ have one key, values need no indices. line_sort.h sorts one
+// line.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
 
+#include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/cpu/rows/line_sort.h"
 #include "rill/devices/params/reduce_params.h"
@@ -29,63 +33,93 @@ using Moved = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 template <class T>
 using KeyOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-template <class K, class T>
-K key_of(const T& x, bool descending) {
+template <class T>
+using BitsOf = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>>;
+template <class T>
+constexpr BitsOf<T> infinity_bits = BitsOf<T>(std::is_same_v<T, double>     ? 0x7FF0'0000'0000'0000
+                                              : std::is_same_v<T, float>    ? 0x7F80'0000
+                                              : std::is_same_v<T, BFloat16> ? 0x7F80
+                                                                            : 0x7C00);
+// A half's bits order it as a float's do.
+template <class T>
+bool is_half_nan(const T& x) {
+  return (std::bit_cast<uint16_t>(x) & 0x7FFF) > infinity_bits<T>;
+}
+
+template <class T>
+constexpr bool is_float = std::is_floating_point_v<T> || is_half_type<T>;
+
+// By the rules above, one by one.
+template <class T>
+KeyOf<T> key_of(const T& x, bool descending) {
+  using K = KeyOf<T>;
+  constexpr int sign = 8 * int(sizeof(K)) - 1;
   if constexpr (is_half_type<T>) {
-    return key_of<K>(float(x), descending);
+    const uint16_t all = std::bit_cast<uint16_t>(x), bits = all == 0x8000 ? uint16_t(0) : all;
+    const uint16_t order = bits & 0x8000 ? uint16_t(~bits) : uint16_t(bits | 0x8000);
+    return is_half_nan(x) ? ~K(0) : K(descending ? uint16_t(~order) : order);
   } else if constexpr (std::is_floating_point_v<T>) {
     if (x != x) return ~K(0);
-    const T plain = x + T(0);  // -0 becomes 0
-    KeyOf<T> bits;
-    std::memcpy(&bits, &plain, sizeof(T));
-    constexpr KeyOf<T> top = KeyOf<T>(1) << (sizeof(T) * 8 - 1);
-    bits = bits & top ? ~bits : bits | top;
-    return K(descending ? KeyOf<T>(~bits) : bits);
+    const K bits = std::bit_cast<K>(x + T(0)), order = bits >> sign ? ~bits : bits | K(1) << sign;  // -0 becomes 0
+    return descending ? ~order : order;
   } else {
-    constexpr K top = K(1) << (sizeof(K) * 8 - 1);
-    const K key = std::is_signed_v<T> ? K(std::make_signed_t<K>(x)) ^ top : K(x);
+    const K key = std::is_signed_v<T> ? K(std::make_signed_t<K>(x)) ^ K(1) << sign : K(x);
     return descending ? K(~key) : key;
   }
 }
+template <class T>
+T integer_of(KeyOf<T> key, bool descending) {
+  using K = KeyOf<T>;
+  const K order = descending ? K(~key) : key;
+  return T(std::is_signed_v<T> ? order ^ K(1) << (8 * int(sizeof(K)) - 1) : order);
+}
 
-// What has no -0 and no NaN is made of its key again.
-template <class T, class K>
-T value_of(K key, bool descending) {
-  if constexpr (is_half_type<T>) {
-    return T(value_of<float>(key, descending));
-  } else if constexpr (std::is_floating_point_v<T>) {
-    constexpr KeyOf<T> top = KeyOf<T>(1) << (sizeof(T) * 8 - 1);
-    const KeyOf<T> order = descending ? KeyOf<T>(~KeyOf<T>(key)) : KeyOf<T>(key);
-    const KeyOf<T> bits = order & top ? order ^ top : ~order;
-    T x;
-    std::memcpy(&x, &bits, sizeof(T));
-    return x;
+template <class T>
+const auto& float_keys() {
+  if constexpr (is_half_type<T>) return key_sorts().halves;
+  else if constexpr (sizeof(T) == 4) return key_sorts().floats;
+  else return key_sorts().doubles;
+}
+// False where an element has no key of its own: then the keys are of no use.
+template <class T>
+bool read_keys(const T* x, int64_t n, bool descending, KeyOf<T>* keys) {
+  if constexpr (is_float<T>) {
+    return float_keys<T>().of(reinterpret_cast<const BitsOf<T>*>(x), n, infinity_bits<T>, descending, keys);
   } else {
-    constexpr K top = K(1) << (sizeof(K) * 8 - 1);
-    const K order = descending ? K(~key) : key;
-    return T(std::is_signed_v<T> ? order ^ top : order);
+    map_run(x, keys, size_t(n), [=](T v) { return key_of(v, descending); });
+    return true;
   }
 }
 template <class T>
-bool has_a_key_of_its_own(const T& x) {
-  if constexpr (is_half_type<T>) return has_a_key_of_its_own(float(x));
-  else if constexpr (std::is_floating_point_v<T>) return x == x && !(x == T(0) && std::signbit(x));
-  else return true;
+void write_values(const KeyOf<T>* keys, int64_t n, bool descending, T* out) {
+  if constexpr (is_float<T>) float_keys<T>().to(keys, n, descending, reinterpret_cast<BitsOf<T>*>(out));
+  else map_run(keys, out, size_t(n), [=](KeyOf<T> key) { return integer_of<T>(key, descending); });
 }
 
-// items[j * n + i] = element i of line j, for `lines` neighbouring lines whose elements are `step` apart: read
-// together, so that whole cache lines are used.
+// Calls f(begin, end) for parts of a line of n elements, in parallel where it is long.
+template <class F>
+void along_line(int64_t n, F&& f) {
+  if (n < long_from) f(int64_t(0), n);
+  else parallel_for(n, long_from / 4, [&](int64_t begin, int64_t end) { f(begin, end); });
+}
+
+// Each key of a line with its index.
 template <class K, class T>
-void read_items(const char* from, int64_t step, int64_t lines, int64_t n, bool descending, KeyedItem<K>* items) {
-  const T* x = reinterpret_cast<const T*>(from);
-  parallel_for(n, lines > 1 ? n : long_from / 4, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      for (int64_t j = 0; j < lines; ++j) items[j * n + i] = {key_of<K>(x[i * step + j], descending), K(i)};
+void read_items(const char* line, int64_t n, bool descending, KeyedItem<K>* items) {
+  constexpr int64_t block = 256;
+  const T* x = reinterpret_cast<const T*>(line);
+  along_line(n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += block) {
+      KeyOf<T> keys[block];
+      const int64_t count = std::min(block, end - i);
+      if (!read_keys(x + i, count, descending, keys))
+        for (int64_t j = 0; j < count; ++j) keys[j] = key_of(x[i + j], descending);
+      for (int64_t j = 0; j < count; ++j) items[i + j] = {K(keys[j]), K(i + j)};
+    }
   });
 }
 template <class K>
-using ReadItems = void (*)(const char* from, int64_t step, int64_t lines, int64_t n, bool descending,
-                           KeyedItem<K>* items);
+using ReadItems = void (*)(const char* line, int64_t n, bool descending, KeyedItem<K>* items);
 
 template <class K>
 ReadItems<K> reader_of(DType dtype) {
@@ -97,65 +131,48 @@ ReadItems<K> reader_of(DType dtype) {
   return reader;
 }
 
-// A line whose first element is at `from` and whose elements, like those of the result, are `inner` apart. items[0..n)
-// are its keys and indices in order.
-template <class K>
-struct Sorted {
-  const char* from;
-  const KeyedItem<K>* items;
-  int64_t inner, outer_index, inner_index;
+// Rows of n elements, one after the other.
+struct Rows {
+  const Tensor& x;
+  bool descending;
+  int64_t n = x.shape().back(), count = x.size() / n, element = int64_t(size_of(x.dtype()));
+
+  const char* operator[](int64_t row) const { return x.rep()->data + row * n * element; }
 };
 
-// Calls f for lines [begin, end), with the first `k` items in order.
+// Calls f(row, items) for rows [begin, end), with the first `k` items in order.
 template <class K>
-void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k, int64_t begin, int64_t end,
-                const Callback<void(const Sorted<K>&)>& f) {
-  const Tensor& x = args.input(0);
-  const ReadItems<K> read = reader_of<K>(x.dtype());
-  const int64_t n = x.shape()[size_t(axis)], element = int64_t(size_of(x.dtype()));
-  int64_t inner = 1;
-  for (int i = int(axis) + 1; i < x.ndim(); ++i) inner *= x.shape()[size_t(i)];
-  const int64_t together = n >= long_from ? 1 : std::min<int64_t>(16, inner);
-  const Ref<Buffer> room = allocate(Device(), size_t((together + 1) * n) * sizeof(KeyedItem<K>));
-  KeyedItem<K>* const memory = static_cast<KeyedItem<K>*>(room->data);
-  for (int64_t line = begin, some; line < end; line += some) {
-    some = std::min({together, end - line, inner - line % inner});
-    const char* from = x.rep()->data + (line / inner * n * inner + line % inner) * element;
-    read(from, inner, some, n, descending, memory);
-    KeyedItem<K>* spare = &memory[size_t(together * n)];
-    for (int64_t j = 0; j < some; ++j) {
-      KeyedItem<K>* items = &memory[size_t(j * n)];
-      sort_items(items, spare, n, k);
-      f({from + j * element, items, inner, line / inner, line % inner + j});
-    }
+void sort_rows(const Rows& rows, int64_t k, int64_t begin, int64_t end,
+               const Callback<void(int64_t, const KeyedItem<K>*)>& f) {
+  const ReadItems<K> read = reader_of<K>(rows.x.dtype());
+  const Ref<Buffer> room = allocate(Device(), size_t(2 * rows.n) * sizeof(KeyedItem<K>));
+  for (int64_t row = begin; row < end; ++row) {
+    KeyedItem<K>*items = static_cast<KeyedItem<K>*>(room->data), *spare = &items[rows.n];
+    read(rows[row], rows.n, rows.descending, items);
+    sort_items(items, spare, rows.n, k);
+    f(row, items);
   }
 }
-// For all lines, which run in parallel.
-template <class K>
-void sort_lines(const KernelArgs& args, int64_t axis, bool descending, int64_t k,
-                const Callback<void(const Sorted<K>&)>& f) {
-  const Tensor& x = args.input(0);
-  if (x.size() == 0) return;
-  const int64_t n = x.shape()[size_t(axis)];
-  parallel_for(x.size() / n, std::max<int64_t>(1, parallel_grain / n),
-               [&](int64_t begin, int64_t end) { sort_lines<K>(args, axis, descending, k, begin, end, f); });
+// Calls f(begin, end) for parts of all rows, in parallel.
+template <class F>
+void for_rows(const Rows& rows, F&& f) {
+  parallel_for(rows.count, std::max<int64_t>(1, parallel_grain / rows.n),
+               [&](int64_t begin, int64_t end) { f(begin, end); });
 }
 
-// Calls f with a zero of the type of keys for args' first input.
+// Calls f with a zero of the type of keys that rows' elements need.
 template <class F>
-void visit_keys(const KernelArgs& args, F&& f) {
-  const Tensor& x = args.input(0);
-  if (size_of(x.dtype()) == 8 || x.size() > int64_t(0xFFFFFFFF)) f(uint64_t());
+void visit_keys(const Rows& rows, F&& f) {
+  if (rows.element == 8 || rows.x.size() > int64_t(0xFFFFFFFF)) f(uint64_t());
   else f(uint32_t());
 }
 
-// to[i * inner] = the element that item i stands for.
+// to[i] = the element that item i stands for.
 template <class K>
-void put_values(const Sorted<K>& line, size_t element, int64_t count, char* to) {
+void put_values(const char* line, const KeyedItem<K>* items, int64_t element, int64_t count, char* to) {
   const auto put = [&]<class U>(U) {
-    const U* from = reinterpret_cast<const U*>(line.from);
-    parallel_for(count, long_from / 4, [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) reinterpret_cast<U*>(to)[i * line.inner] = from[int64_t(line.items[i].index) * line.inner];
+    along_line(count, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) reinterpret_cast<U*>(to)[i] = reinterpret_cast<const U*>(line)[items[i].index()];
     });
   };
   switch (element) {
@@ -166,9 +183,9 @@ void put_values(const Sorted<K>& line, size_t element, int64_t count, char* to) 
   }
 }
 template <class K>
-void put_indices(const Sorted<K>& line, int64_t count, int64_t* to) {
-  parallel_for(count, long_from / 4, [&](int64_t i, int64_t end) {
-    for (; i < end; ++i) to[i * line.inner] = int64_t(line.items[i].index);
+void put_indices(const KeyedItem<K>* items, int64_t count, int64_t* to) {
+  along_line(count, [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) to[i] = int64_t(items[i].index());
   });
 }
 
@@ -178,31 +195,7 @@ bool is_less(const T& a, const T& b) {
   else return a < b || (b != b && a == a);
 }
 
-}  // namespace
-
-namespace {
-
-// Runs `kernel` on a dense operand, and once on lines that are repeated. False where args' operand is dense already.
-bool run_dense(const KernelArgs& args, int64_t axis, Kernel kernel) {
-  const Tensor& x = args.input(0);
-  if (x.is_contiguous()) return false;
-  Shape shape = x.shape();
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (int64_t(i) != axis && x.strides()[i] == 0 && shape[i] > 1) shape[i] = 1;
-  const Tensor lines = make_view(x, shape, x.strides(), 0);
-  Tensor dense = empty_tensor(lines.spec()),
-         sorted = empty_tensor(Spec{shape, args.output().dtype(), false, x.device()});
-  copy_elements(lines, dense);
-  const Tensor* const in[] = {&dense};
-  Tensor* const out[] = {&sorted};
-  if (shape == x.shape()) {
-    kernel({in, args.out, args.attrs, nullptr});
-  } else {
-    kernel({in, out, args.attrs, nullptr});
-    copy_repeated(sorted, args.output());
-  }
-  return true;
-}
+// --- Operands of any layout ------------------------------------------------------------------------------------------
 
 // Whether the elements of a line are one and the same.
 bool lines_are_one(const Tensor& x, int64_t axis) { return x.strides()[size_t(axis)] == 0 && x.size() > 0; }
@@ -216,99 +209,120 @@ void put_positions(Tensor& out, int64_t axis) {
   for (int64_t row = 0; row < out.size() / inner; ++row) std::fill_n(to + row * inner, inner, row % n);
 }
 
-}  // namespace
+// Calls run(rows, outputs) with the lines along `axis` as dense rows, one of each that are repeated.
+template <class F>
+void on_rows(const KernelArgs& args, int64_t axis, bool descending, F&& run) {
+  const Tensor& x = args.input(0);
+  if (x.size() == 0 || args.output().size() == 0) return;
+  if (axis == x.ndim() - 1 && x.is_contiguous()) return run(Rows{x, descending}, args.out);
+  Dims order;  // of x's axes: `axis` last
+  for (int64_t i = 0; i < x.ndim(); ++i)
+    if (i != axis) order.push_back(i);
+  order.push_back(axis);
+  Shape shape;
+  Strides strides;
+  for (int64_t i : order) {
+    const int64_t stride = x.strides()[size_t(i)];
+    shape.push_back(stride == 0 && i != axis ? Dim(1) : x.shape()[size_t(i)]), strides.push_back(stride);
+  }
+  Tensor rows = make_view(x, shape, strides, 0);
+  if (!rows.is_contiguous()) {
+    rows = empty_tensor(rows.spec());
+    copy_elements(make_view(x, shape, strides, 0), rows);
+  }
+  SmallVec<Tensor, 2> results;
+  for (const Tensor* out : args.out) {
+    shape.back() = out->shape()[size_t(axis)];
+    results.push_back(empty_tensor(Spec{shape, out->dtype(), false, x.device()}));
+  }
+  SmallVec<Tensor*, 2> pointers;
+  for (Tensor& result : results) pointers.push_back(&result);
+  run(Rows{rows, descending}, std::span<Tensor* const>(pointers.data(), pointers.size()));
+  for (size_t k = 0; k < results.size(); ++k) {
+    Shape back = results[k].shape();
+    Strides apart = results[k].strides();
+    for (size_t i = 0; i < order.size(); ++i)
+      back[size_t(order[i])] = results[k].shape()[i], apart[size_t(order[i])] = results[k].strides()[i];
+    copy_repeated(make_view(results[k], back, apart, 0), *args.out[k]);
+  }
+}
 
-namespace {
-
-// Lines whose elements all have a key of their own: the keys are sorted, without indices. The others of [begin, end)
-// are left to `rest`.
+// Rows whose elements all have a key of their own: the keys are sorted, without indices. The others of [begin, end) are
+// left to `rest`.
 template <class T, class F>
-void sort_keys(const T* x, T* out, int64_t n, int64_t inner, int64_t begin, int64_t end, bool descending, F rest) {
+void sort_by_keys(const Rows& rows, T* out, int64_t begin, int64_t end, F rest) {
   using K = KeyOf<T>;
-  const int64_t together = n >= long_from ? 1 : std::min<int64_t>(16, inner);
-  const Ref<Buffer> room = allocate(Device(), size_t((together + 1) * n) * sizeof(K));
-  K* const memory = static_cast<K*>(room->data);
-  for (int64_t line = begin, some; line < end; line += some) {
-    some = std::min({together, end - line, inner - line % inner});
-    const int64_t at = line / inner * n * inner + line % inner;
+  const int64_t n = rows.n;
+  const Ref<Buffer> room = allocate(Device(), size_t(2 * n) * sizeof(K));
+  for (int64_t row = begin; row < end; ++row) {
+    const T* x = reinterpret_cast<const T*>(rows[row]);
+    K *keys = static_cast<K*>(room->data), *spare = keys + n;
     std::atomic<bool> plain{true};
-    const int64_t share = n < long_from ? n : long_from / 4;  // elements worth a thread
-    parallel_for(n, share, [&](int64_t b, int64_t e) {
-      bool all = true;
-      for (int64_t i = b; i < e; ++i)
-        for (int64_t j = 0; j < some; ++j) {
-          const T v = x[at + i * inner + j];
-          all &= has_a_key_of_its_own(v);
-          memory[size_t(j * n + i)] = key_of<K>(v, descending);
-        }
-      if (!all) plain = false;
+    along_line(n, [&](int64_t b, int64_t e) {
+      if (!read_keys(x + b, e - b, rows.descending, keys + b)) plain = false;
     });
     if (!plain) {
-      rest(line, line + some);
+      rest(row, row + 1);
       continue;
     }
-    K* sorted[16];
-    K* spare = &memory[size_t(together * n)];
-    for (int64_t j = 0; j < some; ++j) {
-      sorted[j] = &memory[size_t(j * n)];
-      sort_items(sorted[j], spare, n, n);
-    }
-    parallel_for(n, share, [&](int64_t b, int64_t e) {
-      for (int64_t i = b; i < e; ++i)
-        for (int64_t j = 0; j < some; ++j) out[at + i * inner + j] = value_of<T>(sorted[j][i], descending);
-    });
+    sort_items(keys, spare, n, n);
+    along_line(n, [&](int64_t b, int64_t e) { write_values(keys + b, e - b, rows.descending, out + row * n + b); });
   }
 }
 
 }  // namespace
 
+// --- Kernels ---------------------------------------------------------------------------------------------------------
+
 void sort(const KernelArgs& args) {
   const auto& p = args.attrs.as<SortParams>();
   if (lines_are_one(args.input(0), p.axis)) return copy_elements(args.input(0), args.output());
-  if (run_dense(args, p.axis, sort)) return;
-  const Tensor& x = args.input(0);
-  const int64_t n = x.shape()[size_t(p.axis)];
-  if (x.size() == 0) return;
-  int64_t inner = 1;
-  for (int i = int(p.axis) + 1; i < x.ndim(); ++i) inner *= x.shape()[size_t(i)];
-  const size_t element = size_of(x.dtype());
-  const auto with_indices = [&](int64_t begin, int64_t end) {
-    visit_keys(args, [&]<class K>(K) {
-      sort_lines<K>(args, p.axis, p.descending, n, begin, end, [&](const Sorted<K>& l) {
-        put_values(l, element, n,
-                   args.out_data<char>() + (l.outer_index * n * l.inner + l.inner_index) * int64_t(element));
+  on_rows(args, p.axis, p.descending, [](const Rows& rows, std::span<Tensor* const> outs) {
+    char* const out = outs[0]->mutable_rep()->data;
+    const auto with_indices = [&](int64_t begin, int64_t end) {
+      visit_keys(rows, [&]<class K>(K) {
+        sort_rows<K>(rows, rows.n, begin, end, [&](int64_t row, const KeyedItem<K>* items) {
+          put_values(rows[row], items, rows.element, rows.n, out + row * rows.n * rows.element);
+        });
       });
+    };
+    visit_dtype(rows.x.dtype(), [&](auto zero) {
+      using T = Moved<decltype(zero)>;
+      if constexpr (std::is_arithmetic_v<T> || is_half_type<T>)
+        for_rows(rows, [&](int64_t begin, int64_t end) {
+          sort_by_keys(rows, reinterpret_cast<T*>(out), begin, end, with_indices);
+        });
     });
-  };
-  visit_dtype(x.dtype(), [&](auto zero) {
-    using T = Moved<decltype(zero)>;
-    if constexpr (std::is_arithmetic_v<T> || is_half_type<T>)
-      parallel_for(x.size() / n, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
-        sort_keys(args.in_data<T>(0), args.out_data<T>(), n, inner, begin, end, p.descending, with_indices);
-      });
   });
 }
 
 void argsort(const KernelArgs& args) {
   const auto& p = args.attrs.as<SortParams>();
   if (lines_are_one(args.input(0), p.axis)) return put_positions(args.output(), p.axis);
-  if (run_dense(args, p.axis, argsort)) return;
-  const int64_t n = args.input(0).shape()[size_t(p.axis)];
-  visit_keys(args, [&]<class K>(K) {
-    sort_lines<K>(args, p.axis, p.descending, n, [&](const Sorted<K>& l) {
-      put_indices(l, n, args.out_data<int64_t>() + l.outer_index * n * l.inner + l.inner_index);
+  on_rows(args, p.axis, p.descending, [](const Rows& rows, std::span<Tensor* const> outs) {
+    int64_t* const out = reinterpret_cast<int64_t*>(outs[0]->mutable_rep()->data);
+    visit_keys(rows, [&]<class K>(K) {
+      for_rows(rows, [&](int64_t begin, int64_t end) {
+        sort_rows<K>(rows, rows.n, begin, end, [&](int64_t row, const KeyedItem<K>* items) {
+          put_indices(items, rows.n, out + row * rows.n);
+        });
+      });
     });
   });
 }
 
 void topk(const KernelArgs& args) {
   const auto& p = args.attrs.as<TopKParams>();
-  const size_t element = size_of(args.output().dtype());
-  visit_keys(args, [&]<class K>(K) {
-    sort_lines<K>(args, p.axis, p.largest, p.k, [&](const Sorted<K>& l) {
-      const int64_t to = l.outer_index * p.k * l.inner + l.inner_index;
-      put_values(l, element, p.k, args.out_data<char>(0) + to * int64_t(element));
-      put_indices(l, p.k, args.out_data<int64_t>(1) + to);
+  on_rows(args, p.axis, p.largest, [&](const Rows& rows, std::span<Tensor* const> outs) {
+    char* const values = outs[0]->mutable_rep()->data;
+    int64_t* const indices = reinterpret_cast<int64_t*>(outs[1]->mutable_rep()->data);
+    visit_keys(rows, [&]<class K>(K) {
+      for_rows(rows, [&](int64_t begin, int64_t end) {
+        sort_rows<K>(rows, p.k, begin, end, [&](int64_t row, const KeyedItem<K>* items) {
+          put_values(rows[row], items, rows.element, p.k, values + row * p.k * rows.element);
+          put_indices(items, p.k, indices + row * p.k);
+        });
+      });
     });
   });
 }
