@@ -16,15 +16,16 @@ using namespace rill;
 
 namespace {
 
-// NVIDIA's data sheet of the H100 SXM: bytes and operations a second. A launch takes 3 us on the host.
-constexpr double memory = 3.35e12, f32_operations = 67e12, launch = 3e-6;
+// NVIDIA's data sheet of the H100 SXM: bytes and operations a second, of halves in tensor cores. A launch takes 3 us on
+// the host.
+constexpr double memory = 3.35e12, f32_operations = 67e12, half_operations = 990e12, launch = 3e-6;
 
 double bytes(const Spec& s) { return double(s.shape.numel()) * double(size_of(s.dtype)); }
 
 struct Cost {
   int launches = 0;
-  double read = 0, written = 0, flops = 0;
-  double seconds() const { return std::max((read + written) / memory, flops / f32_operations); }
+  double read = 0, written = 0, flops = 0, operations = f32_operations;  // the last a second
+  double seconds() const { return std::max((read + written) / memory, flops / operations); }
 };
 
 // A view takes nothing. What a kernel of several ops computes for a fold over other axes than its rows' is stored
@@ -41,6 +42,7 @@ Cost cost_of(const Graph& g, const Node& n) {
       c.read += bytes(g.spec(v));
   }
   for (const Spec& s : n.outputs) c.written += bytes(s);
+  if (is_half(n.outputs[0].dtype) && n.op != &fused_op) c.operations = half_operations;
   if (n.op->flops) c.flops = n.op->flops({in.data(), in.size()}, n.outputs[0], n.attrs);
   if (n.op != &fused_op) return c;
   const FusedKernel& f = *n.attrs.as<FusedParams>().fused;
@@ -92,15 +94,21 @@ TEST_CASE("training steps on an H100, by its model") {
   check_step("train_tiny", bench::train_tiny(), {16, 8}, ten_labels(16));
   check_step("train_mlp", bench::train_mlp(), {128, 784}, ten_labels(128));
   check_step("train_cnn", bench::train_cnn(), {64, 28, 28, 1}, ten_labels(64));
+  check_step("train_block", bench::train_block(), {8, 128, 256}, ten_labels(8));
 }
 
 TEST_CASE("rows of one kernel on an H100, by its model") {
-  const auto check = [](const std::string& name, auto f, const Shape& shape) {
+  const auto check = [](const std::string& name, auto f, const Shape& shape, DType dtype = f32) {
     auto traced = function(name, f);
     golden::check("h100/" + name + ".txt",
-                  plan(eliminate_dead_code(fuse(optimize(traced.graph(spec(f32, shape))), nullptr))));
+                  plan(eliminate_dead_code(fuse(optimize(traced.graph(spec(dtype, shape))), nullptr))));
   };
   check("chain", [](const Tensor& x) { return bench::chain(x, x, x); }, {16 << 20});
+  check("gelu", [](const Tensor& x) { return gelu(layer_norm(x)); }, {4096, 1024});
+  check("matmul_512", [](const Tensor& x) { return matmul(x, x); }, {512, 512});
+  check("matmul_2048", [](const Tensor& x) { return matmul(x, x); }, {2048, 2048});
+  check("matmul_2048_bf16", [](const Tensor& x) { return matmul(x, x); }, {2048, 2048}, bf16);
+  check("conv3x3", [](const Tensor& x) { return conv(x, ones({3, 3, 64, 64}), {.padding = "SAME"}); }, {8, 56, 56, 64});
   check("softmax", [](const Tensor& x) { return softmax(x, -1); }, {4096, 1024});
   check("layer_norm", [](const Tensor& x) { return layer_norm(x); }, {4096, 1024});
   check("column_sums", [](const Tensor& x) { return sum(x * x, 0); }, {4096, 1024});

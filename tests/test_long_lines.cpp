@@ -97,3 +97,31 @@ TEST_CASE("reductions in blocks of rows have the bits of whole ones") {
     }
   }
 }
+
+TEST_CASE("operators on what dies with the expression write over it: a chain takes one buffer") {
+  const Tensor a = random::normal({n}), b = random::normal({n}), c = random::normal({n}), d = random::normal({n});
+  const auto taken = [](auto f) {
+    const size_t before = memory_stats("cpu:0").allocations;
+    const Tensor y = f();
+    return memory_stats("cpu:0").allocations - before;
+  };
+  CHECK(taken([&] { return a * b + c - d; }) == 1);
+  CHECK(taken([&] { return d - (c + a * b) / 2; }) == 1);
+  CHECK(taken([&] { return a * b * c * d + a + b; }) == 1);
+  CHECK(taken([&] { return (a + b) * (c + d); }) == 2);
+  const Tensor want = d.contiguous();
+  Tensor ab = a * b;
+  const Tensor kept = ab;  // what somebody else holds stays as it is
+  const Tensor y = std::move(ab) + c - d;
+  CHECK(array_equal(kept, multiply(a, b)));
+  CHECK(array_equal(y, subtract(add(kept, c), d)));
+  CHECK(array_equal(d, want));
+}
+
+TEST_CASE("1e8 ones add up to 1e8, by any number of threads") {
+  const Tensor ones_of_all = ones({100'000'000});
+  for (int threads : {1, 2, 5}) {
+    const Threads some(threads);
+    CHECK(sum(ones_of_all).item<float>() == 1e8f);
+  }
+}

@@ -34,6 +34,7 @@ Tensor over_temporary(const cpu::ScalarLoops& loops, const TensorArg& a, const T
   Tensor out = make_alias(t);
   Tensor* const results[] = {&out};
   run_elementwise(loops, KernelArgs{in, results, {}, nullptr});
+  const_cast<Tensor&>(t) = Tensor();  // moved from: the result alone holds the memory, for the next operator to write
   return out;
 }
 

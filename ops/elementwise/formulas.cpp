@@ -253,21 +253,20 @@ Tensor of_floats(const cpu::ScalarLoops& loops, const Tensor& x) {
   return in_float_blocks([&](const Tensor& f) { return loop_or_ops<F>(loops, f); }, x);
 }
 
-// The same with a constant.
+// The same with a constant: a loop of two operands, of which halves and f32 may stand beside each other.
 template <class F>
 Tensor of_floats(const cpu::ScalarLoops& loops, const Tensor& x, double constant) {
-  const auto call = [&](const Tensor& f) {
-    const Tensor* const in[] = {&f};
-    Tensor y;
-    if (is_unobserved(in)) {
-      Tensor c = empty_tensor(Spec{Shape{}, f.dtype(), false, f.device()});
-      cpu::convert_run(DType::f64, &constant, f.dtype(), c.mutable_rep()->data, 1);
-      y = run_formula(loops, {&f, &c});
-    }
-    return y.defined() ? y : formulas::OfTensors<F>()(f, constant);
-  };
-  if (x.defined() && (x.dtype() == DType::f32 || x.dtype() == DType::f64)) return call(x);
-  return in_float_blocks(call, x);
+  const Tensor* const operand[] = {&x};
+  if (x.defined() && is_floating(x.dtype()) && !is_float8(x.dtype()) && !x.spec().weak && is_unobserved(operand)) {
+    Tensor c = empty_tensor(Spec{Shape{}, is_half(x.dtype()) ? f32 : x.dtype(), false, x.device()});
+    cpu::convert_run(DType::f64, &constant, c.dtype(), c.mutable_rep()->data, 1);
+    Tensor out = empty_tensor(Spec{x.shape(), x.dtype(), false, x.device()});
+    const Tensor* const in[] = {&x, &c};
+    Tensor* const results[] = {&out};
+    run_elementwise(loops, KernelArgs{in, results, {}, nullptr});
+    return out;
+  }
+  return in_float_blocks([&](const Tensor& f) { return formulas::OfTensors<F>()(f, constant); }, x);
 }
 
 }  // namespace

@@ -11,10 +11,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace rill::HWY_NAMESPACE {
 
-// As minus() of scalar_loops-inl.h, but of a float 0 it is -0.
+// As minus() of scalar_loops-inl.h, but of a float 0 it is -0. By ~(x - 1), which gcc computes in bytes where x is one:
+// 0 - x it widens.
 template <class V>
 HWY_INLINE V negated(V x) {
-  if constexpr (std::is_integral_v<V>) return minus(V(0), x);
+  if constexpr (std::is_integral_v<V>) return V(~minus(x, V(1)));
   else return -x;
 }
 

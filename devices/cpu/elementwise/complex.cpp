@@ -1,5 +1,5 @@
-// Elementwise ops on complex numbers: their loops, for every machine, as plain code that is compiled once (but products
-// of c64: complex_vectors.h). Arithmetic
+// Elementwise ops on complex numbers: their loops, for every machine, as plain code that is compiled once (but products:
+// complex_vectors.h). Arithmetic
 // is computed one format wider (c64 in f64, c128 in long double), where neither a square nor a product of two
 // components overflows or vanishes; functions of c64 and c128 are computed in f64, with a long double where digits
 // would be lost. What is rare (infinities, NaN, the ends of the range) goes to the reference's functions
@@ -68,12 +68,6 @@ struct Subtract {
     return {x.real() - y.real(), x.imag() - y.imag()};
   }
 };
-struct Multiply {
-  template <class T>
-  Complex<T> operator()(Complex<T> x, Complex<T> y) const {
-    return product(x, y);
-  }
-};
 // The product as C defines it, which finds infinities where multiply() has NaN.
 template <class T>
 Complex<T> product_of_c(Complex<T> x, Complex<T> y) {
@@ -112,12 +106,6 @@ struct Reciprocal {
       if (std::isfinite(size) && std::isfinite(scale)) return {T(x.real() * scale), T(-x.imag() * scale)};
     }
     return narrow<T>(ref::math::reciprocal(widest(x)));
-  }
-};
-struct Square {
-  template <class T>
-  Complex<T> operator()(Complex<T> x) const {
-    return product(x, x);
   }
 };
 struct Negative {
@@ -399,12 +387,11 @@ struct Arithmetic {
                                      arithmetic_loop<F, Complex<double>, Inputs>);
   }
 };
-// Of c64 that of complex_vectors.h.
-template <Name name, class F, Loop ComplexProducts::*loop, int Inputs = 1>
+template <Name name, Loop ComplexProducts::*c64, Loop ComplexProducts::*c128>
 struct Products {
   Products() {
-    scalar_loops<name>.offer_complex([](const Run& run) { (complex_products().*loop)(run); },
-                                     arithmetic_loop<F, Complex<double>, Inputs>);
+    scalar_loops<name>.offer_complex([](const Run& run) { (complex_products().*c64)(run); },
+                                     [](const Run& run) { (complex_products().*c128)(run); });
   }
 };
 template <Name name, class F, int Inputs = 1>
@@ -424,9 +411,9 @@ struct OfPartsLoops {
   }
 };
 
-const std::tuple<Arithmetic<"add", Add, 2>, Arithmetic<"subtract", Subtract, 2>, Products<"multiply", Multiply, &ComplexProducts::multiply, 2>,
+const std::tuple<Arithmetic<"add", Add, 2>, Arithmetic<"subtract", Subtract, 2>, Products<"multiply", &ComplexProducts::multiply_c64, &ComplexProducts::multiply_c128>,
                  Arithmetic<"multiply_no_nan", MultiplyNoNan, 2>, Arithmetic<"multiply_nonzero", MultiplyNonzero, 2>,
-                 Arithmetic<"divide", Divide, 2>, Arithmetic<"reciprocal", Reciprocal>, Products<"square", Square, &ComplexProducts::square>,
+                 Arithmetic<"divide", Divide, 2>, Arithmetic<"reciprocal", Reciprocal>, Products<"square", &ComplexProducts::square_c64, &ComplexProducts::square_c128>,
                  Arithmetic<"negative", Negative>, Arithmetic<"abs", Abs>, Arithmetic<"conj", Conj>,
                  Arithmetic<"real", RealPart>, Arithmetic<"imag", ImagPart>, OfPartsLoops,
                  Arithmetic<"equal", Equal, 2>, Arithmetic<"not_equal", NotEqual, 2>,

@@ -2,6 +2,7 @@
 #include "rill/devices/cpu/elementwise/complex_vectors.h"
 
 #include <algorithm>
+#include <cmath>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/elementwise/complex_vectors.cpp"
@@ -10,87 +11,159 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#ifndef RILL_COMPLEX_VECTORS_ONCE
+#define RILL_COMPLEX_VECTORS_ONCE
+namespace rill::cpu {
+namespace {
+
+// Products of numbers between these, or of 0, and what such products lose in rounding, are within the range of f64.
+constexpr double moderate_above = 0x1p-480, moderate_below = 0x1p480;
+[[maybe_unused]] bool is_moderate(double x) {
+  return x == 0 || (std::abs(x) > moderate_above && std::abs(x) < moderate_below);
+}
+// a b + c d, each product with what it loses in rounding (Dekker, A floating-point technique for extending the available
+// precision, 1971), and their sum too (Knuth's two-sum): within 1/2 ulp and 2^-50 of one, whatever cancels. The zeros'
+// sign is that of a plain sum.
+[[maybe_unused]] double sum_of_products(double a, double b, double c, double d) {
+  const double p = a * b, q = c * d, sum = p + q, q_taken = sum - p;
+  const double lost = (p - (sum - q_taken)) + (q - q_taken);
+  const double rest = lost + (std::fma(a, b, -p) + std::fma(c, d, -q));
+  return rest == 0 ? sum : sum + rest;
+}
+
+}  // namespace
+}  // namespace rill::cpu
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR
-// A number's two parts, for there are no vectors of two.
-struct Pair {
+#undef RILL_FUSED_PAIRS  // whether there are vectors, of two f64 at least, with a product that is added in one rounding
+#define RILL_FUSED_PAIRS (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64)
+#if !RILL_FUSED_PAIRS
+// A number's two parts.
+template <class T>
+struct Numbers {
   double re, im;
 
-  static constexpr int64_t numbers = 1;
-  static Pair of(const float* x) { return {x[0], x[1]}; }
-  static Pair repeated(const float* x) { return of(x); }
-  static Pair product(Pair x, Pair y) { return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
-  void store(float* out) const { out[0] = float(re), out[1] = float(im); }
+  static constexpr int64_t count = 1;
+  static Numbers of(const T* x) { return {x[0], x[1]}; }
+  static Numbers repeated(const T* x) { return of(x); }
+  void store(T* out) const { out[0] = T(re), out[1] = T(im); }
 };
+Numbers<float> product(Numbers<float> x, Numbers<float> y) {
+  return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
+}
+Numbers<double> product(Numbers<double> x, Numbers<double> y) {
+  const double* const parts[] = {&x.re, &x.im, &y.re, &y.im};
+  for (const double* part : parts)
+    if (!is_moderate(*part)) {
+      const std::complex<double> z = product_of_c128({x.re, x.im}, {y.re, y.im});
+      return {z.real(), z.imag()};
+    }
+  return {sum_of_products(x.re, y.re, -x.im, y.im), sum_of_products(x.re, y.im, x.im, y.re)};
+}
 #else
-// Some numbers, whose parts alternate.
-struct Pair {
-  using Tag = hn::ScalableTag<double>;
-  hn::Vec<Tag> parts;
+using Tag = hn::ScalableTag<double>;
+using V = hn::Vec<Tag>;
 
-  static constexpr int64_t numbers = hn::MaxLanes(Tag()) / 2;
-  static HWY_INLINE Pair of(const float* x) {
-    return {hn::PromoteTo(Tag(), hn::LoadU(hn::Rebind<float, Tag>(), x))};
+// Some numbers, whose parts alternate.
+template <class T>
+struct Numbers {
+  V parts;
+
+  static constexpr int64_t count = hn::MaxLanes(Tag()) / 2;
+  static HWY_INLINE Numbers of(const T* x) {
+    if constexpr (sizeof(T) == 8) return {hn::LoadU(Tag(), x)};
+    else return {hn::PromoteTo(Tag(), hn::LoadU(hn::Rebind<T, Tag>(), x))};
   }
-  static HWY_INLINE Pair repeated(const float* x) {
+  static HWY_INLINE Numbers repeated(const T* x) {
     return {hn::OddEven(hn::Set(Tag(), double(x[1])), hn::Set(Tag(), double(x[0])))};
   }
-  static HWY_INLINE Pair product(Pair x, Pair y) {
-    const auto first = hn::Mul(hn::DupEven(x.parts), y.parts);
-    const auto second = hn::Mul(hn::DupOdd(x.parts), hn::Reverse2(Tag(), y.parts));
-    return {hn::OddEven(hn::Add(first, second), hn::Sub(first, second))};
-  }
-  HWY_INLINE void store(float* out) const {
-    const hn::Rebind<float, Tag> narrow;
-    hn::StoreU(hn::DemoteTo(narrow, parts), narrow, out);
+  HWY_INLINE void store(T* out) const {
+    const hn::Rebind<T, Tag> d;
+    if constexpr (sizeof(T) == 8) hn::StoreU(parts, d, out);
+    else hn::StoreU(hn::DemoteTo(d, parts), d, out);
   }
 };
+HWY_INLINE Numbers<float> product(Numbers<float> x, Numbers<float> y) {
+  const V first = hn::Mul(hn::DupEven(x.parts), y.parts);
+  const V second = hn::Mul(hn::DupOdd(x.parts), hn::Reverse2(Tag(), y.parts));
+  return {hn::OddEven(hn::Add(first, second), hn::Sub(first, second))};
+}
+
+HWY_INLINE bool are_moderate(V x) {
+  const V size = hn::Abs(x);
+  const auto within = hn::And(hn::Gt(size, hn::Set(Tag(), moderate_above)), hn::Lt(size, hn::Set(Tag(), moderate_below)));
+  return hn::AllTrue(Tag(), hn::Or(within, hn::Eq(x, hn::Zero(Tag()))));
+}
+// sum_of_products() in each lane.
+HWY_INLINE V sums_of_products(V a, V b, V c, V d) {
+  const V p = hn::Mul(a, b), q = hn::Mul(c, d), sum = hn::Add(p, q);
+  const V q_taken = hn::Sub(sum, p);
+  const V lost = hn::Add(hn::Sub(p, hn::Sub(sum, q_taken)), hn::Sub(q, q_taken));
+  const V rest = hn::Add(lost, hn::Add(hn::MulSub(a, b, p), hn::MulSub(c, d, q)));
+  return hn::IfThenElse(hn::Eq(rest, hn::Zero(Tag())), sum, hn::Add(sum, rest));
+}
+HWY_INLINE Numbers<double> product(Numbers<double> x, Numbers<double> y) {
+  constexpr int64_t count = Numbers<double>::count;
+  if (!are_moderate(x.parts) || !are_moderate(y.parts)) [[unlikely]] {
+    double a[2 * count], b[2 * count];
+    x.store(a), y.store(b);
+    for (int64_t i = 0; i < count; ++i) {
+      const std::complex<double> z = product_of_c128({a[2 * i], a[2 * i + 1]}, {b[2 * i], b[2 * i + 1]});
+      a[2 * i] = z.real(), a[2 * i + 1] = z.imag();
+    }
+    return Numbers<double>::of(a);
+  }
+  const V im = hn::DupOdd(x.parts), turned = hn::OddEven(im, hn::Neg(im));  // -im for real parts
+  return {sums_of_products(hn::DupEven(x.parts), y.parts, turned, hn::Reverse2(Tag(), y.parts))};
+}
 #endif
 
-// f of vectors of numbers from x on, then of what is left.
-template <class F>
+// f of vectors of numbers from x and y on, then of what is left.
+template <class T, class F>
 HWY_INLINE void over(const Run& run, F f) {
-  float* const out = static_cast<float*>(run.out);
+  constexpr int64_t count = Numbers<T>::count;
+  const T *const first = static_cast<const T*>(run.in[0]), *const second = static_cast<const T*>(run.in[1]);
+  T* const out = static_cast<T*>(run.out);
   const int64_t n = int64_t(run.n);
   int64_t i = 0;
-  for (; i + Pair::numbers <= n; i += Pair::numbers)
-    f(static_cast<const float*>(run.in[0]) + 2 * i, static_cast<const float*>(run.in[1]) + 2 * i).store(out + 2 * i);
+  for (; i + count <= n; i += count) f(first + 2 * i, second + 2 * i).store(out + 2 * i);
   if (i == n) return;
-  float x[2 * Pair::numbers] = {}, y[2 * Pair::numbers] = {}, z[2 * Pair::numbers];
-  if (!(run.uniform & 1)) std::copy_n(static_cast<const float*>(run.in[0]) + 2 * i, 2 * (n - i), x);
-  if (!(run.uniform & 2)) std::copy_n(static_cast<const float*>(run.in[1]) + 2 * i, 2 * (n - i), y);
+  T x[2 * count] = {}, y[2 * count] = {}, z[2 * count];
+  if (!(run.uniform & 1)) std::copy_n(first + 2 * i, 2 * (n - i), x);
+  if (!(run.uniform & 2)) std::copy_n(second + 2 * i, 2 * (n - i), y);
   f(x, y).store(z);
   std::copy_n(z, 2 * (n - i), out + 2 * i);
 }
 
+template <class T>
 void multiply(const Run& run) {
   if (run.n == 0) return;
-  const Pair x0 = Pair::repeated(static_cast<const float*>(run.in[0])),
-             y0 = Pair::repeated(static_cast<const float*>(run.in[1]));
+  using N = Numbers<T>;
+  const N x0 = N::repeated(static_cast<const T*>(run.in[0])), y0 = N::repeated(static_cast<const T*>(run.in[1]));
   switch (run.uniform & 3) {
-    case 0:
-      return over(run, [](const float* x, const float* y)
-                           HWY_ATTR { return Pair::product(Pair::of(x), Pair::of(y)); });
-    case 1: return over(run, [&](const float*, const float* y) HWY_ATTR { return Pair::product(x0, Pair::of(y)); });
-    case 2: return over(run, [&](const float* x, const float*) HWY_ATTR { return Pair::product(Pair::of(x), y0); });
-    default: return over(run, [&](const float*, const float*) HWY_ATTR { return Pair::product(x0, y0); });
+    case 0: return over<T>(run, [](const T* x, const T* y) HWY_ATTR { return product(N::of(x), N::of(y)); });
+    case 1: return over<T>(run, [&](const T*, const T* y) HWY_ATTR { return product(x0, N::of(y)); });
+    case 2: return over<T>(run, [&](const T* x, const T*) HWY_ATTR { return product(N::of(x), y0); });
+    default: return over<T>(run, [&](const T*, const T*) HWY_ATTR { return product(x0, y0); });
   }
 }
+template <class T>
 void square(const Run& run) {
   Run twice = run;
   twice.in[1] = run.in[0];
   twice.uniform = run.uniform & 1 ? 3 : 0;
-  multiply(twice);
+  multiply<T>(twice);
 }
 
 }  // namespace
 
-ComplexProducts make_complex_products() { return {multiply, square}; }
+ComplexProducts make_complex_products() { return {multiply<float>, square<float>, multiply<double>, square<double>}; }
 
 }  // namespace rill::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -99,6 +172,11 @@ HWY_AFTER_NAMESPACE();
 namespace rill::cpu {
 
 HWY_EXPORT(make_complex_products);
+
+std::complex<double> product_of_c128(std::complex<double> x, std::complex<double> y) {
+  const long double a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
+  return {double(a * c - b * d), double(a * d + b * c)};
+}
 
 const ComplexProducts& complex_products() {
   static const ComplexProducts loops = HWY_DYNAMIC_DISPATCH(make_complex_products)();

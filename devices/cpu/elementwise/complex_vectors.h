@@ -1,13 +1,19 @@
-// Products of c64 in vectors; complex.cpp has all other loops of complex numbers.
+// Products of complex numbers in vectors; complex.cpp has their other loops.
 #pragma once
+#include <complex>
+
 #include "rill/devices/cpu/elementwise/elementwise.h"
 
 namespace rill::cpu {
 
-// Computed in f64, where products of components are exact, and rounded once more.
+// Of c64 computed in f64, where products of components are exact, and rounded once more. Of c128 in sums of two f64,
+// which hold those products; what may leave their range is left to product_of_c128.
 struct ComplexProducts {
-  Loop multiply, square;
+  Loop multiply_c64, square_c64, multiply_c128, square_c128;
 };
 const ComplexProducts& complex_products();
+
+// x y, with wider components.
+std::complex<double> product_of_c128(std::complex<double> x, std::complex<double> y);
 
 }  // namespace rill::cpu

@@ -53,6 +53,19 @@ void copy_dense(const T* from, T* to, size_t n) {
   std::copy_n(from, n, to);
 }
 
+// to[i] = value for i < n, in vectors.
+template <class T>
+void fill_dense(T* to, size_t n, const T& value) {
+  size_t i = 0;
+  if constexpr (std::is_trivially_copyable_v<T>) {
+    constexpr size_t block = 128 / sizeof(T);
+    T values[block];
+    std::fill_n(values, block, value);
+    for (; i + block <= n; i += block) std::memcpy(to + i, values, sizeof(values));
+  }
+  std::fill_n(to + i, n - i, value);
+}
+
 // to[i] = from[-i] for i < n.
 template <class T>
 void copy_reversed(const T* from, T* to, size_t n) {

@@ -219,7 +219,7 @@ HWY_INLINE void half_loop(const Run& run) {
 
 // The lowest byte of each number: what compilers do one by one.
 template <class T, size_t n>
-HWY_INLINE void lowest_bytes(const T (&in)[n], uint8_t (&out)[n]) {
+HWY_INLINE void lowest_bytes(const T (&in)[n], uint8_t* out) {
   using U = hwy::MakeUnsigned<T>;
   const hn::CappedTag<U, n> d;
   const hn::Rebind<uint8_t, decltype(d)> bytes;
@@ -255,6 +255,7 @@ HWY_INLINE void number_loop(const Run& run) {
     if constexpr (std::is_same_v<R, bool> && sizeof(T) > 1) {
       T wide[block];
       for (size_t j = 0; j < block; ++j) wide[j] = T(apply(x[j], y[j], z[j]));
+      if (n == block) return lowest_bytes(wide, reinterpret_cast<uint8_t*>(out + i));
       lowest_bytes(wide, results);
     } else {
       for (size_t j = 0; j < block; ++j) results[j] = R(apply(T(x[j]), T(y[j]), T(z[j])));
@@ -263,7 +264,16 @@ HWY_INLINE void number_loop(const Run& run) {
   };
   constexpr size_t few = 8;
   size_t i = 0;
-  for (; i + block <= run.n; i += block) compute(i, block);
+  if (run.n >= block) {
+    // The last block takes elements of the one before along, but not where those were overwritten.
+    const bool in_place = run.out == run.in[0] || run.out == run.in[Inputs > 1 ? 1 : 0] || run.out == run.in[Inputs - 1];
+    const size_t last = in_place ? run.n / block * block - block : run.n - block;
+    for (;; i = std::min(i + block, last)) {
+      compute(i, block);
+      if (i == last) break;
+    }
+    i += block;
+  }
   if (run.n - i > few) return compute(i, run.n - i);
   for (; i < run.n; ++i) out[i] = R(apply(a[Uniform & 1 ? 0 : i], b[Uniform & 2 ? 0 : i], c[Uniform & 4 ? 0 : i]));
 }

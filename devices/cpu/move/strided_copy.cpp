@@ -79,7 +79,7 @@ void copy_row(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t 
   } else if (to_step == 1 && from_step == -1) {
     copy_reversed(from, to, size_t(n));
   } else if (to_step == 1 && from_step == 0) {
-    std::fill_n(to, n, *from);
+    fill_dense(to, size_t(n), *from);
   } else if (to_step == 1) {
     for (int64_t i = 0; i < n; ++i) to[i] = from[i * from_step];
   } else {

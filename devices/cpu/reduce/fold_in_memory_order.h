@@ -95,7 +95,8 @@ int64_t sum_small(const S* x, int64_t n) {
 
 template <class S>
 int64_t sum_of(const S* x, int64_t n) {
-  if constexpr (sizeof(S) <= 2) return sum_small(x, n);
+  if constexpr (std::is_same_v<S, uint8_t>) return reduce_tables().sum_u8(x, n);
+  else if constexpr (sizeof(S) <= 2) return sum_small(x, n);
   else if constexpr (std::is_signed_v<S>) return reduce_tables().sum_i32(x, n);
   else return reduce_tables().sum_u32(x, n);
 }

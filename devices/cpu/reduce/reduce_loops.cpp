@@ -289,6 +289,10 @@ bool truth(const U* x, int64_t n, U mask, bool all) {
     }
     if (all ? !hn::AllFalse(d, zero) : !hn::AllTrue(d, hn::Eq(some, hn::Zero(d)))) return !all;
   }
+  for (; i + lanes <= n; i += lanes) {
+    const auto zero = hn::Eq(hn::And(hn::LoadU(d, x + i), bits), hn::Zero(d));
+    if (all ? !hn::AllFalse(d, zero) : !hn::AllTrue(d, zero)) return !all;
+  }
   for (; i < n; ++i)
     if (((x[i] & mask) != 0) != all) return !all;
   return all;
@@ -347,6 +351,24 @@ int64_t sum_wide(const T* x, int64_t n) {
   for (int64_t k = 0; k < lanes; ++k) sum += each[k];
   for (; i < n; ++i) sum += Wide(x[i]);
   return int64_t(sum);
+}
+
+// The sum of n dense bytes.
+int64_t sum_u8(const uint8_t* x, int64_t n) {
+  int64_t sum = 0, i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<uint8_t> d;
+  const hn::RepartitionToWide<hn::RepartitionToWide<hn::RepartitionToWide<decltype(d)>>> wide;
+  const int64_t lanes = hn::Lanes(d);
+  auto low = hn::Zero(wide), high = low;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    low = hn::Add(low, hn::SumsOf8(hn::LoadU(d, x + i)));
+    high = hn::Add(high, hn::SumsOf8(hn::LoadU(d, x + i + lanes)));
+  }
+  sum = int64_t(hn::GetLane(hn::SumOfLanes(wide, hn::Add(low, high))));
+#endif
+  for (; i < n; ++i) sum += x[i];
+  return sum;
 }
 
 template <class T>
@@ -474,6 +496,7 @@ const ReduceTables* make_reduce_tables() {
       .truths = {truth_loops<uint8_t>(), truth_loops<uint16_t>(), truth_loops<uint32_t>(), truth_loops<uint64_t>()},
       .sum_i32 = sum_wide<int32_t>,
       .sum_u32 = sum_wide<uint32_t>,
+      .sum_u8 = sum_u8,
   };
   return &tables;
 }

@@ -72,6 +72,7 @@ struct ReduceTables {
   // The sum of n dense numbers, which wraps.
   int64_t (*sum_i32)(const int32_t* x, int64_t n);
   int64_t (*sum_u32)(const uint32_t* x, int64_t n);
+  int64_t (*sum_u8)(const uint8_t* x, int64_t n);
 };
 // For the machine this runs on.
 const ReduceTables& reduce_tables();

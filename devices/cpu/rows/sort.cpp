@@ -49,6 +49,17 @@ bool is_half_nan(const T& x) {
 template <class T>
 constexpr bool is_float = std::is_floating_point_v<T> || is_half_type<T>;
 
+// The key of an integer is its value with these bits inverted.
+template <class T>
+KeyOf<T> inverted_bits(bool descending) {
+  using K = KeyOf<T>;
+  return (std::is_signed_v<T> ? K(1) << (8 * sizeof(K) - 1) : K(0)) ^ (descending ? ~K(0) : K(0));
+}
+template <class T>
+KeyOf<T> widened(T x) {
+  return KeyOf<T>(std::conditional_t<std::is_signed_v<T>, std::make_signed_t<KeyOf<T>>, KeyOf<T>>(x));
+}
+
 // By the rules above, one by one.
 template <class T>
 KeyOf<T> key_of(const T& x, bool descending) {
@@ -63,15 +74,8 @@ KeyOf<T> key_of(const T& x, bool descending) {
     const K bits = std::bit_cast<K>(x + T(0)), order = bits >> sign ? ~bits : bits | K(1) << sign;  // -0 becomes 0
     return descending ? ~order : order;
   } else {
-    const K key = std::is_signed_v<T> ? K(std::make_signed_t<K>(x)) ^ K(1) << sign : K(x);
-    return descending ? K(~key) : key;
+    return widened(x) ^ inverted_bits<T>(descending);
   }
-}
-template <class T>
-T integer_of(KeyOf<T> key, bool descending) {
-  using K = KeyOf<T>;
-  const K order = descending ? K(~key) : key;
-  return T(std::is_signed_v<T> ? order ^ K(1) << (8 * int(sizeof(K)) - 1) : order);
 }
 
 template <class T>
@@ -86,14 +90,14 @@ bool read_keys(const T* x, int64_t n, bool descending, KeyOf<T>* keys) {
   if constexpr (is_float<T>) {
     return float_keys<T>().of(reinterpret_cast<const BitsOf<T>*>(x), n, infinity_bits<T>, descending, keys);
   } else {
-    map_run(x, keys, size_t(n), [=](T v) { return key_of(v, descending); });
+    map_run(x, keys, size_t(n), [mask = inverted_bits<T>(descending)](T v) { return widened(v) ^ mask; });
     return true;
   }
 }
 template <class T>
 void write_values(const KeyOf<T>* keys, int64_t n, bool descending, T* out) {
   if constexpr (is_float<T>) float_keys<T>().to(keys, n, descending, reinterpret_cast<BitsOf<T>*>(out));
-  else map_run(keys, out, size_t(n), [=](KeyOf<T> key) { return integer_of<T>(key, descending); });
+  else map_run(keys, out, size_t(n), [mask = inverted_bits<T>(descending)](KeyOf<T> key) { return T(key ^ mask); });
 }
 
 // Calls f(begin, end) for parts of a line of n elements, in parallel where it is long.
