@@ -1,6 +1,7 @@
 // The operators of tensors. The records are in arithmetic.cpp, integers.cpp, comparisons.cpp and log_sums.cpp,
 // functions composed of other ops in formulas.cpp.
 #include "rill/devices/cpu/elementwise/elementwise.h"
+#include "rill/devices/registry.h"
 #include "rill/ops/elementwise/blocks.h"
 #include "rill/ops/ops.h"
 #include "rill/tensor/lent_memory.h"
@@ -20,7 +21,7 @@ namespace {
 // like a * b + c - d then need one buffer, which stays in the cache. Else undefined.
 Tensor over_temporary(const cpu::ScalarLoops& loops, const TensorArg& a, const TensorArg& b) {
   constexpr int64_t worth_it = 1 << 14;  // elements; smaller buffers come from the thread's own lists
-  const Tensor* const in[] = {&*a, &*b};
+  const Tensor* in[] = {&*a, &*b};
   if (!elementwise::is_unobserved(in))
     return Tensor();  // first of all: a trace would take note that sizes are compared
   const TensorArg& over = a.temporary && in[0]->size() >= worth_it ? a : b;
@@ -28,8 +29,15 @@ Tensor over_temporary(const cpu::ScalarLoops& loops, const TensorArg& a, const T
   const Tensor& t = *over;
   const DType dtype = t.dtype();
   Shape shape;
-  for (const Tensor* x : in)
+  Tensor number;
+  for (const Tensor*& x : in) {
+    if (x != &t && x->spec().weak && x->size() == 1 && is_floating(dtype) && !is_complex(x->dtype())) {
+      number = empty_tensor(Spec{x->shape(), dtype, false, t.device()});
+      cpu::convert_run(x->dtype(), x->rep()->data, dtype, number.mutable_rep()->data, 1);
+      x = &number;
+    }
     if (x->dtype() != dtype || x->spec().weak || !broadcast_into(shape, x->shape())) return Tensor();
+  }
   if (!loops[dtype] || !(shape == t.shape()) || !may_write(t) || !t.is_contiguous()) return Tensor();
   Tensor out = make_alias(t);
   Tensor* const results[] = {&out};
