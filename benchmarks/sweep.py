@@ -247,16 +247,20 @@ ADDED = "sum|mean|prod|norm|nansum|var|stddev|logsumexp|softmax|log_softmax"
 STEPS = r"hypot|silu|hard_\w+|leaky_relu|elu|celu|selu|log_sigmoid|softsign|relu6|roll"
 CURVES = "lgamma|digamma|erfc?|gelu|log2|log10|log|expm1|atan2?|logsumexp|log_softmax|softmax|elu|celu|tan"
 PLANE = ("acosh?|asinh?|atanh?|cosh?|exp2?|expm1|log|log2|log10|log1p|power|reciprocal|sign|sinc|sinh?|sqrt|rsqrt|tanh?|divide|"
-         "abs|sigmoid")  # fmt: skip
+         "abs|sigmoid|multiply|square|outer|prod|dot|var|stddev")  # fmt: skip
 REASONS = [
     (rf"^({STEPS})\b.* gradient$", "The gradient of a function that is composed of several ops goes over the operand once for "
      "each of them. Inside `function` they are fused."),
+    (r"^prod\b.* gradient$", "The gradient of a product multiplies the other elements, those before and those behind, so that "
+     "zeros do no harm. torch divides the product."),
+    (r"^(heaviside|hard_tanh) .* (bool|[iu]\d+) ", "Of integers the result is floating, as numpy's is. torch's is of integers."),
     (rf"^({ADDED})\b.* (bf16|f32) transposed", "The order in which floating numbers are added up depends on the shape and the axes "
      "alone ([determinism.md](determinism.md)), so that a transposed operand is turned first. The peers add as the memory lies."),
     (r"^(?!matmul|sort|argsort|cum).* transposed", "Results lie row-major, so that a transposed operand is turned on the way. "
      "torch's result keeps the operand's order."),
     (rf"^({PLANE})\b.* (c64|c128) ", "Each part of a complex result is held to the bounds in [ops.md](ops.md), at branch cuts and for "
-     "parts of very different size too. The peers' lose digits there, or overflow."),
+     "parts of very different size too, so that products are computed with more digits. The peers' lose digits there, or "
+     "overflow."),
     (r"^matmul .*(\[1000, 1000\], \[1000\]\]|\[\[1000\], \[1000, 1000\]).* [bfc]f?\d+ ", "A product with a vector adds up floating numbers in "
      "one order, however the matrix lies, so that `a @ x` and `x @ a.T` agree; where rows are dense that means to turn them."),
     (r"^matmul .* (f32|f64|c64|c128) ", "The peers call MKL or OpenBLAS, whose kernels are written for each processor."),

@@ -177,3 +177,43 @@ TEST_CASE("complex operands of any strides, traced too") {
   CHECK(f.verify(x(slice(0, 64, 3)), y));
   CHECK(f.verify(flip(x, 1), y(0)));
 }
+
+TEST_CASE("a product has the same bits whatever stands beside it") {
+  for (DType d : {c64, c128}) {
+    std::vector<C> first = points(4001, -1, 1, 5), second = points(4001, -1, 1, 6);
+    for (size_t i = 0; i < first.size(); i += 2) second[i] = -conj(first[i]) * (1 + 0x1p-40);  // parts that cancel
+    for (size_t i = 0; i < first.size(); i += 7) first[i] *= d == c64 ? 1e-30 : 1e-300;        // beyond the fast way
+    const Tensor x = numbers(first, d), y = numbers(second, d), xy = multiply(x, y), xx = square(x);
+    for (int64_t begin = 1; begin < 8; ++begin) {
+      CHECK(array_equal(multiply(x(slice(begin, none)), y(slice(begin, none))), xy(slice(begin, none))));
+      CHECK(array_equal(square(x(slice(begin, none))), xx(slice(begin, none))));
+    }
+    for (int64_t i = 0; i < 40; ++i) CHECK(array_equal(multiply(x(i), y(i)), xy(i)));
+    CHECK(array_equal(multiply(x(slice(none, none, 3)), y(slice(none, none, 3))), xy(slice(none, none, 3))));
+    CHECK(array_equal(multiply(x, y(3))(3), xy(3)));
+    if (d == c64) continue;
+    double worst = 0;  // in ulps of each part, against long double where that is exact enough
+    const std::vector<C> z = xy.to_vector<C>();
+    for (size_t i = 0; i < z.size(); ++i) {
+      const std::complex<long double> exact = std::complex<long double>(first[i]) * std::complex<long double>(second[i]);
+      const long double lost = std::abs(first[i].real() * second[i].real()) * 0x1p-63L;
+      const auto off = [&](double got, long double want) {
+        const double ulp = std::nextafter(std::abs(double(want)), inf) - std::abs(double(want));
+        if (std::abs(want) > lost * 0x1p20L) worst = std::max(worst, double(std::abs(got - want)) / ulp);
+      };
+      off(z[i].real(), exact.real()), off(z[i].imag(), exact.imag());
+    }
+    CHECK(worst < 0.52);
+  }
+}
+
+TEST_CASE("products of complex infinities, which are padded with 1") {
+  for (DType d : {c64, c128}) {
+    const C alone = prod(numbers({C(inf, 0)}, d)).astype(c128).item<C>();
+    CHECK(alone.real() == inf);
+    CHECK(alone.imag() == 0);
+    const Tensor many = concat({numbers({C(inf, 0)}, d), ones({70}, d)});
+    CHECK(prod(many).astype(c128).item<C>().real() == inf);
+    CHECK(std::abs(prod(numbers(points(50, -0.1, 0.1, 9), d)).astype(c128).item<C>()) > 0);
+  }
+}

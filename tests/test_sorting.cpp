@@ -37,6 +37,7 @@ void check_sorted(const Tensor& x) {
     size_t wrong = 0;
     for (size_t i = 0; i < v.size(); ++i) {
       const T got = sorted[i], want = v[size_t(order[i])];
+      if constexpr (std::is_floating_point_v<T>) wrong += got == want && std::signbit(got) != std::signbit(want);
       wrong += !(got == want || (got != got && want != want));
     }
     CHECK(wrong == 0);
@@ -50,7 +51,11 @@ void check_sorted(const Tensor& x) {
     case u64: return check_sorted<uint64_t>(x);
     case u32: return check_sorted<uint32_t>(x);
     case i32: return check_sorted<int32_t>(x);
+    case i16: return check_sorted<int16_t>(x);
     case i8: return check_sorted<int8_t>(x);
+    case u16: return check_sorted<uint16_t>(x);
+    case u8: return check_sorted<uint8_t>(x);
+    case boolean: return check_sorted<uint8_t>(x.astype(u8));
     case f64: return check_sorted<double>(x);
     case f32: return check_sorted<float>(x);
     default: break;
@@ -59,6 +64,7 @@ void check_sorted(const Tensor& x) {
   for (bool descending : {false, true}) {
     const Tensor sorted = sort(x, {.descending = descending}), wide = sort(x.astype(f32), {.descending = descending});
     CHECK(array_equal(isnan(sorted), isnan(wide)));
+    CHECK(array_equal(signbit(sorted), signbit(wide)));
     CHECK(array_equal(nan_to_num(sorted.astype(f32)), nan_to_num(wide)));
     CHECK(array_equal(argsort(x, {.descending = descending}), argsort(x.astype(f32), {.descending = descending})));
   }
@@ -69,7 +75,9 @@ std::vector<Tensor> lines_of(DType d, Dim size) {
   const Tensor places = arange(size), spread = random::normal({size}) * 100;
   std::vector<Tensor> lines = {spread, round(spread / 50), zeros({size}), places, -places, minimum(places, size - places),
                                where(random::uniform({size}) < 0.9, 7.f, spread)};
-  for (Tensor& x : lines) x = is_floating(d) ? x.astype(d) : (x + (is_unsigned(d) ? 500 : 0)).astype(i64).astype(d);
+  for (Tensor& x : lines)
+    x = is_floating(d) ? x.astype(d) : is_bool(d) ? x > 0 : (x + (is_unsigned(d) ? 500 : 0)).astype(i64).astype(d);
+  if (is_bool(d)) return lines;
   if (!is_floating(d)) {
     lines.push_back(full({size}, iinfo(d).max, d));
     return lines;
@@ -82,11 +90,35 @@ std::vector<Tensor> lines_of(DType d, Dim size) {
 }  // namespace
 
 TEST_CASE("lines of every length are sorted as std::stable_sort does") {
-  for (DType d : {f32, f64, f16, bf16, i8, i32, i64, u32, u64})
+  for (DType d : {f32, f64, f16, bf16, i8, i16, i32, i64, u8, u16, u32, u64, boolean})
     for (int64_t size : {1, 2, 3, 7, 8, 9, 16, 31, 33, 64, 65, 127, 129, 200, 256, 257, 300, 1000, 5003}) {
       INFO(name(d) << " " << size);
       for (const Tensor& x : lines_of(d, size)) check_sorted(x);
     }
+}
+
+TEST_CASE("topk() gives the first of argsort()") {
+  for (DType d : {f32, f64, bf16, i16, i64}) {
+    for (int64_t size : {1, 5, 64, 300, 5000, 80'000}) {
+      for (const Tensor& x : lines_of(d, size)) {
+        const Tensor up = argsort(x), down = argsort(x, {.descending = true});
+        for (int64_t k : {int64_t(0), int64_t(1), size / 100, size / 9, size / 2, size}) {
+          INFO(name(d) << " " << size << " " << k);
+          const TopK largest = topk(x, k), smallest = topk(x, k, {.largest = false});
+          CHECK(array_equal(largest.indices, down(slice(0, k))));
+          CHECK(array_equal(smallest.indices, up(slice(0, k))));
+          CHECK(array_equal(nan_to_num(largest.values), nan_to_num(take(x, largest.indices))));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("doubles that agree in all but their last digits") {
+  const Tensor x = 1 + random::uniform({70'001}, f64) * 1e-12, few = 1 + floor(random::uniform({5000}, f64) * 30) * 0x1p-52;
+  check_sorted(x);
+  check_sorted(few);
+  check_sorted(concat({few, few * 1e300, -few}));
 }
 
 TEST_CASE("lines along any axis, side by side and apart") {
@@ -96,7 +128,20 @@ TEST_CASE("lines along any axis, side by side and apart") {
       INFO(name(d) << " " << axis);
       const Tensor lines = reshape(moveaxis(x, axis, -1), {-1, x.shape()[size_t(axis)]});
       const Tensor sorted = reshape(moveaxis(sort(x, {.axis = axis}), axis, -1), lines.shape());
-      for (int64_t i = 0; i < lines.shape()[0]; ++i) CHECK(array_equal(sorted(i), sort(lines(i).contiguous())));
+      const Tensor order = reshape(moveaxis(argsort(x, {.axis = axis}), axis, -1), lines.shape());
+      const TopK top = topk(x, 4, {.axis = axis});
+      const Tensor first = reshape(moveaxis(top.indices, axis, -1), {-1, 4});
+      for (int64_t i = 0; i < lines.shape()[0]; ++i) {
+        const Tensor line = lines(i).contiguous();
+        CHECK(array_equal(sorted(i), sort(line)));
+        CHECK(array_equal(order(i), argsort(line)));
+        CHECK(array_equal(first(i), topk(line, 4).indices));
+      }
+      for (const Tensor& view : {flip(x, {axis}), transpose(x), broadcast_to(x(slice(0, 1)), x.shape()),
+                                 broadcast_to(x(all, all, slice(0, 1)), x.shape()), x(slice(none, none, 3))}) {
+        CHECK(array_equal(sort(view, {.axis = axis}), sort(view.contiguous(), {.axis = axis})));
+        CHECK(array_equal(argsort(view, {.axis = axis}), argsort(view.contiguous(), {.axis = axis})));
+      }
     }
   }
 }

@@ -324,10 +324,13 @@ Tensor celu(const Tensor& x, double alpha, Where where) {
   CallerScope caller(where);
   if (alpha == 0) fail("celu", "alpha must not be 0", where);
   // x / alpha is positive there, of which elu() is not the exponential.
-  if (alpha < 0) {
-    const Tensor above = x > 0;
-    return rill::where(above, x, alpha * expm1(rill::where(above, 0, x) / alpha));
-  }
+  if (alpha < 0)
+    return in_float_blocks(
+        [&](const Tensor& f) {
+          const Tensor above = f > 0;
+          return rill::where(above, f, alpha * expm1(rill::where(above, 0, f) / alpha));
+        },
+        x);
   if (alpha == 1) return of_floats<formulas::elu_unit_formula>(cpu::scalar_loops<"elu_unit">, x, alpha);
   return of_floats<formulas::celu_formula>(cpu::scalar_loops<"celu">, x, alpha);
 }

@@ -400,13 +400,7 @@ Tensor permutation(Dim n, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   if (n < 0) fail("random::permutation", fmt::format("n must not be negative: {}", n), where);
   const DType d = index_dtype("random::permutation", o.dtype, n, where);
-  const Tensor draws = draw64({n}, {{}, o.key, o.device}, where);
-  // Sorted with their places in their low bits, where that leaves so many bits to chance that equal ones, which stay in
-  // order, do not show: fewer than n^2 / 2^45 pairs.
-  constexpr uint64_t place = (uint64_t(1) << 20) - 1;
-  if (n.is_open() || n > Dim(place + 1)) return astype(argsort(draws), d);
-  const Tensor places = arange(0, n, 1, {DType::u64, draws.device()});
-  return astype(bitwise_and(sort(bitwise_or(bitwise_and(draws, ~place), places)), place), d);
+  return astype(argsort(draw64({n}, {{}, o.key, o.device}, where)), d);
 }
 
 Tensor shuffle(const Tensor& x, Axis axis, const RandomOptions& o, Where where) {

@@ -52,6 +52,7 @@ Wide<T> squared_size(Complex<T> x) {
 }
 template <class T>
 Complex<T> product(Complex<T> x, Complex<T> y) {
+  if constexpr (std::is_same_v<T, double>) return product_of_c128(x, y);
   const Wide<T> a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
   return {T(a * c - b * d), T(a * d + b * c)};
 }

@@ -31,6 +31,11 @@ constexpr double moderate_above = 0x1p-480, moderate_below = 0x1p480;
   return rest == 0 ? sum : sum + rest;
 }
 
+[[maybe_unused]] std::complex<double> wide_product(std::complex<double> x, std::complex<double> y) {
+  const long double a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
+  return {double(a * c - b * d), double(a * d + b * c)};
+}
+
 }  // namespace
 }  // namespace rill::cpu
 #endif
@@ -58,13 +63,8 @@ Numbers<float> product(Numbers<float> x, Numbers<float> y) {
   return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
 }
 Numbers<double> product(Numbers<double> x, Numbers<double> y) {
-  const double* const parts[] = {&x.re, &x.im, &y.re, &y.im};
-  for (const double* part : parts)
-    if (!is_moderate(*part)) {
-      const std::complex<double> z = product_of_c128({x.re, x.im}, {y.re, y.im});
-      return {z.real(), z.imag()};
-    }
-  return {sum_of_products(x.re, y.re, -x.im, y.im), sum_of_products(x.re, y.im, x.im, y.re)};
+  const std::complex<double> z = product_of_c128({x.re, x.im}, {y.re, y.im});
+  return {z.real(), z.imag()};
 }
 #else
 using Tag = hn::ScalableTag<double>;
@@ -109,18 +109,19 @@ HWY_INLINE V sums_of_products(V a, V b, V c, V d) {
   return hn::IfThenElse(hn::Eq(rest, hn::Zero(Tag())), sum, hn::Add(sum, rest));
 }
 HWY_INLINE Numbers<double> product(Numbers<double> x, Numbers<double> y) {
-  constexpr int64_t count = Numbers<double>::count;
-  if (!are_moderate(x.parts) || !are_moderate(y.parts)) [[unlikely]] {
-    double a[2 * count], b[2 * count];
-    x.store(a), y.store(b);
-    for (int64_t i = 0; i < count; ++i) {
-      const std::complex<double> z = product_of_c128({a[2 * i], a[2 * i + 1]}, {b[2 * i], b[2 * i + 1]});
-      a[2 * i] = z.real(), a[2 * i + 1] = z.imag();
-    }
-    return Numbers<double>::of(a);
-  }
   const V im = hn::DupOdd(x.parts), turned = hn::OddEven(im, hn::Neg(im));  // -im for real parts
-  return {sums_of_products(hn::DupEven(x.parts), y.parts, turned, hn::Reverse2(Tag(), y.parts))};
+  const Numbers<double> z = {sums_of_products(hn::DupEven(x.parts), y.parts, turned, hn::Reverse2(Tag(), y.parts))};
+  if (are_moderate(x.parts) && are_moderate(y.parts)) [[likely]] return z;
+  // Others one by one, and these alone: which numbers lie beside each other must not show.
+  constexpr int64_t parts = 2 * Numbers<double>::count;
+  double a[parts], b[parts], c[parts];
+  x.store(a), y.store(b), z.store(c);
+  for (int64_t i = 0; i < parts; i += 2) {
+    if (is_moderate(a[i]) && is_moderate(a[i + 1]) && is_moderate(b[i]) && is_moderate(b[i + 1])) continue;
+    const std::complex<double> wide = wide_product({a[i], a[i + 1]}, {b[i], b[i + 1]});
+    c[i] = wide.real(), c[i + 1] = wide.imag();
+  }
+  return Numbers<double>::of(c);
 }
 #endif
 
@@ -174,8 +175,9 @@ namespace rill::cpu {
 HWY_EXPORT(make_complex_products);
 
 std::complex<double> product_of_c128(std::complex<double> x, std::complex<double> y) {
-  const long double a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
-  return {double(a * c - b * d), double(a * d + b * c)};
+  const double a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
+  if (!(is_moderate(a) && is_moderate(b) && is_moderate(c) && is_moderate(d))) return wide_product(x, y);
+  return {sum_of_products(a, c, -b, d), sum_of_products(a, d, b, c)};
 }
 
 const ComplexProducts& complex_products() {

@@ -7,13 +7,13 @@
 namespace rill::cpu {
 
 // Of c64 computed in f64, where products of components are exact, and rounded once more. Of c128 in sums of two f64,
-// which hold those products; what may leave their range is left to product_of_c128.
+// which hold those products; what may leave their range, with wider components.
 struct ComplexProducts {
   Loop multiply_c64, square_c64, multiply_c128, square_c128;
 };
 const ComplexProducts& complex_products();
 
-// x y, with wider components.
+// x y, as multiply_c128 has it.
 std::complex<double> product_of_c128(std::complex<double> x, std::complex<double> y);
 
 }  // namespace rill::cpu

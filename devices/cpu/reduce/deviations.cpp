@@ -21,7 +21,6 @@ T sum_of_row(const T* x, int64_t n, const ReduceLoops<T>& loops, const Produce<T
   return total;
 }
 
-// By all threads.
 template <class T>
 T of_long_row(const T* x, int64_t n, const ReduceLoops<T>& loops, SquareDistances<T> square) {
   struct Source {
@@ -41,8 +40,10 @@ T of_long_row(const T* x, int64_t n, const ReduceLoops<T>& loops, SquareDistance
 template <class T>
 void run(const T* x, int64_t rows, int64_t n, T* out, const ReduceLoops<T>& loops, SquareDistances<T> square) {
   if (n > long_row) {
-    for (int64_t r = 0; r < rows; ++r) out[r] = of_long_row(x + r * n, n, loops, square);
-    return;
+    const int64_t together = rows < num_threads() ? rows : 1;  // few rows are shared by threads, others share these
+    return parallel_for(rows, together, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) out[r] = of_long_row(x + r * n, n, loops, square);
+    });
   }
   parallel_for(rows, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
     const Ref<Buffer> room = allocate(Device(), size_t(n) * sizeof(T));

@@ -150,7 +150,19 @@ struct PlainProd {
   static void merge(T* acc, const T* x, int64_t width) {
     if constexpr (std::is_integral_v<T>)
       for (int64_t c = 0; c < width; ++c) acc[c] *= x[c];
-    else scalar_loops<"multiply">[dtype_of<T>()]({{acc, x}, acc, size_t(width), 0});
+    else merge_complex(acc, x, width);
+  }
+  // 1, which lines are padded with, leaves an infinity as it is.
+  static void merge_complex(T* acc, const T* x, int64_t width) {
+    constexpr int64_t some = 64;
+    for (int64_t c = 0; c < width; c += some) {
+      const int64_t n = std::min(some, width - c);
+      T before[some];
+      std::copy_n(acc + c, n, before);
+      scalar_loops<"multiply">[dtype_of<T>()]({{before, x + c}, acc + c, size_t(n), 0});
+      for (int64_t i = 0; i < n; ++i)
+        if (acc[c + i] != acc[c + i]) acc[c + i] = x[c + i] == T(1) ? before[i] : before[i] == T(1) ? x[c + i] : acc[c + i];
+    }
   }
   static T fold(const T* lanes) {
     T v[min_row_width];
@@ -327,25 +339,21 @@ void sum_square_rows(const S* x, int64_t rows, int64_t n, double* sums) {
                DType::f64, true);
 }
 
-// Columns that lie side by side: strips of them, in pieces of so many rows.
+// Columns that lie side by side: over the same tree as any others, but a few squares at a time, which stay in the first
+// cache.
 template <class S>
 void sum_square_columns(const S* x, const Columns& columns, double* sums) {
-  constexpr int64_t strip = 512, piece = 256;
-  const int64_t strips = (columns.count + strip - 1) / strip, pieces = (columns.rows + piece - 1) / piece;
-  std::vector<double> parts(size_t(pieces * columns.count));
-  parallel_for(strips * pieces, 1 + parallel_grain / (strip * piece), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i / strips * piece, column = i % strips * strip;
-      const int64_t rows = std::min(piece, columns.rows - row), width = std::min(strip, columns.count - column);
-      const S* const from = x + row * columns.step + column;
-      double* const to = &parts[size_t(i / strips * columns.count + column)];
-      if constexpr (std::is_same_v<S, float>) reduce_tables().square_columns_f32(from, columns.step, rows, width, to);
-      else reduce_tables().square_columns_f64(from, columns.step, rows, width, to);
-    }
-  });
-  fold<double>({{pieces, columns.count, true}, {columns.count, 1, false}}, reduce_tables().sum_f64,
-               reinterpret_cast<const char*>(parts.data()), sizeof(double), nullptr, reinterpret_cast<char*>(sums),
-               DType::f64, true);
+  const Produce<double> squares{
+      [](const void* context, int64_t first, int64_t rows, int64_t step, int64_t width, double* to) {
+        const S* from = static_cast<const S*>(context) + first;
+        for (int64_t r = 0; r < rows; ++r, from += step, to += width)
+          read_squares<S, Part::all>(reinterpret_cast<const char*>(from), 1, width, to);
+      },
+      x};
+  Stage stage;
+  stage.m.push_back({columns.rows, columns.step});
+  stage.k.push_back({columns.count, 1});
+  run_stage<double>(stage, reduce_tables().sum_f64, nullptr, 0, nullptr, sums, &squares);
 }
 
 bool reduces_last(const FoldAxes& axes) {
@@ -387,15 +395,14 @@ double join_parts(double large, double middle, double small) {
 template <class S>
 void norm_of(const KernelArgs& args) {
   std::vector<double> norms = sum_squares<S, Part::all>(args);
-  const bool plain = !std::is_same_v<RealOf<S>, double> || std::all_of(norms.begin(), norms.end(), [](double sum) {
-    return !(sum < least_plain_sum || sum > greatest_plain_sum);
-  });
-  if (plain) {
+  const auto is_plain = [](double sum) { return !(sum < least_plain_sum || sum > greatest_plain_sum); };
+  if (!std::is_same_v<RealOf<S>, double> || std::all_of(norms.begin(), norms.end(), is_plain)) {
     for (double& sum : norms) sum = std::sqrt(sum);
-  } else {
+  } else {  // of those that are plain what they would be without the others
     const std::vector<double> large = sum_squares<S, Part::large>(args), middle = sum_squares<S, Part::middle>(args),
                               small = sum_squares<S, Part::small>(args);
-    for (size_t i = 0; i < norms.size(); ++i) norms[i] = join_parts(large[i], middle[i], small[i]);
+    for (size_t i = 0; i < norms.size(); ++i)
+      norms[i] = is_plain(norms[i]) ? std::sqrt(norms[i]) : join_parts(large[i], middle[i], small[i]);
   }
   write(norms.data(), int64_t(norms.size()), args.output().dtype(), args.out_data<char>());
 }
@@ -403,9 +410,10 @@ void norm_of(const KernelArgs& args) {
 }  // namespace
 
 void reduce_norm(const KernelArgs& args) {
-  if (folds_repeats_once(args, reduce_norm)) return;
   const Tensor& x = args.input(0);
-  if (!x.is_contiguous() && reduces_last(fold_axes(args))) {  // rows, which are read as they lie in memory
+  const bool of_rows = reduces_last(fold_axes(args));  // added up in an order of their own, so that
+  if (of_rows && folds_repeats_once(args, reduce_norm)) return;  // one row is as all of them
+  if (!x.is_contiguous() && of_rows) {  // rows, which are read as they lie in memory
     Tensor dense = empty_tensor(x.spec());
     copy_elements(x, dense);
     const Tensor* const in[] = {&dense};

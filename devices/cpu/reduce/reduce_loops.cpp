@@ -411,26 +411,6 @@ void square_rows(const T* x, int64_t stride, int64_t rows, int64_t n, double* ou
   }
 }
 
-// Eight rows at a time are added to `sums`, which stay in the first cache.
-template <class T>
-void square_columns(const T* x, int64_t step, int64_t rows, int64_t width, double* sums) {
-  const Tag<double> d;
-  const hn::CappedTag<double, 1> one;
-  const int64_t per = hn::Lanes(d), whole = width - width % per;
-  for (int64_t r = 0; r < rows; r += 8, x += 8 * step) {
-    const int64_t some = std::min<int64_t>(8, rows - r);
-    const auto over = [&](auto tag, int64_t c, int64_t end) HWY_ATTR {
-      for (; c < end; c += int64_t(hn::Lanes(tag))) {
-        auto sum = r == 0 ? hn::Zero(tag) : hn::LoadU(tag, sums + c);
-        for (int64_t k = 0; k < some; ++k) sum = hn::Add(sum, load_square(tag, x + k * step + c));
-        hn::StoreU(sum, tag, sums + c);
-      }
-    };
-    over(d, 0, whole);
-    over(one, whole, width);
-  }
-}
-
 template <class T>
 void square_distances(const T* x, int64_t n, T from, T* y) {
   const auto over = [&](auto d, int64_t i, int64_t end) HWY_ATTR {
@@ -485,8 +465,6 @@ const ReduceTables* make_reduce_tables() {
       .min_u8 = loops<Min, uint8_t>(),
       .square_rows_f32 = square_rows<float>,
       .square_rows_f64 = square_rows<double>,
-      .square_columns_f32 = square_columns<float>,
-      .square_columns_f64 = square_columns<double>,
       .square_f32 = square_f32,
       .square_distances_f32 = square_distances<float>,
       .square_distances_f64 = square_distances<double>,

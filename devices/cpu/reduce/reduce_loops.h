@@ -58,9 +58,6 @@ struct ReduceTables {
   // out[r] = the sum of x[r * stride + i]^2 for i < n, r < rows, in 32 lanes that are folded like those of `fold`.
   void (*square_rows_f32)(const float* x, int64_t stride, int64_t rows, int64_t n, double* out);
   void (*square_rows_f64)(const double* x, int64_t stride, int64_t rows, int64_t n, double* out);
-  // sums[c] = the sum of x[r * step + c]^2 for r < rows, c < width, one row after the other.
-  void (*square_columns_f32)(const float* x, int64_t step, int64_t rows, int64_t width, double* sums);
-  void (*square_columns_f64)(const double* x, int64_t step, int64_t rows, int64_t width, double* sums);
   void (*square_f32)(const float* x, int64_t n, double* y);  // y[i] = x[i]^2
   // y[i] = (x[i] - from)^2
   void (*square_distances_f32)(const float* x, int64_t n, float from, float* y);

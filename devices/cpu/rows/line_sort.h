@@ -1,6 +1,6 @@
-// The sorting of one line's items, which know their keys (sort.cpp makes both): in vectors (key_sort.h), but for keys of
-// 64 bits with indices, which are compared where lines are short, and sorted digit after digit where they are longer.
-// Very long lines are sorted by all threads. Start at sort_items.
+// The sorting of one line's items (sort.cpp makes them): keys, in vectors (key_sort.h), or keys with indices, which are
+// sorted as keys where both fit into one number, else compared. Long lines are sorted by all threads. Start at
+// sort_items.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -21,7 +21,6 @@ struct KeyedItem {
   K its_key, its_index;
 
   KeyedItem(K key, K index) : its_key(key), its_index(index) {}
-  K key() const { return its_key; }
   K index() const { return its_index; }
   friend bool operator<(const KeyedItem& a, const KeyedItem& b) {
     return a.its_key != b.its_key ? a.its_key < b.its_key : a.its_index < b.its_index;
@@ -33,93 +32,17 @@ struct KeyedItem<uint32_t> {
   uint64_t bits;
 
   KeyedItem(uint32_t key, uint32_t index) : bits(uint64_t(key) << 32 | index) {}
-  uint32_t key() const { return uint32_t(bits >> 32); }
   uint32_t index() const { return uint32_t(bits); }
   friend bool operator<(const KeyedItem& a, const KeyedItem& b) { return a.bits < b.bits; }
 };
 
-constexpr int64_t radix_from = 256;  // elements from which digits beat comparisons
-
-template <class K>
-K key_in(K key) {
-  return key;
-}
-template <class K>
-K key_in(const KeyedItem<K>& item) {
-  return item.key();
-}
-
-template <class E>
-void sort_alone(E*& items, E*& spare, int64_t n);
-template <class E>
-void sort_runs(E* items, E* spare, int64_t n, int shift);
-
-// By the two highest digits of `bits` bits in which keys differ, the lower one first; `spare` is as long as `items`.
-// Two are enough to leave few neighbours in the wrong order, where keys are spread.
-template <int bits, class E>
-void sort_by_digits(E*& items, E*& spare, int64_t n) {
-  using K = decltype(key_in(*items));
-  constexpr K mask = (K(1) << bits) - 1;
-  using Count = std::conditional_t<bits == 8, uint32_t, int64_t>;
-  K differs = 0;
-  for (int64_t i = 0; i < n; ++i) differs |= key_in(items[i]) ^ key_in(items[0]);
-  if (!differs) return;
-  const int width = int(std::bit_width(differs)), shift = std::max(0, width - 2 * bits),
-            high = std::max(shift, width - bits);
-  std::array<Count, size_t(1) << bits> low_counts{}, high_counts{};
-  const auto digit = [](const E& e, int from) { return size_t(key_in(e) >> from & mask); };
-  for (int64_t i = 0; i < n; ++i) ++low_counts[digit(items[i], shift)], ++high_counts[digit(items[i], high)];
-  const auto pass = [&](auto& counts, int from) {
-    Count at = 0;
-    for (Count& c : counts) at += std::exchange(c, at);
-    const E* const read = items;
-    E* const write = spare;
-    for (int64_t i = 0; i < n; ++i) write[counts[digit(read[i], from)]++] = read[i];
-    std::swap(items, spare);
-  };
-  pass(low_counts, shift);
-  if (high > shift) pass(high_counts, high);
-  if (shift > 0) sort_runs(items, spare, n, shift);
-}
-
-// The runs of keys that are equal but for their lowest `shift` bits.
-template <class E>
-void sort_runs(E* items, E* spare, int64_t n, int shift) {
-  constexpr int64_t few = 16;
-  for (int64_t i = 0, end; i < n; i = end) {
-    end = i + 1;
-    while (end < n && key_in(items[end]) >> shift == key_in(items[i]) >> shift) ++end;
-    if (end - i > few) {
-      E *run = items + i, *other = spare + i;
-      sort_alone(run, other, end - i);
-      if (run != items + i) std::copy_n(run, end - i, items + i);
-      continue;
-    }
-    for (int64_t j = i + 1; j < end; ++j) {
-      const E moved = items[j];
-      int64_t to = j;
-      for (; to > i && moved < items[to - 1]; --to) items[to] = items[to - 1];
-      items[to] = moved;
-    }
-  }
-}
-
-// Short lines by short digits, whose counts are fewer.
-template <class E>
-void radix_sort(E*& items, E*& spare, int64_t n) {
-  constexpr int64_t few = 1 << 13;
-  if (n < few) sort_by_digits<8>(items, spare, n);
-  else sort_by_digits<11>(items, spare, n);
-}
-
 constexpr int64_t long_from = 1 << 16;  // elements from which a line is sorted by several threads
 
-// Sorts by one thread; `items` may change places with `spare`.
+// By one thread.
 template <class E>
-void sort_alone(E*& items, E*& spare, int64_t n) {
+void sort_alone(E* items, [[maybe_unused]] E* spare, int64_t n) {
   if constexpr (std::is_integral_v<E>) sort_keys(items, spare, n);
   else if constexpr (std::is_same_v<E, KeyedItem<uint32_t>>) sort_keys(&items->bits, &spare->bits, n);
-  else if (n >= radix_from) radix_sort(items, spare, n);
   else std::sort(items, items + n);
 }
 
@@ -134,9 +57,7 @@ class LongSort {
   void run() {
     for_shares([&](int64_t share) {
       const int64_t first = begin_of(share), count = begin_of(share + 1) - first;
-      E *sorted = items_ + first, *other = spare_ + first;
-      sort_alone(sorted, other, count);
-      if (sorted != items_ + first) std::copy_n(sorted, count, items_ + first);
+      sort_alone(items_ + first, spare_ + first, count);
     });
     for (int64_t run = 1; run < shares_; run *= 2) {  // of so many shares
       for_shares([&](int64_t share) { merge_share(share, run); });
@@ -218,10 +139,11 @@ void sort_first(E* items, E* spare, int64_t n, int64_t k) {
 // Puts the first k of n items in order, at `items`, which may change places with `spare`.
 template <class E>
 void sort_items(E*& items, E*& spare, int64_t n, int64_t k) {
+  const bool is_long = n >= long_from, few = k < n / 64;  // from where a heap of them takes longer than to sort all
   if (std::is_sorted(items, items + n)) return;
-  if (n >= long_from && k == n) LongSort<E>(items, spare, n).run();
-  else if (n >= long_from && k < n / 8) sort_first(items, spare, n, k);
-  else if (k < n / 8) std::partial_sort(items, items + k, items + n);
+  if (few && is_long) sort_first(items, spare, n, k);
+  else if (few) std::partial_sort(items, items + k, items + n);
+  else if (is_long) LongSort<E>(items, spare, n).run();
   else sort_alone(items, spare, n);
 }
 

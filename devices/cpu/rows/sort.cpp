@@ -3,8 +3,7 @@
 //
 // An element becomes an unsigned key whose order is the order asked for: bit tricks put signed numbers and floats
 // right, equal zeros and NaNs get one key, and NaN's key is the largest either way. Each key travels with its index, so
-// equal keys keep their order; where no two that differ have one key, values need no indices. line_sort.h sorts one
-// line.
+// equal keys keep their order; values alone need none. line_sort.h sorts one line.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -18,7 +17,6 @@
 #include "rill/devices/params/reduce_params.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
-#include "rill/tensor/callback.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill::cpu {
@@ -107,30 +105,30 @@ void along_line(int64_t n, F&& f) {
   else parallel_for(n, long_from / 4, [&](int64_t begin, int64_t end) { f(begin, end); });
 }
 
-// Each key of a line with its index.
+// keys[i] = the key of element i of a line.
 template <class K, class T>
-void read_items(const char* line, int64_t n, bool descending, KeyedItem<K>* items) {
+void read_all_keys(const char* line, int64_t n, bool descending, K* keys) {
   constexpr int64_t block = 256;
   const T* x = reinterpret_cast<const T*>(line);
   along_line(n, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += block) {
-      KeyOf<T> keys[block];
+      KeyOf<T> some[block];
       const int64_t count = std::min(block, end - i);
-      if (!read_keys(x + i, count, descending, keys))
-        for (int64_t j = 0; j < count; ++j) keys[j] = key_of(x[i + j], descending);
-      for (int64_t j = 0; j < count; ++j) items[i + j] = {K(keys[j]), K(i + j)};
+      if (!read_keys(x + i, count, descending, some))
+        for (int64_t j = 0; j < count; ++j) some[j] = key_of(x[i + j], descending);
+      std::copy_n(some, count, keys + i);
     }
   });
 }
 template <class K>
-using ReadItems = void (*)(const char* line, int64_t n, bool descending, KeyedItem<K>* items);
+using ReadKeys = void (*)(const char* line, int64_t n, bool descending, K* keys);
 
 template <class K>
-ReadItems<K> reader_of(DType dtype) {
-  ReadItems<K> reader = nullptr;
+ReadKeys<K> reader_of(DType dtype) {
+  ReadKeys<K> reader = nullptr;
   visit_dtype(dtype, [&](auto zero) {
     using T = Moved<decltype(zero)>;
-    if constexpr ((std::is_arithmetic_v<T> && sizeof(T) <= sizeof(K)) || is_half_type<T>) reader = read_items<K, T>;
+    if constexpr ((std::is_arithmetic_v<T> && sizeof(T) <= sizeof(K)) || is_half_type<T>) reader = read_all_keys<K, T>;
   });
   return reader;
 }
@@ -144,17 +142,72 @@ struct Rows {
   const char* operator[](int64_t row) const { return x.rep()->data + row * n * element; }
 };
 
+// Keys of 64 bits and their indices in numbers of 64: the highest bits in which keys differ, and the index in the lowest.
+// Where that leaves some out, those that are equal but for them are put in order at the end.
+class PackedItems {
+ public:
+  PackedItems(const uint64_t* keys, int64_t n) : keys_(keys), n_(n), index_bits_(int(std::bit_width(uint64_t(n - 1)))) {
+    uint64_t differ = 0;
+    for (int64_t i = 1; i < n; ++i) differ |= keys[i] ^ keys[0];
+    width_ = std::max(1, int(std::bit_width(differ)));
+  }
+  void pack(uint64_t* items) const {
+    along_line(n_, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) items[i] = (keys_[i] << (64 - width_) & ~index_mask()) | uint64_t(i);
+    });
+  }
+  // Of sorted items: the indices alone.
+  void unpack(uint64_t* items) const {
+    if (width_ > 64 - index_bits_) untie(items);
+    along_line(n_, [&](int64_t i, int64_t end) {
+      for (; i < end; ++i) items[i] &= index_mask();
+    });
+  }
+
+ private:
+  uint64_t index_mask() const { return (uint64_t(1) << index_bits_) - 1; }
+  void untie(uint64_t* items) const {
+    const auto key = [this](uint64_t item) { return keys_[item & index_mask()]; };
+    for (int64_t i = 0, end; i < n_; i = end) {
+      for (end = i + 1; end < n_ && ((items[end] ^ items[i]) & ~index_mask()) == 0;) ++end;
+      if (end - i > 1)
+        std::sort(items + i, items + end,
+                  [&](uint64_t a, uint64_t b) { return key(a) != key(b) ? key(a) < key(b) : a < b; });
+    }
+  }
+
+  const uint64_t* keys_;
+  int64_t n_;
+  int index_bits_, width_;
+};
+
 // Calls f(row, items) for rows [begin, end), with the first `k` items in order.
-template <class K>
-void sort_rows(const Rows& rows, int64_t k, int64_t begin, int64_t end,
-               const Callback<void(int64_t, const KeyedItem<K>*)>& f) {
-  const ReadItems<K> read = reader_of<K>(rows.x.dtype());
-  const Ref<Buffer> room = allocate(Device(), size_t(2 * rows.n) * sizeof(KeyedItem<K>));
+template <class K, class F>
+void sort_rows(const Rows& rows, int64_t k, int64_t begin, int64_t end, F&& f) {
+  const ReadKeys<K> read = reader_of<K>(rows.x.dtype());
+  const int64_t n = rows.n;
+  const Ref<Buffer> key_room = allocate(Device(), size_t(n) * sizeof(K)),
+                    item_room = allocate(Device(), size_t(2 * n) * sizeof(KeyedItem<K>));
+  K* const keys = static_cast<K*>(key_room->data);
   for (int64_t row = begin; row < end; ++row) {
-    KeyedItem<K>*items = static_cast<KeyedItem<K>*>(room->data), *spare = &items[rows.n];
-    read(rows[row], rows.n, rows.descending, items);
-    sort_items(items, spare, rows.n, k);
-    f(row, items);
+    read(rows[row], n, rows.descending, keys);
+    if (sizeof(K) == 8 && k >= n / 64 && n <= int64_t(0xFFFFFFFF)) {
+      if constexpr (sizeof(K) == 8) {
+        const PackedItems packed(keys, n);
+        auto *items = static_cast<uint64_t*>(item_room->data), *spare = items + n;
+        packed.pack(items);
+        sort_items(items, spare, n, n);
+        packed.unpack(items);
+        f(row, reinterpret_cast<const KeyedItem<uint32_t>*>(items));
+      }
+      continue;
+    }
+    auto *items = static_cast<KeyedItem<K>*>(item_room->data), *spare = items + n;
+    along_line(n, [&](int64_t b, int64_t e) {
+      for (int64_t i = b; i < e; ++i) items[i] = {keys[i], K(i)};
+    });
+    sort_items(items, spare, n, k);
+    f(row, static_cast<const KeyedItem<K>*>(items));
   }
 }
 // Calls f(begin, end) for parts of all rows, in parallel.
@@ -251,10 +304,21 @@ void on_rows(const KernelArgs& args, int64_t axis, bool descending, F&& run) {
   }
 }
 
-// Rows whose elements all have a key of their own: the keys are sorted, without indices. The others of [begin, end) are
-// left to `rest`.
-template <class T, class F>
-void sort_by_keys(const Rows& rows, T* out, int64_t begin, int64_t end, F rest) {
+// Zeros of either sign and NaNs, which have one key each: as they are, in their order.
+template <class T>
+void put_equals(const T* x, const KeyOf<T>* sorted, int64_t n, bool descending, T* out) {
+  using N = std::conditional_t<is_half_type<T>, float, T>;
+  const auto place_of = [&](KeyOf<T> key) { return out + (std::lower_bound(sorted, sorted + n, key) - sorted); };
+  T *zero = place_of(key_of(T(0), descending)), *nan = place_of(~KeyOf<T>(0));
+  for (int64_t i = 0; i < n; ++i) {
+    const N number = N(x[i]);
+    if (number == 0) *zero++ = x[i];
+    else if (number != number) *nan++ = x[i];
+  }
+}
+
+template <class T>
+void sort_values(const Rows& rows, int64_t begin, int64_t end, T* out) {
   using K = KeyOf<T>;
   const int64_t n = rows.n;
   const Ref<Buffer> room = allocate(Device(), size_t(2 * n) * sizeof(K));
@@ -265,12 +329,11 @@ void sort_by_keys(const Rows& rows, T* out, int64_t begin, int64_t end, F rest) 
     along_line(n, [&](int64_t b, int64_t e) {
       if (!read_keys(x + b, e - b, rows.descending, keys + b)) plain = false;
     });
-    if (!plain) {
-      rest(row, row + 1);
-      continue;
-    }
+    if (!plain) read_all_keys<K, T>(rows[row], n, rows.descending, keys);
     sort_items(keys, spare, n, n);
     along_line(n, [&](int64_t b, int64_t e) { write_values(keys + b, e - b, rows.descending, out + row * n + b); });
+    if constexpr (is_float<T>)
+      if (!plain) put_equals(x, keys, n, rows.descending, out + row * n);
   }
 }
 
@@ -282,19 +345,11 @@ void sort(const KernelArgs& args) {
   const auto& p = args.attrs.as<SortParams>();
   if (lines_are_one(args.input(0), p.axis)) return copy_elements(args.input(0), args.output());
   on_rows(args, p.axis, p.descending, [](const Rows& rows, std::span<Tensor* const> outs) {
-    char* const out = outs[0]->mutable_rep()->data;
-    const auto with_indices = [&](int64_t begin, int64_t end) {
-      visit_keys(rows, [&]<class K>(K) {
-        sort_rows<K>(rows, rows.n, begin, end, [&](int64_t row, const KeyedItem<K>* items) {
-          put_values(rows[row], items, rows.element, rows.n, out + row * rows.n * rows.element);
-        });
-      });
-    };
     visit_dtype(rows.x.dtype(), [&](auto zero) {
       using T = Moved<decltype(zero)>;
       if constexpr (std::is_arithmetic_v<T> || is_half_type<T>)
         for_rows(rows, [&](int64_t begin, int64_t end) {
-          sort_by_keys(rows, reinterpret_cast<T*>(out), begin, end, with_indices);
+          sort_values(rows, begin, end, reinterpret_cast<T*>(outs[0]->mutable_rep()->data));
         });
     });
   });
@@ -307,7 +362,7 @@ void argsort(const KernelArgs& args) {
     int64_t* const out = reinterpret_cast<int64_t*>(outs[0]->mutable_rep()->data);
     visit_keys(rows, [&]<class K>(K) {
       for_rows(rows, [&](int64_t begin, int64_t end) {
-        sort_rows<K>(rows, rows.n, begin, end, [&](int64_t row, const KeyedItem<K>* items) {
+        sort_rows<K>(rows, rows.n, begin, end, [&](int64_t row, const auto* items) {
           put_indices(items, rows.n, out + row * rows.n);
         });
       });
@@ -322,7 +377,7 @@ void topk(const KernelArgs& args) {
     int64_t* const indices = reinterpret_cast<int64_t*>(outs[1]->mutable_rep()->data);
     visit_keys(rows, [&]<class K>(K) {
       for_rows(rows, [&](int64_t begin, int64_t end) {
-        sort_rows<K>(rows, p.k, begin, end, [&](int64_t row, const KeyedItem<K>* items) {
+        sort_rows<K>(rows, p.k, begin, end, [&](int64_t row, const auto* items) {
           put_values(rows[row], items, rows.element, p.k, values + row * p.k * rows.element);
           put_indices(items, p.k, indices + row * p.k);
         });
