@@ -118,6 +118,8 @@ TEST_CASE("doubles that agree in all but their last digits") {
   const Tensor x = 1 + random::uniform({70'001}, f64) * 1e-12, few = 1 + floor(random::uniform({5000}, f64) * 30) * 0x1p-52;
   check_sorted(x);
   check_sorted(few);
+  check_sorted(concat({x, full({1}, -1e300, f64)}));
+  check_sorted(concat({random::randint(-500, 500, {70'001}), full({1}, INT64_MAX), full({1}, INT64_MIN)}));
   check_sorted(concat({few, few * 1e300, -few}));
 }
 

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "rill/devices/cpu/elementwise/map_run.h"
 #include "rill/devices/cpu/move/strided_copy.h"
@@ -142,18 +143,18 @@ struct Rows {
   const char* operator[](int64_t row) const { return x.rep()->data + row * n * element; }
 };
 
-// Keys of 64 bits and their indices in numbers of 64: the highest bits in which keys differ, and the index in the lowest.
-// Where that leaves some out, those that are equal but for them are put in order at the end.
+// Keys of 64 bits and their indices in numbers of 64: how far a key is above the least one, and in the lowest bits the
+// index. Where that leaves bits of keys out, those that are equal but for them are put in order at the end.
 class PackedItems {
  public:
   PackedItems(const uint64_t* keys, int64_t n) : keys_(keys), n_(n), index_bits_(int(std::bit_width(uint64_t(n - 1)))) {
-    uint64_t differ = 0;
-    for (int64_t i = 1; i < n; ++i) differ |= keys[i] ^ keys[0];
-    width_ = std::max(1, int(std::bit_width(differ)));
+    const auto [least, most] = std::minmax_element(keys, keys + n);
+    least_ = *least;
+    width_ = std::max(1, int(std::bit_width(*most - *least)));
   }
   void pack(uint64_t* items) const {
     along_line(n_, [&](int64_t i, int64_t end) {
-      for (; i < end; ++i) items[i] = (keys_[i] << (64 - width_) & ~index_mask()) | uint64_t(i);
+      for (; i < end; ++i) items[i] = ((keys_[i] - least_) << (64 - width_) & ~index_mask()) | uint64_t(i);
     });
   }
   // Of sorted items: the indices alone.
@@ -167,16 +168,29 @@ class PackedItems {
  private:
   uint64_t index_mask() const { return (uint64_t(1) << index_bits_) - 1; }
   void untie(uint64_t* items) const {
+    constexpr int64_t few = 32;
     const auto key = [this](uint64_t item) { return keys_[item & index_mask()]; };
     for (int64_t i = 0, end; i < n_; i = end) {
       for (end = i + 1; end < n_ && ((items[end] ^ items[i]) & ~index_mask()) == 0;) ++end;
-      if (end - i > 1)
+      if (end - i > few) untie_many(items + i, end - i);
+      else if (end - i > 1)
         std::sort(items + i, items + end,
                   [&](uint64_t a, uint64_t b) { return key(a) != key(b) ? key(a) < key(b) : a < b; });
     }
   }
+  // As a line of its own: what was left out of its keys, 32 bits at most, fits beside places of 32.
+  void untie_many(uint64_t* items, int64_t n) const {
+    std::vector<uint64_t> keys, tied(items, items + n), order(size_t(2 * n));
+    for (const uint64_t item : tied) keys.push_back(keys_[item & index_mask()]);
+    const PackedItems packed(keys.data(), n);
+    packed.pack(order.data());
+    sort_keys(order.data(), order.data() + n, n);
+    packed.unpack(order.data());
+    for (int64_t i = 0; i < n; ++i) items[i] = tied[size_t(order[size_t(i)])];
+  }
 
   const uint64_t* keys_;
+  uint64_t least_;
   int64_t n_;
   int index_bits_, width_;
 };
