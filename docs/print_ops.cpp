@@ -62,7 +62,8 @@ int main() {
   fmt::print(
       "# Operations\n\nPrinted from the op records by `./dev docs`; do not edit. {} records, {} of them "
       "differentiable. Everything else in the\n"
-      "public headers is a composite of these. [math.md](math.md) has the largest errors of functions, measured against "
+      "public headers is a composite of these. [math.md](math.md) has the largest errors of functions, measured "
+      "against "
       "MPFR.\n\n",
       ops.size(), differentiable);
   for (OpKind kind : {OpKind::elementwise, OpKind::view, OpKind::reduction, OpKind::library, OpKind::creation}) {

@@ -195,7 +195,8 @@ TEST_CASE("a product has the same bits whatever stands beside it") {
     double worst = 0;  // in ulps of each part, against long double where that is exact enough
     const std::vector<C> z = xy.to_vector<C>();
     for (size_t i = 0; i < z.size(); ++i) {
-      const std::complex<long double> exact = std::complex<long double>(first[i]) * std::complex<long double>(second[i]);
+      const std::complex<long double> exact =
+          std::complex<long double>(first[i]) * std::complex<long double>(second[i]);
       const long double lost = std::abs(first[i].real() * second[i].real()) * 0x1p-63L;
       const auto off = [&](double got, long double want) {
         const double ulp = std::nextafter(std::abs(double(want)), inf) - std::abs(double(want));

@@ -186,8 +186,8 @@ TEST_CASE("random kernels, with reductions") {
 }
 
 namespace {
-// What NVRTC compiles for: those that RILL_CUDA_ARCHITECTURES lists, as in 80,90,100, else one of these in turn, for each
-// takes minutes.
+// What NVRTC compiles for: those that RILL_CUDA_ARCHITECTURES lists, as in 80,90,100, else one of these in turn, for
+// each takes minutes.
 std::vector<int> architectures() {
   const char* const wanted = std::getenv("RILL_CUDA_ARCHITECTURES");
   if (!wanted) {

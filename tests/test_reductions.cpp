@@ -404,8 +404,9 @@ TEST_CASE("norms have the same bits whatever the strides, the neighbours and wha
     for (int axis : {0, 1}) {
       INFO(name(d) << " " << axis);
       for (const Tensor& view :
-           {x(all, slice(none, none, 2)), transpose(x), flip(x, {0, 1}), broadcast_to(x(slice(none), slice(0, 1)), {1000, 5}),
-            broadcast_to(x(slice(0, 1)), {7, 90}), broadcast_to(expand_dims(x, 0), {3, 1000, 90})}) {
+           {x(all, slice(none, none, 2)), transpose(x), flip(x, {0, 1}),
+            broadcast_to(x(slice(none), slice(0, 1)), {1000, 5}), broadcast_to(x(slice(0, 1)), {7, 90}),
+            broadcast_to(expand_dims(x, 0), {3, 1000, 90})}) {
         CHECK(array_equal(norm(view, {.axis = axis}), norm(view.contiguous(), {.axis = axis})));
         auto traced = function("norm", [&](const Tensor& t) { return norm(t.contiguous(), {.axis = axis}); });
         CHECK(array_equal(traced(view), norm(view, {.axis = axis})));
@@ -419,9 +420,9 @@ TEST_CASE("norms have the same bits whatever the strides, the neighbours and wha
 }
 
 TEST_CASE("a permutation of a size that only the call knows is the eager one") {
-  auto traced = function(
-      "permutation", [](const Tensor& x) { return random::permutation(x.dim(0), {.key = random::Key(17)}); },
-      {.signature = {spec(f32, {any}, "x")}});
+  auto traced =
+      function("permutation", [](const Tensor& x) { return random::permutation(x.dim(0), {.key = random::Key(17)}); },
+               {.signature = {spec(f32, {any}, "x")}});
   for (int64_t size : {0, 1, 2, 1000, 1 << 20}) {
     const Tensor p = random::permutation(size, {.key = random::Key(17)});
     const bool same = array_equal(traced(zeros({size})), p), whole = array_equal(sort(p), arange(size));
@@ -433,6 +434,7 @@ TEST_CASE("a permutation of a size that only the call knows is the eager one") {
 TEST_CASE("celu() of halves is rounded once, for negative alpha too") {
   const Tensor x = linspace(-8, 8, 4001).astype(f16);
   for (double alpha : {-2.0, 0.5, 3.0}) CHECK(array_equal(celu(x, alpha), celu(x.astype(f32), alpha).astype(f16)));
-  for (double slope : {0.01, -3.0}) CHECK(array_equal(leaky_relu(x, slope), leaky_relu(x.astype(f32), slope).astype(f16)));
+  for (double slope : {0.01, -3.0})
+    CHECK(array_equal(leaky_relu(x, slope), leaky_relu(x.astype(f32), slope).astype(f16)));
   for (double alpha : {0.3, 2.0}) CHECK(array_equal(elu(x, alpha), elu(x.astype(f32), alpha).astype(f16)));
 }

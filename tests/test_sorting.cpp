@@ -73,7 +73,12 @@ void check_sorted(const Tensor& x) {
 // Lines that are hard to sort, of dtype d.
 std::vector<Tensor> lines_of(DType d, Dim size) {
   const Tensor places = arange(size), spread = random::normal({size}) * 100;
-  std::vector<Tensor> lines = {spread, round(spread / 50), zeros({size}), places, -places, minimum(places, size - places),
+  std::vector<Tensor> lines = {spread,
+                               round(spread / 50),
+                               zeros({size}),
+                               places,
+                               -places,
+                               minimum(places, size - places),
                                where(random::uniform({size}) < 0.9, 7.f, spread)};
   for (Tensor& x : lines)
     x = is_floating(d) ? x.astype(d) : is_bool(d) ? x > 0 : (x + (is_unsigned(d) ? 500 : 0)).astype(i64).astype(d);
@@ -115,7 +120,8 @@ TEST_CASE("topk() gives the first of argsort()") {
 }
 
 TEST_CASE("doubles that agree in all but their last digits") {
-  const Tensor x = 1 + random::uniform({70'001}, f64) * 1e-12, few = 1 + floor(random::uniform({5000}, f64) * 30) * 0x1p-52;
+  const Tensor x = 1 + random::uniform({70'001}, f64) * 1e-12,
+               few = 1 + floor(random::uniform({5000}, f64) * 30) * 0x1p-52;
   check_sorted(x);
   check_sorted(few);
   check_sorted(concat({x, full({1}, -1e300, f64)}));

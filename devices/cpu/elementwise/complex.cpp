@@ -1,10 +1,9 @@
-// Elementwise ops on complex numbers: their loops, for every machine, as plain code that is compiled once (but products:
-// complex_vectors.h). Arithmetic
-// is computed one format wider (c64 in f64, c128 in long double), where neither a square nor a product of two
-// components overflows or vanishes; functions of c64 and c128 are computed in f64, with a long double where digits
-// would be lost. What is rare (infinities, NaN, the ends of the range) goes to the reference's functions
-// (devices/ref/complex_math.h): the loops of this file only have to be fast where numbers are finite. Start at the
-// tables at the end.
+// Elementwise ops on complex numbers: their loops, for every machine, as plain code that is compiled once (but
+// products: complex_vectors.h). Arithmetic is computed one format wider (c64 in f64, c128 in long double), where
+// neither a square nor a product of two components overflows or vanishes; functions of c64 and c128 are computed in
+// f64, with a long double where digits would be lost. What is rare (infinities, NaN, the ends of the range) goes to the
+// reference's functions (devices/ref/complex_math.h): the loops of this file only have to be fast where numbers are
+// finite. Start at the tables at the end.
 #include <hwy/targets.h>
 
 #include <algorithm>
@@ -388,7 +387,7 @@ struct Arithmetic {
                                      arithmetic_loop<F, Complex<double>, Inputs>);
   }
 };
-template <Name name, Loop ComplexProducts::*c64, Loop ComplexProducts::*c128>
+template <Name name, Loop ComplexProducts::* c64, Loop ComplexProducts::* c128>
 struct Products {
   Products() {
     scalar_loops<name>.offer_complex([](const Run& run) { (complex_products().*c64)(run); },
@@ -412,9 +411,11 @@ struct OfPartsLoops {
   }
 };
 
-const std::tuple<Arithmetic<"add", Add, 2>, Arithmetic<"subtract", Subtract, 2>, Products<"multiply", &ComplexProducts::multiply_c64, &ComplexProducts::multiply_c128>,
+const std::tuple<Arithmetic<"add", Add, 2>, Arithmetic<"subtract", Subtract, 2>,
+                 Products<"multiply", &ComplexProducts::multiply_c64, &ComplexProducts::multiply_c128>,
                  Arithmetic<"multiply_no_nan", MultiplyNoNan, 2>, Arithmetic<"multiply_nonzero", MultiplyNonzero, 2>,
-                 Arithmetic<"divide", Divide, 2>, Arithmetic<"reciprocal", Reciprocal>, Products<"square", &ComplexProducts::square_c64, &ComplexProducts::square_c128>,
+                 Arithmetic<"divide", Divide, 2>, Arithmetic<"reciprocal", Reciprocal>,
+                 Products<"square", &ComplexProducts::square_c64, &ComplexProducts::square_c128>,
                  Arithmetic<"negative", Negative>, Arithmetic<"abs", Abs>, Arithmetic<"conj", Conj>,
                  Arithmetic<"real", RealPart>, Arithmetic<"imag", ImagPart>, OfPartsLoops,
                  Arithmetic<"equal", Equal, 2>, Arithmetic<"not_equal", NotEqual, 2>,

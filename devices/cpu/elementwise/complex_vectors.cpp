@@ -21,9 +21,9 @@ constexpr double moderate_above = 0x1p-480, moderate_below = 0x1p480;
 [[maybe_unused]] bool is_moderate(double x) {
   return x == 0 || (std::abs(x) > moderate_above && std::abs(x) < moderate_below);
 }
-// a b + c d, each product with what it loses in rounding (Dekker, A floating-point technique for extending the available
-// precision, 1971), and their sum too (Knuth's two-sum): within 1/2 ulp and 2^-50 of one, whatever cancels. The zeros'
-// sign is that of a plain sum.
+// a b + c d, each product with what it loses in rounding (Dekker, A floating-point technique for extending the
+// available precision, 1971), and their sum too (Knuth's two-sum): within 1/2 ulp and 2^-50 of one, whatever cancels.
+// The zeros' sign is that of a plain sum.
 [[maybe_unused]] double sum_of_products(double a, double b, double c, double d) {
   const double p = a * b, q = c * d, sum = p + q, q_taken = sum - p;
   const double lost = (p - (sum - q_taken)) + (q - q_taken);
@@ -43,8 +43,6 @@ constexpr double moderate_above = 0x1p-480, moderate_below = 0x1p480;
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 #undef RILL_FUSED_PAIRS  // whether there are vectors, of two f64 at least, with a product that is added in one rounding
 #define RILL_FUSED_PAIRS (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64)
@@ -67,6 +65,8 @@ Numbers<double> product(Numbers<double> x, Numbers<double> y) {
   return {z.real(), z.imag()};
 }
 #else
+namespace hn = hwy::HWY_NAMESPACE;
+
 using Tag = hn::ScalableTag<double>;
 using V = hn::Vec<Tag>;
 
@@ -97,7 +97,8 @@ HWY_INLINE Numbers<float> product(Numbers<float> x, Numbers<float> y) {
 
 HWY_INLINE bool are_moderate(V x) {
   const V size = hn::Abs(x);
-  const auto within = hn::And(hn::Gt(size, hn::Set(Tag(), moderate_above)), hn::Lt(size, hn::Set(Tag(), moderate_below)));
+  const auto within =
+      hn::And(hn::Gt(size, hn::Set(Tag(), moderate_above)), hn::Lt(size, hn::Set(Tag(), moderate_below)));
   return hn::AllTrue(Tag(), hn::Or(within, hn::Eq(x, hn::Zero(Tag()))));
 }
 // sum_of_products() in each lane.
@@ -111,7 +112,8 @@ HWY_INLINE V sums_of_products(V a, V b, V c, V d) {
 HWY_INLINE Numbers<double> product(Numbers<double> x, Numbers<double> y) {
   const V im = hn::DupOdd(x.parts), turned = hn::OddEven(im, hn::Neg(im));  // -im for real parts
   const Numbers<double> z = {sums_of_products(hn::DupEven(x.parts), y.parts, turned, hn::Reverse2(Tag(), y.parts))};
-  if (are_moderate(x.parts) && are_moderate(y.parts)) [[likely]] return z;
+  if (are_moderate(x.parts) && are_moderate(y.parts)) [[likely]]
+    return z;
   // Others one by one, and these alone: which numbers lie beside each other must not show.
   constexpr int64_t parts = 2 * Numbers<double>::count;
   double a[parts], b[parts], c[parts];

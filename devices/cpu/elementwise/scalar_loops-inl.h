@@ -266,7 +266,8 @@ HWY_INLINE void number_loop(const Run& run) {
   size_t i = 0;
   if (run.n >= block) {
     // The last block takes elements of the one before along, but not where those were overwritten.
-    const bool in_place = run.out == run.in[0] || run.out == run.in[Inputs > 1 ? 1 : 0] || run.out == run.in[Inputs - 1];
+    const bool in_place =
+        run.out == run.in[0] || run.out == run.in[Inputs > 1 ? 1 : 0] || run.out == run.in[Inputs - 1];
     const size_t last = in_place ? run.n / block * block - block : run.n - block;
     for (;; i = std::min(i + block, last)) {
       compute(i, block);

@@ -190,7 +190,8 @@ void accumulate(const KernelArgs& args, int identity) {
   if (!is_differentiable(args.input(0).dtype())) return accumulate_integers<R>(args, uint64_t(identity));
   visit_inexact(args, [&]<class T>(T) {
     using Rule = std::conditional_t<std::is_same_v<T, float>, OfFloats, R>;
-    if constexpr (is_half_type<T>) scan_halves<OfFloats>(args, args.in_data<T>(0), args.out_data<T>(), double(identity));
+    if constexpr (is_half_type<T>)
+      scan_halves<OfFloats>(args, args.in_data<T>(0), args.out_data<T>(), double(identity));
     else scan_all<Rule>(args, args.in_data<T>(0), args.out_data<T>(), Wide<T>(T(identity)));
   });
 }
@@ -224,7 +225,8 @@ void extreme(const KernelArgs& args) {
       scan_halves<Extreme<largest>>(args, args.in_data<T>(0), args.out_data<T>(),
                                     largest ? -L::infinity() : L::infinity());
     } else if constexpr (std::is_arithmetic_v<T>) {
-      const T least = largest ? (has_infinity ? -L::infinity() : L::lowest()) : (has_infinity ? L::infinity() : L::max());
+      const T least =
+          largest ? (has_infinity ? -L::infinity() : L::lowest()) : (has_infinity ? L::infinity() : L::max());
       scan_all<Extreme<largest>>(args, args.in_data<T>(0), args.out_data<T>(), least);
     }
   });

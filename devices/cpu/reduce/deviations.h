@@ -1,4 +1,5 @@
-// The sums of squares that variances are made of, of a short row while it is in the cache, of a long one by all threads.
+// The sums of squares that variances are made of, of a short row while it is in the cache, of a long one by all
+// threads.
 #pragma once
 #include <cstdint>
 

@@ -161,7 +161,8 @@ struct PlainProd {
       std::copy_n(acc + c, n, before);
       scalar_loops<"multiply">[dtype_of<T>()]({{before, x + c}, acc + c, size_t(n), 0});
       for (int64_t i = 0; i < n; ++i)
-        if (acc[c + i] != acc[c + i]) acc[c + i] = x[c + i] == T(1) ? before[i] : before[i] == T(1) ? x[c + i] : acc[c + i];
+        if (acc[c + i] != acc[c + i])
+          acc[c + i] = x[c + i] == T(1) ? before[i] : before[i] == T(1) ? x[c + i] : acc[c + i];
     }
   }
   static T fold(const T* lanes) {
@@ -411,9 +412,9 @@ void norm_of(const KernelArgs& args) {
 
 void reduce_norm(const KernelArgs& args) {
   const Tensor& x = args.input(0);
-  const bool of_rows = reduces_last(fold_axes(args));  // added up in an order of their own, so that
+  const bool of_rows = reduces_last(fold_axes(args));            // added up in an order of their own, so that
   if (of_rows && folds_repeats_once(args, reduce_norm)) return;  // one row is as all of them
-  if (!x.is_contiguous() && of_rows) {  // rows, which are read as they lie in memory
+  if (!x.is_contiguous() && of_rows) {                           // rows, which are read as they lie in memory
     Tensor dense = empty_tensor(x.spec());
     copy_elements(x, dense);
     const Tensor* const in[] = {&dense};

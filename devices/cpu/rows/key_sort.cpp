@@ -31,7 +31,7 @@ namespace rill::cpu {
 // The comparisons of Batcher's odd-even merge sort of `n` elements, n a power of two.
 template <int n>
 struct Network {
-  std::array<std::pair<int, int>, size_t(n * n)> pairs{};
+  std::array<std::pair<int, int>, size_t(n* n)> pairs{};
   int count = 0;
 
   constexpr Network() {
@@ -131,7 +131,7 @@ class Block {
       }
       clean_lanes<group / 4>(v);
       RILL_UNROLL for (int apart = rows / 2; apart >= 1; apart /= 2)
-        RILL_UNROLL for (int r = 0; r < rows; ++r) if (!(r & apart)) exchange(v[r], v[r + apart]);
+          RILL_UNROLL for (int r = 0; r < rows; ++r) if (!(r & apart)) exchange(v[r], v[r + apart]);
       merge_groups<group * 2>(v);
     }
   }

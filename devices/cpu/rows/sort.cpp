@@ -376,9 +376,8 @@ void argsort(const KernelArgs& args) {
     int64_t* const out = reinterpret_cast<int64_t*>(outs[0]->mutable_rep()->data);
     visit_keys(rows, [&]<class K>(K) {
       for_rows(rows, [&](int64_t begin, int64_t end) {
-        sort_rows<K>(rows, rows.n, begin, end, [&](int64_t row, const auto* items) {
-          put_indices(items, rows.n, out + row * rows.n);
-        });
+        sort_rows<K>(rows, rows.n, begin, end,
+                     [&](int64_t row, const auto* items) { put_indices(items, rows.n, out + row * rows.n); });
       });
     });
   });
