@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rill/devices/cpu/unroll.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "rill/devices/cpu/elementwise/complex_vectors.cpp"
 #include "rill/devices/kernel/targets.h"
@@ -164,9 +166,46 @@ void square(const Run& run) {
   multiply<T>(twice);
 }
 
+// As it will be stored.
+template <class T>
+HWY_INLINE Numbers<T> rounded(Numbers<T> x) {
+  if constexpr (sizeof(T) == 8) return x;
+#if RILL_FUSED_PAIRS
+  else return {hn::PromoteTo(Tag(), hn::DemoteTo(hn::Rebind<T, Tag>(), x.parts))};
+#else
+  else return {double(T(x.re)), double(T(x.im))};
+#endif
+}
+// `some` vectors of columns side by side, for a product waits for the one before.
+template <class T, int some>
+HWY_INLINE void columns_of(const T* x, int64_t step, int64_t rows, T* products) {
+  using N = Numbers<T>;
+  N all[some];
+  RILL_UNROLL for (int k = 0; k < some; ++k) all[k] = N::of(x + 2 * k * N::count);
+  for (int64_t r = 1; r < rows; ++r) {
+    x += 2 * step;
+    RILL_UNROLL for (int k = 0; k < some; ++k) all[k] = rounded(product(all[k], N::of(x + 2 * k * N::count)));
+  }
+  RILL_UNROLL for (int k = 0; k < some; ++k) all[k].store(products + 2 * k * N::count);
+}
+template <class T>
+void columns(const T* x, int64_t step, int64_t rows, int64_t width, T* products) {
+  constexpr int64_t count = Numbers<T>::count, some = 4;
+  int64_t c = 0;
+  for (; c + some * count <= width; c += some * count) columns_of<T, some>(x + 2 * c, step, rows, products + 2 * c);
+  for (; c + count <= width; c += count) columns_of<T, 1>(x + 2 * c, step, rows, products + 2 * c);
+  for (; c < width; ++c) {
+    T all[2] = {x[2 * c], x[2 * c + 1]};
+    for (int64_t r = 1; r < rows; ++r) multiply<T>(Run{{all, x + 2 * (r * step + c)}, all, 1, 0});
+    std::copy_n(all, 2, products + 2 * c);
+  }
+}
+
 }  // namespace
 
-ComplexProducts make_complex_products() { return {multiply<float>, square<float>, multiply<double>, square<double>}; }
+ComplexProducts make_complex_products() {
+  return {multiply<float>, square<float>, multiply<double>, square<double>, columns<float>, columns<double>};
+}
 
 }  // namespace rill::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

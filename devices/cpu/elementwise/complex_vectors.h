@@ -10,6 +10,10 @@ namespace rill::cpu {
 // which hold those products; what may leave their range, with wider components.
 struct ComplexProducts {
   Loop multiply_c64, square_c64, multiply_c128, square_c128;
+  // products[c] = x[0][c] x[1][c] ... x[rows - 1][c] for c < width, rows being `step` numbers apart, one after the
+  // other.
+  void (*columns_c64)(const float* x, int64_t step, int64_t rows, int64_t width, float* products);
+  void (*columns_c128)(const double* x, int64_t step, int64_t rows, int64_t width, double* products);
 };
 const ComplexProducts& complex_products();
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "rill/devices/cpu/elementwise/complex_vectors.h"
 #include "rill/devices/cpu/elementwise/elementwise.h"
 #include "rill/devices/cpu/move/strided_copy.h"
 #include "rill/devices/cpu/reduce/fold_in_memory_order.h"
@@ -144,44 +145,64 @@ void fold_complex(const KernelArgs& args, const ReduceLoops<T>& loops) {
 template <class T>
 struct PlainProd {
   static void block(const T* x, int64_t stride, int64_t rows, int64_t width, T* acc) {
-    std::copy(x, x + width, acc);
-    for (int64_t r = 1; r < rows; ++r) merge(acc, x + r * stride, width);
-  }
-  static void merge(T* acc, const T* x, int64_t width) {
-    if constexpr (std::is_integral_v<T>)
-      for (int64_t c = 0; c < width; ++c) acc[c] *= x[c];
-    else merge_complex(acc, x, width);
-  }
-  // 1, which lines are padded with, leaves an infinity as it is.
-  static void merge_complex(T* acc, const T* x, int64_t width) {
-    constexpr int64_t some = 64;
-    for (int64_t c = 0; c < width; c += some) {
-      const int64_t n = std::min(some, width - c);
-      T before[some];
-      std::copy_n(acc + c, n, before);
-      scalar_loops<"multiply">[dtype_of<T>()]({{before, x + c}, acc + c, size_t(n), 0});
-      for (int64_t i = 0; i < n; ++i)
-        if (acc[c + i] != acc[c + i])
-          acc[c + i] = x[c + i] == T(1) ? before[i] : before[i] == T(1) ? x[c + i] : acc[c + i];
+    if constexpr (std::is_integral_v<T>) {
+      std::copy(x, x + width, acc);
+      for (int64_t r = 1; r < rows; ++r) merge(acc, x + r * stride, width);
+    } else {
+      complex_columns(x, stride, rows, width, acc);
+      for (int64_t c = 0; c < width; ++c)
+        if (acc[c] != acc[c]) {
+          acc[c] = x[c];
+          for (int64_t r = 1; r < rows; ++r) acc[c] = padded_product(acc[c], x[r * stride + c]);
+        }
     }
   }
+  static void merge(T* acc, const T* x, int64_t width) {
+    if constexpr (std::is_integral_v<T>) {
+      for (int64_t c = 0; c < width; ++c) acc[c] *= x[c];
+    } else {
+      constexpr int64_t some = 64;
+      for (int64_t c = 0, n; c < width; c += n) {
+        n = std::min(some, width - c);
+        T rows[2 * some];
+        std::copy_n(x + c, n, std::copy_n(acc + c, n, rows));
+        block(rows, n, 2, n, acc + c);
+      }
+    }
+  }
+  // 1, which lines are padded with, leaves an infinity as it is.
+  static T padded_product(const T& a, const T& b) {
+    if (a == T(1)) return b;
+    if (b == T(1)) return a;
+    T product;
+    scalar_loops<"multiply">[dtype_of<T>()]({{&a, &b}, &product, 1, 0});
+    return product;
+  }
+  static void complex_columns(const T* x, int64_t stride, int64_t rows, int64_t width, T* acc) {
+    using P = typename T::value_type;
+    const P* const from = reinterpret_cast<const P*>(x);
+    P* const to = reinterpret_cast<P*>(acc);
+    if constexpr (sizeof(P) == 4) complex_products().columns_c64(from, stride, rows, width, to);
+    else complex_products().columns_c128(from, stride, rows, width, to);
+  }
   static T fold(const T* lanes) {
-    T v[min_row_width];
+    T v[min_row_width], halved[min_row_width / 2];
     std::copy(lanes, lanes + min_row_width, v);
-    for (int half = min_row_width / 2; half > 0; half /= 2) merge(v, v + half, half);
+    for (int64_t half = min_row_width / 2; half > 0; half /= 2) {
+      block(v, half, 2, half, halved);
+      std::copy_n(halved, half, v);
+    }
     return v[0];
   }
   static void lines(const T* x, int64_t stride, int64_t rows, int64_t n, T* out) {
+    const int64_t whole = n / min_row_width, rest = n % min_row_width;
     for (int64_t r = 0; r < rows; ++r, x += stride) {
-      // As block(): the first row is copied, for 1 times a complex zero may have another sign, and the last one is
-      // padded.
       T acc[min_row_width], row[min_row_width];
-      for (int64_t i = 0; i < n; i += min_row_width) {
-        const int64_t some = std::min(min_row_width, n - i);
-        T* to = i == 0 ? acc : row;
-        std::copy(x + i, x + i + some, to);
-        std::fill(to + some, to + min_row_width, T(1));
-        if (i > 0) merge(acc, row, min_row_width);
+      if (whole > 0) block(x, min_row_width, whole, min_row_width, acc);
+      if (rest > 0) {
+        T* const to = whole > 0 ? row : acc;
+        std::fill(std::copy_n(x + whole * min_row_width, rest, to), to + min_row_width, T(1));
+        if (whole > 0) merge(acc, row, min_row_width);
       }
       out[r] = fold(acc);
     }

@@ -277,7 +277,9 @@ void put_positions(Tensor& out, int64_t axis) {
   for (int i = int(axis) + 1; i < out.ndim(); ++i) inner *= out.shape()[size_t(i)];
   const int64_t n = out.shape()[size_t(axis)];
   int64_t* to = reinterpret_cast<int64_t*>(out.mutable_rep()->data);
-  for (int64_t row = 0; row < out.size() / inner; ++row) std::fill_n(to + row * inner, inner, row % n);
+  parallel_for(out.size() / inner, 1 + long_from / inner, [&](int64_t row, int64_t end) {
+    for (; row < end; ++row) fill_dense(to + row * inner, size_t(inner), row % n);
+  });
 }
 
 // Calls run(rows, outputs) with the lines along `axis` as dense rows, one of each that are repeated.
