@@ -8,18 +8,13 @@
 #include "catch.h"
 #include "messages.h"
 #include "rill/rill.h"
+#include "threads.h"
 
 using namespace rill;
 
 namespace {
 
 constexpr int64_t n = 150'001;
-
-struct Threads {
-  const int before = num_threads();
-  explicit Threads(int count) { set_num_threads(count); }
-  ~Threads() { set_num_threads(before); }
-};
 
 }  // namespace
 

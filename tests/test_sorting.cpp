@@ -6,18 +6,13 @@
 
 #include "catch.h"
 #include "rill/rill.h"
+#include "threads.h"
 
 using namespace rill;
 
 namespace {
 
 constexpr int64_t n = 150'001;
-
-struct Threads {
-  const int before = num_threads();
-  explicit Threads(int count) { set_num_threads(count); }
-  ~Threads() { set_num_threads(before); }
-};
 
 // sort() and argsort() of a vector, up and down, against std::stable_sort with NaN last.
 template <class T>

@@ -3,12 +3,9 @@
 // sort_items.
 #pragma once
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "rill/devices/cpu/rows/key_sort.h"
 #include "rill/devices/threads.h"
