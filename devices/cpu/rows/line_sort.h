@@ -133,10 +133,13 @@ void sort_first(E* items, E* spare, int64_t n, int64_t k) {
   std::copy_n(spare, k, items);
 }
 
+// Whether k of n items are so few that a heap of them takes less time than to sort all.
+inline bool sorts_few(int64_t n, int64_t k) { return k < n / 64; }
+
 // Puts the first k of n items in order, at `items`, which may change places with `spare`.
 template <class E>
 void sort_items(E*& items, E*& spare, int64_t n, int64_t k) {
-  const bool is_long = n >= long_from, few = k < n / 64;  // from where a heap of them takes longer than to sort all
+  const bool is_long = n >= long_from, few = sorts_few(n, k);
   if (std::is_sorted(items, items + n)) return;
   if (few && is_long) sort_first(items, spare, n, k);
   else if (few) std::partial_sort(items, items + k, items + n);

@@ -205,16 +205,16 @@ void sort_rows(const Rows& rows, int64_t k, int64_t begin, int64_t end, F&& f) {
   K* const keys = static_cast<K*>(key_room->data);
   for (int64_t row = begin; row < end; ++row) {
     read(rows[row], n, rows.descending, keys);
-    if (sizeof(K) == 8 && k >= n / 64 && n <= int64_t(0xFFFFFFFF)) {
-      if constexpr (sizeof(K) == 8) {
+    if constexpr (sizeof(K) == 8) {
+      if (!sorts_few(n, k) && n <= int64_t(0xFFFFFFFF)) {
         const PackedItems packed(keys, n);
         auto *items = static_cast<uint64_t*>(item_room->data), *spare = items + n;
         packed.pack(items);
         sort_items(items, spare, n, n);
         packed.unpack(items);
         f(row, reinterpret_cast<const KeyedItem<uint32_t>*>(items));
+        continue;
       }
-      continue;
     }
     auto *items = static_cast<KeyedItem<K>*>(item_room->data), *spare = items + n;
     along_line(n, [&](int64_t b, int64_t e) {
