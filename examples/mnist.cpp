@@ -1,5 +1,5 @@
 // Trains a convolutional network on handwritten digits: eager ops, a GradientTape, and a training step that `function`
-// traces once and replays. `mnist --help` lists the options; start reading at train().
+// traces once and replays. `mnist --help` lists the options; start reading at train(). digits.h has the network.
 //
 // The data are IDX files, as the MNIST database has them; examples/data holds 4,000 digits to train on and 1,000 to
 // test.
@@ -17,6 +17,7 @@
 #include <functional>
 #include <optional>
 
+#include "digits.h"
 #include "report.h"
 
 using namespace rill;
@@ -25,27 +26,12 @@ struct Settings {
   std::string data = MNIST_DATA;
   std::string logs = "logs/mnist";
   std::string checkpoint;
-  std::string exported;
   std::string device;
   bool eager = false;
   int epochs = 5, batch = 64, threads = 0;
   double rate = 1e-3;
   uint64_t seed = 1;
 };
-
-nn::Sequential make_model(int64_t height, int64_t width) {
-  // Padded convolutions keep the size of an image, pools halve it.
-  const int64_t pixels = (height / 4) * (width / 4);
-  return nn::Sequential(nn::Conv2D(1, 32, {5}, {.padding = "SAME", .activation = relu, .name = "conv1"}),
-                        nn::MaxPool2D({2}, {.name = "pool1"}),
-                        nn::Conv2D(32, 64, {5}, {.padding = "SAME", .activation = relu, .name = "conv2"}),
-                        nn::MaxPool2D({2}, {.name = "pool2"}), nn::Flatten(),
-                        nn::Dense(pixels * 64, 1024, {.activation = relu, .name = "hidden"}), nn::Dropout(0.4),
-                        nn::Dense(1024, 10, {.name = "logits"}));
-}
-
-// u8[n,height,width], 0 to 255, to f32[n,height,width,1], 0 to 1.
-Tensor to_input(const Tensor& images) { return expand_dims(images.astype(f32) / 255, -1); }
 
 // How many of the rows of `logits` are largest at the label.
 Tensor count_right(const Tensor& logits, const Tensor& labels) { return sum(argmax(logits, -1) == labels.astype(i64)); }
@@ -63,18 +49,6 @@ std::vector<int64_t> predict_all(const Predict& predict, const Tensor& images) {
     for (int64_t c : predict(part).to_vector<int64_t>()) classes.push_back(c);
   }
   return classes;
-}
-
-// The model as a file that runs without this program: u8[n,height,width] to the digits, and how sure it is of each
-// class.
-void export_classifier(const nn::Sequential& model, const data::Mnist& digits, const std::string& path) {
-  const auto classify = [&](const Tensor& images) {
-    const Tensor probabilities = softmax(model(to_input(images)), -1);
-    return std::pair(argmax(probabilities, -1), probabilities);
-  };
-  const ArgSpec images = spec(u8, {any, digits.test_images.dim(1), digits.test_images.dim(2)}, "images");
-  export_model(function("digits", classify, {.signature = {images}}), path, {.outputs = {"digit", "probabilities"}});
-  std::printf("the model: %s\n", path.c_str());
 }
 
 struct Epoch {
@@ -165,7 +139,6 @@ void train(const Settings& settings) {
   if (settings.epochs > 0) print_confusion(classes, truth);
   std::printf("\ntest accuracy %.2f %% after %d epochs, %.2f s of training\n", 100 * share_right(classes, truth),
               settings.epochs, seconds);
-  if (!settings.exported.empty()) export_classifier(model, digits, settings.exported);
   if (log) std::printf("for TensorBoard: %s\n", settings.logs.c_str());
 }
 
@@ -176,10 +149,8 @@ int main(int argc, char** argv) {
   app.add_option("--logdir", settings.logs, "folder for TensorBoard's event file; \"\" writes none")
       ->capture_default_str();
   app.add_option("--checkpoint", settings.checkpoint,
-                 "folder for a checkpoint after each epoch; a run that finds one there goes on from it");
-  app.add_option(
-      "--export", settings.exported,
-      "file for the trained model, such as digits.onnx: `rill run digits.onnx --input digit.png` tells a digit");
+                 "folder for a checkpoint after each epoch; a run that finds one there goes on from it, and export_digits "
+                 "makes a model of it");
   app.add_option("--device", settings.device, "where to train: cpu:0, gpu:0; without it gpu:0 where there is one");
   app.add_flag("--eager", settings.eager, "run every op at once, without tracing the training step");
   app.add_option("--epochs", settings.epochs, "passes over the training digits")

@@ -71,7 +71,7 @@ rejects(write(TEST_IMAGES, idx(0x803, 40, 20, 20, content=bytes(40 * 400))), TES
 
 status, output, errors = run("--help")
 assert status == 0, errors
-for option in ["--data", "--eager", "--epochs", "--batch", "--lr", "--seed", "--logdir", "--threads", "--checkpoint", "--export"]:
+for option in ["--data", "--eager", "--epochs", "--batch", "--lr", "--seed", "--logdir", "--threads", "--checkpoint"]:
     assert option in output, (option, output)
 for wrong in [["--epochs", "many"], ["--batch", "0"], ["--lr", "-1"], ["--nonsense"]]:
     status, _, errors = run(*wrong)
@@ -94,9 +94,14 @@ with tempfile.TemporaryDirectory() as name:
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     small_set(folder)
-    status, output, errors = run("--data", folder, "--epochs", "2", "--batch", "16", "--logdir", "", "--export",
-                                 folder / "digits.onnx")
-    assert status == 0 and "the model: " in output, (output, errors)
+    status, output, errors = run("--data", folder, "--epochs", "2", "--batch", "16", "--logdir", "",
+                                 "--checkpoint", folder / "checkpoint")
+    assert status == 0, (output, errors)
+    export = PROGRAM.parent / "export_digits"
+    done = subprocess.run([export, folder / "checkpoint", folder / "digits.onnx"], capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0 and "the model: " in done.stdout, done
+    done = subprocess.run([export, folder / "nowhere", folder / "digits.onnx"], capture_output=True, text=True, timeout=250)
+    assert done.returncode == 1 and "nowhere" in done.stderr, done
     share = float(re.search(r"test accuracy ([\d.]+) % after", output)[1])
     rill = PROGRAM.parent.parent / "command/rill"
     if rill.exists():
