@@ -156,7 +156,7 @@ class Optimizer {
   std::unordered_map<const VariableState*, std::vector<size_t>> places_;
 };
 
-// torch's and Keras's ways to make an optimizer.
+// Adam(0.001) and torch's Adam(parameters, 0.001): neither compiles, and both say what does.
 #define RILL_OPTIONS_ARE_NAMED(name)                                                                            \
   template <class T, class... More>                                                                             \
     requires(std::is_arithmetic_v<T> || std::same_as<T, std::vector<Variable>>)                                 \

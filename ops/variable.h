@@ -32,7 +32,7 @@ class Variable : public detail::OtherNames {
   Variable(const Tensor& initial, const S& name, Where where = Where::current())
       : Variable(initial, VariableOptions{std::string(name)}, where) {}
 
-  // Deleted, and not an assertion: to be no Variable is what functions of a structure ask a Tensor for.
+  // Variable w = zeros({2}). Deleted, for an assertion would make a Tensor convertible: transforms ask whether it is.
   template <std::same_as<Tensor> T>
   Variable(const T&, detail::WriteVariableInParentheses = {}) = delete;  // write Variable w(zeros({2, 3}), "w")
 

@@ -66,7 +66,7 @@ class Index {
   Index(NewAxis) : kind(Kind::newaxis) {}
   Index(Ellipsis) : kind(Kind::ellipsis) {}
   Index(const Tensor& t) : kind(Kind::tensor), tensor(&t) {}  // bool mask, or integers
-  // What Python takes besides does not compile, and says what does.
+  // Python's x[[0, 1]], x[None] and x[":"]: none compiles, and each says what does.
   template <is_axis I, is_axis... More>
   Index(I, I, More...) {
     static_assert(!sizeof(I), "indices in a list are a tensor: x(tensor({0, 1}))");

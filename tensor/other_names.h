@@ -16,7 +16,7 @@ class Tensor;
 
 namespace detail {
 
-// Arg stands in a call, braces included.
+// An argument of any type, braces included.
 struct Arg {
   Arg() = default;
   template <class T>

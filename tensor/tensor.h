@@ -78,7 +78,7 @@ class Tensor : public detail::OtherNames {
   // A weak scalar: shape {}, on the CPU, and it takes the dtype of the tensor it meets.
   template <Scalar T>
   Tensor(T value) : Tensor(scalar(&value, dtype_of<T>(), true)) {}
-  // Elements do not make a tensor by themselves; that says what does.
+  // Neither compiles; each says what makes a tensor of elements.
   template <Scalar A, Scalar B, Scalar... More>
   Tensor(A, B, More...) {
     static_assert(!sizeof(A), "a tensor with these elements is tensor({1.f, 2.f}), one of this shape zeros({2, 3})");
@@ -92,7 +92,7 @@ class Tensor : public detail::OtherNames {
   explicit Tensor(Ref<TensorRep> rep) : rep_(std::move(rep)) {}
 
   bool defined() const { return bool(rep_); }  // false for an undefined tensor, of which all else throws
-  // What these names are not, in tensor/other_names.h.
+  // Calls of these names that lack or have an argument too many: tensor/other_names.h says what to write.
   using OtherNames::astype, OtherNames::data, OtherNames::dim, OtherNames::item, OtherNames::reshape, OtherNames::shape,
       OtherNames::size, OtherNames::to_vector;
   // The size of each axis.
