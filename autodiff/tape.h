@@ -73,6 +73,10 @@ struct Target {
 class GradientTape {
  public:
   [[nodiscard]] explicit GradientTape(TapeOptions options = {});
+  template <std::same_as<bool> B>
+  explicit GradientTape(B) : GradientTape() {
+    static_assert(!sizeof(B), "a tape for several gradients is GradientTape tape({.persistent = true})");
+  }
   ~GradientTape();
   GradientTape(const GradientTape&) = delete;
   GradientTape& operator=(const GradientTape&) = delete;

@@ -35,6 +35,8 @@ def entries(paths, of_ops):
             if parts[0] in headers.INTERNAL or any(outer[0].isupper() for outer in parts[:-1]) and (
                     item.kind == "type" or len([p for p in parts if p[0].isupper()]) > 2):
                 continue  # types inside classes
+            if re.search(r"(?:none|neither|not) compiles?, and", item.above):
+                continue  # there to be an error
             if item.kind == "type":
                 above = item.line > 0 and reader.whole_line_comment(item.line - 1)
                 text = opening_sentence(reader, parts[-1]) or (first_sentence(item.above) if above else "")

@@ -43,6 +43,10 @@ class Activation {
   }
   Activation(Tensor (*f)(const Tensor&, double, Where), Where where = Where::current());  // leaky_relu, elu, celu
   Activation(Tensor (*f)(const Tensor&, Axis, Where), Where where = Where::current());    // softmax, log_softmax, glu
+  template <std::convertible_to<std::string_view> S>
+  Activation(const S&) {
+    static_assert(!sizeof(S), "an activation is a function and not its name: {.activation = relu}");
+  }
   template <class F>
     requires(TensorFunction<F> && std::is_class_v<F> && !std::same_as<F, Activation>)
   Activation(F f) {
@@ -76,6 +80,15 @@ struct DenseOptions {
 class Dense {
  public:
   Dense(int64_t in, int64_t out, const DenseOptions& options = {}, Where where = Where::current());
+  template <std::convertible_to<Activation> A>
+  Dense(int64_t in, int64_t out, const A&) : Dense(in, out) {
+    static_assert(!sizeof(A*), "the activation is an option: nn::Dense(in, out, {.activation = relu})");
+  }
+  template <std::convertible_to<Activation> A>
+  Dense(int64_t out, const A&) : Dense(out, out) {
+    static_assert(!sizeof(A*),
+                  "both sizes are given, the activation is an option: nn::Dense(in, out, {.activation = relu})");
+  }
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
   const std::string& name_of_scope() const { return name; }
@@ -105,6 +118,9 @@ class Conv2D {
  public:
   Conv2D(int64_t in, int64_t out, const Dims& window, const Conv2DOptions& options = {},
          Where where = Where::current());
+  template <is_axis I>
+  Conv2D(int64_t in, int64_t out, I window, const Conv2DOptions& options = {}, Where where = Where::current())
+      : Conv2D(in, out, Dims{Dim(window)}, options, where) {}
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
   std::vector<Variable> variables() const;
   const std::string& name_of_scope() const { return name; }
@@ -324,6 +340,12 @@ class Sequential {
   Sequential& add(Tensor (*f)(const Tensor&, Where)) { return add<Tensor (*)(const Tensor&, Where)>(f); }
   Sequential& add(Tensor (*f)(const Tensor&, double, Where)) { return add(Activation(f)); }
   Sequential& add(Tensor (*f)(const Tensor&, Axis, Where)) { return add(Activation(f)); }
+  template <std::convertible_to<std::string_view> S>
+  Sequential& add(const S&) {
+    static_assert(!sizeof(S),
+                  "a layer is an object or a function and not its name: nn::Sequential(nn::Dense(2, 3), relu)");
+    return *this;
+  }
   template <class L>
     requires(Layer<L> || TensorFunction<L>)
   Sequential& add(L layer) {
@@ -346,6 +368,26 @@ class Sequential {
   // From now on the layers run as a recompute_chain(): less is held for the backward walk, which computes it again.
   Sequential& recompute(ChainOptions options = {});
   Tensor operator()(const Tensor& x, Mode mode = Mode::inference, Where where = Where::current()) const;
+  // Members of other libraries' models: none compiles, and each says what does.
+  template <std::same_as<bool> B>
+  auto operator()(const Tensor& x, B) const {
+    static_assert(!sizeof(B), "model(x, training) is written model(x, nn::Mode::training)");
+    return x;
+  }
+#define RILL_WRITTEN_HERE(name, cure)                                \
+  template <class T = Tensor>                                        \
+  auto name(rill::detail::Arg = {}, rill::detail::Arg = {}, ...) {   \
+    static_assert(!sizeof(T), "model." #name "() is written " cure); \
+    return T();                                                      \
+  }
+  RILL_WRITTEN_HERE(fit, "as a loop over batches that calls optimizer.minimize(loss, tape, model.parameters())")
+  RILL_WRITTEN_HERE(compile, "function(\"step\", ...) around a training step; losses and optimizers are called in it")
+  RILL_WRITTEN_HERE(forward, "model(x)")
+  RILL_WRITTEN_HERE(predict, "model(x)")
+  RILL_WRITTEN_HERE(train, "model(x, nn::Mode::training)")
+  RILL_WRITTEN_HERE(eval, "model(x), for inference is the default")
+  RILL_WRITTEN_HERE(to, "move(model, \"gpu:0\")")
+#undef RILL_WRITTEN_HERE
   // Of all layers, in order. A layer that stands in the model more than once shares its Variables, which are here once.
   std::vector<Variable> variables() const;
   // Those that an optimizer changes.
@@ -371,6 +413,18 @@ class Sequential {
 };
 
 std::ostream& operator<<(std::ostream& out, const Sequential& model);  // its summary()
+
+// torch's names of what is here: neither compiles, and each says what does.
+template <class... A>
+struct Linear {
+  static_assert(sizeof...(A) > 99, "nn::Linear(in, out) is written nn::Dense(in, out)");
+  Linear(A...);
+};
+template <class... A>
+struct ReLU {
+  static_assert(sizeof...(A) > 99, "nn::ReLU() is written relu: nn::Sequential(nn::Dense(2, 3), relu)");
+  ReLU(A...);
+};
 
 }  // namespace rill::nn
 

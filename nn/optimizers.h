@@ -79,6 +79,15 @@ class Optimizer {
   // Makes what the optimizer remembers of these variables now, ahead of the first step: for a checkpoint to be loaded
   // into, say. Steps do so by themselves.
   void build(const std::vector<Variable>& variables, Where where = Where::current());
+  // torch's: neither compiles, and each says what does.
+  template <int n = 0>
+  void step() {
+    static_assert(n, "optimizer.step() is written optimizer.minimize(loss, tape, model.parameters())");
+  }
+  template <int n = 0>
+  void zero_grad() {
+    static_assert(n, "nothing stands for zero_grad(): gradients are what a tape gives, and are not accumulated");
+  }
   // How many steps were made: i64.
   const Variable& iterations() const { return iterations_; }
   // The count of steps and what is remembered of each parameter so far, for checkpoints.
@@ -147,6 +156,15 @@ class Optimizer {
   std::unordered_map<const VariableState*, std::vector<size_t>> places_;
 };
 
+// Adam(0.001) and torch's Adam(parameters, 0.001): neither compiles, and both say what does.
+#define RILL_OPTIONS_ARE_NAMED(name)                                                                            \
+  template <class T, class... More>                                                                             \
+    requires(std::is_arithmetic_v<T> || std::same_as<T, std::vector<Variable>>)                                 \
+  explicit name(const T&, const More&...) : name() {                                                            \
+    static_assert(!sizeof(T), "options have names, and parameters are given to each step: nn::" #name           \
+                              "({.learning_rate = 0.01}), optimizer.minimize(loss, tape, model.parameters())"); \
+  }
+
 struct SGDOptions {
   LearningRate learning_rate = 0.01;
   double momentum = 0;
@@ -157,6 +175,7 @@ struct SGDOptions {
 class SGD : public Optimizer {
  public:
   explicit SGD(const SGDOptions& options = {}, Where where = Where::current());
+  RILL_OPTIONS_ARE_NAMED(SGD)
 
  protected:
   void begin_step(const Tensor& step, const Tensor& rate) override;
@@ -177,6 +196,7 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   explicit Adam(const AdamOptions& options = {}, Where where = Where::current());
+  RILL_OPTIONS_ARE_NAMED(Adam)
 
  protected:
   Adam(std::string name, const AdamOptions& options, double weight_decay, const Where& where);
@@ -200,6 +220,7 @@ struct AdamWOptions {
 class AdamW : public Adam {
  public:
   explicit AdamW(const AdamWOptions& options = {}, Where where = Where::current());
+  RILL_OPTIONS_ARE_NAMED(AdamW)
 };
 
 struct RMSpropOptions {
@@ -212,6 +233,7 @@ struct RMSpropOptions {
 class RMSprop : public Optimizer {
  public:
   explicit RMSprop(const RMSpropOptions& options = {}, Where where = Where::current());
+  RILL_OPTIONS_ARE_NAMED(RMSprop)
 
  protected:
   void begin_step(const Tensor& step, const Tensor& rate) override;
@@ -222,6 +244,8 @@ class RMSprop : public Optimizer {
   RMSpropOptions options_;
   Tensor rate_;
 };
+
+#undef RILL_OPTIONS_ARE_NAMED
 
 }  // namespace rill::nn
 

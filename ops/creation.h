@@ -226,15 +226,19 @@ Tensor from_data(const T* data, const Shape& shape, D dtype, Where where = Where
 // Every element 0 (false for bool, "" for string).
 Tensor zeros(const Shape& shape, const TensorOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(zeros, TensorOptions, (const Shape& shape), shape)
+RILL_SIZES_STAND_IN_BRACES(zeros, "zeros({3, 4})")
 // Every element 1.
 Tensor ones(const Shape& shape, const TensorOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(ones, TensorOptions, (const Shape& shape), shape)
+RILL_SIZES_STAND_IN_BRACES(ones, "ones({3, 4})")
 // Elements of any value, to be overwritten; zeros inside `function`.
 Tensor empty(const Shape& shape, const TensorOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(empty, TensorOptions, (const Shape& shape), shape)
+RILL_SIZES_STAND_IN_BRACES(empty, "empty({3, 4})")
 // Every element `value`, which broadcasts to `shape`. The dtype is the value's; a C++ double gives f32.
 Tensor full(const Shape& shape, const Tensor& value, const TensorOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(full, TensorOptions, (const Shape& shape, const Tensor& value), shape, value)
+RILL_SIZES_STAND_IN_BRACES(full, "full({3, 4}, value)")
 // Of the shape, dtype and device of `x`, but for what `options` says.
 Tensor zeros_like(const Tensor& x, const TensorOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(zeros_like, TensorOptions, (const Tensor& x), x)

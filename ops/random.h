@@ -68,6 +68,7 @@ struct UniformOptions {
 // In [low, high), never `high`, from 24 random bits (f64: 53). Throws unless low < high.
 Tensor uniform(const Shape& shape, const UniformOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(uniform, UniformOptions, (const Shape& shape), shape)
+RILL_SIZES_STAND_IN_BRACES(uniform, "random::uniform({3, 4})")
 
 struct NormalOptions {
   double mean = 0, stddev = 1;
@@ -78,6 +79,7 @@ struct NormalOptions {
 // Gaussian. Complex: variance stddev^2, half of it in each part.
 Tensor normal(const Shape& shape, const NormalOptions& options = {}, Where where = Where::current());
 RILL_TAKES_DTYPE(normal, NormalOptions, (const Shape& shape), shape)
+RILL_SIZES_STAND_IN_BRACES(normal, "random::normal({3, 4})")
 
 struct TruncatedNormalOptions {
   double mean = 0, stddev = 1;
@@ -95,6 +97,11 @@ RILL_TAKES_DTYPE(truncated_normal, TruncatedNormalOptions, (const Shape& shape),
 Tensor randint(int64_t low, int64_t high, const Shape& shape, const RandomOptions& options = {},
                Where where = Where::current());
 RILL_TAKES_DTYPE(randint, RandomOptions, (int64_t low, int64_t high, const Shape& shape), low, high, shape)
+template <is_axis I>
+auto randint(int64_t, int64_t, I) {
+  static_assert(!sizeof(I), "the sizes of a shape stand in braces: random::randint(low, high, {5})");
+  return Tensor();
+}
 // true with probability p, which broadcasts to `shape`.
 Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& options = {},
                  Where where = Where::current());

@@ -57,6 +57,12 @@ Tensor squeeze(const Tensor& x, const Axes& axes = {}, Where where = Where::curr
 // With new axes of size 1 at these places of the output.
 Tensor expand_dims(const Tensor& x, const Axes& axes, Where where = Where::current());
 Tensor swapaxes(const Tensor& x, Axis a, Axis b, Where where = Where::current());  // axes a and b exchanged
+// As torch has it: does not compile, and says what does.
+template <is_axis I>
+auto transpose(const Tensor& x, I, I) {
+  static_assert(!sizeof(I), "axes stand in braces: transpose(x, {1, 0}); swapaxes(x, 0, 1) exchanges two");
+  return x;
+}
 // Axes `from` moved to the places `to`; the others keep their order.
 Tensor moveaxis(const Tensor& x, const Axes& from, const Axes& to, Where where = Where::current());
 // One axis in place of axes first..last (both included).
@@ -131,6 +137,15 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& widths, PadMode mode, Wh
 Tensor concat(const std::vector<Tensor>& x, Axis axis = 0, Where where = Where::current());
 // Joined along a new axis.
 Tensor stack(const std::vector<Tensor>& x, Axis axis = 0, Where where = Where::current());
+#define RILL_TENSORS_STAND_IN_BRACES(name)                                                      \
+  template <std::same_as<Tensor> T, class... More>                                              \
+  auto name(const T& x, const More&...) {                                                       \
+    static_assert(!sizeof(T), "tensors to be joined stand in braces: " #name "({x, y}, axis)"); \
+    return x;                                                                                   \
+  }
+RILL_TENSORS_STAND_IN_BRACES(concat)
+RILL_TENSORS_STAND_IN_BRACES(stack)
+#undef RILL_TENSORS_STAND_IN_BRACES
 // numpy's: along the second axis (the first of vectors); the first; the third.
 Tensor hstack(const std::vector<Tensor>& x, Where where = Where::current());
 Tensor vstack(const std::vector<Tensor>& x, Where where = Where::current());

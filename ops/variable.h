@@ -18,7 +18,11 @@ struct VariableOptions {
   bool trainable = true;
 };
 
-class Variable {
+namespace detail {
+struct WriteVariableInParentheses {};  // what compilers print of a constructor that is deleted
+}  // namespace detail
+
+class Variable : public detail::OtherNames {
  public:
   // Holds `initial` (made strong if it is a C++ scalar). Names are prefixed by the current NameScope.
   Variable(const Tensor& initial, VariableOptions options, Where where = Where::current());
@@ -27,6 +31,10 @@ class Variable {
   template <std::convertible_to<std::string_view> S>
   Variable(const Tensor& initial, const S& name, Where where = Where::current())
       : Variable(initial, VariableOptions{std::string(name)}, where) {}
+
+  // Variable w = zeros({2}). Deleted, for an assertion would make a Tensor convertible: transforms ask whether it is.
+  template <std::same_as<Tensor> T>
+  Variable(const T&, detail::WriteVariableInParentheses = {}) = delete;  // write Variable w(zeros({2, 3}), "w")
 
   // The variable that `state` belongs to.
   explicit Variable(Shared<VariableState> state) : state_(std::move(state)) {}
@@ -46,6 +54,33 @@ class Variable {
   Shape shape(Where where = Where::current()) const;              // the shape of its values
   DType dtype(Where where = Where::current()) const;              // the dtype of its values
   Device device(Where where = Where::current()) const;            // where its values are stored
+
+  // Of the value, as Tensor has them.
+  using OtherNames::astype, OtherNames::dim, OtherNames::item, OtherNames::reshape, OtherNames::shape, OtherNames::size,
+      OtherNames::to_vector;
+  Size dim(Axis axis, Where where = Where::current()) const { return value(where).dim(axis, where); }
+  int ndim(Where where = Where::current()) const { return value(where).ndim(where); }
+  Size size(Where where = Where::current()) const { return value(where).size(where); }
+  template <class T>
+  T item(Where where = Where::current()) const {
+    return value(where).template item<T>(where);
+  }
+  template <class T>
+  std::vector<T> to_vector(Where where = Where::current()) const {
+    return value(where).template to_vector<T>(where);
+  }
+  Tensor reshape(const Shape& shape, Where where = Where::current()) const {
+    return value(where).reshape(shape, where);
+  }
+  Tensor astype(DType dtype, Where where = Where::current()) const { return value(where).astype(dtype, where); }
+  Tensor T(Where where = Where::current()) const { return value(where).T(where); }
+  RowIterator begin(Where where = Where::current()) const { return value(where).begin(where); }
+  RowIterator end(Where where = Where::current()) const { return value(where).end(where); }
+  template <class I>
+  auto operator[](const I&) const {
+    static_assert(!sizeof(I), "a Variable is indexed with parentheses: w(i), w(i, j), w(slice(0, 2), all)");
+    return Tensor();
+  }
 
   // From now on tapes leave it alone, and trainable() is false, until unfreeze() makes it what it was made as. Traced
   // functions that read it are traced again. See freeze(model, pattern) in rill/ops/names.h.

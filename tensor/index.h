@@ -66,6 +66,20 @@ class Index {
   Index(NewAxis) : kind(Kind::newaxis) {}
   Index(Ellipsis) : kind(Kind::ellipsis) {}
   Index(const Tensor& t) : kind(Kind::tensor), tensor(&t) {}  // bool mask, or integers
+  // Python's x[[0, 1]], x[None] and x[":"]: none compiles, and each says what does.
+  template <is_axis I, is_axis... More>
+  Index(I, I, More...) {
+    static_assert(!sizeof(I), "indices in a list are a tensor: x(tensor({0, 1}))");
+  }
+  template <std::same_as<std::nullopt_t> N>
+  Index(N) {
+    static_assert(!sizeof(N), "none is an end of a slice; a new axis is newaxis");
+  }
+  template <std::convertible_to<const char*> S>
+    requires(!std::same_as<S, std::nullptr_t> && !std::integral<S>)
+  Index(S) {
+    static_assert(!sizeof(S), "a whole axis is all, as in x(all, 0), and 1:3 is slice(1, 3)");
+  }
 
   Kind kind = Kind::absent;
   std::optional<Dim> start, stop;  // an integer index is in `start`

@@ -182,6 +182,15 @@ Size Tensor::dim(Axis axis, Where where) const {
   return shape()[size_t(a)];
 }
 
+RowIterator Tensor::begin(Where where) const {
+  if (defined() && ndim() == 0)
+    fail("begin",
+         "a tensor without axes has no rows to go over; its number is x.item<float>(). operands: " + to_string(spec()),
+         where);
+  return {*this, 0, where};
+}
+RowIterator Tensor::end(Where where) const { return {*this, dim(0, where), where}; }
+
 void Tensor::look_at_sizes() const {
   for (Dim d : rep_->spec.shape) [[maybe_unused]]
     int64_t seen = d;

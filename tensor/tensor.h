@@ -16,6 +16,7 @@
 #include "rill/tensor/dtype.h"
 #include "rill/tensor/error.h"
 #include "rill/tensor/index.h"
+#include "rill/tensor/other_names.h"
 #include "rill/tensor/shape.h"
 
 #pragma GCC visibility push(default)
@@ -59,8 +60,9 @@ concept Scalar =
     std::is_arithmetic_v<T> || detail::ComplexOf<T, float> || detail::ComplexOf<T, double> || is_small_float_type<T>;
 
 class IndexedTensor;
+class RowIterator;
 
-class Tensor {
+class Tensor : public detail::OtherNames {
  public:
   // An undefined tensor: nothing but assigning to it and defined() is allowed.
   Tensor() = default;
@@ -76,11 +78,23 @@ class Tensor {
   // A weak scalar: shape {}, on the CPU, and it takes the dtype of the tensor it meets.
   template <Scalar T>
   Tensor(T value) : Tensor(scalar(&value, dtype_of<T>(), true)) {}
+  // Neither compiles; each says what makes a tensor of elements.
+  template <Scalar A, Scalar B, Scalar... More>
+  Tensor(A, B, More...) {
+    static_assert(!sizeof(A), "a tensor with these elements is tensor({1.f, 2.f}), one of this shape zeros({2, 3})");
+  }
+  template <Scalar T>
+  Tensor(const std::vector<T>&) {
+    static_assert(!sizeof(T), "a tensor with the elements of a std::vector is tensor(v)");
+  }
   // A size as a weak scalar; while its trace is open, a value that is right for every size.
   Tensor(Dim size);
   explicit Tensor(Ref<TensorRep> rep) : rep_(std::move(rep)) {}
 
   bool defined() const { return bool(rep_); }  // false for an undefined tensor, of which all else throws
+  // Calls of these names that lack or have an argument too many: tensor/other_names.h says what to write.
+  using OtherNames::astype, OtherNames::data, OtherNames::dim, OtherNames::item, OtherNames::reshape, OtherNames::shape,
+      OtherNames::size, OtherNames::to_vector;
   // The size of each axis.
   const Shape& shape(Where where = Where::current()) const { return checked(where).spec.shape; }
   // The size of one axis; negative axes count from the back. Throws where there is no such axis.
@@ -155,6 +169,9 @@ class Tensor {
   // Throws where an index is out of bounds.
   Tensor operator()(Index i0, Index i1 = {}, Index i2 = {}, Index i3 = {}, Index i4 = {}, Index i5 = {}, Index i6 = {},
                     Index i7 = {}, Where where = Where::current()) const;
+  // x(0), x(1), ..., the slices along the first axis: for (const Tensor& row : x). Throws where there is no axis.
+  RowIterator begin(Where where = Where::current()) const;
+  RowIterator end(Where where = Where::current()) const;
   // Neither compiles; each says what does.
   template <class I>
   Tensor operator[](const I&) const {
@@ -163,7 +180,7 @@ class Tensor {
   }
   template <class T>
     requires std::is_arithmetic_v<T>
-  explicit operator T() const {
+  explicit operator T() const {  // for float s = sum(x) write sum(x).item<float>()
     static_assert(!sizeof(T),
                   "a Tensor is no C++ number and decides no if: read x.item<bool>() or x.item<float>(), reduce with "
                   "all(x) or any(x); x && y is logical_and(x, y); traced code chooses with where() or cond()");
@@ -213,6 +230,29 @@ class Tensor {
 
 using Tensors = SmallVec<Tensor, 4>;
 
+// Goes along the first axis of a tensor, and gives its slices.
+class RowIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = Tensor;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const Tensor*;
+  using reference = Tensor;
+  RowIterator(const Tensor& x, int64_t row, const Where& where) : x_(x), row_(row), where_(where) {}
+  Tensor operator*() const { return x_(row_, {}, {}, {}, {}, {}, {}, {}, where_); }
+  RowIterator& operator++() {
+    ++row_;
+    return *this;
+  }
+  void operator++(int) { ++row_; }
+  bool operator==(const RowIterator& other) const { return row_ == other.row_; }
+
+ private:
+  Tensor x_;
+  int64_t row_;
+  Where where_;
+};
+
 // Throws where `t`, which the caller of `op` knows as `what`, is undefined.
 inline void require_defined(std::string_view op, const Tensor& t, std::string_view what, const Where& where) {
   if (!t.defined()) [[unlikely]]
@@ -230,6 +270,15 @@ class IndexedTensor {
   [[nodiscard]] Tensor min(const Tensor& value) &&;       // the smaller of the two
   [[nodiscard]] Tensor max(const Tensor& value) &&;       // the larger of the two
   [[nodiscard]] Tensor get() &&;                          // the elements there
+  // Neither compiles; each says what does.
+  template <class T>
+  auto operator=(const T&) && {
+    static_assert(!sizeof(T), "tensors never change: write x = x.at(i).set(value)");
+  }
+  template <class T>
+  auto operator+=(const T&) && {
+    static_assert(!sizeof(T), "tensors never change: write x = x.at(i).add(value)");
+  }
 
  private:
   Tensor base_;

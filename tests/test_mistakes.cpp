@@ -345,3 +345,54 @@ TEST_CASE("a long chain of functions that are long to compile is several kernels
   const size_t at = text.find("eager kernels") == text.npos ? text.find("fused(") : text.npos;
   if (at != text.npos) CHECK(text.find("fused(", at + 1) != text.npos);
 }
+
+TEST_CASE("what users of numpy and torch write first, where it works") {
+  const Tensor x = tensor({{1.f, 2.f}, {3.f, 4.f}, {5.f, 6.f}});
+  std::vector<float> sums;
+  for (const Tensor& row : x) sums.push_back(sum(row).item<float>());
+  CHECK(sums == std::vector<float>{3, 7, 11});
+  CHECK(std::vector<Tensor>(x.begin(), x.end()).size() == 3);
+  for (const Tensor& row : zeros({0, 2})) FAIL(to_string(row));
+  const std::string scalar = message_of([] {
+    for (const Tensor& row : tensor(1.f)) FAIL(to_string(row));
+  });
+  CHECK(has(scalar, "has no rows"));
+  CHECK(has(scalar, "test_mistakes.cpp:"));
+  CHECK(has(message_of([] {
+              for (const Tensor& row : Tensor()) FAIL(to_string(row));
+            }),
+            "undefined"));
+
+  auto product = function([](const Tensor& t) {
+    Tensor p = ones({2});
+    for (const Tensor& row : t) p = p * row;
+    return p;
+  });
+  CHECK(product.name() == "function");
+  CHECK(array_equal(product(x), tensor({15.f, 48.f})));
+  CHECK(product.verify(x));
+  CHECK(to_string(product.graph(x)) == to_string(product.graph(spec(f32, {3, 2}))));
+  CHECK(has(message_of([&] { product.graph(Tensor()); }), "undefined"));
+  CHECK(function([](const Tensor& t) { return t + 1; }, {.signature = {spec(f32, {any})}})(ones({3})).size() == 3);
+  GradientTape tape;
+  tape.watch(x);
+  Tensor total = zeros({2});
+  for (const Tensor& row : x) total += square(row);
+  CHECK(array_equal(tape.gradient(sum(total), x), 2 * x));
+
+  const Variable w(x, "w"), one(tensor(7.f), "one");
+  CHECK(w.ndim() == 2);
+  CHECK(w.size() == 6);
+  CHECK(w.dim(-1) == 2);
+  CHECK(one.item<int>() == 7);
+  CHECK(w.to_vector<float>() == x.to_vector<float>());
+  CHECK(w.T().shape() == Shape{2, 3});
+  CHECK(w.reshape({-1}).shape() == Shape{6});
+  CHECK(w.astype(f64).dtype() == f64);
+  size_t rows = 0;
+  for (const Tensor& row : w) rows += size_t(row.size());
+  CHECK(rows == 6);
+
+  const nn::Conv2D conv(3, 4, 5);
+  CHECK(conv.kernel.shape() == Shape{5, 5, 3, 4});
+}

@@ -192,17 +192,22 @@ RILL_MEMBER(& noexcept)
 RILL_MEMBER(const& noexcept)
 #undef RILL_MEMBER
 
-// An argument of graph(): a tensor's spec where the callable takes a Tensor, else the value.
+// An argument of graph(): a tensor's spec, or a tensor that has it, where the callable takes a Tensor, else the value.
+struct TensorOrSpec : ArgSpec {
+  TensorOrSpec(ArgSpec s) : ArgSpec(std::move(s)) {}
+  TensorOrSpec(const Tensor& x, Where where = Where::current()) : ArgSpec{x.spec(where), {}} {}
+};
 template <class A>
-using GraphArgument = std::conditional_t<std::is_same_v<std::decay_t<A>, Tensor>, ArgSpec, std::decay_t<A>>;
+using GraphArgument = std::conditional_t<std::is_same_v<std::decay_t<A>, Tensor>, TensorOrSpec, std::decay_t<A>>;
 inline Tensor from_graph_argument(const ArgSpec& s) { return make_stand_in(s.spec); }
+inline Tensor from_graph_argument(const TensorOrSpec& s) { return make_stand_in(s.spec); }
 template <class T>
 T from_graph_argument(T value) {
   return value;
 }
 
 // The names of the tensors in an argument of graph(), one a tensor.
-inline void note_names(std::vector<std::string>& names, ArgSpec& a) { names.push_back(a.name); }
+inline void note_names(std::vector<std::string>& names, TensorOrSpec& a) { names.push_back(a.name); }
 template <class T>
 void note_names(std::vector<std::string>& names, T& value) {
   class Count final : public LeafVisitor {
@@ -324,7 +329,8 @@ class Function<R(A...)> {
   int trace_count(Where where = Where::current()) const { return core(where).trace_count(); }
   // The traces with their keys, why each was made, and what was compiled; for people to read.
   std::string explain(Where where = Where::current()) const { return core(where).explain(); }
-  // The graph of a call on such arguments, without running it: spec() for each Tensor parameter, values for the others.
+  // The graph of a call on such arguments, without running it: for each Tensor parameter a tensor or
+  // its spec(), values for the others.
   Graph graph(detail::GraphArgument<A>... args, Where where = Where::current()) const {
     std::vector<std::string> names;
     (detail::note_names(names, args), ...);
@@ -394,6 +400,13 @@ auto function(std::string name, F f, FunctionOptions options = {}, Where where =
       "wrap an overloaded function in a lambda");
   return detail::make_function(static_cast<typename detail::Callable<F>::Type*>(nullptr), std::move(name), std::move(f),
                                std::move(options), where);
+}
+
+// Without a name of its own it is called "function" in errors, graphs and profiles.
+template <class F>
+  requires(!std::convertible_to<F, std::string_view>)
+auto function(F f, FunctionOptions options = {}, Where where = Where::current()) {
+  return function("function", std::move(f), std::move(options), where);
 }
 
 // Public functions that C has as well: function("t", tanh), function("p", pow).

@@ -561,6 +561,6 @@ std::vector<Tensor> broadcast_arrays(const std::vector<Tensor>& x, Where where) 
 // --- Members of Tensor -----------------------------------------------------------------------------------------------
 
 Tensor Tensor::reshape(const Shape& shape, Where where) const { return rill::reshape(*this, shape, where); }
-Tensor Tensor::T(Where where) const { return transpose(*this, {}, where); }
+Tensor Tensor::T(Where where) const { return rill::transpose(*this, {}, where); }
 
 }  // namespace rill
