@@ -21,6 +21,7 @@ import threading
 import time
 
 LOG_SECONDS = 30  # between two lines in a log
+SHORT = 10  # a build of fewer seconds announces nothing
 MARK = "\x1e"  # stands before what Ninja says of its own; no compiler prints it
 
 
@@ -129,13 +130,14 @@ def guessed(source):
 
 def planned(build, targets, environment):
     """What Ninja is about to run: {its words for a step: (about how many seconds, what to call it)}."""
-    said = subprocess.run(["ninja", "-C", build, "-n", *targets], env=environment, stdout=subprocess.PIPE, text=True).stdout
+    said = subprocess.run(["ninja", "-C", build, "-n", *targets], env=environment, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL).stdout
     seconds, sources = measured(build), {}
     if os.path.exists(f"{build}/compile_commands.json"):
         for entry in json.loads(pathlib.Path(build, "compile_commands.json").read_text()):
             sources[entry["output"]] = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
     steps = {}
-    for line in said.splitlines():
+    for line in said.split("\n"):  # MARK would end a line of splitlines()
         if MARK not in line:
             continue
         words = line.split(MARK)[2]
@@ -160,7 +162,8 @@ def build(folder, *targets):
         return again.returncode
     steps = planned(folder, targets, environment)
     pace = Pace(sum(weight for weight, _ in steps.values()), os.cpu_count() or 1)
-    if steps:
+    worth_saying = pace.left() > SHORT
+    if worth_saying:
         bar.say(f"{len(steps)} steps to build, about {clock(pace.left())}")
     process, counts, name, where, began = start(["ninja", "-C", folder, *targets], env=environment), "", "", "", time.monotonic()
     for line in lines_of(process):
@@ -184,7 +187,7 @@ def build(folder, *targets):
             bar.show(f"{counts or f'[0/{len(steps)}]'} {name}  {clock(pace.left())} left")
     bar.close()
     status = process.wait()
-    if steps and status == 0:
+    if worth_saying and status == 0:
         bar.say(f"built {len(steps)} steps in {clock(time.monotonic() - began)}")
     return status
 

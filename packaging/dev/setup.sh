@@ -4,7 +4,7 @@
 
 # What is needed, by what it is for: this is said before anything is installed.
 needs=(
-  'compiling: g++ pkg-config python3 python3-venv zlib1g-dev libhwy-dev libfmt-dev libre2-dev'
+  'the library: g++ pkg-config python3 python3-venv zlib1g-dev libhwy-dev libfmt-dev libre2-dev'
   'matrices: libopenblas-dev'
   'files: nlohmann-json3-dev libprotobuf-dev protobuf-compiler libpng-dev libzip-dev libcsv-dev libleveldb-dev
           libflatbuffers-dev flatbuffers-compiler liblz4-dev libzstd-dev'
@@ -28,10 +28,15 @@ declare -A wheels_for=(
   [oracle]='libraries that tests compare results with, 3 GB' [cuda]="the CUDA Toolkit's compiler, 90 MB"
   [cudnn]='cuDNN and cuBLAS, 1 GB'
 )
+extra=()    # packages that one command needs, beside those of every build
 root=()     # what runs a command as root: nothing, or sudo with what it must not forget
 broken=     # what apt-get update complained of
 
-installed() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
+# Those of the PACKAGEs that are not installed.
+not_installed() {  # not_installed PACKAGE...
+  comm -13 <(dpkg-query -W -f '${Package} ${Status}\n' "$@" 2>/dev/null | sed -n 's/ install ok installed$//p' | sort -u) \
+    <(printf '%s\n' "$@" | sort -u)
+}
 
 # The LLVM that is installed, else the newest that the system offers, of 16 to 21; nothing where there is none.
 llvm_package() {
@@ -64,7 +69,7 @@ apt_get() {
 
 # The lines of APT::Status-Fd as one line that is redrawn in a terminal; in a log, a line now and then.
 show_apt() {
-  local line percent text width kind= began=0 left said=$SECONDS live=
+  local line percent text width kind='' began=0 left said=$SECONDS live=''
   [ ! -t 2 ] || [ "${TERM:-dumb}" = dumb ] || live=1
   width=$(stty size 2>/dev/null <&2 | cut -d ' ' -f 2) || true
   [ "${width:-0}" -gt 0 ] || width=80
@@ -118,14 +123,14 @@ say_packages() {  # say_packages PACKAGE...: which are about to be installed, wh
 
 # apt-get update. One list of many that cannot be had, of somebody else's archive, is no reason to give up.
 update_lists() {
-  apt_get update || broken=$(grep -E '^(E|Err|W):' "$deps/apt.log" | sed 's/^[EW]: //' | sort -u | head -3)
+  apt_get update || broken=$(grep -E '^[EW]:' "$deps/apt.log" | sort -u | head -3 || true; echo '(all of it: .deps/apt.log)')
 }
 
 debian_packages() {
-  local missing=() llvm look= p
+  local missing llvm look=''
   if ! command -v dpkg-query >/dev/null; then other_system; return; fi
   llvm=$(llvm_package)
-  for p in "${packages[@]}" $llvm; do installed "$p" || missing+=("$p"); done
+  mapfile -t missing < <(not_installed "${packages[@]}" "${extra[@]}" ${llvm:+"$llvm"})
   # Where no LLVM is known, lists that are missing or old may be why: they are fetched, once a day.
   [ -n "$llvm" ] || [ -n "$(find "$deps/no-llvm.stamp" -mtime -1 2>/dev/null)" ] || look=1
   [ ${#missing[@]} -gt 0 ] || [ -n "$look" ] || return 0
