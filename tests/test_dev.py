@@ -372,7 +372,9 @@ def moved(w):
     w.tree = w.tree.rename(w.path / "elsewhere")
     status, text = w.dev()
     check("a checkout that was moved is configured anew", status == 0 and "--wipe" in w.said("meson").splitlines()[-1], text)
-    check("and its scripts find their Python", (w.tree / ".deps/venv/bin/script").read_text() == f"#!{w.tree}/.deps/venv/bin/python\n")
+    said = subprocess.run([w.tree / ".deps/venv/bin/script", "-m", "x", "in a", "space"], env={"WORLD": str(w.path)})
+    check("and its scripts find their Python", said.returncode == 0 and w.said("pip").splitlines()[-1].endswith("/script -m x in a space"))
+    check("nothing is fetched again", w.said("pip").count("install") == 2, w.said("pip"))
     w.dev()
     check("once", w.said("meson").count("setup") == 2, w.said("meson"))
 

@@ -221,7 +221,7 @@ wheels() {  # wheels STAMP [--prefix DIR] WHEEL...
   # A Python that the system replaced by a newer one does not see what was installed for the older.
   python=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || die "python3 is missing"
   [ ! -e "$venv" ] || [ -d "$venv/lib/python$python" ] || forget "$venv" "$stamp"
-  ! { [ "$(cat "$stamp" 2>/dev/null)" = "$*" ] && [ -d "$place" ]; } || return 1
+  ! { [ "$(cat "$stamp" 2>/dev/null)" = "$what" ] && [ -d "$place" ]; } || return 1
   # Half of an install, and another version below a prefix, are removed rather than completed.
   rm -rf "$deps"/pip-*
   { [ ! -e "$stamp.begun" ] && [ "$place" = "$venv" ]; } || forget "$place" "$stamp"
@@ -234,7 +234,7 @@ wheels() {  # wheels STAMP [--prefix DIR] WHEEL...
   say "Fetching from PyPI into .deps: $what${wheels_for[$name]:+ (${wheels_for[$name]})}"
   python3 packaging/dev/progress.py pip "$deps/pip.log" "$venv/bin/python" "$@" ||
     failed "$deps/pip.log" "pip could not fetch $what."
-  echo "$*" >"$stamp"
+  echo "$what" >"$stamp"
   rm -f "$stamp.begun"
 }
 forget() {  # forget FOLDER STAMP
@@ -312,15 +312,23 @@ may_write() {
   done
 }
 
-# A checkout that was moved: what pip made and what Meson wrote hold its old path.
+# A checkout that was moved: the scripts that pip made hold its old path. The new one may have a space in it, which the
+# first line of a script cannot; so the shell looks there for Python.
 mend_moved() {
-  local before file
+  local before file text
   before=$(cat "$deps/path.stamp" 2>/dev/null || true)
   if [ -n "$before" ] && [ "$before" != "$PWD" ]; then
     say "This checkout was at $before: mending the paths in .deps/"
-    grep -lIF "$before/.deps" "$deps"/*/bin/* 2>/dev/null | while read -r file; do
-      sed -i "s|$before/\.deps|$deps|g" "$file"
-    done
+    grep -lIF "$before/.deps" "$deps"/*/bin/* 2>/dev/null | while IFS= read -r file; do
+      text=$(<"$file")
+      if [[ $text == "#!$before/.deps/"* ]]; then
+        text="#!/bin/sh
+'''exec' \"${file%/*}/python\" \"\$0\" \"\$@\"
+' '''
+${text#*$'\n'}"
+      fi
+      printf '%s\n' "${text//"$before/.deps"/"$deps"}" >"$file"
+    done || true
   fi
   [ "$before" = "$PWD" ] || echo "$PWD" >"$deps/path.stamp"
 }
@@ -353,6 +361,7 @@ configure() {
     else return 0; fi
   elif [ -e "$build/meson-private/coredata.dat" ]; then how=(--wipe)
   fi
+  meson --version >/dev/null 2>&1 || { forget "$venv" "$deps/meson.stamp"; meson_and_ninja; }
   say "Configuring $build/ with ${CXX:-c++}"
   # shellcheck disable=SC2086
   meson setup "${how[@]}" "$build" ${RILL_MESON_ARGS:-} >"$deps/configure.log" 2>&1 || {
