@@ -50,7 +50,7 @@ usable_llvm() { sed -n 's/^\(llvm-\(1[6-9]\|2[01]\)-dev\) .*/\1/p' | sort -V | t
 # --- What went wrong, and what to do --------------------------------------------------------------------------------
 # The end of a log, what is wrong as far as its words tell, and die.
 failed() {  # failed LOG WHAT
-  tail -5 "$1" >&2
+  grep -v Retrying "$1" | tail -5 >&2
   if grep -qiE 'No space left on device|enough free space|Disk quota exceeded' "$1"; then
     hint="The disk is full ($(df -Ph . | awk 'END {print $4 " left on " $6}')); rill's set-up and build take 3 GB."
   elif grep -qiE 'Could not resolve|name resolution|failure resolving|Failed to establish|Connection (timed out|refused|reset)|unreachable|ProxyError|Cannot connect' "$1"; then
@@ -365,14 +365,24 @@ configure() {
   say "Configuring $build/ with ${CXX:-c++}"
   # shellcheck disable=SC2086
   meson setup "${how[@]}" "$build" ${RILL_MESON_ARGS:-} >"$deps/configure.log" 2>&1 || {
-    [ -n "$hint" ] || ! grep -q 'libhwy.*\(Invalid version\|not found\)' "$deps/configure.log" || hint="Highway 1.0 or newer is needed, which this system does not have. Build it from its
-sources into a folder of yours (cmake -DHWY_ENABLE_TESTS=OFF -DCMAKE_INSTALL_PREFIX=DIR), and set PKG_CONFIG_PATH=DIR/lib/pkgconfig"
+    [ -n "$hint" ] || hint=$(configure_hint)
     failed "$deps/configure.log" "configuring failed; the lines above say why."
   }
   sed -n '/^rill [0-9]/,/^Found ninja/{/^Found ninja/d;p}' "$deps/configure.log" | tee "$build/features.txt" >&2
   echo "$asked" >"$build/args.stamp"
   echo "$found" >"$build/found.stamp"
   echo "$PWD" >"$build/path.stamp"
+}
+
+# What to do about what Meson said, where that is not plain.
+configure_hint() {
+  if grep -q 'libhwy.*\(Invalid version\|not found\)' "$deps/configure.log"; then
+    echo "Highway 1.0 or newer is needed, which this system does not have. Build it from its sources into a folder of yours
+(cmake -DHWY_ENABLE_TESTS=OFF -DCMAKE_INSTALL_PREFIX=DIR), and set PKG_CONFIG_PATH=DIR/lib/pkgconfig"
+  elif grep -q 'Dependency "openmp" not found' "$deps/configure.log"; then
+    echo "clang's OpenMP is a package of its own, of clang's version: apt-get install libomp-19-dev
+Without it rill has threads of its own: RILL_MESON_ARGS=-Dthreads=std"
+  fi
 }
 
 # The features that are off without anybody having asked for that, each with the command that turns it on.
