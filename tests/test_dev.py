@@ -319,7 +319,7 @@ def interrupted(w):
     process.communicate()
     status, text = w.dev()
     check("a fetch that was killed is begun anew by the next run", status == 0 and not half.exists(), text)
-    check("which leaves nothing of it", not list((w.tree / ".deps").glob("pip-*")) and not list((w.tree / ".deps").glob("*.begun")))
+    check("which leaves nothing of it", not list((w.tree / ".deps").glob("*.fetched")) and not list((w.tree / ".deps").glob("*.begun")))
 
 
 @world

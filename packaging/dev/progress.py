@@ -1,6 +1,7 @@
 """Runs a long command of ./dev and shows how far it is, with the time left: start reading at `main`.
 
 usage: progress.py build BUILD [TARGET...]        Ninja
+       progress.py plan BUILD [TARGET...]         no more than how much there is to build
        progress.py test BUILD [ARGUMENT...]       `meson test`
        progress.py pip LOG PYTHON [ARGUMENT...]   `PYTHON -m pip install`, all of whose words go to LOG
 
@@ -16,13 +17,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 LOG_SECONDS = 30  # between two lines in a log
 SHORT = 10  # a build of fewer seconds announces nothing
 MARK = "\x1e"  # stands before what Ninja says of its own; no compiler prints it
+MARKED = {**os.environ, "NINJA_STATUS": f"{MARK}%f %t{MARK}"}
 
 
 def clock(seconds):
@@ -71,13 +72,18 @@ class Pace:
 
     ASSUMED = 20  # seconds of work at the assumed pace, which count beside what was seen
 
-    def __init__(self, total, workers):
-        self.total, self.workers, self.done, self.began = total, workers, 0.0, time.monotonic()
+    def __init__(self, total):
+        self.total, self.done, self.workers = total, 0.0, os.cpu_count() or 1
+        self.began = self.last = time.monotonic()
+
+    def step(self, weight):
+        self.done += weight
+        self.last = time.monotonic()
 
     def left(self):
-        passed = time.monotonic() - self.began
-        pace = (self.done + self.ASSUMED * self.workers) / (passed + self.ASSUMED)
-        return max(0.0, self.total - self.done) / pace
+        """Between two steps it counts down, for the next ones are under way."""
+        pace = (self.done + self.ASSUMED * self.workers) / (self.last - self.began + self.ASSUMED)
+        return max(0.0, (self.total - self.done) / pace - (time.monotonic() - self.last))
 
 
 def lines_of(process):
@@ -128,9 +134,9 @@ def guessed(source):
     return (2 + len(text) / 5000) * (3 if "foreach_target" in text else 1)
 
 
-def planned(build, targets, environment):
+def planned(build, targets):
     """What Ninja is about to run: {its words for a step: (about how many seconds, what to call it)}."""
-    said = subprocess.run(["ninja", "-C", build, "-n", *targets], env=environment, text=True, stdout=subprocess.PIPE,
+    said = subprocess.run(["ninja", "-C", build, "-n", *targets], env=MARKED, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL).stdout
     seconds, sources = measured(build), {}
     if os.path.exists(f"{build}/compile_commands.json"):
@@ -151,8 +157,7 @@ def planned(build, targets, environment):
 def build(folder, *targets):
     if any(re.fullmatch(r"-[tvdn].*|--verbose|--version|--help|-h|--quiet", word) for word in targets):
         return subprocess.run(["ninja", "-C", folder, *targets]).returncode
-    environment = {**os.environ, "NINJA_STATUS": f"{MARK}%f %t{MARK}"}
-    bar = Bar()
+    environment, bar = dict(MARKED), Bar()
     if bar.live:
         environment["CLICOLOR_FORCE"] = "1"
     # Meson looks again first where one of its files changed, for only then is it known what there is to build.
@@ -160,8 +165,8 @@ def build(folder, *targets):
     if again.returncode != 0:
         bar.say(again.stdout)
         return again.returncode
-    steps = planned(folder, targets, environment)
-    pace = Pace(sum(weight for weight, _ in steps.values()), os.cpu_count() or 1)
+    steps = planned(folder, targets)
+    pace = Pace(sum(weight for weight, _ in steps.values()))
     worth_saying = pace.left() > SHORT
     if worth_saying:
         bar.say(f"{len(steps)} steps to build, about {clock(pace.left())}")
@@ -180,7 +185,7 @@ def build(folder, *targets):
                 bar.say(before)
             counts, _, words = status.partition(MARK)
             weight, name = steps.get(words, (0, words))
-            pace.done += weight
+            pace.step(weight)
             done, total = counts.split()
             counts = f"[{done:>{len(total)}}/{total}]"
         if steps:
@@ -192,12 +197,19 @@ def build(folder, *targets):
     return status
 
 
+def plan(folder, *targets):
+    steps = planned(folder, targets)
+    print(f"{len(steps)} steps, about {clock(Pace(sum(weight for weight, _ in steps.values())).left())}")
+    return 0
+
+
 # --- Tests ---------------------------------------------------------------------------------------------------------
 RESULT = re.compile(r"^ *(\d+)/(\d+) +(\S.*?) +(OK|EXPECTEDFAIL|FAIL|SKIP|TIMEOUT|ERROR|INTERRUPT|UNEXPECTEDPASS) +([\d.]+)s")
 
 
-def short(name):
-    return re.split(r" / |:", name.strip())[-1]
+def short(line):
+    """The name of a test alone, of what Meson's versions print: "fast - rill:tape", "rill:fast / tape"."""
+    return re.split(r"[ :/]+", line.strip())[-1]
 
 
 def test(folder, *arguments):
@@ -210,9 +222,9 @@ def test(folder, *arguments):
     except (OSError, ValueError):
         seconds = {}
     listed = subprocess.run([*command, "--list"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    names = [short(line) for line in listed.splitlines() if " / " in line]
+    names = [line.strip() for line in listed.splitlines()]  # with the suite, for two may have one name
     usual = sorted(seconds.values())[len(seconds) // 2] if seconds else 4.0
-    pace = Pace(sum(seconds.get(name, usual) for name in names), os.cpu_count() or 1)
+    pace = Pace(sum(seconds.get(name, usual) for name in names))
     bar = Bar()
     if names:
         known = f", about {clock(pace.left())}" if sum(name in seconds for name in names) * 2 > len(names) else ""
@@ -227,13 +239,13 @@ def test(folder, *arguments):
             if not match:
                 bar.say(line)
                 continue
-            name, result = short(match.group(3)), match.group(4)
+            name, result = match.group(3), match.group(4)
             passed += result in ("OK", "EXPECTEDFAIL")
             skipped += result == "SKIP"
             failed += result not in ("OK", "EXPECTEDFAIL", "SKIP")
+            pace.step(seconds.get(name, usual))
             seconds[name] = float(match.group(5))
-            pace.done += seconds[name]
-            last = f"{name} {result} {match.group(5)} s"
+            last = f"{short(name)} {result} {match.group(5)} s"
             if not bar.live or result not in ("OK", "EXPECTEDFAIL"):
                 bar.say(line)
         if names and bar.live:
@@ -247,12 +259,14 @@ def test(folder, *arguments):
 
 # --- Fetching ------------------------------------------------------------------------------------------------------
 def pip(log, python, *arguments):
-    bar, folder = Bar(), tempfile.mkdtemp(prefix="pip-", dir=os.path.dirname(os.path.abspath(log)))
+    bar, folder = Bar(), os.path.abspath(f"{log}.fetched")
+    shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted
+    os.mkdir(folder)
     command = [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", *arguments]
     # What it downloads lies below TMPDIR, where it can be seen to grow; a small /tmp does not matter then.
     process = start(command, env={**os.environ, "TMPDIR": folder, "PYTHONUNBUFFERED": "1"})
     name, size, began = "", 0.0, time.monotonic()
-    with open(log, "a") as words:
+    with open(log, "a", buffering=1) as words:
         for line in lines_of(process):
             if line is not None:
                 words.write(f"{line}\n")
@@ -262,6 +276,8 @@ def pip(log, python, *arguments):
                     began = time.monotonic()
                 elif line.startswith("Installing collected packages"):
                     name, size = "unpacking", 0.0
+                elif match := re.match(r"Collecting ([^ <>=!~]+)", line):
+                    name, size = f"looking for {match.group(1)}", 0.0
             there = sum(os.path.getsize(file) for file in glob.glob(f"{folder}/pip-unpack-*/*") if os.path.isfile(file)) / 1e6
             if size and there < size:
                 left = (time.monotonic() - began) * (size - there) / there if there else 0.0
@@ -275,7 +291,7 @@ def pip(log, python, *arguments):
 
 def main():
     try:
-        return {"build": build, "test": test, "pip": pip}[sys.argv[1]](*sys.argv[2:])
+        return {"build": build, "plan": plan, "test": test, "pip": pip}[sys.argv[1]](*sys.argv[2:])
     except KeyboardInterrupt:  # the command heard it too, and has ended or is about to
         sys.stderr.write("\n")
         return 130

@@ -23,8 +23,8 @@ onednn_wheels=(onednn-devel-cpu-gomp==2023.2.0 onednn-cpu-gomp==2023.2.0)  # one
 clang_wheels=(clang-format==19.1.7 clang-tidy==19.1.0)                     # pinned: every machine formats alike
 # What wheels are for, and how much is fetched, by the name of their stamp.
 declare -A wheels_for=(
-  [meson]='the build system, 2 MB' [onednn]='matrix products and convolutions, 20 MB'
-  [clang]='formatting and linting, 40 MB' [formats]='programs that tests compare files with, 600 MB'
+  [meson]='the build system, 2 MB' [onednn]='matrix products and convolutions, 39 MB'
+  [clang]='formatting and linting, 40 MB' [formats]='programs that tests compare files with, 450 MB'
   [oracle]='libraries that tests compare results with, 3 GB' [cuda]="the CUDA Toolkit's compiler, 90 MB"
   [cudnn]='cuDNN and cuBLAS, 1 GB'
 )
@@ -215,7 +215,7 @@ compiler_is_old() {
 # Puts wheels into the virtual environment, unless the file STAMP says that these very ones are there. Returns 1 where there
 # was nothing to do.
 wheels() {  # wheels STAMP [--prefix DIR] WHEEL...
-  local name=${1%.stamp} stamp=$deps/$1 place=$venv what python; shift
+  local name=${1%.stamp} stamp=$deps/$1 log=$deps/pip-${1%.stamp}.log place=$venv what python; shift
   [ "$1" != --prefix ] || place=$2
   what=$(grep -o '[^ ]*==[^ ]*' <<<"$*" | paste -sd ' ')
   # A Python that the system replaced by a newer one does not see what was installed for the older.
@@ -223,17 +223,16 @@ wheels() {  # wheels STAMP [--prefix DIR] WHEEL...
   [ ! -e "$venv" ] || [ -d "$venv/lib/python$python" ] || forget "$venv" "$stamp"
   ! { [ "$(cat "$stamp" 2>/dev/null)" = "$what" ] && [ -d "$place" ]; } || return 1
   # Half of an install, and another version below a prefix, are removed rather than completed.
-  rm -rf "$deps"/pip-*
   { [ ! -e "$stamp.begun" ] && [ "$place" = "$venv" ]; } || forget "$place" "$stamp"
   touch "$stamp.begun"
-  : >"$deps/pip.log"
+  : >"$log"
   "$venv/bin/python" -m pip --version >/dev/null 2>&1 || {
     rm -rf "$venv"
-    python3 -m venv "$venv" >"$deps/pip.log" 2>&1
-  } || failed "$deps/pip.log" "python3 cannot make a virtual environment (apt-get install python3-venv gives it that)."
+    python3 -m venv "$venv" >"$log" 2>&1
+  } || failed "$log" "python3 cannot make a virtual environment (apt-get install python3-venv gives it that)."
   say "Fetching from PyPI into .deps: $what${wheels_for[$name]:+ (${wheels_for[$name]})}"
-  python3 packaging/dev/progress.py pip "$deps/pip.log" "$venv/bin/python" "$@" ||
-    failed "$deps/pip.log" "pip could not fetch $what."
+  python3 packaging/dev/progress.py pip "$log" "$venv/bin/python" "$@" ||
+    failed "$log" "pip could not fetch $what."
   echo "$what" >"$stamp"
   rm -f "$stamp.begun"
 }
