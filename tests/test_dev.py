@@ -1,6 +1,7 @@
 """./dev on machines that it has not met, after what users do to it, and what it shows meanwhile. Debian's tools, compilers,
 pip, Meson and Ninja are stand-ins here that keep what they are asked in files; nothing of the machine is touched.
 """
+import json
 import os
 import pathlib
 import pty
@@ -47,7 +48,7 @@ esac""",
 case "$*" in
   *targets*) printf '%s\n' 'librill.so.0.1.0: cpp_LINKER' 'librill_llvm.so: cpp_LINKER' 'librill.so.0: CUSTOM_COMMAND' \
     'benchmarks/rows: cpp_LINKER' 'benchmarks/sweep: cpp_LINKER' 'tests/test_ops: cpp_LINKER' ;;
-  *build.ninja | *" -n "*) ;;
+  *build.ninja | *" -n"*) ;;
   *) echo "$@" >>"$WORLD/ninja" ;;
 esac""",
     # A virtual environment has a Python whose pip is a stand-in too.
@@ -184,7 +185,7 @@ def announced(w):
     check("how large packages are is said before", "241 MB to fetch, 1251 MB on disk" in text, text)
     check("and what each is for", any(line.split() == ["tests", "and", "benchmarks", "catch2"] for line in text.splitlines()), text)
     check("and they are installed", status == 0 and w.has("catch2"), text)
-    check("apt's own words are in its log", "dlstatus" not in text, text)
+    check("apt's own words are in its log, and colours are for terminals", not any(mark in text for mark in ("dlstatus", "\033")), text)
 
 
 @world
@@ -401,6 +402,49 @@ def two_at_once(w):
     check("then it goes on", first.returncode == second.returncode == 0 and w.said("meson").count("setup") == 1)
 
 
+# --- Tests ---------------------------------------------------------------------------------------------------------
+TESTS = r"""
+case "$*" in
+  --version) echo 1.5 ;;
+  *--list*--no-suite*) echo 'scripts - rill:tape' ;;
+  *--list*fast*) printf 'fast - rill:%s\n' tape tensor ;;
+  *--list*tape*) printf '%s - rill:tape\n' fast scripts ;;
+  *--list*) ;;
+  *testlog-fast*) echo "$@" >>"$WORLD/meson"; echo '1/1 fast - rill:tape OK 0.1s'
+    echo '{"name": "tape", "result": "OK", "stdout": "All tests passed (9 assertions in 5 test cases)"}' >build/meson-logs/testlog-fast.json ;;
+  *) echo "$@" >>"$WORLD/meson"
+    echo '{"name": "tape", "result": "FAIL", "stdout": "tape is broken"}' >build/meson-logs/testlog.json; exit 1 ;;
+esac"""
+KNOWN = [("tape", "fast", "a"), ("tensor", "fast", "b"), ("tape", "scripts", "c")]
+
+
+@world
+def testing(w):
+    w.dev()
+    w.tool("meson", TESTS)
+    for folder in ("meson-info", "meson-logs"):
+        (w.tree / "build" / folder).mkdir()
+    info = w.tree / "build/meson-info"
+    (info / "intro-tests.json").write_text(json.dumps(
+        [{"name": name, "suite": [f"rill:{suite}"], "depends": [target], "cmd": []} for name, suite, target in KNOWN]))
+    (info / "intro-targets.json").write_text(json.dumps(
+        [{"id": target, "filename": [f"{w.tree}/build/tests/{target}"]} for _, _, target in KNOWN]))
+    (w.tree / "tests").mkdir()
+    shutil.copy(ROOT / "tests/count.py", w.tree / "tests")
+    shutil.copy(ROOT / "tests/formats.txt", w.tree / "tests")
+    status, text = w.dev("test")
+    runs = [line for line in w.said("meson").splitlines() if line.startswith("test")]
+    check("the fast suite runs first, the other tests after it", "--suite fast" in runs[0] and "--no-suite fast" in runs[1], text)
+    builds = [line for line in w.said("ninja").splitlines() if "-C build" in line]
+    check("for it alone its own programs are built", [b.split()[2:] for b in builds[:2]] == [["tests/a", "tests/b"], []], str(builds))
+    check("what has passed by then is said", "5 passed, 0 failed, 0 skipped" in text, text)
+    check("and at the end what both runs counted", status == 1 and text.endswith("\n5 passed, 1 failed, 0 skipped\n"), text)
+    w.dev("test", "tape")
+    check("a test that is named builds what it needs", w.said("ninja").splitlines()[-1].split()[2:] == ["tests/a", "tests/c"], w.said("ninja"))
+    status, text = w.dev("test", "tepa")
+    check("a test that does not exist is said, with the nearest", status != 0 and "did you mean tape?" in text, text)
+
+
 # --- Progress ------------------------------------------------------------------------------------------------------
 BUILDING = r"""
 mark=$(printf '\036')
@@ -502,4 +546,5 @@ installs(installed=["llvm-19-dev"])
 moved(installed=["llvm-19-dev"])
 read_only()
 two_at_once(installed=["llvm-19-dev"])
+testing(installed=["llvm-19-dev"])
 progress()

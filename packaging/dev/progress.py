@@ -131,7 +131,7 @@ def guessed(source):
         text = pathlib.Path(source).read_text(errors="replace")
     except OSError:
         return 1.0
-    return (2 + len(text) / 5000) * (3 if "foreach_target" in text else 1)
+    return (1.5 + len(text) / 6500) * (3 if "foreach_target" in text else 1)
 
 
 def planned(build, targets):

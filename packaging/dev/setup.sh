@@ -245,7 +245,6 @@ forget() {  # forget FOLDER STAMP
 # where it cannot be.
 environment() (  # environment NAME WHEEL...
   venv=$deps/$1
-  holds=  # what the caller holds stays held
   alone "$1"
   wheels "$1.stamp" "${@:2}" || [ -e "$deps/$1.stamp" ]
 )
