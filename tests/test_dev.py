@@ -505,6 +505,7 @@ def progress(w):
     w.tool("ninja", BUILDING)
     w.tool("meson", TESTING)
     (w.path / "build/meson-logs").mkdir(parents=True)
+    w.state("build/.ninja_log", "# ninja log v5\n0\t600000\t1\tlib3.so\t0\n")  # ten minutes, when it was last built
     script = str(w.tree / "packaging/dev/progress.py")
     path = {"PATH": f"{w.path}/bin:{os.environ['PATH']}"}
     for what, expected in (("build", ["a.cpp:1: warning: a warning", "FAILED: lib3.so", "no newline at the end"]),
@@ -515,6 +516,9 @@ def progress(w):
         check(f"{what}: a log has lines only, and all that was said", not set("\r\033\x1e") & set(text) and
               all(any(words in line for line in text.split("\n")) for words in expected), text)
         check(f"{what}: the status is the command's", done.returncode == (7 if what == "build" else 1))
+        check(f"{what}: how much there is to do is said first", (text.startswith("3 steps to build, about ") if what == "build" else
+              text.startswith("2 tests to run")), text)
+        w.state("build/meson-logs/seconds.json", json.dumps({"rill:fast / tape": 600}))
         status, text = terminal(command, **path)
         if status is None:
             continue

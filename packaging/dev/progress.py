@@ -85,6 +85,10 @@ class Pace:
         pace = (self.done + self.ASSUMED * self.workers) / (self.last - self.began + self.ASSUMED)
         return max(0.0, (self.total - self.done) / pace - (time.monotonic() - self.last))
 
+    def words(self):
+        left = self.left()
+        return f"  {clock(left)} left" if left >= 1 else ""
+
 
 def lines_of(process):
     """The lines that a process prints; None each second in which there is none, so that the time left goes on."""
@@ -113,14 +117,17 @@ def start(command, **more):
 
 # --- Building ------------------------------------------------------------------------------------------------------
 def measured(build):
-    """How many seconds each step took, by its output: in this build folder, else in another one of the checkout."""
+    """How many seconds of a processor each step took, by its output: in this build folder, else in another one of the
+    checkout. Ninja runs more steps at once than there are processors, each of which takes the longer for it."""
+    cores = os.cpu_count() or 1
+    crowding = (cores + (1 if cores <= 2 else 2)) / cores
     seconds = {}
     for log in [*glob.glob(f"{glob.escape(os.path.dirname(os.path.abspath(build)))}/build*/.ninja_log"), f"{build}/.ninja_log"]:
         if os.path.exists(log):
             for line in open(log, errors="replace"):
                 fields = line.split("\t")
                 if len(fields) == 5:
-                    seconds[fields[3]] = (int(fields[1]) - int(fields[0])) / 1000
+                    seconds[fields[3]] = (int(fields[1]) - int(fields[0])) / 1000 / crowding
     return seconds
 
 
@@ -189,7 +196,7 @@ def build(folder, *targets):
             done, total = counts.split()
             counts = f"[{done:>{len(total)}}/{total}]"
         if steps:
-            bar.show(f"{counts or f'[0/{len(steps)}]'} {name}  {clock(pace.left())} left")
+            bar.show(f"{counts or f'[0/{len(steps)}]'} {name}{pace.words()}")
     bar.close()
     status = process.wait()
     if worth_saying and status == 0:
@@ -227,7 +234,7 @@ def test(folder, *arguments):
     pace = Pace(sum(seconds.get(name, usual) for name in names))
     bar = Bar()
     if names:
-        known = f", about {clock(pace.left())}" if sum(name in seconds for name in names) * 2 > len(names) else ""
+        known = f", about {clock(pace.left())}" if sum(name in seconds for name in names) * 2 >= len(names) else ""
         bar.say(f"{len(names)} tests to run{known}")
     passed = failed = skipped = 0
     last = ""
@@ -249,7 +256,7 @@ def test(folder, *arguments):
             if not bar.live or result not in ("OK", "EXPECTEDFAIL"):
                 bar.say(line)
         if names and bar.live:
-            bar.show(f"[{passed + failed + skipped}/{len(names)}] {failed} failed  {last}  {clock(pace.left())} left")
+            bar.show(f"[{passed + failed + skipped}/{len(names)}] {failed} failed  {last}{pace.words()}")
     bar.close()
     status = process.wait()
     if kept.parent.is_dir():

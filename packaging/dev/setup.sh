@@ -231,8 +231,10 @@ wheels() {  # wheels STAMP [--prefix DIR] WHEEL...
     python3 -m venv "$venv" >"$log" 2>&1
   } || failed "$log" "python3 cannot make a virtual environment (apt-get install python3-venv gives it that)."
   say "Fetching from PyPI into .deps: $what${wheels_for[$name]:+ (${wheels_for[$name]})}"
-  python3 packaging/dev/progress.py pip "$log" "$venv/bin/python" "$@" ||
+  python3 packaging/dev/progress.py pip "$log" "$venv/bin/python" "$@" || {
+    rm -f "$stamp.begun"  # pip has undone what it began; what else is in the environment stays
     failed "$log" "pip could not fetch $what."
+  }
   echo "$what" >"$stamp"
   rm -f "$stamp.begun"
 }
