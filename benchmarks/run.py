@@ -8,6 +8,7 @@
   --tries N      how often a measurement is repeated when other programs took processor time meanwhile (default 4)
   --markdown     print the table as docs/benchmarks.md has it
   --show         measure nothing; print what DIR/bench.json holds
+  --check        measure nothing; say whether there are such rows
 
 Results are merged into DIR/bench.json row by row, so that a run of a few rows refreshes these and keeps the others. A row
 goes round everybody (ours, the limits, each peer, ours again, ...) before the next one starts, for the machine drifts by
@@ -510,10 +511,13 @@ def main():
     parser.add_argument("--tries", type=int, default=4)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     unknown = set(args.rows) - {row.name for row in ROWS}
     if unknown:
         parser.error(f"no row called {', '.join(sorted(unknown))}; there are {', '.join(row.name for row in ROWS)}")
+    if args.check:
+        return
     asked = [row for row in ROWS if row.name in args.rows or not args.rows]
 
     path = args.build / "bench.json"

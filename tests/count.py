@@ -12,9 +12,8 @@ import sys
 
 passed = failed = skipped = 0
 names, skips, ends = [], [], []
-# That of a run with --wrapper is called after the wrapper.
-logs = sorted(pathlib.Path(sys.argv[1], "meson-logs").glob("testlog*.json"), key=lambda log: log.stat().st_mtime)
-for log in logs[-1:]:
+# ./dev test removes those of an earlier run, and may run Meson twice; that of a run with --wrapper is called after it.
+for log in sorted(pathlib.Path(sys.argv[1], "meson-logs").glob("testlog*.json")):
     for line in log.read_text().splitlines():
         test = json.loads(line)
         output = test.get("stdout", "")
