@@ -5,7 +5,7 @@ get_filename_component(SOURCE_PATH "${CURRENT_PORT_DIR}/../../.." ABSOLUTE)
 # Optimised for programs of both kinds: the ABI is the same, and a debug build verifies rill itself.
 set(VCPKG_BUILD_TYPE release)
 
-set(options -Dcsv=disabled)  # libcsv's licence is not rill's to choose in a static build
+set(options -Dcsv=disabled)  # libcsv is under the LGPL, and vcpkg links statically
 foreach(feature IN ITEMS io lapack llvm onednn)
   if(feature IN_LIST FEATURES)
     list(APPEND options "-D${feature}=enabled")
