@@ -1,7 +1,8 @@
-// Where the libraries that librill opens are looked for; see modules.h.
+// Where the libraries that librill opens are looked for, and that they are of its version; see modules.h.
 #include "rill/devices/modules.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 namespace rill {
@@ -12,12 +13,22 @@ std::string module_path(const std::string& file) {
   std::string folder = here.dli_fname;
   const size_t slash = folder.rfind('/');
   folder = slash == std::string::npos ? "." : folder.substr(0, slash);
-  for (const char* below : {"/", "/rill/"}) {
+  for (const char* below : {"/", "/rill-" RILL_VERSION "/"}) {
     std::string path = folder;
     path.append(below).append(file);
     if (struct stat s{}; stat(path.c_str(), &s) == 0) return path;
   }
   return "";
+}
+
+Module open_module(const std::string& path, const char* version_name, const std::string& version) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!handle) return {nullptr, fmt::format("{} cannot be opened: {}", path, dlerror())};
+  const auto* its = static_cast<const char*>(dlsym(handle, version_name));
+  if (its && its == version) return {handle, ""};
+  return {nullptr,
+          fmt::format("{} is of rill {}, and librill of rill {}. reinstall rill, so that both are of one version", path,
+                      its ? its : "?", version)};
 }
 
 }  // namespace rill

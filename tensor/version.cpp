@@ -1,4 +1,4 @@
-// The version comes from meson.build alone.
+// The version that runs, which comes from meson.build.
 #include "rill/tensor/version.h"
 
 namespace rill {

@@ -156,7 +156,7 @@ TEST_CASE("code for older processors gives the same bits") {
   std::string folder = here.dli_fname;
   folder = folder.substr(0, folder.rfind('/'));
   void* library = dlopen((folder + "/librill_llvm.so").c_str(), RTLD_NOW);
-  if (!library) library = dlopen((folder + "/rill/librill_llvm.so").c_str(), RTLD_NOW);
+  if (!library) library = dlopen((folder + "/rill-" RILL_VERSION "/librill_llvm.so").c_str(), RTLD_NOW);
   REQUIRE(library);
   const auto compile = reinterpret_cast<kernel::LlvmCompile>(dlsym(library, "rill_llvm_compile"));
   for (const char* cpu : {"x86-64", "x86-64-v3"}) {

@@ -30,14 +30,9 @@ Entry find_entry() { return {&rill_cuda_open, &rill_cuda_has_kernel, &rill_cuda_
 Entry find_entry() {
   const std::string path = module_path("librill_cuda.so");
   if (path.empty()) return {};
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  const auto [library, why] = open_module(path, "rill_cuda_version", RILL_VERSION);
   if (!library) {
-    fmt::print(stderr, "rill: GPUs are not used: {}\n", dlerror());
-    return {};
-  }
-  const void* its = dlsym(library, "rill_cuda_version");
-  if (!its || std::strcmp(static_cast<const char*>(its), RILL_VERSION) != 0) {
-    fmt::print(stderr, "rill: GPUs are not used: {} is of another version of rill\n", path);
+    fmt::print(stderr, "rill: GPUs are not used: {}\n", why);
     return {};
   }
   return {reinterpret_cast<decltype(&rill_cuda_open)>(dlsym(library, "rill_cuda_open")),

@@ -96,18 +96,14 @@ LlvmCompile open_library() {
   std::atexit(end_compiling);
   return &rill_llvm_compile;
 #else
-  void* handle = dlopen(library().path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!handle) {
-    const std::string reason = fmt::format("{} cannot be opened: {}", library().path, dlerror());
-    warn_without_compiler(reason);
-    throw Error("[kernel] " + reason);
+  const Module module = open_module(library().path, "rill_llvm_version", version());
+  if (!module.handle) {
+    warn_without_compiler(module.why);
+    throw Error("[kernel] " + module.why);
   }
-  const void* its = dlsym(handle, "rill_llvm_version");
-  if (!its || std::strcmp(static_cast<const char*>(its), version().c_str()) != 0)
-    throw Error(fmt::format("[kernel] {} is of another version of rill", library().path));
   guard_forks();
   std::atexit(end_compiling);  // registered after LLVM's libraries were opened, so it runs before their clean-up
-  return reinterpret_cast<LlvmCompile>(dlsym(handle, "rill_llvm_compile"));
+  return reinterpret_cast<LlvmCompile>(dlsym(module.handle, "rill_llvm_compile"));
 #endif
 }
 

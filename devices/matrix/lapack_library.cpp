@@ -15,14 +15,11 @@ namespace {
 const Tables& open_library() {
   const std::string path = module_path("librill_lapack.so");
   if (path.empty())
-    throw Error(
-        "[linalg] librill_lapack.so is not installed. it belongs beside librill.so or into rill/ below; "
-        "-Dlapack=disabled builds rill without it, on plain loops");
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!handle) throw Error(fmt::format("[linalg] {} cannot be opened: {}", path, dlerror()));
-  const auto tables = reinterpret_cast<decltype(&rill_lapack_tables)>(dlsym(handle, "rill_lapack_tables"));
-  if (!tables) throw Error(fmt::format("[linalg] {} is of another version of rill", path));
-  return *tables();
+    throw Error("[linalg] librill_lapack.so is not installed. it belongs beside librill.so or into rill-" RILL_VERSION
+                "/ below; -Dlapack=disabled builds rill without it, on plain loops");
+  const Module module = open_module(path, "rill_lapack_version", RILL_VERSION);
+  if (!module.handle) throw Error("[linalg] " + module.why);
+  return *reinterpret_cast<decltype(&rill_lapack_tables)>(dlsym(module.handle, "rill_lapack_tables"))();
 }
 
 }  // namespace

@@ -280,6 +280,8 @@ class OneThread {
 }  // namespace
 }  // namespace rill::matrix
 
+extern "C" __attribute__((visibility("default"))) const char rill_lapack_version[] = RILL_VERSION;
+
 extern "C" __attribute__((visibility("default"))) const rill::matrix::Tables* rill_lapack_tables() {
   using namespace rill::matrix;
   const bool threads = openblas_set_num_threads && openblas_get_num_threads;

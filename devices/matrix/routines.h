@@ -96,5 +96,6 @@ const Tables& lapack_tables();
 
 }  // namespace rill::matrix
 
-// What librill_lapack.so shows; called once.
+// What librill_lapack.so shows: rill's version, and the tables, asked for once.
+extern "C" const char rill_lapack_version[];
 extern "C" const rill::matrix::Tables* rill_lapack_tables();

@@ -1,15 +1,16 @@
 """Builds and runs a separate program against rill, found as users find it.
 
 usage: consume.py HOW BUILD PREFIX COMPILER... -- MESON...
-HOW is "pkg-config" (an install under a temporary root), "cmake" (the same, by find_package), "uninstalled" (pkg-config,
-straight from the build tree), "fetchcontent" (CMake builds rill's source tree, in BUILD) or "subproject" (Meson builds
-it, in the new folder BUILD, with the arguments in RILL_MESON_ARGS; what that installs is then found by pkg-config).
-Exits 77 where the tool that HOW needs is missing.
+HOW is "pkg-config" (an install under a temporary root), "cmake" (the same, by find_package), "debian" (Debian packages,
+unpacked), "uninstalled" (pkg-config, straight from the build tree), "fetchcontent" (CMake builds rill's source tree, in
+BUILD) or "subproject" (Meson builds it, in the new folder BUILD, with the arguments in RILL_MESON_ARGS; what that
+installs is then found by pkg-config). Exits 77 where the tool that HOW needs is missing.
 
 With pkg-config the program of docs/extending.md, an op from outside the library, is built and run in the same way.
 """
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ split = sys.argv.index("--")
 compiler, meson = sys.argv[4:split], sys.argv[split + 1:]
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
-tool = {"cmake": "cmake", "fetchcontent": "cmake", "subproject": "meson"}.get(how, "pkg-config")
+tool = {"cmake": "cmake", "debian": "dpkg-shlibdeps", "fetchcontent": "cmake", "subproject": "meson"}.get(how, "pkg-config")
 if not shutil.which(tool) and not (tool == "meson" and meson):
     print(f"skipped: {tool} is missing")
     sys.exit(77)
@@ -47,21 +48,54 @@ def install(work):
     return f"{work}/moved"
 
 
+def unpack_packages(work):
+    """Debian packages of the build, without the time that compressing takes, as apt would unpack them."""
+    run(sys.executable, f"{root}/packaging/debian.py", build, f"{work}/packages",
+        env={**os.environ, "DPKG_DEB_COMPRESSOR_TYPE": "none", "PATH": f"{os.path.dirname(meson[0])}:{os.environ['PATH']}"})
+    for package in glob.glob(f"{work}/packages/*.deb"):
+        run("dpkg-deb", "-x", package, f"{work}/root")
+    os.environ["PKG_CONFIG_SYSROOT_DIR"] = f"{work}/root"
+    return f"{work}/root/usr"
+
+
 def compile_by_pkg_config(packages, program, static=False):
     flags = run("pkg-config", "--cflags", "--libs", *(["--static"] if static else []), "rill", stdout=subprocess.PIPE,
                 env={**os.environ, "PKG_CONFIG_PATH": packages}).stdout.split()
     # With the build's own variables, a linker could find what the program will not.
     library = os.path.dirname(packages) if "meson-uninstalled" not in packages else build
     flags.append(f"-Wl,-rpath,{library}")
-    run(*compiler, f"{here}/main.cpp", "-o", program, *flags)
+    # With a newer standard than rill needs, which stays: rill.pc asks for none.
+    run(*compiler, "-std=c++23", "-DNEWER_THAN_20", f"{here}/main.cpp", "-o", program, *flags)
     if not static:
         run(sys.executable, f"{here}/../run_document.py", f"{root}/docs/extending.md", build, *compiler, "--", *flags)
 
 
+def configure_by_cmake(work, *arguments):
+    return ("cmake", "-G", "Ninja", "-S", here, "-B", f"{work}/b", f"-DCMAKE_CXX_COMPILER={compiler[-1]}", *arguments)
+
+
 def compile_by_cmake(work, *arguments):
-    run("cmake", "-G", "Ninja", "-S", here, "-B", f"{work}/b", f"-DCMAKE_CXX_COMPILER={compiler[-1]}", *arguments)
+    run(*configure_by_cmake(work, *arguments))
     run("cmake", "--build", f"{work}/b")
     return f"{work}/b/consumer"
+
+
+def check_components(work, place):
+    """An install without what was asked for is not found, and CMake says what is missing."""
+    for component, there in (("core", True), ("io", has(place, "_io")), ("nonsense", False)):
+        command = configure_by_cmake(f"{work}/{component}", f"-DCMAKE_PREFIX_PATH={place}", f"-DRILL_COMPONENTS={component}")
+        done = subprocess.run(command, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        if (done.returncode == 0) != there or (not there and f"not: {component}" not in " ".join(done.stderr.split())):
+            sys.exit(f"find_package(rill COMPONENTS {component}), which is {'' if there else 'not '}there:\n{done.stderr}")
+
+
+def make_older(module):
+    """Makes librill_llvm.so say that it is of rill 0.0.9."""
+    with open(module, "r+b") as file:
+        data = file.read()
+        at = re.search(rb"\0(\d+\.\d+\.\d+) LLVM \d", data).start(1)
+        file.seek(at)
+        file.write(b"0.0.9")
 
 
 def build_subproject():
@@ -79,7 +113,7 @@ def build_subproject():
 
 
 def check(program, has_io, has_llvm):
-    """Runs it: it writes a graph where it can, and what it traces is compiled where it can be."""
+    """Runs it: it writes a graph where it can, and what it traces is compiled where it can be. Returns what it said."""
     with tempfile.TemporaryDirectory() as folder:
         graph = f"{folder}/graph.dot"
         kept = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}  # meson's tests set it
@@ -89,6 +123,7 @@ def check(program, has_io, has_llvm):
             sys.exit("the graph was not written")
         if has_llvm != ("rill: kernel compiled" in said) or said.count("kernels cannot be compiled") != (not has_llvm):
             sys.exit(f"compiled or not, against what was expected; it said:\n{said}")
+        return said
 
 
 def has(folder, name, ends=("so", "a")):
@@ -104,10 +139,28 @@ with tempfile.TemporaryDirectory() as work:
         compile_by_pkg_config(find(place, "rill.pc"), program, static=has(place, "", ["a"]))
         if has(place, "_llvm", ["so"]):  # without it, a program says once that nothing is compiled
             check(program, has(place, "_io"), True)
-            os.remove(f"{find(place, 'librill_llvm.so')}/librill_llvm.so")
+            module = f"{find(place, 'librill_llvm.so')}/librill_llvm.so"
+            make_older(module)
+            if "librill_llvm.so is of rill 0.0.9" not in (said := check(program, has(place, "_io"), False)):
+                sys.exit(f"a module of another version was opened, or refused without a word; it said:\n{said}")
+            # That of another version, which is installed beside, is left alone.
+            os.rename(os.path.dirname(module), f"{os.path.dirname(os.path.dirname(module))}/rill-0.0.9")
+            if "librill_llvm.so is not installed" not in (said := check(program, has(place, "_io"), False)):
+                sys.exit(f"it should have found no module; it said:\n{said}")
+            shutil.rmtree(f"{os.path.dirname(os.path.dirname(module))}/rill-0.0.9")
+    elif how == "debian":
+        if has(build, "", ["a"]):
+            print("skipped: packages are made of shared libraries")
+            sys.exit(77)
+        place = unpack_packages(work)
+        compile_by_pkg_config(find(place, "rill.pc"), program)
+        check(program, has(place, "_io"), has(place, "_llvm"))
+        program = compile_by_cmake(work, f"-DCMAKE_PREFIX_PATH={place}")
     elif how == "cmake":
         place = install(work)
-        program = compile_by_cmake(work, f"-DCMAKE_PREFIX_PATH={place}")
+        check_components(work, place)
+        program = compile_by_cmake(work, f"-DCMAKE_PREFIX_PATH={place}", "-DCMAKE_CXX_STANDARD=23",
+                                   "-DCMAKE_CXX_FLAGS=-DNEWER_THAN_20")
     elif how == "fetchcontent":
         program = compile_by_cmake(work, f"-DRILL_SOURCE={root}", f"-DRILL_BUILD_DIR={build}")
     elif how == "subproject":

@@ -8,6 +8,15 @@
 #include <rill/tensor/version.h>
 
 #include <cstdio>
+#include <string>
+
+#if defined(NEWER_THAN_20) && __cplusplus <= 202002L
+#error "what rill says to compilers replaced the standard that was asked for"
+#endif
+#if !RILL_VERSION_AT_LEAST(0, 1, 0) || \
+    RILL_VERSION_AT_LEAST(RILL_VERSION_MAJOR, RILL_VERSION_MINOR, RILL_VERSION_PATCH + 1)
+#error "RILL_VERSION_AT_LEAST compares versions wrongly"
+#endif
 
 int main(int argc, char** argv) {
   using namespace rill;
@@ -21,6 +30,12 @@ int main(int argc, char** argv) {
   squares(x), squares(ones({3}));  // two traces
   if (argc > 1) {
     export_graph(squares.graph(spec(f32, {2, 2})), argv[1]);
+  }
+  const std::string headers = std::to_string(RILL_VERSION_MAJOR) + "." + std::to_string(RILL_VERSION_MINOR) + "." +
+                              std::to_string(RILL_VERSION_PATCH);
+  if (headers != version()) {
+    std::printf("the headers are of %s\n", headers.c_str());
+    return 1;
   }
   return y.item<float>() == 54.f && slope(0, 0).item<float>() == 7.f ? 0 : 1;
 }
