@@ -1,5 +1,6 @@
 // main() for every tests/test_*.cpp, compiled once because Catch2 2.13's implementation takes ten seconds. A test case
-// or section that asserts nothing fails, and so does a run that finds no test case of the name it was asked for.
+// or section that asserts nothing fails, and so does a run that finds no test case of the name it was asked for. In CI
+// the test cases run in another order for each commit, for each is the same one alone and after any others.
 #define CATCH_CONFIG_RUNNER
 #include "catch.h"
 
@@ -26,14 +27,21 @@ static void programs_get_no_memory_too() {
 }
 
 #if CATCH_VERSION_MAJOR >= 3
-static const auto warn_of_no_match = Catch::WarnAbout::UnmatchedTestSpec;
+static const auto no_match = Catch::WarnAbout::UnmatchedTestSpec;
+static const auto any_order = Catch::TestRunOrder::Randomized;
 #else
-static const auto warn_of_no_match = Catch::WarnAbout::NoTests;
+static const auto no_match = Catch::WarnAbout::NoTests;
+static const auto any_order = Catch::RunTests::InRandomOrder;
 #endif
 
 int main(int argc, char** argv) {
   programs_get_no_memory_too();
   Catch::Session session;
-  session.configData().warnings = Catch::WarnAbout::What(Catch::WarnAbout::NoAssertions | warn_of_no_match);
+  Catch::ConfigData& config = session.configData();
+  config.warnings = Catch::WarnAbout::What(Catch::WarnAbout::NoAssertions | no_match);
+  if (const char* turn = std::getenv("RILL_TEST_TURN")) {  // CI's, another one for each commit
+    config.runOrder = any_order;
+    config.rngSeed = unsigned(std::strtoul(turn, nullptr, 10));
+  }
   return session.run(argc, argv);
 }
