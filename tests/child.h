@@ -9,7 +9,7 @@
 #include "catch.h"
 
 // Runs a hidden test case of this program in a process of its own, with settings in its environment; gives its exit
-// status and what it wrote.
+// status and what it wrote. Where that was skipped, so is the test case that asks.
 inline int child(const std::string& settings, const std::string& test, std::string& output) {
   std::string line = settings + " /proc/" + std::to_string(getpid()) + "/exe '" + test + "' 2>&1";
   FILE* pipe = popen(line.c_str(), "r");
@@ -18,5 +18,7 @@ inline int child(const std::string& settings, const std::string& test, std::stri
   output.clear();
   while (size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) output.append(buffer, n);
   int status = pclose(pipe);
+  if (const size_t at = output.find("skipped: "); at != output.npos)
+    skip_case(output.substr(at + 9, output.find('\n', at) - at - 9));
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

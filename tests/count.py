@@ -23,7 +23,7 @@ for log in sorted(pathlib.Path(sys.argv[1], "meson-logs").glob("testlog*.json"))
             skips.append(f"{name}: {output.strip().splitlines()[-1] if output.strip() else ''}")
             continue
         good, bad = (1, 0) if test["result"] in ("OK", "EXPECTEDFAIL") else (0, 1)
-        if match := re.search(r"^All tests passed \(.* in (\d+) test cases?\)", output, re.M):
+        if match := re.search(r"^All tests passed \((?:.* )?in (\d+) test cases?\)", output, re.M):
             good = int(match.group(1)) if good else 0
         elif match := re.search(r"^test cases: +(\d+) \|(.*)", output, re.M):
             counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped)", match.group(2))}

@@ -34,7 +34,7 @@ def difference(got, want, allowed, epsilons):
     a, b = got.astype("f8"), want.astype("f8")
     with np.errstate(invalid="ignore"):
         room = allowed + epsilons * info.eps * np.abs(b) + info.smallest_subnormal
-        wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= room))
+        wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.isfinite(b) & (np.abs(a - b) <= room)))
     if not wrong.any():
         return ""
     i = np.unravel_index(np.argmax(np.where(wrong, np.abs(a - b) / room, -1)), wrong.shape)

@@ -85,6 +85,16 @@ inline double smallest(DType d) {
   return real_of(d) == f16 ? 0x1p-24 : real_of(d) == f64 ? 0x1p-1074 : real_of(d) == bf16 ? 0x1p-133 : 0x1p-149;
 }
 
+// The largest finite number.
+inline double greatest(DType d) {
+  switch (real_of(d)) {
+    case DType::f16: return 65504;
+    case DType::bf16: return 0x1.fep127;
+    case DType::f32: return 0x1.fffffep127;
+    default: return 0x1.fffffffffffffp1023;
+  }
+}
+
 // One unit in the last place of `d` at `x`.
 inline double ulp_at(double x, DType d) {
   if (x == 0 || !std::isfinite(x)) return smallest(d);
@@ -121,7 +131,10 @@ inline std::string mismatch(const Op& op, const Tensor& got, const Tensor& want,
       // Half precision is computed in f32 and rounded once more.
       if (got.dtype() == f16 || got.dtype() == bf16) allowed = std::max(allowed, ulp_at(b[i], got.dtype()));
       allowed += op.norm_tolerance * epsilon(got.dtype()) * largest;
-      if (op.sum_tolerance) allowed += op.sum_tolerance * epsilon(got.dtype()) * std::abs(m[i]) + smallest(got.dtype());
+      // (A part of an infinite magnitude would allow anything.)
+      if (op.sum_tolerance)
+        allowed += op.sum_tolerance * epsilon(got.dtype()) * std::min(std::abs(m[i]), greatest(got.dtype())) +
+                   smallest(got.dtype());
     }
     if (!(std::abs(a[i] - b[i]) <= allowed))
       return fmt::format("element {}: {}, reference {}, off by {} ulp", i, a[i], b[i],

@@ -8,6 +8,7 @@
 #include "catch.h"
 #include "rill/rill.h"
 #include "same.h"
+#include "within.h"
 
 namespace points {
 
@@ -59,17 +60,7 @@ inline Numbers curvature(const F1& f, const Numbers& x, DType d = f64) {
   return numbers(derivatives(f, tensor(x).astype(d))[2]);
 }
 
-inline bool near(const Numbers& a, const Numbers& b, double tolerance = 1e-13) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const bool equal = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
-    if (!equal && !(std::abs(a[i] - b[i]) <= tolerance * std::abs(b[i]))) {
-      UNSCOPED_INFO("element " << i << " is " << a[i] << " and should be " << b[i]);
-      return false;
-    }
-  }
-  return true;
-}
+inline bool near(const Numbers& a, const Numbers& b, double tolerance = 1e-13) { return within(a, b, tolerance); }
 
 struct Named {
   const char* name;

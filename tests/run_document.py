@@ -7,7 +7,7 @@ meets them: later ones use what earlier ones declared, and lines with #include o
 ```text block right after a ```cpp block is what that block prints, exactly. In a table, the code in a column that is
 headed `rill` is compiled and run as statements after the block before it, each in a scope of its own.
 
-A program that includes a header of a library that is not here is left out, and the test says so.
+A program that includes a header of a library that is not here counts as skipped.
 
 FLAGS, where given, are what finds rill (an installed one, say) in place of the build folder's headers and libraries.
 """
@@ -42,7 +42,7 @@ def missing(source):
 
 def run(name, source, expected):
     if (absent := missing(source)):
-        return print(f"{document}: {name} is left out, for {', '.join(absent)} is not here")
+        return print(f"skipped: {name}, which includes {', '.join(absent)}")
     with tempfile.TemporaryDirectory() as work:
         with open(f"{work}/{name}.cpp", "w", encoding="utf-8") as file:
             file.write(source)
@@ -95,5 +95,5 @@ for match in sorted([*FENCE.finditer(text), *TABLE.finditer(text)], key=lambda m
 if body:
     programs += 1
     run("snippets", "".join(dict.fromkeys(top)) + "int main() {\n" + "".join(body) + "}\n", printed)
-print(f"{document}: {programs} programs hold")
+print(f"All tests passed ({os.path.basename(document)}, in {programs} test cases)")
 sys.exit(0 if programs else 1)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(SOURCE / "benchmarks"))
 sys.dont_write_bytecode = True
 
 if not (PROGRAMS / "rows").exists():
+    print("the benchmarks are not built: apt-get install libbenchmark-dev")
     sys.exit(77)
 
 import run  # noqa: E402

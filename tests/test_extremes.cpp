@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "values.h"
+#include "within.h"
 
 using namespace values;
 
@@ -13,12 +14,7 @@ Tensor curvature_of(const F1& f, const Tensor& x, const Tensor& along) {
   return gradient_of([&](const Tensor& t) { return sum(gradient_of(f, t) * along); }, x);
 }
 bool near(const Tensor& t, const std::vector<double>& expected, double tolerance = 3e-7) {
-  const auto v = t.to_vector<double>();
-  bool good = v.size() == expected.size();
-  for (size_t i = 0; i < v.size() && good; ++i)
-    good = v[i] == expected[i] || std::abs(v[i] - expected[i]) <= tolerance * std::abs(expected[i]);
-  if (!good) UNSCOPED_INFO(to_string(t));
-  return good;
+  return within(t.to_vector<double>(), expected, tolerance);
 }
 constexpr int64_t largest = std::numeric_limits<int64_t>::max();
 

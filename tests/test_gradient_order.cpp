@@ -265,6 +265,7 @@ void check(uint64_t seed, const Block& program, Where_ where, bool second) {
     const bool aliased = where != Where_::inside;
     const Values eager = gradients(program, Where_::eager, second, aliased),
                  got = gradients(program, where, second, aliased);
+    REQUIRE(got.size() == eager.size());
     for (size_t k = 0; k < eager.size(); ++k)
       if (!same(eager[k], got[k])) {
         FAIL_CHECK("seed " << seed << ", " << where_names[int(where)] << (second ? ", second order" : "")

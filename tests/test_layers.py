@@ -5,7 +5,7 @@ of docs/, and that links between pages lead somewhere.
     tensor <- devices <- ops <- autodiff <- trace <- serialize, nn, data
 
 A file includes its own layer and those to its left, and spells every path from the root of an install. The layers on
-the right are siblings: none includes another. Sources must be listed, or they would silently not be compiled; headers
+the right are siblings: none includes another. The rooms of trace/ have an order as well. Sources must be listed, or they would silently not be compiled; headers
 that a public header reaches must be installed, or users could not compile.
 """
 import glob
@@ -26,6 +26,19 @@ LEFT = {
 }
 # Libraries of their own, which librill opens: they may use what is to the right of their layer too.
 ABOVE = {"devices/cuda/driver/": ["ops"], "devices/cuda/families/": ["ops"]}
+# The same of the rooms of trace/, and the includes that go the other way: their number may only fall.
+ROOMS = ["graph", "fusion", "control", "run", "call"]
+AGAINST = {
+    ("control/control_nodes.h", "call"),
+    ("graph/graph_run.cpp", "call"),
+    ("graph/instantiate.cpp", "control"),
+    ("graph/open_pattern.h", "call"),
+    ("graph/passes.cpp", "fusion"),
+    ("graph/read_text.cpp", "control"),
+    ("graph/write_text.cpp", "control"),
+    ("run/profile.cpp", "call"),
+    ("run/profiled.h", "call"),
+}
 UMBRELLAS = {"rill.h": "trace", "serialize.h": "serialize", "summary.h": "serialize", "nn.h": "nn", "data.h": "data"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 # Headers of dependencies that no installed header may pull in.
@@ -90,6 +103,18 @@ for layer, allowed in LEFT.items():
     for file in files(layer, ".cpp", ".proto"):
         if not listed(file):
             faults.append(f"{file}: no meson.build lists it")
+
+against = set()
+for room in ROOMS:
+    for file in files(f"trace/{room}", ".h", ".cpp"):
+        for _, path in includes(file):
+            other = path.removeprefix("rill/trace/").split("/")[0]
+            if path.startswith("rill/trace/") and other in ROOMS[ROOMS.index(room) + 1:]:
+                against.add((file.removeprefix("trace/"), other))
+faults += [f"trace/{file}: trace/{file.split('/')[0]} must not include trace/{other}" for file, other in against - AGAINST]
+faults += [f"trace/{file} no longer includes trace/{other}: take it out of AGAINST" for file, other in AGAINST - against]
+rooms = {f.split("/")[1] for f in files("trace", ".cpp") if f.count("/") > 1}
+faults += [f"trace/{room}: ROOMS does not say where it stands" for room in rooms - set(ROOMS)]
 
 # A source with vector code first says for which instruction sets: Highway's own list is longer.
 for layer in LEFT:

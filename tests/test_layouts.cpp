@@ -9,7 +9,10 @@ using namespace rill;
 
 namespace {
 
-std::mt19937 dice(7);
+std::mt19937 dice;
+struct FreshDice {  // for each test case, so that it is the same one alone
+  FreshDice() { dice.seed(7); }
+};
 int64_t pick(int64_t n) { return int64_t(dice() % uint64_t(n)); }
 
 // Random numbers over all of an integer dtype's range, bools that are rarely true or often.
@@ -47,7 +50,7 @@ void check_like_reference(const std::string& what, F&& f, const std::vector<Tens
 
 }  // namespace
 
-TEST_CASE("Products of whole numbers and of bools, of any size and layout") {
+TEST_CASE_METHOD(FreshDice, "Products of whole numbers and of bools, of any size and layout") {
   for (DType d : {boolean, u8, u16, u32, u64, i8, i16, i32, i64})
     for (int i = 0; i < 25; ++i) {
       const auto size = [] { return pick(6) == 0 ? 1 + pick(300) : pick(4) == 0 ? 1 : pick(70); };
@@ -58,14 +61,14 @@ TEST_CASE("Products of whole numbers and of bools, of any size and layout") {
     }
 }
 
-TEST_CASE("Dot products of whole numbers are shared by threads") {
+TEST_CASE_METHOD(FreshDice, "Dot products of whole numbers are shared by threads") {
   const Tensor a = numbers({300001}, i64), b = numbers({300001}, i64);
   CHECK(dot(a, b).item<int64_t>() == sum(a * b).item<int64_t>());
   const Tensor c = numbers({200000}, u8), d = numbers({400000}, u8)(slice(none, none, 2));
   CHECK(dot(c, d).item<uint8_t>() == uint8_t(sum(c * d).item<uint64_t>()));
 }
 
-TEST_CASE("Reductions of which the order does not show, along axes in any order in memory") {
+TEST_CASE_METHOD(FreshDice, "Reductions of which the order does not show, along axes in any order in memory") {
   for (DType d : {boolean, u8, i8, i16, u16, i32, i64, f32, bf16}) {
     std::vector<Tensor> operands = {numbers({70, 90}, d), numbers({9000}, d), numbers({3, 40, 70}, d)};
     for (int i = 0; i < 6; ++i) operands.push_back(laid_out(1 + pick(90), 1 + pick(1500), d));
@@ -89,7 +92,7 @@ TEST_CASE("Reductions of which the order does not show, along axes in any order 
   }
 }
 
-TEST_CASE("Sums of floats are the same however the operand lies") {
+TEST_CASE_METHOD(FreshDice, "Sums of floats are the same however the operand lies") {
   for (DType d : {f32, f64, bf16, f16})
     for (const Shape& shape : {Shape{130, 170}, Shape{1000, 20}, Shape{7, 40, 60}}) {
       const Tensor x = numbers(shape, d), turned = transpose(transpose(x) + zeros({}, d));
@@ -105,7 +108,7 @@ TEST_CASE("Sums of floats are the same however the operand lies") {
     }
 }
 
-TEST_CASE("A truth that comes late, or never, is found") {
+TEST_CASE_METHOD(FreshDice, "A truth that comes late, or never, is found") {
   for (int64_t at : {0, 1023, 1024, 5000, 99999}) {
     Tensor x = zeros({100000}, boolean);
     CHECK(!any(x).item<bool>());
@@ -120,7 +123,7 @@ TEST_CASE("A truth that comes late, or never, is found") {
   }
 }
 
-TEST_CASE("Cumulative ops and sorts along any axis") {
+TEST_CASE_METHOD(FreshDice, "Cumulative ops and sorts along any axis") {
   for (DType d : {i8, i32, u64, f32, bf16, boolean})
     for (int i = 0; i < 12; ++i) {
       const Tensor x = laid_out(1 + pick(40), 1 + pick(700), d);
@@ -140,7 +143,7 @@ TEST_CASE("Cumulative ops and sorts along any axis") {
   CHECK(array_equal(cumprod(full({2000}, 0.7f))(slice(1900, none)), zeros({100})));
 }
 
-TEST_CASE("Transposes of every element size") {
+TEST_CASE_METHOD(FreshDice, "Transposes of every element size") {
   for (DType d : {u8, bf16, f32, i64, c64, c128})
     for (int i = 0; i < 12; ++i) {
       const int64_t rows = 1 + pick(150), columns = 1 + pick(150);
@@ -151,7 +154,7 @@ TEST_CASE("Transposes of every element size") {
     }
 }
 
-TEST_CASE("Divisors, multiples and neighbours, exactly") {
+TEST_CASE_METHOD(FreshDice, "Divisors, multiples and neighbours, exactly") {
   for (DType d : {i8, u8, i16, u16, i32, u32, i64, u64}) {
     const Tensor x = numbers({5000}, d), y = concat({numbers({4000}, d), zeros({500}, d), ones({500}, d)});
     const auto g = [](const auto& in) { return gcd(in[0], in[1]); };
@@ -174,7 +177,8 @@ TEST_CASE("Divisors, multiples and neighbours, exactly") {
   }
 }
 
-TEST_CASE("Composed functions of large operands are computed in blocks, with the bits of small ones") {
+TEST_CASE_METHOD(FreshDice,
+                 "Composed functions of large operands are computed in blocks, with the bits of small ones") {
   const auto check = [](const std::string& what, auto&& f, const Tensor& x, const Tensor& y) {
     INFO(what << " " << to_string(x.spec()) << " " << to_string(y.spec()));
     const Tensor whole = f(x, y);
@@ -220,7 +224,7 @@ TEST_CASE("Composed functions of large operands are computed in blocks, with the
   CHECK(array_equal(slope, rill::where(x > 0, 1.f, 0.25f)));
 }
 
-TEST_CASE("Formulas give the same bits as one loop and as ops, which a tape sees") {
+TEST_CASE_METHOD(FreshDice, "Formulas give the same bits as one loop and as ops, which a tape sees") {
   using Two = Tensor (*)(const Tensor&, const Tensor&);
   const std::vector<std::pair<const char*, Two>> formulas = {
       {"relu6", [](const Tensor& a, const Tensor&) { return relu6(a); }},
@@ -272,7 +276,7 @@ TEST_CASE("Formulas give the same bits as one loop and as ops, which a tape sees
   }
 }
 
-TEST_CASE("Bounds of whole numbers") {
+TEST_CASE_METHOD(FreshDice, "Bounds of whole numbers") {
   for (DType d : {i8, u8, i32, u32, i64, u64, boolean})
     for (int i = 0; i < 6; ++i) {
       const Tensor x = laid_out(1 + pick(60), 1 + pick(400), d), low = numbers({}, d),
@@ -287,7 +291,7 @@ TEST_CASE("Bounds of whole numbers") {
     }
 }
 
-TEST_CASE("Chains of temporaries") {
+TEST_CASE_METHOD(FreshDice, "Chains of temporaries") {
   const Tensor a = numbers({40000}, f32), b = numbers({40000}, f32), line = numbers({200}, f32);
   const Tensor product = a * b, sum_of = product + a, copy = product + zeros({}, f32);
   CHECK(array_equal(a * b + a - b, sum_of - b));
@@ -305,7 +309,7 @@ TEST_CASE("Chains of temporaries") {
   CHECK(array_equal(slope, b * b + b));
 }
 
-TEST_CASE("Sorted zeros of either sign and NaN keep their order") {
+TEST_CASE_METHOD(FreshDice, "Sorted zeros of either sign and NaN keep their order") {
   const double nan = std::nan("");
   for (DType d : {f32, f64, f16, bf16})
     for (int64_t n : {20, 400, 9000}) {
@@ -318,7 +322,7 @@ TEST_CASE("Sorted zeros of either sign and NaN keep their order") {
     }
 }
 
-TEST_CASE("Choices, comparisons and truths, over whole blocks and what is left") {
+TEST_CASE_METHOD(FreshDice, "Choices, comparisons and truths, over whole blocks and what is left") {
   const auto less_of = [](const auto& in) { return in[0] < in[1]; };
   const auto equal_of = [](const auto& in) { return in[0] == in[1]; };
   const auto not_of = [](const auto& in) { return !in[0]; };
@@ -345,7 +349,7 @@ TEST_CASE("Choices, comparisons and truths, over whole blocks and what is left")
   check_like_reference("exp2", [](const auto& in) { return exp2(round(in[0])); }, {broadcast_to(column, {2, 300, 70})});
 }
 
-TEST_CASE("Operands that are transposed alike, of two axes and more") {
+TEST_CASE_METHOD(FreshDice, "Operands that are transposed alike, of two axes and more") {
   for (DType d : {f32, i32, bf16, boolean, c128})
     for (const auto& [shape, axes] : std::vector<std::pair<Shape, Axes>>{
              {{300, 400}, {1, 0}}, {{30, 50, 60}, {2, 0, 1}}, {{64, 1, 70}, {2, 1, 0}}, {{40, 30, 20}, {1, 2, 0}}}) {

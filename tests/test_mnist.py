@@ -104,7 +104,9 @@ with tempfile.TemporaryDirectory() as name:
     assert done.returncode == 1 and "nowhere" in done.stderr, done
     share = float(re.search(r"test accuracy ([\d.]+) % after", output)[1])
     rill = PROGRAM.parent.parent / "command/rill"
-    if rill.exists():
+    if not rill.exists():
+        print("skipped: the exported model by `rill run`: a build without the program rill")
+    else:
         done = subprocess.run([rill, "run", folder / "digits.onnx", "--input", f"{folder / TEST_IMAGES}[0:40]"],
                               capture_output=True, text=True, timeout=250)
         assert done.returncode == 0 and done.stdout.startswith("digit  i64[40]\n"), done
@@ -118,7 +120,9 @@ with tempfile.TemporaryDirectory() as name:
     arguments = ["--data", folder, "--epochs", "3", "--batch", "16", "--logdir", ""]
     status, output, errors = run(*arguments, "--checkpoint", folder / "whole")
     assert status == 0, errors
-    if "leveldb" not in errors:
+    if "leveldb" in errors:
+        print("skipped: a killed run that goes on: a build without leveldb writes no checkpoints")
+    else:
         program = subprocess.Popen([PROGRAM, *arguments, "--checkpoint", folder / "killed"], stdout=subprocess.DEVNULL)
         deadline = time.time() + 120
         while not (folder / "killed/checkpoint").exists() and time.time() < deadline:
@@ -130,4 +134,4 @@ with tempfile.TemporaryDirectory() as name:
         for ending in ["index", "data-00000-of-00001"]:
             a, b = ((folder / run / f"ckpt-3.{ending}").read_bytes() for run in ["whole", "killed"])
             assert a == b, ending
-print("examples/mnist: errors, options, traced and eager alike")
+print("All tests passed (of examples/mnist, in 5 test cases)")

@@ -7,6 +7,7 @@
 #include "catch.h"
 #include "messages.h"
 #include "rill/rill.h"
+#include "within.h"
 
 using namespace rill;
 
@@ -15,13 +16,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 bool near(const Tensor& actual, const std::vector<double>& expected, double tolerance = 1e-6) {
-  const std::vector<double> got = actual.to_vector<double>();
-  if (got.size() != expected.size()) return false;
-  for (size_t i = 0; i < got.size(); ++i) {
-    const bool same = got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]));
-    if (!same && !(std::abs(got[i] - expected[i]) <= tolerance * (1 + std::abs(expected[i])))) return false;
-  }
-  return true;
+  return within(actual.to_vector<double>(), expected, tolerance, tolerance);
 }
 
 // x = [[1, 2, 3], [-1, 0, 4]] and rows of probabilities, as in numpy.

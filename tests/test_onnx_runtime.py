@@ -40,7 +40,7 @@ def check(case):
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(case["model"], options, providers=["CPUExecutionProvider"])
     feeds = {f"x{i}": load(e) for i, e in enumerate(case.get("in", []))}
-    for got, want, allowed in zip(session.run(None, feeds), case["out"], case["allowed"]):
+    for got, want, allowed in zip(session.run(None, feeds), case["out"], case["allowed"], strict=True):
         epsilons = COMPOSITE.get((case["op"], want["dtype"]), RUNTIME)
         wrong = difference(np.asarray(got), load(want), load(allowed), epsilons)
         if wrong:

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "values.h"
+#include "within.h"
 
 using namespace values;
 
@@ -15,14 +16,7 @@ Tensor second_of(const F1& f, const Tensor& x) {
   return gradient_of([&](const Tensor& t) { return gradient_of(f, t); }, x);
 }
 bool near(const Tensor& t, const std::vector<double>& expected, double tolerance) {
-  const auto v = t.to_vector<double>();
-  bool good = v.size() == expected.size();
-  for (size_t i = 0; i < std::min(v.size(), expected.size()); ++i) {
-    if (v[i] == expected[i] || std::abs(v[i] - expected[i]) <= tolerance * std::abs(expected[i])) continue;
-    UNSCOPED_INFO("element " << i << " is " << v[i] << ", expected " << expected[i]);
-    good = false;
-  }
-  return good;
+  return within(t.to_vector<double>(), expected, tolerance);
 }
 // |a - b| over |b|, of whole tensors.
 double distance(const Tensor& a, const Tensor& b) {

@@ -15,6 +15,7 @@
 
 #include "catch.h"
 #include "forks.h"
+#include "needs.h"
 #include "rill/rill.h"
 
 using namespace rill;
@@ -47,12 +48,14 @@ int threads_of_this_process() {
   return n;
 }
 
-// Work that many threads share: rill's loops, its own products, and the library's.
+// Work that many threads share: rill's loops, its own products, and oneDNN's.
 Tensor parallel_work() {
   const Tensor x = reshape(cos(arange(0, 1 << 20, 1, {f32, {}})), {1024, 1024});
   const Tensor y = matmul(x(slice(256)), x), image = reshape(x, {4, 64, 64, 64});
   return sum(exp(x)) + sum(y) + sum(conv2d(image, ones({3, 3, 64, 16})));
 }
+// A child of fork() adds up in another order, for it has one thread.
+bool is_parallel_work(float want) { return std::abs(parallel_work().item<float>() - want) <= 1e-3f * std::abs(want); }
 Tensor traced_work() {
   const auto f = function("work", [](const Tensor& x) { return sum(tanh(x) * 2 + sin(x), 0); });
   Tensor out = f(ones({64, 64}));
@@ -63,29 +66,30 @@ Tensor traced_work() {
 }  // namespace
 
 TEST_CASE("a child of fork() works on and ends, after parallel work and compiling") {
+  const int threads = num_threads();
   parallel_work();
   traced_work();
   const Tensor traced = traced_work();
   const float want = parallel_work().item<float>();
+  const auto is_right = [&] { return is_parallel_work(want) && array_equal(traced_work(), traced); };
   for (int round = 0; round < 3; ++round) {
-    CHECK(status_of_child([&] {
-            return num_threads() == 1 && std::abs(parallel_work().item<float>() - want) <= 1e-3f * std::abs(want) &&
-                   array_equal(traced_work(), traced);
-          }) == 0);
+    CHECK(status_of_child([&] { return num_threads() == 1 && is_right(); }) == 0);
     CHECK(status_of_child([] { return true; }) == 0);  // and one that does nothing
-    CHECK(status_of_child([] {                         // and one whose work is on a thread of its own
+    CHECK(status_of_child([&] {                        // and one whose work is on a thread of its own
             bool good = false;
-            std::thread([&] { good = parallel_work().defined() && traced_work().defined(); }).join();
+            std::thread([&] { good = is_right(); }).join();
             jit::wait();
             return good;
           }) == 0);
     traced_work();  // compiles while the next child is made
   }
-  CHECK(num_threads() >= 1);
+  CHECK(num_threads() == threads);
   CHECK(parallel_work().item<float>() == want);
 }
 
 TEST_CASE("fork() while a graph of many kernels is being compiled") {
+  if (!has_compiler()) return;
+  const Tensor traced = traced_work();
   for (int round = 0; round < 6; ++round) {
     const auto f = function("many", [&](const Tensor& x) {
       Tensor y = x;
@@ -94,18 +98,17 @@ TEST_CASE("fork() while a graph of many kernels is being compiled") {
     });
     f(ones({64}));
     std::this_thread::sleep_for(std::chrono::milliseconds(3 * round));
-    const auto begin = std::chrono::steady_clock::now();
-    CHECK(status_of_child([] { return traced_work().defined(); }) == 0);
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
+    CHECK(status_of_child([&] { return array_equal(traced_work(), traced); }) == 0);
   }
 }
 
 TEST_CASE("a thread other than the first may fork") {
-  parallel_work();
+  const float want = parallel_work().item<float>();
+  const Tensor traced = traced_work();
   int status = 1;
   std::thread([&] {
     parallel_work();
-    status = status_of_child([] { return parallel_work().defined() && traced_work().defined(); });
+    status = status_of_child([&] { return is_parallel_work(want) && array_equal(traced_work(), traced); });
   }).join();
   CHECK(status == 0);
 }
@@ -152,7 +155,9 @@ TEST_CASE("an exception of one piece comes out, and the next call is right") {
 }
 
 TEST_CASE("a full cache of blocks gives up the oldest, not the newest") {
-#ifndef RILL_SANITIZED  // whose buffers are never kept
+#ifdef RILL_SANITIZED
+  skip_case("a sanitized build keeps no blocks");
+#else
   release_cached_memory("cpu:0");
   const auto reserved = [] { return memory_stats("cpu:0").reserved - memory_stats("cpu:0").in_use; };
   for (int i = 0; i < 12; ++i) empty({(64 << 20) + i * (16 << 20)}, u8);  // each of another size, 1.7 GB in all
@@ -170,6 +175,7 @@ TEST_CASE("a full cache of blocks gives up the oldest, not the newest") {
 }
 
 TEST_CASE("a process ends while a long function is being compiled") {
+  if (!has_compiler()) return;
   CHECK(status_of_child([] {
           auto f = function("f", [](const Tensor& x) {
             Tensor y = x;

@@ -39,6 +39,18 @@ struct Counts {
   }
 } counts;
 
+// How much of a kind has been compared since: each test case says at least how much there must be, for a generator
+// whose programs cannot be compared would find no fault.
+class Since {
+ public:
+  explicit Since(const char* what) : what_(what), before_(counts.of[what]) {}
+  operator int64_t() const { return counts.of[what_] - before_; }
+
+ private:
+  const char* what_;
+  int64_t before_;
+};
+
 enum class Ask { results, gradients_inside, gradients_around, tangents_inside, tangents_around };
 enum class How { eager, traced, interpreted, compiled, open, threads };
 const char* const how_names[] = {"eager",    "traced on eager kernels", "fused and interpreted",
@@ -415,6 +427,8 @@ uint64_t programs(uint64_t part = 1) {
   return (count + part - 1) / part;
 }
 
+constexpr uint64_t enough = 40;  // programs for a fraction of them to say something
+
 bool is_pure(const Program& p) {
   return !p.any_step([](const Step& s) { return s.draws || s.effect; });
 }
@@ -423,6 +437,7 @@ bool is_pure(const Program& p) {
 
 TEST_CASE("random programs: results and assigned variables") {
   const uint64_t first = first_seed(), count = programs();
+  const Since compared("comparisons"), judged("ops on reference kernels"), open("calls with open sizes");
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Program p = make_program(seed, Kind::any);
     ++counts.of["programs"];
@@ -433,10 +448,14 @@ TEST_CASE("random programs: results and assigned variables") {
     if (turn(seed, 8, 3) && is_pure(p)) check(seed, p, Ask::results, How::threads);
     if (turn(seed, 2) || !on_host) check(seed, p, "against the reference kernels", difference_from_reference);
   }
+  CHECK(compared >= int64_t(count));
+  CHECK((count < enough || judged >= int64_t(count)));
+  CHECK((count < enough || open >= int64_t(count / 4)));
 }
 
 TEST_CASE("random programs: gradients") {
   const uint64_t first = first_seed(), count = programs(2);
+  const Since taken("programs with gradients");
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Program p = make_program(seed, Kind::differentiable);
     if (floats_of(p.arguments).empty() || p.aliased) continue;
@@ -449,10 +468,12 @@ TEST_CASE("random programs: gradients") {
     if (turn(seed, 8, 1)) check(seed, p, Ask::gradients_inside, How::open);
     if (turn(seed, 8, 5)) check(seed, p, Ask::gradients_around, How::open);
   }
+  CHECK(taken >= int64_t(count / 2));
 }
 
 TEST_CASE("random programs: tangents") {
   const uint64_t first = first_seed(), count = programs(4);
+  const Since taken("programs with tangents");
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Program p = make_program(seed, Kind::differentiable);
     if (floats_of(p.arguments).empty() || p.aliased) continue;
@@ -463,10 +484,12 @@ TEST_CASE("random programs: tangents") {
     if (turn(seed, 4, 2)) check(seed, p, Ask::tangents_inside, How::compiled);
     if (turn(seed, 8, 5)) check(seed, p, Ask::tangents_around, How::open);
   }
+  CHECK(taken >= int64_t(count / 2));
 }
 
 TEST_CASE("random programs: large operands") {
   const uint64_t first = first_seed(), count = programs(50);
+  const Since compared("comparisons");
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Program p = make_program(seed, Kind::large);
     ++counts.of["programs with large operands"];
@@ -476,12 +499,15 @@ TEST_CASE("random programs: large operands") {
     check(seed, p, Ask::gradients_inside, How::compiled);
     check(seed, p, Ask::gradients_around, turn(seed, 2) ? How::compiled : How::traced);
   }
+  CHECK(compared >= int64_t(count));
 }
 
 TEST_CASE("random programs: slopes") {
   const uint64_t first = first_seed(), count = programs();
+  const Since taken("slopes by finite differences");
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Program p = make_program(seed, Kind::smooth);
     if (!p.aliased) check(seed, p, "against finite differences", difference_from_slope);
   }
+  CHECK((count < enough || taken >= int64_t(count / 4)));
 }

@@ -12,6 +12,7 @@
 #include "rill/ops/samples.h"
 #include "rill/tensor/visit_dtype.h"
 #include "rill/trace/function.h"
+#include "within.h"
 
 using namespace rill;
 
@@ -19,17 +20,7 @@ namespace {
 std::string text(const Tensor& t) { return to_string(t); }
 using Fold = Tensor (*)(const Tensor&, const ReduceOptions&, Where);
 bool near(const Tensor& t, const std::vector<double>& expected, double rtol = 1e-6) {
-  const std::vector<double> v = t.to_vector<double>();
-  if (v.size() != expected.size()) return false;
-  for (size_t i = 0; i < v.size(); ++i) {
-    if (std::isnan(expected[i])
-            ? !std::isnan(v[i])
-            : !(v[i] == expected[i] || std::abs(v[i] - expected[i]) <= rtol * std::abs(expected[i]))) {
-      UNSCOPED_INFO("element " << i << " is " << v[i] << ", expected " << expected[i]);
-      return false;
-    }
-  }
-  return true;
+  return within(t.to_vector<double>(), expected, rtol);
 }
 template <class F>
 Tensor gradient(const F& f, const Tensor& x) {

@@ -23,6 +23,8 @@ for library in ("librill.so", "librill_io.so"):
                            check=True).stdout.splitlines()
     names = [line.split(" ", 2)[2] for line in names]
     print(f"{library} shows {len(names)} symbols")
+    if not any(name.startswith("rill::") for name in names):
+        faults.append(f"{library} shows none of rill's symbols")
     for name in names:
         if HIDDEN.search(name.split("(")[0]) and name.split("(")[0] not in SHOWN:
             faults.append(f"{library} shows {name}")

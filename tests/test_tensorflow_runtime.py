@@ -56,7 +56,7 @@ def check(case):
         results = run_graph(case["model"], feeds, len(case["out"]))
     else:
         results = run_saved_model(case["model"], feeds)
-    for got, want, allowed in zip(results, case["out"], case["allowed"]):
+    for got, want, allowed in zip(results, case["out"], case["allowed"], strict=True):
         what, room = (case["op"], want["dtype"]), load(allowed)
         if what in NEAR_ZEROS:
             room = room + RUNTIME * np.finfo(load(want).dtype).eps

@@ -156,7 +156,7 @@ def model_explorer_server(out):
     served = json.loads(fetch(url, "api/v1/load_graphs_json", graph_index=0))
     graphs = served.get("graphs") or served["graphCollections"][0]["graphs"]
     assert len(graphs) == len(ours["graphs"])
-    for theirs, graph in zip(graphs, ours["graphs"]):
+    for theirs, graph in zip(graphs, ours["graphs"], strict=True):
         assert [n["id"] for n in theirs["nodes"]] == [n["id"] for n in graph["nodes"]]
         edges = [[e["sourceNodeId"] for e in n.get("incomingEdges") or []] for n in theirs["nodes"]]
         assert edges == [[e["sourceNodeId"] for e in n["incomingEdges"]] for n in graph["nodes"]]

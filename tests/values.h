@@ -7,6 +7,7 @@
 #include "catch.h"
 #include "rill/rill.h"
 #include "same.h"
+#include "within.h"
 
 namespace values {
 
@@ -32,11 +33,7 @@ inline bool holds(const Tensor& t, const std::vector<double>& expected) {
 
 // The same within a few roundings of f32.
 inline bool close(const Tensor& t, const std::vector<double>& expected) {
-  const auto v = t.to_vector<double>();
-  bool good = v.size() == expected.size();
-  for (size_t i = 0; i < v.size() && good; ++i) good = std::abs(v[i] - expected[i]) <= 3e-7 * std::abs(expected[i]);
-  if (!good) UNSCOPED_INFO(to_string(t));
-  return good;
+  return within(t.to_vector<double>(), expected, 3e-7);
 }
 
 using F1 = std::function<Tensor(const Tensor&)>;

@@ -1,0 +1,27 @@
+// Numbers within an error of those that are expected.
+#pragma once
+#include <cmath>
+#include <vector>
+
+#include "catch.h"
+
+// Whether |got - expected| <= absolute + relative |expected|. Infinities and NaN are equal to themselves alone: a
+// tolerance of a part of infinity would take anything.
+inline bool within(double got, double expected, double relative, double absolute = 0) {
+  if (got == expected || (std::isnan(got) && std::isnan(expected))) return true;
+  return std::isfinite(expected) && std::abs(got - expected) <= absolute + relative * std::abs(expected);
+}
+
+inline bool within(const std::vector<double>& got, const std::vector<double>& expected, double relative,
+                   double absolute = 0) {
+  if (got.size() != expected.size()) {
+    UNSCOPED_INFO(got.size() << " elements, expected " << expected.size());
+    return false;
+  }
+  for (size_t i = 0; i < got.size(); ++i)
+    if (!within(got[i], expected[i], relative, absolute)) {
+      UNSCOPED_INFO("element " << i << " is " << got[i] << ", expected " << expected[i]);
+      return false;
+    }
+  return true;
+}
