@@ -88,7 +88,7 @@ ForceOneThread::~ForceOneThread() { one_thread = outer_; }
 LibraryThreads::LibraryThreads() : outer_(1), count_(1) {}
 LibraryThreads::~LibraryThreads() = default;
 #else
-LibraryThreads::LibraryThreads() : outer_(omp_get_max_threads()), count_(one_thread ? 1 : num_threads()) {
+LibraryThreads::LibraryThreads() : outer_(omp_get_max_threads()), count_(inside_region() ? 1 : num_threads()) {
   if (count_ > 1) note_parallel();
   if (outer_ != count_) omp_set_num_threads(count_);
 }

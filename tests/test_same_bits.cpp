@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <span>
 #include <thread>
 
 #include "catch.h"
@@ -24,7 +25,9 @@ Tensor normal(const Shape& s, DType d = f32, uint64_t seed = 1) {
 
 // Parallel regions have just been late, several times: small work stays on the calling thread for a while.
 void crowd() {
-  const auto now = [] { return int64_t(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)); };
+  const auto now = [] {
+    return int64_t(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  };
   for (int i = 0; i < 5; ++i) process_crowding().saw(now(), 3'000'000);
   REQUIRE(crowded(1, 1));
 }
@@ -113,7 +116,7 @@ TEST_CASE("a traced chain behind a product has the bits of the eager one") {
 
 TEST_CASE("products of matrices") {
   for (DType d : {f32, f64, bf16, f16})
-    for (const auto& [m, k, n] : sizes) {
+    for (const auto& [m, k, n] : std::span(sizes).first(d == f32 ? std::size(sizes) : 4)) {
       INFO(name(d) << ": " << m << "x" << k << " by " << k << "x" << n);
       const Tensor a = normal({m, k}).astype(d), b = normal({k, n}, f32, 2).astype(d);
       const Tensor at = transpose(a) + 0, bt = transpose(b) + 0;
@@ -169,8 +172,13 @@ TEST_CASE("the gradients of a layer, on a tape and recomputed") {
   };
   same_whatever([&] { return gradient(loss); });
   const Tensor expected = gradient(loss);
-  same_whatever([&] { return gradient([&] { return recompute([&](const Tensor& x) { return sum(square(tanh(matmul(x, w)) - target)); })(x); }); });
-  CHECK(same(gradient([&] { return recompute([&](const Tensor& x) { return sum(square(tanh(matmul(x, w)) - target)); })(x); }), expected));
+  same_whatever([&] {
+    return gradient(
+        [&] { return recompute([&](const Tensor& x) { return sum(square(tanh(matmul(x, w)) - target)); })(x); });
+  });
+  CHECK(same(
+      gradient([&] { return recompute([&](const Tensor& x) { return sum(square(tanh(matmul(x, w)) - target)); })(x); }),
+      expected));
 }
 
 TEST_CASE("convolutions on the same number of threads") {

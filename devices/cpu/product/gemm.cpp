@@ -19,8 +19,8 @@
 namespace rill::cpu {
 namespace {
 
-// What gemm_small() serves: up to so many multiplications, and few rows, which read each number of b once. (Which kernel
-// it is changes no bits.)
+// What gemm_small() serves: up to so many multiplications, and few rows, which read each number of b once. (Which
+// kernel it is changes no bits.)
 constexpr int64_t small_gemm_flops = 72 * 72 * 72;
 bool is_small(const Gemm& g) {
   const bool dense = g.b_n == 1 || g.n == 1;
@@ -156,8 +156,7 @@ PackedMatrices packed_matrices(const KernelArgs& args, int64_t batch, const Gemm
 
 void product_f32(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, float* c,
                  bool turned) {
-  const PackedMatrices packed =
-      turned || is_small(g) || is_dots(g) ? nullptr : packed_matrices(args, batch, g, b);
+  const PackedMatrices packed = turned || is_small(g) || is_dots(g) ? nullptr : packed_matrices(args, batch, g, b);
   if (!packed) return own_float(batch, g, a, b, c);
   const float* of_b = static_cast<const float*>(packed->buffer->data);
   const int64_t size = packed->layout.stride == 0 ? 0 : packed_gemm_size(g);

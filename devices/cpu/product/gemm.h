@@ -1,8 +1,9 @@
-// C = A B on the CPU: one description of a product, and rill's own kernels for it: register tiles where the operands lie
-// (gemm_tiles.cpp), blocks in the caches (gemm_blocks.cpp), vectors (gemm_dots.cpp). gemm.cpp chooses.
+// C = A B on the CPU: one description of a product, and rill's own kernels for it. gemm_tiles.cpp reads the operands
+// where they lie, gemm_blocks.cpp by blocks in the caches, gemm_dots.cpp has vectors; gemm.cpp chooses.
 //
 // All of them add up an element of C in order of k, in blocks of gemm_block_k, so its bits depend on its row of A, its
-// column of B and k alone: not on the kernel, the number of threads, the other rows, or how the operands lie.
+// column of B and k alone: not on the kernel, the number of threads, the other rows, or how the operands lie. The
+// exception is a C of one element (gemm_dots.cpp).
 #pragma once
 #include <cstdint>
 

@@ -185,7 +185,7 @@ void pack_strips(int64_t k, int64_t columns, const T* b, int64_t b_k, int64_t b_
       for (int64_t i = 0; i < k; ++i) {
         RILL_UNROLL for (int64_t s = 0; s < together; ++s) {
           RILL_UNROLL for (int64_t v = 0; v < width; v += lanes)
-            hn::StoreU(hn::LoadU(d, b + i * b_k + j + s * width + v), d, to + (s * k + i) * width + v);
+              hn::StoreU(hn::LoadU(d, b + i * b_k + j + s * width + v), d, to + (s * k + i) * width + v);
         }
       }
     }
@@ -332,7 +332,9 @@ void run_task(const GemmProduct<T>& p, const Grid<T>& grid, int64_t index) {
   const int64_t columns = std::min(most_columns, ceil_div(t.n, strip_width<T>) * strip_width<T>);
   const int64_t for_b = p.packed_b ? 0 : columns * block_k,
                 for_a = g.a_k == 1 ? 0 : (most_rows + tile_rows) * packed_a_step,
-                for_sums = !reads_c ? 0 : g.k <= block_k ? 2 * tile_rows * strip_width<T> : t.m * t.n;
+                for_sums = !reads_c         ? 0
+                           : g.k <= block_k ? 2 * tile_rows * strip_width<T>
+                                            : t.m * t.n;
   Ref<Buffer> memory;
   Space<T> space{};
   if (for_b + for_a + for_sums > 0) {

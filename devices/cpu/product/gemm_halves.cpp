@@ -79,8 +79,7 @@ onednn::Call build_matmul(const void* p) {
   const int ma = call.add_memory(a, 0),
             mb = x.packs_b ? call.add_packed_memory(b, pd.weights_desc(), 1) : call.add_memory(b, 1),
             mc = call.add_memory(c, 2);
-  call.add_step(matmul(pd), pd.scratchpad_desc(),
-                {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}});
+  call.add_step(matmul(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}});
   return call;
 }
 onednn::Call& find(const MatmulContext& x) {

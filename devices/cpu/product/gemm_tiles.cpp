@@ -22,8 +22,8 @@ namespace rill::cpu::HWY_NAMESPACE {
 // C[R, V vectors] (+)= A[R, k] B[k, V vectors]; the last vector of a row has `last` lanes. B's and C's columns are
 // dense.
 template <int R, int V, bool Tail, class T>
-HWY_NOINLINE void small_tile(const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k, T* c, int64_t c_m, int64_t k,
-                       size_t last, bool add) {
+HWY_NOINLINE void small_tile(const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k, T* c, int64_t c_m,
+                             int64_t k, size_t last, bool add) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = int64_t(hn::Lanes(d));
   auto load = [&](const T* p, int v) HWY_ATTR {

@@ -1,6 +1,6 @@
 // Operands that never change, in the layout that a kernel prefers: packed at the first call and kept by the
-// instruction's Packed (devices/packed.h). What is packed is shared by all instructions, of any trace, that read the same
-// elements in the same layout; nothing is kept here that none of them keeps.
+// instruction's Packed (devices/packed.h). All instructions, of any trace, that read the same elements in the same
+// layout share what is packed; nothing is kept here that none of them keeps.
 #pragma once
 #include <unordered_map>
 #include <vector>
