@@ -50,7 +50,10 @@ class Crowding {
   std::atomic<int> level_{0};
 };
 
+#pragma GCC visibility push(default)
+Crowding& process_crowding();  // what this process's regions have told
 // Whether others keep the cores busy now, and work of this size, of `most` or less, had better not wait for them.
 bool crowded(int64_t work, int64_t most);
+#pragma GCC visibility pop
 
 }  // namespace rill

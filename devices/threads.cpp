@@ -26,7 +26,7 @@ std::atomic<bool> deterministic_{false};
 std::atomic<int> threads_{0};
 std::atomic<bool> in_parallel_once{false};  // a pool may have been started in this process
 std::atomic<bool> serial_child{false};
-Crowding crowding;
+constinit Crowding crowding;
 thread_local constinit bool one_thread = false;  // inside a piece, or a ForceOneThread lives
 
 // OpenMP's number is one for each thread. rill's is the one that the first thread to ask finds.
@@ -66,6 +66,7 @@ int num_threads() {
   int n = threads_.load(std::memory_order_relaxed);
   return n ? n : default_threads();
 }
+Crowding& process_crowding() { return crowding; }
 bool crowded(int64_t work, int64_t most) { return work <= most && crowding.possible() && crowding.now(nanoseconds()); }
 void set_num_threads(int n) { threads_ = std::max(1, n); }
 void set_deterministic(bool on) { deterministic_ = on; }
@@ -87,7 +88,7 @@ ForceOneThread::~ForceOneThread() { one_thread = outer_; }
 LibraryThreads::LibraryThreads() : outer_(1), count_(1) {}
 LibraryThreads::~LibraryThreads() = default;
 #else
-LibraryThreads::LibraryThreads() : outer_(omp_get_max_threads()), count_(one_thread ? 1 : num_threads()) {
+LibraryThreads::LibraryThreads() : outer_(omp_get_max_threads()), count_(inside_region() ? 1 : num_threads()) {
   if (count_ > 1) note_parallel();
   if (outer_ != count_) omp_set_num_threads(count_);
 }

@@ -13,8 +13,8 @@ namespace rill {
 // on in the child, and OpenMP would wait for them forever.
 int num_threads();
 void set_num_threads(int n);  // for the whole process; 1 at least
-// With true, results do not depend on the number of threads either: library kernels that split a sum by thread (long
-// contractions, convolution weight gradients) run with one fixed split. Default false: same threads, same bits.
+// With true, the gradients of convolutions by their weights do not depend on the number of threads either: their sums
+// are split in one fixed way. Default false: same threads, same bits.
 void set_deterministic(bool on);
 bool deterministic();  // whether that is on
 
@@ -28,7 +28,7 @@ void parallel_pieces(int64_t n, int pieces, void (*call)(void*, int64_t, int64_t
 int pieces_for(int64_t n, int64_t grain);
 
 // While one of these lives, a library with parallel regions of its own that is called from this thread (oneDNN) uses
-// count() threads: num_threads(), or one inside a piece and where a ForceOneThread lives.
+// count() threads: num_threads(), or one inside a parallel region and where a ForceOneThread lives.
 class LibraryThreads {
  public:
   LibraryThreads();

@@ -1,228 +1,26 @@
-// dot_general on the CPU. Operands are treated as batches of matrices by their strides (they are copied only where a
-// group of axes has no single stride), and each product goes to the fastest kernel for it: see choose() at the end.
+// dot_general on the CPU: operands are treated as batches of matrices by their strides (gemm_sides.h), and each product
+// goes to the fastest kernel for it. Start at dot_general().
 #include "rill/devices/cpu/product/gemm.h"
 
 #include <algorithm>
 #include <complex>
 #include <cstring>
-#include <optional>
-#include <string_view>
 #include <vector>
 
-#include "rill/devices/cpu/elementwise/halves.h"
 #include "rill/devices/cpu/elementwise/through_f32.h"
 #include "rill/devices/cpu/move/strided_copy.h"
-#include "rill/devices/cpu/product/onednn.h"
-#include "rill/devices/crowding.h"
+#include "rill/devices/cpu/product/gemm_halves.h"
+#include "rill/devices/cpu/product/gemm_sides.h"
+#include "rill/devices/cpu/product/packed_operands.h"
 #include "rill/devices/params/contraction_params.h"
-#include "rill/devices/params/contraction_tail.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 
 namespace rill::cpu {
 namespace {
 
-// Some axes of an operand, taken together.
-struct Group {
-  int64_t size = 1, stride = 0;
-  bool single = true;  // one stride reaches all of them
-};
-
-Group group_of(const TensorRep& r, const Dims& axes) {
-  Group g;
-  for (size_t i = axes.size(); i-- > 0;) {
-    const int64_t n = r.spec.shape[size_t(axes[i])], s = r.strides[size_t(axes[i])];
-    if (n == 1) continue;
-    if (g.size == 1) g.stride = s;
-    else if (s != g.stride * g.size) g.single = false;
-    g.size *= n;
-  }
-  return g;
-}
-
-Dims free_axes(int ndim, const Dims& batch, const Dims& contract) {
-  Dims out;
-  for (int64_t a = 0; a < ndim; ++a)
-    if (std::find(batch.begin(), batch.end(), a) == batch.end() &&
-        std::find(contract.begin(), contract.end(), a) == contract.end())
-      out.push_back(a);
-  return out;
-}
-
-// One operand as a batch of matrices with a stride for each direction.
-struct Side {
-  Tensor copy;  // keeps a copy alive
-  const char* data = nullptr;
-  Ints batch_sizes, batch_strides;
-  Group free, contract;
-
-  template <class T>
-  const T* as() const {
-    return reinterpret_cast<const T*>(data);
-  }
-  // The element offset of matrix b, counted in row-major order of the batch axes.
-  int64_t offset(int64_t b) const {
-    int64_t at = 0;
-    for (size_t i = batch_sizes.size(); i-- > 0; b /= batch_sizes[i]) at += b % batch_sizes[i] * batch_strides[i];
-    return at;
-  }
-  // The one stride between matrices, if there is one.
-  bool batch_stride(int64_t& stride) const {
-    int64_t size = 1;
-    stride = 0;
-    for (size_t i = batch_sizes.size(); i-- > 0;) {
-      if (batch_sizes[i] == 1) continue;
-      if (size == 1) stride = batch_strides[i];
-      else if (batch_strides[i] != stride * size) return false;
-      size *= batch_sizes[i];
-    }
-    return true;
-  }
-};
-
-// Copies `t` into the order batch, free, contract.
-void make_dense(Side& s, const Tensor& t, const Dims& batch, const Dims& free, const Dims& contract) {
-  Shape shape;
-  Strides strides;
-  for (const Dims* axes : {&batch, &free, &contract})
-    for (int64_t a : *axes) {
-      shape.push_back(t.shape()[size_t(a)]);
-      strides.push_back(t.strides()[size_t(a)]);
-    }
-  s.copy = empty_tensor(Spec{shape, t.dtype(), false, t.device()});
-  copy_elements(make_view(t, shape, strides, 0), s.copy);
-  s.data = s.copy.rep()->data;
-  s.contract.stride = 1;
-  s.free.stride = s.contract.size;
-  s.free.single = s.contract.single = true;
-  int64_t stride = s.free.size * s.contract.size;
-  for (size_t i = s.batch_sizes.size(); i-- > 0; stride *= s.batch_sizes[i]) s.batch_strides[i] = stride;
-}
-
-// With `dense_lines`, one of the two directions of each matrix must be dense as well, as oneDNN wants it.
-Side look_at(const Tensor& t, const Dims& batch, const Dims& contract, bool dense_lines) {
-  const TensorRep& r = *t.rep();
-  Side s;
-  s.data = r.data;
-  for (int64_t a : batch) {
-    s.batch_sizes.push_back(r.spec.shape[size_t(a)]);
-    s.batch_strides.push_back(r.strides[size_t(a)]);
-  }
-  const Dims free = free_axes(int(r.spec.shape.size()), batch, contract);
-  s.free = group_of(r, free);
-  s.contract = group_of(r, contract);
-  auto rows = [](const Group& in, const Group& out) {  // `in` is dense, `out` steps over it
-    return (in.size == 1 || in.stride == 1) && (out.size == 1 || out.stride >= in.size);
-  };
-  const bool fits =
-      s.free.single && s.contract.single && (!dense_lines || rows(s.free, s.contract) || rows(s.contract, s.free));
-  if (!fits) make_dense(s, t, batch, free, contract);
-  return s;
-}
-
-#ifdef RILL_HAVE_ONEDNN
-// oneDNN's matmul over `batch` matrices; a batch stride of 0 repeats one matrix.
-struct MatmulContext {
-  DType dtype;
-  int64_t batch, a_batch, b_batch;
-  Gemm g;
-  std::span<const TailStep> tail = {};
-  bool packs_b = false;  // b in a layout of oneDNN's choice
-};
-// Whether a product's sums are those of the plain call: not in general where oneDNN takes another implementation for
-// it, nor, packed, where that is its gemm, which adds up by the layout of b.
-bool adds_up_as_eager(const dnnl::matmul::primitive_desc& pd, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
-                      const dnnl::memory::desc& c, bool packed) {
-  const dnnl::matmul::primitive_desc plain(onednn::engine(), a, b, c, onednn::user_scratchpad());
-  const std::string_view name = pd.impl_info_str();
-  return name == plain.impl_info_str() && (!packed || name.starts_with("brg"));
-}
-onednn::Call build_matmul(const void* p) {
-  using namespace dnnl;
-  const MatmulContext& x = *static_cast<const MatmulContext*>(p);
-  const Gemm& g = x.g;
-  const memory::data_type type = onednn::data_type(x.dtype);
-  auto desc = [&](int64_t rows, int64_t columns, int64_t s_rows, int64_t s_columns, int64_t stride) {
-    if (rows == 1)
-      s_rows = s_columns == 1 ? columns : 1;  // strides along sizes of 1 say nothing, yet oneDNN reads them
-    if (columns == 1) s_columns = s_rows == 1 ? rows : 1;
-    if (x.batch == 1) return memory::desc({rows, columns}, type, memory::dims{s_rows, s_columns});
-    if (stride != 0) return memory::desc({x.batch, rows, columns}, type, memory::dims{stride, s_rows, s_columns});
-    const int64_t whole = std::max(rows * s_rows, columns * s_columns);  // with 0 there, oneDNN takes its reference
-    return memory::desc({1, rows, columns}, type, memory::dims{whole, s_rows, s_columns});
-  };
-  const memory::desc a = desc(g.m, g.k, g.a_m, g.a_k, x.a_batch), b = desc(g.k, g.n, g.b_k, g.b_n, x.b_batch),
-                     c = desc(g.m, g.n, g.n, 1, g.m * g.n);
-  const memory::desc any_b(b.get_dims(), type, memory::format_tag::any);
-  const matmul::primitive_desc pd(onednn::engine(), a, x.packs_b ? any_b : b, c, onednn::with_tail(x.tail, c, 1));
-  onednn::Call call;
-  if (!x.tail.empty() && std::strstr(pd.impl_info_str(), "ref") == pd.impl_info_str()) return call;
-  if ((x.packs_b || !x.tail.empty()) && !adds_up_as_eager(pd, a, b, c, x.packs_b)) return call;
-  const int ma = call.add_memory(a, 0),
-            mb = x.packs_b ? call.add_packed_memory(b, pd.weights_desc(), 1) : call.add_memory(b, 1),
-            mc = call.add_memory(c, 2);
-  std::vector<std::pair<int, int>> args{{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, mc}};
-  for (size_t i = 0; i < x.tail.size(); ++i)
-    if (x.tail[i].spread != TailStep::Spread::own)
-      args.emplace_back(onednn::tail_arg(x.tail, i),
-                        call.add_memory(onednn::tail_operand(x.tail[i].spread, c, 1), 3 + int(i)));
-  call.add_step(matmul(pd), pd.scratchpad_desc(), args);
-  return call;
-}
-onednn::Call& find(const MatmulContext& context) {
-  const auto& [dtype, batch, a_batch, b_batch, g, tail, packs_b] = context;
-  onednn::Key key(1);
-  key.add_all(std::initializer_list<int64_t>{int64_t(dtype), batch, a_batch, b_batch, g.m, g.n, g.k, g.a_m, g.a_k,
-                                             g.b_k, g.b_n, packs_b});
-  for (const TailStep& s : tail) key.add(int64_t(s.kind) * 4 + int64_t(s.spread));
-  return onednn::find_call(key, build_matmul, &context);
-}
-// Keeps a small product on this thread where that is due: above all while others keep the cores busy (crowding.h), for
-// oneDNN waits for its threads as we do. Only where oneDNN divides no sum among threads, so that the bits stay.
-class MaybeAlone {
- public:
-  explicit MaybeAlone(const MatmulContext& x) {
-    constexpr int64_t deepest = 1024, least_result = 2048;
-    constexpr int64_t waits_less = 1 << 27;  // takes a millisecond or two alone; a thread whose core is taken, as long
-    const int64_t work = x.batch * x.g.m * x.g.n * x.g.k;
-    if (x.g.k <= deepest && x.g.m * x.g.n >= least_result &&
-        (detail::pieces_for(work, worth_a_thread) == 1 || crowded(work, waits_less)))
-      alone_.emplace();
-  }
-
- private:
-  std::optional<detail::ForceOneThread> alone_;
-};
-
-// slots: a, b, c and the tail's operands.
-bool gemm_onednn(const MatmulContext& context, std::span<const void* const> slots) {
-  const MaybeAlone alone(context);
-  onednn::Call& call = find(context);
-  if (!call.supported()) return false;
-  call.run(slots);
-  return true;
-}
-bool gemm_onednn(DType dtype, int64_t batch, int64_t a_batch, int64_t b_batch, const Gemm& g, const void* a,
-                 const void* b, void* c) {
-  const void* const slots[] = {a, b, c};
-  return gemm_onednn({dtype, batch, a_batch, b_batch, g}, slots);
-}
-// One product whose b never changes.
-bool gemm_packed(MatmulContext context, std::span<const void* const> slots, const KernelArgs& args) {
-  if (!args.packed) return false;
-  context.packs_b = true;
-  const MaybeAlone alone(context);
-  onednn::Call& call = find(context);
-  return call.supported() && call.run_packed(slots, args.input(1), *args.packed);
-}
-#else
-bool gemm_onednn(DType, int64_t, int64_t, int64_t, const Gemm&, const void*, const void*, void*) { return false; }
-#endif
-
-// Where the own kernel is the faster one: up to so many multiplications (measured on two cores: 32^3 0.9 us,
-// oneDNN 2.2; 64^3 4.3, oneDNN 5.8; 128^3 is even), and for few rows, which read each number of b once, so that packing
-// it first as oneDNN does cannot pay (4x1024x1024 53 us, oneDNN 108). Larger products stay with oneDNN, for its
-// post-ops.
+// What gemm_small() serves: up to so many multiplications, and few rows, which read each number of b once. (Which
+// kernel it is changes no bits.)
 constexpr int64_t small_gemm_flops = 72 * 72 * 72;
 bool is_small(const Gemm& g) {
   const bool dense = g.b_n == 1 || g.n == 1;
@@ -302,7 +100,7 @@ void gemm_complex(const Gemm& g, const std::complex<T>* a, const std::complex<T>
   const Gemm real{g.m, 2 * g.n, g.k, 2 * g.a_m, 2 * g.a_k, 2 * b_k, 1};
   const T *x = reinterpret_cast<const T*>(a), *columns = reinterpret_cast<const T*>(b);
   const auto product = [&](const T* part, T* to) {
-    if (!run_small(real, part, columns, to)) gemm_blocked(real, part, columns, to);
+    if (!run_small(real, part, columns, to)) gemm_blocked(GemmProduct<T>{real, part, columns, to});
   };
   const Ref<Buffer> space = allocate(Device(), size_t(2 * g.m * g.n) * sizeof(T));
   T *out = reinterpret_cast<T*>(c), *turned = static_cast<T*>(space->data);
@@ -330,8 +128,42 @@ void own_float(int64_t batch, const Gemm& g, const Side& a, const Side& b, T* c)
     each_matrix(batch, g, a, b, c, true, [](auto&&... x) { run_small(x...); });
   } else {
     // Many matrices: one a thread. Few: the threads share each. Either way an element's sum is the same.
-    each_matrix(batch, g, a, b, c, batch >= 4 * num_threads(), [](auto&&... x) { gemm_blocked(x...); });
+    each_matrix(batch, g, a, b, c, batch >= 4 * num_threads(),
+                [](const Gemm& g, const T* a, const T* b, T* c) { gemm_blocked(GemmProduct<T>{g, a, b, c}); });
   }
+}
+
+// How b lies: its sizes and strides, how many matrices there are and how far apart.
+struct PackedLayout {
+  int64_t k, n, b_k, b_n, batch, stride;
+  friend bool operator==(const PackedLayout&, const PackedLayout&) = default;
+};
+using PackedMatrices = std::shared_ptr<const PackedOperand<PackedLayout>>;
+
+// The op's second operand as gemm_blocked reads it, where it never changes and is read in place; else null.
+PackedMatrices packed_matrices(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& b) {
+  int64_t stride;
+  if (!args.packed || b.copy.defined() || !b.batch_stride(stride)) return nullptr;
+  const PackedLayout layout{g.k, g.n, g.b_k, g.b_n, stride == 0 ? 1 : batch, stride};
+  return packed_operand(*args.packed, args.input(1), b.data, layout, [&] {
+    const int64_t size = packed_gemm_size(g);
+    Ref<Buffer> buffer = allocate(Device(), size_t(layout.batch * size) * sizeof(float));
+    for (int64_t i = 0; i < layout.batch; ++i)
+      pack_gemm(g, b.as<float>() + i * stride, static_cast<float*>(buffer->data) + i * size);
+    return buffer;
+  });
+}
+
+void product_f32(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, float* c,
+                 bool turned) {
+  const PackedMatrices packed = turned || is_small(g) || is_dots(g) ? nullptr : packed_matrices(args, batch, g, b);
+  if (!packed) return own_float(batch, g, a, b, c);
+  const float* of_b = static_cast<const float*>(packed->buffer->data);
+  const int64_t size = packed->layout.stride == 0 ? 0 : packed_gemm_size(g);
+  parallel_for(batch, batch >= 4 * num_threads() ? 1 : batch, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      gemm_blocked(GemmProduct<float>{g, a.as<float>() + a.offset(i), nullptr, c + i * g.m * g.n, {}, of_b + i * size});
+  });
 }
 
 // Whole numbers and bools, for which the order of a sum is free, and complex numbers.
@@ -348,50 +180,6 @@ void exact_or_complex(DType dtype, int64_t batch, const Gemm& g, const Side& a, 
   else if (size_of(dtype) == 2) each(uint16_t(), integers);
   else if (size_of(dtype) == 4) each(uint32_t(), integers);
   else each(uint64_t(), integers);
-}
-
-// The product of two vectors of halves, in pieces that are converted to f32 in the cache. Its bits are those of the
-// whole vectors converted first: gemm_dots adds up the same pieces in the same order.
-template <class T>
-void dot_of_halves(const Gemm& g, const T* a, const T* b, T* c) {
-  const auto convert = [](const T* from, int64_t step, int64_t n, float* to) {
-    if (step == 1) convert_halves(from, to, size_t(n));
-    else
-      for (int64_t i = 0; i < n; ++i) to[i] = float(from[i * step]);
-  };
-  std::vector<float> sums(size_t((g.k + dot_block_k - 1) / dot_block_k));
-  parallel_for(int64_t(sums.size()), worth_a_thread / dot_block_k, [&](int64_t begin, int64_t end) {
-    float x[dot_block_k], y[dot_block_k];
-    for (int64_t p = begin; p < end; ++p) {
-      const int64_t at = p * dot_block_k, n = std::min(dot_block_k, g.k - at);
-      convert(a + at * g.a_k, g.a_k, n, x);
-      convert(b + at * g.b_k, g.b_k, n, y);
-      gemm_dots(Gemm{1, 1, n, n, 1, 1, 1}, x, y, &sums[size_t(p)]);
-    }
-  });
-  float sum = sums[0];
-  for (size_t p = 1; p < sums.size(); ++p) sum += sums[p];
-  *c = T(sum);
-}
-
-// `may_pack`: b is the op's second operand, which may be packed once for all calls.
-bool run_onednn(const KernelArgs& args, int64_t batch, const Gemm& g, const Side& a, const Side& b, void* c,
-                [[maybe_unused]] bool may_pack) {
-  const DType dtype = args.output().dtype();
-  int64_t a_stride, b_stride;
-  if (a.batch_stride(a_stride) && b.batch_stride(b_stride) && (a_stride != 0 || b_stride != 0 || batch == 1)) {
-#ifdef RILL_HAVE_ONEDNN
-    const void* const slots[] = {a.data, b.data, c};
-    if (may_pack && gemm_packed({dtype, batch, a_stride, b_stride, g}, slots, args)) return true;
-#endif
-    return gemm_onednn(dtype, batch, a_stride, b_stride, g, a.data, b.data, c);
-  }
-  const int64_t size = int64_t(size_of(dtype));
-  for (int64_t i = 0; i < batch; ++i)
-    if (!gemm_onednn(dtype, 1, 0, 0, g, a.data + a.offset(i) * size, b.data + b.offset(i) * size,
-                     static_cast<char*>(c) + i * g.m * g.n * size))
-      return false;
-  return true;
 }
 
 // 2-D f32 without batch axes, small: the eager call whose cost is all overhead.
@@ -434,13 +222,9 @@ void dot_general(const KernelArgs& args) {
 
   // Which kernel.
   if (half) {
-    if (out.size() == 1 && dtype == DType::f16) dot_of_halves(g, a.as<Half>(), b.as<Half>(), static_cast<Half*>(c));
-    else if (out.size() == 1) dot_of_halves(g, a.as<BFloat16>(), b.as<BFloat16>(), static_cast<BFloat16*>(c));
-    else if (deterministic() || g.m * g.n == 1 || !run_onednn(args, batch, g, a, b, c, !turned))
-      through_f32(args, dot_general);
+    if (!product_of_halves(args, batch, g, a, b, c, turned)) through_f32(args, dot_general);
   } else if (dtype == DType::f32) {
-    if (turned || is_small(g) || is_dots(g) || deterministic() || !run_onednn(args, batch, g, a, b, c, true))
-      own_float(batch, g, a, b, static_cast<float*>(c));
+    product_f32(args, batch, g, a, b, static_cast<float*>(c), turned);
   } else if (dtype == DType::f64) {
     own_float(batch, g, a, b, static_cast<double*>(c));
   } else {
@@ -448,23 +232,25 @@ void dot_general(const KernelArgs& args) {
   }
 }
 
-#ifdef RILL_HAVE_ONEDNN
 bool dot_general_with_tail(const KernelArgs& args, std::span<const TailStep> steps) {
   const ContractionParams& p = args.attrs.as<ContractionParams>();
   Tensor& out = args.output();
-  if (out.dtype() != DType::f32 || out.size() == 0 || deterministic() || !p.lhs_batch.empty()) return false;
+  if (out.dtype() != DType::f32 || out.size() == 0 || !p.lhs_batch.empty()) return false;
   const Side a = look_at(args.input(0), p.lhs_batch, p.lhs_contract, true);
   const Side b = look_at(args.input(1), p.rhs_batch, p.rhs_contract, true);
   const Gemm g{a.free.size,       b.free.size,       a.contract.size, a.free.stride,
                a.contract.stride, b.contract.stride, b.free.stride};
   if (g.k == 0 || is_small(g) || is_column(g) || is_dots(g)) return false;
-  SmallVec<const void*, 8> slots{a.data, b.data, out.mutable_rep()->data};
-  for (size_t i = 0; i < steps.size(); ++i) slots.push_back(args.input(int(i) + 2).rep()->data);
-  const MatmulContext context{DType::f32, 1, 0, 0, g, steps};
-  return gemm_packed(context, slots, args) || gemm_onednn(context, slots);
+  SmallVec<const void*, 8> operands;
+  for (size_t i = 0; i < steps.size(); ++i) operands.push_back(args.input(int(i) + 2).rep()->data);
+  const PackedMatrices packed = packed_matrices(args, 1, g, b);
+  gemm_blocked(GemmProduct<float>{g,
+                                  a.as<float>(),
+                                  b.as<float>(),
+                                  args.out_data<float>(),
+                                  {steps, operands.data()},
+                                  packed ? static_cast<const float*>(packed->buffer->data) : nullptr});
+  return true;
 }
-#else
-bool dot_general_with_tail(const KernelArgs&, std::span<const TailStep>) { return false; }
-#endif
 
 }  // namespace rill::cpu

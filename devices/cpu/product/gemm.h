@@ -1,10 +1,13 @@
-// C = A B on the CPU: rill's own register-tiled kernels (gemm_tiles.cpp, Highway) and oneDNN's behind one description.
+// C = A B on the CPU: one description of a product, and rill's own kernels for it. gemm_tiles.cpp reads the operands
+// where they lie, gemm_blocks.cpp by blocks in the caches, gemm_dots.cpp has vectors; gemm.cpp chooses.
 //
-// The own kernels serve what oneDNN does not: matrices so small that its 2 to 4 us a call would dominate, A of few
-// rows, vectors (gemm_dots.cpp), f64, and set_deterministic(true), where no element's sum may depend on the number of
-// threads. Every element of C is summed in order of k, in blocks of gemm_block_k. gemm.cpp chooses.
+// All of them add up an element of C in order of k, in blocks of gemm_block_k, so its bits depend on its row of A, its
+// column of B and k alone: not on the kernel, the number of threads, the other rows, or how the operands lie. The
+// exception is a C of one element (gemm_dots.cpp).
 #pragma once
 #include <cstdint>
+
+#include "rill/devices/params/contraction_tail.h"
 
 namespace rill::cpu {
 
@@ -34,9 +37,26 @@ void gemm_small(const Gemm& g, const double* a, const double* b, double* c);
 // One row of C (m == 1), where B's columns are dense (b_k == 1) or there is one.
 void gemm_dots(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_dots(const Gemm& g, const double* a, const double* b, double* c);
-// Any size: packs blocks of A and B for the caches and uses every thread.
-void gemm_blocked(const Gemm& g, const float* a, const float* b, float* c);
-void gemm_blocked(const Gemm& g, const double* a, const double* b, double* c);
+
+// The steps that follow a product, each with its operand.
+struct GemmTail {
+  std::span<const TailStep> steps;
+  const void* const* operands = nullptr;
+};
+template <class T>
+struct GemmProduct {
+  Gemm g;
+  const T *a, *b;
+  T* c;
+  GemmTail tail = {};
+  const T* packed_b = nullptr;  // what pack_gemm() made of b, which is then not read
+};
+// Any size, by every thread. Where A's rows are not dense (a_k != 1), and B for many rows, blocks of them are packed.
+void gemm_blocked(const GemmProduct<float>& p);
+void gemm_blocked(const GemmProduct<double>& p);
+// B as gemm_blocked reads it, of so many elements.
+int64_t packed_gemm_size(const Gemm& g);
+void pack_gemm(const Gemm& g, const float* b, float* to);
 
 // Whole numbers, of any size and strides (gemm_integers.cpp). Defined for unsigned ones of 8 to 64 bits.
 template <class T>

@@ -19,11 +19,11 @@
 #include "rill/devices/kernel/targets.h"
 
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+
+#include "rill/devices/cpu/product/gemm_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rill::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // As a vector's lanes do it.
 template <class T>
@@ -77,25 +77,6 @@ T dot(const T* a, const T* b, int64_t k) {
 // --- Several columns: a sum a lane -----------------------------------------------------------------------------------
 
 #if HWY_TARGET != HWY_SCALAR
-// rows[r][i] -> rows[i][r], in 16 bytes a row.
-template <class D, class V>
-HWY_INLINE void transpose(D d, V (&rows)[4]) {
-  const hn::RepartitionToWide<D> wide;
-  auto pair = [&](V x) HWY_ATTR { return hn::BitCast(wide, x); };
-  const V low01 = hn::InterleaveLower(d, rows[0], rows[1]), low23 = hn::InterleaveLower(d, rows[2], rows[3]),
-          high01 = hn::InterleaveUpper(d, rows[0], rows[1]), high23 = hn::InterleaveUpper(d, rows[2], rows[3]);
-  rows[0] = hn::BitCast(d, hn::InterleaveLower(wide, pair(low01), pair(low23)));
-  rows[1] = hn::BitCast(d, hn::InterleaveUpper(wide, pair(low01), pair(low23)));
-  rows[2] = hn::BitCast(d, hn::InterleaveLower(wide, pair(high01), pair(high23)));
-  rows[3] = hn::BitCast(d, hn::InterleaveUpper(wide, pair(high01), pair(high23)));
-}
-template <class D, class V>
-HWY_INLINE void transpose(D d, V (&rows)[2]) {
-  const V low = hn::InterleaveLower(d, rows[0], rows[1]);
-  rows[1] = hn::InterleaveUpper(d, rows[0], rows[1]);
-  rows[0] = low;
-}
-
 // c[j] = sum_i a[i] b[j * step + i] for G groups of columns, as many to a group as fit into 16 bytes.
 template <int G, class T>
 HWY_NOINLINE void groups(const T* a, const T* b, int64_t step, int64_t k, T* c) {

@@ -5,6 +5,7 @@
 #include <list>
 #include <unordered_map>
 
+#include "rill/devices/cpu/product/packed_operands.h"
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/tensor/error.h"
@@ -147,63 +148,23 @@ void Call::run(std::span<const void* const> slots) {
 }
 
 namespace {
-// What Packed::made holds here. It keeps the operand, so that its memory cannot become another tensor's.
-struct PackedOperand {
-  Tensor operand;
-  const void* data;  // the plain one's
-  dnnl::memory::desc plain, layout;
-  Ref<Buffer> buffer;
-};
-using SharedOperand = std::shared_ptr<const PackedOperand>;
-
-SharedOperand pack(const Tensor& operand, const void* data, const dnnl::memory::desc& from,
-                   const dnnl::memory::desc& to) {
+Ref<Buffer> reordered(const void* data, const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
   Ref<Buffer> buffer = allocate(Device(), to.get_size());
   const detail::LibraryThreads threads;
   dnnl::memory plain(from, engine(), const_cast<void*>(data)), packed(to, engine(), buffer->data);
   dnnl::stream s(engine());
   dnnl::reorder(plain, packed).execute(s, plain, packed);
   s.wait();
-  return std::make_shared<PackedOperand>(PackedOperand{operand, data, from, to, std::move(buffer)});
-}
-
-// What is packed now, so that the instructions of all traces that read the same weights share it. Nothing is kept here
-// that none of them keeps.
-class PackedOperands {
- public:
-  SharedOperand get(const Tensor& operand, const void* data, const dnnl::memory::desc& from,
-                    const dnnl::memory::desc& to) {
-    std::vector<SharedOperand> others;  // let go of when the lock has been: it may be for the last time
-    const std::lock_guard hold(mutex_);
-    const auto [begin, end] = by_data_.equal_range(data);
-    for (auto it = begin; it != end; ++it) {
-      SharedOperand there = it->second.lock();
-      if (there && there->plain == from && there->layout == to) return there;
-      others.push_back(std::move(there));
-    }
-    std::erase_if(by_data_, [](const auto& entry) { return entry.second.expired(); });
-    SharedOperand made = pack(operand, data, from, to);
-    by_data_.emplace(data, made);
-    return made;
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_multimap<const void*, std::weak_ptr<const PackedOperand>> by_data_;
-};
-
-PackedOperands& packed_operands() {
-  static PackedOperands& all = *new PackedOperands;  // outlives every thread
-  return all;
+  return buffer;
 }
 }  // namespace
 
 bool Call::run_packed(std::span<const void* const> slots, const Tensor& operand, Packed& packed) {
   SmallVec<const void*, 8> given(slots.begin(), slots.end());
   const void*& slot = given[size_t(packed_.slot)];
-  const auto made = std::static_pointer_cast<const PackedOperand>(
-      packed.get([&] { return packed_operands().get(operand, slot, packed_.plain, packed_.wanted); }));
-  if (made->data != slot || made->layout != packed_.wanted) return false;
+  const auto made = packed_operand(packed, operand, slot, std::pair(packed_.plain, packed_.wanted),
+                                   [&] { return reordered(slot, packed_.plain, packed_.wanted); });
+  if (!made) return false;
   slot = made->buffer->data;
   run(given);
   return true;

@@ -1,0 +1,115 @@
+// What rill's own matrix products share for each instruction set: how many registers a tile may take, loads and stores
+// of a vector's first lanes, and copies of turned matrices.
+#include <cstring>
+
+#include "rill/devices/cpu/product/gemm.h"
+#include "rill/devices/cpu/unroll.h"
+
+#if defined(RILL_DEVICES_CPU_GEMM_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RILL_DEVICES_CPU_GEMM_LANES_INL_H_
+#undef RILL_DEVICES_CPU_GEMM_LANES_INL_H_
+#else
+#define RILL_DEVICES_CPU_GEMM_LANES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace rill::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A tile holds up to 6 rows; with 32 vector registers 4 vectors a row (24 sums, 4 of B, 1 of A), with 16 two.
+constexpr int tile_rows = few_rows;
+constexpr int tile_vectors = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 4 : 2;
+
+// Whether masked loads and stores of 4 and 8 byte lanes leave the other lanes' memory alone.
+constexpr bool masks_are_safe = HWY_TARGET <= HWY_AVX2;
+
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> load_first(D d, const T* p, size_t n) {
+  if constexpr (masks_are_safe) return hn::MaskedLoad(hn::FirstN(d, n), d, p);
+  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)] = {};
+  for (size_t i = 0; i < n; ++i) lanes[i] = p[i];
+  return hn::Load(d, lanes);
+}
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void store_first(D d, hn::Vec<D> v, T* p, size_t n) {
+  if constexpr (masks_are_safe) return hn::BlendedStore(v, hn::FirstN(d, n), d, p);
+  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)] = {};
+  hn::Store(v, d, lanes);
+  for (size_t i = 0; i < n; ++i) p[i] = lanes[i];
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// In each 16 bytes of a row: rows[r][i] -> rows[i][r].
+template <class D, class V>
+HWY_INLINE void transpose(D d, V (&rows)[4]) {
+  const hn::RepartitionToWide<D> wide;
+  auto pair = [&](V x) HWY_ATTR { return hn::BitCast(wide, x); };
+  const V low01 = hn::InterleaveLower(d, rows[0], rows[1]), low23 = hn::InterleaveLower(d, rows[2], rows[3]),
+          high01 = hn::InterleaveUpper(d, rows[0], rows[1]), high23 = hn::InterleaveUpper(d, rows[2], rows[3]);
+  rows[0] = hn::BitCast(d, hn::InterleaveLower(wide, pair(low01), pair(low23)));
+  rows[1] = hn::BitCast(d, hn::InterleaveUpper(wide, pair(low01), pair(low23)));
+  rows[2] = hn::BitCast(d, hn::InterleaveLower(wide, pair(high01), pair(high23)));
+  rows[3] = hn::BitCast(d, hn::InterleaveUpper(wide, pair(high01), pair(high23)));
+}
+template <class D, class V>
+HWY_INLINE void transpose(D d, V (&rows)[2]) {
+  const V low = hn::InterleaveLower(d, rows[0], rows[1]);
+  rows[1] = hn::InterleaveUpper(d, rows[0], rows[1]);
+  rows[0] = low;
+}
+
+// 16 bytes of each of several lines: in each block of 16 bytes, those of a line as many lines on as it has elements.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_lines(D d, const T* p, int64_t step) {
+  if constexpr (hn::MaxLanes(d) * sizeof(T) <= 16) {
+    return hn::LoadU(d, p);
+  } else {
+    const hn::Half<D> half;
+    return hn::Combine(d, load_lines(half, p + int64_t(hn::MaxLanes(half)) * step, step), load_lines(half, p, step));
+  }
+}
+#endif
+
+// to[i][j] = from[j][i] for i < rows, j < columns; a row of `from` is dense, and one of `to`.
+template <class T>
+void transposed_copy(int64_t rows, int64_t columns, const T* from, int64_t from_step, T* to, int64_t to_step) {
+  int64_t j = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<T> d;
+  constexpr int64_t lanes = hn::MaxLanes(d), square = 16 / sizeof(T);
+  for (; j + lanes <= columns; j += lanes) {
+    int64_t i = 0;
+    for (; i + square <= rows; i += square) {
+      hn::Vec<decltype(d)> v[square];
+      RILL_UNROLL for (int r = 0; r < square; ++r) v[r] = load_lines(d, from + (j + r) * from_step + i, from_step);
+      transpose(d, v);
+      RILL_UNROLL for (int r = 0; r < square; ++r) hn::StoreU(v[r], d, to + (i + r) * to_step + j);
+    }
+    for (; i < rows; ++i)
+      for (int64_t x = j; x < j + lanes; ++x) to[i * to_step + x] = from[x * from_step + i];
+  }
+#endif
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t x = j; x < columns; ++x) to[i * to_step + x] = from[x * from_step + i];
+}
+
+// to[i][j] = from[i][j], of which the rows of `to` are dense.
+template <class T>
+void copy_matrix(int64_t rows, int64_t columns, const T* from, int64_t s_row, int64_t s_column, T* to,
+                 int64_t to_step) {
+  if (s_column == 1) {
+    for (int64_t i = 0; i < rows; ++i) std::memcpy(to + i * to_step, from + i * s_row, size_t(columns) * sizeof(T));
+  } else if (s_row == 1) {
+    transposed_copy(rows, columns, from, s_column, to, to_step);
+  } else {
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j) to[i * to_step + j] = from[i * s_row + j * s_column];
+  }
+}
+
+}  // namespace rill::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
