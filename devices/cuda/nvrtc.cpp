@@ -1,6 +1,7 @@
 // Opens NVRTC and compiles by it; see nvrtc.h.
 #include "rill/devices/cuda/nvrtc.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,6 +48,19 @@ struct Nvrtc {
 
 int driver_version = 0;
 
+// NVRTC opens libnvrtc-builtins by its name alone when it first compiles. Where NVRTC was named by its path, the loader
+// may not find that file beside it (13.0's wheel has no RPATH); one that is open already is found by its name.
+void open_builtins(const Nvrtc& n) {
+  Dl_info at{};
+  if (!dladdr(reinterpret_cast<void*>(n.nvrtcVersion), &at) || !at.dli_fname) return;
+  const std::string_view file = at.dli_fname;
+  const size_t slash = file.rfind('/');
+  if (slash == file.npos) return;
+  const std::string builtins =
+      fmt::format("{}/libnvrtc-builtins.so.{}.{}", file.substr(0, slash), n.major, n.minor);
+  dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL);  // where it is not there, the loader may know another
+}
+
 // Asks a library that is open what it is.
 void introduce(Nvrtc& n) {
   int count = 0;
@@ -84,6 +98,7 @@ Nvrtc load(const char* file) {
 #undef RILL_FIND
   n.missing = library.missing();
   if (n.missing.empty()) introduce(n);
+  if (n.missing.empty()) open_builtins(n);
   return n;
 }
 
@@ -111,7 +126,7 @@ void require(const Nvrtc& n, int code, const char* what) {
 }
 
 // What the headers of devices/kernel/math include. NVRTC declares C's functions by itself, in the global namespace. On
-// a device a long double is a double.
+// a device a long double is a double. NVRTC 12.1 and 12.2 know no builtin function for an infinity, a NaN or bits.
 constexpr const char* cmath_text = R"(#pragma once
 namespace std {
 using ::isnan; using ::isinf;
@@ -129,8 +144,8 @@ constexpr const char* limits_text = R"(#pragma once
 namespace std {
 template <class T> struct numeric_limits;
 template <> struct numeric_limits<double> {
-  static constexpr double infinity() { return __builtin_bit_cast(double, 0x7ff0000000000000ull); }
-  static constexpr double quiet_NaN() { return __builtin_bit_cast(double, 0x7ff8000000000000ull); }
+  static constexpr double infinity() { return 1 / 0.0; }
+  static constexpr double quiet_NaN() { return -(0.0 / 0.0); }  // the positive one
   static constexpr double epsilon() { return 0x1p-52; }
   static constexpr double min() { return 0x1p-1022; }
 };
