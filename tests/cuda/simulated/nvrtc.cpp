@@ -79,7 +79,7 @@ int nvrtcCompileProgram(void* program, int count, const char* const* options) {
   std::ofstream(source) << "#include \"" RILL_HOST_CUDA "\"\n" << p.text;
   if (const char* kept = std::getenv("RILL_SIMULATED_TEXTS"))  // for the true NVRTC (test_cuda_text.cpp)
     std::ofstream(std::string(kept) + "/" + std::to_string(std::hash<std::string>()(p.text)) + ".cu") << p.text;
-  const std::string line = RILL_COMPILE " -o " + library + " " + source + " 2> " + log;
+  const std::string line = RILL_COMPILE " -o " + library + " " + source + " " RILL_LINK " 2> " + log;
   const int status = std::system(line.c_str());
   p.log = "rill.cu\n" + contents(log);
   p.code = contents(library);
