@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include "rill/devices/cuda/kernel_text.h"
 #include "rill/devices/cuda/opened.h"
+#include "rill/devices/kernel/cache.h"
 #include "rill/tensor/error.h"
 
 namespace rill::cuda {
@@ -245,6 +247,21 @@ std::string compile(const std::string& kernels, int architecture) {
   require(n, (exact ? n.nvrtcGetCUBINSize : n.nvrtcGetPTXSize)(held.program, &bytes), "the size of NVRTC's code");
   std::string code(bytes, '\0');
   require(n, (exact ? n.nvrtcGetCUBIN : n.nvrtcGetPTX)(held.program, code.data()), "NVRTC's code");
+  return code;
+}
+
+std::string machine_code(const std::string& kernels, int architecture) {
+  static std::mutex mutex;
+  static auto& disk = *new kernel::DiskCache(kernel::DiskCache::default_folder());  // kernels start while a program ends
+  const std::string key =
+      fmt::format("{} {} sm_{}\n{}{}", RILL_VERSION, nvrtc_version(architecture), architecture, prelude(), kernels);
+  {
+    const std::lock_guard hold(mutex);
+    if (std::string code = disk.find(key); !code.empty()) return code;
+  }
+  std::string code = compile(kernels, architecture);
+  const std::lock_guard hold(mutex);
+  disk.store(key, code);
   return code;
 }
 
