@@ -76,6 +76,7 @@ template <class I, bool windows>
 RILL Place<I> place(const Walk& w, I index) {
   typedef typename Signed<I>::Type S;
   Place<I> p = {0, {0, 0, 0}};
+#pragma unroll 1  // it is written out in dozens of places, with divisions
   for (int d = w.digits - 1; d >= 0; --d) {
     I digit = index;
     if (d > 0) {
