@@ -320,7 +320,24 @@ TEST_CASE("the NVRTC that fits the driver and the card compiles") {
   // With the older one beside it.
   const std::string path = std::getenv("LD_LIBRARY_PATH") ? std::getenv("LD_LIBRARY_PATH") : "";
   std::filesystem::copy_file(in_path(path, "libnvrtc.so.13"), folder / "libnvrtc.so.12");
+  std::filesystem::copy_file(in_path(path, "libnvrtc-builtins.so.13.0"), folder / "libnvrtc-builtins.so.12.0");
   passes("RILL_SIMULATED_CUDA=12040 LD_LIBRARY_PATH=" + path + ":" + (folder / ""), "child: adds on the GPU");
+}
+
+TEST_CASE("NVRTC finds its builtins beside itself") {
+  if (!is_simulated()) return skip_case("a true driver is as it is");
+  const Folder driver, compiler;
+  const std::string path = std::getenv("LD_LIBRARY_PATH") ? std::getenv("LD_LIBRARY_PATH") : "";
+  for (const char* name : {"libcuda.so.1", "libhost_cuda.so"})
+    std::filesystem::copy_file(in_path(path, name), driver / name);
+  for (const char* name : {"libnvrtc.so.13", "libnvrtc-builtins.so.13.0"})
+    std::filesystem::copy_file(in_path(path, name), compiler / name);
+  const std::string settings = "RILL_CACHE_DIR=" + (compiler / "kernels") + " LD_LIBRARY_PATH=" + (driver / "") +
+                               " RILL_NVRTC=" + (compiler / "libnvrtc.so.13");
+  std::string output;
+  CHECK(child(settings, "child: adds on the GPU", output) == 0);
+  INFO(output);
+  CHECK(has(output, "passed"));
 }
 
 // --- Memory of others ------------------------------------------------------------------------------------------------

@@ -58,8 +58,7 @@ void open_builtins(const Nvrtc& n) {
   const std::string_view file = at.dli_fname;
   const size_t slash = file.rfind('/');
   if (slash == file.npos) return;
-  const std::string builtins =
-      fmt::format("{}/libnvrtc-builtins.so.{}.{}", file.substr(0, slash), n.major, n.minor);
+  const std::string builtins = fmt::format("{}/libnvrtc-builtins.so.{}.{}", file.substr(0, slash), n.major, n.minor);
   dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL);  // where it is not there, the loader may know another
 }
 
@@ -252,7 +251,8 @@ std::string compile(const std::string& kernels, int architecture) {
 
 std::string machine_code(const std::string& kernels, int architecture) {
   static std::mutex mutex;
-  static auto& disk = *new kernel::DiskCache(kernel::DiskCache::default_folder());  // kernels start while a program ends
+  static auto& disk =
+      *new kernel::DiskCache(kernel::DiskCache::default_folder());  // kernels start while a program ends
   const std::string key =
       fmt::format("{} {} sm_{}\n{}{}", RILL_VERSION, nvrtc_version(architecture), architecture, prelude(), kernels);
   {

@@ -1,6 +1,6 @@
 // How kernels of host_cuda.h run on the host: a block's threads one after the other. One that must wait for others (a
-// barrier, a shuffle) is left on its stack, and another stack goes on with the next thread; kernels that never wait take
-// one stack for all. Start at run_block.
+// barrier, a shuffle) is left on its stack, and another stack goes on with the next thread; kernels that never wait
+// take one stack for all. Start at run_block.
 #include "host_cuda.h"
 
 #include <sys/mman.h>

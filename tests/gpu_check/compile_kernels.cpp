@@ -2,8 +2,8 @@
 //
 // FOLDER holds the texts of the kernels that tests have started on the simulated GPU (RILL_SIMULATED_TEXTS). What comes
 // of them goes where rill looks for it, into RILL_CACHE_DIR, under the version of the NVRTC that RILL_NVRTC names. What
-// is there already costs nothing; kernels that cannot be begun within SECONDS are left to the GPU's own machine. It says
-// how many there are, how many were compiled, and which took more than 3 s of processor time or 200 KB.
+// is there already costs nothing; kernels that cannot be begun within SECONDS are left to the GPU's own machine. It
+// says how many there are, how many were compiled, and which took more than 3 s of processor time or 200 KB.
 
 #include <atomic>
 #include <chrono>
@@ -51,7 +51,8 @@ int main(int count, char** words) {
   if (count != 4) return std::fprintf(stderr, "compile_kernels ARCHITECTURE SECONDS FOLDER\n"), 2;
   const int architecture = std::atoi(words[1]);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(std::atoi(words[2]));
-  if (const std::string none = cuda::no_nvrtc_reason(); !none.empty()) return std::fprintf(stderr, "%s\n", none.c_str()), 1;
+  if (const std::string none = cuda::no_nvrtc_reason(); !none.empty())
+    return std::fprintf(stderr, "%s\n", none.c_str()), 1;
   const std::vector<std::string> kernels = kernels_in(words[3]);
   std::atomic<size_t> next = 0, done = 0, failed = 0;
   const auto work = [&] {

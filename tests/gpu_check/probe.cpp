@@ -28,7 +28,7 @@ const Device host("cpu:0"), gpu("gpu:0");
 
 struct Program {
   const char* name;
-  double tolerance;  // of the largest result; 0: the CPU's very bits
+  double tolerance;                            // of the largest result; 0: the CPU's very bits
   std::function<Tensor(const Tensor& x)> run;  // x: f32[48,40], made on the CPU
 };
 
@@ -46,8 +46,7 @@ const std::vector<Program> programs = {
     {"fold", 0, [](const Tensor& x) { return sum(x, 0) + max(sum(x, 1)); }},
     {"scan", 1e-5, [](const Tensor& x) { return cumsum(x, 0) + cumsum(x, 1); }},
     {"sort", 0, [](const Tensor& x) { return sort(x, 1) + sort(x, 0); }},
-    {"attention", 1e-5,
-     [](const Tensor& x) { return attention(x, x * 0.5f, x, {.causal = true}); }},
+    {"attention", 1e-5, [](const Tensor& x) { return attention(x, x * 0.5f, x, {.causal = true}); }},
     {"factorisations", 1e-4,
      [](const Tensor& x) {
        const Tensor a = definite(x);
@@ -113,10 +112,10 @@ std::function<void()> train(double size) {
     nn::Adam adam;
   };
   const int64_t width = part(size, 4096);
-  auto t = std::make_shared<Training>(Training{nn::Sequential(nn::Dense(width, width, {.activation = relu}),
-                                                              nn::Dense(width, width, {.activation = relu}),
-                                                              nn::Dense(width, 10)),
-                                               nn::Adam()});
+  auto t = std::make_shared<Training>(
+      Training{nn::Sequential(nn::Dense(width, width, {.activation = relu}),
+                              nn::Dense(width, width, {.activation = relu}), nn::Dense(width, 10)),
+               nn::Adam()});
   auto step = std::make_shared<Function<Tensor(const Tensor&)>>(function("step", [t](const Tensor& x) {
     GradientTape tape;
     const Tensor loss = mean(square(t->net(x, nn::Mode::training)));
@@ -173,9 +172,7 @@ const std::vector<Row> rows = {
     {"attention_f32", 0, 2.0 * 4 * 16 * 2048 * 2048 * 64, [](double s) { return attend(s, f32); }},
     {"attention_bf16", 0, 2.0 * 4 * 16 * 2048 * 2048 * 64, [](double s) { return attend(s, bf16); }},
     {"fft_4M", 0, 0,
-     [](double s) {
-       return calls([](const Tensor& x) { return fft::rfft(x); }, normal({part(s, 4096), 1024}));
-     }},
+     [](double s) { return calls([](const Tensor& x) { return fft::rfft(x); }, normal({part(s, 4096), 1024})); }},
     {"cholesky_512x64", 0, 0,
      [](double s) {
        const Tensor x = normal({part(s, 512), 64, 64});

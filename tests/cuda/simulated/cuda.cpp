@@ -141,9 +141,9 @@ int cuDeviceGetName(char* name, int length, int device) {
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   switch (attribute) {
-    case 16: *value = 2; break;                                                     // multiprocessors
-    case 75: *value = 9; break;                                                     // compute capability, major
-    case 88: *value = std::getenv("RILL_SIMULATED_PAGEABLE") != nullptr; break;     // reads the host's memory
+    case 16: *value = 2; break;                                                  // multiprocessors
+    case 75: *value = 9; break;                                                  // compute capability, major
+    case 88: *value = std::getenv("RILL_SIMULATED_PAGEABLE") != nullptr; break;  // reads the host's memory
     case 115: *value = has_pools(); break;
     default: *value = 0;
   }
