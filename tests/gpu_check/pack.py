@@ -28,6 +28,9 @@ GPU_TESTS = sorted(p.stem for p in ROOT.glob("tests/test_gpu*.cpp") if p.stem !=
 PROGRAMS = [f"tests/{name}" for name in GPU_TESTS] + [
     "tests/test_ops", "tests/test_random_programs", "tests/fuzz_api", "tests/oracle", "tests/gpu_probe",
     "examples/mnist", "examples/least_squares"]
+SIMULATED = [f"tests/cuda/{name}" for name in (
+    "libcuda.so.1", "libhost_cuda.so", "host_cuda.h.gch", "libnvrtc.so.13", "libnvrtc-builtins.so.13.0", "libcublasLt.so.13",
+    "libcudnn.so.9")]  # for rehearsals; they stay here
 MODULES = ["librill_cuda.so"]  # of what librill opens; CPUs do without the others
 # Of the C library, whose parts go together: the machine's own.
 OF_THE_SYSTEM = re.compile(r"^(ld-linux|libc\.|libm\.|libdl\.|libpthread\.|librt\.|linux-vdso)")
@@ -40,6 +43,11 @@ def run(*command, **options):
 def strip(source, target):
     target.parent.mkdir(parents=True, exist_ok=True)
     run("strip", "--strip-unneeded", "-o", target, source)
+
+
+def copy(source, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
 
 
 def link_anew(build, name, target):
@@ -113,10 +121,10 @@ def fill(folder, build, nvrtc, seconds):
     bundled = libraries_of([build / f.relative_to(folder) for f in ours])
     for name, path in bundled.items():
         # The C++ library of the machine is at hand, and may be newer than ours.
-        strip(pathlib.Path(path).resolve(), folder / ("fallback" if name.startswith("libstdc++") else "lib") / name)
+        copy(path, folder / ("fallback" if name.startswith("libstdc++") else "lib") / name)
     for library in nvrtc.parent.glob("libnvrtc*.so.*"):
         if ".alt." not in library.name:
-            strip(library, folder / "nvrtc" / library.name)
+            copy(library, folder / "nvrtc" / library.name)
     cache, said = compile_kernels(build, nvrtc, seconds)
     (folder / "kernels").mkdir()
     for kernel in newest(cache.glob("*.kernel"), 240 << 20):  # rill's cache keeps 256 MiB
@@ -169,7 +177,7 @@ def main():
     parser.add_argument("--targets", action="store_true")
     given = parser.parse_args()
     if given.targets:
-        print("\n".join([*PROGRAMS, *MODULES, "tests/gpu_compile_kernels"]))
+        print("\n".join([*PROGRAMS, *MODULES, "tests/gpu_compile_kernels", *SIMULATED]))
         return 0
     build = given.build.resolve()
     nvrtc = next(given.nvrtc.resolve().rglob("libnvrtc.so.12"))
