@@ -23,6 +23,10 @@ F* of_driver(const char* name) {
   return of_library<F>("libcuda.so.1", name);
 }
 
+// Whether there is a gpu:1 as well. Cases that need one are skipped without.
+inline bool has_second_gpu() { return rill::has_device("gpu:1"); }
+inline constexpr const char* one_gpu = "this machine has one GPU";
+
 // What f64 results of special functions may be off by where the CPU has long double (docs/cuda.md).
 inline double lost_digits(const rill::Op& op, const rill::Tensor& want) {
   if (op.kind != rill::OpKind::elementwise || op.record_point || want.dtype() != rill::f64 || want.size() == 0)

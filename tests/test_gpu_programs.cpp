@@ -40,7 +40,7 @@ void check_moved(F f, const Tensor& x) {
 TEST_CASE("results on one device do not lie in memory of another") {
   const Tensor there = arange(1000.f), here = there.to(host);
   check_moved([](const Tensor& x) { return (x + 1.f).to("cpu:0"); }, there);
-  check_moved([](const Tensor& x) { return (x + 1.f).to("gpu:1"); }, there);
+  if (has_device("gpu:1")) check_moved([](const Tensor& x) { return (x + 1.f).to("gpu:1"); }, there);
   check_moved([](const Tensor& x) { return (x / 255.f).to("gpu:0"); }, here);
   check_moved([](const Tensor& x) { return (x / 255.f).to("ref:0"); }, here);
   auto scaled = function("scaled", [](const Tensor& x, const Tensor& s) { return x * s; });
@@ -176,11 +176,12 @@ TEST_CASE("models move between devices, and learn on as they would have") {
   // A checkpoint is restored to where the Variables are, from wherever they were.
   const Folder folder;
   Checkpoint({{"training", moves}}).save(folder / "training");
-  move(moves, "gpu:1");
+  const Device other(has_device("gpu:1") ? "gpu:1" : "cpu:0");
+  move(moves, other);
   for (const auto& [path, v] : variables(moves)) Variable(v).assign(0);
   Checkpoint({{"training", moves}}).restore(folder / "training");
-  for (const auto& [path, v] : variables(moves)) CHECK(v.device() == Device("gpu:1"));
-  three_steps("gpu:1");
+  for (const auto& [path, v] : variables(moves)) CHECK(v.device() == other);
+  three_steps(other);
   move(moves, host);
   three_steps(host);
   auto inside = function("inside", [&](const Tensor& x) { return move(moves.out, gpu), x; });
@@ -210,8 +211,9 @@ TEST_CASE("models whose Variables are on a GPU are written and read") {
     for (const auto& [variable, v] : net.variables()) CHECK(v.device() == gpu);
   }
   const Model net = import_model(folder / "net.rill");
-  move(net.variables(), "gpu:1");
-  says([&] { net({{"x", ones({2, 4})}}); }, {"'w' is on gpu:1 now", "read from a file", "on gpu:0"});
+  const std::string other = has_device("gpu:1") ? "gpu:1" : "cpu:0";
+  move(net.variables(), Device(other));
+  says([&] { net({{"x", ones({2, 4})}}); }, {"'w' is on " + other + " now", "read from a file", "on gpu:0"});
   move(net.variables(), gpu);
   CHECK(net({{"x", ones({2, 4})}}).at("output").to_vector<float>() == std::vector<float>{4, 4});
   for (const char* name : {"net.rill", "f.rill", "f.onnx", "f.pb", "saved"}) {

@@ -1,15 +1,18 @@
 // Opens NVRTC and compiles by it; see nvrtc.h.
 #include "rill/devices/cuda/nvrtc.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include "rill/devices/cuda/kernel_text.h"
 #include "rill/devices/cuda/opened.h"
+#include "rill/devices/kernel/cache.h"
 #include "rill/tensor/error.h"
 
 namespace rill::cuda {
@@ -46,6 +49,18 @@ struct Nvrtc {
 };
 
 int driver_version = 0;
+
+// NVRTC opens libnvrtc-builtins by its name alone when it first compiles. Where NVRTC was named by its path, the loader
+// may not find that file beside it (13.0's wheel has no RPATH); one that is open already is found by its name.
+void open_builtins(const Nvrtc& n) {
+  Dl_info at{};
+  if (!dladdr(reinterpret_cast<void*>(n.nvrtcVersion), &at) || !at.dli_fname) return;
+  const std::string_view file = at.dli_fname;
+  const size_t slash = file.rfind('/');
+  if (slash == file.npos) return;
+  const std::string builtins = fmt::format("{}/libnvrtc-builtins.so.{}.{}", file.substr(0, slash), n.major, n.minor);
+  dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL);  // where it is not there, the loader may know another
+}
 
 // Asks a library that is open what it is.
 void introduce(Nvrtc& n) {
@@ -84,6 +99,7 @@ Nvrtc load(const char* file) {
 #undef RILL_FIND
   n.missing = library.missing();
   if (n.missing.empty()) introduce(n);
+  if (n.missing.empty()) open_builtins(n);
   return n;
 }
 
@@ -111,7 +127,7 @@ void require(const Nvrtc& n, int code, const char* what) {
 }
 
 // What the headers of devices/kernel/math include. NVRTC declares C's functions by itself, in the global namespace. On
-// a device a long double is a double.
+// a device a long double is a double. NVRTC 12.1 and 12.2 know no builtin function for an infinity, a NaN or bits.
 constexpr const char* cmath_text = R"(#pragma once
 namespace std {
 using ::isnan; using ::isinf;
@@ -129,8 +145,8 @@ constexpr const char* limits_text = R"(#pragma once
 namespace std {
 template <class T> struct numeric_limits;
 template <> struct numeric_limits<double> {
-  static constexpr double infinity() { return __builtin_bit_cast(double, 0x7ff0000000000000ull); }
-  static constexpr double quiet_NaN() { return __builtin_bit_cast(double, 0x7ff8000000000000ull); }
+  static constexpr double infinity() { return 1 / 0.0; }
+  static constexpr double quiet_NaN() { return -(0.0 / 0.0); }  // the positive one
   static constexpr double epsilon() { return 0x1p-52; }
   static constexpr double min() { return 0x1p-1022; }
 };
@@ -230,6 +246,22 @@ std::string compile(const std::string& kernels, int architecture) {
   require(n, (exact ? n.nvrtcGetCUBINSize : n.nvrtcGetPTXSize)(held.program, &bytes), "the size of NVRTC's code");
   std::string code(bytes, '\0');
   require(n, (exact ? n.nvrtcGetCUBIN : n.nvrtcGetPTX)(held.program, code.data()), "NVRTC's code");
+  return code;
+}
+
+std::string machine_code(const std::string& kernels, int architecture) {
+  static std::mutex mutex;
+  static auto& disk =
+      *new kernel::DiskCache(kernel::DiskCache::default_folder());  // kernels start while a program ends
+  const std::string key =
+      fmt::format("{} {} sm_{}\n{}{}", RILL_VERSION, nvrtc_version(architecture), architecture, prelude(), kernels);
+  {
+    const std::lock_guard hold(mutex);
+    if (std::string code = disk.find(key); !code.empty()) return code;
+  }
+  std::string code = compile(kernels, architecture);
+  const std::lock_guard hold(mutex);
+  disk.store(key, code);
   return code;
 }
 

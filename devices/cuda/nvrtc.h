@@ -25,6 +25,9 @@ std::string nvrtc_version(int architecture = 90);
 // or where the GPU is too old.
 std::string compile(const std::string& kernels, int architecture);
 
+// compile(), or what it gave before, from the cache on disk (devices/kernel/cache.h).
+std::string machine_code(const std::string& kernels, int architecture);
+
 }  // namespace rill::cuda
 
 #pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace cubin {
 
@@ -14,21 +15,34 @@ struct Resources {
   int registers = -1, stack = -1;  // a thread's; bytes of stack: arrays and what did not fit the registers
 };
 
-inline Resources resources(const std::string& code) {
+struct Section {
+  std::string name;
+  size_t begin = 0, bytes = 0;
+};
+
+inline std::vector<Section> sections(const std::string& code) {
   Elf64_Ehdr head{};
   if (code.size() < sizeof head) return {};
   std::memcpy(&head, code.data(), sizeof head);
-  const auto section = [&](int i) {
+  const auto header = [&](int i) {
     Elf64_Shdr s{};
     std::memcpy(&s, code.data() + head.e_shoff + size_t(i) * head.e_shentsize, sizeof s);
     return s;
   };
-  const Elf64_Shdr names = section(head.e_shstrndx);
-  Resources r;
+  const Elf64_Shdr names = header(head.e_shstrndx);
+  std::vector<Section> all;
   for (int i = 0; i < head.e_shnum; ++i) {
-    const Elf64_Shdr s = section(i);
-    if (std::strcmp(code.data() + names.sh_offset + s.sh_name, ".nv.info") != 0) continue;
-    for (size_t at = s.sh_offset; at + 4 <= s.sh_offset + s.sh_size;) {
+    const Elf64_Shdr s = header(i);
+    all.push_back({code.data() + names.sh_offset + s.sh_name, s.sh_offset, s.sh_size});
+  }
+  return all;
+}
+
+inline Resources resources(const std::string& code) {
+  Resources r;
+  for (const Section& s : sections(code)) {
+    if (s.name != ".nv.info") continue;
+    for (size_t at = s.begin; at + 4 <= s.begin + s.bytes;) {
       const auto format = uint8_t(code[at]), attribute = uint8_t(code[at + 1]);
       uint16_t size = 0;
       std::memcpy(&size, code.data() + at + 2, 2);
@@ -42,6 +56,14 @@ inline Resources resources(const std::string& code) {
     }
   }
   return r;
+}
+
+// The instructions of the longest kernel: its section .text.NAME, in bytes.
+inline Section longest(const std::string& code) {
+  Section most;
+  for (const Section& s : sections(code))
+    if (s.name.starts_with(".text.") && s.bytes > most.bytes) most = s;
+  return most;
 }
 
 }  // namespace cubin

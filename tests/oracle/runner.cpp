@@ -6,7 +6,8 @@
 //
 // --compile N compiles the traces of every N-th case (0: of none); --only takes one function's cases; --cover fails
 // where more of the public functions in FILE have no case than tests/oracle/without_case.txt says, or fewer, so that
-// the number may only fall; and likewise where differentiable ones have no transforms. --every N takes one case of N.
+// the number may only fall; and likewise where differentiable ones have no transforms. --every N takes one case of N;
+// RILL_TEST_TURN says which.
 // --device takes all operands to a device, and counts apart what has no kernel there. --guarded takes them to one whose
 // memory the host cannot touch (guarded_device.h), and fails where something has.
 #include <chrono>
@@ -167,11 +168,12 @@ struct Settings {
   bool verbose = false;
   bool guarded = false;
   std::optional<Device> device;  // where operands go
-  int every = 1;
+  int every = 1, turn = 0;
 };
 
 Settings settings(int argc, char** argv) {
   Settings s;
+  if (const char* turn = std::getenv("RILL_TEST_TURN")) s.turn = std::atoi(turn);
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const char* next = i + 1 < argc ? argv[i + 1] : "";
@@ -316,7 +318,7 @@ int run(int argc, char** argv) {
     int number = 0;
     for (Case& c : file.cases) {
       if (!s.only.empty() && c.fn != s.only) continue;
-      if (number++ % s.every != 0 || (s.device && !to_device(c, *s.device))) continue;
+      if (number++ % s.every != s.turn % s.every || (s.device && !to_device(c, *s.device))) continue;
       if (s.device && s.device->kind() == DeviceKind::gpu && !s.guarded && special.contains(c.fn)) {
         const WithDevice here("cpu:0");
         allow_for_f64(c);

@@ -1,36 +1,8 @@
-// Kernels of a GPU: from CUDA C++ to machine code, in memory and on disk.
-#include <fmt/format.h>
-
+// A GPU's kernels, by what is computed: each is compiled and loaded once.
 #include "rill/devices/cuda/driver/gpu.h"
-#include "rill/devices/cuda/kernel_text.h"
 #include "rill/devices/cuda/nvrtc.h"
-#include "rill/devices/kernel/cache.h"
 
 namespace rill::cuda {
-
-namespace {
-
-kernel::DiskCache& disk() {
-  static auto* cache =
-      new kernel::DiskCache(kernel::DiskCache::default_folder());  // kernels start while a program ends
-  return *cache;
-}
-
-std::string machine_code(const std::string& text, int architecture) {
-  const std::string key =
-      fmt::format("{} {} sm_{}\n{}{}", RILL_VERSION, nvrtc_version(architecture), architecture, prelude(), text);
-  static std::mutex disk_mutex;
-  {
-    const std::lock_guard hold(disk_mutex);
-    if (std::string code = disk().find(key); !code.empty()) return code;
-  }
-  std::string code = compile(text, architecture);
-  const std::lock_guard hold(disk_mutex);
-  disk().store(key, code);
-  return code;
-}
-
-}  // namespace
 
 Function Gpu::function(const std::string& key, const Callback<std::string()>& text) {
   require_no_fork();

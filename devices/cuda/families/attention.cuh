@@ -36,6 +36,7 @@ struct Matrix {
 template <class T>
 RILL Matrix<T> matrix(const MatrixGrid& m, i64 b) {
   i64 offset = 0;
+#pragma unroll 1  // it is written out for each operand, with divisions
   for (int d = m.digits - 1; d >= 0; --d) {
     offset += b % m.size[d] * m.stride[d];
     b /= m.size[d];

@@ -76,6 +76,7 @@ template <class I, bool windows>
 RILL Place<I> place(const Walk& w, I index) {
   typedef typename Signed<I>::Type S;
   Place<I> p = {0, {0, 0, 0}};
+#pragma unroll 1  // it is written out in dozens of places, with divisions
   for (int d = w.digits - 1; d >= 0; --d) {
     I digit = index;
     if (d > 0) {
@@ -227,27 +228,32 @@ RILL void product(const Product& s) {
     for (int i = 0; i < R; ++i)
 #pragma unroll
       for (int j = 0; j < R; ++j) sum[i][j] = W();
-    lefts.read(begin, end);
-    rights.read(begin, end);
-    for (i64 k = begin; k < end; k += depth) {
+    for (i64 k = begin;; k += depth) {
+      lefts.read(k, end);
+      rights.read(k, end);
+      if (k > begin) {  // while those are under way, the tiles before them
+#pragma unroll
+        for (int d = 0; d < depth; ++d) {
+          W x[R], y[R];
+#pragma unroll
+          for (int i = 0; i < R; ++i) x[i] = left[d][my_m + 16 * i], y[i] = right[d][my_n + 16 * i];
+#pragma unroll
+          for (int i = 0; i < R; ++i)
+#pragma unroll
+            for (int j = 0; j < R; ++j) sum[i][j] = Sums<T>::add(sum[i][j], x[i], y[j]);
+        }
+        __syncthreads();
+      }
+      if (k >= end) break;
       lefts.hand_over(left);
       rights.hand_over(right);
       __syncthreads();
-      lefts.read(k + depth, end);
-      rights.read(k + depth, end);
-#pragma unroll
-      for (int d = 0; d < depth; ++d) {
-        W x[R], y[R];
-#pragma unroll
-        for (int i = 0; i < R; ++i) x[i] = left[d][my_m + 16 * i], y[i] = right[d][my_n + 16 * i];
-#pragma unroll
-        for (int i = 0; i < R; ++i)
-#pragma unroll
-          for (int j = 0; j < R; ++j) sum[i][j] = Sums<T>::add(sum[i][j], x[i], y[j]);
-      }
-      __syncthreads();
     }
     const i64 base = place<I, false>(s.out_batch, I(b)).offset;
+    i64 across[R];
+#pragma unroll
+    for (int j = 0; j < R; ++j) across[j] = place<I, false>(s.out_n, I(tn + my_n + 16 * j)).offset;
+    u64 spoiled = 0;  // which results are NaN: a bit each
 #pragma unroll
     for (int i = 0; i < R; ++i) {
       const i64 row = tm + my_m + 16 * i;
@@ -255,12 +261,18 @@ RILL void product(const Product& s) {
       const i64 line = base + place<I, false>(s.out_m, I(row)).offset;
 #pragma unroll
       for (int j = 0; j < R; ++j) {
-        const i64 column = tn + my_n + 16 * j;
-        if (column >= s.n) continue;
-        // Padding times an infinity is NaN, but there is no padding in the result's definition.
-        if (kind != 0 && is_nan(sum[i][j])) sum[i][j] = sum_of_terms<T, I, kind>(s, b, row, column, begin, end);
-        put_sum<T>(s, part, line + place<I, false>(s.out_n, I(column)).offset, sum[i][j]);
+        if (tn + my_n + 16 * j >= s.n) continue;
+        if (kind != 0 && is_nan(sum[i][j])) spoiled |= u64(1) << (i * R + j);
+        put_sum<T>(s, part, line + across[j], sum[i][j]);
       }
+    }
+    // Padding times an infinity is NaN, but there is no padding in the result's definition. One loop for all, since its
+    // body is long.
+#pragma unroll 1
+    for (int e = 0; kind != 0 && spoiled != 0; ++e, spoiled >>= 1) {
+      if (!(spoiled & 1)) continue;
+      const i64 row = tm + my_m + 16 * (e / R), column = tn + my_n + 16 * (e % R);
+      put_sum<T>(s, part, result_offset<I>(s, b, row, column), sum_of_terms<T, I, kind>(s, b, row, column, begin, end));
     }
   }
 }

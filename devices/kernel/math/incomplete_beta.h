@@ -51,11 +51,15 @@ R regularized_beta(R a, R b, real_t<R> x) {
   if (x == 0 || x == 1) return x;
   if (p == 0 || std::isinf(q)) return one;
   if (q == 0 || std::isinf(p)) return zero;
+  // Below x, or one less what is above, whichever converges. One call of each function, which are long, in a loop.
   const T y = 1 - x;
-  const auto below = [&] { return exp(log_beta_prefix(a, b, x, y)) * beta_fraction(a, b, x); };
-  if (x * (p + q + 2) <= p + 1) return below();
-  const R above = exp(log_beta_prefix(b, a, y, x)) * beta_fraction(b, a, y);
-  return value(above) < T(0.9L) || x > T(0.999L) ? R(one) - above : below();
+  for (bool above = x * (p + q + 2) > p + 1;; above = false) {
+    const R n = above ? b : a, m = above ? a : b;
+    const T at = above ? y : x;
+    const R part = exp(log_beta_prefix(n, m, at, above ? x : y)) * beta_fraction(n, m, at);
+    if (!above) return part;
+    if (value(part) < T(0.9L) || x > T(0.999L)) return R(one) - part;
+  }
 }
 
 }  // namespace rill::scalar_math

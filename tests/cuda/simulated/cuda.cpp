@@ -38,6 +38,12 @@ bool has_pools() {
   return !wanted || std::string(wanted) != "none";
 }
 
+// RILL_SIMULATED_GPUS=1: as on a machine with one.
+int visible_devices() {
+  const char* wanted = std::getenv("RILL_SIMULATED_GPUS");
+  return wanted ? std::min(std::atoi(wanted), devices) : devices;
+}
+
 struct CUpool {
   int device;
   std::set<int> readers;  // other devices
@@ -121,11 +127,11 @@ int cuGetErrorString(int, const char** text) {
   return ok;
 }
 int cuDeviceGetCount(int* count) {
-  *count = devices;
+  *count = visible_devices();
   return initialised ? ok : not_initialised;
 }
 int cuDeviceGet(int* device, int ordinal) {
-  if (ordinal < 0 || ordinal >= devices) return 101;
+  if (ordinal < 0 || ordinal >= visible_devices()) return 101;
   *device = ordinal;
   return ok;
 }
@@ -134,7 +140,13 @@ int cuDeviceGetName(char* name, int length, int device) {
   return ok;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 16 ? 2 : attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 115 ? has_pools() : 0;
+  switch (attribute) {
+    case 16: *value = 2; break;                                                  // multiprocessors
+    case 75: *value = 9; break;                                                  // compute capability, major
+    case 88: *value = std::getenv("RILL_SIMULATED_PAGEABLE") != nullptr; break;  // reads the host's memory
+    case 115: *value = has_pools(); break;
+    default: *value = 0;
+  }
   return ok;
 }
 int cuDevicePrimaryCtxRetain(void** context, int device) {

@@ -1,6 +1,7 @@
 // A libnvrtc.so.13 for machines without one, or without the minutes that the true one takes: it compiles CUDA C++ for
 // the host (../host_cuda.h). What it gives for a "cubin" is a shared library, which the simulated driver loads. It is
-// of the version that its file is named for, and knows the architectures that RILL_SIMULATED_ARCHITECTURES lists.
+// of the version that its file is named for, needs its builtins (an empty library), and knows the architectures that
+// RILL_SIMULATED_ARCHITECTURES lists.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -15,6 +16,8 @@
 
 #include "shared.h"
 
+extern "C" int nvrtcVersion(int*, int*);
+
 namespace {
 
 struct Compiled {
@@ -27,6 +30,13 @@ std::string contents(const std::string& path) {
 }
 
 constexpr int compilation_error = 6;  // NVRTC_ERROR_COMPILATION
+
+// What the true one opens by its name alone, when it first compiles.
+std::string builtins() {
+  int major = 0, minor = 0;
+  nvrtcVersion(&major, &minor);
+  return "libnvrtc-builtins.so." + std::to_string(major) + "." + std::to_string(minor);
+}
 
 std::vector<int> architectures() {
   const char* given = std::getenv("RILL_SIMULATED_ARCHITECTURES");
@@ -72,14 +82,15 @@ int nvrtcCompileProgram(void* program, int count, const char* const* options) {
     for (const char* kind : {"sm_", "compute_"})
       for (int i = 0; i < count; ++i)
         known = known || options[i] == "--gpu-architecture=" + std::string(kind) + std::to_string(a);
-  if (!known) return 5;  // NVRTC_ERROR_INVALID_OPTION
+  if (!known) return 5;                                              // NVRTC_ERROR_INVALID_OPTION
+  if (!dlopen(builtins().c_str(), RTLD_NOW | RTLD_LOCAL)) return 7;  // NVRTC_ERROR_BUILTIN_OPERATION_FAILURE
   char folder[] = "/tmp/rill-nvrtc-XXXXXX";
   if (!mkdtemp(folder)) return 1;
   const std::string at = folder, source = at + "/k.cpp", library = at + "/k.so", log = at + "/log";
   std::ofstream(source) << "#include \"" RILL_HOST_CUDA "\"\n" << p.text;
   if (const char* kept = std::getenv("RILL_SIMULATED_TEXTS"))  // for the true NVRTC (test_cuda_text.cpp)
     std::ofstream(std::string(kept) + "/" + std::to_string(std::hash<std::string>()(p.text)) + ".cu") << p.text;
-  const std::string line = RILL_COMPILE " -o " + library + " " + source + " 2> " + log;
+  const std::string line = RILL_COMPILE " -o " + library + " " + source + " " RILL_LINK " 2> " + log;
   const int status = std::system(line.c_str());
   p.log = "rill.cu\n" + contents(log);
   p.code = contents(library);

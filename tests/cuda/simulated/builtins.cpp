@@ -1,0 +1,1 @@
+// The simulated libnvrtc-builtins, which is there to be found: nvrtc.cpp opens it as the true one does.
