@@ -27,7 +27,7 @@ else:
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     FLAGS = [f"-I{root}/include", f"-L{build}", f"-Wl,-rpath,{build}", "-lrill"]
     if glob.glob(f"{build}/librill_io.so*"):
-        FLAGS += ["-Wl,--as-needed", "-lrill_io"]
+        FLAGS += ["-Wl,--as-needed", *(["-lrill_models"] if glob.glob(f"{build}/librill_models.so*") else []), "-lrill_io"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 # A table: its head, the line below it, its rows.
 TABLE = re.compile(r"^(\|.*\|)\n\|[-|: ]+\|\n((?:\|.*\|\n)+)", re.M)

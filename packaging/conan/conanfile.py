@@ -26,7 +26,7 @@ class Rill(ConanFile):
     default_options = {
         "llvm": True,    # compiles traced functions
         "lapack": True,  # factorises matrices
-        "io": True,      # librill_io, and the program rill
+        "io": True,      # librill_io, librill_models, and the program rill
         "llvm-core/*:targets": "X86;AArch64",
     }
 
@@ -99,6 +99,6 @@ class Rill(ConanFile):
 
     def package_info(self):
         # The package's own files for CMake and pkg-config say more than Conan can derive.
-        self.cpp_info.libs = ["rill_io", "rill"] if self.options.io else ["rill"]
+        self.cpp_info.libs = ["rill_models", "rill_io", "rill"] if self.options.io else ["rill"]
         self.cpp_info.set_property("cmake_find_mode", "none")
         self.cpp_info.builddirs = [os.path.join("lib", "cmake", "rill")]

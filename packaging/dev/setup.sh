@@ -352,25 +352,29 @@ asked() {
 }
 
 configure() {
-  local how=() found asked
+  local how=() found asked vectors=all
   found=$(found) asked=$(asked)
+  # A first build, for the demo, has vector code for this machine alone; what comes after it compiles the rest.
+  [ "$command" != demo ] || vectors=$(cat "$build/vectors.stamp" 2>/dev/null || echo host)
   if [ -e "$build/build.ninja" ]; then
     if [ "$(cat "$build/args.stamp" 2>/dev/null)" != "$asked" ] ||
        [ "$(cat "$build/path.stamp" 2>/dev/null || echo "$PWD")" != "$PWD" ]; then how=(--wipe)
     elif [ "$(cat "$build/found.stamp" 2>/dev/null)" != "$found" ]; then how=(--reconfigure --clearcache)
+    elif [ "$(cat "$build/vectors.stamp" 2>/dev/null)" != "$vectors" ]; then how=(--reconfigure)
     else return 0; fi
   elif [ -e "$build/meson-private/coredata.dat" ]; then how=(--wipe)
   fi
   meson --version >/dev/null 2>&1 || { forget "$venv" "$deps/meson.stamp"; meson_and_ninja; }
   say "Configuring $build/ with ${CXX:-c++}"
   # shellcheck disable=SC2086
-  meson setup "${how[@]}" "$build" ${RILL_MESON_ARGS:-} >"$deps/configure.log" 2>&1 || {
+  meson setup "${how[@]}" -Dvectors=$vectors "$build" ${RILL_MESON_ARGS:-} >"$deps/configure.log" 2>&1 || {
     [ -n "$hint" ] || hint=$(configure_hint)
     failed "$deps/configure.log" "configuring failed; the lines above say why."
   }
   sed -n '/^rill [0-9]/,/^Found ninja/{/^Found ninja/d;p}' "$deps/configure.log" | tee "$build/features.txt" >&2
   echo "$asked" >"$build/args.stamp"
   echo "$found" >"$build/found.stamp"
+  echo "$vectors" >"$build/vectors.stamp"
   echo "$PWD" >"$build/path.stamp"
 }
 
