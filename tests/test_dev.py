@@ -57,7 +57,9 @@ esac""",
 mkdir -p "$3/bin" "$3/lib/{PYTHON}"
 cp "$WORLD/bin/pip" "$3/bin/python"
 printf '#!%s/bin/python\n' "$3" >"$3/bin/script"; chmod +x "$3/bin/script" """,
-    "pip": r"""
+    "pip": rf"""
+[ "$1" != -c ] || {{ echo {PYTHON}; exit; }}
+""" + r"""
 [ "$3" != --version ] || exit 0
 echo "$@" >>"$WORLD/pip"
 [ ! -e "$WORLD/refuses" ] || { cat "$WORLD/refuses"; exit 1; }

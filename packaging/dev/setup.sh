@@ -218,9 +218,9 @@ wheels() {  # wheels STAMP [--prefix DIR] WHEEL...
   local name=${1%.stamp} stamp=$deps/$1 log=$deps/pip-${1%.stamp}.log place=$venv what python; shift
   [ "$1" != --prefix ] || place=$2
   what=$(grep -o '[^ ]*==[^ ]*' <<<"$*" | paste -sd ' ')
-  # A Python that the system replaced by a newer one does not see what was installed for the older.
-  python=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || die "python3 is missing"
-  [ ! -e "$venv" ] || [ -d "$venv/lib/python$python" ] || forget "$venv" "$stamp"
+  # Where the system has replaced Python by a newer one, that does not see what was installed for the older.
+  python=$("$venv/bin/python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
+  [ ! -e "$venv" ] || [ -d "$venv/lib/$python" ] || forget "$venv" "$stamp"
   ! { [ "$(cat "$stamp" 2>/dev/null)" = "$what" ] && [ -d "$place" ]; } || return 1
   # Half of an install, and another version below a prefix, are removed rather than completed.
   { [ ! -e "$stamp.begun" ] && [ "$place" = "$venv" ]; } || forget "$place" "$stamp"
