@@ -1,8 +1,9 @@
 """ONNX's own tests of each operator, as its Python package `onnx` makes them, and the models that it holds, run by
-import_model: onnx_runner reads the folders that this script writes. What does not pass is listed in onnx_nodes.txt, with "fail" or "unsupported" before the
-name; a test that does not pass and is not listed there is a failure of this script, and so is one that is listed and
-passes. Runs in the environment .deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none.
-`python test_onnx_nodes.py --write` makes the list anew; `--keep DIR` leaves the folders in DIR.
+import_model: onnx_runner reads the folders that this script writes. What does not pass is listed in onnx_nodes.txt, with
+"unsupported" before the name, or with "fail" and the reason behind it; a test that does not pass and is not listed there is
+a failure of this script, and so is one that is listed and passes, or that fails without a reason. Runs in the environment
+.deps/formats (tests/formats.txt), which ./dev test makes; skipped where there is none. `python test_onnx_nodes.py --write`
+makes the list anew and keeps the reasons; `--keep DIR` leaves the folders in DIR.
 """
 import collections
 import os
@@ -53,7 +54,7 @@ def write_cases(folder):
             values = os.path.join(place, f"test_data_set_{i}")
             os.makedirs(values, exist_ok=True)
             for kind, infos, given in (("input", case.model.graph.input, inputs), ("output", case.model.graph.output, outputs)):
-                for j, (info, value) in enumerate(zip(infos, given)):
+                for j, (info, value) in enumerate(zip(infos, given, strict=True)):
                     write_value(os.path.join(values, f"{kind}_{j}.pb"), value, info.type)
         count += 1
     return count
@@ -79,19 +80,21 @@ def run_cases(folders):
 
 
 def listed():
+    """By test, what is expected of it and why: ("fail", reason) or ("unsupported", "")."""
     with open(LIST) as file:
-        words = [line.split() for line in file if line.strip() and not line.startswith("#")]
-    return {w[1]: w[0] for w in words}
+        lines = [line.strip().partition(" ") for line in file if line.strip() and not line.startswith("#")]
+    return {rest.partition(": ")[0]: (word, rest.partition(": ")[2]) for word, _, rest in lines}
 
 
 def write_list(results, version):
     counts = collections.Counter(word for word, _ in results.values())
+    reasons = {name: f": {why}" for name, (_, why) in listed().items() if why}
     with open(LIST, "w") as file:
         file.write(f"# ONNX's own tests ({version}) that do not pass: {counts['fail']} fail, {counts['unsupported']} are\n"
                    f"# unsupported, {counts['pass']} of {len(results)} pass. Made by test_onnx_nodes.py --write.\n")
         for name, (word, _) in sorted(results.items()):
             if word != "pass":
-                file.write(f"{word} {name}\n")
+                file.write(f"{word} {name}{reasons.get(name, '') if word == 'fail' else ''}\n")
 
 
 def main():
@@ -106,9 +109,11 @@ def main():
     if "--write" in sys.argv:
         write_list(results, f"onnx {onnx.__version__}")
     expected = listed()
-    wrong = []
+    wrong = [f"{name}: onnx_nodes.txt does not say why it fails" for name, (word, why) in expected.items()
+             if word == "fail" and not why]
+    wrong += [f"{name}: onnx_nodes.txt lists it, and there is no such test" for name in expected if name not in results]
     for name, (word, why) in sorted(results.items()):
-        known = expected.get(name, "pass")
+        known = expected.get(name, ("pass", ""))[0]
         if word != known:
             wrong.append(f"{name}: {word}, was {known}: {why}")
     counts = collections.Counter(word for word, _ in results.values())
