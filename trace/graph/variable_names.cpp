@@ -53,13 +53,15 @@ std::map<const VariableState*, std::string> unique_names(std::span<VariableState
   for (const auto& [path, v] : paths) {
     if (!names.try_emplace(&v.state(), path).second) continue;
     taken.insert(path);
-    for (size_t end = path.find('/'); end != path.npos; end = path.find('/', end + 1)) taken.insert(path.substr(0, end));
+    for (size_t end = path.find('/'); end != path.npos; end = path.find('/', end + 1))
+      taken.insert(path.substr(0, end));
   }
   std::vector<VariableState*> others;
   std::set<std::string> own;
   for (VariableState* v : states)
     if (!names.contains(v)) others.push_back(v), own.insert(v->name);
-  const bool distinct = own.size() == others.size() && std::ranges::none_of(own, [&](auto& n) { return taken.contains(n); });
+  const bool distinct =
+      own.size() == others.size() && std::ranges::none_of(own, [&](auto& n) { return taken.contains(n); });
   const std::map<const VariableState*, int> layers = layers_of(others);
   std::map<int, std::string> scopes;  // of each layer
   for (const VariableState* v : others) {
