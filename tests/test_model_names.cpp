@@ -63,9 +63,9 @@ TEST_CASE("layers whose calls interleave are told apart") {
   nn::Dense a(3, 3), b(3, 3);
   a.bias->assign(full({3}, 1));
   b.bias->assign(full({3}, 2));
-  const auto f = function("f", [&](const Tensor& x) {
-    return matmul(matmul(x, a.kernel), b.kernel) + *b.bias + *a.bias;
-  }, {.signature = any_rows});
+  const auto f =
+      function("f", [&](const Tensor& x) { return matmul(matmul(x, a.kernel), b.kernel) + *b.bias + *a.bias; },
+               {.signature = any_rows});
   for (const auto& [format, values] : exported(at, f)) {
     INFO(format);
     CHECK(values == values_of(variables(std::vector{a, b})));
@@ -118,8 +118,8 @@ TEST_CASE("names that differ stay as they are") {
   const Variable a(full({3}, 1.f), "/a"), b(full({3}, 2.f), "/b"), c(full({3}, 3.f), "a"), d(full({3}, 4.f), "a/b");
   const auto f = function("f", [&](const Tensor& x) { return x + a + b + c + d; }, {.signature = any_rows});
   export_model(f, at / "net.onnx");
-  CHECK(values_of(import_model(at / "net.onnx").variables()) == values_of(std::map<std::string, Variable>{
-                                                                    {"/a", a}, {"/b", b}, {"a", c}, {"a/b", d}}));
+  CHECK(values_of(import_model(at / "net.onnx").variables()) ==
+        values_of(std::map<std::string, Variable>{{"/a", a}, {"/b", b}, {"a", c}, {"a/b", d}}));
 }
 
 TEST_CASE("at() says which names there are") {
