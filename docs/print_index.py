@@ -1,6 +1,6 @@
 """Prints docs/index.md: every public function and type from A to Z, from the headers. `./dev docs` runs it.
 
-usage: print_index.py [--check]    with --check it only says which public functions have no comment, and exits 1 if any
+usage: print_index.py [--check]    with --check it only says which public functions have no comment or no signature, and exits 1 if any
 
 Start at entries(). A name stands under the letter of what follows its namespaces: linalg::svd is at S, Tensor::reshape
 at T.
@@ -269,11 +269,12 @@ def undocumented(of_ops):
 
 
 def main():
-    faults = undocumented(headers.formulas())
+    everything = entries()
+    faults = [f"{fault} has no comment" for fault in undocumented(headers.formulas())]
+    faults += [f"{e.header}: {e.name} has no signature that this can read" for e in everything if not any(e.signatures)]
     for fault in faults:
-        print(f"{fault} has no comment", file=sys.stderr)
+        print(fault, file=sys.stderr)
     if "--check" not in sys.argv:
-        everything = entries()
         extending = [e for e in everything if is_for_extensions(e)]
         letters = sorted({key(e.name)[0].upper() for e in everything if e not in extending})
         print("# Index\n\nEvery public function and type from A to Z, printed from the headers by `./dev docs`; do not"
