@@ -56,6 +56,29 @@ PUBLIC = [
 ENDS = {"ops/apply.h": "// --- Tapes and traces"}
 # What only rill's own templates and dispatch use, though it is in public headers.
 INTERNAL = {"FunctionCore", "TensorRep", "lend", "is_lent", "may_write", "placement_is_logged", "report_placement"}
+# What layers, ops and model formats of your own use; a program that calls rill does not.
+FOR_EXTENSIONS = {"Tensor::rep", "Tensor::mutable_rep", "Tensor::ref", "Tensor::exclusive", "make_tensor", "make_view",
+                  "make_alias", "make_stand_in", "require_defined", "VariablePaths", "VariableSlots", "ReplayScope",
+                  "CallerScope", "Origin", "fail", "fail_at", "fail_placed", "caller_or", "place_of", "called_function",
+                  "holds_no_variables"}
+EXTENSION_TOPICS = {"Ops of your own"}
+EXTENSION_MEMBERS = {"name_variables", "name_of_scope", "impl", "state", "shared_state", "core"}
+# The page that explains a header's functions, where it names them; the first of several that does.
+PAGES = {"tensor/": ["tensors"], "ops/": ["tensors"], "ops/creation.h": ["tensors"],
+         "tensor/error.h": ["errors"], "tensor/lent_memory.h": ["memory"], "tensor/strided_span.h": ["memory"],
+         "ops/buffers.h": ["memory"], "ops/dlpack.h": ["memory"], "ops/sparse.h": ["sparse"],
+         "ops/strings.h": ["strings"], "ops/ragged.h": ["strings", "records"], "ops/effects.h": ["function"],
+         "ops/scopes.h": ["function"], "ops/variable.h": ["tape", "function", "threads"],
+         "ops/names.h": ["nn", "checkpoints"], "ops/numerics.h": ["errors"], "autodiff/debug.h": ["errors"],
+         "autodiff/": ["tape", "derivatives"], "trace/": ["function", "performance", "command_line", "rill_files"],
+         "trace/export.h": ["viewers"], "trace/profile.h": ["performance", "viewers"],
+         "nn/": ["nn", "tape"], "data/": ["nn", "checkpoints", "records"], "serialize/summary.h": ["viewers"],
+         "serialize/events.h": ["viewers"], "serialize/save.h": ["saving"],
+         "serialize/checkpoint.h": ["checkpoints"], "serialize/checkpoint_manager.h": ["checkpoints"],
+         "serialize/model.h": ["onnx", "tensorflow", "rill_files"],
+         "serialize/export_model.h": ["onnx", "tensorflow", "rill_files"], "serialize/rill_file.h": ["rill_files"],
+         "serialize/": ["records", "viewers", "saving"], "devices/": ["cuda", "performance", "threads", "tensors"],
+         "ops/op.h": ["extending"], "ops/apply.h": ["extending"], "devices/kernel.h": ["extending"]}
 # Words that stand before the parenthesis of what is no function.
 NO_FUNCTION = {"static_assert", "requires", "if", "for", "while", "switch", "return", "sizeof", "noexcept", "decltype",
                "alignas"}
@@ -71,6 +94,8 @@ class Item:
     last: int         # its last line
     above: str = ""   # the comment above it, or above the run that it stands in
     shared: bool = False  # whether that comment is for a run of several
+    first: "Item" = None  # of that run
+    shown: str = ""       # `text` with what stands in its strings
     behind: str = ""  # the comment behind it
 
     @property
@@ -90,19 +115,23 @@ def matching(text, at):
 
 
 def blanked(source):
-    """The source with comments, strings and directives as spaces of the same length, and the comments by line."""
-    comments, out, directive = {}, [], False
+    """The source with comments, strings and directives as spaces of the same length, the same with its strings, and the
+    comments by line."""
+    comments, out, texts, directive = {}, [], [], False
     for number, line in enumerate(source.split("\n")):
         if directive or line.lstrip().startswith("#"):
             directive = line.endswith("\\")
             out.append(" " * len(line))
+            texts.append(out[-1])
             continue
+        text = line
         line = re.sub(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)\'', lambda m: '"' + " " * (len(m.group()) - 2) + '"', line)
         if (at := line.find("//")) >= 0:
             comments[number] = (at, source.split("\n")[number][at:])
             line = line[:at] + " " * (len(line) - at)
         out.append(line)
-    return "\n".join(out), comments
+        texts.append(text[:len(line.rstrip())].ljust(len(line)))
+    return "\n".join(out), "\n".join(texts), comments
 
 
 def without_template(text):
@@ -154,7 +183,7 @@ def classify(text, scope):
 class Reader:
     def __init__(self, source):
         self.source = source
-        self.code, self.comments = blanked(source)
+        self.code, self.texts, self.comments = blanked(source)
         self.items = []
         self.starts = [0]
         for i, c in enumerate(self.code):
@@ -214,6 +243,8 @@ class Reader:
             item = Item(kind, name, re.sub(r"\s+", " ", text).strip(), line, last, "\n".join(run[0]))
             run[1].append(item)
             run[2] = last
+            item.first = run[1][0]
+            item.shown = re.sub(r"\s+", " ", self.texts[start:start + len(text)]).strip()
             for member in run[1]:
                 member.shared = len(run[1]) > 1
             if last in self.comments and not self.whole_line_comment(last) and last == self.line_of(at - 1):

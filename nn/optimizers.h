@@ -49,6 +49,7 @@ Schedule cosine_decay(double initial, double steps, double alpha = 0, double war
 // values[i] from step boundaries[i-1] on. Throws unless there is one value more than boundaries, which ascend.
 Schedule piecewise_constant(std::vector<double> boundaries, std::vector<double> values, Where where = Where::current());
 
+// What all optimizers have: they make and remember slots for each Variable that they update.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

@@ -41,10 +41,12 @@ class NamedVariables {
   auto end() const { return list_.end(); }
   size_t size() const { return list_.size(); }
   bool empty() const { return list_.empty(); }
-  // Whether there is such a path; at() throws, and lists the paths, where there is none.
+  // Whether there is such a path.
   bool contains(std::string_view path) const { return find(path) != nullptr; }
   size_t count(std::string_view path) const { return contains(path); }
+  // The Variable at a path. Throws, and lists the paths, where there is none.
   const Variable& at(std::string_view path, Where where = Where::current()) const;
+  // Of the list.
   std::vector<std::string> paths() const;
   std::vector<Variable> values() const;
   // As a std::map<std::string, Variable>.

@@ -24,7 +24,7 @@ namespace rill {
 Tensor softmax(const Tensor& x, Axis axis = -1, Where where = Where::current());
 // log(softmax(x)), exact where softmax itself would round to 0 or 1.
 Tensor log_softmax(const Tensor& x, Axis axis = -1, Where where = Where::current());
-// softmax(-x) (activations.cpp).
+// softmax(-x).
 Tensor softmin(const Tensor& x, Axis axis = -1, Where where = Where::current());
 struct GumbelSoftmaxOptions {
   double temperature = 1;
@@ -141,7 +141,6 @@ Tensor hard_swish(const Tensor& x, Where where = Where::current());
 // The first half of `axis` times sigmoid of the second (Dauphin et al., 2016). Throws where the size is odd.
 Tensor glu(const Tensor& x, Axis axis = -1, Where where = Where::current());
 
-// The rest of this section is in activations.cpp.
 // x where x > 0, else slope * x, for a `slope` that is learnt (He et al., 2015). It broadcasts to x: one number, or one
 // for each of the channels in the last axis.
 Tensor prelu(const Tensor& x, const Tensor& slope, Where where = Where::current());

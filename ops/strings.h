@@ -64,18 +64,20 @@ Tensor rstrip(const Tensor& x, std::string_view bytes = " \t\n\v\f\r", Where whe
 Tensor replace(const Tensor& x, std::string_view part, std::string_view by, int64_t count = -1,
                Where where = Where::current());
 
-// Whether each string begins, ends with `part`: bool. The byte at which `part` first, last occurs, -1 where it does
-// not, and how often it occurs without overlap: i64.
+// Whether each string begins, or ends, with `part`: bool.
 Tensor starts_with(const Tensor& x, const Tensor& part, Where where = Where::current());
 Tensor ends_with(const Tensor& x, const Tensor& part, Where where = Where::current());
+// The byte at which `part` first, or last, occurs: i64, -1 where it does not.
 Tensor find(const Tensor& x, const Tensor& part, Where where = Where::current());
 Tensor rfind(const Tensor& x, const Tensor& part, Where where = Where::current());
+// How often `part` occurs without overlap: i64.
 Tensor count(const Tensor& x, const Tensor& part, Where where = Where::current());
 
-// Regular expressions in RE2's syntax, which takes linear time on any input; a build without re2 throws. Whether all of
-// each string matches: bool. The matches (or the first one) replaced by `rewrite`, in which \1 is the first group and
-// \0 all of it. Throws where the pattern or the rewrite is not well formed.
+// Whether all of each string matches a regular expression: bool. RE2's syntax, which takes linear time on any input; a
+// build without re2 throws, as does a pattern that is not well formed.
 Tensor regex_full_match(const Tensor& x, std::string_view pattern, Where where = Where::current());
+// The matches (or the first one) replaced by `rewrite`, in which \1 is the first group and \0 all of it. Throws as
+// regex_full_match() does, and where the rewrite is not well formed.
 Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view rewrite, bool all = true,
                      Where where = Where::current());
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "rill/ops/names.h"
+#include "rill/tensor/named_map.h"
 
 #pragma GCC visibility push(default)
 
@@ -79,7 +80,7 @@ class Checkpoint {
   // The Variables that it has now, by path.
   NamedVariables variables() const;
   // Their values at one moment: other threads' calls are in them as a whole or not at all. Throws while tracing.
-  std::map<std::string, Tensor> values(const SaveCheckpointOptions& options = {}, Where where = Where::current()) const;
+  NamedMap<Tensor> values(const SaveCheckpointOptions& options = {}, Where where = Where::current()) const;
   // Writes `prefix`.index and its data files; their folder is made. Where these names are links, they become files, and
   // what they led to stays as it is. Throws where that cannot be done, and where several Variables of an optimizer are
   // of one name, dtype and shape and have no path here: their slots could be taken for each other's.
@@ -98,8 +99,8 @@ class Checkpoint {
 
 // All tensors of a checkpoint, TensorFlow's or ours, by name; `only` some, by patterns. Of dtypes that rill has not,
 // those that are not asked for by their full name are left out.
-std::map<std::string, Tensor> load_checkpoint(const std::string& prefix, const std::vector<std::string>& only = {},
-                                              Where where = Where::current());
+NamedMap<Tensor> load_checkpoint(const std::string& prefix, const std::vector<std::string>& only = {},
+                                 Where where = Where::current());
 // Their names, dtypes and shapes.
 std::vector<std::pair<std::string, Spec>> checkpoint_entries(const std::string& prefix, Where where = Where::current());
 // Writes tensors as a checkpoint.

@@ -12,6 +12,7 @@
 
 #include "rill/ops/creation.h"
 #include "rill/ops/ragged.h"
+#include "rill/tensor/named_map.h"
 
 #pragma GCC visibility push(default)
 
@@ -48,9 +49,9 @@ FeatureSpec variable_feature(DType dtype);
 FeatureSpec ragged_feature(DType dtype, std::vector<Partition> partitions = {}, std::string key = "");
 
 struct ParsedExamples {
-  std::map<std::string, Tensor> tensors;  // fixed and padded features
-  std::map<std::string, Ragged> ragged;   // variable and ragged ones
-  std::map<std::string, Tensor> lengths;  // i64 [examples]: of padded ones, how many there were
+  NamedMap<Tensor> tensors;  // fixed and padded features
+  NamedMap<Ragged> ragged;   // variable and ragged ones
+  NamedMap<Tensor> lengths;  // i64 [examples]: of padded ones, how many there were
 };
 
 // An encoded Example. Floating tensors become lists of f32, integers and bools of i64, texts of bytes; elements
@@ -58,7 +59,7 @@ struct ParsedExamples {
 std::string make_example(const std::map<std::string, Tensor>& features, Where where = Where::current());
 // The features of one Example as they stand in it: f32, i64 or string of one dimension. Throws rill::Error where
 // `bytes` are no Example.
-std::map<std::string, Tensor> read_example(std::string_view bytes, Where where = Where::current());
+NamedMap<Tensor> read_example(std::string_view bytes, Where where = Where::current());
 // Those features of many Examples, stacked. Throws rill::Error, which names the Example and the feature, where one has
 // another dtype or number of elements, or is missing.
 ParsedExamples parse_examples(const std::vector<std::string>& examples,

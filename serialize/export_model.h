@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "rill/ops/names.h"
 #include "rill/serialize/model.h"
 #include "rill/trace/function.h"
 
@@ -21,6 +22,9 @@ struct ExportOptions {
   // what its file said stays where nothing else is given.
   std::map<std::string, std::string> metadata = {};
   std::string doc = "";
+  // What Variables are called in the file: variables(model), or a checkpoint's variables(). Others have their own
+  // names, and of two layers "dense" the second is dense_1, as in variables(model).
+  NamedVariables variables = {};
   // Weights in a file beside the model, "model.onnx.data"; without, only above what a model file can hold (2 GB). A
   // SavedModel's always are.
   bool external_data = false;

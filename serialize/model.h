@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rill/ops/variable.h"
+#include "rill/tensor/named_map.h"
 #include "rill/trace/graph.h"
 
 #pragma GCC visibility push(default)
@@ -58,17 +59,16 @@ class Model {
   const std::vector<ValueInfo>& inputs() const&;
   const std::vector<ValueInfo>& outputs() const&;
   // The weights by their names in the file; those of running statistics are not trainable.
-  const std::map<std::string, Variable>& variables() const&;
+  const NamedMap<Variable>& variables() const&;
   // Of a temporary these are copies, for it may be gone when they are looked at.
   std::vector<ValueInfo> inputs() const&& { return inputs(); }
   std::vector<ValueInfo> outputs() const&& { return outputs(); }
-  std::map<std::string, Variable> variables() const&& { return variables(); }
+  NamedMap<Variable> variables() const&& { return variables(); }
   void name_variables(VariablePaths& paths) const;  // for variables(model), freeze() and checkpoints
 
   // The outputs by name, for inputs by name. Throws where one is missing, unknown, or of another dtype or shape than
   // the file says. Traced for each signature; where values decide about sizes (NonZero, say), run op by op each time.
-  std::map<std::string, Tensor> operator()(const std::map<std::string, Tensor>& inputs,
-                                           Where where = Where::current()) const;
+  NamedMap<Tensor> operator()(const std::map<std::string, Tensor>& inputs, Where where = Where::current()) const;
 
   // The graph of a call on inputs as the file describes them: sizes that it leaves open are printed as '?'. Throws
   // where it says nothing of an input's shape, and for a model that runs op by op.

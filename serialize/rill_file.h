@@ -62,6 +62,7 @@ class FunctionToSave {
 struct RillFileOptions {
   std::map<std::string, std::string> metadata = {};  // text about the file, by name
   bool compress = false;                             // deflates the numbers too, not only the graphs
+  NamedVariables variables = {};                     // as ExportOptions has them
 };
 
 // Writes functions as a .rill file: a zip of "graph.json" and "weights.safetensors". Variables that several of them

@@ -12,13 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "rill/tensor/named_map.h"
 #include "rill/tensor/tensor.h"
 
 #pragma GCC visibility push(default)
 
 namespace rill {
 
-using NamedTensors = std::map<std::string, Tensor>;
+using NamedTensors = NamedMap<Tensor>;
 
 struct SaveOptions {
   std::map<std::string, std::string> metadata = {};  // .safetensors: text about the tensors, by name
@@ -67,7 +68,7 @@ void save(const std::string& path, const Pairs& x, SaveOptions options = {}, Whe
 // is ever run. Throws rill::Error also where a dtype is none of rill's, and for a name in `options` that is not there.
 NamedTensors load(const std::string& path, LoadOptions options = {}, Where where = Where::current());
 // The text about its tensors that a file holds, by name: the metadata of .safetensors and .gguf. Reads no tensor.
-std::map<std::string, std::string> load_metadata(const std::string& path, Where where = Where::current());
+NamedMap<std::string> load_metadata(const std::string& path, Where where = Where::current());
 
 }  // namespace rill
 

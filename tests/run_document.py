@@ -7,6 +7,10 @@ meets them: later ones use what earlier ones declared, and lines with #include o
 ```text block right after a ```cpp block is what that block prints, exactly. In a table, the code in a column that is
 headed `rill` is compiled and run as statements after the block before it, each in a scope of its own.
 
+A ```console block is a session, run when the document's programs have been, in the folder where they wrote their files:
+lines that begin with "$ " are commands, the others what these print, where a line "..." stands for any number of lines. In
+a build without the program `rill` it counts as skipped.
+
 A program that includes a header of a library that is not here counts as skipped.
 
 FLAGS, where given, are what finds rill (an installed one, say) in place of the build folder's headers and libraries.
@@ -14,6 +18,7 @@ FLAGS, where given, are what finds rill (an installed one, say) in place of the 
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,7 +45,7 @@ def missing(source):
                                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode]
 
 
-def run(name, source, expected):
+def run(name, source, expected, folder):
     if (absent := missing(source)):
         return print(f"skipped: {name}, which includes {', '.join(absent)}")
     with tempfile.TemporaryDirectory() as work:
@@ -49,11 +54,26 @@ def run(name, source, expected):
         command = [*compiler, "-std=c++20", f"{work}/{name}.cpp", "-o", f"{work}/{name}", *FLAGS]
         if subprocess.run(command).returncode:
             sys.exit(f"{document}: {name} does not compile")
-        done = subprocess.run([f"{work}/{name}"], cwd=work, text=True, stdout=subprocess.PIPE, timeout=120)
+        done = subprocess.run([f"{work}/{name}"], cwd=folder, text=True, stdout=subprocess.PIPE, timeout=120)
     if done.returncode:
         sys.exit(f"{document}: {name} ends with {done.returncode}\n{done.stdout}")
     if expected and done.stdout.strip() != expected.strip():
         sys.exit(f"{document}: {name} prints\n{done.stdout}\nand the document says\n{expected}")
+
+
+def run_session(session, folder):
+    paths = os.pathsep.join([f"{build}/command", os.environ["PATH"]])
+    if not shutil.which("rill", path=paths):
+        return print("skipped: a session, for the program rill is not here")
+    for step in re.split(r"^\$ ", session, flags=re.M)[1:]:
+        command, _, expected = step.partition("\n")
+        done = subprocess.run(["bash", "-c", command], cwd=folder, text=True, timeout=120, stdout=subprocess.PIPE,
+                              env={**os.environ, "PATH": paths, "NO_COLOR": "1"})
+        if done.returncode > 1:  # 1: `rill diff` found differences
+            sys.exit(f"{document}: `{command}` ends with {done.returncode}")
+        lines = ["(?:.*\n)*" if line == "..." else re.escape(line.rstrip()) + "[ ]*\n" for line in expected.strip().splitlines()]
+        if not re.fullmatch("".join(lines), done.stdout.strip() + "\n" if done.stdout.strip() else ""):
+            sys.exit(f"{document}: `{command}` prints\n{done.stdout}\nand the document says\n{expected}")
 
 
 def cells(row):
@@ -72,19 +92,23 @@ def statements(table):
 
 with open(document, encoding="utf-8") as file:
     text = file.read()
-top, body, printed, programs = [], [], "", 0
+folder_of_all = tempfile.TemporaryDirectory()
+folder = folder_of_all.name
+top, body, printed, programs, sessions = [], [], "", 0, []
 for match in sorted([*FENCE.finditer(text), *TABLE.finditer(text)], key=lambda m: m.start()):
     if match.re is TABLE:
         body += statements(match)
         continue
     language, code = match.groups()
     line = text.count("\n", 0, match.start()) + 2
+    if language == "console":
+        sessions.append(code)
     if language == "cpp":
         output = re.match(r"\s*```text\n(.*?)^```$", text[match.end():], re.M | re.S)
         place = f'#line {line} "{document}"\n'
         if re.search(r"\bint main\(", code):
             programs += 1
-            run(f"program_{line}", place + code, output.group(1) if output else "")
+            run(f"program_{line}", place + code, output.group(1) if output else "", folder)
             continue
         body.append(place)
         for row in code.splitlines(keepends=True):
@@ -94,6 +118,8 @@ for match in sorted([*FENCE.finditer(text), *TABLE.finditer(text)], key=lambda m
         printed += output.group(1) if output else ""
 if body:
     programs += 1
-    run("snippets", "".join(dict.fromkeys(top)) + "int main() {\n" + "".join(body) + "}\n", printed)
-print(f"All tests passed ({os.path.basename(document)}, in {programs} test cases)")
+    run("snippets", "".join(dict.fromkeys(top)) + "int main() {\n" + "".join(body) + "}\n", printed, folder)
+for session in sessions:
+    run_session(session, folder)
+print(f"All tests passed ({os.path.basename(document)}, in {programs + len(sessions)} test cases)")
 sys.exit(0 if programs else 1)

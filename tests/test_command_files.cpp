@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "command_helpers.h"
+#include "rill/nn.h"
 #include "rill/summary.h"
 
 using namespace command_tests;
@@ -119,6 +120,20 @@ TEST_CASE("diff") {
   save(at / "larger.npy", tensor({(int64_t(1) << 60) + 1, int64_t(1) << 60, INT64_MIN}));
   CHECK(has(at.rill("diff large.npy larger.npy").out, "2 of 3 differ, by 1 at most"));
   CHECK(at.rill("diff large.npy larger.npy --tolerance 1").code == 0);
+}
+
+TEST_CASE("diff finds none between the files of one model") {
+  const Workplace at;
+  nn::Sequential net(nn::Dense(3, 4), nn::Dense(4, 4), nn::Dense(4, 2));
+  const auto f = function("f", [&](const Tensor& x) { return net(x); }, {.signature = {spec(f32, {any, 3}, "x")}});
+  save(at / "net.safetensors", variables(net));
+  for (const char* model : {"net.onnx", "net.rill", "net.pb"}) {
+    export_model(f, at / model);
+    CHECK(at.rill(std::string("diff net.safetensors ") + model).code == 0);
+  }
+  net.variables()[0].assign(zeros({3, 4}));
+  export_model(f, at / "net.rill");
+  CHECK(has(at.rill("diff net.onnx net.rill").out, "! dense/kernel"));
 }
 
 TEST_CASE("inspect --stats is of the finite numbers") {

@@ -97,6 +97,14 @@ TEST_CASE("of a folder with versions the last is taken") {
   CHECK(same(import_model(folder / "base")({{"x", some_rows()}}).at("output"), n.predict(some_rows())));
 }
 
+TEST_CASE("a SavedModel that is not there is an error of rill's") {
+  Folder folder;
+  for (const char* path : {"none/saved_model.pb", "none"}) CHECK_THROWS_AS(import_model(folder / path), Error);
+  std::filesystem::create_directories(folder / "empty");
+  CHECK_THROWS_AS(import_model(folder / "empty"), Error);
+  CHECK_THROWS_AS(import_model(folder / std::string(300, 'x') + "/saved_model.pb"), Error);
+}
+
 TEST_CASE("an imported model is trained, exported and imported again") {
   Folder folder;
   Network n;

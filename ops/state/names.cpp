@@ -9,6 +9,7 @@
 #include "rill/devices/registry.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/state/variable_state.h"
+#include "rill/tensor/named_map.h"
 
 namespace rill {
 
@@ -24,22 +25,9 @@ void NamedVariables::add(std::string path, const Variable& v) {
   list_.emplace_back(std::move(path), v);
 }
 
-namespace {
-// The first paths, for an error.
-std::string listed(const NamedVariables& variables) {
-  std::string text;
-  size_t n = 0;
-  for (const auto& [path, v] : variables) {
-    if (++n > 8) return text + fmt::format(", ... ({} in all)", variables.size());
-    text += (text.empty() ? "" : ", ") + path;
-  }
-  return text.empty() ? "none" : text;
-}
-}  // namespace
-
 const Variable& NamedVariables::at(std::string_view path, Where where) const {
   if (const Variable* v = find(path)) return *v;
-  fail("variables", fmt::format("there is no '{}'. the paths are: {}", path, listed(*this)), where);
+  fail("variables", fmt::format("there is no '{}'. the paths are: {}", path, detail::some_of(paths())), where);
 }
 
 std::vector<std::string> NamedVariables::paths() const {
@@ -235,7 +223,7 @@ NamedVariables set_frozen(const NamedVariables& variables, std::string_view patt
   for (const auto& [path, v] : variables)
     if (path_matches(path, pattern)) matching.add(path, v);
   if (matching.empty())
-    fail(op, fmt::format("no path matches '{}'. the paths are: {}", pattern, listed(variables)), where);
+    fail(op, fmt::format("no path matches '{}'. the paths are: {}", pattern, some_of(variables.paths())), where);
   for (const auto& [path, v] : matching) {
     if (frozen) Variable(v).freeze(where);
     else Variable(v).unfreeze(where);

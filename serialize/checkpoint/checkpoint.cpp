@@ -15,7 +15,7 @@
 namespace rill {
 namespace {
 
-using ByName = std::map<std::string, Tensor>;
+using ByName = NamedMap<Tensor>;
 
 bool wanted(const std::string& path, const std::vector<std::string>& only) {
   return only.empty() || std::any_of(only.begin(), only.end(), [&](auto& p) { return path_matches(path, p); });
@@ -148,7 +148,7 @@ void Checkpoint::save(const std::string& prefix, const SaveCheckpointOptions& op
   write_bundle(prefix, values(options, where), options.shards, "save", where);
 }
 
-void save_checkpoint(const std::string& prefix, const ByName& tensors, int shards, Where where) {
+void save_checkpoint(const std::string& prefix, const std::map<std::string, Tensor>& tensors, int shards, Where where) {
   write_bundle(prefix, tensors, shards, "save_checkpoint", where);
 }
 

@@ -46,7 +46,7 @@ FunctionCore::OpenGraph prepared(const FunctionCore::OpenGraph& traced, const Ex
 void write_model(const FunctionCore::OpenGraph& whole, const std::string& path, const ExportOptions& options,
                  const Shared<rill_file::Package>& of, const Where& where) {
   const Graph* graphs[] = {&whole.graph};
-  const VariableValues values("export_model", graphs, where);
+  const VariableValues values("export_model", graphs, options.variables, where);
   const FunctionCore::OpenGraph traced = prepared(whole, options, values, where);
   const std::string extension = extension_of(path);
   if (extension == ".rill") return rill_file::export_rill(traced, of, path, options, where);
@@ -71,8 +71,13 @@ void export_saved_model(const std::string& folder,
                         const SavedModelOptions& options, Where where) {
   if (signatures.empty()) fail("export_saved_model", "there is no signature. give the functions by their names", where);
   std::vector<const Graph*> graphs;
-  for (const auto& [name, s] : signatures) graphs.push_back(&s.traced().graph);
-  const VariableValues values("export_saved_model", graphs, where);
+  NamedVariables paths;
+  for (const auto& [name, s] : signatures) {
+    graphs.push_back(&s.traced().graph);
+    for (const auto& [path, v] : s.options().variables)
+      if (!paths.contains(path)) paths.add(path, v);
+  }
+  const VariableValues values("export_saved_model", graphs, paths, where);
   std::deque<FunctionCore::OpenGraph> traced;
   std::vector<SavedFunction> functions;
   std::set<std::string> names;

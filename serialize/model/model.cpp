@@ -184,14 +184,14 @@ Model::Model(Shared<Impl> impl) : impl_(std::move(impl)) {}
 const std::string& Model::name() const { return impl_->name; }
 const std::vector<ValueInfo>& Model::inputs() const& { return impl_->inputs; }
 const std::vector<ValueInfo>& Model::outputs() const& { return impl_->outputs; }
-const std::map<std::string, Variable>& Model::variables() const& { return impl_->variables; }
+const NamedMap<Variable>& Model::variables() const& { return impl_->variables; }
 void Model::name_variables(VariablePaths& paths) const {
   for (const auto& [name, v] : impl_->variables) paths.add(name, v);
 }
 
-std::map<std::string, Tensor> Model::operator()(const std::map<std::string, Tensor>& inputs, Where where) const {
+NamedMap<Tensor> Model::operator()(const std::map<std::string, Tensor>& inputs, Where where) const {
   Impl::Results results = impl_->call(impl_->arrange(inputs, where), where);
-  std::map<std::string, Tensor> out;
+  NamedMap<Tensor> out;
   for (size_t i = 0; i < results.size(); ++i) {
     const std::string& name = impl_->outputs[i].name;
     Impl::Result& r = results[i];

@@ -26,7 +26,7 @@ class Model::Impl {
 
   std::string name;
   std::vector<ValueInfo> inputs, outputs;
-  std::map<std::string, Variable> variables;
+  NamedMap<Variable> variables;
   std::map<std::string, std::string> metadata;  // of the file; "doc" is what it says about itself, for people
   // Runs the model on values by the order of `inputs`. `needs_values` says of an error of that in a trace that the
   // model can only be run op by op.

@@ -97,7 +97,8 @@ void Exporter::add_inputs(Frame& main) {
   for (const GraphInput& in : graph_.inputs) {
     const Node& n = graph_.nodes()[size_t(in.node)];
     const Spec& spec = n.outputs[0];
-    const Value v{fresh(n.name), spec.dtype};
+    const bool variable = in.kind == GraphInput::Kind::variable;
+    const Value v{fresh(variable ? variables_.name_of(in.variable) : n.name), spec.dtype};
     main.values[size_t(in.node)] = {v};
     if (in.kind == GraphInput::Kind::argument) {
       fill(*main_.proto->add_input(), v.name, spec);

@@ -305,12 +305,12 @@ std::string make_example(const std::map<std::string, Tensor>& features, Where wh
   return bytes_of(e, "make_example", where);
 }
 
-std::map<std::string, Tensor> read_example(std::string_view bytes, Where where) {
+NamedMap<Tensor> read_example(std::string_view bytes, Where where) {
   CallerScope caller(where);
   EagerScope eager;
   const Parse parse{"read_example", where};
   const auto examples = parse.decode<proto::Example>({std::string(bytes)});
-  std::map<std::string, Tensor> out;
+  NamedMap<Tensor> out;
   for (const Features::Entry& entry : examples[0].features().feature()) {
     const proto::Feature& f = entry.value();
     const bool texts = f.kind_case() == proto::Feature::kBytesList;

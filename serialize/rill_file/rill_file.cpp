@@ -233,7 +233,7 @@ void rill_file::export_rill(const FunctionCore::OpenGraph& traced, const Shared<
   FunctionToSave f(traced.graph.name, [traced](const FunctionToSaveOptions&, const Where&) { return traced; },
                    {{}, options.outputs});
   f.package = of;
-  RillFileOptions file{options.metadata};
+  RillFileOptions file{.metadata = options.metadata, .variables = options.variables};
   if (!options.doc.empty()) file.metadata["doc"] = options.doc;
   save_functions(path, {std::move(f)}, file, where);
 }
@@ -254,7 +254,7 @@ void save_functions(const std::string& path, const std::vector<FunctionToSave>& 
     traced.push_back(f.trace(f.options, where));
   }
   for (const FunctionCore::OpenGraph& t : traced) graphs.push_back(&t.graph);
-  const VariableValues values("save_functions", graphs, where);
+  const VariableValues values("save_functions", graphs, options.variables, where);
   TensorWriter tensors;
   VariableWriter variables(tensors, values);
   for (const FunctionToSave& f : functions)

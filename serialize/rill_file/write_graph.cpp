@@ -210,10 +210,11 @@ int VariableWriter::add(const Shared<VariableState>& v) {
   if (at != known_.end()) return int(at - known_.begin());
   known_.push_back(v);
   const auto noted = trainable_.find(v.get());
-  list_.push_back({{"name", v->name},
+  const std::string& name = values_.name_of(v);
+  list_.push_back({{"name", name},
                    {"trainable", noted == trainable_.end() ? v->trainable : noted->second},
                    {"frozen", v->frozen.load()},
-                   {"value", tensors_.add(values_.of(v), v->name)}});
+                   {"value", tensors_.add(values_.of(v), name)}});
   return int(known_.size()) - 1;
 }
 

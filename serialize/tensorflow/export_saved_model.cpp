@@ -128,7 +128,7 @@ void write_saved_model(const std::vector<SavedFunction>& functions, const Variab
   proto::MetaGraphDef& meta = *file.add_meta_graphs();
   std::vector<const Graph*> graphs;
   for (const SavedFunction& f : functions) graphs.push_back(&f.traced->graph);
-  name_variables(model, graphs, functions[0].options->outputs);
+  name_variables(model, graphs, variables, functions[0].options->outputs);
   for (const SavedFunction& f : functions) {
     GraphWriter writer(model, *f.traced, variables, *f.options, where);
     (*meta.mutable_signature_def())[f.signature] = writer.write_signature(&f == &functions[0]);

@@ -82,13 +82,14 @@ std::string ModelParts::fresh(const std::string& wanted) {
   return name;
 }
 
-void name_variables(ModelParts& model, std::span<const Graph* const> graphs, std::span<const std::string> results) {
+void name_variables(ModelParts& model, std::span<const Graph* const> graphs, const VariableValues& variables,
+                    std::span<const std::string> results) {
   model.names.insert(results.begin(), results.end());
   for (const Graph* g : graphs)
     for (const GraphInput& in : g->inputs)
       if (in.kind == GraphInput::Kind::variable)
         if (const auto [at, is_new] = model.handles.try_emplace(in.variable.get()); is_new)
-          at->second = model.fresh(node_name(in.variable->name));
+          at->second = model.fresh(node_name(variables.name_of(in.variable)));
   for (const std::string& name : results) model.names.erase(name);
 }
 
@@ -281,7 +282,7 @@ void GraphWriter::add_inputs(onnx_out::Frame& main, proto::SignatureDef& signatu
     const Node& n = graph_.nodes()[size_t(in.node)];
     const Spec& spec = n.outputs[0];
     if (in.kind != GraphInput::Kind::argument) {
-      if (main.read[size_t(in.node)][0]) main.values[size_t(in.node)] = {read_weight(in, n.name)};
+      if (main.read[size_t(in.node)][0]) main.values[size_t(in.node)] = {read_weight(in)};
       continue;
     }
     proto::NodeDef& p = *here().nodes->Add();
@@ -300,14 +301,14 @@ void GraphWriter::add_inputs(onnx_out::Frame& main, proto::SignatureDef& signatu
 }
 
 // A Variable is read once, however many signatures share it; captured tensors are constants.
-Value GraphWriter::read_weight(const GraphInput& in, const std::string& name) {
+Value GraphWriter::read_weight(const GraphInput& in) {
   const Tensor value = weight_of(in);
-  if (model_.frozen || in.kind != GraphInput::Kind::variable) return plain_constant(value, name);
+  if (in.kind != GraphInput::Kind::variable) return plain_constant(value, graph_.nodes()[size_t(in.node)].name);
+  const std::string& name = variables_.name_of(in.variable);
+  if (model_.frozen) return plain_constant(value, name);
   auto [known, added] = model_.known.try_emplace(in.variable.get(), model_.weights.size());
   if (added) {
     Weight w{name, "", "", value, in.variable->trainable};
-    for (int i = 1; std::ranges::any_of(model_.weights, [&](const Weight& o) { return o.name == w.name; }); ++i)
-      w.name = fmt::format("{}_{}", name, i);
     proto::NodeDef& handle = *here().nodes->Add();
     handle.set_op("VarHandleOp");
     handle.set_name(w.handle = model_.handles.at(in.variable.get()));

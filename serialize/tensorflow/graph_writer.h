@@ -58,7 +58,8 @@ struct ModelParts {
 
 // Gives the Variables that these graphs read their names, before anything else takes them: by these, TensorFlow knows
 // them. Results' names, which whoever runs a graph asks by, are left to these.
-void name_variables(ModelParts& model, std::span<const Graph* const> graphs, std::span<const std::string> results);
+void name_variables(ModelParts& model, std::span<const Graph* const> graphs, const VariableValues& variables,
+                    std::span<const std::string> results);
 
 // --- The writer ------------------------------------------------------------------------------------------------------
 
@@ -122,7 +123,7 @@ class GraphWriter final : public onnx_out::Exporter {
   std::string local(const Value& v, Scope* scope);
   void add_inputs(onnx_out::Frame& main, proto::SignatureDef& signature);
   void add_outputs(onnx_out::Frame& main, proto::SignatureDef& signature);
-  Value read_weight(const GraphInput& in, const std::string& name);
+  Value read_weight(const GraphInput& in);
   Value plain_constant(const Tensor& t, const std::string& name);
 
   ModelParts& model_;

@@ -281,7 +281,8 @@ void restore_by_objects(Imported& m, const proto::SavedObjectGraph& saved, const
 void restore(Imported& m, const proto::MetaGraphDef& meta, const Check& check, const std::string& prefix,
              const Where& where) {
   const proto::SaverDef& saver = meta.saver_def();
-  if (!std::filesystem::exists(prefix + ".index") || saver.restore_op_name().empty()) return;
+  if (std::error_code none; !std::filesystem::exists(prefix + ".index", none) || saver.restore_op_name().empty())
+    return;
   m.bundle = std::make_unique<BundleReader>(prefix, "import_model", where);
   const EagerScope eager;
   const PauseTapes pause;
@@ -381,12 +382,15 @@ Check checked(const Imported& m, const Signature& signature, const std::string& 
 std::filesystem::path model_folder(const std::string& folder) {
   std::filesystem::path last;
   long highest = -1;
-  if (std::filesystem::exists(std::filesystem::path(folder) / "saved_model.pb")) return folder;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
+  std::error_code unreadable;  // whoever reads the file says so
+  if (std::filesystem::exists(std::filesystem::path(folder) / "saved_model.pb", unreadable)) return folder;
+  for (std::filesystem::directory_iterator at(folder, unreadable), end; !unreadable && at != end;
+       at.increment(unreadable)) {
+    const std::string name = at->path().filename().string();
     if (name.empty() || name.size() > 15 || name.find_first_not_of("0123456789") != std::string::npos) continue;
-    if (std::stol(name) > highest && std::filesystem::exists(entry.path() / "saved_model.pb"))
-      highest = std::stol(name), last = entry.path();
+    std::error_code none;
+    if (std::stol(name) > highest && std::filesystem::exists(at->path() / "saved_model.pb", none))
+      highest = std::stol(name), last = at->path();
   }
   return last.empty() ? std::filesystem::path(folder) : last;
 }

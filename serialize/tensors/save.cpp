@@ -77,7 +77,7 @@ NamedTensors load(const std::string& path, LoadOptions options, Where where) {
   return out;
 }
 
-std::map<std::string, std::string> load_metadata(const std::string& path, Where where) {
+NamedMap<std::string> load_metadata(const std::string& path, Where where) {
   CallerScope caller(where);
   const Format& format = format_of(path, "load_metadata", where);
   const FileReader file(path, "load_metadata", where);

@@ -241,7 +241,7 @@ bool GraphRun::has(const GraphValue& v, Where where) const {
 
 Graph freeze(const Graph& g, Where where) {
   const Graph* graphs[] = {&g};
-  return freeze(g, VariableValues("freeze", graphs, where), where);
+  return freeze(g, VariableValues("freeze", graphs, {}, where), where);
 }
 
 Graph freeze(const Graph& g, const VariableValues& values, const Where& where) {
@@ -269,7 +269,7 @@ Graph freeze(const Graph& g, const VariableValues& values, const Where& where) {
     if (value.is_symbolic())
       fail("freeze", fmt::format("'{}' reads a tensor of a function that is being traced", g.name), where);
     Node constant = constant_node(n, value);
-    constant.name = n.name;
+    constant.name = variable ? values.name_of(inputs[i]->variable) : n.name;
     out.append(std::move(constant));
   }
   for (const GraphInput& in : g.inputs)

@@ -5,10 +5,12 @@
 
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/state/variable_lock.h"
+#include "rill/trace/graph/variable_names.h"
 
 namespace rill {
 
-VariableValues::VariableValues(std::string_view op, std::span<const Graph* const> graphs, const Where& where) {
+VariableValues::VariableValues(std::string_view op, std::span<const Graph* const> graphs, const NamedVariables& paths,
+                               const Where& where) {
   const EnclosingTrace* trace = EnclosingTrace::now();
   std::vector<VariableState*> states;
   const auto add = [&](const Shared<VariableState>& v) {
@@ -25,8 +27,10 @@ VariableValues::VariableValues(std::string_view op, std::span<const Graph* const
       if (in.kind == GraphInput::Kind::variable) add(in.variable);
     for (const GraphAssign& a : g->assigns) add(a.variable);
   }
+  for (auto& [state, name] : unique_names(states, paths))
+    if (const auto at = values_.find(const_cast<VariableState*>(state)); at != values_.end()) at->second.name = name;
   const LockVariables lock(std::move(states));
-  for (auto& [state, value] : values_) value = state->value;
+  for (auto& [state, held] : values_) held.value = state->value;
 }
 
 }  // namespace rill

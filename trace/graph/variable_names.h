@@ -1,0 +1,16 @@
+// The names of Variables in a file: unique, and by the rule that variables(model) has, so that a checkpoint and an
+// exported model of one network agree. Start at unique_names().
+#pragma once
+#include <map>
+#include <span>
+#include <string>
+
+#include "rill/ops/names.h"
+
+namespace rill {
+
+// `states`: in the order in which the graphs read them. Those among `paths` have the names that they have there.
+std::map<const VariableState*, std::string> unique_names(std::span<VariableState* const> states,
+                                                         const NamedVariables& paths);
+
+}  // namespace rill
