@@ -2,14 +2,17 @@
 
 usage: consume.py HOW BUILD PREFIX COMPILER... -- MESON...
 HOW is "pkg-config" (an install under a temporary root), "cmake" (the same, by find_package), "uninstalled" (pkg-config,
-straight from the build tree), "fetchcontent" (CMake builds rill's source tree, in BUILD) or "subproject" (Meson builds
-it, in the new folder BUILD, with the arguments in RILL_MESON_ARGS; what that installs is then found by pkg-config).
+straight from the build tree), "fetchcontent" (CMake builds rill's source tree, in BUILD), "subproject" (Meson builds
+it, in the new folder BUILD, with the arguments in RILL_MESON_ARGS; what that installs is then found by pkg-config) or
+"first-project" (the programs of examples/first_project, by CMake against an install).
 Exits 77 where the tool that HOW needs is missing.
 
-With pkg-config the program of docs/extending.md, an op from outside the library, is built and run in the same way.
+With pkg-config the program of docs/extending.md, an op from outside the library, is built and run in the same way; with
+"cmake" and "fetchcontent" what docs/start.md shows is, as well.
 """
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +23,7 @@ split = sys.argv.index("--")
 compiler, meson = sys.argv[4:split], sys.argv[split + 1:]
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
-tool = {"cmake": "cmake", "fetchcontent": "cmake", "subproject": "meson"}.get(how, "pkg-config")
+tool = {"cmake": "cmake", "fetchcontent": "cmake", "first-project": "cmake", "subproject": "meson"}.get(how, "pkg-config")
 if not shutil.which(tool) and not (tool == "meson" and meson):
     print(f"skipped: {tool} is missing")
     sys.exit(77)
@@ -58,10 +61,37 @@ def compile_by_pkg_config(packages, program, static=False):
         run(sys.executable, f"{here}/../run_document.py", f"{root}/docs/extending.md", build, *compiler, "--", *flags)
 
 
-def compile_by_cmake(work, *arguments):
-    run("cmake", "-G", "Ninja", "-S", here, "-B", f"{work}/b", f"-DCMAKE_CXX_COMPILER={compiler[-1]}", *arguments)
-    run("cmake", "--build", f"{work}/b")
-    return f"{work}/b/consumer"
+def compile_by_cmake(source, folder, *arguments):
+    run("cmake", "-G", "Ninja", "-S", source, "-B", folder, f"-DCMAKE_CXX_COMPILER={compiler[-1]}", *arguments)
+    run("cmake", "--build", folder)
+
+
+def check_start_page(work, *arguments):
+    """The program of docs/start.md, by the CMakeLists.txt that it shows for an install or for a source tree."""
+    with open(f"{root}/docs/start.md", encoding="utf-8") as text:
+        blocks = re.findall(r"^```(cpp|cmake)\n(.*?)^```$", text.read(), re.M | re.S)
+    (program,) = [code for language, code in blocks if language == "cpp"]
+    (lists,) = [code for language, code in blocks
+                if language == "cmake" and ("FetchContent" in code) == (how == "fetchcontent")]
+    os.makedirs(f"{work}/start")
+    for name, code in {"main.cpp": program, "CMakeLists.txt": lists.replace("/path/to/rill", root)}.items():
+        with open(f"{work}/start/{name}", "w", encoding="utf-8") as file:
+            file.write(code)
+    compile_by_cmake(f"{work}/start", f"{work}/start/build", *arguments)
+    run(f"{work}/start/build/main")
+
+
+def check_first_project(work, place):
+    """Trains by one program, and infers by the other from the file that the first wrote."""
+    source, folder = f"{root}/examples/first_project", f"{work}/b"
+    compile_by_cmake(source, folder, f"-DCMAKE_PREFIX_PATH={place}")
+    said = run(f"{folder}/train", f"{source}/iris.csv", f"{work}/iris.rill", stdout=subprocess.PIPE).stdout
+    accuracies = [float(number) for number in re.findall(r"validation ([\d.]+)", said)]
+    if not accuracies or accuracies[-1] < 0.9:
+        sys.exit(f"it should learn to tell the species, and said:\n{said}")
+    said = run(f"{folder}/classify", f"{work}/iris.rill", f"{source}/flowers.csv", stdout=subprocess.PIPE).stdout
+    if [line.split()[0] for line in said.splitlines()] != ["setosa", "versicolor", "virginica"]:
+        sys.exit(f"one flower of each species should be told, in this order. it said:\n{said}")
 
 
 def build_subproject():
@@ -107,9 +137,16 @@ with tempfile.TemporaryDirectory() as work:
             os.remove(f"{find(place, 'librill_llvm.so')}/librill_llvm.so")
     elif how == "cmake":
         place = install(work)
-        program = compile_by_cmake(work, f"-DCMAKE_PREFIX_PATH={place}")
+        program = f"{work}/b/consumer"
+        compile_by_cmake(here, f"{work}/b", f"-DCMAKE_PREFIX_PATH={place}")
+        check_start_page(work, f"-DCMAKE_PREFIX_PATH={place}")
     elif how == "fetchcontent":
-        program = compile_by_cmake(work, f"-DRILL_SOURCE={root}", f"-DRILL_BUILD_DIR={build}")
+        program = f"{work}/b/consumer"
+        compile_by_cmake(here, f"{work}/b", f"-DRILL_SOURCE={root}", f"-DRILL_BUILD_DIR={build}")
+        check_start_page(work, f"-DRILL_BUILD_DIR={build}")
+    elif how == "first-project":
+        check_first_project(work, install(work))
+        sys.exit()
     elif how == "subproject":
         inside = build_subproject()
         check(inside, has(build, "_io"), has(build, "_llvm"))
