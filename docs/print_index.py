@@ -79,6 +79,7 @@ def main():
             print(f"\n## {topic}\n\n{', '.join(f'`rill/{p}`' for p in paths)}\n\n| | |\n|---|---|")
             for name, text in entries(paths, of_ops).items():
                 print(f"| `{name}` | {text.replace('|', chr(92) + '|')} |")
+        print("\nNext: [Which functions there are](functions.md)")
     return 1 if faults else 0
 
 
