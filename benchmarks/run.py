@@ -499,7 +499,7 @@ def markdown(report, lines):
     text += [SCALED, "", table(lines, True), ""]
     text += ["| row | work |", "| --- | --- |"]
     text += [f"| {row.name} | {row.work} |" for row in ROWS if row.name in report["rows"]]
-    return "\n".join(text)
+    return "\n".join([*text, "", "Next: [Sweep](sweep.md)"])
 
 
 def main():

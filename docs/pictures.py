@@ -1,28 +1,45 @@
-"""Makes the pictures of TensorBoard in docs/viewers.md: a server on the runs that tests/api/viewers.cpp writes, and headless
-Chromium (apt-get install chromium), which draws dashboards. Pillow reduces them to a palette.
+"""Makes the pictures that are screenshots and plots: those of TensorBoard in docs/viewers.md, from the runs that
+tests/api/viewers.cpp writes; training.png in README.md, from a run of the digits demo; and step.png there, the graph
+that README.md's program writes.
 
-usage: docs/pictures.py BUILD      by a Python that has tensorboard and pillow: .deps/formats/bin/python after ./dev test
+TensorBoard is drawn by headless Chromium (apt-get install chromium), graphs by Graphviz. Pillow reduces them to a palette.
+
+usage: docs/pictures.py BUILD [NAME...]    by a Python that has tensorboard and pillow: .deps/formats/bin/python after
+                                           ./dev test; NAME: viewers, training, step; all of them without any
 """
 import io
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
 from PIL import Image
-from tensorboard import default, program
 
 LARGEST = 60_000  # bytes of a picture
-DASHBOARDS = ["scalars", "histograms"]
+TARGET = pathlib.Path(__file__).resolve().parent
+BUILD = os.path.abspath(sys.argv[1])
 
 
-def draw(chromium, url, folder):
+def program(name):
+    return shutil.which(name) or sys.exit(f"there is no {name}: apt-get install {dict(dot='graphviz').get(name, name)}")
+
+
+def serve(logs):
+    """TensorBoard on a folder of logs, until this process ends; its address."""
+    from tensorboard import default, program as tensorboard
+    board = tensorboard.TensorBoard(plugins=default.get_plugins())
+    board.configure(argv=[None, "--logdir", logs, "--port", "0", "--load_fast", "false"])
+    return board.launch()
+
+
+def draw(url, folder, height=560):
     picture = f"{folder}/picture.png"
-    subprocess.run([chromium, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/chromium",
-                    "--window-size=1100,560", "--virtual-time-budget=15000", f"--screenshot={picture}", url],
-                   capture_output=True, check=True, timeout=180)
+    subprocess.run([program("chromium"), "--headless=new", "--no-sandbox", "--disable-gpu",
+                    f"--user-data-dir={folder}/chromium", f"--window-size=1100,{height}", "--virtual-time-budget=15000",
+                    f"--screenshot={picture}", url], capture_output=True, check=True, timeout=180)
     return Image.open(picture).convert("RGB")
 
 
@@ -37,18 +54,32 @@ def write(picture, path):
     sys.exit(f"{path}: more than {LARGEST} bytes")
 
 
-def main():
-    build = os.path.abspath(sys.argv[1])
-    target = pathlib.Path(__file__).resolve().parent
-    chromium = shutil.which("chromium") or sys.exit("there is no Chromium: apt-get install chromium")
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([f"{build}/tests/api_viewers"], cwd=folder, check=True)
-        os.chdir(folder)  # the page shows the path of the logs
-        board = program.TensorBoard(plugins=default.get_plugins())
-        board.configure(argv=[None, "--logdir", "viewers/logs", "--port", "0", "--load_fast", "false"])
-        url = board.launch()
-        for name in DASHBOARDS:
-            write(draw(chromium, f"{url}?darkMode=false#{name}", folder), target / f"tensorboard-{name}.png")
+def viewers(folder):
+    subprocess.run([f"{BUILD}/tests/api_viewers"], cwd=folder, check=True)
+    url = serve("viewers/logs")
+    for name in ("scalars", "histograms"):
+        write(draw(f"{url}?darkMode=false#{name}", folder), TARGET / f"tensorboard-{name}.png")
 
 
-main()
+def training(folder):
+    subprocess.run([f"{BUILD}/examples/mnist"], cwd=folder, check=True)
+    page = draw(f"{serve('logs')}?darkMode=false#scalars", folder, height=900)
+    write(page.crop((0, 0, 1100, 484)), TARGET / "training.png")  # the accuracy
+
+
+def step(folder):
+    with open(TARGET.parent / "README.md", encoding="utf-8") as text:
+        (source,) = re.findall(r"^```cpp\n(.*?)^```$", text.read(), re.M | re.S)
+    pathlib.Path("main.cpp").write_text(source, encoding="utf-8")
+    subprocess.run(["c++", "-std=c++20", "main.cpp", "-o", "main", f"-I{TARGET.parent}/include", f"-L{BUILD}",
+                    f"-Wl,-rpath,{BUILD}", "-lrill", "-lrill_io"], check=True)
+    subprocess.run(["./main"], check=True)
+    subprocess.run([program("dot"), "-Tpng", "step.dot", "-o", "step.png"], check=True)
+    write(Image.open("step.png").convert("RGB"), TARGET / "step.png")
+
+
+for make in [globals()[name] for name in sys.argv[2:]] or [viewers, training, step]:
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)  # the page shows the path of the logs
+        make(work)
+        os.chdir("/")

@@ -117,6 +117,7 @@ def main():
                  for row in cells]
     print(f"rill has {have} of these {total} functions.")
     print("\n".join(text))
+    print("\nNext: [Operations](ops.md)")
     return 0
 
 

@@ -78,4 +78,5 @@ int main() {
                    gradient(*op), cpu(*op), gpu(*op), tolerance(*op), op->exported.onnx, op->exported.tensorflow);
     fmt::print("\n");
   }
+  fmt::print("Next: [Platforms](platforms.md)\n");
 }

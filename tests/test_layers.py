@@ -1,6 +1,6 @@
 """The include direction of rill's layers, that the meson.build files list what is there, that types have one name, that
-large folders say what they hold, that numbers are read and written without the locale, that README.md links every page
-of docs/, and that links between pages lead somewhere.
+large folders say what they hold, that numbers are read and written without the locale, that docs/README.md lists every
+page and each page the next one, and that links between pages lead somewhere.
 
     tensor <- devices <- ops <- autodiff <- trace <- serialize, nn, data
 
@@ -191,10 +191,16 @@ for layer in [*LEFT, "tests", "docs"]:
     for folder, _, names in os.walk(f"{ROOT}/{layer}"):
         if len([n for n in names if not n.endswith(".pyc")]) > 12 and "README.md" not in names:
             faults.append(f"{os.path.relpath(folder, ROOT)}: a README.md should say what these {len(names)} files are")
-with open(f"{ROOT}/README.md", encoding="utf-8") as text:
-    readme = text.read()
-faults += [f"README.md does not link docs/{name}" for name in sorted(os.listdir(f"{ROOT}/docs"))
-           if name.endswith(".md") and name != "README.md" and f"(docs/{name})" not in readme]
+
+# docs/README.md lists every page, and each page ends with a link to the one that is next there.
+with open(f"{ROOT}/docs/README.md", encoding="utf-8") as text:
+    contents = re.findall(r"^\* (\[.*?\]\((\w+\.md)\))", text.read(), re.M)
+faults += [f"docs/README.md does not list {name}" for name in sorted(os.listdir(f"{ROOT}/docs"))
+           if name.endswith(".md") and name != "README.md" and name not in [page for _, page in contents]]
+for (_, page), (link, _) in zip(contents, contents[1:]):
+    with open(f"{ROOT}/docs/{page}", encoding="utf-8") as text:
+        if text.read().rstrip().rsplit("\n", 1)[-1] != f"Next: {link}":
+            faults.append(f"docs/{page} should end with 'Next: {link}'")
 
 
 def anchors(page):

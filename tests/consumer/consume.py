@@ -3,10 +3,12 @@
 usage: consume.py HOW BUILD PREFIX COMPILER... -- MESON...
 HOW is "pkg-config" (an install under a temporary root), "cmake" (the same, by find_package), "debian" (Debian packages,
 unpacked), "uninstalled" (pkg-config, straight from the build tree), "fetchcontent" (CMake builds rill's source tree, in
-BUILD) or "subproject" (Meson builds it, in the new folder BUILD, with the arguments in RILL_MESON_ARGS; what that
-installs is then found by pkg-config). Exits 77 where the tool that HOW needs is missing.
+BUILD), "subproject" (Meson builds it, in the new folder BUILD, with the arguments in RILL_MESON_ARGS; what that
+installs is then found by pkg-config) or "first-project" (the programs of examples/first_project, by CMake against an
+install). Exits 77 where the tool that HOW needs is missing.
 
-With pkg-config the program of docs/extending.md, an op from outside the library, is built and run in the same way.
+With pkg-config the program of docs/extending.md, an op from outside the library, is built and run in the same way; with
+"cmake" and "fetchcontent" what docs/start.md shows is, as well.
 """
 import glob
 import os
@@ -21,7 +23,8 @@ split = sys.argv.index("--")
 compiler, meson = sys.argv[4:split], sys.argv[split + 1:]
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
-tool = {"cmake": "cmake", "debian": "dpkg-shlibdeps", "fetchcontent": "cmake", "subproject": "meson"}.get(how, "pkg-config")
+tool = {"cmake": "cmake", "debian": "dpkg-shlibdeps", "fetchcontent": "cmake", "first-project": "cmake",
+        "subproject": "meson"}.get(how, "pkg-config")
 if not shutil.which(tool) and not (tool == "meson" and meson):
     print(f"skipped: {tool} is missing")
     sys.exit(77)
@@ -70,20 +73,47 @@ def compile_by_pkg_config(packages, program, static=False):
         run(sys.executable, f"{here}/../run_document.py", f"{root}/docs/extending.md", build, *compiler, "--", *flags)
 
 
-def configure_by_cmake(work, *arguments):
-    return ("cmake", "-G", "Ninja", "-S", here, "-B", f"{work}/b", f"-DCMAKE_CXX_COMPILER={compiler[-1]}", *arguments)
+def configure_by_cmake(source, folder, *arguments):
+    return ("cmake", "-G", "Ninja", "-S", source, "-B", folder, f"-DCMAKE_CXX_COMPILER={compiler[-1]}", *arguments)
 
 
-def compile_by_cmake(work, *arguments):
-    run(*configure_by_cmake(work, *arguments))
-    run("cmake", "--build", f"{work}/b")
-    return f"{work}/b/consumer"
+def compile_by_cmake(source, folder, *arguments):
+    run(*configure_by_cmake(source, folder, *arguments))
+    run("cmake", "--build", folder)
+
+
+def check_start_page(work, *arguments):
+    """The program of docs/start.md, by the CMakeLists.txt that it shows for an install or for a source tree."""
+    with open(f"{root}/docs/start.md", encoding="utf-8") as text:
+        blocks = re.findall(r"^```(cpp|cmake)\n(.*?)^```$", text.read(), re.M | re.S)
+    (program,) = [code for language, code in blocks if language == "cpp"]
+    (lists,) = [code for language, code in blocks
+                if language == "cmake" and ("FetchContent" in code) == (how == "fetchcontent")]
+    os.makedirs(f"{work}/start")
+    for name, code in {"main.cpp": program, "CMakeLists.txt": lists.replace("/path/to/rill", root)}.items():
+        with open(f"{work}/start/{name}", "w", encoding="utf-8") as file:
+            file.write(code)
+    compile_by_cmake(f"{work}/start", f"{work}/start/build", *arguments)
+    run(f"{work}/start/build/main")
+
+
+def check_first_project(work, place):
+    """Trains by one program, and infers by the other from the file that the first wrote."""
+    source, folder = f"{root}/examples/first_project", f"{work}/b"
+    compile_by_cmake(source, folder, f"-DCMAKE_PREFIX_PATH={place}")
+    said = run(f"{folder}/train", f"{source}/iris.csv", f"{work}/iris.rill", stdout=subprocess.PIPE).stdout
+    accuracies = [float(number) for number in re.findall(r"validation ([\d.]+)", said)]
+    if not accuracies or accuracies[-1] < 0.9:
+        sys.exit(f"it should learn to tell the species, and said:\n{said}")
+    said = run(f"{folder}/classify", f"{work}/iris.rill", f"{source}/flowers.csv", stdout=subprocess.PIPE).stdout
+    if [line.split()[0] for line in said.splitlines()] != ["setosa", "versicolor", "virginica"]:
+        sys.exit(f"one flower of each species should be told, in this order. it said:\n{said}")
 
 
 def check_components(work, place):
     """An install without what was asked for is not found, and CMake says what is missing."""
     for component, there in (("core", True), ("io", has(place, "_io")), ("nonsense", False)):
-        command = configure_by_cmake(f"{work}/{component}", f"-DCMAKE_PREFIX_PATH={place}", f"-DRILL_COMPONENTS={component}")
+        command = configure_by_cmake(here, f"{work}/{component}", f"-DCMAKE_PREFIX_PATH={place}", f"-DRILL_COMPONENTS={component}")
         done = subprocess.run(command, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
         if (done.returncode == 0) != there or (not there and f"not: {component}" not in " ".join(done.stderr.split())):
             sys.exit(f"find_package(rill COMPONENTS {component}), which is {'' if there else 'not '}there:\n{done.stderr}")
@@ -155,14 +185,22 @@ with tempfile.TemporaryDirectory() as work:
         place = unpack_packages(work)
         compile_by_pkg_config(find(place, "rill.pc"), program)
         check(program, has(place, "_io"), has(place, "_llvm"))
-        program = compile_by_cmake(work, f"-DCMAKE_PREFIX_PATH={place}")
+        program = f"{work}/b/consumer"
+        compile_by_cmake(here, f"{work}/b", f"-DCMAKE_PREFIX_PATH={place}")
     elif how == "cmake":
         place = install(work)
         check_components(work, place)
-        program = compile_by_cmake(work, f"-DCMAKE_PREFIX_PATH={place}", "-DCMAKE_CXX_STANDARD=23",
-                                   "-DCMAKE_CXX_FLAGS=-DNEWER_THAN_20")
+        program = f"{work}/b/consumer"
+        compile_by_cmake(here, f"{work}/b", f"-DCMAKE_PREFIX_PATH={place}", "-DCMAKE_CXX_STANDARD=23",
+                         "-DCMAKE_CXX_FLAGS=-DNEWER_THAN_20")
+        check_start_page(work, f"-DCMAKE_PREFIX_PATH={place}")
     elif how == "fetchcontent":
-        program = compile_by_cmake(work, f"-DRILL_SOURCE={root}", f"-DRILL_BUILD_DIR={build}")
+        program = f"{work}/b/consumer"
+        compile_by_cmake(here, f"{work}/b", f"-DRILL_SOURCE={root}", f"-DRILL_BUILD_DIR={build}")
+        check_start_page(work, f"-DRILL_BUILD_DIR={build}")
+    elif how == "first-project":
+        check_first_project(work, install(work))
+        sys.exit()
     elif how == "subproject":
         inside = build_subproject()
         check(inside, has(build, "_io"), has(build, "_llvm"))
