@@ -17,4 +17,6 @@ inline rill::nn::Sequential make_model(int64_t height, int64_t width) {
 }
 
 // u8[n,height,width], 0 to 255, to f32[n,height,width,1], 0 to 1.
-inline rill::Tensor to_input(const rill::Tensor& images) { return rill::expand_dims(images.astype(rill::f32) / 255, -1); }
+inline rill::Tensor to_input(const rill::Tensor& images) {
+  return rill::expand_dims(images.astype(rill::f32) / 255, -1);
+}

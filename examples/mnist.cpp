@@ -148,9 +148,10 @@ int main(int argc, char** argv) {
   app.add_option("--data", settings.data, "folder of the four MNIST files, gzipped or not")->capture_default_str();
   app.add_option("--logdir", settings.logs, "folder for TensorBoard's event file; \"\" writes none")
       ->capture_default_str();
-  app.add_option("--checkpoint", settings.checkpoint,
-                 "folder for a checkpoint after each epoch; a run that finds one there goes on from it, and export_digits "
-                 "makes a model of it");
+  app.add_option(
+      "--checkpoint", settings.checkpoint,
+      "folder for a checkpoint after each epoch; a run that finds one there goes on from it, and export_digits "
+      "makes a model of it");
   app.add_option("--device", settings.device, "where to train: cpu:0, gpu:0; without it gpu:0 where there is one");
   app.add_flag("--eager", settings.eager, "run every op at once, without tracing the training step");
   app.add_option("--epochs", settings.epochs, "passes over the training digits")

@@ -1,6 +1,6 @@
-// What most sources of the library include from elsewhere, compiled once: a quarter of the time that an optimised object
-// takes, half of one that is not. Sources include it themselves as well, which a build with -Db_pch=false shows (.ci/run
-// has one). Nothing of rill stands here, for what a source does not ask for must not change what it means.
+// What most sources of the library include from elsewhere, compiled once: a quarter of the time that an optimised
+// object takes, half of one that is not. Sources include it themselves as well, which a build with -Db_pch=false shows
+// (.ci/run has one). Nothing of rill stands here, for what a source does not ask for must not change what it means.
 #include <fmt/format.h>
 
 #include <algorithm>
