@@ -174,10 +174,12 @@ with tempfile.TemporaryDirectory() as work:
             if "librill_llvm.so is of rill 0.0.9" not in (said := check(program, has(place, "_io"), False)):
                 sys.exit(f"a module of another version was opened, or refused without a word; it said:\n{said}")
             # That of another version, which is installed beside, is left alone.
-            os.rename(os.path.dirname(module), f"{os.path.dirname(os.path.dirname(module))}/rill-0.0.9")
+            beside = f"{os.path.dirname(os.path.dirname(module))}/rill-0.0.9"
+            os.mkdir(beside)
+            shutil.move(module, beside)
             if "librill_llvm.so is not installed" not in (said := check(program, has(place, "_io"), False)):
                 sys.exit(f"it should have found no module; it said:\n{said}")
-            shutil.rmtree(f"{os.path.dirname(os.path.dirname(module))}/rill-0.0.9")
+            shutil.rmtree(beside)
     elif how == "debian":
         if has(build, "", ["a"]):
             print("skipped: packages are made of shared libraries")
