@@ -151,6 +151,7 @@ TEST_CASE("child: one GPU", "[.]") {
 }
 TEST_CASE("a GPU is opened when it is first used") {
   if (!is_simulated()) return skip_case("a true driver does not count");
+  if (!has_second_gpu()) return skip_case(one_gpu);
   std::string output;
   CHECK(child("", "child: one GPU", output) == 0);
   INFO(output);
@@ -170,6 +171,7 @@ TEST_CASE("child: no context", "[.]") {
 }
 TEST_CASE("a GPU that cannot be opened is an error") {
   if (!is_simulated()) return skip_case("a true driver does not fail on demand");
+  if (!has_second_gpu()) return skip_case(one_gpu);
   std::string output;
   CHECK(child("", "child: no context", output) == 0);
   INFO(output);
@@ -183,6 +185,7 @@ TEST_CASE("child: no more peers", "[.]") {
 }
 TEST_CASE("GPUs that have as many peers as they can copy all the same") {
   if (!is_simulated()) return skip_case("a true driver does not fail on demand");
+  if (!has_second_gpu()) return skip_case(one_gpu);
   std::string output;
   CHECK(child("", "child: no more peers", output) == 0);
   INFO(output);
@@ -194,6 +197,7 @@ TEST_CASE("GPUs that have as many peers as they can copy all the same") {
 TEST_CASE("a limit holds for what the driver keeps, too") {
   const auto most_taken = of_driver<size_t(int)>("rill_simulated_most_taken");
   if (!most_taken) return skip_case("a true driver does not count");
+  if (!has_second_gpu()) return skip_case(one_gpu);
   release_cached_memory("gpu:1");
   static_cast<void>(most_taken(1));
   const size_t before = most_taken(1);
@@ -228,6 +232,7 @@ TEST_CASE("child: no pools", "[.]") {
 }
 TEST_CASE("GPUs without memory pools") {
   if (!is_simulated()) return skip_case("a true driver has pools or has none");
+  if (!has_second_gpu()) return skip_case(one_gpu);
   std::string output;
   CHECK(child("RILL_SIMULATED_POOLS=none", "child: no pools", output) == 0);
   INFO(output);
@@ -278,6 +283,7 @@ TEST_CASE("child: no GPU", "[.]") {
 }
 TEST_CASE("only GPUs that are there can be made visible") {
   if (!is_simulated()) return skip_case("how many there are is not known");
+  if (!has_second_gpu()) return skip_case(one_gpu);
   std::string output;
   CHECK(child("", "child: GPUs that are not there", output) == 0);
   CHECK(has(output, "passed"));

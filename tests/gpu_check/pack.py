@@ -50,11 +50,14 @@ def copy(source, target):
     shutil.copyfile(source, target)
 
 
-def link_anew(build, name, target):
-    """A library of ours without packed relocations, which glibc reads from 2.36 on: Ubuntu 22.04 has 2.35."""
-    line = run("ninja", "-C", build, "-t", "commands", name).splitlines()[-1]
-    line = line.replace("-Wl,-z,pack-relative-relocs", "").replace(f"-o {name} ", f"-o {target} ", 1)
-    subprocess.run(line, shell=True, check=True, cwd=build)
+def without_packed_relocations(build, name, draft):
+    """A library of ours; linked anew where its relocations are packed, for glibc reads them from 2.36 on only: Ubuntu
+    22.04 has 2.35."""
+    packed, line = "-Wl,-z,pack-relative-relocs", run("ninja", "-C", build, "-t", "commands", name).splitlines()[-1]
+    if packed not in line:
+        return build / name
+    subprocess.run(line.replace(packed, "").replace(f"-o {name} ", f"-o {draft} ", 1), shell=True, check=True, cwd=build)
+    return draft
 
 
 def libraries_of(files):
@@ -112,9 +115,9 @@ def fill(folder, build, nvrtc, seconds):
         if library.suffix == ".py" or library.is_dir():
             continue
         soname = re.search(r"SONAME.*\[(.*)\]", run("readelf", "-d", library)).group(1)
-        link_anew(build, library.name, folder / "linked.so")
-        strip(folder / "linked.so", folder / soname)
-        (folder / "linked.so").unlink()
+        draft = folder / "linked.so"
+        strip(without_packed_relocations(build, library.name, draft), folder / soname)
+        draft.unlink(missing_ok=True)
     for module in MODULES:
         strip(build / module, folder / module)
     ours = [f for f in folder.rglob("*") if f.is_file()]

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-FRACTIONS = ("every 16th case of test_gpu*, a 64th of test_ops, 8 random programs, 300 random calls, a 400th of the oracle, "
+FRACTIONS = ("every 16th case of test_gpu*, a 64th of test_ops, 4 random programs, 100 random calls, a 400th of the oracle, "
              "96 digits, rows of 64 to 4096 elements, stand-ins for compute-sanitizer, ncu and torch")
 # CU_DEVICE_ATTRIBUTE_...
 ATTRIBUTES = {"compute capability, major": 75, "minor": 76, "multiprocessors": 16, "warp size": 10,
@@ -114,7 +114,7 @@ def ops(run):
     """Every op, random programs and calls against the CPU, and the oracle's cases: shares side by side."""
     n, part = run.jobs, 32 if run.simulated else 1
     on_gpu = {"RILL_TEST_DEVICE": "gpu:0"}
-    tests, limit = run.program("tests"), run.left()
+    tests, limit = run.program("tests"), run.left() / (3 if run.simulated else 1)
     cases = []
     for i in range(n):
         cases += [
@@ -124,9 +124,9 @@ def ops(run):
              [tests / "oracle", run.pack / "data/cases.gz", "--compile", 8, "--device", "gpu:0", "--every",
               n * (200 if part > 1 else 1)], limit, {"RILL_TEST_TURN": i}),
             (f"random programs, share {i}", [tests / "test_random_programs"], limit,
-             on_gpu | {"RILL_RANDOM_SEED": 1 + 1000 * i, "RILL_RANDOM_COUNT": 4 if part > 1 else 50}),
+             on_gpu | {"RILL_RANDOM_SEED": 1 + 1000 * i, "RILL_RANDOM_COUNT": 2 if part > 1 else 50}),
             (f"random calls, share {i}", [tests / "fuzz_api"], limit,
-             on_gpu | {"RILL_FUZZ_SEED": 1 + i, "RILL_FUZZ_COUNT": 150 if part > 1 else 3000}),
+             on_gpu | {"RILL_FUZZ_SEED": 1 + i, "RILL_FUZZ_COUNT": 50 if part > 1 else 3000}),
         ]
     run.cases(cases)
 
