@@ -221,7 +221,7 @@ void DimTable::write(Dim d, std::string& out) const {
 std::string DimTable::text(Dim d) const {
   std::string out;
   write(d, out);
-  if (out.size() > longest_text) out = out.substr(0, longest_text) + "...";
+  if (out.size() > longest_text) out.replace(longest_text, std::string::npos, "...");
   return out;
 }
 
