@@ -9,6 +9,8 @@
 
 #include "rill/tensor/error.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // Makes `folder` and those above it where they are missing. Throws rill::Error, under the name of `op`.
@@ -128,3 +130,5 @@ class FolderLock {
 [[noreturn]] void fail_file(std::string_view op, const char* what, const std::string& path, const Where& where);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

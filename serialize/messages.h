@@ -9,6 +9,8 @@
 #include "graph.pb.h"
 #include "rill/trace/graph.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 proto::DataType to_proto(DType dtype);
@@ -35,3 +37,5 @@ std::string bytes_of(const google::protobuf::MessageLite& message, std::string_v
 void check_message_size(uint64_t bytes, std::string_view op, const Where& where);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

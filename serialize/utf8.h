@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // The code points of `text`, or nothing where it is no UTF-8.
@@ -14,3 +16,5 @@ constexpr bool is_code_point(char32_t c) { return c < 0xD800 || (c >= 0xE000 && 
 void append_utf8(std::string& text, char32_t code_point);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

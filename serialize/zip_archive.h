@@ -10,6 +10,8 @@
 #include "rill/serialize/files.h"
 #include "rill/tensor/callback.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // The bytes of a member that is written, piece by piece, as often as libzip asks for them.
@@ -90,3 +92,5 @@ class ZipReader {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include "rill/serialize/files.h"
 #include "rill/tensor/tensor.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class BundleReader {
@@ -72,3 +74,5 @@ std::string slice_key(const std::string& name, const proto::TensorSliceProto& sl
 bool from_proto(proto::DataType number, DType& dtype);
 
 }  // namespace rill
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 
 #include "rill/serialize/checkpoint/bundle.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 class ObjectGraph {
@@ -30,3 +32,5 @@ class ObjectGraph {
 };
 
 }  // namespace rill
+
+#pragma GCC visibility pop

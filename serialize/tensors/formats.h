@@ -6,6 +6,8 @@
 #include "rill/serialize/save.h"
 #include "rill/tensor/callback.h"
 
+#pragma GCC visibility push(default)
+
 namespace rill {
 
 // What all readers are given: the file, and what is wanted of it.
@@ -44,3 +46,5 @@ Metadata safetensors_metadata(const FileReader& file);
 Metadata gguf_metadata(const FileReader& file);
 
 }  // namespace rill
+
+#pragma GCC visibility pop
