@@ -330,8 +330,8 @@ void run_task(const GemmProduct<T>& p, const Grid<T>& grid, int64_t index) {
   const bool reads_c = std::any_of(p.tail.steps.begin(), p.tail.steps.end(),
                                    [](const TailStep& s) { return s.spread == TailStep::Spread::own; });
   const int64_t columns = std::min(most_columns, ceil_div(t.n, strip_width<T>) * strip_width<T>);
-  const int64_t for_b = p.packed_b ? 0 : columns * block_k,
-                for_a = g.a_k == 1 ? 0 : (most_rows + tile_rows) * packed_a_step,
+  const int64_t for_b = p.packed_b ? 0 : columns * std::min(block_k, g.k),
+                for_a = g.a_k == 1 ? 0 : (std::min(most_rows, t.m) + tile_rows) * packed_a_step,
                 for_sums = !reads_c         ? 0
                            : g.k <= block_k ? 2 * tile_rows * strip_width<T>
                                             : t.m * t.n;
