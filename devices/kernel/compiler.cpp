@@ -159,16 +159,16 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-using Code = std::shared_ptr<const void>;
+using LoadedCode = std::shared_ptr<const void>;
 
-Code load(const std::string& object) { return load_code(object, "rill_kernel"); }
+LoadedCode load(const std::string& object) { return load_code(object, "rill_kernel"); }
 
 // --- The cache in memory ---------------------------------------------------------------------------------------------
 
 struct Entry {
   std::string text;
   std::mutex lock;  // held while compiling: others wait for the same kernel here, and only here
-  Code code;
+  LoadedCode code;
   std::string fault;
 };
 
@@ -205,7 +205,7 @@ Table& table() {
 }
 
 // From the disk, or the compiler; says which.
-Compiled::From obtain(const Kernel& k, const std::string& text, Code& code) {
+Compiled::From obtain(const Kernel& k, const std::string& text, LoadedCode& code) {
   static std::mutex lock;
   static DiskCache& disk = *new DiskCache(DiskCache::default_folder());
   static const std::string& target = *new std::string(processor());

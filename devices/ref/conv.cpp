@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "rill/devices/params/conv_params.h"
+#include "rill/devices/ref/iterate.h"
 
 namespace rill::ref {
 namespace {
@@ -35,9 +36,6 @@ void each_product(const Sliding& s, const SpaceStrides& sx, const SpaceStrides& 
                     f(x + (o / out_group * in_group + c) * sx.inner, w + c * sw.inner, y);
                 }
 }
-
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, long double, double>;
 
 template <class T>
 void store(const std::vector<Wide<T>>& sums, T* out) {

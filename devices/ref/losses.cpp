@@ -6,6 +6,7 @@
 #include <string>
 
 #include "rill/devices/params/nn_params.h"
+#include "rill/devices/ref/iterate.h"
 #include "rill/tensor/visit_dtype.h"
 
 namespace rill {
@@ -45,9 +46,6 @@ std::vector<int64_t> checked_labels(const Tensor& labels, int64_t classes, std::
 namespace rill::ref {
 
 namespace {
-
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, long double, double>;
 
 // log(sum(exp(x))) in two parts, the largest x and the rest.
 template <class T>

@@ -4,13 +4,11 @@
 #include <vector>
 
 #include "rill/devices/params/nn_params.h"
+#include "rill/devices/ref/iterate.h"
 
 namespace rill::ref {
 
 namespace {
-
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, long double, double>;
 
 // The elements that share a mean, group by group: `at(group, i)` is where element i lies in x, and `parameter(group,
 // i)` which of the numbers of scale and offset belongs to it.

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "rill/devices/params/conv_params.h"
+#include "rill/devices/ref/iterate.h"
 #include "rill/tensor/callback.h"
 #include "rill/tensor/visit_dtype.h"
 
@@ -65,9 +66,6 @@ void for_real(DType d, F&& f) {
     if constexpr (std::is_convertible_v<T, double> && !std::is_same_v<T, bool>) f(zero);
   });
 }
-
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, long double, double>;
 
 // How many elements an average divides by.
 int64_t divisor(const PoolParams& p, const std::vector<int64_t>& inside) {

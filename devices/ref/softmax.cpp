@@ -4,13 +4,11 @@
 #include <limits>
 
 #include "rill/devices/params/nn_params.h"
+#include "rill/devices/ref/iterate.h"
 
 namespace rill::ref {
 
 namespace {
-
-template <class T>
-using Wide = std::conditional_t<std::is_same_v<T, double>, long double, double>;
 
 // One row along the axis, element by element.
 template <class T>

@@ -157,19 +157,21 @@ Values write_scan(Call& c) {
                dtypes_of(c.node.outputs));
 }
 
-const Rule rules[] = {
-    {"cond", write_cond, nullptr, "", true},
-    {"switch_case", write_switch, nullptr, "", true},
-    {"while_loop", write_while, nullptr, "", true},
-    {"scan", write_scan, nullptr, "", true},
-    {.op = "random_bits",
-     .refusal = "it draws random numbers, and a model's results depend on its inputs alone. pass them as an argument"},
-    {.op = "print", .refusal = "it prints, and ONNX has no operator that does"},
-    {.op = "assert_that", .refusal = "it may fail, and ONNX has no operator that does. check before the call"},
-};
-
 }  // namespace
 
-std::span<const Rule> control_rules() { return rules; }
+std::span<const Rule> control_rules() {
+  static const Rule rules[] = {
+      {"cond", write_cond, nullptr, "", true},
+      {"switch_case", write_switch, nullptr, "", true},
+      {"while_loop", write_while, nullptr, "", true},
+      {"scan", write_scan, nullptr, "", true},
+      {.op = "random_bits",
+       .refusal =
+           "it draws random numbers, and a model's results depend on its inputs alone. pass them as an argument"},
+      {.op = "print", .refusal = "it prints, and ONNX has no operator that does"},
+      {.op = "assert_that", .refusal = "it may fail, and ONNX has no operator that does. check before the call"},
+  };
+  return rules;
+}
 
 }  // namespace rill::onnx_out

@@ -401,97 +401,99 @@ Tensor next_after(const Tensor& x, const Tensor& y) {
      });                                                       \
    }}
 
-const Rule rules[] = {
-    {"add", write_pair<name_or, add_name>},
-    {"multiply", write_pair<name_and, mul_name>},
-    {"maximum", write_pair<name_or, max_name>},
-    {"minimum", write_pair<name_and, min_name>},
-    {"bitwise_and", write_pair<name_and, bit_and_name>},
-    {"bitwise_or", write_pair<name_or, bit_or_name>},
-    {"bitwise_xor", write_pair<name_xor, bit_xor_name>},
-    {"bitwise_not", write_pair<name_not, bit_not_name>},
-    {"less", write_comparison<less_name>},
-    {"less_equal", write_comparison<less_equal_name>},
-    {"equal", write_comparison<equal_name>},
-    {"not_equal", write_not_equal},
-    {"logical_not", write_logical_not},
-    {"isnan", write_test<isnan_name>},
-    {"isinf", write_test<isinf_name>},
-    COMPOSITE("isfinite", (Tensors{~(isnan(in[0]) | isinf(in[0]))})),
-    COMPOSITE("signbit", (Tensors{negative_sign(in[0])})),
-    COMPOSITE("copysign", (Tensors{with_sign(in[0], in[1])})),
-    {"where", write_where},
-    {"erf", write_f64_apart<error_f64>},
-    {"cosh", write_f64_apart<cosh_f64>},
-    {"sinh", write_f64_apart<sinh_f64>},
-    {"tan", write_f64_apart<tan_f64>},
-    {"asinh", write_f64_apart<asinh_f64>},
-    {"acosh", write_f64_apart<acosh_f64>},
-    {"atanh", write_f64_apart<atanh_f64>},
-    {"atan", write_f64_apart<atan_f64>},
-    {"asin", write_f64_apart<asin_f64>},
-    {"acos", write_f64_apart<acos_f64>},
-    {"power", write_power},
-    {"relu", write_relu},
-    {"negative", write_negative},
-    {"abs", write_abs},
-    {"sign", write_sign},
-    {"cast", write_cast, nullptr, "", true},
-    {"bitcast", write_bitcast, nullptr, "", true},
-    {"copy", pass, nullptr, "", true},
-    {"fmod", write_fmod},
-    {"remainder", write_remainder},
-    {"floor_divide", write_floor_divide},
-    {"left_shift", write_left_shift},
-    {"right_shift", write_right_shift},
-    COMPOSITE("gcd", greatest_divisor(in[0], in[1])),
-    {"lcm", nullptr,
-     [](In in, AttrsView) {
-       const Tensor divisor = greatest_divisor(in[0], in[1])[0];
-       return Tensors{abs(floor_divide(in[0], divisor) * in[1])};
-     }},
-    COMPOSITE("square", (Tensors{in[0] * in[0]})),
-    COMPOSITE("rsqrt", (Tensors{1 / sqrt(in[0])})),
-    COMPOSITE("trunc", (Tensors{where(in[0] < 0, ceil(in[0]), floor(in[0]))})),
-    COMPOSITE("multiply_no_nan", (Tensors{where(in[1] == 0, 0, in[0] * in[1])})),
-    COMPOSITE("multiply_nonzero", (Tensors{where((in[0] == 0) | (in[1] == 0), 0, in[0] * in[1])})),
-    COMPOSITE("relu_grad", (Tensors{where(in[0] > 0, in[1], 0)})),
-    COMPOSITE("tanh_grad", (Tensors{where(in[1] == 0, 0, in[1] - in[0] * in[1] * in[0])})),
-    COMPOSITE("sigmoid_grad", (Tensors{where(in[1] == 0, 0, in[0] * in[1] - in[0] * in[1] * in[0])})),
-    COMPOSITE("nextafter", (Tensors{next_after(in[0], in[1])})),
-    COMPOSITE("atan2", (Tensors{angle_of(in[0], in[1])})),
-    PRECISE("exp2", power(full({}, 2.0, {.dtype = f64}), x)),
-    PRECISE("expm1", precise_expm1(x)),
-    PRECISE("log1p", precise_log1p(x)),
-    PRECISE("log2", log(x) / std::numbers::ln2),
-    PRECISE("log10", log(x) / std::numbers::ln10),
-    PRECISE("logaddexp", log_add(x, y, 1.0)),
-    PRECISE("logaddexp2", log_add(x, y, std::numbers::ln2)),
-    PRECISE("softplus", maximum(x, 0.0) + precise_log1p(exp(-abs(x)))),
-    PRECISE("xlogy", where((x == 0.0) & ~isnan(y), 0.0, x * log(y))),
-    PRECISE("elu", where(x > 0.0, x, y * precise_expm1(minimum(x, 0.0)))),
-    PRECISE("cbrt", where((x == 0.0) | isinf(x), x, with_sign(power(abs(x), 1.0 / 3), x))),
-    PRECISE("sinc", where(x == 0.0, 1.0, sin_pi(x) / (where(x == 0.0, 1.0, x) * std::numbers::pi))),
-    PRECISE("gelu", where(x < -100.0, -0.0, x / (1.0 + exp(-1.59576912160573071176 * (x + 0.044715 * x * x * x))))),
-    {"gelu_grad", nullptr,
-     [](In in, AttrsView) -> Tensors {
-       return in_f64(in, [](const std::vector<Tensor>& v) {
-         const Tensor x = where(v[0] < -40.0, -40.0, v[0]), x3 = 0.044715 * x * x * x;
-         const Tensor s = 1.0 / (1.0 + exp(-1.59576912160573071176 * (x + x3)));
-         const Tensor slope = s + s * (1.0 - s) * 1.59576912160573071176 * (x + 3.0 * x3);
-         return where((v[1] == 0.0) | (v[0] < -40.0), 0.0, slope * v[1]);
-       });
-     }},
-    PRECISE("lgamma", log_gamma(x)),
-    PRECISE("digamma", gamma_slope(x)),
-    PRECISE("erfc", error_complement(x)),
-    PRECISE("erfinv", inverse_error(x)),
-};
-#undef COMPOSITE
-#undef PRECISE
-
 }  // namespace
 
-std::span<const Rule> elementwise_rules() { return rules; }
+std::span<const Rule> elementwise_rules() {
+  static const Rule rules[] = {
+      {"add", write_pair<name_or, add_name>},
+      {"multiply", write_pair<name_and, mul_name>},
+      {"maximum", write_pair<name_or, max_name>},
+      {"minimum", write_pair<name_and, min_name>},
+      {"bitwise_and", write_pair<name_and, bit_and_name>},
+      {"bitwise_or", write_pair<name_or, bit_or_name>},
+      {"bitwise_xor", write_pair<name_xor, bit_xor_name>},
+      {"bitwise_not", write_pair<name_not, bit_not_name>},
+      {"less", write_comparison<less_name>},
+      {"less_equal", write_comparison<less_equal_name>},
+      {"equal", write_comparison<equal_name>},
+      {"not_equal", write_not_equal},
+      {"logical_not", write_logical_not},
+      {"isnan", write_test<isnan_name>},
+      {"isinf", write_test<isinf_name>},
+      COMPOSITE("isfinite", (Tensors{~(isnan(in[0]) | isinf(in[0]))})),
+      COMPOSITE("signbit", (Tensors{negative_sign(in[0])})),
+      COMPOSITE("copysign", (Tensors{with_sign(in[0], in[1])})),
+      {"where", write_where},
+      {"erf", write_f64_apart<error_f64>},
+      {"cosh", write_f64_apart<cosh_f64>},
+      {"sinh", write_f64_apart<sinh_f64>},
+      {"tan", write_f64_apart<tan_f64>},
+      {"asinh", write_f64_apart<asinh_f64>},
+      {"acosh", write_f64_apart<acosh_f64>},
+      {"atanh", write_f64_apart<atanh_f64>},
+      {"atan", write_f64_apart<atan_f64>},
+      {"asin", write_f64_apart<asin_f64>},
+      {"acos", write_f64_apart<acos_f64>},
+      {"power", write_power},
+      {"relu", write_relu},
+      {"negative", write_negative},
+      {"abs", write_abs},
+      {"sign", write_sign},
+      {"cast", write_cast, nullptr, "", true},
+      {"bitcast", write_bitcast, nullptr, "", true},
+      {"copy", pass, nullptr, "", true},
+      {"fmod", write_fmod},
+      {"remainder", write_remainder},
+      {"floor_divide", write_floor_divide},
+      {"left_shift", write_left_shift},
+      {"right_shift", write_right_shift},
+      COMPOSITE("gcd", greatest_divisor(in[0], in[1])),
+      {"lcm", nullptr,
+       [](In in, AttrsView) {
+         const Tensor divisor = greatest_divisor(in[0], in[1])[0];
+         return Tensors{abs(floor_divide(in[0], divisor) * in[1])};
+       }},
+      COMPOSITE("square", (Tensors{in[0] * in[0]})),
+      COMPOSITE("rsqrt", (Tensors{1 / sqrt(in[0])})),
+      COMPOSITE("trunc", (Tensors{where(in[0] < 0, ceil(in[0]), floor(in[0]))})),
+      COMPOSITE("multiply_no_nan", (Tensors{where(in[1] == 0, 0, in[0] * in[1])})),
+      COMPOSITE("multiply_nonzero", (Tensors{where((in[0] == 0) | (in[1] == 0), 0, in[0] * in[1])})),
+      COMPOSITE("relu_grad", (Tensors{where(in[0] > 0, in[1], 0)})),
+      COMPOSITE("tanh_grad", (Tensors{where(in[1] == 0, 0, in[1] - in[0] * in[1] * in[0])})),
+      COMPOSITE("sigmoid_grad", (Tensors{where(in[1] == 0, 0, in[0] * in[1] - in[0] * in[1] * in[0])})),
+      COMPOSITE("nextafter", (Tensors{next_after(in[0], in[1])})),
+      COMPOSITE("atan2", (Tensors{angle_of(in[0], in[1])})),
+      PRECISE("exp2", power(full({}, 2.0, {.dtype = f64}), x)),
+      PRECISE("expm1", precise_expm1(x)),
+      PRECISE("log1p", precise_log1p(x)),
+      PRECISE("log2", log(x) / std::numbers::ln2),
+      PRECISE("log10", log(x) / std::numbers::ln10),
+      PRECISE("logaddexp", log_add(x, y, 1.0)),
+      PRECISE("logaddexp2", log_add(x, y, std::numbers::ln2)),
+      PRECISE("softplus", maximum(x, 0.0) + precise_log1p(exp(-abs(x)))),
+      PRECISE("xlogy", where((x == 0.0) & ~isnan(y), 0.0, x * log(y))),
+      PRECISE("elu", where(x > 0.0, x, y * precise_expm1(minimum(x, 0.0)))),
+      PRECISE("cbrt", where((x == 0.0) | isinf(x), x, with_sign(power(abs(x), 1.0 / 3), x))),
+      PRECISE("sinc", where(x == 0.0, 1.0, sin_pi(x) / (where(x == 0.0, 1.0, x) * std::numbers::pi))),
+      PRECISE("gelu", where(x < -100.0, -0.0, x / (1.0 + exp(-1.59576912160573071176 * (x + 0.044715 * x * x * x))))),
+      {"gelu_grad", nullptr,
+       [](In in, AttrsView) -> Tensors {
+         return in_f64(in, [](const std::vector<Tensor>& v) {
+           const Tensor x = where(v[0] < -40.0, -40.0, v[0]), x3 = 0.044715 * x * x * x;
+           const Tensor s = 1.0 / (1.0 + exp(-1.59576912160573071176 * (x + x3)));
+           const Tensor slope = s + s * (1.0 - s) * 1.59576912160573071176 * (x + 3.0 * x3);
+           return where((v[1] == 0.0) | (v[0] < -40.0), 0.0, slope * v[1]);
+         });
+       }},
+      PRECISE("lgamma", log_gamma(x)),
+      PRECISE("digamma", gamma_slope(x)),
+      PRECISE("erfc", error_complement(x)),
+      PRECISE("erfinv", inverse_error(x)),
+  };
+  return rules;
+}
+
+#undef COMPOSITE
+#undef PRECISE
 
 }  // namespace rill::onnx_out

@@ -173,20 +173,21 @@ Tensors sparse_product(In in, AttrsView attrs) {
 }
 Tensors sampled_product(In in, AttrsView) { return {sum(take(in[0], in[2], 0) * take(in[1], in[3], 0), 1)}; }
 
-const Rule rules[] = {
-    {"gather", write_gather, nullptr, "", true},
-    {"scatter", write_scatter},
-    {"scatter_reduce", write_scatter},
-    {"topk", write_topk},
-    {"sort", write_sort<0>},
-    {"argsort", write_sort<1>},
-    {"searchsorted", nullptr, before},
-    {"sparse_matmul", nullptr, sparse_product},
-    {"sampled_matmul", nullptr, sampled_product},
-};
-
 }  // namespace
 
-std::span<const Rule> index_rules() { return rules; }
+std::span<const Rule> index_rules() {
+  static const Rule rules[] = {
+      {"gather", write_gather, nullptr, "", true},
+      {"scatter", write_scatter},
+      {"scatter_reduce", write_scatter},
+      {"topk", write_topk},
+      {"sort", write_sort<0>},
+      {"argsort", write_sort<1>},
+      {"searchsorted", nullptr, before},
+      {"sparse_matmul", nullptr, sparse_product},
+      {"sampled_matmul", nullptr, sampled_product},
+  };
+  return rules;
+}
 
 }  // namespace rill::onnx_out

@@ -206,28 +206,29 @@ Tensors adam(In in, AttrsView attrs) {
   return {(1 - decay) * value - rate * m / (sqrt(v) * correction + p.epsilon), m, v};
 }
 
-const Rule rules[] = {
-    {"softmax", write_softmax<softmax_name>},
-    {"log_softmax", write_softmax<log_softmax_name>},
-    {"softmax_grad", nullptr, softmax_gradient},
-    {"log_softmax_grad", nullptr, log_softmax_gradient},
-    {"layer_norm", write_layer_norm},
-    {"layer_norm_grad", nullptr, norm_gradients<false>},
-    {"batch_norm", nullptr, normalised<true>},
-    {"batch_norm_grad", nullptr, norm_gradients<true>},
-    {"softmax_cross_entropy", nullptr, dense_loss},
-    {"softmax_cross_entropy_grad", nullptr, dense_loss_gradient},
-    {"sparse_softmax_cross_entropy", nullptr, sparse_loss},
-    {"sparse_softmax_cross_entropy_grad", nullptr, sparse_loss_gradient},
-    {"attention", nullptr, write_attention},
-    {"attention_grad", nullptr, write_attention_grad},
-    {"self_attention", nullptr, write_self_attention},
-    {"self_attention_grad", nullptr, write_self_attention_grad},
-    {"adam_update", nullptr, adam},
-};
-
 }  // namespace
 
-std::span<const Rule> neural_rules() { return rules; }
+std::span<const Rule> neural_rules() {
+  static const Rule rules[] = {
+      {"softmax", write_softmax<softmax_name>},
+      {"log_softmax", write_softmax<log_softmax_name>},
+      {"softmax_grad", nullptr, softmax_gradient},
+      {"log_softmax_grad", nullptr, log_softmax_gradient},
+      {"layer_norm", write_layer_norm},
+      {"layer_norm_grad", nullptr, norm_gradients<false>},
+      {"batch_norm", nullptr, normalised<true>},
+      {"batch_norm_grad", nullptr, norm_gradients<true>},
+      {"softmax_cross_entropy", nullptr, dense_loss},
+      {"softmax_cross_entropy_grad", nullptr, dense_loss_gradient},
+      {"sparse_softmax_cross_entropy", nullptr, sparse_loss},
+      {"sparse_softmax_cross_entropy_grad", nullptr, sparse_loss_gradient},
+      {"attention", nullptr, write_attention},
+      {"attention_grad", nullptr, write_attention_grad},
+      {"self_attention", nullptr, write_self_attention},
+      {"self_attention_grad", nullptr, write_self_attention_grad},
+      {"adam_update", nullptr, adam},
+  };
+  return rules;
+}
 
 }  // namespace rill::onnx_out

@@ -179,24 +179,6 @@ struct Contraction {
 };
 Values write_product(Call& c) { return {Contraction(c).run()}; }
 
-const Rule rules[] = {
-    {"sum", write_fold<sum_name>},
-    {"prod", write_fold<prod_name>},
-    {"max", write_extreme<max_name>},
-    {"min", write_extreme<min_name>},
-    {"all", write_all},
-    {"any", write_any},
-    {"norm", write_norm},
-    {"argmax", write_arg<argmax_name>},
-    {"argmin", write_arg<argmin_name>},
-    {"cumsum", write_cumsum},
-    {"cumprod", write_cumprod},
-    {"cummax", nullptr, extremes<true>},
-    {"cummin", nullptr, extremes<false>},
-    {"recurrence", nullptr, recur},
-    {"matmul", write_product},
-};
-
 }  // namespace
 
 std::string einsum_of(const Call& c) {
@@ -216,6 +198,25 @@ std::string einsum_of(const Call& c) {
   return l + "," + r + "->" + out;
 }
 
-std::span<const Rule> reduce_rules() { return rules; }
+std::span<const Rule> reduce_rules() {
+  static const Rule rules[] = {
+      {"sum", write_fold<sum_name>},
+      {"prod", write_fold<prod_name>},
+      {"max", write_extreme<max_name>},
+      {"min", write_extreme<min_name>},
+      {"all", write_all},
+      {"any", write_any},
+      {"norm", write_norm},
+      {"argmax", write_arg<argmax_name>},
+      {"argmin", write_arg<argmin_name>},
+      {"cumsum", write_cumsum},
+      {"cumprod", write_cumprod},
+      {"cummax", nullptr, extremes<true>},
+      {"cummin", nullptr, extremes<false>},
+      {"recurrence", nullptr, recur},
+      {"matmul", write_product},
+  };
+  return rules;
+}
 
 }  // namespace rill::onnx_out

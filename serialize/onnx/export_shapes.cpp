@@ -154,25 +154,26 @@ Values write_iota(Call& c) {
   return {e.op("Expand", {e.reshaped(e.cast(i, a.dtype), along), e.sizes(a.shape)})};
 }
 
-const Rule rules[] = {
-    {"identity", pass, nullptr, "", true},
-    {"named", pass, nullptr, "", true},
-    {"stop_gradient", pass, nullptr, "", true},
-    {"transfer", pass, nullptr, "", true},
-    {"reshape", write_reshape, nullptr, "", true},
-    {"broadcast_to", write_broadcast, nullptr, "", true},
-    {"transpose", write_transpose, nullptr, "", true},
-    {"strided_slice", write_slice, nullptr, "", true},
-    {"update_slice", write_update_slice, nullptr, "", true},
-    {"diagonal", write_diagonal, nullptr, "", true},
-    {"concat", write_concat, nullptr, "", true},
-    {"pad", write_pad},
-    {"full", write_full, nullptr, "", true},
-    {"iota", write_iota, nullptr, "", true},
-};
-
 }  // namespace
 
-std::span<const Rule> shape_rules() { return rules; }
+std::span<const Rule> shape_rules() {
+  static const Rule rules[] = {
+      {"identity", pass, nullptr, "", true},
+      {"named", pass, nullptr, "", true},
+      {"stop_gradient", pass, nullptr, "", true},
+      {"transfer", pass, nullptr, "", true},
+      {"reshape", write_reshape, nullptr, "", true},
+      {"broadcast_to", write_broadcast, nullptr, "", true},
+      {"transpose", write_transpose, nullptr, "", true},
+      {"strided_slice", write_slice, nullptr, "", true},
+      {"update_slice", write_update_slice, nullptr, "", true},
+      {"diagonal", write_diagonal, nullptr, "", true},
+      {"concat", write_concat, nullptr, "", true},
+      {"pad", write_pad},
+      {"full", write_full, nullptr, "", true},
+      {"iota", write_iota, nullptr, "", true},
+  };
+  return rules;
+}
 
 }  // namespace rill::onnx_out

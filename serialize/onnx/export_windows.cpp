@@ -280,19 +280,20 @@ Values write_avg_pool_grad(Call& c) {
   return {e.transposed(e.reshaped(y, result), inverse(order))};
 }
 
-const Rule rules[] = {
-    {"conv", write_conv},
-    {"conv_grad_input", write_conv_grad_input},
-    {"conv_grad_weight", write_conv_grad_weight},
-    {"max_pool", write_max_pool},
-    {"max_pool_pick", write_max_pool_pick},
-    {"max_pool_grad", write_max_pool_grad},
-    {"avg_pool", write_avg_pool},
-    {"avg_pool_grad", write_avg_pool_grad},
-};
-
 }  // namespace
 
-std::span<const Rule> window_rules() { return rules; }
+std::span<const Rule> window_rules() {
+  static const Rule rules[] = {
+      {"conv", write_conv},
+      {"conv_grad_input", write_conv_grad_input},
+      {"conv_grad_weight", write_conv_grad_weight},
+      {"max_pool", write_max_pool},
+      {"max_pool_pick", write_max_pool_pick},
+      {"max_pool_grad", write_max_pool_grad},
+      {"avg_pool", write_avg_pool},
+      {"avg_pool_grad", write_avg_pool_grad},
+  };
+  return rules;
+}
 
 }  // namespace rill::onnx_out

@@ -36,13 +36,13 @@ Values length_rule(const Call& c) {
   return {Value(tensor(int64_t(c.list(0).size())), true)};
 }
 
-Values concat_rule(const Call& c) {
+Values sequence_concat_rule(const Call& c) {
   const std::vector<Tensor>& items = c.list(0);
   if (items.empty()) c.reject("the sequence is empty");
   const int64_t axis = c.integer("axis", 0);
   return {c.flag("new_axis") ? stack(items, axis) : concat(items, axis)};
 }
-Values split_rule(const Call& c) {
+Values sequence_split_rule(const Call& c) {
   const Tensor x = c.x(0);
   const int64_t axis = axis_of(c, c.integer("axis", 0), x.ndim()), size = x.dim(axis);
   Dims parts;
@@ -100,7 +100,7 @@ Values get_element_rule(const Call& c) {
 
 const RuleTable& sequence_rules() {
   static const RuleTable table = {
-      {"ConcatFromSequence", {concat_rule}},
+      {"ConcatFromSequence", {sequence_concat_rule}},
       {"Optional", {[](const Call& c) { return Values{c.in.empty() ? Value() : c.in[0]}; }}},
       {"OptionalGetElement", {get_element_rule}},
       {"OptionalHasElement", {has_element_rule}},
@@ -111,7 +111,7 @@ const RuleTable& sequence_rules() {
       {"SequenceInsert", {insert_rule, 0b100}},
       {"SequenceLength", {length_rule}},
       {"SequenceMap", {map_rule}},
-      {"SplitToSequence", {split_rule, 0b10}},
+      {"SplitToSequence", {sequence_split_rule, 0b10}},
   };
   return table;
 }

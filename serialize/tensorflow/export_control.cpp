@@ -209,17 +209,18 @@ Values write_scan(Call& c) {
   return out;
 }
 
-const onnx_out::Rule rules[] = {
-    {"cond", write_cond, nullptr, "", true},
-    {"switch_case", write_switch, nullptr, "", true},
-    {"while_loop", write_while, nullptr, "", true},
-    {"scan", write_scan, nullptr, "", true},
-    {.op = "print", .refusal = "it prints, which a model that is served should not"},
-    {.op = "assert_that", .refusal = "it may fail. check before the call"},
-};
-
 }  // namespace
 
-std::span<const onnx_out::Rule> control_rules() { return rules; }
+std::span<const onnx_out::Rule> control_rules() {
+  static const onnx_out::Rule rules[] = {
+      {"cond", write_cond, nullptr, "", true},
+      {"switch_case", write_switch, nullptr, "", true},
+      {"while_loop", write_while, nullptr, "", true},
+      {"scan", write_scan, nullptr, "", true},
+      {.op = "print", .refusal = "it prints, which a model that is served should not"},
+      {.op = "assert_that", .refusal = "it may fail. check before the call"},
+  };
+  return rules;
+}
 
 }  // namespace rill::tensorflow_out

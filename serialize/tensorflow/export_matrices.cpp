@@ -112,24 +112,25 @@ Tensors compose_pinv(In in, AttrsView attrs) {
 
 constexpr std::string_view no_operator = "TensorFlow has no operator that does this. compute it outside of the model";
 
-const onnx_out::Rule rules[] = {
-    {"cholesky", write_cholesky},
-    {"solve", write_solve},
-    {"triangular_solve", write_triangular},
-    {"det", write_det},
-    {"slogdet", write_slogdet},
-    {"qr", write_qr},
-    {"svd", write_svd},
-    {"svdvals", write_svdvals},
-    {"eigh", write_eigh},
-    {"eigvalsh", write_eigvalsh},
-    {"lu", write_lu},
-    {.op = "pinv", .composite = compose_pinv},
-    {.op = "expm", .refusal = no_operator},
-};
-
 }  // namespace
 
-std::span<const onnx_out::Rule> matrix_rules() { return rules; }
+std::span<const onnx_out::Rule> matrix_rules() {
+  static const onnx_out::Rule rules[] = {
+      {"cholesky", write_cholesky},
+      {"solve", write_solve},
+      {"triangular_solve", write_triangular},
+      {"det", write_det},
+      {"slogdet", write_slogdet},
+      {"qr", write_qr},
+      {"svd", write_svd},
+      {"svdvals", write_svdvals},
+      {"eigh", write_eigh},
+      {"eigvalsh", write_eigvalsh},
+      {"lu", write_lu},
+      {.op = "pinv", .composite = compose_pinv},
+      {.op = "expm", .refusal = no_operator},
+  };
+  return rules;
+}
 
 }  // namespace rill::tensorflow_out

@@ -104,17 +104,18 @@ Values write_pad(Call& c) {
   });
 }
 
-const onnx_out::Rule rules[] = {
-    {"strided_slice", write_slice, nullptr, "", true},
-    {"update_slice", write_update_slice, nullptr, "", true},
-    {"topk", write_topk},
-    {"sort", write_sort<0>},
-    {"argsort", write_sort<1>},
-    {"pad", write_pad},
-};
-
 }  // namespace
 
-std::span<const onnx_out::Rule> moving_rules() { return rules; }
+std::span<const onnx_out::Rule> moving_rules() {
+  static const onnx_out::Rule rules[] = {
+      {"strided_slice", write_slice, nullptr, "", true},
+      {"update_slice", write_update_slice, nullptr, "", true},
+      {"topk", write_topk},
+      {"sort", write_sort<0>},
+      {"argsort", write_sort<1>},
+      {"pad", write_pad},
+  };
+  return rules;
+}
 
 }  // namespace rill::tensorflow_out

@@ -88,17 +88,18 @@ Values write_test(Call& c) {
 }
 constexpr char all_name[] = "All", any_name[] = "Any";
 
-const onnx_out::Rule rules[] = {
-    {"matmul", write_product},
-    {"softmax", write_softmax<softmax_name>},
-    {"log_softmax", write_softmax<log_softmax_name>},
-    {"layer_norm", write_layer_norm},
-    {"all", write_test<all_name>},
-    {"any", write_test<any_name>},
-};
-
 }  // namespace
 
-std::span<const onnx_out::Rule> reduce_rules() { return rules; }
+std::span<const onnx_out::Rule> reduce_rules() {
+  static const onnx_out::Rule rules[] = {
+      {"matmul", write_product},
+      {"softmax", write_softmax<softmax_name>},
+      {"log_softmax", write_softmax<log_softmax_name>},
+      {"layer_norm", write_layer_norm},
+      {"all", write_test<all_name>},
+      {"any", write_test<any_name>},
+  };
+  return rules;
+}
 
 }  // namespace rill::tensorflow_out

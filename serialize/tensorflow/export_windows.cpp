@@ -349,19 +349,20 @@ Values write_avg_pool_grad(Call& c) {
   return {v.activation_back(v.cropped(dx, v.p.sizes))};
 }
 
-const onnx_out::Rule rules[] = {
-    {"conv", write_conv},
-    {"conv_grad_input", write_conv_grad_input},
-    {"conv_grad_weight", write_conv_grad_weight},
-    {"max_pool", write_max_pool},
-    {"max_pool_pick", write_max_pool_pick},
-    {"max_pool_grad", write_max_pool_grad},
-    {"avg_pool", write_avg_pool},
-    {"avg_pool_grad", write_avg_pool_grad},
-};
-
 }  // namespace
 
-std::span<const onnx_out::Rule> window_rules() { return rules; }
+std::span<const onnx_out::Rule> window_rules() {
+  static const onnx_out::Rule rules[] = {
+      {"conv", write_conv},
+      {"conv_grad_input", write_conv_grad_input},
+      {"conv_grad_weight", write_conv_grad_weight},
+      {"max_pool", write_max_pool},
+      {"max_pool_pick", write_max_pool_pick},
+      {"max_pool_grad", write_max_pool_grad},
+      {"avg_pool", write_avg_pool},
+      {"avg_pool_grad", write_avg_pool_grad},
+  };
+  return rules;
+}
 
 }  // namespace rill::tensorflow_out

@@ -17,21 +17,21 @@ constexpr bool little = std::endian::native == std::endian::little;
 
 // --- Dtypes ----------------------------------------------------------------------------------------------------------
 
-struct Code {
+struct NpyCode {
   char kind;
   int bytes;
   DType dtype;
 };
-constexpr Code codes[] = {{'b', 1, DType::boolean}, {'i', 1, DType::i8},   {'i', 2, DType::i16}, {'i', 4, DType::i32},
-                          {'i', 8, DType::i64},     {'u', 1, DType::u8},   {'u', 2, DType::u16}, {'u', 4, DType::u32},
-                          {'u', 8, DType::u64},     {'f', 2, DType::f16},  {'f', 4, DType::f32}, {'f', 8, DType::f64},
-                          {'c', 8, DType::c64},     {'c', 16, DType::c128}};
+constexpr NpyCode npy_codes[] = {
+    {'b', 1, DType::boolean}, {'i', 1, DType::i8},  {'i', 2, DType::i16}, {'i', 4, DType::i32},  {'i', 8, DType::i64},
+    {'u', 1, DType::u8},      {'u', 2, DType::u16}, {'u', 4, DType::u32}, {'u', 8, DType::u64},  {'f', 2, DType::f16},
+    {'f', 4, DType::f32},     {'f', 8, DType::f64}, {'c', 8, DType::c64}, {'c', 16, DType::c128}};
 
 std::string print_type(const NpyType& t) {
   const char order = t.item_bytes == 1 && !t.unicode ? '|' : little != t.swapped ? '<' : '>';
   if (t.dtype == DType::string)
     return t.unicode ? order + ("U" + std::to_string(t.item_bytes / 4)) : "|S" + std::to_string(t.item_bytes);
-  for (const Code& c : codes)
+  for (const NpyCode& c : npy_codes)
     if (c.dtype == t.dtype) return std::string(1, order) + c.kind + std::to_string(c.bytes);
   return {};
 }
@@ -54,7 +54,7 @@ std::optional<NpyType> parse_type(std::string_view text) {
     t.item_bytes = t.unicode ? uint64_t(number) * 4 : number;
     return t;
   }
-  for (const Code& c : codes) {
+  for (const NpyCode& c : npy_codes) {
     if (c.kind != text[0] || uint32_t(c.bytes) != number) continue;
     t.dtype = c.dtype;
     t.item_bytes = number;

@@ -18,7 +18,7 @@ namespace rill {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr std::string_view op = "export_profile";
+constexpr std::string_view profile_op = "export_profile";
 
 // Names may contain any bytes; invalid UTF-8 is replaced, because JSON must be UTF-8.
 std::string text_of(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
@@ -94,15 +94,15 @@ void export_profile(const Profile& p, const std::string& path, Where where) {
   const std::filesystem::path file(path);
   const std::string extension = file.extension().string();
   if (path.empty())
-    fail(op, "the path is empty. name a file (.json, .nodes.json, .html) or a folder for TensorBoard", where);
+    fail(profile_op, "the path is empty. name a file (.json, .nodes.json, .html) or a folder for TensorBoard", where);
   const bool is_folder = extension.size() < 2 || (extension[1] >= '0' && extension[1] <= '9');
   std::error_code error;  // such as no permission to look: writing says so
   if (std::filesystem::is_directory(file, error) || !file.has_filename() || is_folder)
-    return write_file((file / event_file_name()).string(), to_event_file(p), op, where);
-  if (ends_with(path, ".nodes.json")) return write_file(path, to_node_data(p), op, where);
-  if (extension == ".json") return write_file(path, to_chrome_trace(p), op, where);
-  if (extension == ".html" || extension == ".htm") return write_file(path, to_html(p), op, where);
-  fail(op,
+    return write_file((file / event_file_name()).string(), to_event_file(p), profile_op, where);
+  if (ends_with(path, ".nodes.json")) return write_file(path, to_node_data(p), profile_op, where);
+  if (extension == ".json") return write_file(path, to_chrome_trace(p), profile_op, where);
+  if (extension == ".html" || extension == ".htm") return write_file(path, to_html(p), profile_op, where);
+  fail(profile_op,
        "'" + path + "': no format is known by '" + extension +
            "'. use .html (any browser), .nodes.json (Model Explorer), .json (Chrome, Perfetto) or a folder "
            "(TensorBoard)",

@@ -103,7 +103,7 @@ void run_epilogue_plainly(const KernelArgs& args) {
 }
 
 // Operands that are added to the result, or that it is taken from.
-bool may_overwrite(AttrsView attrs, size_t i, const Spec&) {
+bool epilogue_may_overwrite(AttrsView attrs, size_t i, const Spec&) {
   if (i < 2) return false;
   const TailStep& s = attrs.as<EpilogueParams>().steps[i - 2];
   return s.spread == TailStep::Spread::full &&
@@ -130,7 +130,7 @@ const Op epilogue_op({.name = "epilogue",
                       .flops = flops_of_product,
                       .title = [](AttrsView attrs) { return attrs.as<EpilogueParams>().ops(); },
                       .may_throw = [](AttrsView) { return false; },
-                      .may_overwrite = may_overwrite,
+                      .may_overwrite = epilogue_may_overwrite,
                       .listed = false});
 
 // --- Finding them ----------------------------------------------------------------------------------------------------

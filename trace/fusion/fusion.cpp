@@ -17,7 +17,7 @@ OutSpecs infer_fused(const InferArgs& args) {
   return OutSpecs(outputs.begin(), outputs.end());
 }
 
-bool may_overwrite(AttrsView attrs, size_t operand, const Spec& s) {
+bool fused_may_overwrite(AttrsView attrs, size_t operand, const Spec& s) {
   const FusedKernel& f = *attrs.as<FusedParams>().fused;
   if (f.fold || f.row_axes > 0) return false;  // those read rows again, or write tiles
   for (const FusedKernel::Access& a : f.inputs) {
@@ -44,7 +44,7 @@ const Op fused_op({.name = "fused",
                    .ref = ref::run_fused,
                    .title = [](AttrsView attrs) { return attrs.as<FusedParams>().fused->ops(); },
                    .may_throw = [](AttrsView attrs) { return !attrs.as<FusedParams>().fused->checks.empty(); },
-                   .may_overwrite = may_overwrite,
+                   .may_overwrite = fused_may_overwrite,
                    .listed = false});
 
 namespace {

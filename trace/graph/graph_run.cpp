@@ -55,7 +55,7 @@ std::string names_with(const GraphNames& names, const std::string& part) {
   return text;
 }
 
-std::string print_value(const Graph& g, ValueId v) {
+std::string describe_value(const Graph& g, ValueId v) {
   const Node& n = g.nodes()[size_t(v.node)];
   if (n.kind == Node::Kind::input && !n.name.empty()) return fmt::format("'{}'", n.name);
   return n.outputs.size() == 1 ? fmt::format("%{}", v.node) : fmt::format("%{}.{}", v.node, v.index);
@@ -125,7 +125,7 @@ void GraphRun::prepare(const GraphFeeds& feeds, const std::vector<GraphValue>& f
 void GraphRun::feed(ValueId v, const Tensor& x, const Where& where) {
   const Graph& g = *graph_;
   const Spec& s = g.spec(v);
-  const std::string what = fmt::format("{} of '{}'", print_value(g, v), g.name);
+  const std::string what = fmt::format("{} of '{}'", describe_value(g, v), g.name);
   require_defined("Graph::run", x, what, where);
   const Tensor t = x.spec().weak && s.shape.empty() ? full({}, x, s.dtype, where) : x;
   bool fits = t.dtype() == s.dtype && t.spec().device == s.device && t.shape().size() == s.shape.size();
@@ -226,7 +226,7 @@ const Tensor& GraphRun::value(const GraphValue& v, Where where) const {
   const Tensor& t = values_[size_t(id.node)][size_t(id.index)];
   if (!t.defined())
     fail("GraphRun.value",
-         fmt::format("{} is not known: {}", print_value(*graph_, id),
+         fmt::format("{} is not known: {}", describe_value(*graph_, id),
                      needed_[size_t(id.node)] ? "its node has not run yet" : "no fetch needs it"),
          where);
   return t;

@@ -22,9 +22,6 @@ namespace rill::cpu {
 namespace {
 
 using Offsets = std::vector<int64_t>;
-struct Bytes16 {
-  uint64_t a, b;
-};
 
 constexpr int64_t grain = 16 * 1024;  // elements worth waking a thread for
 

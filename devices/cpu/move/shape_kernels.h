@@ -1,8 +1,15 @@
 // The CPU kernels of the ops that create, slice, join and index tensors.
 #pragma once
+#include <cstdint>
+
 #include "rill/devices/kernel.h"
 
 namespace rill::cpu {
+
+// What is moved as an element of 16 bytes.
+struct Bytes16 {
+  uint64_t a, b;
+};
 
 void full(const KernelArgs& a);          // pad.cpp
 void iota(const KernelArgs& a);          // iota.cpp

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "rill/devices/cpu/elementwise/map_run.h"
+#include "rill/devices/cpu/move/shape_kernels.h"
 #include "rill/devices/cpu/move/transpose.h"
 #include "rill/devices/threads.h"
 
@@ -21,11 +22,8 @@ struct Axis {
   int64_t size, from, to;  // strides in elements
 };
 using AxisList = SmallVec<Axis, 8>;
-struct Bytes16 {
-  uint64_t a, b;
-};
 
-constexpr int64_t grain = 64 * 1024;  // elements worth waking a thread for
+constexpr int64_t copy_grain = 64 * 1024;  // elements worth waking a thread for
 
 AxisList merged_axes(const Shape& shape, const Strides& from, const Strides& to) {
   AxisList axes;
@@ -91,14 +89,14 @@ template <class T>
 void copy_rows(const AxisList& axes, const T* from, T* to) {
   const Axis& last = axes.back();
   if (axes.size() == 1) {
-    parallel_for(last.size, grain, [&](int64_t b, int64_t e) {
+    parallel_for(last.size, copy_grain, [&](int64_t b, int64_t e) {
       copy_row(from + b * last.from, last.from, to + b * last.to, last.to, e - b);
     });
     return;
   }
   int64_t rows = 1;
   for (size_t i = 0; i + 1 < axes.size(); ++i) rows *= axes[i].size;
-  parallel_for(rows, std::max<int64_t>(1, grain / last.size), [&](int64_t b, int64_t e) {
+  parallel_for(rows, std::max<int64_t>(1, copy_grain / last.size), [&](int64_t b, int64_t e) {
     Rows row(axes, 1, b);
     for (; b < e; ++b, row.next()) copy_row(from + row.from, last.from, to + row.to, last.to, last.size);
   });
@@ -111,7 +109,7 @@ void copy_tiles(const AxisList& axes, const T* from, T* to) {
   const int64_t tile = std::max<int64_t>(16, 128 / sizeof(T)), long_tile = 8 * tile;
   int64_t blocks = (a.size + tile - 1) / tile, rows = blocks;
   for (size_t i = 0; i + 2 < axes.size(); ++i) rows *= axes[i].size;
-  parallel_for(rows, std::max<int64_t>(1, grain / (tile * l.size)), [&](int64_t b, int64_t e) {
+  parallel_for(rows, std::max<int64_t>(1, copy_grain / (tile * l.size)), [&](int64_t b, int64_t e) {
     for (; b < e; ++b) {
       Rows outer(axes, 2, b / blocks);
       int64_t a0 = b % blocks * tile, a1 = std::min(a0 + tile, a.size);

@@ -307,7 +307,7 @@ Problem problem(ConvResult which, const ConvParams& p, const Tensor& x, const Te
           activation_strides(y, p.layout)};
 }
 
-bool all_finite(const Tensor& halves) {
+bool all_halves_finite(const Tensor& halves) {
   const uint16_t infinite = halves.dtype() == DType::bf16 ? 0x7f80 : 0x7c00;
   const auto* bits = reinterpret_cast<const uint16_t*>(halves.rep()->data);
   bool any = false;
@@ -321,7 +321,7 @@ bool multiplies_padding(const KernelArgs& args, ConvResult which, const Tensor& 
   bool pads = which == ConvResult::input;  // by what is beyond the cotangent
   for (const Dims* widths : {&p.pads_lo, &p.pads_hi})
     for (int64_t n : *widths) pads |= n != 0;
-  return pads && !all_finite(beside);
+  return pads && !all_halves_finite(beside);
 }
 
 // Whether oneDNN has an implementation, which then ran.

@@ -18,7 +18,7 @@
 namespace rill::cpu {
 namespace {
 
-constexpr int64_t parallel_grain = 1 << 15;  // elements worth a thread
+constexpr int64_t cumulative_grain = 1 << 15;  // elements worth a thread
 
 // What T accumulates in.
 template <class T>
@@ -120,7 +120,7 @@ void each_run(const KernelArgs& args, F scan) {
   for (int i = 0; i < x.ndim(); ++i)
     if (i != p.axis) (i < p.axis ? outer : inner) *= x.shape()[size_t(i)];
   if (n * outer * inner == 0) return;
-  parallel_for(outer * inner, std::max<int64_t>(1, parallel_grain / n), [&](int64_t begin, int64_t end) {
+  parallel_for(outer * inner, std::max<int64_t>(1, cumulative_grain / n), [&](int64_t begin, int64_t end) {
     if (inner == 1) return scan(begin * n, Lines{n, 1, end - begin, n});
     for (int64_t line = begin; line < end;) {
       const int64_t o = line / inner, c = line % inner, columns = std::min(inner - c, end - line);

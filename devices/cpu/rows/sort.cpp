@@ -23,7 +23,7 @@
 namespace rill::cpu {
 namespace {
 
-constexpr int64_t parallel_grain = 1 << 13;  // elements worth a thread
+constexpr int64_t sort_grain = 1 << 13;  // elements worth a thread
 
 // bools are moved as bytes.
 template <class T>
@@ -227,7 +227,7 @@ void sort_rows(const Rows& rows, int64_t k, int64_t begin, int64_t end, F&& f) {
 // Calls f(begin, end) for parts of all rows, in parallel.
 template <class F>
 void for_rows(const Rows& rows, F&& f) {
-  parallel_for(rows.count, std::max<int64_t>(1, parallel_grain / rows.n),
+  parallel_for(rows.count, std::max<int64_t>(1, sort_grain / rows.n),
                [&](int64_t begin, int64_t end) { f(begin, end); });
 }
 

@@ -138,19 +138,14 @@ void run_self_attention_grad(const KernelArgs& args) {
   call.start_gradients();
 }
 
-template <Kernel kernel>
-Kernel of_floats(DType d) {
-  return is_floating(d) ? kernel : nullptr;
-}
-
 }  // namespace
 
 std::span<const NamedKernel> attention_kernels() {
   static const NamedKernel all[] = {
-      {"attention", of_floats<run_attention>},
-      {"attention_grad", of_floats<run_attention_grad>},
-      {"self_attention", of_floats<run_self_attention>},
-      {"self_attention_grad", of_floats<run_self_attention_grad>},
+      {"attention", for_floats<run_attention>},
+      {"attention_grad", for_floats<run_attention_grad>},
+      {"self_attention", for_floats<run_self_attention>},
+      {"self_attention_grad", for_floats<run_self_attention_grad>},
   };
   return all;
 }

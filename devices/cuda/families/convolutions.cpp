@@ -170,18 +170,13 @@ void run_conv_grad_weight(const KernelArgs& args) {
   run_product(w, p, c.seen());
 }
 
-template <Kernel kernel>
-Kernel of_floats(DType d) {
-  return is_floating(d) ? kernel : nullptr;
-}
-
 }  // namespace
 
 std::span<const NamedKernel> convolution_kernels() {
   static const NamedKernel all[] = {
-      {"conv", of_floats<run_conv>},
-      {"conv_grad_input", of_floats<run_conv_grad_input>},
-      {"conv_grad_weight", of_floats<run_conv_grad_weight>},
+      {"conv", for_floats<run_conv>},
+      {"conv_grad_input", for_floats<run_conv_grad_input>},
+      {"conv_grad_weight", for_floats<run_conv_grad_weight>},
   };
   return all;
 }

@@ -41,6 +41,10 @@ template <Kernel kernel>
 Kernel for_every_dtype(DType d) {
   return d == DType::string ? nullptr : kernel;
 }
+template <Kernel kernel>
+Kernel for_floats(DType d) {
+  return is_floating(d) ? kernel : nullptr;
+}
 
 // Labels, dense or not, must lie in [0, classes): else it is an error of `op`, thrown when the host next waits.
 void check_labels_on_gpu(const Tensor& labels, int64_t classes, std::string_view op);

@@ -93,7 +93,7 @@ void adam_update(const KernelArgs& a) {
 }
 
 template <Kernel kernel>
-Kernel of_floats(DType d) {
+Kernel of_f32_and_f64(DType d) {
   return d == DType::f32 || d == DType::f64 ? kernel : nullptr;
 }
 
@@ -114,9 +114,9 @@ void sum_layer_norm_grad(const KernelArgs& a) {
 
 std::span<const NamedKernel> neural_kernels() {
   static const NamedKernel all[] = {
-      {"adam_update", of_floats<adam_update>},
-      {"batch_norm", of_floats<batch_norm>},
-      {"batch_norm_grad", of_floats<batch_norm_grad>},
+      {"adam_update", of_f32_and_f64<adam_update>},
+      {"batch_norm", of_f32_and_f64<batch_norm>},
+      {"batch_norm_grad", of_f32_and_f64<batch_norm_grad>},
   };
   return all;
 }

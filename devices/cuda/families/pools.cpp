@@ -66,7 +66,7 @@ void run_max_pool_grad(const KernelArgs& args) {
 }
 
 template <Kernel kernel>
-Kernel of_reals(DType d) {
+Kernel of_numbers(DType d) {
   return is_complex(d) || d == DType::boolean || d == DType::string ? nullptr : kernel;
 }
 
@@ -74,9 +74,9 @@ Kernel of_reals(DType d) {
 
 std::span<const NamedKernel> pool_kernels() {
   static const NamedKernel all[] = {
-      {"max_pool", of_reals<run_max_pool>},           {"max_pool_grad", of_reals<run_max_pool_grad>},
-      {"max_pool_pick", of_reals<run_max_pool_pick>}, {"avg_pool", of_reals<run_avg_pool>},
-      {"avg_pool_grad", of_reals<run_avg_pool_grad>},
+      {"max_pool", of_numbers<run_max_pool>},           {"max_pool_grad", of_numbers<run_max_pool_grad>},
+      {"max_pool_pick", of_numbers<run_max_pool_pick>}, {"avg_pool", of_numbers<run_avg_pool>},
+      {"avg_pool_grad", of_numbers<run_avg_pool_grad>},
   };
   return all;
 }

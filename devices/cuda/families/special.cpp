@@ -94,25 +94,21 @@ RILL_PAIRS(run_lcm, "Multiple")
 #undef RILL_PAIRS
 
 template <Kernel kernel>
-Kernel of_floats(DType d) {  // those of integers are recorded
-  return is_floating(d) ? kernel : nullptr;
-}
-template <Kernel kernel>
 Kernel of_integers(DType d) {
   return is_integer(d) ? kernel : nullptr;
 }
 
 std::vector<NamedKernel> make_table() {
   std::vector<NamedKernel> all = {
-      {"fmod", of_floats<run_fmod>},
-      {"remainder", of_floats<run_remainder>},
-      {"floor_divide", of_floats<run_floor_divide>},
-      {"nextafter", of_floats<run_nextafter>},
+      {"fmod", for_floats<run_fmod>},
+      {"remainder", for_floats<run_remainder>},
+      {"floor_divide", for_floats<run_floor_divide>},
+      {"nextafter", for_floats<run_nextafter>},
       {"gcd", of_integers<run_gcd>},
       {"lcm", of_integers<run_lcm>},
   };
   [&]<size_t... i>(std::index_sequence<i...>) {
-    (all.push_back({longs[i].op, of_floats<run_long<i>>}), ...);
+    (all.push_back({longs[i].op, for_floats<run_long<i>>}), ...);
   }(std::make_index_sequence<std::size(longs)>());
   return all;
 }
