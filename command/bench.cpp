@@ -11,7 +11,7 @@ namespace {
 
 using rill::Tensor;
 
-struct Settings {
+struct BenchSettings {
   ModelChoice model;
   std::vector<std::string> shapes;
   int64_t batch = 1;
@@ -28,7 +28,7 @@ void print_profile(const rill::Model& model, const std::map<std::string, Tensor>
   print("\n{}", rill::to_string(p));
 }
 
-int bench(const Settings& settings) {
+int bench(const BenchSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
   auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
   const rill::Model model = read_model(settings.model, false);
@@ -64,7 +64,7 @@ int bench(const Settings& settings) {
 }  // namespace
 
 void add_bench(Program& program) {
-  auto s = std::make_shared<Settings>();
+  auto s = std::make_shared<BenchSettings>();
   CLI::App* sub =
       add(program, "bench", "how fast a model is, on random inputs",
           {"rill bench net.onnx", "rill bench net.onnx --batch 8", "rill bench net.onnx --shape x=1,3,224,224",

@@ -10,7 +10,7 @@ namespace {
 
 enum class Task { convert, freeze, optimize };
 
-struct Settings {
+struct ConvertSettings {
   ModelChoice from;
   std::string to;
   std::vector<std::string> shapes;
@@ -32,7 +32,7 @@ void require_apart(const std::string& from, const std::string& to) {
     throw UsageError(fmt::format("'{}' and '{}' are the same file", from, to));
 }
 
-void convert_to_checkpoint(const Settings& s, const rill::NamedTensors& all) {
+void convert_to_checkpoint(const ConvertSettings& s, const rill::NamedTensors& all) {
   const std::string prefix = ends_in(s.to, {".index"}) ? s.to.substr(0, s.to.size() - 6) : s.to;
   rill::save_checkpoint(prefix, all, 1, rill::Where());
   note(fmt::format("{} tensors in the checkpoint {}", all.size(), prefix));
@@ -46,7 +46,7 @@ rill::NamedTensors tensors_of(const ModelChoice& from, Kind kind) {
   return all;
 }
 
-void convert_tensors(const Settings& s, Kind kind) {
+void convert_tensors(const ConvertSettings& s, Kind kind) {
   const bool checkpoint = is_checkpoint_name(s.to, kind);
   if (!checkpoint) require_tensor_file(s.to, 0);
   if (s.compress && !ends_in(s.to, {".npz"})) throw UsageError("--compress is for .npz files");
@@ -62,7 +62,7 @@ void convert_tensors(const Settings& s, Kind kind) {
   note(fmt::format("{} tensors in {}, {}", all.size(), s.to, bytes_text(double(bytes_at(s.to)))));
 }
 
-void convert_model(const Settings& s, Task task) {
+void convert_model(const ConvertSettings& s, Task task) {
   // Of constants the importer makes more than of Variables: normalisations become part of convolutions.
   const rill::Model model = read_model(s.from, task != Task::optimize);
   const bool whole = task == Task::convert && s.from.signature.empty() && s.shapes.empty();
@@ -83,7 +83,7 @@ void convert_model(const Settings& s, Task task) {
   note(fmt::format("{}, {}", s.to, bytes_text(double(bytes_at(s.to)))));
 }
 
-int convert(const Settings& s, Task task) {
+int convert(const ConvertSettings& s, Task task) {
   require_apart(s.from.path, s.to);
   const Kind kind = kind_of(s.from.path);
   const bool tensors = ends_in(s.to, {".npz", ".npy", ".safetensors"}) || is_checkpoint_name(s.to, kind);
@@ -105,7 +105,7 @@ int convert(const Settings& s, Task task) {
 
 void add_conversion(Program& program, Task task, const char* name, const char* description,
                     const std::vector<std::string>& examples) {
-  auto s = std::make_shared<Settings>();
+  auto s = std::make_shared<ConvertSettings>();
   CLI::App* sub = add(program, name, description, examples);
   sub->add_option("FROM", s->from.path, "the file to read")->required();
   sub->add_option("TO", s->to, "the file to write, whose name says the format")->required();

@@ -13,7 +13,7 @@ namespace {
 
 using rill::Tensor;
 
-struct Settings {
+struct DiffSettings {
   std::string a, b;
   double tolerance = 0;
   bool all = false, quiet = false;
@@ -61,7 +61,7 @@ Difference compare(const Tensor& a, const Tensor& b, double tolerance) {
   return {text, std::isnan(largest) ? INFINITY : largest};
 }
 
-int diff(const Settings& s) {
+int diff(const DiffSettings& s) {
   const rill::NamedTensors a = load_tensors(s.a), b = load_tensors(s.b);
   std::set<std::string> names;
   for (const auto& [name, x] : a) names.insert(name);
@@ -96,7 +96,7 @@ int diff(const Settings& s) {
 }  // namespace
 
 void add_diff(Program& program) {
-  auto s = std::make_shared<Settings>();
+  auto s = std::make_shared<DiffSettings>();
   CLI::App* sub =
       add(program, "diff", "which weights differ, and by how much",
           {"rill diff before.onnx after.onnx", "rill diff ckpt/step-100 ckpt/step-200",

@@ -11,7 +11,7 @@
 namespace command {
 namespace {
 
-struct Settings {
+struct GraphSettings {
   ModelChoice model;
   std::string out;
   std::vector<std::string> shapes;
@@ -42,7 +42,7 @@ void write_picture(const rill::Graph& g, const std::string& path, const std::str
   std::filesystem::rename(part, path);
 }
 
-int write(const Settings& settings) {
+int write(const GraphSettings& settings) {
   const bool picture = ends_in(settings.out, {".svg", ".png", ".pdf"});
   const rill::Model model = read_model(settings.model, true);
   rill::Graph g = graph_of(model, parse_shapes(model, settings.shapes));
@@ -60,7 +60,7 @@ int write(const Settings& settings) {
 }  // namespace
 
 void add_graph(Program& program) {
-  auto settings = std::make_shared<Settings>();
+  auto settings = std::make_shared<GraphSettings>();
   CLI::App* sub =
       add(program, "graph", "the model's graph for a viewer",
           {"rill graph net.onnx -o net.html     # a page for any browser",

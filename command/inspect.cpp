@@ -15,7 +15,7 @@ namespace {
 using rill::Spec;
 using rill::Tensor;
 
-struct Settings {
+struct InspectSettings {
   std::string path, tensor;
   bool stats = false, sorted = false;
 };
@@ -41,14 +41,14 @@ std::vector<std::pair<std::string, Spec>> entries_of(const std::string& path, Ki
   return entries;
 }
 
-void show_one(const Settings& s) {
+void show_one(const InspectSettings& s) {
   const rill::NamedTensors all = load_tensors(s.path);
   const auto found = all.find(s.tensor);
   if (found == all.end()) throw UsageError(fmt::format("'{}' holds no tensor '{}'", s.path, s.tensor));
   print("{}  {}\n{}\n", green(s.tensor), dim(spec_text(found->second)), rill::to_string(found->second));
 }
 
-void show_tensors(const Settings& s, Kind kind) {
+void show_tensors(const InspectSettings& s, Kind kind) {
   if (!s.tensor.empty()) return show_one(s);
   std::vector<std::pair<std::string, Spec>> entries = entries_of(s.path, kind);
   if (s.sorted)
@@ -77,7 +77,7 @@ void show_tensors(const Settings& s, Kind kind) {
     print("{}\n", dim(fmt::format("{}: {}", key, value)));
 }
 
-int inspect(const Settings& s) {
+int inspect(const InspectSettings& s) {
   const Kind kind = kind_of(s.path);
   switch (kind) {
     case Kind::tensors:
@@ -93,7 +93,7 @@ int inspect(const Settings& s) {
 }  // namespace
 
 void add_inspect(Program& program) {
-  auto s = std::make_shared<Settings>();
+  auto s = std::make_shared<InspectSettings>();
   CLI::App* sub = add(program, "inspect", "what is in a file of tensors, a checkpoint or a log",
                       {"rill inspect weights.safetensors --largest", "rill inspect data.npz --tensor x",
                        "rill inspect ckpt/step-100 --stats", "rill inspect ckpt                # the latest there",

@@ -13,7 +13,7 @@ namespace {
 
 using rill::Tensor;
 
-struct Settings {
+struct RunSettings {
   ModelChoice model;
   std::string out;
   InputOptions inputs;
@@ -70,7 +70,7 @@ void show(const Outputs& outputs) {
   for (const auto& [name, x] : outputs) print("{}  {}\n{}\n", green(name), dim(spec_text(x)), rill::to_string(x));
 }
 
-int run(Settings settings) {
+int run(RunSettings settings) {
   if (settings.repeat > 1 && settings.steps) throw UsageError("--steps runs once, and --repeat many times");
   if (settings.steps && !(settings.out.empty() && settings.fetches.empty()))
     throw UsageError("--steps prints what each node gives: it takes no --outputs and no --fetch");
@@ -108,7 +108,7 @@ int run(Settings settings) {
 }  // namespace
 
 void add_run(Program& program) {
-  auto s = std::make_shared<Settings>();
+  auto s = std::make_shared<RunSettings>();
   CLI::App* sub = add(program, "run", "run a model on inputs from files",
                       {"rill run net.onnx --inputs x.npz --outputs y.npz", "rill run net.onnx --input x=x.npy",
                        "rill run digits.onnx --input t10k-images-idx3-ubyte.gz[0:5]     # rows 0 to 4",

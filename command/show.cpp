@@ -16,7 +16,7 @@ using rill::Graph;
 using rill::Node;
 using rill::ValueInfo;
 
-struct Settings {
+struct ShowSettings {
   ModelChoice model;
   std::vector<std::string> shapes;
   bool weights = false, nodes = false, json = false;
@@ -49,7 +49,7 @@ void count(const Graph& g, Contents& c) {
   }
 }
 
-Contents contents_of(const rill::Model& model, const Settings& settings, std::string& text) {
+Contents contents_of(const rill::Model& model, const ShowSettings& settings, std::string& text) {
   Contents c;
   const auto shapes = parse_shapes(model, settings.shapes);
   try {
@@ -81,7 +81,7 @@ nlohmann::json json_of(const std::vector<ValueInfo>& values) {
   return all;
 }
 
-void print_json(const rill::Model& model, const Settings& settings, const Contents& c) {
+void print_json(const rill::Model& model, const ShowSettings& settings, const Contents& c) {
   nlohmann::json functions = nlohmann::json::array();
   for (const rill::FunctionInfo& f : rill::model_functions(settings.model.path, rill::Where()))
     functions.push_back(
@@ -175,7 +175,7 @@ void print_weights(const rill::Model& model, const Contents& c, bool all) {
           dim(fmt::format("and {} constants, {}", count_text(c.constants), bytes_text(double(c.constant_bytes)))));
 }
 
-int show(const Settings& settings) {
+int show(const ShowSettings& settings) {
   const rill::Model model = read_model(settings.model, true);
   std::string nodes;
   const Contents c = contents_of(model, settings, nodes);
@@ -196,7 +196,7 @@ int show(const Settings& settings) {
 }  // namespace
 
 void add_show(Program& program) {
-  auto settings = std::make_shared<Settings>();
+  auto settings = std::make_shared<ShowSettings>();
   CLI::App* sub = add(program, "show", "what a model takes and gives, its ops, parameters and sizes",
                       {"rill show net.onnx", "rill show net.onnx --weights", "rill show net.onnx --nodes | less",
                        "rill show net.onnx --json | jq .inputs", "rill show saved_model/ --signature train"});

@@ -9,12 +9,10 @@ using namespace rill;
 namespace oracle {
 namespace {
 
-Layout layout(const Call& c) { return c.text("layout") == "nchw" ? Layout::nchw : Layout::nhwc; }
 double order(const Call& c) {
   return c.options.contains("p") && c.options["p"].is_string() ? std::numeric_limits<double>::infinity()
                                                                : c.number("p", 2);
 }
-NormalizeOptions normalize_options(const Call& c) { return {c.integer("axis", -1), c.number("epsilon", 1e-5)}; }
 
 void add_activations(Table& t) {
   t["hard_shrink"] = {[](const Call& c) -> Values { return {hard_shrink(c[0], c.number("lambda", 0.5))}; }};
@@ -114,7 +112,7 @@ void add_likeness(Table& t) {
   }};
 }
 
-void add_tables(Table& t) {
+void add_lookups(Table& t) {
   t["embedding_bag"] = {[](const Call& c) -> Values {
     const std::string mode = c.text("mode");
     EmbeddingBagOptions o{.mode = mode == "sum" ? BagMode::sum : mode == "max" ? BagMode::max : BagMode::mean};
@@ -196,7 +194,7 @@ void add_pools(Table& t) {
 }  // namespace
 
 void add_functional(Table& t) {
-  add_activations(t), add_norms(t), add_regression(t), add_classes(t), add_likeness(t), add_tables(t);
+  add_activations(t), add_norms(t), add_regression(t), add_classes(t), add_likeness(t), add_lookups(t);
   add_resizing(t), add_patches(t), add_pools(t);
 }
 

@@ -7,8 +7,6 @@ namespace oracle {
 
 using namespace rill;
 
-static Layout layout(const Call& c) { return c.text("layout") == "nchw" ? Layout::nchw : Layout::nhwc; }
-
 // "SAME", "VALID", one number, or pairs.
 static SpacePadding padding(const Call& c) {
   if (!c.has("padding")) return "VALID";
@@ -56,8 +54,6 @@ static void add_convolutions(Table& t) {
   t["adaptive_avg_pool"] = {
       [](const Call& c) -> Values { return {adaptive_avg_pool(c[0], c.dims("out"), layout(c))}; }};
 }
-
-static NormalizeOptions normalize_options(const Call& c) { return {c.integer("axis", -1), c.number("epsilon", 1e-5)}; }
 
 static void add_normalisation(Table& t) {
   t["softmax"] = {[](const Call& c) -> Values { return {softmax(c[0], c.integer("axis", -1))}; }};
