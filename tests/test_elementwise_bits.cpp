@@ -1,7 +1,7 @@
 // Compiled code gives eager code's bits: every elementwise op after every other, and random chains of them, over
 // special values, in each float dtype. RILL_PAIR_SHARE=n compares one pair in n (1: all), RILL_CHAIN_COUNT=n so many
-// chains (a million take processes of their own), RILL_CHAIN_SEED=n from that seed on. A failure prints the shortest
-// part of a chain that still fails. RILL_ISA=avx2 in the environment makes all of it code for an older processor.
+// chains (a million take processes of their own), RILL_CHAIN_SEED=n from that seed on. RILL_TEST_TURN=n takes other
+// pairs and chains. A failure prints the shortest part of a chain that still fails. RILL_ISA=avx2 in the environment makes all of it code for an older processor.
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -261,6 +261,7 @@ int compare_pairs(DType d, size_t share, std::string& wrong) {
   std::vector<std::string> left_out;
   const std::vector<Form> forms = all_forms(d, left_out);
   const Grid g = special_pairs(d);
+  const uint64_t turn = setting("RILL_TEST_TURN", 0);
   int pairs = 0;
   for (size_t first = 0; first < forms.size(); ++first) {
     // Of two operands: of x and y in every other round, else with a constant.
@@ -269,7 +270,7 @@ int compare_pairs(DType d, size_t share, std::string& wrong) {
                                         : forms[first];
     std::vector<Form> outer = outer_forms(forms, first);
     size_t number = 0;
-    std::erase_if(outer, [&](const Form&) { return mixed(first << 20 | number++, uint64_t(d)) % share != 0; });
+    std::erase_if(outer, [&](const Form&) { return mixed(first << 20 | number++, uint64_t(d)) % share != turn % share; });
     std::vector<std::function<Tensor(const Tensor&, const Tensor&)>> made;
     for (const Form& f : outer)
       made.push_back([&](const Tensor& x, const Tensor& y) { return f.run(inner.run(x, y), y); });
@@ -296,7 +297,7 @@ TEST_CASE("every elementwise record is called") {
 
 TEST_CASE("every elementwise op after every other: compiled code gives eager's bits") {
   if (!has_compiler()) return;
-  const size_t share = setting("RILL_PAIR_SHARE", 200);
+  const size_t share = setting("RILL_PAIR_SHARE", 600);
   int pairs = 0;
   std::string wrong;
   for (DType d : {f32, f64, f16, bf16})
@@ -448,7 +449,8 @@ void compare_chains(uint64_t first, uint64_t count, std::string& wrong) {
 
 TEST_CASE("random elementwise chains") {
   if (!has_compiler()) return;
-  const uint64_t first = setting("RILL_CHAIN_SEED", 1), count = setting("RILL_CHAIN_COUNT", 400);
+  const uint64_t first = setting("RILL_CHAIN_SEED", 1 + 1000 * setting("RILL_TEST_TURN", 0)),
+                 count = setting("RILL_CHAIN_COUNT", 150);
   constexpr uint64_t at_once = 8000;  // in one process, which keeps every kernel that it has compiled
   std::string wrong;
   if (count <= at_once) {
