@@ -13,6 +13,7 @@
 namespace rill {
 
 struct GradCheckOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int order = 1;                 // 2: the derivatives of the gradient too; any order
   std::optional<double> eps{};   // the step of the differences; 1e-6, where an input is f32 1e-3, of 16 bits 0.02
   std::optional<double> rtol{};  // allowed: atol + rtol * the difference quotient; 1e-3, of f32 1e-2, of 16 bits 0.1

@@ -26,6 +26,7 @@ enum class JacobianMode : uint8_t {
 };
 
 struct JacobianOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   JacobianMode mode = JacobianMode::automatic;
   int64_t chunk_bytes = int64_t(1) << 28;  // about so many bytes of cotangents or tangents at a time; more take several
 };

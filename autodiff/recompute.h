@@ -43,6 +43,7 @@ std::vector<size_t> segment_ends(size_t layers, int64_t segments, const Where& w
 }  // namespace detail
 
 struct RecomputeOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   RecomputePolicy policy = {};
 };
 

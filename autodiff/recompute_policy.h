@@ -36,6 +36,7 @@ RecomputePolicy save_only(std::vector<std::string> names);
 
 // How recompute_chain() cuts a chain of layers.
 struct ChainOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int64_t segments = 0;  // 0: about sqrt(layers)
   RecomputePolicy policy = {};
 };

@@ -24,6 +24,7 @@
 namespace rill {
 
 struct TapeOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool persistent = false;      // gradient() may be called again; what the tape holds is kept until it dies
   bool watch_variables = true;  // trainable Variables are watched when read
 };
@@ -36,6 +37,7 @@ enum class Unconnected : uint8_t {
 };
 
 struct GradientOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Unconnected unconnected = Unconnected::error;
   Tensor output_gradient = {};                // the cotangent to start from, of the target's shape; ones by default
   std::vector<Tensor> output_gradients = {};  // the same for several targets, one each

@@ -68,6 +68,7 @@ std::pair<Tensor, GradientRule> as_one(const Value& value, Rule rule, std::vecto
 // is one like it, as GradientTape::gradient gives it. value_and_grad<0, 2>(f) gives the gradients by these arguments,
 // as a tuple. Where f does not depend on an argument, the gradient is zeros, unless the options say otherwise.
 struct GradOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Unconnected unconnected = Unconnected::zero;
 };
 template <size_t... argument, class F>

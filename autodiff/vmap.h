@@ -37,6 +37,7 @@ class MapAxes {
 };
 
 struct VmapOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   MapAxes in_axes = 0;   // of each argument, the axis whose rows are mapped; `none`: not mapped
   MapAxes out_axes = 0;  // of each result, the axis where its rows stand
   Randomness randomness = Randomness::different;

@@ -15,6 +15,7 @@
 namespace rill::data {
 
 struct BatchesOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool shuffle = true;  // otherwise in order
   bool partial = true;  // an epoch ends with what is left, though it be less than a batch
 };

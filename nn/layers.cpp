@@ -204,7 +204,7 @@ Tensor BatchNorm::operator()(const Tensor& x, Mode mode, Where where) const {
   NameScope scope(options.name);
   const NormalizeOptions how{options.axis, options.epsilon};
   if (mode == Mode::inference) return batch_norm_inference(x, scale, offset, mean, variance, how);
-  const rill::BatchNorm batch = batch_norm(x, scale, offset, how);
+  const BatchNormResult batch = batch_norm(x, scale, offset, how);
   Variable moving_mean = mean, moving_variance = variance;
   const double step = 1 - options.momentum;
   moving_mean.assign_add(step * (stop_gradient(batch.mean) - moving_mean));

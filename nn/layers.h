@@ -70,6 +70,7 @@ std::vector<Variable> trainable(const std::vector<Variable>& variables);
 // --- Dense -----------------------------------------------------------------------------------------------------------
 
 struct DenseOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Activation activation = {};
   bool use_bias = true;
   Initializer kernel_initializer = glorot_uniform;
@@ -103,6 +104,7 @@ class Dense {
 // --- Convolution and pooling of [batch, height, width, channels] -----------------------------------------------------
 
 struct Conv2DOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Dims strides = {1};
   SpacePadding padding = "VALID";
   Dims dilation = {1};
@@ -134,6 +136,7 @@ class Conv2D {
 };
 
 struct Pool2DOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Dims strides = {};  // empty: the window's
   SpacePadding padding = "VALID";
   std::string name = "pool";
@@ -183,6 +186,7 @@ class Flatten {
 // --- Normalisation ---------------------------------------------------------------------------------------------------
 
 struct BatchNormOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Axis axis = -1;
   double momentum = 0.99;  // of the moving statistics: the share of the old ones, in [0, 1]
   double epsilon = 1e-3;
@@ -203,6 +207,7 @@ class BatchNorm {
 };
 
 struct LayerNormOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   double epsilon = 1e-5;
   std::string name = "layer_norm";
 };
@@ -220,6 +225,7 @@ class LayerNorm {
 };
 
 struct GroupNormOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Axis axis = -1;  // of channels
   double epsilon = 1e-5;
   std::string name = "group_norm";
@@ -240,6 +246,7 @@ class GroupNorm {
 };
 
 struct RMSNormOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   double epsilon = 1e-5;
   std::string name = "rms_norm";
 };
@@ -259,6 +266,7 @@ class RMSNorm {
 // --- An activation with a parameter ----------------------------------------------------------------------------------
 
 struct PReLUOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   double slope = 0.25;  // to begin with
   std::string name = "prelu";
 };
@@ -278,6 +286,7 @@ class PReLU {
 // --- Embedding -------------------------------------------------------------------------------------------------------
 
 struct EmbeddingOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Initializer initializer = uniform(-0.05, 0.05);
   std::string name = "embedding";
 };
@@ -297,6 +306,7 @@ class Embedding {
 // --- Attention -------------------------------------------------------------------------------------------------------
 
 struct MultiHeadAttentionOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool causal = false;
   bool use_bias = true;
   Initializer kernel_initializer = glorot_uniform;

@@ -167,6 +167,7 @@ class Optimizer {
   }
 
 struct SGDOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   LearningRate learning_rate = 0.01;
   double momentum = 0;
   bool nesterov = false;    // throws without momentum
@@ -189,6 +190,7 @@ class SGD : public Optimizer {
 };
 
 struct AdamOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   LearningRate learning_rate = 0.001;
   double beta1 = 0.9, beta2 = 0.999;
   double epsilon = 1e-8;
@@ -212,6 +214,7 @@ class Adam : public Optimizer {
 };
 
 struct AdamWOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   LearningRate learning_rate = 0.001;
   double beta1 = 0.9, beta2 = 0.999;
   double epsilon = 1e-8;
@@ -225,6 +228,7 @@ class AdamW : public Adam {
 };
 
 struct RMSpropOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   LearningRate learning_rate = 0.001;
   double rho = 0.9;
   double momentum = 0;

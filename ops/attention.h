@@ -10,6 +10,7 @@
 namespace rill {
 
 struct AttentionOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   // Query i sees keys up to i + keys - queries: with as many of both no later key, and the last query all of them (so
   // that decoding with a cache of keys works).
   bool causal = false;
@@ -30,6 +31,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
                  Where where = Where::current());
 
 struct SelfAttentionOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool causal = false;
   std::optional<double> scale = {};
 };

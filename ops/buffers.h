@@ -17,6 +17,7 @@ namespace rill {
 // --- In, without a copy ----------------------------------------------------------------------------------------------
 
 struct BufferOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Strides strides =
       {};  // between neighbours along each axis, in elements, as Tensor::strides(); none: row-major, dense
   // Whose memory it is. A GPU's must be written when the tensor is made: rill's kernels do not wait for streams of

@@ -35,6 +35,7 @@ class SpacePadding {
 };
 
 struct ConvOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Dims strides = {};  // one an axis of space, or one for all; empty: 1
   SpacePadding padding = "VALID";
   Dims dilation = {};  // steps between the kernel's elements; empty: 1
@@ -54,6 +55,7 @@ Tensor depthwise_conv(const Tensor& x, const Tensor& w, const ConvOptions& optio
                       Where where = Where::current());
 
 struct ConvTransposeOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Dims strides = {};
   SpacePadding padding = "VALID";
   Dims dilation = {};
@@ -74,6 +76,7 @@ Tensor conv_grad_input(const Tensor& g, const Tensor& w, const ConvParams& p, Wh
 Tensor conv_grad_weight(const Tensor& x, const Tensor& g, const ConvParams& p, Where where = Where::current());
 
 struct PoolOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Dims strides = {};  // one an axis of space, or one for all; empty: the window's
   SpacePadding padding = "VALID";
   Layout layout = Layout::nhwc;

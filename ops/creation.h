@@ -275,9 +275,18 @@ RILL_TAKES_OPTIONS(linspace, (double start, double stop), start, stop, 50, true)
 RILL_TAKES_OPTIONS(linspace, (double start, double stop, int64_t count), start, stop, count, true)
 RILL_TAKES_DTYPE(linspace, TensorOptions, (double start, double stop, int64_t count, bool endpoint), start, stop, count,
                  endpoint)
-// base to the power of linspace(start, stop, count).
+namespace detail {
+Tensor logspace(double start, double stop, int64_t count, double base, bool endpoint, const TensorOptions& options,
+                const Where& where);
+}
+// base to the power of linspace(start, stop, count, endpoint). A bool after `count` is the endpoint, as in numpy; else the
+// base follows, as in torch.
 Tensor logspace(double start, double stop, int64_t count = 50, double base = 10, const TensorOptions& options = {},
                 Where where = Where::current());
+Tensor logspace(double start, double stop, int64_t count, std::same_as<bool> auto endpoint, double base = 10,
+                const TensorOptions& options = {}, Where where = Where::current()) {
+  return detail::logspace(start, stop, count, base, endpoint, options, where);
+}
 RILL_TAKES_OPTIONS(logspace, (double start, double stop), start, stop, 50, 10)
 RILL_TAKES_OPTIONS(logspace, (double start, double stop, int64_t count), start, stop, count, 10)
 RILL_TAKES_DTYPE(logspace, TensorOptions, (double start, double stop, int64_t count, double base), start, stop, count,
@@ -297,7 +306,7 @@ Tensor identity(I n, const TensorOptions& options = {}, Where where = Where::cur
 }
 template <std::convertible_to<Dim> N, std::same_as<DType> D>
 Tensor identity(N n, D dtype, Where where = Where::current()) {
-  return identity(Dim(n), TensorOptions{dtype, {}}, where);
+  return identity(Dim(n), TensorOptions{.dtype = dtype}, where);
 }
 // [rows, columns] with ones on and below diagonal k.
 Tensor tri(Dim rows, Dim columns = -1, int64_t k = 0, const TensorOptions& options = {},

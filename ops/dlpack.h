@@ -14,6 +14,7 @@ struct DLManagedTensorVersioned;  // since 1.0: the capsule "dltensor_versioned"
 namespace rill {
 
 struct DLPackOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   // Whether the elements are copied: always, or never (then what cannot be shared throws). none: only where they must
   // be.
   std::optional<bool> copy = {};

@@ -25,6 +25,7 @@ Tensor insert(const Tensor& x, const std::vector<int64_t>& places, const Tensor&
 // The vector `x` without the zeros at its front and its back, or at one of them. Not inside `function`: the size
 // depends on values.
 struct TrimZerosOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool front = true, back = true;
 };
 Tensor trim_zeros(const Tensor& x, const TrimZerosOptions& options = {}, Where where = Where::current());
@@ -43,6 +44,7 @@ Tensor block_diag(const std::vector<Tensor>& x, Where where = Where::current());
 // returned as it is.
 Tensor cartesian_prod(const std::vector<Tensor>& x, Where where = Where::current());
 struct CombinationsOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int64_t r = 2;
   bool with_replacement = false;  // an element may be taken more than once
 };

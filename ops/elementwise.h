@@ -155,6 +155,18 @@ Tensor float_power(const Tensor& x, const Tensor& y, Where where = Where::curren
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = Where::current());
 // minimum(maximum(x, low), high); keeps x's dtype.
 Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where = Where::current());
+// With one bound, or none: clip(x, 0, none), clip(x, none, 6), clip(x, {.low = 0}).
+struct ClipOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  std::optional<Tensor> low = {}, high = {};
+};
+Tensor clip(const Tensor& x, const ClipOptions& options, Where where = Where::current());
+inline Tensor clip(const Tensor& x, const Tensor& low, std::nullopt_t, Where where = Where::current()) {
+  return clip(x, ClipOptions{.low = low}, where);
+}
+inline Tensor clip(const Tensor& x, std::nullopt_t, const Tensor& high, Where where = Where::current()) {
+  return clip(x, ClipOptions{.high = high}, where);
+}
 // Converted to `dtype`: Tensor::astype as a function.
 Tensor astype(const Tensor& x, DType dtype, Where where = Where::current());
 // The same bits as another dtype of the same size.
@@ -162,6 +174,7 @@ Tensor bitcast(const Tensor& x, DType dtype, Where where = Where::current());
 
 // --- Whole-tensor comparisons, on the host ---------------------------------------------------------------------------
 struct CloseOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   double rtol = 1e-5, atol = 1e-8;
   bool equal_nan = false;
 };

@@ -18,16 +18,19 @@ namespace rill::fft {
 enum class Norm : uint8_t { backward, ortho, forward };
 
 struct FftOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<Dim> n = {};  // the transform's length; default: the axis's (irfft, hfft: 2 (m - 1) of an axis of m)
   Axis axis = -1;
   Norm norm = Norm::backward;
 };
 struct FftnOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<Shape> s = {};    // a length for each axis
   std::optional<Axes> axes = {};  // default: the last as many as `s` has, or all
   Norm norm = Norm::backward;
 };
 struct Fft2Options {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<Shape> s = {};  // two lengths
   Axes axes = {-2, -1};
   Norm norm = Norm::backward;

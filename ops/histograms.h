@@ -18,6 +18,7 @@ namespace rill {
 // the largest element. Throws on a negative element. Inside `function` give `length` (which then is n; elements beyond
 // are left out, and there negative ones too).
 struct BincountOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int64_t minlength = 0;
   std::optional<int64_t> length = {};
   std::optional<Tensor> weights = {};  // one for each element: the sums of these, differentiable
@@ -25,6 +26,7 @@ struct BincountOptions {
 Tensor bincount(const Tensor& x, BincountOptions options = {}, Where where = Where::current());
 
 struct HistogramOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int64_t bins = 10;
   std::optional<std::pair<double, double>> range = {};  // default: of min(x) to max(x)
   std::optional<Tensor> edges = {};                     // an ascending vector, instead of bins and range

@@ -70,6 +70,7 @@ Tensor pixel_unshuffle(const Tensor& x, int64_t factor, Layout layout = Layout::
 Tensor channel_shuffle(const Tensor& x, int64_t groups, Axis axis = -1, Where where = Where::current());
 
 struct PatchOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Dims strides = {};  // empty: 1
   SpacePadding padding = "VALID";
   Dims dilation = {};  // empty: 1
@@ -96,6 +97,7 @@ struct IndexedPool {
 IndexedPool max_pool_with_indices(const Tensor& x, const Dims& window, const PoolOptions& options = {},
                                   Where where = Where::current());
 struct UnpoolOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Dims size = {};     // of space in the result; empty: (in - 1) * stride - pads + window
   Dims strides = {};  // empty: the window's
   Dims padding = {};  // at both ends; empty: 0
@@ -106,6 +108,7 @@ struct UnpoolOptions {
 Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& window, const UnpoolOptions& options = {},
                   Where where = Where::current());
 struct FractionalPoolOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<Tensor> samples = {};   // in [0, 1): [batch, channels, axes of space]; else they are drawn
   std::optional<random::Key> key = {};  // with which; else the global generator's next
   Layout layout = Layout::nhwc;

@@ -28,6 +28,7 @@ namespace rill::linalg {
 Tensor solve(const Tensor& a, const Tensor& b, Where where = Where::current());
 
 struct TriangularOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool lower = false;      // the triangle of `a` that is read; the other one may hold anything
   bool left = true;        // solve a x = b, else x a = b
   bool transpose = false;  // a's transpose in place of a
@@ -54,6 +55,7 @@ Slogdet slogdet(const Tensor& x, Where where = Where::current());
 
 // The x for which a x = b, by a's factor of cholesky(). b: [..., n, k] or [n]; leading axes broadcast.
 struct CholeskySolveOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool upper = false;  // the factor is the upper one
 };
 Tensor cholesky_solve(const Tensor& factor, const Tensor& b, const CholeskySolveOptions& options = {},
@@ -62,6 +64,7 @@ Tensor cholesky_solve(const Tensor& factor, const Tensor& b, const CholeskySolve
 // --- Factorisations (matrix/factor.cpp) ------------------------------------------------------------------------------
 
 struct CholeskyOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool upper = false;  // the upper factor, H of the lower one
 };
 // The lower triangular L, with a positive diagonal, for which L H(L) = x. x: [..., n, n], positive definite; of a
@@ -97,6 +100,7 @@ Tensor lu_solve(const Lu& factors, const Tensor& b, Where where = Where::current
 // values are equal; those of complex vectors are right for functions that this factor does not change.
 
 struct SvdOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool full_matrices = true;  // u: [..., m, m], vh: [..., n, n]; else [..., m, k], [..., k, n]
 };
 struct Svd {
@@ -126,6 +130,7 @@ Tensor eigvals(const Tensor& x, Where where = Where::current());
 // --- By singular values (matrix/least_squares.cpp) -------------------------------------------------------------------
 
 struct RankOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<double> rtol = {};  // singular values up to rtol * the largest count as 0; default: max(m, n) * epsilon
 };
 // The Moore-Penrose pseudo-inverse, [..., n, m] of [..., m, n]. Its gradient is that of matrices of one rank (Golub,
@@ -182,6 +187,7 @@ class MatrixOrd {
   double number_ = 0;
 };
 struct MatrixNormOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool keepdims = false;
   MatrixOrd ord = "fro";
 };

@@ -27,6 +27,7 @@ Tensor log_softmax(const Tensor& x, Axis axis = -1, Where where = Where::current
 // softmax(-x).
 Tensor softmin(const Tensor& x, Axis axis = -1, Where where = Where::current());
 struct GumbelSoftmaxOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   double temperature = 1;
   bool hard = false;  // 1 at the largest, 0 elsewhere, with the gradient of the soft one
   Axis axis = -1;
@@ -39,6 +40,7 @@ Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxOptions& options 
 // --- Normalisation (norm.cpp) ----------------------------------------------------------------------------------------
 
 struct NormalizeOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Axis axis = -1;
   double epsilon = 1e-5;
 };
@@ -49,13 +51,13 @@ Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, co
 // The same with scale 1 and offset 0.
 Tensor layer_norm(const Tensor& x, const NormalizeOptions& options = {}, Where where = Where::current());
 
-struct BatchNorm {
+struct BatchNormResult {
   Tensor y;
   Tensor mean, variance;  // of each channel over the batch; the variance is the biased one
 };
 // For training: the same with mean and variance of each channel (the axis `axis`) over all other axes. scale and offset
 // are of shape {channels} (Ioffe, Szegedy: Batch Normalization, 2015).
-BatchNorm batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const NormalizeOptions& options = {},
+BatchNormResult batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const NormalizeOptions& options = {},
                      Where where = Where::current());
 // For inference: the same with a mean and variance that are given, of shape {channels}.
 Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& offset, const Tensor& mean,
@@ -80,6 +82,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& scale, const Tensor& offset,
                      Where where = Where::current());
 Tensor instance_norm(const Tensor& x, const NormalizeOptions& options = {}, Where where = Where::current());
 struct LocalResponseNormOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int64_t size = 5;  // of the window
   double alpha = 1e-4, beta = 0.75, k = 1;
   Axis axis = -1;  // of channels
@@ -145,6 +148,7 @@ Tensor glu(const Tensor& x, Axis axis = -1, Where where = Where::current());
 // for each of the channels in the last axis.
 Tensor prelu(const Tensor& x, const Tensor& slope, Where where = Where::current());
 struct RReluOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   double lower = 1.0 / 8, upper = 1.0 / 3;
   bool training = true;
   std::optional<random::Key> key = {};  // else the global generator's next
@@ -163,6 +167,7 @@ Tensor threshold(const Tensor& x, double bound, double value, Where where = Wher
 // --- Dropout, labels, tables (nn_ops.cpp) ----------------------------------------------------------------------------
 
 struct DropoutOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool training = true;
   std::optional<random::Key> key = {};  // else the global generator's next
 };
@@ -171,6 +176,7 @@ struct DropoutOptions {
 Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options = {}, Where where = Where::current());
 
 struct ChannelDropoutOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Axis axis = -1;  // of channels
   bool training = true;
   std::optional<random::Key> key = {};  // else the global generator's next
@@ -183,6 +189,7 @@ Tensor channel_dropout(const Tensor& x, double rate, const ChannelDropoutOptions
 Tensor alpha_dropout(const Tensor& x, double rate, const DropoutOptions& options = {}, Where where = Where::current());
 
 struct OneHotOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Axis axis = -1;  // where the new axis stands in the result
   double on = 1, off = 0;
   DType dtype = DType::f32;
@@ -195,6 +202,7 @@ RILL_TAKES_DTYPE(one_hot, OneHotOptions, (const Tensor& indices, Dim depth), ind
 Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Where where = Where::current());
 enum class BagMode : uint8_t { sum, mean, max };
 struct EmbeddingBagOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   BagMode mode = BagMode::mean;
   std::optional<Tensor> weights = {};   // of ids' shape: what each row is multiplied by; with BagMode::sum only
   std::optional<Tensor> offsets = {};   // where each bag begins in the vector `ids`: ascending integers, the first 0

@@ -9,6 +9,7 @@
 namespace rill::debug {
 
 struct NumericsOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool nan = true, infinity = true;  // what counts as bad
   // Called with what the error would say, and the op goes on; none: rill::Error is thrown. It must not read a Variable
   // that the call assigns.

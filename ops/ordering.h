@@ -22,16 +22,29 @@ struct ValuesAt {
 };
 // The k-th smallest along `axis`, counted from 1 as torch does, and where it stands. NaN is larger than all.
 ValuesAt kthvalue(const Tensor& x, int64_t k, Axis axis = -1, bool keepdims = false, Where where = Where::current());
-struct Mode {
+// Of functions along one axis.
+struct LineOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  Axis axis = -1;
+  bool keepdims = false;
+};
+inline ValuesAt kthvalue(const Tensor& x, int64_t k, const LineOptions& options, Where where = Where::current()) {
+  return kthvalue(x, k, options.axis, options.keepdims, where);
+}
+struct ModeResult {
   Tensor values, counts;  // counts: i64
 };
 // The most frequent element along `axis`, the smallest of those (scipy's mode), and how often it occurs.
-Mode mode(const Tensor& x, Axis axis = -1, bool keepdims = false, Where where = Where::current());
+ModeResult mode(const Tensor& x, Axis axis = -1, bool keepdims = false, Where where = Where::current());
+inline ModeResult mode(const Tensor& x, const LineOptions& options, Where where = Where::current()) {
+  return mode(x, options.axis, options.keepdims, where);
+}
 
 // The i64 place of the first largest, smallest element along `axis` that is not NaN; of the flattened operand where
 // there is no axis. Throws where there are NaNs alone (inside `function`, when it is called).
-Tensor nanargmax(const Tensor& x, std::optional<Axis> axis = {}, bool keepdims = false, Where where = Where::current());
-Tensor nanargmin(const Tensor& x, std::optional<Axis> axis = {}, bool keepdims = false, Where where = Where::current());
+RILL_ARG_REDUCTION(nanargmax)
+RILL_ARG_REDUCTION(nanargmin)
+#undef RILL_ARG_REDUCTION
 // cumsum and cumprod in which NaN counts as 0, as 1.
 Tensor nancumsum(const Tensor& x, std::optional<Axis> axis = {}, Where where = Where::current());
 Tensor nancumprod(const Tensor& x, std::optional<Axis> axis = {}, Where where = Where::current());

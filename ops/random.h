@@ -50,6 +50,7 @@ class Key {
 
 // Options of a draw. dtype defaults to f32 (bits: u32, randint: i64), device to default_device().
 struct RandomOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<DType> dtype = {};
   std::optional<Key> key = {};
   MaybeDevice device = {};
@@ -60,6 +61,7 @@ Tensor bits(const Shape& shape, const RandomOptions& options = {}, Where where =
 RILL_TAKES_DTYPE(bits, RandomOptions, (const Shape& shape), shape)
 
 struct UniformOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   double low = 0, high = 1;
   std::optional<DType> dtype = {};
   std::optional<Key> key = {};
@@ -71,6 +73,7 @@ RILL_TAKES_DTYPE(uniform, UniformOptions, (const Shape& shape), shape)
 RILL_SIZES_STAND_IN_BRACES(uniform, "random::uniform({3, 4})")
 
 struct NormalOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   double mean = 0, stddev = 1;
   std::optional<DType> dtype = {};
   std::optional<Key> key = {};
@@ -82,6 +85,7 @@ RILL_TAKES_DTYPE(normal, NormalOptions, (const Shape& shape), shape)
 RILL_SIZES_STAND_IN_BRACES(normal, "random::normal({3, 4})")
 
 struct TruncatedNormalOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   double mean = 0, stddev = 1;
   double low = -2, high = 2;  // in standard deviations from the mean
   std::optional<DType> dtype = {};
@@ -126,6 +130,7 @@ RILL_TAKES_DTYPE(permutation, RandomOptions, (Dim n), n)
 Tensor shuffle(const Tensor& x, Axis axis = 0, const RandomOptions& options = {}, Where where = Where::current());
 
 struct ChoiceOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool replace = true;
   std::optional<Tensor> p = {};  // probabilities, a vector; equal where absent
   std::optional<Key> key = {};

@@ -102,8 +102,20 @@ Tensor sum_to(const Tensor& x, const Shape& shape, Where where = Where::current(
 
 // i64 indices of the (first) largest or smallest element along `axis`; without an axis, in the flattened operand. The
 // first NaN counts as the extreme, as in numpy. Throws where there is no element.
-Tensor argmax(const Tensor& x, std::optional<Axis> axis = {}, bool keepdims = false, Where where = Where::current());
-Tensor argmin(const Tensor& x, std::optional<Axis> axis = {}, bool keepdims = false, Where where = Where::current());
+struct ArgReduceOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
+  std::optional<Axis> axis = {};
+  bool keepdims = false;
+};
+// Functions of an axis that may be missing, and of these options.
+#define RILL_ARG_REDUCTION(name)                                                                                 \
+  Tensor name(const Tensor& x, const ArgReduceOptions& options, Where where = Where::current());                 \
+  template <int = 0>                                                                                             \
+  Tensor name(const Tensor& x, std::optional<Axis> axis = {}, bool keepdims = false, Where where = Where::current()) { \
+    return name(x, ArgReduceOptions{.axis = axis, .keepdims = keepdims}, where);                                 \
+  }
+RILL_ARG_REDUCTION(argmax)
+RILL_ARG_REDUCTION(argmin)
 
 // --- Statistics (statistics.cpp) -------------------------------------------------------------------------------------
 
@@ -148,6 +160,12 @@ struct NormOptions {
 // The vector norm (sum |x|^ord)^(1/ord); infinity: the largest |x|, -infinity: the smallest, 0: how many are not zero.
 // The default over all axes of a matrix is its Frobenius norm. The gradient is 0 where the norm, or an |x|, is 0.
 Tensor norm(const Tensor& x, const NormOptions& options = {}, Where where = Where::current());
+template <class N>
+  requires std::integral<N> || std::floating_point<N>
+Tensor norm(const Tensor&, N) {
+  static_assert(!sizeof(N), "norm(x, 1) may mean the order or the axis: write norm(x, {.ord = 1}) or norm(x, {.axis = 1})");
+  return {};
+}
 
 // Which of n sorted elements, or what between two of them, is the quantile of q: numpy's methods. `linear` looks at
 // place q (n - 1), from 0; `lower`, `higher`, `nearest` (a half: the even one) and `midpoint` take the elements beside
@@ -173,19 +191,27 @@ struct QuantileOptions {
   bool keepdims = false;
   QuantileMethod method = QuantileMethod::linear;
 };
-// The value below which a share q in [0, 1] of the elements lies. `q` is a scalar or a vector, whose axis then comes
+#define RILL_QUANTILE(name)                                                                                  \
+  Tensor name(const Tensor& x, const Tensor& q, const QuantileOptions& options, Where where = Where::current()); \
+  template <int = 0>                                                                                         \
+  Tensor name(const Tensor& x, const Tensor& q, Where where = Where::current()) {                            \
+    return name(x, q, QuantileOptions(), where);                                                             \
+  }                                                                                                          \
+  template <std::same_as<bool> B = bool>                                                                     \
+  Tensor name(const Tensor& x, const Tensor& q, const Axes& axes, B keepdims = false, Where where = Where::current()) { \
+    return name(x, q, QuantileOptions{.axis = axes, .keepdims = keepdims}, where);                           \
+  }
+// The value below which a fraction q in [0, 1] of the elements lies. `q` is a scalar or a vector, whose axis then comes
 // first in the result.
-Tensor quantile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {}, Where where = Where::current());
+RILL_QUANTILE(quantile)
 // quantile(x, q / 100).
-Tensor percentile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {},
-                  Where where = Where::current());
+RILL_QUANTILE(percentile)
 
 // median, quantile and percentile of the elements that are not NaN; NaN where there is none.
-Tensor nanmedian(const Tensor& x, const ReduceOptions& options = {}, Where where = Where::current());
-Tensor nanquantile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {},
-                   Where where = Where::current());
-Tensor nanpercentile(const Tensor& x, const Tensor& q, const QuantileOptions& options = {},
-                     Where where = Where::current());
+RILL_REDUCTION(nanmedian)
+RILL_QUANTILE(nanquantile)
+RILL_QUANTILE(nanpercentile)
+#undef RILL_QUANTILE
 
 // sum(x * weights) / sum(weights). `weights` has x's shape, or is a vector along the one axis.
 Tensor average(const Tensor& x, const Tensor& weights, const ReduceOptions& options = {},
@@ -278,6 +304,10 @@ struct TopK {
 // The k largest along `axis`, the largest first; of equal ones those that stand first. NaNs count as smaller than all
 // (larger, with .largest = false), so that they come last.
 TopK topk(const Tensor& x, int64_t k, const TopKOptions& options = {}, Where where = Where::current());
+template <is_axis I>
+TopK topk(const Tensor& x, int64_t k, I axis, bool largest = true, Where where = Where::current()) {
+  return topk(x, k, TopKOptions{.axis = axis, .largest = largest}, where);
+}
 
 // For each of `values` the i64 place in the ascending vector `sorted` that keeps it ascending: before equal elements,
 // or after them where `right`. Both are promoted to one dtype. NaN belongs at the end. Of `sorted` [..., n] with more

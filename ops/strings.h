@@ -87,6 +87,7 @@ Tensor regex_replace(const Tensor& x, std::string_view pattern, std::string_view
 Tensor to_number(const Tensor& x, DType dtype = DType::f32, Where where = Where::current());
 
 struct FormatOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::optional<int> precision = {};  // digits behind the point of floats; without it, the fewest that say the number
   bool scientific = false;            // floats as 1.5e+00
   int width = 0;                      // at least so many bytes, filled up in front

@@ -14,6 +14,7 @@ namespace rill {
 struct VariableState;  // variable_state.h
 
 struct VariableOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::string name = "Variable";
   bool trainable = true;
 };

@@ -14,6 +14,7 @@
 namespace rill {
 
 struct ArrowOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::vector<std::string> columns = {};  // which, in this order; all where none is named
   // What becomes of missing values. false: a column that has some is an error. true: they are 0, NaN or "", and another
   // column, "NAME.valid" of dtype bool, says which rows of NAME have a value.

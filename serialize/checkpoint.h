@@ -48,12 +48,14 @@ class Trackable {
 };
 
 struct SaveCheckpointOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int shards = 1;                                 // how many data files
   std::vector<std::string> only = {};             // patterns of paths (path_matches()); none: all
   std::map<std::string, std::string> names = {};  // other names in the file, by path
 };
 
 struct RestoreOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool allow_missing = false;          // paths that the file has not keep their values
   bool allow_extra = false;            // entries of the file that nothing here has are left alone
   bool allow_misshapen = false;        // paths of which the file has another shape or dtype keep their values

@@ -17,6 +17,7 @@
 namespace rill {
 
 struct CheckpointManagerOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int max_to_keep = 5;          // older ones are removed; 0: none is
   double keep_every_hours = 0;  // of those that would be removed, one for each so many hours stays for good; 0: none
   int64_t every_steps = 0;      // save_if_due(): after so many steps, or

@@ -14,6 +14,7 @@
 namespace rill {
 
 struct CsvOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   char delimiter = ',';
   char quote = '"';
   bool header = true;  // the first row has the names; else they are "0", "1", ...

@@ -2,8 +2,9 @@
 // feature a list of f32, i64 or texts without a shape; which shape it has is for the reader to say.
 //
 //   std::string bytes = make_example({{"image", pixels}, {"label", tensor({3})}});
-//   ParsedExamples batch = parse_examples(records, {{"image", fixed_feature(f32, {28, 28})}, {"label",
-//   fixed_feature(i64)}}); batch.tensors.at("image");  // [records,28,28]
+//   ParsedExamples batch = parse_examples(records, {{"image", fixed_feature(f32, {28, 28})},
+//                                                   {"label", fixed_feature(i64)}});
+//   batch.tensors.at("image");  // [records,28,28]
 #pragma once
 #include <map>
 #include <string>

@@ -14,6 +14,7 @@
 namespace rill {
 
 struct ExportOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   // What the tensors among the arguments are, one each; empty: the function's own signature. Sizes may be `any`: the
   // model takes all of them.
   std::vector<ArgSpec> signature = {};
@@ -124,6 +125,7 @@ class ModelSignature {
 };
 
 struct SavedModelOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::vector<std::string> tags = {"serve"};  // by which a program asks for the graph
 };
 

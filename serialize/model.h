@@ -36,6 +36,7 @@ struct ValueInfo {
 std::string to_string(const ValueInfo& v);
 
 struct ImportOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   // Weights (floating initializers with axes; a SavedModel's variables) become Variables. With false they are
   // constants, which is faster to call: products keep them in the layout that they read best, and a normalisation
   // behind a convolution becomes part of its weights. Of a .rill file they stay Variables, which tapes leave alone.

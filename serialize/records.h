@@ -33,6 +33,7 @@ std::string record(std::string_view bytes);
 enum class Compression { none, zlib, gzip };
 
 struct RecordWriterOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   Compression compression = Compression::none;
   int level = 6;  // 1 fast to 9 small; 0 packs nothing
 };
@@ -60,6 +61,7 @@ class RecordWriter {
 };
 
 struct RecordReaderOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   // No record is believed to be longer: what a small packed file can make a reader allocate.
   int64_t largest = int64_t(1) << 30;
   // Takes a last record that is cut short for the end, as of a file that is still written; else it is an error. In both

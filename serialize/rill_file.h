@@ -27,6 +27,7 @@ struct Package;
 
 // How one function is stored.
 struct FunctionToSaveOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   // What the tensors among the arguments are, one each; empty: the function's own signature. Sizes may be `any`.
   std::vector<ArgSpec> signature = {};
   std::vector<std::string> outputs = {};  // names; "output", or "output_0", "output_1", ... without
@@ -60,6 +61,7 @@ class FunctionToSave {
 };
 
 struct RillFileOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::map<std::string, std::string> metadata = {};  // text about the file, by name
   bool compress = false;                             // deflates the numbers too, not only the graphs
   NamedVariables variables = {};                     // as ExportOptions has them

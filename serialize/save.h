@@ -22,10 +22,12 @@ namespace rill {
 using NamedTensors = NamedMap<Tensor>;
 
 struct SaveOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::map<std::string, std::string> metadata = {};  // .safetensors: text about the tensors, by name
   bool compress = false;                             // .npz: deflated
 };
 struct LoadOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   // The tensors' elements stay in the file until they are touched, where it holds them as they lie in memory. They keep
   // their values when the file is replaced or deleted, but not when another program changes or shortens it in place.
   bool mapped = false;
@@ -35,8 +37,9 @@ struct LoadOptions {
 // Writes `x` alone, under the name "". Formats by extension:
 //
 //   .npy          numpy: one tensor of any dtype but bf16 and the 8-bit floats. A transposed matrix is written as it
-//   lies, in Fortran order .npz          numpy: a zip file of these (in builds with libzip) .safetensors  any dtype but
-//   c128 and string
+//                 lies, in Fortran order
+//   .npz          numpy: a zip file of these (in builds with libzip)
+//   .safetensors  any dtype but c128 and string
 //
 // Strings become numpy's unicode text, or its bytes where one of them is no UTF-8. Makes the folders that are missing.
 // The file is complete or absent: it is written under another name, flushed to the disk and moved, in place of one of

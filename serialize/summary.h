@@ -25,6 +25,7 @@ struct Profile;
 namespace rill::summary {
 
 struct WriterOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   // Whether calls return before the event is in the file: a thread of the writer's own turns tensors into events and
   // writes them, which a large image or histogram is worth. What it has not written when the process is killed is lost,
   // but for what flush() returned after; when the process ends by itself nothing is.
@@ -40,20 +41,24 @@ enum class ImageScale {
 };
 
 struct ImageOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int max_images = 3;  // of a batch, the first ones
   ImageScale scale = ImageScale::unit;
 };
 
 struct AudioOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int max_clips = 3;  // of a batch, the first ones
 };
 
 struct PrCurveOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int thresholds = 201;  // from 0 to 1
   Tensor weights = {};   // of each label; undefined: 1
 };
 
 struct EmbeddingOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   // What is known of each row, as columns: a name, and a text for each row.
   std::vector<std::pair<std::string, std::vector<std::string>>> metadata = {};
   Tensor sprites = {};  // a picture for each row, [n,h,w,c] as of image()

@@ -1,11 +1,9 @@
-// The C++ library's functions of numbers, for sizes: std::sqrt(x.dim(0)), std::pow(0.9, n), std::min(x.dim(0), rows).
-// Included by dim.h.
+// The C++ library's functions of numbers, for sizes: sqrt(x.dim(0)), pow(0.9, n), min(x.dim(0), rows). Included by dim.h.
 //
 // The library has sqrt for float, double, long double and every integer type, and a class that becomes an integer fits
-// the first three equally well, so that the call is ambiguous. What is here takes a Dim as the library takes an
-// integer: it gives a double. Namespace std gets names of it, because a call that says std:: looks nowhere else, and
-// rill gets them for calls that do not. Each looks at the number, as any conversion does; min, max, clamp and abs of
-// open sizes stay open.
+// the first three equally well, so that std::sqrt(n) is ambiguous. What is here takes a Dim as the library takes an
+// integer: it gives a double. It is called without std::, for no program may declare anything in that namespace. Each
+// looks at the number, as any conversion does; min, max, clamp and abs of open sizes stay open.
 #pragma once
 #include <concepts>
 #include <cstddef>
@@ -20,11 +18,11 @@ template <class T>
 concept Number = std::integral<T> || std::floating_point<T>;
 template <class T>
 concept Whole = DimOrSize<T> || (std::integral<T> && !std::same_as<T, bool>);
-// Dims with numbers, at least one of them a Dim. Of Dims alone, or Sizes, std::min is the library's.
+// Dims with numbers, at least one of them a Dim.
 template <class... T>
 concept WithDim = ((DimOrSize<T> || Number<T>) && ...) && (DimOrSize<T> || ...);
 template <class A, class... B>
-concept Mixed = (Whole<A> && ... && Whole<B>) && (DimOrSize<A> || ... || DimOrSize<B>) && !(std::same_as<A, B> && ...);
+concept Sizes = (Whole<A> && ... && Whole<B>) && (DimOrSize<A> || ... || DimOrSize<B>);
 
 template <DimOrSize T>
 constexpr int64_t number(T n) {
@@ -59,17 +57,17 @@ RILL_OF_DIMS(pow) RILL_OF_DIMS(fmod) RILL_OF_DIMS(hypot) RILL_OF_DIMS(atan2)
   return larger(n, -n);
 }
 template <class A, class B>
-  requires Mixed<A, B>
+  requires Sizes<A, B>
 constexpr Size min(const A& a, const B& b) {
   return smaller(Dim(a), Dim(b));
 }
 template <class A, class B>
-  requires Mixed<A, B>
+  requires Sizes<A, B>
 constexpr Size max(const A& a, const B& b) {
   return larger(Dim(a), Dim(b));
 }
 template <class T, class A, class B>
-  requires Mixed<T, A, B>
+  requires Sizes<T, A, B>
 constexpr Size clamp(const T& n, const A& low, const B& high) {
   return smaller(larger(Dim(n), Dim(low)), Dim(high));
 }
@@ -98,21 +96,12 @@ int snprintf(char* text, size_t size, const char* format, const A&... a) {
 
 }  // namespace rill::dim_math
 
-#define RILL_DIM_NAMES                                                                                                \
-  using rill::dim_math::sqrt, rill::dim_math::cbrt, rill::dim_math::exp, rill::dim_math::exp2, rill::dim_math::expm1, \
-      rill::dim_math::log, rill::dim_math::log2, rill::dim_math::log10, rill::dim_math::log1p, rill::dim_math::sin,   \
-      rill::dim_math::cos, rill::dim_math::tan, rill::dim_math::tanh, rill::dim_math::erf, rill::dim_math::floor,     \
-      rill::dim_math::ceil, rill::dim_math::round, rill::dim_math::trunc, rill::dim_math::pow, rill::dim_math::abs;
 namespace rill {
-RILL_DIM_NAMES
-using dim_math::hypot, dim_math::atan2, dim_math::lgamma, dim_math::printf, dim_math::fprintf, dim_math::snprintf;
+using dim_math::sqrt, dim_math::cbrt, dim_math::exp, dim_math::exp2, dim_math::expm1, dim_math::log, dim_math::log2,
+    dim_math::log10, dim_math::log1p, dim_math::sin, dim_math::cos, dim_math::tan, dim_math::tanh, dim_math::erf,
+    dim_math::tgamma, dim_math::lgamma, dim_math::floor, dim_math::ceil, dim_math::round, dim_math::trunc, dim_math::pow,
+    dim_math::fmod, dim_math::hypot, dim_math::atan2, dim_math::abs, dim_math::min, dim_math::max, dim_math::clamp,
+    dim_math::printf, dim_math::fprintf, dim_math::snprintf;
 }  // namespace rill
-namespace std {
-RILL_DIM_NAMES
-using rill::dim_math::hypot, rill::dim_math::atan2, rill::dim_math::lgamma, rill::dim_math::tgamma,
-    rill::dim_math::fmod, rill::dim_math::min, rill::dim_math::max, rill::dim_math::clamp, rill::dim_math::printf,
-    rill::dim_math::fprintf, rill::dim_math::snprintf;
-}  // namespace std
-#undef RILL_DIM_NAMES
 
 #pragma GCC visibility pop

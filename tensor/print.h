@@ -17,6 +17,7 @@ enum class FloatMode : uint8_t { maxprec, maxprec_equal, fixed, unique };
 
 // numpy's printoptions, by their meaning there.
 struct PrintOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int precision = 8;         // digits behind the point
   int64_t threshold = 1000;  // with more elements than this, only those at the edges are shown
   int64_t edge_items = 3;    // so many at each end of each axis

@@ -281,8 +281,11 @@ class IndexedTensor {
   }
 
  private:
+  SmallVec<Index, 8> index() const;  // of tensors_
+
   Tensor base_;
   SmallVec<Index, 8> index_;
+  SmallVec<Tensor, 4> tensors_;  // those in index_, which may outlive the expression that made them
   Where where_;
 };
 

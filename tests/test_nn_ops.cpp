@@ -102,7 +102,7 @@ TEST_CASE("norms have numpy's values") {
   const Tensor scale = tensor({1., 2., .5}), offset = tensor({0., 1., -1.});
   CHECK(near(layer_norm(x23(), scale, offset), {-1.224735686, 1, -0.387632157, -0.925819108, 0.074180892, -0.305635669},
              1e-8));
-  const BatchNorm batch = batch_norm(x23(), scale, offset, {.epsilon = 1e-3});
+  const BatchNormResult batch = batch_norm(x23(), scale, offset, {.epsilon = 1e-3});
   CHECK(near(batch.y, {0.999500375, 2.999000749, -1.499002990, -0.999500375, -0.999000749, -0.500997010}, 1e-8));
   CHECK(near(batch.mean, {0, 1, 3.5}));
   CHECK(near(batch.variance, {1, 1, 0.25}));

@@ -36,23 +36,30 @@ void same(const char* what, F f) {
     CHECK(got.item<double>() == want);
   }
 }
-#define SAME(...) same(#__VA_ARGS__, [&]([[maybe_unused]] auto n, [[maybe_unused]] auto m) { return __VA_ARGS__; })
+// As generic code calls the C++ library: of an integer the library's, of a size ours, which its argument's type names.
+#define SAME(...)                                                                                                  \
+  same(#__VA_ARGS__, [&]([[maybe_unused]] auto n, [[maybe_unused]] auto m) {                                       \
+    using std::sqrt, std::cbrt, std::exp, std::exp2, std::log, std::log2, std::log10, std::log1p, std::sin, std::cos, \
+        std::tan, std::tanh, std::floor, std::ceil, std::round, std::pow, std::fmod, std::hypot, std::atan2, std::abs, \
+        std::min, std::max, std::clamp;                                                                            \
+    return __VA_ARGS__;                                                                                            \
+  })
 
 }  // namespace
 
 TEST_CASE("the C++ library's functions of numbers take sizes") {
-  SAME(std::sqrt(n));
+  SAME(sqrt(n));
   SAME(sqrt(n) + 0);
-  SAME(std::cbrt(m) + std::exp(-n) + std::exp2(n) + std::log(m) + std::log2(n) + std::log10(n) + std::log1p(n));
-  SAME(std::sin(n) + std::cos(n) + std::tan(n) + std::tanh(n) + std::floor(n) + std::ceil(n) + std::round(n));
-  SAME(std::pow(n, 2) + std::pow(2, n) + std::pow(0.9, n) + std::pow(n, m) + std::pow(0.5f, n) + std::pow(n, -0.5));
-  SAME(std::fmod(m, n) + std::hypot(n, 3.0) + std::atan2(n, m));
-  SAME(1 / std::sqrt(n / 2) + 1 / std::sqrt(double(n)) + 1.f / n + 100 / n);
-  SAME(std::abs(n - 9) + std::abs(n));
+  SAME(cbrt(m) + exp(-n) + exp2(n) + log(m) + log2(n) + log10(n) + log1p(n));
+  SAME(sin(n) + cos(n) + tan(n) + tanh(n) + floor(n) + ceil(n) + round(n));
+  SAME(pow(n, 2) + pow(2, n) + pow(0.9, n) + pow(n, m) + pow(0.5f, n) + pow(n, -0.5));
+  SAME(fmod(m, n) + hypot(n, 3.0) + atan2(n, m));
+  SAME(1 / sqrt(n / 2) + 1 / sqrt(double(n)) + 1.f / n + 100 / n);
+  SAME(abs(n - 9) + abs(n));
   const int64_t four = 4;
-  SAME(std::min(n, four) + std::max(n, four) + std::min(four, m) + std::clamp(n, four, four + 2));
+  SAME(min(n, four) + max(n, four) + min(four, m) + clamp(n, four, four + 2));
   SAME(std::min<int64_t>(n, 4) + std::max<int64_t>(m, 4) + std::clamp<int64_t>(n, 1, 4));
-  SAME(std::min(n, m) + std::max({n, m, n + m}) + std::max(n, n));
+  SAME(min(n, m) + max({n, m, n + m}) + max(n, n));
 }
 
 TEST_CASE("the conditional operator of a size and an integer is an integer") {

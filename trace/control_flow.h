@@ -25,12 +25,14 @@
 namespace rill {
 
 struct WhileOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   // Stops after so many steps, whatever the condition says. What a gradient inside `function` needs is kept for so many
   // steps; without a bound such a gradient is an error. Eager gradients need none.
   std::optional<int64_t> max_steps = {};
 };
 
 struct ScanOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   bool reverse = false;            // from the last row to the first; row i of ys still belongs to row i of xs
   std::optional<Dim> length = {};  // the number of steps; where there are xs it must be theirs
 };

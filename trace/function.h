@@ -35,6 +35,7 @@ ArgSpec spec(DType dtype, const Shape& shape, std::string name = "", MaybeDevice
              Where where = Where::current());
 
 struct FunctionOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   std::vector<ArgSpec> signature = {};  // one a tensor among the arguments, in order; empty: anything goes
   int max_traces = 64;                  // 1 or more: the least recently used goes when there are more; plans of one too
   bool relax_shapes = false;            // a size that has changed for the third time is left open, as `any` would

@@ -34,6 +34,7 @@ using GraphVariables = std::vector<std::pair<std::string, Variable>>;
 using GraphTensors = std::vector<std::pair<std::string, Tensor>>;
 
 struct GraphTextOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   // Constants and captured tensors of more elements than `largest` go here, by names that the text has ("t0", ...), and
   // to parse_graph() with it. Null: all elements stand in the text.
   GraphTensors* tensors = nullptr;

@@ -26,6 +26,7 @@ struct MachineLimits {
 MachineLimits measured_limits();
 
 struct ProfileOptions {
+  detail::NamedOnly named_only_ = detail::NamedOnly();
   int runs = 10;  // after one that is not counted
   MachineLimits limits = {};
 };

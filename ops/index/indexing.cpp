@@ -308,16 +308,26 @@ IndexedTensor Tensor::at(Index i0, Index i1, Index i2, Index i3, Index i4, Index
 }
 
 IndexedTensor::IndexedTensor(Tensor base, std::span<const Index> index, const Where& where)
-    : base_(std::move(base)), index_(index), where_(where) {}
-
-Tensor IndexedTensor::set(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::set, where_); }
-Tensor IndexedTensor::add(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::add, where_); }
-Tensor IndexedTensor::multiply(const Tensor& v) && {
-  return put(std::move(base_), index_, v, ScatterMode::multiply, where_);
+    : base_(std::move(base)), index_(index), where_(where) {
+  for (const Index& i : index)
+    if (i.tensor) tensors_.push_back(*i.tensor);
 }
-Tensor IndexedTensor::min(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::min, where_); }
-Tensor IndexedTensor::max(const Tensor& v) && { return put(std::move(base_), index_, v, ScatterMode::max, where_); }
-Tensor IndexedTensor::get() && { return rill::get(base_, index_, where_); }
+SmallVec<Index, 8> IndexedTensor::index() const {
+  SmallVec<Index, 8> all = index_;
+  const Tensor* next = tensors_.begin();
+  for (Index& i : all)
+    if (i.tensor) i.tensor = next++;
+  return all;
+}
+
+Tensor IndexedTensor::set(const Tensor& v) && { return put(std::move(base_), index(), v, ScatterMode::set, where_); }
+Tensor IndexedTensor::add(const Tensor& v) && { return put(std::move(base_), index(), v, ScatterMode::add, where_); }
+Tensor IndexedTensor::multiply(const Tensor& v) && {
+  return put(std::move(base_), index(), v, ScatterMode::multiply, where_);
+}
+Tensor IndexedTensor::min(const Tensor& v) && { return put(std::move(base_), index(), v, ScatterMode::min, where_); }
+Tensor IndexedTensor::max(const Tensor& v) && { return put(std::move(base_), index(), v, ScatterMode::max, where_); }
+Tensor IndexedTensor::get() && { return rill::get(base_, index(), where_); }
 
 Tensor boolean_mask(const Tensor& x, const Tensor& mask, Axis axis, Where where) {
   axis = normal_axis(axis, std::max(x.ndim(), 1), "boolean_mask", where);

@@ -375,7 +375,7 @@ Tensor layer_norm(const Tensor& x, const NormalizeOptions& options, Where where)
   return layer_norm(x, ones(parameter, made), zeros(parameter, made), options, where);
 }
 
-BatchNorm batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const NormalizeOptions& options,
+BatchNormResult batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const NormalizeOptions& options,
                      Where where) {
   CallerScope caller(where);
   Tensors out = normalise(batch_norm_op, x, scale, offset, options, where);

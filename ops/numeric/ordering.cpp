@@ -64,7 +64,7 @@ ValuesAt kthvalue(const Tensor& x, int64_t k, Axis axis, bool keepdims, Where wh
   return {without_axis(take_along_axis(x, place, at), at, keepdims), without_axis(place, at, keepdims)};
 }
 
-Mode mode(const Tensor& x, Axis axis, bool keepdims, Where where) {
+ModeResult mode(const Tensor& x, Axis axis, bool keepdims, Where where) {
   CallerScope caller(where);
   require_operand("mode", x, where);
   const int64_t at = normal_axis(axis, x, "mode", where);
@@ -98,13 +98,13 @@ Tensor nan_extreme_place(std::string_view op, const Tensor& x, std::optional<Axi
 }
 }  // namespace
 
-Tensor nanargmax(const Tensor& x, std::optional<Axis> axis, bool keepdims, Where where) {
+Tensor nanargmax(const Tensor& x, const ArgReduceOptions& o, Where where) {
   CallerScope caller(where);
-  return nan_extreme_place("nanargmax", x, axis, keepdims, true, where);
+  return nan_extreme_place("nanargmax", x, o.axis, o.keepdims, true, where);
 }
-Tensor nanargmin(const Tensor& x, std::optional<Axis> axis, bool keepdims, Where where) {
+Tensor nanargmin(const Tensor& x, const ArgReduceOptions& o, Where where) {
   CallerScope caller(where);
-  return nan_extreme_place("nanargmin", x, axis, keepdims, false, where);
+  return nan_extreme_place("nanargmin", x, o.axis, o.keepdims, false, where);
 }
 
 Tensor nancumsum(const Tensor& x, std::optional<Axis> axis, Where where) {

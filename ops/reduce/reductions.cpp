@@ -371,11 +371,11 @@ RILL_DEFINE(All, all)
 RILL_DEFINE(Any, any)
 #undef RILL_DEFINE
 
-Tensor argmax(const Tensor& x, std::optional<Axis> axis, bool keepdims, Where where) {
-  return arg_reduce(argmax_op, x, axis, keepdims, where);
+Tensor argmax(const Tensor& x, const ArgReduceOptions& o, Where where) {
+  return arg_reduce(argmax_op, x, o.axis, o.keepdims, where);
 }
-Tensor argmin(const Tensor& x, std::optional<Axis> axis, bool keepdims, Where where) {
-  return arg_reduce(argmin_op, x, axis, keepdims, where);
+Tensor argmin(const Tensor& x, const ArgReduceOptions& o, Where where) {
+  return arg_reduce(argmin_op, x, o.axis, o.keepdims, where);
 }
 
 // Integers of up to 32 bits add up exactly in 64, without a copy of them; wider ones in f64, as in numpy.

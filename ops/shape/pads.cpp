@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rill/ops/option_checks.h"
 #include "rill/ops/scopes.h"
 #include "rill/tensor/limits.h"
@@ -10,8 +12,11 @@
 namespace rill {
 
 SpacePadding::SpacePadding(std::string_view text, Where where) {
-  if (text == "SAME") kind = Kind::same;
-  else if (text != "VALID") fail("padding", fmt::format("\"{}\" is neither \"SAME\" nor \"VALID\"", text), where);
+  const auto is = [text](std::string_view name) {
+    return std::equal(text.begin(), text.end(), name.begin(), name.end(), [](char a, char b) { return (a & ~0x20) == b; });
+  };
+  if (is("SAME")) kind = Kind::same;
+  else if (!is("VALID")) fail("padding", fmt::format("\"{}\" is neither \"SAME\" nor \"VALID\"", text), where);
 }
 SpacePadding::SpacePadding(const char* text, Where where) : SpacePadding(std::string_view(text ? text : ""), where) {}
 SpacePadding::SpacePadding(std::initializer_list<std::pair<int64_t, int64_t>> pairs) : kind(Kind::each) {

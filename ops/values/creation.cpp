@@ -493,8 +493,12 @@ Tensor linspace(double start, double stop, int64_t count, bool endpoint, const T
                 [whole](double x) { return whole ? std::floor(x) : x; });
 }
 
+Tensor detail::logspace(double start, double stop, int64_t count, double base, bool endpoint,
+                        const TensorOptions& options, const Where& where) {
+  return spaced("logspace", start, stop, count, endpoint, options, where, [base](double x) { return std::pow(base, x); });
+}
 Tensor logspace(double start, double stop, int64_t count, double base, const TensorOptions& options, Where where) {
-  return spaced("logspace", start, stop, count, true, options, where, [base](double x) { return std::pow(base, x); });
+  return detail::logspace(start, stop, count, base, true, options, where);
 }
 
 Tensor eye(Dim rows, Dim columns, int64_t k, const TensorOptions& options, Where where) {

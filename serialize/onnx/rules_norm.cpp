@@ -12,7 +12,7 @@ Values batch_norm_rule(const Call& c) {
   const NormalizeOptions options{.axis = 1, .epsilon = epsilon};
   if (!training)
     return {batch_norm_inference(x, scale.astype(d), offset.astype(d), mean.astype(d), variance.astype(d), options)};
-  const BatchNorm b = batch_norm(x, scale.astype(d), offset.astype(d), options);
+  const BatchNormResult b = batch_norm(x, scale.astype(d), offset.astype(d), options);
   auto moved = [&](const Tensor& old, const Tensor& now) {
     return (old * momentum + now.astype(old.dtype()) * (1 - momentum)).astype(old.dtype());
   };

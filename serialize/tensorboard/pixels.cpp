@@ -1,6 +1,5 @@
-// TensorFlow's two ways: tf.image.convert_image_dtype(images, tf.uint8, saturate=True), which its summaries of today
-// use
-// ("unit"), and the normalisation of its first version's summaries (core/kernels/summary_image_op.cc; "largest").
+// TensorFlow's two ways: "unit" is tf.image.convert_image_dtype(images, tf.uint8, saturate=True), which its summaries use
+// today, and "largest" the normalisation of its first version's summaries (core/kernels/summary_image_op.cc).
 #include "rill/serialize/tensorboard/pixels.h"
 
 #include <algorithm>

@@ -122,7 +122,7 @@ Values batch_norm_rule(const Call& c) {
     const Tensor mean = c.x(3), variance = c.x(4);
     return {batch_norm_inference(x, c.x(1), c.x(2), mean, variance, options), mean, variance, mean, variance, mean};
   }
-  const BatchNorm y = batch_norm(x, c.x(1), c.x(2), options);
+  const BatchNormResult y = batch_norm(x, c.x(1), c.x(2), options);
   const Dim n = x.size() / c.x(1).size();
   const Tensor unbiased = y.variance * (Tensor(n).astype(f32) / larger(n - 1, 1));
   const double factor = c.real("exponential_avg_factor", 1);

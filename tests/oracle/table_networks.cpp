@@ -63,7 +63,7 @@ static void add_normalisation(Table& t) {
     return {layer_norm(c[0], c[1], c[2], normalize_options(c))};
   }};
   t["batch_norm"] = {[](const Call& c) -> Values {
-    BatchNorm b = batch_norm(c[0], c[1], c[2], normalize_options(c));
+    BatchNormResult b = batch_norm(c[0], c[1], c[2], normalize_options(c));
     return {b.y, b.mean, b.variance};
   }};
   t["batch_norm_inference"] = {[](const Call& c) -> Values {

@@ -122,7 +122,7 @@ void add_ordering(Table& t) {
     return {v.values, v.indices};
   }};
   t["mode"] = {[](const Call& c) -> Values {
-    const Mode m = mode(c[0], c.integer("axis", -1), c.flag("keepdims"));
+    const ModeResult m = mode(c[0], c.integer("axis", -1), c.flag("keepdims"));
     return {m.values, m.counts};
   }};
   t["nanargmax"] = {[](const Call& c) -> Values { return {nanargmax(c[0], c.axis(), c.flag("keepdims"))}; }};
