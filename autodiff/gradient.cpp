@@ -236,7 +236,7 @@ std::vector<Tensor> GradientTape::gradient_rows(const Tensor& target, std::span<
     Batcher batcher(stop - start, op);
     const Tensor rows = all.defined() ? batcher.row_of(all) : batcher.unit(target.spec());
     std::vector<Tensor> found(sources.size());
-    gradients({&target, 1}, sources, {options.unconnected, rows, {}}, where, found);
+    gradients({&target, 1}, sources, {.unconnected = options.unconnected, .output_gradient = rows}, where, found);
     for (size_t k = 0; k < found.size(); ++k)
       if (found[k].defined()) parts[k].push_back(batcher.all_rows(found[k]));
     start = stop;

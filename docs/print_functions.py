@@ -14,16 +14,18 @@ DATA = os.path.join(headers.ROOT, "docs/functions.txt")
 TITLE = """# Which functions there are
 
 By name, in the Python array API standard (2024.12), in numpy (or scipy), in torch, and in rill; `-` where there is none. A name
-is no promise of the same parameters: [from numpy and torch](from_numpy_and_torch.md) has whole calls, and
+is no promise of the same parameters, and the last column says where it gives other numbers: [from numpy and torch](from_numpy_and_torch.md) has whole calls, and
 [index.md](index.md) all that rill has, much of which is in neither. Printed by `./dev docs`; do not edit.
 """
 
 
 def read():
-    """[(heading, [(array API, numpy, torch, rill or None, why not or "")])], and the names that are left out."""
+    """[(heading, [(array API, numpy, torch, rill or None, why not or "", what differs or "")])], and the names that are
+    left out."""
     sections, left_out, leaving = [], set(), False
     with open(DATA, encoding="utf-8") as file:
         for line in file:
+            line, _, differs = line.partition(" ! ") if not line.startswith("#") else (line, "", "")
             line, _, why = line.partition(" # ")
             words = line.split()
             if line.startswith("## "):
@@ -34,7 +36,7 @@ def read():
                 left_out |= set(words)
             elif words and words[0] != "#":
                 assert 3 <= len(words) <= 4, line
-                sections[-1][1].append(((*words, None)[:4] + (why.strip(),)))
+                sections[-1][1].append((*words, None)[:4] + (why.strip(), differs.strip()))
     return sections, left_out
 
 
@@ -52,7 +54,7 @@ def candidates(name):
 
 
 def ours(row, names):
-    *others, given, _ = row
+    *others, given, _, _ = row
     if given:
         if given != "-" and given not in names:
             sys.exit(f"docs/functions.txt: rill has no {given} (in the line of {row[1]} and {row[2]})")
@@ -109,11 +111,11 @@ def main():
     total = have = 0
     text = []
     for heading, rows in sections:
-        cells = [(*row[:3], ours(row, names), row[4]) for row in rows]
+        cells = [(*row[:3], ours(row, names), *row[4:]) for row in rows]
         some = sum(row[3] != "-" for row in cells)
         total, have = total + len(cells), have + some
-        text.append(f"\n## {heading}\n\n{some} of {len(cells)}\n\n| array API | numpy | torch | rill |\n|---|---|---|---|")
-        text += ["| " + " | ".join("-" if c == "-" else f"`{c}`" for c in row[:4]) + (f": {row[4]}" if row[4] else "") + " |"
+        text.append(f"\n## {heading}\n\n{some} of {len(cells)}\n\n| array API | numpy | torch | rill | differs |\n|---|---|---|---|---|")
+        text += ["| " + " | ".join("-" if c == "-" else f"`{c}`" for c in row[:4]) + (f": {row[4]}" if row[4] else "") + f" | {row[5]} |".replace("|  |", "| |")
                  for row in cells]
     print(f"rill has {have} of these {total} functions.")
     print("\n".join(text))

@@ -127,7 +127,7 @@ def fields(item, reader):
     """A struct with its fields, an enum with its values, a class by its name."""
     word, name = re.match(r"(struct|class|enum)", headers.without_template(item.text)).group(), item.name.split("::")[-1]
     inside = [i for i in reader.items if item.line <= i.line and i.last <= item.last and i.kind == "member"]
-    texts = [simple_types(i.shown).rstrip(",") for i in inside]
+    texts = [simple_types(i.shown).rstrip(",") for i in inside if "named_only_" not in i.shown]
     if word == "class" or not texts:
         return f"{word} {name}"
     between = ", " if word == "enum" else "; "

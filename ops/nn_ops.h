@@ -57,8 +57,8 @@ struct BatchNormResult {
 };
 // For training: the same with mean and variance of each channel (the axis `axis`) over all other axes. scale and offset
 // are of shape {channels} (Ioffe, Szegedy: Batch Normalization, 2015).
-BatchNormResult batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const NormalizeOptions& options = {},
-                     Where where = Where::current());
+BatchNormResult batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset,
+                           const NormalizeOptions& options = {}, Where where = Where::current());
 // For inference: the same with a mean and variance that are given, of shape {channels}.
 Tensor batch_norm_inference(const Tensor& x, const Tensor& scale, const Tensor& offset, const Tensor& mean,
                             const Tensor& variance, const NormalizeOptions& options = {},

@@ -42,9 +42,18 @@ inline ModeResult mode(const Tensor& x, const LineOptions& options, Where where 
 
 // The i64 place of the first largest, smallest element along `axis` that is not NaN; of the flattened operand where
 // there is no axis. Throws where there are NaNs alone (inside `function`, when it is called).
-RILL_ARG_REDUCTION(nanargmax)
-RILL_ARG_REDUCTION(nanargmin)
-#undef RILL_ARG_REDUCTION
+Tensor nanargmax(const Tensor& x, const ArgReduceOptions& options, Where where = Where::current());
+template <int = 0>
+Tensor nanargmax(const Tensor& x, std::optional<Axis> axis = {}, bool keepdims = false,
+                 Where where = Where::current()) {
+  return nanargmax(x, ArgReduceOptions{.axis = axis, .keepdims = keepdims}, where);
+}
+Tensor nanargmin(const Tensor& x, const ArgReduceOptions& options, Where where = Where::current());
+template <int = 0>
+Tensor nanargmin(const Tensor& x, std::optional<Axis> axis = {}, bool keepdims = false,
+                 Where where = Where::current()) {
+  return nanargmin(x, ArgReduceOptions{.axis = axis, .keepdims = keepdims}, where);
+}
 // cumsum and cumprod in which NaN counts as 0, as 1.
 Tensor nancumsum(const Tensor& x, std::optional<Axis> axis = {}, Where where = Where::current());
 Tensor nancumprod(const Tensor& x, std::optional<Axis> axis = {}, Where where = Where::current());

@@ -108,14 +108,15 @@ struct ArgReduceOptions {
   bool keepdims = false;
 };
 // Functions of an axis that may be missing, and of these options.
-#define RILL_ARG_REDUCTION(name)                                                                                 \
-  Tensor name(const Tensor& x, const ArgReduceOptions& options, Where where = Where::current());                 \
-  template <int = 0>                                                                                             \
+#define RILL_ARG_REDUCTION(name)                                                                                       \
+  Tensor name(const Tensor& x, const ArgReduceOptions& options, Where where = Where::current());                       \
+  template <int = 0>                                                                                                   \
   Tensor name(const Tensor& x, std::optional<Axis> axis = {}, bool keepdims = false, Where where = Where::current()) { \
-    return name(x, ArgReduceOptions{.axis = axis, .keepdims = keepdims}, where);                                 \
+    return name(x, ArgReduceOptions{.axis = axis, .keepdims = keepdims}, where);                                       \
   }
 RILL_ARG_REDUCTION(argmax)
 RILL_ARG_REDUCTION(argmin)
+#undef RILL_ARG_REDUCTION
 
 // --- Statistics (statistics.cpp) -------------------------------------------------------------------------------------
 
@@ -163,7 +164,8 @@ Tensor norm(const Tensor& x, const NormOptions& options = {}, Where where = Wher
 template <class N>
   requires std::integral<N> || std::floating_point<N>
 Tensor norm(const Tensor&, N) {
-  static_assert(!sizeof(N), "norm(x, 1) may mean the order or the axis: write norm(x, {.ord = 1}) or norm(x, {.axis = 1})");
+  static_assert(!sizeof(N),
+                "norm(x, 1) may mean the order or the axis: write norm(x, {.ord = 1}) or norm(x, {.axis = 1})");
   return {};
 }
 
@@ -191,15 +193,16 @@ struct QuantileOptions {
   bool keepdims = false;
   QuantileMethod method = QuantileMethod::linear;
 };
-#define RILL_QUANTILE(name)                                                                                  \
+#define RILL_QUANTILE(name)                                                                                      \
   Tensor name(const Tensor& x, const Tensor& q, const QuantileOptions& options, Where where = Where::current()); \
-  template <int = 0>                                                                                         \
-  Tensor name(const Tensor& x, const Tensor& q, Where where = Where::current()) {                            \
-    return name(x, q, QuantileOptions(), where);                                                             \
-  }                                                                                                          \
-  template <std::same_as<bool> B = bool>                                                                     \
-  Tensor name(const Tensor& x, const Tensor& q, const Axes& axes, B keepdims = false, Where where = Where::current()) { \
-    return name(x, q, QuantileOptions{.axis = axes, .keepdims = keepdims}, where);                           \
+  template <int = 0>                                                                                             \
+  Tensor name(const Tensor& x, const Tensor& q, Where where = Where::current()) {                                \
+    return name(x, q, QuantileOptions(), where);                                                                 \
+  }                                                                                                              \
+  template <std::same_as<bool> B = bool>                                                                         \
+  Tensor name(const Tensor& x, const Tensor& q, const Axes& axes, B keepdims = false,                            \
+              Where where = Where::current()) {                                                                  \
+    return name(x, q, QuantileOptions{.axis = axes, .keepdims = keepdims}, where);                               \
   }
 // The value below which a fraction q in [0, 1] of the elements lies. `q` is a scalar or a vector, whose axis then comes
 // first in the result.

@@ -31,7 +31,7 @@ class Variable : public detail::OtherNames {
       : Variable(initial, VariableOptions{}, where) {}
   template <std::convertible_to<std::string_view> S>
   Variable(const Tensor& initial, const S& name, Where where = Where::current())
-      : Variable(initial, VariableOptions{std::string(name)}, where) {}
+      : Variable(initial, VariableOptions{.name = std::string(name)}, where) {}
 
   // Variable w = zeros({2}). Deleted, for an assertion would make a Tensor convertible: transforms ask whether it is.
   template <std::same_as<Tensor> T>

@@ -99,9 +99,9 @@ int snprintf(char* text, size_t size, const char* format, const A&... a) {
 namespace rill {
 using dim_math::sqrt, dim_math::cbrt, dim_math::exp, dim_math::exp2, dim_math::expm1, dim_math::log, dim_math::log2,
     dim_math::log10, dim_math::log1p, dim_math::sin, dim_math::cos, dim_math::tan, dim_math::tanh, dim_math::erf,
-    dim_math::tgamma, dim_math::lgamma, dim_math::floor, dim_math::ceil, dim_math::round, dim_math::trunc, dim_math::pow,
-    dim_math::fmod, dim_math::hypot, dim_math::atan2, dim_math::abs, dim_math::min, dim_math::max, dim_math::clamp,
-    dim_math::printf, dim_math::fprintf, dim_math::snprintf;
+    dim_math::tgamma, dim_math::lgamma, dim_math::floor, dim_math::ceil, dim_math::round, dim_math::trunc,
+    dim_math::pow, dim_math::fmod, dim_math::hypot, dim_math::atan2, dim_math::abs, dim_math::min, dim_math::max,
+    dim_math::clamp, dim_math::printf, dim_math::fprintf, dim_math::snprintf;
 }  // namespace rill
 
 #pragma GCC visibility pop

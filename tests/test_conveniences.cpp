@@ -168,3 +168,75 @@ TEST_CASE("lists of numbers of several types are promoted as tensors are") {
   CHECK(type(tensor({1.f, 2.f})) == "f32[2]");
   CHECK(type(tensor({{1}, {2}})) == "i32[2,1]");
 }
+
+TEST_CASE("functions of one kind take the same forms") {
+  const Tensor x = tensor({{3.f, 1.f, 2.f}, {0.f, 5.f, 4.f}});
+  CHECK(same_bits(nanmedian(x, 0), nanmedian(x, {.axis = 0})));
+  CHECK(same_bits(nanmedian(x, {0, 1}, true), median(x, {0, 1}, true)));
+  CHECK(same_bits(nanmedian(x), median(x)));
+  CHECK(same_bits(quantile(x, 0.25, 1), quantile(x, 0.25, {.axis = 1})));
+  CHECK(same_bits(percentile(x, 25, 1, true), percentile(x, 25, {.axis = 1, .keepdims = true})));
+  CHECK(same_bits(nanquantile(x, 0.25, 0), quantile(x, 0.25, 0)));
+  CHECK(same_bits(nanpercentile(x, 25, {0, 1}), percentile(x, 25)));
+  CHECK(same_bits(argmax(x, {.axis = 0}), argmax(x, 0)));
+  CHECK(same_bits(argmin(x, {.axis = 1, .keepdims = true}), argmin(x, 1, true)));
+  CHECK(same_bits(argmax(x, {}), argmax(x)));
+  CHECK(same_bits(nanargmax(x, {.axis = 0}), nanargmax(x, 0)));
+  CHECK(same_bits(nanargmin(x, {.keepdims = true}), nanargmin(x, {}, true)));
+  CHECK(same_bits(topk(x, 1, 0).values, topk(x, 1, {.axis = 0}).values));
+  CHECK(same_bits(topk(x, 2, -1, false).indices, topk(x, 2, {.largest = false}).indices));
+  CHECK(same_bits(kthvalue(x, 2, {.axis = 0}).values, kthvalue(x, 2, 0).values));
+  CHECK(same_bits(mode(x, {.axis = 1, .keepdims = true}).counts, mode(x, 1, true).counts));
+}
+
+TEST_CASE("a bool after logspace's count is its endpoint, as in numpy") {
+  CHECK(same_bits(logspace(0, 1, 3, true), logspace(0, 1, 3)));
+  CHECK(allclose(logspace(0, 2, 2, false), tensor({1.f, 10.f})));
+  CHECK(allclose(logspace(0, 2, 3, true, 2, {.dtype = f64}), tensor({1.0, 2.0, 4.0})));
+  CHECK(same_bits(logspace(0, 2, 3, 2.0), logspace(0, 2, 3, true, 2)));
+}
+
+TEST_CASE("clip with one bound") {
+  const Tensor x = tensor({-2.f, 0.5f, 3.f}), i = tensor({-2, 0, 3}, i8);
+  CHECK(same_bits(clip(x, 0, none), tensor({0.f, 0.5f, 3.f})));
+  CHECK(same_bits(clip(x, none, 1), tensor({-2.f, 0.5f, 1.f})));
+  CHECK(same_bits(clip(x, {.low = -1}), tensor({-1.f, 0.5f, 3.f})));
+  CHECK(same_bits(clip(x, {.low = -1, .high = 1}), clip(x, -1, 1)));
+  CHECK(same_bits(clip(x, {}), x));
+  CHECK(same_bits(clip(i, {.high = 1000}), i));
+  CHECK(same_bits(clip(i, none, -1), tensor({-2, -1, -1}, i8)));
+}
+
+TEST_CASE("the names of paddings in small letters") {
+  const Tensor x = random::normal({1, 5, 5, 2}, {.key = random::Key(1)}),
+               w = random::normal({3, 3, 2, 3}, {.key = random::Key(2)});
+  CHECK(same_bits(conv2d(x, w, {.padding = "same"}), conv2d(x, w, {.padding = "SAME"})));
+  CHECK(same_bits(conv2d(x, w, {.padding = "valid"}), conv2d(x, w)));
+  CHECK(same_bits(max_pool(x, {2, 2}, {.padding = "Same"}), max_pool(x, {2, 2}, {.padding = "SAME"})));
+  CHECK(message_of([&] { conv2d(x, w, {.padding = "some"}); }).find("\"some\" is neither") != std::string::npos);
+}
+
+TEST_CASE("a part that is kept outlives the tensors that index it") {
+  const Tensor x = zeros({4});
+  auto part = x.at(tensor({0, 2}) + 1);
+  const std::vector<Tensor> others(8, ones({4}) * 7);  // memory that indices had would be these' now
+  auto copy = part;
+  CHECK(same_bits(std::move(part).set(tensor({1.f, 2.f})), tensor({0.f, 1.f, 0.f, 2.f})));
+  CHECK(same_bits(std::move(copy).add(1), tensor({0.f, 1.f, 0.f, 1.f})));
+  auto under_mask = x.at(x == 0);
+  CHECK(same_bits(std::move(under_mask).set(3), full({4}, 3.f)));
+}
+
+namespace with_nn {
+using namespace rill::nn;
+
+// Every name of nn's that a program may want beside rill's.
+TEST_CASE("names of nn's and rill's stand beside each other") {
+  const Mode training = Mode::training;
+  BatchNorm norm(3);
+  const BatchNormResult batch = batch_norm(ones({2, 3}), ones({3}), zeros({3}));
+  const ModeResult most = mode(tensor({1, 1, 2}));
+  CHECK(norm(ones({2, 3}), training).shape() == batch.y.shape());
+  CHECK(most.values.item<int>() == 1);
+}
+}  // namespace with_nn

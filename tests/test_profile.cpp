@@ -84,7 +84,8 @@ TEST_CASE("profile: Variables and the random sequence stay as they are") {
 }
 
 TEST_CASE("profile: a function that reads a Variable of strings") {
-  const Variable names(tensor({"a string longer than what fits inside", "b"}), VariableOptions{"names", false});
+  const Variable names(tensor({"a string longer than what fits inside", "b"}),
+                       VariableOptions{.name = "names", .trainable = false});
   const auto f = function("named", [&](const Tensor& x) { return std::pair(x * 2, identity(names.value())); });
   f(ones({2}));
   const Profile p = profile(f, {.runs = 2, .limits = limits}, ones({2}));

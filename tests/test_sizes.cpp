@@ -37,12 +37,12 @@ void same(const char* what, F f) {
   }
 }
 // As generic code calls the C++ library: of an integer the library's, of a size ours, which its argument's type names.
-#define SAME(...)                                                                                                  \
-  same(#__VA_ARGS__, [&]([[maybe_unused]] auto n, [[maybe_unused]] auto m) {                                       \
-    using std::sqrt, std::cbrt, std::exp, std::exp2, std::log, std::log2, std::log10, std::log1p, std::sin, std::cos, \
+#define SAME(...)                                                                                                      \
+  same(#__VA_ARGS__, [&]([[maybe_unused]] auto n, [[maybe_unused]] auto m) {                                           \
+    using std::sqrt, std::cbrt, std::exp, std::exp2, std::log, std::log2, std::log10, std::log1p, std::sin, std::cos,  \
         std::tan, std::tanh, std::floor, std::ceil, std::round, std::pow, std::fmod, std::hypot, std::atan2, std::abs, \
-        std::min, std::max, std::clamp;                                                                            \
-    return __VA_ARGS__;                                                                                            \
+        std::min, std::max, std::clamp;                                                                                \
+    return __VA_ARGS__;                                                                                                \
   })
 
 }  // namespace

@@ -322,7 +322,7 @@ TEST_CASE("nested: each record under two batches") {
 }
 
 TEST_CASE("Variables: read by all rows, differentiated from inside and outside, assigned what rows share") {
-  Variable w(tensor({1.0, -2.0, 0.5}), "w"), calls(tensor(0), VariableOptions{"calls", false});
+  Variable w(tensor({1.0, -2.0, 0.5}), "w"), calls(tensor(0), VariableOptions{.name = "calls", .trainable = false});
   const Tensor x = tensor({{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}});
   const auto f = [&](const Tensor& v) {
     calls.assign_add(1);

@@ -305,7 +305,7 @@ Tensor to_real_along_several(std::string_view op, const Tensor& operand, const f
   return to_real_along(op, x, g.axes.back(), last_length(g), o.norm, where);
 }
 
-fft::FftnOptions as_several(const fft::Fft2Options& o) { return {o.s, o.axes, o.norm}; }
+fft::FftnOptions as_several(const fft::Fft2Options& o) { return {.s = o.s, .axes = o.axes, .norm = o.norm}; }
 
 void require_two_axes(std::string_view op, const fft::Fft2Options& o, const Where& where) {
   if (o.axes.size() != 2) fail(op, fmt::format("two axes are needed, not {}", o.axes.size()), where);

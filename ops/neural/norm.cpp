@@ -376,7 +376,7 @@ Tensor layer_norm(const Tensor& x, const NormalizeOptions& options, Where where)
 }
 
 BatchNormResult batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset, const NormalizeOptions& options,
-                     Where where) {
+                           Where where) {
   CallerScope caller(where);
   Tensors out = normalise(batch_norm_op, x, scale, offset, options, where);
   return {out[0], out[1], out[2]};

@@ -13,7 +13,8 @@ namespace rill {
 
 SpacePadding::SpacePadding(std::string_view text, Where where) {
   const auto is = [text](std::string_view name) {
-    return std::equal(text.begin(), text.end(), name.begin(), name.end(), [](char a, char b) { return (a & ~0x20) == b; });
+    return std::equal(text.begin(), text.end(), name.begin(), name.end(),
+                      [](char a, char b) { return (a & ~0x20) == b; });
   };
   if (is("SAME")) kind = Kind::same;
   else if (!is("VALID")) fail("padding", fmt::format("\"{}\" is neither \"SAME\" nor \"VALID\"", text), where);

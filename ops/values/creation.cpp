@@ -495,7 +495,8 @@ Tensor linspace(double start, double stop, int64_t count, bool endpoint, const T
 
 Tensor detail::logspace(double start, double stop, int64_t count, double base, bool endpoint,
                         const TensorOptions& options, const Where& where) {
-  return spaced("logspace", start, stop, count, endpoint, options, where, [base](double x) { return std::pow(base, x); });
+  return spaced("logspace", start, stop, count, endpoint, options, where,
+                [base](double x) { return std::pow(base, x); });
 }
 Tensor logspace(double start, double stop, int64_t count, double base, const TensorOptions& options, Where where) {
   return detail::logspace(start, stop, count, base, true, options, where);

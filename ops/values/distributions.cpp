@@ -195,10 +195,10 @@ Tensors gamma_draws(std::string_view op, std::string_view name, const Tensor& a,
 
 // Uniform noise as a draw without parameters makes it.
 Tensor exponential_noise(const Shape& shape, const Plan& p, const RandomOptions& o, const Where& where) {
-  return -log(open_unit(shape, p.work, {{}, o.key, p.device}, where));
+  return -log(open_unit(shape, p.work, {.key = o.key, .device = p.device}, where));
 }
 Tensor signed_noise(const Shape& shape, const Plan& p, const RandomOptions& o, const Where& where) {
-  return open_signed(shape, p.work, {{}, o.key, p.device}, where);
+  return open_signed(shape, p.work, {.key = o.key, .device = p.device}, where);
 }
 
 DType count_dtype(std::string_view op, const RandomOptions& o, const Where& where) {
@@ -283,8 +283,8 @@ Tensor beta(const Tensor& a, const Tensor& b, const Shape& shape, const RandomOp
   CallerScope caller(where);
   const Plan p = plan("random::beta", {&a, &b}, o, where);
   const std::vector<Key> keys = several(o, 2, where);
-  const Tensor x = gamma_draws("random::beta", "a", a, shape, p, {{}, keys[0]}, where)[1],
-               y = gamma_draws("random::beta", "b", b, shape, p, {{}, keys[1]}, where)[1];
+  const Tensor x = gamma_draws("random::beta", "a", a, shape, p, {.key = keys[0]}, where)[1],
+               y = gamma_draws("random::beta", "b", b, shape, p, {.key = keys[1]}, where)[1];
   return astype(sigmoid(x - y), p.dtype);
 }
 
@@ -308,7 +308,7 @@ Tensor student_t(const Tensor& df, const Shape& shape, const RandomOptions& o, W
   const std::vector<Key> keys = several(o, 2, where);
   const Tensor half =
       parameter("random::student_t", "df", df, shape, p.work, p.device, is_positive, positive, where) / 2;
-  const Tensor log_x = gamma_draws("random::student_t", "df", df, shape, p, {{}, keys[0]}, where, 0.5)[1];
+  const Tensor log_x = gamma_draws("random::student_t", "df", df, shape, p, {.key = keys[0]}, where, 0.5)[1];
   const Tensor z = normal(shape, {.dtype = p.work, .key = keys[1], .device = p.device});
   return astype(z * exp((log(half) - log_x) / 2), p.dtype);
 }
@@ -376,7 +376,7 @@ Tensor geometric(const Tensor& p, const Shape& shape, const RandomOptions& o, Wh
                                       : fmt::format("a probability of 1 / {} or more, as the largest {} is {}",
                                                     int64_t(most), name(d), int64_t(most));
   const Tensor chance = parameter("random::geometric", "p", p, shape, f64, plans.device, holds, rule, where);
-  const Tensor waits = -log(open_unit(shape, f64, {{}, o.key, plans.device}, where));
+  const Tensor waits = -log(open_unit(shape, f64, {.key = o.key, .device = plans.device}, where));
   return as_counts(astype(minimum(floor(waits / -log1p(-chance)) + 1, 0x1p62), DType::i64), d);
 }
 

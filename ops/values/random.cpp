@@ -292,7 +292,7 @@ Tensor uniform(const Shape& shape, const UniformOptions& o, Where where) {
   if (!(o.low <= top) || !std::isfinite(is_double(d) ? span : float(span)))
     fail("random::uniform", fmt::format("there is no {} in [{}, {}), or it is too wide", name(d), o.low, o.high),
          where);
-  Tensor u = half_open_unit(shape, d, {{}, o.key, o.device}, where);
+  Tensor u = half_open_unit(shape, d, {.key = o.key, .device = o.device}, where);
   if (o.low == 0 && o.high == 1 && d == work_dtype(d)) return u;
   return minimum(astype(scaled(u, span, o.low), d), top);  // rounding may have reached `high`
 }
@@ -301,7 +301,7 @@ Tensor normal(const Shape& shape, const NormalOptions& o, Where where) {
   CallerScope caller(where);
   const DType d = float_or_fail(o.dtype, "random::normal", where, true);
   check_scale("random::normal", o.mean, o.stddev, where);
-  const RandomOptions options = {{}, o.key, o.device};
+  const RandomOptions options = {.key = o.key, .device = o.device};
   if (!is_complex(d)) return astype(scaled(gaussian(shape, d, o.stddev, options, where), 1, o.mean), d);
   Shape two = shape;
   two.insert(0, 2);
@@ -326,7 +326,7 @@ Tensor truncated_normal(const Shape& shape, const TruncatedNormalOptions& o, Whe
   // Through the inverse of the distribution function, whose tails f32 does not resolve.
   const DType work = o.low > 0 || o.high < 0 ? DType::f64 : work_dtype(d);
   const double from = std::erf(o.low / std::numbers::sqrt2), to = std::erf(o.high / std::numbers::sqrt2);
-  const Tensor u = open_unit(shape, work, {{}, o.key, o.device}, where);
+  const Tensor u = open_unit(shape, work, {.key = o.key, .device = o.device}, where);
   const Tensor z = clip(erfinv(scaled(u, to - from, from)) * std::numbers::sqrt2, o.low, o.high);
   return astype(scaled(z, o.stddev, o.mean), d);
 }
@@ -345,7 +345,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, const RandomOption
   const uint64_t n = uint64_t(high) - uint64_t(low), n_low = n & 0xFFFFFFFFu, n_high = n >> 32;
   Shape two = shape;
   two.insert(0, 2);
-  const Tensor words = astype(draw(two, {{}, o.key, o.device}, where), DType::u64);
+  const Tensor words = astype(draw(two, {.key = o.key, .device = o.device}, where), DType::u64);
   const Tensor r_high = words(0), r_low = words(1);
   const Tensor middle = r_high * n_low + (r_low * n_low >> 32);
   Tensor y = middle >> 32;
@@ -360,7 +360,7 @@ Tensor bernoulli(const Tensor& p, const Shape& shape, const RandomOptions& o, Wh
     fail("random::bernoulli",
          fmt::format("p {} does not broadcast to [{}]", to_string(p.spec()), fmt::join(shape, ",")), where);
   const DType work = p.spec().weak ? DType::f32 : work_dtype(p.dtype());
-  const Tensor hit = half_open_unit(shape, work, {{}, o.key, o.device}, where) < p;
+  const Tensor hit = half_open_unit(shape, work, {.key = o.key, .device = o.device}, where) < p;
   return astype(hit, o.dtype.value_or(DType::boolean));
 }
 
@@ -392,7 +392,8 @@ Tensor categorical(const Tensor& logits, const Shape& leading, const RandomOptio
   for (Dim size : logits.shape()) shape.push_back(size);
   // The Gumbel trick: the largest of logits plus noise falls on each index with its probability.
   const DType d = is_floating(logits.dtype()) ? work_dtype(logits.dtype()) : DType::f32;
-  const Tensor y = argmax(logits + gumbel(shape, {d, o.key, o.device ? o.device : logits.device()}), -1);
+  const Tensor y =
+      argmax(logits + gumbel(shape, {.dtype = d, .key = o.key, .device = o.device ? o.device : logits.device()}), -1);
   return astype(y, index);
 }
 
@@ -400,7 +401,7 @@ Tensor permutation(Dim n, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   if (n < 0) fail("random::permutation", fmt::format("n must not be negative: {}", n), where);
   const DType d = index_dtype("random::permutation", o.dtype, n, where);
-  return astype(argsort(draw64({n}, {{}, o.key, o.device}, where)), d);
+  return astype(argsort(draw64({n}, {.key = o.key, .device = o.device}, where)), d);
 }
 
 Tensor shuffle(const Tensor& x, Axis axis, const RandomOptions& o, Where where) {

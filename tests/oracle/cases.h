@@ -98,7 +98,7 @@ rill::QuantileOptions quantile_options(const Call& c);
 
 // A call's options `axis` and `epsilon`, and `layout`.
 inline rill::NormalizeOptions normalize_options(const Call& c) {
-  return {c.integer("axis", -1), c.number("epsilon", 1e-5)};
+  return {.axis = c.integer("axis", -1), .epsilon = c.number("epsilon", 1e-5)};
 }
 inline rill::Layout layout(const Call& c) {
   return c.text("layout") == "nchw" ? rill::Layout::nchw : rill::Layout::nhwc;

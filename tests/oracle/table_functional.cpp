@@ -50,8 +50,11 @@ void add_norms(Table& t) {
     return {instance_norm(c[0], c[1], c[2], normalize_options(c))};
   }};
   t["local_response_norm"] = {[](const Call& c) -> Values {
-    return {local_response_norm(c[0], {c.integer("size", 5), c.number("alpha", 1e-4), c.number("beta", 0.75),
-                                       c.number("k", 1), c.integer("axis", -1)})};
+    return {local_response_norm(c[0], {.size = c.integer("size", 5),
+                                       .alpha = c.number("alpha", 1e-4),
+                                       .beta = c.number("beta", 0.75),
+                                       .k = c.number("k", 1),
+                                       .axis = c.integer("axis", -1)})};
   }};
 }
 
@@ -166,7 +169,10 @@ void add_patches(Table& t) {
   t["channel_shuffle"] = {
       [](const Call& c) -> Values { return {channel_shuffle(c[0], c.integer("groups", 1), c.integer("axis", -1))}; }};
   const auto options = [](const Call& c) -> PatchOptions {
-    return {c.dims("strides"), int(c.integer("padding", 0)), c.dims("dilation"), layout(c)};
+    return {.strides = c.dims("strides"),
+            .padding = int(c.integer("padding", 0)),
+            .dilation = c.dims("dilation"),
+            .layout = layout(c)};
   };
   t["unfold"] = {[options](const Call& c) -> Values { return {unfold(c[0], c.dims("window"), options(c))}; }};
   t["fold"] = {
@@ -175,7 +181,7 @@ void add_patches(Table& t) {
 
 void add_pools(Table& t) {
   const auto options = [](const Call& c) -> PoolOptions {
-    return {c.dims("strides"), int(c.integer("padding", 0)), layout(c), false};
+    return {.strides = c.dims("strides"), .padding = int(c.integer("padding", 0)), .layout = layout(c)};
   };
   t["lp_pool"] = {
       [options](const Call& c) -> Values { return {lp_pool(c[0], c.dims("window"), c.number("p", 2), options(c))}; }};
@@ -184,7 +190,8 @@ void add_pools(Table& t) {
     return {p.values, p.indices};
   }};
   t["max_unpool"] = {[](const Call& c) -> Values {
-    return {max_unpool(c[0], c[1], c.dims("window"), {c.dims("size"), c.dims("strides"), {}, layout(c)})};
+    return {max_unpool(c[0], c[1], c.dims("window"),
+                       {.size = c.dims("size"), .strides = c.dims("strides"), .layout = layout(c)})};
   }};
   t["fractional_max_pool"] = {[](const Call& c) -> Values {
     return {fractional_max_pool(c[0], c.dims("window"), c.dims("out"), {.samples = c[1], .layout = layout(c)})};

@@ -20,14 +20,21 @@ static SpacePadding padding(const Call& c) {
 }
 
 static ConvOptions conv_options(const Call& c) {
-  return {c.dims("strides"), padding(c), c.dims("dilation"), c.integer("groups", 1), layout(c)};
+  return {.strides = c.dims("strides"),
+          .padding = padding(c),
+          .dilation = c.dims("dilation"),
+          .groups = c.integer("groups", 1),
+          .layout = layout(c)};
 }
 static ConvParams conv_params(const Call& c) {
   return {c.dims("strides"),      c.dims("pads_lo"), c.dims("pads_hi"), c.dims("dilation"),
           c.integer("groups", 1), layout(c),         c.dims("sizes")};
 }
 static PoolOptions pool_options(const Call& c) {
-  return {c.dims("strides"), padding(c), layout(c), c.flag("count_include_pad")};
+  return {.strides = c.dims("strides"),
+          .padding = padding(c),
+          .layout = layout(c),
+          .count_include_pad = c.flag("count_include_pad")};
 }
 
 static void add_convolutions(Table& t) {
@@ -38,8 +45,12 @@ static void add_convolutions(Table& t) {
   t["depthwise_conv"] = {[](const Call& c) -> Values { return {depthwise_conv(c[0], c[1], conv_options(c))}; }};
   t["conv_transpose"] = {[](const Call& c) -> Values {
     return {conv_transpose(c[0], c[1],
-                           {c.dims("strides"), padding(c), c.dims("dilation"), c.integer("groups", 1), layout(c),
-                            c.dims("output_padding")})};
+                           {.strides = c.dims("strides"),
+                            .padding = padding(c),
+                            .dilation = c.dims("dilation"),
+                            .groups = c.integer("groups", 1),
+                            .layout = layout(c),
+                            .output_padding = c.dims("output_padding")})};
   }};
   t["conv_grad_input"] = {[](const Call& c) -> Values { return {conv_grad_input(c[0], c[1], conv_params(c))}; }};
   t["conv_grad_weight"] = {[](const Call& c) -> Values { return {conv_grad_weight(c[0], c[1], conv_params(c))}; }};
@@ -98,7 +109,10 @@ static void add_losses(Table& t) {
 static void add_tables(Table& t) {
   t["one_hot"] = {[](const Call& c) -> Values {
     return {one_hot(c[0], c.integer("depth", 1),
-                    {c.integer("axis", -1), c.number("on", 1), c.number("off", 0), c.dtype().value_or(f32)})};
+                    {.axis = c.integer("axis", -1),
+                     .on = c.number("on", 1),
+                     .off = c.number("off", 0),
+                     .dtype = c.dtype().value_or(f32)})};
   }};
   t["embedding_lookup"] = {[](const Call& c) -> Values { return {embedding_lookup(c[0], c[1])}; }};
   t["clip_by_value"] = {
