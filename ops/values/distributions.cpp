@@ -341,7 +341,7 @@ Tensor multivariate_normal(const Tensor& mean, const Tensor& cov, const Shape& s
 
 Tensor poisson(const Tensor& rate, const Shape& shape, const RandomOptions& o, Where where) {
   CallerScope caller(where);
-  const Plan p = plan("random::poisson", {&rate}, {{}, {}, o.device}, where);
+  const Plan p = plan("random::poisson", {&rate}, {.device = o.device}, where);
   const DType d = count_dtype("random::poisson", o, where);
   const double most = std::min(largest_of(d), 1e18);
   const auto holds = [=](const Tensor& x) { return logical_and(x >= 0, astype(x, f64) <= most); };
@@ -356,7 +356,7 @@ Tensor poisson(const Tensor& rate, const Shape& shape, const RandomOptions& o, W
 Tensor binomial(const Tensor& n, const Tensor& p, const Shape& shape, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   constexpr std::string_view op = "random::binomial";
-  const Plan plans = plan(op, {&n, &p}, {{}, {}, o.device}, where);
+  const Plan plans = plan(op, {&n, &p}, {.device = o.device}, where);
   const DType d = count_dtype(op, o, where);
   const auto is_trials = [=](const Tensor& x) { return is_count(x, d); };
   const Tensor trials = parameter(op, "n", n, shape, f64, plans.device, is_trials, trials_rule(d), where),
@@ -367,7 +367,7 @@ Tensor binomial(const Tensor& n, const Tensor& p, const Shape& shape, const Rand
 
 Tensor geometric(const Tensor& p, const Shape& shape, const RandomOptions& o, Where where) {
   CallerScope caller(where);
-  const Plan plans = plan("random::geometric", {&p}, {{}, {}, o.device}, where);
+  const Plan plans = plan("random::geometric", {&p}, {.device = o.device}, where);
   const DType d = count_dtype("random::geometric", o, where);
   // Of wide dtypes the mean may be beyond: they always had 2^62 for what is.
   const double most = largest_of(d), least = most < 0x1p62 ? 1 / most : 0;
@@ -383,7 +383,7 @@ Tensor geometric(const Tensor& p, const Shape& shape, const RandomOptions& o, Wh
 Tensor multinomial(const Tensor& n, const Tensor& p, const Shape& shape, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   constexpr std::string_view op = "random::multinomial";
-  const Plan plans = plan(op, {&n, &p}, {{}, {}, o.device}, where);
+  const Plan plans = plan(op, {&n, &p}, {.device = o.device}, where);
   const DType d = count_dtype(op, o, where);
   if (p.ndim() == 0) fail(op, "p is a scalar and needs an axis of classes", where);
   const auto is_trials = [=](const Tensor& x) { return is_count(x, d); };

@@ -10,8 +10,7 @@ int64_t fft_lanes(float);
 int64_t fft_lanes(double);
 
 #define RILL_FFT_LOOPS(R)                                                                                                \
-  /* The forward transform of `lanes` lines whose elements lie side by side: element j of line l at [j * lanes + l].   \
-   */ \
+  /* The forward transform of `lanes` lines that lie side by side: element j of line l is at [j * lanes + l]. */         \
   /* Returns whether the result lies in the work arrays, which are as long. The plan has stages. */                      \
   bool run_stages(const FftPlan<R>& plan, int64_t lanes, R* re, R* im, R* work_re, R* work_im);                          \
   /* Pairs of real and imaginary parts, and these apart; back times `scale`. */                                          \
