@@ -433,7 +433,7 @@ Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& o, Where
                      fmt::format("p must hold probabilities, finite and not negative, {} of them above 0", enough),
                      *o.p, where);
   }
-  const RandomOptions options = {{}, o.key, x.device()};
+  const RandomOptions options = {.key = o.key, .device = x.device()};
   if (count == 0) return take(x, zeros(shape, TensorOptions{DType::i64, x.device()}), 0);
   Tensor index;
   if (o.replace && !o.p) {
