@@ -407,7 +407,7 @@ Tensor permutation(Dim n, const RandomOptions& o, Where where) {
 Tensor shuffle(const Tensor& x, Axis axis, const RandomOptions& o, Where where) {
   CallerScope caller(where);
   const Dim n = x.shape()[size_t(normal_axis(axis, x, "random::shuffle", where))];
-  return take(x, permutation(n, {{}, o.key, x.device()}), axis);
+  return take(x, permutation(n, {.key = o.key, .device = x.device()}), axis);
 }
 
 Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& o, Where where) {
@@ -445,7 +445,7 @@ Tensor choice(const Tensor& x, const Shape& shape, const ChoiceOptions& o, Where
   } else if (!o.p) {
     index = reshape(permutation(n, options)(slice(count)), shape);
   } else {
-    const Tensor noise = gumbel({n}, {DType::f64, o.key, x.device()});
+    const Tensor noise = gumbel({n}, {.dtype = DType::f64, .key = o.key, .device = x.device()});
     index = reshape(topk(log(astype(*o.p, DType::f64)) + noise, count).indices, shape);
   }
   return take(x, index, 0);
