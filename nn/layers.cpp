@@ -202,7 +202,7 @@ BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options, Where wh
 Tensor BatchNorm::operator()(const Tensor& x, Mode mode, Where where) const {
   CallerScope caller(where);
   NameScope scope(options.name);
-  const NormalizeOptions how{options.axis, options.epsilon};
+  const NormalizeOptions how{.axis = options.axis, .epsilon = options.epsilon};
   if (mode == Mode::inference) return batch_norm_inference(x, scale, offset, mean, variance, how);
   const BatchNormResult batch = batch_norm(x, scale, offset, how);
   Variable moving_mean = mean, moving_variance = variance;
@@ -230,7 +230,7 @@ LayerNorm::LayerNorm(const Shape& shape, const LayerNormOptions& options, Where 
 Tensor LayerNorm::operator()(const Tensor& x, Mode, Where where) const {
   CallerScope caller(where);
   NameScope scope(options.name);
-  return layer_norm(x, scale, offset, {-int64_t(scale.shape().size()), options.epsilon}, where);
+  return layer_norm(x, scale, offset, {.axis = -int64_t(scale.shape().size()), .epsilon = options.epsilon}, where);
 }
 
 std::vector<Variable> LayerNorm::variables() const { return {scale, offset}; }
@@ -251,7 +251,7 @@ GroupNorm::GroupNorm(int64_t channels, int64_t groups, const GroupNormOptions& o
 Tensor GroupNorm::operator()(const Tensor& x, Mode, Where where) const {
   CallerScope caller(where);
   NameScope scope(options.name);
-  return group_norm(x, groups, scale, offset, {options.axis, options.epsilon}, where);
+  return group_norm(x, groups, scale, offset, {.axis = options.axis, .epsilon = options.epsilon}, where);
 }
 std::vector<Variable> GroupNorm::variables() const { return {scale, offset}; }
 void GroupNorm::name_variables(VariablePaths& paths) const {
@@ -266,7 +266,7 @@ RMSNorm::RMSNorm(const Shape& shape, const RMSNormOptions& options, Where where)
 Tensor RMSNorm::operator()(const Tensor& x, Mode, Where where) const {
   CallerScope caller(where);
   NameScope scope(options.name);
-  return rms_norm(x, scale, {-int64_t(scale.shape().size()), options.epsilon}, where);
+  return rms_norm(x, scale, {.axis = -int64_t(scale.shape().size()), .epsilon = options.epsilon}, where);
 }
 std::vector<Variable> RMSNorm::variables() const { return {scale}; }
 void RMSNorm::name_variables(VariablePaths& paths) const { paths.add("scale", scale); }

@@ -363,7 +363,7 @@ Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where)
 
 Tensor clip(const Tensor& x, const ClipOptions& o, Where where) {
   CallerScope caller(where);
-  require_operand("clip", x, where);
+  require_defined("clip", x, "an operand", where);
   const Tensor raised = o.low && !bounds_nothing(x, *o.low, true) ? maximum(x, *o.low) : x;
   return o.high && !bounds_nothing(raised, *o.high, false) ? minimum(raised, *o.high) : raised;
 }

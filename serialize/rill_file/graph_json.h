@@ -26,6 +26,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "rill/ops/variable.h"
@@ -50,7 +51,8 @@ class VariableWriter {
   const VariableValues& values_;
   std::map<const VariableState*, bool> trainable_;
   json list_ = json::array();
-  std::vector<Shared<VariableState>> known_;
+  std::vector<Shared<VariableState>> held_;              // those in known_
+  std::unordered_map<const VariableState*, int> known_;  // index in the list
 };
 
 json write_function(const std::string& name, const FunctionCore::OpenGraph& traced,

@@ -231,7 +231,7 @@ FunctionToSave::FunctionToSave(std::string function_name, const Model& m)
 void rill_file::export_rill(const FunctionCore::OpenGraph& traced, const Shared<Package>& of, const std::string& path,
                             const ExportOptions& options, const Where& where) {
   FunctionToSave f(traced.graph.name, [traced](const FunctionToSaveOptions&, const Where&) { return traced; },
-                   {{}, options.outputs});
+                   {.outputs = options.outputs});
   f.package = of;
   RillFileOptions file{.metadata = options.metadata, .variables = options.variables};
   if (!options.doc.empty()) file.metadata["doc"] = options.doc;

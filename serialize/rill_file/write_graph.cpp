@@ -206,16 +206,16 @@ class FunctionWriter {
 }  // namespace
 
 int VariableWriter::add(const Shared<VariableState>& v) {
-  const auto at = std::find(known_.begin(), known_.end(), v);
-  if (at != known_.end()) return int(at - known_.begin());
-  known_.push_back(v);
+  const auto [at, is_new] = known_.try_emplace(v.get(), int(held_.size()));
+  if (!is_new) return at->second;
+  held_.push_back(v);
   const auto noted = trainable_.find(v.get());
   const std::string& name = values_.name_of(v);
   list_.push_back({{"name", name},
                    {"trainable", noted == trainable_.end() ? v->trainable : noted->second},
                    {"frozen", v->frozen.load()},
                    {"value", tensors_.add(values_.of(v), name)}});
-  return int(known_.size()) - 1;
+  return at->second;
 }
 
 json write_function(const std::string& name, const FunctionCore::OpenGraph& traced,

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "rill/autodiff/body_scope.h"
@@ -20,11 +22,34 @@
 #include "rill/trace/control/control_gradients.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/graph/tracer.h"
+#include "rill/trace/graph/value_key.h"
 #include "rill/trace/passes.h"
 
 namespace rill {
 
-GraphCall::GraphCall(Graph traced) : traced_(eliminate_dead_code(traced)), tiers_(Tiers::make(std::move(traced))) {}
+GraphCall::GraphCall(Graph traced)
+    : traced_(eliminate_dead_code(traced)), aliases_(aliases_of(traced_)), tiers_(Tiers::make(std::move(traced))) {}
+
+std::vector<GraphCall::Alias> GraphCall::aliases_of(const Graph& g) {
+  std::vector<int> input_at(g.nodes().size(), -1);
+  for (size_t k = g.inputs.size(); k-- > 0;) input_at[size_t(g.inputs[k].node)] = int(k);
+  std::unordered_map<int64_t, int> first;  // of the outputs, by value
+  std::vector<Alias> aliases;
+  const auto look = [&](ValueId v, bool is_output) {
+    const Node& n = g.nodes()[size_t(v.node)];
+    Alias a;
+    if (n.kind == Node::Kind::input) a.input = input_at[size_t(v.node)];
+    const auto [at, is_new] =
+        is_output ? first.try_emplace(key_of(v), int(aliases.size())) : std::pair(first.find(key_of(v)), false);
+    if (!is_new && at != first.end()) a.earlier = at->second;
+    if (n.op == &known_as_op && g.nodes()[size_t(n.inputs[1].node)].kind == Node::Kind::input)
+      a.known_as = input_at[size_t(n.inputs[1].node)];
+    aliases.push_back(a);
+  };
+  for (ValueId v : g.outputs) look(v, true);
+  for (const GraphAssign& a : g.assigns) look(a.value, false);
+  return aliases;
+}
 
 std::vector<Tensor> GraphCall::run(std::span<const Tensor> inputs) const {
   const Executable& e = tiers_->now();
@@ -100,31 +125,30 @@ class Cutter {
     in.argument = int(part_.inputs.size());
     in.node = part_.append(std::move(n));
     part_.inputs.push_back(in);
-    return map_[key(v)] = {in.node, 0};
+    return map_[key_of(v)] = {in.node, 0};
   }
-  bool has(ValueId v) const { return map_.count(key(v)) != 0; }
+  bool has(ValueId v) const { return map_.count(key_of(v)) != 0; }
   void add_constant(ValueId v, const Tensor& value) {
     Node n;
     n.kind = Node::Kind::constant;
     n.outputs = {value.spec()};
     n.constant = value;
-    map_[key(v)] = {part_.append(std::move(n)), 0};
+    map_[key_of(v)] = {part_.append(std::move(n)), 0};
   }
   void add_node(int32_t i, bool silently = false) {
     Node n = joint_.nodes()[size_t(i)];
     if (silently) drop_effects(n);
-    for (ValueId& v : n.inputs) v = map_.at(key(v));
+    for (ValueId& v : n.inputs) v = map_.at(key_of(v));
     int32_t at = part_.append(n);
-    for (int32_t k = 0; k < int32_t(n.outputs.size()); ++k) map_[key({i, k})] = {at, k};
+    for (int32_t k = 0; k < int32_t(n.outputs.size()); ++k) map_[key_of({i, k})] = {at, k};
   }
-  void add_output(ValueId v) { part_.outputs.push_back(map_.at(key(v))); }
+  void add_output(ValueId v) { part_.outputs.push_back(map_.at(key_of(v))); }
   Graph finish() { return std::move(part_); }
 
  private:
-  static int64_t key(ValueId v) { return int64_t(v.node) << 32 | v.index; }
   const Graph& joint_;
   Graph part_;
-  std::map<int64_t, ValueId> map_;
+  std::unordered_map<int64_t, ValueId> map_;
 };
 
 }  // namespace
@@ -207,11 +231,12 @@ struct GraphCall::Backward {
 struct GraphCall::Pullback {
   Wanted wanted;
   std::shared_ptr<GraphCall> forward;
-  std::vector<ValueId> residuals;  // values of the joint graph
+  std::vector<ValueId> residuals;             // values of the joint graph
+  std::unordered_map<int64_t, int> index_of;  // among them, by key_of()
   std::map<Arrived, std::unique_ptr<Backward>> backward;
   int residual(ValueId v) const {
-    const auto at = std::find(residuals.begin(), residuals.end(), v);
-    return at == residuals.end() ? -1 : int(at - residuals.begin());
+    const auto at = index_of.find(key_of(v));
+    return at == index_of.end() ? -1 : at->second;
   }
 };
 
@@ -233,9 +258,10 @@ std::vector<char> live_nodes(const Graph& joint, int32_t forward_end, std::vecto
 // The values of the forward part that the backward part reads, without constants, each once.
 std::vector<ValueId> crossing(const Graph& joint, int32_t forward_end, const std::vector<ValueId>& outputs) {
   std::vector<ValueId> found;
+  std::unordered_set<int64_t> known;
   auto need = [&](ValueId v) {
     const bool crosses = v.node < forward_end && joint.nodes()[size_t(v.node)].kind != Node::Kind::constant;
-    if (crosses && std::find(found.begin(), found.end(), v) == found.end()) found.push_back(v);
+    if (crosses && known.insert(key_of(v)).second) found.push_back(v);
   };
   const std::vector<char> live = live_nodes(joint, forward_end, outputs);
   for (size_t i = size_t(forward_end); i < joint.nodes().size(); ++i)
@@ -267,6 +293,7 @@ GraphCall::Pullback& GraphCall::pullback(const Wanted& wanted) {
   auto made = std::make_shared<Pullback>();
   made->wanted = wanted;
   made->residuals = crossing(j.graph, j.forward_end, values_of(j.gradients));
+  for (size_t k = 0; k < made->residuals.size(); ++k) made->index_of.emplace(key_of(made->residuals[k]), int(k));
   Cutter forward(j.graph, traced_.name);
   for (ValueId v : j.inputs) forward.add_input(v, j.graph.nodes()[size_t(v.node)].name);
   for (int32_t i = 0; i < j.forward_end; ++i)
@@ -333,23 +360,15 @@ std::shared_ptr<GraphCall> GraphCall::silent() {
 std::vector<int> GraphCall::name_results(std::span<const Tensor> inputs, std::vector<Tensor>& results,
                                          bool apart) const {
   std::vector<int> fresh;
-  auto input = [&](ValueId v) {
-    size_t k = 0;
-    while (k < traced_.inputs.size() && !(ValueId{traced_.inputs[k].node, 0} == v)) ++k;
-    return k;
-  };
   for (size_t k = 0; k < results.size(); ++k) {
-    const ValueId v =
-        k < traced_.outputs.size() ? traced_.outputs[k] : traced_.assigns[k - traced_.outputs.size()].value;
-    const Node& n = traced_.nodes()[size_t(v.node)];
-    const auto earlier = std::find(traced_.outputs.begin(), traced_.outputs.end(), v) - traced_.outputs.begin();
-    if (const size_t i = input(v); i < inputs.size()) {
-      results[k] = inputs[i];
-    } else if (size_t(earlier) < k) {
-      results[k] = results[size_t(earlier)];
-    } else if (n.op == &known_as_op && input(n.inputs[1]) < inputs.size()) {
+    const Alias& a = aliases_[k];
+    if (a.input >= 0) {
+      results[k] = inputs[size_t(a.input)];
+    } else if (a.earlier >= 0) {
+      results[k] = results[size_t(a.earlier)];
+    } else if (a.known_as >= 0) {
       results[k] = make_alias(results[k]);
-      const Tensor* in[] = {&results[k], &inputs[input(n.inputs[1])]};
+      const Tensor* in[] = {&results[k], &inputs[size_t(a.known_as)]};
       for (TapeListener* tape : thread_state().tapes)
         tape->record(known_as_op, in, {&results[k], 1}, {}, Where::current());
     } else {

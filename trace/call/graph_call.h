@@ -62,6 +62,13 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   // As it was traced, but for dead code. The backward walk follows this one: it rounds as the eager one does, where a
   // common subexpression's cotangents would be added before they are, say, cast.
   Graph traced_;
+  // What a result is besides: the input of that index, the earlier result, the input that its op says it is known as; -1
+  // where it is none. Of each call's results these are asked.
+  struct Alias {
+    int input = -1, earlier = -1, known_as = -1;
+  };
+  static std::vector<Alias> aliases_of(const Graph& g);
+  const std::vector<Alias> aliases_;
   std::shared_ptr<Tiers> tiers_;
   std::mutex mutex_;  // guards what follows
   std::map<Wanted, std::shared_ptr<Pullback>> pullbacks_;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <unordered_map>
 
 #include "rill/autodiff/forward_impl.h"
 #include "rill/devices/params/read_attrs.h"
@@ -13,6 +14,7 @@
 #include "rill/ops/state/variable_state.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/graph/tracer.h"
+#include "rill/trace/graph/value_key.h"
 #include "rill/trace/passes.h"
 
 namespace rill {
@@ -97,10 +99,17 @@ class Again {
   Graph with_kept(const Graph& g, std::vector<bool>* used) const {
     if (kept_.empty()) return g;
     std::vector<bool> read(kept_.size());
+    std::unordered_map<int64_t, size_t> by_value;     // the first of kept_ with it
+    std::unordered_map<int32_t, size_t> by_argument;  // by its node
+    for (size_t k = 0; k < kept_.size(); ++k) {
+      by_value.try_emplace(key_of(kept_[k].value), k);
+      by_argument.emplace(kept_[k].argument.node, k);
+    }
     const auto instead = [&](ValueId v) {
-      for (size_t k = 0; k < kept_.size(); ++k)
-        if (kept_[k].value == v) return read[k] = true, kept_[k].argument;
-      return v;
+      const auto at = by_value.find(key_of(v));
+      if (at == by_value.end()) return v;
+      read[at->second] = true;
+      return kept_[at->second].argument;
     };
     // From the end, as far as the way back reaches: what only what is kept was computed from has no readers.
     std::vector<char> live(g.nodes().size(), 0);
@@ -117,8 +126,7 @@ class Again {
     out.outputs = std::move(outputs);
     out.assigns = g.assigns;
     for (const GraphInput& in : g.inputs) {
-      const auto at = std::find_if(kept_.begin(), kept_.end(), [&](auto& k) { return k.argument.node == in.node; });
-      if (at != kept_.end() && !read[size_t(at - kept_.begin())]) continue;
+      if (const auto at = by_argument.find(in.node); at != by_argument.end() && !read[at->second]) continue;
       out.inputs.push_back(in);
       if (in.kind == GraphInput::Kind::argument) out.inputs.back().argument = int(out.inputs.size()) - 1;
     }
@@ -252,11 +260,14 @@ struct Loop {
   bool reverse;
   std::span<const int32_t> first;  // by operand of the node, the first one that the tape takes for the same tensor
   size_t offset;                   // of `operands` among those of the node
-  // The constant that stands for constant k, and itself: what is summed up for one tensor is one sum.
-  size_t alike(size_t k) const {
-    for (size_t j = carried + scanned; j < k; ++j)
-      if (first[j + offset] == first[k + offset]) return j;
-    return k;
+  // By operand the one that stands for it: of constants that are the same tensor the first, of others itself. What is
+  // summed up for one tensor is one sum.
+  std::vector<size_t> stands_for() const {
+    std::vector<size_t> found;
+    std::unordered_map<int32_t, size_t> known;
+    for (size_t k = 0; k < operands.size(); ++k)
+      found.push_back(k < carried + scanned ? k : known.try_emplace(first[k + offset], k).first->second);
+    return found;
   }
 };
 
@@ -280,11 +291,11 @@ BackwardScan choose(const Loop& l, const std::function<bool(size_t)>& wanted) {
     if (is_differentiable(l.operands[k].dtype())) b.carried.push_back(k);
   for (size_t k = 0; k < l.scanned; ++k)
     if (wanted(l.carried + k) && flows[l.carried + k]) b.rows.push_back(l.carried + k);
-  for (size_t at = l.carried + l.scanned; at < l.operands.size(); ++at) {
-    bool any = false;
-    for (size_t k = at; k < l.operands.size(); ++k) any |= flows[k] && l.alike(k) == at;
-    if (any && wanted(at)) b.constants.push_back(at);
-  }
+  const std::vector<size_t> stands_for = l.stands_for();
+  std::vector<char> any(l.operands.size(), 0);
+  for (size_t k = 0; k < any.size(); ++k) any[stands_for[k]] |= flows[k];
+  for (size_t at = l.carried + l.scanned; at < any.size(); ++at)
+    if (any[at] && wanted(at)) b.constants.push_back(at);
   for (size_t k = 0; k < l.y_bar.size(); ++k)
     if (l.y_bar[k].defined()) b.y_arrived.push_back(k);
   for (size_t k = 0; k < l.saved_bar.size(); ++k)
@@ -310,8 +321,6 @@ Graph backward_step(const Loop& l, BackwardScan& b) {
   std::vector<size_t> sources = b.carried;
   sources.insert(sources.end(), b.constants.begin(), b.constants.end());
   sources.insert(sources.end(), b.rows.begin(), b.rows.end());
-  std::vector<size_t> alike;
-  for (size_t k = 0; k < inputs.size(); ++k) alike.push_back(k < l.carried + l.scanned ? k : l.alike(k));
   auto choose_targets = [&](const std::vector<Tensor>& results) {
     // Sums go on where the step before left them, in the order in which an eager backward walk adds.
     for (size_t k = 0; k < b.constants.size(); ++k) again.seed(inputs[b.constants[k]], constants_bar[k]);
@@ -320,7 +329,7 @@ Graph backward_step(const Loop& l, BackwardScan& b) {
     for (size_t k = b.carried.size(); k-- > 0;) again.seed(results[b.carried[k]], carried_bar[k]);
     for (size_t k = 0; k < kept.size(); ++k) again.keep(results[l.carried + k], kept[k]);
   };
-  std::vector<Tensor> gradients = again.gradient(*l.body, inputs, sources, alike, choose_targets);
+  std::vector<Tensor> gradients = again.gradient(*l.body, inputs, sources, l.stands_for(), choose_targets);
   for (const Tensor& t : gradients) again.output(t);
   std::vector<bool> used;
   Graph g = again.finish(&used);

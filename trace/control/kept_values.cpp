@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "rill/autodiff/recompute_policy.h"
 #include "rill/autodiff/tape.h"
@@ -10,6 +11,7 @@
 #include "rill/trace/control/control_gradients.h"
 #include "rill/trace/graph/tracer.h"
 #include "rill/trace/passes.h"
+#include "rill/trace/graph/value_key.h"
 
 namespace rill {
 
@@ -87,7 +89,9 @@ std::vector<int32_t> only_readers(const Graph& g) {
 // kept, if the way back reads no more: both are one kernel.
 std::vector<ValueId> worth_keeping(const Graph& g, const std::vector<ValueId>& read) {
   const std::vector<int32_t> reader = only_readers(g);
-  const auto is_read = [&](ValueId v) { return std::find(read.begin(), read.end(), v) != read.end(); };
+  std::unordered_set<int64_t> known_read, known_kept;
+  for (ValueId v : read) known_read.insert(key_of(v));
+  const auto is_read = [&](ValueId v) { return known_read.contains(key_of(v)); };
   const auto last_of_kernel = [&](ValueId v) {
     for (int32_t r; !is_read(v) && (r = reader[size_t(v.node)]) >= 0; v = {r, 0})
       if (g.nodes()[size_t(r)].op->kind != OpKind::elementwise || !(g.spec({r, 0}) == g.spec(v))) break;
@@ -101,7 +105,7 @@ std::vector<ValueId> worth_keeping(const Graph& g, const std::vector<ValueId>& r
     const Node& n = g.nodes()[size_t(v.node)];
     if (!is_cheap(n)) {
       const ValueId last = n.outputs.size() == 1 ? last_of_kernel(v) : v;
-      if (std::find(kept.begin(), kept.end(), last) == kept.end()) kept.push_back(last);
+      if (known_kept.insert(key_of(last)).second) kept.push_back(last);
     } else if (!seen[size_t(v.node)]) {
       seen[size_t(v.node)] = 1;
       ask.insert(ask.end(), n.inputs.begin(), n.inputs.end());
@@ -119,7 +123,9 @@ std::shared_ptr<const InnerGraph> keeping_values(const std::shared_ptr<const Inn
     for (const Node& n : g.nodes())
       if (has_effect(n)) return nullptr;  // what runs once is not numbered alike on the way back
     std::vector<ValueId> kept = worth_keeping(g, read_on_the_way_back(g, wanted));
-    std::erase_if(kept, [&](ValueId v) { return std::find(g.outputs.begin(), g.outputs.end(), v) != g.outputs.end(); });
+    std::unordered_set<int64_t> given;
+    for (ValueId v : g.outputs) given.insert(key_of(v));
+    std::erase_if(kept, [&](ValueId v) { return given.contains(key_of(v)); });
     if (kept.empty()) return nullptr;
     std::sort(kept.begin(), kept.end(),
               [](ValueId a, ValueId b) { return a.node != b.node ? a.node < b.node : a.index < b.index; });

@@ -116,30 +116,51 @@ Graph fold_constants(const Graph& g) {
 namespace {
 size_t mix(size_t h, size_t v) { return (h ^ v) * 0x9e3779b97f4a7c15u + (h >> 31); }
 
+// Constants with more elements are not compared with each other.
+constexpr int64_t most_compared = 64;
+// Distinct scalars must have distinct keys: a chain may have one an op.
+size_t hash_of_elements(const Tensor& t) {
+  if (t.size() > most_compared) return 0;
+  if (t.dtype() == DType::string) {
+    size_t h = 0;
+    for (const std::string& text : t.to_vector<std::string>()) h = mix(h, std::hash<std::string>()(text));
+    return h;
+  }
+  const Tensor here = t.to(Device()).contiguous();
+  const size_t bytes = size_t(here.size()) * size_of(t.dtype());
+  return std::hash<std::string_view>()({static_cast<const char*>(here.rep()->data), bytes});
+}
+
 size_t key_of(const Node& n) {
   size_t h = mix(size_t(n.kind), reinterpret_cast<uintptr_t>(n.op));
   for (ValueId v : n.inputs) h = mix(h, size_t(v.node) * 8 + size_t(v.index));
-  if (n.kind == Node::Kind::constant) return mix(h, size_t(n.constant.dtype()) * 131 + size_t(n.constant.size()));
-  return mix(h, hash(n.attrs));
+  if (n.kind != Node::Kind::constant) return mix(h, hash(n.attrs));
+  h = mix(h, size_t(n.constant.dtype()) * 131 + size_t(n.constant.size()));
+  return mix(h, hash_of_elements(n.constant));
+}
+bool is_shared(const Node& n) {
+  return n.kind != Node::Kind::input && !has_effect(n) &&
+         !(n.kind == Node::Kind::constant && n.constant.size() > most_compared);
 }
 bool same(const Node& a, const Node& b) {
   if (a.kind != b.kind || a.op != b.op || !(a.inputs == b.inputs)) return false;
-  return a.kind == Node::Kind::constant
-             ? a.constant.spec() == b.constant.spec() && a.constant.size() <= 64 && same_bits(a.constant, b.constant)
-             : AttrsView(a.attrs) == AttrsView(b.attrs);
+  return a.kind == Node::Kind::constant ? a.constant.spec() == b.constant.spec() && same_bits(a.constant, b.constant)
+                                        : AttrsView(a.attrs) == AttrsView(b.attrs);
 }
 }  // namespace
 
 Graph share_common_subexpressions(const Graph& g) {
+  const EagerScope eager;
   Rewriter r(g);
   std::unordered_multimap<size_t, int32_t> seen;  // key to a node of the new graph
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     Node n = g.nodes()[i];
     for (ValueId& v : n.inputs) v = r[v];
     int32_t twin = -1;
-    bool unique = n.kind == Node::Kind::input || has_effect(n);
-    if (!unique) {
-      auto [first, last] = seen.equal_range(key_of(n));
+    const bool shared = is_shared(n);
+    const size_t key = shared ? key_of(n) : 0;
+    if (shared) {
+      auto [first, last] = seen.equal_range(key);
       for (; first != last && twin < 0; ++first)
         if (same(n, r.result().nodes()[size_t(first->second)])) twin = first->second;
     }
@@ -149,9 +170,8 @@ Graph share_common_subexpressions(const Graph& g) {
       r.replace(i, std::move(values));
       continue;
     }
-    size_t key = key_of(n);
     r.put(i, std::move(n));
-    if (!unique) seen.emplace(key, int32_t(r.result().nodes().size()) - 1);
+    if (shared) seen.emplace(key, int32_t(r.result().nodes().size()) - 1);
   }
   return r.finish();
 }
@@ -176,7 +196,7 @@ Graph fold_in_place(const Graph& g) {
       n = constant_node(n, computed_now(n, {in.data(), in.size()})[0]);
     }
     stands_for.push_back(i);
-    if (n.kind != Node::Kind::input && !has_effect(n)) {
+    if (is_shared(n)) {
       const size_t key = key_of(n);
       auto [first, last] = seen.equal_range(key);
       for (; first != last && stands_for.back() == i; ++first)

@@ -1,9 +1,12 @@
 // Where the memory of a traced function goes: what is alive at its busiest kernel, and what came from where.
 #include <fmt/format.h>
 
-#include <numeric>
+#include <algorithm>
 #include <ostream>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "rill/ops/op.h"
 #include "rill/trace/profile.h"
@@ -38,19 +41,53 @@ struct Lives {
   void extend(size_t value, int to) { of[value].last = std::max(of[value].last, to); }
 };
 
+bool is_own(const ValuePlace& p) { return p.kind == ValuePlace::Kind::arena || p.kind == ValuePlace::Kind::output; }
+
+// The op at which most bytes of the call's own are alive, the first of those: one walk over the nodes, in which values
+// come and go. -1 where there is none.
+int busiest_node(const Graph& g, const MemoryPlan& plan, const Lives& lives) {
+  const int end = int(g.nodes().size());
+  std::vector<std::vector<size_t>> ending(size_t(end) + 1);  // values by the last node that needs them
+  std::vector<size_t> bytes(lives.of.size());
+  std::unordered_map<size_t, size_t> holder;  // of an offset in the arena: the value that is there
+  size_t now = 0, most = 0;
+  int busiest = -1;
+  for (int i = 0; i < end; ++i) {
+    const Node& n = g.nodes()[size_t(i)];
+    for (size_t k = 0; k < n.outputs.size(); ++k) {
+      const size_t number = plan.first[size_t(i)] + k;
+      const ValuePlace& place = plan.places[number];
+      if (!is_own(place)) continue;
+      now += bytes[number] = bytes_of(n.outputs[k]);
+      ending[size_t(lives.of[number].last)].push_back(number);
+      if (place.kind != ValuePlace::Kind::arena) continue;
+      const auto [at, is_new] = holder.try_emplace(place.offset, number);
+      if (is_new) continue;
+      now -= std::exchange(bytes[at->second], 0);
+      at->second = number;
+    }
+    if (n.kind == Node::Kind::op && now > most) most = now, busiest = i;
+    for (size_t number : ending[size_t(i)]) {
+      now -= std::exchange(bytes[number], 0);
+      const auto at = holder.find(plan.places[number].offset);
+      if (at != holder.end() && at->second == number) holder.erase(at);
+    }
+  }
+  return busiest;
+}
+
 // The values that are alive at node `at` and have memory of the call's own, each memory once.
 std::vector<MemoryUse::Value> alive(const Graph& g, const MemoryPlan& plan, const Lives& lives, int at) {
   std::vector<MemoryUse::Value> found;
-  std::vector<size_t> offsets;
+  std::unordered_set<size_t> offsets;
   for (int i = at; i >= 0; --i) {  // of two in one place the later one is the one that is there
     const Node& n = g.nodes()[size_t(i)];
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       const size_t number = plan.first[size_t(i)] + k;
       const ValuePlace& place = plan.places[number];
       const bool arena = place.kind == ValuePlace::Kind::arena;
-      if ((!arena && place.kind != ValuePlace::Kind::output) || lives.of[number].last < at) continue;
-      if (arena && std::find(offsets.begin(), offsets.end(), place.offset) != offsets.end()) continue;
-      if (arena) offsets.push_back(place.offset);
+      if (!is_own(place) || lives.of[number].last < at) continue;
+      if (arena && !offsets.insert(place.offset).second) continue;
       found.push_back({detail::kernel_name(n), n.outputs[k], bytes_of(n.outputs[k]), !arena, n.scope, n.where});
     }
   }
@@ -86,15 +123,8 @@ MemoryUse memory_use(Graph traced) {
   }
   m.peak_bytes = m.arena_bytes + m.result_bytes;
   const Lives lives(g, plan);
-  size_t most = 0;
-  for (int i = 0; i < int(g.nodes().size()); ++i) {
-    if (g.nodes()[size_t(i)].kind != Node::Kind::op) continue;
-    std::vector<MemoryUse::Value> values = alive(g, plan, lives, i);
-    const size_t bytes = std::accumulate(values.begin(), values.end(), size_t(0),
-                                         [](size_t sum, const MemoryUse::Value& v) { return sum + v.bytes; });
-    if (bytes <= most) continue;
-    most = bytes, m.values = std::move(values), m.busiest = kernel_name(g.nodes()[size_t(i)]);
-  }
+  if (const int i = busiest_node(g, plan, lives); i >= 0)
+    m.values = alive(g, plan, lives, i), m.busiest = kernel_name(g.nodes()[size_t(i)]);
   return m;
 }
 
