@@ -361,13 +361,6 @@ Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Where where)
   return bounds_nothing(x, high, false) ? raised : minimum(raised, high);
 }
 
-Tensor clip(const Tensor& x, const ClipOptions& o, Where where) {
-  CallerScope caller(where);
-  require_defined("clip", x, "an operand", where);
-  const Tensor raised = o.low && !bounds_nothing(x, *o.low, true) ? maximum(x, *o.low) : x;
-  return o.high && !bounds_nothing(raised, *o.high, false) ? minimum(raised, *o.high) : raised;
-}
-
 // --- Of two ----------------------------------------------------------------------------------------------------------
 
 #define RILL_LOGICAL(fn)                                                                             \
