@@ -293,7 +293,13 @@ const std::vector<Shapes> for_own_kernels = {
 std::vector<Tensor> conv_and_gradients(const Shapes& c, const Tensor& x, const Tensor& w, Layout layout) {
   SpacePadding padding(0);
   padding.kind = SpacePadding::Kind::each, padding.lo = c.lo, padding.hi = c.hi;
-  const Tensor y = conv(x, w, {c.strides, padding, c.dilation, c.groups, layout}), g = y * y + 1;
+  const Tensor y = conv(x, w,
+                        {.strides = c.strides,
+                         .padding = padding,
+                         .dilation = c.dilation,
+                         .groups = c.groups,
+                         .layout = layout}),
+               g = y * y + 1;
   ConvParams p{c.strides, c.lo, c.hi, c.dilation, c.groups, layout, {}};
   const size_t n = c.strides.size();
   p.sizes = Dims(c.x.begin() + 1, c.x.begin() + 1 + n);

@@ -122,7 +122,9 @@ TEST_CASE("solvers solve") {
             for (bool conjugate : {false, true})
               for (bool unit : {false, true}) {
                 const Tensor mixed = unit ? a / 6.0 : a, right = left ? b : matrix_transpose(b);
-                const Tensor x = linalg::triangular_solve(mixed, right, {lower, left, transpose, conjugate, unit});
+                const Tensor x = linalg::triangular_solve(
+                    mixed, right,
+                    {.lower = lower, .left = left, .transpose = transpose, .conjugate = conjugate, .unit = unit});
                 Tensor t = lower ? tril(mixed, unit ? -1 : 0) : triu(mixed, unit ? 1 : 0);
                 if (unit) t = t + eye(n, -1, 0, {d, {}});
                 if (transpose) t = matrix_transpose(t);

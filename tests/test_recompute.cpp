@@ -399,7 +399,7 @@ TEST_CASE("chains of layers are cut into segments, with the same bits") {
   check([&](const Tensor& v) { return recompute_chain(layers, v); });
   for (int64_t segments = 0; segments <= 7; ++segments)
     for (const RecomputePolicy& policy : policies()) {
-      const ChainOptions options{segments, policy};
+      const ChainOptions options{.segments = segments, .policy = policy};
       check([&](const Tensor& v) { return recompute_chain(layers, v, options); });
       check([&](const Tensor& v) { return recompute_chain(std::span(layers), v, options); });
     }

@@ -135,7 +135,7 @@ TEST_CASE("sizes print as numbers") {
     std::ostringstream out;
     out << n << " " << m / 2;
     char text[64], more[64];
-    std::snprintf(text, sizeof text, "%ld %s %ld", n, "and", m + 1);
+    snprintf(text, sizeof text, "%ld %s %ld", n, "and", m + 1);
     snprintf(more, sizeof more, "%ld", n);
     const std::string all = out.str() + text + more + std::to_string(n) + fmt::format("{} {:>4}", n, m * 2);
     return std::accumulate(all.begin(), all.end(), 0.);

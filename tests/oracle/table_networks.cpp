@@ -235,27 +235,38 @@ static Values run_optimizer(nn::Optimizer& optimizer, const Call& c) {
 
 static void add_optimizers(Table& t) {
   t["nn::SGD"] = {[](const Call& c) {
-                    nn::SGD o({rate(c), c.number("momentum", 0), c.flag("nesterov"), c.number("weight_decay", 0)});
+                    nn::SGD o({.learning_rate = rate(c),
+                               .momentum = c.number("momentum", 0),
+                               .nesterov = c.flag("nesterov"),
+                               .weight_decay = c.number("weight_decay", 0)});
                     return run_optimizer(o, c);
                   },
                   false};
   t["nn::Adam"] = {[](const Call& c) {
-                     nn::Adam o({rate(c), c.number("beta1", 0.9), c.number("beta2", 0.999), c.number("epsilon", 1e-8)});
+                     nn::Adam o({.learning_rate = rate(c),
+                                 .beta1 = c.number("beta1", 0.9),
+                                 .beta2 = c.number("beta2", 0.999),
+                                 .epsilon = c.number("epsilon", 1e-8)});
                      return run_optimizer(o, c);
                    },
                    false};
   t["nn::AdamW"] = {[](const Call& c) {
-                      nn::AdamW o({rate(c), c.number("beta1", 0.9), c.number("beta2", 0.999), c.number("epsilon", 1e-8),
-                                   c.number("weight_decay", 0.01)});
+                      nn::AdamW o({.learning_rate = rate(c),
+                                   .beta1 = c.number("beta1", 0.9),
+                                   .beta2 = c.number("beta2", 0.999),
+                                   .epsilon = c.number("epsilon", 1e-8),
+                                   .weight_decay = c.number("weight_decay", 0.01)});
                       return run_optimizer(o, c);
                     },
                     false};
-  t["nn::RMSprop"] = {
-      [](const Call& c) {
-        nn::RMSprop o({rate(c), c.number("rho", 0.9), c.number("momentum", 0), c.number("epsilon", 1e-8)});
-        return run_optimizer(o, c);
-      },
-      false};
+  t["nn::RMSprop"] = {[](const Call& c) {
+                        nn::RMSprop o({.learning_rate = rate(c),
+                                       .rho = c.number("rho", 0.9),
+                                       .momentum = c.number("momentum", 0),
+                                       .epsilon = c.number("epsilon", 1e-8)});
+                        return run_optimizer(o, c);
+                      },
+                      false};
 }
 
 void add_networks(Table& t) {

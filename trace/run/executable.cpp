@@ -97,8 +97,9 @@ void Executable::list_instructions() {
 void Executable::number_results() {
   uint32_t result = 0;
   const auto returned = [&](ValueId v) {
-    for (Output& o : outputs_)
-      if (o.value == plan_.number(v)) o.results.push_back(result);
+    const auto at = std::lower_bound(outputs_.begin(), outputs_.end(), plan_.number(v),
+                                     [](const Output& o, size_t value) { return o.value < value; });
+    if (at != outputs_.end() && at->value == plan_.number(v)) at->results.push_back(result);
     ++result;
   };
   for (ValueId v : graph_.outputs) returned(v);
