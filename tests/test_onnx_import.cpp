@@ -86,6 +86,13 @@ TEST_CASE("shapes that a file computes from open sizes keep one trace") {
   CHECK(m.trace_count() == 1);
 }
 
+TEST_CASE("a step beyond the end of a shape takes its first element alone") {
+  const auto out = read("strides")({{"x", ones({5, 2, 3})}});
+  CHECK(array_equal(out.at("second"), tensor({int64_t(2)})));
+  CHECK(array_equal(out.at("third"), tensor({int64_t(3)})));
+  CHECK(array_equal(out.at("first"), tensor({int64_t(5)})));
+}
+
 TEST_CASE("places computed from an open size count from the back where they are negative, in one trace") {
   const Model m = read("slices");
   for (int n : {10, 3, 1, 4, 2, 7}) {
