@@ -11,7 +11,6 @@
 #include "rill/devices/host_memory.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include <mutex>
 #include <new>
 
+#include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/limits.h"
 
 namespace rill::host_memory {
@@ -123,7 +123,7 @@ class LargeCache {
 };
 
 struct Global {
-  std::mutex mutex;
+  ForkMutex mutex;
   ThreadHeap* heaps = nullptr;
   int64_t ended_in_use[host_kinds] = {}, ended_allocations[host_kinds] = {};  // of threads that have ended
   LargeCache cache;
@@ -145,12 +145,9 @@ struct Global {
     if (h->next) h->next->previous = h->previous;
   }
 };
-// Never destroyed: buffers may outlive every static object. A child of fork() finds it unlocked.
+// Never destroyed: buffers may outlive every static object.
 Global& global() {
-  static Global* g = [] {
-    pthread_atfork([] { global().mutex.lock(); }, [] { global().mutex.unlock(); }, [] { global().mutex.unlock(); });
-    return new Global;
-  }();
+  static Global* g = new Global;
   return *g;
 }
 

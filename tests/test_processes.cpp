@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "forks.h"
 #include "needs.h"
 #include "rill/rill.h"
+#include "rill/trace/jit.h"
 
 using namespace rill;
 
@@ -100,6 +103,65 @@ TEST_CASE("fork() while a graph of many kernels is being compiled") {
     std::this_thread::sleep_for(std::chrono::milliseconds(3 * round));
     CHECK(status_of_child([&] { return array_equal(traced_work(), traced); }) == 0);
   }
+}
+
+// Each round of it takes other locks: of tracing and compiling, of FFT plans, of packed operands, of a Variable, of
+// oneDNN's primitives.
+Tensor busy_round(int round, Variable& total, const std::function<Tensor(const Tensor&)>& shared) {
+  const Tensor x = ones({64, 8}) * round;
+  const auto f = function("busy", [&](const Tensor& v) { return sum(tanh(v * (round + 0.5)) + sin(v), 0); });
+  const auto product = function("product", [w = ones({8, 256 + round})](const Tensor& v) { return matmul(v, w); });
+  total.assign_add(sum(f(x)));
+  const Tensor image = ones({1, 8 + round % 7, 9, 4});
+  return sum(shared(x)) + sum(product(x)) + sum(real(fft::fft(ones({101 + 2 * round}).astype(c64)))) +
+         sum(conv2d(image, ones({3, 3, 4, 8}))) + total.value();
+}
+
+TEST_CASE("a child of fork() finds every lock free, whatever other threads do") {
+  const jit::Mode mode = jit::mode();
+  for (const jit::Mode m : {jit::Mode::wait, jit::Mode::tiered}) {
+    jit::set_mode(m);
+    Variable total(0.f, "total");
+    std::atomic<int> round = 0;
+    std::atomic<bool> stop = false;
+    // Traced in each round again, by whoever comes first: the thread below may be at it.
+    auto shared = function("shared",
+                           [&](const Tensor& v) {
+                             Tensor y = v;
+                             for (int i = 0; i < 6; ++i) y = sort(cos(y * (round + i)) + i, 0);
+                             return y;
+                           },
+                           {.max_traces = 1});
+    const auto call = [&](const Tensor& v) { return shared(concat({v, ones({1 + round % 5, 8})}, 0)); };
+    std::vector<std::thread> others;
+    for (int k = 0; k < 2; ++k)
+      others.emplace_back([&] {
+        while (!stop) busy_round(++round, total, call);
+      });
+    for (int i = 0; i < 12; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(7 * i));
+      CHECK(status_of_child([&] {
+              for (int k = 0; k < 3; ++k) busy_round(++round, total, call);
+              return std::isfinite(total.value().item<float>());
+            }) == 0);
+    }
+    stop = true;
+    for (std::thread& t : others) t.join();
+  }
+  jit::set_mode(mode);
+}
+
+TEST_CASE("fork() in traced code does not wait for those who wait for it") {
+  int status = -2;
+  auto traced = function("forks", [&](const Tensor& v) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    status = status_of_child([] { return sum(exp(ones({8}))).item<float>() > 0; });
+    return v + 1;
+  });
+  std::thread other([&] { traced(ones({3})); });
+  traced(ones({3}));
+  other.join();
+  CHECK(status == 0);
 }
 
 TEST_CASE("a thread other than the first may fork") {

@@ -46,7 +46,8 @@ class GraphFunction {
   FunctionCore::OpenGraph traced_;
   std::vector<ArgSpec> arguments_;
   FunctionCore core_;
-  std::once_flag adopted_;
+  UserCodeMutex adopting_;
+  std::atomic<bool> adopted_ = false;
 };
 
 }  // namespace rill

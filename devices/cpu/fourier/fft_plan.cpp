@@ -10,6 +10,7 @@
 #include "rill/devices/cpu/fourier/fft_long.h"
 #include "rill/devices/cpu/fourier/fft_stages.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill::cpu {
 namespace {
@@ -132,7 +133,7 @@ namespace {
 template <class T>
 std::shared_ptr<const T> cached(int64_t n) {
   constexpr size_t most = 16, most_numbers = 1 << 24;
-  static std::mutex& lock = *new std::mutex;
+  static ForkMutex& lock = *new ForkMutex;
   static auto& known = *new std::list<std::shared_ptr<const T>>;  // the last used first
   {
     const std::lock_guard hold(lock);
