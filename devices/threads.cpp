@@ -118,7 +118,7 @@ class FirstError {
   }
 
  private:
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::exception_ptr error_;
 };
 }  // namespace

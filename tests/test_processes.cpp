@@ -10,6 +10,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -234,6 +235,52 @@ TEST_CASE("a full cache of blocks gives up the oldest, not the newest") {
   release_cached_memory("cpu:0");
   CHECK(reserved() == 0);
 #endif
+}
+
+namespace {
+// Of this process, in memory.
+int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t whole = 0, resident = 0;
+  statm >> whole >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+}  // namespace
+
+TEST_CASE("a tensor costs its bytes, and released memory is the system's again") {
+#ifdef RILL_SANITIZED
+  skip_case("a sanitized build takes each block from its own allocator");
+#else
+  release_cached_memory("cpu:0");
+  const int64_t before = resident_bytes();
+  for (const int64_t each : {int64_t(1) << 20, int64_t(4) << 20, int64_t(16) << 20}) {
+    INFO("tensors of " << each << " bytes");
+    const int64_t all = int64_t(256) << 20;
+    std::vector<Tensor> held;
+    for (int64_t i = 0; i < all / each; ++i) held.push_back(full({each}, 1, u8));
+    CHECK(resident_bytes() - before < all + all / 8);
+    // Something small above them all keeps a heap from shrinking at its end.
+    const Tensor last = ones({1000});
+    held.clear();
+    release_cached_memory("cpu:0");
+    CHECK(resident_bytes() - before < all / 8);
+  }
+#endif
+}
+
+TEST_CASE("plans of Fourier transforms are counted, and released") {
+  release_cached_memory("cpu:0");
+  const auto kept = [] { return memory_stats("cpu:0").reserved - memory_stats("cpu:0").in_use; };
+  {
+    const Tensor y = fft::fft(ones({1 << 20}, c64));
+    release_cached_memory("cpu:0");
+    CHECK(kept() == 0);
+  }
+  fft::fft(ones({(1 << 20) + 1}, c128));
+  const size_t plans = kept();
+  CHECK(plans >= size_t(16) << 20);
+  release_cached_memory("cpu:0");
+  CHECK(kept() == 0);
 }
 
 TEST_CASE("a process ends while a long function is being compiled") {
