@@ -16,6 +16,7 @@
 #include "rill/ops/ops.h"
 #include "rill/ops/state/variable_state.h"
 #include "rill/ops/state/variable_watcher.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill {
 
@@ -142,7 +143,7 @@ namespace {
 void report_loop(const Op& op, Dim rows, const Where& where) {
   static const bool log = std::getenv("RILL_LOG") && std::strstr(std::getenv("RILL_LOG"), "vmap");
   if (!log) return;
-  static std::mutex mutex;
+  static ForkMutex mutex;
   static std::set<std::pair<const Op*, std::string>> known;
   const std::string place = place_of(where);
   const std::lock_guard lock(mutex);

@@ -35,6 +35,13 @@ Difference compare_wide(const Tensor& a, const Tensor& b, double tolerance) {
   return {fmt::format("{} of {} differ, by {} at most", count_text(n), count_text(a.size()), largest), double(largest)};
 }
 
+Difference compare_texts(const Tensor& a, const Tensor& b) {
+  const auto x = a.to_vector<std::string>(), y = b.to_vector<std::string>();
+  int64_t n = 0;
+  for (size_t i = 0; i < x.size(); ++i) n += x[i] != y[i];
+  return {n ? fmt::format("{} of {} differ", count_text(n), count_text(a.size())) : "", double(n > 0)};
+}
+
 // How two tensors of one shape and dtype differ, by more than `tolerance`.
 Difference compare(const Tensor& a, const Tensor& b, double tolerance) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape())
@@ -42,7 +49,8 @@ Difference compare(const Tensor& a, const Tensor& b, double tolerance) {
   if (rill::same_bits(a, b) || a.size() == 0) return {};
   const bool complex = rill::is_complex(a.dtype());
   if (rill::is_integer(a.dtype()) && rill::size_of(a.dtype()) == 8) return compare_wide(a, b, tolerance);
-  if (a.dtype() == rill::string || a.dtype() == rill::boolean) {
+  if (a.dtype() == rill::string) return compare_texts(a, b);
+  if (a.dtype() == rill::boolean) {
     const auto n = rill::count_nonzero(a != b).item<int64_t>();
     return {n ? fmt::format("{} of {} differ", count_text(n), count_text(a.size())) : "", double(n > 0)};
   }

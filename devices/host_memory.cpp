@@ -2,8 +2,9 @@
 //
 // Small blocks (up to 64 KiB) come in powers of two from free lists that each thread keeps for itself, so an eager call
 // on small tensors takes no lock and no system call. Large ones come in four steps per power of two from lists behind a
-// mutex, which give up the oldest block where they hold too much; past a few MiB they ask for huge pages, which is what
-// lets a kernel run at memory bandwidth. Giving a block back takes no memory: the lists are made of the blocks.
+// mutex, which give up the oldest block where they hold too much; past a few MiB they are mapped on their own and ask
+// for huge pages, which is what lets a kernel run at memory bandwidth. Giving a block back takes no memory: the lists
+// are made of the blocks.
 // Bytes in use are counted by thread for small blocks (and added up when asked) and in one atomic for large ones;
 // `peak` follows the large ones exactly and the small ones as of each large allocation.
 // In a build under sanitizers each buffer is a block of its own, as long as was asked for and not kept when it is given
@@ -11,8 +12,9 @@
 #include "rill/devices/host_memory.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
+#include <malloc.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +24,7 @@
 #include <mutex>
 #include <new>
 
+#include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/limits.h"
 
 namespace rill::host_memory {
@@ -53,7 +56,30 @@ size_t large_class(size_t rounded) {
   const size_t power = size_t(std::bit_width(rounded)) - 1;
   return power * 4 + (rounded - (size_t(1) << power)) / ((size_t(1) << power) / 4);
 }
-void give_back_to_system(void* block) { std::free(block); }
+
+// The bytes of a large block with its header, where it is mapped on its own; else 0, and malloc's. What is mapped is
+// not rounded to huge pages: the header would cost one more.
+size_t mapped_bytes(size_t bytes) {
+  static const auto page = size_t(sysconf(_SC_PAGESIZE));
+  const size_t total = (bytes + header_bytes + page - 1) / page * page;
+  return keeps_blocks && total >= 2 * huge_page ? total : 0;
+}
+// Begins where a huge page does; null where there is no memory.
+void* map_block(size_t total) {
+  void* whole = mmap(nullptr, total + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (whole == MAP_FAILED) return nullptr;
+  char *begin = static_cast<char*>(whole), *end = begin + total + huge_page;
+  char* block = begin + (huge_page - reinterpret_cast<uintptr_t>(begin) % huge_page) % huge_page;
+  if (block > begin) munmap(begin, size_t(block - begin));
+  if (end > block + total) munmap(block + total, size_t(end - block) - total);
+  madvise(block, total / huge_page * huge_page, MADV_HUGEPAGE);
+  return block;
+}
+// `bytes`: what the block has room for.
+void give_back_to_system(void* block, size_t bytes) {
+  if (const size_t total = mapped_bytes(bytes)) munmap(block, total);
+  else std::free(block);
+}
 int kind_index(Device d) { return d.kind() == DeviceKind::ref ? 1 : 0; }
 
 struct FreeBlock {
@@ -85,7 +111,7 @@ class LargeCache {
     return b;
   }
   void put(void* block, size_t bytes) {
-    if (bytes > global_cache_limit) return give_back_to_system(block);
+    if (bytes > global_cache_limit) return give_back_to_system(block, bytes);
     while (bytes_ + bytes > global_cache_limit) evict();
     Block*& first = of_size_[large_class(bytes)];
     auto* b = new (block) Block{bytes, first, nullptr, newest_, nullptr};
@@ -114,7 +140,7 @@ class LargeCache {
   void evict() {
     Block* b = oldest_;
     remove(b);
-    give_back_to_system(b);
+    give_back_to_system(b, b->bytes);
   }
 
   std::array<Block*, large_classes> of_size_{};
@@ -122,8 +148,12 @@ class LargeCache {
   size_t bytes_ = 0;
 };
 
+constexpr size_t most_others = 8;
+
 struct Global {
-  std::mutex mutex;
+  ForkMutex mutex;
+  std::array<OtherCache, most_others> others = {};
+  size_t other_count = 0;
   ThreadHeap* heaps = nullptr;
   int64_t ended_in_use[host_kinds] = {}, ended_allocations[host_kinds] = {};  // of threads that have ended
   LargeCache cache;
@@ -145,12 +175,9 @@ struct Global {
     if (h->next) h->next->previous = h->previous;
   }
 };
-// Never destroyed: buffers may outlive every static object. A child of fork() finds it unlocked.
+// Never destroyed: buffers may outlive every static object.
 Global& global() {
-  static Global* g = [] {
-    pthread_atfork([] { global().mutex.lock(); }, [] { global().mutex.unlock(); }, [] { global().mutex.unlock(); });
-    return new Global;
-  }();
+  static Global* g = new Global;
   return *g;
 }
 
@@ -171,7 +198,7 @@ struct HeapOwner {
     for (FreeBlock* b : h->free)
       while (b) {
         FreeBlock* next = b->next;
-        give_back_to_system(b);
+        std::free(b);
         b = next;
       }
     delete h;
@@ -199,11 +226,11 @@ void release_small(Buffer* b) {
   if (!h) {
     std::lock_guard lock(global().mutex);
     global().ended_in_use[k] -= int64_t(bytes);
-    give_back_to_system(b);
+    std::free(b);
     return;
   }
   Counters::add(h->counters[k].in_use, -int64_t(bytes));
-  if (!keeps_blocks || h->kept[c] + bytes > thread_cache_limit) return give_back_to_system(b);
+  if (!keeps_blocks || h->kept[c] + bytes > thread_cache_limit) return std::free(b);
   h->kept[c] += bytes;
   h->free[c] = new (b) FreeBlock{h->free[c]};
 }
@@ -216,22 +243,22 @@ void release_large(Buffer* b) {
   std::lock_guard lock(g.mutex);
   g.large_in_use[k] -= int64_t(bytes);
   if (keeps_blocks) g.cache.put(b, bytes);
-  else give_back_to_system(b);
+  else std::free(b);
 }
 
 // A block with room for `bytes` (of which a sanitized build gives the `wanted` alone).
 void* from_system(size_t bytes, size_t wanted, Device d) {
-  size_t total = (keeps_blocks ? bytes : wanted) + header_bytes, align = total >= 2 * huge_page ? huge_page : 64;
-  if (keeps_blocks) total = (total + align - 1) / align * align;
-  void* p = nullptr;
-  if (posix_memalign(&p, align, total) != 0) {
-    release_cached();  // this thread's small blocks stay: they are few
-    if (posix_memalign(&p, align, total) != 0)
-      throw OutOfMemory(fmt::format("{} cannot give {} bytes: out of memory. free tensors or use smaller ones",
-                                    to_string(d), wanted));
-  }
-  if (align == huge_page) madvise(p, total, MADV_HUGEPAGE);
-  return p;
+  const size_t mapped = mapped_bytes(bytes), total = (keeps_blocks ? bytes : wanted) + header_bytes;
+  const auto ask = [&] {
+    void* p = nullptr;
+    if (mapped) return map_block(mapped);
+    return posix_memalign(&p, header_bytes, total) == 0 ? p : nullptr;
+  };
+  if (void* p = ask()) return p;
+  release_cached();  // this thread's small blocks stay: they are few
+  if (void* p = ask()) return p;
+  throw OutOfMemory(
+      fmt::format("{} cannot give {} bytes: out of memory. free tensors or use smaller ones", to_string(d), wanted));
 }
 
 Buffer* make_header(void* block, Device d, size_t bytes, void (*release)(Buffer*)) {
@@ -283,16 +310,37 @@ Ref<Buffer> allocate(Device d, size_t bytes) {
   return Ref<Buffer>::adopt(make_header(block, d, size, release_small));
 }
 
+void add_cache(const OtherCache& cache) {
+  Global& g = global();
+  const std::lock_guard lock(g.mutex);
+  if (g.other_count < g.others.size()) g.others[g.other_count++] = cache;
+}
+
+namespace {
+template <class F>
+void for_each_other(F&& f) {
+  std::array<OtherCache, most_others> others;
+  size_t n = 0;
+  {
+    const std::lock_guard lock(global().mutex);
+    others = global().others, n = global().other_count;
+  }
+  for (size_t i = 0; i < n; ++i) f(others[i]);
+}
+}  // namespace
+
 MemoryStats stats(Device d) {
   Global& g = global();
   int k = kind_index(d);
+  size_t in_others = 0;
+  for_each_other([&](const OtherCache& c) { in_others += c.bytes(); });
   std::lock_guard lock(g.mutex);
   MemoryStats s;
   int64_t in_use = std::max<int64_t>(0, g.in_use(k));
   g.peak[k] = std::max(g.peak[k], in_use);
   s.in_use = size_t(in_use);
   s.peak = size_t(g.peak[k]);
-  s.reserved = s.in_use + g.cache.bytes();
+  s.reserved = s.in_use + g.cache.bytes() + in_others;
   int64_t allocations = g.large_allocations[k] + g.ended_allocations[k];
   for (ThreadHeap* h = g.heaps; h; h = h->next)
     allocations += h->counters[k].allocations.load(std::memory_order_relaxed);
@@ -307,9 +355,15 @@ void reset_peak(Device d) {
 }
 
 void release_cached() {
-  Global& g = global();
-  std::lock_guard lock(g.mutex);
-  g.cache.clear();
+  for_each_other([](const OtherCache& c) { c.clear(); });
+  {
+    Global& g = global();
+    const std::lock_guard lock(g.mutex);
+    g.cache.clear();
+  }
+#ifdef __GLIBC__
+  malloc_trim(0);  // what it holds in the middle of its heap, it gives back to the system only when told to
+#endif
 }
 
 }  // namespace rill::host_memory

@@ -17,6 +17,14 @@ MemoryStats stats(Device d);
 void reset_peak(Device d);
 void release_cached();
 
+// A cache of the host's beside this one, such as of FFT plans: stats() counts it as reserved, release_cached() empties
+// it.
+struct OtherCache {
+  size_t (*bytes)();
+  void (*clear)();
+};
+void add_cache(const OtherCache& cache);
+
 }  // namespace rill::host_memory
 
 #pragma GCC visibility pop

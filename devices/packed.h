@@ -5,12 +5,14 @@
 #include <memory>
 #include <mutex>
 
+#include "rill/tensor/fork_mutex.h"
+
 #pragma GCC visibility push(default)
 
 namespace rill {
 
 struct Packed {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::shared_ptr<const void> made;  // only the kernel knows what; null until its first run
 
   // What is there, or else what make() gives. Any number of threads may ask.

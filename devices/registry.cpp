@@ -17,6 +17,7 @@
 #include "rill/devices/cuda/open.h"
 #include "rill/devices/driver.h"
 #include "rill/devices/host_memory.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill {
 
@@ -52,7 +53,7 @@ std::atomic<DeviceDriver*> gpu_driver = nullptr;
 
 // Which GPUs the program wants to see, and whether they were looked for.
 struct Visible {
-  std::mutex mutex;
+  ForkMutex mutex;
   bool looked = false;
   std::optional<std::vector<int>> gpus;  // none: all
 };
@@ -316,8 +317,8 @@ namespace {
 
 // No lock is held while the sink runs, which may do anything, such as wait for a function that another thread traces.
 struct PlacementLog {
-  std::mutex mutex;
-  std::condition_variable changed;
+  ForkMutex mutex;
+  std::condition_variable_any changed;
   Callback<void(std::string_view)> sink;
   std::deque<std::string> lines;  // for the thread that is in the sink
   bool busy = false;              // a thread is in it
@@ -334,7 +335,7 @@ thread_local constinit bool in_sink = false;
 // What a thread in the sink leaves behind, also where the sink throws.
 struct LeaveSink {
   PlacementLog& log;
-  std::unique_lock<std::mutex>& lock;
+  std::unique_lock<ForkMutex>& lock;
   ~LeaveSink() {
     if (!lock.owns_lock()) lock.lock();
     in_sink = log.busy = false;

@@ -1,8 +1,6 @@
 // Parallel loops over OpenMP or std::thread. This is the only file that knows which of the two is used.
 #include "rill/devices/threads.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -10,6 +8,7 @@
 #include <mutex>
 
 #include "rill/devices/crowding.h"
+#include "rill/tensor/fork_mutex.h"
 
 #ifdef RILL_STD_THREADS
 #include <system_error>
@@ -52,11 +51,11 @@ bool inside_region() {
 // A pool is about to be used: a child of fork() will have its data and none of its threads.
 void note_parallel() {
   if (in_parallel_once.load(std::memory_order_relaxed)) return;
-  static std::once_flag once;
-  std::call_once(once, [] {
-    pthread_atfork(nullptr, nullptr, [] { serial_child = true; });
-    in_parallel_once = true;
-  });
+  static const bool noted = [] {
+    at_fork([] {}, [](bool is_child) { serial_child = serial_child || is_child; });
+    return true;
+  }();
+  in_parallel_once = noted;
 }
 }  // namespace
 
@@ -119,7 +118,7 @@ class FirstError {
   }
 
  private:
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::exception_ptr error_;
 };
 }  // namespace

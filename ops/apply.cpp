@@ -18,6 +18,7 @@
 #include "rill/ops/numerics_check.h"
 #include "rill/ops/run_errors.h"
 #include "rill/tensor/dim_table.h"
+#include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/later_errors.h"
 #include "rill/tensor/limits.h"
 
@@ -105,7 +106,7 @@ struct RunningTraces {
     std::thread::id thread;
     std::string name;
   };
-  std::mutex mutex;
+  ForkMutex mutex;
   std::vector<Trace> traces;
   // The name of one that runs on another thread, or none.
   std::optional<std::string> elsewhere(uint32_t serial) {

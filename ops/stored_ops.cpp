@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "rill/ops/apply.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill {
 
@@ -13,7 +14,7 @@ namespace rill {
 const AttrsType* attributes_of(const Op& op) {
   if (const ReadableAttrs* known = ReadableAttrs::find(op.name)) return known->type;
   if (op.marker) return nullptr;
-  static std::mutex mutex;
+  static ForkMutex mutex;
   static std::unordered_map<const Op*, const AttrsType*> found;
   const std::lock_guard lock(mutex);
   const auto [at, is_new] = found.try_emplace(&op, nullptr);

@@ -18,8 +18,10 @@ struct CsvOptions {
   char delimiter = ',';
   char quote = '"';
   bool header = true;  // the first row has the names; else they are "0", "1", ...
-  // Where a dtype is not named, a column is bool (true and false), i64 or f64 where all its texts are, else string. A
-  // column of numbers or bools in which some are missing becomes f64, with NaN for these.
+  // Where a dtype is not named, a column is bool (true and false), i64, u64 or f64 where all its texts are, else
+  // string. A column of numbers or bools in which some are missing becomes f64, with NaN for these. Integers lose no
+  // digits: those that need f64, because some are missing or too large, are strings where an f64 does not hold one of
+  // them.
   std::map<std::string, DType> dtypes = {};
   // What stands for no value, in columns that are not string.
   std::vector<std::string> missing = {"", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"};

@@ -151,6 +151,17 @@ void write_file(const std::string& path, std::string_view bytes, std::string_vie
   file.commit();
 }
 
+SetAside::SetAside(const std::string& path) : path_(target_of(path)), aside_(temporary_name(path_)) {
+  if (rename(path_.c_str(), aside_.c_str()) != 0) aside_.clear();
+}
+SetAside::~SetAside() {
+  if (!aside_.empty()) rename(aside_.c_str(), path_.c_str());
+}
+void SetAside::commit() {
+  if (!aside_.empty()) unlink(aside_.c_str());
+  aside_.clear();
+}
+
 bool is_part_name(
     std::string_view name) {  // .rill-NUMBER-NUMBER.part, and the six letters that libzip adds for its own
   constexpr std::string_view start = ".rill-", end = ".part";

@@ -50,6 +50,19 @@ class FileWriter {
   bool written_ = false;          // by write()
 };
 
+// A file that other files belong to, while these are replaced: it has another name then, so that nobody, also after a
+// kill, reads it with those of its successor. It comes back unless commit() says that the successor is there.
+class SetAside {
+ public:
+  explicit SetAside(const std::string& path);  // does nothing where there is no such file
+  ~SetAside();
+  SetAside(const SetAside&) = delete;
+  void commit();
+
+ private:
+  std::string path_, aside_;  // aside_: "" where nothing is
+};
+
 // What a reader can do with: files, whose bytes have places, or also pipes and devices, which give them once. To open a
 // pipe takes until somebody opens its other end.
 enum class Accepts { files, streams };

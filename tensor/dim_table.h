@@ -71,6 +71,26 @@ class DimTable {
   bool knows(Dim d) const { return d.is_open() && index_.count(d.number()) != 0; }
   // What a Dim that it knows stands for.
   const Expression& at(Dim d) const { return expressions_[index_.at(d.number())]; }
+  // Calls visit(part, its expression) for what `d` is computed of, operands first, and then for `d` itself; not for
+  // what done(part) holds of, as it must of each part once visit() has had it. Chains may be longer than the stack is
+  // deep.
+  template <class Done, class Visit>
+  void visit_parts(Dim d, const Done& done, const Visit& visit) const {
+    const auto waits = [&](Dim part) { return knows(part) && !done(part); };
+    std::vector<Dim> path;
+    if (waits(d)) path.push_back(d);
+    while (!path.empty()) {
+      const Dim part = path.back();
+      const Expression& e = at(part);
+      const size_t before = path.size();
+      if (e.kind == Kind::computed && !done(part))
+        for (const Dim operand : {e.b, e.a})
+          if (waits(operand)) path.push_back(operand);
+      if (path.size() > before) continue;
+      path.pop_back();
+      if (!done(part)) visit(part, e);
+    }
+  }
   const std::vector<Guard>& guards() const { return guards_; }
   // "(x.dim(0) - 1) / 2"; what is too long to read, or written with many of the same parts, ends in "...".
   std::string text(Dim d) const;
@@ -154,26 +174,22 @@ class DimMemo {
   template <class Leaf, class Join>
   std::optional<V> of(Dim d, const Leaf& leaf, const Join& join) {
     unknown_.clear();  // more may be known by now
-    return find(d, leaf, join);
+    const auto done = [&](Dim part) { return known_.count(part.number()) || unknown_.count(part.number()); };
+    table_.visit_parts(d, done, [&](Dim part, const DimTable::Expression& e) {
+      std::optional<V> value;
+      if (e.kind != DimTable::Kind::computed) value = leaf(e);
+      else if (const std::optional<V> a = found(e.a), b = found(e.b); a && b) value = join(e.op, *a, *b);
+      if (value) known_.emplace(part.number(), *value);
+      else unknown_.insert(part.number());
+    });
+    return found(d);
   }
 
  private:
-  template <class Leaf, class Join>
-  std::optional<V> find(Dim d, const Leaf& leaf, const Join& join) {
+  std::optional<V> found(Dim d) const {
     if (!table_.knows(d)) return V(d.hint());
-    if (const auto at = known_.find(d.number()); at != known_.end()) return at->second;
-    if (unknown_.count(d.number())) return std::nullopt;
-    const DimTable::Expression& e = table_.at(d);
-    std::optional<V> value;
-    if (e.kind != DimTable::Kind::computed) {
-      value = leaf(e);
-    } else {
-      const std::optional<V> a = find(e.a, leaf, join), b = find(e.b, leaf, join);
-      if (a && b) value = join(e.op, *a, *b);
-    }
-    if (value) known_.emplace(d.number(), *value);
-    else unknown_.insert(d.number());
-    return value;
+    const auto at = known_.find(d.number());
+    return at == known_.end() ? std::nullopt : std::optional<V>(at->second);
   }
 
   const DimTable& table_;

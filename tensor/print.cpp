@@ -14,6 +14,7 @@
 #include <ostream>
 #include <utility>
 
+#include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/tensor.h"
 #include "rill/tensor/text.h"
 #include "rill/tensor/visit_dtype.h"
@@ -398,7 +399,7 @@ void check(const PrintOptions& o, std::string_view call, const Where& where) {
 }
 
 struct OfProcess {
-  std::mutex mutex;
+  ForkMutex mutex;
   PrintOptions options;
 };
 OfProcess& of_process() {

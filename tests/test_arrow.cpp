@@ -98,6 +98,26 @@ TEST_CASE("a stream's dictionaries grow and are replaced") {
   CHECK(texts(read_arrow(fixture("delta.arrows")).at("d")) == Texts{"a", "b", "a", "b", "c", "z"});
 }
 
+TEST_CASE("columns with one dictionary have values of one type") {
+  CHECK(has(error_of("shared.arrows"), "the columns 'a' and 'b' share dictionary 0, and have values of different"));
+  CHECK(read_arrow(fixture("shared.arrows"), {.columns = {"a"}}).at("a").dtype() == i8);
+}
+
+TEST_CASE("a dictionary without values has columns of missing values alone") {
+  const Table t = read_arrow(fixture("unused.arrows"), {.masks = true});
+  const std::vector<double> x = t.at("x").to_vector<double>();
+  REQUIRE(x.size() == 4);
+  for (const double value : x) CHECK(std::isnan(value));
+  CHECK(texts(t.at("s")) == Texts(4));
+  CHECK(same_bits(t.at("x.valid"), full({4}, false)));
+}
+
+TEST_CASE("lists of lists of texts keep all of them") {
+  const Tensor words = read_arrow(fixture("words.arrows")).at("w");
+  CHECK(words.shape() == Shape{2, 3, 2});
+  CHECK(texts(words)[11] == "11");
+}
+
 TEST_CASE("what rill has no dtype for is refused by name") {
   for (const char* name : {"when", "any", "deep", "none"})
     CHECK(

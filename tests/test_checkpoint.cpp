@@ -14,6 +14,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "io_helpers.h"
 
@@ -349,6 +350,20 @@ TEST_CASE("asynchronous saving takes the values of that moment, and tells its er
   broken.save(1);
   CHECK_THROWS_WITH(broken.wait(), contains_text("/b"));
   CHECK_NOTHROW(broken.wait());  // it was told
+  CheckpointManager seldom(Checkpoint{{"v", v}}, folder / "b", {.every_steps = 100, .asynchronous = true});
+  seldom.save(1);
+  const auto is_told = [&] {
+    for (int tries = 0; tries < 3000; ++tries) {
+      try {
+        seldom.save_if_due(2);  // which it is not
+      } catch (const Error& e) {
+        return std::string_view(e.what()).find("/b") != std::string_view::npos;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  };
+  CHECK(is_told());
 }
 
 TEST_CASE("a checkpoint that replaces another has its files' names") {

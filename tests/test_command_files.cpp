@@ -95,6 +95,17 @@ TEST_CASE("inspect and diff of checkpoints") {
   CHECK(has(done.out, "1 equal, 1 different"));
 }
 
+TEST_CASE("diff of texts") {
+  const Workplace at;
+  save(at / "a.npz", {{"names", tensor({"a", "b", "c"})}, {"same", tensor({"x", "y"})}});
+  save(at / "b.npz", {{"names", tensor({"a", "B", "C"})}, {"same", tensor({"x", "y"})}});
+  const Done done = at.rill("diff a.npz b.npz");
+  INFO(done.err);
+  CHECK(done.code == 1);
+  CHECK(has(done.out, "2 of 3 differ"));
+  CHECK(has(done.out, "1 equal, 1 different"));
+}
+
 TEST_CASE("diff") {
   const Workplace at;
   const Tensor nan = zeros({1}) / 0;

@@ -26,7 +26,21 @@ std::string error_of(const std::string& text, const CsvOptions& options = {}) {
 
 }  // namespace
 
-TEST_CASE("Columns become i64, f64, bool or string") {
+TEST_CASE("integers lose no digits") {
+  const Table t = table_of(
+      "gap,small,signs,huge,even,real\n"
+      "9007199254740993,9007199254740992,-1,18446744073709551617,18446744073709551616,9007199254740993\n"
+      ",,18446744073709551615,1,1,0.5\n");
+  CHECK(t.at("gap").to_vector<std::string>() == Texts{"9007199254740993", ""});
+  CHECK(t.at("small").dtype() == f64);  // which holds each of them
+  CHECK(std::isnan(t.at("small").to_vector<double>()[1]));
+  CHECK(t.at("signs").to_vector<std::string>()[1] == "18446744073709551615");
+  CHECK(t.at("huge").to_vector<std::string>()[0] == "18446744073709551617");
+  CHECK(t.at("even").to_vector<double>() == std::vector<double>{0x1p64, 1});
+  CHECK(t.at("real").dtype() == f64);  // fractions are rounded anyway
+}
+
+TEST_CASE("Columns become i64, u64, f64, bool or string") {
   const Table t = table_of(
       "id,price,yes,name,gap,big\r\n"
       "1,2.5,true,\"a, \"\"b\"\"\",3,9223372036854775808\r\n"
@@ -42,7 +56,8 @@ TEST_CASE("Columns become i64, f64, bool or string") {
   CHECK(t.at("name").to_vector<std::string>() == Texts{"a, \"b\"", "two\nlines", ""});
   const auto gap = t.at("gap").to_vector<double>();
   CHECK((gap[0] == 3 && std::isnan(gap[1]) && std::isnan(gap[2])));
-  CHECK(t.at("big").to_vector<double>()[0] == 9223372036854775808.0);
+  CHECK(t.at("big").dtype() == u64);
+  CHECK(t.at("big").to_vector<uint64_t>()[0] == 9223372036854775808u);
   CHECK(t.stacked({"id", "price"}).shape() == Shape{3, 2});
   CHECK(t.stacked({"id", "price"}, f64).to_vector<double>() == std::vector<double>{1, 2.5, -2, 1000, 3, INFINITY});
   CHECK(has(message_of([&] { t.stacked(); }), "'name' holds texts"));

@@ -396,3 +396,19 @@ TEST_CASE("explain names the sizes that were looked at") {
   CHECK(has(f.explain(), "only where 6 < x.dim(0)"));
   CHECK(has(f.explain(), "only where 6 >= x.dim(0)"));
 }
+
+TEST_CASE("a size that is computed in very many steps") {
+  const auto f = function("f",
+                          [](const Tensor& x) {
+                            Dim d = x.dim(0);
+                            for (int i = 0; i < 30'000; ++i) d = larger(d / 2, x.dim(1)) + i % 3;
+                            return sum(x) + sum(ones({d}));
+                          },
+                          {.signature = {spec(f32, {any, any}, "x")}});
+  for (const int n : {2, 5, 9}) {
+    int64_t d = n;
+    for (int i = 0; i < 30'000; ++i) d = std::max<int64_t>(d / 2, n + 1) + i % 3;
+    CHECK(f(ones({n, n + 1})).item<float>() == float(n * (n + 1) + d));
+  }
+  CHECK(f.trace_count() == 1);
+}

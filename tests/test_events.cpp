@@ -179,6 +179,31 @@ TEST_CASE("PNG files are read back, and damaged ones are errors") {
   CHECK_THROWS_AS(decode_png("nonsense"), Error);
 }
 
+TEST_CASE("PNG pixels are the numbers in the file, whatever it says of light") {
+  const auto pixels = [](std::string_view hex) {
+    std::string bytes;
+    for (size_t i = 0; i < hex.size(); i += 2) bytes += char(std::stoi(std::string(hex.substr(i, 2)), nullptr, 16));
+    return decode_png(bytes);
+  };
+  // Made by Python's zlib: 0, 0x4000 and 0xFFFF as 16 bits.
+  const Tensor wide = pixels(
+      "89504e470d0a1a0a0000000d49484452000000030000000110000000006e1b972b0000000f49444154789c6360607060f8ff"
+      "1f000404023f1999ac090000000049454e44ae426082");
+  CHECK(wide.shape() == Shape{1, 3, 1});
+  CHECK(wide.to_vector<int64_t>() == std::vector<int64_t>{0, 64, 255});
+  // 0, 64, 255, and a gamma of 1.
+  const Tensor linear = pixels(
+      "89504e470d0a1a0a0000000d49484452000000030000000108000000003e8b4b680000000467414d41000186a031e8965f00"
+      "00000c49444154789c636070f80f0001830140e3dba9d70000000049454e44ae426082");
+  CHECK(linear.to_vector<int64_t>() == std::vector<int64_t>{0, 64, 255});
+  // Entries 1 and 0 of the palette 1 2 3, 4 5 6, whose first has the alpha 7.
+  const Tensor palette = pixels(
+      "89504e470d0a1a0a0000000d4948445200000002000000010803000000c3fc8fb800000006504c544501020304050695536f"
+      "480000000174524e5307de824dc50000000b49444154789c636064000000050002d16633780000000049454e44ae426082");
+  CHECK(palette.shape() == Shape{1, 2, 4});
+  CHECK(palette.to_vector<int64_t>() == std::vector<int64_t>{4, 5, 6, 255, 1, 2, 3, 7});
+}
+
 TEST_CASE("Text and graphs") {
   Folder out;
   summary::Writer log(out.path());

@@ -263,6 +263,22 @@ TEST_CASE("Control flow is nested below its node; effects show their order") {
   CHECK(scanned.bytes(3, scanned.count(3) - 1) == "^layer/print");
 }
 
+TEST_CASE("A gradient rule's inputs are the operands that it reads, and not those of the same number") {
+  auto f = function("f", [](const Tensor& a, const Tensor& b, const Tensor& c) {
+    const Tensor t = tanh(a);
+    return custom_gradient([&](const Tensor& x, const Tensor& y, const Tensor& z) {
+      return std::pair(x * y * z, [t](const Tensor& d) { return std::vector<Tensor>{d * t, d, d}; });
+    })(a, b, c);
+  });
+  const Graph g = f.graph(spec(f32, {3}), spec(f32, {3}), spec(f32, {3}));
+  Wire graph(to_graph_def(g));
+  Wire product = node_by_name(graph, "custom_gradient_1/gradient/multiply");
+  REQUIRE(product.count(3) == 2);
+  CHECK(node_by_name(graph, product.bytes(3, 0)).count(3) == 0);  // the cotangent
+  CHECK(node_by_name(graph, product.bytes(3, 1)).bytes(3) == "tanh");
+  CHECK(node_by_name(graph, "custom_gradient").count(3) == 1 + 3 + 1 + 3);  // value, arguments, t, the rule's results
+}
+
 TEST_CASE("HTML: one file with the graph in it, and nothing from elsewhere") {
   Folder out;
   export_graph(small_graph(), out / "net.html");

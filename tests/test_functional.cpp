@@ -318,3 +318,24 @@ TEST_CASE("mistakes with arrays and special functions") {
   says([&] { jv(1, Tensor()); }, {"[jv]"});
   says([&] { eval_legendre(-1, x); }, {"[eval_legendre]", "n is -1"});
 }
+
+TEST_CASE("a callable may take what it is given by T&&, at every trace") {
+  const auto take = [](std::vector<Tensor>&& v) {
+    const std::vector<Tensor> own = std::move(v);
+    const Tensor sum = own.at(0) + own.at(1);
+    return own[0].dim(0) == 2 ? sum * 2 : sum;  // which leaves no size open
+  };
+  const auto f = function("f", take, {.relax_shapes = true});
+  const auto of = [&](int64_t n) { return std::vector<Tensor>{ones({n}), ones({n})}; };
+  for (const int64_t n : {2, 3, 4, 2, 5}) CHECK(array_equal(f(of(n)), full({n}, n == 2 ? 4.f : 2.f)));
+  CHECK(f.verify(of(3)).same);
+  const auto one = function("one",
+                            [](Tensor&& x) {
+                              const Tensor own = std::move(x);
+                              std::vector<int> steps(size_t(own.dim(0)));  // looks at the size
+                              return own * float(steps.size());
+                            },
+                            {.signature = {spec(f32, {any}, "x")}});
+  CHECK(array_equal(one(ones({3})), full({3}, 3.f)));
+  CHECK(array_equal(one(ones({2})), full({2}, 2.f)));
+}

@@ -106,6 +106,15 @@ TEST_CASE("a damaged file counts as absent, and is written again") {
   CHECK(cache.find(key).empty());
 }
 
+TEST_CASE("a FIFO in the place of a file counts as absent") {
+  Folder folder;
+  DiskCache cache(folder.path);
+  REQUIRE(mkfifo(cache.path_of("key").c_str(), 0600) == 0);
+  CHECK(cache.find("key").empty());
+  cache.store("key", "value");
+  CHECK(cache.find("key") == "value");
+}
+
 TEST_CASE("where nothing can be written the cache is empty") {
   Folder folder;
   write_file(folder.path + "/file", "");

@@ -186,6 +186,16 @@ def reached_from(umbrella, unwanted):
     return seen
 
 
+# Every mutex is one that a child of fork() finds free. GPUs, which a child cannot use, have the library's own.
+MUTEX = re.compile(r"std::(recursive_|shared_|timed_)?mutex|once_flag|call_once|pthread_atfork\(")
+for layer in LEFT:
+    for file in files(layer, ".h", ".cpp"):
+        if file.startswith(("devices/cuda/", "tensor/fork_mutex.")):
+            continue
+        with open(f"{ROOT}/{file}", encoding="utf-8") as text:
+            if found := MUTEX.search(text.read()):
+                faults.append(f"{file}: {found[0]} is not safe beside fork(). use tensor/fork_mutex.h")
+
 # A folder of more than a dozen files has a README.md.
 for layer in [*LEFT, "tests", "docs"]:
     for folder, _, names in os.walk(f"{ROOT}/{layer}"):

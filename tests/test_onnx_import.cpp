@@ -86,6 +86,13 @@ TEST_CASE("shapes that a file computes from open sizes keep one trace") {
   CHECK(m.trace_count() == 1);
 }
 
+TEST_CASE("a step beyond the end of a shape takes its first element alone") {
+  const auto out = read("strides")({{"x", ones({5, 2, 3})}});
+  CHECK(array_equal(out.at("second"), tensor({int64_t(2)})));
+  CHECK(array_equal(out.at("third"), tensor({int64_t(3)})));
+  CHECK(array_equal(out.at("first"), tensor({int64_t(5)})));
+}
+
 TEST_CASE("places computed from an open size count from the back where they are negative, in one trace") {
   const Model m = read("slices");
   for (int n : {10, 3, 1, 4, 2, 7}) {
@@ -190,6 +197,34 @@ TEST_CASE("resizing takes memory in proportion to the result") {
   REQUIRE(y.shape() == Shape{1, 2 * n});
   CHECK(close(y(0, slice(0, 4)), tensor({0.f, 0.25f, 0.75f, 1.25f})));
   CHECK(y(0, 2 * n - 1).item<float>() == float(n - 1));
+}
+
+TEST_CASE("nearest neighbours of opset 10 are those of ONNX's examples") {
+  CHECK(close(run(read("shrunk"), reshape(arange(8).astype(f32) + 1, {1, 1, 2, 4})), tensor({{{{1.f, 3.f}}}})));
+  const Tensor enlarged = run(read("enlarged"), tensor({{{{1.f, 2.f}, {3.f, 4.f}}}}));
+  CHECK(enlarged.shape() == Shape{1, 1, 4, 6});
+  CHECK(close(enlarged(0, 0, 1), tensor({1.f, 1.f, 1.f, 2.f, 2.f, 2.f})));
+}
+
+TEST_CASE("integers keep their digits as texts") {
+  const auto out = read("texts")({{"x", ones({1})}});
+  CHECK(out.at("t").to_vector<std::string>() == std::vector<std::string>{"9007199254740993", "-9223372036854775808"});
+  CHECK(out.at("i").to_vector<int64_t>() == std::vector<int64_t>{9007199254740993, INT64_MIN});
+  CHECK(out.at("v").to_vector<std::string>() ==
+        std::vector<std::string>{"18446744073709551615", "9223372036854775809"});
+  CHECK(out.at("u").to_vector<uint64_t>() == std::vector<uint64_t>{UINT64_MAX, 9223372036854775809u});
+}
+
+TEST_CASE("a normalisation by Constant nodes stands behind a convolution without bias") {
+  const Tensor x = tensor({{{{1.f, 2.f}, {3.f, 4.f}}}});
+  const Tensor want = concat({x - 0.5f, (2 * x - 1) * 2 / 2 + 1}, 1);
+  CHECK(close(run(read("constants"), x), want));
+  CHECK(close(run(read("constants", {.trainable = false}), x), want));
+}
+
+TEST_CASE("averages of halves are added up in f32") {
+  const Tensor x = ones({1, 1, 65, 65}, f16);  // 4096 ones, and f16 counts to 2048
+  CHECK(array_equal(run(read("averages"), x), ones({1, 1, 2, 2}, f16)));
 }
 
 TEST_CASE("formats of eight bits and less are held in wider dtypes, and round as they do") {

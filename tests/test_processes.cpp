@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +20,7 @@
 #include "forks.h"
 #include "needs.h"
 #include "rill/rill.h"
+#include "rill/trace/jit.h"
 
 using namespace rill;
 
@@ -102,6 +106,65 @@ TEST_CASE("fork() while a graph of many kernels is being compiled") {
   }
 }
 
+// Each round of it takes other locks: of tracing and compiling, of FFT plans, of packed operands, of a Variable, of
+// oneDNN's primitives.
+Tensor busy_round(int round, Variable& total, const std::function<Tensor(const Tensor&)>& shared) {
+  const Tensor x = ones({64, 8}) * round;
+  const auto f = function("busy", [&](const Tensor& v) { return sum(tanh(v * (round + 0.5)) + sin(v), 0); });
+  const auto product = function("product", [w = ones({8, 256 + round})](const Tensor& v) { return matmul(v, w); });
+  total.assign_add(sum(f(x)));
+  const Tensor image = ones({1, 8 + round % 7, 9, 4});
+  return sum(shared(x)) + sum(product(x)) + sum(real(fft::fft(ones({101 + 2 * round}).astype(c64)))) +
+         sum(conv2d(image, ones({3, 3, 4, 8}))) + total.value();
+}
+
+TEST_CASE("a child of fork() finds every lock free, whatever other threads do") {
+  const jit::Mode mode = jit::mode();
+  for (const jit::Mode m : {jit::Mode::wait, jit::Mode::tiered}) {
+    jit::set_mode(m);
+    Variable total(0.f, "total");
+    std::atomic<int> round = 0;
+    std::atomic<bool> stop = false;
+    // Traced in each round again, by whoever comes first: the thread below may be at it.
+    auto shared = function("shared",
+                           [&](const Tensor& v) {
+                             Tensor y = v;
+                             for (int i = 0; i < 6; ++i) y = sort(cos(y * (round + i)) + i, 0);
+                             return y;
+                           },
+                           {.max_traces = 1});
+    const auto call = [&](const Tensor& v) { return shared(concat({v, ones({1 + round % 5, 8})}, 0)); };
+    std::vector<std::thread> others;
+    for (int k = 0; k < 2; ++k)
+      others.emplace_back([&] {
+        while (!stop) busy_round(++round, total, call);
+      });
+    for (int i = 0; i < 12; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(7 * i));
+      CHECK(status_of_child([&] {
+              for (int k = 0; k < 3; ++k) busy_round(++round, total, call);
+              return std::isfinite(total.value().item<float>());
+            }) == 0);
+    }
+    stop = true;
+    for (std::thread& t : others) t.join();
+  }
+  jit::set_mode(mode);
+}
+
+TEST_CASE("fork() in traced code does not wait for those who wait for it") {
+  int status = -2;
+  auto traced = function("forks", [&](const Tensor& v) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    status = status_of_child([] { return sum(exp(ones({8}))).item<float>() > 0; });
+    return v + 1;
+  });
+  std::thread other([&] { traced(ones({3})); });
+  traced(ones({3}));
+  other.join();
+  CHECK(status == 0);
+}
+
 TEST_CASE("a thread other than the first may fork") {
   const float want = parallel_work().item<float>();
   const Tensor traced = traced_work();
@@ -172,6 +235,52 @@ TEST_CASE("a full cache of blocks gives up the oldest, not the newest") {
   release_cached_memory("cpu:0");
   CHECK(reserved() == 0);
 #endif
+}
+
+namespace {
+// Of this process, in memory.
+int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t whole = 0, resident = 0;
+  statm >> whole >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+}  // namespace
+
+TEST_CASE("a tensor costs its bytes, and released memory is the system's again") {
+#ifdef RILL_SANITIZED
+  skip_case("a sanitized build takes each block from its own allocator");
+#else
+  release_cached_memory("cpu:0");
+  const int64_t before = resident_bytes();
+  for (const int64_t each : {int64_t(1) << 20, int64_t(4) << 20, int64_t(16) << 20}) {
+    INFO("tensors of " << each << " bytes");
+    const int64_t all = int64_t(256) << 20;
+    std::vector<Tensor> held;
+    for (int64_t i = 0; i < all / each; ++i) held.push_back(full({each}, 1, u8));
+    CHECK(resident_bytes() - before < all + all / 8);
+    // Something small above them all keeps a heap from shrinking at its end.
+    const Tensor last = ones({1000});
+    held.clear();
+    release_cached_memory("cpu:0");
+    CHECK(resident_bytes() - before < all / 8);
+  }
+#endif
+}
+
+TEST_CASE("plans of Fourier transforms are counted, and released") {
+  release_cached_memory("cpu:0");
+  const auto kept = [] { return memory_stats("cpu:0").reserved - memory_stats("cpu:0").in_use; };
+  {
+    const Tensor y = fft::fft(ones({1 << 20}, c64));
+    release_cached_memory("cpu:0");
+    CHECK(kept() == 0);
+  }
+  fft::fft(ones({(1 << 20) + 1}, c128));
+  const size_t plans = kept();
+  CHECK(plans >= size_t(16) << 20);
+  release_cached_memory("cpu:0");
+  CHECK(kept() == 0);
 }
 
 TEST_CASE("a process ends while a long function is being compiled") {

@@ -545,3 +545,16 @@ TEST_CASE("a call of a traced function keeps for a tape around it what its regio
   CHECK(products_kept > chain);
   CHECK(products_kept < plain * 0.8);
 }
+
+TEST_CASE("a traced function's derivative, inside, takes operands that a policy has delayed") {
+  const auto inner = function("inner", [](const Tensor& v) { return tanh(v) * v; });
+  const Fn forward = [&](const Tensor& v) { return sum(matmul(jvp(inner, sin(v), exp(v)).second, ones({3, 3}))); };
+  const Fn backward = [&](const Tensor& v) { return sum(matmul(vjp(inner, sin(v)).second(exp(v)), ones({3, 3}))); };
+  const Fn gradient = [&](const Tensor& v) {
+    return sum(grad([&](const Tensor& u) { return sum(inner(u)); })(sin(v)) * exp(v));
+  };
+  const Tensor x = reshape(arange(9).astype(f32), {3, 3}) / 9;
+  for (const Fn& f : {forward, backward, gradient})
+    for (const RecomputePolicy& policy : policies())
+      CHECK(array_equal(grad(recompute(f, {.policy = policy}))(x), grad(f)(x)));
+}

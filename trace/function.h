@@ -236,9 +236,10 @@ class TypedBody final : public FunctionCore::Body {
   void walk_arguments(LeafVisitor& v) override { walk(args_, v); }
   void run() override {
     const std::string before = references();
-    if constexpr (std::is_void_v<R>) std::apply([&](auto&... a) { f_(static_cast<A>(a)...); }, args_);
+    if constexpr (std::is_void_v<R>) std::apply([&](auto&... a) { f_(static_cast<Passed<A>>(a)...); }, args_);
     else
-      result_ = Shared<std::decay_t<R>>::make(std::apply([&](auto&... a) { return f_(static_cast<A>(a)...); }, args_));
+      result_ = Shared<std::decay_t<R>>::make(
+          std::apply([&](auto&... a) { return f_(static_cast<Passed<A>>(a)...); }, args_));
     require_unwritten(before, references());
   }
   void walk_prototype(LeafVisitor& v) override {
@@ -264,6 +265,11 @@ class TypedBody final : public FunctionCore::Body {
     return std::move(now.bytes);
   }
 
+  // A parameter of type T&& gets a copy: the callable may take what is in it, and run again (an open size that it does
+  // not leave open, verify()).
+  template <class P>
+  using Passed = std::conditional_t<std::is_rvalue_reference_v<P> && std::is_copy_constructible_v<std::decay_t<P>>,
+                                    std::decay_t<P>, P>;
   using Stored = std::conditional_t<std::is_void_v<R>, int, std::decay_t<R>>;
   const Callback<R(A...)>& f_;
   std::tuple<std::decay_t<A>...> args_;

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -31,6 +30,7 @@
 #include "rill/devices/llvm/compile.h"
 #include "rill/devices/modules.h"
 #include "rill/tensor/error.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill::kernel {
 
@@ -79,9 +79,10 @@ const Library& library() {
   return found;
 }
 
-// LLVM's own clean-up, as the program ends, must not meet a compilation.
+// LLVM's own clean-up, as the program ends, must not meet a compilation; nor must a fork(), for a child needs the state
+// of LLVM as a whole.
 std::atomic<bool> ending = false;
-std::mutex compiling;
+ForkMutex compiling;
 std::atomic<std::thread::id> compiling_thread;  // which may itself end the program: LLVM does on errors of its own
 
 // No compilation begins after it, and none is at work.
@@ -92,7 +93,6 @@ void end_compiling() {
 
 LlvmCompile open_library() {
 #if defined(RILL_LLVM_LINKED)
-  guard_forks();
   std::atexit(end_compiling);
   return &rill_llvm_compile;
 #else
@@ -101,7 +101,6 @@ LlvmCompile open_library() {
     warn_without_compiler(module.why);
     throw Error("[kernel] " + module.why);
   }
-  guard_forks();
   std::atexit(end_compiling);  // registered after LLVM's libraries were opened, so it runs before their clean-up
   return reinterpret_cast<LlvmCompile>(dlsym(module.handle, "rill_llvm_compile"));
 #endif
@@ -167,7 +166,7 @@ LoadedCode load(const std::string& object) { return load_code(object, "rill_kern
 
 struct Entry {
   std::string text;
-  std::mutex lock;  // held while compiling: others wait for the same kernel here, and only here
+  ForkMutex lock;  // held while compiling: others wait for the same kernel here, and only here
   LoadedCode code;
   std::string fault;
 };
@@ -194,7 +193,7 @@ class Table {
   }
 
  private:
-  std::mutex lock_;
+  ForkMutex lock_;
   std::list<std::shared_ptr<Entry>> entries_;  // the last used first
   std::unordered_map<std::string_view, std::list<std::shared_ptr<Entry>>::iterator> index_;
 };
@@ -206,7 +205,7 @@ Table& table() {
 
 // From the disk, or the compiler; says which.
 Compiled::From obtain(const Kernel& k, const std::string& text, LoadedCode& code) {
-  static std::mutex lock;
+  static ForkMutex lock;
   static DiskCache& disk = *new DiskCache(DiskCache::default_folder());
   static const std::string& target = *new std::string(processor());
   const std::string key = fmt::format("{}\n{}\n{}", text, target, library().stamp);
@@ -244,16 +243,6 @@ void warn_without_compiler(const std::string& reason) {
 }
 
 void stop_compiling() { ending = true; }
-void guard_forks() {
-  constexpr auto begin = [] {
-    if (compiling_thread != std::this_thread::get_id()) compiling.lock();
-  };
-  constexpr auto end = [] {
-    if (compiling_thread != std::this_thread::get_id()) compiling.unlock();
-  };
-  static const int once = pthread_atfork(begin, end, end);
-  static_cast<void>(once);
-}
 void throw_if_stopped() {
   if (ending) throw Error("[kernel] the program is ending");
 }

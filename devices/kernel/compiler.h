@@ -27,10 +27,6 @@ Compiled compile(const Kernel& k);
 // is being compiled.
 void stop_compiling();
 void throw_if_stopped();
-// From now on a fork() waits for the compilation that is at work: LLVM's state is whole then, and the child can end.
-// The handlers of fork() that were registered last run first: one that waits for a thread that compiles is registered
-// after this.
-void guard_forks();
 // "" where kernels can be compiled, else why not: "librill_llvm.so is not installed", "RILL_JIT=off".
 std::string no_compiler_reason();
 // Says once, on stderr, that traced functions stay on the eager kernels, and why; not where RILL_JIT=off is the reason.

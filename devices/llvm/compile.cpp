@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "rill/devices/llvm/emitter.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill::kernel {
 namespace {
@@ -31,7 +32,7 @@ std::string text_of(char* text) {
 
 void compile_kernel(const Kernel& k, const char* cpu, bool want_ir, std::string& object, std::string& text) {
   // One at a time: the machine is shared, and compiling has a thread of its own.
-  static std::mutex lock;
+  static ForkMutex lock;
   const std::lock_guard hold(lock);
   const Machine& machine = machine_for(cpu);
   Workshop shop;

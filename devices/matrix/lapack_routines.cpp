@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "rill/devices/matrix/routines.h"
+#include "rill/tensor/fork_mutex.h"
 
 using c32 = std::complex<float>;
 using c64 = std::complex<double>;
@@ -273,7 +274,7 @@ class OneThread {
   }
 
  private:
-  static inline std::mutex lock_;
+  static inline ForkMutex lock_;
   static inline int inside_ = 0, before_ = 1;
 };
 

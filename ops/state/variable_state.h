@@ -10,6 +10,7 @@
 #include <string>
 
 #include "rill/ops/variable.h"
+#include "rill/tensor/fork_mutex.h"
 
 #pragma GCC visibility push(default)
 
@@ -36,7 +37,7 @@ struct VariableState {
   void unlock();
 
  private:
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::atomic<const void*> holder_{nullptr};
 };
 

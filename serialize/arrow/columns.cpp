@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "rill/serialize/tensors/elements.h"
@@ -129,8 +131,7 @@ void read_texts(Array& out, std::string_view offsets, std::string_view data, con
 // A row without a value holds what its writer left there: 0, NaN or "" in its place.
 void blank(Array& a) {
   if (a.valid.empty()) return;
-  const size_t each = a.bytes.size() / size_t(a.rows), width = a.texts.empty() ? size_of(a.dtype) : 1;
-  const size_t texts = a.texts.size() / size_t(a.rows);
+  const size_t each = a.bytes_of_row(), texts = a.texts_of_row(), width = size_of(a.dtype);
   const uint64_t nan = a.dtype == DType::f64 ? 0x7FF8000000000000 : a.dtype == DType::f32 ? 0x7FC00000 : 0x7E00;
   const uint64_t value = is_floating(a.dtype) ? nan : 0;
   for (size_t i = 0; i < size_t(a.rows); ++i) {
@@ -154,9 +155,9 @@ Array read_list(const format::Field& f, const Layout& layout, const format::Fiel
   for (int64_t i = 0; !out.valid.empty() && i < node.length() * layout.size; ++i)
     if (!out.valid[size_t(i)] && (valid.empty() || valid[size_t(i / layout.size)]))
       source.reject(fmt::format("{}, row {}: a list in which a value is missing", described(f), i / layout.size));
-  const size_t each = out.rows ? out.bytes.size() / size_t(out.rows) : 0;
-  out.bytes.resize(each * size_t(node.length() * layout.size));
-  if (out.dtype == DType::string) out.texts.resize(size_t(node.length() * layout.size));
+  const auto used = size_t(node.length() * layout.size);
+  out.bytes.resize(used * out.bytes_of_row());
+  out.texts.resize(used * out.texts_of_row());
   Shape row{layout.size};
   for (const Dim d : out.row) row.push_back(d);
   out.row = row;
@@ -174,7 +175,8 @@ Array read_values(const format::Field& f, Batch& batch, int depth) {
   if (sized && layout.size < 1) source.reject(fmt::format("{}: elements of size {}", described(f), layout.size));
   const format::FieldNode node = batch.next_node();
   if (layout.kind == Kind::list) return read_list(f, layout, node, batch, depth);
-  Array out{layout.dtype, {}, node.length(), {}, {}, {}};
+  Array out;
+  out.dtype = layout.dtype, out.rows = node.length();
   out.valid = read_valid(batch.next_buffer(), node, f, source);
   const std::string_view first = batch.next_buffer();
   const int64_t width = layout.kind == Kind::fixed_texts ? layout.size : int64_t(size_of(layout.dtype));
@@ -215,16 +217,23 @@ std::vector<int64_t> read_indices(std::string_view buffer, DType dtype, int64_t 
   return out;
 }
 
+[[noreturn]] void refuse_growth(const format::Field& f, uint64_t most, const Source& source) {
+  source.reject(described(f) +
+                fmt::format(": its dictionary makes more than {} bytes of the file's {}", most, source.file_bytes));
+}
+
 // What `indices` stand for. A long text in a dictionary may stand for many rows; who makes much of nothing means harm.
 Array taken(const Array& from, const std::vector<int64_t>& indices, std::string valid, const format::Field& f,
             const Source& source) {
-  Array out{from.dtype, from.row, int64_t(indices.size()), {}, {}, std::move(valid)};
-  const size_t each = from.rows ? from.bytes.size() / size_t(from.rows) : 0;
-  const size_t texts = from.rows ? from.texts.size() / size_t(from.rows) : 0;
+  Array out;
+  out.dtype = from.dtype, out.row = from.row, out.rows = int64_t(indices.size()), out.valid = std::move(valid);
+  const size_t each = from.bytes_of_row(), texts = from.texts_of_row();
   const bool gaps = !from.valid.empty() && !indices.empty();
   if (gaps && out.valid.empty()) out.valid.assign(indices.size(), 1);
   const uint64_t most = 1024 * source.file_bytes + (uint64_t(64) << 20);
-  uint64_t total = 0;
+  const uint64_t every = std::max<uint64_t>(1, each + texts * sizeof(std::string));
+  if (indices.size() > most / every) refuse_growth(f, most, source);
+  uint64_t total = every * indices.size();
   for (size_t i = 0; i < indices.size(); ++i) {
     const bool missing = !out.valid.empty() && !out.valid[i];
     if (!missing && (indices[i] < 0 || indices[i] >= from.rows))
@@ -238,9 +247,7 @@ Array taken(const Array& from, const std::vector<int64_t>& indices, std::string 
       total += out.texts.back().size();
     }
     if (gaps && !missing) out.valid[i] = from.valid[at];
-    if (total + out.bytes.size() > most)
-      source.reject(described(f) +
-                    fmt::format(": its dictionary makes more than {} bytes of the file's {}", most, source.file_bytes));
+    if (total > most) refuse_growth(f, most, source);
   }
   return out;
 }
@@ -252,6 +259,7 @@ void Source::reject(const std::string& what) const { fail("read_arrow", fmt::for
 std::string name_of(const format::Field& field) { return field.name() ? field.name()->str() : std::string(); }
 
 void Array::append(Array&& more) {
+  assert(has_type_of(more));
   if (!valid.empty() || !more.valid.empty()) {
     if (valid.empty()) valid.assign(size_t(rows), 1);
     if (more.valid.empty()) more.valid.assign(size_t(more.rows), 1);

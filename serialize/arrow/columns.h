@@ -10,6 +10,7 @@
 
 #include "arrow_generated.h"
 #include "rill/serialize/files.h"
+#include "rill/tensor/limits.h"
 #include "rill/tensor/tensor.h"
 
 namespace rill::arrow {
@@ -40,8 +41,21 @@ struct Array {
   std::vector<std::string> texts = {};
   std::string valid = {};  // a byte for each row, 0 where it has no value; empty where all have one
 
-  // Appends those of `more`, which is of the same column.
+  // What one row has of `texts` and of `bytes`; one of the two is 0.
+  size_t texts_of_row() const { return dtype == DType::string ? size_t(elements_of_row()) : 0; }
+  size_t bytes_of_row() const {
+    return dtype == DType::string ? 0 : size_t(multiply_sizes(elements_of_row(), int64_t(size_of(dtype))));
+  }
+  bool has_type_of(const Array& other) const { return dtype == other.dtype && row == other.row; }
+  // Appends rows of the same type.
   void append(Array&& more);
+
+ private:
+  int64_t elements_of_row() const {
+    int64_t n = 1;
+    for (const Dim size : row) n = multiply_sizes(n, int64_t(size));
+    return n;
+  }
 };
 
 // One batch's buffers, in the order of its columns.

@@ -83,7 +83,7 @@ class Reader {
       columns_.emplace_back();
       if (!wanted) continue;
       columns_.back() = empty_column(*f, source_);
-      if (f->dictionary()) fields_.try_emplace(f->dictionary()->id(), f);
+      if (f->dictionary()) add_dictionary(*f);
     }
   }
   bool has_schema() const { return schema_ != nullptr; }
@@ -115,6 +115,14 @@ class Reader {
       known += (i ? ", '" : "'") + own + "'";
     }
     source_.reject(fmt::format("has no column '{}'. it has {}", name, known.empty() ? "none" : known));
+  }
+  // Columns may share a dictionary whose rows they all are.
+  void add_dictionary(const format::Field& f) {
+    const auto [first, is_new] = fields_.try_emplace(f.dictionary()->id(), &f);
+    const format::Field& other = *first->second;
+    if (!is_new && !empty_column(other, source_).has_type_of(empty_column(f, source_)))
+      source_.reject(fmt::format("the columns '{}' and '{}' share dictionary {}, and have values of different types",
+                                 name_of(other), name_of(f), f.dictionary()->id()));
   }
   void take_rows(const format::RecordBatch& meta, std::string_view body) {
     Batch batch(meta, body, source_);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <exception>
@@ -100,7 +101,8 @@ struct CheckpointManager::Impl {
   bool cleaned = false;
   Clock::time_point last_time = Clock::now();
   std::thread writer;
-  std::exception_ptr error;
+  std::exception_ptr error;          // of the writer
+  std::atomic<bool> failed = false;  // there is one
 
   Impl(Checkpoint c, std::string f, CheckpointManagerOptions o)
       : checkpoint(std::move(c)), folder(std::move(f)), place(folder), options(std::move(o)) {
@@ -111,6 +113,7 @@ struct CheckpointManager::Impl {
 
   void wait() {
     if (writer.joinable()) writer.join();
+    failed = false;
     if (error) std::rethrow_exception(std::exchange(error, nullptr));
   }
 
@@ -267,6 +270,7 @@ std::string CheckpointManager::save(int64_t step, Where where) {
         m.write(name, values, where);
       } catch (...) {
         m.error = std::current_exception();
+        m.failed = true;
       }
     });
   } else {
@@ -278,7 +282,8 @@ std::string CheckpointManager::save(int64_t step, Where where) {
 }
 
 bool CheckpointManager::save_if_due(int64_t step, Where where) {
-  const Impl& m = *impl_;
+  Impl& m = *impl_;
+  if (m.failed) m.wait();  // throws what the last one met, also where none is due
   const auto& o = m.options;
   const double minutes = std::chrono::duration<double>(Clock::now() - m.last_time).count() / 60;
   // Of a run that goes on: since the one that it was restored from.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "rill/devices/params/shape_params.h"
 #include "rill/ops/apply.h"
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/ops.h"
@@ -60,6 +61,16 @@ auto run_on_constants(const Rule& rule, const Call& c) {
   auto out = rule(c);
   for (auto& v : out) v.constant = v.kind == std::decay_t<decltype(v)>::Kind::tensor;
   return out;
+}
+
+// x[start:stop:step] of a list of sizes or of values, as numpy has it. `step` is not 0.
+template <class List>
+List sliced(const List& x, Dim start, Dim stop, int64_t step) {
+  const SliceRange range = slice_range(start, stop, step, int64_t(x.size()));
+  const int64_t first = range.first, count = range.count;
+  List part;
+  for (int64_t k = 0; k < count; ++k) part.push_back(x[size_t(first + k * step)]);
+  return part;
 }
 
 // One node, about to be run, and its operands.

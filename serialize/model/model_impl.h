@@ -6,6 +6,7 @@
 #include <span>
 
 #include "rill/serialize/model.h"
+#include "rill/tensor/fork_mutex.h"
 #include "rill/trace/call/graph_function.h"
 
 namespace rill {
@@ -58,7 +59,7 @@ class Model::Impl {
   std::atomic<bool> op_by_op_{false};
   std::atomic<bool> endless_{false};  // a trace has such a loop
   std::atomic<int> seen_traces_{0};   // that have been searched for one
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::string because_;
 };
 

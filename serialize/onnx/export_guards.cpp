@@ -16,14 +16,16 @@ namespace {
 
 // `seen`: numbers of expressions, which share their parts.
 void add_constants(const DimTable& dims, Dim d, std::set<uint32_t>& seen, std::set<int64_t>& out) {
-  if (!dims.knows(d)) {
-    out.insert(d.hint());
-    return;
-  }
-  const DimTable::Expression& e = dims.at(d);
-  if (e.kind != DimTable::Kind::computed || !seen.insert(d.number()).second) return;
-  add_constants(dims, e.a, seen, out);
-  add_constants(dims, e.b, seen, out);
+  const auto add = [&](Dim part) {
+    if (!dims.knows(part)) out.insert(part.hint());
+  };
+  add(d);
+  dims.visit_parts(
+      d, [&](Dim part) { return seen.count(part.number()) != 0; },
+      [&](Dim part, const DimTable::Expression& e) {
+        seen.insert(part.number());
+        if (e.kind == DimTable::Kind::computed) add(e.a), add(e.b);
+      });
 }
 
 // Where a test of n with these constants may change: 64 in n % 64 == 0, 32 in n * 2 == 64, 20002 in n / 2 > 10000.

@@ -54,6 +54,7 @@ void write_onnx(const FunctionCore::OpenGraph& traced, const VariableValues& val
   onnx::ModelProto model = onnx_out::Exporter(traced.graph, traced.dims, values, options, where).run();
   const size_t rest = 64 << 20;  // nodes and names
   std::optional<FileWriter> weights;
+  std::optional<SetAside> old;  // the model that reads the weights that were there
   if (options.external_data || weight_bytes(model) > most_bytes - rest) {
     const std::string beside = path + ".data";
     weights.emplace(beside, "export_model", where);
@@ -63,8 +64,9 @@ void write_onnx(const FunctionCore::OpenGraph& traced, const VariableValues& val
     fail("export_model", fmt::format("'{}' would be larger than 2 GB without its weights", path), where);
   FileWriter file(path, "export_model", where);
   file.write(bytes_of(model));
-  if (weights) weights->commit();
+  if (weights) old.emplace(path), weights->commit();
   file.commit();
+  if (old) old->commit();
 }
 
 }  // namespace rill

@@ -150,6 +150,8 @@ class Exporter {
   void write_node(Frame& f, size_t i);
   Values apply_rule(Frame& f, const Node& n, Values in);
   Value open_size(Dim d);
+  void write_size(Dim d, DimTable::Expression e);
+  const Value* written_size(Dim d) const;  // where the graph that is being written sees it; or null
   void rename(const std::map<std::string, std::string>& names, onnx::GraphProto& g) const;
 
   onnx::ModelProto model_;

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <functional>
 #include <set>
 
 #include "rill/devices/params/attr_list.h"
@@ -183,44 +182,58 @@ Value Exporter::sizes(std::span<const Dim> dims) {
 }
 
 bool Exporter::can_write(Dim d) const {
+  if (!dims_) return true;
   std::set<uint32_t> seen;  // expressions share their parts
-  const std::function<bool(Dim)> can = [&](Dim part) {
-    if (!part.is_open() || !dims_ || !dims_->knows(part) || !seen.insert(part.number()).second) return true;
-    const DimTable::Expression& e = dims_->at(part);
-    if (e.kind == DimTable::Kind::symbol) return true;
-    if (e.kind == DimTable::Kind::computed) return can(e.a) && can(e.b);
-    const auto frame = frames_.find(e.place.trace);
-    if (frame == frames_.end() || frame->second->values[size_t(e.place.node)].empty()) return false;
-    const Scope* s = now_;  // which sees what is around it, not what is inside a loop
-    while (s && s != &frame->second->scope) s = s->outer;
-    return s != nullptr;
-  };
-  return can(d);
+  bool can = true;
+  dims_->visit_parts(
+      d, [&](Dim part) { return !can || seen.count(part.number()); },
+      [&](Dim part, const DimTable::Expression& e) {
+        seen.insert(part.number());
+        if (e.kind != DimTable::Kind::place) return;
+        const auto frame = frames_.find(e.place.trace);
+        can = frame != frames_.end() && !frame->second->values[size_t(e.place.node)].empty();
+        const Scope* s = now_;  // which sees what is around it, not what is inside a loop
+        while (can && s && s != &frame->second->scope) s = s->outer;
+        can = can && s != nullptr;
+      });
+  return can;
+}
+
+const Value* Exporter::written_size(Dim d) const {
+  for (const Scope* s = now_; s; s = s->outer)
+    if (auto known = s->sizes.find(d.number()); known != s->sizes.end()) return &known->second;
+  return nullptr;
 }
 
 Value Exporter::open_size(Dim d) {
-  for (Scope* s = now_; s; s = s->outer)
-    if (auto known = s->sizes.find(d.number()); known != s->sizes.end()) return known->second;
   if (!dims_ || !dims_->knows(d)) return ints({d.hint()});  // of a trace that is over
-  const DimTable::Expression e = dims_->at(d);
+  dims_->visit_parts(
+      d, [this](Dim part) { return written_size(part) != nullptr; },
+      [this](Dim part, const DimTable::Expression& e) { write_size(part, e); });
+  return *written_size(d);
+}
+
+void Exporter::write_size(Dim d, DimTable::Expression e) {
   auto size_of = [&](const Value& v, int64_t axis) {
     return op("Shape", {v}, {{"start", axis}, {"end", axis + 1}}, i64);
   };
   if (e.kind == DimTable::Kind::symbol) {
     const Inside inside(*this, main_);
     const OpenAxis& at = symbols_.at(e.symbol);
-    return main_.sizes[d.number()] = size_of(at.input, at.axis);
+    main_.sizes[d.number()] = size_of(at.input, at.axis);
+    return;
   }
   if (e.kind == DimTable::Kind::place) {
     Frame& f = *frames_.at(e.place.trace);
     const Inside inside(*this, f.scope);
-    return f.scope.sizes[d.number()] = size_of(value(f, {e.place.node, e.place.output}), e.place.axis);
+    f.scope.sizes[d.number()] = size_of(value(f, {e.place.node, e.place.output}), e.place.axis);
+    return;
   }
   constexpr std::string_view names[] = {"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max"};
   const Values in{size(e.a), size(e.b)};
   Attributes attributes;
   if (e.op == Dim::Op::remainder) attributes = {{"fmod", int64_t(1)}};
-  return now_->sizes[d.number()] = op(names[int(e.op)], in, attributes);
+  now_->sizes[d.number()] = op(names[int(e.op)], in, attributes);
 }
 
 }  // namespace rill::onnx_out

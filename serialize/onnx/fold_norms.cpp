@@ -69,9 +69,9 @@ class Folder {
     if (!is(conv, "Conv") || conv.input_size() < 2 || conv.output_size() != 1) return false;
     const bool has_bias = conv.input_size() > 2 && !conv.input(2).empty();
     const Tensor w = own(conv.input(1)), scale = own(norm.input(1)), offset = own(norm.input(2)),
-                 mean = own(norm.input(3)), variance = own(norm.input(4)),
-                 bias = has_bias ? own(conv.input(2)) : zeros_like(mean);
+                 mean = own(norm.input(3)), variance = own(norm.input(4));
     if (!w.defined() || w.ndim() < 3) return false;
+    const Tensor bias = has_bias ? own(conv.input(2)) : zeros({w.dim(0)}, f64);
     for (const Tensor* t : {&scale, &offset, &mean, &variance, &bias})
       if (!t->defined() || t->shape() != Shape{w.dim(0)}) return false;
     const Tensor factor = scale / sqrt(variance + epsilon);

@@ -84,25 +84,43 @@ Values isinf_rule(const Call& c) {
   return {out};
 }
 
-// f16 and f32 as text and back is the host's work; numbers are converted as C++ does.
+Tensor texts_of(const Tensor& x) {
+  std::vector<std::string> texts;
+  const auto add = [&](const auto& numbers, const char* format) {
+    for (const auto v : numbers) texts.push_back(fmt::format(fmt::runtime(format), v));
+  };
+  if (x.dtype() == f64) add(x.to_vector<double>(), "{:.17g}");
+  else if (is_floating(x.dtype())) add(x.to_vector<double>(), "{:.9g}");
+  else if (x.dtype() == u64) add(x.to_vector<uint64_t>(), "{}");
+  else add(x.to_vector<int64_t>(), "{}");
+  return tensor(texts, x.shape());
+}
+
+// T: what holds every number of the dtype. "2e3" and "2.5" are integers too, as a float would be converted.
+template <class T>
+Tensor numbers_of(const Call& c, const Tensor& texts) {
+  std::vector<T> numbers;
+  for (const std::string& s : texts.to_vector<std::string>()) {
+    const std::optional<T> exact = parse_number<T>(s);
+    const std::optional<double> number = exact ? std::optional(double(*exact)) : parse_number<double>(s);
+    if (!number) c.reject("'" + s + "' is no number");
+    if (!exact && std::is_integral_v<T> && !(std::abs(*number) < 0x1p63)) c.reject("'" + s + "' is out of range");
+    numbers.push_back(exact ? *exact : T(*number));
+  }
+  return tensor(numbers, texts.shape());
+}
+
+// Numbers as text and back is the host's work; numbers are converted as C++ does.
 Values cast_to(const Call& c, DType to) {
   const Tensor x = c.x();
   if (x.dtype() == to) return {x};
   if (x.dtype() != string && to != string) return {x.astype(to)};
   const Tensor known = c.known(0);
-  if (to == string) {
-    std::vector<std::string> text;
-    for (double v : known.to_vector<double>())
-      text.push_back(is_floating(x.dtype()) ? fmt::format("{:.9g}", v) : fmt::format("{:.0f}", v));
-    return {tensor(text, known.shape())};
-  }
-  std::vector<double> numbers;
-  for (const std::string& s : known.to_vector<std::string>()) {
-    const std::optional<double> number = parse_number<double>(s);
-    if (!number) c.reject("'" + s + "' is no number");
-    numbers.push_back(*number);
-  }
-  return {tensor(numbers, known.shape()).astype(to)};
+  if (to == string) return {texts_of(known)};
+  const Tensor numbers = to == u64        ? numbers_of<uint64_t>(c, known)
+                         : is_integer(to) ? numbers_of<int64_t>(c, known)
+                                          : numbers_of<double>(c, known);
+  return {numbers.astype(to)};
 }
 Values cast_to(const Call& c, const NarrowFormat& to) {
   const Tensor x = c.x().dtype() == string ? cast_to(c, f32)[0].tensor : c.x();

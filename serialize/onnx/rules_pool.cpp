@@ -57,6 +57,9 @@ Values max_pool_rule(const Call& c) {
   return {best, at};
 }
 
+// What sums are kept in: those of halves would round after each addition.
+Tensor wide(const Tensor& x) { return is_half(x.dtype()) ? x.astype(f32) : x; }
+
 Tensor total(const std::vector<Tensor>& parts) {
   Tensor sum = parts[0];
   for (size_t i = 1; i < parts.size(); ++i) sum = sum + parts[i];
@@ -71,30 +74,31 @@ Values average_pool_rule(const Call& c) {
     return {avg_pool(
         x, w.kernel,
         {.strides = w.strides, .padding = w.padding(), .layout = Layout::nchw, .count_include_pad = padding_counts})};
+  const Tensor y = wide(x);
   Shape one = {1, 1};
-  for (size_t i = 2; i < x.shape().size(); ++i) one.push_back(x.shape()[i]);
-  Tensor present = ones(one, x.dtype());
+  for (size_t i = 2; i < y.shape().size(); ++i) one.push_back(y.shape()[i]);
+  Tensor present = ones(one, y.dtype());
   Windows over = w;
   if (padding_counts) {
     std::vector<Padding> widths(2);
     for (size_t i = 0; i < w.lo.size(); ++i) widths.push_back({w.lo[i], w.hi[i]}), over.lo[i] = 0;
-    present = pad(present, widths, full({}, 1, x.dtype()));
+    present = pad(present, widths, full({}, 1, y.dtype()));
   }
-  const Tensor zero = full({}, 0, x.dtype());
-  return {total(seen_by(w, x, zero)) / total(seen_by(over, present, zero))};
+  const Tensor zero = full({}, 0, y.dtype());
+  return {(total(seen_by(w, y, zero)) / total(seen_by(over, present, zero))).astype(x.dtype())};
 }
 
 Values lp_pool_rule(const Call& c) {
-  const Tensor x = c.x();
+  const Tensor x = c.x(), y = wide(x);
   const double p = double(c.integer("p", 2));
-  const Windows w = windows_of(c, x.shape());
-  const Tensor sums = total(seen_by(w, power(abs(x), p), full({}, 0, x.dtype())));
-  return {power(sums, 1 / p)};
+  const Windows w = windows_of(c, y.shape());
+  const Tensor sums = total(seen_by(w, power(abs(y), p), full({}, 0, y.dtype())));
+  return {power(sums, 1 / p).astype(x.dtype())};
 }
 Values global_lp_pool_rule(const Call& c) {
-  const Tensor x = c.x();
+  const Tensor x = c.x(), y = wide(x);
   const double p = double(c.integer("p", 2));
-  return {power(sum(power(abs(x), p), space_of(x), true), 1 / p)};
+  return {power(sum(power(abs(y), p), space_of(y), true), 1 / p).astype(x.dtype())};
 }
 
 // Each element goes back to the place that MaxPool took it from.
@@ -143,7 +147,7 @@ Values col2im_rule(const Call& c) {
     places *= block[i];
   }
   parts[1] = x.dim(1) / places, parts[2] = places;
-  const Tensor columns = reshape(x, parts);
+  const Tensor columns = reshape(wide(x), parts);
   Tensor y;
   for (int64_t k = 0; k < places; ++k) {
     std::vector<Padding> widths(2 + n);
@@ -153,10 +157,10 @@ Values col2im_rule(const Call& c) {
       widths[i + 2] = {at - pads[i], image[i] + pads[i] - at - size, int64_t(strides[i]) - 1};
       rest /= int64_t(block[i]);
     }
-    const Tensor part = pad(columns(all, all, k), widths, full({}, 0, x.dtype()));
+    const Tensor part = pad(columns(all, all, k), widths, full({}, 0, columns.dtype()));
     y = y.defined() ? y + part : part;
   }
-  return {y};
+  return {y.astype(x.dtype())};
 }
 
 }  // namespace

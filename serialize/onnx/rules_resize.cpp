@@ -65,6 +65,12 @@ Taps taps_of(const Call& c, const std::string& mode, const AxisResize& a) {
   return taps;
 }
 
+// Before opset 11 nobody says it, and ONNX's own examples round down where they enlarge, and up where they shrink.
+std::string nearest_mode(const Call& c, const AxisResize& a) {
+  if (c.opset < 11) return a.scale < 1 ? "ceil" : "floor";
+  return c.text("nearest_mode", "round_prefer_floor");
+}
+
 Tensor resized(const Call& c, const Tensor& x, int64_t axis, const AxisResize& a, const std::string& coordinates) {
   const std::string mode = c.text("mode", "nearest");
   if (mode != "nearest" && mode != "linear" && mode != "cubic") c.reject("an unknown mode, '" + mode + "'");
@@ -76,7 +82,7 @@ Tensor resized(const Call& c, const Tensor& x, int64_t axis, const AxisResize& a
     for (int64_t i = 0; i < a.out; ++i) {
       const double at = source_place(c, coordinates, a, i);
       beyond.push_back(at < 0 || at > double(a.in - 1));
-      const double near = nearest(c.text("nearest_mode", c.opset < 11 ? "floor" : "round_prefer_floor"), at);
+      const double near = nearest(nearest_mode(c, a), at);
       all.push_back(std::clamp<int64_t>(int64_t(near), 0, a.in - 1));
     }
     places = tensor(all, Shape{a.out});

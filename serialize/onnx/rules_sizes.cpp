@@ -72,17 +72,15 @@ bool concat_sizes(const Call& c, Values& out) {
 }
 
 bool slice_sizes(const Call& c, Values& out) {
-  Dims x, y;
+  Dims x;
   bool scalar = false;
   if (!integers(c, 0, x, scalar) || scalar) return false;
   const Dims starts = c.either(1, "starts"), stops = c.either(2, "ends"), steps = c.has(4) ? c.dims(4) : Dims{1};
   if (starts.size() != 1 || stops.size() != 1 || steps.size() != 1 || steps[0] == 0) return false;
-  const int64_t n = int64_t(x.size()), step = steps[0];
-  auto place = [&](int64_t i, int64_t low, int64_t high) { return std::clamp(i < 0 ? i + n : i, low, high); };
-  int64_t i = step > 0 ? place(starts[0], 0, n) : place(starts[0], 0, n - 1);
-  const int64_t stop = step > 0 ? place(stops[0], 0, n) : place(stops[0], -1, n);
-  for (; step > 0 ? i < stop : i > stop; i += step) y.push_back(x[size_t(i)]);
-  out = {Value::sizes(y)};
+  // Where ONNX departs from numpy: a slice that goes backwards begins at element 0 at least.
+  const int64_t step = steps[0], start = starts[0];
+  const int64_t first = step < 0 ? std::max(start, -int64_t(x.size())) : start;
+  out = {Value::sizes(imported::sliced(x, first, stops[0], step))};
   return true;
 }
 
@@ -102,7 +100,8 @@ bool reshape_sizes(const Call& c, Values& out) {
   const Value& v = c.in[0];
   if (v.kind != Value::Kind::sizes) return false;
   const Dims to = c.either(1, "shape");
-  if (to.size() > 1 || (to.size() == 1 && to[0] != -1 && to[0] != int64_t(v.dims.size()))) return false;
+  const auto n = int64_t(v.dims.size());
+  if (to.empty() ? n != 1 : to.size() > 1 || (to[0] != -1 && to[0] != n)) return false;
   out = {Value::sizes(v.dims, to.empty())};
   return true;
 }

@@ -111,8 +111,22 @@ std::string shortened(std::string_view text) {
 
 struct Column {
   std::string name;
-  bool whole = true, real = true, truth = true, gaps = false;
+  bool whole = true, natural = true;  // all are i64, u64
+  bool real = true, truth = true, gaps = false;
+  bool integers = true, rounds = false;  // all are integers of any size; an f64 does not hold one of them
 };
+
+// "123" of "+00123"; empty where `text` is no integer, and "0" where it is 0.
+std::string_view digits_of(std::string_view text) {
+  text = trimmed(text);
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  if (text.find_first_not_of("0123456789") != text.npos) return {};
+  while (text.size() > 1 && text[0] == '0') text.remove_prefix(1);
+  return text;
+}
+bool rounds_in_f64(std::string_view digits) {
+  return digits.size() > 15 && fmt::format("{:.0f}", number<double>(digits).value_or(0)) != digits;
+}
 
 class Survey final : public FieldReader {
  public:
@@ -129,7 +143,11 @@ class Survey final : public FieldReader {
       return;
     }
     if (c.whole && !number<int64_t>(text)) c.whole = false;
-    if (c.real && !c.whole && !number<double>(text)) c.real = false;
+    if (c.natural && !number<uint64_t>(text)) c.natural = false;
+    if (c.real && !number<double>(text)) c.real = false;
+    const std::string_view digits = c.integers ? digits_of(text) : std::string_view();
+    c.integers = !digits.empty();
+    c.rounds = c.rounds || (c.integers && rounds_in_f64(digits));
     if (c.truth && !truth_of(text)) c.truth = false;
   }
   void end_of_row(size_t n) override {
@@ -147,10 +165,11 @@ class Survey final : public FieldReader {
 
 DType dtype_of(const Column& c, const CsvOptions& options) {
   if (const auto named = options.dtypes.find(c.name); named != options.dtypes.end()) return named->second;
-  const bool number = c.whole || c.real;
+  const bool number = c.whole || c.natural || c.real;
   if (c.truth && !number) return c.gaps ? DType::f64 : DType::boolean;
   if (!number) return DType::string;
-  return c.whole && !c.gaps ? DType::i64 : DType::f64;
+  if (!c.gaps && (c.whole || c.natural)) return c.whole ? DType::i64 : DType::u64;
+  return c.integers && c.rounds ? DType::string : DType::f64;
 }
 
 // --- The second reading ----------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t largest = std::numeric_limits<int64_t>::max(), smallest = std::numeric_limits<int64_t>::min();
 constexpr int most_inputs = 1 << 20;
 // Of an expression of sizes, and of graphs in graphs: they are walked by recursion.
-constexpr int deepest_size = 10000, deepest_graph = 100;
+constexpr int deepest_graph = 100;
 
 int choice(const json& v, std::initializer_list<const char*> names, const char* what) {
   int k = 0;
@@ -57,11 +57,6 @@ class FunctionReader {
     std::shared_ptr<const InnerGraph> inner;  // once it is used so
     std::string role;
   };
-  struct Size {
-    Dim dim;
-    int depth = 0;
-  };
-
   // --- Sizes -------------------------------------------------------------------------------------------------------
 
   size_t size_number(std::string_view name) const {
@@ -71,7 +66,7 @@ class FunctionReader {
       reject(fmt::format("'{}' is no number, and no size that is defined before", name.substr(0, 40)));
     return k;
   }
-  Dim size_named(std::string_view name) const { return sizes_[size_number(name)].dim; }
+  Dim size_named(std::string_view name) const { return sizes_[size_number(name)]; }
   Dim number(const json& v) const {
     return v.is_string() ? size_named(text(v, "a number")) : Dim(whole(v, smallest, largest, "a number"));
   }
@@ -88,9 +83,9 @@ class FunctionReader {
   void read_size(const json& s) {
     const int64_t value = whole(field(s, "value"), smallest, largest, "the value of a size");
     if (!Dim::fits(value)) reject(fmt::format("{} is too large for a size", value));
-    Size made;
+    Dim made;
     if (const json* symbol = find(s, "symbol")) {
-      made.dim = dims_->add_symbol(value, text(*symbol, "a symbol"));
+      made = dims_->add_symbol(value, text(*symbol, "a symbol"));
     } else if (const json* place = find(s, "place")) {
       if (!place->is_array() || place->size() != 4) reject("a place is four numbers");
       DimTable::Place p;
@@ -99,20 +94,17 @@ class FunctionReader {
       p.output = int32_t(whole((*place)[2], 0, most_inputs, "an output"));
       p.axis = int32_t(whole((*place)[3], 0, 64, "an axis"));
       places_.push_back(p);
-      made.dim = dims_->size_at(p, value);
+      made = dims_->size_at(p, value);
     } else {
       const auto op =
           Dim::Op(choice(field(s, "op"), {"add", "subtract", "multiply", "divide", "remainder", "smaller", "larger"},
                          "operation on sizes"));
-      made.depth = 1 + std::max(depth_of(field(s, "a")), depth_of(field(s, "b")));
-      if (made.depth > deepest_size) reject("a size is computed in too many steps");
       const OpenDims open(dims_.get());
-      made.dim = calculate(op, number(field(s, "a")), number(field(s, "b")));
+      made = calculate(op, number(field(s, "a")), number(field(s, "b")));
     }
-    if (made.dim.hint() != value) reject(fmt::format("size s{} is {}, not {}", sizes_.size(), made.dim.hint(), value));
+    if (made.hint() != value) reject(fmt::format("size s{} is {}, not {}", sizes_.size(), made.hint(), value));
     sizes_.push_back(made);
   }
-  int depth_of(const json& v) const { return v.is_string() ? sizes_[size_number(text(v, "a number"))].depth : 0; }
   void read_guard(const json& g) {
     if (!dims_) reject("a guard, where no size is open");
     DimTable::Guard guard;
@@ -144,8 +136,8 @@ class FunctionReader {
         if (e.kind != DimTable::Kind::symbol || e.symbol != next++) reject("the open sizes are not in order");
       }
     }
-    for (const Size& s : sizes_)
-      if (s.dim.is_open() && dims_->at(s.dim).kind == DimTable::Kind::symbol && dims_->at(s.dim).symbol >= next)
+    for (const Dim size : sizes_)
+      if (size.is_open() && dims_->at(size).kind == DimTable::Kind::symbol && dims_->at(size).symbol >= next)
         reject("an open size that no argument has");
   }
 
@@ -333,7 +325,7 @@ class FunctionReader {
   const TensorReader& tensors_;
   const std::vector<Variable>& variables_;
   Shared<DimTable> dims_;
-  std::vector<Size> sizes_;
+  std::vector<Dim> sizes_;
   std::vector<DimTable::Place> places_;
   std::map<int64_t, uint32_t> serials_;
   std::vector<Shared<const detail::RecomputeRegion>> regions_;

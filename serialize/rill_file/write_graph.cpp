@@ -67,8 +67,12 @@ class FunctionWriter {
   // "sK" of an open number; of one of another trace, which is a constant to this one, the number.
   std::string size_name(Dim d) {
     if (!dims_ || !dims_->knows(d)) return std::to_string(d.hint());
-    if (const auto at = known_sizes_.find(d.number()); at != known_sizes_.end()) return fmt::format("s{}", at->second);
-    const DimTable::Expression& e = dims_->at(d);
+    dims_->visit_parts(
+        d, [this](Dim part) { return known_sizes_.count(part.number()) != 0; },
+        [this](Dim part, const DimTable::Expression& e) { add_size(part, e); });
+    return fmt::format("s{}", known_sizes_.at(d.number()));
+  }
+  void add_size(Dim d, const DimTable::Expression& e) {
     json entry;
     if (e.kind == DimTable::Kind::symbol) entry["symbol"] = e.name;
     if (e.kind == DimTable::Kind::place)
@@ -82,7 +86,6 @@ class FunctionWriter {
     const int k = int(sizes_.size());
     sizes_.push_back(std::move(entry));
     known_sizes_.emplace(d.number(), k);
-    return fmt::format("s{}", k);
   }
   int trace_number(uint32_t serial) { return traces_.try_emplace(serial, int(traces_.size())).first->second; }
   std::string spec(const Spec& s) {

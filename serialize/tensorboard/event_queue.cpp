@@ -1,7 +1,6 @@
 // A thread that writes events; see event_queue.h.
 #include "rill/serialize/tensorboard/event_queue.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,12 +10,14 @@
 #include <set>
 #include <utility>
 
+#include "rill/tensor/fork_mutex.h"
+
 namespace rill {
 namespace {
 
 // The queues with a thread, for the end of the process. Never destroyed: the end is when it is needed.
 struct Living {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::set<EventQueue*> queues;
 };
 Living& living() {
@@ -29,8 +30,10 @@ void drain_all() {
   for (EventQueue* q : living().queues) q->drain();
 }
 
-// A child of fork() has none of the threads, and the lock as another thread may have held it.
-void forget_all() { new (&living()) Living; }
+// A child of fork() has none of the threads.
+void forget_all(bool is_child) {
+  if (is_child) living().queues.clear();
+}
 
 }  // namespace
 
@@ -39,7 +42,7 @@ EventQueue::EventQueue(const std::string& folder, const summary::WriterOptions& 
     : op_(op), options_(options), file_(folder, op, where), process_(getpid()) {
   if (!options.asynchronous) return;
   thread_ = std::thread([this] { run(); });
-  static const int handled = std::atexit(drain_all) + pthread_atfork(nullptr, nullptr, forget_all);
+  static const int handled = (at_fork([] {}, forget_all), std::atexit(drain_all));
   (void)handled;
   std::lock_guard lock(living().mutex);
   living().queues.insert(this);
@@ -49,7 +52,7 @@ EventQueue::~EventQueue() {
   if (!thread_.joinable()) return;
   if (is_of_other_process()) {  // a child of fork() has the queue, and not its thread
     thread_.detach();
-    new (&changed_) std::condition_variable;  // whose destructor would wait for the thread of the other process
+    new (&changed_) std::condition_variable_any;  // whose destructor would wait for the thread of the other process
     return;
   }
   {
@@ -122,11 +125,11 @@ void EventQueue::run() {
   }
 }
 
-void EventQueue::wait_until_empty(std::unique_lock<std::mutex>& lock) {
+void EventQueue::wait_until_empty(std::unique_lock<ForkMutex>& lock) {
   changed_.wait(lock, [&] { return jobs_.empty() && !busy_; });
 }
 
-void EventQueue::throw_kept(std::unique_lock<std::mutex>& lock) {
+void EventQueue::throw_kept(std::unique_lock<ForkMutex>& lock) {
   if (!kept_) return;
   const std::exception_ptr e = std::exchange(kept_, nullptr);
   lock.unlock();

@@ -12,6 +12,7 @@
 #include "rill/serialize/events.h"
 #include "rill/serialize/messages.h"
 #include "rill/serialize/summary.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill {
 
@@ -37,14 +38,14 @@ class EventQueue {
   };
   void run();
   bool is_of_other_process() const;
-  void wait_until_empty(std::unique_lock<std::mutex>& lock);
-  void throw_kept(std::unique_lock<std::mutex>& lock);
+  void wait_until_empty(std::unique_lock<ForkMutex>& lock);
+  void throw_kept(std::unique_lock<ForkMutex>& lock);
 
   std::string op_;
   summary::WriterOptions options_;
   EventFile file_;
-  std::mutex mutex_;  // of the file, where there is no thread; else of what follows
-  std::condition_variable changed_;
+  ForkMutex mutex_;  // of the file, where there is no thread; else of what follows
+  std::condition_variable_any changed_;
   std::deque<Job> jobs_;  // the first is being written where busy_
   bool busy_ = false, stop_ = false;
   std::exception_ptr kept_;  // the first that the thread met, until a caller is told

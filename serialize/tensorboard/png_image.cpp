@@ -1,7 +1,11 @@
-// PNG by libpng's simplified interface; see png_image.h.
+// PNG by libpng; see png_image.h.
 #include "rill/serialize/png_image.h"
 
 #include <png.h>
+
+#include <csetjmp>
+#include <cstdio>
+#include <vector>
 
 #include "rill/devices/registry.h"
 #include "rill/tensor/error.h"
@@ -31,25 +35,82 @@ std::string encode_png(std::span<const uint8_t> pixels, int64_t height, int64_t 
   return png;
 }
 
+// --- Reading ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// A PNG that is read by libpng's functions for each step, for the short way knows colours only: it takes 16 bits for
+// linear light, and follows gamma chunks. Where libpng reports an error it jumps back into one of the functions below,
+// which therefore hold nothing that a destructor frees.
+struct PngReader {
+  std::string_view rest;
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  char message[128] = "";
+  png_uint_32 height = 0, width = 0;
+  int channels = 0;
+
+  ~PngReader() { png_destroy_read_struct(&png, &info, nullptr); }
+
+  // The sizes; false where there is an error, as `message` has it.
+  bool read_header() {
+    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, [](png_structp, png_const_charp) {});
+    info = png ? png_create_info_struct(png) : nullptr;
+    if (!info || setjmp(png_jmpbuf(png))) return false;
+    png_set_read_fn(png, this, on_read);
+    png_read_info(png, info);
+    png_set_expand(png);    // palettes, bits and transparency become bytes
+    png_set_strip_16(png);  // the upper byte
+    png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    height = png_get_image_height(png, info), width = png_get_image_width(png, info);
+    channels = png_get_channels(png, info);
+    return true;
+  }
+  // rows: where each begins.
+  bool read_rows(png_bytepp rows) {
+    if (setjmp(png_jmpbuf(png))) return false;
+    png_read_image(png, rows);
+    png_read_end(png, nullptr);
+    return true;
+  }
+
+  static void on_read(png_structp png, png_bytep to, size_t n) {
+    auto& r = *static_cast<PngReader*>(png_get_io_ptr(png));
+    if (n > r.rest.size()) png_error(png, "the file ends too early");
+    r.rest.copy(reinterpret_cast<char*>(to), n);
+    r.rest.remove_prefix(n);
+  }
+  [[noreturn]] static void on_error(png_structp png, png_const_charp what) {
+    auto& r = *static_cast<PngReader*>(png_get_error_ptr(png));
+    std::snprintf(r.message, sizeof r.message, "%s", what);
+    png_longjmp(png, 1);
+  }
+};
+
+}  // namespace
+
 Tensor decode_png(std::string_view png, Where where) {
-  png_image image = {};
-  image.version = PNG_IMAGE_VERSION;
-  auto reject = [&](const std::string& what) {
-    const std::string message = what + (image.message[0] ? std::string(": ") + image.message : "");
-    png_image_free(&image);
-    fail("decode_png", std::to_string(png.size()) + " bytes " + message, where);
+  PngReader reader{png};
+  const auto reject = [&](const std::string& what) {
+    fail("decode_png",
+         std::to_string(png.size()) + " bytes " + what +
+             (reader.message[0] ? std::string(": ") + reader.message : std::string()),
+         where);
   };
-  if (!png_image_begin_read_from_memory(&image, png.data(), png.size())) reject("are no PNG file");
-  image.format &= PNG_FORMAT_FLAG_ALPHA | PNG_FORMAT_FLAG_COLOR;
-  const uint64_t channels = PNG_IMAGE_SAMPLE_CHANNELS(image.format);
+  if (!reader.read_header()) reject("are no PNG file");
   // What the best packed pixels, of one bit each, could become: a header may promise anything.
   constexpr uint64_t most_a_byte = 1032 * 8 * 4;
-  if (uint64_t(image.height) * image.width > png.size() * most_a_byte) reject("cannot hold an image of that size");
+  if (uint64_t(reader.height) * reader.width > png.size() * most_a_byte) reject("cannot hold an image of that size");
   Spec spec;
-  spec.shape = {int64_t(image.height), int64_t(image.width), int64_t(channels)};
+  spec.shape = {int64_t(reader.height), int64_t(reader.width), int64_t(reader.channels)};
   spec.dtype = DType::u8;
   Tensor pixels = empty_tensor(spec);
-  if (!png_image_finish_read(&image, nullptr, pixels.mutable_rep()->data, 0, nullptr)) reject("are a damaged PNG file");
+  std::vector<png_bytep> rows;
+  for (size_t y = 0; y < reader.height; ++y)
+    rows.push_back(reinterpret_cast<png_bytep>(pixels.mutable_rep()->data) +
+                   y * reader.width * size_t(reader.channels));
+  if (!reader.read_rows(rows.data())) reject("are a damaged PNG file");
   return pixels;
 }
 

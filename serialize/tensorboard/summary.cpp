@@ -17,6 +17,7 @@
 #include "rill/serialize/tensorboard/value_tensors.h"
 #include "rill/serialize/utf8.h"
 #include "rill/serialize/wav_audio.h"
+#include "rill/tensor/fork_mutex.h"
 #include "rill/trace/graph/trace_observer.h"
 
 namespace rill::summary {
@@ -51,7 +52,7 @@ void check_real(const char* what, const Tensor& t, const Where& where) {
 // --- What was traced -------------------------------------------------------------------------------------------------
 
 struct Recording {
-  std::mutex mutex;
+  ForkMutex mutex;
   int observer = 0;  // 0: not recording
   std::vector<Graph> graphs;
 };

@@ -103,7 +103,7 @@ void describe(proto::GraphDef& graph) {
   graph.mutable_versions()->set_min_consumer(12);
 }
 
-void write_message(const google::protobuf::MessageLite& m, const std::string& path, const Where& where) {
+void require_size(const google::protobuf::MessageLite& m, const std::string& path, const Where& where) {
   if (m.ByteSizeLong() > most_bytes)
     fail(
         "export_model",
@@ -111,9 +111,6 @@ void write_message(const google::protobuf::MessageLite& m, const std::string& pa
                     "which stand in files of their own",
                     path),
         where);
-  FileWriter file(path, "export_model", where);
-  file.write(bytes_of(m));
-  file.commit();
 }
 
 }  // namespace
@@ -144,8 +141,14 @@ void write_saved_model(const std::vector<SavedFunction>& functions, const Variab
   describe(model.graph);
   meta.mutable_graph_def()->Swap(&model.graph);
   const std::filesystem::path path(folder);
+  const std::string graph = (path / "saved_model.pb").string();
+  require_size(file, graph, where);
+  FileWriter writer(graph, "export_model", where);
+  writer.write(bytes_of(file));
+  SetAside old(graph);
   if (!values.empty()) write_bundle((path / "variables" / "variables").string(), values, 1, "export_model", where);
-  write_message(file, (path / "saved_model.pb").string(), where);
+  writer.commit();
+  old.commit();
 }
 
 void write_frozen_graph(const FunctionCore::OpenGraph& traced, const VariableValues& values, const std::string& path,
@@ -155,7 +158,8 @@ void write_frozen_graph(const FunctionCore::OpenGraph& traced, const VariableVal
   model.frozen = true;
   GraphWriter(model, traced, values, options, where).write_signature(true);
   describe(model.graph);
-  write_message(model.graph, path, where);
+  require_size(model.graph, path, where);
+  write_file(path, bytes_of(model.graph), "export_model", where);
 }
 
 }  // namespace rill

@@ -16,6 +16,7 @@
 #include "rill/serialize/model/model_impl.h"
 #include "rill/serialize/tensorflow/interpreter.h"
 #include "rill/serialize/tensorflow/saved_model.h"
+#include "rill/tensor/fork_mutex.h"
 #include "saved_model.pb.h"
 
 namespace rill {
@@ -66,7 +67,7 @@ class Imported final : public Outside {
   }
 
  private:
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::map<std::string, Slot*> by_name_;
   std::unordered_map<const proto::NodeDef*, Tensor> constants_;
 };

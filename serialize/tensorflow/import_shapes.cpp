@@ -108,8 +108,7 @@ Values strided_slice_rule(const Call& c) {
   if (!added.empty()) y = expand_dims(y, Axes(added));
   for (const auto& [axis, place] : picked) y = take(y, place, axis);
   Value out = dropped.empty() ? y : squeeze(y, Axes(dropped));
-  if (of_parts)
-    for (int64_t i : s.places(int64_t(parts.size()))) out.parts.push_back(parts[size_t(i)]);
+  if (of_parts) out.parts = s.of(parts);
   return {out};
 }
 

@@ -127,7 +127,10 @@ bool run_on_sizes(const Call& c, Values& out) {
   if (op == "ExpandDims") return x->scalar && give(x->dims, false);
   if (op == "Reshape") {
     const auto to = integers(c, 1);
-    return to && to->dims.size() <= 1 && give(x->dims, to->dims.empty());
+    if (!to || to->dims.size() > 1) return false;
+    const auto n = int64_t(x->dims.size());
+    const Dim wanted = to->dims.empty() ? Dim(1) : to->dims[0];
+    return (wanted == n || (wanted == -1 && !to->dims.empty())) && give(x->dims, to->dims.empty());
   }
   if (op == "Prod" || op == "Sum" || op == "Max" || op == "Min") {
     if (c.flag("keep_dims") || !c.knows(1)) return false;
@@ -151,15 +154,13 @@ bool run_on_sizes(const Call& c, Values& out) {
     if (!s.is_known_slice()) return false;
     const int64_t n = int64_t(x->dims.size());
     if (s.shrink_mask) return give({x->dims[size_t(axis_of(c, int64_t(s.begin.known[0]), n))]}, true);
-    if (s.steps[0] == 0) return false;
-    Dims y;
-    for (int64_t i : s.places(n)) y.push_back(x->dims[size_t(i)]);
-    return give(y, false);
+    return s.steps[0] != 0 && give(s.of(x->dims), false);
   }
   if (op == "Slice" && !x->scalar) {
     const int64_t begin = int64_t(c.dim(1)), n = int64_t(x->dims.size());
+    if (begin < 0 || begin > n) c.reject("it goes beyond its operand");
     const int64_t size = int64_t(c.dim(2)) == -1 ? n - begin : int64_t(c.dim(2));
-    if (begin < 0 || size < 0 || begin > n || size > n - begin) c.reject("it goes beyond its operand");
+    if (size < 0 || size > n - begin) c.reject("it goes beyond its operand");
     return give(Dims(x->dims.begin() + begin, x->dims.begin() + begin + size), false);
   }
   return false;

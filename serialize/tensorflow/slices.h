@@ -2,7 +2,6 @@
 #pragma once
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "rill/serialize/tensorflow/interpreter.h"
@@ -59,17 +58,12 @@ struct Strided {
   bool is_known_slice() const {
     return size() == 1 && !ellipsis_mask && !new_axis_mask && begin.knows(0) && (shrink_mask || end.knows(0));
   }
-  // Of such a one that keeps the axis, which is of size `n`: the places. Its step is not 0.
-  std::vector<int64_t> places(int64_t n) const {
+  // What such a slice that keeps its axis takes of a list. Its step is not 0.
+  template <class List>
+  List of(const List& x) const {
     const int64_t step = steps[0];
-    auto place = [&](int64_t i, int64_t low, int64_t high) { return std::clamp(i < 0 ? i + n : i, low, high); };
-    int64_t i = begin_mask ? (step > 0 ? 0 : n - 1)
-                : step > 0 ? place(begin.known[0], 0, n)
-                           : place(begin.known[0], -1, n - 1);
-    const int64_t stop = end_mask ? (step > 0 ? n : -1) : place(end.known[0], step > 0 ? 0 : -1, n);
-    std::vector<int64_t> all;
-    for (; step > 0 ? i < stop : i > stop; i += step) all.push_back(i);
-    return all;
+    const Dim first = step > 0 ? 0 : slice_max, last = step > 0 ? slice_max : slice_min;
+    return imported::sliced(x, begin_mask ? first : begin.known[0], end_mask ? last : end.known[0], step);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "rill/ops/state/variable_state.h"
+#include "rill/tensor/fork_mutex.h"
 #include "rill/trace/call/function_key.h"
 #include "rill/trace/call/graph_call.h"
 #include "rill/trace/call/variable_set.h"
@@ -63,8 +64,8 @@ struct FunctionCore::Trace {
 };
 
 struct FunctionCore::State {
-  std::mutex mutex;              // guards what follows; never held while a callable or a pass runs
-  std::recursive_mutex tracing;  // one thread traces at a time; calls with a cached trace do not wait for it
+  ForkMutex mutex;        // guards what follows; never held while a callable or a pass runs
+  UserCodeMutex tracing;  // one thread traces at a time; calls with a cached trace do not wait for it
   std::vector<Shared<Trace>> traces;
   Shared<Trace> latest;
   std::vector<OpenHistory> histories;  // which sizes have changed, where relax_shapes asks

@@ -335,8 +335,11 @@ void FunctionCore::refuse(const FunctionKey& key, const OpenPattern& tried, cons
   t->open = tried;
   t->reason = reason;
   {
+    constexpr size_t most = 64;  // as many as histories are kept
     std::lock_guard lock(state_->mutex);
-    state_->refused.push_back(std::move(t));
+    std::vector<Shared<Trace>>& refused = state_->refused;
+    if (refused.size() == most) refused.erase(refused.begin());
+    refused.push_back(std::move(t));
   }
   warn_about_guards(reason);
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "rill/autodiff/forward.h"
+#include "rill/tensor/fork_mutex.h"
 #include "rill/trace/call/tiers.h"
 
 #pragma GCC visibility push(default)
@@ -70,7 +71,7 @@ class GraphCall : public std::enable_shared_from_this<GraphCall> {
   static std::vector<Alias> aliases_of(const Graph& g);
   const std::vector<Alias> aliases_;
   std::shared_ptr<Tiers> tiers_;
-  std::mutex mutex_;  // guards what follows
+  ForkMutex mutex_;  // guards what follows
   std::map<Wanted, std::shared_ptr<Pullback>> pullbacks_;
   std::map<Wanted, std::shared_ptr<Forward>> forwards_;
   std::shared_ptr<GraphCall> silent_;  // where it has any of those

@@ -130,7 +130,7 @@ std::vector<Tensor> GraphFunction::run(const std::vector<Tensor>& arguments) con
 std::vector<Tensor> GraphFunction::operator()(std::vector<Tensor> arguments, const Where& where) {
   check_arguments(arguments, where);
   if (FunctionCore::runs_now()) {
-    std::call_once(adopted_, [&] { adopt(where); });
+    if (!adopted_.load(std::memory_order_acquire)) adopt(where);
     Body body(*this, std::move(arguments));
     Shared<const void> prototype;
     return core_.call(body, prototype, where);
@@ -141,6 +141,8 @@ std::vector<Tensor> GraphFunction::operator()(std::vector<Tensor> arguments, con
 }
 
 void GraphFunction::adopt(const Where& where) {
+  const std::lock_guard one_at_a_time(adopting_);
+  if (adopted_.load(std::memory_order_relaxed)) return;
   auto t = Shared<FunctionCore::Trace>::make();
   OpenPattern::Mask mask;
   for (const ArgSpec& a : arguments_) {
@@ -156,6 +158,7 @@ void GraphFunction::adopt(const Where& where) {
   // Shared by another kind of pointer.
   if (!t->open.empty()) t->dims = std::shared_ptr<DimTable>(traced_.dims.get(), [keep = traced_.dims](DimTable*) {});
   FunctionCore::Trace::adopt(core_, t, where);
+  adopted_.store(true, std::memory_order_release);
 }
 
 void GraphFunction::check() const {

@@ -1,10 +1,11 @@
 // GraphFunction: a traced graph that is called as the Function it was traced from is, without the callable: through the
 // same cache of instances, tiers and gradients. Files are read into these.
 #pragma once
-#include <mutex>
+#include <atomic>
 #include <string>
 #include <vector>
 
+#include "rill/tensor/fork_mutex.h"
 #include "rill/trace/function.h"
 
 #pragma GCC visibility push(default)
@@ -46,7 +47,8 @@ class GraphFunction {
   FunctionCore::OpenGraph traced_;
   std::vector<ArgSpec> arguments_;
   FunctionCore core_;
-  std::once_flag adopted_;
+  UserCodeMutex adopting_;
+  std::atomic<bool> adopted_ = false;
 };
 
 }  // namespace rill

@@ -3,7 +3,6 @@
 #include "rill/trace/call/tiers.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "rill/devices/driver.h"
 #include "rill/devices/kernel/compiler.h"
 #include "rill/devices/registry.h"
+#include "rill/tensor/fork_mutex.h"
 #include "rill/trace/control/control_nodes.h"
 #include "rill/trace/fusion/epilogues.h"
 #include "rill/trace/fusion/fusion.h"
@@ -64,26 +64,26 @@ class Worker {
   // Around a fork(): the child gets the state of the thread but not the thread, so the thread must be idle, and the
   // child must forget it. Jobs that wait there are compiled when the child traces again.
   void before_fork() {
-    mutex_.lock();
-    if (thread_.get_id() == std::this_thread::get_id()) return;
-    std::unique_lock lock(mutex_, std::adopt_lock);
-    changed_.wait(lock, [this] { return !busy_; });
-    lock.release();
+    std::unique_lock lock(mutex_);
+    ++forking_;
+    if (thread_.get_id() != std::this_thread::get_id()) changed_.wait(lock, [this] { return !busy_; });
   }
-  void after_fork(bool child) {
-    if (child) {
-      new (&changed_) std::condition_variable;
+  void after_fork(bool is_child) {
+    if (is_child) {
+      new (&changed_) std::condition_variable_any;
       new (&thread_) std::thread;
       busy_ = false;
     }
-    mutex_.unlock();
+    const std::lock_guard lock(mutex_);
+    forking_ = is_child ? 0 : forking_ - 1;
+    changed_.notify_all();
   }
 
  private:
   void work() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+      changed_.wait(lock, [this] { return stop_ || (!jobs_.empty() && forking_ == 0); });
       if (stop_) return;
       Job job = std::move(jobs_.front());
       jobs_.pop_front();
@@ -97,10 +97,11 @@ class Worker {
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  ForkMutex mutex_;
+  std::condition_variable_any changed_;
   std::deque<Job> jobs_;
   bool busy_ = false, stop_ = false;
+  int forking_ = 0;  // threads that are about to fork
   std::thread thread_;
 };
 
@@ -108,13 +109,9 @@ class Worker {
 Worker& worker() {
   static const std::string compiler_first = kernel::no_compiler_reason();
   static Worker w;
-  static const int handled = [] {
-    // The handlers that were registered last run first: the worker must be idle before the locks are taken that it
-    // needs to become so.
-    memory_stats(Device());
-    kernel::guard_forks();
-    return pthread_atfork([] { worker().before_fork(); }, [] { worker().after_fork(false); },
-                          [] { worker().after_fork(true); });
+  static const bool handled = [] {
+    at_fork([] { w.before_fork(); }, [](bool is_child) { w.after_fork(is_child); });
+    return true;
   }();
   static_cast<void>(handled);
   return w;

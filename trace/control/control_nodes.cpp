@@ -51,10 +51,10 @@ void InnerGraph::Steps::run(std::span<const Tensor> in, std::vector<Tensor>& res
 }
 
 const GraphCall& InnerGraph::call() const {
-  std::call_once(once_, [this] {
-    call_ = std::make_shared<GraphCall>(graph);
-    made_.store(call_.get(), std::memory_order_release);
-  });
+  if (const GraphCall* made = if_made()) return *made;
+  const std::lock_guard hold(making_);
+  if (!call_) call_ = std::make_shared<GraphCall>(graph);
+  made_.store(call_.get(), std::memory_order_release);
   return *call_;
 }
 
@@ -300,6 +300,15 @@ void save_steps(const Op& op, Operands in, std::vector<bool> wanted, ControlAttr
 }
 
 }  // namespace
+
+int operand_of_input(const Op& op, const ControlAttrs& attrs, size_t graph, size_t input) {
+  if (&op != &custom_gradient_op) return int(input) + (&op == &scan_op && !attrs.counted ? 0 : 1);
+  const GraphInput& in = attrs.graphs[graph]->graph.inputs[input];
+  const bool is_gradient = graph == 0;
+  const int first_read = is_gradient ? 1 : attrs.carried;  // before it: the cotangent, or the arguments' tangents
+  if (in.kind != GraphInput::Kind::argument || in.argument < first_read) return -1;
+  return in.argument + (is_gradient ? attrs.carried : 1);
+}
 
 Tensors apply_control(const Op& op, Operands in, ControlAttrs attrs, const Where& where) {
   TapeListener* const innermost = innermost_watching(in);

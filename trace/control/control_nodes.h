@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "rill/tensor/fork_mutex.h"
 #include "rill/trace/call/graph_call.h"
 
 #pragma GCC visibility push(default)
@@ -52,10 +53,10 @@ class InnerGraph {
   const int64_t number;  // of its own, so that nodes with other graphs never look equal
 
  private:
-  mutable std::once_flag once_;
+  mutable ForkMutex making_;  // guards call_
   mutable std::shared_ptr<GraphCall> call_;
   mutable std::atomic<const GraphCall*> made_{nullptr};
-  mutable std::mutex mutex_;  // guards variants_
+  mutable ForkMutex mutex_;  // guards variants_
   mutable std::map<std::vector<bool>, std::shared_ptr<const InnerGraph>> variants_;
 };
 
@@ -99,7 +100,11 @@ struct ControlAttrs {
   }
 };
 
-extern const Op cond_op, switch_case_op, while_loop_op, scan_op;
+extern const Op cond_op, switch_case_op, while_loop_op, scan_op, custom_gradient_op;
+
+// Which operand of the node input `input` of graph number `graph` is; -1 where it is none: a cotangent, a tangent, a
+// Variable that a rule assigns.
+int operand_of_input(const Op& op, const ControlAttrs& attrs, size_t graph, size_t input);
 
 // Applies a control-flow node to operands, in the form that keeps what a gradient needs where a tape watches one of
 // them; its further outputs come last.

@@ -24,8 +24,8 @@ class Spreader {
   }
 
  private:
-  // Appends the nodes of `g`, whose scopes begin with `outer`, below `scope`. `operands` are values for its inputs.
-  // Gives the new number of each node.
+  // Appends the nodes of `g`, whose scopes begin with `outer`, below `scope`. `operands` are values for its inputs,
+  // with node -1 for an input that is given none. Gives the new number of each node.
   std::vector<int32_t> add(const Graph& g, const std::string& outer, const std::string& scope,
                            const std::vector<ValueId>& operands) {
     std::vector<int32_t> now, after = control_dependencies(g);
@@ -33,7 +33,7 @@ class Spreader {
       Node n = g.nodes()[i];
       for (ValueId& v : n.inputs) v.node = now[size_t(v.node)];
       for (size_t k = 0; k < operands.size(); ++k)
-        if (g.inputs[k].node == int32_t(i)) n.inputs = {operands[k]};
+        if (g.inputs[k].node == int32_t(i) && operands[k].node >= 0) n.inputs = {operands[k]};
       if (!scope.empty()) {
         std::string own = n.scope.starts_with(outer) ? n.scope.substr(outer.size()) : n.scope;
         n.scope = fmt::format("{}{}{}", scope, own.empty() || own[0] == '/' ? "" : "/", own);
@@ -50,11 +50,16 @@ class Spreader {
     if (n.kind != Node::Kind::op || !n.op->graphs) return;
     const ControlAttrs& attrs = n.attrs.as<ControlAttrs>();
     const std::string place = fmt::format("{}{}{}_{}", n.scope, n.scope.empty() ? "" : "/", n.op->name, ++count_);
-    const size_t first = n.op == &scan_op && !attrs.counted ? 0 : 1;
-    const std::vector<ValueId> operands(n.inputs.begin() + long(first), n.inputs.end());
-    for (const auto& inner : attrs.graphs) {
-      std::vector<int32_t> now = add(inner->graph, scope_before, place + "/" + inner->role, operands);
-      for (ValueId v : inner->graph.outputs) n.inputs.push_back({now[size_t(v.node)], v.index});
+    const std::vector<ValueId> operands = n.inputs;  // before results of inner graphs are added to them
+    for (size_t k = 0; k < attrs.graphs.size(); ++k) {
+      const Graph& inner = attrs.graphs[k]->graph;
+      std::vector<ValueId> given;
+      for (size_t i = 0; i < inner.inputs.size(); ++i) {
+        const int operand = operand_of_input(*n.op, attrs, k, i);
+        given.push_back(operand < 0 ? ValueId() : operands[size_t(operand)]);
+      }
+      std::vector<int32_t> now = add(inner, scope_before, place + "/" + attrs.graphs[k]->role, given);
+      for (ValueId v : inner.outputs) n.inputs.push_back({now[size_t(v.node)], v.index});
     }
   }
 

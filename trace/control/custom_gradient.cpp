@@ -101,21 +101,6 @@ Tensors push_forward(const JvpArgs& a) {
   return {interpret(g, inputs)[0]};
 }
 
-const Op custom_gradient_op({.name = "custom_gradient",
-                             .doc = "x, whose gradient is what the rule says",
-                             .dtypes = every_set,
-                             .inputs = -1,
-                             .infer = infer_value,
-                             .vjp = pull_back,
-                             .saves_in = save_all & ~save(0),
-                             .jvp = push_forward,
-                             .batch = batch_rule,
-                             .call = call_value,
-                             .marker = true,
-                             .graphs = rule_of,
-                             .exported = {"Identity", "IdentityN"},
-                             .listed = false});
-
 // The rule's graph, with which arguments' cotangents it gives.
 Graph trace_rule(const Tensor& value, const GradientRule& rule, std::vector<int>& gives) {
   Tracer tracer(inner_name("gradient"), Tracer::Nesting::inside);
@@ -162,6 +147,21 @@ void close_over(Graph& g, size_t first, std::vector<Tensor>& read) {
 }
 
 }  // namespace
+
+const Op custom_gradient_op({.name = "custom_gradient",
+                             .doc = "x, whose gradient is what the rule says",
+                             .dtypes = every_set,
+                             .inputs = -1,
+                             .infer = infer_value,
+                             .vjp = pull_back,
+                             .saves_in = save_all & ~save(0),
+                             .jvp = push_forward,
+                             .batch = batch_rule,
+                             .call = call_value,
+                             .marker = true,
+                             .graphs = rule_of,
+                             .exported = {"Identity", "IdentityN"},
+                             .listed = false});
 
 Tensor Tracer::append_rule(const Tensor& value, Operands in, const GradientRule& rule, const Where& where) {
   return append_marked(value, in, rule, nullptr, where);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rill {
 
 OpenPattern::OpenPattern(Mask mask) : mask_(std::move(mask)) {
@@ -62,14 +64,17 @@ std::vector<Dim> OpenPattern::symbols(DimTable& table, std::span<const int64_t> 
 }
 
 OpenPattern::Mask sizes_that_change(std::vector<OpenHistory>& histories, const FunctionKey& key) {
-  OpenHistory* history = nullptr;
-  for (OpenHistory& h : histories)
-    if (h.last.matches_but_sizes(key)) history = &h;
-  if (!history) {
-    history = &histories.emplace_back();
-    history->last = key;
-    for (const Tensor& t : key.leaves) history->changes.emplace_back(t.shape().size(), 0);
+  constexpr size_t most = 64;  // a C++ argument may be another number at every call
+  const auto known = std::find_if(histories.begin(), histories.end(),
+                                  [&](const OpenHistory& h) { return h.last.matches_but_sizes(key); });
+  if (known != histories.end()) {
+    std::rotate(known, known + 1, histories.end());  // the last used comes last
+  } else {
+    if (histories.size() == most) histories.erase(histories.begin());
+    histories.emplace_back().last = key;
+    for (const Tensor& t : key.leaves) histories.back().changes.emplace_back(t.shape().size(), 0);
   }
+  OpenHistory* history = &histories.back();
   OpenPattern::Mask mask;
   for (size_t i = 0; i < key.leaves.size(); ++i) {
     const Shape &is = key.leaves[i].shape(), &was = history->last.leaves[i].shape();

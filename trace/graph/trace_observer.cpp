@@ -6,11 +6,13 @@
 #include <memory>
 #include <mutex>
 
+#include "rill/tensor/fork_mutex.h"
+
 namespace rill {
 namespace {
 
 struct Observers {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::map<int, std::shared_ptr<TraceObserver>> by_number;
   int next = 1;
   std::atomic<bool> any{false};

@@ -12,6 +12,7 @@
 #include "rill/devices/driver.h"
 #include "rill/devices/host_memory.h"
 #include "rill/devices/registry.h"
+#include "rill/ops/call_replay.h"
 #include "rill/ops/numerics_check.h"
 #include "rill/ops/run_errors.h"
 #include "rill/tensor/later_errors.h"
@@ -325,8 +326,11 @@ void Executable::replay(std::span<const Tensor> inputs, std::span<Tensor> result
     }
   } give_back{*this, frame};
 
-  for (size_t k = 0; k < graph_.inputs.size(); ++k)
+  for (size_t k = 0; k < graph_.inputs.size(); ++k) {
+    if (inputs[k].rep() && inputs[k].rep()->trace)
+      compute_delayed(inputs[k]);  // kernels read it below, and dispatch does not see it
     frame->values[plan_.first[size_t(graph_.inputs[k].node)]] = inputs[k];
+  }
   make_outputs(*frame, results);
   size_t at = 0;
   try {

@@ -11,6 +11,7 @@
 
 #include "rill/devices/packed.h"
 #include "rill/ops/apply.h"
+#include "rill/tensor/fork_mutex.h"
 #include "rill/trace/graph.h"
 #include "rill/trace/run/captures.h"
 #include "rill/trace/run/memory_plan.h"
@@ -105,7 +106,7 @@ class Executable {
     SmallVec<uint32_t, 2> results;
   };
   std::vector<Output> outputs_;  // what is allocated at each call
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   mutable std::unique_ptr<Frame> idle_;  // a list
   mutable bool retired_ = false;
 };

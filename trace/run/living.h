@@ -3,6 +3,8 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "rill/tensor/fork_mutex.h"
+
 namespace rill {
 
 template <class T>
@@ -24,7 +26,7 @@ class Living {
   }
 
  private:
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::unordered_set<T*> all_;
 };
 

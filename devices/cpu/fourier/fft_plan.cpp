@@ -9,7 +9,9 @@
 
 #include "rill/devices/cpu/fourier/fft_long.h"
 #include "rill/devices/cpu/fourier/fft_stages.h"
+#include "rill/devices/host_memory.h"
 #include "rill/devices/threads.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill::cpu {
 namespace {
@@ -128,41 +130,66 @@ RealTurns<R>::RealTurns(int64_t n) : n(n), re(size_t(n / 4 + 1)), im(size_t(n / 
 
 namespace {
 
-// What a T of this length is, kept for the lengths used last.
+// What a T of each length is, kept for the lengths used last. Never destroyed: threads may outlive static objects.
 template <class T>
-std::shared_ptr<const T> cached(int64_t n) {
-  constexpr size_t most = 16, most_numbers = 1 << 24;
-  static std::mutex& lock = *new std::mutex;
-  static auto& known = *new std::list<std::shared_ptr<const T>>;  // the last used first
-  {
-    const std::lock_guard hold(lock);
-    for (auto p = known.begin(); p != known.end(); ++p)
-      if ((*p)->n == n) {
-        known.splice(known.begin(), known, p);
-        return known.front();
-      }
+class Kept {
+ public:
+  static Kept& all() {
+    static Kept& kept = *[] {
+      host_memory::add_cache({[] { return all().bytes(); }, [] { all().clear(); }});
+      return new Kept;
+    }();
+    return kept;
   }
-  auto made = std::make_shared<const T>(n);
-  const std::lock_guard hold(lock);
-  known.push_front(made);
-  size_t numbers = 0;
-  for (const auto& x : known) numbers += x->size();
-  while (known.size() > most || (known.size() > 1 && numbers > most_numbers)) {
-    numbers -= known.back()->size();
-    known.pop_back();
+
+  std::shared_ptr<const T> get(int64_t n) {
+    {
+      const std::lock_guard hold(lock_);
+      for (auto p = known_.begin(); p != known_.end(); ++p)
+        if ((*p)->n == n) {
+          known_.splice(known_.begin(), known_, p);
+          return known_.front();
+        }
+    }
+    auto made = std::make_shared<const T>(n);
+    const std::lock_guard hold(lock_);
+    known_.push_front(made);
+    size_t numbers = count();
+    while (known_.size() > most || (known_.size() > 1 && numbers > most_numbers)) {
+      numbers -= known_.back()->size();
+      known_.pop_back();
+    }
+    return made;
   }
-  return made;
-}
+  size_t bytes() {
+    const std::lock_guard hold(lock_);
+    return count() * sizeof(typename T::Number);
+  }
+  void clear() {
+    const std::lock_guard hold(lock_);
+    known_.clear();
+  }
+
+ private:
+  static constexpr size_t most = 16, most_numbers = 1 << 24;
+  size_t count() const {
+    size_t numbers = 0;
+    for (const auto& x : known_) numbers += x->size();
+    return numbers;
+  }
+  ForkMutex lock_;
+  std::list<std::shared_ptr<const T>> known_;  // the last used first
+};
 
 }  // namespace
 
 template <class R>
 std::shared_ptr<const FftPlan<R>> fft_plan(int64_t n) {
-  return cached<FftPlan<R>>(n);
+  return Kept<FftPlan<R>>::all().get(n);
 }
 template <class R>
 std::shared_ptr<const RealTurns<R>> real_turns(int64_t n) {
-  return cached<RealTurns<R>>(n);
+  return Kept<RealTurns<R>>::all().get(n);
 }
 
 template struct FftPlan<float>;

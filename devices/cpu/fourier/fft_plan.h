@@ -21,6 +21,7 @@ struct FftStage {
 
 template <class R>
 struct FftPlan {
+  using Number = R;
   int64_t n;
   std::vector<FftStage> stages;
   std::vector<R> roots;
@@ -52,13 +53,15 @@ inline constexpr int64_t long_line = 1 << 14;
 // The transform of n = 2 m real numbers x, by that of z[j] = x[2j] + i x[2j + 1]: exp(-2 pi i k / n) for k <= m / 2.
 template <class R>
 struct RealTurns {
+  using Number = R;
   int64_t n;
   std::vector<R> re, im;
   explicit RealTurns(int64_t n);
   size_t size() const { return 2 * re.size(); }
 };
 
-// From caches, each of the last 16 lengths, or fewer where these hold more than 2^24 numbers.
+// From caches, each of the last 16 lengths, or fewer where these hold more than 2^24 numbers. release_cached_memory()
+// empties them.
 template <class R>
 std::shared_ptr<const FftPlan<R>> fft_plan(int64_t n);
 template <class R>

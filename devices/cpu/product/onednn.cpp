@@ -9,6 +9,7 @@
 #include "rill/devices/registry.h"
 #include "rill/devices/threads.h"
 #include "rill/tensor/error.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill::cpu::onednn {
 namespace {
@@ -181,6 +182,7 @@ Call& find_call(Key key, Call (*build)(const void*), const void* context) {
   }
   Call call;
   try {
+    const ForkDelay whole;  // oneDNN keeps what it makes behind locks of its own
     call = build(context);
   } catch (const dnnl::error& e) {
     if (e.status != dnnl_unimplemented && e.status != dnnl_invalid_arguments) throw;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rill/devices/packed.h"
+#include "rill/tensor/fork_mutex.h"
 #include "rill/tensor/tensor.h"
 
 namespace rill::cpu {
@@ -48,7 +49,7 @@ class PackedOperands {
   }
 
  private:
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::unordered_multimap<const void*, std::weak_ptr<const PackedOperand<Layout>>> by_data_;
 };
 

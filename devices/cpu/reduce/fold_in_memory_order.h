@@ -4,11 +4,11 @@
 #pragma once
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <tuple>
 
 #include "rill/devices/cpu/reduce/reduce_fold.h"
+#include "rill/tensor/fork_mutex.h"
 
 namespace rill::cpu {
 namespace {
@@ -38,7 +38,7 @@ struct RowsOfRuns {
       return parallel_for(count, 1 + parallel_grain / (n + 1), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) out[r] = fold(x + offset_of(kept, r), n);
       });
-    std::mutex mutex;
+    ForkMutex mutex;
     std::optional<R> whole;
     parallel_for(n, parallel_grain, [&](int64_t begin, int64_t end) {
       const R part = fold(x + begin, end - begin);
