@@ -34,12 +34,14 @@ using namespace elementwise;
 
 namespace {
 constexpr double ln2 = 0.69314718055994530942, ln10 = 2.30258509299404568402;
+// The cotangent times -y^2, where the square alone may be infinite or vanish.
+Tensor chain_twice(const VjpArgs& a, const Tensor& y) { return multiply_no_nan(conj(y), chain(a, -y)); }
 }
 
 RILL_FLOAT_UNARY(exp, "e^x", analytic_set, analytic, std::exp(x), chain(a, y), OUT, SAMPLES(-300, 300), 2, "Exp", "Exp")
-RILL_FLOAT_UNARY(exp2, "2^x", analytic_set, analytic, ref::math::exp2(x), chain(a, y* ln2), OUT, SAMPLES(-300, 300), 2,
-                 "", "")
-RILL_FLOAT_UNARY(expm1, "e^x - 1, accurate near 0", analytic_set, analytic, ref::math::expm1(x), chain(a, y + 1), OUT,
+RILL_FLOAT_UNARY(exp2, "2^x", analytic_set, analytic, ref::math::exp2(x), chain(a, exp2(x - 1) * (2 * ln2)), IN,
+                 SAMPLES(-300, 300), 2, "", "")
+RILL_FLOAT_UNARY(expm1, "e^x - 1, accurate near 0", analytic_set, analytic, ref::math::expm1(x), chain(a, exp(x)), IN,
                  SAMPLES(-200, 200), 3, "", "Expm1")
 RILL_FLOAT_UNARY(log, "natural logarithm", analytic_set, analytic, std::log(x), chain(a, 1 / x), IN, SAMPLES(10, 500),
                  2, "Log", "Log")
@@ -55,7 +57,7 @@ RILL_FLOAT_UNARY(rsqrt, "1 / sqrt(x)", analytic_set, analytic, ref::math::recipr
                  chain(a, -0.5 * y * y * y), OUT, SAMPLES(10, 500), 2, "", "Rsqrt")
 RILL_FLOAT_UNARY(cbrt, "cube root", float_set, ref::floats, std::cbrt(x), chain(a, square(reciprocal(y)) / 3), OUT,
                  SAMPLES(10, 500), 2, "", "")
-RILL_FLOAT_UNARY(reciprocal, "1 / x", analytic_set, analytic, ref::math::reciprocal(x), chain(a, -(y* y)), OUT,
+RILL_FLOAT_UNARY(reciprocal, "1 / x", analytic_set, analytic, ref::math::reciprocal(x), chain_twice(a, y), OUT,
                  SAMPLES(10, 500), 1, "Reciprocal", "Reciprocal")
 
 }  // namespace rill
