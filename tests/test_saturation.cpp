@@ -197,11 +197,11 @@ TEST_CASE("terms that are too small to be felt beside 1") {
 
 TEST_CASE("losses of impossible classes") {
   const Tensor logits = tensor({{1.f, -float(inf), 2.f}}), labels = tensor({{0.5f, 0.f, 0.5f}});
-  CHECK(near(NEARLY({logits, labels}, softmax_cross_entropy(v[0], v[1])), {0.81326168751822}));
+  CHECK(near(NEARLY((Values{logits, labels}), softmax_cross_entropy(v[0], v[1])), {0.81326168751822}));
   CHECK(near(gradient_of([&](const Tensor& x) { return softmax_cross_entropy(x, labels); }, logits),
              {-0.23105857863, 0, 0.23105857863}));
   const Tensor one = tensor(1.f), none = tensor(0.f);
-  CHECK(near(NEARLY({none, one}, binary_cross_entropy(v[0], v[1])), {100}));
+  CHECK(near(NEARLY((Values{none, one}), binary_cross_entropy(v[0], v[1])), {100}));
   CHECK(near(gradient_of([&](const Tensor& p) { return binary_cross_entropy(p, one); }, none), {-1e12}));
   CHECK(near(gradient_of([&](const Tensor& p) { return binary_cross_entropy(p, none); }, one), {1e12}));
   CHECK(near(gradient_of([&](const Tensor& p) { return binary_cross_entropy(p, none); }, none), {1}));
@@ -251,12 +251,12 @@ TEST_CASE("norms of numbers whose squares leave the range") {
     const std::vector<double> by_rows = {-1.0690449676, -0.26726124191, 1.3363062096, 1.2247448714, -1.2247448714, 0};
     const std::vector<double> over_size = {0.37796447301, 0.75592894602, 1.511857892, 1.3887301497, 0.46291004989,
                                            0.92582009977};
-    const auto close = [](const Tensor& t, const std::vector<double>& expected) {
+    const auto about = [](const Tensor& t, const std::vector<double>& expected) {
       return within(t.to_vector<double>(), expected, 1e-5, 1e-6);
     };
-    CHECK(close(NEARLY({x}, layer_norm(v[0], {.epsilon = 0})), by_rows));
-    CHECK(close(NEARLY({x}, group_norm(v[0], 1, {.epsilon = 0})), by_rows));
-    CHECK(close(NEARLY({x}, rms_norm(v[0], {.epsilon = 0})), over_size));
+    CHECK(about(NEARLY({x}, layer_norm(v[0], {.epsilon = 0})), by_rows));
+    CHECK(about(NEARLY({x}, group_norm(v[0], 1, {.epsilon = 0})), by_rows));
+    CHECK(about(NEARLY({x}, rms_norm(v[0], {.epsilon = 0})), over_size));
     const F1 normed[] = {[](const Tensor& t) { return layer_norm(t, {.epsilon = 0}); },
                          [](const Tensor& t) { return rms_norm(t, {.epsilon = 0}); },
                          [](const Tensor& t) { return group_norm(t, 1, {.epsilon = 0}); },
@@ -272,7 +272,7 @@ TEST_CASE("norms of numbers whose squares leave the range") {
       for (const F1& f : normed) {
         // As of the same numbers about 1: values are, and gradients are `size` times smaller.
         const Tensor there = x.to(device), about_one = (x / s).to(device), g = weights.to(device);
-        CHECK(close(f(there), f(about_one).to_vector<double>()));
+        CHECK(about(f(there), f(about_one).to_vector<double>()));
         const F1 weighed = [&](const Tensor& t) { return sum(f(t) * g); };
         const Tensor scaled = gradient_of(weighed, there) * s, expected = gradient_of(weighed, about_one);
         CHECK(within(scaled.to_vector<double>(), expected.to_vector<double>(), 1e-4, 1e-5));

@@ -52,6 +52,8 @@ RILL_SCALAR2(multiply, cheap_numbers, times(x, y))
 RILL_SCALAR2(divide, cheap_floats, x / y)
 RILL_SCALAR2(multiply_no_nan, cheap_floats, select(y == V(0), V(0), x* y))
 RILL_SCALAR2(multiply_nonzero, cheap_floats, select((x == V(0)) | (y == V(0)), V(0), x* y))
+RILL_SCALAR2(tanh_grad, cheap_floats, select(y == V(0), V(0), y - x * y * x))
+RILL_SCALAR2(sigmoid_grad, cheap_floats, select(y == V(0), V(0), x* y - x * y * x))
 RILL_SCALAR2(tanh_derivative, floats, select(y == V(0), V(0), tanh_slope(x) * y))
 RILL_SCALAR2(sigmoid_derivative, floats, select(y == V(0), V(0), sigmoid_slope(x) * y))
 // Far out the slope is 0, whatever arrives; gelu_slope() leaves less than the smallest normal number there.
@@ -232,6 +234,11 @@ RILL_GRAD(sigmoid_derivative, "y times the derivative of sigmoid at x, and 0 whe
           (y == 0 ? 0 : sigmoid_slope_reference(x) * y),
           multiply_nonzero(-tanh(0.5 * x) * run_derivative(sigmoid_derivative_op, x, y), g),
           run_derivative(sigmoid_derivative_op, x, g), 5, "", "")
+// The same from the forward result, which files of earlier programs hold.
+RILL_GRAD(tanh_grad, "y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : y - x * y * x),
+          multiply_nonzero(multiply_no_nan(-2 * x, y), g), multiply_no_nan(1 - x * x, g), 5, "", "TanhGrad")
+RILL_GRAD(sigmoid_grad, "x * y - x * y * x, and 0 where y is 0", (y == 0 ? 0 : x * y - x * y * x),
+          multiply_nonzero(multiply_no_nan(1 - 2 * x, y), g), multiply_no_nan(x * (1 - x), g), 5, "", "SigmoidGrad")
 RILL_GRAD(gelu_grad, "y times the derivative of gelu at x, and 0 where y is 0",
           (y == 0 ? 0 : gelu_slope_reference(x) * y), multiply_nonzero(multiply_no_nan(gelu_curvature(x), y), g),
           run_derivative(gelu_grad_op, x, g), 0, "", "", .norm_tolerance = 2)

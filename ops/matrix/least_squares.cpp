@@ -10,6 +10,7 @@
 #include "rill/ops/enclosing_trace.h"
 #include "rill/ops/matrix/matrix_rules.h"
 #include "rill/ops/option_checks.h"
+#include "rill/tensor/dim_table.h"
 
 namespace rill {
 namespace {

@@ -121,7 +121,7 @@ Tensor binary_cross_entropy(const Tensor& p, const Tensor& labels, Where where) 
     return rill::where(far, stop_gradient(maximum(logarithm, -100)) + moved, logarithm);
   };
   const Tensor of_true = multiply_no_nan(bounded(x, log(x)), y), of_false = multiply_no_nan(bounded(1 - x, log1p(-x)), 1 - y);
-  return astype(-(of_true + of_false), w.result);
+  return astype(0 - (of_true + of_false), w.result);
 }
 
 Tensor nll_loss(const Tensor& log_p, const Tensor& labels, const NllOptions& o, Where where) {

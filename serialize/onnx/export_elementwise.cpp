@@ -465,6 +465,8 @@ std::span<const Rule> elementwise_rules() {
       COMPOSITE("multiply_no_nan", (Tensors{where(in[1] == 0, 0, in[0] * in[1])})),
       COMPOSITE("multiply_nonzero", (Tensors{where((in[0] == 0) | (in[1] == 0), 0, in[0] * in[1])})),
       COMPOSITE("relu_grad", (Tensors{where(in[0] > 0, in[1], 0)})),
+      COMPOSITE("tanh_grad", (Tensors{where(in[1] == 0, 0, in[1] - in[0] * in[1] * in[0])})),
+      COMPOSITE("sigmoid_grad", (Tensors{where(in[1] == 0, 0, in[0] * in[1] - in[0] * in[1] * in[0])})),
       COMPOSITE("tanh_derivative", (Tensors{where(in[1] == 0, 0, 4 * sigmoid_slope(2 * in[0]) * in[1])})),
       COMPOSITE("sigmoid_derivative", (Tensors{where(in[1] == 0, 0, sigmoid_slope(in[0]) * in[1])})),
       COMPOSITE("nextafter", (Tensors{next_after(in[0], in[1])})),
