@@ -41,7 +41,7 @@ TEST_CASE("least squares lose the condition number once") {
                  z = matmul(wide, ones({20}, f64).to(device));
     CHECK(residual(wide, linalg::lstsq(wide, z).solution, z) < 1e-14);
   }
-  const Tensor x = linspace(0.0, 1.0, 60), y = sin(3.0 * x);
+  const Tensor x = linspace(0.0, 1.0, 60, true, f64), y = sin(3.0 * x);
   const Tensor p = polyfit(x, y, 12);
   CHECK(norm(polyval(p, x) - y).item<double>() / norm(y).item<double>() < 1e-13);
 }

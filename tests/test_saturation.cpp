@@ -171,8 +171,8 @@ TEST_CASE("functions and two derivatives far out") {
 }
 
 TEST_CASE("the last power of two") {
-  CHECK(near(gradient_of([](const Tensor& x) { return exp2(x); }, tensor(1024.0)), {1.2460810200829483e308}));
-  CHECK(near(gradient_of([](const Tensor& x) { return exp2(x); }, tensor(128.f)), {2.3586523e38}));
+  CHECK(near(gradient_of([](const Tensor& x) { return exp2(x); }, tensor(1024.0)), {1.2460659279417838e308}));
+  CHECK(near(gradient_of([](const Tensor& x) { return exp2(x); }, tensor(128.f)), {2.3586576e38}));
 }
 
 TEST_CASE("terms that are too small to be felt beside 1") {
@@ -184,9 +184,9 @@ TEST_CASE("terms that are too small to be felt beside 1") {
     CHECK(near(NEARLY({expand_dims(x, 0)}, sparse_softmax_cross_entropy(v[0], tensor({0}).to(v[0].device()))), {rest}));
     CHECK(near(NEARLY({expand_dims(x, 0)}, softmax_cross_entropy(v[0], astype(v[0] == 0, v[0].dtype()))), {rest}));
     // Equal largest ones are counted.
-    CHECK(near(NEARLY({tensor({3.0, 3.0, 1.0, 3.0}).astype(d)}, logsumexp(v[0])), {4.1426964837364555}));
+    CHECK(near(NEARLY({tensor({3.0, 3.0, 1.0, 3.0}).astype(d)}, logsumexp(v[0])), {4.142736116767145}));
     CHECK(near(NEARLY({tensor({3.0, 3.0, 1.0, 3.0}).astype(d)}, log_softmax(v[0])),
-               {-1.1426964837364555, -1.1426964837364555, -3.1426964837364555, -1.1426964837364555}));
+               {-1.142736116767145, -1.142736116767145, -3.142736116767145, -1.142736116767145}));
     CHECK(near(hessian([](const Tensor& t) { return logsumexp(t); })(tensor({0.0, 0.0}).astype(d)),
                {0.25, -0.25, -0.25, 0.25}));
   }
@@ -204,7 +204,7 @@ TEST_CASE("losses of impossible classes") {
   CHECK(near(NEARLY((Values{none, one}), binary_cross_entropy(v[0], v[1])), {100}));
   CHECK(near(gradient_of([&](const Tensor& p) { return binary_cross_entropy(p, one); }, none), {-1e12}));
   CHECK(near(gradient_of([&](const Tensor& p) { return binary_cross_entropy(p, none); }, one), {1e12}));
-  CHECK(near(gradient_of([&](const Tensor& p) { return binary_cross_entropy(p, none); }, none), {1}));
+  CHECK(near(gradient_of([&](const Tensor& p) { return binary_cross_entropy(p, none); }, zeros({})), {1}));
   CHECK(near(gradient_of([&](const Tensor& p) { return binary_cross_entropy(p, one); }, tensor(0.25f)), {-4}));
 }
 
@@ -254,9 +254,9 @@ TEST_CASE("norms of numbers whose squares leave the range") {
     const auto about = [](const Tensor& t, const std::vector<double>& expected) {
       return within(t.to_vector<double>(), expected, 1e-5, 1e-6);
     };
-    CHECK(about(NEARLY({x}, layer_norm(v[0], {.epsilon = 0})), by_rows));
-    CHECK(about(NEARLY({x}, group_norm(v[0], 1, {.epsilon = 0})), by_rows));
-    CHECK(about(NEARLY({x}, rms_norm(v[0], {.epsilon = 0})), over_size));
+    CHECK(about(layer_norm(x, {.epsilon = 0}), by_rows));
+    CHECK(about(group_norm(x, 1, {.epsilon = 0}), by_rows));
+    CHECK(about(rms_norm(x, {.epsilon = 0}), over_size));
     const F1 normed[] = {[](const Tensor& t) { return layer_norm(t, {.epsilon = 0}); },
                          [](const Tensor& t) { return rms_norm(t, {.epsilon = 0}); },
                          [](const Tensor& t) { return group_norm(t, 1, {.epsilon = 0}); },

@@ -282,41 +282,44 @@ class Exponential {
   // it is divided by as much as its norm asks for, so that no power overflows, and then as much as possible taken back.
   int scale() {
     const int most = halvings(norm());
+    const double rest = most > 0 ? rest_exponent() : 0;
     times_power_of_two(0, -most);
     multiply(0, 0, 1), multiply(1, 1, 2), multiply(1, 2, 3);
     if (most == 0) return 0;
     multiply(2, 2, 4), multiply(2, 3, 5);
     const double by_6 = std::pow(norm(3), 1 / 6.0), by_8 = std::pow(norm(4), 1 / 8.0),
                  by_10 = std::pow(norm(5), 1 / 10.0);
-    const double size = std::min(std::max(by_6, by_8), std::max(by_8, by_10)), rest = rest_exponent();
+    const double size = std::min(std::max(by_6, by_8), std::max(by_8, by_10));
     constexpr double unit = std::is_same_v<Real<T>, float> ? -24 : -53;
-    int back = most;
-    while (back > 0 && (std::ldexp(size, back) > theta_13 || rest + 26.0 * back > unit)) --back;
+    int squarings = 0;
+    while (squarings < most && (std::ldexp(size, most - squarings) > theta_13 || rest - 26.0 * squarings > unit))
+      ++squarings;
+    const int back = most - squarings;
     if (back == 0) return most;
     times_power_of_two(0, back), times_power_of_two(1, 2 * back);
     multiply(1, 1, 2), multiply(1, 2, 3);
-    return most - back;
+    return squarings;
   }
   // log2 of a bound of what the approximant of block 0 leaves out, relative to its norm: by the 27th power of the
-  // elements' magnitudes, whose 1-norm is that of a product by ones (Al-Mohy, Higham 2009, 5.1). Infinity where that
-  // power has underflowed, and is not 0.
+  // elements' magnitudes, whose 1-norm is that of a product by ones (Al-Mohy, Higham 2009, 5.1). Half the matrix has one
+  // that is 26 less.
   double rest_exponent() {
-    std::vector<double> sums(size_t(n_), 1.0), paths(size_t(n_), 1.0);
+    std::vector<double> sums(size_t(n_), 1.0);
+    int exponent = 0;
     for (int step = 0; step < 27; ++step) {
-      const std::vector<double> last = sums, last_paths = paths;
+      const std::vector<double> last = sums;
       for (int64_t j = 0; j < n_; ++j) {
-        sums[size_t(j)] = paths[size_t(j)] = 0;
-        for (int64_t i = 0; i < n_; ++i) {
-          const double size = double(std::abs(at(0)[j * n_ + i]));
-          sums[size_t(j)] += last[size_t(i)] * size;
-          if (size > 0 && last_paths[size_t(i)] > 0) paths[size_t(j)] = 1;
-        }
+        sums[size_t(j)] = 0;
+        for (int64_t i = 0; i < n_; ++i) sums[size_t(j)] += last[size_t(i)] * double(std::abs(at(0)[j * n_ + i]));
       }
+      const double largest = *std::max_element(sums.begin(), sums.end());
+      if (largest == 0) return -std::numeric_limits<double>::infinity();  // a^27 is 0
+      int power = 0;
+      std::frexp(largest, &power);
+      exponent += power;
+      for (double& x : sums) x = std::ldexp(x, -power);  // so that it neither overflows nor vanishes
     }
-    constexpr double infinity = std::numeric_limits<double>::infinity();
-    const double power = *std::max_element(sums.begin(), sums.end());
-    if (power == 0) return *std::max_element(paths.begin(), paths.end()) > 0 ? infinity : -infinity;
-    return std::log2(power / norm()) - 116.45;  // log2(binomial(26, 13) 27!)
+    return exponent - std::log2(norm()) - 116.45;  // log2(binomial(26, 13) 27!)
   }
   // The polynomial of a^2 with the coefficients top, top - 2, ...; `work` is free.
   void half(int top, int work, int to) {

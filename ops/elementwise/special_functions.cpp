@@ -132,9 +132,10 @@ Tensor slope_of_sinc(const Tensor& x, const Tensor& y) {
   const int last = real_of(x.dtype()) == f64 ? terms : 6;
   Tensor series = q * coefficient(last) + coefficient(last - 1);
   for (int k = last - 2; k >= 1; --k) series = q * series + coefficient(k);
-  // Less whole turns, which pi does not round.
-  const Tensor turned = is_complex(x.dtype()) ? x : x - stop_gradient(2 * round(0.5 * x));
-  return where(near, pi * z * series, (cos(pi * turned) - y) / where(near, 1, x));
+  // cos(pi x) by the distance to its zeros, less whole turns: pi is rounded, and x large.
+  const Tensor cosine = is_complex(x.dtype()) ? cos(pi * x)
+                                              : sin(pi * (0.5 - abs(x - stop_gradient(2 * round(0.5 * x)))));
+  return where(near, pi * z * series, (cosine - y) / where(near, 1, x));
 }
 }  // namespace
 

@@ -153,9 +153,10 @@ Tensor by_singular(const Tensor& x, const Tensor& singular, F&& regular, G&& of_
   return where(each(singular), of_singular(x), regular(where(each(singular), identity_like(x), x)));
 }
 
-// [...] times the inverse's H of each of [..., n, n].
+// [...] times the inverse's H of each of [..., n, n]. By the factors of x, as det's: those of H(x) round otherwise, which
+// the determinant of a matrix that is nearly singular would not cancel.
 Tensor times_inverse_adjoint(const Tensor& factor, const Tensor& x) {
-  return run_solve(adjoint(x), each(factor) * identity_like(x));
+  return adjoint(run_solve(x, each(conj(factor)) * identity_like(x)));
 }
 
 // d det = tr(adjugate dx), which is det tr(x^-1 dx) where there is an inverse.

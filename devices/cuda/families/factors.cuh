@@ -390,43 +390,39 @@ RILL void times_power_of_two(Mat<W> x, int exponent) {
   }
   __syncwarp();
 }
-// rest_exponent() of devices/matrix/kernels.cpp; `work` is four matrices' memory.
+// rest_exponent() of devices/matrix/kernels.cpp; `work` is the memory of two matrices.
 template <class W>
 RILL f64 rest_exponent(Mat<W> x, const Mat<W>* work) {
-  f64 *sums = (f64*)work[0].at, *next = (f64*)work[1].at, *paths = (f64*)work[2].at, *next_paths = (f64*)work[3].at;
+  f64 *sums = (f64*)work[0].at, *next = (f64*)work[1].at;
   const i64 n = x.rows;
-  RILL_LANES(j, 0, n) sums[j] = paths[j] = 1;
+  int exponent = 0;
+  RILL_LANES(j, 0, n) sums[j] = 1;
   __syncwarp();
   for (int step = 0; step < 27; ++step) {
+    f64 largest = 0;
     RILL_LANES(j, 0, n) {
-      f64 total = 0, path = 0;
-      for (i64 i = 0; i < n; ++i) {
-        const f64 size = magnitude_of(x(i, j));
-        total += sums[i] * size;
-        if (size > 0 && paths[i] > 0) path = 1;
-      }
-      next[j] = total, next_paths[j] = path;
+      f64 total = 0;
+      for (i64 i = 0; i < n; ++i) total += sums[i] * magnitude_of(x(i, j));
+      next[j] = total;
+      if (total > largest) largest = total;
     }
+    largest = warp_max(largest);
+    if (largest == 0) return -1e9;
+    const int power = int(::ceil(::log2(largest)));
+    exponent += power;
+    RILL_LANES(j, 0, n) next[j] = ::ldexp(next[j], -power);
     __syncwarp();
     f64* const last = sums;
     sums = next, next = last;
-    f64* const last_paths = paths;
-    paths = next_paths, next_paths = last_paths;
   }
-  f64 power = 0, path = 0;
-  RILL_LANES(j, 0, n) {
-    if (sums[j] > power) power = sums[j];
-    if (paths[j] > path) path = paths[j];
-  }
-  power = warp_max(power), path = warp_max(path);
-  if (power == 0) return path > 0 ? 1e9 : -1e9;
-  return ::log2(power / column_norm(x)) - 116.45;
+  return exponent - ::log2(column_norm(x)) - 116.45;
 }
 // Divides x[0] by a power of two, and makes its powers; gives the exponent.
 template <class W>
 RILL int scale_for_pade(const Mat<W>* x, f64 norm) {
   const f64 theta = 4.25;
   const int most = norm > theta ? int(::ceil(::log2(norm / theta))) : 0;
+  const f64 rest = most > 0 ? rest_exponent(x[0], x + 4) : 0.;
   times_power_of_two(x[0], -most);
   multiply(x[0], x[0], x[1]), multiply(x[1], x[1], x[2]), multiply(x[1], x[2], x[3]);
   if (most == 0) return 0;
@@ -434,13 +430,14 @@ RILL int scale_for_pade(const Mat<W>* x, f64 norm) {
   const f64 by_6 = ::pow(column_norm(x[3]), 1 / 6.), by_8 = ::pow(column_norm(x[4]), 1 / 8.),
             by_10 = ::pow(column_norm(x[5]), 1 / 10.);
   const f64 first = by_6 > by_8 ? by_6 : by_8, second = by_8 > by_10 ? by_8 : by_10;
-  const f64 size = first < second ? first : second, rest = rest_exponent(x[0], x + 4);
-  int back = most;
-  while (back > 0 && (::ldexp(size, back) > theta || rest + 26. * back > -53)) --back;
+  const f64 size = first < second ? first : second;
+  int squarings = 0;
+  while (squarings < most && (::ldexp(size, most - squarings) > theta || rest - 26. * squarings > -53)) ++squarings;
+  const int back = most - squarings;
   if (back == 0) return most;
   times_power_of_two(x[0], back), times_power_of_two(x[1], 2 * back);
   multiply(x[1], x[1], x[2]), multiply(x[1], x[2], x[3]);
-  return most - back;
+  return squarings;
 }
 // The polynomial of a^2 with the coefficients top, top - 2, ...
 template <class W>
